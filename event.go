@@ -1,0 +1,24 @@
+package posthaste
+
+import (
+	"net/http"
+	"time"
+)
+
+// Event is one entry of the log: a message entered a state.
+type Event struct {
+	Position       Position // set by the store when it commits
+	MessageID      MessageID
+	State          State
+	Error          string    // what went wrong, for people
+	NextDeliveryAt time.Time // when the next attempt is due, if one is planned
+	Response       *Response // what the destination answered; on StateError only
+}
+
+// Response is a destination's answer, as much of it as is kept.
+type Response struct {
+	Status    int
+	Header    http.Header
+	Body      []byte
+	Truncated bool // the answer was larger than what is kept
+}

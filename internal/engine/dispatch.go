@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// The dispatch loop goes round when the store wakes it, when a slot becomes free,
+// when the next message is due, and at least every heartbeat, so that Healthy can
+// tell a loop with nothing to do from one that hangs.
+const (
+	heartbeat  = 5 * time.Second
+	claimPause = time.Second // after the store failed to hand out messages
+)
+
+// dispatch hands due messages to attempts until the engine stops.
+func (e *Engine) dispatch() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var next time.Time
+	for {
+		select {
+		case <-e.claiming.Done():
+			return
+		case <-e.options.Store.Wake():
+		case <-e.freed:
+		case <-timer.C:
+		}
+		now := e.options.Now()
+		e.beat.Store(now.UnixMilli())
+		next = e.runOnce(now)
+		timer.Reset(e.untilNext(next))
+	}
+}
+
+// untilNext returns how long the loop may rest.
+func (e *Engine) untilNext(next time.Time) time.Duration {
+	if next.IsZero() || e.freeSlots() == 0 {
+		return heartbeat
+	}
+	return min(max(0, next.Sub(e.options.Now())), heartbeat)
+}
+
+func (e *Engine) freeSlots() int {
+	return max(0, e.options.Concurrency-int(e.inflight.Load()))
+}
+
+// runOnce claims as many due messages as there are free slots and starts an
+// attempt for each. It returns when it should be called again, the zero time if
+// nothing waits.
+func (e *Engine) runOnce(now time.Time) time.Time {
+	free := e.freeSlots()
+	if free == 0 {
+		return time.Time{}
+	}
+	claims, next, err := e.options.Store.Claim(e.claiming, now, free)
+	for _, claim := range claims {
+		e.inflight.Add(1)
+		e.running.Go(func() { e.attempt(claim) })
+	}
+	if err != nil && e.claiming.Err() == nil {
+		e.options.Logger.Error("claim.failed", "error", err)
+		return now.Add(claimPause)
+	}
+	return next
+}
+
+// attempt delivers a claimed message once and settles the claim.
+func (e *Engine) attempt(claim store.Claim) {
+	defer e.freeSlot()
+	e.options.Observer.AttemptStarted()
+	report := AttemptReport{Message: claim.Message, Retried: claim.Retried, StartedAt: e.options.Now()}
+	report.Outcome = e.options.Dispatcher.Attempt(e.attempts, claim.Message, claim.Retried)
+	report.State = posthaste.StateActive
+	defer func() { e.options.Observer.AttemptFinished(report) }()
+	if e.attempts.Err() != nil {
+		e.release(claim)
+		return
+	}
+	settlement := Decide(claim, report.Outcome, e.options.Now())
+	if e.settle(settlement) {
+		report.State, report.NextAt = settlement.State, settlement.NextAt
+	}
+}
+
+func (e *Engine) freeSlot() {
+	e.inflight.Add(-1)
+	select {
+	case e.freed <- struct{}{}:
+	default:
+	}
+}
+
+// settle writes a settlement down, trying again while the store has trouble: an
+// outcome that is not written is an attempt made in vain. It reports whether the
+// settlement stands.
+func (e *Engine) settle(settlement store.Settlement) bool {
+	const firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := e.options.Store.Settle(e.attempts, e.options.Now(), settlement)
+		if err == nil {
+			return true
+		}
+		e.options.Logger.Error("settle.failed", "message_id", settlement.Claim.Message.ID, "error", err)
+		if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrClosed) {
+			return false
+		}
+		select {
+		case <-time.After(pause):
+		case <-e.attempts.Done():
+			return false
+		}
+	}
+}
+
+// release gives a claim back when its attempt was abandoned.
+func (e *Engine) release(claim store.Claim) {
+	const patience = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := e.options.Store.Release(ctx, e.options.Now(), []store.Claim{claim}); err != nil {
+		e.options.Logger.Error("release.failed", "message_id", claim.Message.ID, "error", err)
+	}
+}

@@ -1,0 +1,158 @@
+// Package engine holds the rules of delivery: how a publication becomes
+// messages, when they are attempted, and what an attempt's outcome means.
+//
+// It decides from what the store says and changes nothing except through the
+// store, so it has no state worth recovering: an engine that starts after a
+// crash is like any other engine.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Dispatcher makes one attempt to deliver a message. If ctx ends during the
+// attempt its outcome is disregarded.
+type Dispatcher interface {
+	Attempt(ctx context.Context, m *posthaste.Message, retried int) posthaste.Outcome
+}
+
+// Observer is told what the engine does. Its methods are called from many
+// goroutines and must not block.
+type Observer interface {
+	// Accepted is called after messages became durable.
+	Accepted(messages int)
+	// AttemptStarted and AttemptFinished enclose each attempt; an attempt that is
+	// abandoned at shutdown finishes with a report whose State is ACTIVE.
+	AttemptStarted()
+	AttemptFinished(AttemptReport)
+}
+
+// AttemptReport describes a finished attempt.
+type AttemptReport struct {
+	Message   *posthaste.Message
+	Retried   int
+	StartedAt time.Time
+	Outcome   posthaste.Outcome
+	State     posthaste.State // the state the message entered
+	NextAt    time.Time       // of the next attempt; RETRY only
+}
+
+// Options configure an engine. Store and Dispatcher are required.
+type Options struct {
+	Store      store.Store
+	Dispatcher Dispatcher
+	Observer   Observer     // nil: nobody
+	Logger     *slog.Logger // nil: slog.Default()
+
+	Concurrency int              // attempts in flight; 0: DefaultConcurrency
+	Limits      Limits           // what publishers may ask for
+	Now         func() time.Time // nil: time.Now
+	Entropy     io.Reader        // for ids; nil: crypto/rand
+}
+
+// DefaultConcurrency is how many attempts may be in flight unless told otherwise.
+const DefaultConcurrency = 4096
+
+// Limits bound what a publisher may ask for. Zero means no bound.
+type Limits struct {
+	Retries int
+	Delay   time.Duration
+}
+
+// Engine accepts publications and delivers messages. Make one with New.
+type Engine struct {
+	options Options
+
+	claiming context.Context // ends when no more claims are to be made
+	stop     context.CancelFunc
+	attempts context.Context // ends when attempts in flight are to be abandoned
+	abandon  context.CancelFunc
+	running  sync.WaitGroup
+
+	inflight atomic.Int64
+	freed    chan struct{} // receives after an attempt gave its slot back
+	beat     atomic.Int64  // when the dispatch loop last went round, Unix ms
+}
+
+// New returns an engine that accepts publications; Start makes it deliver.
+func New(options Options) *Engine {
+	if options.Observer == nil {
+		options.Observer = nobody{}
+	}
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	if options.Concurrency == 0 {
+		options.Concurrency = DefaultConcurrency
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.Entropy == nil {
+		options.Entropy = rand.Reader
+	}
+	e := &Engine{options: options, freed: make(chan struct{}, 1)}
+	e.claiming, e.stop = context.WithCancel(context.Background())
+	e.attempts, e.abandon = context.WithCancel(context.Background())
+	return e
+}
+
+// Start begins to deliver. It returns at once.
+func (e *Engine) Start() {
+	e.beat.Store(e.options.Now().UnixMilli())
+	e.running.Go(e.dispatch)
+}
+
+// Stop makes no more attempts and waits for those in flight. When ctx ends first
+// they are abandoned: their messages are due again for the next engine. Calling
+// it twice is harmless.
+func (e *Engine) Stop(ctx context.Context) {
+	e.stop()
+	idle := make(chan struct{})
+	go func() {
+		e.running.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		e.abandon()
+		<-idle
+	}
+	e.abandon()
+}
+
+// standstill is how long the dispatch loop may take for one round.
+const standstill = 30 * time.Second
+
+// ErrStandstill is returned by Healthy when the dispatch loop does not go round.
+var ErrStandstill = errors.New("engine: the dispatcher stands still")
+
+// Healthy returns ErrStandstill when no messages are being handed out though the
+// engine was started.
+func (e *Engine) Healthy() error {
+	if e.options.Now().UnixMilli()-e.beat.Load() > standstill.Milliseconds() {
+		return ErrStandstill
+	}
+	return nil
+}
+
+// InFlight returns the number of attempts in flight.
+func (e *Engine) InFlight() int { return int(e.inflight.Load()) }
+
+// nobody observes nothing.
+type nobody struct{}
+
+func (nobody) Accepted(int)                  {}
+func (nobody) AttemptStarted()               {}
+func (nobody) AttemptFinished(AttemptReport) {}

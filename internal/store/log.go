@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"posthaste"
+)
+
+// Log reads the log of events.
+type Log interface {
+	// Events returns the events of a user that match the query, joined with
+	// their messages, in the query's order.
+	//
+	// The work of one call is bounded: a page may hold fewer events than asked
+	// for, or none, and still have More to come. A reader that continues at
+	// Next sees each matching event exactly once, whatever is written meanwhile:
+	// an event is shown only when none with a lower position can follow.
+	Events(ctx context.Context, user string, query EventQuery) (EventPage, error)
+}
+
+// EventQuery selects events by position and filter.
+type EventQuery struct {
+	Filter      EventFilter
+	Low, High   posthaste.Position // both inclusive
+	OldestFirst bool
+	Limit       int // at most so many events; at least 1
+}
+
+// EventPage is a part of the answer to an EventQuery.
+type EventPage struct {
+	Entries []Entry
+	More    bool               // matching events may follow
+	Next    posthaste.Position // where they begin: the next Low if OldestFirst, else the next High
+}
+
+// Entry is an event with the message it is about.
+type Entry struct {
+	posthaste.Event
+	Message *posthaste.Message // shared, not to be changed
+}
+
+// EventFilter narrows a query. Fields are joined by AND, the values of one
+// field by OR; an empty field does not filter.
+type EventFilter struct {
+	MessageIDs  []posthaste.MessageID
+	States      []posthaste.State
+	URLs        []string
+	URLGroups   []string
+	ScheduleIDs []string
+	Queues      []string
+	Labels      []string
+	Hosts       []string // with or without port, any letter case
+	Paths       []string // without query
+	CallerIPs   []string
+	FlowKeys    []string
+}
+
+// Matches reports whether an event and its message pass the filter. It is the
+// definition that every index has to agree with.
+func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool {
+	return passes(f.MessageIDs, event.MessageID) &&
+		passes(f.States, event.State) &&
+		passes(f.URLs, m.URL) &&
+		passes(f.URLGroups, m.URLGroup) &&
+		passes(f.ScheduleIDs, m.ScheduleID) &&
+		passes(f.Queues, m.Queue) &&
+		passes(f.CallerIPs, m.CallerIP) &&
+		passes(f.FlowKeys, m.FlowControl.Key) &&
+		passesAny(f.Labels, m.Labels) &&
+		f.passesHostAndPath(m.URL)
+}
+
+func (f *EventFilter) passesHostAndPath(rawURL string) bool {
+	if len(f.Hosts) == 0 && len(f.Paths) == 0 {
+		return true
+	}
+	host, path := posthaste.HostAndPath(rawURL)
+	bare := HostWithoutPort(host)
+	return passes(f.Paths, path) && (len(f.Hosts) == 0 || slices.ContainsFunc(f.Hosts, func(want string) bool {
+		return strings.EqualFold(want, host) || strings.EqualFold(want, bare)
+	}))
+}
+
+// HostWithoutPort cuts a port off a host, leaving the brackets of an IPv6
+// address in place.
+func HostWithoutPort(host string) string {
+	colon := strings.LastIndexByte(host, ':')
+	if colon < 0 || strings.HasSuffix(host, "]") {
+		return host
+	}
+	return host[:colon]
+}
+
+func passes[T comparable](wanted []T, value T) bool {
+	return len(wanted) == 0 || slices.Contains(wanted, value)
+}
+
+func passesAny(wanted, values []string) bool {
+	return len(wanted) == 0 || slices.ContainsFunc(values, func(v string) bool { return slices.Contains(wanted, v) })
+}

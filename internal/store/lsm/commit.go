@@ -1,0 +1,90 @@
+package lsm
+
+import (
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/store/record"
+)
+
+// commit is what becomes durable together: the writes of some operations, the
+// events they added to the log, and what is to happen once the disk has them.
+type commit struct {
+	db      *pebble.DB
+	batch   *pebble.Batch
+	last    posthaste.Position
+	log     logWriter
+	states  map[posthaste.MessageID]status // written by this commit already
+	secrets map[string]string              // likewise
+	ops     []*op                          // that succeeded so far
+	effects []func()
+	scratch [512]byte
+
+	started time.Time
+	applied bool
+	err     error
+}
+
+func newCommit(db *pebble.DB, last posthaste.Position) *commit {
+	return &commit{
+		db:      db,
+		batch:   db.NewBatch(),
+		last:    last,
+		states:  map[posthaste.MessageID]status{},
+		secrets: map[string]string{},
+	}
+}
+
+// run applies one operation. One that fails is answered at once.
+func (c *commit) run(o *op) {
+	if err := o.apply(c); err != nil {
+		o.answer(err)
+		return
+	}
+	c.ops = append(c.ops, o)
+}
+
+// after registers what is to happen when the commit is durable.
+func (c *commit) after(effect func()) { c.effects = append(c.effects, effect) }
+
+// set and delete write to the batch. They cannot fail: a batch grows in memory
+// and reports its errors when it is applied.
+func (c *commit) set(key, value []byte) { _ = c.batch.Set(key, value, nil) }
+func (c *commit) delete(key []byte)     { _ = c.batch.Delete(key, nil) }
+
+// key returns an empty buffer to build a key in. It is good until the next call.
+func (c *commit) key() []byte { return c.scratch[:0] }
+
+// setStatus writes a message's status and remembers it for later operations of
+// this commit.
+func (c *commit) setStatus(m *posthaste.Message, st status) {
+	c.states[m.ID] = st
+	c.set(appendMessageKey(c.key(), segmentStatus, m.User, m.ID), st.append(nil))
+}
+
+// status returns a message's status as of this commit, or store.ErrNotFound.
+func (c *commit) status(user string, id posthaste.MessageID) (status, error) {
+	stored, err := readStatus(c.db, user, id)
+	if err == nil {
+		if st, ok := c.states[id]; ok {
+			return st, nil
+		}
+	}
+	return stored, err
+}
+
+// event gives an event the next position and adds it to the log.
+func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Event) posthaste.Position {
+	c.last = c.last.Next(now)
+	event.Position = c.last
+	c.log.add(m, event)
+	if event.Response != nil {
+		c.set(appendPositionKey(c.key(), segmentResponse, m.User, event.Position), record.AppendResponse(nil, event.Response))
+	}
+	return c.last
+}
+
+// writeLog adds the log blocks and postings of all events to the batch.
+func (c *commit) writeLog() { c.log.flush(c.set) }

@@ -1,0 +1,209 @@
+package lsm
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"posthaste"
+)
+
+// The key schema, all of it. Integers are big-endian so that byte order is
+// number order; a user is one length byte and its id.
+//
+//	m format                                    → format version, uvarint
+//	m position                                  → highest position written, 8 bytes
+//	v KEY                                       → secret
+//	w USER KIND len16 LANE due64 ID             → waiting: flags, retried
+//	s DAY e USER ID                             → envelope (record.AppendMessage)
+//	s DAY b USER ID                             → body, when it is large
+//	s DAY t USER ID                             → status
+//	s DAY l USER position64                     → log block, named by its first position
+//	s DAY r USER position64                     → response of the event at that position
+//	s DAY p USER FIELD hash64 position64        → posting block, named by its first position
+//
+// Everything under s belongs to a day, so that retention drops a day as one
+// range: envelopes, bodies and states by the day in the message's id; log
+// blocks, responses and postings by the day of their position.
+//
+// A message that waits or is claimed has exactly one w key, that of the time it
+// was or is due. The key stays while the message is claimed, which is why a
+// crash makes claimed messages due again.
+const (
+	kindMeta    = 'm'
+	kindVault   = 'v'
+	kindWaiting = 'w'
+	kindSegment = 's'
+
+	segmentEnvelope = 'e'
+	segmentBody     = 'b'
+	segmentStatus   = 't'
+	segmentLog      = 'l'
+	segmentResponse = 'r'
+	segmentPosting  = 'p'
+)
+
+// formatVersion is the version of this schema. A store written with a higher
+// one is refused.
+const formatVersion = 1
+
+var (
+	keyFormat   = []byte{kindMeta, 'f', 'o', 'r', 'm', 'a', 't'}
+	keyPosition = []byte{kindMeta, 'p', 'o', 's', 'i', 't', 'i', 'o', 'n'}
+)
+
+// maxUserLen is what fits the length byte of a user in a key.
+const maxUserLen = 255
+
+// day numbers the days since 1970 in UTC.
+type day uint16
+
+const dayMS = int64(24 * time.Hour / time.Millisecond)
+
+func dayOf(t time.Time) day { return day(t.UnixMilli() / dayMS) }
+
+func appendUser(key []byte, user string) []byte {
+	return append(append(key, byte(len(user))), user...)
+}
+
+func appendSegment(key []byte, d day, part byte, user string) []byte {
+	key = append(key, kindSegment)
+	key = binary.BigEndian.AppendUint16(key, uint16(d))
+	return appendUser(append(key, part), user)
+}
+
+// appendMessageKey makes the key of a part of a message.
+func appendMessageKey(key []byte, part byte, user string, id posthaste.MessageID) []byte {
+	return append(appendSegment(key, dayOf(id.CreatedAt()), part, user), id[:]...)
+}
+
+// appendPositionKey makes the key of a log block or a response.
+func appendPositionKey(key []byte, part byte, user string, p posthaste.Position) []byte {
+	return binary.BigEndian.AppendUint64(appendSegment(key, dayOf(p.Time()), part, user), uint64(p))
+}
+
+// field names what a posting list is about.
+type field byte
+
+const (
+	fieldMessage  field = 'm'
+	fieldState    field = 's'
+	fieldURL      field = 'u'
+	fieldGroup    field = 'g'
+	fieldSchedule field = 'c'
+	fieldQueue    field = 'q'
+	fieldLabel    field = 'l'
+	fieldHost     field = 'h'
+	fieldPath     field = 'p'
+	fieldCallerIP field = 'i'
+	fieldFlowKey  field = 'f'
+)
+
+// term is one value of one field. Values are hashed, so a posting list may hold
+// positions of another value too; readers check each event against the filter.
+type term struct {
+	field field
+	hash  uint64
+}
+
+func textTerm(f field, value string) term { return term{f, xxhash.Sum64String(value)} }
+
+// messageTerm keeps the leading bytes of the id instead of hashing it: lists of
+// messages made together then lie together.
+func messageTerm(id posthaste.MessageID) term {
+	return term{fieldMessage, binary.BigEndian.Uint64(id[:8])}
+}
+
+func appendPostingPrefix(key []byte, d day, user string, t term) []byte {
+	key = append(appendSegment(key, d, segmentPosting, user), byte(t.field))
+	return binary.BigEndian.AppendUint64(key, t.hash)
+}
+
+// laneID is a lane of a user.
+type laneID struct {
+	user string
+	posthaste.Lane
+}
+
+func appendLane(key []byte, id laneID) []byte {
+	key = append(appendUser(append(key, kindWaiting), id.user), byte(id.Kind))
+	key = binary.BigEndian.AppendUint16(key, uint16(len(id.Name)))
+	return append(key, id.Name...)
+}
+
+// ticket is a message's place in its lane: due time, then id.
+type ticket struct {
+	dueMS int64
+	id    posthaste.MessageID
+}
+
+// ticketLen is the length of a ticket at the end of a waiting key.
+const ticketLen = 8 + len(posthaste.MessageID{})
+
+func appendWaitingKey(key []byte, id laneID, t ticket) []byte {
+	key = binary.BigEndian.AppendUint64(appendLane(key, id), uint64(t.dueMS))
+	return append(key, t.id[:]...)
+}
+
+// parseWaitingKey splits a waiting key. ok is false for any other key.
+func parseWaitingKey(key []byte) (id laneID, t ticket, ok bool) {
+	if len(key) < 2 || key[0] != kindWaiting {
+		return laneID{}, ticket{}, false
+	}
+	rest := key[2:]
+	userLen := int(key[1])
+	if len(rest) < userLen+3 {
+		return laneID{}, ticket{}, false
+	}
+	id.user, rest = string(rest[:userLen]), rest[userLen:]
+	id.Kind = posthaste.LaneKind(rest[0])
+	nameLen := int(binary.BigEndian.Uint16(rest[1:3]))
+	rest = rest[3:]
+	if len(rest) != nameLen+ticketLen {
+		return laneID{}, ticket{}, false
+	}
+	id.Name = string(rest[:nameLen])
+	t.dueMS = int64(binary.BigEndian.Uint64(rest[nameLen:]))
+	copy(t.id[:], rest[nameLen+8:])
+	return id, t, true
+}
+
+// parseTicket reads the ticket at the end of a waiting key.
+func parseTicket(key []byte) ticket {
+	tail := key[len(key)-ticketLen:]
+	t := ticket{dueMS: int64(binary.BigEndian.Uint64(tail))}
+	copy(t.id[:], tail[8:])
+	return t
+}
+
+// prefixEnd returns the smallest key above all keys with the prefix.
+func prefixEnd(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] != 0xff {
+			end[i]++
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+// before orders tickets as a lane serves them.
+func (t ticket) before(other ticket) bool {
+	if t.dueMS != other.dueMS {
+		return t.dueMS < other.dueMS
+	}
+	return string(t.id[:]) < string(other.id[:])
+}
+
+// next returns the smallest ticket after t.
+func (t ticket) next() ticket {
+	for i := len(t.id) - 1; i >= 0; i-- {
+		if t.id[i]++; t.id[i] != 0 {
+			return t
+		}
+	}
+	t.dueMS++
+	return t
+}

@@ -1,0 +1,295 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// Bounds of the work of one page. A query that reaches one of them returns what
+// it has, and where to continue.
+const (
+	maxPageSeeks = 20_000   // posting blocks read
+	maxPageScan  = 20_000   // events looked at
+	maxPageBytes = 16 << 20 // bodies and responses returned
+)
+
+// Events implements store.Log.
+func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	done, err := s.reading()
+	if err != nil {
+		return store.EventPage{}, err
+	}
+	defer done()
+	// What is durable now is in the snapshot taken after.
+	query.High = min(query.High, posthaste.Position(s.writer.visible.Load()))
+	snapshot := s.db.NewSnapshot()
+	defer func() { _ = snapshot.Close() }()
+	r := &logReader{
+		reader:   snapshot,
+		user:     user,
+		query:    query,
+		terms:    filterTerms(&query.Filter),
+		messages: map[posthaste.MessageID]*posthaste.Message{},
+	}
+	if err := r.run(); err != nil {
+		return store.EventPage{}, fmt.Errorf("read log: %w", err)
+	}
+	return r.page, nil
+}
+
+// logReader answers one query, day by day.
+type logReader struct {
+	reader   pebble.Reader
+	user     string
+	query    store.EventQuery
+	terms    [][]term
+	messages map[posthaste.MessageID]*posthaste.Message // of this page
+	page     store.EventPage
+
+	seeks, scanned, bytes int
+}
+
+func (r *logReader) direction() direction { return direction(r.query.OldestFirst) }
+
+// run reads the days between Low and High, nearest first.
+func (r *logReader) run() error {
+	first, last, ok, err := r.days()
+	if err != nil || !ok {
+		return err
+	}
+	if r.direction() == ascending {
+		for d := first; d <= last && !r.page.More; d++ {
+			if err := r.readDay(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for d := last; d >= first && !r.page.More; d-- {
+		if err := r.readDay(d); err != nil {
+			return err
+		}
+		if d == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// days returns the first and the last day within the query's range that are
+// stored.
+func (r *logReader) days() (first, last day, ok bool, err error) {
+	if r.query.Low > r.query.High {
+		return 0, 0, false, nil
+	}
+	iter, err := r.reader.NewIter(&pebble.IterOptions{
+		LowerBound: binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(dayOf(r.query.Low.Time()))),
+		UpperBound: prefixEnd(binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(dayOf(r.query.High.Time())))),
+	})
+	if err != nil {
+		return 0, 0, false, err
+	}
+	if ok = iter.First(); ok {
+		first = day(binary.BigEndian.Uint16(iter.Key()[1:]))
+		ok = iter.Last()
+	}
+	if ok {
+		last = day(binary.BigEndian.Uint16(iter.Key()[1:]))
+	}
+	return first, last, ok, errors.Join(iter.Error(), iter.Close())
+}
+
+// readDay adds a day's matching events to the page.
+func (r *logReader) readDay(d day) error {
+	blocks, err := newBlockSeeker(r.reader, appendSegment(nil, d, segmentLog, r.user))
+	if err != nil {
+		return err
+	}
+	log := &dayLog{blocks: blocks, direction: r.direction()}
+	if len(r.terms) == 0 {
+		err = r.scan(log, d)
+	} else {
+		err = r.search(log, d)
+	}
+	return errors.Join(err, blocks.iter.Error(), blocks.close())
+}
+
+// start returns where the query enters a day.
+func (r *logReader) start(d day) posthaste.Position {
+	dayStart := posthaste.FirstPosition(milliTime(int64(d) * dayMS))
+	if r.direction() == ascending {
+		return max(r.query.Low, dayStart)
+	}
+	return min(r.query.High, posthaste.FirstPosition(milliTime((int64(d)+1)*dayMS))-1)
+}
+
+// within reports whether a position belongs to the query's range.
+func (r *logReader) within(p posthaste.Position) bool {
+	return p >= r.query.Low && p <= r.query.High
+}
+
+// scan walks through all events of a day.
+func (r *logReader) scan(log *dayLog, d day) error {
+	p, ok := r.start(d), true
+	for ok {
+		event, found, err := log.nearest(p)
+		if err != nil || !found || !r.within(event.Position) {
+			return err
+		}
+		if full, err := r.consider(event); full || err != nil {
+			return err
+		}
+		p, ok = r.direction().after(event.Position)
+	}
+	return nil
+}
+
+// search walks through the events of a day that the index proposes.
+func (r *logReader) search(log *dayLog, d day) (err error) {
+	in, err := intersect(r.reader, d, r.user, r.terms, r.direction())
+	if err != nil {
+		return err
+	}
+	in.seeks = r.seeks
+	defer func() {
+		r.seeks = in.seeks
+		err = errors.Join(err, in.close())
+	}()
+	p, ok := r.start(d), true
+	for ok {
+		at, found, end := in.seek(p, maxPageSeeks)
+		if end || !r.within(at) {
+			return nil
+		}
+		if !found {
+			r.stop(at)
+			return nil
+		}
+		event, exact, err := log.nearest(at)
+		if err != nil {
+			return err
+		}
+		if exact && event.Position == at {
+			if full, err := r.consider(event); full || err != nil {
+				return err
+			}
+		}
+		p, ok = r.direction().after(at)
+	}
+	return nil
+}
+
+// consider adds an event to the page if it matches. It reports whether the page
+// has come to its end before that event.
+func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
+	if r.scanned++; r.scanned > maxPageScan || r.bytes > maxPageBytes && len(r.page.Entries) > 0 {
+		r.stop(event.Position)
+		return true, nil
+	}
+	m, err := r.message(event.MessageID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil // retention is removing the message
+	}
+	if err != nil || !r.query.Filter.Matches(&event, m) {
+		return false, err
+	}
+	if len(r.page.Entries) == r.query.Limit {
+		r.stop(event.Position)
+		return true, nil
+	}
+	if err := r.attachResponse(&event); err != nil {
+		return false, err
+	}
+	r.page.Entries = append(r.page.Entries, store.Entry{Event: event, Message: m})
+	r.bytes += len(m.Body)
+	return false, nil
+}
+
+func (r *logReader) stop(at posthaste.Position) {
+	r.page.More, r.page.Next = true, at
+}
+
+func (r *logReader) message(id posthaste.MessageID) (*posthaste.Message, error) {
+	if m := r.messages[id]; m != nil {
+		return m, nil
+	}
+	m, err := readMessage(r.reader, r.user, id)
+	if err == nil {
+		r.messages[id] = m
+	}
+	return m, err
+}
+
+// attachResponse reads the response that belongs to an ERROR event, if any.
+func (r *logReader) attachResponse(event *posthaste.Event) error {
+	if event.State != posthaste.StateError {
+		return nil
+	}
+	key := appendPositionKey(nil, segmentResponse, r.user, event.Position)
+	err := get(r.reader, key, func(data []byte) (err error) {
+		event.Response, err = record.DecodeResponse(data)
+		r.bytes += len(data)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// dayLog reads the log blocks of one day.
+type dayLog struct {
+	blocks    *blockSeeker
+	direction direction
+	events    []posthaste.Event // of the present block, ascending
+}
+
+// nearest returns the nearest event at or beyond p.
+func (l *dayLog) nearest(p posthaste.Position) (event posthaste.Event, found bool, err error) {
+	if !l.covers(p) {
+		if found, err = l.load(p); !found || err != nil {
+			return posthaste.Event{}, false, err
+		}
+	}
+	at, exact := searchEvents(l.events, p)
+	if !exact && l.direction == descending {
+		at--
+	}
+	return l.events[at], true, nil
+}
+
+func (l *dayLog) covers(p posthaste.Position) bool {
+	return len(l.events) > 0 && p >= l.events[0].Position && p <= l.events[len(l.events)-1].Position
+}
+
+// load reads the block that holds the nearest event at or beyond p.
+func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
+	if l.blocks.at(p) {
+		if err := l.decode(); err != nil {
+			return false, err
+		}
+		if l.direction == descending || p <= l.events[len(l.events)-1].Position {
+			return true, nil
+		}
+		if !l.blocks.iter.Next() {
+			return false, nil
+		}
+	} else if l.direction == descending || !l.blocks.iter.First() {
+		return false, nil
+	}
+	return true, l.decode()
+}
+
+func (l *dayLog) decode() error {
+	var err error
+	l.events, err = decodeBlock(l.events[:0], l.blocks.first(), l.blocks.iter.Value())
+	return err
+}

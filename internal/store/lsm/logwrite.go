@@ -1,0 +1,237 @@
+package lsm
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// The log is written in blocks: the events that one commit adds for one user lie
+// together under the position of the first, and so do, for each term, the
+// positions of its events. A busy store writes large commits, so its hot terms
+// cost a byte or two an event; an idle one has blocks of one.
+
+// Bounds of a log block, so that reading one event never means reading much.
+const (
+	maxBlockEvents = 64
+	maxBlockBytes  = 16 << 10
+)
+
+// logWriter gathers the events of a commit. The zero value is ready.
+type logWriter struct {
+	blocks   map[blockID]*logBlock
+	postings map[postingID]*positions
+	terms    []term // scratch
+}
+
+type blockID struct {
+	user string
+	day  day
+}
+
+type postingID struct {
+	blockID
+	term term
+}
+
+// logBlock is a growing log block, and those of the same commit that are full.
+type logBlock struct {
+	first, last posthaste.Position
+	events      int
+	data        []byte
+	full        []fullBlock
+}
+
+type fullBlock struct {
+	first posthaste.Position
+	data  []byte
+}
+
+// positions is a growing posting block.
+type positions struct {
+	first, last posthaste.Position
+	data        []byte
+}
+
+// add appends an event, whose position is above all earlier ones.
+func (w *logWriter) add(m *posthaste.Message, event posthaste.Event) {
+	if w.blocks == nil {
+		w.blocks = map[blockID]*logBlock{}
+		w.postings = map[postingID]*positions{}
+	}
+	id := blockID{m.User, dayOf(event.Position.Time())}
+	block := w.blocks[id]
+	if block == nil {
+		block = &logBlock{}
+		w.blocks[id] = block
+	}
+	block.add(event)
+	w.terms = appendTerms(w.terms[:0], m, event.State)
+	for _, t := range w.terms {
+		list := w.postings[postingID{id, t}]
+		if list == nil {
+			list = &positions{}
+			w.postings[postingID{id, t}] = list
+		}
+		list.add(event.Position)
+	}
+}
+
+// flush writes everything gathered.
+func (w *logWriter) flush(set func(key, value []byte)) {
+	var key []byte
+	for id, block := range w.blocks {
+		block.seal()
+		for _, b := range block.full {
+			key = appendPositionKey(key[:0], segmentLog, id.user, b.first)
+			set(key, b.data)
+		}
+	}
+	for id, list := range w.postings {
+		key = appendPostingPrefix(key[:0], id.day, id.user, id.term)
+		key = binary.BigEndian.AppendUint64(key, uint64(list.first))
+		set(key, list.data)
+	}
+}
+
+func (b *logBlock) add(event posthaste.Event) {
+	if b.events == maxBlockEvents || len(b.data) >= maxBlockBytes {
+		b.seal()
+	}
+	if b.events == 0 {
+		b.first, b.last = event.Position, event.Position
+	}
+	b.data = binary.AppendUvarint(b.data, uint64(event.Position-b.last))
+	b.data = append(b.data, event.MessageID[:]...)
+	body := record.AppendEvent(nil, &event)
+	b.data = binary.AppendUvarint(b.data, uint64(len(body)))
+	b.data = append(b.data, body...)
+	b.last = event.Position
+	b.events++
+}
+
+func (b *logBlock) seal() {
+	if b.events > 0 {
+		b.full = append(b.full, fullBlock{b.first, b.data})
+		b.data, b.events = nil, 0
+	}
+}
+
+func (p *positions) add(position posthaste.Position) {
+	switch {
+	case p.first == 0:
+		p.first, p.last = position, position
+		return
+	case p.last == position: // two terms with one hash
+		return
+	}
+	p.data = binary.AppendUvarint(p.data, uint64(position-p.last))
+	p.last = position
+}
+
+// appendTerms lists what an event can be found by.
+func appendTerms(terms []term, m *posthaste.Message, state posthaste.State) []term {
+	terms = append(terms, messageTerm(m.ID), textTerm(fieldState, string(state)), textTerm(fieldURL, m.URL))
+	host, path := posthaste.HostAndPath(m.URL)
+	terms = append(terms, textTerm(fieldHost, host), textTerm(fieldPath, path))
+	if bare := store.HostWithoutPort(host); bare != host {
+		terms = append(terms, textTerm(fieldHost, bare))
+	}
+	for _, optional := range []struct {
+		field field
+		value string
+	}{
+		{fieldGroup, m.URLGroup},
+		{fieldSchedule, m.ScheduleID},
+		{fieldQueue, m.Queue},
+		{fieldCallerIP, m.CallerIP},
+		{fieldFlowKey, m.FlowControl.Key},
+	} {
+		if optional.value != "" {
+			terms = append(terms, textTerm(optional.field, optional.value))
+		}
+	}
+	for _, label := range m.Labels {
+		terms = append(terms, textTerm(fieldLabel, label))
+	}
+	return terms
+}
+
+// filterTerms translates a filter: one list of terms for each field that it
+// narrows, to be united within a list and intersected between lists.
+func filterTerms(f *store.EventFilter) [][]term {
+	var all [][]term
+	add := func(terms []term) {
+		if len(terms) > 0 {
+			all = append(all, terms)
+		}
+	}
+	add(termsOf(f.MessageIDs, messageTerm))
+	add(termsOf(f.States, func(s posthaste.State) term { return textTerm(fieldState, string(s)) }))
+	for _, text := range []struct {
+		field  field
+		values []string
+	}{
+		{fieldURL, f.URLs},
+		{fieldGroup, f.URLGroups},
+		{fieldSchedule, f.ScheduleIDs},
+		{fieldQueue, f.Queues},
+		{fieldLabel, f.Labels},
+		{fieldPath, f.Paths},
+		{fieldCallerIP, f.CallerIPs},
+		{fieldFlowKey, f.FlowKeys},
+	} {
+		add(termsOf(text.values, func(v string) term { return textTerm(text.field, v) }))
+	}
+	add(termsOf(f.Hosts, func(v string) term { return textTerm(fieldHost, strings.ToLower(v)) }))
+	return all
+}
+
+func termsOf[T any](values []T, of func(T) term) []term {
+	terms := make([]term, len(values))
+	for i, value := range values {
+		terms[i] = of(value)
+	}
+	return terms
+}
+
+// decodeBlock appends the events of a log block, which is never empty.
+func decodeBlock(events []posthaste.Event, first posthaste.Position, data []byte) ([]posthaste.Event, error) {
+	position := first
+	for len(data) > 0 {
+		delta, n := binary.Uvarint(data)
+		if n <= 0 || len(data) < n+len(posthaste.MessageID{}) {
+			return nil, errCorrupt
+		}
+		position += posthaste.Position(delta)
+		id := posthaste.MessageID(data[n:])
+		data = data[n+len(id):]
+		size, n := binary.Uvarint(data)
+		if n <= 0 || uint64(len(data)-n) < size {
+			return nil, errCorrupt
+		}
+		event, err := record.DecodeEvent(data[n : n+int(size)])
+		if err != nil {
+			return nil, err
+		}
+		event.Position, event.MessageID = position, id
+		events = append(events, event)
+		data = data[n+int(size):]
+	}
+	if len(events) == 0 {
+		return nil, errCorrupt
+	}
+	return events, nil
+}
+
+// searchEvents finds the index of the event at p, or of the first one behind it.
+func searchEvents(events []posthaste.Event, p posthaste.Position) (at int, exact bool) {
+	return slices.BinarySearchFunc(events, p, func(e posthaste.Event, p posthaste.Position) int {
+		return cmp.Compare(e.Position, p)
+	})
+}

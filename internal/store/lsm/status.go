@@ -1,0 +1,125 @@
+package lsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// status is where a message stands. While it lives, its ticket names its place
+// in its lane.
+type status struct {
+	state posthaste.State // CREATED or RETRY while it waits or is claimed
+	dueMS int64
+	waiting
+}
+
+// waiting is what the next attempt has to know.
+type waiting struct {
+	retried         int
+	cancelRequested bool
+}
+
+var errCorrupt = errors.New("stored record is damaged")
+
+const flagCancelRequested = 1
+
+func (w waiting) append(dst []byte) []byte {
+	var flags byte
+	if w.cancelRequested {
+		flags |= flagCancelRequested
+	}
+	return binary.AppendUvarint(append(dst, flags), uint64(w.retried))
+}
+
+func parseWaiting(data []byte) (waiting, error) {
+	if len(data) == 0 {
+		return waiting{}, errCorrupt
+	}
+	retried, n := binary.Uvarint(data[1:])
+	if n <= 0 {
+		return waiting{}, errCorrupt
+	}
+	return waiting{retried: int(retried), cancelRequested: data[0]&flagCancelRequested != 0}, nil
+}
+
+// append writes a status: the state's first letters would not be unique, so its
+// place in posthaste.States stands for it.
+func (s status) append(dst []byte) []byte {
+	for code, state := range posthaste.States {
+		if state == s.state {
+			dst = append(dst, byte(code))
+		}
+	}
+	dst = binary.AppendVarint(dst, s.dueMS)
+	return s.waiting.append(dst)
+}
+
+func parseStatus(data []byte) (status, error) {
+	if len(data) == 0 || int(data[0]) >= len(posthaste.States) {
+		return status{}, errCorrupt
+	}
+	s := status{state: posthaste.States[data[0]]}
+	var n int
+	if s.dueMS, n = binary.Varint(data[1:]); n <= 0 {
+		return status{}, errCorrupt
+	}
+	var err error
+	s.waiting, err = parseWaiting(data[1+n:])
+	return s, err
+}
+
+// largeBody is the size from which a body is kept beside its envelope: 4 KiB.
+const largeBody = 4 << 10
+
+// readStatus returns store.ErrNotFound for an unknown message.
+func readStatus(r pebble.Reader, user string, id posthaste.MessageID) (status, error) {
+	var s status
+	err := get(r, appendMessageKey(nil, segmentStatus, user, id), func(data []byte) (err error) {
+		s, err = parseStatus(data)
+		return err
+	})
+	return s, err
+}
+
+// readMessage returns store.ErrNotFound for an unknown message.
+func readMessage(r pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
+	var m *posthaste.Message
+	err := get(r, appendMessageKey(nil, segmentEnvelope, user, id), func(data []byte) (err error) {
+		m, err = record.DecodeMessage(id, user, data)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("message %s: %w", id, err)
+	}
+	err = get(r, appendMessageKey(nil, segmentBody, user, id), func(data []byte) error {
+		m.Body = append([]byte(nil), data...)
+		return nil
+	})
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("body of message %s: %w", id, err)
+	}
+	return m, nil
+}
+
+// get reads one key and lends its value to use.
+func get(r pebble.Reader, key []byte, use func(value []byte) error) error {
+	value, closer, err := r.Get(key)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return store.ErrNotFound
+	case err != nil:
+		return err
+	}
+	defer func() { _ = closer.Close() }()
+	return use(value)
+}
+
+func milliTime(ms int64) time.Time { return time.UnixMilli(ms) }

@@ -1,0 +1,301 @@
+// Package lsm keeps Posthaste's state in one directory, in a log-structured
+// merge tree (Pebble). It is the backend of a single process.
+//
+// One goroutine writes (writer), any number read. What waits and what is claimed
+// is known in memory (scheduler) and can be read again from disk, so opening a
+// store after a crash is the same as opening it after a clean stop. keys.go is
+// the whole schema; logwrite.go and logread.go are the log and its index.
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Errors of Open that an operator can do something about.
+var (
+	// ErrLocked: another process has the directory open.
+	ErrLocked = errors.New("the data directory is in use by another process")
+	// ErrNewer: a newer version of the program wrote the directory.
+	ErrNewer = errors.New("the data directory was written by a newer version of posthaste")
+)
+
+// Options configure a store. The zero value is good for tests.
+type Options struct {
+	FS        vfs.FS       // nil: the operating system's
+	CacheSize int64        // bytes of the block cache; 0: DefaultCacheSize
+	Logger    *slog.Logger // nil: slog.Default()
+	Observer  Observer     // nil: nobody
+	// Fatal is called when the disk can no longer be trusted: a failed sync, a
+	// damaged file. It must not return. nil: log and exit the process.
+	Fatal func(message string)
+}
+
+// DefaultCacheSize is the size of the block cache: 32 MiB.
+const DefaultCacheSize = 32 << 20
+
+// Observer is told of every commit.
+type Observer interface {
+	// Committed reports the operations that shared a commit, how long applying
+	// it took, and how long its sync.
+	Committed(operations int, apply, sync time.Duration)
+}
+
+// Store implements store.Store. Make one with Open.
+type Store struct {
+	db        *pebble.DB
+	writer    *writer
+	scheduler *scheduler
+
+	mu      sync.RWMutex // held for reading while the database is read
+	closing bool
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store in a directory, and makes it if there is none. It returns
+// ErrLocked or ErrNewer, wrapped, where they apply.
+func Open(dir string, options Options) (*Store, error) {
+	options = options.withDefaults()
+	db, err := openPebble(dir, options)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db}
+	s.scheduler = newScheduler(s.readWaiting)
+	last, err := s.recover()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), db.Close())
+	}
+	s.writer = newWriter(db, last, options.Observer)
+	return s, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.CacheSize == 0 {
+		o.CacheSize = DefaultCacheSize
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	if o.Fatal == nil {
+		logger := o.Logger
+		o.Fatal = func(message string) {
+			logger.Error("store.fatal", "error", message)
+			os.Exit(1)
+		}
+	}
+	return o
+}
+
+func openPebble(dir string, options Options) (*pebble.DB, error) {
+	lock, err := pebble.LockDirectory(dir, options.FS)
+	if err != nil && isLockHeld(err) {
+		return nil, fmt.Errorf("open %s: %w", dir, ErrLocked)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	cache := pebble.NewCache(options.CacheSize)
+	defer cache.Unref() // the database holds its own reference
+	db, err := pebble.Open(dir, &pebble.Options{
+		FS:                          options.FS,
+		Lock:                        lock,
+		Cache:                       cache,
+		Logger:                      pebbleLogger{options.Logger, options.Fatal},
+		FormatMajorVersion:          pebble.FormatNewest,
+		MemTableSize:                32 << 20,
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       1000,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), closeLock(lock))
+	}
+	return db, nil
+}
+
+// isLockHeld recognises a lock held by another process by its errno, and one held
+// by this process by its text, for which there is no error value.
+func isLockHeld(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) ||
+		strings.Contains(err.Error(), "held by current process")
+}
+
+func closeLock(lock *pebble.Lock) error {
+	if lock == nil {
+		return nil
+	}
+	return lock.Close()
+}
+
+// recover checks the format and finds the lanes and the end of the log.
+func (s *Store) recover() (posthaste.Position, error) {
+	if err := s.checkFormat(); err != nil {
+		return 0, err
+	}
+	if err := s.findLanes(); err != nil {
+		return 0, fmt.Errorf("find lanes: %w", err)
+	}
+	var last posthaste.Position
+	err := get(s.db, keyPosition, func(value []byte) error {
+		if len(value) != 8 {
+			return errCorrupt
+		}
+		last = posthaste.Position(binary.BigEndian.Uint64(value))
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	return last, err
+}
+
+func (s *Store) checkFormat() error {
+	var version uint64
+	err := get(s.db, keyFormat, func(value []byte) error {
+		version, _ = binary.Uvarint(value)
+		return nil
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return s.db.Set(keyFormat, binary.AppendUvarint(nil, formatVersion), pebble.Sync)
+	case err != nil:
+		return err
+	case version > formatVersion:
+		return fmt.Errorf("%w: its format is %d, this program knows %d", ErrNewer, version, formatVersion)
+	}
+	return nil
+}
+
+// findLanes looks at the first message of each lane and skips the others.
+func (s *Store) findLanes() error {
+	iter, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: []byte{kindWaiting},
+		UpperBound: []byte{kindWaiting + 1},
+	})
+	if err != nil {
+		return err
+	}
+	for valid := iter.First(); valid; {
+		lane, first, ok := parseWaitingKey(iter.Key())
+		if !ok {
+			return errors.Join(fmt.Errorf("waiting key %x: %w", iter.Key(), errCorrupt), iter.Close())
+		}
+		s.scheduler.restore(lane, first.dueMS)
+		valid = iter.SeekGE(prefixEnd(appendLane(nil, lane)))
+	}
+	return errors.Join(iter.Error(), iter.Close())
+}
+
+// readWaiting reads waiting messages of a lane in order, for the scheduler.
+func (s *Store) readWaiting(lane laneID, from ticket, limit int) ([]*item, error) {
+	iter, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: appendWaitingKey(nil, lane, from),
+		UpperBound: prefixEnd(appendLane(nil, lane)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var items []*item
+	for valid := iter.First(); valid && len(items) < limit; valid = iter.Next() {
+		waiting, err := parseWaiting(iter.Value())
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("waiting key %x: %w", iter.Key(), err), iter.Close())
+		}
+		items = append(items, &item{ticket: parseTicket(iter.Key()), waiting: waiting})
+	}
+	return items, errors.Join(iter.Error(), iter.Close())
+}
+
+// Close implements store.Store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closing = true
+	s.mu.Unlock()
+	s.writer.close()
+	return s.db.Close()
+}
+
+// reading lets the caller read the database until it calls done.
+func (s *Store) reading() (done func(), err error) {
+	s.mu.RLock()
+	if s.closing {
+		s.mu.RUnlock()
+		return nil, store.ErrClosed
+	}
+	return s.mu.RUnlock, nil
+}
+
+// Ping implements store.Health.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.writer.do(ctx, func(c *commit) error {
+		c.delete(keyFormat[:1]) // a key that is never set
+		return nil
+	})
+}
+
+// Stats implements store.Health.
+func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
+	done, err := s.reading()
+	if err != nil {
+		return store.Stats{}, err
+	}
+	defer done()
+	inflight, lanes, oldestMS := s.scheduler.count()
+	stats := store.Stats{
+		InFlight:  inflight,
+		Lanes:     lanes,
+		DiskBytes: int64(s.db.Metrics().DiskSpaceUsage()),
+	}
+	if oldest := milliTime(oldestMS); oldestMS != 0 && oldest.Before(now) {
+		stats.OldestDueAt = oldest
+	}
+	return stats, nil
+}
+
+// nobody observes nothing.
+type nobody struct{}
+
+func (nobody) Committed(int, time.Duration, time.Duration) {}
+
+// pebbleLogger carries the storage engine's words into our log.
+type pebbleLogger struct {
+	logger *slog.Logger
+	fatal  func(string)
+}
+
+func (l pebbleLogger) Infof(format string, args ...any) {
+	l.logger.Debug("store.engine", "message", fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	l.logger.Error("store.engine", "error", fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLogger) Fatalf(format string, args ...any) { l.fatal(fmt.Sprintf(format, args...)) }

@@ -1,0 +1,117 @@
+package lsm_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func open(t *testing.T, fs vfs.FS) *lsm.Store {
+	t.Helper()
+	s, err := lsm.Open("data", lsm.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func message(t *testing.T, url string, at time.Time) *posthaste.Message {
+	t.Helper()
+	id, err := posthaste.NewMessageID(at, strings.NewReader(url+"0123456789"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &posthaste.Message{ID: id, User: "ann", URL: url, Body: []byte("hi"), CreatedAt: at, NotBefore: at}
+}
+
+func TestClaimedMessagesAreDueAgainAfterReopening(t *testing.T) {
+	fs := vfs.NewMem()
+	first := open(t, fs)
+	m := message(t, "http://a.example/x", noon)
+	if err := first.Accept(t.Context(), noon, []*posthaste.Message{m}); err != nil {
+		t.Fatal(err)
+	}
+	claims, _, err := first.Claim(t.Context(), noon, 10)
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("Claim: %d claims, %v", len(claims), err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, fs)
+	again, _, err := second.Claim(t.Context(), noon, 10)
+	if err != nil || len(again) != 1 || again[0].Message.ID != m.ID {
+		t.Fatalf("Claim after reopening: %d claims, %v", len(again), err)
+	}
+	if err := second.Settle(t.Context(), noon, store.Delivered(claims[0])); !errors.Is(err, store.ErrLeaseLost) {
+		t.Errorf("Settle with the lease of the earlier store = %v, want ErrLeaseLost", err)
+	}
+	if err := second.Settle(t.Context(), noon, store.Delivered(again[0])); err != nil {
+		t.Fatal(err)
+	}
+	page, err := second.Events(t.Context(), "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 10, OldestFirst: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states []posthaste.State
+	for _, entry := range page.Entries {
+		states = append(states, entry.State)
+	}
+	t.Log(states)
+	if len(states) != 4 {
+		t.Errorf("states = %v", states)
+	}
+}
+
+func TestOpenRefusesADirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	s, err := lsm.Open(dir, lsm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if _, err := lsm.Open(dir, lsm.Options{}); !errors.Is(err, lsm.ErrLocked) {
+		t.Errorf("second Open = %v, want ErrLocked", err)
+	}
+}
+
+func BenchmarkLife(b *testing.B) {
+	s, err := lsm.Open(b.TempDir(), lsm.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	go func() {
+		for range s.Wake() {
+			claims, _, err := s.Claim(b.Context(), time.Now(), 4096)
+			if err != nil {
+				return
+			}
+			for _, c := range claims {
+				go func() { _ = s.Settle(b.Context(), time.Now(), store.Delivered(c)) }()
+			}
+		}
+	}()
+	body := make([]byte, 512)
+	b.SetParallelism(16)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			now := time.Now().Truncate(time.Millisecond)
+			id, _ := posthaste.NewMessageID(now, randReader{})
+			m := &posthaste.Message{ID: id, User: "ann", URL: "http://a.example/x", Body: body, CreatedAt: now, NotBefore: now, CallerIP: "127.0.0.1"}
+			if err := s.Accept(b.Context(), now, []*posthaste.Message{m}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

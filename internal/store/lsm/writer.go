@@ -1,0 +1,224 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// writer is the one goroutine that changes the store. It gathers the operations
+// that wait, builds one commit of them, and goes on to the next commit while a
+// second goroutine, the finisher, waits for the disk: so the busier the store,
+// the more operations share a sync, and an idle one waits for nobody.
+//
+// An operation reads what it needs, checks, and only then writes: one that fails
+// leaves nothing behind in the commit it shares.
+type writer struct {
+	db       *pebble.DB
+	observer Observer
+	ops      chan *op
+	commits  chan *commit
+	stop     chan struct{}
+	stopped  chan struct{} // closed when no operation will be answered any more
+
+	last    posthaste.Position            // of the last event; writer goroutine only
+	visible atomic.Uint64                 // the last position that is durable
+	failed  atomic.Pointer[error]         // why nothing can be written any more
+	changed func(last posthaste.Position) // called when visible has moved
+}
+
+// op is one operation on its way to disk.
+type op struct {
+	apply  func(*commit) error
+	result chan error // nil when nobody waits
+}
+
+// Bounds of one commit, and of the commits that wait for the disk at once. Two
+// keep the disk busy; more would only make commits smaller.
+const (
+	maxOpsPerCommit  = 512
+	maxBytesInCommit = 4 << 20
+	commitsInFlight  = 2
+)
+
+func newWriter(db *pebble.DB, last posthaste.Position, observer Observer) *writer {
+	w := &writer{
+		db:       db,
+		observer: observer,
+		ops:      make(chan *op, maxOpsPerCommit),
+		commits:  make(chan *commit, commitsInFlight-1),
+		stop:     make(chan struct{}),
+		stopped:  make(chan struct{}),
+		last:     last,
+	}
+	w.visible.Store(uint64(last))
+	go w.write()
+	go w.finish()
+	return w
+}
+
+// do runs an operation and returns when it is durable. If ctx ends first, the
+// caller does not know whether it took place.
+func (w *writer) do(ctx context.Context, apply func(*commit) error) error {
+	o := &op{apply: apply, result: make(chan error, 1)}
+	if err := w.submit(ctx, o); err != nil {
+		return err
+	}
+	select {
+	case err := <-o.result:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-w.stopped:
+	}
+	select {
+	case err := <-o.result:
+		return err
+	default:
+		return store.ErrClosed
+	}
+}
+
+// post runs an operation some time soon, in order, without waiting for it.
+func (w *writer) post(ctx context.Context, apply func(*commit) error) error {
+	return w.submit(ctx, &op{apply: apply})
+}
+
+func (w *writer) submit(ctx context.Context, o *op) error {
+	if err := w.failure(); err != nil {
+		return err
+	}
+	select {
+	case <-w.stop:
+		return store.ErrClosed
+	default:
+	}
+	select {
+	case w.ops <- o:
+		return nil
+	case <-w.stop:
+		return store.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// close stops the writer. Operations that were not begun fail with ErrClosed.
+func (w *writer) close() {
+	close(w.stop)
+	<-w.stopped
+}
+
+func (w *writer) write() {
+	defer close(w.commits)
+	for {
+		select {
+		case <-w.stop:
+			w.refuse(store.ErrClosed)
+			return
+		case first := <-w.ops:
+			w.commits <- w.build(first)
+		}
+	}
+}
+
+// refuse answers the operations that will not be begun.
+func (w *writer) refuse(err error) {
+	for {
+		select {
+		case o := <-w.ops:
+			o.answer(err)
+		default:
+			return
+		}
+	}
+}
+
+// build gathers operations into one commit and hands it to the storage engine,
+// which queues its sync.
+func (w *writer) build(first *op) *commit {
+	c := newCommit(w.db, w.last)
+	c.run(first)
+	for len(c.ops) < maxOpsPerCommit && c.batch.Len() < maxBytesInCommit {
+		select {
+		case o := <-w.ops:
+			c.run(o)
+			continue
+		default:
+		}
+		break
+	}
+	c.started = time.Now()
+	if err := w.failure(); err != nil {
+		c.err = err
+		return c
+	}
+	c.writeLog()
+	w.last = c.last
+	if c.batch.Empty() {
+		return c
+	}
+	if c.err = c.batch.Set(keyPosition, binary.BigEndian.AppendUint64(nil, uint64(w.last)), nil); c.err == nil {
+		c.err = w.db.ApplyNoSyncWait(c.batch, pebble.Sync)
+	}
+	c.applied = c.err == nil
+	return c
+}
+
+// finish waits for commits to be durable, in order, and lets the world know.
+func (w *writer) finish() {
+	defer close(w.stopped)
+	for c := range w.commits {
+		applied := time.Now()
+		if c.applied {
+			c.err = c.batch.SyncWait()
+		}
+		if c.err != nil {
+			w.fail(c.err)
+		} else {
+			w.published(c)
+		}
+		w.observer.Committed(len(c.ops), applied.Sub(c.started), time.Since(applied))
+		for _, o := range c.ops {
+			o.answer(c.err)
+		}
+		_ = c.batch.Close()
+	}
+}
+
+func (w *writer) published(c *commit) {
+	for _, effect := range c.effects {
+		effect()
+	}
+	w.visible.Store(uint64(c.last))
+	if w.changed != nil {
+		w.changed(c.last)
+	}
+}
+
+// fail makes every later operation fail: after a write whose fate is unknown,
+// nothing that follows may be promised.
+func (w *writer) fail(err error) {
+	err = fmt.Errorf("store: writing has failed for good: %w", err)
+	w.failed.CompareAndSwap(nil, &err)
+}
+
+func (w *writer) failure() error {
+	if err := w.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (o *op) answer(err error) {
+	if o.result != nil {
+		o.result <- err
+	}
+}

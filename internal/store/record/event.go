@@ -1,0 +1,64 @@
+package record
+
+import (
+	"fmt"
+
+	"posthaste"
+)
+
+// event is the stored form of a posthaste.Event.
+type event struct {
+	State          uint8  `cbor:"1,keyasint,omitempty"`
+	Error          string `cbor:"2,keyasint,omitempty"`
+	NextDeliveryAt int64  `cbor:"3,keyasint,omitempty"`
+}
+
+// states holds the stored form of states: the index of each. Like the numbers of
+// fields these are never reused; 0 is no state.
+var states = [...]posthaste.State{
+	1: posthaste.StateCreated,
+	2: posthaste.StateActive,
+	3: posthaste.StateRetry,
+	4: posthaste.StateError,
+	5: posthaste.StateDelivered,
+	6: posthaste.StateFailed,
+	7: posthaste.StateCancelRequested,
+	8: posthaste.StateCancelled,
+}
+
+// AppendEvent appends the record of an event to dst: its state, its error and
+// its next delivery time. The response has a record of its own.
+func AppendEvent(dst []byte, e *posthaste.Event) []byte {
+	return encode(dst, &event{
+		State:          stateCode(e.State),
+		Error:          e.Error,
+		NextDeliveryAt: toMilli(e.NextDeliveryAt),
+	})
+}
+
+// DecodeEvent reads what AppendEvent wrote.
+func DecodeEvent(data []byte) (posthaste.Event, error) {
+	var rec event
+	if err := decode(data, &rec); err != nil {
+		return posthaste.Event{}, err
+	}
+	if rec.State == 0 || int(rec.State) >= len(states) {
+		return posthaste.Event{}, fmt.Errorf("record: state %d is unknown", rec.State)
+	}
+	return posthaste.Event{
+		State:          states[rec.State],
+		Error:          rec.Error,
+		NextDeliveryAt: fromMilli(rec.NextDeliveryAt),
+	}, nil
+}
+
+// stateCode panics for a state that is not of the vocabulary: what it would
+// write could never be read again.
+func stateCode(state posthaste.State) uint8 {
+	for code, known := range states {
+		if code > 0 && known == state {
+			return uint8(code)
+		}
+	}
+	panic(fmt.Sprintf("record: state %q cannot be stored", state))
+}

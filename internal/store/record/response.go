@@ -1,0 +1,44 @@
+package record
+
+import (
+	"slices"
+
+	"posthaste"
+)
+
+// response is the stored form of a posthaste.Response.
+type response struct {
+	Status    int    `cbor:"1,keyasint,omitempty"`
+	Header    header `cbor:"2,keyasint,omitempty"`
+	Body      []byte `cbor:"3,keyasint,omitempty"`
+	Truncated bool   `cbor:"4,keyasint,omitempty"`
+}
+
+// AppendResponse appends the record of a response to dst.
+func AppendResponse(dst []byte, r *posthaste.Response) []byte {
+	return encode(slices.Grow(dst, len(r.Body)+usualOverhead), &response{
+		Status:    r.Status,
+		Header:    newHeader(r.Header),
+		Body:      r.Body,
+		Truncated: r.Truncated,
+	})
+}
+
+// DecodeResponse reads what AppendResponse wrote. Empty bodies and headers come
+// back as nil.
+func DecodeResponse(data []byte) (*posthaste.Response, error) {
+	var rec response
+	if err := decode(data, &rec); err != nil {
+		return nil, err
+	}
+	h, err := rec.Header.restore()
+	if err != nil {
+		return nil, err
+	}
+	return &posthaste.Response{
+		Status:    rec.Status,
+		Header:    h,
+		Body:      rec.Body,
+		Truncated: rec.Truncated,
+	}, nil
+}

@@ -1,0 +1,80 @@
+package store
+
+import (
+	"time"
+
+	"posthaste"
+)
+
+// Settlement ends a claim: the state the message enters and what is logged.
+// Delivered, RetryAt and Failed make the three there are; Resolve makes the
+// fourth.
+type Settlement struct {
+	Claim    Claim
+	State    posthaste.State // DELIVERED, RETRY, FAILED or CANCELLED
+	Error    string
+	Response *posthaste.Response
+	NextAt   time.Time // when the next attempt is due; RETRY only
+}
+
+// Delivered settles a claim whose attempt succeeded.
+func Delivered(claim Claim) Settlement {
+	return Settlement{Claim: claim, State: posthaste.StateDelivered}
+}
+
+// RetryAt settles a claim whose attempt failed, with another one due at next.
+func RetryAt(claim Claim, next time.Time, outcome posthaste.Outcome) Settlement {
+	return Settlement{
+		Claim:    claim,
+		State:    posthaste.StateRetry,
+		Error:    outcome.Error,
+		Response: outcome.Response,
+		NextAt:   next,
+	}
+}
+
+// Failed settles a claim whose attempt failed and was the last.
+func Failed(claim Claim, outcome posthaste.Outcome) Settlement {
+	return Settlement{
+		Claim:    claim,
+		State:    posthaste.StateFailed,
+		Error:    outcome.Error,
+		Response: outcome.Response,
+	}
+}
+
+// Resolve returns what the settlement of a message whose cancellation was asked
+// for becomes: a delivery stands, anything else is a cancellation.
+func (s Settlement) Resolve(cancelRequested bool) Settlement {
+	if cancelRequested && s.State != posthaste.StateDelivered {
+		s.State = posthaste.StateCancelled
+		s.NextAt = time.Time{}
+	}
+	return s
+}
+
+// Events returns what the settlement adds to the log, in order, without
+// positions: a failed attempt is an ERROR before it is anything else.
+func (s Settlement) Events() []posthaste.Event {
+	id := s.Claim.Message.ID
+	last := posthaste.Event{MessageID: id, State: s.State, NextDeliveryAt: s.NextAt}
+	if s.State == posthaste.StateDelivered {
+		return []posthaste.Event{last}
+	}
+	return []posthaste.Event{{
+		MessageID:      id,
+		State:          posthaste.StateError,
+		Error:          s.Error,
+		NextDeliveryAt: s.NextAt,
+		Response:       s.Response,
+	}, last}
+}
+
+// Created returns the first event of a message.
+func Created(m *posthaste.Message) posthaste.Event {
+	event := posthaste.Event{MessageID: m.ID, State: posthaste.StateCreated}
+	if m.NotBefore.After(m.CreatedAt) {
+		event.NextDeliveryAt = m.NotBefore
+	}
+	return event
+}

@@ -1,0 +1,150 @@
+// Package store is the seam between the engine and what keeps its state. It
+// declares what a backend does, in intentions, and promises the engine builds
+// on; package storetest turns each promise into a test.
+//
+// Three promises hold for every method that changes something:
+//
+//   - Durable: when it returns nil, the change survives a crash of the process
+//     and of the machine.
+//   - Atomic: it happened whole, log events and follow-up messages included,
+//     or not at all. An error that is none of this package's leaves the caller
+//     not knowing which.
+//   - Ordered: the events it wrote have positions above those of every change
+//     that had returned before it was called.
+//
+// Times are passed in; a backend never asks a clock. Everything belongs to a
+// user, and what belongs to another user does not exist.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"posthaste"
+)
+
+// Errors that callers act on. Backends return them wrapped or bare.
+var (
+	ErrNotFound  = errors.New("store: not found")
+	ErrLeaseLost = errors.New("store: lease lost")
+	ErrConflict  = errors.New("store: changed by someone else")
+	ErrClosed    = errors.New("store: closed")
+)
+
+// Store is a whole backend.
+type Store interface {
+	Acceptor
+	Worker
+	Canceller
+	Reader
+	Log
+	Vault
+	Health
+
+	// Close gives up all leases and closes the backend. Calls in progress fail
+	// with ErrClosed. Closing twice is harmless.
+	Close() error
+}
+
+// Acceptor takes in new messages.
+type Acceptor interface {
+	// Accept stores the messages, each with a CREATED event, in one commit.
+	// A message becomes due at its NotBefore. The caller has given each an id
+	// of its own and does not touch it again.
+	Accept(ctx context.Context, now time.Time, messages []*posthaste.Message) error
+}
+
+// Worker hands out due messages and takes back what became of them.
+type Worker interface {
+	// Claim leases up to limit due messages to the caller and logs each as
+	// ACTIVE. Due lanes are served in turn, so that no lane waits for another;
+	// within a lane the order is that of due time, then of message id. A leased
+	// message is given to nobody else until it is settled or released, or its
+	// lease is lost with the process that held it.
+	//
+	// Claim also returns when the next waiting message that it did not hand out
+	// becomes due: the zero time if none waits, now or earlier if limit or a
+	// lane's bounds held messages back.
+	//
+	// The ACTIVE events may be lost in a crash; the messages are due again then.
+	Claim(ctx context.Context, now time.Time, limit int) (claims []Claim, next time.Time, err error)
+
+	// Wake returns a channel that receives after something happened that Claim
+	// should be called for: a message was accepted, a lane has room again.
+	Wake() <-chan struct{}
+
+	// Settle ends a claim with a transition and its events. If the message was
+	// cancelled meanwhile, the settlement is resolved by Settlement.Resolve.
+	// It returns ErrLeaseLost, and changes nothing, when the claim is not the
+	// message's current one.
+	Settle(ctx context.Context, now time.Time, settlement Settlement) error
+
+	// Release ends claims without a result: the messages are due at once, with
+	// the attempts they had. Claims that are not current are passed over.
+	Release(ctx context.Context, now time.Time, claims []Claim) error
+}
+
+// Canceller stops messages.
+type Canceller interface {
+	// Cancel asks for the messages to be cancelled and returns those it changed:
+	// ids that are unknown, ended or already asked for are passed over. Each
+	// gets a CANCEL_REQUESTED event, and one that is not claimed a CANCELLED
+	// event in the same commit. A claimed one is decided when it is settled.
+	Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID) ([]posthaste.MessageID, error)
+}
+
+// Reader reads messages.
+type Reader interface {
+	// Message returns a message and where it stands, also after it ended, until
+	// retention removes it. It returns ErrNotFound for an unknown id.
+	Message(ctx context.Context, user string, id posthaste.MessageID) (Status, error)
+}
+
+// Vault keeps small secrets: tokens and signing keys. A key is a short text.
+type Vault interface {
+	// Secret returns the value kept under the key, or ErrNotFound.
+	Secret(ctx context.Context, key string) (string, error)
+
+	// KeepSecret stores the value unless there is one, and returns the one that
+	// is kept then.
+	KeepSecret(ctx context.Context, key, value string) (string, error)
+
+	// ReplaceSecret stores the value if the present one is old, and returns
+	// ErrConflict otherwise.
+	ReplaceSecret(ctx context.Context, key, old, value string) error
+}
+
+// Health tells how the backend is.
+type Health interface {
+	// Ping commits nothing of meaning and returns when that is durable, or why
+	// writes are refused.
+	Ping(ctx context.Context) error
+
+	// Stats returns counts and sizes; it is cheap enough to be called every few
+	// seconds.
+	Stats(ctx context.Context, now time.Time) (Stats, error)
+}
+
+// Claim is a message leased for one attempt.
+type Claim struct {
+	Message *posthaste.Message // shared, not to be changed
+	Retried int                // attempts that have failed before this one
+	Lease   uint64             // the token of this claim
+}
+
+// Status is a message and where it stands.
+type Status struct {
+	Message       *posthaste.Message
+	State         posthaste.State // CREATED, RETRY or ACTIVE while it lives, else how it ended
+	Retried       int
+	NextAttemptAt time.Time // zero when claimed or ended
+}
+
+// Stats describes a backend at one moment.
+type Stats struct {
+	OldestDueAt time.Time // due time of the message that waits longest past it; zero if none
+	InFlight    int       // claims that are neither settled nor released
+	Lanes       int       // lanes with waiting or claimed messages
+	DiskBytes   int64
+}
