@@ -1,22 +1,27 @@
 package record
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 )
 
 // header is an http.Header as a flat list of name, value, name, value, with the
-// names ascending: a list is decoded in half the time of a map, and one header
-// has one form. A name without values is left out.
+// names ascending, so that one header has one stored form. A name without values
+// is left out.
 type header []string
 
 func newHeader(h http.Header) header {
 	if len(h) == 0 {
 		return nil
 	}
+	var room [16]string // enough for most, and on the stack
+	names := room[:0]
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
 	flat := make(header, 0, 2*len(h))
-	for _, name := range slices.Sorted(maps.Keys(h)) {
+	for _, name := range names {
 		for _, value := range h[name] {
 			flat = append(flat, name, value)
 		}
@@ -26,15 +31,24 @@ func newHeader(h http.Header) header {
 
 // restore returns nil for an empty header.
 func (flat header) restore() (http.Header, error) {
-	switch {
-	case len(flat) == 0:
+	if len(flat) == 0 {
 		return nil, nil
-	case len(flat)%2 != 0:
+	}
+	if len(flat)%2 != 0 {
 		return nil, errHeader
 	}
 	h := make(http.Header, len(flat)/2)
-	for i := 0; i < len(flat); i += 2 {
-		h[flat[i]] = append(h[flat[i]], flat[i+1])
+	values := make([]string, len(flat)/2) // of all names, in one allocation
+	name, first := flat[0], 0
+	for i := range values {
+		if flat[2*i] < name {
+			return nil, errHeader
+		}
+		if flat[2*i] > name {
+			name, first = flat[2*i], i
+		}
+		values[i] = flat[2*i+1]
+		h[name] = values[first : i+1 : i+1]
 	}
 	return h, nil
 }

@@ -9,46 +9,44 @@ import (
 
 // message is the stored form of a posthaste.Message.
 type message struct {
-	URL        string `cbor:"1,keyasint,omitempty"`
-	Body       []byte `cbor:"2,keyasint,omitempty"`
-	CreatedAt  int64  `cbor:"3,keyasint,omitempty"`
-	NotBefore  int64  `cbor:"4,keyasint,omitempty"` // none: CreatedAt
-	CallerIP   string `cbor:"5,keyasint,omitempty"`
-	Queue      string `cbor:"6,keyasint,omitempty"`
-	URLGroup   string `cbor:"7,keyasint,omitempty"`
-	Endpoint   string `cbor:"8,keyasint,omitempty"`
-	ScheduleID string `cbor:"9,keyasint,omitempty"`
-	settings
+	URL        string   `cbor:"1,keyasint,omitempty"`
+	Body       []byte   `cbor:"2,keyasint,omitempty"`
+	CreatedAt  int64    `cbor:"3,keyasint,omitempty"`
+	NotBefore  int64    `cbor:"4,keyasint,omitempty"` // none: CreatedAt
+	CallerIP   string   `cbor:"5,keyasint,omitempty"`
+	Queue      string   `cbor:"6,keyasint,omitempty"`
+	URLGroup   string   `cbor:"7,keyasint,omitempty"`
+	Endpoint   string   `cbor:"8,keyasint,omitempty"`
+	ScheduleID string   `cbor:"9,keyasint,omitempty"`
+	Settings   settings `cbor:"10,keyasint"`
 }
 
-// settings is the stored form of posthaste.Settings. Its fields lie beside those
-// of the message or callback it belongs to, which leave the numbers from 10 to
-// 39 to it.
+// settings is the stored form of posthaste.Settings.
 type settings struct {
-	Method          string        `cbor:"10,keyasint,omitempty"`
-	Header          header        `cbor:"11,keyasint,omitempty"`
-	Retries         *int          `cbor:"12,keyasint,omitempty"` // 0 is not none
-	RetryDelay      string        `cbor:"13,keyasint,omitempty"`
-	Timeout         time.Duration `cbor:"14,keyasint,omitempty"`
-	Labels          []string      `cbor:"15,keyasint,omitempty"`
-	FlowKey         string        `cbor:"16,keyasint,omitempty"`
-	FlowParallelism int           `cbor:"17,keyasint,omitempty"`
-	FlowRate        int           `cbor:"18,keyasint,omitempty"`
-	FlowPeriod      time.Duration `cbor:"19,keyasint,omitempty"`
-	Callback        *callback     `cbor:"20,keyasint,omitempty"`
-	FailureCallback *callback     `cbor:"21,keyasint,omitempty"`
-	Dialect         uint8         `cbor:"22,keyasint,omitempty"`
-	RedactBody      bool          `cbor:"23,keyasint,omitempty"`
-	RedactAll       bool          `cbor:"24,keyasint,omitempty"`
-	RedactHeaders   []string      `cbor:"25,keyasint,omitempty"`
+	Method          string        `cbor:"1,keyasint,omitempty"`
+	Header          header        `cbor:"2,keyasint,omitempty"`
+	Retries         *int          `cbor:"3,keyasint,omitempty"` // 0 is not none
+	RetryDelay      string        `cbor:"4,keyasint,omitempty"`
+	Timeout         time.Duration `cbor:"5,keyasint,omitempty"`
+	Labels          []string      `cbor:"6,keyasint,omitempty"`
+	FlowKey         string        `cbor:"7,keyasint,omitempty"`
+	FlowParallelism int           `cbor:"8,keyasint,omitempty"`
+	FlowRate        int           `cbor:"9,keyasint,omitempty"`
+	FlowPeriod      time.Duration `cbor:"10,keyasint,omitempty"`
+	Callback        *callback     `cbor:"11,keyasint,omitempty"`
+	FailureCallback *callback     `cbor:"12,keyasint,omitempty"`
+	Dialect         uint8         `cbor:"13,keyasint,omitempty"`
+	RedactBody      bool          `cbor:"14,keyasint,omitempty"`
+	RedactAll       bool          `cbor:"15,keyasint,omitempty"`
+	RedactHeaders   []string      `cbor:"16,keyasint,omitempty"`
 }
 
 // callback is the stored form of a posthaste.Callback.
 type callback struct {
-	URL   string        `cbor:"1,keyasint,omitempty"`
-	Delay time.Duration `cbor:"2,keyasint,omitempty"`
-	Given header        `cbor:"3,keyasint,omitempty"`
-	settings
+	URL      string        `cbor:"1,keyasint,omitempty"`
+	Delay    time.Duration `cbor:"2,keyasint,omitempty"`
+	Given    header        `cbor:"3,keyasint,omitempty"`
+	Settings settings      `cbor:"4,keyasint"`
 }
 
 // usualOverhead is what a record of a message needs beside its body, in bytes:
@@ -68,7 +66,7 @@ func AppendMessage(dst []byte, m *posthaste.Message) []byte {
 		URLGroup:   m.URLGroup,
 		Endpoint:   m.Endpoint,
 		ScheduleID: m.ScheduleID,
-		settings:   newSettings(&m.Settings),
+		Settings:   newSettings(&m.Settings),
 	}
 	if rec.NotBefore == rec.CreatedAt {
 		rec.NotBefore = 0
@@ -99,7 +97,7 @@ func DecodeMessage(id posthaste.MessageID, user string, data []byte) (*posthaste
 		Endpoint:   rec.Endpoint,
 		ScheduleID: rec.ScheduleID,
 	}
-	if err := rec.restore(&m.Settings); err != nil {
+	if err := rec.Settings.restore(&m.Settings); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -167,7 +165,7 @@ func newCallback(c *posthaste.Callback) *callback {
 		URL:      c.URL,
 		Delay:    c.Delay,
 		Given:    newHeader(c.Given),
-		settings: newSettings(&c.Settings),
+		Settings: newSettings(&c.Settings),
 	}
 }
 
@@ -176,7 +174,7 @@ func (rec *callback) restore() (*posthaste.Callback, error) {
 		return nil, nil
 	}
 	c := &posthaste.Callback{URL: rec.URL, Delay: rec.Delay}
-	if err := rec.settings.restore(&c.Settings); err != nil {
+	if err := rec.Settings.restore(&c.Settings); err != nil {
 		return nil, err
 	}
 	var err error

@@ -39,7 +39,7 @@ const (
 var (
 	errEmpty  = errors.New("record: no data")
 	errNoMap  = errors.New("record: not a map")
-	errHeader = errors.New("record: a header name without value")
+	errHeader = errors.New("record: header is not a list of ascending names and their values")
 )
 
 var encoder = func() cbor.UserBufferEncMode {

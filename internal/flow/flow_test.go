@@ -1,0 +1,100 @@
+package flow_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"posthaste"
+	"posthaste/internal/flow"
+)
+
+var start = time.UnixMilli(1_750_000_000_000)
+
+func TestAdmit(t *testing.T) {
+	three := posthaste.FlowLimit{Rate: 3, Period: time.Second}
+	for name, c := range map[string]struct {
+		limit   posthaste.FlowLimit
+		window  flow.Window
+		want    flow.Window
+		retryAt time.Time
+		ok      bool
+	}{
+		"no rate":         {posthaste.FlowLimit{Parallelism: 1}, flow.Window{}, flow.Window{}, time.Time{}, true},
+		"first":           {three, flow.Window{}, flow.Window{StartedAt: start, Count: 1}, time.Time{}, true},
+		"room":            {three, flow.Window{StartedAt: start.Add(-500 * time.Millisecond), Count: 2}, flow.Window{StartedAt: start.Add(-500 * time.Millisecond), Count: 3}, time.Time{}, true},
+		"full":            {three, flow.Window{StartedAt: start.Add(-300 * time.Millisecond), Count: 3}, flow.Window{StartedAt: start.Add(-300 * time.Millisecond), Count: 3}, start.Add(700 * time.Millisecond), false},
+		"ended just now":  {three, flow.Window{StartedAt: start.Add(-time.Second), Count: 3}, flow.Window{StartedAt: start, Count: 1}, time.Time{}, true},
+		"clock went back": {three, flow.Window{StartedAt: start.Add(time.Hour), Count: 3}, flow.Window{StartedAt: start, Count: 1}, time.Time{}, true},
+		"default period":  {posthaste.FlowLimit{Rate: 1}, flow.Window{StartedAt: start, Count: 1}, flow.Window{StartedAt: start, Count: 1}, start.Add(time.Second), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, retryAt, ok := c.window.Admit(c.limit, start)
+			if got != c.want || !retryAt.Equal(c.retryAt) || ok != c.ok {
+				t.Errorf("Admit = %+v, %v, %v; want %+v, %v, %v", got, retryAt, ok, c.want, c.retryAt, c.ok)
+			}
+		})
+	}
+}
+
+// A limiter that tries whenever it is told to keeps to the rate in each window,
+// and starts as many as the rate allows.
+func TestAdmitKeepsTheRateAndUsesIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := posthaste.FlowLimit{
+			Rate:   rapid.IntRange(1, 20).Draw(t, "rate"),
+			Period: time.Duration(rapid.IntRange(1, 5000).Draw(t, "period")) * time.Millisecond,
+		}
+		windows := rapid.IntRange(1, 10).Draw(t, "windows")
+		now, started := start, 0
+		var w flow.Window
+		for started < limit.Rate*windows {
+			next, retryAt, ok := w.Admit(limit, now)
+			if !ok {
+				now = retryAt
+				continue
+			}
+			w, started = next, started+1
+			if w.Count > limit.Rate {
+				t.Fatalf("%d attempts in a window of %d", w.Count, limit.Rate)
+			}
+		}
+		if want := start.Add(time.Duration(windows-1) * limit.Period); !now.Equal(want) {
+			t.Fatalf("%d windows took until %s, want %s", windows, now.Sub(start), want.Sub(start))
+		}
+	})
+}
+
+func TestCurrent(t *testing.T) {
+	limit := posthaste.FlowLimit{Rate: 3, Period: time.Second}
+	running := flow.Window{StartedAt: start, Count: 2}
+	if got := running.Current(limit, start.Add(999*time.Millisecond)); got != running {
+		t.Errorf("running window = %+v, want %+v", got, running)
+	}
+	later := start.Add(time.Second)
+	if got, want := running.Current(limit, later), (flow.Window{StartedAt: later}); got != want {
+		t.Errorf("ended window = %+v, want %+v", got, want)
+	}
+}
+
+func TestCeilingLeavesRoom(t *testing.T) {
+	const slots, lanes = 4096, 1000
+	free, inflight := slots, make([]int, lanes)
+	for progress := true; progress; {
+		progress = false
+		for i := range inflight {
+			if free > 0 && inflight[i] < flow.Ceiling(free) {
+				inflight[i]++
+				free--
+				progress = true
+			}
+		}
+	}
+	if free == 0 {
+		t.Error("a thousand lanes that hang took every slot")
+	}
+	if only := flow.Ceiling(slots); only < slots/10 {
+		t.Errorf("a lane that is alone may have %d of %d slots", only, slots)
+	}
+}

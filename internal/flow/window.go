@@ -1,0 +1,53 @@
+package flow
+
+import (
+	"time"
+
+	"posthaste"
+)
+
+// Window counts the attempts started under a rate. It has a fixed length, the
+// limit's period, and begins with the first attempt after the one before it
+// ended; so two windows never overlap. The zero value is a window that has ended.
+type Window struct {
+	StartedAt time.Time
+	Count     int
+}
+
+// Admit says whether one more attempt may start at now, and returns the window
+// with that attempt counted. If it may not, retryAt is when it may.
+//
+// A window that begins in the future is the trace of a clock that stepped back;
+// it counts as ended, for the sooner of two wrong times is the one that does not
+// stop a key for good.
+func (w Window) Admit(limit posthaste.FlowLimit, now time.Time) (next Window, retryAt time.Time, ok bool) {
+	if limit.Rate <= 0 {
+		return w, time.Time{}, true
+	}
+	end := w.StartedAt.Add(Period(limit))
+	if w.StartedAt.After(now) || !now.Before(end) {
+		return Window{StartedAt: now, Count: 1}, time.Time{}, true
+	}
+	if w.Count >= limit.Rate {
+		return w, end, false
+	}
+	w.Count++
+	return w, time.Time{}, true
+}
+
+// Current returns the window as it stands at now: one that has ended counts
+// nothing and begins now.
+func (w Window) Current(limit posthaste.FlowLimit, now time.Time) Window {
+	if w.StartedAt.After(now) || !now.Before(w.StartedAt.Add(Period(limit))) {
+		return Window{StartedAt: now}
+	}
+	return w
+}
+
+// Period returns the length of the limit's window.
+func Period(limit posthaste.FlowLimit) time.Duration {
+	if limit.Period <= 0 {
+		return posthaste.DefaultFlowPeriod
+	}
+	return limit.Period
+}

@@ -1,0 +1,100 @@
+package sign
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"posthaste"
+)
+
+// Verifier checks signatures the way receivers do, and says what is wrong with
+// one that fails.
+type Verifier struct {
+	Keys      KeyPair       // Current is tried first; an empty key is left out
+	Tolerance time.Duration // how far the clocks may differ
+}
+
+// receivedClaims are the claims as a receiver reads them.
+type receivedClaims struct {
+	jwt.RegisteredClaims
+	Body string `json:"body"`
+}
+
+// Verify returns nil if the signature fits a request with this URL and body at
+// this time. An empty URL is not compared. The error has CodeInvalid and names
+// the claim that does not fit.
+func (v Verifier) Verify(signature, url string, body []byte, now time.Time) error {
+	if v.Keys == (KeyPair{}) {
+		return posthaste.Invalidf("there is no signing key to verify with")
+	}
+	var c receivedClaims
+	_, err := jwt.ParseWithClaims(signature, &c, v.candidates, jwt.WithoutClaimsValidation())
+	switch {
+	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
+		return posthaste.Invalidf("the signature was made with neither the current nor the next signing key")
+	case err != nil:
+		return posthaste.Invalidf("the signature is not a JWT as it should be: %v", err)
+	}
+	return cmp.Or(c.checkIssuer(), c.checkTimes(now, v.Tolerance), c.checkURL(url), c.checkBody(body))
+}
+
+// candidates returns the keys to try, for the one algorithm that is used.
+func (v Verifier) candidates(token *jwt.Token) (any, error) {
+	if token.Method != jwt.SigningMethodHS256 {
+		return nil, fmt.Errorf("its alg is %s, expected HS256", token.Method.Alg())
+	}
+	var set jwt.VerificationKeySet
+	for _, key := range []string{v.Keys.Current, v.Keys.Next} {
+		if key != "" { // anyone can sign with no key
+			set.Keys = append(set.Keys, []byte(key))
+		}
+	}
+	return set, nil
+}
+
+func (c *receivedClaims) checkIssuer() error {
+	if c.Issuer != issuer {
+		return posthaste.Invalidf("claim iss is %.100q, expected %q", c.Issuer, issuer)
+	}
+	return nil
+}
+
+func (c *receivedClaims) checkTimes(now time.Time, tolerance time.Duration) error {
+	early, late := now.Add(-tolerance), now.Add(tolerance)
+	switch {
+	case c.ExpiresAt == nil:
+		return posthaste.Invalidf("claim exp is missing")
+	case early.After(c.ExpiresAt.Time):
+		return posthaste.Invalidf("claim exp is %s, which was before %s", stamp(c.ExpiresAt.Time), stamp(now))
+	case c.NotBefore != nil && late.Before(c.NotBefore.Time):
+		return posthaste.Invalidf("claim nbf is %s, which is after %s", stamp(c.NotBefore.Time), stamp(now))
+	case c.IssuedAt != nil && late.Before(c.IssuedAt.Time):
+		return posthaste.Invalidf("claim iat is %s, which is after %s", stamp(c.IssuedAt.Time), stamp(now))
+	}
+	return nil
+}
+
+func (c *receivedClaims) checkURL(url string) error {
+	if url != "" && c.Subject != url {
+		return posthaste.Invalidf("claim sub is %.200q, expected %.200q", c.Subject, url)
+	}
+	return nil
+}
+
+func (c *receivedClaims) checkBody(body []byte) error {
+	sum := sha256.Sum256(body)
+	want := base64.RawURLEncoding.EncodeToString(sum[:])
+	if got := strings.TrimRight(c.Body, "="); got != want {
+		return posthaste.Invalidf("claim body is %.100q, but the hash of these %d bytes is %q", got, len(body), want)
+	}
+	return nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"posthaste"
+)
+
+// DeadLetters keeps what failed for good.
+type DeadLetters interface {
+	// DeadLetters returns a page of the dead letters that match the query. What
+	// is promised for Log.Events holds here too, except that dead letters may
+	// disappear between pages.
+	DeadLetters(ctx context.Context, user string, query DeadLetterQuery) (DeadLetterPage, error)
+
+	// DeadLetter returns one, or ErrNotFound.
+	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
+
+	// DeleteDeadLetters removes dead letters and returns those it removed; ids
+	// that are not there are passed over.
+	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error)
+
+	// RetryDeadLetters accepts a new message for each dead letter and removes it
+	// from the DLQ, all in one commit. Ids that are not there are passed over,
+	// and so is one for which remake returns an error. The results are in the
+	// order of ids.
+	RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
+		remake func(*posthaste.DeadLetter) (*posthaste.Message, error)) ([]Retried, error)
+}
+
+// Retried tells what a dead letter became.
+type Retried struct {
+	ID      posthaste.DeadLetterID
+	Message *posthaste.Message // nil if Err
+	Err     error              // what remake returned
+}
+
+// DeadLetterQuery selects dead letters by position and filter.
+type DeadLetterQuery struct {
+	Filter      DeadLetterFilter
+	Low, High   posthaste.Position // of the failure, both inclusive
+	OldestFirst bool
+	Limit       int // at most so many; at least 1
+}
+
+// DeadLetterPage is a part of the answer to a DeadLetterQuery.
+type DeadLetterPage struct {
+	DeadLetters []*posthaste.DeadLetter
+	More        bool
+	Next        posthaste.Position // as in EventPage
+}
+
+// DeadLetterFilter narrows a query. Fields are joined by AND, the values of one
+// field by OR; an empty field does not filter.
+type DeadLetterFilter struct {
+	IDs         []posthaste.DeadLetterID
+	MessageIDs  []posthaste.MessageID
+	URLs        []string
+	URLGroups   []string
+	ScheduleIDs []string
+	Queues      []string
+	Labels      []string
+	CallerIPs   []string
+	FlowKeys    []string
+	Statuses    []int // of the response; 0: no response
+}
+
+// Matches reports whether a dead letter passes the filter. It is the definition
+// that every index has to agree with.
+func (f *DeadLetterFilter) Matches(d *posthaste.DeadLetter) bool {
+	m, status := d.Message, 0
+	if d.Response != nil {
+		status = d.Response.Status
+	}
+	return passes(f.IDs, d.ID) &&
+		passes(f.MessageIDs, m.ID) &&
+		passes(f.URLs, m.URL) &&
+		passes(f.URLGroups, m.URLGroup) &&
+		passes(f.ScheduleIDs, m.ScheduleID) &&
+		passes(f.Queues, m.Queue) &&
+		passes(f.CallerIPs, m.CallerIP) &&
+		passes(f.FlowKeys, m.FlowControl.Key) &&
+		passes(f.Statuses, status) &&
+		passesAny(f.Labels, m.Labels)
+}
+
+// LiveMessages finds messages that have not ended.
+type LiveMessages interface {
+	// LiveMessages returns up to query.Limit ids of messages that have not ended
+	// and match. The work of one call is bounded as for Log.Events; continue with
+	// the returned cursor until it is empty.
+	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
+}
+
+// LiveQuery selects messages that have not ended. Filter.States is not used.
+type LiveQuery struct {
+	Filter                    EventFilter
+	CreatedFrom, CreatedUntil time.Time // inclusive; zero: no bound
+	Limit                     int
+	Cursor                    string
+}
+
+// Matches reports whether a message passes the query.
+func (q *LiveQuery) Matches(m *posthaste.Message) bool {
+	filter := q.Filter
+	filter.States = nil
+	return filter.Matches(&posthaste.Event{MessageID: m.ID}, m) &&
+		(q.CreatedFrom.IsZero() || !m.CreatedAt.Before(q.CreatedFrom)) &&
+		(q.CreatedUntil.IsZero() || !m.CreatedAt.After(q.CreatedUntil))
+}
+
+// Submission is one publication: its messages, one for each endpoint, and what
+// identifies it against repetition.
+type Submission struct {
+	Messages []*posthaste.Message
+	// DedupKey, if not empty, is remembered for DedupWindow; a submission with the
+	// same key within it is not accepted.
+	DedupKey string
+}
+
+// DedupWindow is how long a submission is remembered.
+const DedupWindow = 10 * time.Minute
+
+// IDs returns the ids of the submission's messages.
+func (s *Submission) IDs() []posthaste.MessageID {
+	ids := make([]posthaste.MessageID, len(s.Messages))
+	for i, m := range s.Messages {
+		ids[i] = m.ID
+	}
+	return ids
+}

@@ -1,0 +1,103 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"posthaste"
+)
+
+// The resources of a user that are not messages: queues, URL groups, schedules,
+// flow-control keys. Each is changed by a function that runs inside the
+// transaction: it gets the present value, or one that holds nothing but its name
+// when there is none, and what it leaves there is stored. If it returns an error
+// nothing changes, and the error is returned as it is.
+
+// Queues keeps queues. A queue that a message is enqueued to comes into being
+// with posthaste.DefaultParallelism.
+type Queues interface {
+	// UpdateQueue changes a queue or makes it. The change takes effect at once
+	// on what waits.
+	UpdateQueue(ctx context.Context, now time.Time, user, name string, change func(*posthaste.Queue) error) error
+
+	// Queue returns a queue, or ErrNotFound.
+	Queue(ctx context.Context, user, name string) (QueueStatus, error)
+
+	// Queues returns all queues of a user by name.
+	Queues(ctx context.Context, user string) ([]QueueStatus, error)
+
+	// DeleteQueue removes a queue and cancels what waits in it; a claimed message
+	// may still be delivered, but is not retried. Deleting a queue that is not
+	// there is no error.
+	DeleteQueue(ctx context.Context, now time.Time, user, name string) error
+}
+
+// QueueStatus is a queue and how many messages in it have not ended.
+type QueueStatus struct {
+	posthaste.Queue
+	Lag int
+}
+
+// URLGroups keeps URL groups.
+type URLGroups interface {
+	// UpdateURLGroup changes a group or makes it; one that is left without
+	// endpoints is removed.
+	UpdateURLGroup(ctx context.Context, now time.Time, user, name string, change func(*posthaste.URLGroup) error) error
+
+	// URLGroup returns a group, or ErrNotFound.
+	URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error)
+
+	// URLGroups returns all groups of a user by name.
+	URLGroups(ctx context.Context, user string) ([]*posthaste.URLGroup, error)
+
+	// DeleteURLGroup removes a group. Messages made of it are not touched, and
+	// deleting a group that is not there is no error.
+	DeleteURLGroup(ctx context.Context, user, name string) error
+}
+
+// Schedules keeps schedules and fires each tick once.
+type Schedules interface {
+	// UpdateSchedule changes a schedule or makes it. It is due at its NextAt,
+	// and never while that is zero or the schedule is paused.
+	UpdateSchedule(ctx context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error
+
+	// Schedule returns a schedule, or ErrNotFound.
+	Schedule(ctx context.Context, user, id string) (*posthaste.Schedule, error)
+
+	// Schedules returns all schedules of a user by id.
+	Schedules(ctx context.Context, user string) ([]*posthaste.Schedule, error)
+
+	// DeleteSchedule removes a schedule. Messages it made are not touched, and
+	// deleting one that is not there is no error.
+	DeleteSchedule(ctx context.Context, user, id string) error
+
+	// DueSchedules returns up to limit schedules of all users whose time has
+	// come, earliest first, and when the next other one is due (zero: none).
+	DueSchedules(ctx context.Context, now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error)
+
+	// Tick accepts the messages of a tick and stores the schedule as it is after
+	// it, in one commit. It returns ErrConflict, and changes nothing, unless the
+	// stored schedule is still due at the given time.
+	Tick(ctx context.Context, now time.Time, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error
+}
+
+// FlowKeys keeps flow-control keys. A key comes into being with the first message
+// that names it, and follows the limits of the latest.
+type FlowKeys interface {
+	// UpdateFlowKey changes a key or makes it. The change takes effect at once
+	// on what waits.
+	UpdateFlowKey(ctx context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error
+
+	// FlowKey returns a key, or ErrNotFound.
+	FlowKey(ctx context.Context, now time.Time, user, key string) (FlowStatus, error)
+
+	// FlowKeys returns the keys of a user that contain the text, in order.
+	FlowKeys(ctx context.Context, now time.Time, user, contains string) ([]FlowStatus, error)
+}
+
+// FlowStatus is a key and what happens under it now.
+type FlowStatus struct {
+	posthaste.FlowKey
+	InFlight int // attempts
+	Waiting  int // messages that are due and not in flight
+}
