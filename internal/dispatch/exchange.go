@@ -1,0 +1,99 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"posthaste"
+)
+
+// errIncomplete marks an answer that began and did not end.
+var errIncomplete = errors.New("incomplete answer")
+
+// request builds the request of an attempt. Its error is an Error for what
+// cannot be sent.
+func (d *Dispatcher) request(ctx context.Context, m *posthaste.Message, dest destination, retried int, signature string) (*http.Request, error) {
+	header, err := d.header(m, dest.url.User, retried, signature)
+	if err != nil {
+		return nil, err
+	}
+	// The reader lets the transport start over on another connection when a
+	// kept-alive one proves dead. The URL is set below, past its parser.
+	req, err := http.NewRequestWithContext(ctx, m.Verb(), "", bytes.NewReader(m.Body))
+	if err != nil {
+		return nil, posthaste.Invalidf("method %q is not an HTTP method", m.Verb())
+	}
+	req.URL, req.Host, req.Header = dest.url, dest.url.Host, header
+	return req, nil
+}
+
+// exchange sends the request and reads the answer. The error tells why there is
+// no complete one, and wraps errIncomplete when it had begun.
+func (d *Dispatcher) exchange(req *http.Request) (*posthaste.Response, error) {
+	resp, err := d.roundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+
+	body, truncated, err := readBody(resp, d.options.MaxResponseBody)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errIncomplete, err)
+	}
+	return &posthaste.Response{
+		Status:    resp.StatusCode,
+		Header:    resp.Header,
+		Body:      body,
+		Truncated: truncated,
+	}, nil
+}
+
+// roundTrip sends the request through a proxy if one is meant for it. It uses
+// the transport itself: a client on top would follow redirects.
+func (d *Dispatcher) roundTrip(req *http.Request) (*http.Response, error) {
+	if d.proxied == nil {
+		return d.direct.RoundTrip(req)
+	}
+	proxy, err := d.options.Proxy(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoProxy, err)
+	}
+	if proxy == nil {
+		return d.direct.RoundTrip(req)
+	}
+	if strings.HasPrefix(req.URL.Opaque, "/") && !strings.HasPrefix(req.URL.Opaque, "//") {
+		makeAbsolute(req.URL)
+	}
+	return d.proxied.RoundTrip(req)
+}
+
+// presized is the largest announced body that memory is set aside for before
+// it has arrived.
+const presized = 64 << 10
+
+// readBody reads at most limit bytes. An answer that goes on is cut, and its
+// connection is closed with it: a new connection costs less than reading an
+// unknown rest.
+func readBody(resp *http.Response, limit int) (body []byte, truncated bool, err error) {
+	announced := resp.ContentLength
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		return nil, false, nil // what follows is no answer, and has no end
+	case announced == 0:
+		return nil, false, nil
+	case 0 < announced && announced <= int64(min(limit, presized)):
+		body = make([]byte, announced)
+		_, err = io.ReadFull(resp.Body, body)
+		return body, false, err
+	}
+	body, err = io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
+	if len(body) > limit {
+		return body[:limit:limit], true, nil
+	}
+	return body, false, err
+}

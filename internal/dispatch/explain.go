@@ -1,0 +1,168 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const abandoned = "the attempt was abandoned"
+
+// explain says in a sentence for people why there is no complete answer from
+// host after at most limit. It names what the publisher knows, the host as it
+// is in the URL, and nothing else of our network.
+func explain(err error, host string, limit time.Duration) string {
+	for _, try := range []func(error, string) string{
+		explainProxy, explainRefusal, explainLookup, explainCertificate, explainConnection,
+	} {
+		if text := try(err, host); text != "" {
+			return text
+		}
+	}
+	return explainAnswer(err, host, limit)
+}
+
+// explainProxy comes first, since what follows would blame the host for a
+// failure to reach the proxy.
+func explainProxy(err error, host string) string {
+	if errors.Is(err, errProxyRefused) {
+		return "the proxy refused to connect to " + host
+	}
+	if errors.Is(err, errNoProxy) {
+		return "no proxy could be chosen for " + host
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" {
+		return "no connection to the proxy could be made"
+	}
+	return ""
+}
+
+func explainRefusal(err error, host string) string {
+	refusal, ok := errors.AsType[*refusalError](err)
+	if !ok {
+		return ""
+	}
+	return host + " resolves to " + refusal.kind + notDelivered
+}
+
+func explainLookup(err error, host string) string {
+	lookup, ok := errors.AsType[*net.DNSError](err)
+	switch {
+	case !ok:
+		return ""
+	case lookup.IsNotFound:
+		return "no address is known for " + host
+	case lookup.IsTimeout:
+		return "looking up the address of " + host + " took too long"
+	default:
+		return "looking up the address of " + host + " failed"
+	}
+}
+
+func explainCertificate(err error, host string) string {
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "the certificate of " + host + " is for another name"
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "the certificate of " + host + " is signed by an unknown authority"
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return "the certificate of " + host + " has expired or is not valid yet"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the certificate of " + host + " is not valid"
+	}
+	return ""
+}
+
+// explainConnection explains what went wrong before a request could be sent.
+func explainConnection(err error, host string) string {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
+		return host + " does not speak TLS"
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok {
+		return ""
+	}
+	switch op.Op {
+	case "dial":
+		return explainDial(op, host)
+	case "remote error", "local error":
+		return "the TLS handshake with " + host + " failed"
+	}
+	return ""
+}
+
+func explainDial(op *net.OpError, host string) string {
+	switch {
+	case errors.Is(op, syscall.ECONNREFUSED):
+		return "connection refused by " + host
+	case errors.Is(op, syscall.EHOSTUNREACH), errors.Is(op, syscall.ENETUNREACH):
+		return host + " cannot be reached"
+	case op.Timeout():
+		return "connecting to " + host + " took too long"
+	default:
+		return "no connection to " + host + " could be made"
+	}
+}
+
+// explainAnswer explains what went wrong with the answer.
+func explainAnswer(err error, host string, limit time.Duration) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && errors.Is(err, errIncomplete):
+		return "no complete answer within " + formatDuration(limit)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer within " + formatDuration(limit)
+	case isDisconnect(err) && errors.Is(err, errIncomplete):
+		return host + " closed the connection before its answer was complete"
+	case isDisconnect(err):
+		return host + " closed the connection without an answer"
+	case isHandshakeTimeout(err):
+		return "the TLS handshake with " + host + " took too long"
+	case isOversizedHeader(err):
+		return "the headers of the answer of " + host + " are too large"
+	default:
+		return host + " gave no valid HTTP answer"
+	}
+}
+
+func isDisconnect(err error) bool {
+	_, network := errors.AsType[*net.OpError](err)
+	return network ||
+		errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) ||
+		strings.Contains(err.Error(), "server closed idle connection")
+}
+
+// isHandshakeTimeout relies on the TLS handshake being the only thing of the
+// transport with a timeout of its own, besides connecting.
+func isHandshakeTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}
+
+// isOversizedHeader knows the error by its text, for package http exports no
+// value for it in either version of the protocol.
+func isOversizedHeader(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "response headers exceeded") || strings.Contains(text, "response header list larger")
+}
+
+// formatDuration writes a duration without the zero units: "2h", not "2h0m0s".
+func formatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

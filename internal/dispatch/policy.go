@@ -1,0 +1,177 @@
+package dispatch
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"posthaste"
+)
+
+// Mode says which addresses a Policy lets through.
+type Mode uint8
+
+// The modes. The zero value is the one for a server of one's own.
+const (
+	ModeInternal Mode = iota // public and private addresses
+	ModePublic               // public addresses only
+	ModeAny                  // every address; for development
+)
+
+var modeNames = [...]string{ModeInternal: "internal", ModePublic: "public", ModeAny: "any"}
+
+// ParseMode reads "any", "internal" or "public".
+func ParseMode(text string) (Mode, error) {
+	index := slices.Index(modeNames[:], text)
+	if index < 0 {
+		return 0, posthaste.Invalidf("destinations %q is not known: any, internal and public are", text)
+	}
+	return Mode(index), nil
+}
+
+// String returns the name that ParseMode reads.
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return "unknown"
+}
+
+// UnmarshalText reads what ParseMode reads.
+func (m *Mode) UnmarshalText(text []byte) error {
+	mode, err := ParseMode(string(text))
+	*m = mode
+	return err
+}
+
+// Policy decides which addresses may be connected to. The lists are exceptions
+// from the mode: an address in Allow passes, else one in Deny is refused, else
+// the mode decides. Allow comes first so that one machine can be let through
+// in a network that is denied.
+//
+// An IPv6 address that carries an IPv4 address (NAT64, 6to4, Teredo and the
+// like) passes only if both do, each judged by the lists and the mode. One
+// that is merely another way to write an IPv4 address (::ffff:10.0.0.1) is
+// that IPv4 address. A zone is ignored.
+//
+// A Policy must not be changed once it is in use.
+type Policy struct {
+	Mode  Mode
+	Allow []netip.Prefix // as ParsePrefix returns them
+	Deny  []netip.Prefix // as ParsePrefix returns them
+}
+
+// ParsePrefix reads an element of Allow or Deny: an address range such as
+// 10.0.0.0/8 or a single address.
+func ParsePrefix(text string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.Zone() != "" {
+			return netip.Prefix{}, posthaste.Invalidf("address range %q is neither an address nor a range such as 10.0.0.0/8", text)
+		}
+		prefix = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	const mappedBits = 96 // before the IPv4 address in ::ffff:a.b.c.d
+	if prefix.Addr().Is4In6() && prefix.Bits() >= mappedBits {
+		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-mappedBits)
+	}
+	return prefix.Masked(), nil
+}
+
+const notDelivered = ", which this server does not deliver to"
+
+// Check returns an Error with CodeInvalid if the address is refused.
+func (p *Policy) Check(addr netip.Addr) error {
+	if kind := p.refusal(addr); kind != "" {
+		return posthaste.Invalidf("destination address %s is %s%s", addr, kind, notDelivered)
+	}
+	return nil
+}
+
+// CheckHost returns an Error with CodeInvalid if the host of a URL is known to
+// be refused without looking it up: an address, by Check; a name of the local
+// host; and, unless the mode is ModeAny, a spelling that some resolvers take
+// for an IPv4 address and others do not, such as 0x7f.1, 2130706433 or
+// 0177.0.0.1. Any other name passes: what it resolves to is judged on the
+// socket.
+func (p *Policy) CheckHost(host string) error {
+	if kind := p.hostRefusal(host); kind != "" {
+		return posthaste.Invalidf("destination host %q is %s%s", host, kind, notDelivered)
+	}
+	return nil
+}
+
+func (p *Policy) hostRefusal(host string) string {
+	name := plainHost(host)
+	if isLocalName(name) {
+		return p.localRefusal()
+	}
+	if !isNumericHost(name) {
+		return ""
+	}
+	addr, err := netip.ParseAddr(name)
+	switch {
+	case err == nil:
+		return p.refusal(addr)
+	case p.Mode == ModeAny:
+		return ""
+	default:
+		return "an ambiguous spelling of an IP address"
+	}
+}
+
+// localRefusal judges a name of the local host: it passes if either of the
+// addresses it stands for does.
+func (p *Policy) localRefusal() string {
+	if p.refusal(netip.IPv6Loopback()) == "" {
+		return ""
+	}
+	return p.refusal(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+}
+
+// refusal returns what kind of address is refused, "" for one that passes.
+func (p *Policy) refusal(addr netip.Addr) string {
+	if !addr.IsValid() {
+		return "no address"
+	}
+	addr = addr.Unmap().WithZone("")
+	if kind := p.judge(addr); kind != "" {
+		return kind
+	}
+	for _, inner := range embeddedIPv4(addr) {
+		if kind := p.judge(inner); kind != "" {
+			return kind + " within IPv6"
+		}
+	}
+	return ""
+}
+
+func (p *Policy) judge(addr netip.Addr) string {
+	switch {
+	case anyContains(p.Allow, addr):
+		return ""
+	case anyContains(p.Deny, addr):
+		return "an address on the deny list"
+	case p.Mode == ModeAny:
+		return ""
+	default:
+		return specialPurpose(addr, p.Mode == ModeInternal)
+	}
+}
+
+func anyContains(prefixes []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
+}
+
+// isLocalName reports whether a plain host name is reserved for the local host
+// (RFC 6761, 6.3).
+func isLocalName(name string) bool {
+	name = strings.TrimSuffix(name, ".")
+	const local = "localhost"
+	if len(name) > len(local) {
+		name = name[len(name)-len(local)-1:]
+		return name[0] == '.' && strings.EqualFold(name[1:], local)
+	}
+	return strings.EqualFold(name, local)
+}
