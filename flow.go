@@ -6,6 +6,7 @@ import "time"
 type FlowKey struct {
 	Key       string
 	FlowLimit // in force
+	CreatedAt time.Time
 
 	// A pinned limit stays as it is; one that is not follows the latest message
 	// with this key.

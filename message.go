@@ -1,6 +1,8 @@
 package posthaste
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,6 +24,10 @@ type Message struct {
 	URLGroup   string // the URL group it was sent through, if any
 	Endpoint   string // the name of the endpoint within that group
 	ScheduleID string // the schedule that made it, if any
+
+	// SourceID is the message whose callback this one is. A source that holds a
+	// slot of a queue keeps it until its callbacks have ended.
+	SourceID MessageID
 
 	Settings
 }
@@ -59,6 +65,34 @@ func (s Settings) Verb() string {
 		return http.MethodPost
 	}
 	return s.Method
+}
+
+// With returns the settings with those of o that were given in their place.
+// Headers are replaced one by one, and so are the two halves of flow control, its
+// key and its limits. The dialect stays.
+func (s Settings) With(o Settings) Settings {
+	s.Method = cmp.Or(o.Method, s.Method)
+	s.RetryDelay = cmp.Or(o.RetryDelay, s.RetryDelay)
+	s.Timeout = cmp.Or(o.Timeout, s.Timeout)
+	s.Retries = cmp.Or(o.Retries, s.Retries)
+	s.Callback = cmp.Or(o.Callback, s.Callback)
+	s.FailureCallback = cmp.Or(o.FailureCallback, s.FailureCallback)
+	s.FlowControl.Key = cmp.Or(o.FlowControl.Key, s.FlowControl.Key)
+	s.FlowControl.FlowLimit = cmp.Or(o.FlowControl.FlowLimit, s.FlowControl.FlowLimit)
+	if len(o.Labels) > 0 {
+		s.Labels = o.Labels
+	}
+	if !o.Redact.IsZero() {
+		s.Redact = o.Redact
+	}
+	if len(o.Header) > 0 {
+		s.Header = s.Header.Clone()
+		if s.Header == nil {
+			s.Header = http.Header{}
+		}
+		maps.Copy(s.Header, o.Header)
+	}
+	return s
 }
 
 // Callback is a message to be made when something happens to another one.

@@ -81,7 +81,9 @@ func (e *Engine) attempt(claim store.Claim) {
 		e.release(claim)
 		return
 	}
-	settlement := Decide(claim, report.Outcome, e.options.Now())
+	now := e.now()
+	settlement := Decide(claim, report.Outcome, now)
+	settlement.Callbacks = e.callbacks(claim, settlement.State, report.Outcome.Response, now)
 	if e.settle(settlement) {
 		report.State, report.NextAt = settlement.State, settlement.NextAt
 	}

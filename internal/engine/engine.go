@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,10 @@ type Options struct {
 	Limits      Limits           // what publishers may ask for
 	Now         func() time.Time // nil: time.Now
 	Entropy     io.Reader        // for ids; nil: crypto/rand
+
+	// DecodeOverrides reads the overrides of a bulk action, which are kept as the
+	// headers they came in. nil: there are none.
+	DecodeOverrides func(http.Header) (Overrides, error)
 }
 
 // DefaultConcurrency is how many attempts may be in flight unless told otherwise.
@@ -65,8 +70,11 @@ const DefaultConcurrency = 4096
 
 // Limits bound what a publisher may ask for. Zero means no bound.
 type Limits struct {
-	Retries int
-	Delay   time.Duration
+	Retries     int
+	Delay       time.Duration
+	Queues      int // of a user
+	Parallelism int // of a queue
+	Schedules   int // of a user
 }
 
 // Engine accepts publications and delivers messages. Make one with New.
@@ -78,6 +86,9 @@ type Engine struct {
 	attempts context.Context // ends when attempts in flight are to be abandoned
 	abandon  context.CancelFunc
 	running  sync.WaitGroup
+
+	actionWorkers   map[posthaste.ActionKind]ActionWorker
+	scheduleChanged chan struct{}
 
 	inflight atomic.Int64
 	freed    chan struct{} // receives after an attempt gave its slot back
@@ -101,7 +112,19 @@ func New(options Options) *Engine {
 	if options.Entropy == nil {
 		options.Entropy = rand.Reader
 	}
-	e := &Engine{options: options, freed: make(chan struct{}, 1)}
+	if options.DecodeOverrides == nil {
+		options.DecodeOverrides = func(http.Header) (Overrides, error) { return Overrides{}, nil }
+	}
+	e := &Engine{
+		options:         options,
+		freed:           make(chan struct{}, 1),
+		scheduleChanged: make(chan struct{}, 1),
+	}
+	e.actionWorkers = map[posthaste.ActionKind]ActionWorker{
+		posthaste.ActionCancel: cancelWorker{e},
+		posthaste.ActionDelete: deleteWorker{e},
+		posthaste.ActionRetry:  retryWorker{e},
+	}
 	e.claiming, e.stop = context.WithCancel(context.Background())
 	e.attempts, e.abandon = context.WithCancel(context.Background())
 	return e
@@ -111,6 +134,8 @@ func New(options Options) *Engine {
 func (e *Engine) Start() {
 	e.beat.Store(e.options.Now().UnixMilli())
 	e.running.Go(e.dispatch)
+	e.running.Go(e.schedule)
+	e.resumeActions()
 }
 
 // Stop makes no more attempts and waits for those in flight. When ctx ends first

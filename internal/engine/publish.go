@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,20 +15,115 @@ import (
 // to, once the messages are durable. Its errors are posthaste.Errors: NotFound
 // for a URL group that does not exist, Limit for a setting above its limit.
 func (e *Engine) Publish(ctx context.Context, user string, p Publication) ([]Receipt, error) {
-	if !isURL(p.Destination) {
-		return nil, posthaste.Errorf(posthaste.CodeNotFound, "topic %s not found", p.Destination)
-	}
-	now := e.now()
-	m, err := e.newMessage(user, p, now)
+	results, err := e.PublishBatch(ctx, user, []Publication{p})
 	if err != nil {
 		return nil, err
 	}
-	m.URL = p.Destination
-	if err := e.options.Store.Accept(ctx, now, []*posthaste.Message{m}); err != nil {
-		return nil, fmt.Errorf("accept: %w", err)
+	return results[0].Receipts, results[0].Err
+}
+
+// Result is what became of one publication of a batch: its receipts, or why it
+// was not accepted.
+type Result struct {
+	Receipts []Receipt
+	Err      error
+}
+
+// batchChunk is how many publications share a commit.
+const batchChunk = 500
+
+// PublishBatch accepts publications independently of each other, in chunks of one
+// commit each. The results are in the order of the publications; err is only our
+// own failure, after which it is not known which of them were accepted.
+func (e *Engine) PublishBatch(ctx context.Context, user string, publications []Publication) ([]Result, error) {
+	results := make([]Result, len(publications))
+	for first := 0; first < len(publications); first += batchChunk {
+		last := min(first+batchChunk, len(publications))
+		if err := e.publishChunk(ctx, user, publications[first:last], results[first:last]); err != nil {
+			return nil, err
+		}
 	}
-	e.options.Observer.Accepted(1)
-	return []Receipt{{MessageID: m.ID, URL: m.URL}}, nil
+	return results, nil
+}
+
+func (e *Engine) publishChunk(ctx context.Context, user string, publications []Publication, results []Result) error {
+	now := e.now()
+	var submissions []store.Submission
+	var indexes []int // of the results they belong to
+	for i, p := range publications {
+		submission, err := e.submission(ctx, user, p, now)
+		if err != nil && posthaste.ErrorCode(err) == posthaste.CodeInternal {
+			return err
+		}
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		submissions, indexes = append(submissions, submission), append(indexes, i)
+	}
+	if len(submissions) == 0 {
+		return nil
+	}
+	accepted, err := e.options.Store.Accept(ctx, now, submissions)
+	if err != nil {
+		return fmt.Errorf("accept: %w", err)
+	}
+	messages := 0
+	for i, submission := range submissions {
+		results[indexes[i]].Receipts = receipts(submission, accepted[i])
+		if !accepted[i].Deduplicated {
+			messages += len(submission.Messages)
+		}
+	}
+	e.options.Observer.Accepted(messages)
+	return nil
+}
+
+// receipts pairs the endpoints with the ids. A group may have changed since the
+// submission that is repeated here.
+func receipts(submission store.Submission, accepted store.Accepted) []Receipt {
+	all := make([]Receipt, len(accepted.IDs))
+	for i, id := range accepted.IDs {
+		all[i] = Receipt{MessageID: id, Deduplicated: accepted.Deduplicated}
+		if i < len(submission.Messages) {
+			all[i].URL = submission.Messages[i].URL
+		}
+	}
+	return all
+}
+
+// submission makes the messages of a publication: one for a URL, one for each
+// endpoint of a group.
+func (e *Engine) submission(ctx context.Context, user string, p Publication, now time.Time) (store.Submission, error) {
+	endpoints, group, err := e.endpoints(ctx, user, p.Destination)
+	if err != nil {
+		return store.Submission{}, err
+	}
+	submission := store.Submission{DedupKey: p.dedupKey()}
+	for _, endpoint := range endpoints {
+		m, err := e.newMessage(user, p, now)
+		if err != nil {
+			return store.Submission{}, err
+		}
+		m.URL, m.Endpoint, m.URLGroup = endpoint.URL, endpoint.Name, group
+		submission.Messages = append(submission.Messages, m)
+	}
+	return submission, nil
+}
+
+// endpoints resolves a destination. group is empty for a URL.
+func (e *Engine) endpoints(ctx context.Context, user, destination string) (endpoints []posthaste.Endpoint, group string, err error) {
+	if isURL(destination) {
+		return []posthaste.Endpoint{{URL: destination}}, "", nil
+	}
+	found, err := e.options.Store.URLGroup(ctx, user, destination)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, "", posthaste.Errorf(posthaste.CodeNotFound, "topic %s not found", destination)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read url group: %w", err)
+	}
+	return found.Endpoints, found.Name, nil
 }
 
 // newMessage turns a publication into a message without a destination.
@@ -36,33 +132,29 @@ func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthas
 	if err := e.options.Limits.check(p, start.Sub(now)); err != nil {
 		return nil, err
 	}
-	id, err := posthaste.NewMessageID(now, e.options.Entropy)
+	id, err := e.newID(now)
 	if err != nil {
-		return nil, fmt.Errorf("make message id: %w", err)
+		return nil, err
 	}
 	return &posthaste.Message{
-		ID:        id,
-		User:      user,
-		Body:      p.Body,
-		CreatedAt: now,
-		NotBefore: start,
-		CallerIP:  p.CallerIP,
-		Queue:     p.Queue,
-		Settings:  p.Settings,
+		ID:         id,
+		User:       user,
+		Body:       p.Body,
+		CreatedAt:  now,
+		NotBefore:  start,
+		CallerIP:   p.CallerIP,
+		Queue:      p.Queue,
+		ScheduleID: p.scheduleID,
+		Settings:   p.Settings,
 	}, nil
 }
 
-// startAt returns when the first attempt is due: NotBefore beats Delay, and
-// neither reaches into the past.
-func (p Publication) startAt(now time.Time) time.Time {
-	start := now.Add(p.Delay)
-	if !p.NotBefore.IsZero() {
-		start = p.NotBefore
+func (e *Engine) newID(now time.Time) (posthaste.MessageID, error) {
+	id, err := posthaste.NewMessageID(now, e.options.Entropy)
+	if err != nil {
+		return id, fmt.Errorf("make message id: %w", err)
 	}
-	if start.Before(now) {
-		return now
-	}
-	return start
+	return id, nil
 }
 
 func (l Limits) check(p Publication, delay time.Duration) error {
@@ -82,19 +174,4 @@ func (e *Engine) now() time.Time { return e.options.Now().Truncate(time.Millisec
 func isURL(destination string) bool {
 	scheme, _, found := strings.Cut(destination, "://")
 	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
-}
-
-// Cancel asks for messages to be cancelled and returns how many it changed:
-// unknown ids and messages that ended, or were cancelled before, do not count.
-func (e *Engine) Cancel(ctx context.Context, user string, ids []posthaste.MessageID) (int, error) {
-	cancelled, err := e.options.Store.Cancel(ctx, e.now(), user, ids)
-	if err != nil {
-		return 0, fmt.Errorf("cancel: %w", err)
-	}
-	return len(cancelled), nil
-}
-
-// Message returns a message and where it stands, or store.ErrNotFound.
-func (e *Engine) Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error) {
-	return e.options.Store.Message(ctx, user, id)
 }

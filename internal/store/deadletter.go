@@ -18,15 +18,16 @@ type DeadLetters interface {
 	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
 
 	// DeleteDeadLetters removes dead letters and returns those it removed; ids
-	// that are not there are passed over.
-	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error)
+	// that are not there are passed over. The step is nil unless this is part of
+	// a bulk action.
+	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step *Step) ([]posthaste.DeadLetterID, error)
 
 	// RetryDeadLetters accepts a new message for each dead letter and removes it
 	// from the DLQ, all in one commit. Ids that are not there are passed over,
 	// and so is one for which remake returns an error. The results are in the
-	// order of ids.
+	// order of ids. The step is nil unless this is part of a bulk action.
 	RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-		remake func(*posthaste.DeadLetter) (*posthaste.Message, error)) ([]Retried, error)
+		remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *Step) ([]Retried, error)
 }
 
 // Retried tells what a dead letter became.
@@ -83,50 +84,4 @@ func (f *DeadLetterFilter) Matches(d *posthaste.DeadLetter) bool {
 		passes(f.FlowKeys, m.FlowControl.Key) &&
 		passes(f.Statuses, status) &&
 		passesAny(f.Labels, m.Labels)
-}
-
-// LiveMessages finds messages that have not ended.
-type LiveMessages interface {
-	// LiveMessages returns up to query.Limit ids of messages that have not ended
-	// and match. The work of one call is bounded as for Log.Events; continue with
-	// the returned cursor until it is empty.
-	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
-}
-
-// LiveQuery selects messages that have not ended. Filter.States is not used.
-type LiveQuery struct {
-	Filter                    EventFilter
-	CreatedFrom, CreatedUntil time.Time // inclusive; zero: no bound
-	Limit                     int
-	Cursor                    string
-}
-
-// Matches reports whether a message passes the query.
-func (q *LiveQuery) Matches(m *posthaste.Message) bool {
-	filter := q.Filter
-	filter.States = nil
-	return filter.Matches(&posthaste.Event{MessageID: m.ID}, m) &&
-		(q.CreatedFrom.IsZero() || !m.CreatedAt.Before(q.CreatedFrom)) &&
-		(q.CreatedUntil.IsZero() || !m.CreatedAt.After(q.CreatedUntil))
-}
-
-// Submission is one publication: its messages, one for each endpoint, and what
-// identifies it against repetition.
-type Submission struct {
-	Messages []*posthaste.Message
-	// DedupKey, if not empty, is remembered for DedupWindow; a submission with the
-	// same key within it is not accepted.
-	DedupKey string
-}
-
-// DedupWindow is how long a submission is remembered.
-const DedupWindow = 10 * time.Minute
-
-// IDs returns the ids of the submission's messages.
-func (s *Submission) IDs() []posthaste.MessageID {
-	ids := make([]posthaste.MessageID, len(s.Messages))
-	for i, m := range s.Messages {
-		ids[i] = m.ID
-	}
-	return ids
 }

@@ -15,6 +15,10 @@ type Settlement struct {
 	Error    string
 	Response *posthaste.Response
 	NextAt   time.Time // when the next attempt is due; RETRY only
+
+	// Callbacks, if not nil, makes the messages that tell of this settlement. For
+	// one that failed, id is that of its dead letter.
+	Callbacks func(id posthaste.DeadLetterID) ([]*posthaste.Message, error)
 }
 
 // Delivered settles a claim whose attempt succeeded.
@@ -49,6 +53,7 @@ func (s Settlement) Resolve(cancelRequested bool) Settlement {
 	if cancelRequested && s.State != posthaste.StateDelivered {
 		s.State = posthaste.StateCancelled
 		s.NextAt = time.Time{}
+		s.Callbacks = nil
 	}
 	return s
 }

@@ -39,6 +39,13 @@ type Store interface {
 	Canceller
 	Reader
 	Log
+	DeadLetters
+	LiveMessages
+	Queues
+	URLGroups
+	Schedules
+	FlowKeys
+	Actions
 	Vault
 	Health
 
@@ -49,10 +56,15 @@ type Store interface {
 
 // Acceptor takes in new messages.
 type Acceptor interface {
-	// Accept stores the messages, each with a CREATED event, in one commit.
-	// A message becomes due at its NotBefore. The caller has given each an id
-	// of its own and does not touch it again.
-	Accept(ctx context.Context, now time.Time, messages []*posthaste.Message) error
+	// Accept stores the messages of the submissions, each with a CREATED event,
+	// in one commit. A message becomes due at its NotBefore. The caller has given
+	// each an id of its own and does not touch it again. A submission whose
+	// DedupKey was accepted less than DedupWindow ago is answered with the ids of
+	// then, and nothing of it is stored.
+	//
+	// A message that names a queue makes that queue if need be; one that names a
+	// flow-control key makes the key follow its limits.
+	Accept(ctx context.Context, now time.Time, submissions []Submission) ([]Accepted, error)
 }
 
 // Worker hands out due messages and takes back what became of them.
@@ -62,6 +74,12 @@ type Worker interface {
 	// within a lane the order is that of due time, then of message id. A leased
 	// message is given to nobody else until it is settled or released, or its
 	// lease is lost with the process that held it.
+	//
+	// In a queue, no message begins before an earlier one has, at most the queue's
+	// parallelism have begun and not ended, and one whose callbacks have not ended
+	// has not ended either. Under a flow-control key, attempts in flight stay
+	// within its parallelism and attempts begun within its rate (package flow).
+	// Nothing is handed out that is paused.
 	//
 	// Claim also returns when the next waiting message that it did not hand out
 	// becomes due: the zero time if none waits, now or earlier if limit or a
@@ -78,6 +96,9 @@ type Worker interface {
 	// cancelled meanwhile, the settlement is resolved by Settlement.Resolve.
 	// It returns ErrLeaseLost, and changes nothing, when the claim is not the
 	// message's current one.
+	//
+	// A message that fails becomes a dead letter. Callbacks of the settlement are
+	// accepted in the same commit.
 	Settle(ctx context.Context, now time.Time, settlement Settlement) error
 
 	// Release ends claims without a result: the messages are due at once, with
@@ -90,8 +111,9 @@ type Canceller interface {
 	// Cancel asks for the messages to be cancelled and returns those it changed:
 	// ids that are unknown, ended or already asked for are passed over. Each
 	// gets a CANCEL_REQUESTED event, and one that is not claimed a CANCELLED
-	// event in the same commit. A claimed one is decided when it is settled.
-	Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID) ([]posthaste.MessageID, error)
+	// event in the same commit. A claimed one is decided when it is settled. The
+	// step is nil unless this is part of a bulk action.
+	Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *Step) ([]posthaste.MessageID, error)
 }
 
 // Reader reads messages.
@@ -124,6 +146,9 @@ type Health interface {
 	// Stats returns counts and sizes; it is cheap enough to be called every few
 	// seconds.
 	Stats(ctx context.Context, now time.Time) (Stats, error)
+
+	// InFlight returns how many of a user's messages are claimed.
+	InFlight(ctx context.Context, user string) (int, error)
 }
 
 // Claim is a message leased for one attempt.

@@ -16,11 +16,16 @@ type commit struct {
 	batch   *pebble.Batch
 	last    posthaste.Position
 	log     logWriter
-	states  map[posthaste.MessageID]status // written by this commit already
-	secrets map[string]string              // likewise
-	ops     []*op                          // that succeeded so far
+	ops     []*op // that succeeded so far
 	effects []func()
 	scratch [512]byte
+
+	// What operations of this commit wrote, for those that come after.
+	states      map[posthaste.MessageID]status
+	secrets     map[string]string
+	dedups      map[string][]byte               // by key
+	documents   map[string]any                  // by key; also those only loaded
+	deadLetters map[posthaste.DeadLetterID]bool // removed
 
 	started time.Time
 	applied bool
@@ -29,11 +34,14 @@ type commit struct {
 
 func newCommit(db *pebble.DB, last posthaste.Position) *commit {
 	return &commit{
-		db:      db,
-		batch:   db.NewBatch(),
-		last:    last,
-		states:  map[posthaste.MessageID]status{},
-		secrets: map[string]string{},
+		db:          db,
+		batch:       db.NewBatch(),
+		last:        last,
+		states:      map[posthaste.MessageID]status{},
+		secrets:     map[string]string{},
+		dedups:      map[string][]byte{},
+		documents:   map[string]any{},
+		deadLetters: map[posthaste.DeadLetterID]bool{},
 	}
 }
 
@@ -73,6 +81,11 @@ func (c *commit) status(user string, id posthaste.MessageID) (status, error) {
 		}
 	}
 	return stored, err
+}
+
+// peek returns the position that the n-th event added from here on will get.
+func (c *commit) peek(now time.Time, n int) posthaste.Position {
+	return c.last.Next(now) + posthaste.Position(n-1)
 }
 
 // event gives an event the next position and adds it to the log.

@@ -15,26 +15,43 @@ import (
 //	m format                                    → format version, uvarint
 //	m position                                  → highest position written, 8 bytes
 //	v KEY                                       → secret
-//	w USER KIND len16 LANE due64 ID             → waiting: flags, retried
+//	q USER NAME                                 → queue
+//	g USER NAME                                 → URL group
+//	c USER ID                                   → schedule
+//	f USER KEY                                  → flow-control key
+//	k due64 USER ID                             → nothing: the schedule is due then
+//	a USER ID                                   → bulk action
+//	w USER KIND len16 LANE due64 ID             → waiting
+//	d e USER position64                         → dead letter
+//	d p USER FIELD hash64 position64            → posting of that dead letter
 //	s DAY e USER ID                             → envelope (record.AppendMessage)
 //	s DAY b USER ID                             → body, when it is large
 //	s DAY t USER ID                             → status
 //	s DAY l USER position64                     → log block, named by its first position
 //	s DAY r USER position64                     → response of the event at that position
 //	s DAY p USER FIELD hash64 position64        → posting block, named by its first position
+//	s DAY x USER hash128                        → submission: accepted64, ids
 //
 // Everything under s belongs to a day, so that retention drops a day as one
 // range: envelopes, bodies and states by the day in the message's id; log
 // blocks, responses and postings by the day of their position.
 //
-// A message that waits or is claimed has exactly one w key, that of the time it
-// was or is due. The key stays while the message is claimed, which is why a
-// crash makes claimed messages due again.
+// A message that waits or is claimed has exactly one w key, its place in its lane:
+// the time it was or is due and its id. The key stays while the message is
+// claimed, which is why a crash makes claimed messages due again. In a queue it
+// stays through retries too, and after the message ended until its callbacks have.
 const (
-	kindMeta    = 'm'
-	kindVault   = 'v'
-	kindWaiting = 'w'
-	kindSegment = 's'
+	kindMeta       = 'm'
+	kindVault      = 'v'
+	kindQueue      = 'q'
+	kindGroup      = 'g'
+	kindSchedule   = 'c'
+	kindFlowKey    = 'f'
+	kindTick       = 'k'
+	kindAction     = 'a'
+	kindWaiting    = 'w'
+	kindDeadLetter = 'd'
+	kindSegment    = 's'
 
 	segmentEnvelope = 'e'
 	segmentBody     = 'b'
@@ -42,6 +59,10 @@ const (
 	segmentLog      = 'l'
 	segmentResponse = 'r'
 	segmentPosting  = 'p'
+	segmentDedup    = 'x'
+
+	deadLetterEntry   = 'e'
+	deadLetterPosting = 'p'
 )
 
 // formatVersion is the version of this schema. A store written with a higher
@@ -98,6 +119,7 @@ const (
 	fieldPath     field = 'p'
 	fieldCallerIP field = 'i'
 	fieldFlowKey  field = 'f'
+	fieldStatus   field = 'r' // of the response of a dead letter
 )
 
 // term is one value of one field. Values are hashed, so a posting list may hold
@@ -117,6 +139,17 @@ func messageTerm(id posthaste.MessageID) term {
 
 func appendPostingPrefix(key []byte, d day, user string, t term) []byte {
 	key = append(appendSegment(key, d, segmentPosting, user), byte(t.field))
+	return binary.BigEndian.AppendUint64(key, t.hash)
+}
+
+// appendDeadLetterKey makes the key of a dead letter.
+func appendDeadLetterKey(key []byte, user string, id posthaste.DeadLetterID) []byte {
+	key = appendUser(append(key, kindDeadLetter, deadLetterEntry), user)
+	return binary.BigEndian.AppendUint64(key, uint64(id))
+}
+
+func appendDeadLetterPostingPrefix(key []byte, user string, t term) []byte {
+	key = append(appendUser(append(key, kindDeadLetter, deadLetterPosting), user), byte(t.field))
 	return binary.BigEndian.AppendUint64(key, t.hash)
 }
 

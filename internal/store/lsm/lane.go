@@ -3,6 +3,7 @@ package lsm
 import (
 	"container/list"
 	"slices"
+	"time"
 
 	"posthaste"
 )
@@ -25,8 +26,11 @@ type item struct {
 	waiting waiting
 }
 
+// readyMS is when the item's next attempt may start.
+func (it *item) readyMS() int64 { return max(it.dueMS, it.waiting.readyMS) }
+
 // lane is the line in which the messages of one laneID wait. It holds the
-// earliest of them in memory, in order; whatever is later than horizon may be on
+// earliest of them in memory, in order; whatever is not before horizon may be on
 // disk alone. Guarded by scheduler.mu.
 type lane struct {
 	id       laneID
@@ -34,22 +38,19 @@ type lane struct {
 	horizon  ticket // all messages before this one are in items, claimed or held
 	partial  bool   // there may be messages from horizon on
 	inflight int
+	queue    *posthaste.Queue // of a LaneQueue
 
-	place   place         // which of the scheduler's lists it is in
-	element *list.Element // its node there; placeReady and placeBlocked only
-	wakesMS int64         // when it is looked at again; placeTimed only
-	index   int           // its place in the timer heap; placeTimed only
+	list    *list.List // the scheduler's list it is in, if any
+	element *list.Element
+	wakesMS int64 // when it is looked at again, if it is in the timer heap
+	index   int   // its place in the timer heap; notTimed otherwise
 }
 
-// place is the scheduler's list that a lane is in. It is in one at most.
-type place uint8
+const notTimed = -1
 
-const (
-	placeNone    place = iota // nothing to do before something is added or settled
-	placeReady                // has due messages
-	placeTimed                // has messages that become due later
-	placeBlocked              // has due messages, and as many in flight as it may
-)
+// strict reports whether messages keep their slot from their first attempt until
+// they have ended.
+func (l *lane) strict() bool { return l.id.Kind == posthaste.LaneQueue }
 
 // insert puts the item in its place and reports whether it is in memory now:
 // one that belongs beyond the horizon of a partial lane stays on disk.
@@ -82,17 +83,21 @@ func (l *lane) trim(keep int) int {
 func (l *lane) remove(t ticket) bool {
 	at, present := slices.BinarySearchFunc(l.items, t, compareItem)
 	if present {
-		l.items = slices.Delete(l.items, at, at+1)
+		l.takeAt(at)
 	}
 	return present
 }
 
-// pop takes the first item out.
-func (l *lane) pop() *item {
-	first := l.items[0]
-	l.items[0] = nil
-	l.items = l.items[1:]
-	return first
+// takeAt takes an item out. Most leave from the front.
+func (l *lane) takeAt(at int) *item {
+	it := l.items[at]
+	if at == 0 {
+		l.items[0] = nil
+		l.items = l.items[1:]
+		return it
+	}
+	l.items = slices.Delete(l.items, at, at+1)
+	return it
 }
 
 func compareItem(it *item, t ticket) int {
@@ -104,6 +109,52 @@ func compareItem(it *item, t ticket) int {
 	default:
 		return 0
 	}
+}
+
+// candidate returns the index of the item whose attempt may start now, or when
+// to look again: the zero time if only an event can change the answer.
+func (l *lane) candidate(now time.Time) (at int, wakes time.Time) {
+	if l.strict() {
+		return l.strictCandidate(now)
+	}
+	if len(l.items) == 0 {
+		return -1, time.Time{}
+	}
+	if ready := milliTime(l.items[0].readyMS()); ready.After(now) {
+		return -1, ready
+	}
+	return 0, time.Time{}
+}
+
+// strictCandidate finds the next attempt of a queue. Messages begin in order, so
+// those that hold a slot are claimed or stand in front: they wait for a retry,
+// or for their callbacks to end.
+func (l *lane) strictCandidate(now time.Time) (at int, wakes time.Time) {
+	if l.queue == nil || l.queue.Paused {
+		return -1, time.Time{}
+	}
+	taken := l.inflight
+	for at, it := range l.items {
+		if taken >= l.queue.Parallelism {
+			break
+		}
+		if it.waiting.ended {
+			taken++
+			continue
+		}
+		ready := milliTime(it.readyMS())
+		if !ready.After(now) {
+			return at, time.Time{}
+		}
+		if wakes.IsZero() || ready.Before(wakes) {
+			wakes = ready
+		}
+		if it.waiting.retried == 0 {
+			break // not begun: no later one may overtake it
+		}
+		taken++
+	}
+	return -1, wakes
 }
 
 // timerHeap orders lanes by the time they are looked at again.
@@ -129,5 +180,6 @@ func (h *timerHeap) Pop() any {
 	last := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
+	last.index = notTimed
 	return last
 }

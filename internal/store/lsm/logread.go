@@ -119,7 +119,7 @@ func (r *logReader) readDay(d day) error {
 	} else {
 		err = r.search(log, d)
 	}
-	return errors.Join(err, blocks.iter.Error(), blocks.close())
+	return errors.Join(err, blocks.close())
 }
 
 // start returns where the query enters a day.
@@ -154,7 +154,11 @@ func (r *logReader) scan(log *dayLog, d day) error {
 
 // search walks through the events of a day that the index proposes.
 func (r *logReader) search(log *dayLog, d day) (err error) {
-	in, err := intersect(r.reader, d, r.user, r.terms, r.direction())
+	prefixes := make([][][]byte, len(r.terms))
+	for i, terms := range r.terms {
+		prefixes[i] = each(terms, func(t term) []byte { return appendPostingPrefix(nil, d, r.user, t) })
+	}
+	in, err := intersect(r.reader, prefixes, r.direction())
 	if err != nil {
 		return err
 	}

@@ -171,8 +171,8 @@ func filterTerms(f *store.EventFilter) [][]term {
 			all = append(all, terms)
 		}
 	}
-	add(termsOf(f.MessageIDs, messageTerm))
-	add(termsOf(f.States, func(s posthaste.State) term { return textTerm(fieldState, string(s)) }))
+	add(each(f.MessageIDs, messageTerm))
+	add(each(f.States, func(s posthaste.State) term { return textTerm(fieldState, string(s)) }))
 	for _, text := range []struct {
 		field  field
 		values []string
@@ -186,18 +186,19 @@ func filterTerms(f *store.EventFilter) [][]term {
 		{fieldCallerIP, f.CallerIPs},
 		{fieldFlowKey, f.FlowKeys},
 	} {
-		add(termsOf(text.values, func(v string) term { return textTerm(text.field, v) }))
+		add(each(text.values, func(v string) term { return textTerm(text.field, v) }))
 	}
-	add(termsOf(f.Hosts, func(v string) term { return textTerm(fieldHost, strings.ToLower(v)) }))
+	add(each(f.Hosts, func(v string) term { return textTerm(fieldHost, strings.ToLower(v)) }))
 	return all
 }
 
-func termsOf[T any](values []T, of func(T) term) []term {
-	terms := make([]term, len(values))
+// each returns what of makes of each value.
+func each[T, U any](values []T, of func(T) U) []U {
+	all := make([]U, len(values))
 	for i, value := range values {
-		terms[i] = of(value)
+		all[i] = of(value)
 	}
-	return terms
+	return all
 }
 
 // decodeBlock appends the events of a log block, which is never empty.

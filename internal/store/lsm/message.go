@@ -2,6 +2,8 @@ package lsm
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -12,43 +14,55 @@ import (
 )
 
 // Accept implements store.Acceptor.
-func (s *Store) Accept(ctx context.Context, now time.Time, messages []*posthaste.Message) error {
-	envelopes := make([][]byte, len(messages))
-	for i, m := range messages {
-		if len(m.User) > maxUserLen {
-			return fmt.Errorf("user id of %d bytes: at most %d fit", len(m.User), maxUserLen)
+func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
+	arrivals := make([]arrival, len(submissions))
+	for i, submission := range submissions {
+		var err error
+		if arrivals[i], err = newArrival(submission); err != nil {
+			return nil, err
 		}
-		envelopes[i] = encodeEnvelope(m)
 	}
-	return s.writer.do(ctx, func(c *commit) error {
-		for i, m := range messages {
-			s.accept(c, now, m, envelopes[i])
+	var accepted []store.Accepted
+	err := s.writer.do(ctx, func(c *commit) (err error) {
+		if accepted, err = s.prepare(c, now, arrivals); err != nil {
+			return err
+		}
+		for i := range arrivals {
+			if !accepted[i].Deduplicated {
+				s.accept(c, now, &arrivals[i])
+			}
 		}
 		return nil
 	})
+	return accepted, err
 }
 
-func (s *Store) accept(c *commit, now time.Time, m *posthaste.Message, envelope []byte) {
-	c.set(appendMessageKey(c.key(), segmentEnvelope, m.User, m.ID), envelope)
-	if len(m.Body) >= largeBody {
-		c.set(appendMessageKey(c.key(), segmentBody, m.User, m.ID), m.Body)
+// arrival is a submission that is ready to be written.
+type arrival struct {
+	store.Submission
+	envelopes [][]byte
+}
+
+func newArrival(submission store.Submission) (arrival, error) {
+	a := arrival{Submission: submission, envelopes: make([][]byte, len(submission.Messages))}
+	for i, m := range submission.Messages {
+		if len(m.User) > maxUserLen {
+			return arrival{}, fmt.Errorf("user id of %d bytes: at most %d fit", len(m.User), maxUserLen)
+		}
+		a.envelopes[i] = encodeEnvelope(m)
 	}
-	c.event(m, now, store.Created(m))
-	s.enqueue(c, m, status{state: posthaste.StateCreated, dueMS: m.NotBefore.UnixMilli()})
+	return a, nil
 }
 
-// enqueue writes that a message waits, and adds it to its lane when that is
-// durable.
-func (s *Store) enqueue(c *commit, m *posthaste.Message, st status) {
-	lane := laneID{m.User, m.Lane()}
-	it := newItem(m, st)
-	c.setStatus(m, st)
-	c.set(appendWaitingKey(c.key(), lane, it.ticket), st.waiting.append(nil))
-	c.after(func() { s.scheduler.add(lane, it) })
-}
-
-func newItem(m *posthaste.Message, st status) *item {
-	return &item{ticket: ticket{st.dueMS, m.ID}, message: m, waiting: st.waiting}
+// newMessages makes an arrival of messages that nobody submitted, and reads what
+// accept needs for it.
+func (s *Store) newMessages(c *commit, messages []*posthaste.Message) (arrival, error) {
+	for _, m := range messages {
+		if err := s.loadLimits(c, m); err != nil {
+			return arrival{}, err
+		}
+	}
+	return newArrival(store.Submission{Messages: messages})
 }
 
 func encodeEnvelope(m *posthaste.Message) []byte {
@@ -60,186 +74,125 @@ func encodeEnvelope(m *posthaste.Message) []byte {
 	return record.AppendMessage(nil, &bare)
 }
 
-// Claim implements store.Worker.
-func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
-	done, err := s.reading()
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	defer done()
-	leases, next, err := s.scheduler.claim(now, limit)
-	claims := make([]store.Claim, 0, len(leases))
-	var cancelled []*lease
-	for _, held := range leases {
-		if readErr := s.loadMessage(held.item); readErr != nil {
-			s.scheduler.endSettle(held, nil)
-			err = errors.Join(err, readErr)
+// prepare reads all that accept needs, and finds the repeated submissions.
+func (s *Store) prepare(c *commit, now time.Time, arrivals []arrival) ([]store.Accepted, error) {
+	accepted := make([]store.Accepted, len(arrivals))
+	here := map[string][]posthaste.MessageID{} // within this call
+	for i := range arrivals {
+		a := &arrivals[i]
+		earlier, err := here[a.dedupID()], error(nil)
+		if earlier == nil {
+			earlier, err = s.earlier(c, now, a)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if earlier != nil {
+			accepted[i] = store.Accepted{IDs: earlier, Deduplicated: true}
 			continue
 		}
-		if held.cancelRequested {
-			cancelled = append(cancelled, held)
-			continue
+		accepted[i] = store.Accepted{IDs: a.IDs()}
+		if a.DedupKey != "" {
+			here[a.dedupID()] = accepted[i].IDs
 		}
-		claims = append(claims, held.claim())
-	}
-	if len(claims) > 0 || len(cancelled) > 0 {
-		err = errors.Join(err, s.writer.post(ctx, func(c *commit) error {
-			for _, claim := range claims {
-				c.event(claim.Message, now, posthaste.Event{MessageID: claim.Message.ID, State: posthaste.StateActive})
+		for _, m := range a.Messages {
+			if err := s.loadLimits(c, m); err != nil {
+				return nil, err
 			}
-			s.finishCancelled(c, now, cancelled)
-			return nil
-		}))
-	}
-	return claims, next, err
-}
-
-// loadMessage reads the envelope of a message that is not in memory.
-func (s *Store) loadMessage(it *item) (err error) {
-	if it.message == nil {
-		it.message, err = readMessage(s.db, it.lane.id.user, it.id)
-	}
-	return err
-}
-
-func (l *lease) claim() store.Claim {
-	return store.Claim{Message: l.message, Retried: l.waiting.retried, Lease: l.token}
-}
-
-// Wake implements store.Worker.
-func (s *Store) Wake() <-chan struct{} { return s.scheduler.wake }
-
-// Settle implements store.Worker.
-func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
-	return s.writer.do(ctx, func(c *commit) error {
-		held := s.scheduler.beginSettle(settlement.Claim.Message.ID, settlement.Claim.Lease)
-		if held == nil {
-			return store.ErrLeaseLost
 		}
-		s.settle(c, now, held, settlement.Resolve(held.cancelRequested))
-		return nil
+	}
+	return accepted, nil
+}
+
+func (s *Store) accept(c *commit, now time.Time, a *arrival) {
+	for i, m := range a.Messages {
+		s.acceptMessage(c, now, m, a.envelopes[i])
+	}
+	if a.DedupKey != "" {
+		s.remember(c, now, a)
+	}
+}
+
+func (s *Store) acceptMessage(c *commit, now time.Time, m *posthaste.Message, envelope []byte) {
+	c.set(appendMessageKey(c.key(), segmentEnvelope, m.User, m.ID), envelope)
+	if len(m.Body) >= largeBody {
+		c.set(appendMessageKey(c.key(), segmentBody, m.User, m.ID), m.Body)
+	}
+	c.event(m, now, store.Created(m))
+	s.followLimits(c, now, m)
+	s.wait(c, m, status{
+		state:   posthaste.StateCreated,
+		dueMS:   m.NotBefore.UnixMilli(),
+		waiting: waiting{flowKey: m.FlowControl.Key},
 	})
 }
 
-func (s *Store) settle(c *commit, now time.Time, held *lease, settlement store.Settlement) {
-	m := held.message
-	for _, event := range settlement.Events() {
-		c.event(m, now, event)
-	}
-	lane := held.lane.id
-	c.delete(appendWaitingKey(c.key(), lane, held.ticket))
-	if settlement.State != posthaste.StateRetry {
-		c.setStatus(m, status{state: settlement.State, waiting: held.waiting})
-		c.after(func() { s.scheduler.endSettle(held, nil) })
-		return
-	}
-	st := status{
-		state:   posthaste.StateRetry,
-		dueMS:   settlement.NextAt.UnixMilli(),
-		waiting: waiting{retried: held.waiting.retried + 1},
-	}
-	again := newItem(m, st)
+// wait writes that a message waits, and adds it to its lane when that is durable.
+func (s *Store) wait(c *commit, m *posthaste.Message, st status) {
+	lane := laneOf(m)
+	it := newItem(m, st)
 	c.setStatus(m, st)
-	c.set(appendWaitingKey(c.key(), lane, again.ticket), st.waiting.append(nil))
-	c.after(func() { s.scheduler.endSettle(held, again) })
+	c.set(appendWaitingKey(c.key(), lane, it.ticket), st.waiting.append(nil))
+	c.after(func() { s.scheduler.add(lane, it) })
 }
 
-// Release implements store.Worker.
-func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
-	var cancelled []*lease
-	for _, claim := range claims {
-		if held := s.scheduler.release(claim.Message.ID, claim.Lease); held != nil {
-			cancelled = append(cancelled, held)
-		}
+func newItem(m *posthaste.Message, st status) *item {
+	return &item{ticket: ticket{st.dueMS, m.ID}, message: m, waiting: st.waiting}
+}
+
+func laneOf(m *posthaste.Message) laneID { return laneID{m.User, m.Lane()} }
+
+// Submissions are remembered in the day they were accepted in, so that they are
+// forgotten with it. The key is hashed: it may be of any length.
+
+func (a *arrival) dedupID() string {
+	if a.DedupKey == "" {
+		return ""
 	}
-	if len(cancelled) == 0 {
-		return nil
+	sum := sha256.Sum256([]byte(a.DedupKey))
+	return string(sum[:16])
+}
+
+func appendDedupKey(key []byte, d day, user, dedupID string) []byte {
+	return append(appendSegment(key, d, segmentDedup, user), dedupID...)
+}
+
+func (s *Store) remember(c *commit, now time.Time, a *arrival) {
+	value := binary.BigEndian.AppendUint64(nil, uint64(now.UnixMilli()))
+	for _, m := range a.Messages {
+		value = append(value, m.ID[:]...)
 	}
-	return s.writer.do(ctx, func(c *commit) error {
-		s.finishCancelled(c, now, cancelled)
-		return nil
-	})
+	key := appendDedupKey(nil, dayOf(now), a.Messages[0].User, a.dedupID())
+	c.dedups[string(key)] = value
+	c.set(key, value)
 }
 
-// finishCancelled ends claimed messages whose cancellation was asked for.
-func (s *Store) finishCancelled(c *commit, now time.Time, cancelled []*lease) {
-	for _, held := range cancelled {
-		s.endCancelled(c, now, held.message, held.lane.id, status{dueMS: held.dueMS, waiting: held.waiting})
-		c.after(func() { s.scheduler.endSettle(held, nil) })
+// earlier returns the ids of the submission that this one repeats, or nil.
+func (s *Store) earlier(c *commit, now time.Time, a *arrival) (ids []posthaste.MessageID, err error) {
+	if a.DedupKey == "" {
+		return nil, nil
 	}
-}
-
-// endCancelled writes that a waiting message is cancelled.
-func (s *Store) endCancelled(c *commit, now time.Time, m *posthaste.Message, lane laneID, st status) {
-	c.event(m, now, posthaste.Event{MessageID: m.ID, State: posthaste.StateCancelled})
-	c.delete(appendWaitingKey(c.key(), lane, ticket{st.dueMS, m.ID}))
-	c.setStatus(m, status{state: posthaste.StateCancelled, waiting: st.waiting})
-}
-
-// Cancel implements store.Canceller.
-func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID) ([]posthaste.MessageID, error) {
-	var changed []posthaste.MessageID
-	err := s.writer.do(ctx, func(c *commit) error {
-		candidates, err := s.cancellable(c, user, ids)
-		if err != nil {
-			return err
+	for _, at := range []time.Time{now, now.Add(-store.DedupWindow)} {
+		key := appendDedupKey(nil, dayOf(at), a.Messages[0].User, a.dedupID())
+		value := c.dedups[string(key)]
+		if value == nil {
+			err = get(c.db, key, func(data []byte) error {
+				value = append(value, data...)
+				return nil
+			})
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return nil, err
+			}
 		}
-		for _, candidate := range candidates {
-			s.cancel(c, now, candidate)
-			changed = append(changed, candidate.message.ID)
-		}
-		return nil
-	})
-	return changed, err
-}
-
-// cancellable reads the messages among ids that can still be cancelled, each
-// once. It only reads, so that an error leaves nothing behind.
-func (s *Store) cancellable(c *commit, user string, ids []posthaste.MessageID) ([]candidate, error) {
-	var found []candidate
-	seen := map[posthaste.MessageID]bool{}
-	for _, id := range ids {
-		if seen[id] {
+		if len(value) < 8 || now.Sub(milliTime(int64(binary.BigEndian.Uint64(value)))) >= store.DedupWindow {
 			continue
 		}
-		seen[id] = true
-		st, err := c.status(user, id)
-		if errors.Is(err, store.ErrNotFound) || err == nil && (st.state.Terminal() || st.cancelRequested) {
-			continue
+		for rest := value[8:]; len(rest) >= len(posthaste.MessageID{}); rest = rest[len(posthaste.MessageID{}):] {
+			ids = append(ids, posthaste.MessageID(rest[:len(posthaste.MessageID{})]))
 		}
-		if err != nil {
-			return nil, err
-		}
-		m, err := readMessage(s.db, user, id)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil, fmt.Errorf("%w: no envelope", errCorrupt)
-		}
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, candidate{m, st})
+		return ids, nil
 	}
-	return found, nil
-}
-
-// candidate is a message to be cancelled.
-type candidate struct {
-	message *posthaste.Message
-	status  status
-}
-
-func (s *Store) cancel(c *commit, now time.Time, target candidate) {
-	m, st := target.message, target.status
-	lane := laneID{m.User, m.Lane()}
-	c.event(m, now, posthaste.Event{MessageID: m.ID, State: posthaste.StateCancelRequested})
-	if claimed := s.scheduler.hold(lane, ticket{st.dueMS, m.ID}); claimed {
-		st.cancelRequested = true
-		c.setStatus(m, st)
-		c.set(appendWaitingKey(c.key(), lane, ticket{st.dueMS, m.ID}), st.waiting.append(nil))
-		return
-	}
-	s.endCancelled(c, now, m, lane, st)
-	c.after(func() { s.scheduler.unhold(m.ID) })
+	return nil, nil
 }
 
 // Message implements store.Reader.
@@ -257,13 +210,13 @@ func (s *Store) Message(_ context.Context, user string, id posthaste.MessageID) 
 	if err != nil {
 		return store.Status{}, err
 	}
-	status := store.Status{Message: m, State: st.state, Retried: st.retried}
+	result := store.Status{Message: m, State: st.state, Retried: st.retried}
 	switch {
 	case st.state.Terminal():
 	case s.scheduler.claimed(id):
-		status.State = posthaste.StateActive
+		result.State = posthaste.StateActive
 	default:
-		status.NextAttemptAt = milliTime(st.dueMS)
+		result.NextAttemptAt = milliTime(st.nextMS())
 	}
-	return status, nil
+	return result, nil
 }

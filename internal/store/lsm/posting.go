@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -9,12 +10,12 @@ import (
 	"posthaste"
 )
 
-// The log index is read through cursors over sorted sets of positions. All of
-// them run in one direction and answer one question: the nearest position of the
-// set at or beyond another. Lists are united by asking each; sets are
-// intersected by letting them overtake one another (leapfrog).
+// Indexes are read through cursors over sorted sets of positions. All of them run
+// in one direction and answer one question: the nearest position of the set at or
+// beyond another. Sets are united by asking each, and intersected by letting them
+// overtake one another (leapfrog).
 
-// direction is the order in which a query reads the log.
+// direction is the order in which a query reads.
 type direction bool
 
 const (
@@ -37,6 +38,16 @@ func (d direction) after(p posthaste.Position) (next posthaste.Position, ok bool
 		return p + 1, p < posthaste.MaxPosition
 	}
 	return p - 1, p > 0
+}
+
+// nearest returns the index of the nearest of ascending positions at or beyond p.
+// It is out of range if there is none.
+func (d direction) nearest(positions []posthaste.Position, p posthaste.Position) int {
+	at, found := slices.BinarySearch(positions, p)
+	if !found && d == descending {
+		at--
+	}
+	return at
 }
 
 // blockSeeker finds blocks by position among keys that share a prefix and end
@@ -67,27 +78,24 @@ func (b *blockSeeker) first() posthaste.Position {
 	return posthaste.Position(binary.BigEndian.Uint64(b.iter.Key()[len(b.prefix):]))
 }
 
-func (b *blockSeeker) close() error { return b.iter.Close() }
+func (b *blockSeeker) close() error { return errors.Join(b.iter.Error(), b.iter.Close()) }
 
-// postingList is the set of positions of one term within one day.
+// positionSet is a sorted set of positions that is read in one direction. seek
+// returns the nearest position at or beyond p; ok is false when there is none.
+type positionSet interface {
+	seek(p posthaste.Position) (nearest posthaste.Position, ok bool)
+	close() error
+}
+
+// postingList is the set of positions of one term, in blocks on disk.
 type postingList struct {
 	blocks    *blockSeeker
 	direction direction
-	block     []posthaste.Position // ascending; nil before the first seek
+	block     []posthaste.Position // ascending; empty before the first seek
 	end       bool
 	seeks     *int // counts work
 }
 
-func newPostingList(r pebble.Reader, d day, user string, t term, dir direction, seeks *int) (*postingList, error) {
-	blocks, err := newBlockSeeker(r, appendPostingPrefix(nil, d, user, t))
-	if err != nil {
-		return nil, err
-	}
-	return &postingList{blocks: blocks, direction: dir, seeks: seeks}, nil
-}
-
-// seek returns the nearest position at or beyond p. ok is false when there is
-// none, or when reading failed: see blocks.iter.Error.
 func (l *postingList) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
 	if l.end {
 		return 0, false
@@ -99,11 +107,7 @@ func (l *postingList) seek(p posthaste.Position) (nearest posthaste.Position, ok
 			return 0, false
 		}
 	}
-	at, found := slices.BinarySearch(l.block, p)
-	if !found && l.direction == descending {
-		at--
-	}
-	return l.block[at], true
+	return l.block[l.direction.nearest(l.block, p)], true
 }
 
 // load reads the block that holds the nearest position at or beyond p.
@@ -123,6 +127,7 @@ func (l *postingList) load(p posthaste.Position) bool {
 	return true
 }
 
+// decode reads the present block: the gaps between its positions.
 func (l *postingList) decode() {
 	position := l.blocks.first()
 	l.block = append(l.block[:0], position)
@@ -139,15 +144,51 @@ func (l *postingList) decode() {
 
 func (l *postingList) close() error { return l.blocks.close() }
 
-// union is the set of positions that any of its lists has.
+// entryList is the set of positions that the keys with a prefix end in.
+type entryList struct {
+	blocks    *blockSeeker
+	direction direction
+	seeks     *int
+}
+
+func (l *entryList) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
+	*l.seeks++
+	if l.blocks.at(p) && (l.direction == descending || l.blocks.first() == p) {
+		return l.blocks.first(), true
+	}
+	if l.direction == descending || !l.blocks.iter.SeekGE(l.blocks.key) {
+		return 0, false
+	}
+	return l.blocks.first(), true
+}
+
+func (l *entryList) close() error { return l.blocks.close() }
+
+// fixedList is a set of positions that the query names itself.
+type fixedList struct {
+	positions []posthaste.Position // ascending
+	direction direction
+}
+
+func (l fixedList) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
+	at := l.direction.nearest(l.positions, p)
+	if at < 0 || at == len(l.positions) {
+		return 0, false
+	}
+	return l.positions[at], true
+}
+
+func (l fixedList) close() error { return nil }
+
+// union is the set of positions that any of its sets has.
 type union struct {
-	lists     []*postingList
+	sets      []positionSet
 	direction direction
 }
 
 func (u *union) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
-	for _, list := range u.lists {
-		at, found := list.seek(p)
+	for _, set := range u.sets {
+		at, found := set.seek(p)
 		if found && (!ok || u.direction.nearer(at, nearest)) {
 			nearest, ok = at, true
 		}
@@ -155,26 +196,33 @@ func (u *union) seek(p posthaste.Position) (nearest posthaste.Position, ok bool)
 	return nearest, ok
 }
 
-// intersection is the set of positions that all of its unions have.
-type intersection struct {
-	unions    []*union
-	direction direction
-	seeks     int // block reads so far
+func (u *union) close() error {
+	var errs []error
+	for _, set := range u.sets {
+		errs = append(errs, set.close())
+	}
+	return errors.Join(errs...)
 }
 
-// intersect opens the sets of positions of one day that a filter's terms select.
-func intersect(r pebble.Reader, d day, user string, terms [][]term, dir direction) (*intersection, error) {
-	in := &intersection{direction: dir}
-	for _, values := range terms {
+// intersection is the set of positions that all of its sets have.
+type intersection struct {
+	sets  []positionSet
+	seeks int // blocks read so far
+}
+
+// intersect opens the intersection of unions of posting lists, each list given by
+// the prefix of its keys.
+func intersect(r pebble.Reader, prefixes [][][]byte, dir direction) (*intersection, error) {
+	in := &intersection{}
+	for _, alternatives := range prefixes {
 		u := &union{direction: dir}
-		in.unions = append(in.unions, u)
-		for _, t := range values {
-			list, err := newPostingList(r, d, user, t, dir, &in.seeks)
+		in.sets = append(in.sets, u)
+		for _, prefix := range alternatives {
+			blocks, err := newBlockSeeker(r, prefix)
 			if err != nil {
-				_ = in.close()
-				return nil, err
+				return nil, errors.Join(err, in.close())
 			}
-			u.lists = append(u.lists, list)
+			u.sets = append(u.sets, &postingList{blocks: blocks, direction: dir, seeks: &in.seeks})
 		}
 	}
 	return in, nil
@@ -184,11 +232,11 @@ func intersect(r pebble.Reader, d day, user string, terms [][]term, dir directio
 // budget blocks without finding one it stops: found is false, and every position
 // nearer than at is known not to be common.
 func (in *intersection) seek(p posthaste.Position, budget int) (at posthaste.Position, found, end bool) {
-	for agreed := 0; agreed < len(in.unions); {
+	for agreed := 0; agreed < len(in.sets); {
 		if in.seeks >= budget {
 			return p, false, false
 		}
-		nearest, ok := in.unions[agreed].seek(p)
+		nearest, ok := in.sets[agreed].seek(p)
 		switch {
 		case !ok:
 			return p, false, true
@@ -202,13 +250,9 @@ func (in *intersection) seek(p posthaste.Position, budget int) (at posthaste.Pos
 }
 
 func (in *intersection) close() error {
-	var first error
-	for _, u := range in.unions {
-		for _, list := range u.lists {
-			if err := list.close(); err != nil && first == nil {
-				first = err
-			}
-		}
+	var errs []error
+	for _, set := range in.sets {
+		errs = append(errs, set.close())
 	}
-	return first
+	return errors.Join(errs...)
 }

@@ -18,39 +18,58 @@ import (
 // its commit is durable, in the order of commits. The other way round, a
 // message that is about to be cancelled is held before its commit is built, so
 // that it cannot be claimed in between.
+//
+// A lane is in one place: in the timer heap if its next message becomes due
+// later, in ready if it may have one now, in blocked or in a limiter's list if
+// it has one that must wait for room, or in none if there is nothing to do
+// before something is added or settled.
 type scheduler struct {
-	// readWaiting reads up to limit waiting messages of a lane from disk, in
-	// order, from the ticket on.
-	readWaiting func(id laneID, from ticket, limit int) ([]*item, error)
-	wake        chan struct{}
+	disk lanesOnDisk
+	wake chan struct{}
 
 	mu        sync.Mutex
 	lanes     map[laneID]*lane
-	ready     list.List // of *lane: due messages and room, served in turn
-	blocked   list.List // of *lane: due messages, no room
+	limiters  map[flowID]*limiter
+	ready     list.List // of *lane, served in turn
+	blocked   list.List // of *lane, at their ceiling
 	timed     timerHeap
 	leases    map[posthaste.MessageID]*lease
 	held      map[posthaste.MessageID]bool
-	items     int // in all lanes
+	inflight  map[string]int // claims by user
+	items     int            // in all lanes
 	lastToken uint64
+}
+
+// lanesOnDisk reads what the scheduler does not keep in memory.
+type lanesOnDisk interface {
+	// readWaiting reads up to limit waiting messages of a lane in order, from the
+	// ticket on.
+	readWaiting(id laneID, from ticket, limit int) ([]*item, error)
+	// readQueue and readFlowKey return the stored ones, or defaults for one that
+	// is not stored.
+	readQueue(user, name string) (*posthaste.Queue, error)
+	readFlowKey(user, key string) (*posthaste.FlowKey, error)
 }
 
 // lease is the right of a claim. Guarded by scheduler.mu.
 type lease struct {
 	*item
+	limiter         *limiter // nil without flow control
 	token           uint64
 	settling        bool // a settlement is on its way to disk; no other may follow
 	cancelRequested bool
 }
 
-func newScheduler(readWaiting func(laneID, ticket, int) ([]*item, error)) *scheduler {
+func newScheduler(disk lanesOnDisk) *scheduler {
 	return &scheduler{
-		readWaiting: readWaiting,
-		wake:        make(chan struct{}, 1),
-		lanes:       map[laneID]*lane{},
-		leases:      map[posthaste.MessageID]*lease{},
-		held:        map[posthaste.MessageID]bool{},
-		lastToken:   rand.Uint64() >> 1, // so that a claim of an earlier process fits no lease of this one
+		disk:      disk,
+		wake:      make(chan struct{}, 1),
+		lanes:     map[laneID]*lane{},
+		limiters:  map[flowID]*limiter{},
+		leases:    map[posthaste.MessageID]*lease{},
+		held:      map[posthaste.MessageID]bool{},
+		inflight:  map[string]int{},
+		lastToken: rand.Uint64() >> 1, // so that a claim of an earlier process fits no lease of this one
 	}
 }
 
@@ -84,7 +103,28 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 		}
 		s.items -= l.trim(keep)
 	}
-	if l.place == placeNone || l.place == placeTimed {
+	if l.list == nil {
+		s.schedule(l)
+	}
+}
+
+// drop takes a message out of its lane, which may let another one start.
+func (s *scheduler) drop(id laneID, t ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(id, t)
+	s.signal()
+}
+
+func (s *scheduler) dropLocked(id laneID, t ticket) {
+	l := s.lanes[id]
+	if l == nil {
+		return
+	}
+	if l.remove(t) {
+		s.items--
+	}
+	if l.list == nil {
 		s.schedule(l)
 	}
 }
@@ -93,14 +133,14 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 func (s *scheduler) lane(id laneID) *lane {
 	l := s.lanes[id]
 	if l == nil {
-		l = &lane{id: id}
+		l = &lane{id: id, index: notTimed}
 		s.lanes[id] = l
 	}
 	return l
 }
 
-// schedule puts a lane that is not being served where it belongs by its first
-// message, or forgets it when it has none.
+// schedule sets the timer of a lane that is in no list to its first message, or
+// forgets the lane when it has none.
 func (s *scheduler) schedule(l *lane) {
 	switch {
 	case len(l.items) > 0:
@@ -117,18 +157,30 @@ func (s *scheduler) schedule(l *lane) {
 
 func (s *scheduler) setTimer(l *lane, wakesMS int64) {
 	l.wakesMS = wakesMS
-	if l.place == placeTimed {
+	if l.index == notTimed {
+		heap.Push(&s.timed, l)
+	} else {
 		heap.Fix(&s.timed, l.index)
-		return
 	}
-	l.place = placeTimed
-	heap.Push(&s.timed, l)
 }
 
 func (s *scheduler) clearTimer(l *lane) {
-	if l.place == placeTimed {
+	if l.index != notTimed {
 		heap.Remove(&s.timed, l.index)
-		l.place = placeNone
+	}
+}
+
+// enlist puts a lane at the end of a list, and takes it from where it was.
+func (s *scheduler) enlist(l *lane, in *list.List) {
+	s.delist(l)
+	s.clearTimer(l)
+	l.list, l.element = in, in.PushBack(l)
+}
+
+func (s *scheduler) delist(l *lane) {
+	if l.list != nil {
+		l.list.Remove(l.element)
+		l.list, l.element = nil, nil
 	}
 }
 
@@ -144,37 +196,27 @@ func (s *scheduler) signal() {
 func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	nowMS := now.UnixMilli()
-	s.promote(nowMS)
+	s.promote(now)
 	s.unblock(limit)
 	var leases []*lease
 	for len(leases) < limit && s.ready.Len() > 0 {
-		l := s.ready.Remove(s.ready.Front()).(*lane)
-		l.place = placeNone
-		if l.inflight >= flow.Ceiling(limit-len(leases)) {
-			s.setReady(&s.blocked, l, placeBlocked)
-			continue
-		}
-		it, err := s.take(l, nowMS)
+		l := s.ready.Front().Value.(*lane)
+		held, err := s.serve(l, now, limit-len(leases))
 		if err != nil {
-			s.setReady(&s.ready, l, placeReady)
 			return leases, now, err
 		}
-		if it == nil {
-			s.schedule(l)
-			continue
+		if held != nil {
+			leases = append(leases, held)
+			s.ready.MoveToBack(l.element)
 		}
-		leases = append(leases, s.lease(it))
-		s.setReady(&s.ready, l, placeReady)
 	}
 	return leases, s.next(now), nil
 }
 
 // promote makes the lanes ready whose time has come.
-func (s *scheduler) promote(nowMS int64) {
-	for len(s.timed) > 0 && s.timed[0].wakesMS <= nowMS {
-		l := heap.Pop(&s.timed).(*lane)
-		s.setReady(&s.ready, l, placeReady)
+func (s *scheduler) promote(now time.Time) {
+	for len(s.timed) > 0 && s.timed[0].wakesMS <= now.UnixMilli() {
+		s.enlist(s.timed[0], &s.ready)
 	}
 }
 
@@ -184,40 +226,82 @@ func (s *scheduler) unblock(free int) {
 	const atOnce = 16
 	ceiling := flow.Ceiling(free)
 	for range min(atOnce, s.blocked.Len()) {
-		l := s.blocked.Remove(s.blocked.Front()).(*lane)
+		l := s.blocked.Front().Value.(*lane)
 		if l.inflight < ceiling {
-			s.setReady(&s.ready, l, placeReady)
+			s.enlist(l, &s.ready)
 		} else {
-			s.setReady(&s.blocked, l, placeBlocked)
+			s.blocked.MoveToBack(l.element)
 		}
 	}
 }
 
-func (s *scheduler) setReady(queue *list.List, l *lane, p place) {
-	l.place = p
-	l.element = queue.PushBack(l)
-}
-
-// take removes the lane's first message if it is due, reading on from disk when
-// those in memory are used up.
-func (s *scheduler) take(l *lane, nowMS int64) (*item, error) {
-	for len(l.items) == 0 && l.partial {
-		if err := s.refill(l); err != nil {
-			return nil, err
-		}
-	}
-	if len(l.items) == 0 || l.items[0].dueMS > nowMS {
+// serve leases the next message of a ready lane. When it has none that may start
+// now it returns nil, and the lane is where it waits for that.
+func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
+	if l.inflight >= flow.Ceiling(free) {
+		s.enlist(l, &s.blocked)
 		return nil, nil
 	}
+	if err := s.load(l); err != nil {
+		return nil, err
+	}
+	at, wakes := l.candidate(now)
+	if at < 0 {
+		s.rest(l, wakes)
+		return nil, nil
+	}
+	limit, err := s.limiterOf(l.items[at])
+	if err != nil {
+		return nil, err
+	}
+	if limit != nil {
+		ok, wakes := limit.admit(now)
+		switch {
+		case !ok && wakes.IsZero():
+			s.enlist(l, &limit.waiting)
+			return nil, nil
+		case !ok:
+			s.rest(l, wakes)
+			return nil, nil
+		}
+	}
 	s.items--
-	return l.pop(), nil
+	return s.lease(l.takeAt(at), limit), nil
+}
+
+// rest takes a lane out of ready until the given time, or, when that is zero,
+// until something happens to it.
+func (s *scheduler) rest(l *lane, wakes time.Time) {
+	s.delist(l)
+	switch {
+	case !wakes.IsZero():
+		s.setTimer(l, wakes.UnixMilli())
+	case len(l.items) == 0:
+		s.schedule(l)
+	}
+}
+
+// load reads on from disk when a lane's messages in memory are used up, and what
+// the lane is bound by.
+func (s *scheduler) load(l *lane) (err error) {
+	if l.strict() && l.queue == nil {
+		if l.queue, err = s.disk.readQueue(l.id.user, l.id.Name); err != nil {
+			return err
+		}
+	}
+	for l.partial && len(l.items) == 0 {
+		if err := s.refill(l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // refill reads the next messages of a lane from disk. Claimed and held ones have
 // keys there too and are passed over.
 func (s *scheduler) refill(l *lane) error {
 	const atOnce = laneHead / 2
-	read, err := s.readWaiting(l.id, l.horizon, atOnce)
+	read, err := s.disk.readWaiting(l.id, l.horizon, atOnce)
 	if err != nil {
 		return err
 	}
@@ -234,10 +318,30 @@ func (s *scheduler) refill(l *lane) error {
 	return nil
 }
 
-func (s *scheduler) lease(it *item) *lease {
+// limiterOf returns the limiter of an item's flow-control key, or nil if it has
+// none.
+func (s *scheduler) limiterOf(it *item) (*limiter, error) {
+	if it.waiting.flowKey == "" {
+		return nil, nil
+	}
+	id := flowID{it.lane.id.user, it.waiting.flowKey}
+	if limit := s.limiters[id]; limit != nil {
+		return limit, nil
+	}
+	key, err := s.disk.readFlowKey(id.user, id.key)
+	if err != nil {
+		return nil, err
+	}
+	limit := &limiter{id: id, key: *key}
+	s.limiters[id] = limit
+	return limit, nil
+}
+
+func (s *scheduler) lease(it *item, limit *limiter) *lease {
 	s.lastToken++
-	held := &lease{item: it, token: s.lastToken, cancelRequested: it.waiting.cancelRequested}
+	held := &lease{item: it, limiter: limit, token: s.lastToken, cancelRequested: it.waiting.cancelRequested}
 	s.leases[it.id] = held
+	s.inflight[it.lane.id.user]++
 	it.lane.inflight++
 	return held
 }
@@ -248,7 +352,7 @@ func (s *scheduler) next(now time.Time) time.Time {
 	case s.ready.Len() > 0:
 		return now
 	case len(s.timed) > 0:
-		return time.UnixMilli(s.timed[0].wakesMS)
+		return milliTime(s.timed[0].wakesMS)
 	default:
 		return time.Time{}
 	}
@@ -267,24 +371,54 @@ func (s *scheduler) beginSettle(id posthaste.MessageID, token uint64) *lease {
 	return held
 }
 
+// abortSettle lets the claim be settled again after a settlement failed.
+func (s *scheduler) abortSettle(held *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held.settling = false
+}
+
 // endSettle gives a lease up, and its message a new place if it waits again.
 func (s *scheduler) endSettle(held *lease, again *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.leases, held.id)
 	l := held.lane
-	l.inflight--
-	if l.place == placeBlocked {
-		s.blocked.Remove(l.element)
-		s.setReady(&s.ready, l, placeReady)
-	}
+	s.giveUp(held)
 	if again != nil {
 		s.addLocked(l.id, again)
 	}
-	if l.place == placeNone {
+	if l.list == &s.blocked {
+		s.enlist(l, &s.ready)
+	} else if l.list == nil {
 		s.schedule(l)
 	}
 	s.signal()
+}
+
+// giveUp ends a lease and lets the lanes try again that waited for its limiter.
+func (s *scheduler) giveUp(held *lease) {
+	delete(s.leases, held.id)
+	held.lane.inflight--
+	user := held.lane.id.user
+	if s.inflight[user]--; s.inflight[user] == 0 {
+		delete(s.inflight, user)
+	}
+	limit := held.limiter
+	if limit == nil {
+		return
+	}
+	limit.inflight--
+	s.retryWaiting(limit)
+	if limit.idle() {
+		delete(s.limiters, limit.id)
+	}
+}
+
+// retryWaiting makes the lanes ready that wait for a limiter.
+func (s *scheduler) retryWaiting(limit *limiter) {
+	for limit.waiting.Len() > 0 {
+		s.enlist(limit.waiting.Front().Value.(*lane), &s.ready)
+	}
 }
 
 // release gives up the lease of a claim without a result. If the message is to be
@@ -308,12 +442,7 @@ func (s *scheduler) hold(id laneID, t ticket) (claimed bool) {
 		return true
 	}
 	s.held[t.id] = true
-	if l := s.lanes[id]; l != nil && l.remove(t) {
-		s.items--
-		if l.place == placeTimed {
-			s.schedule(l)
-		}
-	}
+	s.dropLocked(id, t)
 	return false
 }
 
@@ -330,6 +459,61 @@ func (s *scheduler) claimed(id posthaste.MessageID) bool {
 	return s.leases[id] != nil
 }
 
+// changeQueue lets a lane obey a queue's new settings.
+func (s *scheduler) changeQueue(user string, q *posthaste.Queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lanes[laneID{user, posthaste.Lane{Kind: posthaste.LaneQueue, Name: q.Name}}]
+	if l == nil {
+		return
+	}
+	l.queue = q
+	if l.list == nil {
+		s.schedule(l)
+	}
+	s.signal()
+}
+
+// changeFlowKey lets lanes obey a key's new settings. Its window is taken over
+// only if reset says so: the one in memory may have gone on.
+func (s *scheduler) changeFlowKey(user string, key posthaste.FlowKey, reset bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := s.limiters[flowID{user, key.Key}]
+	if limit == nil {
+		return
+	}
+	if !reset {
+		key.WindowStartedAt, key.WindowCount = limit.key.WindowStartedAt, limit.key.WindowCount
+	}
+	limit.key = key
+	s.retryWaiting(limit)
+	// A lane that rests until the window ends may not have to any more.
+	if l := s.lanes[laneID{user, posthaste.Lane{Kind: posthaste.LaneFlow, Name: key.Key}}]; l != nil && l.list == nil {
+		s.schedule(l)
+	}
+	s.signal()
+}
+
+// use returns a key's window and its attempts in flight. known is false when
+// what is on disk says all.
+func (s *scheduler) use(user, key string) (window flow.Window, inflight int, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := s.limiters[flowID{user, key}]
+	if limit == nil {
+		return flow.Window{}, 0, false
+	}
+	return limit.window(), limit.inflight, true
+}
+
+// inFlight returns the number of a user's claims.
+func (s *scheduler) inFlight(user string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inflight[user]
+}
+
 // count returns the numbers of claims and lanes, and when the message that has
 // waited longest was due (0 if none waits in memory).
 func (s *scheduler) count() (inflight, lanes int, oldestMS int64) {
@@ -338,7 +522,7 @@ func (s *scheduler) count() (inflight, lanes int, oldestMS int64) {
 	for _, l := range s.lanes {
 		due := l.wakesMS
 		if len(l.items) > 0 {
-			due = l.items[0].dueMS
+			due = l.items[0].readyMS()
 		} else if !l.partial {
 			continue
 		}

@@ -13,30 +13,47 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// status is where a message stands. While it lives, its ticket names its place
-// in its lane.
+// status is where a message stands. While it lives, dueMS and its id are its
+// place in its lane.
 type status struct {
 	state posthaste.State // CREATED or RETRY while it waits or is claimed
 	dueMS int64
 	waiting
 }
 
-// waiting is what the next attempt has to know.
+// nextMS is when the next attempt of a message that waits is due.
+func (s status) nextMS() int64 { return max(s.dueMS, s.readyMS) }
+
+// waiting is what the next attempt has to know. It is stored with the place in
+// the lane and with the status.
 type waiting struct {
 	retried         int
 	cancelRequested bool
+	readyMS         int64  // in a queue: when the retry is due, for the place stays
+	flowKey         string // of the message
+	callbacks       int    // in a queue: callbacks that have not ended
+	ended           bool   // in a queue: only its callbacks keep the slot
 }
 
 var errCorrupt = errors.New("stored record is damaged")
 
-const flagCancelRequested = 1
+const (
+	flagCancelRequested = 1 << iota
+	flagEnded
+)
 
 func (w waiting) append(dst []byte) []byte {
 	var flags byte
 	if w.cancelRequested {
 		flags |= flagCancelRequested
 	}
-	return binary.AppendUvarint(append(dst, flags), uint64(w.retried))
+	if w.ended {
+		flags |= flagEnded
+	}
+	dst = binary.AppendUvarint(append(dst, flags), uint64(w.retried))
+	dst = binary.AppendUvarint(dst, uint64(w.callbacks))
+	dst = binary.AppendVarint(dst, w.readyMS)
+	return append(dst, w.flowKey...)
 }
 
 func parseWaiting(data []byte) (waiting, error) {
@@ -44,10 +61,19 @@ func parseWaiting(data []byte) (waiting, error) {
 		return waiting{}, errCorrupt
 	}
 	retried, n := binary.Uvarint(data[1:])
-	if n <= 0 {
+	callbacks, m := binary.Uvarint(data[1+max(n, 0):])
+	readyMS, k := binary.Varint(data[1+max(n, 0)+max(m, 0):])
+	if n <= 0 || m <= 0 || k <= 0 {
 		return waiting{}, errCorrupt
 	}
-	return waiting{retried: int(retried), cancelRequested: data[0]&flagCancelRequested != 0}, nil
+	return waiting{
+		retried:         int(retried),
+		cancelRequested: data[0]&flagCancelRequested != 0,
+		readyMS:         readyMS,
+		flowKey:         string(data[1+n+m+k:]),
+		callbacks:       int(callbacks),
+		ended:           data[0]&flagEnded != 0,
+	}, nil
 }
 
 // append writes a status: the state's first letters would not be unique, so its

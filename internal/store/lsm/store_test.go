@@ -38,7 +38,7 @@ func TestClaimedMessagesAreDueAgainAfterReopening(t *testing.T) {
 	fs := vfs.NewMem()
 	first := open(t, fs)
 	m := message(t, "http://a.example/x", noon)
-	if err := first.Accept(t.Context(), noon, []*posthaste.Message{m}); err != nil {
+	if _, err := first.Accept(t.Context(), noon, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 		t.Fatal(err)
 	}
 	claims, _, err := first.Claim(t.Context(), noon, 10)
@@ -109,7 +109,7 @@ func BenchmarkLife(b *testing.B) {
 			now := time.Now().Truncate(time.Millisecond)
 			id, _ := posthaste.NewMessageID(now, randReader{})
 			m := &posthaste.Message{ID: id, User: "ann", URL: "http://a.example/x", Body: body, CreatedAt: now, NotBefore: now, CallerIP: "127.0.0.1"}
-			if err := s.Accept(b.Context(), now, []*posthaste.Message{m}); err != nil {
+			if _, err := s.Accept(b.Context(), now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 				b.Error(err)
 			}
 		}

@@ -19,6 +19,7 @@ type message struct {
 	Endpoint   string   `cbor:"8,keyasint,omitempty"`
 	ScheduleID string   `cbor:"9,keyasint,omitempty"`
 	Settings   settings `cbor:"10,keyasint"`
+	SourceID   []byte   `cbor:"11,keyasint,omitempty"`
 }
 
 // settings is the stored form of posthaste.Settings.
@@ -71,6 +72,9 @@ func AppendMessage(dst []byte, m *posthaste.Message) []byte {
 	if rec.NotBefore == rec.CreatedAt {
 		rec.NotBefore = 0
 	}
+	if !m.SourceID.IsZero() {
+		rec.SourceID = m.SourceID[:]
+	}
 	return encode(slices.Grow(dst, len(m.Body)+usualOverhead), &rec)
 }
 
@@ -96,6 +100,9 @@ func DecodeMessage(id posthaste.MessageID, user string, data []byte) (*posthaste
 		URLGroup:   rec.URLGroup,
 		Endpoint:   rec.Endpoint,
 		ScheduleID: rec.ScheduleID,
+	}
+	if len(rec.SourceID) != 0 && copy(m.SourceID[:], rec.SourceID) != len(rec.SourceID) {
+		return nil, errMessageID
 	}
 	if err := rec.Settings.restore(&m.Settings); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package record owns the stored form of messages, events and responses. All
-// backends share it.
+// Package record owns the stored form of messages, events, responses and the
+// other things a user has. All backends share it.
 //
 // A record is a version byte and a CBOR map whose keys are small integers. The
 // keys are the stored form: a number is never given to another field, also when
@@ -37,9 +37,12 @@ const (
 )
 
 var (
-	errEmpty  = errors.New("record: no data")
-	errNoMap  = errors.New("record: not a map")
-	errHeader = errors.New("record: header is not a list of ascending names and their values")
+	errEmpty     = errors.New("record: no data")
+	errNoMap     = errors.New("record: not a map")
+	errMessageID = errors.New("record: a message id has the wrong length")
+	errFailures  = errors.New("record: failures are not pairs")
+	errEndpoints = errors.New("record: endpoints are not pairs")
+	errHeader    = errors.New("record: header is not a list of ascending names and their values")
 )
 
 var encoder = func() cbor.UserBufferEncMode {

@@ -1,0 +1,61 @@
+package posthaste
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// BulkAction is work on many messages, dead letters or runs that goes on behind
+// a request, and across restarts, until it is finished.
+type BulkAction struct {
+	ID     string
+	User   string
+	Kind   ActionKind
+	Filter url.Values  // what it works on, as it was asked for
+	Header http.Header // overrides for what it makes, as they were asked for
+
+	Total     int             // how many matched when it began
+	Processed int             // how many were changed
+	Failed    int             // how many could not be changed
+	Failures  []ActionFailure // the first MaxActionFailures of those
+
+	Cursor      string // where it continues; opaque to all but its kind
+	CreatedAt   time.Time
+	CompletedAt time.Time // zero while it goes on
+}
+
+// ActionKind says what a bulk action does.
+type ActionKind string
+
+// The kinds of bulk actions.
+const (
+	ActionCancel  ActionKind = "cancel"
+	ActionRetry   ActionKind = "retry"
+	ActionDelete  ActionKind = "delete"
+	ActionRestart ActionKind = "restart"
+	ActionResume  ActionKind = "resume"
+)
+
+// MaxActionFailures is how many failures a bulk action remembers.
+const MaxActionFailures = 100
+
+// ActionRetention is how long a finished bulk action can be read: 7 days.
+const ActionRetention = 7 * 24 * time.Hour
+
+// ActionFailure is something a bulk action could not change, and why.
+type ActionFailure struct {
+	ID    string
+	Error string
+}
+
+// Finished reports whether the action has come to its end.
+func (a *BulkAction) Finished() bool { return !a.CompletedAt.IsZero() }
+
+// Count adds the result of a step.
+func (a *BulkAction) Count(processed int, failures []ActionFailure) {
+	a.Processed += processed
+	a.Failed += len(failures)
+	room := MaxActionFailures - len(a.Failures)
+	a.Failures = append(a.Failures, failures[:min(room, len(failures))]...)
+}

@@ -1,0 +1,194 @@
+package posthaste_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// module is the import path of this package, the root of all others.
+const module = "posthaste"
+
+// layer is what a package may import of this module beside the root, and why
+// that is all. Tests are free.
+type layer struct {
+	imports []string
+	why     string
+}
+
+// layers are the arrows of the design. A package that is not listed may not
+// exist: say here what it may know before it is written.
+var layers = map[string]layer{
+	".": {nil,
+		"the vocabulary is shared by all, so it depends on nobody"},
+
+	"internal/backoff": {nil, "a pure rule: when to try again"},
+	"internal/cron":    {nil, "a pure rule: when a schedule is due"},
+	"internal/flow":    {nil, "a pure rule: what a limit lets through"},
+	"internal/sign":    {nil, "a pure rule: who signs and who may call; its vault is handed in"},
+
+	"internal/store": {nil,
+		"the seam: consumers and backends meet here and never in each other"},
+	"internal/store/record": {nil,
+		"the stored form of the vocabulary, the same for every backend"},
+	"internal/store/lsm": {[]string{"internal/store", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
+		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
+	"internal/store/storetest": {[]string{"internal/store"},
+		"the suite defines a backend by the seam alone"},
+	"internal/store/storetest/model": {[]string{"internal/store", "internal/flow"},
+		"the plainest backend: what it shares with the others are pure rules"},
+
+	"internal/engine": {[]string{"internal/store", "internal/selection", "internal/backoff", "internal/cron", "internal/flow"},
+		"the rules of delivery speak to the world through the store and through interfaces of their own"},
+	"internal/dispatch": {nil,
+		"one attempt over HTTP knows neither retries nor storage; signatures and the rules of reset headers are handed in"},
+	"internal/selection": {[]string{"internal/store"},
+		"parameters become queries of the store; whoever has parameters may ask it"},
+	"internal/eventlog": {[]string{"internal/selection", "internal/store"},
+		"the log is read from the store; nothing that happens passes through it"},
+	"internal/telemetry": {[]string{"internal/engine", "internal/store"},
+		"it is told of events; nobody is told by it"},
+	"internal/api": {[]string{"internal/engine", "internal/eventlog", "internal/selection", "internal/store", "internal/sign", "internal/backoff"},
+		"the surface decodes, calls and renders; it picks no parts"},
+	"internal/bench": {[]string{"internal/store/lsm"},
+		"what measures the program uses it from outside, as a client does, and counts what it left on disk"},
+
+	"internal/app": {[]string{
+		"internal/api", "internal/backoff", "internal/dispatch", "internal/engine", "internal/eventlog",
+		"internal/sign", "internal/store", "internal/store/lsm", "internal/telemetry",
+	}, "the one place that knows every part"},
+	"cmd/posthaste": {[]string{"internal/app", "internal/bench", "internal/dispatch", "internal/sign", "internal/telemetry"},
+		"the command line turns texts into options; of the parts it knows those whose values are settings"},
+
+	"e2e": {nil, "tests from outside, with the tools of users"},
+}
+
+// technologies are the modules that are used, each by the packages that own it:
+// to replace one is to change them and no other.
+var technologies = map[string][]string{
+	"github.com/alecthomas/kong":          {"cmd/posthaste"},
+	"go.yaml.in/yaml/v3":                  {"cmd/posthaste"},
+	"github.com/go-chi/chi/v5":            {"internal/api"},
+	"github.com/golang-jwt/jwt/v5":        {"internal/sign"},
+	"github.com/prometheus/client_golang": {"internal/app", "internal/telemetry"},
+	"github.com/cockroachdb/pebble/v2":    {"internal/store/lsm"},
+	"github.com/cespare/xxhash/v2":        {"internal/store/lsm"},
+	"github.com/fxamacker/cbor/v2":        {"internal/store/record"},
+	"github.com/google/go-cmp":            {"internal/store/storetest"},
+}
+
+func TestArrows(t *testing.T) {
+	found := packages(t)
+	for directory := range layers {
+		if _, exists := found[directory]; !exists {
+			t.Errorf("%s is listed in layers and does not exist", directory)
+		}
+	}
+	for directory, imports := range found {
+		allowed, listed := layers[directory]
+		if !listed {
+			t.Errorf("%s is a new package: add it to layers with what it may import and why", directory)
+			continue
+		}
+		for _, imported := range imports {
+			within, ours := strings.CutPrefix(imported, module+"/")
+			if ours && !slices.Contains(allowed.imports, within) {
+				t.Errorf("%s imports %s, but: %s", directory, within, allowed.why)
+			}
+		}
+	}
+}
+
+func TestTechnologiesHaveOwners(t *testing.T) {
+	for directory, imports := range packages(t) {
+		for _, imported := range imports {
+			technology := moduleOf(imported)
+			owners, known := technologies[technology]
+			switch {
+			case technology == "":
+			case !known:
+				t.Errorf("%s imports %s: add the module to technologies, and say in the commit why it earns its place", directory, imported)
+			case !slices.Contains(owners, directory):
+				t.Errorf("%s imports %s, which belongs to %s", directory, imported, strings.Join(owners, " and "))
+			}
+		}
+	}
+}
+
+// moduleOf returns the listed module of an import path, the path itself if none
+// is, and "" for the standard library and this module.
+func moduleOf(imported string) string {
+	first, _, _ := strings.Cut(imported, "/")
+	if first == module || !strings.Contains(first, ".") {
+		return ""
+	}
+	for technology := range technologies {
+		if imported == technology || strings.HasPrefix(imported, technology+"/") {
+			return technology
+		}
+	}
+	return imported
+}
+
+// packages returns what each directory with Go code imports, tests left out.
+func packages(t *testing.T) map[string][]string {
+	t.Helper()
+	found := make(map[string]map[string]bool)
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return skipForeign(file)
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		directory := path.Dir(filepath.ToSlash(file))
+		if found[directory] == nil {
+			found[directory] = make(map[string]bool)
+		}
+		return addImports(found[directory], file)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := make(map[string][]string, len(found))
+	for directory, imports := range found {
+		packages[directory] = slices.Sorted(maps.Keys(imports))
+	}
+	return packages
+}
+
+// skipForeign leaves out directories whose Go files are not this module's.
+func skipForeign(directory string) error {
+	switch base := filepath.Base(directory); {
+	case directory == ".":
+		return nil
+	case strings.HasPrefix(base, "."), base == "testdata", base == "node_modules", base == "tools":
+		return filepath.SkipDir
+	}
+	return nil
+}
+
+func addImports(imports map[string]bool, file string) error {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		return err
+	}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		imports[imported] = true
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// ActionWorker does one kind of bulk action. It is asked again and again until
+// the action is finished, also by another process after a crash, so all it knows
+// is in the action.
+type ActionWorker interface {
+	// Count returns how many things the action's filter matches.
+	Count(ctx context.Context, action *posthaste.BulkAction) (int, error)
+
+	// Step changes the next few things. The step's Advance must be called in the
+	// commit of that change; advance returns it for the cursor to continue at.
+	// An empty cursor means that this was the last step.
+	Step(ctx context.Context, action *posthaste.BulkAction, advance func(cursor string) *store.Step) error
+}
+
+// StartAction begins a bulk action and returns it.
+func (e *Engine) StartAction(ctx context.Context, user string, kind posthaste.ActionKind, filter url.Values, overrides http.Header) (*posthaste.BulkAction, error) {
+	worker := e.actionWorkers[kind]
+	if worker == nil {
+		return nil, posthaste.Invalidf("there is no bulk action %q", kind)
+	}
+	id, err := e.newActionID()
+	if err != nil {
+		return nil, err
+	}
+	action := &posthaste.BulkAction{ID: id, User: user, Kind: kind, Filter: filter, Header: overrides, CreatedAt: e.now()}
+	if action.Total, err = worker.Count(ctx, action); err != nil {
+		return nil, err
+	}
+	if err := e.options.Store.PutAction(ctx, action); err != nil {
+		return nil, fmt.Errorf("store bulk action: %w", err)
+	}
+	e.running.Go(func() { e.runAction(action) })
+	return action, nil
+}
+
+// newActionID makes an id that sorts by time.
+func (e *Engine) newActionID() (string, error) {
+	var random [6]byte
+	if _, err := io.ReadFull(e.options.Entropy, random[:]); err != nil {
+		return "", fmt.Errorf("make action id: %w", err)
+	}
+	return fmt.Sprintf("act_%013d%s", e.now().UnixMilli(), hex.EncodeToString(random[:])), nil
+}
+
+// Action returns a bulk action, or store.ErrNotFound.
+func (e *Engine) Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
+	return e.options.Store.Action(ctx, user, id)
+}
+
+// Actions returns all bulk actions of a user, oldest first.
+func (e *Engine) Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error) {
+	return e.options.Store.Actions(ctx, user)
+}
+
+// resumeActions takes up the bulk actions that an earlier process began, and
+// forgets those that ended long ago.
+func (e *Engine) resumeActions() {
+	if err := e.options.Store.DeleteActions(e.claiming, e.now().Add(-posthaste.ActionRetention)); err != nil {
+		e.options.Logger.Error("action.cleanup_failed", "error", err)
+	}
+	unfinished, err := e.options.Store.UnfinishedActions(e.claiming)
+	if err != nil {
+		e.options.Logger.Error("action.resume_failed", "error", err)
+	}
+	for _, action := range unfinished {
+		e.running.Go(func() { e.runAction(action) })
+	}
+}
+
+// runAction takes steps until the action is finished or the engine stops. A step
+// that fails is tried again later.
+func (e *Engine) runAction(action *posthaste.BulkAction) {
+	const pause = time.Second
+	for !action.Finished() {
+		err := e.actionStep(action)
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrClosed) || e.claiming.Err() != nil {
+			return
+		}
+		e.options.Logger.Error("action.step_failed", "action_id", action.ID, "kind", action.Kind, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-e.claiming.Done():
+			return
+		}
+	}
+}
+
+// actionStep takes one step and reads the action as the step left it.
+func (e *Engine) actionStep(action *posthaste.BulkAction) error {
+	worker := e.actionWorkers[action.Kind]
+	if worker == nil {
+		return fmt.Errorf("bulk action of kind %q: %w", action.Kind, store.ErrNotFound)
+	}
+	err := worker.Step(e.claiming, action, func(cursor string) *store.Step {
+		return &store.Step{ActionID: action.ID, Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
+			a.Count(processed, failures)
+			if a.Cursor = cursor; cursor == "" {
+				a.CompletedAt = e.now()
+			}
+		}}
+	})
+	if err != nil {
+		return err
+	}
+	after, err := e.options.Store.Action(e.claiming, action.User, action.ID)
+	if err != nil {
+		return err
+	}
+	*action = *after
+	return nil
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Overrides change what a dead letter is retried with. What is not given stays as
+// it was.
+type Overrides struct {
+	Delay     time.Duration
+	NotBefore time.Time
+	posthaste.Settings
+}
+
+// DeadLetters returns a page of dead letters: see store.DeadLetters.
+func (e *Engine) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
+	return e.options.Store.DeadLetters(ctx, user, query)
+}
+
+// DeadLetter returns a dead letter, or store.ErrNotFound.
+func (e *Engine) DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
+	return e.options.Store.DeadLetter(ctx, user, id)
+}
+
+// DeleteDeadLetters removes dead letters and returns how many there were.
+func (e *Engine) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error) {
+	deleted, err := e.options.Store.DeleteDeadLetters(ctx, user, ids, nil)
+	return len(deleted), err
+}
+
+// RetryDeadLetters publishes dead letters again as new messages, with overrides,
+// and removes them from the DLQ. Ids that are not there are passed over.
+func (e *Engine) RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o Overrides) ([]store.Retried, error) {
+	return e.retry(ctx, user, ids, o, nil)
+}
+
+func (e *Engine) retry(ctx context.Context, user string, ids []posthaste.DeadLetterID, o Overrides, step *store.Step) ([]store.Retried, error) {
+	now := e.now()
+	retried, err := e.options.Store.RetryDeadLetters(ctx, now, user, ids, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
+		return e.remake(d.Message, o, now)
+	}, step)
+	for _, r := range retried {
+		if r.Message != nil {
+			e.options.Observer.Accepted(1)
+		}
+	}
+	return retried, err
+}
+
+// remake makes a new message of one that failed.
+func (e *Engine) remake(failed *posthaste.Message, o Overrides, now time.Time) (*posthaste.Message, error) {
+	again := Publication{Delay: o.Delay, NotBefore: o.NotBefore, Settings: failed.Settings.With(o.Settings)}
+	start := again.startAt(now)
+	if err := e.options.Limits.check(again, start.Sub(now)); err != nil {
+		return nil, err
+	}
+	id, err := e.newID(now)
+	if err != nil {
+		return nil, err
+	}
+	m := *failed
+	m.ID, m.CreatedAt, m.NotBefore, m.Settings = id, now, start, again.Settings
+	m.SourceID = posthaste.MessageID{} // the slot it held was given up
+	return &m, nil
+}

@@ -1,0 +1,389 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
+	"posthaste/internal/store/storetest"
+)
+
+const user = "ann"
+
+var (
+	ok       = posthaste.Outcome{Class: posthaste.OutcomeDelivered}
+	broken   = posthaste.Outcome{Error: "500 Internal Server Error", Response: &posthaste.Response{Status: 500}}
+	refusing = posthaste.Outcome{Class: posthaste.OutcomePermanent, Error: "489", Response: &posthaste.Response{Status: 489}}
+)
+
+// destinations is a Dispatcher whose destinations answer as they are told.
+type destinations struct {
+	attempt func(ctx context.Context, m *posthaste.Message, retried int) posthaste.Outcome
+}
+
+func (d destinations) Attempt(ctx context.Context, m *posthaste.Message, retried int) posthaste.Outcome {
+	return d.attempt(ctx, m, retried)
+}
+
+// answers makes destinations that give these outcomes to the attempts of a
+// message, the last one again and again, each after 10 ms.
+func answers(outcomes ...posthaste.Outcome) destinations {
+	return destinations{func(_ context.Context, _ *posthaste.Message, retried int) posthaste.Outcome {
+		time.Sleep(10 * time.Millisecond)
+		return outcomes[min(retried, len(outcomes)-1)]
+	}}
+}
+
+// world is an engine on an embedded store in memory, on virtual time.
+type world struct {
+	*engine.Engine
+	t     *testing.T
+	store store.Store
+	start time.Time
+	ids   []posthaste.MessageID
+}
+
+// inWorld runs a scenario in a synctest bubble and audits what it left.
+func inWorld(t *testing.T, d engine.Dispatcher, options engine.Options, scenario func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		options.Store, options.Dispatcher = s, d
+		w := &world{Engine: engine.New(options), t: t, store: s, start: time.Now()}
+		w.Start()
+		scenario(w)
+		w.Stop(t.Context())
+		storetest.Audit(t, s, user, w.ids)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (w *world) publish(p engine.Publication) posthaste.MessageID {
+	w.t.Helper()
+	if p.Destination == "" {
+		p.Destination = "http://a.example/x"
+	}
+	receipts, err := w.Publish(w.t.Context(), user, p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.ids = append(w.ids, receipts[0].MessageID)
+	return receipts[0].MessageID
+}
+
+// log returns the log of a message: times since the start and states.
+func (w *world) log(id posthaste.MessageID) []string {
+	w.t.Helper()
+	page, err := w.store.Events(w.t.Context(), user, store.EventQuery{
+		Filter:      store.EventFilter{MessageIDs: []posthaste.MessageID{id}},
+		High:        posthaste.MaxPosition,
+		OldestFirst: true,
+		Limit:       1000,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var lines []string
+	for _, e := range page.Entries {
+		line := fmt.Sprintf("%s %s", e.Position.Time().Sub(w.start), e.State)
+		if !e.NextDeliveryAt.IsZero() {
+			line += " next " + e.NextDeliveryAt.Sub(w.start).String()
+		}
+		if e.Response != nil {
+			line += fmt.Sprint(" status ", e.Response.Status)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (w *world) wantLog(id posthaste.MessageID, want ...string) {
+	w.t.Helper()
+	if diff := cmp.Diff(want, w.log(id)); diff != "" {
+		w.t.Errorf("log of %s (-want +got):\n%s", id, diff)
+	}
+}
+
+func retries(n int) posthaste.Settings { return posthaste.Settings{Retries: &n} }
+
+func TestDelivered(t *testing.T) {
+	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
+		id := w.publish(engine.Publication{})
+		time.Sleep(time.Second)
+		w.wantLog(id, "0s CREATED", "0s ACTIVE", "10ms DELIVERED")
+	})
+}
+
+func TestDelayed(t *testing.T) {
+	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
+		relative := w.publish(engine.Publication{Delay: time.Hour})
+		absolute := w.publish(engine.Publication{Delay: time.Hour, NotBefore: w.start.Add(time.Minute)})
+		past := w.publish(engine.Publication{NotBefore: w.start.Add(-time.Minute)})
+		time.Sleep(2 * time.Hour)
+		w.wantLog(relative, "0s CREATED next 1h0m0s", "1h0m0s ACTIVE", "1h0m0.01s DELIVERED")
+		w.wantLog(absolute, "0s CREATED next 1m0s", "1m0s ACTIVE", "1m0.01s DELIVERED")
+		w.wantLog(past, "0s CREATED", "0s ACTIVE", "10ms DELIVERED")
+	})
+}
+
+func TestRetriedWithDefaultBackoff(t *testing.T) {
+	inWorld(t, answers(broken, broken, ok), engine.Options{}, func(w *world) {
+		id := w.publish(engine.Publication{})
+		time.Sleep(time.Hour)
+		w.wantLog(id,
+			"0s CREATED",
+			"0s ACTIVE", "10ms ERROR next 12.192s status 500", "10ms RETRY next 12.192s",
+			"12.192s ACTIVE", "12.202s ERROR next 2m40.615s status 500", "12.202s RETRY next 2m40.615s",
+			"2m40.615s ACTIVE", "2m40.625s DELIVERED")
+	})
+}
+
+func TestFailed(t *testing.T) {
+	t.Run("no retries", func(t *testing.T) {
+		inWorld(t, answers(broken), engine.Options{}, func(w *world) {
+			id := w.publish(engine.Publication{Settings: retries(0)})
+			time.Sleep(time.Second)
+			w.wantLog(id, "0s CREATED", "0s ACTIVE", "10ms ERROR status 500", "10ms FAILED")
+		})
+	})
+	t.Run("retries spent", func(t *testing.T) {
+		inWorld(t, answers(broken), engine.Options{}, func(w *world) {
+			settings := retries(1)
+			settings.RetryDelay = "2000"
+			id := w.publish(engine.Publication{Settings: settings})
+			time.Sleep(time.Minute)
+			w.wantLog(id, "0s CREATED",
+				"0s ACTIVE", "10ms ERROR next 2.01s status 500", "10ms RETRY next 2.01s",
+				"2.01s ACTIVE", "2.02s ERROR status 500", "2.02s FAILED")
+		})
+	})
+	t.Run("not retryable", func(t *testing.T) {
+		inWorld(t, answers(refusing), engine.Options{}, func(w *world) {
+			id := w.publish(engine.Publication{})
+			time.Sleep(time.Hour)
+			w.wantLog(id, "0s CREATED", "0s ACTIVE", "10ms ERROR status 489", "10ms FAILED")
+		})
+	})
+}
+
+func TestCancel(t *testing.T) {
+	t.Run("delayed", func(t *testing.T) {
+		inWorld(t, answers(ok), engine.Options{}, func(w *world) {
+			id := w.publish(engine.Publication{Delay: time.Hour})
+			time.Sleep(time.Second)
+			w.wantCancelled(1, id)
+			w.wantCancelled(0, id)
+			time.Sleep(2 * time.Hour)
+			w.wantLog(id, "0s CREATED next 1h0m0s", "1s CANCEL_REQUESTED", "1s CANCELLED")
+		})
+	})
+	t.Run("waiting for a retry", func(t *testing.T) {
+		inWorld(t, answers(broken), engine.Options{}, func(w *world) {
+			id := w.publish(engine.Publication{})
+			time.Sleep(time.Second)
+			w.wantCancelled(1, id)
+			time.Sleep(time.Hour)
+			w.wantLog(id, "0s CREATED", "0s ACTIVE", "10ms ERROR next 12.192s status 500", "10ms RETRY next 12.192s",
+				"1s CANCEL_REQUESTED", "1s CANCELLED")
+		})
+	})
+	for name, c := range map[string]struct {
+		outcome posthaste.Outcome
+		end     []string
+	}{
+		"in flight, then delivered": {ok, []string{"10ms DELIVERED"}},
+		"in flight, then failed":    {broken, []string{"10ms ERROR status 500", "10ms CANCELLED"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, answers(c.outcome), engine.Options{}, func(w *world) {
+				id := w.publish(engine.Publication{})
+				time.Sleep(5 * time.Millisecond)
+				w.wantCancelled(1, id)
+				time.Sleep(time.Hour)
+				w.wantLog(id, append([]string{"0s CREATED", "0s ACTIVE", "5ms CANCEL_REQUESTED"}, c.end...)...)
+			})
+		})
+	}
+	t.Run("ended or unknown", func(t *testing.T) {
+		inWorld(t, answers(ok), engine.Options{}, func(w *world) {
+			id := w.publish(engine.Publication{})
+			time.Sleep(time.Second)
+			w.wantCancelled(0, id)
+			w.wantCancelled(0, posthaste.MessageID{1})
+		})
+	})
+}
+
+func (w *world) wantCancelled(want int, ids ...posthaste.MessageID) {
+	w.t.Helper()
+	if got, err := w.Cancel(w.t.Context(), user, ids); got != want || err != nil {
+		w.t.Errorf("Cancel(%v) = %d, %v, want %d", ids, got, err, want)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	options := engine.Options{Limits: engine.Limits{Retries: 5, Delay: time.Hour}}
+	inWorld(t, answers(ok), options, func(w *world) {
+		for name, p := range map[string]engine.Publication{
+			"retries":    {Settings: retries(6)},
+			"delay":      {Delay: 2 * time.Hour},
+			"not before": {NotBefore: w.start.Add(2 * time.Hour)},
+		} {
+			p.Destination = "http://a.example"
+			if _, err := w.Publish(w.t.Context(), user, p); posthaste.ErrorCode(err) != posthaste.CodeLimit {
+				t.Errorf("%s over the limit: %v, want code limit", name, err)
+			}
+		}
+		w.publish(engine.Publication{Delay: time.Hour, Settings: retries(5)})
+	})
+}
+
+func TestConcurrencyBoundsAttempts(t *testing.T) {
+	var mu sync.Mutex
+	inFlight, most := 0, 0
+	slow := destinations{func(context.Context, *posthaste.Message, int) posthaste.Outcome {
+		mu.Lock()
+		inFlight++
+		most = max(most, inFlight)
+		mu.Unlock()
+		time.Sleep(time.Second)
+		mu.Lock()
+		inFlight--
+		mu.Unlock()
+		return ok
+	}}
+	inWorld(t, slow, engine.Options{Concurrency: 8}, func(w *world) {
+		for i := range 64 {
+			w.publish(engine.Publication{Destination: fmt.Sprintf("http://host-%d.example/", i)})
+		}
+		time.Sleep(time.Minute)
+		if most != 8 {
+			t.Errorf("%d attempts were in flight at once, want 8", most)
+		}
+		for _, id := range w.ids {
+			if status, err := w.Message(w.t.Context(), user, id); err != nil || status.State != posthaste.StateDelivered {
+				t.Errorf("message %s is %s, %v", id, status.State, err)
+			}
+		}
+	})
+}
+
+func TestHangingDestinationsLeaveRoom(t *testing.T) {
+	d := destinations{func(ctx context.Context, m *posthaste.Message, _ int) posthaste.Outcome {
+		if m.URL != "http://healthy.example/" {
+			<-ctx.Done()
+		}
+		return ok
+	}}
+	inWorld(t, d, engine.Options{Concurrency: 512}, func(w *world) {
+		for host := range 30 {
+			for range 100 {
+				w.publish(engine.Publication{Destination: fmt.Sprintf("http://hangs-%d.example/", host)})
+			}
+		}
+		time.Sleep(time.Second)
+		healthy := w.publish(engine.Publication{Destination: "http://healthy.example/"})
+		time.Sleep(time.Millisecond)
+		w.wantLog(healthy, "1s CREATED", "1s ACTIVE", "1s DELIVERED")
+		abandoned, cancel := context.WithCancel(w.t.Context())
+		cancel()
+		w.Stop(abandoned)
+	})
+}
+
+func TestStopReleasesWhatIsInFlight(t *testing.T) {
+	hangs := destinations{func(ctx context.Context, _ *posthaste.Message, _ int) posthaste.Outcome {
+		<-ctx.Done()
+		return broken
+	}}
+	inWorld(t, hangs, engine.Options{}, func(w *world) {
+		id := w.publish(engine.Publication{})
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+		defer cancel()
+		w.Stop(ctx)
+		if waited := time.Since(w.start); waited != 11*time.Second {
+			t.Errorf("Stop gave up after %s, want 10s", waited-time.Second)
+		}
+		w.wantLog(id, "0s CREATED", "0s ACTIVE")
+		next := engine.New(engine.Options{Store: w.store, Dispatcher: answers(ok)})
+		next.Start()
+		time.Sleep(time.Second)
+		next.Stop(w.t.Context())
+		w.wantLog(id, "0s CREATED", "0s ACTIVE", "11s ACTIVE", "11.01s DELIVERED")
+	})
+}
+
+func TestSettleIsTriedAgainWhileTheStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = inner.Close() }()
+		s := &stubborn{Store: inner, refusals: 3}
+		e := engine.New(engine.Options{Store: s, Dispatcher: answers(ok)})
+		e.Start()
+		receipts, err := e.Publish(t.Context(), user, engine.Publication{Destination: "http://a.example"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		e.Stop(t.Context())
+		status, err := e.Message(t.Context(), user, receipts[0].MessageID)
+		if err != nil || status.State != posthaste.StateDelivered || s.refusals != 0 {
+			t.Errorf("state %s, %v, %d refusals left; want DELIVERED", status.State, err, s.refusals)
+		}
+	})
+}
+
+// stubborn refuses some settlements before it takes one.
+type stubborn struct {
+	store.Store
+	refusals int
+}
+
+func (s *stubborn) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+	if s.refusals > 0 {
+		s.refusals--
+		return errors.New("no")
+	}
+	return s.Store.Settle(ctx, now, settlement)
+}
+
+func TestHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		e := engine.New(engine.Options{Store: s, Dispatcher: answers(ok)})
+		e.Start()
+		time.Sleep(time.Hour)
+		if err := e.Healthy(); err != nil {
+			t.Errorf("idle engine: %v", err)
+		}
+		e.Stop(t.Context())
+		time.Sleep(time.Hour)
+		if err := e.Healthy(); !errors.Is(err, engine.ErrStandstill) {
+			t.Errorf("stopped engine: %v, want ErrStandstill", err)
+		}
+	})
+}

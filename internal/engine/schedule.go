@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/cron"
+	"posthaste/internal/store"
+)
+
+// PutSchedule makes a schedule or replaces the one with its id: all of it, but
+// for when it was made and whether it is paused. It makes an id if there is none,
+// and returns the id.
+func (e *Engine) PutSchedule(ctx context.Context, schedule posthaste.Schedule) (id string, err error) {
+	times, err := cron.Parse(schedule.Cron)
+	if err != nil {
+		return "", err
+	}
+	if err := e.checkSchedule(ctx, &schedule); err != nil {
+		return "", err
+	}
+	if schedule.ID == "" {
+		if schedule.ID, err = e.newScheduleID(); err != nil {
+			return "", err
+		}
+	}
+	now := e.now()
+	err = e.options.Store.UpdateSchedule(ctx, now, schedule.User, schedule.ID, func(stored *posthaste.Schedule) error {
+		created, paused := stored.CreatedAt, stored.Paused
+		*stored = schedule
+		stored.CreatedAt, stored.Paused, stored.NextAt = created, paused, times.Next(now)
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	e.wakeScheduler()
+	return schedule.ID, nil
+}
+
+// checkSchedule applies the limits that its messages would be checked by, and
+// refuses a schedule too many. One that is there may always be replaced.
+func (e *Engine) checkSchedule(ctx context.Context, schedule *posthaste.Schedule) error {
+	limits := e.options.Limits
+	if err := limits.check(Publication{Settings: schedule.Settings}, schedule.Delay); err != nil || limits.Schedules == 0 {
+		return err
+	}
+	all, err := e.options.Store.Schedules(ctx, schedule.User)
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other.ID == schedule.ID {
+			return nil
+		}
+	}
+	if len(all) >= limits.Schedules {
+		return posthaste.Errorf(posthaste.CodeLimit, "there are %d schedules already, the limit is %d", len(all), limits.Schedules)
+	}
+	return nil
+}
+
+func (e *Engine) newScheduleID() (string, error) {
+	var random [12]byte
+	if _, err := io.ReadFull(e.options.Entropy, random[:]); err != nil {
+		return "", fmt.Errorf("make schedule id: %w", err)
+	}
+	return "scd_" + hex.EncodeToString(random[:]), nil
+}
+
+// PauseSchedule stops or resumes a schedule. What would have ticked while it was
+// paused never does. It returns store.ErrNotFound for an unknown schedule.
+func (e *Engine) PauseSchedule(ctx context.Context, user, id string, paused bool) error {
+	now := e.now()
+	err := e.options.Store.UpdateSchedule(ctx, now, user, id, func(schedule *posthaste.Schedule) error {
+		if schedule.CreatedAt.IsZero() {
+			return store.ErrNotFound
+		}
+		if schedule.Paused == paused {
+			return nil
+		}
+		times, err := cron.Parse(schedule.Cron)
+		if err != nil {
+			return err
+		}
+		schedule.Paused, schedule.NextAt = paused, times.Next(now)
+		return nil
+	})
+	e.wakeScheduler()
+	return err
+}
+
+// ScheduleStatus is a schedule and what became of its last tick.
+type ScheduleStatus struct {
+	*posthaste.Schedule
+	LastStates map[posthaste.MessageID]posthaste.State // of the messages of the last tick that are still known
+}
+
+// Schedule returns a schedule, or store.ErrNotFound.
+func (e *Engine) Schedule(ctx context.Context, user, id string) (ScheduleStatus, error) {
+	schedule, err := e.options.Store.Schedule(ctx, user, id)
+	if err != nil {
+		return ScheduleStatus{}, err
+	}
+	return e.scheduleStatus(ctx, schedule)
+}
+
+// Schedules returns all schedules of a user.
+func (e *Engine) Schedules(ctx context.Context, user string) ([]ScheduleStatus, error) {
+	all, err := e.options.Store.Schedules(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	result := make([]ScheduleStatus, len(all))
+	for i, schedule := range all {
+		if result[i], err = e.scheduleStatus(ctx, schedule); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+func (e *Engine) scheduleStatus(ctx context.Context, schedule *posthaste.Schedule) (ScheduleStatus, error) {
+	status := ScheduleStatus{Schedule: schedule, LastStates: map[posthaste.MessageID]posthaste.State{}}
+	for _, id := range schedule.LastMessages {
+		message, err := e.options.Store.Message(ctx, schedule.User, id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return ScheduleStatus{}, err
+		}
+		status.LastStates[id] = message.State
+	}
+	return status, nil
+}
+
+// DeleteSchedule removes a schedule; messages it made are not touched.
+func (e *Engine) DeleteSchedule(ctx context.Context, user, id string) error {
+	return e.options.Store.DeleteSchedule(ctx, user, id)
+}
+
+// schedule fires ticks until the engine stops. It sleeps until the next one, and
+// wakes when a schedule has changed, or after schedulerHeartbeat, in case another
+// process changed one.
+func (e *Engine) schedule() {
+	const schedulerHeartbeat = 30 * time.Second
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-e.claiming.Done():
+			return
+		case <-e.scheduleChanged:
+		case <-timer.C:
+		}
+		now := e.now()
+		next, err := e.tickOnce(now)
+		if err != nil && e.claiming.Err() == nil {
+			e.options.Logger.Error("schedule.failed", "error", err)
+			next = now.Add(claimPause)
+		}
+		pause := schedulerHeartbeat
+		if !next.IsZero() {
+			pause = min(max(0, next.Sub(e.options.Now())), schedulerHeartbeat)
+		}
+		timer.Reset(pause)
+	}
+}
+
+func (e *Engine) wakeScheduler() {
+	select {
+	case e.scheduleChanged <- struct{}{}:
+	default:
+	}
+}
+
+// tickOnce fires the schedules whose time has come and returns when to look
+// again.
+func (e *Engine) tickOnce(now time.Time) (next time.Time, err error) {
+	const atOnce = 100
+	due, next, err := e.options.Store.DueSchedules(e.claiming, now, atOnce)
+	if err != nil {
+		return next, err
+	}
+	for _, schedule := range due {
+		err := e.tick(schedule, now)
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			return next, fmt.Errorf("schedule %s: %w", schedule.ID, err)
+		}
+	}
+	return next, nil
+}
+
+// tick fires a schedule once. Ticks that were missed because no engine ran are
+// caught up by one: the schedule goes on from now. A tick that makes no message,
+// because its group is gone, leaves its reason on the schedule.
+func (e *Engine) tick(schedule *posthaste.Schedule, now time.Time) error {
+	times, err := cron.Parse(schedule.Cron)
+	if err != nil {
+		return err
+	}
+	after := *schedule
+	after.LastAt, after.NextAt = schedule.NextAt, times.Next(now)
+	after.LastMessages, after.Error = nil, ""
+	submission, err := e.submission(e.claiming, schedule.User, Publication{
+		Destination: schedule.Destination,
+		Queue:       schedule.Queue,
+		Body:        schedule.Body,
+		Delay:       schedule.Delay,
+		CallerIP:    schedule.CallerIP,
+		scheduleID:  schedule.ID,
+		Settings:    schedule.Settings,
+	}, now)
+	switch posthaste.ErrorCode(err) {
+	case "":
+		after.LastMessages = submission.IDs()
+	case posthaste.CodeInternal:
+		return err
+	default:
+		after.Error = err.Error()
+	}
+	err = e.options.Store.Tick(e.claiming, now, schedule.NextAt, &after, submission.Messages)
+	if err == nil {
+		e.options.Observer.Accepted(len(submission.Messages))
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package lsm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+var actions = documents[posthaste.BulkAction]{
+	kind:   kindAction,
+	encode: record.AppendAction,
+	decode: record.DecodeAction,
+}
+
+// advance counts a step of a bulk action. It is called when the step has read all
+// it needs and before it writes: an action that is gone fails it.
+func advance(c *commit, user string, step *store.Step, processed int, failures []posthaste.ActionFailure) error {
+	if step == nil {
+		return nil
+	}
+	return updateAction(c, user, step.ActionID, func(action *posthaste.BulkAction) {
+		step.Advance(action, processed, failures)
+	})
+}
+
+func updateAction(c *commit, user, id string, change func(*posthaste.BulkAction)) error {
+	stored, err := actions.load(c, user, id)
+	if err != nil {
+		return err
+	}
+	if stored == nil {
+		return fmt.Errorf("bulk action %s: %w", id, store.ErrNotFound)
+	}
+	action := *stored
+	change(&action)
+	actions.save(c, user, id, &action)
+	return nil
+}
+
+// PutAction implements store.Actions.
+func (s *Store) PutAction(ctx context.Context, action *posthaste.BulkAction) error {
+	return s.writer.do(ctx, func(c *commit) error {
+		actions.save(c, action.User, action.ID, action)
+		return nil
+	})
+}
+
+// Action implements store.Actions.
+func (s *Store) Action(_ context.Context, user, id string) (*posthaste.BulkAction, error) {
+	return read(s, func() (*posthaste.BulkAction, error) { return actions.get(s.db, user, id) })
+}
+
+// Actions implements store.Actions.
+func (s *Store) Actions(_ context.Context, user string) ([]*posthaste.BulkAction, error) {
+	return read(s, func() ([]*posthaste.BulkAction, error) { return actions.list(s.db, user) })
+}
+
+// UpdateAction implements store.Actions.
+func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {
+	return s.writer.do(ctx, func(c *commit) error { return updateAction(c, user, id, change) })
+}
+
+// UnfinishedActions implements store.Actions.
+func (s *Store) UnfinishedActions(context.Context) ([]*posthaste.BulkAction, error) {
+	return read(s, func() ([]*posthaste.BulkAction, error) {
+		return s.findActions(func(action *posthaste.BulkAction) bool { return !action.Finished() })
+	})
+}
+
+// DeleteActions implements store.Actions.
+func (s *Store) DeleteActions(ctx context.Context, completedBefore time.Time) error {
+	old, err := read(s, func() ([]*posthaste.BulkAction, error) {
+		return s.findActions(func(action *posthaste.BulkAction) bool {
+			return action.Finished() && action.CompletedAt.Before(completedBefore)
+		})
+	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	return s.writer.do(ctx, func(c *commit) error {
+		for _, action := range old {
+			actions.remove(c, action.User, action.ID)
+		}
+		return nil
+	})
+}
+
+func (s *Store) findActions(wanted func(*posthaste.BulkAction) bool) ([]*posthaste.BulkAction, error) {
+	var found []*posthaste.BulkAction
+	err := scan(s.db, []byte{kindAction}, func(key, value []byte) error {
+		userLen := int(key[1])
+		action, err := record.DecodeAction(string(key[2:2+userLen]), string(key[2+userLen:]), value)
+		if err == nil && wanted(action) {
+			found = append(found, action)
+		}
+		return err
+	})
+	return found, err
+}

@@ -1,0 +1,82 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Claim implements store.Worker.
+func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
+	done, err := s.reading()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer done()
+	leases, next, err := s.scheduler.claim(now, limit)
+	var begun, cancelled []*lease
+	for _, held := range leases {
+		if readErr := s.loadMessage(held.item); readErr != nil {
+			err = errors.Join(err, readErr) // it stays leased, or it would be claimed again at once
+		} else if held.cancelRequested {
+			cancelled = append(cancelled, held)
+		} else {
+			begun = append(begun, held)
+		}
+	}
+	if len(begun) > 0 || len(cancelled) > 0 {
+		err = errors.Join(err, s.writer.post(ctx, func(c *commit) error { return s.begin(c, now, begun, cancelled) }))
+	}
+	claims := make([]store.Claim, len(begun))
+	for i, held := range begun {
+		claims[i] = store.Claim{Message: held.message, Retried: held.waiting.retried, Lease: held.token}
+	}
+	return claims, next, err
+}
+
+// begin logs claimed messages as ACTIVE, keeps count of their rates, and ends
+// those whose cancellation was asked for before a crash.
+func (s *Store) begin(c *commit, now time.Time, begun, cancelled []*lease) error {
+	for _, held := range begun {
+		if err := s.countAttempt(c, held); err != nil {
+			return err
+		}
+	}
+	for _, held := range begun {
+		c.event(held.message, now, posthaste.Event{MessageID: held.id, State: posthaste.StateActive})
+	}
+	return s.finishCancelled(c, now, cancelled)
+}
+
+// loadMessage reads the envelope of a message that is not in memory.
+func (s *Store) loadMessage(it *item) (err error) {
+	if it.message == nil {
+		it.message, err = readMessage(s.db, it.lane.id.user, it.id)
+	}
+	return err
+}
+
+// Wake implements store.Worker.
+func (s *Store) Wake() <-chan struct{} { return s.scheduler.wake }
+
+// Release implements store.Worker.
+func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
+	var cancelled []*lease
+	for _, claim := range claims {
+		if held := s.scheduler.release(claim.Message.ID, claim.Lease); held != nil {
+			cancelled = append(cancelled, held)
+		}
+	}
+	if len(cancelled) == 0 {
+		return nil
+	}
+	return s.writer.do(ctx, func(c *commit) error { return s.finishCancelled(c, now, cancelled) })
+}
+
+// InFlight implements store.Health.
+func (s *Store) InFlight(_ context.Context, user string) (int, error) {
+	return s.scheduler.inFlight(user), nil
+}

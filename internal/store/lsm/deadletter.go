@@ -1,0 +1,274 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// bury writes a dead letter and its postings. Dead letters leave one by one, so
+// each posting stands alone.
+func (s *Store) bury(c *commit, d *posthaste.DeadLetter) {
+	c.set(appendDeadLetterKey(c.key(), d.Message.User, d.ID), record.AppendDeadLetter(nil, d))
+	for _, t := range deadLetterTerms(d) {
+		c.set(appendDeadLetterPosting(c.key(), d, t), nil)
+	}
+}
+
+func (s *Store) unbury(c *commit, d *posthaste.DeadLetter) {
+	c.deadLetters[d.ID] = true
+	c.delete(appendDeadLetterKey(c.key(), d.Message.User, d.ID))
+	for _, t := range deadLetterTerms(d) {
+		c.delete(appendDeadLetterPosting(c.key(), d, t))
+	}
+}
+
+func appendDeadLetterPosting(key []byte, d *posthaste.DeadLetter, t term) []byte {
+	return binary.BigEndian.AppendUint64(appendDeadLetterPostingPrefix(key, d.Message.User, t), uint64(d.ID))
+}
+
+// deadLetterTerms lists what a dead letter can be found by. Its message's state,
+// host and path are not among them.
+func deadLetterTerms(d *posthaste.DeadLetter) []term {
+	var terms []term
+	for _, t := range appendTerms(nil, d.Message, posthaste.StateFailed) {
+		if t.field != fieldState && t.field != fieldHost && t.field != fieldPath {
+			terms = append(terms, t)
+		}
+	}
+	status := 0
+	if d.Response != nil {
+		status = d.Response.Status
+	}
+	return append(terms, statusTerm(status))
+}
+
+func statusTerm(status int) term { return textTerm(fieldStatus, strconv.Itoa(status)) }
+
+func deadLetterFilterTerms(f *store.DeadLetterFilter) [][]term {
+	all := filterTerms(&store.EventFilter{
+		MessageIDs:  f.MessageIDs,
+		URLs:        f.URLs,
+		URLGroups:   f.URLGroups,
+		ScheduleIDs: f.ScheduleIDs,
+		Queues:      f.Queues,
+		Labels:      f.Labels,
+		CallerIPs:   f.CallerIPs,
+		FlowKeys:    f.FlowKeys,
+	})
+	if len(f.Statuses) > 0 {
+		all = append(all, each(f.Statuses, statusTerm))
+	}
+	return all
+}
+
+// readDeadLetter returns store.ErrNotFound for an unknown one.
+func readDeadLetter(r pebble.Reader, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
+	var d *posthaste.DeadLetter
+	err := get(r, appendDeadLetterKey(nil, user, id), func(data []byte) (err error) {
+		d, err = record.DecodeDeadLetter(id, user, data)
+		return err
+	})
+	return d, err
+}
+
+// DeadLetter implements store.DeadLetters.
+func (s *Store) DeadLetter(_ context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
+	done, err := s.reading()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return readDeadLetter(s.db, user, id)
+}
+
+// DeadLetters implements store.DeadLetters.
+func (s *Store) DeadLetters(_ context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
+	done, err := s.reading()
+	if err != nil {
+		return store.DeadLetterPage{}, err
+	}
+	defer done()
+	query.High = min(query.High, posthaste.Position(s.writer.visible.Load()))
+	if query.Low > query.High {
+		return store.DeadLetterPage{}, nil
+	}
+	snapshot := s.db.NewSnapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	positions, err := deadLetterPositions(snapshot, user, &query)
+	if err != nil {
+		return store.DeadLetterPage{}, err
+	}
+	defer func() { err = errors.Join(err, positions.close()) }()
+	r := &deadLetterReader{reader: snapshot, user: user, query: query}
+	if err := r.run(positions); err != nil {
+		return store.DeadLetterPage{}, fmt.Errorf("read dead letters: %w", err)
+	}
+	return r.page, nil
+}
+
+// deadLetterPositions opens the set of positions that a query's filter selects.
+func deadLetterPositions(r pebble.Reader, user string, query *store.DeadLetterQuery) (*intersection, error) {
+	dir := direction(query.OldestFirst)
+	var prefixes [][][]byte
+	for _, terms := range deadLetterFilterTerms(&query.Filter) {
+		prefixes = append(prefixes, each(terms, func(t term) []byte { return appendDeadLetterPostingPrefix(nil, user, t) }))
+	}
+	in, err := intersect(r, prefixes, dir)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(query.Filter.IDs) > 0:
+		ids := each(query.Filter.IDs, func(id posthaste.DeadLetterID) posthaste.Position { return posthaste.Position(id) })
+		slices.Sort(ids)
+		in.sets = append(in.sets, fixedList{ids, dir})
+	case len(prefixes) == 0:
+		blocks, err := newBlockSeeker(r, appendUser([]byte{kindDeadLetter, deadLetterEntry}, user))
+		if err != nil {
+			return nil, errors.Join(err, in.close())
+		}
+		in.sets = append(in.sets, &entryList{blocks, dir, &in.seeks})
+	}
+	return in, nil
+}
+
+// deadLetterReader answers one query.
+type deadLetterReader struct {
+	reader pebble.Reader
+	user   string
+	query  store.DeadLetterQuery
+	page   store.DeadLetterPage
+	bytes  int
+}
+
+func (r *deadLetterReader) run(positions *intersection) error {
+	dir := direction(r.query.OldestFirst)
+	p, ok := r.query.High, true
+	if dir == ascending {
+		p = r.query.Low
+	}
+	for scanned := 0; ok; scanned++ {
+		at, found, end := positions.seek(p, maxPageSeeks)
+		if end || at < r.query.Low || at > r.query.High {
+			return nil
+		}
+		if !found || scanned == maxPageScan || r.bytes > maxPageBytes {
+			r.page.More, r.page.Next = true, at
+			return nil
+		}
+		full, err := r.consider(at)
+		if full || err != nil {
+			return err
+		}
+		p, ok = dir.after(at)
+	}
+	return nil
+}
+
+// consider adds the dead letter at a position if it matches. It reports whether
+// the page was full before it.
+func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error) {
+	d, err := readDeadLetter(r.reader, r.user, posthaste.DeadLetterID(at))
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || !r.query.Filter.Matches(d) {
+		return false, err
+	}
+	if len(r.page.DeadLetters) == r.query.Limit {
+		r.page.More, r.page.Next = true, at
+		return true, nil
+	}
+	r.page.DeadLetters = append(r.page.DeadLetters, d)
+	r.bytes += len(d.Message.Body)
+	return false, nil
+}
+
+// DeleteDeadLetters implements store.DeadLetters.
+func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step *store.Step) ([]posthaste.DeadLetterID, error) {
+	var deleted []posthaste.DeadLetterID
+	err := s.writer.do(ctx, func(c *commit) error {
+		found, err := s.buried(c, user, ids)
+		if err != nil {
+			return err
+		}
+		if err := advance(c, user, step, len(found), nil); err != nil {
+			return err
+		}
+		for _, d := range found {
+			s.unbury(c, d)
+			deleted = append(deleted, d.ID)
+		}
+		return nil
+	})
+	return deleted, err
+}
+
+// buried reads those of the dead letters that are there, each once.
+func (s *Store) buried(c *commit, user string, ids []posthaste.DeadLetterID) ([]*posthaste.DeadLetter, error) {
+	var found []*posthaste.DeadLetter
+	seen := map[posthaste.DeadLetterID]bool{}
+	for _, id := range ids {
+		if seen[id] || c.deadLetters[id] {
+			continue
+		}
+		seen[id] = true
+		d, err := readDeadLetter(s.db, user, id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, d)
+	}
+	return found, nil
+}
+
+// RetryDeadLetters implements store.DeadLetters.
+func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *store.Step,
+) ([]store.Retried, error) {
+	var results []store.Retried
+	err := s.writer.do(ctx, func(c *commit) error {
+		found, err := s.buried(c, user, ids)
+		if err != nil {
+			return err
+		}
+		remade := make([]arrival, len(found))
+		var failures []posthaste.ActionFailure
+		for i, d := range found {
+			m, remakeErr := remake(d)
+			results = append(results, store.Retried{ID: d.ID, Message: m, Err: remakeErr})
+			if remakeErr != nil {
+				failures = append(failures, posthaste.ActionFailure{ID: d.ID.String(), Error: remakeErr.Error()})
+				continue
+			}
+			if remade[i], err = s.newMessages(c, []*posthaste.Message{m}); err != nil {
+				return err
+			}
+		}
+		if err := advance(c, user, step, len(found)-len(failures), failures); err != nil {
+			return err
+		}
+		for i, d := range found {
+			if results[i].Err == nil {
+				s.accept(c, now, &remade[i])
+				s.unbury(c, d)
+			}
+		}
+		return nil
+	})
+	return results, err
+}

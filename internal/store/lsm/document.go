@@ -1,0 +1,87 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste/internal/store"
+)
+
+// documents keeps small records of one kind, each under its user and name.
+type documents[T any] struct {
+	kind   byte
+	encode func(dst []byte, document *T) []byte
+	decode func(user, name string, data []byte) (*T, error)
+}
+
+func (d documents[T]) key(user, name string) []byte {
+	return append(appendUser([]byte{d.kind}, user), name...)
+}
+
+// get returns a document, or store.ErrNotFound.
+func (d documents[T]) get(r pebble.Reader, user, name string) (*T, error) {
+	var document *T
+	err := get(r, d.key(user, name), func(data []byte) (err error) {
+		document, err = d.decode(user, name, data)
+		return err
+	})
+	return document, err
+}
+
+// list returns all documents of a user by name.
+func (d documents[T]) list(r pebble.Reader, user string) ([]*T, error) {
+	prefix := d.key(user, "")
+	var all []*T
+	err := scan(r, prefix, func(key, value []byte) error {
+		document, err := d.decode(user, string(key[len(prefix):]), value)
+		if err != nil {
+			return fmt.Errorf("key %x: %w", key, err)
+		}
+		all = append(all, document)
+		return nil
+	})
+	return all, err
+}
+
+// load returns a document as of the commit, nil if there is none. Once loaded it
+// can be loaded again without an error.
+func (d documents[T]) load(c *commit, user, name string) (*T, error) {
+	key := d.key(user, name)
+	if cached, ok := c.documents[string(key)]; ok {
+		return cached.(*T), nil
+	}
+	document, err := d.get(c.db, user, name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	c.documents[string(key)] = document
+	return document, nil
+}
+
+// save writes a document.
+func (d documents[T]) save(c *commit, user, name string, document *T) {
+	key := d.key(user, name)
+	c.documents[string(key)] = document
+	c.set(key, d.encode(nil, document))
+}
+
+// remove deletes a document.
+func (d documents[T]) remove(c *commit, user, name string) {
+	key := d.key(user, name)
+	c.documents[string(key)] = (*T)(nil)
+	c.delete(key)
+}
+
+// scan visits all keys with a prefix, in order, until visit returns an error.
+func scan(r pebble.Reader, prefix []byte, visit func(key, value []byte) error) error {
+	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return err
+	}
+	for valid := iter.First(); valid && err == nil; valid = iter.Next() {
+		err = visit(iter.Key(), iter.Value())
+	}
+	return errors.Join(err, iter.Error(), iter.Close())
+}

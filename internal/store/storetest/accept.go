@@ -1,0 +1,164 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var acceptPromises = []promise{
+	{"message can be read, logged and claimed at once", func(tr *trial) {
+		m := tr.accept()
+		tr.same("status", store.Status{Message: m, State: posthaste.StateCreated, NextAttemptAt: m.NotBefore}, tr.status(m))
+		tr.same("log", "CREATED", statesText(tr.logOf(m)))
+		tr.same("claimed message", m, tr.claimOne(m).Message)
+	}},
+	{"every field is kept", func(tr *trial) {
+		m := tr.accept(withEverything)
+		tr.same("message read", m, tr.status(m).Message)
+		tr.same("message logged", m, tr.logOf(m)[0].Message)
+		tr.same("message claimed", m, tr.claimOne(m).Message)
+	}},
+	{"bodies of every size are kept", func(tr *trial) {
+		for _, size := range []int{0, 1, 4 << 10, 1 << 20} {
+			m := tr.accept(func(m *posthaste.Message) { m.Body = bytes.Repeat([]byte{'x'}, size) })
+			for where, got := range map[string]*posthaste.Message{
+				"read": tr.status(m).Message, "logged": tr.logOf(m)[0].Message, "claimed": tr.claimOne(m).Message,
+			} {
+				if !bytes.Equal(m.Body, got.Body) {
+					tr.Errorf("message %s with a body of %d bytes, want %d", where, len(got.Body), size)
+				}
+			}
+		}
+	}},
+	{"many messages are one commit", func(tr *trial) {
+		messages := tr.acceptMany(100)
+		entries := tr.wholeLog(ann)
+		if len(entries) != len(messages) {
+			tr.Fatalf("%d events after %d messages", len(entries), len(messages))
+		}
+		for i, e := range entries {
+			if e.MessageID != messages[i].ID || e.State != posthaste.StateCreated {
+				tr.Errorf("event %d is %s of %s, want CREATED of %s", i, e.State, e.MessageID, messages[i].ID)
+			}
+		}
+	}},
+	{"CREATED says when a delayed message is due", func(tr *trial) {
+		prompt, late := tr.accept(), tr.accept(delayed(time.Hour))
+		if got := tr.logOf(prompt)[0].NextDeliveryAt; !got.IsZero() {
+			tr.Errorf("CREATED of a message without delay says %v, want nothing", got)
+		}
+		if got := tr.logOf(late)[0].NextDeliveryAt; !got.Equal(late.NotBefore) {
+			tr.Errorf("CREATED of a delayed message says %v, want %v", got, late.NotBefore)
+		}
+	}},
+	{"what belongs to one user does not exist for another", func(tr *trial) {
+		mine, theirs := tr.accept(), tr.accept(ownedBy(anna))
+		for user, foreign := range map[string]*posthaste.Message{ann: theirs, anna: mine, "an": mine} {
+			if _, err := tr.store.Message(tr.Context(), user, foreign.ID); !errors.Is(err, store.ErrNotFound) {
+				tr.Errorf("Message of another user for %q = %v, want ErrNotFound", user, err)
+			}
+			for _, e := range tr.wholeLog(user) {
+				if e.Message.User != user {
+					tr.Errorf("log of %q shows an event of %q", user, e.Message.User)
+				}
+			}
+		}
+	}},
+}
+
+// withEverything gives a message a value in each field.
+func withEverything(m *posthaste.Message) {
+	retries := 0
+	m.URL = "https://user@Example.com:8443/a/b%2Fc?q=1#f"
+	m.Body = []byte{0, 1, 0xff}
+	m.NotBefore = m.CreatedAt
+	m.CallerIP = "2001:db8::1"
+	m.Queue = "queue"
+	m.URLGroup = "group"
+	m.Endpoint = "endpoint"
+	m.ScheduleID = "schedule"
+	m.Settings = posthaste.Settings{
+		Method:     http.MethodPatch,
+		Header:     http.Header{"Content-Type": {"text/plain"}, "X-Latin": {"caf\xe9", ""}},
+		Retries:    &retries,
+		RetryDelay: "pow(2, retried)",
+		Timeout:    1500 * time.Millisecond,
+		Labels:     []string{"red", "blue"},
+		FlowControl: posthaste.FlowControl{
+			Key:       "key",
+			FlowLimit: posthaste.FlowLimit{Parallelism: 5, Rate: 7, Period: time.Minute},
+		},
+		Redact:  posthaste.Redaction{Body: true, Headers: []string{"X-Latin"}},
+		Dialect: posthaste.DialectUpstash,
+	}
+	callback := posthaste.Callback{
+		URL:      "http://callback.example/",
+		Delay:    time.Second,
+		Settings: posthaste.Settings{Method: http.MethodGet, Retries: &retries},
+		Given:    http.Header{"Upstash-Retries": {"0"}},
+	}
+	failure := callback
+	failure.URL = "http://failure.example/"
+	m.Callback, m.FailureCallback = &callback, &failure
+}
+
+var messagePromises = []promise{
+	{"an unknown message is not found", func(tr *trial) {
+		_, err := tr.store.Message(tr.Context(), ann, tr.neverAccepted().ID)
+		if !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("Message = %v, want ErrNotFound", err)
+		}
+	}},
+	{"says where a message stands through its life", func(tr *trial) {
+		m := tr.accept(delayed(time.Minute))
+		stands := func(when string, state posthaste.State, retried int, next time.Time) {
+			tr.Helper()
+			tr.same(when, store.Status{Message: m, State: state, Retried: retried, NextAttemptAt: next}, tr.status(m))
+		}
+		stands("delayed", posthaste.StateCreated, 0, m.NotBefore)
+		tr.wait(time.Minute)
+		claim := tr.claimOne(m)
+		stands("claimed", posthaste.StateActive, 0, time.Time{})
+		tr.release(claim)
+		stands("released", posthaste.StateCreated, 0, m.NotBefore)
+		again := tr.now.Add(time.Hour)
+		tr.settle(store.RetryAt(tr.claimOne(m), again, refused))
+		stands("retrying", posthaste.StateRetry, 1, again)
+		tr.wait(time.Hour)
+		claim = tr.claimOne(m)
+		stands("claimed again", posthaste.StateActive, 1, time.Time{})
+		tr.settle(store.Delivered(claim))
+		stands("delivered", posthaste.StateDelivered, 1, time.Time{})
+	}},
+	{"says how a message ended", func(tr *trial) {
+		failed, cancelled := tr.accept(), tr.accept(delayed(time.Hour))
+		tr.settle(store.Failed(tr.claimOne(failed), refused))
+		tr.cancel(cancelled)
+		tr.same("failed", store.Status{Message: failed, State: posthaste.StateFailed}, tr.status(failed))
+		tr.same("cancelled", store.Status{Message: cancelled, State: posthaste.StateCancelled}, tr.status(cancelled))
+	}},
+}
+
+// neverAccepted makes a message that the store is never given.
+func (tr *trial) neverAccepted() *posthaste.Message {
+	return newMaker(99).message(tr.now)
+}
+
+// refused is the outcome of an attempt that failed with an answer.
+var refused = posthaste.Outcome{
+	Error: "the destination answered 503",
+	Response: &posthaste.Response{
+		Status:    http.StatusServiceUnavailable,
+		Header:    http.Header{"Retry-After": {"1"}, "Set-Cookie": {"a", "b"}},
+		Body:      []byte("busy"),
+		Truncated: true,
+	},
+}
+
+// unreachable is the outcome of an attempt that got no answer.
+var unreachable = posthaste.Outcome{Error: "connection refused"}

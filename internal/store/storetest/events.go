@@ -1,0 +1,336 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var eventsPromises = []promise{
+	{"an empty log has no events", func(tr *trial) {
+		for _, oldestFirst := range []bool{true, false} {
+			page, err := tr.store.Events(tr.Context(), ann, store.EventQuery{
+				High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 1,
+			})
+			if err != nil || len(page.Entries) > 0 || page.More {
+				tr.Errorf("Events = %v, %v, want an empty last page", page, err)
+			}
+		}
+	}},
+	{"each field filters alone", func(tr *trial) {
+		log := tr.history()
+		for _, field := range filterFields {
+			for range 5 {
+				tr.checkFilter(log, field)
+			}
+		}
+	}},
+	{"fields are joined by AND", func(tr *trial) {
+		log := tr.history()
+		for i, a := range filterFields {
+			for _, b := range filterFields[:i] {
+				tr.checkFilter(log, a, b)
+			}
+		}
+	}},
+	{"any set of fields filters", func(tr *trial) {
+		log := tr.history()
+		for range 100 {
+			fields := slices.Clone(filterFields)
+			log.rng.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
+			tr.checkFilter(log, fields[:log.rng.IntN(5)]...)
+		}
+	}},
+	{"what nobody has matches nothing", func(tr *trial) {
+		tr.makeHistory()
+		for name, filter := range nobodyHas {
+			entries := tr.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: plenty})
+			if len(entries) > 0 {
+				tr.Errorf("%s: %d events match %v", name, len(entries), filter)
+			}
+		}
+	}},
+	{"ranges include both ends", checkRanges},
+	{"a range of nothing is empty", func(tr *trial) {
+		p := tr.logOf(tr.accept())[0].Position
+		for _, query := range []store.EventQuery{
+			{Low: p + 1, High: posthaste.MaxPosition, Limit: 1},
+			{Low: p + 1, High: p, Limit: 1},
+			{Low: p + 1, High: p - 1, Limit: 1},
+			{High: p - 1, Limit: 1},
+		} {
+			for _, query.OldestFirst = range []bool{true, false} {
+				if entries := tr.events(ann, query); len(entries) > 0 {
+					tr.Errorf("%d events from %d to %d, the only one is at %d", len(entries), query.Low, query.High, p)
+				}
+			}
+		}
+	}},
+	{"pages of every size make the same log", func(tr *trial) {
+		log := tr.history()
+		for _, limit := range []int{1, 2, 7, len(log.entries), plenty} {
+			for _, oldestFirst := range []bool{true, false} {
+				query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit}
+				tr.compare(log, query)
+			}
+		}
+	}},
+	{"events written while a reader pages do not disturb it", func(tr *trial) {
+		for _, oldestFirst := range []bool{true, false} {
+			tr.checkPagingWhileWriting(oldestFirst)
+		}
+	}},
+	{"a reader that follows the log misses nothing", checkFollowing},
+}
+
+// history is the whole log of ann, which queries are compared with.
+type history struct {
+	entries []store.Entry // oldest first
+	rng     *rand.Rand
+}
+
+func (tr *trial) history() *history {
+	tr.Helper()
+	tr.makeHistory()
+	h := &history{entries: tr.wholeLog(ann), rng: rand.New(rand.NewPCG(3, 4))}
+	if len(h.entries) < 100 {
+		tr.Fatalf("a log of %d events, more were written", len(h.entries))
+	}
+	return h
+}
+
+// any returns some entry.
+func (h *history) any() store.Entry { return h.entries[h.rng.IntN(len(h.entries))] }
+
+// answer is what a query must return.
+func (h *history) answer(query store.EventQuery) []store.Entry {
+	var matching []store.Entry
+	for _, e := range h.entries {
+		if e.Position >= query.Low && e.Position <= query.High && query.Filter.Matches(&e.Event, e.Message) {
+			matching = append(matching, e)
+		}
+	}
+	if !query.OldestFirst {
+		slices.Reverse(matching)
+	}
+	return matching
+}
+
+// checkFilter asks for one value of each field, and then for two, which are
+// united, in both orders, all at once and page by page.
+func (tr *trial) checkFilter(log *history, fields ...filterField) {
+	tr.Helper()
+	var filter store.EventFilter
+	for range 2 {
+		sample := log.any()
+		for _, field := range fields {
+			if !field.ask(&filter, sample) {
+				field.ask(&filter, log.any())
+			}
+		}
+		for _, limit := range []int{plenty, 3} {
+			for _, oldestFirst := range []bool{true, false} {
+				tr.compare(log, store.EventQuery{
+					Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit,
+				})
+			}
+		}
+	}
+}
+
+// compare requires the answer to a query to be that of the whole log.
+func (tr *trial) compare(log *history, query store.EventQuery) {
+	tr.Helper()
+	got, want := tr.events(ann, query), log.answer(query)
+	what := fmt.Sprintf("events for %+v", query)
+	if len(got) != len(want) {
+		tr.Errorf("%s: %d, want %d", what, len(got), len(want))
+		return
+	}
+	tr.same(what, want, got)
+}
+
+func checkRanges(tr *trial) {
+	log := tr.history()
+	for range 50 {
+		low, high := log.any().Position, log.any().Position
+		if low > high {
+			low, high = high, low
+		}
+		field := filterFields[log.rng.IntN(len(filterFields))]
+		for _, query := range []store.EventQuery{
+			{Low: low, High: high},
+			{Low: low + 1, High: high},
+			{Low: low, High: high - 1},
+			{Low: posthaste.FirstPosition(low.Time()), High: posthaste.LastPosition(high.Time())},
+		} {
+			query.Limit = 1 + log.rng.IntN(20)
+			for _, query.OldestFirst = range []bool{true, false} {
+				tr.compare(log, query)
+				filtered := query
+				field.ask(&filtered.Filter, log.any())
+				tr.compare(log, filtered)
+			}
+		}
+	}
+}
+
+// checkPagingWhileWriting accepts messages between the pages of a reader, who
+// must see each event that was there before exactly once.
+func (tr *trial) checkPagingWhileWriting(oldestFirst bool) {
+	tr.Helper()
+	for range 10 {
+		tr.accept()
+	}
+	before := tr.wholeLog(ann)
+	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 3}
+	seen := map[posthaste.Position]int{}
+	for pages := 0; pages < 1000; pages++ {
+		page, err := tr.store.Events(tr.Context(), ann, query)
+		if err != nil {
+			tr.Fatal(err)
+		}
+		for _, e := range page.Entries {
+			seen[e.Position]++
+		}
+		if !page.More {
+			break
+		}
+		query = nextQuery(query, page)
+		if pages < 5 {
+			tr.accept()
+		}
+	}
+	for _, e := range before {
+		if seen[e.Position] != 1 {
+			tr.Errorf("event at %d was seen %d times, want once", e.Position, seen[e.Position])
+		}
+	}
+}
+
+// checkFollowing reads the log, oldest first and always from behind the last
+// event seen, while several writers add to it.
+func checkFollowing(tr *trial) {
+	const writers, each = 8, 25
+	var writing sync.WaitGroup
+	for n := range writers {
+		makes := newMaker(uint64(100 + n))
+		writing.Go(func() {
+			for range each {
+				if err := accept(tr.Context(), tr.store, tr.now, makes.message(tr.now)); err != nil {
+					tr.Error(err)
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	followed := make(chan []posthaste.Position, 1)
+	go func() { followed <- follow(tr.Context(), tr.store, stop) }()
+	writing.Wait()
+	close(stop)
+	seen := <-followed
+	if len(seen) != writers*each {
+		tr.Errorf("a reader who followed saw %d events, want %d", len(seen), writers*each)
+	}
+	if !slices.IsSorted(seen) || len(slices.Compact(seen)) != len(seen) {
+		tr.Error("a reader who followed saw events out of order or twice")
+	}
+}
+
+// follow returns the positions of all events of ann, read as they are written
+// until stop is closed, and then to the end.
+func follow(ctx context.Context, s store.Log, stop <-chan struct{}) (seen []posthaste.Position) {
+	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 10}
+	for last := false; ; {
+		page, err := s.Events(ctx, ann, query)
+		if err != nil {
+			return nil
+		}
+		for _, e := range page.Entries {
+			seen = append(seen, e.Position)
+			query.Low = e.Position + 1
+		}
+		switch {
+		case page.More:
+			query.Low = page.Next
+		case last:
+			return seen
+		default:
+			select {
+			case <-stop:
+				last = true
+			default:
+			}
+		}
+	}
+}
+
+var positionPromises = []promise{
+	{"an event is logged at the time it is told", func(tr *trial) {
+		m := tr.accept()
+		tr.wait(time.Hour)
+		claim := tr.claimOne(m)
+		tr.wait(time.Hour)
+		tr.settle(store.Delivered(claim))
+		want := []time.Time{m.CreatedAt, m.CreatedAt.Add(time.Hour), m.CreatedAt.Add(2 * time.Hour)}
+		tr.same("times", want, timesOf(tr.logOf(m)))
+	}},
+	{"positions increase while the clock stands still", func(tr *trial) {
+		for range 10 {
+			tr.settle(store.Delivered(tr.claimOne(tr.accept())))
+		}
+		tr.wantIncreasing(30)
+	}},
+	{"positions increase while the clock steps back", func(tr *trial) {
+		for range 10 {
+			m := tr.accept()
+			claim := tr.claimOne(m)
+			tr.wait(-time.Hour)
+			tr.settle(store.Delivered(claim))
+			tr.wait(time.Minute)
+		}
+		tr.wantIncreasing(30)
+	}},
+	{"positions increase over days", func(tr *trial) {
+		for range 10 {
+			tr.settle(store.Delivered(tr.claimOne(tr.accept())))
+			tr.wait(17 * time.Hour)
+		}
+		tr.wantIncreasing(30)
+	}},
+}
+
+func timesOf(entries []store.Entry) []time.Time {
+	times := make([]time.Time, len(entries))
+	for i, e := range entries {
+		times[i] = e.Position.Time()
+	}
+	return times
+}
+
+// wantIncreasing requires a log of so many events whose positions increase in
+// the order in which their changes were made: message by message.
+func (tr *trial) wantIncreasing(n int) {
+	tr.Helper()
+	log := tr.wholeLog(ann)
+	if len(log) != n {
+		tr.Errorf("%d events, want %d", len(log), n)
+	}
+	order := map[posthaste.MessageID]int{}
+	for i, id := range tr.makes.ids[ann] {
+		order[id] = i
+	}
+	if !slices.IsSortedFunc(log, func(a, b store.Entry) int { return cmp.Compare(order[a.MessageID], order[b.MessageID]) }) {
+		tr.Errorf("events of later messages are logged before those of earlier ones")
+	}
+	if err := checkPositions(log); err != nil {
+		tr.Error(err)
+	}
+}

@@ -1,0 +1,54 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Events implements store.Log.
+func (m *Model) Events(_ context.Context, user string, query store.EventQuery) (page store.EventPage, err error) {
+	err = m.do(func() error {
+		log := slices.Clone(m.log)
+		if !query.OldestFirst {
+			slices.Reverse(log)
+		}
+		for _, e := range log {
+			position, message := e.event.Position, e.life.message
+			if message.User != user || position < query.Low || position > query.High ||
+				!query.Filter.Matches(&e.event, message) {
+				continue
+			}
+			if len(page.Entries) == query.Limit {
+				page.More, page.Next = true, position
+				return nil
+			}
+			page.Entries = append(page.Entries, store.Entry{Event: e.event, Message: message})
+			m.shown = max(m.shown, position)
+		}
+		return nil
+	})
+	return page, err
+}
+
+// LiveMessages implements store.LiveMessages. The cursor is the id of the next
+// message.
+func (m *Model) LiveMessages(_ context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
+	err = m.do(func() error {
+		for _, l := range m.lives {
+			if l.message.User == user && !l.state.Terminal() && query.Matches(l.message) &&
+				l.message.ID.String() >= query.Cursor {
+				ids = append(ids, l.message.ID)
+			}
+		}
+		slices.SortFunc(ids, func(a, b posthaste.MessageID) int { return cmp.Compare(a.String(), b.String()) })
+		if len(ids) > query.Limit {
+			ids, cursor = ids[:query.Limit], ids[query.Limit].String()
+		}
+		return nil
+	})
+	return ids, cursor, err
+}

@@ -1,0 +1,173 @@
+package model
+
+import (
+	"context"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Accept implements store.Acceptor.
+func (m *Model) Accept(_ context.Context, now time.Time, submissions []store.Submission) (accepted []store.Accepted, err error) {
+	err = m.change(func() error {
+		for _, s := range submissions {
+			accepted = append(accepted, m.submit(now, s))
+		}
+		return nil
+	})
+	return accepted, err
+}
+
+func (m *Model) submit(now time.Time, s store.Submission) store.Accepted {
+	ids := s.IDs()
+	if s.DedupKey != "" {
+		key := name{s.Messages[0].User, s.DedupKey}
+		if earlier, ok := m.submissions[key]; ok && now.Sub(earlier.at) < store.DedupWindow {
+			return store.Accepted{IDs: earlier.ids, Deduplicated: true}
+		}
+		m.submissions[key] = submission{now, ids}
+	}
+	m.accept(now, s.Messages)
+	return store.Accepted{IDs: ids}
+}
+
+func (m *Model) accept(now time.Time, messages []*posthaste.Message) {
+	for _, message := range messages {
+		l := &life{message: message, state: posthaste.StateCreated, dueAt: message.NotBefore}
+		m.lives = append(m.lives, l)
+		m.append(now, l, store.Created(message))
+		m.follow(now, message)
+	}
+}
+
+// follow makes the queue a message names, and the flow-control key, which follows
+// the message's limits.
+func (m *Model) follow(now time.Time, message *posthaste.Message) {
+	if queue := (name{message.User, message.Queue}); queue.name != "" && m.queues[queue] == nil {
+		m.queues[queue] = &posthaste.Queue{
+			Name: queue.name, Parallelism: posthaste.DefaultParallelism, CreatedAt: now, UpdatedAt: now,
+		}
+	}
+	if key := (name{message.User, message.FlowControl.Key}); key.name != "" {
+		if m.flowKeys[key] == nil {
+			m.flowKeys[key] = &posthaste.FlowKey{Key: key.name}
+		}
+		m.flowKeys[key].Follow(message.FlowControl.FlowLimit)
+	}
+}
+
+// Settle implements store.Worker.
+func (m *Model) Settle(_ context.Context, now time.Time, settlement store.Settlement) error {
+	return m.change(func() error {
+		l := m.claimed(settlement.Claim)
+		if l == nil {
+			return store.ErrLeaseLost
+		}
+		settlement = settlement.Resolve(l.cancelRequested)
+		callbacks, err := m.callbacks(now, settlement)
+		if err != nil {
+			return err
+		}
+		m.settle(now, l, settlement)
+		m.accept(now, callbacks)
+		return nil
+	})
+}
+
+// callbacks makes the callbacks of a settlement that has not been logged yet.
+func (m *Model) callbacks(now time.Time, s store.Settlement) ([]*posthaste.Message, error) {
+	if s.Callbacks == nil {
+		return nil, nil
+	}
+	position := m.last()
+	for range s.Events() {
+		position = position.Next(now)
+	}
+	return s.Callbacks(posthaste.DeadLetterID(position))
+}
+
+func (m *Model) settle(now time.Time, l *life, s store.Settlement) {
+	var position posthaste.Position
+	for _, event := range s.Events() {
+		position = m.append(now, l, event)
+	}
+	l.lease, l.state = 0, s.State
+	switch s.State {
+	case posthaste.StateRetry:
+		l.retried++
+		l.dueAt = s.NextAt
+	case posthaste.StateFailed:
+		m.deadLetters = append(m.deadLetters, &posthaste.DeadLetter{
+			ID: posthaste.DeadLetterID(position), Message: l.message, Error: s.Error, Response: s.Response,
+		})
+	}
+}
+
+// Release implements store.Worker.
+func (m *Model) Release(_ context.Context, now time.Time, claims []store.Claim) error {
+	return m.change(func() error {
+		for _, claim := range claims {
+			if l := m.claimed(claim); l != nil {
+				l.lease = 0
+				if l.cancelRequested {
+					m.endCancelled(now, l)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// Cancel implements store.Canceller.
+func (m *Model) Cancel(_ context.Context, now time.Time, user string, ids []posthaste.MessageID,
+	step *store.Step,
+) (changed []posthaste.MessageID, err error) {
+	err = m.change(func() error {
+		for _, id := range ids {
+			if l := m.find(user, id); l != nil && m.cancel(now, l) {
+				changed = append(changed, id)
+			}
+		}
+		m.advance(user, step, len(changed), nil)
+		return nil
+	})
+	return changed, err
+}
+
+// cancel asks for a cancellation, and grants it unless the message is claimed.
+func (m *Model) cancel(now time.Time, l *life) (changed bool) {
+	if l.state.Terminal() || l.cancelRequested {
+		return false
+	}
+	l.cancelRequested = true
+	m.append(now, l, posthaste.Event{MessageID: l.message.ID, State: posthaste.StateCancelRequested})
+	if l.lease == 0 {
+		m.endCancelled(now, l)
+	}
+	return true
+}
+
+func (m *Model) endCancelled(now time.Time, l *life) {
+	m.append(now, l, posthaste.Event{MessageID: l.message.ID, State: posthaste.StateCancelled})
+	l.state = posthaste.StateCancelled
+}
+
+// Message implements store.Reader.
+func (m *Model) Message(_ context.Context, user string, id posthaste.MessageID) (status store.Status, err error) {
+	err = m.do(func() error {
+		l := m.find(user, id)
+		if l == nil {
+			return store.ErrNotFound
+		}
+		status = store.Status{Message: l.message, State: l.state, Retried: l.retried}
+		switch {
+		case l.lease != 0:
+			status.State = posthaste.StateActive
+		case l.waits():
+			status.NextAttemptAt = l.dueAt
+		}
+		return nil
+	})
+	return status, err
+}

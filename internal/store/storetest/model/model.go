@@ -1,0 +1,192 @@
+// Package model is a store.Store in memory that is obviously right: one lock,
+// and every question is answered by looking at everything. Other backends are
+// compared with it. It is slow, forgets nothing while it runs and everything
+// when it ends.
+//
+// It sets a lane no bounds but those of queues and flow-control keys.
+package model
+
+import (
+	"sync"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Model implements store.Store. Make one with New.
+type Model struct {
+	wake chan struct{}
+
+	mu          sync.Mutex // guards all that follows
+	closed      bool
+	lives       []*life // in the order they were accepted
+	log         []entry
+	shown       posthaste.Position        // the highest that was read
+	deadLetters []*posthaste.DeadLetter   // by id
+	submissions map[name]submission       // by deduplication key
+	queues      map[name]*posthaste.Queue // by name or id, as all that follow
+	groups      map[name]*posthaste.URLGroup
+	schedules   map[name]*posthaste.Schedule
+	flowKeys    map[name]*posthaste.FlowKey
+	actions     map[name]*posthaste.BulkAction
+	secrets     map[string]string
+
+	served map[laneOf]int // when each lane was served last; 0: never
+	turn   int            // how often a lane was served
+	lease  uint64         // the last one given
+}
+
+// name is a name of something that belongs to a user.
+type name struct{ user, name string }
+
+// laneOf is a lane of a user.
+type laneOf struct {
+	user string
+	lane posthaste.Lane
+}
+
+// life is a message and where it stands.
+type life struct {
+	message         *posthaste.Message
+	state           posthaste.State // CREATED or RETRY until it ends
+	dueAt           time.Time
+	retried         int
+	lease           uint64 // 0: not claimed
+	cancelRequested bool
+}
+
+// entry is an event of a message.
+type entry struct {
+	event posthaste.Event
+	life  *life
+}
+
+// submission is what is remembered of one.
+type submission struct {
+	at  time.Time
+	ids []posthaste.MessageID
+}
+
+var _ store.Store = (*Model)(nil)
+
+// New returns an empty Model.
+func New() *Model {
+	return &Model{
+		wake:        make(chan struct{}, 1),
+		submissions: map[name]submission{},
+		queues:      map[name]*posthaste.Queue{},
+		groups:      map[name]*posthaste.URLGroup{},
+		schedules:   map[name]*posthaste.Schedule{},
+		flowKeys:    map[name]*posthaste.FlowKey{},
+		actions:     map[name]*posthaste.BulkAction{},
+		secrets:     map[string]string{},
+		served:      map[laneOf]int{},
+	}
+}
+
+// Close implements store.Store.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
+
+// Crash closes the model and returns what a crash may leave of it, at worst: the
+// leases are gone, and so are the ACTIVE events at the end of the log that
+// nobody has read.
+func (m *Model) Crash() *Model {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	for last := len(m.log) - 1; last >= 0; last-- {
+		if e := m.log[last].event; e.State != posthaste.StateActive || e.Position <= m.shown {
+			break
+		}
+		m.log = m.log[:last]
+	}
+	for _, l := range m.lives {
+		l.lease = 0
+	}
+	return &Model{
+		wake:        make(chan struct{}, 1),
+		lives:       m.lives,
+		log:         m.log,
+		shown:       m.shown,
+		deadLetters: m.deadLetters,
+		submissions: m.submissions,
+		queues:      m.queues,
+		groups:      m.groups,
+		schedules:   m.schedules,
+		flowKeys:    m.flowKeys,
+		actions:     m.actions,
+		secrets:     m.secrets,
+		served:      map[laneOf]int{},
+		lease:       m.lease,
+	}
+}
+
+// do runs one operation, alone.
+func (m *Model) do(operation func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return store.ErrClosed
+	}
+	return operation()
+}
+
+// change runs one operation after which Claim may find more.
+func (m *Model) change(operation func() error) error {
+	defer m.signal()
+	return m.do(operation)
+}
+
+func (m *Model) signal() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// append adds an event to the log and returns its position.
+func (m *Model) append(now time.Time, l *life, event posthaste.Event) posthaste.Position {
+	event.Position = m.last().Next(now)
+	m.log = append(m.log, entry{event, l})
+	return event.Position
+}
+
+// last returns the position of the last event.
+func (m *Model) last() posthaste.Position {
+	if len(m.log) == 0 {
+		return 0
+	}
+	return m.log[len(m.log)-1].event.Position
+}
+
+// find returns the life of a user's message, or nil.
+func (m *Model) find(user string, id posthaste.MessageID) *life {
+	for _, l := range m.lives {
+		if l.message.User == user && l.message.ID == id {
+			return l
+		}
+	}
+	return nil
+}
+
+// claimed returns the life of a current claim, or nil.
+func (m *Model) claimed(claim store.Claim) *life {
+	l := m.find(claim.Message.User, claim.Message.ID)
+	if l == nil || l.lease == 0 || l.lease != claim.Lease {
+		return nil
+	}
+	return l
+}
+
+// waits reports whether the message waits for an attempt.
+func (l *life) waits() bool { return l.lease == 0 && !l.state.Terminal() }
+
+func (l *life) lane() laneOf { return laneOf{l.message.User, l.message.Lane()} }
+
+func (l *life) flowKey() name { return name{l.message.User, l.message.FlowControl.Key} }

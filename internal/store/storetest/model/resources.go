@@ -1,0 +1,204 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// list returns what a user has of a kind, by name.
+func list[T any](all map[name]*T, user string) []*T {
+	var names []name
+	for n := range all {
+		if n.user == user {
+			names = append(names, n)
+		}
+	}
+	slices.SortFunc(names, func(a, b name) int { return cmp.Compare(a.name, b.name) })
+	values := make([]*T, len(names))
+	for i, n := range names {
+		values[i] = all[n]
+	}
+	return values
+}
+
+// UpdateQueue implements store.Queues.
+func (m *Model) UpdateQueue(_ context.Context, now time.Time, user, queue string, change func(*posthaste.Queue) error) error {
+	return m.change(func() error {
+		id := name{user, queue}
+		value := posthaste.Queue{Name: queue, CreatedAt: now}
+		if old := m.queues[id]; old != nil {
+			value = *old
+		}
+		if err := change(&value); err != nil {
+			return err
+		}
+		value.UpdatedAt = now
+		m.queues[id] = &value
+		return nil
+	})
+}
+
+// Queue implements store.Queues.
+func (m *Model) Queue(_ context.Context, user, queue string) (status store.QueueStatus, err error) {
+	err = m.do(func() error {
+		q := m.queues[name{user, queue}]
+		if q == nil {
+			return store.ErrNotFound
+		}
+		status = m.queueStatus(user, q)
+		return nil
+	})
+	return status, err
+}
+
+func (m *Model) queueStatus(user string, q *posthaste.Queue) store.QueueStatus {
+	status := store.QueueStatus{Queue: *q}
+	for _, l := range m.lives {
+		if l.message.User == user && l.message.Queue == q.Name && !l.state.Terminal() {
+			status.Lag++
+		}
+	}
+	return status
+}
+
+// Queues implements store.Queues.
+func (m *Model) Queues(_ context.Context, user string) (all []store.QueueStatus, err error) {
+	err = m.do(func() error {
+		for _, q := range list(m.queues, user) {
+			all = append(all, m.queueStatus(user, q))
+		}
+		return nil
+	})
+	return all, err
+}
+
+// DeleteQueue implements store.Queues.
+func (m *Model) DeleteQueue(_ context.Context, now time.Time, user, queue string) error {
+	return m.change(func() error {
+		for _, l := range m.lives {
+			if l.message.User == user && l.message.Queue == queue {
+				m.cancel(now, l)
+			}
+		}
+		delete(m.queues, name{user, queue})
+		return nil
+	})
+}
+
+// UpdateURLGroup implements store.URLGroups.
+func (m *Model) UpdateURLGroup(_ context.Context, now time.Time, user, group string, change func(*posthaste.URLGroup) error) error {
+	return m.do(func() error {
+		id := name{user, group}
+		value := posthaste.URLGroup{Name: group, CreatedAt: now}
+		if old := m.groups[id]; old != nil {
+			value = *copyGroup(old)
+		}
+		if err := change(&value); err != nil {
+			return err
+		}
+		value.UpdatedAt = now
+		if m.groups[id] = &value; len(value.Endpoints) == 0 {
+			delete(m.groups, id)
+		}
+		return nil
+	})
+}
+
+func copyGroup(g *posthaste.URLGroup) *posthaste.URLGroup {
+	c := *g
+	c.Endpoints, c.Headers = slices.Clone(g.Endpoints), g.Headers.Clone()
+	return &c
+}
+
+// URLGroup implements store.URLGroups.
+func (m *Model) URLGroup(_ context.Context, user, group string) (g *posthaste.URLGroup, err error) {
+	err = m.do(func() error {
+		stored := m.groups[name{user, group}]
+		if stored == nil {
+			return store.ErrNotFound
+		}
+		g = copyGroup(stored)
+		return nil
+	})
+	return g, err
+}
+
+// URLGroups implements store.URLGroups.
+func (m *Model) URLGroups(_ context.Context, user string) (all []*posthaste.URLGroup, err error) {
+	err = m.do(func() error {
+		for _, g := range list(m.groups, user) {
+			all = append(all, copyGroup(g))
+		}
+		return nil
+	})
+	return all, err
+}
+
+// DeleteURLGroup implements store.URLGroups.
+func (m *Model) DeleteURLGroup(_ context.Context, user, group string) error {
+	return m.do(func() error {
+		delete(m.groups, name{user, group})
+		return nil
+	})
+}
+
+// UpdateFlowKey implements store.FlowKeys.
+func (m *Model) UpdateFlowKey(_ context.Context, _ time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
+	return m.change(func() error {
+		id := name{user, key}
+		value := posthaste.FlowKey{Key: key}
+		if old := m.flowKeys[id]; old != nil {
+			value = *old
+		}
+		if err := change(&value); err != nil {
+			return err
+		}
+		m.flowKeys[id] = &value
+		return nil
+	})
+}
+
+// FlowKey implements store.FlowKeys.
+func (m *Model) FlowKey(_ context.Context, now time.Time, user, key string) (status store.FlowStatus, err error) {
+	err = m.do(func() error {
+		k := m.flowKeys[name{user, key}]
+		if k == nil {
+			return store.ErrNotFound
+		}
+		status = m.flowStatus(now, user, k)
+		return nil
+	})
+	return status, err
+}
+
+func (m *Model) flowStatus(now time.Time, user string, k *posthaste.FlowKey) store.FlowStatus {
+	id := name{user, k.Key}
+	status := store.FlowStatus{FlowKey: *k, InFlight: m.attempts(id)}
+	window := windowOf(k).Current(k.FlowLimit, now)
+	status.WindowStartedAt, status.WindowCount = window.StartedAt, window.Count
+	for _, l := range m.lives {
+		if l.waits() && !l.dueAt.After(now) && l.flowKey() == id {
+			status.Waiting++
+		}
+	}
+	return status
+}
+
+// FlowKeys implements store.FlowKeys.
+func (m *Model) FlowKeys(_ context.Context, now time.Time, user, contains string) (all []store.FlowStatus, err error) {
+	err = m.do(func() error {
+		for _, k := range list(m.flowKeys, user) {
+			if strings.Contains(k.Key, contains) {
+				all = append(all, m.flowStatus(now, user, k))
+			}
+		}
+		return nil
+	})
+	return all, err
+}

@@ -1,0 +1,83 @@
+package model
+
+import (
+	"context"
+	"time"
+
+	"posthaste/internal/store"
+)
+
+// Secret implements store.Vault.
+func (m *Model) Secret(_ context.Context, key string) (value string, err error) {
+	err = m.do(func() error {
+		var exists bool
+		if value, exists = m.secrets[key]; !exists {
+			return store.ErrNotFound
+		}
+		return nil
+	})
+	return value, err
+}
+
+// KeepSecret implements store.Vault.
+func (m *Model) KeepSecret(_ context.Context, key, value string) (kept string, err error) {
+	err = m.do(func() error {
+		if _, exists := m.secrets[key]; !exists {
+			m.secrets[key] = value
+		}
+		kept = m.secrets[key]
+		return nil
+	})
+	return kept, err
+}
+
+// ReplaceSecret implements store.Vault.
+func (m *Model) ReplaceSecret(_ context.Context, key, old, value string) error {
+	return m.do(func() error {
+		if present, exists := m.secrets[key]; !exists || present != old {
+			return store.ErrConflict
+		}
+		m.secrets[key] = value
+		return nil
+	})
+}
+
+// Ping implements store.Health.
+func (m *Model) Ping(context.Context) error {
+	return m.do(func() error { return nil })
+}
+
+// Stats implements store.Health.
+func (m *Model) Stats(_ context.Context, now time.Time) (stats store.Stats, err error) {
+	err = m.do(func() error {
+		lanes := map[laneOf]bool{}
+		for _, l := range m.lives {
+			if l.state.Terminal() {
+				continue
+			}
+			lanes[l.lane()] = true
+			switch {
+			case l.lease != 0:
+				stats.InFlight++
+			case l.dueAt.Before(now) && (stats.OldestDueAt.IsZero() || l.dueAt.Before(stats.OldestDueAt)):
+				stats.OldestDueAt = l.dueAt
+			}
+		}
+		stats.Lanes = len(lanes)
+		return nil
+	})
+	return stats, err
+}
+
+// InFlight implements store.Health.
+func (m *Model) InFlight(_ context.Context, user string) (n int, err error) {
+	err = m.do(func() error {
+		for _, l := range m.lives {
+			if l.message.User == user && l.lease != 0 {
+				n++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
