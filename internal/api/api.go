@@ -1,0 +1,102 @@
+// Package api owns the HTTP surface: which routes there are and who may use
+// them, how requests become calls of the engine, and what answers look like.
+//
+// A handler decodes, calls, and returns a body or an error; everything else,
+// from authentication to the form of an error, is done once for all of them.
+// Paths are matched as they were sent, because some carry a whole URL.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/go-chi/chi/v5"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/eventlog"
+	"posthaste/internal/sign"
+	"posthaste/internal/store"
+)
+
+// Engine accepts, cancels and reads messages.
+type Engine interface {
+	// Publish returns a receipt for each endpoint a publication goes to: exactly
+	// one if its destination is a URL.
+	Publish(ctx context.Context, user string, p engine.Publication) ([]engine.Receipt, error)
+	// Cancel returns how many of the messages it changed.
+	Cancel(ctx context.Context, user string, ids []posthaste.MessageID) (int, error)
+	// Message returns store.ErrNotFound for an unknown id.
+	Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error)
+}
+
+// Log reads pages of a user's log.
+type Log interface {
+	Query(ctx context.Context, user string, params url.Values) (eventlog.Page, error)
+}
+
+// Keyring keeps the signing keys of users.
+type Keyring interface {
+	Keys(ctx context.Context, user string) (sign.KeyPair, error)
+	Rotate(ctx context.Context, user string) (sign.KeyPair, error)
+}
+
+// Authenticator knows the accepted tokens.
+type Authenticator interface {
+	Authenticate(presented string) (user string, readOnly, ok bool)
+}
+
+// Bounds of a request's body, in bytes.
+const (
+	DefaultMaxBody = 1 << 20   // unless Options say otherwise
+	LargestMaxBody = 100 << 20 // that Options can ask for
+)
+
+// Options configure the surface. The interfaces are required.
+type Options struct {
+	Engine        Engine
+	Log           Log
+	Keyring       Keyring
+	Authenticator Authenticator
+
+	// MaxBody is the most bytes a message may have; 0 means DefaultMaxBody, and
+	// more than LargestMaxBody means LargestMaxBody.
+	MaxBody int64
+
+	// CheckHost says why nothing may be delivered to a host, without port and
+	// brackets; nil allows every host.
+	CheckHost func(host string) error
+
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For tells the
+	// address of the caller.
+	TrustedProxies []netip.Prefix
+
+	Logger *slog.Logger // told of our own failures; nil: slog.Default()
+}
+
+// api is the handler behind New.
+type api struct {
+	options Options
+	decoder decoder
+	router  *chi.Mux
+}
+
+// New returns the handler of everything below /v2.
+func New(options Options) http.Handler {
+	if options.MaxBody <= 0 {
+		options.MaxBody = DefaultMaxBody
+	}
+	options.MaxBody = min(options.MaxBody, LargestMaxBody)
+	if options.CheckHost == nil {
+		options.CheckHost = func(string) error { return nil }
+	}
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	a := &api{options: options, decoder: decoder{checkHost: options.CheckHost}}
+	a.router = a.newRouter()
+	return a
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"strings"
+
+	"posthaste"
+)
+
+// access is what a route asks of its caller.
+type access int
+
+const (
+	read  access = iota // any token
+	write               // a token that is not read-only
+)
+
+// caller is who makes a request.
+type caller struct {
+	user         string
+	tokenInQuery bool
+}
+
+// authenticate sets the caller of a request, or returns an Error with
+// CodeUnauthorized or CodeForbidden. A token in the query is the one that
+// counts: the Authorization header may be meant for the destination then
+// (contract, U-73).
+func (a *api) authenticate(r *request, needed access) error {
+	token, inQuery := r.parameter(tokenParameter), true
+	if token == "" {
+		token, inQuery = bearerToken(r.Header.Get("Authorization")), false
+	}
+	if token == "" {
+		return posthaste.Errorf(posthaste.CodeUnauthorized,
+			"no token was given, send the header Authorization: Bearer <token> or the query parameter %s", tokenParameter)
+	}
+	user, readOnly, ok := a.options.Authenticator.Authenticate(token)
+	if !ok {
+		return posthaste.Errorf(posthaste.CodeUnauthorized, "the token is not known to this server")
+	}
+	if readOnly && needed == write {
+		return posthaste.Errorf(posthaste.CodeForbidden,
+			"this is a readonly token, which may read but not publish, create or change anything")
+	}
+	r.caller = caller{user: user, tokenInQuery: inQuery}
+	return nil
+}
+
+// bearerToken returns the token of an Authorization header, "" for another
+// scheme. The name of the scheme may be in any letter case.
+func bearerToken(authorization string) string {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}

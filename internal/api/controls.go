@@ -1,0 +1,193 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"posthaste"
+)
+
+// The two families of control headers. Both mean the same.
+const (
+	upstashPrefix = "Upstash-"
+	servicePrefix = "Service-"
+)
+
+// The controls of a publication, by what follows the prefix of their family.
+// Callback and Failure-Callback are also prefixes of settings of their own.
+const (
+	controlCallback         = "Callback"
+	controlContentDedup     = "Content-Based-Deduplication"
+	controlCron             = "Cron"
+	controlDeduplicationID  = "Deduplication-Id"
+	controlDelay            = "Delay"
+	controlFailureCallback  = "Failure-Callback"
+	controlFlowControlKey   = "Flow-Control-Key"
+	controlFlowControlValue = "Flow-Control-Value"
+	controlHeaderForward    = "Header-Forward"
+	controlLabel            = "Label"
+	controlMethod           = "Method"
+	controlNotBefore        = "Not-Before"
+	controlRedactFields     = "Redact-Fields"
+	controlRetries          = "Retries"
+	controlRetryDelay       = "Retry-Delay"
+	controlTimeout          = "Timeout"
+
+	forwardPrefix = "Forward-"
+)
+
+var controlNames = map[string]bool{
+	controlCallback: true, controlContentDedup: true, controlCron: true, controlDeduplicationID: true,
+	controlDelay: true, controlFailureCallback: true, controlFlowControlKey: true,
+	controlFlowControlValue: true, controlHeaderForward: true, controlLabel: true, controlMethod: true,
+	controlNotBefore: true, controlRedactFields: true, controlRetries: true, controlRetryDelay: true,
+	controlTimeout: true,
+}
+
+// isControl reports whether a suffix names a control, or belongs to one.
+func isControl(suffix string) bool {
+	for _, prefix := range []string{forwardPrefix, controlCallback + "-", controlFailureCallback + "-"} {
+		if strings.HasPrefix(suffix, prefix) {
+			return true
+		}
+	}
+	return controlNames[suffix]
+}
+
+// isIgnored reports whether a control header is one that carries no wish: what
+// SDKs tell of themselves, and what deliveries carry, in case a destination
+// publishes with the headers it received. Such a header does not make its
+// family the publisher's dialect either.
+func isIgnored(suffix string) bool {
+	switch suffix {
+	case "Caller-Ip", "Endpoint-Name", "Message-Id", "Region", "Retried", "Signature", "Topic-Name":
+		return true
+	}
+	return strings.HasPrefix(suffix, "Telemetry-")
+}
+
+// controls are the control values of one publication by suffix, whatever
+// carried them: headers of a request, its query, headers within a JSON body.
+type controls struct {
+	values  map[string]control // by canonical suffix
+	dialect posthaste.Dialect
+}
+
+// control is a control that was given.
+type control struct {
+	name   string // in full, canonical
+	values []string
+}
+
+// text returns the value of a control that has one. Several lines are one value
+// with commas, as HTTP has it, so that a contradiction fails to parse.
+func (c control) text() string {
+	if len(c.values) == 1 {
+		return strings.TrimSpace(c.values[0])
+	}
+	return strings.TrimSpace(strings.Join(c.values, ", "))
+}
+
+// collectControls finds the control values among headers and query parameters.
+// Where a value is given more than once, a header wins over the query and then
+// the Service family over the other. A name that is no header name, or a value
+// that could not be one, is an Error with CodeInvalid.
+func collectControls(header http.Header, query []parameter) (controls, error) {
+	c := controls{values: make(map[string]control)}
+	asHeader, err := parametersAsHeader(query)
+	if err != nil {
+		return controls{}, err
+	}
+	var used [2]bool
+	for _, carrier := range []http.Header{asHeader, header} { // later ones win
+		for i, prefix := range []string{upstashPrefix, servicePrefix} {
+			found, err := c.add(carrier, prefix)
+			if err != nil {
+				return controls{}, err
+			}
+			used[i] = used[i] || found
+		}
+	}
+	c.dialect = dialectOf(used[0], used[1])
+	return c, nil
+}
+
+// parametersAsHeader gives reserved query parameters the form of headers.
+func parametersAsHeader(query []parameter) (http.Header, error) {
+	header := make(http.Header, len(query))
+	for _, p := range query {
+		if p.name == tokenParameter {
+			continue
+		}
+		if !isHeaderName(p.name) {
+			return nil, posthaste.Invalidf("query parameter %.100q is not the name of a header", p.name)
+		}
+		header.Add(p.name, p.value)
+	}
+	return header, nil
+}
+
+// add takes over the headers of a family and reports whether there were any.
+func (c *controls) add(header http.Header, prefix string) (found bool, err error) {
+	for name, values := range header {
+		suffix, ok := strings.CutPrefix(name, prefix)
+		if !ok || isIgnored(suffix) {
+			continue
+		}
+		for _, value := range values {
+			if !isHeaderValue(value) {
+				return false, posthaste.Invalidf("the value of %s has a line break or another control character, "+
+					"which headers cannot carry", name)
+			}
+		}
+		c.values[suffix] = control{name, values}
+		found = true
+	}
+	return found, nil
+}
+
+func dialectOf(upstash, service bool) posthaste.Dialect {
+	switch {
+	case upstash == service:
+		return posthaste.DialectBoth
+	case upstash:
+		return posthaste.DialectUpstash
+	default:
+		return posthaste.DialectService
+	}
+}
+
+// under returns the controls whose suffix begins with a prefix, without it.
+func (c controls) under(prefix string) controls {
+	nested := controls{dialect: c.dialect}
+	for suffix, given := range c.values {
+		rest, ok := strings.CutPrefix(suffix, prefix)
+		if !ok {
+			continue
+		}
+		if nested.values == nil {
+			nested.values = make(map[string]control)
+		}
+		nested.values[rest] = given
+	}
+	return nested
+}
+
+// isHeaderName reports whether a text can be the name of a header (RFC 9110,
+// 5.6.2).
+func isHeaderName(text string) bool {
+	const marks = "!#$%&'*+-.^_`|~"
+	for _, r := range []byte(text) {
+		letter := 'a' <= r|0x20 && r|0x20 <= 'z'
+		digit := '0' <= r && r <= '9'
+		if !letter && !digit && strings.IndexByte(marks, r) < 0 {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// isHeaderValue reports whether a text can be the value of a header.
+func isHeaderValue(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"net/url"
+	"strings"
+
+	"posthaste"
+)
+
+// destination is where a publication goes.
+type destination struct {
+	text  string // an absolute URL as it was given, or the name of a URL group
+	group bool
+}
+
+// destination reads a destination as paths and batches have it (contract,
+// messages 2.2). A bad one is an Error with CodeInvalid.
+func (d decoder) destination(text string) (destination, error) {
+	if text = repairURL(text); isURL(text) {
+		return destination{text: text}, d.checkURL("destination", text)
+	}
+	name, _, _ := strings.Cut(text, "?") // a group has no use for a query
+	if unescaped, err := url.PathUnescape(name); err == nil {
+		name = unescaped
+	}
+	return destination{text: name, group: true}, checkGroupName(name)
+}
+
+func checkGroupName(name string) error {
+	switch {
+	case name == "":
+		return posthaste.Invalidf("a non-empty destination must be provided: a URL or the name of a URL group")
+	case isHosted(name):
+		return posthaste.Invalidf("destination %q is a service that this server does not offer, "+
+			"publish to the URL of a provider instead", name)
+	case strings.ContainsAny(name, "/:"):
+		return posthaste.Invalidf("invalid destination url: endpoint has invalid scheme, add http:// or https:// to %.200q", name)
+	case !isName(name):
+		return posthaste.Invalidf("destination %.200q is neither a URL nor the name of a URL group, "+
+			"which is made of letters, digits, - _ and .", name)
+	}
+	return nil
+}
+
+// isHosted reports whether a destination is one of those that stand for a
+// service of the hosted original.
+func isHosted(name string) bool {
+	for _, service := range []string{"api/llm", "api/email"} {
+		if rest, ok := strings.CutPrefix(name, service); ok && (rest == "" || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
+}
+
+// isName reports whether a text can be the name of a queue, URL group or
+// schedule.
+func isName(text string) bool {
+	return text != "" && strings.IndexFunc(text, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
+	}) < 0
+}
+
+func isURL(text string) bool {
+	return hasPrefixFold(text, "http://") || hasPrefixFold(text, "https://")
+}
+
+// repairURL undoes what clients and proxies are known to do to a URL within a
+// path: escape it as a whole, or make one slash of two (contract, U-75).
+func repairURL(text string) string {
+	path, query, hasQuery := strings.Cut(text, "?")
+	separator := "?"
+	if decoded, err := url.PathUnescape(path); err == nil && !isSchemed(path) && isSchemed(decoded) {
+		path = decoded
+		if strings.Contains(path, "?") {
+			separator = "&"
+		}
+	}
+	if isSchemed(path) && !isURL(path) {
+		path = strings.Replace(path, ":/", "://", 1)
+	}
+	if hasQuery {
+		return path + separator + query
+	}
+	return path
+}
+
+// isSchemed reports whether a text begins like a URL with at least one slash.
+func isSchemed(text string) bool {
+	return hasPrefixFold(text, "http:/") || hasPrefixFold(text, "https:/")
+}
+
+func hasPrefixFold(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
+}

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"posthaste"
+)
+
+// checkRefusal fails unless an error is one the caller can act on.
+func checkRefusal(t *testing.T, err error) {
+	t.Helper()
+	if posthaste.ErrorCode(err) != posthaste.CodeInvalid {
+		t.Fatalf("error %v, want CodeInvalid", err)
+	}
+}
+
+// FuzzDestination checks that what is accepted is a URL that can be requested,
+// or a name.
+func FuzzDestination(f *testing.F) {
+	for _, seed := range []string{
+		"https://example.com//a/../b?c=%20", "HTTP://h", "https%3A%2F%2Fh%3Fa?b", "https:/h", "orders", "a%2Fb",
+		"api/llm", "ftp://h", "localhost:80", "", "?a", "https://h/ ", "http:/%2f", "https%3a%2f",
+	} {
+		f.Add(seed)
+	}
+	d := decoder{checkHost: func(string) error { return nil }}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := d.destination(text)
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		if got.group {
+			if !isName(got.text) {
+				t.Fatalf("destination(%q) = name %q", text, got.text)
+			}
+			return
+		}
+		u, err := url.Parse(got.text)
+		if err != nil || u.Hostname() == "" || strings.Contains(got.text, " ") {
+			t.Fatalf("destination(%q) = URL %q", text, got.text)
+		}
+		if isURL(text) && got.text != text {
+			t.Fatalf("destination(%q) = %q, want it as it was given", text, got.text)
+		}
+	})
+}
+
+// FuzzSplitQuery checks that dividing a query loses nothing, and that nothing
+// of ours is left for the destination.
+func FuzzSplitQuery(f *testing.F) {
+	for _, seed := range []string{
+		"", "&", "a=1&&b", "qstash_token=x&a=%zz", "upstash-retries=3&a=b", "Service%2DLabel=%2C&service-id=1", "upstash-x=%z",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		rest, reserved, err := splitQuery(raw)
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		if len(reserved) == 0 && rest != raw {
+			t.Fatalf("splitQuery(%q) leaves %q, want all of it", raw, rest)
+		}
+		again, left, err := splitQuery(rest)
+		if err != nil || again != rest || len(left) > 0 {
+			t.Fatalf("splitQuery(%q) leaves %q, and of that %q", raw, rest, again)
+		}
+		if pairs := strings.Count(rest, "&") + len(reserved); rest != "" && pairs != strings.Count(raw, "&") {
+			t.Fatalf("splitQuery(%q) leaves %q and %d parameters", raw, rest, len(reserved))
+		}
+	})
+}
+
+// FuzzPublication checks that any set of headers, one a line as "Name: value",
+// is either refused or makes a publication that can be delivered.
+func FuzzPublication(f *testing.F) {
+	f.Add("Upstash-Retries: 3\nService-Retries: 4\nUpstash-Forward-X: 1\nContent-Type: text/plain")
+	f.Add("Upstash-Callback: https://h\nUpstash-Callback-Forward-A: b\nService-Callback-Retries: 1\nUpstash-Callback-Delay: 1d")
+	f.Add("Upstash-Flow-Control-Key: k\nUpstash-Flow-Control-Value: rate=1, period=1m\nUpstash-Label: a,,b")
+	f.Add("Upstash-Header-Forward: true\nConnection: x\nX: y\nUpstash-Redact-Fields: body, header[X]\nUpstash-Forward-: 1")
+	f.Add("Upstash-Delay: 1.5s\nUpstash-Not-Before: 5\nUpstash-Timeout: 1\nUpstash-Retry-Delay: pow(2, retried)")
+	d := decoder{checkHost: func(string) error { return nil }}
+	f.Fuzz(func(t *testing.T, lines string) {
+		header := parseLines(lines)
+		c, err := collectControls(header, nil)
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		p, err := d.publication(c, incoming{header: header, ownsAuthorization: true})
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		checkSettings(t, p.Settings)
+		for _, callback := range []*posthaste.Callback{p.Callback, p.FailureCallback} {
+			if callback == nil {
+				continue
+			}
+			if posthaste.CheckURL("callback", callback.URL) != nil || callback.Delay < 0 {
+				t.Fatalf("callback %+v", callback)
+			}
+			checkSettings(t, callback.Settings)
+		}
+	})
+}
+
+func checkSettings(t *testing.T, s posthaste.Settings) {
+	t.Helper()
+	if !slices.Contains(methods, s.Verb()) || s.MaxRetries() < 0 || s.Timeout < 0 {
+		t.Fatalf("settings %+v", s)
+	}
+	if (s.FlowControl.Key == "") != (s.FlowControl.FlowLimit == posthaste.FlowLimit{}) {
+		t.Fatalf("half a flow control: %+v", s.FlowControl)
+	}
+	for name, values := range s.Header {
+		if textproto.CanonicalMIMEHeaderKey(name) != name || !isHeaderName(name) {
+			t.Fatalf("header %q", name)
+		}
+		if slices.Contains(notForwarded, name) || len(values) == 0 {
+			t.Fatalf("header %q with %d values", name, len(values))
+		}
+	}
+}
+
+// parseLines reads headers as a server leaves them: names are canonical and
+// valid, values are valid.
+func parseLines(lines string) http.Header {
+	header := http.Header{}
+	for line := range strings.SplitSeq(lines, "\n") {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if isHeaderName(name) && isHeaderValue(value) {
+			header.Add(name, value)
+		}
+	}
+	return header
+}
+
+// FuzzControlsInQuery checks that no query gets a name or a value past us that
+// could not be sent as a header.
+func FuzzControlsInQuery(f *testing.F) {
+	f.Add("upstash-forward-x", "a\r\nb: c")
+	f.Add("service-label", "x")
+	f.Add("upstash-forward-x\ny", "1")
+	f.Add(tokenParameter, "\x00")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		c, err := collectControls(nil, []parameter{{name, value}})
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		for suffix, given := range c.values {
+			if !isHeaderName(given.name) || !strings.HasSuffix(given.name, suffix) || !isHeaderValue(given.text()) {
+				t.Fatalf("control %q = %+v", suffix, given)
+			}
+		}
+	})
+}
+
+func FuzzRedaction(f *testing.F) {
+	f.Add("body, header[Authorization], headers")
+	f.Add("header[[a]],body[]")
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := parseRedaction(given(text))
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		for _, name := range r.Headers {
+			if http.CanonicalHeaderKey(name) != name || !isHeaderName(name) {
+				t.Fatalf("parseRedaction(%q) = header %q", text, name)
+			}
+		}
+	})
+}
+
+func FuzzFlowLimit(f *testing.F) {
+	f.Add("parallelism=2, rate=10,period=1m")
+	f.Add("rate=0,period=8d")
+	f.Fuzz(func(t *testing.T, text string) {
+		limit, err := parseFlowLimit(given(text))
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		if limit.Parallelism < 0 || limit.Rate < 0 || limit.Period < 0 || limit.Period > maxFlowPeriod ||
+			limit == (posthaste.FlowLimit{}) {
+			t.Fatalf("parseFlowLimit(%q) = %+v", text, limit)
+		}
+	})
+}
+
+func FuzzLabels(f *testing.F) {
+	f.Add("a, b,,a")
+	f.Add(strings.Repeat("x", 300))
+	f.Fuzz(func(t *testing.T, text string) {
+		labels, err := parseLabels(given(text))
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		for i, label := range labels {
+			if label == "" || len(label) > maxLabelBytes || strings.ContainsRune(label, ',') || slices.Contains(labels[:i], label) {
+				t.Fatalf("parseLabels(%q) = %q", text, labels)
+			}
+		}
+		if len(labels) > maxLabels {
+			t.Fatalf("parseLabels(%q) has %d labels", text, len(labels))
+		}
+	})
+}

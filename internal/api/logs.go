@@ -1,0 +1,177 @@
+package api
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"net/http"
+
+	"posthaste"
+	"posthaste/internal/eventlog"
+	"posthaste/internal/store"
+)
+
+// cancelledToSDKs is how /v2/events spells CANCELLED: only SDKs call it, and
+// they know the state by this name (contract, decision 3).
+const cancelledToSDKs posthaste.State = "CANCELED"
+
+// listLogs answers with a page of the log (contract, 4.1).
+func (a *api) listLogs(r *request) (answer, error) {
+	return a.logPage(r, posthaste.StateCancelled)
+}
+
+// listEvents is listLogs under the name that SDKs call.
+func (a *api) listEvents(r *request) (answer, error) {
+	return a.logPage(r, cancelledToSDKs)
+}
+
+func (a *api) logPage(r *request, cancelled posthaste.State) (answer, error) {
+	params, err := r.params()
+	if err != nil {
+		return answer{}, err
+	}
+	page, err := a.options.Log.Query(r.Context(), r.user, params)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(logPage{page, cancelled}), nil
+}
+
+// logPage is a page of the log. Its entries are written one by one: with bodies
+// and responses a page can be many megabytes.
+type logPage struct {
+	eventlog.Page
+	cancelled posthaste.State // how CANCELLED is spelled
+}
+
+func (p logPage) stream(w io.Writer) error {
+	if _, err := io.WriteString(w, `{"events":[`); err != nil {
+		return err
+	}
+	encoder := entryEncoder{cancelled: p.cancelled, messages: make(map[*posthaste.Message][]byte)}
+	for i, entry := range p.Entries {
+		if _, err := w.Write(encoder.encode(entry, i > 0)); err != nil {
+			return err
+		}
+	}
+	end := "]}\n"
+	if p.Cursor != "" {
+		end = `],"cursor":"` + p.Cursor + "\"}\n"
+	}
+	_, err := io.WriteString(w, end)
+	return err
+}
+
+// entryEncoder encodes the entries of a page. What an entry says of its message
+// is encoded once a message: most have several entries on a page, and it is by
+// far the larger part.
+type entryEncoder struct {
+	cancelled posthaste.State
+	messages  map[*posthaste.Message][]byte // the encoded loggedMessages
+	buffer    bytes.Buffer
+}
+
+// encode returns an entry in JSON, with a comma in front if it is not the first.
+// The bytes are valid until the next call.
+func (e *entryEncoder) encode(entry store.Entry, comma bool) []byte {
+	message, ok := e.messages[entry.Message]
+	if !ok {
+		message = encodeJSON(newLoggedMessage(entry.Message))
+		e.messages[entry.Message] = message
+	}
+	own := encodeJSON(e.view(entry))
+	e.buffer.Reset()
+	if comma {
+		e.buffer.WriteByte(',')
+	}
+	e.buffer.Write(bytes.TrimSuffix(own, []byte("}\n"))) // the two objects become one
+	e.buffer.WriteByte(',')
+	e.buffer.Write(bytes.TrimPrefix(message, []byte("{")))
+	return e.buffer.Bytes()
+}
+
+// view returns what is an entry's own.
+func (e *entryEncoder) view(entry store.Entry) logEntry {
+	view := logEntry{
+		Time:           entry.Position.Time().UnixMilli(),
+		State:          entry.State,
+		Error:          entry.Error,
+		loggedResponse: newLoggedResponse(entry.Response),
+	}
+	if entry.State == posthaste.StateCancelled {
+		view.State = e.cancelled
+	}
+	if !entry.NextDeliveryAt.IsZero() {
+		view.NextDeliveryTime = entry.NextDeliveryAt.UnixMilli()
+	}
+	return view
+}
+
+// logEntry is an entry of the log (contract, 2.1 and messages 2.10) without
+// what it says of its message.
+type logEntry struct {
+	Time             int64           `json:"time"` // Unix ms
+	State            posthaste.State `json:"state"`
+	Error            string          `json:"error,omitempty"`
+	NextDeliveryTime int64           `json:"nextDeliveryTime,omitempty"` // Unix ms
+	*loggedResponse
+}
+
+// loggedResponse is what the destination answered. The headers have two names:
+// the one of the contract, and the one an SDK reads.
+type loggedResponse struct {
+	Status         int         `json:"responseStatus"`
+	Body           string      `json:"responseBody"` // base64
+	Headers        http.Header `json:"responseHeaders"`
+	HeadersForSDKs http.Header `json:"responseHeader"`
+}
+
+// loggedMessage is the part of an entry that all entries of a message share.
+// The expression has two names for the same reason as the response headers.
+type loggedMessage struct {
+	messageFields
+	Header                 http.Header `json:"header"`
+	Body                   string      `json:"body"`              // base64, or the mark of a redacted one
+	Timeout                int64       `json:"timeout,omitempty"` // ms
+	CallbackHeaders        http.Header `json:"callbackHeaders,omitempty"`
+	FailureCallbackHeaders http.Header `json:"failureCallbackHeaders,omitempty"`
+	RetryDelayForSDKs      string      `json:"retryDelayExpr,omitempty"`
+}
+
+func newLoggedResponse(response *posthaste.Response) *loggedResponse {
+	if response == nil {
+		return nil
+	}
+	header := neverNil(response.Header)
+	return &loggedResponse{
+		Status:         response.Status,
+		Body:           base64.StdEncoding.EncodeToString(response.Body),
+		Headers:        header,
+		HeadersForSDKs: header,
+	}
+}
+
+func newLoggedMessage(m *posthaste.Message) *loggedMessage {
+	logged := &loggedMessage{
+		messageFields:          newMessageFields(m),
+		Header:                 neverNil(m.Redact.ShowHeader(m.Header)),
+		Timeout:                m.Timeout.Milliseconds(),
+		CallbackHeaders:        callbackHeader(m, m.Callback),
+		FailureCallbackHeaders: callbackHeader(m, m.FailureCallback),
+		RetryDelayForSDKs:      m.RetryDelay,
+	}
+	if m.Redact.Body {
+		logged.Body = posthaste.Redacted(m.Body)
+	} else {
+		logged.Body = base64.StdEncoding.EncodeToString(m.Body)
+	}
+	return logged
+}
+
+// neverNil returns an empty header for none, because that is {} in JSON.
+func neverNil(header http.Header) http.Header {
+	if header == nil {
+		return http.Header{}
+	}
+	return header
+}

@@ -1,0 +1,157 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/engine"
+)
+
+// decoder turns what a publisher sent into what the engine takes.
+type decoder struct {
+	checkHost func(host string) error
+}
+
+// publication reads everything but the destination and the body from the
+// controls and the other headers that came with them. A bad value is an Error
+// with CodeInvalid.
+func (d decoder) publication(c controls, in incoming) (engine.Publication, error) {
+	p, err := decodeTimes(c)
+	if err != nil {
+		return engine.Publication{}, err
+	}
+	if err := decodeDeduplication(&p, c); err != nil {
+		return engine.Publication{}, err
+	}
+	if p.Settings, err = d.settings(c); err != nil {
+		return engine.Publication{}, err
+	}
+	p.Header, err = d.header(p.Header, c, in)
+	return p, err
+}
+
+// decodeTimes reads when the first attempt may be made.
+func decodeTimes(c controls) (p engine.Publication, err error) {
+	if given, ok := c.values[controlDelay]; ok {
+		if p.Delay, err = given.duration(); err != nil {
+			return p, err
+		}
+	}
+	if given, ok := c.values[controlNotBefore]; ok {
+		p.NotBefore, err = given.unixSeconds()
+	}
+	return p, err
+}
+
+func decodeDeduplication(p *engine.Publication, c controls) (err error) {
+	if given, ok := c.values[controlDeduplicationID]; ok {
+		if p.DeduplicationID = given.text(); p.DeduplicationID == "" {
+			return given.invalid("a deduplication id, which is any text that is not empty")
+		}
+	}
+	if given, ok := c.values[controlContentDedup]; ok {
+		p.ContentBasedDeduplication, err = given.boolean()
+	}
+	return err
+}
+
+// settings reads the settings of a message, its callbacks included.
+func (d decoder) settings(c controls) (posthaste.Settings, error) {
+	s, err := decodeSettings(c)
+	if err != nil {
+		return posthaste.Settings{}, err
+	}
+	if s.Callback, err = d.callback(c, controlCallback); err != nil {
+		return posthaste.Settings{}, err
+	}
+	s.FailureCallback, err = d.callback(c, controlFailureCallback)
+	return s, err
+}
+
+// header completes the forwarded headers with what came without a prefix: the
+// Content-Type, and the rest if the publisher asked for it. It returns nil
+// rather than an empty header.
+func (d decoder) header(forwarded http.Header, c controls, in incoming) (http.Header, error) {
+	if forwarded == nil {
+		forwarded = make(http.Header)
+	}
+	if contentType := in.contentType(); contentType != "" {
+		forwarded.Set("Content-Type", contentType)
+	}
+	if given, ok := c.values[controlHeaderForward]; ok {
+		everything, err := given.boolean()
+		if err != nil {
+			return nil, err
+		}
+		if everything {
+			in.addAll(forwarded)
+		}
+	}
+	if len(forwarded) == 0 {
+		return nil, nil
+	}
+	return forwarded, nil
+}
+
+// callback reads one family of callback controls (contract, messages 1.5); it
+// returns nil if no URL was given. Settings without a URL are checked all the
+// same, and have no effect: the URL may be one that was left out on purpose.
+func (d decoder) callback(c controls, family string) (*posthaste.Callback, error) {
+	nested := c.under(family + "-")
+	settings, err := decodeSettings(nested)
+	if err != nil {
+		return nil, err
+	}
+	callback := &posthaste.Callback{Settings: settings, Given: givenHeader(nested, settings.Header)}
+	if given, ok := nested.values[controlDelay]; ok {
+		if callback.Delay, err = given.duration(); err != nil {
+			return nil, err
+		}
+	}
+	given, ok := c.values[family]
+	if !ok {
+		return nil, nil
+	}
+	callback.URL = given.text()
+	return callback, d.checkURL(given.name, callback.URL)
+}
+
+// givenHeader returns a family's headers for display: forwarded ones under
+// their own names, all others in full, unknown ones too (contract, U-11, U-12).
+// It is nil if there are none.
+func givenHeader(nested controls, forwarded http.Header) http.Header {
+	if len(nested.values) == 0 {
+		return nil
+	}
+	header := make(http.Header, len(nested.values))
+	for name, values := range forwarded {
+		header[name] = values
+	}
+	for suffix, given := range nested.values {
+		if !strings.HasPrefix(suffix, forwardPrefix) {
+			header[given.name] = given.values
+		}
+	}
+	return header
+}
+
+// checkURL returns an Error with CodeInvalid unless a request can be made to
+// the URL. The name of the parameter begins the sentence.
+func (d decoder) checkURL(name, text string) error {
+	if err := posthaste.CheckURL(name, text); err != nil {
+		return err
+	}
+	if strings.ContainsRune(text, ' ') {
+		return posthaste.Invalidf("%s %.200q contains a space: write it as %%20", name, text)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return posthaste.Invalidf("%s %.200q is not a URL", name, text)
+	}
+	if err := d.checkHost(u.Hostname()); err != nil {
+		return posthaste.Invalidf("%s %.200q is refused: %v", name, text, err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// answer is what a handler answers with when all went well.
+type answer struct {
+	status int
+	body   any // JSON, or streamed
+}
+
+func ok(body any) answer { return answer{http.StatusOK, body} }
+
+// streamed is a body that writes itself as JSON piece by piece, for answers too
+// large to be built as a whole. It fails only when the client is gone.
+type streamed interface {
+	stream(w io.Writer) error
+}
+
+// statuses are the HTTP statuses of the codes.
+var statuses = map[posthaste.Code]int{
+	posthaste.CodeInvalid:      http.StatusBadRequest,
+	posthaste.CodeUnauthorized: http.StatusUnauthorized,
+	posthaste.CodeForbidden:    http.StatusForbidden,
+	posthaste.CodeNotFound:     http.StatusNotFound,
+	posthaste.CodeMethod:       http.StatusMethodNotAllowed,
+	posthaste.CodeConflict:     http.StatusConflict,
+	posthaste.CodeLimit:        http.StatusPreconditionFailed,
+	posthaste.CodeTooLarge:     http.StatusRequestEntityTooLarge,
+	posthaste.CodeRateLimited:  http.StatusTooManyRequests,
+	posthaste.CodeUnavailable:  http.StatusServiceUnavailable,
+	posthaste.CodeInternal:     http.StatusInternalServerError,
+}
+
+// render writes the answer, or the error if there is one.
+func (a *api) render(w http.ResponseWriter, r *http.Request, answer answer, err error) {
+	if err != nil {
+		a.renderError(w, r, err)
+		return
+	}
+	body, isStreamed := answer.body.(streamed)
+	if !isStreamed {
+		writeJSON(w, answer.status, answer.body)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(answer.status)
+	if err := body.stream(w); err != nil {
+		// A connection that is cut tells the client, should it still be there, that
+		// what it has is not all.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// errorBody is the form of every error.
+type errorBody struct {
+	Error string `json:"error"`
+}
+
+func (a *api) renderError(w http.ResponseWriter, r *http.Request, err error) {
+	shown := showable(err)
+	status, ok := statuses[shown.Code]
+	if !ok {
+		status = http.StatusInternalServerError
+	}
+	if status >= http.StatusInternalServerError {
+		a.logFailure(r, err)
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case http.StatusRequestEntityTooLarge:
+		w.Header().Set("Connection", "close") // rather than read the rest of the body
+	}
+	writeJSON(w, status, errorBody{shown.Message})
+}
+
+// showable returns what a caller may know of an error.
+func showable(err error) *posthaste.Error {
+	if shown, ok := errors.AsType[*posthaste.Error](err); ok {
+		return shown
+	}
+	if errors.Is(err, store.ErrClosed) {
+		return posthaste.Errorf(posthaste.CodeUnavailable, "the server is shutting down, try again")
+	}
+	return posthaste.Errorf(posthaste.CodeInternal, "the server failed to answer this request, its log tells why")
+}
+
+// logFailure logs an error that is our own. The path is left out: it may hold a
+// destination, and that a password.
+func (a *api) logFailure(r *http.Request, err error) {
+	level := slog.LevelError
+	if errors.Is(err, context.Canceled) {
+		level = slog.LevelDebug // the client went away
+	}
+	a.options.Logger.Log(r.Context(), level, "request.failed",
+		"method", r.Method, "route", r.Pattern, "error", err.Error())
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	encoded := encodeJSON(body)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(encoded)))
+	w.WriteHeader(status)
+	_, _ = w.Write(encoded)
+}
+
+// encodeJSON returns a value's JSON and a line break. It leaves the & of URLs as
+// it is. The types that come here always have a JSON form; to be wrong about
+// that is a bug.
+func encodeJSON(value any) []byte {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		panic(err)
+	}
+	return buffer.Bytes()
+}

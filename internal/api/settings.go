@@ -1,0 +1,156 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/backoff"
+)
+
+// settingDecoders reads the controls that are settings of every message,
+// callbacks included (contract, messages 1.3). They are tried in this order, so
+// that of several bad values always the same one is reported.
+var settingDecoders = []struct {
+	suffix string
+	decode func(s *posthaste.Settings, given control) error
+}{
+	{controlMethod, decodeMethod},
+	{controlRetries, decodeRetries},
+	{controlRetryDelay, decodeRetryDelay},
+	{controlTimeout, decodeTimeout},
+	{controlLabel, decodeLabels},
+	{controlRedactFields, decodeRedaction},
+}
+
+// decodeSettings reads what every message can be given: all settings but the
+// callbacks. A bad value is an Error with CodeInvalid.
+func decodeSettings(c controls) (posthaste.Settings, error) {
+	s := posthaste.Settings{Dialect: c.dialect}
+	for _, setting := range settingDecoders {
+		given, ok := c.values[setting.suffix]
+		if !ok {
+			continue
+		}
+		if err := setting.decode(&s, given); err != nil {
+			return posthaste.Settings{}, err
+		}
+	}
+	var err error
+	if s.FlowControl, err = decodeFlowControl(c); err != nil {
+		return posthaste.Settings{}, err
+	}
+	s.Header, err = forwardedHeader(c)
+	return s, err
+}
+
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+func decodeMethod(s *posthaste.Settings, given control) error {
+	s.Method = strings.ToUpper(given.text())
+	if !slices.Contains(methods, s.Method) {
+		return given.invalid("one of " + strings.Join(methods, ", "))
+	}
+	return nil
+}
+
+func decodeRetries(s *posthaste.Settings, given control) error {
+	retries, ok := parseCount(given.text())
+	if !ok {
+		return given.invalid("a whole number of at least 0")
+	}
+	s.Retries = &retries
+	return nil
+}
+
+func decodeRetryDelay(s *posthaste.Settings, given control) error {
+	s.RetryDelay = given.text()
+	return backoff.Check(given.name, s.RetryDelay)
+}
+
+func decodeTimeout(s *posthaste.Settings, given control) (err error) {
+	if s.Timeout, err = given.duration(); err != nil {
+		return err
+	}
+	if s.Timeout == 0 {
+		return given.invalid("a duration longer than 0")
+	}
+	return nil
+}
+
+func decodeLabels(s *posthaste.Settings, given control) (err error) {
+	s.Labels, err = parseLabels(given)
+	return err
+}
+
+func decodeRedaction(s *posthaste.Settings, given control) (err error) {
+	s.Redact, err = parseRedaction(given)
+	return err
+}
+
+// decodeFlowControl reads the flow-control key and what it allows, which need
+// each other.
+func decodeFlowControl(c controls) (posthaste.FlowControl, error) {
+	key, hasKey := c.values[controlFlowControlKey]
+	value, hasValue := c.values[controlFlowControlValue]
+	switch {
+	case !hasKey && !hasValue:
+		return posthaste.FlowControl{}, nil
+	case !hasValue:
+		return posthaste.FlowControl{}, posthaste.Invalidf("%s %.100q needs the header %s beside it, such as parallelism=1",
+			key.name, key.text(), siblingName(key.name, "Value"))
+	case !hasKey:
+		return posthaste.FlowControl{}, posthaste.Invalidf("%s %.100q needs the header %s beside it",
+			value.name, value.text(), siblingName(value.name, "Key"))
+	case key.text() == "":
+		return posthaste.FlowControl{}, key.invalid("a flow-control key, which is any text that is not empty")
+	}
+	limit, err := parseFlowLimit(value)
+	return posthaste.FlowControl{Key: key.text(), FlowLimit: limit}, err
+}
+
+// siblingName replaces the last word of a header's name.
+func siblingName(name, word string) string {
+	return name[:strings.LastIndexByte(name, '-')+1] + word
+}
+
+// invalid is the error of a bad value.
+func (c control) invalid(accepted string) error {
+	return posthaste.Invalidf("%s %.100q is not %s", c.name, c.text(), accepted)
+}
+
+// duration reads the value as a duration.
+func (c control) duration() (time.Duration, error) {
+	d, err := backoff.ParseDuration(c.text())
+	if err != nil {
+		return 0, posthaste.Invalidf("%s %v", c.name, err)
+	}
+	return d, nil
+}
+
+// boolean reads the value as true or false, in any letter case.
+func (c control) boolean() (bool, error) {
+	switch strings.ToLower(c.text()) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, c.invalid("true or false")
+	}
+}
+
+// endOfTime is the last second with a year of four digits, in Unix seconds.
+const endOfTime = 253402300799
+
+// unixSeconds reads the value as a time.
+func (c control) unixSeconds() (time.Time, error) {
+	seconds, err := strconv.ParseUint(c.text(), 10, 63)
+	if err != nil || seconds > endOfTime {
+		return time.Time{}, c.invalid("a Unix time in seconds before the year 10000")
+	}
+	return time.Unix(int64(seconds), 0), nil
+}
