@@ -1,0 +1,42 @@
+# What a contributor runs. CI runs `make check` and nothing else.
+
+GO       ?= go
+FUZZTIME ?= 3s
+
+# Programs the tests need, and the Debian packages that have them. The race
+# detector links with a C compiler; the product itself is built without one.
+NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm
+
+.DEFAULT_GOAL := help
+.PHONY: help build test check format vet lint fuzz bench deps
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/posthaste, one static file
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
+
+test: deps ## every test, under the race detector
+	$(GO) test -race ./...
+
+check: format vet lint test fuzz ## all that must hold before a merge
+
+format: ## fail if a file is not gofmt's output
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
+
+vet: ## what the compiler does not see
+	$(GO) vet ./...
+
+lint: ## staticcheck (staticcheck.conf) and unhandled errors (tools/errcheck.txt)
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+	$(GO) tool -modfile=tools/go.mod errcheck -ignoretests -exclude tools/errcheck.txt ./...
+
+fuzz: ## every fuzz target for a few seconds, FUZZTIME=3s
+	GO=$(GO) .ci/fuzz $(FUZZTIME)
+
+bench: ## throughput and latency of this tree on this machine
+	$(GO) run ./cmd/posthaste bench
+
+deps: ## install what the tests need and this machine lacks
+	@.ci/deps $(NEEDS)

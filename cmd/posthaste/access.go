@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/app"
+	"posthaste/internal/sign"
+)
+
+// accessSettings say who may use the API. All of them are secrets: they are kept
+// as texts and read by tokens and signingKeys, because an error of the command
+// line's own readers would show the value.
+type accessSettings struct {
+	Token             string   `group:"access" help:"API token of the first user, base64 of {\"UserID\":\"me\",\"Password\":\"secret\"}. Unless there is one or another user, a token is made at the first start and printed once."`
+	Users             []string `group:"access" placeholder:"NAME:PASSWORD" help:"Further users. The token of each is the same JSON of its name and password, in base64."`
+	ReadOnlyUsers     []string `group:"access" placeholder:"NAME:PASSWORD" help:"Users who get a token that cannot write: the same JSON with \"ReadOnly\":true. A token shows its password, so this one needs its own."`
+	CurrentSigningKey string   `group:"access" help:"Key that signs the first user's deliveries to begin with. Without, keys are made."`
+	NextSigningKey    string   `group:"access" help:"Key that follows when keys are rotated."`
+}
+
+// check returns a sentence about the first setting that is wrong.
+func (s *accessSettings) check() error {
+	if _, _, err := s.tokens(); err != nil {
+		return err
+	}
+	return s.checkSigningKeys()
+}
+
+// tokens returns the tokens of those who may write, the first user's first, and
+// of those who may only read. It refuses a read-only token that would betray a
+// full one.
+func (s *accessSettings) tokens() (full, readOnly []sign.Token, err error) {
+	if s.Token != "" {
+		first, err := sign.ParseToken(s.Token)
+		if err != nil {
+			return nil, nil, fmt.Errorf("token: %w", err)
+		}
+		if first.ReadOnly {
+			return nil, nil, posthaste.Invalidf("token of %q is read-only: give one that can write", first.UserID)
+		}
+		full = append(full, first)
+	}
+	users, err := accounts("users", s.Users)
+	if err != nil {
+		return nil, nil, err
+	}
+	full = append(full, users...)
+	readOnly, err = accounts("read-only-users", s.ReadOnlyUsers)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range readOnly {
+		if slices.Contains(full, readOnly[i]) {
+			return nil, nil, posthaste.Invalidf("read-only-users gives %q the password of a full token, which the read-only token would show: choose another", readOnly[i].UserID)
+		}
+		readOnly[i].ReadOnly = true
+	}
+	return full, readOnly, nil
+}
+
+// accounts reads NAME:PASSWORD pairs; a password may hold further colons.
+func accounts(setting string, pairs []string) ([]sign.Token, error) {
+	tokens := make([]sign.Token, len(pairs))
+	for i, pair := range pairs {
+		name, password, found := strings.Cut(pair, ":")
+		if !found || name == "" || password == "" {
+			return nil, posthaste.Invalidf("%s: number %d is not NAME:PASSWORD with neither of them empty", setting, i+1)
+		}
+		tokens[i] = sign.Token{UserID: name, Password: password}
+	}
+	return tokens, nil
+}
+
+func (s *accessSettings) checkSigningKeys() error {
+	pair := sign.KeyPair{Current: s.CurrentSigningKey, Next: s.NextSigningKey}
+	switch {
+	case pair == sign.KeyPair{}:
+		return nil
+	case pair.Current == "" || pair.Next == "":
+		return posthaste.Invalidf("current-signing-key and next-signing-key go together: give both or neither")
+	case pair.Current == pair.Next:
+		return posthaste.Invalidf("current-signing-key and next-signing-key are the same: rotating them would change nothing")
+	}
+	return pair.Check()
+}
+
+// grant puts the access settings, which were checked, into the options. A token
+// that was given is accepted as it was written, whatever order its JSON has.
+func (s *accessSettings) grant(options *app.Options) error {
+	full, readOnly, err := s.tokens()
+	if err != nil {
+		return err
+	}
+	if s.Token != "" {
+		options.Tokens = append(options.Tokens, s.Token)
+	}
+	for _, token := range slices.Concat(full, readOnly) {
+		options.Tokens = append(options.Tokens, token.Encode())
+	}
+	first := app.DefaultUser
+	if len(full) > 0 {
+		first = full[0].UserID
+	}
+	options.OwnToken = len(full) == 0
+	if s.CurrentSigningKey != "" {
+		options.SigningKeys = map[string]sign.KeyPair{first: {Current: s.CurrentSigningKey, Next: s.NextSigningKey}}
+	}
+	return nil
+}

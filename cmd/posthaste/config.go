@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// envPrefix begins the name of every environment variable that is a setting:
+// POSTHASTE_LOG_LEVEL is --log-level.
+const envPrefix = "POSTHASTE"
+
+// configFlag is the name of the flag that names the file. It cannot be set in
+// the file itself.
+const configFlag = "config"
+
+// configFile is the path of a YAML file of settings. Its keys are the names of
+// the command's flags. What the environment or the command line says is not
+// taken from the file.
+type configFile string
+
+// BeforeResolve reads the file as soon as its name is known. Commands other
+// than the selected one are passed over: with the name in the environment,
+// their flags hold it too.
+func (configFile) BeforeResolve(parsed *kong.Context, trace *kong.Path) error {
+	selected := parsed.Selected()
+	if selected == nil || !slices.Contains(selected.Flags, trace.Flag) {
+		return nil
+	}
+	path := string(parsed.FlagValue(trace.Flag).(configFile))
+	values, err := readSettings(path)
+	if err != nil {
+		return err
+	}
+	if err := checkNames(path, values, selected.Flags); err != nil {
+		return err
+	}
+	parsed.AddResolver(fileSettings(values))
+	return nil
+}
+
+// readSettings returns the values of a YAML file by name: texts, and lists of
+// texts. Numbers stay as they are written, units included.
+func readSettings(path string) (map[string]any, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	values, err := decodeSettings(data)
+	if err != nil {
+		return nil, fmt.Errorf("read settings: %s: %w", path, err)
+	}
+	return values, nil
+}
+
+func decodeSettings(data []byte) (map[string]any, error) {
+	var nodes map[string]yaml.Node
+	if err := yaml.Unmarshal(data, &nodes); err != nil {
+		return nil, fmt.Errorf("not a YAML mapping of settings: %w", err)
+	}
+	values := make(map[string]any, len(nodes))
+	for name, node := range nodes {
+		value, err := settingValue(&node)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+func settingValue(node *yaml.Node) (any, error) {
+	switch {
+	case isText(node):
+		return node.Value, nil
+	case node.Kind == yaml.SequenceNode:
+		texts := make([]any, len(node.Content))
+		for i, item := range node.Content {
+			if !isText(item) {
+				return nil, fmt.Errorf("line %d is not a plain value", item.Line)
+			}
+			texts[i] = item.Value
+		}
+		return texts, nil
+	default:
+		return nil, fmt.Errorf("line %d is neither a plain value nor a list of them", node.Line)
+	}
+}
+
+func isText(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.Tag != "!!null"
+}
+
+// checkNames refuses a file with a setting the command does not have: a typing
+// error must not pass for the default.
+func checkNames(path string, values map[string]any, flags []*kong.Flag) error {
+	var known []string
+	for _, flag := range flags {
+		if flag.Name != configFlag && flag.Name != "help" {
+			known = append(known, flag.Name)
+		}
+	}
+	for name := range values {
+		if !slices.Contains(known, name) {
+			slices.Sort(known)
+			return fmt.Errorf("%s: there is no setting %q, known are %s", path, name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// fileSettings gives flags their values from a file.
+func fileSettings(values map[string]any) kong.Resolver {
+	resolve := func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+		if inEnvironment(flag) {
+			return nil, nil // kong asks resolvers first; ours gives way
+		}
+		return values[flag.Name], nil
+	}
+	return kong.ResolverFunc(resolve)
+}
+
+func inEnvironment(flag *kong.Flag) bool {
+	return slices.ContainsFunc(flag.Envs, func(name string) bool {
+		_, set := os.LookupEnv(name)
+		return set
+	})
+}

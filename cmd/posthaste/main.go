@@ -1,0 +1,88 @@
+// Command posthaste is the Posthaste message delivery service: the development
+// server, the server, and the tools around them.
+//
+// This package owns the command line: it turns settings into app.Options and
+// failures into sentences and exit codes. What the server does is in
+// internal/app and below.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the registry of subcommands, one line each.
+type commands struct {
+	Dev     devCommand     `cmd:"" help:"Run a development server on this machine, a stand-in for qstash dev."`
+	Serve   serveCommand   `cmd:"" help:"Run the server."`
+	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency on this machine."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// Exit codes. A supervisor need not restart a program that ended with exitUsage:
+// it would end so again.
+const (
+	exitOK      = 0
+	exitFailure = 1 // what was asked for could not be done
+	exitUsage   = 2 // the command line or a setting is wrong
+)
+
+// terminal is where a command writes for the person who started it. Out takes
+// what was asked for, Err the log.
+type terminal struct{ Out, Err io.Writer }
+
+func main() {
+	os.Exit(run(os.Args[1:], terminal{os.Stdout, os.Stderr}))
+}
+
+// run runs one command line, without the program's name, and returns the exit
+// code.
+func run(args []string, t terminal) int {
+	parser, err := newParser(&commands{}, t)
+	if err != nil {
+		return fail(t, exitFailure, err)
+	}
+	parsed, err := parser.Parse(doubleDashes(args))
+	if err != nil {
+		return fail(t, exitUsage, err)
+	}
+	if err := parsed.Run(t); err != nil {
+		return fail(t, exitFailure, err)
+	}
+	return exitOK
+}
+
+func newParser(grammar *commands, t terminal) (*kong.Kong, error) {
+	return kong.New(grammar,
+		kong.Name("posthaste"),
+		kong.Description("Durable HTTP message delivery that speaks the QStash v2 protocol."),
+		kong.DefaultEnvars(envPrefix),
+		kong.Writers(t.Out, t.Err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+}
+
+// fail tells why the program ends. The sentence is the last thing written:
+// programs that start the server read it from there.
+func fail(t terminal, code int, err error) int {
+	_, _ = fmt.Fprintf(t.Err, "posthaste: %v\n", err)
+	return code
+}
+
+// doubleDashes rewrites -port=8081 as --port=8081, the spelling of programs
+// that take one dash before a long name. No flag of ours has a short name that
+// could be clustered.
+func doubleDashes(args []string) []string {
+	rewritten := make([]string, len(args))
+	for i, arg := range args {
+		if len(arg) > 2 && arg[0] == '-' && unicode.IsLetter(rune(arg[1])) {
+			arg = "-" + arg
+		}
+		rewritten[i] = arg
+	}
+	return rewritten
+}

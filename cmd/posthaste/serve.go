@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/app"
+	"posthaste/internal/dispatch"
+)
+
+// serveCommand runs the server. It knows no predefined secret: what is not given
+// is made at the first start and kept in the store.
+type serveCommand struct {
+	Listen         []string  `default:":8080" help:"Addresses to listen on, HOST:PORT or :PORT."`
+	Data           string    `placeholder:"DIR" help:"Directory of the store, made if there is none. Required."`
+	TrustedProxies []network `placeholder:"CIDR" help:"Proxies in front of the server whose X-Forwarded-For header is believed."`
+
+	accessSettings
+	destinationSettings
+	settings
+}
+
+// destinationSettings say which addresses are delivered to.
+type destinationSettings struct {
+	Destinations      dispatch.Mode `group:"destinations" default:"internal" help:"Addresses to deliver to: internal, which are public and private ones, public, or any."`
+	AllowDestinations []network     `group:"destinations" placeholder:"CIDR" help:"Ranges that are delivered to whatever else is set."`
+	DenyDestinations  []network     `group:"destinations" placeholder:"CIDR" help:"Ranges that are not delivered to unless allowed."`
+}
+
+// Validate returns a sentence about the first setting that is wrong or that
+// contradicts another.
+func (c *serveCommand) Validate() error {
+	return firstError(
+		c.checkData(),
+		c.accessSettings.check(),
+		c.destinationSettings.check(),
+		c.settings.check(),
+	)
+}
+
+func (c *serveCommand) checkData() error {
+	if c.Data == "" {
+		return posthaste.Invalidf("data is missing: name the directory of the store with --data DIR")
+	}
+	return nil
+}
+
+func (s *destinationSettings) check() error {
+	if s.Destinations == dispatch.ModeAny && len(s.AllowDestinations) > 0 && len(s.DenyDestinations) == 0 {
+		return posthaste.Invalidf("allow-destinations has no effect with destinations any: choose internal or public, or name ranges in deny-destinations")
+	}
+	return nil
+}
+
+func (s *destinationSettings) policy() dispatch.Policy {
+	return dispatch.Policy{
+		Mode:  s.Destinations,
+		Allow: prefixes(s.AllowDestinations),
+		Deny:  prefixes(s.DenyDestinations),
+	}
+}
+
+// Run serves until a signal.
+func (c *serveCommand) Run(t terminal) error {
+	options := c.options(t.Err)
+	if err := c.grant(&options); err != nil {
+		return err
+	}
+	options.Data = c.Data
+	options.TrustedProxies = prefixes(c.TrustedProxies)
+	options.Destinations = c.policy()
+	listeners, err := listenAll(c.Listen)
+	if err != nil {
+		return err
+	}
+	options.Listeners = listeners
+	return runServer(options, time.Duration(c.ShutdownTimeout), func(server *app.App) error {
+		return greet(t, listeners, server.NewToken())
+	})
+}
+
+// greet says where the server is, and shows a token that was made for it.
+func greet(t terminal, listeners []net.Listener, newToken string) error {
+	var text strings.Builder
+	for _, listener := range listeners {
+		fmt.Fprintf(&text, "Posthaste is running at http://%s\n", visibleAddress(listener))
+	}
+	if newToken != "" {
+		fmt.Fprintf(&text, "A token was made for this server. Keep it, it is not shown again:\nQSTASH_TOKEN=%s\n", newToken)
+	}
+	_, err := fmt.Fprint(t.Out, text.String())
+	return err
+}
+
+// visibleAddress returns an address at which a client on this machine reaches the
+// listener: one on all addresses has no host to show.
+func visibleAddress(listener net.Listener) string {
+	address := listener.Addr().(*net.TCPAddr)
+	if address.IP.IsUnspecified() {
+		return fmt.Sprintf("localhost:%d", address.Port)
+	}
+	return address.String()
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/app"
+	"posthaste/internal/telemetry"
+)
+
+// settings are those that every server has. Each has one name in three
+// spellings: the flag, the environment variable POSTHASTE_ and the name in
+// capitals, and the key in the file that --config names. A flag beats the
+// environment, and that beats the file.
+type settings struct {
+	Config configFile `placeholder:"FILE" help:"YAML file of settings, whose keys are the names of these flags."`
+
+	MaxBodySize     byteSize `group:"limits" default:"1MiB" help:"Largest body of a message: 1B to 100MiB."`
+	MaxResponseSize byteSize `group:"limits" default:"1MiB" help:"How much of a destination's answer is kept: 1B to 100MiB. The rest is cut off."`
+	MaxTimeout      span     `group:"limits" default:"2h" help:"How long an attempt may take: 1s to 24h. A message can only ask for less."`
+	MaxRetries      int      `group:"limits" default:"1000" help:"Most retries a message can ask for: 1 to 100000."`
+	MaxDelay        span     `group:"limits" default:"366d" help:"Longest delay a message can ask for: 1s to 3660d."`
+	Concurrency     int      `group:"limits" default:"4096" help:"Attempts in flight: 1 to 100000."`
+
+	Region             string   `default:"EU-CENTRAL-1" help:"Value of the Region header of deliveries."`
+	SignatureNotBefore bool     `help:"Put the time of issue into the claim nbf of signatures, for receivers that demand it. It is 0 otherwise."`
+	UseProxy           bool     `help:"Deliver through the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name."`
+	CacheSize          byteSize `default:"32MiB" help:"Memory to cache the store in: 1MiB to 1TiB."`
+
+	ShutdownTimeout span             `default:"25s" help:"How long requests and attempts in progress may take to finish after SIGTERM. Attempts that do not are made again at the next start."`
+	LogLevel        level            `default:"info" help:"Least severe log lines to write: debug, info, warn or error."`
+	LogFormat       telemetry.Format `default:"text" enum:"text,json" help:"How log lines are written: text or json."`
+}
+
+// Bounds of settings. Zero would mean "the default" further down.
+const (
+	maxBytes       = 100 << 20
+	minCache       = 1 << 20
+	maxCache       = 1 << 40
+	maxTimeout     = 24 * time.Hour
+	maxDelay       = 3660 * day
+	maxRetries     = 100_000
+	maxConcurrency = 100_000
+)
+
+// check returns a sentence about the first setting that is out of bounds.
+func (s *settings) check() error {
+	return firstError(
+		within("max-body-size", s.MaxBodySize, 1, maxBytes),
+		within("max-response-size", s.MaxResponseSize, 1, maxBytes),
+		within("max-timeout", s.MaxTimeout, span(time.Second), span(maxTimeout)),
+		within("max-retries", count(s.MaxRetries), 1, maxRetries),
+		within("max-delay", s.MaxDelay, span(time.Second), span(maxDelay)),
+		within("concurrency", count(s.Concurrency), 1, maxConcurrency),
+		within("cache-size", s.CacheSize, minCache, maxCache),
+		headerValue("region", s.Region),
+	)
+}
+
+// options returns what the settings say about a server.
+func (s *settings) options(log io.Writer) app.Options {
+	return app.Options{
+		CacheSize:       int64(s.CacheSize),
+		UseProxy:        s.UseProxy,
+		Region:          s.Region,
+		NotBefore:       s.SignatureNotBefore,
+		Concurrency:     s.Concurrency,
+		MaxRetries:      s.MaxRetries,
+		MaxDelay:        time.Duration(s.MaxDelay),
+		MaxBodySize:     int64(s.MaxBodySize),
+		MaxResponseSize: int(s.MaxResponseSize),
+		MaxTimeout:      time.Duration(s.MaxTimeout),
+		Log:             telemetry.NewLogger(log, slog.Level(s.LogLevel), s.LogFormat),
+	}
+}
+
+// quantity is a number with a way to write it.
+type quantity interface {
+	~int | ~int64
+	String() string
+}
+
+// within returns an error unless the value lies within bounds, which count as
+// within.
+func within[T quantity](name string, value, low, high T) error {
+	if value < low || value > high {
+		return posthaste.Invalidf("%s %s is out of bounds: %s to %s is accepted", name, value, low, high)
+	}
+	return nil
+}
+
+// headerValue returns an error unless the text can be sent in a header.
+func headerValue(name, text string) error {
+	for _, r := range text {
+		if r < ' ' || r > '~' {
+			return posthaste.Invalidf("%s %q cannot be sent in a header: printable ASCII is accepted", name, text)
+		}
+	}
+	if text == "" {
+		return posthaste.Invalidf("%s is empty: give a text, or leave the setting out for the default", name)
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,402 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"posthaste/internal/app"
+	"posthaste/internal/dispatch"
+	"posthaste/internal/engine"
+	"posthaste/internal/sign"
+)
+
+// parse reads a command line as run does, without running it.
+func parse(t *testing.T, args ...string) (*commands, error) {
+	t.Helper()
+	var parsed commands
+	parser, err := newParser(&parsed, terminal{io.Discard, io.Discard})
+	if err != nil {
+		t.Fatalf("grammar: %v", err)
+	}
+	_, err = parser.Parse(doubleDashes(args))
+	return &parsed, err
+}
+
+// settingsFile returns the flag that names a file of this content.
+func settingsFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "--config=" + path
+}
+
+func TestPrecedence(t *testing.T) {
+	const file = "data: from-file\nmax-delay: 3d\nusers: [ada:a, bob:b]\nlog-level: warn\nuse-proxy: true\nmax-retries: 7\n"
+	tests := map[string]struct {
+		flags []string
+		env   map[string]string
+		file  string
+		read  func(*commands) any
+		want  any
+	}{
+		"default":                 {read: retries, want: 1000},
+		"file beats default":      {file: file, read: retries, want: 7},
+		"environment beats file":  {file: file, env: map[string]string{"POSTHASTE_MAX_RETRIES": "8"}, read: retries, want: 8},
+		"flag beats environment":  {file: file, env: map[string]string{"POSTHASTE_MAX_RETRIES": "8"}, flags: []string{"--max-retries=9"}, read: retries, want: 9},
+		"flag beats file":         {file: file, flags: []string{"--max-retries=9"}, read: retries, want: 9},
+		"default may be restated": {file: file, flags: []string{"--max-retries=1000"}, read: retries, want: 1000},
+		"empty environment counts": {
+			file: file, env: map[string]string{"POSTHASTE_USERS": ""}, read: users, want: []string(nil),
+		},
+		"a list in the file":          {file: file, read: users, want: []string{"ada:a", "bob:b"}},
+		"a list as text in the file":  {file: "users: ada:a,bob:b", read: users, want: []string{"ada:a", "bob:b"}},
+		"a list in the environment":   {file: file, env: map[string]string{"POSTHASTE_USERS": "eve:e,joe:j"}, read: users, want: []string{"eve:e", "joe:j"}},
+		"a repeated flag is a list":   {file: file, env: map[string]string{"POSTHASTE_USERS": "eve:e"}, flags: []string{"--users=kim:k", "--users=leo:l"}, read: users, want: []string{"kim:k", "leo:l"}},
+		"a span in the file":          {file: file, read: func(c *commands) any { return time.Duration(c.Serve.MaxDelay) }, want: 72 * time.Hour},
+		"a level in the file":         {file: file, read: func(c *commands) any { return slog.Level(c.Serve.LogLevel) }, want: slog.LevelWarn},
+		"a switch in the file":        {file: file, read: proxy, want: true},
+		"a switch in the environment": {file: file, env: map[string]string{"POSTHASTE_USE_PROXY": "false"}, read: proxy, want: false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for variable, value := range test.env {
+				t.Setenv(variable, value)
+			}
+			args := append([]string{"serve", "--data=d"}, test.flags...)
+			if test.file != "" {
+				args = append(args, settingsFile(t, test.file))
+			}
+			parsed, err := parse(t, args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, test.read(parsed)); diff != "" {
+				t.Errorf("value (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func retries(c *commands) any { return c.Serve.MaxRetries }
+func users(c *commands) any   { return c.Serve.Users }
+func proxy(c *commands) any   { return c.Serve.UseProxy }
+
+func TestConfigFileNamedInTheEnvironment(t *testing.T) {
+	flag := settingsFile(t, "max-retries: 7\ndata: d\n")
+	t.Setenv("POSTHASTE_CONFIG", strings.TrimPrefix(flag, "--config="))
+	parsed, err := parse(t, "serve")
+	if err != nil || parsed.Serve.MaxRetries != 7 {
+		t.Errorf("max-retries = %d, %v; want 7", parsed.Serve.MaxRetries, err)
+	}
+	if _, err := parse(t, "version"); err != nil {
+		t.Errorf("a command without settings minds the file: %v", err)
+	}
+}
+
+func TestFileIsRefused(t *testing.T) {
+	tests := map[string]struct{ content, want string }{
+		"unknown setting":        {"max-retrys: 7", `there is no setting "max-retrys"`},
+		"setting of another one": {"log-port: 7", `there is no setting "log-port"`},
+		"the file itself":        {"config: other.yaml", `there is no setting "config"`},
+		"not a mapping":          {"- data", "not a YAML mapping"},
+		"not YAML":               {"data: [", "not a YAML mapping"},
+		"given twice":            {"data: a\ndata: b", "already defined"},
+		"no value":               {"data:", "data: line 1 is neither a plain value nor a list of them"},
+		"a mapping as value":     {"data: {path: d}", "data: line 1 is neither"},
+		"a list in a list":       {"users:\n- [a:b]", "users: line 2 is not a plain value"},
+		"a value out of bounds":  {"max-retries: 0", "max-retries 0 is out of bounds: 1 to 100000 is accepted"},
+		"a value of no meaning":  {"max-body-size: big", `"big" is not a size`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(t, "serve", "--data=d", settingsFile(t, test.content))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error = %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	_, err := parse(t, "serve", "--data=d", "--config=nowhere.yaml")
+	if err == nil || !strings.Contains(err.Error(), "nowhere.yaml") {
+		t.Errorf("error = %v, want one that names the file", err)
+	}
+}
+
+const (
+	adaToken  = "eyJVc2VySUQiOiJhZGEiLCJQYXNzd29yZCI6InNlY3JldCJ9"                         // {"UserID":"ada","Password":"secret"}
+	adaReads  = "eyJVc2VySUQiOiJhZGEiLCJQYXNzd29yZCI6InNlY3JldCIsIlJlYWRPbmx5Ijp0cnVlfQ==" // the same, read-only
+	adaOther  = "eyJQYXNzd29yZCI6InNlY3JldCIsIlVzZXJJRCI6ImFkYSJ9"                         // the same, in another order
+	keyOne    = "sig_0000000000000000000000000001"
+	keyTwo    = "sig_0000000000000000000000000002"
+	shortKey  = "sig_short"
+	adaSecret = "ada:secret"
+)
+
+func TestSettingsAreRefused(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"no data":                      {[]string{"serve"}, "data is missing"},
+		"unknown flag":                 {[]string{"serve", "--dta=d"}, "unknown flag --dta"},
+		"body size below":              {serve("--max-body-size=0"), "max-body-size 0B is out of bounds: 1B to 100MiB is accepted"},
+		"body size above":              {serve("--max-body-size=101MiB"), "max-body-size 101MiB is out of bounds"},
+		"response size above":          {serve("--max-response-size=101MiB"), "max-response-size 101MiB is out of bounds"},
+		"timeout below":                {serve("--max-timeout=999ms"), "max-timeout 999ms is out of bounds: 1s to 24h0m0s is accepted"},
+		"retries below":                {serve("--max-retries=-1"), "max-retries -1 is out of bounds"},
+		"delay above":                  {serve("--max-delay=3661d"), "max-delay 87864h0m0s is out of bounds"},
+		"concurrency below":            {serve("--concurrency=0"), "concurrency 0 is out of bounds"},
+		"cache below":                  {serve("--cache-size=1KiB"), "cache-size 1KiB is out of bounds: 1MiB to 1024GiB is accepted"},
+		"region that is no header":     {serve("--region=a\nb"), `region "a\nb" cannot be sent in a header`},
+		"region empty":                 {serve("--region="), "region is empty"},
+		"log level":                    {serve("--log-level=loud"), `"loud" is not a level: give debug, info, warn or error`},
+		"log format":                   {serve("--log-format=xml"), `--log-format must be one of "text","json" but got "xml"`},
+		"number":                       {serve("--concurrency=many"), "--concurrency"},
+		"destinations":                 {serve("--destinations=none"), `destinations "none" is not known`},
+		"range":                        {serve("--deny-destinations=10.0.0.0/33"), `address range "10.0.0.0/33"`},
+		"allow list without effect":    {serve("--destinations=any", "--allow-destinations=10.0.0.0/8"), "allow-destinations has no effect"},
+		"token":                        {serve("--token=secret"), "token: a token must be standard base64"},
+		"token that cannot write":      {serve("--token=" + adaReads), `token of "ada" is read-only`},
+		"user without password":        {serve("--users=ada:a,bob"), "users: number 2 is not NAME:PASSWORD"},
+		"reader without name":          {serve("--read-only-users=:x"), "read-only-users: number 1 is not NAME:PASSWORD"},
+		"reader with a full password":  {serve("--users="+adaSecret, "--read-only-users="+adaSecret), `read-only-users gives "ada" the password of a full token`},
+		"reader with the token's":      {serve("--token="+adaToken, "--read-only-users="+adaSecret), `read-only-users gives "ada" the password of a full token`},
+		"one signing key":              {serve("--current-signing-key=" + keyOne), "current-signing-key and next-signing-key go together"},
+		"the other signing key":        {serve("--next-signing-key=" + keyOne), "current-signing-key and next-signing-key go together"},
+		"the same signing key twice":   {serve("--current-signing-key="+keyOne, "--next-signing-key="+keyOne), "are the same"},
+		"a signing key that is none":   {serve("--current-signing-key="+keyOne, "--next-signing-key="+shortKey), "the next signing key must be sig_"},
+		"dev: port above":              {[]string{"dev", "--port=65536"}, "port 65536 is out of bounds: 0 to 65535 is accepted"},
+		"dev: log port below":          {[]string{"dev", "--log-port=-1"}, "log-port -1 is out of bounds"},
+		"dev: one port for both":       {[]string{"dev", "--port=8090", "--log-port=8090"}, "log-port 8090 is the port of the server"},
+		"dev: quota":                   {[]string{"dev", "--quota=free"}, "--quota must be one of"},
+		"dev: settings of serve":       {[]string{"dev", "--token=" + adaToken}, "unknown flag --token"},
+		"dev: shared ones are checked": {[]string{"dev", "--concurrency=0"}, "concurrency 0 is out of bounds"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(t, test.args...)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error = %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func serve(flags ...string) []string { return append([]string{"serve", "--data=d"}, flags...) }
+
+func TestErrorsKeepSecrets(t *testing.T) {
+	tests := map[string]struct{ variable, value string }{
+		"token":       {"POSTHASTE_TOKEN", "hunter2"},
+		"users":       {"POSTHASTE_USERS", "hunter2"},
+		"readers":     {"POSTHASTE_READ_ONLY_USERS", "hunter2"},
+		"signing key": {"POSTHASTE_CURRENT_SIGNING_KEY", "hunter2"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(test.variable, test.value)
+			if _, err := parse(t, serve()...); err == nil || strings.Contains(err.Error(), test.value) {
+				t.Errorf("error = %v, want one that does not show the value", err)
+			}
+		})
+	}
+}
+
+func TestServeOptions(t *testing.T) {
+	parsed, err := parse(t, serve(
+		"--token="+adaOther, "--users=bob:b:b", "--read-only-users=ada:reads",
+		"--current-signing-key="+keyOne, "--next-signing-key="+keyTwo,
+		"--max-body-size=2MiB", "--max-response-size=3KiB", "--max-timeout=1m", "--max-retries=5", "--max-delay=1d",
+		"--concurrency=9", "--cache-size=8MiB", "--region=lab", "--use-proxy", "--signature-not-before",
+	)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := parsed.Serve.options(io.Discard)
+	if err := parsed.Serve.grant(&got); err != nil {
+		t.Fatal(err)
+	}
+	want := app.Options{
+		Tokens: []string{
+			adaOther, // as it was written
+			adaToken,
+			sign.Token{UserID: "bob", Password: "b:b"}.Encode(),
+			sign.Token{UserID: "ada", Password: "reads", ReadOnly: true}.Encode(),
+		},
+		SigningKeys:     map[string]sign.KeyPair{"ada": {Current: keyOne, Next: keyTwo}},
+		CacheSize:       8 << 20,
+		UseProxy:        true,
+		Region:          "lab",
+		NotBefore:       true,
+		Concurrency:     9,
+		MaxRetries:      5,
+		MaxDelay:        day,
+		MaxBodySize:     2 << 20,
+		MaxResponseSize: 3 << 10,
+		MaxTimeout:      time.Minute,
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(app.Options{}, "Log", "Destinations")); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+}
+
+func TestTokenIsMadeUnlessSomeoneCanWrite(t *testing.T) {
+	tests := map[string]struct {
+		flags []string
+		want  bool
+	}{
+		"nobody":      {nil, true},
+		"a reader":    {[]string{"--read-only-users=ada:reads"}, true},
+		"a token":     {[]string{"--token=" + adaToken}, false},
+		"only a user": {[]string{"--users=ada:a"}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			parsed, err := parse(t, serve(test.flags...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var options app.Options
+			if err := parsed.Serve.grant(&options); err != nil || options.OwnToken != test.want {
+				t.Errorf("own token: %t, %v; want %t", options.OwnToken, err, test.want)
+			}
+		})
+	}
+}
+
+func TestSigningKeysBelongToTheFirstUser(t *testing.T) {
+	keys := []string{"--current-signing-key=" + keyOne, "--next-signing-key=" + keyTwo}
+	tests := map[string]struct {
+		flags []string
+		want  string
+	}{
+		"the token's":       {[]string{"--token=" + adaToken, "--users=bob:b"}, "ada"},
+		"the first account": {[]string{"--users=bob:b,eve:e"}, "bob"},
+		"the made token's":  {[]string{"--read-only-users=eve:e"}, app.DefaultUser},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			parsed, err := parse(t, serve(append(keys, test.flags...)...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var options app.Options
+			if err := parsed.Serve.grant(&options); err != nil {
+				t.Fatal(err)
+			}
+			if _, found := options.SigningKeys[test.want]; !found || len(options.SigningKeys) != 1 {
+				t.Errorf("signing keys of %v, want of %s", options.SigningKeys, test.want)
+			}
+		})
+	}
+}
+
+func TestDestinations(t *testing.T) {
+	parsed, err := parse(t, serve("--destinations=public", "--allow-destinations=10.1.1.1", "--deny-destinations=10.0.0.0/8,8.8.8.8")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := parsed.Serve.policy()
+	if policy.Mode != dispatch.ModePublic || len(policy.Allow) != 1 || len(policy.Deny) != 2 {
+		t.Errorf("policy = %+v", policy)
+	}
+}
+
+func TestDefaultsAreTheParts(t *testing.T) {
+	parsed, err := parse(t, serve()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := parsed.Serve.Concurrency; got != engine.DefaultConcurrency {
+		t.Errorf("concurrency is %d by default, the engine's is %d", got, engine.DefaultConcurrency)
+	}
+}
+
+func TestOneOrTwoDashes(t *testing.T) {
+	tests := map[string]struct {
+		args      []string
+		port, log int
+	}{
+		"two and a space":  {[]string{"dev", "--port", "8081"}, 8081, 8082},
+		"two and equals":   {[]string{"dev", "--port=8081"}, 8081, 8082},
+		"one and a space":  {[]string{"dev", "-port", "8081"}, 8081, 8082},
+		"one and equals":   {[]string{"dev", "-port=8081", "-log-port=9000"}, 8081, 9000},
+		"default":          {[]string{"dev"}, 8080, 8081},
+		"the highest port": {[]string{"dev", "-port=65535"}, 65535, 65536},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			parsed, err := parse(t, test.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := parsed.Dev.logPort(parsed.Dev.Port); parsed.Dev.Port != test.port || got != test.log {
+				t.Errorf("ports %d and %d, want %d and %d", parsed.Dev.Port, got, test.port, test.log)
+			}
+		})
+	}
+}
+
+func TestDevelopmentEnvironment(t *testing.T) {
+	t.Setenv("QSTASH_DEV_PORT", "8085")
+	t.Setenv("QSTASH_DEV_LOG_PORT", "8095")
+	t.Setenv("QSTASH_DEV_QUOTA", "pro")
+	parsed, err := parse(t, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dev := parsed.Dev; dev.Port != 8085 || dev.logPort(dev.Port) != 8095 || dev.Quota != "pro" {
+		t.Errorf("ports %d and %d, quota %s", dev.Port, dev.logPort(dev.Port), dev.Quota)
+	}
+	t.Setenv("POSTHASTE_PORT", "8086")
+	if parsed, err = parse(t, "dev"); err != nil || parsed.Dev.Port != 8086 {
+		t.Errorf("port %d, %v; want our own variable to win", parsed.Dev.Port, err)
+	}
+}
+
+func TestDevelopmentTokens(t *testing.T) {
+	want := []string{
+		"eyJVc2VySUQiOiJkZWZhdWx0VXNlciIsIlBhc3N3b3JkIjoiZGVmYXVsdFBhc3N3b3JkIn0=",
+		"eyJVc2VySUQiOiJ0ZXN0VXNlcjEiLCJQYXNzd29yZCI6InRlc3RQYXNzd29yZCJ9",
+		"eyJVc2VySUQiOiJ0ZXN0VXNlcjIiLCJQYXNzd29yZCI6InRlc3RQYXNzd29yZCJ9",
+		"eyJVc2VySUQiOiJ0ZXN0VXNlcjMiLCJQYXNzd29yZCI6InRlc3RQYXNzd29yZCJ9",
+	}
+	for i, user := range devUsers {
+		if got := user.token(false).Encode(); got != want[i] {
+			t.Errorf("token of %s is %s, want %s", user.name, got, want[i])
+		}
+		if err := user.keys.Check(); err != nil {
+			t.Errorf("keys of %s: %v", user.name, err)
+		}
+	}
+}
+
+func FuzzSettingsFile(f *testing.F) {
+	for _, seed := range []string{"data: d", "users: [a:b]", "a: {b: c}", "- x", "a: &x [*x]", "<<: {a: b}", "? [a]\n: b"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		values, err := decodeSettings(data)
+		if err != nil {
+			return
+		}
+		for name, value := range values {
+			switch value.(type) {
+			case string, []any:
+			default:
+				t.Errorf("%s is a %T", name, value)
+			}
+		}
+	})
+}

@@ -1,0 +1,25 @@
+package app
+
+import (
+	"net/http"
+
+	"posthaste/internal/api"
+	"posthaste/internal/engine"
+	"posthaste/internal/eventlog"
+	"posthaste/internal/store"
+)
+
+// newAPI plugs the parts into the HTTP surface. What must not be delivered to is
+// refused there already where the destination shows it.
+func newAPI(options Options, e *engine.Engine, s store.Store, a *access) http.Handler {
+	return api.New(api.Options{
+		Engine:         e,
+		Log:            eventlog.New(eventlog.Options{Store: s}),
+		Keyring:        a.keyring,
+		Authenticator:  a.authenticator,
+		MaxBody:        options.MaxBodySize,
+		CheckHost:      options.Destinations.CheckHost,
+		TrustedProxies: options.TrustedProxies,
+		Logger:         options.Log,
+	})
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"posthaste/internal/dispatch"
+	"posthaste/internal/sign"
+)
+
+// Options say what a server is made of. Listeners and Data are required; the
+// zero value of every other field means the default of the part it configures.
+type Options struct {
+	// Listeners take the connections. They belong to the server from New on, also
+	// when New fails.
+	Listeners []net.Listener
+
+	Data      string // the directory of the store; made if there is none
+	CacheSize int64  // bytes of the store's block cache
+
+	Tokens []string // texts of the accepted API tokens
+	// OwnToken asks for one more, for DefaultUser, that is made at the first start
+	// and kept in the store.
+	OwnToken bool
+	// SigningKeys are the pairs that users begin with; see sign.Keyring.Preset.
+	// A user without a pair gets one when it is needed.
+	SigningKeys map[string]sign.KeyPair
+
+	Destinations   dispatch.Policy // which addresses are delivered to
+	UseProxy       bool            // deliver through the proxy the environment names
+	Region         string          // value of the Region header of deliveries
+	NotBefore      bool            // signatures carry nbf; see sign.SignerOptions
+	TrustedProxies []netip.Prefix  // whose X-Forwarded-For tells the caller's address
+
+	Concurrency     int           // attempts in flight
+	MaxRetries      int           // that a publisher can ask for
+	MaxDelay        time.Duration // that a publisher can ask for
+	MaxBodySize     int64         // bytes of a message's body
+	MaxResponseSize int           // bytes that are kept of a destination's answer
+	MaxTimeout      time.Duration // of one attempt
+
+	CORS bool // scripts of any web page may call the API; for development only
+	Log  *slog.Logger
+}
+
+// DefaultUser owns what is done with the token that a server makes for itself.
+const DefaultUser = "default"

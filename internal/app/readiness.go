@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// pingTimeout is how long the store may take to commit before it counts as
+	// refusing writes.
+	pingTimeout = 2 * time.Second
+	// pingFreshness is how long the answer of the store is taken for granted:
+	// the endpoint needs no token, and each ping is a sync of the disk.
+	pingFreshness = time.Second
+)
+
+// readiness answers whether the server does its work: messages are being handed
+// out, and the store takes writes.
+type readiness struct {
+	dispatching func() error
+	ping        func(context.Context) error
+	logger      *slog.Logger
+	now         func() time.Time
+
+	mu       sync.Mutex // held while the store is asked, so that one caller asks for all
+	pingedAt time.Time
+	pingErr  error
+}
+
+// ServeHTTP answers 200, or 503 with the reason. Details are only logged.
+func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	if err := r.dispatching(); err != nil {
+		r.refuse(w, "the dispatcher stands still", err)
+		return
+	}
+	if err := r.pingOnce(); err != nil {
+		r.refuse(w, "the store refuses writes", err)
+		return
+	}
+	answerText(w, http.StatusOK, "ready")
+}
+
+func (r *readiness) refuse(w http.ResponseWriter, reason string, err error) {
+	r.logger.Warn("not.ready", "reason", reason, "error", err)
+	answerText(w, http.StatusServiceUnavailable, "not ready: "+reason)
+}
+
+// pingOnce asks the store, unless it was asked a moment ago. The request's
+// context is left out on purpose: the answer is for other callers too.
+func (r *readiness) pingOnce() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.pingedAt.IsZero() && r.now().Sub(r.pingedAt) < pingFreshness {
+		return r.pingErr
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
+	defer cancel()
+	r.pingErr = r.ping(ctx)
+	r.pingedAt = r.now()
+	return r.pingErr
+}

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// ask returns what an endpoint answers.
+func ask(handler http.Handler, method, path string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequest(method, path, nil))
+	return recorder
+}
+
+func TestReadiness(t *testing.T) {
+	broken := errors.New("secret detail")
+	fine := func() error { return nil }
+	pings := func(context.Context) error { return nil }
+	tests := map[string]struct {
+		dispatching func() error
+		ping        func(context.Context) error
+		status      int
+		body        string
+	}{
+		"ready":                   {fine, pings, 200, "ready\n"},
+		"dispatcher stands still": {func() error { return broken }, pings, 503, "not ready: the dispatcher stands still\n"},
+		"store refuses writes":    {fine, func(context.Context) error { return broken }, 503, "not ready: the store refuses writes\n"},
+		"store hangs": {fine, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, 503, "not ready: the store refuses writes\n"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &readiness{dispatching: test.dispatching, ping: test.ping, logger: slog.New(slog.DiscardHandler), now: time.Now}
+				got := ask(r, http.MethodGet, "/readyz")
+				if got.Code != test.status || got.Body.String() != test.body {
+					t.Errorf("answer = %d %q, want %d %q", got.Code, got.Body, test.status, test.body)
+				}
+			})
+		})
+	}
+}
+
+func TestReadinessAsksTheStoreOncePerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pings := 0
+		r := &readiness{
+			dispatching: func() error { return nil },
+			ping:        func(context.Context) error { pings++; return nil },
+			logger:      slog.New(slog.DiscardHandler),
+			now:         time.Now,
+		}
+		for _, step := range []struct {
+			wait time.Duration
+			want int
+		}{{0, 1}, {0, 1}, {999 * time.Millisecond, 1}, {time.Millisecond, 2}, {time.Hour, 3}} {
+			time.Sleep(step.wait)
+			ask(r, http.MethodGet, "/readyz")
+			if pings != step.want {
+				t.Errorf("after %s the store was asked %d times, want %d", step.wait, pings, step.want)
+			}
+		}
+	})
+}

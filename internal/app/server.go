@@ -1,0 +1,65 @@
+package app
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Bounds of one connection. A body of the largest size that can be allowed,
+// 100 MiB, arrives within bodyTime at 3 Mbit/s.
+const (
+	headerTime = 10 * time.Second
+	bodyTime   = 5 * time.Minute
+	answerTime = 10 * time.Minute // from the end of the headers: body, work and answer
+	idleTime   = 2 * time.Minute
+	maxHeader  = 256 << 10 // bytes; a header to be forwarded counts twice against memory
+)
+
+// newServer returns a server that holds its clients to the bounds above.
+func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTime,
+		ReadTimeout:       bodyTime,
+		WriteTimeout:      answerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	}
+}
+
+// routes are the handlers of the server. They are told apart by the exact path:
+// http.ServeMux would redirect a destination with a double slash.
+type routes struct {
+	api     http.Handler
+	ready   http.Handler
+	metrics http.Handler
+}
+
+// ServeHTTP answers the operational paths without authentication and leaves the
+// rest to the API.
+func (r *routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	switch request.URL.Path {
+	case "/healthz":
+		answerHealth(w)
+	case "/readyz":
+		r.ready.ServeHTTP(w, request)
+	case "/metrics":
+		r.metrics.ServeHTTP(w, request)
+	default:
+		r.api.ServeHTTP(w, request)
+	}
+}
+
+// answerHealth says that the process answers; nothing else is looked at.
+func answerHealth(w http.ResponseWriter) {
+	answerText(w, http.StatusOK, "ok")
+}
+
+func answerText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text + "\n"))
+}

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"posthaste/internal/backoff"
+	"posthaste/internal/dispatch"
+	"posthaste/internal/sign"
+)
+
+// newDispatcher plugs signatures and the rules of reset headers into a
+// dispatcher.
+func newDispatcher(options Options, keyring *sign.Keyring) *dispatch.Dispatcher {
+	dispatcher := dispatch.Options{
+		Sign:            signature(keyring, sign.NewSigner(sign.SignerOptions{StampNotBefore: options.NotBefore})),
+		RetryAfter:      backoff.RetryAfter,
+		Policy:          options.Destinations,
+		Version:         Version,
+		Region:          options.Region,
+		Log:             options.Log,
+		MaxTimeout:      options.MaxTimeout,
+		MaxResponseBody: options.MaxResponseSize,
+	}
+	if options.UseProxy {
+		dispatcher.Proxy = http.ProxyFromEnvironment
+	}
+	return dispatch.New(dispatcher)
+}
+
+// signature returns the function that signs a delivery with the current key of
+// the message's owner.
+func signature(keyring *sign.Keyring, signer *sign.Signer) func(context.Context, string, string, []byte) (string, error) {
+	return func(ctx context.Context, user, url string, body []byte) (string, error) {
+		pair, err := keyring.Keys(ctx, user)
+		if err != nil {
+			return "", err
+		}
+		return signer.Sign(pair.Current, url, body, time.Now())
+	}
+}
+
+// newRegistry returns a registry with the metrics of the process and of the Go
+// runtime.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return registry
+}
+
+// metricsHandler shows the registry. A collector that fails is logged and does
+// not hide the others.
+func metricsHandler(registry *prometheus.Registry, logger *slog.Logger) http.Handler {
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog:      slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+		ErrorHandling: promhttp.ContinueOnError,
+	})
+}

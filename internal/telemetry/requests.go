@@ -1,0 +1,91 @@
+package telemetry
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// routeClasses are the values of the route label: the first path segment below
+// /v2, and the operational endpoints. Whatever else is asked for is "other".
+var routeClasses = map[string]string{
+	"publish": "publish", "enqueue": "enqueue", "batch": "batch",
+	"messages": "messages", "queues": "queues", "schedules": "schedules", "topics": "topics",
+	"logs": "logs", "events": "logs", "dlq": "dlq", "keys": "keys", "rotate": "keys",
+	"flowcontrol": "flow_control", "globalparallelism": "flow_control",
+	"workflows": "workflows",
+}
+
+// statusClasses are the values of the status label, by the first digit.
+var statusClasses = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// Requests counts the requests a handler answers.
+type Requests struct{ total *prometheus.CounterVec }
+
+// NewRequests registers the counter. It panics when the registerer has a metric
+// of this name already.
+func NewRequests(registerer prometheus.Registerer) *Requests {
+	total := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace,
+		Name:      "http_requests_total",
+		Help:      "Requests that were answered, by the part of the interface and the class of the status.",
+	}, []string{"route", "status"})
+	registerer.MustRegister(total)
+	return &Requests{total: total}
+}
+
+// Count returns a handler that answers as next does and counts.
+func (c *Requests) Count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		recorder := &statusRecorder{ResponseWriter: w}
+		returned := false
+		defer func() {
+			if !returned && recorder.status == 0 {
+				recorder.status = http.StatusInternalServerError // a panic
+			}
+			c.total.WithLabelValues(routeClass(r.URL.Path), statusClass(recorder.status)).Inc()
+		}()
+		next.ServeHTTP(recorder, r)
+		returned = true
+	})
+}
+
+func routeClass(path string) string {
+	path, found := strings.CutPrefix(strings.TrimLeft(path, "/"), "v2/")
+	if !found {
+		return "other"
+	}
+	segment, _, _ := strings.Cut(path, "/")
+	if class, known := routeClasses[strings.ToLower(segment)]; known {
+		return class
+	}
+	return "other"
+}
+
+func statusClass(status int) string {
+	if status == 0 {
+		status = http.StatusOK // nothing was written: net/http answers 200
+	}
+	if class := status / 100; class < len(statusClasses) {
+		return statusClasses[class]
+	}
+	return statusClasses[0]
+}
+
+// statusRecorder remembers the status of an answer.
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader remembers the final status; those of the 1xx class precede it.
+func (r *statusRecorder) WriteHeader(status int) {
+	if r.status < http.StatusOK {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
