@@ -1,0 +1,7 @@
+// Package e2e tests the program the way its users meet it: the real binary,
+// started and killed as a process, called over HTTP and by the official SDK.
+//
+// The package has no code of its own besides its tests. They build the program
+// with the race detector, or take the one that the environment variable
+// POSTHASTE_E2E_BINARY names.
+package e2e

@@ -1,0 +1,242 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestKill kills a loaded server at random moments, many times in a row over one
+// data directory, and then compares what publishers were promised, what arrived,
+// and what the log tells.
+func TestKill(t *testing.T) {
+	random := newRandom(t)
+	r := newOrdeal(t)
+	r.load(random)
+	for range *kills {
+		r.runAndKill(random)
+	}
+	r.unload()
+	_, c := startServe(t, r.directory, "--log-level", "warn")
+	r.waitForEnd(c)
+	r.report(c).check(t)
+}
+
+const (
+	publishers = 8
+	// maxBacklog is how many acknowledged messages may wait for their delivery
+	// before publishers pause. It keeps every life of the server a loaded one and
+	// the work that is left at the end small.
+	maxBacklog = 400
+
+	longestLife     = 700 * time.Millisecond // of a server after it was ready
+	longestRecovery = 200 * time.Millisecond // of one that is killed while it starts
+	recoveryOdds    = 5                      // one in so many is
+)
+
+// ordeal is one data directory through the lives and deaths of its servers, with
+// publishers and a reader of the log that never stop.
+type ordeal struct {
+	t         *testing.T
+	directory string
+	sink      *sink
+	gate      *gate
+	follower  *follower
+	working   sync.WaitGroup
+	deaths    []death
+
+	mu           sync.Mutex
+	acknowledged map[string]bool // ids of messages that were answered with a 2xx
+}
+
+// death is the time within which a server died.
+type death struct{ from, to time.Time }
+
+func newOrdeal(t *testing.T) *ordeal {
+	t.Helper()
+	return &ordeal{
+		t:            t,
+		directory:    t.TempDir(),
+		sink:         newSink(t),
+		gate:         newGate(),
+		follower:     newFollower(),
+		acknowledged: make(map[string]bool),
+	}
+}
+
+// load starts the publishers and the follower.
+func (r *ordeal) load(random *rand.Rand) {
+	for range publishers {
+		own := rand.New(rand.NewPCG(random.Uint64(), random.Uint64()))
+		r.working.Go(func() { r.whileOpen(func(c *client) error { return r.publishOne(c, own) }) })
+	}
+	r.working.Go(func() { r.whileOpen(r.followOn) })
+	r.t.Cleanup(r.unload)
+}
+
+// unload ends them.
+func (r *ordeal) unload() {
+	r.gate.close()
+	r.working.Wait()
+}
+
+// runAndKill starts a server and kills it at a random moment, now and then
+// before it is ready.
+func (r *ordeal) runAndKill(random *rand.Rand) {
+	s := launchServe(r.t, r.directory, "--log-level", "warn")
+	if random.IntN(recoveryOdds) == 0 {
+		time.Sleep(time.Duration(random.Int64N(int64(longestRecovery))))
+	} else {
+		r.gate.open(newClient(s.url(r.t), testToken))
+		time.Sleep(time.Duration(random.Int64N(int64(longestLife))))
+	}
+	r.gate.shut()
+	from := time.Now()
+	s.kill(r.t)
+	r.deaths = append(r.deaths, death{from, time.Now()})
+	r.sink.nextGeneration(r.t)
+}
+
+// whileOpen calls a function with the client of each server in turn. It may only
+// fail because the server dies.
+func (r *ordeal) whileOpen(call func(*client) error) {
+	for {
+		c, open := r.gate.pass()
+		if !open {
+			return
+		}
+		err := call(c)
+		_, answered := errors.AsType[*statusError](err)
+		if err != nil && (answered || r.gate.leadsTo(c)) {
+			r.t.Errorf("the server was alive and failed: %v", err)
+			return
+		}
+	}
+}
+
+// publishOne publishes a message of a random kind.
+func (r *ordeal) publishOne(c *client, random *rand.Rand) error {
+	const pause = 5 * time.Millisecond
+	if r.backlog() > maxBacklog {
+		time.Sleep(pause)
+		return nil
+	}
+	kind := []string{answerOK, answerOK, answerLate, answerFlaky}[random.IntN(4)]
+	header := map[string]string{"Upstash-Method": "POST", "Upstash-Retry-Delay": "50"}
+	if random.IntN(10) == 0 {
+		header["Upstash-Delay"] = "1s"
+	}
+	body := strings.Repeat("x", random.IntN(1000))
+	id, err := c.publish(context.Background(), r.sink.url+"/"+kind+"/kill", header, body)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acknowledged[id] = true
+	return nil
+}
+
+func (r *ordeal) backlog() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.acknowledged) - r.sink.deliveries()
+}
+
+// followOn reads on in the log.
+func (r *ordeal) followOn(c *client) error {
+	const pause = 20 * time.Millisecond
+	more, err := r.follower.read(context.Background(), c)
+	if err == nil && !more {
+		time.Sleep(pause)
+	}
+	return err
+}
+
+// waitForEnd reads on in the log until every message in it has ended.
+func (r *ordeal) waitForEnd(c *client) {
+	progress := time.Now()
+	for !r.allEnded() {
+		before := len(r.follower.entries)
+		if err := r.followOn(c); err != nil {
+			r.t.Fatalf("follow the log: %v", err)
+		}
+		switch {
+		case len(r.follower.entries) > before:
+			progress = time.Now()
+		case time.Since(progress) > patience:
+			r.t.Fatalf("nothing happens any more, %d messages of the log have not ended, %d of %d that were acknowledged arrived",
+				len(r.follower.unended), r.sink.deliveries(), len(r.acknowledged))
+		}
+	}
+}
+
+func (r *ordeal) allEnded() bool {
+	for id := range r.acknowledged {
+		if !r.follower.seen[id] {
+			return false
+		}
+	}
+	return len(r.follower.unended) == 0
+}
+
+// report gathers what there is to compare.
+func (r *ordeal) report(c *client) *report {
+	return &report{
+		acknowledged: r.acknowledged,
+		arrivals:     r.sink.taken(),
+		deaths:       r.deaths,
+		followed:     r.follower.entries,
+		log:          c.allLogs(r.t),
+	}
+}
+
+// gate lets clients through to the server of the moment, and holds them back
+// while there is none.
+type gate struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	client  *client // nil while there is no server
+	closed  bool
+}
+
+func newGate() *gate {
+	g := &gate{}
+	g.changed = sync.NewCond(&g.mu)
+	return g
+}
+
+// pass waits for a server. It reports false when there will be none any more.
+func (g *gate) pass() (*client, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.client == nil && !g.closed {
+		g.changed.Wait()
+	}
+	return g.client, !g.closed
+}
+
+// leadsTo reports whether the client's server is still expected to answer.
+func (g *gate) leadsTo(c *client) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.client == c
+}
+
+func (g *gate) open(c *client) { g.change(c, false) }
+
+// shut is called just before a server dies.
+func (g *gate) shut() { g.change(nil, false) }
+
+func (g *gate) close() { g.change(nil, true) }
+
+func (g *gate) change(c *client, closed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.client, g.closed = c, closed
+	g.changed.Broadcast()
+}

@@ -1,0 +1,137 @@
+// Package bench measures what Posthaste costs on the machine it runs on, as
+// ratios taken in one run: against a bare relay that is built on the same
+// net/http and keeps nothing, or against Posthaste itself in another condition.
+//
+// The programs under test run as processes of their own. This process makes the
+// load and is the destination, and it enters every message in a ledger, so that
+// a message that is lost or comes twice is seen and not only timed. Rounds of
+// the two sides alternate and medians are reported, because machines are noisy.
+//
+// A scenario measures one thing. It is a file of its own and one line in
+// scenarios.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"posthaste"
+)
+
+// Options say what to measure and how thoroughly. Every number is needed, except
+// where a comment says what its zero means.
+type Options struct {
+	Scenarios []string      // which; none: all of them
+	Clients   int           // that publish at the same time, each waiting for its answer
+	Duration  time.Duration // how long a round publishes
+	Messages  int           // how many messages a round publishes; 0: as many as fit in Duration
+	Size      int           // of a body, in bytes
+	Rate      int           // of the latency scenario, in messages a second
+	Rounds    int           // for each side
+	Backlog   int           // delayed messages that the backlog scenario stores
+	Dir       string        // in which the server's data is kept for the time of the run; "": the system's temporary directory
+
+	Executable string    // the posthaste program
+	Version    string    // of that program, for the report
+	Progress   io.Writer // takes a line for each round; nil: nobody
+}
+
+// scenario measures one thing.
+type scenario interface {
+	// name is what the command line and the report call it: a lower-case word.
+	name() string
+	// run compares two sides. It leaves nothing running.
+	run(ctx context.Context, l *lab) (Result, error)
+}
+
+// scenarios are all there are, in the order in which they run.
+var scenarios = []scenario{
+	publishScenario{},
+	latencyScenario{},
+	backlogScenario{},
+}
+
+// Scenarios returns the names of all scenarios.
+func Scenarios() []string {
+	names := make([]string, len(scenarios))
+	for i, s := range scenarios {
+		names[i] = s.name()
+	}
+	return names
+}
+
+// Run runs the chosen scenarios one after the other. Options that make no sense
+// are a posthaste.Error with CodeInvalid.
+func Run(ctx context.Context, options Options) (*Report, error) {
+	chosen, err := options.choose()
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLab(options)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	report, err := newReport(options, l.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range chosen {
+		result, err := s.run(ctx, l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name(), err)
+		}
+		report.Results = append(report.Results, result)
+	}
+	return report, nil
+}
+
+// choose checks the options and returns the scenarios they ask for.
+func (o Options) choose() ([]scenario, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if len(o.Scenarios) == 0 {
+		return scenarios, nil
+	}
+	var chosen []scenario
+	for _, name := range o.Scenarios {
+		at := slices.Index(Scenarios(), name)
+		if at < 0 {
+			return nil, posthaste.Invalidf("scenario %q is not known: %s are", name, strings.Join(Scenarios(), ", "))
+		}
+		chosen = append(chosen, scenarios[at])
+	}
+	return chosen, nil
+}
+
+func (o Options) check() error {
+	for _, least := range []struct {
+		name           string
+		value, atLeast int
+	}{
+		{"clients", o.Clients, 1},
+		{"messages", o.Messages, 0},
+		{"size", o.Size, stampLen},
+		{"rate", o.Rate, 1},
+		{"rounds", o.Rounds, 1},
+		{"backlog", o.Backlog, 1},
+	} {
+		if least.value < least.atLeast {
+			return posthaste.Invalidf("%s %d is too small: at least %d is needed", least.name, least.value, least.atLeast)
+		}
+	}
+	if o.Messages == 0 && o.Duration <= 0 {
+		return posthaste.Invalidf("duration %s is too short: a round publishes for a while, or a number of messages", o.Duration)
+	}
+	return nil
+}
+
+// extent is what a round publishes.
+func (o Options) extent() extent {
+	return extent{messages: o.Messages, duration: o.Duration}
+}

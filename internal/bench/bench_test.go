@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"posthaste"
+)
+
+// small are options of a run of a few hundred messages.
+func small(t *testing.T) Options {
+	return Options{
+		Clients:    4,
+		Messages:   100,
+		Size:       64,
+		Rate:       10_000,
+		Rounds:     2,
+		Backlog:    300,
+		Dir:        t.TempDir(),
+		Executable: os.Args[0],
+		Version:    "test",
+	}
+}
+
+// measure returns a measure of a scenario.
+func measure(t *testing.T, r *Report, scenario, name string) Measure {
+	t.Helper()
+	for _, result := range r.Results {
+		for _, m := range result.Measures {
+			if result.Scenario == scenario && m.Name == name {
+				return m
+			}
+		}
+	}
+	t.Fatalf("%s has no measure %q", scenario, name)
+	return Measure{}
+}
+
+func TestRunMeasuresEveryMessageOfBothSides(t *testing.T) {
+	options := small(t)
+	var progress bytes.Buffer
+	options.Progress = &progress
+	report, err := Run(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ran []string
+	for _, result := range report.Results {
+		ran = append(ran, result.Scenario)
+	}
+	if !slices.Equal(ran, Scenarios()) {
+		t.Errorf("scenarios that ran = %v, want %v", ran, Scenarios())
+	}
+	for _, scenario := range ran {
+		t.Run(scenario, func(t *testing.T) {
+			for name, want := range map[string]float64{"accepted": 200, "lost": 0, "delivered again": 0} {
+				m := measure(t, report, scenario, name)
+				if *m.Baseline != want || *m.Subject != want {
+					t.Errorf("%s = %v and %v, want %v on both sides", name, *m.Baseline, *m.Subject, want)
+				}
+			}
+			if m := measure(t, report, scenario, "throughput"); m.Ratio == nil {
+				t.Error("throughput has no ratio")
+			}
+		})
+	}
+	if !strings.Contains(progress.String(), "publish, round 2 of 2") {
+		t.Errorf("progress = %q, want a line for each round", &progress)
+	}
+}
+
+func TestRunMeasuresWhatOnlyOneScenarioHas(t *testing.T) {
+	options := small(t)
+	options.Scenarios = []string{"backlog"}
+	report, err := Run(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := measure(t, report, "backlog", "start-up"); m.Ratio == nil {
+		t.Error("start-up has no ratio")
+	}
+	if m := measure(t, report, "backlog", "filling"); m.Subject == nil || m.Baseline != nil {
+		t.Errorf("filling = %+v, want a value of the backlog alone", m)
+	}
+}
+
+func TestRunLeavesNothingBehind(t *testing.T) {
+	options := small(t)
+	options.Scenarios = []string{"publish"}
+	if _, err := Run(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(options.Dir); err != nil || len(left) > 0 {
+		t.Errorf("directory after the run: %v, %v, want it empty", left, err)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	gone := errors.New("the person left")
+	for _, name := range Scenarios() {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			options := small(t)
+			options.Scenarios = []string{name}
+			options.Messages = 0
+			options.Duration = time.Hour
+			options.Progress = nil
+			cancel(gone)
+			if _, err := Run(ctx, options); err == nil {
+				t.Error("Run = nil, want an error when its context has ended")
+			}
+		})
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*Options)
+		want   string // of the sentence
+	}{
+		{"no clients", func(o *Options) { o.Clients = 0 }, "clients 0"},
+		{"negative messages", func(o *Options) { o.Messages = -1 }, "messages -1"},
+		{"body without room for the stamp", func(o *Options) { o.Size = 15 }, "size 15 is too small: at least 16"},
+		{"no rate", func(o *Options) { o.Rate = 0 }, "rate 0"},
+		{"no rounds", func(o *Options) { o.Rounds = 0 }, "rounds 0"},
+		{"no backlog", func(o *Options) { o.Backlog = 0 }, "backlog 0"},
+		{"rounds without end", func(o *Options) { o.Messages = 0 }, "duration 0s"},
+		{"unknown scenario", func(o *Options) { o.Scenarios = []string{"speed"} }, `scenario "speed" is not known: publish, latency, backlog are`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			options := small(t)
+			test.change(&options)
+			_, err := Run(t.Context(), options)
+			if posthaste.ErrorCode(err) != posthaste.CodeInvalid || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Run = %v, want an invalid error with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestRunNeedsItsDirectory(t *testing.T) {
+	options := small(t)
+	options.Dir = filepath.Join(options.Dir, "missing")
+	if _, err := Run(t.Context(), options); err == nil {
+		t.Error("Run = nil, want an error")
+	}
+}
+
+func TestRunNeedsItsProgram(t *testing.T) {
+	options := small(t)
+	options.Executable = "/does/not/exist"
+	if _, err := Run(t.Context(), options); err == nil {
+		t.Error("Run = nil, want an error")
+	}
+}

@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// reading is one number that a round came to.
+type reading struct {
+	name, unit string
+	value      float64
+	counted    bool // rounds are added up, and no ratio is taken
+}
+
+// measured makes a reading of which the median of all rounds is reported.
+func measured(name, unit string, value float64) reading {
+	return reading{name: name, unit: unit, value: value}
+}
+
+// unitMessages is the unit of what is counted.
+const unitMessages = "messages"
+
+// counted makes a reading of which the sum of all rounds is reported.
+func counted(name string, value int) reading {
+	return reading{name: name, unit: unitMessages, value: float64(value), counted: true}
+}
+
+// readings returns what can be said of any load: what became of its messages,
+// and how fast.
+func (t tally) readings() []reading {
+	return []reading{
+		counted("accepted", t.accepted),
+		counted("lost", t.lost),
+		counted("delivered again", t.duplicates),
+		measured("throughput", "messages/s", perSecond(t.delivered, t.window)),
+		measured("accepted, p50", "ms", milliseconds(quantile(t.accepting, 0.50))),
+		measured("accepted, p99", "ms", milliseconds(quantile(t.accepting, 0.99))),
+		measured("delivered, p50", "ms", milliseconds(quantile(t.delivering, 0.50))),
+		measured("delivered, p90", "ms", milliseconds(quantile(t.delivering, 0.90))),
+		measured("delivered, p99", "ms", milliseconds(quantile(t.delivering, 0.99))),
+		measured("delivered, max", "ms", milliseconds(quantile(t.delivering, 1))),
+	}
+}
+
+// compare joins the rounds of both sides, measure by measure, in the order in
+// which they first appear. A measure that one side lacks has no ratio.
+func compare(baseline, subject [][]reading) []Measure {
+	var measures []Measure
+	place := map[string]int{}
+	for _, round := range slices.Concat(baseline, subject) {
+		for _, r := range round {
+			if _, known := place[r.name]; known {
+				continue
+			}
+			place[r.name] = len(measures)
+			measures = append(measures, newMeasure(r, summary(baseline, r), summary(subject, r)))
+		}
+	}
+	return measures
+}
+
+// newMeasure makes a measure of a reading's kind.
+func newMeasure(kind reading, baseline, subject *float64) Measure {
+	m := Measure{Name: kind.name, Unit: kind.unit, Baseline: baseline, Subject: subject}
+	if !kind.counted && baseline != nil && subject != nil && *baseline != 0 {
+		ratio := *subject / *baseline
+		m.Ratio = &ratio
+	}
+	return m
+}
+
+// summary is the sum or the median of a reading over the rounds of a side, nil
+// if it has none.
+func summary(rounds [][]reading, kind reading) *float64 {
+	var values []float64
+	for _, round := range rounds {
+		for _, r := range round {
+			if r.name == kind.name {
+				values = append(values, r.value)
+			}
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	result := median(values)
+	if kind.counted {
+		result = sum(values)
+	}
+	return &result
+}
+
+// median returns the value in the middle, or the mean of the two there.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+func sum(values []float64) float64 {
+	var total float64
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+// quantile returns the smallest of the ascending durations that a share of them
+// does not exceed: 0.5 for the median, 1 for the largest. It is 0 if there is
+// none.
+func quantile(ascending []time.Duration, share float64) time.Duration {
+	if len(ascending) == 0 {
+		return 0
+	}
+	rank := int(math.Ceil(share * float64(len(ascending))))
+	return ascending[max(rank, 1)-1]
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func perSecond(count int, window time.Duration) float64 {
+	if window <= 0 {
+		return 0
+	}
+	return float64(count) / window.Seconds()
+}
