@@ -12,7 +12,7 @@ import (
 	"posthaste/internal/telemetry"
 )
 
-// benchCommand measures this program on this machine.
+// benchCommand measures this program on this machine, against a bare relay.
 type benchCommand struct {
 	Scenario []string `placeholder:"NAME" help:"Scenarios to run: publish, latency, backlog. All of them by default."`
 	Clients  int      `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`

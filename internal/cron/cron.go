@@ -67,7 +67,7 @@ func (s Schedule) Next(after time.Time) time.Time {
 			from = tick.Add(time.Minute)
 		case tick.Before(steady):
 			return tick
-		case steady.Before(from.Add(day)): // set back, the clock may show a match again
+		case steady.Before(from.Add(day)): // the clock is set, maybe back to a match
 			from = steady
 		default:
 			from = later(steady, tick.Add(-margin))

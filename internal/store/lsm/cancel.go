@@ -76,7 +76,7 @@ func (s *Store) newTarget(c *commit, m *posthaste.Message, st status) (target, e
 func (s *Store) cancel(c *commit, now time.Time, t target) {
 	m, st := t.message, t.status
 	c.event(m, now, posthaste.Event{MessageID: m.ID, State: posthaste.StateCancelRequested})
-	place := ticket{st.dueMS, m.ID}
+	place := ticket{st.order, m.ID}
 	if claimed := s.scheduler.hold(laneOf(m), place); claimed {
 		st.cancelRequested = true
 		c.setStatus(m, st)
@@ -91,7 +91,7 @@ func (s *Store) cancel(c *commit, now time.Time, t target) {
 func (s *Store) endCancelled(c *commit, now time.Time, t target) {
 	m, st := t.message, t.status
 	c.event(m, now, posthaste.Event{MessageID: m.ID, State: posthaste.StateCancelled})
-	c.delete(appendWaitingKey(c.key(), laneOf(m), ticket{st.dueMS, m.ID}))
+	c.delete(appendWaitingKey(c.key(), laneOf(m), ticket{st.order, m.ID}))
 	st.state, st.cancelRequested = posthaste.StateCancelled, false
 	c.setStatus(m, st)
 	t.ended()

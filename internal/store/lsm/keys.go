@@ -21,7 +21,7 @@ import (
 //	f USER KEY                                  → flow-control key
 //	k due64 USER ID                             → nothing: the schedule is due then
 //	a USER ID                                   → bulk action
-//	w USER KIND len16 LANE due64 ID             → waiting
+//	w USER KIND len16 LANE order64 ID           → waiting
 //	d e USER position64                         → dead letter
 //	d p USER FIELD hash64 position64            → posting of that dead letter
 //	s DAY e USER ID                             → envelope (record.AppendMessage)
@@ -36,8 +36,8 @@ import (
 // range: envelopes, bodies and states by the day in the message's id; log
 // blocks, responses and postings by the day of their position.
 //
-// A message that waits or is claimed has exactly one w key, its place in its lane:
-// the time it was or is due and its id. The key stays while the message is
+// A message that waits or is claimed has exactly one w key, its place in its lane
+// (see ticket). The key stays while the message is
 // claimed, which is why a crash makes claimed messages due again. In a queue it
 // stays through retries too, and after the message ended until its callbacks have.
 const (
@@ -165,9 +165,12 @@ func appendLane(key []byte, id laneID) []byte {
 	return append(key, id.Name...)
 }
 
-// ticket is a message's place in its lane: due time, then id.
+// ticket is a message's place in its lane. The order is that of due times, each as
+// the first position of its millisecond; in a queue, whose order must be that of
+// acceptance also when the clock does not move or steps back, it is the position
+// of the CREATED event, unless the message is delayed beyond that.
 type ticket struct {
-	dueMS int64
+	order posthaste.Position
 	id    posthaste.MessageID
 }
 
@@ -175,7 +178,7 @@ type ticket struct {
 const ticketLen = 8 + len(posthaste.MessageID{})
 
 func appendWaitingKey(key []byte, id laneID, t ticket) []byte {
-	key = binary.BigEndian.AppendUint64(appendLane(key, id), uint64(t.dueMS))
+	key = binary.BigEndian.AppendUint64(appendLane(key, id), uint64(t.order))
 	return append(key, t.id[:]...)
 }
 
@@ -197,7 +200,7 @@ func parseWaitingKey(key []byte) (id laneID, t ticket, ok bool) {
 		return laneID{}, ticket{}, false
 	}
 	id.Name = string(rest[:nameLen])
-	t.dueMS = int64(binary.BigEndian.Uint64(rest[nameLen:]))
+	t.order = posthaste.Position(binary.BigEndian.Uint64(rest[nameLen:]))
 	copy(t.id[:], rest[nameLen+8:])
 	return id, t, true
 }
@@ -205,7 +208,7 @@ func parseWaitingKey(key []byte) (id laneID, t ticket, ok bool) {
 // parseTicket reads the ticket at the end of a waiting key.
 func parseTicket(key []byte) ticket {
 	tail := key[len(key)-ticketLen:]
-	t := ticket{dueMS: int64(binary.BigEndian.Uint64(tail))}
+	t := ticket{order: posthaste.Position(binary.BigEndian.Uint64(tail))}
 	copy(t.id[:], tail[8:])
 	return t
 }
@@ -224,8 +227,8 @@ func prefixEnd(prefix []byte) []byte {
 
 // before orders tickets as a lane serves them.
 func (t ticket) before(other ticket) bool {
-	if t.dueMS != other.dueMS {
-		return t.dueMS < other.dueMS
+	if t.order != other.order {
+		return t.order < other.order
 	}
 	return string(t.id[:]) < string(other.id[:])
 }
@@ -237,6 +240,6 @@ func (t ticket) next() ticket {
 			return t
 		}
 	}
-	t.dueMS++
+	t.order++
 	return t
 }

@@ -26,9 +26,6 @@ type item struct {
 	waiting waiting
 }
 
-// readyMS is when the item's next attempt may start.
-func (it *item) readyMS() int64 { return max(it.dueMS, it.waiting.readyMS) }
-
 // lane is the line in which the messages of one laneID wait. It holds the
 // earliest of them in memory, in order; whatever is not before horizon may be on
 // disk alone. Guarded by scheduler.mu.
@@ -120,7 +117,7 @@ func (l *lane) candidate(now time.Time) (at int, wakes time.Time) {
 	if len(l.items) == 0 {
 		return -1, time.Time{}
 	}
-	if ready := milliTime(l.items[0].readyMS()); ready.After(now) {
+	if ready := milliTime(l.items[0].waiting.readyMS); ready.After(now) {
 		return -1, ready
 	}
 	return 0, time.Time{}
@@ -142,7 +139,7 @@ func (l *lane) strictCandidate(now time.Time) (at int, wakes time.Time) {
 			taken++
 			continue
 		}
-		ready := milliTime(it.readyMS())
+		ready := milliTime(it.waiting.readyMS)
 		if !ready.After(now) {
 			return at, time.Time{}
 		}

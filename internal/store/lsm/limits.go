@@ -306,7 +306,7 @@ func (s *Store) flowStatus(now time.Time, user string, key *posthaste.FlowKey) (
 	lane := laneID{user, posthaste.Lane{Kind: posthaste.LaneFlow, Name: key.Key}}
 	due := 0
 	err := scan(s.db, appendLane(nil, lane), func(k, _ []byte) error {
-		if parseTicket(k).dueMS > now.UnixMilli() {
+		if parseTicket(k).order > posthaste.LastPosition(now) {
 			return errStop
 		}
 		due++

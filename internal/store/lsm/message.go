@@ -118,12 +118,15 @@ func (s *Store) acceptMessage(c *commit, now time.Time, m *posthaste.Message, en
 	if len(m.Body) >= largeBody {
 		c.set(appendMessageKey(c.key(), segmentBody, m.User, m.ID), m.Body)
 	}
-	c.event(m, now, store.Created(m))
+	order := posthaste.FirstPosition(m.NotBefore)
+	if at := c.event(m, now, store.Created(m)); m.Queue != "" {
+		order = max(order, at)
+	}
 	s.followLimits(c, now, m)
 	s.wait(c, m, status{
 		state:   posthaste.StateCreated,
-		dueMS:   m.NotBefore.UnixMilli(),
-		waiting: waiting{flowKey: m.FlowControl.Key},
+		order:   order,
+		waiting: waiting{readyMS: m.NotBefore.UnixMilli(), flowKey: m.FlowControl.Key},
 	})
 }
 
@@ -137,7 +140,7 @@ func (s *Store) wait(c *commit, m *posthaste.Message, st status) {
 }
 
 func newItem(m *posthaste.Message, st status) *item {
-	return &item{ticket: ticket{st.dueMS, m.ID}, message: m, waiting: st.waiting}
+	return &item{ticket: ticket{st.order, m.ID}, message: m, waiting: st.waiting}
 }
 
 func laneOf(m *posthaste.Message) laneID { return laneID{m.User, m.Lane()} }
@@ -216,7 +219,7 @@ func (s *Store) Message(_ context.Context, user string, id posthaste.MessageID) 
 	case s.scheduler.claimed(id):
 		result.State = posthaste.StateActive
 	default:
-		result.NextAttemptAt = milliTime(st.nextMS())
+		result.NextAttemptAt = milliTime(st.readyMS)
 	}
 	return result, nil
 }

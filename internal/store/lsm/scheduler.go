@@ -73,7 +73,7 @@ func newScheduler(disk lanesOnDisk) *scheduler {
 	}
 }
 
-// restore adds a lane found on disk, whose first message is due at firstMS.
+// restore adds a lane found on disk, whose first message may start at firstMS.
 func (s *scheduler) restore(id laneID, firstMS int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,9 +144,9 @@ func (s *scheduler) lane(id laneID) *lane {
 func (s *scheduler) schedule(l *lane) {
 	switch {
 	case len(l.items) > 0:
-		s.setTimer(l, l.items[0].dueMS)
+		s.setTimer(l, l.items[0].waiting.readyMS)
 	case l.partial:
-		s.setTimer(l, l.horizon.dueMS)
+		s.setTimer(l, 0) // what is on disk will tell
 	default:
 		s.clearTimer(l)
 		if l.inflight == 0 {
@@ -522,7 +522,7 @@ func (s *scheduler) count() (inflight, lanes int, oldestMS int64) {
 	for _, l := range s.lanes {
 		due := l.wakesMS
 		if len(l.items) > 0 {
-			due = l.items[0].readyMS()
+			due = l.items[0].waiting.readyMS
 		} else if !l.partial {
 			continue
 		}

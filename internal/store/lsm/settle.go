@@ -65,7 +65,7 @@ func (s *Store) claimedStatus(c *commit, held *lease) (status, error) {
 	if held.lane.strict() {
 		return c.status(held.message.User, held.id)
 	}
-	return status{dueMS: held.dueMS, waiting: held.waiting}, nil
+	return status{order: held.order, waiting: held.waiting}, nil
 }
 
 // makeCallbacks makes the messages that tell of a settlement.
@@ -85,13 +85,13 @@ func (s *Store) makeCallbacks(c *commit, settlement store.Settlement, id posthas
 // when nothing waits any more.
 func (s *Store) place(c *commit, held *lease, st status, next time.Time) *item {
 	lane, old := held.lane.id, held.ticket
-	switch {
-	case st.state != posthaste.StateRetry:
-		st.ended = held.lane.strict() && st.callbacks > 0
-	case held.lane.strict():
+	if st.state == posthaste.StateRetry {
 		st.retried, st.readyMS = st.retried+1, next.UnixMilli()
-	default:
-		st.retried, st.dueMS = st.retried+1, next.UnixMilli()
+		if !held.lane.strict() {
+			st.order = posthaste.FirstPosition(next)
+		}
+	} else {
+		st.ended = held.lane.strict() && st.callbacks > 0
 	}
 	c.setStatus(held.message, st)
 	if st.state.Terminal() && !st.ended {
@@ -130,7 +130,7 @@ func (s *Store) callbackEnded(c *commit, m *posthaste.Message, st status) (write
 
 // countCallback counts one callback of a source with status st as ended.
 func (s *Store) countCallback(c *commit, source *posthaste.Message, st status) {
-	lane, place := laneOf(source), ticket{st.dueMS, source.ID}
+	lane, place := laneOf(source), ticket{st.order, source.ID}
 	st.callbacks--
 	switch {
 	case st.ended && st.callbacks == 0:

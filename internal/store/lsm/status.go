@@ -13,23 +13,20 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// status is where a message stands. While it lives, dueMS and its id are its
+// status is where a message stands. While it lives, order and its id are its
 // place in its lane.
 type status struct {
 	state posthaste.State // CREATED or RETRY while it waits or is claimed
-	dueMS int64
+	order posthaste.Position
 	waiting
 }
-
-// nextMS is when the next attempt of a message that waits is due.
-func (s status) nextMS() int64 { return max(s.dueMS, s.readyMS) }
 
 // waiting is what the next attempt has to know. It is stored with the place in
 // the lane and with the status.
 type waiting struct {
 	retried         int
 	cancelRequested bool
-	readyMS         int64  // in a queue: when the retry is due, for the place stays
+	readyMS         int64  // when it may start
 	flowKey         string // of the message
 	callbacks       int    // in a queue: callbacks that have not ended
 	ended           bool   // in a queue: only its callbacks keep the slot
@@ -84,7 +81,7 @@ func (s status) append(dst []byte) []byte {
 			dst = append(dst, byte(code))
 		}
 	}
-	dst = binary.AppendVarint(dst, s.dueMS)
+	dst = binary.AppendUvarint(dst, uint64(s.order))
 	return s.waiting.append(dst)
 }
 
@@ -93,10 +90,11 @@ func parseStatus(data []byte) (status, error) {
 		return status{}, errCorrupt
 	}
 	s := status{state: posthaste.States[data[0]]}
-	var n int
-	if s.dueMS, n = binary.Varint(data[1:]); n <= 0 {
+	order, n := binary.Uvarint(data[1:])
+	if n <= 0 {
 		return status{}, errCorrupt
 	}
+	s.order = posthaste.Position(order)
 	var err error
 	s.waiting, err = parseWaiting(data[1+n:])
 	return s, err

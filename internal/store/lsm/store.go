@@ -133,7 +133,7 @@ func openPebble(dir string, options Options) (*pebble.DB, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), closeLock(lock))
 	}
-	return db, nil
+	return db, closeLock(lock) // the database has its own hold on it until it is closed
 }
 
 // isLockHeld recognises a lock held by another process by its errno, and one held
@@ -199,11 +199,12 @@ func (s *Store) findLanes() error {
 		return err
 	}
 	for valid := iter.First(); valid; {
-		lane, first, ok := parseWaitingKey(iter.Key())
-		if !ok {
+		lane, _, ok := parseWaitingKey(iter.Key())
+		waiting, err := parseWaiting(iter.Value())
+		if !ok || err != nil {
 			return errors.Join(fmt.Errorf("waiting key %x: %w", iter.Key(), errCorrupt), iter.Close())
 		}
-		s.scheduler.restore(lane, first.dueMS)
+		s.scheduler.restore(lane, waiting.readyMS)
 		valid = iter.SeekGE(prefixEnd(appendLane(nil, lane)))
 	}
 	return errors.Join(iter.Error(), iter.Close())

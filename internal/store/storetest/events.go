@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +76,9 @@ var eventsPromises = []promise{
 	}},
 	{"pages of every size make the same log", func(tr *trial) {
 		log := tr.history()
+		latestFirst := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, Limit: plenty})
+		slices.Reverse(latestFirst)
+		tr.same("log, latest first", log.entries, latestFirst)
 		for _, limit := range []int{1, 2, 7, len(log.entries), plenty} {
 			for _, oldestFirst := range []bool{true, false} {
 				query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit}
@@ -145,16 +149,27 @@ func (tr *trial) checkFilter(log *history, fields ...filterField) {
 	}
 }
 
-// compare requires the answer to a query to be that of the whole log.
+// compare requires the answer to a query to be that of the whole log, as far as
+// positions, states and ids go.
 func (tr *trial) compare(log *history, query store.EventQuery) {
 	tr.Helper()
 	got, want := tr.events(ann, query), log.answer(query)
-	what := fmt.Sprintf("events for %+v", query)
-	if len(got) != len(want) {
-		tr.Errorf("%s: %d, want %d", what, len(got), len(want))
-		return
+	if !slices.EqualFunc(got, want, sameEntry) {
+		tr.Errorf("events for %+v:\n%s\nwant\n%s", query, entriesText(got), entriesText(want))
 	}
-	tr.same(what, want, got)
+}
+
+func sameEntry(a, b store.Entry) bool {
+	return a.Position == b.Position && a.State == b.State &&
+		a.MessageID == b.MessageID && a.Message.ID == b.Message.ID
+}
+
+func entriesText(entries []store.Entry) string {
+	var text strings.Builder
+	for _, e := range entries {
+		fmt.Fprintf(&text, "%d %s %s\n", e.Position, e.State, e.MessageID)
+	}
+	return text.String()
 }
 
 func checkRanges(tr *trial) {

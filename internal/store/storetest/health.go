@@ -94,6 +94,7 @@ var closePromises = []promise{
 	}},
 	{"calls in progress fail or succeed", func(tr *trial) {
 		var calling sync.WaitGroup
+		begun := make(chan struct{}, 1)
 		for n := range 8 {
 			makes := newMaker(uint64(200 + n))
 			calling.Go(func() {
@@ -106,12 +107,14 @@ var closePromises = []promise{
 						tr.Errorf("Accept while closing = %v, want none or ErrClosed", err)
 						return
 					}
+					select {
+					case begun <- struct{}{}:
+					default:
+					}
 				}
 			})
 		}
-		for len(tr.wholeLog(ann)) == 0 {
-			tr.wantWake() // until some were accepted
-		}
+		<-begun
 		if err := tr.store.Close(); err != nil {
 			tr.Error(err)
 		}

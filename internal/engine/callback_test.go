@@ -1,0 +1,155 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/store"
+)
+
+// mailbox is a Dispatcher that answers like a destination and keeps the callbacks.
+type mailbox struct {
+	answer func(retried int) posthaste.Outcome
+
+	mu        sync.Mutex
+	callbacks []*posthaste.Message
+}
+
+func (b *mailbox) Attempt(_ context.Context, m *posthaste.Message, retried int) posthaste.Outcome {
+	if m.SourceID.IsZero() {
+		return b.answer(retried)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.callbacks = append(b.callbacks, m)
+	return ok
+}
+
+// Contract, messages 5.
+func TestCallbacks(t *testing.T) {
+	answer := posthaste.Outcome{
+		Error:    "500 Internal Server Error",
+		Response: &posthaste.Response{Status: 500, Header: http.Header{"X-A": {"b"}}, Body: []byte("sorry")},
+	}
+	box := &mailbox{answer: func(int) posthaste.Outcome { return answer }}
+	inWorld(t, box, engine.Options{}, func(w *world) {
+		settings := retries(1)
+		settings.Header = http.Header{"X-Source": {"s"}}
+		settings.Callback = &posthaste.Callback{URL: "http://back.example/told", Settings: posthaste.Settings{Header: http.Header{"X-Mine": {"m"}}}}
+		none := 0
+		settings.FailureCallback = &posthaste.Callback{URL: "http://back.example/failed", Settings: posthaste.Settings{Retries: &none}}
+		id := w.publish(engine.Publication{Body: []byte("hi"), CallerIP: "192.0.2.1", Settings: settings})
+		time.Sleep(time.Hour)
+
+		var told []map[string]any
+		for _, m := range box.callbacks {
+			var body map[string]any
+			if err := json.Unmarshal(m.Body, &body); err != nil {
+				t.Fatal(err)
+			}
+			body["to"] = m.URL
+			told = append(told, body)
+			if m.SourceID != id || m.Header.Get("Content-Type") != "application/json" || m.Callback != nil {
+				t.Errorf("callback %+v: wrong source, content type or callbacks", m)
+			}
+		}
+		letters, err := w.DeadLetters(w.t.Context(), user, store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 10})
+		if err != nil || len(letters.DeadLetters) != 1 {
+			t.Fatalf("%d dead letters, %v; want 1", len(letters.DeadLetters), err)
+		}
+		common := func(to string, retried float64) map[string]any {
+			return map[string]any{
+				"to": to, "status": 500., "header": map[string]any{"X-A": []any{"b"}}, "body": "c29ycnk=",
+				"retried": retried, "maxRetries": 1., "sourceMessageId": id.String(), "url": "http://a.example/x",
+				"method": "POST", "sourceHeader": map[string]any{"X-Source": []any{"s"}}, "sourceBody": "aGk=",
+				"notBefore": float64(w.start.UnixMilli()), "createdAt": float64(w.start.UnixMilli()), "callerIP": "192.0.2.1",
+			}
+		}
+		failure := common("http://back.example/failed", 1)
+		failure["dlqId"] = letters.DeadLetters[0].ID.String()
+		want := []map[string]any{common("http://back.example/told", 0), common("http://back.example/told", 1), failure}
+		if diff := cmp.Diff(want, told, cmp.Transformer("sorted", sortedByTarget)); diff != "" {
+			t.Errorf("callbacks (-want +got):\n%s", diff)
+		}
+		if got := box.callbacks[0].Header.Get("X-Mine"); got != "m" {
+			t.Errorf("forwarded header of the callback = %q, want m", got)
+		}
+		if got := box.callbacks[0].MaxRetries(); got != 1 {
+			t.Errorf("callback has %d retries, want those of its source", got)
+		}
+	})
+}
+
+// sortedByTarget orders the callbacks of one commit, which are delivered at once.
+func sortedByTarget(all []map[string]any) map[string]any {
+	byTarget := map[string]any{}
+	for _, one := range all {
+		key, _ := json.Marshal([]any{one["to"], one["retried"]})
+		byTarget[string(key)] = one
+	}
+	return byTarget
+}
+
+func TestCallbackWithoutAnAnswer(t *testing.T) {
+	box := &mailbox{answer: func(int) posthaste.Outcome { return posthaste.Outcome{Error: "connection refused"} }}
+	inWorld(t, box, engine.Options{}, func(w *world) {
+		settings := retries(0)
+		settings.FailureCallback = &posthaste.Callback{URL: "http://back.example/"}
+		w.publish(engine.Publication{Settings: settings})
+		time.Sleep(time.Second)
+		var body struct {
+			Status *int        `json:"status"`
+			Header http.Header `json:"header"`
+			Body   *string     `json:"body"`
+		}
+		if err := json.Unmarshal(box.callbacks[0].Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		if body.Status == nil || *body.Status != 0 || body.Header == nil || body.Body == nil || *body.Body != "" {
+			t.Errorf("callback %s; want status 0, an empty header and an empty body", box.callbacks[0].Body)
+		}
+	})
+}
+
+// Contract, messages 2.9.
+func TestRetryDeadLetter(t *testing.T) {
+	box := &mailbox{answer: func(int) posthaste.Outcome { return broken }}
+	inWorld(t, box, engine.Options{}, func(w *world) {
+		settings := retries(0)
+		settings.Header, settings.Labels = http.Header{"X-A": {"1"}, "X-B": {"1"}}, []string{"l"}
+		failed := w.publish(engine.Publication{Body: []byte("hi"), Settings: settings})
+		time.Sleep(time.Second)
+		page, err := w.DeadLetters(w.t.Context(), user, store.DeadLetterQuery{
+			Filter: store.DeadLetterFilter{Labels: []string{"l"}, Statuses: []int{500}}, High: posthaste.MaxPosition, Limit: 10,
+		})
+		if err != nil || len(page.DeadLetters) != 1 || page.DeadLetters[0].Message.ID != failed {
+			t.Fatalf("dead letters %+v, %v; want the failed message", page, err)
+		}
+		id := page.DeadLetters[0].ID
+		box.answer = func(int) posthaste.Outcome { return ok }
+		overrides := engine.Overrides{Delay: time.Minute, Settings: posthaste.Settings{Header: http.Header{"X-B": {"2"}}}}
+		results, err := w.RetryDeadLetters(w.t.Context(), user, []posthaste.DeadLetterID{id, 1}, overrides)
+		if err != nil || len(results) != 1 || results[0].Message == nil {
+			t.Fatalf("results %+v, %v; want one message", results, err)
+		}
+		m := results[0].Message
+		w.ids = append(w.ids, m.ID)
+		want := http.Header{"X-A": {"1"}, "X-B": {"2"}}
+		if diff := cmp.Diff(want, m.Header); diff != "" || string(m.Body) != "hi" || m.ID == failed {
+			t.Errorf("retried as %+v, header (-want +got):\n%s", m, diff)
+		}
+		if _, err := w.DeadLetter(w.t.Context(), user, id); err != store.ErrNotFound {
+			t.Errorf("the dead letter is still there: %v", err)
+		}
+		time.Sleep(time.Hour)
+		w.wantLog(m.ID, "1s CREATED next 1m1s", "1m1s ACTIVE", "1m1s DELIVERED")
+	})
+}
