@@ -1,0 +1,132 @@
+package lsm
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"posthaste"
+)
+
+func drawTicket(t *rapid.T) ticket {
+	var id posthaste.MessageID
+	copy(id[:], rapid.SliceOfN(rapid.Byte(), len(id), len(id)).Draw(t, "id"))
+	return ticket{posthaste.Position(rapid.Uint64Max(1 << 63).Draw(t, "order")), id}
+}
+
+func drawLane(t *rapid.T) laneID {
+	return laneID{
+		user: rapid.StringN(0, 20, 255).Draw(t, "user"),
+		Lane: posthaste.Lane{
+			Kind: rapid.SampledFrom([]posthaste.LaneKind{posthaste.LaneHost, posthaste.LaneFlow, posthaste.LaneQueue}).Draw(t, "kind"),
+			Name: rapid.String().Draw(t, "name"),
+		},
+	}
+}
+
+func TestWaitingKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lane, a, b := drawLane(t), drawTicket(t), drawTicket(t)
+		keyA, keyB := appendWaitingKey(nil, lane, a), appendWaitingKey(nil, lane, b)
+		gotLane, gotTicket, ok := parseWaitingKey(keyA)
+		if !ok || gotLane != lane || gotTicket != a || parseTicket(keyA) != a {
+			t.Fatalf("key of %+v %+v is read as %+v %+v, %v", lane, a, gotLane, gotTicket, ok)
+		}
+		if a.before(b) != (bytes.Compare(keyA, keyB) < 0) {
+			t.Fatalf("keys of %+v and %+v are not in their order", a, b)
+		}
+		next := a.next()
+		if !a.before(next) || b != a && a.before(b) && b.before(next) {
+			t.Fatalf("next of %+v is %+v", a, next)
+		}
+		prefix, end := appendLane(nil, lane), prefixEnd(appendLane(nil, lane))
+		if !bytes.HasPrefix(keyA, prefix) || bytes.Compare(keyA, end) >= 0 {
+			t.Fatalf("key %x is not between its lane's %x and %x", keyA, prefix, end)
+		}
+	})
+}
+
+// No lane's keys lie among another's, whatever their names.
+func TestLanesDoNotMix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawLane(t), drawLane(t)
+		if a == b {
+			t.Skip()
+		}
+		key := appendWaitingKey(nil, b, drawTicket(t))
+		if bytes.HasPrefix(key, appendLane(nil, a)) {
+			t.Fatalf("key of lane %+v has the prefix of lane %+v", b, a)
+		}
+	})
+}
+
+func FuzzParseWaitingKey(f *testing.F) {
+	f.Add(appendWaitingKey(nil, laneID{"ann", posthaste.Lane{Kind: posthaste.LaneQueue, Name: "q"}}, ticket{7, posthaste.MessageID{1}}))
+	f.Add([]byte{kindWaiting, 200})
+	f.Fuzz(func(t *testing.T, key []byte) {
+		lane, place, ok := parseWaitingKey(key)
+		if ok && !bytes.Equal(appendWaitingKey(nil, lane, place), key) {
+			t.Errorf("key %x is read as %+v %+v, which is another key", key, lane, place)
+		}
+	})
+}
+
+func FuzzParseStatus(f *testing.F) {
+	f.Add(status{
+		state: posthaste.StateRetry, order: 1 << 62,
+		waiting: waiting{retried: 300, cancelRequested: true, readyMS: 1 << 41, flowKey: "k", callbacks: 2, ended: true},
+	}.append(nil))
+	f.Add([]byte{0, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := parseStatus(data)
+		if err != nil {
+			return
+		}
+		again, err := parseStatus(s.append(nil))
+		if err != nil || again != s {
+			t.Errorf("%+v is read back as %+v, %v", s, again, err)
+		}
+	})
+}
+
+func FuzzDecodeBlock(f *testing.F) {
+	var block logBlock
+	at := posthaste.FirstPosition(time.UnixMilli(1_700_000_000_000))
+	for i, state := range posthaste.States {
+		block.add(posthaste.Event{Position: at + posthaste.Position(i*i), MessageID: posthaste.MessageID{byte(i)}, State: state, Error: "e"})
+	}
+	f.Add(block.data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		events, err := decodeBlock(nil, at, data)
+		if err == nil && len(events) == 0 {
+			t.Error("a block without events is no error")
+		}
+	})
+}
+
+func TestLogBlocksAreBounded(t *testing.T) {
+	var w logWriter
+	m := &posthaste.Message{User: "ann", URL: "http://a.example/"}
+	at := posthaste.FirstPosition(time.UnixMilli(1_700_000_000_000))
+	const events = 3*maxBlockEvents + 1
+	for i := range events {
+		w.add(m, posthaste.Event{Position: at + posthaste.Position(i), State: posthaste.StateCreated})
+	}
+	blocks, read := 0, 0
+	w.flush(func(key, value []byte) {
+		if key[3] != segmentLog {
+			return
+		}
+		blocks++
+		decoded, err := decodeBlock(nil, at, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read += len(decoded)
+	})
+	if blocks != 4 || read != events {
+		t.Errorf("%d blocks with %d events, want 4 with %d", blocks, read, events)
+	}
+}

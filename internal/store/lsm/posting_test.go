@@ -1,0 +1,152 @@
+package lsm
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"pgregory.net/rapid"
+
+	"posthaste"
+)
+
+// writePostings stores an ascending list under a prefix, in blocks of random size.
+func writePostings(t *rapid.T, db *pebble.DB, prefix []byte, list []posthaste.Position) {
+	for len(list) > 0 {
+		n := rapid.IntRange(1, min(len(list), 5)).Draw(t, "block")
+		var block positions
+		for _, p := range list[:n] {
+			block.add(p)
+		}
+		key := binary.BigEndian.AppendUint64(slices.Clone(prefix), uint64(list[0]))
+		if err := db.Set(key, block.data, nil); err != nil {
+			t.Fatal(err)
+		}
+		list = list[n:]
+	}
+}
+
+func drawPositions(t *rapid.T) []posthaste.Position {
+	drawn := rapid.SliceOfDistinct(rapid.Uint64Range(1, 60), func(p uint64) uint64 { return p }).Draw(t, "positions")
+	slices.Sort(drawn)
+	return each(drawn, func(p uint64) posthaste.Position { return posthaste.Position(p) })
+}
+
+// An intersection of unions agrees with set arithmetic, in both directions.
+func TestIntersection(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: quiet{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		var prefixes [][][]byte
+		member := make([]bool, 64)
+		for i := range member {
+			member[i] = i > 0
+		}
+		for field := range rapid.IntRange(1, 3).Draw(t, "fields") {
+			var alternatives [][]byte
+			united := make([]bool, 64)
+			for value := range rapid.IntRange(1, 3).Draw(t, "values") {
+				prefix := []byte{byte(field), byte(value)}
+				list := drawPositions(t)
+				writePostings(t, db, prefix, list)
+				for _, p := range list {
+					united[p] = true
+				}
+				alternatives = append(alternatives, prefix)
+			}
+			for p := range member {
+				member[p] = member[p] && united[p]
+			}
+			prefixes = append(prefixes, alternatives)
+		}
+		var want []posthaste.Position
+		for p, in := range member {
+			if in {
+				want = append(want, posthaste.Position(p))
+			}
+		}
+		if got := walk(t, db, prefixes, ascending, 0); !slices.Equal(got, want) {
+			t.Fatalf("ascending %v, want %v", got, want)
+		}
+		slices.Reverse(want)
+		if got := walk(t, db, prefixes, descending, 63); !slices.Equal(got, want) {
+			t.Fatalf("descending %v, want %v", got, want)
+		}
+	})
+}
+
+// walk reads a whole intersection. Each call of seek has a budget that may end it
+// early, to be continued where it stopped with a fresh one, as pages are.
+func walk(t *rapid.T, db *pebble.DB, prefixes [][][]byte, dir direction, from posthaste.Position) []posthaste.Position {
+	in, err := intersect(db, prefixes, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []posthaste.Position
+	for p, ok := from, true; ok; {
+		at, hit, end := in.seek(p, in.seeks+1+rand.IntN(6))
+		if end {
+			break
+		}
+		if !hit {
+			if at == p { // the budget was too small for any progress
+				at, hit, end = in.seek(p, in.seeks+1000)
+			}
+			if end {
+				break
+			}
+			if !hit {
+				p = at
+				continue
+			}
+		}
+		found = append(found, at)
+		p, ok = dir.after(at)
+	}
+	if err := in.close(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(string, ...any) {}
+
+// Two filters that match much and share nothing end with the budget, not with the
+// data.
+func TestIntersectionStopsAtItsBudget(t *testing.T) {
+	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for p := range uint64(2000) {
+		key := binary.BigEndian.AppendUint64([]byte{'x', byte(p % 2)}, p)
+		if err := db.Set(key, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, err := intersect(db, [][][]byte{{{'x', 0}}, {{'x', 1}}}, ascending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, found, end := in.seek(0, 100)
+	if found || end || at == 0 || at > 200 {
+		t.Errorf("seek with a budget of 100 = %d, %v, %v; want to stop within 200", at, found, end)
+	}
+	if at, found, end = in.seek(at, 100_000); found || !end {
+		t.Errorf("seek to the end = %d, %v, %v; want none", at, found, end)
+	}
+	if err := in.close(); err != nil {
+		t.Fatal(err)
+	}
+}
