@@ -27,8 +27,11 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 			begun = append(begun, held)
 		}
 	}
-	if len(begun) > 0 || len(cancelled) > 0 {
-		err = errors.Join(err, s.writer.post(ctx, func(c *commit) error { return s.begin(c, now, begun, cancelled) }))
+	if len(cancelled) > 0 { // before a crash; nobody gets them
+		err = errors.Join(err, s.writer.do(ctx, func(c *commit) error { return s.finishCancelled(c, now, cancelled) }))
+	}
+	if len(begun) > 0 {
+		err = errors.Join(err, s.writer.post(ctx, func(c *commit) error { return s.begin(c, now, begun) }))
 	}
 	claims := make([]store.Claim, len(begun))
 	for i, held := range begun {
@@ -37,9 +40,8 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 	return claims, next, err
 }
 
-// begin logs claimed messages as ACTIVE, keeps count of their rates, and ends
-// those whose cancellation was asked for before a crash.
-func (s *Store) begin(c *commit, now time.Time, begun, cancelled []*lease) error {
+// begin logs claimed messages as ACTIVE and keeps count of their rates.
+func (s *Store) begin(c *commit, now time.Time, begun []*lease) error {
 	for _, held := range begun {
 		if err := s.countAttempt(c, held); err != nil {
 			return err
@@ -48,7 +50,7 @@ func (s *Store) begin(c *commit, now time.Time, begun, cancelled []*lease) error
 	for _, held := range begun {
 		c.event(held.message, now, posthaste.Event{MessageID: held.id, State: posthaste.StateActive})
 	}
-	return s.finishCancelled(c, now, cancelled)
+	return nil
 }
 
 // loadMessage reads the envelope of a message that is not in memory.

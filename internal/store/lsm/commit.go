@@ -21,7 +21,7 @@ type commit struct {
 	scratch [512]byte
 
 	// What operations of this commit wrote, for those that come after.
-	states      map[posthaste.MessageID]status
+	states      map[messageID]status // also those only read
 	secrets     map[string]string
 	dedups      map[string][]byte               // by key
 	documents   map[string]any                  // by key; also those only loaded
@@ -37,7 +37,7 @@ func newCommit(db *pebble.DB, last posthaste.Position) *commit {
 		db:          db,
 		batch:       db.NewBatch(),
 		last:        last,
-		states:      map[posthaste.MessageID]status{},
+		states:      map[messageID]status{},
 		secrets:     map[string]string{},
 		dedups:      map[string][]byte{},
 		documents:   map[string]any{},
@@ -65,22 +65,30 @@ func (c *commit) delete(key []byte)     { _ = c.batch.Delete(key, nil) }
 // key returns an empty buffer to build a key in. It is good until the next call.
 func (c *commit) key() []byte { return c.scratch[:0] }
 
-// setStatus writes a message's status and remembers it for later operations of
-// this commit.
+// setStatus writes a message's status.
 func (c *commit) setStatus(m *posthaste.Message, st status) {
-	c.states[m.ID] = st
+	c.states[messageID{m.User, m.ID}] = st
 	c.set(appendMessageKey(c.key(), segmentStatus, m.User, m.ID), st.append(nil))
 }
 
-// status returns a message's status as of this commit, or store.ErrNotFound.
+// status returns a message's status as of this commit, or store.ErrNotFound. Once
+// read it can be read again without an error.
 func (c *commit) status(user string, id posthaste.MessageID) (status, error) {
-	stored, err := readStatus(c.db, user, id)
-	if err == nil {
-		if st, ok := c.states[id]; ok {
-			return st, nil
-		}
+	key := messageID{user, id}
+	if st, ok := c.states[key]; ok {
+		return st, nil
 	}
-	return stored, err
+	st, err := readStatus(c.db, user, id)
+	if err == nil {
+		c.states[key] = st
+	}
+	return st, err
+}
+
+// messageID is the id of a message of a user.
+type messageID struct {
+	user string
+	id   posthaste.MessageID
 }
 
 // peek returns the position that the n-th event added from here on will get.

@@ -13,7 +13,7 @@ import (
 func drawTicket(t *rapid.T) ticket {
 	var id posthaste.MessageID
 	copy(id[:], rapid.SliceOfN(rapid.Byte(), len(id), len(id)).Draw(t, "id"))
-	return ticket{posthaste.Position(rapid.Uint64Max(1 << 63).Draw(t, "order")), id}
+	return ticket{posthaste.Position(rapid.Uint64Max(1<<63).Draw(t, "order")), id}
 }
 
 func drawLane(t *rapid.T) laneID {

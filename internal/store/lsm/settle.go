@@ -125,11 +125,16 @@ func (s *Store) callbackEnded(c *commit, m *posthaste.Message, st status) (write
 	if err != nil {
 		return nil, err
 	}
-	return func() { s.countCallback(c, envelope, source) }, nil
+	return func() { s.countCallback(c, envelope) }, nil
 }
 
-// countCallback counts one callback of a source with status st as ended.
-func (s *Store) countCallback(c *commit, source *posthaste.Message, st status) {
+// countCallback counts one callback of a source as ended. The source's status has
+// been read before, and may have changed since: it may end in the same operation.
+func (s *Store) countCallback(c *commit, source *posthaste.Message) {
+	st, err := c.status(source.User, source.ID)
+	if err != nil || st.callbacks == 0 {
+		return
+	}
 	lane, place := laneOf(source), ticket{st.order, source.ID}
 	st.callbacks--
 	switch {
