@@ -24,7 +24,7 @@ import (
 //	w USER KIND len16 LANE order64 ID           → waiting
 //	d e USER position64                         → dead letter
 //	d p USER FIELD hash64 position64            → posting of that dead letter
-//	s DAY e USER ID                             → envelope (record.AppendMessage)
+//	s DAY e USER ID                             → envelope: where the body is, record.AppendMessage
 //	s DAY b USER ID                             → body, when it is large
 //	s DAY t USER ID                             → status
 //	s DAY l USER position64                     → log block, named by its first position

@@ -65,13 +65,19 @@ func (s *Store) newMessages(c *commit, messages []*posthaste.Message) (arrival, 
 	return newArrival(store.Submission{Messages: messages})
 }
 
+// An envelope begins with a byte that says where the body is.
+const (
+	bodyWithin byte = iota
+	bodyBeside
+)
+
 func encodeEnvelope(m *posthaste.Message) []byte {
 	if len(m.Body) < largeBody {
-		return record.AppendMessage(nil, m)
+		return record.AppendMessage([]byte{bodyWithin}, m)
 	}
 	bare := *m
 	bare.Body = nil
-	return record.AppendMessage(nil, &bare)
+	return record.AppendMessage([]byte{bodyBeside}, &bare)
 }
 
 // prepare reads all that accept needs, and finds the repeated submissions.

@@ -116,19 +116,23 @@ func readStatus(r pebble.Reader, user string, id posthaste.MessageID) (status, e
 // readMessage returns store.ErrNotFound for an unknown message.
 func readMessage(r pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
 	var m *posthaste.Message
+	var beside bool
 	err := get(r, appendMessageKey(nil, segmentEnvelope, user, id), func(data []byte) (err error) {
-		m, err = record.DecodeMessage(id, user, data)
+		if len(data) == 0 {
+			return errCorrupt
+		}
+		beside = data[0] == bodyBeside
+		m, err = record.DecodeMessage(id, user, data[1:])
 		return err
 	})
+	if err == nil && beside {
+		err = get(r, appendMessageKey(nil, segmentBody, user, id), func(data []byte) error {
+			m.Body = append([]byte(nil), data...)
+			return nil
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("message %s: %w", id, err)
-	}
-	err = get(r, appendMessageKey(nil, segmentBody, user, id), func(data []byte) error {
-		m.Body = append([]byte(nil), data...)
-		return nil
-	})
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("body of message %s: %w", id, err)
 	}
 	return m, nil
 }
