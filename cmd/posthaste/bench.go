@@ -16,7 +16,7 @@ import (
 type benchCommand struct {
 	Scenario []string `placeholder:"NAME" help:"Scenarios to run: publish, latency, backlog. All of them by default."`
 	Clients  int      `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
-	Duration span     `default:"10s" help:"How long a round publishes."`
+	Duration span     `default:"6s" help:"How long a round publishes."`
 	Messages int      `help:"Publish so many messages in a round, however long it takes."`
 	Size     int      `default:"512" help:"Bytes of a body; they are random."`
 	Rate     int      `default:"100" help:"Messages a second in the latency scenario."`
@@ -30,6 +30,9 @@ type benchCommand struct {
 	Relay string `hidden:"" placeholder:"ADDRESS" help:"Run the relay on HOST:PORT, until a signal."`
 }
 
+// Validate returns a sentence about the first setting that is wrong.
+func (c *benchCommand) Validate() error { return c.options().Check() }
+
 // Run measures and prints the report. Progress goes where log lines go.
 func (c *benchCommand) Run(t terminal) error {
 	ctx, forget := untilSignal()
@@ -37,28 +40,32 @@ func (c *benchCommand) Run(t terminal) error {
 	if c.Relay != "" {
 		return bench.RunRelay(ctx, c.Relay, telemetry.NewLogger(t.Err, slog.LevelInfo, telemetry.FormatText))
 	}
-	executable, err := os.Executable()
-	if err != nil {
+	options := c.options()
+	options.Progress = t.Err
+	var err error
+	if options.Executable, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	report, err := bench.Run(ctx, bench.Options{
-		Scenarios:  c.Scenario,
-		Clients:    c.Clients,
-		Duration:   time.Duration(c.Duration),
-		Messages:   c.Messages,
-		Size:       c.Size,
-		Rate:       c.Rate,
-		Rounds:     c.Rounds,
-		Backlog:    c.Backlog,
-		Dir:        c.Dir,
-		Executable: executable,
-		Version:    app.Version,
-		Progress:   t.Err,
-	})
+	report, err := bench.Run(ctx, options)
 	if err != nil {
 		return err
 	}
 	return c.print(t, report)
+}
+
+func (c *benchCommand) options() bench.Options {
+	return bench.Options{
+		Scenarios: c.Scenario,
+		Clients:   c.Clients,
+		Duration:  time.Duration(c.Duration),
+		Messages:  c.Messages,
+		Size:      c.Size,
+		Rate:      c.Rate,
+		Rounds:    c.Rounds,
+		Backlog:   c.Backlog,
+		Dir:       c.Dir,
+		Version:   app.Version,
+	}
 }
 
 func (c *benchCommand) print(t terminal, report *bench.Report) error {

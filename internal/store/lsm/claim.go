@@ -21,7 +21,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 	for _, held := range leases {
 		if readErr := s.loadMessage(held.item); readErr != nil {
 			err = errors.Join(err, readErr) // it stays leased, or it would be claimed again at once
-		} else if held.cancelRequested {
+		} else if held.waiting.cancelRequested {
 			cancelled = append(cancelled, held)
 		} else {
 			begun = append(begun, held)

@@ -139,14 +139,16 @@ func (s *scheduler) lane(id laneID) *lane {
 	return l
 }
 
-// schedule sets the timer of a lane that is in no list to its first message, or
-// forgets the lane when it has none.
+// schedule sets the timer of a lane that is in no list to when its next message
+// may start, or forgets the lane when it has none. Where that takes a closer look,
+// the lane gets it at once: what is on disk, and who of a queue has a slot.
 func (s *scheduler) schedule(l *lane) {
+	const atOnce = 0
 	switch {
-	case len(l.items) > 0:
+	case len(l.items) > 0 && !l.strict():
 		s.setTimer(l, l.items[0].waiting.readyMS)
-	case l.partial:
-		s.setTimer(l, 0) // what is on disk will tell
+	case len(l.items) > 0, l.partial:
+		s.setTimer(l, atOnce)
 	default:
 		s.clearTimer(l)
 		if l.inflight == 0 {
