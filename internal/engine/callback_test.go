@@ -47,7 +47,7 @@ func TestCallbacks(t *testing.T) {
 		none := 0
 		settings.FailureCallback = &posthaste.Callback{URL: "http://back.example/failed", Settings: posthaste.Settings{Retries: &none}}
 		id := w.publish(engine.Publication{Body: []byte("hi"), CallerIP: "192.0.2.1", Settings: settings})
-		time.Sleep(time.Hour)
+		w.pass(time.Hour)
 
 		var told []map[string]any
 		for _, m := range box.callbacks {
@@ -104,7 +104,7 @@ func TestCallbackWithoutAnAnswer(t *testing.T) {
 		settings := retries(0)
 		settings.FailureCallback = &posthaste.Callback{URL: "http://back.example/"}
 		w.publish(engine.Publication{Settings: settings})
-		time.Sleep(time.Second)
+		w.pass(time.Second)
 		var body struct {
 			Status *int        `json:"status"`
 			Header http.Header `json:"header"`
@@ -126,7 +126,7 @@ func TestRetryDeadLetter(t *testing.T) {
 		settings := retries(0)
 		settings.Header, settings.Labels = http.Header{"X-A": {"1"}, "X-B": {"1"}}, []string{"l"}
 		failed := w.publish(engine.Publication{Body: []byte("hi"), Settings: settings})
-		time.Sleep(time.Second)
+		w.pass(time.Second)
 		page, err := w.DeadLetters(w.t.Context(), user, store.DeadLetterQuery{
 			Filter: store.DeadLetterFilter{Labels: []string{"l"}, Statuses: []int{500}}, High: posthaste.MaxPosition, Limit: 10,
 		})
@@ -149,7 +149,7 @@ func TestRetryDeadLetter(t *testing.T) {
 		if _, err := w.DeadLetter(w.t.Context(), user, id); err != store.ErrNotFound {
 			t.Errorf("the dead letter is still there: %v", err)
 		}
-		time.Sleep(time.Hour)
+		w.pass(time.Hour)
 		w.wantLog(m.ID, "1s CREATED next 1m1s", "1m1s ACTIVE", "1m1s DELIVERED")
 	})
 }

@@ -74,6 +74,12 @@ func inWorld(t *testing.T, d engine.Dispatcher, options engine.Options, scenario
 	})
 }
 
+// pass lets time go by, until everything that is to happen has happened.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func (w *world) publish(p engine.Publication) posthaste.MessageID {
 	w.t.Helper()
 	if p.Destination == "" {
@@ -125,7 +131,7 @@ func retries(n int) posthaste.Settings { return posthaste.Settings{Retries: &n} 
 func TestDelivered(t *testing.T) {
 	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
 		id := w.publish(engine.Publication{})
-		time.Sleep(time.Second)
+		w.pass(time.Second)
 		w.wantLog(id, "0s CREATED", "0s ACTIVE", "10ms DELIVERED")
 	})
 }
@@ -135,7 +141,7 @@ func TestDelayed(t *testing.T) {
 		relative := w.publish(engine.Publication{Delay: time.Hour})
 		absolute := w.publish(engine.Publication{Delay: time.Hour, NotBefore: w.start.Add(time.Minute)})
 		past := w.publish(engine.Publication{NotBefore: w.start.Add(-time.Minute)})
-		time.Sleep(2 * time.Hour)
+		w.pass(2 * time.Hour)
 		w.wantLog(relative, "0s CREATED next 1h0m0s", "1h0m0s ACTIVE", "1h0m0.01s DELIVERED")
 		w.wantLog(absolute, "0s CREATED next 1m0s", "1m0s ACTIVE", "1m0.01s DELIVERED")
 		w.wantLog(past, "0s CREATED", "0s ACTIVE", "10ms DELIVERED")
@@ -145,7 +151,7 @@ func TestDelayed(t *testing.T) {
 func TestRetriedWithDefaultBackoff(t *testing.T) {
 	inWorld(t, answers(broken, broken, ok), engine.Options{}, func(w *world) {
 		id := w.publish(engine.Publication{})
-		time.Sleep(time.Hour)
+		w.pass(time.Hour)
 		w.wantLog(id,
 			"0s CREATED",
 			"0s ACTIVE", "10ms ERROR next 12.192s status 500", "10ms RETRY next 12.192s",
@@ -158,7 +164,7 @@ func TestFailed(t *testing.T) {
 	t.Run("no retries", func(t *testing.T) {
 		inWorld(t, answers(broken), engine.Options{}, func(w *world) {
 			id := w.publish(engine.Publication{Settings: retries(0)})
-			time.Sleep(time.Second)
+			w.pass(time.Second)
 			w.wantLog(id, "0s CREATED", "0s ACTIVE", "10ms ERROR status 500", "10ms FAILED")
 		})
 	})
@@ -167,7 +173,7 @@ func TestFailed(t *testing.T) {
 			settings := retries(1)
 			settings.RetryDelay = "2000"
 			id := w.publish(engine.Publication{Settings: settings})
-			time.Sleep(time.Minute)
+			w.pass(time.Minute)
 			w.wantLog(id, "0s CREATED",
 				"0s ACTIVE", "10ms ERROR next 2.01s status 500", "10ms RETRY next 2.01s",
 				"2.01s ACTIVE", "2.02s ERROR status 500", "2.02s FAILED")
@@ -176,7 +182,7 @@ func TestFailed(t *testing.T) {
 	t.Run("not retryable", func(t *testing.T) {
 		inWorld(t, answers(refusing), engine.Options{}, func(w *world) {
 			id := w.publish(engine.Publication{})
-			time.Sleep(time.Hour)
+			w.pass(time.Hour)
 			w.wantLog(id, "0s CREATED", "0s ACTIVE", "10ms ERROR status 489", "10ms FAILED")
 		})
 	})
@@ -186,19 +192,19 @@ func TestCancel(t *testing.T) {
 	t.Run("delayed", func(t *testing.T) {
 		inWorld(t, answers(ok), engine.Options{}, func(w *world) {
 			id := w.publish(engine.Publication{Delay: time.Hour})
-			time.Sleep(time.Second)
+			w.pass(time.Second)
 			w.wantCancelled(1, id)
 			w.wantCancelled(0, id)
-			time.Sleep(2 * time.Hour)
+			w.pass(2 * time.Hour)
 			w.wantLog(id, "0s CREATED next 1h0m0s", "1s CANCEL_REQUESTED", "1s CANCELLED")
 		})
 	})
 	t.Run("waiting for a retry", func(t *testing.T) {
 		inWorld(t, answers(broken), engine.Options{}, func(w *world) {
 			id := w.publish(engine.Publication{})
-			time.Sleep(time.Second)
+			w.pass(time.Second)
 			w.wantCancelled(1, id)
-			time.Sleep(time.Hour)
+			w.pass(time.Hour)
 			w.wantLog(id, "0s CREATED", "0s ACTIVE", "10ms ERROR next 12.192s status 500", "10ms RETRY next 12.192s",
 				"1s CANCEL_REQUESTED", "1s CANCELLED")
 		})
@@ -213,9 +219,9 @@ func TestCancel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, answers(c.outcome), engine.Options{}, func(w *world) {
 				id := w.publish(engine.Publication{})
-				time.Sleep(5 * time.Millisecond)
+				w.pass(5 * time.Millisecond)
 				w.wantCancelled(1, id)
-				time.Sleep(time.Hour)
+				w.pass(time.Hour)
 				w.wantLog(id, append([]string{"0s CREATED", "0s ACTIVE", "5ms CANCEL_REQUESTED"}, c.end...)...)
 			})
 		})
@@ -223,7 +229,7 @@ func TestCancel(t *testing.T) {
 	t.Run("ended or unknown", func(t *testing.T) {
 		inWorld(t, answers(ok), engine.Options{}, func(w *world) {
 			id := w.publish(engine.Publication{})
-			time.Sleep(time.Second)
+			w.pass(time.Second)
 			w.wantCancelled(0, id)
 			w.wantCancelled(0, posthaste.MessageID{1})
 		})
@@ -272,7 +278,7 @@ func TestConcurrencyBoundsAttempts(t *testing.T) {
 		for i := range 64 {
 			w.publish(engine.Publication{Destination: fmt.Sprintf("http://host-%d.example/", i)})
 		}
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		if most != 8 {
 			t.Errorf("%d attempts were in flight at once, want 8", most)
 		}
@@ -297,9 +303,9 @@ func TestHangingDestinationsLeaveRoom(t *testing.T) {
 				w.publish(engine.Publication{Destination: fmt.Sprintf("http://hangs-%d.example/", host)})
 			}
 		}
-		time.Sleep(time.Second)
+		w.pass(time.Second)
 		healthy := w.publish(engine.Publication{Destination: "http://healthy.example/"})
-		time.Sleep(time.Millisecond)
+		w.pass(time.Millisecond)
 		w.wantLog(healthy, "1s CREATED", "1s ACTIVE", "1s DELIVERED")
 		abandoned, cancel := context.WithCancel(w.t.Context())
 		cancel()
@@ -324,7 +330,7 @@ func TestStopReleasesWhatIsInFlight(t *testing.T) {
 		w.wantLog(id, "0s CREATED", "0s ACTIVE")
 		next := engine.New(engine.Options{Store: w.store, Dispatcher: answers(ok)})
 		next.Start()
-		time.Sleep(time.Second)
+		w.pass(time.Second)
 		next.Stop(w.t.Context())
 		w.wantLog(id, "0s CREATED", "0s ACTIVE", "11s ACTIVE", "11.01s DELIVERED")
 	})

@@ -77,7 +77,7 @@ func TestQueueKeepsOrderThroughRetries(t *testing.T) {
 	}}
 	inWorld(t, r, engine.Options{}, func(w *world) {
 		w.enqueue("q", 40, posthaste.Settings{})
-		time.Sleep(time.Hour)
+		w.pass(time.Hour)
 		r.wantOrder(t, 40)
 		if r.most != 1 {
 			t.Errorf("%d attempts at once, want 1", r.most)
@@ -97,7 +97,7 @@ func TestQueueParallelismIsNeverExceeded(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.enqueue("q", 100, posthaste.Settings{})
-		time.Sleep(time.Hour)
+		w.pass(time.Hour)
 		if len(r.delivered) != 100 || r.most != 8 {
 			t.Errorf("%d delivered, %d attempts at once; want 100 and 8", len(r.delivered), r.most)
 		}
@@ -113,7 +113,7 @@ func TestQueueGoesOnAfterAFailure(t *testing.T) {
 	}}
 	inWorld(t, r, engine.Options{}, func(w *world) {
 		w.enqueue("q", 3, retries(1))
-		time.Sleep(time.Hour)
+		w.pass(time.Hour)
 		if want := []string{"1", "2"}; !slices.Equal(r.delivered, want) {
 			t.Errorf("delivered %v, want %v", r.delivered, want)
 		}
@@ -131,10 +131,10 @@ func TestQueueWaitsForCallbacks(t *testing.T) {
 		settings := posthaste.Settings{Callback: &posthaste.Callback{URL: "http://back.example/"}}
 		first := w.publish(engine.Publication{Queue: "q", Settings: settings})
 		second := w.publish(engine.Publication{Queue: "q"})
-		time.Sleep(time.Second)
+		w.pass(time.Second)
 		w.wantLog(first, "0s CREATED", "0s ACTIVE", "0s DELIVERED")
 		w.wantLog(second, "0s CREATED")
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		w.wantLog(second, "0s CREATED", "12.182s ACTIVE", "12.182s DELIVERED")
 	})
 }
@@ -147,7 +147,7 @@ func TestQueuePause(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.enqueue("q", 5, posthaste.Settings{})
-		time.Sleep(time.Hour)
+		w.pass(time.Hour)
 		q, err := w.Queue(w.t.Context(), user, "q")
 		if err != nil || q.Lag != 5 || len(r.delivered) != 0 {
 			t.Fatalf("lag %d, %v, delivered %v; want 5 and none", q.Lag, err, r.delivered)
@@ -155,7 +155,7 @@ func TestQueuePause(t *testing.T) {
 		if err := w.PauseQueue(w.t.Context(), user, "q", false); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		w.pass(time.Second)
 		r.wantOrder(t, 5)
 	})
 }
@@ -164,11 +164,11 @@ func TestDeleteQueueCancelsWhatWaits(t *testing.T) {
 	r := &recorder{takes: time.Second}
 	inWorld(t, r, engine.Options{}, func(w *world) {
 		w.enqueue("q", 3, posthaste.Settings{})
-		time.Sleep(100 * time.Millisecond)
+		w.pass(100 * time.Millisecond)
 		if err := w.DeleteQueue(w.t.Context(), user, "q"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		r.wantOrder(t, 1)
 		if all, err := w.Queues(w.t.Context(), user); err != nil || len(all) != 0 {
 			t.Errorf("queues %v, %v; want none", all, err)
@@ -188,7 +188,7 @@ func TestFlowControl(t *testing.T) {
 		inWorld(t, r, engine.Options{}, func(w *world) {
 			flow := posthaste.FlowControl{Key: "k", FlowLimit: posthaste.FlowLimit{Rate: 5, Period: 10 * time.Second}}
 			w.enqueue("", 20, posthaste.Settings{FlowControl: flow})
-			time.Sleep(time.Minute)
+			w.pass(time.Minute)
 			if len(r.startedAt) != 20 {
 				t.Fatalf("%d attempts, want 20", len(r.startedAt))
 			}
@@ -210,7 +210,7 @@ func TestFlowControl(t *testing.T) {
 					Settings:    posthaste.Settings{FlowControl: flow},
 				})
 			}
-			time.Sleep(time.Minute)
+			w.pass(time.Minute)
 			if r.most != 3 || len(r.delivered) != 12 {
 				t.Errorf("%d at once, %d delivered; want 3 and 12", r.most, len(r.delivered))
 			}
@@ -221,7 +221,7 @@ func TestFlowControl(t *testing.T) {
 		inWorld(t, r, engine.Options{}, func(w *world) {
 			flow := posthaste.FlowControl{Key: "k", FlowLimit: posthaste.FlowLimit{Rate: 1, Period: time.Second}}
 			w.enqueue("q", 5, posthaste.Settings{FlowControl: flow})
-			time.Sleep(time.Minute)
+			w.pass(time.Minute)
 			r.wantOrder(t, 5)
 			if took := r.startedAt[4].Sub(r.startedAt[0]); took < 4*time.Second {
 				t.Errorf("five attempts at one a second took %s", took)
@@ -248,7 +248,7 @@ func TestFlowControl(t *testing.T) {
 			if err := w.ResumeFlowKey(w.t.Context(), user, "k"); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Minute)
+			w.pass(time.Minute)
 			if r.most != 1 || len(r.delivered) != 7 {
 				t.Errorf("%d at once, %d delivered; want 1 and 7", r.most, len(r.delivered))
 			}

@@ -42,7 +42,7 @@ type Entry struct {
 }
 
 // EventFilter narrows a query. Fields are joined by AND, the values of one
-// field by OR; an empty field does not filter.
+// field by OR; a field without values does not filter. No value is empty.
 type EventFilter struct {
 	MessageIDs  []posthaste.MessageID
 	States      []posthaste.State

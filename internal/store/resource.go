@@ -11,7 +11,8 @@ import (
 // flow-control keys. Each is changed by a function that runs inside the
 // transaction: it gets the present value, or one that holds nothing but its name
 // when there is none, and what it leaves there is stored. If it returns an error
-// nothing changes, and the error is returned as it is.
+// nothing changes, and the error is returned as it is. CreatedAt, and UpdatedAt
+// where there is one, are set by the backend.
 
 // Queues keeps queues. A queue that a message is enqueued to comes into being
 // with posthaste.DefaultParallelism.

@@ -82,8 +82,9 @@ type Worker interface {
 	// Nothing is handed out that is paused.
 	//
 	// Claim also returns when the next waiting message that it did not hand out
-	// becomes due: the zero time if none waits, now or earlier if limit or a
-	// lane's bounds held messages back.
+	// becomes due: the zero time if none waits, now or earlier if the limit held
+	// messages back. A lane held back by parallelism or a pause is announced by
+	// Wake, one held back by a rate is counted at the end of its window.
 	//
 	// The ACTIVE events may be lost in a crash; the messages are due again then.
 	Claim(ctx context.Context, now time.Time, limit int) (claims []Claim, next time.Time, err error)
@@ -101,8 +102,9 @@ type Worker interface {
 	// accepted in the same commit.
 	Settle(ctx context.Context, now time.Time, settlement Settlement) error
 
-	// Release ends claims without a result: the messages are due at once, with
-	// the attempts they had. Claims that are not current are passed over.
+	// Release ends claims without a result: the messages are due at once, in the
+	// places and with the attempts they had, or CANCELLED if that was asked for
+	// meanwhile. Claims that are not current are passed over.
 	Release(ctx context.Context, now time.Time, claims []Claim) error
 }
 

@@ -73,29 +73,26 @@ func parseWaiting(data []byte) (waiting, error) {
 	}, nil
 }
 
-// append writes a status: the state's first letters would not be unique, so its
-// place in posthaste.States stands for it.
 func (s status) append(dst []byte) []byte {
-	for code, state := range posthaste.States {
-		if state == s.state {
-			dst = append(dst, byte(code))
-		}
-	}
+	dst = append(dst, record.StateCode(s.state))
 	dst = binary.AppendUvarint(dst, uint64(s.order))
 	return s.waiting.append(dst)
 }
 
 func parseStatus(data []byte) (status, error) {
-	if len(data) == 0 || int(data[0]) >= len(posthaste.States) {
+	if len(data) == 0 {
 		return status{}, errCorrupt
 	}
-	s := status{state: posthaste.States[data[0]]}
+	state, err := record.StateOf(data[0])
+	if err != nil {
+		return status{}, err
+	}
+	s := status{state: state}
 	order, n := binary.Uvarint(data[1:])
 	if n <= 0 {
 		return status{}, errCorrupt
 	}
 	s.order = posthaste.Position(order)
-	var err error
 	s.waiting, err = parseWaiting(data[1+n:])
 	return s, err
 }

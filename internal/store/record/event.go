@@ -30,7 +30,7 @@ var states = [...]posthaste.State{
 // its next delivery time. The response has a record of its own.
 func AppendEvent(dst []byte, e *posthaste.Event) []byte {
 	return encode(dst, &event{
-		State:          stateCode(e.State),
+		State:          StateCode(e.State),
 		Error:          e.Error,
 		NextDeliveryAt: toMilli(e.NextDeliveryAt),
 	})
@@ -42,23 +42,32 @@ func DecodeEvent(data []byte) (posthaste.Event, error) {
 	if err := decode(data, &rec); err != nil {
 		return posthaste.Event{}, err
 	}
-	if rec.State == 0 || int(rec.State) >= len(states) {
-		return posthaste.Event{}, fmt.Errorf("record: state %d is unknown", rec.State)
+	state, err := StateOf(rec.State)
+	if err != nil {
+		return posthaste.Event{}, err
 	}
 	return posthaste.Event{
-		State:          states[rec.State],
+		State:          state,
 		Error:          rec.Error,
 		NextDeliveryAt: fromMilli(rec.NextDeliveryAt),
 	}, nil
 }
 
-// stateCode panics for a state that is not of the vocabulary: what it would
+// StateCode returns the stored form of a state. It panics for a state that is not of the vocabulary: what it would
 // write could never be read again.
-func stateCode(state posthaste.State) uint8 {
+func StateCode(state posthaste.State) uint8 {
 	for code, known := range states {
 		if code > 0 && known == state {
 			return uint8(code)
 		}
 	}
 	panic(fmt.Sprintf("record: state %q cannot be stored", state))
+}
+
+// StateOf returns the state that a code stands for.
+func StateOf(code uint8) (posthaste.State, error) {
+	if code == 0 || int(code) >= len(states) {
+		return "", fmt.Errorf("record: state %d is unknown", code)
+	}
+	return states[code], nil
 }

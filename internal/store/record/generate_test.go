@@ -2,6 +2,7 @@ package record
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"pgregory.net/rapid"
@@ -93,9 +94,13 @@ func anyCallback(depth int) *rapid.Generator[*posthaste.Callback] {
 	})
 }
 
+var anyID = rapid.Custom(func(t *rapid.T) posthaste.MessageID {
+	return posthaste.MessageID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+})
+
 var anyMessage = rapid.Custom(func(t *rapid.T) *posthaste.Message {
 	m := &posthaste.Message{
-		ID:         posthaste.MessageID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
+		ID:         anyID.Draw(t, "id"),
 		User:       anyText.Draw(t, "user"),
 		URL:        anyText.Draw(t, "url"),
 		Body:       anyBytes.Draw(t, "body"),
@@ -106,6 +111,7 @@ var anyMessage = rapid.Custom(func(t *rapid.T) *posthaste.Message {
 		URLGroup:   anyText.Draw(t, "group"),
 		Endpoint:   anyText.Draw(t, "endpoint"),
 		ScheduleID: anyText.Draw(t, "schedule"),
+		SourceID:   rapid.OneOf(rapid.Just(posthaste.MessageID{}), anyID).Draw(t, "source"),
 		Settings:   anySettings(2).Draw(t, "settings"),
 	}
 	if m.NotBefore.Before(m.CreatedAt) {
@@ -130,4 +136,99 @@ var anyEvent = rapid.Custom(func(t *rapid.T) posthaste.Event {
 		Error:          anyText.Draw(t, "error"),
 		NextDeliveryAt: anyTime.Draw(t, "next"),
 	}
+})
+
+var anyDeadLetter = rapid.Custom(func(t *rapid.T) *posthaste.DeadLetter {
+	d := &posthaste.DeadLetter{
+		ID:      posthaste.DeadLetterID(rapid.Uint64().Draw(t, "id")),
+		Message: anyMessage.Draw(t, "message"),
+		Error:   anyText.Draw(t, "error"),
+	}
+	if rapid.Bool().Draw(t, "answered") {
+		d.Response = anyResponse.Draw(t, "response")
+	}
+	return d
+})
+
+var anyQueue = rapid.Custom(func(t *rapid.T) *posthaste.Queue {
+	return &posthaste.Queue{
+		Name:        anyText.Draw(t, "name"),
+		Parallelism: rapid.Int().Draw(t, "parallelism"),
+		Paused:      rapid.Bool().Draw(t, "paused"),
+		CreatedAt:   anyTime.Draw(t, "created at"),
+		UpdatedAt:   anyTime.Draw(t, "updated at"),
+	}
+})
+
+var anyURLGroup = rapid.Custom(func(t *rapid.T) *posthaste.URLGroup {
+	g := &posthaste.URLGroup{
+		Name:      anyText.Draw(t, "name"),
+		Headers:   anyHeader.Draw(t, "headers"),
+		CreatedAt: anyTime.Draw(t, "created at"),
+		UpdatedAt: anyTime.Draw(t, "updated at"),
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "endpoints") {
+		g.Endpoints = append(g.Endpoints, posthaste.Endpoint{Name: anyText.Draw(t, "endpoint"), URL: anyText.Draw(t, "url")})
+	}
+	return g
+})
+
+var anySchedule = rapid.Custom(func(t *rapid.T) *posthaste.Schedule {
+	s := &posthaste.Schedule{
+		ID:          anyText.Draw(t, "id"),
+		User:        anyText.Draw(t, "user"),
+		Cron:        anyText.Draw(t, "cron"),
+		Destination: anyText.Draw(t, "destination"),
+		Queue:       anyText.Draw(t, "queue"),
+		Body:        anyBytes.Draw(t, "body"),
+		Delay:       anyDuration.Draw(t, "delay"),
+		CallerIP:    anyText.Draw(t, "caller"),
+		CreatedAt:   anyTime.Draw(t, "created at"),
+		Paused:      rapid.Bool().Draw(t, "paused"),
+		LastAt:      anyTime.Draw(t, "last at"),
+		NextAt:      anyTime.Draw(t, "next at"),
+		Error:       anyText.Draw(t, "error"),
+		Settings:    anySettings(1).Draw(t, "settings"),
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "messages") {
+		s.LastMessages = append(s.LastMessages, anyID.Draw(t, "message"))
+	}
+	return s
+})
+
+var anyFlowKey = rapid.Custom(func(t *rapid.T) *posthaste.FlowKey {
+	return &posthaste.FlowKey{
+		Key: anyText.Draw(t, "key"),
+		FlowLimit: posthaste.FlowLimit{
+			Parallelism: rapid.Int().Draw(t, "parallelism"),
+			Rate:        rapid.Int().Draw(t, "rate"),
+			Period:      anyDuration.Draw(t, "period"),
+		},
+		CreatedAt:         anyTime.Draw(t, "created at"),
+		PinnedParallelism: rapid.Bool().Draw(t, "pinned parallelism"),
+		PinnedRate:        rapid.Bool().Draw(t, "pinned rate"),
+		Paused:            rapid.Bool().Draw(t, "paused"),
+		WindowStartedAt:   anyTime.Draw(t, "window"),
+		WindowCount:       rapid.Int().Draw(t, "count"),
+	}
+})
+
+var anyAction = rapid.Custom(func(t *rapid.T) *posthaste.BulkAction {
+	a := &posthaste.BulkAction{
+		ID:          anyText.Draw(t, "id"),
+		User:        anyText.Draw(t, "user"),
+		Kind:        posthaste.ActionKind(anyText.Draw(t, "kind")),
+		Filter:      url.Values(anyHeader.Draw(t, "filter")),
+		Header:      anyHeader.Draw(t, "header"),
+		Total:       rapid.Int().Draw(t, "total"),
+		Processed:   rapid.Int().Draw(t, "processed"),
+		Failed:      rapid.Int().Draw(t, "failed"),
+		Cursor:      anyText.Draw(t, "cursor"),
+		CreatedAt:   anyTime.Draw(t, "created at"),
+		CompletedAt: anyTime.Draw(t, "completed at"),
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "failures") {
+		a.Failures = append(a.Failures, posthaste.ActionFailure{ID: anyText.Draw(t, "failure"), Error: anyText.Draw(t, "error")})
+	}
+	return a
 })

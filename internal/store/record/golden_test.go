@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ func fullMessage() *posthaste.Message {
 		URLGroup:   "g",
 		Endpoint:   "e",
 		ScheduleID: "s",
+		SourceID:   posthaste.MessageID{0xff},
 		Settings:   settings,
 	}
 	m.Callback = &posthaste.Callback{URL: "http://c", Delay: time.Second, Given: http.Header{"C": {"3"}}, Settings: settings}
@@ -54,12 +56,13 @@ func TestStoredForm(t *testing.T) {
 	const settings = "0163505554" + "028661416131614161306142" + "6132" + "0300" + "046c313030302a72657472696564" +
 		"051a77359400" + "06826372656463626967" + "07616b" + "0801" + "0902" + "0a1b0000000df8475800"
 	const lastSettings = "0d02" + "0ef5" + "0ff5" + "10816141"
-	const want = "01" + "aa" +
+	const want = "01" + "ab" +
 		"0168687474703a2f2f61" + "0244626f6479" + "031b0000018bcfe56800" + "041b0000018bcfe56be8" +
 		"05633a3a31" + "066171" + "076167" + "086165" + "096173" +
 		"0ab0" + settings +
 		"0ba4" + "0168687474703a2f2f63" + "021a3b9aca00" + "038261436133" + "04ae" + settings + lastSettings +
-		"0ca2" + "0168687474703a2f2f66" + "04a0" + lastSettings
+		"0ca2" + "0168687474703a2f2f66" + "04a0" + lastSettings +
+		"0b50ff000000000000000000000000000000"
 
 	if got := hex.EncodeToString(AppendMessage(nil, fullMessage())); got != want {
 		t.Errorf("stored form\n%s, want\n%s", got, want)
@@ -77,18 +80,75 @@ func TestStoredForm(t *testing.T) {
 	}
 }
 
-func TestStoredFormOfEvent(t *testing.T) {
-	event := posthaste.Event{State: posthaste.StateError, Error: "no", NextDeliveryAt: time.UnixMilli(1_700_000_000_000)}
-	const want = "01a30104" + "02626e6f" + "031b0000018bcfe56800"
-	if got := hex.EncodeToString(AppendEvent(nil, &event)); got != want {
-		t.Errorf("stored form %s, want %s", got, want)
-	}
-}
-
-func TestStoredFormOfResponse(t *testing.T) {
-	response := posthaste.Response{Status: 503, Header: http.Header{"A": {"1"}}, Body: []byte("no"), Truncated: true}
-	const want = "01a4" + "011901f7" + "028261416131" + "03426e6f" + "04f5"
-	if got := hex.EncodeToString(AppendResponse(nil, &response)); got != want {
-		t.Errorf("stored form %s, want %s", got, want)
+// The other kinds, each with every field set.
+func TestStoredFormOfOtherKinds(t *testing.T) {
+	at := time.UnixMilli(1_700_000_000_000)
+	id := posthaste.MessageID{0xff}
+	bare := &posthaste.Message{ID: id, URL: "http://a", CreatedAt: at, NotBefore: at}
+	response := &posthaste.Response{Status: 503, Header: http.Header{"A": {"1"}}, Body: []byte("no"), Truncated: true}
+	for _, test := range []struct {
+		name string
+		got  []byte
+		want string
+	}{
+		{
+			"event",
+			AppendEvent(nil, &posthaste.Event{State: posthaste.StateError, Error: "no", NextDeliveryAt: at}),
+			"01a3010402626e6f031b0000018bcfe56800",
+		},
+		{"response", AppendResponse(nil, response), "01a4011901f702826141613103426e6f04f5"},
+		{
+			"dead letter",
+			AppendDeadLetter(nil, &posthaste.DeadLetter{ID: 1, Message: bare, Error: "no", Response: response}),
+			"01a40150ff00000000000000000000000000000002581801a30168687474703a2f2f61031b0000018bcfe568000aa003626e6f045201a4011901f702826141613103426e6f04f5",
+		},
+		{
+			"queue",
+			AppendQueue(nil, &posthaste.Queue{Name: "q", Parallelism: 2, Paused: true, CreatedAt: at, UpdatedAt: at}),
+			"01a4010202f5031b0000018bcfe56800041b0000018bcfe56800",
+		},
+		{
+			"URL group",
+			AppendURLGroup(nil, &posthaste.URLGroup{
+				Name:      "g",
+				Endpoints: []posthaste.Endpoint{{Name: "n", URL: "u"}},
+				Headers:   http.Header{"A": {"1"}},
+				CreatedAt: at,
+				UpdatedAt: at,
+			}),
+			"01a40182616e6175028261416131031b0000018bcfe56800041b0000018bcfe56800",
+		},
+		{
+			"schedule",
+			AppendSchedule(nil, &posthaste.Schedule{
+				ID: "s", User: "u", Cron: "* * * * *", Destination: "d", Queue: "q", Body: []byte("b"), Delay: 1,
+				CallerIP: "::1", CreatedAt: at, Paused: true, LastAt: at, NextAt: at,
+				LastMessages: []posthaste.MessageID{id}, Error: "no", Settings: posthaste.Settings{Method: "GET"},
+			}),
+			"01ad01692a202a202a202a202a026164036171044162050106633a3a31071b0000018bcfe5680008f5091b0000018bcfe568000a1b0000018bcfe568000b8150ff0000000000000000000000000000000c626e6f0da10163474554",
+		},
+		{
+			"flow-control key",
+			AppendFlowKey(nil, &posthaste.FlowKey{
+				Key: "k", FlowLimit: posthaste.FlowLimit{Parallelism: 1, Rate: 2, Period: 3}, CreatedAt: at,
+				PinnedParallelism: true, PinnedRate: true, Paused: true, WindowStartedAt: at, WindowCount: 4,
+			}),
+			"01a901010202030304f505f506f5071b0000018bcfe568000804091b0000018bcfe56800",
+		},
+		{
+			"bulk action",
+			AppendAction(nil, &posthaste.BulkAction{
+				ID: "a", User: "u", Kind: posthaste.ActionRetry, Filter: url.Values{"f": {"1"}}, Header: http.Header{"A": {"1"}},
+				Total: 3, Processed: 1, Failed: 1, Failures: []posthaste.ActionFailure{{ID: "i", Error: "no"}},
+				Cursor: "c", CreatedAt: at, CompletedAt: at,
+			}),
+			"01aa0165726574727902826166613103826141613104030501060107826169626e6f086163091b0000018bcfe568000a1b0000018bcfe56800",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := hex.EncodeToString(test.got); got != test.want {
+				t.Errorf("stored form %s, want %s", got, test.want)
+			}
+		})
 	}
 }

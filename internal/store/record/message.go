@@ -101,9 +101,10 @@ func DecodeMessage(id posthaste.MessageID, user string, data []byte) (*posthaste
 		Endpoint:   rec.Endpoint,
 		ScheduleID: rec.ScheduleID,
 	}
-	if len(rec.SourceID) != 0 && copy(m.SourceID[:], rec.SourceID) != len(rec.SourceID) {
+	if n := len(rec.SourceID); n != 0 && n != len(m.SourceID) {
 		return nil, errMessageID
 	}
+	copy(m.SourceID[:], rec.SourceID)
 	if err := rec.Settings.restore(&m.Settings); err != nil {
 		return nil, err
 	}

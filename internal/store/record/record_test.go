@@ -13,42 +13,49 @@ import (
 	"posthaste"
 )
 
-func TestMessageRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := anyMessage.Draw(t, "message")
-		got, err := DecodeMessage(want.ID, want.User, AppendMessage(nil, want))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("message changed (-want +got):\n%s", diff)
-		}
+// roundTrip proves that what is drawn comes back as it was.
+func roundTrip[T any](t *testing.T, what string, drawn *rapid.Generator[T], through func(T) (T, error)) {
+	t.Run(what, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			want := drawn.Draw(t, what)
+			got, err := through(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s changed (-want +got):\n%s", what, diff)
+			}
+		})
 	})
 }
 
-func TestEventRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := anyEvent.Draw(t, "event")
-		got, err := DecodeEvent(AppendEvent(nil, &want))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("event changed (-want +got):\n%s", diff)
-		}
+func TestRoundTrip(t *testing.T) {
+	roundTrip(t, "message", anyMessage, func(m *posthaste.Message) (*posthaste.Message, error) {
+		return DecodeMessage(m.ID, m.User, AppendMessage(nil, m))
 	})
-}
-
-func TestResponseRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := anyResponse.Draw(t, "response")
-		got, err := DecodeResponse(AppendResponse(nil, want))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("response changed (-want +got):\n%s", diff)
-		}
+	roundTrip(t, "event", anyEvent, func(e posthaste.Event) (posthaste.Event, error) {
+		return DecodeEvent(AppendEvent(nil, &e))
+	})
+	roundTrip(t, "response", anyResponse, func(r *posthaste.Response) (*posthaste.Response, error) {
+		return DecodeResponse(AppendResponse(nil, r))
+	})
+	roundTrip(t, "dead letter", anyDeadLetter, func(d *posthaste.DeadLetter) (*posthaste.DeadLetter, error) {
+		return DecodeDeadLetter(d.ID, d.Message.User, AppendDeadLetter(nil, d))
+	})
+	roundTrip(t, "queue", anyQueue, func(q *posthaste.Queue) (*posthaste.Queue, error) {
+		return DecodeQueue(q.Name, AppendQueue(nil, q))
+	})
+	roundTrip(t, "URL group", anyURLGroup, func(g *posthaste.URLGroup) (*posthaste.URLGroup, error) {
+		return DecodeURLGroup(g.Name, AppendURLGroup(nil, g))
+	})
+	roundTrip(t, "schedule", anySchedule, func(s *posthaste.Schedule) (*posthaste.Schedule, error) {
+		return DecodeSchedule(s.User, s.ID, AppendSchedule(nil, s))
+	})
+	roundTrip(t, "flow-control key", anyFlowKey, func(k *posthaste.FlowKey) (*posthaste.FlowKey, error) {
+		return DecodeFlowKey(k.Key, AppendFlowKey(nil, k))
+	})
+	roundTrip(t, "bulk action", anyAction, func(a *posthaste.BulkAction) (*posthaste.BulkAction, error) {
+		return DecodeAction(a.User, a.ID, AppendAction(nil, a))
 	})
 }
 
@@ -148,7 +155,7 @@ func TestStateOutsideTheVocabularyPanics(t *testing.T) {
 
 func TestEveryStateHasACode(t *testing.T) {
 	for _, state := range posthaste.States {
-		if states[stateCode(state)] != state {
+		if states[StateCode(state)] != state {
 			t.Errorf("the code of %s stands for another state", state)
 		}
 	}

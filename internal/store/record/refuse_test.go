@@ -8,21 +8,39 @@ import (
 	"posthaste"
 )
 
-func TestDecodeRefuses(t *testing.T) {
-	decoders := map[string]func([]byte) error{
-		"message": func(data []byte) error {
-			_, err := DecodeMessage(posthaste.MessageID{}, "", data)
-			return err
-		},
-		"event": func(data []byte) error {
-			_, err := DecodeEvent(data)
-			return err
-		},
-		"response": func(data []byte) error {
-			_, err := DecodeResponse(data)
-			return err
-		},
+func errorOf[T any](_ T, err error) error { return err }
+
+var decoders = map[string]func([]byte) error{
+	"message":          func(data []byte) error { return errorOf(DecodeMessage(posthaste.MessageID{1}, "u", data)) },
+	"event":            func(data []byte) error { return errorOf(DecodeEvent(data)) },
+	"response":         func(data []byte) error { return errorOf(DecodeResponse(data)) },
+	"dead letter":      func(data []byte) error { return errorOf(DecodeDeadLetter(1, "u", data)) },
+	"queue":            func(data []byte) error { return errorOf(DecodeQueue("q", data)) },
+	"URL group":        func(data []byte) error { return errorOf(DecodeURLGroup("g", data)) },
+	"schedule":         func(data []byte) error { return errorOf(DecodeSchedule("u", "s", data)) },
+	"flow-control key": func(data []byte) error { return errorOf(DecodeFlowKey("k", data)) },
+	"bulk action":      func(data []byte) error { return errorOf(DecodeAction("u", "a", data)) },
+}
+
+func TestEveryDecoderRefuses(t *testing.T) {
+	for name, decode := range decoders {
+		for what, data := range map[string]string{
+			"nothing":            "",
+			"another version":    "\x02\xa0",
+			"null":               "\x01\xf6",
+			"half a record":      "\x01\xa1\x01",
+			"more than a record": "\x01\xa0\xa0",
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				if err := decode([]byte(data)); err == nil {
+					t.Errorf("%x was taken for a record", data)
+				}
+			})
+		}
 	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name, decoder, hex, want string
 	}{
@@ -46,6 +64,18 @@ func TestDecodeRefuses(t *testing.T) {
 		{"header names out of order", "response", "01a10284614261316141" + "6132", "ascending names"},
 		{"a bad header in a callback", "message", "01a10aa10ba103816141", "ascending names"},
 		{"a list longer than the data", "response", "01a1029b00000000ffffffff", "exceed"},
+		{"a short source", "message", "01a10b41ff", "message id"},
+		{"a long source", "message", "01a10b51" + strings.Repeat("ff", 17), "message id"},
+		{"a dead letter without message id", "dead letter", "01a102" + "4201a0", "message id"},
+		{"a dead letter without message", "dead letter", "01a10150" + strings.Repeat("ff", 16), "no data"},
+		{"a dead letter with a bad response", "dead letter", "01a30150" + strings.Repeat("ff", 16) + "024201a0" + "044100", "no data"},
+		{"an endpoint without URL", "URL group", "01a101816141", "pairs"},
+		{"a bad group header", "URL group", "01a102816141", "ascending names"},
+		{"a short message id of a schedule", "schedule", "01a10b8141ff", "message id"},
+		{"a bad schedule header", "schedule", "01a10da102816141", "ascending names"},
+		{"a failure without error", "bulk action", "01a107816141", "pairs"},
+		{"a bad filter", "bulk action", "01a102816141", "ascending names"},
+		{"a bad override", "bulk action", "01a103816141", "ascending names"},
 		{"nesting without end", "message", "01a10a" + strings.Repeat("a10b", 4000), "nested"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -56,6 +56,55 @@ var acceptPromises = []promise{
 			tr.Errorf("CREATED of a delayed message says %v, want %v", got, late.NotBefore)
 		}
 	}},
+	{"a repeated submission is answered with the ids of the first", func(tr *trial) {
+		first := tr.submit("key", ann, tr.message(), tr.message())
+		tr.wait(store.DedupWindow - time.Millisecond)
+		again := tr.submit("key", ann, tr.neverAccepted())
+		tr.same("answer to the repetition", store.Accepted{IDs: first.IDs, Deduplicated: true}, again)
+		tr.same("log", "CREATED CREATED", statesText(tr.wholeLog(ann)))
+		if claims, _ := tr.claim(plenty); len(claims) != 2 {
+			tr.Errorf("%d messages are due, want the two of the first submission", len(claims))
+		}
+	}},
+	{"a submission is remembered for a while only", func(tr *trial) {
+		tr.submit("key", ann, tr.message())
+		tr.wait(store.DedupWindow / 2)
+		tr.submit("key", ann, tr.neverAccepted()) // does not make it last longer
+		tr.wait(store.DedupWindow / 2)
+		if again := tr.submit("key", ann, tr.message()); again.Deduplicated {
+			tr.Error("a submission is repeated that was accepted a whole window ago")
+		}
+	}},
+	{"different submissions do not meet", func(tr *trial) {
+		tr.submit("key", ann, tr.message())
+		for _, other := range []store.Accepted{
+			tr.submit("key", anna, tr.message(ownedBy(anna))),
+			tr.submit("Key", ann, tr.message()),
+			tr.submit("", ann, tr.message()),
+			tr.submit("", ann, tr.message()),
+		} {
+			if other.Deduplicated {
+				tr.Error("a submission was taken for another one")
+			}
+		}
+	}},
+	{"a submission repeated within one call is accepted once", func(tr *trial) {
+		first, other := tr.message(), tr.message()
+		accepted, err := tr.store.Accept(tr.Context(), tr.now, []store.Submission{
+			{Messages: []*posthaste.Message{first}, DedupKey: "key"},
+			{Messages: []*posthaste.Message{tr.neverAccepted()}, DedupKey: "key"},
+			{Messages: []*posthaste.Message{other}},
+		})
+		if err != nil {
+			tr.Fatal(err)
+		}
+		tr.same("answers", []store.Accepted{
+			{IDs: []posthaste.MessageID{first.ID}},
+			{IDs: []posthaste.MessageID{first.ID}, Deduplicated: true},
+			{IDs: []posthaste.MessageID{other.ID}},
+		}, accepted)
+		tr.same("log", "CREATED CREATED", statesText(tr.wholeLog(ann)))
+	}},
 	{"what belongs to one user does not exist for another", func(tr *trial) {
 		mine, theirs := tr.accept(), tr.accept(ownedBy(anna))
 		for user, foreign := range map[string]*posthaste.Message{ann: theirs, anna: mine, "an": mine} {
@@ -71,6 +120,19 @@ var acceptPromises = []promise{
 	}},
 }
 
+// submit has one submission accepted.
+func (tr *trial) submit(key, user string, messages ...*posthaste.Message) store.Accepted {
+	tr.Helper()
+	for _, m := range messages {
+		m.User = user
+	}
+	accepted, err := tr.store.Accept(tr.Context(), tr.now, []store.Submission{{Messages: messages, DedupKey: key}})
+	if err != nil || len(accepted) != 1 {
+		tr.Fatalf("Accept = %v, %v, want one answer", accepted, err)
+	}
+	return accepted[0]
+}
+
 // withEverything gives a message a value in each field.
 func withEverything(m *posthaste.Message) {
 	retries := 0
@@ -82,6 +144,7 @@ func withEverything(m *posthaste.Message) {
 	m.URLGroup = "group"
 	m.Endpoint = "endpoint"
 	m.ScheduleID = "schedule"
+	m.SourceID = posthaste.MessageID{1, 2, 3}
 	m.Settings = posthaste.Settings{
 		Method:     http.MethodPatch,
 		Header:     http.Header{"Content-Type": {"text/plain"}, "X-Latin": {"caf\xe9", ""}},

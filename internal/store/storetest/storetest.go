@@ -1,12 +1,12 @@
 // Package storetest defines what a backend of package store is: Run turns each
-// promise of the seam into a test, RunCrash proves that promises survive a
-// crash, Audit proves them on whatever a store holds, Faulty makes a store fail
-// where a test wants it to, and Model is the simplest store there is.
+// promise of the seam into a test, RunCrash proves that they survive a crash,
+// Audit proves them on whatever a store holds, and Faulty makes a store fail where
+// a test wants it to. Package model is the simplest store there is.
 //
 // A backend may hand out fewer messages of one lane than are due, but not so few
-// that these tests, which never have more than a handful in a lane, could tell:
-// they claim with a limit far above what they need wherever the limit itself is
-// not the question. It may also return short pages; every query is followed to
+// that these tests could tell, which never ask for more than a handful of one
+// lane: they claim with a limit far above what they need wherever the limit itself
+// is not the question. It may also return short pages; every query is followed to
 // its end.
 package storetest
 
@@ -30,6 +30,14 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Release", releasePromises},
 		{"Cancel", cancelPromises},
 		{"Message", messagePromises},
+		{"Callbacks", callbackPromises},
+		{"DeadLetters", deadLetterPromises},
+		{"LiveMessages", livePromises},
+		{"Queues", queuePromises},
+		{"FlowKeys", flowKeyPromises},
+		{"URLGroups", urlGroupPromises},
+		{"Schedules", schedulePromises},
+		{"Actions", actionPromises},
 		{"Events", eventsPromises},
 		{"Positions", positionPromises},
 		{"Vault", vaultPromises},

@@ -54,17 +54,18 @@ func (m *Model) compare(a, b *life) int {
 	return cmp.Or(cmp.Compare(m.served[a.lane()], m.served[b.lane()]), a.compareInLane(b))
 }
 
-// compareInLane orders the messages of a lane. In a queue they keep the place
-// they had at first.
+// compareInLane orders the messages of a lane.
 func (l *life) compareInLane(other *life) int {
-	return cmp.Or(l.placeInLane().Compare(other.placeInLane()), bytes.Compare(l.message.ID[:], other.message.ID[:]))
+	return cmp.Or(cmp.Compare(l.place(), other.place()), bytes.Compare(l.message.ID[:], other.message.ID[:]))
 }
 
-func (l *life) placeInLane() time.Time {
-	if l.message.Queue != "" {
-		return l.message.NotBefore
+// place is where a message is in its lane: at its due time, and in a queue, for
+// its whole life, where it was accepted, unless it was delayed.
+func (l *life) place() posthaste.Position {
+	if l.message.Queue == "" {
+		return posthaste.FirstPosition(l.dueAt)
 	}
-	return l.dueAt
+	return max(l.createdAt, posthaste.FirstPosition(l.message.NotBefore))
 }
 
 func (m *Model) claim(now time.Time, l *life) store.Claim {

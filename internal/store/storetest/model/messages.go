@@ -36,7 +36,7 @@ func (m *Model) accept(now time.Time, messages []*posthaste.Message) {
 	for _, message := range messages {
 		l := &life{message: message, state: posthaste.StateCreated, dueAt: message.NotBefore}
 		m.lives = append(m.lives, l)
-		m.append(now, l, store.Created(message))
+		l.createdAt = m.append(now, l, store.Created(message))
 		m.follow(now, message)
 	}
 }
@@ -51,7 +51,7 @@ func (m *Model) follow(now time.Time, message *posthaste.Message) {
 	}
 	if key := (name{message.User, message.FlowControl.Key}); key.name != "" {
 		if m.flowKeys[key] == nil {
-			m.flowKeys[key] = &posthaste.FlowKey{Key: key.name}
+			m.flowKeys[key] = &posthaste.FlowKey{Key: key.name, CreatedAt: now}
 		}
 		m.flowKeys[key].Follow(message.FlowControl.FlowLimit)
 	}

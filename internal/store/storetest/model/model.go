@@ -49,6 +49,7 @@ type laneOf struct {
 // life is a message and where it stands.
 type life struct {
 	message         *posthaste.Message
+	createdAt       posthaste.Position
 	state           posthaste.State // CREATED or RETRY until it ends
 	dueAt           time.Time
 	retried         int

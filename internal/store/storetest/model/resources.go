@@ -31,14 +31,16 @@ func list[T any](all map[name]*T, user string) []*T {
 func (m *Model) UpdateQueue(_ context.Context, now time.Time, user, queue string, change func(*posthaste.Queue) error) error {
 	return m.change(func() error {
 		id := name{user, queue}
-		value := posthaste.Queue{Name: queue, CreatedAt: now}
+		value := posthaste.Queue{Name: queue}
 		if old := m.queues[id]; old != nil {
 			value = *old
 		}
 		if err := change(&value); err != nil {
 			return err
 		}
-		value.UpdatedAt = now
+		if value.UpdatedAt = now; value.CreatedAt.IsZero() {
+			value.CreatedAt = now
+		}
 		m.queues[id] = &value
 		return nil
 	})
@@ -95,14 +97,16 @@ func (m *Model) DeleteQueue(_ context.Context, now time.Time, user, queue string
 func (m *Model) UpdateURLGroup(_ context.Context, now time.Time, user, group string, change func(*posthaste.URLGroup) error) error {
 	return m.do(func() error {
 		id := name{user, group}
-		value := posthaste.URLGroup{Name: group, CreatedAt: now}
+		value := posthaste.URLGroup{Name: group}
 		if old := m.groups[id]; old != nil {
 			value = *copyGroup(old)
 		}
 		if err := change(&value); err != nil {
 			return err
 		}
-		value.UpdatedAt = now
+		if value.UpdatedAt = now; value.CreatedAt.IsZero() {
+			value.CreatedAt = now
+		}
 		if m.groups[id] = &value; len(value.Endpoints) == 0 {
 			delete(m.groups, id)
 		}
@@ -149,7 +153,7 @@ func (m *Model) DeleteURLGroup(_ context.Context, user, group string) error {
 }
 
 // UpdateFlowKey implements store.FlowKeys.
-func (m *Model) UpdateFlowKey(_ context.Context, _ time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
+func (m *Model) UpdateFlowKey(_ context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
 	return m.change(func() error {
 		id := name{user, key}
 		value := posthaste.FlowKey{Key: key}
@@ -158,6 +162,9 @@ func (m *Model) UpdateFlowKey(_ context.Context, _ time.Time, user, key string, 
 		}
 		if err := change(&value); err != nil {
 			return err
+		}
+		if value.CreatedAt.IsZero() {
+			value.CreatedAt = now
 		}
 		m.flowKeys[id] = &value
 		return nil

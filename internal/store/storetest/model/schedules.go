@@ -11,7 +11,7 @@ import (
 )
 
 // UpdateSchedule implements store.Schedules.
-func (m *Model) UpdateSchedule(_ context.Context, _ time.Time, user, id string, change func(*posthaste.Schedule) error) error {
+func (m *Model) UpdateSchedule(_ context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error {
 	return m.change(func() error {
 		value := &posthaste.Schedule{ID: id, User: user}
 		if old := m.schedules[name{user, id}]; old != nil {
@@ -19,6 +19,9 @@ func (m *Model) UpdateSchedule(_ context.Context, _ time.Time, user, id string, 
 		}
 		if err := change(value); err != nil {
 			return err
+		}
+		if value.CreatedAt.IsZero() {
+			value.CreatedAt = now
 		}
 		m.schedules[name{user, id}] = value
 		return nil

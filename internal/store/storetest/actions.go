@@ -1,0 +1,152 @@
+package storetest
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var actionPromises = []promise{
+	{"an action is kept as it was put", func(tr *trial) {
+		want := tr.putAction("a", ann)
+		got, err := tr.store.Action(tr.Context(), ann, "a")
+		if err != nil {
+			tr.Fatal(err)
+		}
+		tr.same("action", want, got)
+		for _, other := range [][2]string{{anna, "a"}, {ann, "b"}} {
+			if _, err := tr.store.Action(tr.Context(), other[0], other[1]); !errors.Is(err, store.ErrNotFound) {
+				tr.Errorf("Action %q = %v, want ErrNotFound", other, err)
+			}
+		}
+	}},
+	{"actions are listed by id", func(tr *trial) {
+		tr.putAction("b", ann)
+		tr.putAction("a", ann)
+		tr.putAction("c", anna)
+		tr.wantActions("a", "b")
+	}},
+	{"an action is changed", func(tr *trial) {
+		tr.putAction("a", ann)
+		err := tr.store.UpdateAction(tr.Context(), ann, "a", func(a *posthaste.BulkAction) { a.Cursor = "next" })
+		if got, readErr := tr.store.Action(tr.Context(), ann, "a"); err != nil || readErr != nil || got.Cursor != "next" {
+			tr.Errorf("action %+v, %v, %v after a change of its cursor", got, err, readErr)
+		}
+		err = tr.store.UpdateAction(tr.Context(), ann, "b", func(*posthaste.BulkAction) {})
+		if !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("UpdateAction of none = %v, want ErrNotFound", err)
+		}
+	}},
+	{"unfinished actions of all users are found", func(tr *trial) {
+		tr.putAction("a", ann)
+		tr.putAction("b", anna)
+		tr.putAction("c", ann)
+		tr.finish("a")
+		all, err := tr.store.UnfinishedActions(tr.Context())
+		if err != nil {
+			tr.Fatal(err)
+		}
+		var ids []string
+		for _, a := range all {
+			ids = append(ids, a.ID)
+		}
+		slices.Sort(ids)
+		tr.same("unfinished actions", []string{"b", "c"}, ids)
+	}},
+	{"old finished actions are deleted", func(tr *trial) {
+		tr.putAction("goes on", ann)
+		tr.putAction("old", ann)
+		tr.finish("old")
+		tr.wait(time.Hour)
+		tr.putAction("new", ann)
+		tr.finish("new")
+		if err := tr.store.DeleteActions(tr.Context(), tr.now); err != nil {
+			tr.Fatal(err)
+		}
+		tr.wantActions("goes on", "new")
+	}},
+	{"a step counts what it changed, with the change", checkSteps},
+}
+
+func checkSteps(tr *trial) {
+	tr.putAction("a", ann)
+	step := &store.Step{ActionID: "a", Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
+		a.Count(processed, failures)
+	}}
+	deleted, retried, bad := tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused)
+	waits, fresh := tr.accept(delayed(time.Hour)), tr.message(delayed(time.Hour))
+	ids := []posthaste.MessageID{waits.ID, {1}}
+	if _, err := tr.store.Cancel(tr.Context(), tr.now, ann, ids, step); err != nil {
+		tr.Fatal(err)
+	}
+	tr.wantCounts("a", 1)
+	if _, err := tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{deleted.ID, 7}, step); err != nil {
+		tr.Fatal(err)
+	}
+	tr.wantCounts("a", 2)
+	remake := func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
+		if d.ID == bad.ID {
+			return nil, errors.New("no such destination")
+		}
+		return fresh, nil
+	}
+	if _, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, []posthaste.DeadLetterID{retried.ID, bad.ID}, remake, step); err != nil {
+		tr.Fatal(err)
+	}
+	tr.wantCounts("a", 3, posthaste.ActionFailure{ID: bad.ID.String(), Error: "no such destination"})
+}
+
+func (tr *trial) putAction(id, user string) *posthaste.BulkAction {
+	tr.Helper()
+	a := &posthaste.BulkAction{
+		ID:        id,
+		User:      user,
+		Kind:      posthaste.ActionRetry,
+		Filter:    url.Values{"queueName": {"q", "r"}},
+		Header:    http.Header{"Upstash-Retries": {"1"}},
+		Total:     10,
+		Cursor:    "begin",
+		CreatedAt: tr.now,
+	}
+	if err := tr.store.PutAction(tr.Context(), a); err != nil {
+		tr.Fatal(err)
+	}
+	kept := *a
+	return &kept
+}
+
+func (tr *trial) finish(id string) {
+	tr.Helper()
+	if err := tr.store.UpdateAction(tr.Context(), ann, id, func(a *posthaste.BulkAction) { a.CompletedAt = tr.now }); err != nil {
+		tr.Fatal(err)
+	}
+}
+
+func (tr *trial) wantActions(want ...string) {
+	tr.Helper()
+	all, err := tr.store.Actions(tr.Context(), ann)
+	if err != nil {
+		tr.Fatal(err)
+	}
+	var ids []string
+	for _, a := range all {
+		ids = append(ids, a.ID)
+	}
+	tr.same("actions", want, ids)
+}
+
+func (tr *trial) wantCounts(id string, processed int, failures ...posthaste.ActionFailure) {
+	tr.Helper()
+	a, err := tr.store.Action(tr.Context(), ann, id)
+	if err != nil {
+		tr.Fatal(err)
+	}
+	if a.Processed != processed || a.Failed != len(failures) || !slices.Equal(a.Failures, failures) {
+		tr.Errorf("action counts %d processed, %d failed: %v; want %d and %v", a.Processed, a.Failed, a.Failures, processed, failures)
+	}
+}

@@ -1,0 +1,272 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var deadLetterPromises = []promise{
+	{"a message that fails becomes a dead letter", func(tr *trial) {
+		m := tr.accept(withEverything)
+		d := tr.fail(m, refused)
+		tr.same("dead letter", &posthaste.DeadLetter{ID: d.ID, Message: m, Error: refused.Error, Response: refused.Response}, d)
+		if log := tr.logOf(m); posthaste.DeadLetterID(log[len(log)-1].Position) != d.ID {
+			tr.Errorf("the id is %s, FAILED is logged at %d", d.ID, log[len(log)-1].Position)
+		}
+		one, err := tr.store.DeadLetter(tr.Context(), ann, d.ID)
+		if err != nil {
+			tr.Fatal(err)
+		}
+		tr.same("dead letter read by id", d, one)
+	}},
+	{"a failure without an answer has no response", func(tr *trial) {
+		if d := tr.fail(tr.accept(), unreachable); d.Response != nil || d.Error != unreachable.Error {
+			tr.Errorf("dead letter has response %v, error %q", d.Response, d.Error)
+		}
+	}},
+	{"no other end makes a dead letter", func(tr *trial) {
+		delivered, cancelled, both := tr.accept(), tr.accept(), tr.accept()
+		claims := tr.claimThese(delivered, cancelled, both)
+		tr.settle(store.Delivered(claims[0]))
+		tr.release(claims[1])
+		tr.wantCancels(2, cancelled, both)
+		tr.settle(store.Failed(claims[2], refused))
+		tr.wantDeadLetters()
+	}},
+	{"dead letters of others are not found", func(tr *trial) {
+		d := tr.fail(tr.accept(ownedBy(anna)), refused)
+		if _, err := tr.store.DeadLetter(tr.Context(), ann, d.ID); !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("DeadLetter of another user = %v, want ErrNotFound", err)
+		}
+		if deleted, err := tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{d.ID}, nil); err != nil || len(deleted) > 0 {
+			tr.Errorf("DeleteDeadLetters of another user = %v, %v", deleted, err)
+		}
+		if retried := tr.retry([]posthaste.DeadLetterID{d.ID}, nil); len(retried) > 0 {
+			tr.Errorf("RetryDeadLetters of another user = %v", retried)
+		}
+		tr.wantDeadLetters()
+	}},
+	{"every query finds what matches", checkDeadLetterQueries},
+	{"deleted dead letters are gone", func(tr *trial) {
+		first, second := tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused)
+		ids := []posthaste.DeadLetterID{first.ID, 7, first.ID}
+		for _, want := range [][]posthaste.DeadLetterID{{first.ID}, nil} {
+			deleted, err := tr.store.DeleteDeadLetters(tr.Context(), ann, ids, nil)
+			if err != nil {
+				tr.Fatal(err)
+			}
+			tr.same("deleted", want, deleted)
+		}
+		tr.wantDeadLetters(second)
+		if _, err := tr.store.DeadLetter(tr.Context(), ann, first.ID); !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("DeadLetter after its deletion = %v, want ErrNotFound", err)
+		}
+		tr.wantLog(first.Message, "CREATED ACTIVE ERROR FAILED")
+	}},
+	{"retried dead letters become messages", func(tr *trial) {
+		failed, other := tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused)
+		fresh := tr.message()
+		retried := tr.retry([]posthaste.DeadLetterID{failed.ID, 7, failed.ID}, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
+			tr.same("dead letter to be retried", failed, d)
+			return fresh, nil
+		})
+		tr.same("retried", []store.Retried{{ID: failed.ID, Message: fresh}}, retried)
+		tr.wantDeadLetters(other)
+		tr.claimOne(fresh)
+		tr.wantLog(fresh, "CREATED ACTIVE")
+		tr.wantLog(failed.Message, "CREATED ACTIVE ERROR FAILED")
+	}},
+	{"a dead letter that cannot be retried stays", func(tr *trial) {
+		bad, good := tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused)
+		broken, fresh := errors.New("no such destination"), tr.message()
+		retried := tr.retry([]posthaste.DeadLetterID{bad.ID, good.ID}, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
+			if d.ID == bad.ID {
+				return nil, broken
+			}
+			return fresh, nil
+		})
+		if len(retried) != 2 || !errors.Is(retried[0].Err, broken) || retried[1].Message != fresh {
+			tr.Errorf("retried %v, want an error and then a message", retried)
+		}
+		tr.wantDeadLetters(bad)
+	}},
+	{"a dead letter is retried once, whoever asks", func(tr *trial) {
+		d := tr.fail(tr.accept(), refused)
+		messages := make([]*posthaste.Message, 8)
+		for i := range messages {
+			messages[i] = newMaker(uint64(400 + i)).message(tr.now)
+		}
+		tr.together(len(messages), func(n int) error {
+			_, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, []posthaste.DeadLetterID{d.ID},
+				func(*posthaste.DeadLetter) (*posthaste.Message, error) { return messages[n], nil }, nil)
+			return err
+		})
+		if claims, _ := tr.claim(plenty); len(claims) != 1 {
+			tr.Errorf("%d messages were made of one dead letter", len(claims))
+		}
+	}},
+}
+
+// fail accepts nothing; it lets a message that is due fail and returns its dead
+// letter.
+func (tr *trial) fail(m *posthaste.Message, outcome posthaste.Outcome) *posthaste.DeadLetter {
+	tr.Helper()
+	tr.settle(store.Failed(tr.claimOne(m), outcome))
+	all := tr.deadLetters(m.User, store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: plenty})
+	if len(all) == 0 || all[0].Message.ID != m.ID {
+		tr.Fatalf("the latest dead letter is not that of %s", m.ID)
+	}
+	return all[0]
+}
+
+func (tr *trial) retry(ids []posthaste.DeadLetterID,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error),
+) []store.Retried {
+	tr.Helper()
+	retried, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, ids, remake, nil)
+	if err != nil {
+		tr.Fatalf("RetryDeadLetters: %v", err)
+	}
+	return retried
+}
+
+// deadLetters follows a query to its last page.
+func (tr *trial) deadLetters(user string, query store.DeadLetterQuery) []*posthaste.DeadLetter {
+	tr.Helper()
+	var all []*posthaste.DeadLetter
+	for range 10_000 {
+		page, err := tr.store.DeadLetters(tr.Context(), user, query)
+		if err != nil {
+			tr.Fatalf("DeadLetters: %v", err)
+		}
+		if len(page.DeadLetters) > query.Limit {
+			tr.Fatalf("a page of %d dead letters, at most %d were asked for", len(page.DeadLetters), query.Limit)
+		}
+		all = append(all, page.DeadLetters...)
+		if !page.More {
+			return all
+		}
+		if query.OldestFirst {
+			query.Low = page.Next
+		} else {
+			query.High = page.Next
+		}
+	}
+	tr.Fatal("DeadLetters never comes to an end")
+	return nil
+}
+
+// wantDeadLetters requires these to be all of ann.
+func (tr *trial) wantDeadLetters(want ...*posthaste.DeadLetter) {
+	tr.Helper()
+	got := tr.deadLetters(ann, store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty})
+	if !slices.Equal(idsOfLetters(got), idsOfLetters(want)) {
+		tr.Errorf("dead letters %v, want %v", idsOfLetters(got), idsOfLetters(want))
+	}
+}
+
+func idsOfLetters(letters []*posthaste.DeadLetter) []posthaste.DeadLetterID {
+	ids := make([]posthaste.DeadLetterID, len(letters))
+	for i, d := range letters {
+		ids[i] = d.ID
+	}
+	return ids
+}
+
+// deadLetterFields make a filter ask for what a dead letter has in one field.
+var deadLetterFields = []func(*store.DeadLetterFilter, *posthaste.DeadLetter){
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { f.IDs = append(f.IDs, d.ID) },
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+		f.MessageIDs = append(f.MessageIDs, d.Message.ID)
+	},
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { askText(&f.URLs, d.Message.URL) },
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { askText(&f.URLGroups, d.Message.URLGroup) },
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+		askText(&f.ScheduleIDs, d.Message.ScheduleID)
+	},
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { askText(&f.Queues, d.Message.Queue) },
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+		f.Labels = append(f.Labels, d.Message.Labels...)
+	},
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { askText(&f.CallerIPs, d.Message.CallerIP) },
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+		askText(&f.FlowKeys, d.Message.FlowControl.Key)
+	},
+	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+		status := 0
+		if d.Response != nil {
+			status = d.Response.Status
+		}
+		f.Statuses = append(f.Statuses, status)
+	},
+}
+
+func checkDeadLetterQueries(tr *trial) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	log := tr.makeDeadLetters(rng, 60)
+	sample := func() *posthaste.DeadLetter { return log[rng.IntN(len(log))] }
+	for n := range 300 {
+		query := store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: n%2 == 0, Limit: 1 + rng.IntN(20)}
+		for range rng.IntN(4) {
+			field := deadLetterFields[rng.IntN(len(deadLetterFields))]
+			for range 1 + rng.IntN(2) {
+				field(&query.Filter, sample())
+			}
+		}
+		if rng.IntN(2) == 0 {
+			low, high := sample().ID, sample().ID
+			query.Low, query.High = posthaste.Position(min(low, high)), posthaste.Position(max(low, high))
+		}
+		tr.compareDeadLetters(log, query)
+	}
+}
+
+// makeDeadLetters lets n messages of ann fail, which differ in all that can be
+// filtered, and deletes some dead letters. It returns the others, oldest first.
+func (tr *trial) makeDeadLetters(rng *rand.Rand, n int) []*posthaste.DeadLetter {
+	tr.Helper()
+	for range n {
+		outcome := posthaste.Outcome{Error: "no"}
+		if status := rng.IntN(3); status > 0 {
+			outcome.Response = &posthaste.Response{Status: 500 + status}
+		}
+		tr.fail(tr.accept(variety(rng)), outcome)
+		tr.fail(tr.accept(variety(rng), ownedBy(anna)), outcome)
+		tr.wait(time.Duration(rng.IntN(10)) * time.Hour)
+	}
+	query := store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty}
+	all := tr.deadLetters(ann, query)
+	if len(all) != n {
+		tr.Fatalf("%d dead letters of %d failures", len(all), n)
+	}
+	var gone []posthaste.DeadLetterID
+	for i := 0; i < n; i += 7 {
+		gone = append(gone, all[i].ID)
+	}
+	if _, err := tr.store.DeleteDeadLetters(tr.Context(), ann, gone, nil); err != nil {
+		tr.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(d *posthaste.DeadLetter) bool { return slices.Contains(gone, d.ID) })
+}
+
+func (tr *trial) compareDeadLetters(log []*posthaste.DeadLetter, query store.DeadLetterQuery) {
+	tr.Helper()
+	var want []posthaste.DeadLetterID
+	for _, d := range log {
+		if p := posthaste.Position(d.ID); p >= query.Low && p <= query.High && query.Filter.Matches(d) {
+			want = append(want, d.ID)
+		}
+	}
+	if !query.OldestFirst {
+		slices.Reverse(want)
+	}
+	if got := idsOfLetters(tr.deadLetters(ann, query)); !slices.Equal(got, want) {
+		tr.Error(fmt.Sprintf("dead letters for %+v: ", query), got, ", want ", want)
+	}
+}

@@ -1,0 +1,323 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/storetest/model"
+)
+
+// A suite is as good as the defects it finds. Each of these is a model that
+// breaks a promise; the test runs the promise's check on it, in a process of its
+// own because the check has to fail.
+
+// defects maps a promise, as the suite names it, to a store that breaks it.
+var defects = map[string]func(store.Store) store.Store{
+	"Accept/every field is kept": func(s store.Store) store.Store {
+		return altered{Store: s, entries: func(entries []store.Entry) []store.Entry {
+			for i := range entries {
+				m := *entries[i].Message
+				m.Labels = nil
+				entries[i].Message = &m
+			}
+			return entries
+		}}
+	},
+	"Accept/a repeated submission is answered with the ids of the first": func(s store.Store) store.Store {
+		return edited{s, func(s *store.Submission) { s.DedupKey = "" }}
+	},
+	"Accept/what belongs to one user does not exist for another": func(s store.Store) store.Store { return oneForAll{s} },
+	"Claim/a message is due at its NotBefore": func(s store.Store) store.Store {
+		return edited{s, func(s *store.Submission) {
+			for _, m := range s.Messages {
+				m.NotBefore = m.CreatedAt
+			}
+		}}
+	},
+	"Claim/a leased message is not given twice": func(s store.Store) store.Store {
+		return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
+			claims, next, err := s.Claim(context.Background(), now, limit)
+			return claims, next, errors.Join(err, s.Release(context.Background(), now, claims))
+		}}
+	},
+	"Claim/lanes are served in turn within a claim": lanesInRow,
+	"Claim/no more than the limit are handed out": func(s store.Store) store.Store {
+		return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
+			return s.Claim(context.Background(), now, limit+1)
+		}}
+	},
+	"Claim/next is when the next message is due": func(s store.Store) store.Store {
+		return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
+			claims, _, err := s.Claim(context.Background(), now, limit)
+			return claims, time.Time{}, err
+		}}
+	},
+	"Claim/wakes for an accepted message": func(s store.Store) store.Store { return sleepy{s} },
+	"Settle/a retry is due at its time and counts the attempts": func(s store.Store) store.Store {
+		return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
+			claims, next, err := s.Claim(context.Background(), now, limit)
+			for i := range claims {
+				claims[i].Retried = 0
+			}
+			return claims, next, err
+		}}
+	},
+	"Settle/the last failure is logged as ERROR and FAILED": func(s store.Store) store.Store {
+		return settling{s, func(settlement store.Settlement) error {
+			settlement.Response = nil
+			return s.Settle(context.Background(), start, settlement)
+		}}
+	},
+	"LeaseLost/a claim settles once":   settlesAnything,
+	"Concurrency/a claim settles once": settlesAnything,
+	"Release/a released message is due at once, with the attempts it had": func(s store.Store) store.Store {
+		return unreleased{s}
+	},
+	"Cancel/asking again changes nothing": func(s store.Store) store.Store { return boastful{s} },
+	"Message/says how a message ended":    func(s store.Store) store.Store { return altered{Store: s, status: alwaysCreated} },
+	"Callbacks/callbacks of every settlement are accepted with it": func(s store.Store) store.Store {
+		return settling{s, func(settlement store.Settlement) error {
+			settlement.Callbacks = nil
+			return s.Settle(context.Background(), start, settlement)
+		}}
+	},
+	"DeadLetters/deleted dead letters are gone":           func(s store.Store) store.Store { return hoarder{s} },
+	"DeadLetters/every query finds what matches":          func(s store.Store) store.Store { return unfiltered{s} },
+	"LiveMessages/every filter finds what matches":        func(s store.Store) store.Store { return unfiltered{s} },
+	"Events/each field filters alone":                     func(s store.Store) store.Store { return unfiltered{s} },
+	"Events/pages of every size make the same log":        func(s store.Store) store.Store { return skipping{s} },
+	"Events/ranges include both ends":                     func(s store.Store) store.Store { return halfOpen{s} },
+	"Positions/an event is logged at the time it is told": late,
+	"Queues/messages begin in the order of acceptance, one by one": func(s store.Store) store.Store {
+		return edited{s, func(s *store.Submission) {
+			for _, m := range s.Messages {
+				m.Queue = ""
+			}
+		}}
+	},
+	"FlowKeys/attempts in flight stay within the parallelism": func(s store.Store) store.Store {
+		return edited{s, func(s *store.Submission) {
+			for _, m := range s.Messages {
+				m.FlowControl.Key = ""
+			}
+		}}
+	},
+	"URLGroups/a deleted group is gone":                                 func(s store.Store) store.Store { return hoarder{s} },
+	"Schedules/a tick of a schedule that is not due then is a conflict": func(s store.Store) store.Store { return agreeing{s} },
+	"Schedules/a tick takes place once":                                 func(s store.Store) store.Store { return agreeing{s} },
+	"Vault/a value that was replaced by someone else is a conflict":     func(s store.Store) store.Store { return agreeing{s} },
+	"Actions/a step counts what it changed, with the change":            func(s store.Store) store.Store { return boastful{s} },
+	"Health/stats count claims, lanes and what is late":                 func(s store.Store) store.Store { return blind{s} },
+	"Close/calls on a closed store fail":                                func(s store.Store) store.Store { return hoarder{s} },
+}
+
+const defectVariable = "STORETEST_DEFECT"
+
+// TestDefective is the process of its own.
+func TestDefective(t *testing.T) {
+	promise := os.Getenv(defectVariable)
+	if promise == "" {
+		t.Skip("run by TestSuiteFindsDefects")
+	}
+	patience = 100 * time.Millisecond
+	Run(t, func(*testing.T) store.Store { return defects[promise](model.New()) })
+}
+
+func TestSuiteFindsDefects(t *testing.T) {
+	for promise := range defects {
+		t.Run(promise, func(t *testing.T) {
+			t.Parallel()
+			parts := []string{"TestDefective"}
+			for part := range strings.SplitSeq(strings.ReplaceAll(promise, " ", "_"), "/") {
+				parts = append(parts, part)
+			}
+			pattern := make([]string, len(parts))
+			for i, part := range parts {
+				pattern[i] = "^" + regexp.QuoteMeta(part) + "$"
+			}
+			command := exec.Command(os.Args[0], "-test.run", strings.Join(pattern, "/"))
+			command.Env = append(os.Environ(), defectVariable+"="+promise)
+			output, err := command.CombinedOutput()
+			if err == nil || !strings.Contains(string(output), "--- FAIL: "+strings.Join(parts, "/")) {
+				t.Errorf("the check does not fail: %v\n%s", err, output)
+			}
+		})
+	}
+}
+
+// edited changes what is accepted.
+type edited struct {
+	store.Store
+	edit func(*store.Submission)
+}
+
+func (e edited) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
+	for i := range submissions {
+		messages := slices.Clone(submissions[i].Messages)
+		for j, m := range messages {
+			edited := *m
+			messages[j] = &edited
+		}
+		submissions[i].Messages = messages
+		e.edit(&submissions[i])
+	}
+	return e.Store.Accept(ctx, now, submissions)
+}
+
+// oneForAll shows the messages of every user to every other.
+type oneForAll struct{ store.Store }
+
+func (o oneForAll) Message(ctx context.Context, _ string, id posthaste.MessageID) (status store.Status, err error) {
+	for _, user := range []string{ann, anna} {
+		if status, err = o.Store.Message(ctx, user, id); err == nil {
+			return status, nil
+		}
+	}
+	return status, err
+}
+
+// claiming claims in its own way.
+type claiming struct {
+	store.Store
+	claim func(now time.Time, limit int) ([]store.Claim, time.Time, error)
+}
+
+func (c claiming) Claim(_ context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
+	return c.claim(now, limit)
+}
+
+// lanesInRow serves one lane after the other.
+func lanesInRow(s store.Store) store.Store {
+	return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
+		claims, next, err := s.Claim(context.Background(), now, plenty)
+		slices.SortStableFunc(claims, func(a, b store.Claim) int {
+			return cmp.Compare(a.Message.Lane().Kind, b.Message.Lane().Kind)
+		})
+		if len(claims) > limit {
+			err = errors.Join(err, s.Release(context.Background(), now, claims[limit:]))
+			claims = claims[:limit]
+		}
+		return claims, next, err
+	}}
+}
+
+// sleepy never wakes anybody.
+type sleepy struct{ store.Store }
+
+func (sleepy) Wake() <-chan struct{} { return nil }
+
+// settling settles in its own way.
+type settling struct {
+	store.Store
+	settle func(store.Settlement) error
+}
+
+func (s settling) Settle(_ context.Context, _ time.Time, settlement store.Settlement) error {
+	return s.settle(settlement)
+}
+
+// settlesAnything does not mind a lost lease.
+func settlesAnything(s store.Store) store.Store {
+	return settling{s, func(settlement store.Settlement) error {
+		return except(s.Settle(context.Background(), start, settlement), store.ErrLeaseLost)
+	}}
+}
+
+// unreleased keeps claims.
+type unreleased struct{ store.Store }
+
+func (unreleased) Release(context.Context, time.Time, []store.Claim) error { return nil }
+
+// boastful says it cancelled all it was asked to, and forgets steps.
+type boastful struct{ store.Store }
+
+func (b boastful) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, _ *store.Step) ([]posthaste.MessageID, error) {
+	_, err := b.Store.Cancel(ctx, now, user, ids, nil)
+	return ids, err
+}
+
+func alwaysCreated(s *store.Status) { s.State = posthaste.StateCreated }
+
+// hoarder gives nothing up.
+type hoarder struct{ store.Store }
+
+func (hoarder) DeleteDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ *store.Step) ([]posthaste.DeadLetterID, error) {
+	return ids[:1], nil
+}
+
+func (hoarder) DeleteURLGroup(context.Context, string, string) error { return nil }
+
+func (hoarder) Close() error { return nil }
+
+// unfiltered answers every query as if it had no filter.
+type unfiltered struct{ store.Store }
+
+func (u unfiltered) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	query.Filter = store.EventFilter{}
+	return u.Store.Events(ctx, user, query)
+}
+
+func (u unfiltered) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
+	query.Filter = store.DeadLetterFilter{}
+	return u.Store.DeadLetters(ctx, user, query)
+}
+
+func (u unfiltered) LiveMessages(ctx context.Context, user string, query store.LiveQuery) ([]posthaste.MessageID, string, error) {
+	query.Filter = store.EventFilter{}
+	return u.Store.LiveMessages(ctx, user, query)
+}
+
+// skipping loses an event between two pages.
+type skipping struct{ store.Store }
+
+func (s skipping) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	page, err := s.Store.Events(ctx, user, query)
+	if page.More && len(page.Entries) > 1 {
+		page.Entries = page.Entries[:len(page.Entries)-1]
+	}
+	return page, err
+}
+
+// halfOpen leaves the upper end out of a range.
+type halfOpen struct{ store.Store }
+
+func (h halfOpen) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	query.High--
+	return h.Store.Events(ctx, user, query)
+}
+
+// late logs events a second after their time.
+func late(s store.Store) store.Store {
+	return altered{Store: s, entries: func(entries []store.Entry) []store.Entry {
+		for i := range entries {
+			entries[i].Position = posthaste.FirstPosition(entries[i].Position.Time().Add(time.Second))
+		}
+		return entries
+	}}
+}
+
+// agreeing sees no conflicts.
+type agreeing struct{ store.Store }
+
+func (a agreeing) Tick(ctx context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
+	return except(a.Store.Tick(ctx, now, due, after, messages), store.ErrConflict)
+}
+
+func (a agreeing) ReplaceSecret(ctx context.Context, key, old, value string) error {
+	return except(a.Store.ReplaceSecret(ctx, key, old, value), store.ErrConflict)
+}
+
+// blind counts nothing.
+type blind struct{ store.Store }
+
+func (blind) Stats(context.Context, time.Time) (store.Stats, error) { return store.Stats{}, nil }

@@ -1,0 +1,226 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var flowKeyPromises = []promise{
+	{"a key that was never used is not found", func(tr *trial) {
+		if _, err := tr.store.FlowKey(tr.Context(), tr.now, ann, "k"); !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("FlowKey = %v, want ErrNotFound", err)
+		}
+		tr.wantFlowKeys("")
+	}},
+	{"a key follows the limits of the latest message", func(tr *trial) {
+		for _, limit := range []posthaste.FlowLimit{
+			{Parallelism: 1, Rate: 2, Period: time.Minute},
+			{Parallelism: 3},
+			{Rate: 4, Period: time.Hour},
+		} {
+			tr.accept(under("k", limit))
+			tr.same("limits in force", limit, tr.flowKey("k").FlowLimit)
+		}
+	}},
+	{"a pinned limit stays", func(tr *trial) {
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Parallelism, k.PinnedParallelism = 9, true })
+		tr.accept(under("k", posthaste.FlowLimit{Parallelism: 1, Rate: 2, Period: time.Minute}))
+		tr.same("limits in force", posthaste.FlowLimit{Parallelism: 9, Rate: 2, Period: time.Minute}, tr.flowKey("k").FlowLimit)
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.PinnedParallelism = false })
+		tr.accept(under("k", posthaste.FlowLimit{Parallelism: 1}))
+		tr.same("limits in force", posthaste.FlowLimit{Parallelism: 1}, tr.flowKey("k").FlowLimit)
+	}},
+	{"a change that fails changes nothing", func(tr *trial) {
+		broken := errors.New("no change")
+		err := tr.store.UpdateFlowKey(tr.Context(), tr.now, ann, "k", func(k *posthaste.FlowKey) error {
+			k.Paused = true
+			return broken
+		})
+		if !errors.Is(err, broken) {
+			tr.Errorf("UpdateFlowKey = %v, want the error of the change", err)
+		}
+		tr.wantFlowKeys("")
+	}},
+	{"keys are found by a part of them, in order", func(tr *trial) {
+		for _, key := range []string{"b/2", "a/1", "a/2", "c"} {
+			tr.accept(under(key, posthaste.FlowLimit{}))
+		}
+		tr.accept(under("theirs/2", posthaste.FlowLimit{}), ownedBy(anna))
+		tr.wantFlowKeys("", "a/1", "a/2", "b/2", "c")
+		tr.wantFlowKeys("/2", "a/2", "b/2")
+		tr.wantFlowKeys("/3")
+	}},
+	{"attempts in flight stay within the parallelism", func(tr *trial) {
+		messages := tr.acceptMany(4, under("k", posthaste.FlowLimit{Parallelism: 2}))
+		sortByID(messages)
+		claims := tr.claimThese(messages[:2]...)
+		tr.wantNoClaims()
+		tr.settle(store.RetryAt(claims[0], tr.now.Add(time.Hour), refused)) // waits without a slot
+		third := tr.claimOne(messages[2])
+		tr.release(third)
+		tr.claimOne(messages[2])
+		tr.settle(store.Delivered(claims[1]))
+		tr.claimOne(messages[3])
+	}},
+	{"attempts begun stay within the rate", func(tr *trial) {
+		messages := tr.acceptMany(5, under("k", posthaste.FlowLimit{Rate: 2, Period: time.Minute}))
+		sortByID(messages)
+		tr.settleAll(tr.claimThese(messages[:2]...))
+		tr.wait(time.Minute - time.Millisecond)
+		claims, next := tr.claim(plenty)
+		if len(claims) > 0 || next.IsZero() || next.After(tr.now.Add(time.Millisecond)) {
+			tr.Errorf("Claim = %v, next %v, want none before the window ends and to be asked again then", idsOf(claims), next)
+		}
+		tr.wait(time.Millisecond)
+		tr.settleAll(tr.claimThese(messages[2:4]...))
+		tr.wait(time.Hour)
+		tr.claimOne(messages[4])
+	}},
+	{"retries count as attempts", func(tr *trial) {
+		m := tr.accept(under("k", posthaste.FlowLimit{Rate: 1, Period: time.Minute}))
+		tr.settle(store.RetryAt(tr.claimOne(m), tr.now, refused))
+		tr.wantNoClaims()
+		tr.wait(time.Minute)
+		tr.claimOne(m)
+	}},
+	{"a key is shared by all destinations and queues", func(tr *trial) {
+		key := under("k", posthaste.FlowLimit{Parallelism: 1})
+		first := tr.accept(key, sentTo("http://a.example/"))
+		second := tr.accept(key, through("q"))
+		claims, _ := tr.claim(plenty)
+		if len(claims) != 1 {
+			tr.Fatalf("%d attempts in flight under a parallelism of 1", len(claims))
+		}
+		tr.settleAll(claims)
+		if rest, _ := tr.claim(plenty); len(rest) != 1 || rest[0].Message.ID == claims[0].Message.ID {
+			tr.Errorf("Claim = %v after %v, want the other of %s and %s", idsOf(rest), idsOf(claims), first.ID, second.ID)
+		}
+	}},
+	{"a message in a queue keeps its turn while its key holds it up", func(tr *trial) {
+		holder := tr.accept(under("k", posthaste.FlowLimit{Parallelism: 1}))
+		claim := tr.claimOne(holder)
+		first := tr.accept(under("k", posthaste.FlowLimit{Parallelism: 1}), through("q"))
+		second := tr.accept(through("q"))
+		tr.wantNoClaims()
+		tr.settle(store.Delivered(claim))
+		tr.wantOrder(first, second)
+	}},
+	{"a held-up key does not hold up others", func(tr *trial) {
+		tr.acceptMany(3, under("k", posthaste.FlowLimit{Parallelism: 1}))
+		tr.claim(plenty)
+		other := tr.accept(under("other", posthaste.FlowLimit{Parallelism: 1}))
+		theirs := tr.accept(under("k", posthaste.FlowLimit{Parallelism: 1}), ownedBy(anna))
+		tr.claimThese(other, theirs)
+	}},
+	{"room under a key wakes", func(tr *trial) {
+		tr.acceptMany(2, under("k", posthaste.FlowLimit{Parallelism: 1}))
+		tr.wantWake()
+		claims, _ := tr.claim(plenty)
+		tr.settleAll(claims)
+		tr.wantWake()
+	}},
+	{"a paused key hands out nothing", func(tr *trial) {
+		m := tr.accept(under("k", posthaste.FlowLimit{}))
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Paused = true })
+		tr.accept(under("k", posthaste.FlowLimit{}), through("q"))
+		tr.wantWake()
+		tr.wantNoClaims()
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Paused = false })
+		tr.wantWake()
+		if claims, _ := tr.claim(plenty); len(claims) != 2 {
+			tr.Errorf("%v are handed out after the pause, want %s and the one of the queue", idsOf(claims), m.ID)
+		}
+	}},
+	{"a higher limit takes effect at once", func(tr *trial) {
+		messages := tr.acceptMany(3, under("k", posthaste.FlowLimit{Parallelism: 1}))
+		sortByID(messages)
+		tr.claimOne(messages[0])
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Parallelism = 3 })
+		tr.claimThese(messages[1:]...)
+	}},
+	{"a new window takes effect at once", func(tr *trial) {
+		messages := tr.acceptMany(2, under("k", posthaste.FlowLimit{Rate: 1, Period: time.Hour}))
+		sortByID(messages)
+		tr.claimOne(messages[0])
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.ResetRate(tr.now) })
+		tr.claimOne(messages[1])
+	}},
+	{"a key tells of its use", func(tr *trial) {
+		const wait = 10 * time.Second
+		limit := posthaste.FlowLimit{Parallelism: 1, Rate: 5, Period: time.Minute}
+		tr.acceptMany(3, under("k", limit))
+		tr.accept(under("k", limit), delayed(time.Hour))
+		began := tr.now // when the key came into being, too
+		claims, _ := tr.claim(plenty)
+		tr.wait(wait)
+		tr.same("use", store.FlowStatus{
+			FlowKey:  posthaste.FlowKey{Key: "k", FlowLimit: limit, CreatedAt: began, WindowStartedAt: began, WindowCount: 1},
+			InFlight: 1,
+			Waiting:  2,
+		}, tr.flowKey("k"))
+		tr.settleAll(claims)
+		tr.wait(time.Minute)
+		if got := tr.flowKey("k"); got.InFlight != 0 || got.WindowCount != 0 || got.Waiting != 2 {
+			tr.Errorf("after the window: %+v, want nothing in flight or counted, 2 waiting", got)
+		}
+	}},
+}
+
+func under(key string, limit posthaste.FlowLimit) func(*posthaste.Message) {
+	return func(m *posthaste.Message) {
+		m.FlowControl = posthaste.FlowControl{Key: key, FlowLimit: limit}
+	}
+}
+
+// sortByID puts messages that are due at the same time in the order of a lane.
+func sortByID(messages []*posthaste.Message) {
+	slices.SortFunc(messages, func(a, b *posthaste.Message) int {
+		return slices.Compare(a.ID[:], b.ID[:])
+	})
+}
+
+func (tr *trial) settleAll(claims []store.Claim) {
+	tr.Helper()
+	for _, claim := range claims {
+		tr.settle(store.Delivered(claim))
+	}
+}
+
+func (tr *trial) updateFlowKey(key string, change func(*posthaste.FlowKey)) {
+	tr.Helper()
+	err := tr.store.UpdateFlowKey(tr.Context(), tr.now, ann, key, func(k *posthaste.FlowKey) error {
+		change(k)
+		return nil
+	})
+	if err != nil {
+		tr.Fatalf("UpdateFlowKey: %v", err)
+	}
+}
+
+func (tr *trial) flowKey(key string) store.FlowStatus {
+	tr.Helper()
+	k, err := tr.store.FlowKey(tr.Context(), tr.now, ann, key)
+	if err != nil {
+		tr.Fatalf("FlowKey: %v", err)
+	}
+	return k
+}
+
+func (tr *trial) wantFlowKeys(contains string, want ...string) {
+	tr.Helper()
+	all, err := tr.store.FlowKeys(tr.Context(), tr.now, ann, contains)
+	if err != nil {
+		tr.Fatalf("FlowKeys: %v", err)
+	}
+	var keys []string
+	for _, k := range all {
+		keys = append(keys, k.Key)
+	}
+	if !slices.Equal(keys, want) {
+		tr.Errorf("keys that contain %q: %q, want %q", contains, keys, want)
+	}
+}

@@ -1,0 +1,276 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var queuePromises = []promise{
+	{"a queue that was never used is not found", func(tr *trial) {
+		if _, err := tr.store.Queue(tr.Context(), ann, "q"); !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("Queue = %v, want ErrNotFound", err)
+		}
+		tr.wantQueues()
+	}},
+	{"a message makes its queue", func(tr *trial) {
+		tr.accept(through("q"))
+		if got := tr.queue("q"); got.Parallelism != posthaste.DefaultParallelism || got.Paused || got.Lag != 1 {
+			tr.Errorf("queue %+v, want the default parallelism, not paused, one message", got)
+		}
+	}},
+	{"a message leaves a queue as it is", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism, q.Paused = 3, true })
+		tr.accept(through("q"))
+		if got := tr.queue("q"); got.Parallelism != 3 || !got.Paused {
+			tr.Errorf("queue %+v, want parallelism 3, paused", got)
+		}
+	}},
+	{"a change starts from what is there", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) {
+			if q.Name != "q" || q.Parallelism != 0 {
+				tr.Errorf("a new queue is %+v, want nothing but its name", q)
+			}
+			q.Parallelism = 3
+		})
+		tr.updateQueue("q", func(q *posthaste.Queue) {
+			if q.Parallelism != 3 {
+				tr.Errorf("parallelism %d, want 3 as stored", q.Parallelism)
+			}
+			q.Paused = true
+		})
+		if got := tr.queue("q"); got.Name != "q" || got.Parallelism != 3 || !got.Paused {
+			tr.Errorf("queue %+v, want both changes", got)
+		}
+	}},
+	{"a change that fails changes nothing", func(tr *trial) {
+		broken := errors.New("no change")
+		err := tr.store.UpdateQueue(tr.Context(), tr.now, ann, "q", func(q *posthaste.Queue) error {
+			q.Parallelism = 3
+			return broken
+		})
+		if !errors.Is(err, broken) {
+			tr.Errorf("UpdateQueue = %v, want the error of the change", err)
+		}
+		tr.wantQueues()
+	}},
+	{"queues are listed by name", func(tr *trial) {
+		for _, name := range []string{"b", "a/1", "a"} {
+			tr.updateQueue(name, func(q *posthaste.Queue) { q.Parallelism = 1 })
+		}
+		tr.accept(through("theirs"), ownedBy(anna))
+		tr.wantQueues("a", "a/1", "b")
+	}},
+	{"lag counts what has not ended", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 5 })
+		delivered, retrying, claimed := tr.accept(through("q")), tr.accept(through("q")), tr.accept(through("q"))
+		claims := tr.claimThese(delivered, retrying, claimed)
+		tr.settle(store.Delivered(claims[0]))
+		tr.settle(store.RetryAt(claims[1], tr.now.Add(time.Hour), refused))
+		tr.accept(through("q"), delayed(time.Hour))
+		tr.accept(through("other"))
+		if got := tr.queue("q").Lag; got != 3 {
+			tr.Errorf("lag %d, want 3", got)
+		}
+	}},
+	{"messages begin in the order of acceptance, one by one", func(tr *trial) {
+		messages := tr.acceptMany(5, through("q"))
+		messages = append(messages, tr.acceptMany(5, through("q"))...)
+		for _, m := range messages {
+			claim := tr.claimOne(m)
+			tr.wantNoClaims()
+			tr.settle(store.Delivered(claim))
+		}
+	}},
+	{"messages keep their order while the clock steps back", func(tr *trial) {
+		first := tr.accept(through("q"))
+		tr.wait(-time.Minute)
+		second := tr.accept(through("q"))
+		tr.wait(time.Hour)
+		tr.wantOrder(first, second)
+	}},
+	{"a delayed message lets others pass", func(tr *trial) {
+		late := tr.accept(through("q"), delayed(time.Hour))
+		prompt := tr.accept(through("q"))
+		tr.settle(store.Delivered(tr.claimOne(prompt)))
+		tr.wantNext(late.NotBefore)
+		tr.wait(time.Hour)
+		tr.claimOne(late)
+	}},
+	{"a message keeps its slot through its retries", func(tr *trial) {
+		first, second := tr.accept(through("q")), tr.accept(through("q"))
+		tr.settle(store.RetryAt(tr.claimOne(first), tr.now.Add(time.Hour), refused))
+		tr.wantNext(tr.now.Add(time.Hour))
+		tr.wait(time.Hour)
+		tr.settle(store.Failed(tr.claimOne(first), refused))
+		tr.claimOne(second)
+	}},
+	{"a message keeps its slot until its callbacks have ended", func(tr *trial) {
+		first, second := tr.accept(through("q")), tr.accept(through("q"))
+		callback := tr.message(func(m *posthaste.Message) { m.SourceID = first.ID })
+		settlement := store.Delivered(tr.claimOne(first))
+		settlement.Callbacks = makes(callback)
+		tr.settle(settlement)
+		claim := tr.claimOne(callback)
+		tr.settle(store.RetryAt(claim, tr.now, refused))
+		tr.settle(store.Failed(tr.claimOne(callback), refused))
+		tr.claimOne(second)
+	}},
+	{"a cancelled message gives up its slot", func(tr *trial) {
+		first, second := tr.accept(through("q")), tr.accept(through("q"))
+		tr.settle(store.RetryAt(tr.claimOne(first), tr.now.Add(time.Hour), refused))
+		tr.wantCancels(1, first)
+		tr.claimOne(second)
+	}},
+	{"a cancelled callback gives up the slot of its message", func(tr *trial) {
+		first, second := tr.accept(through("q")), tr.accept(through("q"))
+		callback := tr.message(delayed(time.Hour), func(m *posthaste.Message) { m.SourceID = first.ID })
+		settlement := store.Delivered(tr.claimOne(first))
+		settlement.Callbacks = makes(callback)
+		tr.settle(settlement)
+		tr.wantNoClaims()
+		tr.wantCancels(1, callback)
+		tr.claimOne(second)
+	}},
+	{"a released message goes first again", func(tr *trial) {
+		first, second := tr.accept(through("q")), tr.accept(through("q"))
+		tr.release(tr.claimOne(first))
+		tr.wantOrder(first, second)
+	}},
+	{"as many messages begin as the queue is wide", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 2 })
+		messages := tr.acceptMany(3, through("q"))
+		claims := tr.claimThese(messages[:2]...)
+		tr.settle(store.RetryAt(claims[0], tr.now.Add(time.Hour), refused))
+		tr.wantNext(tr.now.Add(time.Hour))
+		tr.settle(store.Delivered(claims[1]))
+		tr.claimOne(messages[2])
+	}},
+	{"a wider queue takes effect at once", func(tr *trial) {
+		messages := tr.acceptMany(3, through("q"))
+		tr.claimOne(messages[0])
+		tr.wantWake()
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 3 })
+		tr.wantWake()
+		tr.claimThese(messages[1:]...)
+	}},
+	{"a narrower queue takes effect as messages end", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 3 })
+		messages := tr.acceptMany(4, through("q"))
+		claims := tr.claimThese(messages[:3]...)
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 1 })
+		for _, claim := range claims {
+			tr.wantNoClaims()
+			tr.settle(store.Delivered(claim))
+		}
+		tr.claimOne(messages[3])
+	}},
+	{"a paused queue hands out nothing", func(tr *trial) {
+		m := tr.accept(through("q"))
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Paused = true })
+		tr.accept(through("q"))
+		other := tr.accept(through("other"))
+		tr.wantWake()
+		tr.settle(store.Delivered(tr.claimOne(other)))
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Paused = false })
+		tr.wantWake()
+		tr.claimOne(m)
+	}},
+	{"a claimed message of a paused queue can be settled", func(tr *trial) {
+		m := tr.accept(through("q"))
+		claim := tr.claimOne(m)
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Paused = true })
+		tr.settle(store.RetryAt(claim, tr.now, refused))
+		tr.wantNoClaims()
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Paused = false })
+		tr.claimOne(m)
+	}},
+	{"queues of different users do not meet", func(tr *trial) {
+		mine, theirs := tr.accept(through("q")), tr.accept(through("q"), ownedBy(anna))
+		tr.claimThese(mine, theirs)
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 7 })
+		if got, err := tr.store.Queue(tr.Context(), anna, "q"); err != nil || got.Parallelism != posthaste.DefaultParallelism {
+			tr.Errorf("queue of another user %+v, %v, want the default parallelism", got, err)
+		}
+	}},
+	{"deleting a queue cancels what waits in it", func(tr *trial) {
+		claimed, waits, other := tr.accept(through("q")), tr.accept(through("q")), tr.accept(through("other"))
+		claims := tr.claimThese(claimed, other)
+		tr.deleteQueue("q")
+		tr.wantQueues("other")
+		tr.wantLog(waits, "CREATED CANCEL_REQUESTED CANCELLED")
+		tr.settle(store.RetryAt(claims[0], tr.now, refused))
+		tr.wantLog(claimed, "CREATED ACTIVE CANCEL_REQUESTED ERROR CANCELLED")
+		tr.wantNoClaims()
+		tr.wantLog(other, "CREATED ACTIVE")
+	}},
+	{"a delivery stands after its queue was deleted", func(tr *trial) {
+		m := tr.accept(through("q"))
+		claim := tr.claimOne(m)
+		tr.deleteQueue("q")
+		tr.settle(store.Delivered(claim))
+		tr.wantEnd(m, posthaste.StateDelivered)
+	}},
+	{"a queue can be deleted again and made anew", func(tr *trial) {
+		tr.deleteQueue("q")
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 3 })
+		tr.deleteQueue("q")
+		tr.deleteQueue("q")
+		tr.wantQueues()
+		m := tr.accept(through("q"))
+		if got := tr.queue("q").Parallelism; got != posthaste.DefaultParallelism {
+			tr.Errorf("parallelism %d of a new queue, want the default", got)
+		}
+		tr.claimOne(m)
+	}},
+}
+
+func through(queue string) func(*posthaste.Message) {
+	return func(m *posthaste.Message) { m.Queue = queue }
+}
+
+func (tr *trial) updateQueue(name string, change func(*posthaste.Queue)) {
+	tr.Helper()
+	err := tr.store.UpdateQueue(tr.Context(), tr.now, ann, name, func(q *posthaste.Queue) error {
+		change(q)
+		return nil
+	})
+	if err != nil {
+		tr.Fatalf("UpdateQueue: %v", err)
+	}
+}
+
+func (tr *trial) deleteQueue(name string) {
+	tr.Helper()
+	if err := tr.store.DeleteQueue(tr.Context(), tr.now, ann, name); err != nil {
+		tr.Fatalf("DeleteQueue: %v", err)
+	}
+}
+
+func (tr *trial) queue(name string) store.QueueStatus {
+	tr.Helper()
+	q, err := tr.store.Queue(tr.Context(), ann, name)
+	if err != nil {
+		tr.Fatalf("Queue: %v", err)
+	}
+	return q
+}
+
+// wantQueues requires ann to have the queues of these names, in this order.
+func (tr *trial) wantQueues(want ...string) {
+	tr.Helper()
+	all, err := tr.store.Queues(tr.Context(), ann)
+	if err != nil {
+		tr.Fatalf("Queues: %v", err)
+	}
+	var names []string
+	for _, q := range all {
+		names = append(names, q.Name)
+	}
+	if !slices.Equal(names, want) {
+		tr.Errorf("queues %q, want %q", names, want)
+	}
+}
