@@ -35,8 +35,8 @@ lint: ## staticcheck (staticcheck.conf) and unhandled errors (tools/errcheck.txt
 fuzz: ## every fuzz target for a few seconds, FUZZTIME=3s
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
-bench: ## throughput and latency of this tree on this machine
-	$(GO) run ./cmd/posthaste bench
+bench: build ## throughput and latency of this tree on this machine
+	bin/posthaste bench
 
 deps: ## install what the tests need and this machine lacks
 	@.ci/deps $(NEEDS)

@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -55,7 +56,7 @@ var layers = map[string]layer{
 		"the log is read from the store; nothing that happens passes through it"},
 	"internal/telemetry": {[]string{"internal/engine", "internal/store"},
 		"it is told of events; nobody is told by it"},
-	"internal/api": {[]string{"internal/engine", "internal/eventlog", "internal/selection", "internal/store", "internal/sign", "internal/backoff"},
+	"internal/api": {[]string{"internal/engine", "internal/eventlog", "internal/selection", "internal/store", "internal/sign", "internal/backoff", "internal/cron"},
 		"the surface decodes, calls and renders; it picks no parts"},
 	"internal/bench": {[]string{"internal/store/lsm"},
 		"what measures the program uses it from outside, as a client does, and counts what it left on disk"},
@@ -172,8 +173,11 @@ func skipForeign(directory string) error {
 	switch base := filepath.Base(directory); {
 	case directory == ".":
 		return nil
-	case strings.HasPrefix(base, "."), base == "testdata", base == "node_modules", base == "tools":
+	case strings.HasPrefix(base, "."), base == "testdata", base == "node_modules":
 		return filepath.SkipDir
+	}
+	if _, err := os.Stat(filepath.Join(directory, "go.mod")); err == nil {
+		return filepath.SkipDir // a module of its own
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ type App struct {
 	engine     *engine.Engine
 	dispatcher *dispatch.Dispatcher
 	store      store.Store
+	log        *slog.Logger
 	newToken   string
 
 	serving sync.WaitGroup
@@ -63,6 +64,7 @@ func open(options Options) (*App, error) {
 	a := &App{
 		listeners: options.Listeners,
 		store:     s,
+		log:       options.Log,
 		newToken:  access.newToken,
 		failed:    make(chan error, 1),
 	}
@@ -148,6 +150,7 @@ func (a *App) drain(ctx context.Context) error {
 	if err := a.store.Close(); err != nil {
 		return fmt.Errorf("close the store: %w", err)
 	}
+	a.log.Info("server.stopped")
 	return nil
 }
 

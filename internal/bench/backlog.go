@@ -2,16 +2,15 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 )
 
-// backlogScenario compares Posthaste with itself: the same load on an empty store,
-// and beside a backlog of messages for the same destination that are not due for
-// long. Then the server is killed, and its start compared with that on an empty
-// store.
+// backlogScenario compares Posthaste with itself: a server with an empty store,
+// and one that holds a backlog of messages for the same destination which are not
+// due for long. Both take the same load in turn; then both are killed, and their
+// next starts compared.
 type backlogScenario struct{}
 
 func (backlogScenario) name() string { return "backlog" }
@@ -22,80 +21,109 @@ const (
 )
 
 func (s backlogScenario) run(ctx context.Context, l *lab) (Result, error) {
-	dir, err := l.place()
-	if err != nil {
+	empty, full := &condition{name: "empty"}, &condition{name: "backlog"}
+	defer empty.close()
+	defer full.close()
+	if err := s.compare(ctx, l, empty, full); err != nil {
 		return Result{}, err
 	}
-	empty, full, err := s.beforeAndAfter(ctx, l, dir)
-	if err != nil {
-		return Result{}, err
-	}
-	again, err := l.start(ctx, l.server(), dir)
-	if err != nil {
-		return Result{}, fmt.Errorf("after kill: %w", err)
-	}
-	full = append(full, again.startUp())
 	return Result{
 		Scenario: s.name(),
-		Baseline: "empty",
-		Subject:  "backlog",
-		Measures: compare(empty, full),
-	}, errors.Join(again.end(), os.RemoveAll(dir))
+		Baseline: empty.name,
+		Subject:  full.name,
+		Measures: compare(empty.rounds, full.rounds),
+	}, nil
 }
 
-// beforeAndAfter measures a server with an empty store, and then with a backlog,
-// and kills it.
-func (s backlogScenario) beforeAndAfter(ctx context.Context, l *lab, dir string) (empty, full [][]reading, err error) {
-	c, err := l.start(ctx, l.server(), dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer c.kill()
-	if empty, err = s.rounds(ctx, l, c, "empty"); err != nil {
-		return nil, nil, err
-	}
-	filling, err := s.fill(ctx, l, c)
-	if err != nil {
-		return nil, nil, err
-	}
-	if full, err = s.rounds(ctx, l, c, "backlog"); err != nil {
-		return nil, nil, err
-	}
-	return append(empty, c.startUp()), append(full, filling), nil
-}
-
-// rounds applies the load after a warm-up, as often as there are rounds.
-func (s backlogScenario) rounds(ctx context.Context, l *lab, c *child, side string) ([][]reading, error) {
-	work := closedLoop{l.options.Clients, l.options.extent()}
-	if _, err := l.deliver(ctx, c, work.warmUp()); err != nil {
-		return nil, err
-	}
-	var rounds [][]reading
-	for number := range l.options.Rounds {
-		book, err := l.deliver(ctx, c, work)
-		if err != nil {
-			return nil, err
+func (s backlogScenario) compare(ctx context.Context, l *lab, empty, full *condition) error {
+	both := []*condition{empty, full}
+	for _, c := range both {
+		if err := c.open(ctx, l); err != nil {
+			return err
 		}
-		t := book.tally()
-		l.note("%s, %s, round %d of %d: %s messages/s", s.name(), side, number+1, l.options.Rounds, decimal(perSecond(t.delivered, t.window)))
-		rounds = append(rounds, append(t.readings(), c.memory()...))
 	}
-	return rounds, nil
+	if err := full.fill(ctx, l); err != nil {
+		return err
+	}
+	for number := range l.options.Rounds {
+		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
+		for _, c := range both {
+			if err := c.round(ctx, l); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range both {
+		if err := c.restart(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// condition is a server in one of the conditions that are compared, and what was
+// found there.
+type condition struct {
+	name   string
+	dir    string
+	server *child
+	rounds [][]reading
+}
+
+// open starts the server on a store of its own.
+func (c *condition) open(ctx context.Context, l *lab) (err error) {
+	if c.dir, err = l.place(); err != nil {
+		return err
+	}
+	c.server, err = l.start(ctx, l.server(), c.dir)
+	return err
 }
 
 // fill publishes the backlog.
-func (s backlogScenario) fill(ctx context.Context, l *lab, c *child) ([]reading, error) {
+func (c *condition) fill(ctx context.Context, l *lab) error {
 	book := newLedger()
 	work := closedLoop{backlogClients, extent{messages: l.options.Backlog}}
-	if err := work.apply(ctx, l.address(c, backlogDelay), book); err != nil {
-		return nil, fmt.Errorf("fill: %w%s", err, c.lastWords())
+	if err := work.apply(ctx, l.address(c.server, backlogDelay), book); err != nil {
+		return fmt.Errorf("store the backlog: %w%s", err, c.server.lastWords())
 	}
 	took := book.elapsed()
-	l.note("%s: stored %d delayed messages in %s", s.name(), l.options.Backlog, took.Round(time.Second))
-	return []reading{measured("filling", "messages/s", perSecond(l.options.Backlog, took))}, nil
+	l.note("  stored %d delayed messages in %s", l.options.Backlog, took.Round(time.Second))
+	c.rounds = append(c.rounds, []reading{
+		measured("storing the backlog", "messages/s", perSecond(l.options.Backlog, took)),
+	})
+	return nil
 }
 
-// startUp is the time from starting a program to its being ready.
-func (c *child) startUp() []reading {
-	return []reading{measured("start-up", "ms", milliseconds(c.readyAfter))}
+// round applies the load after a warm-up.
+func (c *condition) round(ctx context.Context, l *lab) error {
+	work := closedLoop{l.options.Clients, l.options.extent()}
+	_, book, err := l.warmUpAndDeliver(ctx, c.server, work)
+	if err != nil {
+		return err
+	}
+	t := book.tally()
+	l.note("  %s: %s messages/s", c.name, decimal(perSecond(t.delivered, t.window)))
+	c.rounds = append(c.rounds, append(t.readings(), c.server.memory()...))
+	return nil
+}
+
+// restart kills the server, starts it again and notes how long that took.
+func (c *condition) restart(ctx context.Context, l *lab) (err error) {
+	c.server.kill()
+	c.server, err = l.start(ctx, l.server(), c.dir)
+	if err != nil {
+		return fmt.Errorf("%s, after kill: %w", c.name, err)
+	}
+	c.rounds = append(c.rounds, []reading{
+		measured("start after kill", "ms", milliseconds(c.server.readyAfter)),
+	})
+	return nil
+}
+
+// close ends the server and deletes its store.
+func (c *condition) close() {
+	if c.server != nil {
+		c.server.kill()
+	}
+	_ = os.RemoveAll(c.dir) // the lab's directory goes later in any case
 }

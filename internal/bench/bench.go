@@ -64,11 +64,9 @@ func Scenarios() []string {
 	return names
 }
 
-// Run runs the chosen scenarios one after the other. Options that make no sense
-// are a posthaste.Error with CodeInvalid.
+// Run runs the chosen scenarios one after the other.
 func Run(ctx context.Context, options Options) (*Report, error) {
-	chosen, err := options.choose()
-	if err != nil {
+	if err := options.Check(); err != nil {
 		return nil, err
 	}
 	l, err := newLab(options)
@@ -80,7 +78,10 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range chosen {
+	for _, s := range scenarios {
+		if !options.wants(s) {
+			continue
+		}
 		result, err := s.run(ctx, l)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name(), err)
@@ -90,29 +91,28 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	return report, nil
 }
 
-// choose checks the options and returns the scenarios they ask for.
-func (o Options) choose() ([]scenario, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	if len(o.Scenarios) == 0 {
-		return scenarios, nil
-	}
-	var chosen []scenario
-	for _, name := range o.Scenarios {
-		at := slices.Index(Scenarios(), name)
-		if at < 0 {
-			return nil, posthaste.Invalidf("scenario %q is not known: %s are", name, strings.Join(Scenarios(), ", "))
-		}
-		chosen = append(chosen, scenarios[at])
-	}
-	return chosen, nil
+func (o Options) wants(s scenario) bool {
+	return len(o.Scenarios) == 0 || slices.Contains(o.Scenarios, s.name())
 }
 
-func (o Options) check() error {
-	for _, least := range []struct {
-		name           string
-		value, atLeast int
+// Check returns a posthaste.Error with CodeInvalid for the first option that makes
+// no sense.
+func (o Options) Check() error {
+	for _, name := range o.Scenarios {
+		if !slices.Contains(Scenarios(), name) {
+			return posthaste.Invalidf("scenario %q is not known: %s are", name, strings.Join(Scenarios(), ", "))
+		}
+	}
+	if o.Messages == 0 && o.Duration <= 0 {
+		return posthaste.Invalidf("duration %s is too short: a round publishes for a while, or a number of messages", o.Duration)
+	}
+	return o.checkNumbers()
+}
+
+func (o Options) checkNumbers() error {
+	for _, option := range []struct {
+		name         string
+		value, least int
 	}{
 		{"clients", o.Clients, 1},
 		{"messages", o.Messages, 0},
@@ -121,12 +121,9 @@ func (o Options) check() error {
 		{"rounds", o.Rounds, 1},
 		{"backlog", o.Backlog, 1},
 	} {
-		if least.value < least.atLeast {
-			return posthaste.Invalidf("%s %d is too small: at least %d is needed", least.name, least.value, least.atLeast)
+		if option.value < option.least {
+			return posthaste.Invalidf("%s %d is too small: at least %d is needed", option.name, option.value, option.least)
 		}
-	}
-	if o.Messages == 0 && o.Duration <= 0 {
-		return posthaste.Invalidf("duration %s is too short: a round publishes for a while, or a number of messages", o.Duration)
 	}
 	return nil
 }

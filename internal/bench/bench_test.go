@@ -83,11 +83,11 @@ func TestRunMeasuresWhatOnlyOneScenarioHas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := measure(t, report, "backlog", "start-up"); m.Ratio == nil {
-		t.Error("start-up has no ratio")
+	if m := measure(t, report, "backlog", "start after kill"); m.Ratio == nil {
+		t.Error("start after kill has no ratio")
 	}
-	if m := measure(t, report, "backlog", "filling"); m.Subject == nil || m.Baseline != nil {
-		t.Errorf("filling = %+v, want a value of the backlog alone", m)
+	if m := measure(t, report, "backlog", "storing the backlog"); m.Subject == nil || m.Baseline != nil {
+		t.Errorf("storing the backlog = %+v, want a value of the backlog alone", m)
 	}
 }
 

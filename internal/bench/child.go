@@ -151,8 +151,8 @@ func (c *child) end() error {
 	return nil
 }
 
-// kill ends the program as a power failure of its machine would, but for the
-// disk. It is harmless when the program has ended.
+// kill ends the program at once, as a crash would. It is harmless when the program
+// has ended.
 func (c *child) kill() {
 	_ = c.command.Process.Kill() // fails only if it has ended
 	<-c.exited

@@ -18,6 +18,8 @@ type round struct {
 	costs    []reading
 }
 
+var errNothing = errors.New("a round was over before a message was published: give it a longer duration")
+
 // round starts a program in an empty directory, warms it up, applies a load, and
 // ends it. The caller removes what is left behind.
 func (l *lab) round(ctx context.Context, p program, work load) (*round, error) {
@@ -35,6 +37,9 @@ func (l *lab) round(ctx context.Context, p program, work load) (*round, error) {
 		return nil, err
 	}
 	r := &round{tally: book.tally(), warmedUp: warm.tally().accepted, dir: dir}
+	if r.accepted == 0 {
+		return nil, errNothing
+	}
 	r.costs = append(memory, r.processorTime(c))
 	l.note("  %s: %s messages/s", p.name, decimal(perSecond(r.delivered, r.window)))
 	return r, nil

@@ -105,7 +105,20 @@ func (c *claims) appendJSON(b []byte) []byte {
 	b = append(b, `","nbf":`...)
 	b = strconv.AppendInt(b, c.notBefore, 10)
 	b = append(b, `,"sub":`...)
-	url, _ := json.Marshal(c.url) // no string makes it fail
-	b = append(b, url...)
+	b = appendText(b, c.url)
 	return append(b, '}')
+}
+
+// appendText appends a JSON string. Almost all URLs are plain; the library is
+// for the others.
+func appendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(text) // no string makes it fail
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, text...)
+	return append(b, '"')
 }

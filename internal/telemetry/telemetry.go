@@ -46,7 +46,7 @@ func (o *Observer) AttemptFinished(report engine.AttemptReport) {
 	o.metrics.attemptFinished(report)
 	level := attemptLevel(report.State)
 	if ctx := context.Background(); o.logger.Enabled(ctx, level) {
-		o.logger.LogAttrs(ctx, level, "attempt.finished", attemptFields(report)...)
+		o.logger.LogAttrs(ctx, level, attemptFinished, attemptFields(report)...)
 	}
 }
 

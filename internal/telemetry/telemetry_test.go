@@ -79,7 +79,7 @@ func TestCanonicalLine(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			logger := telemetry.NewLogger(&out, slog.LevelInfo, telemetry.FormatJSON)
+			logger := slog.New(slog.NewJSONHandler(&out, nil))
 			observer := telemetry.NewObserver(logger, prometheus.NewRegistry())
 			test.report.Message, test.report.StartedAt = message(), start
 			observer.AttemptFinished(test.report)
