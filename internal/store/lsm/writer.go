@@ -40,12 +40,10 @@ type op struct {
 	result chan error // nil when nobody waits
 }
 
-// Bounds of one commit, and of the commits that wait for the disk at once. Two
-// keep the disk busy; more would only make commits smaller.
+// Bounds of one commit.
 const (
 	maxOpsPerCommit  = 512
 	maxBytesInCommit = 4 << 20
-	commitsInFlight  = 2
 )
 
 func newWriter(db *pebble.DB, last posthaste.Position, observer Observer) *writer {
@@ -53,7 +51,7 @@ func newWriter(db *pebble.DB, last posthaste.Position, observer Observer) *write
 		db:       db,
 		observer: observer,
 		ops:      make(chan *op, maxOpsPerCommit),
-		commits:  make(chan *commit, commitsInFlight-1),
+		commits:  make(chan *commit), // one waits for the disk, one to be waited for: more would only be smaller
 		stop:     make(chan struct{}),
 		stopped:  make(chan struct{}),
 		last:     last,
