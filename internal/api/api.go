@@ -15,22 +15,21 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"posthaste"
-	"posthaste/internal/engine"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/sign"
-	"posthaste/internal/store"
 )
 
-// Engine accepts, cancels and reads messages.
+// Engine does what requests ask for. Its methods return store.ErrNotFound for
+// what does not exist for the user, and an Error for what the user can mend.
 type Engine interface {
-	// Publish returns a receipt for each endpoint a publication goes to: exactly
-	// one if its destination is a URL.
-	Publish(ctx context.Context, user string, p engine.Publication) ([]engine.Receipt, error)
-	// Cancel returns how many of the messages it changed.
-	Cancel(ctx context.Context, user string, ids []posthaste.MessageID) (int, error)
-	// Message returns store.ErrNotFound for an unknown id.
-	Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error)
+	Publisher
+	Messages
+	Queues
+	URLGroups
+	Schedules
+	FlowKeys
+	DeadLetters
+	Actions
 }
 
 // Log reads pages of a user's log.
@@ -51,8 +50,9 @@ type Authenticator interface {
 
 // Bounds of a request's body, in bytes.
 const (
-	DefaultMaxBody = 1 << 20   // unless Options say otherwise
-	LargestMaxBody = 100 << 20 // that Options can ask for
+	DefaultMaxBody  = 1 << 20   // unless Options say otherwise
+	LargestMaxBody  = 100 << 20 // that Options can ask for
+	DefaultMaxBatch = 100 << 20 // unless Options say otherwise; no more can be asked for
 )
 
 // Options configure the surface. The interfaces are required.
@@ -65,6 +65,10 @@ type Options struct {
 	// MaxBody is the most bytes a message may have; 0 means DefaultMaxBody, and
 	// more than LargestMaxBody means LargestMaxBody.
 	MaxBody int64
+
+	// MaxBatch is the most bytes a request with many messages may have; 0, and
+	// more than DefaultMaxBatch, mean DefaultMaxBatch.
+	MaxBatch int64
 
 	// CheckHost says why nothing may be delivered to a host, without port and
 	// brackets; nil allows every host.
@@ -90,8 +94,12 @@ func New(options Options) http.Handler {
 		options.MaxBody = DefaultMaxBody
 	}
 	options.MaxBody = min(options.MaxBody, LargestMaxBody)
+	if options.MaxBatch <= 0 {
+		options.MaxBatch = DefaultMaxBatch
+	}
+	options.MaxBatch = min(options.MaxBatch, DefaultMaxBatch)
 	if options.CheckHost == nil {
-		options.CheckHost = func(string) error { return nil }
+		options.CheckHost = allowAll
 	}
 	if options.Logger == nil {
 		options.Logger = slog.Default()

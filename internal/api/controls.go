@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 
@@ -28,9 +29,11 @@ const (
 	controlLabel            = "Label"
 	controlMethod           = "Method"
 	controlNotBefore        = "Not-Before"
+	controlQueueName        = "Queue-Name"
 	controlRedactFields     = "Redact-Fields"
 	controlRetries          = "Retries"
 	controlRetryDelay       = "Retry-Delay"
+	controlScheduleID       = "Schedule-Id"
 	controlTimeout          = "Timeout"
 
 	forwardPrefix = "Forward-"
@@ -40,8 +43,8 @@ var controlNames = map[string]bool{
 	controlCallback: true, controlContentDedup: true, controlCron: true, controlDeduplicationID: true,
 	controlDelay: true, controlFailureCallback: true, controlFlowControlKey: true,
 	controlFlowControlValue: true, controlHeaderForward: true, controlLabel: true, controlMethod: true,
-	controlNotBefore: true, controlRedactFields: true, controlRetries: true, controlRetryDelay: true,
-	controlTimeout: true,
+	controlNotBefore: true, controlQueueName: true, controlRedactFields: true, controlRetries: true,
+	controlRetryDelay: true, controlScheduleID: true, controlTimeout: true,
 }
 
 // isControl reports whether a suffix names a control, or belongs to one.
@@ -155,6 +158,26 @@ func dialectOf(upstash, service bool) posthaste.Dialect {
 	default:
 		return posthaste.DialectService
 	}
+}
+
+// withDefaults adds those of the default headers that were not given. Whose
+// defaults they are does not matter to the dialect.
+func (c controls) withDefaults(header http.Header) (controls, error) {
+	defaults, err := collectControls(header, nil)
+	if err != nil {
+		return controls{}, err
+	}
+	maps.Copy(defaults.values, c.values)
+	return controls{values: defaults.values, dialect: c.dialect}, nil
+}
+
+// header returns the controls as the headers they were given as.
+func (c controls) header() http.Header {
+	header := make(http.Header, len(c.values))
+	for _, given := range c.values {
+		header[given.name] = given.values
+	}
+	return header
 }
 
 // under returns the controls whose suffix begins with a prefix, without it.

@@ -35,7 +35,7 @@ func checkGroupName(name string) error {
 			"publish to the URL of a provider instead", name)
 	case strings.ContainsAny(name, "/:"):
 		return posthaste.Invalidf("invalid destination url: endpoint has invalid scheme, add http:// or https:// to %.200q", name)
-	case !isName(name):
+	case posthaste.CheckName("destination", name) != nil:
 		return posthaste.Invalidf("destination %.200q is neither a URL nor the name of a URL group, "+
 			"which is made of letters, digits, - _ and .", name)
 	}
@@ -51,14 +51,6 @@ func isHosted(name string) bool {
 		}
 	}
 	return false
-}
-
-// isName reports whether a text can be the name of a queue, URL group or
-// schedule.
-func isName(text string) bool {
-	return text != "" && strings.IndexFunc(text, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
-	}) < 0
 }
 
 func isURL(text string) bool {

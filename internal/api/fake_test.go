@@ -18,8 +18,9 @@ import (
 	"posthaste/internal/store"
 )
 
-// fakeEngine is an api.Engine made of functions.
+// fakeEngine is an api.Engine made of functions. What has none is not to be called.
 type fakeEngine struct {
+	api.Engine
 	publish func(user string, p engine.Publication) ([]engine.Receipt, error)
 	cancel  func(user string, ids []posthaste.MessageID) (int, error)
 	message func(user string, id posthaste.MessageID) (store.Status, error)
@@ -27,6 +28,14 @@ type fakeEngine struct {
 
 func (f fakeEngine) Publish(_ context.Context, user string, p engine.Publication) ([]engine.Receipt, error) {
 	return f.publish(user, p)
+}
+
+// URLGroup knows the groups that publishFake knows.
+func (f fakeEngine) URLGroup(_ context.Context, _, name string) (*posthaste.URLGroup, error) {
+	if name == "missing" {
+		return nil, store.ErrNotFound
+	}
+	return &posthaste.URLGroup{Name: name}, nil
 }
 
 func (f fakeEngine) Cancel(_ context.Context, user string, ids []posthaste.MessageID) (int, error) {
@@ -62,7 +71,7 @@ func (fakeKeyring) Rotate(_ context.Context, user string) (sign.KeyPair, error) 
 	return sign.KeyPair{Current: "sig_" + user + "2", Next: "sig_" + user + "3"}, nil
 }
 
-// fakeTokens knows two tokens of the user ann.
+// fakeTokens knows two tokens of the user ann and one of the user bob.
 type fakeTokens struct{}
 
 func (fakeTokens) Authenticate(presented string) (user string, readOnly, ok bool) {
@@ -71,6 +80,8 @@ func (fakeTokens) Authenticate(presented string) (user string, readOnly, ok bool
 		return "ann", false, true
 	case "reader":
 		return "ann", true, true
+	case "other":
+		return "bob", false, true
 	default:
 		return "", false, false
 	}

@@ -36,7 +36,7 @@ func FuzzDestination(f *testing.F) {
 			return
 		}
 		if got.group {
-			if !isName(got.text) {
+			if posthaste.CheckName("destination", got.text) != nil {
 				t.Fatalf("destination(%q) = name %q", text, got.text)
 			}
 			return

@@ -37,29 +37,21 @@ func (a *api) logPage(r *request, cancelled posthaste.State) (answer, error) {
 	return ok(logPage{page, cancelled}), nil
 }
 
-// logPage is a page of the log. Its entries are written one by one: with bodies
-// and responses a page can be many megabytes.
+// logPage is a page of the log.
 type logPage struct {
 	eventlog.Page
 	cancelled posthaste.State // how CANCELLED is spelled
 }
 
 func (p logPage) stream(w io.Writer) error {
-	if _, err := io.WriteString(w, `{"events":[`); err != nil {
-		return err
-	}
 	encoder := entryEncoder{cancelled: p.cancelled, messages: make(map[*posthaste.Message][]byte)}
-	for i, entry := range p.Entries {
-		if _, err := w.Write(encoder.encode(entry, i > 0)); err != nil {
-			return err
+	return streamPage(w, "events", func(yield func([]byte) bool) {
+		for _, entry := range p.Entries {
+			if !yield(encoder.encode(entry)) {
+				return
+			}
 		}
-	}
-	end := "]}\n"
-	if p.Cursor != "" {
-		end = `],"cursor":"` + p.Cursor + "\"}\n"
-	}
-	_, err := io.WriteString(w, end)
-	return err
+	}, p.Cursor)
 }
 
 // entryEncoder encodes the entries of a page. What an entry says of its message
@@ -71,9 +63,8 @@ type entryEncoder struct {
 	buffer    bytes.Buffer
 }
 
-// encode returns an entry in JSON, with a comma in front if it is not the first.
-// The bytes are valid until the next call.
-func (e *entryEncoder) encode(entry store.Entry, comma bool) []byte {
+// encode returns an entry in JSON. The bytes are valid until the next call.
+func (e *entryEncoder) encode(entry store.Entry) []byte {
 	message, ok := e.messages[entry.Message]
 	if !ok {
 		message = encodeJSON(newLoggedMessage(entry.Message))
@@ -81,9 +72,6 @@ func (e *entryEncoder) encode(entry store.Entry, comma bool) []byte {
 	}
 	own := encodeJSON(e.view(entry))
 	e.buffer.Reset()
-	if comma {
-		e.buffer.WriteByte(',')
-	}
 	e.buffer.Write(bytes.TrimSuffix(own, []byte("}\n"))) // the two objects become one
 	e.buffer.WriteByte(',')
 	e.buffer.Write(bytes.TrimPrefix(message, []byte("{")))
@@ -156,8 +144,8 @@ func newLoggedMessage(m *posthaste.Message) *loggedMessage {
 		messageFields:          newMessageFields(m),
 		Header:                 neverNil(m.Redact.ShowHeader(m.Header)),
 		Timeout:                m.Timeout.Milliseconds(),
-		CallbackHeaders:        callbackHeader(m, m.Callback),
-		FailureCallbackHeaders: callbackHeader(m, m.FailureCallback),
+		CallbackHeaders:        callbackHeader(m.Redact, m.Callback),
+		FailureCallbackHeaders: callbackHeader(m.Redact, m.FailureCallback),
 		RetryDelayForSDKs:      m.RetryDelay,
 	}
 	if m.Redact.Body {

@@ -1,13 +1,25 @@
 package api
 
 import (
+	"context"
 	"errors"
 
 	"github.com/go-chi/chi/v5"
 
 	"posthaste"
+	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
+
+// Messages reads and cancels messages.
+type Messages interface {
+	Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error)
+	// Cancel returns how many of the messages it changed.
+	Cancel(ctx context.Context, user string, ids []posthaste.MessageID) (int, error)
+	// CancelMatching cancels at most limit messages if that is not 0, and returns
+	// how many it changed.
+	CancelMatching(ctx context.Context, user string, query store.LiveQuery, limit int) (int, error)
+}
 
 // getMessage shows a message. One that was cancelled does not exist any more;
 // other ended ones stay until retention removes them.
@@ -48,10 +60,61 @@ func (a *api) cancelMessage(r *request) (answer, error) {
 	return ok(cancelledView{cancelled}), nil
 }
 
-// refuseEmptyID answers a request for a single message that lost its id, which
-// must not become one for all messages (contract, U-28).
-func refuseEmptyID(*request) (answer, error) {
-	return answer{}, posthaste.Invalidf("the message id is empty, write DELETE /v2/messages/<id>")
+// cancelCount bounds a bulk cancellation (contract, messages 2.5).
+var cancelCount = selection.Count{Most: 500}
+
+// cancelMessages cancels the messages whose ids are listed, or else those that
+// match the filters, or else all.
+func (a *api) cancelMessages(r *request) (answer, error) {
+	params, err := r.bulkParameters()
+	if err != nil {
+		return answer{}, err
+	}
+	query, err := selection.Live(params)
+	if err != nil {
+		return answer{}, err
+	}
+	async, err := selection.Flag(params, "async")
+	if err != nil {
+		return answer{}, err
+	}
+	if async {
+		return a.startAction(r, posthaste.ActionCancel, params, idsOfMessages, nil)
+	}
+	ids, listed, err := selection.IDs(params, idsOfMessages)
+	if err != nil {
+		return answer{}, err
+	}
+	if listed {
+		cancelled, err := a.options.Engine.Cancel(r.Context(), r.user, parseMessageIDs(ids))
+		return ok(cancelledView{cancelled}), err
+	}
+	limit, err := cancelCount.Read(params)
+	if err != nil {
+		return answer{}, err
+	}
+	cancelled, err := a.options.Engine.CancelMatching(r.Context(), r.user, query, limit)
+	return ok(cancelledView{cancelled}), err
+}
+
+// idsOfMessages is the parameter that lists messages.
+const idsOfMessages = "messageIds"
+
+// parseMessageIDs passes over texts that are no ids: they name no message.
+func parseMessageIDs(texts []string) []posthaste.MessageID {
+	ids := make([]posthaste.MessageID, 0, len(texts))
+	for _, text := range texts {
+		if id, err := posthaste.ParseMessageID(text); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// refuseEmptyID answers a request for a single thing that lost its id, which must
+// not become one for all things (contract, U-28).
+func refuseEmptyID(r *request) (answer, error) {
+	return answer{}, posthaste.Invalidf("the id is empty, write %s %s<id>", r.Method, r.target.path)
 }
 
 // messageID returns the id in the path. A text that is no id names no message.

@@ -25,12 +25,39 @@ func (d decoder) publication(c controls, in incoming) (engine.Publication, error
 	if err := decodeDeduplication(&p, c); err != nil {
 		return engine.Publication{}, err
 	}
+	if err := checkFlowControl(c); err != nil {
+		return engine.Publication{}, err
+	}
 	if p.Settings, err = d.settings(c); err != nil {
 		return engine.Publication{}, err
 	}
 	p.Header, err = d.header(p.Header, c, in)
 	return p, err
 }
+
+// overrides reads what a dead letter is retried with. Half of a flow control
+// overrides that half.
+func (d decoder) overrides(c controls) (engine.Overrides, error) {
+	p, err := decodeTimes(c)
+	if err != nil {
+		return engine.Overrides{}, err
+	}
+	settings, err := d.settings(c)
+	return engine.Overrides{Delay: p.Delay, NotBefore: p.NotBefore, Settings: settings}, err
+}
+
+// DecodeOverrides reads the overrides of a bulk action, which are kept as the
+// headers they came in and were found valid then.
+func DecodeOverrides(header http.Header) (engine.Overrides, error) {
+	c, err := collectControls(header, nil)
+	if err != nil {
+		return engine.Overrides{}, err
+	}
+	return decoder{checkHost: allowAll}.overrides(c)
+}
+
+// allowAll allows deliveries to every host.
+func allowAll(string) error { return nil }
 
 // decodeTimes reads when the first attempt may be made.
 func decodeTimes(c controls) (p engine.Publication, err error) {
@@ -100,6 +127,9 @@ func (d decoder) header(forwarded http.Header, c controls, in incoming) (http.He
 // same, and have no effect: the URL may be one that was left out on purpose.
 func (d decoder) callback(c controls, family string) (*posthaste.Callback, error) {
 	nested := c.under(family + "-")
+	if err := checkFlowControl(nested); err != nil {
+		return nil, err
+	}
 	settings, err := decodeSettings(nested)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -10,33 +11,58 @@ import (
 	"posthaste/internal/engine"
 )
 
-// receiptView is what a publisher is told about one endpoint.
-type receiptView struct {
-	MessageID    posthaste.MessageID `json:"messageId"`
-	URL          string              `json:"url,omitempty"` // of an endpoint of a URL group
-	Deduplicated bool                `json:"deduplicated,omitempty"`
+// Publisher accepts messages.
+type Publisher interface {
+	// Publish returns a receipt for each endpoint a publication goes to: exactly
+	// one if its destination is a URL.
+	Publish(ctx context.Context, user string, p engine.Publication) ([]engine.Receipt, error)
+	// PublishBatch accepts publications independently of each other and returns
+	// the results in their order.
+	PublishBatch(ctx context.Context, user string, publications []engine.Publication) ([]engine.Result, error)
 }
 
 // publish accepts a message for the destination in the path (contract, messages
 // 2.2).
 func (a *api) publish(r *request) (answer, error) {
-	destination, err := a.decoder.destination(r.destinationText())
+	return a.accept(r, "")
+}
+
+// enqueue is publish through the queue in the path.
+func (a *api) enqueue(r *request) (answer, error) {
+	queue, err := r.pathName("queue", "queue name")
 	if err != nil {
 		return answer{}, err
 	}
-	p, err := a.decodePublication(r)
+	return a.accept(r, queue)
+}
+
+// accept makes a message, or a schedule if the publisher names a cron expression.
+func (a *api) accept(r *request, queue string) (answer, error) {
+	controls, err := collectControls(r.Header, r.reserved)
 	if err != nil {
 		return answer{}, err
 	}
-	p.Destination = destination.text
-	if p.Body, err = r.readBody(); err != nil {
+	if _, repeats := controls.values[controlCron]; repeats {
+		return a.putSchedule(r, controls, queue)
+	}
+	p, err := a.newIntake(r).publication(r.Context(), r.destinationText(), controls, r.incoming())
+	if err != nil {
+		return answer{}, err
+	}
+	p.Queue = queue
+	if p.Body, err = r.readBody(a.options.MaxBody); err != nil {
 		return answer{}, err
 	}
 	receipts, err := a.options.Engine.Publish(r.Context(), r.user, p)
 	if err != nil {
 		return answer{}, err
 	}
-	return receiptAnswer(destination, receipts)
+	return receiptAnswer(p.Destination, receipts)
+}
+
+// incoming returns the headers of a publication that is the request itself.
+func (r *request) incoming() incoming {
+	return incoming{header: r.Header, ownsAuthorization: !r.tokenInQuery}
 }
 
 // destinationText returns what follows the route's prefix, with what the query
@@ -49,40 +75,44 @@ func (r *request) destinationText() string {
 	return text
 }
 
-// decodePublication reads what headers and query say about a publication.
-func (a *api) decodePublication(r *request) (engine.Publication, error) {
-	controls, err := collectControls(r.Header, r.reserved)
-	if err != nil {
-		return engine.Publication{}, err
-	}
-	if cron, ok := controls.values[controlCron]; ok {
-		return engine.Publication{}, posthaste.Invalidf("%s %.100q cannot be accepted: this server has no schedules",
-			cron.name, cron.text())
-	}
-	p, err := a.decoder.publication(controls, incoming{header: r.Header, ownsAuthorization: !r.tokenInQuery})
-	p.CallerIP = a.callerIP(r.Request)
-	return p, err
+// receiptView is what a publisher is told about one endpoint.
+type receiptView struct {
+	MessageID    posthaste.MessageID `json:"messageId"`
+	URL          string              `json:"url,omitempty"` // of an endpoint of a URL group
+	Deduplicated bool                `json:"deduplicated,omitempty"`
 }
 
-// receiptAnswer is one object for a URL and an array for a group. The status
-// tells a publication that was accepted before from one that is new.
-func receiptAnswer(destination destination, receipts []engine.Receipt) (answer, error) {
-	views := make([]receiptView, len(receipts))
+// receiptAnswer tells a publication that was accepted before from one that is new
+// by its status.
+func receiptAnswer(destination string, receipts []engine.Receipt) (answer, error) {
+	view, err := newReceiptsView(destination, receipts)
+	if err != nil {
+		return answer{}, err
+	}
 	status := http.StatusAccepted
-	for i, receipt := range receipts {
-		views[i] = receiptView{MessageID: receipt.MessageID, Deduplicated: receipt.Deduplicated}
-		if destination.group {
-			views[i].URL = receipt.URL
-		}
+	for _, receipt := range receipts {
 		if !receipt.Deduplicated {
 			status = http.StatusOK
 		}
 	}
-	if destination.group {
-		return answer{status, views}, nil
+	return answer{status, view}, nil
+}
+
+// newReceiptsView returns one object for a URL and an array for a URL group.
+func newReceiptsView(destination string, receipts []engine.Receipt) (any, error) {
+	group := !isURL(destination)
+	views := make([]receiptView, len(receipts))
+	for i, receipt := range receipts {
+		views[i] = receiptView{MessageID: receipt.MessageID, Deduplicated: receipt.Deduplicated}
+		if group {
+			views[i].URL = receipt.URL
+		}
+	}
+	if group {
+		return views, nil
 	}
 	if len(views) != 1 {
-		return answer{}, fmt.Errorf("engine gave %d receipts for one URL", len(views))
+		return nil, fmt.Errorf("engine gave %d receipts for one URL", len(views))
 	}
-	return answer{status, views[0]}, nil
+	return views[0], nil
 }

@@ -17,10 +17,13 @@ import (
 // answer is what a handler answers with when all went well.
 type answer struct {
 	status int
-	body   any // JSON, or streamed
+	body   any // JSON, or streamed; nil: none
 }
 
 func ok(body any) answer { return answer{http.StatusOK, body} }
+
+// done is the answer to a change that has nothing to tell (contract, U-14).
+var done = answer{status: http.StatusOK}
 
 // streamed is a body that writes itself as JSON piece by piece, for answers too
 // large to be built as a whole. It fails only when the client is gone.
@@ -49,13 +52,19 @@ func (a *api) render(w http.ResponseWriter, r *http.Request, answer answer, err 
 		a.renderError(w, r, err)
 		return
 	}
-	body, isStreamed := answer.body.(streamed)
-	if !isStreamed {
-		writeJSON(w, answer.status, answer.body)
-		return
+	switch body := answer.body.(type) {
+	case nil:
+		w.WriteHeader(answer.status)
+	case streamed:
+		writeStream(w, answer.status, body)
+	default:
+		writeJSON(w, answer.status, body)
 	}
+}
+
+func writeStream(w http.ResponseWriter, status int, body streamed) {
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(answer.status)
+	w.WriteHeader(status)
 	if err := body.stream(w); err != nil {
 		// A connection that is cut tells the client, should it still be there, that
 		// what it has is not all.

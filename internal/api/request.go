@@ -10,31 +10,31 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/go-chi/chi/v5"
+
 	"posthaste"
 )
 
-// request is a request as handlers see it: authenticated, its body bounded, its
-// query divided into what is for us and the rest.
+// request is a request as handlers see it: authenticated, its query divided into
+// what is for us and the rest. Its body is read by readBody and decodeJSON alone,
+// which bound it.
 type request struct {
 	*http.Request
+	writer   http.ResponseWriter
 	target   target
 	reserved []parameter // of the query
 	rest     string      // of the query, raw
-	maxBody  int64
 	caller
 }
 
-// newRequest divides the query and bounds the body; it does not authenticate.
-// Reading more than the bound fails, and makes the server close the connection
-// rather than read on.
-func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
+// newRequest divides the query; it does not authenticate.
+func newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
 	t := targetOf(r)
 	rest, reserved, err := splitQuery(t.query)
 	if err != nil {
 		return nil, err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, a.options.MaxBody)
-	return &request{Request: r, target: t, reserved: reserved, rest: rest, maxBody: a.options.MaxBody}, nil
+	return &request{Request: r, writer: w, target: t, reserved: reserved, rest: rest}, nil
 }
 
 // params returns the query without what is reserved, decoded.
@@ -57,19 +57,38 @@ func (r *request) parameter(name string) string {
 	return ""
 }
 
-// readBody returns the whole body. One that is announced to be too large is not
-// read at all.
-func (r *request) readBody() ([]byte, error) {
-	if r.ContentLength > r.maxBody {
-		return nil, r.tooLarge()
+// pathText returns a part of the path, decoded. A bad escape does not come this
+// far: the server refuses the whole request.
+func (r *request) pathText(name string) string {
+	raw := chi.URLParamFromCtx(r.Context(), name)
+	text, err := url.PathUnescape(raw)
+	if err != nil {
+		return raw
+	}
+	return text
+}
+
+// pathName returns a part of the path that has to be a name; what is the name of
+// begins the sentence of the error.
+func (r *request) pathName(name, what string) (string, error) {
+	text := r.pathText(name)
+	return text, posthaste.CheckName(what, text)
+}
+
+// readBody returns the whole body, nil if it is empty. One that is announced to
+// be larger than the limit is not read at all; to read beyond it makes the server
+// close the connection rather than read on.
+func (r *request) readBody(limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, tooLarge(limit)
 	}
 	var body bytes.Buffer
 	if r.ContentLength > 0 {
 		body.Grow(int(r.ContentLength) + bytes.MinRead) // all at once, with room to find the end
 	}
-	_, err := io.Copy(&body, r.Body)
+	_, err := io.Copy(&body, http.MaxBytesReader(r.writer, r.Body, limit))
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		return nil, r.tooLarge()
+		return nil, tooLarge(limit)
 	}
 	if err != nil {
 		return nil, &posthaste.Error{Code: posthaste.CodeInvalid, Message: "the body ended before it was complete", Err: err}
@@ -80,8 +99,8 @@ func (r *request) readBody() ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-func (r *request) tooLarge() error {
-	return posthaste.Errorf(posthaste.CodeTooLarge, "the body is larger than the limit of %d bytes", r.maxBody)
+func tooLarge(limit int64) error {
+	return posthaste.Errorf(posthaste.CodeTooLarge, "the body is larger than the limit of %d bytes", limit)
 }
 
 // callerIP returns the address the request came from, without port; "" if the

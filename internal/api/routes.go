@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"posthaste"
+	"posthaste/internal/selection"
 )
 
 // route is a row of the table of routes.
@@ -21,17 +22,76 @@ type route struct {
 func (a *api) routes() []route {
 	return []route{
 		{"POST /v2/publish/*", write, a.publish},
+		{"POST /v2/enqueue/{queue}/*", write, a.enqueue},
+		{"POST /v2/batch", write, a.publishBatch},
 
 		{"GET /v2/messages/{id}", read, a.getMessage},
-		{"DELETE /v2/messages/{id}", write, a.cancelMessage},
+		{"DELETE /v2/messages/{id}", write, plain(a.cancelMessage)},
+		{"DELETE /v2/messages", write, a.cancelMessages},
 		{"DELETE /v2/messages/", write, refuseEmptyID},
+
+		{"GET /v2/queues", read, a.listQueues},
+		{"POST /v2/queues", write, a.putQueue},
+		{"GET /v2/queues/{queue}", read, a.getQueue},
+		{"DELETE /v2/queues/{queue}", write, plain(a.deleteQueue)},
+		{"POST /v2/queues/{queue}/pause", write, a.pauseQueue},
+		{"POST /v2/queues/{queue}/resume", write, a.resumeQueue},
+
+		{"GET /v2/topics", read, a.listGroups},
+		{"GET /v2/topics/{group}", read, a.getGroup},
+		{"PATCH /v2/topics/{group}", write, a.setGroupHeaders},
+		{"DELETE /v2/topics/{group}", write, plain(a.deleteGroup)},
+		{"POST /v2/topics/{group}/endpoints", write, a.addEndpoints},
+		{"DELETE /v2/topics/{group}/endpoints", write, plain(a.removeEndpoints)},
+
+		{"GET /v2/schedules", read, a.listSchedules},
+		{"POST /v2/schedules/*", write, a.createSchedule},
+		{"GET /v2/schedules/{schedule}", read, a.getSchedule},
+		{"DELETE /v2/schedules/{schedule}", write, plain(a.deleteSchedule)},
+		{"POST /v2/schedules/{schedule}/pause", write, a.pauseSchedule},
+		{"POST /v2/schedules/{schedule}/resume", write, a.resumeSchedule},
+		{"PATCH /v2/schedules/{schedule}/pause", write, a.pauseSchedule},
+		{"PATCH /v2/schedules/{schedule}/resume", write, a.resumeSchedule},
+
+		{"GET /v2/dlq", read, a.listDeadLetters},
+		{"DELETE /v2/dlq", write, a.deleteDeadLetters},
+		{"DELETE /v2/dlq/", write, refuseEmptyID},
+		{"GET /v2/dlq/{id}", read, plain(a.getDeadLetter)},
+		{"DELETE /v2/dlq/{id}", write, plain(a.deleteDeadLetter)},
+		{"POST /v2/dlq/retry", write, a.retryDeadLetters},
+		{"POST /v2/dlq/retry/", write, refuseEmptyID},
+		{"POST /v2/dlq/retry/{id}", write, plain(a.retryDeadLetter)},
+
+		{"GET /v2/bulkActions", read, a.listActions},
+		{"GET /v2/bulkActions/{id}", read, a.getAction},
 
 		{"GET /v2/logs", read, a.listLogs},
 		{"GET /v2/events", read, a.listEvents},
 
+		{"GET /v2/flowControl", read, a.listFlowKeys},
+		{"GET /v2/flowControl/*", read, a.getFlowKey},
+		{"POST /v2/flowControl/*", write, a.changeFlowKey},
+		{"GET /v2/globalParallelism", read, a.getGlobalParallelism},
+
 		{"GET /v2/keys", read, a.getKeys},
 		{"POST /v2/keys/rotate", write, a.rotateKeys},
 		{"POST /v2/rotate", write, a.rotateKeys},
+	}
+}
+
+// plain makes the handler of a route that takes no query parameters of its own:
+// where something is destroyed, one that is not understood must not be passed
+// over (contract, decision 16).
+func plain(handle func(r *request) (answer, error)) func(r *request) (answer, error) {
+	return func(r *request) (answer, error) {
+		params, err := r.params()
+		if err != nil {
+			return answer{}, err
+		}
+		if err := selection.RefuseAll(params); err != nil {
+			return answer{}, err
+		}
+		return handle(r)
 	}
 }
 
@@ -65,12 +125,22 @@ func (a *api) addRoute(router *chi.Mux, pattern string, route route) {
 // redirected: a client that follows a redirect turns its POST into a GET.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	routing := chi.NewRouteContext()
-	routing.RoutePath = targetOf(r).path
+	routing.RoutePath = routePath(targetOf(r).path)
 	a.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, routing)))
 }
 
+// routePath returns a path as the table has it: one SDK spells a segment with a
+// capital letter (contract, messages 0.7).
+func routePath(path string) string {
+	const schedules = "/v2/schedules"
+	if !hasPrefixFold(path, schedules) {
+		return path
+	}
+	return schedules + path[len(schedules):]
+}
+
 func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) (answer, error) {
-	req, err := a.newRequest(w, r)
+	req, err := newRequest(w, r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -81,12 +151,18 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) (answer
 }
 
 func (a *api) refuseRoute(w http.ResponseWriter, r *http.Request) {
-	a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound, "there is no route %.200q, all begin with /v2/", targetOf(r).path))
+	path := targetOf(r).path
+	if strings.HasPrefix(path, "/llm/") {
+		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound,
+			"this server offers no language models: publish to the URL of a provider instead of %.200q", path))
+		return
+	}
+	a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound, "there is no route %.200q, all begin with /v2/", path))
 }
 
 func (a *api) refuseMethod(w http.ResponseWriter, r *http.Request) {
 	path := targetOf(r).path
-	allowed := a.allowedMethods(path)
+	allowed := a.allowedMethods(routePath(path))
 	if allowed == "" {
 		a.refuseRoute(w, r)
 		return

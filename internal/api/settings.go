@@ -91,25 +91,35 @@ func decodeRedaction(s *posthaste.Settings, given control) (err error) {
 	return err
 }
 
-// decodeFlowControl reads the flow-control key and what it allows, which need
-// each other.
-func decodeFlowControl(c controls) (posthaste.FlowControl, error) {
+// decodeFlowControl reads the flow-control key and what it allows, each if it is
+// given.
+func decodeFlowControl(c controls) (flow posthaste.FlowControl, err error) {
+	if key, ok := c.values[controlFlowControlKey]; ok {
+		if flow.Key = key.text(); flow.Key == "" {
+			return flow, key.invalid("a flow-control key, which is any text that is not empty")
+		}
+	}
+	if value, ok := c.values[controlFlowControlValue]; ok {
+		flow.FlowLimit, err = parseFlowLimit(value)
+	}
+	return flow, err
+}
+
+// checkFlowControl returns an error unless the flow-control key and what it
+// allows are given together (contract, U-6).
+func checkFlowControl(c controls) error {
 	key, hasKey := c.values[controlFlowControlKey]
 	value, hasValue := c.values[controlFlowControlValue]
 	switch {
-	case !hasKey && !hasValue:
-		return posthaste.FlowControl{}, nil
-	case !hasValue:
-		return posthaste.FlowControl{}, posthaste.Invalidf("%s %.100q needs the header %s beside it, such as parallelism=1",
+	case hasKey && !hasValue:
+		return posthaste.Invalidf("%s %.100q needs the header %s beside it, such as parallelism=1",
 			key.name, key.text(), siblingName(key.name, "Value"))
-	case !hasKey:
-		return posthaste.FlowControl{}, posthaste.Invalidf("%s %.100q needs the header %s beside it",
+	case hasValue && !hasKey:
+		return posthaste.Invalidf("%s %.100q needs the header %s beside it",
 			value.name, value.text(), siblingName(value.name, "Key"))
-	case key.text() == "":
-		return posthaste.FlowControl{}, key.invalid("a flow-control key, which is any text that is not empty")
+	default:
+		return nil
 	}
-	limit, err := parseFlowLimit(value)
-	return posthaste.FlowControl{Key: key.text(), FlowLimit: limit}, err
 }
 
 // siblingName replaces the last word of a header's name.

@@ -121,8 +121,10 @@ func setCount(count *int, value string) bool {
 	return true
 }
 
-// parseCount reads a whole number that is not negative and has at most 31 bits:
-// digits without a sign.
+// maxCount is the largest number of things that can be asked for.
+const maxCount = 1<<31 - 1
+
+// parseCount reads a whole number from 0 to maxCount: digits without a sign.
 func parseCount(text string) (int, bool) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	return int(n), err == nil

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"slices"
@@ -45,34 +46,49 @@ type flowFields struct {
 	Period         int    `json:"period,omitempty"` // seconds
 }
 
-// messageView is a message as it is read by its id (contract, messages 2.4);
-// dead letters have the same members and some more.
-type messageView struct {
-	messageFields
-	URLGroup              string      `json:"urlGroup,omitempty"` // the name one SDK reads topicName by
+// contentFields show what a message carries, where it is not redacted.
+type contentFields struct {
 	Header                http.Header `json:"header,omitempty"`
 	Body                  string      `json:"body,omitempty"`       // if it is text
 	BodyBase64            string      `json:"bodyBase64,omitempty"` // if it is not
 	CallbackHeader        http.Header `json:"callbackHeader,omitempty"`
 	FailureCallbackHeader http.Header `json:"failureCallbackHeader,omitempty"`
-	NotBefore             int64       `json:"notBefore"` // Unix ms
-	CreatedAt             int64       `json:"createdAt"` // Unix ms
-	CallerIP              string      `json:"callerIP,omitempty"`
+}
+
+func newContentFields(s *posthaste.Settings, body []byte) contentFields {
+	fields := contentFields{
+		Header:                s.Redact.ShowHeader(s.Header),
+		CallbackHeader:        callbackHeader(s.Redact, s.Callback),
+		FailureCallbackHeader: callbackHeader(s.Redact, s.FailureCallback),
+	}
+	if s.Redact.Body {
+		fields.Body = posthaste.Redacted(body)
+	} else {
+		fields.Body, fields.BodyBase64 = textOrBase64(body)
+	}
+	return fields
+}
+
+// messageView is a message as it is read by its id (contract, messages 2.4);
+// dead letters have the same members and some more.
+type messageView struct {
+	messageFields
+	URLGroup string `json:"urlGroup,omitempty"` // the name one SDK reads topicName by
+	contentFields
+	NotBefore int64  `json:"notBefore"` // Unix ms
+	CreatedAt int64  `json:"createdAt"` // Unix ms
+	CallerIP  string `json:"callerIP,omitempty"`
 }
 
 func newMessageView(m *posthaste.Message) messageView {
-	view := messageView{
-		messageFields:         newMessageFields(m),
-		URLGroup:              m.URLGroup,
-		Header:                m.Redact.ShowHeader(m.Header),
-		CallbackHeader:        callbackHeader(m, m.Callback),
-		FailureCallbackHeader: callbackHeader(m, m.FailureCallback),
-		NotBefore:             m.NotBefore.UnixMilli(),
-		CreatedAt:             m.CreatedAt.UnixMilli(),
-		CallerIP:              m.CallerIP,
+	return messageView{
+		messageFields: newMessageFields(m),
+		URLGroup:      m.URLGroup,
+		contentFields: newContentFields(&m.Settings, m.Body),
+		NotBefore:     m.NotBefore.UnixMilli(),
+		CreatedAt:     m.CreatedAt.UnixMilli(),
+		CallerIP:      m.CallerIP,
 	}
-	view.Body, view.BodyBase64 = showBody(m)
-	return view
 }
 
 func newMessageFields(m *posthaste.Message) messageFields {
@@ -104,16 +120,17 @@ func newFlowFields(flow posthaste.FlowControl) flowFields {
 	if flow.Key == "" {
 		return flowFields{}
 	}
-	period := flow.Period
-	if period == 0 {
-		period = posthaste.DefaultFlowPeriod
-	}
 	return flowFields{
 		FlowControlKey: flow.Key,
 		Parallelism:    flow.Parallelism,
 		Rate:           flow.Rate,
-		Period:         int(period / time.Second),
+		Period:         int(periodOf(flow.FlowLimit) / time.Second),
 	}
+}
+
+// periodOf returns the window of a limit.
+func periodOf(limit posthaste.FlowLimit) time.Duration {
+	return cmp.Or(limit.Period, posthaste.DefaultFlowPeriod)
 }
 
 func callbackURL(callback *posthaste.Callback) string {
@@ -126,26 +143,22 @@ func callbackURL(callback *posthaste.Callback) string {
 // callbackHeader shows the headers given for a callback. What is redacted in
 // the message or in the callback is redacted there: the same secret often goes
 // to both.
-func callbackHeader(m *posthaste.Message, callback *posthaste.Callback) http.Header {
+func callbackHeader(redact posthaste.Redaction, callback *posthaste.Callback) http.Header {
 	if callback == nil {
 		return nil
 	}
 	own := callback.Settings.Redact
-	redact := posthaste.Redaction{
-		AllHeaders: m.Redact.AllHeaders || own.AllHeaders,
-		Headers:    slices.Concat(m.Redact.Headers, own.Headers),
+	both := posthaste.Redaction{
+		AllHeaders: redact.AllHeaders || own.AllHeaders,
+		Headers:    slices.Concat(redact.Headers, own.Headers),
 	}
-	return redact.ShowHeader(callback.Given)
+	return both.ShowHeader(callback.Given)
 }
 
-// showBody returns a body as text, or in base64 if it is not text.
-func showBody(m *posthaste.Message) (text, inBase64 string) {
-	switch {
-	case m.Redact.Body:
-		return posthaste.Redacted(m.Body), ""
-	case utf8.Valid(m.Body):
-		return string(m.Body), ""
-	default:
-		return "", base64.StdEncoding.EncodeToString(m.Body)
+// textOrBase64 returns bytes as text, or in base64 if they are not text.
+func textOrBase64(data []byte) (text, inBase64 string) {
+	if utf8.Valid(data) {
+		return string(data), ""
 	}
+	return "", base64.StdEncoding.EncodeToString(data)
 }

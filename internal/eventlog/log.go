@@ -1,8 +1,8 @@
-// Package eventlog owns the log as people query it: which parameters a query
-// has, what their values may be, and the cursors by which a reader goes on.
+// Package eventlog owns the log as people read it: a page of events for the
+// parameters of a request, and the cursor by which a reader goes on.
 //
-// It relies on store.Log for finding the events; a query is translated once and
-// answered by one call, whose work is bounded.
+// It relies on package selection for what parameters mean, and on store.Log for
+// finding the events; a query is answered by one call, whose work is bounded.
 package eventlog
 
 import (
@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"posthaste"
+	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
@@ -27,21 +27,21 @@ type Options struct {
 
 // Log answers queries. It holds no state and may be used by many goroutines.
 type Log struct {
-	store        store.Log
-	defaultCount int
-	maxCount     int
+	store store.Log
+	count selection.Count
 }
 
 // New returns a Log that reads from the options' store.
 func New(options Options) *Log {
-	l := &Log{store: options.Store, defaultCount: options.DefaultCount, maxCount: options.MaxCount}
-	if l.maxCount <= 0 {
-		l.maxCount = DefaultCount
+	most := options.MaxCount
+	if most <= 0 {
+		most = DefaultCount
 	}
-	if l.defaultCount <= 0 {
-		l.defaultCount = l.maxCount
+	usual := options.DefaultCount
+	if usual <= 0 {
+		usual = most
 	}
-	return l
+	return &Log{store: options.Store, count: selection.Count{Default: min(usual, most), Most: most}}
 }
 
 // Page is a part of the answer to a query. It may hold fewer entries than were
@@ -54,11 +54,11 @@ type Page struct {
 // Query returns the page of a user's log that URL parameters ask for. An
 // unknown parameter is ignored; a bad value is an Error with CodeInvalid.
 func (l *Log) Query(ctx context.Context, user string, params url.Values) (Page, error) {
-	query, err := l.parse(parameters(params))
+	query, err := selection.Events(params, l.count)
 	if err != nil {
 		return Page{}, err
 	}
-	if selectsNothing(query) {
+	if query.Low > query.High {
 		return Page{}, nil
 	}
 	found, err := l.store.Events(ctx, user, query)
@@ -67,14 +67,7 @@ func (l *Log) Query(ctx context.Context, user string, params url.Values) (Page, 
 	}
 	page := Page{Entries: found.Entries}
 	if found.More {
-		page.Cursor = encodeCursor(found.Next)
+		page.Cursor = selection.Cursor(found.Next)
 	}
 	return page, nil
-}
-
-func selectsNothing(query store.EventQuery) bool { return query.Low > query.High }
-
-// selectNothing gives a query the form that selectsNothing knows.
-func selectNothing(query *store.EventQuery) {
-	query.Low, query.High = posthaste.MaxPosition, 0
 }

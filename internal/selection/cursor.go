@@ -3,7 +3,6 @@ package selection
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"posthaste"
 )
@@ -11,33 +10,31 @@ import (
 // A cursor is "p" and the position to continue at in base 36. The letter keeps
 // clients from taking it for a number, which might not survive as one, and from
 // being mistaken for the other form that is read: a time, as loops begin with
-// that know no cursor yet.
+// that know no cursor yet. The cursor of a sweep is two such marks with a hyphen
+// between them: where it continues, and where it ends.
 const (
-	cursorMark = "p"
-	cursorBase = 36
+	cursorMark  = "p"
+	cursorBase  = 36
+	sweepHyphen = "-"
 )
 
-// place is where a cursor points: a position, or all those of a millisecond.
-type place struct {
-	first, last posthaste.Position
-}
-
 // Cursor returns the cursor that continues at a position.
-func Cursor(p posthaste.Position) string {
-	return cursorMark + strconv.FormatUint(uint64(p), cursorBase)
+func Cursor(next posthaste.Position) string {
+	return cursorMark + strconv.FormatUint(uint64(next), cursorBase)
 }
 
-// parseCursor reads a cursor, or a Unix time in milliseconds.
-func parseCursor(text string) (place, error) {
-	if digits, ok := strings.CutPrefix(text, cursorMark); ok {
-		p, err := strconv.ParseUint(digits, cursorBase, 63)
-		if position := posthaste.Position(p); err == nil && Cursor(position) == text {
-			return place{position, position}, nil
-		}
-	} else if at, ok := parseMillis(text); ok {
-		return place{posthaste.FirstPosition(at), posthaste.LastPosition(at)}, nil
-	}
-	return place{}, invalid("cursor", text, "the cursor of an earlier answer or a Unix time in milliseconds")
+// SweepCursor returns the cursor that continues a sweep at a position and ends it
+// where it ended before.
+func SweepCursor(next, end posthaste.Position) string {
+	return Cursor(next) + sweepHyphen + Cursor(end)
+}
+
+// parsePosition reads what Cursor wrote.
+func parsePosition(text string) (posthaste.Position, bool) {
+	digits, marked := strings.CutPrefix(text, cursorMark)
+	p, err := strconv.ParseUint(digits, cursorBase, 63)
+	position := posthaste.Position(p)
+	return position, marked && err == nil && Cursor(position) == text
 }
 
 // rangeOf is what selects by position: the near end moves to a cursor's place.
@@ -46,22 +43,50 @@ type rangeOf struct {
 	oldestFirst bool
 }
 
-// readCursor moves the near end of a range to the place of a cursor.
+// continueAt moves the near end to a place, which is one position or all those
+// of a millisecond.
+func (r rangeOf) continueAt(first, last posthaste.Position) {
+	if r.oldestFirst {
+		*r.low = max(*r.low, first)
+	} else {
+		*r.high = min(*r.high, last)
+	}
+}
+
+// readCursor continues at a cursor, or at a Unix time in milliseconds.
 func (r rangeOf) readCursor(p parameters) error {
 	text, err := p.one("cursor")
 	if text == "" || err != nil {
 		return err
 	}
-	at, err := parseCursor(text)
-	if err != nil {
-		return err
+	if at, ok := parsePosition(text); ok {
+		r.continueAt(at, at)
+		return nil
 	}
-	if r.oldestFirst {
-		*r.low = max(*r.low, at.first)
-	} else {
-		*r.high = min(*r.high, at.last)
+	at, ok := parseMillis(text)
+	if !ok {
+		return invalid("cursor", text, "the cursor of an earlier answer or a Unix time in milliseconds")
 	}
+	r.continueAt(posthaste.FirstPosition(at), posthaste.LastPosition(at))
 	return nil
+}
+
+// readSweepCursor continues a sweep and reports whether there was one to
+// continue. It takes what readCursor takes too, and begins there.
+func (r rangeOf) readSweepCursor(p parameters) (begun bool, err error) {
+	text, err := p.one("cursor")
+	if err != nil {
+		return false, err
+	}
+	nextText, endText, ofSweep := strings.Cut(text, sweepHyphen)
+	next, isNext := parsePosition(nextText)
+	end, isEnd := parsePosition(endText)
+	if !ofSweep || !isNext || !isEnd {
+		return false, r.readCursor(p)
+	}
+	r.continueAt(next, next)
+	*r.high = min(*r.high, end)
+	return true, nil
 }
 
 // readDates sets the ends of a range, both included.
@@ -78,13 +103,4 @@ func (r rangeOf) readDates(p parameters) error {
 		*r.high = posthaste.LastPosition(to)
 	}
 	return err
-}
-
-// parseMillis reads a Unix time in milliseconds: digits, without a sign.
-func parseMillis(text string) (time.Time, bool) {
-	ms, err := strconv.ParseUint(text, 10, 63)
-	if err != nil {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(int64(ms)), true
 }

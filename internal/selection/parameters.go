@@ -1,8 +1,10 @@
 package selection
 
 import (
+	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +17,54 @@ const maxValues = 1000
 // parameters are the parameters of a query by name. An empty value counts as
 // one that was not given.
 type parameters url.Values
+
+// tolerated are parameters without effect that some clients add to every
+// request, whatever it can do with them (contract, U-27).
+var tolerated = []string{"api", "count", "cursor", "order"}
+
+// RefuseAll returns an error that names a parameter, for calls that have none.
+func RefuseAll(params url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if !slices.Contains(tolerated, name) && !isService(name) {
+			return posthaste.Invalidf("parameter %.100q is unknown: none is accepted here", name)
+		}
+	}
+	return nil
+}
+
+// checkNames returns an error that names a parameter that is neither a filter nor
+// one of the others.
+func (p parameters) checkNames(filters []string, others ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		known := slices.Contains(filters, name) || slices.Contains(others, name)
+		if known || slices.Contains(tolerated, name) || isService(name) {
+			continue
+		}
+		accepted := strings.Join(slices.Concat(filters, others), ", ")
+		return posthaste.Invalidf("parameter %.100q is unknown: %s are accepted", name, accepted)
+	}
+	return nil
+}
+
+// isService reports whether a parameter belongs to the names that are reserved
+// for control values.
+func isService(name string) bool {
+	const prefix = "service-"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}
+
+// checkValues returns an error that names a filter that is given without a value:
+// its values were lost on the way, and without them it would let everything pass.
+func (p parameters) checkValues(filters []string) error {
+	for _, name := range filters {
+		values, given := p[name]
+		isEmpty := func(value string) bool { return strings.Trim(value, ", \t") == "" }
+		if given && !slices.ContainsFunc(values, func(value string) bool { return !isEmpty(value) }) {
+			return posthaste.Invalidf("%s has no value: give one, or leave it out to select by other filters or everything", name)
+		}
+	}
+	return nil
+}
 
 // one returns the value of a parameter that can have only one.
 func (p parameters) one(name string) (string, error) {
@@ -42,19 +92,47 @@ func (p parameters) date(name string) (at time.Time, given bool, err error) {
 	return at, true, nil
 }
 
+// parseMillis reads a Unix time in milliseconds: digits, without a sign.
+func parseMillis(text string) (time.Time, bool) {
+	ms, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(ms)), true
+}
+
+// textFilter is a filter whose values are free texts. It may have an older name.
+type textFilter struct {
+	values *[]string
+	names  []string
+}
+
+func (p parameters) texts(filters []textFilter) error {
+	for _, filter := range filters {
+		values, err := p.list(wholeAndParts, filter.names...)
+		if err != nil {
+			return err
+		}
+		*filter.values = values
+	}
+	return nil
+}
+
 // list returns the distinct values of a filter, which may have several names:
 // each of them may be repeated, and split takes lists apart.
 func (p parameters) list(split func(string) []string, names ...string) ([]string, error) {
 	var list []string
+	seen := make(map[string]bool)
 	for _, name := range names {
 		for _, value := range p[name] {
 			for _, part := range split(value) {
-				if part == "" || slices.Contains(list, part) {
+				if part == "" || seen[part] {
 					continue
 				}
 				if len(list) == maxValues {
 					return nil, posthaste.Invalidf("%s has more than the %d values that it can have", name, maxValues)
 				}
+				seen[part] = true
 				list = append(list, part)
 			}
 		}

@@ -1,0 +1,160 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"posthaste"
+	"posthaste/internal/api"
+	"posthaste/internal/engine"
+)
+
+// batchEngine is an api.Engine for batches, which answers item by item.
+type batchEngine struct {
+	api.Engine
+	chunks []int // the sizes of the batches it was given
+	asked  int   // for a URL group
+	fail   error // of every batch
+	answer func(p engine.Publication) engine.Result
+	group  func(name string) (*posthaste.URLGroup, error)
+}
+
+func (e *batchEngine) PublishBatch(_ context.Context, _ string, publications []engine.Publication) ([]engine.Result, error) {
+	e.chunks = append(e.chunks, len(publications))
+	if e.fail != nil {
+		return nil, e.fail
+	}
+	results := make([]engine.Result, len(publications))
+	for i, p := range publications {
+		results[i] = e.answer(p)
+	}
+	return results, nil
+}
+
+func (e *batchEngine) URLGroup(_ context.Context, _, name string) (*posthaste.URLGroup, error) {
+	e.asked++
+	return e.group(name)
+}
+
+// accepts answers an item with the id that its body numbers.
+func accepts(p engine.Publication) engine.Result {
+	var n byte
+	_, _ = fmt.Sscan(string(p.Body), &n)
+	return engine.Result{Receipts: []engine.Receipt{{MessageID: messageID(n), URL: p.Destination}}}
+}
+
+func postBatch(t *testing.T, e *batchEngine, items []string) (int, string) {
+	t.Helper()
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
+	response := do(handler, newRequest("POST", "/v2/batch", strings.NewReader("["+strings.Join(items, ",")+"]")))
+	return response.Code, response.Body.String()
+}
+
+// TestBatchInChunks checks that a long batch is published piece by piece and
+// answered as a whole, in order.
+func TestBatchInChunks(t *testing.T) {
+	e := &batchEngine{answer: accepts}
+	var items []string
+	for i := range 1200 {
+		item := fmt.Sprintf(`{"destination":"https://example.com","body":"%d"}`, i%250)
+		if i%100 == 99 {
+			item = `{"destination":"ftp://example.com"}`
+		}
+		items = append(items, item)
+	}
+	status, body := postBatch(t, e, items)
+	if status != http.StatusOK || fmt.Sprint(e.chunks) != "[495 495 198]" {
+		t.Fatalf("status %d, chunks %v", status, e.chunks)
+	}
+	var answers []struct {
+		MessageID posthaste.MessageID `json:"messageId"`
+		Error     string              `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(body), &answers); err != nil || len(answers) != len(items) {
+		t.Fatalf("%d answers to %d items, %v", len(answers), len(items), err)
+	}
+	for i, answer := range answers {
+		if refused := i%100 == 99; refused != (answer.Error != "") || !refused && answer.MessageID != messageID(byte(i%250)) {
+			t.Errorf("answer %d is %+v", i, answer)
+		}
+	}
+}
+
+// TestBatchFails checks that our own failures are not those of an item.
+func TestBatchFails(t *testing.T) {
+	onFire := errors.New("disk on fire")
+	url, group := `{"destination":"https://example.com"}`, `{"destination":"orders"}`
+	tests := []struct {
+		name   string
+		engine batchEngine
+		items  []string
+	}{
+		{"the whole", batchEngine{fail: onFire}, []string{url}},
+		{"the first of several chunks", batchEngine{fail: onFire}, strings.Split(strings.Repeat(url+" ", 501), " ")[:501]},
+		{"one result", batchEngine{answer: func(engine.Publication) engine.Result { return engine.Result{Err: onFire} }}, []string{url}},
+		{"a result without receipt", batchEngine{answer: func(engine.Publication) engine.Result { return engine.Result{} }}, []string{url}},
+		{"a group that cannot be read", batchEngine{
+			answer: accepts, group: func(string) (*posthaste.URLGroup, error) { return nil, onFire }}, []string{url, group}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if status, body := postBatch(t, &test.engine, test.items); status != http.StatusInternalServerError {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+}
+
+// TestBatchAsksForAGroupOnce checks that a group that many items name is read
+// once.
+func TestBatchAsksForAGroupOnce(t *testing.T) {
+	e := &batchEngine{answer: accepts, group: func(name string) (*posthaste.URLGroup, error) {
+		return &posthaste.URLGroup{Name: name}, nil
+	}}
+	item := `{"destination":"orders","body":"1"}`
+	if status, body := postBatch(t, e, []string{item, item, item}); status != http.StatusOK || e.asked != 1 {
+		t.Errorf("asked %d times: %d %s", e.asked, status, body)
+	}
+}
+
+// TestBatchWithABodyLimit checks the bound of a batch that is larger than one
+// message may be, and that options cannot lift it.
+func TestBatchWithABodyLimit(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		maxBatch int64
+		size     int64
+		want     int
+	}{
+		{"as configured", 500, 501, http.StatusRequestEntityTooLarge},
+		{"by default", 0, api.DefaultMaxBatch + 1, http.StatusRequestEntityTooLarge},
+		{"more than there can be", 1 << 40, api.DefaultMaxBatch + 1, http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			handler := newSurface(t, &published{}, func(o *api.Options) { o.MaxBatch = test.maxBatch })
+			r := newRequest("POST", "/v2/batch", &countingReader{})
+			r.ContentLength = test.size
+			if got := do(handler, r).Code; got != test.want {
+				t.Errorf("status = %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func BenchmarkBatch(b *testing.B) {
+	e := &batchEngine{answer: accepts}
+	handler := api.New(api.Options{Authenticator: fakeTokens{}, Engine: e})
+	item := `{"destination":"https://example.com/in","headers":{"content-type":"application/json","upstash-method":"POST"},"body":"` +
+		strings.Repeat("x", 512) + `"}`
+	body := "[" + strings.Repeat(item+",", 999) + item + "]"
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(discard{http.Header{}}, newRequest("POST", "/v2/batch", strings.NewReader(body)))
+	}
+}

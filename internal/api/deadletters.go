@@ -1,0 +1,174 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/selection"
+	"posthaste/internal/store"
+)
+
+// DeadLetters keeps what failed for good.
+type DeadLetters interface {
+	DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error)
+	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
+	// DeleteDeadLetters returns how many of the dead letters there were.
+	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error)
+	// RetryDeadLetters makes new messages of dead letters. It passes over ids that
+	// are not there, and tells of each of the others.
+	RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o engine.Overrides) ([]store.Retried, error)
+}
+
+// deadLetterCount is how many dead letters one call lists, retries or deletes.
+var deadLetterCount = selection.Count{Default: 100, Most: 100}
+
+// listDeadLetters shows a page of the DLQ (contract, messages 2.9).
+func (a *api) listDeadLetters(r *request) (answer, error) {
+	params, err := r.params()
+	if err != nil {
+		return answer{}, err
+	}
+	query, err := selection.DeadLetters(params)
+	if err != nil {
+		return answer{}, err
+	}
+	if query.Limit, err = deadLetterCount.Read(params); err != nil {
+		return answer{}, err
+	}
+	page, err := a.options.Engine.DeadLetters(r.Context(), r.user, query)
+	if err != nil {
+		return answer{}, err
+	}
+	view := deadLetterPage{letters: page.DeadLetters}
+	if page.More {
+		view.cursor = selection.Cursor(page.Next)
+	}
+	return ok(view), nil
+}
+
+// deadLetterPage is a page of the DLQ.
+type deadLetterPage struct {
+	letters []*posthaste.DeadLetter
+	cursor  string
+}
+
+func (p deadLetterPage) stream(w io.Writer) error {
+	return streamPage(w, "messages", func(yield func([]byte) bool) {
+		for _, d := range p.letters {
+			if !yield(encodeJSON(newDeadLetterView(d))) {
+				return
+			}
+		}
+	}, p.cursor)
+}
+
+// deadLetterView is a dead letter as it is read: a message, and the answer that
+// sealed its fate.
+type deadLetterView struct {
+	DLQID string `json:"dlqId"`
+	messageView
+	FailedAt           int64       `json:"failedAt"` // Unix ms
+	Error              string      `json:"error,omitempty"`
+	ResponseStatus     int         `json:"responseStatus"` // 0 without a response
+	ResponseHeader     http.Header `json:"responseHeader,omitempty"`
+	ResponseBody       string      `json:"responseBody,omitempty"`       // if it is text
+	ResponseBodyBase64 string      `json:"responseBodyBase64,omitempty"` // if it is not
+}
+
+func newDeadLetterView(d *posthaste.DeadLetter) deadLetterView {
+	view := deadLetterView{
+		DLQID:       d.ID.String(),
+		messageView: newMessageView(d.Message),
+		FailedAt:    d.FailedAt().UnixMilli(),
+		Error:       d.Error,
+	}
+	if d.Response != nil {
+		view.ResponseStatus, view.ResponseHeader = d.Response.Status, d.Response.Header
+		view.ResponseBody, view.ResponseBodyBase64 = textOrBase64(d.Response.Body)
+	}
+	return view
+}
+
+func (a *api) getDeadLetter(r *request) (answer, error) {
+	id, err := r.deadLetterID()
+	if err != nil {
+		return answer{}, err
+	}
+	d, err := a.options.Engine.DeadLetter(r.Context(), r.user, id)
+	if err != nil {
+		return answer{}, orNoDeadLetter(err, id.String())
+	}
+	return ok(newDeadLetterView(d)), nil
+}
+
+func (a *api) deleteDeadLetter(r *request) (answer, error) {
+	id, err := r.deadLetterID()
+	if err != nil {
+		return answer{}, err
+	}
+	deleted, err := a.options.Engine.DeleteDeadLetters(r.Context(), r.user, []posthaste.DeadLetterID{id})
+	if err == nil && deleted == 0 {
+		err = noDeadLetter(id.String())
+	}
+	return done, err
+}
+
+// retryDeadLetter publishes a dead letter again as a new message. Control headers
+// of the request override what it was published with.
+func (a *api) retryDeadLetter(r *request) (answer, error) {
+	id, err := r.deadLetterID()
+	if err != nil {
+		return answer{}, err
+	}
+	_, overrides, err := a.decodeOverrides(r)
+	if err != nil {
+		return answer{}, err
+	}
+	messages, err := a.retry(r, []posthaste.DeadLetterID{id}, overrides)
+	if err != nil {
+		return answer{}, err
+	}
+	if len(messages) == 0 {
+		return answer{}, noDeadLetter(id.String())
+	}
+	return answer{http.StatusCreated, messages[0]}, nil
+}
+
+// decodeOverrides reads what dead letters are retried with, and returns the
+// controls that said so too.
+func (a *api) decodeOverrides(r *request) (controls, engine.Overrides, error) {
+	c, err := collectControls(r.Header, r.reserved)
+	if err != nil {
+		return controls{}, engine.Overrides{}, err
+	}
+	overrides, err := a.decoder.overrides(c)
+	return c, overrides, err
+}
+
+// deadLetterID returns the id in the path. A text that is no id names no dead
+// letter.
+func (r *request) deadLetterID() (posthaste.DeadLetterID, error) {
+	text := chi.URLParamFromCtx(r.Context(), "id")
+	id, ok := posthaste.ParseDeadLetterID(text)
+	if !ok {
+		return 0, noDeadLetter(text)
+	}
+	return id, nil
+}
+
+func noDeadLetter(id string) error {
+	return posthaste.Errorf(posthaste.CodeNotFound, "dead letter %.100q is not known", id)
+}
+
+func orNoDeadLetter(err error, id string) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return noDeadLetter(id)
+	}
+	return err
+}

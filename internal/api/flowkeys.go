@@ -1,0 +1,224 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/selection"
+	"posthaste/internal/store"
+)
+
+// FlowKeys keeps flow-control keys.
+type FlowKeys interface {
+	FlowKey(ctx context.Context, user, key string) (store.FlowStatus, error)
+	// FlowKeys returns the keys that contain the text.
+	FlowKeys(ctx context.Context, user, contains string) ([]store.FlowStatus, error)
+
+	// PinFlowKey and PauseFlowKey make the key if need be; to the others an unknown
+	// key is no error.
+	PinFlowKey(ctx context.Context, user, key string, pin engine.Pin) error
+	UnpinFlowKey(ctx context.Context, user, key string, parallelism, rate bool) error
+	PauseFlowKey(ctx context.Context, user, key string) error
+	ResumeFlowKey(ctx context.Context, user, key string) error
+	ResetFlowRate(ctx context.Context, user, key string) error
+
+	// GlobalParallelism returns how many attempts of the user are in flight, and
+	// how many there may be of all users.
+	GlobalParallelism(ctx context.Context, user string) (inFlight, most int, err error)
+}
+
+// flowKeyView is a flow-control key as it is read (contract, messages 2.11). SDKs
+// want every member; a limit that is not set is 0.
+type flowKeyView struct {
+	FlowControlKey      string `json:"flowControlKey"`
+	WaitListSize        int    `json:"waitListSize"`
+	ParallelismMax      int    `json:"parallelismMax"`
+	ParallelismCount    int    `json:"parallelismCount"`
+	RateMax             int    `json:"rateMax"`
+	RateCount           int    `json:"rateCount"`
+	RatePeriod          int64  `json:"ratePeriod"`      // seconds
+	RatePeriodStart     int64  `json:"ratePeriodStart"` // Unix seconds
+	IsPinnedParallelism bool   `json:"isPinnedParallelism"`
+	IsPinnedRate        bool   `json:"isPinnedRate"`
+	IsPaused            bool   `json:"isPaused"`
+}
+
+func newFlowKeyView(k store.FlowStatus) flowKeyView {
+	view := flowKeyView{
+		FlowControlKey:      k.Key,
+		WaitListSize:        k.Waiting,
+		ParallelismMax:      k.Parallelism,
+		ParallelismCount:    k.InFlight,
+		RateMax:             k.Rate,
+		IsPinnedParallelism: k.PinnedParallelism,
+		IsPinnedRate:        k.PinnedRate,
+		IsPaused:            k.Paused,
+	}
+	if k.Rate > 0 {
+		view.RateCount = k.WindowCount
+		view.RatePeriod = int64(periodOf(k.FlowLimit) / time.Second)
+		if !k.WindowStartedAt.IsZero() {
+			view.RatePeriodStart = k.WindowStartedAt.Unix()
+		}
+	}
+	return view
+}
+
+func (a *api) listFlowKeys(r *request) (answer, error) {
+	params, err := r.params()
+	if err != nil {
+		return answer{}, err
+	}
+	all, err := a.options.Engine.FlowKeys(r.Context(), r.user, params.Get("search"))
+	return ok(views(all, newFlowKeyView)), err
+}
+
+// getFlowKey shows the key that the rest of the path is: keys may hold slashes,
+// and SDKs do not escape them.
+func (a *api) getFlowKey(r *request) (answer, error) {
+	key := r.pathText("*")
+	status, err := a.options.Engine.FlowKey(r.Context(), r.user, key)
+	if err != nil {
+		return answer{}, orNotFound(err, "flow-control key", key)
+	}
+	return ok(newFlowKeyView(status)), nil
+}
+
+// flowKeyChanges are what can be done to a key, by the last part of the path. To
+// reset is to reset the rate: attempts in flight are counted, not remembered, so
+// that count is never wrong.
+var flowKeyChanges = map[string]func(a *api, r *request, key string, params url.Values) error{
+	"pause":     (*api).pauseFlowKey,
+	"resume":    (*api).resumeFlowKey,
+	"pin":       (*api).pinFlowKey,
+	"unpin":     (*api).unpinFlowKey,
+	"resetRate": (*api).resetFlowRate,
+	"reset":     (*api).resetFlowRate,
+}
+
+// changeFlowKey does to the key in the path what its last part says.
+func (a *api) changeFlowKey(r *request) (answer, error) {
+	text := strings.TrimSuffix(r.pathText("*"), "/")
+	slash := strings.LastIndexByte(text, '/')
+	key, action := text[:max(slash, 0)], text[slash+1:]
+	change, known := flowKeyChanges[action]
+	if !known {
+		return answer{}, posthaste.Errorf(posthaste.CodeNotFound,
+			"%.100q cannot be done to a flow-control key: pause, resume, pin, unpin, resetRate and reset can", action)
+	}
+	if key == "" {
+		return answer{}, posthaste.Invalidf("the flow-control key is empty, write POST /v2/flowControl/<key>/%s", action)
+	}
+	params, err := r.params()
+	if err != nil {
+		return answer{}, err
+	}
+	return done, change(a, r, key, params)
+}
+
+func (a *api) pauseFlowKey(r *request, key string, _ url.Values) error {
+	return a.options.Engine.PauseFlowKey(r.Context(), r.user, key)
+}
+
+func (a *api) resumeFlowKey(r *request, key string, _ url.Values) error {
+	return a.options.Engine.ResumeFlowKey(r.Context(), r.user, key)
+}
+
+func (a *api) resetFlowRate(r *request, key string, _ url.Values) error {
+	return a.options.Engine.ResetFlowRate(r.Context(), r.user, key)
+}
+
+// pinFlowKey pins the limits that are given. Of a rate and its period, the one
+// that is not given stays as it is.
+func (a *api) pinFlowKey(r *request, key string, params url.Values) error {
+	limit, err := parsePin(params)
+	if err != nil {
+		return err
+	}
+	var pin engine.Pin
+	if limit.Parallelism > 0 {
+		pin.Parallelism = &limit.Parallelism
+	}
+	if limit.Rate > 0 || limit.Period > 0 {
+		if err := a.completeRate(r, key, &limit); err != nil {
+			return err
+		}
+		pin.Rate = &limit
+	}
+	return a.options.Engine.PinFlowKey(r.Context(), r.user, key, pin)
+}
+
+// completeRate fills in the half of a rate that is not given from what the key
+// has.
+func (a *api) completeRate(r *request, key string, limit *posthaste.FlowLimit) error {
+	present, err := a.options.Engine.FlowKey(r.Context(), r.user, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if limit.Period == 0 {
+		limit.Period = present.Period
+	}
+	if limit.Rate == 0 {
+		limit.Rate = present.Rate
+	}
+	if limit.Rate == 0 {
+		return posthaste.Invalidf("period needs a rate: the flow-control key %.100q has none yet, give rate too", key)
+	}
+	return nil
+}
+
+// parsePin reads the limits to pin, at least one.
+func parsePin(params url.Values) (posthaste.FlowLimit, error) {
+	var limit posthaste.FlowLimit
+	var seconds int
+	for _, part := range []struct {
+		name string
+		most int
+		into *int
+	}{
+		{"parallelism", maxCount, &limit.Parallelism},
+		{"rate", maxCount, &limit.Rate},
+		{"period", int(maxFlowPeriod / time.Second), &seconds},
+	} {
+		if !params.Has(part.name) {
+			continue
+		}
+		text := params.Get(part.name)
+		n, ok := parseCount(text)
+		if !ok || n < 1 || n > part.most {
+			return limit, posthaste.Invalidf("%s %.100q is not a whole number from 1 to %d", part.name, text, part.most)
+		}
+		*part.into = n
+	}
+	limit.Period = time.Duration(seconds) * time.Second
+	if limit == (posthaste.FlowLimit{}) {
+		return limit, posthaste.Invalidf("nothing to pin is given: parallelism, rate and period are accepted")
+	}
+	return limit, nil
+}
+
+func (a *api) unpinFlowKey(r *request, key string, params url.Values) error {
+	parallelism, err := selection.Flag(params, "parallelism")
+	if err != nil {
+		return err
+	}
+	rate, err := selection.Flag(params, "rate")
+	if err != nil {
+		return err
+	}
+	return a.options.Engine.UnpinFlowKey(r.Context(), r.user, key, parallelism, rate)
+}
+
+// getGlobalParallelism shows the attempts in flight and their bound.
+func (a *api) getGlobalParallelism(r *request) (answer, error) {
+	inFlight, most, err := a.options.Engine.GlobalParallelism(r.Context(), r.user)
+	return ok(struct {
+		ParallelismMax   int `json:"parallelismMax"`
+		ParallelismCount int `json:"parallelismCount"`
+	}{most, inFlight}), err
+}

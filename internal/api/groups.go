@@ -1,0 +1,197 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// URLGroups keeps URL groups.
+type URLGroups interface {
+	// AddEndpoints makes the group if need be.
+	AddEndpoints(ctx context.Context, user, name string, endpoints []posthaste.Endpoint) error
+	// RemoveEndpoints removes the group with its last endpoint. An endpoint that
+	// is not there is no error.
+	RemoveEndpoints(ctx context.Context, user, name string, endpoints []posthaste.Endpoint) error
+	SetGroupHeaders(ctx context.Context, user, name string, headers map[string][]string) error
+	URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error)
+	URLGroups(ctx context.Context, user string) ([]*posthaste.URLGroup, error)
+	// DeleteURLGroup returns nil for a group that is not there.
+	DeleteURLGroup(ctx context.Context, user, name string) error
+}
+
+// groupView is a URL group as it is read (contract, messages 2.8).
+type groupView struct {
+	Name      string         `json:"name"`
+	CreatedAt int64          `json:"createdAt"` // Unix ms
+	UpdatedAt int64          `json:"updatedAt"` // Unix ms
+	Endpoints []endpointView `json:"endpoints"`
+	Headers   http.Header    `json:"headers,omitempty"`
+}
+
+// endpointView is an endpoint as it is read and written. SDKs compare it as a
+// whole: it has no other members.
+type endpointView struct {
+	Name string `json:"name,omitempty"`
+	URL  string `json:"url"`
+}
+
+func newGroupView(g *posthaste.URLGroup) groupView {
+	return groupView{
+		Name:      g.Name,
+		CreatedAt: g.CreatedAt.UnixMilli(),
+		UpdatedAt: g.UpdatedAt.UnixMilli(),
+		Endpoints: views(g.Endpoints, func(e posthaste.Endpoint) endpointView { return endpointView(e) }),
+		Headers:   g.Headers,
+	}
+}
+
+func (a *api) listGroups(r *request) (answer, error) {
+	all, err := a.options.Engine.URLGroups(r.Context(), r.user)
+	return ok(views(all, newGroupView)), err
+}
+
+func (a *api) getGroup(r *request) (answer, error) {
+	name, err := r.groupName()
+	if err != nil {
+		return answer{}, err
+	}
+	group, err := a.options.Engine.URLGroup(r.Context(), r.user, name)
+	if err != nil {
+		return answer{}, orNoURLGroup(err, name)
+	}
+	return ok(newGroupView(group)), nil
+}
+
+func (a *api) deleteGroup(r *request) (answer, error) {
+	name, err := r.groupName()
+	if err != nil {
+		return answer{}, err
+	}
+	return done, a.options.Engine.DeleteURLGroup(r.Context(), r.user, name)
+}
+
+// addEndpoints adds endpoints to a group or changes those that it has.
+func (a *api) addEndpoints(r *request) (answer, error) {
+	name, endpoints, err := r.endpoints()
+	if err != nil {
+		return answer{}, err
+	}
+	for _, endpoint := range endpoints {
+		if err := a.decoder.checkEndpoint(endpoint); err != nil {
+			return answer{}, err
+		}
+	}
+	return done, a.options.Engine.AddEndpoints(r.Context(), r.user, name, endpoints)
+}
+
+// checkEndpoint returns an Error with CodeInvalid unless messages can be sent to
+// the endpoint and its name can be sent with them.
+func (d decoder) checkEndpoint(endpoint posthaste.Endpoint) error {
+	if len(endpoint.Name) > posthaste.MaxNameLen {
+		return posthaste.Invalidf("endpoint name %.100q… is too long: at most %d bytes are accepted", endpoint.Name, posthaste.MaxNameLen)
+	}
+	if !isHeaderValue(endpoint.Name) {
+		return posthaste.Invalidf("endpoint name %q has a line break or another control character, any other text is accepted", endpoint.Name)
+	}
+	if endpoint.URL == "" {
+		return posthaste.Invalidf("endpoint %.100q has no url, an http or https URL is expected", endpoint.Name)
+	}
+	return d.checkURL("endpoint", endpoint.URL)
+}
+
+// removeEndpoints removes endpoints by their name or their URL.
+func (a *api) removeEndpoints(r *request) (answer, error) {
+	name, endpoints, err := r.endpoints()
+	if err != nil {
+		return answer{}, err
+	}
+	for _, endpoint := range endpoints {
+		if endpoint.Name == "" && endpoint.URL == "" {
+			return answer{}, posthaste.Invalidf("an endpoint has neither a name nor a url, one of them is needed to find it")
+		}
+	}
+	return done, orNoURLGroup(a.options.Engine.RemoveEndpoints(r.Context(), r.user, name, endpoints), name)
+}
+
+// endpoints reads the name of a group from the path and endpoints from the body.
+func (r *request) endpoints() (name string, endpoints []posthaste.Endpoint, err error) {
+	if name, err = r.groupName(); err != nil {
+		return "", nil, err
+	}
+	var body struct {
+		Endpoints []endpointView `json:"endpoints"`
+	}
+	if err := r.requireJSON(&body); err != nil {
+		return "", nil, err
+	}
+	if len(body.Endpoints) == 0 {
+		return "", nil, posthaste.Invalidf(`endpoints is empty or missing, an array of at least one {"name","url"} is expected`)
+	}
+	return name, views(body.Endpoints, func(e endpointView) posthaste.Endpoint { return posthaste.Endpoint(e) }), nil
+}
+
+// setGroupHeaders replaces the default headers of a group (contract, U-41).
+func (a *api) setGroupHeaders(r *request) (answer, error) {
+	name, err := r.groupName()
+	if err != nil {
+		return answer{}, err
+	}
+	var body struct {
+		Headers map[string]json.RawMessage `json:"headers"`
+	}
+	if err := r.requireJSON(&body); err != nil {
+		return answer{}, err
+	}
+	if body.Headers == nil {
+		return answer{}, posthaste.Invalidf("headers is missing, an object of control headers is expected, {} for none")
+	}
+	header, err := jsonHeader(body.Headers)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := a.decoder.checkDefaults(header); err != nil {
+		return answer{}, err
+	}
+	return done, orNoURLGroup(a.options.Engine.SetGroupHeaders(r.Context(), r.user, name, header), name)
+}
+
+// notDefaults are controls that name one thing, which cannot be the same thing
+// for every publication.
+var notDefaults = []string{controlCron, controlScheduleID}
+
+// checkDefaults returns an Error with CodeInvalid unless every publication to a
+// group can have the headers.
+func (d decoder) checkDefaults(header http.Header) error {
+	c, err := collectControls(header, nil)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		suffix := strings.TrimPrefix(strings.TrimPrefix(name, upstashPrefix), servicePrefix)
+		if suffix == name || !isControl(suffix) || slices.Contains(notDefaults, suffix) {
+			return posthaste.Invalidf("header %.100q cannot be a default of a URL group: give control headers of messages, "+
+				"such as Upstash-Retries or Upstash-Forward-X-Name", name)
+		}
+	}
+	_, err = d.publication(c, incoming{})
+	return err
+}
+
+func (r *request) groupName() (string, error) { return r.pathName("group", "URL group name") }
+
+// orNoURLGroup puts store.ErrNotFound into the words that SDKs expect and leaves
+// other errors, and nil, as they are.
+func orNoURLGroup(err error, name string) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return posthaste.Errorf(posthaste.CodeNotFound, "topic %s not found", name)
+	}
+	return err
+}

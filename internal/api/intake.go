@@ -1,0 +1,63 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"posthaste/internal/engine"
+)
+
+// intake turns what one request publishes into what the engine takes. It asks for
+// each URL group once, however often a batch names it.
+type intake struct {
+	decoder  decoder
+	groups   URLGroups
+	user     string
+	callerIP string
+	defaults map[string]http.Header // of the groups asked for so far
+}
+
+func (a *api) newIntake(r *request) *intake {
+	return &intake{
+		decoder:  a.decoder,
+		groups:   a.options.Engine,
+		user:     r.user,
+		callerIP: a.callerIP(r.Request),
+		defaults: make(map[string]http.Header),
+	}
+}
+
+// publication reads a publication, all but its body and its queue. An unknown
+// URL group is an Error with CodeNotFound, a bad value one with CodeInvalid.
+func (i *intake) publication(ctx context.Context, destinationText string, c controls, in incoming) (engine.Publication, error) {
+	destination, err := i.decoder.destination(destinationText)
+	if err != nil {
+		return engine.Publication{}, err
+	}
+	if destination.group {
+		if c, err = i.withGroupDefaults(ctx, destination.text, c); err != nil {
+			return engine.Publication{}, err
+		}
+	}
+	p, err := i.decoder.publication(c, in)
+	p.Destination, p.CallerIP = destination.text, i.callerIP
+	return p, err
+}
+
+// withGroupDefaults adds the default headers of a URL group, which are weaker
+// than everything the publisher says (contract, U-41).
+func (i *intake) withGroupDefaults(ctx context.Context, name string, c controls) (controls, error) {
+	header, known := i.defaults[name]
+	if !known {
+		group, err := i.groups.URLGroup(ctx, i.user, name)
+		if err != nil {
+			return controls{}, orNoURLGroup(err, name)
+		}
+		header = group.Headers
+		i.defaults[name] = header
+	}
+	if len(header) == 0 {
+		return c, nil
+	}
+	return c.withDefaults(header)
+}

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+
+	"posthaste"
+)
+
+// maxJSON is the most bytes a body may have that is JSON of ours, and not a
+// message: 1 MiB.
+const maxJSON = 1 << 20
+
+// decodeJSON reads the body into a value, whatever its Content-Type says, and
+// reports whether there was one. What is not the JSON that is expected is an
+// Error with CodeInvalid.
+func (r *request) decodeJSON(into any) (given bool, err error) {
+	body, err := r.readBody(maxJSON)
+	if err != nil || body == nil {
+		return false, err
+	}
+	return true, unmarshal("the body", body, into)
+}
+
+// requireJSON is decodeJSON for a request that means nothing without a body.
+func (r *request) requireJSON(into any) error {
+	given, err := r.decodeJSON(into)
+	if err == nil && !given {
+		return posthaste.Invalidf("the body is empty, a JSON object is expected")
+	}
+	return err
+}
+
+// unmarshal decodes JSON. An error is a sentence about what, or about a field of
+// it.
+func unmarshal(what string, data []byte, into any) error {
+	err := json.Unmarshal(data, into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if wrong.Field != "" {
+			what = wrong.Field
+		}
+		return posthaste.Invalidf("%.100s is a JSON %.100s, %s is expected", what, wrong.Value, describeKind(wrong.Type.Kind()))
+	}
+	if err != nil {
+		return posthaste.Invalidf("%s is not valid JSON: %v", what, err)
+	}
+	return nil
+}
+
+// describeKind says in the words of JSON what a Go value is decoded from.
+func describeKind(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "an array"
+	default:
+		return "an object"
+	}
+}
+
+// texts reads a JSON value that is a text or an array of texts; the name begins
+// the sentence of an error. Numbers, true and false count as the texts they are
+// written as, and null as nothing: the result is not nil then, but empty.
+func texts(name string, raw json.RawMessage) ([]string, error) {
+	items := []json.RawMessage{raw}
+	if raw[0] == '[' {
+		if err := unmarshal(name, raw, &items); err != nil {
+			return nil, err
+		}
+	}
+	list := make([]string, 0, len(items))
+	for _, item := range items {
+		switch item[0] {
+		case '"':
+			var text string
+			if err := unmarshal(name, item, &text); err != nil {
+				return nil, err
+			}
+			list = append(list, text)
+		case '[', '{':
+			return nil, posthaste.Invalidf("%.100s is %.100s, a string or an array of strings is expected", name, raw)
+		case 'n': // null
+		default:
+			list = append(list, string(item))
+		}
+	}
+	return list, nil
+}

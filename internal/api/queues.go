@@ -1,0 +1,119 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/store"
+)
+
+// Queues keeps queues.
+type Queues interface {
+	PutQueue(ctx context.Context, user, name string, change engine.QueueChange) error
+	PauseQueue(ctx context.Context, user, name string, paused bool) error
+	Queue(ctx context.Context, user, name string) (store.QueueStatus, error)
+	Queues(ctx context.Context, user string) ([]store.QueueStatus, error)
+	// DeleteQueue also cancels what waits in the queue. One that is not there is
+	// no error.
+	DeleteQueue(ctx context.Context, user, name string) error
+}
+
+// queueView is a queue as it is read (contract, messages 2.6).
+type queueView struct {
+	Name        string `json:"name"`
+	CreatedAt   int64  `json:"createdAt"` // Unix ms
+	UpdatedAt   int64  `json:"updatedAt"` // Unix ms
+	Parallelism int    `json:"parallelism"`
+	Paused      bool   `json:"paused"`
+	Lag         int    `json:"lag"` // messages that have not ended
+}
+
+func newQueueView(q store.QueueStatus) queueView {
+	return queueView{
+		Name:        q.Name,
+		CreatedAt:   q.CreatedAt.UnixMilli(),
+		UpdatedAt:   q.UpdatedAt.UnixMilli(),
+		Parallelism: q.Parallelism,
+		Paused:      q.Paused,
+		Lag:         q.Lag,
+	}
+}
+
+// putQueue makes a queue or changes it. A parallelism of 0 counts as not given:
+// one SDK sends it for none (contract, decision 17).
+func (a *api) putQueue(r *request) (answer, error) {
+	var body struct {
+		QueueName   string `json:"queueName"`
+		Parallelism int    `json:"parallelism"`
+		Paused      *bool  `json:"paused"`
+	}
+	if err := r.requireJSON(&body); err != nil {
+		return answer{}, err
+	}
+	if err := posthaste.CheckName("queueName", body.QueueName); err != nil {
+		return answer{}, err
+	}
+	if body.Parallelism < 0 {
+		return answer{}, posthaste.Invalidf("parallelism %d is not a whole number of at least 1", body.Parallelism)
+	}
+	change := engine.QueueChange{Parallelism: body.Parallelism, Paused: body.Paused}
+	return done, a.options.Engine.PutQueue(r.Context(), r.user, body.QueueName, change)
+}
+
+func (a *api) listQueues(r *request) (answer, error) {
+	all, err := a.options.Engine.Queues(r.Context(), r.user)
+	return ok(views(all, newQueueView)), err
+}
+
+func (a *api) getQueue(r *request) (answer, error) {
+	name, err := r.queueName()
+	if err != nil {
+		return answer{}, err
+	}
+	q, err := a.options.Engine.Queue(r.Context(), r.user, name)
+	if err != nil {
+		return answer{}, orNotFound(err, "queue", name)
+	}
+	return ok(newQueueView(q)), nil
+}
+
+func (a *api) deleteQueue(r *request) (answer, error) {
+	name, err := r.queueName()
+	if err != nil {
+		return answer{}, err
+	}
+	return done, a.options.Engine.DeleteQueue(r.Context(), r.user, name)
+}
+
+func (a *api) pauseQueue(r *request) (answer, error)  { return a.setQueuePaused(r, true) }
+func (a *api) resumeQueue(r *request) (answer, error) { return a.setQueuePaused(r, false) }
+
+func (a *api) setQueuePaused(r *request, paused bool) (answer, error) {
+	name, err := r.queueName()
+	if err != nil {
+		return answer{}, err
+	}
+	return done, orNotFound(a.options.Engine.PauseQueue(r.Context(), r.user, name, paused), "queue", name)
+}
+
+func (r *request) queueName() (string, error) { return r.pathName("queue", "queue name") }
+
+// orNotFound puts store.ErrNotFound into a sentence and leaves other errors, and
+// nil, as they are.
+func orNotFound(err error, what, name string) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return posthaste.Errorf(posthaste.CodeNotFound, "%s %.200q is not known", what, name)
+	}
+	return err
+}
+
+// views returns the view of each item, never nil: lists are arrays.
+func views[T, V any](items []T, newView func(T) V) []V {
+	list := make([]V, len(items))
+	for i, item := range items {
+		list[i] = newView(item)
+	}
+	return list
+}

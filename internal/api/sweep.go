@@ -1,0 +1,191 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/selection"
+	"posthaste/internal/store"
+)
+
+// idsOfDeadLetters is the parameter that lists dead letters.
+const idsOfDeadLetters = "dlqIds"
+
+// sweep is a call on many dead letters: those it lists, whatever else it says, or
+// else a page of those that match its filters. Pages go from the oldest to the
+// newest unless the call says otherwise, and end at what was the newest when the
+// first of them was asked for: what fails again meanwhile is not met twice.
+type sweep struct {
+	params url.Values
+	query  store.DeadLetterQuery
+	begun  bool     // an earlier call began it; the query ends where that said
+	ids    []string // listed
+	listed bool
+	async  bool
+}
+
+func (r *request) sweep() (s sweep, err error) {
+	if s.params, err = r.bulkParameters(); err != nil {
+		return s, err
+	}
+	if s.query, s.begun, err = selection.Sweep(s.params); err != nil {
+		return s, err
+	}
+	if s.query.Limit, err = deadLetterCount.Read(s.params); err != nil {
+		return s, err
+	}
+	if s.async, err = selection.Flag(s.params, "async"); err != nil {
+		return s, err
+	}
+	s.ids, s.listed, err = selection.IDs(s.params, idsOfDeadLetters)
+	return s, err
+}
+
+// nextPage returns the dead letters of a page, and the cursor of the next one, ""
+// after the last.
+func (a *api) nextPage(r *request, s sweep) (ids []posthaste.DeadLetterID, cursor string, err error) {
+	if !s.begun {
+		newest, err := a.newestDeadLetter(r)
+		if err != nil {
+			return nil, "", err
+		}
+		s.query.High = min(s.query.High, posthaste.Position(newest))
+	}
+	page, err := a.options.Engine.DeadLetters(r.Context(), r.user, s.query)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, d := range page.DeadLetters {
+		ids = append(ids, d.ID)
+	}
+	if page.More {
+		cursor = selection.SweepCursor(page.Next, s.query.High)
+	}
+	return ids, cursor, nil
+}
+
+// newestDeadLetter returns the id of the latest one, below all ids if there is
+// none.
+func (a *api) newestDeadLetter(r *request) (posthaste.DeadLetterID, error) {
+	page, err := a.options.Engine.DeadLetters(r.Context(), r.user,
+		store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1})
+	if err != nil || len(page.DeadLetters) == 0 {
+		return 0, err
+	}
+	return page.DeadLetters[0].ID, nil
+}
+
+// deleteDeadLetters removes dead letters. Those that are listed and not there do
+// not count.
+func (a *api) deleteDeadLetters(r *request) (answer, error) {
+	s, err := r.sweep()
+	if err != nil {
+		return answer{}, err
+	}
+	if s.async {
+		return a.startAction(r, posthaste.ActionDelete, s.params, idsOfDeadLetters, nil)
+	}
+	ids, cursor := parseDeadLetterIDs(s.ids), ""
+	if !s.listed {
+		if ids, cursor, err = a.nextPage(r, s); err != nil {
+			return answer{}, err
+		}
+	}
+	deleted, err := a.options.Engine.DeleteDeadLetters(r.Context(), r.user, ids)
+	return ok(struct {
+		Deleted int    `json:"deleted"`
+		Cursor  string `json:"cursor,omitempty"`
+	}{deleted, cursor}), err
+}
+
+// parseDeadLetterIDs passes over texts that are no ids: they name no dead letter.
+func parseDeadLetterIDs(texts []string) []posthaste.DeadLetterID {
+	ids := make([]posthaste.DeadLetterID, 0, len(texts))
+	for _, text := range texts {
+		if id, ok := posthaste.ParseDeadLetterID(text); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// retriedView tells which message a dead letter became.
+type retriedView struct {
+	MessageID posthaste.MessageID `json:"messageId"`
+}
+
+// retryDeadLetters publishes dead letters again as new messages. Control headers
+// of the request override what they were published with.
+func (a *api) retryDeadLetters(r *request) (answer, error) {
+	s, err := r.sweep()
+	if err != nil {
+		return answer{}, err
+	}
+	controls, overrides, err := a.decodeOverrides(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if s.async {
+		return a.startAction(r, posthaste.ActionRetry, s.params, idsOfDeadLetters, controls.header())
+	}
+	var ids []posthaste.DeadLetterID
+	var cursor string
+	if s.listed {
+		ids, err = a.knownDeadLetters(r, s.ids)
+	} else {
+		ids, cursor, err = a.nextPage(r, s)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	messages, err := a.retry(r, ids, overrides)
+	return answer{http.StatusCreated, struct {
+		Responses []retriedView `json:"responses"`
+		Cursor    string        `json:"cursor,omitempty"`
+	}{messages, cursor}}, err
+}
+
+// knownDeadLetters returns an Error with CodeNotFound unless all of the dead
+// letters are there (contract, U-43).
+func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLetterID, error) {
+	ids := make([]posthaste.DeadLetterID, len(texts))
+	for i, text := range texts {
+		id, ok := posthaste.ParseDeadLetterID(text)
+		if !ok {
+			return nil, noDeadLetter(text)
+		}
+		if _, err := a.options.Engine.DeadLetter(r.Context(), r.user, id); err != nil {
+			return nil, orNoDeadLetter(err, text)
+		}
+		ids[i] = id
+	}
+	return ids, nil
+}
+
+// retry makes messages of the dead letters that are there, a bounded number in
+// one commit. One that its overrides make unacceptable stays where it is; it is
+// an error if that is so for all.
+func (a *api) retry(r *request, ids []posthaste.DeadLetterID, o engine.Overrides) ([]retriedView, error) {
+	messages := []retriedView{}
+	var refusal error
+	for some := range slices.Chunk(ids, deadLetterCount.Most) {
+		results, err := a.options.Engine.RetryDeadLetters(r.Context(), r.user, some, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, result := range results {
+			if result.Err != nil {
+				refusal = result.Err
+				continue
+			}
+			messages = append(messages, retriedView{result.Message.ID})
+		}
+	}
+	if len(messages) == 0 {
+		return messages, refusal
+	}
+	return messages, nil
+}

@@ -1,0 +1,108 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"posthaste"
+	"posthaste/internal/api"
+	"posthaste/internal/engine"
+	"posthaste/internal/store"
+)
+
+// lettersEngine is an api.Engine that has dead letters of which none is read.
+type lettersEngine struct {
+	api.Engine
+	letters func(query store.DeadLetterQuery) (store.DeadLetterPage, error)
+	retried []int // how many at once
+}
+
+func (e *lettersEngine) DeadLetters(_ context.Context, _ string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
+	return e.letters(query)
+}
+
+func (e *lettersEngine) DeadLetter(_ context.Context, _ string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
+	return &posthaste.DeadLetter{ID: id}, nil
+}
+
+func (e *lettersEngine) RetryDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ engine.Overrides) ([]store.Retried, error) {
+	e.retried = append(e.retried, len(ids))
+	return []store.Retried{{ID: ids[0], Message: plainMessage}, {ID: ids[0], Err: posthaste.Errorf(posthaste.CodeLimit, "too much")}}, nil
+}
+
+func (e *lettersEngine) DeleteDeadLetters(context.Context, string, []posthaste.DeadLetterID) (int, error) {
+	return 0, nil
+}
+
+// TestSweepCursor checks that a page that came back short, also one with nothing
+// in it, leads on to the next one, within the bounds that the first one had.
+func TestSweepCursor(t *testing.T) {
+	const newest, next = posthaste.Position(5000), posthaste.Position(3000)
+	var asked []store.DeadLetterQuery
+	e := &lettersEngine{letters: func(query store.DeadLetterQuery) (store.DeadLetterPage, error) {
+		if asked = append(asked, query); query.Limit == 1 {
+			return store.DeadLetterPage{DeadLetters: []*posthaste.DeadLetter{{ID: posthaste.DeadLetterID(newest)}}}, nil
+		}
+		return store.DeadLetterPage{More: query.Low < next, Next: next}, nil
+	}}
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
+	for _, want := range []string{`{"deleted":0,"cursor":"p2bc-p3uw"}`, `{"deleted":0}`} {
+		path := "/v2/dlq"
+		if len(asked) > 0 {
+			path += "?cursor=p2bc-p3uw"
+		}
+		if got := do(handler, newRequest("DELETE", path, nil)).Body.String(); got != want+"\n" {
+			t.Errorf("%s answers %s, want %s", path, got, want)
+		}
+	}
+	var ranges []string
+	for _, query := range asked {
+		ranges = append(ranges, fmt.Sprint(query.Low, " to ", min(query.High, newest+1), " oldest first ", query.OldestFirst))
+	}
+	if got, want := strings.Join(ranges, ", "), "0 to 5001 oldest first false, 0 to 5000 oldest first true, 3000 to 5000 oldest first true"; got != want {
+		t.Errorf("asked for %s, want %s", got, want)
+	}
+}
+
+// TestSweepFails checks that a failure in the middle is one.
+func TestSweepFails(t *testing.T) {
+	calls := 0
+	e := &lettersEngine{letters: func(store.DeadLetterQuery) (store.DeadLetterPage, error) {
+		if calls++; calls%2 == 0 {
+			return store.DeadLetterPage{}, errors.New("disk on fire")
+		}
+		return store.DeadLetterPage{}, nil
+	}}
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
+	if got := do(handler, newRequest("DELETE", "/v2/dlq", nil)).Code; got != http.StatusInternalServerError {
+		t.Errorf("status = %d", got)
+	}
+}
+
+// TestRetryManyIDs checks that a long list is retried in bounded commits, and that
+// one dead letter that is refused does not hide those that are not.
+func TestRetryManyIDs(t *testing.T) {
+	e := &lettersEngine{}
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
+	var ids []string
+	for i := range 250 {
+		ids = append(ids, posthaste.DeadLetterID(i+1).String())
+	}
+	response := do(handler, newRequest("POST", "/v2/dlq/retry?dlqIds="+strings.Join(ids, ","), nil))
+	if response.Code != http.StatusCreated || strings.Count(response.Body.String(), "messageId") != 3 || fmt.Sprint(e.retried) != "[100 100 50]" {
+		t.Errorf("retried %v: %d %s", e.retried, response.Code, response.Body)
+	}
+}
+
+// TestPathWithABadEscape checks a path that no server lets through.
+func TestPathWithABadEscape(t *testing.T) {
+	r := newRequest("GET", "/v2/queues/x", nil)
+	r.RequestURI = "/v2/queues/%zz"
+	if got := do(newSurface(t, &published{}, nil), r).Code; got != http.StatusBadRequest {
+		t.Errorf("status = %d", got)
+	}
+}

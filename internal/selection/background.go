@@ -1,0 +1,44 @@
+package selection
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"posthaste"
+)
+
+// Background returns the filter of a bulk call that is to go on behind its
+// request: its parameters without those that have no effect. It works on all that
+// match, in an order of its own, so it takes neither a count nor a cursor; and
+// ids, which the parameter idsName lists, are few enough to be done at once.
+func Background(params url.Values, idsName string) (url.Values, error) {
+	for _, name := range []string{idsName, "count", "cursor"} {
+		if _, given := params[name]; given {
+			return nil, posthaste.Invalidf("%s cannot be given with async=true, which works on all that other filters match", name)
+		}
+	}
+	filter := maps.Clone(params)
+	maps.DeleteFunc(filter, func(name string, _ []string) bool {
+		return name == "async" || slices.Contains(tolerated, name) || isService(name)
+	})
+	return filter, nil
+}
+
+// Flag returns the value of a parameter that is true or false, in any letter
+// case; false if it is not given.
+func Flag(params url.Values, name string) (bool, error) {
+	text, err := parameters(params).one(name)
+	if text == "" || err != nil {
+		return false, err
+	}
+	switch strings.ToLower(text) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, invalid(name, text, "true or false")
+	}
+}

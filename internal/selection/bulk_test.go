@@ -1,0 +1,238 @@
+package selection_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"posthaste"
+	"posthaste/internal/selection"
+	"posthaste/internal/store"
+)
+
+const ms = 1_700_000_000_000
+
+var (
+	at          = time.UnixMilli(ms)
+	first, last = posthaste.FirstPosition(at), posthaste.LastPosition(at)
+)
+
+// Contract, messages 2.5.
+func TestLive(t *testing.T) {
+	filtered := func(f store.EventFilter) store.LiveQuery { return store.LiveQuery{Filter: f} }
+	tests := []struct {
+		name   string
+		params string
+		want   store.LiveQuery
+	}{
+		{"everything", "", store.LiveQuery{}},
+		{"parameters without effect", "count=5&async=true&api=x&order=y&cursor=z&Service-X=1", store.LiveQuery{}},
+		{"message ids", "messageIds=" + messageID(1).String(), filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{messageID(1)}})},
+		{"url", "url=https://a,b", filtered(store.EventFilter{URLs: []string{"https://a", "b", "https://a,b"}})},
+		{"group", "topicName=g", filtered(store.EventFilter{URLGroups: []string{"g"}})},
+		{"schedule", "scheduleId=s", filtered(store.EventFilter{ScheduleIDs: []string{"s"}})},
+		{"queue", "queueName=q", filtered(store.EventFilter{Queues: []string{"q"}})},
+		{"labels", "label=a&label=b", filtered(store.EventFilter{Labels: []string{"a", "b"}})},
+		{"host", "host=h", filtered(store.EventFilter{Hosts: []string{"h"}})},
+		{"path", "path=/p", filtered(store.EventFilter{Paths: []string{"/p"}})},
+		{"caller", "callerIp=1&callerIP=2", filtered(store.EventFilter{CallerIPs: []string{"1", "2"}})},
+		{"flow key", "flowControlKey=k", filtered(store.EventFilter{FlowKeys: []string{"k"}})},
+		{"dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms+1),
+			store.LiveQuery{CreatedFrom: at, CreatedUntil: at.Add(time.Millisecond)}},
+		{"the first date of all", "fromDate=0", store.LiveQuery{CreatedFrom: time.UnixMilli(0)}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := selection.Live(parse(t, test.params))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("Live(%s) differs (-want +got):\n%s", test.params, diff)
+			}
+		})
+	}
+}
+
+func TestLiveErrors(t *testing.T) {
+	const names = "messageId, messageIds, url, topicName, scheduleId, queueName, label, host, path, " +
+		"callerIp, callerIP, flowControlKey, fromDate, toDate, count, async"
+	tests := []struct{ name, params, want string }{
+		{"unknown", "labeel=x", `parameter "labeel" is unknown: ` + names + ` are accepted`},
+		{"a filter of logs alone", "state=ERROR", `parameter "state" is unknown: ` + names + ` are accepted`},
+		{"a name in another letter case", "Label=x", `parameter "Label" is unknown: ` + names + ` are accepted`},
+		{"filter without value", "label=", `label has no value: give one, or leave it out to select by other filters or everything`},
+		{"ids without value", "messageIds=,%20", `messageIds has no value: give one, or leave it out to select by other filters or everything`},
+		{"date without value", "fromDate=", `fromDate has no value: give one, or leave it out to select by other filters or everything`},
+		{"from", "fromDate=x", `fromDate "x" is not a Unix time in milliseconds`},
+		{"to", "toDate=x", `toDate "x" is not a Unix time in milliseconds`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := selection.Live(parse(t, test.params))
+			checkRefused(t, err, test.want)
+		})
+	}
+}
+
+var (
+	letter1 = posthaste.DeadLetterID(first) + 1
+	letter2 = posthaste.DeadLetterID(first) + 2
+)
+
+// deadLetterFilters are what both kinds of calls on the DLQ understand.
+var deadLetterFilters = []struct {
+	name   string
+	params string
+	want   store.DeadLetterFilter
+}{
+	{"everything", "", store.DeadLetterFilter{}},
+	{"parameters without effect", "count=5&api=x&service-y=z&source=message", store.DeadLetterFilter{}},
+	{"ids", "dlqIds=" + letter1.String() + "," + letter2.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{letter1, letter2}}},
+	{"an id beside a text that is none", "dlqIds=x&dlqIds=" + letter1.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{letter1}}},
+	{"texts that are no ids", "dlqIds=x", store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{0}}},
+	{"of workflows", "source=workflow&dlqIds=" + letter1.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{0}}},
+	{"message", "messageId=" + messageID(1).String(), store.DeadLetterFilter{MessageIDs: []posthaste.MessageID{messageID(1)}}},
+	{"url", "url=u", store.DeadLetterFilter{URLs: []string{"u"}}},
+	{"group", "topicName=g", store.DeadLetterFilter{URLGroups: []string{"g"}}},
+	{"schedule", "scheduleId=s", store.DeadLetterFilter{ScheduleIDs: []string{"s"}}},
+	{"queue", "queueName=q", store.DeadLetterFilter{Queues: []string{"q"}}},
+	{"labels", "label=a,b&label=c", store.DeadLetterFilter{Labels: []string{"a", "b", "a,b", "c"}}},
+	{"caller", "callerIP=2", store.DeadLetterFilter{CallerIPs: []string{"2"}}},
+	{"flow key", "flowControlKey=k", store.DeadLetterFilter{FlowKeys: []string{"k"}}},
+	{"statuses", "responseStatus=500,0&responseStatus=404", store.DeadLetterFilter{Statuses: []int{500, 0, 404}}},
+}
+
+// Contract, messages 2.9.
+func TestDeadLetters(t *testing.T) {
+	for _, test := range deadLetterFilters {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := selection.DeadLetters(parse(t, test.params))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := store.DeadLetterQuery{Filter: test.want, High: posthaste.MaxPosition}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("DeadLetters(%s) differs (-want +got):\n%s", test.params, diff)
+			}
+		})
+		t.Run("sweep of "+test.name, func(t *testing.T) {
+			got, begun, err := selection.Sweep(parse(t, test.params+"&async=true"))
+			if err != nil || begun {
+				t.Fatalf("begun %v, error %v", begun, err)
+			}
+			want := store.DeadLetterQuery{Filter: test.want, High: posthaste.MaxPosition, OldestFirst: true}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("Sweep(%s) differs (-want +got):\n%s", test.params, diff)
+			}
+		})
+	}
+}
+
+func TestDeadLetterRange(t *testing.T) {
+	everything := store.DeadLetterQuery{High: posthaste.MaxPosition}
+	tests := []struct {
+		name      string
+		params    string
+		low, high posthaste.Position
+		oldest    bool
+	}{
+		{"without values", "cursor=&order=&fromDate=&toDate=", 0, everything.High, false},
+		{"dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms), first, last, false},
+		{"cursor", "cursor=" + selection.Cursor(first), 0, first, false},
+		{"cursor, oldest first", "order=earliestFirst&cursor=" + selection.Cursor(first), first, everything.High, true},
+		{"a time as cursor", fmt.Sprint("cursor=", ms), 0, last, false},
+		{"a time as cursor, oldest first", fmt.Sprint("order=earliestFirst&cursor=", ms), first, everything.High, true},
+		{"cursor outside of the dates", fmt.Sprintf("toDate=%d&cursor=%s", ms, selection.Cursor(last+5)), 0, last, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := selection.DeadLetters(parse(t, test.params))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := store.DeadLetterQuery{Low: test.low, High: test.high, OldestFirst: test.oldest}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("DeadLetters(%s) differs (-want +got):\n%s", test.params, diff)
+			}
+		})
+	}
+}
+
+// TestSweepRange checks that a sweep goes on where it was and ends where it ended.
+func TestSweepRange(t *testing.T) {
+	sweep := selection.SweepCursor(first, last)
+	tests := []struct {
+		name      string
+		params    string
+		low, high posthaste.Position
+		begun     bool
+	}{
+		{"begins", "cursor=", 0, posthaste.MaxPosition, false},
+		{"begins at a time", fmt.Sprint("cursor=", ms), first, posthaste.MaxPosition, false},
+		{"begins at a position", "cursor=" + selection.Cursor(first), first, posthaste.MaxPosition, false},
+		{"goes on", "cursor=" + sweep, first, last, true},
+		{"goes on within dates", fmt.Sprintf("cursor=%s&fromDate=%d&toDate=%d", sweep, ms+1, ms-1), last + 1, first - 1, true},
+		{"goes on, latest first", "order=latestFirst&cursor=" + sweep, 0, first, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, begun, err := selection.Sweep(parse(t, test.params))
+			if err != nil || begun != test.begun || got.Low != test.low || got.High != test.high {
+				t.Errorf("Sweep(%s) = %+v, %v, %v", test.params, got, begun, err)
+			}
+		})
+	}
+}
+
+func TestDeadLetterErrors(t *testing.T) {
+	const filters = "dlqIds, messageId, url, topicName, scheduleId, queueName, responseStatus, label, " +
+		"callerIp, callerIP, flowControlKey, fromDate, toDate, count, cursor, order, source"
+	const cursors = "the cursor of an earlier answer or a Unix time in milliseconds"
+	tests := []struct{ name, params, want string }{
+		{"unknown", "labeel=x", `parameter "labeel" is unknown: ` + filters + `%s are accepted`},
+		{"host", "host=x", `parameter "host" is unknown: ` + filters + `%s are accepted`},
+		{"order", "order=x", `order "x" is not earliestFirst or latestFirst`},
+		{"dates", "fromDate=x", `fromDate "x" is not a Unix time in milliseconds`},
+		{"status", "responseStatus=ok", `responseStatus "ok" is not an HTTP status, or 0 for no response`},
+		{"status of four digits", "responseStatus=1000", `responseStatus "1000" is not an HTTP status, or 0 for no response`},
+		{"source", "source=x", `source "x" is not message or workflow`},
+		{"source twice", "source=message&source=workflow", `source is given 2 times, it can have one value`},
+		{"cursor", "cursor=x", `cursor "x" is not ` + cursors},
+		{"cursor twice", "cursor=1&cursor=1", `cursor is given 2 times, it can have one value`},
+		{"half a cursor of a sweep", "cursor=p1-", `cursor "p1-" is not ` + cursors},
+		{"the other half", "cursor=-p1", `cursor "-p1" is not ` + cursors},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := selection.DeadLetters(parse(t, test.params))
+			checkRefused(t, err, sentence(test.want, ""))
+		})
+		t.Run("sweep: "+test.name, func(t *testing.T) {
+			_, _, err := selection.Sweep(parse(t, test.params))
+			checkRefused(t, err, sentence(test.want, ", async"))
+		})
+	}
+	t.Run("a list has no sweep", func(t *testing.T) {
+		_, err := selection.DeadLetters(parse(t, "cursor=p1-p2"))
+		checkRefused(t, err, `cursor "p1-p2" is not `+cursors)
+	})
+	t.Run("a list is not in the background", func(t *testing.T) {
+		_, err := selection.DeadLetters(parse(t, "async=true"))
+		checkRefused(t, err, `parameter "async" is unknown: `+filters+` are accepted`)
+	})
+	t.Run("a sweep takes no filter without a value", func(t *testing.T) {
+		_, _, err := selection.Sweep(parse(t, "dlqIds=&label=x"))
+		checkRefused(t, err, "dlqIds has no value: give one, or leave it out to select by other filters or everything")
+	})
+}
+
+// sentence puts the names that only some calls accept into a sentence.
+func sentence(text, more string) string {
+	if len(text) > 0 && text[len(text)-len("are accepted"):] == "are accepted" {
+		return fmt.Sprintf(text, more)
+	}
+	return text
+}

@@ -1,0 +1,91 @@
+package selection
+
+import (
+	"net/url"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Events translates the parameters of a log query (contract 4.1, messages 2.10).
+func Events(params url.Values, count Count) (query store.EventQuery, err error) {
+	p := parameters(params)
+	query.High = posthaste.MaxPosition
+	if query.Limit, err = count.Read(params); err != nil {
+		return query, err
+	}
+	if query.OldestFirst, err = p.order(false); err != nil {
+		return query, err
+	}
+	within := rangeOf{&query.Low, &query.High, query.OldestFirst}
+	if err := within.readDates(p); err != nil {
+		return query, err
+	}
+	if err := within.readCursor(p); err != nil {
+		return query, err
+	}
+	if query.Filter.States, err = p.states(); err != nil {
+		return query, err
+	}
+	return query, readMessageFilter(&query.Filter, p)
+}
+
+// readMessageFilter reads the filters by what a message is, which events and
+// messages have in common.
+func readMessageFilter(f *store.EventFilter, p parameters) (err error) {
+	if f.MessageIDs, err = p.messageIDs(); err != nil {
+		return err
+	}
+	return p.texts([]textFilter{
+		{&f.URLs, []string{"url"}},
+		{&f.URLGroups, []string{"topicName"}},
+		{&f.ScheduleIDs, []string{"scheduleId"}},
+		{&f.Queues, []string{"queueName"}},
+		{&f.Labels, []string{"label"}},
+		{&f.Hosts, []string{"host"}},
+		{&f.Paths, []string{"path"}},
+		{&f.CallerIPs, []string{"callerIp", "callerIP"}},
+		{&f.FlowKeys, []string{"flowControlKey"}},
+	})
+}
+
+// inProgress stands for the states of a message between its acceptance and its
+// end, in the filter only.
+const inProgress = "IN_PROGRESS"
+
+var inProgressStates = []posthaste.State{posthaste.StateActive, posthaste.StateRetry, posthaste.StateError}
+
+func (p parameters) states() (states []posthaste.State, err error) {
+	texts, err := p.list(parts, "state")
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range texts {
+		more, err := parseState(text)
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, more...)
+	}
+	return states, nil
+}
+
+func parseState(text string) ([]posthaste.State, error) {
+	if strings.EqualFold(text, inProgress) {
+		return inProgressStates, nil
+	}
+	state, ok := posthaste.ParseState(text)
+	if !ok {
+		return nil, invalid("state", text, "one of "+stateNames())
+	}
+	return []posthaste.State{state}, nil
+}
+
+func stateNames() string {
+	var names strings.Builder
+	for _, state := range posthaste.States {
+		names.WriteString(string(state) + ", ")
+	}
+	return names.String() + inProgress
+}

@@ -1,0 +1,145 @@
+package selection_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"posthaste"
+	"posthaste/internal/selection"
+	"posthaste/internal/store"
+)
+
+// thousand is how many entries a page of the log has.
+var thousand = selection.Count{Default: 1000, Most: 1000}
+
+func TestEvents(t *testing.T) {
+	a, b := messageID(1), messageID(2)
+	const ms = 1_700_000_000_000
+	first, last := posthaste.FirstPosition(time.UnixMilli(ms)), posthaste.LastPosition(time.UnixMilli(ms))
+	everything := store.EventQuery{High: posthaste.MaxPosition, Limit: 1000}
+	with := func(change func(*store.EventQuery)) store.EventQuery {
+		query := everything
+		change(&query)
+		return query
+	}
+	filtered := func(filter store.EventFilter) store.EventQuery {
+		return with(func(q *store.EventQuery) { q.Filter = filter })
+	}
+	tests := []struct {
+		name   string
+		params string
+		want   store.EventQuery
+	}{
+		{"nothing given", "", everything},
+		{"empty values", "cursor=&state=&url=&count=&order=&fromDate=&toDate=&messageId=", everything},
+		{"unknown and ignored", "api=llm&groupBy=workflowRunId&color=red", everything},
+
+		{"count", "count=7", with(func(q *store.EventQuery) { q.Limit = 7 })},
+		{"count at the maximum", "count=1000", everything},
+		{"count over the maximum", "count=1001", everything},
+		{"count over all integers", "count=99999999999999999999999", everything},
+		{"latest first", "order=latestFirst", everything},
+		{"earliest first", "order=earliestFirst", with(func(q *store.EventQuery) { q.OldestFirst = true })},
+		{"from a date", fmt.Sprint("fromDate=", ms), with(func(q *store.EventQuery) { q.Low = first })},
+		{"to a date", fmt.Sprint("toDate=", ms), with(func(q *store.EventQuery) { q.High = last })},
+		{"one millisecond", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms),
+			with(func(q *store.EventQuery) { q.Low, q.High = first, last })},
+		{"a date beyond all positions", "toDate=9000000000000000000", everything},
+
+		{"time as cursor, latest first", fmt.Sprint("cursor=", ms), with(func(q *store.EventQuery) { q.High = last })},
+		{"time as cursor, earliest first", fmt.Sprint("order=earliestFirst&cursor=", ms),
+			with(func(q *store.EventQuery) { q.OldestFirst, q.Low = true, first })},
+		{"cursor before toDate", fmt.Sprintf("cursor=%d&toDate=%d", ms, ms+5),
+			with(func(q *store.EventQuery) { q.High = last })},
+		{"cursor after toDate", fmt.Sprintf("cursor=%d&toDate=%d", ms+5, ms),
+			with(func(q *store.EventQuery) { q.High = last })},
+		{"cursor before fromDate, earliest first", fmt.Sprintf("order=earliestFirst&cursor=%d&fromDate=%d", ms-5, ms),
+			with(func(q *store.EventQuery) { q.OldestFirst, q.Low = true, first })},
+
+		{"message id", "messageId=" + a.String(), filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{a}})},
+		{"message ids repeated", "messageIds=" + a.String() + "&messageIds=" + b.String(),
+			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{a, b}})},
+		{"message ids with commas", "messageIds=" + a.String() + "," + b.String(),
+			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{a, b}})},
+		{"message id among others", "messageId=" + b.String() + "&messageIds=" + a.String() + "," + b.String(),
+			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{b}})},
+		{"message ids that are none", "messageId=msg_unknown",
+			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{{}}})},
+		{"two filters of ids without a common one", "messageId=" + a.String() + "&messageIds=" + b.String(),
+			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{{}}})},
+		{"no id in the first of two filters", "messageId=nonsense&messageIds=" + b.String(),
+			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{{}}})},
+		{"message id beside a text that is none", "messageIds=msg_1," + a.String(),
+			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{a}})},
+
+		{"state", "state=ERROR", filtered(store.EventFilter{States: []posthaste.State{posthaste.StateError}})},
+		{"state in lower case", "state=created", filtered(store.EventFilter{States: []posthaste.State{posthaste.StateCreated}})},
+		{"both spellings of cancelled", "state=canceled",
+			filtered(store.EventFilter{States: []posthaste.State{posthaste.StateCancelled}})},
+		{"several states", "state=FAILED,%20Delivered&state=CANCELLED", filtered(store.EventFilter{
+			States: []posthaste.State{posthaste.StateFailed, posthaste.StateDelivered, posthaste.StateCancelled}})},
+		{"in progress", "state=In_Progress", filtered(store.EventFilter{
+			States: []posthaste.State{posthaste.StateActive, posthaste.StateRetry, posthaste.StateError}})},
+
+		{"url", "url=https://example.com/a?b=c", filtered(store.EventFilter{URLs: []string{"https://example.com/a?b=c"}})},
+		{"url with a comma", "url=https://example.com/a,b",
+			filtered(store.EventFilter{URLs: []string{"https://example.com/a", "b", "https://example.com/a,b"}})},
+		{"topic", "topicName=orders", filtered(store.EventFilter{URLGroups: []string{"orders"}})},
+		{"schedule", "scheduleId=scd_1", filtered(store.EventFilter{ScheduleIDs: []string{"scd_1"}})},
+		{"queue", "queueName=q", filtered(store.EventFilter{Queues: []string{"q"}})},
+		{"labels repeated", "label=x&label=y&label=x", filtered(store.EventFilter{Labels: []string{"x", "y"}})},
+		{"host", "host=Example.com", filtered(store.EventFilter{Hosts: []string{"Example.com"}})},
+		{"path", "path=/a/b", filtered(store.EventFilter{Paths: []string{"/a/b"}})},
+		{"caller under both names", "callerIp=10.0.0.1&callerIP=10.0.0.2",
+			filtered(store.EventFilter{CallerIPs: []string{"10.0.0.1", "10.0.0.2"}})},
+		{"flow key", "flowControlKey=k%201", filtered(store.EventFilter{FlowKeys: []string{"k 1"}})},
+		{"filters together", "queueName=q&label=x", filtered(store.EventFilter{Queues: []string{"q"}, Labels: []string{"x"}})},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := selection.Events(parse(t, test.params), thousand)
+			if err != nil {
+				t.Fatalf("Events(%s): %v", test.params, err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("Events(%s) differs (-want +got):\n%s", test.params, diff)
+			}
+		})
+	}
+}
+
+func TestEventsErrors(t *testing.T) {
+	tests := []struct{ name, params, want string }{
+		{"count zero", "count=0", `count "0" is not a whole number of at least 1`},
+		{"count negative", "count=-1", `count "-1" is not a whole number of at least 1`},
+		{"count no number", "count=many", `count "many" is not a whole number of at least 1`},
+		{"count fraction", "count=1.5", `count "1.5" is not a whole number of at least 1`},
+		{"count twice", "count=1&count=2", `count is given 2 times, it can have one value`},
+		{"order unknown", "order=random", `order "random" is not earliestFirst or latestFirst`},
+		{"order twice", "order=latestFirst&order=latestFirst", `order is given 2 times, it can have one value`},
+		{"from no date", "fromDate=yesterday", `fromDate "yesterday" is not a Unix time in milliseconds`},
+		{"from negative", "fromDate=-1", `fromDate "-1" is not a Unix time in milliseconds`},
+		{"to no date", "toDate=2024-01-01", `toDate "2024-01-01" is not a Unix time in milliseconds`},
+		{"to too large", "toDate=99999999999999999999", `toDate "99999999999999999999" is not a Unix time in milliseconds`},
+		{"to twice", "toDate=1&toDate=2", `toDate is given 2 times, it can have one value`},
+		{"cursor no cursor", "cursor=!", `cursor "!" is not the cursor of an earlier answer or a Unix time in milliseconds`},
+		{"cursor without position", "cursor=p", `cursor "p" is not the cursor of an earlier answer or a Unix time in milliseconds`},
+		{"cursor not as we write it", "cursor=p0A", `cursor "p0A" is not the cursor of an earlier answer or a Unix time in milliseconds`},
+		{"cursor negative", "cursor=-5", `cursor "-5" is not the cursor of an earlier answer or a Unix time in milliseconds`},
+		{"cursor twice", "cursor=1&cursor=2", `cursor is given 2 times, it can have one value`},
+		{"state unknown", "state=DONE", `state "DONE" is not one of CREATED, ACTIVE, RETRY, ERROR, DELIVERED, FAILED, CANCEL_REQUESTED, CANCELLED, IN_PROGRESS`},
+		{"state unknown in a list", "state=ERROR,DONE", `state "DONE" is not one of CREATED, ACTIVE, RETRY, ERROR, DELIVERED, FAILED, CANCEL_REQUESTED, CANCELLED, IN_PROGRESS`},
+		{"a date of two in the wrong place", "fromDate=1&toDate=x", `toDate "x" is not a Unix time in milliseconds`},
+		{"from twice", "fromDate=1&fromDate=2", `fromDate is given 2 times, it can have one value`},
+		{"error beside a filter that nothing passes", "messageId=msg_unknown&count=x", `count "x" is not a whole number of at least 1`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := selection.Events(parse(t, test.params), thousand)
+			checkRefused(t, err, test.want)
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package selection
+
+import (
+	"net/url"
+	"slices"
+
+	"posthaste"
+)
+
+// IDs returns the distinct texts of a parameter that lists ids; given says that
+// the parameter is there, with texts or without.
+func IDs(params url.Values, name string) (texts []string, given bool, err error) {
+	_, given = params[name]
+	texts, err = parameters(params).list(parts, name)
+	return texts, given, err
+}
+
+// nowhere is the id of no message: a filter of texts that are no ids is a filter
+// that nothing passes, not one that everything does.
+var nowhere posthaste.MessageID
+
+// messageIDs reads messageId and messageIds, which are two filters: given
+// together, an id has to be in both. A text that is no id is the id of no message.
+func (p parameters) messageIDs() (ids []posthaste.MessageID, err error) {
+	for _, name := range []string{"messageId", "messageIds"} {
+		texts, err := p.list(parts, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(texts) == 0 {
+			continue
+		}
+		named := parseMessageIDs(texts)
+		if len(ids) > 0 {
+			named = slices.DeleteFunc(named, func(id posthaste.MessageID) bool { return !slices.Contains(ids, id) })
+		}
+		if ids = named; len(ids) == 0 {
+			ids = []posthaste.MessageID{nowhere}
+		}
+	}
+	return ids, nil
+}
+
+func parseMessageIDs(texts []string) []posthaste.MessageID {
+	var ids []posthaste.MessageID
+	for _, text := range texts {
+		if id, err := posthaste.ParseMessageID(text); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,155 @@
+package selection_test
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+
+	"posthaste"
+	"posthaste/internal/selection"
+)
+
+func parse(t *testing.T, params string) url.Values {
+	t.Helper()
+	values, err := url.ParseQuery(params)
+	if err != nil {
+		t.Fatalf("bad test parameters %q: %v", params, err)
+	}
+	return values
+}
+
+// checkRefused fails unless an error has CodeInvalid and is the sentence.
+func checkRefused(t *testing.T, err error, want string) {
+	t.Helper()
+	if posthaste.ErrorCode(err) != posthaste.CodeInvalid || err.Error() != want {
+		t.Errorf("error %v, want invalid: %s", err, want)
+	}
+}
+
+func messageID(n byte) posthaste.MessageID { return posthaste.MessageID{5: n, 15: n} }
+
+// Contract, decision 4 and U-70.
+func TestCount(t *testing.T) {
+	tests := []struct {
+		name   string
+		count  selection.Count
+		params string
+		want   int
+	}{
+		{"default", selection.Count{Default: 10, Most: 50}, "", 10},
+		{"without a value", selection.Count{Default: 10, Most: 50}, "count=", 10},
+		{"between", selection.Count{Default: 10, Most: 50}, "count=40", 40},
+		{"at the most", selection.Count{Default: 10, Most: 50}, "count=50", 50},
+		{"over the most", selection.Count{Default: 10, Most: 50}, "count=51", 50},
+		{"over all integers", selection.Count{Default: 10, Most: 50}, "count=99999999999999999999999", 50},
+		{"no bound by default", selection.Count{Most: 50}, "", 0},
+		{"no bound at all", selection.Count{}, "count=70", 70},
+		{"no bound and over 32 bits", selection.Count{}, "count=5000000000", 1<<31 - 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := test.count.Read(parse(t, test.params))
+			if err != nil || got != test.want {
+				t.Errorf("Read(%s) = %d, %v; want %d", test.params, got, err, test.want)
+			}
+		})
+	}
+	t.Run("not a count", func(t *testing.T) {
+		_, err := selection.Count{}.Read(parse(t, "count=0"))
+		checkRefused(t, err, `count "0" is not a whole number of at least 1`)
+	})
+}
+
+func TestTooManyValues(t *testing.T) {
+	const most = 1000
+	for _, name := range []string{"label", "state", "messageId", "messageIds"} {
+		t.Run("events "+name, func(t *testing.T) {
+			_, err := selection.Events(url.Values{name: distinct(name, most+1)}, selection.Count{})
+			checkRefused(t, err, name+" has more than the 1000 values that it can have")
+		})
+	}
+	for _, name := range []string{"dlqIds", "responseStatus", "url", "messageId"} {
+		t.Run("dead letters "+name, func(t *testing.T) {
+			_, err := selection.DeadLetters(url.Values{name: distinct(name, most+1)})
+			checkRefused(t, err, name+" has more than the 1000 values that it can have")
+		})
+	}
+	t.Run("as many as there can be", func(t *testing.T) {
+		query, err := selection.Events(url.Values{"label": distinct("label", most)}, selection.Count{})
+		if err != nil || len(query.Filter.Labels) != most {
+			t.Errorf("%d labels, error %v", len(query.Filter.Labels), err)
+		}
+	})
+	t.Run("ids", func(t *testing.T) {
+		_, _, err := selection.IDs(url.Values{"dlqIds": distinct("", most+1)}, "dlqIds")
+		checkRefused(t, err, "dlqIds has more than the 1000 values that it can have")
+	})
+}
+
+func distinct(prefix string, n int) []string {
+	values := make([]string, n)
+	for i := range values {
+		values[i] = fmt.Sprint(prefix, i)
+	}
+	return values
+}
+
+func TestIDs(t *testing.T) {
+	tests := []struct {
+		name   string
+		params string
+		want   string
+		given  bool
+	}{
+		{"not given", "x=1", "[]", false},
+		{"without a value", "ids=", "[]", true},
+		{"nothing but commas", "ids=,", "[]", true},
+		{"repeated, with commas and blanks", "ids=b,%20a&ids=c,a", "[b a c]", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			texts, given, err := selection.IDs(parse(t, test.params), "ids")
+			if fmt.Sprint(texts) != test.want || given != test.given || err != nil {
+				t.Errorf("IDs(%s) = %v, %v, %v", test.params, texts, given, err)
+			}
+		})
+	}
+}
+
+// Contract, decision 10.
+func TestBackground(t *testing.T) {
+	filter, err := selection.Background(parse(t, "label=a&label=b&async=true&order=latestFirst&api=x&service-y=1&source=workflow"), "dlqIds")
+	if err != nil || filter.Encode() != "label=a&label=b&source=workflow" {
+		t.Errorf("Background = %v, %v", filter, err)
+	}
+	for _, name := range []string{"messageIds", "count", "cursor"} {
+		t.Run(name, func(t *testing.T) {
+			_, err := selection.Background(url.Values{"async": {"true"}, name: {"1"}}, "messageIds")
+			checkRefused(t, err, name+" cannot be given with async=true, which works on all that other filters match")
+		})
+	}
+}
+
+func TestFlag(t *testing.T) {
+	tests := []struct {
+		params string
+		want   bool
+	}{
+		{"", false}, {"x=", false}, {"x=true", true}, {"x=True", true}, {"x=FALSE", false},
+	}
+	for _, test := range tests {
+		t.Run(test.params, func(t *testing.T) {
+			if got, err := selection.Flag(parse(t, test.params), "x"); got != test.want || err != nil {
+				t.Errorf("Flag(%s) = %v, %v", test.params, got, err)
+			}
+		})
+	}
+	t.Run("neither", func(t *testing.T) {
+		_, err := selection.Flag(parse(t, "x=1"), "x")
+		checkRefused(t, err, `x "1" is not true or false`)
+	})
+	t.Run("both", func(t *testing.T) {
+		_, err := selection.Flag(parse(t, "x=true&x=false"), "x")
+		checkRefused(t, err, `x is given 2 times, it can have one value`)
+	})
+}
