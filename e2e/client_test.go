@@ -47,14 +47,50 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
 
-// publish publishes a body to a URL and returns the id of the message. Names of
-// header come as they are sent; the values of a nil header are the defaults.
-func (c *client) publish(ctx context.Context, destination string, header map[string]string, body string) (string, error) {
-	var answer struct {
-		MessageID string `json:"messageId"`
-	}
-	err := c.call(ctx, http.MethodPost, "/v2/publish/"+destination, header, body, &answer)
+// receipt is what a publisher is told of a message.
+type receipt struct {
+	MessageID string `json:"messageId"`
+	URL       string `json:"url"` // of the endpoint, for messages to a URL group
+}
+
+// publish publishes a body to a URL and returns the id of the message.
+func (c *client) publish(ctx context.Context, url string, header map[string]string, body string) (string, error) {
+	var answer receipt
+	err := c.call(ctx, http.MethodPost, "/v2/publish/"+url, header, body, &answer)
 	return answer.MessageID, err
+}
+
+// enqueue is publish through a queue.
+func (c *client) enqueue(ctx context.Context, queue, url string, header map[string]string, body string) (string, error) {
+	var answer receipt
+	err := c.call(ctx, http.MethodPost, "/v2/enqueue/"+queue+"/"+url, header, body, &answer)
+	return answer.MessageID, err
+}
+
+// publishToGroup publishes a body to the endpoints of a URL group.
+func (c *client) publishToGroup(ctx context.Context, group string, header map[string]string, body string) ([]receipt, error) {
+	var answer []receipt
+	err := c.call(ctx, http.MethodPost, "/v2/publish/"+group, header, body, &answer)
+	return answer, err
+}
+
+// putQueue makes a queue.
+func (c *client) putQueue(ctx context.Context, name string, parallelism int) error {
+	body := fmt.Sprintf(`{"queueName":%q,"parallelism":%d}`, name, parallelism)
+	return c.call(ctx, http.MethodPost, "/v2/queues", nil, body, nil)
+}
+
+// addEndpoints makes a URL group.
+func (c *client) addEndpoints(ctx context.Context, group string, urls ...string) error {
+	endpoints := make([]map[string]string, len(urls))
+	for i, url := range urls {
+		endpoints[i] = map[string]string{"url": url}
+	}
+	body, err := json.Marshal(map[string]any{"endpoints": endpoints})
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, http.MethodPost, "/v2/topics/"+group+"/endpoints", nil, string(body), nil)
 }
 
 // cancel cancels a message.

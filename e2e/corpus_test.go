@@ -14,13 +14,13 @@ import (
 // publication is a message as its publisher knows it.
 type publication struct {
 	url      string
+	queue    string // that it goes through, if any
+	group    string // that it is published to, if any
 	header   map[string]string
 	labels   []string
 	flowKey  string
 	callerIP string
 	fate     fate
-
-	id string // given by the server
 }
 
 // fate is what becomes of a message.
@@ -52,17 +52,25 @@ var (
 	corpusLabels   = [][]string{nil, nil, {"blue"}, {"red"}, {"blue", "red"}, {"green", "two words"}}
 	corpusFlowKeys = []string{"", "", "tenant-1", "tenant/2"}
 	corpusCallers  = []string{"203.0.113.1", "203.0.113.2", "2001:db8::7"}
+	corpusQueues   = []string{"", "", "", "mail", "print"}
+	corpusGroups   = []string{"", "", "", "", "customers", "everybody"}
 )
 
-// newPublication makes a publication of random kind to one of the hosts.
+// newPublication makes a publication of random kind to one of the hosts, or to a
+// URL group.
 func newPublication(random *rand.Rand, hosts []string) *publication {
-	f := pick(random, fates)
 	p := &publication{
-		url:      "http://" + pick(random, hosts) + "/" + f.answer + pick(random, corpusPaths),
 		labels:   pick(random, corpusLabels),
 		flowKey:  pick(random, corpusFlowKeys),
 		callerIP: pick(random, corpusCallers),
-		fate:     f,
+		fate:     pick(random, fates),
+	}
+	if p.fate.answer == answerOK {
+		p.group = pick(random, corpusGroups)
+	}
+	if p.group == "" {
+		p.queue = pick(random, corpusQueues)
+		p.url = "http://" + pick(random, hosts) + "/" + p.fate.answer + pick(random, corpusPaths)
 	}
 	p.header = p.controls()
 	return p
@@ -86,28 +94,64 @@ func (p *publication) controls() map[string]string {
 	return header
 }
 
-// send publishes it and, if that is its fate, cancels it.
-func (p *publication) send(ctx context.Context, c *client) (err error) {
-	if p.id, err = c.publish(ctx, p.url, p.header, "hello"); err != nil {
-		return fmt.Errorf("publish to %s: %w", p.url, err)
+// send publishes it and, if that is its fate, cancels what came of it.
+func (p *publication) send(ctx context.Context, c *client) ([]receipt, error) {
+	receipts, err := p.publish(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("publish %+v: %w", *p, err)
 	}
-	if p.fate.cancel {
-		err = c.cancel(ctx, p.id)
+	if !p.fate.cancel {
+		return receipts, nil
 	}
-	return err
+	for _, receipt := range receipts {
+		if err := c.cancel(ctx, receipt.MessageID); err != nil {
+			return nil, fmt.Errorf("cancel %s: %w", receipt.MessageID, err)
+		}
+	}
+	return receipts, nil
 }
 
-// corpus is what was published on one server.
+func (p *publication) publish(ctx context.Context, c *client) ([]receipt, error) {
+	const body = "hello"
+	if p.group != "" {
+		return c.publishToGroup(ctx, p.group, p.header, body)
+	}
+	if p.queue != "" {
+		id, err := c.enqueue(ctx, p.queue, p.url, p.header, body)
+		return []receipt{{id, p.url}}, err
+	}
+	id, err := c.publish(ctx, p.url, p.header, body)
+	return []receipt{{id, p.url}}, err
+}
+
+// corpus is what a user published on one server.
 type corpus struct {
 	client *client
 	hosts  []string
 
 	mu       sync.Mutex
-	messages map[string]*publication // by id
+	messages map[string]*publication // by id; one for each endpoint of a group
 	entries  int                     // that the log will have in the end
 }
 
-func newCorpus(c *client, hosts ...string) *corpus {
+// newCorpus makes the queues and URL groups that publications use.
+func newCorpus(t *testing.T, c *client, hosts ...string) *corpus {
+	t.Helper()
+	const parallelism = 10 // of a queue; with less, the queues would be what the test waits for
+	var urls []string
+	for i, host := range hosts {
+		urls = append(urls, fmt.Sprintf("http://%s/ok/customers/%d", host, i))
+	}
+	for _, err := range []error{
+		c.putQueue(t.Context(), "mail", parallelism),
+		c.putQueue(t.Context(), "print", parallelism),
+		c.addEndpoints(t.Context(), "customers", urls[0]),
+		c.addEndpoints(t.Context(), "everybody", urls...),
+	} {
+		if err != nil {
+			t.Fatalf("make queues and URL groups: %v", err)
+		}
+	}
 	return &corpus{client: c, hosts: hosts, messages: make(map[string]*publication)}
 }
 
@@ -132,13 +176,18 @@ func (c *corpus) publish(ctx context.Context, random *rand.Rand, count int) erro
 
 func (c *corpus) publishOne(ctx context.Context, random *rand.Rand) error {
 	p := newPublication(random, c.hosts)
-	if err := p.send(ctx, c.client); err != nil {
+	receipts, err := p.send(ctx, c.client)
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.messages[p.id] = p
-	c.entries += len(strings.Fields(p.fate.life))
+	for _, receipt := range receipts {
+		message := *p
+		message.url = receipt.URL
+		c.messages[receipt.MessageID] = &message
+		c.entries += len(strings.Fields(p.fate.life))
+	}
 	return nil
 }
 

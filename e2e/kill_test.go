@@ -12,8 +12,11 @@ import (
 
 // TestKill kills a loaded server at random moments, many times in a row over one
 // data directory, and then compares what publishers were promised, what arrived,
-// and what the log tells.
+// and what the log tells. For a long run:
+//
+//	go test -race -run TestKill -timeout 1h ./e2e -kills=100
 func TestKill(t *testing.T) {
+	t.Parallel()
 	random := newRandom(t)
 	r := newOrdeal(t)
 	r.load(random)
@@ -27,7 +30,7 @@ func TestKill(t *testing.T) {
 }
 
 const (
-	publishers = 8
+	publishers = 16
 	// maxBacklog is how many acknowledged messages may wait for their delivery
 	// before publishers pause. It keeps every life of the server a loaded one and
 	// the work that is left at the end small.
@@ -118,20 +121,15 @@ func (r *ordeal) whileOpen(call func(*client) error) {
 	}
 }
 
-// publishOne publishes a message of a random kind.
+// publishOne publishes a message and notes that it was acknowledged. While too
+// many wait for their delivery it does nothing.
 func (r *ordeal) publishOne(c *client, random *rand.Rand) error {
 	const pause = 5 * time.Millisecond
 	if r.backlog() > maxBacklog {
 		time.Sleep(pause)
 		return nil
 	}
-	kind := []string{answerOK, answerOK, answerLate, answerFlaky}[random.IntN(4)]
-	header := map[string]string{"Upstash-Method": "POST", "Upstash-Retry-Delay": "50"}
-	if random.IntN(10) == 0 {
-		header["Upstash-Delay"] = "1s"
-	}
-	body := strings.Repeat("x", random.IntN(1000))
-	id, err := c.publish(context.Background(), r.sink.url+"/"+kind+"/kill", header, body)
+	id, err := r.publishAny(c, random)
 	if err != nil {
 		return err
 	}
@@ -139,6 +137,23 @@ func (r *ordeal) publishOne(c *client, random *rand.Rand) error {
 	defer r.mu.Unlock()
 	r.acknowledged[id] = true
 	return nil
+}
+
+// publishAny publishes a message of a random kind.
+func (r *ordeal) publishAny(c *client, random *rand.Rand) (id string, err error) {
+	url := r.sink.url + "/" + pick(random, []string{answerOK, answerOK, answerLate, answerFlaky}) + "/kill"
+	header := map[string]string{"Upstash-Method": "POST", "Upstash-Retry-Delay": "50"}
+	body := strings.Repeat("x", random.IntN(1000))
+	switch random.IntN(10) {
+	case 0:
+		return c.enqueue(context.Background(), "line", url, header, body)
+	case 1:
+		header["Upstash-Delay"] = "1s"
+	case 2:
+		header["Upstash-Flow-Control-Key"] = "narrow"
+		header["Upstash-Flow-Control-Value"] = "parallelism=4"
+	}
+	return c.publish(context.Background(), url, header, body)
 }
 
 func (r *ordeal) backlog() int {
@@ -157,7 +172,8 @@ func (r *ordeal) followOn(c *client) error {
 	return err
 }
 
-// waitForEnd reads on in the log until every message in it has ended.
+// waitForEnd reads on in the log until every message has ended, or nothing more
+// happens.
 func (r *ordeal) waitForEnd(c *client) {
 	progress := time.Now()
 	for !r.allEnded() {
@@ -169,8 +185,8 @@ func (r *ordeal) waitForEnd(c *client) {
 		case len(r.follower.entries) > before:
 			progress = time.Now()
 		case time.Since(progress) > patience:
-			r.t.Fatalf("nothing happens any more, %d messages of the log have not ended, %d of %d that were acknowledged arrived",
-				len(r.follower.unended), r.sink.deliveries(), len(r.acknowledged))
+			r.t.Errorf("nothing more happens, and %d messages of the log have not ended", len(r.follower.unended))
+			return
 		}
 	}
 }

@@ -25,6 +25,7 @@ const readme = "../README.md"
 // each against a development server of its own. A block may be what it takes to
 // see a message delivered: it has to print that.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(readme)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("there is no README yet")

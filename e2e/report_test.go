@@ -21,15 +21,20 @@ type report struct {
 // check fails the test unless every promise was kept.
 func (r *report) check(t *testing.T) {
 	t.Helper()
+	r.problems().report(t)
+	t.Logf("%d deaths, %d messages acknowledged, %d log entries, %d arrivals, %d of them repeated",
+		len(r.deaths), len(r.acknowledged), len(r.log), r.countArrivals(), r.countRepeated())
+}
+
+// problems returns the promises that were not kept.
+func (r *report) problems() *problems {
 	lives := byMessage(r.log)
 	wrong := &problems{}
 	r.checkDelivered(wrong)
 	r.checkOrder(wrong)
 	r.checkComplete(wrong, lives)
 	r.checkArrivals(wrong, lives)
-	wrong.report(t)
-	t.Logf("%d deaths, %d messages acknowledged, %d in the log, %d log entries, %d arrivals, %d of them repeated",
-		len(r.deaths), len(r.acknowledged), len(lives), len(r.log), r.countArrivals(), r.countRepeated())
+	return wrong
 }
 
 // checkDelivered: every acknowledged message is delivered at least once.

@@ -19,26 +19,18 @@ const withoutNodeVariable = "POSTHASTE_E2E_WITHOUT_NODE"
 // sdkDirectory holds the programs that use the SDK, and its npm packages.
 const sdkDirectory = "sdk"
 
-// TestSDK runs a program that uses the unmodified npm package @upstash/qstash.
+// TestSDK runs programs that use the unmodified npm package @upstash/qstash.
 func TestSDK(t *testing.T) {
+	t.Parallel()
 	needNode(t)
-	t.Run("configured by the environment", func(t *testing.T) {
-		_, c := startServe(t, t.TempDir())
-		current, next, err := c.keys(t.Context())
-		if err != nil {
-			t.Fatalf("read the signing keys: %v", err)
-		}
-		runNode(t, "messages.mjs",
-			"QSTASH_URL="+c.base, "QSTASH_TOKEN="+c.token,
-			"QSTASH_CURRENT_SIGNING_KEY="+current, "QSTASH_NEXT_SIGNING_KEY="+next)
-	})
-	t.Run("development mode", func(t *testing.T) {
+	t.Run("messages", func(t *testing.T) { runNode(t, "messages.mjs", serveForSDK(t)...) })
+	t.Run("messages in development mode", func(t *testing.T) {
 		_, c := startDev(t, "--port", "0")
 		port := c.base[strings.LastIndexByte(c.base, ':')+1:]
 		output := runNode(t, "messages.mjs", "QSTASH_DEV=true", "QSTASH_DEV_PORT="+port)
 		checkFound(t, output, c.base)
 	})
-	t.Run("development mode on the default port", func(t *testing.T) {
+	t.Run("messages in development mode on the default port", func(t *testing.T) {
 		needDefaultPort(t)
 		_, c := startDev(t)
 		output := runNode(t, "messages.mjs", "QSTASH_DEV=true")

@@ -247,6 +247,18 @@ describe("a message that is cancelled", () => {
     assert.equal(states(await story(client, messageId)), "CREATED CANCEL_REQUESTED CANCELED");
   });
 
+  test("can be one of many, by ids and by filters", async () => {
+    const publish = async (label) =>
+      (await client.publish({ url: sink.url("/ok/many"), delay: "1h", label })).messageId;
+    const [first, second, third, fourth] = [await publish("one"), await publish("two"), await publish("two"), await publish("two")];
+    assert.deepEqual(await client.messages.cancel([first, second, "msg_unknown"]), { cancelled: 2 });
+    assert.deepEqual(await client.messages.cancel({ filter: { label: "two", host: sink.host } }), { cancelled: 2 });
+    assert.deepEqual(await client.messages.cancel({ filter: { label: "two" } }), { cancelled: 0 });
+    for (const messageId of [first, second, third, fourth]) {
+      assert.equal(states(await story(client, messageId)), "CREATED CANCEL_REQUESTED CANCELED");
+    }
+  });
+
   test("must exist", async () => {
     await assert.rejects(client.messages.cancel("msg_unknown"), notFound);
   });
