@@ -21,8 +21,8 @@ var (
 // reported, next to how long it must take at least. For a long run, with a
 // program that was built without the race detector:
 //
-//	POSTHASTE_E2E_BINARY=bin/posthaste go test -run TestFlowControl -v -timeout 1h ./e2e \
-//		-flow-keys=200 -flow-messages=50000 -flow-jitter=50ms
+//	POSTHASTE_E2E_BINARY=$PWD/bin/posthaste go test -run TestFlowControl -v -timeout 1h ./e2e \
+//		-flow-keys=200 -flow-messages=50000
 func TestFlowControl(t *testing.T) {
 	random := newRandom(t)
 	m := newMeter(t)

@@ -19,6 +19,32 @@ type Actions interface {
 	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
 }
 
+// bulkCall is a call on many things: those it lists, whatever its filters say, or
+// else those that match its filters.
+type bulkCall struct {
+	ids    []string   // listed; nil if it lists none
+	params url.Values // all other parameters
+	async  bool       // it is to go on behind the request
+}
+
+// bulkCall reads a bulk call whose ids are listed by a parameter of that name.
+func (r *request) bulkCall(ids string) (call bulkCall, err error) {
+	if call.params, err = r.bulkParameters(); err != nil {
+		return call, err
+	}
+	if call.ids, err = selection.IDs(call.params, ids); err != nil {
+		return call, err
+	}
+	delete(call.params, ids)
+	if call.async, err = selection.Flag(call.params, "async"); err != nil {
+		return call, err
+	}
+	if call.async && call.ids != nil {
+		return call, posthaste.Invalidf("%s cannot be given with async=true: what is listed is done at once", ids)
+	}
+	return call, nil
+}
+
 // bulkParameters returns what a bulk call says of its targets: the parameters of
 // the query, and those of a JSON body that the query does not have (contract,
 // U-80). A parameter that the body has without a value is there without one.
@@ -46,10 +72,9 @@ func (r *request) bulkParameters() (url.Values, error) {
 	return params, nil
 }
 
-// startAction begins a bulk action on what the parameters select, which must not
-// list ids.
-func (a *api) startAction(r *request, kind posthaste.ActionKind, params url.Values, ids string, overrides http.Header) (answer, error) {
-	filter, err := selection.Background(params, ids)
+// startAction begins a bulk action on what the filters of a call match.
+func (a *api) startAction(r *request, kind posthaste.ActionKind, params url.Values, overrides http.Header) (answer, error) {
+	filter, err := selection.Background(params)
 	if err != nil {
 		return answer{}, err
 	}

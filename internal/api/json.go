@@ -68,11 +68,11 @@ func describeKind(kind reflect.Kind) string {
 // the sentence of an error. Numbers, true and false count as the texts they are
 // written as, and null as nothing: the result is not nil then, but empty.
 func texts(name string, raw json.RawMessage) ([]string, error) {
-	items := []json.RawMessage{raw}
-	if raw[0] == '[' {
-		if err := unmarshal(name, raw, &items); err != nil {
-			return nil, err
-		}
+	var items []json.RawMessage
+	if raw[0] != '[' {
+		items = append(items, raw)
+	} else if err := unmarshal(name, raw, &items); err != nil {
+		return nil, err
 	}
 	list := make([]string, 0, len(items))
 	for _, item := range items {

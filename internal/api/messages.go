@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-chi/chi/v5"
 
@@ -66,50 +67,50 @@ var cancelCount = selection.Count{Most: 500}
 // cancelMessages cancels the messages whose ids are listed, or else those that
 // match the filters, or else all.
 func (a *api) cancelMessages(r *request) (answer, error) {
-	params, err := r.bulkParameters()
+	call, err := r.bulkCall("messageIds")
 	if err != nil {
 		return answer{}, err
 	}
-	query, err := selection.Live(params)
+	query, err := selection.Live(call.params)
 	if err != nil {
 		return answer{}, err
 	}
-	async, err := selection.Flag(params, "async")
+	limit, err := cancelCount.Read(call.params)
 	if err != nil {
 		return answer{}, err
 	}
-	if async {
-		return a.startAction(r, posthaste.ActionCancel, params, idsOfMessages, nil)
+	var cancelled int
+	switch {
+	case call.async:
+		return a.startAction(r, posthaste.ActionCancel, call.params, nil)
+	case call.ids != nil:
+		cancelled, err = a.cancelListed(r, call.ids)
+	default:
+		cancelled, err = a.options.Engine.CancelMatching(r.Context(), r.user, query, limit)
 	}
-	ids, listed, err := selection.IDs(params, idsOfMessages)
-	if err != nil {
-		return answer{}, err
-	}
-	if listed {
-		cancelled, err := a.options.Engine.Cancel(r.Context(), r.user, parseMessageIDs(ids))
-		return ok(cancelledView{cancelled}), err
-	}
-	limit, err := cancelCount.Read(params)
-	if err != nil {
-		return answer{}, err
-	}
-	cancelled, err := a.options.Engine.CancelMatching(r.Context(), r.user, query, limit)
 	return ok(cancelledView{cancelled}), err
 }
 
-// idsOfMessages is the parameter that lists messages.
-const idsOfMessages = "messageIds"
-
-// parseMessageIDs passes over texts that are no ids: they name no message.
-func parseMessageIDs(texts []string) []posthaste.MessageID {
+// cancelListed cancels messages, a bounded number in one commit. It passes over
+// texts that are no ids: they name no message.
+func (a *api) cancelListed(r *request, texts []string) (cancelled int, err error) {
 	ids := make([]posthaste.MessageID, 0, len(texts))
 	for _, text := range texts {
 		if id, err := posthaste.ParseMessageID(text); err == nil {
 			ids = append(ids, id)
 		}
 	}
-	return ids
+	for some := range slices.Chunk(ids, atOnce) {
+		n, err := a.options.Engine.Cancel(r.Context(), r.user, some)
+		if cancelled += n; err != nil {
+			return cancelled, err
+		}
+	}
+	return cancelled, nil
 }
+
+// atOnce is how many things that a call lists are changed in one commit.
+const atOnce = 100
 
 // refuseEmptyID answers a request for a single thing that lost its id, which must
 // not become one for all things (contract, U-28).

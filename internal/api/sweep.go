@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 
 	"posthaste"
@@ -11,36 +10,24 @@ import (
 	"posthaste/internal/store"
 )
 
-// idsOfDeadLetters is the parameter that lists dead letters.
-const idsOfDeadLetters = "dlqIds"
-
-// sweep is a call on many dead letters: those it lists, whatever else it says, or
-// else a page of those that match its filters. Pages go from the oldest to the
-// newest unless the call says otherwise, and end at what was the newest when the
-// first of them was asked for: what fails again meanwhile is not met twice.
+// sweep is a call on many dead letters: those it lists, or else a page of those
+// that match its filters. Pages go from the oldest to the newest unless the call
+// says otherwise, and end at what was the newest when the first of them was asked
+// for: what fails again meanwhile is not met twice.
 type sweep struct {
-	params url.Values
-	query  store.DeadLetterQuery
-	begun  bool     // an earlier call began it; the query ends where that said
-	ids    []string // listed
-	listed bool
-	async  bool
+	bulkCall
+	query store.DeadLetterQuery
+	begun bool // by an earlier call; the query ends where that said
 }
 
 func (r *request) sweep() (s sweep, err error) {
-	if s.params, err = r.bulkParameters(); err != nil {
+	if s.bulkCall, err = r.bulkCall("dlqIds"); err != nil {
 		return s, err
 	}
 	if s.query, s.begun, err = selection.Sweep(s.params); err != nil {
 		return s, err
 	}
-	if s.query.Limit, err = deadLetterCount.Read(s.params); err != nil {
-		return s, err
-	}
-	if s.async, err = selection.Flag(s.params, "async"); err != nil {
-		return s, err
-	}
-	s.ids, s.listed, err = selection.IDs(s.params, idsOfDeadLetters)
+	s.query.Limit, err = deadLetterCount.Read(s.params)
 	return s, err
 }
 
@@ -86,19 +73,31 @@ func (a *api) deleteDeadLetters(r *request) (answer, error) {
 		return answer{}, err
 	}
 	if s.async {
-		return a.startAction(r, posthaste.ActionDelete, s.params, idsOfDeadLetters, nil)
+		return a.startAction(r, posthaste.ActionDelete, s.params, nil)
 	}
 	ids, cursor := parseDeadLetterIDs(s.ids), ""
-	if !s.listed {
+	if s.ids == nil {
 		if ids, cursor, err = a.nextPage(r, s); err != nil {
 			return answer{}, err
 		}
 	}
-	deleted, err := a.options.Engine.DeleteDeadLetters(r.Context(), r.user, ids)
+	deleted, err := a.deleteListed(r, ids)
 	return ok(struct {
 		Deleted int    `json:"deleted"`
 		Cursor  string `json:"cursor,omitempty"`
 	}{deleted, cursor}), err
+}
+
+// deleteListed removes dead letters, a bounded number in one commit, and returns
+// how many there were.
+func (a *api) deleteListed(r *request, ids []posthaste.DeadLetterID) (deleted int, err error) {
+	for some := range slices.Chunk(ids, atOnce) {
+		n, err := a.options.Engine.DeleteDeadLetters(r.Context(), r.user, some)
+		if deleted += n; err != nil {
+			return deleted, err
+		}
+	}
+	return deleted, nil
 }
 
 // parseDeadLetterIDs passes over texts that are no ids: they name no dead letter.
@@ -129,11 +128,11 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 		return answer{}, err
 	}
 	if s.async {
-		return a.startAction(r, posthaste.ActionRetry, s.params, idsOfDeadLetters, controls.header())
+		return a.startAction(r, posthaste.ActionRetry, s.params, controls.header())
 	}
 	var ids []posthaste.DeadLetterID
 	var cursor string
-	if s.listed {
+	if s.ids != nil {
 		ids, err = a.knownDeadLetters(r, s.ids)
 	} else {
 		ids, cursor, err = a.nextPage(r, s)
@@ -171,7 +170,7 @@ func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLett
 func (a *api) retry(r *request, ids []posthaste.DeadLetterID, o engine.Overrides) ([]retriedView, error) {
 	messages := []retriedView{}
 	var refusal error
-	for some := range slices.Chunk(ids, deadLetterCount.Most) {
+	for some := range slices.Chunk(ids, atOnce) {
 		results, err := a.options.Engine.RetryDeadLetters(r.Context(), r.user, some, o)
 		if err != nil {
 			return nil, err

@@ -44,7 +44,8 @@ func (e *Engine) StartAction(ctx context.Context, user string, kind posthaste.Ac
 	if err := e.options.Store.PutAction(ctx, action); err != nil {
 		return nil, fmt.Errorf("store bulk action: %w", err)
 	}
-	e.running.Go(func() { e.runAction(action) })
+	running := *action // what is returned is the caller's
+	e.running.Go(func() { e.runAction(&running) })
 	return action, nil
 }
 

@@ -1,0 +1,201 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"posthaste"
+	"posthaste/internal/engine"
+)
+
+// fuzzEngine accepts every batch and knows every URL group.
+type fuzzEngine struct {
+	Engine
+	t *testing.T
+}
+
+func (fuzzEngine) URLGroup(_ context.Context, _, name string) (*posthaste.URLGroup, error) {
+	return &posthaste.URLGroup{Name: name, Headers: http.Header{"Upstash-Retries": {"1"}}}, nil
+}
+
+func (e fuzzEngine) PublishBatch(_ context.Context, _ string, publications []engine.Publication) ([]engine.Result, error) {
+	results := make([]engine.Result, len(publications))
+	for i, p := range publications {
+		checkSettings(e.t, p.Settings)
+		if len(p.Body) > fuzzMaxBody || p.Queue != "" && posthaste.CheckName("queue", p.Queue) != nil {
+			e.t.Fatalf("publication %+v", p)
+		}
+		results[i].Receipts = []engine.Receipt{{URL: p.Destination}}
+	}
+	return results, nil
+}
+
+const fuzzMaxBody = 50
+
+// FuzzBatch checks that any body is either refused, or an array that is answered
+// with one as long.
+func FuzzBatch(f *testing.F) {
+	f.Add(`[{"destination":"https://h","body":"b","headers":{"upstash-retries":["1"]},"queue":"q"}]`)
+	f.Add(`[{"destination":"g","body":{"a":1}},null,7,"x",[{}],{"headers":{"a b":1}}]`)
+	f.Add(` [ ] `)
+	f.Add(`[{"destination":"https://h","Body":null,"headers":{"X":"\u0000","x":null,"Upstash-Header-Forward":true}}]`)
+	f.Fuzz(func(t *testing.T, body string) {
+		a := New(Options{Engine: fuzzEngine{t: t}, MaxBody: fuzzMaxBody}).(*api)
+		r := bodyOf(body)
+		r.Method = http.MethodPost
+		got, err := a.publishBatch(r)
+		var items []json.RawMessage
+		if wellFormed := json.Unmarshal([]byte(body), &items) == nil && items != nil; !wellFormed {
+			checkRefusal(t, err)
+			return
+		}
+		if err != nil {
+			t.Fatalf("publishBatch(%q): %v", body, err)
+		}
+		var answers []json.RawMessage
+		if err := json.Unmarshal(got.body.(rawJSON), &answers); err != nil || len(answers) != len(items) {
+			t.Fatalf("publishBatch(%q) answers %s", body, got.body)
+		}
+	})
+}
+
+// FuzzBulkParameters checks that any body is refused or becomes parameters that
+// have every name of it, and that those of the query stay.
+func FuzzBulkParameters(f *testing.F) {
+	f.Add(`{"dlqIds":["a",1,null],"fromDate":1700000000000,"async":true}`)
+	f.Add(`{"label":"body","x":null,"":[]}`)
+	f.Add(`null`)
+	f.Add(`{"a":{}}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		params, err := bodyOf(body).bulkParameters()
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		if !slices.Equal(params["label"], []string{"query"}) {
+			t.Fatalf("body %q changes the query to %v", body, params)
+		}
+		var fields map[string]any
+		if body == "" {
+			return
+		}
+		if err := json.Unmarshal([]byte(body), &fields); err != nil || fields == nil {
+			t.Fatalf("body %q is accepted", body)
+		}
+		for name := range fields {
+			if _, there := params[name]; !there {
+				t.Fatalf("body %q loses %q: %v", body, name, params)
+			}
+		}
+	})
+}
+
+// FuzzOverrides checks that any headers are refused or make overrides that
+// survive being kept as headers.
+func FuzzOverrides(f *testing.F) {
+	f.Add("Upstash-Retries: 3\nService-Retries: 4\nUpstash-Forward-X: 1")
+	f.Add("Upstash-Flow-Control-Key: k\nUpstash-Delay: 1m\nUpstash-Callback: https://h\nService-Callback-Retries: 1")
+	f.Fuzz(func(t *testing.T, lines string) {
+		header := parseLines(lines)
+		first, err := DecodeOverrides(header)
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		c, err := collectControls(header, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := DecodeOverrides(c.header())
+		again.Dialect = first.Dialect // overrides do not change the dialect
+		dialects := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Dialect" }, cmp.Ignore())
+		if diff := cmp.Diff(first, again, dialects); diff != "" || err != nil {
+			t.Fatalf("kept as headers they differ, %v:\n%s", err, diff)
+		}
+	})
+}
+
+// FuzzGroupHeaders checks that defaults that were accepted can be those of any
+// publication.
+func FuzzGroupHeaders(f *testing.F) {
+	f.Add(`{"Upstash-Retries":"3","upstash-header-forward":["true"]}`)
+	f.Add(`{"Service-Forward-X":["a","b"],"Upstash-Callback":"https://h"}`)
+	f.Add(`{"Upstash-Cron":"* * * * *"}`)
+	d := decoder{checkHost: allowAll}
+	f.Fuzz(func(t *testing.T, text string) {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal([]byte(text), &fields) != nil {
+			return
+		}
+		header, err := jsonHeader(fields)
+		if err == nil {
+			err = d.checkDefaults(header)
+		}
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		c, err := controls{}.withDefaults(header)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		p, err := d.publication(c, incoming{})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		checkSettings(t, p.Settings)
+	})
+}
+
+// FuzzSchedule checks that any headers are refused or make a schedule that can be
+// found and that ticks.
+func FuzzSchedule(f *testing.F) {
+	f.Add("Upstash-Cron: */5 * * * *\nUpstash-Schedule-Id: s\nUpstash-Queue-Name: q")
+	f.Add("Service-Cron: CRON_TZ=Europe/Paris @daily\nUpstash-Not-Before: 1")
+	f.Fuzz(func(t *testing.T, lines string) {
+		c, err := collectControls(parseLines(lines), nil)
+		if err != nil {
+			return
+		}
+		var schedule posthaste.Schedule
+		if err := decodeSchedule(&schedule, c); err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		if schedule.Cron == "" || schedule.Cron != strings.TrimSpace(schedule.Cron) ||
+			schedule.ID != "" && posthaste.CheckName("id", schedule.ID) != nil ||
+			schedule.Queue != "" && posthaste.CheckName("queue", schedule.Queue) != nil {
+			t.Fatalf("schedule %+v", schedule)
+		}
+	})
+}
+
+// FuzzPin checks that any parameters are refused or name a limit that can be.
+func FuzzPin(f *testing.F) {
+	f.Add("parallelism=1&rate=2&period=3")
+	f.Add("rate=0")
+	f.Add("period=604801")
+	f.Fuzz(func(t *testing.T, raw string) {
+		params, err := url.ParseQuery(raw)
+		if err != nil {
+			return
+		}
+		limit, err := parsePin(params)
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		if limit.Parallelism < 0 || limit.Rate < 0 || limit.Period < 0 || limit.Period > maxFlowPeriod ||
+			limit.Period%time.Second != 0 || limit == (posthaste.FlowLimit{}) {
+			t.Fatalf("parsePin(%q) = %+v", raw, limit)
+		}
+	})
+}
