@@ -11,12 +11,11 @@ import (
 
 // Background returns the filter of a bulk call that is to go on behind its
 // request: its parameters without those that have no effect. It works on all that
-// match, in an order of its own, so it takes neither a count nor a cursor; and
-// ids, which the parameter idsName lists, are few enough to be done at once.
-func Background(params url.Values, idsName string) (url.Values, error) {
-	for _, name := range []string{idsName, "count", "cursor"} {
+// match, in an order of its own, so it takes neither a count nor a cursor.
+func Background(params url.Values) (url.Values, error) {
+	for _, name := range []string{"count", "cursor"} {
 		if _, given := params[name]; given {
-			return nil, posthaste.Invalidf("%s cannot be given with async=true, which works on all that other filters match", name)
+			return nil, posthaste.Invalidf("%s cannot be given with async=true, which works on all that the filters match", name)
 		}
 	}
 	filter := maps.Clone(params)

@@ -7,12 +7,14 @@ import (
 	"posthaste"
 )
 
-// IDs returns the distinct texts of a parameter that lists ids; given says that
-// the parameter is there, with texts or without.
-func IDs(params url.Values, name string) (texts []string, given bool, err error) {
-	_, given = params[name]
-	texts, err = parameters(params).list(parts, name)
-	return texts, given, err
+// IDs returns the distinct texts of a parameter by which a bulk call lists what it
+// is about, nil if it is not given. Unlike filters, there may be any number.
+func IDs(params url.Values, name string) ([]string, error) {
+	p := parameters(params)
+	if err := p.checkValues([]string{name}); err != nil {
+		return nil, err
+	}
+	return distinct(p[name], parts), nil
 }
 
 // nowhere is the id of no message: a filter of texts that are no ids is a filter

@@ -121,23 +121,31 @@ func (p parameters) texts(filters []textFilter) error {
 // list returns the distinct values of a filter, which may have several names:
 // each of them may be repeated, and split takes lists apart.
 func (p parameters) list(split func(string) []string, names ...string) ([]string, error) {
-	var list []string
-	seen := make(map[string]bool)
+	var values []string
 	for _, name := range names {
-		for _, value := range p[name] {
-			for _, part := range split(value) {
-				if part == "" || seen[part] {
-					continue
-				}
-				if len(list) == maxValues {
-					return nil, posthaste.Invalidf("%s has more than the %d values that it can have", name, maxValues)
-				}
-				seen[part] = true
-				list = append(list, part)
+		values = append(values, p[name]...)
+	}
+	list := distinct(values, split)
+	if len(list) > maxValues {
+		return nil, posthaste.Invalidf("%s has more than the %d values that it can have", names[0], maxValues)
+	}
+	return list, nil
+}
+
+// distinct takes lists apart and returns the texts in them that are not empty,
+// each once, in order; nil if there are none.
+func distinct(lists []string, split func(string) []string) []string {
+	var texts []string
+	seen := map[string]bool{"": true}
+	for _, list := range lists {
+		for _, text := range split(list) {
+			if !seen[text] {
+				seen[text] = true
+				texts = append(texts, text)
 			}
 		}
 	}
-	return list, nil
+	return texts
 }
 
 // parts takes a list with commas apart.
