@@ -13,7 +13,7 @@ import (
 var (
 	flowKeys     = flag.Int("flow-keys", 40, "how many flow-control keys the flow test uses")
 	flowMessages = flag.Int("flow-messages", 4000, "how many messages it publishes to them")
-	flowJitter   = flag.Duration("flow-jitter", 250*time.Millisecond, "how unequally long attempts may take from the server to the sink")
+	flowJitter   = flag.Duration("flow-jitter", 750*time.Millisecond, "how unequally long attempts may take from the server to the sink")
 )
 
 // TestFlowControl delivers messages of many flow-control keys with different
@@ -66,7 +66,7 @@ func newFlowLanes(random *rand.Rand) []flowLane {
 	for i := range lanes {
 		l := flowLane{key: fmt.Sprintf("key-%d", i), period: time.Second}
 		if i%3 != 1 {
-			l.rate, l.period = pick(20, 35, 60), time.Duration(pick(1, 2))*time.Second
+			l.rate, l.period = pick(20, 35, 60), time.Duration(pick(2, 3))*time.Second
 		}
 		if i%3 != 0 {
 			l.parallelism = pick(1, 2, 4, 8)

@@ -72,7 +72,8 @@ func (r *report) checkComplete(wrong *problems, lives map[string][]logEntry) {
 			wrong.add("the life of %s is %s, want %s", id, got, want)
 		}
 		for i, entry := range life[1:] {
-			if entry.State == posthaste.StateActive && life[i].State == posthaste.StateActive && !r.diedBetween(life[i], entry) {
+			again := entry.State == posthaste.StateActive && life[i].State == posthaste.StateActive
+			if again && !r.diedBetween(life[i], entry) {
 				wrong.add("%s became active at %d and again at %d, and no server died between", id, life[i].Time, entry.Time)
 			}
 		}

@@ -14,12 +14,12 @@ import (
 
 // benchCommand measures this program on this machine, against a bare relay.
 type benchCommand struct {
-	Scenario []string `placeholder:"NAME" help:"Scenarios to run: publish, latency, backlog. All of them by default."`
+	Scenario []string `placeholder:"NAME" help:"Scenarios to run: publish, latency, backlog, neighbours. All of them by default."`
 	Clients  int      `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
 	Duration span     `default:"6s" help:"How long a round publishes."`
 	Messages int      `help:"Publish so many messages in a round, however long it takes."`
 	Size     int      `default:"512" help:"Bytes of a body; they are random."`
-	Rate     int      `default:"100" help:"Messages a second in the latency scenario."`
+	Rate     int      `default:"100" help:"Messages a second in the latency and neighbours scenarios."`
 	Rounds   int      `default:"3" help:"Rounds of each side; medians are reported."`
 	Backlog  int      `default:"100000" help:"Delayed messages in the backlog scenario."`
 	Dir      string   `placeholder:"DIR" help:"Where to keep data for the time of the run. It is the disk that is measured; the default is the system's temporary directory."`

@@ -18,10 +18,14 @@ type settings struct {
 	Config configFile `placeholder:"FILE" help:"YAML file of settings, whose keys are the names of these flags."`
 
 	MaxBodySize     byteSize `group:"limits" default:"1MiB" help:"Largest body of a message: 1B to 100MiB."`
+	MaxBatchSize    byteSize `group:"limits" default:"100MiB" help:"Largest request with many messages: 1B to 100MiB."`
 	MaxResponseSize byteSize `group:"limits" default:"1MiB" help:"How much of a destination's answer is kept: 1B to 100MiB. The rest is cut off."`
 	MaxTimeout      span     `group:"limits" default:"2h" help:"How long an attempt may take: 1s to 24h. A message can only ask for less."`
 	MaxRetries      int      `group:"limits" default:"1000" help:"Most retries a message can ask for: 1 to 100000."`
 	MaxDelay        span     `group:"limits" default:"366d" help:"Longest delay a message can ask for: 1s to 3660d."`
+	MaxQueues       int      `group:"limits" default:"0" help:"Most queues of a user: 1 to 1000000, or 0 for any number."`
+	MaxParallelism  int      `group:"limits" default:"0" help:"Highest parallelism of a queue: 1 to 1000000, or 0 for any."`
+	MaxSchedules    int      `group:"limits" default:"0" help:"Most schedules of a user: 1 to 1000000, or 0 for any number."`
 	Concurrency     int      `group:"limits" default:"4096" help:"Attempts in flight: 1 to 100000."`
 
 	Region             string   `default:"EU-CENTRAL-1" help:"Value of the Region header of deliveries."`
@@ -34,7 +38,8 @@ type settings struct {
 	LogFormat       telemetry.Format `default:"text" enum:"text,json" help:"How log lines are written: text or json."`
 }
 
-// Bounds of settings. Zero would mean "the default" further down.
+// Bounds of settings. Zero would mean "the default" further down, except for
+// resources.
 const (
 	maxBytes       = 100 << 20
 	minCache       = 1 << 20
@@ -42,6 +47,7 @@ const (
 	maxTimeout     = 24 * time.Hour
 	maxDelay       = 3660 * day
 	maxRetries     = 100_000
+	maxResources   = 1_000_000
 	maxConcurrency = 100_000
 )
 
@@ -49,10 +55,14 @@ const (
 func (s *settings) check() error {
 	return firstError(
 		within("max-body-size", s.MaxBodySize, 1, maxBytes),
+		within("max-batch-size", s.MaxBatchSize, 1, maxBytes),
 		within("max-response-size", s.MaxResponseSize, 1, maxBytes),
 		within("max-timeout", s.MaxTimeout, span(time.Second), span(maxTimeout)),
 		within("max-retries", count(s.MaxRetries), 1, maxRetries),
 		within("max-delay", s.MaxDelay, span(time.Second), span(maxDelay)),
+		within("max-queues", count(s.MaxQueues), 0, maxResources),
+		within("max-parallelism", count(s.MaxParallelism), 0, maxResources),
+		within("max-schedules", count(s.MaxSchedules), 0, maxResources),
 		within("concurrency", count(s.Concurrency), 1, maxConcurrency),
 		within("cache-size", s.CacheSize, minCache, maxCache),
 		headerValue("region", s.Region),
@@ -69,7 +79,11 @@ func (s *settings) options(log io.Writer) app.Options {
 		Concurrency:     s.Concurrency,
 		MaxRetries:      s.MaxRetries,
 		MaxDelay:        time.Duration(s.MaxDelay),
+		MaxQueues:       s.MaxQueues,
+		MaxParallelism:  s.MaxParallelism,
+		MaxSchedules:    s.MaxSchedules,
 		MaxBodySize:     int64(s.MaxBodySize),
+		MaxBatchSize:    int64(s.MaxBatchSize),
 		MaxResponseSize: int(s.MaxResponseSize),
 		MaxTimeout:      time.Duration(s.MaxTimeout),
 		Log:             telemetry.NewLogger(log, slog.Level(s.LogLevel), s.LogFormat),

@@ -153,6 +153,10 @@ func TestSettingsAreRefused(t *testing.T) {
 		"unknown flag":                 {[]string{"serve", "--dta=d"}, "unknown flag --dta"},
 		"body size below":              {serve("--max-body-size=0"), "max-body-size 0B is out of bounds: 1B to 100MiB is accepted"},
 		"body size above":              {serve("--max-body-size=101MiB"), "max-body-size 101MiB is out of bounds"},
+		"batch size above":             {serve("--max-batch-size=101MiB"), "max-batch-size 101MiB is out of bounds: 1B to 100MiB is accepted"},
+		"queues below":                 {serve("--max-queues=-1"), "max-queues -1 is out of bounds: 0 to 1000000 is accepted"},
+		"parallelism above":            {serve("--max-parallelism=1000001"), "max-parallelism 1000001 is out of bounds"},
+		"schedules above":              {serve("--max-schedules=1000001"), "max-schedules 1000001 is out of bounds"},
 		"response size above":          {serve("--max-response-size=101MiB"), "max-response-size 101MiB is out of bounds"},
 		"timeout below":                {serve("--max-timeout=999ms"), "max-timeout 999ms is out of bounds: 1s to 24h0m0s is accepted"},
 		"retries below":                {serve("--max-retries=-1"), "max-retries -1 is out of bounds"},
@@ -218,6 +222,7 @@ func TestServeOptions(t *testing.T) {
 		"--token="+adaOther, "--users=bob:b:b", "--read-only-users=ada:reads",
 		"--current-signing-key="+keyOne, "--next-signing-key="+keyTwo,
 		"--max-body-size=2MiB", "--max-response-size=3KiB", "--max-timeout=1m", "--max-retries=5", "--max-delay=1d",
+		"--max-batch-size=4MiB", "--max-queues=6", "--max-parallelism=7", "--max-schedules=8",
 		"--concurrency=9", "--cache-size=8MiB", "--region=lab", "--use-proxy", "--signature-not-before",
 	)...)
 	if err != nil {
@@ -242,7 +247,11 @@ func TestServeOptions(t *testing.T) {
 		Concurrency:     9,
 		MaxRetries:      5,
 		MaxDelay:        day,
+		MaxQueues:       6,
+		MaxParallelism:  7,
+		MaxSchedules:    8,
 		MaxBodySize:     2 << 20,
+		MaxBatchSize:    4 << 20,
 		MaxResponseSize: 3 << 10,
 		MaxTimeout:      time.Minute,
 	}

@@ -204,7 +204,11 @@ describe("a message without settings", () => {
 
 describe("a message that its destination does not take", () => {
   test("is retried until it is taken", async () => {
-    const { messageId } = await client.publish({ url: sink.url("/flaky"), retries: 2, retryDelay: "10 * (1 + retried)" });
+    const { messageId } = await client.publish({
+      url: sink.url("/flaky"),
+      retries: 2,
+      retryDelay: "10 * (1 + retried)",
+    });
     const deliveries = await sink.delivered(messageId, 3);
     assert.deepEqual(deliveries.map(({ headers }) => headers["upstash-retried"]), ["0", "1", "2"]);
     const entries = await story(client, messageId);
@@ -286,7 +290,11 @@ describe("a receiver", () => {
 
     const later = await signed("after the rotation");
     assert.equal(await receiver.verify(later), true, "the receiver knows the key as the next one");
-    const renewed = new Receiver({ currentSigningKey: rotated.current, nextSigningKey: rotated.next, devMode: false });
+    const renewed = new Receiver({
+      currentSigningKey: rotated.current,
+      nextSigningKey: rotated.next,
+      devMode: false,
+    });
     assert.equal(await renewed.verify(later), true);
     await assert.rejects(renewed.verify(earlier), SignatureError);
   });

@@ -30,7 +30,7 @@ type Options struct {
 	Duration  time.Duration // how long a round publishes
 	Messages  int           // how many messages a round publishes; 0: as many as fit in Duration
 	Size      int           // of a body, in bytes
-	Rate      int           // of the latency scenario, in messages a second
+	Rate      int           // of the latency and neighbours scenarios, in messages a second
 	Rounds    int           // for each side
 	Backlog   int           // delayed messages that the backlog scenario stores
 	Dir       string        // in which the server's data is kept for the time of the run; "": the system's temporary directory
@@ -53,6 +53,7 @@ var scenarios = []scenario{
 	publishScenario{},
 	latencyScenario{},
 	backlogScenario{},
+	neighboursScenario{},
 }
 
 // Scenarios returns the names of all scenarios.

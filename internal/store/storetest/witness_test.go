@@ -129,7 +129,7 @@ func TestCrashTestFindsDefects(t *testing.T) {
 		{name: "callbacks are lost", tamper: losing("callbacks"), want: "log holds []|lost"},
 		{name: "cancellations are miscounted", tamper: losing("count of Cancel"), want: "cancel"},
 		{name: "messages are handed out early", tamper: losing("time of Claim"), want: "it is due at"},
-		{name: "claims are lost", tamper: losing("claims"), want: "never handed out|claimed: false|lost"},
+		{name: "claims are lost", tamper: losing("claims"), want: "never handed out|claimed: false|log holds|lost"},
 		{name: "secrets are lost", tamper: losing("Secret"), want: "secret"},
 		{name: "dead letters are lost", tamper: losing("DeadLetters"), want: "dead letters of"},
 		{name: "events that were read are lost", tamper: withoutSeen, want: "are gone"},
