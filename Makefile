@@ -8,10 +8,10 @@ FUZZTIME ?= 3s
 NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check format vet lint fuzz bench deps
+.PHONY: help build test check format vet lint fuzz torture bench deps
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/posthaste, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
@@ -34,6 +34,10 @@ lint: ## staticcheck (staticcheck.conf) and unhandled errors (tools/errcheck.txt
 
 fuzz: ## every fuzz target for a few seconds, FUZZTIME=3s
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
+
+torture: deps ## a hundred kills of a loaded server, and power loss by a thousand seeds
+	$(GO) test -race -run TestKill -timeout 1h ./e2e -kills=100
+	STORETEST_SEEDS=1000 $(GO) test -run TestCrash -timeout 1h ./internal/store/lsm
 
 bench: build ## throughput and latency of this tree on this machine
 	bin/posthaste bench

@@ -19,6 +19,9 @@ type Actions interface {
 	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
 }
 
+// atOnce is how many things that a call lists are changed in one commit.
+const atOnce = 100
+
 // bulkCall is a call on many things: those it lists, whatever its filters say, or
 // else those that match its filters.
 type bulkCall struct {

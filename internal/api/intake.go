@@ -23,7 +23,6 @@ func (a *api) newIntake(r *request) *intake {
 		groups:   a.options.Engine,
 		user:     r.user,
 		callerIP: a.callerIP(r.Request),
-		defaults: make(map[string]http.Header),
 	}
 }
 
@@ -54,6 +53,9 @@ func (i *intake) withGroupDefaults(ctx context.Context, name string, c controls)
 			return controls{}, orNoURLGroup(err, name)
 		}
 		header = group.Headers
+		if i.defaults == nil {
+			i.defaults = make(map[string]http.Header)
+		}
 		i.defaults[name] = header
 	}
 	if len(header) == 0 {

@@ -109,9 +109,6 @@ func (a *api) cancelListed(r *request, texts []string) (cancelled int, err error
 	return cancelled, nil
 }
 
-// atOnce is how many things that a call lists are changed in one commit.
-const atOnce = 100
-
 // refuseEmptyID answers a request for a single thing that lost its id, which must
 // not become one for all things (contract, U-28).
 func refuseEmptyID(r *request) (answer, error) {

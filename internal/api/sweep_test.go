@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -104,5 +105,53 @@ func TestPathWithABadEscape(t *testing.T) {
 	r.RequestURI = "/v2/queues/%zz"
 	if got := do(newSurface(t, &published{}, nil), r).Code; got != http.StatusBadRequest {
 		t.Errorf("status = %d", got)
+	}
+}
+
+// TestDeadLettersCutOff checks that a client cannot take half a page for a whole
+// one.
+func TestDeadLettersCutOff(t *testing.T) {
+	e := &lettersEngine{letters: func(store.DeadLetterQuery) (store.DeadLetterPage, error) {
+		letter := &posthaste.DeadLetter{ID: 1, Message: fullMessage}
+		return store.DeadLetterPage{DeadLetters: []*posthaste.DeadLetter{letter, letter}}, nil
+	}}
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
+	whole := do(handler, newRequest("GET", "/v2/dlq", nil)).Body.Len()
+	for _, bytes := range []int{0, 5, 100, whole / 2, whole - 1} {
+		func() {
+			defer func() {
+				if got := recover(); got != http.ErrAbortHandler {
+					t.Fatalf("after %d of %d bytes: recovered %v, want http.ErrAbortHandler", bytes, whole, got)
+				}
+			}()
+			w := &cutWriter{ResponseRecorder: httptest.NewRecorder(), left: bytes}
+			handler.ServeHTTP(w, newRequest("GET", "/v2/dlq", nil))
+		}()
+	}
+}
+
+// TestManyListedIDs checks that a list may be longer than a filter.
+func TestManyListedIDs(t *testing.T) {
+	var messages, letters []string
+	for i := range 1500 {
+		messages = append(messages, posthaste.MessageID{14: byte(i >> 8), 15: byte(i)}.String())
+		letters = append(letters, posthaste.DeadLetterID(i+1).String())
+	}
+	most := 0
+	engine := fakeEngine{
+		Engine: &lettersEngine{},
+		cancel: func(_ string, ids []posthaste.MessageID) (int, error) {
+			most = max(most, len(ids))
+			return len(ids), nil
+		},
+	}
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = engine })
+	body := fmt.Sprintf(`{"messageIds":["%s"]}`, strings.Join(messages, `","`))
+	if got := do(handler, newRequest("DELETE", "/v2/messages", strings.NewReader(body))).Body.String(); got != "{\"cancelled\":1500}\n" || most != 100 {
+		t.Errorf("%s, %d at once", got, most)
+	}
+	body = fmt.Sprintf(`{"dlqIds":["%s"]}`, strings.Join(letters, `","`))
+	if got := do(handler, newRequest("DELETE", "/v2/dlq", strings.NewReader(body))).Body.String(); got != "{\"deleted\":0}\n" {
+		t.Errorf("%s", got)
 	}
 }

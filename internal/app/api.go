@@ -18,6 +18,7 @@ func newAPI(options Options, e *engine.Engine, s store.Store, a *access) http.Ha
 		Keyring:        a.keyring,
 		Authenticator:  a.authenticator,
 		MaxBody:        options.MaxBodySize,
+		MaxBatch:       options.MaxBatchSize,
 		CheckHost:      options.Destinations.CheckHost,
 		TrustedProxies: options.TrustedProxies,
 		Logger:         options.Log,

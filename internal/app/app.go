@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"posthaste/internal/api"
 	"posthaste/internal/dispatch"
 	"posthaste/internal/engine"
 	"posthaste/internal/store"
@@ -75,7 +76,14 @@ func open(options Options) (*App, error) {
 		Observer:    observer,
 		Logger:      options.Log,
 		Concurrency: options.Concurrency,
-		Limits:      engine.Limits{Retries: options.MaxRetries, Delay: options.MaxDelay},
+		Limits: engine.Limits{
+			Retries:     options.MaxRetries,
+			Delay:       options.MaxDelay,
+			Queues:      options.MaxQueues,
+			Parallelism: options.MaxParallelism,
+			Schedules:   options.MaxSchedules,
+		},
+		DecodeOverrides: api.DecodeOverrides,
 	})
 	a.server = newServer(newHandler(options, a.engine, s, access, registry), options.Log)
 	a.stop = onceOnly(a.drain)

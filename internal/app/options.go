@@ -37,7 +37,11 @@ type Options struct {
 	Concurrency     int           // attempts in flight
 	MaxRetries      int           // that a publisher can ask for
 	MaxDelay        time.Duration // that a publisher can ask for
+	MaxQueues       int           // of a user; 0: any number
+	MaxParallelism  int           // of a queue; 0: any
+	MaxSchedules    int           // of a user; 0: any number
 	MaxBodySize     int64         // bytes of a message's body
+	MaxBatchSize    int64         // bytes of a request with many messages
 	MaxResponseSize int           // bytes that are kept of a destination's answer
 	MaxTimeout      time.Duration // of one attempt
 

@@ -154,3 +154,11 @@ func TestFlag(t *testing.T) {
 		checkRefused(t, err, `x is given 2 times, it can have one value`)
 	})
 }
+
+// Contract, decision 16.
+func TestRefuseAll(t *testing.T) {
+	if err := selection.RefuseAll(parse(t, "api=x&order=&count=1&cursor=y&Service-X=1")); err != nil {
+		t.Error(err)
+	}
+	checkRefused(t, selection.RefuseAll(parse(t, "label=b&api=x&keep=1")), `parameter "keep" is unknown: none is accepted here`)
+}
