@@ -91,12 +91,13 @@ func newNeighbours() (*neighbours, error) {
 	}
 	n := &neighbours{hanging: hanging, failing: failing}
 	n.server = &http.Server{Handler: http.HandlerFunc(n.answer), ReadHeaderTimeout: time.Minute}
-	go n.server.Serve(hanging)
-	go n.server.Serve(failing)
+	for _, listener := range []net.Listener{hanging, failing} {
+		go func() { _ = n.server.Serve(listener) }() // until close
+	}
 	return n, nil
 }
 
-func (n *neighbours) close() { n.server.Close() }
+func (n *neighbours) close() { _ = n.server.Close() }
 
 // answer answers nothing to those who come to the one that hangs.
 func (n *neighbours) answer(w http.ResponseWriter, r *http.Request) {
