@@ -1,6 +1,7 @@
 package posthaste
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"time"
@@ -23,7 +24,8 @@ type Endpoint struct {
 }
 
 // Upsert adds an endpoint, or changes the one it names: by its name if the group
-// has that name, else by its URL. It is an error if the two name different ones.
+// has that name, else by its URL. One that comes without a name keeps the name it
+// has. It is an error if name and URL belong to different endpoints.
 func (g *URLGroup) Upsert(e Endpoint) error {
 	byName, byURL := -1, slices.IndexFunc(g.Endpoints, func(o Endpoint) bool { return o.URL == e.URL })
 	if e.Name != "" {
@@ -35,6 +37,7 @@ func (g *URLGroup) Upsert(e Endpoint) error {
 	case byName >= 0:
 		g.Endpoints[byName] = e
 	case byURL >= 0:
+		e.Name = cmp.Or(e.Name, g.Endpoints[byURL].Name)
 		g.Endpoints[byURL] = e
 	default:
 		g.Endpoints = append(g.Endpoints, e)

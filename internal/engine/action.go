@@ -95,12 +95,28 @@ func (e *Engine) runAction(action *posthaste.BulkAction) {
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrClosed) || e.claiming.Err() != nil {
 			return
 		}
+		if posthaste.ErrorCode(err) != posthaste.CodeInternal {
+			e.giveUpAction(action, err)
+			return
+		}
 		e.options.Logger.Error("action.step_failed", "action_id", action.ID, "kind", action.Kind, "error", err)
 		select {
 		case <-time.After(pause):
 		case <-e.claiming.Done():
 			return
 		}
+	}
+}
+
+// giveUpAction ends an action that can never go on: its filter or its overrides
+// were accepted once, and this version of the program refuses them.
+func (e *Engine) giveUpAction(action *posthaste.BulkAction, cause error) {
+	err := e.options.Store.UpdateAction(e.claiming, action.User, action.ID, func(a *posthaste.BulkAction) {
+		a.Count(0, []posthaste.ActionFailure{{ID: a.ID, Error: cause.Error()}})
+		a.CompletedAt = e.now()
+	})
+	if err != nil {
+		e.options.Logger.Error("action.give_up_failed", "action_id", action.ID, "error", err)
 	}
 }
 

@@ -9,12 +9,14 @@ import (
 	"posthaste/internal/store"
 )
 
-// cancelWorker cancels the messages that match a filter.
+// cancelWorker cancels the messages that match a filter and were there when the
+// action began.
 type cancelWorker struct{ engine *Engine }
 
 func (w cancelWorker) query(action *posthaste.BulkAction) (store.LiveQuery, error) {
 	query, err := selection.Live(action.Filter)
 	query.Limit, query.Cursor = stepSize, action.Cursor
+	query.CreatedUntil = earlier(query.CreatedUntil, action.CreatedAt)
 	return query, err
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -31,8 +32,10 @@ func (e *Engine) cancel(ctx context.Context, user string, ids []posthaste.Messag
 const stepSize = 200
 
 // CancelMatching cancels the messages that match, at most limit of them if that
-// is not 0, and returns how many it changed.
+// is not 0, and returns how many it changed. What is published while it goes on
+// is not touched.
 func (e *Engine) CancelMatching(ctx context.Context, user string, query store.LiveQuery, limit int) (int, error) {
+	query.CreatedUntil = earlier(query.CreatedUntil, e.now())
 	total := 0
 	for limit == 0 || total < limit {
 		query.Limit = stepSize
@@ -50,4 +53,12 @@ func (e *Engine) CancelMatching(ctx context.Context, user string, query store.Li
 		query.Cursor = cursor
 	}
 	return total, nil
+}
+
+// earlier returns the earlier of two bounds; one that is zero is none.
+func earlier(bound, now time.Time) time.Time {
+	if bound.IsZero() || now.Before(bound) {
+		return now
+	}
+	return bound
 }

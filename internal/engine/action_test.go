@@ -1,0 +1,98 @@
+package engine_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/store/lsm"
+)
+
+func (w *world) finished(id string) *posthaste.BulkAction {
+	w.t.Helper()
+	action, err := w.Action(w.t.Context(), user, id)
+	if err != nil || !action.Finished() {
+		w.t.Fatalf("action %+v, %v; want it finished", action, err)
+	}
+	return action
+}
+
+func TestCancelInTheBackground(t *testing.T) {
+	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
+		const messages = 450 // more than two steps
+		for range messages {
+			w.publish(engine.Publication{Delay: time.Hour, Settings: posthaste.Settings{Labels: []string{"l"}}})
+		}
+		kept := w.publish(engine.Publication{Delay: time.Hour})
+		action, err := w.StartAction(w.t.Context(), user, posthaste.ActionCancel, url.Values{"label": {"l"}}, nil)
+		if err != nil || action.Total != messages {
+			w.t.Fatalf("action %+v, %v; want a total of %d", action, err, messages)
+		}
+		w.pass(time.Second)
+		if done := w.finished(action.ID); done.Processed != messages || done.Failed != 0 {
+			w.t.Errorf("processed %d, failed %d; want %d and 0", done.Processed, done.Failed, messages)
+		}
+		w.pass(2 * time.Hour)
+		w.wantLog(kept, "0s CREATED next 1h0m0s", "1h0m0s ACTIVE", "1h0m0.01s DELIVERED")
+	})
+}
+
+// An action that another process began goes on where it stopped.
+func TestActionsAreTakenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		w := &world{Engine: engine.New(engine.Options{Store: s, Dispatcher: answers(ok)}), t: t, store: s, start: time.Now()}
+		for range 10 {
+			w.publish(engine.Publication{Delay: time.Hour})
+		}
+		begun := posthaste.BulkAction{ID: "act_1", User: user, Kind: posthaste.ActionCancel, Total: 10, CreatedAt: time.Now()}
+		if err := s.PutAction(t.Context(), &begun); err != nil {
+			t.Fatal(err)
+		}
+		w.Start()
+		w.pass(time.Second)
+		if done := w.finished(begun.ID); done.Processed != 10 {
+			t.Errorf("processed %d, want 10", done.Processed)
+		}
+		w.Stop(t.Context())
+	})
+}
+
+func TestActionThatCannotGoOnIsGivenUp(t *testing.T) {
+	refuses := engine.Options{DecodeOverrides: func(http.Header) (engine.Overrides, error) {
+		return engine.Overrides{}, posthaste.Invalidf("retries are refused")
+	}}
+	inWorld(t, answers(broken), refuses, func(w *world) {
+		w.publish(engine.Publication{Settings: retries(0)})
+		w.pass(time.Second)
+		action, err := w.StartAction(w.t.Context(), user, posthaste.ActionRetry, nil, http.Header{"Upstash-Retries": {"1"}})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.pass(time.Minute)
+		done := w.finished(action.ID)
+		if len(done.Failures) != 1 || done.Failures[0].Error != "retries are refused" {
+			w.t.Errorf("failures %+v, want the refusal", done.Failures)
+		}
+	})
+}
+
+func TestUnknownActionIsRefused(t *testing.T) {
+	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
+		_, err := w.StartAction(w.t.Context(), user, "paint", nil, nil)
+		if e, ok := errors.AsType[*posthaste.Error](err); !ok || e.Code != posthaste.CodeInvalid {
+			w.t.Errorf("StartAction = %v, want code invalid", err)
+		}
+	})
+}
