@@ -79,6 +79,7 @@ func open(options Options) (*App, error) {
 		Limits: engine.Limits{
 			Retries:     options.MaxRetries,
 			Delay:       options.MaxDelay,
+			Timeout:     options.MaxTimeout,
 			Queues:      options.MaxQueues,
 			Parallelism: options.MaxParallelism,
 			Schedules:   options.MaxSchedules,

@@ -72,9 +72,10 @@ const DefaultConcurrency = 4096
 type Limits struct {
 	Retries     int
 	Delay       time.Duration
-	Queues      int // of a user
-	Parallelism int // of a queue
-	Schedules   int // of a user
+	Timeout     time.Duration // of an attempt
+	Queues      int           // of a user
+	Parallelism int           // of a queue
+	Schedules   int           // of a user
 }
 
 // Engine accepts publications and delivers messages. Make one with New.

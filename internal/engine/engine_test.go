@@ -244,12 +244,13 @@ func (w *world) wantCancelled(want int, ids ...posthaste.MessageID) {
 }
 
 func TestLimits(t *testing.T) {
-	options := engine.Options{Limits: engine.Limits{Retries: 5, Delay: time.Hour}}
+	options := engine.Options{Limits: engine.Limits{Retries: 5, Delay: time.Hour, Timeout: time.Minute}}
 	inWorld(t, answers(ok), options, func(w *world) {
 		for name, p := range map[string]engine.Publication{
 			"retries":    {Settings: retries(6)},
 			"delay":      {Delay: 2 * time.Hour},
 			"not before": {NotBefore: w.start.Add(2 * time.Hour)},
+			"timeout":    {Settings: posthaste.Settings{Timeout: time.Minute + 1}},
 		} {
 			p.Destination = "http://a.example"
 			if _, err := w.Publish(w.t.Context(), user, p); posthaste.ErrorCode(err) != posthaste.CodeLimit {

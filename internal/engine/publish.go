@@ -162,7 +162,10 @@ func (l Limits) check(p Publication, delay time.Duration) error {
 		return posthaste.Errorf(posthaste.CodeLimit, "retries %d is over the limit of %d", retries, l.Retries)
 	}
 	if l.Delay > 0 && delay > l.Delay {
-		return posthaste.Errorf(posthaste.CodeLimit, "delay %s is over the limit of %s", delay, l.Delay)
+		return posthaste.Errorf(posthaste.CodeLimit, "the delay, or the time of not-before, is further ahead than the limit of %s", l.Delay)
+	}
+	if l.Timeout > 0 && p.Timeout > l.Timeout {
+		return posthaste.Errorf(posthaste.CodeLimit, "timeout %s is over the limit of %s", p.Timeout, l.Timeout)
 	}
 	return nil
 }
