@@ -9,11 +9,12 @@ import (
 // BulkAction is work on many messages, dead letters or runs that goes on behind
 // a request, and across restarts, until it is finished.
 type BulkAction struct {
-	ID     string
-	User   string
-	Kind   ActionKind
-	Filter url.Values  // what it works on, as it was asked for
-	Header http.Header // overrides for what it makes, as they were asked for
+	ID       string
+	User     string
+	Kind     ActionKind
+	Filter   url.Values  // what it works on, as it was asked for
+	Header   http.Header // overrides for what it makes, as they were asked for
+	CallerIP string      // address of whoever asked for it, without port
 
 	Total     int             // how many matched when it began
 	Processed int             // how many were changed
@@ -28,14 +29,23 @@ type BulkAction struct {
 // ActionKind says what a bulk action does.
 type ActionKind string
 
-// The kinds of bulk actions.
+// The kinds of bulk actions. Restart and resume are of runs; the kinds that runs
+// share with messages have names of their own.
 const (
 	ActionCancel  ActionKind = "cancel"
 	ActionRetry   ActionKind = "retry"
 	ActionDelete  ActionKind = "delete"
 	ActionRestart ActionKind = "restart"
 	ActionResume  ActionKind = "resume"
+
+	ActionCancelRuns ActionKind = "cancel runs"
+	ActionDeleteRuns ActionKind = "delete runs"
 )
+
+// OfRuns reports whether the action changes workflow runs rather than messages.
+func (k ActionKind) OfRuns() bool {
+	return k == ActionRestart || k == ActionResume || k == ActionCancelRuns || k == ActionDeleteRuns
+}
 
 // MaxActionFailures is how many failures a bulk action remembers.
 const MaxActionFailures = 100

@@ -48,6 +48,8 @@ var layers = map[string]layer{
 
 	"internal/engine": {[]string{"internal/store", "internal/selection", "internal/backoff", "internal/cron", "internal/flow"},
 		"the rules of delivery speak to the world through the store and through interfaces of their own"},
+	"internal/workflow": {[]string{"internal/engine", "internal/selection", "internal/store"},
+		"runs are made of the engine's messages; the engine knows them by an interface of its own"},
 	"internal/dispatch": {nil,
 		"one attempt over HTTP knows neither retries nor storage; signatures and the rules of reset headers are handed in"},
 	"internal/selection": {[]string{"internal/store"},
@@ -56,14 +58,14 @@ var layers = map[string]layer{
 		"the log is read from the store; nothing that happens passes through it"},
 	"internal/telemetry": {[]string{"internal/engine", "internal/store"},
 		"it is told of events; nobody is told by it"},
-	"internal/api": {[]string{"internal/engine", "internal/eventlog", "internal/selection", "internal/store", "internal/sign", "internal/backoff", "internal/cron"},
+	"internal/api": {[]string{"internal/engine", "internal/workflow", "internal/eventlog", "internal/selection", "internal/store", "internal/sign", "internal/backoff", "internal/cron"},
 		"the surface decodes, calls and renders; it picks no parts"},
 	"internal/bench": {[]string{"internal/store/lsm"},
 		"what measures the program uses it from outside, as a client does, and counts what it left on disk"},
 
 	"internal/app": {[]string{
 		"internal/api", "internal/backoff", "internal/dispatch", "internal/engine", "internal/eventlog",
-		"internal/sign", "internal/store", "internal/store/lsm", "internal/telemetry",
+		"internal/sign", "internal/store", "internal/store/lsm", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
 	"cmd/posthaste": {[]string{"internal/app", "internal/bench", "internal/dispatch", "internal/sign", "internal/telemetry"},
 		"the command line turns texts into options; of the parts it knows those whose values are settings"},

@@ -29,6 +29,8 @@ type Message struct {
 	// slot of a queue keeps it until its callbacks have ended.
 	SourceID MessageID
 
+	Run *RunLink // the workflow run it belongs to, if any
+
 	Settings
 }
 

@@ -32,6 +32,8 @@ type Outcome struct {
 	Error    string        // why it was not delivered, for people; "" when it was
 	Duration time.Duration // from the start of the request to its result
 
+	TimedOut bool // the destination gave no complete answer in time
+
 	// RetryAfter is how long the destination asked us to wait, if HasRetryAfter.
 	RetryAfter    time.Duration
 	HasRetryAfter bool

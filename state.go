@@ -17,7 +17,20 @@ const (
 	StateCancelled       State = "CANCELLED"        // the wish is granted
 )
 
-// States lists every state, in the order of a message's life.
+// The states of the events that tell of a run. Such an event is about the message
+// of the run's first entry.
+const (
+	StateRunStarted   = State(RunStarted)
+	StateRunSuccess   = State(RunSuccess)
+	StateRunFailed    = State(RunFailed)
+	StateRunCancelled = State(RunCancelled)
+)
+
+// OfRun reports whether an event in this state tells of a run rather than of its
+// message.
+func (s State) OfRun() bool { return strings.HasPrefix(string(s), "RUN_") }
+
+// States lists every state of a message, in the order of a message's life.
 var States = []State{
 	StateCreated, StateActive, StateRetry, StateError,
 	StateDelivered, StateFailed, StateCancelRequested, StateCancelled,

@@ -32,6 +32,13 @@ type Engine interface {
 	Actions
 }
 
+// Workflows starts workflow runs, moves them on and ends them. Its errors are as
+// those of an Engine.
+type Workflows interface {
+	Runs
+	FailedRuns
+}
+
 // Log reads pages of a user's log.
 type Log interface {
 	Query(ctx context.Context, user string, params url.Values) (eventlog.Page, error)
@@ -58,6 +65,7 @@ const (
 // Options configure the surface. The interfaces are required.
 type Options struct {
 	Engine        Engine
+	Workflows     Workflows
 	Log           Log
 	Keyring       Keyring
 	Authenticator Authenticator

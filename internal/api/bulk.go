@@ -13,7 +13,7 @@ import (
 
 // Actions keeps bulk actions.
 type Actions interface {
-	StartAction(ctx context.Context, user string, kind posthaste.ActionKind, filter url.Values, overrides http.Header) (*posthaste.BulkAction, error)
+	StartAction(ctx context.Context, asked posthaste.BulkAction) (*posthaste.BulkAction, error)
 	Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error)
 	// Actions returns all bulk actions, oldest first.
 	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
@@ -81,7 +81,9 @@ func (a *api) startAction(r *request, kind posthaste.ActionKind, params url.Valu
 	if err != nil {
 		return answer{}, err
 	}
-	action, err := a.options.Engine.StartAction(r.Context(), r.user, kind, filter, overrides)
+	action, err := a.options.Engine.StartAction(r.Context(), posthaste.BulkAction{
+		User: r.user, Kind: kind, Filter: filter, Header: overrides, CallerIP: a.callerIP(r.Request),
+	})
 	if err != nil {
 		return answer{}, err
 	}

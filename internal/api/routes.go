@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -20,6 +21,10 @@ type route struct {
 
 // routes is the whole surface.
 func (a *api) routes() []route {
+	return slices.Concat(a.messageRoutes(), a.runRoutes(), a.failedRunRoutes())
+}
+
+func (a *api) messageRoutes() []route {
 	return []route{
 		{"POST /v2/publish/*", write, a.publish},
 		{"POST /v2/enqueue/{queue}/*", write, a.enqueue},

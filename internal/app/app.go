@@ -19,6 +19,7 @@ import (
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/telemetry"
+	"posthaste/internal/workflow"
 )
 
 // App is a server. Make one with New.
@@ -26,6 +27,7 @@ type App struct {
 	listeners  []net.Listener
 	server     *http.Server
 	engine     *engine.Engine
+	workflows  *workflow.Service
 	dispatcher *dispatch.Dispatcher
 	store      store.Store
 	log        *slog.Logger
@@ -70,23 +72,25 @@ func open(options Options) (*App, error) {
 		failed:    make(chan error, 1),
 	}
 	a.dispatcher = newDispatcher(options, access.keyring)
-	a.engine = engine.New(engine.Options{
-		Store:       s,
-		Dispatcher:  a.dispatcher,
-		Observer:    observer,
-		Logger:      options.Log,
-		Concurrency: options.Concurrency,
-		Limits: engine.Limits{
-			Retries:     options.MaxRetries,
-			Delay:       options.MaxDelay,
-			Timeout:     options.MaxTimeout,
-			Queues:      options.MaxQueues,
-			Parallelism: options.MaxParallelism,
-			Schedules:   options.MaxSchedules,
-		},
-		DecodeOverrides: api.DecodeOverrides,
+	limits := newLimits(options)
+	a.workflows = workflow.New(workflow.Options{
+		Store:    s,
+		Accepted: observer.Accepted,
+		Logger:   options.Log,
+		Limits:   limits,
 	})
-	a.server = newServer(newHandler(options, a.engine, s, access, registry), options.Log)
+	a.engine = engine.New(engine.Options{
+		Store:           s,
+		Dispatcher:      a.dispatcher,
+		Runs:            a.workflows,
+		Observer:        observer,
+		Logger:          options.Log,
+		Concurrency:     options.Concurrency,
+		Limits:          limits,
+		DecodeOverrides: api.DecodeOverrides,
+		ActionWorkers:   a.workflows.ActionWorkers(api.DecodeOverrides),
+	})
+	a.server = newServer(newHandler(options, a.engine, a.workflows, s, access, registry), options.Log)
 	a.stop = onceOnly(a.drain)
 	return a, nil
 }
@@ -115,6 +119,7 @@ func (a *App) NewToken() string { return a.newToken }
 // Start begins to deliver and to serve. It returns at once.
 func (a *App) Start() {
 	a.engine.Start()
+	a.workflows.Start()
 	for _, listener := range a.listeners {
 		a.serving.Go(func() { a.serve(listener) })
 	}
@@ -151,6 +156,7 @@ func (a *App) Stop(ctx context.Context) error { return a.stop(ctx) }
 func (a *App) drain(ctx context.Context) error {
 	var draining sync.WaitGroup
 	draining.Go(func() { a.engine.Stop(ctx) })
+	draining.Go(a.workflows.Stop)
 	draining.Go(func() { a.finishRequests(ctx) })
 	draining.Wait()
 	a.serving.Wait()

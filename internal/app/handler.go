@@ -9,12 +9,13 @@ import (
 	"posthaste/internal/engine"
 	"posthaste/internal/store"
 	"posthaste/internal/telemetry"
+	"posthaste/internal/workflow"
 )
 
 // newHandler puts the API, counted, beside the operational endpoints.
-func newHandler(options Options, e *engine.Engine, s store.Store, a *access, registry *prometheus.Registry) http.Handler {
+func newHandler(options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, registry *prometheus.Registry) http.Handler {
 	var handler http.Handler = &routes{
-		api: telemetry.NewRequests(registry).Count(newAPI(options, e, s, a)),
+		api: telemetry.NewRequests(registry).Count(newAPI(options, e, w, s, a)),
 		ready: &readiness{
 			dispatching: e.Healthy,
 			ping:        s.Ping,

@@ -16,10 +16,11 @@ const (
 	maxHeader  = 256 << 10 // bytes; a header to be forwarded counts twice against memory
 )
 
-// newServer returns a server that holds its clients to the bounds above.
+// newServer returns a server that holds its clients to the bounds above. Whatever
+// goes wrong, its clients get an error in our form.
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           handler,
+	server := &http.Server{
+		Handler:           recovering(handler, logger),
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       bodyTime,
 		WriteTimeout:      answerTime,
@@ -27,6 +28,8 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
+	refusing(server)
+	return server
 }
 
 // routes are the handlers of the server. They are told apart by the exact path:
@@ -62,4 +65,17 @@ func answerText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text + "\n"))
+}
+
+func answerError(w http.ResponseWriter, status int, sentence string) {
+	body := encodeError(sentence)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// encodeError returns an error in the form of all our errors.
+func encodeError(sentence string) []byte {
+	return fmt.Appendf(nil, "{\"error\":%s}\n", jsonText(sentence))
 }

@@ -12,6 +12,7 @@ import (
 
 	"posthaste/internal/backoff"
 	"posthaste/internal/dispatch"
+	"posthaste/internal/engine"
 	"posthaste/internal/sign"
 )
 
@@ -32,6 +33,18 @@ func newDispatcher(options Options, keyring *sign.Keyring) *dispatch.Dispatcher 
 		dispatcher.Proxy = http.ProxyFromEnvironment
 	}
 	return dispatch.New(dispatcher)
+}
+
+// newLimits returns what publishers may ask for.
+func newLimits(options Options) engine.Limits {
+	return engine.Limits{
+		Retries:     options.MaxRetries,
+		Delay:       options.MaxDelay,
+		Timeout:     options.MaxTimeout,
+		Queues:      options.MaxQueues,
+		Parallelism: options.MaxParallelism,
+		Schedules:   options.MaxSchedules,
+	}
 }
 
 // signature returns the function that signs a delivery with the current key of

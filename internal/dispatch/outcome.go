@@ -88,7 +88,9 @@ func (d *Dispatcher) unanswered(parent context.Context, m *posthaste.Message, ca
 		return retryable(abandoned)
 	}
 	d.log(slog.LevelDebug, "attempt.unanswered", m, cause)
-	return retryable(explain(cause, host, limit))
+	outcome := retryable(explain(cause, host, limit))
+	outcome.TimedOut = errors.Is(cause, context.DeadlineExceeded) || isHandshakeTimeout(cause)
+	return outcome
 }
 
 func (d *Dispatcher) log(level slog.Level, event string, m *posthaste.Message, cause error) {

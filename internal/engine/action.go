@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"time"
 
 	"posthaste"
@@ -27,17 +25,19 @@ type ActionWorker interface {
 	Step(ctx context.Context, action *posthaste.BulkAction, advance func(cursor string) *store.Step) error
 }
 
-// StartAction begins a bulk action and returns it.
-func (e *Engine) StartAction(ctx context.Context, user string, kind posthaste.ActionKind, filter url.Values, overrides http.Header) (*posthaste.BulkAction, error) {
-	worker := e.actionWorkers[kind]
+// StartAction begins a bulk action and returns it: asked has its user, kind, filter,
+// overrides and caller.
+func (e *Engine) StartAction(ctx context.Context, asked posthaste.BulkAction) (*posthaste.BulkAction, error) {
+	worker := e.actionWorkers[asked.Kind]
 	if worker == nil {
-		return nil, posthaste.Invalidf("there is no bulk action %q", kind)
+		return nil, posthaste.Invalidf("there is no bulk action %q", asked.Kind)
 	}
 	id, err := e.newActionID()
 	if err != nil {
 		return nil, err
 	}
-	action := &posthaste.BulkAction{ID: id, User: user, Kind: kind, Filter: filter, Header: overrides, CreatedAt: e.now()}
+	action := &asked
+	action.ID, action.CreatedAt = id, e.now()
 	if action.Total, err = worker.Count(ctx, action); err != nil {
 		return nil, err
 	}

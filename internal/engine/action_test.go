@@ -31,7 +31,7 @@ func TestCancelInTheBackground(t *testing.T) {
 			w.publish(engine.Publication{Delay: time.Hour, Settings: posthaste.Settings{Labels: []string{"l"}}})
 		}
 		kept := w.publish(engine.Publication{Delay: time.Hour})
-		action, err := w.StartAction(w.t.Context(), user, posthaste.ActionCancel, url.Values{"label": {"l"}}, nil)
+		action, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: posthaste.ActionCancel, Filter: url.Values{"label": {"l"}}})
 		if err != nil || action.Total != messages {
 			w.t.Fatalf("action %+v, %v; want a total of %d", action, err, messages)
 		}
@@ -76,7 +76,7 @@ func TestActionThatCannotGoOnIsGivenUp(t *testing.T) {
 	inWorld(t, answers(broken), refuses, func(w *world) {
 		w.publish(engine.Publication{Settings: retries(0)})
 		w.pass(time.Second)
-		action, err := w.StartAction(w.t.Context(), user, posthaste.ActionRetry, nil, http.Header{"Upstash-Retries": {"1"}})
+		action, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: posthaste.ActionRetry, Header: http.Header{"Upstash-Retries": {"1"}}})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestActionThatCannotGoOnIsGivenUp(t *testing.T) {
 
 func TestUnknownActionIsRefused(t *testing.T) {
 	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
-		_, err := w.StartAction(w.t.Context(), user, "paint", nil, nil)
+		_, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: "paint"})
 		if e, ok := errors.AsType[*posthaste.Error](err); !ok || e.Code != posthaste.CodeInvalid {
 			w.t.Errorf("StartAction = %v, want code invalid", err)
 		}

@@ -10,9 +10,10 @@ import (
 	"posthaste/internal/store"
 )
 
-// callbackBody is what a callback tells of an attempt (contract, messages 5).
+// Report is what a callback tells of an attempt (contract, messages 5; those of
+// workflow runs, workflows 4.5 and 5.2).
 // Byte slices are base64 in JSON.
-type callbackBody struct {
+type Report struct {
 	Status          int         `json:"status"` // 0: no answer
 	Header          http.Header `json:"header"`
 	Body            []byte      `json:"body"`
@@ -30,11 +31,15 @@ type callbackBody struct {
 	CreatedAt       int64       `json:"createdAt"`
 	ScheduleID      string      `json:"scheduleId,omitempty"`
 	CallerIP        string      `json:"callerIP,omitempty"`
+
+	WorkflowRunID     string `json:"workflowRunId,omitempty"`
+	WorkflowCreatedAt int64  `json:"workflowCreatedAt,omitempty"`
 }
 
-func newCallbackBody(claim store.Claim, response *posthaste.Response) callbackBody {
+// NewReport tells of an attempt that had the response, nil for none.
+func NewReport(claim store.Claim, response *posthaste.Response) Report {
 	m := claim.Message
-	body := callbackBody{
+	body := Report{
 		Header:          http.Header{},
 		Body:            []byte{},
 		Retried:         claim.Retried,
@@ -80,7 +85,7 @@ func (e *Engine) callbacks(claim store.Claim, state posthaste.State, response *p
 		return nil
 	}
 	return func(id posthaste.DeadLetterID) ([]*posthaste.Message, error) {
-		body := newCallbackBody(claim, response)
+		body := NewReport(claim, response)
 		var messages []*posthaste.Message
 		for _, to := range []struct {
 			callback *posthaste.Callback
@@ -102,7 +107,7 @@ func (e *Engine) callbacks(claim store.Claim, state posthaste.State, response *p
 
 // newCallback makes the message of a callback. Unless the callback says
 // otherwise it is retried as often as its source; it has no callbacks itself.
-func (e *Engine) newCallback(source *posthaste.Message, to *posthaste.Callback, body callbackBody, now time.Time) (*posthaste.Message, error) {
+func (e *Engine) newCallback(source *posthaste.Message, to *posthaste.Callback, body Report, now time.Time) (*posthaste.Message, error) {
 	id, err := e.newID(now)
 	if err != nil {
 		return nil, err

@@ -98,6 +98,7 @@ func sortedByTarget(all []map[string]any) map[string]any {
 	return byTarget
 }
 
+// Contract, U-58.
 func TestCallbackWithoutAnAnswer(t *testing.T) {
 	box := &mailbox{answer: func(int) posthaste.Outcome { return posthaste.Outcome{Error: "connection refused"} }}
 	inWorld(t, box, engine.Options{}, func(w *world) {

@@ -16,6 +16,12 @@ type Overrides struct {
 	posthaste.Settings
 }
 
+// StartAt returns when the first attempt of what they are applied to is due.
+func (o *Overrides) StartAt(now time.Time) time.Time {
+	p := Publication{Delay: o.Delay, NotBefore: o.NotBefore}
+	return p.StartAt(now)
+}
+
 // DeadLetters returns a page of dead letters: see store.DeadLetters.
 func (e *Engine) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
 	return e.options.Store.DeadLetters(ctx, user, query)
@@ -54,8 +60,8 @@ func (e *Engine) retry(ctx context.Context, user string, ids []posthaste.DeadLet
 // remake makes a new message of one that failed.
 func (e *Engine) remake(failed *posthaste.Message, o Overrides, now time.Time) (*posthaste.Message, error) {
 	again := Publication{Delay: o.Delay, NotBefore: o.NotBefore, Settings: failed.Settings.With(o.Settings)}
-	start := again.startAt(now)
-	if err := e.options.Limits.check(again, start.Sub(now)); err != nil {
+	start := again.StartAt(now)
+	if err := e.options.Limits.Check(again, start.Sub(now)); err != nil {
 		return nil, err
 	}
 	id, err := e.newID(now)

@@ -72,21 +72,56 @@ func (e *Engine) runOnce(now time.Time) time.Time {
 // attempt delivers a claimed message once and settles the claim.
 func (e *Engine) attempt(claim store.Claim) {
 	defer e.freeSlot()
+	m := e.prepare(claim)
+	if m == nil {
+		return
+	}
 	e.options.Observer.AttemptStarted()
 	report := AttemptReport{Message: claim.Message, Retried: claim.Retried, StartedAt: e.options.Now()}
-	report.Outcome = e.options.Dispatcher.Attempt(e.attempts, claim.Message, claim.Retried)
+	report.Outcome = e.options.Dispatcher.Attempt(e.attempts, m, claim.Retried)
 	report.State = posthaste.StateActive
 	defer func() { e.options.Observer.AttemptFinished(report) }()
 	if e.attempts.Err() != nil {
 		e.release(claim)
 		return
 	}
-	now := e.now()
-	settlement := Decide(claim, report.Outcome, now)
-	settlement.Callbacks = e.callbacks(claim, settlement.State, report.Outcome.Response, now)
+	settlement := e.decide(claim, report.Outcome)
 	if e.settle(settlement) {
 		report.State, report.NextAt = settlement.State, settlement.NextAt
 	}
+}
+
+// prepare returns a claimed message as it is to be sent, or nil when there is
+// nothing to be sent and the claim is ended.
+func (e *Engine) prepare(claim store.Claim) *posthaste.Message {
+	if claim.Message.Run == nil {
+		return claim.Message
+	}
+	m, err := e.options.Runs.Prepare(e.attempts, claim.Message)
+	if err != nil {
+		e.options.Logger.Error("prepare.failed", "message_id", claim.Message.ID, "error", err)
+		select {
+		case <-time.After(claimPause): // it will be claimed again at once
+		case <-e.attempts.Done():
+		}
+		e.release(claim)
+		return nil
+	}
+	if m == nil {
+		e.settle(store.Dropped(claim))
+	}
+	return m
+}
+
+// decide says what an outcome means.
+func (e *Engine) decide(claim store.Claim, outcome posthaste.Outcome) store.Settlement {
+	now := e.now()
+	if claim.Message.Run != nil {
+		return e.options.Runs.Settle(claim, outcome, now)
+	}
+	settlement := Decide(claim, outcome, now)
+	settlement.Callbacks = e.callbacks(claim, settlement.State, outcome.Response, now)
+	return settlement
 }
 
 func (e *Engine) freeSlot() {

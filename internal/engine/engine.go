@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,17 @@ import (
 // attempt its outcome is disregarded.
 type Dispatcher interface {
 	Attempt(ctx context.Context, m *posthaste.Message, retried int) posthaste.Outcome
+}
+
+// Runs decides what deliveries mean for the workflow runs they belong to. It is
+// asked about messages of runs only.
+type Runs interface {
+	// Prepare returns a claimed message as it is to be sent, or nil when its run has
+	// ended and nobody waits for the answer.
+	Prepare(ctx context.Context, m *posthaste.Message) (*posthaste.Message, error)
+
+	// Settle says what an attempt's outcome means for the message and its run.
+	Settle(claim store.Claim, outcome posthaste.Outcome, now time.Time) store.Settlement
 }
 
 // Observer is told what the engine does. Its methods are called from many
@@ -52,6 +64,7 @@ type AttemptReport struct {
 type Options struct {
 	Store      store.Store
 	Dispatcher Dispatcher
+	Runs       Runs         // nil: there are no messages of runs
 	Observer   Observer     // nil: nobody
 	Logger     *slog.Logger // nil: slog.Default()
 
@@ -59,6 +72,9 @@ type Options struct {
 	Limits      Limits           // what publishers may ask for
 	Now         func() time.Time // nil: time.Now
 	Entropy     io.Reader        // for ids; nil: crypto/rand
+
+	// ActionWorkers do kinds of bulk actions that are not the engine's own.
+	ActionWorkers map[posthaste.ActionKind]ActionWorker
 
 	// DecodeOverrides reads the overrides of a bulk action, which are kept as the
 	// headers they came in. nil: there are none.
@@ -126,6 +142,7 @@ func New(options Options) *Engine {
 		posthaste.ActionDelete: deleteWorker{e},
 		posthaste.ActionRetry:  retryWorker{e},
 	}
+	maps.Copy(e.actionWorkers, options.ActionWorkers)
 	e.claiming, e.stop = context.WithCancel(context.Background())
 	e.attempts, e.abandon = context.WithCancel(context.Background())
 	return e

@@ -128,6 +128,7 @@ func (w *world) wantLog(id posthaste.MessageID, want ...string) {
 
 func retries(n int) posthaste.Settings { return posthaste.Settings{Retries: &n} }
 
+// Contract, messages 2.10.
 func TestDelivered(t *testing.T) {
 	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
 		id := w.publish(engine.Publication{})
@@ -136,6 +137,7 @@ func TestDelivered(t *testing.T) {
 	})
 }
 
+// Contract, messages 1.3 and U-46.
 func TestDelayed(t *testing.T) {
 	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
 		relative := w.publish(engine.Publication{Delay: time.Hour})
@@ -148,6 +150,7 @@ func TestDelayed(t *testing.T) {
 	})
 }
 
+// Contract, messages 3 and U-46.
 func TestRetriedWithDefaultBackoff(t *testing.T) {
 	inWorld(t, answers(broken, broken, ok), engine.Options{}, func(w *world) {
 		id := w.publish(engine.Publication{})
@@ -160,6 +163,7 @@ func TestRetriedWithDefaultBackoff(t *testing.T) {
 	})
 }
 
+// Contract, messages 2.10.
 func TestFailed(t *testing.T) {
 	t.Run("no retries", func(t *testing.T) {
 		inWorld(t, answers(broken), engine.Options{}, func(w *world) {
@@ -188,6 +192,7 @@ func TestFailed(t *testing.T) {
 	})
 }
 
+// Contract, U-78 and decision 20.
 func TestCancel(t *testing.T) {
 	t.Run("delayed", func(t *testing.T) {
 		inWorld(t, answers(ok), engine.Options{}, func(w *world) {
@@ -243,6 +248,7 @@ func (w *world) wantCancelled(want int, ids ...posthaste.MessageID) {
 	}
 }
 
+// Contract, messages 9 and U-82.
 func TestLimits(t *testing.T) {
 	options := engine.Options{Limits: engine.Limits{Retries: 5, Delay: time.Hour, Timeout: time.Minute}}
 	inWorld(t, answers(ok), options, func(w *world) {
@@ -261,6 +267,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// Contract, U-64.
 func TestConcurrencyBoundsAttempts(t *testing.T) {
 	var mu sync.Mutex
 	inFlight, most := 0, 0

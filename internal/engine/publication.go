@@ -34,9 +34,9 @@ type Receipt struct {
 	Deduplicated bool // MessageID is an earlier message's; nothing was accepted
 }
 
-// startAt returns when the first attempt is due: NotBefore beats Delay, and
+// StartAt returns when the first attempt is due: NotBefore beats Delay, and
 // neither reaches into the past.
-func (p *Publication) startAt(now time.Time) time.Time {
+func (p *Publication) StartAt(now time.Time) time.Time {
 	start := now.Add(p.Delay)
 	if !p.NotBefore.IsZero() {
 		start = p.NotBefore

@@ -128,8 +128,8 @@ func (e *Engine) endpoints(ctx context.Context, user, destination string) (endpo
 
 // newMessage turns a publication into a message without a destination.
 func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthaste.Message, error) {
-	start := p.startAt(now)
-	if err := e.options.Limits.check(p, start.Sub(now)); err != nil {
+	start := p.StartAt(now)
+	if err := e.options.Limits.Check(p, start.Sub(now)); err != nil {
 		return nil, err
 	}
 	id, err := e.newID(now)
@@ -157,7 +157,9 @@ func (e *Engine) newID(now time.Time) (posthaste.MessageID, error) {
 	return id, nil
 }
 
-func (l Limits) check(p Publication, delay time.Duration) error {
+// Check returns an Error with CodeLimit for a setting above its limit. The delay is
+// the time until the first attempt.
+func (l Limits) Check(p Publication, delay time.Duration) error {
 	if retries := p.MaxRetries(); l.Retries > 0 && retries > l.Retries {
 		return posthaste.Errorf(posthaste.CodeLimit, "retries %d is over the limit of %d", retries, l.Retries)
 	}

@@ -160,6 +160,7 @@ func TestQueuePause(t *testing.T) {
 	})
 }
 
+// Contract, U-29.
 func TestDeleteQueueCancelsWhatWaits(t *testing.T) {
 	r := &recorder{takes: time.Second}
 	inWorld(t, r, engine.Options{}, func(w *world) {

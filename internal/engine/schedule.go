@@ -47,7 +47,7 @@ func (e *Engine) PutSchedule(ctx context.Context, schedule posthaste.Schedule) (
 // refuses a schedule too many. One that is there may always be replaced.
 func (e *Engine) checkSchedule(ctx context.Context, schedule *posthaste.Schedule) error {
 	limits := e.options.Limits
-	if err := limits.check(Publication{Settings: schedule.Settings}, schedule.Delay); err != nil || limits.Schedules == 0 {
+	if err := limits.Check(Publication{Settings: schedule.Settings}, schedule.Delay); err != nil || limits.Schedules == 0 {
 		return err
 	}
 	all, err := e.options.Store.Schedules(ctx, schedule.User)

@@ -9,8 +9,8 @@ import (
 
 // LiveMessages finds messages that have not ended.
 type LiveMessages interface {
-	// LiveMessages returns up to query.Limit ids of messages that have not ended
-	// and match. The work of one call is bounded as for Log.Events; continue with
+	// LiveMessages returns up to query.Limit ids of messages that have not ended,
+	// belong to no run, and match. The work of one call is bounded as for Log.Events; continue with
 	// the returned cursor until it is empty.
 	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
 }
@@ -27,7 +27,7 @@ type LiveQuery struct {
 func (q *LiveQuery) Matches(m *posthaste.Message) bool {
 	filter := q.Filter
 	filter.States = nil
-	return filter.Matches(&posthaste.Event{MessageID: m.ID}, m) &&
+	return m.Run == nil && filter.Matches(&posthaste.Event{MessageID: m.ID}, m) &&
 		(q.CreatedFrom.IsZero() || !m.CreatedAt.Before(q.CreatedFrom)) &&
 		(q.CreatedUntil.IsZero() || !m.CreatedAt.After(q.CreatedUntil))
 }

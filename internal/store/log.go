@@ -55,12 +55,19 @@ type EventFilter struct {
 	Paths       []string // without query
 	CallerIPs   []string
 	FlowKeys    []string
+
+	// Runs selects the events of messages that belong to runs, and those that tell
+	// of runs. Without it those that tell of runs are left out.
+	Runs         bool
+	RunIDs       []string
+	WorkflowURLs []string
 }
 
 // Matches reports whether an event and its message pass the filter. It is the
 // definition that every index has to agree with.
 func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool {
-	return passes(f.MessageIDs, event.MessageID) &&
+	return f.passesRun(event, m.Run) &&
+		passes(f.MessageIDs, event.MessageID) &&
 		passes(f.States, event.State) &&
 		passes(f.URLs, m.URL) &&
 		passes(f.URLGroups, m.URLGroup) &&
@@ -70,6 +77,13 @@ func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool
 		passes(f.FlowKeys, m.FlowControl.Key) &&
 		passesAny(f.Labels, m.Labels) &&
 		f.passesHostAndPath(m.URL)
+}
+
+func (f *EventFilter) passesRun(event *posthaste.Event, run *posthaste.RunLink) bool {
+	if !f.Runs || run == nil {
+		return !f.Runs && !event.State.OfRun()
+	}
+	return passes(f.RunIDs, run.ID) && passes(f.WorkflowURLs, run.URL)
 }
 
 func (f *EventFilter) passesHostAndPath(rawURL string) bool {

@@ -7,8 +7,7 @@ import (
 )
 
 // Settlement ends a claim: the state the message enters and what is logged.
-// Delivered, RetryAt and Failed make the three there are; Resolve makes the
-// fourth.
+// Delivered, RetryAt, Failed and Dropped make them; Resolve changes them.
 type Settlement struct {
 	Claim    Claim
 	State    posthaste.State // DELIVERED, RETRY, FAILED or CANCELLED
@@ -19,6 +18,11 @@ type Settlement struct {
 	// Callbacks, if not nil, makes the messages that tell of this settlement. For
 	// one that failed, id is that of its dead letter.
 	Callbacks func(id posthaste.DeadLetterID) ([]*posthaste.Message, error)
+
+	// Conclude, if not nil, is called in the commit of the settlement, and writes
+	// what that means for the run of the message. It may change the settlement:
+	// what a message of a run that has ended does is of no interest any more.
+	Conclude func(tx RunTx, settlement *Settlement) error
 }
 
 // Delivered settles a claim whose attempt succeeded.
@@ -47,6 +51,12 @@ func Failed(claim Claim, outcome posthaste.Outcome) Settlement {
 	}
 }
 
+// Dropped settles a claim without an attempt: nobody waits for the message any
+// more.
+func Dropped(claim Claim) Settlement {
+	return Settlement{Claim: claim, State: posthaste.StateCancelled}
+}
+
 // Resolve returns what the settlement of a message whose cancellation was asked
 // for becomes: a delivery stands, anything else is a cancellation.
 func (s Settlement) Resolve(cancelRequested bool) Settlement {
@@ -63,7 +73,7 @@ func (s Settlement) Resolve(cancelRequested bool) Settlement {
 func (s Settlement) Events() []posthaste.Event {
 	id := s.Claim.Message.ID
 	last := posthaste.Event{MessageID: id, State: s.State, NextDeliveryAt: s.NextAt}
-	if s.State == posthaste.StateDelivered {
+	if s.State == posthaste.StateDelivered || s.Error == "" && s.Response == nil {
 		return []posthaste.Event{last}
 	}
 	return []posthaste.Event{{

@@ -45,6 +45,8 @@ type Store interface {
 	URLGroups
 	Schedules
 	FlowKeys
+	Runs
+	Waiters
 	Actions
 	Vault
 	Health
@@ -111,7 +113,8 @@ type Worker interface {
 // Canceller stops messages.
 type Canceller interface {
 	// Cancel asks for the messages to be cancelled and returns those it changed:
-	// ids that are unknown, ended or already asked for are passed over. Each
+	// ids that are unknown, ended or already asked for are passed over, and so are
+	// messages of runs, which end with their run. Each
 	// gets a CANCEL_REQUESTED event, and one that is not claimed a CANCELLED
 	// event in the same commit. A claimed one is decided when it is settled. The
 	// step is nil unless this is part of a bulk action.

@@ -3,6 +3,7 @@ package lsm
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -17,11 +18,12 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []po
 		if err != nil {
 			return err
 		}
+		targets = slices.DeleteFunc(targets, func(t target) bool { return t.message.Run != nil })
 		if err := advance(c, user, step, len(targets), nil); err != nil {
 			return err
 		}
 		for _, target := range targets {
-			s.cancel(c, now, target)
+			s.cancel(c, now, target, true)
 			changed = append(changed, target.message.ID)
 		}
 		return nil
@@ -52,7 +54,7 @@ func (s *Store) cancellable(c *commit, user string, ids []posthaste.MessageID) (
 		if err != nil {
 			return nil, err
 		}
-		m, err := readMessage(s.db, user, id)
+		m, err := c.message(user, id)
 		if err != nil {
 			return nil, err
 		}
@@ -72,12 +74,17 @@ func (s *Store) newTarget(c *commit, m *posthaste.Message, st status) (target, e
 	return target{message: m, status: st, ended: ended}, err
 }
 
-// cancel asks for a cancellation, and grants it unless the message is claimed.
-func (s *Store) cancel(c *commit, now time.Time, t target) {
+// cancel asks for a cancellation, and grants it unless the message is claimed: one
+// in flight is left alone unless inFlight says otherwise.
+func (s *Store) cancel(c *commit, now time.Time, t target, inFlight bool) {
 	m, st := t.message, t.status
-	c.event(m, now, posthaste.Event{MessageID: m.ID, State: posthaste.StateCancelRequested})
 	place := ticket{st.order, m.ID}
-	if claimed := s.scheduler.hold(laneOf(m), place); claimed {
+	claimed := s.scheduler.hold(laneOf(m), place, inFlight)
+	if claimed && !inFlight {
+		return
+	}
+	c.event(m, now, posthaste.Event{MessageID: m.ID, State: posthaste.StateCancelRequested})
+	if claimed {
 		st.cancelRequested = true
 		c.setStatus(m, st)
 		c.set(appendWaitingKey(c.key(), laneOf(m), place), st.waiting.append(nil))

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"errors"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -23,9 +24,11 @@ type commit struct {
 	// What operations of this commit wrote, for those that come after.
 	states      map[messageID]status // also those only read
 	secrets     map[string]string
-	dedups      map[string][]byte               // by key
-	documents   map[string]any                  // by key; also those only loaded
-	deadLetters map[posthaste.DeadLetterID]bool // removed
+	dedups      map[string][]byte                // by key
+	documents   map[string]any                   // by key; also those only loaded
+	deadLetters map[posthaste.DeadLetterID]bool  // removed
+	messages    map[messageID]*posthaste.Message // of runs
+	runBatch    *pebble.Batch                    // what belongs to runs, readable; nil if there is nothing
 
 	started time.Time
 	applied bool
@@ -42,6 +45,7 @@ func newCommit(db *pebble.DB, last posthaste.Position) *commit {
 		dedups:      map[string][]byte{},
 		documents:   map[string]any{},
 		deadLetters: map[posthaste.DeadLetterID]bool{},
+		messages:    map[messageID]*posthaste.Message{},
 	}
 }
 
@@ -83,6 +87,51 @@ func (c *commit) status(user string, id posthaste.MessageID) (status, error) {
 		c.states[key] = st
 	}
 	return st, err
+}
+
+// message returns a message as of this commit, or store.ErrNotFound.
+func (c *commit) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {
+	if m := c.messages[messageID{user, id}]; m != nil {
+		return m, nil
+	}
+	return readMessage(c.db, user, id)
+}
+
+// runs returns what belongs to runs as of this commit. Rules of runs read much of
+// what they wrote a moment before, so their writes go through a batch that can be
+// read.
+func (c *commit) runs() pebble.Reader {
+	if c.runBatch == nil {
+		return c.db
+	}
+	return c.runBatch
+}
+
+// setRun and deleteRun write what belongs to runs.
+func (c *commit) setRun(key, value []byte) { _ = c.writableRuns().Set(key, value, nil) }
+func (c *commit) deleteRun(key []byte)     { _ = c.writableRuns().Delete(key, nil) }
+
+func (c *commit) writableRuns() *pebble.Batch {
+	if c.runBatch == nil {
+		c.runBatch = c.db.NewIndexedBatch()
+	}
+	return c.runBatch
+}
+
+// size returns how many bytes the commit will write, its log left out.
+func (c *commit) size() int {
+	if c.runBatch == nil {
+		return c.batch.Len()
+	}
+	return c.batch.Len() + c.runBatch.Len()
+}
+
+// joinRuns makes one batch of the two.
+func (c *commit) joinRuns() error {
+	if c.runBatch == nil {
+		return nil
+	}
+	return errors.Join(c.batch.Apply(c.runBatch, nil), c.runBatch.Close())
 }
 
 // messageID is the id of a message of a user.

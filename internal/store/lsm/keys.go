@@ -31,6 +31,20 @@ import (
 //	s DAY r USER position64                     → response of the event at that position
 //	s DAY p USER FIELD hash64 position64        → posting block, named by its first position
 //	s DAY x USER hash128                        → submission: accepted64, ids
+//	s DAY i USER hash128                        → answer to an operation on runs
+//	n r USER run64                              → run, record.AppendRun
+//	n p USER run64                              → its progress
+//	n i USER ID                                 → run64 of the latest run with that id
+//	n e USER run64 index32                      → entry of its list
+//	n k USER run64 hash128                      → message id that the run remembers under a text
+//	n w USER run64 waiter64                     → waiter
+//	n v USER len16 TOPIC waiter64               → run64: that waiter waits for the topic
+//	n t due64 USER run64 waiter64               → nothing: the waiter's deadline is then
+//	n s USER run64 len16 EVENT position64       → event that came before its waiter
+//	n x USER FIELD hash64 run64                 → posting of a run
+//	n d USER position64                         → run64, dead letter: a run in the DLQ
+//	n y USER FIELD hash64 position64            → posting of that dead letter
+//	n o USER ID 0 position64                    → nothing: that dead letter is of a run with that id
 //
 // Everything under s belongs to a day, so that retention drops a day as one
 // range: envelopes, bodies and states by the day in the message's id; log
@@ -52,6 +66,7 @@ const (
 	kindWaiting    = 'w'
 	kindDeadLetter = 'd'
 	kindSegment    = 's'
+	kindRun        = 'n'
 
 	segmentEnvelope = 'e'
 	segmentBody     = 'b'
@@ -60,9 +75,24 @@ const (
 	segmentResponse = 'r'
 	segmentPosting  = 'p'
 	segmentDedup    = 'x'
+	segmentAnswer   = 'i'
 
 	deadLetterEntry   = 'e'
 	deadLetterPosting = 'p'
+
+	runEnvelope          = 'r'
+	runProgress          = 'p'
+	runLatest            = 'i'
+	runEntry             = 'e'
+	runMemory            = 'k'
+	runWaiter            = 'w'
+	runTopic             = 'v'
+	runDeadline          = 't'
+	runEvent             = 's'
+	runPosting           = 'x'
+	runDeadLetter        = 'd'
+	runDeadLetterPosting = 'y'
+	runDeadLetterID      = 'o'
 )
 
 // formatVersion is the version of this schema. A store written with a higher
@@ -120,6 +150,12 @@ const (
 	fieldCallerIP field = 'i'
 	fieldFlowKey  field = 'f'
 	fieldStatus   field = 'r' // of the response of a dead letter
+
+	fieldWorkflow    field = 'w' // of what belongs to any run
+	fieldRun         field = 'n'
+	fieldWorkflowURL field = 'W'
+	fieldCallback    field = 'b' // state of a failure callback
+	fieldCreated     field = 'a' // when a run was created
 )
 
 // term is one value of one field. Values are hashed, so a posting list may hold

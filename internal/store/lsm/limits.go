@@ -199,7 +199,7 @@ func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name strin
 				return err
 			}
 			for _, t := range targets {
-				s.cancel(c, now, t)
+				s.cancel(c, now, t, true)
 			}
 			if !more {
 				queues.remove(c, user, name)

@@ -159,8 +159,14 @@ func appendTerms(terms []term, m *posthaste.Message, state posthaste.State) []te
 	for _, label := range m.Labels {
 		terms = append(terms, textTerm(fieldLabel, label))
 	}
+	if m.Run != nil {
+		terms = append(terms, workflowTerm, textTerm(fieldRun, m.Run.ID), textTerm(fieldWorkflowURL, m.Run.URL))
+	}
 	return terms
 }
+
+// workflowTerm finds the events of everything that belongs to a run.
+var workflowTerm = term{field: fieldWorkflow}
 
 // filterTerms translates a filter: one list of terms for each field that it
 // narrows, to be united within a list and intersected between lists.
@@ -187,6 +193,11 @@ func filterTerms(f *store.EventFilter) [][]term {
 		{fieldFlowKey, f.FlowKeys},
 	} {
 		add(each(text.values, func(v string) term { return textTerm(text.field, v) }))
+	}
+	if f.Runs {
+		add([]term{workflowTerm})
+		add(each(f.RunIDs, func(v string) term { return textTerm(fieldRun, v) }))
+		add(each(f.WorkflowURLs, func(v string) term { return textTerm(fieldWorkflowURL, v) }))
 	}
 	add(each(f.Hosts, func(v string) term { return textTerm(fieldHost, strings.ToLower(v)) }))
 	return all

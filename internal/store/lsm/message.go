@@ -69,15 +69,26 @@ func (s *Store) newMessages(c *commit, messages []*posthaste.Message) (arrival, 
 const (
 	bodyWithin byte = iota
 	bodyBeside
+	bodyInRun // it is an entry of the run's list
 )
 
 func encodeEnvelope(m *posthaste.Message) []byte {
-	if len(m.Body) < largeBody {
-		return record.AppendMessage([]byte{bodyWithin}, m)
-	}
 	bare := *m
 	bare.Body = nil
-	return record.AppendMessage([]byte{bodyBeside}, &bare)
+	switch {
+	case isEntry(m):
+		return record.AppendMessage([]byte{bodyInRun}, &bare)
+	case len(m.Body) < largeBody:
+		return record.AppendMessage([]byte{bodyWithin}, m)
+	default:
+		return record.AppendMessage([]byte{bodyBeside}, &bare)
+	}
+}
+
+// isEntry reports whether a message is an entry of its run's list, which holds its
+// body.
+func isEntry(m *posthaste.Message) bool {
+	return m.Run != nil && m.Run.CallType != posthaste.CallFailure
 }
 
 // prepare reads all that accept needs, and finds the repeated submissions.
@@ -121,8 +132,11 @@ func (s *Store) accept(c *commit, now time.Time, a *arrival) {
 
 func (s *Store) acceptMessage(c *commit, now time.Time, m *posthaste.Message, envelope []byte) {
 	c.set(appendMessageKey(c.key(), segmentEnvelope, m.User, m.ID), envelope)
-	if len(m.Body) >= largeBody {
+	if len(m.Body) >= largeBody && !isEntry(m) {
 		c.set(appendMessageKey(c.key(), segmentBody, m.User, m.ID), m.Body)
+	}
+	if m.Run != nil {
+		c.messages[messageID{m.User, m.ID}] = m
 	}
 	order := posthaste.FirstPosition(m.NotBefore)
 	if at := c.event(m, now, store.Created(m)); m.Queue != "" {

@@ -434,13 +434,13 @@ func (s *scheduler) release(id posthaste.MessageID, token uint64) (cancelled *le
 	return nil
 }
 
-// hold takes a message out of the running until unhold, or marks its lease when
-// it is claimed. It reports which of the two it did.
-func (s *scheduler) hold(id laneID, t ticket) (claimed bool) {
+// hold takes a message out of the running until unhold, unless it is claimed: then
+// it marks the lease if request says so. It reports whether it is claimed.
+func (s *scheduler) hold(id laneID, t ticket, request bool) (claimed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if held := s.leases[t.id]; held != nil && !held.settling {
-		held.cancelRequested = true
+		held.cancelRequested = held.cancelRequested || request
 		return true
 	}
 	s.held[t.id] = true

@@ -24,10 +24,15 @@ func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Sett
 	})
 }
 
-// settle reads and makes all it needs before it writes anything.
+// settle reads and makes all it needs before it writes anything. A message of a run
+// never enters the DLQ of messages: its run enters that of runs.
 func (s *Store) settle(c *commit, now time.Time, held *lease, settlement store.Settlement) error {
 	m := held.message
 	st, err := s.claimedStatus(c, held)
+	if err != nil {
+		return err
+	}
+	tx, err := s.conclude(c, now, &settlement)
 	if err != nil {
 		return err
 	}
@@ -49,14 +54,32 @@ func (s *Store) settle(c *commit, now time.Time, held *lease, settlement store.S
 	for _, event := range events {
 		c.event(m, now, event)
 	}
-	if st.state == posthaste.StateFailed {
+	if st.state == posthaste.StateFailed && m.Run == nil {
 		s.bury(c, &posthaste.DeadLetter{ID: failedAt, Message: m, Error: settlement.Error, Response: settlement.Response})
 	}
 	s.accept(c, now, &callbacks)
 	again := s.place(c, held, st, settlement.NextAt)
 	c.after(func() { s.scheduler.endSettle(held, again) })
 	ended()
+	if tx != nil {
+		tx.write()
+	}
 	return nil
+}
+
+// conclude lets the rules of runs decide what a settlement means for one. It
+// returns nil if there are none to be asked.
+func (s *Store) conclude(c *commit, now time.Time, settlement *store.Settlement) (*runTx, error) {
+	if settlement.Conclude == nil {
+		return nil, nil
+	}
+	m := settlement.Claim.Message
+	tx := s.newRunTx(c, now, m.User)
+	tx.settling = m.ID
+	if err := settlement.Conclude(tx, settlement); err != nil {
+		return nil, err
+	}
+	return tx, tx.seal()
 }
 
 // claimedStatus returns the status of a claimed message. That of one in a queue may

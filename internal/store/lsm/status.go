@@ -113,16 +113,19 @@ func readStatus(r pebble.Reader, user string, id posthaste.MessageID) (status, e
 // readMessage returns store.ErrNotFound for an unknown message.
 func readMessage(r pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
 	var m *posthaste.Message
-	var beside bool
+	var place byte
 	err := get(r, appendMessageKey(nil, segmentEnvelope, user, id), func(data []byte) (err error) {
 		if len(data) == 0 {
 			return errCorrupt
 		}
-		beside = data[0] == bodyBeside
+		place = data[0]
 		m, err = record.DecodeMessage(id, user, data[1:])
 		return err
 	})
-	if err == nil && beside {
+	if err == nil && place == bodyInRun {
+		m.Body, err = readEntryBody(r, user, m.Run.Position, m.Run.Entry)
+	}
+	if err == nil && place == bodyBeside {
 		err = get(r, appendMessageKey(nil, segmentBody, user, id), func(data []byte) error {
 			m.Body = append([]byte(nil), data...)
 			return nil

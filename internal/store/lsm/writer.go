@@ -144,7 +144,7 @@ func (w *writer) refuse(err error) {
 func (w *writer) build(first *op) *commit {
 	c := newCommit(w.db, w.last)
 	c.run(first)
-	for len(c.ops) < maxOpsPerCommit && c.batch.Len() < maxBytesInCommit {
+	for len(c.ops) < maxOpsPerCommit && c.size() < maxBytesInCommit {
 		select {
 		case o := <-w.ops:
 			c.run(o)
@@ -160,6 +160,9 @@ func (w *writer) build(first *op) *commit {
 	}
 	c.writeLog()
 	w.last = c.last
+	if c.err = c.joinRuns(); c.err != nil {
+		return c
+	}
 	if c.batch.Empty() {
 		return c
 	}

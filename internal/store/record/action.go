@@ -20,6 +20,7 @@ type action struct {
 	Cursor      string   `cbor:"8,keyasint,omitempty"`
 	CreatedAt   int64    `cbor:"9,keyasint,omitempty"`
 	CompletedAt int64    `cbor:"10,keyasint,omitempty"`
+	CallerIP    string   `cbor:"11,keyasint,omitempty"`
 }
 
 // AppendAction appends the record of a bulk action to dst: everything but its id
@@ -35,6 +36,7 @@ func AppendAction(dst []byte, a *posthaste.BulkAction) []byte {
 		Cursor:      a.Cursor,
 		CreatedAt:   toMilli(a.CreatedAt),
 		CompletedAt: toMilli(a.CompletedAt),
+		CallerIP:    a.CallerIP,
 	}
 	for _, failure := range a.Failures {
 		rec.Failures = append(rec.Failures, failure.ID, failure.Error)
@@ -71,6 +73,7 @@ func DecodeAction(user, id string, data []byte) (*posthaste.BulkAction, error) {
 		Cursor:      rec.Cursor,
 		CreatedAt:   fromMilli(rec.CreatedAt),
 		CompletedAt: fromMilli(rec.CompletedAt),
+		CallerIP:    rec.CallerIP,
 	}
 	for i := 0; i < len(rec.Failures); i += 2 {
 		a.Failures = append(a.Failures, posthaste.ActionFailure{ID: rec.Failures[i], Error: rec.Failures[i+1]})

@@ -24,6 +24,11 @@ var states = [...]posthaste.State{
 	6: posthaste.StateFailed,
 	7: posthaste.StateCancelRequested,
 	8: posthaste.StateCancelled,
+
+	9:  posthaste.StateRunStarted,
+	10: posthaste.StateRunSuccess,
+	11: posthaste.StateRunFailed,
+	12: posthaste.StateRunCancelled,
 }
 
 // AppendEvent appends the record of an event to dst: its state, its error and

@@ -20,6 +20,7 @@ type message struct {
 	ScheduleID string   `cbor:"9,keyasint,omitempty"`
 	Settings   settings `cbor:"10,keyasint"`
 	SourceID   []byte   `cbor:"11,keyasint,omitempty"`
+	Run        *runLink `cbor:"12,keyasint,omitempty"`
 }
 
 // settings is the stored form of posthaste.Settings.
@@ -67,13 +68,12 @@ func AppendMessage(dst []byte, m *posthaste.Message) []byte {
 		URLGroup:   m.URLGroup,
 		Endpoint:   m.Endpoint,
 		ScheduleID: m.ScheduleID,
+		SourceID:   optionalID(m.SourceID),
+		Run:        newRunLink(m.Run),
 		Settings:   newSettings(&m.Settings),
 	}
 	if rec.NotBefore == rec.CreatedAt {
 		rec.NotBefore = 0
-	}
-	if !m.SourceID.IsZero() {
-		rec.SourceID = m.SourceID[:]
 	}
 	return encode(slices.Grow(dst, len(m.Body)+usualOverhead), &rec)
 }
@@ -100,11 +100,12 @@ func DecodeMessage(id posthaste.MessageID, user string, data []byte) (*posthaste
 		URLGroup:   rec.URLGroup,
 		Endpoint:   rec.Endpoint,
 		ScheduleID: rec.ScheduleID,
+		Run:        rec.Run.restore(),
 	}
-	if n := len(rec.SourceID); n != 0 && n != len(m.SourceID) {
-		return nil, errMessageID
+	var err error
+	if m.SourceID, err = restoreID(rec.SourceID); err != nil {
+		return nil, err
 	}
-	copy(m.SourceID[:], rec.SourceID)
 	if err := rec.Settings.restore(&m.Settings); err != nil {
 		return nil, err
 	}

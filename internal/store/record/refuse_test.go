@@ -59,7 +59,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a field of another type", "message", "01a10101", "cannot unmarshal"},
 		{"a number too large for its field", "event", "01a101190100", "cannot unmarshal"},
 		{"no state", "event", "01a0", "state 0 is unknown"},
-		{"an unknown state", "event", "01a1010c", "state 12 is unknown"},
+		{"an unknown state", "event", "01a1010d", "state 13 is unknown"},
 		{"a header name without value", "response", "01a102816141", "ascending names"},
 		{"header names out of order", "response", "01a10284614261316141" + "6132", "ascending names"},
 		{"a bad header in a callback", "message", "01a10aa10ba103816141", "ascending names"},

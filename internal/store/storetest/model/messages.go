@@ -65,12 +65,20 @@ func (m *Model) Settle(_ context.Context, now time.Time, settlement store.Settle
 			return store.ErrLeaseLost
 		}
 		settlement = settlement.Resolve(l.cancelRequested)
+		tx := m.newRunTx(now, l.message.User)
+		tx.settling = l.message.ID
+		if settlement.Conclude != nil {
+			if err := settlement.Conclude(tx, &settlement); err != nil {
+				return err
+			}
+		}
 		callbacks, err := m.callbacks(now, settlement)
 		if err != nil {
 			return err
 		}
 		m.settle(now, l, settlement)
 		m.accept(now, callbacks)
+		tx.commit()
 		return nil
 	})
 }
@@ -80,7 +88,7 @@ func (m *Model) callbacks(now time.Time, s store.Settlement) ([]*posthaste.Messa
 	if s.Callbacks == nil {
 		return nil, nil
 	}
-	position := m.last()
+	position := m.position
 	for range s.Events() {
 		position = position.Next(now)
 	}
@@ -98,9 +106,11 @@ func (m *Model) settle(now time.Time, l *life, s store.Settlement) {
 		l.retried++
 		l.dueAt = s.NextAt
 	case posthaste.StateFailed:
-		m.deadLetters = append(m.deadLetters, &posthaste.DeadLetter{
-			ID: posthaste.DeadLetterID(position), Message: l.message, Error: s.Error, Response: s.Response,
-		})
+		if l.message.Run == nil { // else the run may be buried
+			m.deadLetters = append(m.deadLetters, &posthaste.DeadLetter{
+				ID: posthaste.DeadLetterID(position), Message: l.message, Error: s.Error, Response: s.Response,
+			})
+		}
 	}
 }
 
@@ -125,7 +135,7 @@ func (m *Model) Cancel(_ context.Context, now time.Time, user string, ids []post
 ) (changed []posthaste.MessageID, err error) {
 	err = m.change(func() error {
 		for _, id := range ids {
-			if l := m.find(user, id); l != nil && m.cancel(now, l) {
+			if l := m.find(user, id); l != nil && l.message.Run == nil && m.cancel(now, l) {
 				changed = append(changed, id)
 			}
 		}

@@ -22,6 +22,7 @@ type Model struct {
 	closed      bool
 	lives       []*life // in the order they were accepted
 	log         []entry
+	position    posthaste.Position        // the last one given
 	shown       posthaste.Position        // the highest that was read
 	deadLetters []*posthaste.DeadLetter   // by id
 	submissions map[name]submission       // by deduplication key
@@ -31,6 +32,7 @@ type Model struct {
 	flowKeys    map[name]*posthaste.FlowKey
 	actions     map[name]*posthaste.BulkAction
 	secrets     map[string]string
+	workflows
 
 	served map[laneOf]int // when each lane was served last; 0: never
 	turn   int            // how often a lane was served
@@ -82,6 +84,7 @@ func New() *Model {
 		flowKeys:    map[name]*posthaste.FlowKey{},
 		actions:     map[name]*posthaste.BulkAction{},
 		secrets:     map[string]string{},
+		workflows:   newWorkflows(),
 		served:      map[laneOf]int{},
 	}
 }
@@ -114,6 +117,7 @@ func (m *Model) Crash() *Model {
 		wake:        make(chan struct{}, 1),
 		lives:       m.lives,
 		log:         m.log,
+		position:    m.position,
 		shown:       m.shown,
 		deadLetters: m.deadLetters,
 		submissions: m.submissions,
@@ -123,6 +127,7 @@ func (m *Model) Crash() *Model {
 		flowKeys:    m.flowKeys,
 		actions:     m.actions,
 		secrets:     m.secrets,
+		workflows:   m.workflows,
 		served:      map[laneOf]int{},
 		lease:       m.lease,
 	}
@@ -153,17 +158,14 @@ func (m *Model) signal() {
 
 // append adds an event to the log and returns its position.
 func (m *Model) append(now time.Time, l *life, event posthaste.Event) posthaste.Position {
-	event.Position = m.last().Next(now)
+	event.Position = m.nextPosition(now)
 	m.log = append(m.log, entry{event, l})
 	return event.Position
 }
 
-// last returns the position of the last event.
-func (m *Model) last() posthaste.Position {
-	if len(m.log) == 0 {
-		return 0
-	}
-	return m.log[len(m.log)-1].event.Position
+func (m *Model) nextPosition(now time.Time) posthaste.Position {
+	m.position = m.position.Next(now)
+	return m.position
 }
 
 // find returns the life of a user's message, or nil.

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// net/http answers what it cannot read as a request by itself, in plain text and
+// without asking a handler. A client of ours is promised the same form for every
+// error, so such answers are put into it on their way to the socket.
+//
+// They are known by when they are written, not by their text: from the call of a
+// handler until the connection is idle again everything written is the handler's
+// answer, and at any other time the server is refusing something.
+
+// refusing makes a server speak our form of errors also where it refuses a
+// request itself. The server must get its connections from a refusingListener.
+func refusing(server *http.Server) {
+	next := server.Handler
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, refusingConnKey{}, c)
+	}
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(refusingConnKey{}).(*refusingConn); ok {
+			c.answering.Store(true)
+		}
+		next.ServeHTTP(w, r)
+	})
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		if c, ok := c.(*refusingConn); ok && state == http.StateIdle {
+			c.answering.Store(false)
+		}
+	}
+}
+
+// refusingConnKey is the key of a request's connection in its context.
+type refusingConnKey struct{}
+
+// refusingListener makes refusingConns of the connections it accepts.
+type refusingListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l refusingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &refusingConn{Conn: c}, nil
+}
+
+// refusingConn is a connection that rewrites the refusals of its server.
+type refusingConn struct {
+	net.Conn
+	answering atomic.Bool // a handler was called and its answer is not complete
+}
+
+// Write passes on what is an answer of a handler, and puts a refusal into our
+// form. The server writes a refusal at once, and then closes the connection.
+func (c *refusingConn) Write(p []byte) (int, error) {
+	if c.answering.Load() {
+		return c.Conn.Write(p)
+	}
+	rewritten, ok := rewriteRefusal(p)
+	if !ok {
+		return c.Conn.Write(p)
+	}
+	if _, err := c.Conn.Write(rewritten); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// CloseWrite lets the server end its side first, so that a client that is still
+// sending reads the refusal before the connection is gone.
+func (c *refusingConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// rewriteRefusal returns a refusal of the server in our form; ok is false for what
+// is none.
+func rewriteRefusal(answer []byte) (rewritten []byte, ok bool) {
+	line, _, _ := bytes.Cut(answer, []byte("\r\n"))
+	rest, ok := strings.CutPrefix(string(line), "HTTP/1.1 ")
+	if !ok {
+		return nil, false
+	}
+	code, phrase, _ := strings.Cut(rest, " ")
+	status, err := strconv.Atoi(code)
+	if err != nil || status < http.StatusBadRequest {
+		return nil, false
+	}
+	_, detail, _ := strings.Cut(phrase, ": ")
+	body := encodeError(refusalSentence(status, detail))
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		status, http.StatusText(status), len(body), body), true
+}
+
+// refusalSentence says what a client can do about a refusal. The detail is what
+// net/http tells of some.
+func refusalSentence(status int, detail string) string {
+	switch {
+	case status == http.StatusRequestHeaderFieldsTooLarge:
+		return fmt.Sprintf("the headers and the URL of the request are larger than the limit of %d bytes", maxHeader)
+	case status == http.StatusExpectationFailed:
+		return "the header Expect has a value other than 100-continue, the only one that is known"
+	case status == http.StatusNotImplemented:
+		return "the header Transfer-Encoding has a value other than chunked, the only one that is known"
+	case detail != "":
+		return "the request is not valid HTTP: " + detail
+	default:
+		return "the request is not valid HTTP: look for a % in its URL that is not followed by two hexadecimal digits, " +
+			"which is written %25, and for a space, which is written %20"
+	}
+}

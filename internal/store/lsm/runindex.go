@@ -1,0 +1,330 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// Runs and their DLQ are indexed like the DLQ of messages: they change and leave
+// one by one, so each posting stands alone.
+
+// runTerms lists what a run can be found by.
+func runTerms(run *posthaste.Run) []term {
+	return append(identityTerms(run), textTerm(fieldState, string(run.State)))
+}
+
+// identityTerms lists what of a run never changes.
+func identityTerms(run *posthaste.Run) []term {
+	terms := []term{textTerm(fieldRun, run.ID), textTerm(fieldURL, run.URL)}
+	if run.CallerIP != "" {
+		terms = append(terms, textTerm(fieldCallerIP, run.CallerIP))
+	}
+	if run.FlowControl.Key != "" {
+		terms = append(terms, textTerm(fieldFlowKey, run.FlowControl.Key))
+	}
+	for _, label := range run.Labels {
+		terms = append(terms, textTerm(fieldLabel, label))
+	}
+	return terms
+}
+
+// failureTerms lists what an entry of the DLQ can be found by.
+func failureTerms(run *posthaste.Run) []term {
+	return append(identityTerms(run),
+		createdTerm(run.CreatedAt), statusTerm(run.FailedStatus), callbackTerm(callbackState(run)))
+}
+
+func createdTerm(at time.Time) term {
+	return textTerm(fieldCreated, strconv.FormatInt(at.UnixMilli(), 10))
+}
+
+func callbackTerm(state posthaste.CallbackState) term { return textTerm(fieldCallback, string(state)) }
+
+// callbackState returns the state of a run's failure callback, "" if it has none.
+func callbackState(run *posthaste.Run) posthaste.CallbackState {
+	if run.Reported == nil {
+		return ""
+	}
+	return run.Reported.State
+}
+
+// runFilterTerms translates a filter: one list of terms for each field it narrows
+// that is indexed.
+func runFilterTerms(q *store.RunQuery) [][]term {
+	f := &q.Filter
+	lists := [][]term{
+		each(f.IDs, func(v string) term { return textTerm(fieldRun, v) }),
+		each(f.URLs, func(v string) term { return textTerm(fieldURL, v) }),
+		each(f.Labels, func(v string) term { return textTerm(fieldLabel, v) }),
+		each(f.CallerIPs, func(v string) term { return textTerm(fieldCallerIP, v) }),
+		each(f.FlowKeys, func(v string) term { return textTerm(fieldFlowKey, v) }),
+	}
+	if q.Failed {
+		lists = append(lists, each(f.CreatedAts, createdTerm), each(f.Statuses, statusTerm), each(f.CallbackStates, callbackTerm))
+	} else {
+		lists = append(lists, each(f.States, func(v posthaste.RunState) term { return textTerm(fieldState, string(v)) }))
+	}
+	return slices.DeleteFunc(lists, func(terms []term) bool { return len(terms) == 0 })
+}
+
+// replacePostings changes what something at a position can be found by.
+func (c *commit) replacePostings(part byte, user string, at posthaste.Position, before, after []term) {
+	for _, t := range before {
+		if !slices.Contains(after, t) {
+			c.deleteRun(appendRunPostingKey(nil, part, user, t, at))
+		}
+	}
+	for _, t := range after {
+		if !slices.Contains(before, t) {
+			c.setRun(appendRunPostingKey(nil, part, user, t, at), nil)
+		}
+	}
+}
+
+func appendRunPostingPrefix(key []byte, part byte, user string, t term) []byte {
+	return binary.BigEndian.AppendUint64(append(appendRunPart(key, part, user), byte(t.field)), t.hash)
+}
+
+func appendRunPostingKey(key []byte, part byte, user string, t term, at posthaste.Position) []byte {
+	return binary.BigEndian.AppendUint64(appendRunPostingPrefix(key, part, user, t), uint64(at))
+}
+
+// appendLetterIDPrefix makes the beginning of the keys of dead letters whose runs
+// have ids that begin so.
+func appendLetterIDPrefix(key []byte, user, idPrefix string) []byte {
+	return append(appendRunPart(key, runDeadLetterID, user), idPrefix...)
+}
+
+func appendLetterIDKey(key []byte, user, id string, at posthaste.DeadLetterID) []byte {
+	return binary.BigEndian.AppendUint64(append(appendLetterIDPrefix(key, user, id), 0), uint64(at))
+}
+
+// Bury implements store.RunDLQ.
+func (tx *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
+	tx.stage(func() {
+		at := posthaste.Position(d.ID)
+		place := binary.BigEndian.AppendUint64(nil, uint64(run.Position))
+		tx.c.setRun(appendRunKey(nil, runDeadLetter, tx.user, at), record.AppendDeadLetter(place, d))
+		tx.c.setRun(appendLetterIDKey(nil, tx.user, run.ID, d.ID), nil)
+		tx.c.replacePostings(runDeadLetterPosting, tx.user, at, nil, failureTerms(run))
+	})
+}
+
+// Buried implements store.RunDLQ.
+func (tx *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
+	if tx.ended[posthaste.Position(id)] {
+		return nil, nil, store.ErrNotFound
+	}
+	d, at, err := readRunLetter(tx.c.runs(), tx.user, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := tx.Run(at)
+	return d, run, err
+}
+
+// Unbury implements store.RunDLQ.
+func (tx *runTx) Unbury(run *posthaste.Run) {
+	at := posthaste.Position(run.DeadLetterID)
+	tx.ended[at] = true
+	state := tx.runs[run.Position].callback
+	tx.stage(func() {
+		tx.c.deleteRun(appendRunKey(nil, runDeadLetter, tx.user, at))
+		tx.c.deleteRun(appendLetterIDKey(nil, tx.user, run.ID, run.DeadLetterID))
+		tx.c.replacePostings(runDeadLetterPosting, tx.user, at, append(failureTerms(run), callbackTerm(state)), nil)
+	})
+}
+
+// readRunLetter returns an entry of the DLQ and the place of its run.
+func readRunLetter(r pebble.Reader, user string, id posthaste.DeadLetterID) (d *posthaste.DeadLetter, run posthaste.Position, err error) {
+	err = get(r, appendRunKey(nil, runDeadLetter, user, posthaste.Position(id)), func(data []byte) (err error) {
+		if len(data) < 8 {
+			return errCorrupt
+		}
+		run = posthaste.Position(binary.BigEndian.Uint64(data))
+		d, err = record.DecodeDeadLetter(id, user, data[8:])
+		return err
+	})
+	return d, run, err
+}
+
+// Runs implements store.Runs.
+func (s *Store) Runs(_ context.Context, user string, query store.RunQuery) (page store.RunPage, err error) {
+	done, err := s.reading()
+	if err != nil {
+		return store.RunPage{}, err
+	}
+	defer done()
+	query.High = min(query.High, posthaste.Position(s.writer.visible.Load()))
+	if query.Low > query.High {
+		return store.RunPage{}, nil
+	}
+	snapshot := s.db.NewSnapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	positions, err := runPositions(snapshot, user, &query)
+	if err != nil {
+		return store.RunPage{}, err
+	}
+	defer func() { err = errors.Join(err, positions.close()) }()
+	r := &runReader{reader: snapshot, user: user, query: query}
+	if err := r.run(positions); err != nil {
+		return store.RunPage{}, fmt.Errorf("read runs: %w", err)
+	}
+	return r.page, nil
+}
+
+// runPositions opens the set of positions that a query selects.
+func runPositions(r pebble.Reader, user string, query *store.RunQuery) (*intersection, error) {
+	dir := direction(query.OldestFirst)
+	posting, entry := byte(runPosting), byte(runEnvelope)
+	if query.Failed {
+		posting, entry = runDeadLetterPosting, runDeadLetter
+	}
+	var prefixes [][][]byte
+	for _, terms := range runFilterTerms(query) {
+		prefixes = append(prefixes, each(terms, func(t term) []byte { return appendRunPostingPrefix(nil, posting, user, t) }))
+	}
+	in, err := intersect(r, prefixes, dir)
+	if err != nil {
+		return nil, err
+	}
+	named, err := namedRuns(r, user, query)
+	if err != nil {
+		return nil, errors.Join(err, in.close())
+	}
+	if named != nil {
+		in.sets = append(in.sets, fixedList{named, dir})
+	}
+	if len(in.sets) == 0 {
+		blocks, err := newBlockSeeker(r, appendRunPart(nil, entry, user))
+		if err != nil {
+			return nil, errors.Join(err, in.close())
+		}
+		in.sets = append(in.sets, &entryList{blocks, dir, &in.seeks})
+	}
+	return in, nil
+}
+
+// maxNamed is how many entries a prefix may name to be looked up by it. One that
+// names more narrows so little that what else selects may as well be looked at.
+const maxNamed = 1000
+
+// namedRuns returns the positions that a filter names one by one, ascending; nil
+// if it does not.
+func namedRuns(r pebble.Reader, user string, query *store.RunQuery) ([]posthaste.Position, error) {
+	var named []posthaste.Position
+	switch f := &query.Filter; {
+	case query.Failed && len(f.DeadLetterIDs) > 0:
+		named = each(f.DeadLetterIDs, func(id posthaste.DeadLetterID) posthaste.Position { return posthaste.Position(id) })
+	case query.Failed && len(f.IDPrefixes) > 0:
+		return prefixedLetters(r, user, f.IDPrefixes)
+	case !query.Failed && len(f.Positions) > 0:
+		named = slices.Clone(f.Positions)
+	}
+	slices.Sort(named)
+	return slices.Compact(named), nil
+}
+
+// prefixedLetters returns the dead letters of runs whose ids have one of the
+// prefixes, nil if they are too many.
+func prefixedLetters(r pebble.Reader, user string, idPrefixes []string) ([]posthaste.Position, error) {
+	named := []posthaste.Position{}
+	for _, idPrefix := range idPrefixes {
+		err := scan(r, appendLetterIDPrefix(nil, user, idPrefix), func(key, _ []byte) error {
+			if len(named) == maxNamed {
+				return errEnough
+			}
+			at, err := parsePosition(key[len(key)-8:])
+			named = append(named, at)
+			return err
+		})
+		if errors.Is(err, errEnough) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(named)
+	return slices.Compact(named), nil
+}
+
+// runReader answers one query.
+type runReader struct {
+	reader pebble.Reader
+	user   string
+	query  store.RunQuery
+	page   store.RunPage
+	bytes  int
+}
+
+func (r *runReader) run(positions *intersection) error {
+	dir := direction(r.query.OldestFirst)
+	p, ok := r.query.High, true
+	if dir == ascending {
+		p = r.query.Low
+	}
+	for scanned := 0; ok; scanned++ {
+		at, found, end := positions.seek(p, maxPageSeeks)
+		if end || at < r.query.Low || at > r.query.High {
+			return nil
+		}
+		if !found || scanned == maxPageScan || r.bytes > maxPageBytes {
+			r.page.More, r.page.Next = true, at
+			return nil
+		}
+		full, err := r.consider(at)
+		if full || err != nil {
+			return err
+		}
+		p, ok = dir.after(at)
+	}
+	return nil
+}
+
+// consider adds what is at a position if it matches. It reports whether the page
+// was full before it.
+func (r *runReader) consider(at posthaste.Position) (full bool, err error) {
+	d, run, err := r.read(at)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || !r.query.Filter.Matches(run) {
+		return false, err
+	}
+	if len(r.page.Runs) == r.query.Limit {
+		r.page.More, r.page.Next = true, at
+		return true, nil
+	}
+	r.page.Runs = append(r.page.Runs, run)
+	if d != nil {
+		r.page.DeadLetters = append(r.page.DeadLetters, d)
+		r.bytes += len(d.Message.Body)
+	}
+	return false, nil
+}
+
+// read returns the run at a position; of the DLQ with its dead letter.
+func (r *runReader) read(at posthaste.Position) (d *posthaste.DeadLetter, run *posthaste.Run, err error) {
+	if !r.query.Failed {
+		run, err = readRun(r.reader, r.user, at)
+		return nil, run, err
+	}
+	d, place, err := readRunLetter(r.reader, r.user, posthaste.DeadLetterID(at))
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err = readRun(r.reader, r.user, place)
+	return d, run, err
+}

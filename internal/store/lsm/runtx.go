@@ -1,0 +1,333 @@
+package lsm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// runTx implements store.RunTx. It reads what the commit has so far, gathers what
+// is to be written, and writes when nothing can fail any more: a transaction that
+// fails leaves nothing behind in the commit it shares.
+type runTx struct {
+	store *Store
+	c     *commit
+	now   time.Time
+	user  string
+
+	settling posthaste.MessageID // the message that is being settled, if any
+
+	runs   map[posthaste.Position]*heldRun
+	dirty  []*heldRun // those to be saved
+	latest map[string]posthaste.Position
+	memory map[memoryKey]posthaste.MessageID
+	ended  map[posthaste.Position]bool // waiters
+	taken  map[string]bool             // events that were kept
+	writes []func()
+}
+
+// heldRun is a run that the transaction has read or started.
+type heldRun struct {
+	run      *posthaste.Run
+	envelope []byte // as stored; nil for a new run
+	indexed  []term // as stored
+	callback posthaste.CallbackState
+	dirty    bool
+	refile   bool // its entry in the DLQ is to be found by another callback state
+}
+
+type memoryKey struct {
+	run posthaste.Position
+	key string
+}
+
+func (s *Store) newRunTx(c *commit, now time.Time, user string) *runTx {
+	return &runTx{
+		store:  s,
+		c:      c,
+		now:    now,
+		user:   user,
+		runs:   map[posthaste.Position]*heldRun{},
+		latest: map[string]posthaste.Position{},
+		memory: map[memoryKey]posthaste.MessageID{},
+		ended:  map[posthaste.Position]bool{},
+		taken:  map[string]bool{},
+	}
+}
+
+// stage registers something to be written, in order.
+func (tx *runTx) stage(write func()) { tx.writes = append(tx.writes, write) }
+
+// seal reads what write needs. Nothing is read or changed after it.
+func (tx *runTx) seal() (err error) {
+	for _, held := range tx.dirty {
+		if held.refile, err = tx.refiles(held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes everything that was gathered.
+func (tx *runTx) write() {
+	for _, write := range tx.writes {
+		write()
+	}
+	for _, held := range tx.dirty {
+		tx.writeRun(held)
+	}
+}
+
+// Now implements store.RunRecords.
+func (tx *runTx) Now() time.Time { return tx.now }
+
+// NextPosition implements store.RunRecords. A position that is not used is of no
+// harm.
+func (tx *runTx) NextPosition() posthaste.Position {
+	tx.c.last = tx.c.last.Next(tx.now)
+	return tx.c.last
+}
+
+// Run implements store.RunRecords.
+func (tx *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
+	if held := tx.runs[at]; held != nil {
+		return held.run, nil
+	}
+	run, err := readRun(tx.c.runs(), tx.user, at)
+	if err != nil {
+		return nil, err
+	}
+	held := &heldRun{run: run, envelope: record.AppendRun(nil, run), indexed: runTerms(run), callback: callbackState(run)}
+	tx.runs[at] = held
+	return run, nil
+}
+
+// LatestRun implements store.RunRecords.
+func (tx *runTx) LatestRun(id string) (*posthaste.Run, error) {
+	at, ok := tx.latest[id]
+	if !ok {
+		var err error
+		if at, err = readLatest(tx.c.runs(), tx.user, id); err != nil {
+			return nil, err
+		}
+	}
+	return tx.Run(at)
+}
+
+// Start implements store.RunRecords.
+func (tx *runTx) Start(run *posthaste.Run) {
+	tx.runs[run.Position] = &heldRun{run: run}
+	tx.latest[run.ID] = run.Position
+	tx.Save(run)
+	tx.stage(func() {
+		tx.c.setRun(append(appendRunPart(nil, runLatest, tx.user), run.ID...), binary.BigEndian.AppendUint64(nil, uint64(run.Position)))
+	})
+}
+
+// Save implements store.RunRecords.
+func (tx *runTx) Save(run *posthaste.Run) {
+	held := tx.runs[run.Position]
+	if !held.dirty {
+		held.dirty = true
+		tx.dirty = append(tx.dirty, held)
+	}
+}
+
+// writeRun writes those records and postings of a run that have changed.
+func (tx *runTx) writeRun(held *heldRun) {
+	run := held.run
+	envelope := record.AppendRun(nil, run)
+	if !bytes.Equal(envelope, held.envelope) {
+		tx.c.setRun(appendRunKey(nil, runEnvelope, tx.user, run.Position), envelope)
+	}
+	tx.c.setRun(appendRunKey(nil, runProgress, tx.user, run.Position), record.AppendRunProgress(nil, &run.RunProgress))
+	tx.c.replacePostings(runPosting, tx.user, run.Position, held.indexed, runTerms(run))
+	if held.refile {
+		tx.c.replacePostings(runDeadLetterPosting, tx.user, posthaste.Position(run.DeadLetterID),
+			[]term{callbackTerm(held.callback)}, []term{callbackTerm(callbackState(run))})
+	}
+}
+
+// refiles reports whether a run is in the DLQ and its failure callback has another
+// state than before.
+func (tx *runTx) refiles(held *heldRun) (bool, error) {
+	run := held.run
+	if run.DeadLetterID == 0 || held.callback == callbackState(run) {
+		return false, nil
+	}
+	err := get(tx.c.runs(), appendRunKey(nil, runDeadLetter, tx.user, posthaste.Position(run.DeadLetterID)), func([]byte) error { return nil })
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Log implements store.RunRecords.
+func (tx *runTx) Log(m *posthaste.Message, state posthaste.State, reason string) {
+	tx.stage(func() {
+		tx.c.event(m, tx.now, posthaste.Event{MessageID: m.ID, State: state, Error: reason})
+	})
+}
+
+// Append implements store.RunDeliveries.
+func (tx *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error {
+	entry.Index = run.Entries
+	run.Entries++
+	tx.Save(run)
+	tx.stage(func() {
+		tx.c.setRun(appendEntryKey(nil, tx.user, run.Position, entry.Index), record.AppendRunEntry(nil, &entry))
+	})
+	if m == nil {
+		return nil
+	}
+	m.Run.Entry, m.Body = entry.Index, entry.Body
+	return tx.Accept(m)
+}
+
+// appendMemoryKey makes the key of what a run remembers under a text. The text is
+// hashed: it may be of any length.
+func appendMemoryKey(key []byte, user string, run posthaste.Position, text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return append(appendRunKey(key, runMemory, user, run), sum[:16]...)
+}
+
+// Remember implements store.RunDeliveries.
+func (tx *runTx) Remember(run *posthaste.Run, key string, id posthaste.MessageID) {
+	tx.memory[memoryKey{run.Position, key}] = id
+	tx.stage(func() { tx.c.setRun(appendMemoryKey(nil, tx.user, run.Position, key), id[:]) })
+}
+
+// Recall implements store.RunDeliveries.
+func (tx *runTx) Recall(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
+	if id, ok = tx.memory[memoryKey{run.Position, key}]; ok {
+		return id, true, nil
+	}
+	err = get(tx.c.runs(), appendMemoryKey(nil, tx.user, run.Position, key), func(data []byte) error {
+		if len(data) != len(id) {
+			return errCorrupt
+		}
+		copy(id[:], data)
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return id, false, nil
+	}
+	return id, err == nil, err
+}
+
+// Entries implements store.RunDeliveries.
+func (tx *runTx) Entries(run posthaste.Position, count int) ([]posthaste.RunEntry, error) {
+	return readEntries(tx.c.runs(), tx.user, run, count)
+}
+
+// Accept implements store.RunDeliveries.
+func (tx *runTx) Accept(m *posthaste.Message) error {
+	arrived, err := tx.store.newMessages(tx.c, []*posthaste.Message{m})
+	if err != nil {
+		return err
+	}
+	tx.stage(func() { tx.store.accept(tx.c, tx.now, &arrived) })
+	return nil
+}
+
+// Message implements store.RunDeliveries.
+func (tx *runTx) Message(id posthaste.MessageID) (*posthaste.Message, posthaste.State, error) {
+	st, err := tx.c.status(tx.user, id)
+	if err != nil {
+		return nil, "", err
+	}
+	m, err := tx.c.message(tx.user, id)
+	return m, st.state, err
+}
+
+// CancelDeliveries implements store.RunDeliveries.
+func (tx *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
+	entries, err := tx.Entries(run.Position, -1)
+	if err != nil {
+		return err
+	}
+	ids := make([]posthaste.MessageID, 0, len(entries))
+	for _, entry := range entries {
+		if entry.MessageID != tx.settling {
+			ids = append(ids, entry.MessageID)
+		}
+	}
+	_, err = tx.cancel(ids, inFlight)
+	return err
+}
+
+// Cancel implements store.RunDeliveries.
+func (tx *runTx) Cancel(id posthaste.MessageID) (bool, error) {
+	n, err := tx.cancel([]posthaste.MessageID{id}, true)
+	return n > 0, err
+}
+
+func (tx *runTx) cancel(ids []posthaste.MessageID, inFlight bool) (int, error) {
+	targets, err := tx.store.cancellable(tx.c, tx.user, ids)
+	if err != nil {
+		return 0, err
+	}
+	tx.stage(func() {
+		for _, t := range targets {
+			tx.store.cancel(tx.c, tx.now, t, inFlight)
+		}
+	})
+	return len(targets), nil
+}
+
+// Answer implements store.RunAnswers.
+func (tx *runTx) Answer(key string) ([]byte, error) {
+	for _, at := range []time.Time{tx.now, tx.now.Add(-store.AnswerWindow)} {
+		var kept []byte
+		err := get(tx.c.runs(), appendAnswerKey(nil, tx.user, at, key), func(data []byte) error {
+			if len(data) < 8 {
+				return errCorrupt
+			}
+			if tx.now.Sub(milliTime(int64(binary.BigEndian.Uint64(data)))) < store.AnswerWindow {
+				kept = append([]byte{}, data[8:]...)
+			}
+			return nil
+		})
+		if kept != nil || err != nil && !errors.Is(err, store.ErrNotFound) {
+			return kept, err
+		}
+	}
+	return nil, nil
+}
+
+// KeepAnswer implements store.RunAnswers.
+func (tx *runTx) KeepAnswer(key string, answer []byte) {
+	tx.stage(func() {
+		value := binary.BigEndian.AppendUint64(nil, uint64(tx.now.UnixMilli()))
+		tx.c.setRun(appendAnswerKey(nil, tx.user, tx.now, key), append(value, answer...))
+	})
+}
+
+// appendAnswerKey makes the key of an answer. It lies in the day it was given, so
+// that it is forgotten with it.
+func appendAnswerKey(dst []byte, user string, at time.Time, key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return append(appendSegment(dst, dayOf(at), segmentAnswer, user), sum[:16]...)
+}
+
+// Advance implements store.RunAnswers.
+func (tx *runTx) Advance(step *store.Step, processed int, failures []posthaste.ActionFailure) error {
+	if step == nil {
+		return nil
+	}
+	action, err := actions.load(tx.c, tx.user, step.ActionID)
+	if err != nil {
+		return err
+	}
+	if action == nil {
+		return store.ErrNotFound
+	}
+	tx.stage(func() { _ = advance(tx.c, tx.user, step, processed, failures) }) // what it reads was just loaded
+	return nil
+}

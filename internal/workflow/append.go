@@ -1,0 +1,100 @@
+package workflow
+
+import (
+	"maps"
+	"net/http"
+
+	"posthaste"
+)
+
+// add adds an item to the list of its run and delivers it (section 4).
+func (t *tx) add(item *Item) (Receipt, error) {
+	run, err := t.mustBeActive(item.RunID, item.CreatedAt)
+	if err != nil {
+		return Receipt{}, err
+	}
+	callType := item.CallType
+	if callType == "" {
+		callType = posthaste.CallStep
+	}
+	key := entryKey(callType, item.Body, item.Callback)
+	if key != "" {
+		id, again, err := t.Recall(run, key)
+		if err != nil || again {
+			return Receipt{MessageID: id, Run: run.RunRef, Deduplicated: true}, err
+		}
+	}
+	m, err := t.newMessage(run, callType, item.Destination, item.Body, settingsOf(run, callType, item))
+	if err != nil {
+		return Receipt{}, err
+	}
+	m.CallerIP, m.Queue, m.NotBefore = item.CallerIP, item.Queue, item.StartAt(t.Now())
+	if item.Features != 0 {
+		m.Run.Features = item.Features
+	}
+	if key != "" {
+		t.Remember(run, key, m.ID)
+	}
+	t.noteSDK(run, item)
+	receipt := Receipt{MessageID: m.ID, Run: run.RunRef}
+	if callType != posthaste.CallStep && callType != posthaste.CallRequest {
+		return receipt, t.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: callType, Body: m.Body}, nil)
+	}
+	return receipt, t.append(run, callType, m)
+}
+
+// noteSDK remembers that the SDK of a run has shown that it can fetch its list.
+func (t *tx) noteSDK(run *posthaste.Run, item *Item) {
+	if item.FetchingSDK && !run.LazySDK {
+		run.LazySDK = true
+		t.Save(run)
+	}
+}
+
+// settingsOf returns what the message of an item is sent with. A call is nobody's
+// business but its own.
+func settingsOf(run *posthaste.Run, callType posthaste.CallType, item *Item) posthaste.Settings {
+	if callType == posthaste.CallRequest {
+		return item.Settings
+	}
+	features := item.Features
+	if features == 0 {
+		features = run.Features
+	}
+	return inherit(run, item.Settings, features)
+}
+
+// inherit completes the settings of a delivery to a workflow with what its run was
+// triggered with (section 2.3): what the message has itself wins. An SDK without the
+// feature sends everything each time.
+func inherit(run *posthaste.Run, own posthaste.Settings, features posthaste.Features) posthaste.Settings {
+	own.Dialect, own.Redact = run.Dialect, run.Redact
+	if len(own.Labels) == 0 {
+		own.Labels = run.Labels
+	}
+	if !features.Has(posthaste.FeatureTriggerOnConfig) {
+		return own
+	}
+	own.Header = mergeHeader(run.Header, own.Header)
+	if own.Retries == nil {
+		own.Retries = run.Retries
+	}
+	if own.RetryDelay == "" {
+		own.RetryDelay = run.RetryDelay
+	}
+	if own.Timeout == 0 {
+		own.Timeout = run.Timeout
+	}
+	if own.FlowControl == (posthaste.FlowControl{}) {
+		own.FlowControl = run.FlowControl
+	}
+	return own
+}
+
+// mergeHeader returns both headers in one; of names in both the second's values.
+func mergeHeader(first, second http.Header) http.Header {
+	merged := make(http.Header, len(first)+len(second))
+	maps.Copy(merged, first)
+	maps.Copy(merged, second)
+	return merged
+}

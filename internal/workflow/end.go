@@ -1,0 +1,224 @@
+package workflow
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/store"
+)
+
+// RunID names a run to those who have its id: the latest, unless CreatedAt says
+// which.
+type RunID struct {
+	ID        string
+	CreatedAt time.Time // zero: it does not say
+}
+
+func (id RunID) names(run *posthaste.Run) bool {
+	return id.CreatedAt.IsZero() || id.CreatedAt.Equal(run.CreatedAt)
+}
+
+// Finish ends a run with success and keeps what it returned, nil for nothing. A run
+// that has ended stays as it is, and one that never was does not matter (section
+// 4.10).
+func (s *Service) Finish(ctx context.Context, user string, id RunID, result *string) error {
+	return s.transact(ctx, user, func(t *tx) error {
+		run, err := t.active(id.ID, id.CreatedAt)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		run.Result = result
+		return t.end(run, posthaste.RunSuccess, false, "")
+	})
+}
+
+// end ends a run: nothing of it is delivered any more, nothing waits, and those who
+// wait for it are told. Deliveries in flight are cancelled if inFlight says so.
+func (t *tx) end(run *posthaste.Run, state posthaste.RunState, inFlight bool, reason string) error {
+	run.State, run.CompletedAt = state, t.Now()
+	t.Save(run)
+	if err := t.CancelDeliveries(run, inFlight); err != nil {
+		return err
+	}
+	if err := t.DropEvents(run.Position); err != nil {
+		return err
+	}
+	if err := t.stopWaiting(run); err != nil {
+		return err
+	}
+	t.logRun(run, reason)
+	return t.tellInvokers(run)
+}
+
+// stopWaiting ends the waits of a run for events. Those for runs it invoked stay:
+// how these end is recorded in its list.
+func (t *tx) stopWaiting(run *posthaste.Run) error {
+	waiters, err := t.RunWaiters(run.Position)
+	for _, w := range waiters {
+		if _, isEvent := w.Topic.EventID(); isEvent {
+			t.EndWait(w)
+		}
+	}
+	return err
+}
+
+// fail ends a run because a message of it has failed (section 5.1): it enters the
+// DLQ of runs, and its failure callback is sent.
+func (t *tx) fail(run *posthaste.Run, claim store.Claim, answer *posthaste.Response, reason string) error {
+	letter := &posthaste.DeadLetter{
+		ID:       posthaste.DeadLetterID(t.NextPosition()),
+		Message:  claim.Message,
+		Error:    reason,
+		Response: answer,
+	}
+	run.DeadLetterID, run.FailedID, run.FailedStatus = letter.ID, claim.Message.ID, answer.Status
+	if err := t.sendFailure(run, letter, claim.Retried); err != nil {
+		return err
+	}
+	if err := t.end(run, posthaste.RunFailed, false, reason); err != nil {
+		return err
+	}
+	t.Bury(run, letter)
+	return nil
+}
+
+// sendFailure sends the failure callback of a run, if it has one: that of the
+// message that failed, or else that of the trigger (section 5.2).
+func (t *tx) sendFailure(run *posthaste.Run, letter *posthaste.DeadLetter, retried int) error {
+	callback := letter.Message.FailureCallback
+	if callback == nil {
+		callback = run.FailureCallback
+	}
+	if callback == nil {
+		return nil
+	}
+	body, err := t.failureBody(run, letter, callback, retried)
+	if err != nil {
+		return err
+	}
+	settings := failureSettings(run, callback)
+	m, err := t.newMessage(run, posthaste.CallFailure, callback.URL, body, settings)
+	if err != nil {
+		return err
+	}
+	m.NotBefore = t.Now().Add(callback.Delay)
+	run.Reported = &posthaste.RunCallback{MessageID: m.ID, URL: callback.URL, State: posthaste.CallbackInProgress}
+	t.Save(run)
+	return t.accept(m)
+}
+
+// failureSettings returns what a failure callback is sent with. Unless it says
+// otherwise it is retried like its run.
+func failureSettings(run *posthaste.Run, callback *posthaste.Callback) posthaste.Settings {
+	settings := callback.Settings
+	settings.Method = http.MethodPost
+	settings.Header = withHeader(settings.Header, "Content-Type", "application/json")
+	settings.Header.Set(headerIsFailure, "true")
+	settings.Header.Set(headerFailure, "true")
+	settings.Redact, settings.Labels = run.Redact, run.Labels
+	settings.Callback, settings.FailureCallback = nil, nil
+	if settings.Retries == nil {
+		settings.Retries = run.Retries
+	}
+	if settings.RetryDelay == "" {
+		settings.RetryDelay = run.RetryDelay
+	}
+	return settings
+}
+
+func (t *tx) failureBody(run *posthaste.Run, letter *posthaste.DeadLetter, callback *posthaste.Callback, retried int) ([]byte, error) {
+	report := engine.NewReport(store.Claim{Message: letter.Message, Retried: retried}, letter.Response)
+	report.DLQID = letter.ID.String()
+	report.WorkflowRunID, report.WorkflowCreatedAt = run.ID, run.CreatedAt.UnixMilli()
+	entries, err := t.Entries(run.Position, letter.Message.Run.Entry+1)
+	if err != nil || len(entries) == 0 {
+		return nil, errors.Join(err, errNoEntries(entries))
+	}
+	features := posthaste.ParseFeatures(callback.Given["Upstash-Failure-Callback-Feature-Set"])
+	if features.Has(posthaste.FeatureInitialBody) {
+		report.SourceBody = orEmpty(entries[0].Body)
+	} else {
+		report.SourceBody = listBody(entries, letter.Message)
+	}
+	return json.Marshal(report)
+}
+
+func orEmpty(body []byte) []byte {
+	if body == nil {
+		return []byte{}
+	}
+	return body
+}
+
+func errNoEntries(entries []posthaste.RunEntry) error {
+	if len(entries) > 0 {
+		return nil
+	}
+	return errors.New("the run has no list")
+}
+
+// Ending of an invoked run, as the one that waits for it is told (section 4.9).
+type invokeResult struct {
+	Body        *string `json:"body,omitempty"`
+	IsFailed    bool    `json:"isFailed"`
+	IsCancelled bool    `json:"isCanceled"`
+}
+
+// tellInvokers tells those who wait for a run how it ended.
+func (t *tx) tellInvokers(run *posthaste.Run) error {
+	waiters, err := t.Waiters(posthaste.RunTopic(run.RunRef))
+	if err != nil {
+		return err
+	}
+	out, err := json.Marshal(invokeResult{
+		Body:        run.Result,
+		IsFailed:    run.State == posthaste.RunFailed,
+		IsCancelled: run.State == posthaste.RunCancelled,
+	})
+	if err != nil {
+		return err
+	}
+	for _, w := range waiters {
+		t.EndWait(w)
+		if _, err := t.resume(w, w.Run.URL, w.Delivery, map[string]any{"out": string(out)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resume adds the end of a wait to the list of its run and delivers it. A run that
+// has ended only has it recorded.
+func (t *tx) resume(w *posthaste.Waiter, url string, settings posthaste.Settings, more map[string]any) (*posthaste.Message, error) {
+	run, err := t.Run(w.Run.Position)
+	if err != nil {
+		return nil, err
+	}
+	body, err := extend(w.Step, more)
+	if err != nil {
+		return nil, err
+	}
+	m, err := t.newMessage(run, posthaste.CallStep, url, body, inherit(run, settings, run.Features))
+	if err != nil {
+		return nil, err
+	}
+	if step, ok := ParseStep(body); ok {
+		t.Remember(run, step.key(), m.ID)
+	}
+	if !run.Active() {
+		return m, t.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: posthaste.CallStep, Body: body}, nil)
+	}
+	return m, t.append(run, posthaste.CallStep, m)
+}
+
+// encoded is how an event is carried in a step.
+func encoded(event []byte) string { return base64.StdEncoding.EncodeToString(event) }

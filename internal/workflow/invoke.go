@@ -1,0 +1,68 @@
+package workflow
+
+import (
+	"errors"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Invocation is a run's wish to wait for the run that an item starts (section 4.9).
+type Invocation struct {
+	Invoker  RunID
+	URL      string             // of the workflow that invokes
+	Step     []byte             // the step of the invoker that waits
+	Delivery posthaste.Settings // of the message that tells it the end
+}
+
+// invoke starts a run for another one, or lets it wait for one that goes on already.
+func (t *tx) invoke(item *Item) (Receipt, error) {
+	invoker, err := t.mustBeActive(item.Invocation.Invoker.ID, item.Invocation.Invoker.CreatedAt)
+	if err != nil {
+		return Receipt{}, err
+	}
+	step, ok := ParseStep(item.Invocation.Step)
+	if !ok {
+		return Receipt{}, posthaste.Invalidf("step of the invocation is not a step of a workflow")
+	}
+	id, again, err := t.Recall(invoker, invokeKey(step.ID))
+	if err != nil || again {
+		return Receipt{MessageID: id, Run: posthaste.RunRef{ID: item.RunID}, Deduplicated: true}, err
+	}
+	run, err := t.active(item.RunID, time.Time{})
+	started := errors.Is(err, store.ErrNotFound)
+	if started {
+		run, err = t.startInvoked(item, invoker)
+	}
+	if err != nil {
+		return Receipt{}, err
+	}
+	t.Remember(invoker, invokeKey(step.ID), run.FirstID)
+	invoked := run.RunRef
+	t.Wait(&posthaste.Waiter{
+		Run:       invoker.RunRef,
+		MessageID: run.FirstID,
+		CreatedAt: t.Now(),
+		After:     invoker.Entries,
+		Step:      item.Invocation.Step,
+		Topic:     posthaste.RunTopic(run.RunRef),
+		Invoked:   &invoked,
+		Delivery:  item.Invocation.Delivery,
+	})
+	return Receipt{MessageID: run.FirstID, Run: run.RunRef, Deduplicated: !started}, nil
+}
+
+// startInvoked starts a run that knows who invoked it.
+func (t *tx) startInvoked(item *Item, invoker *posthaste.Run) (*posthaste.Run, error) {
+	ref := invoker.RunRef
+	run := &posthaste.Run{
+		RunRef:   posthaste.RunRef{ID: item.RunID, URL: item.WorkflowURL},
+		CallerIP: item.CallerIP,
+		Features: item.Features,
+		LazySDK:  item.FetchingSDK,
+		Settings: item.Settings,
+		Invoker:  &ref,
+	}
+	return run, t.begin(run, item.Body, item.StartAt(t.Now()))
+}

@@ -1,0 +1,167 @@
+package workflow
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/store"
+)
+
+const (
+	statusNonRetryable = 489 // of an SDK that asks not to be tried again (section 3.5)
+
+	notAWorkflow = "detected a non-workflow destination for trigger/invoke. make sure you are sending the request to the correct endpoint"
+	unknownSDK   = "trigger rest api is only usable with sdk versions after v1.0.0 major version"
+)
+
+// Settle implements engine.Runs.
+func (s *Service) Settle(claim store.Claim, outcome posthaste.Outcome, now time.Time) store.Settlement {
+	reviewed := review(claim.Message, outcome)
+	settlement := engine.Decide(claim, reviewed, now)
+	settlement.Conclude = func(storeTx store.RunTx, settlement *store.Settlement) error {
+		t := &tx{RunTx: storeTx, service: s, user: claim.Message.User}
+		return t.conclude(claim, outcome, settlement)
+	}
+	return settlement
+}
+
+// review reads an answer as that of a workflow (section 3.5): one that asks not to
+// be tried again is final with or without the header that says so, and the first one
+// of a run must come from an SDK if the trigger says so.
+func review(m *posthaste.Message, outcome posthaste.Outcome) posthaste.Outcome {
+	if m.Run.CallType == posthaste.CallRequest || outcome.Response == nil {
+		return outcome
+	}
+	if outcome.Response.Status == statusNonRetryable {
+		outcome.Class = posthaste.OutcomePermanent
+	}
+	first := m.Run.CallType == posthaste.CallStep && m.Run.Entry == 0
+	if !first || outcome.Class != posthaste.OutcomeDelivered {
+		return outcome
+	}
+	switch h := outcome.Response.Header; {
+	case m.Run.Features.Has(posthaste.FeatureCheckSDK) && !isKnownSDK(h.Get(headerSDK)):
+		outcome.Class, outcome.Error = posthaste.OutcomePermanent, unknownSDK
+	case m.Run.Features.Has(posthaste.FeatureDetectTrigger) && h.Get(headerSDKVersion) == "":
+		outcome.Class, outcome.Error = posthaste.OutcomePermanent, notAWorkflow
+	}
+	return outcome
+}
+
+// isKnownSDK reports whether the version of an SDK, such as v1.2.3, has a major
+// number of at least 1.
+func isKnownSDK(version string) bool {
+	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	return major != "" && major != "0" && strings.Trim(major, "0123456789") == ""
+}
+
+// conclude writes what a settlement means for the run of its message.
+func (t *tx) conclude(claim store.Claim, outcome posthaste.Outcome, settlement *store.Settlement) error {
+	m := claim.Message
+	run, err := t.Run(m.Run.Position)
+	if err != nil {
+		return err
+	}
+	if m.Run.CallType == posthaste.CallFailure {
+		t.concludeCallback(run, m, settlement)
+		return nil
+	}
+	if !run.Active() {
+		disregard(outcome, settlement)
+		return nil
+	}
+	called := m.Run.CallType == posthaste.CallRequest
+	switch {
+	case called && settlement.State == posthaste.StateDelivered,
+		called && settlement.State == posthaste.StateFailed && m.Run.Features.Has(posthaste.FeatureNoDelete):
+		return t.answerCall(run, claim, answerOf(outcome))
+	case settlement.State == posthaste.StateFailed:
+		return t.fail(run, claim, answerOf(outcome), settlement.Error)
+	}
+	return nil
+}
+
+// disregard settles a message of a run that has ended: whatever it was answered is
+// of no interest any more (section 3.7).
+func disregard(outcome posthaste.Outcome, settlement *store.Settlement) {
+	settlement.NextAt = time.Time{}
+	settlement.State = posthaste.StateCancelled
+	if outcome.Class == posthaste.OutcomeDelivered {
+		settlement.State, settlement.Error, settlement.Response = posthaste.StateDelivered, "", nil
+	}
+}
+
+// answerOf returns the answer of an attempt. Where there was none it says so in the
+// form of one, for SDKs read every answer as one (decision 17 of the contract on
+// workflows).
+func answerOf(outcome posthaste.Outcome) *posthaste.Response {
+	if outcome.Response != nil {
+		return outcome.Response
+	}
+	status := http.StatusServiceUnavailable
+	if outcome.TimedOut {
+		status = http.StatusGatewayTimeout
+	}
+	body, _ := json.Marshal(map[string]string{"error": http.StatusText(status), "message": outcome.Error}) // texts always can
+	return &posthaste.Response{
+		Status: status,
+		Header: http.Header{"Content-Type": {"application/json"}},
+		Body:   body,
+	}
+}
+
+// answerCall tells a run what came of a request that the server made for it
+// (section 4.5).
+func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste.Response) error {
+	call := claim.Message
+	if call.Callback == nil {
+		return nil // nobody asked for the answer
+	}
+	body, err := json.Marshal(engine.NewReport(claim, answer))
+	if err != nil {
+		return err
+	}
+	features := posthaste.ParseFeatures(call.Callback.Given["Upstash-Callback-Feature-Set"])
+	if features == 0 {
+		features = run.Features
+	}
+	settings := inherit(run, call.Callback.Settings, features)
+	settings.Header = withHeader(settings.Header, "Content-Type", "application/json")
+	settings.Method = http.MethodPost
+	m, err := t.newMessage(run, posthaste.CallAnswer, call.Callback.URL, body, settings)
+	if err != nil {
+		return err
+	}
+	m.Run.Features = features
+	return t.append(run, posthaste.CallAnswer, m)
+}
+
+// headerNotFound is how an SDK says that there is no failure function.
+const headerNotFound = "Upstash-Workflow-Failure-Callback-Notfound"
+
+// concludeCallback writes where a run's failure callback stands. One that is not the
+// last that was sent, or was cancelled, says nothing any more.
+func (t *tx) concludeCallback(run *posthaste.Run, m *posthaste.Message, settlement *store.Settlement) {
+	if run.Reported == nil || run.Reported.MessageID != m.ID || run.Reported.State != posthaste.CallbackInProgress {
+		return
+	}
+	reported := *run.Reported
+	reported.Response, reported.Error = settlement.Response, settlement.Error
+	switch settlement.State {
+	case posthaste.StateDelivered:
+		reported.State = posthaste.CallbackSuccess
+	case posthaste.StateFailed:
+		reported.State = posthaste.CallbackFailed
+	case posthaste.StateCancelled:
+		reported.State = posthaste.CallbackCancelled
+	}
+	if reported.Response != nil {
+		reported.NotFound = reported.Response.Header.Get(headerNotFound) == "true"
+	}
+	run.Reported = &reported
+	t.Save(run)
+}

@@ -1,0 +1,248 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// WaitRequest is a run's wish to wait for an event (section 4.6).
+type WaitRequest struct {
+	Run     RunID
+	EventID string
+	Step    []byte // the step that waits
+
+	URL      string
+	Delivery posthaste.Settings // of the message that tells the event
+
+	Timeout         time.Duration // 0: it waits for ever
+	TimeoutText     string        // the same, as it was given
+	TimeoutURL      string
+	TimeoutDelivery posthaste.Settings
+
+	Shown posthaste.WaiterShown
+}
+
+// Wait makes a run wait, or go on at once with an event that came before. It returns
+// the id of a message: the one that goes on, or one that stands for the waiting.
+func (s *Service) Wait(ctx context.Context, user string, req WaitRequest) (id posthaste.MessageID, err error) {
+	step, ok := ParseStep(req.Step)
+	if !ok {
+		return id, posthaste.Invalidf("step is not a step of a workflow, a JSON object with stepId and stepType")
+	}
+	err = s.transact(ctx, user, func(t *tx) error {
+		id, err = t.wait(step, &req)
+		return err
+	})
+	if err == nil && req.Timeout > 0 {
+		s.deadlineSet()
+	}
+	return id, err
+}
+
+func (t *tx) wait(step Step, req *WaitRequest) (posthaste.MessageID, error) {
+	run, err := t.mustBeActive(req.Run.ID, req.Run.CreatedAt)
+	if err != nil {
+		return posthaste.MessageID{}, err
+	}
+	id, again, err := t.Recall(run, waitKey(step.ID))
+	if err != nil || again {
+		return id, err
+	}
+	w, err := t.newWaiter(run, req)
+	if err != nil {
+		return posthaste.MessageID{}, err
+	}
+	t.Remember(run, waitKey(step.ID), w.MessageID)
+	event, early, err := t.TakeEvent(run.Position, req.EventID)
+	if err != nil {
+		return posthaste.MessageID{}, err
+	}
+	if early {
+		m, err := t.notified(w, event)
+		if err != nil {
+			return posthaste.MessageID{}, err
+		}
+		return m.ID, nil
+	}
+	t.Wait(w)
+	return w.MessageID, nil
+}
+
+func (t *tx) newWaiter(run *posthaste.Run, req *WaitRequest) (*posthaste.Waiter, error) {
+	id, err := t.service.newMessageID(t.Now())
+	w := &posthaste.Waiter{
+		Run:             run.RunRef,
+		MessageID:       id,
+		CreatedAt:       t.Now(),
+		After:           run.Entries,
+		Step:            req.Step,
+		Topic:           posthaste.EventTopic(req.EventID),
+		Delivery:        req.Delivery,
+		Timeout:         req.TimeoutText,
+		TimeoutURL:      req.TimeoutURL,
+		TimeoutDelivery: req.TimeoutDelivery,
+		Shown:           req.Shown,
+	}
+	if req.Timeout > 0 {
+		w.Deadline = t.Now().Add(req.Timeout)
+	}
+	return w, err
+}
+
+// Notified tells of a waiter that an event was given to.
+type Notified struct {
+	Waiter    *posthaste.Waiter // nil: the event is kept for the run's next wait
+	Run       posthaste.RunRef
+	MessageID posthaste.MessageID
+}
+
+// Notify gives an event to everything that waits for it (section 4.8). An event that
+// nobody waits for is lost.
+func (s *Service) Notify(ctx context.Context, user, eventID string, event []byte) (told []Notified, err error) {
+	err = s.transact(ctx, user, func(t *tx) error {
+		told = nil
+		waiters, err := t.Waiters(posthaste.EventTopic(eventID))
+		if err != nil {
+			return err
+		}
+		for _, w := range waiters {
+			m, err := t.endWait(w, event)
+			if err != nil {
+				return err
+			}
+			told = append(told, Notified{Waiter: w, Run: w.Run, MessageID: m.ID})
+		}
+		return nil
+	})
+	return told, err
+}
+
+// NotifyRun gives an event to the run that goes on under an id: to its first wait
+// for it, or to the next one to come. It returns store.ErrNotFound if there is no
+// such run.
+func (s *Service) NotifyRun(ctx context.Context, user, runID, eventID string, event []byte) (told Notified, err error) {
+	err = s.transact(ctx, user, func(t *tx) error {
+		run, err := t.active(runID, time.Time{})
+		if err != nil {
+			return err
+		}
+		told = Notified{Run: run.RunRef}
+		w, err := t.waiterOf(run, eventID)
+		if err != nil {
+			return err
+		}
+		if w == nil {
+			t.KeepEvent(run.Position, eventID, event)
+			told.MessageID, err = s.newMessageID(t.Now())
+			return err
+		}
+		m, err := t.endWait(w, event)
+		if err != nil {
+			return err
+		}
+		told.Waiter, told.MessageID = w, m.ID
+		return nil
+	})
+	return told, err
+}
+
+// waiterOf returns a run's first wait for an event, nil if there is none.
+func (t *tx) waiterOf(run *posthaste.Run, eventID string) (*posthaste.Waiter, error) {
+	waiters, err := t.RunWaiters(run.Position)
+	for _, w := range waiters {
+		if w.Topic == posthaste.EventTopic(eventID) {
+			return w, nil
+		}
+	}
+	return nil, err
+}
+
+func (t *tx) endWait(w *posthaste.Waiter, event []byte) (*posthaste.Message, error) {
+	t.EndWait(w)
+	return t.notified(w, event)
+}
+
+// notified lets a run go on with an event.
+func (t *tx) notified(w *posthaste.Waiter, event []byte) (*posthaste.Message, error) {
+	eventID, _ := w.Topic.EventID()
+	more := map[string]any{"waitEventId": eventID, "waitTimeout": false}
+	if len(event) > 0 {
+		more["out"] = encoded(event)
+	}
+	return t.resume(w, w.Shown.URL, w.Delivery, more)
+}
+
+// EventWaiters returns what waits for an event, first come first.
+func (s *Service) EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error) {
+	return s.options.Store.EventWaiters(ctx, user, eventID)
+}
+
+// Deadlines that pass are looked for when the next one is due, when one was set, and
+// at least so often: another process may have set one.
+const deadlineHeartbeat = 5 * time.Second
+
+// deadlineBatch is how many deadlines are handled before the next look.
+const deadlineBatch = 100
+
+func (s *Service) deadlineSet() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// watchDeadlines ends waits whose deadline passes, until the service stops.
+func (s *Service) watchDeadlines() {
+	for {
+		next, err := s.expireOnce(s.waiting)
+		if err != nil && s.waiting.Err() == nil {
+			s.options.Logger.Error("deadline.failed", "error", err)
+		}
+		rest := deadlineHeartbeat
+		if err == nil && !next.IsZero() {
+			rest = min(rest, max(0, next.Sub(s.options.Now())))
+		}
+		select {
+		case <-s.waiting.Done():
+			return
+		case <-s.changed:
+		case <-time.After(rest):
+		}
+	}
+}
+
+// expireOnce ends the waits that are due, and returns when the next one is.
+func (s *Service) expireOnce(ctx context.Context) (next time.Time, err error) {
+	due, next, err := s.options.Store.DueWaiters(ctx, s.now(), deadlineBatch)
+	if err != nil {
+		return next, err
+	}
+	for _, d := range due {
+		if err := s.transact(ctx, d.User, func(t *tx) error { return t.expire(d) }); err != nil {
+			return next, err
+		}
+	}
+	return next, nil
+}
+
+// expire lets a run go on without the event it waited for. One that was notified in
+// the last moment has gone on already.
+func (t *tx) expire(due store.DueWaiter) error {
+	w, err := t.Waiter(due.Run, due.Position)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	eventID, _ := w.Topic.EventID()
+	t.EndWait(w)
+	_, err = t.resume(w, w.TimeoutURL, w.TimeoutDelivery, map[string]any{
+		"waitEventId": eventID, "timeout": w.Timeout, "waitTimeout": true,
+	})
+	return err
+}

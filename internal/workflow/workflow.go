@@ -1,0 +1,211 @@
+// Package workflow holds the rules of durable workflow runs.
+//
+// A run is a list that only grows: the initial payload and one entry for each step
+// that is planned or done. Every delivery to the workflow is an ordinary message of
+// the engine, whose body is that list up to the message's own entry; the SDK at the
+// destination replays it, does the first step that is missing and publishes what
+// came of it, which is the next entry. Nothing of a run lives in memory: each thing
+// that happens is one transaction of the store, and the messages it makes are
+// delivered, retried and logged by the engine like all others.
+//
+// A run begins in trigger.go, grows in append.go, waits in wait.go and invoke.go,
+// is delivered by delivery.go, concluded by settle.go and end.go, and rises again in
+// restart.go and resume.go. Section numbers are those of the contract on workflows.
+package workflow
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/engine"
+	"posthaste/internal/store"
+)
+
+// Store is what the rules need of a store.
+type Store interface {
+	store.Runs
+	store.Waiters
+}
+
+// Options configure a Service. Store is required.
+type Options struct {
+	Store    Store
+	Accepted func(messages int) // called after messages became durable; nil: nobody is told
+	Logger   *slog.Logger       // nil: slog.Default()
+
+	Limits        engine.Limits // what each message may ask for
+	LazyThreshold int           // bytes of a body from which an SDK that can is made to fetch it; 0: DefaultLazyThreshold
+	MaxEntries    int           // entries of one run; 0: no bound
+
+	Now     func() time.Time // nil: time.Now
+	Entropy io.Reader        // for ids; nil: crypto/rand
+}
+
+// DefaultLazyThreshold is 3 MiB.
+const DefaultLazyThreshold = 3 << 20
+
+// maxInvokeDepth is how deep runs may invoke runs.
+const maxInvokeDepth = 100
+
+// Service starts runs and moves them on. Make one with New.
+type Service struct {
+	options Options
+
+	waiting context.Context // ends when no more deadlines are to be watched
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	changed chan struct{} // receives after a deadline was set
+}
+
+// New returns a service; Start makes it watch deadlines.
+func New(options Options) *Service {
+	if options.Accepted == nil {
+		options.Accepted = func(int) {}
+	}
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	if options.LazyThreshold == 0 {
+		options.LazyThreshold = DefaultLazyThreshold
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.Entropy == nil {
+		options.Entropy = rand.Reader
+	}
+	s := &Service{options: options, changed: make(chan struct{}, 1)}
+	s.waiting, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// Start begins to watch deadlines. It returns at once.
+func (s *Service) Start() { s.running.Go(s.watchDeadlines) }
+
+// Stop watches no more deadlines. Calling it twice is harmless.
+func (s *Service) Stop() {
+	s.stop()
+	s.running.Wait()
+}
+
+// now returns the present time to the millisecond, the precision of everything that
+// is stored.
+func (s *Service) now() time.Time { return s.options.Now().Truncate(time.Millisecond) }
+
+func (s *Service) newMessageID(now time.Time) (posthaste.MessageID, error) {
+	id, err := posthaste.NewMessageID(now, s.options.Entropy)
+	if err != nil {
+		return id, fmt.Errorf("make message id: %w", err)
+	}
+	return id, nil
+}
+
+// newRunID makes a run id that nobody can guess.
+func (s *Service) newRunID() (string, error) {
+	var random [12]byte
+	if _, err := io.ReadFull(s.options.Entropy, random[:]); err != nil {
+		return "", fmt.Errorf("make run id: %w", err)
+	}
+	return "wfr_" + hex.EncodeToString(random[:]), nil
+}
+
+// transact runs a change of one user's runs and tells of the messages it made.
+func (s *Service) transact(ctx context.Context, user string, change func(*tx) error) error {
+	accepted := 0
+	err := s.options.Store.Transact(ctx, s.now(), user, func(storeTx store.RunTx) error {
+		t := &tx{RunTx: storeTx, service: s, user: user}
+		err := change(t)
+		accepted = t.accepted
+		return err
+	})
+	if err == nil && accepted > 0 {
+		s.options.Accepted(accepted)
+	}
+	return err
+}
+
+// tx is a transaction with what the rules need to make messages.
+type tx struct {
+	store.RunTx
+	service  *Service
+	user     string
+	accepted int
+}
+
+// active returns the run that goes on under an id. It returns store.ErrNotFound if
+// there is none, or if it is not the one that was created at the given time, which
+// is zero if it was not given (decision 18 of the contract on workflows).
+func (t *tx) active(id string, createdAt time.Time) (*posthaste.Run, error) {
+	run, err := t.LatestRun(id)
+	if err != nil {
+		return nil, err
+	}
+	if !run.Active() || !createdAt.IsZero() && !createdAt.Equal(run.CreatedAt) {
+		return nil, store.ErrNotFound
+	}
+	return run, nil
+}
+
+// mustBeActive is active for those who work for a run: that it has ended is for
+// them to know (section 3.6).
+func (t *tx) mustBeActive(id string, createdAt time.Time) (*posthaste.Run, error) {
+	run, err := t.active(id, createdAt)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, posthaste.Invalidf("workflow run %.200q is not active: it has ended, or there never was one", id)
+	}
+	return run, err
+}
+
+// append adds an entry to a run's list with a new message that delivers it.
+func (t *tx) append(run *posthaste.Run, callType posthaste.CallType, m *posthaste.Message) error {
+	if limit := t.service.options.MaxEntries; limit > 0 && run.Entries >= limit {
+		return posthaste.Errorf(posthaste.CodeLimit, "workflow run %s has %d steps, which is the limit", run.ID, limit)
+	}
+	t.accepted++
+	return t.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: callType, Body: m.Body}, m)
+}
+
+// accept accepts a message that is no new entry.
+func (t *tx) accept(m *posthaste.Message) error {
+	t.accepted++
+	return t.Accept(m)
+}
+
+// newMessage makes a message of a run with a new id.
+func (t *tx) newMessage(run *posthaste.Run, callType posthaste.CallType, url string, body []byte, settings posthaste.Settings) (*posthaste.Message, error) {
+	id, err := t.service.newMessageID(t.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &posthaste.Message{
+		ID:        id,
+		User:      t.user,
+		URL:       url,
+		Body:      body,
+		CreatedAt: t.Now(),
+		NotBefore: t.Now(),
+		CallerIP:  run.CallerIP,
+		Run:       &posthaste.RunLink{RunRef: run.RunRef, CallType: callType, Features: run.Features},
+		Settings:  settings,
+	}, nil
+}
+
+// logRun adds a run's state to the log.
+func (t *tx) logRun(run *posthaste.Run, reason string) {
+	t.Log(&posthaste.Message{
+		ID:       run.FirstID,
+		User:     t.user,
+		URL:      run.URL,
+		CallerIP: run.CallerIP,
+		Run:      &posthaste.RunLink{RunRef: run.RunRef, CallType: posthaste.CallStep},
+		Settings: posthaste.Settings{Labels: run.Labels, FlowControl: run.FlowControl},
+	}, posthaste.State(run.State), reason)
+}
