@@ -33,6 +33,8 @@ type Options struct {
 	Rate      int           // of the latency and neighbours scenarios, in messages a second
 	Rounds    int           // for each side
 	Backlog   int           // delayed messages that the backlog scenario stores
+	RunRate   int           // of the runs scenario, in runs a second
+	Failed    int           // failed runs that the restart scenario stores
 	Dir       string        // in which the server's data is kept for the time of the run; "": the system's temporary directory
 
 	Executable string    // the posthaste program
@@ -54,6 +56,8 @@ var scenarios = []scenario{
 	latencyScenario{},
 	backlogScenario{},
 	neighboursScenario{},
+	runsScenario{},
+	restartScenario{},
 }
 
 // Scenarios returns the names of all scenarios.
@@ -121,6 +125,8 @@ func (o Options) checkNumbers() error {
 		{"rate", o.Rate, 1},
 		{"rounds", o.Rounds, 1},
 		{"backlog", o.Backlog, 1},
+		{"run rate", o.RunRate, 1},
+		{"failed", o.Failed, fewFailed},
 	} {
 		if option.value < option.least {
 			return posthaste.Invalidf("%s %d is too small: at least %d is needed", option.name, option.value, option.least)

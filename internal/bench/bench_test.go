@@ -23,6 +23,8 @@ func small(t *testing.T) Options {
 		Rate:       10_000,
 		Rounds:     2,
 		Backlog:    300,
+		RunRate:    50,
+		Failed:     fewFailed,
 		Dir:        t.TempDir(),
 		Executable: os.Args[0],
 		Version:    "test",
@@ -45,8 +47,8 @@ func measure(t *testing.T, r *Report, scenario, name string) Measure {
 
 func TestRunMeasuresEveryMessageOfBothSides(t *testing.T) {
 	options := small(t)
-	// Not neighbours: what stands in for the server here has no lanes. The program
-	// tests run it with the real one.
+	// Not the others: what stands in for the server here has neither lanes nor runs.
+	// The program tests run them with the real one.
 	options.Scenarios = []string{"publish", "latency", "backlog"}
 	var progress bytes.Buffer
 	options.Progress = &progress
@@ -135,8 +137,10 @@ func TestRunRefuses(t *testing.T) {
 		{"no rate", func(o *Options) { o.Rate = 0 }, "rate 0"},
 		{"no rounds", func(o *Options) { o.Rounds = 0 }, "rounds 0"},
 		{"no backlog", func(o *Options) { o.Backlog = 0 }, "backlog 0"},
+		{"no run rate", func(o *Options) { o.RunRate = 0 }, "run rate 0"},
+		{"fewer failed runs than there are on the other side", func(o *Options) { o.Failed = 999 }, "failed 999 is too small: at least 1000"},
 		{"rounds without end", func(o *Options) { o.Messages = 0 }, "duration 0s"},
-		{"unknown scenario", func(o *Options) { o.Scenarios = []string{"speed"} }, `scenario "speed" is not known: publish, latency, backlog, neighbours are`},
+		{"unknown scenario", func(o *Options) { o.Scenarios = []string{"speed"} }, `scenario "speed" is not known: publish, latency, backlog, neighbours, runs, restart are`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			options := small(t)

@@ -23,6 +23,8 @@ type Load struct {
 	BodyBytes     int     `json:"bodyBytes"`
 	Rate          int     `json:"rate"`    // of the latency scenario, messages a second
 	Backlog       int     `json:"backlog"` // of the backlog scenario, messages
+	RunRate       int     `json:"runRate"` // of the runs scenario, runs a second
+	Failed        int     `json:"failed"`  // of the restart scenario, runs
 }
 
 // Result compares two sides in one scenario.
@@ -56,6 +58,8 @@ func newReport(options Options, dir string) (*Report, error) {
 		BodyBytes:     options.Size,
 		Rate:          options.Rate,
 		Backlog:       options.Backlog,
+		RunRate:       options.RunRate,
+		Failed:        options.Failed,
 	}
 	if options.Messages == 0 {
 		load.RoundSeconds = options.Duration.Seconds()
