@@ -28,6 +28,10 @@ type settings struct {
 	MaxSchedules    int      `group:"limits" default:"0" help:"Most schedules of a user: 1 to 1000000, or 0 for any number."`
 	Concurrency     int      `group:"limits" default:"4096" help:"Attempts in flight: 1 to 100000."`
 
+	KeepLogs span `group:"retention" default:"30d" help:"How long the log and messages that have ended are kept: 2d to 36500d, or 0s for ever. Whole days are dropped."`
+	KeepDLQ  span `group:"retention" default:"90d" help:"How long dead letters, of messages and of workflow runs, are kept: 1s to 36500d, or 0s for ever."`
+	KeepRuns span `group:"retention" default:"30d" help:"How long workflow runs are kept after they ended: 1s to 36500d, or 0s for ever. Those in the DLQ stay."`
+
 	Region             string   `default:"EU-CENTRAL-1" help:"Value of the Region header of deliveries."`
 	SignatureNotBefore bool     `help:"Put the time of issue into the claim nbf of signatures, for receivers that demand it. It is 0 otherwise."`
 	UseProxy           bool     `help:"Deliver through the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name."`
@@ -48,6 +52,8 @@ const (
 	maxDelay       = 3660 * day
 	maxRetries     = 100_000
 	maxResources   = 1_000_000
+	minKeepLogs    = 2 * day // what is remembered of requests for a day lies with the log
+	maxKeep        = 36500 * day
 	maxConcurrency = 100_000
 )
 
@@ -63,6 +69,9 @@ func (s *settings) check() error {
 		within("max-queues", count(s.MaxQueues), 0, maxResources),
 		within("max-parallelism", count(s.MaxParallelism), 0, maxResources),
 		within("max-schedules", count(s.MaxSchedules), 0, maxResources),
+		keeping("keep-logs", s.KeepLogs, span(minKeepLogs)),
+		keeping("keep-dlq", s.KeepDLQ, span(time.Second)),
+		keeping("keep-runs", s.KeepRuns, span(time.Second)),
 		within("concurrency", count(s.Concurrency), 1, maxConcurrency),
 		within("cache-size", s.CacheSize, minCache, maxCache),
 		headerValue("region", s.Region),
@@ -86,6 +95,9 @@ func (s *settings) options(log io.Writer) app.Options {
 		MaxBatchSize:    int64(s.MaxBatchSize),
 		MaxResponseSize: int(s.MaxResponseSize),
 		MaxTimeout:      time.Duration(s.MaxTimeout),
+		KeepLogs:        time.Duration(s.KeepLogs),
+		KeepDLQ:         time.Duration(s.KeepDLQ),
+		KeepRuns:        time.Duration(s.KeepRuns),
 		Log:             telemetry.NewLogger(log, slog.Level(s.LogLevel), s.LogFormat),
 	}
 }
@@ -103,6 +115,15 @@ func within[T quantity](name string, value, low, high T) error {
 		return posthaste.Invalidf("%s %s is out of bounds: %s to %s is accepted", name, value, low, high)
 	}
 	return nil
+}
+
+// keeping returns an error unless something is kept for a time within bounds, or for
+// ever.
+func keeping(name string, value, least span) error {
+	if value == 0 {
+		return nil
+	}
+	return within(name, value, least, span(maxKeep))
 }
 
 // headerValue returns an error unless the text can be sent in a header.

@@ -33,6 +33,8 @@ type App struct {
 	log        *slog.Logger
 	newToken   string
 
+	endStreams context.CancelFunc // ends the answers that would never end
+
 	serving sync.WaitGroup
 	failed  chan error // receives the first listener that failed
 	stop    func(context.Context) error
@@ -87,10 +89,13 @@ func open(options Options) (*App, error) {
 		Logger:          options.Log,
 		Concurrency:     options.Concurrency,
 		Limits:          limits,
+		Retention:       engine.Retention{Log: options.KeepLogs, DeadLetters: options.KeepDLQ, Runs: options.KeepRuns},
 		DecodeOverrides: api.DecodeOverrides,
 		ActionWorkers:   a.workflows.ActionWorkers(api.DecodeOverrides),
 	})
-	a.server = newServer(newHandler(options, a.engine, a.workflows, s, access, registry), options.Log)
+	serving, endStreams := context.WithCancel(context.Background())
+	a.endStreams = endStreams
+	a.server = newServer(newHandler(serving, options, a.engine, a.workflows, s, access, registry), options.Log)
 	a.stop = onceOnly(a.drain)
 	return a, nil
 }
@@ -126,7 +131,7 @@ func (a *App) Start() {
 }
 
 func (a *App) serve(listener net.Listener) {
-	err := a.server.Serve(listener)
+	err := a.server.Serve(refusingListener{listener})
 	if errors.Is(err, http.ErrServerClosed) {
 		return
 	}
@@ -170,6 +175,7 @@ func (a *App) drain(ctx context.Context) error {
 }
 
 func (a *App) finishRequests(ctx context.Context) {
+	a.endStreams()
 	if err := a.server.Shutdown(ctx); err != nil {
 		_ = a.server.Close() // cuts off those that remain
 	}

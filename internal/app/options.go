@@ -45,6 +45,10 @@ type Options struct {
 	MaxResponseSize int           // bytes that are kept of a destination's answer
 	MaxTimeout      time.Duration // of one attempt
 
+	KeepLogs time.Duration // the log and messages that have ended; 0: for ever, as all three
+	KeepDLQ  time.Duration // dead letters
+	KeepRuns time.Duration // workflow runs that have ended
+
 	CORS bool // scripts of any web page may call the API; for development only
 	Log  *slog.Logger
 }

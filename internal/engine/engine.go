@@ -73,6 +73,9 @@ type Options struct {
 	Now         func() time.Time // nil: time.Now
 	Entropy     io.Reader        // for ids; nil: crypto/rand
 
+	Retention     Retention            // of users that are not in UserRetention
+	UserRetention map[string]Retention // by user
+
 	// ActionWorkers do kinds of bulk actions that are not the engine's own.
 	ActionWorkers map[posthaste.ActionKind]ActionWorker
 
@@ -83,16 +86,6 @@ type Options struct {
 
 // DefaultConcurrency is how many attempts may be in flight unless told otherwise.
 const DefaultConcurrency = 4096
-
-// Limits bound what a publisher may ask for. Zero means no bound.
-type Limits struct {
-	Retries     int
-	Delay       time.Duration
-	Timeout     time.Duration // of an attempt
-	Queues      int           // of a user
-	Parallelism int           // of a queue
-	Schedules   int           // of a user
-}
 
 // Engine accepts publications and delivers messages. Make one with New.
 type Engine struct {
@@ -153,6 +146,7 @@ func (e *Engine) Start() {
 	e.beat.Store(e.options.Now().UnixMilli())
 	e.running.Go(e.dispatch)
 	e.running.Go(e.schedule)
+	e.running.Go(e.trim)
 	e.resumeActions()
 }
 

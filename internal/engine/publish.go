@@ -70,7 +70,9 @@ func (e *Engine) publishChunk(ctx context.Context, user string, publications []P
 	}
 	messages := 0
 	for i, submission := range submissions {
-		results[indexes[i]].Receipts = receipts(submission, accepted[i])
+		if results[indexes[i]].Receipts, err = e.receipts(ctx, user, submission, accepted[i]); err != nil {
+			return err
+		}
 		if !accepted[i].Deduplicated {
 			messages += len(submission.Messages)
 		}
@@ -79,17 +81,24 @@ func (e *Engine) publishChunk(ctx context.Context, user string, publications []P
 	return nil
 }
 
-// receipts pairs the endpoints with the ids. A group may have changed since the
-// submission that is repeated here.
-func receipts(submission store.Submission, accepted store.Accepted) []Receipt {
+// receipts tells of the messages of a submission, or of the earlier one that it
+// repeats: those went where that one sent them, whatever became of its URL group.
+func (e *Engine) receipts(ctx context.Context, user string, submission store.Submission, accepted store.Accepted) ([]Receipt, error) {
 	all := make([]Receipt, len(accepted.IDs))
 	for i, id := range accepted.IDs {
 		all[i] = Receipt{MessageID: id, Deduplicated: accepted.Deduplicated}
-		if i < len(submission.Messages) {
+		if !accepted.Deduplicated {
 			all[i].URL = submission.Messages[i].URL
+			continue
+		}
+		switch earlier, err := e.options.Store.Message(ctx, user, id); {
+		case err == nil:
+			all[i].URL = earlier.Message.URL
+		case !errors.Is(err, store.ErrNotFound):
+			return nil, fmt.Errorf("read repeated message: %w", err)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // submission makes the messages of a publication: one for a URL, one for each
@@ -155,21 +164,6 @@ func (e *Engine) newID(now time.Time) (posthaste.MessageID, error) {
 		return id, fmt.Errorf("make message id: %w", err)
 	}
 	return id, nil
-}
-
-// Check returns an Error with CodeLimit for a setting above its limit. The delay is
-// the time until the first attempt.
-func (l Limits) Check(p Publication, delay time.Duration) error {
-	if retries := p.MaxRetries(); l.Retries > 0 && retries > l.Retries {
-		return posthaste.Errorf(posthaste.CodeLimit, "retries %d is over the limit of %d", retries, l.Retries)
-	}
-	if l.Delay > 0 && delay > l.Delay {
-		return posthaste.Errorf(posthaste.CodeLimit, "the delay, or the time of not-before, is further ahead than the limit of %s", l.Delay)
-	}
-	if l.Timeout > 0 && p.Timeout > l.Timeout {
-		return posthaste.Errorf(posthaste.CodeLimit, "timeout %s is over the limit of %s", p.Timeout, l.Timeout)
-	}
-	return nil
 }
 
 // now returns the present time to the millisecond, the precision of everything

@@ -39,6 +39,7 @@ type Store interface {
 	Canceller
 	Reader
 	Log
+	Watcher
 	DeadLetters
 	LiveMessages
 	Queues
@@ -48,6 +49,7 @@ type Store interface {
 	Runs
 	Waiters
 	Actions
+	Retention
 	Vault
 	Health
 

@@ -150,6 +150,9 @@ func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Even
 	c.last = c.last.Next(now)
 	event.Position = c.last
 	c.log.add(m, event)
+	if d := dayOf(event.Position.Time()); d != dayOf(m.ID.CreatedAt()) {
+		c.set(append(appendSegment(c.key(), d, segmentOlder, m.User), m.ID[:]...), nil)
+	}
 	if event.Response != nil {
 		c.set(appendPositionKey(c.key(), segmentResponse, m.User, event.Position), record.AppendResponse(nil, event.Response))
 	}

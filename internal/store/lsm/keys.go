@@ -32,6 +32,7 @@ import (
 //	s DAY p USER FIELD hash64 position64        → posting block, named by its first position
 //	s DAY x USER hash128                        → submission: accepted64, ids
 //	s DAY i USER hash128                        → answer to an operation on runs
+//	s DAY o USER ID                             → nothing: the day has events of that older message
 //	n r USER run64                              → run, record.AppendRun
 //	n p USER run64                              → its progress
 //	n i USER ID                                 → run64 of the latest run with that id
@@ -76,6 +77,7 @@ const (
 	segmentPosting  = 'p'
 	segmentDedup    = 'x'
 	segmentAnswer   = 'i'
+	segmentOlder    = 'o'
 
 	deadLetterEntry   = 'e'
 	deadLetterPosting = 'p'

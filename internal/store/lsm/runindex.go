@@ -136,12 +136,12 @@ func (tx *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *post
 
 // Unbury implements store.RunDLQ.
 func (tx *runTx) Unbury(run *posthaste.Run) {
-	at := posthaste.Position(run.DeadLetterID)
+	id, at := run.DeadLetterID, posthaste.Position(run.DeadLetterID)
 	tx.ended[at] = true
 	state := tx.runs[run.Position].callback
 	tx.stage(func() {
 		tx.c.deleteRun(appendRunKey(nil, runDeadLetter, tx.user, at))
-		tx.c.deleteRun(appendLetterIDKey(nil, tx.user, run.ID, run.DeadLetterID))
+		tx.c.deleteRun(appendLetterIDKey(nil, tx.user, run.ID, id))
 		tx.c.replacePostings(runDeadLetterPosting, tx.user, at, append(failureTerms(run), callbackTerm(state)), nil)
 	})
 }

@@ -154,14 +154,14 @@ func (tx *runTx) writeRun(held *heldRun) {
 	}
 }
 
-// refiles reports whether a run is in the DLQ and its failure callback has another
-// state than before.
+// refiles reports whether a run is in the DLQ, and stays there, and its failure
+// callback has another state than before.
 func (tx *runTx) refiles(held *heldRun) (bool, error) {
-	run := held.run
-	if run.DeadLetterID == 0 || held.callback == callbackState(run) {
+	run, letter := held.run, posthaste.Position(held.run.DeadLetterID)
+	if letter == 0 || tx.ended[letter] || held.callback == callbackState(run) {
 		return false, nil
 	}
-	err := get(tx.c.runs(), appendRunKey(nil, runDeadLetter, tx.user, posthaste.Position(run.DeadLetterID)), func([]byte) error { return nil })
+	err := get(tx.c.runs(), appendRunKey(nil, runDeadLetter, tx.user, letter), func([]byte) error { return nil })
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -242,6 +242,9 @@ func (tx *runTx) Message(id posthaste.MessageID) (*posthaste.Message, posthaste.
 	if err != nil {
 		return nil, "", err
 	}
+	if !st.state.Terminal() && (id == tx.settling || tx.store.scheduler.attempted(id)) {
+		st.state = posthaste.StateActive
+	}
 	m, err := tx.c.message(tx.user, id)
 	return m, st.state, err
 }
@@ -275,10 +278,20 @@ func (tx *runTx) cancel(ids []posthaste.MessageID, inFlight bool) (int, error) {
 	}
 	tx.stage(func() {
 		for _, t := range targets {
-			tx.store.cancel(tx.c, tx.now, t, inFlight)
+			tx.cancelTarget(t, inFlight)
 		}
 	})
 	return len(targets), nil
+}
+
+// cancelTarget cancels a message as what this operation wrote before has left it.
+func (tx *runTx) cancelTarget(t target, inFlight bool) {
+	st, err := tx.c.status(tx.user, t.message.ID)
+	if err != nil || st.state.Terminal() || st.cancelRequested {
+		return // it cannot be an error: the status has been read before
+	}
+	t.status = st
+	tx.store.cancel(tx.c, tx.now, t, inFlight)
 }
 
 // Answer implements store.RunAnswers.

@@ -461,6 +461,14 @@ func (s *scheduler) claimed(id posthaste.MessageID) bool {
 	return s.leases[id] != nil
 }
 
+// attempted reports whether the message is claimed and not being settled.
+func (s *scheduler) attempted(id posthaste.MessageID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.leases[id]
+	return held != nil && !held.settling
+}
+
 // changeQueue lets a lane obey a queue's new settings.
 func (s *scheduler) changeQueue(user string, q *posthaste.Queue) {
 	s.mu.Lock()

@@ -240,6 +240,7 @@ func (s *Store) Close() error {
 	s.closing = true
 	s.mu.Unlock()
 	s.writer.close()
+	s.writer.grown.signal()
 	return s.db.Close()
 }
 

@@ -34,6 +34,7 @@ func message(t *testing.T, url string, at time.Time) *posthaste.Message {
 	return &posthaste.Message{ID: id, User: "ann", URL: url, Body: []byte("hi"), CreatedAt: at, NotBefore: at}
 }
 
+// Contract, messages 3.
 func TestClaimedMessagesAreDueAgainAfterReopening(t *testing.T) {
 	fs := vfs.NewMem()
 	first := open(t, fs)
@@ -70,6 +71,55 @@ func TestClaimedMessagesAreDueAgainAfterReopening(t *testing.T) {
 	t.Log(states)
 	if len(states) != 4 {
 		t.Errorf("states = %v", states)
+	}
+}
+
+// TestPausesSurviveReopening checks that nothing that was paused goes on because
+// the process was replaced (contract, messages 6.3).
+func TestPausesSurviveReopening(t *testing.T) {
+	fs := vfs.NewMem()
+	first := open(t, fs)
+	if err := errors.Join(
+		first.UpdateQueue(t.Context(), noon, "ann", "q", func(q *posthaste.Queue) error {
+			q.Parallelism, q.Paused = 1, true
+			return nil
+		}),
+		first.UpdateFlowKey(t.Context(), noon, "ann", "k", func(k *posthaste.FlowKey) error {
+			k.Paused = true
+			return nil
+		}),
+		first.UpdateSchedule(t.Context(), noon, "ann", "s", func(s *posthaste.Schedule) error {
+			s.Paused, s.NextAt = true, noon
+			return nil
+		}),
+	); err != nil {
+		t.Fatal(err)
+	}
+	queued, keyed := message(t, "http://q.example/", noon), message(t, "http://k.example/", noon)
+	queued.Queue, keyed.FlowControl.Key = "q", "k"
+	if _, err := first.Accept(t.Context(), noon, []store.Submission{{Messages: []*posthaste.Message{queued, keyed}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := open(t, fs)
+	if claims, _, err := second.Claim(t.Context(), noon, 10); err != nil || len(claims) != 0 {
+		t.Errorf("Claim after reopening: %d claims, %v; want none", len(claims), err)
+	}
+	if due, _, err := second.DueSchedules(t.Context(), noon, 10); err != nil || len(due) != 0 {
+		t.Errorf("DueSchedules after reopening: %d, %v; want none", len(due), err)
+	}
+	resume := func(q *posthaste.Queue) error {
+		q.Paused = false
+		return nil
+	}
+	if err := second.UpdateQueue(t.Context(), noon, "ann", "q", resume); err != nil {
+		t.Fatal(err)
+	}
+	if claims, _, err := second.Claim(t.Context(), noon, 10); err != nil || len(claims) != 1 || claims[0].Message.ID != queued.ID {
+		t.Errorf("Claim after the queue was resumed: %d claims, %v; want its message", len(claims), err)
 	}
 }
 

@@ -28,10 +28,10 @@ type writer struct {
 	stop     chan struct{}
 	stopped  chan struct{} // closed when no operation will be answered any more
 
-	last    posthaste.Position            // of the last event; writer goroutine only
-	visible atomic.Uint64                 // the last position that is durable
-	failed  atomic.Pointer[error]         // why nothing can be written any more
-	changed func(last posthaste.Position) // called when visible has moved
+	last    posthaste.Position    // of the last event; writer goroutine only
+	visible atomic.Uint64         // the last position that is durable
+	grown   broadcast             // signalled when visible has moved, and at the end
+	failed  atomic.Pointer[error] // why nothing can be written any more
 }
 
 // op is one operation on its way to disk.
@@ -198,9 +198,8 @@ func (w *writer) published(c *commit) {
 	for _, effect := range c.effects {
 		effect()
 	}
-	w.visible.Store(uint64(c.last))
-	if w.changed != nil {
-		w.changed(c.last)
+	if last := uint64(c.last); w.visible.Swap(last) != last {
+		w.grown.signal()
 	}
 }
 

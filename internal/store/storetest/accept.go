@@ -10,6 +10,7 @@ import (
 	"posthaste/internal/store"
 )
 
+// Contract, messages 6.4.
 var acceptPromises = []promise{
 	{"message can be read, logged and claimed at once", func(tr *trial) {
 		m := tr.accept()

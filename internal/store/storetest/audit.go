@@ -11,11 +11,12 @@ import (
 	"posthaste/internal/store"
 )
 
-// Audit proves the store's promises on what it holds of a user's messages, seen
-// through its public methods: each message has a legal life (CheckLife), stands
-// where its events say, and each event is joined with the right message at a
-// position above all earlier ones. It covers every message in the user's log and
-// requires the given ones to be among them.
+// Audit proves the store's promises on what it holds of a user's messages and
+// runs, seen through its public methods: each message has a legal life (CheckLife),
+// stands where its events say, and each event is joined with the right message at a
+// position above all earlier ones; and what belongs to a run fits together. It
+// covers every message in the user's log and requires the given ones to be among
+// them.
 //
 // The store must be at rest while it is audited.
 func Audit(t testing.TB, s store.Store, user string, ids []posthaste.MessageID) {
@@ -50,7 +51,7 @@ func audit(ctx context.Context, s store.Store, user string, ids []posthaste.Mess
 			errs = append(errs, fmt.Errorf("message %s: %w", id, err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, auditRuns(ctx, s, user, entries))...)
 }
 
 // checkPositions requires positions to increase strictly.
@@ -85,14 +86,11 @@ func checkEntry(user string, e store.Entry) error {
 
 // checkMessage compares where a message stands with its events.
 func checkMessage(ctx context.Context, s store.Store, user string, id posthaste.MessageID, events []posthaste.Event) error {
-	if err := CheckLife(statesOf(events)); err != nil {
-		return err
-	}
 	status, err := s.Message(ctx, user, id)
 	if err != nil {
 		return err
 	}
-	return checkStatus(status, events)
+	return errors.Join(checkLife(statesOf(events), status.Message.Run != nil), checkStatus(status, events))
 }
 
 func checkStatus(got store.Status, events []posthaste.Event) error {

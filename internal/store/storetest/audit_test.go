@@ -20,7 +20,7 @@ type altered struct {
 
 func (a altered) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
 	page, err := a.Store.Events(ctx, user, query)
-	if a.entries != nil {
+	if a.entries != nil && len(page.Entries) > 0 {
 		page.Entries = a.entries(page.Entries)
 	}
 	return page, err

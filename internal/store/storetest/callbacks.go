@@ -8,6 +8,7 @@ import (
 	"posthaste/internal/store"
 )
 
+// Contract, messages 5.
 var callbackPromises = []promise{
 	{"callbacks of every settlement are accepted with it", func(tr *trial) {
 		for _, settlement := range []store.Settlement{

@@ -7,6 +7,7 @@ import (
 	"posthaste/internal/store"
 )
 
+// Contract, messages 2.5, U-78 and decision 20.
 var cancelPromises = []promise{
 	{"a waiting message is cancelled at once", func(tr *trial) {
 		tr.checkCancelled(tr.accept(), "CREATED CANCEL_REQUESTED CANCELLED")

@@ -75,6 +75,10 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 		"Events": func() error {
 			return errorOf(s.Events(ctx, user, store.EventQuery{High: posthaste.MaxPosition, Limit: 1}))
 		},
+		"Watch": func() error {
+			_, _, err := s.Watch(ctx, user)
+			return err
+		},
 		"LiveMessages": func() error {
 			_, _, err := s.LiveMessages(ctx, user, store.LiveQuery{Limit: 1})
 			return err
@@ -118,6 +122,19 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 		},
 		"Tick": func() error {
 			return s.Tick(ctx, now, now, &posthaste.Schedule{ID: "s", User: user}, []*posthaste.Message{fresh})
+		},
+		"Transact":   func() error { return s.Transact(ctx, now, user, func(store.RunTx) error { return nil }) },
+		"Run":        func() error { return errorOf(s.Run(ctx, user, 1)) },
+		"LatestRun":  func() error { return errorOf(s.LatestRun(ctx, user, "r")) },
+		"RunEntries": func() error { return errorOf(s.RunEntries(ctx, user, 1, -1)) },
+		"Runs": func() error {
+			return errorOf(s.Runs(ctx, user, store.RunQuery{High: posthaste.MaxPosition, Limit: 1}))
+		},
+		"EventWaiters": func() error { return errorOf(s.EventWaiters(ctx, user, "e")) },
+		"RunWaiters":   func() error { return errorOf(s.RunWaiters(ctx, user, 1)) },
+		"DueWaiters": func() error {
+			_, _, err := s.DueWaiters(ctx, now, 1)
+			return err
 		},
 		"PutAction":         func() error { return s.PutAction(ctx, &posthaste.BulkAction{ID: "a", User: user}) },
 		"Action":            func() error { return errorOf(s.Action(ctx, user, "a")) },

@@ -41,7 +41,8 @@ const DefaultSeeds = 10
 // it again and compares what it finds with what was acknowledged:
 //
 //   - an acknowledged change is there, one of unknown fate is there whole or not
-//     at all: messages, callbacks, dead letters, secrets;
+//     at all: messages, callbacks, dead letters, runs and all that belongs to them,
+//     secrets;
 //   - an event that was read before is there, and none appears before it;
 //   - the lives of messages are legal, and all positions increase;
 //   - messages that were claimed are due again, and the old leases are lost.
@@ -125,7 +126,7 @@ func (w *witness) open(ctx context.Context, c Crashable) (err error) {
 func (w *witness) change(ctx context.Context, n int) error {
 	actions := []func(context.Context) error{
 		w.acceptSome, w.acceptSome, w.claimSome, w.claimSome, w.settleOne, w.settleOne, w.settleOne,
-		w.releaseOne, w.cancelSome, w.keepSecret, w.read, w.passTime,
+		w.releaseOne, w.cancelSome, w.keepSecret, w.read, w.passTime, w.changeRun, w.changeRun, w.changeRun,
 	}
 	for i := range n {
 		if err := actions[w.rng.IntN(len(actions))](ctx); err != nil {
@@ -163,20 +164,28 @@ func (w *witness) crash(ctx context.Context, c Crashable) {
 	calls.Wait()
 }
 
-// someChanges prepares changes that touch no message twice.
+// someChanges prepares changes that touch no message and no run twice.
 func (w *witness) someChanges() []*change {
 	var changes []*change
+	busy := map[*knownRun]bool{}
 	free := w.living()
 	w.rng.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
-	for _, k := range free[:min(len(free), 10)] {
-		if k.claim != nil && w.rng.IntN(4) > 0 {
+	for _, k := range free[:min(len(free), 15)] {
+		if busy[k.run] {
+			continue
+		}
+		busy[k.run] = k.run != nil
+		switch {
+		case k.claim != nil && w.rng.IntN(4) > 0:
 			changes = append(changes, w.settlement(k))
-		} else {
+		case k.run != nil:
+			changes = append(changes, w.runChange(k.run))
+		default:
 			changes = append(changes, w.cancellation([]*known{k}))
 		}
 	}
 	for range w.rng.IntN(6) {
-		changes = append(changes, w.acceptance())
+		changes = append(changes, w.acceptance(), w.start())
 	}
 	return changes
 }

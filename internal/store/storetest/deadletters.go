@@ -11,6 +11,7 @@ import (
 	"posthaste/internal/store"
 )
 
+// Contract, messages 2.9.
 var deadLetterPromises = []promise{
 	{"a message that fails becomes a dead letter", func(tr *trial) {
 		m := tr.accept(withEverything)

@@ -98,6 +98,10 @@ var defects = map[string]func(store.Store) store.Store{
 	"Events/pages of every size make the same log":        func(s store.Store) store.Store { return skipping{s} },
 	"Events/ranges include both ends":                     func(s store.Store) store.Store { return halfOpen{s} },
 	"Positions/an event is logged at the time it is told": late,
+	"Watch/all who wait are woken":                        func(s store.Store) store.Store { return sleepy{s} },
+	"Watch/the end is at or above all that was written, and below what follows": func(s store.Store) store.Store {
+		return ahead{s}
+	},
 	"Queues/messages begin in the order of acceptance, one by one": func(s store.Store) store.Store {
 		return edited{s, func(s *store.Submission) {
 			for _, m := range s.Messages {
@@ -215,6 +219,19 @@ func lanesInRow(s store.Store) store.Store {
 type sleepy struct{ store.Store }
 
 func (sleepy) Wake() <-chan struct{} { return nil }
+
+func (s sleepy) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
+	end, _, err := s.Store.Watch(ctx, user)
+	return end, nil, err
+}
+
+// ahead says that the log can be read beyond what is there.
+type ahead struct{ store.Store }
+
+func (a ahead) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
+	_, grown, err := a.Store.Watch(ctx, user)
+	return posthaste.MaxPosition, grown, err
+}
 
 // settling settles in its own way.
 type settling struct {

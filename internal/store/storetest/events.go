@@ -14,6 +14,7 @@ import (
 	"posthaste/internal/store"
 )
 
+// Contract, messages 2.10 and decision 6.
 var eventsPromises = []promise{
 	{"an empty log has no events", func(tr *trial) {
 		for _, oldestFirst := range []bool{true, false} {

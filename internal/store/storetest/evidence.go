@@ -60,7 +60,7 @@ func (w *witness) compare(ctx context.Context) error {
 		}
 		lives[e.MessageID] = append(lives[e.MessageID], e.Event)
 	}
-	if err := w.resolve(lives); err != nil {
+	if err := w.resolve(ctx, lives); err != nil {
 		return err
 	}
 	for _, k := range w.all {
@@ -68,28 +68,35 @@ func (w *witness) compare(ctx context.Context) error {
 			return fmt.Errorf("message %s: %w", k.message.ID, err)
 		}
 	}
-	return errors.Join(w.checkDeadLetters(ctx, entries), w.checkSecrets(ctx))
+	return errors.Join(w.checkDeadLetters(ctx, entries), w.checkRuns(ctx, entries), w.checkSecrets(ctx))
 }
 
 // resolve finds out which changes of unknown fate took place.
-func (w *witness) resolve(lives map[posthaste.MessageID][]posthaste.Event) error {
+func (w *witness) resolve(ctx context.Context, lives map[posthaste.MessageID][]posthaste.Event) error {
 	for _, ch := range w.unsettled {
-		took := 0
+		took, parts := 0, len(ch.parts)+len(ch.runs)
 		for _, p := range ch.parts {
 			stored := withoutActive(lives[p.known.message.ID])
 			if len(stored) > len(p.known.states) && startsWith(stored[len(p.known.states):], p.states) {
 				took++
 			}
 		}
-		switch {
-		case took == len(ch.parts):
-			for _, p := range ch.parts {
-				p.known.add(p)
+		for _, p := range ch.runs {
+			ok, err := p.took(ctx, w.store)
+			if err != nil {
+				return fmt.Errorf("run %s: %w", p.known.id, err)
 			}
+			if ok {
+				took++
+			}
+		}
+		switch {
+		case took == parts:
+			ch.add()
 		case ch.acknowledged:
 			return fmt.Errorf("an acknowledged change is lost: %s", ch)
 		case took > 0:
-			return fmt.Errorf("%d of %d parts of a change took place: %s", took, len(ch.parts), ch)
+			return fmt.Errorf("%d of %d parts of a change took place: %s", took, parts, ch)
 		}
 	}
 	w.unsettled = nil
@@ -114,7 +121,7 @@ func (w *witness) checkKnown(ctx context.Context, k *known, events []posthaste.E
 	case (status.State == posthaste.StateActive) != (k.claim != nil):
 		return fmt.Errorf("it stands at %s, claimed: %t", status.State, k.claim != nil)
 	}
-	return errors.Join(CheckLife(statesOf(events)), checkStatus(status, events))
+	return errors.Join(checkLife(statesOf(events), k.run != nil), checkStatus(status, events))
 }
 
 // matches reports whether the states are those of the message. One that was asked
@@ -127,11 +134,12 @@ func (k *known) matches(stored []posthaste.State) bool {
 	return k.asked() && slices.Equal(stored, append(slices.Clone(k.states), posthaste.StateCancelled))
 }
 
-// checkDeadLetters requires one dead letter for each FAILED event, no other.
+// checkDeadLetters requires one dead letter for each FAILED event that is not of a
+// run, no other.
 func (w *witness) checkDeadLetters(ctx context.Context, entries []store.Entry) error {
 	failed := 0
 	for _, e := range entries {
-		if e.State != posthaste.StateFailed {
+		if e.State != posthaste.StateFailed || e.Message.Run != nil {
 			continue
 		}
 		failed++
@@ -168,11 +176,14 @@ func (w *witness) checkSecrets(ctx context.Context) error {
 	return nil
 }
 
-// String names the messages of a change and what it adds to them.
+// String names the messages and runs of a change and what it makes of them.
 func (ch *change) String() string {
 	text := ""
 	for _, p := range ch.parts {
 		text += fmt.Sprintf(" %s %v", p.known.message.ID, p.states)
+	}
+	for _, p := range ch.runs {
+		text += fmt.Sprintf(" %s %+v", p.known.id, p.shape)
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
+// Contract, messages 6.5 and U-63.
 var flowKeyPromises = []promise{
 	{"a key that was never used is not found", func(tr *trial) {
 		if _, err := tr.store.FlowKey(tr.Context(), tr.now, ann, "k"); !errors.Is(err, store.ErrNotFound) {

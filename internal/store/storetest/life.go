@@ -62,13 +62,20 @@ var follows = map[phase]map[posthaste.State]phase{
 // CheckLife returns an error unless the states, oldest first, are those of a
 // message's events from its first one on. The message need not have ended, but
 // the events of one commit must be complete: a life cannot stop at ERROR.
-func CheckLife(states []posthaste.State) error {
+func CheckLife(states []posthaste.State) error { return checkLife(states, false) }
+
+// checkLife is CheckLife, also for messages of runs: nobody needs to ask for the
+// cancellation of one whose run has ended while it was claimed.
+func checkLife(states []posthaste.State, ofRun bool) error {
 	if len(states) == 0 {
 		return errors.New("no events at all")
 	}
 	now := unborn
 	for i, state := range states {
 		next, ok := follows[now][state]
+		if ofRun && state == posthaste.StateCancelled && (now == running || now == failing) {
+			next, ok = ended, true
+		}
 		if !ok {
 			return fmt.Errorf("event %d of %v: %s cannot follow in a life that is %s", i+1, states, state, now)
 		}

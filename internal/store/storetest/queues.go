@@ -9,6 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
+// Contract, messages 6.1.
 var queuePromises = []promise{
 	{"a queue that was never used is not found", func(tr *trial) {
 		if _, err := tr.store.Queue(tr.Context(), ann, "q"); !errors.Is(err, store.ErrNotFound) {

@@ -11,6 +11,7 @@ import (
 	"posthaste/internal/store"
 )
 
+// Contract, messages 6.3.
 var schedulePromises = []promise{
 	{"a schedule is kept as it was left", func(tr *trial) {
 		want := tr.schedule("s", tr.now.Add(time.Hour))

@@ -8,6 +8,7 @@ import (
 	"posthaste/internal/store"
 )
 
+// Contract, messages 2.10 and U-46.
 var settlePromises = []promise{
 	{"a delivery is logged as DELIVERED and ends the message", func(tr *trial) {
 		m := tr.accept()

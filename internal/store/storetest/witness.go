@@ -22,7 +22,8 @@ type witness struct {
 
 	all       []*known // every message that the store was ever asked to accept
 	byID      map[posthaste.MessageID]*known
-	unsettled []*change // that were in progress at the last crash
+	runs      []*knownRun // every run that the store was ever asked to start
+	unsettled []*change   // that were in progress at the last crash
 	secrets   map[string]string
 
 	seen map[posthaste.Position]store.Entry // events that were read
@@ -32,15 +33,18 @@ type witness struct {
 // known is what was acknowledged of a message.
 type known struct {
 	message *posthaste.Message
+	run     *knownRun         // that it belongs to, if any
 	states  []posthaste.State // its events but for ACTIVE, which a crash may lose
 	dueAt   time.Time
 	claim   *store.Claim // the current one, if any
 }
 
-// change is one call to the store and what it does to messages, all or nothing.
+// change is one call to the store and what it does to messages and runs, all or
+// nothing.
 type change struct {
 	call         func(context.Context, store.Store) error
 	parts        []part
+	runs         []runPart
 	acknowledged bool
 }
 
@@ -103,10 +107,18 @@ func (w *witness) make(ctx context.Context, ch *change) error {
 	if err := ch.call(ctx, w.store); err != nil {
 		return err
 	}
+	ch.add()
+	return nil
+}
+
+// add remembers a change that took place.
+func (ch *change) add() {
 	for _, p := range ch.parts {
 		p.known.add(p)
 	}
-	return nil
+	for _, p := range ch.runs {
+		p.known.shape = p.shape
+	}
 }
 
 // newMessage makes a message that is known of, but not accepted.
@@ -127,6 +139,15 @@ func (w *witness) newMessage() *known {
 
 func created(k *known) part {
 	return part{known: k, states: []posthaste.State{posthaste.StateCreated}, dueAt: k.message.NotBefore}
+}
+
+// cancelled is what a cancellation makes of a message that lives.
+func cancelled(k *known) part {
+	states := []posthaste.State{posthaste.StateCancelRequested}
+	if k.claim == nil {
+		states = append(states, posthaste.StateCancelled)
+	}
+	return part{known: k, states: states}
 }
 
 // acceptance is a change that accepts a few messages.
@@ -154,17 +175,22 @@ func (w *witness) settlement(k *known) *change {
 
 // ending is a settlement that ends the message as well.
 func (w *witness) ending(k *known) *change {
-	if w.rng.IntN(2) == 0 {
+	switch {
+	case w.rng.IntN(2) == 0:
 		return w.settling(k, store.Delivered(*k.claim))
+	case k.run != nil && w.rng.IntN(2) == 0:
+		return w.settling(k, store.Dropped(*k.claim))
+	default:
+		return w.settling(k, store.Failed(*k.claim, refused))
 	}
-	return w.settling(k, store.Failed(*k.claim, refused))
 }
 
-// settling makes a change of a settlement, some with a callback.
+// settling makes a change of a settlement, some with a callback or a conclusion for
+// the run.
 func (w *witness) settling(k *known, s store.Settlement) *change {
 	resolved := s.Resolve(k.asked())
 	ch := &change{parts: []part{{known: k, states: statesOf(resolved.Events()), dueAt: resolved.NextAt}}}
-	if s.State != posthaste.StateDelivered && w.rng.IntN(3) == 0 {
+	if failed := s.State == posthaste.StateRetry || s.State == posthaste.StateFailed; failed && w.rng.IntN(3) == 0 {
 		callback := w.newMessage()
 		callback.message.SourceID, callback.message.Queue = k.message.ID, ""
 		s.Callbacks = func(posthaste.DeadLetterID) ([]*posthaste.Message, error) {
@@ -173,6 +199,9 @@ func (w *witness) settling(k *known, s store.Settlement) *change {
 		if resolved.State != posthaste.StateCancelled {
 			ch.parts = append(ch.parts, created(callback))
 		}
+	}
+	if k.run != nil && k.run.active() && w.rng.IntN(3) == 0 {
+		w.conclusion(k, &s, ch)
 	}
 	k.claim = nil
 	now := w.now
@@ -186,15 +215,11 @@ func (w *witness) cancellation(targets []*known) *change {
 	var ids, want []posthaste.MessageID
 	for _, k := range targets {
 		ids = append(ids, k.message.ID)
-		if !k.living() || k.asked() {
+		if !k.living() || k.asked() || k.run != nil {
 			continue
 		}
 		want = append(want, k.message.ID)
-		states := []posthaste.State{posthaste.StateCancelRequested}
-		if k.claim == nil {
-			states = append(states, posthaste.StateCancelled)
-		}
-		ch.parts = append(ch.parts, part{known: k, states: states})
+		ch.parts = append(ch.parts, cancelled(k))
 	}
 	now := w.now
 	ch.call = func(ctx context.Context, s store.Store) error {
@@ -220,6 +245,19 @@ func (w *witness) claimSome(ctx context.Context) error {
 			return fmt.Errorf("claim of %s: %w", c.Message.ID, err)
 		}
 		k.claim = &c
+	}
+	return w.checkLeases(ctx)
+}
+
+// checkLeases compares what the store has leased with what it handed out: a lease
+// that nobody got holds its message up until the store is opened again.
+func (w *witness) checkLeases(ctx context.Context) error {
+	leased, err := w.store.InFlight(ctx, ann)
+	if err != nil {
+		return fmt.Errorf("count claims: %w", err)
+	}
+	if held := len(w.claimed()); leased != held {
+		return fmt.Errorf("%d messages are leased, %d were handed out", leased, held)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -64,7 +65,25 @@ func (l lossy) Settle(ctx context.Context, now time.Time, settlement store.Settl
 	if settlement.Callbacks != nil && l.loses("callbacks") {
 		settlement.Callbacks = nil
 	}
+	if settlement.Conclude != nil && l.loses("conclusions") {
+		settlement.Conclude = nil
+	}
 	return l.Store.Settle(ctx, now, settlement)
+}
+
+func (l lossy) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
+	if !l.loses("Transact") {
+		forgets := func(method string) bool { return l.loses(method) }
+		return l.Store.Transact(ctx, now, user, func(tx store.RunTx) error { return change(forgetful{tx, forgets}) })
+	}
+	errLost := errors.New("lost")
+	err := l.Store.Transact(ctx, now, user, func(tx store.RunTx) error {
+		if err := change(tx); err != nil {
+			return err
+		}
+		return errLost
+	})
+	return except(err, errLost)
 }
 
 func (l lossy) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *store.Step) ([]posthaste.MessageID, error) {
@@ -125,14 +144,24 @@ func TestCrashTestFindsDefects(t *testing.T) {
 		{name: "none", tamper: func(s store.Store, _ int) store.Store { return s }},
 		{name: "acceptances are lost", tamper: losing("Accept"), want: "it does not live|log holds []|lost"},
 		{name: "acceptances are halved", tamper: losing("half of Accept"), want: "log holds []|parts|lost"},
-		{name: "settlements are lost", tamper: losing("Settle"), want: "log holds|lost|ErrLeaseLost"},
+		{name: "settlements are lost", tamper: losing("Settle"), want: "messages are leased|an acknowledged change is lost"},
 		{name: "callbacks are lost", tamper: losing("callbacks"), want: "log holds []|lost"},
 		{name: "cancellations are miscounted", tamper: losing("count of Cancel"), want: "cancel"},
 		{name: "messages are handed out early", tamper: losing("time of Claim"), want: "it is due at"},
-		{name: "claims are lost", tamper: losing("claims"), want: "never handed out|claimed: false|log holds|lost"},
+		{name: "claims are lost", tamper: losing("claims"), want: "messages are leased"},
 		{name: "secrets are lost", tamper: losing("Secret"), want: "secret"},
 		{name: "dead letters are lost", tamper: losing("DeadLetters"), want: "dead letters of"},
-		{name: "events that were read are lost", tamper: withoutSeen, want: "are gone"},
+		{name: "events that were read are lost", tamper: withoutSeen, want: "are gone|cannot follow"},
+		{name: "transactions are lost", tamper: losing("Transact"), want: "run run-|log holds []|lost"},
+		{name: "conclusions are lost", tamper: losing("conclusions"), want: "run run-|log holds []|lost"},
+		{name: "runs are not saved", tamper: losing("Save"), want: "run run-|not the one known|parts"},
+		{name: "waits do not begin", tamper: losing("Wait"), want: "run run-"},
+		{name: "waits do not end", tamper: losing("EndWait"), want: "run run-"},
+		{name: "events are not kept", tamper: losing("KeepEvent"), want: "run run-"},
+		{name: "events are not forgotten", tamper: losing("DropEvents"), want: "run run-"},
+		{name: "runs do not enter the DLQ", tamper: losing("Bury"), want: "run run-"},
+		{name: "runs do not leave the DLQ", tamper: losing("Unbury"), want: "run run-"},
+		{name: "deliveries are not cancelled", tamper: losing("CancelDeliveries"), want: "log holds|it does not live|parts|lost"},
 		{
 			name:    "leases survive",
 			tamper:  func(s store.Store, _ int) store.Store { return s },

@@ -34,6 +34,17 @@ func (m *Model) Events(_ context.Context, user string, query store.EventQuery) (
 	return page, err
 }
 
+// Watch implements store.Watcher. The end counts as read: a crash must not take it
+// back.
+func (m *Model) Watch(context.Context, string) (end posthaste.Position, grown <-chan struct{}, err error) {
+	err = m.do(func() error {
+		end, grown = m.position, m.grown
+		m.shown = max(m.shown, end)
+		return nil
+	})
+	return end, grown, err
+}
+
 // LiveMessages implements store.LiveMessages. The cursor is the id of the next
 // message.
 func (m *Model) LiveMessages(_ context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {

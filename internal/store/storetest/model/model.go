@@ -20,7 +20,8 @@ type Model struct {
 
 	mu          sync.Mutex // guards all that follows
 	closed      bool
-	lives       []*life // in the order they were accepted
+	grown       chan struct{} // closed and replaced when the log grows
+	lives       []*life       // in the order they were accepted
 	log         []entry
 	position    posthaste.Position        // the last one given
 	shown       posthaste.Position        // the highest that was read
@@ -77,6 +78,7 @@ var _ store.Store = (*Model)(nil)
 func New() *Model {
 	return &Model{
 		wake:        make(chan struct{}, 1),
+		grown:       make(chan struct{}),
 		submissions: map[name]submission{},
 		queues:      map[name]*posthaste.Queue{},
 		groups:      map[name]*posthaste.URLGroup{},
@@ -93,8 +95,14 @@ func New() *Model {
 func (m *Model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed = true
+	m.close()
 	return nil
+}
+
+// close must be called under the lock.
+func (m *Model) close() {
+	m.closed = true
+	m.tellWatchers()
 }
 
 // Crash closes the model and returns what a crash may leave of it, at worst: the
@@ -103,7 +111,7 @@ func (m *Model) Close() error {
 func (m *Model) Crash() *Model {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed = true
+	m.close()
 	for last := len(m.log) - 1; last >= 0; last-- {
 		if e := m.log[last].event; e.State != posthaste.StateActive || e.Position <= m.shown {
 			break
@@ -115,6 +123,7 @@ func (m *Model) Crash() *Model {
 	}
 	return &Model{
 		wake:        make(chan struct{}, 1),
+		grown:       make(chan struct{}),
 		lives:       m.lives,
 		log:         m.log,
 		position:    m.position,
@@ -160,7 +169,14 @@ func (m *Model) signal() {
 func (m *Model) append(now time.Time, l *life, event posthaste.Event) posthaste.Position {
 	event.Position = m.nextPosition(now)
 	m.log = append(m.log, entry{event, l})
+	m.tellWatchers()
 	return event.Position
+}
+
+// tellWatchers wakes those who wait for the log to grow.
+func (m *Model) tellWatchers() {
+	close(m.grown)
+	m.grown = make(chan struct{})
 }
 
 func (m *Model) nextPosition(now time.Time) posthaste.Position {

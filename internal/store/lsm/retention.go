@@ -1,0 +1,326 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Retention drops a day as a few ranges, whatever is in it. Those of its messages
+// that are alive have a place in a lane, and those that have events in a day that is
+// kept are named there: both are left standing between the ranges.
+
+// trimStep is how many dead letters or runs one commit removes.
+const trimStep = 200
+
+// Users implements store.Retention.
+func (s *Store) Users(context.Context) ([]string, error) {
+	return read(s, func() ([]string, error) {
+		found := map[string]bool{}
+		days, err := s.daysBefore(maxDay)
+		for _, d := range days {
+			err = errors.Join(err, s.usersOfDay(d, found))
+		}
+		var users []string
+		for user := range found {
+			users = append(users, user)
+		}
+		slices.Sort(users)
+		return users, err
+	})
+}
+
+const maxDay = day(1<<16 - 1)
+
+// usersOfDay adds those who have log blocks in a day.
+func (s *Store) usersOfDay(d day, found map[string]bool) error {
+	prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(d))
+	prefix = append(prefix, segmentLog)
+	return s.skip(prefix, func(key []byte) []byte {
+		userLen := int(key[len(prefix)])
+		found[string(key[len(prefix)+1:len(prefix)+1+userLen])] = true
+		return prefixEnd(key[:len(prefix)+1+userLen])
+	})
+}
+
+// daysBefore returns the days before another one that have anything stored.
+func (s *Store) daysBefore(end day) (days []day, err error) {
+	err = s.skip([]byte{kindSegment}, func(key []byte) []byte {
+		d := day(binary.BigEndian.Uint16(key[1:]))
+		if d >= end {
+			return nil
+		}
+		days = append(days, d)
+		return binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(d)+1)
+	})
+	return days, err
+}
+
+// skip visits keys with a prefix: the first one, and then always the first at or
+// behind what visit returns, until that is nil.
+func (s *Store) skip(prefix []byte, visit func(key []byte) (next []byte)) error {
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return err
+	}
+	for valid := iter.First(); valid; {
+		next := visit(iter.Key())
+		valid = next != nil && iter.SeekGE(next)
+	}
+	return errors.Join(iter.Error(), iter.Close())
+}
+
+// Trim implements store.Retention.
+func (s *Store) Trim(ctx context.Context, user string, horizon store.Horizon) (trimmed store.Trimmed, err error) {
+	if !horizon.DeadLetters.IsZero() {
+		if trimmed.DeadLetters, err = s.trimDeadLetters(ctx, user, horizon.DeadLetters); err != nil {
+			return trimmed, fmt.Errorf("trim DLQ: %w", err)
+		}
+	}
+	if !horizon.Runs.IsZero() {
+		if trimmed.Runs, err = s.trimRuns(ctx, user, horizon.Runs); err != nil {
+			return trimmed, fmt.Errorf("trim runs: %w", err)
+		}
+	}
+	if !horizon.Log.IsZero() {
+		if trimmed.Days, err = s.trimDays(ctx, user, dayOf(horizon.Log)); err != nil {
+			return trimmed, fmt.Errorf("trim log: %w", err)
+		}
+	}
+	return trimmed, nil
+}
+
+// trimDays drops what a user has in the days before another one.
+func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int, err error) {
+	days, err := read(s, func() ([]day, error) { return s.daysBefore(end) })
+	if err != nil || len(days) == 0 {
+		return 0, err
+	}
+	needed, err := read(s, func() (map[day][]posthaste.MessageID, error) { return s.needed(user, end) })
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range days {
+		var logged bool
+		err := s.writer.do(ctx, func(c *commit) (err error) {
+			logged, err = s.dropDay(c, d, user, needed[d])
+			return err
+		})
+		if err != nil {
+			return dropped, err
+		}
+		if logged {
+			dropped++
+		}
+	}
+	return dropped, nil
+}
+
+// needed returns the messages of a user from before a day that have not ended, or
+// have events in that day or later, each once and ascending. Only these can join them
+// meanwhile: a message has its events while it is alive.
+func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, error) {
+	needed := map[day][]posthaste.MessageID{}
+	add := func(id posthaste.MessageID) {
+		if d := dayOf(id.CreatedAt()); d < end {
+			needed[d] = append(needed[d], id)
+		}
+	}
+	err := scan(s.db, appendUser([]byte{kindWaiting}, user), func(key, _ []byte) error {
+		add(parseTicket(key).id)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	days, err := s.daysBefore(maxDay)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range days {
+		if d < end {
+			continue
+		}
+		err := scan(s.db, appendSegment(nil, d, segmentOlder, user), func(key, _ []byte) error {
+			add(posthaste.MessageID(key[len(key)-len(posthaste.MessageID{}):]))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for d, ids := range needed {
+		slices.SortFunc(ids, func(a, b posthaste.MessageID) int { return slices.Compare(a[:], b[:]) })
+		needed[d] = slices.Compact(ids)
+	}
+	return needed, nil
+}
+
+// dropDay deletes all that a user has in a day, but for the messages that are
+// needed. It reports whether the day had events.
+func (s *Store) dropDay(c *commit, d day, user string, needed []posthaste.MessageID) (logged bool, err error) {
+	for _, part := range []byte{segmentEnvelope, segmentBody, segmentStatus} {
+		if err := s.dropBetween(c, appendSegment(nil, d, part, user), needed); err != nil {
+			return false, err
+		}
+	}
+	for _, part := range []byte{segmentResponse, segmentPosting, segmentDedup, segmentAnswer, segmentOlder, segmentLog} {
+		prefix := appendSegment(nil, d, part, user)
+		if logged, err = s.dropRange(c, prefix, prefixEnd(prefix)); err != nil {
+			return false, err
+		}
+	}
+	return logged, nil // the log is the last of them
+}
+
+// dropBetween deletes the keys with a prefix, except those that end in one of the
+// ascending ids.
+func (s *Store) dropBetween(c *commit, prefix []byte, kept []posthaste.MessageID) error {
+	from := prefix
+	for _, id := range kept {
+		at := append(slices.Clone(prefix), id[:]...)
+		if _, err := s.dropRange(c, from, at); err != nil {
+			return err
+		}
+		from = append(at, 0) // the first key behind it
+	}
+	_, err := s.dropRange(c, from, prefixEnd(prefix))
+	return err
+}
+
+// dropRange deletes the keys from one to another, and writes nothing if there are
+// none.
+func (s *Store) dropRange(c *commit, from, to []byte) (found bool, err error) {
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return false, err
+	}
+	found = iter.First()
+	if err := errors.Join(iter.Error(), iter.Close()); err != nil || !found {
+		return false, err
+	}
+	return true, c.batch.DeleteRange(from, to, nil)
+}
+
+// trimDeadLetters removes entries of both DLQs that failed before a time.
+func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Time) (removed int, err error) {
+	high := posthaste.FirstPosition(before) - 1
+	for more := true; more; {
+		page, err := s.DeadLetters(ctx, user, store.DeadLetterQuery{High: high, OldestFirst: true, Limit: trimStep})
+		if err != nil {
+			return removed, err
+		}
+		ids := each(page.DeadLetters, func(d *posthaste.DeadLetter) posthaste.DeadLetterID { return d.ID })
+		deleted, err := s.DeleteDeadLetters(ctx, user, ids, nil)
+		if removed += len(deleted); err != nil {
+			return removed, err
+		}
+		more = page.More
+	}
+	for more := true; more; {
+		page, err := s.Runs(ctx, user, store.RunQuery{Failed: true, High: high, OldestFirst: true, Limit: trimStep})
+		if err != nil {
+			return removed, err
+		}
+		n, err := s.unburyRuns(ctx, user, page.DeadLetters)
+		if removed += n; err != nil {
+			return removed, err
+		}
+		more = page.More
+	}
+	return removed, nil
+}
+
+func (s *Store) unburyRuns(ctx context.Context, user string, letters []*posthaste.DeadLetter) (removed int, err error) {
+	err = s.Transact(ctx, time.Time{}, user, func(tx store.RunTx) error {
+		for _, d := range letters {
+			_, run, err := tx.Buried(d.ID)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			tx.Unbury(run)
+			removed++
+		}
+		return nil
+	})
+	return removed, err
+}
+
+// trimRuns removes runs that ended before a time and are not in the DLQ.
+func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (removed int, err error) {
+	query := store.RunQuery{
+		Filter:      store.RunFilter{States: []posthaste.RunState{posthaste.RunSuccess, posthaste.RunFailed, posthaste.RunCancelled}},
+		High:        posthaste.FirstPosition(before) - 1,
+		OldestFirst: true,
+		Limit:       trimStep,
+	}
+	for {
+		page, err := s.Runs(ctx, user, query)
+		if err != nil {
+			return removed, err
+		}
+		err = s.writer.do(ctx, func(c *commit) error {
+			for _, run := range page.Runs {
+				forgotten, err := s.forgetRun(c, user, run, before)
+				if err != nil {
+					return err
+				}
+				if forgotten {
+					removed++
+				}
+			}
+			return nil
+		})
+		if err != nil || !page.More {
+			return removed, err
+		}
+		query.Low = page.Next
+	}
+}
+
+// forgetRun deletes a run that has ended, with all that belongs to it, unless it
+// ended too late or is in the DLQ.
+func (s *Store) forgetRun(c *commit, user string, run *posthaste.Run, before time.Time) (bool, error) {
+	if !run.CompletedAt.Before(before) {
+		return false, nil
+	}
+	_, _, err := readRunLetter(c.runs(), user, run.DeadLetterID)
+	if err == nil {
+		return false, nil
+	}
+	waiters, waitErr := readRunWaiters(c.runs(), user, run.Position)
+	latest, latestErr := readLatest(c.runs(), user, run.ID)
+	for _, err := range []error{err, waitErr, latestErr} {
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return false, err
+		}
+	}
+	for _, w := range waiters { // for runs that it invoked and that go on
+		c.deleteRun(appendTopicKey(nil, user, w.Topic, w.Position))
+	}
+	if latest == run.Position {
+		c.deleteRun(append(appendRunPart(nil, runLatest, user), run.ID...))
+	}
+	for _, part := range []byte{runEnvelope, runProgress} {
+		c.deleteRun(appendRunKey(nil, part, user, run.Position))
+	}
+	for _, part := range []byte{runEntry, runMemory, runWaiter, runEvent} {
+		prefix := appendRunKey(nil, part, user, run.Position)
+		if err := c.writableRuns().DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
+			return false, err
+		}
+	}
+	c.replacePostings(runPosting, user, run.Position, runTerms(run), nil)
+	return true, nil
+}

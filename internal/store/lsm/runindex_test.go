@@ -1,0 +1,252 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var noonOfRuns = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func openMem(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open("data", Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// startRuns starts runs of ann with these ids, in one transaction.
+func startRuns(tx store.RunTx, ids ...string) []*posthaste.Run {
+	return each(ids, func(id string) *posthaste.Run {
+		run := &posthaste.Run{
+			User:        "ann",
+			RunRef:      posthaste.RunRef{ID: id, URL: "http://workflow.example/", Position: tx.NextPosition()},
+			RunProgress: posthaste.RunProgress{State: posthaste.RunStarted},
+		}
+		tx.Start(run)
+		return run
+	})
+}
+
+func buryRun(tx store.RunTx, run *posthaste.Run) {
+	run.State, run.DeadLetterID = posthaste.RunFailed, posthaste.DeadLetterID(tx.NextPosition())
+	tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
+	tx.Save(run)
+}
+
+// scribe writes runs at random.
+type scribe struct {
+	*testing.T
+	rng    *rand.Rand
+	store  *Store
+	places []posthaste.Position        // of all runs
+	buried map[posthaste.Position]bool // those in the DLQ
+	waits  map[posthaste.Position]*posthaste.Waiter
+}
+
+// write makes some changes in one transaction, which may fail.
+func (s *scribe) write() {
+	errBroken := errors.New("broken")
+	fails := s.rng.IntN(4) == 0
+	places, buried, waits := slices.Clone(s.places), maps.Clone(s.buried), maps.Clone(s.waits)
+	err := s.store.Transact(s.Context(), noonOfRuns, "ann", func(tx store.RunTx) error {
+		for range 1 + s.rng.IntN(4) {
+			if err := s.change(tx); err != nil {
+				return err
+			}
+		}
+		if fails {
+			return errBroken
+		}
+		return nil
+	})
+	switch {
+	case fails && errors.Is(err, errBroken):
+		s.places, s.buried, s.waits = places, buried, waits
+	case err != nil:
+		s.Fatal(err)
+	}
+}
+
+func (s *scribe) change(tx store.RunTx) error {
+	if len(s.places) == 0 || s.rng.IntN(5) == 0 {
+		run := startRuns(tx, pick(s, "a", "ab", "a\x00", "b"))[0]
+		run.Labels = pick(s, nil, []string{"l"}, []string{"l", "m", "l"})
+		run.CallerIP = pick(s, "", "::1")
+		s.places = append(s.places, run.Position)
+		return nil
+	}
+	run, err := tx.Run(pick(s, s.places...))
+	if err != nil {
+		return err
+	}
+	switch change := s.rng.IntN(6); {
+	case change == 0 && run.DeadLetterID == 0:
+		run.FailedStatus = pick(s, 0, 500)
+		buryRun(tx, run)
+		s.buried[run.Position] = true
+	case change == 1 && s.buried[run.Position]:
+		tx.Unbury(run)
+		delete(s.buried, run.Position)
+	case change == 2 && run.DeadLetterID == 0:
+		run.State = pick(s, posthaste.RunStates...)
+		run.FlowControl.Key = pick(s, "", "k")
+	case change == 3:
+		run.Reported = &posthaste.RunCallback{State: pick(s, posthaste.CallbackStates...)}
+	case change == 4:
+		w := &posthaste.Waiter{Run: run.RunRef, Topic: posthaste.EventTopic("e"), Deadline: pick(s, time.Time{}, noonOfRuns)}
+		tx.Wait(w)
+		s.waits[w.Position] = w
+	case change == 5 && len(s.waits) > 0:
+		first := slices.Min(slices.Collect(maps.Keys(s.waits)))
+		tx.EndWait(s.waits[first])
+		delete(s.waits, first)
+	}
+	tx.Save(run)
+	return nil
+}
+
+func pick[T any](s *scribe, values ...T) T { return values[s.rng.IntN(len(values))] }
+
+// check requires the store to hold the keys of what there is, and no others.
+func (s *scribe) check() {
+	s.Helper()
+	want := map[string]bool{}
+	add := func(key []byte) { want[string(key)] = true }
+	for _, at := range s.places {
+		run, err := s.store.Run(s.Context(), "ann", at)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, t := range runTerms(run) {
+			add(appendRunPostingKey(nil, runPosting, "ann", t, at))
+		}
+		if !s.buried[at] {
+			continue
+		}
+		letter := posthaste.Position(run.DeadLetterID)
+		add(appendRunKey(nil, runDeadLetter, "ann", letter))
+		add(appendLetterIDKey(nil, "ann", run.ID, run.DeadLetterID))
+		for _, t := range failureTerms(run) {
+			add(appendRunPostingKey(nil, runDeadLetterPosting, "ann", t, letter))
+		}
+	}
+	for at, w := range s.waits {
+		add(appendWaiterKey(nil, "ann", w.Run.Position, at))
+		add(appendTopicKey(nil, "ann", w.Topic, at))
+		if !w.Deadline.IsZero() {
+			add(appendDeadlineKey(nil, "ann", w))
+		}
+	}
+	for _, part := range []byte{runPosting, runDeadLetter, runDeadLetterID, runDeadLetterPosting, runWaiter, runTopic, runDeadline} {
+		err := scan(s.store.db, []byte{kindRun, part}, func(key, _ []byte) error {
+			if !want[string(key)] {
+				return fmt.Errorf("key %q is left behind", key)
+			}
+			delete(want, string(key))
+			return nil
+		})
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+	for key := range want {
+		s.Fatalf("key %q is missing", key)
+	}
+}
+
+// Every key of the index is for something that is there, and all there is has its
+// keys, whatever comes together in a transaction.
+func TestKeysOfRunsAreExact(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			s := &scribe{
+				T: t, rng: rand.New(rand.NewPCG(seed, 0)), store: openMem(t),
+				buried: map[posthaste.Position]bool{}, waits: map[posthaste.Position]*posthaste.Waiter{},
+			}
+			for range 100 {
+				s.write()
+				s.check()
+			}
+		})
+	}
+}
+
+// A prefix that names more runs than are looked up by it finds them all the same.
+func TestPrefixOfMany(t *testing.T) {
+	s := openMem(t)
+	var ids []string
+	for n := range maxNamed + 10 {
+		ids = append(ids, fmt.Sprintf("many-%d", n))
+	}
+	ids = append(ids, "few-1", "man", "few-2")
+	err := s.Transact(t.Context(), noonOfRuns, "ann", func(tx store.RunTx) error {
+		for _, run := range startRuns(tx, ids...) {
+			buryRun(tx, run)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name     string
+		prefixes []string
+		want     int
+	}{
+		{"few", []string{"few-"}, 2},
+		{"few of two prefixes, one within the other", []string{"few-", "few-1"}, 2},
+		{"none", []string{"fewer"}, 0},
+		{"many", []string{"many-"}, maxNamed + 10},
+		{"many and few", []string{"few-", "many-"}, maxNamed + 12},
+		{"many, found through what else is asked for", []string{"man"}, maxNamed + 11},
+		{"all", []string{"m", "f"}, maxNamed + 13},
+	} {
+		for _, oldestFirst := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, oldest first %t", test.name, oldestFirst), func(t *testing.T) {
+				query := store.RunQuery{
+					Filter: store.RunFilter{IDPrefixes: test.prefixes, URLs: []string{"http://workflow.example/"}},
+					Failed: true, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 300,
+				}
+				if got := countRuns(t, s, query); got != test.want {
+					t.Errorf("%d runs found, want %d", got, test.want)
+				}
+			})
+		}
+	}
+}
+
+// countRuns follows a query to its last page and returns how many runs it finds.
+func countRuns(t *testing.T, s *Store, query store.RunQuery) int {
+	t.Helper()
+	seen := map[posthaste.Position]bool{}
+	for {
+		page, err := s.Runs(t.Context(), "ann", query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range page.Runs {
+			seen[run.Position] = true
+		}
+		if !page.More {
+			return len(seen)
+		}
+		if query.OldestFirst {
+			query.Low = page.Next
+		} else {
+			query.High = page.Next
+		}
+	}
+}

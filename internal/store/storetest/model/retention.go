@@ -1,0 +1,88 @@
+package model
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Users implements store.Retention.
+func (m *Model) Users(context.Context) (users []string, err error) {
+	err = m.do(func() error {
+		found := map[string]bool{}
+		for _, e := range m.log {
+			found[e.life.message.User] = true
+		}
+		users = slices.Sorted(maps.Keys(found))
+		return nil
+	})
+	return users, err
+}
+
+// Trim implements store.Retention. It keeps days together, as other backends do.
+func (m *Model) Trim(_ context.Context, user string, h store.Horizon) (trimmed store.Trimmed, err error) {
+	err = m.do(func() error {
+		if !h.DeadLetters.IsZero() {
+			trimmed.DeadLetters = m.trimDeadLetters(user, h.DeadLetters)
+		}
+		if !h.Runs.IsZero() {
+			trimmed.Runs = m.trimRuns(user, h.Runs)
+		}
+		if !h.Log.IsZero() {
+			trimmed.Days = m.trimLog(user, h.Log.UTC().Truncate(24*time.Hour))
+		}
+		return nil
+	})
+	return trimmed, err
+}
+
+func (m *Model) trimDeadLetters(user string, before time.Time) int {
+	kept := len(m.deadLetters) + len(m.buried)
+	m.deadLetters = slices.DeleteFunc(m.deadLetters, func(d *posthaste.DeadLetter) bool {
+		return d.Message.User == user && d.FailedAt().Before(before)
+	})
+	m.buried = slices.DeleteFunc(m.buried, func(b *buried) bool {
+		return b.run.user == user && b.FailedAt().Before(before)
+	})
+	return kept - len(m.deadLetters) - len(m.buried)
+}
+
+func (m *Model) trimRuns(user string, before time.Time) (removed int) {
+	for id, e := range m.executions {
+		inDLQ := slices.ContainsFunc(m.buried, func(b *buried) bool { return b.run == id })
+		if id.user != user || e.run.Active() || !e.run.CompletedAt.Before(before) || inDLQ {
+			continue
+		}
+		delete(m.executions, id)
+		if latest := (name{user, e.run.ID}); m.latest[latest] == id.at {
+			delete(m.latest, latest)
+		}
+		m.waiters = slices.DeleteFunc(m.waiters, func(w *waiter) bool { return w.user == user && w.Run.Position == id.at })
+		removed++
+	}
+	return removed
+}
+
+func (m *Model) trimLog(user string, before time.Time) int {
+	days := map[int64]bool{}
+	m.log = slices.DeleteFunc(m.log, func(e entry) bool {
+		at := e.event.Position.Time()
+		old := e.life.message.User == user && at.Before(before)
+		if old {
+			days[at.UnixMilli()/(24*time.Hour).Milliseconds()] = true
+		}
+		return old
+	})
+	logged := map[*life]bool{}
+	for _, e := range m.log {
+		logged[e.life] = true
+	}
+	m.lives = slices.DeleteFunc(m.lives, func(l *life) bool {
+		return l.message.User == user && l.state.Terminal() && !logged[l]
+	})
+	return len(days)
+}

@@ -1,0 +1,161 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Retention is tried with days: what a backend may keep a day longer is tried a day
+// later.
+var retentionPromises = []promise{
+	{"everything is kept without a horizon", func(tr *trial) {
+		m := tr.end(tr.accept())
+		tr.wait(400 * day)
+		tr.wantTrimmed(store.Horizon{}, store.Trimmed{})
+		tr.wantStored(m)
+	}},
+	{"what has ended goes with its day", func(tr *trial) {
+		old := tr.end(tr.accept())
+		tr.wait(3 * day)
+		young := tr.end(tr.accept())
+		tr.wantTrimmed(store.Horizon{Log: tr.now.Add(-day)}, store.Trimmed{Days: 1})
+		tr.wantForgotten(old)
+		tr.wantStored(young)
+		tr.wantTrimmed(store.Horizon{Log: tr.now.Add(-day)}, store.Trimmed{})
+	}},
+	{"what is alive stays, whole", func(tr *trial) {
+		delayed := tr.accept(delayed(30 * day))
+		claimed := tr.claimThese(tr.accept())[0]
+		ended := tr.end(tr.accept())
+		tr.wait(3 * day)
+		tr.wantTrimmed(store.Horizon{Log: tr.now}, store.Trimmed{Days: 1})
+		tr.wantForgotten(ended)
+		for _, m := range []*posthaste.Message{delayed, claimed.Message} {
+			status, err := tr.store.Message(tr.Context(), ann, m.ID)
+			if err != nil {
+				tr.Fatal(err)
+			}
+			tr.same("message that is alive", m, status.Message)
+		}
+		tr.settle(store.Delivered(claimed))
+		tr.wait(30 * day)
+		if claims := tr.claimThese(delayed); len(claims) != 1 {
+			tr.Errorf("the delayed message is claimed %d times", len(claims))
+		}
+	}},
+	{"a message stays as long as any of its events", func(tr *trial) {
+		m := tr.accept(delayed(3 * day))
+		tr.wait(3 * day)
+		tr.end(m)
+		tr.wait(day)
+		tr.wantTrimmed(store.Horizon{Log: tr.now.Add(-2 * day)}, store.Trimmed{Days: 1})
+		if log := tr.logOf(m); len(log) != 2 || log[0].State != posthaste.StateActive || log[1].State != posthaste.StateDelivered {
+			tr.Errorf("of its log there is %v", log)
+		}
+		tr.same("message", m, tr.status(m).Message)
+		tr.wait(2 * day)
+		tr.wantTrimmed(store.Horizon{Log: tr.now.Add(-day)}, store.Trimmed{Days: 1})
+		tr.wantForgotten(m)
+	}},
+	{"dead letters go by their failure, and outlive their message", func(tr *trial) {
+		old := tr.fail(tr.accept(), refused)
+		tr.wait(3 * day)
+		young := tr.fail(tr.accept(), refused)
+		tr.wantTrimmed(store.Horizon{Log: tr.now.Add(-day)}, store.Trimmed{Days: 1})
+		tr.wantForgotten(old.Message)
+		tr.wantDeadLetters(old, young)
+		tr.wantTrimmed(store.Horizon{DeadLetters: tr.now.Add(-day)}, store.Trimmed{DeadLetters: 1})
+		tr.wantDeadLetters(young)
+	}},
+	{"runs go when they have ended and are not in the DLQ", func(tr *trial) {
+		going, _ := tr.start()
+		ended, _ := tr.start()
+		failed, _ := tr.start()
+		tr.complete(ended, posthaste.RunSuccess)
+		tr.complete(failed, posthaste.RunFailed)
+		tr.bury(failed)
+		tr.wait(3 * day)
+		tr.wantTrimmed(store.Horizon{Runs: tr.now.Add(-day)}, store.Trimmed{Runs: 1})
+		if _, err := tr.store.LatestRun(tr.Context(), ann, ended.ID); !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("the run that ended is still there: %v", err)
+		}
+		for _, run := range []*posthaste.Run{going, failed} {
+			if entries, err := tr.store.RunEntries(tr.Context(), ann, run.Position, -1); err != nil || len(entries) != 1 {
+				tr.Errorf("run %s has %d entries left, %v", run.ID, len(entries), err)
+			}
+		}
+		tr.wantTrimmed(store.Horizon{DeadLetters: tr.now, Runs: tr.now}, store.Trimmed{DeadLetters: 1, Runs: 1})
+	}},
+	{"others lose nothing", func(tr *trial) {
+		mine := tr.end(tr.accept())
+		theirs := tr.accept(ownedBy(anna))
+		tr.end(theirs)
+		tr.wait(3 * day)
+		tr.wantTrimmed(store.Horizon{Log: tr.now}, store.Trimmed{Days: 1})
+		tr.wantForgotten(mine)
+		if _, err := tr.store.Message(tr.Context(), anna, theirs.ID); err != nil {
+			tr.Errorf("the message of another user: %v", err)
+		}
+		users, err := tr.store.Users(tr.Context())
+		if err != nil {
+			tr.Fatal(err)
+		}
+		tr.same("users with a log", []string{anna}, users)
+	}},
+}
+
+const day = 24 * time.Hour
+
+// end delivers a message.
+func (tr *trial) end(m *posthaste.Message) *posthaste.Message {
+	tr.Helper()
+	tr.settle(store.Delivered(tr.claimThese(m)[0]))
+	return m
+}
+
+func (tr *trial) wantTrimmed(horizon store.Horizon, want store.Trimmed) {
+	tr.Helper()
+	got, err := tr.store.Trim(tr.Context(), ann, horizon)
+	if err != nil {
+		tr.Fatal(err)
+	}
+	tr.same("trimmed", want, got)
+	if !want.Empty() {
+		delete(tr.makes.ids, ann) // the last audit wants whole lives
+	}
+}
+
+// wantStored wants a message with its log.
+func (tr *trial) wantStored(m *posthaste.Message) {
+	tr.Helper()
+	if _, err := tr.store.Message(tr.Context(), ann, m.ID); err != nil {
+		tr.Errorf("message %s: %v", m.ID, err)
+	}
+	if len(tr.logOf(m)) == 0 {
+		tr.Errorf("message %s has no log", m.ID)
+	}
+}
+
+// wantForgotten wants neither a message nor its log, whichever way it is asked for.
+func (tr *trial) wantForgotten(m *posthaste.Message) {
+	tr.Helper()
+	if _, err := tr.store.Message(tr.Context(), ann, m.ID); !errors.Is(err, store.ErrNotFound) {
+		tr.Errorf("message %s is still there: %v", m.ID, err)
+	}
+	if log := tr.logOf(m); len(log) != 0 {
+		tr.Errorf("message %s has %d events left", m.ID, len(log))
+	}
+}
+
+// complete ends a run.
+func (tr *trial) complete(run *posthaste.Run, state posthaste.RunState) {
+	tr.Helper()
+	tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
+		run.State, run.CompletedAt = state, tx.Now()
+		tx.Save(run)
+		return nil
+	})
+}

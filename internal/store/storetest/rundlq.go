@@ -1,0 +1,233 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var runDLQPromises = []promise{
+	{"a run that failed is in the DLQ of runs", func(tr *trial) {
+		run, first := tr.start(withEveryRunField)
+		letter := tr.bury(run)
+		want := &posthaste.DeadLetter{ID: letter.ID, Message: first, Error: refused.Error, Response: refused.Response}
+		tr.wantBuried(letter.ID, want, tr.run(run))
+		runs, letters, err := readRuns(tr.Context(), tr.store, ann, allBuried)
+		if err != nil {
+			tr.Fatal(err)
+		}
+		tr.same("runs of the DLQ", []*posthaste.Run{tr.run(run)}, runs)
+		tr.same("entries of the DLQ", []*posthaste.DeadLetter{want}, letters)
+		tr.wantDeadLetters()
+	}},
+	{"an entry that was never there is not found", func(tr *trial) {
+		run, _ := tr.start()
+		letter := tr.bury(run)
+		tr.wantNotBuried(letter.ID - 1)
+		tr.wantNotBuried(letter.ID + 1)
+		tr.wantNotBuried(posthaste.DeadLetterID(run.Position))
+	}},
+	{"a run that was taken out of the DLQ is not found there", func(tr *trial) {
+		gone, _ := tr.start()
+		left, _ := tr.start()
+		letter := tr.bury(gone)
+		tr.bury(left)
+		tr.transact(func(tx store.RunTx) error {
+			_, run, err := tx.Buried(letter.ID)
+			if err != nil {
+				return err
+			}
+			tx.Unbury(run)
+			if _, _, err := tx.Buried(letter.ID); !errors.Is(err, store.ErrNotFound) {
+				tr.Errorf("Buried of an entry that this transaction removed = %v, want ErrNotFound", err)
+			}
+			return nil
+		})
+		tr.wantNotBuried(letter.ID)
+		tr.same("DLQ", []*posthaste.Run{tr.run(left)}, tr.runs(ann, allBuried))
+		tr.same("runs", []*posthaste.Run{tr.run(gone), tr.run(left)}, tr.runs(ann, allRuns))
+		if got := tr.run(gone).DeadLetterID; got != letter.ID {
+			tr.Errorf("the run says its entry was %s, want %s still", got, letter.ID)
+		}
+	}},
+	{"a run that is restarted leaves the DLQ with that", func(tr *trial) {
+		failed, _ := tr.start()
+		letter := tr.bury(failed)
+		fresh := tr.message()
+		tr.transact(func(tx store.RunTx) error { return restart(tx, letter.ID, tr.runOf(withID("fresh")), fresh) })
+		successor := tr.latest("fresh")
+		tr.wantNotBuried(letter.ID)
+		tr.same("successor", &successor.RunRef, tr.run(failed).Successor)
+		tr.same("origin", &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: letter.ID}, successor.Origin)
+	}},
+	{"a run is restarted once, whoever asks", func(tr *trial) {
+		failed, first := tr.start()
+		letter := tr.bury(failed)
+		tr.settle(store.Failed(tr.claimOne(first), refused))
+		fresh := tr.rivals(8)
+		tr.together(len(fresh), func(n int) error {
+			err := tr.store.Transact(tr.Context(), tr.now, ann, func(tx store.RunTx) error {
+				return restart(tx, letter.ID, tr.runOf(withID(fmt.Sprint("fresh-", n))), fresh[n])
+			})
+			return except(err, store.ErrNotFound)
+		})
+		if claims, _ := tr.claim(plenty); len(claims) != 1 || len(tr.runs(ann, allRuns)) != 2 {
+			tr.Errorf("%d deliveries, %d runs; want one run made of one", len(claims), len(tr.runs(ann, allRuns)))
+		}
+	}},
+	{"a run that is in the DLQ goes on to change", func(tr *trial) {
+		run, _ := tr.start()
+		letter := tr.bury(run)
+		for _, state := range posthaste.CallbackStates {
+			changed := tr.report(run, state)
+			tr.wantBuried(letter.ID, letter, changed)
+			tr.same("found in the DLQ", []*posthaste.Run{changed}, tr.runs(ann, withFilter(allBuried, store.RunFilter{
+				CallbackStates: []posthaste.CallbackState{state},
+			})))
+		}
+	}},
+	{"a run that fails and is reported at once is found by both", func(tr *trial) {
+		run, first := tr.start()
+		tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
+			run.Reported = &posthaste.RunCallback{State: posthaste.CallbackInProgress}
+			buryIn(tx, run, letterOf(first))
+			return nil
+		})
+		tr.same("found in the DLQ", []*posthaste.Run{tr.run(run)}, tr.runs(ann, withFilter(allBuried, store.RunFilter{
+			CallbackStates: []posthaste.CallbackState{posthaste.CallbackInProgress}, Statuses: []int{refused.Response.Status},
+		})))
+	}},
+}
+
+var runAnswerPromises = []promise{
+	{"an answer is kept for a while", func(tr *trial) {
+		tr.wantAnswer(ann, "key", nil)
+		tr.answer(ann, "key", "answer")
+		for _, passed := range []time.Duration{0, time.Hour, store.AnswerWindow - time.Hour - time.Millisecond} {
+			tr.wait(passed)
+			tr.wantAnswer(ann, "key", []byte("answer"))
+		}
+		tr.wait(time.Millisecond)
+		tr.wantAnswer(ann, "key", nil)
+	}},
+	{"the last answer counts", func(tr *trial) {
+		tr.answer(ann, "key", "first")
+		tr.wait(time.Hour)
+		tr.answer(ann, "key", "second")
+		tr.wantAnswer(ann, "key", []byte("second"))
+		tr.wait(store.AnswerWindow - time.Millisecond)
+		tr.wantAnswer(ann, "key", []byte("second"))
+		tr.answer(ann, "key", "third")
+		tr.wantAnswer(ann, "key", []byte("third"))
+	}},
+	{"answers under different keys do not meet", func(tr *trial) {
+		tr.answer(ann, "key", "ann's")
+		tr.answer(anna, "key", "anna's")
+		tr.answer(ann, "key2", "another")
+		tr.answer(ann, "", "no key")
+		tr.wantAnswer(ann, "key", []byte("ann's"))
+		tr.wantAnswer(anna, "key", []byte("anna's"))
+		tr.wantAnswer(ann, "key2", []byte("another"))
+		tr.wantAnswer(ann, "", []byte("no key"))
+		tr.wantAnswer(ann, "Key", nil)
+	}},
+	{"what is done as a part of a bulk action is counted with it", func(tr *trial) {
+		tr.putAction("a", ann)
+		run, _ := tr.start()
+		step := &store.Step{ActionID: "a", Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
+			a.Count(processed, failures)
+		}}
+		failure := posthaste.ActionFailure{ID: "7-0", Error: "no"}
+		tr.transact(func(tx store.RunTx) error { return tx.Advance(step, 2, nil) })
+		tr.wantCounts("a", 2)
+		tr.transact(func(tx store.RunTx) error {
+			return errors.Join(tx.Advance(step, 1, nil), tx.Advance(step, 1, []posthaste.ActionFailure{failure}))
+		})
+		tr.wantCounts("a", 4, failure)
+		tr.transact(func(tx store.RunTx) error { return tx.Advance(nil, 100, nil) })
+		tr.wantCounts("a", 4, failure)
+
+		for _, unknown := range []struct{ user, id string }{{ann, "b"}, {anna, "a"}} {
+			err := tr.store.Transact(tr.Context(), tr.now, unknown.user, func(tx store.RunTx) error {
+				tx.KeepAnswer("key", []byte("answer"))
+				return tx.Advance(&store.Step{ActionID: unknown.id, Advance: step.Advance}, 1, nil)
+			})
+			if !errors.Is(err, store.ErrNotFound) {
+				tr.Errorf("Advance of an action that is not there = %v, want ErrNotFound", err)
+			}
+			tr.wantAnswer(unknown.user, "key", nil)
+		}
+		tr.same("run", run, tr.run(run))
+	}},
+}
+
+// restart takes a run out of the DLQ and starts another in its place.
+func restart(tx store.RunTx, id posthaste.DeadLetterID, made posthaste.Run, first *posthaste.Message) error {
+	_, failed, err := tx.Buried(id)
+	if err != nil {
+		return err
+	}
+	made.Origin = &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: id}
+	fresh, err := begin(tx, made, first)
+	if err != nil {
+		return err
+	}
+	failed.Successor = &fresh.RunRef
+	tx.Unbury(failed)
+	tx.Save(failed)
+	return nil
+}
+
+// report says where the failure callback of a run stands, and returns the run.
+func (tr *trial) report(run *posthaste.Run, state posthaste.CallbackState) *posthaste.Run {
+	tr.Helper()
+	return tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
+		run.Reported = &posthaste.RunCallback{State: state}
+		return nil
+	})
+}
+
+func withFilter(query store.RunQuery, filter store.RunFilter) store.RunQuery {
+	query.Filter = filter
+	return query
+}
+
+func (tr *trial) wantBuried(id posthaste.DeadLetterID, want *posthaste.DeadLetter, of *posthaste.Run) {
+	tr.Helper()
+	tr.look(func(tx store.RunTx) error {
+		letter, run, err := tx.Buried(id)
+		tr.same("entry of the DLQ", want, letter)
+		tr.same("run of the entry", of, run)
+		return err
+	})
+}
+
+func (tr *trial) wantNotBuried(id posthaste.DeadLetterID) {
+	tr.Helper()
+	tr.look(func(tx store.RunTx) error {
+		if _, _, err := tx.Buried(id); !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("Buried = %v, want ErrNotFound", err)
+		}
+		return nil
+	})
+}
+
+func (tr *trial) answer(user, key, answer string) {
+	tr.Helper()
+	tr.transactAs(user, func(tx store.RunTx) error {
+		tx.KeepAnswer(key, []byte(answer))
+		return nil
+	})
+}
+
+func (tr *trial) wantAnswer(user, key string, want []byte) {
+	tr.Helper()
+	tr.lookAs(user, func(tx store.RunTx) error {
+		answer, err := tx.Answer(key)
+		tr.same("answer to "+key, want, answer)
+		return err
+	})
+}

@@ -1,0 +1,123 @@
+package storetest
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var runEventPromises = []promise{
+	{"events that tell of runs are found with those of runs only", func(tr *trial) {
+		log := tr.runHistory()
+		var told int
+		for _, e := range log.entries {
+			if e.State.OfRun() {
+				told++
+			}
+		}
+		if told != 2*runsInHistory {
+			tr.Errorf("%d events tell of runs, %d were logged", told, 2*runsInHistory)
+		}
+		for _, e := range tr.wholeLog(ann) {
+			if e.State.OfRun() {
+				tr.Errorf("%s of %s is in the log of messages", e.State, e.MessageID)
+			}
+		}
+		for _, state := range []posthaste.State{posthaste.StateRunStarted, posthaste.StateRunFailed} {
+			filter := store.EventFilter{States: []posthaste.State{state}}
+			if found := tr.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: plenty}); len(found) > 0 {
+				tr.Errorf("%d events that are %s are in the log of messages", len(found), state)
+			}
+			filter.Runs = true
+			if found := tr.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: plenty}); len(found) == 0 {
+				tr.Errorf("no event that is %s is in the log of runs", state)
+			}
+		}
+	}},
+	{"each field of a run filters alone", func(tr *trial) {
+		log := tr.runHistory()
+		for _, field := range runEventFields {
+			for range 5 {
+				tr.checkFilter(log, field)
+			}
+		}
+	}},
+	{"fields are joined by AND", func(tr *trial) {
+		log := tr.runHistory()
+		for i, a := range runEventFields {
+			for _, b := range append(slices.Clone(filterFields), runEventFields[:i]...) {
+				tr.checkFilter(log, a, b)
+			}
+		}
+	}},
+	{"fields of messages filter the log of messages", func(tr *trial) {
+		log := tr.runHistory()
+		for _, field := range filterFields {
+			tr.checkFilter(log, field)
+		}
+	}},
+	{"what no run has matches nothing", func(tr *trial) {
+		tr.runHistory()
+		for name, filter := range map[string]store.EventFilter{
+			"RunIDs":       {Runs: true, RunIDs: []string{"wfr_"}},
+			"WorkflowURLs": {Runs: true, WorkflowURLs: []string{"http://Host1.example/path"}},
+		} {
+			if found := tr.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: plenty}); len(found) > 0 {
+				tr.Errorf("%s: %d events match %+v", name, len(found), filter)
+			}
+		}
+	}},
+}
+
+// runEventFields are the fields of a filter that select events of runs.
+var runEventFields = []filterField{
+	{"Runs", func(f *store.EventFilter, _ store.Entry) bool {
+		f.Runs = true
+		return true
+	}},
+	{"RunIDs", func(f *store.EventFilter, e store.Entry) bool {
+		f.Runs = true
+		return e.Message.Run != nil && askText(&f.RunIDs, e.Message.Run.ID)
+	}},
+	{"WorkflowURLs", func(f *store.EventFilter, e store.Entry) bool {
+		f.Runs = true
+		return e.Message.Run != nil && askText(&f.WorkflowURLs, e.Message.Run.URL)
+	}},
+}
+
+// runsInHistory is how many runs of ann runHistory starts.
+const runsInHistory = 20
+
+// runHistory makes a log of messages and runs of two users, and returns all of ann's.
+func (tr *trial) runHistory() *history {
+	tr.Helper()
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range runsInHistory {
+		run, first := tr.start(runVariety(rng))
+		tr.start(runVariety(rng), func(run *posthaste.Run) { run.User = anna })
+		tr.step(run, variety(rng))
+		tr.accept(variety(rng))
+		claims, _ := tr.claim(plenty)
+		for _, claim := range claims {
+			tr.settle(anySettlement(rng, tr.now, claim))
+		}
+		tr.transact(func(tx store.RunTx) error {
+			tx.Log(first, []posthaste.State{posthaste.StateRunFailed, posthaste.StateRunSuccess}[rng.IntN(2)], "")
+			return nil
+		})
+		tr.wait(time.Duration(rng.IntN(int(12 * time.Hour))).Truncate(time.Millisecond))
+	}
+	tr.settleDown(ann)
+	tr.settleDown(anna)
+	ofRuns := tr.events(ann, store.EventQuery{
+		Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
+	})
+	all := slices.DeleteFunc(tr.wholeLog(ann), func(e store.Entry) bool { return e.Message.Run != nil })
+	all = append(all, ofRuns...)
+	slices.SortFunc(all, func(a, b store.Entry) int { return cmp.Compare(a.Position, b.Position) })
+	return &history{entries: all, rng: rng}
+}
