@@ -8,6 +8,7 @@ import (
 	"posthaste/internal/backoff"
 )
 
+// Contract, messages 3.
 func TestDefault(t *testing.T) {
 	tests := []struct {
 		retry int
@@ -28,6 +29,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+// Contract, messages 3 and U-53.
 func TestNext(t *testing.T) {
 	asked := posthaste.Outcome{RetryAfter: 7 * time.Second, HasRetryAfter: true}
 	atOnce := posthaste.Outcome{HasRetryAfter: true}

@@ -9,6 +9,7 @@ import (
 	"posthaste/internal/backoff"
 )
 
+// Contract, messages 1.2 and U-3.
 func TestParseDuration(t *testing.T) {
 	tests := []struct {
 		text string

@@ -9,6 +9,7 @@ import (
 	"posthaste/internal/backoff"
 )
 
+// Contract, messages 1.4, U-30, U-32 and U-33.
 func TestExpressionDelay(t *testing.T) {
 	const ms = time.Millisecond
 	tests := []struct {
@@ -64,6 +65,7 @@ func TestExpressionDelay(t *testing.T) {
 	}
 }
 
+// Contract, U-32.
 func TestExpressionDelayNotFinite(t *testing.T) {
 	for _, source := range []string{"1 / 0", "-1 / 0", "0 / 0", "1 % 0", "sqrt(-1)", "exp(1000)", "pow(-8, 0.5)"} {
 		expression, err := backoff.Parse(source)
@@ -76,6 +78,7 @@ func TestExpressionDelayNotFinite(t *testing.T) {
 	}
 }
 
+// Contract, U-30 and U-31.
 func TestParseErrors(t *testing.T) {
 	nested := strings.Repeat("(", 40) + "1" + strings.Repeat(")", 40)
 	tests := []struct {
@@ -121,6 +124,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// Contract, U-33.
 func TestParseLimits(t *testing.T) {
 	longest := "1" + strings.Repeat("+1", 511) + " "
 	expression, err := backoff.Parse(longest)
@@ -139,6 +143,7 @@ func TestParseLimits(t *testing.T) {
 	}
 }
 
+// Contract, U-31.
 func TestCheck(t *testing.T) {
 	tests := []struct {
 		name   string

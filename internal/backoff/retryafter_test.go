@@ -10,6 +10,7 @@ import (
 
 var now = time.Date(2025, time.March, 14, 9, 26, 53, 0, time.UTC)
 
+// Contract, messages 3.
 func TestRetryAfterValues(t *testing.T) {
 	const none = -1
 	tests := []struct {
@@ -60,6 +61,7 @@ func TestRetryAfterValues(t *testing.T) {
 	}
 }
 
+// Contract, U-53.
 func TestRetryAfterOrder(t *testing.T) {
 	names := []string{"Retry-After", "X-RateLimit-Reset", "X-RateLimit-Reset-Requests", "X-RateLimit-Reset-Tokens"}
 	useless := []string{"", "soon", "48h"}

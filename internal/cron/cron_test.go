@@ -8,6 +8,7 @@ import (
 	"posthaste/internal/cron"
 )
 
+// Contract, messages 6.3 and U-61.
 func TestNext(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -87,7 +88,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNextWhenTheClockIsSet writes out what the daylight-saving suite computes.
+// TestNextWhenTheClockIsSet writes out what the daylight-saving suite computes
+// (contract, U-61).
 func TestNextWhenTheClockIsSet(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -63,7 +63,7 @@ var daylightZones = []struct {
 }
 
 // TestDaylightSaving compares Next with the definition of a tick, in the thirty
-// hours before and after each time that a clock is set.
+// hours before and after each time that a clock is set (contract, U-61).
 func TestDaylightSaving(t *testing.T) {
 	for _, years := range daylightZones {
 		t.Run(years.name, func(t *testing.T) {

@@ -160,8 +160,9 @@ func checkNext(t *rapid.T, rule drawnRule, zone *time.Location, after, tick time
 	}
 }
 
-// TestNextAgreesWithRobfig compares with the library that cron expressions on the
-// wire were made for, in UTC, where the two must not differ.
+// TestNextAgreesWithRobfig compares with the library that cron expressions on
+// the wire were made for, in UTC, where the two must not differ (contract,
+// U-61).
 func TestNextAgreesWithRobfig(t *testing.T) {
 	rules := drawRule()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,6 +9,7 @@ import (
 	"posthaste/internal/cron"
 )
 
+// Contract, U-61.
 func TestParseErrors(t *testing.T) {
 	const noFields = " fields, not the 5 for minute, hour, day of month, month and day of week"
 	const noZone = " is not a time zone of the IANA database, such as Europe/Paris"

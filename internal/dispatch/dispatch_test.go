@@ -30,6 +30,7 @@ func trust(server *httptest.Server) func(*Options) {
 	}
 }
 
+// Contract, messages 3.
 func TestOutcomeOfAnswer(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -131,6 +132,7 @@ func TestOutcomeOfAnswer(t *testing.T) {
 	}
 }
 
+// Contract, messages 3 and decision 15.
 func TestNonRetryable(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -164,6 +166,7 @@ func TestNonRetryableHeaderOnTheWire(t *testing.T) {
 	}
 }
 
+// Contract, U-53.
 func TestRetryAfter(t *testing.T) {
 	d := newTestDispatcher(t, func(o *Options) {
 		o.RetryAfter = func(header http.Header, now time.Time) (time.Duration, bool) {
@@ -192,6 +195,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// Contract, U-52.
 func TestRedirectIsNotFollowed(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -212,7 +216,7 @@ func TestFailedExchange(t *testing.T) {
 	tests := []struct {
 		name   string
 		handle func(net.Conn)
-		want   string // with HOST for the address
+		want   string // with HOST for the address; one about time says how long
 	}{
 		{"closed at once", func(net.Conn) {}, "HOST closed the connection without an answer"},
 		{"closed after the request", answer(""), "HOST closed the connection without an answer"},
@@ -236,7 +240,11 @@ func TestFailedExchange(t *testing.T) {
 			m := newMessage("http://" + addr + "/a")
 			m.Timeout = 100 * time.Millisecond
 			got := d.Attempt(t.Context(), m, 0)
-			want := posthaste.Outcome{Error: strings.Replace(test.want, "HOST", addr, 1), Duration: got.Duration}
+			want := posthaste.Outcome{
+				Error:    strings.Replace(test.want, "HOST", addr, 1),
+				Duration: got.Duration,
+				TimedOut: strings.HasSuffix(test.want, "within 100ms"),
+			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
@@ -323,6 +331,7 @@ func endless(conn net.Conn) {
 	}
 }
 
+// Contract, messages 3.
 func TestTimeoutOnlyShortens(t *testing.T) {
 	d := newTestDispatcher(t, func(o *Options) { o.MaxTimeout = time.Minute })
 	tests := []struct {

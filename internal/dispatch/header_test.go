@@ -12,6 +12,7 @@ import (
 	"posthaste"
 )
 
+// Contract, messages 3 and U-49.
 func TestForwardedHeaders(t *testing.T) {
 	tests := []struct {
 		name    string

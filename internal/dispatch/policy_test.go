@@ -20,6 +20,7 @@ func prefixes(t testing.TB, texts ...string) []netip.Prefix {
 	return list
 }
 
+// Contract, U-76 and decision 11.
 func TestModes(t *testing.T) {
 	const passes = "" // otherwise the kind of address
 	const private, loopback, linkLocal = "a private address", "a loopback address", "a link-local address"

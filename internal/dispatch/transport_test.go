@@ -85,6 +85,7 @@ func fixed(addr string) func() netip.Addr {
 	return func() netip.Addr { return netip.MustParseAddr(addr) }
 }
 
+// Contract, decision 11.
 func TestPolicyHoldsOnTheSocket(t *testing.T) {
 	server := newSink(t, answerOK)
 	_, port, _ := net.SplitHostPort(server.addr)
@@ -223,6 +224,7 @@ func oldTLSServer(t testing.TB) *httptest.Server {
 	return server
 }
 
+// Contract, U-86.
 func TestProxy(t *testing.T) {
 	proxy := newSink(t, answerOK)
 	proxyURL := &url.URL{Scheme: "http", Host: proxy.addr}

@@ -13,6 +13,7 @@ import (
 	"posthaste"
 )
 
+// Contract, messages 3, U-2, U-48, U-51, decisions 1 and 25.
 func TestRequestOnTheWire(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -130,6 +131,16 @@ func TestRequestOnTheWire(t *testing.T) {
 	}
 }
 
+// Contract, U-50.
+func TestRegion(t *testing.T) {
+	server := newSink(t, answerOK)
+	d := newTestDispatcher(t, func(o *Options) { o.Region = "US-EAST-1" })
+	requireDelivered(t, d.Attempt(t.Context(), newMessage("http://"+server.addr), 0))
+	if request := <-server.requests; !strings.Contains(request, "\r\nUpstash-Region: US-EAST-1\r\n") {
+		t.Errorf("request %q, want its region to be US-EAST-1", request)
+	}
+}
+
 // oddTargets are what may follow the authority of a URL, and what of it has to
 // reach the wire.
 var oddTargets = []struct{ name, suffix, want string }{
@@ -151,6 +162,7 @@ var oddTargets = []struct{ name, suffix, want string }{
 	{"asterisk", "/*", "/*"},
 }
 
+// Contract, messages 0.6.
 func TestTargetOnTheWire(t *testing.T) {
 	server := newSink(t, answerOK)
 	d := newTestDispatcher(t)
@@ -232,6 +244,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 	}
 }
 
+// Contract, U-54.
 func TestSignatureIsForWhatIsSent(t *testing.T) {
 	type call struct{ User, URL, Body string }
 	var got call

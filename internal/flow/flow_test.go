@@ -12,6 +12,7 @@ import (
 
 var start = time.UnixMilli(1_750_000_000_000)
 
+// Contract, messages 6.5.
 func TestAdmit(t *testing.T) {
 	three := posthaste.FlowLimit{Rate: 3, Period: time.Second}
 	for name, c := range map[string]struct {

@@ -7,6 +7,7 @@ import (
 	"posthaste/internal/sign"
 )
 
+// Contract, messages 8.
 func TestAuthenticate(t *testing.T) {
 	full := sign.Token{UserID: "me", Password: "secret"}
 	reader := sign.Token{UserID: "me", Password: "other", ReadOnly: true}

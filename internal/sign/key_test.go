@@ -14,6 +14,7 @@ import (
 	"posthaste/internal/sign"
 )
 
+// Contract, messages 7.
 func TestNewKey(t *testing.T) {
 	form := regexp.MustCompile(`^sig_[0-9A-Za-z]{28}$`)
 	seen := map[string]bool{}

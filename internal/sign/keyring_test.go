@@ -115,6 +115,7 @@ func TestKeysComeFromTheEntropy(t *testing.T) {
 	}
 }
 
+// Contract, messages 2.12.
 func TestRotate(t *testing.T) {
 	vault := newMemoryVault()
 	keyring := newKeyring(vault)

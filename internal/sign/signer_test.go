@@ -19,6 +19,7 @@ const testKey = "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r"
 
 var issuedAt = time.Date(2023, time.November, 14, 22, 13, 20, 999_999_999, time.UTC) // 1700000000.999…
 
+// Contract, messages 4.
 func TestSignatureVector(t *testing.T) {
 	c := claims{
 		id:       "jwt_test",
@@ -40,6 +41,7 @@ func TestSignatureVector(t *testing.T) {
 	}
 }
 
+// Contract, messages 4, U-55 and decision 25.
 func TestSign(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -84,6 +86,7 @@ func TestSign(t *testing.T) {
 	}
 }
 
+// Contract, messages 7.
 func TestSignGivesEachSignatureItsID(t *testing.T) {
 	signer := NewSigner(SignerOptions{})
 	first, err1 := signer.Sign(testKey, "https://example.com", nil, issuedAt)

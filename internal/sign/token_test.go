@@ -13,6 +13,7 @@ import (
 	"posthaste/internal/sign"
 )
 
+// Contract, messages 8 and decision 24.
 func TestTokenText(t *testing.T) {
 	tests := []struct {
 		name  string

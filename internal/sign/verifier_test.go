@@ -24,6 +24,7 @@ var (
 	someTime = time.Unix(1700000000, 0)
 )
 
+// Contract, messages 4.
 func TestVerifyAccepts(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -121,6 +122,7 @@ func TestVerifyExplains(t *testing.T) {
 	}
 }
 
+// Contract, messages 4.
 func TestVerifyRefusesNumericID(t *testing.T) {
 	signature := madeWith(t, jwt.SigningMethodHS256, currentKey, jwt.MapClaims{"iss": "Upstash", "jti": 7})
 	err := sign.Verifier{Keys: somePair}.Verify(signature, "", nil, someTime)
