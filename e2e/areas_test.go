@@ -8,7 +8,7 @@ import (
 
 // TestSDKAreas runs programs that use the unmodified npm package @upstash/qstash
 // for queues, URL groups, schedules, dead letters and the other areas of its
-// client.
+// client (contract, messages 2.13).
 func TestSDKAreas(t *testing.T) {
 	needNode(t)
 	t.Run("serve", func(t *testing.T) { runNode(t, "areas.mjs", serveForSDK(t)...) })
@@ -19,7 +19,8 @@ func TestSDKAreas(t *testing.T) {
 	})
 }
 
-// TestSDKTicks waits for a schedule to tick, for up to a minute.
+// TestSDKTicks waits for a schedule to tick, for up to a minute (contract,
+// messages 6.3).
 func TestSDKTicks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a schedule ticks once a minute")
@@ -29,7 +30,7 @@ func TestSDKTicks(t *testing.T) {
 }
 
 // TestGoSDK runs the tests of the module gosdk, which use the unmodified Go
-// module github.com/upstash/qstash-go.
+// module github.com/upstash/qstash-go (contract, messages 2.13).
 func TestGoSDK(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "./...")
 	cmd.Dir = "gosdk"

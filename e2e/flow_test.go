@@ -13,13 +13,13 @@ import (
 var (
 	flowKeys     = flag.Int("flow-keys", 40, "how many flow-control keys the flow test uses")
 	flowMessages = flag.Int("flow-messages", 4000, "how many messages it publishes to them")
-	flowJitter   = flag.Duration("flow-jitter", 750*time.Millisecond, "how unequally long attempts may take from the server to the sink")
 )
 
 // TestFlowControl delivers messages of many flow-control keys with different
-// limits and compares what arrives with the limits. How long it takes is only
-// reported, next to how long it must take at least. For a long run, with a
-// program that was built without the race detector:
+// limits, and compares with them when the log says that attempts began and ended,
+// and what arrived (contract, messages 6.5). How long it takes is only reported,
+// next to how long it must take at least. For a long run, with a program that was
+// built without the race detector:
 //
 //	POSTHASTE_E2E_BINARY=$PWD/bin/posthaste go test -run TestFlowControl -v -timeout 1h ./e2e \
 //		-flow-keys=200 -flow-messages=50000
@@ -32,16 +32,18 @@ func TestFlowControl(t *testing.T) {
 		c.post(t, "/v2/flowControl/"+l.key+"/pause", "")
 	}
 	c.publishAll(t, flowItems(m, lanes, random))
-	began := time.Now()
+	resumed := time.Now()
 	for _, l := range lanes {
 		c.post(t, "/v2/flowControl/"+l.key+"/resume", "")
 	}
 	m.waitForDeliveries(t, *flowMessages)
-	took := time.Since(began)
+	took := time.Since(resumed)
 
-	arrivals := m.arrivalTimes()
+	log := c.allLogs(t)
+	attempts, began := readAttempts(log)
+	checkArrivals(t, log, began, m.taken())
 	for _, l := range lanes {
-		l.check(t, arrivals[l.key], m.mostInFlight(l.key))
+		l.check(t, attempts[l.key], m.mostInFlight(l.key))
 	}
 	least := slices.MaxFunc(lanes, func(a, b flowLane) int { return int(a.least() - b.least()) }).least()
 	t.Logf("%d messages of %d keys took %v, at least %v, ratio %.2f",
@@ -66,7 +68,7 @@ func newFlowLanes(random *rand.Rand) []flowLane {
 	for i := range lanes {
 		l := flowLane{key: fmt.Sprintf("key-%d", i), period: time.Second}
 		if i%3 != 1 {
-			l.rate, l.period = pick(20, 35, 60), time.Duration(pick(2, 3))*time.Second
+			l.rate, l.period = pick(20, 35, 60), time.Duration(pick(1, 2))*time.Second
 		}
 		if i%3 != 0 {
 			l.parallelism = pick(1, 2, 4, 8)
@@ -123,45 +125,45 @@ func (l flowLane) least() time.Duration {
 // lateness is how long the sink takes for an answer that is late.
 const lateness = 20 * time.Millisecond
 
-// check compares the arrivals of the key with its limits.
-func (l flowLane) check(t *testing.T, arrivals []time.Time, mostInFlight int) {
+// check compares the attempts of the key, as the log tells of them and as the sink
+// saw them, with its limits.
+func (l flowLane) check(t *testing.T, logged *flowAttempts, seenInFlight int) {
 	t.Helper()
-	if len(arrivals) != l.messages {
-		t.Errorf("%s: %d attempts arrived, want %d", l.key, len(arrivals), l.messages)
+	if logged == nil || len(logged.starts) != l.messages {
+		t.Errorf("%s: the log tells of %+v, want %d attempts", l.key, logged, l.messages)
+		return
 	}
-	if l.parallelism > 0 && mostInFlight > l.parallelism {
-		t.Errorf("%s: %d attempts were in flight at once, the parallelism is %d", l.key, mostInFlight, l.parallelism)
+	if most := max(logged.most, seenInFlight); l.parallelism > 0 && most > l.parallelism {
+		t.Errorf("%s: %d attempts were in flight at once, the parallelism is %d", l.key, most, l.parallelism)
 	}
-	if at := l.firstExcess(arrivals, *flowJitter); at >= 0 {
-		t.Errorf("%s: attempt %d came %v after the first one, too early for %d every %v",
-			l.key, at, arrivals[at].Sub(arrivals[0]), l.rate, l.period)
+	if at := l.firstExcess(logged.starts); at >= 0 {
+		t.Errorf("%s: attempt %d began %v after the first one, too early for %d every %v",
+			l.key, at, logged.starts[at].latest-logged.starts[0].latest, l.rate, l.period)
 	}
 }
 
-// firstExcess returns the index of the first arrival that the rate does not
+// firstExcess returns the index of the first attempt that the rate does not
 // allow, -1 if there is none. A window begins with the first attempt after the
-// end of the window before it. All that is known of an attempt's start is that it
-// was up to jitter before its arrival, so this keeps every window the attempts so
-// far may have ended in. An excess is what no times of starting can explain.
-func (l flowLane) firstExcess(arrivals []time.Time, jitter time.Duration) int {
+// end of the window before it. Of an attempt's start only a span is known, so this
+// keeps every window the attempts so far may have ended in. An excess is what no
+// times within the spans can explain.
+func (l flowLane) firstExcess(starts []span) int {
 	if l.rate == 0 {
 		return -1
 	}
 	var possible map[flowWindow]bool
-	for i, at := range arrivals {
-		latest := at.Sub(arrivals[0])
-		earliest := latest - jitter
+	for i, start := range starts {
 		next := make(map[flowWindow]bool)
 		if i == 0 {
-			next[flowWindow{earliest, latest, 1}] = true
+			next[flowWindow{start, 1}] = true
 		}
 		for w := range possible {
 			// It started before the end of the window, or else began one.
-			if inside := max(w.earliest, earliest-l.period+1); inside <= w.latest && w.count < l.rate {
-				next[flowWindow{inside, w.latest, w.count + 1}] = true
+			if inside := max(w.began.earliest, start.earliest-l.period+1); inside <= w.began.latest && w.count < l.rate {
+				next[flowWindow{span{inside, w.began.latest}, w.count + 1}] = true
 			}
-			if begin := max(earliest, w.earliest+l.period); begin <= latest {
-				next[flowWindow{begin, latest, 1}] = true
+			if begin := max(start.earliest, w.began.earliest+l.period); begin <= start.latest {
+				next[flowWindow{span{begin, start.latest}, 1}] = true
 			}
 		}
 		if len(next) == 0 {
@@ -172,38 +174,41 @@ func (l flowLane) firstExcess(arrivals []time.Time, jitter time.Duration) int {
 	return -1
 }
 
-// flowWindow is a window that began between two times, told from the first
-// arrival of its key on, and counted so many attempts.
+// flowWindow is a window that counted so many attempts.
 type flowWindow struct {
-	earliest, latest time.Duration
-	count            int
+	began span
+	count int
 }
 
 func TestFirstExcess(t *testing.T) {
 	lane := flowLane{rate: 2, period: time.Second}
 	tests := map[string]struct {
-		arrivals []int // ms
-		want     int
+		unsure int   // how long before its time an attempt may have started, ms
+		starts []int // ms
+		want   int
 	}{
-		"none":                          {nil, -1},
-		"full windows":                  {[]int{0, 1, 1000, 1001, 2000, 2001}, -1},
-		"one too many":                  {[]int{0, 1, 500}, 2},
-		"one too early":                 {[]int{0, 1, 1000, 1001, 1899}, 4},
-		"one late, its window full":     {[]int{0, 1050, 1051, 1052}, -1},
-		"a window that begins late":     {[]int{0, 1, 1500, 1501, 2400}, -1},
-		"early within the jitter":       {[]int{0, 1, 900, 901, 1800}, 4},
-		"slow":                          {[]int{0, 1000, 2000, 3000}, -1},
-		"slow, then two full windows":   {[]int{0, 950, 1850, 1910, 1920}, -1},
-		"faster than the rate, evenly":  {[]int{0, 400, 800, 1200, 1600}, 2},
-		"as fast as the rate, unevenly": {[]int{0, 90, 930, 1010, 1950, 2000}, -1},
+		"none":                          {0, nil, -1},
+		"full windows":                  {0, []int{0, 1, 1000, 1001, 2000, 2001}, -1},
+		"one too many":                  {0, []int{0, 1, 999}, 2},
+		"one too early":                 {0, []int{0, 1, 1000, 1001, 1999}, 4},
+		"a window that begins late":     {0, []int{0, 1, 1500, 1501, 2499}, 4},
+		"slow":                          {0, []int{0, 1000, 2000, 3000}, -1},
+		"one too many, unsurely":        {100, []int{0, 1, 500}, 2},
+		"one too early, unsurely":       {100, []int{0, 1, 1000, 1001, 1899}, 4},
+		"early, but not for sure":       {100, []int{0, 1, 1000, 1001, 1900}, -1},
+		"one late, its window full":     {100, []int{0, 1050, 1051, 1052}, -1},
+		"perhaps early, then too early": {100, []int{0, 1, 900, 901, 1800}, 4},
+		"slow, then two full windows":   {100, []int{0, 950, 1850, 1910, 1920}, -1},
+		"faster than the rate, evenly":  {100, []int{0, 400, 800, 1200, 1600}, 2},
+		"as fast as the rate, unevenly": {100, []int{0, 90, 930, 1010, 1950, 2000}, -1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var arrivals []time.Time
-			for _, ms := range test.arrivals {
-				arrivals = append(arrivals, time.UnixMilli(int64(ms)))
+			var starts []span
+			for _, at := range test.starts {
+				starts = append(starts, span{milliseconds(at - test.unsure), milliseconds(at)})
 			}
-			if got := lane.firstExcess(arrivals, 100*time.Millisecond); got != test.want {
+			if got := lane.firstExcess(starts); got != test.want {
 				t.Errorf("first excess at %d, want %d", got, test.want)
 			}
 		})

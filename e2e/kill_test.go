@@ -12,7 +12,7 @@ import (
 
 // TestKill kills a loaded server at random moments, many times in a row over one
 // data directory, and then compares what publishers were promised, what arrived,
-// and what the log tells. For a long run:
+// and what the log tells (contract, messages 3). For a long run:
 //
 //	go test -race -run TestKill -timeout 1h ./e2e -kills=100
 func TestKill(t *testing.T) {

@@ -26,7 +26,7 @@ const (
 const otherToken = "eyJVc2VySUQiOiJvdGhlciIsIlBhc3N3b3JkIjoic2VjcmV0In0="
 
 // TestLog publishes messages of all kinds and compares the answers of the log
-// with a naive evaluation of the same questions.
+// with a naive evaluation of the same questions (contract, messages 2.10).
 func TestLog(t *testing.T) {
 	t.Parallel()
 	random := newRandom(t)

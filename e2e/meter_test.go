@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,16 +9,14 @@ import (
 	"time"
 )
 
-// meter is a sink that also measures lanes: how many attempts were in flight at
-// once, and when each arrived. The lane of an attempt is the second segment of
-// its path.
+// meter is a sink that also measures how many attempts of a lane were in flight at
+// once. The lane of an attempt is the second segment of its path.
 type meter struct {
 	*sink
 
 	gauges   sync.Mutex
 	inFlight map[string]int
 	most     map[string]int // of inFlight
-	starts   map[string][]time.Time
 }
 
 // newMeter starts a meter that ends with the test.
@@ -29,7 +26,6 @@ func newMeter(t *testing.T) *meter {
 		sink:     &sink{delivered: make(map[string]bool)},
 		inFlight: make(map[string]int),
 		most:     make(map[string]int),
-		starts:   make(map[string][]time.Time),
 	}
 	m.closed = sync.NewCond(&m.mu)
 	server := httptest.NewUnstartedServer(m)
@@ -58,7 +54,6 @@ func (m *meter) enter(lane string) {
 	defer m.gauges.Unlock()
 	m.inFlight[lane]++
 	m.most[lane] = max(m.most[lane], m.inFlight[lane])
-	m.starts[lane] = append(m.starts[lane], time.Now())
 }
 
 func (m *meter) leave(lane string) {
@@ -72,13 +67,6 @@ func (m *meter) mostInFlight(lane string) int {
 	m.gauges.Lock()
 	defer m.gauges.Unlock()
 	return m.most[lane]
-}
-
-// arrivalTimes returns when the attempts of each lane arrived, in order.
-func (m *meter) arrivalTimes() map[string][]time.Time {
-	m.gauges.Lock()
-	defer m.gauges.Unlock()
-	return maps.Clone(m.starts)
 }
 
 // waitForDeliveries waits until so many messages were delivered.

@@ -9,8 +9,9 @@ import (
 )
 
 // TestPythonRequests sends what the Python SDK sends where it differs from the
-// SDKs that run in other tests: null for what is not given, capital booleans, and
-// ids in the body of a DELETE. The answers to those may hold nothing but numbers.
+// SDKs that run in other tests: null for what is not given, capital booleans,
+// and ids in the body of a DELETE. The answers to those may hold nothing but
+// numbers (contract, messages 2.13 and 0.12).
 func TestPythonRequests(t *testing.T) {
 	m := newMeter(t)
 	_, c := startServe(t, t.TempDir(), "--log-level", "error")

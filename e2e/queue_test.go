@@ -12,7 +12,7 @@ var queueMessages = flag.Int("queue-messages", 2000, "how many messages the queu
 const queueName = "work"
 
 // TestQueue sends many messages through a queue, of which every fifth fails
-// once. For a long run:
+// once (contract, messages 6.1). For a long run:
 //
 //	go test -race -run TestQueue -timeout 1h ./e2e -queue-messages=10000
 func TestQueue(t *testing.T) {

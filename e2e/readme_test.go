@@ -1,8 +1,7 @@
 package e2e
 
 import (
-	"errors"
-	"io/fs"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -27,15 +26,12 @@ const readme = "../README.md"
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(readme)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("there is no README yet")
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := markedBlocks(string(text))
-	if len(blocks) == 0 {
-		t.Fatal("the README has no block of shell commands that is marked to be tested")
+	blocks, err := markedBlocks(string(text))
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(blocks)) {
 		t.Run(name, func(t *testing.T) { runBlock(t, blocks[name]) })
@@ -60,26 +56,53 @@ func runBlock(t *testing.T, script string) {
 	}
 }
 
-var markedBlock = regexp.MustCompile("(?s)<!-- test:([a-z0-9-]+) -->\n+```sh\n(.*?)```")
+var (
+	mark        = regexp.MustCompile(`<!-- *test:.*-->`)
+	markedBlock = regexp.MustCompile("(?s)<!-- test:([a-z0-9-]+) -->\n+```sh\n(.*?)```")
+)
 
 // markedBlocks returns the shell commands of a Markdown text that are marked to
-// be tested, by name.
-func markedBlocks(markdown string) map[string]string {
+// be tested, by name. It is an error if there are none, or a mark without any
+// behind it, which would be a test that is silently gone.
+func markedBlocks(markdown string) (map[string]string, error) {
+	marks := len(mark.FindAllString(markdown, -1))
+	matches := markedBlock.FindAllStringSubmatch(markdown, -1)
+	if marks == 0 || marks != len(matches) {
+		return nil, fmt.Errorf("%d blocks of shell commands are marked to be tested, and %d of the marks have a block behind them",
+			marks, len(matches))
+	}
 	blocks := make(map[string]string)
-	for _, match := range markedBlock.FindAllStringSubmatch(markdown, -1) {
+	for _, match := range matches {
 		blocks[match[1]] += match[2]
 	}
-	return blocks
+	return blocks, nil
 }
 
 func TestMarkedBlocks(t *testing.T) {
-	const markdown = "# Title\n```sh\nnot marked\n```\n" +
-		"<!-- test:one -->\n```sh\nfirst\nsecond\n```\ntext\n" +
-		"<!-- test:two -->\n\n```sh\nthird\n```\n" +
-		"<!-- test:three -->\n```json\n{}\n```\n" +
-		"<!-- test:one -->\n```sh\nfourth\n```\n"
-	want := map[string]string{"one": "first\nsecond\nfourth\n", "two": "third\n"}
-	if got := markedBlocks(markdown); !maps.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	const one = "<!-- test:one -->\n```sh\nfirst\nsecond\n```\n"
+	tests := map[string]struct {
+		markdown string
+		want     map[string]string // nil: an error
+	}{
+		"blocks and others": {
+			"# Title\n```sh\nnot marked\n```\n" + one + "text\n<!-- test:two -->\n\n```sh\nthird\n```\n<!-- a comment -->\n",
+			map[string]string{"one": "first\nsecond\n", "two": "third\n"},
+		},
+		"two of a name":        {one + "<!-- test:one -->\n```sh\nthird\n```\n", map[string]string{"one": "first\nsecond\nthird\n"}},
+		"nothing":              {"", nil},
+		"no mark":              {"```sh\nnot marked\n```\n", nil},
+		"a mark alone":         {one + "<!-- test:two -->\ntext\n", nil},
+		"a block of no shell":  {one + "<!-- test:two -->\n```json\n{}\n```\n", nil},
+		"a mark without name":  {one + "<!-- test: -->\n```sh\nthird\n```\n", nil},
+		"a block without end":  {one + "<!-- test:two -->\n```sh\nthird\n", nil},
+		"a mark spelled wrong": {one + "<!--test:two-->\n```sh\nthird\n```\n", nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := markedBlocks(test.markdown)
+			if !maps.Equal(got, test.want) || (err == nil) != (test.want != nil) {
+				t.Errorf("got %q, %v, want %q", got, err, test.want)
+			}
+		})
 	}
 }

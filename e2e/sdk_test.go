@@ -19,7 +19,8 @@ const withoutNodeVariable = "POSTHASTE_E2E_WITHOUT_NODE"
 // sdkDirectory holds the programs that use the SDK, and its npm packages.
 const sdkDirectory = "sdk"
 
-// TestSDK runs programs that use the unmodified npm package @upstash/qstash.
+// TestSDK runs programs that use the unmodified npm package @upstash/qstash
+// (contract, messages 2.13).
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	needNode(t)

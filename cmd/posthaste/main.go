@@ -19,6 +19,7 @@ import (
 type commands struct {
 	Dev     devCommand     `cmd:"" help:"Run a development server on this machine, a stand-in for qstash dev."`
 	Serve   serveCommand   `cmd:"" help:"Run the server."`
+	Logs    logsCommand    `cmd:"" help:"Show what happened to messages, and what is happening."`
 	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency on this machine."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

@@ -16,7 +16,7 @@ export async function story(client, messageId) {
   const deadline = Date.now() + PATIENCE;
   for (;;) {
     const { logs } = await client.logs({ filter: { messageId } });
-    if (logs.length > 0 && TERMINAL.has(logs[0].state)) return logs.toReversed();
+    if (logs.length > 0 && TERMINAL.has(logs[0].state)) return [...logs].reverse();
     if (Date.now() > deadline) throw new Error(`${messageId} has not ended: ${states(logs)}`);
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
   }

@@ -123,7 +123,7 @@ describe("a message with settings of every kind", () => {
   /** Returns the entries that pass a filter, of this message alone. */
   async function find(filter) {
     const { logs } = await client.logs({ filter: { messageId, ...filter } });
-    return logs.toReversed();
+    return [...logs].reverse();
   }
 
   test("is found in the log by every filter", async (t) => {
@@ -172,7 +172,7 @@ describe("a message with settings of every kind", () => {
   });
 
   test("is found by ids and by pages", async () => {
-    const latestFirst = entries.toReversed();
+    const latestFirst = [...entries].reverse();
     const { logs } = await client.logs({ messageIds: ["msg_unknown", messageId] });
     assert.deepEqual(logs, latestFirst);
     assert.deepEqual(await allPages(client, { filter: { messageId }, count: 1 }), latestFirst);

@@ -39,9 +39,11 @@ type Workflows interface {
 	FailedRuns
 }
 
-// Log reads pages of a user's log.
+// Log reads a user's log: a page of it, all of it, or what is yet to come.
 type Log interface {
 	Query(ctx context.Context, user string, params url.Values) (eventlog.Page, error)
+	Export(ctx context.Context, user string, params url.Values) (*eventlog.Export, error)
+	Follow(ctx context.Context, user string, params url.Values, last string) (*eventlog.Follower, error)
 }
 
 // Keyring keeps the signing keys of users.
@@ -67,8 +69,13 @@ type Options struct {
 	Engine        Engine
 	Workflows     Workflows
 	Log           Log
+	RunLog        RunLog
 	Keyring       Keyring
 	Authenticator Authenticator
+
+	// Ready says why the server does not do its work, for anybody to read; nil is
+	// for one that always does.
+	Ready func() error
 
 	// MaxBody is the most bytes a message may have; 0 means DefaultMaxBody, and
 	// more than LargestMaxBody means LargestMaxBody.
@@ -85,6 +92,10 @@ type Options struct {
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For tells the
 	// address of the caller.
 	TrustedProxies []netip.Prefix
+
+	// Serving ends when the server begins to stop, and with it the answers that
+	// would never end by themselves; nil never ends.
+	Serving context.Context
 
 	Logger *slog.Logger // told of our own failures; nil: slog.Default()
 }
@@ -108,6 +119,12 @@ func New(options Options) http.Handler {
 	options.MaxBatch = min(options.MaxBatch, DefaultMaxBatch)
 	if options.CheckHost == nil {
 		options.CheckHost = allowAll
+	}
+	if options.Ready == nil {
+		options.Ready = func() error { return nil }
+	}
+	if options.Serving == nil {
+		options.Serving = context.Background()
 	}
 	if options.Logger == nil {
 		options.Logger = slog.Default()

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -11,6 +10,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/workflow"
 )
 
 // batchChunk is how many items are decoded before they are published: what is
@@ -69,40 +69,71 @@ type batch struct {
 	api     *api
 	request *request
 	intake  *intake
+	taken   map[int]workflow.Receipt // by the index of those items that belong to runs
 
 	publications []engine.Publication // of the present chunk
-	refusals     []error              // of the present chunk, one an item: nil for those in publications
+	controls     []controls           // one for each of the publications
+	chunk        []batchPlace         // of all items of it
 	answer       []byte               // without the closing bracket
 }
 
-// run publishes all items of a well-formed array.
-func (b *batch) run(array []byte) error {
-	b.answer = append(b.answer, '[')
-	decoder := json.NewDecoder(bytes.NewReader(array))
-	if _, err := decoder.Token(); err != nil { // the opening bracket
-		return err
-	}
-	for decoder.More() {
-		var raw json.RawMessage
-		if err := decoder.Decode(&raw); err != nil {
+// batchPlace is the place of an item in its chunk. Without a refusal and a view the
+// item is the next of the publications.
+type batchPlace struct {
+	refusal error // why it is not published
+	view    any   // the answer, if the item was taken in before
+}
+
+// run publishes all items of a well-formed array. Those that belong to runs are taken
+// in before the others, all or none: should they be refused, nothing was accepted.
+func (b *batch) run(array []byte) (err error) {
+	if mayNameRun(array) {
+		if b.taken, err = b.submitRuns(array); err != nil {
 			return err
 		}
-		b.add(raw)
-		if len(b.refusals) == batchChunk {
-			if err := b.publish(); err != nil {
-				return err
-			}
+	}
+	b.answer = append(b.answer, '[')
+	err = eachItem(array, func(index int, raw json.RawMessage) error {
+		b.add(index, raw)
+		if len(b.chunk) < batchChunk {
+			return nil
 		}
+		return b.publish()
+	})
+	if err != nil {
+		return err
 	}
 	return b.publish()
 }
 
-// add decodes an item.
-func (b *batch) add(raw json.RawMessage) {
-	p, err := b.decode(b.request.Context(), raw)
-	b.refusals = append(b.refusals, err)
+// eachItem goes through the items of a well-formed array.
+func eachItem(array []byte, do func(index int, raw json.RawMessage) error) error {
+	decoder := json.NewDecoder(bytes.NewReader(array))
+	if _, err := decoder.Token(); err != nil { // the opening bracket
+		return err
+	}
+	for index := 0; decoder.More(); index++ {
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); err != nil {
+			return err
+		}
+		if err := do(index, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add gives an item its place in the chunk.
+func (b *batch) add(index int, raw json.RawMessage) {
+	if receipt, taken := b.taken[index]; taken {
+		b.chunk = append(b.chunk, batchPlace{view: newRunReceiptView(receipt)})
+		return
+	}
+	p, c, err := b.decode(raw)
+	b.chunk = append(b.chunk, batchPlace{refusal: err})
 	if err == nil {
-		b.publications = append(b.publications, p)
+		b.publications, b.controls = append(b.publications, p), append(b.controls, c)
 	}
 }
 
@@ -113,20 +144,24 @@ func (b *batch) publish() error {
 		return err
 	}
 	published := 0
-	for _, refusal := range b.refusals {
-		var view any
-		if refusal == nil {
-			view, err = newResultView(b.publications[published].Destination, results[published])
+	for _, place := range b.chunk {
+		view := place.view
+		switch {
+		case view != nil:
+		case place.refusal != nil:
+			view, err = newRefusalView(place.refusal)
+		default:
+			result := results[published]
+			result.Err = b.controls[published].nameLimit(result.Err)
+			view, err = newResultView(b.publications[published].Destination, result)
 			published++
-		} else {
-			view, err = newRefusalView(refusal)
 		}
 		if err != nil {
 			return err
 		}
 		b.write(view)
 	}
-	b.publications, b.refusals = b.publications[:0], b.refusals[:0]
+	b.publications, b.controls, b.chunk = b.publications[:0], b.controls[:0], b.chunk[:0]
 	return nil
 }
 
@@ -160,64 +195,64 @@ type batchItem struct {
 	Headers     map[string]json.RawMessage `json:"headers"`
 	Body        json.RawMessage            `json:"body"`
 	Queue       string                     `json:"queue"`
+
+	header   http.Header
+	controls controls
 }
 
-// decode reads an item.
-func (b *batch) decode(ctx context.Context, raw json.RawMessage) (engine.Publication, error) {
-	var item batchItem
+// readItem reads an item, all but its destination and its body.
+func readItem(raw json.RawMessage) (item batchItem, err error) {
 	if err := unmarshal("the message", raw, &item); err != nil {
-		return engine.Publication{}, err
+		return item, err
 	}
-	header, err := jsonHeader(item.Headers)
-	if err != nil {
-		return engine.Publication{}, err
+	if item.header, err = jsonHeader(item.Headers); err != nil {
+		return item, err
 	}
-	controls, err := collectControls(header, nil)
-	if err != nil {
-		return engine.Publication{}, err
+	if item.controls, err = collectControls(item.header, nil); err != nil {
+		return item, err
 	}
-	if cron, ok := controls.values[controlCron]; ok {
-		return engine.Publication{}, posthaste.Invalidf("%s %.100q cannot be part of a batch: "+
+	if cron, ok := item.controls.values[controlCron]; ok {
+		return item, posthaste.Invalidf("%s %.100q cannot be part of a batch: "+
 			"create the schedule with a request of its own", cron.name, cron.text())
 	}
-	p, err := b.intake.publication(ctx, item.Destination, controls, incoming{header: header})
-	if err != nil {
-		return engine.Publication{}, err
+	if item.Queue != "" {
+		return item, posthaste.CheckName("queue name", item.Queue)
 	}
-	if p.Queue = item.Queue; p.Queue != "" {
-		if err := posthaste.CheckName("queue name", p.Queue); err != nil {
-			return engine.Publication{}, err
-		}
-	}
-	p.Body, err = b.body(item.Body)
-	return p, err
+	return item, nil
 }
 
-// body returns the bytes that an item's body stands for: those of a string, and
-// the JSON text itself of anything else (contract, U-20).
-func (b *batch) body(raw json.RawMessage) ([]byte, error) {
-	body := []byte(raw)
+// decode makes a publication of an item, and returns its controls too.
+func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c controls, err error) {
+	item, err := readItem(raw)
+	if err != nil {
+		return p, c, err
+	}
+	p, err = b.intake.publication(b.request.Context(), item.Destination, item.controls, incoming{header: item.header})
+	if err != nil {
+		return p, c, err
+	}
+	p.Queue = item.Queue
+	p.Body, err = b.intake.body(item.Body)
+	return p, item.controls, err
+}
+
+// jsonBody returns the bytes that a body in JSON stands for: those of a string, and
+// the JSON text itself of anything else (contract, U-20). An empty one is nil.
+func jsonBody(raw json.RawMessage) ([]byte, error) {
 	switch {
-	case len(raw) == 0 || string(raw) == "null":
+	case len(raw) == 0 || string(raw) == "null" || string(raw) == `""`:
 		return nil, nil
 	case raw[0] == '"':
 		var text string
-		if err := unmarshal("body", raw, &text); err != nil {
-			return nil, err
-		}
-		body = []byte(text)
+		err := unmarshal("body", raw, &text)
+		return []byte(text), err
 	}
-	if int64(len(body)) > b.api.options.MaxBody {
-		return nil, tooLarge(b.api.options.MaxBody)
-	}
-	if len(body) == 0 {
-		return nil, nil
-	}
-	return body, nil
+	return raw, nil
 }
 
 // jsonHeader reads headers whose values are strings or arrays of strings. What no
-// request could carry as a header is refused.
+// request could carry as a header is refused. Some SDKs write a name in two
+// spellings: where their values are the same, they count once.
 func jsonHeader(fields map[string]json.RawMessage) (http.Header, error) {
 	header := make(http.Header, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -233,7 +268,9 @@ func jsonHeader(fields map[string]json.RawMessage) (http.Header, error) {
 				return nil, posthaste.Invalidf("the value of %s has a line break or another control character, "+
 					"which headers cannot carry", name)
 			}
-			header.Add(name, value)
+		}
+		if canonical := http.CanonicalHeaderKey(name); !slices.Equal(header[canonical], values) {
+			header[canonical] = append(header[canonical], values...)
 		}
 	}
 	return header, nil

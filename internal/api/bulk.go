@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/selection"
+	"posthaste/internal/store"
 )
 
 // Actions keeps bulk actions.
@@ -25,14 +27,15 @@ const atOnce = 100
 // bulkCall is a call on many things: those it lists, whatever its filters say, or
 // else those that match its filters.
 type bulkCall struct {
-	ids    []string   // listed; nil if it lists none
-	params url.Values // all other parameters
-	async  bool       // it is to go on behind the request
+	ids     []string   // listed; nil if it lists none
+	params  url.Values // all other parameters
+	hasBody bool       // it says so in a body, maybe with nothing in it
+	async   bool       // it is to go on behind the request
 }
 
 // bulkCall reads a bulk call whose ids are listed by a parameter of that name.
 func (r *request) bulkCall(ids string) (call bulkCall, err error) {
-	if call.params, err = r.bulkParameters(); err != nil {
+	if call.params, call.hasBody, err = r.bulkParameters(); err != nil {
 		return call, err
 	}
 	if call.ids, err = selection.IDs(call.params, ids); err != nil {
@@ -50,29 +53,28 @@ func (r *request) bulkCall(ids string) (call bulkCall, err error) {
 
 // bulkParameters returns what a bulk call says of its targets: the parameters of
 // the query, and those of a JSON body that the query does not have (contract,
-// U-80). A parameter that the body has without a value is there without one.
-func (r *request) bulkParameters() (url.Values, error) {
-	params, err := r.params()
-	if err != nil {
-		return nil, err
+// U-80), and whether there was a body. A parameter that the body has without a value
+// is there without one.
+func (r *request) bulkParameters() (params url.Values, hasBody bool, err error) {
+	if params, err = r.params(); err != nil {
+		return nil, false, err
 	}
 	var fields map[string]json.RawMessage
-	given, err := r.decodeJSON(&fields)
-	if err != nil {
-		return nil, err
+	if hasBody, err = r.decodeJSON(&fields); err != nil {
+		return nil, false, err
 	}
-	if given && fields == nil {
-		return nil, posthaste.Invalidf("the body is null, an object of filters is expected, or no body")
+	if hasBody && fields == nil {
+		return nil, false, posthaste.Invalidf("the body is null, an object of filters is expected, or no body")
 	}
 	for name, raw := range fields {
 		if params.Has(name) {
 			continue
 		}
 		if params[name], err = texts(name, raw); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return params, nil
+	return params, hasBody, nil
 }
 
 // startAction begins a bulk action on what the filters of a call match.
@@ -121,10 +123,17 @@ type failureView struct {
 	Error     string `json:"error"`
 }
 
+// shownKinds are the kinds that are shown as others: a list of actions is of messages
+// or of runs, so there is no need to tell them apart.
+var shownKinds = map[posthaste.ActionKind]posthaste.ActionKind{
+	posthaste.ActionCancelRuns: posthaste.ActionCancel,
+	posthaste.ActionDeleteRuns: posthaste.ActionDelete,
+}
+
 func newActionView(action *posthaste.BulkAction) actionView {
 	view := actionView{
 		ActionID:    action.ID,
-		Kind:        action.Kind,
+		Kind:        cmp.Or(shownKinds[action.Kind], action.Kind),
 		State:       actionInProgress,
 		Total:       action.Total,
 		Processed:   action.Processed,
@@ -148,17 +157,26 @@ func newActionView(action *posthaste.BulkAction) actionView {
 	return view
 }
 
-// listActions shows all bulk actions, the latest first.
-func (a *api) listActions(r *request) (answer, error) {
+func (a *api) listActions(r *request) (answer, error)    { return a.actions(r, false) }
+func (a *api) listRunActions(r *request) (answer, error) { return a.actions(r, true) }
+func (a *api) getAction(r *request) (answer, error)      { return a.action(r, false) }
+func (a *api) getRunAction(r *request) (answer, error)   { return a.action(r, true) }
+
+// actions shows all bulk actions on messages, or on runs, the latest first.
+func (a *api) actions(r *request, ofRuns bool) (answer, error) {
 	all, err := a.options.Engine.Actions(r.Context(), r.user)
+	all = slices.DeleteFunc(all, func(action *posthaste.BulkAction) bool { return action.Kind.OfRuns() != ofRuns })
 	list := views(all, newActionView)
 	slices.Reverse(list)
 	return ok(list), err
 }
 
-func (a *api) getAction(r *request) (answer, error) {
+func (a *api) action(r *request, ofRuns bool) (answer, error) {
 	id := r.pathText("id")
 	action, err := a.options.Engine.Action(r.Context(), r.user, id)
+	if err == nil && action.Kind.OfRuns() != ofRuns {
+		err = store.ErrNotFound
+	}
 	if err != nil {
 		return answer{}, orNotFound(err, "bulk action", id)
 	}

@@ -41,7 +41,7 @@ const (
 
 var controlNames = map[string]bool{
 	controlCallback: true, controlContentDedup: true, controlCron: true, controlDeduplicationID: true,
-	controlDelay: true, controlFailureCallback: true, controlFlowControlKey: true,
+	controlDelay: true, controlFailureCallback: true, controlFeatureSet: true, controlFlowControlKey: true,
 	controlFlowControlValue: true, controlHeaderForward: true, controlLabel: true, controlMethod: true,
 	controlNotBefore: true, controlQueueName: true, controlRedactFields: true, controlRetries: true,
 	controlRetryDelay: true, controlScheduleID: true, controlTimeout: true,
@@ -49,7 +49,7 @@ var controlNames = map[string]bool{
 
 // isControl reports whether a suffix names a control, or belongs to one.
 func isControl(suffix string) bool {
-	for _, prefix := range []string{forwardPrefix, controlCallback + "-", controlFailureCallback + "-"} {
+	for _, prefix := range []string{forwardPrefix, controlCallback + "-", controlFailureCallback + "-", workflowPrefix} {
 		if strings.HasPrefix(suffix, prefix) {
 			return true
 		}

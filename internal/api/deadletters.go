@@ -28,11 +28,15 @@ type DeadLetters interface {
 // deadLetterCount is how many dead letters one call lists, retries or deletes.
 var deadLetterCount = selection.Count{Default: 100, Most: 100}
 
-// listDeadLetters shows a page of the DLQ (contract, messages 2.9).
+// listDeadLetters shows a page of the DLQ (contract, messages 2.9), or of that of
+// workflow runs if these are asked for.
 func (a *api) listDeadLetters(r *request) (answer, error) {
 	params, err := r.params()
 	if err != nil {
 		return answer{}, err
+	}
+	if ofWorkflows, err := selection.OfWorkflows(params); ofWorkflows && err == nil {
+		return a.listFailedRuns(r)
 	}
 	query, err := selection.DeadLetters(params)
 	if err != nil {

@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"posthaste"
+	"posthaste/internal/selection"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -12,11 +15,165 @@ import (
 type FailedRuns interface {
 	Failed(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error)
 	CountFailed(ctx context.Context, user string, query store.RunQuery) (int, error)
+
+	// BeginSweep ends a query at what is the newest entry now.
+	BeginSweep(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error)
+
+	// Restart starts failed runs anew, or resumes them. It returns the kept answer
+	// instead if the request is a repetition.
 	Restart(ctx context.Context, user string, req workflow.RestartRequest) (results []workflow.Restarted, kept []byte, err error)
+	// DeleteFailed returns how many of the entries there were.
 	DeleteFailed(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error)
+
 	RetryFailureCallback(ctx context.Context, user string, id posthaste.DeadLetterID) (workflow.RunID, error)
 	CancelFailureCallback(ctx context.Context, user string, id posthaste.DeadLetterID) (workflow.RunID, error)
 }
 
-// failedRunRoutes are the routes of the DLQ of runs.
-func (a *api) failedRunRoutes() []route { return nil }
+// failedRunRoutes are the routes of the DLQ of runs (contract, workflows 6.4).
+func (a *api) failedRunRoutes() []route {
+	const restart, resume = posthaste.ActionRestart, posthaste.ActionResume
+	return []route{
+		{"GET /v2/workflows/dlq", read, a.listFailedRuns},
+		{"DELETE /v2/workflows/dlq", write, a.deleteFailedRuns},
+		{"DELETE /v2/workflows/dlq/", write, refuseEmptyID},
+		{"GET /v2/workflows/dlq/{id}", read, plain(a.getFailedRun)},
+		{"DELETE /v2/workflows/dlq/{id}", write, plain(a.deleteFailedRun)},
+
+		{"POST /v2/workflows/dlq/restart", write, a.restartFailedRuns(restart)},
+		{"POST /v2/workflows/dlq/restart/", write, refuseEmptyID},
+		{"POST /v2/workflows/dlq/restart/{id}", write, plain(a.restartFailedRun(restart))},
+		{"POST /v2/workflows/dlq/resume", write, a.restartFailedRuns(resume)},
+		{"POST /v2/workflows/dlq/resume/", write, refuseEmptyID},
+		{"POST /v2/workflows/dlq/resume/{id}", write, plain(a.restartFailedRun(resume))},
+
+		{"POST /v2/workflows/dlq/callback/", write, refuseEmptyID},
+		{"POST /v2/workflows/dlq/callback/{id}", write, plain(a.retryFailureCallback)},
+		{"DELETE /v2/workflows/dlq/callback/", write, refuseEmptyID},
+		{"DELETE /v2/workflows/dlq/callback/{id}", write, plain(a.cancelFailureCallback)},
+	}
+}
+
+// failedRunCount is how many entries one call lists or deletes.
+var failedRunCount = selection.Count{Default: 100, Most: 100}
+
+// listFailedRuns shows a page of the DLQ of runs.
+func (a *api) listFailedRuns(r *request) (answer, error) {
+	params, err := r.params()
+	if err != nil {
+		return answer{}, err
+	}
+	query, err := selection.FailedRunList(params)
+	if err != nil {
+		return answer{}, err
+	}
+	if query.Limit, err = failedRunCount.Read(params); err != nil {
+		return answer{}, err
+	}
+	page, err := a.options.Workflows.Failed(r.Context(), r.user, query)
+	if err != nil {
+		return answer{}, err
+	}
+	view := failedRunList{RunPage: page}
+	if page.More {
+		view.cursor = selection.Cursor(page.Next)
+	}
+	return ok(view), nil
+}
+
+// failedRunList is a page of the DLQ of runs.
+type failedRunList struct {
+	store.RunPage
+	cursor string
+}
+
+func (l failedRunList) stream(w io.Writer) error {
+	return streamPage(w, "messages", func(yield func([]byte) bool) {
+		for i, run := range l.Runs {
+			if !yield(encodeJSON(newFailedRunView(run, l.DeadLetters[i]))) {
+				return
+			}
+		}
+	}, l.cursor)
+}
+
+func (a *api) getFailedRun(r *request) (answer, error) {
+	id, err := r.failedRunID()
+	if err != nil {
+		return answer{}, err
+	}
+	page, err := a.options.Workflows.Failed(r.Context(), r.user, store.RunQuery{
+		Filter: store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{id}},
+		High:   posthaste.MaxPosition,
+		Limit:  1,
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	if len(page.Runs) == 0 {
+		return answer{}, workflow.NoFailedRun(id.String())
+	}
+	return ok(newFailedRunView(page.Runs[0], page.DeadLetters[0])), nil
+}
+
+func (a *api) deleteFailedRun(r *request) (answer, error) {
+	id, err := r.failedRunID()
+	if err != nil {
+		return answer{}, err
+	}
+	deleted, err := a.options.Workflows.DeleteFailed(r.Context(), r.user, []posthaste.DeadLetterID{id})
+	if err == nil && deleted == 0 {
+		err = a.explainMissing(r, id)
+	}
+	return done, err
+}
+
+// runView names a run and when it was created.
+type runView struct {
+	WorkflowRunID     string `json:"workflowRunId"`
+	WorkflowCreatedAt int64  `json:"workflowCreatedAt"` // Unix ms
+}
+
+// retryFailureCallback sends the failure callback of a failed run once more.
+func (a *api) retryFailureCallback(r *request) (answer, error) {
+	return a.changeFailureCallback(r, a.options.Workflows.RetryFailureCallback)
+}
+
+// cancelFailureCallback cancels a failure callback that is in progress.
+func (a *api) cancelFailureCallback(r *request) (answer, error) {
+	return a.changeFailureCallback(r, a.options.Workflows.CancelFailureCallback)
+}
+
+func (a *api) changeFailureCallback(r *request, change func(context.Context, string, posthaste.DeadLetterID) (workflow.RunID, error)) (answer, error) {
+	id, err := r.failedRunID()
+	if err != nil {
+		return answer{}, err
+	}
+	run, err := change(r.Context(), r.user, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return answer{}, a.explainMissing(r, id)
+	}
+	return ok(runView{run.ID, run.CreatedAt.UnixMilli()}), err
+}
+
+// failedRunID returns the id in the path. A text that is no id names no failed run.
+func (r *request) failedRunID() (posthaste.DeadLetterID, error) {
+	text := r.pathText("id")
+	id, ok := posthaste.ParseDeadLetterID(text)
+	if !ok {
+		return 0, workflow.NoFailedRun(text)
+	}
+	return id, nil
+}
+
+// explainMissing returns the error about an id that is not in the DLQ of runs, and
+// says so if it is one of a message.
+func (a *api) explainMissing(r *request, id posthaste.DeadLetterID) error {
+	_, err := a.options.Engine.DeadLetter(r.Context(), r.user, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return workflow.NoFailedRun(id.String())
+	}
+	if err != nil {
+		return err
+	}
+	return posthaste.Invalidf("dead letter %s is of a message and not of a workflow run: it is known to /v2/dlq", id)
+}

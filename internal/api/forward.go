@@ -71,6 +71,18 @@ func (in incoming) mayForward(name string) bool {
 	}
 }
 
+// withoutConnection returns a copy of the headers without those that belong to one
+// connection or to the framing of one request.
+func (in incoming) withoutConnection() http.Header {
+	header := make(http.Header, len(in.header))
+	for name, values := range in.header {
+		if !slices.Contains(notForwarded, name) && !in.isPerConnection(name) {
+			header[name] = values
+		}
+	}
+	return header
+}
+
 // isPerConnection reports whether the Connection header names the header.
 func (in incoming) isPerConnection(name string) bool {
 	for _, value := range in.header["Connection"] {

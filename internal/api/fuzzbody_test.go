@@ -75,7 +75,7 @@ func FuzzBulkParameters(f *testing.F) {
 	f.Add(`null`)
 	f.Add(`{"a":{}}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		params, err := bodyOf(body).bulkParameters()
+		params, _, err := bodyOf(body).bulkParameters()
 		if err != nil {
 			checkRefusal(t, err)
 			return

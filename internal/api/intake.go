@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"posthaste/internal/engine"
@@ -14,6 +15,7 @@ type intake struct {
 	groups   URLGroups
 	user     string
 	callerIP string
+	maxBody  int64
 	defaults map[string]http.Header // of the groups asked for so far
 }
 
@@ -23,6 +25,7 @@ func (a *api) newIntake(r *request) *intake {
 		groups:   a.options.Engine,
 		user:     r.user,
 		callerIP: a.callerIP(r.Request),
+		maxBody:  a.options.MaxBody,
 	}
 }
 
@@ -41,6 +44,15 @@ func (i *intake) publication(ctx context.Context, destinationText string, c cont
 	p, err := i.decoder.publication(c, in)
 	p.Destination, p.CallerIP = destination.text, i.callerIP
 	return p, err
+}
+
+// body returns the bytes that the body of a batch's item stands for.
+func (i *intake) body(raw json.RawMessage) ([]byte, error) {
+	body, err := jsonBody(raw)
+	if int64(len(body)) > i.maxBody {
+		return nil, tooLarge(i.maxBody)
+	}
+	return body, err
 }
 
 // withGroupDefaults adds the default headers of a URL group, which are weaker

@@ -15,20 +15,27 @@ import (
 // they know the state by this name (contract, decision 3).
 const cancelledToSDKs posthaste.State = "CANCELED"
 
-// listLogs answers with a page of the log (contract, 4.1).
+// listLogs answers with a page of the log (contract, 4.1), or with one of the
+// streams of it.
 func (a *api) listLogs(r *request) (answer, error) {
-	return a.logPage(r, posthaste.StateCancelled)
+	return a.readLog(r, posthaste.StateCancelled)
 }
 
 // listEvents is listLogs under the name that SDKs call.
 func (a *api) listEvents(r *request) (answer, error) {
-	return a.logPage(r, cancelledToSDKs)
+	return a.readLog(r, cancelledToSDKs)
 }
 
-func (a *api) logPage(r *request, cancelled posthaste.State) (answer, error) {
+func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	params, err := r.params()
 	if err != nil {
 		return answer{}, err
+	}
+	switch preferredMedia(r.Header.Values("Accept")) {
+	case mediaEvents:
+		return a.followLog(r, params, cancelled)
+	case mediaLines:
+		return a.exportLog(r, params, cancelled)
 	}
 	page, err := a.options.Log.Query(r.Context(), r.user, params)
 	if err != nil {
@@ -44,7 +51,7 @@ type logPage struct {
 }
 
 func (p logPage) stream(w io.Writer) error {
-	encoder := entryEncoder{cancelled: p.cancelled, messages: make(map[*posthaste.Message][]byte)}
+	encoder := newEntryEncoder(p.cancelled)
 	return streamPage(w, "events", func(yield func([]byte) bool) {
 		for _, entry := range p.Entries {
 			if !yield(encoder.encode(entry)) {
@@ -63,7 +70,12 @@ type entryEncoder struct {
 	buffer    bytes.Buffer
 }
 
-// encode returns an entry in JSON. The bytes are valid until the next call.
+func newEntryEncoder(cancelled posthaste.State) *entryEncoder {
+	return &entryEncoder{cancelled: cancelled, messages: make(map[*posthaste.Message][]byte)}
+}
+
+// encode returns an entry in JSON, in one line with its end. The bytes are valid
+// until the next call.
 func (e *entryEncoder) encode(entry store.Entry) []byte {
 	message, ok := e.messages[entry.Message]
 	if !ok {

@@ -25,14 +25,20 @@ func (d decoder) publication(c controls, in incoming) (engine.Publication, error
 	if err := decodeDeduplication(&p, c); err != nil {
 		return engine.Publication{}, err
 	}
-	if err := checkFlowControl(c); err != nil {
-		return engine.Publication{}, err
-	}
-	if p.Settings, err = d.settings(c); err != nil {
-		return engine.Publication{}, err
-	}
-	p.Header, err = d.header(p.Header, c, in)
+	p.Settings, err = d.delivery(c, in)
 	return p, err
+}
+
+// delivery reads what a message is sent with.
+func (d decoder) delivery(c controls, in incoming) (s posthaste.Settings, err error) {
+	if err := checkFlowControl(c); err != nil {
+		return s, err
+	}
+	if s, err = d.settings(c); err != nil {
+		return s, err
+	}
+	s.Header, err = d.header(s.Header, c, in)
+	return s, err
 }
 
 // overrides reads what a dead letter is retried with. Half of a flow control

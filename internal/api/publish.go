@@ -42,6 +42,9 @@ func (a *api) accept(r *request, queue string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if controls.ofRun() {
+		return a.publishForRun(r, controls, queue)
+	}
 	if _, repeats := controls.values[controlCron]; repeats {
 		return a.putSchedule(r, controls, queue)
 	}

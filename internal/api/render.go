@@ -17,7 +17,7 @@ import (
 // answer is what a handler answers with when all went well.
 type answer struct {
 	status int
-	body   any // JSON, or streamed; nil: none
+	body   any // JSON, streamed, or a handler that writes the whole answer; nil: none
 }
 
 func ok(body any) answer { return answer{http.StatusOK, body} }
@@ -57,6 +57,8 @@ func (a *api) render(w http.ResponseWriter, r *http.Request, answer answer, err 
 		w.WriteHeader(answer.status)
 	case streamed:
 		writeStream(w, answer.status, body)
+	case http.Handler:
+		body.ServeHTTP(w, r)
 	default:
 		writeJSON(w, answer.status, body)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"posthaste"
 	"posthaste/internal/selection"
 )
 
@@ -19,9 +18,12 @@ type route struct {
 	handle  func(r *request) (answer, error)
 }
 
+// anyMethod stands for all methods in a pattern.
+const anyMethod = "ANY"
+
 // routes is the whole surface.
 func (a *api) routes() []route {
-	return slices.Concat(a.messageRoutes(), a.runRoutes(), a.failedRunRoutes())
+	return slices.Concat(a.messageRoutes(), a.runRoutes(), a.failedRunRoutes(), a.runLogRoutes())
 }
 
 func (a *api) messageRoutes() []route {
@@ -78,6 +80,8 @@ func (a *api) messageRoutes() []route {
 		{"POST /v2/flowControl/*", write, a.changeFlowKey},
 		{"GET /v2/globalParallelism", read, a.getGlobalParallelism},
 
+		{"GET /v2/readiness", open, a.getReadiness},
+
 		{"GET /v2/keys", read, a.getKeys},
 		{"POST /v2/keys/rotate", write, a.rotateKeys},
 		{"POST /v2/rotate", write, a.rotateKeys},
@@ -101,7 +105,8 @@ func plain(handle func(r *request) (answer, error)) func(r *request) (answer, er
 }
 
 // newRouter makes a router of the table. A slash too many at the end of a path
-// is forgiven, unless the table has a row for it.
+// is forgiven, unless the table has a row for it, and what can be got can be asked
+// for with HEAD (RFC 9110, 9.1): the server leaves the body out then.
 func (a *api) newRouter() *chi.Mux {
 	router := chi.NewRouter()
 	table := a.routes()
@@ -120,10 +125,18 @@ func (a *api) newRouter() *chi.Mux {
 
 func (a *api) addRoute(router *chi.Mux, pattern string, route route) {
 	method, path, _ := strings.Cut(pattern, " ")
-	router.Method(method, path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, err := a.serve(w, r, route)
 		a.render(w, r, answer, err)
-	}))
+	})
+	if method == anyMethod {
+		router.Handle(path, handler)
+		return
+	}
+	router.Method(method, path, handler)
+	if method == http.MethodGet {
+		router.Method(http.MethodHead, path, handler)
+	}
 }
 
 // ServeHTTP routes by the path as it was sent. Nothing is cleaned and nobody is
@@ -152,37 +165,6 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) (answer
 	if err := a.authenticate(req, route.access); err != nil {
 		return answer{}, err
 	}
-	return route.handle(req)
-}
-
-func (a *api) refuseRoute(w http.ResponseWriter, r *http.Request) {
-	path := targetOf(r).path
-	if strings.HasPrefix(path, "/llm/") {
-		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound,
-			"this server offers no language models: publish to the URL of a provider instead of %.200q", path))
-		return
-	}
-	a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound, "there is no route %.200q, all begin with /v2/", path))
-}
-
-func (a *api) refuseMethod(w http.ResponseWriter, r *http.Request) {
-	path := targetOf(r).path
-	allowed := a.allowedMethods(routePath(path))
-	if allowed == "" {
-		a.refuseRoute(w, r)
-		return
-	}
-	w.Header().Set("Allow", allowed)
-	a.renderError(w, r, posthaste.Errorf(posthaste.CodeMethod, "%.20s is not a method of %.200q, use %s", r.Method, path, allowed))
-}
-
-// allowedMethods returns the methods a path has, as the Allow header lists them.
-func (a *api) allowedMethods(path string) string {
-	var allowed []string
-	for _, method := range methods {
-		if a.router.Match(chi.NewRouteContext(), method, path) {
-			allowed = append(allowed, method)
-		}
-	}
-	return strings.Join(allowed, ", ")
+	answer, err := route.handle(req)
+	return answer, req.nameLimit(err)
 }

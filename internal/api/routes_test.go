@@ -1,7 +1,10 @@
 package api_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,6 +105,11 @@ func furnish(w *world) {
 
 // ask sends a call with a token, "" for none.
 func (w *world) ask(c call, token string) (status int, body string) {
+	response := w.answer(c, token)
+	return response.Code, response.Body.String()
+}
+
+func (w *world) answer(c call, token string) *httptest.ResponseRecorder {
 	text := c.method + " " + c.path + " HTTP/1.1"
 	if token != "" {
 		text += "\nAuthorization: Bearer " + token
@@ -111,11 +119,11 @@ func (w *world) ask(c call, token string) (status int, body string) {
 	}
 	r := readRequest(w.T, w.names.insert([]byte(text+"\n\n"+c.body)))
 	defer synctest.Wait()
-	response := do(w.handler, r)
-	return response.Code, response.Body.String()
+	return do(w.handler, r)
 }
 
-// TestSurface checks that each route is there, that it wants a token, and which.
+// TestSurface checks that each route is there, that it wants a token, and which
+// (contract, messages 2.1, 8 and decision 24).
 func TestSurface(t *testing.T) {
 	for _, c := range append(surface, keys...) {
 		t.Run(strings.TrimSpace(c.method+" "+c.path+" "+c.header), func(t *testing.T) {
@@ -136,6 +144,65 @@ func TestSurface(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// refusals are calls that end with an error, one of each status.
+var refusals = []struct {
+	status int
+	token  string
+	call   call
+}{
+	{http.StatusBadRequest, "full", call{method: "POST", path: "/v2/publish/"}},
+	{http.StatusUnauthorized, "stolen", call{method: "GET", path: "/v2/queues"}},
+	{http.StatusForbidden, "reader", call{method: "POST", path: "/v2/queues"}},
+	{http.StatusNotFound, "full", call{method: "GET", path: "/v2/queues/missing"}},
+	{http.StatusMethodNotAllowed, "full", call{method: "PUT", path: "/v2/queues"}},
+	{http.StatusPreconditionFailed, "full", call{method: "POST", path: "/v2/publish/https://example.com", header: "Upstash-Retries: 11"}},
+	{http.StatusRequestEntityTooLarge, "full", call{method: "POST", path: "/v2/publish/https://example.com", body: strings.Repeat("x", 201)}},
+}
+
+// TestAnswersAreJSON checks what holds for every answer, whether it grants or
+// refuses (contract, messages 0.1, 0.2 and 0.3, decision 14).
+func TestAnswersAreJSON(t *testing.T) {
+	for _, c := range slices.Concat(surface, keys) {
+		t.Run(strings.TrimSpace(c.method+" "+c.path+" "+c.header), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				furnish(w)
+				checkAnswer(t, w.answer(c, "full"))
+			})
+		})
+	}
+	for _, r := range refusals {
+		t.Run(http.StatusText(r.status), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				response := w.answer(r.call, r.token)
+				if response.Code != r.status {
+					t.Errorf("answered %d, want %d", response.Code, r.status)
+				}
+				checkAnswer(t, response)
+			})
+		})
+	}
+}
+
+// checkAnswer fails unless a response is JSON that says so, or empty; tells an
+// error by one member that is a sentence; and leads nowhere else.
+func checkAnswer(t *testing.T, response *httptest.ResponseRecorder) {
+	t.Helper()
+	status, body := response.Code, response.Body.Bytes()
+	if status/100 == 3 || response.Header().Get("Location") != "" {
+		t.Errorf("%d leads to %q", status, response.Header().Get("Location"))
+	}
+	if len(body) > 0 && (response.Header().Get("Content-Type") != "application/json" || !json.Valid(body)) {
+		t.Errorf("%d is no JSON: %s", status, body)
+	}
+	if status < 400 {
+		return
+	}
+	var fields map[string]string
+	if err := json.Unmarshal(body, &fields); err != nil || len(fields) != 1 || fields["error"] == "" {
+		t.Errorf("%d has more or less than a sentence: %s", status, body)
 	}
 }
 
@@ -160,7 +227,7 @@ func TestSurfaceWhenTheStoreIsClosed(t *testing.T) {
 }
 
 // TestRoutesOfOthers checks that what belongs to a user does not exist for another
-// one (contract, U-67).
+// one, and that what is empty is an array (contract, U-67 and messages 0.10).
 func TestRoutesOfOthers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		furnish(w)

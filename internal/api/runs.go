@@ -1,9 +1,14 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
+	"net/url"
 
 	"posthaste"
+	"posthaste/internal/selection"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -23,5 +28,168 @@ type Runs interface {
 	CancelMatching(ctx context.Context, user string, query store.RunQuery, limit int) (int, error)
 }
 
-// runRoutes are the routes of the protocol of runs.
-func (a *api) runRoutes() []route { return nil }
+// runRoutes are the routes of the protocol of runs (contract, workflows 6).
+func (a *api) runRoutes() []route {
+	return []route{
+		{"POST /v2/trigger/*", write, a.trigger},
+		{"POST /v2/batch/trigger", write, a.triggerBatch},
+
+		{"GET /v2/workflows/runs/{run}", read, a.getEntries},
+		{"DELETE /v2/workflows/runs/{run}", write, a.endRun},
+		{"DELETE /v2/workflows/runs", write, a.cancelRuns},
+		{"DELETE /v2/workflows/runs/", write, refuseEmptyID},
+		{"GET /v2/workflows/bulkActions", read, a.listRunActions},
+		{"GET /v2/workflows/bulkActions/{id}", read, a.getRunAction},
+
+		{"POST /v2/wait/{event}", write, a.wait},
+		{"POST /v2/wait/", write, refuseEmptyID},
+		{"GET /v2/waiters/{event}", read, a.listWaiters},
+		{"POST /v2/notify/{event}", write, a.notify},
+		{"POST /v2/notify/", write, refuseEmptyID},
+		{"POST /v2/notify/{run}/{event}", write, a.notifyRun},
+		{anyMethod + " /v2/workflows/hooks/{user}/{run}/{event}", open, a.callHook},
+	}
+}
+
+// runID returns which run a request is about: the one in the path, or of those that had
+// its id the one that the request says it works for.
+func (r *request) runID() (id workflow.RunID, err error) {
+	c, err := collectControls(r.Header, r.reserved)
+	if err != nil {
+		return id, err
+	}
+	id, err = decodeRunID(c)
+	id.ID = r.pathText("run")
+	return id, err
+}
+
+func noActiveRun(id string) error {
+	return posthaste.Errorf(posthaste.CodeNotFound, "workflow run %.200q is not active: it has ended, or there never was one", id)
+}
+
+// getEntries shows the list of a run that goes on, for an SDK that was not delivered it
+// (contract, workflows 3.4).
+func (a *api) getEntries(r *request) (answer, error) {
+	id, err := r.runID()
+	if err != nil {
+		return answer{}, err
+	}
+	entries, err := a.options.Workflows.Entries(r.Context(), r.user, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return answer{}, noActiveRun(id.ID)
+	}
+	return ok(entryList(entries)), err
+}
+
+// entryList is written entry by entry: the list may be large, and so may be each of
+// its bodies.
+type entryList []posthaste.RunEntry
+
+type entryView struct {
+	MessageID posthaste.MessageID `json:"messageId"`
+	Body      []byte              `json:"body"` // base64
+	CallType  posthaste.CallType  `json:"callType"`
+}
+
+func (l entryList) stream(w io.Writer) error {
+	separator := "["
+	for _, entry := range l {
+		view := encodeJSON(entryView{entry.MessageID, append([]byte{}, entry.Body...), entry.CallType})
+		if _, err := io.WriteString(w, separator); err != nil {
+			return err
+		}
+		if _, err := w.Write(bytes.TrimSuffix(view, []byte("\n"))); err != nil {
+			return err
+		}
+		separator = ","
+	}
+	_, err := io.WriteString(w, "]\n")
+	return err
+}
+
+// endRun ends a run: an SDK tells that it is finished with cancel=false and its result,
+// all others cancel it.
+func (a *api) endRun(r *request) (answer, error) {
+	params, err := r.params()
+	if err != nil {
+		return answer{}, err
+	}
+	finished, err := readFinished(params)
+	if err != nil {
+		return answer{}, err
+	}
+	id, err := r.runID()
+	if err != nil {
+		return answer{}, err
+	}
+	if finished {
+		return a.finishRun(r, id)
+	}
+	err = a.options.Workflows.Cancel(r.Context(), r.user, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return answer{}, posthaste.Errorf(posthaste.CodeNotFound, "workflow run %.200q is not known", id.ID)
+	}
+	return done, err
+}
+
+// readFinished reports whether a run is said to be finished, rather than cancelled.
+func readFinished(params url.Values) (bool, error) {
+	const name = "cancel"
+	cancelled, err := selection.Flag(params, name)
+	if err != nil {
+		return false, err
+	}
+	given := params.Get(name) != ""
+	delete(params, name)
+	if err := selection.RefuseAll(params); err != nil {
+		return false, posthaste.Invalidf("%s, but for %s", showable(err).Message, name)
+	}
+	return given && !cancelled, nil
+}
+
+// finishRun keeps what a run returned. That it ended before, or never was, is not for
+// its SDK to care about (contract, workflows D 10).
+func (a *api) finishRun(r *request, id workflow.RunID) (answer, error) {
+	body, err := r.readBody(a.options.MaxBody)
+	if err != nil {
+		return answer{}, err
+	}
+	var result *string
+	if body != nil {
+		text := string(body)
+		result = &text
+	}
+	return done, a.options.Workflows.Finish(r.Context(), r.user, id, result)
+}
+
+// cancelRuns cancels the runs whose ids are listed, or else those that match the
+// filters, or else all. A request that says so in a body means all that match, if it
+// gives no count; one in the query no more than a hundred (contract, workflows D 8).
+func (a *api) cancelRuns(r *request) (answer, error) {
+	call, err := r.bulkCall("workflowRunIds")
+	if err != nil {
+		return answer{}, err
+	}
+	query, err := selection.LiveRuns(call.params)
+	if err != nil {
+		return answer{}, err
+	}
+	count := selection.Count{Default: 100}
+	if call.hasBody {
+		count.Default = 0
+	}
+	limit, err := count.Read(call.params)
+	if err != nil {
+		return answer{}, err
+	}
+	var cancelled int
+	switch {
+	case call.async:
+		return a.startAction(r, posthaste.ActionCancelRuns, call.params, nil)
+	case call.ids != nil:
+		cancelled, err = a.options.Workflows.CancelIDs(r.Context(), r.user, call.ids)
+	default:
+		cancelled, err = a.options.Workflows.CancelMatching(r.Context(), r.user, query, limit)
+	}
+	return ok(cancelledView{cancelled}), err
+}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -28,6 +29,7 @@ import (
 	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
+	"posthaste/internal/workflow"
 )
 
 // TestScenarios plays stories of several requests against a real engine on a
@@ -85,17 +87,29 @@ func inWorld(t *testing.T, test func(w *world)) {
 			t.Fatal(err)
 		}
 		w := &world{T: t, store: s, destinations: &destinations{}, names: newNames()}
+		limits := engine.Limits{Retries: 10, Delay: 24 * time.Hour, Queues: 2, Parallelism: 5, Schedules: 2}
+		entropy := &lockedReader{reader: rand.NewChaCha8([32]byte{})}
+		workflows := workflow.New(workflow.Options{
+			Store:   s,
+			Logger:  slog.New(slog.DiscardHandler),
+			Limits:  limits,
+			Entropy: entropy,
+		})
 		e := engine.New(engine.Options{
 			Store:           s,
 			Dispatcher:      w.destinations,
+			Runs:            workflows,
 			Logger:          slog.New(slog.DiscardHandler),
 			Concurrency:     100,
-			Limits:          engine.Limits{Retries: 10, Delay: 24 * time.Hour, Queues: 2, Parallelism: 5, Schedules: 2},
-			Entropy:         &lockedReader{reader: rand.NewChaCha8([32]byte{})},
+			Limits:          limits,
+			Entropy:         entropy,
 			DecodeOverrides: api.DecodeOverrides,
+			ActionWorkers:   workflows.ActionWorkers(api.DecodeOverrides),
 		})
 		e.Start()
+		workflows.Start()
 		defer func() {
+			workflows.Stop()
 			e.Stop(context.Background())
 			if err := s.Close(); err != nil {
 				t.Error(err)
@@ -103,6 +117,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		}()
 		w.handler = api.New(api.Options{
 			Engine:        e,
+			Workflows:     workflows,
 			Log:           eventlog.New(eventlog.Options{Store: s}),
 			Keyring:       fakeKeyring{},
 			Authenticator: fakeTokens{},
@@ -129,7 +144,8 @@ func (r *lockedReader) Read(p []byte) (int, error) {
 
 // destinations is a Dispatcher whose destinations do what their paths say:
 // /fail/503 answers with that status, /down does not answer, /slow takes an hour,
-// and all others take what they get.
+// /workflow answers as the SDK of a workflow, /page as anything else does, and all
+// others take what they get.
 type destinations struct {
 	mu   sync.Mutex
 	seen []string
@@ -153,8 +169,17 @@ func (d *destinations) Attempt(ctx context.Context, m *posthaste.Message, retrie
 		return posthaste.Outcome{Error: "the destination answered " + status, Response: response}
 	case path == "/down":
 		return posthaste.Outcome{Error: "the destination does not answer"}
+	case path == "/page":
+		return delivered(http.Header{"Content-Type": {"text/html"}}, "a page")
+	case strings.HasPrefix(path, "/workflow"):
+		return delivered(http.Header{"Upstash-Workflow-Sdk-Version": {"1"}, "Upstash-Workflow-Sdk": {"v1.3.3"}}, "{}")
 	}
 	return posthaste.Outcome{Class: posthaste.OutcomeDelivered}
+}
+
+func delivered(header http.Header, body string) posthaste.Outcome {
+	response := &posthaste.Response{Status: http.StatusOK, Header: header, Body: []byte(body)}
+	return posthaste.Outcome{Class: posthaste.OutcomeDelivered, Response: response}
 }
 
 // note writes down an attempt, in one line.
@@ -169,14 +194,33 @@ func (d *destinations) note(m *posthaste.Message, retried int) {
 	for _, name := range names {
 		fmt.Fprintf(&line, " %s: %s", name, strings.Join(m.Header[name], ", "))
 	}
-	if m.SourceID.IsZero() {
-		fmt.Fprintf(&line, " %q", m.Body)
-	} else {
+	switch {
+	case !m.SourceID.IsZero():
 		fmt.Fprintf(&line, " callback of %s", m.SourceID)
+	case m.Run != nil && m.Run.CallType == posthaste.CallStep:
+		line.WriteString(describeList(m.Body))
+	default:
+		fmt.Fprintf(&line, " %q", m.Body)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seen = append(d.seen, line.String())
+}
+
+// describeList makes the list of a run readable.
+func describeList(body []byte) string {
+	var entries []struct {
+		MessageID, CallType string
+		Body                []byte
+	}
+	if err := json.Unmarshal(body, &entries); err != nil {
+		return fmt.Sprintf(" no list: %q", body)
+	}
+	var text strings.Builder
+	for _, entry := range entries {
+		fmt.Fprintf(&text, "\n    %s %s %q", entry.MessageID, entry.CallType, entry.Body)
+	}
+	return text.String()
 }
 
 // take returns the attempts since the last call.
@@ -259,6 +303,7 @@ var named = []struct {
 	pattern *regexp.Regexp
 }{
 	{"message", regexp.MustCompile(`msg_[1-9A-Za-z]{22}`)},
+	{"run", regexp.MustCompile(`wfr_[0-9a-f]{24}`)},
 	{"schedule", regexp.MustCompile(`scd_[0-9a-f]{24}`)},
 	{"action", regexp.MustCompile(`act_[0-9]{13}[0-9a-f]{12}`)},
 	{"letter", regexp.MustCompile(`\b9466\d{8}-\d+\b`)},

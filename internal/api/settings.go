@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/backoff"
+	"posthaste/internal/engine"
 )
 
 // settingDecoders reads the controls that are settings of every message,
@@ -125,6 +127,42 @@ func checkFlowControl(c controls) error {
 // siblingName replaces the last word of a header's name.
 func siblingName(name, word string) string {
 	return name[:strings.LastIndexByte(name, '-')+1] + word
+}
+
+// limitedBy are the controls that give the settings which have limits, the
+// stronger ones first.
+var limitedBy = map[engine.Setting][]string{
+	engine.SettingRetries: {controlRetries},
+	engine.SettingDelay:   {controlNotBefore, controlDelay},
+	engine.SettingTimeout: {controlTimeout},
+}
+
+// nameLimit puts the control that gave a setting into an error about its limit.
+// It leaves other errors, and nil, as they are, and those about a setting that
+// came from elsewhere: a default of a URL group, or a dead letter.
+func (c controls) nameLimit(err error) error {
+	over, ok := errors.AsType[*engine.OverLimit](err)
+	if !ok {
+		return err
+	}
+	for _, suffix := range limitedBy[over.Setting] {
+		if given, ok := c.values[suffix]; ok {
+			return posthaste.Errorf(posthaste.CodeLimit, "%s %.100q is %s", given.name, given.text(), over.Fault)
+		}
+	}
+	return err
+}
+
+// nameLimit does so with the controls of the request.
+func (r *request) nameLimit(err error) error {
+	if err == nil {
+		return nil
+	}
+	c, bad := collectControls(r.Header, r.reserved)
+	if bad != nil {
+		return err
+	}
+	return c.nameLimit(err)
 }
 
 // invalid is the error of a bad value.

@@ -36,6 +36,7 @@ func do(handler http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
+// Contract, messages 9 and U-17.
 func TestBodyLimit(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -163,8 +164,8 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestPathOnTheWire checks that nothing between the socket and the engine
-// cleans a destination or redirects.
+// TestPathOnTheWire checks that nothing between the socket and the engine cleans
+// a destination or redirects (contract, messages 0.3 and 0.4).
 func TestPathOnTheWire(t *testing.T) {
 	const destination = "https://example.com//a/./b/../c%2f?d=//e/../f&g=\xc3\xa4"
 	var seen published
@@ -227,7 +228,7 @@ func TestCallerIP(t *testing.T) {
 }
 
 // TestFailuresAreLogged checks that our own failures leave their cause in the
-// log, and nothing that was confided to us.
+// log, and nothing that was confided to us (contract, decision 14).
 func TestFailuresAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	handler := newSurface(t, &published{}, func(o *api.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })

@@ -40,7 +40,8 @@ func (e *lettersEngine) DeleteDeadLetters(context.Context, string, []posthaste.D
 }
 
 // TestSweepCursor checks that a page that came back short, also one with nothing
-// in it, leads on to the next one, within the bounds that the first one had.
+// in it, leads on to the next one, within the bounds that the first one had
+// (contract, messages 7).
 func TestSweepCursor(t *testing.T) {
 	const newest, next = posthaste.Position(5000), posthaste.Position(3000)
 	var asked []store.DeadLetterQuery

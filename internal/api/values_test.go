@@ -13,6 +13,7 @@ import (
 
 func given(text string) control { return control{name: "Upstash-X", values: []string{text}} }
 
+// Contract, messages 1.2 and U-81.
 func TestParseLabels(t *testing.T) {
 	var most []string
 	for i := range maxLabels {
@@ -43,6 +44,7 @@ func TestParseLabels(t *testing.T) {
 	}
 }
 
+// Contract, messages 1.2 and decision 26.
 func TestParseRedaction(t *testing.T) {
 	const refused = "Upstash-X %q cannot be redacted, give body, header or header[Name]"
 	tests := []struct {
@@ -73,6 +75,7 @@ func TestParseRedaction(t *testing.T) {
 	}
 }
 
+// Contract, messages 1.2 and U-6.
 func TestParseFlowLimit(t *testing.T) {
 	const day = 24 * time.Hour
 	const accepted = "a list such as parallelism=2, rate=10, period=1m, each given once, " +

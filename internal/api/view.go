@@ -29,6 +29,14 @@ type messageFields struct {
 	RetryDelay      string `json:"retryDelayExpression,omitempty"`
 	labelFields
 	flowFields
+	runFields
+}
+
+// runFields name the workflow run that a message belongs to.
+type runFields struct {
+	WorkflowRunID     string `json:"workflowRunId,omitempty"`
+	WorkflowCreatedAt int64  `json:"workflowCreatedAt,omitempty"` // Unix ms
+	WorkflowURL       string `json:"workflowUrl,omitempty"`
 }
 
 // labelFields show labels; the first is the one that older clients know.
@@ -106,7 +114,15 @@ func newMessageFields(m *posthaste.Message) messageFields {
 		RetryDelay:      m.RetryDelay,
 		labelFields:     newLabelFields(m.Labels),
 		flowFields:      newFlowFields(m.FlowControl),
+		runFields:       newRunFields(m.Run),
 	}
+}
+
+func newRunFields(run *posthaste.RunLink) runFields {
+	if run == nil {
+		return runFields{}
+	}
+	return runFields{WorkflowRunID: run.ID, WorkflowCreatedAt: run.CreatedAt.UnixMilli(), WorkflowURL: run.URL}
 }
 
 func newLabelFields(labels []string) labelFields {

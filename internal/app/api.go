@@ -1,28 +1,34 @@
 package app
 
 import (
+	"context"
 	"net/http"
 
 	"posthaste/internal/api"
 	"posthaste/internal/engine"
 	"posthaste/internal/eventlog"
+	"posthaste/internal/runlog"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
 
 // newAPI plugs the parts into the HTTP surface. What must not be delivered to is
-// refused there already where the destination shows it.
-func newAPI(options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access) http.Handler {
+// refused there already where the destination shows it. Answers that would never end
+// end with serving.
+func newAPI(serving context.Context, options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, ready func() error) http.Handler {
 	return api.New(api.Options{
 		Engine:         e,
 		Workflows:      w,
 		Log:            eventlog.New(eventlog.Options{Store: s}),
+		RunLog:         runlog.New(runlog.Options{Store: s}),
 		Keyring:        a.keyring,
 		Authenticator:  a.authenticator,
+		Ready:          ready,
 		MaxBody:        options.MaxBodySize,
 		MaxBatch:       options.MaxBatchSize,
 		CheckHost:      options.Destinations.CheckHost,
 		TrustedProxies: options.TrustedProxies,
+		Serving:        serving,
 		Logger:         options.Log,
 	})
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -13,15 +14,16 @@ import (
 )
 
 // newHandler puts the API, counted, beside the operational endpoints.
-func newHandler(options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, registry *prometheus.Registry) http.Handler {
+func newHandler(serving context.Context, options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, registry *prometheus.Registry) http.Handler {
+	ready := &readiness{
+		dispatching: e.Healthy,
+		ping:        s.Ping,
+		logger:      options.Log,
+		now:         time.Now,
+	}
 	var handler http.Handler = &routes{
-		api: telemetry.NewRequests(registry).Count(newAPI(options, e, w, s, a)),
-		ready: &readiness{
-			dispatching: e.Healthy,
-			ping:        s.Ping,
-			logger:      options.Log,
-			now:         time.Now,
-		},
+		api:     telemetry.NewRequests(registry).Count(newAPI(serving, options, e, w, s, a, ready.check)),
+		ready:   ready,
 		metrics: metricsHandler(registry, options.Log),
 	}
 	if options.CORS {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -30,22 +31,30 @@ type readiness struct {
 	pingErr  error
 }
 
-// ServeHTTP answers 200, or 503 with the reason. Details are only logged.
+// ServeHTTP answers 200, or 503 with the reason.
 func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	if err := r.dispatching(); err != nil {
-		r.refuse(w, "the dispatcher stands still", err)
-		return
-	}
-	if err := r.pingOnce(); err != nil {
-		r.refuse(w, "the store refuses writes", err)
+	if err := r.check(); err != nil {
+		answerText(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	answerText(w, http.StatusOK, "ready")
 }
 
-func (r *readiness) refuse(w http.ResponseWriter, reason string, err error) {
+// check returns nil, or the reason why the server is not ready, which anybody may
+// read. Details are only logged.
+func (r *readiness) check() error {
+	if err := r.dispatching(); err != nil {
+		return r.refuse("the dispatcher stands still", err)
+	}
+	if err := r.pingOnce(); err != nil {
+		return r.refuse("the store refuses writes", err)
+	}
+	return nil
+}
+
+func (r *readiness) refuse(reason string, err error) error {
 	r.logger.Warn("not.ready", "reason", reason, "error", err)
-	answerText(w, http.StatusServiceUnavailable, "not ready: "+reason)
+	return errors.New("not ready: " + reason)
 }
 
 // pingOnce asks the store, unless it was asked a moment ago. The request's

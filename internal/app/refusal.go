@@ -117,7 +117,7 @@ func refusalSentence(status int, detail string) string {
 	case detail != "":
 		return "the request is not valid HTTP: " + detail
 	default:
-		return "the request is not valid HTTP: look for a % in its URL that is not followed by two hexadecimal digits, " +
-			"which is written %25, and for a space, which is written %20"
+		return "the request is not valid HTTP: most often its URL has a % that is not followed by two hexadecimal digits, " +
+			"which is written %25, or a space, which is written %20"
 	}
 }

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -77,5 +79,6 @@ func answerError(w http.ResponseWriter, status int, sentence string) {
 
 // encodeError returns an error in the form of all our errors.
 func encodeError(sentence string) []byte {
-	return fmt.Appendf(nil, "{\"error\":%s}\n", jsonText(sentence))
+	body, _ := json.Marshal(map[string]string{"error": sentence}) // cannot fail
+	return append(body, '\n')
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"posthaste"
 	"posthaste/internal/engine"
@@ -33,7 +34,7 @@ func (b *mailbox) Attempt(_ context.Context, m *posthaste.Message, retried int) 
 	return ok
 }
 
-// Contract, messages 5.
+// Contract, messages 5 and U-59.
 func TestCallbacks(t *testing.T) {
 	answer := posthaste.Outcome{
 		Error:    "500 Internal Server Error",
@@ -120,12 +121,99 @@ func TestCallbackWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// Contract, messages 2.9.
+// TestCallbackInherits compares the message of a callback with its source: it has
+// its owner, its publisher's address and its retries, and of settings what the
+// callback's family gave, but for the type of its body (contract, U-57, U-88 and
+// decision 1).
+func TestCallbackInherits(t *testing.T) {
+	box := &mailbox{answer: func(int) posthaste.Outcome { return ok }}
+	inWorld(t, box, engine.Options{}, func(w *world) {
+		settings := retries(7)
+		settings.Dialect = posthaste.DialectService
+		settings.Method = http.MethodPut
+		settings.Timeout = time.Minute
+		settings.RetryDelay = "1"
+		settings.Labels = []string{"source"}
+		settings.Header = http.Header{"X-Source": {"s"}}
+		settings.FlowControl = posthaste.FlowControl{Key: "k", FlowLimit: posthaste.FlowLimit{Rate: 9}}
+		settings.Redact = posthaste.Redaction{Body: true}
+		settings.Callback = &posthaste.Callback{
+			URL: "http://back.example/",
+			Settings: posthaste.Settings{
+				Dialect: posthaste.DialectService,
+				Labels:  []string{"told"},
+				Header:  http.Header{"Content-Type": {"text/html"}, "X-Mine": {"m"}},
+			},
+		}
+		source := w.publish(engine.Publication{Queue: "q", CallerIP: "192.0.2.1", Settings: settings})
+		w.pass(time.Second)
+
+		got := *box.callbacks[0]
+		want := posthaste.Message{
+			ID: got.ID, User: user, URL: "http://back.example/", Body: got.Body, SourceID: source,
+			CreatedAt: got.CreatedAt, NotBefore: got.CreatedAt, CallerIP: "192.0.2.1",
+		}
+		want.Settings = retries(7)
+		want.Dialect = posthaste.DialectService
+		want.Labels = []string{"told"}
+		want.Header = http.Header{"Content-Type": {"application/json"}, "X-Mine": {"m"}}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("callback (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestFailedCallback checks that a callback that fails ends as any message does,
+// and that nobody is called back about it (contract, U-56).
+func TestFailedCallback(t *testing.T) {
+	inWorld(t, answers(broken), engine.Options{}, func(w *world) {
+		settings := retries(0)
+		settings.FailureCallback = &posthaste.Callback{URL: "http://back.example/", Settings: retries(1)}
+		settings.FailureCallback.Settings.RetryDelay = "1000"
+		source := w.publish(engine.Publication{Settings: settings})
+		w.pass(time.Hour)
+		letters := w.deadLetters()
+		if len(letters) != 2 || letters[0].Message.ID != source || letters[1].Message.SourceID != source {
+			t.Fatalf("dead letters %+v, want those of the message and of its callback", letters)
+		}
+		w.wantLog(letters[1].Message.ID, "10ms CREATED",
+			"10ms ACTIVE", "20ms ERROR next 1.02s status 500", "20ms RETRY next 1.02s",
+			"1.02s ACTIVE", "1.03s ERROR status 500", "1.03s FAILED")
+	})
+}
+
+// TestCallbackIsNotRedacted checks that a callback, which is a delivery, tells the
+// values that readers do not see (contract, U-60).
+func TestCallbackIsNotRedacted(t *testing.T) {
+	box := &mailbox{answer: func(int) posthaste.Outcome { return ok }}
+	inWorld(t, box, engine.Options{}, func(w *world) {
+		settings := posthaste.Settings{
+			Header:   http.Header{"X-Secret": {"s3cret"}},
+			Redact:   posthaste.Redaction{Body: true, AllHeaders: true},
+			Callback: &posthaste.Callback{URL: "http://back.example/"},
+		}
+		w.publish(engine.Publication{Body: []byte("hi"), Settings: settings})
+		w.pass(time.Second)
+		var told struct {
+			SourceHeader http.Header `json:"sourceHeader"`
+			SourceBody   []byte      `json:"sourceBody"`
+		}
+		if err := json.Unmarshal(box.callbacks[0].Body, &told); err != nil {
+			t.Fatal(err)
+		}
+		if told.SourceHeader.Get("X-Secret") != "s3cret" || string(told.SourceBody) != "hi" {
+			t.Errorf("callback %s, want the originals", box.callbacks[0].Body)
+		}
+	})
+}
+
+// Contract, messages 2.9 and decision 1.
 func TestRetryDeadLetter(t *testing.T) {
 	box := &mailbox{answer: func(int) posthaste.Outcome { return broken }}
 	inWorld(t, box, engine.Options{}, func(w *world) {
 		settings := retries(0)
 		settings.Header, settings.Labels = http.Header{"X-A": {"1"}, "X-B": {"1"}}, []string{"l"}
+		settings.Dialect = posthaste.DialectService
 		failed := w.publish(engine.Publication{Body: []byte("hi"), Settings: settings})
 		w.pass(time.Second)
 		page, err := w.DeadLetters(w.t.Context(), user, store.DeadLetterQuery{
@@ -144,7 +232,7 @@ func TestRetryDeadLetter(t *testing.T) {
 		m := results[0].Message
 		w.ids = append(w.ids, m.ID)
 		want := http.Header{"X-A": {"1"}, "X-B": {"2"}}
-		if diff := cmp.Diff(want, m.Header); diff != "" || string(m.Body) != "hi" || m.ID == failed {
+		if diff := cmp.Diff(want, m.Header); diff != "" || string(m.Body) != "hi" || m.ID == failed || m.Dialect != posthaste.DialectService {
 			t.Errorf("retried as %+v, header (-want +got):\n%s", m, diff)
 		}
 		if _, err := w.DeadLetter(w.t.Context(), user, id); err != store.ErrNotFound {

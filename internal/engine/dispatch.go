@@ -57,12 +57,13 @@ func (e *Engine) runOnce(now time.Time) time.Time {
 	if free == 0 {
 		return time.Time{}
 	}
-	claims, next, err := e.options.Store.Claim(e.claiming, now, free)
+	// Stop must not cut a claim short: what it leases it is also to log.
+	claims, next, err := e.options.Store.Claim(e.attempts, now, free)
 	for _, claim := range claims {
 		e.inflight.Add(1)
 		e.running.Go(func() { e.attempt(claim) })
 	}
-	if err != nil && e.claiming.Err() == nil {
+	if err != nil && e.attempts.Err() == nil {
 		e.options.Logger.Error("claim.failed", "error", err)
 		return now.Add(claimPause)
 	}

@@ -126,6 +126,17 @@ func (w *world) wantLog(id posthaste.MessageID, want ...string) {
 	}
 }
 
+// deadLetters returns all there are, the oldest first.
+func (w *world) deadLetters() []*posthaste.DeadLetter {
+	w.t.Helper()
+	query := store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
+	page, err := w.DeadLetters(w.t.Context(), user, query)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return page.DeadLetters
+}
+
 func retries(n int) posthaste.Settings { return posthaste.Settings{Retries: &n} }
 
 // Contract, messages 2.10.
@@ -160,6 +171,21 @@ func TestRetriedWithDefaultBackoff(t *testing.T) {
 			"0s ACTIVE", "10ms ERROR next 12.192s status 500", "10ms RETRY next 12.192s",
 			"12.192s ACTIVE", "12.202s ERROR next 2m40.615s status 500", "12.202s RETRY next 2m40.615s",
 			"2m40.615s ACTIVE", "2m40.625s DELIVERED")
+	})
+}
+
+// TestRetryDelayIsEvaluatedEachTime checks that an expression sees how often the
+// message was retried before (contract, messages 1.4 and 3).
+func TestRetryDelayIsEvaluatedEachTime(t *testing.T) {
+	inWorld(t, answers(broken, broken, broken, ok), engine.Options{}, func(w *world) {
+		id := w.publish(engine.Publication{Settings: posthaste.Settings{RetryDelay: "1000 * (1 + retried)"}})
+		w.pass(time.Minute)
+		w.wantLog(id,
+			"0s CREATED",
+			"0s ACTIVE", "10ms ERROR next 1.01s status 500", "10ms RETRY next 1.01s",
+			"1.01s ACTIVE", "1.02s ERROR next 3.02s status 500", "1.02s RETRY next 3.02s",
+			"3.02s ACTIVE", "3.03s ERROR next 6.03s status 500", "3.03s RETRY next 6.03s",
+			"6.03s ACTIVE", "6.04s DELIVERED")
 	})
 }
 
@@ -215,19 +241,26 @@ func TestCancel(t *testing.T) {
 		})
 	})
 	for name, c := range map[string]struct {
-		outcome posthaste.Outcome
-		end     []string
+		outcome  posthaste.Outcome
+		settings posthaste.Settings
+		end      []string
 	}{
-		"in flight, then delivered": {ok, []string{"10ms DELIVERED"}},
-		"in flight, then failed":    {broken, []string{"10ms ERROR status 500", "10ms CANCELLED"}},
+		"in flight, then delivered":   {ok, posthaste.Settings{}, []string{"10ms DELIVERED"}},
+		"in flight, then failed":      {broken, posthaste.Settings{}, []string{"10ms ERROR status 500", "10ms CANCELLED"}},
+		"last attempt, delivered":     {ok, retries(0), []string{"10ms DELIVERED"}},
+		"last attempt, failed":        {broken, retries(0), []string{"10ms ERROR status 500", "10ms CANCELLED"}},
+		"last attempt, not retryable": {refusing, posthaste.Settings{}, []string{"10ms ERROR status 489", "10ms CANCELLED"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, answers(c.outcome), engine.Options{}, func(w *world) {
-				id := w.publish(engine.Publication{})
+				id := w.publish(engine.Publication{Settings: c.settings})
 				w.pass(5 * time.Millisecond)
 				w.wantCancelled(1, id)
 				w.pass(time.Hour)
 				w.wantLog(id, append([]string{"0s CREATED", "0s ACTIVE", "5ms CANCEL_REQUESTED"}, c.end...)...)
+				if letters := w.deadLetters(); len(letters) != 0 {
+					t.Errorf("dead letters %v of a message that was cancelled", letters)
+				}
 			})
 		})
 	}
@@ -342,6 +375,37 @@ func TestStopReleasesWhatIsInFlight(t *testing.T) {
 		next.Stop(w.t.Context())
 		w.wantLog(id, "0s CREATED", "0s ACTIVE", "11s ACTIVE", "11.01s DELIVERED")
 	})
+}
+
+// TestStopWaitsForAClaim checks that no message is attempted, or left leased,
+// without a word in the log because its claim was cut short.
+func TestStopWaitsForAClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = inner.Close() }()
+		w := &world{t: t, store: inner, start: time.Now()}
+		w.Engine = engine.New(engine.Options{Store: slowToClaim{inner}, Dispatcher: answers(ok)})
+		w.Start()
+		id := w.publish(engine.Publication{})
+		time.Sleep(500 * time.Millisecond)
+		w.Stop(t.Context())
+		w.wantLog(id, "0s CREATED", "0s ACTIVE", "1.01s DELIVERED")
+	})
+}
+
+// slowToClaim takes a second to hand out messages, if it is given so long.
+type slowToClaim struct{ store.Store }
+
+func (s slowToClaim) Claim(ctx context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
+	select {
+	case <-time.After(time.Second):
+		return s.Store.Claim(ctx, now, limit)
+	case <-ctx.Done():
+		return nil, time.Time{}, ctx.Err()
+	}
 }
 
 func TestSettleIsTriedAgainWhileTheStoreFails(t *testing.T) {

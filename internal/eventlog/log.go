@@ -1,8 +1,9 @@
 // Package eventlog owns the log as people read it: a page of events for the
-// parameters of a request, and the cursor by which a reader goes on.
+// parameters of a request and the cursor by which a reader goes on, all of them
+// one after the other, or those to come.
 //
-// It relies on package selection for what parameters mean, and on store.Log for
-// finding the events; a query is answered by one call, whose work is bounded.
+// It relies on package selection for what parameters mean, and on the store for
+// finding the events; each read is one call, whose work is bounded.
 package eventlog
 
 import (
@@ -18,16 +19,22 @@ import (
 // the most a page has (contract, 4.1).
 const DefaultCount = 1000
 
+// Source is where events are read from, and what tells that there are more.
+type Source interface {
+	store.Log
+	store.Watcher
+}
+
 // Options configure a Log. Store is required.
 type Options struct {
-	Store        store.Log
+	Store        Source
 	DefaultCount int // entries of a page when the query names no count; 0: DefaultCount
 	MaxCount     int // a larger count is lowered to this one; 0: DefaultCount
 }
 
 // Log answers queries. It holds no state and may be used by many goroutines.
 type Log struct {
-	store store.Log
+	store Source
 	count selection.Count
 }
 

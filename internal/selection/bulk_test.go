@@ -189,7 +189,7 @@ func TestSweepRange(t *testing.T) {
 
 func TestDeadLetterErrors(t *testing.T) {
 	const filters = "dlqIds, messageId, url, topicName, scheduleId, queueName, responseStatus, label, " +
-		"callerIp, callerIP, flowControlKey, fromDate, toDate, count, cursor, order, source"
+		"callerIp, callerIP, flowControlKey, fromDate, toDate, count, cursor, order, source, api"
 	const cursors = "the cursor of an earlier answer or a Unix time in milliseconds"
 	tests := []struct{ name, params, want string }{
 		{"unknown", "labeel=x", `parameter "labeel" is unknown: ` + filters + `%s are accepted`},

@@ -19,7 +19,7 @@ var deadLetterFilters = []string{
 // It takes no unknown parameter either, as no call on the DLQ does.
 func DeadLetters(params url.Values) (query store.DeadLetterQuery, err error) {
 	p := parameters(params)
-	if err := p.checkNames(deadLetterFilters, "count", "cursor", "order", "source"); err != nil {
+	if err := p.checkNames(deadLetterFilters, "count", "cursor", "order", "source", "api"); err != nil {
 		return query, err
 	}
 	if query.OldestFirst, err = p.order(false); err != nil {
@@ -41,7 +41,7 @@ func DeadLetters(params url.Values) (query store.DeadLetterQuery, err error) {
 // that. Who begins a sweep has to lower High to the newest dead letter.
 func Sweep(params url.Values) (query store.DeadLetterQuery, begun bool, err error) {
 	p := parameters(params)
-	if err := p.checkNames(deadLetterFilters, "count", "cursor", "order", "source", "async"); err != nil {
+	if err := p.checkNames(deadLetterFilters, "count", "cursor", "order", "source", "api", "async"); err != nil {
 		return query, false, err
 	}
 	if err := p.checkValues(deadLetterFilters); err != nil {

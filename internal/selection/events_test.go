@@ -15,6 +15,7 @@ import (
 // thousand is how many entries a page of the log has.
 var thousand = selection.Count{Default: 1000, Most: 1000}
 
+// Contract, messages 2.10, U-66, decisions 3 and 21.
 func TestEvents(t *testing.T) {
 	a, b := messageID(1), messageID(2)
 	const ms = 1_700_000_000_000
@@ -111,6 +112,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// Contract, U-71 and decision 5.
 func TestEventsErrors(t *testing.T) {
 	tests := []struct{ name, params, want string }{
 		{"count zero", "count=0", `count "0" is not a whole number of at least 1`},

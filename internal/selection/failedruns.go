@@ -1,8 +1,13 @@
 package selection
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -19,7 +24,7 @@ var failedRunFilters = []string{
 // failures come first unless told otherwise. begun is as in Sweep.
 func FailedRuns(params url.Values) (query store.RunQuery, begun bool, err error) {
 	p := parameters(params)
-	if err := p.checkNames(failedRunFilters, "count", "cursor", "order", "source", "async", "dryRun"); err != nil {
+	if err := p.checkNames(failedRunFilters, "count", "cursor", "order", "source", "async", "dryRun", "api"); err != nil {
 		return query, false, err
 	}
 	if err := p.checkValues(failedRunFilters); err != nil {
@@ -40,7 +45,7 @@ func FailedRuns(params url.Values) (query store.RunQuery, begun bool, err error)
 // count; the latest come first unless told otherwise.
 func FailedRunList(params url.Values) (query store.RunQuery, err error) {
 	p := parameters(params)
-	if err := p.checkNames(failedRunFilters, "count", "cursor", "order", "source"); err != nil {
+	if err := p.checkNames(failedRunFilters, "count", "cursor", "order", "source", "api"); err != nil {
 		return query, err
 	}
 	if query.OldestFirst, err = p.order(false); err != nil {
@@ -53,10 +58,75 @@ func FailedRunList(params url.Values) (query store.RunQuery, err error) {
 	return query, within.readCursor(p)
 }
 
+// OfWorkflows reports whether parameters ask for the dead letters of workflow runs
+// rather than those of messages.
+func OfWorkflows(params url.Values) (bool, error) { return parameters(params).ofWorkflows() }
+
+// FailedRunIDs returns the distinct texts by which a call lists dead letters, nil if it
+// lists none. A list that is empty is one: what it names is nothing, and not
+// everything.
+func FailedRunIDs(params url.Values) ([]string, error) {
+	if texts, given := params["dlqIds"]; given && len(texts) == 0 {
+		return []string{}, nil
+	}
+	return IDs(params, "dlqIds")
+}
+
+// scalars are the parameters that have one value.
+var scalars = []string{
+	"api", "async", "count", "cursor", "dryRun", "fromDate", "order", "source", "toDate", "workflowUrlExactMatch",
+}
+
+// Unite merges the parameters of a body into those of a query: the values of a list add
+// up, and where there can be one value only, that of the query counts (contract,
+// workflows, decision 1).
+func Unite(query, body url.Values) url.Values {
+	united := maps.Clone(body)
+	if united == nil {
+		united = url.Values{}
+	}
+	for name, values := range query {
+		if slices.Contains(scalars, name) {
+			united[name] = values
+		} else {
+			united[name] = slices.Concat(values, body[name])
+		}
+	}
+	return united
+}
+
+// A list of ids is worked through in pages too. Its cursor is "i", how many of them
+// were done, a hyphen, and a mark of these by which another list is recognised.
+const listMark = "i"
+
+// ListCursor returns the cursor that continues behind the first ids of a list.
+func ListCursor(done []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(done, ",")))
+	return listMark + strconv.Itoa(len(done)) + "-" + hex.EncodeToString(sum[:4])
+}
+
+// ListDone returns how many ids of a list were done before, by the cursor among the
+// parameters; begun is false if there is none.
+func ListDone(params url.Values, ids []string) (done int, begun bool, err error) {
+	text, err := parameters(params).one("cursor")
+	if text == "" || err != nil {
+		return 0, false, err
+	}
+	digits, _, _ := strings.Cut(strings.TrimPrefix(text, listMark), "-")
+	done, err = strconv.Atoi(digits)
+	if err != nil || done < 0 || done > len(ids) || ListCursor(ids[:done]) != text {
+		return 0, false, invalid("cursor", text, "the cursor of an earlier answer to the same list of dlqIds")
+	}
+	return done, true, nil
+}
+
 // readFailedRunFilter reads the filters and dates, and returns the range for the
 // cursor to narrow.
 func readFailedRunFilter(query *store.RunQuery, p parameters) (within rangeOf, err error) {
 	query.Failed, query.High = true, posthaste.MaxPosition
+	if err := p.checkSource(); err != nil {
+		return within, err
+	}
 	within = rangeOf{&query.Low, &query.High, query.OldestFirst}
 	if err := within.readDates(p); err != nil {
 		return within, err
@@ -113,19 +183,30 @@ func readCreatedAts(f *store.RunFilter, p parameters) error {
 }
 
 func readCallbackStates(f *store.RunFilter, p parameters) error {
-	texts, err := p.list(parts, "failureFunctionState", "failureCallbackState")
-	if err != nil {
-		return err
-	}
-	for _, text := range texts {
-		state := posthaste.CallbackState(text)
-		if !slices.Contains(posthaste.CallbackStates, state) {
-			return invalid("failureFunctionState", text,
-				"CALLBACK_INPROGRESS, CALLBACK_SUCCESS, CALLBACK_FAIL or CALLBACK_CANCELED")
+	for _, name := range []string{"failureFunctionState", "failureCallbackState"} {
+		texts, err := p.list(parts, name)
+		if err != nil {
+			return err
 		}
-		f.CallbackStates = append(f.CallbackStates, state)
+		for _, text := range texts {
+			state := posthaste.CallbackState(strings.ToUpper(text))
+			if !slices.Contains(posthaste.CallbackStates, state) {
+				return invalid(name, text, "CALLBACK_INPROGRESS, CALLBACK_SUCCESS, CALLBACK_FAIL or CALLBACK_CANCELED")
+			}
+			f.CallbackStates = append(f.CallbackStates, state)
+		}
 	}
 	return nil
+}
+
+// checkSource returns an error if the dead letters of messages are asked for, where
+// there are those of runs only.
+func (p parameters) checkSource() error {
+	workflows, err := p.ofWorkflows()
+	if text, _ := p.one("source"); err == nil && text != "" && !workflows {
+		return invalid("source", text, "workflow")
+	}
+	return err
 }
 
 // liveRunFilters are the filters of a bulk cancellation of runs.

@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzCursor checks that a reader goes on exactly where a page ended, and that
-// no client takes a cursor for a number.
+// no client takes a cursor for a number (contract, messages 7 and decision 6).
 func FuzzCursor(f *testing.F) {
 	for _, seed := range []uint64{0, 1, 35, 36, ms << 20, uint64(posthaste.MaxPosition)} {
 		f.Add(seed, seed+1)

@@ -41,7 +41,7 @@ func (c *Requests) Count(next http.Handler) http.Handler {
 		recorder := &statusRecorder{ResponseWriter: w}
 		returned := false
 		defer func() {
-			if !returned && recorder.status == 0 {
+			if !returned && recorder.status < http.StatusOK {
 				recorder.status = http.StatusInternalServerError // a panic
 			}
 			c.total.WithLabelValues(routeClass(r.URL.Path), statusClass(recorder.status)).Inc()

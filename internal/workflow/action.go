@@ -2,7 +2,9 @@ package workflow
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"posthaste"
@@ -27,19 +29,19 @@ func (s *Service) ActionWorkers(overrides func(http.Header) (engine.Overrides, e
 }
 
 // letterSteps walks through the entries of the DLQ of runs that match a filter and
-// had failed when the action began, oldest first, so that what fails again meanwhile
-// is not met twice. The cursor is the position to continue at.
+// had failed when the action began, oldest first. It is a sweep like that of a client:
+// the cursor tells where it goes on and where it ends.
 type letterSteps struct{ service *Service }
 
-func (l letterSteps) query(action *posthaste.BulkAction) (store.RunQuery, error) {
-	query, _, err := selection.FailedRuns(action.Filter)
-	if err != nil {
+func (l letterSteps) query(ctx context.Context, action *posthaste.BulkAction) (store.RunQuery, error) {
+	params := url.Values{"cursor": {action.Cursor}}
+	maps.Copy(params, action.Filter)
+	query, begun, err := selection.FailedRuns(params)
+	if err != nil || begun {
 		return query, err
 	}
-	query.OldestFirst, query.Limit = true, actionStep
 	query.High = min(query.High, posthaste.LastPosition(action.CreatedAt))
-	query.Low, err = continueAt(query.Low, action.Cursor)
-	return query, err
+	return l.service.BeginSweep(ctx, action.User, query)
 }
 
 // continueAt moves the beginning of a query to a cursor's place.
@@ -61,7 +63,7 @@ func cursorAfter(page store.RunPage) string {
 
 // Count implements engine.ActionWorker.
 func (l letterSteps) Count(ctx context.Context, action *posthaste.BulkAction) (int, error) {
-	query, err := l.query(action)
+	query, err := l.query(ctx, action)
 	if err != nil {
 		return 0, err
 	}
@@ -70,28 +72,19 @@ func (l letterSteps) Count(ctx context.Context, action *posthaste.BulkAction) (i
 
 // next returns the ids of the next step and the cursor for the one after.
 func (l letterSteps) next(ctx context.Context, action *posthaste.BulkAction) (ids []posthaste.DeadLetterID, cursor string, err error) {
-	query, err := l.query(action)
+	query, err := l.query(ctx, action)
 	if err != nil {
 		return nil, "", err
 	}
+	query.Limit = actionStep
 	page, err := l.service.Failed(ctx, action.User, query)
 	for _, d := range page.DeadLetters {
 		ids = append(ids, d.ID)
 	}
-	return ids, cursorAfter(page), err
-}
-
-// CountFailed returns how many entries of the DLQ of runs match.
-func (s *Service) CountFailed(ctx context.Context, user string, query store.RunQuery) (total int, err error) {
-	const pageSize = 1000
-	query.Limit, query.OldestFirst = pageSize, true
-	for {
-		page, err := s.Failed(ctx, user, query)
-		if total += len(page.Runs); err != nil || !page.More {
-			return total, err
-		}
-		query.Low = page.Next
+	if page.More {
+		cursor = selection.SweepCursor(page.Next, query.High)
 	}
+	return ids, cursor, err
 }
 
 // restartWorker restarts or resumes what matches a filter.
@@ -112,8 +105,7 @@ func (w restartWorker) Step(ctx context.Context, action *posthaste.BulkAction, a
 		return err
 	}
 	req := RestartRequest{IDs: ids, Resume: w.resume, Overrides: overrides, CallerIP: action.CallerIP}
-	_, _, err = w.service.restart(ctx, action.User, req, advance(cursor))
-	return err
+	return w.service.restartStep(ctx, action.User, req, advance(cursor))
 }
 
 // deleteWorker deletes what matches a filter from the DLQ of runs.

@@ -35,7 +35,7 @@ func (t *tx) add(item *Item) (Receipt, error) {
 	if key != "" {
 		t.Remember(run, key, m.ID)
 	}
-	t.noteSDK(run, item)
+	t.noteSDK(run, item.FetchingSDK)
 	receipt := Receipt{MessageID: m.ID, Run: run.RunRef}
 	if callType != posthaste.CallStep && callType != posthaste.CallRequest {
 		return receipt, t.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: callType, Body: m.Body}, nil)
@@ -44,8 +44,8 @@ func (t *tx) add(item *Item) (Receipt, error) {
 }
 
 // noteSDK remembers that the SDK of a run has shown that it can fetch its list.
-func (t *tx) noteSDK(run *posthaste.Run, item *Item) {
-	if item.FetchingSDK && !run.LazySDK {
+func (t *tx) noteSDK(run *posthaste.Run, fetching bool) {
+	if fetching && !run.LazySDK {
 		run.LazySDK = true
 		t.Save(run)
 	}
@@ -57,17 +57,17 @@ func settingsOf(run *posthaste.Run, callType posthaste.CallType, item *Item) pos
 	if callType == posthaste.CallRequest {
 		return item.Settings
 	}
-	features := item.Features
-	if features == 0 {
-		features = run.Features
-	}
-	return inherit(run, item.Settings, features)
+	return inherit(run, item.Settings, item.Features)
 }
 
 // inherit completes the settings of a delivery to a workflow with what its run was
 // triggered with (section 2.3): what the message has itself wins. An SDK without the
-// feature sends everything each time.
+// feature sends everything each time. A message that names no features has those of
+// its run.
 func inherit(run *posthaste.Run, own posthaste.Settings, features posthaste.Features) posthaste.Settings {
+	if features == 0 {
+		features = run.Features
+	}
 	own.Dialect, own.Redact = run.Dialect, run.Redact
 	if len(own.Labels) == 0 {
 		own.Labels = run.Labels

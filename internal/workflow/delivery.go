@@ -123,8 +123,7 @@ func listBody(entries []posthaste.RunEntry, m *posthaste.Message) []byte {
 }
 
 // Entries returns the list of the run that goes on under an id, or
-// store.ErrNotFound. createdAt narrows it to the run created then, if it is not
-// zero.
+// store.ErrNotFound.
 func (s *Service) Entries(ctx context.Context, user string, id RunID) ([]posthaste.RunEntry, error) {
 	run, err := s.options.Store.LatestRun(ctx, user, id.ID)
 	if err != nil {
@@ -133,7 +132,11 @@ func (s *Service) Entries(ctx context.Context, user string, id RunID) ([]posthas
 	if !run.Active() || !id.names(run) {
 		return nil, store.ErrNotFound
 	}
-	return s.options.Store.RunEntries(ctx, user, run.Position, -1)
+	entries, err := s.options.Store.RunEntries(ctx, user, run.Position, -1)
+	if len(entries) > 0 {
+		entries[0].MessageID = run.FirstID // it may have been delivered again; SDKs look for what they were delivered
+	}
+	return entries, err
 }
 
 // joinLabels writes labels as they were given.

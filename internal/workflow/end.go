@@ -143,8 +143,7 @@ func (t *tx) failureBody(run *posthaste.Run, letter *posthaste.DeadLetter, callb
 	if err != nil || len(entries) == 0 {
 		return nil, errors.Join(err, errNoEntries(entries))
 	}
-	features := posthaste.ParseFeatures(callback.Given["Upstash-Failure-Callback-Feature-Set"])
-	if features.Has(posthaste.FeatureInitialBody) {
+	if givenFeatures(callback, "Failure-Callback").Has(posthaste.FeatureInitialBody) {
 		report.SourceBody = orEmpty(entries[0].Body)
 	} else {
 		report.SourceBody = listBody(entries, letter.Message)
@@ -197,7 +196,8 @@ func (t *tx) tellInvokers(run *posthaste.Run) error {
 }
 
 // resume adds the end of a wait to the list of its run and delivers it. A run that
-// has ended only has it recorded.
+// has ended only has it recorded. The settings are complete: a waiter inherits what
+// its run was triggered with when it begins to wait.
 func (t *tx) resume(w *posthaste.Waiter, url string, settings posthaste.Settings, more map[string]any) (*posthaste.Message, error) {
 	run, err := t.Run(w.Run.Position)
 	if err != nil {
@@ -207,7 +207,7 @@ func (t *tx) resume(w *posthaste.Waiter, url string, settings posthaste.Settings
 	if err != nil {
 		return nil, err
 	}
-	m, err := t.newMessage(run, posthaste.CallStep, url, body, inherit(run, settings, run.Features))
+	m, err := t.newMessage(run, posthaste.CallStep, url, body, settings)
 	if err != nil {
 		return nil, err
 	}

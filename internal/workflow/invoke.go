@@ -11,8 +11,8 @@ import (
 // Invocation is a run's wish to wait for the run that an item starts (section 4.9).
 type Invocation struct {
 	Invoker  RunID
-	URL      string             // of the workflow that invokes
 	Step     []byte             // the step of the invoker that waits
+	Features posthaste.Features // of whoever invokes; none: those of the invoker
 	Delivery posthaste.Settings // of the message that tells it the end
 }
 
@@ -22,9 +22,12 @@ func (t *tx) invoke(item *Item) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
+	if item.RunID == invoker.ID {
+		return Receipt{}, posthaste.Errorf(posthaste.CodeLimit, "workflow run %.200q cannot invoke itself: it would wait for its own end", invoker.ID)
+	}
 	step, ok := ParseStep(item.Invocation.Step)
 	if !ok {
-		return Receipt{}, posthaste.Invalidf("step of the invocation is not a step of a workflow")
+		return Receipt{}, posthaste.Invalidf("step of the invocation is not a step of a workflow, a JSON object with stepId and stepType")
 	}
 	id, again, err := t.Recall(invoker, invokeKey(step.ID))
 	if err != nil || again {
@@ -48,7 +51,7 @@ func (t *tx) invoke(item *Item) (Receipt, error) {
 		Step:      item.Invocation.Step,
 		Topic:     posthaste.RunTopic(run.RunRef),
 		Invoked:   &invoked,
-		Delivery:  item.Invocation.Delivery,
+		Delivery:  inherit(invoker, item.Invocation.Delivery, item.Invocation.Features),
 	})
 	return Receipt{MessageID: run.FirstID, Run: run.RunRef, Deduplicated: !started}, nil
 }
@@ -64,5 +67,5 @@ func (t *tx) startInvoked(item *Item, invoker *posthaste.Run) (*posthaste.Run, e
 		Settings: item.Settings,
 		Invoker:  &ref,
 	}
-	return run, t.begin(run, item.Body, item.StartAt(t.Now()))
+	return run, t.begin(run, item.Body, item.StartAt(t.Now()), item.Queue)
 }

@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"errors"
+	"slices"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/engine"
@@ -9,13 +11,12 @@ import (
 )
 
 // resumeFrom starts a run with the list of one that failed and delivers again what
-// had not come to its end (section 7.4): the message that failed, what was not
-// delivered when it did, and the plans of a parallel group that have no result.
+// leads on from there (section 7.4).
 //
 // Requests that the server made for steps are left out of the list, but for one that
 // is itself delivered again: SDKs pass over them, and one without a result must be
 // made again.
-func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter, overrides engine.Overrides) error {
+func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter, o *engine.Overrides) error {
 	entries, err := t.Entries(failed.Position, -1)
 	if err != nil {
 		return err
@@ -23,85 +24,173 @@ func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 	if len(entries) <= letter.Message.Run.Entry {
 		return errNoEntries(nil)
 	}
-	again, err := t.unfinished(entries, letter)
-	if err != nil {
-		return err
-	}
 	run.User = t.user
 	run.Position = t.NextPosition()
 	run.CreatedAt = run.Position.Time()
 	run.State = posthaste.RunStarted
-	run.FirstID = entries[0].MessageID
-	t.Start(run)
-	for _, entry := range entries {
-		original := again[entry.Index]
-		if original == nil && entry.CallType != posthaste.CallStep {
-			continue
+	messages := map[int]*posthaste.Message{}
+	for _, index := range unfinished(entries, letter.Message.Run.Entry) {
+		original, err := t.deliveryOf(failed, entries[index], letter)
+		if err != nil {
+			return err
 		}
-		if err := t.copyEntry(run, entry, original, overrides); err != nil {
+		if messages[index], err = t.deliverAgain(run, original, entries[index], o); err != nil {
 			return err
 		}
 	}
+	run.FirstID = messages[letter.Message.Run.Entry].ID
+	t.Start(run)
 	t.logRun(run, "")
+	return t.copyList(run, entries, messages)
+}
+
+// copyList gives a run the list of another one, with new messages for the entries
+// that are delivered again.
+func (t *tx) copyList(run *posthaste.Run, entries []posthaste.RunEntry, messages map[int]*posthaste.Message) error {
+	for _, entry := range entries {
+		m := messages[entry.Index]
+		if m == nil && entry.CallType != posthaste.CallStep {
+			continue
+		}
+		var callback *posthaste.Callback
+		if m != nil {
+			entry.MessageID, callback = m.ID, m.Callback
+		}
+		// An SDK that repeats the step is recognised.
+		if key := entryKey(entry.CallType, entry.Body, callback); key != "" && entry.Index > 0 {
+			t.Remember(run, key, entry.MessageID)
+		}
+		if m == nil {
+			if err := t.Append(run, entry, nil); err != nil {
+				return err
+			}
+		} else if err := t.append(run, entry.CallType, m); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// copyEntry adds an entry of a failed run to the list of the new one. If its original
-// message is given it is delivered again, as a new one.
-func (t *tx) copyEntry(run *posthaste.Run, entry posthaste.RunEntry, original *posthaste.Message, overrides engine.Overrides) error {
-	if original == nil {
-		t.rememberEntry(run, entry, nil)
-		return t.Append(run, entry, nil)
+// deliverAgain makes a message of a new run of one of the run that failed.
+func (t *tx) deliverAgain(run *posthaste.Run, original *posthaste.Message, entry posthaste.RunEntry, o *engine.Overrides) (*posthaste.Message, error) {
+	settings := original.Settings
+	if entry.CallType != posthaste.CallRequest { // which is nobody's business but its own
+		settings = withOverrides(settings, o)
+		if o.FlowControl != (posthaste.FlowControl{}) {
+			settings.FlowControl = run.FlowControl // that of the message may be half of one
+		}
 	}
-	settings := original.Settings.With(overrides.Settings)
-	settings.Callback, settings.FailureCallback = original.Callback, original.FailureCallback
+	settings.Callback = ofRun(run, original.Callback)
+	settings.FailureCallback = failureCallbackOf(run, original.FailureCallback, o)
 	m, err := t.newMessage(run, entry.CallType, original.URL, entry.Body, settings)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.Run.Features = original.Run.Features
-	m.NotBefore = later(original.NotBefore, overrides.StartAt(t.Now()))
-	if entry.Index == 0 {
-		run.FirstID = m.ID
-	}
-	entry.MessageID = m.ID
-	t.rememberEntry(run, entry, original.Callback)
-	return t.append(run, entry.CallType, m)
+	m.Run.Features, m.Queue = original.Run.Features, original.Queue
+	m.NotBefore = later(original.NotBefore, o.StartAt(t.Now()))
+	return m, nil
 }
 
-// rememberEntry lets a repetition of the entry be recognised.
-func (t *tx) rememberEntry(run *posthaste.Run, entry posthaste.RunEntry, callback *posthaste.Callback) {
-	if key := entryKey(entry.CallType, entry.Body, callback); key != "" && entry.Index > 0 {
-		t.Remember(run, key, entry.MessageID)
+// deliveryOf returns the message of a failed run that delivered an entry or would have.
+// One that is not known any more, or never was because the run had ended before, is
+// made of what the run was triggered with.
+func (t *tx) deliveryOf(failed *posthaste.Run, entry posthaste.RunEntry, letter *posthaste.DeadLetter) (*posthaste.Message, error) {
+	if entry.Index == letter.Message.Run.Entry {
+		return letter.Message, nil
 	}
+	m, _, err := t.Message(entry.MessageID)
+	if errors.Is(err, store.ErrNotFound) {
+		settings := failed.Settings
+		settings.FailureCallback = nil // the run's
+		return t.newMessage(failed, posthaste.CallStep, failed.URL, entry.Body, settings)
+	}
+	return m, err
 }
 
-// unfinished returns the messages of a failed run that are to be delivered again, by
-// the index of their entry.
-func (t *tx) unfinished(entries []posthaste.RunEntry, letter *posthaste.DeadLetter) (map[int]*posthaste.Message, error) {
-	again := map[int]*posthaste.Message{letter.Message.Run.Entry: letter.Message}
-	results := map[int]bool{}
-	for _, entry := range entries {
-		if step, ok := ParseStep(entry.Body); ok && entry.CallType == posthaste.CallStep && !step.IsPlan() {
-			results[step.ID] = true
+// unfinished returns the indexes of the entries to deliver again: that whose delivery
+// failed; the plans that have no result; and the last step, if it leads to the next
+// one and nothing shows that it did.
+func unfinished(entries []posthaste.RunEntry, failed int) []int {
+	list := readList(entries)
+	again := []int{failed}
+	for _, s := range list {
+		if s.IsPlan() && !list.hasResult(s.Target) {
+			again = append(again, s.index)
 		}
 	}
-	for _, entry := range entries[1:] {
-		if entry.CallType != posthaste.CallStep || again[entry.Index] != nil {
+	if last := list[len(list)-1]; last.index > failed && list.leadsOn(last) {
+		again = append(again, last.index)
+	}
+	slices.Sort(again)
+	return slices.Compact(again)
+}
+
+// listedStep is an entry of a list that SDKs read: a step, or the initial payload.
+type listedStep struct {
+	Step
+	index int // in the list
+}
+
+type stepList []listedStep
+
+// readList returns the steps of a list. What cannot be read as a step counts as one
+// that is alone.
+func readList(entries []posthaste.RunEntry) stepList {
+	var list stepList
+	for _, entry := range entries {
+		if entry.CallType != posthaste.CallStep {
 			continue
 		}
-		m, state, err := t.Message(entry.MessageID)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // it was recorded only, or ended so long ago that it is forgotten
+		var step Step
+		if entry.Index > 0 { // the payload is the user's, whatever it looks like
+			step, _ = ParseStep(entry.Body)
 		}
-		if err != nil {
-			return nil, err
-		}
-		step, isStep := ParseStep(entry.Body)
-		pending := isStep && step.IsPlan() && !results[step.Target]
-		if pending || state != posthaste.StateDelivered {
-			again[entry.Index] = m
+		list = append(list, listedStep{step, entry.Index})
+	}
+	return list
+}
+
+func (l stepList) hasResult(id int) bool {
+	return slices.ContainsFunc(l, func(s listedStep) bool { return s.index > 0 && !s.IsPlan() && s.ID == id })
+}
+
+// leadsOn reports whether an SDK goes on to the next step when the last one of the list
+// is delivered. Of a parallel group it does so with the last result only (section
+// 4.3).
+func (l stepList) leadsOn(last listedStep) bool {
+	if last.IsPlan() {
+		return false
+	}
+	for _, plan := range l.groupOf(last) {
+		if !l.hasResult(plan.Target) {
+			return false
 		}
 	}
-	return again, nil
+	return true
+}
+
+// groupOf returns the plans of the group that a result belongs to, which lie side by
+// side; none if it belongs to no group.
+func (l stepList) groupOf(result listedStep) stepList {
+	isOne := func(s listedStep) bool { return s.IsPlan() && s.Target == result.ID }
+	first := slices.IndexFunc(l, isOne)
+	if first < 0 {
+		return nil
+	}
+	last := first
+	for first > 0 && l[first-1].IsPlan() {
+		first--
+	}
+	for last+1 < len(l) && l[last+1].IsPlan() {
+		last++
+	}
+	return l[first : last+1]
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

@@ -125,7 +125,7 @@ func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste
 	if err != nil {
 		return err
 	}
-	features := posthaste.ParseFeatures(call.Callback.Given["Upstash-Callback-Feature-Set"])
+	features := givenFeatures(call.Callback, "Callback")
 	if features == 0 {
 		features = run.Features
 	}
@@ -138,6 +138,17 @@ func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste
 	}
 	m.Run.Features = features
 	return t.append(run, posthaste.CallAnswer, m)
+}
+
+// givenFeatures returns the features that were given with the settings of a callback,
+// in either family of headers.
+func givenFeatures(callback *posthaste.Callback, setting string) posthaste.Features {
+	const suffix = "-Feature-Set"
+	var lists []string
+	for _, prefix := range posthaste.DialectBoth.Prefixes() {
+		lists = append(lists, callback.Given[prefix+setting+suffix]...)
+	}
+	return posthaste.ParseFeatures(lists)
 }
 
 // headerNotFound is how an SDK says that there is no failure function.

@@ -36,14 +36,26 @@ type Receipt struct {
 	Deduplicated bool // MessageID is that of an earlier one; nothing was accepted
 }
 
-// Submit takes in items, all or none (section 4). Its errors are posthaste.Errors:
-// CodeInvalid for an item of a run that is not active, CodeLimit for a setting above
-// its limit.
+// Refused is the error of one of several items, for which none of them was taken in.
+type Refused struct {
+	Index int // of the item
+	Err   error
+}
+
+// Error returns the sentence about the item.
+func (r *Refused) Error() string { return r.Err.Error() }
+
+// Unwrap returns the error of the item.
+func (r *Refused) Unwrap() error { return r.Err }
+
+// Submit takes in items, all or none (section 4). The error of an item is Refused with
+// an Error: CodeInvalid for an item of a run that is not active, CodeLimit for a
+// setting above its limit.
 func (s *Service) Submit(ctx context.Context, user string, items []Item) ([]Receipt, error) {
 	now := s.now()
 	for i := range items {
 		if err := s.check(&items[i], now); err != nil {
-			return nil, err
+			return nil, &Refused{i, err}
 		}
 	}
 	var receipts []Receipt
@@ -52,7 +64,7 @@ func (s *Service) Submit(ctx context.Context, user string, items []Item) ([]Rece
 		for i := range items {
 			receipt, err := t.submit(&items[i])
 			if err != nil {
-				return err
+				return &Refused{i, err}
 			}
 			receipts = append(receipts, receipt)
 		}
@@ -71,6 +83,11 @@ func (s *Service) check(item *Item, now time.Time) (err error) {
 	}
 	if item.RunID == "" {
 		if item.RunID, err = s.newRunID(); err != nil {
+			return err
+		}
+	}
+	if item.Invocation != nil {
+		if err := s.options.Limits.Check(engine.Publication{Settings: item.Invocation.Delivery}, 0); err != nil {
 			return err
 		}
 	}
@@ -117,12 +134,12 @@ func (t *tx) start(item *Item) (*posthaste.Run, error) {
 		LazySDK:  item.FetchingSDK,
 		Settings: item.Settings,
 	}
-	return run, t.begin(run, item.Body, item.StartAt(t.Now()))
+	return run, t.begin(run, item.Body, item.StartAt(t.Now()), item.Queue)
 }
 
 // begin writes a new run with its first entry, which is delivered from the given
-// time on.
-func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time) error {
+// time on, through a queue if one is named.
+func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time, queue string) error {
 	run.User = t.user
 	run.Position = t.NextPosition()
 	run.CreatedAt = run.Position.Time()
@@ -131,7 +148,7 @@ func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	first.NotBefore = start
+	first.NotBefore, first.Queue = start, queue
 	run.FirstID = first.ID
 	t.Start(run)
 	t.logRun(run, "")
@@ -173,6 +190,7 @@ func (t *tx) triggerAgain(run *posthaste.Run, item *Item) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
+	run.FirstID = m.ID
 	t.Save(run)
 	t.Remember(run, key, m.ID)
 	return Receipt{MessageID: m.ID, Run: run.RunRef}, t.accept(m)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/engine"
 	"posthaste/internal/store"
 )
 
@@ -15,8 +16,10 @@ type WaitRequest struct {
 	EventID string
 	Step    []byte // the step that waits
 
-	URL      string
-	Delivery posthaste.Settings // of the message that tells the event
+	Features    posthaste.Features // of whoever asks; none: those of the run
+	FetchingSDK bool               // it is an SDK that can fetch what is not delivered
+
+	Delivery posthaste.Settings // of the message that tells the event, to Shown.URL
 
 	Timeout         time.Duration // 0: it waits for ever
 	TimeoutText     string        // the same, as it was given
@@ -33,6 +36,9 @@ func (s *Service) Wait(ctx context.Context, user string, req WaitRequest) (id po
 	if !ok {
 		return id, posthaste.Invalidf("step is not a step of a workflow, a JSON object with stepId and stepType")
 	}
+	if err := s.checkWait(&req); err != nil {
+		return id, err
+	}
 	err = s.transact(ctx, user, func(t *tx) error {
 		id, err = t.wait(step, &req)
 		return err
@@ -41,6 +47,20 @@ func (s *Service) Wait(ctx context.Context, user string, req WaitRequest) (id po
 		s.deadlineSet()
 	}
 	return id, err
+}
+
+// checkWait applies the limits.
+func (s *Service) checkWait(req *WaitRequest) error {
+	limits := s.options.Limits
+	if limits.Delay > 0 && req.Timeout > limits.Delay {
+		return posthaste.Errorf(posthaste.CodeLimit, "timeout %.100q is further ahead than the limit of %s", req.TimeoutText, limits.Delay)
+	}
+	for _, settings := range []posthaste.Settings{req.Delivery, req.TimeoutDelivery} {
+		if err := limits.Check(engine.Publication{Settings: settings}, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *tx) wait(step Step, req *WaitRequest) (posthaste.MessageID, error) {
@@ -57,6 +77,7 @@ func (t *tx) wait(step Step, req *WaitRequest) (posthaste.MessageID, error) {
 		return posthaste.MessageID{}, err
 	}
 	t.Remember(run, waitKey(step.ID), w.MessageID)
+	t.noteSDK(run, req.FetchingSDK)
 	event, early, err := t.TakeEvent(run.Position, req.EventID)
 	if err != nil {
 		return posthaste.MessageID{}, err
@@ -81,10 +102,10 @@ func (t *tx) newWaiter(run *posthaste.Run, req *WaitRequest) (*posthaste.Waiter,
 		After:           run.Entries,
 		Step:            req.Step,
 		Topic:           posthaste.EventTopic(req.EventID),
-		Delivery:        req.Delivery,
+		Delivery:        inherit(run, req.Delivery, req.Features),
 		Timeout:         req.TimeoutText,
 		TimeoutURL:      req.TimeoutURL,
-		TimeoutDelivery: req.TimeoutDelivery,
+		TimeoutDelivery: inherit(run, req.TimeoutDelivery, req.Features),
 		Shown:           req.Shown,
 	}
 	if req.Timeout > 0 {

@@ -50,7 +50,7 @@ describe("a queue", () => {
     }
     assert.equal((await queue.get()).lag, 0);
     const { logs } = await client.logs({ filter: { queueName: "paused", state: "DELIVERED" } });
-    assert.deepEqual(ids(logs), ids(receipts).toReversed());
+    assert.deepEqual(ids(logs), ids(receipts).reverse());
   });
 
   test("waits for a message through its retries", async () => {

@@ -59,7 +59,7 @@ export async function deadLetterOf(messageId) {
 /** The ids of all messages that were ever made for a URL, the oldest first. */
 export async function messagesTo(url) {
   const { logs } = await client.logs({ filter: { url, state: "CREATED" } });
-  return ids(logs.toReversed());
+  return ids(logs).reverse();
 }
 
 /** Asserts that a delivery is signed for the URL it went to. */

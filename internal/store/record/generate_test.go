@@ -3,6 +3,7 @@ package record
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -111,7 +112,8 @@ var anyMessage = rapid.Custom(func(t *rapid.T) *posthaste.Message {
 		URLGroup:   anyText.Draw(t, "group"),
 		Endpoint:   anyText.Draw(t, "endpoint"),
 		ScheduleID: anyText.Draw(t, "schedule"),
-		SourceID:   rapid.OneOf(rapid.Just(posthaste.MessageID{}), anyID).Draw(t, "source"),
+		SourceID:   anyOptionalID.Draw(t, "source"),
+		Run:        rapid.Ptr(anyRunLink, true).Draw(t, "run"),
 		Settings:   anySettings(2).Draw(t, "settings"),
 	}
 	if m.NotBefore.Before(m.CreatedAt) {
@@ -129,10 +131,19 @@ var anyResponse = rapid.Custom(func(t *rapid.T) *posthaste.Response {
 	}
 })
 
+// allStates lists the states of messages and those of runs.
+func allStates() []posthaste.State {
+	all := slices.Clone(posthaste.States)
+	for _, state := range posthaste.RunStates {
+		all = append(all, posthaste.State(state))
+	}
+	return all
+}
+
 // anyEvent draws an event without what a record leaves out.
 var anyEvent = rapid.Custom(func(t *rapid.T) posthaste.Event {
 	return posthaste.Event{
-		State:          rapid.SampledFrom(posthaste.States).Draw(t, "state"),
+		State:          rapid.SampledFrom(allStates()).Draw(t, "state"),
 		Error:          anyText.Draw(t, "error"),
 		NextDeliveryAt: anyTime.Draw(t, "next"),
 	}

@@ -154,7 +154,7 @@ func TestStateOutsideTheVocabularyPanics(t *testing.T) {
 }
 
 func TestEveryStateHasACode(t *testing.T) {
-	for _, state := range posthaste.States {
+	for _, state := range allStates() {
 		if states[StateCode(state)] != state {
 			t.Errorf("the code of %s stands for another state", state)
 		}

@@ -19,6 +19,10 @@ var decoders = map[string]func([]byte) error{
 	"URL group":        func(data []byte) error { return errorOf(DecodeURLGroup("g", data)) },
 	"schedule":         func(data []byte) error { return errorOf(DecodeSchedule("u", "s", data)) },
 	"flow-control key": func(data []byte) error { return errorOf(DecodeFlowKey("k", data)) },
+	"run":              func(data []byte) error { return errorOf(DecodeRun("u", data)) },
+	"run progress":     func(data []byte) error { return errorOf(DecodeRunProgress(data)) },
+	"run entry":        func(data []byte) error { return errorOf(DecodeRunEntry(0, data)) },
+	"waiter":           func(data []byte) error { return errorOf(DecodeWaiter(1, data)) },
 	"bulk action":      func(data []byte) error { return errorOf(DecodeAction("u", "a", data)) },
 }
 
@@ -76,6 +80,17 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a failure without error", "bulk action", "01a107816141", "pairs"},
 		{"a bad filter", "bulk action", "01a102816141", "ascending names"},
 		{"a bad override", "bulk action", "01a103816141", "ascending names"},
+		{"a short first message id of a run", "run", "01a10941ff", "message id"},
+		{"a bad header of a run", "run", "01a105a102816141", "ascending names"},
+		{"a short id of what failed a run", "run progress", "01a10641ff", "message id"},
+		{"a short id of a failure callback", "run progress", "01a108a10141ff", "message id"},
+		{"a bad answer to a failure callback", "run progress", "01a108a1054100", "no data"},
+		{"a long message id of an entry", "run entry", "01a10151" + strings.Repeat("ff", 17), "message id"},
+		{"a short message id of a waiter", "waiter", "01a11041ff", "message id"},
+		{"a bad header of a delivery", "waiter", "01a107a102816141", "ascending names"},
+		{"a bad header of a timeout", "waiter", "01a10ba102816141", "ascending names"},
+		{"a bad header that is shown", "waiter", "01a10d816141", "ascending names"},
+		{"a bad header of a timeout that is shown", "waiter", "01a10f816141", "ascending names"},
 		{"nesting without end", "message", "01a10a" + strings.Repeat("a10b", 4000), "nested"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -44,8 +44,8 @@ func Once(method string, number int, fault Fault) Plan {
 
 // Faulty returns a store that behaves like s but for the calls that the plan lets
 // fail: Accept, Claim, Settle, Release, Cancel, Message, Events, RetryDeadLetters,
-// DeleteDeadLetters, DueSchedules, Tick, UpdateAction, KeepSecret, ReplaceSecret
-// and Ping.
+// DeleteDeadLetters, DueSchedules, Tick, Transact, DueWaiters, UpdateAction,
+// KeepSecret, ReplaceSecret and Ping.
 //
 // Claims whose call fails after the change are released again: their leases are
 // lost with the answer.
@@ -161,6 +161,22 @@ func (f *faulty) DueSchedules(ctx context.Context, now time.Time, limit int) ([]
 
 func (f *faulty) Tick(ctx context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	return f.do("Tick", func() error { return f.Store.Tick(ctx, now, due, after, messages) })
+}
+
+func (f *faulty) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
+	return f.do("Transact", func() error { return f.Store.Transact(ctx, now, user, change) })
+}
+
+func (f *faulty) DueWaiters(ctx context.Context, now time.Time, limit int) ([]store.DueWaiter, time.Time, error) {
+	var next time.Time
+	due, err := ask(f, "DueWaiters", func() (due []store.DueWaiter, err error) {
+		due, next, err = f.Store.DueWaiters(ctx, now, limit)
+		return due, err
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return due, next, nil
 }
 
 func (f *faulty) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {

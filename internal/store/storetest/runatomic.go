@@ -46,13 +46,16 @@ var runAtomicPromises = []promise{
 	}},
 	// The counterpart: all of these would be seen.
 	{"each thing a transaction does is seen when it succeeds", func(tr *trial) {
-		for _, op := range runOps {
-			s := tr.setScene()
-			before := s.look(tr)
+		s := tr.setScene()
+		before := s.look(tr)
+		for n, op := range runOps {
+			s.fresh = newMaker(600+uint64(n)).message(tr.now, delayed(never))
 			tr.transact(s.change(op.write, nil))
-			if after := s.look(tr); cmp.Equal(before, after) {
+			after := s.look(tr)
+			if cmp.Equal(before, after) {
 				tr.Errorf("%s: nothing has changed", op.name)
 			}
+			before = after
 		}
 	}},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -325,7 +326,10 @@ func (t twice) Settle(ctx context.Context, now time.Time, settlement store.Settl
 
 // The checks themselves, and the model, bear that a transaction is tried twice.
 func TestTransactionsMayBeTriedTwice(t *testing.T) {
-	Run(t, func(*testing.T) store.Store { return twice{model.New()} })
+	for _, p := range slices.Concat(runPromises, runAtomicPromises, runListPromises, runCancelPromises,
+		runSettlePromises, runWaitingPromises, runDLQPromises, runAnswerPromises) {
+		t.Run(p.name, func(t *testing.T) { try(t, twice{model.New()}, p.check) })
+	}
 	RunCrash(t, func(*testing.T) Crashable {
 		return &unreliable{model: model.New(), tamper: func(s store.Store, _ int) store.Store { return twice{s} }}
 	})

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"posthaste/internal/app"
+	"posthaste/internal/client"
+)
+
+// connection is how the commands that call a server find it (contract, decision
+// 27). The environment is read by client.Find, which knows more names than a flag
+// has.
+type connection struct {
+	URL   string `group:"server" env:"-" placeholder:"URL" help:"The server. Unless given: $$POSTHASTE_URL, $$QSTASH_URL, or the development server on this machine."`
+	Token string `group:"server" env:"-" placeholder:"TOKEN" help:"Token of the user. Unless given: $$POSTHASTE_TOKEN, $$QSTASH_TOKEN, or that of development servers."`
+}
+
+// developmentServer is where posthaste dev runs unless told otherwise.
+var developmentServer = client.Server{URL: "http://127.0.0.1:8080", Token: devUsers[0].token(false).Encode()}
+
+// check returns a sentence about a URL that is none.
+func (c *connection) check() error {
+	_, err := c.open(terminal{})
+	return err
+}
+
+// open returns a client of the server. Nothing is sent yet. What interrupts a
+// stream is told where log lines go.
+func (c *connection) open(t terminal) (*client.Client, error) {
+	return client.New(client.Options{
+		Server:    client.Find(client.Server{URL: c.URL, Token: c.Token}, os.Getenv, developmentServer),
+		UserAgent: "posthaste/" + app.Version,
+		Lost: func(err error, wait time.Duration) {
+			_, _ = fmt.Fprintf(t.Err, "posthaste: %v, trying again in %s\n", err, wait)
+		},
+	})
+}

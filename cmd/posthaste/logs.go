@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/url"
+	"strconv"
+
+	"posthaste"
+	"posthaste/internal/client"
+)
+
+// logsCommand shows the log of messages: what is there, or what is yet to come. Its
+// filters are those of GET /v2/logs and have their names, but for the URL of a
+// destination: --url names the server. Filters are not taken from the environment,
+// where a forgotten one would hide entries.
+type logsCommand struct {
+	MessageID      []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Entries of a message. Any filter can be given more than once, for entries that match one of the values."`
+	State          []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Entries in a state, such as FAILED, or IN_PROGRESS for ACTIVE, RETRY and ERROR."`
+	Destination    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Entries of messages to a URL."`
+	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Entries of messages through a URL group."`
+	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Entries of messages of a schedule."`
+	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Entries of messages through a queue."`
+	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Entries of messages with a label."`
+	Host           []string `group:"filter" env:"-" sep:"none" placeholder:"HOST" help:"Entries of messages to a host, with or without port."`
+	Path           []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Entries of messages to a path."`
+	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Entries of messages published from an address."`
+	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Entries of messages under a flow-control key."`
+	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
+	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries until a time."`
+
+	Count  *int   `env:"-" placeholder:"N" help:"End after so many entries, 0 for no such end. Without --follow it is 100 unless given."`
+	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"latestFirst or earliestFirst. With --follow it is earliestFirst, else latestFirst unless given."`
+	Cursor string `env:"-" placeholder:"CURSOR" help:"Go on at the cursor of an answer of the API."`
+	Follow bool   `env:"-" help:"Show entries as they are written, from now on or from --from-date, until a signal."`
+	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"How entries are written: table, json for one document, or ndjson for one JSON value a line."`
+
+	connection
+}
+
+const defaultLogCount = 100
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *logsCommand) Validate() error {
+	switch {
+	case c.Count != nil && *c.Count < 0:
+		return posthaste.Invalidf("count %d is negative: give a number of entries, or 0 for all", *c.Count)
+	case c.Follow && c.Order == "latestFirst":
+		return posthaste.Invalidf("order latestFirst does not go with --follow, which shows entries as they are written")
+	case c.Follow && c.Output == "json":
+		return posthaste.Invalidf("output json does not go with --follow: one document has an end, use ndjson")
+	}
+	return c.check()
+}
+
+// Run prints entries until there are no more, or no more are wanted.
+func (c *logsCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(t.Out)
+	return errors.Join(c.print(c.entries(ctx, server), out, hasColours(t.Out)), out.Flush())
+}
+
+// entries returns what there is, or what is yet to come.
+func (c *logsCommand) entries(ctx context.Context, server *client.Client) iter.Seq2[json.RawMessage, error] {
+	request := client.Request{Path: "/v2/logs", Query: c.query()}
+	if !c.Follow {
+		return server.Lines(ctx, request)
+	}
+	return func(yield func(json.RawMessage, error) bool) {
+		for event, err := range server.Follow(ctx, request) {
+			if !yield(event.Data, err) {
+				return
+			}
+		}
+	}
+}
+
+// print writes entries, each at once if there is no telling when the next one comes.
+func (c *logsCommand) print(entries iter.Seq2[json.RawMessage, error], out *bufio.Writer, coloured bool) error {
+	p := c.printer(out, coloured)
+	if err := p.begin(); err != nil {
+		return err
+	}
+	printed := 0
+	for entry, err := range entries {
+		if err != nil {
+			return err
+		}
+		if err := p.print(entry); err != nil {
+			return err
+		}
+		if printed++; printed == c.count() {
+			break
+		}
+		if c.Follow {
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return p.end()
+}
+
+func (c *logsCommand) printer(out io.Writer, coloured bool) printer {
+	switch c.Output {
+	case "json":
+		return &documentPrinter{out: out, name: "events"}
+	case "ndjson":
+		return linePrinter{out}
+	default:
+		return &logTable{out, coloured}
+	}
+}
+
+// query returns the parameters of the request.
+func (c *logsCommand) query() url.Values {
+	query := url.Values{}
+	for name, values := range map[string][]string{
+		"messageId": c.MessageID, "state": c.State, "url": c.Destination, "topicName": c.TopicName,
+		"scheduleId": c.ScheduleID, "queueName": c.QueueName, "label": c.Label, "host": c.Host, "path": c.Path,
+		"callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey,
+		"fromDate": c.FromDate.values(), "toDate": c.ToDate.values(),
+	} {
+		if len(values) > 0 {
+			query[name] = values
+		}
+	}
+	if c.Order != "" {
+		query.Set("order", c.Order)
+	}
+	if c.Cursor != "" {
+		query.Set("cursor", c.Cursor)
+	}
+	if count := c.count(); count > 0 && !c.Follow {
+		query.Set("count", strconv.Itoa(count))
+	}
+	return query
+}
+
+// count returns after how many entries to end, 0 for never.
+func (c *logsCommand) count() int {
+	switch {
+	case c.Count != nil:
+		return *c.Count
+	case c.Follow:
+		return 0
+	default:
+		return defaultLogCount
+	}
+}

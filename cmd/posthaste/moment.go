@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// moment is a point in time, to the millisecond; the zero value is none.
+type moment struct{ time.Time }
+
+// UnmarshalText reads a Unix time in milliseconds, a time as RFC 3339 has it, or how
+// long ago it is.
+func (m *moment) UnmarshalText(text []byte) (err error) {
+	m.Time, err = parseMoment(string(text), time.Now())
+	return err
+}
+
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if ms, err := strconv.ParseUint(text, 10, 63); err == nil {
+		return time.UnixMilli(int64(ms)), nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	if ago, err := parseSpan(text); err == nil {
+		return now.Add(-ago), nil
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time: give Unix milliseconds, a time such as 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d", text)
+}
+
+// values returns the moment as the API takes it, none if it was not given.
+func (m moment) values() []string {
+	if m.IsZero() {
+		return nil
+	}
+	return []string{strconv.FormatInt(m.UnixMilli(), 10)}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+)
+
+// printer writes a list of JSON values, one after the other.
+type printer interface {
+	begin() error
+	print(value json.RawMessage) error
+	end() error
+}
+
+// linePrinter writes each value in a line of its own.
+type linePrinter struct{ out io.Writer }
+
+func (linePrinter) begin() error { return nil }
+func (linePrinter) end() error   { return nil }
+
+func (p linePrinter) print(value json.RawMessage) error {
+	_, err := fmt.Fprintf(p.out, "%s\n", value)
+	return err
+}
+
+// documentPrinter writes one document, as the API does: an object that has the
+// values under a name.
+type documentPrinter struct {
+	out   io.Writer
+	name  string
+	comma string // before the next value
+}
+
+func (p *documentPrinter) begin() error {
+	_, err := fmt.Fprintf(p.out, "{%q:[", p.name)
+	return err
+}
+
+func (p *documentPrinter) print(value json.RawMessage) error {
+	_, err := fmt.Fprintf(p.out, "%s\n%s", p.comma, value)
+	p.comma = ","
+	return err
+}
+
+func (p *documentPrinter) end() error {
+	_, err := io.WriteString(p.out, "\n]}\n")
+	return err
+}
+
+// hasColours reports whether colours are shown where w leads to: on a terminal, and
+// unless the environment asks for none (https://no-color.org).
+func hasColours(w io.Writer) bool {
+	file, isFile := w.(*os.File)
+	if !isFile || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// colour is what a terminal writes in.
+type colour string
+
+// The colours, by what they are used for.
+const (
+	plain   colour = ""
+	good    colour = "\x1b[32m" // green
+	bad     colour = "\x1b[31m" // red
+	waiting colour = "\x1b[33m" // yellow
+	busy    colour = "\x1b[36m" // cyan
+	faint   colour = "\x1b[2m"
+	normal         = "\x1b[0m"
+)
+
+// of writes a text in the colour.
+func (c colour) of(text string) string {
+	if c == plain {
+		return text
+	}
+	return string(c) + text + normal
+}
+
+// shown returns a text from elsewhere as a terminal may have it: without characters
+// that move the cursor, or do worse.
+func shown(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/selection"
+	"posthaste/internal/workflow"
+)
+
+// restartCount is how many runs one call restarts or resumes (contract 4.2, rule 1).
+var restartCount = selection.Count{Default: 50, Most: 50}
+
+// restartedView tells which run took the place of one that failed.
+type restartedView struct {
+	runView
+	DLQID string `json:"dlqId"` // of the entry that is gone
+}
+
+// restartedPage is the answer to a call that restarts many runs.
+type restartedPage struct {
+	Cursor       string          `json:"cursor,omitempty"`
+	WorkflowRuns []restartedView `json:"workflowRuns"`
+	Failures     []failureView   `json:"failures,omitempty"` // entries that stay, and why
+}
+
+func newRestartedView(r workflow.Restarted) restartedView {
+	return restartedView{runView{r.Run.ID, r.Run.CreatedAt.UnixMilli()}, r.ID.String()}
+}
+
+func newRestartedPage(results []workflow.Restarted, cursor string) restartedPage {
+	page := restartedPage{Cursor: cursor, WorkflowRuns: []restartedView{}}
+	for _, result := range results {
+		if result.Err != nil {
+			page.Failures = append(page.Failures, failureView{DLQID: result.ID.String(), Error: showable(result.Err).Message})
+			continue
+		}
+		page.WorkflowRuns = append(page.WorkflowRuns, newRestartedView(result))
+	}
+	return page
+}
+
+// restartFailedRuns makes the handler that restarts or resumes many failed runs: those
+// that are listed, or else those that match (contract 4.2; workflows 7). Control
+// headers override what they were triggered with.
+func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (answer, error) {
+	return func(r *request) (answer, error) {
+		s, err := r.failedRunSweep(restartCount)
+		if err != nil {
+			return answer{}, err
+		}
+		c, req, err := a.restartRequest(r, kind, s.given)
+		switch {
+		case err != nil:
+			return answer{}, err
+		case s.async && req.Once != nil:
+			return answer{}, posthaste.Invalidf("%s cannot be given with async=true: "+
+				"GET /v2/workflows/bulkActions tells whether an action was begun", idempotencyKey)
+		case s.async:
+			return a.sweepBehind(r, kind, &s, c.header())
+		case s.dryRun:
+			return a.dryRun(r, &s, !s.begun)
+		}
+		page, err := a.failedRunPage(r, &s)
+		if err != nil {
+			return answer{}, err
+		}
+		req.IDs = page.ids
+		if s.ids != nil && !s.begun { // a list is checked as a whole, before its first page
+			req.AllKnown = true
+			if _, req.Refusal, err = a.knownFailedRuns(r, s.ids); err != nil {
+				return answer{}, err
+			}
+		}
+		return a.restart(r, req, func(results []workflow.Restarted) any { return newRestartedPage(results, page.cursor) })
+	}
+}
+
+// restartFailedRun makes the handler that restarts or resumes one failed run.
+func (a *api) restartFailedRun(kind posthaste.ActionKind) func(r *request) (answer, error) {
+	return func(r *request) (answer, error) {
+		id, err := r.failedRunID()
+		if err != nil {
+			return answer{}, err
+		}
+		_, req, err := a.restartRequest(r, kind, url.Values{"one": {id.String()}})
+		if err != nil {
+			return answer{}, err
+		}
+		req.IDs, req.AllKnown = []posthaste.DeadLetterID{id}, true
+		restarted, err := a.restart(r, req, func(results []workflow.Restarted) any { return newRestartedView(results[0]) })
+		if posthaste.ErrorCode(err) == posthaste.CodeNotFound {
+			err = a.explainMissing(r, id)
+		}
+		return restarted, err
+	}
+}
+
+// restartRequest reads what requests to restart or to resume have in common, but for
+// the selection, which is in the parameters. It returns the controls that were
+// overrides, too.
+func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.Values) (controls, workflow.RestartRequest, error) {
+	c, overrides, err := a.decodeOverrides(r)
+	if err != nil {
+		return controls{}, workflow.RestartRequest{}, err
+	}
+	once, err := r.once(kind, c, params)
+	return c, workflow.RestartRequest{
+		Resume:    kind == posthaste.ActionResume,
+		CallerIP:  a.callerIP(r.Request),
+		Overrides: overrides,
+		Once:      once,
+	}, err
+}
+
+// restart answers with what became of a request, or with what became of it the first
+// time.
+func (a *api) restart(r *request, req workflow.RestartRequest, view func([]workflow.Restarted) any) (answer, error) {
+	if req.Once != nil {
+		req.Once.Answer = func(results []workflow.Restarted) []byte { return encodeJSON(view(results)) }
+	}
+	results, kept, err := a.options.Workflows.Restart(r.Context(), r.user, req)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case kept != nil:
+		return ok(json.RawMessage(kept)), nil
+	default:
+		return ok(view(results)), nil
+	}
+}
+
+// idempotencyKey is the header that makes a request repeatable.
+const idempotencyKey = "Idempotency-Key"
+
+// maxIdempotencyKey is how many bytes its value may have.
+const maxIdempotencyKey = 255
+
+// once reads the idempotency key of a request, nil if it has none. What the key stands
+// for is the kind of request, its overrides, and its parameters but for the cursor.
+func (r *request) once(kind posthaste.ActionKind, overrides controls, params url.Values) (*workflow.Once, error) {
+	values, given := r.Header[idempotencyKey]
+	if !given {
+		return nil, nil
+	}
+	key := strings.TrimSpace(strings.Join(values, ", "))
+	if key == "" || len(key) > maxIdempotencyKey {
+		return nil, posthaste.Invalidf("%s %.40q has %d bytes, a text of 1 to %d bytes is accepted",
+			idempotencyKey, key, len(key), maxIdempotencyKey)
+	}
+	asked := url.Values{"": {string(kind)}}
+	for suffix, given := range overrides.values {
+		asked["header "+suffix] = []string{given.text()}
+	}
+	for name, values := range params {
+		if name != "cursor" {
+			asked[name] = values
+		}
+	}
+	sum := sha256.Sum256([]byte(asked.Encode()))
+	return &workflow.Once{Key: key, Asks: hex.EncodeToString(sum[:]), Page: params.Get("cursor")}, nil
+}

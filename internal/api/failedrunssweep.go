@@ -1,0 +1,238 @@
+package api
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"posthaste"
+	"posthaste/internal/selection"
+	"posthaste/internal/store"
+	"posthaste/internal/workflow"
+)
+
+// failedRunSweep is a call on many entries of the DLQ of runs: those it lists,
+// whatever its filters say, or else those that match its filters. Both are done page
+// by page, and the cursor of a page leads to the next one: through the list, or
+// through what had failed when the sweep began.
+type failedRunSweep struct {
+	given url.Values // all parameters
+
+	ids  []string // listed, each once; nil if it lists none
+	done int      // how many of those were done by earlier calls
+
+	query store.RunQuery // if it lists none
+	begun bool           // by an earlier call
+	limit int
+
+	async  bool // it is to go on behind the request
+	dryRun bool // it only tells what would be changed
+}
+
+// failedRunSweep reads such a call, of which a page has so many entries.
+func (r *request) failedRunSweep(count selection.Count) (s failedRunSweep, err error) {
+	if s.given, err = r.unitedParameters(); err != nil {
+		return s, err
+	}
+	if s.async, err = selection.Flag(s.given, "async"); err != nil {
+		return s, err
+	}
+	if s.dryRun, err = selection.Flag(s.given, "dryRun"); err != nil {
+		return s, err
+	}
+	if s.limit, err = count.Read(s.given); err != nil {
+		return s, err
+	}
+	if s.ids, err = selection.FailedRunIDs(s.given); err != nil {
+		return s, err
+	}
+	filters := s.filters()
+	if s.ids != nil {
+		if s.done, s.begun, err = selection.ListDone(s.given, s.ids); err != nil {
+			return s, err
+		}
+		delete(filters, "cursor")
+	}
+	query, begun, err := selection.FailedRuns(filters)
+	if s.ids == nil {
+		s.query, s.begun = query, begun
+		s.query.Limit = s.limit
+	}
+	return s, err
+}
+
+// filters returns the parameters without those that say what the call is about
+// otherwise.
+func (s *failedRunSweep) filters() url.Values {
+	filters := maps.Clone(s.given)
+	delete(filters, "dlqIds")
+	delete(filters, "dryRun")
+	return filters
+}
+
+// unitedParameters returns what a call says in its query and in a JSON body (contract,
+// workflows D 1).
+func (r *request) unitedParameters() (url.Values, error) {
+	query, err := r.params()
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]json.RawMessage
+	given, err := r.decodeJSON(&fields)
+	if err != nil {
+		return nil, err
+	}
+	if given && fields == nil {
+		return nil, posthaste.Invalidf("the body is null, an object of filters is expected, or no body")
+	}
+	body := url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if body[name], err = texts(name, fields[name]); err != nil {
+			return nil, err
+		}
+	}
+	return selection.Unite(query, body), nil
+}
+
+// failedRunPage is the part of a sweep that one call does.
+type failedRunPage struct {
+	ids    []posthaste.DeadLetterID
+	cursor string // of the next call, "" if this is the last
+}
+
+// failedRunPage returns the page of a sweep that is next.
+func (a *api) failedRunPage(r *request, s *failedRunSweep) (page failedRunPage, err error) {
+	if s.ids != nil {
+		return s.listedPage(), nil
+	}
+	if !s.begun {
+		if s.query, err = a.options.Workflows.BeginSweep(r.Context(), r.user, s.query); err != nil {
+			return page, err
+		}
+	}
+	found, err := a.options.Workflows.Failed(r.Context(), r.user, s.query)
+	for _, d := range found.DeadLetters {
+		page.ids = append(page.ids, d.ID)
+	}
+	if found.More {
+		page.cursor = selection.SweepCursor(found.Next, s.query.High)
+	}
+	return page, err
+}
+
+// listedPage passes over texts that are no ids: they name no failed run.
+func (s *failedRunSweep) listedPage() failedRunPage {
+	end := min(s.done+s.limit, len(s.ids))
+	page := failedRunPage{ids: parseDeadLetterIDs(s.ids[s.done:end])}
+	if end < len(s.ids) {
+		page.cursor = selection.ListCursor(s.ids[:end])
+	}
+	return page
+}
+
+// knownFailedRuns returns those of the ids that are in the DLQ, in their order, and an
+// Error with CodeNotFound about the first text that is not, nil if all are.
+func (a *api) knownFailedRuns(r *request, texts []string) (known []posthaste.DeadLetterID, missing, err error) {
+	const atOnce = 1000
+	there := map[posthaste.DeadLetterID]bool{}
+	for ids := range slices.Chunk(parseDeadLetterIDs(texts), atOnce) {
+		query := store.RunQuery{
+			Filter: store.RunFilter{DeadLetterIDs: ids}, High: posthaste.MaxPosition, Limit: atOnce, OldestFirst: true,
+		}
+		for more := true; more; {
+			page, err := a.options.Workflows.Failed(r.Context(), r.user, query)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, d := range page.DeadLetters {
+				there[d.ID] = true
+			}
+			more, query.Low = page.More, page.Next
+		}
+	}
+	for _, text := range texts {
+		id, isID := posthaste.ParseDeadLetterID(text)
+		if isID && there[id] {
+			known = append(known, id)
+		} else if missing == nil {
+			missing = workflow.NoFailedRun(text)
+		}
+	}
+	return known, missing, nil
+}
+
+// dryRunView tells what a call would have changed (contract, decision 18).
+type dryRunView struct {
+	DryRun bool     `json:"dryRun"`
+	Total  int      `json:"total"` // also those of later pages
+	DLQIDs []string `json:"dlqIds"`
+	Cursor string   `json:"cursor,omitempty"`
+}
+
+// dryRun answers what a sweep would change from here on. With allKnown it is refused
+// where the sweep would be, because of an id that is not in the DLQ.
+func (a *api) dryRun(r *request, s *failedRunSweep, allKnown bool) (answer, error) {
+	page, err := a.failedRunPage(r, s)
+	if err != nil {
+		return answer{}, err
+	}
+	view := dryRunView{DryRun: true, Cursor: page.cursor}
+	if s.ids == nil {
+		view.Total, err = a.options.Workflows.CountFailed(r.Context(), r.user, s.query)
+	} else {
+		var known []posthaste.DeadLetterID
+		var missing error
+		known, missing, err = a.knownFailedRuns(r, s.ids[s.done:])
+		if err == nil && allKnown {
+			err = missing
+		}
+		view.Total = len(known)
+		page.ids = slices.DeleteFunc(page.ids, func(id posthaste.DeadLetterID) bool { return !slices.Contains(known, id) })
+	}
+	view.DLQIDs = views(page.ids, posthaste.DeadLetterID.String)
+	return ok(view), err
+}
+
+// deleteFailedRuns removes entries. Those that are listed and not there do not count,
+// and a list is done at once, however long it is.
+func (a *api) deleteFailedRuns(r *request) (answer, error) {
+	s, err := r.failedRunSweep(failedRunCount)
+	if err != nil {
+		return answer{}, err
+	}
+	if s.async {
+		return a.sweepBehind(r, posthaste.ActionDeleteRuns, &s, nil)
+	}
+	s.limit = max(s.limit, len(s.ids))
+	if s.dryRun {
+		return a.dryRun(r, &s, false)
+	}
+	page, err := a.failedRunPage(r, &s)
+	if err != nil {
+		return answer{}, err
+	}
+	deleted := 0
+	for some := range slices.Chunk(page.ids, atOnce) {
+		n, err := a.options.Workflows.DeleteFailed(r.Context(), r.user, some)
+		if deleted += n; err != nil {
+			return answer{}, err
+		}
+	}
+	return ok(struct {
+		Deleted int    `json:"deleted"`
+		Cursor  string `json:"cursor,omitempty"`
+	}{deleted, page.cursor}), nil
+}
+
+// sweepBehind begins a bulk action on all that the filters of a call match.
+func (a *api) sweepBehind(r *request, kind posthaste.ActionKind, s *failedRunSweep, overrides http.Header) (answer, error) {
+	switch {
+	case s.ids != nil:
+		return answer{}, posthaste.Invalidf("dlqIds cannot be given with async=true: what is listed is done at once")
+	case s.dryRun:
+		return answer{}, posthaste.Invalidf("dryRun cannot be given with async=true: nothing is done behind a dry run")
+	}
+	return a.startAction(r, kind, s.filters(), overrides)
+}

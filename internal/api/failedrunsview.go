@@ -1,0 +1,57 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"posthaste"
+	"posthaste/internal/workflow"
+)
+
+// failedRunView is an entry of the DLQ of runs as it is read (contract, workflows
+// 5.3): the message that failed, with what was sent, and where the failure callback of
+// its run stands.
+type failedRunView struct {
+	deadLetterView
+	FailureFunctionState posthaste.CallbackState `json:"failureFunctionState,omitempty"`
+	FailureCallbackInfo  *callbackInfo           `json:"failureCallbackInfo,omitempty"`
+}
+
+// callbackInfo is where a failure callback stands, and its last answer.
+type callbackInfo struct {
+	State              posthaste.CallbackState `json:"state"`
+	ResponseStatus     int                     `json:"responseStatus,omitempty"`
+	ResponseHeaders    http.Header             `json:"responseHeaders,omitempty"`
+	ResponseBody       string                  `json:"responseBody,omitempty"`       // if it is text
+	ResponseBodyBase64 string                  `json:"responseBodyBase64,omitempty"` // if it is not
+	Error              string                  `json:"error,omitempty"`
+}
+
+func newFailedRunView(run *posthaste.Run, d *posthaste.DeadLetter) failedRunView {
+	m, shown := *d.Message, *d
+	m.Header = workflow.SentHeader(run, d.Message)
+	m.CallerIP, m.Labels = run.CallerIP, run.Labels
+	m.FailureCallback = cmp.Or(m.FailureCallback, run.FailureCallback)
+	m.Redact = posthaste.Redaction{ // a call has none of its own
+		Body:       m.Redact.Body || run.Redact.Body,
+		AllHeaders: m.Redact.AllHeaders || run.Redact.AllHeaders,
+		Headers:    slices.Concat(m.Redact.Headers, run.Redact.Headers),
+	}
+	shown.Message = &m
+	view := failedRunView{deadLetterView: newDeadLetterView(&shown)}
+	if run.Reported != nil {
+		view.FailureFunctionState = run.Reported.State
+		view.FailureCallbackInfo = newCallbackInfo(run.Reported)
+	}
+	return view
+}
+
+func newCallbackInfo(c *posthaste.RunCallback) *callbackInfo {
+	info := &callbackInfo{State: c.State, Error: c.Error}
+	if c.Response != nil {
+		info.ResponseStatus, info.ResponseHeaders = c.Response.Status, c.Response.Header
+		info.ResponseBody, info.ResponseBodyBase64 = textOrBase64(c.Response.Body)
+	}
+	return info
+}

@@ -1,0 +1,65 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestLimitsNameTheirHeaders checks that a refusal of a setting names the header or
+// the parameter that gave it, as it was sent (contract, U-82).
+func TestLimitsNameTheirHeaders(t *testing.T) {
+	const publish, schedule, retry = "POST /v2/publish/https://example.com", "POST /v2/schedules/https://example.com", "POST /v2/dlq/retry/{letter1}"
+	tests := []struct{ name, line, header, body, want string }{
+		{"retries", publish, "Upstash-Retries: 11", "", `Upstash-Retries "11" is over the limit of 10`},
+		{"in the other family", publish, "Service-Retries: 11", "", `Service-Retries "11" is over the limit of 10`},
+		{"in the query", publish + "?upstash-retries=11", "", "", `Upstash-Retries "11" is over the limit of 10`},
+		{"through a queue", "POST /v2/enqueue/q/https://example.com", "Upstash-Retries: 11", "", `Upstash-Retries "11" is over the limit of 10`},
+		{"delay", publish, "Upstash-Delay: 2d", "", `Upstash-Delay "2d" is further ahead than the limit of 24h0m0s`},
+		{"time of the start", publish, "Upstash-Not-Before: 4000000000", "", `Upstash-Not-Before "4000000000" is further ahead than the limit of 24h0m0s`},
+		{"time beats delay", publish, "Upstash-Delay: 1s\nUpstash-Not-Before: 4000000000", "", `Upstash-Not-Before "4000000000" is further ahead than the limit of 24h0m0s`},
+		{"of a schedule", schedule, "Upstash-Cron: * * * * *\nUpstash-Retries: 11", "", `Upstash-Retries "11" is over the limit of 10`},
+		{"of a retry", retry, "Upstash-Retries: 11", "", `Upstash-Retries "11" is over the limit of 10`},
+		{"from a group's defaults", "POST /v2/publish/patient", "", "", `retries 11 is over the limit of 10`},
+	}
+	inWorld(t, func(w *world) {
+		for _, text := range []string{
+			"POST /v2/topics/patient/endpoints HTTP/1.1\n\n{\"endpoints\":[{\"url\":\"https://example.com\"}]}",
+			"PATCH /v2/topics/patient HTTP/1.1\n\n{\"headers\":{\"Upstash-Retries\":[\"11\"]}}",
+			publish + "/fail/500 HTTP/1.1\nUpstash-Retries: 0",
+		} {
+			if response := w.send([]byte(text)); response.Code != http.StatusOK {
+				t.Fatalf("%s\n%d %s", text, response.Code, response.Body)
+			}
+		}
+		w.wait("1s")
+		w.names.remove(w.send([]byte("GET /v2/dlq HTTP/1.1")).Body.Bytes())
+		for _, test := range tests {
+			method, path, _ := strings.Cut(test.line, " ")
+			status, body := w.ask(call{method: method, path: path, header: test.header, body: test.body}, "full")
+			if want := errorJSON(test.want); status != http.StatusPreconditionFailed || body != want {
+				t.Errorf("%s: %d %s, want 412 %s", test.name, status, body, want)
+			}
+		}
+	})
+}
+
+// errorJSON returns the body of an error.
+func errorJSON(sentence string) string {
+	return `{"error":"` + strings.ReplaceAll(sentence, `"`, `\"`) + "\"}\n"
+}
+
+// TestLimitsNameTheirHeadersInABatch has items each with a limit of its own, and
+// more of them than are published at once.
+func TestLimitsNameTheirHeadersInABatch(t *testing.T) {
+	const item, fine = `{"destination":"https://example.com","headers":{"%s":"11"}}`, `{"destination":"https://example.com"}`
+	items := []string{strings.Replace(item, "%s", "Service-Retries", 1), fine, `{"destination":"x:/y"}`, strings.Replace(item, "%s", "Upstash-Retries", 1)}
+	inWorld(t, func(w *world) {
+		_, body := w.ask(call{method: "POST", path: "/v2/batch", body: "[" + strings.Join(items, ",") + "]"}, "full")
+		for _, want := range []string{`[{"error":"Service-Retries \"11\" is over the limit of 10"},{"messageId":`, `,{"error":"Upstash-Retries \"11\" is over the limit of 10"}]`} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s lacks %s", body, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/eventlog"
+	"posthaste/internal/store"
+)
+
+// The media types by which a request asks for a stream of the log.
+const (
+	mediaLines  = "application/x-ndjson" // all that match, one a line
+	mediaEvents = "text/event-stream"    // those that match, as they are written
+)
+
+// heartbeatTime is the longest silence of a stream of events.
+const heartbeatTime = 15 * time.Second
+
+// exportLog answers with every entry that matches. The first ones are read here,
+// so that what fails early is answered with an error as usual.
+func (a *api) exportLog(r *request, params url.Values, cancelled posthaste.State) (answer, error) {
+	export, err := a.options.Log.Export(r.Context(), r.user, params)
+	if err != nil {
+		return answer{}, err
+	}
+	entries, err := export.Next(r.Context())
+	if err != nil && !errors.Is(err, io.EOF) {
+		return answer{}, err
+	}
+	return ok(stream{a, mediaLines, func(ctx context.Context, out *outlet) error {
+		for err == nil {
+			if err = writeLines(out, entries, cancelled); err == nil {
+				entries, err = export.Next(ctx)
+			}
+		}
+		return unlessEnd(err)
+	}}), nil
+}
+
+// writeLines writes entries, one a line.
+func writeLines(out *outlet, entries []store.Entry, cancelled posthaste.State) error {
+	encoder := newEntryEncoder(cancelled)
+	for _, entry := range entries {
+		if _, err := out.Write(encoder.encode(entry)); err != nil {
+			return err
+		}
+	}
+	return out.flush()
+}
+
+// followLog answers with the entries that match, as they are written, in the form
+// of server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html.
+func (a *api) followLog(r *request, params url.Values, cancelled posthaste.State) (answer, error) {
+	follower, err := a.options.Log.Follow(r.Context(), r.user, params, r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		return answer{}, err
+	}
+	if follower.Ended() {
+		return answer{status: http.StatusNoContent}, nil // by which clients know not to ask again
+	}
+	return ok(stream{a, mediaEvents, func(ctx context.Context, out *outlet) error {
+		return a.writeEvents(ctx, out, follower, cancelled)
+	}}), nil
+}
+
+// writeEvents writes what a follower reads until there is no more to come, the
+// client goes away or the server stops.
+func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.Follower, cancelled posthaste.State) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.options.Serving, cancel)()
+	err := writeMark(out, follower)
+	for err == nil {
+		var entries []store.Entry
+		entries, err = follower.Next(ctx, heartbeatTime)
+		switch {
+		case err != nil:
+		case len(entries) == 0:
+			err = writeMark(out, follower)
+		default:
+			err = writeEntries(out, entries, cancelled)
+		}
+	}
+	if ctx.Err() != nil && !out.gone {
+		return nil
+	}
+	return unlessEnd(err)
+}
+
+// writeMark tells the client where to go on if it loses the connection now. It has
+// no data, so it is no event; to those who do not know marks it is a comment, a sign
+// of life.
+func writeMark(out *outlet, follower *eventlog.Follower) error {
+	if _, err := fmt.Fprintf(out, ": following\nid: %s\n\n", follower.Mark()); err != nil {
+		return err
+	}
+	return out.flush()
+}
+
+// writeEntries writes entries as events, each with the mark to go on behind it.
+func writeEntries(out *outlet, entries []store.Entry, cancelled posthaste.State) error {
+	encoder := newEntryEncoder(cancelled)
+	for _, entry := range entries {
+		line := encoder.encode(entry)
+		if _, err := fmt.Fprintf(out, "id: %s\ndata: %s\n", eventlog.Mark(entry), line); err != nil {
+			return err
+		}
+	}
+	return out.flush()
+}
+
+// unlessEnd returns an error unless it says that a stream has come to its end.
+func unlessEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"io"
+	"iter"
+	"net/url"
+
+	"posthaste/internal/runlog"
+	"posthaste/internal/selection"
+)
+
+// RunLog reads pages of the log of a user's runs, run by run or change by change.
+type RunLog interface {
+	Runs(ctx context.Context, user string, params url.Values) (runlog.RunPage, error)
+	Events(ctx context.Context, user string, params url.Values) (runlog.EventPage, error)
+}
+
+// runLogRoutes are the routes of the log of runs.
+func (a *api) runLogRoutes() []route {
+	return []route{
+		{"GET /v2/workflows/logs", read, a.listRunLogs},
+		{"GET /v2/workflows/events", read, a.listRunEvents},
+	}
+}
+
+// listRunLogs answers with a page of runs (contract, workflows 6.3).
+func (a *api) listRunLogs(r *request) (answer, error) {
+	params, err := r.params()
+	if err != nil {
+		return answer{}, err
+	}
+	if _, err := selection.Grouped(params); err != nil { // there is one way to group, and it is taken
+		return answer{}, err
+	}
+	return a.runLogPage(r, params)
+}
+
+// listRunEvents answers with a page of changes, or of runs if it is asked to group
+// them.
+func (a *api) listRunEvents(r *request) (answer, error) {
+	params, err := r.params()
+	if err != nil {
+		return answer{}, err
+	}
+	grouped, err := selection.Grouped(params)
+	if err != nil {
+		return answer{}, err
+	}
+	if grouped {
+		return a.runLogPage(r, params)
+	}
+	page, err := a.options.RunLog.Events(r.Context(), r.user, params)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(runLogPage{"events", encodeEach(page.Events), page.Cursor}), nil
+}
+
+func (a *api) runLogPage(r *request, params url.Values) (answer, error) {
+	page, err := a.options.RunLog.Runs(r.Context(), r.user, params)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(runLogPage{"runs", encodeEach(page.Runs), page.Cursor}), nil
+}
+
+// runLogPage is a page of either form.
+type runLogPage struct {
+	name   string
+	items  iter.Seq[[]byte]
+	cursor string
+}
+
+func (p runLogPage) stream(w io.Writer) error { return streamPage(w, p.name, p.items, p.cursor) }
+
+// encodeEach encodes things one by one, when they are asked for.
+func encodeEach[T any](things []T) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, thing := range things {
+			if !yield(encodeJSON(thing)) {
+				return
+			}
+		}
+	}
+}

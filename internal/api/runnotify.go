@@ -1,0 +1,144 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/workflow"
+)
+
+// notifiedView tells of a run that was given an event (contract, workflows 6.5).
+type notifiedView struct {
+	Waiter            *waiterView         `json:"waiter,omitempty"` // nil: the event is kept for the run
+	MessageID         posthaste.MessageID `json:"messageId"`
+	WorkflowRunID     string              `json:"workflowRunId"`
+	WorkflowCreatedAt int64               `json:"workflowCreatedAt"` // Unix ms
+}
+
+func newNotifiedView(told workflow.Notified) notifiedView {
+	view := notifiedView{
+		MessageID:         told.MessageID,
+		WorkflowRunID:     told.Run.ID,
+		WorkflowCreatedAt: told.Run.CreatedAt.UnixMilli(),
+	}
+	if told.Waiter != nil {
+		waiter := newWaiterView(told.Waiter)
+		view.Waiter = &waiter
+	}
+	return view
+}
+
+// notify gives an event to everything that waits for it.
+func (a *api) notify(r *request) (answer, error) {
+	eventID, err := r.eventID()
+	if err != nil {
+		return answer{}, err
+	}
+	event, err := r.readBody(a.options.MaxBody)
+	if err != nil {
+		return answer{}, err
+	}
+	told, err := a.options.Workflows.Notify(r.Context(), r.user, eventID, event)
+	return answer{http.StatusCreated, views(told, newNotifiedView)}, err
+}
+
+// notifyRun gives an event to one run, which may come to wait for it only later.
+func (a *api) notifyRun(r *request) (answer, error) {
+	eventID, err := r.eventID()
+	if err != nil {
+		return answer{}, err
+	}
+	event, err := r.readBody(a.options.MaxBody)
+	if err != nil {
+		return answer{}, err
+	}
+	told, err := a.tellRun(r, r.user, eventID, event)
+	return answer{http.StatusCreated, newNotifiedView(told)}, err
+}
+
+// tellRun gives an event to the run in the path.
+func (a *api) tellRun(r *request, user, eventID string, event []byte) (workflow.Notified, error) {
+	runID := r.pathText("run")
+	told, err := a.options.Workflows.NotifyRun(r.Context(), user, runID, eventID, event)
+	if errors.Is(err, store.ErrNotFound) {
+		err = noActiveRun(runID)
+	}
+	return told, err
+}
+
+// hookEvent is the event that a request to a webhook is for its run: enough to make
+// the request anew (contract, workflows 4.7).
+type hookEvent struct {
+	Method string      `json:"method"`
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body,omitempty"` // base64
+	Proto  string      `json:"proto"`
+	Host   string      `json:"host"`
+	URL    string      `json:"url"` // path and query, as they were sent
+}
+
+// callHook gives a request to the run that made the webhook. It needs no token: who
+// knows the URL may call it.
+func (a *api) callHook(r *request) (answer, error) {
+	eventID, err := r.eventID()
+	if err != nil {
+		return answer{}, err
+	}
+	body, err := r.readBody(a.options.MaxBody)
+	if err != nil {
+		return answer{}, err
+	}
+	user := r.pathText("user")
+	if len(user) > maxUserID {
+		return answer{}, noActiveRun(r.pathText("run"))
+	}
+	event := bytes.TrimSuffix(encodeJSON(a.newHookEvent(r, body)), []byte("\n"))
+	_, err = a.tellRun(r, user, eventID, event)
+	return ok(struct{}{}), err
+}
+
+// maxUserID is the most bytes a user's id has.
+const maxUserID = 255
+
+func (a *api) newHookEvent(r *request, body []byte) hookEvent {
+	event := hookEvent{
+		Method: r.Method,
+		Header: incoming{header: r.Header}.withoutConnection(),
+		Body:   body,
+		URL:    r.RequestURI,
+	}
+	if !strings.HasPrefix(event.URL, "/") {
+		event.URL = r.URL.RequestURI() // absolute, as a forward proxy is asked
+	}
+	event.Proto, event.Host = a.publicBase(r.Request)
+	return event
+}
+
+// publicBase returns how the caller addressed this server. Behind a trusted proxy that
+// is what the proxy was asked for.
+func (a *api) publicBase(r *http.Request) (proto, host string) {
+	proto, host = "http", r.Host
+	if r.TLS != nil {
+		proto = "https"
+	}
+	if addr, ok := parseAddr(r.RemoteAddr); !ok || !a.isTrusted(addr) {
+		return proto, host
+	}
+	if forwarded := firstOf(r.Header.Get("X-Forwarded-Proto")); forwarded == "http" || forwarded == "https" {
+		proto = forwarded
+	}
+	if forwarded := firstOf(r.Header.Get("X-Forwarded-Host")); forwarded != "" {
+		host = forwarded
+	}
+	return proto, host
+}
+
+// firstOf returns the first element of a list with commas.
+func firstOf(list string) string {
+	first, _, _ := strings.Cut(list, ",")
+	return strings.TrimSpace(first)
+}

@@ -1,0 +1,267 @@
+package eventlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"posthaste"
+	"posthaste/internal/eventlog"
+	"posthaste/internal/store"
+)
+
+// growing is an eventlog.Source that entries are added to.
+type growing struct {
+	mu      sync.Mutex
+	entries []store.Entry
+	grown   chan struct{}
+	reads   int
+}
+
+func newGrowing() *growing { return &growing{grown: make(chan struct{})} }
+
+// add adds entries and wakes who waits.
+func (g *growing) add(entries ...store.Entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.entries = append(g.entries, entries...)
+	close(g.grown)
+	g.grown = make(chan struct{})
+}
+
+func (g *growing) Watch(context.Context, string) (end posthaste.Position, grown <-chan struct{}, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.entries) > 0 {
+		end = g.entries[len(g.entries)-1].Position
+	}
+	return end, g.grown, nil
+}
+
+func (g *growing) Events(_ context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reads++
+	return storeOf(g.entries)(user, query)
+}
+
+const patience = 15 * time.Second
+
+// followed is a follower of a log that begins with some entries.
+type followed struct {
+	*testing.T
+	*eventlog.Follower
+	log     *growing
+	entries []store.Entry // those that the log begins with, and more to be added
+}
+
+// follow makes a log of ten entries and follows it. It runs a test in a synctest
+// bubble.
+func follow(t *testing.T, params, last string, test func(f *followed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		values, err := url.ParseQuery(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &followed{T: t, log: newGrowing(), entries: someEntries(20)}
+		f.log.add(f.entries[:10]...)
+		f.Follower, err = eventlog.New(eventlog.Options{Store: f.log}).Follow(t.Context(), "ann", values, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(f)
+	})
+}
+
+// want requires the next entries.
+func (f *followed) want(want ...store.Entry) {
+	f.Helper()
+	got, err := f.Next(f.Context(), patience)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		f.Errorf("entries differ (-want +got):\n%s", diff)
+	}
+}
+
+// wantEnd requires that nothing can follow.
+func (f *followed) wantEnd() {
+	f.Helper()
+	if entries, err := f.Next(f.Context(), patience); !errors.Is(err, io.EOF) || !f.Ended() {
+		f.Errorf("Next = %d entries, %v, Ended = %v, want the end", len(entries), err, f.Ended())
+	}
+}
+
+// TestFollowBegins begins at the entry with the index, of a log of ten.
+func TestFollowBegins(t *testing.T) {
+	entries := someEntries(20)
+	at := func(i int) string { return fmt.Sprint(entries[i].Position.Time().UnixMilli()) }
+	tests := []struct {
+		name, params, last string
+		want               int
+	}{
+		{"now", "", "", 10},
+		{"now, with values that are empty", "cursor=&fromDate=", "", 10},
+		{"now, with an order", "order=earliestFirst", "", 10},
+		{"at a date", "fromDate=" + at(4), "", 4},
+		{"at the beginning", "fromDate=0", "", 0},
+		{"at a cursor", "cursor=" + eventlog.Mark(entries[6]), "", 7},
+		{"at a time as cursor", "cursor=" + at(3), "", 3},
+		{"behind the last entry read", "", eventlog.Mark(entries[2]), 3},
+		{"at a time in place of the last entry", "", at(2), 2},
+		{"behind the last entry, later than the cursor", "cursor=" + eventlog.Mark(entries[1]), eventlog.Mark(entries[7]), 8},
+		{"behind the last entry, later than the date", "fromDate=" + at(1), eventlog.Mark(entries[5]), 6},
+		{"at a date later than the last entry", "fromDate=" + at(8), eventlog.Mark(entries[5]), 8},
+		{"in the future", "fromDate=" + at(15), "", 15},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			follow(t, test.params, test.last, func(f *followed) {
+				if test.want < 10 {
+					f.want(f.entries[test.want:10]...)
+				}
+				f.log.add(f.entries[10:]...)
+				f.want(f.entries[max(10, test.want):]...)
+			})
+		})
+	}
+}
+
+func TestFollowRefuses(t *testing.T) {
+	tests := []struct{ name, params, last, want string }{
+		{"another order", "order=latestFirst", "", "order latestFirst is not possible here: entries are sent as they are written, give earliestFirst or none"},
+		{"a bad order", "order=random", "", `order "random" is not earliestFirst or latestFirst`},
+		{"a bad filter", "state=DONE", "", `state "DONE" is not one of CREATED, ACTIVE, RETRY, ERROR, DELIVERED, FAILED, CANCEL_REQUESTED, CANCELLED, IN_PROGRESS`},
+		{"a bad cursor", "cursor=x", "p1", `cursor "x" is not the cursor of an earlier answer or a Unix time in milliseconds`},
+		{"a bad last entry", "", "x", `Last-Event-ID "x" is not the id of an event of this stream or a Unix time in milliseconds`},
+		{"no count", "count=0", "", `count "0" is not a whole number of at least 1`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			values, err := url.ParseQuery(test.params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = eventlog.New(eventlog.Options{Store: newGrowing()}).Follow(t.Context(), "ann", values, test.last)
+			if posthaste.ErrorCode(err) != posthaste.CodeInvalid || err.Error() != test.want {
+				t.Errorf("Follow = %v, want invalid: %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestFollowWaits(t *testing.T) {
+	follow(t, "", "", func(f *followed) {
+		begun := time.Now()
+		f.want()
+		if waited := time.Since(begun); waited != patience {
+			f.Errorf("Next waited for %s, want %s", waited, patience)
+		}
+		time.AfterFunc(time.Second, func() { f.log.add(f.entries[10]) })
+		f.want(f.entries[10])
+		if waited := time.Since(begun); waited != patience+time.Second {
+			f.Errorf("the first entry after a silence came %s late", waited-patience-time.Second)
+		}
+	})
+}
+
+// TestFollowRests has every commit wake the follower and none concern it.
+func TestFollowRests(t *testing.T) {
+	follow(t, "state=FAILED", "", func(f *followed) {
+		const commits = 1000
+		others := someEntries(10 + commits)[10:]
+		go func() {
+			for _, entry := range others {
+				f.log.add(entry)
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		f.want()
+		if f.log.reads > 25 {
+			f.Errorf("%d reads within a second, while there were %d commits", f.log.reads, commits)
+		}
+	})
+}
+
+func TestFollowEnds(t *testing.T) {
+	entries := someEntries(20)
+	ms := func(i int) string { return fmt.Sprint(entries[i].Position.Time().UnixMilli()) }
+	t.Run("at the count", func(t *testing.T) {
+		follow(t, "fromDate=0&count=11", "", func(f *followed) {
+			f.want(entries[:10]...)
+			f.log.add(entries[10:]...)
+			f.want(entries[10])
+			f.wantEnd()
+		})
+	})
+	t.Run("at toDate", func(t *testing.T) {
+		follow(t, "toDate="+ms(11), "", func(f *followed) {
+			f.log.add(entries[10:13]...)
+			f.want(entries[10:12]...)
+			f.wantEnd()
+		})
+	})
+	t.Run("at a toDate that has passed", func(t *testing.T) {
+		follow(t, "toDate="+ms(1), "", func(f *followed) { f.wantEnd() })
+	})
+	t.Run("with its context", func(t *testing.T) {
+		follow(t, "", "", func(f *followed) {
+			ctx, cancel := context.WithCancelCause(f.Context())
+			gone := errors.New("gone")
+			time.AfterFunc(time.Second, func() { cancel(gone) })
+			if _, err := f.Next(ctx, patience); !errors.Is(err, gone) {
+				f.Errorf("Next = %v, want the cause", err)
+			}
+		})
+	})
+}
+
+// TestFollowGoesOn follows a log in several lives, each of which begins at the
+// mark of the one before, and whose entries are read in any pieces.
+func TestFollowGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entries := someEntries(2000)
+		log := newGrowing()
+		var writing sync.WaitGroup
+		defer writing.Wait()
+		writing.Go(func() {
+			for piece := range slices.Chunk(entries, 7) {
+				log.add(piece...)
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+		var got []store.Entry
+		mark := "0"
+		for lives := 0; len(got) < len(entries); lives++ {
+			follower, err := eventlog.New(eventlog.Options{Store: log}).Follow(t.Context(), "ann", url.Values{}, mark)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				more, err := follower.Next(t.Context(), time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, more...)
+			}
+			mark = follower.Mark()
+			if lives%2 == 0 && len(got) > 0 {
+				mark = eventlog.Mark(got[len(got)-1])
+			}
+		}
+		if diff := cmp.Diff(entries, got); diff != "" {
+			t.Errorf("entries differ (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package runlog
+
+import (
+	"encoding/base64"
+	"net/http"
+	"unicode/utf8"
+
+	"posthaste"
+)
+
+// display says how much of a run may be shown: what it redacts (contract, workflows
+// 8.4), and how many bytes of a body the reader wants.
+type display struct {
+	redact posthaste.Redaction
+	limit  int
+}
+
+// body shows what a run was given or made.
+func (d display) body(data []byte) string {
+	if d.redact.Body && len(data) > 0 && d.limit > 0 {
+		return posthaste.Redacted(data)
+	}
+	return d.answer(data)
+}
+
+// answer shows what a destination answered to a delivery, which is not redacted in
+// the log of messages either. What is no text is shown in base64.
+func (d display) answer(data []byte) string {
+	text := string(data)
+	if !utf8.Valid(data) {
+		text = base64.StdEncoding.EncodeToString(data)
+	}
+	if len(text) <= d.limit {
+		return text
+	}
+	end := d.limit
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
+
+// result shows what a run returned, nil if that is nothing.
+func (d display) result(text *string) *string {
+	if text == nil || d.limit == 0 {
+		return nil
+	}
+	shown := d.body([]byte(*text))
+	return &shown
+}
+
+func (d display) header(h http.Header) http.Header { return d.redact.ShowHeader(h) }
+
+// and adds what another run redacts.
+func (d display) and(other posthaste.Redaction) display {
+	d.redact = posthaste.Redaction{
+		Body:       d.redact.Body || other.Body,
+		AllHeaders: d.redact.AllHeaders || other.AllHeaders,
+		Headers:    append(d.redact.Headers[:len(d.redact.Headers):len(d.redact.Headers)], other.Headers...),
+	}
+	return d
+}

@@ -1,0 +1,250 @@
+package runlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"posthaste"
+	"posthaste/internal/selection"
+	"posthaste/internal/store"
+)
+
+// EventPage is a part of the answer to a query. It may hold fewer events than were
+// asked for, also none, and still have a cursor.
+type EventPage struct {
+	Events []*Event
+	Cursor string // asks for what follows; "" at the end
+}
+
+// Events returns the page of changes of a user's runs and their steps that URL
+// parameters ask for. An unknown parameter is ignored; a bad value is an Error with
+// CodeInvalid.
+func (l *Log) Events(ctx context.Context, user string, params url.Values) (page EventPage, err error) {
+	q, err := selection.ReadRunLog(params, eventCount)
+	if err != nil {
+		return page, err
+	}
+	query := q.Events()
+	query.Filter.States = loggedAs(&q)
+	found, err := l.store.Events(ctx, user, query)
+	if err != nil {
+		return page, fmt.Errorf("query events of runs: %w", err)
+	}
+	if found.More {
+		page.Cursor = selection.Cursor(found.Next)
+	}
+	runs := map[posthaste.Position]*posthaste.Run{}
+	for _, entry := range found.Entries {
+		ref := entry.Message.Run.RunRef
+		if !q.MatchesRun(ref) {
+			continue
+		}
+		run, err := l.cachedRun(ctx, user, runs, ref.Position)
+		if err != nil {
+			return EventPage{}, err
+		}
+		if run == nil {
+			continue // retention is removing it
+		}
+		if event := newEvent(run, entry, q.BodyLimit); event != nil && isAskedFor(&q, event.State) {
+			page.Events = append(page.Events, event)
+		}
+	}
+	return page, nil
+}
+
+// cachedRun returns a run that is read once a page, nil if it is not known.
+func (l *Log) cachedRun(ctx context.Context, user string, runs map[posthaste.Position]*posthaste.Run, at posthaste.Position) (*posthaste.Run, error) {
+	run, read := runs[at]
+	if read {
+		return run, nil
+	}
+	run, err := l.store.Run(ctx, user, at)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("read run: %w", err)
+	}
+	runs[at] = run
+	return run, nil
+}
+
+// changes are the states of a step, and those in which a message is logged when a
+// step enters them.
+var changes = map[posthaste.StepState][]posthaste.State{
+	posthaste.StepSuccess:   {posthaste.StateCreated, posthaste.StateDelivered},
+	posthaste.StepProgress:  {posthaste.StateCreated},
+	posthaste.StepRetry:     {posthaste.StateError},
+	posthaste.StepFailed:    {posthaste.StateError},
+	posthaste.StepCancelled: {posthaste.StateCancelled},
+}
+
+// loggedAs returns the states to look for in the log.
+func loggedAs(q *selection.RunLog) []posthaste.State {
+	runs, steps := q.RunStates, q.StepStates
+	if len(runs)+len(steps) == 0 {
+		runs, steps = posthaste.RunStates, posthaste.StepStates
+	}
+	var states []posthaste.State
+	for _, run := range runs {
+		states = append(states, posthaste.State(run))
+	}
+	for _, step := range steps {
+		for _, state := range changes[step] {
+			if !slices.Contains(states, state) {
+				states = append(states, state)
+			}
+		}
+	}
+	return states
+}
+
+func isAskedFor(q *selection.RunLog, state string) bool {
+	return len(q.RunStates)+len(q.StepStates) == 0 ||
+		slices.Contains(q.RunStates, posthaste.RunState(state)) ||
+		slices.Contains(q.StepStates, posthaste.StepState(state))
+}
+
+// newEvent reads an event of a message as a change of its run or of a step, nil if
+// it is none.
+func newEvent(run *posthaste.Run, entry store.Entry, bodyLimit int) *Event {
+	d := display{run.Redact, bodyLimit}
+	m := entry.Message
+	event := &Event{
+		Time:         entry.Position.Time().UnixMilli(),
+		State:        string(entry.State),
+		RunID:        run.ID,
+		URL:          run.URL,
+		RunCreatedAt: run.CreatedAt.UnixMilli(),
+		NextAt:       millis(entry.NextDeliveryAt),
+		Error:        entry.Error,
+		Labels:       newLabels(m.Labels),
+		CallerIP:     m.CallerIP,
+	}
+	if entry.State.OfRun() {
+		event.describeRun(run, d)
+		return event
+	}
+	state, ok := changeOf(run, entry)
+	if !ok {
+		return nil
+	}
+	event.State, event.Step = string(state), stepOf(run, entry, d)
+	event.Step.State = state
+	if entry.State == posthaste.StateError {
+		attempt := d.attempt(entry.Event, http.StatusServiceUnavailable)
+		event.ResponseStatus, event.ResponseHeader, event.ResponseBody = attempt.Status, attempt.Header, attempt.Body
+	}
+	return event
+}
+
+// describeRun shows what is known of a run since it entered a state.
+func (e *Event) describeRun(run *posthaste.Run, d display) {
+	switch posthaste.RunState(e.State) {
+	case posthaste.RunStarted:
+		e.Header = d.header(run.Header)
+		if run.Invoker != nil {
+			e.InvokerID, e.InvokerURL = run.Invoker.ID, run.Invoker.URL
+			e.InvokerCreatedAt = run.Invoker.CreatedAt.UnixMilli()
+		}
+	case posthaste.RunSuccess:
+		e.Response = d.result(run.Result)
+	case posthaste.RunFailed:
+		e.DLQID = letterID(run.DeadLetterID)
+	}
+}
+
+// changeOf returns the state that a step enters by an event of a message; ok is
+// false if it enters none. The package comment lists the cases.
+func changeOf(run *posthaste.Run, entry store.Entry) (state posthaste.StepState, ok bool) {
+	m := entry.Message
+	if m.Run.CallType == posthaste.CallFailure {
+		return "", false
+	}
+	switch entry.State {
+	case posthaste.StateCreated:
+		return changeOfCreated(run, m)
+	case posthaste.StateDelivered:
+		return posthaste.StepSuccess, isSleep(m)
+	case posthaste.StateError:
+		if !entry.NextDeliveryAt.IsZero() {
+			return posthaste.StepRetry, true
+		}
+		return posthaste.StepFailed, run.FailedID == m.ID
+	case posthaste.StateCancelled:
+		return posthaste.StepCancelled, true
+	}
+	return "", false
+}
+
+func changeOfCreated(run *posthaste.Run, m *posthaste.Message) (state posthaste.StepState, ok bool) {
+	switch {
+	case deliversFirst(m):
+		return posthaste.StepSuccess, m.ID == run.FirstID // not if it is delivered once more
+	case isResult(m) && !isSleep(m):
+		return posthaste.StepSuccess, true
+	default:
+		return posthaste.StepProgress, true
+	}
+}
+
+// isResult reports whether a message tells the result of a step to its workflow.
+func isResult(m *posthaste.Message) bool {
+	if m.Run.CallType != posthaste.CallStep || m.Run.Entry == 0 {
+		return false
+	}
+	w, _ := readStep(m.Body)
+	return !w.isPlan()
+}
+
+// isSleep reports whether a message is the result of a step that is done when the
+// message is due.
+func isSleep(m *posthaste.Message) bool {
+	return isResult(m) && m.NotBefore.After(m.CreatedAt)
+}
+
+// stepOf returns the step that an event is about.
+func stepOf(run *posthaste.Run, entry store.Entry, d display) *Step {
+	m := entry.Message
+	s := &Step{}
+	switch {
+	case m.Run.CallType == posthaste.CallRequest:
+		s.describe(stepOfCall(answerHeader(m)), d)
+		s.describeCall(m, m.Body, d)
+		s.CallType = posthaste.CallRequest
+	case m.Run.CallType == posthaste.CallAnswer:
+		s.describe(stepOfCall(m.Header), d)
+		s.describeAnswer(readReport(m.Body), d)
+		s.CallType = posthaste.CallAnswer
+	case isAboutNext(entry):
+		s.Name = nameOfFailure(entry.Response)
+	case deliversFirst(m):
+		s.describe(initial, d)
+		s.Out = d.body(m.Body)
+	default:
+		w, ok := readStep(m.Body)
+		if !ok {
+			w.Out = text(m.Body)
+		}
+		s.describe(w, d)
+	}
+	s.describeMessage(m.ID, m, d)
+	return s
+}
+
+// isAboutNext reports whether an event of a message that tells a result is about the
+// step that comes after it: its attempts are, once it is due.
+func isAboutNext(entry store.Entry) bool {
+	m := entry.Message
+	switch {
+	case deliversFirst(m):
+		return entry.State != posthaste.StateCreated
+	case isResult(m):
+		return entry.State == posthaste.StateError ||
+			entry.State == posthaste.StateCancelled && !m.NotBefore.After(entry.Position.Time())
+	default:
+		return false
+	}
+}

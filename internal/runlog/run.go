@@ -1,0 +1,157 @@
+package runlog
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"posthaste"
+)
+
+// view shows what is known of a run.
+type view struct {
+	*Facts
+	display
+}
+
+// Show returns a run as it is read, with at most so many bytes of each body. It is a
+// pure function: what it shows follows from the facts.
+func (f *Facts) Show(bodyLimit int) *Run {
+	v := view{f, display{f.Run.Redact, bodyLimit}}
+	r := f.Run
+	shown := &Run{
+		ID:          r.ID,
+		URL:         r.URL,
+		State:       r.State,
+		CreatedAt:   r.CreatedAt.UnixMilli(),
+		CompletedAt: millis(r.CompletedAt),
+		CallerIP:    r.CallerIP,
+		Response:    v.result(r.Result),
+		DLQID:       letterID(r.DeadLetterID),
+		FlowKey:     r.FlowControl.Key,
+		Labels:      newLabels(r.Labels),
+		Invoker:     newRef(r.Invoker),
+		Successor:   newRef(r.Successor),
+		Failure:     v.failure(),
+		Groups:      v.groups(),
+	}
+	if r.Origin != nil {
+		origin := &Origin{*newRef(&r.Origin.RunRef), letterID(r.Origin.DeadLetterID)}
+		if f.resumed() {
+			shown.ResumeOf = origin
+		} else {
+			shown.RestartOf = origin
+		}
+	}
+	return shown
+}
+
+// resumed reports whether the run took over what an earlier one had done rather than
+// its payload alone: then its first entry is of a message of that one, which may be
+// forgotten.
+func (f *Facts) resumed() bool {
+	first := f.Entries[0].MessageID
+	if st, known := f.Messages[first]; known {
+		return !f.owns(st)
+	}
+	return first.CreatedAt().Before(f.Run.CreatedAt)
+}
+
+// failure shows the failure callback. One that found no function is as none
+// (contract, workflows D 26).
+func (v view) failure() *Failure {
+	reported := v.Run.Reported
+	if reported == nil || reported.NotFound {
+		return nil
+	}
+	shown := &Failure{
+		MessageID:  reported.MessageID,
+		URL:        reported.URL,
+		State:      reported.State,
+		DLQID:      letterID(v.Run.DeadLetterID),
+		FailStatus: v.Run.FailedStatus,
+		FailHeader: http.Header{},
+		Errors:     v.errors(reported.MessageID),
+	}
+	if failed := v.errors(v.Run.FailedID); len(failed) > 0 {
+		last := failed[len(failed)-1]
+		shown.FailHeader, shown.FailStatus, shown.FailResponse = last.Header, last.Status, last.Body
+	}
+	if answer := reported.Response; answer != nil {
+		shown.ResponseStatus, shown.ResponseHeader = answer.Status, answer.Header
+		shown.ResponseBody = v.answer(answer.Body)
+	}
+	if st, known := v.Messages[reported.MessageID]; known {
+		shown.MaxRetries, shown.NextAt = st.Message.MaxRetries(), v.nextAt(st)
+	}
+	return shown
+}
+
+// errors shows the failed attempts of a message.
+func (v view) errors(id posthaste.MessageID) []Error {
+	attempts := v.Errors[id]
+	var shown []Error
+	for i, attempt := range attempts {
+		status := http.StatusServiceUnavailable
+		if i == len(attempts)-1 && v.failedBy(id) {
+			status = v.Run.FailedStatus
+		}
+		shown = append(shown, v.attempt(attempt, status))
+	}
+	return shown
+}
+
+// attempt shows a failed attempt. SDKs read each as one with an answer, and so one
+// without is shown as if it had one with this status (contract, workflows D 17).
+func (d display) attempt(event posthaste.Event, unanswered int) Error {
+	answer := event.Response
+	if answer == nil {
+		answer = noAnswer(unanswered, event.Error)
+	}
+	header := answer.Header
+	if header == nil {
+		header = http.Header{} // {} in JSON
+	}
+	return Error{
+		Error:  event.Error,
+		Body:   d.answer(answer.Body),
+		Header: header,
+		Status: answer.Status,
+		Time:   event.Position.Time().UnixMilli(),
+	}
+}
+
+// noAnswer is what stands for the answer of an attempt that had none.
+func noAnswer(status int, reason string) *posthaste.Response {
+	body, _ := json.Marshal(map[string]string{"error": http.StatusText(status), "message": reason}) // texts always can
+	return &posthaste.Response{Status: status, Body: body}
+}
+
+func newLabels(labels []string) Labels {
+	if len(labels) == 0 {
+		return Labels{}
+	}
+	return Labels{First: labels[0], All: labels}
+}
+
+func newRef(ref *posthaste.RunRef) *Ref {
+	if ref == nil {
+		return nil
+	}
+	return &Ref{ID: ref.ID, URL: ref.URL, CreatedAt: ref.CreatedAt.UnixMilli()}
+}
+
+func letterID(id posthaste.DeadLetterID) string {
+	if id == 0 {
+		return ""
+	}
+	return id.String()
+}
+
+// millis returns a time in Unix milliseconds, 0 for none.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

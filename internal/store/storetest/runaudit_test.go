@@ -1,0 +1,224 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/storetest/model"
+)
+
+// alteredRuns is a store whose answers about runs were tampered with.
+type alteredRuns struct {
+	store.Store
+	runs    func(store.RunQuery, *store.RunPage)
+	latest  func(*posthaste.Run)
+	entries func([]posthaste.RunEntry) []posthaste.RunEntry
+	waiters func([]*posthaste.Waiter) []*posthaste.Waiter
+	events  func([]*posthaste.Waiter) []*posthaste.Waiter
+	due     func([]store.DueWaiter) []store.DueWaiter
+	log     func([]store.Entry) []store.Entry // that of runs
+}
+
+func (a alteredRuns) Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error) {
+	page, err := a.Store.Runs(ctx, user, query)
+	if a.runs != nil {
+		a.runs(query, &page)
+	}
+	return page, err
+}
+
+func (a alteredRuns) LatestRun(ctx context.Context, user, id string) (*posthaste.Run, error) {
+	run, err := a.Store.LatestRun(ctx, user, id)
+	if a.latest != nil {
+		a.latest(run)
+	}
+	return run, err
+}
+
+func (a alteredRuns) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
+	entries, err := a.Store.RunEntries(ctx, user, at, count)
+	if a.entries != nil {
+		entries = a.entries(entries)
+	}
+	return entries, err
+}
+
+func (a alteredRuns) RunWaiters(ctx context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error) {
+	waiters, err := a.Store.RunWaiters(ctx, user, at)
+	if a.waiters != nil {
+		waiters = a.waiters(waiters)
+	}
+	return waiters, err
+}
+
+func (a alteredRuns) EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error) {
+	waiters, err := a.Store.EventWaiters(ctx, user, eventID)
+	if a.events != nil {
+		waiters = a.events(waiters)
+	}
+	return waiters, err
+}
+
+func (a alteredRuns) DueWaiters(ctx context.Context, now time.Time, limit int) ([]store.DueWaiter, time.Time, error) {
+	due, next, err := a.Store.DueWaiters(ctx, now, limit)
+	if a.due != nil {
+		due = a.due(due)
+	}
+	return due, next, err
+}
+
+func (a alteredRuns) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	page, err := a.Store.Events(ctx, user, query)
+	if a.log != nil && query.Filter.Runs {
+		page.Entries = a.log(page.Entries)
+	}
+	return page, err
+}
+
+func TestAuditOfRuns(t *testing.T) {
+	failed := func(change func(*store.RunPage)) func(store.RunQuery, *store.RunPage) {
+		return func(query store.RunQuery, page *store.RunPage) {
+			if query.Failed && len(page.Runs) > 0 {
+				change(page)
+			}
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		store alteredRuns
+		want  string // in the error; "" for none
+	}{
+		{name: "all is well"},
+		{
+			name:  "an entry is missing",
+			store: alteredRuns{entries: func(e []posthaste.RunEntry) []posthaste.RunEntry { return e[1:] }},
+			want:  "it says",
+		},
+		{
+			name: "entries are out of order",
+			store: alteredRuns{entries: func(e []posthaste.RunEntry) []posthaste.RunEntry {
+				slices.Reverse(e)
+				return e
+			}},
+			want: "has the index",
+		},
+		{
+			name: "an entry is another one",
+			store: alteredRuns{entries: func(e []posthaste.RunEntry) []posthaste.RunEntry {
+				e[0].Body = []byte("other")
+				return e
+			}},
+			want: "its body is not that of entry 0",
+		},
+		{
+			name:  "the latest run is another one",
+			store: alteredRuns{latest: func(run *posthaste.Run) { run.Position-- }},
+			want:  "latest run",
+		},
+		{
+			name: "a run is not found by what it has",
+			store: alteredRuns{runs: func(query store.RunQuery, page *store.RunPage) {
+				if len(query.Filter.URLs) > 0 && !query.Failed {
+					page.Runs = nil
+				}
+			}},
+			want: "0 runs found by its id",
+		},
+		{
+			name: "a run is found as it was",
+			store: alteredRuns{runs: func(_ store.RunQuery, page *store.RunPage) {
+				for _, run := range page.Runs {
+					run.State = posthaste.RunCancelled
+				}
+			}},
+			want: "found (-) and read (+)",
+		},
+		{
+			name:  "a waiter is not found by its event",
+			store: alteredRuns{events: func(w []*posthaste.Waiter) []*posthaste.Waiter { return w[:len(w)-1] }},
+			want:  "is not found by its topic",
+		},
+		{
+			name: "a waiter is another one",
+			store: alteredRuns{events: func(w []*posthaste.Waiter) []*posthaste.Waiter {
+				w[0].Step = nil
+				return w
+			}},
+			want: "is not found by its topic",
+		},
+		{
+			name: "a waiter is that of another run",
+			store: alteredRuns{waiters: func(waiters []*posthaste.Waiter) []*posthaste.Waiter {
+				for _, w := range waiters {
+					w.Run.Position++
+				}
+				return waiters
+			}},
+			want: "is among its own",
+		},
+		{
+			name:  "a deadline is lost",
+			store: alteredRuns{due: func(due []store.DueWaiter) []store.DueWaiter { return due[1:] }},
+			want:  "1 of 2 waiters with a deadline",
+		},
+		{
+			name:  "a deadline is left behind",
+			store: alteredRuns{due: func(due []store.DueWaiter) []store.DueWaiter { return append(due, store.DueWaiter{User: ann}) }},
+			want:  "waits for nothing",
+		},
+		{
+			name: "a run does not know its entry of the DLQ",
+			store: alteredRuns{runs: failed(func(page *store.RunPage) {
+				page.DeadLetters[0] = &posthaste.DeadLetter{ID: page.DeadLetters[0].ID + 1, Message: page.DeadLetters[0].Message}
+			})},
+			want: "has the entry",
+		},
+		{
+			name: "an entry of the DLQ is not found by the id of its run",
+			store: alteredRuns{runs: func(query store.RunQuery, page *store.RunPage) {
+				if len(query.Filter.IDPrefixes) > 0 {
+					*page = store.RunPage{}
+				}
+			}},
+			want: "0 times by that of its run",
+		},
+		{
+			name:  "a run of the DLQ has no entry",
+			store: alteredRuns{runs: failed(func(page *store.RunPage) { page.DeadLetters = nil })},
+			want:  "with 0 dead letters",
+		},
+		{
+			name:  "an event is missing in the log of runs",
+			store: alteredRuns{log: func(entries []store.Entry) []store.Entry { return entries[1:] }},
+			want:  "events of messages of runs",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tr := &trial{T: t, store: model.New(), now: start, makes: newMaker(1)}
+			run, _ := tr.start()
+			tr.step(run)
+			tr.await(run, until(tr.now))
+			tr.await(run, until(tr.now), waitingFor(posthaste.RunTopic(run.RunRef)))
+			tr.await(run)
+			other, _ := tr.start()
+			tr.step(other)
+			tr.bury(other)
+			test.store.Store = tr.store
+			err := audit(t.Context(), test.store, ann, tr.makes.ids[ann])
+			if test.want == "" {
+				if err != nil {
+					t.Errorf("audit = %v, want none", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("audit = %v, want an error that says %q", err, test.want)
+			}
+		})
+	}
+}

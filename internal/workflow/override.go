@@ -1,0 +1,104 @@
+package workflow
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/engine"
+)
+
+// likeFailed makes a run with a new id and all that a failed one was triggered with,
+// but for the overrides (section 7.3). It waits for nobody, and nobody waits for it.
+// What is refused is an Error that is not our own.
+func (t *tx) likeFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.Run, error) {
+	id, err := t.service.newRunID()
+	if err != nil {
+		return nil, err
+	}
+	run := &posthaste.Run{
+		RunRef:   posthaste.RunRef{ID: id, URL: failed.URL},
+		User:     t.user,
+		CallerIP: req.CallerIP,
+		Features: failed.Features,
+		LazySDK:  failed.LazySDK,
+		Settings: withOverrides(failed.Settings, &req.Overrides),
+		Origin:   &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: failed.DeadLetterID},
+	}
+	run.FailureCallback = failureCallbackOf(run, failed.FailureCallback, &req.Overrides)
+	if given := req.Overrides.FailureCallback; given != nil && run.FailureCallback == nil {
+		run.FailureCallback = OwnFailureCallback(given.URL, run.Header)
+	}
+	if err := checkFlowControl(run.FlowControl); err != nil {
+		return nil, err
+	}
+	wait := req.Overrides.StartAt(t.Now()).Sub(t.Now())
+	return run, t.service.options.Limits.Check(engine.Publication{Settings: run.Settings}, wait)
+}
+
+// withOverrides returns settings with those overrides that a run takes (section 7.2),
+// callbacks left as they were. Labels are changed where deliveries tell them, too.
+func withOverrides(s posthaste.Settings, o *engine.Overrides) posthaste.Settings {
+	s = s.With(posthaste.Settings{Retries: o.Retries, RetryDelay: o.RetryDelay, FlowControl: o.FlowControl, Labels: o.Labels})
+	if len(o.Labels) > 0 {
+		s.Header = withHeader(s.Header, headerLabel, joinLabels(o.Labels))
+	}
+	return s
+}
+
+// checkFlowControl refuses half of a flow control: one half was overridden, and the
+// failed run had no other.
+func checkFlowControl(flow posthaste.FlowControl) error {
+	hasKey, hasLimit := flow.Key != "", flow.FlowLimit != posthaste.FlowLimit{}
+	switch {
+	case hasKey && !hasLimit:
+		return posthaste.Invalidf("the flow-control key %.100q cannot be taken alone: the failed run had no flow-control value, give one too", flow.Key)
+	case hasLimit && !hasKey:
+		return posthaste.Invalidf("the flow-control value cannot be taken alone: the failed run had no flow-control key, give one too")
+	}
+	return nil
+}
+
+// ofRun returns a callback of a failed run, or of a message of it, as one of the run in
+// its place; nil if there is none.
+func ofRun(run *posthaste.Run, callback *posthaste.Callback) *posthaste.Callback {
+	if callback == nil {
+		return nil
+	}
+	c := *callback
+	c.Given = maps.Clone(callback.Given)
+	for name := range c.Given {
+		if strings.HasSuffix(name, "-Workflow-Runid") {
+			c.Given[name] = []string{run.ID}
+		}
+	}
+	return &c
+}
+
+// failureCallbackOf is ofRun for a failure callback, with the overrides that it takes:
+// another URL, and the labels where it tells them.
+func failureCallbackOf(run *posthaste.Run, callback *posthaste.Callback, o *engine.Overrides) *posthaste.Callback {
+	c := ofRun(run, callback)
+	if c == nil {
+		return nil
+	}
+	if o.FailureCallback != nil {
+		c.URL = o.FailureCallback.URL
+	}
+	if len(o.Labels) > 0 && c.Settings.Header.Get(headerLabel) != "" {
+		c.Settings.Header = withHeader(c.Settings.Header, headerLabel, joinLabels(run.Labels))
+		c.Given = withHeader(c.Given, headerLabel, joinLabels(run.Labels))
+	}
+	return c
+}
+
+// OwnFailureCallback is the failure callback of a run whose trigger left the protocol
+// to the server: the forwarded headers go to it too.
+func OwnFailureCallback(url string, forwarded http.Header) *posthaste.Callback {
+	return &posthaste.Callback{
+		URL:      url,
+		Settings: posthaste.Settings{Header: mergeHeader(forwarded, nil)},
+		Given:    http.Header{"Upstash-Failure-Callback-Feature-Set": {"LazyFetch,InitialBody"}},
+	}
+}
