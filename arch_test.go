@@ -81,6 +81,7 @@ var layers = map[string]layer{
 // to replace one is to change them and no other.
 var technologies = map[string][]string{
 	"github.com/alecthomas/kong":          {"cmd/posthaste"},
+	"github.com/schollz/progressbar/v3":   {"cmd/posthaste"},
 	"go.yaml.in/yaml/v3":                  {"cmd/posthaste"},
 	"github.com/go-chi/chi/v5":            {"internal/api"},
 	"github.com/golang-jwt/jwt/v5":        {"internal/sign"},

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"iter"
 	"net/url"
 	"strconv"
@@ -65,8 +63,7 @@ func (c *logsCommand) Run(t terminal) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(t.Out)
-	return errors.Join(c.print(c.entries(ctx, server), out, hasColours(t.Out)), out.Flush())
+	return printAll(t, c.newPrinter(), first(c.count(), c.entries(ctx, server)))
 }
 
 // entries returns what there is, or what is yet to come.
@@ -84,62 +81,29 @@ func (c *logsCommand) entries(ctx context.Context, server *client.Client) iter.S
 	}
 }
 
-// print writes entries, each at once if there is no telling when the next one comes.
-func (c *logsCommand) print(entries iter.Seq2[json.RawMessage, error], out *bufio.Writer, coloured bool) error {
-	p := c.printer(out, coloured)
-	if err := p.begin(); err != nil {
-		return err
-	}
-	printed := 0
-	for entry, err := range entries {
-		if err != nil {
-			return err
-		}
-		if err := p.print(entry); err != nil {
-			return err
-		}
-		if printed++; printed == c.count() {
-			break
-		}
+// newPrinter returns what makes the printer. Entries that are followed are each
+// written at once: there is no telling when the next one comes.
+func (c *logsCommand) newPrinter() func(*bufio.Writer, bool) printer {
+	return func(out *bufio.Writer, coloured bool) printer {
+		p := newPrinter(c.Output, "events", newLogTable, out, coloured)
 		if c.Follow {
-			if err := out.Flush(); err != nil {
-				return err
-			}
+			return promptPrinter{p, out}
 		}
-	}
-	return p.end()
-}
-
-func (c *logsCommand) printer(out io.Writer, coloured bool) printer {
-	switch c.Output {
-	case "json":
-		return &documentPrinter{out: out, name: "events"}
-	case "ndjson":
-		return linePrinter{out}
-	default:
-		return &logTable{out, coloured}
+		return p
 	}
 }
 
 // query returns the parameters of the request.
 func (c *logsCommand) query() url.Values {
 	query := url.Values{}
-	for name, values := range map[string][]string{
+	setAll(query, map[string][]string{
 		"messageId": c.MessageID, "state": c.State, "url": c.Destination, "topicName": c.TopicName,
 		"scheduleId": c.ScheduleID, "queueName": c.QueueName, "label": c.Label, "host": c.Host, "path": c.Path,
 		"callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey,
 		"fromDate": c.FromDate.values(), "toDate": c.ToDate.values(),
-	} {
-		if len(values) > 0 {
-			query[name] = values
-		}
-	}
-	if c.Order != "" {
-		query.Set("order", c.Order)
-	}
-	if c.Cursor != "" {
-		query.Set("cursor", c.Cursor)
-	}
+	})
+	setIf(query, "order", c.Order)
+	setIf(query, "cursor", c.Cursor)
 	if count := c.count(); count > 0 && !c.Follow {
 		query.Set("count", strconv.Itoa(count))
 	}

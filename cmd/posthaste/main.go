@@ -20,6 +20,8 @@ type commands struct {
 	Dev     devCommand     `cmd:"" help:"Run a development server on this machine, a stand-in for qstash dev."`
 	Serve   serveCommand   `cmd:"" help:"Run the server."`
 	Logs    logsCommand    `cmd:"" help:"Show what happened to messages, and what is happening."`
+	Runs    runsCommand    `cmd:"" help:"List, show and cancel runs of workflows."`
+	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"List failed runs of workflows, and start them anew."`
 	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency on this machine."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"strings"
 	"unicode"
@@ -14,6 +17,74 @@ type printer interface {
 	begin() error
 	print(value json.RawMessage) error
 	end() error
+}
+
+// newPrinter returns the printer of an output: table, json or ndjson. A document has
+// its values under a name.
+func newPrinter(output, name string, newTable func(io.Writer, bool) *table, out io.Writer, coloured bool) printer {
+	switch output {
+	case "json":
+		return &documentPrinter{out: out, name: name}
+	case "ndjson":
+		return linePrinter{out}
+	default:
+		return newTable(out, coloured)
+	}
+}
+
+// printAll writes all values. What came before an error is written, too.
+func printAll(t terminal, newPrinter func(*bufio.Writer, bool) printer, values iter.Seq2[json.RawMessage, error]) error {
+	out := bufio.NewWriter(t.Out)
+	return errors.Join(printEach(newPrinter(out, hasColours(t.Out)), values), out.Flush())
+}
+
+func printEach(p printer, values iter.Seq2[json.RawMessage, error]) error {
+	if err := p.begin(); err != nil {
+		return err
+	}
+	for value, err := range values {
+		if err != nil {
+			return err
+		}
+		if err := p.print(value); err != nil {
+			return err
+		}
+	}
+	return p.end()
+}
+
+// first yields the first n values, or all if n is 0.
+func first(n int, values iter.Seq2[json.RawMessage, error]) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		left := n
+		for value, err := range values {
+			if left--; !yield(value, err) || left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// noPrinter is a printer that writes nothing.
+type noPrinter struct{}
+
+func (noPrinter) begin() error                { return nil }
+func (noPrinter) print(json.RawMessage) error { return nil }
+func (noPrinter) end() error                  { return nil }
+
+// promptPrinter is a printer whose values are seen at once.
+type promptPrinter struct {
+	printer
+	out *bufio.Writer
+}
+
+func (p promptPrinter) begin() error { return errors.Join(p.printer.begin(), p.out.Flush()) }
+
+func (p promptPrinter) print(value json.RawMessage) error {
+	if err := p.printer.print(value); err != nil {
+		return err
+	}
+	return p.out.Flush()
 }
 
 // linePrinter writes each value in a line of its own.
@@ -54,8 +125,12 @@ func (p *documentPrinter) end() error {
 // hasColours reports whether colours are shown where w leads to: on a terminal, and
 // unless the environment asks for none (https://no-color.org).
 func hasColours(w io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(w)
+}
+
+func isTerminal(w io.Writer) bool {
 	file, isFile := w.(*os.File)
-	if !isFile || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	if !isFile {
 		return false
 	}
 	info, err := file.Stat()

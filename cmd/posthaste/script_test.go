@@ -172,7 +172,8 @@ func outdate(script *testscript.TestScript, args []string) {
 	script.Check(db.Close())
 }
 
-// sink is a destination that counts what it is asked for.
+// sink is a destination that counts what it is asked for. It holds what goes to
+// /held..., and refuses for good what goes to /broken...
 type sink struct {
 	*httptest.Server
 	answer func() // lets requests for held paths go on
@@ -192,9 +193,13 @@ func newSink() *sink {
 		counts: make(map[string]int),
 		change: make(chan struct{}),
 	}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the end of the request is noticed
 		s.count(r.URL.Path)
+		if strings.HasPrefix(r.URL.Path, "/broken") {
+			w.Header().Set("Upstash-NonRetryable-Error", "true")
+			w.WriteHeader(489)
+		}
 		if !strings.HasPrefix(r.URL.Path, "/held") {
 			return
 		}
@@ -250,8 +255,8 @@ func answer(script *testscript.TestScript, _ []string) {
 }
 
 // request is a program for scripts: request METHOD URL [BODY] sends a request
-// with the token in $TOKEN and prints the status, a header of CORS if there is
-// one, and the body.
+// with the token in $TOKEN and the header in $HEADER, as NAME:VALUE, and prints the
+// status, a header of CORS if there is one, and the body.
 func request() {
 	if err := sendRequest(os.Args[1], os.Args[2], strings.Join(os.Args[3:], " ")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -265,6 +270,9 @@ func sendRequest(method, url, body string) error {
 		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+os.Getenv("TOKEN"))
+	if name, value, given := strings.Cut(os.Getenv("HEADER"), ":"); given {
+		request.Header.Set(name, value)
+	}
 	if method == http.MethodOptions {
 		request.Header.Set("Access-Control-Request-Method", http.MethodPost)
 		request.Header.Set("Access-Control-Request-Headers", "authorization")

@@ -97,8 +97,8 @@ type Request struct {
 	Body   any // sent as JSON
 }
 
-// with returns a copy of the request with a parameter.
-func (r Request) with(name, value string) Request {
+// With returns a copy of the request with a parameter.
+func (r Request) With(name, value string) Request {
 	query := url.Values{}
 	maps.Copy(query, r.Query)
 	query.Set(name, value)

@@ -8,32 +8,43 @@ import (
 	"iter"
 )
 
+// Page is one answer of several to the same request.
+type Page struct {
+	Body   json.RawMessage
+	Cursor string // of the next page, "" if this is the last
+}
+
 // Pages sends a request again and again, each time with the cursor of the answer
 // before, until there is none, and yields the answers. An error is the last thing
 // it yields.
-func (c *Client) Pages(ctx context.Context, request Request) iter.Seq2[json.RawMessage, error] {
-	return func(yield func(json.RawMessage, error) bool) {
+func (c *Client) Pages(ctx context.Context, request Request) iter.Seq2[Page, error] {
+	return pages(ctx, request, c.page)
+}
+
+// pages asks for page after page.
+func pages(ctx context.Context, request Request, ask func(context.Context, Request) (Page, error)) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
 		for {
-			page, cursor, err := c.page(ctx, request)
-			if !yield(page, err) || err != nil || cursor == "" {
+			page, err := ask(ctx, request)
+			if !yield(page, err) || err != nil || page.Cursor == "" {
 				return
 			}
-			request = request.with("cursor", cursor)
+			request = request.With("cursor", page.Cursor)
 		}
 	}
 }
 
-func (c *Client) page(ctx context.Context, request Request) (page json.RawMessage, cursor string, err error) {
-	if err := c.Do(ctx, request, &page); err != nil {
-		return nil, "", err
+func (c *Client) page(ctx context.Context, request Request) (page Page, err error) {
+	if err := c.Do(ctx, request, &page.Body); err != nil {
+		return Page{}, err
 	}
 	var end struct {
 		Cursor string `json:"cursor"`
 	}
-	if err := json.Unmarshal(page, &end); err != nil {
-		return nil, "", fmt.Errorf("read the answer of %s: %w", request.Path, err)
+	if err := json.Unmarshal(page.Body, &end); err != nil {
+		return Page{}, fmt.Errorf("read the answer of %s: %w", request.Path, err)
 	}
-	return page, end.Cursor, nil
+	return Page{page.Body, end.Cursor}, nil
 }
 
 // Lines sends a request for a list of JSON values of any length, one a line, and

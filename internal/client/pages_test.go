@@ -45,7 +45,7 @@ func TestPages(t *testing.T) {
 			var failure error
 			for page, err := range newClient(t, paged(test.broken)).Pages(t.Context(), client.Request{Path: "/", Query: query}) {
 				if failure = err; err == nil {
-					got = append(got, string(page))
+					got = append(got, string(page.Body))
 				}
 				if len(got) == test.most {
 					break

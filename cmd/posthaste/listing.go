@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"strconv"
+
+	"posthaste"
+	"posthaste/internal/client"
+)
+
+// listing is how much of a list is shown, and how.
+type listing struct {
+	Count  int    `env:"-" default:"100" placeholder:"N" help:"End after so many, 0 for all there are."`
+	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"latestFirst, unless given, or earliestFirst."`
+	Cursor string `env:"-" placeholder:"CURSOR" help:"Go on at the cursor of an answer of the API."`
+	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"How they are written: table, json for one document, or ndjson for one JSON value a line."`
+}
+
+func (l *listing) check() error {
+	if l.Count < 0 {
+		return posthaste.Invalidf("count %d is negative: give a number, or 0 for all", l.Count)
+	}
+	return nil
+}
+
+// params adds the parameters of the first page to those of a filter. No page is
+// larger than what is wanted, and the server has its own limit.
+func (l *listing) params(filter url.Values) url.Values {
+	setIf(filter, "order", l.Order)
+	setIf(filter, "cursor", l.Cursor)
+	const most = 100
+	if l.Count > 0 && l.Count < most {
+		filter.Set("count", strconv.Itoa(l.Count))
+	}
+	return filter
+}
+
+// setIf sets a parameter unless its value is empty.
+func setIf(params url.Values, name, value string) {
+	if value != "" {
+		params.Set(name, value)
+	}
+}
+
+// setAll sets the parameters that have values.
+func setAll(params url.Values, values map[string][]string) {
+	for name, given := range values {
+		if len(given) > 0 {
+			params[name] = given
+		}
+	}
+}
+
+// print writes a list that the server has, page by page, with its values under a name
+// in each page.
+func (l *listing) print(t terminal, server *client.Client, request client.Request, name string, newTable func(io.Writer, bool) *table) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	return printAll(t, func(out *bufio.Writer, coloured bool) printer {
+		return newPrinter(l.Output, name, newTable, out, coloured)
+	}, first(l.Count, values(ctx, server, request, name)))
+}
+
+// values yields the values under a name in the pages of a list.
+func values(ctx context.Context, server *client.Client, request client.Request, name string) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		for page, err := range server.Pages(ctx, request) {
+			var list map[string]json.RawMessage
+			var values []json.RawMessage
+			if err == nil {
+				err = json.Unmarshal(page.Body, &list)
+			}
+			if err == nil && list[name] != nil {
+				err = json.Unmarshal(list[name], &values)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, value := range values {
+				if !yield(value, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// field is a named value of one thing.
+type field struct{ name, value string }
+
+// printFields writes the fields that have a value, a line for each.
+func printFields(out io.Writer, fields []field) error {
+	for _, f := range fields {
+		if f.value == "" {
+			continue
+		}
+		if err := writeLine(out, "%-12s  %s", f.name, shown(f.value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeJSON writes one thing as a JSON document.
+func writeJSON(out io.Writer, thing any) error {
+	text, err := json.Marshal(thing)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	return writeLine(out, "%s", text)
+}
+
+func writeLine(out io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintf(out, format+"\n", args...)
+	return err
+}
+
+// counted returns a number of things in words.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

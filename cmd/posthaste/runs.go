@@ -1,0 +1,160 @@
+package main
+
+import (
+	"encoding/json"
+	"net/url"
+
+	"posthaste"
+	"posthaste/internal/client"
+)
+
+// runsCommand is about the runs of workflows.
+type runsCommand struct {
+	List   listRunsCommand   `cmd:"" help:"List runs."`
+	Show   showRunCommand    `cmd:"" help:"Show a run and its steps."`
+	Cancel cancelRunsCommand `cmd:"" help:"Cancel runs."`
+}
+
+// listRunsCommand lists runs. Its filters are those of GET /v2/workflows/logs.
+type listRunsCommand struct {
+	WorkflowRunID  []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs with an id. Any filter can be given more than once, for runs that match one of the values."`
+	WorkflowURL    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
+	State          []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Runs in a state: RUN_STARTED, RUN_SUCCESS, RUN_FAILED or RUN_CANCELED."`
+	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
+	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
+	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
+	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
+	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created until a time."`
+
+	listing
+	connection
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *listRunsCommand) Validate() error {
+	if err := c.listing.check(); err != nil {
+		return err
+	}
+	return c.connection.check()
+}
+
+// Run prints the runs.
+func (c *listRunsCommand) Run(t terminal) error {
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	filter := url.Values{}
+	setAll(filter, map[string][]string{
+		"workflowRunId": c.WorkflowRunID, "workflowUrl": c.WorkflowURL, "state": c.State, "label": c.Label,
+		"callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey,
+		"fromDate": c.FromDate.values(), "toDate": c.ToDate.values(),
+	})
+	request := client.Request{Path: "/v2/workflows/logs", Query: c.params(filter)}
+	return c.listing.print(t, server, request, "runs", newRunTable)
+}
+
+// showRunCommand shows the runs that have one id: it may have been used again.
+type showRunCommand struct {
+	ID     string `arg:"" help:"The run's id."`
+	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table or json."`
+	connection
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *showRunCommand) Validate() error { return c.check() }
+
+// Run prints the runs, the latest first.
+func (c *showRunCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	var found []json.RawMessage
+	request := client.Request{Path: "/v2/workflows/logs", Query: url.Values{"workflowRunId": {c.ID}}}
+	for run, err := range values(ctx, server, request, "runs") {
+		if err != nil {
+			return err
+		}
+		found = append(found, run)
+	}
+	if len(found) == 0 {
+		return posthaste.Errorf(posthaste.CodeNotFound, "there is no workflow run with the id %.200q", c.ID)
+	}
+	if c.Output == "json" {
+		return writeJSON(t.Out, map[string]any{"runs": found})
+	}
+	for _, run := range found {
+		if err := printRun(t.Out, hasColours(t.Out), run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancelRunsCommand cancels runs that have not ended. Its filters are those of DELETE
+// /v2/workflows/runs.
+type cancelRunsCommand struct {
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of runs."`
+
+	WorkflowURL      string   `group:"filter" env:"-" placeholder:"URL" help:"Runs of workflows whose URLs begin so."`
+	WorkflowURLExact bool     `group:"filter" env:"-" name:"exact" help:"The workflow's URL is the whole of it, and not its beginning."`
+	Label            []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
+	CallerIP         []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
+	FlowControlKey   []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
+	FromDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created since a time."`
+	ToDate           moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created until a time."`
+	All              bool     `env:"-" help:"Every run. Without ids or a filter, this is required."`
+	connection
+}
+
+func (c *cancelRunsCommand) filter() url.Values {
+	filter := url.Values{}
+	setIf(filter, "workflowUrl", c.WorkflowURL)
+	if c.WorkflowURLExact {
+		filter.Set("workflowUrlExactMatch", "true")
+	}
+	setAll(filter, map[string][]string{
+		"label": c.Label, "callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey,
+		"fromDate": c.FromDate.values(), "toDate": c.ToDate.values(),
+	})
+	return filter
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *cancelRunsCommand) Validate() error {
+	if err := selectionOf(len(c.IDs) > 0, len(c.filter()) > 0, c.All); err != nil {
+		return err
+	}
+	return c.check()
+}
+
+// Run cancels the runs, a thousand at a time, and tells how many there were.
+func (c *cancelRunsCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	request := client.Request{Method: "DELETE", Path: "/v2/workflows/runs", Query: c.filter()}
+	if len(c.IDs) > 0 {
+		request.Body = map[string]any{"workflowRunIds": c.IDs}
+	} else {
+		request.Query.Set("count", "1000")
+	}
+	total := 0
+	for {
+		var answer struct{ Cancelled int }
+		if err := server.Do(ctx, request, &answer); err != nil {
+			return err
+		}
+		total += answer.Cancelled
+		if answer.Cancelled == 0 || len(c.IDs) > 0 {
+			break
+		}
+	}
+	return writeLine(t.Out, "cancelled %s", counted(total, "run"))
+}

@@ -1,0 +1,43 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"iter"
+	"maps"
+	"net/http"
+	"time"
+)
+
+// sweepAttempts is how often a page of a sweep is asked for.
+const sweepAttempts = 6
+
+// Sweep is Pages for a request that changes something. It sends an idempotency key,
+// so that a page whose answer is lost, or that the server cannot serve just now, is
+// asked for again without being done twice. Options.Lost is told of it.
+func (c *Client) Sweep(ctx context.Context, request Request) iter.Seq2[Page, error] {
+	header := http.Header{}
+	maps.Copy(header, request.Header)
+	header.Set("Idempotency-Key", rand.Text())
+	request.Header = header
+	return pages(ctx, request, c.insist)
+}
+
+// insist asks for a page until there is an answer that is one, or trying again would
+// not help.
+func (c *Client) insist(ctx context.Context, request Request) (Page, error) {
+	wait := firstWait
+	for attempt := 1; ; attempt++ {
+		page, err := c.page(ctx, request)
+		if err == nil || ctx.Err() != nil || isFinal(err) || attempt == sweepAttempts {
+			return page, err
+		}
+		c.options.Lost(err, wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return Page{}, ctx.Err()
+		}
+		wait = min(2*wait, mostWait)
+	}
+}
