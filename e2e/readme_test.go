@@ -16,13 +16,13 @@ const readme = "../README.md"
 // TestReadme runs the commands of the README that are marked with an HTML comment
 // in the line before them, such as
 //
-//	<!-- test:first-message -->
+//	<!-- test:first-message shows DELIVERED -->
 //	```sh
 //	curl ...
 //	```
 //
-// each against a development server of its own. A block may be what it takes to
-// see a message delivered: it has to print that.
+// each against a development server of its own. A block has to print what its mark
+// says that it shows.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(readme)
@@ -41,61 +41,68 @@ func TestReadme(t *testing.T) {
 // defaultAddress matches where the README expects the server.
 var defaultAddress = regexp.MustCompile(`(localhost|127\.0\.0\.1):8080`)
 
-func runBlock(t *testing.T, script string) {
+func runBlock(t *testing.T, b block) {
 	t.Helper()
 	_, c := startDev(t, "--port", "0")
-	script = defaultAddress.ReplaceAllLiteralString(script, strings.TrimPrefix(c.base, "http://"))
+	script := defaultAddress.ReplaceAllLiteralString(b.script, strings.TrimPrefix(c.base, "http://"))
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Env = bareEnvironment()
 	output, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, script, output)
 	}
-	if !strings.Contains(string(output), "DELIVERED") {
-		t.Errorf("the output does not tell of a delivery:\n%s\n%s", script, output)
+	if !strings.Contains(string(output), b.shows) {
+		t.Errorf("the output does not show %s:\n%s\n%s", b.shows, script, output)
 	}
 }
 
 var (
 	mark        = regexp.MustCompile(`<!-- *test:.*-->`)
-	markedBlock = regexp.MustCompile("(?s)<!-- test:([a-z0-9-]+) -->\n+```sh\n(.*?)```")
+	markedBlock = regexp.MustCompile("(?s)<!-- test:([a-z0-9-]+) shows ([^\n]+) -->\n+```sh\n(.*?)```")
 )
+
+// block is a marked block of shell commands.
+type block struct{ shows, script string }
 
 // markedBlocks returns the shell commands of a Markdown text that are marked to
 // be tested, by name. It is an error if there are none, or a mark without any
-// behind it, which would be a test that is silently gone.
-func markedBlocks(markdown string) (map[string]string, error) {
+// behind it, which would be a test that is silently gone, or two of a name.
+func markedBlocks(markdown string) (map[string]block, error) {
 	marks := len(mark.FindAllString(markdown, -1))
 	matches := markedBlock.FindAllStringSubmatch(markdown, -1)
 	if marks == 0 || marks != len(matches) {
 		return nil, fmt.Errorf("%d blocks of shell commands are marked to be tested, and %d of the marks have a block behind them",
 			marks, len(matches))
 	}
-	blocks := make(map[string]string)
+	blocks := make(map[string]block)
 	for _, match := range matches {
-		blocks[match[1]] += match[2]
+		if _, taken := blocks[match[1]]; taken {
+			return nil, fmt.Errorf("two marked blocks have the name %s", match[1])
+		}
+		blocks[match[1]] = block{match[2], match[3]}
 	}
 	return blocks, nil
 }
 
 func TestMarkedBlocks(t *testing.T) {
-	const one = "<!-- test:one -->\n```sh\nfirst\nsecond\n```\n"
+	const one = "<!-- test:one shows it -->\n```sh\nfirst\nsecond\n```\n"
 	tests := map[string]struct {
 		markdown string
-		want     map[string]string // nil: an error
+		want     map[string]block // nil: an error
 	}{
 		"blocks and others": {
-			"# Title\n```sh\nnot marked\n```\n" + one + "text\n<!-- test:two -->\n\n```sh\nthird\n```\n<!-- a comment -->\n",
-			map[string]string{"one": "first\nsecond\n", "two": "third\n"},
+			"# Title\n```sh\nnot marked\n```\n" + one + "text\n<!-- test:two shows \"that\" -->\n\n```sh\nthird\n```\n<!-- a comment -->\n",
+			map[string]block{"one": {"it", "first\nsecond\n"}, "two": {`"that"`, "third\n"}},
 		},
-		"two of a name":        {one + "<!-- test:one -->\n```sh\nthird\n```\n", map[string]string{"one": "first\nsecond\nthird\n"}},
-		"nothing":              {"", nil},
-		"no mark":              {"```sh\nnot marked\n```\n", nil},
-		"a mark alone":         {one + "<!-- test:two -->\ntext\n", nil},
-		"a block of no shell":  {one + "<!-- test:two -->\n```json\n{}\n```\n", nil},
-		"a mark without name":  {one + "<!-- test: -->\n```sh\nthird\n```\n", nil},
-		"a block without end":  {one + "<!-- test:two -->\n```sh\nthird\n", nil},
-		"a mark spelled wrong": {one + "<!--test:two-->\n```sh\nthird\n```\n", nil},
+		"two of a name":             {one + one, nil},
+		"nothing":                   {"", nil},
+		"no mark":                   {"```sh\nnot marked\n```\n", nil},
+		"a mark alone":              {one + "<!-- test:two shows \"that\" -->\ntext\n", nil},
+		"a block of no shell":       {one + "<!-- test:two shows \"that\" -->\n```json\n{}\n```\n", nil},
+		"a mark without name":       {one + "<!-- test: -->\n```sh\nthird\n```\n", nil},
+		"a block without end":       {one + "<!-- test:two shows \"that\" -->\n```sh\nthird\n", nil},
+		"a mark that shows nothing": {one + "<!-- test:two -->\n```sh\nthird\n```\n", nil},
+		"a mark spelled wrong":      {one + "<!--test:two-->\n```sh\nthird\n```\n", nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

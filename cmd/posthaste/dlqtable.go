@@ -30,7 +30,7 @@ func newFailedTable(out io.Writer, coloured bool) *table {
 		{"FAILED", len(tableTime)},
 		{"DEAD LETTER", 20},
 		{"STATUS", 6},
-		{"RUN", 26},
+		{"RUN", 28},
 		{name: "WORKFLOW"},
 	}, func(value json.RawMessage) ([]cell, error) {
 		var entry listedFailure

@@ -47,7 +47,7 @@ func newRunTable(out io.Writer, coloured bool) *table {
 	return &table{out, coloured, []column{
 		{"CREATED", len(tableTime)},
 		{"STATE", len(posthaste.RunCancelled)},
-		{"RUN", 26},
+		{"RUN", 28},
 		{name: "WORKFLOW"},
 	}, func(value json.RawMessage) ([]cell, error) {
 		var run listedRun
