@@ -30,44 +30,61 @@ func (l *Log) Events(ctx context.Context, user string, params url.Values) (page 
 	}
 	query := q.Events()
 	query.Filter.States = loggedAs(&q)
-	found, err := l.store.Events(ctx, user, query)
-	if err != nil {
-		return page, fmt.Errorf("query events of runs: %w", err)
-	}
-	if found.More {
-		page.Cursor = selection.Cursor(found.Next)
-	}
-	runs := map[posthaste.Position]*posthaste.Run{}
-	for _, entry := range found.Entries {
+	r := &changeReader{l.store, user, &q, map[posthaste.Position]*posthaste.Run{}}
+	page.Cursor, err = fill(query.Limit, func(room int) (part, error) {
+		query.Limit = room
+		found, err := l.store.Events(ctx, user, query)
+		if err != nil {
+			return part{}, fmt.Errorf("query events of runs: %w", err)
+		}
+		query.Low, query.High = rest(query.Low, query.High, query.OldestFirst, found.Next)
+		kept, err := r.read(ctx, found.Entries)
+		page.Events = append(page.Events, kept...)
+		return part{len(found.Entries), len(kept), found.More, found.Next}, err
+	})
+	return page, err
+}
+
+// changeReader reads the events of a page as changes.
+type changeReader struct {
+	store Store
+	user  string
+	query *selection.RunLog
+	runs  map[posthaste.Position]*posthaste.Run // those of the page so far, nil if one is not known
+}
+
+// read returns the changes that are asked for.
+func (r *changeReader) read(ctx context.Context, entries []store.Entry) (changes []*Event, err error) {
+	for _, entry := range entries {
 		ref := entry.Message.Run.RunRef
-		if !q.MatchesRun(ref) {
+		if !r.query.MatchesRun(ref) {
 			continue
 		}
-		run, err := l.cachedRun(ctx, user, runs, ref.Position)
+		run, err := r.run(ctx, ref.Position)
 		if err != nil {
-			return EventPage{}, err
+			return nil, fmt.Errorf("read run %s: %w", ref.ID, err)
 		}
 		if run == nil {
 			continue // retention is removing it
 		}
-		if event := newEvent(run, entry, q.BodyLimit); event != nil && isAskedFor(&q, event.State) {
-			page.Events = append(page.Events, event)
+		if event := newEvent(run, entry, r.query.BodyLimit); event != nil && isAskedFor(r.query, event.State) {
+			changes = append(changes, event)
 		}
 	}
-	return page, nil
+	return changes, nil
 }
 
-// cachedRun returns a run that is read once a page, nil if it is not known.
-func (l *Log) cachedRun(ctx context.Context, user string, runs map[posthaste.Position]*posthaste.Run, at posthaste.Position) (*posthaste.Run, error) {
-	run, read := runs[at]
+// run returns a run, which is read once a page, nil if it is not known.
+func (r *changeReader) run(ctx context.Context, at posthaste.Position) (*posthaste.Run, error) {
+	run, read := r.runs[at]
 	if read {
 		return run, nil
 	}
-	run, err := l.store.Run(ctx, user, at)
+	run, err := r.store.Run(ctx, r.user, at)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("read run: %w", err)
+		return nil, err
 	}
-	runs[at] = run
+	r.runs[at] = run
 	return run, nil
 }
 

@@ -22,7 +22,7 @@ const (
 	called = `{"stepId":1,"stepName":"ask","stepType":"Call","out":"{}","concurrent":1}`
 	waits  = `{"stepId":1,"stepName":"hold","stepType":"Wait","concurrent":1}`
 	woken  = `{"stepId":1,"stepName":"hold","stepType":"Wait","concurrent":1,"waitEventId":"go","waitTimeout":false,"out":"aGk="}`
-	late   = `{"stepId":1,"stepName":"hold","stepType":"Wait","concurrent":1,"waitEventId":"go","timeout":"1h","waitTimeout":true}`
+	late   = `{"stepId":1,"stepName":"hold","stepType":"Wait","concurrent":1,"waitEventId":"go","timeout":"1h","waitTimeoutDeadline":1700003600,"waitTimeout":true}`
 	invoke = `{"stepId":1,"stepName":"child","stepType":"Invoke","concurrent":1}`
 	child  = `{"stepId":1,"stepName":"child","stepType":"Invoke","concurrent":1,"out":"{\"isFailed\":true,\"isCanceled\":false}"}`
 
@@ -369,7 +369,7 @@ func TestStepFields(t *testing.T) {
 			"waitEventId":"go","out":"aGk=","retries":3,"state":"STEP_SUCCESS"}`, created(2), messageID(2))},
 		{"wait whose time was up", func(s *sketch) { s.step(late) },
 			fmt.Sprintf(`{"stepId":1,"stepName":"hold","stepType":"Wait","callType":"step","concurrent":1,"createdAt":%d,"messageId":"%s",
-			"waitEventId":"go","waitTimeout":true,"waitTimeoutDuration":"1h","retries":3,"state":"STEP_SUCCESS"}`, created(2), messageID(2))},
+			"waitEventId":"go","waitTimeout":true,"waitTimeoutDuration":"1h","waitTimeoutDeadline":1700003600,"retries":3,"state":"STEP_SUCCESS"}`, created(2), messageID(2))},
 		{"invoked run", func(s *sketch) {
 			invoked := posthaste.RunRef{ID: "wfr_2", CreatedAt: noon.Add(time.Second), URL: "https://app.example/child"}
 			s.wait(posthaste.RunTopic(invoked), invoke).Invoked = &invoked

@@ -46,6 +46,7 @@ type Store interface {
 	RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error)
 	Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error)
 	RunWaiters(ctx context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error)
+	Ping(ctx context.Context) error
 	store.Reader
 	store.Log
 }
@@ -76,8 +77,8 @@ var (
 	eventCount = selection.Count{Default: 1000, Most: 1000}
 )
 
-// maxRounds bounds the work for a page: so many times as many runs as it has room
-// for are looked at.
+// maxRounds bounds the work for a page: at most so many times as many runs or events
+// as it has room for are looked at.
 const maxRounds = 10
 
 // RunPage is a part of the answer to a query. It may hold fewer runs than were asked
@@ -98,36 +99,50 @@ func (l *Log) Runs(ctx context.Context, user string, params url.Values) (page Ru
 	if query.Filter.Positions, err = l.runsOf(ctx, user, q.MessageIDs); err != nil {
 		return page, err
 	}
-	room := query.Limit
-	for range maxRounds {
-		query.Limit = room - len(page.Runs)
+	page.Cursor, err = fill(query.Limit, func(room int) (part, error) {
+		query.Limit = room
 		found, err := l.store.Runs(ctx, user, query)
 		if err != nil {
-			return page, fmt.Errorf("query runs: %w", err)
+			return part{}, fmt.Errorf("query runs: %w", err)
 		}
-		if err := l.add(ctx, &page, &q, found.Runs); err != nil {
-			return page, err
-		}
-		page.Cursor = ""
-		if found.More {
-			page.Cursor = selection.Cursor(found.Next)
-		}
-		if !found.More || len(page.Runs) == room || len(found.Runs) < query.Limit { // short: the store has done enough
-			break
-		}
-		query = from(query, found.Next)
-	}
-	return page, nil
+		query.Low, query.High = rest(query.Low, query.High, query.OldestFirst, found.Next)
+		kept, err := l.show(ctx, &q, found.Runs)
+		page.Runs = append(page.Runs, kept...)
+		return part{len(found.Runs), len(kept), found.More, found.Next}, err
+	})
+	return page, err
 }
 
-// from returns a query for what begins at a position.
-func from(query store.RunQuery, next posthaste.Position) store.RunQuery {
-	if query.OldestFirst {
-		query.Low = next
-	} else {
-		query.High = next
+// part is what came of reading for a page.
+type part struct {
+	found, kept int
+	more        bool
+	next        posthaste.Position // where what follows begins
+}
+
+// fill reads for a page until its room is taken, everything was read, or enough was
+// looked at; read is told how much room is left. It returns the cursor of the page.
+func fill(room int, read func(room int) (part, error)) (cursor string, err error) {
+	for range maxRounds {
+		got, err := read(room)
+		if err != nil || !got.more {
+			return "", err
+		}
+		cursor = selection.Cursor(got.next)
+		short := got.found < room // the store has done enough
+		if room -= got.kept; short || room == 0 {
+			break
+		}
 	}
-	return query
+	return cursor, nil
+}
+
+// rest returns what of a range is left when reading has come to a position.
+func rest(low, high posthaste.Position, oldestFirst bool, next posthaste.Position) (posthaste.Position, posthaste.Position) {
+	if oldestFirst {
+		return next, high
+	}
+	return low, next
 }
 
 // nowhere is the position of no run.
@@ -153,24 +168,24 @@ func (l *Log) runsOf(ctx context.Context, user string, ids []posthaste.MessageID
 	return positions, nil
 }
 
-// add adds those runs to a page that are asked for.
-func (l *Log) add(ctx context.Context, page *RunPage, q *selection.RunLog, runs []*posthaste.Run) error {
+// show returns those of some runs that are asked for, as they are read.
+func (l *Log) show(ctx context.Context, q *selection.RunLog, runs []*posthaste.Run) (shown []*Run, err error) {
 	for _, run := range runs {
 		if !q.MatchesRun(run.RunRef) {
 			continue
 		}
 		facts, err := l.gather(ctx, run)
 		if err != nil {
-			return fmt.Errorf("read run %s: %w", run.ID, err)
+			return nil, fmt.Errorf("read run %s: %w", run.ID, err)
 		}
 		if facts == nil {
 			continue
 		}
-		if shown := facts.Show(q.BodyLimit); hasState(q, shown) {
-			page.Runs = append(page.Runs, shown)
+		if run := facts.Show(q.BodyLimit); hasState(q, run) {
+			shown = append(shown, run)
 		}
 	}
-	return nil
+	return shown, nil
 }
 
 // hasState reports whether a run, or a step of it, is in a state that is asked for

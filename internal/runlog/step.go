@@ -25,6 +25,7 @@ type written struct {
 
 	WaitEventID  string `json:"waitEventId"`
 	Timeout      text   `json:"timeout"`
+	WaitDeadline int64  `json:"waitTimeoutDeadline"`
 	WaitTimedOut bool   `json:"waitTimeout"`
 
 	InvokedID        string `json:"invokedWorkflowRunId"`
@@ -82,7 +83,7 @@ func (s *Step) describe(w written, d display) {
 	if until, err := strconv.ParseFloat(string(w.SleepUntil), 64); err == nil {
 		s.SleepUntil = int64(until)
 	}
-	s.WaitTimedOut = w.WaitTimedOut
+	s.WaitDeadline, s.WaitTimedOut = w.WaitDeadline, w.WaitTimedOut
 	if w.WaitEventID != "" {
 		s.WaitEventID = w.WaitEventID
 	}

@@ -8,36 +8,80 @@ import (
 	"posthaste/internal/selection"
 )
 
-// TestWithoutValue checks that who reads may give any parameter without a value,
-// as loops do with their first cursor, and that it counts as not given: for every
-// parameter alike, on the log as on the DLQ. Calls that change things refuse that:
-// see TestLiveErrors and TestDeadLetterErrors.
-func TestWithoutValue(t *testing.T) {
-	common := []string{
-		"messageId", "url", "topicName", "scheduleId", "queueName", "label", "callerIp", "callerIP", "flowControlKey",
-		"fromDate", "toDate", "cursor", "count", "order",
-	}
-	events := func(params string) (any, error) { return selection.Events(parse(t, params), thousand) }
-	letters := func(params string) (any, error) { return selection.DeadLetters(parse(t, params)) }
-	tests := []struct {
-		name  string
-		read  func(params string) (any, error)
-		names []string
-	}{
-		{"log", events, append([]string{"state", "messageIds", "host", "path"}, common...)},
-		{"DLQ", letters, append([]string{"dlqIds", "responseStatus", "source"}, common...)},
-	}
-	for _, test := range tests {
-		want, err := test.read("")
+// readers are what takes parameters that select what is read, by name, with all the
+// parameters it knows.
+var readers = map[string]struct {
+	read  func(t *testing.T, params string) (any, error)
+	names []string
+}{
+	"log": {
+		func(t *testing.T, params string) (any, error) { return selection.Events(parse(t, params), thousand) },
+		[]string{
+			"state", "messageId", "messageIds", "url", "topicName", "scheduleId", "queueName", "label", "host", "path",
+			"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate", "cursor", "count", "order",
+		},
+	},
+	"DLQ": {
+		func(t *testing.T, params string) (any, error) { return selection.DeadLetters(parse(t, params)) },
+		[]string{
+			"dlqIds", "messageId", "url", "topicName", "scheduleId", "queueName", "responseStatus", "label",
+			"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate", "cursor", "count", "order", "source",
+		},
+	},
+	"log of runs": {
+		func(t *testing.T, params string) (any, error) {
+			q, err := selection.ReadRunLog(parse(t, params), thousand)
+			return []any{q.Runs(), q.Events(), q.RunStates, q.StepStates, q.MessageIDs, q.BodyLimit}, err
+		},
+		[]string{
+			"state", "messageId", "messageIds", "workflowRuns", "workflowRunId", "workflowCreatedAt", "workflowUrl",
+			"label", "host", "path", "callerIp", "callerIP", "flowControlKey", "fromDate", "toDate", "cursor", "count",
+			"order", "trimBody",
+		},
+	},
+	"DLQ of runs": {
+		func(t *testing.T, params string) (any, error) { return selection.FailedRunList(parse(t, params)) },
+		[]string{
+			"dlqIds", "workflowUrl", "url", "workflowRunId", "workflowCreatedAt", "label", "responseStatus",
+			"failureFunctionState", "failureCallbackState", "callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
+			"cursor", "count", "order", "source",
+		},
+	},
+}
+
+// TestReadingWithoutValue checks that who reads may give any parameter without a
+// value, as loops do with their first cursor, and that it counts as not given: every
+// parameter alike, in every list (docs/compatibility.md).
+func TestReadingWithoutValue(t *testing.T) {
+	for list, reader := range readers {
+		want, err := reader.read(t, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range test.names {
-			t.Run(test.name+" by "+name, func(t *testing.T) {
-				got, err := test.read(name + "=")
+		for _, name := range reader.names {
+			t.Run(list+" by "+name, func(t *testing.T) {
+				got, err := reader.read(t, name+"=")
 				if diff := cmp.Diff(want, got); err != nil || diff != "" {
 					t.Errorf("%v, differs from a query without %s (-want +got):\n%s", err, name, diff)
 				}
+			})
+		}
+	}
+}
+
+// TestRestartingWithoutValue checks that a filter of runs that has lost its value does
+// not widen what is restarted or deleted (contract, decision 16); TestLiveErrors and
+// TestDeadLetterErrors check that of messages.
+func TestRestartingWithoutValue(t *testing.T) {
+	filters := []string{
+		"dlqIds", "workflowUrl", "url", "workflowRunId", "workflowCreatedAt", "label", "responseStatus",
+		"failureFunctionState", "failureCallbackState", "callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
+	}
+	for _, name := range filters {
+		for spelling, value := range map[string]string{"empty": "", "commas": ",%20,", "empty twice": "&" + name + "="} {
+			t.Run(name+" "+spelling, func(t *testing.T) {
+				_, _, err := selection.FailedRuns(parse(t, name+"="+value))
+				checkRefused(t, err, name+" has no value: give one, or leave it out to select by other filters or everything")
 			})
 		}
 	}

@@ -120,8 +120,8 @@ type RunDeliveries interface {
 	// or ErrNotFound.
 	Message(id posthaste.MessageID) (*posthaste.Message, posthaste.State, error)
 
-	// CancelDeliveries cancels those messages of a run's list that have not ended,
-	// except the one that is being settled. Those in flight are asked to be
+	// CancelDeliveries cancels those messages of a run's list, and its first one, that
+	// have not ended, except the one that is being settled. Those in flight are asked to be
 	// cancelled if inFlight says so, and are left alone otherwise.
 	CancelDeliveries(run *posthaste.Run, inFlight bool) error
 

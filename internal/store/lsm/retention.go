@@ -124,9 +124,10 @@ func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int
 	return dropped, nil
 }
 
-// needed returns the messages of a user from before a day that have not ended, or
-// have events in that day or later, each once and ascending. Only these can join them
-// meanwhile: a message has its events while it is alive.
+// needed returns the messages of a user from before a day that have not ended, have
+// events in that day or later, or began a run that goes on, each once and ascending.
+// None can join them meanwhile: a message has its events while it is alive, or while
+// its run is.
 func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, error) {
 	needed := map[day][]posthaste.MessageID{}
 	add := func(id posthaste.MessageID) {
@@ -139,6 +140,11 @@ func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, err
 		return nil
 	})
 	if err != nil {
+		return nil, err
+	}
+	// A run that ends after this is among them, and the event of one that ended before
+	// is found below.
+	if err := s.beginnings(user, end, add); err != nil {
 		return nil, err
 	}
 	days, err := s.daysBefore(maxDay)
@@ -162,6 +168,33 @@ func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, err
 		needed[d] = slices.Compact(ids)
 	}
 	return needed, nil
+}
+
+// beginnings adds the first messages of the runs from before a day that go on: what
+// becomes of a run is logged as an event of that message.
+func (s *Store) beginnings(user string, end day, add func(posthaste.MessageID)) error {
+	prefix := appendRunPostingPrefix(nil, runPosting, user, textTerm(fieldState, string(posthaste.RunStarted)))
+	err := scan(s.db, prefix, func(key, _ []byte) error {
+		at, err := parsePosition(key[len(prefix):])
+		if err != nil {
+			return err
+		}
+		if dayOf(at.Time()) >= end {
+			return errEnough
+		}
+		run, err := readRun(s.db, user, at)
+		if errors.Is(err, store.ErrNotFound) { // it has ended and was removed
+			return nil
+		}
+		if err == nil {
+			add(run.FirstID)
+		}
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // dropDay deletes all that a user has in a day, but for the messages that are
@@ -272,7 +305,7 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (re
 		}
 		err = s.writer.do(ctx, func(c *commit) error {
 			for _, run := range page.Runs {
-				forgotten, err := s.forgetRun(c, user, run, before)
+				forgotten, err := s.forgetRun(c, user, run.Position, before)
 				if err != nil {
 					return err
 				}
@@ -290,37 +323,70 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (re
 }
 
 // forgetRun deletes a run that has ended, with all that belongs to it, unless it
-// ended too late or is in the DLQ.
-func (s *Store) forgetRun(c *commit, user string, run *posthaste.Run, before time.Time) (bool, error) {
-	if !run.CompletedAt.Before(before) {
+// ended too late, is in the DLQ or is gone already.
+func (s *Store) forgetRun(c *commit, user string, at posthaste.Position, before time.Time) (bool, error) {
+	run, err := readRun(c.runs(), user, at)
+	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
-	_, _, err := readRunLetter(c.runs(), user, run.DeadLetterID)
-	if err == nil {
-		return false, nil
+	if err != nil || run.Active() || !run.CompletedAt.Before(before) {
+		return false, err
 	}
-	waiters, waitErr := readRunWaiters(c.runs(), user, run.Position)
-	latest, latestErr := readLatest(c.runs(), user, run.ID)
-	for _, err := range []error{err, waitErr, latestErr} {
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return false, err
-		}
+	_, _, err = readRunLetter(c.runs(), user, run.DeadLetterID)
+	if !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	waiters, err := readRunWaiters(c.runs(), user, at)
+	if err != nil {
+		return false, err
+	}
+	if err := forgetLatest(c, run); err != nil {
+		return false, err
 	}
 	for _, w := range waiters { // for runs that it invoked and that go on
-		c.deleteRun(appendTopicKey(nil, user, w.Topic, w.Position))
-	}
-	if latest == run.Position {
-		c.deleteRun(append(appendRunPart(nil, runLatest, user), run.ID...))
+		c.deleteWaiter(user, w)
 	}
 	for _, part := range []byte{runEnvelope, runProgress} {
-		c.deleteRun(appendRunKey(nil, part, user, run.Position))
+		c.deleteRun(appendRunKey(nil, part, user, at))
 	}
-	for _, part := range []byte{runEntry, runMemory, runWaiter, runEvent} {
-		prefix := appendRunKey(nil, part, user, run.Position)
+	for _, part := range []byte{runEntry, runMemory, runEvent} {
+		prefix := appendRunKey(nil, part, user, at)
 		if err := c.writableRuns().DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
 			return false, err
 		}
 	}
-	c.replacePostings(runPosting, user, run.Position, runTerms(run), nil)
+	c.replacePostings(runPosting, user, at, runTerms(run), nil)
 	return true, nil
+}
+
+// forgetLatest makes the last of the other runs with the id of a run the latest, if
+// the run was that.
+func forgetLatest(c *commit, run *posthaste.Run) error {
+	latest, err := readLatest(c.runs(), run.User, run.ID)
+	if err != nil || latest != run.Position {
+		return err
+	}
+	var left posthaste.Position
+	prefix := appendRunPostingPrefix(nil, runPosting, run.User, textTerm(fieldRun, run.ID))
+	err = scan(c.runs(), prefix, func(key, _ []byte) error {
+		at, err := parsePosition(key[len(prefix):])
+		if err != nil || at == run.Position {
+			return err
+		}
+		other, err := readRun(c.runs(), run.User, at)
+		if err == nil && other.ID == run.ID {
+			left = at
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	key := append(appendRunPart(nil, runLatest, run.User), run.ID...)
+	if left == 0 {
+		c.deleteRun(key)
+	} else {
+		c.setRun(key, binary.BigEndian.AppendUint64(nil, uint64(left)))
+	}
+	return nil
 }

@@ -129,12 +129,16 @@ func readEntries(r pebble.Reader, user string, at posthaste.Position, count int)
 	return entries, nil
 }
 
-// readEntryBody returns the body of one entry.
+// readEntryBody returns the body of one entry, and nothing if the list was removed
+// with its run.
 func readEntryBody(r pebble.Reader, user string, at posthaste.Position, index int) (body []byte, err error) {
 	err = get(r, appendEntryKey(nil, user, at, index), func(data []byte) error {
 		entry, err := record.DecodeRunEntry(index, data)
 		body = entry.Body
 		return err
 	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
 	return body, err
 }

@@ -1,6 +1,8 @@
 package lsm
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -92,7 +94,7 @@ func (s *scribe) change(tx store.RunTx) error {
 	if err != nil {
 		return err
 	}
-	switch change := s.rng.IntN(6); {
+	switch change := s.rng.IntN(7); {
 	case change == 0 && run.DeadLetterID == 0:
 		run.FailedStatus = pick(s, 0, 500)
 		buryRun(tx, run)
@@ -113,9 +115,55 @@ func (s *scribe) change(tx store.RunTx) error {
 		first := slices.Min(slices.Collect(maps.Keys(s.waits)))
 		tx.EndWait(s.waits[first])
 		delete(s.waits, first)
+	case change == 6:
+		tx.KeepEvent(run.Position, "e", nil)
+		tx.Remember(run, "k", posthaste.MessageID{})
+		return tx.Append(run, posthaste.RunEntry{}, nil)
 	}
 	tx.Save(run)
 	return nil
+}
+
+// end ends every run and empties the DLQ.
+func (s *scribe) end() {
+	err := s.store.Transact(s.Context(), noonOfRuns, "ann", func(tx store.RunTx) error {
+		for _, at := range s.places {
+			run, err := tx.Run(at)
+			if err != nil {
+				return err
+			}
+			if s.buried[at] {
+				tx.Unbury(run)
+			}
+			run.State = posthaste.RunSuccess
+			tx.Save(run)
+		}
+		return nil
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	clear(s.buried)
+}
+
+// trim removes the runs that have ended and are not in the DLQ.
+func (s *scribe) trim() {
+	horizon := store.Horizon{Runs: noonOfRuns.Add(time.Hour)}
+	trimmed, err := s.store.Trim(s.Context(), "ann", horizon)
+	if err != nil {
+		s.Fatal(err)
+	}
+	before := len(s.places)
+	s.places = slices.DeleteFunc(s.places, func(at posthaste.Position) bool {
+		_, err := s.store.Run(s.Context(), "ann", at)
+		return errors.Is(err, store.ErrNotFound)
+	})
+	maps.DeleteFunc(s.waits, func(_ posthaste.Position, w *posthaste.Waiter) bool {
+		return !slices.Contains(s.places, w.Run.Position)
+	})
+	if gone := before - len(s.places); gone != trimmed.Runs {
+		s.Fatalf("%d runs are gone, Trim says %d", gone, trimmed.Runs)
+	}
 }
 
 func pick[T any](s *scribe, values ...T) T { return values[s.rng.IntN(len(values))] }
@@ -125,10 +173,18 @@ func (s *scribe) check() {
 	s.Helper()
 	want := map[string]bool{}
 	add := func(key []byte) { want[string(key)] = true }
+	latest := map[string]posthaste.Position{}
 	for _, at := range s.places {
 		run, err := s.store.Run(s.Context(), "ann", at)
 		if err != nil {
 			s.Fatal(err)
+		}
+		latest[run.ID] = at
+		add(appendRunKey(nil, runEnvelope, "ann", at))
+		add(appendRunKey(nil, runProgress, "ann", at))
+		for i := range run.Entries {
+			add(appendEntryKey(nil, "ann", at, i))
+			add(appendMemoryKey(nil, "ann", at, "k"))
 		}
 		for _, t := range runTerms(run) {
 			add(appendRunPostingKey(nil, runPosting, "ann", t, at))
@@ -150,25 +206,31 @@ func (s *scribe) check() {
 			add(appendDeadlineKey(nil, "ann", w))
 		}
 	}
-	for _, part := range []byte{runPosting, runDeadLetter, runDeadLetterID, runDeadLetterPosting, runWaiter, runTopic, runDeadline} {
-		err := scan(s.store.db, []byte{kindRun, part}, func(key, _ []byte) error {
-			if !want[string(key)] {
-				return fmt.Errorf("key %q is left behind", key)
-			}
-			delete(want, string(key))
-			return nil
-		})
-		if err != nil {
-			s.Fatal(err)
+	for id := range latest {
+		add(append(appendRunPart(nil, runLatest, "ann"), id...))
+	}
+	events := appendRunPart(nil, runEvent, "ann")
+	err := scan(s.store.db, []byte{kindRun}, func(key, _ []byte) error {
+		ofRun := posthaste.Position(0)
+		if bytes.HasPrefix(key, events) {
+			ofRun = posthaste.Position(binary.BigEndian.Uint64(key[len(events):]))
 		}
+		if !want[string(key)] && !slices.Contains(s.places, ofRun) {
+			return fmt.Errorf("key %q is left behind", key)
+		}
+		delete(want, string(key))
+		return nil
+	})
+	if err != nil {
+		s.Fatal(err)
 	}
 	for key := range want {
 		s.Fatalf("key %q is missing", key)
 	}
 }
 
-// Every key of the index is for something that is there, and all there is has its
-// keys, whatever comes together in a transaction.
+// Every key of runs is for something that is there, and all there is has its keys,
+// whatever comes together in a transaction and whatever retention removes.
 func TestKeysOfRunsAreExact(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -178,7 +240,16 @@ func TestKeysOfRunsAreExact(t *testing.T) {
 			}
 			for range 100 {
 				s.write()
+				if s.rng.IntN(10) == 0 {
+					s.trim()
+				}
 				s.check()
+			}
+			s.end()
+			s.trim()
+			s.check()
+			if len(s.places) > 0 {
+				t.Errorf("%d runs are left, all have ended", len(s.places))
 			}
 		})
 	}

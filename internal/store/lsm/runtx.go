@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -28,7 +29,8 @@ type runTx struct {
 	latest map[string]posthaste.Position
 	memory map[memoryKey]posthaste.MessageID
 	ended  map[posthaste.Position]bool // waiters
-	taken  map[string]bool             // events that were kept
+	kept   [][]byte                    // keys of events that this transaction keeps
+	taken  map[string]bool             // events that were kept before
 	writes []func()
 }
 
@@ -255,12 +257,11 @@ func (tx *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
 	if err != nil {
 		return err
 	}
-	ids := make([]posthaste.MessageID, 0, len(entries))
+	ids := []posthaste.MessageID{run.FirstID}
 	for _, entry := range entries {
-		if entry.MessageID != tx.settling {
-			ids = append(ids, entry.MessageID)
-		}
+		ids = append(ids, entry.MessageID)
 	}
+	ids = slices.DeleteFunc(ids, func(id posthaste.MessageID) bool { return id == tx.settling })
 	_, err = tx.cancel(ids, inFlight)
 	return err
 }

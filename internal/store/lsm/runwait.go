@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -152,13 +153,16 @@ func (tx *runTx) Wait(w *posthaste.Waiter) {
 // EndWait implements store.RunWaiting.
 func (tx *runTx) EndWait(w *posthaste.Waiter) {
 	tx.ended[w.Position] = true
-	tx.stage(func() {
-		tx.c.deleteRun(appendWaiterKey(nil, tx.user, w.Run.Position, w.Position))
-		tx.c.deleteRun(appendTopicKey(nil, tx.user, w.Topic, w.Position))
-		if !w.Deadline.IsZero() {
-			tx.c.deleteRun(appendDeadlineKey(nil, tx.user, w))
-		}
-	})
+	tx.stage(func() { tx.c.deleteWaiter(tx.user, w) })
+}
+
+// deleteWaiter deletes every key of a waiter.
+func (c *commit) deleteWaiter(user string, w *posthaste.Waiter) {
+	c.deleteRun(appendWaiterKey(nil, user, w.Run.Position, w.Position))
+	c.deleteRun(appendTopicKey(nil, user, w.Topic, w.Position))
+	if !w.Deadline.IsZero() {
+		c.deleteRun(appendDeadlineKey(nil, user, w))
+	}
 }
 
 // Waiter implements store.RunWaiting.
@@ -199,6 +203,7 @@ func (tx *runTx) eventPrefix(run posthaste.Position, eventID string) []byte {
 // KeepEvent implements store.RunWaiting.
 func (tx *runTx) KeepEvent(run posthaste.Position, eventID string, body []byte) {
 	key := binary.BigEndian.AppendUint64(tx.eventPrefix(run, eventID), uint64(tx.NextPosition()))
+	tx.kept = append(tx.kept, key)
 	tx.stage(func() { tx.c.setRun(key, body) })
 }
 
@@ -222,8 +227,14 @@ func (tx *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte,
 
 // DropEvents implements store.RunWaiting.
 func (tx *runTx) DropEvents(run posthaste.Position) error {
-	return scan(tx.c.runs(), appendRunKey(nil, runEvent, tx.user, run), func(key, _ []byte) error {
-		kept := append([]byte{}, key...)
+	prefix := appendRunKey(nil, runEvent, tx.user, run)
+	for _, key := range tx.kept {
+		if bytes.HasPrefix(key, prefix) {
+			tx.stage(func() { tx.c.deleteRun(key) })
+		}
+	}
+	return scan(tx.c.runs(), prefix, func(key, _ []byte) error {
+		kept := bytes.Clone(key)
 		tx.stage(func() { tx.c.deleteRun(kept) })
 		return nil
 	})

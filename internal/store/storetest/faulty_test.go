@@ -86,7 +86,7 @@ func TestFaultyWithoutFaults(t *testing.T) {
 	})
 	for _, method := range []string{
 		"Accept", "Claim", "Settle", "Release", "Cancel", "Message", "Events", "DeleteDeadLetters",
-		"RetryDeadLetters", "DueSchedules", "Tick", "UpdateAction", "KeepSecret", "ReplaceSecret", "Ping",
+		"RetryDeadLetters", "DueSchedules", "Tick", "Transact", "DueWaiters", "UpdateAction", "KeepSecret", "ReplaceSecret", "Ping",
 	} {
 		if asked[method] == 0 {
 			t.Errorf("%s was never asked about", method)

@@ -118,14 +118,20 @@ func (tr *trial) end(m *posthaste.Message) *posthaste.Message {
 
 func (tr *trial) wantTrimmed(horizon store.Horizon, want store.Trimmed) {
 	tr.Helper()
-	got, err := tr.store.Trim(tr.Context(), ann, horizon)
+	got, err := tr.trim(horizon)
 	if err != nil {
 		tr.Fatal(err)
 	}
 	tr.same("trimmed", want, got)
-	if !want.Empty() {
-		delete(tr.makes.ids, ann) // the last audit wants whole lives
+	if err := newRunAudit(tr.store, ann).checkRecords(tr.Context()); err != nil {
+		tr.Errorf("runs after trimming: %v", err)
 	}
+}
+
+func (tr *trial) trim(horizon store.Horizon) (store.Trimmed, error) {
+	trimmed, err := tr.store.Trim(tr.Context(), ann, horizon)
+	tr.trimmed = tr.trimmed || !trimmed.Empty()
+	return trimmed, err
 }
 
 // wantStored wants a message with its log.

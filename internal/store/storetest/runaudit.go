@@ -22,11 +22,32 @@ var farFuture = time.Date(5000, 1, 1, 0, 0, 0, 0, time.UTC)
 // is found by topic and deadline and nothing else is, and the DLQ holds runs that
 // know their entry. The entries are the user's log without what tells of runs.
 func auditRuns(ctx context.Context, s store.Store, user string, entries []store.Entry) error {
-	runs, _, err := readRuns(ctx, s, user, allRuns)
+	a := newRunAudit(s, user)
+	return errors.Join(a.checkRecords(ctx), a.checkLog(ctx, entries))
+}
+
+// runAudit audits the runs of one user.
+type runAudit struct {
+	store.Store
+	user  string
+	lists map[posthaste.Position][]posthaste.RunEntry // of every run
+	due   []store.DueWaiter                           // every waiter that has a deadline
+}
+
+func newRunAudit(s store.Store, user string) *runAudit {
+	return &runAudit{Store: s, user: user, lists: map[posthaste.Position][]posthaste.RunEntry{}}
+}
+
+// checkRecords audits all but the log.
+func (a *runAudit) checkRecords(ctx context.Context) error {
+	return errors.Join(a.checkRuns(ctx), a.checkDeadlines(ctx), a.checkBuried(ctx))
+}
+
+func (a *runAudit) checkRuns(ctx context.Context) error {
+	runs, _, err := readRuns(ctx, a, a.user, allRuns)
 	if err != nil {
 		return err
 	}
-	a := &runAudit{Store: s, user: user, lists: map[posthaste.Position][]posthaste.RunEntry{}}
 	latest := map[string]posthaste.Position{}
 	var errs []error
 	for _, run := range runs {
@@ -36,19 +57,11 @@ func auditRuns(ctx context.Context, s store.Store, user string, entries []store.
 		}
 	}
 	for id, at := range latest {
-		if run, err := s.LatestRun(ctx, user, id); err != nil || run.Position != at {
+		if run, err := a.LatestRun(ctx, a.user, id); err != nil || run.Position != at {
 			errs = append(errs, fmt.Errorf("latest run %s is %v, %v; want that at %d", id, run, err, at))
 		}
 	}
-	return errors.Join(append(errs, a.checkDeadlines(ctx), a.checkBuried(ctx), a.checkLog(ctx, entries))...)
-}
-
-// runAudit audits the runs of one user.
-type runAudit struct {
-	store.Store
-	user  string
-	lists map[posthaste.Position][]posthaste.RunEntry // of every run
-	due   []store.DueWaiter                           // every waiter that has a deadline
+	return errors.Join(errs...)
 }
 
 func (a *runAudit) checkRun(ctx context.Context, run *posthaste.Run) error {

@@ -25,6 +25,17 @@ var runCancelPromises = []promise{
 			tr.wantNoClaims()
 		}
 	}},
+	{"a first message that is not in the list is cancelled too", func(tr *trial) {
+		run, listed := tr.start()
+		again := tr.acceptOf(run, func(m *posthaste.Message) { m.Run.CallType, m.Body = posthaste.CallStep, listed.Body })
+		run = tr.update(run, func(_ store.RunTx, run *posthaste.Run) error {
+			run.FirstID = again.ID
+			return nil
+		})
+		tr.cancelDeliveries(run, true)
+		tr.wantLog(listed, "CREATED CANCEL_REQUESTED CANCELLED")
+		tr.wantLog(again, "CREATED CANCEL_REQUESTED CANCELLED")
+	}},
 	{"what is in flight is left alone", func(tr *trial) {
 		run, m := tr.start()
 		claim := tr.claimOne(m)

@@ -54,6 +54,10 @@ var runDefects = map[string]func(store.Store) store.Store{
 	"RunQueries/each field filters alone":                                  func(s store.Store) store.Store { return unfiltered{s} },
 	"RunQueries/any set of fields filters any range":                       func(s store.Store) store.Store { return halfOpen{s} },
 	"RunQueries/changes while a reader pages do not disturb it":            func(s store.Store) store.Store { return skipping{s} },
+	"RunRetention/a run goes with all that belongs to it":                  func(s store.Store) store.Store { return keeping{s} },
+	"RunRetention/a run goes by its end":                                   func(s store.Store) store.Store { return impatient{s} },
+	"RunRetention/an entry of the DLQ of runs goes by its failure":         func(s store.Store) store.Store { return impatient{s} },
+	"RunRetention/runs of others lose nothing":                             func(s store.Store) store.Store { return sweeping{s} },
 	"RunEvents/events that tell of runs are found with those of runs only": func(s store.Store) store.Store { return unfiltered{s} },
 }
 
@@ -299,6 +303,34 @@ func (s skipping) Runs(ctx context.Context, user string, query store.RunQuery) (
 	return page, err
 }
 
+// keeping removes nothing.
+type keeping struct{ store.Store }
+
+func (keeping) Trim(context.Context, string, store.Horizon) (store.Trimmed, error) {
+	return store.Trimmed{Runs: 1}, nil
+}
+
+// impatient removes what is to be kept for another moment.
+type impatient struct{ store.Store }
+
+func (i impatient) Trim(ctx context.Context, user string, h store.Horizon) (store.Trimmed, error) {
+	for _, at := range []*time.Time{&h.DeadLetters, &h.Runs} {
+		if !at.IsZero() {
+			*at = at.Add(time.Millisecond)
+		}
+	}
+	return i.Store.Trim(ctx, user, h)
+}
+
+// sweeping removes what others have as well.
+type sweeping struct{ store.Store }
+
+func (s sweeping) Trim(ctx context.Context, user string, horizon store.Horizon) (store.Trimmed, error) {
+	_, err := s.Store.Trim(ctx, anna, horizon)
+	trimmed, own := s.Store.Trim(ctx, user, horizon)
+	return trimmed, errors.Join(err, own)
+}
+
 // twice is no defect: it calls the function of a transaction a first time for
 // nothing, as a backend may.
 type twice struct{ store.Store }
@@ -327,7 +359,7 @@ func (t twice) Settle(ctx context.Context, now time.Time, settlement store.Settl
 // The checks themselves, and the model, bear that a transaction is tried twice.
 func TestTransactionsMayBeTriedTwice(t *testing.T) {
 	for _, p := range slices.Concat(runPromises, runAtomicPromises, runListPromises, runCancelPromises,
-		runSettlePromises, runWaitingPromises, runDLQPromises, runAnswerPromises) {
+		runSettlePromises, runWaitingPromises, runDLQPromises, runAnswerPromises, runRetentionPromises) {
 		t.Run(p.name, func(t *testing.T) { try(t, twice{model.New()}, p.check) })
 	}
 	RunCrash(t, func(*testing.T) Crashable {

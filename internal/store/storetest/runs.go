@@ -105,7 +105,7 @@ var runPromises = []promise{
 		tr.wait(123 * time.Hour)
 		tr.transact(func(tx store.RunTx) error {
 			if !tx.Now().Equal(tr.now) {
-				return fmt.Errorf("Now = %v, want %v", tx.Now(), tr.now)
+				return fmt.Errorf("it is %v in the transaction, want %v", tx.Now(), tr.now)
 			}
 			return nil
 		})

@@ -131,7 +131,7 @@ func (tr *trial) step(run *posthaste.Run, edits ...func(*posthaste.Message)) *po
 	return m
 }
 
-// accepted makes a message of a run that adds nothing to its list and has it
+// acceptOf makes a message of a run that adds nothing to its list and has it
 // accepted: a failure callback, unless the edits say otherwise.
 func (tr *trial) acceptOf(run *posthaste.Run, edits ...func(*posthaste.Message)) *posthaste.Message {
 	tr.Helper()
@@ -279,17 +279,6 @@ func (tr *trial) bury(run *posthaste.Run) *posthaste.DeadLetter {
 		return nil
 	})
 	return letter
-}
-
-// unbury takes runs out of the DLQ.
-func (tr *trial) unbury(runs ...*posthaste.Run) {
-	tr.Helper()
-	for _, run := range runs {
-		tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
-			tx.Unbury(run)
-			return nil
-		})
-	}
 }
 
 // withEveryRunField gives a run a value in each field.

@@ -174,6 +174,14 @@ var runWaitingPromises = []promise{
 		tr.wantKeptEvents(run, "b")
 		tr.wantKeptEvents(other, "a", "of another run")
 	}},
+	{"events that were kept a moment before are forgotten too", func(tr *trial) {
+		run, _ := tr.start()
+		tr.transact(func(tx store.RunTx) error {
+			tx.KeepEvent(run.Position, "a", []byte("too late"))
+			return tx.DropEvents(run.Position)
+		})
+		tr.wantKeptEvents(run, "a")
+	}},
 	{"an event meets a waiter or is kept, whoever comes first", func(tr *trial) {
 		const pairs = 16
 		run, _ := tr.start()
@@ -268,7 +276,7 @@ func (tr *trial) wantWaiting(want ...*posthaste.Waiter) func([]*posthaste.Waiter
 // wantGone returns an error unless a waiter was not found.
 func wantGone(_ *posthaste.Waiter, err error) error {
 	if !errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("Waiter = %v, want ErrNotFound", err)
+		return fmt.Errorf("waiter: %v, want ErrNotFound", err)
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Watch", watchPromises},
 		{"Positions", positionPromises},
 		{"Retention", retentionPromises},
+		{"RunRetention", runRetentionPromises},
 		{"Vault", vaultPromises},
 		{"Health", healthPromises},
 		{"Close", closePromises},

@@ -33,6 +33,7 @@ var watchPromises = []promise{
 			{"Claim", func() { claim = tr.claimOne(m) }},
 			{"Settle", func() { tr.settle(store.Delivered(claim)) }},
 			{"Cancel", func() { tr.cancel(late) }},
+			{"Transact", func() { tr.start() }},
 		}
 		for _, change := range changes {
 			_, grown := tr.watch(ann)

@@ -78,6 +78,14 @@ func (k *known) living() bool { return len(k.states) > 0 && !k.last().Terminal()
 // asked reports whether a message that lives was asked to be cancelled.
 func (k *known) asked() bool { return k.last() == posthaste.StateCancelRequested }
 
+// standsAt returns the state in which a reader finds a message that was accepted.
+func (k *known) standsAt() posthaste.State {
+	if k.claim != nil {
+		return posthaste.StateActive
+	}
+	return k.last()
+}
+
 func (k *known) retried() (n int) {
 	for _, state := range k.states {
 		if state == posthaste.StateRetry {
@@ -102,12 +110,20 @@ func (w *witness) living() []*known { return w.filter((*known).living) }
 
 func (w *witness) claimed() []*known { return w.filter(func(k *known) bool { return k.claim != nil }) }
 
-// make makes a change, which must succeed, and remembers it.
+// make makes a change, which must succeed, and remembers it. Where it left its
+// messages can be read at once.
 func (w *witness) make(ctx context.Context, ch *change) error {
 	if err := ch.call(ctx, w.store); err != nil {
 		return err
 	}
 	ch.add()
+	for _, p := range ch.parts {
+		status, err := w.store.Message(ctx, ann, p.known.message.ID)
+		if want := p.known.standsAt(); err != nil || status.State != want {
+			return fmt.Errorf("an acknowledged change is lost: %s: %s stands at %q, %v, want %s",
+				ch, p.known.message.ID, status.State, err, want)
+		}
+	}
 	return nil
 }
 

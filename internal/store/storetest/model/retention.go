@@ -58,9 +58,6 @@ func (m *Model) trimRuns(user string, before time.Time) (removed int) {
 			continue
 		}
 		delete(m.executions, id)
-		if latest := (name{user, e.run.ID}); m.latest[latest] == id.at {
-			delete(m.latest, latest)
-		}
 		m.waiters = slices.DeleteFunc(m.waiters, func(w *waiter) bool { return w.user == user && w.Run.Position == id.at })
 		removed++
 	}
@@ -82,7 +79,16 @@ func (m *Model) trimLog(user string, before time.Time) int {
 		logged[e.life] = true
 	}
 	m.lives = slices.DeleteFunc(m.lives, func(l *life) bool {
-		return l.message.User == user && l.state.Terminal() && !logged[l]
+		return l.message.User == user && l.state.Terminal() && !logged[l] && !m.begins(l.message)
 	})
 	return len(days)
+}
+
+// begins reports whether a message is the first of a run that goes on.
+func (m *Model) begins(first *posthaste.Message) bool {
+	if first.Run == nil {
+		return false
+	}
+	x := m.executions[runID{first.User, first.Run.Position}]
+	return x != nil && x.run.Active() && x.run.FirstID == first.ID
 }

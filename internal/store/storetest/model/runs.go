@@ -14,9 +14,8 @@ import (
 // workflows is what the model holds of runs.
 type workflows struct {
 	executions map[runID]*execution
-	latest     map[name]posthaste.Position // of the runs with an id
-	waiters    []*waiter                   // first come first
-	buried     []*buried                   // by id
+	waiters    []*waiter // first come first
+	buried     []*buried // by id
 	answers    map[name]answer
 }
 
@@ -62,7 +61,6 @@ type answer struct {
 func newWorkflows() workflows {
 	return workflows{
 		executions: map[runID]*execution{},
-		latest:     map[name]posthaste.Position{},
 		answers:    map[name]answer{},
 	}
 }
@@ -109,10 +107,20 @@ func (m *Model) Run(_ context.Context, user string, at posthaste.Position) (run 
 // LatestRun implements store.Runs.
 func (m *Model) LatestRun(_ context.Context, user, id string) (run *posthaste.Run, err error) {
 	err = m.do(func() error {
-		run, err = m.run(user, m.latest[name{user, id}])
+		run, err = m.run(user, m.latest(user, id))
 		return err
 	})
 	return run, err
+}
+
+// latest returns the place of a user's last run with an id, or 0.
+func (m *Model) latest(user, id string) (at posthaste.Position) {
+	for other, x := range m.executions {
+		if other.user == user && x.run.ID == id {
+			at = max(at, other.at)
+		}
+	}
+	return at
 }
 
 func (m *Model) run(user string, at posthaste.Position) (*posthaste.Run, error) {

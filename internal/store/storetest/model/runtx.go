@@ -76,7 +76,7 @@ func (tx *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 func (tx *runTx) LatestRun(id string) (*posthaste.Run, error) {
 	at, ok := tx.started[id]
 	if !ok {
-		at = tx.latest[name{tx.user, id}]
+		at = tx.latest(tx.user, id)
 	}
 	return tx.Run(at)
 }
@@ -87,7 +87,6 @@ func (tx *runTx) Start(run *posthaste.Run) {
 	tx.started[run.ID] = run.Position
 	tx.write(func() {
 		tx.executions[runID{tx.user, run.Position}] = &execution{run: copyRun(run), memory: map[string]posthaste.MessageID{}}
-		tx.latest[name{tx.user, run.ID}] = run.Position
 	})
 }
 
@@ -162,9 +161,13 @@ func (tx *runTx) Message(id posthaste.MessageID) (*posthaste.Message, posthaste.
 
 // CancelDeliveries implements store.RunDeliveries.
 func (tx *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
+	ids := []posthaste.MessageID{run.FirstID}
 	for _, entry := range tx.entries(tx.user, run.Position, -1) {
-		l := tx.find(tx.user, entry.MessageID)
-		if l == nil || entry.MessageID == tx.settling || l.lease != 0 && !inFlight {
+		ids = append(ids, entry.MessageID)
+	}
+	for _, id := range ids {
+		l := tx.find(tx.user, id)
+		if l == nil || id == tx.settling || l.lease != 0 && !inFlight {
 			continue
 		}
 		tx.write(func() { tx.cancel(tx.now, l) })

@@ -1,0 +1,95 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"posthaste/internal/api"
+	"posthaste/internal/runlog"
+)
+
+// fakeRunLog is an api.RunLog made of a function, which is told the form.
+type fakeRunLog func(form, user string, params url.Values) error
+
+func (f fakeRunLog) Runs(_ context.Context, user string, params url.Values) (runlog.RunPage, error) {
+	return runlog.RunPage{Cursor: "p1"}, f("runs", user, params)
+}
+
+func (f fakeRunLog) Events(_ context.Context, user string, params url.Values) (runlog.EventPage, error) {
+	return runlog.EventPage{Cursor: "p1"}, f("events", user, params)
+}
+
+// TestRunLogForms checks which form of the log each way to ask for it has, and that
+// the parameters reach it decoded, without what is reserved (contract, workflows 6.3).
+func TestRunLogForms(t *testing.T) {
+	const others = "state=RUN_FAILED%2CSTEP_FAILED&qstash_token=reader&state=x&upstash-y=1"
+	tests := []struct{ name, path, form string }{
+		{"of the REST API and one SDK", "/v2/workflows/logs?", "runs"},
+		{"grouped, though it always is", "/v2/workflows/logs?groupBy=workflowRunId&", "runs"},
+		{"of another SDK", "/v2/workflows/events?groupBy=workflowRunId&", "runs"},
+		{"change by change", "/v2/workflows/events?", "events"},
+		{"grouped by nothing", "/v2/workflows/events?groupBy=&", "events"},
+		{"with a slash too many", "/v2/workflows/logs/?", "runs"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var form, user string
+			var params url.Values
+			handler := newSurface(t, &published{}, func(o *api.Options) {
+				o.RunLog = fakeRunLog(func(f, u string, p url.Values) error {
+					form, user, params = f, u, p
+					return nil
+				})
+			})
+			w := do(handler, httptest.NewRequest("GET", test.path+others, nil))
+			if want := `{"` + test.form + `":[],"cursor":"p1"}` + "\n"; w.Code != http.StatusOK || w.Body.String() != want {
+				t.Errorf("%d %s, want %s", w.Code, w.Body, want)
+			}
+			if form != test.form || user != "ann" || strings.Join(params["state"], " ") != "RUN_FAILED,STEP_FAILED x" {
+				t.Errorf("%s asked for %s with %v", user, form, params)
+			}
+			for _, reserved := range []string{"qstash_token", "upstash-y"} {
+				if params.Has(reserved) {
+					t.Errorf("%s was passed on", reserved)
+				}
+			}
+		})
+	}
+}
+
+// TestRunLogAccess checks that the log of runs wants a token, and no more than one
+// that may only read (contract, workflows 6 and decision 24).
+func TestRunLogAccess(t *testing.T) {
+	handler := newSurface(t, &published{}, func(o *api.Options) {
+		o.RunLog = fakeRunLog(func(string, string, url.Values) error { return nil })
+	})
+	for _, path := range []string{"/v2/workflows/logs", "/v2/workflows/events", "/v2/workflows/events?groupBy=workflowRunId"} {
+		for token, want := range map[string]int{"": http.StatusUnauthorized, "stolen": http.StatusUnauthorized, "reader": http.StatusOK} {
+			r := httptest.NewRequest("GET", path, nil)
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			if got := do(handler, r).Code; got != want {
+				t.Errorf("%s with token %q: %d, want %d", path, token, got, want)
+			}
+		}
+	}
+}
+
+// TestRunLogFails checks that a failure is answered as one, and not within a page.
+func TestRunLogFails(t *testing.T) {
+	handler := newSurface(t, &published{}, func(o *api.Options) {
+		o.RunLog = fakeRunLog(func(string, string, url.Values) error { return errors.New("disk on fire") })
+	})
+	for _, path := range []string{"/v2/workflows/logs", "/v2/workflows/events"} {
+		w := do(handler, newRequest("GET", path, nil))
+		if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "fire") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
