@@ -14,7 +14,7 @@ import (
 
 // benchCommand measures this program on this machine, against a bare relay.
 type benchCommand struct {
-	Scenario []string `placeholder:"NAME" help:"Scenarios to run: publish, latency, backlog, neighbours, runs, restart. All of them by default."`
+	Scenario []string `placeholder:"NAME" help:"Scenarios to run: publish, latency, backlog, neighbours, runs, restart, logs. All of them by default."`
 	Clients  int      `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
 	Duration span     `default:"6s" help:"How long a round publishes."`
 	Messages int      `help:"Publish so many messages in a round, however long it takes."`
@@ -24,6 +24,7 @@ type benchCommand struct {
 	Backlog  int      `default:"100000" help:"Delayed messages in the backlog scenario."`
 	RunRate  int      `default:"50" help:"Workflow runs a second in the runs scenario, on its steady side."`
 	Failed   int      `default:"100000" help:"Failed runs in the restart scenario, on its larger side."`
+	Entries  int      `default:"1000000" help:"Log entries in the logs scenario, on its larger side."`
 	Dir      string   `placeholder:"DIR" help:"Where to keep data for the time of the run. It is the disk that is measured; the default is the system's temporary directory."`
 	Output   string   `default:"table" enum:"table,json" help:"How the report is written: table or json."`
 
@@ -67,6 +68,7 @@ func (c *benchCommand) options() bench.Options {
 		Backlog:   c.Backlog,
 		RunRate:   c.RunRate,
 		Failed:    c.Failed,
+		Entries:   c.Entries,
 		Dir:       c.Dir,
 		Version:   app.Version,
 	}

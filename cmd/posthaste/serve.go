@@ -16,7 +16,7 @@ import (
 type serveCommand struct {
 	Listen         []string  `default:":8080" help:"Addresses to listen on, HOST:PORT or :PORT."`
 	Data           string    `placeholder:"DIR" help:"Directory of the store, made if there is none. Required."`
-	TrustedProxies []network `placeholder:"CIDR" help:"Proxies in front of the server whose X-Forwarded-For header is believed."`
+	TrustedProxies []network `placeholder:"CIDR" help:"Proxies in front of the server whose headers X-Forwarded-For, -Proto and -Host are believed."`
 
 	accessSettings
 	destinationSettings

@@ -83,6 +83,9 @@ func failRun(err error) error {
 }
 
 func (d decoder) runItem(destinationText string, c controls, in incoming) (item workflow.Item, err error) {
+	if c.dialect == posthaste.DialectService {
+		c.dialect = posthaste.DialectBoth // SDKs read the names of their own family
+	}
 	if item.Init, err = c.flag(controlRunInit); err != nil {
 		return item, err
 	}

@@ -117,6 +117,32 @@ func TestRunItem(t *testing.T) {
 	}
 }
 
+// TestRunDialect checks that a run, in whatever names it was triggered, is delivered with
+// those that SDKs read, and so is its failure callback (contract, decision 1).
+func TestRunDialect(t *testing.T) {
+	const rest = "-Workflow-RunId: r\n"
+	const callback = "-Failure-Callback: https://b.example"
+	tests := []struct {
+		name, lines string
+		want        posthaste.Dialect
+	}{
+		{"of SDKs", "Upstash" + rest + "Upstash" + callback, posthaste.DialectUpstash},
+		{"the other one", "Service" + rest + "Service" + callback, posthaste.DialectBoth},
+		{"both", "Service" + rest + "Upstash" + callback, posthaste.DialectBoth},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			item, err := readRunItem(t, test.lines)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if item.Dialect != test.want || item.FailureCallback.Settings.Dialect != test.want {
+				t.Errorf("dialects %d and %d, want %d", item.Dialect, item.FailureCallback.Settings.Dialect, test.want)
+			}
+		})
+	}
+}
+
 // TestTriggerItem checks what a trigger adds to what it was given (contract, workflows
 // 2.4 and 6.1).
 func TestTriggerItem(t *testing.T) {
@@ -135,7 +161,7 @@ func TestTriggerItem(t *testing.T) {
 	}
 	want := workflow.Item{
 		Publication: engine.Publication{Destination: workflowURL, CallerIP: "192.0.2.1", Settings: posthaste.Settings{
-			Header: http.Header{"Content-Type": {"application/json"}, "X": {"a"}, "Y": {"b"}},
+			Header: http.Header{"Content-Type": {"application/json"}, "Upstash-Workflow-Sdk-Version": {"1"}, "X": {"a"}, "Y": {"b"}},
 			FailureCallback: &posthaste.Callback{
 				URL:      workflowURL,
 				Settings: posthaste.Settings{Header: http.Header{"X": {"own"}, "Y": {"b"}}},

@@ -27,6 +27,7 @@ import (
 	"posthaste/internal/api"
 	"posthaste/internal/engine"
 	"posthaste/internal/eventlog"
+	"posthaste/internal/runlog"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/workflow"
@@ -119,6 +120,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 			Engine:        e,
 			Workflows:     workflows,
 			Log:           eventlog.New(eventlog.Options{Store: s}),
+			RunLog:        runlog.New(runlog.Options{Store: s}),
 			Keyring:       fakeKeyring{},
 			Authenticator: fakeTokens{},
 			MaxBody:       200,
@@ -255,10 +257,12 @@ func (w *world) play(scenario *txtar.Archive) *txtar.Archive {
 }
 
 // delivered lists the attempts since the last call. Those that run at once have
-// no order, so they are sorted.
+// no order, so they are sorted: before what is new in them gets its names, too.
 func (w *world) delivered() []byte {
+	attempts := w.destinations.take()
+	slices.SortFunc(attempts, func(a, b string) int { return strings.Compare(w.names.without(a), w.names.without(b)) })
 	var lines []string
-	for _, attempt := range w.destinations.take() {
+	for _, attempt := range attempts {
 		lines = append(lines, string(w.names.remove([]byte(attempt)))+"\n")
 	}
 	slices.Sort(lines)
@@ -321,6 +325,15 @@ func (n names) remove(text []byte) []byte {
 			}
 			return []byte(name)
 		})
+	}
+	return text
+}
+
+// without returns a text with what has names replaced by them, and without what
+// could get one.
+func (n names) without(text string) string {
+	for _, kind := range named {
+		text = kind.pattern.ReplaceAllStringFunc(text, func(value string) string { return n.byValue[value] })
 	}
 	return text
 }

@@ -106,6 +106,7 @@ func triggerControls(given controls, url string) controls {
 	set(controlRunInit, "true")
 	set(controlRunURL, url)
 	set(controlSDKVersion, "1")
+	set(forwardPrefix+upstashPrefix+controlSDKVersion, "1")
 	set(controlFeatureSet, allFeatures)
 	set(controlFailureCallback+"-"+controlFeatureSet, allFeatures)
 	return controls{values: own, dialect: given.dialect}

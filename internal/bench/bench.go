@@ -35,6 +35,7 @@ type Options struct {
 	Backlog   int           // delayed messages that the backlog scenario stores
 	RunRate   int           // of the runs scenario, in runs a second
 	Failed    int           // failed runs that the restart scenario stores
+	Entries   int           // of the longer log in the logs scenario
 	Dir       string        // in which the server's data is kept for the time of the run; "": the system's temporary directory
 
 	Executable string    // the posthaste program
@@ -58,6 +59,7 @@ var scenarios = []scenario{
 	neighboursScenario{},
 	runsScenario{},
 	restartScenario{},
+	logsScenario{},
 }
 
 // Scenarios returns the names of all scenarios.
@@ -127,6 +129,7 @@ func (o Options) checkNumbers() error {
 		{"backlog", o.Backlog, 1},
 		{"run rate", o.RunRate, 1},
 		{"failed", o.Failed, fewFailed},
+		{"entries", o.Entries, leastLog},
 	} {
 		if option.value < option.least {
 			return posthaste.Invalidf("%s %d is too small: at least %d is needed", option.name, option.value, option.least)

@@ -25,6 +25,7 @@ func small(t *testing.T) Options {
 		Backlog:    300,
 		RunRate:    50,
 		Failed:     fewFailed,
+		Entries:    leastLog,
 		Dir:        t.TempDir(),
 		Executable: os.Args[0],
 		Version:    "test",

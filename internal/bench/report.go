@@ -25,6 +25,7 @@ type Load struct {
 	Backlog       int     `json:"backlog"` // of the backlog scenario, messages
 	RunRate       int     `json:"runRate"` // of the runs scenario, runs a second
 	Failed        int     `json:"failed"`  // of the restart scenario, runs
+	Entries       int     `json:"entries"` // of the logs scenario, log entries
 }
 
 // Result compares two sides in one scenario.
@@ -60,6 +61,7 @@ func newReport(options Options, dir string) (*Report, error) {
 		Backlog:       options.Backlog,
 		RunRate:       options.RunRate,
 		Failed:        options.Failed,
+		Entries:       options.Entries,
 	}
 	if options.Messages == 0 {
 		load.RoundSeconds = options.Duration.Seconds()

@@ -24,6 +24,9 @@ func (t *tx) add(item *Item) (Receipt, error) {
 			return Receipt{MessageID: id, Run: run.RunRef, Deduplicated: true}, err
 		}
 	}
+	if err := t.checkRoom(run); err != nil {
+		return Receipt{}, err
+	}
 	m, err := t.newMessage(run, callType, item.Destination, item.Body, settingsOf(run, callType, item))
 	if err != nil {
 		return Receipt{}, err

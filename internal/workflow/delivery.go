@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,7 @@ func (s *Service) Prepare(ctx context.Context, m *posthaste.Message) (*posthaste
 	if err != nil {
 		return nil, fmt.Errorf("read run: %w", err)
 	}
-	if !run.Active() && m.Run.CallType != posthaste.CallFailure {
+	if isIdle(run, m) {
 		return nil, nil
 	}
 	if m.Run.CallType == posthaste.CallRequest {
@@ -62,12 +63,24 @@ func (s *Service) Prepare(ctx context.Context, m *posthaste.Message) (*posthaste
 	return &prepared, nil
 }
 
+// isIdle reports whether nobody waits any more for what a message is answered: its run
+// has ended, or another message delivers the first entry because the SDK has triggered
+// the run once more (section 2.4).
+func isIdle(run *posthaste.Run, m *posthaste.Message) bool {
+	if m.Run.CallType == posthaste.CallFailure {
+		return false
+	}
+	isFirst := m.Run.CallType == posthaste.CallStep && m.Run.Entry == 0
+	return !run.Active() || isFirst && m.ID != run.FirstID
+}
+
 // fetched reports whether a body is so large that the SDK is made to fetch it
-// (section 3.4).
+// (section 3.4). That is for lists of steps only: SDKs are meant to fetch the answer
+// of a call too, but read it as JSON before they do.
 func (s *Service) fetched(run *posthaste.Run, m *posthaste.Message, size int) bool {
 	features := m.Run.Features | run.Features
 	return size > s.options.LazyThreshold && run.LazySDK &&
-		m.Run.CallType != posthaste.CallFailure && features.Has(posthaste.FeatureLazyFetch)
+		m.Run.CallType == posthaste.CallStep && features.Has(posthaste.FeatureLazyFetch)
 }
 
 // protocolHeader returns the headers of a delivery to the workflow or to its failure
@@ -133,8 +146,9 @@ func (s *Service) Entries(ctx context.Context, user string, id RunID) ([]posthas
 		return nil, store.ErrNotFound
 	}
 	entries, err := s.options.Store.RunEntries(ctx, user, run.Position, -1)
-	if len(entries) > 0 {
-		entries[0].MessageID = run.FirstID // it may have been delivered again; SDKs look for what they were delivered
+	isFirst := func(e posthaste.RunEntry) bool { return e.MessageID == run.FirstID }
+	if len(entries) > 0 && !slices.ContainsFunc(entries, isFirst) {
+		entries[0].MessageID = run.FirstID // it was delivered again; SDKs look for what they were delivered
 	}
 	return entries, err
 }

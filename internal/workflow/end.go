@@ -105,13 +105,34 @@ func (t *tx) sendFailure(run *posthaste.Run, letter *posthaste.DeadLetter, retri
 	if err != nil {
 		return err
 	}
-	settings := failureSettings(run, callback)
-	m, err := t.newMessage(run, posthaste.CallFailure, callback.URL, body, settings)
+	m, err := t.newMessage(run, posthaste.CallFailure, callback.URL, body, failureSettings(run, callback))
 	if err != nil {
 		return err
 	}
 	m.NotBefore = t.Now().Add(callback.Delay)
-	run.Reported = &posthaste.RunCallback{MessageID: m.ID, URL: callback.URL, State: posthaste.CallbackInProgress}
+	return t.report(run, m)
+}
+
+// sendFailureAgain sends the failure callback of a run as it was sent before (section
+// 7.5). One that is not kept any more is made anew.
+func (t *tx) sendFailureAgain(run *posthaste.Run, letter *posthaste.DeadLetter) error {
+	sent, _, err := t.Message(run.Reported.MessageID)
+	if errors.Is(err, store.ErrNotFound) {
+		return t.sendFailure(run, letter, letter.Message.MaxRetries())
+	}
+	if err != nil {
+		return err
+	}
+	m, err := t.newMessage(run, posthaste.CallFailure, sent.URL, sent.Body, sent.Settings)
+	if err != nil {
+		return err
+	}
+	return t.report(run, m)
+}
+
+// report sends a message as the failure callback of a run.
+func (t *tx) report(run *posthaste.Run, m *posthaste.Message) error {
+	run.Reported = &posthaste.RunCallback{MessageID: m.ID, URL: m.URL, State: posthaste.CallbackInProgress}
 	t.Save(run)
 	return t.accept(m)
 }
@@ -188,7 +209,13 @@ func (t *tx) tellInvokers(run *posthaste.Run) error {
 	}
 	for _, w := range waiters {
 		t.EndWait(w)
-		if _, err := t.resume(w, w.Run.URL, w.Delivery, map[string]any{"out": string(out)}); err != nil {
+		more := map[string]any{
+			"out":                      string(out),
+			"invokedWorkflowRunId":     run.ID,
+			"invokedWorkflowUrl":       run.URL,
+			"invokedWorkflowCreatedAt": run.CreatedAt.UnixMilli(),
+		}
+		if _, err := t.resume(w, w.Run.URL, w.Delivery, more); err != nil {
 			return err
 		}
 	}

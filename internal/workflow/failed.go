@@ -81,7 +81,7 @@ func (s *Service) RetryFailureCallback(ctx context.Context, user string, id post
 		if err := checkCallbackState(run, posthaste.CallbackFailed, "retried"); err != nil {
 			return err
 		}
-		return t.sendFailure(run, letter, letter.Message.MaxRetries())
+		return t.sendFailureAgain(run, letter)
 	})
 	return of, err
 }

@@ -33,6 +33,9 @@ func (t *tx) invoke(item *Item) (Receipt, error) {
 	if err != nil || again {
 		return Receipt{MessageID: id, Run: posthaste.RunRef{ID: item.RunID}, Deduplicated: true}, err
 	}
+	if err := t.checkRoom(invoker); err != nil {
+		return Receipt{}, err
+	}
 	run, err := t.active(item.RunID, time.Time{})
 	started := errors.Is(err, store.ErrNotFound)
 	if started {

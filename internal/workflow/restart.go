@@ -177,7 +177,7 @@ func noneStarted(results []Restarted) error {
 
 // NoFailedRun is the error about an id that is not in the DLQ of runs.
 func NoFailedRun(id string) error {
-	return posthaste.Errorf(posthaste.CodeNotFound, "there is no failed workflow run %.100q in the DLQ; nothing was changed", id)
+	return posthaste.Errorf(posthaste.CodeNotFound, "there is no failed workflow run %.100q in the DLQ", id)
 }
 
 func (t *tx) restartAll(req *RestartRequest, broken faults) ([]Restarted, error) {

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -63,14 +64,18 @@ func isKnownSDK(version string) bool {
 func (t *tx) conclude(claim store.Claim, outcome posthaste.Outcome, settlement *store.Settlement) error {
 	m := claim.Message
 	run, err := t.Run(m.Run.Position)
+	if errors.Is(err, store.ErrNotFound) {
+		disregard(outcome, settlement) // retention has removed it meanwhile
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	if m.Run.CallType == posthaste.CallFailure {
-		t.concludeCallback(run, m, settlement)
+		t.concludeCallback(run, m, outcome, settlement)
 		return nil
 	}
-	if !run.Active() {
+	if isIdle(run, m) {
 		disregard(outcome, settlement)
 		return nil
 	}
@@ -85,8 +90,8 @@ func (t *tx) conclude(claim store.Claim, outcome posthaste.Outcome, settlement *
 	return nil
 }
 
-// disregard settles a message of a run that has ended: whatever it was answered is
-// of no interest any more (section 3.7).
+// disregard settles a message whose answer nobody waits for: whatever it was is of no
+// interest any more (section 3.7).
 func disregard(outcome posthaste.Outcome, settlement *store.Settlement) {
 	settlement.NextAt = time.Time{}
 	settlement.State = posthaste.StateCancelled
@@ -107,11 +112,7 @@ func answerOf(outcome posthaste.Outcome) *posthaste.Response {
 		status = http.StatusGatewayTimeout
 	}
 	body, _ := json.Marshal(map[string]string{"error": http.StatusText(status), "message": outcome.Error}) // texts always can
-	return &posthaste.Response{
-		Status: status,
-		Header: http.Header{"Content-Type": {"application/json"}},
-		Body:   body,
-	}
+	return &posthaste.Response{Status: status, Body: body}
 }
 
 // answerCall tells a run what came of a request that the server made for it
@@ -156,12 +157,12 @@ const headerNotFound = "Upstash-Workflow-Failure-Callback-Notfound"
 
 // concludeCallback writes where a run's failure callback stands. One that is not the
 // last that was sent, or was cancelled, says nothing any more.
-func (t *tx) concludeCallback(run *posthaste.Run, m *posthaste.Message, settlement *store.Settlement) {
+func (t *tx) concludeCallback(run *posthaste.Run, m *posthaste.Message, outcome posthaste.Outcome, settlement *store.Settlement) {
 	if run.Reported == nil || run.Reported.MessageID != m.ID || run.Reported.State != posthaste.CallbackInProgress {
 		return
 	}
 	reported := *run.Reported
-	reported.Response, reported.Error = settlement.Response, settlement.Error
+	reported.Response, reported.Error = outcome.Response, settlement.Error
 	switch settlement.State {
 	case posthaste.StateDelivered:
 		reported.State = posthaste.CallbackSuccess

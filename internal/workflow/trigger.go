@@ -106,11 +106,12 @@ func (t *tx) submit(item *Item) (Receipt, error) {
 }
 
 // trigger starts a run. One that goes on under the same id is the answer instead,
-// unless its SDK was asked to trigger it once more.
+// unless its SDK was asked to trigger it once more: what ended in the meantime must not
+// rise again by that.
 func (t *tx) trigger(item *Item) (Receipt, error) {
-	run, err := t.active(item.RunID, time.Time{})
+	run, err := t.LatestRun(item.RunID)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound), err == nil && !run.Active() && !item.BySDK:
 		run, err := t.start(item)
 		if err != nil {
 			return Receipt{}, err
@@ -118,6 +119,8 @@ func (t *tx) trigger(item *Item) (Receipt, error) {
 		return Receipt{MessageID: run.FirstID, Run: run.RunRef}, nil
 	case err != nil:
 		return Receipt{}, err
+	case !run.Active():
+		return Receipt{}, notActive(item.RunID)
 	case item.BySDK:
 		return t.triggerAgain(run, item)
 	default:

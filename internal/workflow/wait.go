@@ -72,6 +72,9 @@ func (t *tx) wait(step Step, req *WaitRequest) (posthaste.MessageID, error) {
 	if err != nil || again {
 		return id, err
 	}
+	if err := t.checkRoom(run); err != nil {
+		return posthaste.MessageID{}, err
+	}
 	w, err := t.newWaiter(run, req)
 	if err != nil {
 		return posthaste.MessageID{}, err
@@ -189,8 +192,7 @@ func (t *tx) endWait(w *posthaste.Waiter, event []byte) (*posthaste.Message, err
 
 // notified lets a run go on with an event.
 func (t *tx) notified(w *posthaste.Waiter, event []byte) (*posthaste.Message, error) {
-	eventID, _ := w.Topic.EventID()
-	more := map[string]any{"waitEventId": eventID, "waitTimeout": false}
+	more := waited(w, false)
 	if len(event) > 0 {
 		more["out"] = encoded(event)
 	}
@@ -236,18 +238,17 @@ func (s *Service) watchDeadlines() {
 	}
 }
 
-// expireOnce ends the waits that are due, and returns when the next one is.
+// expireOnce ends the waits that are due, and returns when the next one is. One that
+// cannot be ended does not keep the others from it.
 func (s *Service) expireOnce(ctx context.Context) (next time.Time, err error) {
 	due, next, err := s.options.Store.DueWaiters(ctx, s.now(), deadlineBatch)
 	if err != nil {
 		return next, err
 	}
 	for _, d := range due {
-		if err := s.transact(ctx, d.User, func(t *tx) error { return t.expire(d) }); err != nil {
-			return next, err
-		}
+		err = errors.Join(err, s.transact(ctx, d.User, func(t *tx) error { return t.expire(d) }))
 	}
-	return next, nil
+	return next, err
 }
 
 // expire lets a run go on without the event it waited for. One that was notified in
@@ -260,10 +261,17 @@ func (t *tx) expire(due store.DueWaiter) error {
 	if err != nil {
 		return err
 	}
-	eventID, _ := w.Topic.EventID()
 	t.EndWait(w)
-	_, err = t.resume(w, w.TimeoutURL, w.TimeoutDelivery, map[string]any{
-		"waitEventId": eventID, "timeout": w.Timeout, "waitTimeout": true,
-	})
+	_, err = t.resume(w, w.TimeoutURL, w.TimeoutDelivery, waited(w, true))
 	return err
+}
+
+// waited returns what the step of a wait for an event tells when it has ended.
+func waited(w *posthaste.Waiter, timedOut bool) map[string]any {
+	eventID, _ := w.Topic.EventID()
+	more := map[string]any{"waitEventId": eventID, "timeout": w.Timeout, "waitTimeout": timedOut}
+	if !w.Deadline.IsZero() {
+		more["waitTimeoutDeadline"] = w.Deadline.Unix()
+	}
+	return more
 }

@@ -43,7 +43,7 @@ type Options struct {
 
 	Limits        engine.Limits // what each message may ask for
 	LazyThreshold int           // bytes of a body from which an SDK that can is made to fetch it; 0: DefaultLazyThreshold
-	MaxEntries    int           // entries of one run; 0: no bound
+	MaxEntries    int           // entries of a run's list from which its endpoint may add no more; 0: no bound
 
 	Now     func() time.Time // nil: time.Now
 	Entropy io.Reader        // for ids; nil: crypto/rand
@@ -159,16 +159,27 @@ func (t *tx) active(id string, createdAt time.Time) (*posthaste.Run, error) {
 func (t *tx) mustBeActive(id string, createdAt time.Time) (*posthaste.Run, error) {
 	run, err := t.active(id, createdAt)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, posthaste.Invalidf("workflow run %.200q is not active: it has ended, or there never was one", id)
+		return nil, notActive(id)
 	}
 	return run, err
 }
 
+func notActive(id string) error {
+	return posthaste.Invalidf("workflow run %.200q is not active: it has ended, or there never was one", id)
+}
+
+// checkRoom returns an Error with CodeLimit for a run whose list may not grow. An
+// endpoint is told, and lets its run fail; what the server itself adds to a list is
+// never refused, for nobody could be told.
+func (t *tx) checkRoom(run *posthaste.Run) error {
+	if limit := t.service.options.MaxEntries; limit > 0 && run.Entries >= limit {
+		return posthaste.Errorf(posthaste.CodeLimit, "workflow run %.200q has %d entries in its list, the limit is %d", run.ID, run.Entries, limit)
+	}
+	return nil
+}
+
 // append adds an entry to a run's list with a new message that delivers it.
 func (t *tx) append(run *posthaste.Run, callType posthaste.CallType, m *posthaste.Message) error {
-	if limit := t.service.options.MaxEntries; limit > 0 && run.Entries >= limit {
-		return posthaste.Errorf(posthaste.CodeLimit, "workflow run %s has %d steps, which is the limit", run.ID, limit)
-	}
 	t.accepted++
 	return t.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: callType, Body: m.Body}, m)
 }

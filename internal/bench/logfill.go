@@ -1,0 +1,225 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	mathrand "math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
+)
+
+// history makes messages as a busy service might have sent them: a few URLs get
+// most of them and thousands get some, most are delivered at once, some after a
+// retry, and a few never.
+type history struct {
+	user  string
+	size  int // of a body, in bytes
+	until time.Time
+	span  time.Duration // before until, over which the messages are spread
+	total int           // messages
+
+	accepted atomic.Int64
+}
+
+// Sizes of the populations, and how skewed they are.
+const (
+	historyHosts   = 2000
+	historyLabels  = 500
+	historyQueues  = 50
+	historyGroups  = 20
+	historyTimers  = 20
+	historyKeys    = 200
+	historyCallers = 100
+	historySkew    = 1.2
+
+	rareName  = "rare" // of what few messages have
+	rareTimes = 100    // however long the log is
+)
+
+// Shares of what is not the rule.
+const (
+	shareRetried = 0.08
+	shareFailed  = 0.01
+	shareQueued  = 0.15
+	shareGrouped = 0.10
+	shareTimed   = 0.05
+	shareKeyed   = 0.20
+	shareLabeled = 0.60
+)
+
+const (
+	historyWriters = 4
+	historyBatch   = 100 // messages that are accepted in one commit
+)
+
+// write stores the history in a store that no program uses.
+func (h *history) write(ctx context.Context, data string) error {
+	s, err := lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.writeTo(ctx, s), s.Close())
+}
+
+func (h *history) writeTo(ctx context.Context, s store.Store) error {
+	for i := range historyQueues {
+		err := s.UpdateQueue(ctx, h.until.Add(-h.span), h.user, fmt.Sprintf("queue-%d", i), func(q *posthaste.Queue) error {
+			q.Parallelism = historyBatch
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var writers sync.WaitGroup
+	failures := make([]error, historyWriters)
+	for i := range failures {
+		writers.Go(func() { failures[i] = h.writeSome(ctx, s, mathrand.New(mathrand.NewPCG(1, uint64(i)))) })
+	}
+	writers.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return err
+	}
+	random := mathrand.New(mathrand.NewPCG(2, 0))
+	for {
+		if n, err := h.deliver(ctx, s, random, h.until); n == 0 || err != nil {
+			return err
+		}
+	}
+}
+
+// writeSome stores batch after batch until the history is whole, and delivers them.
+func (h *history) writeSome(ctx context.Context, s store.Store, random *mathrand.Rand) error {
+	names := newPopulation(random)
+	for {
+		number := h.accepted.Add(historyBatch) - historyBatch
+		if number >= int64(h.total) {
+			return nil
+		}
+		now := h.at(number)
+		submissions := make([]store.Submission, min(historyBatch, int64(h.total)-number))
+		for i := range submissions {
+			m, err := h.message(now, number+int64(i), names)
+			if err != nil {
+				return err
+			}
+			submissions[i] = store.Submission{Messages: []*posthaste.Message{m}}
+		}
+		if _, err := s.Accept(ctx, now, submissions); err != nil {
+			return err
+		}
+		if _, err := h.deliver(ctx, s, random, now); err != nil {
+			return err
+		}
+	}
+}
+
+// at returns when the message with a number was published.
+func (h *history) at(number int64) time.Time {
+	return h.until.Add(-h.span + time.Duration(float64(h.span)*float64(number)/float64(h.total)))
+}
+
+// deliver claims what is due and settles it. It returns how much that was.
+func (h *history) deliver(ctx context.Context, s store.Store, random *mathrand.Rand, now time.Time) (int, error) {
+	claims, _, err := s.Claim(ctx, now, 2*historyBatch)
+	if err != nil {
+		return 0, err
+	}
+	var settling sync.WaitGroup
+	failures := make([]error, len(claims))
+	for i, claim := range claims {
+		settlement := settle(claim, random, now)
+		settling.Go(func() { failures[i] = s.Settle(ctx, now, settlement) })
+	}
+	settling.Wait()
+	return len(claims), errors.Join(failures...)
+}
+
+// settle decides what became of an attempt.
+func settle(claim store.Claim, random *mathrand.Rand, now time.Time) store.Settlement {
+	broken := posthaste.Outcome{
+		Class:    posthaste.OutcomeRetryable,
+		Response: &posthaste.Response{Status: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"1"}}, Body: []byte("try again later")},
+		Error:    "503 Service Unavailable",
+	}
+	switch chance := random.Float64(); {
+	case chance < shareFailed:
+		return store.Failed(claim, broken)
+	case chance < shareFailed+shareRetried:
+		return store.RetryAt(claim, now, broken)
+	default:
+		return store.Delivered(claim)
+	}
+}
+
+// population draws from names, the first ones most often.
+type population struct {
+	*mathrand.Rand
+	zipf map[int]*mathrand.Zipf // by size
+}
+
+func newPopulation(random *mathrand.Rand) *population {
+	return &population{random, map[int]*mathrand.Zipf{}}
+}
+
+// one draws a name.
+func (p *population) one(kind string, size int) string {
+	zipf := p.zipf[size]
+	if zipf == nil {
+		zipf = mathrand.NewZipf(p.Rand, historySkew, 1, uint64(size-1))
+		p.zipf[size] = zipf
+	}
+	return fmt.Sprintf("%s-%d", kind, zipf.Uint64())
+}
+
+// maybe draws a name for a share of the messages.
+func (p *population) maybe(share float64, kind string, size int) string {
+	if p.Float64() >= share {
+		return ""
+	}
+	return p.one(kind, size)
+}
+
+func (h *history) message(now time.Time, number int64, p *population) (*posthaste.Message, error) {
+	id, err := posthaste.NewMessageID(now, rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	body := make([]byte, h.size)
+	_, _ = rand.Read(body) // never fails
+	m := &posthaste.Message{
+		ID: id, User: h.user, CreatedAt: now, NotBefore: now,
+		URL:        "https://" + p.one("host", historyHosts) + ".example.com/hook",
+		URLGroup:   p.maybe(shareGrouped, "group", historyGroups),
+		Queue:      p.maybe(shareQueued, "queue", historyQueues),
+		ScheduleID: p.maybe(shareTimed, "schedule", historyTimers),
+		CallerIP:   fmt.Sprintf("10.0.0.%d", p.IntN(historyCallers)),
+		Settings: posthaste.Settings{
+			Method:  http.MethodPost,
+			Retries: new(3),
+			Header:  http.Header{"Content-Type": {"application/octet-stream"}},
+		},
+		Body: body,
+	}
+	if label := p.maybe(shareLabeled, "label", historyLabels); label != "" {
+		m.Labels = []string{label}
+	}
+	if every := int64(max(h.total/rareTimes, 1)); number%every == every/2 {
+		m.Labels = []string{rareName}
+		m.URL = "https://" + rareName + ".example.com/hook"
+	}
+	if key := p.maybe(shareKeyed, "key", historyKeys); key != "" {
+		m.FlowControl = posthaste.FlowControl{Key: key, FlowLimit: posthaste.FlowLimit{Parallelism: math.MaxInt32}}
+	}
+	return m, nil
+}
