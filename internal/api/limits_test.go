@@ -4,6 +4,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"posthaste/internal/api"
+	"posthaste/internal/engine"
 )
 
 // TestLimitsNameTheirHeaders checks that a refusal of a setting names the header or
@@ -47,6 +51,25 @@ func TestLimitsNameTheirHeaders(t *testing.T) {
 // errorJSON returns the body of an error.
 func errorJSON(sentence string) string {
 	return `{"error":"` + strings.ReplaceAll(sentence, `"`, `\"`) + "\"}\n"
+}
+
+// TestTimeoutLimitNamesItsHeader is apart because that limit is no limit of the world
+// of the other tests.
+func TestTimeoutLimitNamesItsHeader(t *testing.T) {
+	limits := engine.Limits{Timeout: time.Hour}
+	handler := newSurface(t, &published{}, func(o *api.Options) {
+		o.Engine = fakeEngine{publish: func(_ string, p engine.Publication) ([]engine.Receipt, error) {
+			return nil, limits.Check(p, 0)
+		}}
+	})
+	for _, name := range []string{"Upstash-Timeout", "Service-Timeout"} {
+		r := newRequest("POST", "/v2/publish/https://example.com", nil)
+		r.Header.Set(name, "2h")
+		got := do(handler, r)
+		if want := errorJSON(name + ` "2h" is over the limit of 1h0m0s`); got.Code != http.StatusPreconditionFailed || got.Body.String() != want {
+			t.Errorf("%d %s, want 412 %s", got.Code, got.Body, want)
+		}
+	}
 }
 
 // TestLimitsNameTheirHeadersInABatch has items each with a limit of its own, and

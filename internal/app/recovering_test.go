@@ -84,20 +84,24 @@ func TestPanicIsAnswered(t *testing.T) {
 // TestPanicCutsAnAnswer checks that a client does not take a part of an answer for
 // the whole, and that only a panic that asks for this goes without a log line.
 func TestPanicCutsAnAnswer(t *testing.T) {
+	nothing := func(http.ResponseWriter) {}
+	write := func(w http.ResponseWriter) { _, _ = io.WriteString(w, "half of") }
+	flush := func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 	tests := map[string]struct {
-		begun string
+		begin func(http.ResponseWriter)
 		cause any
 		lines int
 	}{
-		"a bug":               {"half of", "detail", 1},
-		"on purpose":          {"half of", http.ErrAbortHandler, 0},
-		"on purpose, at once": {"", http.ErrAbortHandler, 0},
+		"a bug":                   {write, "detail", 1},
+		"a bug after the headers": {flush, "detail", 1},
+		"on purpose":              {write, http.ErrAbortHandler, 0},
+		"on purpose, at once":     {nothing, http.ErrAbortHandler, 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var log lockedBuffer
 			url := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, test.begun)
+				test.begin(w)
 				panic(test.cause)
 			}), slog.New(slog.NewTextHandler(&log, nil)))
 			transport := &http.Transport{DisableKeepAlives: true}

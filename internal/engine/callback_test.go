@@ -3,7 +3,9 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -119,6 +121,38 @@ func TestCallbackWithoutAnAnswer(t *testing.T) {
 			t.Errorf("callback %s; want status 0, an empty header and an empty body", box.callbacks[0].Body)
 		}
 	})
+}
+
+// TestReportNamesTheOrigin checks that a callback tells by which group and schedule
+// its source was made, and says nothing where there was none (contract, messages 5).
+func TestReportNamesTheOrigin(t *testing.T) {
+	tests := []struct {
+		name   string
+		source posthaste.Message
+		want   map[string]any
+	}{
+		{"published to a URL", posthaste.Message{}, map[string]any{}},
+		{"published to a group", posthaste.Message{URLGroup: "g", Endpoint: "east"}, map[string]any{"topicName": "g", "endpointName": "east"}},
+		{"made by a schedule", posthaste.Message{ScheduleID: "scd_1"}, map[string]any{"scheduleId": "scd_1"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			text, err := json.Marshal(engine.NewReport(store.Claim{Message: &test.source}, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told map[string]any
+			if err := json.Unmarshal(text, &told); err != nil {
+				t.Fatal(err)
+			}
+			maps.DeleteFunc(told, func(name string, _ any) bool {
+				return !slices.Contains([]string{"topicName", "endpointName", "scheduleId"}, name)
+			})
+			if diff := cmp.Diff(test.want, told); diff != "" {
+				t.Errorf("origin (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // TestCallbackInherits compares the message of a callback with its source: it has

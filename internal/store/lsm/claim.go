@@ -11,7 +11,7 @@ import (
 
 // Claim implements store.Worker.
 func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
-	done, err := s.reading()
+	done, err := s.hold()
 	if err != nil {
 		return nil, time.Time{}, err
 	}

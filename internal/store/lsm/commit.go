@@ -31,7 +31,7 @@ type commit struct {
 	runBatch    *pebble.Batch                    // what belongs to runs, readable; nil if there is nothing
 
 	started time.Time
-	applied bool
+	begun   bool // handed to the storage engine
 	err     error
 }
 

@@ -216,7 +216,7 @@ func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name strin
 // ticketsFrom returns the ids of up to limit messages of a lane and where to
 // continue.
 func (s *Store) ticketsFrom(lane laneID, from ticket, limit int) ([]posthaste.MessageID, ticket, error) {
-	done, err := s.reading()
+	done, err := s.hold()
 	if err != nil {
 		return nil, from, err
 	}

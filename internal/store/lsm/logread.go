@@ -23,7 +23,7 @@ const (
 
 // Events implements store.Log.
 func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (store.EventPage, error) {
-	done, err := s.reading()
+	done, err := s.hold()
 	if err != nil {
 		return store.EventPage{}, err
 	}

@@ -69,7 +69,7 @@ func (s *Store) RunWaiters(_ context.Context, user string, run posthaste.Positio
 
 // DueWaiters implements store.Waiters.
 func (s *Store) DueWaiters(_ context.Context, now time.Time, limit int) (due []store.DueWaiter, next time.Time, err error) {
-	done, err := s.reading()
+	done, err := s.hold()
 	if err != nil {
 		return nil, time.Time{}, err
 	}

@@ -95,7 +95,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 
 // DueSchedules implements store.Schedules.
 func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
-	done, err := s.reading()
+	done, err := s.hold()
 	if err != nil {
 		return nil, time.Time{}, err
 	}

@@ -244,8 +244,21 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// reading lets the caller read the database until it calls done.
+// reading lets the caller read the database until it calls done, which returns when
+// what was there is durable: nobody is told of what a crash could take back.
 func (s *Store) reading() (done func(), err error) {
+	release, err := s.hold()
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		release()
+		s.writer.settled()
+	}, nil
+}
+
+// hold keeps the database open until the caller calls release.
+func (s *Store) hold() (release func(), err error) {
 	s.mu.RLock()
 	if s.closing {
 		s.mu.RUnlock()
@@ -264,7 +277,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Stats implements store.Health.
 func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
-	done, err := s.reading()
+	done, err := s.hold()
 	if err != nil {
 		return store.Stats{}, err
 	}
@@ -284,7 +297,7 @@ func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 // Compact rewrites all that is stored into its smallest form and returns when
 // that is done. It is for measuring: compaction goes on by itself.
 func (s *Store) Compact(ctx context.Context) error {
-	done, err := s.reading()
+	done, err := s.hold()
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // Watch implements store.Watcher. The end is that of all users' logs: it is at or
 // above the last event of each.
 func (s *Store) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
-	done, err := s.reading()
+	done, err := s.hold()
 	if err != nil {
 		return 0, nil, err
 	}

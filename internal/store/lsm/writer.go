@@ -32,6 +32,10 @@ type writer struct {
 	visible atomic.Uint64         // the last position that is durable
 	grown   broadcast             // signalled when visible has moved, and at the end
 	failed  atomic.Pointer[error] // why nothing can be written any more
+
+	begun  atomic.Uint64 // commits that readers may have seen
+	ended  atomic.Uint64 // those of them that are durable, or never will be
+	synced broadcast     // signalled when ended has grown
 }
 
 // op is one operation on its way to disk.
@@ -166,10 +170,12 @@ func (w *writer) build(first *op) *commit {
 	if c.batch.Empty() {
 		return c
 	}
-	if c.err = c.batch.Set(keyPosition, binary.BigEndian.AppendUint64(nil, uint64(w.last)), nil); c.err == nil {
-		c.err = w.db.ApplyNoSyncWait(c.batch, pebble.Sync)
+	if c.err = c.batch.Set(keyPosition, binary.BigEndian.AppendUint64(nil, uint64(w.last)), nil); c.err != nil {
+		return c
 	}
-	c.applied = c.err == nil
+	c.begun = true
+	w.begun.Add(1)
+	c.err = w.db.ApplyNoSyncWait(c.batch, pebble.Sync)
 	return c
 }
 
@@ -178,7 +184,7 @@ func (w *writer) finish() {
 	defer close(w.stopped)
 	for c := range w.commits {
 		applied := time.Now()
-		if c.applied {
+		if c.begun && c.err == nil {
 			c.err = c.batch.SyncWait()
 		}
 		if c.err != nil {
@@ -186,11 +192,32 @@ func (w *writer) finish() {
 		} else {
 			w.published(c)
 		}
+		if c.begun {
+			w.ended.Add(1)
+			w.synced.signal()
+		}
 		w.observer.Committed(len(c.ops), applied.Sub(c.started), time.Since(applied))
 		for _, o := range c.ops {
 			o.answer(c.err)
 		}
 		_ = c.batch.Close()
+	}
+}
+
+// settled returns when what a reader may have seen until now is durable, or the store
+// has failed or been closed.
+func (w *writer) settled() {
+	begun := w.begun.Load()
+	for w.ended.Load() < begun {
+		synced := w.synced.next() // taken first: what ends in between closes it
+		if w.ended.Load() >= begun {
+			return
+		}
+		select {
+		case <-synced:
+		case <-w.stopped:
+			return
+		}
 	}
 }
 
