@@ -37,6 +37,7 @@ fuzz: ## every fuzz target for a few seconds, FUZZTIME=3s
 
 torture: deps ## a hundred kills of a loaded server, and power loss by a thousand seeds
 	$(GO) test -race -run TestKill -timeout 1h ./e2e -kills=100
+	$(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
 	STORETEST_SEEDS=1000 $(GO) test -run TestCrash -timeout 1h ./internal/store/lsm
 
 bench: build ## throughput and latency of this tree on this machine

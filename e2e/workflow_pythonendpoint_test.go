@@ -276,6 +276,7 @@ func (e *pythonEndpoint) failureHeaders(prefix, runID string) map[string]string 
 		"Forward-Upstash-Workflow-Is-Failure":       "true",
 		"Forward-Upstash-Workflow-Failure-Callback": "true",
 		"Forward-X-Tenant":                          "acme",
+		"Feature-Set":                               "LazyFetch,InitialBody",
 		"Workflow-Runid":                            runID,
 		"Workflow-Init":                             "false",
 		"Workflow-Url":                              e.url,

@@ -15,7 +15,7 @@ func TestRestartSizes(t *testing.T) {
 				w.failMany(n)
 				before := w.buried()
 				if len(before) != n {
-					t.Fatalf("%d of %d runs failed", len(before), n)
+					w.Fatalf("%d of %d runs failed", len(before), n)
 				}
 				w.endpoint.repair()
 				pages := w.sweep("count=100")

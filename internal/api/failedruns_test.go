@@ -48,7 +48,7 @@ func inRestartWorld(t *testing.T, test func(w *restartWorld)) {
 		}
 		limits := engine.Limits{Retries: 10, Delay: 24 * time.Hour}
 		w := workflow.New(workflow.Options{Store: s, Limits: limits, Logger: slog.New(slog.DiscardHandler)})
-		m := &restartWorld{T: t, store: s, workflows: w, endpoint: &endpoint{workflows: w}}
+		m := &restartWorld{T: t, store: s, workflows: w, endpoint: &endpoint{workflows: w, released: make(chan struct{})}}
 		e := engine.New(engine.Options{
 			Store:         s,
 			Dispatcher:    m.endpoint,
@@ -58,6 +58,14 @@ func inRestartWorld(t *testing.T, test func(w *restartWorld)) {
 			ActionWorkers: w.ActionWorkers(api.DecodeOverrides),
 		})
 		e.Start()
+		defer func() {
+			m.endpoint.release()
+			e.Stop(context.Background())
+			storetest.Audit(t, s, "ann", nil)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
 		m.handler = api.New(api.Options{
 			Engine:         e,
 			Workflows:      w,
@@ -69,11 +77,6 @@ func inRestartWorld(t *testing.T, test func(w *restartWorld)) {
 			Logger:         slog.New(slog.NewTextHandler(t.Output(), nil)),
 		})
 		test(m)
-		e.Stop(context.Background())
-		storetest.Audit(t, s, "ann", nil)
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -82,6 +85,9 @@ func inRestartWorld(t *testing.T, test func(w *restartWorld)) {
 // Failure callbacks are answered by what is at the end of theirs: ok, fail or slow.
 type endpoint struct {
 	workflows *workflow.Service
+	released  chan struct{} // closed when what is slow is to end
+
+	releasing sync.Once
 
 	mu       sync.Mutex
 	repaired bool
@@ -94,19 +100,22 @@ func (e *endpoint) repair() {
 	e.repaired = true
 }
 
+// release ends what is slow, from now on and by failing.
+func (e *endpoint) release() { e.releasing.Do(func() { close(e.released) }) }
+
 // Attempt implements engine.Dispatcher.
-func (e *endpoint) Attempt(ctx context.Context, m *posthaste.Message, _ int) posthaste.Outcome {
+func (e *endpoint) Attempt(_ context.Context, m *posthaste.Message, _ int) posthaste.Outcome {
 	const takes = 5 * time.Millisecond
 	end := m.URL[strings.LastIndexByte(m.URL, '/')+1:]
 	if end == "slow" {
-		<-ctx.Done()
-		return posthaste.Outcome{}
+		<-e.released
+		return posthaste.Outcome{Error: "no answer"}
 	}
 	time.Sleep(takes)
 	switch {
 	case end == "ok":
 		return delivered(nil, `{"result":"told"}`)
-	case m.Run.CallType == posthaste.CallFailure:
+	case m.Run == nil, m.Run.CallType == posthaste.CallFailure:
 		return failedWith("489")
 	case e.note(m):
 		run := workflow.RunID{ID: m.Run.ID, CreatedAt: m.Run.CreatedAt}
@@ -159,6 +168,9 @@ func (w *restartWorld) failWithin(d time.Duration, items ...workflow.Item) {
 		items[i].Init = true
 		items[i].Features = posthaste.FeatureInitialBody | posthaste.FeatureTriggerOnConfig
 		items[i].Retries = retries(0)
+		if items[i].FailureCallback != nil { // it names its run, as SDKs have it
+			items[i].FailureCallback.Given["Upstash-Failure-Callback-Workflow-Runid"] = []string{items[i].RunID}
+		}
 	}
 	for some := range slices.Chunk(items, 100) {
 		if _, err := w.workflows.Submit(w.Context(), "ann", some); err != nil {
@@ -194,10 +206,7 @@ func newItem(n int) workflow.Item {
 		FailureCallback: &posthaste.Callback{
 			URL:      "https://b.example/ok",
 			Settings: posthaste.Settings{Header: http.Header{"Upstash-Label": {"a,b"}}, Retries: retries(1)},
-			Given: http.Header{
-				"Upstash-Label": {"a,b"},
-				"Upstash-Failure-Callback-Workflow-Runid": {item.RunID},
-			},
+			Given:    http.Header{"Upstash-Label": {"a,b"}},
 		},
 		Redact:  posthaste.Redaction{Headers: []string{"X-Tenant"}},
 		Dialect: posthaste.DialectUpstash,
@@ -219,7 +228,7 @@ func (w *restartWorld) call(method, path, body string, header ...string) *httpte
 	r.Header.Set("X-Forwarded-For", "192.0.2.7") // who restarts
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
-		r.Header.Add(name, value)
+		r.Header.Set(name, value)
 	}
 	return do(w.handler, r)
 }
@@ -240,12 +249,14 @@ func ask[T any](w *restartWorld, method, path, body string, header ...string) (a
 // restarted is the answer to a restart.
 type restarted struct {
 	Cursor       string
-	WorkflowRuns []struct {
-		WorkflowRunID     string
-		WorkflowCreatedAt int64
-		DLQID             string
-	}
-	Failures []struct{ DLQID, Error string }
+	WorkflowRuns []restartedRun
+	Failures     []struct{ DLQID, Error string }
+}
+
+type restartedRun struct {
+	WorkflowRunID     string
+	WorkflowCreatedAt int64
+	DLQID             string
 }
 
 func (r restarted) dlqIDs() []string {
@@ -266,11 +277,15 @@ func (w *restartWorld) restart(params string, header ...string) restarted {
 // sweep restarts page by page to the end, and returns the pages.
 func (w *restartWorld) sweep(params string, header ...string) (pages []restarted) {
 	w.Helper()
+	const tooMany = 100
 	for cursor := ""; ; {
 		page := w.restart(params+cursor, header...)
 		pages = append(pages, page)
-		if page.Cursor == "" {
+		switch {
+		case page.Cursor == "":
 			return pages
+		case len(pages) == tooMany:
+			w.Fatalf("a sweep has no end: after %d pages there is the cursor %q", len(pages), page.Cursor)
 		}
 		cursor = "&cursor=" + page.Cursor
 	}

@@ -57,9 +57,7 @@ func isService(name string) bool {
 // its values were lost on the way, and without them it would let everything pass.
 func (p parameters) checkValues(filters []string) error {
 	for _, name := range filters {
-		values, given := p[name]
-		isEmpty := func(value string) bool { return strings.Trim(value, ", \t") == "" }
-		if given && !slices.ContainsFunc(values, func(value string) bool { return !isEmpty(value) }) {
+		if values, given := p[name]; given && len(distinct(values, parts)) == 0 {
 			return posthaste.Invalidf("%s has no value: give one, or leave it out to select by other filters or everything", name)
 		}
 	}

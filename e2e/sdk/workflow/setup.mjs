@@ -21,13 +21,16 @@ const PATIENCE = 30_000;
 /** Between two looks, in milliseconds. */
 const PAUSE = 50;
 
+/** The states that runs end in. */
+const ENDS = ["RUN_SUCCESS", "RUN_FAILED", "RUN_CANCELED"];
+
 /** Calls a function until what it returns is not undefined, and returns that. */
 export async function eventually(look, describe = () => look) {
   const deadline = Date.now() + PATIENCE;
   for (;;) {
     const found = await look();
     if (found !== undefined) return found;
-    if (Date.now() > deadline) throw new Error(`waited in vain for ${describe()}`);
+    if (Date.now() > deadline) throw new Error(`waited in vain for ${await describe()}`);
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
   }
 }
@@ -73,14 +76,19 @@ export async function logOf(workflowRunId) {
   return runs[0];
 }
 
-/** Waits until a run is in a state, which must be the one it ends in, and returns its log. */
+/**
+ * Waits until a run is in a state, which must be the one it ends in, and returns its
+ * log. What else tells of the end is there from the moment of the event of it.
+ */
 export async function ended(workflowRunId, state) {
   let run;
   const look = async () => {
+    const { events } = await client.client.http.request({ path: ["v2", "workflows", "events"], query: { workflowRunId, state: ENDS } });
+    if (events.length === 0) return undefined;
     run = await logOf(workflowRunId);
-    return run === undefined || run.workflowState === "RUN_STARTED" ? undefined : run;
+    return run.workflowState === "RUN_STARTED" ? undefined : run; // the events are of an earlier one with this id
   };
-  await eventually(look, () => `the end of ${workflowRunId}: ${summary(run)}`);
+  await eventually(look, async () => `the end of ${workflowRunId}: ${summary(await logOf(workflowRunId))}`);
   assert.equal(run.workflowState, state, summary(run));
   return run;
 }

@@ -1,0 +1,166 @@
+package selection_test
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"posthaste"
+	"posthaste/internal/selection"
+	"posthaste/internal/store"
+)
+
+// Contract, workflows 6.4, 7.1 and D 34, 41 and 53.
+func TestFailedRuns(t *testing.T) {
+	tests := []struct {
+		name   string
+		params string
+		want   store.RunFilter
+	}{
+		{"everything", "", store.RunFilter{}},
+		{"parameters without effect", "count=5&api=x&service-y=z&source=workflow", store.RunFilter{}},
+		{"ids", "dlqIds=" + letter1.String() + "," + letter2.String(), store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{letter1, letter2}}},
+		{"an id beside a text that is none", "dlqIds=x&dlqIds=" + letter1.String(), store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{letter1}}},
+		{"texts that are no ids", "dlqIds=x", store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{0}}},
+		{"URL", "workflowUrl=https://a", store.RunFilter{URLs: []string{"https://a"}}},
+		{"URLs by both names", "workflowUrl=u&url=v", store.RunFilter{URLs: []string{"u", "v"}}},
+		{"run id", "workflowRunId=wfr_a", store.RunFilter{IDPrefixes: []string{"wfr_a"}}},
+		{"creation", fmt.Sprintf("workflowCreatedAt=%d,%d", ms, ms+1), store.RunFilter{CreatedAts: []time.Time{at, at.Add(time.Millisecond)}}},
+		{"labels", "label=a,b&label=c", store.RunFilter{Labels: []string{"a", "b", "a,b", "c"}}},
+		{"statuses", "responseStatus=489,0", store.RunFilter{Statuses: []int{489, 0}}},
+		{"callers by both names", "callerIp=1&callerIP=2", store.RunFilter{CallerIPs: []string{"1", "2"}}},
+		{"flow key", "flowControlKey=k", store.RunFilter{FlowKeys: []string{"k"}}},
+		{"callback states by both names", "failureFunctionState=CALLBACK_FAIL&failureCallbackState=callback_success",
+			store.RunFilter{CallbackStates: []posthaste.CallbackState{posthaste.CallbackFailed, posthaste.CallbackSuccess}}},
+	}
+	for _, test := range tests {
+		t.Run("list of "+test.name, func(t *testing.T) {
+			got, err := selection.FailedRunList(parse(t, test.params))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := store.RunQuery{Filter: test.want, Failed: true, High: posthaste.MaxPosition}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("FailedRunList(%s) differs (-want +got):\n%s", test.params, diff)
+			}
+		})
+		t.Run("sweep of "+test.name, func(t *testing.T) {
+			got, begun, err := selection.FailedRuns(parse(t, test.params+"&async=true&dryRun=false"))
+			if err != nil || begun {
+				t.Fatalf("begun %v, error %v", begun, err)
+			}
+			want := store.RunQuery{Filter: test.want, Failed: true, High: posthaste.MaxPosition, OldestFirst: true}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("FailedRuns(%s) differs (-want +got):\n%s", test.params, diff)
+			}
+		})
+	}
+}
+
+// TestFailedRunsRange checks that a sweep goes on where it was and ends where it ended
+// first (contract, decision 8).
+func TestFailedRunsRange(t *testing.T) {
+	sweep := selection.SweepCursor(first, last)
+	tests := []struct {
+		name      string
+		params    string
+		low, high posthaste.Position
+		begun     bool
+	}{
+		{"begins", "cursor=", 0, posthaste.MaxPosition, false},
+		{"begins at a time", fmt.Sprint("cursor=", ms), first, posthaste.MaxPosition, false},
+		{"within dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms), first, last, false},
+		{"goes on", "cursor=" + sweep, first, last, true},
+		{"goes on within dates", fmt.Sprintf("cursor=%s&fromDate=%d&toDate=%d", sweep, ms+1, ms-1), last + 1, first - 1, true},
+		{"goes on, latest first", "order=latestFirst&cursor=" + sweep, 0, first, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, begun, err := selection.FailedRuns(parse(t, test.params))
+			if err != nil || begun != test.begun || got.Low != test.low || got.High != test.high {
+				t.Errorf("FailedRuns(%s) = %+v, %v, %v", test.params, got, begun, err)
+			}
+		})
+	}
+}
+
+// Contract, workflows D 1.
+func TestUnite(t *testing.T) {
+	tests := []struct{ name, query, body, want string }{
+		{"nothing", "", "", ""},
+		{"a list in both", "dlqIds=a&label=x", "dlqIds=b&dlqIds=c", "dlqIds=a&dlqIds=b&dlqIds=c&label=x"},
+		{"one value in both", "fromDate=1&count=2&cursor=", "fromDate=3&count=4&cursor=p1", "fromDate=1&count=2&cursor="},
+		{"each in one of them", "toDate=1", "fromDate=2&workflowUrl=u", "fromDate=2&toDate=1&workflowUrl=u"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := selection.Unite(parse(t, test.query), parse(t, test.body))
+			if diff := cmp.Diff(parse(t, test.want), got); diff != "" {
+				t.Errorf("Unite differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("a body with an empty list", func(t *testing.T) {
+		ids, err := selection.FailedRunIDs(selection.Unite(url.Values{}, url.Values{"dlqIds": {}}))
+		if err != nil || ids == nil || len(ids) > 0 {
+			t.Errorf("ids %#v, error %v; want a list of none", ids, err)
+		}
+	})
+}
+
+// TestListCursor checks that a list is gone on with only by its own cursor (contract,
+// workflows D 4).
+func TestListCursor(t *testing.T) {
+	ids := []string{"a", "b", "c"}
+	for n := range len(ids) + 1 {
+		cursor := selection.ListCursor(ids[:n])
+		done, begun, err := selection.ListDone(url.Values{"cursor": {cursor}}, ids)
+		if done != n || !begun || err != nil {
+			t.Errorf("cursor %q of %d ids continues at %d, %v, %v", cursor, n, done, begun, err)
+		}
+	}
+	if done, begun, err := selection.ListDone(url.Values{"cursor": {""}}, ids); done != 0 || begun || err != nil {
+		t.Errorf("without a cursor: %d, %v, %v", done, begun, err)
+	}
+	two := selection.ListCursor(ids[:2])
+	for name, list := range map[string][]string{"another": {"a", "x", "c"}, "a shorter": {"a"}, "an empty": {}, "one in another order": {"b", "a", "c"}} {
+		if _, _, err := selection.ListDone(url.Values{"cursor": {two}}, list); err == nil {
+			t.Errorf("the cursor of a list continues %s list", name)
+		}
+	}
+}
+
+// FuzzFailedRuns checks that every parameter string is either a well-formed query or
+// refused with CodeInvalid, and that no filter is lost, which would widen what is
+// restarted.
+func FuzzFailedRuns(f *testing.F) {
+	f.Add("workflowUrl=u&workflowRunId=wfr_&workflowCreatedAt=1&label=a&callerIp=1&flowControlKey=k", "a,b")
+	f.Add("fromDate=1&toDate=9223372036854775807&failureFunctionState=callback_fail&responseStatus=0", "")
+	f.Add("cursor=p1-p2&dlqIds=1700000000000-1&order=latestFirst&dryRun=true&async=false", "1-1")
+	f.Add("cursor=i1-ca978112&dlqIds=a", "a")
+	f.Add("workflowCreatedAt=%0A&dlqIds=%C2%A0,", "")
+	f.Fuzz(func(t *testing.T, raw, ids string) {
+		params, err := url.ParseQuery(raw)
+		if err != nil {
+			return
+		}
+		query, _, err := selection.FailedRuns(params)
+		switch {
+		case err != nil:
+			checkCode(t, err)
+		case query.High > posthaste.MaxPosition || !query.Failed:
+			t.Fatalf("FailedRuns(%q) = %+v", raw, query)
+		case params.Has("workflowRunId") != (len(query.Filter.IDPrefixes) > 0), params.Has("dlqIds") != (len(query.Filter.DeadLetterIDs) > 0),
+			params.Has("label") != (len(query.Filter.Labels) > 0), params.Has("workflowCreatedAt") != (len(query.Filter.CreatedAts) > 0):
+			t.Fatalf("FailedRuns(%q) lost a filter: %+v", raw, query)
+		}
+		if done, _, err := selection.ListDone(params, []string{ids}); err != nil {
+			checkCode(t, err)
+		} else if done > 1 {
+			t.Fatalf("ListDone(%q) of one id = %d", raw, done)
+		}
+	})
+}
