@@ -35,9 +35,10 @@ lint: ## staticcheck (staticcheck.conf) and unhandled errors (tools/errcheck.txt
 fuzz: ## every fuzz target for a few seconds, FUZZTIME=3s
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
-torture: deps ## a hundred kills of a loaded server, and power loss by a thousand seeds
+torture: deps ## kills of a loaded server, power loss and random workflows by many seeds
 	$(GO) test -race -run TestKill -timeout 1h ./e2e -kills=100
 	$(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
+	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
 	STORETEST_SEEDS=1000 $(GO) test -run TestCrash -timeout 1h ./internal/store/lsm
 
 bench: build ## throughput and latency of this tree on this machine

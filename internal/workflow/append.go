@@ -19,7 +19,7 @@ func (t *tx) add(item *Item) (Receipt, error) {
 	}
 	key := entryKey(callType, item.Body, item.Callback)
 	if key != "" {
-		id, again, err := t.Recall(run, key)
+		id, again, err := t.recallStep(run, key)
 		if err != nil || again {
 			return Receipt{MessageID: id, Run: run.RunRef, Deduplicated: true}, err
 		}
@@ -44,6 +44,17 @@ func (t *tx) add(item *Item) (Receipt, error) {
 		return receipt, t.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: callType, Body: m.Body}, nil)
 	}
 	return receipt, t.append(run, callType, m)
+}
+
+// recallStep returns the message of what was asked for under the key of a step or, if
+// the step has ended, that of its result. A run that was resumed knows only the latter
+// of a call, a wait or an invocation.
+func (t *tx) recallStep(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
+	id, ok, err = t.Recall(run, key)
+	if ok || err != nil {
+		return id, ok, err
+	}
+	return t.Recall(run, resultKeyOf(key))
 }
 
 // noteSDK remembers that the SDK of a run has shown that it can fetch its list.

@@ -29,7 +29,7 @@ func (t *tx) invoke(item *Item) (Receipt, error) {
 	if !ok {
 		return Receipt{}, posthaste.Invalidf("step of the invocation is not a step of a workflow, a JSON object with stepId and stepType")
 	}
-	id, again, err := t.Recall(invoker, invokeKey(step.ID))
+	id, again, err := t.recallStep(invoker, invokeKey(step.ID))
 	if err != nil || again {
 		return Receipt{MessageID: id, Run: posthaste.RunRef{ID: item.RunID}, Deduplicated: true}, err
 	}

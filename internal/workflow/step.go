@@ -46,6 +46,12 @@ func callKey(stepID string) string { return "call:" + stepID }
 func waitKey(stepID int) string    { return "wait:" + strconv.Itoa(stepID) }
 func invokeKey(stepID int) string  { return "invoke:" + strconv.Itoa(stepID) }
 
+// resultKeyOf returns the key of the result of the step that a key is about.
+func resultKeyOf(key string) string {
+	_, id, _ := strings.Cut(key, ":")
+	return "result:" + id
+}
+
 // headerStepID is the header in which the callback of a call names its step.
 const headerStepID = "Upstash-Workflow-Stepid"
 

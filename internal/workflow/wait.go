@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -68,7 +69,7 @@ func (t *tx) wait(step Step, req *WaitRequest) (posthaste.MessageID, error) {
 	if err != nil {
 		return posthaste.MessageID{}, err
 	}
-	id, again, err := t.Recall(run, waitKey(step.ID))
+	id, again, err := t.recallStep(run, waitKey(step.ID))
 	if err != nil || again {
 		return id, err
 	}
@@ -124,16 +125,38 @@ type Notified struct {
 	MessageID posthaste.MessageID
 }
 
-// Notify gives an event to everything that waits for it (section 4.8). An event that
-// nobody waits for is lost.
+// notifyStep is how many waits one commit ends.
+const notifyStep = 100
+
+// Notify gives an event to everything that waits for it now (section 4.8), in steps:
+// whoever begins to wait meanwhile is left alone. An event that nobody waits for is
+// lost. What was told before an error is told.
 func (s *Service) Notify(ctx context.Context, user, eventID string, event []byte) (told []Notified, err error) {
+	waiters, err := s.options.Store.EventWaiters(ctx, user, eventID)
+	if err != nil {
+		return nil, err
+	}
+	for some := range slices.Chunk(waiters, notifyStep) {
+		step, err := s.notifySome(ctx, user, some, event)
+		if told = append(told, step...); err != nil {
+			return told, err
+		}
+	}
+	return told, nil
+}
+
+// notifySome ends those waits that have not ended yet.
+func (s *Service) notifySome(ctx context.Context, user string, waiters []*posthaste.Waiter, event []byte) (told []Notified, err error) {
 	err = s.transact(ctx, user, func(t *tx) error {
 		told = nil
-		waiters, err := t.Waiters(posthaste.EventTopic(eventID))
-		if err != nil {
-			return err
-		}
-		for _, w := range waiters {
+		for _, waiter := range waiters {
+			w, err := t.Waiter(waiter.Run.Position, waiter.Position)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
 			m, err := t.endWait(w, event)
 			if err != nil {
 				return err
@@ -142,7 +165,10 @@ func (s *Service) Notify(ctx context.Context, user, eventID string, event []byte
 		}
 		return nil
 	})
-	return told, err
+	if err != nil {
+		return nil, err
+	}
+	return told, nil
 }
 
 // NotifyRun gives an event to the run that goes on under an id: to its first wait
