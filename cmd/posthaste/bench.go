@@ -14,7 +14,7 @@ import (
 
 // benchCommand measures this program on this machine, against a bare relay.
 type benchCommand struct {
-	Scenario []string `placeholder:"NAME" help:"Scenarios to run: publish, latency, backlog, neighbours, runs, restart, logs. All of them by default."`
+	Scenario []string `placeholder:"NAME" help:"Scenarios to run: publish, latency, backlog, neighbours, runs, restart, logs, follow. All of them by default."`
 	Clients  int      `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
 	Duration span     `default:"6s" help:"How long a round publishes."`
 	Messages int      `help:"Publish so many messages in a round, however long it takes."`

@@ -98,13 +98,17 @@ func (c *condition) fill(ctx context.Context, l *lab) error {
 func (c *condition) round(ctx context.Context, l *lab) error {
 	work := closedLoop{l.options.Clients, l.options.extent()}
 	_, book, err := l.warmUpAndDeliver(ctx, c.server, work)
-	if err != nil {
-		return err
+	if err == nil {
+		c.add(l, book)
 	}
+	return err
+}
+
+// add notes what a load came to.
+func (c *condition) add(l *lab, book *ledger) {
 	t := book.tally()
 	l.note("  %s: %s messages/s", c.name, decimal(perSecond(t.delivered, t.window)))
 	c.rounds = append(c.rounds, append(t.readings(), c.server.memory()...))
-	return nil
 }
 
 // restart kills the server, starts it again and notes how long that took.

@@ -60,6 +60,7 @@ var scenarios = []scenario{
 	runsScenario{},
 	restartScenario{},
 	logsScenario{},
+	followScenario{},
 }
 
 // Scenarios returns the names of all scenarios.

@@ -20,6 +20,7 @@ type address struct {
 	token       string        // of a user; "" for none
 	destination string        // of the messages
 	delay       time.Duration // of the messages, in whole seconds; 0: none
+	label       string        // of the messages; "" for none
 	size        int           // of a body, in bytes; at least stampLen
 }
 
@@ -31,6 +32,9 @@ func (a address) head() string {
 	fmt.Fprintf(&head, "Content-Type: application/octet-stream\r\nContent-Length: %d\r\n", a.size)
 	if a.delay > 0 {
 		head.WriteString("Upstash-Delay: " + strconv.Itoa(int(a.delay.Seconds())) + "s\r\n")
+	}
+	if a.label != "" {
+		head.WriteString("Upstash-Label: " + a.label + "\r\n")
 	}
 	head.WriteString("\r\n")
 	return head.String()

@@ -79,8 +79,12 @@ func (c *sweep) openFailed(ctx context.Context, l *lab, failed int) (err error) 
 	if c.dir, err = l.place(); err != nil {
 		return err
 	}
-	if err := fillFailed(ctx, filepath.Join(c.dir, dataDir), l.sink.url(), failed); err != nil {
+	data := filepath.Join(c.dir, dataDir)
+	if err := fillFailed(ctx, data, l.sink.url(), failed); err != nil {
 		return fmt.Errorf("store failed runs: %w", err)
+	}
+	if err := compact(ctx, data); err != nil {
+		return err
 	}
 	c.server, err = l.start(ctx, l.server(), c.dir)
 	return err
