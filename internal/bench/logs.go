@@ -132,7 +132,9 @@ var logFilters = []struct {
 func logPages(short int) []logPage {
 	var pages []logPage
 	for _, f := range logFilters {
-		f.count = f.count * short / shortLog
+		if f.count > 0 {
+			f.count = max(f.count*short/shortLog, 1)
+		}
 		pages = append(pages,
 			logPage{f.name, f.params, f.count, false},
 			logPage{f.name + ", oldest first", f.params + "&order=earliestFirst", f.count, false},
