@@ -22,6 +22,7 @@ type commands struct {
 	Logs    logsCommand    `cmd:"" help:"Show what happened to messages, and what is happening."`
 	Runs    runsCommand    `cmd:"" help:"List, show and cancel runs of workflows."`
 	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"List failed runs of workflows, and start them anew."`
+	Stats   statsCommand   `cmd:"" help:"Show how much is kept."`
 	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency on this machine."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

@@ -35,6 +35,7 @@ type destinationSettings struct {
 func (c *serveCommand) Validate() error {
 	return firstError(
 		c.checkData(),
+		checkAddresses(c.Listen),
 		c.accessSettings.check(),
 		c.destinationSettings.check(),
 		c.settings.check(),

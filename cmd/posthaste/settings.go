@@ -32,6 +32,8 @@ type settings struct {
 	KeepDLQ  span `group:"retention" default:"90d" help:"How long dead letters, of messages and of workflow runs, are kept: 1s to 36500d, or 0s for ever."`
 	KeepRuns span `group:"retention" default:"30d" help:"How long workflow runs are kept after they ended: 1s to 36500d, or 0s for ever. Those in the DLQ stay."`
 
+	KeepBytes byteSize `group:"retention" default:"0B" help:"How much is kept of a user: 64MiB to 1048576GiB, or 0B for any amount. Above it the oldest days of the log are dropped, all but the last two."`
+
 	Region             string   `default:"EU-CENTRAL-1" help:"Value of the Region header of deliveries."`
 	SignatureNotBefore bool     `help:"Put the time of issue into the claim nbf of signatures, for receivers that demand it. It is 0 otherwise."`
 	UseProxy           bool     `help:"Deliver through the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name."`
@@ -54,6 +56,8 @@ const (
 	maxResources   = 1_000_000
 	minKeepLogs    = 2 * day // what is remembered of requests for a day lies with the log
 	maxKeep        = 36500 * day
+	minKeepBytes   = 64 << 20 // sizes are estimates, by blocks of files
+	maxKeepBytes   = 1 << 50
 	maxConcurrency = 100_000
 )
 
@@ -69,9 +73,10 @@ func (s *settings) check() error {
 		within("max-queues", count(s.MaxQueues), 0, maxResources),
 		within("max-parallelism", count(s.MaxParallelism), 0, maxResources),
 		within("max-schedules", count(s.MaxSchedules), 0, maxResources),
-		keeping("keep-logs", s.KeepLogs, span(minKeepLogs)),
-		keeping("keep-dlq", s.KeepDLQ, span(time.Second)),
-		keeping("keep-runs", s.KeepRuns, span(time.Second)),
+		keeping("keep-logs", s.KeepLogs, span(minKeepLogs), span(maxKeep)),
+		keeping("keep-dlq", s.KeepDLQ, span(time.Second), span(maxKeep)),
+		keeping("keep-runs", s.KeepRuns, span(time.Second), span(maxKeep)),
+		keeping("keep-bytes", s.KeepBytes, minKeepBytes, maxKeepBytes),
 		within("concurrency", count(s.Concurrency), 1, maxConcurrency),
 		within("cache-size", s.CacheSize, minCache, maxCache),
 		headerValue("region", s.Region),
@@ -98,6 +103,7 @@ func (s *settings) options(log io.Writer) app.Options {
 		KeepLogs:        time.Duration(s.KeepLogs),
 		KeepDLQ:         time.Duration(s.KeepDLQ),
 		KeepRuns:        time.Duration(s.KeepRuns),
+		KeepBytes:       int64(s.KeepBytes),
 		Log:             telemetry.NewLogger(log, slog.Level(s.LogLevel), s.LogFormat),
 	}
 }
@@ -117,13 +123,13 @@ func within[T quantity](name string, value, low, high T) error {
 	return nil
 }
 
-// keeping returns an error unless something is kept for a time within bounds, or for
-// ever.
-func keeping(name string, value, least span) error {
+// keeping returns an error unless as much is kept as lies within bounds, or everything,
+// which is 0.
+func keeping[T quantity](name string, value, least, most T) error {
 	if value == 0 {
 		return nil
 	}
-	return within(name, value, least, span(maxKeep))
+	return within(name, value, least, most)
 }
 
 // headerValue returns an error unless the text can be sent in a header.

@@ -113,6 +113,7 @@ func TestFileIsRefused(t *testing.T) {
 		"given twice":            {"data: a\ndata: b", "already defined"},
 		"no value":               {"data:", "data: line 1 is neither a plain value nor a list of them"},
 		"a mapping as value":     {"data: {path: d}", "data: line 1 is neither"},
+		"a list for one value":   {"max-retries: [7]", "max-retries is a list, one value is expected"},
 		"a list in a list":       {"users:\n- [a:b]", "users: line 2 is not a plain value"},
 		"a value out of bounds":  {"max-retries: 0", "max-retries 0 is out of bounds: 1 to 100000 is accepted"},
 		"a value of no meaning":  {"max-body-size: big", `"big" is not a size`},
@@ -150,6 +151,8 @@ func TestSettingsAreRefused(t *testing.T) {
 		want string
 	}{
 		"no data":                       {[]string{"serve"}, "data is missing"},
+		"no address":                    {serve("--listen=8080"), `listen "8080" is not an address: give HOST:PORT`},
+		"a port above":                  {serve("--listen=:8080,:65536"), `listen ":65536" is not an address`},
 		"unknown flag":                  {[]string{"serve", "--dta=d"}, "unknown flag --dta"},
 		"body size below":               {serve("--max-body-size=0"), "max-body-size 0B is out of bounds: 1B to 100MiB is accepted"},
 		"body size above":               {serve("--max-body-size=101MiB"), "max-body-size 101MiB is out of bounds"},
@@ -165,6 +168,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"dead letters kept too long":    {serve("--keep-dlq=36501d"), "keep-dlq 876024h0m0s is out of bounds"},
 		"runs kept for a negative time": {serve("--keep-runs=-1s"), "keep-runs"},
 		"concurrency below":             {serve("--concurrency=0"), "concurrency 0 is out of bounds"},
+		"too little kept":               {serve("--keep-bytes=1000"), "keep-bytes 1000B is out of bounds: 64MiB to 1048576GiB is accepted"},
 		"cache below":                   {serve("--cache-size=1KiB"), "cache-size 1KiB is out of bounds: 1MiB to 1024GiB is accepted"},
 		"region that is no header":      {serve("--region=a\nb"), `region "a\nb" cannot be sent in a header`},
 		"region empty":                  {serve("--region="), "region is empty"},
@@ -226,7 +230,7 @@ func TestServeOptions(t *testing.T) {
 		"--current-signing-key="+keyOne, "--next-signing-key="+keyTwo,
 		"--max-body-size=2MiB", "--max-response-size=3KiB", "--max-timeout=1m", "--max-retries=5", "--max-delay=1d",
 		"--max-batch-size=4MiB", "--max-queues=6", "--max-parallelism=7", "--max-schedules=8",
-		"--keep-logs=2d", "--keep-dlq=0s", "--keep-runs=1h",
+		"--keep-logs=2d", "--keep-dlq=0s", "--keep-runs=1h", "--keep-bytes=5GB",
 		"--concurrency=9", "--cache-size=8MiB", "--region=lab", "--use-proxy", "--signature-not-before",
 	)...)
 	if err != nil {
@@ -256,6 +260,7 @@ func TestServeOptions(t *testing.T) {
 		MaxSchedules:    8,
 		KeepLogs:        48 * time.Hour,
 		KeepRuns:        time.Hour,
+		KeepBytes:       5e9,
 		MaxBodySize:     2 << 20,
 		MaxBatchSize:    4 << 20,
 		MaxResponseSize: 3 << 10,

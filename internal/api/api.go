@@ -30,6 +30,7 @@ type Engine interface {
 	FlowKeys
 	DeadLetters
 	Actions
+	Meter
 }
 
 // Workflows starts workflow runs, moves them on and ends them. Its errors are as

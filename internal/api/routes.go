@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-chi/chi/v5"
 
@@ -80,6 +81,8 @@ func (a *api) messageRoutes() []route {
 		{"POST /v2/flowControl/*", write, a.changeFlowKey},
 		{"GET /v2/globalParallelism", read, a.getGlobalParallelism},
 
+		{"GET /v2/usage", read, a.getUsage},
+
 		{"GET /v2/readiness", open, a.getReadiness},
 
 		{"GET /v2/keys", read, a.getKeys},
@@ -139,10 +142,15 @@ func (a *api) addRoute(router *chi.Mux, pattern string, route route) {
 	}
 }
 
+// routings are kept because the router fills several lists in each.
+var routings = sync.Pool{New: func() any { return chi.NewRouteContext() }}
+
 // ServeHTTP routes by the path as it was sent. Nothing is cleaned and nobody is
 // redirected: a client that follows a redirect turns its POST into a GET.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	routing := chi.NewRouteContext()
+	routing := routings.Get().(*chi.Context)
+	defer routings.Put(routing)
+	routing.Reset()
 	routing.RoutePath = routePath(targetOf(r).path)
 	a.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, routing)))
 }

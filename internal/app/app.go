@@ -66,6 +66,7 @@ func open(options Options) (*App, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	telemetry.RegisterStore(registry, s, time.Now)
+	telemetry.RegisterUsage(registry, s)
 	a := &App{
 		listeners: options.Listeners,
 		store:     s,
@@ -89,7 +90,7 @@ func open(options Options) (*App, error) {
 		Logger:          options.Log,
 		Concurrency:     options.Concurrency,
 		Limits:          limits,
-		Retention:       engine.Retention{Log: options.KeepLogs, DeadLetters: options.KeepDLQ, Runs: options.KeepRuns},
+		Retention:       engine.Retention{Log: options.KeepLogs, DeadLetters: options.KeepDLQ, Runs: options.KeepRuns, Size: options.KeepBytes},
 		DecodeOverrides: api.DecodeOverrides,
 		ActionWorkers:   a.workflows.ActionWorkers(api.DecodeOverrides),
 	})

@@ -49,6 +49,8 @@ type Options struct {
 	KeepDLQ  time.Duration // dead letters
 	KeepRuns time.Duration // workflow runs that have ended
 
+	KeepBytes int64 // of a user, above which days of the log go; 0: any number
+
 	CORS bool // scripts of any web page may call the API; for development only
 	Log  *slog.Logger
 }

@@ -21,6 +21,12 @@ type Retention interface {
 	// that is left. Its messages stay as long as the log has events of them, but they
 	// may lose their bodies, which are entries of its list.
 	Trim(ctx context.Context, user string, horizon Horizon) (Trimmed, error)
+
+	// Usage returns how much is kept of a user, and TotalUsage how much of all users
+	// together, of whom the oldest thing is that of any. Both are cheap enough for
+	// every few seconds.
+	Usage(ctx context.Context, user string) (Usage, error)
+	TotalUsage(ctx context.Context) (Usage, error)
 }
 
 // Horizon says from when on things are kept. A zero time keeps everything.
@@ -39,3 +45,33 @@ type Trimmed struct {
 
 // Empty reports whether nothing was removed.
 func (t Trimmed) Empty() bool { return t == Trimmed{} }
+
+// Usage says how much is kept.
+type Usage struct {
+	Log         Kept      // events, with the messages they are about
+	Days        []KeptDay // of the log, the oldest first: those that have events
+	DeadLetters Kept      // of messages
+	FailedRuns  Kept      // entries of the DLQ of runs
+	Runs        Kept      // with their lists, those in the DLQ too
+}
+
+// Kept is how much is kept of one kind. The number and the time are exact, as of one
+// moment; the size is an estimate of what is on disk, and may leave out what was
+// written lately or count what was removed lately.
+type Kept struct {
+	Entries int64
+	Oldest  time.Time // when the oldest came to be: the first event, failure or run; zero if none
+	Bytes   int64
+}
+
+// KeptDay is how much is kept of a day of the log. What is alive in a day that was
+// dropped is in none.
+type KeptDay struct {
+	Start time.Time // in UTC
+	Kept
+}
+
+// Bytes returns the size of all kinds together.
+func (u *Usage) Bytes() int64 {
+	return u.Log.Bytes + u.DeadLetters.Bytes + u.FailedRuns.Bytes + u.Runs.Bytes
+}

@@ -7,13 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// routeClasses are the values of the route label: the first path segment below
-// /v2, and the operational endpoints. Whatever else is asked for is "other".
+// routeClasses are the values of the route label, by the first path segment below
+// /v2 in lower case. Whatever else is asked for is "other".
 var routeClasses = map[string]string{
 	"publish": "publish", "enqueue": "enqueue", "batch": "batch",
 	"messages": "messages", "queues": "queues", "schedules": "schedules", "topics": "topics",
-	"logs": "logs", "events": "logs", "dlq": "dlq", "keys": "keys", "rotate": "keys",
+	"logs": "logs", "events": "logs", "dlq": "dlq", "bulkactions": "bulk_actions",
+	"keys": "keys", "rotate": "keys", "readiness": "readiness", "usage": "usage",
 	"flowcontrol": "flow_control", "globalparallelism": "flow_control",
+	"trigger": "trigger", "wait": "wait", "waiters": "wait", "notify": "notify",
 	"workflows": "workflows",
 }
 

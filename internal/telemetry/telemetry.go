@@ -46,7 +46,8 @@ func (o *Observer) AttemptFinished(report engine.AttemptReport) {
 	o.metrics.attemptFinished(report)
 	level := attemptLevel(report.State)
 	if ctx := context.Background(); o.logger.Enabled(ctx, level) {
-		o.logger.LogAttrs(ctx, level, attemptFinished, attemptFields(report)...)
+		var room [mostAttemptFields]slog.Attr // on the stack
+		o.logger.LogAttrs(ctx, level, attemptFinished, appendAttemptFields(room[:0], report)...)
 	}
 }
 
@@ -67,11 +68,13 @@ func attemptLevel(state posthaste.State) slog.Level {
 	return slog.LevelInfo
 }
 
-// attemptFields are the fields of the canonical line. Those that do not apply
-// are left out.
-func attemptFields(r engine.AttemptReport) []slog.Attr {
+// mostAttemptFields is how many fields a canonical line has at most.
+const mostAttemptFields = 14
+
+// appendAttemptFields appends the fields of the canonical line. Those that do not
+// apply are left out.
+func appendAttemptFields(fields []slog.Attr, r engine.AttemptReport) []slog.Attr {
 	host, _ := posthaste.HostAndPath(r.Message.URL)
-	fields := make([]slog.Attr, 0, 14)
 	fields = append(fields,
 		slog.String("message_id", r.Message.ID.String()),
 		slog.String("user", r.Message.User),

@@ -13,40 +13,68 @@ import (
 // commit is what becomes durable together: the writes of some operations, the
 // events they added to the log, and what is to happen once the disk has them.
 type commit struct {
+	*overlay
 	db      *pebble.DB
 	batch   *pebble.Batch
 	last    posthaste.Position
-	log     logWriter
 	ops     []*op // that succeeded so far
 	effects []func()
 	scratch [512]byte
 
-	// What operations of this commit wrote, for those that come after.
-	states      map[messageID]status // also those only read
-	secrets     map[string]string
-	dedups      map[string][]byte                // by key
-	documents   map[string]any                   // by key; also those only loaded
-	deadLetters map[posthaste.DeadLetterID]bool  // removed
-	messages    map[messageID]*posthaste.Message // of runs
-	runBatch    *pebble.Batch                    // what belongs to runs, readable; nil if there is nothing
+	runBatch *pebble.Batch // what belongs to runs, readable; nil if there is nothing
 
 	started time.Time
 	begun   bool // handed to the storage engine
 	err     error
 }
 
-func newCommit(db *pebble.DB, last posthaste.Position) *commit {
-	return &commit{
-		db:          db,
-		batch:       db.NewBatch(),
-		last:        last,
+// overlay is what operations of a commit wrote, for those that come after. It is of
+// use only while the commit is built.
+type overlay struct {
+	log         logWriter
+	states      map[messageID]status // also those only read
+	secrets     map[string]string
+	dedups      map[string][]byte                // by key
+	documents   map[string]any                   // by key; also those only loaded
+	deadLetters map[posthaste.DeadLetterID]bool  // removed
+	messages    map[messageID]*posthaste.Message // of runs
+	tallies     map[string]*tally                // by key
+}
+
+func newOverlay() *overlay {
+	return &overlay{
 		states:      map[messageID]status{},
 		secrets:     map[string]string{},
 		dedups:      map[string][]byte{},
 		documents:   map[string]any{},
 		deadLetters: map[posthaste.DeadLetterID]bool{},
 		messages:    map[messageID]*posthaste.Message{},
+		tallies:     map[string]*tally{},
 	}
+}
+
+// emptied returns an empty overlay: the same one, whose maps need not grow again,
+// unless they are so large that to empty them would take longer.
+func (o *overlay) emptied() *overlay {
+	const large = 2048 // entries
+	if len(o.log.postings) > large || len(o.documents) > large || len(o.tallies) > large {
+		return newOverlay()
+	}
+	o.log.empty()
+	clear(o.states)
+	clear(o.secrets)
+	clear(o.dedups)
+	clear(o.documents)
+	clear(o.deadLetters)
+	clear(o.messages)
+	clear(o.tallies)
+	return o
+}
+
+// newCommit returns an empty commit that begins after a position. The overlay is
+// empty too, and no other commit's.
+func newCommit(db *pebble.DB, last posthaste.Position, o *overlay) *commit {
+	return &commit{overlay: o, db: db, batch: db.NewBatch(), last: last}
 }
 
 // run applies one operation. One that fails is answered at once.

@@ -20,6 +20,7 @@ import (
 // each posting stands alone.
 func (s *Store) bury(c *commit, d *posthaste.DeadLetter) {
 	c.set(appendDeadLetterKey(c.key(), d.Message.User, d.ID), record.AppendDeadLetter(nil, d))
+	c.count(appendCountKey(c.key(), countedDeadLetters, d.Message.User), 1)
 	for _, t := range deadLetterTerms(d) {
 		c.set(appendDeadLetterPosting(c.key(), d, t), nil)
 	}
@@ -28,6 +29,7 @@ func (s *Store) bury(c *commit, d *posthaste.DeadLetter) {
 func (s *Store) unbury(c *commit, d *posthaste.DeadLetter) {
 	c.deadLetters[d.ID] = true
 	c.delete(appendDeadLetterKey(c.key(), d.Message.User, d.ID))
+	c.count(appendCountKey(c.key(), countedDeadLetters, d.Message.User), -1)
 	for _, t := range deadLetterTerms(d) {
 		c.delete(appendDeadLetterPosting(c.key(), d, t))
 	}

@@ -33,6 +33,7 @@ import (
 //	s DAY x USER hash128                        → submission: accepted64, ids
 //	s DAY i USER hash128                        → answer to an operation on runs
 //	s DAY o USER ID                             → nothing: the day has events of that older message
+//	s DAY n USER                                → how many events the day has, varint
 //	n r USER run64                              → run, record.AppendRun
 //	n p USER run64                              → its progress
 //	n i USER ID                                 → run64 of the latest run with that id
@@ -46,6 +47,9 @@ import (
 //	n d USER position64                         → run64, dead letter: a run in the DLQ
 //	n y USER FIELD hash64 position64            → posting of that dead letter
 //	n o USER ID 0 position64                    → nothing: that dead letter is of a run with that id
+//	u d USER                                    → how many dead letters there are, varint
+//	u f USER                                    → how many runs are in the DLQ, varint
+//	u r USER                                    → how many runs there are, varint
 //
 // Everything under s belongs to a day, so that retention drops a day as one
 // range: envelopes, bodies and states by the day in the message's id; log
@@ -68,6 +72,7 @@ const (
 	kindDeadLetter = 'd'
 	kindSegment    = 's'
 	kindRun        = 'n'
+	kindCount      = 'u'
 
 	segmentEnvelope = 'e'
 	segmentBody     = 'b'
@@ -78,6 +83,7 @@ const (
 	segmentDedup    = 'x'
 	segmentAnswer   = 'i'
 	segmentOlder    = 'o'
+	segmentCount    = 'n'
 
 	deadLetterEntry   = 'e'
 	deadLetterPosting = 'p'
@@ -95,6 +101,10 @@ const (
 	runDeadLetter        = 'd'
 	runDeadLetterPosting = 'y'
 	runDeadLetterID      = 'o'
+
+	countedDeadLetters = 'd'
+	countedFailedRuns  = 'f'
+	countedRuns        = 'r'
 )
 
 // formatVersion is the version of this schema. A store written with a higher

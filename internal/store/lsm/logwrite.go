@@ -42,7 +42,8 @@ type postingID struct {
 // logBlock is a growing log block, and those of the same commit that are full.
 type logBlock struct {
 	first, last posthaste.Position
-	events      int
+	events      int // in data
+	total       int // events, in full blocks too
 	data        []byte
 	full        []fullBlock
 }
@@ -82,6 +83,12 @@ func (w *logWriter) add(m *posthaste.Message, event posthaste.Event) {
 	}
 }
 
+// empty forgets everything gathered.
+func (w *logWriter) empty() {
+	clear(w.blocks)
+	clear(w.postings)
+}
+
 // flush writes everything gathered.
 func (w *logWriter) flush(set func(key, value []byte)) {
 	var key []byte
@@ -113,6 +120,7 @@ func (b *logBlock) add(event posthaste.Event) {
 	b.data = append(b.data, body...)
 	b.last = event.Position
 	b.events++
+	b.total++
 }
 
 func (b *logBlock) seal() {

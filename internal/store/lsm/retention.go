@@ -211,7 +211,10 @@ func (s *Store) dropDay(c *commit, d day, user string, needed []posthaste.Messag
 			return false, err
 		}
 	}
-	return logged, nil // the log is the last of them
+	if logged { // the log is the last of them
+		c.tally(appendSegment(c.key(), d, segmentCount, user)).anew = true
+	}
+	return logged, nil
 }
 
 // dropBetween deletes the keys with a prefix, except those that end in one of the
@@ -356,6 +359,7 @@ func (s *Store) forgetRun(c *commit, user string, at posthaste.Position, before 
 		}
 	}
 	c.replacePostings(runPosting, user, at, runTerms(run), nil)
+	c.count(appendCountKey(nil, countedRuns, user), -1)
 	return true, nil
 }
 

@@ -117,6 +117,7 @@ func (tx *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
 		place := binary.BigEndian.AppendUint64(nil, uint64(run.Position))
 		tx.c.setRun(appendRunKey(nil, runDeadLetter, tx.user, at), record.AppendDeadLetter(place, d))
 		tx.c.setRun(appendLetterIDKey(nil, tx.user, run.ID, d.ID), nil)
+		tx.c.count(appendCountKey(nil, countedFailedRuns, tx.user), 1)
 		tx.c.replacePostings(runDeadLetterPosting, tx.user, at, nil, failureTerms(run))
 	})
 }
@@ -137,7 +138,10 @@ func (tx *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *post
 // Unbury implements store.RunDLQ.
 func (tx *runTx) Unbury(run *posthaste.Run) {
 	id, at := run.DeadLetterID, posthaste.Position(run.DeadLetterID)
-	tx.ended[at] = true
+	if !tx.ended[at] {
+		tx.ended[at] = true
+		tx.left = append(tx.left, at)
+	}
 	state := tx.runs[run.Position].callback
 	tx.stage(func() {
 		tx.c.deleteRun(appendRunKey(nil, runDeadLetter, tx.user, at))

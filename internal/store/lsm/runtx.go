@@ -28,7 +28,8 @@ type runTx struct {
 	dirty  []*heldRun // those to be saved
 	latest map[string]posthaste.Position
 	memory map[memoryKey]posthaste.MessageID
-	ended  map[posthaste.Position]bool // waiters
+	ended  map[posthaste.Position]bool // waiters, and entries of the DLQ
+	left   []posthaste.Position        // entries of the DLQ that leave it
 	kept   [][]byte                    // keys of events that this transaction keeps
 	taken  map[string]bool             // events that were kept before
 	writes []func()
@@ -71,6 +72,15 @@ func (tx *runTx) seal() (err error) {
 	for _, held := range tx.dirty {
 		if held.refile, err = tx.refiles(held); err != nil {
 			return err
+		}
+	}
+	for _, letter := range tx.left {
+		there, err := tx.inDLQ(letter)
+		if err != nil {
+			return err
+		}
+		if there {
+			tx.stage(func() { tx.c.count(appendCountKey(nil, countedFailedRuns, tx.user), -1) })
 		}
 	}
 	return nil
@@ -129,6 +139,7 @@ func (tx *runTx) Start(run *posthaste.Run) {
 	tx.Save(run)
 	tx.stage(func() {
 		tx.c.setRun(append(appendRunPart(nil, runLatest, tx.user), run.ID...), binary.BigEndian.AppendUint64(nil, uint64(run.Position)))
+		tx.c.count(appendCountKey(nil, countedRuns, tx.user), 1)
 	})
 }
 
@@ -163,6 +174,11 @@ func (tx *runTx) refiles(held *heldRun) (bool, error) {
 	if letter == 0 || tx.ended[letter] || held.callback == callbackState(run) {
 		return false, nil
 	}
+	return tx.inDLQ(letter)
+}
+
+// inDLQ reports whether the DLQ of runs has an entry.
+func (tx *runTx) inDLQ(letter posthaste.Position) (bool, error) {
 	err := get(tx.c.runs(), appendRunKey(nil, runDeadLetter, tx.user, letter), func([]byte) error { return nil })
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil

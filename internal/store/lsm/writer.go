@@ -3,6 +3,7 @@ package lsm
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ type writer struct {
 	stopped  chan struct{} // closed when no operation will be answered any more
 
 	last    posthaste.Position    // of the last event; writer goroutine only
+	overlay *overlay              // of the commit that is built; writer goroutine only
 	visible atomic.Uint64         // the last position that is durable
 	grown   broadcast             // signalled when visible has moved, and at the end
 	failed  atomic.Pointer[error] // why nothing can be written any more
@@ -59,6 +61,7 @@ func newWriter(db *pebble.DB, last posthaste.Position, observer Observer) *write
 		stop:     make(chan struct{}),
 		stopped:  make(chan struct{}),
 		last:     last,
+		overlay:  newOverlay(),
 	}
 	w.visible.Store(uint64(last))
 	go w.write()
@@ -146,7 +149,8 @@ func (w *writer) refuse(err error) {
 // build gathers operations into one commit and hands it to the storage engine,
 // which queues its sync.
 func (w *writer) build(first *op) *commit {
-	c := newCommit(w.db, w.last)
+	w.overlay = w.overlay.emptied()
+	c := newCommit(w.db, w.last, w.overlay)
 	c.run(first)
 	for len(c.ops) < maxOpsPerCommit && c.size() < maxBytesInCommit {
 		select {
@@ -164,7 +168,7 @@ func (w *writer) build(first *op) *commit {
 	}
 	c.writeLog()
 	w.last = c.last
-	if c.err = c.joinRuns(); c.err != nil {
+	if c.err = errors.Join(c.writeCounts(), c.joinRuns()); c.err != nil {
 		return c
 	}
 	if c.batch.Empty() {

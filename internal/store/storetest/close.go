@@ -145,6 +145,9 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 		"Secret":            func() error { return errorOf(s.Secret(ctx, "key")) },
 		"KeepSecret":        func() error { return errorOf(s.KeepSecret(ctx, "key", "value")) },
 		"ReplaceSecret":     func() error { return s.ReplaceSecret(ctx, "key", "old", "new") },
+		"Users":             func() error { return errorOf(s.Users(ctx)) },
+		"Usage":             func() error { return errorOf(s.Usage(ctx, user)) },
+		"TotalUsage":        func() error { return errorOf(s.TotalUsage(ctx)) },
 		"Ping":              func() error { return s.Ping(ctx) },
 		"Stats":             func() error { return errorOf(s.Stats(ctx, now)) },
 	}

@@ -42,7 +42,7 @@ const DefaultSeeds = 10
 //
 //   - an acknowledged change is there, one of unknown fate is there whole or not
 //     at all: messages, callbacks, dead letters, runs and all that belongs to them,
-//     secrets;
+//     secrets; and Usage counts what is there;
 //   - an event that was read before is there, and none appears before it;
 //   - the lives of messages are legal, and all positions increase;
 //   - messages that were claimed are due again, and the old leases are lost.

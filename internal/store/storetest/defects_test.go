@@ -122,7 +122,13 @@ var defects = map[string]func(store.Store) store.Store{
 	"Vault/a value that was replaced by someone else is a conflict":     func(s store.Store) store.Store { return agreeing{s} },
 	"Actions/a step counts what it changed, with the change":            func(s store.Store) store.Store { return boastful{s} },
 	"Health/stats count claims, lanes and what is late":                 func(s store.Store) store.Store { return blind{s} },
-	"Close/calls on a closed store fail":                                func(s store.Store) store.Store { return hoarder{s} },
+	"Usage/events are counted by day, from the first one on": func(s store.Store) store.Store {
+		return measured{s, func(u *store.Usage) { u.Days = u.Days[:1] }}
+	},
+	"Usage/dead letters are counted until they leave": func(s store.Store) store.Store {
+		return measured{s, func(u *store.Usage) { u.DeadLetters.Oldest = start }}
+	},
+	"Close/calls on a closed store fail": func(s store.Store) store.Store { return hoarder{s} },
 }
 
 const defectVariable = "STORETEST_DEFECT"
@@ -338,3 +344,15 @@ func (a agreeing) ReplaceSecret(ctx context.Context, key, old, value string) err
 type blind struct{ store.Store }
 
 func (blind) Stats(context.Context, time.Time) (store.Stats, error) { return store.Stats{}, nil }
+
+// measured tells another usage than there is.
+type measured struct {
+	store.Store
+	alter func(*store.Usage)
+}
+
+func (m measured) Usage(ctx context.Context, user string) (store.Usage, error) {
+	u, err := m.Store.Usage(ctx, user)
+	m.alter(&u)
+	return u, err
+}

@@ -68,7 +68,7 @@ func (w *witness) compare(ctx context.Context) error {
 			return fmt.Errorf("message %s: %w", k.message.ID, err)
 		}
 	}
-	return errors.Join(w.checkDeadLetters(ctx, entries), w.checkRuns(ctx, entries), w.checkSecrets(ctx))
+	return errors.Join(w.checkDeadLetters(ctx, entries), w.checkRuns(ctx, entries), w.checkSecrets(ctx), auditUsage(ctx, w.store, ann))
 }
 
 // resolve finds out which changes of unknown fate took place.

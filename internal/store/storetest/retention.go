@@ -126,6 +126,9 @@ func (tr *trial) wantTrimmed(horizon store.Horizon, want store.Trimmed) {
 	if err := newRunAudit(tr.store, ann).checkRecords(tr.Context()); err != nil {
 		tr.Errorf("runs after trimming: %v", err)
 	}
+	if err := auditUsage(tr.Context(), tr.store, ann); err != nil {
+		tr.Errorf("usage after trimming: %v", err)
+	}
 }
 
 func (tr *trial) trim(horizon store.Horizon) (store.Trimmed, error) {

@@ -53,6 +53,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Positions", positionPromises},
 		{"Retention", retentionPromises},
 		{"RunRetention", runRetentionPromises},
+		{"Usage", usagePromises},
 		{"Vault", vaultPromises},
 		{"Health", healthPromises},
 		{"Close", closePromises},

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	"posthaste/internal/client"
+)
+
+// statsCommand shows how much is kept of the user.
+type statsCommand struct {
+	Days   bool   `env:"-" help:"Show the days of the log, too."`
+	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table or json, which always has the days."`
+	connection
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *statsCommand) Validate() error { return c.check() }
+
+// Run prints what is kept, kind by kind.
+func (c *statsCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	var usage json.RawMessage
+	if err := server.Do(ctx, client.Request{Path: "/v2/usage"}, &usage); err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return writeJSON(t.Out, usage)
+	}
+	return c.printTable(t.Out, usage)
+}
+
+// keptKind is how much is kept of a kind, or of a day of the log.
+type keptKind struct {
+	Day     string `json:"day"`
+	Entries int64  `json:"entries"`
+	Oldest  int64  `json:"oldest"` // Unix ms
+	Bytes   int64  `json:"bytes"`
+}
+
+func (c *statsCommand) printTable(out io.Writer, usage json.RawMessage) error {
+	var kept struct {
+		Log struct {
+			keptKind
+			Days []keptKind `json:"days"`
+		} `json:"log"`
+		DeadLetters keptKind `json:"deadLetters"`
+		FailedRuns  keptKind `json:"failedRuns"`
+		Runs        keptKind `json:"runs"`
+	}
+	if err := json.Unmarshal(usage, &kept); err != nil {
+		return fmt.Errorf("read what the server answers: %w", err)
+	}
+	rows := [][]cell{keptRow("log", kept.Log.keptKind)}
+	if c.Days {
+		for _, day := range kept.Log.Days {
+			rows = append(rows, keptRow("  "+day.Day, day))
+		}
+	}
+	rows = append(rows,
+		keptRow("dead letters", kept.DeadLetters),
+		keptRow("failed runs", kept.FailedRuns),
+		keptRow("runs", kept.Runs))
+	return writeRows(newKeptTable(out), rows)
+}
+
+func newKeptTable(out io.Writer) *table {
+	return &table{out: out, columns: []column{
+		{"KIND", 12},
+		{"ENTRIES", 12},
+		{"OLDEST", len(tableTime)},
+		{name: "BYTES"},
+	}}
+}
+
+func writeRows(t *table, rows [][]cell) error {
+	if err := t.begin(); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := t.write(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func keptRow(name string, k keptKind) []cell {
+	return []cell{{text: name}, {text: strconv.FormatInt(k.Entries, 10)}, at(k.Oldest), {text: roughly(k.Bytes)}}
+}
+
+// roughly writes a size as people read it: with one digit behind the point.
+func roughly(bytes int64) string {
+	const step = 1024
+	if bytes < step {
+		return fmt.Sprintf("%dB", bytes)
+	}
+	size, units := float64(bytes)/step, "KMGTPE"
+	for size >= step-.05 { // which would be written 1024.0
+		size, units = size/step, units[1:]
+	}
+	return fmt.Sprintf("%.1f%ciB", size, units[0])
+}
