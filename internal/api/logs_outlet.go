@@ -1,17 +1,21 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
-// stallTime is how long a client may take nothing of a stream before it is given
-// up.
-const stallTime = 10 * time.Minute
+// How long a client may take nothing of a stream before it is given up.
+const (
+	stallTime    = 10 * time.Minute
+	farewellTime = 5 * time.Second // when the server stops, which waits for it
+)
 
 // stream is an answer that goes on for any time.
 type stream struct {
@@ -33,6 +37,7 @@ func (s stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := newOutlet(w)
+	defer context.AfterFunc(s.api.options.Serving, out.hurry)()
 	err := s.write(r.Context(), out)
 	if err == nil {
 		return
@@ -43,24 +48,43 @@ func (s stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
+// pieceBytes is how much of a stream is gathered to be sent at once: what goes out in
+// small pieces costs more than to make it.
+const pieceBytes = 64 << 10
+
 // outlet writes to a client that may be slow, but must not stand still: the
 // deadlines of the connection, which are those of ordinary answers, give way to one
 // for each piece.
 type outlet struct {
+	pieces  *bufio.Writer
 	writer  http.ResponseWriter
 	control *http.ResponseController
 	gone    bool // nothing can be written any more
+	hurried atomic.Bool
 }
 
 func newOutlet(w http.ResponseWriter) *outlet {
 	o := &outlet{writer: w, control: http.NewResponseController(w)}
+	o.pieces = bufio.NewWriterSize(sender(o.send), pieceBytes)
 	_ = o.control.SetReadDeadline(time.Time{}) // it would end the request in the middle of the answer
 	return o
 }
 
-// Write writes a piece.
-func (o *outlet) Write(p []byte) (int, error) {
-	_ = o.control.SetWriteDeadline(time.Now().Add(stallTime))
+// sender is an io.Writer made of a function.
+type sender func(p []byte) (int, error)
+
+// Write calls the function.
+func (s sender) Write(p []byte) (int, error) { return s(p) }
+
+// Write writes what is sent with the piece it belongs to, at the latest by flush.
+func (o *outlet) Write(p []byte) (int, error) { return o.pieces.Write(p) }
+
+// send sends a piece.
+func (o *outlet) send(p []byte) (int, error) {
+	o.wait(stallTime)
+	if o.hurried.Load() { // looked at last: hurry may come in between
+		o.wait(farewellTime)
+	}
 	n, err := o.writer.Write(p)
 	o.gone = o.gone || err != nil
 	return n, err
@@ -68,10 +92,22 @@ func (o *outlet) Write(p []byte) (int, error) {
 
 // flush sends what was written.
 func (o *outlet) flush() error {
+	if err := o.pieces.Flush(); err != nil {
+		return err
+	}
 	err := o.control.Flush()
 	o.gone = o.gone || err != nil
 	return err
 }
+
+// hurry makes the outlet wait for its client less long, from now on and for what is
+// being written. It may be called at any time, by anybody.
+func (o *outlet) hurry() {
+	o.hurried.Store(true)
+	o.wait(farewellTime)
+}
+
+func (o *outlet) wait(d time.Duration) { _ = o.control.SetWriteDeadline(time.Now().Add(d)) }
 
 // preferredMedia returns the media type that Accept headers give the most weight,
 // the first of several, and "" if there is none.

@@ -518,6 +518,34 @@ func TestFollowStops(t *testing.T) {
 	})
 }
 
+// TestStreamsHurry has clients that take nothing any more when the server begins to
+// stop: it does not wait for them for as long as it would at other times.
+func TestStreamsHurry(t *testing.T) {
+	for _, media := range []string{"application/x-ndjson", "text/event-stream"} {
+		t.Run(media, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				serving, stop := context.WithCancel(context.Background())
+				ended := make(chan time.Time, 1)
+				surface := newSurface(t, &published{}, func(o *api.Options) { o.Log, o.Serving = breaking(1_000_000), serving })
+				handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					defer func() { ended <- time.Now() }()
+					surface.ServeHTTP(w, r)
+				})
+				read(t, handler, func(r *reader) {
+					response := r.ask(r.Context(), "/v2/logs?fromDate=0", media, "")
+					defer response.Body.Close()
+					time.Sleep(time.Minute)
+					stop()
+					began := time.Now()
+					if took := (<-ended).Sub(began); took <= 0 || took > 5*time.Second {
+						t.Errorf("the answer ended %s after the server began to stop", took)
+					}
+				})
+			})
+		})
+	}
+}
+
 // acceptMany has the store accept n messages that are due later, each of which makes
 // one entry.
 func (w *world) acceptMany(n int) {

@@ -44,6 +44,9 @@ func (l *Log) Export(ctx context.Context, user string, params url.Values) (*Expo
 // Next returns the next entries, at least one, and io.EOF after the last.
 func (e *Export) Next(ctx context.Context) ([]store.Entry, error) {
 	for !e.ended {
+		if ctx.Err() != nil { // nothing else would notice while nothing matches
+			return nil, context.Cause(ctx)
+		}
 		entries, err := e.read(ctx)
 		if len(entries) > 0 || err != nil {
 			return entries, err

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -144,6 +146,34 @@ func TestExportEnds(t *testing.T) {
 	if read != 300 {
 		t.Errorf("%d entries were read, there were 300 when it began", read)
 	}
+}
+
+// barren is a Source of pages without entries and without an end, each of which
+// takes a second.
+type barren struct{}
+
+func (barren) Events(_ context.Context, _ string, query store.EventQuery) (store.EventPage, error) {
+	time.Sleep(time.Second)
+	return store.EventPage{More: true, Next: query.Low + 1}, nil
+}
+
+func (barren) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
+	return posthaste.MaxPosition - 1, make(chan struct{}), nil
+}
+
+// TestExportStops stops looking for what nothing matches when nobody wants it.
+func TestExportStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		export, err := eventlog.New(eventlog.Options{Store: barren{}}).Export(t.Context(), "ann", url.Values{"order": {"earliestFirst"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := export.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Next = %v, want the end of the context", err)
+		}
+	})
 }
 
 func TestExportFails(t *testing.T) {

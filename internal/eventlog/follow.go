@@ -17,7 +17,7 @@ import (
 // restTime is how long a follower that has read all there is lets more gather. The
 // first entry after a silence does not wait; under load one read serves for many
 // commits.
-const restTime = 50 * time.Millisecond
+const restTime = 100 * time.Millisecond
 
 // Follower reads the log as it grows, oldest entry first. It reads what is stored
 // and is only woken by what is written: one that falls behind misses nothing and
@@ -88,8 +88,8 @@ func (f *Follower) Mark() string { return selection.Cursor(f.query.Low) }
 // log has grown beyond toDate.
 func (f *Follower) Ended() bool { return f.left == 0 || f.query.Low > f.query.High }
 
-// Next returns the next entries. It waits for them, but no longer than patience,
-// after which it returns none. At the end, see Ended, it returns io.EOF.
+// Next returns the next entries. It waits for them and looks for them, but no longer
+// than patience, after which it returns none. At the end, see Ended, it returns io.EOF.
 func (f *Follower) Next(ctx context.Context, patience time.Duration) ([]store.Entry, error) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -108,7 +108,7 @@ func (f *Follower) Next(ctx context.Context, patience time.Duration) ([]store.En
 // wait waits until there may be something to read, and reports whether there may.
 func (f *Follower) wait(ctx context.Context, timeout <-chan time.Time) (ready bool, err error) {
 	if f.grown == nil {
-		return true, nil
+		return f.mayGoOn(ctx, timeout)
 	}
 	select {
 	case <-f.grown:
@@ -122,6 +122,19 @@ func (f *Follower) wait(ctx context.Context, timeout <-chan time.Time) (ready bo
 		return true, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
+	}
+}
+
+// mayGoOn reports whether there is time for a further page of what is stored: before
+// something matches there may be many that are empty.
+func (f *Follower) mayGoOn(ctx context.Context, timeout <-chan time.Time) (bool, error) {
+	select {
+	case <-timeout:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	default:
+		return true, nil
 	}
 }
 
