@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -209,8 +210,16 @@ func CheckURL(what, text string) error {
 		return Invalidf("invalid %s url: endpoint has invalid scheme, add http:// or https:// to %q", what, clip(text))
 	case u.Hostname() == "":
 		return Invalidf("%s %q has no host", what, clip(text))
+	case !isPort(u.Port()):
+		return Invalidf("%s %q has the port %s, 1 to 65535 are accepted", what, clip(text), u.Port())
 	}
 	return nil
+}
+
+// isPort reports whether the digits, or none of them, are a port to connect to.
+func isPort(digits string) bool {
+	port, err := strconv.ParseUint(digits, 10, 16)
+	return digits == "" || err == nil && port > 0
 }
 
 // clip keeps a quoted value of an error message readable.

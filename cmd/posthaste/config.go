@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -96,18 +97,23 @@ func isText(node *yaml.Node) bool {
 }
 
 // checkNames refuses a file with a setting the command does not have: a typing
-// error must not pass for the default.
+// error must not pass for the default. It refuses a list for a setting that has
+// one value, too.
 func checkNames(path string, values map[string]any, flags []*kong.Flag) error {
-	var known []string
+	known := make(map[string]*kong.Flag)
 	for _, flag := range flags {
 		if flag.Name != configFlag && flag.Name != "help" {
-			known = append(known, flag.Name)
+			known[flag.Name] = flag
 		}
 	}
-	for name := range values {
-		if !slices.Contains(known, name) {
-			slices.Sort(known)
-			return fmt.Errorf("%s: there is no setting %q, known are %s", path, name, strings.Join(known, ", "))
+	for name, value := range values {
+		flag := known[name]
+		if flag == nil {
+			return fmt.Errorf("%s: there is no setting %q, known are %s", path, name,
+				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+		if _, list := value.([]any); list && !flag.IsSlice() {
+			return fmt.Errorf("%s: %s is a list, one value is expected", path, name)
 		}
 	}
 	return nil

@@ -14,9 +14,6 @@ import (
 // with the port, from which the SDKs that start the development server learn
 // which one it was.
 func listen(address string) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, posthaste.Invalidf("listen %q is not an address: give HOST:PORT, or :PORT for all addresses of this machine", address)
-	}
 	listener, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -25,6 +22,20 @@ func listen(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	return listener, nil
+}
+
+// checkAddresses returns an error unless each text is HOST:PORT or :PORT.
+func checkAddresses(addresses []string) error {
+	for _, address := range addresses {
+		_, port, err := net.SplitHostPort(address)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
+			return posthaste.Invalidf("listen %q is not an address: give HOST:PORT, or :PORT for all addresses of this machine", address)
+		}
+	}
+	return nil
 }
 
 // listenAll binds several addresses, or none.

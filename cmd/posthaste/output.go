@@ -43,11 +43,11 @@ func printEach(p printer, values iter.Seq2[json.RawMessage, error]) error {
 		return err
 	}
 	for value, err := range values {
-		if err != nil {
-			return err
+		if err == nil {
+			err = p.print(value)
 		}
-		if err := p.print(value); err != nil {
-			return err
+		if err != nil {
+			return errors.Join(err, p.end()) // a document is one that can be read
 		}
 	}
 	return p.end()

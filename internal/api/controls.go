@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"posthaste"
 )
@@ -86,9 +87,22 @@ type control struct {
 // with commas, as HTTP has it, so that a contradiction fails to parse.
 func (c control) text() string {
 	if len(c.values) == 1 {
-		return strings.TrimSpace(c.values[0])
+		return strings.TrimSpace(asUTF8(c.values[0]))
 	}
-	return strings.TrimSpace(strings.Join(c.values, ", "))
+	return strings.TrimSpace(asUTF8(strings.Join(c.values, ", ")))
+}
+
+// asUTF8 returns a text as UTF-8. One that is not UTF-8 is ISO 8859-1, in which
+// fetch sends headers; filters of the same text come in a query, as UTF-8.
+func asUTF8(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	runes := make([]rune, len(text))
+	for i := range len(text) {
+		runes[i] = rune(text[i])
+	}
+	return string(runes)
 }
 
 // collectControls finds the control values among headers and query parameters.

@@ -37,19 +37,35 @@ func (a *api) failedRunRoutes() []route {
 		{"DELETE /v2/workflows/dlq", write, a.deleteFailedRuns},
 		{"DELETE /v2/workflows/dlq/", write, refuseEmptyID},
 		{"GET /v2/workflows/dlq/{id}", read, plain(a.getFailedRun)},
-		{"DELETE /v2/workflows/dlq/{id}", write, plain(a.deleteFailedRun)},
+		{"DELETE /v2/workflows/dlq/{id}", write, alone(a.deleteFailedRun)},
 
 		{"POST /v2/workflows/dlq/restart", write, a.restartFailedRuns(restart)},
 		{"POST /v2/workflows/dlq/restart/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/restart/{id}", write, plain(a.restartFailedRun(restart))},
+		{"POST /v2/workflows/dlq/restart/{id}", write, alone(a.restartFailedRun(restart))},
 		{"POST /v2/workflows/dlq/resume", write, a.restartFailedRuns(resume)},
 		{"POST /v2/workflows/dlq/resume/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/resume/{id}", write, plain(a.restartFailedRun(resume))},
+		{"POST /v2/workflows/dlq/resume/{id}", write, alone(a.restartFailedRun(resume))},
 
 		{"POST /v2/workflows/dlq/callback/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/callback/{id}", write, plain(a.retryFailureCallback)},
+		{"POST /v2/workflows/dlq/callback/{id}", write, alone(a.retryFailureCallback)},
 		{"DELETE /v2/workflows/dlq/callback/", write, refuseEmptyID},
-		{"DELETE /v2/workflows/dlq/callback/{id}", write, plain(a.cancelFailureCallback)},
+		{"DELETE /v2/workflows/dlq/callback/{id}", write, alone(a.cancelFailureCallback)},
+	}
+}
+
+// alone makes the handler of a change of the one entry in the path. What a sweep would
+// heed in a body is refused like anything else that is asked for in vain: a dry run
+// must not become a change.
+func alone(change func(r *request) (answer, error)) func(r *request) (answer, error) {
+	return func(r *request) (answer, error) {
+		params, err := r.unitedParameters()
+		if err != nil {
+			return answer{}, err
+		}
+		if err := selection.RefuseAll(params); err != nil {
+			return answer{}, err
+		}
+		return change(r)
 	}
 }
 

@@ -248,6 +248,38 @@ func TestRestartUnknown(t *testing.T) {
 	})
 }
 
+// TestRestartAloneHasNoParameters checks that a change of one entry is refused where
+// it is given what only a sweep heeds, in the query or in a body (decision 16).
+func TestRestartAloneHasNoParameters(t *testing.T) {
+	tests := []struct{ name, query, body, refusal string }{
+		{"a dry run", "?dryRun=true", "", `parameter \"dryRun\" is unknown`},
+		{"a dry run in a body", "", `{"dryRun":true}`, `parameter \"dryRun\" is unknown`},
+		{"a filter in a body", "", `{"label":"x"}`, `parameter \"label\" is unknown`},
+		{"no object", "", `[]`, "the body is a JSON array"},
+		{"no JSON", "", `x`, "the body is not valid JSON"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inRestartWorld(t, func(w *restartWorld) {
+				before := w.failApart(1)
+				const dlq = "/v2/workflows/dlq/"
+				for _, route := range []string{"POST " + dlq + "restart/", "POST " + dlq + "resume/", "DELETE " + dlq} {
+					w.wantNothing(before, func() {
+						method, path, _ := strings.Cut(route, " ")
+						response := w.call(method, path+before[0].id()+test.query, test.body)
+						if response.Code != 400 || !strings.Contains(response.Body.String(), test.refusal) {
+							t.Errorf("%s: %d %s", route, response.Code, response.Body)
+						}
+					})
+				}
+				if response := w.call("DELETE", dlq+before[0].id(), "{}"); response.Code != 200 {
+					t.Errorf("an empty object: %d %s", response.Code, response.Body)
+				}
+			})
+		})
+	}
+}
+
 // failMessage publishes a message that belongs to no run and fails, and returns the
 // id of its dead letter.
 func (w *restartWorld) failMessage() string {

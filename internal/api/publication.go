@@ -133,6 +133,10 @@ func (d decoder) header(forwarded http.Header, c controls, in incoming) (http.He
 // same, and have no effect: the URL may be one that was left out on purpose.
 func (d decoder) callback(c controls, family string) (*posthaste.Callback, error) {
 	nested := c.under(family + "-")
+	given, ok := c.values[family]
+	if !ok && len(nested.values) == 0 {
+		return nil, nil
+	}
 	if err := checkFlowControl(nested); err != nil {
 		return nil, err
 	}
@@ -141,12 +145,11 @@ func (d decoder) callback(c controls, family string) (*posthaste.Callback, error
 		return nil, err
 	}
 	callback := &posthaste.Callback{Settings: settings, Given: givenHeader(nested, settings.Header)}
-	if given, ok := nested.values[controlDelay]; ok {
-		if callback.Delay, err = given.duration(); err != nil {
+	if delay, ok := nested.values[controlDelay]; ok {
+		if callback.Delay, err = delay.duration(); err != nil {
 			return nil, err
 		}
 	}
-	given, ok := c.values[family]
 	if !ok {
 		return nil, nil
 	}

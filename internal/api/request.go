@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -82,21 +81,28 @@ func (r *request) readBody(limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	var body bytes.Buffer
-	if r.ContentLength > 0 {
-		body.Grow(int(r.ContentLength) + bytes.MinRead) // all at once, with room to find the end
-	}
-	_, err := io.Copy(&body, http.MaxBytesReader(r.writer, r.Body, limit))
+	body, err := readAll(http.MaxBytesReader(r.writer, r.Body, limit), r.ContentLength)
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		return nil, tooLarge(limit)
 	}
 	if err != nil {
 		return nil, &posthaste.Error{Code: posthaste.CodeInvalid, Message: "the body ended before it was complete", Err: err}
 	}
-	if body.Len() == 0 {
+	if len(body) == 0 {
 		return nil, nil
 	}
-	return body.Bytes(), nil
+	return body, nil
+}
+
+// readAll reads a body to its end. One whose length was announced gets as much
+// memory as it needs, and no more: the message keeps it.
+func readAll(body io.Reader, announced int64) ([]byte, error) {
+	if announced < 0 {
+		return io.ReadAll(body)
+	}
+	all := make([]byte, announced)
+	_, err := io.ReadFull(body, all)
+	return all, err
 }
 
 func tooLarge(limit int64) error {

@@ -148,6 +148,9 @@ func decodeIdentity(item *workflow.Item, c controls, in incoming) error {
 	if err != nil {
 		return err
 	}
+	if item.Init && !comesBack(run.ID) {
+		return c.values[controlRunID].invalid(`an id for a new workflow run: printable ASCII without / \ ? # and %`)
+	}
 	item.RunID, item.CreatedAt = run.ID, run.CreatedAt
 	if given, ok := c.values[controlCallType]; ok {
 		item.CallType = posthaste.CallType(given.text())
@@ -180,6 +183,15 @@ func decodeRunID(c controls) (id workflow.RunID, err error) {
 		id.CreatedAt = time.UnixMilli(int64(ms))
 	}
 	return id, nil
+}
+
+// comesBack reports whether the id of a run is one that SDKs send back as it was sent to
+// them. They read it from a header, some of them as Latin-1, and write it into the path
+// of a URL as it is. A run of which the endpoint speaks by another id would go on for
+// ever.
+func comesBack(id string) bool {
+	isChanged := func(c rune) bool { return c < ' ' || c > '~' || strings.ContainsRune(`/\?#%`, c) }
+	return id != "." && id != ".." && !strings.ContainsFunc(id, isChanged)
 }
 
 // features returns what the publisher's SDK asks for, which may be spread over

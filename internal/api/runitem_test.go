@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -114,6 +115,28 @@ func TestRunItem(t *testing.T) {
 				t.Errorf("item differs (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestRunIDs checks that a run is started only under an id that comes back from its
+// endpoint, and that one which was started before is still found by any (contract,
+// workflows 1.2).
+func TestRunIDs(t *testing.T) {
+	const start = "Upstash-Workflow-Init: true\nUpstash-Workflow-RunId: "
+	for _, id := range []string{"wfr_V1StGXR8_Z5jdHi6B-myT", "order 17", "a@b,c;d", `it's "quoted"`, "a+b&c=d", "...", "~"} {
+		if item, err := readRunItem(t, start+id); err != nil || item.RunID != id {
+			t.Errorf("id %q: %q, %v", id, item.RunID, err)
+		}
+	}
+	for _, id := range []string{"größe", "日本", "a/b", `a\b`, "a?b", "a#b", "a%2Fb", "a\tb", ".", ".."} {
+		_, err := readRunItem(t, start+id)
+		want := fmt.Sprintf(`Upstash-Workflow-Runid %q is not an id for a new workflow run: printable ASCII without / \ ? # and %%`, id)
+		if posthaste.ErrorCode(err) != posthaste.CodeInvalid || err.Error() != want {
+			t.Errorf("id %q: %v, want %s", id, err, want)
+		}
+		if item, err := readRunItem(t, "Upstash-Workflow-RunId: "+id); err != nil || item.RunID != id {
+			t.Errorf("id %q of a run that goes on: %q, %v", id, item.RunID, err)
+		}
 	}
 }
 

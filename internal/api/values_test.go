@@ -30,6 +30,8 @@ func TestParseLabels(t *testing.T) {
 		{"several with blanks", " a ,b b,c", []string{"a", "b b", "c"}, ""},
 		{"repeated", "b,a,b", []string{"b", "a"}, ""},
 		{"nothing but commas", " ,,", nil, ""},
+		{"in UTF-8", "café", []string{"café"}, ""},
+		{"in ISO 8859-1, as fetch sends it", "caf\xe9", []string{"café"}, ""},
 		{"the longest", longest, []string{longest}, ""},
 		{"too long", longest + "x", nil, `Upstash-X has the label "` + longest[:40] + `"…, a label has at most 256 bytes`},
 		{"the most", strings.Join(most, ","), most, ""},

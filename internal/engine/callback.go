@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -105,6 +106,17 @@ func (e *Engine) callbacks(claim store.Claim, state posthaste.State, response *p
 	}
 }
 
+// ReportRedaction returns what is not shown of a message whose body is a report:
+// what its own settings say, what the source of the report hides, and all of the
+// body if the source hides anything, for the report tells it.
+func ReportRedaction(source, own posthaste.Redaction) posthaste.Redaction {
+	return posthaste.Redaction{
+		Body:       own.Body || !source.IsZero(),
+		AllHeaders: own.AllHeaders || source.AllHeaders,
+		Headers:    slices.Concat(own.Headers, source.Headers),
+	}
+}
+
 // newCallback makes the message of a callback. Unless the callback says
 // otherwise it is retried as often as its source; it has no callbacks itself.
 func (e *Engine) newCallback(source *posthaste.Message, to *posthaste.Callback, body Report, now time.Time) (*posthaste.Message, error) {
@@ -127,6 +139,7 @@ func (e *Engine) newCallback(source *posthaste.Message, to *posthaste.Callback, 
 	}
 	settings.Header.Set("Content-Type", "application/json")
 	settings.Callback, settings.FailureCallback = nil, nil
+	settings.Redact = ReportRedaction(source.Redact, settings.Redact)
 	return &posthaste.Message{
 		ID:        id,
 		User:      source.User,

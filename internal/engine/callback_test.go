@@ -170,7 +170,6 @@ func TestCallbackInherits(t *testing.T) {
 		settings.Labels = []string{"source"}
 		settings.Header = http.Header{"X-Source": {"s"}}
 		settings.FlowControl = posthaste.FlowControl{Key: "k", FlowLimit: posthaste.FlowLimit{Rate: 9}}
-		settings.Redact = posthaste.Redaction{Body: true}
 		settings.Callback = &posthaste.Callback{
 			URL: "http://back.example/",
 			Settings: posthaste.Settings{
@@ -214,6 +213,36 @@ func TestFailedCallback(t *testing.T) {
 			"10ms ACTIVE", "20ms ERROR next 1.02s status 500", "20ms RETRY next 1.02s",
 			"1.02s ACTIVE", "1.03s ERROR status 500", "1.03s FAILED")
 	})
+}
+
+// TestCallbackHidesWhatItsSourceHides checks that readers of a callback's log do
+// not find there what they must not see of the message it tells of (contract,
+// messages 6.7).
+func TestCallbackHidesWhatItsSourceHides(t *testing.T) {
+	type redaction = posthaste.Redaction
+	tests := map[string]struct{ source, own, want redaction }{
+		"nothing":              {},
+		"its own":              {own: redaction{Headers: []string{"A"}}, want: redaction{Headers: []string{"A"}}},
+		"the body":             {source: redaction{Body: true}, want: redaction{Body: true}},
+		"all headers":          {source: redaction{AllHeaders: true}, want: redaction{Body: true, AllHeaders: true}},
+		"one header":           {source: redaction{Headers: []string{"B"}}, want: redaction{Body: true, Headers: []string{"B"}}},
+		"one header, and more": {redaction{Headers: []string{"B"}}, redaction{Headers: []string{"A"}}, redaction{Body: true, Headers: []string{"A", "B"}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			box := &mailbox{answer: func(int) posthaste.Outcome { return ok }}
+			inWorld(t, box, engine.Options{}, func(w *world) {
+				w.publish(engine.Publication{Settings: posthaste.Settings{
+					Redact:   test.source,
+					Callback: &posthaste.Callback{URL: "http://back.example/", Settings: posthaste.Settings{Redact: test.own}},
+				}})
+				w.pass(time.Second)
+				if diff := cmp.Diff(test.want, box.callbacks[0].Redact, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("redaction of the callback (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // TestCallbackIsNotRedacted checks that a callback, which is a delivery, tells the

@@ -60,14 +60,45 @@ func (e *Engine) runOnce(now time.Time) time.Time {
 	// Stop must not cut a claim short: what it leases it is also to log.
 	claims, next, err := e.options.Store.Claim(e.attempts, now, free)
 	for _, claim := range claims {
-		e.inflight.Add(1)
-		e.running.Go(func() { e.attempt(claim) })
+		e.start(claim)
 	}
 	if err != nil && e.attempts.Err() == nil {
 		e.options.Logger.Error("claim.failed", "error", err)
 		return now.Add(claimPause)
 	}
 	return next
+}
+
+// mostResting is how many goroutines that have made an attempt are kept for another.
+const mostResting = 64
+
+// start makes an attempt in a goroutine that rests, or else in a new one. That of a
+// new one costs more: its stack has to grow to what HTTP and the log need.
+func (e *Engine) start(claim store.Claim) {
+	e.inflight.Add(1)
+	select {
+	case e.rested <- claim:
+	default:
+		e.running.Go(func() { e.work(claim) })
+	}
+}
+
+// work makes an attempt, then rests until there is another one to be made. It returns
+// when no more are to come, or when enough others rest.
+func (e *Engine) work(claim store.Claim) {
+	for {
+		e.attempt(claim)
+		if e.resting.Add(1) > mostResting {
+			e.resting.Add(-1)
+			return
+		}
+		select {
+		case claim = <-e.rested:
+			e.resting.Add(-1)
+		case <-e.claiming.Done():
+			return
+		}
+	}
 }
 
 // attempt delivers a claimed message once and settles the claim.

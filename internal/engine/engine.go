@@ -103,6 +103,9 @@ type Engine struct {
 	inflight atomic.Int64
 	freed    chan struct{} // receives after an attempt gave its slot back
 	beat     atomic.Int64  // when the dispatch loop last went round, Unix ms
+
+	resting atomic.Int64     // goroutines that wait for an attempt to make
+	rested  chan store.Claim // takes one when such a goroutine is there to make it
 }
 
 // New returns an engine that accepts publications; Start makes it deliver.
@@ -128,6 +131,7 @@ func New(options Options) *Engine {
 	e := &Engine{
 		options:         options,
 		freed:           make(chan struct{}, 1),
+		rested:          make(chan store.Claim),
 		scheduleChanged: make(chan struct{}, 1),
 	}
 	e.actionWorkers = map[posthaste.ActionKind]ActionWorker{

@@ -300,6 +300,23 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// TestQueueLimit checks that a queue too many is refused whoever would make it, and
+// that those that are there stay in use (contract, messages 2.6 and 9).
+func TestQueueLimit(t *testing.T) {
+	inWorld(t, answers(ok), engine.Options{Limits: engine.Limits{Queues: 1}}, func(w *world) {
+		w.publish(engine.Publication{Queue: "first"})
+		w.publish(engine.Publication{Queue: "first"})
+		w.publish(engine.Publication{})
+		another := engine.Publication{Destination: "http://a.example", Queue: "second"}
+		if _, err := w.Publish(w.t.Context(), user, another); posthaste.ErrorCode(err) != posthaste.CodeLimit {
+			t.Errorf("a message for a queue too many: %v, want code limit", err)
+		}
+		if err := w.PutQueue(w.t.Context(), user, "second", engine.QueueChange{}); posthaste.ErrorCode(err) != posthaste.CodeLimit {
+			t.Errorf("a queue too many: %v, want code limit", err)
+		}
+	})
+}
+
 // Contract, U-64.
 func TestConcurrencyBoundsAttempts(t *testing.T) {
 	var mu sync.Mutex

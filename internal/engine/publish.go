@@ -108,6 +108,11 @@ func (e *Engine) submission(ctx context.Context, user string, p Publication, now
 	if err != nil {
 		return store.Submission{}, err
 	}
+	if p.Queue != "" {
+		if err := e.checkQueueCount(ctx, user, p.Queue); err != nil {
+			return store.Submission{}, err
+		}
+	}
 	submission := store.Submission{DedupKey: p.dedupKey()}
 	for _, endpoint := range endpoints {
 		m, err := e.newMessage(user, p, now)

@@ -73,6 +73,9 @@ func TestCurrent(t *testing.T) {
 	if got := running.Current(limit, start.Add(999*time.Millisecond)); got != running {
 		t.Errorf("running window = %+v, want %+v", got, running)
 	}
+	if got := running.Current(limit, start.Add(-time.Millisecond)); got != running {
+		t.Errorf("window begun since its reader looked at the clock = %+v, want %+v", got, running)
+	}
 	later := start.Add(time.Second)
 	if got, want := running.Current(limit, later), (flow.Window{StartedAt: later}); got != want {
 		t.Errorf("ended window = %+v, want %+v", got, want)

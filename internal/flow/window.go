@@ -36,9 +36,10 @@ func (w Window) Admit(limit posthaste.FlowLimit, now time.Time) (next Window, re
 }
 
 // Current returns the window as it stands at now: one that has ended counts
-// nothing and begins now.
+// nothing and begins now. One that begins later is shown as it is, for an attempt
+// may have begun it since its reader looked at the clock.
 func (w Window) Current(limit posthaste.FlowLimit, now time.Time) Window {
-	if w.StartedAt.After(now) || !now.Before(w.StartedAt.Add(Period(limit))) {
+	if !now.Before(w.StartedAt.Add(Period(limit))) {
 		return Window{StartedAt: now}
 	}
 	return w

@@ -26,10 +26,11 @@ func Background(params url.Values) (url.Values, error) {
 }
 
 // Flag returns the value of a parameter that is true or false, in any letter
-// case; false if it is not given.
+// case; false if it is not given. Without a value it is neither: whoever writes
+// ?dryRun means the opposite of who leaves it out.
 func Flag(params url.Values, name string) (bool, error) {
 	text, err := parameters(params).one(name)
-	if text == "" || err != nil {
+	if _, given := params[name]; !given || err != nil {
 		return false, err
 	}
 	switch strings.ToLower(text) {

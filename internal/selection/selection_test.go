@@ -131,12 +131,14 @@ func TestBackground(t *testing.T) {
 	}
 }
 
+// TestFlag checks that a flag is on, off or refused (contract, decision 26): one that
+// has lost its value must not turn a dry run into a change.
 func TestFlag(t *testing.T) {
 	tests := []struct {
 		params string
 		want   bool
 	}{
-		{"", false}, {"x=", false}, {"x=true", true}, {"x=True", true}, {"x=FALSE", false},
+		{"", false}, {"x=true", true}, {"x=True", true}, {"x=FALSE", false},
 	}
 	for _, test := range tests {
 		t.Run(test.params, func(t *testing.T) {
@@ -149,6 +151,12 @@ func TestFlag(t *testing.T) {
 		_, err := selection.Flag(parse(t, "x=1"), "x")
 		checkRefused(t, err, `x "1" is not true or false`)
 	})
+	for name, params := range map[string]url.Values{"no value": parse(t, "x"), "null in a body": {"x": {}}} {
+		t.Run(name, func(t *testing.T) {
+			_, err := selection.Flag(params, "x")
+			checkRefused(t, err, `x "" is not true or false`)
+		})
+	}
 	t.Run("both", func(t *testing.T) {
 		_, err := selection.Flag(parse(t, "x=true&x=false"), "x")
 		checkRefused(t, err, `x is given 2 times, it can have one value`)

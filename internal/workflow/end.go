@@ -145,7 +145,7 @@ func failureSettings(run *posthaste.Run, callback *posthaste.Callback) posthaste
 	settings.Header = withHeader(settings.Header, "Content-Type", "application/json")
 	settings.Header.Set(headerIsFailure, "true")
 	settings.Header.Set(headerFailure, "true")
-	settings.Redact, settings.Labels = run.Redact, run.Labels
+	settings.Redact, settings.Labels = engine.ReportRedaction(run.Redact, settings.Redact), run.Labels
 	settings.Callback, settings.FailureCallback = nil, nil
 	if settings.Retries == nil {
 		settings.Retries = run.Retries

@@ -317,6 +317,24 @@ func TestFailureCallbackSource(t *testing.T) {
 	})
 }
 
+// TestFailureCallbackHidesWhatItsRunHides proves that nobody reads in the log of a
+// failure callback, which tells of the run, what must not be read of the run (contract,
+// messages 6.7).
+func TestFailureCallbackHidesWhatItsRunHides(t *testing.T) {
+	inWorld(t, setup{flows: map[string]flow{"wf": {throw(489)}}}, func(w *world) {
+		w.trigger("wf", "r", func(item *workflow.Item) {
+			item.Settings.Redact = posthaste.Redaction{Headers: []string{"X-Secret"}}
+			item.FailureCallback.Settings.Redact = posthaste.Redaction{AllHeaders: true}
+		})
+		w.pass(time.Minute)
+		told := w.visits[len(w.visits)-1].message
+		want := posthaste.Redaction{Body: true, AllHeaders: true, Headers: []string{"X-Secret"}}
+		if diff := gocmp.Diff(want, told.Redact); diff != "" {
+			t.Errorf("redaction of the failure callback (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestFailureCallbackStates proves where a failure callback stands after its answers
 // (contract, workflows 1.3, 3.5 and 5.2).
 func TestFailureCallbackStates(t *testing.T) {
