@@ -239,6 +239,7 @@ func (s *Store) Close() error {
 	}
 	s.closing = true
 	s.mu.Unlock()
+	_ = s.writer.do(context.Background(), func(*commit) error { return nil }) // behind all that nobody waits for: ACTIVE events
 	s.writer.close()
 	s.writer.grown.signal()
 	return s.db.Close()
