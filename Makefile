@@ -5,7 +5,7 @@ FUZZTIME ?= 3s
 
 # Programs the tests need, and the Debian packages that have them. The race
 # detector links with a C compiler; the product itself is built without one.
-NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm
+NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm /usr/lib/postgresql/*/bin/postgres=postgresql
 
 .DEFAULT_GOAL := help
 .PHONY: help build test check format vet lint fuzz torture bench deps

@@ -41,6 +41,10 @@ var layers = map[string]layer{
 		"the stored form of the vocabulary, the same for every backend"},
 	"internal/store/lsm": {[]string{"internal/store", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
+	"internal/store/postgres": {[]string{"internal/store", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
+		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
+	"internal/store/postgres/pgtest": {nil,
+		"a server of the tests' own knows nothing of what they test"},
 	"internal/store/storetest": {[]string{"internal/store"},
 		"the suite defines a backend by the seam alone"},
 	"internal/store/storetest/model": {[]string{"internal/store", "internal/flow"},
@@ -88,6 +92,7 @@ var technologies = map[string][]string{
 	"github.com/prometheus/client_golang": {"internal/app", "internal/telemetry"},
 	"github.com/cockroachdb/pebble/v2":    {"internal/store/lsm"},
 	"github.com/cespare/xxhash/v2":        {"internal/store/lsm"},
+	"github.com/jackc/pgx/v5":             {"internal/store/postgres", "internal/store/postgres/pgtest"},
 	"github.com/fxamacker/cbor/v2":        {"internal/store/record"},
 	"github.com/google/go-cmp":            {"internal/store/storetest"},
 }

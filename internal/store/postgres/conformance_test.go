@@ -1,0 +1,71 @@
+package postgres_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
+	"posthaste/internal/store/postgres/pgtest"
+	"posthaste/internal/store/storetest"
+)
+
+var cluster *pgtest.Cluster
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &cluster)) }
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store { return open(t, emptyDatabase(t)) })
+}
+
+// open joins the nodes of a database.
+func open(t *testing.T, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), url, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// shared makes the database that most tests have in turn, which takes far less time
+// than one for each.
+var shared = sync.OnceValues(func() (string, error) { return cluster.Create() })
+
+// emptyDatabase returns the URL of a database that holds nothing.
+func emptyDatabase(t *testing.T) string {
+	t.Helper()
+	url, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := deleteAll(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// deleteAll empties all tables but the one that tells the version of the schema, and
+// begins anew with positions.
+func deleteAll(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, `
+		DO $$ DECLARE t text; BEGIN
+			FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'posthaste' AND tablename <> 'schema' LOOP
+				EXECUTE 'DELETE FROM posthaste.' || quote_ident(t);
+			END LOOP;
+			IF to_regclass('posthaste.positions') IS NOT NULL THEN
+				PERFORM setval('posthaste.positions', 0);
+			END IF;
+		END $$`)
+	return err
+}

@@ -1,0 +1,55 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
+	"posthaste/internal/store/storetest"
+)
+
+func TestCrash(t *testing.T) {
+	storetest.RunCrash(t, func(t *testing.T) storetest.Crashable {
+		c := &crashable{t: t, url: emptyDatabase(t)}
+		t.Cleanup(func() { _ = c.store.Close() })
+		return c
+	})
+}
+
+// crashable is a node that loses its connections in the middle of whatever it does, and
+// is taken for dead then.
+type crashable struct {
+	t     *testing.T
+	url   string
+	store *postgres.Store
+}
+
+func (c *crashable) Open() (s store.Store, err error) {
+	c.store, err = postgres.Open(c.t.Context(), c.url, postgres.Options{})
+	return c.store, err
+}
+
+// Crash has nothing for a seed to decide: what was committed is durable.
+func (c *crashable) Crash(int64) {
+	if err := cutConnections(c.t.Context(), c.url); err != nil {
+		c.t.Error(err)
+	}
+	_ = c.store.Close() // lets the calls in progress return
+	execute(c.t, c.url, `UPDATE posthaste.nodes SET expires_at = '-infinity'`)
+}
+
+// cutConnections ends all connections to a database but the one it is done by.
+func cutConnections(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, `
+		SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	return err
+}

@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// documents are the things of a kind that users have by name, each a record.
+type documents[T any] struct {
+	kind   int16 // stored: never given to another
+	name   func(*T) string
+	encode func(dst []byte, value *T) []byte
+	decode func(user, name string, data []byte) (*T, error)
+	at     func(*T) *int64 // the time it is found by among all users; nil: never
+}
+
+func never[T any](*T) *int64 { return nil }
+
+var queues = documents[posthaste.Queue]{
+	kind:   1,
+	name:   func(q *posthaste.Queue) string { return q.Name },
+	encode: record.AppendQueue,
+	decode: func(_, name string, data []byte) (*posthaste.Queue, error) { return record.DecodeQueue(name, data) },
+	at:     never[posthaste.Queue],
+}
+
+var urlGroups = documents[posthaste.URLGroup]{
+	kind:   2,
+	name:   func(g *posthaste.URLGroup) string { return g.Name },
+	encode: record.AppendURLGroup,
+	decode: func(_, name string, data []byte) (*posthaste.URLGroup, error) {
+		return record.DecodeURLGroup(name, data)
+	},
+	at: never[posthaste.URLGroup],
+}
+
+var flowKeys = documents[posthaste.FlowKey]{
+	kind:   3,
+	name:   func(k *posthaste.FlowKey) string { return k.Key },
+	encode: record.AppendFlowKey,
+	decode: func(_, name string, data []byte) (*posthaste.FlowKey, error) { return record.DecodeFlowKey(name, data) },
+	at:     never[posthaste.FlowKey],
+}
+
+// Schedules are found by their next tick.
+var schedules = documents[posthaste.Schedule]{
+	kind:   4,
+	name:   func(s *posthaste.Schedule) string { return s.ID },
+	encode: record.AppendSchedule,
+	decode: record.DecodeSchedule,
+	at: func(s *posthaste.Schedule) *int64 {
+		if s.Paused {
+			return nil
+		}
+		return milli(s.NextAt)
+	},
+}
+
+// Actions are found by when they were completed; those that go on by 0.
+var actions = documents[posthaste.BulkAction]{
+	kind:   5,
+	name:   func(a *posthaste.BulkAction) string { return a.ID },
+	encode: record.AppendAction,
+	decode: record.DecodeAction,
+	at: func(a *posthaste.BulkAction) *int64 {
+		if a.Finished() {
+			return milli(a.CompletedAt)
+		}
+		return new(int64)
+	},
+}
+
+// scan reads user, name and record.
+func (d *documents[T]) scan(r pgx.CollectableRow) (*T, error) {
+	var user string
+	var name, data []byte
+	if err := r.Scan(&user, &name, &data); err != nil {
+		return nil, err
+	}
+	return d.decode(user, string(name), data)
+}
+
+// get returns a document, or store.ErrNotFound.
+func (d *documents[T]) get(ctx context.Context, q querier, user, name string) (*T, error) {
+	return row(ctx, q, d.scan, `
+		SELECT user_id, name, record FROM posthaste.documents
+		WHERE user_id = $1 AND kind = $2 AND name = $3`, user, d.kind, []byte(name))
+}
+
+// list returns all of a user by name.
+func (d *documents[T]) list(ctx context.Context, q querier, user string) ([]*T, error) {
+	return rows(ctx, q, d.scan, `
+		SELECT user_id, name, record FROM posthaste.documents
+		WHERE user_id = $1 AND kind = $2 ORDER BY name`, user, d.kind)
+}
+
+// due returns those of all users up to a time, earliest first.
+func (d *documents[T]) due(ctx context.Context, q querier, until int64, limit int) ([]*T, error) {
+	return rows(ctx, q, d.scan, `
+		SELECT user_id, name, record FROM posthaste.documents
+		WHERE kind = $1 AND at <= $2 ORDER BY at, user_id, name LIMIT $3`, d.kind, until, limit)
+}
+
+// put writes a document.
+func (d *documents[T]) put(tx *tx, user string, value *T) {
+	tx.exec(`
+		INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (user_id, kind, name) DO UPDATE SET record = excluded.record, at = excluded.at`,
+		user, d.kind, []byte(d.name(value)), d.encode(nil, value), d.at(value))
+}
+
+// add writes a document unless there is one.
+func (d *documents[T]) add(tx *tx, user string, value *T) {
+	tx.exec(`
+		INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT DO NOTHING`,
+		user, d.kind, []byte(d.name(value)), d.encode(nil, value), d.at(value))
+}
+
+// remove deletes a document, if there is one.
+func (d *documents[T]) remove(tx *tx, user, name string) {
+	tx.exec(`DELETE FROM posthaste.documents WHERE user_id = $1 AND kind = $2 AND name = $3`, user, d.kind, []byte(name))
+}
+
+// update changes a document, or fresh if there is none, and writes what is left in
+// it.
+func (d *documents[T]) update(tx *tx, user, name string, fresh *T, change func(*T) error) error {
+	value, err := d.get(tx.ctx, tx, user, name)
+	if errors.Is(err, store.ErrNotFound) {
+		value, err = fresh, nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := change(value); err != nil {
+		return err
+	}
+	d.put(tx, user, value)
+	return nil
+}
+
+// stamp sets when something was made, if that is new, and when it was changed.
+func stamp(now time.Time, created, updated *time.Time) {
+	if *updated = now; created.IsZero() {
+		*created = now
+	}
+}

@@ -1,0 +1,210 @@
+-- Texts that clients choose are bytea: they may hold what a text of PostgreSQL may
+-- not, and compare byte by byte. Times are Unix milliseconds, positions those of
+-- the log. A record is what package record makes.
+
+-- Who holds the row of a user has the user's turn to write.
+CREATE TABLE posthaste.users (
+    user_id  text COLLATE "C" PRIMARY KEY,
+    position bigint NOT NULL DEFAULT 0 -- of the last event
+);
+
+-- A node that has not said in time that it lives has lost its leases. The times
+-- are those of the database, whatever the clocks of nodes say.
+CREATE TABLE posthaste.nodes (
+    node       bigint PRIMARY KEY,
+    expires_at timestamptz NOT NULL
+);
+
+-- Numbers that are never given twice: nodes, leases, turns of lanes.
+CREATE SEQUENCE posthaste.tokens;
+
+-- The last position that was taken. A sequence, for what a transaction took is not
+-- given back when it fails, and nobody waits until it ends.
+CREATE SEQUENCE posthaste.positions MINVALUE 0 START 0;
+
+-- take_positions takes so many positions that follow each other, all above those that
+-- were taken before, none below the first of a time, and returns the first of them.
+-- A sequence cannot be raised to a value by two at once, hence the lock, which is
+-- held for this one statement.
+CREATE FUNCTION posthaste.take_positions(count bigint, lowest bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    first bigint;
+    lock CONSTANT bigint := 8101823215714232435;
+BEGIN
+    PERFORM pg_advisory_lock(lock);
+    SELECT greatest(last_value + 1, lowest) INTO first FROM posthaste.positions;
+    PERFORM setval('posthaste.positions', first + count - 1);
+    PERFORM pg_advisory_unlock(lock);
+    RETURN first;
+EXCEPTION WHEN OTHERS OR query_canceled THEN
+    PERFORM pg_advisory_unlock(lock);
+    RAISE;
+END $$;
+
+CREATE TABLE posthaste.messages (
+    user_id text COLLATE "C" NOT NULL,
+    id      uuid NOT NULL,
+    record  bytea NOT NULL,
+    state   smallint NOT NULL,           -- how it ended, once it has
+    retried integer NOT NULL DEFAULT 0,  -- then
+    PRIMARY KEY (user_id, id)
+);
+
+-- What has not ended, and what has but keeps its slot in a queue.
+CREATE TABLE posthaste.live (
+    user_id          text COLLATE "C" NOT NULL,
+    id               uuid NOT NULL,
+    kind             smallint NOT NULL, -- of its lane
+    lane             bytea NOT NULL,
+    place            bigint NOT NULL,   -- in the lane; the id decides between equals
+    due              bigint NOT NULL,
+    state            smallint NOT NULL,
+    retried          integer NOT NULL,
+    begun            boolean NOT NULL,  -- claimed, or holds a slot of its queue
+    ended            boolean NOT NULL,  -- but its callbacks have not
+    callbacks        integer NOT NULL,  -- that have not ended, in a queue
+    cancel_requested boolean NOT NULL,
+    lease            bigint NOT NULL,   -- 0: not claimed
+    node             bigint,            -- that has the lease
+    flow_key         bytea,
+    PRIMARY KEY (user_id, id)
+);
+CREATE INDEX live_waiting ON posthaste.live (user_id, kind, lane, place, id) WHERE NOT begun;
+CREATE INDEX live_begun   ON posthaste.live (user_id, kind, lane) WHERE begun;
+CREATE INDEX live_leased  ON posthaste.live (user_id, flow_key) WHERE lease <> 0;
+CREATE INDEX live_node    ON posthaste.live (node) WHERE node IS NOT NULL;
+CREATE INDEX live_flow    ON posthaste.live (user_id, flow_key, due) WHERE lease = 0 AND NOT ended AND flow_key IS NOT NULL;
+
+CREATE TABLE posthaste.lanes (
+    user_id text COLLATE "C" NOT NULL,
+    kind    smallint NOT NULL,
+    lane    bytea NOT NULL,
+    live    integer NOT NULL,   -- messages that have not ended
+    ready   bigint,             -- when to look at it; NULL: when something happens
+    served  bigint NOT NULL DEFAULT 0,
+    held_by bytea[],            -- flow-control keys whose room it waits for
+    PRIMARY KEY (user_id, kind, lane)
+);
+CREATE INDEX lanes_ready ON posthaste.lanes (ready) WHERE ready IS NOT NULL;
+CREATE INDEX lanes_held  ON posthaste.lanes (user_id) WHERE held_by IS NOT NULL;
+
+-- A partition for each day, made as days come.
+CREATE TABLE posthaste.events (
+    user_id    text COLLATE "C" NOT NULL,
+    position   bigint NOT NULL,
+    message_id uuid NOT NULL,
+    state      smallint NOT NULL,
+    record     bytea NOT NULL,
+    response   bytea,
+    PRIMARY KEY (user_id, position)
+) PARTITION BY RANGE (position);
+CREATE INDEX events_message ON posthaste.events (user_id, message_id, position);
+
+-- How much is kept of each user: see the kinds in usage.go.
+CREATE TABLE posthaste.kept (
+    user_id text COLLATE "C" NOT NULL,
+    kind    smallint NOT NULL,
+    day     bigint NOT NULL, -- of the log; 0 for the other kinds
+    entries bigint NOT NULL,
+    bytes   bigint NOT NULL, -- an estimate
+    PRIMARY KEY (user_id, kind, day)
+);
+
+CREATE TABLE posthaste.submissions (
+    user_id text COLLATE "C" NOT NULL,
+    key     bytea NOT NULL, -- hashed
+    at      bigint NOT NULL,
+    ids     uuid[] NOT NULL,
+    PRIMARY KEY (user_id, key)
+);
+CREATE INDEX submissions_at ON posthaste.submissions (user_id, at);
+
+CREATE TABLE posthaste.dead_letters (
+    user_id text COLLATE "C" NOT NULL,
+    id      bigint NOT NULL,
+    record  bytea NOT NULL,
+    PRIMARY KEY (user_id, id)
+);
+
+-- Queues, URL groups, flow-control keys, schedules and bulk actions.
+CREATE TABLE posthaste.documents (
+    user_id text COLLATE "C" NOT NULL,
+    kind    smallint NOT NULL,
+    name    bytea NOT NULL,
+    record  bytea NOT NULL,
+    at      bigint, -- what is found among all users by a time: see the kinds
+    PRIMARY KEY (user_id, kind, name)
+);
+CREATE INDEX documents_at ON posthaste.documents (kind, at) WHERE at IS NOT NULL;
+
+CREATE TABLE posthaste.runs (
+    user_id   text COLLATE "C" NOT NULL,
+    position  bigint NOT NULL,
+    id        bytea NOT NULL, -- hashed
+    record    bytea NOT NULL,
+    progress  bytea NOT NULL,
+    completed bigint, -- NULL while it goes on
+    PRIMARY KEY (user_id, position)
+);
+CREATE INDEX runs_id        ON posthaste.runs (user_id, id, position);
+CREATE INDEX runs_completed ON posthaste.runs (user_id, completed) WHERE completed IS NOT NULL;
+
+CREATE TABLE posthaste.run_entries (
+    user_id text COLLATE "C" NOT NULL,
+    run     bigint NOT NULL,
+    entry   integer NOT NULL,
+    record  bytea NOT NULL,
+    PRIMARY KEY (user_id, run, entry)
+);
+
+CREATE TABLE posthaste.run_memory (
+    user_id    text COLLATE "C" NOT NULL,
+    run        bigint NOT NULL,
+    key        bytea NOT NULL, -- hashed
+    message_id uuid NOT NULL,
+    PRIMARY KEY (user_id, run, key)
+);
+
+CREATE TABLE posthaste.run_events (
+    user_id  text COLLATE "C" NOT NULL,
+    run      bigint NOT NULL,
+    position bigint NOT NULL,
+    event_id bytea NOT NULL,
+    body     bytea,
+    PRIMARY KEY (user_id, run, position)
+);
+
+CREATE TABLE posthaste.waiters (
+    user_id  text COLLATE "C" NOT NULL,
+    run      bigint NOT NULL,
+    position bigint NOT NULL,
+    topic    bytea NOT NULL, -- hashed
+    deadline bigint,
+    record   bytea NOT NULL,
+    PRIMARY KEY (user_id, run, position)
+);
+CREATE INDEX waiters_topic    ON posthaste.waiters (user_id, topic, position);
+CREATE INDEX waiters_deadline ON posthaste.waiters (deadline, user_id, run, position) WHERE deadline IS NOT NULL;
+
+CREATE TABLE posthaste.run_dead_letters (
+    user_id text COLLATE "C" NOT NULL,
+    id      bigint NOT NULL,
+    run     bigint NOT NULL,
+    record  bytea NOT NULL,
+    PRIMARY KEY (user_id, id)
+);
+CREATE INDEX run_dead_letters_run ON posthaste.run_dead_letters (user_id, run);
+
+CREATE TABLE posthaste.answers (
+    user_id text COLLATE "C" NOT NULL,
+    key     bytea NOT NULL, -- hashed
+    at      bigint NOT NULL,
+    answer  bytea NOT NULL,
+    PRIMARY KEY (user_id, key)
+);
+CREATE INDEX answers_at ON posthaste.answers (user_id, at);
+
+CREATE TABLE posthaste.secrets (
+    key   bytea PRIMARY KEY,
+    value bytea NOT NULL
+);

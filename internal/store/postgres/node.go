@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"posthaste/internal/store"
+)
+
+// A node that falls silent loses its leases after leaseTime; it speaks three times
+// as often. Its row stays for graveTime, so that leases are found that it took in a
+// transaction which was longer than it lived.
+const (
+	leaseTime  = 15 * time.Second
+	aliveEvery = leaseTime / 3
+	graveTime  = time.Hour
+)
+
+// errSilent says that this node was taken for dead, and must not claim anything.
+var errSilent = errors.New("postgres: this node did not say in time that it lives")
+
+// node is this process among the nodes of the database.
+type node struct {
+	id atomic.Int64
+}
+
+// join takes a number that no node ever had.
+func (n *node) join(ctx context.Context, pool *pgxpool.Pool) error {
+	id, err := row(ctx, pool, pgx.RowTo[int64], `
+		INSERT INTO posthaste.nodes (node, expires_at)
+		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval)
+		RETURNING node`, leaseTime)
+	n.id.Store(id)
+	return err
+}
+
+// leave gives up all leases: the node counts as dead from now on.
+func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(ctx, aliveEvery)
+	defer cancel()
+	_, err := pool.Exec(ctx, `UPDATE posthaste.nodes SET expires_at = clock_timestamp() WHERE node = $1`, n.id.Load())
+	return err
+}
+
+// renew says that the node lives. One that was taken for dead has lost its leases
+// and joins anew.
+func (n *node) renew(ctx context.Context, pool *pgxpool.Pool) error {
+	tag, err := pool.Exec(ctx, `
+		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
+		WHERE node = $1 AND expires_at > clock_timestamp()`, n.id.Load(), leaseTime)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = n.join(ctx, pool)
+	}
+	return err
+}
+
+// keepAlive renews this node's right to its leases until the store is closed. A
+// renewal that fails is tried again soon; there is nobody to be told.
+func (s *Store) keepAlive() {
+	ticker := time.NewTicker(aliveEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.closing.Done():
+			return
+		case <-ticker.C:
+			s.renew()
+		}
+	}
+}
+
+func (s *Store) renew() {
+	ctx, cancel := context.WithTimeout(s.closing, aliveEvery)
+	defer cancel()
+	for s.node.renew(ctx, s.pool) != nil && ctx.Err() == nil {
+		time.Sleep(aliveEvery / 10)
+	}
+}
+
+// checkAlive returns errSilent if this node was taken for dead.
+func (tx *tx) checkAlive() error {
+	_, err := row(tx.ctx, tx, pgx.RowTo[int64], `
+		SELECT node FROM posthaste.nodes WHERE node = $1 AND expires_at > clock_timestamp()`, tx.store.node.id.Load())
+	if errors.Is(err, store.ErrNotFound) {
+		return errSilent
+	}
+	return err
+}
+
+// reap makes the leases of nodes that have fallen silent void: their messages are due
+// again, or cancelled if that was asked for.
+func (s *Store) reap(ctx context.Context, now time.Time) error {
+	dead, err := rows(ctx, s.pool, pgx.RowTo[int64], `SELECT node FROM posthaste.nodes WHERE expires_at <= clock_timestamp()`)
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	users, err := rows(ctx, s.pool, pgx.RowTo[string], `SELECT DISTINCT user_id FROM posthaste.live WHERE node = ANY($1)`, dead)
+	if err != nil {
+		return err
+	}
+	for _, user := range users {
+		if err := s.change(ctx, now, []string{user}, func(tx *tx) error { return tx.void(user, dead) }); err != nil {
+			return err
+		}
+	}
+	_, err = s.pool.Exec(ctx, `
+		DELETE FROM posthaste.nodes n
+		WHERE node = ANY($1) AND expires_at < clock_timestamp() - $2::interval
+			AND NOT EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node)`, dead, graveTime)
+	return err
+}
+
+// void ends what leases dead nodes have on a user's messages.
+func (tx *tx) void(user string, dead []int64) error {
+	held, err := tx.lives(`user_id = $1 AND node = ANY($2)`, user, dead)
+	if err != nil {
+		return err
+	}
+	for _, l := range held {
+		if err := tx.release(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}

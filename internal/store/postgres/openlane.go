@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/flow"
+)
+
+// openLane is a lane that Claim looks at: a pure choice of what may start, made of
+// what was read.
+type openLane struct {
+	id       laneID
+	queue    *posthaste.Queue    // of a strict lane
+	keys     map[string]*flowKey // that its messages name
+	begun    []*live             // those with a slot, in a queue
+	inFlight int                 // claimed messages; of no meaning in a queue
+	waiting  []*live             // the others, as far as they were read
+	more     bool                // there are others
+
+	ready    time.Time // when to look again; zero: when something happens
+	heldBy   [][]byte  // keys it waits for
+	servedAs int       // its last turn in this claim; 0: none
+}
+
+func (lane *openLane) add(l *live) {
+	if l.begun {
+		lane.begun = append(lane.begun, l)
+	} else {
+		lane.waiting = append(lane.waiting, l)
+	}
+}
+
+// arrange puts what was read in order: up to share messages that wait.
+func (lane *openLane) arrange(share int) {
+	slices.SortFunc(lane.begun, compareInLane)
+	slices.SortFunc(lane.waiting, compareInLane)
+	lane.more = len(lane.waiting) == share
+}
+
+func compareInLane(a, b *live) int {
+	if a.before(b) {
+		return -1
+	}
+	return 1
+}
+
+// serveInTurn picks up to limit messages that may start, one of each lane in turn.
+func serveInTurn(lanes []*openLane, now time.Time, limit int) (picked []*live) {
+	open := slices.Clone(lanes)
+	for len(open) > 0 {
+		open = slices.DeleteFunc(open, func(lane *openLane) bool {
+			if len(picked) == limit {
+				lane.look(now) // for there may be more
+				return true
+			}
+			l := lane.next(now, limit-len(picked))
+			if l == nil {
+				return true
+			}
+			picked = append(picked, l)
+			lane.servedAs = len(picked)
+			return false
+		})
+	}
+	slices.SortStableFunc(lanes, func(a, b *openLane) int { return cmp.Compare(a.servedAs, b.servedAs) })
+	return picked
+}
+
+// look says that the lane should be looked at no later than at a time.
+func (lane *openLane) look(at time.Time) {
+	if lane.ready.IsZero() || at.Before(lane.ready) {
+		lane.ready = at
+	}
+}
+
+// next takes the next message that may start, or returns nil and says in the lane
+// when to look again. Free is how many attempts may still begin.
+func (lane *openLane) next(now time.Time, free int) *live {
+	lane.ready, lane.heldBy = time.Time{}, nil
+	if lane.id.strict() {
+		return lane.nextOfQueue(now)
+	}
+	if len(lane.waiting) == 0 {
+		if lane.more {
+			lane.look(now)
+		}
+		return nil
+	}
+	if lane.inFlight >= flow.Ceiling(free) || !lane.admits(lane.waiting[0], now) {
+		return nil
+	}
+	lane.inFlight++
+	return lane.start()
+}
+
+// nextOfQueue takes the first that may start of those that have begun and wait again,
+// and of the one that is next to begin.
+func (lane *openLane) nextOfQueue(now time.Time) *live {
+	if lane.queue.Paused {
+		return nil
+	}
+	for i, l := range lane.begun {
+		if l.waits() && lane.slotsTaken(i) < lane.queue.Parallelism && lane.admits(l, now) {
+			l.lease = pickedLease
+			return l
+		}
+	}
+	switch {
+	case len(lane.begun) >= lane.queue.Parallelism:
+		return nil
+	case len(lane.waiting) == 0 && lane.more:
+		lane.look(now)
+		return nil
+	case len(lane.waiting) == 0 || !lane.admits(lane.waiting[0], now):
+		return nil
+	}
+	l := lane.start()
+	lane.begun = append(lane.begun, l)
+	return l
+}
+
+// slotsTaken counts the slots that are not for the i-th that has begun: when the queue
+// was narrowed, the earlier go on first.
+func (lane *openLane) slotsTaken(i int) (taken int) {
+	for j, other := range lane.begun {
+		if j < i || j > i && other.lease != 0 {
+			taken++
+		}
+	}
+	return taken
+}
+
+// pickedLease stands for the lease that a picked message is going to have.
+const pickedLease = -1
+
+// start takes the first of those that wait.
+func (lane *openLane) start() *live {
+	l := lane.waiting[0]
+	lane.waiting = lane.waiting[1:]
+	l.lease = pickedLease
+	return l
+}
+
+// admits reports whether time and flow control let a message start, and counts it
+// then. If not, it says in the lane when to look again.
+func (lane *openLane) admits(l *live, now time.Time) bool {
+	if due := time.UnixMilli(l.dueMS); due.After(now) {
+		lane.look(due)
+		return false
+	}
+	key := lane.keys[string(l.flowKey)]
+	if key == nil {
+		return true
+	}
+	ok, wakes := key.admit(now)
+	if !ok {
+		lane.heldBy = append(lane.heldBy, l.flowKey)
+		if !wakes.IsZero() {
+			lane.look(wakes)
+		}
+	}
+	return ok
+}

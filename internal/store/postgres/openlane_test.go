@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"posthaste"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// inLane makes a message of a lane that is due some seconds after noon.
+func inLane(place posthaste.Position, seconds int) *live {
+	return &live{place: place, dueMS: noon.Add(time.Duration(seconds) * time.Second).UnixMilli()}
+}
+
+func TestServeInTurn(t *testing.T) {
+	queue := func(parallelism int, paused bool, begun, waiting []*live) *openLane {
+		return &openLane{
+			id:    laneID{kind: int16(posthaste.LaneQueue)},
+			queue: &posthaste.Queue{Parallelism: parallelism, Paused: paused},
+			begun: begun, waiting: waiting,
+		}
+	}
+	host := func(waiting ...*live) *openLane {
+		return &openLane{id: laneID{kind: int16(posthaste.LaneHost)}, waiting: waiting}
+	}
+	leased := func(l *live) *live {
+		l.lease = 7
+		return l
+	}
+	for name, c := range map[string]struct {
+		lanes []*openLane
+		limit int
+		want  []posthaste.Position // the places of what may start
+		look  []int                // seconds after noon when to look again at each lane; -1: when something happens
+	}{
+		"one of each lane in turn": {
+			[]*openLane{host(inLane(1, 0), inLane(2, 0)), host(inLane(3, 0), inLane(4, 0))}, 100,
+			[]posthaste.Position{1, 3, 2, 4}, []int{-1, -1},
+		},
+		"the limit leaves lanes to be looked at": {
+			[]*openLane{host(inLane(1, 0)), host(inLane(2, 0))}, 1,
+			[]posthaste.Position{1}, []int{0, 0},
+		},
+		"the next due time": {
+			[]*openLane{host(inLane(1, 0), inLane(2, 5))}, 100,
+			[]posthaste.Position{1}, []int{5},
+		},
+		"a queue starts one at a time": {
+			[]*openLane{queue(1, false, nil, []*live{inLane(1, 0), inLane(2, 0)})}, 100,
+			[]posthaste.Position{1}, []int{-1},
+		},
+		"a retry comes before who is next": {
+			[]*openLane{queue(1, false, []*live{inLane(1, 0)}, []*live{inLane(2, 0)})}, 100,
+			[]posthaste.Position{1}, []int{-1},
+		},
+		"a slot is kept until the retry": {
+			[]*openLane{queue(1, false, []*live{inLane(1, 9)}, []*live{inLane(2, 0)})}, 100,
+			nil, []int{9},
+		},
+		"a narrowed queue lets the earlier go on": {
+			[]*openLane{queue(1, false, []*live{inLane(1, 0), inLane(2, 0)}, nil)}, 100,
+			[]posthaste.Position{1}, []int{-1},
+		},
+		"a narrowed queue waits for what is in flight": {
+			[]*openLane{queue(1, false, []*live{inLane(1, 0), leased(inLane(2, 0))}, nil)}, 100,
+			nil, []int{-1},
+		},
+		"a paused queue": {
+			[]*openLane{queue(3, true, nil, []*live{inLane(1, 0)})}, 100, nil, []int{-1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lanes := slices.Clone(c.lanes)
+			var got []posthaste.Position
+			for _, l := range serveInTurn(lanes, noon, c.limit) {
+				got = append(got, l.place)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("started %v, want %v", got, c.want)
+			}
+			for i, lane := range c.lanes {
+				var want time.Time
+				if c.look[i] >= 0 {
+					want = noon.Add(time.Duration(c.look[i]) * time.Second)
+				}
+				if !lane.ready.Equal(want) {
+					t.Errorf("lane %d is to be looked at again at %v, want %v", i, lane.ready, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,178 @@
+// Package pgtest runs a PostgreSQL of the tests' own: one cluster for a test binary,
+// in a temporary directory, and a database for each test. The programs must be
+// installed; nothing else of the machine is touched.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// programs is where Debian puts those of each version.
+const programs = "/usr/lib/postgresql/*/bin"
+
+// Cluster is a running PostgreSQL.
+type Cluster struct {
+	directory string
+	port      int
+	as        *syscall.Credential // nil: as the tests
+	made      atomic.Int32        // databases
+}
+
+// Main runs the tests of a package with a cluster in *cluster, and stops it. Call it
+// as os.Exit(pgtest.Main(m, &cluster)).
+func Main(m *testing.M, cluster **Cluster) int {
+	c, err := Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "pgtest:", err)
+		return 1
+	}
+	*cluster = c
+	code := m.Run()
+	if err := c.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "pgtest:", err)
+		return 1
+	}
+	return code
+}
+
+// Start makes a cluster and starts it. Commits are synced as they are in production.
+func Start() (*Cluster, error) {
+	directory, err := os.MkdirTemp("", "pgtest")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{directory: directory}
+	if err := c.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(directory))
+	}
+	return c, nil
+}
+
+func (c *Cluster) start() error {
+	if err := c.chooseUser(); err != nil {
+		return err
+	}
+	err := c.run("initdb", "-D", c.data(), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	if err != nil {
+		return err
+	}
+	if c.port, err = freePort(); err != nil {
+		return err
+	}
+	return c.Launch()
+}
+
+func (c *Cluster) data() string { return filepath.Join(c.directory, "data") }
+
+// chooseUser finds somebody to run as: PostgreSQL refuses to run as root.
+func (c *Cluster) chooseUser() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		return err
+	}
+	uid, uidErr := strconv.ParseUint(nobody.Uid, 10, 32)
+	gid, gidErr := strconv.ParseUint(nobody.Gid, 10, 32)
+	if err := errors.Join(uidErr, gidErr); err != nil {
+		return err
+	}
+	c.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(c.directory, int(uid), int(gid))
+}
+
+// Launch starts the server of a cluster that was halted, at the place it had.
+func (c *Cluster) Launch() error {
+	options := fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c unix_socket_directories=%s"+
+		" -c shared_buffers=32MB -c max_connections=50 -c fsync=on", c.port, c.directory)
+	return c.run("pg_ctl", "-D", c.data(), "-l", filepath.Join(c.directory, "log"), "-w", "-o", options, "start")
+}
+
+// Halt stops the server at once, as if its processes had been killed.
+func (c *Cluster) Halt() error {
+	return c.run("pg_ctl", "-D", c.data(), "-w", "-m", "immediate", "stop")
+}
+
+// Stop stops the server and removes the cluster.
+func (c *Cluster) Stop() error {
+	return errors.Join(c.run("pg_ctl", "-D", c.data(), "-w", "-m", "fast", "stop"), os.RemoveAll(c.directory))
+}
+
+// run runs one of the programs of the newest version. Its output goes to a file: the
+// server keeps it open.
+func (c *Cluster) run(program string, args ...string) error {
+	found, err := filepath.Glob(filepath.Join(programs, program))
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("there is no %s in %s: install PostgreSQL", program, programs)
+	}
+	slices.Sort(found)
+	output, err := os.Create(filepath.Join(c.directory, program+".out"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = output.Close() }()
+	cmd := exec.Command(found[len(found)-1], args...)
+	cmd.Dir = c.directory
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as}
+	if err := cmd.Run(); err != nil {
+		text, _ := os.ReadFile(output.Name())
+		return fmt.Errorf("%s: %w\n%s", program, err, text)
+	}
+	return nil
+}
+
+// freePort returns a port that nobody listens on.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	return port, listener.Close()
+}
+
+// URL returns that of a database.
+func (c *Cluster) URL(database string) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", c.port, database)
+}
+
+// Create makes an empty database and returns its URL. It goes with the cluster.
+func (c *Cluster) Create() (url string, err error) {
+	name := fmt.Sprintf("test%d", c.made.Add(1))
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, c.URL("postgres"))
+	if err != nil {
+		return "", err
+	}
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
+	return c.URL(name), errors.Join(err, conn.Close(ctx))
+}
+
+// Database is Create for a test.
+func (c *Cluster) Database(t testing.TB) string {
+	t.Helper()
+	url, err := c.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}

@@ -1,0 +1,107 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Release implements store.Worker.
+func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
+	return s.call(ctx, now, usersOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+}
+
+func usersOf(claims []store.Claim) []string {
+	users := make([]string, len(claims))
+	for i, claim := range claims {
+		users[i] = claim.Message.User
+	}
+	return users
+}
+
+func (tx *tx) releaseAll(claims []store.Claim) error {
+	for _, claim := range claims {
+		l, err := tx.claimed(claim)
+		if errors.Is(err, store.ErrLeaseLost) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := tx.release(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimed returns where a claimed message stands, or store.ErrLeaseLost if the claim
+// is not its current one.
+func (tx *tx) claimed(claim store.Claim) (*live, error) {
+	l, err := tx.life(claim.Message.User, claim.Message.ID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (l.lease == 0 || uint64(l.lease) != claim.Lease) {
+		return nil, store.ErrLeaseLost
+	}
+	return l, err
+}
+
+// release ends a lease without a result.
+func (tx *tx) release(l *live) error {
+	l.lease = 0
+	if l.cancelRequested {
+		return tx.endCancelled(l)
+	}
+	tx.saveLive(l)
+	tx.touch(l.lane, 0)
+	tx.makeRoom(l)
+	return nil
+}
+
+// endCancelled grants a cancellation.
+func (tx *tx) endCancelled(l *live) error {
+	m, err := tx.message(l.user, l.id)
+	if err != nil {
+		return err
+	}
+	tx.event(l.user, posthaste.Event{MessageID: l.id, State: posthaste.StateCancelled})
+	l.state = posthaste.StateCancelled
+	return tx.end(m, l)
+}
+
+// unsure are claims of which this node does not know whether they were committed.
+// Nobody works on them, and the node goes on living, so it has to give them back.
+type unsure struct {
+	mu     sync.Mutex
+	claims []store.Claim
+}
+
+func (u *unsure) add(claims []store.Claim) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.claims = append(u.claims, claims...)
+}
+
+func (u *unsure) take() []store.Claim {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	claims := u.claims
+	u.claims = nil
+	return claims
+}
+
+// giveBackUnsure releases claims of which it is not known whether they are any.
+func (s *Store) giveBackUnsure(ctx context.Context, now time.Time) error {
+	claims := s.unsure.take()
+	if len(claims) == 0 {
+		return nil
+	}
+	err := s.change(ctx, now, usersOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+	if err != nil {
+		s.unsure.add(claims)
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// Transact implements store.Runs. It calls change once: the user's turn is taken
+// before, so nothing can stand in its way but a failure.
+func (s *Store) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
+	return s.call(ctx, now, []string{user}, func(tx *tx) error {
+		runs := tx.runTx(user)
+		if err := change(runs); err != nil {
+			return err
+		}
+		return runs.write()
+	})
+}
+
+// Run implements store.Runs.
+func (s *Store) Run(ctx context.Context, user string, at posthaste.Position) (*posthaste.Run, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.Run, error) { return readRun(ctx, q, user, at) })
+}
+
+// LatestRun implements store.Runs.
+func (s *Store) LatestRun(ctx context.Context, user, id string) (*posthaste.Run, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.Run, error) { return readLatest(ctx, q, user, id) })
+}
+
+// RunEntries implements store.Runs.
+func (s *Store) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) ([]posthaste.RunEntry, error) {
+		return readList(ctx, q, user, at, count)
+	})
+}
+
+// scanRun reads the runs of a user: record and progress.
+func scanRun(user string) func(pgx.CollectableRow) (*posthaste.Run, error) {
+	return func(r pgx.CollectableRow) (*posthaste.Run, error) {
+		var envelope, progress []byte
+		if err := r.Scan(&envelope, &progress); err != nil {
+			return nil, err
+		}
+		return decodeRun(user, envelope, progress)
+	}
+}
+
+func decodeRun(user string, envelope, progress []byte) (*posthaste.Run, error) {
+	run, err := record.DecodeRun(user, envelope)
+	if err != nil {
+		return nil, err
+	}
+	run.RunProgress, err = record.DecodeRunProgress(progress)
+	return run, err
+}
+
+// readRun returns store.ErrNotFound for an unknown run.
+func readRun(ctx context.Context, q querier, user string, at posthaste.Position) (*posthaste.Run, error) {
+	return row(ctx, q, scanRun(user), `
+		SELECT record, progress FROM posthaste.runs WHERE user_id = $1 AND position = $2`, user, int64(at))
+}
+
+// readLatest returns the run with an id that was created last.
+func readLatest(ctx context.Context, q querier, user, id string) (*posthaste.Run, error) {
+	return row(ctx, q, scanRun(user), `
+		SELECT record, progress FROM posthaste.runs
+		WHERE user_id = $1 AND id = $2 ORDER BY position DESC LIMIT 1`, user, hashed(id))
+}
+
+// readList returns the first entries of a run's list, all if count is negative.
+func readList(ctx context.Context, q querier, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
+	var limit *int
+	if count >= 0 {
+		limit = &count
+	}
+	return rows(ctx, q, func(r pgx.CollectableRow) (posthaste.RunEntry, error) {
+		var index int
+		var data []byte
+		if err := r.Scan(&index, &data); err != nil {
+			return posthaste.RunEntry{}, err
+		}
+		return record.DecodeRunEntry(index, data)
+	}, `
+		SELECT entry, record FROM posthaste.run_entries
+		WHERE user_id = $1 AND run = $2 ORDER BY entry LIMIT $3`, user, int64(at), limit)
+}
+
+// place is where a query comes upon a run.
+type place struct {
+	at     posthaste.Position
+	run    *posthaste.Run
+	letter *posthaste.DeadLetter // if the DLQ is asked for
+}
+
+// Runs implements store.Runs.
+func (s *Store) Runs(ctx context.Context, user string, query store.RunQuery) (page store.RunPage, err error) {
+	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]place, error) {
+		if query.Failed {
+			return failedRuns(ctx, q, user, &query)
+		}
+		return allRuns(ctx, q, user, &query)
+	})
+	for _, p := range found {
+		if !query.Filter.Matches(p.run) {
+			continue
+		}
+		if len(page.Runs) == query.Limit {
+			page.More, page.Next = true, p.at
+			return page, nil
+		}
+		page.Runs = append(page.Runs, p.run)
+		if p.letter != nil {
+			page.DeadLetters = append(page.DeadLetters, p.letter)
+		}
+	}
+	if len(found) == maxScan {
+		page.More, page.Next = true, beyond(found[maxScan-1].at, query.OldestFirst)
+	}
+	return page, err
+}
+
+// allRuns reads runs whose ids a query asks for.
+func allRuns(ctx context.Context, q querier, user string, query *store.RunQuery) ([]place, error) {
+	ids := make([][]byte, len(query.Filter.IDs))
+	for i, id := range query.Filter.IDs {
+		ids[i] = hashed(id)
+	}
+	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) {
+		run, err := scanRun(user)(r)
+		if err != nil {
+			return place{}, err
+		}
+		return place{at: run.Position, run: run}, nil
+	}, `
+		SELECT record, progress FROM posthaste.runs
+		WHERE user_id = $1 AND position BETWEEN $2 AND $3 AND (cardinality($4::bytea[]) = 0 OR id = ANY($4))
+		ORDER BY position `+direction(query.OldestFirst)+` LIMIT $5`,
+		user, int64(query.Low), int64(query.High), ids, maxScan)
+}
+
+// failedRuns reads entries of the DLQ of runs.
+func failedRuns(ctx context.Context, q querier, user string, query *store.RunQuery) ([]place, error) {
+	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) { return scanBuried(r, user) }, `
+		SELECT d.id, d.record, r.record, r.progress
+		FROM posthaste.run_dead_letters d JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run
+		WHERE d.user_id = $1 AND d.id BETWEEN $2 AND $3
+		ORDER BY d.id `+direction(query.OldestFirst)+` LIMIT $4`,
+		user, int64(query.Low), int64(query.High), maxScan)
+}
+
+// scanBuried reads an entry of the DLQ of runs, and its run.
+func scanBuried(r pgx.CollectableRow, user string) (p place, err error) {
+	var id int64
+	var letter, envelope, progress []byte
+	if err := r.Scan(&id, &letter, &envelope, &progress); err != nil {
+		return place{}, err
+	}
+	p.at = posthaste.Position(id)
+	if p.letter, err = record.DecodeDeadLetter(posthaste.DeadLetterID(id), user, letter); err != nil {
+		return place{}, err
+	}
+	p.run, err = decodeRun(user, envelope, progress)
+	return p, err
+}

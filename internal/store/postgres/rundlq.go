@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// Bury implements store.RunDLQ.
+func (r *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
+	data := record.AppendDeadLetter(nil, d)
+	r.stage(func() error {
+		r.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
+			r.user, int64(d.ID), int64(run.Position), data)
+		r.count(keptOf{user: r.user, kind: keptFailedRuns}, 1, len(data))
+		return nil
+	})
+}
+
+// Buried implements store.RunDLQ.
+func (r *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
+	if r.gone[posthaste.Position(id)] {
+		return nil, nil, store.ErrNotFound
+	}
+	found, err := row(r.ctx, r, func(cr pgx.CollectableRow) (place, error) { return scanBuried(cr, r.user) }, `
+		SELECT d.id, d.record, r.record, r.progress
+		FROM posthaste.run_dead_letters d JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run
+		WHERE d.user_id = $1 AND d.id = $2`, r.user, int64(id))
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := r.Run(found.run.Position)
+	return found.letter, run, err
+}
+
+// Unbury implements store.RunDLQ.
+func (r *runTx) Unbury(run *posthaste.Run) {
+	id := run.DeadLetterID
+	r.gone[posthaste.Position(id)] = true
+	r.stage(func() error {
+		gone, err := rows(r.ctx, r, scanRemoved, `
+			DELETE FROM posthaste.run_dead_letters WHERE user_id = $1 AND id = $2 RETURNING id, octet_length(record)`,
+			r.user, int64(id))
+		r.countRemoved(keptOf{user: r.user, kind: keptFailedRuns}, gone)
+		return err
+	})
+}

@@ -1,0 +1,278 @@
+package postgres
+
+import (
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// runTx implements store.RunTx. It reads the state before the transaction, gathers
+// what is to be written, and writes when the rules have decided.
+type runTx struct {
+	*tx
+	user     string
+	settling posthaste.MessageID // the message that is being settled, if any
+
+	runs   map[posthaste.Position]*posthaste.Run // that were read or started
+	latest map[string]posthaste.Position         // started with an id
+	memory map[memoryKey]posthaste.MessageID
+	gone   map[posthaste.Position]bool // waiters, dead letters and events
+	dirty  map[posthaste.Position]bool // runs to be saved
+	writes []func() error
+}
+
+type memoryKey struct {
+	run posthaste.Position
+	key string
+}
+
+func (tx *tx) runTx(user string) *runTx {
+	return &runTx{
+		tx:     tx,
+		user:   user,
+		runs:   map[posthaste.Position]*posthaste.Run{},
+		latest: map[string]posthaste.Position{},
+		memory: map[memoryKey]posthaste.MessageID{},
+		gone:   map[posthaste.Position]bool{},
+		dirty:  map[posthaste.Position]bool{},
+	}
+}
+
+// stage registers something to be written, in order.
+func (r *runTx) stage(write func() error) { r.writes = append(r.writes, write) }
+
+// stageExec registers a statement to be executed.
+func (r *runTx) stageExec(sql string, args ...any) {
+	r.stage(func() error {
+		r.exec(sql, args...)
+		return nil
+	})
+}
+
+// write writes everything that was gathered.
+func (r *runTx) write() error {
+	for _, write := range r.writes {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	for at := range r.dirty {
+		r.saveRun(r.runs[at])
+	}
+	return nil
+}
+
+func (r *runTx) saveRun(run *posthaste.Run) {
+	r.exec(`
+		INSERT INTO posthaste.runs (user_id, position, id, record, progress, completed) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (user_id, position) DO UPDATE
+			SET record = excluded.record, progress = excluded.progress, completed = excluded.completed`,
+		r.user, int64(run.Position), hashed(run.ID), record.AppendRun(nil, run),
+		record.AppendRunProgress(nil, &run.RunProgress), completedAt(run))
+}
+
+// completedAt is when a run ended, nil while it goes on.
+func completedAt(run *posthaste.Run) *int64 {
+	if run.Active() {
+		return nil
+	}
+	return milli(run.CompletedAt)
+}
+
+// Now implements store.RunRecords.
+func (r *runTx) Now() time.Time { return r.now }
+
+// NextPosition implements store.RunRecords.
+func (r *runTx) NextPosition() posthaste.Position { return r.nextPosition(r.user) }
+
+// Run implements store.RunRecords.
+func (r *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
+	if run := r.runs[at]; run != nil {
+		return run, nil
+	}
+	run, err := readRun(r.ctx, r, r.user, at)
+	if err != nil {
+		return nil, err
+	}
+	r.runs[at] = run
+	return run, nil
+}
+
+// LatestRun implements store.RunRecords.
+func (r *runTx) LatestRun(id string) (*posthaste.Run, error) {
+	if at, started := r.latest[id]; started {
+		return r.runs[at], nil
+	}
+	run, err := readLatest(r.ctx, r, r.user, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.Run(run.Position)
+}
+
+// Start implements store.RunRecords.
+func (r *runTx) Start(run *posthaste.Run) {
+	r.runs[run.Position] = run
+	r.latest[run.ID] = run.Position
+	r.Save(run)
+	r.stage(func() error {
+		r.count(keptOf{user: r.user, kind: keptRuns}, 1, len(record.AppendRun(nil, run)))
+		return nil
+	})
+}
+
+// Save implements store.RunRecords.
+func (r *runTx) Save(run *posthaste.Run) { r.dirty[run.Position] = true }
+
+// Log implements store.RunRecords.
+func (r *runTx) Log(m *posthaste.Message, state posthaste.State, reason string) {
+	r.stage(func() error {
+		r.event(r.user, posthaste.Event{MessageID: m.ID, State: state, Error: reason})
+		return nil
+	})
+}
+
+// Append implements store.RunDeliveries.
+func (r *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error {
+	entry.Index = run.Entries
+	run.Entries++
+	r.Save(run)
+	data := record.AppendRunEntry(nil, &entry)
+	r.stage(func() error {
+		r.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
+			r.user, int64(run.Position), entry.Index, data)
+		r.count(keptOf{user: r.user, kind: keptRuns}, 0, len(data))
+		return nil
+	})
+	if m == nil {
+		return nil
+	}
+	m.Run.Entry, m.Body = entry.Index, entry.Body
+	return r.Accept(m)
+}
+
+// Remember implements store.RunDeliveries.
+func (r *runTx) Remember(run *posthaste.Run, key string, id posthaste.MessageID) {
+	r.memory[memoryKey{run.Position, key}] = id
+	r.stageExec(`
+		INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (user_id, run, key) DO UPDATE SET message_id = excluded.message_id`,
+		r.user, int64(run.Position), hashed(key), [16]byte(id))
+}
+
+// Recall implements store.RunDeliveries.
+func (r *runTx) Recall(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
+	if id, ok = r.memory[memoryKey{run.Position, key}]; ok {
+		return id, true, nil
+	}
+	stored, err := row(r.ctx, r, pgx.RowTo[[16]byte], `
+		SELECT message_id FROM posthaste.run_memory WHERE user_id = $1 AND run = $2 AND key = $3`,
+		r.user, int64(run.Position), hashed(key))
+	if errors.Is(err, store.ErrNotFound) {
+		return id, false, nil
+	}
+	return stored, err == nil, err
+}
+
+// Entries implements store.RunDeliveries.
+func (r *runTx) Entries(run posthaste.Position, count int) ([]posthaste.RunEntry, error) {
+	return readList(r.ctx, r, r.user, run, count)
+}
+
+// Accept implements store.RunDeliveries.
+func (r *runTx) Accept(m *posthaste.Message) error {
+	r.stage(func() error { return r.accept([]*posthaste.Message{m}) })
+	return nil
+}
+
+// Message implements store.RunDeliveries.
+func (r *runTx) Message(id posthaste.MessageID) (*posthaste.Message, posthaste.State, error) {
+	status, err := readStatus(r.ctx, r, r.user, id)
+	return status.Message, status.State, err
+}
+
+// CancelDeliveries implements store.RunDeliveries.
+func (r *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
+	entries, err := r.Entries(run.Position, -1)
+	if err != nil {
+		return err
+	}
+	ids := []posthaste.MessageID{run.FirstID}
+	for _, entry := range entries {
+		ids = append(ids, entry.MessageID)
+	}
+	targets, err := r.lives(`user_id = $1 AND id = ANY($2) AND NOT ended AND NOT cancel_requested`, r.user, uuids(ids))
+	if err != nil {
+		return err
+	}
+	for _, l := range targets {
+		if l.id != r.settling && (inFlight || l.lease == 0) {
+			r.stageCancel(l.id)
+		}
+	}
+	return nil
+}
+
+// Cancel implements store.RunDeliveries.
+func (r *runTx) Cancel(id posthaste.MessageID) (bool, error) {
+	l, err := r.life(r.user, id)
+	if err != nil {
+		return false, except(err, store.ErrNotFound)
+	}
+	if l.ended || l.cancelRequested {
+		return false, nil
+	}
+	r.stageCancel(id)
+	return true, nil
+}
+
+// stageCancel registers a cancellation of a message as what is written before leaves
+// it.
+func (r *runTx) stageCancel(id posthaste.MessageID) {
+	r.stage(func() error {
+		l, err := r.life(r.user, id)
+		if err != nil {
+			return except(err, store.ErrNotFound)
+		}
+		_, err = r.cancel(l)
+		return err
+	})
+}
+
+// Answer implements store.RunAnswers.
+func (r *runTx) Answer(key string) ([]byte, error) {
+	answer, err := row(r.ctx, r, pgx.RowTo[[]byte], `
+		SELECT answer FROM posthaste.answers WHERE user_id = $1 AND key = $2 AND at > $3`,
+		r.user, hashed(key), r.now.Add(-store.AnswerWindow).UnixMilli())
+	return answer, except(err, store.ErrNotFound)
+}
+
+// KeepAnswer implements store.RunAnswers. It forgets some that are out of the window:
+// more than are added, so that few are kept in vain.
+func (r *runTx) KeepAnswer(key string, answer []byte) {
+	r.stageExec(`
+		DELETE FROM posthaste.answers WHERE (user_id, key) IN (
+			SELECT user_id, key FROM posthaste.answers WHERE user_id = $1 AND at <= $2 ORDER BY at LIMIT 4)`,
+		r.user, r.now.Add(-store.AnswerWindow).UnixMilli())
+	r.stageExec(`
+		INSERT INTO posthaste.answers (user_id, key, at, answer) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (user_id, key) DO UPDATE SET at = excluded.at, answer = excluded.answer`,
+		r.user, hashed(key), r.now.UnixMilli(), answer)
+}
+
+// Advance implements store.RunAnswers.
+func (r *runTx) Advance(step *store.Step, processed int, failures []posthaste.ActionFailure) error {
+	if step == nil {
+		return nil
+	}
+	if _, err := actions.get(r.ctx, r, r.user, step.ActionID); err != nil {
+		return err
+	}
+	r.stage(func() error { return r.advance(r.user, step, processed, failures) })
+	return nil
+}

@@ -1,0 +1,159 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// scanWaiter reads position and record.
+func scanWaiter(r pgx.CollectableRow) (*posthaste.Waiter, error) {
+	var at int64
+	var data []byte
+	if err := r.Scan(&at, &data); err != nil {
+		return nil, err
+	}
+	return record.DecodeWaiter(posthaste.Position(at), data)
+}
+
+func waitersFor(ctx context.Context, q querier, user string, topic posthaste.Topic) ([]*posthaste.Waiter, error) {
+	return rows(ctx, q, scanWaiter, `
+		SELECT position, record FROM posthaste.waiters
+		WHERE user_id = $1 AND topic = $2 ORDER BY position`, user, hashed(string(topic)))
+}
+
+func waitersOf(ctx context.Context, q querier, user string, run posthaste.Position) ([]*posthaste.Waiter, error) {
+	return rows(ctx, q, scanWaiter, `
+		SELECT position, record FROM posthaste.waiters
+		WHERE user_id = $1 AND run = $2 ORDER BY position`, user, int64(run))
+}
+
+// EventWaiters implements store.Waiters.
+func (s *Store) EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Waiter, error) {
+		return waitersFor(ctx, q, user, posthaste.EventTopic(eventID))
+	})
+}
+
+// RunWaiters implements store.Waiters.
+func (s *Store) RunWaiters(ctx context.Context, user string, run posthaste.Position) ([]*posthaste.Waiter, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Waiter, error) {
+		return waitersOf(ctx, q, user, run)
+	})
+}
+
+// deadline is a waiter and when it has waited long enough.
+type deadline struct {
+	at time.Time
+	store.DueWaiter
+}
+
+// DueWaiters implements store.Waiters.
+func (s *Store) DueWaiters(ctx context.Context, now time.Time, limit int) (due []store.DueWaiter, next time.Time, err error) {
+	deadlines, err := read(ctx, s, func(ctx context.Context, q querier) ([]deadline, error) {
+		return rows(ctx, q, scanDeadline, `
+			SELECT deadline, user_id, run, position FROM posthaste.waiters
+			WHERE deadline IS NOT NULL ORDER BY deadline, user_id, run, position LIMIT $1`, limit+1)
+	})
+	for _, d := range deadlines {
+		if len(due) == limit || d.at.After(now) {
+			return due, d.at, err
+		}
+		due = append(due, d.DueWaiter)
+	}
+	return due, time.Time{}, err
+}
+
+func scanDeadline(r pgx.CollectableRow) (d deadline, err error) {
+	var at, run, position int64
+	err = r.Scan(&at, &d.User, &run, &position)
+	d.at, d.Run, d.Position = time.UnixMilli(at), posthaste.Position(run), posthaste.Position(position)
+	return d, err
+}
+
+// Wait implements store.RunWaiting.
+func (r *runTx) Wait(w *posthaste.Waiter) {
+	w.Position = r.NextPosition()
+	r.stageExec(`
+		INSERT INTO posthaste.waiters (user_id, run, position, topic, deadline, record) VALUES ($1, $2, $3, $4, $5, $6)`,
+		r.user, int64(w.Run.Position), int64(w.Position), hashed(string(w.Topic)), milli(w.Deadline), record.AppendWaiter(nil, w))
+}
+
+// Waiter implements store.RunWaiting.
+func (r *runTx) Waiter(run, at posthaste.Position) (*posthaste.Waiter, error) {
+	if r.gone[at] {
+		return nil, store.ErrNotFound
+	}
+	return row(r.ctx, r, scanWaiter, `
+		SELECT position, record FROM posthaste.waiters
+		WHERE user_id = $1 AND run = $2 AND position = $3`, r.user, int64(run), int64(at))
+}
+
+// Waiters implements store.RunWaiting.
+func (r *runTx) Waiters(topic posthaste.Topic) ([]*posthaste.Waiter, error) {
+	all, err := waitersFor(r.ctx, r, r.user, topic)
+	return r.left(all), err
+}
+
+// RunWaiters implements store.RunWaiting.
+func (r *runTx) RunWaiters(run posthaste.Position) ([]*posthaste.Waiter, error) {
+	all, err := waitersOf(r.ctx, r, r.user, run)
+	return r.left(all), err
+}
+
+// left leaves out what this transaction has ended.
+func (r *runTx) left(all []*posthaste.Waiter) []*posthaste.Waiter {
+	return slices.DeleteFunc(all, func(w *posthaste.Waiter) bool { return r.gone[w.Position] })
+}
+
+// EndWait implements store.RunWaiting.
+func (r *runTx) EndWait(w *posthaste.Waiter) {
+	r.gone[w.Position] = true
+	r.stageExec(`DELETE FROM posthaste.waiters WHERE user_id = $1 AND run = $2 AND position = $3`,
+		r.user, int64(w.Run.Position), int64(w.Position))
+}
+
+// KeepEvent implements store.RunWaiting.
+func (r *runTx) KeepEvent(run posthaste.Position, eventID string, body []byte) {
+	r.stageExec(`
+		INSERT INTO posthaste.run_events (user_id, run, position, event_id, body) VALUES ($1, $2, $3, $4, $5)`,
+		r.user, int64(run), int64(r.NextPosition()), hashed(eventID), body)
+}
+
+// keptEvent is an event that came before its waiter.
+type keptEvent struct {
+	at   posthaste.Position
+	body []byte
+}
+
+// TakeEvent implements store.RunWaiting.
+func (r *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, ok bool, err error) {
+	kept, err := rows(r.ctx, r, func(cr pgx.CollectableRow) (keptEvent, error) {
+		var at int64
+		var body []byte
+		err := cr.Scan(&at, &body)
+		return keptEvent{posthaste.Position(at), body}, err
+	}, `
+		SELECT position, body FROM posthaste.run_events
+		WHERE user_id = $1 AND run = $2 AND event_id = $3 ORDER BY position`, r.user, int64(run), hashed(eventID))
+	first := slices.IndexFunc(kept, func(e keptEvent) bool { return !r.gone[e.at] })
+	if err != nil || first < 0 {
+		return nil, false, err
+	}
+	at := kept[first].at
+	r.gone[at] = true
+	r.stageExec(`DELETE FROM posthaste.run_events WHERE user_id = $1 AND run = $2 AND position = $3`, r.user, int64(run), int64(at))
+	return kept[first].body, true, nil
+}
+
+// DropEvents implements store.RunWaiting.
+func (r *runTx) DropEvents(run posthaste.Position) error {
+	r.stageExec(`DELETE FROM posthaste.run_events WHERE user_id = $1 AND run = $2`, r.user, int64(run))
+	return nil
+}

@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// UpdateSchedule implements store.Schedules.
+func (s *Store) UpdateSchedule(ctx context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error {
+	return s.call(ctx, now, []string{user}, func(tx *tx) error {
+		return schedules.update(tx, user, id, &posthaste.Schedule{ID: id, User: user}, func(sc *posthaste.Schedule) error {
+			if err := change(sc); err != nil {
+				return err
+			}
+			if sc.CreatedAt.IsZero() {
+				sc.CreatedAt = now
+			}
+			return nil
+		})
+	})
+}
+
+// Schedule implements store.Schedules.
+func (s *Store) Schedule(ctx context.Context, user, id string) (*posthaste.Schedule, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.Schedule, error) {
+		return schedules.get(ctx, q, user, id)
+	})
+}
+
+// Schedules implements store.Schedules.
+func (s *Store) Schedules(ctx context.Context, user string) ([]*posthaste.Schedule, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Schedule, error) {
+		return schedules.list(ctx, q, user)
+	})
+}
+
+// DeleteSchedule implements store.Schedules.
+func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
+	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
+		schedules.remove(tx, user, id)
+		return nil
+	})
+}
+
+// DueSchedules implements store.Schedules. Each node is told of all that are due; the
+// first whose Tick commits has fired it.
+func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
+	due, err = read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Schedule, error) {
+		return schedules.due(ctx, q, math.MaxInt64, limit+1)
+	})
+	for i, sc := range due {
+		if i == limit || sc.NextAt.After(now) {
+			return due[:i], sc.NextAt, err
+		}
+	}
+	return due, time.Time{}, err
+}
+
+// Tick implements store.Schedules.
+func (s *Store) Tick(ctx context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
+	return s.call(ctx, now, []string{after.User}, func(tx *tx) error {
+		stored, err := schedules.get(tx.ctx, tx, after.User, after.ID)
+		if errors.Is(err, store.ErrNotFound) || err == nil && (stored.Paused || !stored.NextAt.Equal(due)) {
+			return store.ErrConflict
+		}
+		if err != nil {
+			return err
+		}
+		schedules.put(tx, after.User, after)
+		return tx.accept(messages)
+	})
+}

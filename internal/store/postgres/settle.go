@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Settle implements store.Worker.
+func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+	m := settlement.Claim.Message
+	return s.call(ctx, now, []string{m.User}, func(tx *tx) error {
+		l, err := tx.claimed(settlement.Claim)
+		if err != nil {
+			return err
+		}
+		return tx.settle(m, l, settlement.Resolve(l.cancelRequested))
+	})
+}
+
+// settle ends a claim. A message of a run never enters the DLQ of messages: its run
+// enters that of runs.
+func (tx *tx) settle(m *posthaste.Message, l *live, settlement store.Settlement) error {
+	runs := tx.runTx(m.User)
+	runs.settling = m.ID
+	if settlement.Conclude != nil {
+		if err := settlement.Conclude(runs, &settlement); err != nil {
+			return err
+		}
+	}
+	events := settlement.Events()
+	failedAt := posthaste.DeadLetterID(tx.peek(len(events)))
+	var callbacks []*posthaste.Message
+	if settlement.Callbacks != nil {
+		var err error
+		if callbacks, err = settlement.Callbacks(failedAt); err != nil {
+			return err
+		}
+	}
+	for _, event := range events {
+		tx.event(m.User, event)
+	}
+	if settlement.State == posthaste.StateFailed && m.Run == nil {
+		tx.bury(&posthaste.DeadLetter{ID: failedAt, Message: m, Error: settlement.Error, Response: settlement.Response})
+	}
+	if l.lane.strict() {
+		l.callbacks += len(callbacks)
+	}
+	if err := tx.place(m, l, settlement); err != nil {
+		return err
+	}
+	if err := tx.accept(callbacks); err != nil {
+		return err
+	}
+	return runs.write()
+}
+
+// place writes where a settled message stands.
+func (tx *tx) place(m *posthaste.Message, l *live, settlement store.Settlement) error {
+	l.state, l.lease = settlement.State, 0
+	if l.state != posthaste.StateRetry {
+		return tx.end(m, l)
+	}
+	l.retried++
+	l.dueMS = settlement.NextAt.UnixMilli()
+	if !l.lane.strict() {
+		l.place = posthaste.FirstPosition(settlement.NextAt)
+	}
+	tx.saveLive(l)
+	tx.touch(l.lane, 0)
+	tx.makeRoom(l)
+	return nil
+}

@@ -1,0 +1,167 @@
+// Package postgres keeps everything in a PostgreSQL that any number of nodes share.
+// No node leads, none keeps anything in memory that another would have to know, and
+// nothing is kept in a session, so that a transaction pooler may lie between.
+//
+// Everything belongs to a user, and a user's changes are made one after another: a
+// transaction begins by locking the row of its user, which holds the position of
+// the last event. Positions therefore ascend in the order of commit on however many
+// nodes, and all that a transaction reads stays as it is until it ends.
+//
+// A claim is a lease of a node. A node says every few seconds that it lives, by the
+// clock of the database; what it had claimed is due again when it has not done so
+// in time, and a settlement that comes later finds another lease.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"posthaste/internal/store"
+)
+
+// Options are the choices of whoever opens a store. The zero value has the defaults.
+type Options struct {
+	// Connections is how many this node may have open at once; 0: 10.
+	Connections int32
+}
+
+const defaultConnections = 10
+
+// Store implements store.Store. Open makes one.
+type Store struct {
+	pool   *pgxpool.Pool
+	node   node
+	days   days
+	turns  turns
+	unsure unsure
+	wake   chan struct{}
+	grown  broadcast
+
+	closing context.Context // done when Close begins
+	close   context.CancelFunc
+	mu      sync.Mutex // guards the beginning of calls against that of Close
+	calls   sync.WaitGroup
+	loops   sync.WaitGroup
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to a database, brings its schema up to date and joins its nodes.
+func Open(ctx context.Context, url string, options Options) (*Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("database URL: %w", err)
+	}
+	config.MaxConns = defaultConnections
+	if options.Connections > 0 {
+		config.MaxConns = options.Connections
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{pool: pool, wake: make(chan struct{}, 1)}
+	s.closing, s.close = context.WithCancel(context.Background())
+	if err := s.join(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	if err := s.reap(ctx, time.Time{}); err != nil {
+		s.close()
+		s.loops.Wait()
+		pool.Close()
+		return nil, fmt.Errorf("make the leases of dead nodes void: %w", err)
+	}
+	s.loops.Go(s.keepAlive)
+	s.loops.Go(s.listen)
+	return s, nil
+}
+
+func (s *Store) join(ctx context.Context) error {
+	if err := Migrate(ctx, s.pool); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return s.node.join(ctx, s.pool)
+}
+
+// Close implements store.Store. What this node has claimed is due again for others
+// as soon as they look.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	closed := s.closing.Err() != nil
+	s.close()
+	s.mu.Unlock()
+	if closed {
+		return nil
+	}
+	s.calls.Wait()
+	s.loops.Wait()
+	err := s.node.leave(context.Background(), s.pool)
+	s.pool.Close()
+	s.grown.signal()
+	return err
+}
+
+// begin lets a call begin unless the store is closed. The context it returns ends
+// when the store is closed; done must be called with what the call returns.
+func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Err() != nil {
+		return nil, nil, store.ErrClosed
+	}
+	s.calls.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.closing, cancel)
+	return ctx, func(err *error) {
+		stop()
+		cancel()
+		if *err != nil && s.closing.Err() != nil && !errors.Is(*err, errUnknown) {
+			*err = store.ErrClosed
+		}
+		s.calls.Done()
+	}, nil
+}
+
+// querier is what reads: the pool, or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// read runs a call that changes nothing.
+func read[T any](ctx context.Context, s *Store, f func(context.Context, querier) (T, error)) (value T, err error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return value, err
+	}
+	defer done(&err)
+	return f(ctx, s.pool)
+}
+
+// rows returns what a query finds, each row as scan reads it.
+func rows[T any](ctx context.Context, q querier, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
+	found, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(found, scan)
+}
+
+// row returns the one row a query finds, or store.ErrNotFound.
+func row[T any](ctx context.Context, q querier, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) (value T, err error) {
+	found, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return value, err
+	}
+	value, err = pgx.CollectOneRow(found, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = store.ErrNotFound
+	}
+	return value, err
+}

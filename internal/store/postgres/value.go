@@ -1,0 +1,38 @@
+package postgres
+
+import (
+	"crypto/sha256"
+	"errors"
+	"time"
+)
+
+// hashed is what a text of any length is found by.
+func hashed(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return sum[:]
+}
+
+// milli is a time as it is stored, nil for none.
+func milli(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	ms := t.UnixMilli()
+	return &ms
+}
+
+// fromMilli is the time that milli stored.
+func fromMilli(ms *int64) time.Time {
+	if ms == nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(*ms)
+}
+
+// except returns err unless it is the expected one.
+func except(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}

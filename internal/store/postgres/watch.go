@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Watch implements store.Watcher.
+func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
+	grown := s.grown.next() // taken first: what is written in between closes it
+	end, err := read(ctx, s, func(ctx context.Context, q querier) (int64, error) {
+		return row(ctx, q, pgx.RowTo[int64], `SELECT position FROM posthaste.users WHERE user_id = $1`, user)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil // nothing was written yet
+	}
+	return posthaste.Position(end), grown, err
+}
+
+// Wake implements store.Worker.
+func (s *Store) Wake() <-chan struct{} { return s.wake }
+
+// changed tells who waits in this process that something was committed.
+func (s *Store) changed() {
+	s.grown.signal()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// listenEvery is how long it may take at most until a node hears of what others
+// have committed.
+const listenEvery = 50 * time.Millisecond
+
+// listen tells who waits in this process that other nodes have committed something.
+// It asks which transactions are in progress: the answer reads no table, needs no
+// session, and is another one after anything was committed.
+func (s *Store) listen() {
+	ticker := time.NewTicker(listenEvery)
+	defer ticker.Stop()
+	var heard string
+	for {
+		select {
+		case <-s.closing.Done():
+			return
+		case <-ticker.C:
+		}
+		snapshot, err := row(s.closing, s.pool, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
+		if err == nil && snapshot != heard {
+			heard = snapshot
+			s.changed()
+		}
+	}
+}
+
+// broadcast wakes any number of waiters at once. The zero value is ready.
+type broadcast struct {
+	mu      sync.Mutex
+	waiting chan struct{} // closed by the next signal; nil while nobody waits
+}
+
+// next returns a channel that is closed by the next signal.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting == nil {
+		b.waiting = make(chan struct{})
+	}
+	return b.waiting
+}
+
+// signal wakes those who wait. Without any it costs a lock.
+func (b *broadcast) signal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting != nil {
+		close(b.waiting)
+		b.waiting = nil
+	}
+}
