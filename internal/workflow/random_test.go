@@ -60,6 +60,20 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// TestRandomEveryCrash crashes the flows of one seed behind every commit. Like those of
+// the other seeds they have ended as they should, whichever it was.
+func TestRandomEveryCrash(t *testing.T) {
+	seed := randomSeeds(t)[0]
+	s := randomScript(rand.New(rand.NewPCG(seed, 0)), seed)
+	taken := &images{disk: vfs.NewCrashableMem()}
+	s.play(t, taken.disk, 0, taken, (*world).wantAllEnded)
+	for n, crash := range taken.taken {
+		t.Run(fmt.Sprint("commit ", n), func(t *testing.T) {
+			s.play(t, crash.disk, crash.at, nil, (*world).wantAllEnded)
+		})
+	}
+}
+
 // early returns one of the first half of the images: the next crash is to find
 // something to do, too.
 func (i *images) early(rng *rand.Rand) image { return i.taken[rng.IntN((len(i.taken)+1)/2)] }
