@@ -241,7 +241,7 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	_ = s.writer.do(context.Background(), func(*commit) error { return nil }) // behind all that nobody waits for: ACTIVE events
 	s.writer.close()
-	s.writer.grown.signal()
+	s.writer.grown.Send()
 	return s.db.Close()
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
+	"posthaste/internal/broadcast"
 	"posthaste/internal/store"
 )
 
@@ -32,12 +33,12 @@ type writer struct {
 	last    posthaste.Position    // of the last event; writer goroutine only
 	overlay *overlay              // of the commit that is built; writer goroutine only
 	visible atomic.Uint64         // the last position that is durable
-	grown   broadcast             // signalled when visible has moved, and at the end
+	grown   broadcast.Signal      // signalled when visible has moved, and at the end
 	failed  atomic.Pointer[error] // why nothing can be written any more
 
-	begun  atomic.Uint64 // commits that readers may have seen
-	ended  atomic.Uint64 // those of them that are durable, or never will be
-	synced broadcast     // signalled when ended has grown
+	begun  atomic.Uint64    // commits that readers may have seen
+	ended  atomic.Uint64    // those of them that are durable, or never will be
+	synced broadcast.Signal // signalled when ended has grown
 }
 
 // op is one operation on its way to disk.
@@ -198,7 +199,7 @@ func (w *writer) finish() {
 		}
 		if c.begun {
 			w.ended.Add(1)
-			w.synced.signal()
+			w.synced.Send()
 		}
 		w.observer.Committed(len(c.ops), applied.Sub(c.started), time.Since(applied))
 		for _, o := range c.ops {
@@ -213,7 +214,7 @@ func (w *writer) finish() {
 func (w *writer) settled() {
 	begun := w.begun.Load()
 	for w.ended.Load() < begun {
-		synced := w.synced.next() // taken first: what ends in between closes it
+		synced := w.synced.Next() // taken first: what ends in between closes it
 		if w.ended.Load() >= begun {
 			return
 		}
@@ -230,7 +231,7 @@ func (w *writer) published(c *commit) {
 		effect()
 	}
 	if last := uint64(c.last); w.visible.Swap(last) != last {
-		w.grown.signal()
+		w.grown.Send()
 	}
 }
 

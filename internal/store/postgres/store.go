@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"posthaste/internal/broadcast"
 	"posthaste/internal/store"
 )
 
@@ -41,7 +42,7 @@ type Store struct {
 	turns  turns
 	unsure unsure
 	wake   chan struct{}
-	grown  broadcast
+	grown  broadcast.Signal
 
 	closing context.Context // done when Close begins
 	close   context.CancelFunc
@@ -104,7 +105,7 @@ func (s *Store) Close() error {
 	s.loops.Wait()
 	err := s.node.leave(context.Background(), s.pool)
 	s.pool.Close()
-	s.grown.signal()
+	s.grown.Send()
 	return err
 }
 

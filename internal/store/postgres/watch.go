@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +13,7 @@ import (
 
 // Watch implements store.Watcher.
 func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
-	grown := s.grown.next() // taken first: what is written in between closes it
+	grown := s.grown.Next() // taken first: what is written in between closes it
 	end, err := read(ctx, s, func(ctx context.Context, q querier) (int64, error) {
 		return row(ctx, q, pgx.RowTo[int64], `SELECT position FROM posthaste.users WHERE user_id = $1`, user)
 	})
@@ -29,7 +28,7 @@ func (s *Store) Wake() <-chan struct{} { return s.wake }
 
 // changed tells who waits in this process that something was committed.
 func (s *Store) changed() {
-	s.grown.signal()
+	s.grown.Send()
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -58,31 +57,5 @@ func (s *Store) listen() {
 			heard = snapshot
 			s.changed()
 		}
-	}
-}
-
-// broadcast wakes any number of waiters at once. The zero value is ready.
-type broadcast struct {
-	mu      sync.Mutex
-	waiting chan struct{} // closed by the next signal; nil while nobody waits
-}
-
-// next returns a channel that is closed by the next signal.
-func (b *broadcast) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.waiting == nil {
-		b.waiting = make(chan struct{})
-	}
-	return b.waiting
-}
-
-// signal wakes those who wait. Without any it costs a lock.
-func (b *broadcast) signal() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.waiting != nil {
-		close(b.waiting)
-		b.waiting = nil
 	}
 }
