@@ -154,33 +154,17 @@ type deadLetterReader struct {
 	bytes  int
 }
 
-func (r *deadLetterReader) run(positions *intersection) error {
-	dir := direction(r.query.OldestFirst)
-	p, ok := r.query.High, true
-	if dir == ascending {
-		p = r.query.Low
-	}
-	for scanned := 0; ok; scanned++ {
-		at, found, end := positions.seek(p, maxPageSeeks)
-		if end || at < r.query.Low || at > r.query.High {
-			return nil
-		}
-		if !found || scanned == maxPageScan || r.bytes > maxPageBytes {
-			r.page.More, r.page.Next = true, at
-			return nil
-		}
-		full, err := r.consider(at)
-		if full || err != nil {
-			return err
-		}
-		p, ok = dir.after(at)
-	}
-	return nil
+func (r *deadLetterReader) run(positions *intersection) (err error) {
+	r.page.Next, r.page.More, err = positions.walk(r.query.Low, r.query.High, direction(r.query.OldestFirst), r.consider)
+	return err
 }
 
 // consider adds the dead letter at a position if it matches. It reports whether
 // the page was full before it.
 func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error) {
+	if r.bytes > maxPageBytes {
+		return true, nil
+	}
 	d, err := readDeadLetter(r.reader, r.user, posthaste.DeadLetterID(at))
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -189,7 +173,6 @@ func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error
 		return false, err
 	}
 	if len(r.page.DeadLetters) == r.query.Limit {
-		r.page.More, r.page.Next = true, at
 		return true, nil
 	}
 	r.page.DeadLetters = append(r.page.DeadLetters, d)

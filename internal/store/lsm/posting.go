@@ -210,6 +210,30 @@ type intersection struct {
 	seeks int // blocks read so far
 }
 
+// walk visits the positions of a range that all sets have, nearest first, until visit
+// says that it has enough, or the bounds of a page's work are reached: then more
+// positions may follow, from next on.
+func (in *intersection) walk(low, high posthaste.Position, dir direction, visit func(posthaste.Position) (enough bool, err error)) (next posthaste.Position, more bool, err error) {
+	p, ok := high, true
+	if dir == ascending {
+		p = low
+	}
+	for scanned := 0; ok; scanned++ {
+		at, found, end := in.seek(p, maxPageSeeks)
+		if end || at < low || at > high {
+			return 0, false, nil
+		}
+		if !found || scanned == maxPageScan {
+			return at, true, nil
+		}
+		if enough, err := visit(at); enough || err != nil {
+			return at, enough, err
+		}
+		p, ok = dir.after(at)
+	}
+	return 0, false, nil
+}
+
 // intersect opens the intersection of unions of posting lists, each list given by
 // the prefix of its keys.
 func intersect(r pebble.Reader, prefixes [][][]byte, dir direction) (*intersection, error) {
