@@ -32,13 +32,18 @@ func newNotifiedView(told workflow.Notified) notifiedView {
 	return view
 }
 
+// readEvent returns the id of an event, which is in the path, and the body.
+func (a *api) readEvent(r *request) (id string, body []byte, err error) {
+	if id, err = r.eventID(); err != nil {
+		return "", nil, err
+	}
+	body, err = r.readBody(a.options.MaxBody)
+	return id, body, err
+}
+
 // notify gives an event to everything that waits for it.
 func (a *api) notify(r *request) (answer, error) {
-	eventID, err := r.eventID()
-	if err != nil {
-		return answer{}, err
-	}
-	event, err := r.readBody(a.options.MaxBody)
+	eventID, event, err := a.readEvent(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -48,11 +53,7 @@ func (a *api) notify(r *request) (answer, error) {
 
 // notifyRun gives an event to one run, which may come to wait for it only later.
 func (a *api) notifyRun(r *request) (answer, error) {
-	eventID, err := r.eventID()
-	if err != nil {
-		return answer{}, err
-	}
-	event, err := r.readBody(a.options.MaxBody)
+	eventID, event, err := a.readEvent(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -84,11 +85,7 @@ type hookEvent struct {
 // callHook gives a request to the run that made the webhook. It needs no token: who
 // knows the URL may call it.
 func (a *api) callHook(r *request) (answer, error) {
-	eventID, err := r.eventID()
-	if err != nil {
-		return answer{}, err
-	}
-	body, err := r.readBody(a.options.MaxBody)
+	eventID, body, err := a.readEvent(r)
 	if err != nil {
 		return answer{}, err
 	}
