@@ -1,7 +1,6 @@
 package runlog
 
 import (
-	"slices"
 	"time"
 
 	"posthaste"
@@ -47,18 +46,6 @@ func (f *Facts) Troubled() []posthaste.MessageID {
 		troubled = append(troubled, f.Run.Reported.MessageID)
 	}
 	return troubled
-}
-
-// lacksErrors reports whether messages have failed more often than the errors tell.
-func (f *Facts) lacksErrors(troubled []posthaste.MessageID) bool {
-	return slices.ContainsFunc(troubled, func(id posthaste.MessageID) bool {
-		st := f.Messages[id]
-		failed := st.Retried
-		if st.State == posthaste.StateFailed {
-			failed++
-		}
-		return len(f.Errors[id]) < failed
-	})
 }
 
 // owns reports whether a message is one of the run. An entry that was taken over

@@ -104,24 +104,13 @@ func deliversFirst(m *posthaste.Message) bool {
 	return m.Run.CallType == posthaste.CallStep && m.Run.Entry == 0
 }
 
-// readErrors reads the failed attempts that are of interest. Most runs have none.
-//
-// The log tells what is durable and may be a moment behind what was read before. Then
-// it is read once more when that is durable too; if nothing can be written any more,
-// there is nothing to wait for.
+// readErrors reads the failed attempts that are of interest. Most runs have none. They
+// are in the log, for the states of their messages were read before.
 func (l *Log) readErrors(ctx context.Context, f *Facts) error {
 	troubled := f.Troubled()
 	if len(troubled) == 0 {
 		return nil
 	}
-	if err := l.findErrors(ctx, f, troubled); err != nil || !f.lacksErrors(troubled) {
-		return err
-	}
-	_ = l.store.Ping(ctx)
-	return l.findErrors(ctx, f, troubled)
-}
-
-func (l *Log) findErrors(ctx context.Context, f *Facts, troubled []posthaste.MessageID) error {
 	page, err := l.store.Events(ctx, f.Run.User, store.EventQuery{
 		Filter: store.EventFilter{Runs: true, MessageIDs: troubled, States: []posthaste.State{posthaste.StateError}},
 		Low:    f.Run.Position,

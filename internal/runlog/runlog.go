@@ -46,7 +46,6 @@ type Store interface {
 	RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error)
 	Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error)
 	RunWaiters(ctx context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error)
-	Ping(ctx context.Context) error
 	store.Reader
 	store.Log
 }

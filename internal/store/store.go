@@ -12,8 +12,8 @@
 //   - Ordered: the events it wrote have positions above those of every change
 //     that had returned before it was called.
 //
-// What a method tells is durable, too: nobody hears of what a crash could take back.
-// Claims are the exception, and what is due.
+// What a method tells is durable, too, and in the log: nobody hears of what a crash
+// could take back. Claims are the exception, and what is due.
 //
 // Times are passed in; a backend never asks a clock. Everything belongs to a
 // user, and what belongs to another user does not exist.

@@ -26,7 +26,7 @@ func heldSyncs(held *chan struct{}) vfs.FS {
 }
 
 // TestReadersSeeWhatIsDurable holds the sync of a settlement: nobody is told of it
-// before.
+// before, and whoever is finds it in the log.
 func TestReadersSeeWhatIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held chan struct{}
@@ -52,6 +52,10 @@ func TestReadersSeeWhatIsDurable(t *testing.T) {
 			status, err := s.Message(t.Context(), m.User, m.ID)
 			if err != nil {
 				t.Error(err)
+			}
+			page, err := s.Events(t.Context(), m.User, store.EventQuery{High: posthaste.MaxPosition, Limit: 1})
+			if err != nil || len(page.Entries) == 0 || page.Entries[0].State != status.State {
+				t.Errorf("a reader sees %s, and the log ends with %+v, %v", status.State, page.Entries, err)
 			}
 			read <- status
 		}()
