@@ -30,6 +30,7 @@ type Cluster struct {
 	port      int
 	as        *syscall.Credential // nil: as the tests
 	made      atomic.Int32        // databases
+	undertaker
 }
 
 // Main runs the tests of a package with a cluster in *cluster, and stops it. Call it
@@ -57,13 +58,16 @@ func Start() (*Cluster, error) {
 	}
 	c := &Cluster{directory: directory}
 	if err := c.start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(directory))
+		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
 }
 
 func (c *Cluster) start() error {
 	if err := c.chooseUser(); err != nil {
+		return err
+	}
+	if err := c.watch(c.directory, c.as); err != nil {
 		return err
 	}
 	err := c.run("initdb", "-D", c.data(), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
@@ -109,27 +113,32 @@ func (c *Cluster) Halt() error {
 }
 
 // Stop stops the server and removes the cluster.
-func (c *Cluster) Stop() error {
-	return errors.Join(c.run("pg_ctl", "-D", c.data(), "-w", "-m", "fast", "stop"), os.RemoveAll(c.directory))
+func (c *Cluster) Stop() error { return errors.Join(c.bury(), os.RemoveAll(c.directory)) }
+
+// find returns where one of the programs of the newest version is.
+func find(program string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(programs, program))
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "", fmt.Errorf("there is no %s in %s: install PostgreSQL", program, programs)
+	}
+	return slices.Max(found), nil
 }
 
-// run runs one of the programs of the newest version. Its output goes to a file: the
-// server keeps it open.
+// run runs one of the programs. Its output goes to a file: the server keeps it open.
 func (c *Cluster) run(program string, args ...string) error {
-	found, err := filepath.Glob(filepath.Join(programs, program))
+	found, err := find(program)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		return fmt.Errorf("there is no %s in %s: install PostgreSQL", program, programs)
-	}
-	slices.Sort(found)
 	output, err := os.Create(filepath.Join(c.directory, program+".out"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = output.Close() }()
-	cmd := exec.Command(found[len(found)-1], args...)
+	cmd := exec.Command(found, args...)
 	cmd.Dir = c.directory
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as}
