@@ -93,6 +93,11 @@ func (a *api) renderError(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	case http.StatusRequestEntityTooLarge:
 		w.Header().Set("Connection", "close") // rather than read the rest of the body
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", retryAfter())
+	}
+	if r.ContentLength != 0 {
+		stopReading(w)
 	}
 	writeJSON(w, status, errorBody{shown.Message})
 }
@@ -104,6 +109,9 @@ func showable(err error) *posthaste.Error {
 	}
 	if errors.Is(err, store.ErrClosed) {
 		return posthaste.Errorf(posthaste.CodeUnavailable, "the server is shutting down, try again")
+	}
+	if errors.Is(err, store.ErrUnavailable) {
+		return posthaste.Errorf(posthaste.CodeUnavailable, "the server does not reach its database, try again")
 	}
 	return posthaste.Errorf(posthaste.CodeInternal, "the server failed to answer this request, its log tells why")
 }

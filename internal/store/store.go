@@ -33,6 +33,10 @@ var (
 	ErrLeaseLost = errors.New("store: lease lost")
 	ErrConflict  = errors.New("store: changed by someone else")
 	ErrClosed    = errors.New("store: closed")
+
+	// ErrUnavailable says that the backend cannot be asked at this moment. Whether a
+	// change took place is not known.
+	ErrUnavailable = errors.New("store: unavailable")
 )
 
 // Store is a whole backend.

@@ -21,6 +21,8 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 		return nil, time.Time{}, err
 	}
 	defer done(&err)
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	if err := s.reap(ctx, now); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -44,7 +46,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	})
 	switch {
 	case errors.Is(err, errSilent):
-		return nil, now, s.node.renew(ctx, s.pool)
+		return nil, now, s.renew(ctx)
 	case errors.Is(err, errUnknown):
 		s.unsure.add(claims)
 	}

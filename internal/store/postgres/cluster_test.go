@@ -199,13 +199,20 @@ func TestLimitsHoldAcrossNodes(t *testing.T) {
 }
 
 func TestDatabaseRestart(t *testing.T) {
-	s := open(t, emptyDatabase(t))
+	url := emptyDatabase(t)
+	s := open(t, url)
 	m := accept(t, s, start)
 	if err := cluster.Halt(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Ping(t.Context()); err == nil {
 		t.Error("Ping finds a database that is not there")
+	}
+	if err := acceptOne(t.Context(), s, newMessage(start)); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Accept = %v, want ErrUnavailable", err)
+	}
+	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Open = %v, want ErrUnavailable", err)
 	}
 	if err := cluster.Launch(); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // Ping implements store.Health. It commits a renewal of this node.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
-		return struct{}{}, s.node.renew(ctx, s.pool)
+		return struct{}{}, s.renew(ctx)
 	})
 	return err
 }

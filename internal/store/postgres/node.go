@@ -16,7 +16,7 @@ import (
 // as often. Its row stays for graveTime, so that leases are found that it took in a
 // transaction which was longer than it lived.
 const (
-	leaseTime  = 15 * time.Second
+	leaseTime  = 10 * time.Second
 	aliveEvery = leaseTime / 3
 	graveTime  = time.Hour
 )
@@ -35,7 +35,9 @@ func (n *node) join(ctx context.Context, pool *pgxpool.Pool) error {
 		INSERT INTO posthaste.nodes (node, expires_at)
 		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval)
 		RETURNING node`, leaseTime)
-	n.id.Store(id)
+	if err == nil {
+		n.id.Store(id)
+	}
 	return err
 }
 
@@ -49,14 +51,27 @@ func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
 
 // renew says that the node lives. One that was taken for dead has lost its leases
 // and joins anew.
-func (n *node) renew(ctx context.Context, pool *pgxpool.Pool) error {
-	tag, err := pool.Exec(ctx, `
+func (s *Store) renew(ctx context.Context) error {
+	tag, err := s.pool.Exec(ctx, `
 		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
-		WHERE node = $1 AND expires_at > clock_timestamp()`, n.id.Load(), leaseTime)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = n.join(ctx, pool)
+		WHERE node = $1 AND expires_at > clock_timestamp()`, s.node.id.Load(), leaseTime)
+	if err != nil || tag.RowsAffected() > 0 {
+		return err
 	}
-	return err
+	s.logger.Warn("node.silent", "consequence", "what it had claimed may be claimed by others")
+	return s.joinNodes(ctx)
+}
+
+// joinNodes takes a new number.
+func (s *Store) joinNodes(ctx context.Context) error {
+	if err := s.node.join(ctx, s.pool); err != nil {
+		return err
+	}
+	if s.joined != nil {
+		s.joined(s.node.id.Load())
+	}
+	s.logger.Info("node.joined")
+	return nil
 }
 
 // keepAlive renews this node's right to its leases until the store is closed. A
@@ -69,16 +84,26 @@ func (s *Store) keepAlive() {
 		case <-s.closing.Done():
 			return
 		case <-ticker.C:
-			s.renew()
+			s.speak()
 		}
 	}
 }
 
-func (s *Store) renew() {
+// speak renews, for as long as it is not time for the next renewal.
+func (s *Store) speak() {
 	ctx, cancel := context.WithTimeout(s.closing, aliveEvery)
 	defer cancel()
-	for s.node.renew(ctx, s.pool) != nil && ctx.Err() == nil {
-		time.Sleep(aliveEvery / 10)
+	for {
+		err := s.renew(ctx)
+		if err == nil || s.closing.Err() != nil {
+			return
+		}
+		s.logger.Warn("node.unheard", "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(aliveEvery / 5):
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -28,11 +29,16 @@ import (
 
 // Options are the choices of whoever opens a store. The zero value has the defaults.
 type Options struct {
-	// Connections is how many this node may have open at once; 0: 10.
+	// Connections is how many this node may have open at once; 0: DefaultConnections.
 	Connections int32
+	// Joined is told the number that this node has in the table of nodes: when it is
+	// opened, and when it gets another one because it was taken for dead. nil: nobody.
+	Joined func(node int64)
+	Logger *slog.Logger // nil: slog.Default()
 }
 
-const defaultConnections = 10
+// DefaultConnections is how many connections a node opens at most unless told otherwise.
+const DefaultConnections = 10
 
 // Store implements store.Store. Open makes one.
 type Store struct {
@@ -41,6 +47,8 @@ type Store struct {
 	days   days
 	turns  turns
 	unsure unsure
+	joined func(node int64)
+	logger *slog.Logger
 	wake   chan struct{}
 	grown  broadcast.Signal
 
@@ -53,31 +61,27 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to a database, brings its schema up to date and joins its nodes.
+// Open connects to a database, brings its schema up to date and joins its nodes. It
+// returns store.ErrUnavailable if the database cannot be asked at this moment.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("database URL: %w", err)
-	}
-	config.MaxConns = defaultConnections
-	if options.Connections > 0 {
-		config.MaxConns = options.Connections
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, err := newPool(ctx, url, options.Connections)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, wake: make(chan struct{}, 1)}
+	s := &Store{pool: pool, joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1)}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	if err := s.join(ctx); err != nil {
 		pool.Close()
-		return nil, err
+		return nil, unavailable(err)
 	}
 	if err := s.reap(ctx, time.Time{}); err != nil {
 		s.close()
 		s.loops.Wait()
 		pool.Close()
-		return nil, fmt.Errorf("make the leases of dead nodes void: %w", err)
+		return nil, fmt.Errorf("make the leases of dead nodes void: %w", unavailable(err))
 	}
 	s.loops.Go(s.keepAlive)
 	s.loops.Go(s.listen)
@@ -88,7 +92,7 @@ func (s *Store) join(ctx context.Context) error {
 	if err := Migrate(ctx, s.pool); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return s.node.join(ctx, s.pool)
+	return s.joinNodes(ctx)
 }
 
 // Close implements store.Store. What this node has claimed is due again for others
@@ -118,13 +122,16 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error)
 		return nil, nil, store.ErrClosed
 	}
 	s.calls.Add(1)
-	ctx, cancel := context.WithCancel(ctx)
+	callers := ctx
+	ctx, cancel := context.WithCancel(callers)
 	stop := context.AfterFunc(s.closing, cancel)
 	return ctx, func(err *error) {
 		stop()
 		cancel()
 		if *err != nil && s.closing.Err() != nil && !errors.Is(*err, errUnknown) {
 			*err = store.ErrClosed
+		} else if callers.Err() == nil { // else it is the caller who did not wait
+			*err = unavailable(*err)
 		}
 		s.calls.Done()
 	}, nil
@@ -142,6 +149,8 @@ func read[T any](ctx context.Context, s *Store, f func(context.Context, querier)
 		return value, err
 	}
 	defer done(&err)
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	return f(ctx, s.pool)
 }
 

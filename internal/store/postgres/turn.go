@@ -111,7 +111,8 @@ func (s *Store) make(users []string, changes []*change) {
 // transact makes changes in one transaction. One that fails leaves nothing behind and
 // does not disturb the others; an error is that of all.
 func (s *Store) transact(users []string, changes []*change) error {
-	ctx := s.closing
+	ctx, cancel := context.WithTimeout(s.closing, callTime)
+	defer cancel()
 	pg, err := s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginTurn})
 	if err != nil {
 		return err
@@ -183,16 +184,13 @@ func lockUsers(ctx context.Context, pg pgx.Tx, users []string) (int, error) {
 	return len(locked), err
 }
 
-// commitTime is how long a database that has fallen silent is waited for.
-const commitTime = leaseTime
-
 // errUnknown says that a commit was asked for and not answered.
 var errUnknown = errors.New("postgres: it is not known whether the change took place")
 
 // commit does not end with its context: what became of the transaction would not be
 // known.
 func commit(ctx context.Context, pg pgx.Tx) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
 	defer cancel()
 	if err := pg.Commit(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errUnknown, err)

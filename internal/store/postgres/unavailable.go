@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"posthaste/internal/store"
+)
+
+// unavailable marks an error that tells nothing of what was asked for, only that the
+// database cannot be asked now, or did not say what became of it.
+func unavailable(err error) error {
+	if err == nil || !isUnavailable(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+func isUnavailable(err error) bool {
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return isPassing(said.Code)
+	}
+	if errors.Is(err, errUnknown) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return true
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	return connecting || network || pgconn.SafeToRetry(err)
+}
+
+// passing are the classes of what a database says while it starts, ends, or has more
+// to do than it can; a class is the first two letters of a code.
+var passing = []string{
+	"08", // connection exception
+	"53", // insufficient resources
+	"57", // operator intervention: it starts, is shut down, or was promoted
+	"58", // system error
+}
+
+// isPassing reports whether what the database said may be another thing a moment later.
+// That it ended a transaction it had heard nothing of is in class 25, the only such code
+// there; that this one is a standby, which refuses writes, is another.
+func isPassing(code string) bool {
+	const silent, readOnly = "25P03", "25006"
+	return code == silent || code == readOnly || slices.Contains(passing, code[:min(2, len(code))])
+}

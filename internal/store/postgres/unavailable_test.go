@@ -1,0 +1,45 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"posthaste/internal/store"
+)
+
+func TestUnavailable(t *testing.T) {
+	tests := map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing":                       {nil, false},
+		"what a rule says":              {store.ErrConflict, false},
+		"a connection that was refused": {fmt.Errorf("dial: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true},
+		"a connection that ended":       {io.ErrUnexpectedEOF, true},
+		"a commit without an answer":    {fmt.Errorf("%w: %w", errUnknown, io.EOF), true},
+		"no answer in time":             {context.DeadlineExceeded, true},
+		"a database that starts":        {&pgconn.PgError{Code: "57P03"}, true},
+		"a database without room":       {&pgconn.PgError{Code: "53300"}, true},
+		"a standby":                     {&pgconn.PgError{Code: "25006"}, true},
+		"a turn that was taken away":    {&pgconn.PgError{Code: "25P03"}, true},
+		"a wrong password":              {&pgconn.PgError{Code: "28P01"}, false},
+		"no such database":              {&pgconn.PgError{Code: "3D000"}, false},
+		"no such table":                 {&pgconn.PgError{Code: "42P01"}, false},
+		"a transaction that failed":     {&pgconn.PgError{Code: "25P02"}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := unavailable(test.err)
+			if !errors.Is(got, test.err) || errors.Is(got, store.ErrUnavailable) != test.want {
+				t.Errorf("%v becomes %v; want it marked: %t", test.err, got, test.want)
+			}
+		})
+	}
+}

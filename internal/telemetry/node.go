@@ -1,0 +1,56 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Node is which of the nodes of a database this process is. Make one with NewNode.
+type Node struct{ number atomic.Int64 }
+
+// NewNode returns a node that has not joined, and registers its number as a metric.
+func NewNode(registerer prometheus.Registerer) *Node {
+	n := &Node{}
+	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace,
+		Name:      "node",
+		Help:      "Number of this node among those of its database, as in its log lines; it is another one after the node was taken for dead.",
+	}, func() float64 { return float64(n.number.Load()) }))
+	return n
+}
+
+// Joined notes the number that the node got.
+func (n *Node) Joined(number int64) { n.number.Store(number) }
+
+// Label returns a logger whose lines say which node they are from, once that is known.
+func (n *Node) Label(logger *slog.Logger) *slog.Logger {
+	return slog.New(nodeHandler{logger.Handler(), n})
+}
+
+// nodeHandler adds the number that the node has at the moment.
+type nodeHandler struct {
+	slog.Handler
+	node *Node
+}
+
+// Handle implements slog.Handler.
+func (h nodeHandler) Handle(ctx context.Context, line slog.Record) error {
+	if number := h.node.number.Load(); number != 0 {
+		line = line.Clone()
+		line.AddAttrs(slog.Int64("node", number))
+	}
+	return h.Handler.Handle(ctx, line)
+}
+
+// WithAttrs implements slog.Handler.
+func (h nodeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return nodeHandler{h.Handler.WithAttrs(attrs), h.node}
+}
+
+// WithGroup implements slog.Handler.
+func (h nodeHandler) WithGroup(name string) slog.Handler {
+	return nodeHandler{h.Handler.WithGroup(name), h.node}
+}
