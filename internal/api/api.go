@@ -86,6 +86,10 @@ type Options struct {
 	// more than DefaultMaxBatch, mean DefaultMaxBatch.
 	MaxBatch int64
 
+	// Requests admits requests to be worked on, one at a time, and Bodies the bytes of
+	// their bodies to memory; nil lets everybody in.
+	Requests, Bodies Gate
+
 	// CheckHost says why nothing may be delivered to a host, without port and
 	// brackets; nil allows every host.
 	CheckHost func(host string) error
@@ -118,6 +122,12 @@ func New(options Options) http.Handler {
 		options.MaxBatch = DefaultMaxBatch
 	}
 	options.MaxBatch = min(options.MaxBatch, DefaultMaxBatch)
+	if options.Requests == nil {
+		options.Requests = openGate{}
+	}
+	if options.Bodies == nil {
+		options.Bodies = openGate{}
+	}
 	if options.CheckHost == nil {
 		options.CheckHost = allowAll
 	}

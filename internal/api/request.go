@@ -24,16 +24,22 @@ type request struct {
 	reserved []parameter // of the query
 	rest     string      // of the query, raw
 	caller
+
+	requests, bodies Gate
+	visit            visit
 }
 
 // newRequest divides the query; it does not authenticate.
-func newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
+func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
 	t := targetOf(r)
 	rest, reserved, err := splitQuery(t.query)
 	if err != nil {
 		return nil, err
 	}
-	return &request{Request: r, writer: w, target: t, reserved: reserved, rest: rest}, nil
+	return &request{
+		Request: r, writer: w, target: t, reserved: reserved, rest: rest,
+		requests: a.options.Requests, bodies: a.options.Bodies,
+	}, nil
 }
 
 // params returns the query without what is reserved, decoded.
@@ -76,10 +82,16 @@ func (r *request) pathName(name, what string) (string, error) {
 
 // readBody returns the whole body, nil if it is empty. One that is announced to
 // be larger than the limit is not read at all; to read beyond it makes the server
-// close the connection rather than read on.
+// close the connection rather than read on. When it returns the request may be worked
+// on.
 func (r *request) readBody(limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
+	}
+	if r.ContentLength != 0 {
+		if err := r.carry(r.ContentLength, limit); err != nil {
+			return nil, err
+		}
 	}
 	body, err := readAll(http.MaxBytesReader(r.writer, r.Body, limit), r.ContentLength)
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
@@ -89,9 +101,9 @@ func (r *request) readBody(limit int64) ([]byte, error) {
 		return nil, &posthaste.Error{Code: posthaste.CodeInvalid, Message: "the body ended before it was complete", Err: err}
 	}
 	if len(body) == 0 {
-		return nil, nil
+		body = nil
 	}
-	return body, nil
+	return body, r.work()
 }
 
 // readAll reads a body to its end. One whose length was announced gets as much

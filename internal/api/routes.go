@@ -166,12 +166,18 @@ func routePath(path string) string {
 }
 
 func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) (answer, error) {
-	req, err := newRequest(w, r)
+	req, err := a.newRequest(w, r)
 	if err != nil {
 		return answer{}, err
 	}
 	if err := a.authenticate(req, route.access); err != nil {
 		return answer{}, err
+	}
+	defer req.leave()
+	if route.access != open && r.ContentLength == 0 {
+		if err := req.work(); err != nil {
+			return answer{}, err
+		}
 	}
 	answer, err := route.handle(req)
 	return answer, req.nameLimit(err)

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Gate holds back what is more than the server can do at once. Its errors are
+// Errors that say so.
+type Gate interface {
+	Enter(ctx context.Context, user string, amount int64) error
+	Leave(user string, amount int64)
+}
+
+// openGate lets everybody in.
+type openGate struct{}
+
+func (openGate) Enter(context.Context, string, int64) error { return nil }
+func (openGate) Leave(string, int64)                        {}
+
+// leastBody is what a body counts at least, in bytes: about what its connection and
+// its request take beside it.
+const leastBody = 64 << 10
+
+// visit is a request's way through the gates. Memory for the body comes first, the
+// work on it when all of it has arrived: a client that sends slowly keeps nobody from
+// working.
+type visit struct {
+	carried int64 // bytes held at the gate of bodies
+	working bool  // holds a place at the gate of requests
+}
+
+// carry waits for room for a body of so many bytes, at most limit if their number is
+// negative, which means unknown.
+func (r *request) carry(size, limit int64) error {
+	if size < 0 {
+		size = limit
+	}
+	size = max(size, leastBody)
+	if err := r.bodies.Enter(r.Context(), r.user, size); err != nil {
+		return err
+	}
+	r.visit.carried += size
+	return nil
+}
+
+// work waits until the request may be worked on, unless it is already.
+func (r *request) work() error {
+	if r.visit.working {
+		return nil
+	}
+	if err := r.requests.Enter(r.Context(), r.user, 1); err != nil {
+		return err
+	}
+	r.visit.working = true
+	return nil
+}
+
+// leave gives back what the request holds.
+func (r *request) leave() {
+	if r.visit.working {
+		r.requests.Leave(r.user, 1)
+	}
+	if r.visit.carried > 0 {
+		r.bodies.Leave(r.user, r.visit.carried)
+	}
+	r.visit = visit{}
+}
+
+// retryAfter is when to try again what was refused now, in seconds. It differs, so
+// that those who were refused together do not come back together.
+func retryAfter() string {
+	const soonest, spread = 1, 3
+	return strconv.Itoa(soonest + rand.IntN(spread))
+}
+
+// drainTime is how long the rest of a body is read whose request was refused, so that
+// the client, which may still be sending, reads the answer.
+const drainTime = 5 * time.Second
+
+// stopReading bounds how long the server waits for what it will not use.
+func stopReading(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // some writers have no connection
+}

@@ -1,0 +1,34 @@
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"posthaste/internal/admission"
+)
+
+// RegisterAdmission registers what requests wait for: their turn to be worked on, and
+// memory for their bodies.
+func RegisterAdmission(registerer prometheus.Registerer, requests, bodies func() admission.Usage) {
+	r := register{registerer}
+	r.gaugeFunc("requests_working", "Requests of the API that are worked on.", func() float64 { return float64(requests().Held) })
+	r.gaugeFunc("request_body_bytes", "Memory set aside for bodies of requests.", func() float64 { return float64(bodies().Held) })
+	r.gaugeFunc("requests_waiting", "Requests that wait to be admitted.", func() float64 {
+		return float64(requests().Waiting + bodies().Waiting)
+	})
+	r.counterFunc("requests_refused_total", "Requests that were answered 429 or 503 because there was no room for them.", func() float64 {
+		return float64(requests().Refused + bodies().Refused)
+	})
+}
+
+// RegisterConnections registers how many clients are connected.
+func RegisterConnections(registerer prometheus.Registerer, count func() int) {
+	register{registerer}.gaugeFunc("connections", "Connections of clients.", func() float64 { return float64(count()) })
+}
+
+func (r register) gaugeFunc(name, help string, read func() float64) {
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, read))
+}
+
+func (r register) counterFunc(name, help string, read func() float64) {
+	r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, read))
+}
