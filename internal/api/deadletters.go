@@ -83,6 +83,7 @@ type deadLetterView struct {
 	ResponseHeader     http.Header `json:"responseHeader,omitempty"`
 	ResponseBody       string      `json:"responseBody,omitempty"`       // if it is text
 	ResponseBodyBase64 string      `json:"responseBodyBase64,omitempty"` // if it is not
+	ResponseTruncated  bool        `json:"responseTruncated,omitempty"`  // it was larger than what is kept
 }
 
 func newDeadLetterView(d *posthaste.DeadLetter) deadLetterView {
@@ -95,6 +96,7 @@ func newDeadLetterView(d *posthaste.DeadLetter) deadLetterView {
 	if d.Response != nil {
 		view.ResponseStatus, view.ResponseHeader = d.Response.Status, d.Response.Header
 		view.ResponseBody, view.ResponseBodyBase64 = textOrBase64(d.Response.Body)
+		view.ResponseTruncated = d.Response.Truncated
 	}
 	return view
 }

@@ -25,6 +25,7 @@ type callbackInfo struct {
 	ResponseHeaders    http.Header             `json:"responseHeaders,omitempty"`
 	ResponseBody       string                  `json:"responseBody,omitempty"`       // if it is text
 	ResponseBodyBase64 string                  `json:"responseBodyBase64,omitempty"` // if it is not
+	ResponseTruncated  bool                    `json:"responseTruncated,omitempty"`  // it was larger than what is kept
 	Error              string                  `json:"error,omitempty"`
 }
 
@@ -52,6 +53,7 @@ func newCallbackInfo(c *posthaste.RunCallback) *callbackInfo {
 	if c.Response != nil {
 		info.ResponseStatus, info.ResponseHeaders = c.Response.Status, c.Response.Header
 		info.ResponseBody, info.ResponseBodyBase64 = textOrBase64(c.Response.Body)
+		info.ResponseTruncated = c.Response.Truncated
 	}
 	return info
 }

@@ -124,6 +124,7 @@ type loggedResponse struct {
 	Body           string      `json:"responseBody"` // base64
 	Headers        http.Header `json:"responseHeaders"`
 	HeadersForSDKs http.Header `json:"responseHeader"`
+	Truncated      bool        `json:"responseTruncated,omitempty"` // the answer was larger than what is kept
 }
 
 // loggedMessage is the part of an entry that all entries of a message share.
@@ -148,6 +149,7 @@ func newLoggedResponse(response *posthaste.Response) *loggedResponse {
 		Body:           base64.StdEncoding.EncodeToString(response.Body),
 		Headers:        header,
 		HeadersForSDKs: header,
+		Truncated:      response.Truncated,
 	}
 }
 

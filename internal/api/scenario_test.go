@@ -24,9 +24,11 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"posthaste"
+	"posthaste/internal/admission"
 	"posthaste/internal/api"
 	"posthaste/internal/engine"
 	"posthaste/internal/eventlog"
+	"posthaste/internal/openapi/openapitest"
 	"posthaste/internal/runlog"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
@@ -77,6 +79,8 @@ type world struct {
 	store        store.Store
 	destinations *destinations
 	names        names
+
+	requests, bodies *admission.Gate // of which nothing is held when a test ends
 }
 
 // inWorld runs a test in a synctest bubble, whose time begins with the year 2000.
@@ -87,7 +91,11 @@ func inWorld(t *testing.T, test func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{T: t, store: s, destinations: &destinations{}, names: newNames()}
+		w := &world{
+			T: t, store: s, destinations: &destinations{}, names: newNames(),
+			requests: admission.New(admission.Options{Capacity: 20, Share: 10, Patience: time.Second}),
+			bodies:   admission.New(admission.Options{Capacity: 4 << 20, Share: 2 << 20, Patience: time.Second}),
+		}
 		limits := engine.Limits{Retries: 10, Delay: 24 * time.Hour, Queues: 2, Parallelism: 5, Schedules: 2}
 		entropy := &lockedReader{reader: rand.NewChaCha8([32]byte{})}
 		workflows := workflow.New(workflow.Options{
@@ -116,7 +124,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 				t.Error(err)
 			}
 		}()
-		w.handler = api.New(api.Options{
+		w.handler = openapitest.Handler(t, api.New(api.Options{
 			Engine:        e,
 			Workflows:     workflows,
 			Log:           eventlog.New(eventlog.Options{Store: s}),
@@ -125,10 +133,16 @@ func inWorld(t *testing.T, test func(w *world)) {
 			Authenticator: fakeTokens{},
 			MaxBody:       200,
 			MaxBatch:      2000,
+			Requests:      w.requests,
+			Bodies:        w.bodies,
 			CheckHost:     refuseMetadata,
 			Logger:        slog.New(slog.NewTextHandler(t.Output(), nil)),
-		})
+		}))
 		test(w)
+		synctest.Wait()
+		if requests, bodies := w.requests.Usage().Held, w.bodies.Usage().Held; requests != 0 || bodies != 0 {
+			t.Errorf("%d requests and %d bytes of bodies are held for ever", requests, bodies)
+		}
 	})
 }
 
@@ -145,7 +159,7 @@ func (r *lockedReader) Read(p []byte) (int, error) {
 }
 
 // destinations is a Dispatcher whose destinations do what their paths say:
-// /fail/503 answers with that status, /down does not answer, /slow takes an hour,
+// /fail/503 answers with that status, /cut with more than is kept, /down does not answer, /slow takes an hour,
 // /workflow answers as the SDK of a workflow, /page as anything else does, and all
 // others take what they get.
 type destinations struct {
@@ -169,6 +183,9 @@ func (d *destinations) Attempt(ctx context.Context, m *posthaste.Message, retrie
 		response := &posthaste.Response{Header: http.Header{"X-Reason": {"a test"}}, Body: []byte("no")}
 		_, _ = fmt.Sscan(status, &response.Status)
 		return posthaste.Outcome{Error: "the destination answered " + status, Response: response}
+	case path == "/cut":
+		response := &posthaste.Response{Status: http.StatusBadGateway, Body: []byte("no, be"), Truncated: true}
+		return posthaste.Outcome{Error: "the destination answered much", Response: response}
 	case path == "/down":
 		return posthaste.Outcome{Error: "the destination does not answer"}
 	case path == "/page":

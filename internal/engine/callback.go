@@ -18,6 +18,7 @@ type Report struct {
 	Status          int         `json:"status"` // 0: no answer
 	Header          http.Header `json:"header"`
 	Body            []byte      `json:"body"`
+	Truncated       bool        `json:"truncated,omitempty"` // the answer was larger than what is kept
 	Retried         int         `json:"retried"`
 	MaxRetries      int         `json:"maxRetries"`
 	DLQID           string      `json:"dlqId,omitempty"`
@@ -59,7 +60,7 @@ func NewReport(claim store.Claim, response *posthaste.Response) Report {
 	}
 	if response != nil {
 		body.Status, body.Header = response.Status, orEmpty(response.Header)
-		body.Body = append(body.Body, response.Body...)
+		body.Body, body.Truncated = append(body.Body, response.Body...), response.Truncated
 	}
 	return body
 }

@@ -40,7 +40,7 @@ func (b *mailbox) Attempt(_ context.Context, m *posthaste.Message, retried int) 
 func TestCallbacks(t *testing.T) {
 	answer := posthaste.Outcome{
 		Error:    "500 Internal Server Error",
-		Response: &posthaste.Response{Status: 500, Header: http.Header{"X-A": {"b"}}, Body: []byte("sorry")},
+		Response: &posthaste.Response{Status: 500, Header: http.Header{"X-A": {"b"}}, Body: []byte("sorry"), Truncated: true},
 	}
 	box := &mailbox{answer: func(int) posthaste.Outcome { return answer }}
 	inWorld(t, box, engine.Options{}, func(w *world) {
@@ -70,7 +70,7 @@ func TestCallbacks(t *testing.T) {
 		}
 		common := func(to string, retried float64) map[string]any {
 			return map[string]any{
-				"to": to, "status": 500., "header": map[string]any{"X-A": []any{"b"}}, "body": "c29ycnk=",
+				"to": to, "status": 500., "header": map[string]any{"X-A": []any{"b"}}, "body": "c29ycnk=", "truncated": true,
 				"retried": retried, "maxRetries": 1., "sourceMessageId": id.String(), "url": "http://a.example/x",
 				"method": "POST", "sourceHeader": map[string]any{"X-Source": []any{"s"}}, "sourceBody": "aGk=",
 				"notBefore": float64(w.start.UnixMilli()), "createdAt": float64(w.start.UnixMilli()), "callerIP": "192.0.2.1",
