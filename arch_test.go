@@ -32,10 +32,11 @@ var layers = map[string]layer{
 
 	"internal/broadcast": {nil, "a means of waking, with no meaning of its own"},
 
-	"internal/backoff": {nil, "a pure rule: when to try again"},
-	"internal/cron":    {nil, "a pure rule: when a schedule is due"},
-	"internal/flow":    {nil, "a pure rule: what a limit lets through"},
-	"internal/sign":    {nil, "a pure rule: who signs and who may call; its vault is handed in"},
+	"internal/admission": {nil, "a pure rule: who goes on when there is not enough for all"},
+	"internal/backoff":   {nil, "a pure rule: when to try again"},
+	"internal/cron":      {nil, "a pure rule: when a schedule is due"},
+	"internal/flow":      {nil, "a pure rule: what a limit lets through"},
+	"internal/sign":      {nil, "a pure rule: who signs and who may call; its vault is handed in"},
 
 	"internal/store": {nil,
 		"the seam: consumers and backends meet here and never in each other"},
@@ -64,18 +65,24 @@ var layers = map[string]layer{
 		"the log is read from the store; nothing that happens passes through it"},
 	"internal/runlog": {[]string{"internal/backoff", "internal/selection", "internal/store"},
 		"the log of runs is read from the store like that of messages; it knows no rule of runs, only what they leave behind"},
-	"internal/telemetry": {[]string{"internal/engine", "internal/store"},
+	"internal/telemetry": {[]string{"internal/admission", "internal/engine", "internal/store"},
 		"it is told of events; nobody is told by it"},
+	"internal/openapi": {nil,
+		"the description of the API is read by people and by tests; the API does not know it"},
+	"internal/openapi/openapitest": {[]string{"internal/openapi"},
+		"what tests compare the API with is its description"},
 	"internal/api": {[]string{"internal/engine", "internal/workflow", "internal/eventlog", "internal/runlog", "internal/selection", "internal/store", "internal/sign", "internal/backoff", "internal/cron"},
 		"the surface decodes, calls and renders; it picks no parts"},
+	"internal/console": {nil,
+		"what it shows it asks of a server over HTTP, in the browser"},
 	"internal/bench": {[]string{"internal/store", "internal/store/lsm"},
 		"what measures the program uses it from outside, as a client does, and counts what it left on disk"},
 	"internal/client": {nil,
 		"what the command line asks of a server it asks over HTTP, as any client does"},
 
 	"internal/app": {[]string{
-		"internal/api", "internal/backoff", "internal/dispatch", "internal/engine", "internal/eventlog",
-		"internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/telemetry", "internal/workflow",
+		"internal/admission", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
+		"internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
 	"cmd/posthaste": {[]string{"internal/app", "internal/bench", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},
 		"the command line turns texts into options; of the parts it knows those whose values are settings"},
@@ -86,17 +93,18 @@ var layers = map[string]layer{
 // technologies are the modules that are used, each by the packages that own it:
 // to replace one is to change them and no other.
 var technologies = map[string][]string{
-	"github.com/alecthomas/kong":          {"cmd/posthaste"},
-	"github.com/schollz/progressbar/v3":   {"cmd/posthaste"},
-	"go.yaml.in/yaml/v3":                  {"cmd/posthaste"},
-	"github.com/go-chi/chi/v5":            {"internal/api"},
-	"github.com/golang-jwt/jwt/v5":        {"internal/sign"},
-	"github.com/prometheus/client_golang": {"internal/app", "internal/telemetry"},
-	"github.com/cockroachdb/pebble/v2":    {"internal/store/lsm"},
-	"github.com/cespare/xxhash/v2":        {"internal/store/lsm"},
-	"github.com/jackc/pgx/v5":             {"internal/store/postgres", "internal/store/postgres/pgtest"},
-	"github.com/fxamacker/cbor/v2":        {"internal/store/record"},
-	"github.com/google/go-cmp":            {"internal/store/storetest"},
+	"github.com/alecthomas/kong":               {"cmd/posthaste"},
+	"github.com/schollz/progressbar/v3":        {"cmd/posthaste"},
+	"go.yaml.in/yaml/v3":                       {"cmd/posthaste", "internal/openapi", "internal/openapi/openapitest"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/openapi/openapitest"},
+	"github.com/go-chi/chi/v5":                 {"internal/api"},
+	"github.com/golang-jwt/jwt/v5":             {"internal/sign"},
+	"github.com/prometheus/client_golang":      {"internal/app", "internal/telemetry"},
+	"github.com/cockroachdb/pebble/v2":         {"internal/store/lsm"},
+	"github.com/cespare/xxhash/v2":             {"internal/store/lsm"},
+	"github.com/jackc/pgx/v5":                  {"internal/store/postgres", "internal/store/postgres/pgtest"},
+	"github.com/fxamacker/cbor/v2":             {"internal/store/record"},
+	"github.com/google/go-cmp":                 {"internal/store/storetest"},
 }
 
 func TestArrows(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"posthaste/internal/api"
 	"posthaste/internal/engine"
 	"posthaste/internal/eventlog"
+	"posthaste/internal/openapi/openapitest"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/storetest"
@@ -66,7 +67,7 @@ func inRestartWorld(t *testing.T, test func(w *restartWorld)) {
 				t.Error(err)
 			}
 		}()
-		m.handler = api.New(api.Options{
+		m.handler = openapitest.Handler(t, api.New(api.Options{
 			Engine:         e,
 			Workflows:      w,
 			Log:            eventlog.New(eventlog.Options{Store: s}),
@@ -75,7 +76,7 @@ func inRestartWorld(t *testing.T, test func(w *restartWorld)) {
 			CheckHost:      refuseMetadata,
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 			Logger:         slog.New(slog.NewTextHandler(t.Output(), nil)),
-		})
+		}))
 		test(m)
 	})
 }

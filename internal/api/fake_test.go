@@ -14,6 +14,7 @@ import (
 	"posthaste/internal/api"
 	"posthaste/internal/engine"
 	"posthaste/internal/eventlog"
+	"posthaste/internal/openapi/openapitest"
 	"posthaste/internal/sign"
 	"posthaste/internal/store"
 )
@@ -117,7 +118,7 @@ func newSurface(t *testing.T, seen *published, change func(*api.Options)) http.H
 	if change != nil {
 		change(&options)
 	}
-	return api.New(options)
+	return openapitest.Handler(t, api.New(options))
 }
 
 func refuseMetadata(host string) error {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"posthaste/internal/console"
 	"posthaste/internal/engine"
+	"posthaste/internal/openapi"
 	"posthaste/internal/store"
 	"posthaste/internal/telemetry"
 	"posthaste/internal/workflow"
@@ -21,10 +23,14 @@ func newHandler(serving context.Context, options Options, e *engine.Engine, w *w
 		logger:      options.Log,
 		now:         time.Now,
 	}
+	g := newGates(options)
+	telemetry.RegisterAdmission(registry, g.requests.Usage, g.bodies.Usage)
 	var handler http.Handler = &routes{
-		api:     telemetry.NewRequests(registry).Count(newAPI(serving, options, e, w, s, a, ready.check)),
+		api:     telemetry.NewRequests(registry).Count(newAPI(serving, options, e, w, s, a, g, ready.check)),
 		ready:   ready,
 		metrics: metricsHandler(registry, options.Log),
+		console: console.New(),
+		docs:    openapi.Handler(),
 	}
 	if options.CORS {
 		handler = permissive(handler)

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"posthaste/internal/console"
+	"posthaste/internal/openapi"
 )
 
 // Bounds of one connection. A body of the largest size that can be allowed,
@@ -20,7 +23,7 @@ const (
 
 // newServer returns a server that holds its clients to the bounds above. Whatever
 // goes wrong, its clients get an error in our form.
-func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+func newServer(handler http.Handler, all *connections, logger *slog.Logger) *http.Server {
 	server := &http.Server{
 		Handler:           recovering(handler, logger),
 		ReadHeaderTimeout: headerTime,
@@ -30,7 +33,7 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
-	refusing(server)
+	refusing(server, all)
 	return server
 }
 
@@ -40,12 +43,14 @@ type routes struct {
 	api     http.Handler
 	ready   http.Handler
 	metrics http.Handler
+	console http.Handler
+	docs    http.Handler
 }
 
-// ServeHTTP answers the operational paths without authentication and leaves the
-// rest to the API.
+// ServeHTTP answers the operational paths, and those of the console and the reference,
+// without authentication and leaves the rest to the API.
 func (r *routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	switch request.URL.Path {
+	switch path := request.URL.Path; path {
 	case "/healthz":
 		answerHealth(w)
 	case "/readyz":
@@ -53,7 +58,14 @@ func (r *routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case "/metrics":
 		r.metrics.ServeHTTP(w, request)
 	default:
-		r.api.ServeHTTP(w, request)
+		switch {
+		case console.Has(path):
+			r.console.ServeHTTP(w, request)
+		case openapi.Has(path):
+			r.docs.ServeHTTP(w, request)
+		default:
+			r.api.ServeHTTP(w, request)
+		}
 	}
 }
 
