@@ -10,6 +10,7 @@ import (
 // TestDeps runs .ci/deps among programs that only write down how they are called:
 // nothing is installed.
 func TestDeps(t *testing.T) {
+	onceOnly(t)
 	t.Parallel()
 	const root, user = "echo 0", "echo 1000"
 	const lacks = "the tests need these Debian packages, which take apt-get and root or sudo to install: left right top\n"

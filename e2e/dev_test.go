@@ -84,6 +84,7 @@ func wantStatus(t *testing.T, want int, err error) {
 // both ports and in both families of addresses, by probes without a token, and by
 // a console in a browser (contract, messages 8, U-68, U-69 and U-87).
 func TestDevAddresses(t *testing.T) {
+	onceOnly(t)
 	t.Parallel()
 	logPort := freePort(t)
 	_, c := startDev(t, "--port", "0", "--log-port", logPort)

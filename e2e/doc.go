@@ -3,5 +3,6 @@
 //
 // The package has no code of its own besides its tests. They build the program
 // with the race detector, or take the one that the environment variable
-// POSTHASTE_E2E_BINARY names.
+// POSTHASTE_E2E_BINARY names. The flag -backend postgres lets the servers keep
+// everything in a PostgreSQL, which the tests start and stop.
 package e2e

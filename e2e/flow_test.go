@@ -181,6 +181,7 @@ type flowWindow struct {
 }
 
 func TestFirstExcess(t *testing.T) {
+	onceOnly(t)
 	lane := flowLane{rate: 2, period: time.Second}
 	tests := map[string]struct {
 		unsure int   // how long before its time an attempt may have started, ms

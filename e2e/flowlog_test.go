@@ -92,6 +92,7 @@ func checkArrivals(t *testing.T, log []logEntry, began map[string]span, taken ma
 }
 
 func TestReadAttempts(t *testing.T) {
+	onceOnly(t)
 	entry := func(at int64, state posthaste.State) logEntry {
 		return logEntry{Time: at, State: state, URL: "http://a.example/late/k"}
 	}

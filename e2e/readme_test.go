@@ -24,6 +24,7 @@ const readme = "../README.md"
 // each against a development server of its own. A block has to print what its mark
 // says that it shows.
 func TestReadme(t *testing.T) {
+	onceOnly(t)
 	t.Parallel()
 	text, err := os.ReadFile(readme)
 	if err != nil {
@@ -85,6 +86,7 @@ func markedBlocks(markdown string) (map[string]block, error) {
 }
 
 func TestMarkedBlocks(t *testing.T) {
+	onceOnly(t)
 	const one = "<!-- test:one shows it -->\n```sh\nfirst\nsecond\n```\n"
 	tests := map[string]struct {
 		markdown string

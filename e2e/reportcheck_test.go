@@ -40,14 +40,19 @@ func soundReport() *report {
 		log:          log,
 		followed:     append([]logEntry(nil), log...),
 		arrivals: map[string][]arrival{
-			"late":  {{"late", 0, 0, at(41), 200}, {"late", 0, 1, at(72), 200}},
-			"flaky": {{"flaky", 0, 0, at(13), 503}, {"flaky", 1, 1, at(73), 200}},
+			"late":  {arrived("late", 0, 0, at(41), 200), arrived("late", 0, 1, at(72), 200)},
+			"flaky": {arrived("flaky", 0, 0, at(13), 503), arrived("flaky", 1, 1, at(73), 200)},
 		},
 	}
 }
 
+func arrived(messageID string, retried, generation int, at time.Time, status int) arrival {
+	return arrival{messageID: messageID, retried: retried, generation: generation, at: at, status: status}
+}
+
 // TestReport spoils a sound report in every way that the kill test is to notice.
 func TestReport(t *testing.T) {
+	onceOnly(t)
 	tests := []struct {
 		name  string
 		spoil func(*report)

@@ -22,12 +22,16 @@ type server struct {
 // Without arguments it listens on its default port.
 func startDev(t *testing.T, args ...string) (*server, *client) {
 	t.Helper()
+	if *backend != backendEmbedded {
+		args = append(storeFlags(t, t.TempDir()), args...)
+	}
 	s := launch(t, append([]string{"dev"}, args...)...)
 	t.Cleanup(func() { s.stop(t) })
 	return s, newClient(s.url(t), devToken)
 }
 
-// startServe starts a server on a free port and a directory. It is stopped when
+// startServe starts a server on a free port and a directory, or the database that takes
+// its place. It is stopped when
 // the test ends. Its user is the one of the client that is returned.
 func startServe(t *testing.T, directory string, args ...string) (*server, *client) {
 	t.Helper()
@@ -39,9 +43,9 @@ func startServe(t *testing.T, directory string, args ...string) (*server, *clien
 // launchServe is startServe for servers that the test ends itself.
 func launchServe(t *testing.T, directory string, args ...string) *server {
 	t.Helper()
-	return launch(t, append([]string{
-		"serve", "--listen", "127.0.0.1:0", "--data", directory, "--token", testToken, "--destinations", "any",
-	}, args...)...)
+	own := append([]string{"serve", "--listen", "127.0.0.1:0", "--token", testToken, "--destinations", "any"},
+		storeFlags(t, directory)...)
+	return launch(t, append(own, args...)...)
 }
 
 // launch starts the program and returns at once.

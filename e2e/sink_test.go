@@ -27,6 +27,8 @@ type arrival struct {
 	generation int       // how many servers had died before
 	at         time.Time // when the request had arrived
 	status     int       // what it was answered with
+	path       string
+	region     string // which the server says it is in
 }
 
 // sink is a destination that remembers what arrives.
@@ -60,7 +62,7 @@ func (s *sink) host() string { return strings.TrimPrefix(s.url, "http://") }
 // ServeHTTP answers an attempt.
 func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	if status := s.record(kind, r.Header); status != http.StatusOK {
+	if status := s.record(kind, r.URL.Path, r.Header); status != http.StatusOK {
 		w.Header().Set("Upstash-NonRetryable-Error", strconv.FormatBool(kind == answerRejected))
 		http.Error(w, kind, status)
 		return
@@ -71,7 +73,7 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // record notes an attempt and returns the status that it is to be answered with.
-func (s *sink) record(kind string, header http.Header) int {
+func (s *sink) record(kind, path string, header http.Header) int {
 	retried, err := strconv.Atoi(header.Get("Upstash-Retried"))
 	if err != nil {
 		return http.StatusBadRequest
@@ -84,6 +86,8 @@ func (s *sink) record(kind string, header http.Header) int {
 		generation: s.generation,
 		at:         time.Now(),
 		status:     statusOf(kind, retried),
+		path:       path,
+		region:     header.Get("Upstash-Region"),
 	}
 	s.arrivals = append(s.arrivals, a)
 	if a.status == http.StatusOK {
