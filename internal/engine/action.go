@@ -45,6 +45,7 @@ func (e *Engine) StartAction(ctx context.Context, asked posthaste.BulkAction) (*
 		return nil, fmt.Errorf("store bulk action: %w", err)
 	}
 	running := *action // what is returned is the caller's
+	e.own.add(action.ID)
 	e.running.Go(func() { e.runAction(&running) })
 	return action, nil
 }
@@ -68,25 +69,11 @@ func (e *Engine) Actions(ctx context.Context, user string) ([]*posthaste.BulkAct
 	return e.options.Store.Actions(ctx, user)
 }
 
-// resumeActions takes up the bulk actions that an earlier process began, and
-// forgets those that ended long ago.
-func (e *Engine) resumeActions() {
-	if err := e.options.Store.DeleteActions(e.claiming, e.now().Add(-posthaste.ActionRetention)); err != nil {
-		e.options.Logger.Error("action.cleanup_failed", "error", err)
-	}
-	unfinished, err := e.options.Store.UnfinishedActions(e.claiming)
-	if err != nil {
-		e.options.Logger.Error("action.resume_failed", "error", err)
-	}
-	for _, action := range unfinished {
-		e.running.Go(func() { e.runAction(action) })
-	}
-}
-
 // runAction takes steps until the action is finished or the engine stops. A step
 // that fails is tried again later.
 func (e *Engine) runAction(action *posthaste.BulkAction) {
 	const pause = time.Second
+	defer e.own.remove(action.ID)
 	for !action.Finished() {
 		err := e.actionStep(action)
 		if err == nil {
@@ -126,8 +113,12 @@ func (e *Engine) actionStep(action *posthaste.BulkAction) error {
 	if worker == nil {
 		return fmt.Errorf("bulk action of kind %q: %w", action.Kind, store.ErrNotFound)
 	}
+	from := action.Cursor
 	err := worker.Step(e.claiming, action, func(cursor string) *store.Step {
 		return &store.Step{ActionID: action.ID, Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
+			if a.Finished() || a.Cursor != from {
+				return // another engine has done this step before
+			}
 			a.Count(processed, failures)
 			if a.Cursor = cursor; cursor == "" {
 				a.CompletedAt = e.now()

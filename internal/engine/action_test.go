@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
 
@@ -67,6 +69,65 @@ func TestActionsAreTakenUp(t *testing.T) {
 		}
 		w.Stop(t.Context())
 	})
+}
+
+// An action whose engine has ended is taken up by another one that runs already, and
+// what the first one comes with late is not counted again.
+func TestActionsOfTheDeadAreTakenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		hangs := &hangingWorker{countingWorker{s}, make(chan struct{})}
+		dies := engine.New(engine.Options{Store: s, Dispatcher: answers(ok), ActionWorkers: workers(hangs)})
+		lives := engine.New(engine.Options{Store: s, Dispatcher: answers(ok), ActionWorkers: workers(countingWorker{s})})
+		dies.Start()
+		lives.Start()
+		begun, err := dies.StartAction(t.Context(), posthaste.BulkAction{User: user, Kind: "count"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(21 * time.Second)
+		wantCounted(t, lives, begun.ID)
+		close(hangs.late)
+		time.Sleep(time.Second)
+		wantCounted(t, lives, begun.ID)
+		dies.Stop(t.Context())
+		lives.Stop(t.Context())
+	})
+}
+
+func wantCounted(t *testing.T, e *engine.Engine, id string) {
+	t.Helper()
+	if action, err := e.Action(t.Context(), user, id); err != nil || !action.Finished() || action.Processed != 1 {
+		t.Errorf("action %+v, %v; want it finished with 1 processed", action, err)
+	}
+}
+
+func workers(w engine.ActionWorker) map[posthaste.ActionKind]engine.ActionWorker {
+	return map[posthaste.ActionKind]engine.ActionWorker{"count": w}
+}
+
+// countingWorker does all there is to do in one step.
+type countingWorker struct{ store store.Store }
+
+func (countingWorker) Count(context.Context, *posthaste.BulkAction) (int, error) { return 1, nil }
+
+func (w countingWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
+	return w.store.UpdateAction(ctx, action.User, action.ID, func(a *posthaste.BulkAction) { advance("").Advance(a, 1, nil) })
+}
+
+// hangingWorker is one whose step takes until late is closed.
+type hangingWorker struct {
+	countingWorker
+	late chan struct{}
+}
+
+func (w *hangingWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
+	<-w.late
+	return w.countingWorker.Step(ctx, action, advance)
 }
 
 func TestActionThatCannotGoOnIsGivenUp(t *testing.T) {

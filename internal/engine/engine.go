@@ -60,12 +60,26 @@ type AttemptReport struct {
 	NextAt    time.Time       // of the next attempt; RETRY only
 }
 
+// Traces give what is delivered its place in traces. Contexts follow from what is
+// stored, so a crash breaks no trace.
+type Traces interface {
+	// Publish returns the context that the attempts of a new message are part of: that
+	// of its publication, which is itself part of the context that the message has.
+	Publish(m *posthaste.Message) posthaste.TraceContext
+	// Published is called after a message became durable; parent is what its
+	// publication is part of.
+	Published(m *posthaste.Message, parent posthaste.TraceContext)
+	// Attempt returns the context of an attempt of a message.
+	Attempt(m *posthaste.Message, retried int) posthaste.TraceContext
+}
+
 // Options configure an engine. Store and Dispatcher are required.
 type Options struct {
 	Store      store.Store
 	Dispatcher Dispatcher
 	Runs       Runs         // nil: there are no messages of runs
 	Observer   Observer     // nil: nobody
+	Traces     Traces       // nil: messages keep the contexts they are given
 	Logger     *slog.Logger // nil: slog.Default()
 
 	Concurrency int              // attempts in flight; 0: DefaultConcurrency
@@ -98,6 +112,7 @@ type Engine struct {
 	running  sync.WaitGroup
 
 	actionWorkers   map[posthaste.ActionKind]ActionWorker
+	own             ownActions
 	scheduleChanged chan struct{}
 
 	inflight atomic.Int64
@@ -151,7 +166,7 @@ func (e *Engine) Start() {
 	e.running.Go(e.dispatch)
 	e.running.Go(e.schedule)
 	e.running.Go(e.trim)
-	e.resumeActions()
+	e.running.Go(e.takeUpActions)
 }
 
 // Stop makes no more attempts and waits for those in flight. When ctx ends first
