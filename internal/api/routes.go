@@ -61,6 +61,8 @@ func (a *api) messageRoutes() []route {
 		{"PATCH /v2/schedules/{schedule}/pause", write, a.pauseSchedule},
 		{"PATCH /v2/schedules/{schedule}/resume", write, a.resumeSchedule},
 
+		{"GET /v2/ticks", read, a.getTicks},
+
 		{"GET /v2/dlq", read, a.listDeadLetters},
 		{"DELETE /v2/dlq", write, a.deleteDeadLetters},
 		{"DELETE /v2/dlq/", write, refuseEmptyID},

@@ -11,7 +11,7 @@ import (
 // /v2 in lower case. Whatever else is asked for is "other".
 var routeClasses = map[string]string{
 	"publish": "publish", "enqueue": "enqueue", "batch": "batch",
-	"messages": "messages", "queues": "queues", "schedules": "schedules", "topics": "topics",
+	"messages": "messages", "queues": "queues", "schedules": "schedules", "ticks": "schedules", "topics": "topics",
 	"logs": "logs", "events": "logs", "dlq": "dlq", "bulkactions": "bulk_actions",
 	"keys": "keys", "rotate": "keys", "readiness": "readiness", "usage": "usage",
 	"flowcontrol": "flow_control", "globalparallelism": "flow_control",

@@ -1,0 +1,269 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// webDirectory holds the sources of the console, and its npm packages.
+const webDirectory = "../web"
+
+var screenshots = flag.String("screenshots", "", "directory that the tests of the console leave pictures in")
+
+// browser is a Chromium without a window. It stays within this machine.
+type browser struct {
+	ctx context.Context
+	axe string // the source of axe-core
+}
+
+// startBrowser starts a browser that ends with the test.
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatalf("the tests of the console need chromium, which make deps installs: %v", err)
+	}
+	needModules(t, webDirectory)
+	axe, err := os.ReadFile(filepath.Join(webDirectory, "node_modules/axe-core/axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
+	)
+	ctx, end := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(end)
+	ctx, closeBrowser := chromedp.NewContext(ctx)
+	t.Cleanup(closeBrowser)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start chromium: %v", err)
+	}
+	return &browser{ctx: ctx, axe: string(axe)}
+}
+
+// needModules provides the npm packages of a directory.
+func needModules(t *testing.T, directory string) {
+	t.Helper()
+	lock, err := os.Stat(filepath.Join(directory, "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	present, err := os.Stat(filepath.Join(directory, "node_modules/.package-lock.json"))
+	if err == nil && !lock.ModTime().After(present.ModTime()) {
+		return
+	}
+	cmd := exec.Command("npm", "ci", "--no-audit", "--no-fund")
+	cmd.Dir = directory
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci in %s: %v\n%s", directory, err, output)
+	}
+}
+
+// tab is a page of a browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+	axe string
+}
+
+// The sizes of windows, in pixels.
+var (
+	desktop = [2]int64{1360, 860}
+	phone   = [2]int64{390, 780}
+)
+
+// open opens an address in a tab of its own. Whatever the page reports as an error,
+// breaches of its policy included, fails the test.
+func (b *browser) open(t *testing.T, size [2]int64, address string) *tab {
+	t.Helper()
+	ctx, closeTab := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
+	page := &tab{t: t, ctx: ctx, axe: b.axe}
+	var listening sync.WaitGroup
+	t.Cleanup(listening.Wait)
+	t.Cleanup(closeTab)
+	messages := chromedp.Console(ctx)
+	listening.Go(func() { page.listen(messages) })
+	page.do(chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(address))
+	return page
+}
+
+// listen reads what the page reports until the page is closed.
+func (p *tab) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
+	for message, err := range messages {
+		if err != nil {
+			return
+		}
+		if text := fmt.Sprint(message); strings.Contains(strings.ToLower(text), "error") {
+			p.t.Errorf("the page reports: %s", text)
+		}
+	}
+}
+
+// do acts on the page.
+func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.picture("failed")
+		p.t.Fatalf("%v; the page shows:\n%s", err, p.text())
+	}
+}
+
+// press clicks the button or link with a name, in the innermost thing that is open.
+func (p *tab) press(name string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`(() => {
+		const within = document.querySelector("dialog[open]") ?? document;
+		const named = (e) => (e.getAttribute("aria-label") ?? e.innerText).replace(/\s+/g, " ").trim();
+		const found = [...within.querySelectorAll("button, a, summary")].find((e) => named(e) === %[1]q && !e.disabled && e.offsetParent !== null);
+		found?.click();
+		return found !== undefined;
+	})()`, name), "press "+name)
+}
+
+// fill types a text into the field with a label.
+func (p *tab) fill(label, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`(() => {
+		const labelled = (e) => e.getAttribute("aria-label") ?? e.closest("label")?.querySelector("span")?.innerText;
+		const found = [...document.querySelectorAll("input, textarea, select")].find((e) => labelled(e) === %q);
+		found?.focus();
+		found?.select?.();
+		return found !== undefined;
+	})()`, label), "find the field "+label)
+	p.do(chromedp.KeyEvent(text))
+}
+
+// choose chooses an option of the list with a label.
+func (p *tab) choose(label, option string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`(() => {
+		const found = [...document.querySelectorAll("select")].find((e) => (e.getAttribute("aria-label") ?? e.closest("label")?.querySelector("span")?.innerText) === %q);
+		const option = [...(found?.options ?? [])].find((o) => o.text === %q);
+		if (option === undefined) return false;
+		found.value = option.value;
+		found.dispatchEvent(new Event("change", { bubbles: true }));
+		return true;
+	})()`, label, option), "choose "+option)
+}
+
+// sees waits until the page shows a text.
+func (p *tab) sees(text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`document.body.innerText.includes(%q)`, text), "see "+text)
+}
+
+// misses waits until the page does not show a text any more.
+func (p *tab) misses(text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`!document.body.innerText.includes(%q)`, text), "see no more of "+text)
+}
+
+// until waits until an expression is true.
+func (p *tab) until(expression, what string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	for {
+		held, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+		if err == nil && held {
+			return
+		}
+		if ctx.Err() != nil || err != nil {
+			p.picture("failed")
+			p.t.Fatalf("could not %s: %v; the page shows:\n%s", what, err, p.text())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// evaluate returns the value of an expression, waiting for it if it is a promise.
+func evaluate[T any](p *tab, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("evaluate %s: %v", expression, err)
+	}
+	return value
+}
+
+// text returns what the page shows.
+func (p *tab) text() string {
+	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText`))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// inspect looks for faults of accessibility in both colour schemes, and leaves a
+// picture of each.
+func (p *tab) inspect(name string) {
+	p.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		features := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}}
+		if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, features); err != nil {
+			p.t.Fatal(err)
+		}
+		p.picture(name + "-" + scheme)
+		p.checkAccessibility(name + " in " + scheme)
+	}
+}
+
+// checkAccessibility fails the test for each serious fault that axe-core finds.
+func (p *tab) checkAccessibility(where string) {
+	p.t.Helper()
+	if !evaluate[bool](p, `"axe" in window`) {
+		evaluate[bool](p, p.axe+"; true")
+	}
+	found := evaluate[string](p, `axe.run(document, { resultTypes: ["violations"] }).then((r) => JSON.stringify(
+		r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => ({ ID: v.id, Help: v.help,
+			At: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + (n.any[0]?.message ?? "")) }))))`)
+	var faults []struct {
+		ID, Help string
+		At       []string
+	}
+	if err := json.Unmarshal([]byte(found), &faults); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, fault := range faults {
+		p.t.Errorf("%s: %s: %s\n\t%s", where, fault.ID, fault.Help, strings.Join(fault.At, "\n\t"))
+	}
+}
+
+// picture keeps what the page looks like, if pictures are wanted.
+func (p *tab) picture(name string) {
+	if *screenshots == "" {
+		return
+	}
+	data, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.MkdirAll(*screenshots, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(*screenshots, name+".png"), data, 0o644)
+	}
+	if err != nil {
+		p.t.Errorf("picture %s: %v", name, err)
+	}
+}

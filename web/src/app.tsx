@@ -1,0 +1,114 @@
+// The frame of all views: navigation, keys, and the message that is open.
+
+import { useEffect, useState } from "preact/hooks";
+
+import { whenUnauthorized } from "./api";
+import { go, href, setParams, usePlace } from "./router";
+import { identity, signOut, token } from "./session";
+import { SignIn } from "./signin";
+import { Dialog } from "./ui/widgets";
+import { views, type View } from "./views";
+import { MessageDrawer } from "./views/message";
+
+export function App() {
+  const [signedIn, setSignedIn] = useState(token() !== "");
+  useEffect(() => whenUnauthorized(() => setSignedIn(false)), []);
+  if (!signedIn) {
+    return <SignIn onDone={() => setSignedIn(true)} />;
+  }
+  return <Frame onSignOut={() => { signOut(); setSignedIn(false); }} />;
+}
+
+function Frame({ onSignOut }: { onSignOut: () => void }) {
+  const place = usePlace();
+  const [help, setHelp] = useState(false);
+  const open = place.params.get("open");
+  const view = views.find((one) => place.path === one.path || place.path.startsWith(one.path + "/")) ?? views[0]!;
+  useKeys(() => setHelp(true));
+  useEffect(() => {
+    document.title = view.name + " · Posthaste";
+  }, [view]);
+  const { user, readOnly } = identity();
+  return (
+    <div class="frame">
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")!.focus(); }}>Skip to content</a>
+      <nav aria-label="Views">
+        <p class="brand">Posthaste</p>
+        <ul>
+          {views.map((one) => (
+            <li key={one.path}>
+              <a href={href(one.path)} aria-current={one === view ? "page" : undefined}>{one.name}<kbd aria-hidden="true">g {one.key}</kbd></a>
+            </li>
+          ))}
+        </ul>
+        <div class="who">
+          <p title="The user of this token">{user || "token"}{readOnly && <small> · read-only</small>}</p>
+          <button class="quiet" onClick={() => setHelp(true)}>Keys</button>
+          <button class="quiet" onClick={onSignOut}>Sign out</button>
+        </div>
+      </nav>
+      <main id="main" tabIndex={-1} class={open === null ? undefined : "beside"}>
+        <view.Component key={place.path} path={place.path.slice(view.path.length + 1)} />
+        {open !== null && <MessageDrawer key={open} id={open} />}
+      </main>
+      {help && <Help onClose={() => setHelp(false)} />}
+    </div>
+  );
+}
+
+// useKeys are the keys that work everywhere but in a field.
+function useKeys(onHelp: () => void): void {
+  useEffect(() => {
+    let prefix = false;
+    const press = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (event.key === "Escape" && document.querySelector("dialog[open]") === null) {
+        closeOpen(target);
+        return;
+      }
+      if (target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) {
+        return;
+      }
+      const chosen = prefix ? views.find((view) => view.key === event.key) : undefined;
+      prefix = event.key === "g";
+      if (chosen !== undefined) {
+        event.preventDefault();
+        go(chosen.path);
+      } else if (event.key === "/") {
+        event.preventDefault();
+        document.querySelector<HTMLElement>(".filter-text")?.focus();
+      } else if (event.key === "?") {
+        onHelp();
+      }
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}
+
+// closeOpen leaves a field, or else closes the message that is open.
+function closeOpen(target: HTMLElement): void {
+  if (target.matches("input, textarea, select")) {
+    target.blur();
+  } else if (new URLSearchParams(location.search).has("open")) {
+    setParams({ open: undefined });
+    document.querySelector<HTMLElement>("[role=grid]")?.focus();
+  }
+}
+
+function Help({ onClose }: { onClose: () => void }) {
+  const keys: [string, string][] = [
+    ...views.map((view: View): [string, string] => ["g " + view.key, view.name]),
+    ["/", "Filter"],
+    ["↑ ↓ or k j", "Move in a table"],
+    ["Enter", "Open the row"],
+    ["Space", "Select the row"],
+    ["Esc", "Close what is open"],
+    ["?", "These keys"],
+  ];
+  return (
+    <Dialog title="Keys" onClose={onClose}>
+      <dl class="keys">{keys.map(([key, name]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{name}</dd></div>)}</dl>
+    </Dialog>
+  );
+}

@@ -1,0 +1,99 @@
+// The numbers of the overview. What needs counting is counted over the newest entries of
+// the log, a bounded number, and says so.
+
+import { get, request } from "./api";
+import { createdAt, host } from "./format";
+import type { LogEntry, LogPage } from "./types";
+
+export interface Sample {
+  entries: number;
+  from: number; // the time of the oldest entry, ms
+  to: number;
+  delivered: number;
+  failed: number;
+  attempts: number; // that have ended
+  attemptsFailed: number;
+  wholes: number[]; // ms from acceptance to delivery, ascending
+  tries: number[]; // ms of attempts that succeeded, ascending
+}
+
+const pages = 3; // of the log, 1000 entries each
+
+// sample reads the newest entries and counts.
+export async function sample(signal: AbortSignal): Promise<Sample> {
+  const counted: Sample = { entries: 0, from: Date.now(), to: Date.now(), delivered: 0, failed: 0, attempts: 0, attemptsFailed: 0, wholes: [], tries: [] };
+  const ends = new Map<string, number>(); // of attempts that were delivered, by message
+  let cursor: string | undefined;
+  for (let i = 0; i < pages; i++) {
+    const page = await get<LogPage>("/v2/logs", { count: 1000, cursor }, signal);
+    page.events.forEach((entry) => countEntry(counted, ends, entry));
+    cursor = page.cursor;
+    if (cursor === undefined) {
+      break;
+    }
+  }
+  counted.wholes.sort((a, b) => a - b);
+  counted.tries.sort((a, b) => a - b);
+  return counted;
+}
+
+// countEntry counts one entry; they come newest first.
+function countEntry(counted: Sample, ends: Map<string, number>, entry: LogEntry): void {
+  counted.entries++;
+  counted.from = Math.min(counted.from, entry.time);
+  switch (entry.state) {
+    case "DELIVERED":
+      counted.delivered++;
+      counted.attempts++;
+      counted.wholes.push(entry.time - createdAt(entry.messageId));
+      ends.set(entry.messageId, entry.time);
+      break;
+    case "ERROR":
+      counted.attempts++;
+      counted.attemptsFailed++;
+      break;
+    case "FAILED":
+      counted.failed++;
+      break;
+    case "ACTIVE":
+      if (ends.has(entry.messageId)) {
+        counted.tries.push(ends.get(entry.messageId)! - entry.time);
+        ends.delete(entry.messageId);
+      }
+  }
+}
+
+// percentile returns the value that a part of all are not above; they are ascending.
+export function percentile(values: number[], part: number): number | undefined {
+  return values[Math.min(values.length - 1, Math.ceil(values.length * part) - 1)];
+}
+
+export interface Dead {
+  host: string;
+  errors: number;
+  last: number; // time of the newest error
+  why: string;
+  lastGood?: number; // time of the last delivery, if any is known
+}
+
+const asked = 12; // hosts with errors that are looked at
+
+// deadDestinations returns the hosts whose last attempt failed and that have taken nothing
+// since their newest error, of those with the most errors lately.
+export async function deadDestinations(signal: AbortSignal): Promise<Dead[]> {
+  const page = await get<LogPage>("/v2/logs", { state: "ERROR", count: 1000 }, signal);
+  const byHost = Map.groupBy(page.events, (entry) => host(entry.url));
+  const worst = [...byHost].sort(([, a], [, b]) => b.length - a.length).slice(0, asked);
+  const looked = await Promise.all(worst.map(async ([name, errors]): Promise<Dead> => {
+    const good = await get<LogPage>("/v2/logs", { state: "DELIVERED", host: name, count: 1 }, signal);
+    return { host: name, errors: errors.length, last: errors[0]!.time, why: errors[0]!.error ?? "", lastGood: good.events[0]?.time };
+  }));
+  return looked.filter((one) => one.lastGood === undefined || one.lastGood < one.last);
+}
+
+// gauge reads a number from the metrics of the server; undefined if it is not there.
+export async function gauge(name: string, signal: AbortSignal): Promise<number | undefined> {
+  const text = await (await request("GET", "/metrics", { signal })).text();
+  const found = new RegExp(`^${name} (\\S+)$`, "m").exec(text);
+  return found === null ? undefined : Number(found[1]);
+}

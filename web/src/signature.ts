@@ -1,0 +1,124 @@
+// Checks of a delivery's signature, the way receivers make them. Keys and bodies stay in
+// this page: the browser computes.
+
+export interface Check {
+  name: string;
+  good: boolean | null; // null: cannot be told
+  says: string;
+}
+
+export interface Delivery {
+  token: string;
+  url: string; // "" is not compared
+  body: string;
+  keys: string[]; // the current one and the next one
+}
+
+interface Claims {
+  iss?: string;
+  sub?: string;
+  exp?: number;
+  nbf?: number;
+  iat?: number;
+  body?: string;
+}
+
+const issuer = "Upstash";
+
+// verify makes each check; the first that fails is why a receiver refuses.
+export async function verify(delivery: Delivery, now = Date.now()): Promise<Check[]> {
+  const parts = delivery.token.trim().split(".");
+  const header = decode<{ alg?: string }>(parts[0]);
+  const claims = decode<Claims>(parts[1]);
+  if (parts.length !== 3 || header === null || claims === null) {
+    return [{ name: "form", good: false, says: "This is no JWT: three parts with dots between them are expected, of which two are JSON in base64url." }];
+  }
+  const seconds = now / 1000;
+  return [
+    { name: "alg", good: header.alg === "HS256", says: `${header.alg}; HS256 is expected.` },
+    await checkKey(parts, delivery.keys),
+    { name: "iss", good: claims.iss === issuer, says: `${claims.iss ?? "missing"}; ${issuer} is expected.` },
+    checkTime("exp", claims.exp, (at) => seconds <= at, "It has expired", true),
+    checkTime("nbf", claims.nbf, (at) => seconds >= at, "It is not valid yet", false),
+    checkTime("iat", claims.iat, (at) => seconds >= at, "It was made in the future", false),
+    checkURL(claims.sub, delivery.url.trim()),
+    await checkBody(claims.body, delivery.body),
+  ];
+}
+
+async function checkKey(parts: string[], keys: string[]): Promise<Check> {
+  const name = "signature";
+  const given = keys.map((key) => key.trim()).filter((key) => key !== "");
+  const signature = bytesOf(parts[2]!);
+  if (given.length === 0 || signature === null) {
+    return { name, good: given.length === 0 ? null : false, says: given.length === 0 ? "No signing key is given." : "It is not base64url." };
+  }
+  const text = new TextEncoder().encode(parts[0] + "." + parts[1]);
+  for (const [i, key] of given.entries()) {
+    const usable = await crypto.subtle.importKey("raw", new TextEncoder().encode(key), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+    if (await crypto.subtle.verify("HMAC", usable, signature, text)) {
+      return { name, good: true, says: `Made with the ${i === 0 ? "first" : "second"} key.` };
+    }
+  }
+  return { name, good: false, says: "Made with none of the keys: the receiver has other keys than the server, or the token was changed." };
+}
+
+function checkTime(name: string, at: number | undefined, fits: (at: number) => boolean, otherwise: string, required: boolean): Check {
+  if (at === undefined) {
+    return { name, good: !required, says: required ? "It is missing." : "It is not given." };
+  }
+  const time = at === 0 ? "not limited" : new Date(at * 1000).toLocaleString();
+  return fits(at) ? { name, good: true, says: time + "." } : { name, good: false, says: `${otherwise}: ${time}.` };
+}
+
+function checkURL(sub: string | undefined, url: string): Check {
+  if (url === "") {
+    return { name: "sub", good: null, says: `${sub ?? "missing"}; no URL is given to compare it with.` };
+  }
+  return { name: "sub", good: sub === url, says: sub === url ? sub : `${sub ?? "missing"}, but the URL is ${url}. They must be the same byte for byte, scheme, port and query included.` };
+}
+
+async function checkBody(claimed: string | undefined, body: string): Promise<Check> {
+  const sum = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
+  const hash = btoa(String.fromCharCode(...new Uint8Array(sum))).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  const same = (claimed ?? "").replace(/=+$/, "") === hash;
+  return { name: "body", good: same, says: same ? "Its hash is that of the body." : `It is ${claimed ?? "missing"}, but the hash of this body is ${hash}. Most often the body was parsed and written anew: verify the bytes as they arrived.` };
+}
+
+function decode<T>(part: string | undefined): T | null {
+  const data = bytesOf(part ?? "");
+  try {
+    return data === null ? null : (JSON.parse(new TextDecoder().decode(data)) as T);
+  } catch {
+    return null;
+  }
+}
+
+function bytesOf(base64url: string): Uint8Array<ArrayBuffer> | null {
+  try {
+    return Uint8Array.from(atob(base64url.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
+
+// readRequest takes a request apart as it was captured: its first line, its headers, an
+// empty line, its body. It is null if the text is none.
+export function readRequest(text: string): { token: string; url: string; body: string } | null {
+  const [head, ...rest] = text.split(/\r?\n\r?\n/);
+  const lines = head!.split(/\r?\n/);
+  const first = /^(?:GET|POST|PUT|PATCH|DELETE) (\S+)/.exec(lines[0]!);
+  const headers = new Map(lines.map((line) => {
+    const colon = line.indexOf(":");
+    return [line.slice(0, colon).trim().toLowerCase(), line.slice(colon + 1).trim()];
+  }));
+  const token = headers.get("upstash-signature") ?? headers.get("service-signature");
+  if (token === undefined) {
+    return null;
+  }
+  const target = first?.[1] ?? "";
+  const proto = headers.get("x-forwarded-proto") ?? "https";
+  const host = headers.get("x-forwarded-host") ?? headers.get("host");
+  const url = target.startsWith("/") && host !== undefined ? `${proto}://${host}${target}` : target;
+  return { token, url, body: rest.join("\n\n") };
+}

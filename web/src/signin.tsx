@@ -1,0 +1,38 @@
+// Signing in: a token that the server knows is kept for as long as the tab is open.
+
+import { useState } from "preact/hooks";
+
+import { explain, get } from "./api";
+import { signIn, signOut } from "./session";
+import { Fault, Field } from "./ui/widgets";
+
+export function SignIn({ onDone }: { onDone: () => void }) {
+  const [text, setText] = useState("");
+  const [fault, setFault] = useState("");
+  const [busy, setBusy] = useState(false);
+  const submit = async () => {
+    setBusy(true);
+    setFault("");
+    signIn(text.trim());
+    try {
+      await get("/v2/globalParallelism");
+      onDone();
+    } catch (error) {
+      signOut();
+      setFault(explain(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <main class="sign-in">
+      <form onSubmit={(event) => { event.preventDefault(); void submit(); }}>
+        <h1>Posthaste</h1>
+        <Field label="Token" hint="posthaste dev prints it at the start; posthaste serve does at the first one. It stays in this tab.">
+          <input type="password" autocomplete="off" autofocus required value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        </Field>
+        {fault !== "" && <Fault>{fault}</Fault>}
+        <button class="primary" disabled={busy || text.trim() === ""}>Sign in</button>
+      </form>
+    </main>
+  );
+}

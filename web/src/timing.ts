@@ -1,0 +1,45 @@
+// When the steps of a run were worked on, from the log of its changes.
+
+import type { Run, Step } from "./types";
+
+export interface RunEvent {
+  time: number;
+  state: string;
+  stepInfo?: Step;
+}
+
+export interface Timing {
+  from?: number;
+  to?: number; // now, for what is not done
+  done: boolean;
+}
+
+const ends = new Set(["STEP_SUCCESS", "STEP_FAILED", "STEP_CANCELED"]);
+
+// timings returns the times of each step. One whose beginning no change tells, because
+// the workflow went on to it by itself, began when the group before it ended.
+export function timings(run: Run, events: RunEvent[], now = Date.now()): Map<Step, Timing> {
+  const changes = Map.groupBy(events.filter((event) => event.stepInfo !== undefined), (event) => key(event.stepInfo!));
+  const times = new Map<Step, Timing>();
+  let before = run.workflowRunCreatedAt;
+  for (const group of run.steps) {
+    let last = before;
+    for (const step of group.steps) {
+      const own = changes.get(key(step)) ?? [];
+      const first = own[0];
+      const end = own.findLast((event) => ends.has(event.state));
+      const from = first === undefined || first === end ? before : Math.max(first.time, run.workflowRunCreatedAt);
+      const to = end?.time ?? run.workflowRunCompletedAt ?? now;
+      times.set(step, { from, to: Math.max(from, to), done: end !== undefined });
+      last = Math.max(last, to);
+    }
+    before = last;
+  }
+  return times;
+}
+
+// key tells steps of a run apart: by their number, which the first has not, nor one that
+// is being looked for.
+function key(step: Step): string {
+  return step.stepId === undefined ? "name " + (step.stepName ?? "") : String(step.stepId);
+}

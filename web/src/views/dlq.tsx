@@ -1,0 +1,166 @@
+// What failed for good: workflow runs and messages, to be looked at, started anew or
+// deleted, some or all that match.
+
+import { useCallback, useEffect, useState } from "preact/hooks";
+
+import { get } from "../api";
+import { useFeed } from "../feed";
+import { clock, iso, plural, shortURL } from "../format";
+import { go, href, setParams, usePlace } from "../router";
+import { identity } from "../session";
+import type { DeadLetter } from "../types";
+import { Filters, known, type Filter } from "../ui/filters";
+import { Table, type Column } from "../ui/table";
+import { Empty, Fault, Tag } from "../ui/widgets";
+import { messageOf } from "../why";
+import { runPlace } from "./runs";
+import { SweepDialog } from "./sweep";
+import { deeds, type Deed, type Kind } from "../sweep";
+
+const shared: Filter[] = [
+  { name: "label", label: "Label" },
+  { name: "responseStatus", label: "Response status" },
+  { name: "flowControlKey", label: "Flow-control key" },
+  { name: "callerIp", label: "Caller's IP" },
+];
+
+const filters: Record<Kind, Filter[]> = {
+  runs: [
+    { name: "workflowUrl", label: "Workflow URL" },
+    { name: "workflowRunId", label: "Run" },
+    { name: "failureFunctionState", label: "Failure function", options: ["CALLBACK_INPROGRESS", "CALLBACK_SUCCESS", "CALLBACK_FAIL", "CALLBACK_CANCELED"] },
+    ...shared,
+  ],
+  messages: [
+    { name: "url", label: "URL" },
+    { name: "messageId", label: "Message" },
+    { name: "queueName", label: "Queue" },
+    { name: "topicName", label: "URL group" },
+    { name: "scheduleId", label: "Schedule" },
+    ...shared,
+  ],
+};
+
+const paths: Record<Kind, string> = { runs: "/v2/workflows/dlq", messages: "/v2/dlq" };
+
+// Row is what the table keeps of an entry.
+export interface Row {
+  id: string;
+  failedAt: number;
+  url: string;
+  status: number;
+  why: string;
+  labels: string;
+  messageId: string;
+  runId?: string;
+  runCreatedAt?: number;
+}
+
+function newRow(letter: DeadLetter): Row {
+  return {
+    id: letter.dlqId,
+    failedAt: letter.failedAt,
+    url: letter.workflowUrl ?? letter.url,
+    status: letter.responseStatus,
+    why: messageOf(letter.responseBody ?? "") || (letter.error ?? letter.responseBody?.slice(0, 200) ?? ""),
+    labels: letter.labels?.join(", ") ?? "",
+    messageId: letter.messageId,
+    runId: letter.workflowRunId,
+    runCreatedAt: letter.workflowCreatedAt,
+  };
+}
+
+const columns: Column<Row>[] = [
+  { name: "Failed", width: "minmax(100px, 170px)", cell: (row) => <time dateTime={iso(row.failedAt)} title={iso(row.failedAt)}>{clock(row.failedAt)}</time> },
+  { name: "Status", width: "64px", cell: (row) => <Tag tone="red">{row.status || "none"}</Tag> },
+  { name: "Destination", width: "minmax(110px, 2fr)", cell: (row) => <span title={row.url}>{shortURL(row.url)}</span> },
+  { name: "Why", width: "minmax(100px, 4fr)", wide: true, cell: (row) => <span class="note" title={row.why}>{row.why}</span> },
+  { name: "Labels", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.labels },
+  { name: "Run or message", width: "minmax(90px, 1.6fr)", wide: true, cell: (row) => <code title={row.runId ?? row.messageId}>{row.runId ?? row.messageId}</code> },
+];
+
+const page = 100; // entries
+
+export function DLQ({ path }: { path: string }) {
+  const kind: Kind = path === "messages" ? "messages" : "runs";
+  return <Entries key={kind} kind={kind} />;
+}
+
+function Entries({ kind }: { kind: Kind }) {
+  const { params } = usePlace();
+  const chosen = known(filters[kind], params);
+  const key = chosen.toString();
+  const [again, setAgain] = useState(0);
+  const [selected, setSelected] = useState<Set<string>>(new Set());
+  const [all, setAll] = useState(false);
+  const [doing, setDoing] = useState<Deed | null>(null);
+  const feed = useFeed<Row>(kind + key + again, async (cursor, signal) => {
+    const query = new URLSearchParams(chosen);
+    query.set("count", String(page));
+    if (cursor !== undefined) {
+      query.set("cursor", cursor);
+    }
+    const answer = await get<{ messages: DeadLetter[]; cursor?: string }>(paths[kind], query, signal);
+    return { rows: answer.messages.map(newRow), cursor: answer.cursor };
+  });
+  useEffect(() => {
+    setSelected(new Set());
+    setAll(false);
+  }, [kind, key, again]);
+  const onEnd = useCallback(() => void feed.more(), [feed]);
+  const open = useCallback((row: Row) => {
+    if (row.runId !== undefined && row.runCreatedAt !== undefined) {
+      go(...runPlace({ workflowRunId: row.runId, workflowRunCreatedAt: row.runCreatedAt }));
+    } else {
+      setParams({ open: row.messageId });
+    }
+  }, []);
+  const toggle = useCallback((row: Row) => {
+    setAll(false);
+    setSelected((old) => {
+      const changed = new Set(old);
+      if (!changed.delete(row.id)) {
+        changed.add(row.id);
+      }
+      return changed;
+    });
+  }, []);
+  const some = all || selected.size > 0;
+  const { readOnly } = identity();
+  return (
+    <section class="view" aria-labelledby="title">
+      <header class="bar">
+        <h1 id="title">Dead letters</h1>
+        <div class="tabs">
+          <a class="button" href={href("/dlq/runs")} aria-current={kind === "runs" ? "page" : undefined}>Workflow runs</a>
+          <a class="button" href={href("/dlq/messages")} aria-current={kind === "messages" ? "page" : undefined}>Messages</a>
+        </div>
+        <Filters filters={filters[kind]} params={params} />
+        <div class="actions"><button onClick={() => setAgain(again + 1)}>Refresh</button></div>
+      </header>
+      {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
+      {feed.ended && feed.rows.length === 0 ? (
+        <Empty title={key === "" ? "Nothing has failed for good" : "No entry matches these filters"} />
+      ) : (
+        <>
+          <div class="selection" role="toolbar" aria-label="Selected entries">
+            <button aria-pressed={all} onClick={() => { setAll(!all); setSelected(new Set()); }}>Select all that match</button>
+            <span>{all ? "All that match are selected." : selected.size > 0 ? plural(selected.size, "entry", "entries") + " selected." : "Select entries with their boxes, or with Space."}</span>
+            {deeds[kind].map((deed) => (
+              <button key={deed.name} class={deed.danger ? "danger" : undefined} disabled={!some || readOnly} onClick={() => setDoing(deed)}>{deed.name}…</button>
+            ))}
+          </div>
+          <Table label="Dead letters" columns={columns} rows={feed.rows} rowKey={(row) => row.id} onOpen={open} onEnd={onEnd}
+            selected={all ? new Set(feed.rows.map((row) => row.id)) : selected} onSelect={toggle}
+            opened={feed.rows.find((row) => row.messageId === params.get("open"))?.id}
+            total={feed.ended ? feed.rows.length : undefined}
+            footer={feed.ended ? plural(feed.rows.length, "entry", "entries") : feed.busy ? "Reading…" : ""} />
+        </>
+      )}
+      {doing !== null && (
+        <SweepDialog deed={doing} kind={kind} ids={all ? null : [...selected]} filters={chosen}
+          onClose={(changed) => { setDoing(null); if (changed) { setAgain(again + 1); } }} />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,80 @@
+// Flow-control keys: what waits for each, what its limits are, and whether they are
+// pinned or it is paused.
+
+import { useState } from "preact/hooks";
+
+import { call, post } from "../api";
+import { clock, count, span } from "../format";
+import { href } from "../router";
+import { identity } from "../session";
+import type { FlowKey } from "../types";
+import { Act, Form, Resources, type Change } from "../ui/resource";
+import { Field, Tag } from "../ui/widgets";
+
+export function FlowKeys() {
+  return (
+    <Resources<FlowKey> title="Flow-control keys" path="/v2/flowControl" one="key" nameOf={(key) => key.flowControlKey}
+      about="A key limits how many messages with it are sent at a time, or in a period. It is made by the first message that has it."
+      columns={["Key", "State", "Waiting", "In flight", "Rate"]}
+      row={(key, change) => [
+        <a href={href("/logs", { flowControlKey: key.flowControlKey })}>{key.flowControlKey}</a>,
+        key.isPaused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">RUNNING</Tag>,
+        <span class="number">{count(key.waitListSize)}</span>,
+        <Parallelism of={key} />,
+        <Rate of={key} />,
+        <Buttons of={key} change={change} />,
+      ]} />
+  );
+}
+
+function Parallelism({ of }: { of: FlowKey }) {
+  return <span class="number">{of.parallelismCount}{of.parallelismMax > 0 && ` of ${of.parallelismMax}`} {of.isPinnedParallelism && <Tag tone="blue">PINNED</Tag>}</span>;
+}
+
+function Rate({ of }: { of: FlowKey }) {
+  if (of.rateMax === 0) {
+    return <span class="muted">no limit</span>;
+  }
+  const ends = (of.ratePeriodStart + of.ratePeriod) * 1000;
+  return (
+    <span class="number">
+      {of.rateCount} of {of.rateMax} in {span(of.ratePeriod * 1000)}{ends > Date.now() && ` until ${clock(ends)}`} {of.isPinnedRate && <Tag tone="blue">PINNED</Tag>}
+    </span>
+  );
+}
+
+function Buttons({ of, change }: { of: FlowKey; change: Change }) {
+  const [editing, setEditing] = useState(false);
+  const path = "/v2/flowControl/" + encodeURIComponent(of.flowControlKey);
+  return (
+    <>
+      {of.isPaused
+        ? <Act change={change} deed={() => post(path + "/resume")}>Resume</Act>
+        : <Act change={change} deed={() => post(path + "/pause")}>Pause</Act>}
+      <button disabled={identity().readOnly} onClick={() => setEditing(true)}>Pin</button>
+      {(of.isPinnedParallelism || of.isPinnedRate) && (
+        <Act change={change} deed={() => call("POST", path + "/unpin", { query: { parallelism: of.isPinnedParallelism, rate: of.isPinnedRate } })}>Unpin</Act>
+      )}
+      {of.rateMax > 0 && <Act change={change} deed={() => post(path + "/resetRate")}>Reset rate</Act>}
+      {editing && <PinForm of={of} path={path} done={() => { setEditing(false); void change(async () => {}); }} />}
+    </>
+  );
+}
+
+function PinForm({ of, path, done }: { of: FlowKey; path: string; done: () => void }) {
+  const start = (n: number) => (n > 0 ? String(n) : "");
+  const [parallelism, setParallelism] = useState(start(of.parallelismMax));
+  const [rate, setRate] = useState(start(of.rateMax));
+  const [period, setPeriod] = useState(start(of.ratePeriod));
+  const field = (label: string, hint: string, value: string, set: (value: string) => void) => (
+    <Field label={label} hint={hint}><input type="number" min={1} value={value} onInput={(event) => set(event.currentTarget.value)} /></Field>
+  );
+  return (
+    <Form title={"Pin " + of.flowControlKey} submit="Pin" done={done} save={() => call("POST", path + "/pin", { query: { parallelism, rate, period } })}>
+      <p>What is pinned counts, whatever limits messages bring along.</p>
+      {field("Parallelism", "How many are sent at a time; empty leaves it as it is.", parallelism, setParallelism)}
+      {field("Rate", "How many are begun in a period.", rate, setRate)}
+      {field("Period", "In seconds.", period, setPeriod)}
+    </Form>
+  );
+}

@@ -1,0 +1,32 @@
+// The views there are, in the order of the navigation.
+
+import type { ComponentType } from "preact";
+
+import { DLQ } from "./dlq";
+import { FlowKeys } from "./flow";
+import { Groups } from "./groups";
+import { Logs } from "./logs";
+import { Overview } from "./overview";
+import { Queues } from "./queues";
+import { Runs } from "./runs";
+import { Schedules } from "./schedules";
+import { Signature } from "./signature";
+
+export interface View {
+  name: string;
+  path: string;
+  key: string; // behind g
+  Component: ComponentType<{ path: string }>; // the rest of the path
+}
+
+export const views: View[] = [
+  { name: "Overview", path: "/overview", key: "o", Component: Overview },
+  { name: "Logs", path: "/logs", key: "l", Component: Logs },
+  { name: "Workflow runs", path: "/runs", key: "r", Component: Runs },
+  { name: "Dead letters", path: "/dlq", key: "d", Component: DLQ },
+  { name: "Queues", path: "/queues", key: "q", Component: Queues },
+  { name: "Schedules", path: "/schedules", key: "s", Component: Schedules },
+  { name: "URL groups", path: "/groups", key: "u", Component: Groups },
+  { name: "Flow control", path: "/flow", key: "f", Component: FlowKeys },
+  { name: "Signature", path: "/signature", key: "i", Component: Signature },
+];

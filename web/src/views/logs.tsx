@@ -1,0 +1,240 @@
+// The log: every change of every message, by any filters, as it was or as it goes on.
+
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+
+import { get } from "../api";
+import { most, useFeed, type Feed } from "../feed";
+import { follow } from "../follow";
+import { clock, iso, plural, shortURL } from "../format";
+import { setParams, usePlace } from "../router";
+import { states, type LogEntry, type LogPage, type State } from "../types";
+import { Filters, known, type Filter } from "../ui/filters";
+import { Table, type Column } from "../ui/table";
+import { Badge, Empty, Fault } from "../ui/widgets";
+import { Histogram } from "./histogram";
+
+export const logFilters: Filter[] = [
+  { name: "messageId", label: "Message" },
+  { name: "state", label: "State", options: states },
+  { name: "url", label: "URL" },
+  { name: "host", label: "Host" },
+  { name: "path", label: "Path" },
+  { name: "label", label: "Label" },
+  { name: "queueName", label: "Queue" },
+  { name: "topicName", label: "URL group" },
+  { name: "scheduleId", label: "Schedule" },
+  { name: "flowControlKey", label: "Flow-control key" },
+  { name: "callerIp", label: "Caller's IP" },
+];
+
+// Row is what the table keeps of an entry: no bodies and no headers.
+export interface Row {
+  key: string;
+  time: number;
+  state: State;
+  messageId: string;
+  url: string;
+  via: string; // queue, group or schedule
+  note: string;
+}
+
+// interned are texts that many rows share, so that each is kept once.
+const interned = new Map<string, string>();
+
+function intern(text: string): string {
+  if (interned.size > 10_000) {
+    interned.clear();
+  }
+  const kept = interned.get(text);
+  if (kept === undefined) {
+    interned.set(text, text);
+  }
+  return kept ?? text;
+}
+
+let made = 0; // rows, of which each needs a key of its own
+
+function newRow(entry: LogEntry): Row {
+  const via = entry.queueName ?? entry.topicName ?? entry.scheduleId ?? "";
+  return {
+    key: String(made++),
+    time: entry.time,
+    state: entry.state,
+    messageId: entry.messageId,
+    url: intern(entry.url),
+    via: intern(via),
+    note: note(entry),
+  };
+}
+
+function note(entry: LogEntry): string {
+  if (entry.state === "RETRY" && entry.nextDeliveryTime !== undefined) {
+    return "next attempt " + clock(entry.nextDeliveryTime);
+  }
+  return entry.error ?? "";
+}
+
+const columns: Column<Row>[] = [
+  { name: "Time", width: "minmax(100px, 170px)", cell: (row) => <time dateTime={iso(row.time)} title={iso(row.time)}>{clock(row.time)}</time> },
+  { name: "State", width: "132px", cell: (row) => <Badge state={row.state} /> },
+  { name: "Destination", width: "minmax(120px, 3fr)", cell: (row) => <span title={row.url}>{shortURL(row.url)}</span> },
+  { name: "Via", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.via },
+  { name: "Note", width: "minmax(100px, 3fr)", wide: true, cell: (row) => <span class={row.note === "" ? "" : "note"} title={row.note}>{row.note}</span> },
+  { name: "Message", width: "minmax(90px, 2fr)", wide: true, cell: (row) => <code title={row.messageId}>{row.messageId}</code> },
+];
+
+const firstPage = 200; // entries: enough to fill a screen at once
+const laterPages = 1000;
+
+// guessFilter knows what a text is by its look.
+function guessFilter(text: string): string {
+  if (text.startsWith("msg_")) {
+    return "messageId";
+  }
+  if (/^https?:\/\//.test(text)) {
+    return "url";
+  }
+  if (states.includes(text.toUpperCase() as State)) {
+    return "state";
+  }
+  return text.startsWith("/") ? "path" : text.includes(".") || text.includes(":") ? "host" : "label";
+}
+
+export function Logs() {
+  const { params } = usePlace();
+  const filters = known(logFilters, params);
+  const key = filters.toString();
+  const [again, setAgain] = useState(0);
+  const feed = useFeed<Row>(key + again, async (cursor, signal) => {
+    const query = new URLSearchParams(filters);
+    query.set("count", String(cursor === undefined ? firstPage : laterPages));
+    if (cursor !== undefined) {
+      query.set("cursor", cursor);
+    }
+    const page = await get<LogPage>("/v2/logs", query, signal);
+    return { rows: page.events.map(newRow), cursor: page.cursor };
+  });
+  useSecondPage(feed);
+  const earliestFirst = params.get("order") === "earliestFirst";
+  const live = params.has("live") && !earliestFirst;
+  const tail = useTail(live, key, feed);
+  const onEnd = useCallback(() => void feed.more(), [feed]);
+  const open = useCallback((row: Row) => setParams({ open: row.messageId }), []);
+
+  return (
+    <section class="view" aria-labelledby="title">
+      <header class="bar">
+        <h1 id="title">Logs</h1>
+        <Filters filters={logFilters} params={params} guess={guessFilter} />
+        <div class="actions">
+          <button aria-pressed={earliestFirst} title="Oldest entries first"
+            onClick={() => setParams({ order: earliestFirst ? undefined : "earliestFirst", live: undefined })}>Oldest first</button>
+          <button aria-pressed={live} class={live ? "live" : ""} onClick={() => setParams({ live: live ? undefined : "1", order: undefined, toDate: undefined })}>
+            <span class="dot" aria-hidden="true" /> {live ? (tail.connected ? "Live" : "Connecting…") : "Follow"}
+          </button>
+          <button onClick={() => setAgain(again + 1)}>Refresh</button>
+        </div>
+      </header>
+      <Histogram rows={feed.rows} ended={feed.ended} params={params} />
+      {tail.held > 0 && <button class="pill" onClick={tail.release}>{plural(tail.held, "new entry", "new entries")}</button>}
+      {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
+      {feed.ended && feed.rows.length === 0 ? (
+        <NoEntries filtered={key !== ""} />
+      ) : (
+        <Table label="Log entries" columns={columns} rows={feed.rows} rowKey={(row) => row.key} onOpen={open} onEnd={onEnd}
+          total={feed.ended ? feed.rows.length : undefined} onTop={tail.atTop}
+          opened={feed.rows.find((row) => row.messageId === params.get("open"))?.key}
+          footer={<Footer feed={feed} earliestFirst={earliestFirst} />} />
+      )}
+    </section>
+  );
+}
+
+// useSecondPage reads on once behind the first page, which alone is drawn at once, so
+// that the histogram has more to show.
+function useSecondPage(feed: Feed<Row>): void {
+  const hasFirst = feed.rows.length > 0;
+  useEffect(() => {
+    if (hasFirst && feed.rows.length <= firstPage) {
+      void feed.more();
+    }
+  }, [feed, hasFirst]);
+}
+
+const heldMost = 10_000; // entries that wait to be shown while somebody reads further down
+
+// useTail puts entries before the others as they are written. While the first row is out
+// of sight they are held back, so that nothing moves under the eyes of a reader.
+function useTail(live: boolean, key: string, feed: Feed<Row>) {
+  const [connected, setConnected] = useState(false);
+  const [held, setHeld] = useState(0);
+  const waiting = useRef<Row[]>([]);
+  const top = useRef(true);
+  const release = useCallback(() => {
+    if (waiting.current.length > 0) {
+      feed.prepend(waiting.current.reverse());
+      waiting.current = [];
+      setHeld(0);
+    }
+  }, [feed]);
+  useEffect(() => {
+    waiting.current = [];
+    setHeld(0);
+    if (!live) {
+      return;
+    }
+    const stopped = new AbortController();
+    const timer = setInterval(() => {
+      if (top.current) {
+        release();
+      } else {
+        setHeld(waiting.current.length);
+      }
+    }, 200);
+    void follow<LogEntry>("/v2/logs", new URLSearchParams(key), {
+      entries: (entries) => {
+        for (const entry of entries) {
+          waiting.current.push(newRow(entry));
+        }
+        waiting.current.splice(0, waiting.current.length - heldMost);
+      },
+      state: setConnected,
+    }, stopped.signal);
+    return () => {
+      stopped.abort();
+      clearInterval(timer);
+      setConnected(false);
+    };
+  }, [live, key, release]);
+  const atTop = useCallback((is: boolean) => {
+    top.current = is;
+  }, []);
+  return useMemo(() => ({ connected, held, release, atTop }), [connected, held, release, atTop]);
+}
+
+function Footer({ feed, earliestFirst }: { feed: Feed<Row>; earliestFirst: boolean }) {
+  if (feed.full) {
+    const last = feed.rows[feed.rows.length - 1]!;
+    return (
+      <span>
+        {plural(most, "entry", "entries")} are all that one list holds.{" "}
+        <button onClick={() => setParams({ [earliestFirst ? "fromDate" : "toDate"]: String(last.time), live: undefined })}>Go on from here</button>
+      </span>
+    );
+  }
+  if (feed.ended) {
+    return <span>{plural(feed.rows.length, "entry", "entries")}, the {earliestFirst ? "newest" : "oldest"} was the last.</span>;
+  }
+  return <span>{feed.busy ? "Reading…" : ""}</span>;
+}
+
+function NoEntries({ filtered }: { filtered: boolean }) {
+  return filtered ? (
+    <Empty title="Nothing matches these filters"><p>Remove one, or choose a longer time.</p></Empty>
+  ) : (
+    <Empty title="The log is empty">
+      <p>Publish a message, and each thing that happens to it is shown here.</p>
+      <pre>{`curl -X POST ${location.origin}/v2/publish/https://example.com \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d hello`}</pre>
+    </Empty>
+  );
+}

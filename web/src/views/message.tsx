@@ -1,0 +1,189 @@
+// The life of one message, beside whatever view it was opened from.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { call, explain, get } from "../api";
+import { useAsked } from "../feed";
+import { clock, span } from "../format";
+import { curl, publicationOf, publish, refusal } from "../publication";
+import { href, setParams } from "../router";
+import { identity } from "../session";
+import type { LogEntry, LogPage } from "../types";
+import { Badge, Body, Copy, Facts, Fault, HeaderList, Tag, Time } from "../ui/widgets";
+import { whyMessage } from "../why";
+
+const ended = new Set(["DELIVERED", "FAILED", "CANCELLED"]);
+
+export function MessageDrawer({ id }: { id: string }) {
+  const panel = useRef<HTMLElement>(null);
+  const { data, error, again } = useAsked(id, (signal) => get<LogPage>("/v2/logs", { messageId: id, order: "earliestFirst" }, signal));
+  const entries = data?.events ?? [];
+  const last = entries[entries.length - 1];
+  const going = last !== undefined && !ended.has(last.state);
+  useEffect(() => {
+    panel.current!.focus();
+  }, [id]);
+  useEffect(() => {
+    if (!going) {
+      return;
+    }
+    const timer = setInterval(() => void again(), 1000);
+    return () => clearInterval(timer);
+  }, [going, id]);
+  return (
+    <aside class="drawer" ref={panel} tabIndex={-1} aria-label={"Message " + id}>
+      <header>
+        <div>
+          <h2>Message {last !== undefined && <Badge state={last.state} />}</h2>
+          <p><code>{id}</code> <Copy text={() => id}>Copy id</Copy></p>
+        </div>
+        <button class="quiet" aria-label="Close message" onClick={() => setParams({ open: undefined })}>×</button>
+      </header>
+      {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
+      {data !== undefined && last === undefined && <p class="muted">The log has nothing of this message: it is too old, or belongs to somebody else.</p>}
+      {last !== undefined && <Life entries={entries} last={last} again={again} />}
+    </aside>
+  );
+}
+
+interface LifeProps {
+  entries: LogEntry[];
+  last: LogEntry;
+  again: () => Promise<void>;
+}
+
+function Life({ entries, last, again }: LifeProps) {
+  const first = entries[0]!;
+  return (
+    <>
+      <Deeds last={last} again={again} />
+      <Why last={last} />
+      <h3>Timeline</h3>
+      <ol class="timeline">
+        {entries.map((entry, i) => <Change key={i} entry={entry} before={entries[i - 1]} first={first} attempt={attemptOf(entries, i)} />)}
+      </ol>
+      <h3>Request</h3>
+      <p class="request-line"><b>{last.method}</b> <span>{last.url}</span></p>
+      <Facts of={[
+        ["Attempts", `at most ${last.maxRetries + 1}`],
+        ["Retry delay", last.retryDelayExpression && <code>{last.retryDelayExpression}</code>],
+        ["Timeout", last.timeout && span(last.timeout)],
+        ["Labels", last.labels?.join(", ")],
+        ["Queue", last.queueName],
+        ["URL group", last.topicName],
+        ["Endpoint", last.endpointName],
+        ["Schedule", last.scheduleId],
+        ["Flow control", last.flowControlKey],
+        ["Callback", last.callback],
+        ["Failure callback", last.failureCallback],
+        ["Workflow run", last.workflowRunId && (
+          <a href={href("/runs/" + encodeURIComponent(last.workflowRunId), { created: String(last.workflowCreatedAt) })}>{last.workflowRunId}</a>
+        )],
+      ]} />
+      <details>
+        <summary>Headers</summary>
+        <HeaderList headers={last.header} />
+      </details>
+      <Body base64={last.body} label="Body of the message" />
+    </>
+  );
+}
+
+// attemptOf returns which attempt an entry is the beginning of, 0 if it is not one.
+function attemptOf(entries: LogEntry[], index: number): number {
+  return entries[index]!.state !== "ACTIVE" ? 0 : entries.slice(0, index + 1).filter((entry) => entry.state === "ACTIVE").length;
+}
+
+const told: Record<string, string> = {
+  CREATED: "Accepted, and on disk",
+  ACTIVE: "Attempt",
+  ERROR: "The attempt failed",
+  RETRY: "Another attempt follows",
+  DELIVERED: "Delivered",
+  FAILED: "Failed for good, and in the DLQ",
+  CANCEL_REQUESTED: "Cancellation requested",
+  CANCELLED: "Cancelled",
+};
+
+interface ChangeProps {
+  entry: LogEntry;
+  before: LogEntry | undefined;
+  first: LogEntry;
+  attempt: number;
+}
+
+function Change({ entry, before, first, attempt }: ChangeProps) {
+  const tookPart = before?.state === "ACTIVE" && (entry.state === "ERROR" || entry.state === "DELIVERED" || entry.state === "FAILED");
+  return (
+    <li class={entry.state.toLowerCase()}>
+      <p>
+        <Badge state={entry.state} /> <b>{told[entry.state]}{attempt > 0 && ` ${attempt}`}</b>
+        {tookPart && <span class="took">took {span(entry.time - before.time)}</span>}
+      </p>
+      <p class="muted"><Time at={entry.time} />{entry !== first && <> · {span(entry.time - first.time)} after acceptance</>}</p>
+      {entry.nextDeliveryTime !== undefined && <p>Next attempt at {clock(entry.nextDeliveryTime)}</p>}
+      {entry.error !== undefined && <p class="error-text">{entry.error}</p>}
+      {entry.responseStatus !== undefined && (
+        <details open={entry.state === "ERROR" && (entry.responseBody ?? "") !== ""}>
+          <summary>Response <Tag tone={entry.responseStatus < 300 ? "green" : "red"}>{entry.responseStatus || "none"}</Tag></summary>
+          <HeaderList headers={entry.responseHeaders} />
+          <Body base64={entry.responseBody} label="Body of the response" />
+        </details>
+      )}
+    </li>
+  );
+}
+
+function Deeds({ last, again }: { last: LogEntry; again: () => Promise<void> }) {
+  const [said, setSaid] = useState("");
+  const [fault, setFault] = useState("");
+  const cannot = refusal(last);
+  const attempt = async (deed: () => Promise<string>) => {
+    setFault("");
+    setSaid("");
+    try {
+      setSaid(await deed());
+    } catch (error) {
+      setFault(explain(error));
+    }
+    await again();
+  };
+  const cancel = async () => {
+    await call("DELETE", "/v2/messages/" + last.messageId);
+    return "Cancellation requested.";
+  };
+  const repeat = async () => {
+    const id = await publish(publicationOf(last));
+    setParams({ open: id });
+    return "";
+  };
+  const { readOnly } = identity();
+  return (
+    <>
+      <div class="deeds">
+        {!ended.has(last.state) && <button disabled={readOnly} onClick={() => void attempt(cancel)}>Cancel</button>}
+        <button disabled={readOnly || cannot !== ""} title={cannot} onClick={() => void attempt(repeat)}>Publish again</button>
+        <Copy text={() => curl(publicationOf(last))}>Copy as curl</Copy>
+        <a class="button" href={href("/logs", { messageId: last.messageId })}>Its log</a>
+      </div>
+      {cannot !== "" && <p class="muted">Cannot be published again: {cannot}.</p>}
+      {said !== "" && <p role="status">{said}</p>}
+      {fault !== "" && <Fault>{fault}</Fault>}
+    </>
+  );
+}
+
+// Why asks what a message that has not ended waits for.
+function Why({ last }: { last: LogEntry }) {
+  const { data, error } = useAsked(last.messageId + last.state + last.time, (signal) => whyMessage(last, signal));
+  if (ended.has(last.state)) {
+    return null;
+  }
+  return (
+    <div class="why">
+      <h3>Why is it not moving?</h3>
+      {error !== "" && <Fault>{error}</Fault>}
+      <ul>{data?.map((reason) => <li key={reason}>{reason}</li>)}</ul>
+    </div>
+  );
+}

@@ -1,0 +1,203 @@
+// How the server is doing, and the way to whatever does not move.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+import { get } from "../api";
+import { useAsked } from "../feed";
+import { away, bytes, count, moment, plural, span } from "../format";
+import { deadDestinations, gauge, percentile, sample, type Dead, type Sample } from "../overview";
+import { go, href } from "../router";
+import type { Kept, Usage } from "../types";
+import { Fault, Tag } from "../ui/widgets";
+
+interface Known {
+  sample: Sample;
+  usage: Usage;
+  slots: { parallelismMax: number; parallelismCount: number };
+  overdue: number | undefined; // seconds
+  disk: number | undefined; // bytes
+  dead: Dead[];
+}
+
+async function ask(signal: AbortSignal): Promise<Known> {
+  const [newest, usage, slots, overdue, disk, dead] = await Promise.all([
+    sample(signal),
+    get<Usage>("/v2/usage", undefined, signal),
+    get<Known["slots"]>("/v2/globalParallelism", undefined, signal),
+    gauge("posthaste_due_backlog_age_seconds", signal),
+    gauge("posthaste_store_bytes", signal),
+    deadDestinations(signal),
+  ]);
+  return { sample: newest, usage, slots, overdue, disk, dead };
+}
+
+const pause = 10_000; // ms between two readings
+
+export function Overview() {
+  const { data, error, again } = useAsked("overview", ask);
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || void again(), pause);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <section class="view scrolls" aria-labelledby="title">
+      <header class="bar">
+        <h1 id="title">Overview</h1>
+        <Find />
+      </header>
+      {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
+      {data !== undefined && <Numbers of={data} />}
+    </section>
+  );
+}
+
+// Find answers "why is this not moving" for any message or run.
+function Find() {
+  const [id, setId] = useState("");
+  const find = () => {
+    const text = id.trim();
+    if (text.startsWith("msg_")) {
+      go("/logs", new URLSearchParams({ messageId: text, open: text }));
+    } else if (text !== "") {
+      go("/runs/" + encodeURIComponent(text));
+    }
+  };
+  return (
+    <form class="new-filter" onSubmit={(event) => { event.preventDefault(); find(); }}>
+      <input class="filter-text" type="search" aria-label="Id of a message or a run" placeholder="msg_… or wfr_…" value={id} onInput={(event) => setId(event.currentTarget.value)} />
+      <button>Why is this not moving?</button>
+    </form>
+  );
+}
+
+function Numbers({ of }: { of: Known }) {
+  const { sample: newest, usage } = of;
+  const window = `the newest ${plural(newest.entries, "entry", "entries")}, since ${moment(newest.from)}`;
+  const ended = newest.delivered + newest.failed;
+  const seconds = Math.max(1, (newest.to - newest.from) / 1000);
+  const letters = usage.deadLetters.entries + usage.failedRuns.entries;
+  return (
+    <>
+      <div class="cards">
+        <Card name="Delivered" value={(newest.delivered / seconds).toFixed(newest.delivered / seconds < 10 ? 2 : 0) + " /s"} note={`${plural(newest.delivered, "message")} in ${window}`} />
+        <Card name="Success" value={ended === 0 ? "–" : share(newest.delivered, ended)} tone={newest.failed > 0 ? "amber" : "green"}
+          note={<>{plural(newest.failed, "message")} failed for good; of {plural(newest.attempts, "attempt")} {share(newest.attemptsFailed, newest.attempts)} failed</>} />
+        <Card name="Oldest due message" value={of.overdue === undefined ? "–" : of.overdue === 0 ? "none" : span(of.overdue * 1000)} tone={(of.overdue ?? 0) > 60 ? "red" : "green"}
+          note="how long the most overdue one has been waiting for its turn" />
+        <Card name="Attempts in flight" value={count(of.slots.parallelismCount)} note={`of at most ${count(of.slots.parallelismMax)}`} />
+        <Card name="Dead letters" value={count(letters)} tone={letters > 0 ? "amber" : "green"}
+          note={<><a href={href("/dlq/runs")}>{plural(usage.failedRuns.entries, "run")}</a>, <a href={href("/dlq/messages")}>{plural(usage.deadLetters.entries, "message")}</a></>} />
+        <Card name="Disk" value={of.disk === undefined ? "–" : bytes(of.disk)} note={`the log goes back to ${usage.log.oldest === undefined ? "now" : moment(usage.log.oldest)}`} />
+      </div>
+      <div class="columns even">
+        <section aria-labelledby="latency">
+          <h2 id="latency">Delivery latency <small>of {window}</small></h2>
+          <Latency of={newest} />
+        </section>
+        <section aria-labelledby="dead">
+          <h2 id="dead">Destinations that take nothing</h2>
+          {of.dead.length === 0 ? <p class="muted">All that were tried lately have taken something since.</p> : <DeadList of={of.dead} />}
+        </section>
+        <section aria-labelledby="kept">
+          <h2 id="kept">What is kept</h2>
+          <KeptTable usage={usage} />
+        </section>
+        <section aria-labelledby="days">
+          <h2 id="days">The log by day <small>(UTC)</small></h2>
+          <Days usage={usage} />
+        </section>
+      </div>
+    </>
+  );
+}
+
+function share(part: number, of: number): string {
+  return of === 0 ? "none" : ((100 * part) / of).toFixed(part === 0 || part === of ? 0 : 1) + " %";
+}
+
+function Card({ name, value, note, tone }: { name: string; value: string; note: ComponentChildren; tone?: string }) {
+  return (
+    <div class={"card " + (tone ?? "")}>
+      <h2>{name}</h2>
+      <p class="value">{value}</p>
+      <p class="muted">{note}</p>
+    </div>
+  );
+}
+
+function Latency({ of }: { of: Sample }) {
+  const parts: [string, number][] = [["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["p99.9", 0.999]];
+  const show = (values: number[], part: number) => {
+    const value = percentile(values, part);
+    return value === undefined ? "–" : span(value);
+  };
+  return (
+    <table class="plain">
+      <thead><tr><th>Of all</th><th>From acceptance to delivery</th><th>The attempt that delivered</th></tr></thead>
+      <tbody>
+        {parts.map(([name, part]) => (
+          <tr key={name}><th scope="row">{name}</th><td class="number">{show(of.wholes, part)}</td><td class="number">{show(of.tries, part)}</td></tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function DeadList({ of }: { of: Dead[] }) {
+  return (
+    <table class="plain">
+      <thead><tr><th>Host</th><th>Errors</th><th>Last delivery</th><th>Why</th></tr></thead>
+      <tbody>
+        {of.map((one) => (
+          <tr key={one.host}>
+            <td><a href={href("/logs", { host: one.host })}>{one.host}</a></td>
+            <td class="number"><Tag tone="red">{count(one.errors)}</Tag></td>
+            <td>{one.lastGood === undefined ? "none known" : away(one.lastGood)}</td>
+            <td class="breaks">{one.why}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function KeptTable({ usage }: { usage: Usage }) {
+  const kinds: [string, Kept][] = [["Log entries", usage.log], ["Runs", usage.runs], ["Dead letters", usage.deadLetters], ["Failed runs", usage.failedRuns]];
+  return (
+    <table class="plain">
+      <thead><tr><th>Kind</th><th>How many</th><th>Since</th><th>Size</th></tr></thead>
+      <tbody>
+        {kinds.map(([name, kept]) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td class="number">{count(kept.entries)}</td>
+            <td>{kept.oldest === undefined ? "" : moment(kept.oldest)}</td>
+            <td class="number">{bytes(kept.bytes)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const shownDays = 14;
+
+function Days({ usage }: { usage: Usage }) {
+  const days = usage.log.days.slice(-shownDays).reverse();
+  const most = Math.max(1, ...days.map((day) => day.entries));
+  return (
+    <table class="plain days">
+      <tbody>
+        {days.map((day) => (
+          <tr key={day.day}>
+            <th scope="row"><a href={href("/logs", { fromDate: String(Date.parse(day.day)), toDate: String(Date.parse(day.day) + 86_399_999) })}>{day.day}</a></th>
+            <td><meter aria-label={`Entries of ${day.day}`} min={0} max={most} value={day.entries} /></td>
+            <td class="number">{count(day.entries)}</td>
+            <td class="number">{bytes(day.bytes)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,257 @@
+// One run as a picture: its steps from top to bottom, parallel ones side by side, with
+// the time each took and why it did not go on.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+import { call, explain, get, post } from "../api";
+import { useAsked } from "../feed";
+import { clock, plural, span } from "../format";
+import { go, href, setParams, usePlace } from "../router";
+import { identity } from "../session";
+import { timings, type RunEvent, type Timing } from "../timing";
+import type { Run, RunPage, RunRef, Step, StepGroup } from "../types";
+import { Badge, Body, Copy, Dialog, Empty, Facts, Fault, Field, Tag, Time } from "../ui/widgets";
+import { messageOf, whyRun } from "../why";
+import { runPlace } from "./runs";
+
+interface Known {
+  run: Run | undefined;
+  events: RunEvent[];
+}
+
+async function ask(id: string, created: string | null, signal: AbortSignal): Promise<Known> {
+  const which = created === null ? { workflowRunId: id } : { workflowRuns: id + "@" + created };
+  const [runs, changes] = await Promise.all([
+    get<RunPage>("/v2/workflows/logs", { ...which, count: 1 }, signal),
+    get<{ events: RunEvent[] }>("/v2/workflows/events", { ...which, order: "earliestFirst", trimBody: -1 }, signal),
+  ]);
+  return { run: runs.runs[0], events: changes.events };
+}
+
+export function RunView({ id }: { id: string }) {
+  const { params } = usePlace();
+  const created = params.get("created");
+  const { data, error, again } = useAsked(id + "@" + created, (signal) => ask(id, created, signal));
+  const run = data?.run;
+  const going = run?.workflowState === "RUN_STARTED" || run?.failureFunction?.state === "CALLBACK_INPROGRESS";
+  useEffect(() => {
+    if (!going) {
+      return;
+    }
+    const timer = setInterval(() => void again(), 1000);
+    return () => clearInterval(timer);
+  }, [going, id, created]);
+  return (
+    <section class="view scrolls" aria-labelledby="title">
+      <header class="bar">
+        <h1 id="title"><a href={href("/runs")}>Workflow runs</a> / <code>{id}</code> {run !== undefined && <Badge state={run.workflowState} />}</h1>
+        <div class="actions"><Copy text={() => id}>Copy id</Copy></div>
+      </header>
+      {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
+      {data !== undefined && run === undefined && <Empty title="This run is not known"><p>It is too old, or belongs to somebody else.</p></Empty>}
+      {run !== undefined && <Picture run={run} events={data!.events} again={again} />}
+    </section>
+  );
+}
+
+function Picture({ run, events, again }: { run: Run; events: RunEvent[]; again: () => Promise<void> }) {
+  const start = run.workflowRunCreatedAt;
+  const end = run.workflowRunCompletedAt ?? Date.now();
+  const times = timings(run, events);
+  return (
+    <>
+      <Deeds run={run} again={again} />
+      <div class="columns">
+        <div>
+          <div class="why">
+            <h2>{run.workflowState === "RUN_STARTED" ? "What it waits for" : "How it ended"}</h2>
+            <ul>{whyRun(run).map((reason) => <li key={reason}>{reason}</li>)}</ul>
+          </div>
+          <Facts of={[
+            ["Workflow", run.workflowUrl],
+            ["Started", <Time at={start} />],
+            ["Ended", run.workflowRunCompletedAt && <><Time at={end} />, after {span(end - start)}</>],
+            ["Labels", run.labels?.join(", ")],
+            ["Flow control", run.flowControlKey],
+            ["Caller", run.workflowRunCallerIp],
+            ["Restart of", run.restartOf && <RunLink to={run.restartOf} />],
+            ["Resumption of", run.resumeOf && <RunLink to={run.resumeOf} />],
+            ["Started anew as", run.successor && <RunLink to={run.successor} />],
+            ["Invoked by", run.invoker && <RunLink to={run.invoker} />],
+            ["Failure function", run.failureFunction && <><Badge state={run.failureFunction.state} /> {run.failureFunction.url}</>],
+          ]} />
+          {run.workflowRunResponse !== undefined && (
+            <>
+              <h2>Result</h2>
+              <Body text={run.workflowRunResponse} label="Result of the run" />
+            </>
+          )}
+        </div>
+        <ol class="steps" aria-label="Steps">
+          {run.steps.map((group, i) => <Group key={i} group={group} index={i} times={times} start={start} end={end} />)}
+        </ol>
+      </div>
+    </>
+  );
+}
+
+function RunLink({ to }: { to: RunRef }) {
+  return <a href={href(...runPlace(to))}>{to.workflowRunId}</a>;
+}
+
+interface GroupProps {
+  group: StepGroup;
+  index: number;
+  times: Map<Step, Timing>;
+  start: number;
+  end: number;
+}
+
+function Group({ group, times, start, end }: GroupProps) {
+  return (
+    <li class={group.steps.length > 1 ? "parallel" : undefined}>
+      {group.steps.length > 1 && <p class="muted">{group.steps.length} in parallel</p>}
+      <div class="branches">
+        {group.steps.map((step, i) => <StepCard key={i} step={step} isNext={group.type === "next"} time={times.get(step)!} start={start} end={end} />)}
+      </div>
+    </li>
+  );
+}
+
+interface StepProps {
+  step: Step;
+  isNext: boolean;
+  time: Timing;
+  start: number;
+  end: number;
+}
+
+function StepCard({ step, isNext, time, start, end }: StepProps) {
+  const last = step.errors?.at(-1);
+  const name = step.stepName || (isNext ? "next step" : "step");
+  return (
+    <article class={"step " + step.state.toLowerCase()} aria-label={`Step ${name}`}>
+      <header>
+        <h3>{name}</h3>
+        <Badge state={step.state} />
+      </header>
+      <p class="muted">
+        {[step.stepType, time.from !== undefined && time.to !== undefined && span(time.to - time.from),
+          step.errors !== undefined && plural(step.errors.length, "failed attempt")].filter(Boolean).join(" · ")}
+      </p>
+      <TimeBar time={time} start={start} end={end} />
+      {last !== undefined && <p class="error-text">{messageOf(last.body) || last.error}</p>}
+      <Waiting step={step} />
+      <details>
+        <summary>Details</summary>
+        <Facts of={[
+          ["Message", <button class="link" onClick={() => setParams({ open: step.messageId })}><code>{step.messageId}</code></button>],
+          ["Began", time.from && <Time at={time.from} />],
+          ["Ended", time.done && time.to && <Time at={time.to} />],
+          ["Next attempt", step.nextDeliveryTime && clock(step.nextDeliveryTime)],
+          ["Calls", step.callUrl && `${step.callMethod} ${step.callUrl}`],
+          ["Answer", step.callResponseStatus && <Tag tone={step.callResponseStatus < 300 ? "green" : "red"}>{step.callResponseStatus}</Tag>],
+          ["Invokes", step.invokedWorkflowRunId && step.invokedWorkflowCreatedAt && (
+            <RunLink to={{ workflowRunId: step.invokedWorkflowRunId, workflowRunCreatedAt: step.invokedWorkflowCreatedAt }} />
+          )],
+        ]} />
+        {step.callBody && <Labelled title="Sent"><Body text={step.callBody} label="Body that was sent" /></Labelled>}
+        {step.callResponseBody && <Labelled title="Answered"><Body text={step.callResponseBody} label="Body of the answer" /></Labelled>}
+        {step.out && <Labelled title={step.stepType === "Initial" ? "Payload" : "Result"}><Body text={step.out} label={"Result of " + name} /></Labelled>}
+        {step.errors?.map((attempt, i) => (
+          <Labelled key={i} title={`Attempt at ${clock(attempt.time)}: status ${attempt.status}`}>
+            <Body text={attempt.body} label="What the workflow answered" />
+          </Labelled>
+        ))}
+      </details>
+    </article>
+  );
+}
+
+function Labelled({ title, children }: { title: string; children: ComponentChildren }) {
+  return <div><p class="muted">{title}</p>{children}</div>;
+}
+
+// TimeBar shows when within the run a step was worked on.
+function TimeBar({ time, start, end }: { time: Timing; start: number; end: number }) {
+  if (time.from === undefined || time.to === undefined) {
+    return null;
+  }
+  const whole = Math.max(1, end - start);
+  const left = (100 * (time.from - start)) / whole;
+  const width = Math.max(1, (100 * (time.to - time.from)) / whole);
+  return <div class="time-bar" aria-hidden="true"><span style={{ left: `${Math.min(99, left)}%`, width: `${Math.min(100 - left, width)}%` }} /></div>;
+}
+
+function Waiting({ step }: { step: Step }) {
+  const open = step.state === "STEP_PROGRESS" || step.state === "STEP_RETRY";
+  if (!open) {
+    return null;
+  }
+  if (step.waitEventId !== undefined) {
+    return <p>Waits for <code>{step.waitEventId}</code>{step.waitTimeoutDeadline !== undefined && <> until {clock(step.waitTimeoutDeadline * 1000)}</>}</p>;
+  }
+  return step.nextDeliveryTime === undefined ? null : <p>Goes on at {clock(step.nextDeliveryTime)}</p>;
+}
+
+function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
+  const [fault, setFault] = useState("");
+  const [asking, setAsking] = useState("");
+  const { readOnly } = identity();
+  const attempt = async (deed: () => Promise<unknown>) => {
+    setFault("");
+    try {
+      await deed();
+    } catch (error) {
+      setFault(explain(error));
+    }
+    await again();
+  };
+  const begin = (how: "restart" | "resume") => attempt(async () => {
+    const made = await post<{ workflowRunId: string; workflowCreatedAt: number }>(`/v2/workflows/dlq/${how}/${run.dlqId}`);
+    go(...runPlace({ workflowRunId: made.workflowRunId, workflowRunCreatedAt: made.workflowCreatedAt }));
+  });
+  const waits = run.steps.flatMap((group) => group.steps).filter((step) => step.state === "STEP_PROGRESS" && step.waitEventId !== undefined);
+  return (
+    <>
+      <div class="deeds">
+        {run.dlqId !== undefined && <button class="primary" disabled={readOnly} onClick={() => void begin("restart")}>Restart</button>}
+        {run.dlqId !== undefined && <button disabled={readOnly} title="Keeps the results of the steps that succeeded" onClick={() => void begin("resume")}>Resume</button>}
+        {waits.map((step) => (
+          <button key={step.messageId} class="primary" disabled={readOnly} onClick={() => setAsking(step.waitEventId!)}>Notify {step.waitEventId}</button>
+        ))}
+        {run.workflowState === "RUN_STARTED" && (
+          <button class="danger" disabled={readOnly} onClick={() => void attempt(() => call("DELETE", "/v2/workflows/runs/" + encodeURIComponent(run.workflowRunId), { query: { cancel: true } }))}>Cancel run</button>
+        )}
+        <a class="button" href={href("/runs", { workflowUrl: run.workflowUrl })}>Runs of this workflow</a>
+      </div>
+      {fault !== "" && <Fault>{fault}</Fault>}
+      {asking !== "" && <Notify runId={run.workflowRunId} eventId={asking} onClose={() => { setAsking(""); void again(); }} />}
+    </>
+  );
+}
+
+function Notify({ runId, eventId, onClose }: { runId: string; eventId: string; onClose: () => void }) {
+  const [text, setText] = useState("{}");
+  const [fault, setFault] = useState("");
+  const send = async () => {
+    try {
+      await call("POST", `/v2/notify/${encodeURIComponent(runId)}/${encodeURIComponent(eventId)}`, { body: text });
+      onClose();
+    } catch (error) {
+      setFault(explain(error));
+    }
+  };
+  return (
+    <Dialog title={"Notify " + eventId} onClose={onClose}>
+      <form onSubmit={(event) => { event.preventDefault(); void send(); }}>
+        <Field label="Event data" hint="What the workflow is given, usually JSON.">
+          <textarea rows={6} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        </Field>
+        {fault !== "" && <Fault>{fault}</Fault>}
+        <footer><button type="button" onClick={onClose}>Close</button><button class="primary">Notify</button></footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,127 @@
+// Workflow runs: the list of them, and one as a picture of its steps.
+
+import { useCallback, useState } from "preact/hooks";
+
+import { get } from "../api";
+import { useFeed } from "../feed";
+import { clock, iso, plural, shortURL, span } from "../format";
+import { go, usePlace } from "../router";
+import { runStates, type Run, type RunPage, type RunRef, type Step } from "../types";
+import { Filters, known, type Filter } from "../ui/filters";
+import { Table, type Column } from "../ui/table";
+import { Badge, Empty, Fault } from "../ui/widgets";
+import { messageOf, whyRun } from "../why";
+import { RunView } from "./run";
+
+const filters: Filter[] = [
+  { name: "workflowRunId", label: "Run" },
+  { name: "state", label: "State", options: [...runStates, "STEP_PROGRESS", "STEP_RETRY", "STEP_FAILED"] },
+  { name: "workflowUrl", label: "Workflow URL" },
+  { name: "host", label: "Host" },
+  { name: "path", label: "Path" },
+  { name: "label", label: "Label" },
+  { name: "messageId", label: "Message" },
+  { name: "flowControlKey", label: "Flow-control key" },
+  { name: "callerIp", label: "Caller's IP" },
+];
+
+interface Row {
+  id: string;
+  createdAt: number;
+  url: string;
+  state: string;
+  took: string;
+  labels: string;
+  note: string;
+}
+
+function newRow(run: Run): Row {
+  const failed = run.steps.flatMap((group) => group.steps).find((step) => step.state === "STEP_FAILED");
+  const end = run.workflowRunCompletedAt;
+  return {
+    id: run.workflowRunId,
+    createdAt: run.workflowRunCreatedAt,
+    url: run.workflowUrl,
+    state: run.workflowState,
+    took: end === undefined ? "" : span(end - run.workflowRunCreatedAt),
+    labels: run.labels?.join(", ") ?? "",
+    note: failed !== undefined ? reason(failed) : run.workflowState === "RUN_STARTED" ? (whyRun(run)[0] ?? "") : "",
+  };
+}
+
+// reason tells why a step failed: what the workflow's own error says, if it says any.
+export function reason(step: Step): string {
+  const last = step.errors?.at(-1);
+  const name = step.stepName ? step.stepName + ": " : "";
+  return name + (last === undefined ? "failed" : messageOf(last.body) || last.error);
+}
+
+const columns: Column<Row>[] = [
+  { name: "Started", width: "minmax(100px, 170px)", cell: (row) => <time dateTime={iso(row.createdAt)} title={iso(row.createdAt)}>{clock(row.createdAt)}</time> },
+  { name: "State", width: "96px", cell: (row) => <Badge state={row.state} /> },
+  { name: "Workflow", width: "minmax(110px, 2fr)", cell: (row) => <span title={row.url}>{shortURL(row.url)}</span> },
+  { name: "Took", width: "90px", wide: true, cell: (row) => <span class="number">{row.took}</span> },
+  { name: "What holds it, or why it failed", width: "minmax(100px, 4fr)", wide: true, cell: (row) => <span class="note" title={row.note}>{row.note}</span> },
+  { name: "Labels", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.labels },
+  { name: "Run", width: "minmax(90px, 1.5fr)", wide: true, cell: (row) => <code title={row.id}>{row.id}</code> },
+];
+
+const page = 50; // runs
+const shownBody = 500; // bytes of a body, of which only errors are shown
+
+// runPlace returns the path and the parameters of a run's view.
+export function runPlace(ref: RunRef): [string, URLSearchParams] {
+  return ["/runs/" + encodeURIComponent(ref.workflowRunId), new URLSearchParams({ created: String(ref.workflowRunCreatedAt) })];
+}
+
+export function Runs({ path }: { path: string }) {
+  return path === "" ? <RunList /> : <RunView id={decodeURIComponent(path)} />;
+}
+
+function guessFilter(text: string): string {
+  if (text.startsWith("msg_")) {
+    return "messageId";
+  }
+  if (/^https?:\/\//.test(text)) {
+    return "workflowUrl";
+  }
+  return text.startsWith("wfr_") ? "workflowRunId" : text.startsWith("/") ? "path" : "label";
+}
+
+function RunList() {
+  const { params } = usePlace();
+  const chosen = known(filters, params);
+  const key = chosen.toString();
+  const [again, setAgain] = useState(0);
+  const feed = useFeed<Row>(key + again, async (cursor, signal) => {
+    const query = new URLSearchParams(chosen);
+    query.set("count", String(page));
+    query.set("trimBody", String(shownBody));
+    if (cursor !== undefined) {
+      query.set("cursor", cursor);
+    }
+    const answer = await get<RunPage>("/v2/workflows/logs", query, signal);
+    return { rows: answer.runs.map(newRow), cursor: answer.cursor };
+  });
+  const onEnd = useCallback(() => void feed.more(), [feed]);
+  const open = useCallback((row: Row) => go(...runPlace({ workflowRunId: row.id, workflowRunCreatedAt: row.createdAt })), []);
+  return (
+    <section class="view" aria-labelledby="title">
+      <header class="bar">
+        <h1 id="title">Workflow runs</h1>
+        <Filters filters={filters} params={params} guess={guessFilter} />
+        <div class="actions"><button onClick={() => setAgain(again + 1)}>Refresh</button></div>
+      </header>
+      {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
+      {feed.ended && feed.rows.length === 0 ? (
+        <Empty title={key === "" ? "No workflow has run yet" : "No run matches these filters"}>
+          {key === "" && <pre>{`curl -X POST ${location.origin}/v2/trigger/http://localhost:3000/workflow \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d '{"order":1}'`}</pre>}
+        </Empty>
+      ) : (
+        <Table label="Workflow runs" columns={columns} rows={feed.rows} rowKey={(row) => row.id + row.createdAt} onOpen={open} onEnd={onEnd}
+          total={feed.ended ? feed.rows.length : undefined}
+          footer={feed.ended ? plural(feed.rows.length, "run") : feed.busy ? "Reading…" : ""} />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,143 @@
+// The dialog of a bulk change: first how many entries and which, then how far it is, then
+// what became of each.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { explain } from "../api";
+import { useAsked } from "../feed";
+import { count, plural } from "../format";
+import { href } from "../router";
+import { preview, sweep, type Deed, type Result, type Selection } from "../sweep";
+import { Dialog, Fault, Field } from "../ui/widgets";
+import { runPlace } from "./runs";
+
+interface Props {
+  deed: Deed;
+  kind: Selection["kind"];
+  ids: string[] | null;
+  filters: URLSearchParams;
+  onClose: (changed: boolean) => void;
+}
+
+// overrides are the settings that can be given instead of an entry's own.
+const overrides: { header: string; label: string; hint: string }[] = [
+  { header: "Upstash-Retries", label: "Retries", hint: "How often a failed attempt is repeated." },
+  { header: "Upstash-Retry-Delay", label: "Retry delay", hint: "Milliseconds, or an expression such as 1000 * pow(2, retried)." },
+  { header: "Upstash-Delay", label: "Delay", hint: "Before the start, such as 30s or 10m." },
+  { header: "Upstash-Flow-Control-Key", label: "Flow-control key", hint: "To start many without a rush." },
+  { header: "Upstash-Flow-Control-Value", label: "Flow-control limits", hint: "Such as parallelism=5 or rate=10,period=1m." },
+];
+
+const listed = 200; // results that are drawn
+
+export function SweepDialog({ deed, kind, ids, filters, onClose }: Props) {
+  const selection: Selection = { kind, ids, filters };
+  const { data: found, error } = useAsked("once", (signal) => preview(selection, signal));
+  const [headers, setHeaders] = useState<Record<string, string>>({});
+  const [state, setState] = useState<"asking" | "running" | "stopped" | "done">("asking");
+  const [results, setResults] = useState<Result[]>([]);
+  const [deleted, setDeleted] = useState(0);
+  const [fault, setFault] = useState("");
+  const stopping = useRef(new AbortController());
+  useEffect(() => () => stopping.current.abort(), []);
+  const begin = async () => {
+    setState("running");
+    const given = Object.fromEntries(Object.entries(headers).filter(([, value]) => value.trim() !== ""));
+    try {
+      await sweep(deed, selection, given, (more, gone) => {
+        setResults((old) => [...old, ...more]);
+        setDeleted((old) => old + gone);
+      }, stopping.current.signal);
+      setState(stopping.current.signal.aborted ? "stopped" : "done");
+    } catch (failure) {
+      setFault(explain(failure));
+      setState("stopped");
+    }
+  };
+  const close = () => {
+    stopping.current.abort();
+    onClose(state !== "asking");
+  };
+  const failed = results.filter((result) => result.error !== undefined);
+  const processed = results.length + deleted;
+  return (
+    <Dialog title={deed.name + (kind === "runs" ? " workflow runs" : " messages")} onClose={close} wide>
+      <div class="stack">
+        {error !== "" && <Fault>{error}</Fault>}
+        {state === "asking" && found === undefined && error === "" && <p>Counting…</p>}
+        {state === "asking" && found !== undefined && (
+          <>
+            <p><b>{found.atLeast ? "At least " : ""}{plural(found.total, "entry", "entries")}</b> {ids === null ? "match and" : ""} would be {deed.done}. Nothing has been changed yet.</p>
+            <details>
+              <summary>Which</summary>
+              <ol class="ids">{found.first.slice(0, 50).map((id) => <li key={id}><code>{id}</code></li>)}</ol>
+              {found.total > 50 && <p class="muted">and {count(found.total - 50)} more</p>}
+            </details>
+            {deed.overrides && (
+              <details>
+                <summary>With other settings</summary>
+                <div class="fields">
+                  {overrides.map(({ header, label, hint }) => (
+                    <Field key={header} label={label} hint={hint}>
+                      <input value={headers[header] ?? ""} onInput={(event) => setHeaders({ ...headers, [header]: event.currentTarget.value })} />
+                    </Field>
+                  ))}
+                </div>
+              </details>
+            )}
+          </>
+        )}
+        {state !== "asking" && (
+          <>
+            <progress aria-label="Progress" value={processed} max={Math.max(found?.total ?? 0, processed, 1)} />
+            <p role="status">
+              {state === "running" ? deed.doing + "… " : ""}
+              <b>{count(processed - failed.length)}</b> {deed.done}{failed.length > 0 && <>, <b class="error-text">{count(failed.length)} not</b></>}
+              {state === "stopped" && ". Stopped: the others are still there."}
+              {state === "done" && "."}
+            </p>
+            {fault !== "" && <Fault>{fault}</Fault>}
+            {results.length > 0 && <Results results={[...failed, ...results.filter((result) => result.error === undefined)]} />}
+          </>
+        )}
+        <footer>
+          {state === "running" && <button onClick={() => stopping.current.abort()}>Stop</button>}
+          {state === "asking" && <button onClick={close}>Keep as it is</button>}
+          {state === "asking" && (
+            <button class={deed.danger ? "danger" : "primary"} disabled={found === undefined || found.total === 0} onClick={() => void begin()}>
+              {deed.name} {found !== undefined && plural(found.total, "entry", "entries")}
+            </button>
+          )}
+          {(state === "done" || state === "stopped") && <button class="primary" onClick={close}>Done</button>}
+        </footer>
+      </div>
+    </Dialog>
+  );
+}
+
+function Results({ results }: { results: Result[] }) {
+  return (
+    <div class="results" tabIndex={0} role="region" aria-label="Results">
+      <table class="plain">
+        <thead><tr><th>Entry</th><th>Became</th></tr></thead>
+        <tbody>
+          {results.slice(0, listed).map((result, i) => (
+            <tr key={i}>
+              <td><code>{result.dlqId ?? ""}</code></td>
+              <td>{result.error !== undefined ? <span class="error-text">{result.error}</span> : <Became result={result} />}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {results.length > listed && <p class="muted">and {count(results.length - listed)} more</p>}
+    </div>
+  );
+}
+
+function Became({ result }: { result: Result }) {
+  if (result.run !== undefined) {
+    const place = runPlace({ workflowRunId: result.run.id, workflowRunCreatedAt: result.run.createdAt });
+    return <a href={href(...place)}>{result.run.id}</a>;
+  }
+  return <a href={href("/logs", { messageId: result.messageId!, open: result.messageId! })}>{result.messageId}</a>;
+}
