@@ -9,6 +9,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"unicode"
 
@@ -40,6 +41,9 @@ const (
 type terminal struct{ Out, Err io.Writer }
 
 func main() {
+	// Package http tells the standard logger when a destination speaks out of turn, and
+	// quotes it. Our own lines go elsewhere.
+	log.SetOutput(io.Discard)
 	os.Exit(run(os.Args[1:], terminal{os.Stdout, os.Stderr}))
 }
 

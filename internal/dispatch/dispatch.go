@@ -41,6 +41,10 @@ type Options struct {
 	// RetryAfter reads how long a failed answer asks us to wait.
 	RetryAfter func(header http.Header, now time.Time) (time.Duration, bool)
 
+	// Trace returns the place of an attempt in a trace, which the destination is told;
+	// nil means that of the message.
+	Trace func(m *posthaste.Message, retried int) posthaste.TraceContext
+
 	Policy  Policy       // which addresses may be reached; the zero value is ModeInternal without exceptions
 	Version string       // of this program, for the User-Agent; "dev" by default
 	Region  string       // value of the Region control header; "EU-CENTRAL-1" by default
@@ -49,6 +53,7 @@ type Options struct {
 	MaxTimeout        time.Duration // of a whole exchange, which a message may only shorten; 2 h by default
 	MaxResponseBody   int           // bytes of an answer's body that are kept; 1 MiB by default
 	MaxResponseHeader int64         // bytes of an answer's status line and headers; 64 KiB by default
+	MaxResponseMemory int64         // bytes of all answers that are being read, beyond the first 64 KiB of each; 256 MiB by default
 
 	ConnectTimeout  time.Duration // for the name, the connection, and again for TLS; 10 s by default
 	IdleTimeout     time.Duration // how long an unused connection is kept; 4 s by default
@@ -71,6 +76,7 @@ const (
 	defaultMaxTimeout        = 2 * time.Hour
 	defaultMaxResponseBody   = 1 << 20
 	defaultMaxResponseHeader = 64 << 10
+	defaultMaxResponseMemory = 256 << 20
 	defaultConnectTimeout    = 10 * time.Second
 	defaultMaxConnsPerHost   = 512
 	defaultMaxIdleConns      = 1024
@@ -87,6 +93,7 @@ func (o Options) withDefaults() Options {
 	o.MaxTimeout = orDefault(o.MaxTimeout, defaultMaxTimeout)
 	o.MaxResponseBody = orDefault(o.MaxResponseBody, defaultMaxResponseBody)
 	o.MaxResponseHeader = orDefault(o.MaxResponseHeader, defaultMaxResponseHeader)
+	o.MaxResponseMemory = orDefault(o.MaxResponseMemory, defaultMaxResponseMemory)
 	o.ConnectTimeout = orDefault(o.ConnectTimeout, defaultConnectTimeout)
 	o.IdleTimeout = orDefault(o.IdleTimeout, defaultIdleTimeout)
 	o.MaxConnsPerHost = orDefault(o.MaxConnsPerHost, defaultMaxConnsPerHost)
@@ -106,6 +113,7 @@ func orDefault[T comparable](value, standard T) T {
 type Dispatcher struct {
 	options   Options
 	userAgent string          // of deliveries that carry no Upstash family
+	room      room            // for the bodies of large answers
 	direct    *http.Transport // dials under the policy
 	proxied   *http.Transport // dials proxies only; nil without Options.Proxy
 }
@@ -113,11 +121,15 @@ type Dispatcher struct {
 // New returns a Dispatcher that is ready to use.
 func New(options Options) *Dispatcher {
 	options = options.withDefaults()
+	if options.Trace == nil {
+		options.Trace = func(m *posthaste.Message, _ int) posthaste.TraceContext { return m.Trace }
+	}
 	d := &Dispatcher{
 		options:   options,
 		userAgent: "Posthaste/" + options.Version,
 		direct:    newDirectTransport(options),
 	}
+	d.room.left.Store(options.MaxResponseMemory)
 	if options.Proxy != nil {
 		d.proxied = newProxiedTransport(options)
 	}
@@ -168,7 +180,9 @@ func (d *Dispatcher) attempt(parent context.Context, m *posthaste.Message, retri
 	if err != nil {
 		return permanent(err)
 	}
-	response, err := d.exchange(req)
+	memory := loan{room: &d.room}
+	defer memory.giveBack()
+	response, err := d.exchange(req, &memory)
 	if err != nil {
 		return d.unanswered(parent, m, err, dest.url.Host, limit)
 	}

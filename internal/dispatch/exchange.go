@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -32,16 +31,17 @@ func (d *Dispatcher) request(ctx context.Context, m *posthaste.Message, dest des
 	return req, nil
 }
 
-// exchange sends the request and reads the answer. The error tells why there is
-// no complete one, and wraps errIncomplete when it had begun.
-func (d *Dispatcher) exchange(req *http.Request) (*posthaste.Response, error) {
+// exchange sends the request and reads the answer, whose body takes memory of the room.
+// The error tells why there is no complete one, and wraps errIncomplete when it had
+// begun.
+func (d *Dispatcher) exchange(req *http.Request, memory *loan) (*posthaste.Response, error) {
 	resp, err := d.roundTrip(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 
-	body, truncated, err := readBody(resp, d.options.MaxResponseBody)
+	body, truncated, err := readBody(resp, d.options.MaxResponseBody, memory)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errIncomplete, err)
 	}
@@ -70,30 +70,4 @@ func (d *Dispatcher) roundTrip(req *http.Request) (*http.Response, error) {
 		makeAbsolute(req.URL)
 	}
 	return d.proxied.RoundTrip(req)
-}
-
-// presized is the largest announced body that memory is set aside for before
-// it has arrived.
-const presized = 64 << 10
-
-// readBody reads at most limit bytes. An answer that goes on is cut, and its
-// connection is closed with it: a new connection costs less than reading an
-// unknown rest.
-func readBody(resp *http.Response, limit int) (body []byte, truncated bool, err error) {
-	announced := resp.ContentLength
-	switch {
-	case resp.StatusCode == http.StatusSwitchingProtocols:
-		return nil, false, nil // what follows is no answer, and has no end
-	case announced == 0:
-		return nil, false, nil
-	case 0 < announced && announced <= int64(min(limit, presized)):
-		body = make([]byte, announced)
-		_, err = io.ReadFull(resp.Body, body)
-		return body, false, err
-	}
-	body, err = io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
-	if len(body) > limit {
-		return body[:limit:limit], true, nil
-	}
-	return body, false, err
 }

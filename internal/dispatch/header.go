@@ -94,6 +94,7 @@ func (d *Dispatcher) header(m *posthaste.Message, user *url.Userinfo, retried in
 	if _, taken := header["User-Agent"]; !taken {
 		header["User-Agent"] = []string{d.agent(m.Dialect)}
 	}
+	addTrace(header, d.options.Trace(m, retried))
 	addAuthorization(header, user)
 	return header, checkHeader(header)
 }
@@ -106,6 +107,14 @@ func forward(header, forwarded http.Header) {
 		if !notForwarded[name] {
 			header[name] = values
 		}
+	}
+}
+
+// addTrace tells the destination where it is in a trace, unless the publisher does.
+func addTrace(header http.Header, trace posthaste.TraceContext) {
+	const name = "Traceparent"
+	if _, taken := header[name]; !taken && trace != "" {
+		header[name] = []string{string(trace)}
 	}
 }
 

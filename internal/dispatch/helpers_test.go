@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,7 +19,10 @@ import (
 	"posthaste"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // package http tells there of destinations that speak out of turn
+	goleak.VerifyTestMain(m)
+}
 
 // newTestDispatcher returns a Dispatcher that reaches every address, signs with
 // a constant and logs nothing, changed as the test wants it.
