@@ -5,10 +5,13 @@ FUZZTIME ?= 3s
 
 # Programs the tests need, and the Debian packages that have them. The race
 # detector links with a C compiler; the product itself is built without one.
-NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm /usr/lib/postgresql/*/bin/postgres=postgresql
+NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/lib/postgresql/*/bin/postgres=postgresql ip=iproute2
+
+# The end-to-end tests run a second time on PostgreSQL, with fewer messages.
+SHORT = -kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check format vet lint fuzz torture bench deps
+.PHONY: help build console test check format vet lint fuzz torture bench deps
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,8 +19,12 @@ help: ## list the targets
 build: ## build bin/posthaste, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
 
-test: deps ## every test, under the race detector
+console: deps ## build what internal/console embeds from web/
+	cd web && npm run --silent check && npm run --silent build
+
+test: deps build ## every test, under the race detector
 	$(GO) test -race ./...
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
 
 check: format vet lint test fuzz ## all that must hold before a merge
 

@@ -54,6 +54,39 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRestartThroughTwoNodes lets two clients sweep the same failed runs through different
+// nodes: between them they are told of each run once, and each was restarted once. For a
+// long run:
+//
+//	go test -race -run TestRestartThroughTwoNodes -timeout 1h ./e2e -backend postgres -restart-runs=5000
+func TestRestartThroughTwoNodes(t *testing.T) {
+	needPostgres(t)
+	t.Parallel()
+	r := &restarts{directory: t.TempDir(), endpoint: newBrokenWorkflow(t)}
+	r.trigger(t, *restartRuns)
+	before := r.letters
+	told := make([][]string, 2)
+	r.withServer(t, func(one *client) {
+		r.withServer(t, func(other *client) {
+			var working sync.WaitGroup
+			for i, c := range []*client{one, other} {
+				g := newGate()
+				g.open(c)
+				working.Go(func() { told[i] = sweepThrough(t, g, "", len(before)) })
+			}
+			working.Wait()
+		})
+	})
+	r.settle(t)
+	r.checkStarts(t)
+	r.checkLetters(t, before)
+	checkTold(t, before, told, false, true)
+	if all := len(told[0]) + len(told[1]); all != len(before) {
+		t.Errorf("the clients were told of %d restarts, want %d", all, len(before))
+	}
+	t.Logf("one client was told of %d restarts, the other of %d", len(told[0]), len(told[1]))
+}
+
 // restarts is one data directory with runs that fail whenever they are started.
 type restarts struct {
 	directory string

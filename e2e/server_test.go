@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os/exec"
 	"regexp"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -51,15 +50,21 @@ func launchServe(t *testing.T, directory string, args ...string) *server {
 // launch starts the program and returns at once.
 func launch(t *testing.T, args ...string) *server {
 	t.Helper()
+	return launchAs(t, exec.Command(binary, args...))
+}
+
+// launchAs is launch for a command that starts the program.
+func launchAs(t *testing.T, cmd *exec.Cmd) *server {
+	t.Helper()
 	s := &server{
-		cmd:    exec.Command(binary, args...),
+		cmd:    cmd,
 		output: &transcript{ready: make(chan string, 1)},
 		exited: make(chan struct{}),
 	}
 	s.cmd.Env = bareEnvironment()
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if err := s.cmd.Start(); err != nil {
-		t.Fatalf("start posthaste %s: %v", strings.Join(args, " "), err)
+		t.Fatalf("start %s: %v", cmd, err)
 	}
 	go func() {
 		_ = s.cmd.Wait() // how it ended is in ProcessState

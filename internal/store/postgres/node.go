@@ -29,16 +29,14 @@ type node struct {
 	id atomic.Int64
 }
 
-// join takes a number that no node ever had.
-func (n *node) join(ctx context.Context, pool *pgxpool.Pool) error {
+// join takes a number that no node ever had, in place of the one that was lost. It reports
+// whether that is this node's now: of two calls at once, the number of one is not used.
+func (n *node) join(ctx context.Context, pool *pgxpool.Pool, lost int64) (bool, error) {
 	id, err := row(ctx, pool, pgx.RowTo[int64], `
 		INSERT INTO posthaste.nodes (node, expires_at)
 		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval)
 		RETURNING node`, leaseTime)
-	if err == nil {
-		n.id.Store(id)
-	}
-	return err
+	return err == nil && n.id.CompareAndSwap(lost, id), err
 }
 
 // leave gives up all leases: the node counts as dead from now on.
@@ -52,19 +50,21 @@ func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
 // renew says that the node lives. One that was taken for dead has lost its leases
 // and joins anew.
 func (s *Store) renew(ctx context.Context) error {
+	id := s.node.id.Load()
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
-		WHERE node = $1 AND expires_at > clock_timestamp()`, s.node.id.Load(), leaseTime)
+		WHERE node = $1 AND expires_at > clock_timestamp()`, id, leaseTime)
 	if err != nil || tag.RowsAffected() > 0 {
 		return err
 	}
 	s.logger.Warn("node.silent", "consequence", "what it had claimed may be claimed by others")
-	return s.joinNodes(ctx)
+	return s.joinNodes(ctx, id)
 }
 
-// joinNodes takes a new number.
-func (s *Store) joinNodes(ctx context.Context) error {
-	if err := s.node.join(ctx, s.pool); err != nil {
+// joinNodes takes a number in place of the one that was lost; 0: there was none.
+func (s *Store) joinNodes(ctx context.Context, lost int64) error {
+	joined, err := s.node.join(ctx, s.pool, lost)
+	if err != nil || !joined {
 		return err
 	}
 	if s.joined != nil {

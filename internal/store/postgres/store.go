@@ -92,7 +92,7 @@ func (s *Store) join(ctx context.Context) error {
 	if err := Migrate(ctx, s.pool); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return s.joinNodes(ctx)
+	return s.joinNodes(ctx, 0)
 }
 
 // Close implements store.Store. What this node has claimed is due again for others
