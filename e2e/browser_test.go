@@ -16,6 +16,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // webDirectory holds the sources of the console, and its npm packages.
@@ -108,7 +109,9 @@ func (p *tab) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 		if err != nil {
 			return
 		}
-		if text := fmt.Sprint(message); strings.Contains(strings.ToLower(text), "error") {
+		text := fmt.Sprint(message)
+		refused := strings.Contains(text, "the server responded with a status of 4") // which the page shows
+		if strings.Contains(strings.ToLower(text), "error") && !refused {
 			p.t.Errorf("the page reports: %s", text)
 		}
 	}
@@ -130,7 +133,8 @@ func (p *tab) press(name string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`(() => {
 		const within = document.querySelector("dialog[open]") ?? document;
-		const named = (e) => (e.getAttribute("aria-label") ?? e.innerText).replace(/\s+/g, " ").trim();
+		const shown = (e) => [...e.childNodes].filter((n) => n.nodeName !== "KBD").map((n) => n.textContent).join("");
+		const named = (e) => (e.getAttribute("aria-label") ?? shown(e)).replace(/\s+/g, " ").trim();
 		const found = [...within.querySelectorAll("button, a, summary")].find((e) => named(e) === %[1]q && !e.disabled && e.offsetParent !== null);
 		found?.click();
 		return found !== undefined;
@@ -142,12 +146,36 @@ func (p *tab) fill(label, text string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`(() => {
 		const labelled = (e) => e.getAttribute("aria-label") ?? e.closest("label")?.querySelector("span")?.innerText;
-		const found = [...document.querySelectorAll("input, textarea, select")].find((e) => labelled(e) === %q);
+		const found = [...document.querySelectorAll("input, textarea, select")].find((e) => labelled(e) === %q && e.offsetParent !== null);
 		found?.focus();
 		found?.select?.();
 		return found !== undefined;
 	})()`, label), "find the field "+label)
 	p.do(chromedp.KeyEvent(text))
+}
+
+// paste puts a text into the field with a label in place of what it has.
+func (p *tab) paste(label, text string) {
+	p.t.Helper()
+	p.fill(label, "")
+	p.until(fmt.Sprintf(`(() => {
+		const field = document.activeElement;
+		Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), "value").set.call(field, %q);
+		return field.dispatchEvent(new Event("input", { bubbles: true }));
+	})()`, text), "paste into "+label)
+}
+
+// openFirstRow opens the first row of the table, by keyboard.
+func (p *tab) openFirstRow() {
+	p.t.Helper()
+	p.until(`document.querySelector(".table-body .row") !== null`, "see a row")
+	p.do(chromedp.Focus(chromedp.CSS(`[role=grid]`)), pressEnter())
+}
+
+func pressEnter() chromedp.Action[chromedp.Void] { return chromedp.KeyEvent(kb.Enter) }
+
+func clickFirst(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.Click(chromedp.CSS(selector))
 }
 
 // choose chooses an option of the list with a label.

@@ -63,7 +63,12 @@ func TestConsole(t *testing.T) {
 	_, c := startDev(t, "--port", "0")
 	s := newSink(t)
 	t.Run("signing in", func(t *testing.T) { testSignIn(t, b, c) })
+	t.Run("the first visit", func(t *testing.T) { testFirstVisit(t, b, c) })
 	t.Run("the log", func(t *testing.T) { testLogView(t, b, c, s) })
+	t.Run("dead letters", func(t *testing.T) { testDeadLetters(t, b, c, s) })
+	t.Run("lanes", func(t *testing.T) { testLanes(t, b, c, s) })
+	t.Run("schedules and groups", func(t *testing.T) { testSchedules(t, b, c, s) })
+	t.Run("signatures", func(t *testing.T) { testSignature(t, b, c) })
 }
 
 // console returns the address of a view for somebody who is signed in by it.
@@ -105,7 +110,7 @@ func testLogView(t *testing.T, b *browser, c *client, s *sink) {
 	if search := evaluate[string](page, `location.search`); search != "?live=1&state=FAILED" {
 		t.Errorf("the address has the filters %q", search)
 	}
-	page.do(chromedp.Focus(chromedp.CSS(`[role=grid]`)), chromedp.KeyEvent(kb.Enter))
+	page.openFirstRow()
 	page.sees("The attempt failed")
 	page.sees(markup)
 	page.inspect("message")

@@ -27,6 +27,7 @@ function Frame({ onSignOut }: { onSignOut: () => void }) {
   useKeys(() => setHelp(true));
   useEffect(() => {
     document.title = view.name + " · Posthaste";
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   }, [view]);
   const { user, readOnly } = identity();
   return (

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { bytes, clock, fromBase64, iso, readable, readableText } from "../format";
+import { bytes, clock, fromBase64, iso, readable, readableText, shortURL } from "../format";
 import type { Headers } from "../types";
 
 // tones are the colours of states; a state is never told by its colour alone.
@@ -34,6 +34,14 @@ export function Tag({ tone, children }: { tone: string; children: ComponentChild
 
 export function Time({ at }: { at: number }) {
   return <time dateTime={iso(at)} title={iso(at)}>{clock(at)}</time>;
+}
+
+// Address shows a URL. Where there is little room, its host gives way before its path.
+export function Address({ of }: { of: string }) {
+  const text = shortURL(of);
+  const slash = text.indexOf("/");
+  const end = slash < 0 ? text.length : slash;
+  return <span class="address" title={of}><span>{text.slice(0, end)}</span><span>{text.slice(end)}</span></span>;
 }
 
 export function Fault({ children, again }: { children: ComponentChildren; again?: () => void }) {

@@ -5,13 +5,13 @@ import { useCallback, useEffect, useState } from "preact/hooks";
 
 import { get } from "../api";
 import { useFeed } from "../feed";
-import { clock, iso, plural, shortURL } from "../format";
+import { clock, iso, plural } from "../format";
 import { go, href, setParams, usePlace } from "../router";
 import { identity } from "../session";
 import type { DeadLetter } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { Table, type Column } from "../ui/table";
-import { Empty, Fault, Tag } from "../ui/widgets";
+import { Address, Empty, Fault, Tag } from "../ui/widgets";
 import { messageOf } from "../why";
 import { runPlace } from "./runs";
 import { SweepDialog } from "./sweep";
@@ -73,7 +73,7 @@ function newRow(letter: DeadLetter): Row {
 const columns: Column<Row>[] = [
   { name: "Failed", width: "minmax(100px, 170px)", cell: (row) => <time dateTime={iso(row.failedAt)} title={iso(row.failedAt)}>{clock(row.failedAt)}</time> },
   { name: "Status", width: "64px", cell: (row) => <Tag tone="red">{row.status || "none"}</Tag> },
-  { name: "Destination", width: "minmax(110px, 2fr)", cell: (row) => <span title={row.url}>{shortURL(row.url)}</span> },
+  { name: "Destination", width: "minmax(110px, 2fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Why", width: "minmax(100px, 4fr)", wide: true, cell: (row) => <span class="note" title={row.why}>{row.why}</span> },
   { name: "Labels", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.labels },
   { name: "Run or message", width: "minmax(90px, 1.6fr)", wide: true, cell: (row) => <code title={row.runId ?? row.messageId}>{row.runId ?? row.messageId}</code> },

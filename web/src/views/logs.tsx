@@ -5,12 +5,12 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { get } from "../api";
 import { most, useFeed, type Feed } from "../feed";
 import { follow } from "../follow";
-import { clock, iso, plural, shortURL } from "../format";
+import { clock, iso, plural } from "../format";
 import { setParams, usePlace } from "../router";
 import { states, type LogEntry, type LogPage, type State } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { Table, type Column } from "../ui/table";
-import { Badge, Empty, Fault } from "../ui/widgets";
+import { Address, Badge, Empty, Fault } from "../ui/widgets";
 import { Histogram } from "./histogram";
 
 export const logFilters: Filter[] = [
@@ -77,7 +77,7 @@ function note(entry: LogEntry): string {
 const columns: Column<Row>[] = [
   { name: "Time", width: "minmax(100px, 170px)", cell: (row) => <time dateTime={iso(row.time)} title={iso(row.time)}>{clock(row.time)}</time> },
   { name: "State", width: "132px", cell: (row) => <Badge state={row.state} /> },
-  { name: "Destination", width: "minmax(120px, 3fr)", cell: (row) => <span title={row.url}>{shortURL(row.url)}</span> },
+  { name: "Destination", width: "minmax(120px, 3fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Via", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.via },
   { name: "Note", width: "minmax(100px, 3fr)", wide: true, cell: (row) => <span class={row.note === "" ? "" : "note"} title={row.note}>{row.note}</span> },
   { name: "Message", width: "minmax(90px, 2fr)", wide: true, cell: (row) => <code title={row.messageId}>{row.messageId}</code> },

@@ -4,12 +4,12 @@ import { useCallback, useState } from "preact/hooks";
 
 import { get } from "../api";
 import { useFeed } from "../feed";
-import { clock, iso, plural, shortURL, span } from "../format";
+import { clock, iso, plural, span } from "../format";
 import { go, usePlace } from "../router";
 import { runStates, type Run, type RunPage, type RunRef, type Step } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { Table, type Column } from "../ui/table";
-import { Badge, Empty, Fault } from "../ui/widgets";
+import { Address, Badge, Empty, Fault } from "../ui/widgets";
 import { messageOf, whyRun } from "../why";
 import { RunView } from "./run";
 
@@ -59,7 +59,7 @@ export function reason(step: Step): string {
 const columns: Column<Row>[] = [
   { name: "Started", width: "minmax(100px, 170px)", cell: (row) => <time dateTime={iso(row.createdAt)} title={iso(row.createdAt)}>{clock(row.createdAt)}</time> },
   { name: "State", width: "96px", cell: (row) => <Badge state={row.state} /> },
-  { name: "Workflow", width: "minmax(110px, 2fr)", cell: (row) => <span title={row.url}>{shortURL(row.url)}</span> },
+  { name: "Workflow", width: "minmax(110px, 2fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Took", width: "90px", wide: true, cell: (row) => <span class="number">{row.took}</span> },
   { name: "What holds it, or why it failed", width: "minmax(100px, 4fr)", wide: true, cell: (row) => <span class="note" title={row.note}>{row.note}</span> },
   { name: "Labels", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.labels },

@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testFirstVisit is the story of somebody who opens the console for the first time: a
+// run has failed, which one is found, why is seen, it is started anew, and is watched
+// until it succeeds.
+func testFirstVisit(t *testing.T, b *browser, c *client) {
+	app := startOrders(t, c)
+	settings := map[string]string{"Upstash-Retries": "0", "Content-Type": "application/json", "Upstash-Label": "order"}
+	for _, order := range []string{"1", "2", "3"} {
+		if err := c.call(t.Context(), http.MethodPost, "/v2/trigger/"+app+"/orders", settings, `{"id":`+order+`}`, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.awaitDeadRuns(t, 3)
+	page := b.open(t, desktop, c.console(""))
+	page.sees("Dead letters")
+	page.sees("3 runs")
+	page.inspect("overview")
+	page.press("3 runs")
+	page.sees("the card service is down")
+	page.inspect("dlq-runs")
+
+	page.openFirstRow()
+	page.sees("Step charge the card failed 1 time. The last answer had status 500")
+	page.inspect("run-failed")
+	if _, err := http.Post(app+"/mend", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	page.press("Restart")
+	page.sees("Restart of")
+	page.sees("Step wait for the parcel waits for the event parcel-")
+	page.inspect("run-waiting")
+	page.press(evaluate[string](page, `[...document.querySelectorAll(".deeds button")].find((b) => b.innerText.startsWith("Notify")).innerText`))
+	page.fill("Event data", `{"parcel":"P-1"}`)
+	page.press("Notify")
+	page.sees("It has ended with success.")
+	page.sees(`"parcel": "P-1"`)
+	page.inspect("run-succeeded")
+
+	t.Run("all that match", func(t *testing.T) { testRestartAll(t, b, c) })
+}
+
+// testRestartAll restarts what else has failed: it sees how many and which, changes
+// nothing yet, does it, and goes on to what one of them became.
+func testRestartAll(t *testing.T, b *browser, c *client) {
+	page := b.open(t, desktop, c.console("/dlq/runs?label=order"))
+	page.sees("2 entries")
+	page.press("Select all that match")
+	page.press("Restart…")
+	page.sees("2 entries match and would be restarted. Nothing has been changed yet.")
+	page.press("Which")
+	page.press("With other settings")
+	page.fill("Retries", "2")
+	page.inspect("dlq-dry-run")
+	page.press("Restart 2 entries")
+	page.sees("2 restarted.")
+	page.inspect("dlq-restarted")
+	page.do(clickFirst("dialog td a"))
+	page.sees("Restart of")
+	page.sees("waits for the event parcel-")
+	page.press("Cancel run")
+	page.sees("It was cancelled.")
+}
+
+// startOrders starts the app of sdk/console.mjs and returns its URL.
+func startOrders(t *testing.T, c *client) string {
+	t.Helper()
+	needNode(t)
+	cmd := exec.Command("node", "console.mjs")
+	cmd.Dir = sdkDirectory
+	cmd.Env = []string{"QSTASH_URL=" + c.base, "QSTASH_TOKEN=" + c.token, "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = input.Close()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the app has not said where it is: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// testDeadLetters publishes a dead message again with other settings, and deletes another.
+func testDeadLetters(t *testing.T, b *browser, c *client, s *sink) {
+	settings := map[string]string{"Upstash-Retries": "0", "Upstash-Label": "dead"}
+	for range 2 {
+		if _, err := c.publish(t.Context(), s.url+"/"+answerBroken, settings, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.awaitLog(t, url.Values{"label": {"dead"}, "state": {"FAILED"}}, 2)
+	page := b.open(t, phone, c.console("/dlq/messages?label=dead"))
+	page.until(`document.querySelectorAll(".table-body .row").length === 2`, "see two dead letters")
+	page.inspect("dlq-messages-phone")
+	page.do(clickFirst(".table-body input"))
+	page.press("Retry…")
+	page.press("Retry 1 entry")
+	page.sees("1 published again.")
+	page.press("Done")
+	page.do(clickFirst(".table-body input"))
+	page.press("Delete…")
+	page.press("Delete 1 entry")
+	page.sees("1 deleted.")
+}
+
+// testLanes pauses, resumes and edits what messages wait in, and is told why one does
+// not move.
+func testLanes(t *testing.T, b *browser, c *client, s *sink) {
+	page := b.open(t, desktop, c.console("/queues"))
+	page.press("New queue")
+	page.fill("Name", "orders")
+	page.press("Save")
+	page.press("Pause")
+	page.sees("PAUSED")
+	page.inspect("queues")
+	id, err := c.enqueue(t.Context(), "orders", s.url+"/"+answerOK, map[string]string{
+		"Upstash-Flow-Control-Key": "tenant/7", "Upstash-Flow-Control-Value": "parallelism=2",
+	}, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.press("Overview")
+	page.fill("Id of a message or a run", id)
+	page.press("Why is this not moving?")
+	page.sees("Its queue orders is paused: nothing leaves it until it is resumed.")
+	page.inspect("why")
+	page.press("Flow control")
+	page.press("Pin")
+	page.fill("Parallelism", "1")
+	page.do(pressEnter())
+	page.sees("PINNED")
+	page.inspect("flow-control")
+	page.press("Queues")
+	page.press("Resume")
+	page.sees("RUNNING")
+	page.press("Logs")
+	page.fill("Filter text", id)
+	page.do(pressEnter())
+	page.sees("DELIVERED")
+}
+
+// testSchedules makes a schedule, which is told in words and with its next times first.
+func testSchedules(t *testing.T, b *browser, c *client, s *sink) {
+	page := b.open(t, desktop, c.console("/schedules"))
+	page.press("New schedule")
+	page.fill("Cron expression", "61 9 * * *")
+	page.sees("minute \"61\" is not a number from 0 to 59")
+	page.fill("Cron expression", "CRON_TZ=Europe/Berlin 30 9 * * MON-FRI")
+	page.sees("Runs at 09:30 on Monday to Friday (Europe/Berlin)")
+	page.until(`document.querySelectorAll("[aria-label='Next times'] li").length === 5`, "see the next five times")
+	page.fill("Destination", s.url+"/"+answerOK)
+	page.fill("Id", "nightly")
+	page.inspect("schedule")
+	page.press("Save")
+	page.sees("nightly")
+	page.press("Pause")
+	page.sees("PAUSED")
+	page.inspect("schedules")
+	page.press("URL groups")
+	page.press("New URL group")
+	page.fill("Name", "shops")
+	page.fill("Endpoint's URL", s.url+"/"+answerOK)
+	page.press("Save")
+	page.sees("shops")
+	page.inspect("groups")
+}
+
+// testSignature shows a delivery that a receiver accepts, and what is wrong with it when
+// its body was changed.
+func testSignature(t *testing.T, b *browser, c *client) {
+	request := captureDelivery(t, c, `{"hello":"world"}`)
+	page := b.open(t, desktop, c.console("/signature"))
+	page.press("Use the keys of this server")
+	page.paste("Request", request)
+	page.press("Check")
+	page.sees("The signature is good.")
+	page.paste("Body", `{ "hello": "world" }`)
+	page.press("Check")
+	page.sees("A receiver refuses it because of body.")
+	page.inspect("signature")
+}
+
+// captureDelivery has a body delivered and returns the request as it arrived.
+func captureDelivery(t *testing.T, c *client, body string) string {
+	t.Helper()
+	captured := make(chan string, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		r.Header.Set("X-Forwarded-Proto", "http") // as a proxy in front of the receiver would say
+		dump, err := httputil.DumpRequest(r, true)
+		if err != nil {
+			t.Error(err)
+		}
+		captured <- string(dump)
+	}))
+	t.Cleanup(receiver.Close)
+	if _, err := c.publish(t.Context(), receiver.URL+"/hook?a=1", nil, body); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case request := <-captured:
+		return request
+	case <-time.After(patience):
+		t.Fatal("nothing was delivered")
+		return ""
+	}
+}
+
+// awaitLog waits until the log has so many entries that match.
+func (c *client) awaitLog(t *testing.T, query url.Values, many int) {
+	t.Helper()
+	await(t, fmt.Sprintf("%d entries of %v", many, query), func() bool {
+		page, err := c.logs(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(page.Events) >= many
+	})
+}
+
+// awaitDeadRuns waits until so many runs have failed for good.
+func (c *client) awaitDeadRuns(t *testing.T, many int) {
+	t.Helper()
+	await(t, fmt.Sprintf("%d failed runs", many), func() bool {
+		var page struct{ Messages []struct{} }
+		if err := c.call(t.Context(), http.MethodGet, "/v2/workflows/dlq", nil, "", &page); err != nil {
+			t.Fatal(err)
+		}
+		return len(page.Messages) >= many
+	})
+}
