@@ -57,7 +57,7 @@ export function get<T>(path: string, query?: Query, signal?: AbortSignal): Promi
 }
 
 export function post<T>(path: string, body?: unknown, options: CallOptions = {}): Promise<T> {
-  return call<T>("POST", path, { ...options, body: body === undefined ? undefined : JSON.stringify(body) });
+  return call<T>("POST", path, body === undefined ? options : { ...options, body: JSON.stringify(body) });
 }
 
 function encode(query: Query | undefined): string {

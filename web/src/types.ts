@@ -41,6 +41,7 @@ export interface LogEntry extends MessageFields {
   responseStatus?: number;
   responseBody?: string; // base64
   responseHeaders?: Headers;
+  responseTruncated?: boolean;
 }
 
 export interface LogPage {

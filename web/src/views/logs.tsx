@@ -7,8 +7,10 @@ import { most, useFeed, type Feed } from "../feed";
 import { follow } from "../follow";
 import { clock, iso, plural } from "../format";
 import { setParams, usePlace } from "../router";
+import { identity } from "../session";
 import { states, type LogEntry, type LogPage, type State } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
+import { PublishForm } from "../ui/first";
 import { Table, type Column } from "../ui/table";
 import { Address, Badge, Empty, Fault } from "../ui/widgets";
 import { Histogram } from "./histogram";
@@ -84,7 +86,15 @@ const columns: Column<Row>[] = [
 ];
 
 const firstPage = 200; // entries: enough to fill a screen at once
-const laterPages = 1000;
+const laterPages = 1000; // at most
+const pageBytes = 2_000_000; // about as much as a later page may have, bodies included
+
+// nextCount returns how many entries to ask for next, by how large these were.
+function nextCount(entries: LogEntry[]): number {
+  const fixed = 800; // bytes of an entry without its bodies
+  const bytes = entries.reduce((sum, entry) => sum + fixed + entry.body.length + (entry.responseBody?.length ?? 0), 0);
+  return Math.max(10, Math.min(laterPages, Math.floor((pageBytes * entries.length) / Math.max(1, bytes))));
+}
 
 // guessFilter knows what a text is by its look.
 function guessFilter(text: string): string {
@@ -105,13 +115,16 @@ export function Logs() {
   const filters = known(logFilters, params);
   const key = filters.toString();
   const [again, setAgain] = useState(0);
+  const [publishing, setPublishing] = useState(false);
+  const pageSize = useRef(firstPage);
   const feed = useFeed<Row>(key + again, async (cursor, signal) => {
     const query = new URLSearchParams(filters);
-    query.set("count", String(cursor === undefined ? firstPage : laterPages));
+    query.set("count", String(cursor === undefined ? firstPage : pageSize.current));
     if (cursor !== undefined) {
       query.set("cursor", cursor);
     }
     const page = await get<LogPage>("/v2/logs", query, signal);
+    pageSize.current = nextCount(page.events);
     return { rows: page.events.map(newRow), cursor: page.cursor };
   });
   useSecondPage(feed);
@@ -133,8 +146,10 @@ export function Logs() {
             <span class="dot" aria-hidden="true" /> {live ? (tail.connected ? "Live" : "Connecting…") : "Follow"}
           </button>
           <button onClick={() => setAgain(again + 1)}>Refresh</button>
+          <button disabled={identity().readOnly} onClick={() => setPublishing(true)}>Publish…</button>
         </div>
       </header>
+      {publishing && <PublishForm onClose={() => { setPublishing(false); setAgain(again + 1); }} />}
       <Histogram rows={feed.rows} ended={feed.ended} params={params} />
       {tail.held > 0 && <button class="pill" onClick={tail.release}>{plural(tail.held, "new entry", "new entries")}</button>}
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
@@ -233,7 +248,7 @@ function NoEntries({ filtered }: { filtered: boolean }) {
     <Empty title="Nothing matches these filters"><p>Remove one, or choose a longer time.</p></Empty>
   ) : (
     <Empty title="The log is empty">
-      <p>Publish a message, and each thing that happens to it is shown here.</p>
+      <p>Publish a message, with the button above or by a request, and each thing that happens to it is shown here.</p>
       <pre>{`curl -X POST ${location.origin}/v2/publish/https://example.com \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d hello`}</pre>
     </Empty>
   );

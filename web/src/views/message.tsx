@@ -128,6 +128,7 @@ function Change({ entry, before, first, attempt }: ChangeProps) {
           <summary>Response <Tag tone={entry.responseStatus < 300 ? "green" : "red"}>{entry.responseStatus || "none"}</Tag></summary>
           <HeaderList headers={entry.responseHeaders} />
           <Body base64={entry.responseBody} label="Body of the response" />
+          {entry.responseTruncated && <p class="muted">The answer was larger: this is its beginning.</p>}
         </details>
       )}
     </li>

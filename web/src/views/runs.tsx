@@ -6,8 +6,10 @@ import { get } from "../api";
 import { useFeed } from "../feed";
 import { clock, iso, plural, span } from "../format";
 import { go, usePlace } from "../router";
+import { identity } from "../session";
 import { runStates, type Run, type RunPage, type RunRef, type Step } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
+import { StartForm } from "../ui/first";
 import { Table, type Column } from "../ui/table";
 import { Address, Badge, Empty, Fault } from "../ui/widgets";
 import { messageOf, whyRun } from "../why";
@@ -93,6 +95,7 @@ function RunList() {
   const chosen = known(filters, params);
   const key = chosen.toString();
   const [again, setAgain] = useState(0);
+  const [starting, setStarting] = useState(false);
   const feed = useFeed<Row>(key + again, async (cursor, signal) => {
     const query = new URLSearchParams(chosen);
     query.set("count", String(page));
@@ -110,8 +113,12 @@ function RunList() {
       <header class="bar">
         <h1 id="title">Workflow runs</h1>
         <Filters filters={filters} params={params} guess={guessFilter} />
-        <div class="actions"><button onClick={() => setAgain(again + 1)}>Refresh</button></div>
+        <div class="actions">
+          <button onClick={() => setAgain(again + 1)}>Refresh</button>
+          <button disabled={identity().readOnly} onClick={() => setStarting(true)}>Start a run…</button>
+        </div>
       </header>
+      {starting && <StartForm onClose={() => setStarting(false)} />}
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
       {feed.ended && feed.rows.length === 0 ? (
         <Empty title={key === "" ? "No workflow has run yet" : "No run matches these filters"}>

@@ -1,0 +1,76 @@
+// Forms by which a message is published and a run is started, for a first try and for
+// whatever is quicker by hand.
+
+import { useState } from "preact/hooks";
+
+import { post, request } from "../api";
+import { go, setParams } from "../router";
+import { Form } from "./resource";
+import { Field } from "./widgets";
+
+const methods = ["POST", "GET", "PUT", "PATCH", "DELETE"];
+
+// PublishForm publishes a message and shows its life.
+export function PublishForm({ onClose }: { onClose: () => void }) {
+  const [destination, setDestination] = useState("");
+  const [method, setMethod] = useState("POST");
+  const [body, setBody] = useState("");
+  const [settings, setSettings] = useState("");
+  const save = async () => {
+    const headers = { ...readHeaders(settings), "Upstash-Method": method };
+    const response = await request("POST", "/v2/publish/" + destination, { headers, body });
+    const made = await response.json() as { messageId: string } | { messageId: string }[];
+    setParams({ open: [made].flat()[0]?.messageId });
+  };
+  return (
+    <Form title="Publish a message" submit="Publish" save={save} done={onClose}>
+      <Field label="Destination" hint="A URL, or the name of a URL group."><input required value={destination} onInput={(event) => setDestination(event.currentTarget.value)} /></Field>
+      <Field label="Method">
+        <select value={method} onChange={(event) => setMethod(event.currentTarget.value)}>{methods.map((one) => <option key={one}>{one}</option>)}</select>
+      </Field>
+      <Field label="Body"><textarea rows={4} value={body} onInput={(event) => setBody(event.currentTarget.value)} /></Field>
+      <Settings text={settings} onChange={setSettings} />
+    </Form>
+  );
+}
+
+// StartForm starts a run of a workflow and shows it.
+export function StartForm({ onClose }: { onClose: () => void }) {
+  const [url, setURL] = useState("");
+  const [payload, setPayload] = useState("{}");
+  const [settings, setSettings] = useState("");
+  const save = async () => {
+    const run = await post<{ workflowRunId: string; workflowCreatedAt: number }>("/v2/trigger/" + url, undefined, {
+      headers: { "Content-Type": "application/json", ...readHeaders(settings) }, body: payload,
+    });
+    go("/runs/" + encodeURIComponent(run.workflowRunId), new URLSearchParams({ created: String(run.workflowCreatedAt) }));
+  };
+  return (
+    <Form title="Start a run" submit="Start" save={save} done={onClose}>
+      <Field label="Workflow URL" hint="Where serve of a workflow SDK answers."><input type="url" required value={url} onInput={(event) => setURL(event.currentTarget.value)} /></Field>
+      <Field label="Payload"><textarea rows={5} value={payload} onInput={(event) => setPayload(event.currentTarget.value)} /></Field>
+      <Settings text={settings} onChange={setSettings} />
+    </Form>
+  );
+}
+
+function Settings({ text, onChange }: { text: string; onChange: (text: string) => void }) {
+  return (
+    <Field label="Settings" hint="Headers, one a line, such as Upstash-Retries: 0 or Upstash-Delay: 10s.">
+      <textarea rows={3} spellcheck={false} value={text} onInput={(event) => onChange(event.currentTarget.value)} />
+    </Field>
+  );
+}
+
+// readHeaders reads headers that are written one a line.
+function readHeaders(text: string): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const line of text.split("\n").filter((one) => one.trim() !== "")) {
+    const colon = line.indexOf(":");
+    if (colon < 1) {
+      throw new Error(`"${line.trim()}" is not a header: write a name, a colon and a value`);
+    }
+    headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim();
+  }
+  return headers;
+}
