@@ -86,6 +86,17 @@ type world struct {
 // inWorld runs a test in a synctest bubble, whose time begins with the year 2000.
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
+	inWorldOf(t, 200, 2000, test)
+}
+
+// inLargeWorld is inWorld for bodies of a megabyte.
+func inLargeWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	inWorldOf(t, 1<<20, 1<<20, test)
+}
+
+func inWorldOf(t *testing.T, maxBody, maxBatch int64, test func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
 		if err != nil {
@@ -131,8 +142,8 @@ func inWorld(t *testing.T, test func(w *world)) {
 			RunLog:        runlog.New(runlog.Options{Store: s}),
 			Keyring:       fakeKeyring{},
 			Authenticator: fakeTokens{},
-			MaxBody:       200,
-			MaxBatch:      2000,
+			MaxBody:       maxBody,
+			MaxBatch:      maxBatch,
 			Requests:      w.requests,
 			Bodies:        w.bodies,
 			CheckHost:     refuseMetadata,

@@ -1,0 +1,196 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"posthaste/internal/admission"
+	"posthaste/internal/api"
+	"posthaste/internal/store"
+)
+
+// TestBusy checks that what finds no room is refused in a way a client can act on,
+// and that nothing of it was done.
+func TestBusy(t *testing.T) {
+	tests := []struct {
+		name    string
+		hold    func(w *world) (letGo func())
+		call    call
+		refused bool
+	}{
+		{"a read", holdRequests, call{method: "GET", path: "/v2/queues"}, true},
+		{"a publication", holdRequests, call{method: "POST", path: "/v2/publish/https://example.com", body: "hi"}, true},
+		{"a change without a body", holdRequests, call{method: "POST", path: "/v2/queues/q/pause"}, true},
+		{"readiness", holdRequests, call{method: "GET", path: "/v2/readiness"}, false},
+		{"a body", holdBodies, call{method: "POST", path: "/v2/publish/https://example.com", body: "hi"}, true},
+		{"what has no body", holdBodies, call{method: "GET", path: "/v2/queues"}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				letGo := test.hold(w)
+				response := w.answer(test.call, "full")
+				letGo()
+				if !test.refused {
+					if response.Code != http.StatusOK {
+						t.Errorf("answered %d %s", response.Code, response.Body)
+					}
+					return
+				}
+				if response.Code != http.StatusServiceUnavailable {
+					t.Errorf("answered %d %s, want 503", response.Code, response.Body)
+				}
+				if after, err := strconv.Atoi(response.Header().Get("Retry-After")); err != nil || after < 1 || after > 3 {
+					t.Errorf("Retry-After %q, want 1 to 3 seconds", response.Header().Get("Retry-After"))
+				}
+				checkAnswer(t, response)
+				w.after(time.Hour)
+			})
+		})
+	}
+}
+
+// holdRequests takes all places of the gate of requests.
+func holdRequests(w *world) (letGo func()) { return hold(w, w.requests, 10) }
+
+// holdBodies takes all bytes of the gate of bodies.
+func holdBodies(w *world) (letGo func()) { return hold(w, w.bodies, 2<<20) }
+
+// hold takes the shares of two users, which is all there is.
+func hold(w *world, gate *admission.Gate, share int64) (letGo func()) {
+	for _, user := range []string{"one", "two"} {
+		if err := gate.Enter(w.Context(), user, share); err != nil {
+			w.Fatal(err)
+		}
+	}
+	return func() {
+		gate.Leave("one", share)
+		gate.Leave("two", share)
+	}
+}
+
+// TestFloodOfOneUser has a user who asks for far more than there is, and checks that
+// another one is served as if alone, and that the first is told so.
+func TestFloodOfOneUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const working, takes = 4, 100 * time.Millisecond
+		handler := newSurface(t, &published{}, func(o *api.Options) {
+			o.Requests = admission.New(admission.Options{Capacity: working, Share: working - 1, Patience: time.Second})
+			o.Engine = slowEngine{takes: takes}
+		})
+		statuses := make(chan int, 1000)
+		for i := range cap(statuses) {
+			go func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				statuses <- listQueues(handler, "full").code
+			}()
+		}
+		for range 20 {
+			time.Sleep(50 * time.Millisecond)
+			if got := listQueues(handler, "other"); got.code != http.StatusOK || got.took > takes {
+				t.Errorf("the other user was answered %d after %s", got.code, got.took)
+			}
+		}
+		answered := make(map[int]int)
+		for range cap(statuses) {
+			answered[<-statuses]++
+		}
+		if answered[http.StatusOK] < 40 || answered[http.StatusTooManyRequests]+answered[http.StatusServiceUnavailable] < 900 {
+			t.Errorf("the flood was answered %v", answered)
+		}
+	})
+}
+
+// slowEngine takes its time to tell of the queues.
+type slowEngine struct {
+	api.Engine
+	takes time.Duration
+}
+
+func (e slowEngine) Queues(context.Context, string) ([]store.QueueStatus, error) {
+	time.Sleep(e.takes)
+	return nil, nil
+}
+
+// reply is how a request was answered, and after how long.
+type reply struct {
+	code int
+	took time.Duration
+}
+
+func listQueues(handler http.Handler, token string) reply {
+	began := time.Now()
+	r := newRequest("GET", "/v2/queues", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	return reply{do(handler, r).Code, time.Since(began)}
+}
+
+// TestSlowBodyKeepsNobodyFromWorking has clients that never end their bodies.
+func TestSlowBodyKeepsNobodyFromWorking(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const slow = 15 // more than may be worked on for a user
+		ended := make(chan int, slow)
+		hang := make(chan struct{})
+		for range slow {
+			go func() {
+				r := newRequest("POST", "/v2/publish/https://example.com", hangingReader(hang))
+				r.ContentLength = 3
+				ended <- do(w.handler, r).Code
+			}()
+		}
+		synctest.Wait()
+		if status, body := w.ask(call{method: "POST", path: "/v2/queues", body: `{"queueName":"q"}`}, "full"); status != http.StatusOK {
+			t.Errorf("answered %d %s", status, body)
+		}
+		close(hang)
+		for range slow {
+			if status := <-ended; status != http.StatusBadRequest {
+				t.Errorf("half a body was answered %d", status)
+			}
+		}
+	})
+}
+
+// hangingReader is a body of which nothing comes until it ends too early.
+type hangingReader chan struct{}
+
+func (r hangingReader) Read([]byte) (int, error) {
+	<-r
+	return 0, fmt.Errorf("the client is gone")
+}
+
+// TestUnannouncedBodyCountsWhole checks that a body of unknown length finds room for
+// the largest one there may be, and small ones for what they take with them.
+func TestUnannouncedBodyCountsWhole(t *testing.T) {
+	var entered []int64
+	handler := newSurface(t, &published{}, func(o *api.Options) {
+		o.MaxBody = 1 << 20
+		o.Bodies = noting{&entered}
+	})
+	for _, size := range []int64{-1, 5, 100_000} {
+		r := newRequest("POST", "/v2/publish/https://example.com", strings.NewReader(strings.Repeat("x", max(5, int(size)))))
+		r.ContentLength = size
+		if got := do(handler, r); got.Code != http.StatusOK {
+			t.Errorf("%d %s", got.Code, got.Body)
+		}
+	}
+	if want := "[1048576 -1048576 65536 -65536 100000 -100000]"; fmt.Sprint(entered) != want {
+		t.Errorf("entered and left with %v, want %s", entered, want)
+	}
+}
+
+// noting is a gate that lets everybody in and notes what comes and goes.
+type noting struct{ amounts *[]int64 }
+
+func (n noting) Enter(_ context.Context, _ string, amount int64) error {
+	*n.amounts = append(*n.amounts, amount)
+	return nil
+}
+
+func (n noting) Leave(_ string, amount int64) { *n.amounts = append(*n.amounts, -amount) }
