@@ -23,21 +23,35 @@ func (d *Dispatcher) CheckURL(raw string) error {
 
 func (d *Dispatcher) destination(raw string) (destination, error) {
 	signed, _, _ := strings.Cut(raw, "#")
+	shown := withoutUser(signed) // an error is logged, and a user has a password
 	u, err := url.Parse(signed)
 	if err != nil {
-		return destination{}, posthaste.Invalidf("destination %.200q is not a URL", signed)
+		return destination{}, posthaste.Invalidf("destination %.200q is not a URL", shown)
 	}
-	if err := posthaste.CheckURL("destination", signed); err != nil {
+	if err := posthaste.CheckURL("destination", shown); err != nil {
 		return destination{}, err
 	}
 	if strings.IndexByte(signed, ' ') >= 0 {
-		return destination{}, posthaste.Invalidf("destination %.200q contains a space: write it as %%20", signed)
+		return destination{}, posthaste.Invalidf("destination %.200q contains a space: write it as %%20", shown)
 	}
 	if err := d.options.Policy.CheckHost(u.Hostname()); err != nil {
 		return destination{}, err
 	}
 	aim(u, targetOf(signed))
 	return destination{url: u, signed: signed}, nil
+}
+
+// withoutUser returns a URL, or what should be one, without its user and password.
+func withoutUser(raw string) string {
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found {
+		return raw
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	return scheme + "://" + rest[strings.LastIndexByte(rest[:end], '@')+1:]
 }
 
 // targetOf returns what follows the authority of an absolute URL without

@@ -26,6 +26,16 @@ import (
 // newResolver returns a resolver whose every name has the address that lookup
 // returns then. The zero address is a name that does not exist.
 func newResolver(t testing.TB, lookup func() netip.Addr) *net.Resolver {
+	return newListResolver(t, func() []netip.Addr {
+		if addr := lookup(); addr.IsValid() {
+			return []netip.Addr{addr}
+		}
+		return nil
+	})
+}
+
+// newListResolver is newResolver for names of any number of addresses.
+func newListResolver(t testing.TB, lookup func() []netip.Addr) *net.Resolver {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -59,19 +69,20 @@ func newSilentResolver(t testing.TB) *net.Resolver {
 	}}
 }
 
-// answerQuery answers a question for an IPv4 address with the one of lookup,
-// and any other with nothing.
-func answerQuery(query []byte, lookup func() netip.Addr) []byte {
+// answerQuery answers a question for IPv4 addresses with those of lookup, and any other
+// with nothing.
+func answerQuery(query []byte, lookup func() []netip.Addr) []byte {
 	const headerSize, typeA, response, notFound = 12, 1, 0x8180, 0x8183
 	end := headerSize + bytes.IndexByte(query[headerSize:], 0) + 5 // name, type and class
 	answer := bytes.Clone(query[:end])
 	flags, answers := uint16(response), uint16(0)
 	if binary.BigEndian.Uint16(query[end-4:]) == typeA {
-		if addr := lookup(); addr.IsValid() {
-			answers = 1
+		for _, addr := range lookup() {
+			answers++
 			answer = append(answer, 0xc0, headerSize, 0, typeA, 0, 1, 0, 0, 0, 0, 0, 4)
 			answer = append(answer, addr.AsSlice()...)
-		} else {
+		}
+		if answers == 0 {
 			flags = notFound
 		}
 	}
@@ -156,6 +167,61 @@ func TestRebinding(t *testing.T) {
 	got := d.Attempt(t.Context(), m, 1)
 	if got.Class != posthaste.OutcomeRetryable || !strings.Contains(got.Error, "resolves to a loopback address") {
 		t.Errorf("outcome %s %q", got.Class, got.Error)
+	}
+}
+
+// A name with an allowed and a forbidden address reaches the allowed one alone, in
+// whichever order they come.
+func TestMixedAddresses(t *testing.T) {
+	server := newSink(t, answerOK)
+	_, port, _ := net.SplitHostPort(server.addr)
+	forbidden, err := net.Listen("tcp", "127.0.0.2:"+port)
+	if err != nil {
+		t.Skipf("no second address of this machine: %v", err)
+	}
+	defer forbidden.Close()
+	allowed, denied := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
+	for _, addrs := range [][]netip.Addr{{allowed, denied}, {denied, allowed}, {denied, denied, allowed}} {
+		d := newTestDispatcher(t, func(o *Options) {
+			o.Policy = Policy{Allow: prefixes(t, "127.0.0.1")}
+			o.Resolver = newListResolver(t, func() []netip.Addr { return addrs })
+		})
+		requireDelivered(t, d.Attempt(t.Context(), newMessage("http://mixed.test:"+port), 0))
+		<-server.requests
+	}
+}
+
+// Every spelling of an address that is not public, and every name that resolves to one,
+// ends before a socket is connected.
+func TestSpellingsReachNothing(t *testing.T) {
+	server := newSink(t, answerOK)
+	_, port, _ := net.SplitHostPort(server.addr)
+	d := newTestDispatcher(t, func(o *Options) {
+		o.Policy = Policy{Mode: ModePublic}
+		o.Resolver = newResolver(t, fixed("127.0.0.1"))
+	})
+	for _, spelling := range append(spellings, "hook.test", "localhost", "LOCALHOST.", "a@b.test", "127.0.0.1@hook.test", "hook.test#@127.0.0.1") {
+		host := strings.Trim(spelling, "[]")
+		if addr, err := netip.ParseAddr(host); err == nil {
+			if wantPublic(addr) {
+				continue // would be asked over the network
+			}
+			if addr.Is6() {
+				host = "[" + strings.ReplaceAll(host, "%", "%25") + "]"
+			}
+		}
+		for _, authority := range []string{host + ":" + port, "user:secret@" + host + ":" + port} {
+			got := d.Attempt(t.Context(), newMessage("http://"+authority+"/"), 0)
+			if got.Class == posthaste.OutcomeDelivered || got.Response != nil {
+				t.Errorf("%s was delivered to", authority)
+			}
+			if strings.Contains(got.Error, "secret") {
+				t.Errorf("%s: the error tells the password: %s", authority, got.Error)
+			}
+		}
+	}
+	if n := len(server.requests); n != 0 {
+		t.Errorf("%d requests were sent", n)
 	}
 }
 
