@@ -11,7 +11,7 @@ NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/l
 SHORT = -kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test check format vet lint fuzz torture bench deps
+.PHONY: help build console test check format vet lint fuzz torture river bench deps
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ torture: deps ## kills of a loaded server, power loss and random workflows by ma
 	$(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
 	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
 	STORETEST_SEEDS=1000 $(GO) test -run TestCrash -timeout 1h ./internal/store/lsm
+
+river: ## build bin/river, the job queue that bench cluster compares with
+	cd tools/river && $(GO) build -o ../../bin/river .
 
 bench: build ## throughput and latency of this tree on this machine
 	bin/posthaste bench
