@@ -49,6 +49,10 @@ type Settings struct {
 	FailureCallback *Callback // told when the message has failed
 	Redact          Redaction
 	Dialect         Dialect
+
+	// Trace is what the attempts are part of: where the publisher said it is, or the
+	// span of the publication within that. What follows from a delivery inherits it.
+	Trace TraceContext
 }
 
 // DefaultRetries is the number of retries of a message that names none.
@@ -80,6 +84,7 @@ func (s Settings) With(o Settings) Settings {
 	s.Retries = cmp.Or(o.Retries, s.Retries)
 	s.Callback = cmp.Or(o.Callback, s.Callback)
 	s.FailureCallback = cmp.Or(o.FailureCallback, s.FailureCallback)
+	s.Trace = cmp.Or(o.Trace, s.Trace)
 	s.FlowControl.Key = cmp.Or(o.FlowControl.Key, s.FlowControl.Key)
 	s.FlowControl.FlowLimit = cmp.Or(o.FlowControl.FlowLimit, s.FlowControl.FlowLimit)
 	if len(o.Labels) > 0 {

@@ -227,7 +227,7 @@ func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c controls, e
 	if err != nil {
 		return p, c, err
 	}
-	p, err = b.intake.publication(b.request.Context(), item.Destination, item.controls, incoming{header: item.header})
+	p, err = b.intake.publication(b.request.Context(), item.Destination, item.controls, b.intake.incoming(item.header))
 	if err != nil {
 		return p, c, err
 	}

@@ -42,10 +42,24 @@ type incoming struct {
 	// ownsAuthorization is whether Authorization held our token, which is no
 	// destination's business.
 	ownsAuthorization bool
+	// outerTrace is that of the request, for an item of a batch that says nothing.
+	outerTrace posthaste.TraceContext
 }
 
 // contentType returns the type of the publication's body, "" if none was given.
 func (in incoming) contentType() string { return in.header.Get("Content-Type") }
+
+// trace returns where in a trace the publisher says that it is: in a header for us, or
+// in the one that it has forwarded, which has the name in canonical form.
+func (in incoming) trace(forwarded http.Header) posthaste.TraceContext {
+	const name = "Traceparent"
+	for _, header := range []http.Header{in.header, forwarded} {
+		if trace, ok := posthaste.ParseTraceContext(header.Get(name)); ok {
+			return trace
+		}
+	}
+	return in.outerTrace
+}
 
 // addAll adds the incoming headers that may be forwarded, which a publisher
 // asks for who cannot prefix them (contract, U-8). It passes over names that

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"posthaste"
 	"posthaste/internal/engine"
 )
 
@@ -16,16 +17,19 @@ type intake struct {
 	user     string
 	callerIP string
 	maxBody  int64
+	trace    posthaste.TraceContext // of the request
 	defaults map[string]http.Header // of the groups asked for so far
 }
 
 func (a *api) newIntake(r *request) *intake {
+	trace, _ := posthaste.ParseTraceContext(r.Header.Get("Traceparent"))
 	return &intake{
 		decoder:  a.decoder,
 		groups:   a.options.Engine,
 		user:     r.user,
 		callerIP: a.callerIP(r.Request),
 		maxBody:  a.options.MaxBody,
+		trace:    trace,
 	}
 }
 
@@ -44,6 +48,11 @@ func (i *intake) publication(ctx context.Context, destinationText string, c cont
 	p, err := i.decoder.publication(c, in)
 	p.Destination, p.CallerIP = destination.text, i.callerIP
 	return p, err
+}
+
+// incoming returns the headers of an item of a batch.
+func (i *intake) incoming(header http.Header) incoming {
+	return incoming{header: header, outerTrace: i.trace}
 }
 
 // body returns the bytes that the body of a batch's item stands for.

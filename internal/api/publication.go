@@ -37,6 +37,7 @@ func (d decoder) delivery(c controls, in incoming) (s posthaste.Settings, err er
 	if s, err = d.settings(c); err != nil {
 		return s, err
 	}
+	s.Trace = in.trace(s.Header)
 	s.Header, err = d.header(s.Header, c, in)
 	return s, err
 }

@@ -20,7 +20,7 @@ type itemReader func(destinationText string, c controls, in incoming) (workflow.
 
 // add reads an item of a batch.
 func (l *runItems) add(i *intake, item *batchItem, read itemReader) error {
-	run, err := read(item.Destination, item.controls, incoming{header: item.header})
+	run, err := read(item.Destination, item.controls, i.incoming(item.header))
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,7 @@ func (a *api) putSchedule(r *request, c controls, queue string) (answer, error) 
 		CallerIP:    p.CallerIP,
 		Settings:    p.Settings,
 	}
+	schedule.Trace = "" // each tick begins anew
 	if err := decodeSchedule(&schedule, c); err != nil {
 		return answer{}, err
 	}

@@ -141,6 +141,10 @@ func (e *Engine) newCallback(source *posthaste.Message, to *posthaste.Callback, 
 	settings.Header.Set("Content-Type", "application/json")
 	settings.Callback, settings.FailureCallback = nil, nil
 	settings.Redact = ReportRedaction(source.Redact, settings.Redact)
+	settings.Trace = source.Trace
+	if e.options.Traces != nil {
+		settings.Trace = e.options.Traces.Attempt(source, body.Retried)
+	}
 	return &posthaste.Message{
 		ID:        id,
 		User:      source.User,

@@ -75,6 +75,7 @@ func (e *Engine) publishChunk(ctx context.Context, user string, publications []P
 		}
 		if !accepted[i].Deduplicated {
 			messages += len(submission.Messages)
+			e.tracePublished(submission.Messages, publications[indexes[i]].Trace)
 		}
 	}
 	e.options.Observer.Accepted(messages)
@@ -150,7 +151,7 @@ func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthas
 	if err != nil {
 		return nil, err
 	}
-	return &posthaste.Message{
+	m := &posthaste.Message{
 		ID:         id,
 		User:       user,
 		Body:       p.Body,
@@ -160,7 +161,21 @@ func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthas
 		Queue:      p.Queue,
 		ScheduleID: p.scheduleID,
 		Settings:   p.Settings,
-	}, nil
+	}
+	if e.options.Traces != nil {
+		m.Trace = e.options.Traces.Publish(m)
+	}
+	return m, nil
+}
+
+// tracePublished tells of messages that are durable now.
+func (e *Engine) tracePublished(messages []*posthaste.Message, parent posthaste.TraceContext) {
+	if e.options.Traces == nil {
+		return
+	}
+	for _, m := range messages {
+		e.options.Traces.Published(m, parent)
+	}
 }
 
 func (e *Engine) newID(now time.Time) (posthaste.MessageID, error) {

@@ -228,6 +228,7 @@ func (e *Engine) tick(schedule *posthaste.Schedule, now time.Time) error {
 	err = e.options.Store.Tick(e.claiming, now, schedule.NextAt, &after, submission.Messages)
 	if err == nil {
 		e.options.Observer.Accepted(len(submission.Messages))
+		e.tracePublished(submission.Messages, "")
 	}
 	return err
 }

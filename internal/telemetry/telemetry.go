@@ -1,8 +1,8 @@
-// Package telemetry turns what happens in the server into log lines and
-// metrics.
+// Package telemetry turns what happens in the server into log lines, metrics and
+// traces.
 //
-// It is told of events and decides nothing. Two rules hold for every line and
-// every metric: labels come from closed sets, so that no client can grow their
+// It is told of events and decides nothing. Two rules hold for every line, every
+// metric and every span: labels come from closed sets, so that no client can grow their
 // number, and neither tokens, bodies, header values nor more of a destination
 // than its host appear, for a path or a query may itself be a secret.
 package telemetry
@@ -23,6 +23,7 @@ import (
 type Observer struct {
 	logger  *slog.Logger
 	metrics *metrics
+	traces  *Traces // nil: none
 }
 
 var _ engine.Observer = (*Observer)(nil)
@@ -32,6 +33,9 @@ var _ engine.Observer = (*Observer)(nil)
 func NewObserver(logger *slog.Logger, registerer prometheus.Registerer) *Observer {
 	return &Observer{logger: logger, metrics: newMetrics(registerer)}
 }
+
+// Trace makes the observer make spans of attempts too; nil is for none.
+func (o *Observer) Trace(traces *Traces) { o.traces = traces }
 
 // Accepted counts messages that were accepted in one commit.
 func (o *Observer) Accepted(messages int) {
@@ -44,6 +48,7 @@ func (o *Observer) AttemptStarted() { o.metrics.inFlight.Inc() }
 // AttemptFinished counts an attempt and writes its canonical line.
 func (o *Observer) AttemptFinished(report engine.AttemptReport) {
 	o.metrics.attemptFinished(report)
+	o.traces.attemptFinished(report)
 	level := attemptLevel(report.State)
 	if ctx := context.Background(); o.logger.Enabled(ctx, level) {
 		var room [mostAttemptFields]slog.Attr // on the stack

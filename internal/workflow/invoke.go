@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -70,5 +71,6 @@ func (t *tx) startInvoked(item *Item, invoker *posthaste.Run) (*posthaste.Run, e
 		Settings: item.Settings,
 		Invoker:  &ref,
 	}
+	run.Trace = cmp.Or(run.Trace, invoker.Trace)
 	return run, t.begin(run, item.Body, item.StartAt(t.Now()), item.Queue)
 }

@@ -152,6 +152,7 @@ func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time, queue st
 		return err
 	}
 	first.NotBefore, first.Queue = start, queue
+	t.trace(run, first)
 	run.FirstID = first.ID
 	t.Start(run)
 	t.logRun(run, "")

@@ -14,6 +14,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -39,6 +40,7 @@ type Store interface {
 type Options struct {
 	Store    Store
 	Accepted func(messages int) // called after messages became durable; nil: nobody is told
+	Traces   engine.Traces      // nil: messages keep the contexts they are given
 	Logger   *slog.Logger       // nil: slog.Default()
 
 	Limits        engine.Limits // what each message may ask for
@@ -119,15 +121,13 @@ func (s *Service) newRunID() (string, error) {
 
 // transact runs a change of one user's runs and tells of the messages it made.
 func (s *Service) transact(ctx context.Context, user string, change func(*tx) error) error {
-	accepted := 0
+	var done *tx
 	err := s.options.Store.Transact(ctx, s.now(), user, func(storeTx store.RunTx) error {
-		t := &tx{RunTx: storeTx, service: s, user: user}
-		err := change(t)
-		accepted = t.accepted
-		return err
+		done = &tx{RunTx: storeTx, service: s, user: user}
+		return change(done)
 	})
-	if err == nil && accepted > 0 {
-		s.options.Accepted(accepted)
+	if err == nil {
+		done.tell()
 	}
 	return err
 }
@@ -138,6 +138,34 @@ type tx struct {
 	service  *Service
 	user     string
 	accepted int
+	begun    []begunRun
+}
+
+// begunRun is a run that was begun, for its trace.
+type begunRun struct {
+	first  *posthaste.Message
+	parent posthaste.TraceContext // what the beginning is part of
+}
+
+// tell tells of what became durable.
+func (t *tx) tell() {
+	if t.accepted > 0 {
+		t.service.options.Accepted(t.accepted)
+	}
+	for _, begun := range t.begun {
+		t.service.options.Traces.Published(begun.first, begun.parent)
+	}
+}
+
+// trace gives a new run its place in a trace, and with it all that follows.
+func (t *tx) trace(run *posthaste.Run, first *posthaste.Message) {
+	traces := t.service.options.Traces
+	if traces == nil {
+		return
+	}
+	t.begun = append(t.begun, begunRun{first, first.Trace})
+	first.Trace = traces.Publish(first)
+	run.Trace = first.Trace
 }
 
 // active returns the run that goes on under an id. It returns store.ErrNotFound if
@@ -196,6 +224,7 @@ func (t *tx) newMessage(run *posthaste.Run, callType posthaste.CallType, url str
 	if err != nil {
 		return nil, err
 	}
+	settings.Trace = cmp.Or(settings.Trace, run.Trace)
 	return &posthaste.Message{
 		ID:        id,
 		User:      t.user,

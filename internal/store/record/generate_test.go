@@ -74,6 +74,7 @@ func anySettings(depth int) *rapid.Generator[posthaste.Settings] {
 				Headers:    anyTexts.Draw(t, "redact headers"),
 			},
 			Dialect: posthaste.Dialect(rapid.Uint8Range(0, uint8(posthaste.DialectService)).Draw(t, "dialect")),
+			Trace:   posthaste.TraceContext(anyText.Draw(t, "trace")),
 		}
 	})
 }

@@ -46,7 +46,7 @@ func fullMessage() *posthaste.Message {
 		Settings:   settings,
 	}
 	m.Callback = &posthaste.Callback{URL: "http://c", Delay: time.Second, Given: http.Header{"C": {"3"}}, Settings: settings}
-	m.FailureCallback = &posthaste.Callback{URL: "http://f"}
+	m.FailureCallback = &posthaste.Callback{URL: "http://f", Settings: posthaste.Settings{Trace: "t"}}
 	return m
 }
 
@@ -61,7 +61,7 @@ func TestStoredForm(t *testing.T) {
 		"05633a3a31" + "066171" + "076167" + "086165" + "096173" +
 		"0ab0" + settings +
 		"0ba4" + "0168687474703a2f2f63" + "021a3b9aca00" + "038261436133" + "04ae" + settings + lastSettings +
-		"0ca2" + "0168687474703a2f2f66" + "04a0" + lastSettings +
+		"0ca2" + "0168687474703a2f2f66" + "04a1116174" + lastSettings +
 		"0b50ff000000000000000000000000000000"
 
 	if got := hex.EncodeToString(AppendMessage(nil, fullMessage())); got != want {

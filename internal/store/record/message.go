@@ -41,6 +41,7 @@ type settings struct {
 	RedactBody      bool          `cbor:"14,keyasint,omitempty"`
 	RedactAll       bool          `cbor:"15,keyasint,omitempty"`
 	RedactHeaders   []string      `cbor:"16,keyasint,omitempty"`
+	Trace           string        `cbor:"17,keyasint,omitempty"`
 }
 
 // callback is the stored form of a posthaste.Callback.
@@ -130,6 +131,7 @@ func newSettings(s *posthaste.Settings) settings {
 		RedactBody:      s.Redact.Body,
 		RedactAll:       s.Redact.AllHeaders,
 		RedactHeaders:   s.Redact.Headers,
+		Trace:           string(s.Trace),
 	}
 }
 
@@ -155,6 +157,7 @@ func (rec *settings) restore(s *posthaste.Settings) (err error) {
 			Headers:    rec.RedactHeaders,
 		},
 		Dialect: posthaste.Dialect(rec.Dialect),
+		Trace:   posthaste.TraceContext(rec.Trace),
 	}
 	if s.Header, err = rec.Header.restore(); err != nil {
 		return err

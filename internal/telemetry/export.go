@@ -1,0 +1,102 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"posthaste"
+)
+
+// NewTraces returns traces that are exported as the standard variables of the
+// environment say (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/),
+// nil if they name no collector. The error is about a variable and has CodeInvalid, or
+// about what it names.
+func NewTraces(ctx context.Context, version string, logger *slog.Logger, getenv func(string) string) (*Traces, error) {
+	on, err := wantsTraces(getenv)
+	if !on || err != nil {
+		return nil, err
+	}
+	sampler, err := newSampler(getenv("OTEL_TRACES_SAMPLER"), getenv("OTEL_TRACES_SAMPLER_ARG"))
+	if err != nil {
+		return nil, err
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("export traces: %w", err)
+	}
+	described, err := resource.New(ctx,
+		resource.WithAttributes(attribute.String("service.name", "posthaste"), attribute.String("service.version", version)),
+		resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("traces.failed", "error", err) }))
+	return newTraces(sampler, sdk.WithBatcher(exporter), sdk.WithResource(described)), nil
+}
+
+// wantsTraces reports whether the environment names a collector.
+func wantsTraces(getenv func(string) string) (bool, error) {
+	switch exporter := getenv("OTEL_TRACES_EXPORTER"); {
+	case strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true"), exporter == "none":
+		return false, nil
+	case exporter != "" && exporter != "otlp":
+		return false, posthaste.Invalidf("OTEL_TRACES_EXPORTER %.100q is not otlp or none", exporter)
+	case exporter == "" && getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "":
+		return false, nil
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		protocol := getenv(name)
+		if protocol == "http/protobuf" {
+			break
+		}
+		if protocol != "" {
+			return false, posthaste.Invalidf("%s %.100q is not http/protobuf, the protocol that traces are exported by", name, protocol)
+		}
+	}
+	return true, nil
+}
+
+// samplers are the samplers by their standard names. Those that begin with parentbased
+// do what the publisher's trace does, if there is one.
+var samplers = []string{
+	"always_on", "always_off", "traceidratio",
+	"parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio",
+}
+
+// newSampler returns the sampler of a name, "" for parentbased_always_on; argument is
+// the part of the traces that a ratio takes, "" for all.
+func newSampler(name, argument string) (sdk.Sampler, error) {
+	if name == "" {
+		name = "parentbased_always_on"
+	}
+	if !slices.Contains(samplers, name) {
+		return nil, posthaste.Invalidf("OTEL_TRACES_SAMPLER %.100q is not one of %s", name, strings.Join(samplers, ", "))
+	}
+	ratio := 1.0
+	if argument != "" {
+		var err error
+		if ratio, err = strconv.ParseFloat(argument, 64); err != nil || ratio < 0 || ratio > 1 {
+			return nil, posthaste.Invalidf("OTEL_TRACES_SAMPLER_ARG %.100q is not a number from 0 to 1", argument)
+		}
+	}
+	kind, parentBased := strings.CutPrefix(name, "parentbased_")
+	sampler := map[string]sdk.Sampler{
+		"always_on":    sdk.AlwaysSample(),
+		"always_off":   sdk.NeverSample(),
+		"traceidratio": sdk.TraceIDRatioBased(ratio),
+	}[kind]
+	if parentBased {
+		return sdk.ParentBased(sampler), nil
+	}
+	return sampler, nil
+}
