@@ -186,4 +186,20 @@ type Stats struct {
 	InFlight    int       // claims that are neither settled nor released
 	Lanes       int       // lanes with waiting or claimed messages
 	DiskBytes   int64
+
+	// How the disk is; zero where a backend does not know.
+	FreeBytes int64
+	Full      bool          // so little is free that nothing new is accepted
+	Stalled   time.Duration // for how long it has not answered, if that is too long
+
+	// Sums since the backend was opened; zero where they are not counted.
+	WrittenBytes int64 // to disk: of what was stored, and to keep it in order
+	LogReads     LogReads
+}
+
+// LogReads is the work of all queries of the log.
+type LogReads struct {
+	IndexBlocks int64 // read of the index to find entries
+	Entries     int64 // read, for what they have in common with those that are returned
+	Returned    int64 // entries
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
+	"posthaste/internal/store"
 	"posthaste/internal/store/record"
 )
 
@@ -23,8 +24,12 @@ type commit struct {
 
 	runBatch *pebble.Batch // what belongs to runs, readable; nil if there is nothing
 
+	followed bool          // somebody follows the log
+	latest   []store.Entry // if so, the events
+
 	started time.Time
-	begun   bool // handed to the storage engine
+	number  uint64 // of all commits there ever were
+	begun   bool   // handed to the storage engine
 	err     error
 }
 
@@ -178,6 +183,9 @@ func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Even
 	c.last = c.last.Next(now)
 	event.Position = c.last
 	c.log.add(m, event)
+	if c.followed {
+		c.latest = append(c.latest, store.Entry{Event: event, Message: m})
+	}
 	if d := dayOf(event.Position.Time()); d != dayOf(m.ID.CreatedAt()) {
 		c.set(append(appendSegment(c.key(), d, segmentOlder, m.User), m.ID[:]...), nil)
 	}

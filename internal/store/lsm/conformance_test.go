@@ -1,7 +1,9 @@
 package lsm_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -13,10 +15,15 @@ import (
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		fs := vfs.NewMem()
+		s, err := lsm.Open("data", lsm.Options{FS: fs})
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() {
+			_ = s.Close()
+			checkWhole(t, fs)
+		})
 		return s
 	})
 }
@@ -36,6 +43,11 @@ type crashable struct {
 }
 
 func (c *crashable) Open() (s store.Store, err error) {
+	if c.store != nil {
+		if err := problems(c.fs); err != nil {
+			return nil, err
+		}
+	}
 	c.store, err = lsm.Open("data", lsm.Options{FS: c.fs})
 	return c.store, err
 }
@@ -49,4 +61,20 @@ func (c *crashable) Crash(seed int64) {
 		RNG:                 rand.New(rand.NewPCG(uint64(seed), 0)),
 	})
 	_ = c.store.Close()
+}
+
+// checkWhole fails the test if lsm.Check finds a problem in a directory.
+func checkWhole(t *testing.T, fs vfs.FS) {
+	t.Helper()
+	if err := problems(fs); err != nil {
+		t.Error(err)
+	}
+}
+
+func problems(fs vfs.FS) error {
+	report, err := lsm.Check("data", lsm.Options{FS: fs})
+	if err != nil || len(report.Problems) > 0 {
+		return fmt.Errorf("check: %v, %s", err, strings.Join(report.Problems, "\n"))
+	}
+	return nil
 }

@@ -225,6 +225,9 @@ func (s *Store) buried(c *commit, user string, ids []posthaste.DeadLetterID) ([]
 func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *store.Step,
 ) ([]store.Retried, error) {
+	if err := s.room.check(); err != nil {
+		return nil, err
+	}
 	var results []store.Retried
 	err := s.writer.do(ctx, func(c *commit) error {
 		found, err := s.buried(c, user, ids)

@@ -14,6 +14,7 @@ import (
 //
 //	m format                                    → format version, uvarint
 //	m position                                  → highest position written, 8 bytes
+//	m commits                                   → how many commits there were, 8 bytes; see guard
 //	v KEY                                       → secret
 //	q USER NAME                                 → queue
 //	g USER NAME                                 → URL group
@@ -114,6 +115,7 @@ const formatVersion = 1
 var (
 	keyFormat   = []byte{kindMeta, 'f', 'o', 'r', 'm', 'a', 't'}
 	keyPosition = []byte{kindMeta, 'p', 'o', 's', 'i', 't', 'i', 'o', 'n'}
+	keyCommits  = []byte{kindMeta, 'c', 'o', 'm', 'm', 'i', 't', 's'}
 )
 
 // maxUserLen is what fits the length byte of a user in a key.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -39,10 +40,29 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 		terms:    filterTerms(&query.Filter),
 		messages: map[posthaste.MessageID]*posthaste.Message{},
 	}
-	if err := r.run(); err != nil {
+	answer := r.run
+	if latest, ok := s.writer.tail.from(query.Low); ok && query.OldestFirst {
+		answer = func() error { return r.readTail(latest) }
+	}
+	err = answer()
+	s.reads.add(r)
+	if err != nil {
 		return store.EventPage{}, fmt.Errorf("read log: %w", err)
 	}
 	return r.page, nil
+}
+
+// logReads adds up the work of queries.
+type logReads struct{ indexBlocks, entries, returned atomic.Int64 }
+
+func (l *logReads) add(r *logReader) {
+	l.indexBlocks.Add(int64(r.seeks))
+	l.entries.Add(int64(r.read))
+	l.returned.Add(int64(len(r.page.Entries)))
+}
+
+func (l *logReads) sum() store.LogReads {
+	return store.LogReads{IndexBlocks: l.indexBlocks.Load(), Entries: l.entries.Load(), Returned: l.returned.Load()}
 }
 
 // logReader answers one query, day by day.
@@ -55,6 +75,7 @@ type logReader struct {
 	page     store.EventPage
 
 	seeks, scanned, bytes int
+	read                  int // events that came into memory
 }
 
 func (r *logReader) direction() direction { return direction(r.query.OldestFirst) }
@@ -79,6 +100,28 @@ func (r *logReader) run() error {
 		}
 		if d == 0 {
 			break
+		}
+	}
+	return nil
+}
+
+// readTail reads events that are in memory. The messages of runs are not there as a
+// whole: their bodies are in the lists of their runs.
+func (r *logReader) readTail(latest []store.Entry) error {
+	for i := range latest {
+		r.read++
+		event, m := &latest[i].Event, latest[i].Message
+		if event.Position > r.query.High {
+			return nil
+		}
+		if m.User != r.user || !r.query.Filter.Matches(event, m) {
+			continue
+		}
+		if m.Run == nil {
+			r.messages[m.ID] = m
+		}
+		if full, err := r.consider(*event); full || err != nil {
+			return err
 		}
 	}
 	return nil
@@ -113,7 +156,7 @@ func (r *logReader) readDay(d day) error {
 	if err != nil {
 		return err
 	}
-	log := &dayLog{blocks: blocks, direction: r.direction()}
+	log := &dayLog{blocks: blocks, direction: r.direction(), read: &r.read}
 	if len(r.terms) == 0 {
 		err = r.scan(log, d)
 	} else {
@@ -232,9 +275,10 @@ func (r *logReader) message(id posthaste.MessageID) (*posthaste.Message, error) 
 	return m, err
 }
 
-// attachResponse reads the response that belongs to an ERROR event, if any.
+// attachResponse reads the response that belongs to an ERROR event, if any, unless it
+// is there already.
 func (r *logReader) attachResponse(event *posthaste.Event) error {
-	if event.State != posthaste.StateError {
+	if event.State != posthaste.StateError || event.Response != nil {
 		return nil
 	}
 	key := appendPositionKey(nil, segmentResponse, r.user, event.Position)
@@ -254,6 +298,7 @@ type dayLog struct {
 	blocks    *blockSeeker
 	direction direction
 	events    []posthaste.Event // of the present block, ascending
+	read      *int              // counts work: events that were decoded
 }
 
 // nearest returns the nearest event at or beyond p.
@@ -295,5 +340,6 @@ func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
 func (l *dayLog) decode() error {
 	var err error
 	l.events, err = decodeBlock(l.events[:0], l.blocks.first(), l.blocks.iter.Value())
+	*l.read += len(l.events)
 	return err
 }

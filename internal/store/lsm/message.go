@@ -15,6 +15,9 @@ import (
 
 // Accept implements store.Acceptor.
 func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
+	if err := s.room.check(); err != nil {
+		return nil, err
+	}
 	arrivals := make([]arrival, len(submissions))
 	for i, submission := range submissions {
 		var err error

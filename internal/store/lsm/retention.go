@@ -212,6 +212,7 @@ func (s *Store) dropDay(c *commit, d day, user string, needed []posthaste.Messag
 		}
 	}
 	if logged { // the log is the last of them
+		c.after(s.writer.tail.forget)
 		c.tally(appendSegment(c.key(), d, segmentCount, user)).anew = true
 	}
 	return logged, nil

@@ -67,9 +67,16 @@ func (s *Store) newRunTx(c *commit, now time.Time, user string) *runTx {
 // stage registers something to be written, in order.
 func (tx *runTx) stage(write func()) { tx.writes = append(tx.writes, write) }
 
-// seal reads what write needs. Nothing is read or changed after it.
+// seal reads what write needs. Nothing is read or changed after it. A new run that no
+// other one waits for needs room on the disk.
 func (tx *runTx) seal() (err error) {
 	for _, held := range tx.dirty {
+		if held.envelope == nil && held.run.Invoker == nil {
+			err = tx.store.room.check()
+		}
+		if err != nil {
+			return err
+		}
 		if held.refile, err = tx.refiles(held); err != nil {
 			return err
 		}

@@ -123,6 +123,9 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int) (due [
 
 // Tick implements store.Schedules.
 func (s *Store) Tick(ctx context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
+	if err := s.room.check(); err != nil && len(messages) > 0 {
+		return err
+	}
 	return s.writer.do(ctx, func(c *commit) error {
 		stored, err := schedules.load(c, after.User, after.ID)
 		if err != nil {

@@ -40,6 +40,9 @@ type Options struct {
 	CacheSize int64        // bytes of the block cache; 0: DefaultCacheSize
 	Logger    *slog.Logger // nil: slog.Default()
 	Observer  Observer     // nil: nobody
+	// Reserve is how many bytes of the disk are kept for what was accepted: when less
+	// is left, nothing new is. 0: none are.
+	Reserve int64
 	// Fatal is called when the disk can no longer be trusted: a failed sync, a
 	// damaged file. It must not return. nil: log and exit the process.
 	Fatal func(message string)
@@ -58,8 +61,11 @@ type Observer interface {
 // Store implements store.Store. Make one with Open.
 type Store struct {
 	db        *pebble.DB
+	guard     *guard
+	room      *room
 	writer    *writer
 	scheduler *scheduler
+	reads     logReads
 
 	mu      sync.RWMutex // held for reading while the database is read
 	closing bool
@@ -68,21 +74,53 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open opens the store in a directory, and makes it if there is none. It returns
-// ErrLocked or ErrNewer, wrapped, where they apply.
+// ErrLocked, ErrNewer or ErrDamaged, wrapped, where they apply.
 func Open(dir string, options Options) (*Store, error) {
 	options = options.withDefaults()
-	db, err := openPebble(dir, options)
+	if err := options.FS.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	lock, err := lockDirectory(dir, options.FS)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db}
-	s.scheduler = newScheduler(s)
-	last, err := s.recover()
+	s, err := openLocked(dir, options, lock)
+	return s, errors.Join(err, lock.Close()) // the database has its own hold on it until it is closed
+}
+
+func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) {
+	s := &Store{room: &room{fs: options.FS, dir: dir, reserve: options.Reserve, logger: options.Logger}}
+	fs, err := s.openGuard(dir, options)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), db.Close())
+		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	s.writer = newWriter(db, last, options.Observer)
+	if s.db, err = openPebble(dir, fs, lock, options); err != nil {
+		file, _ := fs.lastRead()
+		return nil, errors.Join(fmt.Errorf("open %s: %w; the last file that was read is %s", dir, err, file), s.guard.close())
+	}
+	_, log := fs.lastRead()
+	s.scheduler = newScheduler(s)
+	end, err := s.recover(log)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), s.db.Close(), s.guard.close())
+	}
+	fs.trust()
+	s.writer = newWriter(s.db, s.guard, end, options)
 	return s, nil
+}
+
+// openGuard opens the guard, and returns the file system that keeps it informed.
+func (s *Store) openGuard(dir string, options Options) (fs *guardedFS, err error) {
+	if s.guard, err = readGuard(options.FS, dir, options.Logger); err != nil {
+		return nil, err
+	}
+	if err := s.guard.checkManifest(); err != nil {
+		return nil, err
+	}
+	if err := s.guard.open(options.fail); err != nil {
+		return nil, err
+	}
+	return &guardedFS{FS: options.FS, guard: s.guard}, nil
 }
 
 func (o Options) withDefaults() Options {
@@ -108,18 +146,29 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func openPebble(dir string, options Options) (*pebble.DB, error) {
-	lock, err := pebble.LockDirectory(dir, options.FS)
+// fail stops the process: an error of the disk leaves it open what the disk has, and
+// to write or sync once more would not tell.
+func (o Options) fail(err error) {
+	o.Fatal(fmt.Sprintf("the disk failed, and what it has is known only after a new start: %v", err))
+}
+
+func lockDirectory(dir string, fs vfs.FS) (*pebble.Lock, error) {
+	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil && isLockHeld(err) {
 		return nil, fmt.Errorf("open %s: %w", dir, ErrLocked)
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
+	return lock, nil
+}
+
+func openPebble(dir string, fs *guardedFS, lock *pebble.Lock, options Options) (*pebble.DB, error) {
 	cache := pebble.NewCache(options.CacheSize)
 	defer cache.Unref() // the database holds its own reference
-	db, err := pebble.Open(dir, &pebble.Options{
-		FS:                          options.FS,
+	return pebble.Open(dir, &pebble.Options{
+		FS:                          fs,
+		EventListener:               &pebble.EventListener{BackgroundError: fs.backgroundFailed},
 		Lock:                        lock,
 		Cache:                       cache,
 		Logger:                      pebbleLogger{options.Logger, options.Fatal},
@@ -130,10 +179,6 @@ func openPebble(dir string, options Options) (*pebble.DB, error) {
 		L0StopWritesThreshold:       1000,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), closeLock(lock))
-	}
-	return db, closeLock(lock) // the database has its own hold on it until it is closed
 }
 
 // isLockHeld recognises a lock held by another process by its errno, and one held
@@ -143,33 +188,48 @@ func isLockHeld(err error) bool {
 		strings.Contains(err.Error(), "held by current process")
 }
 
-func closeLock(lock *pebble.Lock) error {
-	if lock == nil {
-		return nil
-	}
-	return lock.Close()
+// end is where a store ends.
+type end struct {
+	last    posthaste.Position // of the last event
+	commits uint64
 }
 
-// recover checks the format and finds the lanes and the end of the log.
-func (s *Store) recover() (posthaste.Position, error) {
+// recover checks the format and that nothing acknowledged is missing at the end, and
+// finds the lanes. The log is the file that the end was read from.
+func (s *Store) recover(log string) (end, error) {
 	if err := s.checkFormat(); err != nil {
-		return 0, err
+		return end{}, err
+	}
+	last, err := s.readNumber(keyPosition)
+	if err != nil {
+		return end{}, err
+	}
+	commits, err := s.readNumber(keyCommits)
+	if err != nil {
+		return end{}, err
+	}
+	if err := s.guard.checkCommits(commits, log); err != nil {
+		return end{}, err
 	}
 	if err := s.findLanes(); err != nil {
-		return 0, fmt.Errorf("find lanes: %w", err)
+		return end{}, fmt.Errorf("find lanes: %w", err)
 	}
-	var last posthaste.Position
-	err := get(s.db, keyPosition, func(value []byte) error {
+	return end{posthaste.Position(last), commits}, nil
+}
+
+// readNumber returns the number kept under a key, 0 if there is none.
+func (s *Store) readNumber(key []byte) (number uint64, err error) {
+	err = get(s.db, key, func(value []byte) error {
 		if len(value) != 8 {
 			return errCorrupt
 		}
-		last = posthaste.Position(binary.BigEndian.Uint64(value))
+		number = binary.BigEndian.Uint64(value)
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
 	}
-	return last, err
+	return number, err
 }
 
 func (s *Store) checkFormat() error {
@@ -242,12 +302,15 @@ func (s *Store) Close() error {
 	_ = s.writer.do(context.Background(), func(*commit) error { return nil }) // behind all that nobody waits for: ACTIVE events
 	s.writer.close()
 	s.writer.grown.Send()
-	return s.db.Close()
+	return errors.Join(s.db.Close(), s.guard.close())
 }
 
 // reading lets the caller read the database until it calls done, which returns when
 // what was there is durable: nobody is told of what a crash could take back.
 func (s *Store) reading() (done func(), err error) {
+	if err := s.writer.stall.err(); err != nil {
+		return nil, err
+	}
 	release, err := s.hold()
 	if err != nil {
 		return nil, err
@@ -285,14 +348,28 @@ func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 	defer done()
 	inflight, lanes, oldestMS := s.scheduler.count()
 	stats := store.Stats{
-		InFlight:  inflight,
-		Lanes:     lanes,
-		DiskBytes: int64(s.db.Metrics().DiskSpaceUsage()),
+		InFlight: inflight,
+		Lanes:    lanes,
+		LogReads: s.reads.sum(),
 	}
+	metrics := s.db.Metrics()
+	stats.DiskBytes, stats.WrittenBytes = int64(metrics.DiskSpaceUsage()), writtenBytes(metrics)
+	stats.FreeBytes, stats.Full = s.room.left()
+	stats.Stalled = s.writer.stall.duration()
 	if oldest := milliTime(oldestMS); oldestMS != 0 && oldest.Before(now) {
 		stats.OldestDueAt = oldest
 	}
 	return stats, nil
+}
+
+// writtenBytes adds up what went to the write-ahead log, what was written to its place
+// from there, and what was written again in compactions.
+func writtenBytes(m *pebble.Metrics) int64 {
+	sum := m.WAL.BytesWritten
+	for _, level := range m.Levels {
+		sum += level.TableBytesFlushed + level.TableBytesCompacted + level.BlobBytesFlushed + level.BlobBytesCompacted
+	}
+	return int64(sum)
 }
 
 // Compact rewrites all that is stored into its smallest form and returns when

@@ -14,6 +14,7 @@ func (s *Store) Watch(context.Context, string) (posthaste.Position, <-chan struc
 		return 0, nil, err
 	}
 	defer done()
+	s.writer.tail.want()
 	grown := s.writer.grown.Next() // taken first: what is written in between closes it
 	return posthaste.Position(s.writer.visible.Load()), grown, nil
 }

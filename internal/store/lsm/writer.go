@@ -24,14 +24,19 @@ import (
 // leaves nothing behind in the commit it shares.
 type writer struct {
 	db       *pebble.DB
+	guard    *guard
 	observer Observer
+	fatal    func(error)
+	stall    *stallWatch
 	ops      chan *op
 	commits  chan *commit
 	stop     chan struct{}
 	stopped  chan struct{} // closed when no operation will be answered any more
 
 	last    posthaste.Position    // of the last event; writer goroutine only
+	number  uint64                // of the last commit; writer goroutine only
 	overlay *overlay              // of the commit that is built; writer goroutine only
+	tail    *tail                 // the end of the log, as far as it is durable
 	visible atomic.Uint64         // the last position that is durable
 	grown   broadcast.Signal      // signalled when visible has moved, and at the end
 	failed  atomic.Pointer[error] // why nothing can be written any more
@@ -53,26 +58,34 @@ const (
 	maxBytesInCommit = 4 << 20
 )
 
-func newWriter(db *pebble.DB, last posthaste.Position, observer Observer) *writer {
+func newWriter(db *pebble.DB, guard *guard, end end, options Options) *writer {
 	w := &writer{
 		db:       db,
-		observer: observer,
+		guard:    guard,
+		observer: options.Observer,
+		fatal:    options.fail,
+		stall:    newStallWatch(options.Logger),
 		ops:      make(chan *op, maxOpsPerCommit),
 		commits:  make(chan *commit), // one waits for the disk, one to be waited for: more would only be smaller
 		stop:     make(chan struct{}),
 		stopped:  make(chan struct{}),
-		last:     last,
+		last:     end.last,
+		number:   end.commits,
 		overlay:  newOverlay(),
+		tail:     &tail{floor: end.last},
 	}
-	w.visible.Store(uint64(last))
+	w.visible.Store(uint64(end.last))
 	go w.write()
 	go w.finish()
 	return w
 }
 
-// do runs an operation and returns when it is durable. If ctx ends first, the
-// caller does not know whether it took place.
+// do runs an operation and returns when it is durable. If ctx ends first, or the disk
+// is found not to answer, the caller does not know whether it took place.
 func (w *writer) do(ctx context.Context, apply func(*commit) error) error {
+	if err := w.stall.err(); err != nil {
+		return err
+	}
 	o := &op{apply: apply, result: make(chan error, 1)}
 	if err := w.submit(ctx, o); err != nil {
 		return err
@@ -82,6 +95,8 @@ func (w *writer) do(ctx context.Context, apply func(*commit) error) error {
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	case <-w.stall.noticed():
+		return errStalledMeanwhile
 	case <-w.stopped:
 	}
 	select {
@@ -152,6 +167,7 @@ func (w *writer) refuse(err error) {
 func (w *writer) build(first *op) *commit {
 	w.overlay = w.overlay.emptied()
 	c := newCommit(w.db, w.last, w.overlay)
+	c.followed = w.tail.isWanted()
 	c.run(first)
 	for len(c.ops) < maxOpsPerCommit && c.size() < maxBytesInCommit {
 		select {
@@ -175,11 +191,13 @@ func (w *writer) build(first *op) *commit {
 	if c.batch.Empty() {
 		return c
 	}
-	if c.err = c.batch.Set(keyPosition, binary.BigEndian.AppendUint64(nil, uint64(w.last)), nil); c.err != nil {
-		return c
-	}
+	w.number++
+	c.number = w.number
+	c.set(keyPosition, binary.BigEndian.AppendUint64(c.key(), uint64(w.last)))
+	c.set(keyCommits, binary.BigEndian.AppendUint64(c.key(), c.number))
 	c.begun = true
 	w.begun.Add(1)
+	w.stall.begin()
 	c.err = w.db.ApplyNoSyncWait(c.batch, pebble.Sync)
 	return c
 }
@@ -190,7 +208,9 @@ func (w *writer) finish() {
 	for c := range w.commits {
 		applied := time.Now()
 		if c.begun && c.err == nil {
-			c.err = c.batch.SyncWait()
+			if c.err = c.batch.SyncWait(); c.err == nil {
+				w.guard.synced(c.number)
+			}
 		}
 		if c.err != nil {
 			w.fail(c.err)
@@ -198,6 +218,7 @@ func (w *writer) finish() {
 			w.published(c)
 		}
 		if c.begun {
+			w.stall.end()
 			w.ended.Add(1)
 			w.synced.Send()
 		}
@@ -230,16 +251,19 @@ func (w *writer) published(c *commit) {
 	for _, effect := range c.effects {
 		effect()
 	}
+	w.tail.add(c.latest, c.followed, c.last)
 	if last := uint64(c.last); w.visible.Swap(last) != last {
 		w.grown.Send()
 	}
 }
 
-// fail makes every later operation fail: after a write whose fate is unknown,
-// nothing that follows may be promised.
+// fail stops the process, and until it is gone makes every later operation fail: after
+// a write whose fate is unknown, nothing that follows may be promised.
 func (w *writer) fail(err error) {
-	err = fmt.Errorf("store: writing has failed for good: %w", err)
-	w.failed.CompareAndSwap(nil, &err)
+	failure := fmt.Errorf("store: writing has failed for good: %w", err)
+	if w.failed.CompareAndSwap(nil, &failure) {
+		w.fatal(err)
+	}
 }
 
 func (w *writer) failure() error {

@@ -1,0 +1,254 @@
+package lsm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+)
+
+// Report is what Check has looked at and what it found.
+type Report struct {
+	Commits     uint64 // that are in the store
+	Tables      int    // files whose every block was read
+	TableBytes  uint64
+	Keys        int64
+	Messages    int64
+	Waiting     int64 // messages that wait or are claimed
+	Events      int64
+	DeadLetters int64
+	Runs        int64
+	FailedRuns  int64 // entries of their DLQ
+
+	// Problems are sentences about what does not fit, at most mostProblems of them.
+	Problems []string
+}
+
+// mostProblems is how many problems are told: damage shows in many places at once.
+const mostProblems = 100
+
+func (r *Report) add(format string, args ...any) {
+	if len(r.Problems) < mostProblems {
+		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// Check looks at everything in a directory that nobody has open, and changes nothing: at
+// the checksums of all tables, at whether what was acknowledged is there, at every
+// record, and at whether indexes, lanes and numbers agree with what they are about. What
+// does not fit is in the report; an error says that it could not be made.
+func Check(dir string, options Options) (Report, error) {
+	options = options.withDefaults()
+	if _, err := options.FS.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return Report{}, fmt.Errorf("check %s: %w", dir, err)
+	}
+	lock, err := lockDirectory(dir, options.FS)
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := checkLocked(dir, options, lock)
+	return report, errors.Join(err, lock.Close())
+}
+
+func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report, err error) {
+	g, err := readGuard(options.FS, dir, options.Logger)
+	if err != nil {
+		return report, err
+	}
+	if err := g.checkManifest(); err != nil {
+		report.add("%v", err)
+		return report, nil
+	}
+	fs := &guardedFS{FS: options.FS, guard: g}
+	settings := pebble.Options{
+		FS:            fs,
+		Lock:          lock,
+		ReadOnly:      true,
+		Logger:        pebbleLogger{options.Logger, func(string) {}},
+		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}}, // it is an error of whoever reads
+	}
+	db, err := pebble.Open(dir, &settings)
+	if err != nil {
+		file, _ := fs.lastRead()
+		report.add("open %s: %v; the last file that was read is %s", dir, err, file)
+		return report, nil
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	c := &checker{db: db, report: &report}
+	_, log := fs.lastRead()
+	c.commits(g, log)
+	if err := c.tables(options.FS, dir, &settings); err != nil {
+		return report, err
+	}
+	if len(report.Problems) == 0 { // else it would be told again and again
+		c.records()
+	}
+	return report, nil
+}
+
+// commits compares the end of the store with what the guard knows.
+func (c *checker) commits(g *guard, log string) {
+	s := &Store{db: c.db}
+	found, err := s.readNumber(keyCommits)
+	last, lastErr := s.readNumber(keyPosition)
+	if err = errors.Join(err, lastErr); err == nil {
+		err = g.checkCommits(found, log)
+	}
+	if err != nil {
+		c.report.add("%v", err)
+	}
+	c.report.Commits, c.last = found, posthaste.Position(last)
+}
+
+// tables reads every block of every table and compares its checksum.
+func (c *checker) tables(fs vfs.FS, dir string, settings *pebble.Options) error {
+	levels, err := c.db.SSTables()
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, level := range levels {
+		for _, table := range level {
+			name := fs.PathJoin(dir, table.BackingSSTNum.String()+".sst")
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			if err := checkTable(fs, name, settings.MakeReaderOptions()); err != nil {
+				c.report.add("%s: %v", name, err)
+			}
+			c.report.Tables++
+			c.report.TableBytes += table.Size
+		}
+	}
+	return nil
+}
+
+func checkTable(fs vfs.FS, name string, options sstable.ReaderOptions) error {
+	file, err := fs.Open(name)
+	if err != nil {
+		return err
+	}
+	readable, err := sstable.NewSimpleReadable(file)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	reader, err := sstable.NewReader(context.Background(), readable, options)
+	if err != nil {
+		return errors.Join(err, readable.Close())
+	}
+	return errors.Join(reader.ValidateBlockChecksums(), reader.Close())
+}
+
+// checker reads the records of a store in the order of their keys.
+type checker struct {
+	db     *pebble.DB
+	report *Report
+
+	last     posthaste.Position // that was given to an event
+	day      dayCheck
+	messages map[messageID]*checkedMessage // read lately
+	counts   map[string]int64              // what the keys of numbers should say, by key
+	sums     map[string]uint64             // entries minus postings, by the index that has both; see agree
+}
+
+// records looks at every key.
+func (c *checker) records() {
+	c.counts, c.sums = map[string]int64{}, map[string]uint64{}
+	c.messages = map[messageID]*checkedMessage{}
+	iter, err := c.db.NewIter(nil)
+	if err != nil {
+		c.report.add("read: %v", err)
+		return
+	}
+	for valid := iter.First(); valid; valid = iter.Next() {
+		c.report.Keys++
+		if err := c.record(iter.Key(), iter.Value()); err != nil {
+			c.report.add("key %x: %v", iter.Key(), err)
+		}
+	}
+	if err := errors.Join(iter.Error(), iter.Close()); err != nil {
+		c.report.add("read: %v", err)
+	}
+	c.day.end(c)
+	for key, n := range c.counts {
+		if n != 0 {
+			c.report.add("number under %x: it is wrong by %d", key, -n)
+		}
+	}
+	for index, sum := range c.sums {
+		if sum != 0 {
+			c.report.add("index of the %s: it does not agree with what it is of", index)
+		}
+	}
+}
+
+// record looks at one key.
+func (c *checker) record(key, value []byte) error {
+	value = bytes.Clone(value) // decoders may keep parts of it
+	switch key[0] {
+	case kindMeta, kindVault:
+		return nil
+	case kindQueue:
+		return checkDocument(queues, key, value)
+	case kindGroup:
+		return checkDocument(groups, key, value)
+	case kindFlowKey:
+		return checkDocument(flowKeys, key, value)
+	case kindAction:
+		return checkDocument(actions, key, value)
+	case kindSchedule:
+		return c.schedule(key, value)
+	case kindTick:
+		return c.tick(key)
+	case kindWaiting:
+		return c.waiting(key, value)
+	case kindDeadLetter:
+		return c.deadLetter(key, value)
+	case kindSegment:
+		return c.segment(key, value)
+	case kindRun:
+		return c.run(key, value)
+	case kindCount:
+		return c.count(key, value)
+	default:
+		return errors.New("keys of this kind are not known")
+	}
+}
+
+// exists returns an error unless there is the key, which is described for it.
+func (c *checker) exists(key []byte, format string, args ...any) error {
+	if err := get(c.db, key, func([]byte) error { return nil }); err != nil {
+		return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+	}
+	return nil
+}
+
+// agree adds to the sum of an index an entry or, negative, a posting. When each entry
+// has its postings and no other has any, it ends at zero.
+func (c *checker) agree(index string, change uint64) { c.sums[index] += change }
+
+// userKey divides what comes behind the kind and the part of a key.
+func userKey(rest []byte) (user string, tail []byte, err error) {
+	if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
+		return "", nil, errCorrupt
+	}
+	n := int(rest[0])
+	return string(rest[1 : 1+n]), rest[1+n:], nil
+}
+
+func checkDocument[T any](d documents[T], key, value []byte) error {
+	user, name, err := userKey(key[1:])
+	if err != nil {
+		return err
+	}
+	_, err = d.decode(user, string(name), value)
+	return err
+}

@@ -1,0 +1,319 @@
+package lsm_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
+)
+
+// fillAll makes a store with something of every kind, and closes it.
+func fillAll(t *testing.T) image {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	_, s := fillStore(t, fs)
+	failing := anyMessage(noon)
+	failing.URL, failing.Labels = "http://fails.example/", []string{"label"}
+	large := anyMessage(noon)
+	large.Body, large.NotBefore = make([]byte, 10<<10), noon.Add(time.Hour)
+	if _, err := s.Accept(t.Context(), noon, []store.Submission{{Messages: []*posthaste.Message{failing, large}, DedupKey: "once"}}); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, s, failing.ID, func(c store.Claim) store.Settlement {
+		return store.Failed(c, posthaste.Outcome{Error: "broken", Response: &posthaste.Response{Status: 500}})
+	})
+	if err := errors.Join(
+		s.UpdateQueue(t.Context(), noon, "ann", "q", func(*posthaste.Queue) error { return nil }),
+		s.UpdateSchedule(t.Context(), noon, "ann", "s", func(s *posthaste.Schedule) error { s.NextAt = noon; return nil }),
+		s.Transact(t.Context(), noon, "ann", func(tx store.RunTx) error { return startRuns(tx) }),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return imageOf(t, fs)
+}
+
+// settle ends the claim of one message.
+func settle(t *testing.T, s *lsm.Store, id posthaste.MessageID, how func(store.Claim) store.Settlement) {
+	t.Helper()
+	claims, _, err := s.Claim(t.Context(), noon, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range claims {
+		if claim.Message.ID == id {
+			err = s.Settle(t.Context(), noon, how(claim))
+		} else {
+			err = s.Release(t.Context(), noon, []store.Claim{claim})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startRuns starts a run that waits for an event, and one that has failed.
+func startRuns(tx store.RunTx) error {
+	for _, id := range []string{"wfr_waits", "wfr_fails"} {
+		at := tx.NextPosition()
+		run := &posthaste.Run{RunRef: posthaste.RunRef{ID: id, URL: "http://w.example/", Position: at, CreatedAt: at.Time()}, User: "ann"}
+		run.State = posthaste.RunStarted
+		m := anyMessage(noon)
+		m.Run = &posthaste.RunLink{RunRef: run.RunRef}
+		run.FirstID = m.ID
+		tx.Start(run)
+		if err := tx.Append(run, posthaste.RunEntry{CallType: posthaste.CallStep, Body: []byte("payload"), MessageID: m.ID}, m); err != nil {
+			return err
+		}
+		tx.Remember(run, "key", m.ID)
+		tx.KeepEvent(at, "early", []byte("event"))
+		if id == "wfr_waits" {
+			tx.Wait(&posthaste.Waiter{Run: run.RunRef, Topic: posthaste.EventTopic("e"), Deadline: noon.Add(time.Hour)})
+			continue
+		}
+		run.State, run.DeadLetterID = posthaste.RunFailed, posthaste.DeadLetterID(tx.NextPosition())
+		tx.Save(run)
+		tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m})
+	}
+	return nil
+}
+
+func TestCheckFindsNothingWrong(t *testing.T) {
+	report, err := lsm.Check("data", lsm.Options{FS: fillAll(t).fs()})
+	if err != nil || len(report.Problems) > 0 {
+		t.Fatalf("Check: %v, %v", err, report.Problems)
+	}
+	for what, n := range map[string]int64{
+		"commits": int64(report.Commits), "tables": int64(report.Tables), "keys": report.Keys, "messages": report.Messages,
+		"waiting messages": report.Waiting, "events": report.Events, "dead letters": report.DeadLetters,
+		"runs": report.Runs, "failed runs": report.FailedRuns,
+	} {
+		if n == 0 {
+			t.Errorf("Check looked at no %s: %+v", what, report)
+		}
+	}
+}
+
+// TestCheckMissesNoKey deletes one key of each kind. Check notices, unless nothing else
+// speaks of what was deleted.
+func TestCheckMissesNoKey(t *testing.T) {
+	whole := fillAll(t)
+	alone := map[string]bool{
+		"m format": true, "v": true, // settings
+		"q": true, "s x": true, "n k": true, "n s": true, // what is remembered of nothing else
+		"s r": true, // responses of events, which need not have one
+		"s o": true, // a hint for retention
+		"n i": true, // the latest of runs that may all be gone
+	}
+	for kind, key := range oneOfEach(t, whole) {
+		fs := whole.fs()
+		change(t, fs, func(db *pebble.DB) error { return db.Delete(key, pebble.Sync) })
+		report, err := lsm.Check("data", lsm.Options{FS: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if noticed := len(report.Problems) > 0; noticed == alone[kind] {
+			t.Errorf("without a key of kind %q (%x): problems %q", kind, key, report.Problems)
+		}
+	}
+}
+
+// TestCheckReadsEveryRecord replaces the value of one key of each kind.
+func TestCheckReadsEveryRecord(t *testing.T) {
+	whole := fillAll(t)
+	opaque := map[string]bool{
+		"v": true, "s b": true, "s x": true, "n s": true, // texts of others
+		"k": true, "d p": true, "s o": true, "n k": true, "n t": true, "n x": true, "n y": true, "n o": true, // the key is all there is, or an id
+		"m format": true,
+	}
+	for kind, key := range oneOfEach(t, whole) {
+		if opaque[kind] {
+			continue
+		}
+		fs := whole.fs()
+		change(t, fs, func(db *pebble.DB) error { return db.Set(key, []byte{0xff, 0xff, 0xff}, pebble.Sync) })
+		report, err := lsm.Check("data", lsm.Options{FS: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Problems) == 0 {
+			t.Errorf("with a damaged record of kind %q (%x) Check finds nothing", kind, key)
+		}
+	}
+}
+
+// oneOfEach returns a key of each kind that keys.go knows.
+func oneOfEach(t *testing.T, files image) map[string][]byte {
+	t.Helper()
+	kinds := map[string][]byte{}
+	change(t, files.fs(), func(db *pebble.DB) error {
+		iter, err := db.NewIter(nil)
+		if err != nil {
+			return err
+		}
+		for valid := iter.First(); valid; valid = iter.Next() {
+			key := bytes.Clone(iter.Key())
+			switch kind := string(key[:1]); kind {
+			case "m":
+				kinds["m "+string(key[1:])] = key
+			case "d", "n", "u":
+				kinds[kind+" "+string(key[1:2])] = key
+			case "s":
+				kinds[kind+" "+string(key[3:4])] = key
+			default:
+				kinds[kind] = key
+			}
+		}
+		return errors.Join(iter.Error(), iter.Close())
+	})
+	if len(kinds) < 25 {
+		t.Fatalf("only %d kinds of keys", len(kinds))
+	}
+	return kinds
+}
+
+// change opens the database below a store.
+func change(t *testing.T, fs vfs.FS, do func(*pebble.DB) error) {
+	t.Helper()
+	db, err := pebble.Open("data", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(do(db), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// quiet logs nothing.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
+}
+
+// TestCheckNamesDamagedFiles flips bits, of which each is told with its file or does not
+// matter.
+func TestCheckNamesDamagedFiles(t *testing.T) {
+	whole := fillAll(t)
+	for name, content := range whole {
+		if len(content) == 0 || !strings.HasSuffix(name, ".sst") {
+			continue
+		}
+		for i := 0; i < len(content); i += 97 {
+			damaged := bytes.Clone(content)
+			damaged[i] ^= 4
+			report, err := lsm.Check("data", lsm.Options{FS: whole.with(name, damaged).fs(), Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.Join(report.Problems, "\n"); !strings.Contains(text, name) {
+				t.Errorf("%s is damaged at %d, and Check says %q", name, i, text)
+			}
+		}
+	}
+}
+
+// TestBackup backs up a store while it is used, and restores it.
+func TestBackup(t *testing.T) {
+	fs := vfs.NewMem()
+	know, s := fillStore(t, fs)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = s.Accept(t.Context(), noon.Add(time.Hour), []store.Submission{{Messages: []*posthaste.Message{anyMessage(noon.Add(time.Hour))}}})
+			}
+		}
+	}()
+	err := s.Backup(t.Context(), "backup")
+	close(stop)
+	<-stopped
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Backup(t.Context(), "backup"); !errors.Is(err, lsm.ErrNotEmpty) {
+		t.Errorf("a second backup to the same place = %v, want ErrNotEmpty", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	report, err := lsm.Restore("backup", "restored", lsm.Options{FS: fs})
+	if err != nil || len(report.Problems) > 0 {
+		t.Fatalf("Restore: %v, %q", err, report.Problems)
+	}
+	for _, target := range []string{"restored", "data"} {
+		if _, err := lsm.Restore("backup", target, lsm.Options{FS: fs}); !errors.Is(err, lsm.ErrNotEmpty) {
+			t.Errorf("Restore to %s = %v, want ErrNotEmpty", target, err)
+		}
+	}
+	restored, err := lsm.Open("restored", lsm.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = restored.Close() }()
+	found, err := readLedger(t.Context(), restored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.log = found.log[:len(know.log)] // what was accepted meanwhile comes later
+	if err := know.compare(found); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRestoreRefusesADamagedBackup leaves nothing behind.
+func TestRestoreRefusesADamagedBackup(t *testing.T) {
+	fs := vfs.NewMem()
+	_, s := fillStore(t, fs)
+	if err := errors.Join(s.Backup(t.Context(), "backup"), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.List("backup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".log") {
+			continue
+		}
+		file, err := fs.OpenReadWrite("backup/"+name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteAt([]byte("damage"), 200); err != nil {
+			t.Fatal(err)
+		}
+		_ = file.Close()
+	}
+	report, err := lsm.Restore("backup", "restored", lsm.Options{FS: fs, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil || len(report.Problems) == 0 {
+		t.Errorf("Restore of a damaged backup: %v, %q", err, report.Problems)
+	}
+	for _, dir := range []string{"restored", "restored.partial"} {
+		if _, err := fs.Stat(dir); err == nil {
+			t.Errorf("%s was left behind", dir)
+		}
+	}
+	if _, err := lsm.Restore("nowhere", "restored", lsm.Options{FS: fs}); err == nil {
+		t.Error("Restore from a place where there is nothing succeeds")
+	}
+}

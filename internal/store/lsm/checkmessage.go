@@ -1,0 +1,336 @@
+package lsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"posthaste"
+	"posthaste/internal/store/record"
+)
+
+// checkedMessage is as much of a message as other records are compared with.
+type checkedMessage struct {
+	*posthaste.Message // without its body
+	status             status
+}
+
+// message returns a message and where it stands.
+func (c *checker) message(user string, id posthaste.MessageID) (*checkedMessage, error) {
+	key := messageID{user, id}
+	if m := c.messages[key]; m != nil {
+		return m, nil
+	}
+	m := &checkedMessage{}
+	err := get(c.db, appendMessageKey(nil, segmentEnvelope, user, id), func(data []byte) (err error) {
+		if len(data) == 0 {
+			return errCorrupt
+		}
+		m.Message, err = record.DecodeMessage(id, user, slices.Clone(data[1:]))
+		return err
+	})
+	if err == nil {
+		m.status, err = readStatus(c.db, user, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("message %s: %w", id, err)
+	}
+	const many = 4096
+	if len(c.messages) >= many {
+		clear(c.messages)
+	}
+	c.messages[key] = m
+	return m, nil
+}
+
+// waiting: what waits is a message that has not ended, and its place is the one that its
+// status tells.
+func (c *checker) waiting(key, value []byte) error {
+	lane, place, ok := parseWaitingKey(key)
+	if !ok {
+		return errCorrupt
+	}
+	w, err := parseWaiting(value)
+	if err != nil {
+		return err
+	}
+	m, err := c.message(lane.user, place.id)
+	if err != nil {
+		return err
+	}
+	c.report.Waiting++
+	switch {
+	case laneOf(m.Message) != lane:
+		return fmt.Errorf("message %s waits in another lane than its own", m.ID)
+	case w.ended:
+		return nil // its callbacks keep the place
+	case m.status.state.Terminal():
+		return fmt.Errorf("message %s waits and is %s", m.ID, m.status.state)
+	case m.status.order != place.order || m.status.waiting != w:
+		return fmt.Errorf("message %s waits at another place than its status tells", m.ID)
+	}
+	return nil
+}
+
+// status: a message that has not ended waits.
+func (c *checker) status(user string, id posthaste.MessageID) error {
+	m, err := c.message(user, id)
+	if err != nil {
+		return err
+	}
+	c.report.Messages++
+	if m.status.state.Terminal() {
+		return nil
+	}
+	return c.exists(appendWaitingKey(nil, laneOf(m.Message), ticket{m.status.order, id}), "message %s is %s and does not wait", id, m.status.state)
+}
+
+// dayCheck compares the log of a day with its numbers and its index.
+type dayCheck struct {
+	day    day
+	events map[string]int64  // by user, minus what their numbers say
+	sums   map[string]uint64 // by user: events minus postings
+}
+
+// begin makes a day the present one.
+func (d *dayCheck) begin(c *checker, of day) {
+	if d.events != nil && d.day == of {
+		return
+	}
+	d.end(c)
+	*d = dayCheck{of, map[string]int64{}, map[string]uint64{}}
+}
+
+// end reports what of the present day does not agree.
+func (d *dayCheck) end(c *checker) {
+	start := milliTime(int64(d.day) * dayMS).UTC().Format("2006-01-02")
+	for user, n := range d.events {
+		if n != 0 {
+			c.report.add("log of user %q on %s: it has %d events more than its number says", user, start, n)
+		}
+	}
+	for user, sum := range d.sums {
+		if sum != 0 {
+			c.report.add("index of the log of user %q on %s: it does not agree with the events", user, start)
+		}
+	}
+	d.events, d.sums = nil, nil
+}
+
+// segment looks at a key of a day.
+func (c *checker) segment(key, value []byte) error {
+	if len(key) < 5 {
+		return errCorrupt
+	}
+	c.day.begin(c, day(binary.BigEndian.Uint16(key[1:])))
+	user, tail, err := userKey(key[4:])
+	if err != nil {
+		return err
+	}
+	switch key[3] {
+	case segmentEnvelope, segmentBody, segmentStatus, segmentOlder:
+		return c.messagePart(key[3], user, tail, value)
+	case segmentLog:
+		return c.logBlock(user, tail, value)
+	case segmentPosting:
+		return c.posting(user, tail, value)
+	case segmentResponse:
+		_, err := record.DecodeResponse(value)
+		return err
+	case segmentCount:
+		n, err := parseCount(value)
+		c.day.events[user] -= n
+		return err
+	case segmentDedup, segmentAnswer:
+		return nil
+	default:
+		return errors.New("keys of this part of a day are not known")
+	}
+}
+
+func (c *checker) messagePart(part byte, user string, tail, value []byte) error {
+	if len(tail) != len(posthaste.MessageID{}) {
+		return errCorrupt
+	}
+	id := posthaste.MessageID(tail)
+	switch part {
+	case segmentEnvelope:
+		if err := c.body(user, id, value); err != nil {
+			return err
+		}
+		return c.exists(appendMessageKey(nil, segmentStatus, user, id), "message %s has no status", id)
+	case segmentStatus:
+		return c.status(user, id)
+	case segmentOlder:
+		_, err := c.message(user, id)
+		return err
+	default:
+		return c.exists(appendMessageKey(nil, segmentEnvelope, user, id), "body of message %s, which is not there", id)
+	}
+}
+
+// body: what is not within the envelope is where that says. The list of a run may have
+// been removed with the run.
+func (c *checker) body(user string, id posthaste.MessageID, value []byte) error {
+	if len(value) == 0 {
+		return errCorrupt
+	}
+	if value[0] != bodyBeside {
+		return nil
+	}
+	return c.exists(appendMessageKey(nil, segmentBody, user, id), "body of message %s", id)
+}
+
+func (c *checker) logBlock(user string, tail, value []byte) error {
+	first, err := parsePosition(tail)
+	if err != nil {
+		return err
+	}
+	events, err := decodeBlock(nil, first, value)
+	if err != nil {
+		return err
+	}
+	for i, event := range events {
+		m, err := c.message(user, event.MessageID)
+		if err != nil {
+			return fmt.Errorf("event at %d: %w", event.Position, err)
+		}
+		if i > 0 && event.Position <= events[i-1].Position {
+			return fmt.Errorf("event at %d follows one at %d", event.Position, events[i-1].Position)
+		}
+		if event.Position > c.last {
+			return fmt.Errorf("event at %d is behind %d, where the log ends", event.Position, c.last)
+		}
+		for t := range distinct(appendTerms(nil, m.Message, event.State)) {
+			c.day.sums[user] += postingHash(t, event.Position)
+		}
+	}
+	c.day.events[user] += int64(len(events))
+	c.report.Events += int64(len(events))
+	return nil
+}
+
+func (c *checker) posting(user string, tail, value []byte) error {
+	if len(tail) != 1+8+8 {
+		return errCorrupt
+	}
+	t := term{field(tail[0]), binary.BigEndian.Uint64(tail[1:])}
+	position := posthaste.Position(binary.BigEndian.Uint64(tail[9:]))
+	c.day.sums[user] -= postingHash(t, position)
+	for len(value) > 0 {
+		delta, n := binary.Uvarint(value)
+		if n <= 0 {
+			return errCorrupt
+		}
+		position += posthaste.Position(delta)
+		c.day.sums[user] -= postingHash(t, position)
+		value = value[n:]
+	}
+	return nil
+}
+
+// postingHash mixes a term with a position, so that a sum of them shows whether two sets
+// are the same.
+func postingHash(t term, at posthaste.Position) uint64 {
+	var data [17]byte
+	data[0] = byte(t.field)
+	binary.BigEndian.PutUint64(data[1:], t.hash)
+	binary.BigEndian.PutUint64(data[9:], uint64(at))
+	return xxhash.Sum64(data[:])
+}
+
+// distinct returns each term once.
+func distinct(terms []term) map[term]bool {
+	set := make(map[term]bool, len(terms))
+	for _, t := range terms {
+		set[t] = true
+	}
+	return set
+}
+
+// deadLetter looks at a key of the DLQ of messages.
+func (c *checker) deadLetter(key, value []byte) error {
+	user, tail, err := userKey(key[2:])
+	if err != nil {
+		return err
+	}
+	index := fmt.Sprintf("dead letters of user %q", user)
+	if key[1] == deadLetterPosting {
+		return c.lonePosting(index, tail)
+	}
+	at, err := parsePosition(tail)
+	if err != nil {
+		return err
+	}
+	d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(at), user, value)
+	if err != nil {
+		return err
+	}
+	c.report.DeadLetters++
+	c.counts[string(appendCountKey(nil, countedDeadLetters, user))]++
+	c.indexed(index, at, deadLetterTerms(d))
+	return nil
+}
+
+// lonePosting is a posting that stands alone: a term and a position.
+func (c *checker) lonePosting(index string, tail []byte) error {
+	if len(tail) != 1+8+8 {
+		return errCorrupt
+	}
+	t := term{field(tail[0]), binary.BigEndian.Uint64(tail[1:])}
+	c.agree(index, -postingHash(t, posthaste.Position(binary.BigEndian.Uint64(tail[9:]))))
+	return nil
+}
+
+// indexed notes that something at a position is to be found by the terms.
+func (c *checker) indexed(index string, at posthaste.Position, terms []term) {
+	for t := range distinct(terms) {
+		c.agree(index, postingHash(t, at))
+	}
+}
+
+// count compares a number with what was counted before: it comes last of all keys but
+// those of what is not counted.
+func (c *checker) count(key, value []byte) error {
+	n, err := parseCount(value)
+	c.counts[string(key)] -= n
+	return err
+}
+
+// schedule: one that is to tick is found by its time.
+func (c *checker) schedule(key, value []byte) error {
+	user, id, err := userKey(key[1:])
+	if err != nil {
+		return err
+	}
+	schedule, err := schedules.decode(user, string(id), value)
+	if err != nil {
+		return err
+	}
+	if tick := tickKey(schedule); tick != nil {
+		return c.exists(tick, "schedule %s would never tick", id)
+	}
+	return nil
+}
+
+// tick: what is to tick is a schedule that says the same.
+func (c *checker) tick(key []byte) error {
+	if len(key) < 1+8 {
+		return errCorrupt
+	}
+	user, id, err := userKey(key[9:])
+	if err != nil {
+		return err
+	}
+	schedule, err := schedules.get(c.db, user, string(id))
+	if err != nil {
+		return fmt.Errorf("tick of schedule %s: %w", id, err)
+	}
+	if string(tickKey(schedule)) != string(key) {
+		return fmt.Errorf("schedule %s would tick at another time than it says", id)
+	}
+	return nil
+}

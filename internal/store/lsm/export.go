@@ -1,0 +1,241 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// Empty implements store.Copier.
+func (s *Store) Empty(context.Context) (bool, error) {
+	return read(s, func() (bool, error) {
+		iter, err := s.db.NewIter(nil)
+		if err != nil {
+			return false, err
+		}
+		empty := true
+		for valid := iter.First(); valid && empty; {
+			switch kind := iter.Key()[0]; kind {
+			case kindMeta, kindVault:
+				valid = iter.SeekGE([]byte{kind + 1})
+			default:
+				empty = false
+			}
+		}
+		return empty, errors.Join(iter.Error(), iter.Close())
+	})
+}
+
+// Export implements store.Copier.
+func (s *Store) Export(ctx context.Context, yield func(store.Item) error) error {
+	release, err := s.hold()
+	if err != nil {
+		return err
+	}
+	defer release()
+	snapshot := s.db.NewSnapshot()
+	e := &exporter{reader: snapshot, yield: func(item store.Item) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return yield(item)
+	}}
+	return errors.Join(e.all(), snapshot.Close())
+}
+
+// exporter yields what a store keeps.
+type exporter struct {
+	reader pebble.Reader
+	yield  func(store.Item) error
+}
+
+// all yields everything in the order of the kinds.
+func (e *exporter) all() error {
+	for _, step := range []func() error{
+		e.secrets,
+		e.named(store.ItemQueue, kindQueue),
+		e.named(store.ItemURLGroup, kindGroup),
+		e.named(store.ItemFlowKey, kindFlowKey),
+		e.named(store.ItemSchedule, kindSchedule),
+		e.named(store.ItemAction, kindAction),
+		e.runs,
+		e.named(store.ItemRunEntry, kindRun, runEntry),
+		e.named(store.ItemRunMemory, kindRun, runMemory),
+		e.runEvents,
+		e.named(store.ItemWaiter, kindRun, runWaiter),
+		e.daily(segmentEnvelope, e.message),
+		e.daily(segmentLog, e.block),
+		e.named(store.ItemDeadLetter, kindDeadLetter, deadLetterEntry),
+		e.runDeadLetters,
+		e.daily(segmentDedup, e.as(store.ItemSubmission)),
+		e.daily(segmentAnswer, e.as(store.ItemAnswer)),
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each visits what has a prefix, by its user and the rest of its key.
+func (e *exporter) each(prefix []byte, visit func(user string, key, value []byte) error) error {
+	return scan(e.reader, prefix, func(key, value []byte) error {
+		rest := key[len(prefix):]
+		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
+			return errCorrupt
+		}
+		end := 1 + int(rest[0])
+		return visit(string(rest[1:end]), rest[end:], value)
+	})
+}
+
+// as yields keys and values as they are.
+func (e *exporter) as(kind store.ItemKind) func(user string, key, value []byte) error {
+	return func(user string, key, value []byte) error {
+		return e.yield(store.Item{Kind: kind, User: user, Key: key, Value: value})
+	}
+}
+
+// named yields what lies under a prefix as it is.
+func (e *exporter) named(kind store.ItemKind, prefix ...byte) func() error {
+	return func() error { return e.each(prefix, e.as(kind)) }
+}
+
+// daily visits a part of all days.
+func (e *exporter) daily(part byte, visit func(user string, key, value []byte) error) func() error {
+	return func() error {
+		days, err := daysOf(e.reader)
+		for i := 0; i < len(days) && err == nil; i++ {
+			prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(days[i]))
+			err = e.each(append(prefix, part), visit)
+		}
+		return err
+	}
+}
+
+// daysOf returns the days of which anything is kept, in order.
+func daysOf(r pebble.Reader) (days []day, err error) {
+	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{kindSegment}, UpperBound: []byte{kindSegment + 1}})
+	if err != nil {
+		return nil, err
+	}
+	for valid := iter.First(); valid; {
+		d := binary.BigEndian.Uint16(iter.Key()[1:])
+		days = append(days, day(d))
+		valid = iter.SeekGE(binary.BigEndian.AppendUint16([]byte{kindSegment}, d+1))
+	}
+	return days, errors.Join(iter.Error(), iter.Close())
+}
+
+func (e *exporter) secrets() error {
+	return scan(e.reader, []byte{kindVault}, func(key, value []byte) error {
+		return e.yield(store.Item{Kind: store.ItemSecret, Key: key[1:], Value: value})
+	})
+}
+
+func (e *exporter) runs() error {
+	return e.each([]byte{kindRun, runEnvelope}, func(user string, key, envelope []byte) error {
+		at, err := parsePosition(key)
+		if err != nil {
+			return err
+		}
+		return get(e.reader, appendRunKey(nil, runProgress, user, at), func(progress []byte) error {
+			value := record.AppendParts(nil, envelope, progress)
+			return e.yield(store.Item{Kind: store.ItemRun, User: user, Key: key, Value: value})
+		})
+	})
+}
+
+// runEvents yields events that came before their waiters, whose ids are in their keys.
+func (e *exporter) runEvents() error {
+	return e.each([]byte{kindRun, runEvent}, func(user string, key, body []byte) error {
+		const run, length = 8, 2
+		if len(key) < run+length {
+			return errCorrupt
+		}
+		id := key[run+length:]
+		size := int(binary.BigEndian.Uint16(key[run:]))
+		if len(id) != size+8 {
+			return errCorrupt
+		}
+		return e.yield(store.Item{
+			Kind:  store.ItemRunEvent,
+			User:  user,
+			Key:   append(append([]byte(nil), key[:run]...), id[size:]...),
+			Value: record.AppendParts(nil, id[:size], body),
+		})
+	})
+}
+
+func (e *exporter) runDeadLetters() error {
+	return e.each([]byte{kindRun, runDeadLetter}, func(user string, key, value []byte) error {
+		if len(value) < 8 {
+			return errCorrupt
+		}
+		return e.yield(store.Item{
+			Kind: store.ItemRunDeadLetter, User: user, Key: key,
+			Value: record.AppendParts(nil, value[:8], value[8:]),
+		})
+	})
+}
+
+// message yields a message with its body, wherever that is, and where it stands.
+func (e *exporter) message(user string, key, _ []byte) error {
+	id := posthaste.MessageID(key)
+	m, err := readMessage(e.reader, user, id)
+	if err != nil {
+		return err
+	}
+	st, err := readStatus(e.reader, user, id)
+	if err != nil {
+		return err
+	}
+	return e.yield(store.Item{
+		Kind: store.ItemMessage, User: user, Key: key,
+		Value: record.AppendParts(nil, record.AppendMessage(nil, m), record.AppendPlace(nil, placeOf(st))),
+	})
+}
+
+func placeOf(st status) *record.Place {
+	p := &record.Place{State: st.state, Retried: st.retried}
+	if !st.state.Terminal() || st.ended {
+		p.Order, p.DueAt, p.Callbacks, p.CancelRequested = st.order, milliTime(st.readyMS), st.callbacks, st.cancelRequested
+	}
+	return p
+}
+
+// block yields the events of a block.
+func (e *exporter) block(user string, key, value []byte) error {
+	first, err := parsePosition(key)
+	if err != nil {
+		return err
+	}
+	events, err := decodeBlock(nil, first, value)
+	for i := 0; i < len(events) && err == nil; i++ {
+		err = e.event(user, &events[i])
+	}
+	return err
+}
+
+func (e *exporter) event(user string, event *posthaste.Event) error {
+	var response []byte
+	err := get(e.reader, appendPositionKey(nil, segmentResponse, user, event.Position), func(data []byte) error {
+		response = append(response, data...)
+		return nil
+	})
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return e.yield(store.Item{
+		Kind:  store.ItemEvent,
+		User:  user,
+		Key:   binary.BigEndian.AppendUint64(nil, uint64(event.Position)),
+		Value: record.AppendParts(nil, event.MessageID[:], record.AppendEvent(nil, event), response),
+	})
+}

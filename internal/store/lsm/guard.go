@@ -1,0 +1,292 @@
+package lsm
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrDamaged is returned by Open, wrapped, when something that was acknowledged is
+// no longer in the directory. Its text names the file.
+var ErrDamaged = errors.New("the data directory is damaged")
+
+// guardFile is the name of the guard in the directory.
+const guardFile = "guard"
+
+// guard remembers, outside of the storage engine, what the disk acknowledged. The
+// engine takes damage at the end of its log or of its manifest for a write that a
+// crash cut short, and goes on without what stood there; the guard tells the two
+// apart when the store is opened.
+//
+// It says no more than is true: how many commits were synced, and up to which length
+// manifests were. What it says may be older than what the disk has, by guardDelay
+// after a power failure, but never newer. So it accuses nobody falsely, and without
+// one, or with one that cannot be read, a store opens all the same.
+type guard struct {
+	fs     vfs.FS
+	dir    string
+	logger *slog.Logger
+	failed func(error) // told when the disk has failed; does not return
+
+	mu        sync.Mutex
+	file      vfs.File
+	commits   uint64
+	manifests []manifestSeal // the newest last
+	timer     *time.Timer    // syncs the file; nil when it is synced
+}
+
+// manifestSeal is what was synced of a manifest: so many bytes with that hash.
+type manifestSeal struct {
+	name string
+	size int64
+	hash uint64
+}
+
+const (
+	// guardDelay is how long a commit may be acknowledged before the guard's word of it
+	// survives a power failure. That of a dead process it survives at once.
+	guardDelay = time.Second
+
+	guardSize    = 4096 // bytes; the file never grows, so that to sync it is cheap
+	mostSeals    = 16   // far more manifests than there ever are
+	guardHeading = "posthaste guard 1"
+)
+
+// readGuard reads the guard of a directory. One that is missing or cannot be read
+// knows nothing.
+func readGuard(fs vfs.FS, dir string, logger *slog.Logger) (*guard, error) {
+	g := &guard{fs: fs, dir: dir, logger: logger}
+	file, err := fs.Open(g.path())
+	if errors.Is(err, os.ErrNotExist) {
+		return g, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", g.path(), err)
+	}
+	text, err := io.ReadAll(file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", g.path(), err)
+	}
+	if err := g.decode(text); err != nil {
+		g.commits, g.manifests = 0, nil
+		logger.Warn("store.guard_unreadable", "file", g.path(), "error", err)
+	}
+	return g, nil
+}
+
+func (g *guard) path() string { return g.fs.PathJoin(g.dir, guardFile) }
+
+// open makes the guard writable.
+func (g *guard) open(failed func(error)) (err error) {
+	g.failed = failed
+	if g.file, err = g.fs.OpenReadWrite(g.path(), vfs.WriteCategoryUnspecified); err != nil {
+		return err
+	}
+	whole := append(g.encode(), bytes.Repeat([]byte{'\n'}, guardSize)...)[:guardSize]
+	if _, err := g.file.WriteAt(whole, 0); err != nil {
+		return err
+	}
+	if err := g.file.Sync(); err != nil {
+		return err
+	}
+	return syncDirectory(g.fs, g.dir)
+}
+
+// acknowledged returns how many commits the guard knows to be durable.
+func (g *guard) acknowledged() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.commits
+}
+
+// encode returns the guard as text, with a hash at its end.
+func (g *guard) encode() []byte {
+	text := fmt.Appendf(make([]byte, 0, 256), "%s\ncommits %d\n", guardHeading, g.commits)
+	for _, m := range g.manifests {
+		text = fmt.Appendf(text, "manifest %s %d %016x\n", m.name, m.size, m.hash)
+	}
+	return fmt.Appendf(text, "end %016x\n", xxhash.Sum64(text))
+}
+
+func (g *guard) decode(text []byte) error {
+	if !bytes.HasPrefix(text, []byte(guardHeading+"\n")) {
+		return errCorrupt
+	}
+	lines, read := bufio.NewScanner(bytes.NewReader(text)), 0
+	for lines.Scan() {
+		line := lines.Text()
+		var hash uint64
+		var m manifestSeal
+		switch word, _, _ := strings.Cut(line, " "); word {
+		case "commits":
+			_, _ = fmt.Sscanf(line, "commits %d", &g.commits)
+		case "manifest":
+			_, _ = fmt.Sscanf(line, "manifest %s %d %x", &m.name, &m.size, &m.hash)
+			g.manifests = append(g.manifests, m)
+		case "end":
+			if _, err := fmt.Sscanf(line, "end %x", &hash); err != nil || hash != xxhash.Sum64(text[:read]) {
+				return errCorrupt
+			}
+			return nil
+		}
+		read += len(line) + 1
+	}
+	return errCorrupt
+}
+
+// write puts the guard into its file. g.mu is held, or nobody else has g.
+func (g *guard) write() error {
+	_, err := g.file.WriteAt(g.encode(), 0)
+	return err
+}
+
+// synced notes that so many commits are durable. It must be called before the first
+// of them is acknowledged.
+func (g *guard) synced(commits uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.file == nil {
+		return
+	}
+	g.commits = commits
+	if g.fail("write", g.path(), g.write()) != nil {
+		return
+	}
+	if g.timer == nil {
+		g.timer = time.AfterFunc(guardDelay, g.syncLater)
+	}
+}
+
+// syncLater syncs the file without holding up those who write it meanwhile.
+func (g *guard) syncLater() {
+	g.mu.Lock()
+	file := g.file
+	g.timer = nil
+	g.mu.Unlock()
+	if file != nil {
+		_ = g.fail("sync", g.path(), file.SyncData())
+	}
+}
+
+// fail stops the process if what was done to a file has failed. The error is returned
+// to whoever is still there.
+func (g *guard) fail(doing, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s %s: %w", doing, path, err)
+	g.failed(err)
+	return err
+}
+
+// seal notes that a manifest was synced, and is durable when it returns.
+func (g *guard) seal(m manifestSeal) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.file == nil {
+		return nil
+	}
+	i := slices.IndexFunc(g.manifests, func(other manifestSeal) bool { return other.name == m.name })
+	if i < 0 {
+		i = len(g.manifests)
+		g.manifests = append(g.manifests, m)
+	}
+	g.manifests[i] = m
+	g.manifests = g.manifests[max(0, len(g.manifests)-mostSeals):]
+	return g.fail("write", g.path(), errors.Join(g.write(), g.file.SyncData()))
+}
+
+// unseal forgets a manifest that is removed.
+func (g *guard) unseal(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.manifests = slices.DeleteFunc(g.manifests, func(m manifestSeal) bool { return m.name == name })
+}
+
+// close leaves the guard durable.
+func (g *guard) close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.file == nil {
+		return nil
+	}
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	err := errors.Join(g.file.SyncData(), g.file.Close())
+	g.file = nil
+	return err
+}
+
+// checkManifest returns ErrDamaged unless the current manifest begins with what was
+// synced of it. It is called before the storage engine reads it.
+func (g *guard) checkManifest() error {
+	current, err := pebble.Peek(g.dir, g.fs)
+	if err != nil {
+		return err
+	}
+	if !current.Exists {
+		if g.commits > 0 {
+			return fmt.Errorf("%w: there is no database, and %d commits were acknowledged: is a marker.manifest file missing?", ErrDamaged, g.commits)
+		}
+		return nil
+	}
+	name := g.fs.PathBase(current.ManifestFilename)
+	for _, m := range g.manifests {
+		if m.name == name {
+			return g.checkSeal(current.ManifestFilename, m)
+		}
+	}
+	return nil
+}
+
+func (g *guard) checkSeal(path string, m manifestSeal) error {
+	file, err := g.fs.Open(path)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	hash := xxhash.New()
+	n, err := io.CopyN(hash, file, m.size)
+	if err := errors.Join(ignoreEOF(err), file.Close()); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if n < m.size {
+		return fmt.Errorf("%w: %s has %d bytes, of which %d had been synced", ErrDamaged, path, n, m.size)
+	}
+	if hash.Sum64() != m.hash {
+		return fmt.Errorf("%w: the first %d bytes of %s are not those that were written", ErrDamaged, m.size, path)
+	}
+	return nil
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// checkCommits returns ErrDamaged unless the database, which was opened, has all
+// commits that were acknowledged. The log file is the one that was read to its end.
+func (g *guard) checkCommits(found uint64, log string) error {
+	if found >= g.commits {
+		return nil
+	}
+	if log == "" {
+		log = "*.log, which is missing"
+	}
+	return fmt.Errorf("%w: of %d commits that were acknowledged %d can be read, and the others should be in %s. "+
+		"Restore a backup, or remove the file %s to go on without them", ErrDamaged, g.commits, found, log, g.path())
+}

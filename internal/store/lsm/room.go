@@ -1,0 +1,82 @@
+package lsm
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+)
+
+// roomFreshness is how long an answer about the free space of the disk is good for.
+const roomFreshness = time.Second
+
+// room watches over the last free space of the disk. When less than the reserve is
+// left, what would begin something new is refused: what has begun needs the rest to
+// come to its end, and retention to make room.
+type room struct {
+	fs      vfs.FS
+	dir     string
+	reserve int64 // bytes; 0: nothing is refused
+	logger  *slog.Logger
+
+	mu      sync.Mutex
+	askedAt time.Time
+	free    int64 // bytes, as of then
+	refusal error // nil while there is room
+}
+
+// check returns nil, or a posthaste.Error that says why nothing new is taken on.
+func (r *room) check() error {
+	if r.reserve == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ask()
+	return r.refusal
+}
+
+// left returns how many bytes are free, and whether new work is refused.
+func (r *room) left() (free int64, refusing bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ask()
+	return r.free, r.refusal != nil
+}
+
+// ask brings up to date what is known, unless that was done a moment ago. r.mu is held.
+func (r *room) ask() {
+	now := time.Now()
+	if !r.askedAt.IsZero() && now.Sub(r.askedAt) < roomFreshness {
+		return
+	}
+	r.askedAt = now
+	usage, err := r.fs.GetDiskUsage(r.dir)
+	if err != nil {
+		r.logger.Warn("store.free_space_unknown", "error", err)
+		return
+	}
+	r.free = int64(min(usage.AvailBytes, 1<<62))
+	switch short := r.free < r.reserve; {
+	case short && r.refusal == nil:
+		r.logger.Error("store.full", "free_bytes", r.free, "reserve_bytes", r.reserve, "error", "new messages are refused until there is room")
+		r.refusal = r.refuse()
+	case short:
+		r.refusal = r.refuse()
+	case r.refusal != nil:
+		r.logger.Warn("store.has_room", "free_bytes", r.free)
+		r.refusal = nil
+	}
+}
+
+func (r *room) refuse() error {
+	return posthaste.Errorf(posthaste.CodeUnavailable,
+		"the disk of the server is full: %d MiB are left, and %d MiB are reserved for what was accepted before; nothing new is accepted until there is room",
+		r.free>>20, r.reserve>>20)
+}
+
+// Room returns nil, or why the store takes on nothing new at this moment.
+func (s *Store) Room() error { return s.room.check() }

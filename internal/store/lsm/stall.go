@@ -1,0 +1,119 @@
+package lsm
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// stallAfter is how long the disk may take for a commit before nobody waits for it any
+// longer.
+const stallAfter = 5 * time.Second
+
+// Errors while the disk does not answer. Both are store.ErrUnavailable.
+var (
+	errStalled = &posthaste.Error{
+		Code:    posthaste.CodeUnavailable,
+		Message: "the disk of the server does not answer, so nothing was done: try again later",
+		Err:     store.ErrUnavailable,
+	}
+	errStalledMeanwhile = &posthaste.Error{
+		Code:    posthaste.CodeUnavailable,
+		Message: "the disk of the server does not answer, so it is not known yet whether this was done: look later, or try again",
+		Err:     store.ErrUnavailable,
+	}
+)
+
+// stallWatch knows whether the disk answers. A disk that does not is waited for by the
+// writer alone: whoever else calls gets an error at once, and what was begun takes
+// effect when the disk answers again.
+type stallWatch struct {
+	logger *slog.Logger
+
+	mu        sync.Mutex
+	timer     *time.Timer
+	inFlight  int           // commits the disk has not answered for
+	since     time.Time     // when the oldest of them was handed over, or the last answer came
+	stalled   chan struct{} // closed while the disk does not answer
+	isStalled bool
+}
+
+func newStallWatch(logger *slog.Logger) *stallWatch {
+	w := &stallWatch{logger: logger, stalled: make(chan struct{})}
+	w.timer = time.AfterFunc(time.Hour, w.notice)
+	w.timer.Stop()
+	return w
+}
+
+// begin says that a commit is handed to the disk, and end that the disk has answered
+// for one.
+func (w *stallWatch) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.inFlight++; w.inFlight == 1 {
+		w.wait()
+	}
+}
+
+func (w *stallWatch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.isStalled {
+		w.isStalled, w.stalled = false, make(chan struct{})
+		w.logger.Warn("store.resumed", "after", time.Since(w.since))
+	}
+	if w.inFlight--; w.inFlight == 0 {
+		w.timer.Stop()
+		return
+	}
+	w.wait()
+}
+
+// wait expects the next answer from now on. w.mu is held.
+func (w *stallWatch) wait() {
+	w.since = time.Now()
+	w.timer.Reset(stallAfter)
+}
+
+// notice is called when an answer is overdue.
+func (w *stallWatch) notice() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.inFlight == 0 || w.isStalled || time.Since(w.since) < stallAfter {
+		return // it came at the last moment
+	}
+	w.isStalled = true
+	close(w.stalled)
+	w.logger.Error("store.stalled", "error", "the disk does not answer; requests are refused until it does", "after", stallAfter)
+}
+
+// noticed returns a channel that is closed as soon as the disk is found not to answer,
+// and as long as it does not.
+func (w *stallWatch) noticed() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stalled
+}
+
+// err returns an error while the disk does not answer.
+func (w *stallWatch) err() error {
+	select {
+	case <-w.noticed():
+		return errStalled
+	default:
+		return nil
+	}
+}
+
+// duration returns for how long the disk has not answered: 0 unless that is too long.
+func (w *stallWatch) duration() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.isStalled {
+		return 0
+	}
+	return time.Since(w.since)
+}

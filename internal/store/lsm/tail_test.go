@@ -1,0 +1,89 @@
+package lsm_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
+	"posthaste/internal/store/record"
+	"posthaste/internal/store/storetest"
+)
+
+// followed is a store whose log is followed from the beginning, so that what is asked
+// for oldest first is answered from memory. It refuses to answer with anything else
+// than what is stored, which it reads the other way round.
+type followed struct{ *lsm.Store }
+
+func (f followed) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	if !query.OldestFirst {
+		return f.Store.Events(ctx, user, query)
+	}
+	end, _, err := f.Watch(ctx, user)
+	if err != nil {
+		return store.EventPage{}, err
+	}
+	query.Low, query.High = max(query.Low, 1), min(query.High, end)
+	page, err := f.Store.Events(ctx, user, query)
+	if err != nil {
+		return store.EventPage{}, err
+	}
+	if page.More {
+		query.High = page.Next - 1
+	}
+	stored, err := f.stored(ctx, user, query)
+	if err != nil {
+		return store.EventPage{}, err
+	}
+	if !slices.EqualFunc(page.Entries, stored, sameEntry) {
+		return store.EventPage{}, fmt.Errorf("what is in memory differs (-stored +in memory):\n%s", cmp.Diff(stored, page.Entries))
+	}
+	return page, nil
+}
+
+// sameEntry reports whether two entries have the same stored form.
+func sameEntry(a, b store.Entry) bool {
+	return a.Position == b.Position && a.MessageID == b.MessageID && bytes.Equal(storedForm(a), storedForm(b))
+}
+
+func storedForm(e store.Entry) []byte {
+	form := record.AppendMessage(record.AppendEvent(nil, &e.Event), e.Message)
+	if e.Response != nil {
+		form = record.AppendResponse(form, e.Response)
+	}
+	return form
+}
+
+// stored reads a range from its end to its beginning and returns it oldest first.
+func (f followed) stored(ctx context.Context, user string, query store.EventQuery) (entries []store.Entry, err error) {
+	query.OldestFirst = false
+	for more := query.Low <= query.High; more; {
+		page, err := f.Store.Events(ctx, user, query)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, page.Entries...)
+		query.High, more = page.Next, page.More
+	}
+	slices.Reverse(entries)
+	return entries, nil
+}
+
+func TestConformanceOfFollowed(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Watch(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		return followed{s}
+	})
+}
