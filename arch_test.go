@@ -99,10 +99,11 @@ var technologies = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/openapi/openapitest"},
 	"github.com/go-chi/chi/v5":                 {"internal/api"},
 	"github.com/golang-jwt/jwt/v5":             {"internal/sign"},
+	"go.opentelemetry.io/otel":                 {"internal/telemetry"},
 	"github.com/prometheus/client_golang":      {"internal/app", "internal/telemetry"},
 	"github.com/cockroachdb/pebble/v2":         {"internal/store/lsm"},
 	"github.com/cespare/xxhash/v2":             {"internal/store/lsm"},
-	"github.com/jackc/pgx/v5":                  {"internal/store/postgres", "internal/store/postgres/pgtest"},
+	"github.com/jackc/pgx/v5":                  {"internal/bench", "internal/store/postgres", "internal/store/postgres/pgtest"},
 	"github.com/fxamacker/cbor/v2":             {"internal/store/record"},
 	"github.com/google/go-cmp":                 {"internal/store/storetest"},
 }

@@ -14,19 +14,24 @@ import (
 
 // benchCommand measures this program on this machine, against a bare relay.
 type benchCommand struct {
-	Scenario []string `placeholder:"NAME" help:"Scenarios to run: publish, latency, backlog, neighbours, runs, restart, logs, follow. All of them by default."`
-	Clients  int      `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
-	Duration span     `default:"6s" help:"How long a round publishes."`
-	Messages int      `help:"Publish so many messages in a round, however long it takes."`
-	Size     int      `default:"512" help:"Bytes of a body; they are random."`
-	Rate     int      `default:"100" help:"Messages a second in the latency and neighbours scenarios."`
-	Rounds   int      `default:"3" help:"Rounds of each side; medians are reported."`
-	Backlog  int      `default:"100000" help:"Delayed messages in the backlog scenario."`
-	RunRate  int      `default:"50" help:"Workflow runs a second in the runs scenario, on its steady side."`
-	Failed   int      `default:"100000" help:"Failed runs in the restart scenario, on its larger side."`
-	Entries  int      `default:"1000000" help:"Log entries in the logs scenario, on its larger side."`
-	Dir      string   `placeholder:"DIR" help:"Where to keep data for the time of the run. It is the disk that is measured; the default is the system's temporary directory."`
-	Output   string   `default:"table" enum:"table,json" help:"How the report is written: table or json."`
+	Scenarios []string `arg:"" name:"scenario" optional:"" help:"Scenarios to run: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, and cluster, which needs a database. All of them by default."`
+
+	Clients  int  `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
+	Duration span `default:"6s" help:"How long a round publishes."`
+	Messages int  `help:"Publish so many messages in a round, however long it takes."`
+	Size     int  `default:"512" help:"Bytes of a body; they are random."`
+	Rate     int  `default:"100" help:"Messages a second in the latency and neighbours scenarios, and beside the queries of the logs scenario."`
+	Rounds   int  `default:"3" help:"Rounds of each side; medians are reported."`
+	Backlog  int  `default:"100000" help:"Delayed messages in the backlog scenario."`
+	Finished int  `help:"Delivered messages that the backlog scenario stores before."`
+	RunRate  int  `default:"50" help:"Workflow runs a second in the runs scenario, on its steady side."`
+	Failed   int  `default:"100000" help:"Failed runs in the restart scenario, and dead letters of each kind in the dlq scenario, on their larger side."`
+	Entries  int  `default:"1000000" help:"Log entries in the logs scenario, on its larger side."`
+	// The environment does not name it: servers are told of their own database there.
+	DatabaseURL string `name:"database-url" env:"-" placeholder:"URL" help:"PostgreSQL to ask for the same pages in the logs scenario, postgres://USER:PASSWORD@HOST:PORT/DATABASE. It is filled with as many entries, in a schema that is made for it and dropped. The cluster scenario makes databases beside it and drops them."`
+	River       string `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
+	Dir         string `placeholder:"DIR" help:"Where to keep data for the time of the run. It is the disk that is measured; the default is the system's temporary directory."`
+	Output      string `default:"table" enum:"table,json" help:"How the report is written: table or json."`
 
 	// Relay makes this the relay that the server is compared with, in a process of
 	// its own.
@@ -34,7 +39,14 @@ type benchCommand struct {
 }
 
 // Validate returns a sentence about the first setting that is wrong.
-func (c *benchCommand) Validate() error { return c.options().Check() }
+func (c *benchCommand) Validate() error {
+	return firstError(c.database().check(), c.options().Check())
+}
+
+// database is the PostgreSQL as a setting that every server has.
+func (c *benchCommand) database() *databaseSettings {
+	return &databaseSettings{DatabaseURL: c.DatabaseURL, DatabaseConnections: minConnections}
+}
 
 // Run measures and prints the report. Progress goes where log lines go.
 func (c *benchCommand) Run(t terminal) error {
@@ -58,19 +70,22 @@ func (c *benchCommand) Run(t terminal) error {
 
 func (c *benchCommand) options() bench.Options {
 	return bench.Options{
-		Scenarios: c.Scenario,
-		Clients:   c.Clients,
-		Duration:  time.Duration(c.Duration),
-		Messages:  c.Messages,
-		Size:      c.Size,
-		Rate:      c.Rate,
-		Rounds:    c.Rounds,
-		Backlog:   c.Backlog,
-		RunRate:   c.RunRate,
-		Failed:    c.Failed,
-		Entries:   c.Entries,
-		Dir:       c.Dir,
-		Version:   app.Version,
+		Scenarios:   c.Scenarios,
+		Clients:     c.Clients,
+		Duration:    time.Duration(c.Duration),
+		Messages:    c.Messages,
+		Size:        c.Size,
+		Rate:        c.Rate,
+		Rounds:      c.Rounds,
+		Backlog:     c.Backlog,
+		Finished:    c.Finished,
+		RunRate:     c.RunRate,
+		Failed:      c.Failed,
+		Entries:     c.Entries,
+		DatabaseURL: c.DatabaseURL,
+		River:       c.River,
+		Dir:         c.Dir,
+		Version:     app.Version,
 	}
 }
 

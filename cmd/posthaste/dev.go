@@ -23,6 +23,7 @@ type devCommand struct {
 	Quota   string `default:"payg" enum:"payg,pro" env:"POSTHASTE_QUOTA,QSTASH_DEV_QUOTA" help:"Taken for the sake of qstash dev: payg or pro. No quota is imitated."`
 	Data    string `placeholder:"DIR" help:"Directory of the store. Unless given, a temporary one that is removed at the end."`
 
+	databaseSettings
 	settings
 }
 
@@ -52,6 +53,7 @@ func (c *devCommand) Validate() error {
 	return firstError(
 		within("port", count(c.Port), 0, maxPort),
 		c.checkLogPort(),
+		c.checkStore(),
 		c.settings.check(),
 	)
 }
@@ -66,6 +68,13 @@ func (c *devCommand) checkLogPort() error {
 		return posthaste.Invalidf("log-port %d is the port of the server: give another, or leave it out", c.Port)
 	}
 	return within("log-port", count(*c.LogPort), 0, maxPort)
+}
+
+func (c *devCommand) checkStore() error {
+	if c.Data != "" && c.DatabaseURL != "" {
+		return bothStores(c.Data)
+	}
+	return c.databaseSettings.check()
 }
 
 // logPort returns the second port of a server that listens on port.
@@ -90,6 +99,8 @@ func (c *devCommand) Run(t terminal) error {
 	}
 	options.Listeners = listeners
 	options.Data = directory
+	options.DatabaseURL = c.DatabaseURL
+	options.Connections = c.DatabaseConnections
 	options.Destinations = dispatch.Policy{Mode: dispatch.ModeAny}
 	options.CORS = true
 	options.SigningKeys = make(map[string]sign.KeyPair)
@@ -124,9 +135,10 @@ func (c *devCommand) listen(logger *slog.Logger) ([]net.Listener, error) {
 	}
 }
 
-// directory returns the directory of the store and what to do with it at the end.
+// directory returns the directory of the store, "" for a database, and what to do with
+// it at the end.
 func (c *devCommand) directory() (path string, remove func() error, err error) {
-	if c.Data != "" {
+	if c.Data != "" || c.DatabaseURL != "" {
 		return c.Data, func() error { return nil }, nil
 	}
 	path, err = os.MkdirTemp("", "posthaste-dev-")
@@ -152,6 +164,8 @@ curl -X POST %[1]s/v2/publish/https://example.com -H "Authorization: Bearer %[2]
 
 See what happened:
 curl %[1]s/v2/logs -H "Authorization: Bearer %[2]s"
+or in the browser, signed in:
+%[1]s/console#token=%[2]s
 `, url, token, user.keys.Current, user.keys.Next)
 	return err
 }

@@ -24,6 +24,9 @@ type commands struct {
 	Runs    runsCommand    `cmd:"" help:"List, show and cancel runs of workflows."`
 	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"List failed runs of workflows, and start them anew."`
 	Stats   statsCommand   `cmd:"" help:"Show how much is kept."`
+	Backup  backupCommand  `cmd:"" help:"Copy a data directory, while its server runs or not."`
+	Restore restoreCommand `cmd:"" help:"Make a data directory of a backup."`
+	Check   checkCommand   `cmd:"" help:"Look for damage in a data directory or a backup."`
 	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency on this machine."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

@@ -56,6 +56,7 @@ func TestScripts(t *testing.T) {
 			"occupy":        positive(occupy),
 			"holds-nothing": positive(holdsNothing),
 			"outdate":       positive(outdate),
+			"damage":        positive(damage),
 		},
 	})
 }
@@ -288,4 +289,20 @@ func sendRequest(method, url, body string) error {
 	}
 	_, err = io.Copy(os.Stdout, response.Body)
 	return err
+}
+
+// damage flips a bit in the middle of each file that a pattern matches.
+func damage(script *testscript.TestScript, args []string) {
+	names, err := filepath.Glob(script.MkAbs(args[0]))
+	if err != nil || len(names) == 0 {
+		script.Fatalf("no file is %s: %v", args[0], err)
+	}
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		script.Check(err)
+		if len(content) > 0 {
+			content[len(content)/2] ^= 1
+		}
+		script.Check(os.WriteFile(name, content, 0o600))
+	}
 }

@@ -15,9 +15,10 @@ import (
 // is made at the first start and kept in the store.
 type serveCommand struct {
 	Listen         []string  `default:":8080" help:"Addresses to listen on, HOST:PORT or :PORT."`
-	Data           string    `placeholder:"DIR" help:"Directory of the store, made if there is none. Required."`
+	Data           string    `placeholder:"DIR" help:"Directory of the store, made if there is none. This or a database is required."`
 	TrustedProxies []network `placeholder:"CIDR" help:"Proxies in front of the server whose headers X-Forwarded-For, -Proto and -Host are believed."`
 
+	databaseSettings
 	accessSettings
 	destinationSettings
 	settings
@@ -34,7 +35,7 @@ type destinationSettings struct {
 // contradicts another.
 func (c *serveCommand) Validate() error {
 	return firstError(
-		c.checkData(),
+		c.checkStore(),
 		checkAddresses(c.Listen),
 		c.accessSettings.check(),
 		c.destinationSettings.check(),
@@ -42,11 +43,18 @@ func (c *serveCommand) Validate() error {
 	)
 }
 
-func (c *serveCommand) checkData() error {
-	if c.Data == "" {
-		return posthaste.Invalidf("data is missing: name the directory of the store with --data DIR")
+func (c *serveCommand) checkStore() error {
+	switch {
+	case c.Data == "" && c.DatabaseURL == "":
+		return posthaste.Invalidf("data is missing: name the directory of the store with --data DIR, or a database that many servers share with --database-url URL")
+	case c.Data != "" && c.DatabaseURL != "":
+		return bothStores(c.Data)
 	}
-	return nil
+	return c.databaseSettings.check()
+}
+
+func bothStores(directory string) error {
+	return posthaste.Invalidf("data %q and database-url are both given: a server keeps everything in one of them, so leave the other out", directory)
 }
 
 func (s *destinationSettings) check() error {
@@ -71,6 +79,8 @@ func (c *serveCommand) Run(t terminal) error {
 		return err
 	}
 	options.Data = c.Data
+	options.DatabaseURL = c.DatabaseURL
+	options.Connections = c.DatabaseConnections
 	options.TrustedProxies = prefixes(c.TrustedProxies)
 	options.Destinations = c.policy()
 	listeners, err := listenAll(c.Listen)

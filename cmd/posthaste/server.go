@@ -16,7 +16,10 @@ import (
 func runServer(options app.Options, patience time.Duration, ready func(*app.App) error) error {
 	ctx, forget := untilSignal()
 	defer forget()
-	server, err := app.New(options)
+	server, err := app.New(ctx, options)
+	if errors.Is(err, context.Canceled) {
+		return nil // there was nothing to drain yet
+	}
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,10 @@ type settings struct {
 	MaxSchedules    int      `group:"limits" default:"0" help:"Most schedules of a user: 1 to 1000000, or 0 for any number."`
 	Concurrency     int      `group:"limits" default:"4096" help:"Attempts in flight: 1 to 100000."`
 
+	MaxRequests    int      `group:"limits" default:"256" help:"Requests of the API that are worked on at once: 1 to 100000. Others wait for up to 2s, users by turns, and are answered 429 or 503 then."`
+	MaxConnections int      `group:"limits" default:"0" help:"Connections of clients: 1 to 1000000, or 0 for one for each 256KiB of memory, up to 10000. One more takes the place of the one that has been silent for longest."`
+	MemoryLimit    byteSize `group:"limits" default:"0B" help:"Memory the server should take at most: 256MiB to 1TiB, or 0B for what the environment variable GOMEMLIMIT says. An eighth of it is for bodies of requests."`
+
 	KeepLogs span `group:"retention" default:"30d" help:"How long the log and messages that have ended are kept: 2d to 36500d, or 0s for ever. Whole days are dropped."`
 	KeepDLQ  span `group:"retention" default:"90d" help:"How long dead letters, of messages and of workflow runs, are kept: 1s to 36500d, or 0s for ever."`
 	KeepRuns span `group:"retention" default:"30d" help:"How long workflow runs are kept after they ended: 1s to 36500d, or 0s for ever. Those in the DLQ stay."`
@@ -38,6 +42,7 @@ type settings struct {
 	SignatureNotBefore bool     `help:"Put the time of issue into the claim nbf of signatures, for receivers that demand it. It is 0 otherwise."`
 	UseProxy           bool     `help:"Deliver through the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name."`
 	CacheSize          byteSize `default:"32MiB" help:"Memory to cache the store in: 1MiB to 1TiB."`
+	DiskReserve        byteSize `default:"256MiB" help:"Space of the disk of --data that is kept for what was accepted before: 16MiB to 1TiB, or 0B for none. When less is left, new messages and runs are refused with 503."`
 
 	ShutdownTimeout span             `default:"25s" help:"How long requests and attempts in progress may take to finish after SIGTERM. Attempts that do not are made again at the next start."`
 	LogLevel        level            `default:"info" help:"Least severe log lines to write: debug, info, warn or error."`
@@ -50,6 +55,8 @@ const (
 	maxBytes       = 100 << 20
 	minCache       = 1 << 20
 	maxCache       = 1 << 40
+	minReserve     = 16 << 20
+	maxReserve     = 1 << 40
 	maxTimeout     = 24 * time.Hour
 	maxDelay       = 3660 * day
 	maxRetries     = 100_000
@@ -59,6 +66,10 @@ const (
 	minKeepBytes   = 64 << 20 // sizes are estimates, by blocks of files
 	maxKeepBytes   = 1 << 50
 	maxConcurrency = 100_000
+	maxRequests    = 100_000
+	maxClients     = 1_000_000
+	minMemory      = 256 << 20
+	maxMemory      = 1 << 40
 )
 
 // check returns a sentence about the first setting that is out of bounds.
@@ -78,7 +89,11 @@ func (s *settings) check() error {
 		keeping("keep-runs", s.KeepRuns, span(time.Second), span(maxKeep)),
 		keeping("keep-bytes", s.KeepBytes, minKeepBytes, maxKeepBytes),
 		within("concurrency", count(s.Concurrency), 1, maxConcurrency),
+		within("max-requests", count(s.MaxRequests), 1, maxRequests),
+		within("max-connections", count(s.MaxConnections), 0, maxClients),
+		keeping("memory-limit", s.MemoryLimit, minMemory, maxMemory),
 		within("cache-size", s.CacheSize, minCache, maxCache),
+		keeping("disk-reserve", s.DiskReserve, minReserve, maxReserve),
 		headerValue("region", s.Region),
 	)
 }
@@ -87,6 +102,7 @@ func (s *settings) check() error {
 func (s *settings) options(log io.Writer) app.Options {
 	return app.Options{
 		CacheSize:       int64(s.CacheSize),
+		DiskReserve:     int64(s.DiskReserve),
 		UseProxy:        s.UseProxy,
 		Region:          s.Region,
 		NotBefore:       s.SignatureNotBefore,
@@ -100,6 +116,9 @@ func (s *settings) options(log io.Writer) app.Options {
 		MaxBatchSize:    int64(s.MaxBatchSize),
 		MaxResponseSize: int(s.MaxResponseSize),
 		MaxTimeout:      time.Duration(s.MaxTimeout),
+		MaxRequests:     s.MaxRequests,
+		MaxConnections:  s.MaxConnections,
+		MemoryLimit:     int64(s.MemoryLimit),
 		KeepLogs:        time.Duration(s.KeepLogs),
 		KeepDLQ:         time.Duration(s.KeepDLQ),
 		KeepRuns:        time.Duration(s.KeepRuns),

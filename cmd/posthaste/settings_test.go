@@ -151,6 +151,11 @@ func TestSettingsAreRefused(t *testing.T) {
 		want string
 	}{
 		"no data":                       {[]string{"serve"}, "data is missing"},
+		"data and a database":           {serve("--database-url=postgres://h/d"), `data "d" and database-url are both given`},
+		"a database of another kind":    {[]string{"serve", "--database-url=mysql://h/d"}, "database-url is not the URL of a PostgreSQL"},
+		"a database that is no URL":     {[]string{"serve", "--database-url=host=h dbname=d"}, "database-url is not the URL of a PostgreSQL"},
+		"too few connections":           {[]string{"serve", "--database-url=postgres://h/d", "--database-connections=3"}, "database-connections 3 is out of bounds: 4 to 1000 is accepted"},
+		"dev: data and a database":      {[]string{"dev", "--data=d", "--database-url=postgres://h/d"}, `data "d" and database-url are both given`},
 		"no address":                    {serve("--listen=8080"), `listen "8080" is not an address: give HOST:PORT`},
 		"a port above":                  {serve("--listen=:8080,:65536"), `listen ":65536" is not an address`},
 		"unknown flag":                  {[]string{"serve", "--dta=d"}, "unknown flag --dta"},
@@ -161,6 +166,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"parallelism above":             {serve("--max-parallelism=1000001"), "max-parallelism 1000001 is out of bounds"},
 		"schedules above":               {serve("--max-schedules=1000001"), "max-schedules 1000001 is out of bounds"},
 		"response size above":           {serve("--max-response-size=101MiB"), "max-response-size 101MiB is out of bounds"},
+		"disk reserve below":            {serve("--disk-reserve=1MiB"), "disk-reserve 1MiB is out of bounds: 16MiB to 1TiB is accepted"},
 		"timeout below":                 {serve("--max-timeout=999ms"), "max-timeout 999ms is out of bounds: 1s to 24h0m0s is accepted"},
 		"retries below":                 {serve("--max-retries=-1"), "max-retries -1 is out of bounds"},
 		"delay above":                   {serve("--max-delay=3661d"), "max-delay 87864h0m0s is out of bounds"},
@@ -168,6 +174,9 @@ func TestSettingsAreRefused(t *testing.T) {
 		"dead letters kept too long":    {serve("--keep-dlq=36501d"), "keep-dlq 876024h0m0s is out of bounds"},
 		"runs kept for a negative time": {serve("--keep-runs=-1s"), "keep-runs"},
 		"concurrency below":             {serve("--concurrency=0"), "concurrency 0 is out of bounds"},
+		"no request at once":            {serve("--max-requests=0"), "max-requests 0 is out of bounds: 1 to 100000 is accepted"},
+		"fewer than no connections":     {serve("--max-connections=-1"), "max-connections -1 is out of bounds: 0 to 1000000 is accepted"},
+		"too little memory":             {serve("--memory-limit=1MiB"), "memory-limit 1MiB is out of bounds: 256MiB to 1024GiB is accepted"},
 		"too little kept":               {serve("--keep-bytes=1000"), "keep-bytes 1000B is out of bounds: 64MiB to 1048576GiB is accepted"},
 		"cache below":                   {serve("--cache-size=1KiB"), "cache-size 1KiB is out of bounds: 1MiB to 1024GiB is accepted"},
 		"region that is no header":      {serve("--region=a\nb"), `region "a\nb" cannot be sent in a header`},
@@ -213,6 +222,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 		"users":       {"POSTHASTE_USERS", "hunter2"},
 		"readers":     {"POSTHASTE_READ_ONLY_USERS", "hunter2"},
 		"signing key": {"POSTHASTE_CURRENT_SIGNING_KEY", "hunter2"},
+		"database":    {"POSTHASTE_DATABASE_URL", "postgres://user:hunter2"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -231,6 +241,7 @@ func TestServeOptions(t *testing.T) {
 		"--max-body-size=2MiB", "--max-response-size=3KiB", "--max-timeout=1m", "--max-retries=5", "--max-delay=1d",
 		"--max-batch-size=4MiB", "--max-queues=6", "--max-parallelism=7", "--max-schedules=8",
 		"--keep-logs=2d", "--keep-dlq=0s", "--keep-runs=1h", "--keep-bytes=5GB",
+		"--max-requests=9", "--max-connections=10", "--memory-limit=1GiB",
 		"--concurrency=9", "--cache-size=8MiB", "--region=lab", "--use-proxy", "--signature-not-before",
 	)...)
 	if err != nil {
@@ -261,6 +272,9 @@ func TestServeOptions(t *testing.T) {
 		KeepLogs:        48 * time.Hour,
 		KeepRuns:        time.Hour,
 		KeepBytes:       5e9,
+		MaxRequests:     9,
+		MaxConnections:  10,
+		MemoryLimit:     1 << 30,
 		MaxBodySize:     2 << 20,
 		MaxBatchSize:    4 << 20,
 		MaxResponseSize: 3 << 10,

@@ -87,8 +87,9 @@ type Options struct {
 	MaxBatch int64
 
 	// Requests admits requests to be worked on, one at a time, and Bodies the bytes of
-	// their bodies to memory; nil lets everybody in.
-	Requests, Bodies Gate
+	// their bodies to memory. Readers admits those who read logs, for a moment each, to
+	// the processors. nil lets everybody in.
+	Requests, Bodies, Readers Gate
 
 	// CheckHost says why nothing may be delivered to a host, without port and
 	// brackets; nil allows every host.
@@ -127,6 +128,9 @@ func New(options Options) http.Handler {
 	}
 	if options.Bodies == nil {
 		options.Bodies = openGate{}
+	}
+	if options.Readers == nil {
+		options.Readers = openGate{}
 	}
 	if options.CheckHost == nil {
 		options.CheckHost = allowAll

@@ -41,24 +41,27 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(logPage{page, cancelled}), nil
+	return ok(logPage{page, cancelled, r.turn()}), nil
 }
 
 // logPage is a page of the log.
 type logPage struct {
 	eventlog.Page
 	cancelled posthaste.State // how CANCELLED is spelled
+	turn      turn
 }
 
 func (p logPage) stream(w io.Writer) error {
 	encoder := newEntryEncoder(p.cancelled)
-	return streamPage(w, "events", func(yield func([]byte) bool) {
-		for _, entry := range p.Entries {
-			if !yield(encoder.encode(entry)) {
-				return
+	return p.turn.write(w, func(w io.Writer) error {
+		return streamPage(w, "events", func(yield func([]byte) bool) {
+			for _, entry := range p.Entries {
+				if !yield(encoder.encode(entry)) {
+					return
+				}
 			}
-		}
-	}, p.Cursor)
+		}, p.Cursor)
+	})
 }
 
 // entryEncoder encodes the entries of a page. What an entry says of its message

@@ -36,7 +36,7 @@ func (a *api) exportLog(r *request, params url.Values, cancelled posthaste.State
 	}
 	return ok(stream{a, mediaLines, func(ctx context.Context, out *outlet) error {
 		for err == nil {
-			if err = writeLines(out, entries, cancelled); err == nil {
+			if err = writeLines(out, r.turn(), entries, cancelled); err == nil {
 				entries, err = export.Next(ctx)
 			}
 		}
@@ -45,12 +45,18 @@ func (a *api) exportLog(r *request, params url.Values, cancelled posthaste.State
 }
 
 // writeLines writes entries, one a line.
-func writeLines(out *outlet, entries []store.Entry, cancelled posthaste.State) error {
-	encoder := newEntryEncoder(cancelled)
-	for _, entry := range entries {
-		if _, err := out.Write(encoder.encode(entry)); err != nil {
-			return err
+func writeLines(out *outlet, turn turn, entries []store.Entry, cancelled posthaste.State) error {
+	err := turn.write(out, func(w io.Writer) error {
+		encoder := newEntryEncoder(cancelled)
+		for _, entry := range entries {
+			if _, err := w.Write(encoder.encode(entry)); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return out.flush()
 }

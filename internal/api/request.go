@@ -25,8 +25,8 @@ type request struct {
 	rest     string      // of the query, raw
 	caller
 
-	requests, bodies Gate
-	visit            visit
+	requests, bodies, readers Gate
+	visit                     visit
 }
 
 // newRequest divides the query; it does not authenticate.
@@ -38,7 +38,7 @@ func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, erro
 	}
 	return &request{
 		Request: r, writer: w, target: t, reserved: reserved, rest: rest,
-		requests: a.options.Requests, bodies: a.options.Bodies,
+		requests: a.options.Requests, bodies: a.options.Bodies, readers: a.options.Readers,
 	}, nil
 }
 

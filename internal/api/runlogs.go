@@ -50,19 +50,27 @@ func (a *api) listRunEvents(r *request) (answer, error) {
 	if grouped {
 		return a.runLogPage(r, params)
 	}
-	page, err := a.options.RunLog.Events(r.Context(), r.user, params)
+	var page runlog.EventPage
+	err = r.turn().do(func() (err error) {
+		page, err = a.options.RunLog.Events(r.Context(), r.user, params)
+		return err
+	})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(runLogPage{"events", encodeEach(page.Events), page.Cursor}), nil
+	return ok(runLogPage{"events", encodeEach(page.Events), page.Cursor, r.turn()}), nil
 }
 
 func (a *api) runLogPage(r *request, params url.Values) (answer, error) {
-	page, err := a.options.RunLog.Runs(r.Context(), r.user, params)
+	var page runlog.RunPage
+	err := r.turn().do(func() (err error) {
+		page, err = a.options.RunLog.Runs(r.Context(), r.user, params)
+		return err
+	})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(runLogPage{"runs", encodeEach(page.Runs), page.Cursor}), nil
+	return ok(runLogPage{"runs", encodeEach(page.Runs), page.Cursor, r.turn()}), nil
 }
 
 // runLogPage is a page of either form.
@@ -70,9 +78,12 @@ type runLogPage struct {
 	name   string
 	items  iter.Seq[[]byte]
 	cursor string
+	turn   turn
 }
 
-func (p runLogPage) stream(w io.Writer) error { return streamPage(w, p.name, p.items, p.cursor) }
+func (p runLogPage) stream(w io.Writer) error {
+	return p.turn.write(w, func(w io.Writer) error { return streamPage(w, p.name, p.items, p.cursor) })
+}
 
 // encodeEach encodes things one by one, when they are asked for.
 func encodeEach[T any](things []T) iter.Seq[[]byte] {

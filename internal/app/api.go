@@ -15,17 +15,20 @@ import (
 // newAPI plugs the parts into the HTTP surface. What must not be delivered to is
 // refused there already where the destination shows it. Answers that would never end
 // end with serving.
-func newAPI(serving context.Context, options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, ready func() error) http.Handler {
+func newAPI(serving context.Context, options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, g gates, ready func() error) http.Handler {
 	return api.New(api.Options{
 		Engine:         e,
 		Workflows:      w,
-		Log:            eventlog.New(eventlog.Options{Store: s}),
+		Log:            eventlog.New(eventlog.Options{Store: takingTurns{s, g.readers}}),
 		RunLog:         runlog.New(runlog.Options{Store: s}),
 		Keyring:        a.keyring,
 		Authenticator:  a.authenticator,
 		Ready:          ready,
 		MaxBody:        options.MaxBodySize,
 		MaxBatch:       options.MaxBatchSize,
+		Requests:       g.requests,
+		Bodies:         g.bodies,
+		Readers:        g.readers,
 		CheckHost:      options.Destinations.CheckHost,
 		TrustedProxies: options.TrustedProxies,
 		Serving:        serving,

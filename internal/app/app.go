@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"posthaste/internal/dispatch"
 	"posthaste/internal/engine"
 	"posthaste/internal/store"
-	"posthaste/internal/store/lsm"
 	"posthaste/internal/telemetry"
 	"posthaste/internal/workflow"
 )
@@ -26,59 +24,76 @@ import (
 type App struct {
 	listeners  []net.Listener
 	server     *http.Server
+	all        *connections
+	front      *front
+	handler    http.Handler // what comes behind the front when serving starts
 	engine     *engine.Engine
 	workflows  *workflow.Service
 	dispatcher *dispatch.Dispatcher
 	store      store.Store
+	traces     *telemetry.Traces // nil: none
 	log        *slog.Logger
 	newToken   string
 
+	control *control // nil on a database
+
 	endStreams context.CancelFunc // ends the answers that would never end
 
-	serving sync.WaitGroup
-	failed  chan error // receives the first listener that failed
-	stop    func(context.Context) error
+	serveOnce sync.Once
+	serving   sync.WaitGroup
+	failed    chan error // receives the first listener that failed
+	stop      func(context.Context) error
 }
 
-// New opens the store and puts the parts together. Nothing is served and nothing
-// delivered before Start, but the listeners queue connections already.
-func New(options Options) (*App, error) {
-	a, err := open(options)
-	if err != nil {
+// New opens the store and puts the parts together. Nothing is delivered before Start.
+// Nor is anything served: the listeners queue connections. Only while a database is
+// waited for, until ctx ends, requests are answered: with 503, but for /healthz.
+func New(ctx context.Context, options Options) (*App, error) {
+	options = options.withDefaults()
+	limitMemory(options.MemoryLimit)
+	a := &App{
+		listeners: options.Listeners,
+		all:       newConnections(options.MaxConnections),
+		front:     &front{},
+		failed:    make(chan error, 1),
+	}
+	a.server = newServer(a.front, a.all, options.Log)
+	a.stop = onceOnly(a.drain)
+	if err := a.open(ctx, options); err != nil {
+		_ = a.server.Close()
+		a.serving.Wait()
 		closeAll(options.Listeners)
 		return nil, err
 	}
 	return a, nil
 }
 
-func open(options Options) (*App, error) {
-	if options.Log == nil {
-		options.Log = slog.Default()
-	}
+func (a *App) open(ctx context.Context, options Options) error {
 	registry := newRegistry()
-	observer := telemetry.NewObserver(options.Log, registry)
-	s, err := openStore(options, observer)
+	observer, s, err := a.openStore(ctx, &options, registry)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	access, err := newAccess(context.Background(), s, options)
+	access, err := newAccess(ctx, s, options)
+	if err == nil {
+		err = a.startTraces(ctx, options, observer)
+	}
+	if err == nil {
+		err = a.startControl(options, s)
+	}
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return errors.Join(err, s.Close())
 	}
 	telemetry.RegisterStore(registry, s, time.Now)
 	telemetry.RegisterUsage(registry, s)
-	a := &App{
-		listeners: options.Listeners,
-		store:     s,
-		log:       options.Log,
-		newToken:  access.newToken,
-		failed:    make(chan error, 1),
-	}
-	a.dispatcher = newDispatcher(options, access.keyring)
+	telemetry.RegisterConnections(registry, a.all.count)
+	a.store, a.log, a.newToken = s, options.Log, access.newToken
+	a.dispatcher = newDispatcher(options, access.keyring, a.attemptContext())
 	limits := newLimits(options)
 	a.workflows = workflow.New(workflow.Options{
 		Store:    s,
 		Accepted: observer.Accepted,
+		Traces:   a.contexts(),
 		Logger:   options.Log,
 		Limits:   limits,
 	})
@@ -87,6 +102,7 @@ func open(options Options) (*App, error) {
 		Dispatcher:      a.dispatcher,
 		Runs:            a.workflows,
 		Observer:        observer,
+		Traces:          a.contexts(),
 		Logger:          options.Log,
 		Concurrency:     options.Concurrency,
 		Limits:          limits,
@@ -96,26 +112,8 @@ func open(options Options) (*App, error) {
 	})
 	serving, endStreams := context.WithCancel(context.Background())
 	a.endStreams = endStreams
-	a.server = newServer(newHandler(serving, options, a.engine, a.workflows, s, access, registry), options.Log)
-	a.stop = onceOnly(a.drain)
-	return a, nil
-}
-
-// openStore opens the directory, and makes it readable for nobody else: it holds
-// bodies and keys.
-func openStore(options Options, observer lsm.Observer) (store.Store, error) {
-	if err := os.MkdirAll(options.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
-	}
-	s, err := lsm.Open(options.Data, lsm.Options{
-		CacheSize: options.CacheSize,
-		Logger:    options.Log,
-		Observer:  observer,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
-	}
-	return s, nil
+	a.handler = newHandler(serving, options, a.engine, a.workflows, s, access, registry)
+	return nil
 }
 
 // NewToken returns the token that was made by this start, to be shown once, or ""
@@ -126,13 +124,21 @@ func (a *App) NewToken() string { return a.newToken }
 func (a *App) Start() {
 	a.engine.Start()
 	a.workflows.Start()
-	for _, listener := range a.listeners {
-		a.serving.Go(func() { a.serve(listener) })
-	}
+	a.front.open(a.handler)
+	a.serveAll()
+}
+
+// serveAll serves the listeners, unless that was begun before.
+func (a *App) serveAll() {
+	a.serveOnce.Do(func() {
+		for _, listener := range a.listeners {
+			a.serving.Go(func() { a.serve(listener) })
+		}
+	})
 }
 
 func (a *App) serve(listener net.Listener) {
-	err := a.server.Serve(refusingListener{listener})
+	err := a.server.Serve(refusingListener{listener, a.all})
 	if errors.Is(err, http.ErrServerClosed) {
 		return
 	}
@@ -168,6 +174,10 @@ func (a *App) drain(ctx context.Context) error {
 	a.serving.Wait()
 	closeAll(a.listeners) // if they were never served
 	a.dispatcher.Close()
+	a.finishTraces(ctx)
+	if a.control != nil {
+		a.control.close(ctx)
+	}
 	if err := a.store.Close(); err != nil {
 		return fmt.Errorf("close the store: %w", err)
 	}

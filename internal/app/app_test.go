@@ -38,7 +38,7 @@ func listen(t *testing.T) net.Listener {
 func start(t *testing.T, data string) (*App, string) {
 	t.Helper()
 	listener := listen(t)
-	server, err := New(Options{
+	server, err := New(t.Context(), Options{
 		Listeners:    []net.Listener{listener},
 		Data:         data,
 		Tokens:       []string{token},
@@ -123,7 +123,7 @@ func TestStopTwice(t *testing.T) {
 
 func TestStopWithoutStart(t *testing.T) {
 	listener := listen(t)
-	server, err := New(Options{Listeners: []net.Listener{listener}, Data: t.TempDir(), Tokens: []string{token}, Log: slog.New(slog.DiscardHandler)})
+	server, err := New(t.Context(), Options{Listeners: []net.Listener{listener}, Data: t.TempDir(), Tokens: []string{token}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestNewFailsCleanly(t *testing.T) {
 			listener := listen(t)
 			test.options.Listeners = []net.Listener{listener}
 			test.options.Log = slog.New(slog.DiscardHandler)
-			if _, err := New(test.options); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := New(t.Context(), test.options); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error = %v, want %q", err, test.want)
 			}
 			if _, err := listener.Accept(); err == nil {
@@ -200,7 +200,7 @@ func TestNewFailsCleanly(t *testing.T) {
 
 func TestWaitTellsOfAFailure(t *testing.T) {
 	listener := listen(t)
-	server, err := New(Options{Listeners: []net.Listener{listener}, Data: t.TempDir(), Tokens: []string{token}, Log: slog.New(slog.DiscardHandler)})
+	server, err := New(t.Context(), Options{Listeners: []net.Listener{listener}, Data: t.TempDir(), Tokens: []string{token}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

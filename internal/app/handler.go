@@ -20,6 +20,7 @@ func newHandler(serving context.Context, options Options, e *engine.Engine, w *w
 	ready := &readiness{
 		dispatching: e.Healthy,
 		ping:        s.Ping,
+		room:        roomOf(s),
 		logger:      options.Log,
 		now:         time.Now,
 	}

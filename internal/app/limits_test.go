@@ -12,7 +12,7 @@ import (
 // TestLimitsReachTheirParts checks that what options say of the API's limits is
 // what the API holds its callers to.
 func TestLimitsReachTheirParts(t *testing.T) {
-	server, err := New(Options{
+	server, err := New(t.Context(), Options{
 		Listeners:      []net.Listener{listen(t)},
 		Data:           t.TempDir(),
 		Tokens:         []string{token},

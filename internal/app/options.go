@@ -10,15 +10,21 @@ import (
 	"posthaste/internal/sign"
 )
 
-// Options say what a server is made of. Listeners and Data are required; the
-// zero value of every other field means the default of the part it configures.
+// Options say what a server is made of. Listeners and one of Data and
+// DatabaseURL are required; the zero value of every other field means the default of
+// the part it configures.
 type Options struct {
 	// Listeners take the connections. They belong to the server from New on, also
 	// when New fails.
 	Listeners []net.Listener
 
-	Data      string // the directory of the store; made if there is none
-	CacheSize int64  // bytes of the store's block cache
+	// The store is a directory, made if there is none, or a database that many
+	// servers share.
+	Data        string
+	DatabaseURL string
+	CacheSize   int64 // bytes of the block cache of a directory's store
+	DiskReserve int64 // bytes of the disk of Data below which nothing new is accepted; 0: none
+	Connections int   // of this server to the database, at most
 
 	Tokens []string // texts of the accepted API tokens
 	// OwnToken asks for one more, for DefaultUser, that is made at the first start
@@ -45,6 +51,10 @@ type Options struct {
 	MaxResponseSize int           // bytes that are kept of a destination's answer
 	MaxTimeout      time.Duration // of one attempt
 
+	MaxRequests    int   // of the API that are worked on at once; 0: 256
+	MaxConnections int   // of clients; 0: as many as the memory limit has room for, at most 10 000
+	MemoryLimit    int64 // bytes the process should take at most; 0: as GOMEMLIMIT has it
+
 	KeepLogs time.Duration // the log and messages that have ended; 0: for ever, as all three
 	KeepDLQ  time.Duration // dead letters
 	KeepRuns time.Duration // workflow runs that have ended
@@ -57,3 +67,16 @@ type Options struct {
 
 // DefaultUser owns what is done with the token that a server makes for itself.
 const DefaultUser = "default"
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.MaxRequests == 0 {
+		o.MaxRequests = defaultMaxRequests
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = connectionsFor(o.MemoryLimit)
+	}
+	return o
+}

@@ -19,10 +19,12 @@ const (
 )
 
 // readiness answers whether the server does its work: messages are being handed
-// out, and the store takes writes.
+// out, and the store takes writes. One whose disk is full does: it delivers what it
+// has, and nobody else could.
 type readiness struct {
 	dispatching func() error
 	ping        func(context.Context) error
+	room        func() error // says why nothing new is accepted; nil: there is always room
 	logger      *slog.Logger
 	now         func() time.Time
 
@@ -31,13 +33,24 @@ type readiness struct {
 	pingErr  error
 }
 
-// ServeHTTP answers 200, or 503 with the reason.
+// ServeHTTP answers 200, with what it cannot do, or 503 with the reason.
 func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if err := r.check(); err != nil {
 		answerText(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	answerText(w, http.StatusOK, "ready")
+	text := "ready"
+	if err := r.roomLeft(); err != nil {
+		text += ", but " + err.Error()
+	}
+	answerText(w, http.StatusOK, text)
+}
+
+func (r *readiness) roomLeft() error {
+	if r.room == nil {
+		return nil
+	}
+	return r.room()
 }
 
 // check returns nil, or the reason why the server is not ready, which anybody may

@@ -25,21 +25,23 @@ func TestReadiness(t *testing.T) {
 	tests := map[string]struct {
 		dispatching func() error
 		ping        func(context.Context) error
+		room        func() error
 		status      int
 		body        string
 	}{
-		"ready":                   {fine, pings, 200, "ready\n"},
-		"dispatcher stands still": {func() error { return broken }, pings, 503, "not ready: the dispatcher stands still\n"},
-		"store refuses writes":    {fine, func(context.Context) error { return broken }, 503, "not ready: the store refuses writes\n"},
+		"ready":                   {fine, pings, fine, 200, "ready\n"},
+		"no room":                 {fine, pings, func() error { return errors.New("the disk is full") }, 200, "ready, but the disk is full\n"},
+		"dispatcher stands still": {func() error { return broken }, pings, nil, 503, "not ready: the dispatcher stands still\n"},
+		"store refuses writes":    {fine, func(context.Context) error { return broken }, nil, 503, "not ready: the store refuses writes\n"},
 		"store hangs": {fine, func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, 503, "not ready: the store refuses writes\n"},
+		}, nil, 503, "not ready: the store refuses writes\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &readiness{dispatching: test.dispatching, ping: test.ping, logger: slog.New(slog.DiscardHandler), now: time.Now}
+				r := &readiness{dispatching: test.dispatching, ping: test.ping, room: test.room, logger: slog.New(slog.DiscardHandler), now: time.Now}
 				got := ask(r, http.MethodGet, "/readyz")
 				if got.Code != test.status || got.Body.String() != test.body {
 					t.Errorf("answer = %d %q, want %d %q", got.Code, got.Body, test.status, test.body)

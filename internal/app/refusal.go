@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"fmt"
 	"net"
@@ -20,8 +21,9 @@ import (
 // answer, and at any other time the server is refusing something.
 
 // refusing makes a server speak our form of errors also where it refuses a
-// request itself. The server must get its connections from a refusingListener.
-func refusing(server *http.Server) {
+// request itself, and tell the connections what they are doing. The server must get
+// its connections from a refusingListener.
+func refusing(server *http.Server, all *connections) {
 	next := server.Handler
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, refusingConnKey{}, c)
@@ -29,12 +31,19 @@ func refusing(server *http.Server) {
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(refusingConnKey{}).(*refusingConn); ok {
 			c.answering.Store(true)
+			all.busy(c)
 		}
 		next.ServeHTTP(w, r)
 	})
-	server.ConnState = func(c net.Conn, state http.ConnState) {
-		if c, ok := c.(*refusingConn); ok && state == http.StateIdle {
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		c, ok := conn.(*refusingConn)
+		switch {
+		case !ok:
+		case state == http.StateIdle:
 			c.answering.Store(false)
+			all.idle(c)
+		case state == http.StateClosed:
+			all.remove(c)
 		}
 	}
 }
@@ -42,8 +51,12 @@ func refusing(server *http.Server) {
 // refusingConnKey is the key of a request's connection in its context.
 type refusingConnKey struct{}
 
-// refusingListener makes refusingConns of the connections it accepts.
-type refusingListener struct{ net.Listener }
+// refusingListener makes refusingConns of the connections it accepts, as many as there
+// may be.
+type refusingListener struct {
+	net.Listener
+	all *connections
+}
 
 // Accept implements net.Listener.
 func (l refusingListener) Accept() (net.Conn, error) {
@@ -51,13 +64,18 @@ func (l refusingListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &refusingConn{Conn: c}, nil
+	refusing := &refusingConn{Conn: c}
+	l.all.add(refusing)
+	return refusing, nil
 }
 
 // refusingConn is a connection that rewrites the refusals of its server.
 type refusingConn struct {
 	net.Conn
 	answering atomic.Bool // a handler was called and its answer is not complete
+
+	counted bool          // guarded by connections, as all that follow
+	place   *list.Element // among those that wait; nil: it does not
 }
 
 // Write passes on what is an answer of a handler, and puts a refusal into our

@@ -48,10 +48,16 @@ func readAnswer(t *testing.T, answers *bufio.Reader) (*http.Response, string) {
 // serveHandler serves a handler as an App does and returns its URL.
 func serveHandler(t *testing.T, handler http.Handler, logger *slog.Logger) string {
 	t.Helper()
+	return serveConnections(t, handler, newConnections(100), logger)
+}
+
+// serveConnections is serveHandler for so many connections.
+func serveConnections(t *testing.T, handler http.Handler, all *connections, logger *slog.Logger) string {
+	t.Helper()
 	listener := listen(t)
-	server := newServer(handler, logger)
+	server := newServer(handler, all, logger)
 	ended := make(chan error)
-	go func() { ended <- server.Serve(refusingListener{listener}) }()
+	go func() { ended <- server.Serve(refusingListener{listener, all}) }()
 	t.Cleanup(func() {
 		_ = server.Close()
 		<-ended

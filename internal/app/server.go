@@ -25,7 +25,7 @@ const (
 // goes wrong, its clients get an error in our form.
 func newServer(handler http.Handler, all *connections, logger *slog.Logger) *http.Server {
 	server := &http.Server{
-		Handler:           recovering(handler, logger),
+		Handler:           recovering(endingDoubt(handler), logger),
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       bodyTime,
 		WriteTimeout:      answerTime,
@@ -35,6 +35,20 @@ func newServer(handler http.Handler, all *connections, logger *slog.Logger) *htt
 	}
 	refusing(server, all)
 	return server
+}
+
+// endingDoubt closes the connection behind a request whose end readers may disagree on.
+// package http takes chunks for the truth where a length is given too, and does not tell
+// that there was one; nor does it tell of chunks that an HTTP/1.0 client announced. A
+// proxy that reads them otherwise would let a client smuggle a second request within the
+// body of the first (RFC 9112, 6.1).
+func endingDoubt(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // routes are the handlers of the server. They are told apart by the exact path:

@@ -10,24 +10,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"posthaste"
 	"posthaste/internal/backoff"
 	"posthaste/internal/dispatch"
 	"posthaste/internal/engine"
 	"posthaste/internal/sign"
 )
 
-// newDispatcher plugs signatures and the rules of reset headers into a
-// dispatcher.
-func newDispatcher(options Options, keyring *sign.Keyring) *dispatch.Dispatcher {
+// newDispatcher plugs signatures, the rules of reset headers and the contexts of traces
+// into a dispatcher.
+func newDispatcher(options Options, keyring *sign.Keyring, trace func(*posthaste.Message, int) posthaste.TraceContext) *dispatch.Dispatcher {
 	dispatcher := dispatch.Options{
 		Sign:            signature(keyring, sign.NewSigner(sign.SignerOptions{StampNotBefore: options.NotBefore})),
 		RetryAfter:      backoff.RetryAfter,
+		Trace:           trace,
 		Policy:          options.Destinations,
 		Version:         Version,
 		Region:          options.Region,
 		Log:             options.Log,
 		MaxTimeout:      options.MaxTimeout,
 		MaxResponseBody: options.MaxResponseSize,
+
+		MaxResponseMemory: memoryOf(options.MemoryLimit) / memoryParts,
 	}
 	if options.UseProxy {
 		dispatcher.Proxy = http.ProxyFromEnvironment

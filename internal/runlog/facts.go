@@ -13,8 +13,8 @@ type Facts struct {
 	Entries []posthaste.RunEntry
 	Waiters []*posthaste.Waiter // of the run, first come first
 
-	// Messages are those of the entries and of the run, as far as they are still
-	// known: some entries never had one, and some are of an earlier run.
+	// Messages are those of the entries and of the run, without their bodies, as far as
+	// they are still known: some entries never had one, and some are of an earlier run.
 	Messages map[posthaste.MessageID]store.Status
 
 	// First delivers the first entry. It may be another message than that of the

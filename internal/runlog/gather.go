@@ -53,7 +53,8 @@ func (l *Log) readMessages(ctx context.Context, f *Facts) error {
 	return l.readMessage(ctx, f, f.Run.FailedID)
 }
 
-// readMessage adds a message if it is known.
+// readMessage adds a message if it is known. Its body is left out: it is that of an
+// entry, which is there, and may be large.
 func (l *Log) readMessage(ctx context.Context, f *Facts, id posthaste.MessageID) error {
 	if _, known := f.Messages[id]; known || id.IsZero() {
 		return nil
@@ -62,10 +63,13 @@ func (l *Log) readMessage(ctx context.Context, f *Facts, id posthaste.MessageID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
-	if err == nil {
-		f.Messages[id] = st
+	if err != nil {
+		return err
 	}
-	return err
+	m := *st.Message
+	m.Body, st.Message = nil, &m
+	f.Messages[id] = st
+	return nil
 }
 
 // findFirst finds the message that delivers the first entry. It is that of the entry

@@ -22,7 +22,9 @@ type backlog struct {
 	store StatsReader
 	now   func() time.Time
 
-	age, lanes, bytes *prometheus.Desc
+	age, lanes, bytes                           *prometheus.Desc
+	free, full, stalled                         *prometheus.Desc
+	written, indexBlocks, entriesRead, returned *prometheus.Desc
 }
 
 // RegisterStore registers metrics that describe the store at the moment of a
@@ -37,12 +39,21 @@ func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() t
 		age:   describe("due_backlog_age_seconds", "How long the message that is most overdue has been due; 0 if none is."),
 		lanes: describe("lanes", "Queues, flow-control keys and hosts that messages wait for or are being sent to."),
 		bytes: describe("store_bytes", "Disk space the store takes."),
+
+		free:    describe("store_free_bytes", "Space that is left on the disk of the store; 0 where the store does not know."),
+		full:    describe("store_full", "1 while the disk has so little space left that nothing new is accepted, else 0."),
+		stalled: describe("store_stalled_seconds", "For how long the disk has not answered; 0 as long as it does."),
+
+		written:     describe("store_written_bytes_total", "Bytes the store wrote to disk, also to keep what is there in order; 0 where it does not count them."),
+		indexBlocks: describe("log_index_blocks_read_total", "Blocks of the index that queries of the log read; 0 where the store does not count them."),
+		entriesRead: describe("log_entries_read_total", "Entries that queries of the log read to find those they returned; 0 where the store does not count them."),
+		returned:    describe("log_entries_returned_total", "Entries that queries of the log returned; 0 where the store does not count them."),
 	})
 }
 
 // Describe names the metrics.
 func (b *backlog) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{b.age, b.lanes, b.bytes} {
+	for _, desc := range []*prometheus.Desc{b.age, b.lanes, b.bytes, b.free, b.full, b.stalled, b.written, b.indexBlocks, b.entriesRead, b.returned} {
 		out <- desc
 	}
 }
@@ -64,6 +75,24 @@ func (b *backlog) Collect(out chan<- prometheus.Metric) {
 	gauge(b.age, overdue(stats.OldestDueAt, now).Seconds())
 	gauge(b.lanes, float64(stats.Lanes))
 	gauge(b.bytes, float64(stats.DiskBytes))
+	gauge(b.free, float64(stats.FreeBytes))
+	gauge(b.full, truth(stats.Full))
+	gauge(b.stalled, stats.Stalled.Seconds())
+	sum := func(desc *prometheus.Desc, value int64) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value))
+	}
+	sum(b.written, stats.WrittenBytes)
+	sum(b.indexBlocks, stats.LogReads.IndexBlocks)
+	sum(b.entriesRead, stats.LogReads.Entries)
+	sum(b.returned, stats.LogReads.Returned)
+}
+
+// truth is 1 for what is so.
+func truth(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 func overdue(dueAt, now time.Time) time.Duration {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+
+	"posthaste"
+	"posthaste/internal/app"
+)
+
+// backupCommand copies a data directory, of a running server too.
+type backupCommand struct {
+	Data string `env:"-" placeholder:"DIR" required:"" help:"Data directory of the server, which may run and goes on."`
+	To   string `env:"-" placeholder:"DIR" required:"" help:"Directory to make; it must not be there, or be empty. Tables are linked if it is on the same file system."`
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *backupCommand) Validate() error {
+	return firstError(named("data", c.Data), named("to", c.To))
+}
+
+// named returns an error unless a directory is given.
+func named(name, directory string) error {
+	if directory == "" {
+		return posthaste.Invalidf("%s is empty: name a directory", name)
+	}
+	return nil
+}
+
+// Run makes the backup.
+func (c *backupCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	if err := app.Backup(ctx, c.Data, c.To); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(t.Out, "%s was backed up to %s\n", c.Data, c.To)
+	return err
+}
+
+// restoreCommand makes a data directory of a backup.
+type restoreCommand struct {
+	From   string `env:"-" placeholder:"DIR" required:"" help:"The backup."`
+	To     string `env:"-" placeholder:"DIR" required:"" help:"Data directory to make; it must not be there, or be empty."`
+	Output string `env:"-" default:"table" enum:"table,json" help:"How what was checked is written: table or json."`
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *restoreCommand) Validate() error {
+	return firstError(named("from", c.From), named("to", c.To))
+}
+
+// Run copies the backup and checks the copy.
+func (c *restoreCommand) Run(t terminal) error {
+	report, err := app.Restore(c.From, c.To)
+	if err != nil {
+		return err
+	}
+	return writeReport(t, c.Output, c.From, report)
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"net/url"
+
+	"posthaste"
+)
+
+// databaseSettings name a PostgreSQL that any number of servers share. The URL is a
+// secret, for it may hold a password: no error shows it.
+type databaseSettings struct {
+	DatabaseURL         string `name:"database-url" group:"database" placeholder:"URL" help:"PostgreSQL that any number of servers share, postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
+	DatabaseConnections int    `group:"database" default:"10" help:"Connections of this server to the database, at most: 4 to 1000."`
+}
+
+// Bounds of the connections: one listens for what other nodes do, one says that this node
+// lives, and two have to be left for everything else.
+const (
+	minConnections = 4
+	maxConnections = 1000
+)
+
+func (s *databaseSettings) check() error {
+	if s.DatabaseURL == "" {
+		return nil
+	}
+	if !isDatabaseURL(s.DatabaseURL) {
+		return posthaste.Invalidf("database-url is not the URL of a PostgreSQL: postgres://USER:PASSWORD@HOST:PORT/DATABASE is accepted, with what is special in the password percent-encoded")
+	}
+	return within("database-connections", count(s.DatabaseConnections), minConnections, maxConnections)
+}
+
+func isDatabaseURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql")
+}

@@ -1,0 +1,76 @@
+package app
+
+import (
+	"math"
+	"runtime/debug"
+	"time"
+
+	"posthaste/internal/admission"
+)
+
+const (
+	defaultMaxRequests = 256
+
+	// patience is how long a request waits to be admitted. A client that is refused
+	// has waited as long, which bounds how often it can come back.
+	patience = 2 * time.Second
+
+	// assumedMemory is what memory is divided of when nobody has set a limit.
+	assumedMemory = 2 << 30
+
+	// memoryParts is what memory is divided into: one part is for bodies of requests, one
+	// for answers of destinations. What is made of them on their way takes as much
+	// again, or twice; the rest is for the store, for attempts, and for connections.
+	memoryParts = 8
+
+	mostConnections     = 10_000    // unless a number was set
+	memoryPerConnection = 256 << 10 // of the limit; a connection that waits takes a fifth of it
+)
+
+// gates are what requests have to pass.
+type gates struct {
+	requests *admission.Gate // those that are worked on
+	bodies   *admission.Gate // bytes of their bodies
+	readers  *admission.Gate // those who read logs, which keeps a processor busy
+}
+
+// newGates makes gates that fit the memory there is. A user gets three quarters of
+// each, so that no one of them can shut out the others.
+func newGates(options Options) gates {
+	share := func(capacity int64) *admission.Gate {
+		return admission.New(admission.Options{
+			Capacity: capacity,
+			Share:    max(1, capacity-capacity/4),
+			Patience: patience,
+		})
+	}
+	return gates{
+		requests: share(int64(options.MaxRequests)),
+		bodies:   share(memoryOf(options.MemoryLimit) / memoryParts),
+		readers:  newReaders(),
+	}
+}
+
+// connectionsFor returns how many connections there is memory for.
+func connectionsFor(limit int64) int {
+	return int(min(mostConnections, max(1, memoryOf(limit)/memoryPerConnection)))
+}
+
+// limitMemory makes the runtime collect garbage more often as memory nears the limit;
+// 0 leaves it as the environment variable GOMEMLIMIT has it.
+func limitMemory(limit int64) {
+	if limit > 0 {
+		debug.SetMemoryLimit(limit)
+	}
+}
+
+// memoryOf returns how much memory there is for a limit, 0 for that of the environment.
+func memoryOf(limit int64) int64 {
+	if limit == 0 {
+		limit = debug.SetMemoryLimit(-1) // as it is
+	}
+	if limit == math.MaxInt64 {
+		limit = assumedMemory
+	}
+	return limit
+}

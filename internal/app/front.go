@@ -1,0 +1,31 @@
+package app
+
+import (
+	"net/http"
+	"sync/atomic"
+)
+
+// front is the handler of the server. Until what is behind it is there, it answers that
+// the database is waited for.
+type front struct {
+	behind atomic.Pointer[http.Handler]
+}
+
+func (f *front) open(behind http.Handler) { f.behind.Store(&behind) }
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if behind := f.behind.Load(); behind != nil {
+		(*behind).ServeHTTP(w, r)
+		return
+	}
+	switch r.URL.Path {
+	case "/healthz":
+		answerHealth(w)
+	case "/readyz":
+		answerText(w, http.StatusServiceUnavailable, "not ready: the database does not answer")
+	default:
+		w.Header().Set("Retry-After", "1")
+		answerError(w, http.StatusServiceUnavailable, "the server does not reach its database yet, try again")
+	}
+}

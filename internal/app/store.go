@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
+	"posthaste/internal/store/postgres"
+	"posthaste/internal/telemetry"
+)
+
+// openStore opens the store that the options name, and makes the observer of what
+// happens from now on.
+func (a *App) openStore(ctx context.Context, options *Options, registry prometheus.Registerer) (*telemetry.Observer, store.Store, error) {
+	if options.DatabaseURL == "" {
+		observer := telemetry.NewObserver(options.Log, registry)
+		s, err := openDirectory(*options, observer)
+		return observer, s, err
+	}
+	node := telemetry.NewNode(registry)
+	options.Log = node.Label(options.Log)
+	a.serveAll()
+	s, err := openDatabase(ctx, *options, node)
+	return telemetry.NewObserver(options.Log, registry), s, err
+}
+
+// openDirectory opens the directory, and makes it readable for nobody else: it holds
+// bodies and keys.
+func openDirectory(options Options, observer lsm.Observer) (store.Store, error) {
+	if err := os.MkdirAll(options.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	s, err := lsm.Open(options.Data, lsm.Options{
+		CacheSize: options.CacheSize,
+		Reserve:   options.DiskReserve,
+		Logger:    options.Log,
+		Observer:  observer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	return s, nil
+}
+
+// How long a server pauses before it asks again for a database that did not answer.
+const firstPause, longestPause = time.Second, 5 * time.Second
+
+// openDatabase joins the nodes of a database. One that does not answer is waited for
+// until ctx ends; what it refuses is an error.
+func openDatabase(ctx context.Context, options Options, node *telemetry.Node) (store.Store, error) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		s, err := postgres.Open(ctx, options.DatabaseURL, postgres.Options{
+			Connections: int32(options.Connections),
+			Joined:      node.Joined,
+			Logger:      options.Log,
+		})
+		switch {
+		case err == nil:
+			return s, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !errors.Is(err, store.ErrUnavailable):
+			return nil, fmt.Errorf("open the database: %w", err)
+		}
+		options.Log.Warn("database.awaited", "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// roomOf returns how to ask a store whether there is room for new work, nil for one that
+// does not know.
+func roomOf(s store.Store) func() error {
+	if watched, ok := s.(interface{ Room() error }); ok {
+		return watched.Room
+	}
+	return nil
+}
