@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 )
 
 // backlogScenario compares Posthaste with itself: a server with an empty store,
 // and one that holds a backlog of messages for the same destination which are not
-// due for long. Both take the same load in turn; then both are killed, and their
-// next starts compared.
+// due for long, and maybe a history of finished ones. Both take the same load in turn;
+// then both are killed, and their next starts compared.
 type backlogScenario struct{}
 
 func (backlogScenario) name() string { return "backlog" }
@@ -20,23 +21,26 @@ const (
 	backlogClients = 128 // the more publish together, the fewer syncs it takes
 )
 
-func (s backlogScenario) run(ctx context.Context, l *lab) (Result, error) {
+func (s backlogScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	empty, full := &condition{name: "empty"}, &condition{name: "backlog"}
 	defer empty.close()
 	defer full.close()
 	if err := s.compare(ctx, l, empty, full); err != nil {
-		return Result{}, err
+		return nil, err
 	}
-	return Result{
+	return []Result{{
 		Scenario: s.name(),
 		Baseline: empty.name,
 		Subject:  full.name,
 		Measures: compare(empty.rounds, full.rounds),
-	}, nil
+	}}, nil
 }
 
 func (s backlogScenario) compare(ctx context.Context, l *lab, empty, full *condition) error {
 	both := []*condition{empty, full}
+	if err := full.finish(ctx, l); err != nil {
+		return err
+	}
 	for _, c := range both {
 		if err := c.open(ctx, l); err != nil {
 			return err
@@ -70,10 +74,30 @@ type condition struct {
 	rounds [][]reading
 }
 
-// open starts the server on a store of its own.
-func (c *condition) open(ctx context.Context, l *lab) (err error) {
+// finish writes a history of messages that were delivered, if one is asked for, into
+// the store that the server will have.
+func (c *condition) finish(ctx context.Context, l *lab) (err error) {
+	if l.options.Finished == 0 {
+		return nil
+	}
 	if c.dir, err = l.place(); err != nil {
 		return err
+	}
+	began := time.Now()
+	h := &history{user: benchingUser, size: l.options.Size, until: began, span: logSpan, total: l.options.Finished}
+	if _, err := h.write(ctx, filepath.Join(c.dir, dataDir)); err != nil {
+		return fmt.Errorf("store finished messages: %w", err)
+	}
+	l.note("  stored %d finished messages in %s", h.total, time.Since(began).Round(time.Second))
+	return nil
+}
+
+// open starts the server, on a store of its own unless it has one.
+func (c *condition) open(ctx context.Context, l *lab) (err error) {
+	if c.dir == "" {
+		if c.dir, err = l.place(); err != nil {
+			return err
+		}
 	}
 	c.server, err = l.start(ctx, l.server(), c.dir)
 	return err
@@ -121,6 +145,10 @@ func (c *condition) restart(ctx context.Context, l *lab) (err error) {
 	c.rounds = append(c.rounds, []reading{
 		measured("start after kill", "ms", milliseconds(c.server.readyAfter)),
 	})
+	for _, memory := range c.server.memory() {
+		memory.name += " after kill"
+		c.rounds = append(c.rounds, []reading{memory})
+	}
 	return nil
 }
 

@@ -33,10 +33,16 @@ type Options struct {
 	Rate      int           // of the latency and neighbours scenarios, in messages a second
 	Rounds    int           // for each side
 	Backlog   int           // delayed messages that the backlog scenario stores
+	Finished  int           // delivered messages that it stores before; 0: none
 	RunRate   int           // of the runs scenario, in runs a second
 	Failed    int           // failed runs that the restart scenario stores
 	Entries   int           // of the longer log in the logs scenario
-	Dir       string        // in which the server's data is kept for the time of the run; "": the system's temporary directory
+	// DatabaseURL is of a PostgreSQL that is asked for the same pages in the logs
+	// scenario, in a schema made for it, and which the nodes of the cluster scenario
+	// share, in databases made for it; "": none, and no cluster.
+	DatabaseURL string
+	River       string // program that the cluster scenario compares with, see tools/river; "": none
+	Dir         string // in which the server's data is kept for the time of the run; "": the system's temporary directory
 
 	Executable string    // the posthaste program
 	Version    string    // of that program, for the report
@@ -47,8 +53,8 @@ type Options struct {
 type scenario interface {
 	// name is what the command line and the report call it: a lower-case word.
 	name() string
-	// run compares two sides. It leaves nothing running.
-	run(ctx context.Context, l *lab) (Result, error)
+	// run compares two sides, in one table or several. It leaves nothing running.
+	run(ctx context.Context, l *lab) ([]Result, error)
 }
 
 // scenarios are all there are, in the order in which they run.
@@ -57,10 +63,13 @@ var scenarios = []scenario{
 	latencyScenario{},
 	backlogScenario{},
 	neighboursScenario{},
+	overloadScenario{},
 	runsScenario{},
 	restartScenario{},
+	dlqScenario{},
 	logsScenario{},
 	followScenario{},
+	clusterScenario{},
 }
 
 // Scenarios returns the names of all scenarios.
@@ -90,17 +99,20 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		if !options.wants(s) {
 			continue
 		}
-		result, err := s.run(ctx, l)
+		results, err := s.run(ctx, l)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name(), err)
 		}
-		report.Results = append(report.Results, result)
+		report.Results = append(report.Results, results...)
 	}
 	return report, nil
 }
 
 func (o Options) wants(s scenario) bool {
-	return len(o.Scenarios) == 0 || slices.Contains(o.Scenarios, s.name())
+	if len(o.Scenarios) == 0 {
+		return s.name() != clusterName || o.DatabaseURL != ""
+	}
+	return slices.Contains(o.Scenarios, s.name())
 }
 
 // Check returns a posthaste.Error with CodeInvalid for the first option that makes
@@ -110,6 +122,9 @@ func (o Options) Check() error {
 		if !slices.Contains(Scenarios(), name) {
 			return posthaste.Invalidf("scenario %q is not known: %s are", name, strings.Join(Scenarios(), ", "))
 		}
+	}
+	if slices.Contains(o.Scenarios, clusterName) && o.DatabaseURL == "" {
+		return posthaste.Invalidf("scenario %s needs a database: give the URL of a PostgreSQL with --database-url", clusterName)
 	}
 	if o.Messages == 0 && o.Duration <= 0 {
 		return posthaste.Invalidf("duration %s is too short: a round publishes for a while, or a number of messages", o.Duration)
@@ -128,6 +143,7 @@ func (o Options) checkNumbers() error {
 		{"rate", o.Rate, 1},
 		{"rounds", o.Rounds, 1},
 		{"backlog", o.Backlog, 1},
+		{"finished", o.Finished, 0},
 		{"run rate", o.RunRate, 1},
 		{"failed", o.Failed, fewFailed},
 		{"entries", o.Entries, leastLog},

@@ -80,13 +80,7 @@ func (c *client) close() {
 // publish sends one message and enters it in the ledger. Anything but a 2xx is
 // an error that quotes the answer.
 func (c *client) publish(book *ledger) error {
-	_, _ = c.noise.Read(c.body) // never fails, by its contract
-	number := book.send()
-	stamp(c.body, book.tag, number)
-	if _, err := c.conn.Write(c.request); err != nil {
-		return err
-	}
-	response, err := http.ReadResponse(c.reader, nil)
+	response, number, err := c.send(book)
 	if err != nil {
 		return err
 	}
@@ -99,6 +93,19 @@ func (c *client) publish(book *ledger) error {
 	}
 	book.accept(number)
 	return nil
+}
+
+// send sends one message and returns its number and the answer, whose body is not read
+// yet.
+func (c *client) send(book *ledger) (response *http.Response, number uint64, err error) {
+	_, _ = c.noise.Read(c.body) // never fails, by its contract
+	number = book.send()
+	stamp(c.body, book.tag, number)
+	if _, err := c.conn.Write(c.request); err != nil {
+		return nil, 0, err
+	}
+	response, err = http.ReadResponse(c.reader, nil)
+	return response, number, err
 }
 
 func refusal(response *http.Response) error {

@@ -9,7 +9,7 @@ type latencyScenario struct{}
 
 func (latencyScenario) name() string { return "latency" }
 
-func (s latencyScenario) run(ctx context.Context, l *lab) (Result, error) {
+func (s latencyScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	work := openLoop{l.options.Rate, l.options.extent()}
 	return l.alternate(s.name(), func(p program) ([]reading, error) {
 		r, err := l.round(ctx, p, work)

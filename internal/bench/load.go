@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,6 +102,29 @@ func (o openLoop) apply(ctx context.Context, to address, book *ledger) error {
 			spawn(func() error { return idle.publish(ctx, book) })
 		}
 	})
+}
+
+// endless is a load at a fixed rate that goes on until it is stopped.
+func endless(rate int) openLoop {
+	const longerThanAnything = 24 * time.Hour
+	return openLoop{rate, extent{duration: longerThanAnything}}
+}
+
+// meanwhile lets something go on while work is done, and then stops it. It returns the
+// failures of both.
+func meanwhile(parent context.Context, beside func(context.Context) error, work func() error) error {
+	ctx, stop := context.WithCancel(parent)
+	stopped := make(chan error, 1)
+	go func() {
+		err := beside(ctx)
+		if ctx.Err() != nil {
+			err = nil // it was stopped
+		}
+		stopped <- err
+	}()
+	err := work()
+	stop()
+	return errors.Join(err, <-stopped)
 }
 
 // sleep reports whether it slept to the end.

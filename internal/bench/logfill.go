@@ -28,6 +28,9 @@ type history struct {
 	span  time.Duration // before until, over which the messages are spread
 	total int           // messages
 
+	destination string // under which the URLs of hosts are; "": hosts of their own
+	fails       bool   // every message, at once
+
 	accepted atomic.Int64
 }
 
@@ -55,20 +58,36 @@ const (
 	shareTimed   = 0.05
 	shareKeyed   = 0.20
 	shareLabeled = 0.60
+	shareGone    = 0.10
 )
 
 const (
-	historyWriters = 4
+	historyWriters = 16
 	historyBatch   = 100 // messages that are accepted in one commit
 )
 
+// written is what a history became.
+type written struct {
+	entries int64 // of the log
+	bytes   int64 // that were written to disk
+}
+
 // write stores the history in a store that no program uses.
-func (h *history) write(ctx context.Context, data string) error {
+func (h *history) write(ctx context.Context, data string) (w written, err error) {
 	s, err := lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return err
+		return written{}, err
 	}
-	return errors.Join(h.writeTo(ctx, s), s.Close())
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := h.writeTo(ctx, s); err != nil {
+		return written{}, err
+	}
+	usage, err := s.TotalUsage(ctx)
+	if err != nil {
+		return written{}, err
+	}
+	stats, err := s.Stats(ctx, h.until)
+	return written{usage.Log.Entries, stats.WrittenBytes}, err
 }
 
 func (h *history) writeTo(ctx context.Context, s store.Store) error {
@@ -138,7 +157,7 @@ func (h *history) deliver(ctx context.Context, s store.Store, random *mathrand.R
 	var settling sync.WaitGroup
 	failures := make([]error, len(claims))
 	for i, claim := range claims {
-		settlement := settle(claim, random, now)
+		settlement := h.settle(claim, random, now)
 		settling.Go(func() { failures[i] = s.Settle(ctx, now, settlement) })
 	}
 	settling.Wait()
@@ -146,20 +165,28 @@ func (h *history) deliver(ctx context.Context, s store.Store, random *mathrand.R
 }
 
 // settle decides what became of an attempt.
-func settle(claim store.Claim, random *mathrand.Rand, now time.Time) store.Settlement {
+func (h *history) settle(claim store.Claim, random *mathrand.Rand, now time.Time) store.Settlement {
 	broken := posthaste.Outcome{
 		Class:    posthaste.OutcomeRetryable,
-		Response: &posthaste.Response{Status: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"1"}}, Body: []byte("try again later")},
-		Error:    "503 Service Unavailable",
+		Response: &posthaste.Response{Status: anyFailure(random), Header: http.Header{"Retry-After": {"1"}}, Body: []byte("try again later")},
+		Error:    "the destination is not well",
 	}
 	switch chance := random.Float64(); {
-	case chance < shareFailed:
+	case h.fails || chance < shareFailed:
 		return store.Failed(claim, broken)
 	case chance < shareFailed+shareRetried:
 		return store.RetryAt(claim, now, broken)
 	default:
 		return store.Delivered(claim)
 	}
+}
+
+// anyFailure draws the status of an answer, one of them less often than the other.
+func anyFailure(random *mathrand.Rand) int {
+	if random.Float64() < shareGone {
+		return http.StatusBadGateway
+	}
+	return http.StatusServiceUnavailable
 }
 
 // population draws from names, the first ones most often.
@@ -190,6 +217,9 @@ func (p *population) maybe(share float64, kind string, size int) string {
 	return p.one(kind, size)
 }
 
+// caller draws an address, all as often.
+func (p *population) caller() string { return fmt.Sprintf("10.0.0.%d", p.IntN(historyCallers)) }
+
 func (h *history) message(now time.Time, number int64, p *population) (*posthaste.Message, error) {
 	id, err := posthaste.NewMessageID(now, rand.Reader)
 	if err != nil {
@@ -199,11 +229,11 @@ func (h *history) message(now time.Time, number int64, p *population) (*posthast
 	_, _ = rand.Read(body) // never fails
 	m := &posthaste.Message{
 		ID: id, User: h.user, CreatedAt: now, NotBefore: now,
-		URL:        "https://" + p.one("host", historyHosts) + ".example.com/hook",
+		URL:        h.url(p.one("host", historyHosts)),
 		URLGroup:   p.maybe(shareGrouped, "group", historyGroups),
 		Queue:      p.maybe(shareQueued, "queue", historyQueues),
 		ScheduleID: p.maybe(shareTimed, "schedule", historyTimers),
-		CallerIP:   fmt.Sprintf("10.0.0.%d", p.IntN(historyCallers)),
+		CallerIP:   p.caller(),
 		Settings: posthaste.Settings{
 			Method:  http.MethodPost,
 			Retries: new(3),
@@ -216,10 +246,18 @@ func (h *history) message(now time.Time, number int64, p *population) (*posthast
 	}
 	if every := int64(max(h.total/rareTimes, 1)); number%every == every/2 {
 		m.Labels = []string{rareName}
-		m.URL = "https://" + rareName + ".example.com/hook"
+		m.URL = h.url(rareName)
 	}
 	if key := p.maybe(shareKeyed, "key", historyKeys); key != "" {
 		m.FlowControl = posthaste.FlowControl{Key: key, FlowLimit: posthaste.FlowLimit{Parallelism: math.MaxInt32}}
 	}
 	return m, nil
+}
+
+// url returns the URL of a host.
+func (h *history) url(host string) string {
+	if h.destination != "" {
+		return h.destination + "/" + host
+	}
+	return "https://" + host + ".example.com/hook"
 }

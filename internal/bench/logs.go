@@ -2,21 +2,16 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"time"
 )
 
-// logsScenario compares Posthaste with itself: a server with a short log, and one
-// with a long one. Both are asked for the same pages in turn, by each filter alone
-// and by pairs of them, frequent and rare, newest first, oldest first and from the
-// middle.
+// logsScenario compares Posthaste with itself: a server with a short log, and one with
+// a long one. Both are asked for the same pages in turn, also while they take messages,
+// and both deliver at a fixed rate, alone and beside queries that never end. A
+// PostgreSQL is asked for the same pages of the long log if there is one.
 type logsScenario struct{}
 
 func (logsScenario) name() string { return "logs" }
@@ -26,175 +21,231 @@ const (
 	leastLog    = 10_000  // entries of the long log
 	logSpan     = 3 * 24 * time.Hour
 	entriesEach = 3.17 // of a message of a history, on average
-	logWarmUps  = 2    // answers of a page that do not count
 )
 
-func (s logsScenario) run(ctx context.Context, l *lab) (Result, error) {
+func (s logsScenario) run(ctx context.Context, l *lab) ([]Result, error) {
+	fewer := min(shortLog, l.options.Entries/10)
 	short, long := &logStore{condition: condition{name: "short"}}, &logStore{condition: condition{name: "long"}}
 	sides := []*logStore{short, long}
-	fewer := min(shortLog, l.options.Entries/10)
+	defer func() {
+		for _, side := range sides {
+			side.close()
+		}
+	}()
 	for i, entries := range []int{fewer, l.options.Entries} {
-		defer sides[i].close()
-		if err := sides[i].openLog(ctx, l, entries); err != nil {
-			return Result{}, err
+		if err := sides[i].fill(ctx, l, entries); err != nil {
+			return nil, err
 		}
 	}
+	var table *sqlLog
+	if l.options.DatabaseURL != "" {
+		var err error
+		if table, err = openSQLLog(ctx, l, long); err != nil {
+			return nil, fmt.Errorf("PostgreSQL: %w", err)
+		}
+		defer table.close()
+	}
+	for _, side := range sides {
+		if err := side.serve(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.rounds(ctx, l, sides, table, logPages(fewer)); err != nil {
+		return nil, err
+	}
+	return s.results(short, long, table), nil
+}
+
+// rounds measures all there is to be measured, in turn. What needs writing comes last
+// in a round: it makes the short log longer.
+func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, table *sqlLog, pages []logPage) error {
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
-		for _, page := range logPages(fewer) {
-			for _, side := range sides {
-				if err := side.ask(ctx, l, page); err != nil {
-					return Result{}, fmt.Errorf("%s, %s: %w%s", side.name, page.name, err, side.server.lastWords())
-				}
+		quiet := func(side *logStore, page logPage) error { return side.askAlone(ctx, l, page) }
+		if err := s.askAll(sides, pages, quiet); err != nil {
+			return err
+		}
+		for _, side := range sides {
+			if err := side.deliverBeside(ctx, l); err != nil {
+				return err
+			}
+		}
+		err := meanwhile(ctx, func(ctx context.Context) error { return s.write(ctx, l, sides) }, func() error {
+			return s.askAll(sides, pages, func(side *logStore, page logPage) error { return side.askWriting(ctx, l, page) })
+		})
+		if err != nil {
+			return err
+		}
+		if table != nil {
+			if err := table.askAll(ctx, pages); err != nil {
+				return fmt.Errorf("PostgreSQL: %w", err)
 			}
 		}
 	}
 	for _, side := range sides {
 		side.rounds = append(side.rounds, side.server.memory())
 	}
-	return Result{Scenario: s.name(), Baseline: short.name, Subject: long.name, Measures: compare(short.rounds, long.rounds)}, nil
+	return nil
+}
+
+// askAll asks both sides for a page before it goes on to the next.
+func (logsScenario) askAll(sides []*logStore, pages []logPage, ask func(*logStore, logPage) error) error {
+	for _, page := range pages {
+		for _, side := range sides {
+			if err := ask(side, page); err != nil {
+				return fmt.Errorf("%s, %s: %w%s", side.name, page.name, err, side.server.lastWords())
+			}
+		}
+	}
+	return nil
+}
+
+// write publishes to all sides at a fixed rate until it is stopped.
+func (logsScenario) write(ctx context.Context, l *lab, sides []*logStore) error {
+	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
+		for _, side := range sides {
+			spawn(func() error {
+				return endless(l.options.Rate).apply(ctx, l.address(side.server, 0), newLedger())
+			})
+		}
+	})
+}
+
+// results makes a table of each kind of readings.
+func (s logsScenario) results(short, long *logStore, table *sqlLog) []Result {
+	between := func(what string, of func(*logStore) [][]reading) Result {
+		return Result{Scenario: s.name() + what, Baseline: short.name, Subject: long.name, Measures: compare(of(short), of(long))}
+	}
+	results := []Result{
+		between("", func(side *logStore) [][]reading { return side.rounds }),
+		between(", time of a page", func(side *logStore) [][]reading { return side.pages }),
+		between(", time of a page while messages are written", func(side *logStore) [][]reading { return side.writing }),
+		between(", entries and blocks of the index read for an entry", func(side *logStore) [][]reading { return side.reads }),
+	}
+	if table != nil {
+		results = append(results, Result{
+			Scenario: s.name() + ", time of a page of the long log", Baseline: "posthaste", Subject: "postgresql",
+			Measures: compare(append(long.pages, long.size), append(table.pages, table.size)),
+		})
+	}
+	return results
 }
 
 // logStore is a server with a log.
 type logStore struct {
 	condition
-	middle time.Time // of the history
+	history *history
+	size    []reading // on disk
+
+	pages, writing, reads [][]reading // of pages, as condition.rounds is of everything else
 }
 
-// openLog writes a history of so many entries and starts a server on it.
-func (c *logStore) openLog(ctx context.Context, l *lab, entries int) (err error) {
+func (c *logStore) data() string { return filepath.Join(c.dir, dataDir) }
+
+// middle is in the middle of the history.
+func (c *logStore) middle() time.Time { return c.history.until.Add(-c.history.span / 2) }
+
+// fill writes a history of so many entries.
+func (c *logStore) fill(ctx context.Context, l *lab, entries int) (err error) {
 	if c.dir, err = l.place(); err != nil {
 		return err
 	}
 	h := &history{user: benchingUser, size: l.options.Size, until: time.Now(), span: logSpan, total: int(float64(entries) / entriesEach)}
-	c.middle = h.until.Add(-logSpan / 2)
-	data := filepath.Join(c.dir, dataDir)
+	c.history = h
 	began := time.Now()
-	if err := h.write(ctx, data); err != nil {
+	written, err := h.write(ctx, c.data())
+	if err != nil {
 		return fmt.Errorf("write a log: %w", err)
 	}
-	if err := compact(ctx, data); err != nil {
+	if err := compact(ctx, c.data()); err != nil {
 		return err
 	}
-	size, err := directorySize(data)
+	bytes, err := directorySize(c.data())
 	if err != nil {
 		return err
 	}
 	l.note("  %s: stored %d messages in %s", c.name, h.total, time.Since(began).Round(time.Second))
-	c.server, err = l.start(ctx, l.server(), c.dir)
-	if err == nil {
-		c.rounds = append(c.rounds, []reading{
-			measured("disk, compacted", "B/message", float64(size)/float64(h.total)),
-			measured("start", "ms", milliseconds(c.server.readyAfter)),
-		})
+	c.size = []reading{
+		measured("disk, compacted", "B/message", float64(bytes)/float64(h.total)),
+		measured("disk, compacted, of an entry", "B/entry", float64(bytes)/float64(written.entries)),
 	}
-	return err
-}
-
-// logPage is a page of the log to ask for.
-type logPage struct {
-	name   string
-	params string
-	count  int
-	middle bool // from the middle of the history on, and not from its end
-}
-
-// logFilters are the filters that are asked for, and how many entries of a page: so
-// many that a short log of shortLog entries has them before its middle, too.
-var logFilters = []struct {
-	name, params string
-	count        int
-}{
-	{"all", "", 1000},
-	{"state, most", "state=DELIVERED", 1000},
-	{"state, some", "state=ERROR", 1000},
-	{"url", "url=https://host-0.example.com/hook", 1000},
-	{"host", "host=host-1.example.com", 1000},
-	{"path", "path=/hook", 1000},
-	{"label", "label=label-0", 1000},
-	{"queue", "queueName=queue-0", 1000},
-	{"group", "topicName=group-0", 1000},
-	{"schedule", "scheduleId=schedule-0", 500},
-	{"caller", "callerIp=10.0.0.7", 300},
-	{"flow-control key", "flowControlKey=key-0", 1000},
-	{"two urls", "url=https://host-0.example.com/hook&url=https://host-2.example.com/hook", 1000},
-	{"url and state", "url=https://host-0.example.com/hook&state=ERROR", 100},
-	{"label and state", "label=label-0&state=DELIVERED", 1000},
-	{"queue and label", "queueName=queue-0&label=label-0", 100},
-	{"url and caller", "url=https://host-0.example.com/hook&callerIp=10.0.0.7", 50},
-	{"rare url", "url=https://rare.example.com/hook", 100},
-	{"rare label", "label=rare", 100},
-	{"rare label and state", "label=rare&state=DELIVERED", 40},
-	{"nothing in common", "url=https://rare.example.com/hook&host=host-0.example.com", 0},
-}
-
-// logPages returns the pages of a round, for a short log of so many entries.
-func logPages(short int) []logPage {
-	var pages []logPage
-	for _, f := range logFilters {
-		if f.count > 0 {
-			f.count = max(f.count*short/shortLog, 1)
-		}
-		pages = append(pages,
-			logPage{f.name, f.params, f.count, false},
-			logPage{f.name + ", oldest first", f.params + "&order=earliestFirst", f.count, false},
-			logPage{f.name + ", from the middle", f.params, f.count, true})
-	}
-	return pages
-}
-
-// ask asks for a page several times and notes how long an answer takes.
-func (c *logStore) ask(ctx context.Context, l *lab, page logPage) error {
-	params, err := url.ParseQuery(page.params)
-	if err != nil {
-		return err
-	}
-	params.Set("count", strconv.Itoa(max(page.count, 1)))
-	if page.middle {
-		params.Set("toDate", strconv.FormatInt(c.middle.UnixMilli(), 10))
-	}
-	const answers = 5
-	var took []time.Duration
-	for i := range logWarmUps + answers {
-		began := time.Now()
-		n, err := askLog(ctx, c.server.host, l.token, params)
-		if err != nil {
-			return err
-		}
-		if n > page.count {
-			return fmt.Errorf("the page has %d entries, more than %d", n, page.count)
-		}
-		if i >= logWarmUps {
-			took = append(took, time.Since(began))
-		}
-	}
-	slices.Sort(took)
-	c.rounds = append(c.rounds, []reading{measured(page.name, "ms", milliseconds(quantile(took, 0.5)))})
+	c.rounds = append(c.rounds, append(c.size, writeAmplification(float64(written.bytes), h.total, h.size)))
 	return nil
 }
 
-// askLog reads a page of the log and returns how many entries it has.
-func askLog(ctx context.Context, host, token string, params url.Values) (entries int, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+"/v2/logs?"+params.Encode(), nil)
+// serve starts a server on the history.
+func (c *logStore) serve(ctx context.Context, l *lab) (err error) {
+	if c.server, err = l.start(ctx, l.server(), c.dir); err != nil {
+		return err
+	}
+	c.rounds = append(c.rounds, []reading{measured("start", "ms", milliseconds(c.server.readyAfter))})
+	return nil
+}
+
+// askAlone notes how long a page takes, and what is read for it.
+func (c *logStore) askAlone(ctx context.Context, l *lab, page logPage) error {
+	before, err := scrape(ctx, c.server)
+	if err != nil {
+		return err
+	}
+	took, err := c.ask(ctx, l, page)
+	if err != nil {
+		return err
+	}
+	after, err := scrape(ctx, c.server)
+	if err != nil {
+		return err
+	}
+	more := func(metric string) float64 { return after[metric] - before[metric] }
+	read := (more(metricEntriesRead) + more(metricIndexBlocks)) / max(more(metricReturned), 1)
+	c.pages = append(c.pages, []reading{took})
+	c.reads = append(c.reads, []reading{measured(page.name, "read/entry", read)})
+	return nil
+}
+
+// askWriting notes how long a page takes while messages are written.
+func (c *logStore) askWriting(ctx context.Context, l *lab, page logPage) error {
+	took, err := c.ask(ctx, l, page)
+	c.writing = append(c.writing, []reading{took})
+	return err
+}
+
+// deliverBeside notes how long deliveries take at a fixed rate, alone and beside
+// queries that never end, and by how much those slow them down.
+func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
+	alone, err := c.deliverSteadily(ctx, l, "alone")
+	if err != nil {
+		return err
+	}
+	var beside time.Duration
+	err = meanwhile(ctx, func(ctx context.Context) error { return c.query(ctx, l) }, func() (err error) {
+		beside, err = c.deliverSteadily(ctx, l, "beside queries")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if alone == 0 {
+		return errors.New("nothing was delivered")
+	}
+	c.rounds = append(c.rounds, []reading{measured("delivered beside queries, p99, of alone", "ms/ms", float64(beside)/float64(alone))})
+	return nil
+}
+
+// deliverSteadily applies the fixed rate and returns the 99th percentile of deliveries.
+func (c *logStore) deliverSteadily(ctx context.Context, l *lab, how string) (p99 time.Duration, err error) {
+	_, book, err := l.warmUpAndDeliver(ctx, c.server, openLoop{l.options.Rate, l.options.extent()})
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	response, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return 0, refusal(response)
-	}
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err
-	}
-	var page struct {
-		Events []struct{} `json:"events"`
-	}
-	err = json.Unmarshal(text, &page)
-	return len(page.Events), err
+	t := book.tally()
+	p99 = quantile(t.delivering, 0.99)
+	c.rounds = append(c.rounds, []reading{
+		counted("accepted", t.accepted),
+		counted("lost", t.lost),
+		counted("delivered again", t.duplicates),
+		measured("delivered "+how+", p50", "ms", milliseconds(quantile(t.delivering, 0.50))),
+		measured("delivered "+how+", p99", "ms", milliseconds(p99)),
+	})
+	return p99, nil
 }

@@ -20,6 +20,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "bench", "serve": // --relay ADDRESS, --listen ADDRESS …
 			os.Exit(standIn(os.Args[3]))
+		case "-listen": // the job queue
+			os.Exit(standIn(os.Args[2]))
 		case "fail":
 			fmt.Println("the disk is full")
 			os.Exit(1)

@@ -22,24 +22,24 @@ const (
 	failingAfter    = 500 * time.Millisecond // how long that one takes to answer
 )
 
-func (s neighboursScenario) run(ctx context.Context, l *lab) (Result, error) {
+func (s neighboursScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	alone, beside := &condition{name: "alone"}, &condition{name: "beside"}
 	defer alone.close()
 	defer beside.close()
 	bad, err := newNeighbours()
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	defer bad.close()
 	if err := s.compare(ctx, l, alone, beside, bad); err != nil {
-		return Result{}, err
+		return nil, err
 	}
-	return Result{
+	return []Result{{
 		Scenario: s.name(),
 		Baseline: alone.name,
 		Subject:  beside.name,
 		Measures: compare(alone.rounds, beside.rounds),
-	}, nil
+	}}, nil
 }
 
 func (s neighboursScenario) compare(ctx context.Context, l *lab, alone, beside *condition, bad *neighbours) error {
@@ -127,16 +127,7 @@ func (n *neighbours) hang(ctx context.Context, l *lab, c *child) error {
 
 // meanwhile publishes to the destination that fails while work goes on.
 func (n *neighbours) meanwhile(ctx context.Context, l *lab, c *child, work func() error) error {
-	loading, stop := context.WithCancel(ctx)
-	stopped := make(chan error, 1)
-	go func() {
-		const longerThanAnyRound = time.Hour
-		stopped <- openLoop{failingRate, extent{duration: longerThanAnyRound}}.apply(loading, n.address(l, c, n.failing), newLedger())
-	}()
-	err := work()
-	stop()
-	if failure := <-stopped; failure != nil && loading.Err() == nil {
-		err = errors.Join(err, failure)
-	}
-	return err
+	return meanwhile(ctx, func(ctx context.Context) error {
+		return endless(failingRate).apply(ctx, n.address(l, c, n.failing), newLedger())
+	}, work)
 }

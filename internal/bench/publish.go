@@ -12,7 +12,7 @@ type publishScenario struct{}
 
 func (publishScenario) name() string { return "publish" }
 
-func (s publishScenario) run(ctx context.Context, l *lab) (Result, error) {
+func (s publishScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	work := closedLoop{l.options.Clients, l.options.extent()}
 	return l.alternate(s.name(), func(p program) ([]reading, error) {
 		r, err := l.round(ctx, p, work)

@@ -11,7 +11,7 @@ type Report struct {
 	StartedAt time.Time `json:"startedAt"` // RFC 3339
 	Machine   Machine   `json:"machine"`
 	Load      Load      `json:"load"`
-	Results   []Result  `json:"results"` // one for each scenario, in the order in which they ran
+	Results   []Result  `json:"results"` // one or more for each scenario, in the order in which they ran
 }
 
 // Load is what the programs had to do.
@@ -21,16 +21,17 @@ type Load struct {
 	RoundSeconds  float64 `json:"seconds,omitempty"`  // of publishing in a round, if that was fixed
 	Rounds        int     `json:"rounds"`             // for each side
 	BodyBytes     int     `json:"bodyBytes"`
-	Rate          int     `json:"rate"`    // of the latency scenario, messages a second
-	Backlog       int     `json:"backlog"` // of the backlog scenario, messages
-	RunRate       int     `json:"runRate"` // of the runs scenario, runs a second
-	Failed        int     `json:"failed"`  // of the restart scenario, runs
-	Entries       int     `json:"entries"` // of the logs scenario, log entries
+	Rate          int     `json:"rate"`               // of the latency scenario, messages a second
+	Backlog       int     `json:"backlog"`            // of the backlog scenario, messages
+	Finished      int     `json:"finished,omitempty"` // of the backlog scenario, messages
+	RunRate       int     `json:"runRate"`            // of the runs scenario, runs a second
+	Failed        int     `json:"failed"`             // of the restart and dlq scenarios, dead letters of a kind
+	Entries       int     `json:"entries"`            // of the logs scenario, log entries
 }
 
 // Result compares two sides in one scenario.
 type Result struct {
-	Scenario string    `json:"scenario"`
+	Scenario string    `json:"scenario"` // and, where it has several tables, which one
 	Baseline string    `json:"baseline"` // what Posthaste is compared with
 	Subject  string    `json:"subject"`  // what is judged
 	Measures []Measure `json:"measures"`
@@ -59,6 +60,7 @@ func newReport(options Options, dir string) (*Report, error) {
 		BodyBytes:     options.Size,
 		Rate:          options.Rate,
 		Backlog:       options.Backlog,
+		Finished:      options.Finished,
 		RunRate:       options.RunRate,
 		Failed:        options.Failed,
 		Entries:       options.Entries,

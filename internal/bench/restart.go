@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -33,26 +34,26 @@ const (
 	benchingUser = "bench"
 )
 
-func (s restartScenario) run(ctx context.Context, l *lab) (Result, error) {
+func (s restartScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	l.note("%s: storing %d failed runs", s.name(), l.options.Failed)
 	many := &sweep{condition: condition{name: "many"}}
 	defer many.close()
 	if err := many.openFailed(ctx, l, l.options.Failed); err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	var few [][]reading
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
 		readings, err := s.thousand(ctx, l)
 		if err != nil {
-			return Result{}, err
+			return nil, err
 		}
 		few = append(few, readings)
 		if err := many.restart(ctx, l, min(fewFailed, many.left)); err != nil {
-			return Result{}, err
+			return nil, err
 		}
 	}
-	return Result{Scenario: s.name(), Baseline: "thousand", Subject: many.name, Measures: compare(few, many.rounds)}, nil
+	return []Result{{Scenario: s.name(), Baseline: "thousand", Subject: many.name, Measures: compare(few, many.rounds)}}, nil
 }
 
 // thousand sweeps a DLQ of a thousand runs to its end.
@@ -96,10 +97,11 @@ func fillFailed(ctx context.Context, data, destination string, failed int) error
 	if err != nil {
 		return err
 	}
+	names := newPopulation(mathrand.New(mathrand.NewPCG(3, 0)))
 	for first := 0; first < failed && err == nil; first += fillInOneGo {
 		err = s.Transact(ctx, time.Now(), benchingUser, func(tx store.RunTx) error {
 			for range min(fillInOneGo, failed-first) {
-				if err := failedRun(tx, destination); err != nil {
+				if err := failedRun(tx, destination, names); err != nil {
 					return err
 				}
 			}
@@ -110,18 +112,19 @@ func fillFailed(ctx context.Context, data, destination string, failed int) error
 }
 
 // failedRun writes a run whose first delivery has failed.
-func failedRun(tx store.RunTx, destination string) error {
+func failedRun(tx store.RunTx, destination string, p *population) error {
 	id, err := posthaste.NewMessageID(tx.Now(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	at := tx.NextPosition()
+	at, status := tx.NextPosition(), anyFailure(p.Rand)
 	run := &posthaste.Run{
-		RunRef:      posthaste.RunRef{ID: "wfr_" + rand.Text(), CreatedAt: at.Time(), Position: at, URL: destination},
+		RunRef:      posthaste.RunRef{ID: "wfr_" + rand.Text(), CreatedAt: at.Time(), Position: at, URL: destination + "/" + p.one("host", historyHosts)},
 		User:        benchingUser,
+		CallerIP:    p.caller(),
 		FirstID:     id,
-		Settings:    posthaste.Settings{Header: http.Header{"Content-Type": {"application/json"}}, Labels: []string{"bench"}},
-		RunProgress: posthaste.RunProgress{State: posthaste.RunFailed, CompletedAt: tx.Now(), FailedID: id, FailedStatus: http.StatusInternalServerError},
+		Settings:    posthaste.Settings{Header: http.Header{"Content-Type": {"application/json"}}, Labels: []string{"bench", p.one("label", historyLabels)}},
+		RunProgress: posthaste.RunProgress{State: posthaste.RunFailed, CompletedAt: tx.Now(), FailedID: id, FailedStatus: status},
 	}
 	run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition())
 	m := &posthaste.Message{
@@ -133,7 +136,7 @@ func failedRun(tx store.RunTx, destination string) error {
 	if err := tx.Append(run, posthaste.RunEntry{MessageID: id, CallType: posthaste.CallStep, Body: []byte(`{"n":1}`)}, nil); err != nil {
 		return err
 	}
-	tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m, Error: "500 Internal Server Error", Response: &posthaste.Response{Status: http.StatusInternalServerError}})
+	tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m, Error: "the destination is not well", Response: &posthaste.Response{Status: status}})
 	return nil
 }
 

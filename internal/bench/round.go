@@ -33,7 +33,8 @@ func (l *lab) round(ctx context.Context, p program, work load) (*round, error) {
 	}
 	warm, book, err := l.warmUpAndDeliver(ctx, c, work)
 	memory := c.memory()
-	if err := errors.Join(err, c.end()); err != nil {
+	numbers, scraping := scrape(ctx, c)
+	if err := errors.Join(err, scraping, c.end()); err != nil {
 		return nil, err
 	}
 	r := &round{tally: book.tally(), warmedUp: warm.tally().accepted, dir: dir}
@@ -41,8 +42,16 @@ func (l *lab) round(ctx context.Context, p program, work load) (*round, error) {
 		return nil, errNothing
 	}
 	r.costs = append(memory, r.processorTime(c))
+	if written, ok := numbers[metricWritten]; ok {
+		r.costs = append(r.costs, writeAmplification(written, r.accepted+r.warmedUp, l.options.Size))
+	}
 	l.note("  %s: %s messages/s", p.name, decimal(perSecond(r.delivered, r.window)))
 	return r, nil
+}
+
+// writeAmplification is what a store wrote to disk, of the bodies it was given.
+func writeAmplification(written float64, messages, size int) reading {
+	return measured("written to disk, of bodies", "B/B", written/(float64(messages)*float64(size)))
 }
 
 func (l *lab) warmUpAndDeliver(ctx context.Context, c *child, work load) (warm, book *ledger, err error) {
@@ -116,7 +125,7 @@ func (c *child) memory() []reading {
 
 // alternate compares Posthaste with the relay: it measures one round of each in
 // turn.
-func (l *lab) alternate(name string, measure func(program) ([]reading, error)) (Result, error) {
+func (l *lab) alternate(name string, measure func(program) ([]reading, error)) ([]Result, error) {
 	sides := [2]program{l.relay(), l.server()}
 	var rounds [2][][]reading
 	for number := range l.options.Rounds {
@@ -124,15 +133,15 @@ func (l *lab) alternate(name string, measure func(program) ([]reading, error)) (
 		for side, p := range sides {
 			readings, err := measure(p)
 			if err != nil {
-				return Result{}, err
+				return nil, err
 			}
 			rounds[side] = append(rounds[side], readings)
 		}
 	}
-	return Result{
+	return []Result{{
 		Scenario: name,
 		Baseline: sides[0].name,
 		Subject:  sides[1].name,
 		Measures: compare(rounds[0], rounds[1]),
-	}, nil
+	}}, nil
 }

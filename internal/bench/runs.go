@@ -22,10 +22,10 @@ type runsScenario struct{}
 
 func (runsScenario) name() string { return "runs" }
 
-func (s runsScenario) run(ctx context.Context, l *lab) (Result, error) {
+func (s runsScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	workflow, err := newEndpoint(l.token)
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	defer workflow.close()
 	steady, peak := &condition{name: "steady"}, &condition{name: "peak"}
@@ -34,18 +34,18 @@ func (s runsScenario) run(ctx context.Context, l *lab) (Result, error) {
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
 		if err := steady.runs(ctx, l, workflow, workflow.atRate(l.options.RunRate, l.options.extent())); err != nil {
-			return Result{}, err
+			return nil, err
 		}
 		if err := peak.runs(ctx, l, workflow, workflow.byClients(l.options.Clients, l.options.extent())); err != nil {
-			return Result{}, err
+			return nil, err
 		}
 	}
-	return Result{
+	return []Result{{
 		Scenario: s.name(),
 		Baseline: steady.name,
 		Subject:  peak.name,
 		Measures: compare(steady.rounds, peak.rounds),
-	}, nil
+	}}, nil
 }
 
 // trigger starts runs and enters each in a ledger.

@@ -1,0 +1,206 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// dlqScenario compares Posthaste with itself: a server with a thousand dead letters of
+// messages and as many of runs, and one with many more. Both are asked for the same
+// pages in turn, and delete, retry and restart as many.
+type dlqScenario struct{}
+
+func (dlqScenario) name() string { return "dlq" }
+
+const (
+	dlqPage    = 10 // dead letters of a page: a thousand have as many of each pair
+	dlqChanges = 5  // pages that a round changes in each way
+	dlqSpan    = time.Hour
+)
+
+// dlqLists are the lists that are asked for, by their paths. Where names are drawn, the
+// first is the most frequent one.
+var dlqLists = []struct{ name, path, params string }{
+	{"messages", "/v2/dlq", ""},
+	{"messages by url", "/v2/dlq", "url=DESTINATION/host-0"},
+	{"messages by label", "/v2/dlq", "label=label-0"},
+	{"messages by queue", "/v2/dlq", "queueName=queue-0"},
+	{"messages by group", "/v2/dlq", "topicName=group-0"},
+	{"messages by schedule", "/v2/dlq", "scheduleId=schedule-0"},
+	{"messages by flow-control key", "/v2/dlq", "flowControlKey=key-0"},
+	{"messages by caller", "/v2/dlq", "callerIp=10.0.0.7"},
+	{"messages by status", "/v2/dlq", "responseStatus=502"},
+	{"messages by url and label", "/v2/dlq", "url=DESTINATION/host-0&label=label-0"},
+	{"messages by label and status", "/v2/dlq", "label=label-0&responseStatus=502"},
+	{"messages by queue and url", "/v2/dlq", "queueName=queue-0&url=DESTINATION/host-0"},
+	{"messages by rare label", "/v2/dlq", "label=rare"},
+	{"runs", "/v2/workflows/dlq", ""},
+	{"runs by url", "/v2/workflows/dlq", "workflowUrl=DESTINATION/host-0"},
+	{"runs by label", "/v2/workflows/dlq", "label=label-0"},
+	{"runs by caller", "/v2/workflows/dlq", "callerIp=10.0.0.7"},
+	{"runs by status", "/v2/workflows/dlq", "responseStatus=502"},
+	{"runs by url and label", "/v2/workflows/dlq", "workflowUrl=DESTINATION/host-0&label=label-0"},
+	{"runs by label and status", "/v2/workflows/dlq", "label=label-0&responseStatus=502"},
+}
+
+// dlqActions are what is done to pages, the oldest first.
+var dlqActions = []struct{ name, method, path, params string }{
+	{"delete messages", http.MethodDelete, "/v2/dlq", ""},
+	{"delete messages by label", http.MethodDelete, "/v2/dlq", "label=label-0"},
+	{"retry messages", http.MethodPost, "/v2/dlq/retry", ""},
+	{"retry messages by url", http.MethodPost, "/v2/dlq/retry", "url=DESTINATION/host-0"},
+	{"delete runs", http.MethodDelete, "/v2/workflows/dlq", ""},
+	{"delete runs by label", http.MethodDelete, "/v2/workflows/dlq", "label=label-0"},
+	{"restart runs", http.MethodPost, "/v2/workflows/dlq/restart", ""},
+	{"restart runs by url", http.MethodPost, "/v2/workflows/dlq/restart", "workflowUrl=DESTINATION/host-0"},
+}
+
+func (s dlqScenario) run(ctx context.Context, l *lab) ([]Result, error) {
+	few, many := &dlqStore{condition: condition{name: "thousand"}}, &dlqStore{condition: condition{name: "many"}}
+	sides := []*dlqStore{few, many}
+	for i, failed := range []int{fewFailed, l.options.Failed} {
+		defer sides[i].close()
+		if err := sides[i].open(ctx, l, failed); err != nil {
+			return nil, err
+		}
+	}
+	for number := range l.options.Rounds {
+		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
+		if err := s.round(ctx, l, sides); err != nil {
+			return nil, err
+		}
+	}
+	for _, side := range sides {
+		side.rounds = append(side.rounds, side.server.memory())
+	}
+	return []Result{{Scenario: s.name(), Baseline: few.name, Subject: many.name, Measures: compare(few.rounds, many.rounds)}}, nil
+}
+
+func (dlqScenario) round(ctx context.Context, l *lab, sides []*dlqStore) error {
+	for _, list := range dlqLists {
+		for _, order := range []struct{ name, params string }{{"", ""}, {", oldest first", "&order=earliestFirst"}} {
+			for _, side := range sides {
+				if err := side.list(ctx, l, list.name+order.name, list.path+"?"+list.params+order.params); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, action := range dlqActions {
+		for range dlqChanges {
+			for _, side := range sides {
+				if err := side.change(ctx, l, action.name, action.method, action.path+"?"+action.params); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// dlqStore is a server with dead letters.
+type dlqStore struct{ condition }
+
+// open starts a server on a store with so many dead letters of both kinds.
+func (c *dlqStore) open(ctx context.Context, l *lab, failed int) (err error) {
+	if c.dir, err = l.place(); err != nil {
+		return err
+	}
+	data := filepath.Join(c.dir, dataDir)
+	began := time.Now()
+	h := &history{
+		user: benchingUser, size: l.options.Size, until: time.Now(), span: dlqSpan, total: failed,
+		destination: l.sink.url(), fails: true,
+	}
+	if _, err := h.write(ctx, data); err != nil {
+		return fmt.Errorf("store dead letters: %w", err)
+	}
+	if err := fillFailed(ctx, data, l.sink.url(), failed); err != nil {
+		return fmt.Errorf("store failed runs: %w", err)
+	}
+	if err := compact(ctx, data); err != nil {
+		return err
+	}
+	l.note("  %s: stored %d dead letters of messages and of runs in %s", c.name, failed, time.Since(began).Round(time.Second))
+	if c.server, err = l.start(ctx, l.server(), c.dir); err == nil {
+		c.rounds = append(c.rounds, []reading{measured("start", "ms", milliseconds(c.server.readyAfter))})
+	}
+	return err
+}
+
+// list asks for a list several times and notes how long it takes.
+func (c *dlqStore) list(ctx context.Context, l *lab, name, target string) error {
+	took, err := logPage{name: name}.timed(func() (time.Duration, error) {
+		took, n, err := c.call(ctx, l, http.MethodGet, target)
+		if err == nil && n == 0 {
+			err = errors.New("nothing matches")
+		}
+		return took, err
+	})
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w%s", c.name, name, err, c.server.lastWords())
+	}
+	c.rounds = append(c.rounds, []reading{took})
+	return nil
+}
+
+// change does something to a page, once, and notes how long it takes.
+func (c *dlqStore) change(ctx context.Context, l *lab, name, method, target string) error {
+	took, n, err := c.call(ctx, l, method, target)
+	if err == nil && n == 0 {
+		err = errors.New("nothing was there to be changed")
+	}
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w%s", c.name, name, err, c.server.lastWords())
+	}
+	c.rounds = append(c.rounds, []reading{measured(name, "ms", milliseconds(took))})
+	return nil
+}
+
+// call sends a request for a page. It returns how long the answer took, and how many
+// dead letters it is about.
+func (c *dlqStore) call(ctx context.Context, l *lab, method, target string) (took time.Duration, letters int, err error) {
+	params := bytes.ReplaceAll([]byte(target), []byte("DESTINATION"), []byte(url.QueryEscape(l.sink.url())))
+	req, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("http://%s%s&count=%d", c.server.host, params, dlqPage), nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+l.token)
+	began := time.Now()
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return 0, 0, refusal(response)
+	}
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(response.Body); err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(began)
+	letters, err = lettersOf(text.Bytes())
+	return took, letters, err
+}
+
+// lettersOf returns how many dead letters an answer shows, or says to have changed.
+func lettersOf(answer []byte) (int, error) {
+	var page struct {
+		Messages  []json.RawMessage `json:"messages"`
+		DLQ       []json.RawMessage `json:"workflowDlq"`
+		Runs      []json.RawMessage `json:"workflowRuns"`
+		Responses []json.RawMessage `json:"responses"`
+		Deleted   int               `json:"deleted"`
+	}
+	err := json.Unmarshal(answer, &page)
+	return slices.Max([]int{len(page.Messages), len(page.DLQ), len(page.Runs), len(page.Responses), page.Deleted}), err
+}

@@ -1,0 +1,184 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// logPage is a page of the log to ask for.
+type logPage struct {
+	name   string
+	params string
+	count  int
+	middle bool // from the middle of the history on, and not from its end
+}
+
+// logFilters are the filters that are asked for, and how many entries of a page: so
+// many that a short log of shortLog entries has them before its middle, too.
+var logFilters = []struct {
+	name, params string
+	count        int
+}{
+	{"all", "", 1000},
+	{"state, most", "state=DELIVERED", 1000},
+	{"state, some", "state=ERROR", 1000},
+	{"url", "url=https://host-0.example.com/hook", 1000},
+	{"host", "host=host-1.example.com", 1000},
+	{"path", "path=/hook", 1000},
+	{"label", "label=label-0", 1000},
+	{"queue", "queueName=queue-0", 1000},
+	{"group", "topicName=group-0", 1000},
+	{"schedule", "scheduleId=schedule-0", 500},
+	{"caller", "callerIp=10.0.0.7", 300},
+	{"flow-control key", "flowControlKey=key-0", 1000},
+	{"two urls", "url=https://host-0.example.com/hook&url=https://host-2.example.com/hook", 1000},
+	{"url and state", "url=https://host-0.example.com/hook&state=ERROR", 100},
+	{"label and state", "label=label-0&state=DELIVERED", 1000},
+	{"queue and label", "queueName=queue-0&label=label-0", 100},
+	{"url and caller", "url=https://host-0.example.com/hook&callerIp=10.0.0.7", 50},
+	{"rare url", "url=https://rare.example.com/hook", 100},
+	{"rare label", "label=rare", 100},
+	{"rare label and state", "label=rare&state=DELIVERED", 40},
+	{"nothing in common", "url=https://rare.example.com/hook&host=host-0.example.com", 0},
+}
+
+// logPages returns the pages of a round, for a short log of so many entries.
+func logPages(short int) []logPage {
+	var pages []logPage
+	for _, f := range logFilters {
+		if f.count > 0 {
+			f.count = max(f.count*short/shortLog, 1)
+		}
+		pages = append(pages,
+			logPage{f.name, f.params, f.count, false},
+			logPage{f.name + ", oldest first", f.params + "&order=earliestFirst", f.count, false},
+			logPage{f.name + ", from the middle", f.params, f.count, true})
+	}
+	return pages
+}
+
+// query returns the parameters of a page of a log with a middle.
+func (p logPage) query(middle time.Time) (url.Values, error) {
+	params, err := url.ParseQuery(p.params)
+	if err != nil {
+		return nil, err
+	}
+	params.Set("count", strconv.Itoa(max(p.count, 1)))
+	if p.middle {
+		params.Set("toDate", strconv.FormatInt(middle.UnixMilli(), 10))
+	}
+	return params, nil
+}
+
+const (
+	logWarmUps = 2 // answers of a page that do not count
+	logAnswers = 5 // that do
+)
+
+// timed makes a reading of a page, of the median of some answers.
+func (p logPage) timed(answer func() (time.Duration, error)) (reading, error) {
+	var took []time.Duration
+	for i := range logWarmUps + logAnswers {
+		once, err := answer()
+		if err != nil {
+			return reading{}, err
+		}
+		if i >= logWarmUps {
+			took = append(took, once)
+		}
+	}
+	slices.Sort(took)
+	return measured(p.name, "ms", milliseconds(quantile(took, 0.5))), nil
+}
+
+// ask asks for a page several times.
+func (c *logStore) ask(ctx context.Context, l *lab, page logPage) (reading, error) {
+	params, err := page.query(c.middle())
+	if err != nil {
+		return reading{}, err
+	}
+	var text bytes.Buffer
+	return page.timed(func() (time.Duration, error) {
+		text.Reset()
+		began := time.Now()
+		if err := readLog(ctx, c.server.host, l.token, params, &text); err != nil {
+			return 0, err
+		}
+		took := time.Since(began)
+		if n, err := entriesOf(text.Bytes()); n > page.count || err != nil {
+			return 0, errors.Join(err, fmt.Errorf("the page has %d entries, not more than %d were expected", n, page.count))
+		}
+		return took, nil
+	})
+}
+
+// readLog reads an answer of the log.
+func readLog(ctx context.Context, host, token string, params url.Values, into *bytes.Buffer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+"/v2/logs?"+params.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return refusal(response)
+	}
+	_, err = into.ReadFrom(response.Body)
+	return err
+}
+
+// entriesOf counts the entries of an answer.
+func entriesOf(answer []byte) (int, error) {
+	var page struct {
+		Events []struct{} `json:"events"`
+	}
+	err := json.Unmarshal(answer, &page)
+	return len(page.Events), err
+}
+
+// queryClients ask for heavy pages at the same time, each again as soon as it was
+// answered.
+const queryClients = 4
+
+// heavyFilters are pages that take a server long.
+var heavyFilters = []string{
+	"count=1000",
+	"count=1000&path=/hook&order=earliestFirst",
+	"count=1000&url=https://rare.example.com/hook&host=host-0.example.com",
+	"count=1000&url=https://host-0.example.com/hook&state=ERROR&callerIp=10.0.0.7",
+}
+
+// query asks for heavy pages until it is stopped.
+func (c *logStore) query(ctx context.Context, l *lab) error {
+	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
+		for first := range queryClients {
+			spawn(func() error { return c.queryOn(ctx, l, first) })
+		}
+	})
+}
+
+func (c *logStore) queryOn(ctx context.Context, l *lab, first int) error {
+	var text bytes.Buffer
+	for n := first; ; n++ {
+		params, err := url.ParseQuery(heavyFilters[n%len(heavyFilters)])
+		if err != nil {
+			return err
+		}
+		text.Reset()
+		if err := readLog(ctx, c.server.host, l.token, params, &text); err != nil {
+			return err
+		}
+	}
+}
