@@ -2,24 +2,28 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestConsoleIsBuiltFromItsSources builds the console anew and compares it, byte by
-// byte, with what the program embeds.
+// TestConsoleIsBuiltFromItsSources checks the sources of the console and tests their
+// rules, builds them anew and compares that, byte by byte, with what the program embeds.
 func TestConsoleIsBuiltFromItsSources(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
 	needModules(t, webDirectory)
 	built := t.TempDir()
-	for _, command := range [][]string{{"npx", "tsc", "--noEmit"}, {"node", "build.mjs", built}} {
+	for _, command := range [][]string{{"npx", "tsc", "--noEmit"}, {"node", "test.mjs"}, {"node", "build.mjs", built}} {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Dir = webDirectory
 		if output, err := cmd.CombinedOutput(); err != nil {
@@ -60,11 +64,21 @@ func TestConsole(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
 	b := startBrowser(t)
-	_, c := startDev(t, "--port", "0")
+	server, c := startDev(t, "--port", "0")
 	s := newSink(t)
 	t.Run("signing in", func(t *testing.T) { testSignIn(t, b, c) })
+	t.Run("signing in by the link that the server prints", func(t *testing.T) {
+		link := regexp.MustCompile(`http\S+/console#\S+`).FindString(server.output.String())
+		page := b.open(t, desktop, link)
+		page.sees("defaultUser")
+		if left := evaluate[string](page, `location.hash`); left != "" {
+			t.Errorf("the token stays in the address: %s", left)
+		}
+	})
+	t.Run("the first steps of the guide", func(t *testing.T) { testFirstSteps(t, b) })
 	t.Run("the first visit", func(t *testing.T) { testFirstVisit(t, b, c) })
 	t.Run("the log", func(t *testing.T) { testLogView(t, b, c, s) })
+	t.Run("a long log", func(t *testing.T) { testLongLog(t, b, c) })
 	t.Run("dead letters", func(t *testing.T) { testDeadLetters(t, b, c, s) })
 	t.Run("lanes", func(t *testing.T) { testLanes(t, b, c, s) })
 	t.Run("schedules and groups", func(t *testing.T) { testSchedules(t, b, c, s) })
@@ -84,6 +98,17 @@ func testSignIn(t *testing.T, b *browser, c *client) {
 	page.sees("posthaste dev prints it")
 	if kept := evaluate[int](page, `sessionStorage.length`); kept != 0 {
 		t.Errorf("%d things are kept after signing out", kept)
+	}
+	page.fill("Token", "nobody's")
+	page.press("Sign in")
+	page.sees("token")
+	page.until(`document.querySelector(".fault") !== null`, "be refused")
+
+	reader := base64.StdEncoding.EncodeToString([]byte(`{"UserID":"defaultUser","Password":"defaultPassword","ReadOnly":true}`))
+	page = b.open(t, phone, c.as(reader).console("/queues"))
+	page.sees("There is no queue yet")
+	if !evaluate[bool](page, `[...document.querySelectorAll("button")].find((b) => b.innerText === "New queue").disabled`) {
+		t.Error("a token that may only read is offered to make a queue")
 	}
 }
 
@@ -127,4 +152,28 @@ func testLogView(t *testing.T, b *browser, c *client, s *sink) {
 	}
 	page.do(chromedp.KeyEvent(kb.Escape))
 	page.misses("Timeline")
+}
+
+// testLongLog goes to the end of a log of several pages: each is read when it is needed,
+// and no more rows are drawn than can be seen.
+func testLongLog(t *testing.T, b *browser, c *client) {
+	const messages = 2500
+	one := `{"destination":"http://127.0.0.1:1/","headers":{"Upstash-Delay":"1h","Upstash-Label":"long"}}`
+	batch := "[" + strings.Repeat(one+",", messages-1) + one + "]"
+	if err := c.call(t.Context(), http.MethodPost, "/v2/batch", nil, batch, nil); err != nil {
+		t.Fatal(err)
+	}
+	page := b.open(t, desktop, c.console("/logs?label=long"))
+	page.sees("of 1,200 entries read so far")
+	page.do(chromedp.Focus(chromedp.CSS(`[role=grid]`)))
+	page.until(fmt.Sprintf(`(() => {
+		const drawn = document.querySelectorAll(".table-body .row").length;
+		if (drawn > 150) throw new Error(drawn + " rows are drawn at once");
+		document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }));
+		return document.querySelector("[role=grid]").getAttribute("aria-rowcount") === "%d";
+	})()`, messages), "come to the end of the log")
+	page.sees("2,500 entries, the oldest was the last.")
+	if loads := evaluate[int](page, `performance.getEntriesByType("navigation").length`); loads != 1 {
+		t.Errorf("the page was loaded %d times", loads)
+	}
 }

@@ -165,3 +165,10 @@ func (o *transcript) contains(text string) bool {
 	defer o.mu.Unlock()
 	return bytes.Contains(o.text, []byte(text))
 }
+
+// all returns the whole output.
+func (o *transcript) all() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.text)
+}

@@ -50,6 +50,16 @@ export class Feed<T> {
     this.changed();
   }
 
+  // upTo reads on until there are so many rows, if there are.
+  async upTo(many: number): Promise<void> {
+    while (this.rows.length < many && !this.ended && !this.full && this.error === "" && !this.stopped.signal.aborted) {
+      if (this.busy) {
+        await new Promise((resume) => setTimeout(resume, 50));
+      }
+      await this.more();
+    }
+  }
+
   private async readPage(): Promise<void> {
     for (;;) {
       const page = await this.fetch(this.cursor, this.stopped.signal);

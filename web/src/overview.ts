@@ -3,6 +3,8 @@
 
 import { get, request } from "./api";
 import { createdAt, host } from "./format";
+import { groupBy } from "./group";
+import { LogReader } from "./logpages";
 import type { LogEntry, LogPage } from "./types";
 
 export interface Sample {
@@ -17,15 +19,16 @@ export interface Sample {
   tries: number[]; // ms of attempts that succeeded, ascending
 }
 
-const pages = 3; // of the log, 1000 entries each
+const pages = 4; // of the log
 
 // sample reads the newest entries and counts.
 export async function sample(signal: AbortSignal): Promise<Sample> {
   const counted: Sample = { entries: 0, from: Date.now(), to: Date.now(), delivered: 0, failed: 0, attempts: 0, attemptsFailed: 0, wholes: [], tries: [] };
   const ends = new Map<string, number>(); // of attempts that were delivered, by message
+  const reader = new LogReader();
   let cursor: string | undefined;
   for (let i = 0; i < pages; i++) {
-    const page = await get<LogPage>("/v2/logs", { count: 1000, cursor }, signal);
+    const page = await reader.read(new URLSearchParams(), cursor, signal);
     page.events.forEach((entry) => countEntry(counted, ends, entry));
     cursor = page.cursor;
     if (cursor === undefined) {
@@ -81,8 +84,8 @@ const asked = 12; // hosts with errors that are looked at
 // deadDestinations returns the hosts whose last attempt failed and that have taken nothing
 // since their newest error, of those with the most errors lately.
 export async function deadDestinations(signal: AbortSignal): Promise<Dead[]> {
-  const page = await get<LogPage>("/v2/logs", { state: "ERROR", count: 1000 }, signal);
-  const byHost = Map.groupBy(page.events, (entry) => host(entry.url));
+  const page = await get<LogPage>("/v2/logs", { state: "ERROR", count: 500 }, signal);
+  const byHost = groupBy(page.events, (entry) => host(entry.url));
   const worst = [...byHost].sort(([, a], [, b]) => b.length - a.length).slice(0, asked);
   const looked = await Promise.all(worst.map(async ([name, errors]): Promise<Dead> => {
     const good = await get<LogPage>("/v2/logs", { state: "DELIVERED", host: name, count: 1 }, signal);

@@ -1,7 +1,7 @@
 // The address of a view: its path below /console and its parameters. Everything that
 // is needed to see the same again is in it.
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export const base = "/console";
 
@@ -55,7 +55,7 @@ export function setParams(changes: Record<string, string | string[] | undefined>
 
 export function usePlace(): Place {
   const [place, setPlace] = useState(here);
-  useEffect(() => {
+  useLayoutEffect(() => { // not later: whoever is quick changes the address at once
     const update = () => setPlace(here());
     listeners.add(update);
     return () => void listeners.delete(update);

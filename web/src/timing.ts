@@ -1,5 +1,6 @@
 // When the steps of a run were worked on, from the log of its changes.
 
+import { groupBy } from "./group";
 import type { Run, Step } from "./types";
 
 export interface RunEvent {
@@ -19,7 +20,7 @@ const ends = new Set(["STEP_SUCCESS", "STEP_FAILED", "STEP_CANCELED"]);
 // timings returns the times of each step. One whose beginning no change tells, because
 // the workflow went on to it by itself, began when the group before it ended.
 export function timings(run: Run, events: RunEvent[], now = Date.now()): Map<Step, Timing> {
-  const changes = Map.groupBy(events.filter((event) => event.stepInfo !== undefined), (event) => key(event.stepInfo!));
+  const changes = groupBy(events.filter((event) => event.stepInfo !== undefined), (event) => key(event.stepInfo!));
   const times = new Map<Step, Timing>();
   let before = run.workflowRunCreatedAt;
   for (const group of run.steps) {

@@ -3,6 +3,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 
+import type { Feed } from "../feed";
 import { count, moment, plural } from "../format";
 import { setParams } from "../router";
 import { states, type State } from "../types";
@@ -12,13 +13,15 @@ import type { Row } from "./logs";
 const bars = 96;
 const height = 64;
 
+const further = 10_000; // entries that are read at a wish
+
 interface Props {
-  rows: Row[];
-  ended: boolean;
+  feed: Feed<Row>;
   params: URLSearchParams;
 }
 
-export function Histogram({ rows, ended, params }: Props) {
+export function Histogram({ feed, params }: Props) {
+  const { rows, ended } = feed;
   const data = useMemo(() => tally(rows, params), [rows, rows.length, params.toString()]);
   const [from, setFrom] = useState<number | null>(null);
   const [to, setTo] = useState<number | null>(null);
@@ -48,7 +51,10 @@ export function Histogram({ rows, ended, params }: Props) {
       </svg>
       <p class="histogram-scale">
         <span>{rows.length > 0 && moment(data.start)}</span>
-        <span>{rows.length > 0 && (ended ? `all ${plural(rows.length, "entry", "entries")}` : `of ${plural(rows.length, "entry", "entries")} read so far`)}</span>
+        <span>
+          {rows.length > 0 && (ended ? `all ${plural(rows.length, "entry", "entries")}` : `of ${plural(rows.length, "entry", "entries")} read so far`)}
+          {rows.length > 0 && !ended && !feed.full && <button class="quiet" onClick={() => void feed.upTo(rows.length + further)}>Read {count(further)} more</button>}
+        </span>
         <span>{rows.length > 0 && moment(data.start + bars * data.width)}</span>
       </p>
       <div class="legend">

@@ -2,13 +2,13 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import { get } from "../api";
+import { LogReader } from "../logpages";
 import { most, useFeed, type Feed } from "../feed";
 import { follow } from "../follow";
 import { clock, iso, plural } from "../format";
 import { setParams, usePlace } from "../router";
 import { identity } from "../session";
-import { states, type LogEntry, type LogPage, type State } from "../types";
+import { states, type LogEntry, type State } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { PublishForm } from "../ui/first";
 import { Table, type Column } from "../ui/table";
@@ -85,17 +85,6 @@ const columns: Column<Row>[] = [
   { name: "Message", width: "minmax(90px, 2fr)", wide: true, cell: (row) => <code title={row.messageId}>{row.messageId}</code> },
 ];
 
-const firstPage = 200; // entries: enough to fill a screen at once
-const laterPages = 1000; // at most
-const pageBytes = 2_000_000; // about as much as a later page may have, bodies included
-
-// nextCount returns how many entries to ask for next, by how large these were.
-function nextCount(entries: LogEntry[]): number {
-  const fixed = 800; // bytes of an entry without its bodies
-  const bytes = entries.reduce((sum, entry) => sum + fixed + entry.body.length + (entry.responseBody?.length ?? 0), 0);
-  return Math.max(10, Math.min(laterPages, Math.floor((pageBytes * entries.length) / Math.max(1, bytes))));
-}
-
 // guessFilter knows what a text is by its look.
 function guessFilter(text: string): string {
   if (text.startsWith("msg_")) {
@@ -116,15 +105,9 @@ export function Logs() {
   const key = filters.toString();
   const [again, setAgain] = useState(0);
   const [publishing, setPublishing] = useState(false);
-  const pageSize = useRef(firstPage);
+  const reader = useMemo(() => new LogReader(), [key, again]);
   const feed = useFeed<Row>(key + again, async (cursor, signal) => {
-    const query = new URLSearchParams(filters);
-    query.set("count", String(cursor === undefined ? firstPage : pageSize.current));
-    if (cursor !== undefined) {
-      query.set("cursor", cursor);
-    }
-    const page = await get<LogPage>("/v2/logs", query, signal);
-    pageSize.current = nextCount(page.events);
+    const page = await reader.read(filters, cursor, signal);
     return { rows: page.events.map(newRow), cursor: page.cursor };
   });
   useSecondPage(feed);
@@ -150,7 +133,7 @@ export function Logs() {
         </div>
       </header>
       {publishing && <PublishForm onClose={() => { setPublishing(false); setAgain(again + 1); }} />}
-      <Histogram rows={feed.rows} ended={feed.ended} params={params} />
+      <Histogram feed={feed} params={params} />
       {tail.held > 0 && <button class="pill" onClick={tail.release}>{plural(tail.held, "new entry", "new entries")}</button>}
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
       {feed.ended && feed.rows.length === 0 ? (
@@ -170,7 +153,7 @@ export function Logs() {
 function useSecondPage(feed: Feed<Row>): void {
   const hasFirst = feed.rows.length > 0;
   useEffect(() => {
-    if (hasFirst && feed.rows.length <= firstPage) {
+    if (hasFirst) {
       void feed.more();
     }
   }, [feed, hasFirst]);

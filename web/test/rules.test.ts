@@ -1,0 +1,139 @@
+import assert from "node:assert/strict";
+import { createHash, createHmac } from "node:crypto";
+import { test } from "node:test";
+
+import { inWords, zoneOf } from "../src/cron";
+import { bytes, createdAt, readable, span } from "../src/format";
+import { nextCount } from "../src/logpages";
+import { curl, publicationOf, refusal } from "../src/publication";
+import { percentile } from "../src/overview";
+import { readRequest, verify } from "../src/signature";
+import { timings } from "../src/timing";
+import type { LogEntry, Run } from "../src/types";
+import { messageOf, whyRun } from "../src/why";
+
+test("cron expressions in words", () => {
+  const cases: Record<string, string> = {
+    "* * * * *": "every minute every day",
+    "*/5 * * * *": "every 5 minutes, counted from the first every day",
+    "0 * * * *": "every hour, on the hour every day",
+    "15 * * * *": "at minute 15 of every hour every day",
+    "30 9 * * MON-FRI": "at 09:30 on Monday to Friday",
+    "0 9,18 1 * *": "at 09:00 and 18:00 on day 1 of the month",
+    "0 0 1 1 *": "at 00:00 on day 1 of the month in January",
+    "0 0 1 * 7": "at 00:00 on day 1 of the month, and also on Sunday",
+    "CRON_TZ=Asia/Tokyo 5 4 * JAN,mar *": "at 04:05 every day in January and March",
+    "@weekly": "at 00:00 on Sunday",
+    "@every 90m": "every 90m, counted from a Monday at midnight UTC",
+  };
+  for (const [expression, words] of Object.entries(cases)) {
+    assert.equal(inWords(expression), words, expression);
+  }
+  assert.equal(zoneOf("CRON_TZ=Asia/Tokyo 5 4 * * *"), "Asia/Tokyo");
+  assert.equal(zoneOf("5 4 * * *"), "UTC");
+});
+
+test("spans, sizes, percentiles and the time in an id", () => {
+  assert.deepEqual([0, 999, 1500, 61_000, 3_600_000, 90_000_000].map(span), ["0 ms", "999 ms", "1.50 s", "1 min 1 s", "1 h", "1 d 1 h"]);
+  assert.deepEqual([12, 1234, 5_000_000].map(bytes), ["12 B", "1.2 kB", "5.0 MB"]);
+  assert.deepEqual([0.5, 0.99].map((part) => percentile([1, 2, 3, 4], part)), [2, 4]);
+  assert.equal(percentile([], 0.5), undefined);
+  const milliseconds = 1_700_000_000_000n;
+  let n = milliseconds << 80n;
+  let id = "";
+  for (let i = 0; i < 22; i++) {
+    id = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"[Number(n % 58n)] + id;
+    n /= 58n;
+  }
+  assert.equal(createdAt("msg_" + id), Number(milliseconds));
+});
+
+test("bodies as they are shown", () => {
+  const encode = (text: string) => new TextEncoder().encode(text);
+  assert.deepEqual(readable(encode('{"a":1}')), { text: '{\n  "a": 1\n}', kind: "json" });
+  assert.deepEqual(readable(encode("{a")), { text: "{a", kind: "text" });
+  assert.equal(readable(Uint8Array.of(0xff, 0x41)).text, "000000  ff 41" + " ".repeat(42) + "  ·A");
+});
+
+const entry: LogEntry = {
+  time: 1, state: "FAILED", messageId: "msg_1", url: "https://a.example/x?y=1", method: "PUT", maxRetries: 2,
+  header: { "Content-Type": ["text/plain"], "X-Tenant": ["it's"] }, body: btoa("it's"), labels: ["a", "b"],
+  flowControlKey: "k", rate: 3, period: 60, timeout: 1500,
+};
+
+test("a message as a request", () => {
+  Object.assign(globalThis, { location: { origin: "http://here" } });
+  assert.equal(curl(publicationOf({ ...entry, queueName: "q" })), [
+    `curl -X POST 'http://here/v2/enqueue/q/https://a.example/x?y=1'`, `-H "Authorization: Bearer $QSTASH_TOKEN"`,
+    `-H 'Upstash-Method: PUT'`, `-H 'Upstash-Retries: 2'`, `-H 'Upstash-Timeout: 1.5s'`, `-H 'Upstash-Label: a,b'`,
+    `-H 'Upstash-Flow-Control-Key: k'`, `-H 'Upstash-Flow-Control-Value: rate=3,period=60s'`,
+    `-H 'Content-Type: text/plain'`, `-H 'Upstash-Forward-X-Tenant: it'\\''s'`, `--data-raw 'it'\\''s'`,
+  ].join(" \\\n  "));
+  assert.equal(refusal(entry), "");
+  assert.equal(refusal({ ...entry, body: "REDACTED:00" }), "its body is redacted");
+  assert.equal(refusal({ ...entry, header: { Secret: ["REDACTED:00"] } }), "its header Secret is redacted");
+  assert.match(refusal({ ...entry, workflowRunId: "wfr_1" }), /restart the run/);
+});
+
+test("pages of the log stay small", () => {
+  assert.equal(nextCount([entry]), 1000);
+  assert.equal(nextCount([{ ...entry, body: "x".repeat(100_000) }]), 19);
+  assert.equal(nextCount([{ ...entry, body: "x".repeat(10_000_000) }]), 10);
+});
+
+const key = "sig_current";
+const now = 1_700_000_000_000;
+
+// sign makes a signature as the server does.
+function sign(claims: object, header: object = { alg: "HS256", typ: "JWT" }): string {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const text = part(header) + "." + part(claims);
+  return text + "." + createHmac("sha256", key).update(text).digest("base64url");
+}
+
+test("the check of a signature that fails is named", async () => {
+  const good = { iss: "Upstash", sub: "https://a.example/", exp: now / 1000 + 300, nbf: 0, iat: now / 1000, body: createHash("sha256").update("x").digest("base64url") + "=" };
+  const cases: [string, { token?: string; keys?: string[]; body?: string; url?: string }, string[]][] = [
+    ["all is well", {}, []],
+    ["the next key", { keys: ["sig_other", key] }, []],
+    ["no JWT", { token: "abc" }, ["form"]],
+    ["another algorithm", { token: sign(good, { alg: "none" }) }, ["alg"]],
+    ["other keys", { keys: ["sig_other", ""] }, ["signature"]],
+    ["another issuer", { token: sign({ ...good, iss: "me" }) }, ["iss"]],
+    ["expired", { token: sign({ ...good, exp: now / 1000 - 1 }) }, ["exp"]],
+    ["not yet valid", { token: sign({ ...good, nbf: now / 1000 + 9 }) }, ["nbf"]],
+    ["another URL", { url: "https://a.example" }, ["sub"]],
+    ["another body", { body: "y" }, ["body"]],
+  ];
+  for (const [name, given, wrong] of cases) {
+    const checks = await verify({ token: sign(good), url: good.sub, body: "x", keys: [key], ...given }, now);
+    assert.deepEqual(checks.filter((check) => check.good === false).map((check) => check.name), wrong, name);
+  }
+});
+
+test("a captured request is taken apart", () => {
+  assert.deepEqual(readRequest("POST /hook?a=1 HTTP/1.1\r\nHost: a.example\r\nupstash-signature: t.t.t\r\n\r\na\n\nb"),
+    { token: "t.t.t", url: "https://a.example/hook?a=1", body: "a\n\nb" });
+  assert.equal(readRequest("hello"), null);
+});
+
+test("steps of a run begin where the group before them ended", () => {
+  const step = (stepId: number, state: string) => ({ stepId, stepName: "s" + stepId, messageId: "m", retries: 0, state });
+  const run = {
+    workflowRunId: "r", workflowUrl: "u", workflowState: "RUN_STARTED", workflowRunCreatedAt: 100,
+    steps: [{ type: "sequential", steps: [step(1, "STEP_SUCCESS")] }, { type: "parallel", steps: [step(2, "STEP_SUCCESS"), step(3, "STEP_RETRY")] }],
+  } as Run;
+  const event = (time: number, stepId: number, state: string) => ({ time, state, stepInfo: step(stepId, state) as Run["steps"][0]["steps"][0] });
+  const times = timings(run, [
+    event(150, 1, "STEP_SUCCESS"), event(160, 2, "STEP_PROGRESS"), event(160, 3, "STEP_PROGRESS"), event(170, 2, "STEP_SUCCESS"), event(180, 3, "STEP_RETRY"),
+  ], 200);
+  const shown = run.steps.flatMap((group) => group.steps).map((one) => times.get(one));
+  assert.deepEqual(shown, [{ from: 100, to: 150, done: true }, { from: 160, to: 170, done: true }, { from: 160, to: 200, done: false }]);
+  assert.match(whyRun(run)[0]!, /^Step s3 failed 1 time\./);
+});
+
+test("the message in an error that was cut off", () => {
+  assert.equal(messageOf('{"error":"E","message":"no \\"such\\" order"}'), 'no "such" order');
+  assert.equal(messageOf('{"message":"cut of'), "cut of");
+  assert.equal(messageOf("<html>"), "");
+});
