@@ -8,7 +8,7 @@ import { clock, span } from "../format";
 import { curl, publicationOf, publish, refusal } from "../publication";
 import { href, setParams } from "../router";
 import { identity } from "../session";
-import type { LogEntry, LogPage } from "../types";
+import type { DeadLetter, LogEntry, LogPage } from "../types";
 import { Badge, Body, Copy, Facts, Fault, HeaderList, Tag, Time } from "../ui/widgets";
 import { whyMessage } from "../why";
 
@@ -40,9 +40,32 @@ export function MessageDrawer({ id }: { id: string }) {
         <button class="quiet" aria-label="Close message" onClick={() => setParams({ open: undefined })}>×</button>
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
-      {data !== undefined && last === undefined && <p class="muted">The log has nothing of this message: it is too old, or belongs to somebody else.</p>}
+      {data !== undefined && last === undefined && <WithoutLog id={id} />}
       {last !== undefined && <Life entries={entries} last={last} again={again} />}
     </aside>
+  );
+}
+
+// WithoutLog shows what the DLQ has of a message whose log was dropped: dead letters are
+// kept for longer.
+function WithoutLog({ id }: { id: string }) {
+  const { data } = useAsked(id, (signal) => get<{ messages: DeadLetter[] }>("/v2/dlq", { messageId: id }, signal));
+  const letter = data?.messages[0];
+  return (
+    <>
+      <p class="muted">The log has nothing of this message: it is too old, or belongs to somebody else.</p>
+      {letter !== undefined && (
+        <>
+          <h3>In the DLQ since {clock(letter.failedAt)}</h3>
+          <p class="request-line"><b>{letter.method}</b> <span>{letter.url}</span></p>
+          <Body text={letter.body} base64={letter.bodyBase64} label="Body of the message" />
+          <h3>Last answer <Tag tone="red">{letter.responseStatus || "none"}</Tag></h3>
+          <p class="error-text">{letter.error}</p>
+          <HeaderList headers={letter.responseHeader} />
+          <Body text={letter.responseBody} base64={letter.responseBodyBase64} label="Body of the response" />
+        </>
+      )}
+    </>
   );
 }
 

@@ -218,6 +218,7 @@ function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
       <div class="deeds">
         {run.dlqId !== undefined && <button class="primary" disabled={readOnly} onClick={() => void begin("restart")}>Restart</button>}
         {run.dlqId !== undefined && <button disabled={readOnly} title="Keeps the results of the steps that succeeded" onClick={() => void begin("resume")}>Resume</button>}
+        {run.dlqId !== undefined && run.failureFunction !== undefined && <FailureDeed run={run} attempt={attempt} />}
         {waits.map((step) => (
           <button key={step.messageId} class="primary" disabled={readOnly} onClick={() => setAsking(step.waitEventId!)}>Notify {step.waitEventId}</button>
         ))}
@@ -230,6 +231,15 @@ function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
       {asking !== "" && <Notify runId={run.workflowRunId} eventId={asking} onClose={() => { setAsking(""); void again(); }} />}
     </>
   );
+}
+
+// FailureDeed repeats the failure function of a run, or cancels it while it goes on.
+function FailureDeed({ run, attempt }: { run: Run; attempt: (deed: () => Promise<unknown>) => Promise<void> }) {
+  const { readOnly } = identity();
+  const change = (method: string) => void attempt(() => call(method, "/v2/workflows/dlq/callback/" + run.dlqId));
+  return run.failureFunction?.state === "CALLBACK_INPROGRESS"
+    ? <button disabled={readOnly} onClick={() => change("DELETE")}>Cancel the failure function</button>
+    : <button disabled={readOnly} onClick={() => change("POST")}>Repeat the failure function</button>;
 }
 
 function Notify({ runId, eventId, onClose }: { runId: string; eventId: string; onClose: () => void }) {
