@@ -1,7 +1,6 @@
 package sign
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -27,22 +26,63 @@ type receivedClaims struct {
 	Body string `json:"body"`
 }
 
-// Verify returns nil if the signature fits a request with this URL and body at
-// this time. An empty URL is not compared. The error has CodeInvalid and names
-// the claim that does not fit.
-func (v Verifier) Verify(signature, url string, body []byte, now time.Time) error {
+// Check is what a receiver checks of a signature, and whether it holds.
+type Check struct {
+	Name    string // "form", "key", or the name of a claim
+	Problem string // a sentence; "" if it holds
+}
+
+// Explain checks everything a receiver does, in its order, for a request with this URL
+// and body at this time. An empty URL is not compared. Of a signature that is no JWT as
+// it should be, nothing but the form can be checked. The error is for a Verifier
+// without a key.
+func (v Verifier) Explain(signature, url string, body []byte, now time.Time) ([]Check, error) {
 	if v.Keys == (KeyPair{}) {
-		return posthaste.Invalidf("there is no signing key to verify with")
+		return nil, posthaste.Invalidf("there is no signing key to verify with")
 	}
 	var c receivedClaims
 	_, err := jwt.ParseWithClaims(signature, &c, v.candidates, jwt.WithoutClaimsValidation())
+	var form, key error
 	switch {
 	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
-		return posthaste.Invalidf("the signature was made with neither the current nor the next signing key")
+		key = posthaste.Invalidf("the signature was made with neither the current nor the next signing key")
 	case err != nil:
-		return posthaste.Invalidf("the signature is not a JWT as it should be: %v", err)
+		form = posthaste.Invalidf("the signature is not a JWT as it should be: %v", err)
+		return []Check{newCheck("form", form)}, nil
 	}
-	return cmp.Or(c.checkIssuer(), c.checkTimes(now, v.Tolerance), c.checkURL(url), c.checkBody(body))
+	return []Check{
+		newCheck("form", nil),
+		newCheck("key", key),
+		newCheck("iss", c.checkIssuer()),
+		newCheck("exp", c.checkExpiry(now, v.Tolerance)),
+		newCheck("nbf", c.checkNotBefore(now, v.Tolerance)),
+		newCheck("iat", c.checkIssue(now, v.Tolerance)),
+		newCheck("sub", c.checkURL(url)),
+		newCheck("body", c.checkBody(body)),
+	}, nil
+}
+
+func newCheck(name string, problem error) Check {
+	if problem == nil {
+		return Check{Name: name}
+	}
+	return Check{Name: name, Problem: problem.Error()}
+}
+
+// Verify returns nil if the signature fits a request with this URL and body at
+// this time. An empty URL is not compared. The error has CodeInvalid and names
+// the claim that does not fit, the first one if there are several.
+func (v Verifier) Verify(signature, url string, body []byte, now time.Time) error {
+	checks, err := v.Explain(signature, url, body, now)
+	if err != nil {
+		return err
+	}
+	for _, check := range checks {
+		if check.Problem != "" {
+			return posthaste.Invalidf("%s", check.Problem)
+		}
+	}
+	return nil
 }
 
 // candidates returns the keys to try, for the one algorithm that is used.
@@ -66,16 +106,25 @@ func (c *receivedClaims) checkIssuer() error {
 	return nil
 }
 
-func (c *receivedClaims) checkTimes(now time.Time, tolerance time.Duration) error {
-	early, late := now.Add(-tolerance), now.Add(tolerance)
+func (c *receivedClaims) checkExpiry(now time.Time, tolerance time.Duration) error {
 	switch {
 	case c.ExpiresAt == nil:
 		return posthaste.Invalidf("claim exp is missing")
-	case early.After(c.ExpiresAt.Time):
+	case now.Add(-tolerance).After(c.ExpiresAt.Time):
 		return posthaste.Invalidf("claim exp is %s, which was before %s", stamp(c.ExpiresAt.Time), stamp(now))
-	case c.NotBefore != nil && late.Before(c.NotBefore.Time):
+	}
+	return nil
+}
+
+func (c *receivedClaims) checkNotBefore(now time.Time, tolerance time.Duration) error {
+	if c.NotBefore != nil && now.Add(tolerance).Before(c.NotBefore.Time) {
 		return posthaste.Invalidf("claim nbf is %s, which is after %s", stamp(c.NotBefore.Time), stamp(now))
-	case c.IssuedAt != nil && late.Before(c.IssuedAt.Time):
+	}
+	return nil
+}
+
+func (c *receivedClaims) checkIssue(now time.Time, tolerance time.Duration) error {
+	if c.IssuedAt != nil && now.Add(tolerance).Before(c.IssuedAt.Time) {
 		return posthaste.Invalidf("claim iat is %s, which is after %s", stamp(c.IssuedAt.Time), stamp(now))
 	}
 	return nil

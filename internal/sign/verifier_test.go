@@ -158,3 +158,42 @@ func FuzzVerify(f *testing.F) {
 		}
 	})
 }
+
+// TestExplain checks that what is wrong with a signature is told all at once, and
+// claims also of one that was made with another key.
+func TestExplain(t *testing.T) {
+	signature, err := sign.NewSigner(sign.SignerOptions{}).Sign(nextKey, someURL, []byte(someBody), someTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		key, signature, url, body string
+		after                     time.Duration
+		want                      string // the names of what does not hold
+	}{
+		"all is well":  {nextKey, signature, someURL, someBody, 0, ""},
+		"another key":  {currentKey, signature, someURL, someBody, 0, "key"},
+		"another body": {nextKey, signature, someURL, "{}", 0, "body"},
+		"all wrong":    {currentKey, signature, "https://example.com", "{}", time.Hour, "key exp sub body"},
+		"too early":    {nextKey, signature, someURL, someBody, -time.Hour, "iat"},
+		"no JWT":       {nextKey, "x", someURL, someBody, 0, "form"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			checks, err := sign.Verifier{Keys: sign.KeyPair{Current: test.key}}.
+				Explain(test.signature, test.url, []byte(test.body), someTime.Add(test.after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wrong []string
+			for _, check := range checks {
+				if check.Problem != "" {
+					wrong = append(wrong, check.Name)
+				}
+			}
+			if got := strings.Join(wrong, " "); got != test.want {
+				t.Errorf("%q do not hold, want %q", got, test.want)
+			}
+		})
+	}
+}
