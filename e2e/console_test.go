@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,16 +118,21 @@ func testSignIn(t *testing.T, b *browser, c *client) {
 func testLogView(t *testing.T, b *browser, c *client, s *sink) {
 	const markup = `<img src=x onerror="document.title='run'"><b>bold</b>`
 	settings := map[string]string{"Upstash-Retries": "0", "Upstash-Label": "invoice"}
-	for _, kind := range []string{answerOK, answerBroken} {
+	publish := func(kind string) {
 		if _, err := c.publish(t.Context(), s.url+"/"+kind+"/1", settings, markup); err != nil {
 			t.Fatal(err)
 		}
+		c.awaitLog(t, url.Values{"url": {s.url + "/" + kind + "/1"}}, 3)
 	}
+	publish(answerOK)
 	page := b.open(t, desktop, c.console("/logs"))
+	page.sees("DELIVERED")
+	publish(answerBroken) // while nobody follows
 	page.press("Follow")
 	page.sees("Live")
-	page.sees("DELIVERED")
 	page.sees("500 Internal Server Error")
+	publish(answerFlaky)
+	page.sees("/flaky/1")
 	page.inspect("logs")
 
 	page.choose("Filter by", "State")

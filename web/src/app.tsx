@@ -1,12 +1,13 @@
 // The frame of all views: navigation, keys, and the message that is open.
 
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-import { whenUnauthorized } from "./api";
+import { explain, whenUnauthorized } from "./api";
 import { go, href, setParams, usePlace } from "./router";
 import { identity, signOut, token } from "./session";
 import { SignIn } from "./signin";
-import { Dialog } from "./ui/widgets";
+import { Dialog, Fault } from "./ui/widgets";
 import { views, type View } from "./views";
 import { MessageDrawer } from "./views/message";
 
@@ -50,12 +51,26 @@ function Frame({ onSignOut }: { onSignOut: () => void }) {
         </div>
       </nav>
       <main id="main" tabIndex={-1} class={open === null ? undefined : "beside"}>
-        <view.Component key={place.path} path={place.path.slice(view.path.length + 1)} />
+        <Guard key={place.path}><view.Component path={place.path.slice(view.path.length + 1)} /></Guard>
         {open !== null && <MessageDrawer key={open} id={open} />}
       </main>
       {help && <Help onClose={() => setHelp(false)} />}
     </div>
   );
+}
+
+// Guard shows what went wrong in a view rather than an empty page; the navigation stays.
+class Guard extends Component<{ children: ComponentChildren }, { error?: unknown }> {
+  static getDerivedStateFromError(error: unknown) {
+    return { error };
+  }
+
+  render() {
+    if (this.state.error === undefined) {
+      return this.props.children;
+    }
+    return <section class="view"><Fault again={() => location.reload()}>This view has failed: {explain(this.state.error)}</Fault></section>;
+  }
 }
 
 // useKeys are the keys that work everywhere but in a field.

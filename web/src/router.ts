@@ -41,6 +41,15 @@ export function href(path: string, params?: URLSearchParams | Record<string, str
   return base + path + (text === "" ? "" : "?" + text);
 }
 
+// segment returns a part of a path as it was before it was escaped.
+export function segment(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // somebody typed it
+  }
+}
+
 // setParams changes parameters of the present view; undefined removes one.
 export function setParams(changes: Record<string, string | string[] | undefined>, replace = false): void {
   const place = here();

@@ -175,12 +175,14 @@ function useTail(live: boolean, key: string, feed: Feed<Row>) {
       setHeld(0);
     }
   }, [feed]);
+  const ready = feed.rows.length > 0 || feed.ended;
   useEffect(() => {
     waiting.current = [];
     setHeld(0);
-    if (!live) {
+    if (!live || !ready) {
       return;
     }
+    const begin = continuation(key, feed.rows);
     const stopped = new AbortController();
     const timer = setInterval(() => {
       if (top.current) {
@@ -189,10 +191,12 @@ function useTail(live: boolean, key: string, feed: Feed<Row>) {
         setHeld(waiting.current.length);
       }
     }, 200);
-    void follow<LogEntry>("/v2/logs", new URLSearchParams(key), {
+    void follow<LogEntry>("/v2/logs", begin.query, {
       entries: (entries) => {
         for (const entry of entries) {
-          waiting.current.push(newRow(entry));
+          if (!begin.has(entry)) {
+            waiting.current.push(newRow(entry));
+          }
         }
         waiting.current.splice(0, waiting.current.length - heldMost);
       },
@@ -203,11 +207,23 @@ function useTail(live: boolean, key: string, feed: Feed<Row>) {
       clearInterval(timer);
       setConnected(false);
     };
-  }, [live, key, release]);
+  }, [live, key, ready, release]);
   const atTop = useCallback((is: boolean) => {
     top.current = is;
   }, []);
   return useMemo(() => ({ connected, held, release, atTop }), [connected, held, release, atTop]);
+}
+
+// continuation returns what to follow so that nothing is missed behind the rows, newest
+// first, that are there: all from the time of the newest on, less those of that very time
+// that are rows already.
+function continuation(key: string, rows: Row[]): { query: URLSearchParams; has: (entry: LogEntry) => boolean } {
+  const query = new URLSearchParams(key);
+  const newest = rows[0]?.time ?? Number(query.get("fromDate") ?? 0);
+  query.set("fromDate", String(newest));
+  const end = rows.findIndex((row) => row.time < newest);
+  const there = new Set(rows.slice(0, end < 0 ? rows.length : end).map((row) => row.messageId + row.state));
+  return { query, has: (entry) => entry.time === newest && there.delete(entry.messageId + entry.state) };
 }
 
 function Footer({ feed, earliestFirst }: { feed: Feed<Row>; earliestFirst: boolean }) {

@@ -5,7 +5,7 @@ import { useCallback, useState } from "preact/hooks";
 import { get } from "../api";
 import { useFeed } from "../feed";
 import { clock, iso, plural, span } from "../format";
-import { go, usePlace } from "../router";
+import { go, segment, usePlace } from "../router";
 import { identity } from "../session";
 import { runStates, type Run, type RunPage, type RunRef, type Step } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
@@ -77,7 +77,7 @@ export function runPlace(ref: RunRef): [string, URLSearchParams] {
 }
 
 export function Runs({ path }: { path: string }) {
-  return path === "" ? <RunList /> : <RunView id={decodeURIComponent(path)} />;
+  return path === "" ? <RunList /> : <RunView id={segment(path)} />;
 }
 
 function guessFilter(text: string): string {
