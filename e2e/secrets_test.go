@@ -164,7 +164,7 @@ func (k *keeper) doEverything() (strangers string) {
 		k.do("POST", "/v2/publish/"+destination.URL, canaries["a body that was not accepted"], bad)
 	}
 	k.do("POST", "/v2/batch", `[{"`+canaries["a body that was not accepted"]+`"`)
-	for _, path := range []string{"/v2/logs", "/v2/queues", "/v2/nothing/" + canaries["a secret in a path"], "/v2/publish/" + withUser + secret} {
+	for _, path := range []string{"/v2/logs", "/v2/queues", "/v2/nothing", "/v2/dlq/retry", "/v2/publish/" + destination.URL} {
 		for _, token := range []string{"", canaries["a token that is not known"]} {
 			strangers += k.ask("POST", path, token, canaries["a body that was not accepted"])
 			strangers += k.ask("GET", path, token, "")

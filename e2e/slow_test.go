@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"flag"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var slowClients = flag.Int("slow-clients", 200, "how many clients are slow in the test of slow clients")
+
+// TestSlowClients has many clients that connect and say nothing, or say their headers or
+// their bodies byte by byte, or never read what they are answered, many more than there
+// may be connections. One that is not slow is served all the while, each time over a new
+// connection. For a long run, with two files for each client:
+//
+//	go test -run TestSlowClients ./e2e -slow-clients=10000
+func TestSlowClients(t *testing.T) {
+	onceOnly(t)
+	t.Parallel()
+	const slowToken = `{"UserID":"slow","Password":"slow"}`
+	most := max(50, *slowClients/2)
+	_, c := startServe(t, t.TempDir(), "--users", "slow:slow", "--max-connections", strconv.Itoa(most), "--memory-limit", "1GiB")
+	destination := newSink(t)
+	authorization := "Authorization: Bearer " + base64.StdEncoding.EncodeToString([]byte(slowToken)) + "\r\n"
+	habits := []string{
+		"", // says nothing
+		"GET /v2/queues HTTP/1.1\r\nHost: h\r\nX: ", // goes on with its headers
+		"POST /v2/publish/" + destination.url + "/ok HTTP/1.1\r\nHost: h\r\n" + authorization + "Upstash-Delay: 1h\r\nContent-Length: 1000\r\n\r\n", // and with its body
+		strings.Repeat("GET /v2/logs HTTP/1.1\r\nHost: h\r\n"+authorization+"\r\n", 100),                                                            // reads nothing
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var crowd sync.WaitGroup
+	for number := range *slowClients {
+		crowd.Go(func() { dawdle(ctx, strings.TrimPrefix(c.base, "http://"), habits[number%len(habits)]) })
+	}
+	defer crowd.Wait()
+	defer stop()
+
+	quick := &client{base: c.base, token: c.token, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	const messages = 20
+	for range messages {
+		if _, err := quick.publish(t.Context(), destination.url+"/ok", nil, "hi"); err != nil {
+			t.Fatalf("the client that is not slow: %v", err)
+		}
+	}
+	metrics := metricsOf(t, c.base)
+	t.Logf("%d slow clients, %.0f connections of %d, %.0f MB resident", *slowClients,
+		metrics["posthaste_connections"], most, metrics["process_resident_memory_bytes"]/1e6)
+	if open := metrics["posthaste_connections"]; open > float64(most) {
+		t.Errorf("%.0f connections, of %d that there may be", open, most)
+	}
+	(&meter{sink: destination}).waitForDeliveries(t, messages)
+}
+
+// dawdle connects, says something, and goes on byte by byte; where the server ends that,
+// it begins anew.
+func dawdle(ctx context.Context, host, words string) {
+	const pause = 50 * time.Millisecond
+	for ctx.Err() == nil {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", host)
+		if err != nil {
+			return // the test ends, or the machine has no more files
+		}
+		_, err = io.WriteString(conn, words)
+		for err == nil && ctx.Err() == nil {
+			time.Sleep(pause)
+			if words != "" {
+				_, err = io.WriteString(conn, "x")
+			} else {
+				_, err = conn.Read(make([]byte, 1)) // until the server has enough
+			}
+		}
+		_ = conn.Close()
+		time.Sleep(pause)
+	}
+}
+
+var metricLine = regexp.MustCompile(`(?m)^(\w+) (\S+)$`)
+
+// metricsOf returns the metrics of a server that have no labels.
+func metricsOf(t *testing.T, base string) map[string]float64 {
+	t.Helper()
+	response, err := http.Get(base + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := make(map[string]float64)
+	for _, match := range metricLine.FindAllStringSubmatch(string(text), -1) {
+		if metrics[match[1]], err = strconv.ParseFloat(match[2], 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return metrics
+}
