@@ -69,7 +69,7 @@ func testRestartAll(t *testing.T, b *browser, c *client) {
 	page.press("Restart 2 entries")
 	page.sees("2 restarted.")
 	page.inspect("dlq-restarted")
-	page.do(clickFirst("dialog td a"))
+	page.do(clickFirst("dialog td + td a"))
 	page.sees("Restart of")
 	page.sees("waits for the event parcel-")
 	page.press("Cancel run")

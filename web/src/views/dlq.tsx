@@ -8,7 +8,7 @@ import { useFeed } from "../feed";
 import { clock, iso, plural } from "../format";
 import { go, href, setParams, usePlace } from "../router";
 import { identity } from "../session";
-import type { DeadLetter } from "../types";
+import type { DeadLetter, RunRef } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { Table, type Column } from "../ui/table";
 import { Address, Empty, Fault, Tag } from "../ui/widgets";
@@ -158,9 +158,14 @@ function Entries({ kind }: { kind: Kind }) {
         </>
       )}
       {doing !== null && (
-        <SweepDialog deed={doing} kind={kind} ids={all ? null : [...selected]} filters={chosen}
+        <SweepDialog deed={doing} kind={kind} ids={all ? null : [...selected]} filters={chosen} runOf={(id) => runOf(feed.rows, id)}
           onClose={(changed) => { setDoing(null); if (changed) { setAgain(again + 1); } }} />
       )}
     </section>
   );
+}
+
+function runOf(rows: Row[], dlqId: string): RunRef | undefined {
+  const row = rows.find((one) => one.id === dlqId);
+  return row?.runId === undefined ? undefined : { workflowRunId: row.runId, workflowRunCreatedAt: row.runCreatedAt! };
 }

@@ -8,6 +8,7 @@ import { useAsked } from "../feed";
 import { count, plural } from "../format";
 import { href } from "../router";
 import { preview, sweep, type Deed, type Result, type Selection } from "../sweep";
+import type { RunRef } from "../types";
 import { Dialog, Fault, Field } from "../ui/widgets";
 import { runPlace } from "./runs";
 
@@ -16,6 +17,7 @@ interface Props {
   kind: Selection["kind"];
   ids: string[] | null;
   filters: URLSearchParams;
+  runOf: (dlqId: string) => RunRef | undefined; // the failed run, if it is known here
   onClose: (changed: boolean) => void;
 }
 
@@ -30,7 +32,7 @@ const overrides: { header: string; label: string; hint: string }[] = [
 
 const listed = 200; // results that are drawn
 
-export function SweepDialog({ deed, kind, ids, filters, onClose }: Props) {
+export function SweepDialog({ deed, kind, ids, filters, runOf, onClose }: Props) {
   const selection: Selection = { kind, ids, filters };
   const { data: found, error } = useAsked("once", (signal) => preview(selection, signal));
   const [headers, setHeaders] = useState<Record<string, string>>({});
@@ -97,7 +99,7 @@ export function SweepDialog({ deed, kind, ids, filters, onClose }: Props) {
               {state === "done" && "."}
             </p>
             {fault !== "" && <Fault>{fault}</Fault>}
-            {results.length > 0 && <Results results={[...failed, ...results.filter((result) => result.error === undefined)]} />}
+            {results.length > 0 && <Results results={[...failed, ...results.filter((result) => result.error === undefined)]} runOf={runOf} />}
           </>
         )}
         <footer>
@@ -115,7 +117,7 @@ export function SweepDialog({ deed, kind, ids, filters, onClose }: Props) {
   );
 }
 
-function Results({ results }: { results: Result[] }) {
+function Results({ results, runOf }: { results: Result[]; runOf: Props["runOf"] }) {
   return (
     <div class="results" tabIndex={0} role="region" aria-label="Results">
       <table class="plain">
@@ -123,7 +125,7 @@ function Results({ results }: { results: Result[] }) {
         <tbody>
           {results.slice(0, listed).map((result, i) => (
             <tr key={i}>
-              <td><code>{result.dlqId ?? ""}</code></td>
+              <td><Entry id={result.dlqId ?? ""} run={runOf(result.dlqId ?? "")} /></td>
               <td>{result.error !== undefined ? <span class="error-text">{result.error}</span> : <Became result={result} />}</td>
             </tr>
           ))}
@@ -132,6 +134,10 @@ function Results({ results }: { results: Result[] }) {
       {results.length > listed && <p class="muted">and {count(results.length - listed)} more</p>}
     </div>
   );
+}
+
+function Entry({ id, run }: { id: string; run: RunRef | undefined }) {
+  return run === undefined ? <code>{id}</code> : <a href={href(...runPlace(run))} title={id}>{run.workflowRunId}</a>;
 }
 
 function Became({ result }: { result: Result }) {
