@@ -67,6 +67,8 @@ var layers = map[string]layer{
 		"the log of runs is read from the store like that of messages; it knows no rule of runs, only what they leave behind"},
 	"internal/telemetry": {[]string{"internal/admission", "internal/engine", "internal/store"},
 		"it is told of events; nobody is told by it"},
+	"internal/alert": {[]string{"internal/engine"},
+		"it is told of events, and hands what it has to tell to a function it is given"},
 	"internal/openapi": {nil,
 		"the description of the API is read by people and by tests; the API does not know it"},
 	"internal/openapi/openapitest": {[]string{"internal/openapi"},
@@ -81,7 +83,7 @@ var layers = map[string]layer{
 		"what the command line asks of a server it asks over HTTP, as any client does"},
 
 	"internal/app": {[]string{
-		"internal/admission", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
+		"internal/admission", "internal/alert", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
 		"internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
 	"cmd/posthaste": {[]string{"internal/app", "internal/bench", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},

@@ -27,6 +27,7 @@ type commands struct {
 	Backup  backupCommand  `cmd:"" help:"Copy a data directory, while its server runs or not."`
 	Restore restoreCommand `cmd:"" help:"Make a data directory of a backup."`
 	Check   checkCommand   `cmd:"" help:"Look for damage in a data directory or a backup."`
+	Verify  verifyCommand  `cmd:"" help:"Say what is wrong with the signature of a delivery."`
 	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency on this machine."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

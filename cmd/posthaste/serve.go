@@ -21,6 +21,7 @@ type serveCommand struct {
 	databaseSettings
 	accessSettings
 	destinationSettings
+	alertSettings
 	settings
 }
 
@@ -39,6 +40,7 @@ func (c *serveCommand) Validate() error {
 		checkAddresses(c.Listen),
 		c.accessSettings.check(),
 		c.destinationSettings.check(),
+		c.alertSettings.check(),
 		c.settings.check(),
 	)
 }
@@ -83,6 +85,7 @@ func (c *serveCommand) Run(t terminal) error {
 	options.Connections = c.DatabaseConnections
 	options.TrustedProxies = prefixes(c.TrustedProxies)
 	options.Destinations = c.policy()
+	options.Alerts = c.alerts()
 	listeners, err := listenAll(c.Listen)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"posthaste/internal/alert"
 	"posthaste/internal/api"
 	"posthaste/internal/dispatch"
 	"posthaste/internal/engine"
@@ -32,6 +33,7 @@ type App struct {
 	dispatcher *dispatch.Dispatcher
 	store      store.Store
 	traces     *telemetry.Traces // nil: none
+	alerter    *alert.Alerter    // nil: none
 	log        *slog.Logger
 	newToken   string
 
@@ -69,6 +71,9 @@ func New(ctx context.Context, options Options) (*App, error) {
 }
 
 func (a *App) open(ctx context.Context, options Options) error {
+	if err := options.Alerts.check(options.Destinations); err != nil {
+		return err
+	}
 	registry := newRegistry()
 	observer, s, err := a.openStore(ctx, &options, registry)
 	if err != nil {
@@ -101,7 +106,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 		Store:           s,
 		Dispatcher:      a.dispatcher,
 		Runs:            a.workflows,
-		Observer:        observer,
+		Observer:        a.withAlerts(options, observer),
 		Traces:          a.contexts(),
 		Logger:          options.Log,
 		Concurrency:     options.Concurrency,
@@ -124,6 +129,9 @@ func (a *App) NewToken() string { return a.newToken }
 func (a *App) Start() {
 	a.engine.Start()
 	a.workflows.Start()
+	if a.alerter != nil {
+		a.alerter.Start()
+	}
 	a.front.open(a.handler)
 	a.serveAll()
 }
@@ -166,6 +174,9 @@ func (a *App) Wait(ctx context.Context) error {
 func (a *App) Stop(ctx context.Context) error { return a.stop(ctx) }
 
 func (a *App) drain(ctx context.Context) error {
+	if a.alerter != nil {
+		a.alerter.Stop()
+	}
 	var draining sync.WaitGroup
 	draining.Go(func() { a.engine.Stop(ctx) })
 	draining.Go(a.workflows.Stop)

@@ -61,6 +61,8 @@ type Options struct {
 
 	KeepBytes int64 // of a user, above which days of the log go; 0: any number
 
+	Alerts Alerts // of what failed for good
+
 	CORS bool // scripts of any web page may call the API; for development only
 	Log  *slog.Logger
 }
