@@ -30,6 +30,9 @@ type commands struct {
 	Verify  verifyCommand  `cmd:"" help:"Say what is wrong with the signature of a delivery."`
 	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency on this machine."`
 	Version versionCommand `cmd:"" help:"Print the version."`
+
+	Completion      completionCommand `cmd:"" help:"Print what completes command lines in a shell."`
+	CompletionWords completionWords   `cmd:"" hidden:"" help:"Print what a command line can go on with."`
 }
 
 // Exit codes. A supervisor need not restart a program that ended with exitUsage:
@@ -69,13 +72,18 @@ func run(args []string, t terminal) int {
 }
 
 func newParser(grammar *commands, t terminal) (*kong.Kong, error) {
-	return kong.New(grammar,
+	parser, err := kong.New(grammar,
 		kong.Name("posthaste"),
 		kong.Description("Durable HTTP message delivery that speaks the QStash v2 protocol."),
 		kong.DefaultEnvars(envPrefix),
 		kong.Writers(t.Out, t.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
+	if err != nil {
+		return nil, err
+	}
+	addExamples(parser.Model)
+	return parser, nil
 }
 
 // fail tells why the program ends. The sentence is the last thing written:

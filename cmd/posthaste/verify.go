@@ -28,13 +28,6 @@ type verifyCommand struct {
 	Output    string `env:"-" default:"table" enum:"table,json" help:"How the checks are written: table, or json for one document."`
 }
 
-// Help is shown behind the flags.
-func (verifyCommand) Help() string {
-	return examples(
-		`posthaste verify "$SIGNATURE" --destination https://example.com/hook --body-file body.json`,
-		`curl -s localhost:8080/v2/keys -H "Authorization: Bearer $QSTASH_TOKEN"   # the keys`)
-}
-
 // Validate returns a sentence about the first setting that is wrong.
 func (c *verifyCommand) Validate() error {
 	if c.CurrentSigningKey == "" && c.NextSigningKey == "" {

@@ -8,10 +8,16 @@ import (
 )
 
 // versionCommand prints the version and what it was built with.
-type versionCommand struct{}
+type versionCommand struct {
+	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table, which is one line, or json."`
+}
 
 // Run prints one line.
-func (versionCommand) Run(t terminal) error {
-	_, err := fmt.Fprintf(t.Out, "posthaste %s %s %s/%s\n", app.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+func (c versionCommand) Run(t terminal) error {
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	if c.Output == "json" {
+		return writeJSON(t.Out, map[string]string{"version": app.Version, "go": runtime.Version(), "platform": platform})
+	}
+	_, err := fmt.Fprintf(t.Out, "posthaste %s %s %s\n", app.Version, runtime.Version(), platform)
 	return err
 }
