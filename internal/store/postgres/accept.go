@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/record"
@@ -14,19 +12,21 @@ import (
 // Accept implements store.Acceptor.
 func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
 	var users []string
-	for _, submission := range submissions {
-		for _, m := range submission.Messages {
+	var w wants
+	for i := range submissions {
+		w.submission(&submissions[i])
+		for _, m := range submissions[i].Messages {
 			users = append(users, m.User)
 		}
 	}
 	var accepted []store.Accepted
-	err := s.call(ctx, now, users, func(tx *tx) error {
+	err := s.callWanting(ctx, now, users, w, func(tx *tx) error {
+		accepted = make([]store.Accepted, len(submissions))
 		for i := range submissions {
-			answer, err := tx.submit(&submissions[i])
-			if err != nil {
+			var err error
+			if accepted[i], err = tx.submit(&submissions[i]); err != nil {
 				return err
 			}
-			accepted = append(accepted, answer)
 		}
 		return nil
 	})
@@ -36,42 +36,48 @@ func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.S
 	return accepted, nil
 }
 
+// submission adds what the acceptance of a submission asks for.
+func (w *wants) submission(s *store.Submission) {
+	if s.DedupKey != "" {
+		w.submissions = append(w.submissions, submissionName(s))
+	}
+	for _, m := range s.Messages {
+		if m.FlowControl.Key != "" {
+			w.keys = append(w.keys, name{m.User, m.FlowControl.Key})
+		}
+	}
+}
+
+func submissionName(s *store.Submission) name {
+	return name{s.Messages[0].User, string(hashed(s.DedupKey))}
+}
+
 // submit accepts a submission unless it repeats one.
 func (tx *tx) submit(s *store.Submission) (store.Accepted, error) {
 	ids := s.IDs()
 	if s.DedupKey != "" {
-		user, key := s.Messages[0].User, hashed(s.DedupKey)
-		earlier, err := tx.submitted(user, key)
-		if err != nil || earlier != nil {
-			return store.Accepted{IDs: earlier, Deduplicated: true}, err
+		key := submissionName(s)
+		earlier, known := tx.submissions[key]
+		if known && earlier.at > tx.now.Add(-store.DedupWindow).UnixMilli() {
+			return store.Accepted{IDs: earlier.ids, Deduplicated: true}, nil
 		}
-		tx.remember(user, key, ids)
+		tx.remember(key, ids)
 	}
 	return store.Accepted{IDs: ids}, tx.accept(s.Messages)
 }
 
-// submitted returns the ids of a submission with the key that is remembered.
-func (tx *tx) submitted(user string, key []byte) (ids []posthaste.MessageID, err error) {
-	stored, err := row(tx.ctx, tx, pgx.RowTo[[][16]byte], `
-		SELECT ids FROM posthaste.submissions WHERE user_id = $1 AND key = $2 AND at > $3`,
-		user, key, tx.now.Add(-store.DedupWindow).UnixMilli())
-	for _, id := range stored {
-		ids = append(ids, id)
-	}
-	return ids, except(err, store.ErrNotFound)
-}
-
 // remember keeps the ids of a submission, and forgets some that are out of the
 // window: more than are added, so that few are kept in vain.
-func (tx *tx) remember(user string, key []byte, ids []posthaste.MessageID) {
+func (tx *tx) remember(key name, ids []posthaste.MessageID) {
+	tx.submissions[key] = submission{tx.now.UnixMilli(), ids}
 	tx.exec(`
 		DELETE FROM posthaste.submissions WHERE (user_id, key) IN (
 			SELECT user_id, key FROM posthaste.submissions WHERE user_id = $1 AND at <= $2 ORDER BY at LIMIT 4)`,
-		user, tx.now.Add(-store.DedupWindow).UnixMilli())
+		key.user, tx.now.Add(-store.DedupWindow).UnixMilli())
 	tx.exec(`
 		INSERT INTO posthaste.submissions (user_id, key, at, ids) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (user_id, key) DO UPDATE SET at = excluded.at, ids = excluded.ids`,
-		user, key, tx.now.UnixMilli(), uuids(ids))
+		key.user, []byte(key.name), tx.now.UnixMilli(), uuids(ids))
 }
 
 func uuids(ids []posthaste.MessageID) [][16]byte {
@@ -86,10 +92,9 @@ func uuids(ids []posthaste.MessageID) [][16]byte {
 // names follows its limits.
 func (tx *tx) accept(messages []*posthaste.Message) error {
 	for _, m := range messages {
-		position := tx.event(m.User, store.Created(m))
+		position := tx.event(m, store.Created(m))
 		envelope := record.AppendMessage(nil, m)
-		tx.exec(`INSERT INTO posthaste.messages (user_id, id, record, state) VALUES ($1, $2, $3, $4)`,
-			m.User, [16]byte(m.ID), envelope, int16(record.StateCode(posthaste.StateCreated)))
+		tx.accepted.add(m.User, m.ID, envelope)
 		tx.count(keptOf{m.User, keptLog, dayOf(position)}, 0, len(envelope))
 		l := &live{
 			user:  m.User,
@@ -101,12 +106,13 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 		}
 		if l.lane.strict() {
 			l.place = max(l.place, position)
-			queues.add(tx, m.User, newQueue(m.Queue, tx.now))
+			tx.queues[name{m.User, m.Queue}] = newQueue(m.Queue, tx.now)
 		}
 		if err := tx.follow(m, l); err != nil {
 			return err
 		}
-		tx.insertLive(l)
+		tx.lives[messageOf{l.user, l.id}] = l
+		tx.save(l)
 		tx.touch(l.lane, 1)
 	}
 	return nil
@@ -127,7 +133,7 @@ func (tx *tx) follow(m *posthaste.Message, l *live) error {
 	}
 	if key.Follow(m.FlowControl.FlowLimit) {
 		key.dirty = true
-		tx.touchHeldBy(m.User, l.flowKey)
+		tx.makeRoomUnder(m.User, m.FlowControl.Key)
 	}
 	return nil
 }

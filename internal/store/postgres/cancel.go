@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -12,7 +13,15 @@ import (
 func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID,
 	step *store.Step,
 ) (changed []posthaste.MessageID, err error) {
-	err = s.call(ctx, now, []string{user}, func(tx *tx) error {
+	var w wants
+	for _, id := range ids {
+		w.lives = append(w.lives, messageOf{user, id})
+	}
+	err = s.callWanting(ctx, now, []string{user}, w, func(tx *tx) error {
+		changed = nil
+		if err := tx.learn(w.lives); err != nil {
+			return err
+		}
 		for _, id := range ids {
 			ok, err := tx.cancelByID(user, id)
 			if err != nil {
@@ -28,6 +37,23 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []po
 		return nil, err
 	}
 	return changed, nil
+}
+
+// learn reads the envelopes of those messages that have not ended.
+func (tx *tx) learn(of []messageOf) error {
+	living := slices.DeleteFunc(slices.Clone(of), func(m messageOf) bool { return tx.lives[m] == nil })
+	_, err := tx.envelopes(living)
+	return err
+}
+
+// learnAll reads the envelopes of messages.
+func (tx *tx) learnAll(lives []*live) error {
+	of := make([]messageOf, len(lives))
+	for i, l := range lives {
+		of[i] = messageOf{l.user, l.id}
+	}
+	_, err := tx.envelopes(of)
+	return err
 }
 
 // cancelByID cancels a message that belongs to no run.
@@ -48,9 +74,14 @@ func (tx *tx) cancel(l *live) (changed bool, err error) {
 	if l.ended || l.cancelRequested {
 		return false, nil
 	}
-	tx.event(l.user, posthaste.Event{MessageID: l.id, State: posthaste.StateCancelRequested})
+	m, err := tx.message(l.user, l.id)
+	if err != nil {
+		return false, err
+	}
+	tx.event(m, posthaste.Event{MessageID: l.id, State: posthaste.StateCancelRequested})
 	if l.lease != 0 {
-		tx.requestCancel(l)
+		l.cancelRequested = true
+		tx.save(l)
 		return true, nil
 	}
 	return true, tx.endCancelled(l)

@@ -3,14 +3,12 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
 	"posthaste/internal/store"
-	"posthaste/internal/store/record"
 )
 
 // Claim implements store.Worker. It writes nothing, and holds nobody up, while
@@ -23,247 +21,197 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	defer done(&err)
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	if err := s.reap(ctx, now); err != nil {
-		return nil, time.Time{}, err
-	}
 	if err := s.giveBackUnsure(ctx, now); err != nil {
 		return nil, time.Time{}, err
 	}
-	users, err := rows(ctx, s.pool, pgx.RowTo[string], `
-		SELECT DISTINCT user_id FROM (
-			SELECT user_id FROM posthaste.lanes WHERE ready <= $1 ORDER BY served LIMIT $2) AS first`,
-		now.UnixMilli(), limit)
-	if err != nil {
-		return nil, time.Time{}, err
+	seen, err := s.survey(ctx, now, limit)
+	if err == nil && len(seen.dead) > 0 {
+		if err = s.reap(ctx, now); err == nil {
+			seen, err = s.survey(ctx, now, limit)
+		}
 	}
-	if len(users) == 0 {
-		next, err = readNext(ctx, s.pool)
-		return nil, next, err
+	if err != nil || len(seen.users) == 0 {
+		return nil, fromMilli(seen.next), err
 	}
-	err = s.change(ctx, now, users, func(tx *tx) (err error) {
-		claims, next, err = tx.claim(users, limit)
-		return err
-	})
+	c := &claiming{users: seen.users, limit: limit}
+	err = s.change(ctx, now, seen.users, wants{}, c.run)
 	switch {
 	case errors.Is(err, errSilent):
 		return nil, now, s.renew(ctx)
 	case errors.Is(err, errUnknown):
-		s.unsure.add(claims)
+		s.unsure.add(c.claims)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return claims, next, nil
+	return c.claims, fromMilli(c.next), nil
 }
 
-// readNext returns when to look at a lane again, the zero time if at none.
-func readNext(ctx context.Context, q querier) (time.Time, error) {
-	ready, err := row(ctx, q, pgx.RowTo[*int64], `SELECT min(ready) FROM posthaste.lanes`)
-	return fromMilli(ready), err
+// survey is what a claim has to know before it takes turns.
+type survey struct {
+	dead  []int64  // nodes that have fallen silent and hold leases
+	users []string // with lanes that are ready
+	next  *int64   // when the next lane is, if none is now
 }
 
-// claim serves lanes of the users, one message of each in turn.
-func (tx *tx) claim(users []string, limit int) ([]store.Claim, time.Time, error) {
-	lanes, err := tx.readyLanes(users, limit)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if err := tx.loadLanes(lanes, limit); err != nil {
-		return nil, time.Time{}, err
-	}
-	picked := serveInTurn(lanes, tx.now, limit)
-	claims, err := tx.lease(picked)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if err := tx.saveLanes(lanes); err != nil {
-		return nil, time.Time{}, err
-	}
-	next, err := readNext(tx.ctx, tx)
-	return claims, next, err
-}
-
-// readyLanes returns the lanes to look at, those first that were served longest ago.
-func (tx *tx) readyLanes(users []string, limit int) ([]*openLane, error) {
-	return rows(tx.ctx, tx, func(r pgx.CollectableRow) (*openLane, error) {
-		lane := &openLane{}
-		var name []byte
-		err := r.Scan(&lane.id.user, &lane.id.kind, &name, &lane.inFlight)
-		lane.id.name = string(name)
-		return lane, err
+func (s *Store) survey(ctx context.Context, now time.Time, limit int) (survey, error) {
+	return row(ctx, s.pool, func(r pgx.CollectableRow) (seen survey, err error) {
+		err = r.Scan(&seen.dead, &seen.users, &seen.next)
+		return seen, err
 	}, `
-		SELECT user_id, kind, lane, (
-			SELECT count(*) FROM posthaste.live b
-			WHERE b.user_id = l.user_id AND b.kind = l.kind AND b.lane = l.lane AND b.begun)
-		FROM posthaste.lanes l
-		WHERE ready <= $1 AND user_id = ANY($2) ORDER BY served, user_id, kind, lane LIMIT $3`,
-		tx.now.UnixMilli(), users, limit)
+		SELECT
+			ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
+				AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0)),
+			ARRAY(SELECT DISTINCT user_id FROM (
+				SELECT user_id FROM posthaste.lanes WHERE ready <= $1 ORDER BY served LIMIT $2) AS first),
+			(SELECT min(ready) FROM posthaste.lanes)`, now.UnixMilli(), limit)
+}
+
+// claiming is one claim in the turns of some users.
+type claiming struct {
+	*tx
+	users  []string
+	limit  int
+	node   int64 // this one, as it lives in this turn
+	lanes  []*openLane
+	claims []store.Claim
+	next   *int64 // when to look at a lane again; known after the commit
+}
+
+// run serves lanes, one message of each in turn.
+func (c *claiming) run(tx *tx) error {
+	c.tx, c.node, c.lanes, c.claims, c.next = tx, tx.store.node.id.Load(), nil, nil, nil
+	if err := c.read(); err != nil {
+		return err
+	}
+	if err := c.readLimits(); err != nil {
+		return err
+	}
+	c.writes++ // what is picked is not as it was read any more
+	if err := c.lease(serveInTurn(c.lanes, c.now, c.limit)); err != nil {
+		return err
+	}
+	c.saveLanes()
+	c.last.Queue(`SELECT min(ready) FROM posthaste.lanes`).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
+	return nil
 }
 
 // spare is how many messages of a lane are read beyond its equal share.
 const spare = 8
 
-// loadLanes reads what the lanes need to choose: the first messages that wait, and in
-// queues those that have begun.
-func (tx *tx) loadLanes(lanes []*openLane, limit int) error {
-	byID := make(map[laneID]*openLane, len(lanes))
-	users, kinds, names := make([]string, len(lanes)), make([]int16, len(lanes)), make([][]byte, len(lanes))
-	for i, lane := range lanes {
-		byID[lane.id] = lane
-		users[i], kinds[i], names[i] = lane.id.user, lane.id.kind, []byte(lane.id.name)
-	}
-	share := limit/max(1, len(lanes)) + spare
-	found, err := rows(tx.ctx, tx, scanLive, `
-		SELECT w.* FROM unnest($1::text[], $2::smallint[], $3::bytea[]) AS l (user_id, kind, lane), LATERAL (
-			SELECT `+liveColumns+` FROM posthaste.live w
-			WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun
-			ORDER BY w.place, w.id LIMIT $4) AS w
-		UNION ALL
-		SELECT b.* FROM unnest($1::text[], $2::smallint[], $3::bytea[]) AS l (user_id, kind, lane), LATERAL (
-			SELECT `+liveColumns+` FROM posthaste.live b
-			WHERE b.user_id = l.user_id AND b.kind = l.kind AND b.lane = l.lane AND b.begun) AS b
-		WHERE l.kind = $5`,
-		users, kinds, names, share, int16(posthaste.LaneQueue))
-	if err != nil {
+// readyLanes are the lanes to look at, those first that were served longest ago.
+const readyLanes = `
+	SELECT user_id, kind, lane, in_flight FROM posthaste.lanes
+	WHERE ready <= $1 AND user_id = ANY($2) ORDER BY served, user_id, kind, lane LIMIT $3`
+
+// inLanes are the first messages that wait in those lanes, and in queues those that have
+// begun.
+const inLanes = `
+	WITH ready AS MATERIALIZED (` + readyLanes + `),
+		share AS MATERIALIZED (SELECT $3 / greatest(count(*), 1) + $4 AS n FROM ready)
+	SELECT w.* FROM ready l, LATERAL (
+		SELECT ` + liveColumns + ` FROM posthaste.live w
+		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun
+		ORDER BY w.place, w.id LIMIT (SELECT n FROM share)) AS w
+	UNION ALL
+	SELECT b.* FROM ready l, LATERAL (
+		SELECT ` + liveColumns + ` FROM posthaste.live b
+		WHERE b.user_id = l.user_id AND b.kind = 113 AND b.lane = l.lane AND b.begun) AS b
+	WHERE l.kind = 113`
+
+// read reads lanes and what is in them, and asks whether this node lives.
+func (c *claiming) read() error {
+	var alive []bool
+	var found []*live
+	at := c.now.UnixMilli()
+	err := c.ask(func(batch *pgx.Batch) {
+		collect(batch.Queue(`
+			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.node), &alive, pgx.RowTo[bool])
+		collect(batch.Queue(readyLanes, at, c.users, c.limit), &c.lanes, c.scanLane)
+		collect(batch.Queue(inLanes, at, c.users, c.limit, spare), &found, c.scanLive)
+	})
+	switch {
+	case err != nil:
 		return err
+	case len(alive) == 0 || !alive[0]:
+		return errSilent
+	}
+	byID := make(map[laneID]*openLane, len(c.lanes))
+	for _, lane := range c.lanes {
+		byID[lane.id] = lane
 	}
 	for _, l := range found {
 		byID[l.lane].add(l)
 	}
-	for _, lane := range lanes {
-		lane.arrange(share)
-		if err := tx.loadLimits(lane); err != nil {
-			return err
-		}
+	for _, lane := range c.lanes {
+		lane.arrange(c.limit/len(c.lanes) + spare)
 	}
 	return nil
 }
 
-// loadLimits reads the queue of a lane and the flow-control keys its messages name.
-func (tx *tx) loadLimits(lane *openLane) error {
-	if lane.id.strict() {
-		name, err := tx.queueName(lane)
-		if err != nil {
-			return err
-		}
-		queue, err := queues.get(tx.ctx, tx, lane.id.user, name)
-		if errors.Is(err, store.ErrNotFound) {
-			queue, err = newQueue(name, tx.now), nil // it was deleted
-		}
-		if err != nil {
-			return err
-		}
-		lane.queue = queue
-	}
-	lane.keys = map[string]*flowKey{}
-	for _, l := range slices.Concat(lane.begun, lane.waiting) {
-		if l.flowKey == nil || lane.keys[string(l.flowKey)] != nil {
-			continue
-		}
-		key, err := tx.limiter(lane.id.user, string(l.flowKey))
-		if err != nil {
-			return err
-		}
-		lane.keys[string(l.flowKey)] = key
-	}
-	return nil
+// scanLane reads a lane, and adds what has changed in it in this turn.
+func (c *claiming) scanLane(r pgx.CollectableRow) (*openLane, error) {
+	lane := &openLane{keys: map[string]*flowKey{}}
+	var name []byte
+	err := r.Scan(&lane.id.user, &lane.id.kind, &name, &lane.inFlight)
+	lane.id.name = string(name)
+	lane.inFlight += int(c.touched[lane.id].inFlight)
+	return lane, err
 }
 
-// queueName returns the name of a queue, which its lane need not have.
-func (tx *tx) queueName(lane *openLane) (string, error) {
-	if len(lane.id.name) < longestLane || len(lane.begun)+len(lane.waiting) == 0 {
-		return lane.id.name, nil
-	}
-	m, err := tx.message(lane.id.user, slices.Concat(lane.begun, lane.waiting)[0].id)
-	if err != nil {
-		return "", err
-	}
-	return m.Queue, nil
-}
-
-// limiter returns a flow-control key that knows what is in flight under it.
-func (tx *tx) limiter(user, name string) (*flowKey, error) {
-	key, err := tx.flowKey(user, name)
-	if err != nil || key.counted {
-		return key, err
-	}
-	key.counted = true
-	key.inFlight, err = row(tx.ctx, tx, pgx.RowTo[int], `
-		SELECT count(*)::integer FROM posthaste.live WHERE user_id = $1 AND flow_key = $2 AND lease <> 0`, user, []byte(name))
-	return key, err
-}
-
-// lease gives the picked messages to this node and logs them as ACTIVE. Messages
-// whose cancellation was asked for are never among them: it was granted when their
-// lease ended.
-func (tx *tx) lease(picked []*live) ([]store.Claim, error) {
+// lease gives the picked messages to this node and logs them as ACTIVE. The position of
+// that event is the token. Messages whose cancellation was asked for are never among
+// them: it was granted when their lease ended.
+func (c *claiming) lease(picked []*live) error {
 	if len(picked) == 0 {
-		return nil, nil
+		return nil
 	}
-	if err := tx.checkAlive(); err != nil {
-		return nil, err
-	}
-	tokens, err := rows(tx.ctx, tx, pgx.RowTo[int64], `SELECT nextval('posthaste.tokens') FROM generate_series(1, $1)`, len(picked))
-	if err != nil {
-		return nil, err
-	}
-	messages, err := tx.messages(picked)
-	if err != nil {
-		return nil, err
-	}
-	claims := make([]store.Claim, len(picked))
+	of := make([]messageOf, len(picked))
 	for i, l := range picked {
-		l.lease = tokens[i]
-		tx.saveLive(l)
-		tx.event(l.user, posthaste.Event{MessageID: l.id, State: posthaste.StateActive})
-		claims[i] = store.Claim{Message: messages[messageOf{l.user, l.id}], Retried: l.retried, Lease: uint64(l.lease)}
+		of[i] = messageOf{l.user, l.id}
 	}
-	return claims, nil
-}
-
-type messageOf struct {
-	user string
-	id   posthaste.MessageID
-}
-
-// messages reads the envelopes of live messages.
-func (tx *tx) messages(of []*live) (map[messageOf]*posthaste.Message, error) {
-	users, ids := make([]string, len(of)), make([]posthaste.MessageID, len(of))
-	for i, l := range of {
-		users[i], ids[i] = l.user, l.id
+	messages, err := c.envelopes(of)
+	if err != nil {
+		return err
 	}
-	found, err := rows(tx.ctx, tx, scanMessage, `
-		SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
-		JOIN posthaste.messages USING (user_id, id)`, users, uuids(ids))
-	all := make(map[messageOf]*posthaste.Message, len(found))
-	for _, m := range found {
-		all[messageOf{m.User, m.ID}] = m
+	c.reserve(len(picked))
+	c.claims = make([]store.Claim, len(picked))
+	for i, l := range picked {
+		position := c.event(messages[i], posthaste.Event{MessageID: l.id, State: posthaste.StateActive})
+		l.lease, l.node = int64(position), c.node
+		c.save(l)
+		c.claims[i] = store.Claim{Message: messages[i], Retried: l.retried, Lease: uint64(l.lease)}
 	}
-	if err == nil && len(all) != len(of) {
-		err = errors.New("claim: an envelope is missing")
-	}
-	return all, err
-}
-
-// scanMessage reads user, id and record.
-func scanMessage(r pgx.CollectableRow) (*posthaste.Message, error) {
-	var user string
-	var id [16]byte
-	var data []byte
-	if err := r.Scan(&user, &id, &data); err != nil {
-		return nil, err
-	}
-	return record.DecodeMessage(id, user, data)
+	return nil
 }
 
 // saveLanes writes when to look at lanes again, and in which order they were served.
-func (tx *tx) saveLanes(lanes []*openLane) error {
-	for _, lane := range lanes {
-		tx.exec(`
-			UPDATE posthaste.lanes SET ready = $4, held_by = $5,
-				served = CASE WHEN $6 THEN nextval('posthaste.tokens') ELSE served END
-			WHERE user_id = $1 AND kind = $2 AND lane = $3`,
-			lane.id.user, lane.id.kind, []byte(lane.id.name), milli(lane.ready), lane.heldBy, lane.servedAs > 0)
+func (c *claiming) saveLanes() {
+	var looked laneNames
+	var ready, served []*int64
+	for _, lane := range c.lanes {
+		looked.add(lane.id)
+		ready = append(ready, milli(lane.ready))
+		served = append(served, c.servedAt(lane))
+		if lane.heldBy != nil {
+			c.exec(`UPDATE posthaste.lanes SET held_by = $4 WHERE user_id = $1 AND kind = $2 AND lane = $3`,
+				lane.id.user, lane.id.kind, []byte(lane.id.name), lane.heldBy)
+		}
 	}
-	return tx.flush()
+	if len(looked.users) > 0 {
+		c.exec(`
+			UPDATE posthaste.lanes l SET ready = r.ready, served = coalesce(r.served, l.served)
+			FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::bigint[], $5::bigint[]) AS r (user_id, kind, lane, ready, served)
+			WHERE l.user_id = r.user_id AND l.kind = r.kind AND l.lane = r.lane`, looked.users, looked.kinds, looked.lanes, ready, served)
+	}
+}
+
+// servedAt is the place of a lane in the order in which lanes were served, nil if it was
+// not in this claim.
+func (c *claiming) servedAt(lane *openLane) *int64 {
+	if lane.servedAs == 0 {
+		return nil
+	}
+	at := int64(c.claims[lane.servedAs-1].Lease)
+	return &at
 }

@@ -254,6 +254,29 @@ func TestMigrations(t *testing.T) {
 	accept(t, open(t, url), start)
 }
 
+// During an upgrade a program runs beside a newer one, which has added to the schema.
+func TestANewerSchemaIsLeftAlone(t *testing.T) {
+	const newer = 1000
+	url := cluster.Database(t)
+	older := open(t, url)
+	execute(t, url, `UPDATE posthaste.schema SET version = 1000; ALTER TABLE posthaste.ended ADD COLUMN note text`)
+	restarted := open(t, url)
+	m := accept(t, older, start)
+	settle(t, restarted, store.Delivered(claimOne(t, restarted, m)))
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var version int
+	if err := pool.QueryRow(t.Context(), `SELECT version FROM posthaste.schema`).Scan(&version); err != nil || version != newer {
+		t.Errorf("the schema has version %d, %v, want %d", version, err, newer)
+	}
+	if err := postgres.Revert(t.Context(), pool, 0); err == nil {
+		t.Error("a program takes back migrations that it does not know")
+	}
+}
+
 func newMessage(now time.Time) *posthaste.Message {
 	id, err := posthaste.NewMessageID(now, entropy{})
 	if err != nil {

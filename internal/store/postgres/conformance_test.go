@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ func TestConformance(t *testing.T) {
 // open joins the nodes of a database.
 func open(t *testing.T, url string) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), url, postgres.Options{})
+	s, err := postgres.Open(t.Context(), url, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +51,8 @@ func emptyDatabase(t *testing.T) string {
 	return url
 }
 
-// deleteAll empties all tables but the one that tells the version of the schema, and
-// begins anew with positions.
+// deleteAll empties all tables but the one that tells the version of the schema, drops
+// the days of the log but those that most tests use, and begins anew with positions.
 func deleteAll(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -59,9 +60,15 @@ func deleteAll(ctx context.Context, url string) error {
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	_, err = conn.Exec(ctx, `
-		DO $$ DECLARE t text; BEGIN
-			FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'posthaste' AND tablename <> 'schema' LOOP
-				EXECUTE 'DELETE FROM posthaste.' || quote_ident(t);
+		DO $$ DECLARE t record; BEGIN
+			FOR t IN SELECT relname, relispartition FROM pg_class
+				WHERE relnamespace = to_regnamespace('posthaste') AND relkind IN ('r', 'p') AND relname <> 'schema'
+			LOOP
+				IF NOT t.relispartition THEN
+					EXECUTE 'DELETE FROM posthaste.' || quote_ident(t.relname);
+				ELSIF t.relname !~ '2026030[123]$' THEN
+					EXECUTE 'DROP TABLE posthaste.' || quote_ident(t.relname);
+				END IF;
 			END LOOP;
 			IF to_regclass('posthaste.positions') IS NOT NULL THEN
 				PERFORM setval('posthaste.positions', 0);

@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste"
@@ -44,10 +47,17 @@ func (d *days) make(ctx context.Context, pool *pgxpool.Pool, now time.Time) erro
 	return nil
 }
 
-// makeDay makes a partition, unless there is one. It becomes part of the log when it
-// is complete, which holds up neither readers nor writers.
+// forget lets the partitions of a day be made again.
+func (d *days) forget(begins time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.made, begins)
+}
+
+// makeDay makes the partitions of a day, unless there are some. They become part of the
+// log when they are complete, which holds up neither readers nor writers.
 func makeDay(ctx context.Context, pool *pgxpool.Pool, begins time.Time) error {
-	table := dayTable(begins)
+	table := dayTable(logParts[0], begins)
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
 			return err
@@ -56,15 +66,87 @@ func makeDay(ctx context.Context, pool *pgxpool.Pool, begins time.Time) error {
 		if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, table).Scan(&exists); err != nil || exists {
 			return err
 		}
-		_, err := tx.Exec(ctx, fmt.Sprintf(`
-			CREATE TABLE %s (LIKE posthaste.events INCLUDING DEFAULTS);
-			ALTER TABLE posthaste.events ATTACH PARTITION %[1]s FOR VALUES FROM (%d) TO (%d)`,
-			table, posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day))))
-		return err
+		for _, part := range logParts {
+			_, err := tx.Exec(ctx, fmt.Sprintf(`
+				CREATE TABLE %[1]s (LIKE %[2]s INCLUDING DEFAULTS);
+				ALTER TABLE %[2]s ATTACH PARTITION %[1]s FOR VALUES FROM (%[3]d) TO (%[4]d)`,
+				dayTable(part, begins), part, posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day))))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
+// logParts are the tables that have a partition for each day.
+var logParts = []string{"posthaste.events", "posthaste.postings", "posthaste.responses"}
+
 // dayTable names the partition of a day.
-func dayTable(begins time.Time) string {
-	return "posthaste.events_" + begins.UTC().Format("20060102")
+func dayTable(part string, begins time.Time) string {
+	return part + "_" + begins.UTC().Format(dayFormat)
 }
+
+const dayFormat = "20060102"
+
+// dropDays drops the partitions of days before a time in which nothing is left. Days
+// that somebody may still write to are left alone, which are those from that of the last
+// position on.
+func (s *Store) dropDays(ctx context.Context, before time.Time) error {
+	last, err := row(ctx, s.pool, pgx.RowTo[int64], `SELECT last_value FROM posthaste.positions`)
+	if err != nil {
+		return err
+	}
+	if writing := posthaste.Position(last).Time().UTC().Truncate(day); writing.Before(before) {
+		before = writing
+	}
+	tables, err := rows(ctx, s.pool, pgx.RowTo[string], `
+		SELECT relname FROM pg_class JOIN pg_inherits ON inhrelid = oid
+		WHERE inhparent = 'posthaste.events'::regclass AND relname < $1`, "events_"+before.UTC().Format(dayFormat))
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		begins, err := time.Parse(dayFormat, strings.TrimPrefix(table, "events_"))
+		if err != nil {
+			return err
+		}
+		if err := s.dropDay(ctx, begins); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropDay drops the partitions of a day if all are empty. Readers and writers of the log
+// wait while it does, so it waits for them no longer than dropWait: it can be done
+// another time.
+func (s *Store) dropDay(ctx context.Context, begins time.Time) error {
+	const dropWait, lockNotAvailable = "100ms", "55P03"
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var empty bool
+		err := tx.QueryRow(ctx, fmt.Sprintf(`
+			SELECT NOT EXISTS (SELECT FROM %s) AND NOT EXISTS (SELECT FROM %s) AND NOT EXISTS (SELECT FROM %s)`,
+			dayTable(logParts[0], begins), dayTable(logParts[1], begins), dayTable(logParts[2], begins))).Scan(&empty)
+		if err != nil || !empty {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '`+dropWait+`'`); err != nil {
+			return err
+		}
+		for _, part := range logParts {
+			if _, err := tx.Exec(ctx, `DROP TABLE `+dayTable(part, begins)); err != nil {
+				return err
+			}
+		}
+		s.days.forget(begins)
+		return nil
+	})
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok && (said.Code == lockNotAvailable || said.Code == undefinedTable) {
+		return nil
+	}
+	return err
+}
+
+// undefinedTable is what the database says of a table that another node has dropped.
+const undefinedTable = "42P01"

@@ -16,6 +16,7 @@ import (
 func (tx *tx) bury(d *posthaste.DeadLetter) {
 	data := record.AppendDeadLetter(nil, d)
 	tx.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, d.Message.User, int64(d.ID), data)
+	tx.index(d.Message.User, keptDeadLetters, int64(d.ID), deadLetterTerms(d))
 	tx.count(keptOf{user: d.Message.User, kind: keptDeadLetters}, 1, len(data))
 }
 
@@ -28,13 +29,14 @@ func (tx *tx) unbury(user string, ids []posthaste.DeadLetterID) (removed []posth
 		removed = append(removed, posthaste.DeadLetterID(r.at))
 	}
 	tx.countRemoved(keptOf{user: user, kind: keptDeadLetters}, gone)
+	tx.unindex(user, keptDeadLetters, letterIDs(removed))
 	return removed, err
 }
 
-func letterIDs(ids []posthaste.DeadLetterID) []int64 {
-	all := make([]int64, len(ids))
-	for i, id := range ids {
-		all[i] = int64(id)
+// letterIDs returns ids as they are stored, nil for none.
+func letterIDs(ids []posthaste.DeadLetterID) (all []int64) {
+	for _, id := range ids {
+		all = append(all, int64(id))
 	}
 	return all
 }
@@ -63,16 +65,41 @@ func (s *Store) DeadLetter(ctx context.Context, user string, id posthaste.DeadLe
 	})
 }
 
+// deadLetterTerms are what a dead letter is found by.
+func deadLetterTerms(d *posthaste.DeadLetter) []term {
+	status := 0
+	if d.Response != nil {
+		status = d.Response.Status
+	}
+	return append(identityTerms(d.Message), numberTerm(fieldStatus, int64(status)))
+}
+
+// deadLetterQuestion translates a filter of dead letters.
+func deadLetterQuestion(f *store.DeadLetterFilter) question {
+	q := eventQuestion(&store.EventFilter{
+		MessageIDs: f.MessageIDs, URLs: f.URLs, URLGroups: f.URLGroups, ScheduleIDs: f.ScheduleIDs,
+		Queues: f.Queues, Labels: f.Labels, CallerIPs: f.CallerIPs, FlowKeys: f.FlowKeys,
+	})
+	return q.numbers(fieldStatus, f.Statuses)
+}
+
 // DeadLetters implements store.DeadLetters.
 func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
-	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.DeadLetter, error) {
+	f := &finder{
+		user: user, kind: keptDeadLetters, table: "posthaste.dead_letters", key: "id",
+		low: query.Low, high: query.High, oldestFirst: query.OldestFirst, limit: query.Limit,
+		question: deadLetterQuestion(&query.Filter), named: letterIDs(query.Filter.IDs), whole: len(query.Filter.IDs) == 0,
+	}
+	var found findings
+	letters, err := read(ctx, s, func(ctx context.Context, q querier) (_ []*posthaste.DeadLetter, err error) {
+		if found, err = f.find(ctx, q); err != nil {
+			return nil, err
+		}
 		return rows(ctx, q, scanDeadLetter(user), `
-			SELECT id, record FROM posthaste.dead_letters
-			WHERE user_id = $1 AND id BETWEEN $2 AND $3 AND (cardinality($4::bigint[]) = 0 OR id = ANY($4))
-			ORDER BY id `+direction(query.OldestFirst)+` LIMIT $5`,
-			user, int64(query.Low), int64(query.High), letterIDs(query.Filter.IDs), maxScan)
+			SELECT id, record FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2)
+			ORDER BY id `+direction(query.OldestFirst), user, found.at)
 	})
-	for _, d := range found {
+	for _, d := range letters {
 		if !query.Filter.Matches(d) {
 			continue
 		}
@@ -82,9 +109,7 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 		}
 		page.DeadLetters = append(page.DeadLetters, d)
 	}
-	if len(found) == maxScan {
-		page.More, page.Next = true, beyond(posthaste.Position(found[maxScan-1].ID), query.OldestFirst)
-	}
+	page.More, page.Next = found.more, found.next
 	return page, err
 }
 
@@ -109,6 +134,7 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *store.Step,
 ) (results []store.Retried, err error) {
 	err = s.call(ctx, now, []string{user}, func(tx *tx) error {
+		results = nil
 		var failures []posthaste.ActionFailure
 		for _, id := range ids {
 			result, err := tx.retry(user, id, remake)

@@ -77,14 +77,27 @@ var actions = documents[posthaste.BulkAction]{
 	},
 }
 
-// scan reads user, name and record.
-func (d *documents[T]) scan(r pgx.CollectableRow) (*T, error) {
-	var user string
+// scanOf reads user, name and record.
+func (d *documents[T]) scanOf(r pgx.CollectableRow) (user string, value *T, err error) {
 	var name, data []byte
 	if err := r.Scan(&user, &name, &data); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	return d.decode(user, string(name), data)
+	value, err = d.decode(user, string(name), data)
+	return user, value, err
+}
+
+// scan is scanOf for who knows the user.
+func (d *documents[T]) scan(r pgx.CollectableRow) (*T, error) {
+	_, value, err := d.scanOf(r)
+	return value, err
+}
+
+// among is the question for those with some names: users, the kind, names.
+func (d *documents[T]) among() string {
+	return `
+		SELECT user_id, name, record FROM unnest($1::text[], $3::bytea[]) AS wanted (user_id, name)
+		JOIN posthaste.documents USING (user_id, name) WHERE kind = $2`
 }
 
 // get returns a document, or store.ErrNotFound.
@@ -110,15 +123,20 @@ func (d *documents[T]) due(ctx context.Context, q querier, until int64, limit in
 
 // put writes a document.
 func (d *documents[T]) put(tx *tx, user string, value *T) {
-	tx.exec(`
+	tx.writes++
+	d.queuePut(tx.batch, user, value)
+}
+
+func (d *documents[T]) queuePut(batch *pgx.Batch, user string, value *T) {
+	batch.Queue(`
 		INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (user_id, kind, name) DO UPDATE SET record = excluded.record, at = excluded.at`,
 		user, d.kind, []byte(d.name(value)), d.encode(nil, value), d.at(value))
 }
 
-// add writes a document unless there is one.
-func (d *documents[T]) add(tx *tx, user string, value *T) {
-	tx.exec(`
+// queueAdd writes a document unless there is one.
+func (d *documents[T]) queueAdd(batch *pgx.Batch, user string, value *T) {
+	batch.Queue(`
 		INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT DO NOTHING`,
 		user, d.kind, []byte(d.name(value)), d.encode(nil, value), d.at(value))

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,27 +22,23 @@ type flowKey struct {
 }
 
 // flowKey returns a key, which holds nothing but its name if there is none. It is
-// read once in a transaction, and written at its end if it is dirty.
-func (tx *tx) flowKey(user, key string) (*flowKey, error) {
-	id := name{user, key}
-	if known := tx.keys[id]; known != nil {
-		return known, nil
+// read once in a turn, and written if it is dirty.
+func (t *turn) flowKey(user, key string) (*flowKey, error) {
+	of := name{user, key}
+	if t.keys[of] == nil {
+		if err := t.ask(func(batch *pgx.Batch) { t.wantKeys(batch, []name{of}) }); err != nil {
+			return nil, err
+		}
 	}
-	stored, err := flowKeys.get(tx.ctx, tx, user, key)
-	if errors.Is(err, store.ErrNotFound) {
-		stored, err = &posthaste.FlowKey{Key: key}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	tx.keys[id] = &flowKey{FlowKey: stored}
-	return tx.keys[id], nil
+	return t.keys[of], nil
 }
 
-func (tx *tx) saveFlowKeys() {
-	for id, key := range tx.keys {
+// writeFlowKeys writes the keys that have changed.
+func (t *turn) writeFlowKeys(batch *pgx.Batch) {
+	for of, key := range t.keys {
 		if key.dirty {
-			flowKeys.put(tx, id.user, key.FlowKey)
+			flowKeys.queuePut(batch, of.user, key.FlowKey)
+			key.dirty = false
 		}
 	}
 }
@@ -69,17 +65,20 @@ func (k *flowKey) window() flow.Window {
 // UpdateFlowKey implements store.FlowKeys.
 func (s *Store) UpdateFlowKey(ctx context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
 	return s.call(ctx, now, []string{user}, func(tx *tx) error {
-		err := flowKeys.update(tx, user, key, &posthaste.FlowKey{Key: key}, func(k *posthaste.FlowKey) error {
-			if err := change(k); err != nil {
-				return err
-			}
-			if k.CreatedAt.IsZero() {
-				k.CreatedAt = now
-			}
-			return nil
-		})
-		tx.touchHeldBy(user, []byte(key))
-		return err
+		known, err := tx.flowKey(user, key)
+		if err != nil {
+			return err
+		}
+		changed := *known.FlowKey
+		if err := change(&changed); err != nil {
+			return err
+		}
+		if changed.CreatedAt.IsZero() {
+			changed.CreatedAt = now
+		}
+		*known.FlowKey, known.dirty = changed, true
+		tx.makeRoomUnder(user, key)
+		return nil
 	})
 }
 
@@ -90,43 +89,47 @@ func (s *Store) FlowKey(ctx context.Context, now time.Time, user, key string) (s
 		if err != nil {
 			return store.FlowStatus{}, err
 		}
-		return flowStatus(ctx, q, now, user, k)
+		all, err := flowStatuses(ctx, q, now, user, k)
+		if err != nil {
+			return store.FlowStatus{}, err
+		}
+		return all[0], nil
 	})
-}
-
-// flowStatus counts what happens under a key.
-func flowStatus(ctx context.Context, q querier, now time.Time, user string, k *posthaste.FlowKey) (store.FlowStatus, error) {
-	status := store.FlowStatus{FlowKey: *k}
-	window := flow.Window{StartedAt: k.WindowStartedAt, Count: k.WindowCount}.Current(k.FlowLimit, now)
-	status.WindowStartedAt, status.WindowCount = window.StartedAt, window.Count
-	counts, err := row(ctx, q, pgx.RowTo[[]int], `
-		SELECT ARRAY[
-			(SELECT count(*) FROM posthaste.live WHERE user_id = $1 AND flow_key = $2 AND lease <> 0),
-			(SELECT count(*) FROM posthaste.live WHERE user_id = $1 AND flow_key = $2 AND lease = 0 AND NOT ended AND due <= $3)]`,
-		user, []byte(k.Key), now.UnixMilli())
-	if err == nil {
-		status.InFlight, status.Waiting = counts[0], counts[1]
-	}
-	return status, err
 }
 
 // FlowKeys implements store.FlowKeys.
 func (s *Store) FlowKeys(ctx context.Context, now time.Time, user, contains string) ([]store.FlowStatus, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) (found []store.FlowStatus, err error) {
+	return read(ctx, s, func(ctx context.Context, q querier) ([]store.FlowStatus, error) {
 		all, err := flowKeys.list(ctx, q, user)
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range all {
-			if !strings.Contains(k.Key, contains) {
-				continue
-			}
-			status, err := flowStatus(ctx, q, now, user, k)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, status)
-		}
-		return found, nil
+		all = slices.DeleteFunc(all, func(k *posthaste.FlowKey) bool { return !strings.Contains(k.Key, contains) })
+		return flowStatuses(ctx, q, now, user, all...)
 	})
+}
+
+// flowStatuses counts what happens under keys.
+func flowStatuses(ctx context.Context, q querier, now time.Time, user string, of ...*posthaste.FlowKey) ([]store.FlowStatus, error) {
+	keys := make([][]byte, len(of))
+	for i, k := range of {
+		keys[i] = []byte(k.Key)
+	}
+	statuses, err := rows(ctx, q, func(r pgx.CollectableRow) (status store.FlowStatus, err error) {
+		err = r.Scan(&status.InFlight, &status.Waiting)
+		return status, err
+	}, `
+		SELECT
+			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease <> 0),
+			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease = 0 AND NOT ended AND due <= $3)
+		FROM unnest($2::bytea[]) WITH ORDINALITY AS k (key, n) ORDER BY k.n`, user, keys, now.UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range of {
+		statuses[i].FlowKey = *k
+		window := flow.Window{StartedAt: k.WindowStartedAt, Count: k.WindowCount}.Current(k.FlowLimit, now)
+		statuses[i].WindowStartedAt, statuses[i].WindowCount = window.StartedAt, window.Count
+	}
+	return statuses, nil
 }

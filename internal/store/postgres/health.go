@@ -31,7 +31,7 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
 					SELECT due FROM posthaste.live w
 					WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT begun
 					ORDER BY place, id LIMIT 1) AS first WHERE first.due < $1),
-				(SELECT count(*) FROM posthaste.live WHERE node IS NOT NULL),
+				(SELECT count(*) FROM posthaste.live WHERE node <> 0),
 				(SELECT count(*) FROM posthaste.lanes WHERE live > 0),
 				pg_database_size(current_database())`, now.UnixMilli())
 	})
@@ -40,6 +40,6 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
 // InFlight implements store.Health.
 func (s *Store) InFlight(ctx context.Context, user string) (int, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (int, error) {
-		return row(ctx, q, pgx.RowTo[int], `SELECT count(*)::integer FROM posthaste.live WHERE user_id = $1 AND lease <> 0`, user)
+		return row(ctx, q, pgx.RowTo[int], `SELECT coalesce(sum(in_flight), 0)::integer FROM posthaste.lanes WHERE user_id = $1`, user)
 	})
 }

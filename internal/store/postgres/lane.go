@@ -28,35 +28,107 @@ func laneOf(m *posthaste.Message) laneID {
 // strict reports whether the lane is a queue, whose messages keep slots.
 func (l laneID) strict() bool { return posthaste.LaneKind(l.kind) == posthaste.LaneQueue }
 
+// laneSum is what changes come to in a lane: by how much the number of messages that
+// have not ended has changed, by how much that of claimed ones, and whether Claim should
+// look at it.
+type laneSum struct {
+	live, inFlight int32
+	ready          bool
+}
+
+// leased counts a message that is claimed, or is not any more.
+func (s laneSum) leased(claimed bool) laneSum {
+	if claimed {
+		s.inFlight++
+	} else {
+		s.inFlight--
+	}
+	return s
+}
+
 // touch says that something has happened in a lane, so that Claim looks at it, and by how
 // much the number of messages in it that have not ended has changed.
-func (tx *tx) touch(lane laneID, live int) { tx.own.touched[lane] += live }
+func (t *turn) touch(lane laneID, live int32) {
+	t.writes++
+	sum := t.touched[lane]
+	sum.live += live
+	sum.ready = true
+	t.touched[lane] = sum
+}
 
-// writeTouch writes what has happened in a lane. One without messages goes.
-func writeTouch(batch *pgx.Batch, lane laneID, live int) {
-	batch.Queue(`
-		INSERT INTO posthaste.lanes (user_id, kind, lane, live, ready) VALUES ($1, $2, $3, $4, 0)
-		ON CONFLICT (user_id, kind, lane) DO UPDATE SET live = lanes.live + excluded.live, ready = 0`,
-		lane.user, lane.kind, []byte(lane.name), live)
-	if live > 0 {
+// laneNames are the columns that name lanes.
+type laneNames struct {
+	users []string
+	kinds []int16
+	lanes [][]byte
+}
+
+func (n *laneNames) add(lane laneID) {
+	n.users, n.kinds, n.lanes = append(n.users, lane.user), append(n.kinds, lane.kind), append(n.lanes, []byte(lane.name))
+}
+
+// writeTouched writes what has happened in lanes. One with nothing in it goes.
+func writeTouched(batch *pgx.Batch, touched map[laneID]laneSum) {
+	if len(touched) == 0 {
 		return
 	}
+	var names, left laneNames
+	var live, inFlight []int32
+	var ready []*int64
+	for lane, sum := range touched {
+		names.add(lane)
+		live, inFlight = append(live, sum.live), append(inFlight, sum.inFlight)
+		var at *int64
+		if sum.ready {
+			at = new(int64)
+		}
+		if sum.ready && sum.live <= 0 {
+			left.add(lane)
+		}
+		ready = append(ready, at)
+	}
 	batch.Queue(`
-		DELETE FROM posthaste.lanes l
-		WHERE user_id = $1 AND kind = $2 AND lane = $3 AND live = 0
-			AND NOT EXISTS (SELECT FROM posthaste.live WHERE user_id = $1 AND kind = $2 AND lane = $3 AND begun)`,
-		lane.user, lane.kind, []byte(lane.name))
+		INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, ready)
+		SELECT * FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::bigint[])
+		ON CONFLICT (user_id, kind, lane) DO UPDATE SET live = lanes.live + excluded.live,
+			in_flight = lanes.in_flight + excluded.in_flight, ready = coalesce(excluded.ready, lanes.ready)`,
+		names.users, names.kinds, names.lanes, live, inFlight, ready)
+	if len(left.users) > 0 {
+		batch.Queue(`
+			DELETE FROM posthaste.lanes l USING unnest($1::text[], $2::smallint[], $3::bytea[]) AS r (user_id, kind, lane)
+			WHERE l.user_id = r.user_id AND l.kind = r.kind AND l.lane = r.lane AND l.live = 0 AND NOT EXISTS (
+				SELECT FROM posthaste.live s WHERE s.user_id = l.user_id AND s.lane = l.lane AND s.begun AND s.kind = 113 AND l.kind = 113)`,
+			left.users, left.kinds, left.lanes)
+	}
 }
 
 // makeRoom tells the lanes that wait for room under a message's flow-control key.
-func (tx *tx) makeRoom(l *live) {
+func (t *turn) makeRoom(l *live) {
 	if l.flowKey != nil {
-		tx.touchHeldBy(l.user, l.flowKey)
+		t.makeRoomUnder(l.user, string(l.flowKey))
 	}
 }
 
-func (tx *tx) touchHeldBy(user string, key []byte) {
-	tx.exec(`
-		UPDATE posthaste.lanes SET ready = 0, held_by = NULL
-		WHERE user_id = $1 AND held_by IS NOT NULL AND $2 = ANY(held_by)`, user, key)
+func (t *turn) makeRoomUnder(user, key string) {
+	t.writes++
+	t.room[name{user, key}] = true
+	if known := t.keys[name{user, key}]; known != nil {
+		known.counted = false
+	}
+}
+
+// writeRoom makes the lanes ready that wait for room under flow-control keys.
+func writeRoom(batch *pgx.Batch, room map[name]bool) {
+	if len(room) == 0 {
+		return
+	}
+	var users []string
+	var keys [][]byte
+	for of := range room {
+		users, keys = append(users, of.user), append(keys, []byte(of.name))
+	}
+	batch.Queue(`
+		UPDATE posthaste.lanes l SET ready = 0, held_by = NULL
+		FROM unnest($1::text[], $2::bytea[]) AS r (user_id, key)
+		WHERE l.user_id = r.user_id AND l.held_by IS NOT NULL AND r.key = ANY(l.held_by)`, users, keys)
 }

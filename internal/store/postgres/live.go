@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,26 +28,40 @@ type live struct {
 	callbacks       int  // that have not ended; counted in queues only
 	cancelRequested bool
 	lease           int64 // 0: not claimed
+	node            int64 // that has the lease
 	flowKey         []byte
+
+	stored bool // there is a row
+	gone   bool // there shall be none any more
+	dirty  bool // it is to be written
+	leased bool // and counted as such in its lane
 }
 
-const liveColumns = `user_id, id, kind, lane, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, flow_key`
+const liveColumns = `user_id, id, kind, lane, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, node, flow_key`
 
-func scanLive(r pgx.CollectableRow) (*live, error) {
-	l := &live{}
+// scanLive reads where a message stands. What the turn knows already stays as it is.
+func (t *turn) scanLive(r pgx.CollectableRow) (*live, error) {
+	l := &live{stored: true}
 	var id [16]byte
 	var place int64
 	var state int16
 	var lane []byte
 	err := r.Scan(&l.user, &id, &l.lane.kind, &lane, &place, &l.dueMS, &state, &l.retried,
-		&l.begun, &l.ended, &l.callbacks, &l.cancelRequested, &l.lease, &l.flowKey)
+		&l.begun, &l.ended, &l.callbacks, &l.cancelRequested, &l.lease, &l.node, &l.flowKey)
 	if err != nil {
 		return nil, err
 	}
 	l.id, l.place = id, posthaste.Position(place)
 	l.lane.user, l.lane.name = l.user, string(lane)
-	l.state, err = record.StateOf(uint8(state))
-	return l, err
+	l.leased = l.lease != 0
+	if l.state, err = record.StateOf(uint8(state)); err != nil {
+		return nil, err
+	}
+	if known := t.lives[messageOf{l.user, l.id}]; known != nil {
+		return known, nil
+	}
+	t.lives[messageOf{l.user, l.id}] = l
+	return l, nil
 }
 
 // waits reports whether the message waits for an attempt.
@@ -66,57 +81,59 @@ func (l *live) holdsSlot() bool {
 	return l.lease != 0 || l.lane.strict() && (l.retried > 0 || l.ended)
 }
 
-// lives reads the messages that a condition selects.
-func (tx *tx) lives(condition string, args ...any) ([]*live, error) {
-	return rows(tx.ctx, tx, scanLive, `SELECT `+liveColumns+` FROM posthaste.live WHERE `+condition+` ORDER BY user_id, id`, args...)
+// livesOf reads the messages that a condition selects.
+func (t *turn) livesOf(condition string, args ...any) ([]*live, error) {
+	return rows(t.ctx, t, t.scanLive, `SELECT `+liveColumns+` FROM posthaste.live WHERE `+condition+` ORDER BY user_id, id`, args...)
 }
 
 // life returns where a message stands that has not ended, or store.ErrNotFound.
-func (tx *tx) life(user string, id posthaste.MessageID) (*live, error) {
-	return row(tx.ctx, tx, scanLive, `SELECT `+liveColumns+` FROM posthaste.live WHERE user_id = $1 AND id = $2`, user, [16]byte(id))
-}
-
-// insertLive writes where a new message stands.
-func (tx *tx) insertLive(l *live) {
-	tx.exec(`
-		INSERT INTO posthaste.live (`+liveColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
-		l.user, [16]byte(l.id), l.lane.kind, []byte(l.lane.name), int64(l.place), l.dueMS, int16(record.StateCode(l.state)),
-		l.retried, l.begun, l.ended, l.callbacks, l.cancelRequested, l.lease, l.flowKey)
-}
-
-// saveLive writes where a message stands now. The node is that of its lease.
-func (tx *tx) saveLive(l *live) {
-	l.begun = l.holdsSlot()
-	var node *int64
-	if l.lease != 0 {
-		id := tx.store.node.id.Load()
-		node = &id
+func (t *turn) life(user string, id posthaste.MessageID) (*live, error) {
+	if l, known := t.lives[messageOf{user, id}]; known {
+		if l == nil || l.gone {
+			return nil, store.ErrNotFound
+		}
+		return l, nil
 	}
-	tx.exec(`
-		UPDATE posthaste.live SET place = $3, due = $4, state = $5, retried = $6, begun = $7, ended = $8,
-			callbacks = $9, cancel_requested = $10, lease = $11, node = $12
-		WHERE user_id = $1 AND id = $2`,
-		l.user, [16]byte(l.id), int64(l.place), l.dueMS, int16(record.StateCode(l.state)), l.retried, l.begun, l.ended,
-		l.callbacks, l.cancelRequested, l.lease, node)
+	l, err := row(t.ctx, t, t.scanLive, `SELECT `+liveColumns+` FROM posthaste.live WHERE user_id = $1 AND id = $2`, user, [16]byte(id))
+	if errors.Is(err, store.ErrNotFound) {
+		t.lives[messageOf{user, id}] = nil
+	}
+	return l, err
 }
 
-// requestCancel marks a claimed message, whose lease stays with the node it has.
-func (tx *tx) requestCancel(l *live) {
-	l.cancelRequested = true
-	tx.exec(`UPDATE posthaste.live SET cancel_requested = true WHERE user_id = $1 AND id = $2`, l.user, [16]byte(l.id))
+// save sees to it that it is written where a message stands, and that its lane counts
+// whether it is claimed.
+func (t *turn) save(l *live) {
+	t.writes++
+	l.begun = l.holdsSlot()
+	if leased := l.lease != 0 && !l.gone; leased != l.leased {
+		l.leased = leased
+		t.touched[l.lane] = t.touched[l.lane].leased(leased)
+	}
+	if l.lease == 0 {
+		l.node = 0
+	}
+	if !l.dirty {
+		l.dirty = true
+		t.changed = append(t.changed, l)
+	}
+}
+
+// remove forgets where a message stands.
+func (t *turn) remove(l *live) {
+	l.gone = true
+	t.save(l)
 }
 
 // end writes that a message has ended. One in a queue keeps its slot until its
 // callbacks have ended, too.
 func (tx *tx) end(m *posthaste.Message, l *live) error {
-	tx.exec(`UPDATE posthaste.messages SET state = $3, retried = $4 WHERE user_id = $1 AND id = $2`,
-		l.user, [16]byte(l.id), int16(record.StateCode(l.state)), l.retried)
+	tx.finished.add(l)
 	l.lease = 0
 	if l.ended = l.callbacks > 0; l.ended {
-		tx.saveLive(l)
+		tx.save(l)
 	} else {
-		tx.exec(`DELETE FROM posthaste.live WHERE user_id = $1 AND id = $2`, l.user, [16]byte(l.id))
+		tx.remove(l)
 	}
 	tx.touch(l.lane, -1)
 	tx.makeRoom(l)
@@ -134,11 +151,11 @@ func (tx *tx) callbackEnded(m *posthaste.Message) error {
 		return except(err, store.ErrNotFound)
 	}
 	if source.callbacks--; source.ended && source.callbacks == 0 {
-		tx.exec(`DELETE FROM posthaste.live WHERE user_id = $1 AND id = $2`, source.user, [16]byte(source.id))
+		tx.remove(source)
 		tx.touch(source.lane, 0)
 		return nil
 	}
-	tx.exec(`UPDATE posthaste.live SET callbacks = $3 WHERE user_id = $1 AND id = $2`, source.user, [16]byte(source.id), source.callbacks)
+	tx.save(source)
 	return nil
 }
 
@@ -217,8 +234,10 @@ func readStatus(ctx context.Context, q querier, user string, id posthaste.Messag
 		}
 		return status, err
 	}, `
-		SELECT record, coalesce(l.state, m.state), coalesce(l.retried, m.retried), l.lease, l.due
-		FROM posthaste.messages m LEFT JOIN posthaste.live l ON l.user_id = m.user_id AND l.id = m.id AND NOT l.ended
+		SELECT record, coalesce(l.state, e.state), coalesce(l.retried, e.retried), l.lease, l.due
+		FROM posthaste.messages m
+			LEFT JOIN posthaste.live l ON l.user_id = m.user_id AND l.id = m.id AND NOT l.ended
+			LEFT JOIN posthaste.ended e ON e.user_id = m.user_id AND e.id = m.id
 		WHERE m.user_id = $1 AND m.id = $2`, user, [16]byte(id))
 }
 
@@ -235,10 +254,56 @@ func scanMessageOf(user string) func(pgx.CollectableRow) (*posthaste.Message, er
 }
 
 // message reads an envelope.
-func (tx *tx) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {
-	m, err := row(tx.ctx, tx, scanMessageOf(user), `SELECT id, record FROM posthaste.messages WHERE user_id = $1 AND id = $2`, user, [16]byte(id))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, errors.Join(err, errors.New("its envelope is missing"))
+func (t *turn) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {
+	found, err := t.envelopes([]messageOf{{user, id}})
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	return found[0], nil
+}
+
+// envelopes returns the envelopes of messages, in their order.
+func (t *turn) envelopes(of []messageOf) ([]*posthaste.Message, error) {
+	if err := t.readMessages(of); err != nil {
+		return nil, err
+	}
+	all := make([]*posthaste.Message, len(of))
+	for i, m := range of {
+		if all[i] = t.messages[m]; all[i] == nil {
+			return nil, fmt.Errorf("the envelope of message %s is missing", m.id)
+		}
+	}
+	return all, nil
+}
+
+// readMessages reads those envelopes of messages that are not known and there are.
+func (t *turn) readMessages(of []messageOf) error {
+	var users []string
+	var ids [][16]byte
+	for _, m := range of {
+		if t.messages[m] == nil {
+			users, ids = append(users, m.user), append(ids, m.id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	read, err := rows(t.ctx, t, scanMessage, `
+		SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
+		JOIN posthaste.messages USING (user_id, id)`, users, ids)
+	for _, m := range read {
+		t.messages[messageOf{m.User, m.ID}] = m
+	}
+	return err
+}
+
+// scanMessage reads user, id and record.
+func scanMessage(r pgx.CollectableRow) (*posthaste.Message, error) {
+	var user string
+	var id [16]byte
+	var data []byte
+	if err := r.Scan(&user, &id, &data); err != nil {
+		return nil, err
+	}
+	return record.DecodeMessage(id, user, data)
 }

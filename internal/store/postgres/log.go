@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,8 +11,12 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// maxScan bounds how much one call looks at for a page.
-const maxScan = 2000
+// Bounds of the work of one page. A query that reaches one of them returns what it has,
+// and where to continue.
+const (
+	maxScan      = 20_000   // events looked at
+	maxPageBytes = 16 << 20 // of messages and responses
+)
 
 // direction is the order of a page.
 func direction(oldestFirst bool) string {
@@ -35,88 +40,233 @@ func beyond(p posthaste.Position, oldestFirst bool) posthaste.Position {
 
 // Events implements store.Log. What is committed has lower positions than whatever
 // can still be committed, so all of it may be shown.
-func (s *Store) Events(ctx context.Context, user string, query store.EventQuery) (page store.EventPage, err error) {
-	scan := maxScan
-	if plain(&query.Filter) {
-		scan = min(scan, query.Limit+1)
-	}
-	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]store.Entry, error) {
-		return readEntries(ctx, q, user, &query, scan)
+func (s *Store) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (store.EventPage, error) {
+		r := &logReader{ctx: ctx, q: q, user: user, query: query}
+		err := r.run()
+		return r.page, err
 	})
-	for _, e := range found {
-		if !query.Filter.Matches(&e.Event, e.Message) {
-			continue
+}
+
+// logReader answers one query.
+type logReader struct {
+	ctx   context.Context
+	q     querier
+	user  string
+	query store.EventQuery
+	page  store.EventPage
+
+	scanned, bytes int
+}
+
+// run reads the page.
+func (r *logReader) run() error {
+	if r.query.Low > r.query.High {
+		return nil
+	}
+	if q := eventQuestion(&r.query.Filter); len(q) > 0 {
+		return r.search(q)
+	}
+	return r.scan()
+}
+
+// search walks through the events that the postings propose.
+func (r *logReader) search(q question) error {
+	fields := make([]*fieldList, len(q))
+	for i, terms := range q {
+		fields[i] = r.newFieldList(terms)
+	}
+	if err := r.load(fields...); err != nil {
+		return err
+	}
+	leads := r.rarest(fields)
+	others := slices.Delete(slices.Clone(q), leads, leads+1)
+	for window := r.query.Limit + 1; !r.page.More; window = max(window, 256) {
+		proposed, err := r.take(fields[leads], window)
+		if err != nil || len(proposed) == 0 {
+			return err
 		}
-		if len(page.Entries) == query.Limit {
-			page.More, page.Next = true, e.Position
-			return page, nil
+		last := proposed[len(proposed)-1]
+		r.scanned += len(proposed)
+		for _, terms := range others {
+			if proposed, err = r.passing(proposed, terms); err != nil {
+				return err
+			}
 		}
-		page.Entries = append(page.Entries, e)
+		if err := r.show(proposed); err != nil {
+			return err
+		}
+		if r.scanned >= maxScan && !r.page.More {
+			r.stop(beyond(last, r.query.OldestFirst))
+		}
 	}
-	if len(found) == scan {
-		page.More, page.Next = true, beyond(found[scan-1].Position, query.OldestFirst)
-	}
-	return page, err
+	return nil
 }
 
-// plain reports whether most events pass a filter, as far as its index goes.
-func plain(f *store.EventFilter) bool {
-	return len(f.URLs) == 0 && len(f.URLGroups) == 0 && len(f.ScheduleIDs) == 0 && len(f.Queues) == 0 &&
-		len(f.Labels) == 0 && len(f.Hosts) == 0 && len(f.Paths) == 0 && len(f.CallerIPs) == 0 &&
-		len(f.FlowKeys) == 0 && !f.Runs
-}
-
-// readEntries reads events whose states and messages a query asks for.
-func readEntries(ctx context.Context, q querier, user string, query *store.EventQuery, scan int) ([]store.Entry, error) {
-	states, known := stateCodes(query.Filter.States)
-	if !known {
-		return nil, nil
-	}
-	return rows(ctx, q, scanEntry(user), `
-		SELECT e.position, e.message_id, e.record, e.response, m.record
-		FROM posthaste.events e JOIN posthaste.messages m ON m.user_id = e.user_id AND m.id = e.message_id
-		WHERE e.user_id = $1 AND e.position BETWEEN $2 AND $3
-			AND (cardinality($4::uuid[]) = 0 OR e.message_id = ANY($4))
-			AND (cardinality($5::smallint[]) = 0 OR e.state = ANY($5))
-		ORDER BY e.position `+direction(query.OldestFirst)+` LIMIT $6`,
-		user, int64(query.Low), int64(query.High), uuids(query.Filter.MessageIDs), states, scan)
-}
-
-// stateCodes returns the stored forms of states; known is false if states were given
-// and none of them can be stored.
-func stateCodes(states []posthaste.State) (codes []int16, known bool) {
-	codes = []int16{}
-	for code := uint8(1); ; code++ {
-		state, err := record.StateOf(code)
+// show adds the events at some positions to the page.
+func (r *logReader) show(positions []posthaste.Position) error {
+	for len(positions) > 0 && !r.page.More {
+		n := min(len(positions), r.query.Limit-len(r.page.Entries)+1)
+		wanted := slices.Sorted(slices.Values(positions[:n]))
+		blocks, err := rows(r.ctx, r.q, func(row pgx.CollectableRow) ([]posthaste.Event, error) {
+			return scanEvents(row, func(at posthaste.Position) bool {
+				_, is := slices.BinarySearch(wanted, at)
+				return is
+			})
+		}, `
+			SELECT DISTINCT ON (found.first) found.first, found.block FROM unnest($2::bigint[]) AS c (at), LATERAL (
+				SELECT e.first, e.block FROM posthaste.events e
+				WHERE e.user_id = $1 AND e.first BETWEEN c.at - $3 AND c.at
+				ORDER BY e.first DESC LIMIT 1) AS found`, r.user, int64s(wanted), int64(maxSpan))
 		if err != nil {
-			return codes, len(codes) > 0 || len(states) == 0
+			return err
 		}
-		for _, wanted := range states {
-			if wanted == state {
-				codes = append(codes, int16(code))
-			}
+		if err := r.consider(slices.Concat(blocks...)); err != nil {
+			return err
 		}
+		positions = positions[n:]
 	}
+	return nil
 }
 
-func scanEntry(user string) func(pgx.CollectableRow) (store.Entry, error) {
-	return func(r pgx.CollectableRow) (e store.Entry, err error) {
-		var position int64
-		var id [16]byte
-		var event, response, envelope []byte
-		if err := r.Scan(&position, &id, &event, &response, &envelope); err != nil {
-			return e, err
+// scan walks through all events of the range.
+func (r *logReader) scan() error {
+	cursor, count := r.first(), 16
+	for !r.page.More {
+		blocks, err := rows(r.ctx, r.q, scanBlock, r.scanQuestion(), r.user, int64(cursor), int64(r.last()), count)
+		if err != nil || len(blocks) == 0 {
+			return err
 		}
-		if e.Event, err = record.DecodeEvent(event); err != nil {
-			return e, err
-		}
-		e.Position, e.MessageID = posthaste.Position(position), id
-		if response != nil {
-			if e.Response, err = record.DecodeResponse(response); err != nil {
-				return e, err
+		cursor = beyond(blocks[len(blocks)-1][0].Position, r.query.OldestFirst)
+		events := slices.Concat(blocks...)
+		r.scanned += len(events)
+		events = r.ordered(slices.DeleteFunc(events, func(e posthaste.Event) bool { return !r.within(e.Position) }))
+		for len(events) > 0 && !r.page.More {
+			n := min(len(events), r.query.Limit-len(r.page.Entries)+1)
+			if err := r.consider(events[:n]); err != nil {
+				return err
 			}
+			events = events[n:]
 		}
-		e.Message, err = record.DecodeMessage(id, user, envelope)
-		return e, err
+		switch {
+		case r.page.More:
+		case len(blocks) < count:
+			return nil
+		case r.scanned >= maxScan:
+			r.stop(cursor)
+		}
+		count = min(4*count, postingsAtMost)
 	}
+	return nil
+}
+
+// scanQuestion asks for the next blocks.
+func (r *logReader) scanQuestion() string {
+	within := `first BETWEEN $3 AND $2`
+	if r.query.OldestFirst {
+		within = `first BETWEEN $2 AND $3`
+	}
+	return `
+		SELECT first, block FROM posthaste.events WHERE user_id = $1 AND ` + within + `
+		ORDER BY first ` + direction(r.query.OldestFirst) + ` LIMIT $4`
+}
+
+// ordered puts events in the query's order.
+func (r *logReader) ordered(events []posthaste.Event) []posthaste.Event {
+	slices.SortFunc(events, func(a, b posthaste.Event) int {
+		if r.nearer(a.Position, b.Position) {
+			return -1
+		}
+		return 1
+	})
+	return events
+}
+
+// consider adds those of some events to the page that match.
+func (r *logReader) consider(events []posthaste.Event) error {
+	events = r.ordered(events)
+	var about idSet
+	for _, e := range events {
+		about.add(e.MessageID)
+	}
+	messages, err := r.messages(about.ids)
+	if err != nil {
+		return err
+	}
+	shown := len(r.page.Entries)
+	for _, e := range events {
+		m, read := messages[e.MessageID]
+		switch {
+		case !read: // retention is removing it
+		case m == nil:
+			r.stop(e.Position)
+		case !r.query.Filter.Matches(&e, m):
+		case len(r.page.Entries) == r.query.Limit:
+			r.stop(e.Position)
+		default:
+			r.page.Entries = append(r.page.Entries, store.Entry{Event: e, Message: m})
+		}
+		if r.page.More {
+			break
+		}
+	}
+	return r.attachResponses(r.page.Entries[shown:])
+}
+
+func (r *logReader) stop(at posthaste.Position) { r.page.More, r.page.Next = true, at }
+
+// messages reads messages. Those beyond what a page may hold are nil.
+func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID]*posthaste.Message, error) {
+	all := make(map[posthaste.MessageID]*posthaste.Message, len(ids))
+	_, err := rows(r.ctx, r.q, func(row pgx.CollectableRow) (struct{}, error) {
+		var id [16]byte
+		var data []byte
+		if err := row.Scan(&id, &data); err != nil {
+			return struct{}{}, err
+		}
+		if all[id] = nil; data == nil {
+			return struct{}{}, nil
+		}
+		m, err := record.DecodeMessage(id, r.user, data)
+		all[id] = m
+		r.bytes += len(data)
+		return struct{}{}, err
+	}, `
+		SELECT id, CASE WHEN total - size < $3 THEN record END FROM (
+			SELECT m.id, m.record, octet_length(m.record) AS size, sum(octet_length(m.record)) OVER (ORDER BY w.n) AS total
+			FROM unnest($2::uuid[]) WITH ORDINALITY AS w (id, n)
+			JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id) AS found`,
+		r.user, uuids(ids), max(1, maxPageBytes-r.bytes))
+	return all, err
+}
+
+// attachResponses reads the responses that belong to ERROR events.
+func (r *logReader) attachResponses(entries []store.Entry) error {
+	var at []posthaste.Position
+	for _, e := range entries {
+		if e.State == posthaste.StateError {
+			at = append(at, e.Position)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	responses := map[posthaste.Position]*posthaste.Response{}
+	_, err := rows(r.ctx, r.q, func(row pgx.CollectableRow) (struct{}, error) {
+		var first int64
+		var data []byte
+		if err := row.Scan(&first, &data); err != nil {
+			return struct{}{}, err
+		}
+		response, err := record.DecodeResponse(data)
+		responses[posthaste.Position(first)] = response
+		r.bytes += len(data)
+		return struct{}{}, err
+	}, `
+		SELECT first, record FROM unnest($2::bigint[]) AS w (first) JOIN posthaste.responses USING (first)
+		WHERE user_id = $1`, r.user, int64s(at))
+	for i := range entries {
+		entries[i].Response = responses[entries[i].Position]
+	}
+	return err
 }

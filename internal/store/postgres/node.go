@@ -8,8 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"posthaste/internal/store"
 )
 
 // A node that falls silent loses its leases after leaseTime; it speaks three times
@@ -107,16 +105,6 @@ func (s *Store) speak() {
 	}
 }
 
-// checkAlive returns errSilent if this node was taken for dead.
-func (tx *tx) checkAlive() error {
-	_, err := row(tx.ctx, tx, pgx.RowTo[int64], `
-		SELECT node FROM posthaste.nodes WHERE node = $1 AND expires_at > clock_timestamp()`, tx.store.node.id.Load())
-	if errors.Is(err, store.ErrNotFound) {
-		return errSilent
-	}
-	return err
-}
-
 // reap makes the leases of nodes that have fallen silent void: their messages are due
 // again, or cancelled if that was asked for.
 func (s *Store) reap(ctx context.Context, now time.Time) error {
@@ -124,25 +112,25 @@ func (s *Store) reap(ctx context.Context, now time.Time) error {
 	if err != nil || len(dead) == 0 {
 		return err
 	}
-	users, err := rows(ctx, s.pool, pgx.RowTo[string], `SELECT DISTINCT user_id FROM posthaste.live WHERE node = ANY($1)`, dead)
+	users, err := rows(ctx, s.pool, pgx.RowTo[string], `SELECT DISTINCT user_id FROM posthaste.live WHERE node = ANY($1) AND node <> 0`, dead)
 	if err != nil {
 		return err
 	}
 	for _, user := range users {
-		if err := s.change(ctx, now, []string{user}, func(tx *tx) error { return tx.void(user, dead) }); err != nil {
+		if err := s.change(ctx, now, []string{user}, wants{}, func(tx *tx) error { return tx.void(user, dead) }); err != nil {
 			return err
 		}
 	}
 	_, err = s.pool.Exec(ctx, `
 		DELETE FROM posthaste.nodes n
 		WHERE node = ANY($1) AND expires_at < clock_timestamp() - $2::interval
-			AND NOT EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node)`, dead, graveTime)
+			AND NOT EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0)`, dead, graveTime)
 	return err
 }
 
 // void ends what leases dead nodes have on a user's messages.
 func (tx *tx) void(user string, dead []int64) error {
-	held, err := tx.lives(`user_id = $1 AND node = ANY($2)`, user, dead)
+	held, err := tx.livesOf(`user_id = $1 AND node = ANY($2) AND node <> 0`, user, dead)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -43,5 +44,13 @@ func newPool(ctx context.Context, url string, connections int32) (*pgxpool.Pool,
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "posthaste"
 	}
+	config.AfterConnect = knowTypes
 	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// knowTypes names the type of what does not say it, for statements that are not prepared.
+func knowTypes(_ context.Context, conn *pgx.Conn) error {
+	conn.TypeMap().RegisterDefaultPgType([16]byte{}, "uuid")
+	conn.TypeMap().RegisterDefaultPgType([][16]byte{}, "_uuid")
+	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 // positionsAtOnce is how many positions a transaction takes: enough for most. What it
 // does not use nobody uses.
-const positionsAtOnce = 256
+const positionsAtOnce = 1024
 
 // positions are some that a turn has taken and not used.
 type positions struct {
@@ -16,15 +16,26 @@ type positions struct {
 	left int
 }
 
+// takePositions asks for positions that follow each other, none below the lowest.
+func (t *turn) takePositions(batch *pgx.Batch, count int, lowest posthaste.Position) {
+	batch.Queue(`SELECT posthaste.take_positions($1, $2)`, count, int64(lowest)).QueryRow(func(r pgx.Row) error {
+		var first int64
+		err := r.Scan(&first)
+		t.free = positions{posthaste.Position(first), count}
+		return err
+	})
+}
+
 // nextPosition takes the next position for a user's log. Positions are taken in the
 // user's turn and ascend over all users, so they ascend in the order of commit for
-// each. A failure is kept for the end of the transaction.
+// each.
 func (tx *tx) nextPosition(user string) posthaste.Position {
+	tx.writes++
 	tx.reserve(1)
 	p := tx.free.next
 	tx.free.next++
 	tx.free.left--
-	tx.own.ends[user] = p
+	tx.ends[user] = p
 	return p
 }
 
@@ -41,10 +52,6 @@ func (tx *tx) reserve(n int) {
 	if tx.free.left >= n && tx.free.next >= lowest {
 		return
 	}
-	count := max(n, positionsAtOnce)
-	first, err := row(tx.ctx, tx.pg, pgx.RowTo[int64], `SELECT posthaste.take_positions($1, $2)`, count, int64(lowest))
-	if err != nil && tx.failed == nil {
-		tx.failed = err
-	}
-	tx.free = positions{posthaste.Position(first), count}
+	tx.free = positions{}
+	_ = tx.ask(func(batch *pgx.Batch) { tx.takePositions(batch, max(n, positionsAtOnce), lowest) }) // a failure is the turn's
 }

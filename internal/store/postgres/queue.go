@@ -41,16 +41,12 @@ func (s *Store) Queue(ctx context.Context, user, name string) (store.QueueStatus
 		if err != nil {
 			return store.QueueStatus{}, err
 		}
-		return queueStatus(ctx, q, user, queue)
+		all, err := queueStatuses(ctx, q, user, queue)
+		if err != nil {
+			return store.QueueStatus{}, err
+		}
+		return all[0], nil
 	})
-}
-
-// queueStatus counts what in a queue has not ended.
-func queueStatus(ctx context.Context, q querier, user string, queue *posthaste.Queue) (store.QueueStatus, error) {
-	lag, err := row(ctx, q, pgx.RowTo[int], `
-		SELECT live FROM posthaste.lanes WHERE user_id = $1 AND kind = $2 AND lane = $3`,
-		user, int16(posthaste.LaneQueue), []byte(queueLane(user, queue.Name).name))
-	return store.QueueStatus{Queue: *queue, Lag: lag}, except(err, store.ErrNotFound)
 }
 
 // Queues implements store.Queues.
@@ -60,22 +56,39 @@ func (s *Store) Queues(ctx context.Context, user string) ([]store.QueueStatus, e
 		if err != nil {
 			return nil, err
 		}
-		result := make([]store.QueueStatus, len(all))
-		for i, queue := range all {
-			if result[i], err = queueStatus(ctx, q, user, queue); err != nil {
-				return nil, err
-			}
-		}
-		return result, nil
+		return queueStatuses(ctx, q, user, all...)
 	})
+}
+
+// queueStatuses counts what in queues has not ended.
+func queueStatuses(ctx context.Context, q querier, user string, of ...*posthaste.Queue) ([]store.QueueStatus, error) {
+	lanes := make([][]byte, len(of))
+	for i, queue := range of {
+		lanes[i] = []byte(queueLane(user, queue.Name).name)
+	}
+	lags, err := rows(ctx, q, pgx.RowTo[int], `
+		SELECT coalesce(l.live, 0) FROM unnest($3::bytea[]) WITH ORDINALITY AS w (lane, n)
+		LEFT JOIN posthaste.lanes l ON l.user_id = $1 AND l.kind = $2 AND l.lane = w.lane ORDER BY w.n`,
+		user, int16(posthaste.LaneQueue), lanes)
+	if err != nil {
+		return nil, err
+	}
+	statuses := make([]store.QueueStatus, len(of))
+	for i, queue := range of {
+		statuses[i] = store.QueueStatus{Queue: *queue, Lag: lags[i]}
+	}
+	return statuses, nil
 }
 
 // DeleteQueue implements store.Queues.
 func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name string) error {
 	return s.call(ctx, now, []string{user}, func(tx *tx) error {
 		lane := queueLane(user, name)
-		waiting, err := tx.lives(`user_id = $1 AND kind = $2 AND lane = $3`, user, lane.kind, []byte(lane.name))
+		waiting, err := tx.livesOf(`user_id = $1 AND kind = $2 AND lane = $3`, user, lane.kind, []byte(lane.name))
 		if err != nil {
+			return err
+		}
+		if err := tx.learnAll(waiting); err != nil {
 			return err
 		}
 		for _, l := range waiting {

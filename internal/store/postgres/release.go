@@ -12,7 +12,20 @@ import (
 
 // Release implements store.Worker.
 func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
-	return s.call(ctx, now, usersOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+	return s.callWanting(ctx, now, usersOf(claims), wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+}
+
+// wantsOf is what the end of claims asks for: where their messages stand, and those that
+// they are callbacks of.
+func wantsOf(claims []store.Claim) (w wants) {
+	for _, claim := range claims {
+		m := claim.Message
+		w.lives = append(w.lives, messageOf{m.User, m.ID})
+		if !m.SourceID.IsZero() {
+			w.lives = append(w.lives, messageOf{m.User, m.SourceID})
+		}
+	}
+	return w
 }
 
 func usersOf(claims []store.Claim) []string {
@@ -55,7 +68,7 @@ func (tx *tx) release(l *live) error {
 	if l.cancelRequested {
 		return tx.endCancelled(l)
 	}
-	tx.saveLive(l)
+	tx.save(l)
 	tx.touch(l.lane, 0)
 	tx.makeRoom(l)
 	return nil
@@ -67,7 +80,7 @@ func (tx *tx) endCancelled(l *live) error {
 	if err != nil {
 		return err
 	}
-	tx.event(l.user, posthaste.Event{MessageID: l.id, State: posthaste.StateCancelled})
+	tx.event(m, posthaste.Event{MessageID: l.id, State: posthaste.StateCancelled})
 	l.state = posthaste.StateCancelled
 	return tx.end(m, l)
 }
@@ -99,7 +112,7 @@ func (s *Store) giveBackUnsure(ctx context.Context, now time.Time) error {
 	if len(claims) == 0 {
 		return nil
 	}
-	err := s.change(ctx, now, usersOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+	err := s.change(ctx, now, usersOf(claims), wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
 	if err != nil {
 		s.unsure.add(claims)
 	}

@@ -46,11 +46,11 @@ func (s *Store) Trim(ctx context.Context, user string, h store.Horizon) (trimmed
 	return trimmed, err
 }
 
-// inSteps repeats a step in the user's turn until one removes less than it may. It
+// inSteps repeats a step in the user's turn until one removes less than trimmedAtOnce. It
 // returns how much was removed.
 func (s *Store) inSteps(ctx context.Context, user string, step func(*tx) (int, error)) (removed int, err error) {
 	for n := trimmedAtOnce; n == trimmedAtOnce; {
-		err := s.change(ctx, time.Time{}, []string{user}, func(tx *tx) (err error) {
+		err := s.change(ctx, time.Time{}, []string{user}, wants{}, func(tx *tx) (err error) {
 			n, err = step(tx)
 			return err
 		})
@@ -73,6 +73,7 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 					SELECT id FROM `+table+` WHERE user_id = $1 AND id < $2 ORDER BY id LIMIT $3)
 				RETURNING id, octet_length(record)`, user, int64(posthaste.FirstPosition(before)), trimmedAtOnce)
 			tx.countRemoved(keptOf{user: user, kind: kind}, gone)
+			tx.unindex(user, kind, placesOf(gone))
 			return len(gone), err
 		})
 		if removed += n; err != nil {
@@ -96,16 +97,14 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (in
 		}
 		of := keptOf{user: user, kind: keptRuns}
 		tx.countRemoved(of, gone)
+		tx.unindex(user, keptRuns, placesOf(gone))
 		return len(gone), tx.removeListsOf(of, gone)
 	})
 }
 
 // removeListsOf removes what belonged to runs.
 func (tx *tx) removeListsOf(of keptOf, runs []removed) error {
-	positions := make([]int64, len(runs))
-	for i, r := range runs {
-		positions[i] = r.at
-	}
+	positions := placesOf(runs)
 	entries, err := rows(tx.ctx, tx, scanRemoved, `
 		DELETE FROM posthaste.run_entries WHERE user_id = $1 AND run = ANY($2)
 		RETURNING run, octet_length(record)`, of.user, positions)
@@ -116,74 +115,4 @@ func (tx *tx) removeListsOf(of keptOf, runs []removed) error {
 		tx.exec(`DELETE FROM posthaste.`+table+` WHERE user_id = $1 AND run = ANY($2)`, of.user, positions)
 	}
 	return err
-}
-
-// trimLog removes a user's events before a day, and the messages of which no event is
-// left. Those that have not ended stay, and the first of a run that goes on.
-func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int, error) {
-	end := int64(posthaste.FirstPosition(before))
-	days, err := rows(ctx, s.pool, pgx.RowTo[int64], `
-		SELECT DISTINCT position / $3 FROM posthaste.events WHERE user_id = $1 AND position < $2`,
-		user, end, int64(posthaste.FirstPosition(time.UnixMilli(day.Milliseconds()))))
-	if err != nil {
-		return 0, err
-	}
-	_, err = s.inSteps(ctx, user, func(tx *tx) (int, error) { return tx.trimEvents(user, end) })
-	return len(days), err
-}
-
-// trimEvents removes the oldest events before a position, and the messages that go
-// with them.
-func (tx *tx) trimEvents(user string, end int64) (int, error) {
-	gone, err := rows(tx.ctx, tx, func(r pgx.CollectableRow) (e removedEvent, err error) {
-		err = r.Scan(&e.at, &e.of)
-		return e, err
-	}, `
-		DELETE FROM posthaste.events WHERE user_id = $1 AND position < $2 AND position IN (
-			SELECT position FROM posthaste.events WHERE user_id = $1 AND position < $2 ORDER BY position LIMIT $3)
-		RETURNING position, message_id`, user, end, trimmedAtOnce)
-	if err != nil {
-		return 0, err
-	}
-	of := make([][16]byte, len(gone))
-	for i, e := range gone {
-		of[i] = e.of
-		tx.count(keptOf{user, keptLog, dayOf(posthaste.Position(e.at))}, -1, 0) // the size goes with the day
-	}
-	ended, err := rows(tx.ctx, tx, scanMessageOf(user), `
-		SELECT id, record FROM posthaste.messages m
-		WHERE user_id = $1 AND id = ANY($2)
-			AND NOT EXISTS (SELECT FROM posthaste.live l WHERE l.user_id = $1 AND l.id = m.id)
-			AND NOT EXISTS (SELECT FROM posthaste.events e WHERE e.user_id = $1 AND e.message_id = m.id)`, user, of)
-	if err != nil {
-		return 0, err
-	}
-	for _, m := range ended {
-		begins, err := tx.beginsRun(m)
-		if err != nil {
-			return 0, err
-		}
-		if !begins {
-			tx.exec(`DELETE FROM posthaste.messages WHERE user_id = $1 AND id = $2`, user, [16]byte(m.ID))
-		}
-	}
-	return len(gone), nil
-}
-
-// removedEvent is the place of an event and the message it was about.
-type removedEvent struct {
-	at int64
-	of [16]byte
-}
-
-// beginsRun reports whether a message is the first of a run that goes on.
-func (tx *tx) beginsRun(m *posthaste.Message) (bool, error) {
-	if m.Run == nil {
-		return false, nil
-	}
-	run, err := readRun(tx.ctx, tx, m.User, m.Run.Position)
-	if err != nil {
-		return false, except(err, store.ErrNotFound)
-	}
-	return run.Active() && run.FirstID == m.ID, nil
 }

@@ -100,13 +100,18 @@ type place struct {
 
 // Runs implements store.Runs.
 func (s *Store) Runs(ctx context.Context, user string, query store.RunQuery) (page store.RunPage, err error) {
-	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]place, error) {
-		if query.Failed {
-			return failedRuns(ctx, q, user, &query)
+	f := newRunFinder(user, &query)
+	var found findings
+	places, err := read(ctx, s, func(ctx context.Context, q querier) (_ []place, err error) {
+		if found, err = f.find(ctx, q); err != nil {
+			return nil, err
 		}
-		return allRuns(ctx, q, user, &query)
+		if query.Failed {
+			return failedRuns(ctx, q, user, found.at, query.OldestFirst)
+		}
+		return allRuns(ctx, q, user, found.at, query.OldestFirst)
 	})
-	for _, p := range found {
+	for _, p := range places {
 		if !query.Filter.Matches(p.run) {
 			continue
 		}
@@ -119,18 +124,29 @@ func (s *Store) Runs(ctx context.Context, user string, query store.RunQuery) (pa
 			page.DeadLetters = append(page.DeadLetters, p.letter)
 		}
 	}
-	if len(found) == maxScan {
-		page.More, page.Next = true, beyond(found[maxScan-1].at, query.OldestFirst)
-	}
+	page.More, page.Next = found.more, found.next
 	return page, err
 }
 
-// allRuns reads runs whose ids a query asks for.
-func allRuns(ctx context.Context, q querier, user string, query *store.RunQuery) ([]place, error) {
-	ids := make([][]byte, len(query.Filter.IDs))
-	for i, id := range query.Filter.IDs {
-		ids[i] = hashed(id)
+func newRunFinder(user string, query *store.RunQuery) *finder {
+	f := &finder{
+		user: user, kind: keptRuns, table: "posthaste.runs", key: "position",
+		low: query.Low, high: query.High, oldestFirst: query.OldestFirst, limit: query.Limit,
 	}
+	for _, at := range query.Filter.Positions {
+		f.named = append(f.named, int64(at))
+	}
+	if query.Failed {
+		f.kind, f.table, f.key = keptFailedRuns, "posthaste.run_dead_letters", "id"
+		f.named = letterIDs(query.Filter.DeadLetterIDs)
+	}
+	f.question, f.whole = runQuestion(query)
+	f.whole = f.whole && len(f.named) == 0
+	return f
+}
+
+// allRuns reads the runs at some positions.
+func allRuns(ctx context.Context, q querier, user string, at []int64, oldestFirst bool) ([]place, error) {
 	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) {
 		run, err := scanRun(user)(r)
 		if err != nil {
@@ -138,20 +154,17 @@ func allRuns(ctx context.Context, q querier, user string, query *store.RunQuery)
 		}
 		return place{at: run.Position, run: run}, nil
 	}, `
-		SELECT record, progress FROM posthaste.runs
-		WHERE user_id = $1 AND position BETWEEN $2 AND $3 AND (cardinality($4::bytea[]) = 0 OR id = ANY($4))
-		ORDER BY position `+direction(query.OldestFirst)+` LIMIT $5`,
-		user, int64(query.Low), int64(query.High), ids, maxScan)
+		SELECT record, progress FROM posthaste.runs WHERE user_id = $1 AND position = ANY($2)
+		ORDER BY position `+direction(oldestFirst), user, at)
 }
 
-// failedRuns reads entries of the DLQ of runs.
-func failedRuns(ctx context.Context, q querier, user string, query *store.RunQuery) ([]place, error) {
+// failedRuns reads the entries of the DLQ of runs at some positions.
+func failedRuns(ctx context.Context, q querier, user string, at []int64, oldestFirst bool) ([]place, error) {
 	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) { return scanBuried(r, user) }, `
 		SELECT d.id, d.record, r.record, r.progress
 		FROM posthaste.run_dead_letters d JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run
-		WHERE d.user_id = $1 AND d.id BETWEEN $2 AND $3
-		ORDER BY d.id `+direction(query.OldestFirst)+` LIMIT $4`,
-		user, int64(query.Low), int64(query.High), maxScan)
+		WHERE d.user_id = $1 AND d.id = ANY($2)
+		ORDER BY d.id `+direction(oldestFirst), user, at)
 }
 
 // scanBuried reads an entry of the DLQ of runs, and its run.

@@ -14,6 +14,7 @@ func (r *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
 	r.stage(func() error {
 		r.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
 			r.user, int64(d.ID), int64(run.Position), data)
+		r.index(r.user, keptFailedRuns, int64(d.ID), failureTerms(run))
 		r.count(keptOf{user: r.user, kind: keptFailedRuns}, 1, len(data))
 		return nil
 	})
@@ -44,6 +45,7 @@ func (r *runTx) Unbury(run *posthaste.Run) {
 			DELETE FROM posthaste.run_dead_letters WHERE user_id = $1 AND id = $2 RETURNING id, octet_length(record)`,
 			r.user, int64(id))
 		r.countRemoved(keptOf{user: r.user, kind: keptFailedRuns}, gone)
+		r.unindex(r.user, keptFailedRuns, []int64{int64(id)})
 		return err
 	})
 }

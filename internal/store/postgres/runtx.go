@@ -23,6 +23,7 @@ type runTx struct {
 	memory map[memoryKey]posthaste.MessageID
 	gone   map[posthaste.Position]bool // waiters, dead letters and events
 	dirty  map[posthaste.Position]bool // runs to be saved
+	was    map[posthaste.Position]*indexedRun
 	writes []func() error
 }
 
@@ -40,6 +41,7 @@ func (tx *tx) runTx(user string) *runTx {
 		memory: map[memoryKey]posthaste.MessageID{},
 		gone:   map[posthaste.Position]bool{},
 		dirty:  map[posthaste.Position]bool{},
+		was:    map[posthaste.Position]*indexedRun{},
 	}
 }
 
@@ -63,6 +65,7 @@ func (r *runTx) write() error {
 	}
 	for at := range r.dirty {
 		r.saveRun(r.runs[at])
+		r.indexRun(r.runs[at], r.was[at])
 	}
 	return nil
 }
@@ -100,6 +103,7 @@ func (r *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 		return nil, err
 	}
 	r.runs[at] = run
+	r.was[at] = newIndexedRun(run)
 	return run, nil
 }
 
@@ -132,7 +136,7 @@ func (r *runTx) Save(run *posthaste.Run) { r.dirty[run.Position] = true }
 // Log implements store.RunRecords.
 func (r *runTx) Log(m *posthaste.Message, state posthaste.State, reason string) {
 	r.stage(func() error {
-		r.event(r.user, posthaste.Event{MessageID: m.ID, State: state, Error: reason})
+		r.event(m, posthaste.Event{MessageID: m.ID, State: state, Error: reason})
 		return nil
 	})
 }
@@ -206,8 +210,11 @@ func (r *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
 	for _, entry := range entries {
 		ids = append(ids, entry.MessageID)
 	}
-	targets, err := r.lives(`user_id = $1 AND id = ANY($2) AND NOT ended AND NOT cancel_requested`, r.user, uuids(ids))
+	targets, err := r.livesOf(`user_id = $1 AND id = ANY($2) AND NOT ended AND NOT cancel_requested`, r.user, uuids(ids))
 	if err != nil {
+		return err
+	}
+	if err := r.learnAll(targets); err != nil {
 		return err
 	}
 	for _, l := range targets {

@@ -11,7 +11,7 @@ import (
 // Settle implements store.Worker.
 func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
 	m := settlement.Claim.Message
-	return s.call(ctx, now, []string{m.User}, func(tx *tx) error {
+	return s.callWanting(ctx, now, []string{m.User}, wantsOf([]store.Claim{settlement.Claim}), func(tx *tx) error {
 		l, err := tx.claimed(settlement.Claim)
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (tx *tx) settle(m *posthaste.Message, l *live, settlement store.Settlement)
 		}
 	}
 	for _, event := range events {
-		tx.event(m.User, event)
+		tx.event(m, event)
 	}
 	if settlement.State == posthaste.StateFailed && m.Run == nil {
 		tx.bury(&posthaste.DeadLetter{ID: failedAt, Message: m, Error: settlement.Error, Response: settlement.Response})
@@ -68,7 +68,7 @@ func (tx *tx) place(m *posthaste.Message, l *live, settlement store.Settlement) 
 	if !l.lane.strict() {
 		l.place = posthaste.FirstPosition(settlement.NextAt)
 	}
-	tx.saveLive(l)
+	tx.save(l)
 	tx.touch(l.lane, 0)
 	tx.makeRoom(l)
 	return nil

@@ -2,137 +2,226 @@ package postgres
 
 import (
 	"context"
-	"maps"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
 	"posthaste/internal/store"
-	"posthaste/internal/store/record"
 )
 
-// turn is a transaction that has the turn of some users, with what the changes made in it
-// come to: the rows that many of them would change are written once, at its end.
+// turn is a transaction that has the turn of some users. It knows what it has read and
+// gathers what is to be written: many rows of a table are one statement, many
+// statements one round trip, and what several changes would change is written once.
 type turn struct {
-	ctx   context.Context
-	pg    pgx.Tx
-	store *Store
-	free  positions
+	ctx    context.Context
+	conn   *pgx.Conn
+	store  *Store
+	free   positions
+	batch  *pgx.Batch // statements to be sent
+	last   *pgx.Batch // those that come right before the end
+	writes int        // how often something was written
+	failed error      // the transaction cannot be committed
+
+	known
+	gathered
 	sums
 }
 
-// sums are what changes come to.
-type sums struct {
-	ends    map[string]posthaste.Position // of the logs that have grown
-	touched map[laneID]int                // lanes in which something has happened, see touch
-	kept    map[keptOf]kept               // by how much it has changed
-}
-
-func newSums() sums {
-	return sums{map[string]posthaste.Position{}, map[laneID]int{}, map[keptOf]kept{}}
-}
-
-// add adds what a change comes to.
-func (s *sums) add(o sums) {
-	maps.Copy(s.ends, o.ends)
-	for lane, live := range o.touched {
-		s.touched[lane] += live
-	}
-	for of, k := range o.kept {
-		s.kept[of] = kept{s.kept[of].entries + k.entries, s.kept[of].bytes + k.bytes}
-	}
-}
-
-// tx is one change within a turn. What it writes is gathered and sent when it reads or
-// ends, so that many statements cost one round trip.
-type tx struct {
-	*turn
-	now    time.Time
-	batch  *pgx.Batch
-	began  bool  // to write
-	sent   bool  // some of it was
-	failed error // of what could not say so when it failed
-	keys   map[name]*flowKey
-	own    sums
-}
-
-func (t *turn) newTx(now time.Time) *tx {
-	return &tx{turn: t, now: now, batch: &pgx.Batch{}, keys: map[name]*flowKey{}, own: newSums()}
+// known is what a turn has read, as its changes have left it.
+type known struct {
+	lives       map[messageOf]*live              // nil: there is none
+	messages    map[messageOf]*posthaste.Message // envelopes
+	keys        map[name]*flowKey                // flow-control keys
+	submissions map[name]submission              // none: there is none
 }
 
 // name is a name of something that belongs to a user.
 type name struct{ user, name string }
 
-// exec adds a statement to what is to be written. What a change writes begins with a
-// savepoint, so that it can be taken back alone.
-func (tx *tx) exec(sql string, args ...any) {
-	if !tx.began {
-		tx.began = true
-		tx.batch.Queue(`SAVEPOINT change`)
-	}
-	tx.batch.Queue(sql, args...)
+type messageOf struct {
+	user string
+	id   posthaste.MessageID
 }
 
-// flush writes what was gathered.
-func (tx *tx) flush() error {
-	if tx.batch.Len() == 0 {
+// sums are what changes come to.
+type sums struct {
+	ends    map[string]posthaste.Position // of the logs that have grown
+	touched map[laneID]laneSum            // lanes in which something has happened
+	kept    map[keptOf]kept               // by how much it has changed
+}
+
+func newTurn(ctx context.Context, s *Store, conn *pgx.Conn) *turn {
+	return &turn{
+		ctx: ctx, conn: conn, store: s, batch: &pgx.Batch{}, last: &pgx.Batch{},
+		known:    known{map[messageOf]*live{}, map[messageOf]*posthaste.Message{}, map[name]*flowKey{}, map[name]submission{}},
+		gathered: newGathered(),
+		sums:     sums{map[string]posthaste.Position{}, map[laneID]laneSum{}, map[keptOf]kept{}},
+	}
+}
+
+// tx is one change within a turn.
+type tx struct {
+	*turn
+	now time.Time
+}
+
+// beginTurn sets what holds for a turn. The database ends a transaction of which it
+// has heard nothing for a while, so that a node whose network is cut does not keep a
+// turn. Plans are kept, and must do for tables that grow: they use the indexes.
+const beginTurn = `
+	SELECT set_config('idle_in_transaction_session_timeout', '5s', true), set_config('enable_seqscan', 'off', true),
+		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
+
+// lockUsers locks the rows of users, in order.
+const lockUsers = `SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE`
+
+// begin takes the turns of users and reads what the changes want, all in one round
+// trip.
+func (t *turn) begin(users []string, changes []*change) error {
+	var locked []string
+	batch := &pgx.Batch{}
+	batch.Queue(`BEGIN`)
+	batch.Queue(beginTurn)
+	collect(batch.Queue(lockUsers, users), &locked, pgx.RowTo[string])
+	t.want(batch, changes)
+	if err := t.send(batch); err != nil {
+		return err
+	}
+	if len(locked) == len(users) {
 		return nil
 	}
-	batch := tx.batch
-	tx.batch, tx.sent = &pgx.Batch{}, true
-	return tx.pg.SendBatch(tx.ctx, batch).Close()
+	if err := t.rollback(); err != nil {
+		return err
+	}
+	_, err := t.conn.Exec(t.ctx, `
+		INSERT INTO posthaste.users (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`, users)
+	if err != nil {
+		return err
+	}
+	return t.begin(users, changes)
 }
 
-// finish writes what is left.
-func (tx *tx) finish() error {
-	tx.saveFlowKeys()
-	if tx.began {
-		tx.exec(`RELEASE SAVEPOINT change`)
-	}
-	return tx.flush()
+// exec adds a statement to what is to be written.
+func (t *turn) exec(sql string, args ...any) {
+	t.writes++
+	t.batch.Queue(sql, args...)
 }
 
-// Query reads, after what was written before.
-func (tx *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := tx.flush(); err != nil {
-		return nil, err
-	}
-	return tx.pg.Query(ctx, sql, args...)
-}
-
-// write writes what the changes come to.
-func (t *turn) write() error {
-	batch := &pgx.Batch{}
-	for user, end := range t.ends {
-		batch.Queue(`UPDATE posthaste.users SET position = $2 WHERE user_id = $1`, user, int64(end))
-	}
-	for of, k := range t.kept {
-		writeKept(batch, of, k)
-	}
-	for lane, live := range t.touched {
-		writeTouch(batch, lane, live)
-	}
+// send sends statements and returns when all are answered. A turn in which one has
+// failed is lost.
+func (t *turn) send(batch *pgx.Batch) error {
 	if batch.Len() == 0 {
 		return nil
 	}
-	return t.pg.SendBatch(t.ctx, batch).Close()
+	err := t.conn.SendBatch(t.ctx, batch).Close()
+	if err != nil && t.failed == nil {
+		t.failed = err
+	}
+	return err
 }
 
-// event adds an event to a user's log.
-func (tx *tx) event(user string, e posthaste.Event) posthaste.Position {
-	e.Position = tx.nextPosition(user)
-	var response []byte
-	if e.Response != nil {
-		response = record.AppendResponse(nil, e.Response)
+// ask sends questions after what was written before, in one round trip.
+func (t *turn) ask(questions func(*pgx.Batch)) error {
+	batch := t.gather()
+	questions(batch)
+	return t.send(batch)
+}
+
+// collect lets the answer to a queued question become values.
+func collect[T any](question *pgx.QueuedQuery, into *[]T, scan pgx.RowToFunc[T]) {
+	question.Query(func(found pgx.Rows) (err error) {
+		*into, err = pgx.CollectRows(found, scan)
+		return err
+	})
+}
+
+// Query reads, after what was written before.
+func (t *turn) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	batch := t.gather()
+	before := batch.Len()
+	batch.Queue(sql, args...)
+	results := t.conn.SendBatch(ctx, batch)
+	for range before {
+		if _, err := results.Exec(); err != nil {
+			t.failed = errors.Join(err, results.Close())
+			return nil, t.failed
+		}
 	}
-	stored := record.AppendEvent(nil, &e)
-	tx.exec(`
-		INSERT INTO posthaste.events (user_id, position, message_id, state, record, response)
-		VALUES ($1, $2, $3, $4, $5, $6)`,
-		user, int64(e.Position), [16]byte(e.MessageID), int16(record.StateCode(e.State)), stored, response)
-	tx.count(keptOf{user, keptLog, dayOf(e.Position)}, 1, len(stored)+len(response)+eventOverhead)
-	return e.Position
+	found, err := results.Query()
+	if err != nil {
+		t.failed = errors.Join(err, results.Close())
+		return nil, t.failed
+	}
+	return &answer{found, results, t}, nil
+}
+
+// answer is that to a question, which is the last of what was sent.
+type answer struct {
+	pgx.Rows
+	results pgx.BatchResults
+	turn    *turn
+}
+
+// Close implements pgx.Rows.
+func (a *answer) Close() {
+	a.Rows.Close()
+	if err := a.results.Close(); err != nil && a.turn.failed == nil {
+		a.turn.failed = err
+	}
+}
+
+// gather returns what is to be written and forgets it. The log is left out: nothing in
+// a turn reads what is new in it, and it shall lie together.
+func (t *turn) gather() *pgx.Batch {
+	batch := t.batch
+	t.batch = &pgx.Batch{}
+	t.writeFlowKeys(batch)
+	t.gathered.write(batch)
+	return batch
+}
+
+// errUnknown says that a commit was asked for and not answered.
+var errUnknown = errors.New("postgres: it is not known whether the change took place")
+
+// commit writes what is left and ends the transaction, in one round trip. It does not
+// end with its context: what became of the transaction would not be known.
+func (t *turn) commit() error {
+	batch := t.gather()
+	t.log.write(batch)
+	t.sums.write(batch)
+	batch.QueuedQueries = append(batch.QueuedQueries, t.last.QueuedQueries...)
+	batch.Queue(`COMMIT`)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), callTime)
+	defer cancel()
+	err := t.conn.SendBatch(ctx, batch).Close()
+	switch {
+	case err == nil:
+		return nil
+	case answered(err):
+		return errors.Join(err, t.rollback())
+	default:
+		return fmt.Errorf("%w: %w", errUnknown, err)
+	}
+}
+
+// rollback ends the transaction as if it had not been.
+func (t *turn) rollback() error {
+	_, err := t.conn.Exec(t.ctx, `ROLLBACK`)
+	return err
+}
+
+// write writes what the changes come to.
+func (s *sums) write(batch *pgx.Batch) {
+	for user, end := range s.ends {
+		batch.Queue(`UPDATE posthaste.users SET position = $2 WHERE user_id = $1`, user, int64(end))
+	}
+	for of, k := range s.kept {
+		writeKept(batch, of, k)
+	}
+	writeTouched(batch, s.touched)
 }
 
 // advance counts a change as part of a user's bulk action, if it is of one that

@@ -34,9 +34,10 @@ const eventOverhead = 100
 func dayOf(p posthaste.Position) int64 { return p.Time().UTC().Truncate(day).UnixMilli() }
 
 // count says that there is more of something, or less.
-func (tx *tx) count(of keptOf, entries, bytes int) {
-	k := tx.own.kept[of]
-	tx.own.kept[of] = kept{k.entries + entries, k.bytes + bytes}
+func (t *turn) count(of keptOf, entries, bytes int) {
+	t.writes++
+	k := t.kept[of]
+	t.kept[of] = kept{k.entries + entries, k.bytes + bytes}
 }
 
 // writeKept writes by how much a count has changed. One that comes to nothing goes.
@@ -62,9 +63,17 @@ func scanRemoved(r pgx.CollectableRow) (gone removed, err error) {
 	return gone, err
 }
 
-func (tx *tx) countRemoved(of keptOf, gone []removed) {
+func placesOf(gone []removed) []int64 {
+	all := make([]int64, len(gone))
+	for i, r := range gone {
+		all[i] = r.at
+	}
+	return all
+}
+
+func (t *turn) countRemoved(of keptOf, gone []removed) {
 	for _, r := range gone {
-		tx.count(of, -1, -r.bytes)
+		t.count(of, -1, -r.bytes)
 	}
 }
 
@@ -90,8 +99,8 @@ func (s *Store) usage(ctx context.Context, where string, args ...any) (u store.U
 	counts, err := read(ctx, s, func(ctx context.Context, q querier) ([]keptRow, error) {
 		return rows(ctx, q, scanKept, `
 			SELECT user_id, kind, day, entries, bytes, CASE kind
-				WHEN 1 THEN (SELECT min(position) FROM posthaste.events e WHERE e.user_id = k.user_id
-					AND position >= day << 20 AND position < (day + 86400000) << 20)
+				WHEN 1 THEN (SELECT min(first) FROM posthaste.events e WHERE e.user_id = k.user_id
+					AND first >= day << 20 AND first < (day + 86400000) << 20)
 				WHEN 2 THEN (SELECT min(id) FROM posthaste.dead_letters d WHERE d.user_id = k.user_id)
 				WHEN 3 THEN (SELECT min(id) FROM posthaste.run_dead_letters d WHERE d.user_id = k.user_id)
 				ELSE (SELECT min(position) FROM posthaste.runs r WHERE r.user_id = k.user_id) END

@@ -51,7 +51,7 @@ const DefaultSeeds = 10
 // depends on the machine. STORETEST_SEEDS sets the number of seeds and
 // STORETEST_SEED a single one.
 func RunCrash(t *testing.T, newCrashable func(t *testing.T) Crashable) {
-	for _, seed := range seeds(t) {
+	for _, seed := range seeds(t, DefaultSeeds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			if err := crashTest(t.Context(), seed, newCrashable(t)); err != nil {
 				t.Errorf("with %s=%d: %v", seedVariable, seed, err)
@@ -60,14 +60,14 @@ func RunCrash(t *testing.T, newCrashable func(t *testing.T) Crashable) {
 	}
 }
 
-func seeds(t *testing.T) []int64 {
+// seeds returns those to be tried: so many unless the environment says otherwise.
+func seeds(t *testing.T, n int64) []int64 {
 	t.Helper()
 	if one, ok := numberFrom(t, seedVariable); ok {
 		return []int64{one}
 	}
-	n, ok := numberFrom(t, seedsVariable)
-	if !ok {
-		n = DefaultSeeds
+	if more, ok := numberFrom(t, seedsVariable); ok {
+		n = more
 	}
 	all := make([]int64, n)
 	for i := range all {

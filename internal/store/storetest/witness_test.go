@@ -204,7 +204,7 @@ func TestSeeds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv(seedsVariable, test.seeds)
 			t.Setenv(seedVariable, test.seed)
-			if got := seeds(t); len(got) != test.n || got[0] != test.first {
+			if got := seeds(t, DefaultSeeds); len(got) != test.n || got[0] != test.first {
 				t.Errorf("seeds = %v, want %d from %d on", got, test.n, test.first)
 			}
 		})

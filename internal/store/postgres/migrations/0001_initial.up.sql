@@ -15,7 +15,7 @@ CREATE TABLE posthaste.nodes (
     expires_at timestamptz NOT NULL
 );
 
--- Numbers that are never given twice: nodes, leases, turns of lanes.
+-- Numbers of nodes, which are never given twice.
 CREATE SEQUENCE posthaste.tokens;
 
 -- The last position that was taken. A sequence, for what a transaction took is not
@@ -41,16 +41,25 @@ EXCEPTION WHEN OTHERS OR query_canceled THEN
     RAISE;
 END $$;
 
+-- What of a message never changes.
 CREATE TABLE posthaste.messages (
     user_id text COLLATE "C" NOT NULL,
     id      uuid NOT NULL,
     record  bytea NOT NULL,
-    state   smallint NOT NULL,           -- how it ended, once it has
-    retried integer NOT NULL DEFAULT 0,  -- then
     PRIMARY KEY (user_id, id)
 );
 
--- What has not ended, and what has but keeps its slot in a queue.
+-- How messages ended, which is written once.
+CREATE TABLE posthaste.ended (
+    user_id text COLLATE "C" NOT NULL,
+    id      uuid NOT NULL,
+    state   smallint NOT NULL,
+    retried integer NOT NULL,
+    PRIMARY KEY (user_id, id)
+);
+
+-- What has not ended, and what has but keeps its slot in a queue. Rows come and go
+-- with each message, so they are cleared away long before a fifth of them is dead.
 CREATE TABLE posthaste.live (
     user_id          text COLLATE "C" NOT NULL,
     id               uuid NOT NULL,
@@ -65,40 +74,56 @@ CREATE TABLE posthaste.live (
     callbacks        integer NOT NULL,  -- that have not ended, in a queue
     cancel_requested boolean NOT NULL,
     lease            bigint NOT NULL,   -- 0: not claimed
-    node             bigint,            -- that has the lease
+    node             bigint NOT NULL,   -- that has the lease, or 0
     flow_key         bytea,
     PRIMARY KEY (user_id, id)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX live_waiting ON posthaste.live (user_id, kind, lane, place, id) WHERE NOT begun;
-CREATE INDEX live_begun   ON posthaste.live (user_id, kind, lane) WHERE begun;
-CREATE INDEX live_leased  ON posthaste.live (user_id, flow_key) WHERE lease <> 0;
-CREATE INDEX live_node    ON posthaste.live (node) WHERE node IS NOT NULL;
+CREATE INDEX live_slots   ON posthaste.live (user_id, lane) WHERE begun AND kind = 113; -- 'q', a queue
+CREATE INDEX live_node    ON posthaste.live (node) WHERE node <> 0;
+CREATE INDEX live_leased  ON posthaste.live (user_id, flow_key) WHERE lease <> 0 AND flow_key IS NOT NULL;
 CREATE INDEX live_flow    ON posthaste.live (user_id, flow_key, due) WHERE lease = 0 AND NOT ended AND flow_key IS NOT NULL;
 
 CREATE TABLE posthaste.lanes (
-    user_id text COLLATE "C" NOT NULL,
-    kind    smallint NOT NULL,
-    lane    bytea NOT NULL,
-    live    integer NOT NULL,   -- messages that have not ended
-    ready   bigint,             -- when to look at it; NULL: when something happens
-    served  bigint NOT NULL DEFAULT 0,
-    held_by bytea[],            -- flow-control keys whose room it waits for
+    user_id   text COLLATE "C" NOT NULL,
+    kind      smallint NOT NULL,
+    lane      bytea NOT NULL,
+    live      integer NOT NULL,   -- messages that have not ended
+    in_flight integer NOT NULL,   -- of them, claimed
+    ready     bigint,             -- when to look at it; NULL: when something happens
+    served    bigint NOT NULL DEFAULT 0,
+    held_by   bytea[],            -- flow-control keys whose room it waits for
     PRIMARY KEY (user_id, kind, lane)
-);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX lanes_ready ON posthaste.lanes (ready) WHERE ready IS NOT NULL;
 CREATE INDEX lanes_held  ON posthaste.lanes (user_id) WHERE held_by IS NOT NULL;
 
--- A partition for each day, made as days come.
+-- The log: blocks of events that one commit added for a user, named by the position of
+-- the first. It has a partition for each day, made as days come, as have its parts.
 CREATE TABLE posthaste.events (
-    user_id    text COLLATE "C" NOT NULL,
-    position   bigint NOT NULL,
-    message_id uuid NOT NULL,
-    state      smallint NOT NULL,
-    record     bytea NOT NULL,
-    response   bytea,
-    PRIMARY KEY (user_id, position)
-) PARTITION BY RANGE (position);
-CREATE INDEX events_message ON posthaste.events (user_id, message_id, position);
+    user_id text COLLATE "C" NOT NULL,
+    first   bigint NOT NULL,
+    block   bytea NOT NULL,
+    PRIMARY KEY (user_id, first)
+) PARTITION BY RANGE (first);
+
+-- What can be found by a term, which is a value of a field, hashed: blocks of the
+-- positions that one commit added, and the gaps between them.
+CREATE TABLE posthaste.postings (
+    user_id text COLLATE "C" NOT NULL,
+    term    bigint NOT NULL,
+    first   bigint NOT NULL,
+    gaps    bytea NOT NULL,
+    PRIMARY KEY (user_id, term, first)
+) PARTITION BY RANGE (first);
+
+-- Answers of destinations that an event tells of.
+CREATE TABLE posthaste.responses (
+    user_id text COLLATE "C" NOT NULL,
+    first   bigint NOT NULL, -- the position of the event
+    record  bytea NOT NULL,
+    PRIMARY KEY (user_id, first)
+) PARTITION BY RANGE (first);
 
 -- How much is kept of each user: see the kinds in usage.go.
 CREATE TABLE posthaste.kept (
@@ -194,6 +219,16 @@ CREATE TABLE posthaste.run_dead_letters (
     PRIMARY KEY (user_id, id)
 );
 CREATE INDEX run_dead_letters_run ON posthaste.run_dead_letters (user_id, run);
+
+-- What dead letters, runs and failed runs can be found by: those kinds of usage.go.
+CREATE TABLE posthaste.terms (
+    user_id text COLLATE "C" NOT NULL,
+    kind    smallint NOT NULL,
+    term    bigint NOT NULL,
+    at      bigint NOT NULL, -- the position of what is found
+    PRIMARY KEY (user_id, kind, term, at)
+);
+CREATE INDEX terms_at ON posthaste.terms (user_id, kind, at);
 
 CREATE TABLE posthaste.answers (
     user_id text COLLATE "C" NOT NULL,

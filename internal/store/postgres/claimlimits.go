@@ -1,0 +1,133 @@
+package postgres
+
+import (
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+)
+
+// readLimits reads what holds messages up: the queues that lanes are, and the
+// flow-control keys that messages name, with what is in flight under them.
+func (c *claiming) readLimits() error {
+	queueOf, err := c.queueNames()
+	if err != nil {
+		return err
+	}
+	used := c.usedKeys()
+	stored := map[name]*posthaste.Queue{}
+	err = c.ask(func(batch *pgx.Batch) {
+		c.readQueues(batch, queueOf, stored)
+		c.wantKeys(batch, c.unknownKeys(used))
+		c.countInFlight(batch, used)
+	})
+	if err != nil {
+		return err
+	}
+	for lane, of := range queueOf {
+		if lane.queue = stored[of]; lane.queue == nil {
+			lane.queue = newQueue(of.name, c.now) // it was deleted
+		}
+	}
+	for _, lane := range c.lanes {
+		for _, l := range slices.Concat(lane.begun, lane.waiting) {
+			if l.flowKey != nil {
+				lane.keys[string(l.flowKey)] = c.keys[name{l.user, string(l.flowKey)}]
+			}
+		}
+	}
+	return nil
+}
+
+// queueNames returns the queues that lanes are. The lane of a queue with a long name does
+// not have that name; its messages do.
+func (c *claiming) queueNames() (map[*openLane]name, error) {
+	queueOf := map[*openLane]name{}
+	for _, lane := range c.lanes {
+		if !lane.id.strict() {
+			continue
+		}
+		queueOf[lane] = name{lane.id.user, lane.id.name}
+		if inside := slices.Concat(lane.begun, lane.waiting); len(lane.id.name) >= longestLane && len(inside) > 0 {
+			m, err := c.message(lane.id.user, inside[0].id)
+			if err != nil {
+				return nil, err
+			}
+			queueOf[lane] = name{m.User, m.Queue}
+		}
+	}
+	return queueOf, nil
+}
+
+// readQueues reads queues as they are stored.
+func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stored map[name]*posthaste.Queue) {
+	if len(queueOf) == 0 {
+		return
+	}
+	var users []string
+	var names [][]byte
+	for _, of := range queueOf {
+		users, names = append(users, of.user), append(names, []byte(of.name))
+	}
+	batch.Queue(queues.among(), users, queues.kind, names).Query(func(found pgx.Rows) error {
+		_, err := pgx.CollectRows(found, func(r pgx.CollectableRow) (*posthaste.Queue, error) {
+			user, queue, err := queues.scanOf(r)
+			if err == nil {
+				stored[name{user, queue.Name}] = queue
+			}
+			return queue, err
+		})
+		return err
+	})
+}
+
+// usedKeys returns the flow-control keys that messages in the lanes name.
+func (c *claiming) usedKeys() map[name]bool {
+	used := map[name]bool{}
+	for _, lane := range c.lanes {
+		for _, l := range slices.Concat(lane.begun, lane.waiting) {
+			if l.flowKey != nil {
+				used[name{l.user, string(l.flowKey)}] = true
+			}
+		}
+	}
+	return used
+}
+
+func (c *claiming) unknownKeys(used map[name]bool) (unknown []name) {
+	for of := range used {
+		if c.keys[of] == nil {
+			unknown = append(unknown, of)
+		}
+	}
+	return unknown
+}
+
+// countInFlight counts the attempts under keys of which that is not known.
+func (c *claiming) countInFlight(batch *pgx.Batch, used map[name]bool) {
+	var users []string
+	var keys [][]byte
+	for of := range used {
+		if key := c.keys[of]; !key.counted {
+			users, keys = append(users, of.user), append(keys, []byte(of.name))
+		}
+	}
+	if len(users) == 0 {
+		return
+	}
+	batch.Queue(`
+		SELECT user_id, key, (
+			SELECT count(*) FROM posthaste.live l WHERE l.user_id = k.user_id AND l.flow_key = k.key AND l.lease <> 0)
+		FROM unnest($1::text[], $2::bytea[]) AS k (user_id, key)`, users, keys).Query(func(found pgx.Rows) error {
+		var user string
+		var text []byte
+		var inFlight int
+		_, err := pgx.ForEachRow(found, []any{&user, &text, &inFlight}, func() error {
+			key := c.keys[name{user, string(text)}]
+			key.inFlight, key.counted = inFlight, true
+			return nil
+		})
+		return err
+	})
+}

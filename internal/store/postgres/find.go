@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+)
+
+// Dead letters and runs come and go one by one, so each of their terms is a row of its
+// own, and PostgreSQL looks for what has several.
+
+// foundAtOnce bounds how many things that have one term are asked whether they have others.
+const foundAtOnce = 2000
+
+// index lets something at a position be found by terms.
+func (t *turn) index(user string, kind int16, at int64, terms []term) {
+	t.exec(`
+		INSERT INTO posthaste.terms (user_id, kind, at, term) SELECT $1, $2, $3, unnest($4::bigint[])
+		ON CONFLICT DO NOTHING`, user, kind, at, hashes(terms))
+}
+
+// unindex lets what was at some positions be found no more.
+func (t *turn) unindex(user string, kind int16, at []int64) {
+	if len(at) > 0 {
+		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = ANY($3)`, user, kind, at)
+	}
+}
+
+// reindex lets something that was found by some terms be found by others.
+func (t *turn) reindex(user string, kind int16, at int64, before, after []term) {
+	if gone := without(before, after); len(gone) > 0 {
+		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = $3 AND term = ANY($4)`, user, kind, at, hashes(gone))
+	}
+	if fresh := without(after, before); len(fresh) > 0 {
+		t.index(user, kind, at, fresh)
+	}
+}
+
+// without returns those of some terms that are not among others.
+func without(terms, others []term) []term {
+	return slices.DeleteFunc(slices.Clone(terms), func(t term) bool { return slices.Contains(others, t) })
+}
+
+func hashes(terms []term) []int64 {
+	all := make([]int64, len(terms))
+	for i, t := range terms {
+		all[i] = int64(t)
+	}
+	return all
+}
+
+// finder finds the positions of dead letters or runs for a page.
+type finder struct {
+	user        string
+	kind        int16 // of terms
+	table, key  string
+	low, high   posthaste.Position
+	oldestFirst bool
+	limit       int      // of the page
+	question    question // what the index knows of the filter
+	whole       bool     // which is all of it
+	named       []int64  // the only positions there may be; nil: any
+}
+
+// findings are some positions, in order, and where those that follow them begin.
+type findings struct {
+	at   []int64
+	more bool
+	next posthaste.Position
+}
+
+// find returns the next positions that the index proposes.
+func (f *finder) find(ctx context.Context, q querier) (findings, error) {
+	atMost := f.limit + 1
+	if !f.whole {
+		atMost = max(atMost, foundAtOnce)
+	}
+	if len(f.question) > 0 && f.named == nil {
+		return f.search(ctx, q, atMost)
+	}
+	at, err := rows(ctx, q, pgx.RowTo[int64], fmt.Sprintf(`
+		SELECT %[2]s FROM %[1]s
+		WHERE user_id = $1 AND %[2]s BETWEEN $2 AND $3 AND ($4::bigint[] IS NULL OR %[2]s = ANY($4))
+		ORDER BY %[2]s %[3]s LIMIT $5`, f.table, f.key, direction(f.oldestFirst)),
+		f.user, int64(f.low), int64(f.high), f.named, atMost)
+	return f.findings(at, at, atMost), err
+}
+
+// findings makes findings of those that pass of what was looked at, as many as were to be
+// looked at or all there are.
+func (f *finder) findings(passing, looked []int64, atMost int) findings {
+	result := findings{at: passing}
+	if len(looked) == atMost {
+		result.more, result.next = true, beyond(posthaste.Position(looked[atMost-1]), f.oldestFirst)
+	}
+	return result
+}
+
+// candidate is a position that has a term of the leading field.
+type candidate struct {
+	at     int64
+	passes bool // it has one of each other field
+}
+
+// search looks at what has the rarest field.
+func (f *finder) search(ctx context.Context, q querier, atMost int) (findings, error) {
+	leads, err := f.rarest(ctx, q)
+	if err != nil {
+		return findings{}, err
+	}
+	if len(f.question) > 1 {
+		atMost = max(atMost, foundAtOnce)
+	}
+	args := []any{f.user, f.kind, int64(f.low), int64(f.high), atMost, hashes(f.question[leads])}
+	passes := `true`
+	for i, terms := range f.question {
+		if i != leads {
+			args = append(args, hashes(terms))
+			passes += fmt.Sprintf(` AND EXISTS (SELECT FROM posthaste.terms o
+				WHERE o.user_id = $1 AND o.kind = $2 AND o.term = ANY($%d) AND o.at = c.at)`, len(args))
+		}
+	}
+	order := direction(f.oldestFirst)
+	candidates, err := rows(ctx, q, func(r pgx.CollectableRow) (c candidate, err error) {
+		err = r.Scan(&c.at, &c.passes)
+		return c, err
+	}, `
+		SELECT c.at, `+passes+` FROM (
+			SELECT DISTINCT p.at FROM unnest($6::bigint[]) AS t (term), LATERAL (
+				SELECT at FROM posthaste.terms
+				WHERE user_id = $1 AND kind = $2 AND term = t.term AND at BETWEEN $3 AND $4
+				ORDER BY at `+order+` LIMIT $5) AS p
+			ORDER BY p.at `+order+` LIMIT $5) AS c
+		ORDER BY c.at `+order, args...)
+	var passing, looked []int64
+	for _, c := range candidates {
+		if looked = append(looked, c.at); c.passes {
+			passing = append(passing, c.at)
+		}
+	}
+	return f.findings(passing, looked, atMost), err
+}
+
+// rarest returns the field that the fewest things have, as far as it takes to tell.
+func (f *finder) rarest(ctx context.Context, q querier) (int, error) {
+	if len(f.question) == 1 {
+		return 0, nil
+	}
+	var fields, terms []int64
+	for i, alternatives := range f.question {
+		for _, t := range alternatives {
+			fields, terms = append(fields, int64(i)), append(terms, int64(t))
+		}
+	}
+	return row(ctx, q, pgx.RowTo[int], `
+		SELECT t.field FROM unnest($5::bigint[], $6::bigint[]) AS t (field, term), LATERAL (
+			SELECT count(*) AS n FROM (
+				SELECT FROM posthaste.terms
+				WHERE user_id = $1 AND kind = $2 AND term = t.term AND at BETWEEN $3 AND $4 LIMIT 1000) AS sample) AS counted
+		GROUP BY t.field ORDER BY sum(counted.n) LIMIT 1`,
+		f.user, f.kind, int64(f.low), int64(f.high), fields, terms)
+}

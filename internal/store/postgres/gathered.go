@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store/record"
+)
+
+// gathered are rows to be written, those of each table by one statement.
+type gathered struct {
+	accepted newMessages
+	changed  []*live // in the order in which they were first changed
+	finished endings
+	queues   map[name]*posthaste.Queue // that come into being unless they are there
+	room     map[name]bool             // flow-control keys under which there is some
+	log      logWriter
+}
+
+func newGathered() gathered {
+	return gathered{queues: map[name]*posthaste.Queue{}, room: map[name]bool{}}
+}
+
+// newMessages are the columns of messages.
+type newMessages struct {
+	users   []string
+	ids     [][16]byte
+	records [][]byte
+}
+
+func (m *newMessages) add(user string, id posthaste.MessageID, record []byte) {
+	m.users, m.ids, m.records = append(m.users, user), append(m.ids, id), append(m.records, record)
+}
+
+// endings are the columns of ended.
+type endings struct {
+	users   []string
+	ids     [][16]byte
+	states  []int16
+	retried []int32
+}
+
+func (e *endings) add(l *live) {
+	e.users, e.ids = append(e.users, l.user), append(e.ids, l.id)
+	e.states = append(e.states, int16(record.StateCode(l.state)))
+	e.retried = append(e.retried, int32(l.retried))
+}
+
+// write writes everything but the log, and forgets it.
+func (g *gathered) write(batch *pgx.Batch) {
+	if m := &g.accepted; len(m.ids) > 0 {
+		batch.Queue(`
+			INSERT INTO posthaste.messages (user_id, id, record)
+			SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[])`, m.users, m.ids, m.records)
+	}
+	writeLives(batch, g.changed)
+	if e := &g.finished; len(e.ids) > 0 {
+		batch.Queue(`
+			INSERT INTO posthaste.ended (user_id, id, state, retried)
+			SELECT * FROM unnest($1::text[], $2::uuid[], $3::smallint[], $4::integer[])`, e.users, e.ids, e.states, e.retried)
+	}
+	for of, queue := range g.queues {
+		queues.queueAdd(batch, of.user, queue)
+	}
+	writeRoom(batch, g.room)
+	g.accepted, g.changed, g.finished = newMessages{}, nil, endings{}
+	clear(g.queues)
+	clear(g.room)
+}

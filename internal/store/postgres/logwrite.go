@@ -1,0 +1,232 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store/record"
+)
+
+// The log is written in blocks: the events that one commit adds for a user lie in one
+// row, and so do the positions of those that have a term. A busy user's commits are
+// large, so its hot terms cost little; an idle one has blocks of one.
+
+// Bounds of a block, so that reading one event never means reading much, and of a
+// posting, so that it fits a page of the database. Both end less than maxSpan behind their
+// first position, so that whoever looks for a position knows where to begin.
+const (
+	maxBlockEvents  = 64
+	maxBlockBytes   = 16 << 10
+	maxPostingBytes = 1500
+	maxSpan         = 1 << 32
+)
+
+// logWriter gathers the events of a turn. The zero value is ready.
+type logWriter struct {
+	blocks    []*block
+	open      map[string]*block // that may grow, by user
+	postings  []*posting
+	growing   map[postingOf]*posting
+	responses responseRows
+	terms     map[messageOf][]term // of messages that events were about
+}
+
+// block is some events of a user that follow each other, on one day.
+type block struct {
+	user        string
+	first, last posthaste.Position
+	events      int
+	data        []byte
+}
+
+// posting is the positions of those events of a user with a term, on one day.
+type posting struct {
+	postingOf
+	first, last posthaste.Position
+	gaps        []byte
+}
+
+type postingOf struct {
+	user string
+	day  int64
+	term term
+}
+
+// responseRows are the columns of responses.
+type responseRows struct {
+	users   []string
+	firsts  []int64
+	records [][]byte
+}
+
+// event adds an event about a message to its user's log.
+func (tx *tx) event(m *posthaste.Message, e posthaste.Event) posthaste.Position {
+	e.Position = tx.nextPosition(m.User)
+	size := tx.log.add(m, &e)
+	tx.count(keptOf{m.User, keptLog, dayOf(e.Position)}, 1, size)
+	return e.Position
+}
+
+// add adds an event, whose position is above all earlier ones, and returns about how
+// many bytes it takes.
+func (w *logWriter) add(m *posthaste.Message, e *posthaste.Event) (bytes int) {
+	if w.open == nil {
+		w.open, w.growing, w.terms = map[string]*block{}, map[postingOf]*posting{}, map[messageOf][]term{}
+	}
+	bytes = eventOverhead + w.block(m.User, e.Position).add(e)
+	if e.Response != nil {
+		data := record.AppendResponse(nil, e.Response)
+		r := &w.responses
+		r.users, r.firsts, r.records = append(r.users, m.User), append(r.firsts, int64(e.Position)), append(r.records, data)
+		bytes += len(data)
+	}
+	about := messageOf{m.User, m.ID}
+	if w.terms[about] == nil {
+		w.terms[about] = messageTerms(m)
+	}
+	day := dayOf(e.Position)
+	w.post(postingOf{m.User, day, textTerm(fieldState, string(e.State))}, e.Position)
+	for _, t := range w.terms[about] {
+		w.post(postingOf{m.User, day, t}, e.Position)
+	}
+	return bytes
+}
+
+// block returns the one that an event at a position goes into.
+func (w *logWriter) block(user string, at posthaste.Position) *block {
+	b := w.open[user]
+	if b == nil || b.events == maxBlockEvents || len(b.data) >= maxBlockBytes || at-b.first >= maxSpan || dayOf(b.first) != dayOf(at) {
+		b = &block{user: user, first: at, last: at}
+		w.open[user] = b
+		w.blocks = append(w.blocks, b)
+	}
+	return b
+}
+
+// add appends an event and returns its size.
+func (b *block) add(e *posthaste.Event) int {
+	before := len(b.data)
+	b.data = binary.AppendUvarint(b.data, uint64(e.Position-b.last))
+	b.data = append(b.data, e.MessageID[:]...)
+	stored := record.AppendEvent(nil, e)
+	b.data = binary.AppendUvarint(b.data, uint64(len(stored)))
+	b.data = append(b.data, stored...)
+	b.last = e.Position
+	b.events++
+	return len(b.data) - before
+}
+
+// post adds a position to those of a term.
+func (w *logWriter) post(of postingOf, at posthaste.Position) {
+	p := w.growing[of]
+	switch {
+	case p == nil || len(p.gaps) >= maxPostingBytes || at-p.first >= maxSpan:
+		p = &posting{postingOf: of, first: at, last: at}
+		w.growing[of] = p
+		w.postings = append(w.postings, p)
+	case p.last != at: // else two terms of an event have one hash
+		p.gaps = binary.AppendUvarint(p.gaps, uint64(at-p.last))
+		p.last = at
+	}
+}
+
+// write writes what was gathered.
+func (w *logWriter) write(batch *pgx.Batch) {
+	if len(w.blocks) == 0 {
+		return
+	}
+	users, firsts, data := make([]string, len(w.blocks)), make([]int64, len(w.blocks)), make([][]byte, len(w.blocks))
+	for i, b := range w.blocks {
+		users[i], firsts[i], data[i] = b.user, int64(b.first), b.data
+	}
+	batch.Queue(`
+		INSERT INTO posthaste.events (user_id, first, block)
+		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[])`, users, firsts, data)
+	if r := &w.responses; len(r.users) > 0 {
+		batch.Queue(`
+			INSERT INTO posthaste.responses (user_id, first, record)
+			SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[])`, r.users, r.firsts, r.records)
+	}
+	w.writePostings(batch)
+}
+
+func (w *logWriter) writePostings(batch *pgx.Batch) {
+	n := len(w.postings)
+	users, terms, firsts, gaps := make([]string, n), make([]int64, n), make([]int64, n), make([][]byte, n)
+	for i, p := range w.postings {
+		users[i], terms[i], firsts[i], gaps[i] = p.user, int64(p.term), int64(p.first), p.gaps
+		if gaps[i] == nil {
+			gaps[i] = []byte{}
+		}
+	}
+	batch.Queue(`
+		INSERT INTO posthaste.postings (user_id, term, first, gaps)
+		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[])`, users, terms, firsts, gaps)
+}
+
+// errCorrupt says that what is stored cannot be read.
+var errCorrupt = errors.New("postgres: a block of the log is damaged")
+
+// scanBlock reads a block of events: first and block. It is never empty.
+func scanBlock(r pgx.CollectableRow) ([]posthaste.Event, error) { return scanEvents(r, everyPosition) }
+
+func everyPosition(posthaste.Position) bool { return true }
+
+// scanEvents reads those events of a block that are wanted.
+func scanEvents(r pgx.CollectableRow, wanted func(posthaste.Position) bool) ([]posthaste.Event, error) {
+	var first int64
+	var data []byte
+	if err := r.Scan(&first, &data); err != nil {
+		return nil, err
+	}
+	return decodeEvents(first, data, wanted)
+}
+
+// decodeEvents returns those events of a block that are wanted, in the order of positions
+// and without responses.
+func decodeEvents(first int64, data []byte, wanted func(posthaste.Position) bool) (events []posthaste.Event, err error) {
+	position := posthaste.Position(first)
+	for len(data) > 0 {
+		gap, n := binary.Uvarint(data)
+		if n <= 0 || len(data) < n+len(posthaste.MessageID{}) {
+			return nil, errCorrupt
+		}
+		position += posthaste.Position(gap)
+		id := posthaste.MessageID(data[n:])
+		data = data[n+len(id):]
+		size, n := binary.Uvarint(data)
+		if n <= 0 || uint64(len(data)-n) < size {
+			return nil, errCorrupt
+		}
+		stored := data[n : n+int(size)]
+		data = data[n+int(size):]
+		if !wanted(position) {
+			continue
+		}
+		event, err := record.DecodeEvent(stored)
+		if err != nil {
+			return nil, err
+		}
+		event.Position, event.MessageID = position, id
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+// decodeGaps appends the positions of a posting, ascending.
+func decodeGaps(positions []posthaste.Position, first posthaste.Position, gaps []byte) ([]posthaste.Position, error) {
+	positions = append(positions, first)
+	for len(gaps) > 0 {
+		gap, n := binary.Uvarint(gaps)
+		if n <= 0 {
+			return nil, errCorrupt
+		}
+		first += posthaste.Position(gap)
+		positions = append(positions, first)
+		gaps = gaps[n:]
+	}
+	return positions, nil
+}

@@ -1,0 +1,271 @@
+package postgres
+
+import (
+	"math"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+)
+
+// A query with filters reads the postings of that field which the fewest events pass, and
+// asks of those events alone whether they pass the others, many at once.
+
+// postingsAtMost bounds how many postings of a term are read at once.
+const postingsAtMost = 1024
+
+// termList reads the positions of a term, as far as they are needed.
+type termList struct {
+	term    term
+	cursor  posthaste.Position   // where the postings begin that were not read
+	unused  []posthaste.Position // positions that were read and not taken
+	reached posthaste.Position   // all positions up to here were read
+	end     bool                 // there are no others
+}
+
+// fieldList reads the positions that any term of a field has.
+type fieldList struct {
+	lists []*termList
+	ready []posthaste.Position // the next, nearest first
+	count int                  // of postings to be read next
+	found int                  // positions that were read
+}
+
+func (r *logReader) newFieldList(terms []term) *fieldList {
+	f := &fieldList{count: 16}
+	for _, t := range terms {
+		f.lists = append(f.lists, &termList{term: t, cursor: r.first()})
+	}
+	return f
+}
+
+// first returns where the postings begin that a query may need.
+func (r *logReader) first() posthaste.Position {
+	if r.query.OldestFirst {
+		return max(r.query.Low, maxSpan) - maxSpan
+	}
+	return r.query.High
+}
+
+// last returns where they end.
+func (r *logReader) last() posthaste.Position {
+	if r.query.OldestFirst {
+		return r.query.High
+	}
+	return max(r.query.Low, maxSpan) - maxSpan
+}
+
+// load reads more of those lists of which nothing is left.
+func (r *logReader) load(fields ...*fieldList) error {
+	var terms, cursors, counts []int64
+	var of []*termList
+	for _, f := range fields {
+		for _, l := range f.lists {
+			if len(l.unused) == 0 && !l.end {
+				of = append(of, l)
+				terms, cursors, counts = append(terms, int64(l.term)), append(cursors, int64(l.cursor)), append(counts, int64(f.count))
+			}
+		}
+		f.count = min(4*f.count, postingsAtMost)
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	found, err := rows(r.ctx, r.q, scanPosting, r.listQuestion(), r.user, terms, cursors, counts, int64(r.last()))
+	if err != nil {
+		return err
+	}
+	read := make([]int64, len(of))
+	for _, p := range found {
+		read[p.list-1]++
+		if err := r.add(of[p.list-1], p); err != nil {
+			return err
+		}
+	}
+	for i, l := range of {
+		if l.end = read[i] < counts[i]; l.end {
+			l.reached = r.last()
+		}
+	}
+	for _, f := range fields {
+		r.merge(f)
+	}
+	return nil
+}
+
+// listQuestion asks for the next postings of lists.
+func (r *logReader) listQuestion() string {
+	within := `p.first BETWEEN $5 AND l.cursor`
+	if r.query.OldestFirst {
+		within = `p.first BETWEEN l.cursor AND $5`
+	}
+	return `
+		SELECT l.n, found.first, found.gaps
+		FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS l (term, cursor, count, n), LATERAL (
+			SELECT p.first, p.gaps FROM posthaste.postings p
+			WHERE p.user_id = $1 AND p.term = l.term AND ` + within + `
+			ORDER BY p.first ` + direction(r.query.OldestFirst) + ` LIMIT l.count) AS found`
+}
+
+// storedPosting is a posting of a list that was asked for.
+type storedPosting struct {
+	list, first int64
+	gaps        []byte
+}
+
+func scanPosting(r pgx.CollectableRow) (p storedPosting, err error) {
+	err = r.Scan(&p.list, &p.first, &p.gaps)
+	return p, err
+}
+
+// add adds the positions of a posting to a list. Postings of a term do not overlap.
+func (r *logReader) add(l *termList, p storedPosting) error {
+	first := posthaste.Position(p.first)
+	positions, err := decodeGaps(nil, first, p.gaps)
+	if err != nil {
+		return err
+	}
+	l.cursor, l.reached = beyond(first, r.query.OldestFirst), first
+	if r.query.OldestFirst {
+		l.reached = positions[len(positions)-1]
+	}
+	for _, at := range positions {
+		if r.within(at) {
+			l.unused = append(l.unused, at)
+		}
+	}
+	return nil
+}
+
+// within reports whether a position belongs to the query's range.
+func (r *logReader) within(at posthaste.Position) bool {
+	return at >= r.query.Low && at <= r.query.High
+}
+
+// nearer reports whether a comes before b in the query's order.
+func (r *logReader) nearer(a, b posthaste.Position) bool {
+	if r.query.OldestFirst {
+		return a < b
+	}
+	return a > b
+}
+
+// merge makes those positions ready before which no list can have another that was not
+// read yet.
+func (r *logReader) merge(f *fieldList) {
+	safe := r.last()
+	for _, l := range f.lists {
+		if r.nearer(l.reached, safe) {
+			safe = l.reached
+		}
+	}
+	for _, l := range f.lists {
+		f.found += len(l.unused)
+		later := l.unused[:0:0]
+		for _, at := range l.unused {
+			if r.nearer(safe, at) {
+				later = append(later, at)
+			} else {
+				f.ready = append(f.ready, at)
+			}
+		}
+		f.found -= len(later)
+		l.unused = later
+	}
+	r.sort(f.ready)
+	f.ready = slices.Compact(f.ready)
+}
+
+// sort puts positions in the query's order.
+func (r *logReader) sort(positions []posthaste.Position) {
+	slices.Sort(positions)
+	if !r.query.OldestFirst {
+		slices.Reverse(positions)
+	}
+}
+
+// take returns the next positions of a field, n at most: none at the end.
+func (r *logReader) take(f *fieldList, n int) ([]posthaste.Position, error) {
+	for len(f.ready) == 0 && !f.atEnd() {
+		if err := r.load(f); err != nil {
+			return nil, err
+		}
+	}
+	n = min(n, len(f.ready))
+	taken := f.ready[:n:n]
+	f.ready = f.ready[n:]
+	return taken, nil
+}
+
+func (f *fieldList) atEnd() bool {
+	return !slices.ContainsFunc(f.lists, func(l *termList) bool { return !l.end || len(l.unused) > 0 })
+}
+
+// rarest returns the index of the field with the fewest positions in what was read of it,
+// by the range that this covers. The range begins where the first of all was found.
+func (r *logReader) rarest(fields []*fieldList) (at int) {
+	var begins posthaste.Position
+	for _, f := range fields {
+		if len(f.ready) > 0 && (begins == 0 || r.nearer(f.ready[0], begins)) {
+			begins = f.ready[0]
+		}
+	}
+	fewest := 0.0
+	for i, f := range fields {
+		if density := float64(f.found) / r.covered(f, begins); i == 0 || density < fewest {
+			at, fewest = i, density
+		}
+	}
+	return at
+}
+
+// covered returns how much of the query's range was read of a field.
+func (r *logReader) covered(f *fieldList, begins posthaste.Position) float64 {
+	covered := math.MaxFloat64
+	for _, l := range f.lists {
+		if !l.end {
+			covered = min(covered, math.Abs(float64(l.reached)-float64(begins)))
+		}
+	}
+	return max(covered, 1)
+}
+
+// passing returns those of some positions that any of the terms has.
+func (r *logReader) passing(positions []posthaste.Position, terms []term) ([]posthaste.Position, error) {
+	if len(positions) == 0 {
+		return nil, nil
+	}
+	all := make([]int64, len(terms))
+	for i, t := range terms {
+		all[i] = int64(t)
+	}
+	found, err := rows(r.ctx, r.q, scanPosting, `
+		SELECT DISTINCT ON (found.term, found.first) found.term, found.first, found.gaps
+		FROM unnest($2::bigint[]) AS t (term), unnest($3::bigint[]) AS c (at), LATERAL (
+			SELECT p.term, p.first, p.gaps FROM posthaste.postings p
+			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at
+			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, all, int64s(positions), int64(maxSpan))
+	if err != nil {
+		return nil, err
+	}
+	var having []posthaste.Position
+	for _, p := range found {
+		if having, err = decodeGaps(having, posthaste.Position(p.first), p.gaps); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(having)
+	return slices.DeleteFunc(positions, func(at posthaste.Position) bool {
+		_, has := slices.BinarySearch(having, at)
+		return !has
+	}), nil
+}
+
+func int64s(positions []posthaste.Position) []int64 {
+	all := make([]int64, len(positions))
+	for i, at := range positions {
+		all[i] = int64(at)
+	}
+	return all
+}

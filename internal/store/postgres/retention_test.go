@@ -1,0 +1,80 @@
+package postgres_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Trim gives the space of whole days back, and never at the cost of who reads or writes:
+// while somebody reads the log it leaves that for another time.
+func TestTrimDropsEmptyDays(t *testing.T) {
+	const day = 24 * time.Hour
+	url := emptyDatabase(t)
+	s := open(t, url)
+	old, recent := start, start.Add(3*day)
+	for _, now := range []time.Time{old, recent} {
+		m := newMessage(now)
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+		claims, _, err := s.Claim(t.Context(), now, 10)
+		if err != nil || len(claims) != 1 {
+			t.Fatalf("Claim = %v, %v", claims, err)
+		}
+		if err := s.Settle(t.Context(), now, store.Delivered(claims[0])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	horizon := store.Horizon{Log: recent.Truncate(day)}
+
+	reader, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close(t.Context()) }()
+	if _, err := reader.Exec(t.Context(), `BEGIN; SELECT count(*) FROM posthaste.events`); err != nil {
+		t.Fatal(err)
+	}
+	if trimmed, err := s.Trim(t.Context(), ann, horizon); err != nil || trimmed.Days != 1 {
+		t.Fatalf("Trim = %+v, %v, want a day", trimmed, err)
+	}
+	oldDay, recentDay := old.Format("20060102"), recent.Format("20060102")
+	if days := daysOf(t, reader); !slices.Contains(days, oldDay) {
+		t.Errorf("there are partitions for %v: Trim has dropped one that was being read", days)
+	}
+	if _, err := reader.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Trim(t.Context(), ann, horizon); err != nil {
+		t.Fatal(err)
+	}
+	if days := daysOf(t, reader); slices.Contains(days, oldDay) || !slices.Contains(days, recentDay) {
+		t.Errorf("there are partitions for %v, want %s and not %s", days, recentDay, oldDay)
+	}
+	page, err := s.Events(t.Context(), ann, store.EventQuery{High: posthaste.MaxPosition, Limit: 10})
+	if err != nil || len(page.Entries) != 3 {
+		t.Errorf("%d events are left, %v, want those of the recent message", len(page.Entries), err)
+	}
+}
+
+// daysOf returns the days for which the log has partitions.
+func daysOf(t *testing.T, conn *pgx.Conn) []string {
+	t.Helper()
+	found, err := conn.Query(t.Context(), `
+		SELECT substr(relname, length('events_') + 1) FROM pg_class JOIN pg_inherits ON inhrelid = oid
+		WHERE inhparent = 'posthaste.events'::regclass`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	days, err := pgx.CollectRows(found, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return days
+}

@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// runTerms are what a run is found by.
+func runTerms(run *posthaste.Run) []term { return append(commonTerms(run), stateTerm(run.State)) }
+
+// commonTerms are what a run is found by, in the DLQ and elsewhere.
+func commonTerms(run *posthaste.Run) []term {
+	terms := []term{textTerm(fieldRun, run.ID), textTerm(fieldURL, run.URL)}
+	if run.CallerIP != "" {
+		terms = append(terms, textTerm(fieldCallerIP, run.CallerIP))
+	}
+	if run.FlowControl.Key != "" {
+		terms = append(terms, textTerm(fieldFlowKey, run.FlowControl.Key))
+	}
+	for _, label := range run.Labels {
+		terms = append(terms, textTerm(fieldLabel, label))
+	}
+	return terms
+}
+
+// failureTerms are what an entry of the DLQ of runs is found by.
+func failureTerms(run *posthaste.Run) []term {
+	return append(commonTerms(run),
+		createdTerm(run.CreatedAt), numberTerm(fieldStatus, int64(run.FailedStatus)), callbackTerm(callbackState(run)))
+}
+
+func stateTerm(state posthaste.RunState) term { return textTerm(fieldState, string(state)) }
+
+func createdTerm(at time.Time) term { return numberTerm(fieldCreated, at.UnixMilli()) }
+
+func callbackTerm(state posthaste.CallbackState) term { return textTerm(fieldCallback, string(state)) }
+
+// callbackState returns the state of a run's failure callback, "" if it has none.
+func callbackState(run *posthaste.Run) posthaste.CallbackState {
+	if run.Reported == nil {
+		return ""
+	}
+	return run.Reported.State
+}
+
+// runQuestion translates a filter of runs. It reports whether that is all of it.
+func runQuestion(query *store.RunQuery) (q question, whole bool) {
+	f := &query.Filter
+	q = q.texts(fieldRun, f.IDs).
+		texts(fieldURL, f.URLs).
+		texts(fieldLabel, f.Labels).
+		texts(fieldCallerIP, f.CallerIPs).
+		texts(fieldFlowKey, f.FlowKeys)
+	whole = len(f.IDPrefixes)+len(f.URLPrefixes) == 0
+	if !query.Failed {
+		q = ask(q, f.States, stateTerm)
+		return q, whole && len(f.DeadLetterIDs)+len(f.CreatedAts)+len(f.CallbackStates)+len(f.Statuses) == 0
+	}
+	q = ask(q, f.CreatedAts, createdTerm)
+	q = ask(q, f.CallbackStates, callbackTerm)
+	return q.numbers(fieldStatus, f.Statuses), whole && len(f.Positions)+len(f.States) == 0
+}
+
+// indexedRun is what a run was found by when it was read.
+type indexedRun struct {
+	terms   []term
+	letter  posthaste.DeadLetterID // 0: it was not in the DLQ
+	failure []term
+}
+
+func newIndexedRun(run *posthaste.Run) *indexedRun {
+	return &indexedRun{runTerms(run), run.DeadLetterID, failureTerms(run)}
+}
+
+// indexRun lets a run be found by what it is now. Was is nil if it is new.
+func (r *runTx) indexRun(run *posthaste.Run, was *indexedRun) {
+	if was == nil {
+		was = &indexedRun{}
+	}
+	r.reindex(r.user, keptRuns, int64(run.Position), was.terms, runTerms(run))
+	if was.letter != 0 && was.letter == run.DeadLetterID && !r.gone[posthaste.Position(was.letter)] {
+		r.reindex(r.user, keptFailedRuns, int64(was.letter), was.failure, failureTerms(run))
+	}
+}

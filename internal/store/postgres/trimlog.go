@@ -1,0 +1,169 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// blocksAtOnce and postingsAtOnce bound how much one commit removes of the log.
+const (
+	blocksAtOnce   = 50
+	postingsAtOnce = 10_000
+)
+
+// trimLog removes a user's events before a day, and the messages of which no event is
+// left. Those that have not ended stay, and the first of a run that goes on. It returns
+// of how many days something was removed.
+func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int, error) {
+	days, err := rows(ctx, s.pool, pgx.RowTo[int64], `
+		SELECT day FROM posthaste.kept WHERE user_id = $1 AND kind = $2 AND day < $3 ORDER BY day`,
+		user, keptLog, before.UnixMilli())
+	if err != nil {
+		return 0, err
+	}
+	for _, day := range days {
+		if err := s.trimDay(ctx, user, time.UnixMilli(day), before); err != nil {
+			return 0, err
+		}
+	}
+	return len(days), s.dropDays(ctx, before)
+}
+
+// trimDay removes a day of a user's log. What finds events goes first: should the rest
+// fail, the day is still counted, and is trimmed another time.
+func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Time) error {
+	span := span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}
+	if err := s.trimPostings(ctx, user, span); err != nil {
+		return err
+	}
+	for more := true; more; {
+		err := s.change(ctx, time.Time{}, []string{user}, wants{}, func(tx *tx) (err error) {
+			more, err = tx.trimBlocks(user, span, posthaste.FirstPosition(before))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// span is a range of positions, both ends included.
+type span struct{ low, high posthaste.Position }
+
+// trimPostings removes what finds the events of a day. Nobody writes there any more, so
+// the user's turn is not needed.
+func (s *Store) trimPostings(ctx context.Context, user string, in span) error {
+	var reached struct{ term, first int64 }
+	reached.term = -1 << 63
+	for n := int64(postingsAtOnce); n == postingsAtOnce; {
+		last, err := row(ctx, s.pool, func(r pgx.CollectableRow) (last [3]*int64, err error) {
+			err = r.Scan(&last[0], &last[1], &last[2])
+			return last, err
+		}, `
+			WITH gone AS (
+				DELETE FROM posthaste.postings p WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND (term, first) IN (
+					SELECT term, first FROM posthaste.postings
+					WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND (term, first) > ($4, $5)
+					ORDER BY term, first LIMIT $6)
+				RETURNING term, first)
+			SELECT count(*), (SELECT term FROM gone ORDER BY term DESC, first DESC LIMIT 1),
+				(SELECT first FROM gone ORDER BY term DESC, first DESC LIMIT 1) FROM gone`,
+			user, int64(in.low), int64(in.high), reached.term, reached.first, postingsAtOnce)
+		if err != nil {
+			return err
+		}
+		if n = *last[0]; n > 0 {
+			reached.term, reached.first = *last[1], *last[2]
+		}
+	}
+	return nil
+}
+
+// trimBlocks removes the first blocks of a day, and those of the messages in them that
+// have no event from the end of what is trimmed on. It reports whether there are more.
+func (tx *tx) trimBlocks(user string, in span, end posthaste.Position) (more bool, err error) {
+	gone, err := rows(tx.ctx, tx, scanBlock, `
+		DELETE FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND first IN (
+			SELECT first FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 ORDER BY first LIMIT $4)
+		RETURNING first, block`, user, int64(in.low), int64(in.high), blocksAtOnce)
+	if err != nil || len(gone) == 0 {
+		return false, err
+	}
+	var of idSet
+	var last posthaste.Position
+	for _, events := range gone {
+		for _, e := range events {
+			of.add(e.MessageID)
+			last = max(last, e.Position)
+			tx.count(keptOf{user, keptLog, dayOf(e.Position)}, -1, 0) // the size goes with the day
+		}
+	}
+	tx.exec(`DELETE FROM posthaste.responses WHERE user_id = $1 AND first BETWEEN $2 AND $3`,
+		user, int64(in.low), int64(last))
+	return len(gone) == blocksAtOnce, tx.trimMessages(user, of.ids, end)
+}
+
+// idSet is some ids, each once.
+type idSet struct {
+	known map[posthaste.MessageID]bool
+	ids   []posthaste.MessageID
+}
+
+func (s *idSet) add(id posthaste.MessageID) {
+	if s.known == nil {
+		s.known = map[posthaste.MessageID]bool{}
+	}
+	if !s.known[id] {
+		s.known[id] = true
+		s.ids = append(s.ids, id)
+	}
+}
+
+// trimMessages removes those messages that have ended and have no event from a position
+// on.
+func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste.Position) error {
+	terms := make([]int64, len(ids))
+	for i, id := range ids {
+		terms[i] = int64(messageTerm(id))
+	}
+	ended, err := rows(tx.ctx, tx, scanMessageOf(user), `
+		SELECT m.id, m.record FROM unnest($2::uuid[], $3::bigint[]) AS w (id, term)
+		JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id
+		WHERE NOT EXISTS (SELECT FROM posthaste.live l WHERE l.user_id = $1 AND l.id = w.id)
+			AND NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = $1 AND p.term = w.term AND p.first >= $4)`,
+		user, uuids(ids), terms, int64(end))
+	if err != nil {
+		return err
+	}
+	var gone [][16]byte
+	for _, m := range ended {
+		begins, err := tx.beginsRun(m)
+		if err != nil {
+			return err
+		}
+		if !begins {
+			gone = append(gone, m.ID)
+		}
+	}
+	tx.exec(`DELETE FROM posthaste.messages WHERE user_id = $1 AND id = ANY($2)`, user, gone)
+	tx.exec(`DELETE FROM posthaste.ended WHERE user_id = $1 AND id = ANY($2)`, user, gone)
+	return nil
+}
+
+// beginsRun reports whether a message is the first of a run that goes on.
+func (tx *tx) beginsRun(m *posthaste.Message) (bool, error) {
+	if m.Run == nil {
+		return false, nil
+	}
+	run, err := readRun(tx.ctx, tx, m.User, m.Run.Position)
+	if err != nil {
+		return false, except(err, store.ErrNotFound)
+	}
+	return run.Active() && run.FirstID == m.ID, nil
+}

@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+)
+
+// wants is what a change is going to ask for. It is read with the beginning of the turn,
+// for all changes at once; what a change asks for beyond is read when it does.
+type wants struct {
+	lives       []messageOf
+	keys        []name // of flow control
+	submissions []name // hashed deduplication keys
+}
+
+// want adds the reading of what changes want to the statements that begin a turn, and of
+// positions for their events.
+func (t *turn) want(batch *pgx.Batch, changes []*change) {
+	var all wants
+	var logs bool
+	lowest := changes[0].now
+	for _, c := range changes {
+		all.lives = append(all.lives, c.wants.lives...)
+		all.keys = append(all.keys, c.wants.keys...)
+		all.submissions = append(all.submissions, c.wants.submissions...)
+		logs = logs || !c.now.IsZero()
+		if c.now.After(lowest) {
+			lowest = c.now
+		}
+	}
+	if logs {
+		t.takePositions(batch, positionsAtOnce, posthaste.FirstPosition(lowest))
+	}
+	t.wantLives(batch, all.lives)
+	t.wantKeys(batch, all.keys)
+	t.wantSubmissions(batch, all.submissions)
+}
+
+// wantLives reads where messages stand, and notes of which there is nothing to be read.
+func (t *turn) wantLives(batch *pgx.Batch, of []messageOf) {
+	if len(of) == 0 {
+		return
+	}
+	users, ids := make([]string, len(of)), make([][16]byte, len(of))
+	for i, m := range of {
+		users[i], ids[i] = m.user, m.id
+		t.lives[m] = nil
+	}
+	batch.Queue(`
+		SELECT `+liveColumns+` FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
+		JOIN posthaste.live USING (user_id, id)`, users, ids).Query(func(found pgx.Rows) error {
+		_, err := pgx.CollectRows(found, t.scanLive)
+		return err
+	})
+}
+
+// wantKeys reads flow-control keys, and notes those that there are not.
+func (t *turn) wantKeys(batch *pgx.Batch, of []name) {
+	if len(of) == 0 {
+		return
+	}
+	users, names := make([]string, len(of)), make([][]byte, len(of))
+	for i, k := range of {
+		users[i], names[i] = k.user, []byte(k.name)
+		t.keys[k] = &flowKey{FlowKey: &posthaste.FlowKey{Key: k.name}}
+	}
+	batch.Queue(flowKeys.among(), users, flowKeys.kind, names).Query(func(found pgx.Rows) error {
+		_, err := pgx.CollectRows(found, t.knowKey)
+		return err
+	})
+}
+
+// knowKey reads a flow-control key.
+func (t *turn) knowKey(r pgx.CollectableRow) (*flowKey, error) {
+	user, stored, err := flowKeys.scanOf(r)
+	if err != nil {
+		return nil, err
+	}
+	key := &flowKey{FlowKey: stored}
+	t.keys[name{user, stored.Key}] = key
+	return key, nil
+}
+
+// submission is what is remembered of one.
+type submission struct {
+	at  int64
+	ids []posthaste.MessageID
+}
+
+// wantSubmissions reads what is remembered of submissions.
+func (t *turn) wantSubmissions(batch *pgx.Batch, of []name) {
+	if len(of) == 0 {
+		return
+	}
+	users, keys := make([]string, len(of)), make([][]byte, len(of))
+	for i, k := range of {
+		users[i], keys[i] = k.user, []byte(k.name)
+	}
+	batch.Queue(`
+		SELECT user_id, key, at, ids FROM unnest($1::text[], $2::bytea[]) AS wanted (user_id, key)
+		JOIN posthaste.submissions USING (user_id, key)`, users, keys).Query(func(found pgx.Rows) error {
+		var of name
+		var key []byte
+		var at int64
+		var ids [][16]byte
+		_, err := pgx.ForEachRow(found, []any{&of.user, &key, &at, &ids}, func() error {
+			of.name = string(key)
+			t.submissions[of] = submission{at, messageIDs(ids)}
+			return nil
+		})
+		return err
+	})
+}
+
+func messageIDs(ids [][16]byte) []posthaste.MessageID {
+	all := make([]posthaste.MessageID, len(ids))
+	for i, id := range ids {
+		all[i] = id
+	}
+	return all
+}

@@ -1,0 +1,355 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// RunHistories makes the same random changes to several empty stores, which a seed
+// decides, and requires that all tell the same: in what they answer to each change, and in
+// what can be read in between. The first is what the others are compared with. Open is
+// called for each seed; there are as many as usual, unless STORETEST_SEEDS or
+// STORETEST_SEED says otherwise.
+//
+// What a store is free to choose is left out: the tokens of claims, the order in which one
+// change goes through several messages, and of positions all but their time.
+func RunHistories(t *testing.T, usual int64, open func(t *testing.T) (names []string, stores []store.Store)) {
+	for _, seed := range seeds(t, usual) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			names, stores := open(t)
+			var first []string
+			for i, s := range stores {
+				told := makeHistory(t, s, uint64(seed))
+				if i == 0 {
+					first = told
+				} else if diff := gocmp.Diff(first, told); diff != "" {
+					t.Errorf("with %s=%d, %s and %s tell different things (-%[4]s +%[3]s):\n%[5]s", seedVariable, seed, names[i], names[0], diff)
+				}
+			}
+		})
+	}
+}
+
+// historian makes a history and writes it down.
+type historian struct {
+	*trial
+	rng    *rand.Rand
+	claims []store.Claim // that go on, by message
+	runs   []*posthaste.Run
+	told   []string
+}
+
+// changesOfHistory is how many changes a history has.
+const changesOfHistory = 120
+
+// makeHistory makes random changes to a store and returns what it told.
+func makeHistory(t *testing.T, s store.Store, seed uint64) []string {
+	t.Helper()
+	h := &historian{
+		trial: &trial{T: t, store: s, now: start, makes: newMaker(seed)},
+		rng:   rand.New(rand.NewPCG(seed, 1)),
+	}
+	changes := []func(){
+		h.accept, h.accept, h.claim, h.claim, h.settle, h.settle, h.settle, h.settle, h.release, h.cancel,
+		h.changeQueue, h.changeKey, h.retryLetter, h.deleteLetter, h.startRun, h.changeRun, h.changeRun,
+	}
+	for i := range changesOfHistory {
+		h.wait(time.Duration(1+h.rng.IntN(30_000)) * time.Millisecond)
+		changes[h.rng.IntN(len(changes))]()
+		if i%20 == 19 {
+			h.look()
+		}
+	}
+	return h.told
+}
+
+func (h *historian) tell(format string, args ...any) {
+	h.told = append(h.told, fmt.Sprintf("%6s ", since(h.now))+fmt.Sprintf(format, args...))
+}
+
+// since writes a time of a history.
+func since(at time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return at.Sub(start).String()
+}
+
+// chance is true once in n times.
+func (h *historian) chance(n int) bool { return h.rng.IntN(n) == 0 }
+
+// someMessage makes a message that has values of few in common with others. One in a
+// queue has no key: which lane gets the room under a key is for the store to choose.
+func (h *historian) someMessage() *posthaste.Message {
+	return h.message(variety(h.rng), delayed(time.Duration(max(0, h.rng.IntN(120)-60))*time.Second), func(m *posthaste.Message) {
+		if m.Queue != "" {
+			m.FlowControl = posthaste.FlowControl{}
+		}
+	})
+}
+
+func (h *historian) accept() {
+	var submissions []store.Submission
+	for range 1 + h.rng.IntN(3) {
+		s := store.Submission{Messages: []*posthaste.Message{h.someMessage()}}
+		if h.chance(3) {
+			s.DedupKey = fmt.Sprintf("key-%d", h.rng.IntN(5))
+		}
+		submissions = append(submissions, s)
+	}
+	accepted, err := h.store.Accept(h.Context(), h.now, submissions)
+	h.tell("accept %v %v", accepted, err)
+}
+
+func (h *historian) claim() {
+	claims, _ := h.trial.claim(plenty)
+	h.claims = append(h.claims, claims...)
+	slices.SortFunc(h.claims, func(a, b store.Claim) int { return cmp.Compare(a.Message.ID.String(), b.Message.ID.String()) })
+	for _, c := range h.claims {
+		h.tell("claimed %s after %d", c.Message.ID, c.Retried)
+	}
+}
+
+// takeClaim takes one of the claims that go on; ok is false if there is none.
+func (h *historian) takeClaim() (c store.Claim, ok bool) {
+	if len(h.claims) == 0 {
+		return c, false
+	}
+	i := h.rng.IntN(len(h.claims))
+	c = h.claims[i]
+	h.claims = slices.Delete(h.claims, i, i+1)
+	return c, true
+}
+
+func (h *historian) settle() {
+	c, ok := h.takeClaim()
+	if !ok {
+		return
+	}
+	s := anySettlement(h.rng, h.now, c)
+	if h.chance(3) {
+		callback := h.message(func(m *posthaste.Message) { m.SourceID = c.Message.ID })
+		s.Callbacks = makes(callback)
+	}
+	err := h.store.Settle(h.Context(), h.now, s)
+	h.tell("settle %s as %s: %v", c.Message.ID, s.State, err)
+	h.tell("a second time: %v", h.store.Settle(h.Context(), h.now, s))
+}
+
+func (h *historian) release() {
+	if c, ok := h.takeClaim(); ok {
+		h.trial.release(c)
+		h.tell("release %s", c.Message.ID)
+	}
+}
+
+// someIDs returns ids of messages of ann, also of some that were not accepted.
+func (h *historian) someIDs() (ids []posthaste.MessageID) {
+	for _, id := range h.makes.ids[ann] {
+		if h.chance(20) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (h *historian) cancel() {
+	ids := h.someIDs()
+	changed, err := h.store.Cancel(h.Context(), h.now, ann, ids, nil)
+	h.tell("cancel %v: %v %v", ids, changed, err)
+}
+
+func (h *historian) changeQueue() {
+	name := fmt.Sprintf("queue-%d", h.rng.IntN(3))
+	if h.chance(5) {
+		h.deleteQueue(name)
+	} else {
+		paused, parallelism := h.chance(3), 1+h.rng.IntN(3)
+		h.updateQueue(name, func(q *posthaste.Queue) { q.Paused, q.Parallelism = paused, parallelism })
+	}
+	h.tell("change %s", name)
+}
+
+func (h *historian) changeKey() {
+	key, paused, parallelism := fmt.Sprintf("flow-%d", h.rng.IntN(3)), h.chance(3), h.rng.IntN(3)
+	h.updateFlowKey(key, func(k *posthaste.FlowKey) { k.Paused, k.Parallelism = paused, parallelism })
+	h.tell("change %s", key)
+}
+
+// someLetter returns one of the dead letters of ann, nil if there is none.
+func (h *historian) someLetter() *posthaste.DeadLetter {
+	all := h.deadLetters(ann, store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 3})
+	if len(all) == 0 {
+		return nil
+	}
+	return all[h.rng.IntN(len(all))]
+}
+
+func (h *historian) retryLetter() {
+	d := h.someLetter()
+	if d == nil {
+		return
+	}
+	m := h.someMessage()
+	retried := h.retry([]posthaste.DeadLetterID{d.ID}, func(*posthaste.DeadLetter) (*posthaste.Message, error) { return m, nil })
+	h.tell("retry %s as %s: %d", d.Message.ID, m.ID, len(retried))
+}
+
+func (h *historian) deleteLetter() {
+	d := h.someLetter()
+	if d == nil {
+		return
+	}
+	deleted, err := h.store.DeleteDeadLetters(h.Context(), ann, []posthaste.DeadLetterID{d.ID, d.ID + 1}, nil)
+	h.tell("delete %s: %d %v", d.Message.ID, len(deleted), err)
+}
+
+func (h *historian) startRun() {
+	id := fmt.Sprintf("run-%d", h.rng.IntN(6))
+	label := fmt.Sprintf("label-%d", h.rng.IntN(3))
+	run, _ := h.start(withID(id), func(run *posthaste.Run) { run.Labels = []string{label} })
+	h.runs = append(h.runs, run)
+	h.tell("start %s", id)
+}
+
+// changeRun lets one of the runs go on, wait, fail, or come back from the DLQ.
+func (h *historian) changeRun() {
+	if len(h.runs) == 0 {
+		return
+	}
+	i := h.rng.IntN(len(h.runs))
+	run := h.run(h.runs[i])
+	switch {
+	case run.DeadLetterID != 0:
+		h.runs[i] = h.update(run, func(tx store.RunTx, run *posthaste.Run) error {
+			tx.Unbury(run)
+			run.DeadLetterID, run.State = 0, posthaste.RunStarted
+			return nil
+		})
+	case h.chance(3):
+		h.bury(run)
+	case h.chance(2):
+		h.await(run, until(h.now.Add(time.Minute)))
+	default:
+		h.step(run)
+	}
+	h.tell("change %s, which was %s", run.ID, run.State)
+}
+
+// look reads everything in several ways.
+func (h *historian) look() {
+	h.settleDown(ann)
+	log := h.wholeLog(ann)
+	h.tellLog("log", log)
+	for _, field := range filterFields {
+		filter := store.EventFilter{}
+		if field.ask(&filter, log[h.rng.IntN(len(log))]) {
+			h.lookWith(field.name, filter)
+		}
+	}
+	for _, run := range h.runs {
+		h.lookWith(run.ID, store.EventFilter{Runs: true, RunIDs: []string{run.ID}})
+	}
+	for _, id := range h.someIDs() {
+		status, err := h.store.Message(h.Context(), ann, id)
+		h.tell("%s is %s after %d, next %s, %v", id, status.State, status.Retried, since(status.NextAttemptAt), err)
+	}
+	h.lookAtLetters()
+	h.lookAtLanes()
+	h.lookAtRuns()
+	inFlight, err := h.store.InFlight(h.Context(), ann)
+	u := h.usage(ann)
+	h.tell("%d in flight, %v; kept %d, %d, %d, %d", inFlight, err, u.Log.Entries, u.DeadLetters.Entries, u.FailedRuns.Entries, u.Runs.Entries)
+}
+
+// lookWith reads the log through a filter, in both directions, page by page.
+func (h *historian) lookWith(what string, filter store.EventFilter) {
+	limit := 1 + h.rng.IntN(10)
+	for _, oldestFirst := range []bool{true, false} {
+		entries := h.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit})
+		if !oldestFirst {
+			slices.Reverse(entries)
+		}
+		h.tellLog(what, entries)
+	}
+}
+
+// tellLog writes events down, those that one change added in the order of their messages.
+func (h *historian) tellLog(what string, entries []store.Entry) {
+	slices.SortStableFunc(entries, func(a, b store.Entry) int {
+		return cmp.Or(a.Position.Time().Compare(b.Position.Time()),
+			cmp.Compare(a.MessageID.String(), b.MessageID.String()), cmp.Compare(a.Position, b.Position))
+	})
+	for _, e := range entries {
+		status := 0
+		if e.Response != nil {
+			status = e.Response.Status
+		}
+		h.tell("%s: %s %s %s %q %d, next %s", what, since(e.Position.Time()), e.MessageID, e.State, e.Error, status, since(e.NextDeliveryAt))
+	}
+}
+
+func (h *historian) lookAtLetters() {
+	all := h.deadLetters(ann, store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty})
+	for _, d := range all {
+		h.tell("dead: %s %s %q", since(posthaste.Position(d.ID).Time()), d.Message.ID, d.Error)
+	}
+	if len(all) == 0 {
+		return
+	}
+	d := all[h.rng.IntN(len(all))]
+	for i, ask := range deadLetterFields {
+		query := store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1 + h.rng.IntN(5)}
+		ask(&query.Filter, d)
+		h.tell("dead with field %d of %s: %v", i, d.Message.ID, messagesOf(h.deadLetters(ann, query)))
+	}
+}
+
+func messagesOf(letters []*posthaste.DeadLetter) (ids []posthaste.MessageID) {
+	for _, d := range letters {
+		ids = append(ids, d.Message.ID)
+	}
+	return ids
+}
+
+func (h *historian) lookAtLanes() {
+	queues, err := h.store.Queues(h.Context(), ann)
+	for _, q := range queues {
+		h.tell("queue %s: %d, %t, %d", q.Name, q.Parallelism, q.Paused, q.Lag)
+	}
+	keys, keyErr := h.store.FlowKeys(h.Context(), h.now, ann, "")
+	for _, k := range keys {
+		h.tell("key %s: %d, %t, %d and %d", k.Key, k.Parallelism, k.Paused, k.InFlight, k.Waiting)
+	}
+	if err != nil || keyErr != nil {
+		h.Fatal(err, keyErr)
+	}
+}
+
+func (h *historian) lookAtRuns() {
+	for _, run := range h.trial.runs(ann, allRuns) {
+		h.tell("run %s of %s: %s, %d entries", run.ID, since(run.CreatedAt), run.State, run.Entries)
+	}
+	for _, query := range []store.RunQuery{
+		{Filter: store.RunFilter{IDs: []string{"run-1", "run-2"}}},
+		{Filter: store.RunFilter{States: []posthaste.RunState{posthaste.RunFailed}, Labels: []string{"label-1"}}},
+		{Filter: store.RunFilter{Labels: []string{"label-0", "label-1"}}, Failed: true},
+	} {
+		query.High, query.Limit = posthaste.MaxPosition, 2
+		var ids []string
+		for _, run := range h.trial.runs(ann, query) {
+			ids = append(ids, run.ID)
+		}
+		h.tell("runs with %+v: %s", query.Filter, strings.Join(ids, " "))
+	}
+}
