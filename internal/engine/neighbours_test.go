@@ -110,8 +110,8 @@ func TestBadNeighbours(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := &neighbourhood{others: others}
 			inWorld(t, n, engine.Options{}, func(w *world) {
-				w.publishMany(2000, 1000, retries(3))
-				n.check(w, 50, 100*time.Millisecond)
+				w.publishMany(1000, 1000, retries(3))
+				n.check(w, 20, 100*time.Millisecond)
 				if n.most == 0 {
 					t.Error("the others were never attempted")
 				}
@@ -124,7 +124,7 @@ func TestBadNeighbours(t *testing.T) {
 // gather. When it is back it is not run over: no more of them are in flight at once than
 // its share, and who else is there does not notice.
 func TestDestinationThatComesBack(t *testing.T) {
-	const messages, concurrency, outage = 1500, 400, time.Hour
+	const messages, concurrency, outage = 600, 80, time.Hour
 	var start time.Time
 	n := &neighbourhood{others: func(context.Context) posthaste.Outcome {
 		if time.Since(start) < outage {
@@ -142,7 +142,7 @@ func TestDestinationThatComesBack(t *testing.T) {
 		n.mu.Unlock()
 		const nextAttempt = 22026*time.Second + 1808*time.Second + 148*time.Second + 12*time.Second // since the publication, to the minute
 		w.pass(nextAttempt - outage - time.Minute)
-		n.check(w, 2*60*10, 100*time.Millisecond)
+		n.check(w, 2*60*4, 250*time.Millisecond)
 		if n.delivered != messages {
 			t.Errorf("%d of %d were delivered", n.delivered, messages)
 		}
