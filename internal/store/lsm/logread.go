@@ -75,7 +75,7 @@ type logReader struct {
 	page     store.EventPage
 
 	seeks, scanned, bytes int
-	read                  int // events that came into memory
+	read                  int // events that were decoded
 }
 
 func (r *logReader) direction() direction { return direction(r.query.OldestFirst) }
@@ -297,8 +297,8 @@ func (r *logReader) attachResponse(event *posthaste.Event) error {
 type dayLog struct {
 	blocks    *blockSeeker
 	direction direction
-	events    []posthaste.Event // of the present block, ascending
-	read      *int              // counts work: events that were decoded
+	events    []eventRecord // of the present block, ascending
+	read      *int          // counts work: events that were decoded
 }
 
 // nearest returns the nearest event at or beyond p.
@@ -308,24 +308,26 @@ func (l *dayLog) nearest(p posthaste.Position) (event posthaste.Event, found boo
 			return posthaste.Event{}, false, err
 		}
 	}
-	at, exact := searchEvents(l.events, p)
+	at, exact := searchRecords(l.events, p)
 	if !exact && l.direction == descending {
 		at--
 	}
-	return l.events[at], true, nil
+	*l.read++
+	event, err = l.events[at].decode()
+	return event, true, err
 }
 
 func (l *dayLog) covers(p posthaste.Position) bool {
-	return len(l.events) > 0 && p >= l.events[0].Position && p <= l.events[len(l.events)-1].Position
+	return len(l.events) > 0 && p >= l.events[0].position && p <= l.events[len(l.events)-1].position
 }
 
 // load reads the block that holds the nearest event at or beyond p.
 func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
 	if l.blocks.at(p) {
-		if err := l.decode(); err != nil {
+		if err := l.split(); err != nil {
 			return false, err
 		}
-		if l.direction == descending || p <= l.events[len(l.events)-1].Position {
+		if l.direction == descending || p <= l.events[len(l.events)-1].position {
 			return true, nil
 		}
 		if !l.blocks.iter.Next() {
@@ -334,12 +336,10 @@ func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
 	} else if l.direction == descending || !l.blocks.iter.First() {
 		return false, nil
 	}
-	return true, l.decode()
+	return true, l.split()
 }
 
-func (l *dayLog) decode() error {
-	var err error
-	l.events, err = decodeBlock(l.events[:0], l.blocks.first(), l.blocks.iter.Value())
-	*l.read += len(l.events)
+func (l *dayLog) split() (err error) {
+	l.events, err = splitBlock(l.events[:0], l.blocks.first(), l.blocks.iter.Value())
 	return err
 }

@@ -220,8 +220,22 @@ func each[T, U any](values []T, of func(T) U) []U {
 	return all
 }
 
-// decodeBlock appends the events of a log block, which is never empty.
-func decodeBlock(events []posthaste.Event, first posthaste.Position, data []byte) ([]posthaste.Event, error) {
+// eventRecord is an event of a log block as it is stored.
+type eventRecord struct {
+	position posthaste.Position
+	id       posthaste.MessageID
+	data     []byte // of the block
+}
+
+func (r *eventRecord) decode() (posthaste.Event, error) {
+	event, err := record.DecodeEvent(r.data)
+	event.Position, event.MessageID = r.position, r.id
+	return event, err
+}
+
+// splitBlock appends the events of a log block, which is never empty, without decoding
+// them: most are passed over. They are good as long as the block is.
+func splitBlock(events []eventRecord, first posthaste.Position, data []byte) ([]eventRecord, error) {
 	position := first
 	for len(data) > 0 {
 		delta, n := binary.Uvarint(data)
@@ -235,12 +249,7 @@ func decodeBlock(events []posthaste.Event, first posthaste.Position, data []byte
 		if n <= 0 || uint64(len(data)-n) < size {
 			return nil, errCorrupt
 		}
-		event, err := record.DecodeEvent(data[n : n+int(size)])
-		if err != nil {
-			return nil, err
-		}
-		event.Position, event.MessageID = position, id
-		events = append(events, event)
+		events = append(events, eventRecord{position, id, data[n : n+int(size)]})
 		data = data[n+int(size):]
 	}
 	if len(events) == 0 {
@@ -249,9 +258,22 @@ func decodeBlock(events []posthaste.Event, first posthaste.Position, data []byte
 	return events, nil
 }
 
-// searchEvents finds the index of the event at p, or of the first one behind it.
-func searchEvents(events []posthaste.Event, p posthaste.Position) (at int, exact bool) {
-	return slices.BinarySearchFunc(events, p, func(e posthaste.Event, p posthaste.Position) int {
-		return cmp.Compare(e.Position, p)
+// decodeBlock appends the events of a log block.
+func decodeBlock(events []posthaste.Event, first posthaste.Position, data []byte) ([]posthaste.Event, error) {
+	records, err := splitBlock(nil, first, data)
+	for i := range records {
+		event, wrong := records[i].decode()
+		if wrong != nil {
+			return nil, wrong
+		}
+		events = append(events, event)
+	}
+	return events, err
+}
+
+// searchRecords finds the index of the event at p, or of the first one behind it.
+func searchRecords(events []eventRecord, p posthaste.Position) (at int, exact bool) {
+	return slices.BinarySearchFunc(events, p, func(e eventRecord, p posthaste.Position) int {
+		return cmp.Compare(e.position, p)
 	})
 }
