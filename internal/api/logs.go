@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/base64"
 	"io"
 	"net/http"
 
@@ -70,7 +69,8 @@ func (p logPage) stream(w io.Writer) error {
 type entryEncoder struct {
 	cancelled posthaste.State
 	messages  map[*posthaste.Message][]byte // the encoded loggedMessages
-	buffer    bytes.Buffer
+	json      jsonBuffer
+	line      bytes.Buffer
 }
 
 func newEntryEncoder(cancelled posthaste.State) *entryEncoder {
@@ -82,15 +82,15 @@ func newEntryEncoder(cancelled posthaste.State) *entryEncoder {
 func (e *entryEncoder) encode(entry store.Entry) []byte {
 	message, ok := e.messages[entry.Message]
 	if !ok {
-		message = encodeJSON(newLoggedMessage(entry.Message))
+		message = bytes.Clone(e.json.encode(newLoggedMessage(entry.Message)))
 		e.messages[entry.Message] = message
 	}
-	own := encodeJSON(e.view(entry))
-	e.buffer.Reset()
-	e.buffer.Write(bytes.TrimSuffix(own, []byte("}\n"))) // the two objects become one
-	e.buffer.WriteByte(',')
-	e.buffer.Write(bytes.TrimPrefix(message, []byte("{")))
-	return e.buffer.Bytes()
+	own := e.json.encode(e.view(entry))
+	e.line.Reset()
+	e.line.Write(bytes.TrimSuffix(own, []byte("}\n"))) // the two objects become one
+	e.line.WriteByte(',')
+	e.line.Write(bytes.TrimPrefix(message, []byte("{")))
+	return e.line.Bytes()
 }
 
 // view returns what is an entry's own.
@@ -124,7 +124,7 @@ type logEntry struct {
 // the one of the contract, and the one an SDK reads.
 type loggedResponse struct {
 	Status         int         `json:"responseStatus"`
-	Body           string      `json:"responseBody"` // base64
+	Body           []byte      `json:"responseBody"` // base64
 	Headers        http.Header `json:"responseHeaders"`
 	HeadersForSDKs http.Header `json:"responseHeader"`
 	Truncated      bool        `json:"responseTruncated,omitempty"` // the answer was larger than what is kept
@@ -135,7 +135,7 @@ type loggedResponse struct {
 type loggedMessage struct {
 	messageFields
 	Header                 http.Header `json:"header"`
-	Body                   string      `json:"body"`              // base64, or the mark of a redacted one
+	Body                   any         `json:"body"`              // bytes, or the mark of a redacted one
 	Timeout                int64       `json:"timeout,omitempty"` // ms
 	CallbackHeaders        http.Header `json:"callbackHeaders,omitempty"`
 	FailureCallbackHeaders http.Header `json:"failureCallbackHeaders,omitempty"`
@@ -149,7 +149,7 @@ func newLoggedResponse(response *posthaste.Response) *loggedResponse {
 	header := neverNil(response.Header)
 	return &loggedResponse{
 		Status:         response.Status,
-		Body:           base64.StdEncoding.EncodeToString(response.Body),
+		Body:           neverNull(response.Body),
 		Headers:        header,
 		HeadersForSDKs: header,
 		Truncated:      response.Truncated,
@@ -168,9 +168,17 @@ func newLoggedMessage(m *posthaste.Message) *loggedMessage {
 	if m.Redact.Body {
 		logged.Body = posthaste.Redacted(m.Body)
 	} else {
-		logged.Body = base64.StdEncoding.EncodeToString(m.Body)
+		logged.Body = neverNull(m.Body)
 	}
 	return logged
+}
+
+// neverNull returns empty bytes for none, because they are "" in JSON.
+func neverNull(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
 }
 
 // neverNil returns an empty header for none, because that is {} in JSON.

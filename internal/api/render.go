@@ -139,11 +139,26 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 // it is. The types that come here always have a JSON form; to be wrong about
 // that is a bug.
 func encodeJSON(value any) []byte {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	var buffer jsonBuffer
+	return buffer.encode(value)
+}
+
+// jsonBuffer encodes one value after the other, for those who have many. The zero value
+// is ready.
+type jsonBuffer struct {
+	buffer  bytes.Buffer
+	encoder *json.Encoder // into buffer
+}
+
+// encode is encodeJSON. What it returns is valid until the next call.
+func (b *jsonBuffer) encode(value any) []byte {
+	if b.encoder == nil {
+		b.encoder = json.NewEncoder(&b.buffer)
+		b.encoder.SetEscapeHTML(false)
+	}
+	b.buffer.Reset()
+	if err := b.encoder.Encode(value); err != nil {
 		panic(err)
 	}
-	return buffer.Bytes()
+	return b.buffer.Bytes()
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"io"
+	"sync"
 )
 
 // turn is a request's right to processors, which it has for a while and then again.
@@ -34,7 +35,14 @@ func (t turn) write(out io.Writer, work func(io.Writer) error) error {
 	if err := t.readers.Enter(t.ctx, t.user, 1); err != nil {
 		return err
 	}
-	w := &turnWriter{turn: t, out: out}
+	piece := pieces.Get().(*[]byte)
+	w := &turnWriter{turn: t, out: out, piece: (*piece)[:0]}
+	defer func() {
+		if cap(w.piece) <= 2*pieceBytes {
+			*piece = w.piece
+			pieces.Put(piece)
+		}
+	}()
 	err := work(w)
 	if w.lost {
 		return err
@@ -45,6 +53,9 @@ func (t turn) write(out io.Writer, work func(io.Writer) error) error {
 	}
 	return err
 }
+
+// pieces are memory for pieces, which goes from one answer to the next.
+var pieces = sync.Pool{New: func() any { return new([]byte) }}
 
 // turnWriter gathers pieces while it has the turn, and writes each without it.
 type turnWriter struct {
