@@ -65,21 +65,20 @@ var dlqActions = []struct{ name, method, path, params string }{
 
 func (s dlqScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	few, many := &dlqStore{condition: condition{name: "thousand"}}, &dlqStore{condition: condition{name: "many"}}
-	sides := []*dlqStore{few, many}
-	for i, failed := range []int{fewFailed, l.options.Failed} {
-		defer sides[i].close()
-		if err := sides[i].open(ctx, l, failed); err != nil {
-			return nil, err
-		}
+	defer few.close()
+	defer many.close()
+	if err := many.open(ctx, l, l.options.Failed); err != nil {
+		return nil, err
 	}
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
-		if err := s.round(ctx, l, sides); err != nil {
+		few.close() // a round changes a good part of a thousand
+		if err := few.open(ctx, l, fewFailed); err != nil {
 			return nil, err
 		}
-	}
-	for _, side := range sides {
-		side.rounds = append(side.rounds, side.server.memory())
+		if err := s.round(ctx, l, []*dlqStore{few, many}); err != nil {
+			return nil, err
+		}
 	}
 	return []Result{{Scenario: s.name(), Baseline: few.name, Subject: many.name, Measures: compare(few.rounds, many.rounds)}}, nil
 }
@@ -102,6 +101,9 @@ func (dlqScenario) round(ctx context.Context, l *lab, sides []*dlqStore) error {
 				}
 			}
 		}
+	}
+	for _, side := range sides {
+		side.rounds = append(side.rounds, side.server.memory())
 	}
 	return nil
 }

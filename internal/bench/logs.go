@@ -197,7 +197,7 @@ func (c *logStore) askAlone(ctx context.Context, l *lab, page logPage) error {
 		return err
 	}
 	more := func(metric string) float64 { return after[metric] - before[metric] }
-	read := (more(metricEntriesRead) + more(metricIndexBlocks)) / max(more(metricReturned), 1)
+	read := (more(metricEntriesRead) + more(metricIndexBlocks)) / max(more(metricReturned), logWarmUps+logAnswers)
 	c.pages = append(c.pages, []reading{took})
 	c.reads = append(c.reads, []reading{measured(page.name, "read/entry", read)})
 	return nil
