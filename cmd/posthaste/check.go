@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -40,11 +39,7 @@ func writeReport(t terminal, output, directory string, report app.Report) error 
 
 func printReport(t terminal, output string, report app.Report) error {
 	if output == "json" {
-		text, err := json.Marshal(report)
-		if err != nil {
-			return err
-		}
-		return writeJSON(t.Out, text)
+		return writeJSON(t.Out, report)
 	}
 	rows := [][]cell{}
 	for _, row := range []struct {

@@ -78,7 +78,7 @@ func atSocket(data string, use func(path string) error) error {
 	if err != nil {
 		return err
 	}
-	defer directory.Close()
+	defer func() { _ = directory.Close() }()
 	return use(fmt.Sprintf("/proc/self/fd/%d/%s", directory.Fd(), controlFile))
 }
 

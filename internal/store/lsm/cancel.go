@@ -28,7 +28,7 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []po
 		}
 		return nil
 	})
-	return changed, err
+	return answer(&changed, err)
 }
 
 // target is a message to be cancelled.

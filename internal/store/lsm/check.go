@@ -16,19 +16,19 @@ import (
 
 // Report is what Check has looked at and what it found.
 type Report struct {
-	Commits     uint64 // that are in the store
-	Tables      int    // files whose every block was read
-	TableBytes  uint64
-	Keys        int64
-	Messages    int64
-	Waiting     int64 // messages that wait or are claimed
-	Events      int64
-	DeadLetters int64
-	Runs        int64
-	FailedRuns  int64 // entries of their DLQ
+	Commits     uint64 `json:"commits"` // that are in the store
+	Tables      int    `json:"tables"`  // files whose every block was read
+	TableBytes  uint64 `json:"tableBytes"`
+	Keys        int64  `json:"keys"`
+	Messages    int64  `json:"messages"`
+	Waiting     int64  `json:"waiting"` // messages that wait or are claimed
+	Events      int64  `json:"events"`
+	DeadLetters int64  `json:"deadLetters"`
+	Runs        int64  `json:"runs"`
+	FailedRuns  int64  `json:"failedRuns"` // entries of their DLQ
 
 	// Problems are sentences about what does not fit, at most mostProblems of them.
-	Problems []string
+	Problems []string `json:"problems"`
 }
 
 // mostProblems is how many problems are told: damage shows in many places at once.
@@ -58,6 +58,7 @@ func Check(dir string, options Options) (Report, error) {
 }
 
 func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report, err error) {
+	report.Problems = []string{} // not null in JSON
 	g, err := readGuard(options.FS, dir, options.Logger)
 	if err != nil {
 		return report, err

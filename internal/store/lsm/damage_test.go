@@ -102,7 +102,7 @@ func damageSeeds(t *testing.T) int {
 	const variable = "DAMAGE_SEEDS"
 	text := os.Getenv(variable)
 	if text == "" {
-		return 4
+		return 1
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -149,15 +149,15 @@ func fillStore(t *testing.T, fs vfs.FS) (ledger, *lsm.Store) {
 	}
 	for round := range 3 {
 		now := noon.Add(time.Duration(round) * time.Minute)
-		for i := range 40 {
+		for i := range 12 {
 			m := message(t, fmt.Sprintf("http://h%d.example/%d", i%5, i), now)
 			m.ID, _ = posthaste.NewMessageID(now, strings.NewReader(fmt.Sprintf("%03d-%03d-random", round, i)))
-			m.Body = []byte(strings.Repeat(m.URL, 40))
+			m.Body = []byte(strings.Repeat(m.URL, 150))
 			if _, err := s.Accept(t.Context(), now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		claims, _, err := s.Claim(t.Context(), now, 20)
+		claims, _, err := s.Claim(t.Context(), now, 6)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -197,7 +197,7 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []postha
 		}
 		return nil
 	})
-	return deleted, err
+	return answer(&deleted, err)
 }
 
 // buried reads those of the dead letters that are there, each once.
@@ -258,5 +258,5 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 		}
 		return nil
 	})
-	return results, err
+	return answer(&results, err)
 }

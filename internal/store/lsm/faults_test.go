@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,8 +95,9 @@ func TestFailingDisk(t *testing.T) {
 
 // publishUntilStopped publishes from several goroutines until the store stops its
 // process, which must happen if the disk has failed, and returns what was acknowledged.
-func publishUntilStopped(t *testing.T, d *failingDisk) (acknowledged []*posthaste.Message) {
+func publishUntilStopped(t *testing.T, d *failingDisk) []*posthaste.Message {
 	t.Helper()
+	var acknowledged []*posthaste.Message
 	stopped := make(chan string, 100)
 	ended := make(chan struct{})
 	stop := func(message string) {
@@ -143,7 +145,7 @@ func publishUntilStopped(t *testing.T, d *failingDisk) (acknowledged []*posthast
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return acknowledged
+	return slices.Clone(acknowledged)
 }
 
 // anyMessage returns a message with an id of its own.
@@ -155,12 +157,44 @@ func anyMessage(at time.Time) *posthaste.Message {
 	return &posthaste.Message{ID: id, User: "ann", URL: "http://a.example/", Body: []byte(id.String()), CreatedAt: at, NotBefore: at}
 }
 
+// stallingDisk is a disk that can stop to answer.
+type stallingDisk struct {
+	mu   sync.Mutex
+	wait chan struct{} // closed when it goes on; nil while it answers
+}
+
+func (d *stallingDisk) fs() vfs.FS {
+	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		d.mu.Lock()
+		wait := d.wait
+		d.mu.Unlock()
+		if wait != nil && isSync(op) {
+			<-wait
+		}
+		return nil
+	}))
+}
+
+// stall stops the disk until resume is called.
+func (d *stallingDisk) stall() (resume func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait := make(chan struct{})
+	d.wait = wait
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.wait = nil
+		close(wait)
+	}
+}
+
 // TestStalledDisk stops the disk from answering for a while.
 func TestStalledDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var held chan struct{}
+		disk := &stallingDisk{}
 		var log bytes.Buffer
-		s, err := lsm.Open("data", lsm.Options{FS: heldSyncs(&held), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s, err := lsm.Open("data", lsm.Options{FS: disk.fs(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,8 +209,7 @@ func TestStalledDisk(t *testing.T) {
 		time.Sleep(2 * time.Second) // the guard is synced
 		synctest.Wait()
 
-		stall := make(chan struct{})
-		held = stall
+		resume := disk.stall()
 		began := time.Now()
 		if err := accept(during); !errors.Is(err, store.ErrUnavailable) || posthaste.ErrorCode(err) != posthaste.CodeUnavailable {
 			t.Errorf("Accept while the disk does not answer = %v, want ErrUnavailable with a code for callers", err)
@@ -199,8 +232,7 @@ func TestStalledDisk(t *testing.T) {
 			t.Errorf("Stats: stalled for %v, %v, want 15s", stats.Stalled, err)
 		}
 
-		held = nil
-		close(stall)
+		resume()
 		synctest.Wait()
 		for name, m := range map[string]*posthaste.Message{"before": before, "during": during} {
 			if _, err := s.Message(t.Context(), m.User, m.ID); err != nil {

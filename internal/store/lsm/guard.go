@@ -40,6 +40,8 @@ type guard struct {
 	logger *slog.Logger
 	failed func(error) // told when the disk has failed; does not return
 
+	syncing sync.Mutex // held while the file is synced without mu, and taken before it
+
 	mu        sync.Mutex
 	file      vfs.File
 	commits   uint64
@@ -171,6 +173,8 @@ func (g *guard) synced(commits uint64) {
 
 // syncLater syncs the file without holding up those who write it meanwhile.
 func (g *guard) syncLater() {
+	g.syncing.Lock()
+	defer g.syncing.Unlock()
 	g.mu.Lock()
 	file := g.file
 	g.timer = nil
@@ -217,6 +221,8 @@ func (g *guard) unseal(name string) {
 
 // close leaves the guard durable.
 func (g *guard) close() error {
+	g.syncing.Lock()
+	defer g.syncing.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.file == nil {

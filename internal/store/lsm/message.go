@@ -37,7 +37,7 @@ func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.S
 		}
 		return nil
 	})
-	return accepted, err
+	return answer(&accepted, err)
 }
 
 // arrival is a submission that is ready to be written.

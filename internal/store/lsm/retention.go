@@ -307,6 +307,7 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (re
 		if err != nil {
 			return removed, err
 		}
+		step := 0
 		err = s.writer.do(ctx, func(c *commit) error {
 			for _, run := range page.Runs {
 				forgotten, err := s.forgetRun(c, user, run.Position, before)
@@ -314,12 +315,13 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (re
 					return err
 				}
 				if forgotten {
-					removed++
+					step++
 				}
 			}
 			return nil
 		})
-		if err != nil || !page.More {
+		step, err = answer(&step, err)
+		if removed += step; err != nil || !page.More {
 			return removed, err
 		}
 		query.Low = page.Next

@@ -107,6 +107,15 @@ func (w *writer) do(ctx context.Context, apply func(*commit) error) error {
 	}
 }
 
+// answer returns what an operation has found out. When waiting for it failed it returns
+// nothing: the writer may be at work on it still.
+func answer[T any](found *T, err error) (nothing T, _ error) {
+	if err != nil {
+		return nothing, err
+	}
+	return *found, nil
+}
+
 // post runs an operation some time soon, in order, without waiting for it.
 func (w *writer) post(ctx context.Context, apply func(*commit) error) error {
 	return w.submit(ctx, &op{apply: apply})

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"posthaste/internal/store/lsm"
+)
+
+// TestBackupOfALongDirectory asks a server whose directory has a path too long for a
+// socket.
+func TestBackupOfALongDirectory(t *testing.T) {
+	data := filepath.Join(t.TempDir(), strings.Repeat("long", 50))
+	s, err := lsm.Open(data, lsm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	c, err := openControl(data, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close(t.Context())
+	if _, err := lsm.Open(data, lsm.Options{}); !errors.Is(err, lsm.ErrLocked) {
+		t.Fatalf("the directory is not in use: %v", err)
+	}
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := Backup(t.Context(), data, to); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := Check(to); err != nil || len(report.Problems) > 0 {
+		t.Errorf("Check of the backup: %v, %q", err, report.Problems)
+	}
+	if err := Backup(t.Context(), data, to); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("a second backup to the same place: %v", err)
+	}
+}
+
+// TestControlAfterADeath opens the socket beside one that nobody listens to any more.
+func TestControlAfterADeath(t *testing.T) {
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, controlFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := lsm.Open(data, lsm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	c, err := openControl(data, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.close(t.Context())
+	if err := Backup(t.Context(), data, filepath.Join(data, "copy")); !errors.Is(err, lsm.ErrLocked) {
+		t.Errorf("Backup of a directory that somebody has open without a socket = %v, want ErrLocked", err)
+	}
+}
