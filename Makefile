@@ -2,19 +2,26 @@
 
 GO       ?= go
 FUZZTIME ?= 3s
+DURATION ?= 10m
+
+# How often make torture kills a server, takes the power away, and damages each file in
+# each way.
+KILLS   ?= 1000
+SEEDS   ?= 10000
+DAMAGES ?= 1000
 
 # Programs the tests need, and the Debian packages that have them. The race
 # detector links with a C compiler; the product itself is built without one.
-NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/lib/postgresql/*/bin/postgres=postgresql ip=iproute2
+NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/lib/postgresql/*/bin/postgres=postgresql /usr/sbin/pgbouncer=pgbouncer ip=iproute2
 
 # The end-to-end tests run a second time on PostgreSQL, with fewer messages.
 SHORT = -kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test check format vet lint fuzz torture river bench deps
+.PHONY: help build console test check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/posthaste, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
@@ -26,7 +33,7 @@ test: deps build ## every test, under the race detector
 	$(GO) test -race ./...
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
 
-check: format vet lint test fuzz ## all that must hold before a merge
+check: format vet lint vulnerabilities test fuzz ## all that must hold before a merge
 
 format: ## fail if a file is not gofmt's output
 	@unformatted=$$(gofmt -l .); \
@@ -39,14 +46,35 @@ lint: ## staticcheck (staticcheck.conf) and unhandled errors (tools/errcheck.txt
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	$(GO) tool -modfile=tools/go.mod errcheck -ignoretests -exclude tools/errcheck.txt ./...
 
+# What CI does not run: it needs programs of other worlds. Debian has promtool (prometheus),
+# systemd-analyze (systemd) and docker-compose; the others come through npx and go run.
+lint-deploy: ## the API description and deploy/, each by the tool of its kind
+	npx --yes @redocly/cli@2 lint --extends=spec internal/openapi/openapi.yaml
+	npx --yes dockerfile-utils lint Dockerfile
+	docker-compose -f compose.yaml config -q
+	promtool check rules deploy/prometheus/alerts.yaml
+	sed 's,/usr/local/bin/posthaste,/bin/true,' deploy/systemd/posthaste.service > /tmp/posthaste.service
+	systemd-analyze verify /tmp/posthaste.service
+	systemd-analyze security --offline=yes --threshold=20 /tmp/posthaste.service
+	$(GO) run helm.sh/helm/v3/cmd/helm@v3.18.4 lint --strict deploy/helm/posthaste
+	$(GO) run helm.sh/helm/v3/cmd/helm@v3.18.4 lint --strict deploy/helm/posthaste --set database.existingSecret=db,auth.existingSecret=token,podMonitor=true
+	$(GO) run github.com/goreleaser/goreleaser/v2@v2.12.0 check
+
+vulnerabilities: ## known ones in what the program calls; GOVULNDB=DIR without the network
+	GO=$(GO) .ci/vulnerabilities
+
 fuzz: ## every fuzz target for a few seconds, FUZZTIME=3s
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
-torture: deps ## kills of a loaded server, power loss and random workflows by many seeds
-	$(GO) test -race -run TestKill -timeout 1h ./e2e -kills=100
+torture: deps ## kills, power loss, damage and random workflows by many seeds, KILLS=1000
+	$(GO) test -race -run 'TestKill$$' -v -timeout 2h ./e2e -kills=$(KILLS)
 	$(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
 	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
-	STORETEST_SEEDS=1000 $(GO) test -run TestCrash -timeout 1h ./internal/store/lsm
+	STORETEST_SEEDS=$(SEEDS) $(GO) test -run 'TestCrash$$' -timeout 2h ./internal/store/lsm
+	DAMAGE_SEEDS=$(DAMAGES) $(GO) test -run TestDamage -v -timeout 1h ./internal/store/lsm
+
+soak: deps ## hours of mixed load, after which nothing may have grown, DURATION=4h
+	$(GO) test -run 'TestSoak$$' -v -timeout 0 ./e2e -soak=$(DURATION)
 
 river: ## build bin/river, the job queue that bench cluster compares with
 	cd tools/river && $(GO) build -o ../../bin/river .
