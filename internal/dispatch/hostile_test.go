@@ -1,11 +1,13 @@
 package dispatch
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -221,3 +223,45 @@ func TestAnswerSizes(t *testing.T) {
 }
 
 func chunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
+
+// FuzzAnswer compares what is kept of an answer with all of it: the same if it was not
+// cut, and else its beginning, however little memory there is.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), 10, int64(10))
+	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"+chunk(strings.Repeat("a", 5000))+chunk("")), 4000, int64(0))
+	f.Add([]byte("HTTP/1.1 200 OK\r\n\r\n"+strings.Repeat("a", presized+5)), 1<<20, int64(0))
+	f.Add([]byte("HTTP/1.1 101 Switching Protocols\r\n\r\nx"), 1, int64(1))
+	f.Fuzz(func(t *testing.T, raw []byte, limit int, memory int64) {
+		if limit < 1 || limit > 1<<20 || memory < 0 {
+			return
+		}
+		read := func() *http.Response {
+			response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
+			if err != nil {
+				return nil
+			}
+			return response
+		}
+		response := read()
+		if response == nil || response.StatusCode == http.StatusSwitchingProtocols {
+			return
+		}
+		var shared room
+		shared.left.Store(memory)
+		borrowed := loan{room: &shared}
+		body, truncated, err := readBody(response, limit, &borrowed)
+		whole, wholeErr := io.ReadAll(read().Body)
+		switch {
+		case len(body) > limit || shared.left.Load() < 0:
+			t.Errorf("%d bytes, at most %d are kept; %d of %d are left", len(body), limit, shared.left.Load(), memory)
+		case err == nil && !truncated && (wholeErr != nil || !bytes.Equal(body, whole)):
+			t.Errorf("kept %q as the whole of %q, %v", body, whole, wholeErr)
+		case truncated && (len(body) >= len(whole) || !bytes.HasPrefix(whole, body)):
+			t.Errorf("kept %q as the beginning of %q", body, whole)
+		}
+		borrowed.giveBack()
+		if left := shared.left.Load(); left != memory {
+			t.Errorf("%d of %d bytes were given back", left, memory)
+		}
+	})
+}
