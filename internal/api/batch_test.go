@@ -158,3 +158,35 @@ func BenchmarkBatch(b *testing.B) {
 		handler.ServeHTTP(discard{http.Header{}}, newRequest("POST", "/v2/batch", strings.NewReader(body)))
 	}
 }
+
+// TestBatchTrace checks that the items of a batch are part of its trace, unless they say
+// of which.
+func TestBatchTrace(t *testing.T) {
+	const outer, own = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	var got []posthaste.TraceContext
+	e := &batchEngine{answer: func(p engine.Publication) engine.Result {
+		got = append(got, p.Trace)
+		return accepts(p)
+	}}
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
+	r := newRequest("POST", "/v2/batch", strings.NewReader(
+		`[{"destination":"https://example.com","body":"1"},{"destination":"https://example.com","body":"2","headers":{"traceparent":"`+own+`"}}]`))
+	r.Header.Set("Traceparent", outer)
+	do(handler, r)
+	if len(got) != 2 || got[0] != outer || got[1] != own {
+		t.Errorf("items are part of %q", got)
+	}
+}
+
+// TestTicksBeginTraces checks that what a schedule publishes is not part of the trace
+// of whoever made the schedule.
+func TestTicksBeginTraces(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.send([]byte("POST /v2/schedules/https://a.example/tick HTTP/1.1\nUpstash-Cron: * * * * *\nUpstash-Schedule-Id: s\n" +
+			"Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\n"))
+		schedule, err := w.store.Schedule(t.Context(), "ann", "s")
+		if err != nil || schedule.Trace != "" {
+			t.Errorf("the schedule is part of %q, %v", schedule.Trace, err)
+		}
+	})
+}

@@ -57,6 +57,21 @@ func TestForwardedHeaders(t *testing.T) {
 			},
 		},
 		{
+			name:   "the place in a trace is told",
+			change: func(m *posthaste.Message) { m.Trace = "00-a-b-01" },
+			want:   http.Header{"Traceparent": {"00-a-b-01"}},
+		},
+		{
+			name:    "unless the publisher tells it",
+			forward: http.Header{"Traceparent": {"theirs"}},
+			change:  func(m *posthaste.Message) { m.Trace = "00-a-b-01" },
+			want:    http.Header{"Traceparent": {"theirs"}},
+		},
+		{
+			name: "and there may be none",
+			want: http.Header{"Traceparent": nil},
+		},
+		{
 			name:    "extras yield",
 			forward: http.Header{"Upstash-Label": {"theirs"}, "Upstash-Endpoint-Name": {"theirs"}, "Upstash-Queue-Name": {"theirs"}},
 			change: func(m *posthaste.Message) {
