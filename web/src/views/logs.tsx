@@ -141,11 +141,16 @@ export function Logs() {
       ) : (
         <Table label="Log entries" columns={columns} rows={feed.rows} rowKey={(row) => row.key} onOpen={open} onEnd={onEnd}
           total={feed.ended ? feed.rows.length : undefined} onTop={tail.atTop}
-          opened={feed.rows.find((row) => row.messageId === params.get("open"))?.key}
+          opened={openedRow(feed.rows, params.get("open"))}
           footer={<Footer feed={feed} earliestFirst={earliestFirst} />} />
       )}
     </section>
   );
+}
+
+// openedRow returns the key of the newest row of the message that is open.
+function openedRow(rows: Row[], messageId: string | null): string | undefined {
+  return messageId === null ? undefined : rows.find((row) => row.messageId === messageId)?.key;
 }
 
 // useSecondPage reads on once behind the first page, which alone is drawn at once, so
