@@ -40,7 +40,8 @@ func TestGoSDK(t *testing.T) {
 	}
 }
 
-// serveForSDK starts a server and returns the environment by which SDKs find it.
+// serveForSDK starts a server and returns the environment by which SDKs find it, behind
+// a proxy that compares what they say with the description of the API.
 func serveForSDK(t *testing.T) []string {
 	t.Helper()
 	_, c := startServe(t, t.TempDir(), "--log-level", "error")
@@ -49,7 +50,7 @@ func serveForSDK(t *testing.T) []string {
 		t.Fatalf("read the signing keys: %v", err)
 	}
 	return []string{
-		"QSTASH_URL=" + c.base, "QSTASH_TOKEN=" + c.token,
+		"QSTASH_URL=" + described(t, c.base), "QSTASH_TOKEN=" + c.token,
 		"QSTASH_CURRENT_SIGNING_KEY=" + current, "QSTASH_NEXT_SIGNING_KEY=" + next,
 	}
 }

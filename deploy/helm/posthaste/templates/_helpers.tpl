@@ -28,6 +28,7 @@ spec:
         {{- if not .Values.database.existingSecret }}
         - --data=/data/store
         {{- end }}
+      {{- if or .Values.database.existingSecret .Values.auth.existingSecret }}
       env:
         {{- if .Values.database.existingSecret }}
         - name: POSTHASTE_DATABASE_URL
@@ -37,6 +38,7 @@ spec:
         - name: POSTHASTE_TOKEN
           valueFrom: {secretKeyRef: {name: {{ .Values.auth.existingSecret | quote }}, key: token}}
         {{- end }}
+      {{- end }}
       ports:
         - {name: http, containerPort: 8080}
       livenessProbe:
