@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -115,11 +116,16 @@ func (g *guard) acknowledged() uint64 {
 
 // encode returns the guard as text, with a hash at its end.
 func (g *guard) encode() []byte {
-	text := fmt.Appendf(make([]byte, 0, 256), "%s\ncommits %d\n", guardHeading, g.commits)
+	text := append(make([]byte, 0, 512), guardHeading+"\ncommits "...)
+	text = strconv.AppendUint(text, g.commits, 10)
 	for _, m := range g.manifests {
-		text = fmt.Appendf(text, "manifest %s %d %016x\n", m.name, m.size, m.hash)
+		text = append(append(text, "\nmanifest "...), m.name...)
+		text = strconv.AppendInt(append(text, ' '), m.size, 10)
+		text = strconv.AppendUint(append(text, ' '), m.hash, 16)
 	}
-	return fmt.Appendf(text, "end %016x\n", xxhash.Sum64(text))
+	text = append(text, '\n')
+	text = strconv.AppendUint(append(text, "end "...), xxhash.Sum64(text), 16)
+	return append(text, '\n')
 }
 
 func (g *guard) decode(text []byte) error {
