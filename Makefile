@@ -53,12 +53,12 @@ lint-deploy: ## the API description and deploy/, each by the tool of its kind
 	npx --yes dockerfile-utils lint Dockerfile
 	docker-compose -f compose.yaml config -q
 	promtool check rules deploy/prometheus/alerts.yaml
-	sed 's,/usr/local/bin/posthaste,/bin/true,' deploy/systemd/posthaste.service > /tmp/posthaste.service
-	systemd-analyze verify /tmp/posthaste.service
-	systemd-analyze security --offline=yes --threshold=20 /tmp/posthaste.service
+	mkdir -p bin && sed 's,/usr/local/bin/posthaste,/bin/true,' deploy/systemd/posthaste.service > bin/posthaste.service
+	systemd-analyze verify bin/posthaste.service
+	systemd-analyze security --offline=yes --threshold=20 bin/posthaste.service
 	$(GO) run helm.sh/helm/v3/cmd/helm@v3.18.4 lint --strict deploy/helm/posthaste
 	$(GO) run helm.sh/helm/v3/cmd/helm@v3.18.4 lint --strict deploy/helm/posthaste --set database.existingSecret=db,auth.existingSecret=token,podMonitor=true
-	$(GO) run github.com/goreleaser/goreleaser/v2@v2.12.0 check
+	$(GO) run github.com/goreleaser/goreleaser/v2@v2.17.0 check
 
 vulnerabilities: ## known ones in what the program calls; GOVULNDB=DIR without the network
 	GO=$(GO) .ci/vulnerabilities
