@@ -3,6 +3,7 @@ package app
 import (
 	"container/list"
 	"sync"
+	"time"
 )
 
 // connections bounds how many connections there are, of all listeners together.
@@ -11,7 +12,8 @@ import (
 // it has arrived with all its headers. When there are as many as there may be, the one
 // that has waited longest is closed for the one that comes: clients that open
 // connections and say nothing, or say it byte by byte, take each other's places and
-// nobody else's. Where no connection waits, the next one does so unaccepted.
+// nobody else's. Each has a moment in which its place is safe, however many come. Where
+// none can be closed, the next one waits unaccepted.
 type connections struct {
 	most int
 
@@ -36,17 +38,25 @@ func (all *connections) add(c *refusingConn) {
 	}
 	all.open++
 	c.counted = true
-	c.place = all.waiting.PushBack(c)
+	all.startWaiting(c)
 }
 
-// closeLongest closes the connection that has waited longest, and reports whether
-// there was one.
+// safeTime is how long a connection may wait however many come: time for an honest client
+// to ask something.
+const safeTime = 100 * time.Millisecond
+
+// closeLongest closes the connection that has waited longest, and reports whether it did.
+// If it may not be closed yet, whoever waits is woken when it may.
 func (all *connections) closeLongest() bool {
 	longest := all.waiting.Front()
 	if longest == nil {
 		return false
 	}
 	c := longest.Value.(*refusingConn)
+	if safe := safeTime - time.Since(c.waitsSince); safe > 0 {
+		time.AfterFunc(safe, all.changed.Broadcast)
+		return false
+	}
 	all.drop(c)
 	_ = c.Conn.Close() // its server notices and forgets it
 	return true
@@ -64,9 +74,14 @@ func (all *connections) idle(c *refusingConn) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if c.counted && c.place == nil {
-		c.place = all.waiting.PushBack(c)
+		all.startWaiting(c)
 		all.changed.Signal()
 	}
+}
+
+func (all *connections) startWaiting(c *refusingConn) {
+	c.waitsSince = time.Now()
+	c.place = all.waiting.PushBack(c)
 }
 
 // remove is called when the connection was closed.

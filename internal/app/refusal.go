@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // net/http answers what it cannot read as a request by itself, in plain text and
@@ -74,8 +75,9 @@ type refusingConn struct {
 	net.Conn
 	answering atomic.Bool // a handler was called and its answer is not complete
 
-	counted bool          // guarded by connections, as all that follow
-	place   *list.Element // among those that wait; nil: it does not
+	counted    bool          // guarded by connections, as all that follow
+	place      *list.Element // among those that wait; nil: it does not
+	waitsSince time.Time
 }
 
 // Write passes on what is an answer of a handler, and puts a refusal into our
