@@ -86,6 +86,8 @@ func TestConsole(t *testing.T) {
 	t.Run("dead letters", func(t *testing.T) { testDeadLetters(t, b, c, s) })
 	t.Run("lanes", func(t *testing.T) { testLanes(t, b, c, s) })
 	t.Run("schedules and groups", func(t *testing.T) { testSchedules(t, b, c, s) })
+	t.Run("keys", func(t *testing.T) { testKeys(t, b, c) })
+	t.Run("a phone", func(t *testing.T) { testPhone(t, b, c) })
 	t.Run("signatures", func(t *testing.T) { testSignature(t, b, c) })
 }
 

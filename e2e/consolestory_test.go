@@ -9,9 +9,13 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // testFirstVisit is the story of somebody who opens the console for the first time: a
@@ -252,4 +256,42 @@ func (c *client) awaitDeadRuns(t *testing.T, many int) {
 		}
 		return len(page.Messages) >= many
 	})
+}
+
+// testKeys finds its way by keyboard alone.
+func testKeys(t *testing.T, b *browser, c *client) {
+	page := b.open(t, desktop, c.console(""))
+	page.sees("Delivery latency")
+	for _, step := range []struct{ keys, title string }{
+		{"gl", "Logs"}, {"gr", "Workflow runs"}, {"gd", "Dead letters"}, {"gq", "Queues"},
+	} {
+		page.do(chromedp.KeyEvent(step.keys))
+		page.until(fmt.Sprintf(`document.querySelector("h1").innerText === %q`, step.title), "go to "+step.title)
+	}
+	page.do(chromedp.KeyEvent("?"))
+	page.sees("Move in a table")
+	page.inspect("keys")
+	page.do(chromedp.KeyEvent(kb.Escape))
+	page.misses("Move in a table")
+	page.do(chromedp.KeyEvent("/nothing"))
+	page.sees("0 queues")
+}
+
+// testPhone looks at each view on a phone.
+func testPhone(t *testing.T, b *browser, c *client) {
+	page := b.open(t, phone, c.console(""))
+	for _, view := range []struct{ name, shows string }{
+		{"overview", "What is kept"}, {"logs", "DELIVERED"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
+		{"schedules", "PAUSED"}, {"groups", "shops"}, {"flow", "tenant/7"}, {"signature", "Current signing key"},
+	} {
+		page.do(chromedp.Navigate(c.base + "/console/" + view.name))
+		page.sees(view.shows)
+		page.inspect(path.Base(view.name) + "-phone")
+		for _, element := range []string{"html", ".view", ".table"} {
+			wide := evaluate[int](page, fmt.Sprintf(`((e) => e === null ? 0 : e.scrollWidth - e.clientWidth)(document.querySelector(%q))`, element))
+			if wide > 0 {
+				t.Errorf("%s: %s is %d pixels too wide for a phone", view.name, element, wide)
+			}
+		}
+	}
 }

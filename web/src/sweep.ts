@@ -42,7 +42,7 @@ export interface Preview {
   first: string[];
 }
 
-const previewed = 2000; // entries of a list that are counted
+const previewed = 5000; // entries of a list that are counted
 
 // preview tells how many entries a selection has, and which come first. The server
 // counts runs; of messages it lists pages, which are counted here.

@@ -71,9 +71,9 @@ function newRow(letter: DeadLetter): Row {
 }
 
 const columns: Column<Row>[] = [
-  { name: "Failed", width: "minmax(100px, 170px)", cell: (row) => <time dateTime={iso(row.failedAt)} title={iso(row.failedAt)}>{clock(row.failedAt)}</time> },
+  { name: "Failed", width: "minmax(92px, 1.6fr)", cell: (row) => <time dateTime={iso(row.failedAt)} title={iso(row.failedAt)}>{clock(row.failedAt)}</time> },
   { name: "Status", width: "64px", cell: (row) => <Tag tone="red">{row.status || "none"}</Tag> },
-  { name: "Destination", width: "minmax(110px, 2fr)", cell: (row) => <Address of={row.url} /> },
+  { name: "Destination", width: "minmax(60px, 2fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Why", width: "minmax(100px, 4fr)", wide: true, cell: (row) => <span class="note" title={row.why}>{row.why}</span> },
   { name: "Labels", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.labels },
   { name: "Run or message", width: "minmax(90px, 1.6fr)", wide: true, cell: (row) => <code title={row.runId ?? row.messageId}>{row.runId ?? row.messageId}</code> },

@@ -77,9 +77,9 @@ function note(entry: LogEntry): string {
 }
 
 const columns: Column<Row>[] = [
-  { name: "Time", width: "minmax(100px, 170px)", cell: (row) => <time dateTime={iso(row.time)} title={iso(row.time)}>{clock(row.time)}</time> },
+  { name: "Time", width: "minmax(92px, 1.6fr)", cell: (row) => <time dateTime={iso(row.time)} title={iso(row.time)}>{clock(row.time)}</time> },
   { name: "State", width: "132px", cell: (row) => <Badge state={row.state} /> },
-  { name: "Destination", width: "minmax(120px, 3fr)", cell: (row) => <Address of={row.url} /> },
+  { name: "Destination", width: "minmax(60px, 3fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Via", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.via },
   { name: "Note", width: "minmax(100px, 3fr)", wide: true, cell: (row) => <span class={row.note === "" ? "" : "note"} title={row.note}>{row.note}</span> },
   { name: "Message", width: "minmax(90px, 2fr)", wide: true, cell: (row) => <code title={row.messageId}>{row.messageId}</code> },

@@ -59,9 +59,9 @@ export function reason(step: Step): string {
 }
 
 const columns: Column<Row>[] = [
-  { name: "Started", width: "minmax(100px, 170px)", cell: (row) => <time dateTime={iso(row.createdAt)} title={iso(row.createdAt)}>{clock(row.createdAt)}</time> },
+  { name: "Started", width: "minmax(92px, 1.6fr)", cell: (row) => <time dateTime={iso(row.createdAt)} title={iso(row.createdAt)}>{clock(row.createdAt)}</time> },
   { name: "State", width: "96px", cell: (row) => <Badge state={row.state} /> },
-  { name: "Workflow", width: "minmax(110px, 2fr)", cell: (row) => <Address of={row.url} /> },
+  { name: "Workflow", width: "minmax(60px, 2fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Took", width: "90px", wide: true, cell: (row) => <span class="number">{row.took}</span> },
   { name: "What holds it, or why it failed", width: "minmax(100px, 4fr)", wide: true, cell: (row) => <span class="note" title={row.note}>{row.note}</span> },
   { name: "Labels", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.labels },
