@@ -3,8 +3,8 @@ package main
 import (
 	"time"
 
-	"posthaste"
 	"posthaste/internal/app"
+	"posthaste/internal/dispatch"
 )
 
 // alertSettings say when somebody is told that something failed for good.
@@ -20,13 +20,9 @@ const (
 	maxAlertQuiet     = 7 * day
 )
 
-func (s *alertSettings) check() error {
-	if s.AlertURL != "" {
-		if err := posthaste.CheckURL("alert-url", s.AlertURL); err != nil {
-			return err
-		}
-	}
+func (s *alertSettings) check(policy dispatch.Policy) error {
 	return firstError(
+		s.alerts().Check(policy),
 		within("alert-threshold", count(s.AlertThreshold), 1, maxAlertThreshold),
 		within("alert-quiet", s.AlertQuiet, span(time.Second), span(maxAlertQuiet)),
 	)

@@ -40,7 +40,7 @@ func (c *serveCommand) Validate() error {
 		checkAddresses(c.Listen),
 		c.accessSettings.check(),
 		c.destinationSettings.check(),
-		c.alertSettings.check(),
+		c.alertSettings.check(c.policy()),
 		c.settings.check(),
 	)
 }

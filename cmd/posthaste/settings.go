@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"posthaste"
@@ -42,7 +43,7 @@ type settings struct {
 	SignatureNotBefore bool     `help:"Put the time of issue into the claim nbf of signatures, for receivers that demand it. It is 0 otherwise."`
 	UseProxy           bool     `help:"Deliver through the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name."`
 	CacheSize          byteSize `default:"32MiB" help:"Memory to cache the store in: 1MiB to 1TiB."`
-	DiskReserve        byteSize `default:"256MiB" help:"Space of the disk of --data that is kept for what was accepted before: 16MiB to 1TiB, or 0B for none. When less is left, new messages and runs are refused with 503."`
+	DiskReserve        byteSize `default:"256MiB" help:"Space of the disk of --data that is kept for what was accepted before: 16MiB to 1024GiB, or 0B for none. When less is left, new messages and runs are refused with 503."`
 
 	ShutdownTimeout span             `default:"25s" help:"How long requests and attempts in progress may take to finish after SIGTERM. Attempts that do not are made again at the next start."`
 	LogLevel        level            `default:"info" help:"Least severe log lines to write: debug, info, warn or error."`
@@ -95,6 +96,7 @@ func (s *settings) check() error {
 		within("cache-size", s.CacheSize, minCache, maxCache),
 		keeping("disk-reserve", s.DiskReserve, minReserve, maxReserve),
 		headerValue("region", s.Region),
+		telemetry.CheckTraces(os.Getenv),
 	)
 }
 

@@ -166,7 +166,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"parallelism above":             {serve("--max-parallelism=1000001"), "max-parallelism 1000001 is out of bounds"},
 		"schedules above":               {serve("--max-schedules=1000001"), "max-schedules 1000001 is out of bounds"},
 		"response size above":           {serve("--max-response-size=101MiB"), "max-response-size 101MiB is out of bounds"},
-		"disk reserve below":            {serve("--disk-reserve=1MiB"), "disk-reserve 1MiB is out of bounds: 16MiB to 1TiB is accepted"},
+		"disk reserve below":            {serve("--disk-reserve=1MiB"), "disk-reserve 1MiB is out of bounds: 16MiB to 1024GiB is accepted"},
 		"timeout below":                 {serve("--max-timeout=999ms"), "max-timeout 999ms is out of bounds: 1s to 24h0m0s is accepted"},
 		"retries below":                 {serve("--max-retries=-1"), "max-retries -1 is out of bounds"},
 		"delay above":                   {serve("--max-delay=3661d"), "max-delay 87864h0m0s is out of bounds"},
@@ -181,6 +181,10 @@ func TestSettingsAreRefused(t *testing.T) {
 		"cache below":                   {serve("--cache-size=1KiB"), "cache-size 1KiB is out of bounds: 1MiB to 1024GiB is accepted"},
 		"region that is no header":      {serve("--region=a\nb"), `region "a\nb" cannot be sent in a header`},
 		"region empty":                  {serve("--region="), "region is empty"},
+		"alert to no URL":               {serve("--alert-url=ops"), "invalid alert-url url: endpoint has invalid scheme"},
+		"alert to a refused address":    {serve("--alert-url=http://127.0.0.1/hook"), "alert-url: "},
+		"alert threshold below":         {serve("--alert-threshold=0"), "alert-threshold 0 is out of bounds: 1 to 1000000 is accepted"},
+		"alert quiet above":             {serve("--alert-quiet=8d"), "alert-quiet 192h0m0s is out of bounds: 1s to 168h0m0s is accepted"},
 		"log level":                     {serve("--log-level=loud"), `"loud" is not a level: give debug, info, warn or error`},
 		"log format":                    {serve("--log-format=xml"), `--log-format must be one of "text","json" but got "xml"`},
 		"number":                        {serve("--concurrency=many"), "--concurrency"},
@@ -242,7 +246,7 @@ func TestServeOptions(t *testing.T) {
 		"--max-batch-size=4MiB", "--max-queues=6", "--max-parallelism=7", "--max-schedules=8",
 		"--keep-logs=2d", "--keep-dlq=0s", "--keep-runs=1h", "--keep-bytes=5GB",
 		"--max-requests=9", "--max-connections=10", "--memory-limit=1GiB",
-		"--concurrency=9", "--cache-size=8MiB", "--region=lab", "--use-proxy", "--signature-not-before",
+		"--concurrency=9", "--cache-size=8MiB", "--disk-reserve=64MiB", "--region=lab", "--use-proxy", "--signature-not-before",
 	)...)
 	if err != nil {
 		t.Fatal(err)
@@ -260,6 +264,7 @@ func TestServeOptions(t *testing.T) {
 		},
 		SigningKeys:     map[string]sign.KeyPair{"ada": {Current: keyOne, Next: keyTwo}},
 		CacheSize:       8 << 20,
+		DiskReserve:     64 << 20,
 		UseProxy:        true,
 		Region:          "lab",
 		NotBefore:       true,

@@ -21,8 +21,8 @@ type Alerts struct {
 	Quiet     time.Duration // between two alerts
 }
 
-// check returns an error for a URL to which nothing could be delivered.
-func (a Alerts) check(policy dispatch.Policy) error {
+// Check returns an error for a URL to which nothing could be delivered.
+func (a Alerts) Check(policy dispatch.Policy) error {
 	if a.URL == "" {
 		return nil
 	}

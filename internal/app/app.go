@@ -71,7 +71,7 @@ func New(ctx context.Context, options Options) (*App, error) {
 }
 
 func (a *App) open(ctx context.Context, options Options) error {
-	if err := options.Alerts.check(options.Destinations); err != nil {
+	if err := options.Alerts.Check(options.Destinations); err != nil {
 		return err
 	}
 	registry := newRegistry()
@@ -80,6 +80,9 @@ func (a *App) open(ctx context.Context, options Options) error {
 		return err
 	}
 	access, err := newAccess(ctx, s, options)
+	if err == nil {
+		err = checkCopied(ctx, s)
+	}
 	if err == nil {
 		err = a.startTraces(ctx, options, observer)
 	}

@@ -44,6 +44,17 @@ func NewTraces(ctx context.Context, version string, logger *slog.Logger, getenv 
 	return newTraces(sampler, sdk.WithBatcher(exporter), sdk.WithResource(described)), nil
 }
 
+// CheckTraces returns an Error with CodeInvalid about the first variable of the
+// environment that NewTraces would refuse.
+func CheckTraces(getenv func(string) string) error {
+	on, err := wantsTraces(getenv)
+	if !on || err != nil {
+		return err
+	}
+	_, err = newSampler(getenv("OTEL_TRACES_SAMPLER"), getenv("OTEL_TRACES_SAMPLER_ARG"))
+	return err
+}
+
 // wantsTraces reports whether the environment names a collector.
 func wantsTraces(getenv func(string) string) (bool, error) {
 	switch exporter := getenv("OTEL_TRACES_EXPORTER"); {

@@ -149,6 +149,9 @@ func TestTracesFromEnvironment(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			traces, err := NewTraces(t.Context(), "test", slog.New(slog.DiscardHandler), func(name string) string { return test.environment[name] })
+			if checked := CheckTraces(func(name string) string { return test.environment[name] }); (checked != nil) != (err != nil) {
+				t.Errorf("checked: %v, but then: %v", checked, err)
+			}
 			switch {
 			case test.wrong != "":
 				if posthaste.ErrorCode(err) != posthaste.CodeInvalid || !strings.HasPrefix(err.Error(), test.wrong+" ") {
