@@ -35,6 +35,10 @@ var examples = map[string][]string{
 	"stats": {
 		`posthaste stats --days`,
 	},
+	"copy": {
+		`posthaste copy --from /var/lib/posthaste --to postgres://posthaste:secret@db/posthaste`,
+		`posthaste copy --from postgres://posthaste:secret@db/posthaste --to /var/lib/posthaste`,
+	},
 	"backup": {
 		`posthaste backup --data /var/lib/posthaste --to /backup/posthaste-monday`,
 	},
@@ -43,9 +47,6 @@ var examples = map[string][]string{
 	},
 	"check": {
 		`posthaste check --data /backup/posthaste-monday`,
-	},
-	"copy": {
-		`posthaste copy --from /var/lib/posthaste --to postgres://posthaste:secret@db/posthaste`,
 	},
 	"verify": {
 		`posthaste verify "$SIGNATURE" --destination https://example.com/hook --body-file body.json`,

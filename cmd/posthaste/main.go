@@ -26,6 +26,7 @@ type commands struct {
 	Stats   statsCommand   `cmd:"" help:"Show how much is kept."`
 	Backup  backupCommand  `cmd:"" help:"Copy a data directory, while its server runs or not."`
 	Restore restoreCommand `cmd:"" help:"Make a data directory of a backup."`
+	Copy    copyCommand    `cmd:"" help:"Move everything from a data directory into a database, or back."`
 	Check   checkCommand   `cmd:"" help:"Look for damage in a data directory or a backup."`
 	Verify  verifyCommand  `cmd:"" help:"Say what is wrong with the signature of a delivery."`
 	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency on this machine."`

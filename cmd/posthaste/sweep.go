@@ -55,7 +55,7 @@ func (s *selected) sweep(t terminal, request client.Request, done, output string
 	case s.DryRun:
 		return writeLine(t.Out, "%s would be %s", counted(total, "failed run"), done)
 	}
-	w := &sweep{terminal: t, bar: newBar(t.Err, total), cursor: s.Cursor}
+	w := &sweep{terminal: t, bar: newBar(t.Err, total, "runs"), cursor: s.Cursor}
 	err = printAll(t, func(out *bufio.Writer, coloured bool) printer {
 		if output == "" {
 			return noPrinter{}
@@ -128,14 +128,17 @@ func (w *sweep) tell(done string, total int, failure error) error {
 	return nil
 }
 
-// newBar returns a progress bar, which is seen on a terminal only.
-func newBar(out io.Writer, total int) *progressbar.ProgressBar {
+// unknownTotal is the total of a progress bar that shows only how much was done.
+const unknownTotal = -1
+
+// newBar returns a progress bar of so many things, which is seen on a terminal only.
+func newBar(out io.Writer, total int, things string) *progressbar.ProgressBar {
 	return progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(out),
 		progressbar.OptionSetVisibility(isTerminal(out)),
 		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),
-		progressbar.OptionSetItsString("runs"),
+		progressbar.OptionSetItsString(things),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionFullWidth(),

@@ -21,7 +21,10 @@ func (a *App) openStore(ctx context.Context, options *Options, registry promethe
 	if options.DatabaseURL == "" {
 		observer := telemetry.NewObserver(options.Log, registry)
 		s, err := openDirectory(*options, observer)
-		return observer, s, err
+		if err != nil {
+			return nil, nil, err
+		}
+		return observer, s, nil
 	}
 	node := telemetry.NewNode(registry)
 	options.Log = node.Label(options.Log)
@@ -32,7 +35,7 @@ func (a *App) openStore(ctx context.Context, options *Options, registry promethe
 
 // openDirectory opens the directory, and makes it readable for nobody else: it holds
 // bodies and keys.
-func openDirectory(options Options, observer lsm.Observer) (store.Store, error) {
+func openDirectory(options Options, observer lsm.Observer) (*lsm.Store, error) {
 	if err := os.MkdirAll(options.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}

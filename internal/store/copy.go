@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+	"encoding/binary"
+	"time"
+)
 
 // Copier is a backend whose content can be moved into another one. While that goes on
 // nothing else uses either of them.
@@ -11,8 +15,9 @@ type Copier interface {
 	// Export yields everything that is kept, in the order of the kinds, and what is of
 	// one kind and user in the order of its keys. Two backends that keep the same yield
 	// the same items, though not users in the same order. What was claimed is as if it
-	// had been released. The item is good until yield returns.
-	Export(ctx context.Context, yield func(Item) error) error
+	// had been released. Submissions and answers that are remembered no more at a time
+	// are left out. The item is good until yield returns.
+	Export(ctx context.Context, now time.Time, yield func(Item) error) error
 
 	// Import adds items in the order in which they were exported, all of them in one
 	// commit. The backend is of use after it was closed and opened again.
@@ -52,6 +57,20 @@ const (
 	ItemSubmission                        // hash: when, in Unix milliseconds, and message ids
 	ItemAnswer                            // hash: when, in Unix milliseconds, and the answer
 )
+
+// Forgotten reports whether an item is a submission or an answer that is remembered no
+// more.
+func (i *Item) Forgotten(now time.Time) bool {
+	window := DedupWindow
+	switch i.Kind {
+	case ItemAnswer:
+		window = AnswerWindow
+	case ItemSubmission:
+	default:
+		return false
+	}
+	return len(i.Value) < 8 || now.Sub(time.UnixMilli(int64(binary.BigEndian.Uint64(i.Value)))) >= window
+}
 
 // itemKinds are the names of the kinds.
 var itemKinds = [...]string{

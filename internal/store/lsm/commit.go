@@ -182,6 +182,12 @@ func (c *commit) peek(now time.Time, n int) posthaste.Position {
 func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Event) posthaste.Position {
 	c.last = c.last.Next(now)
 	event.Position = c.last
+	c.addEvent(m, event)
+	return c.last
+}
+
+// addEvent adds an event at the position it has, which is above all of its user's.
+func (c *commit) addEvent(m *posthaste.Message, event posthaste.Event) {
 	c.log.add(m, event)
 	if c.followed {
 		c.latest = append(c.latest, store.Entry{Event: event, Message: m})
@@ -192,7 +198,6 @@ func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Even
 	if event.Response != nil {
 		c.set(appendPositionKey(c.key(), segmentResponse, m.User, event.Position), record.AppendResponse(nil, event.Response))
 	}
-	return c.last
 }
 
 // writeLog adds the log blocks and postings of all events to the batch.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -33,7 +34,10 @@ func (s *Store) Empty(context.Context) (bool, error) {
 }
 
 // Export implements store.Copier.
-func (s *Store) Export(ctx context.Context, yield func(store.Item) error) error {
+func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item) error) error {
+	if err := s.writer.do(ctx, func(*commit) error { return nil }); err != nil { // behind all that nobody waits for
+		return err
+	}
 	release, err := s.hold()
 	if err != nil {
 		return err
@@ -41,7 +45,7 @@ func (s *Store) Export(ctx context.Context, yield func(store.Item) error) error 
 	defer release()
 	snapshot := s.db.NewSnapshot()
 	e := &exporter{reader: snapshot, yield: func(item store.Item) error {
-		if err := ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil || item.Forgotten(now) {
 			return err
 		}
 		return yield(item)
@@ -73,8 +77,8 @@ func (e *exporter) all() error {
 		e.daily(segmentLog, e.block),
 		e.named(store.ItemDeadLetter, kindDeadLetter, deadLetterEntry),
 		e.runDeadLetters,
-		e.daily(segmentDedup, e.as(store.ItemSubmission)),
-		e.daily(segmentAnswer, e.as(store.ItemAnswer)),
+		e.daily(segmentDedup, e.remembered(store.ItemSubmission, segmentDedup)),
+		e.daily(segmentAnswer, e.remembered(store.ItemAnswer, segmentAnswer)),
 	} {
 		if err := step(); err != nil {
 			return err
@@ -131,6 +135,22 @@ func daysOf(r pebble.Reader) (days []day, err error) {
 		valid = iter.SeekGE(binary.BigEndian.AppendUint16([]byte{kindSegment}, d+1))
 	}
 	return days, errors.Join(iter.Error(), iter.Close())
+}
+
+// remembered yields what is remembered for a day, unless the next day has the same.
+func (e *exporter) remembered(kind store.ItemKind, part byte) func(user string, key, value []byte) error {
+	yield := e.as(kind)
+	return func(user string, key, value []byte) error {
+		if len(value) < 8 {
+			return errCorrupt
+		}
+		next := dayOf(milliTime(int64(binary.BigEndian.Uint64(value)))) + 1
+		err := get(e.reader, append(appendSegment(nil, next, part, user), key...), func([]byte) error { return nil })
+		if errors.Is(err, store.ErrNotFound) {
+			return yield(user, key, value)
+		}
+		return err
+	}
 }
 
 func (e *exporter) secrets() error {

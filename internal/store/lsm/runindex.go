@@ -112,14 +112,17 @@ func appendLetterIDKey(key []byte, user, id string, at posthaste.DeadLetterID) [
 
 // Bury implements store.RunDLQ.
 func (tx *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
-	tx.stage(func() {
-		at := posthaste.Position(d.ID)
-		place := binary.BigEndian.AppendUint64(nil, uint64(run.Position))
-		tx.c.setRun(appendRunKey(nil, runDeadLetter, tx.user, at), record.AppendDeadLetter(place, d))
-		tx.c.setRun(appendLetterIDKey(nil, tx.user, run.ID, d.ID), nil)
-		tx.c.count(appendCountKey(nil, countedFailedRuns, tx.user), 1)
-		tx.c.replacePostings(runDeadLetterPosting, tx.user, at, nil, failureTerms(run))
-	})
+	tx.stage(func() { tx.c.buryRun(tx.user, run, d) })
+}
+
+// buryRun writes every key of an entry of the DLQ of runs.
+func (c *commit) buryRun(user string, run *posthaste.Run, d *posthaste.DeadLetter) {
+	at := posthaste.Position(d.ID)
+	place := binary.BigEndian.AppendUint64(nil, uint64(run.Position))
+	c.setRun(appendRunKey(nil, runDeadLetter, user, at), record.AppendDeadLetter(place, d))
+	c.setRun(appendLetterIDKey(nil, user, run.ID, d.ID), nil)
+	c.count(appendCountKey(nil, countedFailedRuns, user), 1)
+	c.replacePostings(runDeadLetterPosting, user, at, nil, failureTerms(run))
 }
 
 // Buried implements store.RunDLQ.

@@ -141,13 +141,16 @@ func readRunWaiters(r pebble.Reader, user string, run posthaste.Position) ([]*po
 // Wait implements store.RunWaiting.
 func (tx *runTx) Wait(w *posthaste.Waiter) {
 	w.Position = tx.NextPosition()
-	tx.stage(func() {
-		tx.c.setRun(appendWaiterKey(nil, tx.user, w.Run.Position, w.Position), record.AppendWaiter(nil, w))
-		tx.c.setRun(appendTopicKey(nil, tx.user, w.Topic, w.Position), binary.BigEndian.AppendUint64(nil, uint64(w.Run.Position)))
-		if !w.Deadline.IsZero() {
-			tx.c.setRun(appendDeadlineKey(nil, tx.user, w), nil)
-		}
-	})
+	tx.stage(func() { tx.c.setWaiter(tx.user, w) })
+}
+
+// setWaiter writes every key of a waiter.
+func (c *commit) setWaiter(user string, w *posthaste.Waiter) {
+	c.setRun(appendWaiterKey(nil, user, w.Run.Position, w.Position), record.AppendWaiter(nil, w))
+	c.setRun(appendTopicKey(nil, user, w.Topic, w.Position), binary.BigEndian.AppendUint64(nil, uint64(w.Run.Position)))
+	if !w.Deadline.IsZero() {
+		c.setRun(appendDeadlineKey(nil, user, w), nil)
+	}
 }
 
 // EndWait implements store.RunWaiting.

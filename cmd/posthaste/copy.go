@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/app"
+	"posthaste/internal/telemetry"
+)
+
+// copyCommand moves everything from a directory into a database, or back.
+type copyCommand struct {
+	From string `placeholder:"DIR|URL" help:"Where everything is: the directory of a server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE. No server may use it. It is not changed."`
+	To   string `placeholder:"DIR|URL" help:"Where it is to be: a new directory, or an empty database."`
+
+	LogLevel level `default:"warn" help:"Least severe log lines to write: debug, info, warn or error."`
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *copyCommand) Validate() error {
+	for _, place := range []struct{ name, value string }{{"from", c.From}, {"to", c.To}} {
+		if place.value == "" {
+			return posthaste.Invalidf("%s is missing: give the directory of a server, or the URL of a PostgreSQL", place.name)
+		}
+	}
+	if c.From == c.To {
+		return posthaste.Invalidf("from and to are the same place: there is nothing to copy")
+	}
+	return nil
+}
+
+// Run copies, compares both places, and prints how much was copied.
+func (c *copyCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	logger := telemetry.NewLogger(t.Err, slog.Level(c.LogLevel), telemetry.FormatText)
+	bar := newBar(t.Err, unknownTotal, "items")
+	copied, err := app.Copy(ctx, app.Place(c.From), app.Place(c.To), logger, func(so app.Copied) {
+		_ = bar.Set(so.Total()) // of no interest
+	})
+	_ = bar.Finish()
+	if err != nil {
+		return err
+	}
+	var table strings.Builder
+	copied.Each(func(kind string, count int) { fmt.Fprintf(&table, "%10d %s\n", count, kind) })
+	fmt.Fprintf(&table, "%10d items were copied, and are the same at both places\n", copied.Total())
+	_, err = io.WriteString(t.Out, table.String())
+	return err
+}

@@ -1,0 +1,255 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
+	"posthaste/internal/store/postgres"
+)
+
+// copySecret is the key under which a store says that a copy into it has begun, and
+// whether it has ended. It is not copied itself.
+const (
+	copySecret  = "copy"
+	copyRunning = "running"
+	copyDone    = "done"
+)
+
+// errHalfCopied is why a store is not served.
+var errHalfCopied = errors.New("a copy into it was broken off: remove the directory, or drop the schema posthaste of the database, and copy again")
+
+// checkCopied returns errHalfCopied unless all that was to be copied into a store is there.
+func checkCopied(ctx context.Context, vault store.Vault) error {
+	state, err := vault.Secret(ctx, copySecret)
+	if errors.Is(err, store.ErrNotFound) || err == nil && state == copyDone {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errHalfCopied
+}
+
+// Place is where a server keeps everything: a directory, or the URL of a database.
+type Place string
+
+// IsDatabase reports whether the place is a database.
+func (p Place) IsDatabase() bool {
+	return strings.HasPrefix(string(p), "postgres://") || strings.HasPrefix(string(p), "postgresql://")
+}
+
+// copying is a store that can be copied.
+type copying interface {
+	store.Store
+	store.Copier
+}
+
+func (p Place) open(ctx context.Context, logger *slog.Logger) (copying, error) {
+	if !p.IsDatabase() {
+		s, err := openDirectory(Options{Data: string(p), Log: logger}, nil)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := postgres.Open(ctx, string(p), postgres.Options{Logger: logger})
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return s, nil
+}
+
+var (
+	_ copying = (*lsm.Store)(nil)
+	_ copying = (*postgres.Store)(nil)
+)
+
+// Copied is how many items of each kind were copied.
+type Copied map[store.ItemKind]int
+
+// Total is how many items were copied.
+func (c Copied) Total() (n int) {
+	for _, count := range c {
+		n += count
+	}
+	return n
+}
+
+// Each calls visit for the kinds of which something was copied.
+func (c Copied) Each(visit func(kind string, count int)) {
+	for kind := store.ItemSecret; kind <= store.ItemAnswer; kind++ {
+		if c[kind] > 0 {
+			visit(kind.String(), c[kind])
+		}
+	}
+}
+
+// exists returns an error for a directory that is not there.
+func (p Place) exists() error {
+	if p.IsDatabase() {
+		return nil
+	}
+	_, err := os.Stat(string(p))
+	return err
+}
+
+// Copy copies everything that is kept at one place to another, at which nothing is kept
+// yet and which is not served before all is there, and compares both afterwards. No
+// server may use either. It calls progress with what has been copied so far.
+func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress func(Copied)) (copied Copied, err error) {
+	if err := from.exists(); err != nil {
+		return nil, fmt.Errorf("from: %w", err)
+	}
+	source, err := from.open(ctx, logger)
+	if err != nil {
+		return nil, fmt.Errorf("from: %w", err)
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	if err := checkCopied(ctx, source); err != nil {
+		return nil, fmt.Errorf("from: %w", err)
+	}
+	target, err := to.open(ctx, logger)
+	if err != nil {
+		return nil, fmt.Errorf("to: %w", err)
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	if err := reserve(ctx, target); err != nil {
+		return nil, fmt.Errorf("to: %w", err)
+	}
+	now := time.Now()
+	before, err := move(ctx, now, source, target, progress)
+	if err != nil {
+		return nil, err
+	}
+	after, err := sumOf(ctx, now, target)
+	if err != nil {
+		return nil, fmt.Errorf("read what was copied: %w", err)
+	}
+	if err := before.compare(after); err != nil {
+		return nil, err
+	}
+	return before.counts(), target.ReplaceSecret(ctx, copySecret, copyRunning, copyDone)
+}
+
+// reserve marks a store, which must be empty, as one that is copied into.
+func reserve(ctx context.Context, target copying) error {
+	empty, err := target.Empty(ctx)
+	if err != nil {
+		return err
+	}
+	if !empty {
+		return errors.New("it is not empty: name a new directory, or an empty database")
+	}
+	state, err := target.KeepSecret(ctx, copySecret, copyRunning)
+	if err == nil && state != copyRunning {
+		err = target.ReplaceSecret(ctx, copySecret, state, copyRunning)
+	}
+	return err
+}
+
+// Bounds of what is imported in one commit.
+const (
+	itemsAtOnce = 1000
+	bytesAtOnce = 4 << 20
+)
+
+// move moves everything from one store into another, and returns what it has moved.
+func move(ctx context.Context, now time.Time, source, target copying, progress func(Copied)) (sums, error) {
+	moved := sums{}
+	var items []store.Item
+	size := 0
+	flush := func() error {
+		err := target.Import(ctx, items)
+		items, size = items[:0], 0
+		progress(moved.counts())
+		return err
+	}
+	err := source.Export(ctx, now, func(item store.Item) error {
+		if isMark(item) {
+			return nil
+		}
+		item.Key, item.Value = append([]byte(nil), item.Key...), append([]byte(nil), item.Value...)
+		moved.add(item)
+		items = append(items, item)
+		if size += len(item.Value); len(items) < itemsAtOnce && size < bytesAtOnce {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("copy: %w", err)
+	}
+	return moved, nil
+}
+
+func isMark(item store.Item) bool {
+	return item.Kind == store.ItemSecret && string(item.Key) == copySecret
+}
+
+// sumOf reads everything that a store keeps.
+func sumOf(ctx context.Context, now time.Time, s store.Copier) (sums, error) {
+	all := sums{}
+	err := s.Export(ctx, now, func(item store.Item) error {
+		if !isMark(item) {
+			all.add(item)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// sums tell two stores apart: of each kind the number of items, and the sum of their
+// hashes, whose order does not matter.
+type sums map[store.ItemKind]sum
+
+type sum struct {
+	count  int
+	hashes [4]uint64
+}
+
+func (s sums) add(item store.Item) {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(item.User), item.Key, item.Value} {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write(part)
+	}
+	total := s[item.Kind]
+	total.count++
+	for i, digest := 0, h.Sum(nil); i < len(total.hashes); i++ {
+		total.hashes[i] += binary.BigEndian.Uint64(digest[8*i:])
+	}
+	s[item.Kind] = total
+}
+
+// compare returns an error unless both are the same.
+func (s sums) compare(other sums) error {
+	for kind := store.ItemSecret; kind <= store.ItemAnswer; kind++ {
+		switch mine, theirs := s[kind], other[kind]; {
+		case mine.count != theirs.count:
+			return fmt.Errorf("the copy has %d %s, %d were there to be copied", theirs.count, kind, mine.count)
+		case mine != theirs:
+			return fmt.Errorf("some of the %d %s are not the same in the copy", mine.count, kind)
+		}
+	}
+	return nil
+}
+
+func (s sums) counts() Copied {
+	counts := Copied{}
+	for kind, total := range s {
+		counts[kind] = total.count
+	}
+	return counts
+}

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"posthaste/internal/store"
+)
+
+// filled is a directory in which a server has kept something.
+func filled(t *testing.T) string {
+	t.Helper()
+	data := t.TempDir()
+	server, url := start(t, data)
+	for _, path := range []string{"/v2/publish/http://127.0.0.1:1/a?upstash-delay=1h", "/v2/schedules/http://127.0.0.1:1/b?upstash-cron=0+0+1+1+*"} {
+		if status, body := call(t, http.MethodPost, url+path); status/100 != 2 {
+			t.Fatalf("%s answers %d %s", path, status, body)
+		}
+	}
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func copyQuietly(ctx context.Context, from, to string) (Copied, error) {
+	return Copy(ctx, Place(from), Place(to), slog.New(slog.DiscardHandler), func(Copied) {})
+}
+
+func TestCopyIsServed(t *testing.T) {
+	from, to := filled(t), filepath.Join(t.TempDir(), "new")
+	copied, err := copyQuietly(t.Context(), from, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if copied[store.ItemMessage] != 1 || copied[store.ItemEvent] != 1 || copied[store.ItemSchedule] != 1 {
+		t.Errorf("copied %v, want a message, its log entry and a schedule among it", copied)
+	}
+	_, before := start(t, from)
+	_, after := start(t, to)
+	for _, path := range []string{"/v2/logs", "/v2/schedules"} {
+		_, want := call(t, http.MethodGet, before+path)
+		if _, got := call(t, http.MethodGet, after+path); got != want {
+			t.Errorf("%s answers %s, where it was copied from %s", path, got, want)
+		}
+	}
+}
+
+func TestCopyIsRefused(t *testing.T) {
+	from := filled(t)
+	tests := map[string]struct{ from, to, want string }{
+		"from nothing":                {filepath.Join(t.TempDir(), "nowhere"), t.TempDir(), "from: stat"},
+		"to where something is kept":  {from, filled(t), "to: it is not empty: name a new directory, or an empty database"},
+		"into itself":                 {from, from, "the data directory is in use"},
+		"from a database without one": {"postgres://127.0.0.1:1/none", t.TempDir(), "from: open the database"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := copyQuietly(t.Context(), test.from, test.to); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error = %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestCopyThatWasBrokenOffIsNotServed(t *testing.T) {
+	from, to := filled(t), t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Copy(ctx, Place(from), Place(to), slog.New(slog.DiscardHandler), func(Copied) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("Copy = %v, want it cancelled", err)
+	}
+	_, err = New(t.Context(), Options{Listeners: []net.Listener{listen(t)}, Data: to, Tokens: []string{token}, Log: slog.New(slog.DiscardHandler)})
+	if !errors.Is(err, errHalfCopied) {
+		t.Errorf("New = %v, want %v", err, errHalfCopied)
+	}
+	if _, err := copyQuietly(t.Context(), to, t.TempDir()); !errors.Is(err, errHalfCopied) {
+		t.Errorf("Copy from there = %v, want %v", err, errHalfCopied)
+	}
+}
+
+func TestSumsTellStoresApart(t *testing.T) {
+	one := store.Item{Kind: store.ItemQueue, User: "ann", Key: []byte("k"), Value: []byte("v")}
+	two := store.Item{Kind: store.ItemQueue, User: "ann", Key: []byte("l"), Value: []byte("w")}
+	tests := map[string]struct {
+		copy []store.Item
+		want string // "" for no difference
+	}{
+		"the same":                  {[]store.Item{one, two}, ""},
+		"in another order":          {[]store.Item{two, one}, ""},
+		"one is missing":            {[]store.Item{one}, "the copy has 1 queues, 2 were there to be copied"},
+		"one is there twice":        {[]store.Item{one, one}, "some of the 2 queues are not the same"},
+		"another value":             {[]store.Item{one, {Kind: two.Kind, User: "ann", Key: []byte("l"), Value: []byte("x")}}, "some of the 2 queues"},
+		"another user":              {[]store.Item{one, {Kind: two.Kind, User: "bob", Key: []byte("l"), Value: []byte("w")}}, "some of the 2 queues"},
+		"the key is in the value":   {[]store.Item{one, {Kind: two.Kind, User: "ann", Value: []byte("lw")}}, "some of the 2 queues"},
+		"another kind besides both": {[]store.Item{one, two, {Kind: store.ItemAnswer}}, "the copy has 1 kept answers, 0 were there"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			from, to := sums{}, sums{}
+			from.add(one)
+			from.add(two)
+			for _, item := range test.copy {
+				to.add(item)
+			}
+			err := from.compare(to)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("compare = %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,275 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// Import implements store.Copier. What waits is found by its lanes when the store is
+// opened again.
+func (s *Store) Import(ctx context.Context, items []store.Item) error {
+	return s.writer.do(ctx, func(c *commit) error {
+		i := &importer{store: s, c: c, messages: map[messageID]*posthaste.Message{}}
+		for _, item := range items {
+			if err := i.add(item); err != nil {
+				return fmt.Errorf("%s of %q, key %x: %w", item.Kind, item.User, item.Key, err)
+			}
+		}
+		return nil
+	})
+}
+
+// importer writes items into a commit.
+type importer struct {
+	store    *Store
+	c        *commit
+	messages map[messageID]*posthaste.Message // that this commit has imported or read
+}
+
+func (i *importer) add(item store.Item) error {
+	if len(item.User) > maxUserLen {
+		return fmt.Errorf("a user id of %d bytes: at most %d fit", len(item.User), maxUserLen)
+	}
+	switch item.Kind {
+	case store.ItemSecret:
+		i.c.set(vaultKey(string(item.Key)), item.Value)
+	case store.ItemQueue:
+		i.c.set(queues.key(item.User, string(item.Key)), item.Value)
+	case store.ItemURLGroup:
+		i.c.set(groups.key(item.User, string(item.Key)), item.Value)
+	case store.ItemFlowKey:
+		i.c.set(flowKeys.key(item.User, string(item.Key)), item.Value)
+	case store.ItemAction:
+		i.c.set(actions.key(item.User, string(item.Key)), item.Value)
+	case store.ItemSchedule:
+		return i.schedule(item)
+	case store.ItemMessage:
+		return i.message(item)
+	case store.ItemEvent:
+		return i.event(item)
+	case store.ItemDeadLetter:
+		return i.deadLetter(item)
+	case store.ItemSubmission, store.ItemAnswer:
+		return i.remembered(item)
+	default:
+		return i.ofRun(item)
+	}
+	return nil
+}
+
+// raise sees to it that no event to come has a position that was given before.
+func (i *importer) raise(p posthaste.Position) { i.c.last = max(i.c.last, p) }
+
+func (i *importer) schedule(item store.Item) error {
+	schedule, err := schedules.decode(item.User, string(item.Key), item.Value)
+	if err != nil {
+		return err
+	}
+	i.c.set(schedules.key(item.User, schedule.ID), item.Value)
+	if key := tickKey(schedule); key != nil {
+		i.c.set(key, nil)
+	}
+	return nil
+}
+
+func (i *importer) message(item store.Item) error {
+	parts, err := record.Parts(item.Value, 2)
+	if err != nil || len(item.Key) != len(posthaste.MessageID{}) {
+		return errCorrupt
+	}
+	m, err := record.DecodeMessage(posthaste.MessageID(item.Key), item.User, parts[0])
+	if err != nil {
+		return err
+	}
+	place, err := record.DecodePlace(parts[1])
+	if err != nil {
+		return err
+	}
+	i.messages[messageID{m.User, m.ID}] = m
+	i.c.set(appendMessageKey(i.c.key(), segmentEnvelope, m.User, m.ID), encodeEnvelope(m))
+	if len(m.Body) >= largeBody && !isEntry(m) {
+		i.c.set(appendMessageKey(i.c.key(), segmentBody, m.User, m.ID), m.Body)
+	}
+	st := statusOf(m, &place)
+	i.c.setStatus(m, st)
+	if place.Order != 0 {
+		i.c.set(appendWaitingKey(i.c.key(), laneOf(m), ticket{st.order, m.ID}), st.waiting.append(nil))
+	}
+	return nil
+}
+
+// statusOf is the inverse of placeOf.
+func statusOf(m *posthaste.Message, p *record.Place) status {
+	st := status{state: p.State, waiting: waiting{retried: p.Retried, flowKey: m.FlowControl.Key}}
+	if p.Order != 0 {
+		st.order = p.Order
+		st.readyMS = p.DueAt.UnixMilli()
+		st.callbacks = p.Callbacks
+		st.cancelRequested = p.CancelRequested
+		st.ended = p.State.Terminal()
+	}
+	return st
+}
+
+func (i *importer) event(item store.Item) error {
+	parts, err := record.Parts(item.Value, 3)
+	if err != nil || len(parts[0]) != len(posthaste.MessageID{}) {
+		return errCorrupt
+	}
+	event, err := record.DecodeEvent(parts[1])
+	if err != nil {
+		return err
+	}
+	if event.Position, err = parsePosition(item.Key); err != nil {
+		return err
+	}
+	event.MessageID = posthaste.MessageID(parts[0])
+	if len(parts[2]) > 0 {
+		if event.Response, err = record.DecodeResponse(parts[2]); err != nil {
+			return err
+		}
+	}
+	m, err := i.messageOf(messageID{item.User, event.MessageID})
+	if err != nil {
+		return err
+	}
+	i.raise(event.Position)
+	i.c.addEvent(m, event)
+	return nil
+}
+
+// messageOf returns the message of an event, which was imported before.
+func (i *importer) messageOf(id messageID) (m *posthaste.Message, err error) {
+	if m = i.messages[id]; m == nil {
+		m, err = readMessage(i.c.db, id.user, id.id)
+		i.messages[id] = m
+	}
+	return m, err
+}
+
+func (i *importer) deadLetter(item store.Item) error {
+	at, err := parsePosition(item.Key)
+	if err != nil {
+		return err
+	}
+	d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(at), item.User, item.Value)
+	if err != nil {
+		return err
+	}
+	i.raise(at)
+	i.store.bury(i.c, d)
+	return nil
+}
+
+// remembered writes a submission or an answer, which lie in their day.
+func (i *importer) remembered(item store.Item) error {
+	if len(item.Value) < 8 {
+		return errCorrupt
+	}
+	part := byte(segmentDedup)
+	if item.Kind == store.ItemAnswer {
+		part = segmentAnswer
+	}
+	at := milliTime(int64(binary.BigEndian.Uint64(item.Value)))
+	i.c.set(append(appendSegment(i.c.key(), dayOf(at), part, item.User), item.Key...), item.Value)
+	return nil
+}
+
+// ofRun writes what belongs to a run. Its key begins with a position.
+func (i *importer) ofRun(item store.Item) error {
+	if len(item.Key) < 8 {
+		return errCorrupt
+	}
+	run, _ := parsePosition(item.Key[:8])
+	switch item.Kind {
+	case store.ItemRun:
+		return i.run(item, run)
+	case store.ItemRunEntry:
+		i.c.setRun(append(appendRunPart(nil, runEntry, item.User), item.Key...), item.Value)
+	case store.ItemRunMemory:
+		i.c.setRun(append(appendRunPart(nil, runMemory, item.User), item.Key...), item.Value)
+	case store.ItemRunEvent:
+		return i.runEvent(item, run)
+	case store.ItemWaiter:
+		return i.waiter(item)
+	case store.ItemRunDeadLetter:
+		return i.runDeadLetter(item, run)
+	default:
+		return fmt.Errorf("an item of kind %d is not known", item.Kind)
+	}
+	return nil
+}
+
+func (i *importer) run(item store.Item, at posthaste.Position) error {
+	parts, err := record.Parts(item.Value, 2)
+	if err != nil {
+		return err
+	}
+	i.raise(at)
+	i.c.setRun(appendRunKey(nil, runEnvelope, item.User, at), parts[0])
+	i.c.setRun(appendRunKey(nil, runProgress, item.User, at), parts[1])
+	run, err := readRun(i.c.runs(), item.User, at)
+	if err != nil {
+		return err
+	}
+	i.c.setRun(append(appendRunPart(nil, runLatest, item.User), run.ID...), item.Key) // the last one stays
+	i.c.replacePostings(runPosting, item.User, at, nil, runTerms(run))
+	i.c.count(appendCountKey(nil, countedRuns, item.User), 1)
+	return nil
+}
+
+func (i *importer) runEvent(item store.Item, run posthaste.Position) error {
+	parts, err := record.Parts(item.Value, 2)
+	if err != nil {
+		return err
+	}
+	at, err := parsePosition(item.Key[8:])
+	if err != nil {
+		return err
+	}
+	i.raise(at)
+	key := appendText(appendRunKey(nil, runEvent, item.User, run), string(parts[0]))
+	i.c.setRun(binary.BigEndian.AppendUint64(key, uint64(at)), parts[1])
+	return nil
+}
+
+func (i *importer) waiter(item store.Item) error {
+	at, err := parsePosition(item.Key[8:])
+	if err != nil {
+		return err
+	}
+	w, err := record.DecodeWaiter(at, item.Value)
+	if err != nil {
+		return err
+	}
+	i.raise(at)
+	i.c.setWaiter(item.User, w)
+	return nil
+}
+
+func (i *importer) runDeadLetter(item store.Item, id posthaste.Position) error {
+	parts, err := record.Parts(item.Value, 2)
+	if err != nil {
+		return err
+	}
+	at, err := parsePosition(parts[0])
+	if err != nil {
+		return err
+	}
+	run, err := readRun(i.c.runs(), item.User, at)
+	if err != nil {
+		return err
+	}
+	d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(id), item.User, parts[1])
+	if err != nil {
+		return err
+	}
+	i.raise(id)
+	i.c.buryRun(item.User, run, d)
+	return nil
+}

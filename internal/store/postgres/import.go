@@ -1,0 +1,325 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// Import implements store.Copier.
+func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done(&err)
+	if err := s.alone(ctx); err != nil {
+		return err
+	}
+	var users []string
+	var about []messageOf // what events are about
+	for _, item := range items {
+		if item.User != "" {
+			users = append(users, item.User)
+		}
+		if item.Kind == store.ItemEvent && len(item.Key) == 8 {
+			if err := s.days.make(ctx, s.pool, positionAt(item.Key).Time()); err != nil {
+				return err
+			}
+			if parts, err := record.Parts(item.Value, 3); err == nil && len(parts[0]) == len(posthaste.MessageID{}) {
+				about = append(about, messageOf{item.User, posthaste.MessageID(parts[0])})
+			}
+		}
+	}
+	return s.change(ctx, time.Time{}, users, wants{}, func(tx *tx) error {
+		if err := tx.readMessages(about); err != nil {
+			return err
+		}
+		i := &importer{tx, map[string]posthaste.Position{}}
+		for _, item := range items {
+			if err := i.add(item); err != nil {
+				return fmt.Errorf("%s of %q, key %x: %w", item.Kind, item.User, item.Key, err)
+			}
+		}
+		return i.raisePositions()
+	})
+}
+
+// importer writes items within a change.
+type importer struct {
+	*tx
+	ends map[string]posthaste.Position // the highest ones that were imported, by user
+}
+
+// raise notes a position that was imported.
+func (i *importer) raise(user string, p posthaste.Position) { i.ends[user] = max(i.ends[user], p) }
+
+// raisePositions sees to it that no event to come has a position that was imported.
+func (i *importer) raisePositions() error {
+	for user, end := range i.ends {
+		i.exec(`UPDATE posthaste.users SET position = greatest(position, $2) WHERE user_id = $1`, user, int64(end))
+		if _, err := row(i.ctx, i, pgx.RowTo[int64], `SELECT posthaste.take_positions(1, $1)`, int64(end)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// positionAt reads a position at the beginning of a key.
+func positionAt(key []byte) posthaste.Position {
+	return posthaste.Position(binary.BigEndian.Uint64(key))
+}
+
+// keyLengths are those of kinds whose keys are made of numbers and hashes.
+var keyLengths = map[store.ItemKind]int{
+	store.ItemRun: 8, store.ItemRunEntry: 12, store.ItemRunMemory: 24, store.ItemRunEvent: 16, store.ItemWaiter: 16,
+	store.ItemMessage: 16, store.ItemEvent: 8, store.ItemDeadLetter: 8, store.ItemRunDeadLetter: 8,
+}
+
+func (i *importer) add(item store.Item) error {
+	if want, fixed := keyLengths[item.Kind]; fixed && len(item.Key) != want {
+		return fmt.Errorf("its key has %d bytes, not %d", len(item.Key), want)
+	}
+	switch item.Kind {
+	case store.ItemSecret:
+		i.exec(`INSERT INTO posthaste.secrets (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, item.Key, item.Value)
+		return nil
+	case store.ItemQueue:
+		return importDocument(i.tx, queues, item)
+	case store.ItemURLGroup:
+		return importDocument(i.tx, urlGroups, item)
+	case store.ItemFlowKey:
+		return importDocument(i.tx, flowKeys, item)
+	case store.ItemSchedule:
+		return importDocument(i.tx, schedules, item)
+	case store.ItemAction:
+		return importDocument(i.tx, actions, item)
+	case store.ItemMessage:
+		return i.message(item)
+	case store.ItemEvent:
+		return i.event(item)
+	case store.ItemDeadLetter:
+		return i.deadLetter(item)
+	case store.ItemSubmission, store.ItemAnswer:
+		return i.remembered(item)
+	default:
+		return i.ofRun(item)
+	}
+}
+
+func importDocument[T any](tx *tx, d documents[T], item store.Item) error {
+	value, err := d.decode(item.User, string(item.Key), item.Value)
+	if err != nil {
+		return err
+	}
+	tx.exec(`INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)`,
+		item.User, d.kind, item.Key, item.Value, d.at(value))
+	return nil
+}
+
+func (i *importer) message(item store.Item) error {
+	parts, err := record.Parts(item.Value, 2)
+	if err != nil {
+		return err
+	}
+	id := posthaste.MessageID(item.Key)
+	m, err := record.DecodeMessage(id, item.User, parts[0])
+	if err != nil {
+		return err
+	}
+	place, err := record.DecodePlace(parts[1])
+	if err != nil {
+		return err
+	}
+	i.accepted.add(m.User, m.ID, parts[0])
+	i.messages[messageOf{m.User, m.ID}] = m
+	if place.State.Terminal() {
+		i.finished.add(&live{user: m.User, id: m.ID, state: place.State, retried: place.Retried})
+	}
+	day := id.CreatedAt().UTC().Truncate(day).UnixMilli()
+	i.count(keptOf{m.User, keptLog, day}, 0, len(parts[0]))
+	if place.Order != 0 {
+		i.place(m, &place)
+	}
+	return nil
+}
+
+// place gives a message its place in its lane. One that is to be cancelled is claimed by
+// this node: when the node leaves, that is granted, as to any claim of the dead.
+func (i *importer) place(m *posthaste.Message, p *record.Place) {
+	l := &live{
+		user: m.User, id: m.ID, lane: laneOf(m), place: p.Order, dueMS: p.DueAt.UnixMilli(),
+		state: p.State, retried: p.Retried, ended: p.State.Terminal(), callbacks: p.Callbacks, cancelRequested: p.CancelRequested,
+	}
+	if m.FlowControl.Key != "" {
+		l.flowKey = []byte(m.FlowControl.Key)
+	}
+	if p.CancelRequested {
+		l.lease = i.store.node.id.Load()
+		l.node = l.lease
+	}
+	i.save(l)
+	var counted int32 = 1
+	if l.ended {
+		counted = 0
+	}
+	i.touch(l.lane, counted)
+}
+
+func (i *importer) event(item store.Item) error {
+	parts, err := record.Parts(item.Value, 3)
+	if err != nil {
+		return err
+	}
+	if len(parts[0]) != len(posthaste.MessageID{}) {
+		return fmt.Errorf("its message id has %d bytes", len(parts[0]))
+	}
+	event, err := record.DecodeEvent(parts[1])
+	if err != nil {
+		return err
+	}
+	event.Position, event.MessageID = positionAt(item.Key), posthaste.MessageID(parts[0])
+	if len(parts[2]) > 0 {
+		if event.Response, err = record.DecodeResponse(parts[2]); err != nil {
+			return err
+		}
+	}
+	m := i.messages[messageOf{item.User, event.MessageID}]
+	if m == nil { // it was removed, and nobody finds the event
+		m = &posthaste.Message{ID: event.MessageID, User: item.User}
+	}
+	i.raise(item.User, event.Position)
+	size := i.log.add(m, &event)
+	i.count(keptOf{item.User, keptLog, dayOf(event.Position)}, 1, size)
+	return nil
+}
+
+func (i *importer) deadLetter(item store.Item) error {
+	at := positionAt(item.Key)
+	d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(at), item.User, item.Value)
+	if err != nil {
+		return err
+	}
+	i.raise(item.User, at)
+	i.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, item.User, int64(at), item.Value)
+	i.index(item.User, keptDeadLetters, int64(at), deadLetterTerms(d))
+	i.count(keptOf{user: item.User, kind: keptDeadLetters}, 1, len(item.Value))
+	return nil
+}
+
+// remembered writes a submission or an answer.
+func (i *importer) remembered(item store.Item) error {
+	const atLen, idLen = 8, len(posthaste.MessageID{})
+	if len(item.Value) < atLen {
+		return fmt.Errorf("its value has %d bytes", len(item.Value))
+	}
+	at, rest := int64(binary.BigEndian.Uint64(item.Value)), item.Value[atLen:]
+	if item.Kind == store.ItemAnswer {
+		i.exec(`INSERT INTO posthaste.answers (user_id, key, at, answer) VALUES ($1, $2, $3, $4)`, item.User, item.Key, at, rest)
+		return nil
+	}
+	ids := [][16]byte{}
+	for ; len(rest) >= idLen; rest = rest[idLen:] {
+		ids = append(ids, [16]byte(rest[:idLen]))
+	}
+	i.exec(`INSERT INTO posthaste.submissions (user_id, key, at, ids) VALUES ($1, $2, $3, $4)`, item.User, item.Key, at, ids)
+	return nil
+}
+
+// ofRun writes what belongs to a run.
+func (i *importer) ofRun(item store.Item) error {
+	if len(item.Key) < 8 {
+		return fmt.Errorf("an item of kind %d is not known", item.Kind)
+	}
+	run := positionAt(item.Key)
+	switch item.Kind {
+	case store.ItemRun:
+		return i.run(item)
+	case store.ItemRunEntry:
+		i.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
+			item.User, int64(run), int32(binary.BigEndian.Uint32(item.Key[8:])), item.Value)
+		i.count(keptOf{user: item.User, kind: keptRuns}, 0, len(item.Value))
+	case store.ItemRunMemory:
+		i.exec(`INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)`,
+			item.User, int64(run), item.Key[8:], [16]byte(item.Value))
+	case store.ItemRunEvent:
+		return i.runEvent(item)
+	case store.ItemWaiter:
+		return i.waiter(item)
+	case store.ItemRunDeadLetter:
+		return i.runDeadLetter(item)
+	default:
+		return fmt.Errorf("an item of kind %d is not known", item.Kind)
+	}
+	return nil
+}
+
+func (i *importer) run(item store.Item) error {
+	parts, err := record.Parts(item.Value, 2)
+	if err != nil {
+		return err
+	}
+	run, err := decodeRun(item.User, parts[0], parts[1])
+	if err != nil {
+		return err
+	}
+	at := positionAt(item.Key)
+	i.raise(item.User, at)
+	i.exec(`INSERT INTO posthaste.runs (user_id, position, id, record, progress, completed) VALUES ($1, $2, $3, $4, $5, $6)`,
+		item.User, int64(at), hashed(run.ID), parts[0], parts[1], completedAt(run))
+	i.index(item.User, keptRuns, int64(at), runTerms(run))
+	i.count(keptOf{user: item.User, kind: keptRuns}, 1, len(parts[0]))
+	return nil
+}
+
+func (i *importer) runEvent(item store.Item) error {
+	parts, err := record.Parts(item.Value, 2)
+	if err != nil {
+		return err
+	}
+	at := positionAt(item.Key[8:])
+	i.raise(item.User, at)
+	i.exec(`INSERT INTO posthaste.run_events (user_id, run, position, event_id, body) VALUES ($1, $2, $3, $4, $5)`,
+		item.User, int64(positionAt(item.Key)), int64(at), parts[0], parts[1])
+	return nil
+}
+
+func (i *importer) waiter(item store.Item) error {
+	at := positionAt(item.Key[8:])
+	w, err := record.DecodeWaiter(at, item.Value)
+	if err != nil {
+		return err
+	}
+	i.raise(item.User, at)
+	i.exec(`INSERT INTO posthaste.waiters (user_id, run, position, topic, deadline, record) VALUES ($1, $2, $3, $4, $5, $6)`,
+		item.User, int64(positionAt(item.Key)), int64(at), hashed(string(w.Topic)), milli(w.Deadline), item.Value)
+	return nil
+}
+
+func (i *importer) runDeadLetter(item store.Item) error {
+	parts, err := record.Parts(item.Value, 2)
+	if err != nil {
+		return err
+	}
+	if len(parts[0]) != 8 {
+		return fmt.Errorf("the position of its run has %d bytes", len(parts[0]))
+	}
+	run, err := readRun(i.ctx, i, item.User, positionAt(parts[0]))
+	if err != nil {
+		return fmt.Errorf("its run: %w", err)
+	}
+	at := positionAt(item.Key)
+	i.raise(item.User, at)
+	i.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
+		item.User, int64(at), int64(run.Position), parts[1])
+	i.index(item.User, keptFailedRuns, int64(at), failureTerms(run))
+	i.count(keptOf{user: item.User, kind: keptFailedRuns}, 1, len(parts[1]))
+	return nil
+}

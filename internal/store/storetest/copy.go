@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"posthaste/internal/store"
+)
+
+// Copying is a store that can be moved.
+type Copying interface {
+	store.Store
+	store.Copier
+}
+
+// Opened is an empty store, and how to close it and open it again.
+type Opened struct {
+	Store  Copying
+	Reopen func() Copying
+}
+
+// RunCopy tests that what one backend keeps can be moved into another one, and from there
+// on. It lets each test of Run leave something behind in the first, copies that into the
+// second and from there into the third, and wants all three to keep the same, and what
+// was copied to pass the audit. It takes one test in some, and all of them if the
+// environment variable STORETEST_COPIES is all.
+func RunCopy(t *testing.T, first, second, third func(t *testing.T) Opened) {
+	every := 16
+	if os.Getenv("STORETEST_COPIES") == "all" {
+		every = 1
+	}
+	number := 0
+	for _, group := range promises {
+		if group.breaks {
+			continue
+		}
+		for _, p := range group.trials {
+			if number++; number%every != 0 {
+				continue
+			}
+			t.Run(group.name+"/"+p.name, func(t *testing.T) { runCopy(t, p, first(t), second, third) })
+		}
+	}
+}
+
+func runCopy(t *testing.T, p promise, first Opened, others ...func(t *testing.T) Opened) {
+	tr := &trial{T: t, store: first.Store, now: start, makes: newMaker(1)}
+	p.check(tr)
+	if t.Failed() {
+		return
+	}
+	items := exported(t, first.Store, tr.now)
+	for _, next := range others {
+		items = tr.copied(items, next(t))
+	}
+}
+
+// copied moves items into a store, wants it to keep the same, and returns what it keeps.
+func (tr *trial) copied(items []store.Item, into Opened) []store.Item {
+	tr.Helper()
+	const atOnce = 20 // few, so that what belongs together is parted
+	if empty, err := into.Store.Empty(tr.Context()); err != nil || !empty {
+		tr.Fatalf("Empty = %t, %v before anything is copied", empty, err)
+	}
+	for chunk := range slices.Chunk(items, atOnce) {
+		if err := into.Store.Import(tr.Context(), chunk); err != nil {
+			tr.Fatalf("Import: %v", err)
+		}
+	}
+	got := exported(tr.T, into.Store, tr.now)
+	if from, there := sorted(items), sorted(got); !slices.EqualFunc(from, there, same) {
+		tr.Fatalf("what was copied (-from +into):\n%s", gocmp.Diff(from, there))
+	}
+	s := into.Reopen()
+	if !tr.trimmed {
+		for user, ids := range tr.makes.ids {
+			Audit(tr.T, s, user, ids)
+		}
+	}
+	return got
+}
+
+// exported returns everything that a store keeps.
+func exported(t *testing.T, s Copying, now time.Time) (items []store.Item) {
+	t.Helper()
+	kind := store.ItemSecret
+	err := s.Export(t.Context(), now, func(i store.Item) error {
+		if i.Kind < kind {
+			t.Errorf("%s are exported after %s", i.Kind, kind)
+		}
+		kind = i.Kind
+		i.Key, i.Value = slices.Clone(i.Key), append([]byte{}, i.Value...)
+		items = append(items, i)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("Export: %v", err)
+	}
+	return items
+}
+
+func same(a, b store.Item) bool {
+	return a.Kind == b.Kind && a.User == b.User && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value)
+}
+
+// sorted returns items by kind, user and key.
+func sorted(items []store.Item) []store.Item {
+	return slices.SortedFunc(slices.Values(items), func(a, b store.Item) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.User, b.User), slices.Compare(a.Key, b.Key))
+	})
+}
