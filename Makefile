@@ -47,7 +47,8 @@ lint: ## staticcheck (staticcheck.conf) and unhandled errors (tools/errcheck.txt
 	$(GO) tool -modfile=tools/go.mod errcheck -ignoretests -exclude tools/errcheck.txt ./...
 
 # What CI does not run: it needs programs of other worlds. Debian has promtool (prometheus),
-# systemd-analyze (systemd) and docker-compose; the others come through npx and go run.
+# systemd-analyze (systemd) and docker-compose, goreleaser comes from its own site, and the
+# others through npx and go run.
 lint-deploy: ## the API description and deploy/, each by the tool of its kind
 	npx --yes @redocly/cli@2 lint --extends=spec internal/openapi/openapi.yaml
 	npx --yes dockerfile-utils lint Dockerfile
@@ -58,7 +59,7 @@ lint-deploy: ## the API description and deploy/, each by the tool of its kind
 	systemd-analyze security --offline=yes --threshold=20 bin/posthaste.service
 	$(GO) run helm.sh/helm/v3/cmd/helm@v3.18.4 lint --strict deploy/helm/posthaste
 	$(GO) run helm.sh/helm/v3/cmd/helm@v3.18.4 lint --strict deploy/helm/posthaste --set database.existingSecret=db,auth.existingSecret=token,podMonitor=true
-	$(GO) run github.com/goreleaser/goreleaser/v2@v2.17.0 check
+	goreleaser check
 
 vulnerabilities: ## known ones in what the program calls; GOVULNDB=DIR without the network
 	GO=$(GO) .ci/vulnerabilities
