@@ -18,6 +18,14 @@ const (
 	maxPageBytes = 16 << 20 // of messages and responses
 )
 
+// What is read in one round trip grows with the need: at first, and at most.
+const (
+	blocksFirst    = 32
+	windowAtMost   = 4096
+	postingsFirst  = 32
+	postingsAtMost = 1024
+)
+
 // direction is the order of a page.
 func direction(oldestFirst bool) string {
 	if oldestFirst {
@@ -80,27 +88,50 @@ func (r *logReader) search(q question) error {
 		return err
 	}
 	leads := r.rarest(fields)
-	others := slices.Delete(slices.Clone(q), leads, leads+1)
-	for window := r.query.Limit + 1; !r.page.More; window = max(window, 256) {
-		proposed, err := r.take(fields[leads], window)
-		if err != nil || len(proposed) == 0 {
+	s := &search{fields[leads], slices.Delete(slices.Clone(q), leads, leads+1), r.query.Limit + 1, 0}
+	for more := true; more && !r.page.More; {
+		var passing []posthaste.Position
+		var err error
+		if passing, more, err = r.propose(s); err != nil {
 			return err
 		}
-		last := proposed[len(proposed)-1]
-		r.scanned += len(proposed)
-		for _, terms := range others {
-			if proposed, err = r.passing(proposed, terms); err != nil {
-				return err
-			}
-		}
-		if err := r.show(proposed); err != nil {
+		if err := r.show(passing); err != nil {
 			return err
 		}
-		if r.scanned >= maxScan && !r.page.More {
-			r.stop(beyond(last, r.query.OldestFirst))
+		if more && r.scanned >= maxScan && !r.page.More {
+			r.stop(beyond(s.last, r.query.OldestFirst))
 		}
 	}
 	return nil
+}
+
+// search is how far a search has come.
+type search struct {
+	leads  *fieldList
+	others question
+	window int // how many positions are looked at together
+	last   posthaste.Position
+}
+
+// propose returns the next positions that have a term of each field: enough for the page,
+// unless there are no more, or too many were looked at for that.
+func (r *logReader) propose(s *search) (passing []posthaste.Position, more bool, err error) {
+	for len(passing) <= r.query.Limit-len(r.page.Entries) && r.scanned < maxScan {
+		next, err := r.take(s.leads, s.window)
+		if err != nil || len(next) == 0 {
+			return passing, false, err
+		}
+		s.last = next[len(next)-1]
+		r.scanned += len(next)
+		for _, terms := range s.others {
+			if next, err = r.passing(next, terms); err != nil {
+				return nil, false, err
+			}
+		}
+		passing = append(passing, next...)
+		s.window = min(2*s.window, windowAtMost)
+	}
+	return passing, true, nil
 }
 
 // show adds the events at some positions to the page.
@@ -131,31 +162,40 @@ func (r *logReader) show(positions []posthaste.Position) error {
 
 // scan walks through all events of the range.
 func (r *logReader) scan() error {
-	cursor, count := r.first(), 16
-	for !r.page.More {
-		blocks, err := rows(r.ctx, r.q, scanBlock, r.scanQuestion(), r.user, int64(cursor), int64(r.last()), count)
-		if err != nil || len(blocks) == 0 {
-			return err
-		}
-		cursor = beyond(blocks[len(blocks)-1][0].Position, r.query.OldestFirst)
-		events := slices.Concat(blocks...)
-		r.scanned += len(events)
-		events = r.ordered(slices.DeleteFunc(events, func(e posthaste.Event) bool { return !r.within(e.Position) }))
-		for len(events) > 0 && !r.page.More {
-			n := min(len(events), r.query.Limit-len(r.page.Entries)+1)
-			if err := r.consider(events[:n]); err != nil {
+	cursor, count := r.first(), blocksFirst
+	for more := true; more && !r.page.More; {
+		var events []posthaste.Event
+		for room := r.query.Limit - len(r.page.Entries); more && len(events) <= room && r.scanned < maxScan; {
+			blocks, err := rows(r.ctx, r.q, scanBlock, r.scanQuestion(), r.user, int64(cursor), int64(r.last()), count)
+			if err != nil {
 				return err
 			}
-			events = events[n:]
+			for _, block := range blocks {
+				r.scanned += len(block)
+				cursor = beyond(block[0].Position, r.query.OldestFirst)
+				events = append(events, slices.DeleteFunc(block, func(e posthaste.Event) bool { return !r.within(e.Position) })...)
+			}
+			more = len(blocks) == count
+			count = min(4*count, postingsAtMost)
 		}
-		switch {
-		case r.page.More:
-		case len(blocks) < count:
-			return nil
-		case r.scanned >= maxScan:
+		if err := r.considerAll(r.ordered(events)); err != nil {
+			return err
+		}
+		if more && r.scanned >= maxScan && !r.page.More {
 			r.stop(cursor)
 		}
-		count = min(4*count, postingsAtMost)
+	}
+	return nil
+}
+
+// considerAll considers events, no more at a time than the page may need.
+func (r *logReader) considerAll(events []posthaste.Event) error {
+	for len(events) > 0 && !r.page.More {
+		n := min(len(events), r.query.Limit-len(r.page.Entries)+1)
+		if err := r.consider(events[:n]); err != nil {
+			return err
+		}
+		events = events[n:]
 	}
 	return nil
 }

@@ -12,9 +12,6 @@ import (
 // A query with filters reads the postings of that field which the fewest events pass, and
 // asks of those events alone whether they pass the others, many at once.
 
-// postingsAtMost bounds how many postings of a term are read at once.
-const postingsAtMost = 1024
-
 // termList reads the positions of a term, as far as they are needed.
 type termList struct {
 	term    term
@@ -33,7 +30,7 @@ type fieldList struct {
 }
 
 func (r *logReader) newFieldList(terms []term) *fieldList {
-	f := &fieldList{count: 16}
+	f := &fieldList{count: postingsFirst}
 	for _, t := range terms {
 		f.lists = append(f.lists, &termList{term: t, cursor: r.first()})
 	}
@@ -185,9 +182,9 @@ func (r *logReader) sort(positions []posthaste.Position) {
 	}
 }
 
-// take returns the next positions of a field, n at most: none at the end.
+// take returns the next n positions of a field, fewer at the end.
 func (r *logReader) take(f *fieldList, n int) ([]posthaste.Position, error) {
-	for len(f.ready) == 0 && !f.atEnd() {
+	for len(f.ready) < n && !f.atEnd() {
 		if err := r.load(f); err != nil {
 			return nil, err
 		}
@@ -236,16 +233,7 @@ func (r *logReader) passing(positions []posthaste.Position, terms []term) ([]pos
 	if len(positions) == 0 {
 		return nil, nil
 	}
-	all := make([]int64, len(terms))
-	for i, t := range terms {
-		all[i] = int64(t)
-	}
-	found, err := rows(r.ctx, r.q, scanPosting, `
-		SELECT DISTINCT ON (found.term, found.first) found.term, found.first, found.gaps
-		FROM unnest($2::bigint[]) AS t (term), unnest($3::bigint[]) AS c (at), LATERAL (
-			SELECT p.term, p.first, p.gaps FROM posthaste.postings p
-			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at
-			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, all, int64s(positions), int64(maxSpan))
+	found, err := r.postingsAround(positions, terms)
 	if err != nil {
 		return nil, err
 	}
@@ -260,6 +248,24 @@ func (r *logReader) passing(positions []posthaste.Position, terms []term) ([]pos
 		_, has := slices.BinarySearch(having, at)
 		return !has
 	}), nil
+}
+
+// postingsAround returns the postings that may hold some positions: all of their range, if
+// those are no more than the positions are, or else those that are found for each.
+func (r *logReader) postingsAround(positions []posthaste.Position, terms []term) ([]storedPosting, error) {
+	found, err := rows(r.ctx, r.q, scanPosting, `
+		SELECT term, first, gaps FROM posthaste.postings
+		WHERE user_id = $1 AND term = ANY($2) AND first BETWEEN $3 AND $4 LIMIT $5`,
+		r.user, hashes(terms), int64(slices.Min(positions)-maxSpan), int64(slices.Max(positions)), len(positions)+1)
+	if err != nil || len(found) <= len(positions) {
+		return found, err
+	}
+	return rows(r.ctx, r.q, scanPosting, `
+		SELECT DISTINCT ON (found.term, found.first) found.term, found.first, found.gaps
+		FROM unnest($2::bigint[]) AS t (term), unnest($3::bigint[]) AS c (at), LATERAL (
+			SELECT p.term, p.first, p.gaps FROM posthaste.postings p
+			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at
+			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, hashes(terms), int64s(positions), int64(maxSpan))
 }
 
 func int64s(positions []posthaste.Position) []int64 {

@@ -1,0 +1,146 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
+	"posthaste/internal/store/postgres"
+)
+
+// pagesVariable is how many messages the log of BenchmarkPages is about: 3000 unless it
+// is set. An entry is about a third of one.
+const pagesVariable = "PAGES_MESSAGES"
+
+// pages are the filters that BenchmarkPages asks for, alone and in pairs, from what most
+// events pass to what few do.
+var pages = []struct {
+	name   string
+	filter store.EventFilter
+}{
+	{"all", store.EventFilter{}},
+	{"state, most", store.EventFilter{States: []posthaste.State{posthaste.StateDelivered}}},
+	{"state, some", store.EventFilter{States: []posthaste.State{posthaste.StateError}}},
+	{"url", store.EventFilter{URLs: []string{"https://host-0.example/hook"}}},
+	{"label", store.EventFilter{Labels: []string{"label-1"}}},
+	{"caller", store.EventFilter{CallerIPs: []string{"10.0.0.7"}}},
+	{"rare label", store.EventFilter{Labels: []string{"rare"}}},
+	{"url and state", store.EventFilter{URLs: []string{"https://host-0.example/hook"}, States: []posthaste.State{posthaste.StateError}}},
+	{"label and caller", store.EventFilter{Labels: []string{"label-1"}, CallerIPs: []string{"10.0.0.7"}}},
+	{"rare label and state", store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}},
+	{"nothing in common", store.EventFilter{Labels: []string{"rare"}, URLs: []string{"https://host-0.example/hook"}}},
+}
+
+// BenchmarkPages reads pages of 1 000 entries of one log that both backends keep, by
+// filters alone and in pairs, and reports how many times as long PostgreSQL takes. What
+// counts is the fastest answer: two programs that talk feel what else the machine does
+// more than one that is alone.
+func BenchmarkPages(b *testing.B) {
+	messages := 3000
+	if text := os.Getenv(pagesVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			b.Fatalf("%s=%s: a number is accepted", pagesVariable, text)
+		}
+		messages = n
+	}
+	url, err := cluster.Create()
+	if err != nil {
+		b.Fatal(err)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	many, err := postgres.Open(b.Context(), url, postgres.Options{Logger: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = many.Close() }()
+	embedded, err := lsm.Open(b.TempDir(), lsm.Options{Logger: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = embedded.Close() }()
+	for _, s := range []store.Store{embedded, many} {
+		fill(b, s, messages)
+	}
+	for _, page := range pages {
+		b.Run(page.name, func(b *testing.B) {
+			var took [2][]time.Duration
+			for range b.N {
+				for i, s := range []store.Store{embedded, many} {
+					began := time.Now()
+					query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: 1000}
+					if _, err := s.Events(b.Context(), ann, query); err != nil {
+						b.Fatal(err)
+					}
+					took[i] = append(took[i], time.Since(began))
+				}
+			}
+			one, other := slices.Min(took[0]), slices.Min(took[1])
+			b.ReportMetric(one.Seconds()*1000, "embedded-ms")
+			b.ReportMetric(other.Seconds()*1000, "postgres-ms")
+			b.ReportMetric(other.Seconds()/one.Seconds(), "ratio")
+		})
+	}
+}
+
+// fill lets messages live in a store, a hundred at a time.
+func fill(b *testing.B, s store.Store, messages int) {
+	b.Helper()
+	const atOnce = 100
+	rng := rand.New(rand.NewPCG(1, 1))
+	for at := 0; at < messages; at += atOnce {
+		now := start.Add(time.Duration(at) * time.Millisecond)
+		submissions := make([]store.Submission, atOnce)
+		for i := range submissions {
+			submissions[i].Messages = []*posthaste.Message{historic(rng, now, at+i)}
+		}
+		if _, err := s.Accept(b.Context(), now, submissions); err != nil {
+			b.Fatal(err)
+		}
+		claims, _, err := s.Claim(b.Context(), now, 100*atOnce)
+		if err != nil {
+			b.Fatal(err)
+		}
+		settleHistoric(b.Context(), b, s, rng, now, claims)
+	}
+}
+
+func historic(rng *rand.Rand, now time.Time, number int) *posthaste.Message {
+	m := newMessage(now)
+	m.URL = fmt.Sprintf("https://host-%d.example/hook", int(rng.ExpFloat64()*20))
+	m.CallerIP = fmt.Sprintf("10.0.0.%d", rng.IntN(100))
+	m.Body = make([]byte, 512)
+	if number%1000 == 500 {
+		m.Labels = []string{"rare"}
+	} else {
+		m.Labels = []string{fmt.Sprintf("label-%d", int(rng.ExpFloat64()*20))}
+	}
+	return m
+}
+
+// settleHistoric lets one message in ten fail once.
+func settleHistoric(ctx context.Context, b *testing.B, s store.Store, rng *rand.Rand, now time.Time, claims []store.Claim) {
+	var settling sync.WaitGroup
+	for _, claim := range claims {
+		settlement := store.Delivered(claim)
+		if claim.Retried == 0 && rng.IntN(10) == 0 {
+			settlement = store.RetryAt(claim, now, posthaste.Outcome{Error: "503 Service Unavailable", Response: &posthaste.Response{Status: 503}})
+		}
+		settling.Go(func() {
+			if err := s.Settle(ctx, now, settlement); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	settling.Wait()
+}
