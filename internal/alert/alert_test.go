@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ import (
 type operator struct {
 	*testing.T
 	began  time.Time
-	broken bool // nothing can be published
+	broken atomic.Bool // nothing can be published
 	told   []told
 	alerts []alert.Alert
 }
@@ -31,7 +32,7 @@ type told struct {
 }
 
 func (o *operator) publish(_ context.Context, body []byte) error {
-	if o.broken {
+	if o.broken.Load() {
 		return errors.New("disk on fire")
 	}
 	var a alert.Alert
@@ -75,8 +76,10 @@ func ofRun(callType posthaste.CallType) *posthaste.Message {
 	return m
 }
 
+// wants checks what was told so far.
 func (o *operator) wants(want ...told) {
 	o.Helper()
+	synctest.Wait()
 	if diff := cmp.Diff(want, o.told); diff != "" {
 		o.Errorf("told (-want +got):\n%s", diff)
 	}
@@ -148,10 +151,10 @@ func TestBody(t *testing.T) {
 // TestNothingIsForgotten checks that what cannot be told is told later, with the rest.
 func TestNothingIsForgotten(t *testing.T) {
 	watch(t, alert.Options{Quiet: time.Hour}, func(a *alert.Alerter, o *operator) {
-		o.broken = true
+		o.broken.Store(true)
 		fail(a, message(), 2)
 		fail(a, ofRun(posthaste.CallStep), 1)
-		o.broken = false
+		o.broken.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(o.told) != 1 || o.told[0].DeadLetters != 2 || o.told[0].FailedRuns != 1 {
