@@ -163,6 +163,27 @@ func testLogView(t *testing.T, b *browser, c *client, s *sink) {
 	}
 	page.do(chromedp.KeyEvent(kb.Escape))
 	page.misses("Timeline")
+	testRange(t, page)
+}
+
+// testRange drags over the left half of the histogram, which becomes the range of the view.
+func testRange(t *testing.T, page *tab) {
+	half := evaluate[bool](page, `(async () => {
+		const chart = document.querySelector(".histogram svg");
+		const box = chart.getBoundingClientRect();
+		for (const [type, x] of [["pointerdown", 0.01], ["pointermove", 0.3], ["pointermove", 0.5], ["pointerup", 0.5]]) {
+			chart.dispatchEvent(new PointerEvent(type, { clientX: box.left + x * box.width, clientY: box.top + 9, bubbles: true }));
+			await new Promise(requestAnimationFrame);
+			await new Promise(requestAnimationFrame);
+		}
+		const chosen = new URLSearchParams(location.search);
+		return Number(chosen.get("fromDate")) > 0 && Number(chosen.get("fromDate")) < Number(chosen.get("toDate"));
+	})()`)
+	if !half {
+		t.Errorf("a range that was dragged over is not in the address %s", evaluate[string](page, `location.search`))
+	}
+	page.press("Clear")
+	page.until(`!location.search.includes("Date")`, "clear the range")
 }
 
 // testLongLog goes to the end of a log of several pages: each is read when it is needed,
