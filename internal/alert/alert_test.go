@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,8 @@ type operator struct {
 	*testing.T
 	began  time.Time
 	broken atomic.Bool // nothing can be published
+
+	mu     sync.Mutex
 	told   []told
 	alerts []alert.Alert
 }
@@ -39,6 +42,8 @@ func (o *operator) publish(_ context.Context, body []byte) error {
 	if err := json.Unmarshal(body, &a); err != nil {
 		o.Error(err)
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.told = append(o.told, told{time.Since(o.began), a.DeadLetters, a.FailedRuns})
 	o.alerts = append(o.alerts, a)
 	return nil
@@ -80,6 +85,8 @@ func ofRun(callType posthaste.CallType) *posthaste.Message {
 func (o *operator) wants(want ...told) {
 	o.Helper()
 	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if diff := cmp.Diff(want, o.told); diff != "" {
 		o.Errorf("told (-want +got):\n%s", diff)
 	}
