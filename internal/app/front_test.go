@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A server whose database does not answer says so until it does, or until nobody wants to
+// wait any more.
+func TestDatabaseIsWaitedFor(t *testing.T) {
+	gone := listen(t)
+	database := "postgres://u:hunter2@" + gone.Addr().String() + "/d"
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	listener := listen(t)
+	url := "http://" + listener.Addr().String()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var log strings.Builder
+	ended := make(chan error, 1)
+	go func() {
+		_, err := New(ctx, Options{
+			Listeners: []net.Listener{listener}, DatabaseURL: database, Tokens: []string{token},
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		ended <- err
+	}()
+	tests := map[string]struct {
+		method, path string
+		status       int
+		want         string
+	}{
+		"alive":     {http.MethodGet, "/healthz", http.StatusOK, "ok"},
+		"not ready": {http.MethodGet, "/readyz", http.StatusServiceUnavailable, "not ready: the database does not answer"},
+		"new work":  {http.MethodPost, "/v2/publish/http://127.0.0.1:1", http.StatusServiceUnavailable, `{"error":"the server does not reach its database yet, try again"}`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			status, body := call(t, test.method, url+test.path)
+			if status != test.status || strings.TrimSpace(body) != test.want {
+				t.Errorf("%d %s, want %d %s", status, body, test.status, test.want)
+			}
+		})
+	}
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("New = %v, want it cancelled", err)
+	}
+	if text := log.String(); !strings.Contains(text, "database.awaited") || strings.Contains(text, "hunter2") {
+		t.Errorf("the log is to tell of the wait, without the password:\n%s", text)
+	}
+	if _, err := listener.Accept(); err == nil {
+		t.Error("the listener is still open")
+	}
+}
