@@ -10,10 +10,10 @@ import (
 )
 
 // guardedFS is the file system as the storage engine sees it. It lets the guard know
-// which manifests were synced and when the disk has failed, and until the store has been found whole it removes
-// nothing: what the engine takes for leftovers of a crash may be all there is to
-// repair a damaged store from. It also knows which file was read last, which the
-// engine's errors do not always tell.
+// which manifests were synced and when the disk has failed. Until the store has been
+// found whole it removes nothing: what the engine takes for leftovers of a crash may be
+// all there is to repair a damaged store from. It also knows which file was read last,
+// which the engine's errors do not always tell.
 type guardedFS struct {
 	vfs.FS
 	guard *guard
