@@ -2,7 +2,7 @@
 // with the keyboard like any grid: arrows or j and k, Page Up and Down, Home and End,
 // Enter to open, Space to select.
 
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, RefObject } from "preact";
 import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export interface Column<T> {
@@ -32,24 +32,12 @@ const spare = 12; // rows that are drawn beyond what can be seen
 const ahead = 60; // rows before the end at which more are asked for
 
 export function Table<T>(props: Props<T>) {
-  const { columns, rows, rowKey, onOpen, onSelect, onEnd, onTop } = props;
+  const { columns, rows, rowKey, onOpen, onSelect, onEnd } = props;
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
-  const [view, setView] = useState({ top: 0, height: 600 });
+  const { view, measure } = useView(box, props.onTop);
   const [active, setActive] = useState(0);
   const current = Math.min(active, rows.length - 1);
-
-  const measure = useCallback(() => {
-    const { scrollTop, clientHeight } = box.current!;
-    setView((old) => (old.top === scrollTop && old.height === clientHeight ? old : { top: scrollTop, height: clientHeight }));
-    onTop?.(scrollTop < rowHeight);
-  }, [onTop]);
-  useLayoutEffect(() => {
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(box.current!);
-    return () => observer.disconnect();
-  }, [measure]);
 
   const first = Math.max(0, Math.floor(view.top / rowHeight) - spare);
   const last = Math.min(rows.length, Math.ceil((view.top + view.height) / rowHeight) + spare);
@@ -62,28 +50,14 @@ export function Table<T>(props: Props<T>) {
   const move = (to: number) => {
     to = Math.max(0, Math.min(to, rows.length - 1));
     setActive(to);
-    const { scrollTop, clientHeight } = box.current!;
-    const top = to * rowHeight;
-    const room = clientHeight - 2 * rowHeight; // less the header
-    if (top < scrollTop) {
-      box.current!.scrollTop = top;
-    } else if (top > scrollTop + room) {
-      box.current!.scrollTop = top - room;
-    }
+    scrollTo(box.current!, to);
   };
   const page = Math.max(1, Math.floor(view.height / rowHeight) - 2);
-  const moves: Record<string, () => void> = {
-    ArrowDown: () => move(current + 1), j: () => move(current + 1),
-    ArrowUp: () => move(current - 1), k: () => move(current - 1),
-    PageDown: () => move(current + page), PageUp: () => move(current - page),
-    Home: () => move(0), End: () => move(rows.length - 1),
-    Enter: () => rows[current] !== undefined && onOpen?.(rows[current]),
-    " ": () => rows[current] !== undefined && onSelect?.(rows[current]),
-  };
+  const keys = movesFrom(current, page, rows.length, move);
   const onKeyDown = (event: KeyboardEvent) => {
-    const act = moves[event.key];
-    const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
-    if (act !== undefined && plain && event.target === box.current) {
+    const row = rows[current];
+    const act = event.key === "Enter" ? () => row !== undefined && onOpen?.(row) : event.key === " " ? () => row !== undefined && onSelect?.(row) : keys[event.key];
+    if (act !== undefined && event.target === box.current && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
       act();
     }
@@ -91,41 +65,16 @@ export function Table<T>(props: Props<T>) {
 
   return (
     <div class="table" ref={box} role="grid" aria-label={props.label} aria-rowcount={props.total ?? -1} tabIndex={0}
-      aria-multiselectable={onSelect === undefined ? undefined : true}
+      aria-multiselectable={onSelect === undefined ? undefined : true} style={tracks(columns, onSelect !== undefined)}
       aria-activedescendant={rows.length > 0 ? `${id}-${current}` : undefined} onScroll={measure} onKeyDown={onKeyDown}>
-      <div role="rowgroup" class="table-head">
-        <div role="row" class="row" style={tracks(columns, onSelect !== undefined)}>
-          {onSelect !== undefined && <div role="columnheader" aria-label="Selected" />}
-          {columns.map((column) => (
-            <div role="columnheader" key={column.name} class={column.wide ? "wide" : undefined}>{column.name}</div>
-          ))}
-        </div>
-      </div>
+      <Head columns={columns} selectable={onSelect !== undefined} />
       <div role="rowgroup" class="table-body" style={{ height: `${rows.length * rowHeight}px` }}>
         {rows.slice(first, last).map((row, i) => {
           const index = first + i;
           const key = rowKey(row);
-          const isSelected = props.selected?.has(key);
-          const className = ["row", index === current && "active", key === props.opened && "opened", onOpen && "opens"];
           return (
-            <div role="row" id={`${id}-${index}`} key={key} aria-rowindex={index + 2} aria-selected={isSelected}
-              class={className.filter(Boolean).join(" ")}
-              style={{ ...tracks(columns, onSelect !== undefined), transform: `translateY(${index * rowHeight}px)` }}
-              onClick={(event) => {
-                if ((event.target as Element).closest("a, button, input") === null) {
-                  setActive(index);
-                  onOpen?.(row);
-                }
-              }}>
-              {onSelect !== undefined && (
-                <div role="gridcell">
-                  <input type="checkbox" tabIndex={-1} aria-label={"Select " + key} checked={isSelected} onChange={() => onSelect(row)} />
-                </div>
-              )}
-              {columns.map((column) => (
-                <div role="gridcell" key={column.name} class={column.wide ? "wide" : undefined}>{column.cell(row)}</div>
-              ))}
-            </div>
+            <Row key={key} id={`${id}-${index}`} name={key} row={row} index={index} columns={columns} active={index === current}
+              opened={key === props.opened} selected={props.selected?.has(key)} onSelect={onSelect} onOpen={onOpen} onTouch={setActive} />
           );
         })}
       </div>
@@ -134,6 +83,96 @@ export function Table<T>(props: Props<T>) {
   );
 }
 
+// useView tells which part of the rows can be seen.
+function useView(box: RefObject<HTMLDivElement | null>, onTop: ((atTop: boolean) => void) | undefined) {
+  const [view, setView] = useState({ top: 0, height: 600 });
+  const measure = useCallback(() => {
+    const { scrollTop, clientHeight } = box.current!;
+    setView((old) => (old.top === scrollTop && old.height === clientHeight ? old : { top: scrollTop, height: clientHeight }));
+    onTop?.(scrollTop < rowHeight);
+  }, [onTop]);
+  useLayoutEffect(() => {
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, [measure]);
+  return { view, measure };
+}
+
+// scrollTo brings a row into sight, no further than it has to.
+function scrollTo(box: HTMLElement, row: number): void {
+  const top = row * rowHeight;
+  const room = box.clientHeight - 2 * rowHeight; // less the header
+  if (top < box.scrollTop) {
+    box.scrollTop = top;
+  } else if (top > box.scrollTop + room) {
+    box.scrollTop = top - room;
+  }
+}
+
+// movesFrom are the keys that move from a row to another.
+function movesFrom(current: number, page: number, rows: number, move: (to: number) => void): Record<string, () => void> {
+  const down = () => move(current + 1);
+  const up = () => move(current - 1);
+  return {
+    ArrowDown: down, j: down, ArrowUp: up, k: up,
+    PageDown: () => move(current + page), PageUp: () => move(current - page),
+    Home: () => move(0), End: () => move(rows - 1),
+  };
+}
+
+function Head<T>({ columns, selectable }: { columns: Column<T>[]; selectable: boolean }) {
+  return (
+    <div role="rowgroup" class="table-head">
+      <div role="row" class="row">
+        {selectable && <div role="columnheader" aria-label="Selected" />}
+        {columns.map((column) => (
+          <div role="columnheader" key={column.name} class={column.wide ? "wide" : undefined}>{column.name}</div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+interface RowProps<T> {
+  id: string;
+  name: string;
+  row: T;
+  index: number;
+  columns: Column<T>[];
+  active: boolean;
+  opened: boolean;
+  selected: boolean | undefined;
+  onSelect: ((row: T) => void) | undefined;
+  onOpen: ((row: T) => void) | undefined;
+  onTouch: (index: number) => void;
+}
+
+function Row<T>({ id, name, row, index, columns, active, opened, selected, onSelect, onOpen, onTouch }: RowProps<T>) {
+  const className = ["row", active && "active", opened && "opened", onOpen && "opens"].filter(Boolean).join(" ");
+  const open = (event: MouseEvent) => {
+    if ((event.target as Element).closest("a, button, input") === null) {
+      onTouch(index);
+      onOpen?.(row);
+    }
+  };
+  return (
+    <div role="row" id={id} aria-rowindex={index + 2} aria-selected={selected} class={className}
+      style={{ transform: `translateY(${index * rowHeight}px)` }} onClick={open}>
+      {onSelect !== undefined && (
+        <div role="gridcell">
+          <input type="checkbox" tabIndex={-1} aria-label={"Select " + name} checked={selected} onChange={() => onSelect(row)} />
+        </div>
+      )}
+      {columns.map((column) => (
+        <div role="gridcell" key={column.name} class={column.wide ? "wide" : undefined}>{column.cell(row)}</div>
+      ))}
+    </div>
+  );
+}
+
+// tracks are the widths of the columns, of all and of those that a narrow table has.
 function tracks<T>(columns: Column<T>[], selectable: boolean) {
   const widths = (list: Column<T>[]) => (selectable ? "28px " : "") + list.map((column) => column.width).join(" ");
   return { "--tracks": widths(columns), "--narrow-tracks": widths(columns.filter((column) => !column.wide)) };
