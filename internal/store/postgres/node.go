@@ -49,7 +49,7 @@ func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
 // and joins anew.
 func (s *Store) renew(ctx context.Context) error {
 	id := s.node.id.Load()
-	tag, err := s.pool.Exec(ctx, `
+	tag, err := s.vital.Exec(ctx, `
 		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
 		WHERE node = $1 AND expires_at > clock_timestamp()`, id, leaseTime)
 	if err != nil || tag.RowsAffected() > 0 {
@@ -61,7 +61,7 @@ func (s *Store) renew(ctx context.Context) error {
 
 // joinNodes takes a number in place of the one that was lost; 0: there was none.
 func (s *Store) joinNodes(ctx context.Context, lost int64) error {
-	joined, err := s.node.join(ctx, s.pool, lost)
+	joined, err := s.node.join(ctx, s.vital, lost)
 	if err != nil || !joined {
 		return err
 	}

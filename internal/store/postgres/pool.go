@@ -26,15 +26,18 @@ const (
 // errURL leaves out what is wrong with a URL, for that would show a part of it.
 var errURL = errors.New("it cannot be read: postgres://USER:PASSWORD@HOST:PORT/DATABASE is accepted")
 
+// vitalConnections are those of a node that are kept for saying that it lives, and for
+// hearing what others have committed: under however long a queue for the others, it is
+// not taken for dead.
+const vitalConnections = 2
+
 // newPool returns connections of this node, of which none is made yet.
 func newPool(ctx context.Context, url string, connections int32) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errURL
 	}
-	if config.MaxConns = DefaultConnections; connections > 0 {
-		config.MaxConns = connections
-	}
+	config.MaxConns = connections
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 2}}
 	config.ConnConfig.DialFunc = dialer.DialContext
 	if config.ConnConfig.ConnectTimeout == 0 {

@@ -13,6 +13,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ import (
 
 // Options are the choices of whoever opens a store. The zero value has the defaults.
 type Options struct {
-	// Connections is how many this node may have open at once; 0: DefaultConnections.
+	// Connections is how many this node may have open at once, 3 at least; 0:
+	// DefaultConnections.
 	Connections int32
 	// Joined is told the number that this node has in the table of nodes: when it is
 	// opened, and when it gets another one because it was taken for dead. nil: nobody.
@@ -43,6 +45,7 @@ const DefaultConnections = 10
 // Store implements store.Store. Open makes one.
 type Store struct {
 	pool   *pgxpool.Pool
+	vital  *pgxpool.Pool // for what keeps the node among the others, which waits for nobody
 	node   node
 	days   days
 	turns  turns
@@ -64,23 +67,29 @@ var _ store.Store = (*Store)(nil)
 // Open connects to a database, brings its schema up to date and joins its nodes. It
 // returns store.ErrUnavailable if the database cannot be asked at this moment.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
-	pool, err := newPool(ctx, url, options.Connections)
+	connections := cmp.Or(options.Connections, DefaultConnections)
+	pool, err := newPool(ctx, url, max(1, connections-vitalConnections))
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1)}
+	vital, err := newPool(ctx, url, vitalConnections)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s := &Store{pool: pool, vital: vital, joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1)}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	if err := s.join(ctx); err != nil {
-		pool.Close()
+		s.disconnect()
 		return nil, unavailable(err)
 	}
 	if err := s.reap(ctx, time.Time{}); err != nil {
 		s.close()
 		s.loops.Wait()
-		pool.Close()
+		s.disconnect()
 		return nil, fmt.Errorf("make the leases of dead nodes void: %w", unavailable(err))
 	}
 	s.loops.Go(s.keepAlive)
@@ -108,9 +117,14 @@ func (s *Store) Close() error {
 	s.calls.Wait()
 	s.loops.Wait()
 	err := s.node.leave(context.Background(), s.pool)
-	s.pool.Close()
+	s.disconnect()
 	s.grown.Send()
 	return err
+}
+
+func (s *Store) disconnect() {
+	s.pool.Close()
+	s.vital.Close()
 }
 
 // begin lets a call begin unless the store is closed. The context it returns ends

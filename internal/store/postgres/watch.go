@@ -52,7 +52,7 @@ func (s *Store) listen() {
 			return
 		case <-ticker.C:
 		}
-		snapshot, err := row(s.closing, s.pool, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
+		snapshot, err := row(s.closing, s.vital, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
 		if err == nil && snapshot != heard {
 			heard = snapshot
 			s.changed()
