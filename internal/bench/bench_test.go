@@ -141,7 +141,7 @@ func TestRunRefuses(t *testing.T) {
 		{"no run rate", func(o *Options) { o.RunRate = 0 }, "run rate 0"},
 		{"fewer failed runs than there are on the other side", func(o *Options) { o.Failed = 999 }, "failed 999 is too small: at least 1000"},
 		{"rounds without end", func(o *Options) { o.Messages = 0 }, "duration 0s"},
-		{"unknown scenario", func(o *Options) { o.Scenarios = []string{"speed"} }, `scenario "speed" is not known: publish, latency, backlog, neighbours, runs, restart, logs, follow are`},
+		{"unknown scenario", func(o *Options) { o.Scenarios = []string{"speed"} }, `scenario "speed" is not known: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, cluster are`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			options := small(t)
