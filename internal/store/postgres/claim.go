@@ -87,6 +87,7 @@ func (c *claiming) run(tx *tx) error {
 	if err := c.readLimits(); err != nil {
 		return err
 	}
+	c.stampKeys()
 	c.writes++ // what is picked is not as it was read any more
 	if err := c.lease(serveInTurn(c.lanes, c.now, c.limit)); err != nil {
 		return err
@@ -94,6 +95,15 @@ func (c *claiming) run(tx *tx) error {
 	c.saveLanes()
 	c.last.Queue(`SELECT min(ready) FROM posthaste.lanes`).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
 	return nil
+}
+
+// stampKeys tells the flow-control keys when attempts will be logged.
+func (c *claiming) stampKeys() {
+	for _, lane := range c.lanes {
+		for _, key := range lane.keys {
+			key.loggedAt = c.peek(1).Time()
+		}
+	}
 }
 
 // spare is how many messages of a lane are read beyond its equal share.

@@ -198,6 +198,39 @@ func TestLimitsHoldAcrossNodes(t *testing.T) {
 	working.Wait()
 }
 
+// A node whose clock is behind takes part in the window that another one began, and not
+// in one of its own.
+func TestRatesHoldAcrossClocks(t *testing.T) {
+	const rate = 2
+	url := emptyDatabase(t)
+	right, behind := open(t, url), open(t, url)
+	for range 3 * rate {
+		m := newMessage(start.Add(-time.Minute))
+		m.FlowControl = posthaste.FlowControl{Key: "k", FlowLimit: posthaste.FlowLimit{Rate: rate, Period: time.Second}}
+		if err := acceptOne(t.Context(), right, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	steps := []struct {
+		name string
+		node *postgres.Store
+		at   time.Duration
+		want int
+	}{
+		{"the window is filled", right, 0, rate},
+		{"it is full for a clock 3 seconds behind", behind, -3 * time.Second, 0},
+		{"and until it ends", right, 999 * time.Millisecond, 0},
+		{"the next one is filled", right, time.Second, rate},
+		{"and is full for the clock behind", behind, -2 * time.Second, 0},
+	}
+	for _, step := range steps {
+		claims, _, err := step.node.Claim(t.Context(), start.Add(step.at), 1000)
+		if err != nil || len(claims) != step.want {
+			t.Fatalf("%s: %d claims, %v; want %d", step.name, len(claims), err, step.want)
+		}
+	}
+}
+
 func TestDatabaseRestart(t *testing.T) {
 	url := emptyDatabase(t)
 	s := open(t, url)

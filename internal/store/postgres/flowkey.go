@@ -19,6 +19,11 @@ type flowKey struct {
 	dirty    bool
 	counted  bool // inFlight is known
 	inFlight int  // attempts
+
+	// loggedAt is when the next attempt will be logged. Windows begin and end by that:
+	// it never goes back, whatever the clocks of the nodes say, and however long one
+	// had to wait for its turn.
+	loggedAt time.Time
 }
 
 // flowKey returns a key, which holds nothing but its name if there is none. It is
@@ -48,6 +53,9 @@ func (t *turn) writeFlowKeys(batch *pgx.Batch) {
 func (k *flowKey) admit(now time.Time) (ok bool, wakes time.Time) {
 	if k.Paused || k.Parallelism > 0 && k.inFlight >= k.Parallelism {
 		return false, time.Time{}
+	}
+	if k.loggedAt.After(now) {
+		now = k.loggedAt
 	}
 	window, wakes, ok := k.window().Admit(k.FlowLimit, now)
 	if ok {
