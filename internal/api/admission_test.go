@@ -194,3 +194,57 @@ func (n noting) Enter(_ context.Context, _ string, amount int64) error {
 }
 
 func (n noting) Leave(_ string, amount int64) { *n.amounts = append(*n.amounts, -amount) }
+
+// TestReadersKeepNobodyFromPublishing has more who wait to read the log than requests may
+// be worked on.
+func TestReadersKeepNobodyFromPublishing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		letGo := holdRequests(w)
+		status, body := w.ask(call{method: "GET", path: "/v2/logs"}, "full")
+		letGo()
+		if status != http.StatusOK {
+			t.Errorf("the log waits for those who publish: %d %s", status, body)
+		}
+	})
+}
+
+// TestStreamsAreBounded checks that one stream too many is refused at once, that each
+// gives its place back when its client goes away, and that other requests do not mind.
+func TestStreamsAreBounded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		follow := func(ctx context.Context, token string) int {
+			r := newRequest("GET", "/v2/logs", nil).WithContext(ctx)
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("Accept", "text/event-stream")
+			return do(cutting(w.handler), r).Code
+		}
+		letGo := hold(w, w.streams, 20)
+		if status := follow(w.Context(), "full"); status != http.StatusServiceUnavailable {
+			t.Errorf("one too many was answered %d", status)
+		}
+		if status, body := w.ask(call{method: "GET", path: "/v2/queues"}, "full"); status != http.StatusOK {
+			t.Errorf("beside streams: %d %s", status, body)
+		}
+		letGo()
+		ctx, goAway := context.WithCancel(w.Context())
+		ended := make(chan int)
+		go func() { ended <- follow(ctx, "full") }()
+		synctest.Wait()
+		goAway()
+		if status := <-ended; status != http.StatusOK {
+			t.Errorf("a stream was answered %d", status)
+		}
+	})
+}
+
+// cutting takes the panic by which a handler has its connection cut.
+func cutting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if cause := recover(); cause != nil && cause != http.ErrAbortHandler {
+				panic(cause)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

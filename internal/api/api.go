@@ -88,8 +88,8 @@ type Options struct {
 
 	// Requests admits requests to be worked on, one at a time, and Bodies the bytes of
 	// their bodies to memory. Readers admits those who read logs, for a moment each, to
-	// the processors. nil lets everybody in.
-	Requests, Bodies, Readers Gate
+	// the processors, and Streams answers that go on for any time. nil lets everybody in.
+	Requests, Bodies, Readers, Streams Gate
 
 	// CheckHost says why nothing may be delivered to a host, without port and
 	// brackets; nil allows every host.
@@ -131,6 +131,9 @@ func New(options Options) http.Handler {
 	}
 	if options.Readers == nil {
 		options.Readers = openGate{}
+	}
+	if options.Streams == nil {
+		options.Streams = openGate{}
 	}
 	if options.CheckHost == nil {
 		options.CheckHost = allowAll

@@ -34,14 +34,14 @@ func (a *api) exportLog(r *request, params url.Values, cancelled posthaste.State
 	if err != nil && !errors.Is(err, io.EOF) {
 		return answer{}, err
 	}
-	return ok(stream{a, mediaLines, func(ctx context.Context, out *outlet) error {
+	return a.newStream(r, mediaLines, func(ctx context.Context, out *outlet) error {
 		for err == nil {
 			if err = writeLines(out, r.turn(), entries, cancelled); err == nil {
 				entries, err = export.Next(ctx)
 			}
 		}
 		return unlessEnd(err)
-	}}), nil
+	})
 }
 
 // writeLines writes entries, one a line.
@@ -71,9 +71,9 @@ func (a *api) followLog(r *request, params url.Values, cancelled posthaste.State
 	if follower.Ended() {
 		return answer{status: http.StatusNoContent}, nil // by which clients know not to ask again
 	}
-	return ok(stream{a, mediaEvents, func(ctx context.Context, out *outlet) error {
+	return a.newStream(r, mediaEvents, func(ctx context.Context, out *outlet) error {
 		return a.writeEvents(ctx, out, follower, cancelled)
-	}}), nil
+	})
 }
 
 // writeEvents writes what a follower reads until there is no more to come, the

@@ -12,7 +12,7 @@ import (
 // TestNoRoute checks that who takes a wrong way is told the right ones, with a
 // token or without (contract, messages 2.1).
 func TestNoRoute(t *testing.T) {
-	const everything = "/v2/publish, /v2/enqueue, /v2/batch, /v2/messages, /v2/queues, /v2/topics, /v2/schedules, /v2/dlq, "
+	const everything = "/v2/publish, /v2/enqueue, /v2/batch, /v2/messages, /v2/queues, /v2/topics, /v2/schedules, /v2/ticks, /v2/dlq, "
 	tests := []struct{ name, path, want string }{
 		{"an unknown name", "/v2/nothing", "what comes closest begins with " + everything},
 		{"no name", "/v2/", "what comes closest begins with " + everything},

@@ -176,7 +176,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) (answer
 		return answer{}, err
 	}
 	defer req.leave()
-	if route.access != open && r.ContentLength == 0 {
+	if route.access != open && r.ContentLength == 0 && !readsLog[route.pattern] {
 		if err := req.work(); err != nil {
 			return answer{}, err
 		}

@@ -80,7 +80,7 @@ type world struct {
 	destinations *destinations
 	names        names
 
-	requests, bodies *admission.Gate // of which nothing is held when a test ends
+	requests, bodies, streams *admission.Gate // of which nothing is held when a test ends
 }
 
 // inWorld runs a test in a synctest bubble, whose time begins with the year 2000.
@@ -106,6 +106,7 @@ func inWorldOf(t *testing.T, maxBody, maxBatch int64, test func(w *world)) {
 			T: t, store: s, destinations: &destinations{}, names: newNames(),
 			requests: admission.New(admission.Options{Capacity: 20, Share: 10, Patience: time.Second}),
 			bodies:   admission.New(admission.Options{Capacity: 4 << 20, Share: 2 << 20, Patience: time.Second}),
+			streams:  admission.New(admission.Options{Capacity: 40, Share: 20}),
 		}
 		limits := engine.Limits{Retries: 10, Delay: 24 * time.Hour, Queues: 2, Parallelism: 5, Schedules: 2}
 		entropy := &lockedReader{reader: rand.NewChaCha8([32]byte{})}
@@ -146,13 +147,16 @@ func inWorldOf(t *testing.T, maxBody, maxBatch int64, test func(w *world)) {
 			MaxBatch:      maxBatch,
 			Requests:      w.requests,
 			Bodies:        w.bodies,
+			Streams:       w.streams,
 			CheckHost:     refuseMetadata,
 			Logger:        slog.New(slog.NewTextHandler(t.Output(), nil)),
 		}))
 		test(w)
 		synctest.Wait()
-		if requests, bodies := w.requests.Usage().Held, w.bodies.Usage().Held; requests != 0 || bodies != 0 {
-			t.Errorf("%d requests and %d bytes of bodies are held for ever", requests, bodies)
+		for name, gate := range map[string]*admission.Gate{"requests": w.requests, "bytes of bodies": w.bodies, "streams": w.streams} {
+			if held := gate.Usage().Held; held != 0 {
+				t.Errorf("%d %s are held for ever", held, name)
+			}
 		}
 	})
 }

@@ -32,12 +32,13 @@ type gates struct {
 	requests *admission.Gate // those that are worked on
 	bodies   *admission.Gate // bytes of their bodies
 	readers  *admission.Gate // those who read logs, which keeps a processor busy
+	streams  *admission.Gate // answers that go on, of which each keeps a connection
 }
 
 // newGates makes gates that fit the memory there is. A user gets three quarters of
 // each, so that no one of them can shut out the others.
 func newGates(options Options) gates {
-	share := func(capacity int64) *admission.Gate {
+	share := func(capacity int64, patience time.Duration) *admission.Gate {
 		return admission.New(admission.Options{
 			Capacity: capacity,
 			Share:    max(1, capacity-capacity/4),
@@ -45,9 +46,10 @@ func newGates(options Options) gates {
 		})
 	}
 	return gates{
-		requests: share(int64(options.MaxRequests)),
-		bodies:   share(memoryOf(options.MemoryLimit) / memoryParts),
+		requests: share(int64(options.MaxRequests), patience),
+		bodies:   share(memoryOf(options.MemoryLimit)/memoryParts, patience),
 		readers:  newReaders(),
+		streams:  share(max(1, int64(options.MaxConnections)/2), 0), // the next one may not end for hours
 	}
 }
 

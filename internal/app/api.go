@@ -29,6 +29,7 @@ func newAPI(serving context.Context, options Options, e *engine.Engine, w *workf
 		Requests:       g.requests,
 		Bodies:         g.bodies,
 		Readers:        g.readers,
+		Streams:        g.streams,
 		CheckHost:      options.Destinations.CheckHost,
 		TrustedProxies: options.TrustedProxies,
 		Serving:        serving,
