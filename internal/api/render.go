@@ -120,8 +120,8 @@ func showable(err error) *posthaste.Error {
 // destination, and that a password.
 func (a *api) logFailure(r *http.Request, err error) {
 	level := slog.LevelError
-	if errors.Is(err, context.Canceled) {
-		level = slog.LevelDebug // the client went away
+	if errors.Is(err, context.Canceled) || posthaste.ErrorCode(err) == posthaste.CodeUnavailable {
+		level = slog.LevelDebug // the client went away; or a reason that was logged once and holds for all
 	}
 	a.options.Logger.Log(r.Context(), level, "request.failed",
 		"method", r.Method, "route", r.Pattern, "error", err.Error())
