@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"sync"
@@ -32,51 +33,66 @@ func (t turn) do(work func() error) error {
 // write lets work write within turns, and writes the pieces between them: out may
 // block.
 func (t turn) write(out io.Writer, work func(io.Writer) error) error {
-	if err := t.readers.Enter(t.ctx, t.user, 1); err != nil {
+	w := &turnWriter{turn: t, out: out, piece: pieces.Get().(*bytes.Buffer)}
+	defer w.close()
+	if err := w.enter(); err != nil {
 		return err
 	}
-	piece := pieces.Get().(*[]byte)
-	w := &turnWriter{turn: t, out: out, piece: (*piece)[:0]}
-	defer func() {
-		if cap(w.piece) <= 2*pieceBytes {
-			*piece = w.piece
-			pieces.Put(piece)
-		}
-	}()
-	err := work(w)
-	if w.lost {
+	if err := work(w); err != nil {
 		return err
 	}
-	t.readers.Leave(t.user, 1)
-	if err == nil {
-		_, err = out.Write(w.piece)
-	}
-	return err
+	return w.send()
 }
 
 // pieces are memory for pieces, which goes from one answer to the next.
-var pieces = sync.Pool{New: func() any { return new([]byte) }}
+var pieces = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // turnWriter gathers pieces while it has the turn, and writes each without it.
 type turnWriter struct {
 	turn
 	out   io.Writer
-	piece []byte
-	lost  bool // the turn was not given again
+	piece *bytes.Buffer
+	held  bool // the turn
 }
 
 // Write gathers what is written. After an error nothing may be written any more.
 func (w *turnWriter) Write(p []byte) (int, error) {
-	w.piece = append(w.piece, p...)
-	if len(w.piece) < pieceBytes {
+	w.piece.Write(p)
+	if w.piece.Len() < pieceBytes {
 		return len(p), nil
 	}
-	w.readers.Leave(w.user, 1)
-	_, err := w.out.Write(w.piece)
-	w.piece = w.piece[:0]
-	if err == nil {
-		err = w.readers.Enter(w.ctx, w.user, 1)
+	if err := w.send(); err != nil {
+		return 0, err
 	}
-	w.lost = err != nil
-	return len(p), err
+	return len(p), w.enter()
+}
+
+// send gives the turn back and writes the piece.
+func (w *turnWriter) send() error {
+	w.leave()
+	_, err := w.out.Write(w.piece.Bytes())
+	w.piece.Reset()
+	return err
+}
+
+func (w *turnWriter) enter() error {
+	err := w.readers.Enter(w.ctx, w.user, 1)
+	w.held = err == nil
+	return err
+}
+
+func (w *turnWriter) leave() {
+	if w.held {
+		w.readers.Leave(w.user, 1)
+		w.held = false
+	}
+}
+
+// close gives back what the writer has.
+func (w *turnWriter) close() {
+	w.leave()
+	if w.piece.Cap() <= 4*pieceBytes { // a single large entry is not kept for all that follow
+		w.piece.Reset()
+		pieces.Put(w.piece)
+	}
 }

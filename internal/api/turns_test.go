@@ -98,3 +98,15 @@ func TestTurnsEndWhileAClientIsWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// TestTurnEndsWithAPanic has a bug in what writes a page not stop all others.
+func TestTurnEndsWithAPanic(t *testing.T) {
+	gate := &oneTurn{t: t}
+	func() {
+		defer func() { _ = recover() }()
+		_ = turn{t.Context(), gate, "ann"}.write(io.Discard, func(io.Writer) error { panic("a bug") })
+	}()
+	if gate.held {
+		t.Error("the turn is held for ever")
+	}
+}
