@@ -84,7 +84,7 @@ func readGuard(fs vfs.FS, dir string, logger *slog.Logger) (*guard, error) {
 	}
 	if err := g.decode(text); err != nil {
 		g.commits, g.manifests = 0, nil
-		logger.Warn("store.guard_unreadable", "file", g.path(), "error", err)
+		logger.Warn("store.guard_unreadable", "file", g.path(), "error", err.Error())
 	}
 	return g, nil
 }

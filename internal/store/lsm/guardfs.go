@@ -43,7 +43,7 @@ func (fs *guardedFS) backgroundFailed(err error) {
 		fs.guard.failed(err)
 		return
 	}
-	fs.guard.logger.Error("store.background_failed", "error", err)
+	fs.guard.logger.Error("store.background_failed", "error", err.Error())
 }
 
 // rest waits if work in the background failed a moment ago.

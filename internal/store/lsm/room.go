@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -55,8 +56,11 @@ func (r *room) ask() {
 	}
 	r.askedAt = now
 	usage, err := r.fs.GetDiskUsage(r.dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return
+	}
 	if err != nil {
-		r.logger.Warn("store.free_space_unknown", "error", err)
+		r.logger.Warn("store.free_space_unknown", "error", err.Error())
 		return
 	}
 	r.free = int64(min(usage.AvailBytes, 1<<62))
