@@ -1,7 +1,7 @@
 # What a contributor runs. CI runs `make check` and nothing else.
 
 GO       ?= go
-FUZZTIME ?= 3s
+FUZZTIME ?= 1000x
 DURATION ?= 10m
 
 # How often make torture kills a server, takes the power away, and damages each file in
@@ -64,7 +64,7 @@ lint-deploy: ## the API description and deploy/, each by the tool of its kind
 vulnerabilities: ## known ones in what the program calls; GOVULNDB=DIR without the network
 	GO=$(GO) .ci/vulnerabilities
 
-fuzz: ## every fuzz target for a few seconds, FUZZTIME=3s
+fuzz: ## every fuzz target with a thousand inputs, or FUZZTIME=1m
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
 torture: deps ## kills, power loss, damage and random workflows by many seeds, KILLS=1000

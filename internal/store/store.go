@@ -15,6 +15,10 @@
 // What a method tells is durable, too, and in the log: nobody hears of what a crash
 // could take back. Claims are the exception, and what is due.
 //
+// A backend that runs out of room refuses what would begin something new, with a
+// posthaste.Error of CodeUnavailable: Accept, RetryDeadLetters, Tick, and Transact when
+// it starts a run that no other one waits for. The rest goes on.
+//
 // Times are passed in; a backend never asks a clock. Everything belongs to a
 // user, and what belongs to another user does not exist.
 package store
@@ -200,6 +204,6 @@ type Stats struct {
 // LogReads is the work of all queries of the log.
 type LogReads struct {
 	IndexBlocks int64 // read of the index to find entries
-	Entries     int64 // read, for what they have in common with those that are returned
-	Returned    int64 // entries
+	Entries     int64 // read to see whether they match
+	Returned    int64 // entries that did
 }
