@@ -165,9 +165,14 @@ func (g *Gate) admit() {
 		g.take(u, next.amount)
 		close(next.admitted)
 		g.step(u, 0)
-		if len(u.line) > 0 { // its next turn comes after those of all others
-			g.turns = append(slices.Delete(g.turns, i, i+1), u)
-		}
+		g.moveBehind(u)
+	}
+}
+
+// moveBehind has a user's next turn, if it waits for one, come after those of all others.
+func (g *Gate) moveBehind(u *user) {
+	if i := slices.Index(g.turns, u); i >= 0 {
+		g.turns = append(slices.Delete(g.turns, i, i+1), u)
 	}
 }
 
@@ -194,7 +199,11 @@ func (g *Gate) giveUp(name string, place *ticket, cause error) error {
 	u := g.users[name]
 	others := g.waiting - len(u.line)
 	crowding := others > 0 && len(u.line)*len(g.turns) > g.waiting
-	g.step(u, slices.Index(u.line, place))
+	index := slices.Index(u.line, place)
+	g.step(u, index)
+	if index == 0 { // it was its turn that was given up
+		g.moveBehind(u)
+	}
 	g.forget(u)
 	g.admit() // the place may have been what others waited behind
 	if cause != nil {

@@ -183,6 +183,26 @@ func TestGivingUpMakesRoom(t *testing.T) {
 	})
 }
 
+// TestGivingUpEndsTheTurn has a user with a line of large requests, each of which gives
+// up when its turn has come: those that follow must not wait in its place.
+func TestGivingUpEndsTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, Options{Capacity: 4, Share: 4, Patience: time.Second})
+		c.ask("eve 1", 2)
+		c.ask("ann 1", 4)
+		time.Sleep(time.Second / 2)
+		c.ask("ann 2", 4)
+		c.ask("bob 1", 2)
+		c.wantEntered("eve 1")
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		c.wantEntered("bob 1")
+		c.leave("eve", 2)
+		c.leave("bob", 2)
+		c.wantEntered("ann 2")
+	})
+}
+
 // TestRandomCrowd lets many users come, wait, give up and leave, and checks that no
 // bound is ever passed and that nothing is left behind.
 func TestRandomCrowd(t *testing.T) {
