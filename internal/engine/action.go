@@ -82,7 +82,7 @@ func (e *Engine) runAction(action *posthaste.BulkAction) {
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrClosed) || e.claiming.Err() != nil {
 			return
 		}
-		if posthaste.ErrorCode(err) != posthaste.CodeInternal {
+		if code := posthaste.ErrorCode(err); code != posthaste.CodeInternal && code != posthaste.CodeUnavailable {
 			e.giveUpAction(action, err)
 			return
 		}

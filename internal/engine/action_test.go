@@ -85,11 +85,16 @@ func TestActionsOfTheDeadAreTakenUp(t *testing.T) {
 		lives := engine.New(engine.Options{Store: s, Dispatcher: answers(ok), ActionWorkers: workers(countingWorker{s})})
 		dies.Start()
 		lives.Start()
+		time.Sleep(19 * time.Second)
 		begun, err := dies.StartAction(t.Context(), posthaste.BulkAction{User: user, Kind: "count"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(21 * time.Second)
+		time.Sleep(2 * time.Second)
+		if action, err := lives.Action(t.Context(), user, begun.ID); err != nil || action.Finished() {
+			t.Errorf("action %+v, %v; want that it is left to the engine that has just begun it", action, err)
+		}
+		time.Sleep(10 * time.Second)
 		wantCounted(t, lives, begun.ID)
 		close(hangs.late)
 		time.Sleep(time.Second)

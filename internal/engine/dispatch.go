@@ -166,14 +166,18 @@ func (e *Engine) freeSlot() {
 
 // settle writes a settlement down, trying again while the store has trouble: an
 // outcome that is not written is an attempt made in vain. It reports whether the
-// settlement stands.
+// settlement stands. If the lease is gone after a try of which the disk could not tell
+// what became, it was that try that ended it. After a database was away, it may be another
+// node that has it.
 func (e *Engine) settle(settlement store.Settlement) bool {
 	const firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
+	unknown := false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := e.options.Store.Settle(e.attempts, e.options.Now(), settlement)
-		if err == nil {
+		if err == nil || unknown && errors.Is(err, store.ErrLeaseLost) {
 			return true
 		}
+		unknown = unknown || posthaste.ErrorCode(err) == posthaste.CodeUnavailable // by the disk: a database gives no code
 		e.options.Logger.Error("settle.failed", "message_id", settlement.Claim.Message.ID, "error", err)
 		if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrClosed) {
 			return false

@@ -220,8 +220,8 @@ func (e *Engine) tick(schedule *posthaste.Schedule, now time.Time) error {
 	switch posthaste.ErrorCode(err) {
 	case "":
 		after.LastMessages = submission.IDs()
-	case posthaste.CodeInternal:
-		return err
+	case posthaste.CodeInternal, posthaste.CodeUnavailable:
+		return err // it is tried again
 	default:
 		after.Error = err.Error()
 	}

@@ -35,7 +35,8 @@ type progress struct {
 }
 
 // takeUpOnce takes up the actions that are where they were when they were seen before,
-// all of them at the first time, and returns where they are now.
+// all of them at the first time, and returns where they are now. One that was not seen
+// before may just have begun elsewhere.
 func (e *Engine) takeUpOnce(before map[string]progress) map[string]progress {
 	if err := e.options.Store.DeleteActions(e.claiming, e.now().Add(-posthaste.ActionRetention)); err != nil {
 		e.options.Logger.Error("action.cleanup_failed", "error", err)
@@ -49,7 +50,7 @@ func (e *Engine) takeUpOnce(before map[string]progress) map[string]progress {
 	for _, action := range unfinished {
 		at := progress{action.Cursor, action.Processed, action.Failed}
 		now[action.ID] = at
-		if before != nil && before[action.ID] != at || !e.own.add(action.ID) {
+		if was, seen := before[action.ID]; before != nil && (!seen || was != at) || !e.own.add(action.ID) {
 			continue
 		}
 		e.running.Go(func() { e.runAction(action) })
