@@ -87,7 +87,10 @@ func retryAfter() string {
 // the client, which may still be sending, reads the answer.
 const drainTime = 5 * time.Second
 
-// stopReading bounds how long the server waits for what it will not use.
-func stopReading(w http.ResponseWriter) {
+// stopReading bounds how long the server waits for what it will not use of a body.
+func stopReading(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength == 0 {
+		return
+	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // some writers have no connection
 }

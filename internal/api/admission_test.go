@@ -3,7 +3,9 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -155,6 +157,73 @@ func TestSlowBodyKeepsNobodyFromWorking(t *testing.T) {
 			}
 		}
 	})
+}
+
+// submissions are calls whose bodies are read, beside those of the surface.
+var submissions = []call{
+	{method: "POST", path: "/v2/trigger/https://example.com"},
+	{method: "POST", path: "/v2/batch/trigger"},
+	{method: "DELETE", path: "/v2/workflows/runs/wfr_1?cancel=false"},
+	{method: "DELETE", path: "/v2/workflows/runs"},
+	{method: "POST", path: "/v2/wait/e"},
+	{method: "POST", path: "/v2/notify/e"},
+	{method: "POST", path: "/v2/notify/wfr_1/e"},
+	{method: "DELETE", path: "/v2/workflows/dlq"},
+	{method: "DELETE", path: "/v2/workflows/dlq/1-1"},
+	{method: "POST", path: "/v2/workflows/dlq/restart"},
+	{method: "POST", path: "/v2/workflows/dlq/restart/1-1"},
+	{method: "POST", path: "/v2/workflows/dlq/resume"},
+	{method: "POST", path: "/v2/workflows/dlq/resume/1-1"},
+	{method: "POST", path: "/v2/workflows/dlq/callback/1-1"},
+	{method: "DELETE", path: "/v2/workflows/dlq/callback/1-1"},
+}
+
+// TestBodyIsNoWayAroundTheGate has every call say something that only some of them read.
+func TestBodyIsNoWayAroundTheGate(t *testing.T) {
+	for _, c := range slices.Concat(surface, keys, submissions, []call{{method: "DELETE", path: "/v2/workflows/runs/wfr_1"}}) {
+		if c.path == "/v2/logs" || c.path == "/v2/events" { // the gate of readers is theirs
+			continue
+		}
+		t.Run(strings.TrimSpace(c.method+" "+c.path), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				furnish(w)
+				letGo := holdRequests(w)
+				c.body = "{}"
+				status, body := w.ask(c, "full")
+				letGo()
+				if status != http.StatusServiceUnavailable {
+					t.Errorf("answered %d %s, want 503", status, body)
+				}
+			})
+		})
+	}
+}
+
+// TestBodyArrivesBeforeTheWork has every call that is read never end its body.
+func TestBodyArrivesBeforeTheWork(t *testing.T) {
+	for _, c := range slices.Concat(surface, submissions) {
+		if c.body == "" && !slices.Contains(submissions, c) {
+			continue
+		}
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var entered []int64
+				handler := newSurface(t, &published{}, func(o *api.Options) { o.Requests = noting{&entered} })
+				r := newRequest(c.method, c.path, nil)
+				hang, ended := make(chan struct{}), make(chan int)
+				r.Body, r.ContentLength = io.NopCloser(hangingReader(hang)), 3
+				go func() { ended <- do(handler, r).Code }()
+				synctest.Wait()
+				if len(entered) > 0 {
+					t.Error("it holds a place among those at work before its body is there")
+				}
+				close(hang)
+				if status := <-ended; status/100 != 4 {
+					t.Errorf("half a body was answered %d", status)
+				}
+			})
+		})
+	}
 }
 
 // hangingReader is a body of which nothing comes until it ends too early.

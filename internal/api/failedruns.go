@@ -34,22 +34,22 @@ func (a *api) failedRunRoutes() []route {
 	const restart, resume = posthaste.ActionRestart, posthaste.ActionResume
 	return []route{
 		{"GET /v2/workflows/dlq", read, a.listFailedRuns},
-		{"DELETE /v2/workflows/dlq", write, a.deleteFailedRuns},
+		{"DELETE /v2/workflows/dlq", submit, a.deleteFailedRuns},
 		{"DELETE /v2/workflows/dlq/", write, refuseEmptyID},
 		{"GET /v2/workflows/dlq/{id}", read, plain(a.getFailedRun)},
-		{"DELETE /v2/workflows/dlq/{id}", write, alone(a.deleteFailedRun)},
+		{"DELETE /v2/workflows/dlq/{id}", submit, alone(a.deleteFailedRun)},
 
-		{"POST /v2/workflows/dlq/restart", write, a.restartFailedRuns(restart)},
+		{"POST /v2/workflows/dlq/restart", submit, a.restartFailedRuns(restart)},
 		{"POST /v2/workflows/dlq/restart/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/restart/{id}", write, alone(a.restartFailedRun(restart))},
-		{"POST /v2/workflows/dlq/resume", write, a.restartFailedRuns(resume)},
+		{"POST /v2/workflows/dlq/restart/{id}", submit, alone(a.restartFailedRun(restart))},
+		{"POST /v2/workflows/dlq/resume", submit, a.restartFailedRuns(resume)},
 		{"POST /v2/workflows/dlq/resume/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/resume/{id}", write, alone(a.restartFailedRun(resume))},
+		{"POST /v2/workflows/dlq/resume/{id}", submit, alone(a.restartFailedRun(resume))},
 
 		{"POST /v2/workflows/dlq/callback/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/callback/{id}", write, alone(a.retryFailureCallback)},
+		{"POST /v2/workflows/dlq/callback/{id}", submit, alone(a.retryFailureCallback)},
 		{"DELETE /v2/workflows/dlq/callback/", write, refuseEmptyID},
-		{"DELETE /v2/workflows/dlq/callback/{id}", write, alone(a.cancelFailureCallback)},
+		{"DELETE /v2/workflows/dlq/callback/{id}", submit, alone(a.cancelFailureCallback)},
 	}
 }
 

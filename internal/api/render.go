@@ -54,12 +54,14 @@ func (a *api) render(w http.ResponseWriter, r *http.Request, answer answer, err 
 	}
 	switch body := answer.body.(type) {
 	case nil:
+		stopReading(w, r)
 		w.WriteHeader(answer.status)
 	case streamed:
 		writeStream(w, answer.status, body)
 	case http.Handler:
 		body.ServeHTTP(w, r)
 	default:
+		stopReading(w, r)
 		writeJSON(w, answer.status, body)
 	}
 }
@@ -96,9 +98,7 @@ func (a *api) renderError(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter())
 	}
-	if r.ContentLength != 0 {
-		stopReading(w)
-	}
+	stopReading(w, r)
 	writeJSON(w, status, errorBody{shown.Message})
 }
 

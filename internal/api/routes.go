@@ -29,17 +29,17 @@ func (a *api) routes() []route {
 
 func (a *api) messageRoutes() []route {
 	return []route{
-		{"POST /v2/publish/*", write, a.publish},
-		{"POST /v2/enqueue/{queue}/*", write, a.enqueue},
-		{"POST /v2/batch", write, a.publishBatch},
+		{"POST /v2/publish/*", submit, a.publish},
+		{"POST /v2/enqueue/{queue}/*", submit, a.enqueue},
+		{"POST /v2/batch", submit, a.publishBatch},
 
 		{"GET /v2/messages/{id}", read, a.getMessage},
 		{"DELETE /v2/messages/{id}", write, plain(a.cancelMessage)},
-		{"DELETE /v2/messages", write, a.cancelMessages},
+		{"DELETE /v2/messages", submit, a.cancelMessages},
 		{"DELETE /v2/messages/", write, refuseEmptyID},
 
 		{"GET /v2/queues", read, a.listQueues},
-		{"POST /v2/queues", write, a.putQueue},
+		{"POST /v2/queues", submit, a.putQueue},
 		{"GET /v2/queues/{queue}", read, a.getQueue},
 		{"DELETE /v2/queues/{queue}", write, plain(a.deleteQueue)},
 		{"POST /v2/queues/{queue}/pause", write, a.pauseQueue},
@@ -47,13 +47,13 @@ func (a *api) messageRoutes() []route {
 
 		{"GET /v2/topics", read, a.listGroups},
 		{"GET /v2/topics/{group}", read, a.getGroup},
-		{"PATCH /v2/topics/{group}", write, a.setGroupHeaders},
+		{"PATCH /v2/topics/{group}", submit, a.setGroupHeaders},
 		{"DELETE /v2/topics/{group}", write, plain(a.deleteGroup)},
-		{"POST /v2/topics/{group}/endpoints", write, a.addEndpoints},
-		{"DELETE /v2/topics/{group}/endpoints", write, plain(a.removeEndpoints)},
+		{"POST /v2/topics/{group}/endpoints", submit, a.addEndpoints},
+		{"DELETE /v2/topics/{group}/endpoints", submit, plain(a.removeEndpoints)},
 
 		{"GET /v2/schedules", read, a.listSchedules},
-		{"POST /v2/schedules/*", write, a.createSchedule},
+		{"POST /v2/schedules/*", submit, a.createSchedule},
 		{"GET /v2/schedules/{schedule}", read, a.getSchedule},
 		{"DELETE /v2/schedules/{schedule}", write, plain(a.deleteSchedule)},
 		{"POST /v2/schedules/{schedule}/pause", write, a.pauseSchedule},
@@ -64,11 +64,11 @@ func (a *api) messageRoutes() []route {
 		{"GET /v2/ticks", read, a.getTicks},
 
 		{"GET /v2/dlq", read, a.listDeadLetters},
-		{"DELETE /v2/dlq", write, a.deleteDeadLetters},
+		{"DELETE /v2/dlq", submit, a.deleteDeadLetters},
 		{"DELETE /v2/dlq/", write, refuseEmptyID},
 		{"GET /v2/dlq/{id}", read, plain(a.getDeadLetter)},
 		{"DELETE /v2/dlq/{id}", write, plain(a.deleteDeadLetter)},
-		{"POST /v2/dlq/retry", write, a.retryDeadLetters},
+		{"POST /v2/dlq/retry", submit, a.retryDeadLetters},
 		{"POST /v2/dlq/retry/", write, refuseEmptyID},
 		{"POST /v2/dlq/retry/{id}", write, plain(a.retryDeadLetter)},
 
@@ -167,6 +167,20 @@ func routePath(path string) string {
 	return schedules + path[len(schedules):]
 }
 
+// worksAtOnce reports whether a request is admitted to be worked on before its handler is
+// called. A body that is to be read is waited for first, and one that is not read must be
+// no way around the gate.
+func (route route) worksAtOnce(r *http.Request) bool {
+	switch {
+	case route.access == open || readsLog[route.pattern]:
+		return false
+	case route.access == submit:
+		return r.ContentLength == 0
+	default:
+		return true
+	}
+}
+
 func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) (answer, error) {
 	req, err := a.newRequest(w, r)
 	if err != nil {
@@ -176,7 +190,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) (answer
 		return answer{}, err
 	}
 	defer req.leave()
-	if route.access != open && r.ContentLength == 0 && !readsLog[route.pattern] {
+	if route.worksAtOnce(r) {
 		if err := req.work(); err != nil {
 			return answer{}, err
 		}

@@ -31,22 +31,22 @@ type Runs interface {
 // runRoutes are the routes of the protocol of runs (contract, workflows 6).
 func (a *api) runRoutes() []route {
 	return []route{
-		{"POST /v2/trigger/*", write, a.trigger},
-		{"POST /v2/batch/trigger", write, a.triggerBatch},
+		{"POST /v2/trigger/*", submit, a.trigger},
+		{"POST /v2/batch/trigger", submit, a.triggerBatch},
 
 		{"GET /v2/workflows/runs/{run}", read, a.getEntries},
-		{"DELETE /v2/workflows/runs/{run}", write, a.endRun},
-		{"DELETE /v2/workflows/runs", write, a.cancelRuns},
+		{"DELETE /v2/workflows/runs/{run}", submit, a.endRun},
+		{"DELETE /v2/workflows/runs", submit, a.cancelRuns},
 		{"DELETE /v2/workflows/runs/", write, refuseEmptyID},
 		{"GET /v2/workflows/bulkActions", read, a.listRunActions},
 		{"GET /v2/workflows/bulkActions/{id}", read, a.getRunAction},
 
-		{"POST /v2/wait/{event}", write, a.wait},
+		{"POST /v2/wait/{event}", submit, a.wait},
 		{"POST /v2/wait/", write, refuseEmptyID},
 		{"GET /v2/waiters/{event}", read, a.listWaiters},
-		{"POST /v2/notify/{event}", write, a.notify},
+		{"POST /v2/notify/{event}", submit, a.notify},
 		{"POST /v2/notify/", write, refuseEmptyID},
-		{"POST /v2/notify/{run}/{event}", write, a.notifyRun},
+		{"POST /v2/notify/{run}/{event}", submit, a.notifyRun},
 		{anyMethod + " /v2/workflows/hooks/{user}/{run}/{event}", open, a.callHook},
 	}
 }
@@ -124,6 +124,9 @@ func (a *api) endRun(r *request) (answer, error) {
 	}
 	if finished {
 		return a.finishRun(r, id)
+	}
+	if err := r.work(); err != nil { // there is no body to be read first
+		return answer{}, err
 	}
 	err = a.options.Workflows.Cancel(r.Context(), r.user, id)
 	if errors.Is(err, store.ErrNotFound) {
