@@ -29,15 +29,22 @@ func readBody(resp *http.Response, limit int, memory *loan) (body []byte, trunca
 	return readGrowing(resp.Body, limit, memory)
 }
 
+// errNoRoom is why there is no answer that must be whole.
+var errNoRoom = errors.New("no memory for the answer")
+
 // readGrowing reads a body into memory that grows as it arrives, until the limit or
-// until there is no memory for more.
+// until there is no memory for more, which is an error if the answer must be whole.
 func readGrowing(from io.Reader, limit int, memory *loan) (body []byte, truncated bool, err error) {
 	const first = 512
 	body = make([]byte, 0, min(first, limit))
 	for {
 		if len(body) == cap(body) {
 			size := min(2*cap(body), limit)
-			if size == len(body) || !memory.cover(size) {
+			covered := memory.cover(size)
+			if !covered && memory.whole {
+				return nil, false, errNoRoom
+			}
+			if size == len(body) || !covered {
 				more, err := goesOn(from)
 				return body, more, err
 			}
@@ -65,12 +72,14 @@ func goesOn(from io.Reader) (bool, error) {
 
 // room is memory that answers share. Destinations decide how large their answers are
 // and how slowly they come, so that without a bound a few thousand of them could take
-// all memory there is. When the room is full, answers are cut earlier than otherwise.
+// all memory there is. When the room is full, answers are cut earlier than otherwise, and
+// those that somebody waits for are not complete.
 type room struct{ left atomic.Int64 }
 
 // loan is what one answer takes of a room.
 type loan struct {
 	room  *room
+	whole bool // the answer is not cut for want of room
 	taken int64
 }
 

@@ -156,6 +156,10 @@ func (d *Dispatcher) Close() {
 // When ctx ends before the attempt does, the attempt is abandoned: the outcome
 // is retryable, but says nothing about the destination. A caller that may
 // cancel ctx looks at ctx.Err() before it uses the outcome.
+//
+// An answer for which there is no memory is cut, unless a callback is to tell of it and
+// it is a good one: half of it must not pass for what the destination said, so the
+// outcome is retryable then.
 func (d *Dispatcher) Attempt(ctx context.Context, m *posthaste.Message, retried int) posthaste.Outcome {
 	start := time.Now()
 	outcome := d.attempt(ctx, m, retried)
@@ -182,7 +186,7 @@ func (d *Dispatcher) attempt(parent context.Context, m *posthaste.Message, retri
 	}
 	memory := loan{room: &d.room}
 	defer memory.giveBack()
-	response, err := d.exchange(req, &memory)
+	response, err := d.exchange(req, &memory, m.Callback != nil)
 	if err != nil {
 		return d.unanswered(parent, m, err, dest.url.Host, limit)
 	}

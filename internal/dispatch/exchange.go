@@ -33,14 +33,15 @@ func (d *Dispatcher) request(ctx context.Context, m *posthaste.Message, dest des
 
 // exchange sends the request and reads the answer, whose body takes memory of the room.
 // The error tells why there is no complete one, and wraps errIncomplete when it had
-// begun.
-func (d *Dispatcher) exchange(req *http.Request, memory *loan) (*posthaste.Response, error) {
+// begun. A good answer that is told of is not cut for want of memory.
+func (d *Dispatcher) exchange(req *http.Request, memory *loan, told bool) (*posthaste.Response, error) {
 	resp, err := d.roundTrip(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 
+	memory.whole = told && isGood(resp.StatusCode)
 	body, truncated, err := readBody(resp, d.options.MaxResponseBody, memory)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errIncomplete, err)

@@ -116,6 +116,8 @@ func explainDial(op *net.OpError, host string) string {
 // explainAnswer explains what went wrong with the answer.
 func explainAnswer(err error, host string, limit time.Duration) string {
 	switch {
+	case errors.Is(err, errNoRoom):
+		return "there was no memory for the answer of " + host + " beside other large ones"
 	case errors.Is(err, context.DeadlineExceeded) && errors.Is(err, errIncomplete):
 		return "no complete answer within " + formatDuration(limit)
 	case errors.Is(err, context.DeadlineExceeded):

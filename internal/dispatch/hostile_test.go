@@ -186,6 +186,43 @@ func TestAnswersShareMemory(t *testing.T) {
 	}
 }
 
+// TestAnswersThatAreToldOfAreWhole has no memory for large answers. What a callback tells
+// of is never a half that passes for the whole; what failed fails as it did.
+func TestAnswersThatAreToldOfAreWhole(t *testing.T) {
+	const large = 100 << 10
+	tests := []struct {
+		name, status string
+		told         bool
+		want         posthaste.OutcomeClass
+		wantError    string
+		cut          bool
+	}{
+		{"a good answer of a message with a callback", "200 OK", true, posthaste.OutcomeRetryable, "there was no memory for the answer of HOST beside other large ones", false},
+		{"a bad one", "500 No", true, posthaste.OutcomeRetryable, "500 Internal Server Error", true},
+		{"a good answer nobody is told of", "200 OK", false, posthaste.OutcomeDelivered, "", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			d := newTestDispatcher(t, func(o *Options) { o.MaxResponseMemory = 1 })
+			host := serveTCP(t, answer("HTTP/1.1 "+test.status+"\r\n\r\n"+strings.Repeat("a", large)))
+			m := newMessage("http://" + host)
+			if test.told {
+				m.Callback = &posthaste.Callback{URL: "https://example.com"}
+			}
+			got := d.Attempt(t.Context(), m, 0)
+			if wantError := strings.ReplaceAll(test.wantError, "HOST", host); got.Class != test.want || got.Error != wantError {
+				t.Errorf("%v %q, want %v %q", got.Class, got.Error, test.want, wantError)
+			}
+			if cut := got.Response != nil && got.Response.Truncated; cut != test.cut {
+				t.Errorf("cut %t, want %t", cut, test.cut)
+			}
+			if left := d.room.left.Load(); left != 1 {
+				t.Errorf("%d bytes are free when all is done, want 1", left)
+			}
+		})
+	}
+}
+
 // TestMemoryIsGivenBack has answers of all kinds of ends.
 func TestMemoryIsGivenBack(t *testing.T) {
 	large := strings.Repeat("a", 500<<10)

@@ -23,7 +23,7 @@ var nonRetryableHeaders = []string{"Upstash-Nonretryable-Error", "Service-Nonret
 func (d *Dispatcher) judge(response *posthaste.Response) posthaste.Outcome {
 	outcome := posthaste.Outcome{Response: response}
 	switch {
-	case response.Status >= 200 && response.Status <= 299:
+	case isGood(response.Status):
 		outcome.Class = posthaste.OutcomeDelivered
 	case response.Status == statusNonRetryable && wantsNoRetry(response.Header):
 		outcome.Class = posthaste.OutcomePermanent
@@ -35,6 +35,8 @@ func (d *Dispatcher) judge(response *posthaste.Response) posthaste.Outcome {
 	}
 	return outcome
 }
+
+func isGood(status int) bool { return status >= 200 && status <= 299 }
 
 func wantsNoRetry(header http.Header) bool {
 	for _, name := range nonRetryableHeaders {
