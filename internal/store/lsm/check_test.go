@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -277,6 +279,27 @@ func TestBackup(t *testing.T) {
 	found.log = found.log[:len(know.log)] // what was accepted meanwhile comes later
 	if err := know.compare(found); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBackupIsForNobodyElse backs up on a disk that has permissions.
+func TestBackupIsForNobodyElse(t *testing.T) {
+	data, backup := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
+	s, err := lsm.Open(data, lsm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Backup(t.Context(), backup), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{data, backup} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("%s has mode %v, want 0700", dir, info.Mode())
+		}
 	}
 }
 

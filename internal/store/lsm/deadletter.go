@@ -85,12 +85,12 @@ func readDeadLetter(r pebble.Reader, user string, id posthaste.DeadLetterID) (*p
 }
 
 // DeadLetter implements store.DeadLetters.
-func (s *Store) DeadLetter(_ context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
+func (s *Store) DeadLetter(_ context.Context, user string, id posthaste.DeadLetterID) (_ *posthaste.DeadLetter, err error) {
 	done, err := s.reading()
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer done(&err)
 	return readDeadLetter(s.db, user, id)
 }
 
@@ -100,7 +100,7 @@ func (s *Store) DeadLetters(_ context.Context, user string, query store.DeadLett
 	if err != nil {
 		return store.DeadLetterPage{}, err
 	}
-	defer done()
+	defer done(&err)
 	query.High = min(query.High, posthaste.Position(s.writer.visible.Load()))
 	if query.Low > query.High {
 		return store.DeadLetterPage{}, nil

@@ -128,7 +128,9 @@ func publishUntilStopped(t *testing.T, d *failingDisk) []*posthaste.Message {
 		}
 		publishing.Wait()
 		if err := s.Compact(t.Context()); err == nil {
-			_ = s.Close()
+			if err := s.Close(); err != nil {
+				stopped <- err.Error()
+			}
 		}
 	}()
 	select {
@@ -255,6 +257,53 @@ func TestStalledDisk(t *testing.T) {
 			if strings.Count(log.String(), line) != 1 {
 				t.Errorf("log has not one line %s:\n%s", line, log.String())
 			}
+		}
+	})
+}
+
+// TestStallEndsAllWaiting has calls in every place where they can wait when the disk
+// stops to answer.
+func TestStallEndsAllWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &stallingDisk{}
+		s, err := lsm.Open("data", lsm.Options{FS: disk.fs(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) // the guard is synced
+		synctest.Wait()
+		resume := disk.stall()
+		began := time.Now()
+		var calls sync.WaitGroup
+		call := func(name string, do func() error) {
+			calls.Go(func() {
+				if err := do(); !errors.Is(err, store.ErrUnavailable) {
+					t.Errorf("%s = %v, want ErrUnavailable", name, err)
+				}
+			})
+		}
+		accept := func() error {
+			_, err := s.Accept(t.Context(), noon, []store.Submission{{Messages: []*posthaste.Message{anyMessage(noon)}}})
+			return err
+		}
+		call("Accept, the commit of which is not synced", accept)
+		synctest.Wait()
+		call("a read of what is not durable yet", func() error {
+			_, err := s.Message(t.Context(), "ann", posthaste.MessageID{})
+			return err
+		})
+		call("Accept, the commit of which waits for the one before", accept)
+		synctest.Wait()
+		for range 600 { // more than the writer takes at once
+			call("Accept, which waits for its turn", accept)
+		}
+		calls.Wait()
+		if waited := time.Since(began); waited != 5*time.Second {
+			t.Errorf("they waited for %v", waited)
+		}
+		resume()
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

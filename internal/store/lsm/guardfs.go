@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -76,6 +77,10 @@ func (fs *guardedFS) lastRead() (file, log string) {
 	defer fs.mu.Unlock()
 	return fs.read, fs.log
 }
+
+// MkdirAll makes a directory that is for nobody else: the storage engine would let
+// everybody read a backup.
+func (fs *guardedFS) MkdirAll(dir string, _ os.FileMode) error { return fs.FS.MkdirAll(dir, 0o700) }
 
 // Create makes a file.
 func (fs *guardedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {

@@ -136,12 +136,12 @@ func (s *Store) UpdateQueue(ctx context.Context, now time.Time, user, name strin
 }
 
 // Queue implements store.Queues.
-func (s *Store) Queue(_ context.Context, user, name string) (store.QueueStatus, error) {
+func (s *Store) Queue(_ context.Context, user, name string) (_ store.QueueStatus, err error) {
 	done, err := s.reading()
 	if err != nil {
 		return store.QueueStatus{}, err
 	}
-	defer done()
+	defer done(&err)
 	q, err := queues.get(s.db, user, name)
 	if err != nil {
 		return store.QueueStatus{}, err
@@ -150,12 +150,12 @@ func (s *Store) Queue(_ context.Context, user, name string) (store.QueueStatus, 
 }
 
 // Queues implements store.Queues.
-func (s *Store) Queues(_ context.Context, user string) ([]store.QueueStatus, error) {
+func (s *Store) Queues(_ context.Context, user string) (_ []store.QueueStatus, err error) {
 	done, err := s.reading()
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer done(&err)
 	all, err := queues.list(s.db, user)
 	if err != nil {
 		return nil, err
@@ -257,12 +257,12 @@ func (s *Store) UpdateFlowKey(ctx context.Context, now time.Time, user, name str
 }
 
 // FlowKey implements store.FlowKeys.
-func (s *Store) FlowKey(_ context.Context, now time.Time, user, name string) (store.FlowStatus, error) {
+func (s *Store) FlowKey(_ context.Context, now time.Time, user, name string) (_ store.FlowStatus, err error) {
 	done, err := s.reading()
 	if err != nil {
 		return store.FlowStatus{}, err
 	}
-	defer done()
+	defer done(&err)
 	key, err := flowKeys.get(s.db, user, name)
 	if err != nil {
 		return store.FlowStatus{}, err
@@ -271,12 +271,12 @@ func (s *Store) FlowKey(_ context.Context, now time.Time, user, name string) (st
 }
 
 // FlowKeys implements store.FlowKeys.
-func (s *Store) FlowKeys(_ context.Context, now time.Time, user, contains string) ([]store.FlowStatus, error) {
+func (s *Store) FlowKeys(_ context.Context, now time.Time, user, contains string) (_ []store.FlowStatus, err error) {
 	done, err := s.reading()
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer done(&err)
 	all, err := flowKeys.list(s.db, user)
 	if err != nil {
 		return nil, err

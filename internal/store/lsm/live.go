@@ -21,7 +21,7 @@ func (s *Store) LiveMessages(_ context.Context, user string, query store.LiveQue
 	if err != nil {
 		return nil, "", err
 	}
-	defer done()
+	defer done(&err)
 	prefix := appendUser([]byte{kindWaiting}, user)
 	from, err := liveStart(prefix, query.Cursor)
 	if err != nil {

@@ -222,12 +222,12 @@ func (s *Store) earlier(c *commit, now time.Time, a *arrival) (ids []posthaste.M
 }
 
 // Message implements store.Reader.
-func (s *Store) Message(_ context.Context, user string, id posthaste.MessageID) (store.Status, error) {
+func (s *Store) Message(_ context.Context, user string, id posthaste.MessageID) (_ store.Status, err error) {
 	done, err := s.reading()
 	if err != nil {
 		return store.Status{}, err
 	}
-	defer done()
+	defer done(&err)
 	st, err := readStatus(s.db, user, id)
 	if err != nil {
 		return store.Status{}, err

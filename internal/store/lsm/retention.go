@@ -98,7 +98,8 @@ func (s *Store) Trim(ctx context.Context, user string, horizon store.Horizon) (t
 	return trimmed, nil
 }
 
-// trimDays drops what a user has in the days before another one.
+// trimDays drops what a user has in the days before another one, the newest first: an
+// event is never older than its message, so at no time is one without it.
 func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int, err error) {
 	days, err := read(s, func() ([]day, error) { return s.daysBefore(end) })
 	if err != nil || len(days) == 0 {
@@ -108,7 +109,7 @@ func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int
 	if err != nil {
 		return 0, err
 	}
-	for _, d := range days {
+	for _, d := range slices.Backward(days) {
 		var logged bool
 		err := s.writer.do(ctx, func(c *commit) (err error) {
 			logged, err = s.dropDay(c, d, user, needed[d])

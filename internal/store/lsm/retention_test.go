@@ -9,6 +9,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
 )
 
 // A message that was in flight when its run ended is handed out after a restart, also
@@ -75,6 +76,49 @@ func TestTrimOfManyRuns(t *testing.T) {
 	} {
 		if got, err := s.Trim(t.Context(), "ann", test.horizon); err != nil || got != test.want {
 			t.Errorf("%s: Trim = %+v, %v, want %+v", test.name, got, err, test.want)
+		}
+	}
+}
+
+// crashing takes the disk as it is after each commit.
+type crashing struct {
+	disk  *vfs.MemFS
+	disks []*vfs.MemFS
+}
+
+func (c *crashing) Committed(int, time.Duration, time.Duration) {
+	c.disks = append(c.disks, c.disk.CrashClone(vfs.CrashCloneCfg{}))
+}
+
+// A crash between the days that are dropped leaves a store in which all fits together.
+func TestCrashWhileDaysAreDropped(t *testing.T) {
+	const day = 24 * time.Hour
+	disks := &crashing{disk: vfs.NewCrashableMem()}
+	s, err := lsm.Open("data", lsm.Options{FS: disks.disk, Observer: disks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	m := message(t, "http://a.example/x", noon)
+	m.NotBefore = noon.Add(day)
+	if _, err := s.Accept(t.Context(), noon, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+		t.Fatal(err)
+	}
+	claims, _, err := s.Claim(t.Context(), m.NotBefore, 1)
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("Claim: %d claims, %v", len(claims), err)
+	}
+	if err := s.Settle(t.Context(), m.NotBefore, store.Delivered(claims[0])); err != nil {
+		t.Fatal(err)
+	}
+	before := len(disks.disks)
+	if trimmed, err := s.Trim(t.Context(), "ann", store.Horizon{Log: noon.Add(3 * day)}); err != nil || trimmed.Days != 2 {
+		t.Fatalf("Trim = %+v, %v, want two days", trimmed, err)
+	}
+	for n, disk := range disks.disks[before:] {
+		report, err := lsm.Check("data", lsm.Options{FS: disk})
+		if err != nil || len(report.Problems) > 0 {
+			t.Errorf("after commit %d: %v, %q", n+1, err, report.Problems)
 		}
 	}
 }

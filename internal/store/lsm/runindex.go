@@ -172,7 +172,7 @@ func (s *Store) Runs(_ context.Context, user string, query store.RunQuery) (page
 	if err != nil {
 		return store.RunPage{}, err
 	}
-	defer done()
+	defer done(&err)
 	query.High = min(query.High, posthaste.Position(s.writer.visible.Load()))
 	if query.Low > query.High {
 		return store.RunPage{}, nil

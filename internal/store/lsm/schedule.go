@@ -190,12 +190,12 @@ func (s *Store) DeleteURLGroup(ctx context.Context, user, name string) error {
 }
 
 // read runs a reader while the store is open.
-func read[T any](s *Store, reader func() (T, error)) (T, error) {
+func read[T any](s *Store, reader func() (T, error)) (_ T, err error) {
 	done, err := s.reading()
 	if err != nil {
 		var none T
 		return none, err
 	}
-	defer done()
+	defer done(&err)
 	return reader()
 }

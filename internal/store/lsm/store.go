@@ -88,6 +88,15 @@ func Open(dir string, options Options) (*Store, error) {
 	return s, errors.Join(err, lock.Close()) // the database has its own hold on it until it is closed
 }
 
+// Exists reports whether there is a store in a directory, which must be there itself.
+func Exists(dir string) (bool, error) {
+	found, err := pebble.Peek(dir, vfs.Default)
+	if err != nil {
+		return false, fmt.Errorf("look into %s: %w", dir, err)
+	}
+	return found.Exists, nil
+}
+
 func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) {
 	s := &Store{room: &room{fs: options.FS, dir: dir, reserve: options.Reserve, logger: options.Logger}}
 	fs, err := s.openGuard(dir, options)
@@ -305,9 +314,10 @@ func (s *Store) Close() error {
 	return errors.Join(s.db.Close(), s.guard.close())
 }
 
-// reading lets the caller read the database until it calls done, which returns when
-// what was there is durable: nobody is told of what a crash could take back.
-func (s *Store) reading() (done func(), err error) {
+// reading lets the caller read the database until it calls done with its error, which
+// returns when what was there is durable, or changes the error: nobody is told of what a
+// crash could take back.
+func (s *Store) reading() (done func(*error), err error) {
 	if err := s.writer.stall.err(); err != nil {
 		return nil, err
 	}
@@ -315,9 +325,11 @@ func (s *Store) reading() (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() {
+	return func(err *error) {
 		release()
-		s.writer.settled()
+		if stalled := s.writer.settled(); stalled != nil {
+			*err = stalled
+		}
 	}, nil
 }
 

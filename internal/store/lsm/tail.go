@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"sync"
 
@@ -12,7 +13,7 @@ import (
 // Bounds of what the tail holds.
 const (
 	tailEntries = 16 << 10
-	tailBytes   = 8 << 20 // of bodies and responses; a body counts for each event of its message
+	tailBytes   = 8 << 20 // of bodies, headers and responses; a body counts for each event of its message
 )
 
 // tail is the end of the log in memory, of all users, as the commits made it. Those
@@ -106,10 +107,26 @@ func (t *tail) from(low posthaste.Position) (entries []store.Entry, ok bool) {
 	return t.entries[at:], true
 }
 
+// entryBytes returns what is large in an entry.
 func entryBytes(e *store.Entry) int {
-	n := len(e.Message.Body)
+	n := len(e.Message.Body) + headerBytes(e.Message.Header)
+	for _, c := range []*posthaste.Callback{e.Message.Callback, e.Message.FailureCallback} {
+		if c != nil {
+			n += headerBytes(c.Settings.Header) + headerBytes(c.Given)
+		}
+	}
 	if e.Response != nil {
-		n += len(e.Response.Body)
+		n += len(e.Response.Body) + headerBytes(e.Response.Header)
+	}
+	return n
+}
+
+func headerBytes(h http.Header) (n int) {
+	for name, values := range h {
+		n += len(name)
+		for _, value := range values {
+			n += len(value)
+		}
 	}
 	return n
 }

@@ -1,6 +1,8 @@
 package lsm
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
 	"posthaste"
@@ -9,10 +11,15 @@ import (
 
 // entriesAt makes entries at the positions from one to another, with bodies of a size.
 func entriesAt(first, last posthaste.Position, size int) []store.Entry {
-	m := &posthaste.Message{Body: make([]byte, size)}
+	return entriesLike(store.Entry{Message: &posthaste.Message{Body: make([]byte, size)}}, first, last)
+}
+
+// entriesLike makes entries like one at the positions from one to another.
+func entriesLike(e store.Entry, first, last posthaste.Position) []store.Entry {
 	var entries []store.Entry
 	for p := first; p <= last; p++ {
-		entries = append(entries, store.Entry{Event: posthaste.Event{Position: p}, Message: m})
+		e.Position = p
+		entries = append(entries, e)
 	}
 	return entries
 }
@@ -82,13 +89,21 @@ func TestTailLacksWhatWasNotGathered(t *testing.T) {
 
 func TestTailIsBounded(t *testing.T) {
 	const big = tailBytes / 100
+	empty := &posthaste.Message{}
+	header := http.Header{"A": {strings.Repeat("a", big)}}
+	with := func(s posthaste.Settings) store.Entry { return store.Entry{Message: &posthaste.Message{Settings: s}} }
 	tests := []struct {
-		name string
-		size int // of a body
-		most int // entries that may be there at any time
+		name  string
+		entry store.Entry
+		most  int // entries that may be there at any time
 	}{
-		{"by entries", 0, 2 * tailEntries},
-		{"by bytes", big, 2 * tailBytes / big},
+		{"by entries", store.Entry{Message: empty}, 2 * tailEntries},
+		{"by bodies", store.Entry{Message: &posthaste.Message{Body: make([]byte, big)}}, 2 * tailBytes / big},
+		{"by responses", store.Entry{Message: empty, Event: posthaste.Event{Response: &posthaste.Response{Body: make([]byte, big)}}}, 2 * tailBytes / big},
+		{"by headers", with(posthaste.Settings{Header: header}), 2 * tailBytes / big},
+		{"by headers of callbacks", with(posthaste.Settings{Callback: &posthaste.Callback{Settings: posthaste.Settings{Header: header}}}), 2 * tailBytes / big},
+		{"by headers of failure callbacks", with(posthaste.Settings{FailureCallback: &posthaste.Callback{Given: header}}), 2 * tailBytes / big},
+		{"by headers of responses", store.Entry{Message: empty, Event: posthaste.Event{Response: &posthaste.Response{Header: header}}}, 2 * tailBytes / big},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -96,7 +111,7 @@ func TestTailIsBounded(t *testing.T) {
 			var last posthaste.Position
 			for range 5 * tailEntries / 100 {
 				tail.want()
-				tail.add(entriesAt(last+1, last+100, test.size), true, last+100)
+				tail.add(entriesLike(test.entry, last+1, last+100), true, last+100)
 				last += 100
 				if len(tail.entries) > test.most {
 					t.Fatalf("%d entries, want at most %d", len(tail.entries), test.most)

@@ -10,12 +10,12 @@ import (
 func vaultKey(key string) []byte { return append([]byte{kindVault}, key...) }
 
 // Secret implements store.Vault.
-func (s *Store) Secret(_ context.Context, key string) (string, error) {
+func (s *Store) Secret(_ context.Context, key string) (_ string, err error) {
 	done, err := s.reading()
 	if err != nil {
 		return "", err
 	}
-	defer done()
+	defer done(&err)
 	return s.secret(key)
 }
 

@@ -87,7 +87,7 @@ func (w *writer) do(ctx context.Context, apply func(*commit) error) error {
 		return err
 	}
 	o := &op{apply: apply, result: make(chan error, 1)}
-	if err := w.submit(ctx, o); err != nil {
+	if err := w.submit(ctx, o, w.stall.noticed()); err != nil {
 		return err
 	}
 	select {
@@ -116,12 +116,15 @@ func answer[T any](found *T, err error) (nothing T, _ error) {
 	return *found, nil
 }
 
-// post runs an operation some time soon, in order, without waiting for it.
+// post runs an operation some time soon, in order, without waiting for it. It is not
+// given up when the disk does not answer.
 func (w *writer) post(ctx context.Context, apply func(*commit) error) error {
-	return w.submit(ctx, &op{apply: apply})
+	return w.submit(ctx, &op{apply: apply}, nil)
 }
 
-func (w *writer) submit(ctx context.Context, o *op) error {
+// submit hands an operation to the writer as soon as there is room for it, unless ctx
+// ends or stalled is closed first.
+func (w *writer) submit(ctx context.Context, o *op, stalled <-chan struct{}) error {
 	if err := w.failure(); err != nil {
 		return err
 	}
@@ -135,6 +138,8 @@ func (w *writer) submit(ctx context.Context, o *op) error {
 		return nil
 	case <-w.stop:
 		return store.ErrClosed
+	case <-stalled:
+		return errStalled
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -240,20 +245,23 @@ func (w *writer) finish() {
 }
 
 // settled returns when what a reader may have seen until now is durable, or the store
-// has failed or been closed.
-func (w *writer) settled() {
+// has failed or been closed, or with errStalled if the disk does not answer.
+func (w *writer) settled() error {
 	begun := w.begun.Load()
 	for w.ended.Load() < begun {
 		synced := w.synced.Next() // taken first: what ends in between closes it
 		if w.ended.Load() >= begun {
-			return
+			return nil
 		}
 		select {
 		case <-synced:
+		case <-w.stall.noticed():
+			return errStalled
 		case <-w.stopped:
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 func (w *writer) published(c *commit) {
