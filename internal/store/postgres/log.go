@@ -46,6 +46,15 @@ func beyond(p posthaste.Position, oldestFirst bool) posthaste.Position {
 	}
 }
 
+// behind returns where a scan goes on that has looked at a block, whose events ascend.
+func behind(block []posthaste.Event, oldestFirst bool) posthaste.Position {
+	end := block[0]
+	if oldestFirst {
+		end = block[len(block)-1]
+	}
+	return beyond(end.Position, oldestFirst)
+}
+
 // Events implements store.Log. What is committed has lower positions than whatever
 // can still be committed, so all of it may be shown.
 func (s *Store) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
@@ -72,10 +81,26 @@ func (r *logReader) run() error {
 	if r.query.Low > r.query.High {
 		return nil
 	}
-	if q := eventQuestion(&r.query.Filter); len(q) > 0 {
-		return r.search(q)
+	q := eventQuestion(&r.query.Filter)
+	if len(q) == 0 {
+		return r.scan()
 	}
-	return r.scan()
+	if err := r.holdEnd(); err != nil {
+		return err
+	}
+	return r.search(q)
+}
+
+// holdEnd leaves out what is committed from here on. Postings are read by several
+// statements: oldest first, one would show an event before which another, which was
+// asked earlier, has missed one.
+func (r *logReader) holdEnd() error {
+	if !r.query.OldestFirst {
+		return nil
+	}
+	end, err := readEnd(r.ctx, r.q, r.user)
+	r.query.High = min(r.query.High, end)
+	return err
 }
 
 // search walks through the events that the postings propose.
@@ -172,7 +197,7 @@ func (r *logReader) scan() error {
 			}
 			for _, block := range blocks {
 				r.scanned += len(block)
-				cursor = beyond(block[0].Position, r.query.OldestFirst)
+				cursor = behind(block, r.query.OldestFirst)
 				events = append(events, slices.DeleteFunc(block, func(e posthaste.Event) bool { return !r.within(e.Position) })...)
 			}
 			more = len(blocks) == count

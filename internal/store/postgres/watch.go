@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,13 +13,14 @@ import (
 // Watch implements store.Watcher.
 func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
 	grown := s.grown.Next() // taken first: what is written in between closes it
-	end, err := read(ctx, s, func(ctx context.Context, q querier) (int64, error) {
-		return row(ctx, q, pgx.RowTo[int64], `SELECT position FROM posthaste.users WHERE user_id = $1`, user)
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		err = nil // nothing was written yet
-	}
-	return posthaste.Position(end), grown, err
+	end, err := read(ctx, s, func(ctx context.Context, q querier) (posthaste.Position, error) { return readEnd(ctx, q, user) })
+	return end, grown, err
+}
+
+// readEnd returns the position of a user's last event, 0 if there was none yet.
+func readEnd(ctx context.Context, q querier, user string) (posthaste.Position, error) {
+	end, err := row(ctx, q, pgx.RowTo[int64], `SELECT position FROM posthaste.users WHERE user_id = $1`, user)
+	return posthaste.Position(end), except(err, store.ErrNotFound)
 }
 
 // Wake implements store.Worker.
@@ -52,10 +52,16 @@ func (s *Store) listen() {
 			return
 		case <-ticker.C:
 		}
-		snapshot, err := row(s.closing, s.vital, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
-		if err == nil && snapshot != heard {
+		if snapshot, err := s.snapshot(); err == nil && snapshot != heard {
 			heard = snapshot
 			s.changed()
 		}
 	}
+}
+
+// snapshot tells which transactions are in progress.
+func (s *Store) snapshot() (string, error) {
+	ctx, cancel := context.WithTimeout(s.closing, callTime)
+	defer cancel()
+	return row(ctx, s.vital, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
 }
