@@ -29,6 +29,8 @@ func (d *days) make(ctx context.Context, pool *pgxpool.Pool, now time.Time) erro
 	if now.IsZero() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	today := now.UTC().Truncate(day)

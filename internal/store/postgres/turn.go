@@ -61,6 +61,19 @@ func (t *turns) take(user string) (changes []*change) {
 	return all[:n:n]
 }
 
+// leave takes a change out of the line, and reports whether it still stood there.
+func (t *turns) leave(user string, c *change) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line := t.waiting[user]
+	i := slices.Index(line, c)
+	if i < 0 {
+		return false
+	}
+	t.waiting[user] = slices.Delete(line, i, i+1)
+	return true
+}
+
 // change makes one change of what belongs to some users, in their turn, and returns when
 // it is committed and who waits for such changes has been told. Changes of one user that
 // wait at the same time share a transaction; what they want is read for all of them at
@@ -76,6 +89,22 @@ func (s *Store) change(ctx context.Context, now time.Time, users []string, w wan
 		close(c.done)
 	} else if s.turns.join(users[0], c) {
 		s.loops.Go(func() { s.makeAll(users[0]) })
+	}
+	return s.await(ctx, users, c)
+}
+
+// await returns what became of a change. Nobody waits in line for longer than callTime, or
+// than its context lasts: what has not begun by then does not take place.
+func (s *Store) await(ctx context.Context, users []string, c *change) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+	}
+	if len(users) == 1 && s.turns.leave(users[0], c) {
+		return ctx.Err()
 	}
 	<-c.done
 	return c.err

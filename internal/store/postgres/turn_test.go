@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -61,4 +63,34 @@ func TestATurnIsNotKeptBySilence(t *testing.T) {
 	if err := <-lost; err == nil {
 		t.Error("a transaction was committed after it had lost its turn")
 	}
+}
+
+// Who stands in line behind others leaves when nobody waits for the answer any more, and
+// nothing takes place then.
+func TestAChangeLeavesTheLineWithItsContext(t *testing.T) {
+	s := open(t, emptyDatabase(t))
+	accept(t, s, start) // the day is made
+	begun, over := make(chan struct{}), make(chan struct{})
+	var working sync.WaitGroup
+	working.Go(func() {
+		_ = s.Transact(t.Context(), start, ann, func(store.RunTx) error {
+			close(begun)
+			<-over
+			return nil
+		})
+	})
+	<-begun
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	took := false
+	err := s.Transact(gone, start, ann, func(store.RunTx) error {
+		took = true
+		return nil
+	})
+	close(over)
+	working.Wait()
+	if !errors.Is(err, context.Canceled) || took {
+		t.Errorf("Transact returns %v, want context.Canceled; it took place: %t", err, took)
+	}
+	accept(t, s, start)
 }
