@@ -76,6 +76,9 @@ func (lane *openLane) look(at time.Time) {
 	}
 }
 
+// ceilingPause is how long a lane waits that has as much in flight as it may.
+const ceilingPause = time.Second
+
 // next takes the next message that may start, or returns nil and says in the lane
 // when to look again. Free is how many attempts may still begin.
 func (lane *openLane) next(now time.Time, free int) *live {
@@ -89,7 +92,11 @@ func (lane *openLane) next(now time.Time, free int) *live {
 		}
 		return nil
 	}
-	if lane.inFlight >= flow.Ceiling(free) || !lane.admits(lane.waiting[0], now) {
+	if lane.inFlight >= flow.Ceiling(free) {
+		lane.look(now.Add(ceilingPause)) // what is free grows elsewhere, too
+		return nil
+	}
+	if !lane.admits(lane.waiting[0], now) {
 		return nil
 	}
 	lane.inFlight++

@@ -48,6 +48,10 @@ func TestServeInTurn(t *testing.T) {
 			[]*openLane{host(inLane(1, 0), inLane(2, 5))}, 100,
 			[]posthaste.Position{1}, []int{5},
 		},
+		"a lane at its ceiling": {
+			[]*openLane{host(inLane(1, 0), inLane(2, 0))}, 8,
+			[]posthaste.Position{1}, []int{1},
+		},
 		"a queue starts one at a time": {
 			[]*openLane{queue(1, false, nil, []*live{inLane(1, 0), inLane(2, 0)})}, 100,
 			[]posthaste.Position{1}, []int{-1},

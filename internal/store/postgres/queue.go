@@ -24,9 +24,12 @@ func (s *Store) UpdateQueue(ctx context.Context, now time.Time, user, name strin
 			stamp(now, &q.CreatedAt, &q.UpdatedAt)
 			return nil
 		})
+		if err != nil {
+			return err
+		}
 		tx.exec(`UPDATE posthaste.lanes SET ready = 0 WHERE user_id = $1 AND kind = $2 AND lane = $3`,
 			user, int16(posthaste.LaneQueue), []byte(queueLane(user, name).name))
-		return err
+		return nil
 	})
 }
 

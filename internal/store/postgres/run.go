@@ -11,8 +11,8 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Transact implements store.Runs. It calls change once: the user's turn is taken
-// before, so nothing can stand in its way but a failure.
+// Transact implements store.Runs. It calls change again if the turn that it shared with
+// other changes failed because of one of them.
 func (s *Store) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
 	return s.call(ctx, now, []string{user}, func(tx *tx) error {
 		runs := tx.runTx(user)

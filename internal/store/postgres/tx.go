@@ -83,7 +83,7 @@ const lockUsers = `SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) O
 func (t *turn) begin(users []string, changes []*change) error {
 	var locked []string
 	batch := &pgx.Batch{}
-	batch.Queue(`BEGIN`)
+	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`) // whatever the database does unless told
 	batch.Queue(beginTurn)
 	collect(batch.Queue(lockUsers, users), &locked, pgx.RowTo[string])
 	t.want(batch, changes)
