@@ -35,20 +35,22 @@ type gates struct {
 	streams  *admission.Gate // answers that go on, of which each keeps a connection
 }
 
-// newGates makes gates that fit the memory there is. A user gets three quarters of
-// each, so that no one of them can shut out the others.
+// share makes a gate of which a user gets three quarters, so that no one of them can shut
+// out the others, unless one is all there is.
+func share(capacity int64, patience time.Duration) *admission.Gate {
+	return admission.New(admission.Options{
+		Capacity: capacity,
+		Share:    max(1, min(capacity-1, capacity-capacity/4)),
+		Patience: patience,
+	})
+}
+
+// newGates makes gates that fit the memory there is.
 func newGates(options Options) gates {
-	share := func(capacity int64, patience time.Duration) *admission.Gate {
-		return admission.New(admission.Options{
-			Capacity: capacity,
-			Share:    max(1, capacity-capacity/4),
-			Patience: patience,
-		})
-	}
 	return gates{
 		requests: share(int64(options.MaxRequests), patience),
 		bodies:   share(memoryOf(options.MemoryLimit)/memoryParts, patience),
-		readers:  newReaders(),
+		readers:  newReaders(options),
 		streams:  share(max(1, int64(options.MaxConnections)/2), 0), // the next one may not end for hours
 	}
 }

@@ -11,6 +11,7 @@ func permissive(next http.Handler) http.Handler {
 		header.Set("Access-Control-Allow-Origin", "*")
 		header.Set("Access-Control-Expose-Headers", "*")
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			ignoreBody(w, r)
 			answerPreflight(w, r)
 			return
 		}

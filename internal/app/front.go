@@ -19,9 +19,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(*behind).ServeHTTP(w, r)
 		return
 	}
+	ignoreBody(w, r)
 	switch r.URL.Path {
 	case "/healthz":
-		answerHealth(w)
+		answerHealth(w, r)
 	case "/readyz":
 		answerText(w, http.StatusServiceUnavailable, "not ready: the database does not answer")
 	default:

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -22,7 +23,7 @@ func TestDatabaseIsWaitedFor(t *testing.T) {
 	url := "http://" + listener.Addr().String()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var log strings.Builder
+	log := awaitingLog{awaited: make(chan struct{})}
 	ended := make(chan error, 1)
 	go func() {
 		_, err := New(ctx, Options{
@@ -48,6 +49,7 @@ func TestDatabaseIsWaitedFor(t *testing.T) {
 			}
 		})
 	}
+	<-log.awaited
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("New = %v, want it cancelled", err)
@@ -58,4 +60,18 @@ func TestDatabaseIsWaitedFor(t *testing.T) {
 	if _, err := listener.Accept(); err == nil {
 		t.Error("the listener is still open")
 	}
+}
+
+// awaitingLog is a log that tells when the database is first waited for.
+type awaitingLog struct {
+	strings.Builder
+	once    sync.Once
+	awaited chan struct{}
+}
+
+func (l *awaitingLog) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "database.awaited") {
+		defer l.once.Do(func() { close(l.awaited) })
+	}
+	return l.Builder.Write(line)
 }

@@ -13,10 +13,14 @@ import (
 // readersPatience is how long a reader waits for a turn, which lasts some milliseconds.
 const readersPatience = 30 * time.Second
 
-// newReaders leaves half of the processors to those who do not read logs.
-func newReaders() *admission.Gate {
-	turns := int64(max(1, runtime.GOMAXPROCS(0)/2))
-	return admission.New(admission.Options{Capacity: turns, Share: turns, Patience: readersPatience})
+// newReaders leaves half of what reading logs takes to those who do not: of the processors,
+// or, where a database does the work, of the connections to it.
+func newReaders(options Options) *admission.Gate {
+	turns := max(1, runtime.GOMAXPROCS(0)/2)
+	if options.DatabaseURL != "" {
+		turns = max(turns, options.Connections/2)
+	}
+	return share(int64(turns), readersPatience)
 }
 
 // takingTurns is a log whose readers take turns. A turn is one page of the store, whose

@@ -35,34 +35,59 @@ func (l *slowLog) note(reading, pages int) {
 	l.most = max(l.most, l.reading)
 }
 
-// TestReadersLeaveProcessors has more readers than processors, all of whom get a page.
-func TestReadersLeaveProcessors(t *testing.T) {
+// TestReadersLeaveRoom has more readers than may read at the same time, all of whom get a
+// page, and one user who reads alone.
+func TestReadersLeaveRoom(t *testing.T) {
+	processors := max(1, runtime.GOMAXPROCS(0)/2)
+	tests := map[string]struct {
+		options Options
+		turns   int
+	}{
+		"a directory": {Options{}, processors},
+		"a database":  {Options{DatabaseURL: "postgres://h", Connections: 100}, max(processors, 50)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			readers := 4 * test.turns
+			if most := readAtOnce(t, test.options, readers, "ann", "bob"); most != test.turns {
+				t.Errorf("%d read at the same time, want %d", most, test.turns)
+			}
+			if most := readAtOnce(t, test.options, readers, "ann"); test.turns > 1 && most >= test.turns {
+				t.Errorf("a user has %d of %d turns, and leaves none", most, test.turns)
+			}
+		})
+	}
+}
+
+// readAtOnce lets so many readers of each user read a page, and returns how many did at
+// the same time.
+func readAtOnce(t *testing.T, options Options, readers int, users ...string) (most int) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowLog{}
-		log := takingTurns{slow, newReaders()}
-		readers := 4 * runtime.GOMAXPROCS(0)
+		log := takingTurns{slow, newReaders(options)}
 		var reading sync.WaitGroup
 		for range readers {
-			reading.Go(func() {
-				if _, err := log.Events(t.Context(), "ann", store.EventQuery{}); err != nil {
-					t.Error(err)
-				}
-			})
+			for _, user := range users {
+				reading.Go(func() {
+					if _, err := log.Events(t.Context(), user, store.EventQuery{}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
 		}
 		reading.Wait()
-		if want := max(1, runtime.GOMAXPROCS(0)/2); slow.most != want {
-			t.Errorf("%d read at the same time, want %d", slow.most, want)
+		if want := readers * len(users); slow.pages != want {
+			t.Errorf("%d pages were read, want %d", slow.pages, want)
 		}
-		if slow.pages != readers {
-			t.Errorf("%d pages were read, want %d", slow.pages, readers)
-		}
+		most = slow.most
 	})
+	return most
 }
 
 // TestReaderGivesUpItsTurn has a reader go away that waits.
 func TestReaderGivesUpItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := takingTurns{&slowLog{}, newReaders()}
+		log := takingTurns{&slowLog{}, newReaders(Options{})}
 		var reading sync.WaitGroup
 		for range runtime.GOMAXPROCS(0) {
 			reading.Go(func() { _, _ = log.Events(t.Context(), "ann", store.EventQuery{}) })

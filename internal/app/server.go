@@ -19,6 +19,8 @@ const (
 	answerTime = 10 * time.Minute // from the end of the headers: body, work and answer
 	idleTime   = 2 * time.Minute
 	maxHeader  = 256 << 10 // bytes; a header to be forwarded counts twice against memory
+
+	ignoredTime = 5 * time.Second // for a body that is not read
 )
 
 // newServer returns a server that holds its clients to the bounds above. Whatever
@@ -64,27 +66,44 @@ type routes struct {
 // ServeHTTP answers the operational paths, and those of the console and the reference,
 // without authentication and leaves the rest to the API.
 func (r *routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	switch path := request.URL.Path; path {
-	case "/healthz":
-		answerHealth(w)
-	case "/readyz":
-		r.ready.ServeHTTP(w, request)
-	case "/metrics":
-		r.metrics.ServeHTTP(w, request)
+	handler := r.open(request.URL.Path)
+	if handler == nil {
+		r.api.ServeHTTP(w, request)
+		return
+	}
+	ignoreBody(w, request)
+	handler.ServeHTTP(w, request)
+}
+
+// open returns what answers a path without authentication, nil if nothing does. None of
+// it reads a body.
+func (r *routes) open(path string) http.Handler {
+	switch {
+	case path == "/healthz":
+		return http.HandlerFunc(answerHealth)
+	case path == "/readyz":
+		return r.ready
+	case path == "/metrics":
+		return r.metrics
+	case console.Has(path):
+		return r.console
+	case openapi.Has(path):
+		return r.docs
 	default:
-		switch {
-		case console.Has(path):
-			r.console.ServeHTTP(w, request)
-		case openapi.Has(path):
-			r.docs.ServeHTTP(w, request)
-		default:
-			r.api.ServeHTTP(w, request)
-		}
+		return nil
+	}
+}
+
+// ignoreBody bounds how long a body is waited for that no handler reads. Package http
+// reads it before it answers; meanwhile the connection could not be closed for another.
+func ignoreBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(ignoredTime)) // some writers have no connection
 	}
 }
 
 // answerHealth says that the process answers; nothing else is looked at.
-func answerHealth(w http.ResponseWriter) {
+func answerHealth(w http.ResponseWriter, _ *http.Request) {
 	answerText(w, http.StatusOK, "ok")
 }
 
