@@ -37,7 +37,7 @@ type App struct {
 	log        *slog.Logger
 	newToken   string
 
-	control *control // nil on a database
+	control *control // nil on a database, and where no socket can be made
 
 	endStreams context.CancelFunc // ends the answers that would never end
 
@@ -86,12 +86,10 @@ func (a *App) open(ctx context.Context, options Options) error {
 	if err == nil {
 		err = a.startTraces(ctx, options, observer)
 	}
-	if err == nil {
-		err = a.startControl(options, s)
-	}
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
+	a.startControl(options, s)
 	telemetry.RegisterStore(registry, s, time.Now)
 	telemetry.RegisterUsage(registry, s)
 	telemetry.RegisterConnections(registry, a.all.count)

@@ -51,12 +51,19 @@ func openControl(data string, s *lsm.Store) (*control, error) {
 	return c, nil
 }
 
-// startControl opens the socket of a server on a directory.
-func (a *App) startControl(options Options, s store.Store) (err error) {
-	if local, ok := s.(*lsm.Store); ok {
-		a.control, err = openControl(options.Data, local)
+// startControl opens the socket of a server on a directory. The server can do without:
+// not every file system has sockets.
+func (a *App) startControl(options Options, s store.Store) {
+	local, ok := s.(*lsm.Store)
+	if !ok {
+		return
 	}
-	return err
+	c, err := openControl(options.Data, local)
+	if err != nil {
+		options.Log.Warn("control.unavailable", "error", err, "consequence", "posthaste backup works only when the server is stopped")
+		return
+	}
+	a.control = c
 }
 
 // close waits for what was asked for, until ctx ends.
@@ -109,11 +116,24 @@ func Backup(ctx context.Context, data, to string) error {
 	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
-	s, err := lsm.Open(data, lsm.Options{}) // nobody is there
+	if err := holdsStore(data); err != nil { // nobody is there
+		return err
+	}
+	s, err := lsm.Open(data, lsm.Options{})
 	if err != nil {
 		return err
 	}
 	return errors.Join(s.Backup(ctx, to), s.Close())
+}
+
+// holdsStore returns an error unless there is a store in a directory: to open it would
+// make one.
+func holdsStore(data string) error {
+	exists, err := lsm.Exists(data)
+	if err == nil && !exists {
+		err = fmt.Errorf("%s is not the data directory of a server: there is no database in it", data)
+	}
+	return err
 }
 
 // askServer posts to the control socket of a directory.

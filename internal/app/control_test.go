@@ -1,7 +1,10 @@
 package app
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,5 +60,29 @@ func TestControlAfterADeath(t *testing.T) {
 	c.close(t.Context())
 	if err := Backup(t.Context(), data, filepath.Join(data, "copy")); !errors.Is(err, lsm.ErrLocked) {
 		t.Errorf("Backup of a directory that somebody has open without a socket = %v, want ErrLocked", err)
+	}
+}
+
+// TestServerWithoutControl starts where no socket can be made.
+func TestServerWithoutControl(t *testing.T) {
+	data := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(data, controlFile, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	server, err := New(t.Context(), Options{
+		Listeners: []net.Listener{listen(t)},
+		Data:      data,
+		Tokens:    []string{token},
+		Log:       slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "level=WARN msg=control.unavailable") {
+		t.Errorf("the log does not tell it:\n%s", log.String())
 	}
 }

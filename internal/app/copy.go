@@ -93,13 +93,15 @@ func (c Copied) Each(visit func(kind string, count int)) {
 	}
 }
 
-// exists returns an error for a directory that is not there.
+// exists returns an error for a directory that is not there or has no store in it.
 func (p Place) exists() error {
 	if p.IsDatabase() {
 		return nil
 	}
-	_, err := os.Stat(string(p))
-	return err
+	if _, err := os.Stat(string(p)); err != nil {
+		return err
+	}
+	return holdsStore(string(p))
 }
 
 // Copy copies everything that is kept at one place to another, at which nothing is kept

@@ -55,10 +55,11 @@ func TestCopyIsServed(t *testing.T) {
 func TestCopyIsRefused(t *testing.T) {
 	from := filled(t)
 	tests := map[string]struct{ from, to, want string }{
-		"from nothing":                {filepath.Join(t.TempDir(), "nowhere"), t.TempDir(), "from: stat"},
-		"to where something is kept":  {from, filled(t), "to: it is not empty: name a new directory, or an empty database"},
-		"into itself":                 {from, from, "the data directory is in use"},
-		"from a database without one": {"postgres://127.0.0.1:1/none", t.TempDir(), "from: open the database"},
+		"from nothing":                   {filepath.Join(t.TempDir(), "nowhere"), t.TempDir(), "from: stat"},
+		"from a directory with no store": {t.TempDir(), t.TempDir(), "is not the data directory of a server"},
+		"to where something is kept":     {from, filled(t), "to: it is not empty: name a new directory, or an empty database"},
+		"into itself":                    {from, from, "the data directory is in use"},
+		"from a database without one":    {"postgres://127.0.0.1:1/none", t.TempDir(), "from: open the database"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -2,10 +2,12 @@ package postgres_test
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/storetest"
@@ -13,6 +15,30 @@ import (
 
 func TestCopy(t *testing.T) {
 	storetest.RunCopy(t, openEmbedded, openDatabase, openEmbedded)
+}
+
+// TestCopyRefusesADatabaseInUse has another node live.
+func TestCopyRefusesADatabaseInUse(t *testing.T) {
+	url := emptyDatabase(t)
+	other, s := open(t, url), open(t, url)
+	calls := map[string]func() error{
+		"Empty":  func() error { _, err := s.Empty(t.Context()); return err },
+		"Export": func() error { return s.Export(t.Context(), start, func(store.Item) error { return nil }) },
+		"Import": func() error { return s.Import(t.Context(), nil) },
+	}
+	for name, call := range calls {
+		if err := call(); err == nil || !strings.Contains(err.Error(), "other nodes use the database") {
+			t.Errorf("%s beside another node = %v, want that it is refused", name, err)
+		}
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range calls {
+		if err := call(); err != nil {
+			t.Errorf("%s when the other node is gone = %v", name, err)
+		}
+	}
 }
 
 func openDatabase(t *testing.T) storetest.Opened {

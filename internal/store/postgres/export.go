@@ -17,13 +17,20 @@ import (
 // errNotAlone says that other nodes use the database.
 var errNotAlone = errors.New("other nodes use the database, or did until a moment ago: stop them, and wait 10 seconds if one was killed")
 
-// Empty implements store.Copier.
-func (s *Store) Empty(ctx context.Context) (bool, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) (bool, error) {
-		return row(ctx, q, pgx.RowTo[bool], `
-			SELECT NOT EXISTS (SELECT FROM posthaste.messages) AND NOT EXISTS (SELECT FROM posthaste.documents)
-				AND NOT EXISTS (SELECT FROM posthaste.runs)`)
-	})
+// Empty implements store.Copier. It is asked before anything is written, so it returns
+// errNotAlone too.
+func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done(&err)
+	if err := s.alone(ctx); err != nil {
+		return false, err
+	}
+	return row(ctx, s.pool, pgx.RowTo[bool], `
+		SELECT NOT EXISTS (SELECT FROM posthaste.messages) AND NOT EXISTS (SELECT FROM posthaste.documents)
+			AND NOT EXISTS (SELECT FROM posthaste.runs)`)
 }
 
 // alone returns errNotAlone if other nodes live, and gives back what the dead had
