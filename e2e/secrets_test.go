@@ -271,9 +271,16 @@ func TestDatabasePasswordIsNotTold(t *testing.T) {
 		"user=me password=" + secret + " host=127.0.0.1 port=1",
 	} {
 		s := launch(t, "serve", "--listen", "127.0.0.1:0", "--log-level", "debug", "--token", testToken, "--database-url", url)
-		select {
-		case <-s.exited: // refused
-		case <-time.After(2 * time.Second): // waits for its database
+		waits := func() bool { return s.output.contains("database.awaited") }
+		await(t, "it waits for its database, or is refused", func() bool {
+			select {
+			case <-s.exited:
+				return true
+			default:
+				return waits()
+			}
+		})
+		if waits() {
 			s.kill(t)
 		}
 		if text := s.output.all(); strings.Contains(text, secret) || text == "" {

@@ -36,8 +36,8 @@ type commands struct {
 	CompletionWords completionWords   `cmd:"" hidden:"" help:"Print what a command line can go on with."`
 }
 
-// Exit codes. A supervisor need not restart a program that ended with exitUsage:
-// it would end so again.
+// Exit codes. A program that panics ends with 2 as well, so that a supervisor restarts it
+// whatever it ended with.
 const (
 	exitOK      = 0
 	exitFailure = 1 // what was asked for could not be done

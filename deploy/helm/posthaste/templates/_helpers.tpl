@@ -28,8 +28,13 @@ spec:
         {{- if not .Values.database.existingSecret }}
         - --data=/data/store
         {{- end }}
-      {{- if or .Values.database.existingSecret .Values.auth.existingSecret }}
+      {{- $memory := (.Values.resources.limits).memory }}
+      {{- if or $memory .Values.database.existingSecret .Values.auth.existingSecret }}
       env:
+        {{- if $memory }}
+        - name: GOMEMLIMIT
+          valueFrom: {resourceFieldRef: {resource: limits.memory}}
+        {{- end }}
         {{- if .Values.database.existingSecret }}
         - name: POSTHASTE_DATABASE_URL
           valueFrom: {secretKeyRef: {name: {{ .Values.database.existingSecret | quote }}, key: database-url}}
