@@ -115,17 +115,19 @@ const readyLanes = `
 	WHERE ready <= $1 AND user_id = ANY($2) ORDER BY served, user_id, kind, lane LIMIT $3`
 
 // inLanes are the first messages that wait in those lanes, and in queues those that have
-// begun.
+// begun, each with the size of its record, which is not read for that.
 const inLanes = `
 	WITH ready AS MATERIALIZED (` + readyLanes + `),
 		share AS MATERIALIZED (SELECT $3 / greatest(count(*), 1) + $4 AS n FROM ready)
 	SELECT w.* FROM ready l, LATERAL (
-		SELECT ` + liveColumns + ` FROM posthaste.live w
+		SELECT ` + liveColumns + `, (SELECT octet_length(record) FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id) AS size
+		FROM posthaste.live w
 		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun
 		ORDER BY w.place, w.id LIMIT (SELECT n FROM share)) AS w
 	UNION ALL
 	SELECT b.* FROM ready l, LATERAL (
-		SELECT ` + liveColumns + ` FROM posthaste.live b
+		SELECT ` + liveColumns + `, (SELECT octet_length(record) FROM posthaste.messages m WHERE m.user_id = b.user_id AND m.id = b.id) AS size
+		FROM posthaste.live b
 		WHERE b.user_id = l.user_id AND b.kind = 113 AND b.lane = l.lane AND b.begun) AS b
 	WHERE l.kind = 113`
 
@@ -138,7 +140,7 @@ func (c *claiming) read() error {
 		collect(batch.Queue(`
 			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.node), &alive, pgx.RowTo[bool])
 		collect(batch.Queue(readyLanes, at, c.users, c.limit), &c.lanes, c.scanLane)
-		collect(batch.Queue(inLanes, at, c.users, c.limit, spare), &found, c.scanLive)
+		collect(batch.Queue(inLanes, at, c.users, c.limit, spare), &found, c.scanSized)
 	})
 	switch {
 	case err != nil:
@@ -167,6 +169,16 @@ func (c *claiming) scanLane(r pgx.CollectableRow) (*openLane, error) {
 	lane.id.name = string(name)
 	lane.inFlight += int(c.touched[lane.id].inFlight)
 	return lane, err
+}
+
+// scanSized reads where a message stands, and the size of its record.
+func (c *claiming) scanSized(r pgx.CollectableRow) (*live, error) {
+	var size *int
+	l, err := c.scanLiveAnd(r, &size)
+	if err == nil && size != nil {
+		l.size = *size
+	}
+	return l, err
 }
 
 // lease gives the picked messages to this node and logs them as ACTIVE. The position of

@@ -91,8 +91,12 @@ func (f *finder) find(ctx context.Context, q querier) (findings, error) {
 }
 
 // findings makes findings of those that pass of what was looked at, as many as were to be
-// looked at or all there are.
+// looked at or all there are. Where the index knows all of the filter, a page needs no
+// more than one that follows it.
 func (f *finder) findings(passing, looked []int64, atMost int) findings {
+	if needed := f.limit + 1; f.whole && len(passing) > needed {
+		return findings{passing[:needed], true, posthaste.Position(passing[needed])}
+	}
 	result := findings{at: passing}
 	if len(looked) == atMost {
 		result.more, result.next = true, beyond(posthaste.Position(looked[atMost-1]), f.oldestFirst)

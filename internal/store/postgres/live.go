@@ -30,6 +30,7 @@ type live struct {
 	lease           int64 // 0: not claimed
 	node            int64 // that has the lease
 	flowKey         []byte
+	size            int // of the record, in bytes; known to claims only
 
 	stored bool // there is a row
 	gone   bool // there shall be none any more
@@ -40,20 +41,26 @@ type live struct {
 const liveColumns = `user_id, id, kind, lane, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, node, flow_key`
 
 // scanLive reads where a message stands. What the turn knows already stays as it is.
-func (t *turn) scanLive(r pgx.CollectableRow) (*live, error) {
+func (t *turn) scanLive(r pgx.CollectableRow) (*live, error) { return t.scanLiveAnd(r) }
+
+// scanLiveAnd also reads the columns that follow.
+func (t *turn) scanLiveAnd(r pgx.CollectableRow, others ...any) (*live, error) {
 	l := &live{stored: true}
 	var id [16]byte
 	var place int64
 	var state int16
 	var lane []byte
-	err := r.Scan(&l.user, &id, &l.lane.kind, &lane, &place, &l.dueMS, &state, &l.retried,
-		&l.begun, &l.ended, &l.callbacks, &l.cancelRequested, &l.lease, &l.node, &l.flowKey)
-	if err != nil {
+	own := []any{
+		&l.user, &id, &l.lane.kind, &lane, &place, &l.dueMS, &state, &l.retried,
+		&l.begun, &l.ended, &l.callbacks, &l.cancelRequested, &l.lease, &l.node, &l.flowKey,
+	}
+	if err := r.Scan(append(own, others...)...); err != nil {
 		return nil, err
 	}
 	l.id, l.place = id, posthaste.Position(place)
 	l.lane.user, l.lane.name = l.user, string(lane)
 	l.leased = l.lease != 0
+	var err error
 	if l.state, err = record.StateOf(uint8(state)); err != nil {
 		return nil, err
 	}
@@ -159,7 +166,8 @@ func (tx *tx) callbackEnded(m *posthaste.Message) error {
 	return nil
 }
 
-// maxLiveScan bounds how many waiting messages one call looks at.
+// maxLiveScan bounds how many waiting messages one call looks at, maxPageBytes how large
+// they are together, but for the last one.
 const maxLiveScan = 5000
 
 // LiveMessages implements store.LiveMessages. The cursor is the id to continue behind.
@@ -168,11 +176,18 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 	if err != nil {
 		return nil, "", err
 	}
+	size := 0
 	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Message, error) {
-		return rows(ctx, q, scanMessageOf(user), `
-			SELECT id, record FROM posthaste.live JOIN posthaste.messages USING (user_id, id)
-			WHERE user_id = $1 AND id > $2 AND NOT ended AND NOT cancel_requested
-			ORDER BY id LIMIT $3`, user, [16]byte(after), maxLiveScan)
+		return rows(ctx, q, func(r pgx.CollectableRow) (*posthaste.Message, error) {
+			size += len(r.RawValues()[1])
+			return scanMessageOf(user)(r)
+		}, `
+			SELECT id, record FROM (
+				SELECT id, record, sum(octet_length(record)) OVER (ORDER BY id) - octet_length(record) AS before FROM (
+					SELECT id, record FROM posthaste.live JOIN posthaste.messages USING (user_id, id)
+					WHERE user_id = $1 AND id > $2 AND NOT ended AND NOT cancel_requested
+					ORDER BY id LIMIT $3) AS first) AS found
+			WHERE before < $4 ORDER BY id`, user, [16]byte(after), maxLiveScan, maxPageBytes)
 	})
 	if err != nil {
 		return nil, "", err
@@ -185,7 +200,7 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 			ids = append(ids, m.ID)
 		}
 	}
-	if len(found) == maxLiveScan {
+	if len(found) == maxLiveScan || size >= maxPageBytes {
 		cursor = encodeCursor(found[len(found)-1].ID)
 	}
 	return ids, cursor, nil

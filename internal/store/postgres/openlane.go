@@ -47,12 +47,15 @@ func compareInLane(a, b *live) int {
 	return 1
 }
 
+// maxClaimBytes bounds the messages of a claim together, but for the last one.
+const maxClaimBytes = 64 << 20
+
 // serveInTurn picks up to limit messages that may start, one of each lane in turn.
 func serveInTurn(lanes []*openLane, now time.Time, limit int) (picked []*live) {
-	open := slices.Clone(lanes)
+	open, size := slices.Clone(lanes), 0
 	for len(open) > 0 {
 		open = slices.DeleteFunc(open, func(lane *openLane) bool {
-			if len(picked) == limit {
+			if len(picked) == limit || size >= maxClaimBytes {
 				lane.look(now) // for there may be more
 				return true
 			}
@@ -61,6 +64,7 @@ func serveInTurn(lanes []*openLane, now time.Time, limit int) (picked []*live) {
 				return true
 			}
 			picked = append(picked, l)
+			size += l.size
 			lane.servedAs = len(picked)
 			return false
 		})

@@ -16,6 +16,10 @@ func inLane(place posthaste.Position, seconds int) *live {
 }
 
 func TestServeInTurn(t *testing.T) {
+	large := func(l *live) *live {
+		l.size = maxClaimBytes - 1
+		return l
+	}
 	queue := func(parallelism int, paused bool, begun, waiting []*live) *openLane {
 		return &openLane{
 			id:    laneID{kind: int16(posthaste.LaneQueue)},
@@ -43,6 +47,14 @@ func TestServeInTurn(t *testing.T) {
 		"the limit leaves lanes to be looked at": {
 			[]*openLane{host(inLane(1, 0)), host(inLane(2, 0))}, 1,
 			[]posthaste.Position{1}, []int{0, 0},
+		},
+		"large ones leave lanes to be looked at": {
+			[]*openLane{host(large(inLane(1, 0)), inLane(2, 0)), host(large(inLane(3, 0))), host(inLane(4, 0))}, 100,
+			[]posthaste.Position{1, 3}, []int{0, 0, 0},
+		},
+		"one that is too large for others": {
+			[]*openLane{host(large(large(inLane(1, 0))))}, 100,
+			[]posthaste.Position{1}, []int{-1},
 		},
 		"the next due time": {
 			[]*openLane{host(inLane(1, 0), inLane(2, 5))}, 100,
