@@ -28,9 +28,11 @@ func isUnavailable(err error) bool {
 	if errors.Is(err, errUnknown) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
-	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	if errors.Is(err, pgconn.ErrReadOnlyConnection) || errors.Is(err, pgconn.ErrStandbyConnection) {
+		return true // another one is becoming the primary
+	}
 	_, network := errors.AsType[net.Error](err)
-	return connecting || network || pgconn.SafeToRetry(err)
+	return network || pgconn.SafeToRetry(err)
 }
 
 // passing are the classes of what a database says while it starts, ends, or has more

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,9 @@ func TestUnavailable(t *testing.T) {
 		"a turn that was taken away":    {&pgconn.PgError{Code: "25P03"}, true},
 		"a wrong password":              {&pgconn.PgError{Code: "28P01"}, false},
 		"no such database":              {&pgconn.PgError{Code: "3D000"}, false},
+		"no primary":                    {connectError(t, pgconn.ErrReadOnlyConnection), true},
+		"nobody who listens":            {connectError(t, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true},
+		"a certificate of nobody known": {connectError(t, x509.UnknownAuthorityError{}), false},
 		"no such table":                 {&pgconn.PgError{Code: "42P01"}, false},
 		"a transaction that failed":     {&pgconn.PgError{Code: "25P02"}, false},
 	}
@@ -42,4 +46,19 @@ func TestUnavailable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// connectError returns what becomes of an error while a connection is made.
+func connectError(t *testing.T, cause error) error {
+	t.Helper()
+	config, err := pgconn.ParseConfig("postgres://127.0.0.1/posthaste?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, cause }
+	_, err = pgconn.ConnectConfig(t.Context(), config)
+	if _, is := errors.AsType[*pgconn.ConnectError](err); !is {
+		t.Fatalf("connecting returns %v, want a ConnectError", err)
+	}
+	return err
 }
