@@ -181,7 +181,13 @@ func sentenceOf(body io.Reader) string {
 type Report = lsm.Report
 
 // Restore makes a data directory of a backup, after a check of what it copied.
-func Restore(from, to string) (Report, error) { return lsm.Restore(from, to, lsm.Options{}) }
+func Restore(from, to string) (Report, error) {
+	to, err := filepath.Abs(to) // without a slash at its end
+	if err != nil {
+		return Report{}, err
+	}
+	return lsm.Restore(from, to, lsm.Options{})
+}
 
 // Check looks at everything in a data directory, or a backup, that no server has open.
 func Check(data string) (Report, error) { return lsm.Check(data, lsm.Options{}) }

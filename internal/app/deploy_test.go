@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,5 +39,27 @@ func TestDeployedMetrics(t *testing.T) {
 	}
 	if asked == 0 || !strings.Contains(page, "posthaste_lanes") {
 		t.Errorf("%d metrics were compared with %d", asked, len(shown))
+	}
+}
+
+// TestDeployedUnitMayBackUp checks that a server under the unit may write to where the
+// documentation has it back up.
+func TestDeployedUnitMayBackUp(t *testing.T) {
+	root := os.DirFS(filepath.Join("..", ".."))
+	unit, err := fs.ReadFile(root, "deploy/systemd/posthaste.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(root, "docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := regexp.MustCompile(`posthaste backup .*--to /var/lib/([^/\s]+)/`).FindSubmatch(text)
+	may := regexp.MustCompile(`(?m)^StateDirectory=(.*)$`).FindSubmatch(unit)
+	if to == nil || may == nil {
+		t.Fatalf("a backup goes to %q, the unit may write to %q", to, may)
+	}
+	if !slices.Contains(strings.Fields(string(may[1])), string(to[1])) {
+		t.Errorf("a backup goes to /var/lib/%s, and the unit may write to %s", to[1], may[1])
 	}
 }

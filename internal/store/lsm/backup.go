@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -57,9 +59,12 @@ func removeEmpty(fs vfs.FS, dir string) error {
 	return fs.Remove(dir)
 }
 
+// partialDir is the directory in which a restore keeps what it has not checked yet. It is
+// in the one that is filled, which may be where a disk is mounted.
+const partialDir = ".partial"
+
 // Restore copies a backup to a directory, which must not be there or be empty, and
-// checks the copy. Until it has been found whole it is beside its place, under the name
-// with .partial behind it.
+// checks the copy. Until it has been found whole it is in partialDir.
 func Restore(from, to string, options Options) (Report, error) {
 	options = options.withDefaults()
 	fs := options.FS
@@ -68,21 +73,82 @@ func Restore(from, to string, options Options) (Report, error) {
 	} else if !current.Exists {
 		return Report{}, fmt.Errorf("%s is not a backup: there is no database in it", from)
 	}
-	if err := removeEmpty(fs, to); err != nil {
+	made, err := makeEmpty(fs, to)
+	if err != nil {
 		return Report{}, err
 	}
-	partial := to + ".partial"
-	if err := fs.RemoveAll(partial); err != nil {
+	partial := fs.PathJoin(to, partialDir)
+	report, err := copyAndCheck(from, partial, options)
+	if err == nil && len(report.Problems) == 0 {
+		return report, errors.Join(moveUp(fs, partial, to), syncDirectory(fs, fs.PathDir(to)))
+	}
+	err = errors.Join(err, fs.RemoveAll(partial))
+	if made {
+		err = errors.Join(err, fs.Remove(to))
+	}
+	return report, err
+}
+
+// makeEmpty makes a directory and reports whether it did, or returns ErrNotEmpty. A
+// restore that was broken off may have left its part.
+func makeEmpty(fs vfs.FS, dir string) (made bool, err error) {
+	names, err := fs.List(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return true, fs.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return false, err
+	}
+	if len(names) > 0 && !slices.Equal(names, []string{partialDir}) {
+		return false, fmt.Errorf("%s: %w", dir, ErrNotEmpty)
+	}
+	return false, nil
+}
+
+func copyAndCheck(from, to string, options Options) (Report, error) {
+	if err := options.FS.RemoveAll(to); err != nil {
 		return Report{}, err
 	}
-	if err := copyFiles(fs, from, partial); err != nil {
+	if err := copyFiles(options.FS, from, to); err != nil {
 		return Report{}, fmt.Errorf("copy the backup: %w", err)
 	}
-	report, err := Check(partial, options)
-	if err != nil || len(report.Problems) > 0 {
-		return report, errors.Join(err, fs.RemoveAll(partial))
+	return Check(to, options)
+}
+
+// moveUp moves the files of a store to the directory above theirs, in three turns. If it
+// is broken off, that directory is one that has lost its database, which is noticed, and
+// never one that has none yet.
+func moveUp(fs vfs.FS, from, to string) error {
+	names, err := fs.List(from)
+	if err != nil {
+		return err
 	}
-	return report, errors.Join(fs.Rename(partial, to), syncDirectory(fs, fs.PathDir(to)))
+	for turn := range 3 {
+		for _, name := range names {
+			if turnOf(name) != turn {
+				continue
+			}
+			if err := fs.Rename(fs.PathJoin(from, name), fs.PathJoin(to, name)); err != nil {
+				return err
+			}
+		}
+		if err := syncDirectory(fs, to); err != nil {
+			return err
+		}
+	}
+	return errors.Join(fs.Remove(from), syncDirectory(fs, to))
+}
+
+// turnOf returns when a file is moved: the guard, which knows that there is something,
+// first, and what makes a database of the files last.
+func turnOf(name string) int {
+	switch {
+	case name == guardFile:
+		return 0
+	case strings.HasPrefix(name, "marker.manifest."):
+		return 2
+	}
+	return 1
 }
 
 // copyFiles copies the files of a directory, and returns when they are durable.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -303,6 +304,72 @@ func TestBackupIsForNobodyElse(t *testing.T) {
 	}
 }
 
+// TestRestoreKeepsADirectory fills one that is there, as if a disk were mounted on it.
+func TestRestoreKeepsADirectory(t *testing.T) {
+	backup, to := filepath.Join(t.TempDir(), "backup"), t.TempDir()
+	s, err := lsm.Open(filepath.Join(t.TempDir(), "data"), lsm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Backup(t.Context(), backup), s.Close(), os.Mkdir(filepath.Join(to, ".partial"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report, err := lsm.Restore(backup, to, lsm.Options{}); err != nil || len(report.Problems) > 0 {
+		t.Fatalf("Restore: %v, %q", err, report.Problems)
+	}
+	if after, err := os.Stat(to); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the directory is another one, %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(to, ".partial")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was not checked yet is still there: %v", err)
+	}
+	if exists, err := lsm.Exists(to); err != nil || !exists {
+		t.Errorf("Exists = %t, %v, want that there is a store", exists, err)
+	}
+}
+
+// TestRestoreThatIsBrokenOff stops while the checked files are moved to their place. The
+// directory is then never taken for a new one.
+func TestRestoreThatIsBrokenOff(t *testing.T) {
+	fs := vfs.NewMem()
+	_, s := fillStore(t, fs)
+	if err := errors.Join(s.Backup(t.Context(), "backup"), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.List("backup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(names) {
+		to, moved := fmt.Sprint("restored", n), 0
+		failing := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind != errorfs.OpRename {
+				return nil
+			}
+			if moved++; moved > n {
+				return errDisk
+			}
+			return nil
+		}))
+		if _, err := lsm.Restore("backup", to, lsm.Options{FS: failing}); !errors.Is(err, errDisk) {
+			t.Fatalf("Restore that can move %d files = %v, want %v", n, err, errDisk)
+		}
+		if n == 0 { // it can be begun anew
+			if _, err := lsm.Restore("backup", to, lsm.Options{FS: fs}); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if _, err := lsm.Open(to, lsm.Options{FS: fs}); !errors.Is(err, lsm.ErrDamaged) {
+			t.Errorf("Open of what has %d of %d files = %v, want ErrDamaged", n, len(names), err)
+		}
+	}
+}
+
 // TestRestoreRefusesADamagedBackup leaves nothing behind.
 func TestRestoreRefusesADamagedBackup(t *testing.T) {
 	fs := vfs.NewMem()
@@ -331,10 +398,8 @@ func TestRestoreRefusesADamagedBackup(t *testing.T) {
 	if err != nil || len(report.Problems) == 0 {
 		t.Errorf("Restore of a damaged backup: %v, %q", err, report.Problems)
 	}
-	for _, dir := range []string{"restored", "restored.partial"} {
-		if _, err := fs.Stat(dir); err == nil {
-			t.Errorf("%s was left behind", dir)
-		}
+	if _, err := fs.Stat("restored"); err == nil {
+		t.Error("a directory was left behind")
 	}
 	if _, err := lsm.Restore("nowhere", "restored", lsm.Options{FS: fs}); err == nil {
 		t.Error("Restore from a place where there is nothing succeeds")
