@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -224,6 +225,48 @@ func TestBodyArrivesBeforeTheWork(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRestOfBodyIsNotWaitedFor has bodies of which an answer does not need all: until they
+// have ended, the connection is taken.
+func TestRestOfBodyIsNotWaitedFor(t *testing.T) {
+	tests := []struct {
+		name, method, path, body string
+		bounded                  bool
+	}{
+		{"an answer", "GET", "/v2/globalParallelism", "x", true},
+		{"an answer that is empty", "POST", "/v2/queues/q/pause", "x", true},
+		{"an error", "GET", "/v2/nothing", "x", true},
+		{"no body", "GET", "/v2/globalParallelism", "", false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				answer := &deadlineWriter{ResponseRecorder: httptest.NewRecorder()}
+				w.handler.ServeHTTP(answer, newRequest(test.method, test.path, strings.NewReader(test.body)))
+				if answer.bounded != test.bounded {
+					t.Errorf("answered %d; the wait for the body is bounded: %t, want %t", answer.Code, answer.bounded, test.bounded)
+				}
+			})
+		})
+	}
+}
+
+// deadlineWriter notes whether the reading of a body was bounded before it was answered.
+type deadlineWriter struct {
+	*httptest.ResponseRecorder
+	begun, bounded bool
+}
+
+func (w *deadlineWriter) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseRecorder.WriteHeader(status)
+}
+
+// SetReadDeadline is called by http.ResponseController.
+func (w *deadlineWriter) SetReadDeadline(at time.Time) error {
+	w.bounded = !w.begun && !at.IsZero()
+	return nil
 }
 
 // hangingReader is a body of which nothing comes until it ends too early.
