@@ -10,7 +10,7 @@ import (
 // The first message of a run that goes on stays too, for what becomes of the run is
 // an event of that message.
 type Retention interface {
-	// Users returns everybody who has a log.
+	// Users returns everybody who has a log, dead letters or runs, in order.
 	Users(ctx context.Context) ([]string, error)
 
 	// Trim removes what of a user is behind the horizon. It works in steps that each

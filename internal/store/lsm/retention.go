@@ -29,6 +29,9 @@ func (s *Store) Users(context.Context) ([]string, error) {
 		for _, d := range days {
 			err = errors.Join(err, s.usersOfDay(d, found))
 		}
+		for _, counted := range []byte{countedDeadLetters, countedFailedRuns, countedRuns} {
+			err = errors.Join(err, s.usersUnder([]byte{kindCount, counted}, found))
+		}
 		var users []string
 		for user := range found {
 			users = append(users, user)
@@ -43,7 +46,11 @@ const maxDay = day(1<<16 - 1)
 // usersOfDay adds those who have log blocks in a day.
 func (s *Store) usersOfDay(d day, found map[string]bool) error {
 	prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(d))
-	prefix = append(prefix, segmentLog)
+	return s.usersUnder(append(prefix, segmentLog), found)
+}
+
+// usersUnder adds those whose keys go on with them behind a prefix.
+func (s *Store) usersUnder(prefix []byte, found map[string]bool) error {
 	return s.skip(prefix, func(key []byte) []byte {
 		userLen := int(key[len(prefix)])
 		found[string(key[len(prefix)+1:len(prefix)+1+userLen])] = true

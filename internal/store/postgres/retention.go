@@ -18,8 +18,7 @@ const trimmedAtOnce = 1000
 func (s *Store) Users(ctx context.Context) ([]string, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
 		return rows(ctx, q, pgx.RowTo[string], `
-			SELECT user_id FROM posthaste.users u
-			WHERE EXISTS (SELECT FROM posthaste.events e WHERE e.user_id = u.user_id) ORDER BY user_id`)
+			SELECT DISTINCT user_id FROM posthaste.kept ORDER BY user_id`)
 	})
 }
 

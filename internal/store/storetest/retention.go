@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -89,6 +90,18 @@ var retentionPromises = []promise{
 		}
 		tr.wantTrimmed(store.Horizon{DeadLetters: tr.now, Runs: tr.now}, store.Trimmed{DeadLetters: 1, Runs: 1})
 	}},
+	{"who has nothing but dead letters or runs is known", func(tr *trial) {
+		tr.fail(tr.accept(), refused)
+		run, _ := tr.start()
+		tr.complete(run, posthaste.RunSuccess)
+		tr.wait(3 * day)
+		tr.wantTrimmed(store.Horizon{Log: tr.now}, store.Trimmed{Days: 1})
+		tr.wantUsers(ann)
+		tr.wantTrimmed(store.Horizon{Runs: tr.now}, store.Trimmed{Runs: 1})
+		tr.wantUsers(ann)
+		tr.wantTrimmed(store.Horizon{DeadLetters: tr.now}, store.Trimmed{DeadLetters: 1})
+		tr.wantUsers()
+	}},
 	{"others lose nothing", func(tr *trial) {
 		mine := tr.end(tr.accept())
 		theirs := tr.accept(ownedBy(anna))
@@ -99,12 +112,16 @@ var retentionPromises = []promise{
 		if _, err := tr.store.Message(tr.Context(), anna, theirs.ID); err != nil {
 			tr.Errorf("the message of another user: %v", err)
 		}
-		users, err := tr.store.Users(tr.Context())
-		if err != nil {
-			tr.Fatal(err)
-		}
-		tr.same("users with a log", []string{anna}, users)
+		tr.wantUsers(anna)
 	}},
+}
+
+func (tr *trial) wantUsers(want ...string) {
+	tr.Helper()
+	users, err := tr.store.Users(tr.Context())
+	if err != nil || !slices.Equal(users, want) {
+		tr.Errorf("something is kept of %v, %v, want %v", users, err, want)
+	}
 }
 
 const day = 24 * time.Hour
