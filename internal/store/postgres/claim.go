@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,18 +34,45 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	if err != nil || len(seen.users) == 0 {
 		return nil, fromMilli(seen.next), err
 	}
-	c := &claiming{users: seen.users, limit: limit}
-	err = s.change(ctx, now, seen.users, wants{}, c.run)
+	claims, next, err = s.claimOf(ctx, now, seen.users, limit)
 	switch {
 	case errors.Is(err, errSilent):
 		return nil, now, s.renew(ctx)
-	case errors.Is(err, errUnknown):
+	case err != nil && len(seen.users) > 1 && !isUnavailable(err):
+		return s.claimOfEach(ctx, now, seen.users, limit)
+	}
+	return claims, next, err
+}
+
+// claimOf claims messages of some users, in their turns.
+func (s *Store) claimOf(ctx context.Context, now time.Time, users []string, limit int) ([]store.Claim, time.Time, error) {
+	c := &claiming{users: users, limit: limit}
+	err := s.change(ctx, now, users, wants{}, c.run)
+	if errors.Is(err, errUnknown) {
 		s.unsure.add(c.claims)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	return c.claims, fromMilli(c.next), nil
+}
+
+// claimOfEach claims messages of one user after another, so that what is wrong with those
+// of one keeps nobody else from being served. It returns what it claimed and what failed.
+func (s *Store) claimOfEach(ctx context.Context, now time.Time, users []string, limit int) (claims []store.Claim, next time.Time, err error) {
+	for _, user := range users {
+		if len(claims) == limit {
+			return claims, now, err
+		}
+		some, then, failed := s.claimOf(ctx, now, []string{user}, limit-len(claims))
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("user %q: %w", user, failed))
+		} else {
+			next = then
+		}
+		claims = append(claims, some...)
+	}
+	return claims, next, err
 }
 
 // survey is what a claim has to know before it takes turns.

@@ -365,14 +365,14 @@ func settle(t *testing.T, s store.Store, settlement store.Settlement) {
 	}
 }
 
-func execute(t *testing.T, url, sql string) {
+func execute(t *testing.T, url, sql string, args ...any) {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	if _, err := pool.Exec(t.Context(), sql); err != nil {
+	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -58,11 +58,15 @@ func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item
 		return err
 	}
 	for _, e := range exports {
-		if err := s.export(ctx, e, now, yield); err != nil {
+		export := s.export
+		if e.kind == store.ItemEvent {
+			export = s.exportEvents
+		}
+		if err := export(ctx, e, now, yield); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.alone(ctx)
 }
 
 // export is how the items of a kind are read, one or several of a row: user, what their
@@ -141,6 +145,51 @@ func (s *Store) export(ctx context.Context, e export, now time.Time, yield func(
 		}
 	}
 	return found.Err()
+}
+
+// eventsAtOnce bounds the events whose messages are looked for together.
+const eventsAtOnce = 1000
+
+// exportEvents leaves out the events whose message retention has removed, as it does
+// before it comes to all of them.
+func (s *Store) exportEvents(ctx context.Context, e export, now time.Time, yield func(store.Item) error) error {
+	var events []store.Item
+	flush := func() error {
+		there, err := s.haveMessages(ctx, events)
+		for i := 0; i < len(there) && err == nil; i++ {
+			if there[i] {
+				err = yield(events[i])
+			}
+		}
+		events = events[:0]
+		return err
+	}
+	err := s.export(ctx, e, now, func(event store.Item) error {
+		if events = append(events, event); len(events) < eventsAtOnce {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// haveMessages reports of each of some events whether there is its message. The pool may
+// have no other connection than the one that the events are read from.
+func (s *Store) haveMessages(ctx context.Context, events []store.Item) ([]bool, error) {
+	users, ids := make([]string, len(events)), make([][16]byte, len(events))
+	for i, event := range events {
+		parts, err := record.Parts(event.Value, 3)
+		if err != nil {
+			return nil, err
+		}
+		users[i], ids[i] = event.User, [16]byte(parts[0])
+	}
+	return rows(ctx, s.vital, pgx.RowTo[bool], `
+		SELECT EXISTS (SELECT FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id)
+		FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS w (user_id, id, n) ORDER BY n`, users, ids)
 }
 
 // numbersKey is a key of numbers.

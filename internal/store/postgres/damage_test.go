@@ -1,0 +1,50 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"posthaste/internal/store"
+)
+
+// What is wrong with the messages of one user is told, and the others are served.
+func TestAClaimOfOneUserThatFails(t *testing.T) {
+	const bob = "bob"
+	url := emptyDatabase(t)
+	s := open(t, url)
+	damaged := accept(t, s, start)
+	m := newMessage(start)
+	m.User = bob
+	if err := acceptOne(t.Context(), s, m); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, url, `UPDATE posthaste.messages SET record = '\xff' WHERE id = $1`, [16]byte(damaged.ID))
+	claims, _, err := s.Claim(t.Context(), start, 10)
+	if err == nil {
+		t.Error("nothing is told of the message that cannot be read")
+	}
+	if len(claims) != 1 || claims[0].Message.ID != m.ID {
+		t.Errorf("Claim = %v, want message %s of %s", claims, m.ID, bob)
+	}
+}
+
+// Retention that was broken off leaves events without their message. They are not copied.
+func TestEventsWithoutTheirMessageAreNotExported(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	gone, kept := accept(t, s, start), accept(t, s, start)
+	for range 2 {
+		settleAll(t, s)
+	}
+	execute(t, url, `DELETE FROM posthaste.messages WHERE id = $1`, [16]byte(gone.ID))
+	exported := 0
+	err := s.Export(t.Context(), time.Time{}, func(item store.Item) error {
+		if item.Kind == store.ItemEvent {
+			exported++
+		}
+		return nil
+	})
+	if want := len(statesOf(t, s, kept)); err != nil || exported != want {
+		t.Errorf("%d events are exported, %v, want the %d of the other message", exported, err, want)
+	}
+}
