@@ -30,7 +30,7 @@ console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
 
 test: deps build ## every test, under the race detector
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 20m ./...
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
 
 check: format vet lint vulnerabilities test fuzz ## all that must hold before a merge
