@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -106,7 +107,7 @@ func (h *history) writeTo(ctx context.Context, s store.Store) error {
 		writers.Go(func() { failures[i] = h.writeSome(ctx, s, mathrand.New(mathrand.NewPCG(1, uint64(i)))) })
 	}
 	writers.Wait()
-	if err := errors.Join(failures...); err != nil {
+	if err := cmp.Or(failures...); err != nil {
 		return err
 	}
 	random := mathrand.New(mathrand.NewPCG(2, 0))
@@ -161,7 +162,7 @@ func (h *history) deliver(ctx context.Context, s store.Store, random *mathrand.R
 		settling.Go(func() { failures[i] = s.Settle(ctx, now, settlement) })
 	}
 	settling.Wait()
-	return len(claims), errors.Join(failures...)
+	return len(claims), cmp.Or(failures...)
 }
 
 // settle decides what became of an attempt.
