@@ -17,6 +17,12 @@ func (m *Model) Users(context.Context) (users []string, err error) {
 		for _, e := range m.log {
 			found[e.life.message.User] = true
 		}
+		for _, d := range m.deadLetters {
+			found[d.Message.User] = true
+		}
+		for id := range m.executions { // those in the DLQ are among them
+			found[id.user] = true
+		}
 		users = slices.Sorted(maps.Keys(found))
 		return nil
 	})
