@@ -70,6 +70,9 @@ func (b *board) addInitial(entry posthaste.RunEntry) {
 	p.describe(initial, b.display)
 	p.Out = b.body(entry.Body)
 	p.describeMessage(entry.MessageID, b.Messages[entry.MessageID].Message, b.display)
+	if !b.resumed() { // the run began with it: an id is made before the commit that places the run
+		p.CreatedAt = max(p.CreatedAt, b.Run.CreatedAt.UnixMilli())
+	}
 	p.Header, p.Retries, p.RetryDelay = b.header(b.Run.Header), b.Run.MaxRetries(), b.Run.RetryDelay
 	b.finish(p, b.First)
 }

@@ -596,6 +596,17 @@ func TestInvokedRunIsRedactedByBoth(t *testing.T) {
 	}
 }
 
+// Ids are made before the commit that gives the run its position, which may be later when
+// others were written in between.
+func TestNoRunIsYoungerThanItsFirstStep(t *testing.T) {
+	s := newSketch()
+	s.Run.CreatedAt = s.First.CreatedAt().Add(time.Second)
+	shown := s.shown()
+	if first := shown.Groups[0].Steps[0].CreatedAt; first < shown.CreatedAt {
+		t.Errorf("the first step is of %d, the run of %d", first, shown.CreatedAt)
+	}
+}
+
 // A body that is no text is shown in base64.
 func TestBinaryBody(t *testing.T) {
 	s := newSketch()

@@ -37,9 +37,7 @@ describe("the log of a run", { concurrency: true }, () => {
     assert.deepEqual(outline(run), ["sequential: init SUCCESS", "sequential: one SUCCESS"]);
     const [{ messageId, createdAt, headers, ...initial }] = run.steps[0].steps;
     assert.equal(messageId, route.calls[0].headers["upstash-message-id"]);
-    // Of one commit: a message's time is that of its id, a run's that of its place in the
-    // log, which is a little later when others were written in between.
-    assert.ok(Math.abs(createdAt - run.workflowRunCreatedAt) < 5_000);
+    assert.ok(createdAt >= run.workflowRunCreatedAt);
     assert.deepEqual(headers["X-Tenant"], ["acme"]);
     assert.deepEqual(headers["Content-Type"], ["application/json"]);
     assert.deepEqual(headers["Upstash-Workflow-Sdk-Version"], ["1"]);
