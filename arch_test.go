@@ -32,11 +32,12 @@ var layers = map[string]layer{
 
 	"internal/broadcast": {nil, "a means of waking, with no meaning of its own"},
 
-	"internal/admission": {nil, "a pure rule: who goes on when there is not enough for all"},
-	"internal/backoff":   {nil, "a pure rule: when to try again"},
-	"internal/cron":      {nil, "a pure rule: when a schedule is due"},
-	"internal/flow":      {nil, "a pure rule: what a limit lets through"},
-	"internal/sign":      {nil, "a pure rule: who signs and who may call; its vault is handed in"},
+	"internal/admission":  {nil, "a pure rule: who goes on when there is not enough for all"},
+	"internal/background": {nil, "a means of giving way, with no meaning of its own"},
+	"internal/backoff":    {nil, "a pure rule: when to try again"},
+	"internal/cron":       {nil, "a pure rule: when a schedule is due"},
+	"internal/flow":       {nil, "a pure rule: what a limit lets through"},
+	"internal/sign":       {nil, "a pure rule: who signs and who may call; its vault is handed in"},
 
 	"internal/store": {nil,
 		"the seam: consumers and backends meet here and never in each other"},
@@ -83,7 +84,7 @@ var layers = map[string]layer{
 		"what the command line asks of a server it asks over HTTP, as any client does"},
 
 	"internal/app": {[]string{
-		"internal/admission", "internal/alert", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
+		"internal/admission", "internal/alert", "internal/api", "internal/background", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
 		"internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
 	"cmd/posthaste": {[]string{"internal/app", "internal/bench", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},

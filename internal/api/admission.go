@@ -25,10 +25,12 @@ func (openGate) Leave(string, int64)                        {}
 // its request take beside it.
 const leastBody = 64 << 10
 
-// readsLog are the routes whose work is to read logs. The gate of readers is theirs: while
-// they wait there, which may be for long, they keep no place from those who publish.
-var readsLog = map[string]bool{
+// readsPages are the routes whose work is to read pages of logs and of dead letters.
+// While they wait for a turn, which may be for long, they keep no place from those who
+// publish.
+var readsPages = map[string]bool{
 	"GET /v2/logs": true, "GET /v2/events": true, "GET /v2/workflows/logs": true, "GET /v2/workflows/events": true,
+	"GET /v2/dlq": true, "GET /v2/workflows/dlq": true,
 }
 
 // visit is a request's way through the gates. Memory for the body comes first, the

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"posthaste"
 	"posthaste/internal/admission"
 	"posthaste/internal/api"
 	"posthaste/internal/store"
@@ -179,10 +180,45 @@ var submissions = []call{
 	{method: "DELETE", path: "/v2/workflows/dlq/callback/1-1"},
 }
 
+// pages are the paths of pages of logs and of dead letters.
+var pages = map[string]bool{
+	"/v2/logs": true, "/v2/events": true, "/v2/workflows/logs": true, "/v2/workflows/events": true, "/v2/dlq": true, "/v2/workflows/dlq": true,
+}
+
+// someTurns are so many turns, and then no more.
+type someTurns struct{ left int }
+
+func (s *someTurns) Do(_ context.Context, _ string, work func() error) error {
+	if s.left == 0 {
+		return posthaste.Errorf(posthaste.CodeUnavailable, "the server is busy")
+	}
+	s.left--
+	return work()
+}
+
+// TestPageWithoutATurn has pages that are read, and no turn to write them. As nothing was
+// sent, they are refused like any other request.
+func TestPageWithoutATurn(t *testing.T) {
+	for path := range pages {
+		t.Run(path, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.readers.left = 1
+				if strings.HasPrefix(path, "/v2/logs") || strings.HasPrefix(path, "/v2/events") {
+					w.readers.left = 0 // the turns of reading the log are its source's
+				}
+				status, body := w.ask(call{method: http.MethodGet, path: path}, "full")
+				if status != http.StatusServiceUnavailable {
+					t.Errorf("answered %d %s, want 503", status, body)
+				}
+			})
+		})
+	}
+}
+
 // TestBodyIsNoWayAroundTheGate has every call say something that only some of them read.
 func TestBodyIsNoWayAroundTheGate(t *testing.T) {
 	for _, c := range slices.Concat(surface, keys, submissions, []call{{method: "DELETE", path: "/v2/workflows/runs/wfr_1"}}) {
-		if c.path == "/v2/logs" || c.path == "/v2/events" { // the gate of readers is theirs
+		if c.method == http.MethodGet && pages[c.path] { // the turns of readers are theirs
 			continue
 		}
 		t.Run(strings.TrimSpace(c.method+" "+c.path), func(t *testing.T) {

@@ -86,10 +86,14 @@ type Options struct {
 	// more than DefaultMaxBatch, mean DefaultMaxBatch.
 	MaxBatch int64
 
-	// Requests admits requests to be worked on, one at a time, and Bodies the bytes of
-	// their bodies to memory. Readers admits those who read logs, for a moment each, to
-	// the processors, and Streams answers that go on for any time. nil lets everybody in.
-	Requests, Bodies, Readers, Streams Gate
+	// Requests admits requests to be worked on, one at a time, Bodies the bytes of their
+	// bodies to memory, and Streams answers that go on for any time. nil lets everybody
+	// in.
+	Requests, Bodies, Streams Gate
+
+	// Readers has those who read logs and dead letters take turns; nil lets all work at
+	// once.
+	Readers Turns
 
 	// CheckHost says why nothing may be delivered to a host, without port and
 	// brackets; nil allows every host.
@@ -130,7 +134,7 @@ func New(options Options) http.Handler {
 		options.Bodies = openGate{}
 	}
 	if options.Readers == nil {
-		options.Readers = openGate{}
+		options.Readers = allAtOnce{}
 	}
 	if options.Streams == nil {
 		options.Streams = openGate{}

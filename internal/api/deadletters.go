@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
@@ -45,31 +44,25 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 	if query.Limit, err = deadLetterCount.Read(params); err != nil {
 		return answer{}, err
 	}
-	page, err := a.options.Engine.DeadLetters(r.Context(), r.user, query)
+	var read store.DeadLetterPage
+	err = r.turn()(func() (err error) {
+		read, err = a.options.Engine.DeadLetters(r.Context(), r.user, query)
+		return err
+	})
 	if err != nil {
 		return answer{}, err
 	}
-	view := deadLetterPage{letters: page.DeadLetters}
-	if page.More {
-		view.cursor = selection.Cursor(page.Next)
+	return ok(page{r.turn(), "messages", len(read.DeadLetters), func(i int) []byte {
+		return encodeJSON(newDeadLetterView(read.DeadLetters[i]))
+	}, cursorOf(read.More, read.Next)}), nil
+}
+
+// cursorOf returns the cursor of a page, "" for the last one.
+func cursorOf(more bool, next posthaste.Position) string {
+	if !more {
+		return ""
 	}
-	return ok(view), nil
-}
-
-// deadLetterPage is a page of the DLQ.
-type deadLetterPage struct {
-	letters []*posthaste.DeadLetter
-	cursor  string
-}
-
-func (p deadLetterPage) stream(w io.Writer) error {
-	return streamPage(w, "messages", func(yield func([]byte) bool) {
-		for _, d := range p.letters {
-			if !yield(encodeJSON(newDeadLetterView(d))) {
-				return
-			}
-		}
-	}, p.cursor)
+	return selection.Cursor(next)
 }
 
 // deadLetterView is a dead letter as it is read: a message, and the answer that

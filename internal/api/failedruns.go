@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
 
 	"posthaste"
 	"posthaste/internal/selection"
@@ -85,31 +84,17 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 	if query.Limit, err = failedRunCount.Read(params); err != nil {
 		return answer{}, err
 	}
-	page, err := a.options.Workflows.Failed(r.Context(), r.user, query)
+	var read store.RunPage
+	err = r.turn()(func() (err error) {
+		read, err = a.options.Workflows.Failed(r.Context(), r.user, query)
+		return err
+	})
 	if err != nil {
 		return answer{}, err
 	}
-	view := failedRunList{RunPage: page}
-	if page.More {
-		view.cursor = selection.Cursor(page.Next)
-	}
-	return ok(view), nil
-}
-
-// failedRunList is a page of the DLQ of runs.
-type failedRunList struct {
-	store.RunPage
-	cursor string
-}
-
-func (l failedRunList) stream(w io.Writer) error {
-	return streamPage(w, "messages", func(yield func([]byte) bool) {
-		for i, run := range l.Runs {
-			if !yield(encodeJSON(newFailedRunView(run, l.DeadLetters[i]))) {
-				return
-			}
-		}
-	}, l.cursor)
+	return ok(page{r.turn(), "messages", len(read.Runs), func(i int) []byte {
+		return encodeJSON(newFailedRunView(read.Runs[i], read.DeadLetters[i]))
+	}, cursorOf(read.More, read.Next)}), nil
 }
 
 func (a *api) getFailedRun(r *request) (answer, error) {

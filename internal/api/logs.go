@@ -2,11 +2,9 @@ package api
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 
 	"posthaste"
-	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
 )
 
@@ -36,31 +34,14 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	case mediaLines:
 		return a.exportLog(r, params, cancelled)
 	}
-	page, err := a.options.Log.Query(r.Context(), r.user, params)
+	read, err := a.options.Log.Query(r.Context(), r.user, params)
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(logPage{page, cancelled, r.turn()}), nil
-}
-
-// logPage is a page of the log.
-type logPage struct {
-	eventlog.Page
-	cancelled posthaste.State // how CANCELLED is spelled
-	turn      turn
-}
-
-func (p logPage) stream(w io.Writer) error {
-	encoder := newEntryEncoder(p.cancelled)
-	return p.turn.write(w, func(w io.Writer) error {
-		return streamPage(w, "events", func(yield func([]byte) bool) {
-			for _, entry := range p.Entries {
-				if !yield(encoder.encode(entry)) {
-					return
-				}
-			}
-		}, p.Cursor)
-	})
+	encoder := newEntryEncoder(cancelled)
+	return ok(page{r.turn(), "events", len(read.Entries), func(i int) []byte {
+		return encoder.encode(read.Entries[i])
+	}, read.Cursor}), nil
 }
 
 // entryEncoder encodes the entries of a page. What an entry says of its message

@@ -46,16 +46,9 @@ func (a *api) exportLog(r *request, params url.Values, cancelled posthaste.State
 
 // writeLines writes entries, one a line.
 func writeLines(out *outlet, turn turn, entries []store.Entry, cancelled posthaste.State) error {
-	err := turn.write(out, func(w io.Writer) error {
-		encoder := newEntryEncoder(cancelled)
-		for _, entry := range entries {
-			if _, err := w.Write(encoder.encode(entry)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	encoder := newEntryEncoder(cancelled)
+	lines := list{length: len(entries), item: func(i int) []byte { return encoder.encode(entries[i]) }}
+	if err := turn.write(out, lines); err != nil {
 		return err
 	}
 	return out.flush()

@@ -1,31 +1,29 @@
 package api
 
-import (
-	"io"
-	"iter"
-)
+import "io"
 
-// streamPage writes a page as an object: its items, which are JSON, under a name,
-// and the cursor unless it is the last page. Items are written one by one: with
+// page is an answer with one page of what may be many: an object with the items under a
+// name, and the cursor unless it is the last page. Items are encoded one by one: with
 // bodies and responses a page can be many megabytes.
-func streamPage(w io.Writer, name string, items iter.Seq[[]byte], cursor string) error {
-	if _, err := io.WriteString(w, `{"`+name+`":[`); err != nil {
-		return err
+type page struct {
+	turn   turn
+	name   string
+	length int
+	item   func(i int) []byte // as JSON, valid until the next call
+	cursor string
+}
+
+// stream implements streamed.
+func (p page) stream(w io.Writer) error {
+	tail := "]}\n"
+	if p.cursor != "" {
+		tail = `],"cursor":"` + p.cursor + "\"}\n"
 	}
-	comma := ""
-	for item := range items {
-		if _, err := io.WriteString(w, comma); err != nil {
-			return err
-		}
-		if _, err := w.Write(item); err != nil {
-			return err
-		}
-		comma = ","
-	}
-	end := "]}\n"
-	if cursor != "" {
-		end = `],"cursor":"` + cursor + "\"}\n"
-	}
-	_, err := io.WriteString(w, end)
-	return err
+	return p.turn.write(w, list{
+		head:   `{"` + p.name + `":[`,
+		comma:  ",",
+		tail:   tail,
+		length: p.length,
+		item:   p.item,
+	})
 }

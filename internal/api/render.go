@@ -26,7 +26,7 @@ func ok(body any) answer { return answer{http.StatusOK, body} }
 var done = answer{status: http.StatusOK}
 
 // streamed is a body that writes itself as JSON piece by piece, for answers too
-// large to be built as a whole. It fails only when the client is gone.
+// large to be built as a whole. It fails when the client is gone, or when it cannot go on.
 type streamed interface {
 	stream(w io.Writer) error
 }
@@ -57,7 +57,7 @@ func (a *api) render(w http.ResponseWriter, r *http.Request, answer answer, err 
 		stopReading(w, r)
 		w.WriteHeader(answer.status)
 	case streamed:
-		writeStream(w, answer.status, body)
+		a.renderStream(w, r, body)
 	case http.Handler:
 		body.ServeHTTP(w, r)
 	default:
@@ -66,14 +66,33 @@ func (a *api) render(w http.ResponseWriter, r *http.Request, answer answer, err 
 	}
 }
 
-func writeStream(w http.ResponseWriter, status int, body streamed) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	if err := body.stream(w); err != nil {
+// renderStream writes a body piece by piece, with the status 200.
+func (a *api) renderStream(w http.ResponseWriter, r *http.Request, body streamed) {
+	out := &jsonWriter{ResponseWriter: w}
+	switch err := body.stream(out); {
+	case err == nil:
+	case !out.begun:
+		a.renderError(w, r, err)
+	default:
 		// A connection that is cut tells the client, should it still be there, that
 		// what it has is not all.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// jsonWriter writes JSON as the answer to a request.
+type jsonWriter struct {
+	http.ResponseWriter
+	begun bool // the client may have a part of it
+}
+
+// Write implements io.Writer.
+func (w *jsonWriter) Write(p []byte) (int, error) {
+	if !w.begun {
+		w.Header().Set("Content-Type", "application/json")
+		w.begun = true
+	}
+	return w.ResponseWriter.Write(p)
 }
 
 // errorBody is the form of every error.

@@ -25,8 +25,9 @@ type request struct {
 	rest     string      // of the query, raw
 	caller
 
-	requests, bodies, readers Gate
-	visit                     visit
+	requests, bodies Gate
+	readers          Turns
+	visit            visit
 }
 
 // newRequest divides the query; it does not authenticate.

@@ -172,7 +172,7 @@ func routePath(path string) string {
 // no way around the gate.
 func (route route) worksAtOnce(r *http.Request) bool {
 	switch {
-	case route.access == open || readsLog[route.pattern]:
+	case route.access == open || readsPages[route.pattern]:
 		return false
 	case route.access == submit:
 		return r.ContentLength == 0

@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"io"
-	"iter"
 	"net/url"
 
 	"posthaste/internal/runlog"
@@ -50,48 +48,29 @@ func (a *api) listRunEvents(r *request) (answer, error) {
 	if grouped {
 		return a.runLogPage(r, params)
 	}
-	var page runlog.EventPage
-	err = r.turn().do(func() (err error) {
-		page, err = a.options.RunLog.Events(r.Context(), r.user, params)
+	var read runlog.EventPage
+	err = r.turn()(func() (err error) {
+		read, err = a.options.RunLog.Events(r.Context(), r.user, params)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(runLogPage{"events", encodeEach(page.Events), page.Cursor, r.turn()}), nil
+	return ok(page{r.turn(), "events", len(read.Events), func(i int) []byte {
+		return encodeJSON(read.Events[i])
+	}, read.Cursor}), nil
 }
 
 func (a *api) runLogPage(r *request, params url.Values) (answer, error) {
-	var page runlog.RunPage
-	err := r.turn().do(func() (err error) {
-		page, err = a.options.RunLog.Runs(r.Context(), r.user, params)
+	var read runlog.RunPage
+	err := r.turn()(func() (err error) {
+		read, err = a.options.RunLog.Runs(r.Context(), r.user, params)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(runLogPage{"runs", encodeEach(page.Runs), page.Cursor, r.turn()}), nil
-}
-
-// runLogPage is a page of either form.
-type runLogPage struct {
-	name   string
-	items  iter.Seq[[]byte]
-	cursor string
-	turn   turn
-}
-
-func (p runLogPage) stream(w io.Writer) error {
-	return p.turn.write(w, func(w io.Writer) error { return streamPage(w, p.name, p.items, p.cursor) })
-}
-
-// encodeEach encodes things one by one, when they are asked for.
-func encodeEach[T any](things []T) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for _, thing := range things {
-			if !yield(encodeJSON(thing)) {
-				return
-			}
-		}
-	}
+	return ok(page{r.turn(), "runs", len(read.Runs), func(i int) []byte {
+		return encodeJSON(read.Runs[i])
+	}, read.Cursor}), nil
 }

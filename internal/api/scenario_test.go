@@ -81,6 +81,7 @@ type world struct {
 	names        names
 
 	requests, bodies, streams *admission.Gate // of which nothing is held when a test ends
+	readers                   *someTurns
 }
 
 // inWorld runs a test in a synctest bubble, whose time begins with the year 2000.
@@ -107,6 +108,7 @@ func inWorldOf(t *testing.T, maxBody, maxBatch int64, test func(w *world)) {
 			requests: admission.New(admission.Options{Capacity: 20, Share: 10, Patience: time.Second}),
 			bodies:   admission.New(admission.Options{Capacity: 4 << 20, Share: 2 << 20, Patience: time.Second}),
 			streams:  admission.New(admission.Options{Capacity: 40, Share: 20}),
+			readers:  &someTurns{left: 1_000_000},
 		}
 		limits := engine.Limits{Retries: 10, Delay: 24 * time.Hour, Queues: 2, Parallelism: 5, Schedules: 2}
 		entropy := &lockedReader{reader: rand.NewChaCha8([32]byte{})}
@@ -148,6 +150,7 @@ func inWorldOf(t *testing.T, maxBody, maxBatch int64, test func(w *world)) {
 			Requests:      w.requests,
 			Bodies:        w.bodies,
 			Streams:       w.streams,
+			Readers:       w.readers,
 			CheckHost:     refuseMetadata,
 			Logger:        slog.New(slog.NewTextHandler(t.Output(), nil)),
 		}))

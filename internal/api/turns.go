@@ -7,92 +7,79 @@ import (
 	"sync"
 )
 
-// turn is a request's right to processors, which it has for a while and then again.
-// Pages of logs are work for a processor and nothing else, so as many readers as there
-// are processors would leave none for deliveries and for those who publish: what these
-// wait for would be noticed only when the runtime looks for it, up to 10 ms later.
-// Readers share fewer, and take turns.
-type turn struct {
-	ctx     context.Context
-	readers Gate
-	user    string
+// Turns has those who read take turns. Do runs work when the user's turn has come, and
+// returns what it returns, or an Error that says why there was no turn.
+//
+// Pages are work for a processor and nothing else, so as many readers as there are
+// processors would leave none for deliveries and for those who publish.
+type Turns interface {
+	Do(ctx context.Context, user string, work func() error) error
 }
+
+// allAtOnce are turns for everybody at the same time.
+type allAtOnce struct{}
+
+func (allAtOnce) Do(_ context.Context, _ string, work func() error) error { return work() }
+
+// turn is the right of a request to work, which it has for a while and then again.
+type turn func(work func() error) error
 
 // turn returns the turn of a request.
-func (r *request) turn() turn { return turn{r.Context(), r.readers, r.user} }
-
-// do works within a turn.
-func (t turn) do(work func() error) error {
-	if err := t.readers.Enter(t.ctx, t.user, 1); err != nil {
-		return err
-	}
-	defer t.readers.Leave(t.user, 1)
-	return work()
+func (r *request) turn() turn {
+	return func(work func() error) error { return r.readers.Do(r.Context(), r.user, work) }
 }
 
-// write lets work write within turns, and writes the pieces between them: out may
-// block.
-func (t turn) write(out io.Writer, work func(io.Writer) error) error {
-	w := &turnWriter{turn: t, out: out, piece: pieces.Get().(*bytes.Buffer)}
-	defer w.close()
-	if err := w.enter(); err != nil {
-		return err
-	}
-	if err := work(w); err != nil {
-		return err
-	}
-	return w.send()
+// list is a list to be written, whose items may be many and large.
+type list struct {
+	head, comma, tail string // before the items, between them, and behind them
+	length            int
+	item              func(i int) []byte // valid until the next call
 }
 
 // pieces are memory for pieces, which goes from one answer to the next.
 var pieces = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// turnWriter gathers pieces while it has the turn, and writes each without it.
-type turnWriter struct {
-	turn
-	out   io.Writer
-	piece *bytes.Buffer
-	held  bool // the turn
-}
-
-// Write gathers what is written. After an error nothing may be written any more.
-func (w *turnWriter) Write(p []byte) (int, error) {
-	w.piece.Write(p)
-	if w.piece.Len() < pieceBytes {
-		return len(p), nil
-	}
-	if err := w.send(); err != nil {
-		return 0, err
-	}
-	return len(p), w.enter()
-}
-
-// send gives the turn back and writes the piece.
-func (w *turnWriter) send() error {
-	w.leave()
-	_, err := w.out.Write(w.piece.Bytes())
-	w.piece.Reset()
-	return err
-}
-
-func (w *turnWriter) enter() error {
-	err := w.readers.Enter(w.ctx, w.user, 1)
-	w.held = err == nil
-	return err
-}
-
-func (w *turnWriter) leave() {
-	if w.held {
-		w.readers.Leave(w.user, 1)
-		w.held = false
+// write encodes a list in turns, a piece in each, and writes the pieces between them: out
+// may block.
+func (t turn) write(out io.Writer, l list) error {
+	piece := pieces.Get().(*bytes.Buffer)
+	defer func() {
+		if piece.Cap() <= 4*pieceBytes { // a single large item is not kept for all that follow
+			pieces.Put(piece)
+		}
+	}()
+	for next := 0; ; {
+		piece.Reset()
+		err := t(func() error {
+			next = l.encode(piece, next)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(piece.Bytes()); err != nil {
+			return err
+		}
+		if next == l.length {
+			return nil
+		}
 	}
 }
 
-// close gives back what the writer has.
-func (w *turnWriter) close() {
-	w.leave()
-	if w.piece.Cap() <= 4*pieceBytes { // a single large entry is not kept for all that follow
-		w.piece.Reset()
-		pieces.Put(w.piece)
+// encode appends items to a piece until it is full, and what stands around them. It
+// returns the next item.
+func (l list) encode(piece *bytes.Buffer, next int) int {
+	if next == 0 {
+		piece.WriteString(l.head)
 	}
+	for ; next < l.length && piece.Len() < pieceBytes; next++ {
+		if next > 0 {
+			piece.WriteString(l.comma)
+		}
+		piece.Write(l.item(next))
+	}
+	if next == l.length {
+		piece.WriteString(l.tail)
+	}
+	return next
 }

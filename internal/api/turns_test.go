@@ -2,44 +2,36 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 )
 
-// oneTurn is a Gate for one at a time that says when it is used wrongly.
+// oneTurn gives turns one at a time, and says when it is used wrongly.
 type oneTurn struct {
-	t       *testing.T
-	held    bool
-	entered int
-	refuse  int // the turn with this number is not given; 0: none
+	t      *testing.T
+	held   bool
+	given  int
+	refuse int // the turn with this number is not given; 0: none
 }
 
 var errNoTurn = errors.New("no turn")
 
-func (g *oneTurn) Enter(context.Context, string, int64) error {
-	if g.held {
-		g.t.Error("a turn is asked for by who has it")
+func (o *oneTurn) do(work func() error) error {
+	if o.held {
+		o.t.Error("a turn is asked for by who has it")
 	}
-	if g.entered++; g.entered == g.refuse {
+	if o.given++; o.given == o.refuse {
 		return errNoTurn
 	}
-	g.held = true
-	return nil
-}
-
-func (g *oneTurn) Leave(string, int64) {
-	if !g.held {
-		g.t.Error("a turn is given back by who does not have it")
-	}
-	g.held = false
+	o.held = true
+	defer func() { o.held = false }()
+	return work()
 }
 
 // slowClient takes what is written outside of turns, and breaks where it is told.
 type slowClient struct {
-	gate   *oneTurn
+	turns  *oneTurn
 	got    bytes.Buffer
 	writes int
 	broken int // the write with this number fails; 0: none
@@ -48,8 +40,8 @@ type slowClient struct {
 var errBroken = errors.New("broken pipe")
 
 func (c *slowClient) Write(p []byte) (int, error) {
-	if c.gate.held {
-		c.gate.t.Error("a client is waited for in a turn")
+	if c.turns.held {
+		c.turns.t.Error("a client is waited for in a turn")
 	}
 	if c.writes++; c.writes == c.broken {
 		return 0, errBroken
@@ -59,11 +51,9 @@ func (c *slowClient) Write(p []byte) (int, error) {
 
 // TestTurnsEndWhileAClientIsWaitedFor writes three pieces and a bit.
 func TestTurnsEndWhileAClientIsWaitedFor(t *testing.T) {
-	failed := errors.New("cannot be encoded")
 	tests := []struct {
 		name           string
 		refuse, broken int
-		fails          error // of the work
 		want           error
 	}{
 		{name: "all is written"},
@@ -71,26 +61,20 @@ func TestTurnsEndWhileAClientIsWaitedFor(t *testing.T) {
 		{name: "a later turn is refused", refuse: 3, want: errNoTurn},
 		{name: "the client goes in the middle", broken: 2, want: errBroken},
 		{name: "the client goes at the end", broken: 4, want: errBroken},
-		{name: "the work fails", fails: failed, want: failed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			gate := &oneTurn{t: t, refuse: test.refuse}
-			client := &slowClient{gate: gate, broken: test.broken}
+			turns := &oneTurn{t: t, refuse: test.refuse}
+			client := &slowClient{turns: turns, broken: test.broken}
 			line := strings.Repeat("x", pieceBytes/4)
-			err := turn{t.Context(), gate, "ann"}.write(client, func(w io.Writer) error {
-				for range 13 {
-					if _, err := io.WriteString(w, line); err != nil {
-						return err
-					}
+			err := turn(turns.do).write(client, list{length: 13, item: func(int) []byte {
+				if !turns.held {
+					t.Error("an item is encoded outside of turns")
 				}
-				return test.fails
-			})
+				return []byte(line)
+			}})
 			if !errors.Is(err, test.want) {
 				t.Errorf("write = %v, want %v", err, test.want)
-			}
-			if gate.held {
-				t.Error("the turn is held for ever")
 			}
 			if test.want == nil && client.got.String() != strings.Repeat(line, 13) {
 				t.Errorf("%d bytes were written, want %d", client.got.Len(), 13*len(line))
@@ -99,14 +83,27 @@ func TestTurnsEndWhileAClientIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestTurnEndsWithAPanic has a bug in what writes a page not stop all others.
-func TestTurnEndsWithAPanic(t *testing.T) {
-	gate := &oneTurn{t: t}
-	func() {
-		defer func() { _ = recover() }()
-		_ = turn{t.Context(), gate, "ann"}.write(io.Discard, func(io.Writer) error { panic("a bug") })
-	}()
-	if gate.held {
-		t.Error("the turn is held for ever")
+// TestList has what stands around the items.
+func TestList(t *testing.T) {
+	item := strings.Repeat("x", pieceBytes)
+	tests := map[string]struct {
+		length int
+		want   string
+	}{
+		"no item":    {0, "[]"},
+		"one item":   {1, "[" + item + "]"},
+		"two pieces": {2, "[" + item + "," + item + "]"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			l := list{head: "[", comma: ",", tail: "]", length: test.length, item: func(int) []byte { return []byte(item) }}
+			if err := turn((&oneTurn{t: t}).do).write(&got, l); err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != test.want {
+				t.Errorf("wrote %d bytes, want %d", got.Len(), len(test.want))
+			}
+		})
 	}
 }

@@ -31,7 +31,7 @@ const (
 type gates struct {
 	requests *admission.Gate // those that are worked on
 	bodies   *admission.Gate // bytes of their bodies
-	readers  *admission.Gate // those who read logs, which keeps a processor busy
+	readers  readers
 	streams  *admission.Gate // answers that go on, of which each keeps a connection
 }
 

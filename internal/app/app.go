@@ -32,6 +32,7 @@ type App struct {
 	workflows  *workflow.Service
 	dispatcher *dispatch.Dispatcher
 	store      store.Store
+	readers    readers
 	traces     *telemetry.Traces // nil: none
 	alerter    *alert.Alerter    // nil: none
 	log        *slog.Logger
@@ -118,7 +119,9 @@ func (a *App) open(ctx context.Context, options Options) error {
 	})
 	serving, endStreams := context.WithCancel(context.Background())
 	a.endStreams = endStreams
-	a.handler = newHandler(serving, options, a.engine, a.workflows, s, access, registry)
+	g := newGates(options)
+	a.readers = g.readers
+	a.handler = newHandler(serving, options, a.engine, a.workflows, s, access, g, registry)
 	return nil
 }
 
@@ -185,6 +188,7 @@ func (a *App) drain(ctx context.Context) error {
 	draining.Wait()
 	a.serving.Wait()
 	closeAll(a.listeners) // if they were never served
+	a.readers.close()
 	a.dispatcher.Close()
 	a.finishTraces(ctx)
 	if a.control != nil {

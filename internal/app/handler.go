@@ -16,7 +16,7 @@ import (
 )
 
 // newHandler puts the API, counted, beside the operational endpoints.
-func newHandler(serving context.Context, options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, registry *prometheus.Registry) http.Handler {
+func newHandler(serving context.Context, options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, g gates, registry *prometheus.Registry) http.Handler {
 	ready := &readiness{
 		dispatching: e.Healthy,
 		ping:        s.Ping,
@@ -24,7 +24,6 @@ func newHandler(serving context.Context, options Options, e *engine.Engine, w *w
 		logger:      options.Log,
 		now:         time.Now,
 	}
-	g := newGates(options)
 	telemetry.RegisterAdmission(registry, g.requests.Usage, g.bodies.Usage)
 	var handler http.Handler = &routes{
 		api:     telemetry.NewRequests(registry).Count(newAPI(serving, options, e, w, s, a, g, ready.check)),

@@ -59,14 +59,16 @@ func TestReadersLeaveRoom(t *testing.T) {
 	}
 }
 
-// readAtOnce lets so many readers of each user read a page, and returns how many did at
+// readAtOnce lets each user read so many pages at the same time, and returns how many did at
 // the same time.
-func readAtOnce(t *testing.T, options Options, readers int, users ...string) (most int) {
+func readAtOnce(t *testing.T, options Options, each int, users ...string) (most int) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowLog{}
-		log := takingTurns{slow, newReaders(options)}
+		readers := newReaders(options)
+		defer readers.close()
+		log := takingTurns{slow, readers}
 		var reading sync.WaitGroup
-		for range readers {
+		for range each {
 			for _, user := range users {
 				reading.Go(func() {
 					if _, err := log.Events(t.Context(), user, store.EventQuery{}); err != nil {
@@ -76,7 +78,7 @@ func readAtOnce(t *testing.T, options Options, readers int, users ...string) (mo
 			}
 		}
 		reading.Wait()
-		if want := readers * len(users); slow.pages != want {
+		if want := each * len(users); slow.pages != want {
 			t.Errorf("%d pages were read, want %d", slow.pages, want)
 		}
 		most = slow.most
@@ -87,7 +89,9 @@ func readAtOnce(t *testing.T, options Options, readers int, users ...string) (mo
 // TestReaderGivesUpItsTurn has a reader go away that waits.
 func TestReaderGivesUpItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := takingTurns{&slowLog{}, newReaders(Options{})}
+		readers := newReaders(Options{})
+		defer readers.close()
+		log := takingTurns{&slowLog{}, readers}
 		var reading sync.WaitGroup
 		for range runtime.GOMAXPROCS(0) {
 			reading.Go(func() { _, _ = log.Events(t.Context(), "ann", store.EventQuery{}) })
