@@ -53,10 +53,6 @@ func (d display) header(h http.Header) http.Header { return d.redact.ShowHeader(
 
 // and adds what another run redacts.
 func (d display) and(other posthaste.Redaction) display {
-	d.redact = posthaste.Redaction{
-		Body:       d.redact.Body || other.Body,
-		AllHeaders: d.redact.AllHeaders || other.AllHeaders,
-		Headers:    append(d.redact.Headers[:len(d.redact.Headers):len(d.redact.Headers)], other.Headers...),
-	}
+	d.redact = d.redact.And(other)
 	return d
 }

@@ -425,13 +425,20 @@ func TestRunFields(t *testing.T) {
 		{"restarted from another", func(s *sketch) {
 			s.Run.Origin = &posthaste.RunOrigin{RunRef: other, DeadLetterID: posthaste.DeadLetterID(position)}
 		}, fmt.Sprintf(`{"workflowState":"RUN_STARTED","restartOf":{%s,"dlqId":"%d-0"}}`, otherJSON[1:len(otherJSON)-1], ms)},
+		{"restarted from another, all of whose messages are forgotten", func(s *sketch) {
+			s.Run.Origin = &posthaste.RunOrigin{RunRef: other, DeadLetterID: posthaste.DeadLetterID(position)}
+			s.Run.CreatedAt, s.stands = noon.Add(time.Millisecond), nil // an id is made before its run is placed
+		}, fmt.Sprintf(`{"workflowState":"RUN_STARTED","workflowRunCreatedAt":%d,"restartOf":{%s,"dlqId":"%d-0"}}`,
+			ms+1, otherJSON[1:len(otherJSON)-1], ms)},
 		{"resumed from another", func(s *sketch) {
 			s.Run.Origin = &posthaste.RunOrigin{RunRef: other, DeadLetterID: posthaste.DeadLetterID(position)}
 			s.stands[0].Message.Run = &posthaste.RunLink{RunRef: other}
+			s.Run.FirstID = messageID(9)
 		}, fmt.Sprintf(`{"workflowState":"RUN_STARTED","resumeOf":{%s,"dlqId":"%d-0"}}`, otherJSON[1:len(otherJSON)-1], ms)},
 		{"resumed from another whose messages are forgotten", func(s *sketch) {
 			s.Run.Origin = &posthaste.RunOrigin{RunRef: other, DeadLetterID: posthaste.DeadLetterID(position)}
 			s.Run.CreatedAt, s.stands = noon.Add(time.Hour), nil
+			s.Run.FirstID = messageID(9)
 		}, fmt.Sprintf(`{"workflowState":"RUN_STARTED","workflowRunCreatedAt":%d,"resumeOf":{%s,"dlqId":"%d-0"}}`,
 			ms+3_600_000, otherJSON[1:len(otherJSON)-1], ms)},
 	}

@@ -47,14 +47,9 @@ func (f *Facts) Show(bodyLimit int) *Run {
 }
 
 // resumed reports whether the run took over what an earlier one had done rather than
-// its payload alone: then its first entry is of a message of that one, which may be
-// forgotten.
+// its payload alone: then its first entry is of a message of that one.
 func (f *Facts) resumed() bool {
-	first := f.Entries[0].MessageID
-	if st, known := f.Messages[first]; known {
-		return !f.owns(st)
-	}
-	return first.CreatedAt().Before(f.Run.CreatedAt)
+	return f.Run.Origin != nil && f.Entries[0].MessageID != f.Run.FirstID
 }
 
 // failure shows the failure callback. One that found no function is as none
