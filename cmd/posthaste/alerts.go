@@ -3,15 +3,18 @@ package main
 import (
 	"time"
 
+	"posthaste"
 	"posthaste/internal/app"
 	"posthaste/internal/dispatch"
+	"posthaste/internal/sign"
 )
 
 // alertSettings say when somebody is told that something failed for good.
 type alertSettings struct {
-	AlertURL       string `name:"alert-url" group:"alerts" placeholder:"URL" help:"Where a signed message goes when something enters a dead letter queue. Nowhere unless given."`
-	AlertThreshold int    `group:"alerts" default:"1" help:"Entries it takes: 1 to 1000000."`
-	AlertQuiet     span   `group:"alerts" default:"15m" help:"Time between two alerts: 1s to 7d."`
+	AlertURL        string `name:"alert-url" group:"alerts" placeholder:"URL" help:"Where a signed message goes when something enters a dead letter queue. Nowhere unless given."`
+	AlertSigningKey string `group:"alerts" help:"Key that signs these messages. Without, one is made at the first start with a URL and printed once."`
+	AlertThreshold  int    `group:"alerts" default:"1" help:"Entries it takes: 1 to 1000000."`
+	AlertQuiet      span   `group:"alerts" default:"15m" help:"Time between two alerts: 1s to 7d."`
 }
 
 // Bounds of alerts.
@@ -23,11 +26,21 @@ const (
 func (s *alertSettings) check(policy dispatch.Policy) error {
 	return firstError(
 		s.alerts().Check(policy),
+		s.checkKey(),
 		within("alert-threshold", count(s.AlertThreshold), 1, maxAlertThreshold),
 		within("alert-quiet", s.AlertQuiet, span(time.Second), span(maxAlertQuiet)),
 	)
 }
 
+func (s *alertSettings) checkKey() error {
+	if key := s.AlertSigningKey; key != "" && (sign.KeyPair{Current: key, Next: key}).Check() != nil {
+		return posthaste.Invalidf("alert-signing-key is not sig_ and 28 letters or digits: printf sig_; openssl rand -hex 14 makes one")
+	}
+	return nil
+}
+
 func (s *alertSettings) alerts() app.Alerts {
-	return app.Alerts{URL: s.AlertURL, Threshold: s.AlertThreshold, Quiet: time.Duration(s.AlertQuiet)}
+	return app.Alerts{
+		URL: s.AlertURL, Threshold: s.AlertThreshold, Quiet: time.Duration(s.AlertQuiet), SigningKey: s.AlertSigningKey,
+	}
 }

@@ -92,18 +92,21 @@ func (c *serveCommand) Run(t terminal) error {
 	}
 	options.Listeners = listeners
 	return runServer(options, time.Duration(c.ShutdownTimeout), func(server *app.App) error {
-		return greet(t, listeners, server.NewToken())
+		return greet(t, listeners, server.Made())
 	})
 }
 
-// greet says where the server is, and shows a token that was made for it.
-func greet(t terminal, listeners []net.Listener, newToken string) error {
+// greet says where the server is, and shows the secrets that were made for it.
+func greet(t terminal, listeners []net.Listener, made app.Made) error {
 	var text strings.Builder
 	for _, listener := range listeners {
 		fmt.Fprintf(&text, "Posthaste is running at http://%s\n", visibleAddress(listener))
 	}
-	if newToken != "" {
-		fmt.Fprintf(&text, "A token was made for this server. Keep it, it is not shown again:\nQSTASH_TOKEN=%s\n", newToken)
+	if made.Token != "" {
+		fmt.Fprintf(&text, "A token was made for this server. Keep it, it is not shown again:\nQSTASH_TOKEN=%s\n", made.Token)
+	}
+	if made.AlertKey != "" {
+		fmt.Fprintf(&text, "A key was made that signs alerts. Keep it, it is not shown again:\nPOSTHASTE_ALERT_SIGNING_KEY=%s\n", made.AlertKey)
 	}
 	_, err := fmt.Fprint(t.Out, text.String())
 	return err

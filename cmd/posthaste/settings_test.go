@@ -183,6 +183,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"region empty":                  {serve("--region="), "region is empty"},
 		"alert to no URL":               {serve("--alert-url=ops"), "invalid alert-url url: endpoint has invalid scheme"},
 		"alert to a refused address":    {serve("--alert-url=http://127.0.0.1/hook"), "alert-url: "},
+		"alert key":                     {serve("--alert-url=https://example.com/hook", "--alert-signing-key=hunter2"), "alert-signing-key is not sig_ and 28 letters or digits"},
 		"alert threshold below":         {serve("--alert-threshold=0"), "alert-threshold 0 is out of bounds: 1 to 1000000 is accepted"},
 		"alert quiet above":             {serve("--alert-quiet=8d"), "alert-quiet 192h0m0s is out of bounds: 1s to 168h0m0s is accepted"},
 		"log level":                     {serve("--log-level=loud"), `"loud" is not a level: give debug, info, warn or error`},

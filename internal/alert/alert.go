@@ -3,24 +3,21 @@
 // It counts what the engine reports, over all messages and runs of this server, and
 // publishes one message about many: once there are as many entries as the threshold
 // says, and never twice within the quiet time. It relies on being handed a way to
-// publish, so that an alert is retried and signed like any other message. What was
-// counted and not yet told is lost when the server stops: the entries are still there.
+// publish as posthaste.ServerUser, so that an alert is retried and signed like any other
+// message while no user sees it. What was counted and not yet told is lost when the
+// server stops: the entries are still there.
 package alert
 
 import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"posthaste"
 	"posthaste/internal/engine"
 )
-
-// Label is on every message that is an alert. Should it fail, nobody is told.
-const Label = "posthaste-alert"
 
 // Options configure an Alerter. Publish is required.
 type Options struct {
@@ -86,11 +83,11 @@ func (a *Alerter) Stop() {
 	a.running.Wait()
 }
 
-// AttemptFinished counts an attempt after which something is in a dead letter queue. It
-// does not block.
+// AttemptFinished counts an attempt after which something of a user is in a dead letter
+// queue; an alert that fails tells nobody. It does not block.
 func (a *Alerter) AttemptFinished(r engine.AttemptReport) {
 	m := r.Message
-	if r.State != posthaste.StateFailed || slices.Contains(m.Labels, Label) || !isEntry(m) {
+	if r.State != posthaste.StateFailed || m.User == posthaste.ServerUser || !isEntry(m) {
 		return
 	}
 	a.count(m, r.Outcome.Error)

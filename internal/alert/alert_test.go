@@ -125,9 +125,10 @@ func TestWhatCounts(t *testing.T) {
 		"a retry":              {engine.AttemptReport{Message: message(), State: posthaste.StateRetry}, false},
 		"a delivery":           {engine.AttemptReport{Message: message(), State: posthaste.StateDelivered}, false},
 		"a cancellation":       {engine.AttemptReport{Message: message(), State: posthaste.StateCancelled}, false},
-		"an alert": {engine.AttemptReport{
-			Message: &posthaste.Message{Settings: posthaste.Settings{Labels: []string{alert.Label}}}, State: posthaste.StateFailed,
-		}, false},
+		"an alert":             {engine.AttemptReport{Message: &posthaste.Message{User: posthaste.ServerUser}, State: posthaste.StateFailed}, false},
+		"a message with the label that alerts once had": {engine.AttemptReport{
+			Message: &posthaste.Message{User: "ada", Settings: posthaste.Settings{Labels: []string{"posthaste-alert"}}}, State: posthaste.StateFailed,
+		}, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"posthaste"
 	"posthaste/internal/sign"
 	"posthaste/internal/store"
 )
@@ -52,17 +53,17 @@ func TestOwnTokenIsMadeOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if user, readOnly, ok := first.authenticator.Authenticate(first.newToken); !ok || readOnly || user != DefaultUser {
+	if user, readOnly, ok := first.authenticator.Authenticate(first.made.Token); !ok || readOnly || user != DefaultUser {
 		t.Errorf("token is of %q, read-only %t, accepted %t", user, readOnly, ok)
 	}
 	second, err := newAccess(t.Context(), v, Options{OwnToken: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.newToken != "" {
+	if second.made.Token != "" {
 		t.Error("the second start made another token")
 	}
-	if _, _, ok := second.authenticator.Authenticate(first.newToken); !ok {
+	if _, _, ok := second.authenticator.Authenticate(first.made.Token); !ok {
 		t.Error("the second start does not accept the first one's token")
 	}
 }
@@ -75,7 +76,7 @@ func TestTokensAreAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.newToken != "" || len(v.secrets) > 0 {
+	if a.made.Token != "" || len(v.secrets) > 0 {
 		t.Errorf("a token was made that nobody asked for: vault %v", v.secrets)
 	}
 	for token, wantReadOnly := range map[string]bool{full: false, reads: true} {
@@ -99,17 +100,38 @@ func TestSigningKeysArePreset(t *testing.T) {
 	}
 }
 
+func TestAlertKeyIsMadeOnce(t *testing.T) {
+	v, alerts := newVault(), Options{Alerts: Alerts{URL: "https://ops.example.com/hook"}}
+	first, err := newAccess(t.Context(), v, alerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := newAccess(t.Context(), v, alerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := first.made.AlertKey
+	if made == "" || second.made.AlertKey != "" {
+		t.Errorf("keys %q and %q were made, want one at the first start", made, second.made.AlertKey)
+	}
+	if got, err := second.keyring.Keys(t.Context(), posthaste.ServerUser); err != nil || got.Current != made {
+		t.Errorf("alerts are signed with %v, %v; want %s", got, err, made)
+	}
+}
+
 func TestAccessFails(t *testing.T) {
 	broken := errors.New("broken")
 	tests := map[string]struct {
 		vault   *vault
 		options Options
 	}{
-		"vault for the token":        {&vault{err: broken}, Options{OwnToken: true}},
-		"vault for the signing keys": {&vault{err: broken}, Options{SigningKeys: map[string]sign.KeyPair{"ada": {Current: "sig_0000000000000000000000000001", Next: "sig_0000000000000000000000000002"}}}},
-		"malformed signing keys":     {newVault(), Options{SigningKeys: map[string]sign.KeyPair{"ada": {}}}},
-		"malformed token":            {newVault(), Options{Tokens: []string{"x"}}},
-		"token in the vault damaged": {&vault{secrets: map[string]string{tokenSecret: "x"}}, Options{OwnToken: true}},
+		"vault for the token":         {&vault{err: broken}, Options{OwnToken: true}},
+		"vault for the signing keys":  {&vault{err: broken}, Options{SigningKeys: map[string]sign.KeyPair{"ada": {Current: "sig_0000000000000000000000000001", Next: "sig_0000000000000000000000000002"}}}},
+		"malformed signing keys":      {newVault(), Options{SigningKeys: map[string]sign.KeyPair{"ada": {}}}},
+		"vault for the key of alerts": {&vault{err: broken}, Options{Alerts: Alerts{URL: "https://ops.example.com/hook"}}},
+		"malformed key of alerts":     {newVault(), Options{Alerts: Alerts{URL: "https://ops.example.com/hook", SigningKey: "x"}}},
+		"malformed token":             {newVault(), Options{Tokens: []string{"x"}}},
+		"token in the vault damaged":  {&vault{secrets: map[string]string{tokenSecret: "x"}}, Options{OwnToken: true}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

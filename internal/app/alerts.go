@@ -11,7 +11,6 @@ import (
 	"posthaste/internal/alert"
 	"posthaste/internal/dispatch"
 	"posthaste/internal/engine"
-	"posthaste/internal/sign"
 )
 
 // Alerts say when an operator is told that something entered a dead letter queue.
@@ -19,6 +18,10 @@ type Alerts struct {
 	URL       string        // "": never
 	Threshold int           // entries it takes
 	Quiet     time.Duration // between two alerts
+
+	// SigningKey signs the messages. Without one, a key is made at the first start with
+	// a URL and kept in the store.
+	SigningKey string
 }
 
 // Check returns an error for a URL to which nothing could be delivered.
@@ -51,16 +54,15 @@ func (o alerting) AttemptFinished(r engine.AttemptReport) {
 	o.alerter.AttemptFinished(r)
 }
 
-// withAlerts returns the observer, with somebody to be told by messages of a user if
+// withAlerts returns the observer, with somebody to be told by messages of the server if
 // that is asked for.
 func (a *App) withAlerts(options Options, observer engine.Observer) engine.Observer {
 	if options.Alerts.URL == "" {
 		return observer
 	}
-	user := alertUser(options)
 	a.alerter = alert.New(alert.Options{
 		Publish: func(ctx context.Context, body []byte) error {
-			_, err := a.engine.Publish(ctx, user, alertPublication(options.Alerts.URL, body))
+			_, err := a.engine.Publish(ctx, posthaste.ServerUser, alertPublication(options.Alerts.URL, body))
 			return err
 		},
 		Threshold: options.Alerts.Threshold,
@@ -73,17 +75,5 @@ func (a *App) withAlerts(options Options, observer engine.Observer) engine.Obser
 func alertPublication(destination string, body []byte) engine.Publication {
 	return engine.Publication{Destination: destination, Body: body, Settings: posthaste.Settings{
 		Header: http.Header{"Content-Type": {"application/json"}},
-		Labels: []string{alert.Label},
 	}}
-}
-
-// alertUser returns the user whose messages alerts are, and whose keys sign them: that
-// of the first token.
-func alertUser(options Options) string {
-	if len(options.Tokens) > 0 {
-		if first, err := sign.ParseToken(options.Tokens[0]); err == nil {
-			return first.UserID
-		}
-	}
-	return DefaultUser
 }

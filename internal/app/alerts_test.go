@@ -9,13 +9,16 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"posthaste/internal/dispatch"
+	"posthaste/internal/sign"
 )
 
 // TestAlert checks that an operator is told of a message that failed for good, by one
-// that is signed.
+// that is signed, and that no user learns of it: not the one whose token is the first.
 func TestAlert(t *testing.T) {
+	const key = "sig_0000000000000000000000000001"
 	type delivery struct {
 		signature, body string
 	}
@@ -27,12 +30,25 @@ func TestAlert(t *testing.T) {
 	defer operator.Close()
 	failing := httptest.NewServer(http.NotFoundHandler())
 	defer failing.Close()
-	url := startWith(t, func(o *Options) { o.Alerts.URL = operator.URL })
+	first := sign.Token{UserID: "first", Password: "pw"}
+	url := startWith(t, func(o *Options) {
+		o.Tokens = []string{first.Encode(), token}
+		o.Alerts = Alerts{URL: operator.URL, SigningKey: key}
+	})
 
-	call(t, http.MethodPost, url+"/v2/publish/"+failing.URL+"?upstash-retries=0")
+	call(t, http.MethodPost, url+"/v2/publish/"+failing.URL+"?upstash-retries=0&upstash-label=posthaste-alert")
 	alert := <-alerts
-	if alert.signature == "" || !strings.Contains(alert.body, `"deadLetters":1`) || !strings.Contains(alert.body, `"user":"ada"`) {
-		t.Errorf("told %s, signed %q", alert.body, alert.signature)
+	if !strings.Contains(alert.body, `"deadLetters":1`) || !strings.Contains(alert.body, `"user":"ada"`) {
+		t.Errorf("told %s", alert.body)
+	}
+	verifier := sign.Verifier{Keys: sign.KeyPair{Current: key, Next: key}}
+	if err := verifier.Verify(alert.signature, operator.URL, []byte(alert.body), time.Now()); err != nil {
+		t.Errorf("the signature %q is not by the key of alerts: %v", alert.signature, err)
+	}
+	for user, token := range map[string]string{"first": first.Encode(), "ada": token} {
+		if _, log := callAs(t, token, http.MethodGet, url+"/v2/logs"); strings.Contains(log, operator.URL) {
+			t.Errorf("the log of %s has the alert: %s", user, log)
+		}
 	}
 }
 

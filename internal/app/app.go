@@ -36,7 +36,7 @@ type App struct {
 	traces     *telemetry.Traces // nil: none
 	alerter    *alert.Alerter    // nil: none
 	log        *slog.Logger
-	newToken   string
+	made       Made
 
 	control *control // nil on a database, and where no socket can be made
 
@@ -94,7 +94,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 	telemetry.RegisterStore(registry, s, time.Now)
 	telemetry.RegisterUsage(registry, s)
 	telemetry.RegisterConnections(registry, a.all.count)
-	a.store, a.log, a.newToken = s, options.Log, access.newToken
+	a.store, a.log, a.made = s, options.Log, access.made
 	a.dispatcher = newDispatcher(options, access.keyring, a.attemptContext())
 	limits := newLimits(options)
 	a.workflows = workflow.New(workflow.Options{
@@ -125,9 +125,8 @@ func (a *App) open(ctx context.Context, options Options) error {
 	return nil
 }
 
-// NewToken returns the token that was made by this start, to be shown once, or ""
-// if there was one before.
-func (a *App) NewToken() string { return a.newToken }
+// Made returns the secrets that were made by this start.
+func (a *App) Made() Made { return a.made }
 
 // Start begins to deliver and to serve. It returns at once.
 func (a *App) Start() {

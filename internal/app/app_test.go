@@ -56,6 +56,12 @@ func start(t *testing.T, data string) (*App, string) {
 // call sends a request with the token and returns the answer's status and body.
 func call(t *testing.T, method, url string) (int, string) {
 	t.Helper()
+	return callAs(t, token, method, url)
+}
+
+// callAs is call with the token of another user.
+func callAs(t *testing.T, token, method, url string) (int, string) {
+	t.Helper()
 	request, err := http.NewRequest(method, url, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ const passwordLength = 32 // letters and digits, 190 bits
 //
 // The names and the order of the fields are those of the JSON.
 type Token struct {
-	UserID   string // owner of all that is made with the token; not empty
+	UserID   string // owner of all that is made with the token; not empty, nor posthaste.ServerUser
 	Password string // the secret; not empty
 	ReadOnly bool   `json:",omitempty"` // every write is refused
 }
@@ -52,6 +52,9 @@ func ParseToken(text string) (Token, error) {
 	}
 	if t.UserID == "" || t.Password == "" {
 		return Token{}, posthaste.Invalidf("a token must name a UserID and a Password, neither of them empty")
+	}
+	if t.UserID == posthaste.ServerUser {
+		return Token{}, posthaste.Invalidf("a token must not name the UserID %q, which is the server's own: choose another", t.UserID)
 	}
 	return t, nil
 }

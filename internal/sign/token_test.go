@@ -66,6 +66,8 @@ func TestParseTokenErrors(t *testing.T) {
 		{"empty user", encoded(`{"UserID":"","Password":"secret"}`), notNamed},
 		{"no password", encoded(`{"UserID":"me"}`), notNamed},
 		{"nothing", encoded(`null`), notNamed},
+		{"the server's own user", encoded(`{"UserID":"posthaste:server","Password":"secret"}`),
+			`a token must not name the UserID "posthaste:server", which is the server's own: choose another`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
