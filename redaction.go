@@ -18,6 +18,15 @@ type Redaction struct {
 // IsZero reports whether nothing is redacted.
 func (r Redaction) IsZero() bool { return !r.Body && !r.AllHeaders && len(r.Headers) == 0 }
 
+// And returns what hides all that either of two hides.
+func (r Redaction) And(other Redaction) Redaction {
+	return Redaction{
+		Body:       r.Body || other.Body,
+		AllHeaders: r.AllHeaders || other.AllHeaders,
+		Headers:    slices.Concat(r.Headers, other.Headers),
+	}
+}
+
 // Redacted returns the text that stands for a redacted value:
 // "REDACTED:" and the lower-case hex SHA-256 of its bytes.
 func Redacted(value []byte) string {

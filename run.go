@@ -17,6 +17,10 @@ type Run struct {
 	LazySDK  bool      // its SDK has shown that it fetches what is not delivered
 	Settings           // what its deliveries inherit
 
+	// Overridden says what of these settings was given when a failed run was restarted,
+	// or one that it came from: there they beat what a delivery has itself.
+	Overridden Overridden
+
 	Invoker *RunRef    // the run that waits for its result, if any
 	Origin  *RunOrigin // the failed run it restarts or resumes, if any
 
@@ -166,6 +170,23 @@ func RunTopic(run RunRef) Topic {
 
 // EventID returns the event id of the topic; ok is false for the end of a run.
 func (t Topic) EventID() (id string, ok bool) { return strings.CutPrefix(string(t), "event:") }
+
+// Overridden is a set of settings that were given in place of those a run was triggered
+// with.
+type Overridden uint8
+
+// The settings that can be overridden (contract, workflows 7.2). Their numbers are
+// stored.
+const (
+	OverriddenRetries Overridden = 1 << iota
+	OverriddenRetryDelay
+	OverriddenFlowControl // both halves: what was given, and the other of the trigger
+	OverriddenLabels
+	OverriddenFailureCallback // its URL
+)
+
+// Has reports whether the set has all of the settings.
+func (o Overridden) Has(settings Overridden) bool { return o&settings == settings }
 
 // Features is the set of what an SDK, or a message of its, asks for.
 type Features uint8

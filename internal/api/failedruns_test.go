@@ -414,6 +414,9 @@ func (w *restartWorld) wantSuccessor(f failedRun, id string, createdAt int64, ch
 	want.CallerIP, want.FirstID = "192.0.2.7", run.FirstID
 	want.Origin = &posthaste.RunOrigin{RunRef: f.Run.RunRef, DeadLetterID: f.Letter.ID}
 	want.Settings = ofNewRun(f.Run.Settings, f.Run.ID, id, change)
+	if change != nil {
+		want.Overridden = run.Overridden
+	}
 	want.RunProgress = posthaste.RunProgress{State: posthaste.RunSuccess, Entries: 1, CompletedAt: run.CompletedAt}
 	w.same("run in place of "+f.Run.ID, &want, run)
 

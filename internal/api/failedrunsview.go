@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"net/http"
-	"slices"
 
 	"posthaste"
 	"posthaste/internal/workflow"
@@ -34,11 +33,6 @@ func newFailedRunView(run *posthaste.Run, d *posthaste.DeadLetter) failedRunView
 	m.Header = workflow.SentHeader(run, d.Message)
 	m.CallerIP, m.Labels = run.CallerIP, run.Labels
 	m.FailureCallback = cmp.Or(m.FailureCallback, run.FailureCallback)
-	m.Redact = posthaste.Redaction{ // a call has none of its own
-		Body:       m.Redact.Body || run.Redact.Body,
-		AllHeaders: m.Redact.AllHeaders || run.Redact.AllHeaders,
-		Headers:    slices.Concat(m.Redact.Headers, run.Redact.Headers),
-	}
 	shown.Message = &m
 	view := failedRunView{deadLetterView: newDeadLetterView(&shown)}
 	if run.Reported != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"net/http"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -163,12 +162,7 @@ func callbackHeader(redact posthaste.Redaction, callback *posthaste.Callback) ht
 	if callback == nil {
 		return nil
 	}
-	own := callback.Settings.Redact
-	both := posthaste.Redaction{
-		AllHeaders: redact.AllHeaders || own.AllHeaders,
-		Headers:    slices.Concat(redact.Headers, own.Headers),
-	}
-	return both.ShowHeader(callback.Given)
+	return redact.And(callback.Settings.Redact).ShowHeader(callback.Given)
 }
 
 // textOrBase64 returns bytes as text, or in base64 if they are not text.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"posthaste"
@@ -111,11 +110,7 @@ func (e *Engine) callbacks(claim store.Claim, state posthaste.State, response *p
 // what its own settings say, what the source of the report hides, and all of the
 // body if the source hides anything, for the report tells it.
 func ReportRedaction(source, own posthaste.Redaction) posthaste.Redaction {
-	return posthaste.Redaction{
-		Body:       own.Body || !source.IsZero(),
-		AllHeaders: own.AllHeaders || source.AllHeaders,
-		Headers:    slices.Concat(own.Headers, source.Headers),
-	}
+	return own.And(source).And(posthaste.Redaction{Body: !source.IsZero()})
 }
 
 // newCallback makes the message of a callback. Unless the callback says

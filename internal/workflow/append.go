@@ -65,23 +65,29 @@ func (t *tx) noteSDK(run *posthaste.Run, fetching bool) {
 	}
 }
 
-// settingsOf returns what the message of an item is sent with. A call is nobody's
-// business but its own.
+// settingsOf returns what the message of an item is sent with. How a call is made is
+// nobody's business but its own; what is not to be shown of its run is not to be shown
+// of a call that it makes either.
 func settingsOf(run *posthaste.Run, callType posthaste.CallType, item *Item) posthaste.Settings {
-	if callType == posthaste.CallRequest {
-		return item.Settings
+	if callType != posthaste.CallRequest {
+		return inherit(run, item.Settings, item.Features)
 	}
-	return inherit(run, item.Settings, item.Features)
+	own := item.Settings
+	own.Redact = own.Redact.And(run.Redact)
+	own.FailureCallback = failureCallbackOf(run, own.FailureCallback)
+	return own
 }
 
 // inherit completes the settings of a delivery to a workflow with what its run was
 // triggered with (section 2.3): what the message has itself wins. An SDK without the
 // feature sends everything each time. A message that names no features has those of
-// its run.
+// its run. What was overridden wins over all: an SDK that repeats itself does not know
+// of it.
 func inherit(run *posthaste.Run, own posthaste.Settings, features posthaste.Features) posthaste.Settings {
 	if features == 0 {
 		features = run.Features
 	}
+	own = overridden(run, own)
 	own.Dialect, own.Redact = run.Dialect, run.Redact
 	if len(own.Labels) == 0 {
 		own.Labels = run.Labels

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -31,6 +32,8 @@ type sdk struct {
 	features posthaste.Features
 	fetching bool   // it fetches what is not delivered
 	queue    string // through which everything goes; "": none
+
+	repeats func(*posthaste.Settings) // what it says of its own with every delivery it asks for; nil: nothing
 }
 
 var (
@@ -415,12 +418,29 @@ func (e *execution) submit(items ...workflow.Item) error {
 	return err
 }
 
+// delivery is what a delivery to the workflow is asked for with.
+func (s sdk) delivery() posthaste.Settings {
+	settings := posthaste.Settings{Header: base()}
+	if s.repeats != nil {
+		s.repeats(&settings)
+	}
+	return settings
+}
+
+// answerFeatures are those of the answer to a call.
+func (s sdk) answerFeatures() string {
+	if s.features.Has(posthaste.FeatureTriggerOnConfig) {
+		return "LazyFetch,InitialBody,WF_DetectTrigger,WF_TriggerOnConfig"
+	}
+	return "LazyFetch,InitialBody"
+}
+
 // item is a step as it is published.
 func (e *execution) item(step written) workflow.Item {
 	return workflow.Item{
 		Publication: engine.Publication{
 			Destination: e.url, Queue: e.sdk().queue, Body: marshal(step), CallerIP: "192.0.2.2",
-			Settings: posthaste.Settings{Header: base()},
+			Settings: e.sdk().delivery(),
 		},
 		RunID: e.run.ID, WorkflowURL: e.url, Features: e.sdk().features, FetchingSDK: e.sdk().fetching,
 	}
@@ -436,20 +456,22 @@ func (e *execution) call(s step, id, concurrent int) workflow.Item {
 	if s.keep {
 		item.Features |= posthaste.FeatureNoDelete
 	}
+	answer := e.sdk().delivery()
+	maps.Copy(answer.Header, http.Header{
+		"Upstash-Workflow-Callback":    {"true"},
+		"Upstash-Workflow-Stepid":      {strconv.Itoa(id)},
+		"Upstash-Workflow-Stepname":    {s.name},
+		"Upstash-Workflow-Steptype":    {"Call"},
+		"Upstash-Workflow-Concurrent":  {strconv.Itoa(concurrent)},
+		"Upstash-Workflow-Contenttype": {"text/plain"},
+	})
 	item.Settings = posthaste.Settings{
 		Method: http.MethodPatch, Retries: &s.retries, RetryDelay: "1000",
 		Header: http.Header{"Content-Type": {"text/plain"}, "X-Question": {"1"}},
 		Callback: &posthaste.Callback{
-			URL: e.url,
-			Settings: posthaste.Settings{Header: http.Header{
-				"Upstash-Workflow-Callback":    {"true"},
-				"Upstash-Workflow-Stepid":      {strconv.Itoa(id)},
-				"Upstash-Workflow-Stepname":    {s.name},
-				"Upstash-Workflow-Steptype":    {"Call"},
-				"Upstash-Workflow-Concurrent":  {strconv.Itoa(concurrent)},
-				"Upstash-Workflow-Contenttype": {"text/plain"},
-			}},
-			Given: http.Header{"Upstash-Callback-Feature-Set": {"LazyFetch,InitialBody,WF_DetectTrigger,WF_TriggerOnConfig"}},
+			URL:      e.url,
+			Settings: answer,
+			Given:    http.Header{"Upstash-Callback-Feature-Set": {e.sdk().answerFeatures()}},
 		},
 	}
 	return item
@@ -486,9 +508,9 @@ func (e *execution) wait(s step, id, concurrent int) error {
 	_, err := e.world.Wait(e.ctx, user, workflow.WaitRequest{
 		Run: e.run, EventID: s.event, Step: marshal(s.written(id, concurrent)),
 		Features: e.sdk().features, FetchingSDK: e.sdk().fetching,
-		Delivery: posthaste.Settings{Header: base()},
+		Delivery: e.sdk().delivery(),
 		Timeout:  s.duration, TimeoutText: s.duration.String(), TimeoutURL: e.url,
-		TimeoutDelivery: posthaste.Settings{Header: base()},
+		TimeoutDelivery: e.sdk().delivery(),
 		Shown:           posthaste.WaiterShown{URL: e.url},
 	})
 	return err

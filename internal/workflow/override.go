@@ -23,10 +23,12 @@ func (t *tx) likeFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.
 		CallerIP: req.CallerIP,
 		Features: failed.Features,
 		LazySDK:  failed.LazySDK,
-		Settings: withOverrides(failed.Settings, &req.Overrides),
+		Settings: withOverrides(failed.Settings, &req.Overrides.Settings),
 		Origin:   &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: failed.DeadLetterID},
+
+		Overridden: failed.Overridden | overriddenBy(&req.Overrides.Settings),
 	}
-	run.FailureCallback = failureCallbackOf(run, failed.FailureCallback, &req.Overrides)
+	run.FailureCallback = withFailureOverrides(run, failed.FailureCallback, &req.Overrides.Settings)
 	if given := req.Overrides.FailureCallback; given != nil && run.FailureCallback == nil {
 		run.FailureCallback = OwnFailureCallback(given.URL, run.Header)
 	}
@@ -39,12 +41,56 @@ func (t *tx) likeFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.
 
 // withOverrides returns settings with those overrides that a run takes (section 7.2),
 // callbacks left as they were. Labels are changed where deliveries tell them, too.
-func withOverrides(s posthaste.Settings, o *engine.Overrides) posthaste.Settings {
+func withOverrides(s posthaste.Settings, o *posthaste.Settings) posthaste.Settings {
 	s = s.With(posthaste.Settings{Retries: o.Retries, RetryDelay: o.RetryDelay, FlowControl: o.FlowControl, Labels: o.Labels})
 	if len(o.Labels) > 0 {
 		s.Header = withHeader(s.Header, headerLabel, joinLabels(o.Labels))
 	}
 	return s
+}
+
+// overriddenBy returns which settings of a run are overridden.
+func overriddenBy(o *posthaste.Settings) (set posthaste.Overridden) {
+	for setting, given := range map[posthaste.Overridden]bool{
+		posthaste.OverriddenRetries:         o.Retries != nil,
+		posthaste.OverriddenRetryDelay:      o.RetryDelay != "",
+		posthaste.OverriddenFlowControl:     o.FlowControl != posthaste.FlowControl{},
+		posthaste.OverriddenLabels:          len(o.Labels) > 0,
+		posthaste.OverriddenFailureCallback: o.FailureCallback != nil,
+	} {
+		if given {
+			set |= setting
+		}
+	}
+	return set
+}
+
+// overridesOf returns what overriddenBy was given for a run.
+func overridesOf(run *posthaste.Run) *posthaste.Settings {
+	var o posthaste.Settings
+	if run.Overridden.Has(posthaste.OverriddenRetries) {
+		o.Retries = run.Retries
+	}
+	if run.Overridden.Has(posthaste.OverriddenRetryDelay) {
+		o.RetryDelay = run.RetryDelay
+	}
+	if run.Overridden.Has(posthaste.OverriddenFlowControl) {
+		o.FlowControl = run.FlowControl
+	}
+	if run.Overridden.Has(posthaste.OverriddenLabels) {
+		o.Labels = run.Labels
+	}
+	if run.Overridden.Has(posthaste.OverriddenFailureCallback) {
+		o.FailureCallback = run.FailureCallback
+	}
+	return &o
+}
+
+// overridden returns the settings of a delivery of a run with what was overridden.
+func overridden(run *posthaste.Run, own posthaste.Settings) posthaste.Settings {
+	own = withOverrides(own, overridesOf(run))
+	own.FailureCallback = failureCallbackOf(run, own.FailureCallback)
+	return own
 }
 
 // checkFlowControl refuses half of a flow control: one half was overridden, and the
@@ -76,9 +122,14 @@ func ofRun(run *posthaste.Run, callback *posthaste.Callback) *posthaste.Callback
 	return &c
 }
 
-// failureCallbackOf is ofRun for a failure callback, with the overrides that it takes:
-// another URL, and the labels where it tells them.
-func failureCallbackOf(run *posthaste.Run, callback *posthaste.Callback, o *engine.Overrides) *posthaste.Callback {
+// failureCallbackOf is ofRun for a failure callback, with what was overridden.
+func failureCallbackOf(run *posthaste.Run, callback *posthaste.Callback) *posthaste.Callback {
+	return withFailureOverrides(run, callback, overridesOf(run))
+}
+
+// withFailureOverrides is ofRun for a failure callback, with the overrides that it
+// takes: another URL, and the labels where it tells them.
+func withFailureOverrides(run *posthaste.Run, callback *posthaste.Callback, o *posthaste.Settings) *posthaste.Callback {
 	c := ofRun(run, callback)
 	if c == nil {
 		return nil

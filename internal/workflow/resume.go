@@ -75,13 +75,10 @@ func (t *tx) copyList(run *posthaste.Run, entries []posthaste.RunEntry, messages
 func (t *tx) deliverAgain(run *posthaste.Run, original *posthaste.Message, entry posthaste.RunEntry, o *engine.Overrides) (*posthaste.Message, error) {
 	settings := original.Settings
 	if entry.CallType != posthaste.CallRequest { // which is nobody's business but its own
-		settings = withOverrides(settings, o)
-		if o.FlowControl != (posthaste.FlowControl{}) {
-			settings.FlowControl = run.FlowControl // that of the message may be half of one
-		}
+		settings = overridden(run, settings)
 	}
 	settings.Callback = ofRun(run, original.Callback)
-	settings.FailureCallback = failureCallbackOf(run, original.FailureCallback, o)
+	settings.FailureCallback = failureCallbackOf(run, original.FailureCallback)
 	m, err := t.newMessage(run, entry.CallType, original.URL, entry.Body, settings)
 	if err != nil {
 		return nil, err

@@ -133,6 +133,7 @@ func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste
 	settings := inherit(run, call.Callback.Settings, features)
 	settings.Header = withHeader(settings.Header, "Content-Type", "application/json")
 	settings.Method = http.MethodPost
+	settings.Redact = engine.ReportRedaction(call.Redact, settings.Redact)
 	m, err := t.newMessage(run, posthaste.CallAnswer, call.Callback.URL, body, settings)
 	if err != nil {
 		return err

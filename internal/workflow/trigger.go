@@ -184,8 +184,10 @@ func (t *tx) triggerAgain(run *posthaste.Run, item *Item) (Receipt, error) {
 	}
 	callback := run.FailureCallback
 	header := item.Header
+	overrides := overridesOf(run)
 	run.Settings = run.Settings.With(item.Settings)
 	run.Settings.Header = header
+	run.Settings = withOverrides(run.Settings, overrides)
 	if callback != nil {
 		run.FailureCallback = callback
 	}

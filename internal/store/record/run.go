@@ -86,6 +86,7 @@ type run struct {
 	Origin       *runRef  `cbor:"7,keyasint,omitempty"`
 	OriginLetter uint64   `cbor:"8,keyasint,omitempty"`
 	FirstID      []byte   `cbor:"9,keyasint,omitempty"`
+	Overridden   uint8    `cbor:"10,keyasint,omitempty"`
 }
 
 // AppendRun appends the record of a run to dst: everything but its user and its
@@ -99,6 +100,8 @@ func AppendRun(dst []byte, r *posthaste.Run) []byte {
 		Settings: newSettings(&r.Settings),
 		Invoker:  newOptionalRef(r.Invoker),
 		FirstID:  optionalID(r.FirstID),
+
+		Overridden: uint8(r.Overridden),
 	}
 	if r.Origin != nil {
 		rec.Origin, rec.OriginLetter = newOptionalRef(&r.Origin.RunRef), uint64(r.Origin.DeadLetterID)
@@ -119,6 +122,8 @@ func DecodeRun(user string, data []byte) (*posthaste.Run, error) {
 		Features: posthaste.Features(rec.Features),
 		LazySDK:  rec.LazySDK,
 		Invoker:  rec.Invoker.restoreOptional(),
+
+		Overridden: posthaste.Overridden(rec.Overridden),
 	}
 	if rec.Origin != nil {
 		r.Origin = &posthaste.RunOrigin{RunRef: rec.Origin.restore(), DeadLetterID: posthaste.DeadLetterID(rec.OriginLetter)}

@@ -47,6 +47,8 @@ var anyRun = rapid.Custom(func(t *rapid.T) *posthaste.Run {
 		LazySDK:  rapid.Bool().Draw(t, "lazy"),
 		Settings: anySettings(1).Draw(t, "settings"),
 		Invoker:  anyOptionalRef.Draw(t, "invoker"),
+
+		Overridden: posthaste.Overridden(rapid.Uint8().Draw(t, "overridden")),
 	}
 	if origin := anyOptionalRef.Draw(t, "origin"); origin != nil {
 		run.Origin = &posthaste.RunOrigin{RunRef: *origin, DeadLetterID: posthaste.DeadLetterID(rapid.Uint64().Draw(t, "letter"))}
@@ -161,9 +163,9 @@ func TestStoredFormOfRuns(t *testing.T) {
 			AppendRun(nil, &posthaste.Run{
 				RunRef: ref, User: "u", CallerIP: "::1", Features: posthaste.FeatureInitialBody, FirstID: id, LazySDK: true,
 				Settings: posthaste.Settings{Method: "GET"}, Invoker: &ref,
-				Origin: &posthaste.RunOrigin{RunRef: ref, DeadLetterID: 6},
+				Origin: &posthaste.RunOrigin{RunRef: ref, DeadLetterID: 6}, Overridden: posthaste.OverriddenRetries,
 			}),
-			"01a9" + "01" + storedRef + "02633a3a31" + "0302" + "04f5" + "05a10163474554" + "06" + storedRef + "07" + storedRef + "0806" + "09" + storedID,
+			"01aa" + "01" + storedRef + "02633a3a31" + "0302" + "04f5" + "05a10163474554" + "06" + storedRef + "07" + storedRef + "0806" + "09" + storedID + "0a01",
 		},
 		{
 			"progress",

@@ -292,6 +292,7 @@ func withEveryRunField(run *posthaste.Run) {
 	run.Features = posthaste.FeatureLazyFetch | posthaste.FeatureCheckSDK
 	run.LazySDK = true
 	run.Settings = m.Settings
+	run.Overridden = posthaste.OverriddenLabels | posthaste.OverriddenRetries
 	run.Invoker = &other
 	run.Origin = &posthaste.RunOrigin{RunRef: other, DeadLetterID: 7}
 	run.RunProgress = posthaste.RunProgress{
