@@ -3,11 +3,13 @@ package lsm_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
 )
 
 // TestStatsCountWhatQueriesRead asks for a part of a log of five entries in five
@@ -57,4 +59,60 @@ func TestStatsCountWhatQueriesRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManyValuesAreOnePage asks for every other one of two thousand messages by a thousand
+// values of a filter: each list is read to its end and nothing is read again, in
+// either order.
+func TestManyValuesAreOnePage(t *testing.T) {
+	const values = 1000
+	s := open(t, vfs.NewMem())
+	var ids []posthaste.MessageID
+	var urls []string
+	for n := 0; n < 2*values; n += 10 {
+		var submissions []store.Submission
+		for i := range 10 {
+			m := message(t, fmt.Sprintf("http://%d.example/x", n+i), noon.Add(time.Duration(n+i)*time.Millisecond))
+			submissions = append(submissions, store.Submission{Messages: []*posthaste.Message{m}})
+			if i%2 == 0 {
+				ids, urls = append(ids, m.ID), append(urls, m.URL)
+			}
+		}
+		if _, err := s.Accept(t.Context(), noon, submissions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		name        string
+		filter      store.EventFilter
+		oldestFirst bool
+	}{
+		{"message ids", store.EventFilter{MessageIDs: ids}, false},
+		{"message ids, oldest first", store.EventFilter{MessageIDs: ids}, true},
+		{"URLs", store.EventFilter{URLs: urls}, false},
+		{"URLs, oldest first", store.EventFilter{URLs: urls}, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			before := blocksRead(t, s)
+			page, err := s.Events(t.Context(), "ann", store.EventQuery{
+				Filter: test.filter, High: posthaste.MaxPosition, Limit: values, OldestFirst: test.oldestFirst,
+			})
+			if err != nil || len(page.Entries) != values || page.More {
+				t.Errorf("a page of %d entries, more %v, %v, want all %d", len(page.Entries), page.More, err, values)
+			}
+			if read := blocksRead(t, s) - before; read > 2*values {
+				t.Errorf("%d blocks of the index were read for %d entries of %d values", read, values, values)
+			}
+		})
+	}
+}
+
+func blocksRead(t *testing.T, s *lsm.Store) int64 {
+	t.Helper()
+	stats, err := s.Stats(t.Context(), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats.LogReads.IndexBlocks
 }

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"container/heap"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -81,7 +82,8 @@ func (b *blockSeeker) first() posthaste.Position {
 func (b *blockSeeker) close() error { return errors.Join(b.iter.Error(), b.iter.Close()) }
 
 // positionSet is a sorted set of positions that is read in one direction. seek
-// returns the nearest position at or beyond p; ok is false when there is none.
+// returns the nearest position at or beyond p; ok is false when there is none. Each p
+// lies at or beyond the one before.
 type positionSet interface {
 	seek(p posthaste.Position) (nearest posthaste.Position, ok bool)
 	close() error
@@ -91,7 +93,7 @@ type positionSet interface {
 type postingList struct {
 	blocks    *blockSeeker
 	direction direction
-	block     []posthaste.Position // ascending; empty before the first seek
+	block     []posthaste.Position // the present one, ascending; empty before the first seek
 	end       bool
 	seeks     *int // counts work
 }
@@ -100,7 +102,7 @@ func (l *postingList) seek(p posthaste.Position) (nearest posthaste.Position, ok
 	if l.end {
 		return 0, false
 	}
-	if len(l.block) == 0 || p < l.block[0] || p > l.block[len(l.block)-1] {
+	if l.isBehind(p) {
 		*l.seeks++
 		if !l.load(p) {
 			l.end = true
@@ -108,6 +110,19 @@ func (l *postingList) seek(p posthaste.Position) (nearest posthaste.Position, ok
 		}
 	}
 	return l.block[l.direction.nearest(l.block, p)], true
+}
+
+// isBehind reports whether p lies beyond the present block. If not, the block answers,
+// also where p lies in the gap before it: that gap was there when it was read.
+func (l *postingList) isBehind(p posthaste.Position) bool {
+	switch {
+	case len(l.block) == 0:
+		return true
+	case l.direction == ascending:
+		return p > l.block[len(l.block)-1]
+	default:
+		return p < l.block[0]
+	}
 }
 
 // load reads the block that holds the nearest position at or beyond p.
@@ -180,20 +195,59 @@ func (l fixedList) seek(p posthaste.Position) (nearest posthaste.Position, ok bo
 
 func (l fixedList) close() error { return nil }
 
-// union is the set of positions that any of its sets has.
+// union is the set of positions that any of its sets has. It keeps what each of them has
+// answered, the nearest in front, and asks a set again when it has been overtaken: a
+// thousand sets of a few positions each cost a few questions each.
 type union struct {
 	sets      []positionSet
 	direction direction
+	fronts    []front // a heap; without the sets that have come to their end
+	begun     bool
+}
+
+// front is the nearest position of a set that was not passed yet.
+type front struct {
+	at  posthaste.Position
+	set positionSet
 }
 
 func (u *union) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
-	for _, set := range u.sets {
-		at, found := set.seek(p)
-		if found && (!ok || u.direction.nearer(at, nearest)) {
-			nearest, ok = at, true
+	if !u.begun {
+		u.begin(p)
+	}
+	for len(u.fronts) > 0 && u.direction.nearer(u.fronts[0].at, p) {
+		if u.fronts[0].at, ok = u.fronts[0].set.seek(p); ok {
+			heap.Fix(u, 0)
+		} else {
+			heap.Pop(u)
 		}
 	}
-	return nearest, ok
+	if len(u.fronts) == 0 {
+		return 0, false
+	}
+	return u.fronts[0].at, true
+}
+
+// begin asks all sets.
+func (u *union) begin(p posthaste.Position) {
+	u.begun = true
+	for _, set := range u.sets {
+		if at, ok := set.seek(p); ok {
+			u.fronts = append(u.fronts, front{at, set})
+		}
+	}
+	heap.Init(u)
+}
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (u *union) Len() int           { return len(u.fronts) }
+func (u *union) Less(i, j int) bool { return u.direction.nearer(u.fronts[i].at, u.fronts[j].at) }
+func (u *union) Swap(i, j int)      { u.fronts[i], u.fronts[j] = u.fronts[j], u.fronts[i] }
+func (u *union) Push(any)           { panic("lsm: no set joins a union that is read") }
+func (u *union) Pop() any {
+	last := u.fronts[len(u.fronts)-1]
+	u.fronts = u.fronts[:len(u.fronts)-1]
+	return last
 }
 
 func (u *union) close() error {
