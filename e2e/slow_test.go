@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"flag"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,30 +18,39 @@ import (
 
 var slowClients = flag.Int("slow-clients", 200, "how many clients are slow in the test of slow clients")
 
-// TestSlowClients has many clients that connect and say nothing, or say their headers or
-// their bodies byte by byte, or never read what they are answered, many more than there
-// may be connections. One that is not slow is served all the while, each time over a new
-// connection. For a long run, with two files for each client:
+// TestSlowClients has many clients of one habit, many more than there may be connections:
+// they connect and say nothing, or say their headers or their bodies byte by byte, or
+// never read what they are answered. One that is not slow is served all the while, each
+// time over a new connection. For a long run, with two files for each client:
 //
 //	go test -run TestSlowClients ./e2e -slow-clients=10000
 func TestSlowClients(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
-	const slowToken = `{"UserID":"slow","Password":"slow"}`
+	const post = "POST %s HTTP/1.1\r\nHost: h\r\n%sUpstash-Delay: 1h\r\nContent-Length: 100000\r\n\r\n"
+	authorization := "Authorization: Bearer " + base64.StdEncoding.EncodeToString([]byte(`{"UserID":"slow","Password":"slow"}`)) + "\r\n"
+	habits := map[string]string{
+		"say nothing":                      "",
+		"go on with their headers":         "GET /v2/queues HTTP/1.1\r\nHost: h\r\nX: ",
+		"go on with a body":                fmt.Sprintf(post, "/v2/publish/http://localhost/", authorization),
+		"go on with a body, without token": fmt.Sprintf(post, "/v2/publish/http://localhost/", ""),
+		"go on with the body of a webhook": fmt.Sprintf(post, "/v2/workflows/hooks/nobody/none/none", ""),
+		"read nothing":                     strings.Repeat("GET /openapi.yaml HTTP/1.1\r\nHost: h\r\n\r\n", 20),
+	}
+	for habit, words := range habits {
+		t.Run(habit, func(t *testing.T) { serveBeside(t, words) })
+	}
+}
+
+// serveBeside has one client served beside many that say the words and are slow then.
+func serveBeside(t *testing.T, words string) {
 	most := max(50, *slowClients/2)
 	_, c := startServe(t, t.TempDir(), "--users", "slow:slow", "--max-connections", strconv.Itoa(most), "--memory-limit", "1GiB")
 	destination := newSink(t)
-	authorization := "Authorization: Bearer " + base64.StdEncoding.EncodeToString([]byte(slowToken)) + "\r\n"
-	habits := []string{
-		"", // says nothing
-		"GET /v2/queues HTTP/1.1\r\nHost: h\r\nX: ", // goes on with its headers
-		"POST /v2/publish/" + destination.url + "/ok HTTP/1.1\r\nHost: h\r\n" + authorization + "Upstash-Delay: 1h\r\nContent-Length: 1000\r\n\r\n", // and with its body
-		strings.Repeat("GET /v2/logs HTTP/1.1\r\nHost: h\r\n"+authorization+"\r\n", 100),                                                            // reads nothing
-	}
 	ctx, stop := context.WithCancel(t.Context())
 	var crowd sync.WaitGroup
-	for number := range *slowClients {
-		crowd.Go(func() { dawdle(ctx, strings.TrimPrefix(c.base, "http://"), habits[number%len(habits)]) })
+	for range *slowClients {
+		crowd.Go(func() { dawdle(ctx, strings.TrimPrefix(c.base, "http://"), words) })
 	}
 	defer crowd.Wait()
 	defer stop()
@@ -70,6 +80,7 @@ func dawdle(ctx context.Context, host, words string) {
 		if err != nil {
 			return // the test ends, or the machine has no more files
 		}
+		unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
 		_, err = io.WriteString(conn, words)
 		for err == nil && ctx.Err() == nil {
 			time.Sleep(pause)
@@ -79,6 +90,7 @@ func dawdle(ctx context.Context, host, words string) {
 				_, err = conn.Read(make([]byte, 1)) // until the server has enough
 			}
 		}
+		unhook()
 		_ = conn.Close()
 		time.Sleep(pause)
 	}

@@ -30,7 +30,7 @@ type settings struct {
 	Concurrency     int      `group:"limits" default:"4096" help:"Attempts in flight: 1 to 100000."`
 
 	MaxRequests    int      `group:"limits" default:"256" help:"Requests of the API that are worked on at once: 1 to 100000. Others wait for up to 2s, users by turns, and are answered 429 or 503 then."`
-	MaxConnections int      `group:"limits" default:"0" help:"Connections of clients: 1 to 1000000, or 0 for one for each 256KiB of memory, up to 10000. One more takes the place of the one that has been silent for longest."`
+	MaxConnections int      `group:"limits" default:"0" help:"Connections of clients: 1 to 1000000, or 0 for one for each 256KiB of memory, up to 10000. One more takes the place of the one that has kept the server waiting for longest."`
 	MemoryLimit    byteSize `group:"limits" default:"0B" help:"Memory the server should take at most: 256MiB to 1TiB, or 0B for what the environment variable GOMEMLIMIT says. An eighth of it is for bodies of requests."`
 
 	KeepLogs span `group:"retention" default:"30d" help:"How long the log and messages that have ended are kept: 2d to 36500d, or 0s for ever. Whole days are dropped."`

@@ -1,26 +1,29 @@
 package app
 
 import (
-	"container/list"
+	"container/heap"
+	"io"
 	"sync"
 	"time"
 )
 
 // connections bounds how many connections there are, of all listeners together.
 //
-// A connection waits from when it is made, or was last answered, until a request on
-// it has arrived with all its headers. When there are as many as there may be, the one
-// that has waited longest is closed for the one that comes: clients that open
-// connections and say nothing, or say it byte by byte, take each other's places and
-// nobody else's. Each has a moment in which its place is safe, however many come. Where
-// none can be closed, the next one waits unaccepted.
+// A connection waits while the server waits for its client: until a request on it has
+// arrived with all its headers, while its body is read, while an answer is written, and
+// from the end of its handler on. When there are as many as there may be, the one that
+// has waited longest is closed for the one that comes: clients that say nothing, say it
+// byte by byte, or read nothing take each other's places and nobody else's. Each has a
+// moment in which its place is safe, however many come, and a body that comes fast
+// enough keeps its own. Where none can be closed, the next one waits unaccepted.
 type connections struct {
 	most int
 
 	mu      sync.Mutex
-	changed *sync.Cond // one has been closed, or begun to wait
+	changed *sync.Cond // one has been closed, or waits, or has waited long enough
+	alarm   *time.Timer
 	open    int
-	waiting list.List // of *refusingConn, the one that has waited longest first
+	waiting waitingConns
 }
 
 func newConnections(most int) *connections {
@@ -38,23 +41,27 @@ func (all *connections) add(c *refusingConn) {
 	}
 	all.open++
 	c.counted = true
-	all.startWaiting(c)
+	all.startWaiting(c, 0)
 }
 
-// safeTime is how long a connection may wait however many come: time for an honest client
-// to ask something.
-const safeTime = 100 * time.Millisecond
+const (
+	// safeTime is how long a connection may wait however many come: time for an honest
+	// client to ask something.
+	safeTime = 250 * time.Millisecond
+
+	// honestRate is how many bytes of a body a second keep its connection safe.
+	honestRate = 256 << 10
+)
 
 // closeLongest closes the connection that has waited longest, and reports whether it did.
 // If it may not be closed yet, whoever waits is woken when it may.
 func (all *connections) closeLongest() bool {
-	longest := all.waiting.Front()
-	if longest == nil {
+	if len(all.waiting) == 0 {
 		return false
 	}
-	c := longest.Value.(*refusingConn)
+	c := all.waiting[0]
 	if safe := safeTime - time.Since(c.waitsSince); safe > 0 {
-		time.AfterFunc(safe, all.changed.Broadcast)
+		all.wakeAfter(safe)
 		return false
 	}
 	all.drop(c)
@@ -62,26 +69,39 @@ func (all *connections) closeLongest() bool {
 	return true
 }
 
-// busy is called when a request on the connection is to be answered.
-func (all *connections) busy(c *refusingConn) {
+func (all *connections) wakeAfter(d time.Duration) {
+	if all.alarm == nil {
+		all.alarm = time.AfterFunc(d, all.changed.Broadcast)
+		return
+	}
+	all.alarm.Reset(d)
+}
+
+// wait is called before the server waits for the client, who has let it wait for so long
+// already. It reports whether the connection did not wait before, and has to be told by
+// resume that the client has done its part.
+func (all *connections) wait(c *refusingConn, waited time.Duration) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !c.counted || c.place >= 0 {
+		return false
+	}
+	all.startWaiting(c, waited)
+	return true
+}
+
+// resume is called when the server goes on. It returns how long it has waited.
+func (all *connections) resume(c *refusingConn) time.Duration {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.stopWaiting(c)
+	return time.Since(c.waitsSince)
 }
 
-// idle is called when the connection was answered and waits for the next request.
-func (all *connections) idle(c *refusingConn) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if c.counted && c.place == nil {
-		all.startWaiting(c)
-		all.changed.Signal()
-	}
-}
-
-func (all *connections) startWaiting(c *refusingConn) {
-	c.waitsSince = time.Now()
-	c.place = all.waiting.PushBack(c)
+func (all *connections) startWaiting(c *refusingConn, waited time.Duration) {
+	c.waitsSince = time.Now().Add(-waited)
+	heap.Push(&all.waiting, c)
+	all.changed.Signal()
 }
 
 // remove is called when the connection was closed.
@@ -102,9 +122,8 @@ func (all *connections) drop(c *refusingConn) {
 }
 
 func (all *connections) stopWaiting(c *refusingConn) {
-	if c.place != nil {
-		all.waiting.Remove(c.place)
-		c.place = nil
+	if c.place >= 0 {
+		heap.Remove(&all.waiting, c.place)
 	}
 }
 
@@ -114,3 +133,57 @@ func (all *connections) count() int {
 	defer all.mu.Unlock()
 	return all.open
 }
+
+// awaitedBody is the body of a request, whose connection waits while it is read. The
+// waiting adds up from one piece to the next, less the time that each is worth.
+type awaitedBody struct {
+	io.ReadCloser
+	all    *connections
+	conn   *refusingConn
+	waited time.Duration
+}
+
+// Read implements io.Reader.
+func (b *awaitedBody) Read(p []byte) (int, error) {
+	began := b.all.wait(b.conn, b.waited)
+	n, err := b.ReadCloser.Read(p)
+	if began {
+		b.waited = max(0, b.all.resume(b.conn)-time.Duration(n)*time.Second/honestRate)
+	}
+	return n, err
+}
+
+// waitingConns is a heap of connections: the one that has waited longest is the first.
+type waitingConns []*refusingConn
+
+// Len implements heap.Interface.
+func (w waitingConns) Len() int { return len(w) }
+
+// Less implements heap.Interface.
+func (w waitingConns) Less(i, j int) bool { return w[i].waitsSince.Before(w[j].waitsSince) }
+
+// Swap implements heap.Interface.
+func (w waitingConns) Swap(i, j int) {
+	w[i], w[j] = w[j], w[i]
+	w[i].place, w[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (w *waitingConns) Push(x any) {
+	c := x.(*refusingConn)
+	c.place = len(*w)
+	*w = append(*w, c)
+}
+
+// Pop implements heap.Interface.
+func (w *waitingConns) Pop() any {
+	last := len(*w) - 1
+	c := (*w)[last]
+	c.place = nowhere
+	(*w)[last] = nil
+	*w = (*w)[:last]
+	return c
+}
+
+// nowhere is the place of a connection that does not wait.
+const nowhere = -1

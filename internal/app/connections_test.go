@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // visitor is a client of a server that has few connections.
@@ -104,6 +105,69 @@ func TestNoConnectionGivesWayWhileItIsAnswered(t *testing.T) {
 	}
 }
 
+// Bodies that come byte by byte, answers that are not read and bodies that nobody reads
+// are connections that wait for their clients, as long as nothing else comes.
+func TestDawdlersGiveWay(t *testing.T) {
+	const post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nx"
+	tests := map[string]struct {
+		words   string
+		handler http.HandlerFunc
+	}{
+		"a body that is read":     {post, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) }},
+		"a body that is not read": {post, func(http.ResponseWriter, *http.Request) {}},
+		"a body of chunks": {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
+			func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) }},
+		"an answer that is not read": {strings.Replace(whole, "/", "/large", 1), func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, 64<<20)) // more than what is between the two can hold
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost || r.URL.Path == "/large" {
+					test.handler(w, r)
+				}
+			})
+			url := serveConnections(t, handler, newConnections(2), slog.New(slog.DiscardHandler))
+			for range 3 {
+				visit(t, url, test.words)
+			}
+			visit(t, url, whole).wantAnswer()
+		})
+	}
+}
+
+// A body that comes fast enough keeps its place, however long it takes, and the one that
+// is slower gives way.
+func TestSlowestBodyGivesWay(t *testing.T) {
+	all := newConnections(2)
+	now := time.Now()
+	quick, slow := new(awaitedBody), new(awaitedBody)
+	for _, b := range []*awaitedBody{quick, slow} {
+		b.ReadCloser, b.all, b.conn = io.NopCloser(strings.NewReader(strings.Repeat("x", honestRate))), all, &refusingConn{Conn: nobody{}, all: all, place: nowhere}
+		all.add(b.conn)
+		all.resume(b.conn)
+	}
+	quick.waited, slow.waited = time.Second, time.Second // for what has come so far
+	if _, err := quick.Read(make([]byte, honestRate)); err != nil || quick.waited > time.Since(now) {
+		t.Errorf("a second's worth of bytes leaves %s of a second, %v", quick.waited, err)
+	}
+	if _, err := slow.Read(make([]byte, 1)); err != nil || slow.waited < time.Second-time.Millisecond {
+		t.Errorf("a byte leaves %s of a second, %v", slow.waited, err)
+	}
+	all.wait(quick.conn, quick.waited)
+	all.wait(slow.conn, slow.waited)
+	all.add(&refusingConn{Conn: nobody{}, all: all, place: nowhere})
+	if slow.conn.counted || !quick.conn.counted {
+		t.Errorf("the slow one is there: %v, the quick one: %v", slow.conn.counted, quick.conn.counted)
+	}
+}
+
+// nobody is the other end of a connection.
+type nobody struct{ net.Conn }
+
+func (nobody) Close() error { return nil }
+
 // TestConnectionsAreCounted has connections that end in every way.
 func TestConnectionsAreCounted(t *testing.T) {
 	all := newConnections(10)
@@ -120,7 +184,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 		}
 		all.mu.Unlock()
 	}
-	if all.waiting.Len() != 0 {
-		t.Errorf("%d connections wait, and none is there", all.waiting.Len())
+	if len(all.waiting) != 0 {
+		t.Errorf("%d connections wait, and none is there", len(all.waiting))
 	}
 }

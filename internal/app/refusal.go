@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"container/list"
 	"context"
 	"fmt"
 	"net"
@@ -32,7 +31,11 @@ func refusing(server *http.Server, all *connections) {
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(refusingConnKey{}).(*refusingConn); ok {
 			c.answering.Store(true)
-			all.busy(c)
+			all.resume(c)
+			if r.ContentLength != 0 {
+				r.Body = &awaitedBody{ReadCloser: r.Body, all: all, conn: c}
+			}
+			defer all.wait(c, 0)
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -42,7 +45,6 @@ func refusing(server *http.Server, all *connections) {
 		case !ok:
 		case state == http.StateIdle:
 			c.answering.Store(false)
-			all.idle(c)
 		case state == http.StateClosed:
 			all.remove(c)
 		}
@@ -65,7 +67,7 @@ func (l refusingListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	refusing := &refusingConn{Conn: c}
+	refusing := &refusingConn{Conn: c, all: l.all, place: nowhere}
 	l.all.add(refusing)
 	return refusing, nil
 }
@@ -73,16 +75,20 @@ func (l refusingListener) Accept() (net.Conn, error) {
 // refusingConn is a connection that rewrites the refusals of its server.
 type refusingConn struct {
 	net.Conn
+	all       *connections
 	answering atomic.Bool // a handler was called and its answer is not complete
 
-	counted    bool          // guarded by connections, as all that follow
-	place      *list.Element // among those that wait; nil: it does not
+	counted    bool // guarded by connections, as all that follow
+	place      int  // among those that wait, or nowhere
 	waitsSince time.Time
 }
 
 // Write passes on what is an answer of a handler, and puts a refusal into our
 // form. The server writes a refusal at once, and then closes the connection.
 func (c *refusingConn) Write(p []byte) (int, error) {
+	if c.all.wait(c, 0) {
+		defer c.all.resume(c)
+	}
 	if c.answering.Load() {
 		return c.Conn.Write(p)
 	}
@@ -138,6 +144,6 @@ func refusalSentence(status int, detail string) string {
 		return "the request is not valid HTTP: " + detail
 	default:
 		return "the request is not valid HTTP: most often its URL has a % that is not followed by two hexadecimal digits, " +
-			"which is written %25, or a space, which is written %20"
+			"which is written %25, or a space, which is written %20, or its Content-Length is not a number of bytes"
 	}
 }

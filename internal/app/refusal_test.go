@@ -67,7 +67,7 @@ func serveConnections(t *testing.T, handler http.Handler, all *connections, logg
 
 const (
 	hint = "the request is not valid HTTP: most often its URL has a % that is not followed by two hexadecimal digits, " +
-		"which is written %25, or a space, which is written %20"
+		"which is written %25, or a space, which is written %20, or its Content-Length is not a number of bytes"
 	tooLargeHeader = "the headers and the URL of the request are larger than the limit of 262144 bytes"
 )
 
@@ -90,6 +90,7 @@ func TestRefusalsAreJSON(t *testing.T) {
 		{"no such method form", "G@T / HTTP/1.1\r\n" + host, 400, hint},
 		{"header without a colon", "GET / HTTP/1.1\r\nHost localhost\r\n", 400, hint},
 		{"length that is no number", "POST / HTTP/1.1\r\n" + host + "Content-Length: ten\r\n", 400, hint},
+		{"length below zero", "POST / HTTP/1.1\r\n" + host + "Content-Length: -1\r\n", 400, hint},
 		{"space in a header's name", "GET / HTTP/1.1\r\n" + host + "A B: c\r\n", 400, "the request is not valid HTTP: invalid header name"},
 		{"no host", "GET / HTTP/1.1\r\n", 400, "the request is not valid HTTP: missing required Host header"},
 		{"two hosts", "GET / HTTP/1.1\r\n" + host + host, 400, hint},
