@@ -65,6 +65,10 @@ const (
 	DefaultMaxBatch = 100 << 20 // unless Options say otherwise; no more can be asked for
 )
 
+// MaxHeader is the most bytes the headers of a request may have, and those of each message
+// in one that has many.
+const MaxHeader = 256 << 10
+
 // Options configure the surface. The interfaces are required.
 type Options struct {
 	Engine        Engine

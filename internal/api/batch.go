@@ -208,6 +208,10 @@ func readItem(raw json.RawMessage) (item batchItem, err error) {
 	if item.header, err = jsonHeader(item.Headers); err != nil {
 		return item, err
 	}
+	if size := headerSize(item.header); size > MaxHeader {
+		return item, posthaste.Errorf(posthaste.CodeTooLarge, "the headers of the message for %.100q have %d bytes, at most %d are accepted",
+			item.Destination, size, MaxHeader)
+	}
 	if item.controls, err = collectControls(item.header, nil); err != nil {
 		return item, err
 	}
@@ -234,6 +238,16 @@ func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c controls, e
 	p.Queue = item.Queue
 	p.Body, err = b.intake.body(item.Body)
 	return p, item.controls, err
+}
+
+// headerSize returns the bytes of names and values.
+func headerSize(header http.Header) (size int) {
+	for name, values := range header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return size
 }
 
 // jsonBody returns the bytes that a body in JSON stands for: those of a string, and

@@ -110,6 +110,21 @@ func TestBatchFails(t *testing.T) {
 	}
 }
 
+// TestBatchBoundsHeaders has items with headers of the size that a request may have, and
+// of a byte more.
+func TestBatchBoundsHeaders(t *testing.T) {
+	const name, destination = "Upstash-Forward-Large", "https://example.com"
+	item := func(size int) string {
+		return fmt.Sprintf(`{"destination":%q,"headers":{%q:%q},"body":"1"}`, destination, name, strings.Repeat("x", size-len(name)))
+	}
+	status, body := postBatch(t, &batchEngine{answer: accepts}, []string{item(api.MaxHeader), item(api.MaxHeader + 1)})
+	want := fmt.Sprintf(`[{"messageId":%q},{"error":"the headers of the message for \"%s\" have 262145 bytes, at most 262144 are accepted"}]`,
+		messageID(1), destination)
+	if status != http.StatusOK || strings.TrimSpace(body) != want {
+		t.Errorf("%d %s, want %s", status, body, want)
+	}
+}
+
 // TestBatchAsksForAGroupOnce checks that a group that many items name is read
 // once.
 func TestBatchAsksForAGroupOnce(t *testing.T) {

@@ -157,6 +157,9 @@ func (a *api) setGroupHeaders(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if size := headerSize(header); size > MaxHeader {
+		return answer{}, posthaste.Errorf(posthaste.CodeTooLarge, "headers has %d bytes, at most %d are accepted", size, MaxHeader)
+	}
 	if err := a.decoder.checkDefaults(header); err != nil {
 		return answer{}, err
 	}

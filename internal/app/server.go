@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"posthaste/internal/api"
 	"posthaste/internal/console"
 	"posthaste/internal/openapi"
 )
@@ -18,7 +19,7 @@ const (
 	bodyTime   = 5 * time.Minute
 	answerTime = 10 * time.Minute // from the end of the headers: body, work and answer
 	idleTime   = 2 * time.Minute
-	maxHeader  = 256 << 10 // bytes; a header to be forwarded counts twice against memory
+	maxHeader  = api.MaxHeader // a header to be forwarded counts twice against memory
 
 	ignoredTime = 5 * time.Second // for a body that is not read
 )
