@@ -11,7 +11,7 @@ import (
 type DeadLetters interface {
 	// DeadLetters returns a page of the dead letters that match the query. What
 	// is promised for Log.Events holds here too, except that dead letters may
-	// disappear between pages.
+	// disappear between pages. No page holds more than PageBytes, as there.
 	DeadLetters(ctx context.Context, user string, query DeadLetterQuery) (DeadLetterPage, error)
 
 	// DeadLetter returns one, or ErrNotFound.

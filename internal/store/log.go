@@ -16,7 +16,9 @@ type Log interface {
 	// The work of one call is bounded: a page may hold fewer events than asked
 	// for, or none, and still have More to come. A reader that continues at
 	// Next sees each matching event exactly once, whatever is written meanwhile:
-	// an event is shown only when none with a lower position can follow.
+	// an event is shown only when none with a lower position can follow. However
+	// large they are, the entries of a page have no more bytes together than the
+	// query says, unless there is only one.
 	Events(ctx context.Context, user string, query EventQuery) (EventPage, error)
 }
 
@@ -25,7 +27,9 @@ type EventQuery struct {
 	Filter      EventFilter
 	Low, High   posthaste.Position // both inclusive
 	OldestFirst bool
-	Limit       int // at most so many events; at least 1
+	Limit       int  // at most so many events; at least 1
+	Bytes       int  // at most so many bytes together, unless one entry has more; 0: PageBytes
+	Bare        bool // nobody looks at bodies: those that cost reading may be left out
 }
 
 // EventPage is a part of the answer to an EventQuery.

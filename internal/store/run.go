@@ -34,7 +34,7 @@ type Runs interface {
 	// Runs returns a page of the runs, or of the DLQ of runs, that match the query.
 	// What is promised for Log.Events holds here too, except that a run is shown as
 	// it is when it is read, and that entries of the DLQ may disappear between
-	// pages.
+	// pages. No page holds more than PageBytes, as there.
 	Runs(ctx context.Context, user string, query RunQuery) (RunPage, error)
 }
 
@@ -187,13 +187,14 @@ type RunQuery struct {
 	Failed      bool               // the entries of the DLQ of runs, by the position of the failure
 	Low, High   posthaste.Position // of the run, or of its failure; both inclusive
 	OldestFirst bool
-	Limit       int // at most so many; at least 1
+	Limit       int  // at most so many; at least 1
+	Bare        bool // the runs alone: dead letters, which may be large, are left out
 }
 
 // RunPage is a part of the answer to a RunQuery.
 type RunPage struct {
 	Runs        []*posthaste.Run
-	DeadLetters []*posthaste.DeadLetter // those of the runs, if the DLQ was asked for
+	DeadLetters []*posthaste.DeadLetter // those of the runs, if the DLQ was asked for and not Bare
 	More        bool
 	Next        posthaste.Position // as in EventPage
 }

@@ -53,6 +53,19 @@ func scanDeadLetter(user string) func(pgx.CollectableRow) (*posthaste.DeadLetter
 	}
 }
 
+// scanFound reads the dead letters of a user that were found: id and record, NULL for
+// those beyond what a page may hold.
+func scanFound(user string) func(pgx.CollectableRow) (place, error) {
+	return func(r pgx.CollectableRow) (p place, err error) {
+		var data []byte
+		if err := r.Scan(&p.at, &data); err != nil || data == nil {
+			return p, err
+		}
+		p.letter, err = record.DecodeDeadLetter(posthaste.DeadLetterID(p.at), user, data)
+		return p, err
+	}
+}
+
 func readDeadLetter(ctx context.Context, q querier, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
 	return row(ctx, q, scanDeadLetter(user), `
 		SELECT id, record FROM posthaste.dead_letters WHERE user_id = $1 AND id = $2`, user, int64(id))
@@ -91,23 +104,27 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 		question: deadLetterQuestion(&query.Filter), named: letterIDs(query.Filter.IDs), whole: len(query.Filter.IDs) == 0,
 	}
 	var found findings
-	letters, err := read(ctx, s, func(ctx context.Context, q querier) (_ []*posthaste.DeadLetter, err error) {
+	letters, err := read(ctx, s, func(ctx context.Context, q querier) (_ []place, err error) {
 		if found, err = f.find(ctx, q); err != nil {
 			return nil, err
 		}
-		return rows(ctx, q, scanDeadLetter(user), `
-			SELECT id, record FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2)
-			ORDER BY id `+direction(query.OldestFirst), user, found.at)
+		order := direction(query.OldestFirst)
+		return rows(ctx, q, scanFound(user), `
+			SELECT id, CASE WHEN total - size < $3 THEN record END FROM (
+				SELECT id, record, octet_length(record) AS size, sum(octet_length(record)) OVER (ORDER BY id `+order+`) AS total
+				FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2)) AS found
+			ORDER BY id `+order, user, found.at, maxPageBytes)
 	})
-	for _, d := range letters {
-		if !query.Filter.Matches(d) {
+	room := store.NewPageRoom(0)
+	for _, p := range letters {
+		if p.letter != nil && !query.Filter.Matches(p.letter) {
 			continue
 		}
-		if len(page.DeadLetters) == query.Limit {
-			page.More, page.Next = true, posthaste.Position(d.ID)
+		if p.letter == nil || len(page.DeadLetters) == query.Limit || !room.Take(store.DeadLetterSize(p.letter)) {
+			page.More, page.Next = true, p.at
 			return page, nil
 		}
-		page.DeadLetters = append(page.DeadLetters, d)
+		page.DeadLetters = append(page.DeadLetters, p.letter)
 	}
 	page.More, page.Next = found.more, found.next
 	return page, err

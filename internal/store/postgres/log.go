@@ -14,8 +14,8 @@ import (
 // Bounds of the work of one page. A query that reaches one of them returns what it has,
 // and where to continue.
 const (
-	maxScan      = 20_000   // events looked at
-	maxPageBytes = 16 << 20 // of messages and responses
+	maxScan      = 20_000 // events looked at
+	maxPageBytes = store.PageBytes
 )
 
 // What is read in one round trip grows with the need: at first, and at most.
@@ -59,7 +59,7 @@ func behind(block []posthaste.Event, oldestFirst bool) posthaste.Position {
 // can still be committed, so all of it may be shown.
 func (s *Store) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.EventPage, error) {
-		r := &logReader{ctx: ctx, q: q, user: user, query: query}
+		r := &logReader{ctx: ctx, q: q, user: user, query: query, room: store.NewPageRoom(query.Bytes)}
 		err := r.run()
 		return r.page, err
 	})
@@ -72,8 +72,9 @@ type logReader struct {
 	user  string
 	query store.EventQuery
 	page  store.EventPage
+	room  store.PageRoom
 
-	scanned, bytes int
+	scanned int
 }
 
 // run reads the page.
@@ -258,24 +259,37 @@ func (r *logReader) consider(events []posthaste.Event) error {
 	if err != nil {
 		return err
 	}
-	shown := len(r.page.Entries)
+	var matching []store.Entry
 	for _, e := range events {
 		m, read := messages[e.MessageID]
-		switch {
-		case !read: // retention is removing it
-		case m == nil:
-			r.stop(e.Position)
-		case !r.query.Filter.Matches(&e, m):
-		case len(r.page.Entries) == r.query.Limit:
-			r.stop(e.Position)
-		default:
-			r.page.Entries = append(r.page.Entries, store.Entry{Event: e, Message: m})
+		if !read || m != nil && !r.query.Filter.Matches(&e, m) {
+			continue // of those that were not read, retention is removing the message
 		}
-		if r.page.More {
+		if m == nil || len(r.page.Entries)+len(matching) == r.query.Limit {
+			r.stop(e.Position)
 			break
 		}
+		matching = append(matching, store.Entry{Event: e, Message: m})
 	}
-	return r.attachResponses(r.page.Entries[shown:])
+	return r.keep(matching)
+}
+
+// keep adds entries with their responses to the page, as far as there is room.
+func (r *logReader) keep(entries []store.Entry) error {
+	responses, err := r.responses(entries)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		response, answered := responses[e.Position]
+		e.Response = response
+		if answered && response == nil || !r.room.Take(e.Size()) {
+			r.stop(e.Position)
+			return nil
+		}
+		r.page.Entries = append(r.page.Entries, e)
+	}
+	return nil
 }
 
 func (r *logReader) stop(at posthaste.Position) { r.page.More, r.page.Next = true, at }
@@ -294,19 +308,19 @@ func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID
 		}
 		m, err := record.DecodeMessage(id, r.user, data)
 		all[id] = m
-		r.bytes += len(data)
 		return struct{}{}, err
 	}, `
 		SELECT id, CASE WHEN total - size < $3 THEN record END FROM (
 			SELECT m.id, m.record, octet_length(m.record) AS size, sum(octet_length(m.record)) OVER (ORDER BY w.n) AS total
 			FROM unnest($2::uuid[]) WITH ORDINALITY AS w (id, n)
 			JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id) AS found`,
-		r.user, uuids(ids), max(1, maxPageBytes-r.bytes))
+		r.user, uuids(ids), max(1, r.room.Left()))
 	return all, err
 }
 
-// attachResponses reads the responses that belong to ERROR events.
-func (r *logReader) attachResponses(entries []store.Entry) error {
+// responses reads the responses that belong to ERROR events. Those beyond what a page may
+// hold are nil.
+func (r *logReader) responses(entries []store.Entry) (map[posthaste.Position]*posthaste.Response, error) {
 	var at []posthaste.Position
 	for _, e := range entries {
 		if e.State == posthaste.StateError {
@@ -314,7 +328,7 @@ func (r *logReader) attachResponses(entries []store.Entry) error {
 		}
 	}
 	if len(at) == 0 {
-		return nil
+		return nil, nil
 	}
 	responses := map[posthaste.Position]*posthaste.Response{}
 	_, err := rows(r.ctx, r.q, func(row pgx.CollectableRow) (struct{}, error) {
@@ -323,15 +337,16 @@ func (r *logReader) attachResponses(entries []store.Entry) error {
 		if err := row.Scan(&first, &data); err != nil {
 			return struct{}{}, err
 		}
+		if responses[posthaste.Position(first)] = nil; data == nil {
+			return struct{}{}, nil
+		}
 		response, err := record.DecodeResponse(data)
 		responses[posthaste.Position(first)] = response
-		r.bytes += len(data)
 		return struct{}{}, err
 	}, `
-		SELECT first, record FROM unnest($2::bigint[]) AS w (first) JOIN posthaste.responses USING (first)
-		WHERE user_id = $1`, r.user, int64s(at))
-	for i := range entries {
-		entries[i].Response = responses[entries[i].Position]
-	}
-	return err
+		SELECT first, CASE WHEN total - size < $3 THEN record END FROM (
+			SELECT first, r.record, octet_length(r.record) AS size, sum(octet_length(r.record)) OVER (ORDER BY w.n) AS total
+			FROM unnest($2::bigint[]) WITH ORDINALITY AS w (first, n) JOIN posthaste.responses r USING (first)
+			WHERE r.user_id = $1) AS found`, r.user, int64s(at), max(1, r.room.Left()))
+	return responses, err
 }

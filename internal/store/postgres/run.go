@@ -91,11 +91,20 @@ func readList(ctx context.Context, q querier, user string, at posthaste.Position
 		WHERE user_id = $1 AND run = $2 ORDER BY entry LIMIT $3`, user, int64(at), limit)
 }
 
-// place is where a query comes upon a run.
+// place is where a query comes upon a run or a dead letter.
 type place struct {
 	at     posthaste.Position
-	run    *posthaste.Run
-	letter *posthaste.DeadLetter // if the DLQ is asked for
+	run    *posthaste.Run        // nil if a page has no room for it
+	letter *posthaste.DeadLetter // likewise
+}
+
+// size returns what the run counts on a page, with its dead letter.
+func (p *place) size() int {
+	n := store.RunSize(p.run)
+	if p.letter != nil {
+		n += store.DeadLetterSize(p.letter)
+	}
+	return n
 }
 
 // Runs implements store.Runs.
@@ -107,15 +116,16 @@ func (s *Store) Runs(ctx context.Context, user string, query store.RunQuery) (pa
 			return nil, err
 		}
 		if query.Failed {
-			return failedRuns(ctx, q, user, found.at, query.OldestFirst)
+			return failedRuns(ctx, q, user, found.at, &query)
 		}
 		return allRuns(ctx, q, user, found.at, query.OldestFirst)
 	})
+	room := store.NewPageRoom(0)
 	for _, p := range places {
-		if !query.Filter.Matches(p.run) {
+		if p.run != nil && !query.Filter.Matches(p.run) {
 			continue
 		}
-		if len(page.Runs) == query.Limit {
+		if p.run == nil || len(page.Runs) == query.Limit || !room.Take(p.size()) {
 			page.More, page.Next = true, p.at
 			return page, nil
 		}
@@ -145,38 +155,45 @@ func newRunFinder(user string, query *store.RunQuery) *finder {
 	return f
 }
 
-// allRuns reads the runs at some positions.
+// allRuns reads the runs at some positions, as far as a page may hold them.
 func allRuns(ctx context.Context, q querier, user string, at []int64, oldestFirst bool) ([]place, error) {
-	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) {
-		run, err := scanRun(user)(r)
-		if err != nil {
+	order := direction(oldestFirst)
+	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) { return scanPlace(r, user) }, `
+		SELECT position, NULL::bytea, CASE WHEN total - size < $3 THEN record END, progress FROM (
+			SELECT position, record, progress, octet_length(record) + octet_length(progress) AS size,
+				sum(octet_length(record) + octet_length(progress)) OVER (ORDER BY position `+order+`) AS total
+			FROM posthaste.runs WHERE user_id = $1 AND position = ANY($2)) AS found
+		ORDER BY position `+order, user, at, maxPageBytes)
+}
+
+// failedRuns reads the entries of the DLQ of runs at some positions, as far as a page may
+// hold them.
+func failedRuns(ctx context.Context, q querier, user string, at []int64, query *store.RunQuery) ([]place, error) {
+	letter, order := `d.record`, direction(query.OldestFirst)
+	if query.Bare {
+		letter = `NULL::bytea`
+	}
+	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) { return scanPlace(r, user) }, `
+		SELECT id, CASE WHEN total - size < $3 THEN letter END, CASE WHEN total - size < $3 THEN record END, progress FROM (
+			SELECT *, sum(size) OVER (ORDER BY id `+order+`) AS total FROM (
+				SELECT d.id, `+letter+` AS letter, r.record, r.progress,
+					coalesce(octet_length(`+letter+`), 0) + octet_length(r.record) + octet_length(r.progress) AS size
+				FROM posthaste.run_dead_letters d JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run
+				WHERE d.user_id = $1 AND d.id = ANY($2)) AS sized) AS found
+		ORDER BY id `+order, user, at, maxPageBytes)
+}
+
+// scanPlace reads a run and where it was found: position, dead letter, record and progress.
+// A run without a record has no room.
+func scanPlace(r pgx.CollectableRow, user string) (p place, err error) {
+	var letter, envelope, progress []byte
+	if err := r.Scan(&p.at, &letter, &envelope, &progress); err != nil || envelope == nil {
+		return p, err
+	}
+	if letter != nil {
+		if p.letter, err = record.DecodeDeadLetter(posthaste.DeadLetterID(p.at), user, letter); err != nil {
 			return place{}, err
 		}
-		return place{at: run.Position, run: run}, nil
-	}, `
-		SELECT record, progress FROM posthaste.runs WHERE user_id = $1 AND position = ANY($2)
-		ORDER BY position `+direction(oldestFirst), user, at)
-}
-
-// failedRuns reads the entries of the DLQ of runs at some positions.
-func failedRuns(ctx context.Context, q querier, user string, at []int64, oldestFirst bool) ([]place, error) {
-	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) { return scanBuried(r, user) }, `
-		SELECT d.id, d.record, r.record, r.progress
-		FROM posthaste.run_dead_letters d JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run
-		WHERE d.user_id = $1 AND d.id = ANY($2)
-		ORDER BY d.id `+direction(oldestFirst), user, at)
-}
-
-// scanBuried reads an entry of the DLQ of runs, and its run.
-func scanBuried(r pgx.CollectableRow, user string) (p place, err error) {
-	var id int64
-	var letter, envelope, progress []byte
-	if err := r.Scan(&id, &letter, &envelope, &progress); err != nil {
-		return place{}, err
-	}
-	p.at = posthaste.Position(id)
-	if p.letter, err = record.DecodeDeadLetter(posthaste.DeadLetterID(id), user, letter); err != nil {
-		return place{}, err
 	}
 	p.run, err = decodeRun(user, envelope, progress)
 	return p, err

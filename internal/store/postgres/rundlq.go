@@ -25,7 +25,7 @@ func (r *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posth
 	if r.gone[posthaste.Position(id)] {
 		return nil, nil, store.ErrNotFound
 	}
-	found, err := row(r.ctx, r, func(cr pgx.CollectableRow) (place, error) { return scanBuried(cr, r.user) }, `
+	found, err := row(r.ctx, r, func(cr pgx.CollectableRow) (place, error) { return scanPlace(cr, r.user) }, `
 		SELECT d.id, d.record, r.record, r.progress
 		FROM posthaste.run_dead_letters d JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run
 		WHERE d.user_id = $1 AND d.id = $2`, r.user, int64(id))

@@ -142,6 +142,9 @@ func readAll(ctx context.Context, s store.Log, user string, query store.EventQue
 		if err := checkPage(query, page); err != nil {
 			return nil, err
 		}
+		if err := checkBytes(page.Entries, query.Bytes, entrySize); err != nil {
+			return nil, err
+		}
 		all = append(all, page.Entries...)
 		if !page.More {
 			return all, nil
@@ -175,6 +178,30 @@ func checkPage(query store.EventQuery, page store.EventPage) error {
 		}
 	}
 	return checkOrder(query, positions)
+}
+
+// entrySize is the size of an entry that may have no message, which is for others to find.
+func entrySize(e *store.Entry) int {
+	if e.Message == nil {
+		return 0
+	}
+	return e.Size()
+}
+
+// checkBytes requires that what is on a page has no more bytes than the page may hold, 0
+// for PageBytes, or is alone there.
+func checkBytes[T any](items []T, most int, size func(*T) int) error {
+	if most == 0 {
+		most = store.PageBytes
+	}
+	bytes := 0
+	for i := range items {
+		bytes += size(&items[i])
+	}
+	if len(items) > 1 && bytes > most {
+		return fmt.Errorf("a page of %d items holds %d bytes, want %d at most", len(items), bytes, most)
+	}
+	return nil
 }
 
 func leadsNowhere(query store.EventQuery, page store.EventPage) bool {

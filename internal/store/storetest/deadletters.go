@@ -149,6 +149,9 @@ func (tr *trial) deadLetters(user string, query store.DeadLetterQuery) []*postha
 		if len(page.DeadLetters) > query.Limit {
 			tr.Fatalf("a page of %d dead letters, at most %d were asked for", len(page.DeadLetters), query.Limit)
 		}
+		if err := checkBytes(page.DeadLetters, store.PageBytes, func(d **posthaste.DeadLetter) int { return store.DeadLetterSize(*d) }); err != nil {
+			tr.Error(err)
+		}
 		all = append(all, page.DeadLetters...)
 		if !page.More {
 			return all

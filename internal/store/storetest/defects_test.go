@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -98,6 +99,7 @@ var defects = map[string]func(store.Store) store.Store{
 	"Events/pages of every size make the same log":        func(s store.Store) store.Store { return skipping{s} },
 	"Events/ranges include both ends":                     func(s store.Store) store.Store { return halfOpen{s} },
 	"Positions/an event is logged at the time it is told": late,
+	"Pages/pages of the log hold no more than they may":   func(s store.Store) store.Store { return generous{s} },
 	"Watch/all who wait are woken":                        func(s store.Store) store.Store { return sleepy{s} },
 	"Watch/the end is at or above all that was written, and below what follows": func(s store.Store) store.Store {
 		return ahead{s}
@@ -298,6 +300,14 @@ func (u unfiltered) DeadLetters(ctx context.Context, user string, query store.De
 func (u unfiltered) LiveMessages(ctx context.Context, user string, query store.LiveQuery) ([]posthaste.MessageID, string, error) {
 	query.Filter = store.EventFilter{}
 	return u.Store.LiveMessages(ctx, user, query)
+}
+
+// generous lets pages of the log hold any number of bytes.
+type generous struct{ store.Store }
+
+func (s generous) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	query.Bytes = math.MaxInt
+	return s.Store.Events(ctx, user, query)
 }
 
 // skipping loses an event between two pages.

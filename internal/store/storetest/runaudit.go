@@ -237,6 +237,9 @@ func readRuns(ctx context.Context, s store.Runs, user string, query store.RunQue
 		if err := checkRunPage(query, page); err != nil {
 			return nil, nil, err
 		}
+		if err := checkRunBytes(page); err != nil {
+			return nil, nil, err
+		}
 		runs, letters = append(runs, page.Runs...), append(letters, page.DeadLetters...)
 		if !page.More {
 			return runs, letters, nil
@@ -249,16 +252,32 @@ func readRuns(ctx context.Context, s store.Runs, user string, query store.RunQue
 	}
 }
 
+// checkRunBytes is checkBytes for a page of runs.
+func checkRunBytes(page store.RunPage) error {
+	sizes := make([]int, len(page.Runs))
+	for i, run := range page.Runs {
+		sizes[i] = store.RunSize(run)
+		if len(page.DeadLetters) > 0 {
+			sizes[i] += store.DeadLetterSize(page.DeadLetters[i])
+		}
+	}
+	return checkBytes(sizes, store.PageBytes, func(size *int) int { return *size })
+}
+
 // checkRunPage requires a page of runs to be one as a page of events would be.
 func checkRunPage(query store.RunQuery, page store.RunPage) error {
-	if query.Failed && len(page.DeadLetters) != len(page.Runs) || !query.Failed && len(page.DeadLetters) > 0 {
-		return fmt.Errorf("a page of %d runs with %d dead letters, the DLQ asked for: %t", len(page.Runs), len(page.DeadLetters), query.Failed)
+	letters := 0
+	if query.Failed && !query.Bare {
+		letters = len(page.Runs)
+	}
+	if len(page.DeadLetters) != letters {
+		return fmt.Errorf("a page of %d runs with %d dead letters, want %d", len(page.Runs), len(page.DeadLetters), letters)
 	}
 	events := store.EventPage{More: page.More, Next: page.Next}
-	for i, run := range page.Runs {
+	for _, run := range page.Runs {
 		at := run.Position
 		if query.Failed {
-			at = posthaste.Position(page.DeadLetters[i].ID)
+			at = posthaste.Position(run.DeadLetterID)
 		}
 		events.Entries = append(events.Entries, store.Entry{Event: posthaste.Event{Position: at}})
 	}

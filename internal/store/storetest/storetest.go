@@ -61,6 +61,7 @@ var promises = []struct {
 	{"RunQueries", runQueryPromises, false},
 	{"RunEvents", runEventPromises, false},
 	{"Events", eventsPromises, false},
+	{"Pages", pagePromises, true},
 	{"Watch", watchPromises, true},
 	{"Positions", positionPromises, false},
 	{"Retention", retentionPromises, false},

@@ -12,7 +12,7 @@ import (
 // DeadLetters implements store.DeadLetters.
 func (m *Model) DeadLetters(_ context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
 	err = m.do(func() error {
-		all := slices.Clone(m.deadLetters)
+		all, room := slices.Clone(m.deadLetters), store.NewPageRoom(0)
 		if !query.OldestFirst {
 			slices.Reverse(all)
 		}
@@ -21,7 +21,7 @@ func (m *Model) DeadLetters(_ context.Context, user string, query store.DeadLett
 			if d.Message.User != user || position < query.Low || position > query.High || !query.Filter.Matches(d) {
 				continue
 			}
-			if len(page.DeadLetters) == query.Limit {
+			if len(page.DeadLetters) == query.Limit || !room.Take(store.DeadLetterSize(d)) {
 				page.More, page.Next = true, position
 				return nil
 			}

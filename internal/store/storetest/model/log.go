@@ -12,7 +12,7 @@ import (
 // Events implements store.Log.
 func (m *Model) Events(_ context.Context, user string, query store.EventQuery) (page store.EventPage, err error) {
 	err = m.do(func() error {
-		log := slices.Clone(m.log)
+		log, room := slices.Clone(m.log), store.NewPageRoom(query.Bytes)
 		if !query.OldestFirst {
 			slices.Reverse(log)
 		}
@@ -22,11 +22,12 @@ func (m *Model) Events(_ context.Context, user string, query store.EventQuery) (
 				!query.Filter.Matches(&e.event, message) {
 				continue
 			}
-			if len(page.Entries) == query.Limit {
+			entry := store.Entry{Event: e.event, Message: message}
+			if len(page.Entries) == query.Limit || !room.Take(entry.Size()) {
 				page.More, page.Next = true, position
 				return nil
 			}
-			page.Entries = append(page.Entries, store.Entry{Event: e.event, Message: message})
+			page.Entries = append(page.Entries, entry)
 			m.shown = max(m.shown, position)
 		}
 		return nil

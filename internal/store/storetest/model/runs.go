@@ -154,6 +154,7 @@ func (m *Model) entries(user string, at posthaste.Position, count int) []posthas
 // Runs implements store.Runs.
 func (m *Model) Runs(_ context.Context, user string, query store.RunQuery) (page store.RunPage, err error) {
 	err = m.do(func() error {
+		room := store.NewPageRoom(0)
 		for _, p := range m.places(user, query) {
 			run, err := m.run(user, p.run)
 			if err != nil {
@@ -162,12 +163,16 @@ func (m *Model) Runs(_ context.Context, user string, query store.RunQuery) (page
 			if p.at < query.Low || p.at > query.High || !query.Filter.Matches(run) {
 				continue
 			}
-			if len(page.Runs) == query.Limit {
+			size := store.RunSize(run)
+			if p.letter != nil && !query.Bare {
+				size += store.DeadLetterSize(p.letter)
+			}
+			if len(page.Runs) == query.Limit || !room.Take(size) {
 				page.More, page.Next = true, p.at
 				return nil
 			}
 			page.Runs = append(page.Runs, run)
-			if p.letter != nil {
+			if p.letter != nil && !query.Bare {
 				page.DeadLetters = append(page.DeadLetters, p.letter)
 			}
 		}

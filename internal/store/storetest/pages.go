@@ -1,0 +1,98 @@
+package storetest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Pages are bounded in bytes by what is large in them, whatever it is. That none holds more
+// is checked wherever one is read; here there is enough for several, and all of it is
+// reached.
+var pagePromises = []promise{
+	{"pages of the log hold no more than they may", func(tr *trial) {
+		tr.failLarge()
+		for _, query := range everyWay {
+			want := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, OldestFirst: query.oldestFirst, Limit: 1})
+			for _, bytes := range []int{0, largePart, 3 * largePart} {
+				got := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, OldestFirst: query.oldestFirst, Limit: plenty, Bytes: bytes})
+				if !slices.EqualFunc(got, want, func(a, b store.Entry) bool { return a.Position == b.Position }) {
+					tr.Errorf("%s, pages of %d bytes: %d entries, want %d", query.name, bytes, len(got), len(want))
+				}
+			}
+		}
+	}},
+	{"pages of the DLQ hold no more than they may", func(tr *trial) {
+		failed := tr.failLarge()
+		for _, query := range everyWay {
+			letters := tr.deadLetters(ann, store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: query.oldestFirst, Limit: plenty})
+			if len(letters) != failed {
+				tr.Errorf("%s: %d dead letters, want %d", query.name, len(letters), failed)
+			}
+		}
+	}},
+	{"pages of runs hold no more than they may", func(tr *trial) {
+		runs := tr.failLargeRuns()
+		for _, query := range everyWay {
+			for _, which := range []struct{ failed, bare bool }{{false, false}, {true, false}, {true, true}} {
+				got := tr.runs(ann, store.RunQuery{
+					High: posthaste.MaxPosition, OldestFirst: query.oldestFirst, Limit: plenty, Failed: which.failed, Bare: which.bare,
+				})
+				if len(got) != runs {
+					tr.Errorf("%s, %+v: %d runs, want %d", query.name, which, len(got), runs)
+				}
+			}
+		}
+	}},
+}
+
+// everyWay is both orders of a query.
+var everyWay = []struct {
+	name        string
+	oldestFirst bool
+}{{"oldest first", true}, {"latest first", false}}
+
+// largePart is the size of what is large, such that a page has room for five.
+const largePart = store.PageBytes / 5
+
+// largeHeader is a header of that size.
+func largeHeader() http.Header { return http.Header{"Large": {strings.Repeat("l", largePart)}} }
+
+// largeResponse is an outcome with an answer of that size.
+func largeResponse() posthaste.Outcome {
+	return posthaste.Outcome{Error: "no", Response: &posthaste.Response{Status: 500, Body: make([]byte, largePart)}}
+}
+
+// failLarge lets messages fail of which each is large in another way, and returns how
+// many.
+func (tr *trial) failLarge() int {
+	tr.Helper()
+	answeredWithHeader := posthaste.Outcome{Error: "no", Response: &posthaste.Response{Status: 500, Header: largeHeader()}}
+	for range 2 {
+		tr.fail(tr.accept(func(m *posthaste.Message) { m.Body = make([]byte, largePart) }), unreachable)
+		tr.fail(tr.accept(func(m *posthaste.Message) { m.Header = largeHeader() }), unreachable)
+		tr.fail(tr.accept(), largeResponse())
+		tr.fail(tr.accept(), answeredWithHeader)
+	}
+	return 2 * 4
+}
+
+// failLargeRuns lets runs fail of which each is large in another way, and returns how
+// many.
+func (tr *trial) failLargeRuns() int {
+	tr.Helper()
+	result := strings.Repeat("r", largePart)
+	for range 3 {
+		tr.bury(tr.firstOf(tr.start(func(run *posthaste.Run) { run.Header = largeHeader() })))
+		tr.bury(tr.firstOf(tr.start(func(run *posthaste.Run) { run.Result = &result })))
+		run, m := tr.start()
+		tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
+			buryIn(tx, run, &posthaste.DeadLetter{Message: m, Error: "no", Response: largeResponse().Response})
+			return nil
+		})
+	}
+	return 3 * 3
+}
