@@ -81,7 +81,7 @@ func (e *Engine) Queues(ctx context.Context, user string) ([]store.QueueStatus, 
 	return e.options.Store.Queues(ctx, user)
 }
 
-// DeleteQueue removes a queue and cancels what waits in it.
+// DeleteQueue removes a queue and cancels what waits in it, but for messages of runs.
 func (e *Engine) DeleteQueue(ctx context.Context, user, name string) error {
 	return e.options.Store.DeleteQueue(ctx, e.now(), user, name)
 }

@@ -28,8 +28,10 @@ type Queues interface {
 	Queues(ctx context.Context, user string) ([]QueueStatus, error)
 
 	// DeleteQueue removes a queue and cancels what waits in it; a claimed message
-	// may still be delivered, but is not retried. Deleting a queue that is not
-	// there is no error.
+	// may still be delivered, but is not retried. Messages of runs, which end with
+	// their run, go on one after another without the queue, and so may what is
+	// enqueued meanwhile. A long queue takes several commits, of which the last
+	// removes it. Deleting a queue that is not there is no error.
 	DeleteQueue(ctx context.Context, now time.Time, user, name string) error
 }
 

@@ -26,6 +26,38 @@ func TestDelayedTrigger(t *testing.T) {
 	})
 }
 
+// A run whose first delivery waits in a queue, or is tried again in one, goes on when that
+// is deleted.
+func TestARunOutlivesItsQueue(t *testing.T) {
+	for name, paused := range map[string]bool{"waits in it": true, "is tried again in it": false} {
+		t.Run(name, func(t *testing.T) {
+			failsAtFirst := func(v visit) fault {
+				if !paused && v.retried == 0 {
+					return refuse
+				}
+				return noFault
+			}
+			inWorld(t, setup{flows: map[string]flow{"wf": {{run("a")}}}, fault: failsAtFirst}, func(w *world) {
+				err := w.store.UpdateQueue(w.t.Context(), time.Now(), user, "q", func(q *posthaste.Queue) error {
+					q.Parallelism, q.Paused = 1, paused
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.trigger("wf", "r", retries(1), func(item *workflow.Item) { item.Queue = "q" })
+				w.pass(100 * time.Millisecond)
+				w.wantState("r", posthaste.RunStarted)
+				if err := w.store.DeleteQueue(w.t.Context(), time.Now(), user, "q"); err != nil {
+					t.Fatal(err)
+				}
+				w.pass(time.Minute)
+				w.wantSuccess("r", "<a>")
+			})
+		})
+	}
+}
+
 // Contract, workflows 4.10, D 9, D 10 and D 18.
 func TestEnds(t *testing.T) {
 	text := "second"

@@ -14,11 +14,10 @@ import (
 func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *store.Step) ([]posthaste.MessageID, error) {
 	var changed []posthaste.MessageID
 	err := s.writer.do(ctx, func(c *commit) error {
-		targets, err := s.cancellable(c, user, ids)
+		targets, err := s.cancellableAlone(c, user, ids)
 		if err != nil {
 			return err
 		}
-		targets = slices.DeleteFunc(targets, func(t target) bool { return t.message.Run != nil })
 		if err := advance(c, user, step, len(targets), nil); err != nil {
 			return err
 		}
@@ -65,6 +64,12 @@ func (s *Store) cancellable(c *commit, user string, ids []posthaste.MessageID) (
 		found = append(found, t)
 	}
 	return found, nil
+}
+
+// cancellableAlone leaves out messages of runs, which end with their run.
+func (s *Store) cancellableAlone(c *commit, user string, ids []posthaste.MessageID) ([]target, error) {
+	found, err := s.cancellable(c, user, ids)
+	return slices.DeleteFunc(found, func(t target) bool { return t.message.Run != nil }), err
 }
 
 func (s *Store) newTarget(c *commit, m *posthaste.Message, st status) (target, error) {

@@ -99,7 +99,7 @@ func (s *Store) countAttempt(c *commit, held *lease) error {
 func (s *Store) readQueue(user, name string) (*posthaste.Queue, error) {
 	q, err := queues.get(s.db, user, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return &posthaste.Queue{Name: name, Parallelism: posthaste.DefaultParallelism}, nil
+		return noQueue(name), nil
 	}
 	return q, err
 }
@@ -194,7 +194,7 @@ func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name strin
 		}
 		from, more = next, len(ids) == step
 		err = s.writer.do(ctx, func(c *commit) error {
-			targets, err := s.cancellable(c, user, ids)
+			targets, err := s.cancellableAlone(c, user, ids)
 			if err != nil {
 				return err
 			}
@@ -202,7 +202,7 @@ func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name strin
 				s.cancel(c, now, t, true)
 			}
 			if !more {
-				queues.remove(c, user, name)
+				s.removeQueue(c, user, name)
 			}
 			return nil
 		})
@@ -211,6 +211,17 @@ func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name strin
 		}
 	}
 	return nil
+}
+
+// removeQueue removes a queue. What is left in its lane obeys none any more.
+func (s *Store) removeQueue(c *commit, user, name string) {
+	queues.remove(c, user, name)
+	c.after(func() { s.scheduler.changeQueue(user, noQueue(name)) })
+}
+
+// noQueue is what a lane obeys whose queue is not stored.
+func noQueue(name string) *posthaste.Queue {
+	return &posthaste.Queue{Name: name, Parallelism: posthaste.DefaultParallelism}
 }
 
 // ticketsFrom returns the ids of up to limit messages of a lane and where to

@@ -62,7 +62,12 @@ func (tx *tx) cancelByID(user string, id posthaste.MessageID) (changed bool, err
 	if err != nil {
 		return false, except(err, store.ErrNotFound)
 	}
-	m, err := tx.message(user, id)
+	return tx.cancelAlone(l)
+}
+
+// cancelAlone is cancel for a message that may belong to a run, and ends with it then.
+func (tx *tx) cancelAlone(l *live) (changed bool, err error) {
+	m, err := tx.message(l.user, l.id)
 	if err != nil || m.Run != nil {
 		return false, err
 	}

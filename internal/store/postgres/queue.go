@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -83,23 +84,67 @@ func queueStatuses(ctx context.Context, q querier, user string, of ...*posthaste
 	return statuses, nil
 }
 
-// DeleteQueue implements store.Queues.
+// cancelledAtOnce bounds how many waiting messages one commit of DeleteQueue cancels.
+const cancelledAtOnce = 500
+
+// DeleteQueue implements store.Queues. It cancels in steps, so that a long queue holds
+// nobody up, and removes the queue with the last.
 func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name string) error {
-	return s.call(ctx, now, []string{user}, func(tx *tx) error {
-		lane := queueLane(user, name)
-		waiting, err := tx.livesOf(`user_id = $1 AND kind = $2 AND lane = $3`, user, lane.kind, []byte(lane.name))
+	lane := queueLane(user, name)
+	for from := (&live{}); from != nil; {
+		var last *live
+		err := s.call(ctx, now, []string{user}, func(tx *tx) (err error) {
+			last, err = tx.cancelInQueue(lane, from)
+			if err == nil && last == nil {
+				queues.remove(tx, user, name)
+				tx.touch(lane, 0) // what is left obeys no queue any more
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		if err := tx.learnAll(waiting); err != nil {
-			return err
+		from = last
+	}
+	return nil
+}
+
+// cancelInQueue cancels the first messages that wait behind another one, and all that have
+// begun: one of those may have waited when the others were cancelled. It returns the last
+// that waited, nil if none did.
+func (tx *tx) cancelInQueue(lane laneID, from *live) (last *live, err error) {
+	begun, err := tx.livesOf(`user_id = $1 AND kind = 113 AND lane = $2 AND begun`, lane.user, []byte(lane.name))
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := tx.waitingBehind(lane, from)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(begun, waiting)
+	if err := tx.learnAll(all); err != nil {
+		return nil, err
+	}
+	for _, l := range all {
+		if _, err := tx.cancelAlone(l); err != nil {
+			return nil, err
 		}
-		for _, l := range waiting {
-			if _, err := tx.cancel(l); err != nil {
-				return err
-			}
-		}
-		queues.remove(tx, user, name)
-		return nil
-	})
+	}
+	if len(waiting) > 0 {
+		last = waiting[len(waiting)-1]
+	}
+	return last, nil
+}
+
+// waitingBehind reads the messages of a queue that have not begun and come first behind
+// another one: cancelledAtOnce at most, and not many that are large.
+func (tx *tx) waitingBehind(lane laneID, from *live) ([]*live, error) {
+	return rows(tx.ctx, tx, tx.scanLive, `
+		SELECT `+liveColumns+` FROM (
+			SELECT w.*, sum(size) OVER (ORDER BY place, id) - size AS before FROM (
+				SELECT `+liveColumns+`, octet_length(record) AS size FROM posthaste.live JOIN posthaste.messages USING (user_id, id)
+				WHERE user_id = $1 AND kind = $2 AND lane = $3 AND NOT begun AND (place, id) > ($4, $5)
+				ORDER BY place, id LIMIT $6) AS w) AS first
+		WHERE before < $7 ORDER BY place, id`,
+		lane.user, lane.kind, []byte(lane.name), int64(from.place), [16]byte(from.id), cancelledAtOnce, maxPageBytes)
 }

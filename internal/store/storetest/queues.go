@@ -208,6 +208,56 @@ var queuePromises = []promise{
 		tr.wantNoClaims()
 		tr.wantLog(other, "CREATED ACTIVE")
 	}},
+	{"a long queue is deleted whole", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 2 })
+		messages := tr.acceptMany(1201, through("q"))
+		messages = append(messages, tr.accept(through("q"), delayed(time.Hour)))
+		claims := tr.claimThese(messages[:2]...)
+		tr.settle(store.RetryAt(claims[0], tr.now.Add(time.Hour), refused))
+		tr.deleteQueue("q")
+		tr.wantQueues()
+		tr.settle(store.RetryAt(claims[1], tr.now, refused))
+		cancelled := tr.events(ann, store.EventQuery{
+			Filter: store.EventFilter{States: []posthaste.State{posthaste.StateCancelled}},
+			High:   posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
+		})
+		if len(cancelled) != len(messages) {
+			tr.Errorf("%d of %d messages are cancelled", len(cancelled), len(messages))
+		}
+		tr.accept(through("q"))
+		if got := tr.queue("q"); got.Lag != 1 || got.Parallelism != posthaste.DefaultParallelism {
+			tr.Errorf("the queue made anew is %+v, want the default parallelism, one message", got)
+		}
+	}},
+	{"deleting a queue leaves runs alone, which go on without it", func(tr *trial) {
+		run, first := tr.start()
+		tr.settle(store.Delivered(tr.claimOne(first)))
+		begun := tr.acceptOf(run, through("q"))
+		claim := tr.claimOne(begun)
+		waits := tr.acceptOf(run, through("q"))
+		other := tr.accept(through("q"))
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Paused = true })
+		tr.wantWake()
+		tr.deleteQueue("q")
+		tr.wantQueues()
+		tr.wantEnd(other, posthaste.StateCancelled)
+		tr.settle(store.RetryAt(claim, tr.now, refused))
+		tr.settle(store.Delivered(tr.claimOne(begun)))
+		tr.settle(store.Delivered(tr.claimOne(waits)))
+		tr.wantLog(begun, "CREATED ACTIVE ERROR RETRY ACTIVE DELIVERED")
+		tr.wantLog(waits, "CREATED ACTIVE DELIVERED")
+	}},
+	{"what waits in a paused queue goes on when that is deleted, if it is a run's", func(tr *trial) {
+		run, first := tr.start()
+		tr.settle(store.Delivered(tr.claimOne(first)))
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Paused = true })
+		waits := tr.acceptOf(run, through("q"))
+		tr.wantNoClaims()
+		tr.wantWake()
+		tr.deleteQueue("q")
+		tr.wantWake()
+		tr.claimOne(waits)
+	}},
 	{"a delivery stands after its queue was deleted", func(tr *trial) {
 		m := tr.accept(through("q"))
 		claim := tr.claimOne(m)

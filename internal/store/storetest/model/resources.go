@@ -84,7 +84,7 @@ func (m *Model) Queues(_ context.Context, user string) (all []store.QueueStatus,
 func (m *Model) DeleteQueue(_ context.Context, now time.Time, user, queue string) error {
 	return m.change(func() error {
 		for _, l := range m.lives {
-			if l.message.User == user && l.message.Queue == queue {
+			if l.message.User == user && l.message.Queue == queue && l.message.Run == nil {
 				m.cancel(now, l)
 			}
 		}
