@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"posthaste"
+	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
@@ -28,34 +29,53 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	limit, err := selection.BodyLimit(params)
+	if err != nil {
+		return answer{}, err
+	}
+	form := entryForm{cancelled, limit}
 	switch preferredMedia(r.Header.Values("Accept")) {
 	case mediaEvents:
-		return a.followLog(r, params, cancelled)
+		return a.followLog(r, params, form)
 	case mediaLines:
-		return a.exportLog(r, params, cancelled)
+		return a.exportLog(r, params, form)
 	}
 	read, err := a.options.Log.Query(r.Context(), r.user, params)
 	if err != nil {
 		return answer{}, err
 	}
-	encoder := newEntryEncoder(cancelled)
+	encoder := newEntryEncoder(form)
 	return ok(page{r.turn(), "events", len(read.Entries), func(i int) []byte {
 		return encoder.encode(read.Entries[i])
 	}, read.Cursor}), nil
+}
+
+// entryForm is how entries are shown.
+type entryForm struct {
+	cancelled posthaste.State // the name of that state
+	bodyLimit int             // bytes of a body
+}
+
+// trim returns what is shown of a body: empty bytes for none, because they are "" in JSON.
+func (f entryForm) trim(body []byte) []byte {
+	if body == nil {
+		return []byte{}
+	}
+	return body[:min(len(body), f.bodyLimit)]
 }
 
 // entryEncoder encodes the entries of a page. What an entry says of its message
 // is encoded once a message: most have several entries on a page, and it is by
 // far the larger part.
 type entryEncoder struct {
-	cancelled posthaste.State
-	messages  map[*posthaste.Message][]byte // the encoded loggedMessages
-	json      jsonBuffer
-	line      bytes.Buffer
+	form     entryForm
+	messages map[*posthaste.Message][]byte // the encoded loggedMessages
+	json     jsonBuffer
+	line     bytes.Buffer
 }
 
-func newEntryEncoder(cancelled posthaste.State) *entryEncoder {
-	return &entryEncoder{cancelled: cancelled, messages: make(map[*posthaste.Message][]byte)}
+func newEntryEncoder(form entryForm) *entryEncoder {
+	return &entryEncoder{form: form, messages: make(map[*posthaste.Message][]byte)}
 }
 
 // encode returns an entry in JSON, in one line with its end. The bytes are valid
@@ -63,10 +83,10 @@ func newEntryEncoder(cancelled posthaste.State) *entryEncoder {
 func (e *entryEncoder) encode(entry store.Entry) []byte {
 	message, ok := e.messages[entry.Message]
 	if !ok {
-		message = bytes.Clone(e.json.encode(newLoggedMessage(entry.Message)))
+		message = bytes.Clone(e.json.encode(e.form.message(entry.Message)))
 		e.messages[entry.Message] = message
 	}
-	own := e.json.encode(e.view(entry))
+	own := e.json.encode(e.form.view(entry))
 	e.line.Reset()
 	e.line.Write(bytes.TrimSuffix(own, []byte("}\n"))) // the two objects become one
 	e.line.WriteByte(',')
@@ -75,15 +95,15 @@ func (e *entryEncoder) encode(entry store.Entry) []byte {
 }
 
 // view returns what is an entry's own.
-func (e *entryEncoder) view(entry store.Entry) logEntry {
+func (f entryForm) view(entry store.Entry) logEntry {
 	view := logEntry{
 		Time:           entry.Position.Time().UnixMilli(),
 		State:          entry.State,
 		Error:          entry.Error,
-		loggedResponse: newLoggedResponse(entry.Response),
+		loggedResponse: f.response(entry.Response),
 	}
 	if entry.State == posthaste.StateCancelled {
-		view.State = e.cancelled
+		view.State = f.cancelled
 	}
 	if !entry.NextDeliveryAt.IsZero() {
 		view.NextDeliveryTime = entry.NextDeliveryAt.UnixMilli()
@@ -123,21 +143,21 @@ type loggedMessage struct {
 	RetryDelayForSDKs      string      `json:"retryDelayExpr,omitempty"`
 }
 
-func newLoggedResponse(response *posthaste.Response) *loggedResponse {
+func (f entryForm) response(response *posthaste.Response) *loggedResponse {
 	if response == nil {
 		return nil
 	}
 	header := neverNil(response.Header)
 	return &loggedResponse{
 		Status:         response.Status,
-		Body:           neverNull(response.Body),
+		Body:           f.trim(response.Body),
 		Headers:        header,
 		HeadersForSDKs: header,
 		Truncated:      response.Truncated,
 	}
 }
 
-func newLoggedMessage(m *posthaste.Message) *loggedMessage {
+func (f entryForm) message(m *posthaste.Message) *loggedMessage {
 	logged := &loggedMessage{
 		messageFields:          newMessageFields(m),
 		Header:                 neverNil(m.Redact.ShowHeader(m.Header)),
@@ -146,20 +166,12 @@ func newLoggedMessage(m *posthaste.Message) *loggedMessage {
 		FailureCallbackHeaders: callbackHeader(m.Redact, m.FailureCallback),
 		RetryDelayForSDKs:      m.RetryDelay,
 	}
-	if m.Redact.Body {
+	if m.Redact.Body && f.bodyLimit > 0 {
 		logged.Body = posthaste.Redacted(m.Body)
 	} else {
-		logged.Body = neverNull(m.Body)
+		logged.Body = f.trim(m.Body)
 	}
 	return logged
-}
-
-// neverNull returns empty bytes for none, because they are "" in JSON.
-func neverNull(data []byte) []byte {
-	if data == nil {
-		return []byte{}
-	}
-	return data
 }
 
 // neverNil returns an empty header for none, because that is {} in JSON.

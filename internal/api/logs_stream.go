@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	"posthaste"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
 )
@@ -25,7 +24,7 @@ const heartbeatTime = 15 * time.Second
 
 // exportLog answers with every entry that matches. The first ones are read here,
 // so that what fails early is answered with an error as usual.
-func (a *api) exportLog(r *request, params url.Values, cancelled posthaste.State) (answer, error) {
+func (a *api) exportLog(r *request, params url.Values, form entryForm) (answer, error) {
 	export, err := a.options.Log.Export(r.Context(), r.user, params)
 	if err != nil {
 		return answer{}, err
@@ -36,7 +35,7 @@ func (a *api) exportLog(r *request, params url.Values, cancelled posthaste.State
 	}
 	return a.newStream(r, mediaLines, func(ctx context.Context, out *outlet) error {
 		for err == nil {
-			if err = writeLines(out, r.turn(), entries, cancelled); err == nil {
+			if err = writeLines(out, r.turn(), entries, form); err == nil {
 				entries, err = export.Next(ctx)
 			}
 		}
@@ -45,8 +44,8 @@ func (a *api) exportLog(r *request, params url.Values, cancelled posthaste.State
 }
 
 // writeLines writes entries, one a line.
-func writeLines(out *outlet, turn turn, entries []store.Entry, cancelled posthaste.State) error {
-	encoder := newEntryEncoder(cancelled)
+func writeLines(out *outlet, turn turn, entries []store.Entry, form entryForm) error {
+	encoder := newEntryEncoder(form)
 	lines := list{length: len(entries), item: func(i int) []byte { return encoder.encode(entries[i]) }}
 	if err := turn.write(out, lines); err != nil {
 		return err
@@ -56,7 +55,7 @@ func writeLines(out *outlet, turn turn, entries []store.Entry, cancelled posthas
 
 // followLog answers with the entries that match, as they are written, in the form
 // of server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html.
-func (a *api) followLog(r *request, params url.Values, cancelled posthaste.State) (answer, error) {
+func (a *api) followLog(r *request, params url.Values, form entryForm) (answer, error) {
 	follower, err := a.options.Log.Follow(r.Context(), r.user, params, r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		return answer{}, err
@@ -65,13 +64,13 @@ func (a *api) followLog(r *request, params url.Values, cancelled posthaste.State
 		return answer{status: http.StatusNoContent}, nil // by which clients know not to ask again
 	}
 	return a.newStream(r, mediaEvents, func(ctx context.Context, out *outlet) error {
-		return a.writeEvents(ctx, out, follower, cancelled)
+		return a.writeEvents(ctx, out, follower, form)
 	})
 }
 
 // writeEvents writes what a follower reads until there is no more to come, the
 // client goes away or the server stops.
-func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.Follower, cancelled posthaste.State) error {
+func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.Follower, form entryForm) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.options.Serving, cancel)()
@@ -84,7 +83,7 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 		case len(entries) == 0:
 			err = writeMark(out, follower)
 		default:
-			err = writeEntries(out, entries, cancelled)
+			err = writeEntries(out, entries, form)
 		}
 	}
 	if ctx.Err() != nil && !out.gone {
@@ -104,8 +103,8 @@ func writeMark(out *outlet, follower *eventlog.Follower) error {
 }
 
 // writeEntries writes entries as events, each with the mark to go on behind it.
-func writeEntries(out *outlet, entries []store.Entry, cancelled posthaste.State) error {
-	encoder := newEntryEncoder(cancelled)
+func writeEntries(out *outlet, entries []store.Entry, form entryForm) error {
+	encoder := newEntryEncoder(form)
 	for _, entry := range entries {
 		line := encoder.encode(entry)
 		if _, err := fmt.Fprintf(out, "id: %s\ndata: %s\n", eventlog.Mark(entry), line); err != nil {

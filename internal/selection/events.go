@@ -8,7 +8,8 @@ import (
 	"posthaste/internal/store"
 )
 
-// Events translates the parameters of a log query (contract 4.1, messages 2.10).
+// Events translates the parameters of a log query (contract 4.1, messages 2.10). How
+// much of a body is shown is for the caller to apply, see BodyLimit.
 func Events(params url.Values, count Count) (query store.EventQuery, err error) {
 	p := parameters(params)
 	query.High = posthaste.MaxPosition
@@ -18,6 +19,11 @@ func Events(params url.Values, count Count) (query store.EventQuery, err error) 
 	if query.OldestFirst, err = p.order(false); err != nil {
 		return query, err
 	}
+	limit, err := BodyLimit(params)
+	if err != nil {
+		return query, err
+	}
+	query.Bare = limit == 0
 	within := rangeOf{&query.Low, &query.High, query.OldestFirst}
 	if err := within.readDates(p); err != nil {
 		return query, err

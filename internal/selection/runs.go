@@ -1,10 +1,8 @@
 package selection
 
 import (
-	"math"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,7 +45,7 @@ func ReadRunLog(params url.Values, count Count) (q RunLog, err error) {
 	if q.oldestFirst, err = p.order(false); err != nil {
 		return q, err
 	}
-	if q.BodyLimit, err = p.bodyLimit(); err != nil {
+	if q.BodyLimit, err = BodyLimit(params); err != nil {
 		return q, err
 	}
 	if q.named, err = p.runNames(); err != nil {
@@ -196,20 +194,4 @@ func (p parameters) runNames() (named []runName, err error) {
 		named = append(named, runName{text[:at], created.UnixMilli()})
 	}
 	return named, nil
-}
-
-// bodyLimit reads trimBody; -1 leaves bodies out (contract, workflows D 51).
-func (p parameters) bodyLimit() (int, error) {
-	text, err := p.one("trimBody")
-	switch {
-	case text == "" || err != nil:
-		return math.MaxInt, err
-	case text == "-1":
-		return 0, nil
-	}
-	limit, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return 0, invalid("trimBody", text, "a number of bytes, or -1 for no bodies")
-	}
-	return int(limit), nil
 }
