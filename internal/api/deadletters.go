@@ -101,7 +101,7 @@ func (a *api) getDeadLetter(r *request) (answer, error) {
 	}
 	d, err := a.options.Engine.DeadLetter(r.Context(), r.user, id)
 	if err != nil {
-		return answer{}, orNoDeadLetter(err, id.String())
+		return answer{}, a.orNoDeadLetter(r, err, id)
 	}
 	return ok(newDeadLetterView(d)), nil
 }
@@ -113,7 +113,7 @@ func (a *api) deleteDeadLetter(r *request) (answer, error) {
 	}
 	deleted, err := a.options.Engine.DeleteDeadLetters(r.Context(), r.user, []posthaste.DeadLetterID{id})
 	if err == nil && deleted == 0 {
-		err = noDeadLetter(id.String())
+		err = a.orNoDeadLetter(r, store.ErrNotFound, id)
 	}
 	return done, err
 }
@@ -129,14 +129,17 @@ func (a *api) retryDeadLetter(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	messages, err := a.retry(r, []posthaste.DeadLetterID{id}, overrides)
+	page, err := a.retry(r, []posthaste.DeadLetterID{id}, overrides)
+	if err == nil {
+		err = page.noneRetried()
+	}
 	if err != nil {
 		return answer{}, err
 	}
-	if len(messages) == 0 {
-		return answer{}, noDeadLetter(id.String())
+	if len(page.Responses) == 0 {
+		return answer{}, a.orNoDeadLetter(r, store.ErrNotFound, id)
 	}
-	return answer{http.StatusCreated, messages[0]}, nil
+	return answer{http.StatusCreated, page.Responses[0]}, nil
 }
 
 // decodeOverrides reads what dead letters are retried with, and returns the
@@ -165,9 +168,18 @@ func noDeadLetter(id string) error {
 	return posthaste.Errorf(posthaste.CodeNotFound, "dead letter %.100q is not known", id)
 }
 
-func orNoDeadLetter(err error, id string) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return noDeadLetter(id)
+// orNoDeadLetter says of an error that there is no such dead letter of a message, if that
+// is what it means, and where the id is known instead.
+func (a *api) orNoDeadLetter(r *request, err error, id posthaste.DeadLetterID) error {
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
 	}
-	return err
+	runs, err := a.options.Workflows.Failed(r.Context(), r.user, oneFailedRun(id))
+	if err != nil {
+		return err
+	}
+	if len(runs.Runs) == 0 {
+		return noDeadLetter(id.String())
+	}
+	return posthaste.Errorf(posthaste.CodeNotFound, "dead letter %s is of a workflow run and not of a message: it is known to /v2/workflows/dlq", id)
 }

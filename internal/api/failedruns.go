@@ -21,6 +21,8 @@ type FailedRuns interface {
 	// Restart starts failed runs anew, or resumes them. It returns the kept answer
 	// instead if the request is a repetition.
 	Restart(ctx context.Context, user string, req workflow.RestartRequest) (results []workflow.Restarted, kept []byte, err error)
+	// CannotRestart returns those entries that Restart would refuse.
+	CannotRestart(ctx context.Context, user string, req workflow.RestartRequest) ([]workflow.Restarted, error)
 	// DeleteFailed returns how many of the entries there were.
 	DeleteFailed(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error)
 
@@ -49,22 +51,6 @@ func (a *api) failedRunRoutes() []route {
 		{"POST /v2/workflows/dlq/callback/{id}", submit, alone(a.retryFailureCallback)},
 		{"DELETE /v2/workflows/dlq/callback/", write, refuseEmptyID},
 		{"DELETE /v2/workflows/dlq/callback/{id}", submit, alone(a.cancelFailureCallback)},
-	}
-}
-
-// alone makes the handler of a change of the one entry in the path. What a sweep would
-// heed in a body is refused like anything else that is asked for in vain: a dry run
-// must not become a change.
-func alone(change func(r *request) (answer, error)) func(r *request) (answer, error) {
-	return func(r *request) (answer, error) {
-		params, err := r.unitedParameters()
-		if err != nil {
-			return answer{}, err
-		}
-		if err := selection.RefuseAll(params); err != nil {
-			return answer{}, err
-		}
-		return change(r)
 	}
 }
 
@@ -102,11 +88,7 @@ func (a *api) getFailedRun(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	page, err := a.options.Workflows.Failed(r.Context(), r.user, store.RunQuery{
-		Filter: store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{id}},
-		High:   posthaste.MaxPosition,
-		Limit:  1,
-	})
+	page, err := a.options.Workflows.Failed(r.Context(), r.user, oneFailedRun(id))
 	if err != nil {
 		return answer{}, err
 	}
@@ -114,6 +96,15 @@ func (a *api) getFailedRun(r *request) (answer, error) {
 		return answer{}, workflow.NoFailedRun(id.String())
 	}
 	return ok(newFailedRunView(page.Runs[0], page.DeadLetters[0])), nil
+}
+
+// oneFailedRun is the query for one entry.
+func oneFailedRun(id posthaste.DeadLetterID) store.RunQuery {
+	return store.RunQuery{
+		Filter: store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{id}},
+		High:   posthaste.MaxPosition,
+		Limit:  1,
+	}
 }
 
 func (a *api) deleteFailedRun(r *request) (answer, error) {

@@ -135,12 +135,67 @@ func TestRestartHalfFlowControl(t *testing.T) {
 				})
 				w.endpoint.repair()
 				results := w.restart("", test.header)
-				w.same("what stays", []struct{ DLQID, Error string }{{before[0].id(), test.want}}, results.Failures)
+				w.same("what stays", []refused{{before[0].id(), test.want}}, results.Failures)
 				w.wait(time.Second)
 				w.wantRestarted(before, pick(before, 1), results, test.change)
 			})
 		})
 	}
+}
+
+// TestRestartPastRefusals sweeps over failed runs that the overrides make unacceptable:
+// they stay, and neither keeps the sweep from what lies behind them (D 40). A dry run
+// foresees them.
+func TestRestartPastRefusals(t *testing.T) {
+	const value = "Service-Flow-Control-Value: parallelism=3"
+	inRestartWorld(t, func(w *restartWorld) {
+		for i := range 2 {
+			without := newItem(i)
+			without.FlowControl = posthaste.FlowControl{}
+			w.failWithin(time.Second, without)
+		}
+		w.failWithin(time.Second, newItem(2))
+		before := w.buried()
+		w.wantNothing(before, func() {
+			all := ask[foreseen](w, "POST", restartPath+"?dryRun=true", "", value)
+			w.same("foreseen refusals", []string{before[0].id(), before[1].id()}, refusedIDs(all.Failures))
+			w.same("foreseen total", 3, all.Total)
+			listed := ask[foreseen](w, "POST", restartPath+"?dryRun=true&dlqIds="+before[0].id(), "", "Service-Retries: 11")
+			w.same("foreseen refusal of a list", []string{before[0].id()}, refusedIDs(listed.Failures))
+			w.same("foreseen refusals of none", 0, len(ask[foreseen](w, "POST", restartPath+"?dryRun=true", "").Failures))
+		})
+		w.endpoint.repair()
+		cursor := ""
+		for i := range 2 {
+			page := w.restart("count=1&cursor="+cursor, value)
+			w.same("restarted", []string{}, page.dlqIDs())
+			w.same("refused", []string{before[i].id()}, refusedIDs(page.Failures))
+			cursor = page.Cursor
+		}
+		last := w.restart("count=1&cursor="+cursor, value)
+		w.same("the last page", []string{before[2].id()}, last.dlqIDs())
+		w.same("cursor of the last page", "", last.Cursor)
+		w.wait(time.Second)
+		if response := w.call("POST", restartPath+"?count=2", "", value); response.Code != http.StatusBadRequest {
+			t.Errorf("none on the only page can be restarted: %d %s", response.Code, response.Body)
+		}
+	})
+}
+
+// foreseen is the answer to a dry run.
+type foreseen struct {
+	Total    int
+	Failures []refused
+}
+
+// refused is an entry that stays.
+type refused struct{ DLQID, Error string }
+
+func refusedIDs(failures []refused) (ids []string) {
+	for _, f := range failures {
+		ids = append(ids, f.DLQID)
+	}
+	return ids
 }
 
 // TestRestartOverLimit overrides with what no message may ask for: nothing is

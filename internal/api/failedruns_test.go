@@ -251,7 +251,7 @@ func ask[T any](w *restartWorld, method, path, body string, header ...string) (a
 type restarted struct {
 	Cursor       string
 	WorkflowRuns []restartedRun
-	Failures     []struct{ DLQID, Error string }
+	Failures     []refused
 }
 
 type restartedRun struct {

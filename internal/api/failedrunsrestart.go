@@ -36,12 +36,16 @@ func newRestartedPage(results []workflow.Restarted, cursor string) restartedPage
 	page := restartedPage{Cursor: cursor, WorkflowRuns: []restartedView{}}
 	for _, result := range results {
 		if result.Err != nil {
-			page.Failures = append(page.Failures, failureView{DLQID: result.ID.String(), Error: showable(result.Err).Message})
+			page.Failures = append(page.Failures, newRestartFailure(result))
 			continue
 		}
 		page.WorkflowRuns = append(page.WorkflowRuns, newRestartedView(result))
 	}
 	return page
+}
+
+func newRestartFailure(r workflow.Restarted) failureView {
+	return failureView{DLQID: r.ID.String(), Error: showable(r.Err).Message}
 }
 
 // restartFailedRuns makes the handler that restarts or resumes many failed runs: those
@@ -63,13 +67,13 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 		case s.async:
 			return a.sweepBehind(r, kind, &s, c.header())
 		case s.dryRun:
-			return a.dryRun(r, &s, !s.begun)
+			return a.dryRestart(r, &s, req)
 		}
 		page, err := a.failedRunPage(r, &s)
 		if err != nil {
 			return answer{}, err
 		}
-		req.IDs = page.ids
+		req.IDs, req.More = page.ids, page.cursor != ""
 		if s.ids != nil && !s.begun { // a list is checked as a whole, before its first page
 			req.AllKnown = true
 			if _, req.Refusal, err = a.knownFailedRuns(r, s.ids); err != nil {

@@ -45,7 +45,7 @@ func (r *request) failedRunSweep(count selection.Count) (s failedRunSweep, err e
 	if s.limit, err = count.Read(s.given); err != nil {
 		return s, err
 	}
-	if s.ids, err = selection.FailedRunIDs(s.given); err != nil {
+	if s.ids, err = selection.IDs(s.given, "dlqIds"); err != nil {
 		return s, err
 	}
 	filters := s.filters()
@@ -165,34 +165,56 @@ func (a *api) knownFailedRuns(r *request, texts []string) (known []posthaste.Dea
 
 // dryRunView tells what a call would have changed (contract, decision 18).
 type dryRunView struct {
-	DryRun bool     `json:"dryRun"`
-	Total  int      `json:"total"` // also those of later pages
-	DLQIDs []string `json:"dlqIds"`
-	Cursor string   `json:"cursor,omitempty"`
+	DryRun   bool          `json:"dryRun"`
+	Total    int           `json:"total"` // also those of later pages
+	DLQIDs   []string      `json:"dlqIds"`
+	Cursor   string        `json:"cursor,omitempty"`
+	Failures []failureView `json:"failures,omitempty"` // entries of the page that would stay, and why
 }
 
 // dryRun answers what a sweep would change from here on. With allKnown it is refused
 // where the sweep would be, because of an id that is not in the DLQ.
 func (a *api) dryRun(r *request, s *failedRunSweep, allKnown bool) (answer, error) {
-	page, err := a.failedRunPage(r, s)
+	page, total, err := a.foresee(r, s, allKnown)
+	return ok(newDryRunView(page, total)), err
+}
+
+// dryRestart is dryRun for a request to restart or to resume. It tells what would be
+// refused, too.
+func (a *api) dryRestart(r *request, s *failedRunSweep, req workflow.RestartRequest) (answer, error) {
+	page, total, err := a.foresee(r, s, !s.begun)
 	if err != nil {
 		return answer{}, err
 	}
-	view := dryRunView{DryRun: true, Cursor: page.cursor}
-	if s.ids == nil {
-		view.Total, err = a.options.Workflows.CountFailed(r.Context(), r.user, s.query)
-	} else {
-		var known []posthaste.DeadLetterID
-		var missing error
-		known, missing, err = a.knownFailedRuns(r, s.ids[s.done:])
-		if err == nil && allKnown {
-			err = missing
-		}
-		view.Total = len(known)
-		page.ids = slices.DeleteFunc(page.ids, func(id posthaste.DeadLetterID) bool { return !slices.Contains(known, id) })
+	req.IDs = page.ids
+	refused, err := a.options.Workflows.CannotRestart(r.Context(), r.user, req)
+	view := newDryRunView(page, total)
+	for _, result := range refused {
+		view.Failures = append(view.Failures, newRestartFailure(result))
 	}
-	view.DLQIDs = views(page.ids, posthaste.DeadLetterID.String)
 	return ok(view), err
+}
+
+func newDryRunView(page failedRunPage, total int) dryRunView {
+	return dryRunView{DryRun: true, Total: total, DLQIDs: views(page.ids, posthaste.DeadLetterID.String), Cursor: page.cursor}
+}
+
+// foresee returns the page of a sweep that is next, of a list only what is there, and how
+// many entries there are from here on.
+func (a *api) foresee(r *request, s *failedRunSweep, allKnown bool) (page failedRunPage, total int, err error) {
+	if page, err = a.failedRunPage(r, s); err != nil {
+		return page, 0, err
+	}
+	if s.ids == nil {
+		total, err = a.options.Workflows.CountFailed(r.Context(), r.user, s.query)
+		return page, total, err
+	}
+	known, missing, err := a.knownFailedRuns(r, s.ids[s.done:])
+	if err == nil && allKnown {
+		err = missing
+	}
+	page.ids = slices.DeleteFunc(page.ids, func(id posthaste.DeadLetterID) bool { return !slices.Contains(known, id) })
+	return page, len(known), err
 }
 
 // deleteFailedRuns removes entries. Those that are listed and not there do not count,

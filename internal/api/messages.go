@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 
 	"github.com/go-chi/chi/v5"
@@ -56,9 +57,24 @@ func (a *api) cancelMessage(r *request) (answer, error) {
 		return answer{}, err
 	}
 	if cancelled == 0 {
-		return answer{}, posthaste.Errorf(posthaste.CodeNotFound, "message %s is not known, or it has ended or was cancelled before", id)
+		return answer{}, a.explainNotCancelled(r, id)
 	}
 	return ok(cancelledView{cancelled}), nil
+}
+
+// explainNotCancelled returns the error about a message that there is not to be
+// cancelled. One of a workflow run that goes on ends with its run.
+func (a *api) explainNotCancelled(r *request, id posthaste.MessageID) error {
+	status, err := a.options.Engine.Message(r.Context(), r.user, id)
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return err
+	case err != nil, status.Message.Run == nil, status.State.Terminal():
+		return posthaste.Errorf(posthaste.CodeNotFound, "message %s is not known, or it has ended or was cancelled before", id)
+	}
+	run := status.Message.Run.ID
+	return posthaste.Invalidf("message %s belongs to workflow run %.200q and is not cancelled alone: DELETE /v2/workflows/runs/%s cancels the run",
+		id, run, url.PathEscape(run))
 }
 
 // cancelCount bounds a bulk cancellation (contract, messages 2.5).

@@ -34,28 +34,28 @@ func (a *api) messageRoutes() []route {
 		{"POST /v2/batch", submit, a.publishBatch},
 
 		{"GET /v2/messages/{id}", read, a.getMessage},
-		{"DELETE /v2/messages/{id}", write, plain(a.cancelMessage)},
+		{"DELETE /v2/messages/{id}", submit, alone(a.cancelMessage)},
 		{"DELETE /v2/messages", submit, a.cancelMessages},
 		{"DELETE /v2/messages/", write, refuseEmptyID},
 
 		{"GET /v2/queues", read, a.listQueues},
 		{"POST /v2/queues", submit, a.putQueue},
 		{"GET /v2/queues/{queue}", read, a.getQueue},
-		{"DELETE /v2/queues/{queue}", write, plain(a.deleteQueue)},
+		{"DELETE /v2/queues/{queue}", submit, alone(a.deleteQueue)},
 		{"POST /v2/queues/{queue}/pause", write, a.pauseQueue},
 		{"POST /v2/queues/{queue}/resume", write, a.resumeQueue},
 
 		{"GET /v2/topics", read, a.listGroups},
 		{"GET /v2/topics/{group}", read, a.getGroup},
 		{"PATCH /v2/topics/{group}", submit, a.setGroupHeaders},
-		{"DELETE /v2/topics/{group}", write, plain(a.deleteGroup)},
+		{"DELETE /v2/topics/{group}", submit, alone(a.deleteGroup)},
 		{"POST /v2/topics/{group}/endpoints", submit, a.addEndpoints},
 		{"DELETE /v2/topics/{group}/endpoints", submit, plain(a.removeEndpoints)},
 
 		{"GET /v2/schedules", read, a.listSchedules},
 		{"POST /v2/schedules/*", submit, a.createSchedule},
 		{"GET /v2/schedules/{schedule}", read, a.getSchedule},
-		{"DELETE /v2/schedules/{schedule}", write, plain(a.deleteSchedule)},
+		{"DELETE /v2/schedules/{schedule}", submit, alone(a.deleteSchedule)},
 		{"POST /v2/schedules/{schedule}/pause", write, a.pauseSchedule},
 		{"POST /v2/schedules/{schedule}/resume", write, a.resumeSchedule},
 		{"PATCH /v2/schedules/{schedule}/pause", write, a.pauseSchedule},
@@ -67,10 +67,10 @@ func (a *api) messageRoutes() []route {
 		{"DELETE /v2/dlq", submit, a.deleteDeadLetters},
 		{"DELETE /v2/dlq/", write, refuseEmptyID},
 		{"GET /v2/dlq/{id}", read, plain(a.getDeadLetter)},
-		{"DELETE /v2/dlq/{id}", write, plain(a.deleteDeadLetter)},
+		{"DELETE /v2/dlq/{id}", submit, alone(a.deleteDeadLetter)},
 		{"POST /v2/dlq/retry", submit, a.retryDeadLetters},
 		{"POST /v2/dlq/retry/", write, refuseEmptyID},
-		{"POST /v2/dlq/retry/{id}", write, plain(a.retryDeadLetter)},
+		{"POST /v2/dlq/retry/{id}", submit, alone(a.retryDeadLetter)},
 
 		{"GET /v2/bulkActions", read, a.listActions},
 		{"GET /v2/bulkActions/{id}", read, a.getAction},
@@ -106,6 +106,22 @@ func plain(handle func(r *request) (answer, error)) func(r *request) (answer, er
 			return answer{}, err
 		}
 		return handle(r)
+	}
+}
+
+// alone makes the handler of a change of the one thing in the path. What a call on many
+// would heed in a body is refused like anything else that is asked for in vain: a dry run
+// must not become a change.
+func alone(change func(r *request) (answer, error)) func(r *request) (answer, error) {
+	return func(r *request) (answer, error) {
+		params, err := r.unitedParameters()
+		if err != nil {
+			return answer{}, err
+		}
+		if err := selection.RefuseAll(params); err != nil {
+			return answer{}, err
+		}
+		return change(r)
 	}
 }
 

@@ -114,10 +114,29 @@ func parseDeadLetterIDs(texts []string) []posthaste.DeadLetterID {
 // retriedView tells which message a dead letter became.
 type retriedView struct {
 	MessageID posthaste.MessageID `json:"messageId"`
+	DLQID     string              `json:"dlqId"`
+}
+
+// retriedPage is the answer to a call that retries many dead letters.
+type retriedPage struct {
+	Responses []retriedView `json:"responses"`
+	Cursor    string        `json:"cursor,omitempty"`
+	Failures  []failureView `json:"failures,omitempty"` // dead letters that stay, and why
+
+	refusal error // of the last of those
+}
+
+// noneRetried returns why no dead letter was retried, nil if one was or there was none.
+func (p *retriedPage) noneRetried() error {
+	if len(p.Responses) > 0 {
+		return nil
+	}
+	return p.refusal
 }
 
 // retryDeadLetters publishes dead letters again as new messages. Control headers
-// of the request override what they were published with.
+// of the request override what they were published with. It is an error if they make
+// all of them unacceptable, and no page follows.
 func (a *api) retryDeadLetters(r *request) (answer, error) {
 	s, err := r.sweep()
 	if err != nil {
@@ -140,11 +159,15 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	messages, err := a.retry(r, ids, overrides)
-	return answer{http.StatusCreated, struct {
-		Responses []retriedView `json:"responses"`
-		Cursor    string        `json:"cursor,omitempty"`
-	}{messages, cursor}}, err
+	page, err := a.retry(r, ids, overrides)
+	if err != nil {
+		return answer{}, err
+	}
+	page.Cursor = cursor
+	if err := page.noneRetried(); err != nil && cursor == "" {
+		return answer{}, err
+	}
+	return answer{http.StatusCreated, page}, nil
 }
 
 // knownDeadLetters returns an Error with CodeNotFound unless all of the dead
@@ -157,7 +180,7 @@ func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLett
 			return nil, noDeadLetter(text)
 		}
 		if _, err := a.options.Engine.DeadLetter(r.Context(), r.user, id); err != nil {
-			return nil, orNoDeadLetter(err, text)
+			return nil, a.orNoDeadLetter(r, err, id)
 		}
 		ids[i] = id
 	}
@@ -165,26 +188,22 @@ func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLett
 }
 
 // retry makes messages of the dead letters that are there, a bounded number in
-// one commit. One that its overrides make unacceptable stays where it is; it is
-// an error if that is so for all.
-func (a *api) retry(r *request, ids []posthaste.DeadLetterID, o engine.Overrides) ([]retriedView, error) {
-	messages := []retriedView{}
-	var refusal error
+// one commit. One that its overrides make unacceptable stays where it is.
+func (a *api) retry(r *request, ids []posthaste.DeadLetterID, o engine.Overrides) (retriedPage, error) {
+	page := retriedPage{Responses: []retriedView{}}
 	for some := range slices.Chunk(ids, atOnce) {
 		results, err := a.options.Engine.RetryDeadLetters(r.Context(), r.user, some, o)
 		if err != nil {
-			return nil, err
+			return page, err
 		}
 		for _, result := range results {
 			if result.Err != nil {
-				refusal = result.Err
+				page.Failures = append(page.Failures, failureView{DLQID: result.ID.String(), Error: showable(result.Err).Message})
+				page.refusal = result.Err
 				continue
 			}
-			messages = append(messages, retriedView{result.Message.ID})
+			page.Responses = append(page.Responses, retriedView{result.Message.ID, result.ID.String()})
 		}
 	}
-	if len(messages) == 0 {
-		return messages, refusal
-	}
-	return messages, nil
+	return page, nil
 }

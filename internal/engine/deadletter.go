@@ -57,9 +57,25 @@ func (e *Engine) retry(ctx context.Context, user string, ids []posthaste.DeadLet
 	return retried, err
 }
 
+// CheckFlowControl refuses half of a flow control: one half was overridden, and what
+// failed had no other.
+func CheckFlowControl(flow posthaste.FlowControl, failed string) error {
+	hasKey, hasLimit := flow.Key != "", flow.FlowLimit != posthaste.FlowLimit{}
+	switch {
+	case hasKey && !hasLimit:
+		return posthaste.Invalidf("the flow-control key %.100q cannot be taken alone: the %s had no flow-control value, give one too", flow.Key, failed)
+	case hasLimit && !hasKey:
+		return posthaste.Invalidf("the flow-control value cannot be taken alone: the %s had no flow-control key, give one too", failed)
+	}
+	return nil
+}
+
 // remake makes a new message of one that failed.
 func (e *Engine) remake(failed *posthaste.Message, o Overrides, now time.Time) (*posthaste.Message, error) {
 	again := Publication{Delay: o.Delay, NotBefore: o.NotBefore, Settings: failed.Settings.With(o.Settings)}
+	if err := CheckFlowControl(again.FlowControl, "failed message"); err != nil {
+		return nil, err
+	}
 	start := again.StartAt(now)
 	if err := e.options.Limits.Check(again, start.Sub(now)); err != nil {
 		return nil, err

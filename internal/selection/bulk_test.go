@@ -28,7 +28,7 @@ func TestLive(t *testing.T) {
 		want   store.LiveQuery
 	}{
 		{"everything", "", store.LiveQuery{}},
-		{"parameters without effect", "count=5&async=true&api=x&order=y&cursor=z&Service-X=1", store.LiveQuery{}},
+		{"parameters without effect", "count=5&async=true&api=x&order=y&cursor=&Service-X=1", store.LiveQuery{}},
 		{"message ids", "messageIds=" + messageID(1).String(), filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{messageID(1)}})},
 		{"url", "url=https://a,b", filtered(store.EventFilter{URLs: []string{"https://a", "b", "https://a,b"}})},
 		{"group", "topicName=g", filtered(store.EventFilter{URLGroups: []string{"g"}})},
@@ -93,7 +93,6 @@ var deadLetterFilters = []struct {
 	{"ids", "dlqIds=" + letter1.String() + "," + letter2.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{letter1, letter2}}},
 	{"an id beside a text that is none", "dlqIds=x&dlqIds=" + letter1.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{letter1}}},
 	{"texts that are no ids", "dlqIds=x", store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{0}}},
-	{"of workflows", "source=workflow&dlqIds=" + letter1.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{0}}},
 	{"message", "messageId=" + messageID(1).String(), store.DeadLetterFilter{MessageIDs: []posthaste.MessageID{messageID(1)}}},
 	{"url", "url=u", store.DeadLetterFilter{URLs: []string{"u"}}},
 	{"group", "topicName=g", store.DeadLetterFilter{URLGroups: []string{"g"}}},
@@ -199,6 +198,7 @@ func TestDeadLetterErrors(t *testing.T) {
 		{"status", "responseStatus=ok", `responseStatus "ok" is not an HTTP status, or 0 for no response`},
 		{"status of four digits", "responseStatus=1000", `responseStatus "1000" is not an HTTP status, or 0 for no response`},
 		{"source", "source=x", `source "x" is not message or workflow`},
+		{"source of runs", "source=workflow", `source "workflow" cannot be given here: failed runs are deleted, restarted and resumed at /v2/workflows/dlq`},
 		{"source twice", "source=message&source=workflow", `source is given 2 times, it can have one value`},
 		{"cursor", "cursor=x", `cursor "x" is not ` + cursors},
 		{"cursor twice", "cursor=1&cursor=1", `cursor is given 2 times, it can have one value`},

@@ -61,6 +61,9 @@ func Sweep(params url.Values) (query store.DeadLetterQuery, begun bool, err erro
 // readDeadLetterFilter reads the filters and dates, and returns the range for
 // the cursor to narrow.
 func readDeadLetterFilter(query *store.DeadLetterQuery, p parameters) (within rangeOf, err error) {
+	if err := p.checkOfMessages(); err != nil {
+		return within, err
+	}
 	query.High = posthaste.MaxPosition
 	within = rangeOf{&query.Low, &query.High, query.OldestFirst}
 	if err := within.readDates(p); err != nil {
@@ -90,14 +93,8 @@ func readDeadLetterFilter(query *store.DeadLetterQuery, p parameters) (within ra
 // noDeadLetter is the id of none.
 const noDeadLetter posthaste.DeadLetterID = 0
 
-// readDeadLetterIDs reads dlqIds and source. A text that is no id is the id of no
-// dead letter, and none of those of messages comes from a workflow (contract,
-// decision 13).
+// readDeadLetterIDs reads dlqIds. A text that is no id is the id of no dead letter.
 func readDeadLetterIDs(f *store.DeadLetterFilter, p parameters) error {
-	workflows, err := p.ofWorkflows()
-	if err != nil {
-		return err
-	}
 	texts, err := p.list(parts, "dlqIds")
 	if err != nil {
 		return err
@@ -107,7 +104,7 @@ func readDeadLetterIDs(f *store.DeadLetterFilter, p parameters) error {
 			f.IDs = append(f.IDs, id)
 		}
 	}
-	if workflows || len(texts) > 0 && len(f.IDs) == 0 {
+	if len(texts) > 0 && len(f.IDs) == 0 {
 		f.IDs = []posthaste.DeadLetterID{noDeadLetter}
 	}
 	return nil
@@ -128,6 +125,16 @@ func (p parameters) ofWorkflows() (bool, error) {
 	default:
 		return false, invalid("source", text, "message or workflow")
 	}
+}
+
+// checkOfMessages returns an error if the dead letters of workflow runs are meant: they
+// are none of those of messages (contract, decision 13).
+func (p parameters) checkOfMessages() error {
+	workflows, err := p.ofWorkflows()
+	if workflows {
+		return posthaste.Invalidf(`source "workflow" cannot be given here: failed runs are deleted, restarted and resumed at /v2/workflows/dlq`)
+	}
+	return err
 }
 
 func (p parameters) statuses() (statuses []int, err error) {

@@ -62,16 +62,6 @@ func FailedRunList(params url.Values) (query store.RunQuery, err error) {
 // rather than those of messages.
 func OfWorkflows(params url.Values) (bool, error) { return parameters(params).ofWorkflows() }
 
-// FailedRunIDs returns the distinct texts by which a call lists dead letters, nil if it
-// lists none. A list that is empty is one: what it names is nothing, and not
-// everything.
-func FailedRunIDs(params url.Values) ([]string, error) {
-	if texts, given := params["dlqIds"]; given && len(texts) == 0 {
-		return []string{}, nil
-	}
-	return IDs(params, "dlqIds")
-}
-
 // scalars are the parameters that have one value.
 var scalars = []string{
 	"api", "async", "count", "cursor", "dryRun", "fromDate", "order", "source", "toDate", "workflowUrlExactMatch",
@@ -222,6 +212,9 @@ func LiveRuns(params url.Values) (query store.RunQuery, err error) {
 		return query, err
 	}
 	if err := p.checkValues(liveRunFilters); err != nil {
+		return query, err
+	}
+	if err := p.checkUnpaged(); err != nil {
 		return query, err
 	}
 	query.High = posthaste.MaxPosition

@@ -104,7 +104,7 @@ func TestUnite(t *testing.T) {
 		})
 	}
 	t.Run("a body with an empty list", func(t *testing.T) {
-		ids, err := selection.FailedRunIDs(selection.Unite(url.Values{}, url.Values{"dlqIds": {}}))
+		ids, err := selection.IDs(selection.Unite(url.Values{}, url.Values{"dlqIds": {}}), "dlqIds")
 		if err != nil || ids == nil || len(ids) > 0 {
 			t.Errorf("ids %#v, error %v; want a list of none", ids, err)
 		}

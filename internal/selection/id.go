@@ -8,9 +8,14 @@ import (
 )
 
 // IDs returns the distinct texts of a parameter by which a bulk call lists what it
-// is about, nil if it is not given. Unlike filters, there may be any number.
+// is about, nil if it is not given. Unlike filters, there may be any number. A list that
+// is empty, as only a body can say, is one: what it names is nothing, and not everything
+// (contract, workflows D 38).
 func IDs(params url.Values, name string) ([]string, error) {
 	p := parameters(params)
+	if values, given := p[name]; given && len(values) == 0 {
+		return []string{}, nil
+	}
 	if err := p.checkValues([]string{name}); err != nil {
 		return nil, err
 	}

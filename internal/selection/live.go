@@ -22,6 +22,9 @@ func Live(params url.Values) (query store.LiveQuery, err error) {
 	if err := p.checkValues(liveFilters); err != nil {
 		return query, err
 	}
+	if err := p.checkUnpaged(); err != nil {
+		return query, err
+	}
 	if query.CreatedFrom, _, err = p.date("fromDate"); err != nil {
 		return query, err
 	}

@@ -1,6 +1,7 @@
 package selection_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,6 +67,28 @@ func TestReadingWithoutValue(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestChangingWithoutCount checks that a count that has lost its value does not become
+// all there is, and that a cancellation takes no cursor of anything else (contract,
+// decision 16).
+func TestChangingWithoutCount(t *testing.T) {
+	for name, change := range map[string]func(params string) error{
+		"cancel messages": func(params string) error { _, err := selection.Live(parse(t, params)); return err },
+		"cancel runs":     func(params string) error { _, err := selection.LiveRuns(parse(t, params)); return err },
+		"sweep messages":  func(params string) error { _, _, err := selection.Sweep(parse(t, params)); return err },
+		"sweep runs":      func(params string) error { _, _, err := selection.FailedRuns(parse(t, params)); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkRefused(t, change("count="), "count has no value: give one, or leave it out to change as many as one call may")
+			if err := change("count=1&cursor="); err != nil {
+				t.Error(err)
+			}
+			if strings.HasPrefix(name, "cancel") {
+				checkRefused(t, change("cursor=p1"), `cursor "p1" cannot be given here: a cancellation has no pages, repeat it until it cancels nothing more`)
+			}
+		})
 	}
 }
 

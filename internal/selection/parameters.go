@@ -53,15 +53,34 @@ func isService(name string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// checkValues returns an error that names a filter that is given without a value:
-// its values were lost on the way, and without them it would let everything pass.
+// checkValues returns an error that names a filter, or the count, that is given without
+// a value: its values were lost on the way, and without them it would let everything
+// pass.
 func (p parameters) checkValues(filters []string) error {
 	for _, name := range filters {
-		if values, given := p[name]; given && len(distinct(values, parts)) == 0 {
+		if p.lost(name) {
 			return posthaste.Invalidf("%s has no value: give one, or leave it out to select by other filters or everything", name)
 		}
 	}
+	if p.lost("count") {
+		return posthaste.Invalidf("count has no value: give one, or leave it out to change as many as one call may")
+	}
 	return nil
+}
+
+// lost reports whether a parameter is given without a value.
+func (p parameters) lost(name string) bool {
+	values, given := p[name]
+	return given && len(distinct(values, parts)) == 0
+}
+
+// checkUnpaged returns an error for a cursor given to a call that has no pages: it would
+// be done to everything from the beginning.
+func (p parameters) checkUnpaged() error {
+	if p.lost("cursor") || p["cursor"] == nil {
+		return nil
+	}
+	return posthaste.Invalidf("cursor %.100q cannot be given here: a cancellation has no pages, repeat it until it cancels nothing more", p["cursor"][0])
 }
 
 // one returns the value of a parameter that can have only one.

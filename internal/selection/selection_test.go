@@ -96,6 +96,20 @@ func distinct(prefix string, n int) []string {
 	return values
 }
 
+// Contract, workflows D 38.
+func TestNoIDs(t *testing.T) {
+	for name, list := range map[string][]string{"not given": nil, "an empty list": {}} {
+		params := url.Values{}
+		if list != nil {
+			params["ids"] = list
+		}
+		texts, err := selection.IDs(params, "ids")
+		if err != nil || len(texts) > 0 || (texts == nil) != (list == nil) {
+			t.Errorf("%s: %#v, %v", name, texts, err)
+		}
+	}
+}
+
 func TestIDs(t *testing.T) {
 	for params, want := range map[string]string{
 		"x=1":                     "[]",

@@ -32,7 +32,7 @@ func (t *tx) likeFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.
 	if given := req.Overrides.FailureCallback; given != nil && run.FailureCallback == nil {
 		run.FailureCallback = OwnFailureCallback(given.URL, run.Header)
 	}
-	if err := checkFlowControl(run.FlowControl); err != nil {
+	if err := engine.CheckFlowControl(run.FlowControl, "failed run"); err != nil {
 		return nil, err
 	}
 	wait := req.Overrides.StartAt(t.Now()).Sub(t.Now())
@@ -91,19 +91,6 @@ func overridden(run *posthaste.Run, own posthaste.Settings) posthaste.Settings {
 	own = withOverrides(own, overridesOf(run))
 	own.FailureCallback = failureCallbackOf(run, own.FailureCallback)
 	return own
-}
-
-// checkFlowControl refuses half of a flow control: one half was overridden, and the
-// failed run had no other.
-func checkFlowControl(flow posthaste.FlowControl) error {
-	hasKey, hasLimit := flow.Key != "", flow.FlowLimit != posthaste.FlowLimit{}
-	switch {
-	case hasKey && !hasLimit:
-		return posthaste.Invalidf("the flow-control key %.100q cannot be taken alone: the failed run had no flow-control value, give one too", flow.Key)
-	case hasLimit && !hasKey:
-		return posthaste.Invalidf("the flow-control value cannot be taken alone: the failed run had no flow-control key, give one too")
-	}
-	return nil
 }
 
 // ofRun returns a callback of a failed run, or of a message of it, as one of the run in

@@ -27,6 +27,10 @@ type RestartRequest struct {
 	// the DLQ. Otherwise such ids are passed over.
 	AllKnown bool
 
+	// More says that the request is a page of a sweep and not its last one: that none of
+	// the page's runs can be started is no error then, for those behind it may.
+	More bool
+
 	Once *Once // nil: a repetition is another request
 
 	// Refusal, if not nil, is the answer unless the request is a repetition: what is
@@ -55,7 +59,7 @@ type Restarted struct {
 // Restart starts failed runs anew and takes them out of the DLQ, all in one commit.
 // The results are in the order of the ids, without those that were passed over; a
 // run that cannot be started does not keep the others from it, but it is an error if
-// that is so for all. It returns the kept answer instead if the request is a
+// that is so for all and no more follow. It returns the kept answer instead if the request is a
 // repetition.
 func (s *Service) Restart(ctx context.Context, user string, req RestartRequest) (results []Restarted, kept []byte, err error) {
 	err = s.restart(ctx, user, func(t *tx, broken faults) (err error) {
@@ -69,13 +73,39 @@ func (s *Service) Restart(ctx context.Context, user string, req RestartRequest) 
 		if results, err = t.restartAll(&req, broken); err != nil {
 			return err
 		}
-		if err := noneStarted(results); err != nil {
+		if err := noneStarted(results); err != nil && !req.More {
 			return err
 		}
 		t.keepAnswer(req.Once, results)
 		return nil
 	})
 	return results, kept, err
+}
+
+// CannotRestart returns those entries that a request would not restart, and why: it
+// changes nothing. What breaks in the middle of a restart it cannot foresee.
+func (s *Service) CannotRestart(ctx context.Context, user string, req RestartRequest) (refused []Restarted, err error) {
+	err = s.transact(ctx, user, func(t *tx) error {
+		refused = nil
+		for _, id := range req.IDs {
+			_, failed, err := t.Buried(id)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			_, err = t.likeFailed(failed, &req)
+			if posthaste.ErrorCode(err) == posthaste.CodeInternal {
+				return err
+			}
+			if err != nil {
+				refused = append(refused, Restarted{ID: id, Err: err})
+			}
+		}
+		return nil
+	})
+	return refused, err
 }
 
 // restartStep is Restart for a step of a bulk action, which notes what could not be
