@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"posthaste"
 	"posthaste/internal/app"
 )
@@ -11,6 +9,7 @@ import (
 type backupCommand struct {
 	Data string `env:"-" placeholder:"DIR" required:"" help:"Data directory of the server, which may run and goes on."`
 	To   string `env:"-" placeholder:"DIR" required:"" help:"Directory to make; it must not be there, or be empty. Tables are linked if it is on the same file system."`
+	oneOutput
 }
 
 // Validate returns a sentence about the first setting that is wrong.
@@ -30,18 +29,21 @@ func named(name, directory string) error {
 func (c *backupCommand) Run(t terminal) error {
 	ctx, forget := untilSignal()
 	defer forget()
-	if err := app.Backup(ctx, c.Data, c.To); err != nil {
+	err := watched(t, c.Data, c.To, func() error { return app.Backup(ctx, c.Data, c.To) })
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(t.Out, "%s was backed up to %s\n", c.Data, c.To)
-	return err
+	if c.Output == "json" {
+		return writeJSON(t.Out, map[string]string{"data": c.Data, "to": c.To})
+	}
+	return writeLine(t.Out, "%s was backed up to %s", c.Data, c.To)
 }
 
 // restoreCommand makes a data directory of a backup.
 type restoreCommand struct {
-	From   string `env:"-" placeholder:"DIR" required:"" help:"The backup."`
-	To     string `env:"-" placeholder:"DIR" required:"" help:"Data directory to make; it must not be there, or be empty."`
-	Output string `env:"-" default:"table" enum:"table,json" help:"How what was checked is written: table or json."`
+	From string `env:"-" placeholder:"DIR" required:"" help:"The backup."`
+	To   string `env:"-" placeholder:"DIR" required:"" help:"Data directory to make; it must not be there, or be empty."`
+	oneOutput
 }
 
 // Validate returns a sentence about the first setting that is wrong.
@@ -51,7 +53,11 @@ func (c *restoreCommand) Validate() error {
 
 // Run copies the backup and checks the copy.
 func (c *restoreCommand) Run(t terminal) error {
-	report, err := app.Restore(c.From, c.To)
+	var report app.Report
+	err := watched(t, c.From, c.To, func() (err error) {
+		report, err = app.Restore(c.From, c.To)
+		return err
+	})
 	if err != nil {
 		return err
 	}

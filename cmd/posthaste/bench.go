@@ -31,7 +31,7 @@ type benchCommand struct {
 	DatabaseURL string `name:"database-url" env:"-" placeholder:"URL" help:"PostgreSQL to ask for the same pages in the logs scenario, postgres://USER:PASSWORD@HOST:PORT/DATABASE. It is filled with as many entries, in a schema that is made for it and dropped. The cluster scenario makes databases beside it and drops them."`
 	River       string `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
 	Dir         string `placeholder:"DIR" help:"Where to keep data for the time of the run. It is the disk that is measured; the default is the system's temporary directory."`
-	Output      string `default:"table" enum:"table,json" help:"How the report is written: table or json."`
+	oneOutput
 
 	// Relay makes this the relay that the server is compared with, in a process of
 	// its own.

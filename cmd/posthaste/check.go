@@ -9,8 +9,8 @@ import (
 
 // checkCommand looks for damage in a data directory or a backup.
 type checkCommand struct {
-	Data   string `env:"-" placeholder:"DIR" required:"" help:"Data directory or backup that no server has open. Nothing in it is changed."`
-	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table or json."`
+	Data string `env:"-" placeholder:"DIR" required:"" help:"Data directory or backup that no server has open. Nothing in it is changed."`
+	oneOutput
 }
 
 // Validate returns a sentence about the first setting that is wrong.

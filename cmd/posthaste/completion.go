@@ -71,7 +71,7 @@ func complete(node *kong.Node, words []string) []string {
 		}
 		if name, isFlag := strings.CutPrefix(word, "--"); isFlag {
 			flag = valueFlag(node, name)
-		} else if child := childOf(node, word); child != nil {
+		} else if child := childOf(node, word); child != nil && !isHelp(child) {
 			node = child
 		}
 	}
@@ -103,6 +103,9 @@ func childOf(node *kong.Node, name string) *kong.Node {
 	}
 	return nil
 }
+
+// isHelp reports whether a command is help: what follows it is a command of the program.
+func isHelp(node *kong.Node) bool { return node.Parent.Parent == nil && node.Name == "help" }
 
 func flagNames(node *kong.Node) []string {
 	var names []string

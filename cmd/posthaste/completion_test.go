@@ -22,19 +22,20 @@ func TestComplete(t *testing.T) {
 		words []string
 		want  string
 	}{
-		"a command":                  {[]string{"ver"}, "verify version"},
-		"a command below another":    {[]string{"dlq", "res"}, "restart resume"},
-		"not what is hidden":         {[]string{"completion"}, "completion"},
-		"a flag":                     {[]string{"logs", "--fol"}, "--follow"},
-		"a flag of a nested command": {[]string{"dlq", "restart", "--dry"}, "--dry-run"},
-		"a value":                    {[]string{"logs", "--output", ""}, "json ndjson table"},
-		"a value that has begun":     {[]string{"logs", "--output", "nd"}, "ndjson"},
-		"a value behind =":           {[]string{"logs", "--output", "=", "j"}, "json"},
-		"a flag behind a value":      {[]string{"logs", "--label", "--x", "--fol"}, "--follow"},
-		"a flag behind a switch":     {[]string{"logs", "--follow", "--outp"}, "--output"},
-		"an argument":                {[]string{"completion", ""}, "bash fish zsh"},
-		"a text of any kind":         {[]string{"logs", "--label", ""}, ""},
-		"what is unknown":            {[]string{"nothing", "--lab"}, ""},
+		"a command":                   {[]string{"ver"}, "verify version"},
+		"a command below another":     {[]string{"dlq", "res"}, "restart resume"},
+		"not what is hidden":          {[]string{"completion"}, "completion"},
+		"a flag":                      {[]string{"logs", "--fol"}, "--follow"},
+		"a flag of a nested command":  {[]string{"dlq", "restart", "--dry"}, "--dry-run"},
+		"a command to be helped with": {[]string{"help", "dlq", "res"}, "restart resume"},
+		"a value":                     {[]string{"logs", "--output", ""}, "json ndjson table"},
+		"a value that has begun":      {[]string{"logs", "--output", "nd"}, "ndjson"},
+		"a value behind =":            {[]string{"logs", "--output", "=", "j"}, "json"},
+		"a flag behind a value":       {[]string{"logs", "--label", "--x", "--fol"}, "--follow"},
+		"a flag behind a switch":      {[]string{"logs", "--follow", "--outp"}, "--output"},
+		"an argument":                 {[]string{"completion", ""}, "bash fish zsh"},
+		"a text of any kind":          {[]string{"logs", "--label", ""}, ""},
+		"what is unknown":             {[]string{"nothing", "--lab"}, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,14 +43,5 @@ func TestComplete(t *testing.T) {
 				t.Errorf("complete(%q) = %q, want %q", test.words, got, test.want)
 			}
 		})
-	}
-}
-
-// TestCommandsHaveExamples checks that the help of each command ends with lines to copy.
-func TestCommandsHaveExamples(t *testing.T) {
-	for _, command := range model(t).Children {
-		if !command.Hidden && !strings.HasPrefix(command.Detail, "Examples:\n\n  posthaste "+command.Name) {
-			t.Errorf("help of %s has no examples: %q", command.Name, command.Detail)
-		}
 	}
 }

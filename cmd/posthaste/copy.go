@@ -16,6 +16,7 @@ type copyCommand struct {
 	From string `placeholder:"DIR|URL" help:"Where everything is: the directory of a server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE. No server may use it. It is not changed."`
 	To   string `placeholder:"DIR|URL" help:"Where it is to be: a new directory, or an empty database."`
 
+	oneOutput
 	LogLevel level `default:"warn" help:"Least severe log lines to write: debug, info, warn or error."`
 }
 
@@ -45,9 +46,32 @@ func (c *copyCommand) Run(t terminal) error {
 	if err != nil {
 		return err
 	}
+	if c.Output == "json" {
+		return writeJSON(t.Out, countsOf(copied))
+	}
 	var table strings.Builder
 	copied.Each(func(kind string, count int) { fmt.Fprintf(&table, "%10d %s\n", count, kind) })
 	fmt.Fprintf(&table, "%10d items were copied, and are the same at both places\n", copied.Total())
 	_, err = io.WriteString(t.Out, table.String())
 	return err
+}
+
+// countsOf returns how many items of each kind were copied, by names as JSON has them.
+func countsOf(copied app.Copied) map[string]int {
+	counts := map[string]int{"total": copied.Total()}
+	copied.Each(func(kind string, count int) { counts[member(kind)] = count })
+	return counts
+}
+
+// member returns what things are called as the name of a member of an object: log
+// entries as logEntries.
+func member(things string) string {
+	words := strings.FieldsFunc(things, func(r rune) bool { return r == ' ' || r == '-' })
+	for i, word := range words {
+		words[i] = strings.ToLower(word)
+		if i > 0 {
+			words[i] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return strings.Join(words, "")
 }

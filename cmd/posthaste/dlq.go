@@ -1,21 +1,21 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 
-	"posthaste"
 	"posthaste/internal/client"
 )
 
-// dlqCommand is about the failed runs of workflows.
+// dlqCommand is about what failed for good: runs of workflows, and messages.
 type dlqCommand struct {
 	List    listFailedCommand    `cmd:"" help:"List failed runs."`
 	Show    showFailedCommand    `cmd:"" help:"Show why a run failed."`
 	Restart restartFailedCommand `cmd:"" help:"Start failed runs anew, from their beginning."`
 	Resume  resumeFailedCommand  `cmd:"" help:"Start failed runs anew, from the step that failed."`
 	Delete  deleteFailedCommand  `cmd:"" help:"Delete failed runs from the DLQ."`
+
+	Messages deadLettersCommand `cmd:"" help:"List, show, retry and delete messages that failed for good."`
 }
 
 // pathDLQ is the DLQ of runs.
@@ -30,6 +30,7 @@ type failedFilter struct {
 	FailureFunctionState []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Runs whose failure function is in a state, such as CALLBACK_FAIL."`
 	CallerIP             []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
 	FlowControlKey       []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
+	WorkflowCreatedAt    []string `group:"filter" env:"-" sep:"none" placeholder:"MS" help:"Runs created at a time, in Unix milliseconds: one of several that have had the same id."`
 	FromDate             moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs that failed since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
 	ToDate               moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs that failed until a time."`
 }
@@ -39,7 +40,7 @@ func (f *failedFilter) params() url.Values {
 	setAll(params, map[string][]string{
 		"workflowRunId": f.WorkflowRunID, "workflowUrl": f.WorkflowURL, "label": f.Label,
 		"responseStatus": f.ResponseStatus, "failureFunctionState": f.FailureFunctionState,
-		"callerIp": f.CallerIP, "flowControlKey": f.FlowControlKey,
+		"callerIp": f.CallerIP, "flowControlKey": f.FlowControlKey, "workflowCreatedAt": f.WorkflowCreatedAt,
 		"fromDate": f.FromDate.values(), "toDate": f.ToDate.values(),
 	})
 	return params
@@ -72,8 +73,8 @@ func (c *listFailedCommand) Run(t terminal) error {
 
 // showFailedCommand shows one failed run.
 type showFailedCommand struct {
-	ID     string `arg:"" help:"The id of the entry in the DLQ."`
-	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table or json."`
+	ID string `arg:"" help:"The id of the entry in the DLQ."`
+	oneOutput
 	connection
 }
 
@@ -82,57 +83,23 @@ func (c *showFailedCommand) Validate() error { return c.check() }
 
 // Run prints the entry.
 func (c *showFailedCommand) Run(t terminal) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	server, err := c.open(t)
-	if err != nil {
-		return err
-	}
-	var entry json.RawMessage
-	if err := server.Do(ctx, client.Request{Path: pathDLQ + "/" + url.PathEscape(c.ID)}, &entry); err != nil {
-		return err
-	}
-	if c.Output == "json" {
-		return writeJSON(t.Out, entry)
-	}
-	return printFailed(t.Out, entry)
+	return showOne(t, &c.connection, pathDLQ, c.ID, c.Output, printFailed)
 }
 
-// selected are the failed runs that a command is about.
-type selected struct {
+// selectedRuns are the failed runs that a command is about.
+type selectedRuns struct {
 	IDs []string `arg:"" optional:"" name:"id" help:"Ids of entries of the DLQ."`
 	failedFilter
-	All    bool   `env:"-" help:"Every failed run. Without ids or a filter, this is required."`
 	Cursor string `env:"-" placeholder:"CURSOR" help:"Go on where an earlier command was interrupted."`
-	DryRun bool   `env:"-" help:"Change nothing, and tell how many runs it would be."`
-	connection
+	sweeping
 }
 
 // Validate returns a sentence about the first setting that is wrong.
-func (s *selected) Validate() error {
-	if err := selectionOf(len(s.IDs) > 0, len(s.params()) > 0, s.All); err != nil {
-		return err
-	}
-	return s.check()
-}
-
-// selectionOf returns a sentence about what a command is to change if that is not
-// clear: ids, or a filter, or everything.
-func selectionOf(ids, filter, all bool) error {
-	switch {
-	case ids && (filter || all):
-		return posthaste.Invalidf("ids do not go with a filter or --all: give one of them")
-	case filter && all:
-		return posthaste.Invalidf("--all does not go with a filter: give one of them")
-	case !ids && !filter && !all:
-		return posthaste.Invalidf("nothing is selected: give ids, a filter, or --all")
-	}
-	return nil
-}
+func (s *selectedRuns) Validate() error { return s.check(s.IDs, s.params()) }
 
 // request returns the request for a method and a path below the DLQ. A sweep begins
 // with the oldest failure.
-func (s *selected) request(method, path string) client.Request {
+func (s *selectedRuns) request(method, path string) client.Request {
 	request := client.Request{Method: method, Path: pathDLQ + path, Query: s.params()}
 	setIf(request.Query, "cursor", s.Cursor)
 	if len(s.IDs) > 0 {
@@ -172,15 +139,17 @@ func (o *overrides) header() http.Header {
 
 // startCommand starts failed runs anew.
 type startCommand struct {
-	selected
+	selectedRuns
 	overrides
-	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"How the new runs are written: table, json for one document, or ndjson for one JSON value a line."`
+	listOutput
 }
 
 func (c *startCommand) start(t terminal, path, done string) error {
 	request := c.request(http.MethodPost, path)
 	request.Header = c.header()
-	return c.sweep(t, request, done, c.Output)
+	return c.sweep(t, request, change{
+		thing: "failed run", done: done, made: "workflowRuns", newTable: newStartedTable, count: dryRun, repeatable: true,
+	}, c.Output)
 }
 
 type restartFailedCommand struct{ startCommand }
@@ -193,9 +162,14 @@ type resumeFailedCommand struct{ startCommand }
 // Run resumes the runs.
 func (c *resumeFailedCommand) Run(t terminal) error { return c.start(t, "/resume", "resumed") }
 
-type deleteFailedCommand struct{ selected }
+type deleteFailedCommand struct {
+	selectedRuns
+	oneOutput
+}
 
 // Run deletes the entries.
 func (c *deleteFailedCommand) Run(t terminal) error {
-	return c.sweep(t, c.request(http.MethodDelete, ""), "deleted", "")
+	return c.sweep(t, c.request(http.MethodDelete, ""), change{
+		thing: "failed run", done: "deleted", count: dryRun, repeatable: true,
+	}, c.Output)
 }

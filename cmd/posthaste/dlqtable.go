@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 
 	"posthaste"
 )
@@ -38,26 +37,18 @@ func newFailedTable(out io.Writer, coloured bool) *table {
 			return nil, err
 		}
 		return []cell{
-			at(entry.FailedAt), {text: entry.DLQID}, {text: entry.status()}, {text: entry.RunID}, {text: entry.WorkflowURL},
+			at(entry.FailedAt), {text: entry.DLQID}, {text: statusText(entry.ResponseStatus)}, {text: entry.RunID}, {text: entry.WorkflowURL},
 		}, nil
 	}}
 }
 
-// status returns the status of the answer that was the last, if there was one.
-func (f *listedFailure) status() string {
-	if f.ResponseStatus == 0 {
-		return "none"
-	}
-	return strconv.Itoa(f.ResponseStatus)
-}
-
 // printFailed writes an entry of the DLQ of runs.
-func printFailed(out io.Writer, value json.RawMessage) error {
+func printFailed(t terminal, value json.RawMessage) error {
 	var entry listedFailure
 	if err := json.Unmarshal(value, &entry); err != nil {
 		return fmt.Errorf("read a dead letter: %w", err)
 	}
-	return printFields(out, []field{
+	return printFields(t.Out, []field{
 		{"dead letter", entry.DLQID},
 		{"run", entry.RunID},
 		{"workflow", entry.WorkflowURL},
@@ -65,7 +56,7 @@ func printFailed(out io.Writer, value json.RawMessage) error {
 		{"failed", at(entry.FailedAt).text},
 		{"label", entry.Label},
 		{"delivery to", entry.URL},
-		{"status", entry.status()},
+		{"status", statusText(entry.ResponseStatus)},
 		{"error", entry.Error},
 		{"answer", brief(entry.ResponseBody)},
 		{"callback", string(entry.FailureState)},

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// examples are command lines to copy, by command. They are what its help ends with.
+// examples are command lines to copy, by command. Its help ends with them.
 var examples = map[string][]string{
 	"dev": {
 		`posthaste dev`,
@@ -22,15 +24,52 @@ var examples = map[string][]string{
 		`posthaste logs --message-id msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
 		`posthaste logs --follow --host api.example.com --output ndjson`,
 	},
-	"runs": {
+	"runs list": {
 		`posthaste runs list --state RUN_FAILED --from-date 1d`,
+		`posthaste runs list --host app.example.com --label order-42 --output ndjson`,
+	},
+	"runs show": {
 		`posthaste runs show wfr_65b1f0c2a4`,
+	},
+	"runs cancel": {
+		`posthaste runs cancel wfr_65b1f0c2a4`,
 		`posthaste runs cancel --workflow-url https://app.example.com/api/order`,
 	},
-	"dlq": {
+	"messages show": {
+		`posthaste messages show msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
+	},
+	"messages cancel": {
+		`posthaste messages cancel msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
+		`posthaste messages cancel --host api.example.com --label order-42`,
+	},
+	"dlq list": {
 		`posthaste dlq list --from-date 12h`,
+	},
+	"dlq show": {
+		`posthaste dlq show 1700000000000-0`,
+	},
+	"dlq restart": {
 		`posthaste dlq restart --workflow-url https://app.example.com/api/order --dry-run`,
+		`posthaste dlq restart --workflow-url https://app.example.com/api/order`,
+	},
+	"dlq resume": {
 		`posthaste dlq resume --all --with-flow-control-key recover --with-flow-control-value parallelism=10`,
+	},
+	"dlq delete": {
+		`posthaste dlq delete --label test`,
+	},
+	"dlq messages list": {
+		`posthaste dlq messages list --destination https://api.example.com/orders --from-date 12h`,
+	},
+	"dlq messages show": {
+		`posthaste dlq messages show 1700000000000-0`,
+	},
+	"dlq messages retry": {
+		`posthaste dlq messages retry --destination https://api.example.com/orders --dry-run`,
+		`posthaste dlq messages retry --destination https://api.example.com/orders`,
+	},
+	"dlq messages delete": {
+		`posthaste dlq messages delete --label test`,
 	},
 	"stats": {
 		`posthaste stats --days`,
@@ -65,11 +104,49 @@ var examples = map[string][]string{
 	},
 }
 
-// addExamples puts the examples behind the help of the commands.
-func addExamples(program *kong.Application) {
-	for _, command := range program.Children {
-		if lines := examples[command.Name]; len(lines) > 0 {
-			command.Detail = "Examples:\n\n  " + strings.Join(lines, "\n  ")
-		}
+// helpCommand is --help for those who say help first.
+type helpCommand struct {
+	Command []string `arg:"" optional:"" help:"The command, such as dlq restart; all of them unless given."`
+}
+
+// AfterApply shows the help of the command and ends the program: a command that there is
+// not is a wrong command line.
+func (c *helpCommand) AfterApply(ctx *kong.Context) error {
+	_, err := ctx.Kong.Parse(append(c.Command, "--help"))
+	return err
+}
+
+// printHelp prints the help of a command. It ends with what people look for first:
+// command lines to copy, and what the exit code says.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return err
 	}
+	node := ctx.Selected()
+	if node == nil {
+		node = ctx.Model.Node
+	}
+	text := exitCodes
+	if lines := examplesOf(node); len(lines) > 0 && node != ctx.Model.Node {
+		text += "\nExamples:\n  " + strings.Join(lines, "\n  ") + "\n"
+	}
+	_, err := io.WriteString(ctx.Stdout, "\n"+text)
+	return err
+}
+
+// examplesOf returns the examples of a command, or of all below it.
+func examplesOf(node *kong.Node) []string {
+	lines := examples[pathOf(node)]
+	for _, child := range node.Children {
+		lines = append(slices.Clip(lines), examplesOf(child)...)
+	}
+	return lines
+}
+
+// pathOf returns the names of a command, without that of the program.
+func pathOf(node *kong.Node) string {
+	if node.Parent == nil {
+		return ""
+	}
+	return strings.TrimSpace(pathOf(node.Parent) + " " + node.Name)
 }

@@ -19,7 +19,7 @@ type listing struct {
 	Count  int    `env:"-" default:"100" placeholder:"N" help:"End after so many, 0 for all there are."`
 	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"latestFirst, unless given, or earliestFirst."`
 	Cursor string `env:"-" placeholder:"CURSOR" help:"Go on at the cursor of an answer of the API."`
-	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"How they are written: table, json for one document, or ndjson for one JSON value a line."`
+	listOutput
 }
 
 func (l *listing) check() error {
@@ -71,13 +71,9 @@ func (l *listing) print(t terminal, server *client.Client, request client.Reques
 func values(ctx context.Context, server *client.Client, request client.Request, name string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for page, err := range server.Pages(ctx, request) {
-			var list map[string]json.RawMessage
 			var values []json.RawMessage
 			if err == nil {
-				err = json.Unmarshal(page.Body, &list)
-			}
-			if err == nil && list[name] != nil {
-				err = json.Unmarshal(list[name], &values)
+				values, err = listIn(page.Body, name)
 			}
 			if err != nil {
 				yield(nil, err)
@@ -90,6 +86,16 @@ func values(ctx context.Context, server *client.Client, request client.Request, 
 			}
 		}
 	}
+}
+
+// listIn returns the values that a page has under a name, none if it has no such list.
+func listIn(page json.RawMessage, name string) (values []json.RawMessage, err error) {
+	var lists map[string]json.RawMessage
+	if err := json.Unmarshal(page, &lists); err != nil || lists[name] == nil {
+		return nil, err
+	}
+	err = json.Unmarshal(lists[name], &values)
+	return values, err
 }
 
 // field is a named value of one thing.

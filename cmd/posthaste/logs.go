@@ -35,8 +35,7 @@ type logsCommand struct {
 	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"latestFirst or earliestFirst. With --follow it is earliestFirst, else latestFirst unless given."`
 	Cursor string `env:"-" placeholder:"CURSOR" help:"Go on at the cursor of an answer of the API."`
 	Follow bool   `env:"-" help:"Show entries as they are written, from now on or from --from-date, until a signal."`
-	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"How entries are written: table, json for one document, or ndjson for one JSON value a line."`
-
+	listOutput
 	connection
 }
 

@@ -18,19 +18,21 @@ import (
 
 // commands is the registry of subcommands, one line each.
 type commands struct {
-	Dev     devCommand     `cmd:"" help:"Run a development server on this machine, a stand-in for qstash dev."`
-	Serve   serveCommand   `cmd:"" help:"Run the server."`
-	Logs    logsCommand    `cmd:"" help:"Show what happened to messages, and what is happening."`
-	Runs    runsCommand    `cmd:"" help:"List, show and cancel runs of workflows."`
-	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"List failed runs of workflows, and start them anew."`
-	Stats   statsCommand   `cmd:"" help:"Show how much is kept."`
-	Backup  backupCommand  `cmd:"" help:"Copy a data directory, while its server runs or not."`
-	Restore restoreCommand `cmd:"" help:"Make a data directory of a backup."`
-	Copy    copyCommand    `cmd:"" help:"Move everything from a data directory into a database, or back."`
-	Check   checkCommand   `cmd:"" help:"Look for damage in a data directory or a backup."`
-	Verify  verifyCommand  `cmd:"" help:"Say what is wrong with the signature of a delivery."`
-	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency on this machine."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Dev      devCommand      `cmd:"" help:"Run a development server on this machine, a stand-in for qstash dev."`
+	Serve    serveCommand    `cmd:"" help:"Run the server."`
+	Logs     logsCommand     `cmd:"" help:"Show what happened to messages, and what is happening."`
+	Runs     runsCommand     `cmd:"" help:"List, show and cancel runs of workflows."`
+	Messages messagesCommand `cmd:"" help:"Show and cancel messages."`
+	DLQ      dlqCommand      `cmd:"" name:"dlq" help:"List what failed for good, and start it anew."`
+	Stats    statsCommand    `cmd:"" help:"Show how much is kept."`
+	Backup   backupCommand   `cmd:"" help:"Copy a data directory, while its server runs or not."`
+	Restore  restoreCommand  `cmd:"" help:"Make a data directory of a backup."`
+	Copy     copyCommand     `cmd:"" help:"Move everything from a data directory into a database, or back."`
+	Check    checkCommand    `cmd:"" help:"Look for damage in a data directory or a backup."`
+	Verify   verifyCommand   `cmd:"" help:"Say what is wrong with the signature of a delivery."`
+	Bench    benchCommand    `cmd:"" help:"Measure throughput and latency on this machine."`
+	Version  versionCommand  `cmd:"" help:"Print the version."`
+	Help     helpCommand     `cmd:"" help:"Show the help of a command."`
 
 	Completion      completionCommand `cmd:"" help:"Print what completes command lines in a shell."`
 	CompletionWords completionWords   `cmd:"" hidden:"" help:"Print what a command line can go on with."`
@@ -43,6 +45,13 @@ const (
 	exitFailure = 1 // what was asked for could not be done
 	exitUsage   = 2 // the command line or a setting is wrong
 )
+
+// exitCodes says in the help what they are.
+const exitCodes = `Exit codes:
+  0  it was done
+  1  it was not done, or not all of it
+  2  the command line or a setting is wrong
+`
 
 // terminal is where a command writes for the person who started it. Out takes
 // what was asked for, Err the log.
@@ -73,18 +82,14 @@ func run(args []string, t terminal) int {
 }
 
 func newParser(grammar *commands, t terminal) (*kong.Kong, error) {
-	parser, err := kong.New(grammar,
+	return kong.New(grammar,
 		kong.Name("posthaste"),
 		kong.Description("Durable HTTP message delivery that speaks the QStash v2 protocol."),
 		kong.DefaultEnvars(envPrefix),
 		kong.Writers(t.Out, t.Err),
+		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
-	if err != nil {
-		return nil, err
-	}
-	addExamples(parser.Model)
-	return parser, nil
 }
 
 // fail tells why the program ends. The sentence is the last thing written:

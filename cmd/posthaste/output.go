@@ -12,6 +12,17 @@ import (
 	"unicode"
 )
 
+// oneOutput is how a command writes what is one thing. Each that tells something has this
+// or listOutput.
+type oneOutput struct {
+	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table, for people, or json."`
+}
+
+// listOutput is how a command writes what is a list.
+type listOutput struct {
+	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"How they are written: table, for people, json for one document, or ndjson for one JSON value a line."`
+}
+
 // printer writes a list of JSON values, one after the other.
 type printer interface {
 	begin() error
@@ -64,13 +75,6 @@ func first(n int, values iter.Seq2[json.RawMessage, error]) iter.Seq2[json.RawMe
 		}
 	}
 }
-
-// noPrinter is a printer that writes nothing.
-type noPrinter struct{}
-
-func (noPrinter) begin() error                { return nil }
-func (noPrinter) print(json.RawMessage) error { return nil }
-func (noPrinter) end() error                  { return nil }
 
 // promptPrinter is a printer whose values are seen at once.
 type promptPrinter struct {

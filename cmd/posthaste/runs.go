@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/url"
 
 	"posthaste"
@@ -17,14 +18,18 @@ type runsCommand struct {
 
 // listRunsCommand lists runs. Its filters are those of GET /v2/workflows/logs.
 type listRunsCommand struct {
-	WorkflowRunID  []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs with an id. Any filter can be given more than once, for runs that match one of the values."`
-	WorkflowURL    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
-	State          []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Runs in a state: RUN_STARTED, RUN_SUCCESS, RUN_FAILED or RUN_CANCELED."`
-	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
-	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
-	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
-	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
-	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created until a time."`
+	WorkflowRunID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs with an id. Any filter can be given more than once, for runs that match one of the values."`
+	WorkflowURL       []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
+	State             []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Runs in a state: RUN_STARTED, RUN_SUCCESS, RUN_FAILED or RUN_CANCELED."`
+	MessageID         []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"The run that a message belongs to."`
+	Host              []string `group:"filter" env:"-" sep:"none" placeholder:"HOST" help:"Runs of workflows at a host, with or without port."`
+	Path              []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Runs of workflows at a path."`
+	Label             []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
+	CallerIP          []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
+	FlowControlKey    []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
+	WorkflowCreatedAt []string `group:"filter" env:"-" sep:"none" placeholder:"MS" help:"Runs created at a time, in Unix milliseconds: one of several that have had the same id."`
+	FromDate          moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
+	ToDate            moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created until a time."`
 
 	listing
 	connection
@@ -47,7 +52,8 @@ func (c *listRunsCommand) Run(t terminal) error {
 	filter := url.Values{}
 	setAll(filter, map[string][]string{
 		"workflowRunId": c.WorkflowRunID, "workflowUrl": c.WorkflowURL, "state": c.State, "label": c.Label,
-		"callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey,
+		"messageId": c.MessageID, "host": c.Host, "path": c.Path,
+		"callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey, "workflowCreatedAt": c.WorkflowCreatedAt,
 		"fromDate": c.FromDate.values(), "toDate": c.ToDate.values(),
 	})
 	request := client.Request{Path: "/v2/workflows/logs", Query: c.params(filter)}
@@ -56,8 +62,8 @@ func (c *listRunsCommand) Run(t terminal) error {
 
 // showRunCommand shows the runs that have one id: it may have been used again.
 type showRunCommand struct {
-	ID     string `arg:"" help:"The run's id."`
-	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table or json."`
+	ID string `arg:"" help:"The run's id."`
+	oneOutput
 	connection
 }
 
@@ -107,6 +113,7 @@ type cancelRunsCommand struct {
 	FromDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created since a time."`
 	ToDate           moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created until a time."`
 	All              bool     `env:"-" help:"Every run. Without ids or a filter, this is required."`
+	oneOutput
 	connection
 }
 
@@ -133,28 +140,11 @@ func (c *cancelRunsCommand) Validate() error {
 
 // Run cancels the runs, a thousand at a time, and tells how many there were.
 func (c *cancelRunsCommand) Run(t terminal) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	server, err := c.open(t)
-	if err != nil {
-		return err
-	}
-	request := client.Request{Method: "DELETE", Path: "/v2/workflows/runs", Query: c.filter()}
+	request := client.Request{Method: http.MethodDelete, Path: "/v2/workflows/runs", Query: c.filter()}
 	if len(c.IDs) > 0 {
 		request.Body = map[string]any{"workflowRunIds": c.IDs}
 	} else {
 		request.Query.Set("count", "1000")
 	}
-	total := 0
-	for {
-		var answer struct{ Cancelled int }
-		if err := server.Do(ctx, request, &answer); err != nil {
-			return err
-		}
-		total += answer.Cancelled
-		if answer.Cancelled == 0 || len(c.IDs) > 0 {
-			break
-		}
-	}
-	return writeLine(t.Out, "cancelled %s", counted(total, "run"))
+	return cancelAll(t, &c.connection, request, "run", c.Output)
 }

@@ -11,8 +11,8 @@ import (
 
 // statsCommand shows how much is kept of the user.
 type statsCommand struct {
-	Days   bool   `env:"-" help:"Show the days of the log, too."`
-	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table or json, which always has the days."`
+	Days bool `env:"-" help:"Show the days of the log, too. As json they are always there."`
+	oneOutput
 	connection
 }
 

@@ -4,86 +4,161 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"net/url"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
+	"posthaste"
 	"posthaste/internal/client"
 )
 
+// sweeping is how a command is asked to change many entries.
+type sweeping struct {
+	All    bool `env:"-" help:"Every entry. Without ids or a filter, this is required."`
+	DryRun bool `env:"-" help:"Change nothing, and tell how many entries it would be."`
+	connection
+}
+
+// check returns a sentence about what is selected if that is not clear, or about the
+// server.
+func (s *sweeping) check(ids []string, filter url.Values) error {
+	if err := selectionOf(len(ids) > 0, len(filter) > 0, s.All); err != nil {
+		return err
+	}
+	return s.connection.check()
+}
+
+// selectionOf returns a sentence about what a command is to change if that is not
+// clear: ids, or a filter, or everything.
+func selectionOf(ids, filter, all bool) error {
+	switch {
+	case ids && (filter || all):
+		return posthaste.Invalidf("ids do not go with a filter or --all: give one of them")
+	case filter && all:
+		return posthaste.Invalidf("--all does not go with a filter: give one of them")
+	case !ids && !filter && !all:
+		return posthaste.Invalidf("nothing is selected: give ids, a filter, or --all")
+	}
+	return nil
+}
+
+// change is what a sweep does to the entries that a request selects.
+type change struct {
+	thing      string                       // what an entry is
+	done       string                       // what becomes of it
+	made       string                       // the name under which an answer has what takes the place of entries; "" if nothing does
+	newTable   func(io.Writer, bool) *table // of that
+	count      counter
+	repeatable bool // a page may be asked for again, and its cursor by another command
+}
+
+// counter returns how many entries a request selects, and says it as JSON.
+type counter func(context.Context, *client.Client, client.Request) (int, json.RawMessage, error)
+
+// pages sends a request page by page.
+func (c change) pages(ctx context.Context, server *client.Client, request client.Request) iter.Seq2[client.Page, error] {
+	if c.repeatable {
+		return server.Sweep(ctx, request)
+	}
+	return server.Pages(ctx, request)
+}
+
 // sweptPage is what the server answers to one request of a sweep.
 type sweptPage struct {
-	DryRun  bool              `json:"dryRun"`
-	Total   int               `json:"total"` // of a dry run
-	Started []json.RawMessage `json:"workflowRuns"`
-	Deleted int               `json:"deleted"`
+	made []json.RawMessage
 
+	Deleted  int `json:"deleted"`
 	Failures []struct {
 		DLQID string `json:"dlqId"`
 		Error string `json:"error"`
 	} `json:"failures"`
 }
 
-// sweep is a change of many entries of the DLQ in progress.
+func (c change) read(body json.RawMessage) (page sweptPage, err error) {
+	if err := json.Unmarshal(body, &page); err != nil {
+		return page, err
+	}
+	page.made, err = listIn(body, c.made)
+	return page, err
+}
+
+// sweep is a change of many entries in progress.
 type sweep struct {
 	terminal
+	change change
 	bar    *progressbar.ProgressBar
 	cursor string // of the page to come
 	done   int    // entries that were changed
 	failed int    // entries that could not be
 }
 
-// sweep sends a request page by page, writes the runs that were started, unless the
-// output is none, and says on Err how far it is. An entry that could not be changed is
-// an error once the others are.
-func (s *selected) sweep(t terminal, request client.Request, done, output string) error {
+// sweep sends a request page by page, writes what was made of the entries, or as JSON
+// how many there were, and says on Err how far it is. An entry that could not be changed
+// is an error once the others are.
+func (s *sweeping) sweep(t terminal, request client.Request, c change, output string) error {
 	ctx, forget := untilSignal()
 	defer forget()
 	server, err := s.open(t)
 	if err != nil {
 		return err
 	}
-	total, answer, err := dryRun(ctx, server, request)
+	total, answer, err := c.count(ctx, server, request)
 	switch {
 	case err != nil:
 		return err
-	case s.DryRun && (output == "json" || output == "ndjson"):
+	case s.DryRun && output != "table":
 		return writeLine(t.Out, "%s", answer)
 	case s.DryRun:
-		return writeLine(t.Out, "%s would be %s", counted(total, "failed run"), done)
+		return writeLine(t.Out, "%s would be %s", counted(total, c.thing), c.done)
 	}
-	w := &sweep{terminal: t, bar: newBar(t.Err, total, "runs"), cursor: s.Cursor}
-	err = printAll(t, func(out *bufio.Writer, coloured bool) printer {
-		if output == "" {
-			return noPrinter{}
-		}
-		return newPrinter(output, "workflowRuns", newStartedTable, out, coloured)
-	}, w.started(server.Sweep(ctx, request)))
-	return w.tell(done, total, err)
+	w := &sweep{terminal: t, change: c, bar: newBar(t.Err, total, c.thing+"s"), cursor: request.Query.Get("cursor")}
+	return w.tell(total, w.print(output, w.changed(c.pages(ctx, server, request))))
 }
 
-// dryRun asks how many entries a sweep is about.
+// print makes the changes, and writes what comes of them.
+func (w *sweep) print(output string, made iter.Seq2[json.RawMessage, error]) error {
+	c := w.change
+	if c.made != "" {
+		return printAll(w.terminal, func(out *bufio.Writer, coloured bool) printer {
+			return newPrinter(output, c.made, c.newTable, out, coloured)
+		}, made)
+	}
+	var failure error
+	for _, failure = range made {
+	}
+	if output != "json" {
+		return failure
+	}
+	return errors.Join(failure, writeJSON(w.Out, map[string]int{c.done: w.done}))
+}
+
+// dryRun asks the server how many entries a sweep is about.
 func dryRun(ctx context.Context, server *client.Client, request client.Request) (total int, answer json.RawMessage, err error) {
 	if err := server.Do(ctx, request.With("dryRun", "true"), &answer); err != nil {
 		return 0, nil, err
 	}
-	var page sweptPage
+	var page struct {
+		DryRun bool `json:"dryRun"`
+		Total  int  `json:"total"`
+	}
 	if err := json.Unmarshal(answer, &page); err != nil || !page.DryRun {
 		return 0, nil, fmt.Errorf("the server does not know of dry runs: %w", err)
 	}
 	return page.Total, answer, nil
 }
 
-// started yields the runs that were started.
-func (w *sweep) started(pages iter.Seq2[client.Page, error]) iter.Seq2[json.RawMessage, error] {
+// changed yields what takes the place of the entries.
+func (w *sweep) changed(pages iter.Seq2[client.Page, error]) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for answer, err := range pages {
 			var page sweptPage
 			if err == nil {
-				err = json.Unmarshal(answer.Body, &page)
+				page, err = w.change.read(answer.Body)
 			}
 			if err != nil {
 				yield(nil, err)
@@ -91,8 +166,8 @@ func (w *sweep) started(pages iter.Seq2[client.Page, error]) iter.Seq2[json.RawM
 			}
 			w.count(&page)
 			w.cursor = answer.Cursor
-			for _, run := range page.Started {
-				if !yield(run, nil) {
+			for _, made := range page.made {
+				if !yield(made, nil) {
 					return
 				}
 			}
@@ -101,7 +176,7 @@ func (w *sweep) started(pages iter.Seq2[client.Page, error]) iter.Seq2[json.RawM
 }
 
 func (w *sweep) count(page *sweptPage) {
-	n := len(page.Started) + page.Deleted
+	n := len(page.made) + page.Deleted
 	w.done += n
 	w.failed += len(page.Failures)
 	_ = w.bar.Add(n + len(page.Failures)) // for the eye only
@@ -112,20 +187,25 @@ func (w *sweep) count(page *sweptPage) {
 }
 
 // tell says how the sweep ended, and returns the error of the command.
-func (w *sweep) tell(done string, total int, failure error) error {
+func (w *sweep) tell(total int, failure error) error {
 	_ = w.bar.Clear()
+	c := w.change
 	if failure != nil {
-		more := ""
-		if w.cursor != "" {
-			more = fmt.Sprintf(", and --cursor %s goes on from there", w.cursor)
-		}
-		return fmt.Errorf("%s of %d %s%s: %w", counted(w.done, "failed run"), total, done, more, failure)
+		return fmt.Errorf("%s of %d %s%s: %w", counted(w.done, c.thing), total, c.done, w.rest(), failure)
 	}
-	_, _ = fmt.Fprintf(w.Err, "%s %s\n", counted(w.done, "failed run"), done)
+	_, _ = fmt.Fprintf(w.Err, "%s %s\n", counted(w.done, c.thing), c.done)
 	if w.failed > 0 {
-		return fmt.Errorf("%s could not be %s", counted(w.failed, "failed run"), done)
+		return fmt.Errorf("%s could not be %s", counted(w.failed, c.thing), c.done)
 	}
 	return nil
+}
+
+// rest says how to go on with a sweep that was interrupted.
+func (w *sweep) rest() string {
+	if w.cursor == "" || !w.change.repeatable {
+		return ""
+	}
+	return fmt.Sprintf(", and --cursor %s goes on from there", w.cursor)
 }
 
 // unknownTotal is the total of a progress bar that shows only how much was done.

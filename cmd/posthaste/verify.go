@@ -25,7 +25,7 @@ type verifyCommand struct {
 
 	At        moment `env:"-" placeholder:"TIME" help:"When it was received, now unless given: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m."`
 	Tolerance span   `env:"-" default:"0s" help:"How far the clocks may differ."`
-	Output    string `env:"-" default:"table" enum:"table,json" help:"How the checks are written: table, or json for one document."`
+	oneOutput
 }
 
 // Validate returns a sentence about the first setting that is wrong.

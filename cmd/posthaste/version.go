@@ -9,7 +9,7 @@ import (
 
 // versionCommand prints the version and what it was built with.
 type versionCommand struct {
-	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table, which is one line, or json."`
+	oneOutput
 }
 
 // Run prints one line.

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"posthaste/internal/client"
+)
+
+// messagesCommand is about messages that have not ended.
+type messagesCommand struct {
+	Show   showMessageCommand    `cmd:"" help:"Show a message."`
+	Cancel cancelMessagesCommand `cmd:"" help:"Cancel messages."`
+}
+
+// pathMessages is where messages are.
+const pathMessages = "/v2/messages"
+
+// showMessageCommand shows one message as it was published.
+type showMessageCommand struct {
+	ID string `arg:"" help:"The message's id."`
+	oneOutput
+	connection
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *showMessageCommand) Validate() error { return c.check() }
+
+// Run prints the message.
+func (c *showMessageCommand) Run(t terminal) error {
+	return showOne(t, &c.connection, pathMessages, c.ID, c.Output, printMessage)
+}
+
+// cancelMessagesCommand cancels messages that have not ended. Its filters are those of
+// DELETE /v2/messages, and have the names that those of the log have.
+type cancelMessagesCommand struct {
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of messages."`
+
+	Destination    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Messages to a URL. Any filter can be given more than once, for messages that match one of the values."`
+	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages through a URL group."`
+	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Messages of a schedule."`
+	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages through a queue."`
+	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Messages with a label."`
+	Host           []string `group:"filter" env:"-" sep:"none" placeholder:"HOST" help:"Messages to a host, with or without port."`
+	Path           []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Messages to a path."`
+	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Messages published from an address."`
+	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Messages under a flow-control key."`
+	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
+	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published until a time."`
+	All            bool     `env:"-" help:"Every message. Without ids or a filter, this is required."`
+	oneOutput
+	connection
+}
+
+func (c *cancelMessagesCommand) filter() url.Values {
+	filter := url.Values{}
+	setAll(filter, map[string][]string{
+		"url": c.Destination, "topicName": c.TopicName, "scheduleId": c.ScheduleID, "queueName": c.QueueName,
+		"label": c.Label, "host": c.Host, "path": c.Path, "callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey,
+		"fromDate": c.FromDate.values(), "toDate": c.ToDate.values(),
+	})
+	return filter
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *cancelMessagesCommand) Validate() error {
+	if err := selectionOf(len(c.IDs) > 0, len(c.filter()) > 0, c.All); err != nil {
+		return err
+	}
+	return c.check()
+}
+
+// Run cancels the messages, as many at a time as one request takes, and tells how many
+// there were.
+func (c *cancelMessagesCommand) Run(t terminal) error {
+	request := client.Request{Method: http.MethodDelete, Path: pathMessages, Query: c.filter()}
+	if len(c.IDs) > 0 {
+		request.Body = map[string]any{"messageIds": c.IDs}
+	} else {
+		request.Query.Set("count", "500")
+	}
+	return cancelAll(t, &c.connection, request, "message", c.Output)
+}
+
+// showOne reads what has an id below a path, and writes it.
+func showOne(t terminal, from *connection, path, id, output string, print func(terminal, json.RawMessage) error) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := from.open(t)
+	if err != nil {
+		return err
+	}
+	var found json.RawMessage
+	if err := server.Do(ctx, client.Request{Path: path + "/" + url.PathEscape(id)}, &found); err != nil {
+		return err
+	}
+	if output == "json" {
+		return writeJSON(t.Out, found)
+	}
+	return print(t, found)
+}

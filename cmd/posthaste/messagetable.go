@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// listedMessage is what is shown of a message, and of one that is in the DLQ.
+type listedMessage struct {
+	ID         string `json:"messageId"`
+	URL        string `json:"url"`
+	Method     string `json:"method"`
+	MaxRetries int    `json:"maxRetries"`
+	CreatedAt  int64  `json:"createdAt"` // Unix ms
+	NotBefore  int64  `json:"notBefore"` // Unix ms
+	URLGroup   string `json:"topicName"`
+	Queue      string `json:"queueName"`
+	ScheduleID string `json:"scheduleId"`
+	FlowKey    string `json:"flowControlKey"`
+	RunID      string `json:"workflowRunId"`
+	Label      string `json:"label"`
+	Body       string `json:"body"`
+
+	DLQID          string `json:"dlqId"`
+	FailedAt       int64  `json:"failedAt"` // Unix ms
+	Error          string `json:"error"`
+	ResponseStatus int    `json:"responseStatus"`
+	ResponseBody   string `json:"responseBody"`
+}
+
+// newDeadLetterTable returns a table of entries of the DLQ of messages.
+func newDeadLetterTable(out io.Writer, coloured bool) *table {
+	return &table{out, coloured, []column{
+		{"FAILED", len(tableTime)},
+		{"DEAD LETTER", 20},
+		{"STATUS", 6},
+		{"MESSAGE", 26},
+		{name: "DESTINATION"},
+	}, func(value json.RawMessage) ([]cell, error) {
+		var m listedMessage
+		if err := json.Unmarshal(value, &m); err != nil {
+			return nil, err
+		}
+		return []cell{at(m.FailedAt), {text: m.DLQID}, {text: statusText(m.ResponseStatus)}, {text: m.ID}, {text: m.URL}}, nil
+	}}
+}
+
+// newRetriedTable returns a table of messages that took the place of dead letters.
+func newRetriedTable(out io.Writer, coloured bool) *table {
+	return &table{out, coloured, []column{
+		{name: "MESSAGE"},
+	}, func(value json.RawMessage) ([]cell, error) {
+		var m listedMessage
+		if err := json.Unmarshal(value, &m); err != nil {
+			return nil, err
+		}
+		return []cell{{text: m.ID}}, nil
+	}}
+}
+
+// statusText returns the status of an answer, 0 for none.
+func statusText(status int) string {
+	if status == 0 {
+		return "none"
+	}
+	return strconv.Itoa(status)
+}
+
+// printMessage writes a message, and why it failed if it is in the DLQ.
+func printMessage(t terminal, value json.RawMessage) error {
+	var m listedMessage
+	if err := json.Unmarshal(value, &m); err != nil {
+		return fmt.Errorf("read a message: %w", err)
+	}
+	fields := []field{
+		{"message", m.ID},
+		{"delivery to", m.URL},
+		{"method", m.Method},
+		{"retries", strconv.Itoa(m.MaxRetries)},
+		{"created", at(m.CreatedAt).text},
+		{"not before", at(m.NotBefore).text},
+		{"URL group", m.URLGroup},
+		{"queue", m.Queue},
+		{"schedule", m.ScheduleID},
+		{"flow key", m.FlowKey},
+		{"run", m.RunID},
+		{"label", m.Label},
+		{"body", brief(m.Body)},
+	}
+	if m.DLQID != "" {
+		fields = append(fields,
+			field{"dead letter", m.DLQID},
+			field{"failed", at(m.FailedAt).text},
+			field{"status", statusText(m.ResponseStatus)},
+			field{"error", m.Error},
+			field{"answer", brief(m.ResponseBody)})
+	}
+	return printFields(t.Out, fields)
+}
