@@ -336,6 +336,11 @@ func TestConcurrencyBoundsAttempts(t *testing.T) {
 		for i := range 64 {
 			w.publish(engine.Publication{Destination: fmt.Sprintf("http://host-%d.example/", i)})
 		}
+		for i := range 8 { // of those who leave nothing to one user alone
+			if _, err := w.Publish(w.t.Context(), fmt.Sprintf("user-%d", i), engine.Publication{Destination: "http://other.example/"}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		w.pass(time.Minute)
 		if most != 8 {
 			t.Errorf("%d attempts were in flight at once, want 8", most)

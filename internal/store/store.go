@@ -96,10 +96,13 @@ type Worker interface {
 	// within its parallelism and attempts begun within its rate (package flow).
 	// Nothing is handed out that is paused.
 	//
+	// The limit is what is free. A user whose claims take much of the rest is given less
+	// than that, or nothing, so that whoever comes next finds a slot (flow.UserRoom).
+	//
 	// Claim also returns when the next waiting message that it did not hand out
 	// becomes due: the zero time if none waits, now or earlier if the limit held
-	// messages back. A lane held back by parallelism or a pause is announced by
-	// Wake, one held back by a rate is counted at the end of its window.
+	// messages back. A lane held back by parallelism, a pause or what its user has in
+	// flight is announced by Wake, one held back by a rate is counted at the end of its window.
 	//
 	// The ACTIVE events may be lost in a crash; the messages are due again then.
 	Claim(ctx context.Context, now time.Time, limit int) (claims []Claim, next time.Time, err error)

@@ -20,8 +20,8 @@ import (
 // that it cannot be claimed in between.
 //
 // A lane is in one place: in the timer heap if its next message becomes due
-// later, in ready if it may have one now, in blocked or in a limiter's list if
-// it has one that must wait for room, or in none if there is nothing to do
+// later, in ready if it may have one now, in blocked, crowded or a limiter's list
+// if it has one that must wait for room, or in none if there is nothing to do
 // before something is added or settled.
 type scheduler struct {
 	disk lanesOnDisk
@@ -30,13 +30,15 @@ type scheduler struct {
 	mu        sync.Mutex
 	lanes     map[laneID]*lane
 	limiters  map[flowID]*limiter
-	ready     list.List // of *lane, served in turn
-	blocked   list.List // of *lane, at their ceiling
+	ready     list.List             // of *lane, served in turn
+	blocked   list.List             // of *lane, at their ceiling, or without memory for their next message
+	crowded   map[string]*list.List // of *lane, by user: who has no room for more
 	timed     timerHeap
 	leases    map[posthaste.MessageID]*lease
 	held      map[posthaste.MessageID]bool
-	inflight  map[string]int // claims by user
-	items     int            // in all lanes
+	inflight  map[string]int      // claims by user
+	memory    flow.Memory[laneID] // for what is claimed
+	kept      kept                // in all lanes
 	lastToken uint64
 }
 
@@ -60,15 +62,20 @@ type lease struct {
 	cancelRequested bool
 }
 
-func newScheduler(disk lanesOnDisk) *scheduler {
+// newScheduler returns a scheduler that claims large messages of so many bytes together,
+// and keeps messages that wait of half as many.
+func newScheduler(disk lanesOnDisk, memory int) *scheduler {
 	return &scheduler{
 		disk:      disk,
 		wake:      make(chan struct{}, 1),
 		lanes:     map[laneID]*lane{},
 		limiters:  map[flowID]*limiter{},
+		crowded:   map[string]*list.List{},
 		leases:    map[posthaste.MessageID]*lease{},
 		held:      map[posthaste.MessageID]bool{},
 		inflight:  map[string]int{},
+		memory:    flow.NewMemory[laneID](memory),
+		kept:      kept{most: memory / 2},
 		lastToken: rand.Uint64() >> 1, // so that a claim of an earlier process fits no lease of this one
 	}
 }
@@ -98,10 +105,10 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 	it.lane = l
 	if l.insert(it) {
 		keep := laneHead
-		if s.items++; s.items > crowdedItems {
+		if s.kept.items > crowdedItems {
 			keep = laneHeadCrowded
 		}
-		s.items -= l.trim(keep)
+		l.trim(keep)
 	}
 	if l.list == nil {
 		s.schedule(l)
@@ -121,9 +128,7 @@ func (s *scheduler) dropLocked(id laneID, t ticket) {
 	if l == nil {
 		return
 	}
-	if l.remove(t) {
-		s.items--
-	}
+	l.remove(t)
 	if l.list == nil {
 		s.schedule(l)
 	}
@@ -133,7 +138,7 @@ func (s *scheduler) dropLocked(id laneID, t ticket) {
 func (s *scheduler) lane(id laneID) *lane {
 	l := s.lanes[id]
 	if l == nil {
-		l = &lane{id: id, index: notTimed}
+		l = &lane{id: id, kept: &s.kept, index: notTimed}
 		s.lanes[id] = l
 	}
 	return l
@@ -200,8 +205,9 @@ func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error)
 	defer s.mu.Unlock()
 	s.promote(now)
 	s.unblock(limit)
+	s.uncrowd(limit)
 	var leases []*lease
-	for len(leases) < limit && s.ready.Len() > 0 {
+	for len(leases) < limit && s.anyReady(limit-len(leases)) {
 		l := s.ready.Front().Value.(*lane)
 		held, err := s.serve(l, now, limit-len(leases))
 		if err != nil {
@@ -226,10 +232,9 @@ func (s *scheduler) promote(now time.Time) {
 // ceiling of every lane rise. It looks at a few, in turn.
 func (s *scheduler) unblock(free int) {
 	const atOnce = 16
-	ceiling := flow.Ceiling(free)
 	for range min(atOnce, s.blocked.Len()) {
 		l := s.blocked.Front().Value.(*lane)
-		if l.inflight < ceiling {
+		if l.inflight < flow.Ceiling(s.room(l, free)) {
 			s.enlist(l, &s.ready)
 		} else {
 			s.blocked.MoveToBack(l.element)
@@ -237,10 +242,49 @@ func (s *scheduler) unblock(free int) {
 	}
 }
 
+// room is how many more attempts the user of a lane may start.
+func (s *scheduler) room(l *lane, free int) int {
+	return flow.UserRoom(free, s.inflight[l.id.user])
+}
+
+// crowd lets a lane wait until its user has room.
+func (s *scheduler) crowd(l *lane) {
+	user := l.id.user
+	if s.crowded[user] == nil {
+		s.crowded[user] = list.New()
+	}
+	s.enlist(l, s.crowded[user])
+}
+
+// uncrowd makes as many lanes ready as their users have room for by now.
+func (s *scheduler) uncrowd(free int) {
+	for user, lanes := range s.crowded {
+		for range min(flow.UserRoom(free, s.inflight[user]), lanes.Len()) {
+			s.enlist(lanes.Front().Value.(*lane), &s.ready)
+		}
+		if lanes.Len() == 0 {
+			delete(s.crowded, user)
+		}
+	}
+}
+
+// anyReady reports whether a lane is ready. Those that were may have had nothing to
+// start, and left room to others of their user.
+func (s *scheduler) anyReady(free int) bool {
+	if s.ready.Len() == 0 {
+		s.uncrowd(free)
+	}
+	return s.ready.Len() > 0
+}
+
 // serve leases the next message of a ready lane. When it has none that may start
 // now it returns nil, and the lane is where it waits for that.
 func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
-	if l.inflight >= flow.Ceiling(free) {
+	switch room := s.room(l, free); {
+	case room == 0:
+		s.crowd(l)
+		return nil, nil
+	case l.inflight >= flow.Ceiling(room):
 		s.enlist(l, &s.blocked)
 		return nil, nil
 	}
@@ -250,6 +294,10 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 	at, wakes := l.candidate(now)
 	if at < 0 {
 		s.rest(l, wakes)
+		return nil, nil
+	}
+	if !s.memory.Admits(l.id, l.items[at].waiting.size) {
+		s.enlist(l, &s.blocked)
 		return nil, nil
 	}
 	limit, err := s.limiterOf(l.items[at])
@@ -267,7 +315,6 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 			return nil, nil
 		}
 	}
-	s.items--
 	return s.lease(l.takeAt(at), limit), nil
 }
 
@@ -315,7 +362,7 @@ func (s *scheduler) refill(l *lane) error {
 		}
 		it.lane = l
 		l.items = append(l.items, it)
-		s.items++
+		s.kept.add(it)
 	}
 	return nil
 }
@@ -344,6 +391,7 @@ func (s *scheduler) lease(it *item, limit *limiter) *lease {
 	held := &lease{item: it, limiter: limit, token: s.lastToken, cancelRequested: it.waiting.cancelRequested}
 	s.leases[it.id] = held
 	s.inflight[it.lane.id.user]++
+	s.memory.Take(it.lane.id, it.waiting.size)
 	it.lane.inflight++
 	return held
 }
@@ -400,6 +448,7 @@ func (s *scheduler) endSettle(held *lease, again *item) {
 // giveUp ends a lease and lets the lanes try again that waited for its limiter.
 func (s *scheduler) giveUp(held *lease) {
 	delete(s.leases, held.id)
+	s.memory.Give(held.lane.id, held.waiting.size)
 	held.lane.inflight--
 	user := held.lane.id.user
 	if s.inflight[user]--; s.inflight[user] == 0 {

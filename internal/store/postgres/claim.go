@@ -25,10 +25,11 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	if err := s.giveBackUnsure(ctx, now); err != nil {
 		return nil, time.Time{}, err
 	}
-	seen, err := s.survey(ctx, now, limit)
+	crowded := s.held.withoutRoom(limit)
+	seen, err := s.survey(ctx, now, limit, crowded)
 	if err == nil && len(seen.dead) > 0 {
 		if err = s.reap(ctx, now); err == nil {
-			seen, err = s.survey(ctx, now, limit)
+			seen, err = s.survey(ctx, now, limit, crowded)
 		}
 	}
 	if err != nil || len(seen.users) == 0 {
@@ -46,7 +47,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 
 // claimOf claims messages of some users, in their turns.
 func (s *Store) claimOf(ctx context.Context, now time.Time, users []string, limit int) ([]store.Claim, time.Time, error) {
-	c := &claiming{users: users, limit: limit}
+	c := &claiming{users: users, limit: limit, crowded: s.held.withoutRoom(limit)}
 	err := s.change(ctx, now, users, wants{}, c.run)
 	if errors.Is(err, errUnknown) {
 		s.unsure.add(c.claims)
@@ -54,6 +55,7 @@ func (s *Store) claimOf(ctx context.Context, now time.Time, users []string, limi
 	if err != nil {
 		return nil, time.Time{}, err
 	}
+	s.held.add(c.claims)
 	return c.claims, fromMilli(c.next), nil
 }
 
@@ -78,11 +80,12 @@ func (s *Store) claimOfEach(ctx context.Context, now time.Time, users []string, 
 // survey is what a claim has to know before it takes turns.
 type survey struct {
 	dead  []int64  // nodes that have fallen silent and hold leases
-	users []string // with lanes that are ready
+	users []string // with lanes that are ready, those first that were served longest ago
 	next  *int64   // when the next lane is, if none is now
 }
 
-func (s *Store) survey(ctx context.Context, now time.Time, limit int) (survey, error) {
+// survey looks at all users but those who have no room here.
+func (s *Store) survey(ctx context.Context, now time.Time, limit int, crowded []string) (survey, error) {
 	return row(ctx, s.pool, func(r pgx.CollectableRow) (seen survey, err error) {
 		err = r.Scan(&seen.dead, &seen.users, &seen.next)
 		return seen, err
@@ -90,20 +93,21 @@ func (s *Store) survey(ctx context.Context, now time.Time, limit int) (survey, e
 		SELECT
 			ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
 				AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0)),
-			ARRAY(SELECT DISTINCT user_id FROM (
-				SELECT user_id FROM posthaste.lanes WHERE ready <= $1 ORDER BY served LIMIT $2) AS first),
-			(SELECT min(ready) FROM posthaste.lanes)`, now.UnixMilli(), limit)
+			ARRAY(SELECT user_id FROM posthaste.lanes WHERE ready <= $1 AND user_id <> ALL($3)
+				GROUP BY user_id ORDER BY min(served), user_id LIMIT $2),
+			(SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($3))`, now.UnixMilli(), limit, crowded)
 }
 
 // claiming is one claim in the turns of some users.
 type claiming struct {
 	*tx
-	users  []string
-	limit  int
-	node   int64 // this one, as it lives in this turn
-	lanes  []*openLane
-	claims []store.Claim
-	next   *int64 // when to look at a lane again; known after the commit
+	users   []string
+	limit   int
+	crowded []string // whose lanes are of no interest when to look again
+	node    int64    // this one, as it lives in this turn
+	lanes   []*openLane
+	claims  []store.Claim
+	next    *int64 // when to look at a lane again; known after the commit
 }
 
 // run serves lanes, one message of each in turn.
@@ -117,11 +121,11 @@ func (c *claiming) run(tx *tx) error {
 	}
 	c.stampKeys()
 	c.writes++ // what is picked is not as it was read any more
-	if err := c.lease(serveInTurn(c.lanes, c.now, c.limit)); err != nil {
+	if err := c.lease(serveInTurn(c.lanes, c.store.held.byUser(), c.now, c.limit)); err != nil {
 		return err
 	}
 	c.saveLanes()
-	c.last.Queue(`SELECT min(ready) FROM posthaste.lanes`).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
+	c.last.Queue(`SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($1)`, c.crowded).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
 	return nil
 }
 
@@ -137,10 +141,13 @@ func (c *claiming) stampKeys() {
 // spare is how many messages of a lane are read beyond its equal share.
 const spare = 8
 
-// readyLanes are the lanes to look at, those first that were served longest ago.
+// readyLanes are the lanes to look at, one of each user in turn, and of each those first
+// that were served longest ago.
 const readyLanes = `
-	SELECT user_id, kind, lane, in_flight FROM posthaste.lanes
-	WHERE ready <= $1 AND user_id = ANY($2) ORDER BY served, user_id, kind, lane LIMIT $3`
+	SELECT user_id, kind, lane, in_flight FROM (
+		SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS turn
+		FROM posthaste.lanes WHERE ready <= $1 AND user_id = ANY($2)) AS l
+	ORDER BY turn, served, user_id, kind, lane LIMIT $3`
 
 // inLanes are the first messages that wait in those lanes, and in queues those that have
 // begun, each with the size of its record, which is not read for that.

@@ -50,8 +50,9 @@ func compareInLane(a, b *live) int {
 // maxClaimBytes bounds the messages of a claim together, but for the last one.
 const maxClaimBytes = 64 << 20
 
-// serveInTurn picks up to limit messages that may start, one of each lane in turn.
-func serveInTurn(lanes []*openLane, now time.Time, limit int) (picked []*live) {
+// serveInTurn picks up to limit messages that may start, one of each lane in turn, and
+// counts them as in flight by user.
+func serveInTurn(lanes []*openLane, inFlight map[string]int, now time.Time, limit int) (picked []*live) {
 	open, size := slices.Clone(lanes), 0
 	for len(open) > 0 {
 		open = slices.DeleteFunc(open, func(lane *openLane) bool {
@@ -59,10 +60,16 @@ func serveInTurn(lanes []*openLane, now time.Time, limit int) (picked []*live) {
 				lane.look(now) // for there may be more
 				return true
 			}
-			l := lane.next(now, limit-len(picked))
+			room := flow.UserRoom(limit-len(picked), inFlight[lane.id.user])
+			if room == 0 {
+				lane.look(now) // another node may have some
+				return true
+			}
+			l := lane.next(now, room)
 			if l == nil {
 				return true
 			}
+			inFlight[l.user]++
 			picked = append(picked, l)
 			size += l.size
 			lane.servedAs = len(picked)
@@ -84,8 +91,8 @@ func (lane *openLane) look(at time.Time) {
 const ceilingPause = time.Second
 
 // next takes the next message that may start, or returns nil and says in the lane
-// when to look again. Free is how many attempts may still begin.
-func (lane *openLane) next(now time.Time, free int) *live {
+// when to look again. Room is how many attempts the user may still start.
+func (lane *openLane) next(now time.Time, room int) *live {
 	lane.ready, lane.heldBy = time.Time{}, nil
 	if lane.id.strict() {
 		return lane.nextOfQueue(now)
@@ -96,7 +103,7 @@ func (lane *openLane) next(now time.Time, free int) *live {
 		}
 		return nil
 	}
-	if lane.inFlight >= flow.Ceiling(free) {
+	if lane.inFlight >= flow.Ceiling(room) {
 		lane.look(now.Add(ceilingPause)) // what is free grows elsewhere, too
 		return nil
 	}

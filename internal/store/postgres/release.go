@@ -12,6 +12,7 @@ import (
 
 // Release implements store.Worker.
 func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
+	s.held.remove(claims...)
 	return s.callWanting(ctx, now, usersOf(claims), wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
 }
 

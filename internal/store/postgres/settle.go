@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"posthaste"
@@ -11,13 +12,17 @@ import (
 // Settle implements store.Worker.
 func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
 	m := settlement.Claim.Message
-	return s.callWanting(ctx, now, []string{m.User}, wantsOf([]store.Claim{settlement.Claim}), func(tx *tx) error {
+	err := s.callWanting(ctx, now, []string{m.User}, wantsOf([]store.Claim{settlement.Claim}), func(tx *tx) error {
 		l, err := tx.claimed(settlement.Claim)
 		if err != nil {
 			return err
 		}
 		return tx.settle(m, l, settlement.Resolve(l.cancelRequested))
 	})
+	if err == nil || errors.Is(err, store.ErrLeaseLost) {
+		s.held.remove(settlement.Claim)
+	}
+	return err
 }
 
 // settle ends a claim. A message of a run never enters the DLQ of messages: its run

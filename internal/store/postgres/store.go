@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
 	"time"
@@ -37,6 +38,11 @@ type Options struct {
 	// opened, and when it gets another one because it was taken for dead. nil: nobody.
 	Joined func(node int64)
 	Logger *slog.Logger // nil: slog.Default()
+	// Existing says that there must be a schema, and one of this version. Unless it is set
+	// one is made, or brought up to date.
+	Existing bool
+
+	migrations fs.FS // nil: those of the program
 }
 
 // DefaultConnections is how many connections a node opens at most unless told otherwise.
@@ -44,16 +50,20 @@ const DefaultConnections = 10
 
 // Store implements store.Store. Open makes one.
 type Store struct {
-	pool   *pgxpool.Pool
-	vital  *pgxpool.Pool // for what keeps the node among the others, which waits for nobody
-	node   node
-	days   days
-	turns  turns
-	unsure unsure
-	joined func(node int64)
-	logger *slog.Logger
-	wake   chan struct{}
-	grown  broadcast.Signal
+	pool       *pgxpool.Pool
+	vital      *pgxpool.Pool // for what keeps the node among the others, which waits for nobody
+	statements statements
+	schema     migrator
+	existing   bool // the schema must be there
+	node       node
+	days       days
+	turns      turns
+	unsure     unsure
+	held       held
+	joined     func(node int64)
+	logger     *slog.Logger
+	wake       chan struct{}
+	grown      broadcast.Signal
 
 	closing context.Context // done when Close begins
 	close   context.CancelFunc
@@ -68,18 +78,24 @@ var _ store.Store = (*Store)(nil)
 // returns store.ErrUnavailable if the database cannot be asked at this moment.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	connections := cmp.Or(options.Connections, DefaultConnections)
-	pool, err := newPool(ctx, url, max(1, connections-vitalConnections))
-	if err != nil {
-		return nil, err
+	s := &Store{
+		joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1),
+		schema: migrator{migrations}, existing: options.Existing,
 	}
-	vital, err := newPool(ctx, url, vitalConnections)
-	if err != nil {
-		pool.Close()
-		return nil, err
-	}
-	s := &Store{pool: pool, vital: vital, joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1)}
 	if s.logger == nil {
 		s.logger = slog.Default()
+	}
+	s.statements.logger = s.logger
+	if options.migrations != nil {
+		s.schema.files = options.migrations
+	}
+	var err error
+	if s.pool, err = newPool(ctx, url, max(1, connections-vitalConnections), &s.statements); err != nil {
+		return nil, err
+	}
+	if s.vital, err = newPool(ctx, url, vitalConnections, &s.statements); err != nil {
+		s.pool.Close()
+		return nil, err
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	if err := s.join(ctx); err != nil {
@@ -98,10 +114,21 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 }
 
 func (s *Store) join(ctx context.Context) error {
-	if err := Migrate(ctx, s.pool); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+	if err := s.statements.probe(ctx, s.pool, s.vital); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if err := s.prepareSchema(ctx); err != nil {
+		return fmt.Errorf("schema: %w", err)
 	}
 	return s.joinNodes(ctx, 0)
+}
+
+// prepareSchema brings the schema up to date, or finds it so if it must be there.
+func (s *Store) prepareSchema(ctx context.Context) error {
+	if s.existing {
+		return s.schema.check(ctx, s.pool)
+	}
+	return s.schema.up(ctx, s.pool)
 }
 
 // Close implements store.Store. What this node has claimed is due again for others

@@ -68,6 +68,7 @@ var claimPromises = []promise{
 		var claims []store.Claim
 		for range lanes {
 			one, _ := tr.claim(1)
+			tr.settleAll(one)
 			claims = append(claims, one...)
 		}
 		if got := len(lanesOf(claims)); got != lanes {
@@ -81,6 +82,29 @@ var claimPromises = []promise{
 		claims, _ := tr.claim(2)
 		if !slices.Contains(idsOf(claims), m.ID) {
 			tr.Error("the only message of its lane is not among the first two claims")
+		}
+	}},
+	{"a user with more hosts than slots leaves room for others", leavesRoom(func(*posthaste.Message) {})},
+	{"a user with more queues than slots leaves room for others", leavesRoom(func(m *posthaste.Message) {
+		m.URL, m.Queue = "http://hangs.example/", m.ID.String()
+	})},
+	{"a user with more keys than slots leaves room for others", leavesRoom(func(m *posthaste.Message) {
+		m.URL, m.FlowControl = "http://hangs.example/", posthaste.FlowControl{Key: m.ID.String(), FlowLimit: posthaste.FlowLimit{Parallelism: 1}}
+	})},
+	{"a user alone has most of the slots", func(tr *trial) {
+		const slots = 40
+		messages := tr.acceptMany(slots)
+		claims, next := tr.claim(slots)
+		if len(claims) < slots/2 || len(claims) == slots {
+			tr.Errorf("%d claims, want more than half of %d slots, and not all", len(claims), slots)
+		}
+		if !next.IsZero() {
+			tr.Errorf("next = %v while nothing can be claimed, want zero", next)
+		}
+		tr.settleAll(claims)
+		rest, _ := tr.claim(slots)
+		if len(claims)+len(rest) != len(messages) {
+			tr.Errorf("%d claims, and %d when those were settled, want %d", len(claims), len(rest), len(messages))
 		}
 	}},
 	{"every due message is handed out in the end", func(tr *trial) {
@@ -176,6 +200,25 @@ func (tr *trial) wantOrder(messages ...*posthaste.Message) {
 		tr.settle(store.Delivered(claims[0]))
 	}
 	tr.wantNoClaims()
+}
+
+// leavesRoom lets a user have more lanes than there are slots, and nothing in them ever
+// ends. Another user finds a slot all the same, and so does a third.
+func leavesRoom(inLane func(*posthaste.Message)) func(*trial) {
+	const slots = 40
+	return func(tr *trial) {
+		tr.acceptMany(2*slots, inLane, ownedBy("greedy"))
+		claims, _ := tr.claim(slots)
+		free := slots - len(claims)
+		for _, user := range []string{ann, anna} {
+			m := tr.accept(ownedBy(user))
+			claims, _ := tr.claim(free)
+			if !slices.Contains(idsOf(claims), m.ID) {
+				tr.Errorf("%s finds no slot, %d of %d are free", user, free, slots)
+			}
+			free -= len(claims)
+		}
+	}
 }
 
 // acceptInLanes accepts so many messages in each of some lanes, one lane after

@@ -27,6 +27,11 @@ var concurrencyPromises = []promise{
 					claimed[c.Message.ID]++
 				}
 				mu.Unlock()
+				for _, c := range claims {
+					if err := tr.store.Settle(tr.Context(), tr.now, store.Delivered(c)); err != nil {
+						return err
+					}
+				}
 			}
 		})
 		for id, times := range claimed {

@@ -16,13 +16,13 @@ func (m *Model) Claim(_ context.Context, now time.Time, limit int) (claims []sto
 	err = m.do(func() error {
 		m.endAskedBeforeCrash(now)
 		for len(claims) < limit {
-			l := m.nextDue(now)
+			l := m.nextDue(now, limit-len(claims))
 			if l == nil {
 				break
 			}
 			claims = append(claims, m.claim(now, l))
 		}
-		next = m.nextTime(now)
+		next = m.nextTime(now, limit-len(claims))
 		return nil
 	})
 	return claims, next, err
@@ -40,9 +40,13 @@ func (m *Model) endAskedBeforeCrash(now time.Time) {
 
 // nextDue returns the message to be claimed next, or nil: of the lane that has
 // not been served for longest the first one.
-func (m *Model) nextDue(now time.Time) *life {
+func (m *Model) nextDue(now time.Time, free int) *life {
 	var first *life
+	inFlight := m.inFlight()
 	for _, l := range m.lives {
+		if flow.UserRoom(free, inFlight[l.message.User]) == 0 {
+			continue
+		}
 		if ok, _ := m.mayStart(l, now); ok && (first == nil || m.compare(l, first) < 0) {
 			first = l
 		}
@@ -82,9 +86,13 @@ func (m *Model) claim(now time.Time, l *life) store.Claim {
 }
 
 // nextTime returns when a waiting message may start, if time alone lets it: zero
-// if it does for none.
-func (m *Model) nextTime(now time.Time) (next time.Time) {
+// if it does for none. It is of no interest while room is lacking.
+func (m *Model) nextTime(now time.Time, free int) (next time.Time) {
+	inFlight := m.inFlight()
 	for _, l := range m.lives {
+		if free > 0 && flow.UserRoom(free, inFlight[l.message.User]) == 0 {
+			continue
+		}
 		ok, at := m.mayStart(l, now)
 		if ok {
 			at = now
@@ -118,6 +126,17 @@ func (m *Model) mayStart(l *life, now time.Time) (ok bool, wakes time.Time) {
 
 func windowOf(key *posthaste.FlowKey) flow.Window {
 	return flow.Window{StartedAt: key.WindowStartedAt, Count: key.WindowCount}
+}
+
+// inFlight counts the claims of each user.
+func (m *Model) inFlight() map[string]int {
+	claims := map[string]int{}
+	for _, l := range m.lives {
+		if l.lease != 0 {
+			claims[l.message.User]++
+		}
+	}
+	return claims
 }
 
 // attempts counts those in flight under a flow-control key.

@@ -1,0 +1,67 @@
+package postgres
+
+import (
+	"maps"
+	"sync"
+
+	"posthaste/internal/flow"
+	"posthaste/internal/store"
+)
+
+// held are the claims that this process has handed out and that were not given back
+// since, by whose messages they are of. They take its slots, whatever has become of their
+// leases.
+type held struct {
+	mu     sync.Mutex
+	users  map[uint64]string // by lease
+	counts map[string]int    // by user
+}
+
+func (h *held) add(claims []store.Claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.users == nil {
+		h.users, h.counts = map[uint64]string{}, map[string]int{}
+	}
+	for _, claim := range claims {
+		h.users[claim.Lease] = claim.Message.User
+		h.counts[claim.Message.User]++
+	}
+}
+
+func (h *held) remove(claims ...store.Claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, claim := range claims {
+		user, there := h.users[claim.Lease]
+		if !there {
+			continue
+		}
+		delete(h.users, claim.Lease)
+		if h.counts[user]--; h.counts[user] == 0 {
+			delete(h.counts, user)
+		}
+	}
+}
+
+// withoutRoom returns the users who can start nothing while so many slots are free.
+func (h *held) withoutRoom(free int) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	users := []string{}
+	for user, count := range h.counts {
+		if flow.UserRoom(free, count) == 0 {
+			users = append(users, user)
+		}
+	}
+	return users
+}
+
+// byUser returns how many there are of each user.
+func (h *held) byUser() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	counts := make(map[string]int, len(h.counts))
+	maps.Copy(counts, h.counts)
+	return counts
+}
