@@ -258,58 +258,6 @@ func TestDatabaseRestart(t *testing.T) {
 	settle(t, s, store.Delivered(claimOne(t, s, m)))
 }
 
-func TestMigrations(t *testing.T) {
-	url := cluster.Database(t)
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	var migrating sync.WaitGroup
-	for range 4 {
-		migrating.Go(func() {
-			if err := postgres.Migrate(t.Context(), pool); err != nil {
-				t.Errorf("several at once: %v", err)
-			}
-		})
-	}
-	migrating.Wait()
-	accept(t, open(t, url), start)
-	if err := postgres.Revert(t.Context(), pool, 0); err != nil {
-		t.Fatal(err)
-	}
-	var left int
-	err = pool.QueryRow(t.Context(), `
-		SELECT count(*) FROM pg_class WHERE relnamespace = 'posthaste'::regnamespace AND relname <> 'schema'`).Scan(&left)
-	if err != nil || left != 0 {
-		t.Errorf("%d things are left after all migrations are taken back, %v", left, err)
-	}
-	accept(t, open(t, url), start)
-}
-
-// During an upgrade a program runs beside a newer one, which has added to the schema.
-func TestANewerSchemaIsLeftAlone(t *testing.T) {
-	const newer = 1000
-	url := cluster.Database(t)
-	older := open(t, url)
-	execute(t, url, `UPDATE posthaste.schema SET version = 1000; ALTER TABLE posthaste.ended ADD COLUMN note text`)
-	restarted := open(t, url)
-	m := accept(t, older, start)
-	settle(t, restarted, store.Delivered(claimOne(t, restarted, m)))
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	var version int
-	if err := pool.QueryRow(t.Context(), `SELECT version FROM posthaste.schema`).Scan(&version); err != nil || version != newer {
-		t.Errorf("the schema has version %d, %v, want %d", version, err, newer)
-	}
-	if err := postgres.Revert(t.Context(), pool, 0); err == nil {
-		t.Error("a program takes back migrations that it does not know")
-	}
-}
-
 func newMessage(now time.Time) *posthaste.Message {
 	id, err := posthaste.NewMessageID(now, entropy{})
 	if err != nil {

@@ -2,11 +2,35 @@ package postgres
 
 import (
 	"context"
+	"io/fs"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste/internal/store"
 )
+
+// PrepareAgain lets new connections prepare statements again, as if nothing had spoken
+// against it so far, and leaves those that there are.
+func (s *Store) PrepareAgain() {
+	s.statements.unprepared.Store(false)
+	s.pool.Reset()
+	s.vital.Reset()
+}
+
+// OpenWith is Open for a program that knows other migrations.
+func OpenWith(ctx context.Context, url string, files fs.FS, options Options) (*Store, error) {
+	options.migrations = files
+	return Open(ctx, url, options)
+}
+
+// RevertWith is Revert for a program that knows other migrations.
+func RevertWith(ctx context.Context, pool *pgxpool.Pool, files fs.FS, to int) error {
+	return migrator{files}.down(ctx, pool, to)
+}
+
+// Migrations are those of this program.
+func Migrations() fs.FS { return migrations }
 
 // EventsBetween is Events with something that happens before each of its statements.
 func (s *Store) EventsBetween(ctx context.Context, user string, query store.EventQuery, happens func()) (store.EventPage, error) {

@@ -3,19 +3,24 @@ package postgres
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // A migration is a file NNNN_name.up.sql, and NNNN_name.down.sql undoes it. Numbers
-// begin with 1 and leave nothing out. Two versions of the program may run at once
-// during an upgrade: a migration adds what the version before it passes over, and
-// what nobody reads any more is removed by a later one.
+// begin with 1 and leave nothing out; that of the last one is the version of the schema.
+// Two versions of the program may run at once during an upgrade: a migration adds what
+// the version before it passes over, and what nobody reads any more is removed by a later
+// one. Its first line says which version of the schema a program must know at least to
+// work with what it leaves behind.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -24,42 +29,81 @@ var migrations embed.FS
 const migrationLock = 0x706f737468617374 // "posthast"
 
 // Migrate brings the schema of a database up to date. Several nodes may do so at
-// once. A schema that is newer than this program is left alone.
+// once. A schema that is newer than this program is left alone, and is an error if this
+// program is too old for it.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	files, err := migrationFiles("up")
-	if err != nil {
-		return err
-	}
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		version, err := lockSchema(ctx, tx)
-		if err != nil {
-			return err
-		}
-		for n := version; n < len(files); n++ {
-			if err := migrate(ctx, tx, files[n], n+1); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return migrator{migrations}.up(ctx, pool)
 }
 
-// Revert takes the schema back to a version; 0 is before the first.
+// Revert takes the schema back to a version; 0 is before the first. It refuses to while
+// nodes live that know a later one.
 func Revert(ctx context.Context, pool *pgxpool.Pool, to int) error {
-	files, err := migrationFiles("down")
+	return migrator{migrations}.down(ctx, pool, to)
+}
+
+// migrator knows the migrations of a program.
+type migrator struct{ files fs.FS }
+
+// schema is where that of a database stands.
+type schema struct {
+	version int // 0: there is nothing
+	needs   int // the version that a program must know at least
+}
+
+// errNoSchema says that nothing is kept in a database.
+var errNoSchema = errors.New("no server has ever used this database: it has no schema posthaste")
+
+// version is that which the program knows.
+func (m migrator) version() (int, error) {
+	files, err := m.list("up")
+	return len(files), err
+}
+
+// up brings the schema up to date.
+func (m migrator) up(ctx context.Context, pool *pgxpool.Pool) error {
+	files, err := m.list("up")
 	if err != nil {
 		return err
 	}
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		version, err := lockSchema(ctx, tx)
+		now, err := lockSchema(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if version > len(files) {
-			return fmt.Errorf("the schema has version %d; this program can take back version %d at most", version, len(files))
+		if now.version >= len(files) {
+			return now.serves(len(files))
 		}
-		for n := version; n > to; n-- {
-			if err := migrate(ctx, tx, files[n-1], n-1); err != nil {
+		for n := now.version; n < len(files); n++ {
+			if now, err = m.run(ctx, tx, files[n], n+1); err != nil {
+				return err
+			}
+		}
+		return now.servesNodes(ctx, tx)
+	})
+}
+
+// down takes the schema back to a version.
+func (m migrator) down(ctx context.Context, pool *pgxpool.Pool, to int) error {
+	files, err := m.list("down")
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		now, err := lockSchema(ctx, tx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case now.version > len(files):
+			return fmt.Errorf("the schema has version %d; this program can take back version %d at most", now.version, len(files))
+		case to < 0 || to > now.version:
+			return fmt.Errorf("the schema has version %d and cannot be taken back to %d: 0 to %[1]d is accepted", now.version, to)
+		}
+		if err := checkNewerNodes(ctx, tx, now.version, to); err != nil {
+			return err
+		}
+		for n := now.version; n > to; n-- {
+			if _, err := m.run(ctx, tx, files[n-1], n-1); err != nil {
 				return err
 			}
 		}
@@ -67,42 +111,149 @@ func Revert(ctx context.Context, pool *pgxpool.Pool, to int) error {
 	})
 }
 
-// migrationFiles lists the files of one direction in the order of their numbers.
-func migrationFiles(direction string) ([]string, error) {
-	files, err := fs.Glob(migrations, "migrations/*."+direction+".sql")
+// list lists the files of one direction in the order of their numbers.
+func (m migrator) list(direction string) ([]string, error) {
+	files, err := fs.Glob(m.files, "migrations/*."+direction+".sql")
 	slices.Sort(files)
 	return files, err
 }
 
-// lockSchema waits until no other node migrates, and returns the version of the
-// schema: 0 for none.
-func lockSchema(ctx context.Context, tx pgx.Tx) (version int, err error) {
-	_, err = tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock))
+// needed is the first line of a migration.
+var needed = regexp.MustCompile(`^-- Programs must know version (\d+)\.\n`)
+
+// at returns a schema of a version. What programs must know never becomes less.
+func (m migrator) at(version int) (schema, error) {
+	at := schema{version: version, needs: 1}
+	files, err := m.list("up")
 	if err != nil {
-		return 0, err
+		return at, err
+	}
+	for _, file := range files[:version] {
+		statements, err := fs.ReadFile(m.files, file)
+		if err != nil {
+			return at, err
+		}
+		found := needed.FindSubmatch(statements)
+		if found == nil {
+			return at, fmt.Errorf("%s does not begin with which version programs must know", path.Base(file))
+		}
+		needs, err := strconv.Atoi(string(found[1]))
+		if err != nil {
+			return at, err
+		}
+		at.needs = max(at.needs, needs)
+	}
+	return at, nil
+}
+
+// lockSchema waits until no other node migrates, and returns where the schema stands.
+func lockSchema(ctx context.Context, tx pgx.Tx) (schema, error) {
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock))
+	if err != nil {
+		return schema{}, err
 	}
 	_, err = tx.Exec(ctx, `
 		CREATE SCHEMA IF NOT EXISTS posthaste;
-		CREATE TABLE IF NOT EXISTS posthaste.schema (version integer NOT NULL)`)
+		CREATE TABLE IF NOT EXISTS posthaste.schema (version integer NOT NULL);
+		ALTER TABLE posthaste.schema ADD COLUMN IF NOT EXISTS needs integer NOT NULL DEFAULT 1`)
 	if err != nil {
-		return 0, err
+		return schema{}, err
 	}
-	err = tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM posthaste.schema`).Scan(&version)
-	return version, err
+	return readSchema(ctx, tx)
 }
 
-// migrate runs a file, after which the schema has a version.
-func migrate(ctx context.Context, tx pgx.Tx, file string, version int) error {
-	statements, err := migrations.ReadFile(file)
+// readSchema returns where the schema of a database stands that has its table, which did
+// not always say what it needs.
+func readSchema(ctx context.Context, q querier) (schema, error) {
+	return row(ctx, q, func(r pgx.CollectableRow) (at schema, err error) {
+		err = r.Scan(&at.version, &at.needs)
+		return at, err
+	}, `SELECT coalesce(max(version), 0), coalesce(max((to_jsonb(s) ->> 'needs')::integer), 1) FROM posthaste.schema s`)
+}
+
+// check returns an error unless the schema of a database is the one of this program. It
+// changes nothing.
+func (m migrator) check(ctx context.Context, q querier) error {
+	known, err := m.version()
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, string(statements)); err != nil {
-		return fmt.Errorf("%s: %w", path.Base(file), err)
-	}
-	if _, err := tx.Exec(ctx, `DELETE FROM posthaste.schema`); err != nil {
+	exists, err := row(ctx, q, pgx.RowTo[bool], `SELECT to_regclass('posthaste.schema') IS NOT NULL`)
+	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO posthaste.schema VALUES ($1)`, version)
-	return err
+	if !exists {
+		return errNoSchema
+	}
+	now, err := readSchema(ctx, q)
+	switch {
+	case err != nil:
+		return err
+	case now.version == 0:
+		return errNoSchema
+	case now.version != known:
+		return fmt.Errorf("the schema of the database has version %d, this program has version %d: use the program that served it last", now.version, known)
+	}
+	return nil
+}
+
+// run runs a file, after which the schema has a version.
+func (m migrator) run(ctx context.Context, tx pgx.Tx, file string, version int) (schema, error) {
+	then, err := m.at(version)
+	if err != nil {
+		return then, err
+	}
+	statements, err := fs.ReadFile(m.files, file)
+	if err != nil {
+		return then, err
+	}
+	if _, err := tx.Exec(ctx, string(statements)); err != nil {
+		return then, fmt.Errorf("%s: %w", path.Base(file), err)
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM posthaste.schema`); err != nil {
+		return then, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO posthaste.schema (version, needs) VALUES ($1, $2)`, then.version, then.needs)
+	return then, err
+}
+
+// serves returns an error unless the schema serves a program that knows a version.
+func (s schema) serves(known int) error {
+	if known >= s.needs {
+		return nil
+	}
+	return fmt.Errorf("the schema of the database has version %d and serves programs that know version %d; this one knows version %d: start a newer version of posthaste",
+		s.version, s.needs, known)
+}
+
+// servesNodes returns an error unless the schema serves the nodes that live.
+func (s schema) servesNodes(ctx context.Context, tx pgx.Tx) error {
+	known, _, err := knownByNodes(ctx, tx)
+	if err != nil || known == 0 || known >= s.needs {
+		return err
+	}
+	return fmt.Errorf("a node is running that knows version %d of the schema, and version %d serves those that know %d: stop it, or upgrade to the versions in between first",
+		known, s.version, s.needs)
+}
+
+// checkNewerNodes returns an error if nodes live that know what is to be taken back.
+func checkNewerNodes(ctx context.Context, tx pgx.Tx, version, to int) error {
+	if version == 0 {
+		return nil
+	}
+	_, known, err := knownByNodes(ctx, tx)
+	if err != nil || known <= to {
+		return err
+	}
+	return fmt.Errorf("a node is running that knows version %d of the schema: stop it before that is taken back to %d", known, to)
+}
+
+// knownByNodes returns which versions the nodes know that live: the least and the highest,
+// 0 if there is no node. They did not always say so.
+func knownByNodes(ctx context.Context, tx pgx.Tx) (least, highest int, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce(min(known), 0), coalesce(max(known), 0) FROM (
+			SELECT coalesce((to_jsonb(n) ->> 'known')::integer, 1) AS known
+			FROM posthaste.nodes n WHERE expires_at > clock_timestamp()) AS living`).Scan(&least, &highest)
+	return least, highest, err
 }

@@ -29,11 +29,11 @@ type node struct {
 
 // join takes a number that no node ever had, in place of the one that was lost. It reports
 // whether that is this node's now: of two calls at once, the number of one is not used.
-func (n *node) join(ctx context.Context, pool *pgxpool.Pool, lost int64) (bool, error) {
+func (n *node) join(ctx context.Context, pool *pgxpool.Pool, lost int64, known int) (bool, error) {
 	id, err := row(ctx, pool, pgx.RowTo[int64], `
-		INSERT INTO posthaste.nodes (node, expires_at)
-		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval)
-		RETURNING node`, leaseTime)
+		INSERT INTO posthaste.nodes (node, expires_at, known)
+		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval, $2)
+		RETURNING node`, leaseTime, known)
 	return err == nil && n.id.CompareAndSwap(lost, id), err
 }
 
@@ -61,7 +61,11 @@ func (s *Store) renew(ctx context.Context) error {
 
 // joinNodes takes a number in place of the one that was lost; 0: there was none.
 func (s *Store) joinNodes(ctx context.Context, lost int64) error {
-	joined, err := s.node.join(ctx, s.vital, lost)
+	known, err := s.schema.version()
+	if err != nil {
+		return err
+	}
+	joined, err := s.node.join(ctx, s.vital, lost, known)
 	if err != nil || !joined {
 		return err
 	}

@@ -32,7 +32,7 @@ var errURL = errors.New("it cannot be read: postgres://USER:PASSWORD@HOST:PORT/D
 const vitalConnections = 2
 
 // newPool returns connections of this node, of which none is made yet.
-func newPool(ctx context.Context, url string, connections int32) (*pgxpool.Pool, error) {
+func newPool(ctx context.Context, url string, connections int32, how *statements) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errURL
@@ -48,6 +48,7 @@ func newPool(ctx context.Context, url string, connections int32) (*pgxpool.Pool,
 		config.ConnConfig.RuntimeParams["application_name"] = "posthaste"
 	}
 	config.AfterConnect = knowTypes
+	how.govern(config)
 	return pgxpool.NewWithConfig(ctx, config)
 }
 

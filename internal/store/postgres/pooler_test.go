@@ -1,11 +1,15 @@
 package postgres_test
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"net/url"
 	"strings"
 	"testing"
 
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/storetest"
 	"posthaste/internal/store/storetest/model"
 )
@@ -30,5 +34,41 @@ func TestATransactionPoolerBetween(t *testing.T) {
 		m := accept(t, there, start)
 		wantSignal(t, "Wake", here.Wake())
 		settle(t, there, store.Delivered(claimOne(t, here, m)))
+	})
+	t.Run("found out when it is opened", func(t *testing.T) {
+		for url, want := range map[string]bool{direct: false, pooled: true} {
+			var log bytes.Buffer
+			s, err := postgres.Open(t.Context(), url, postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if got := strings.Contains(log.String(), "msg=database.unprepared"); got != want {
+				t.Errorf("through %s it says %t that nothing is prepared, want %t", url, got, want)
+			}
+		}
+	})
+	t.Run("found out later", func(t *testing.T) {
+		emptyDatabase(t)
+		s := open(t, pooled)
+		s.PrepareAgain()
+		failed := 0
+		for range 50 {
+			err := acceptOne(t.Context(), s, newMessage(start))
+			if err != nil && !errors.Is(err, store.ErrUnavailable) {
+				t.Fatalf("Accept = %v, want ErrUnavailable at most", err)
+			}
+			if err != nil {
+				failed++
+			}
+		}
+		if failed == 0 || failed > 10 {
+			t.Errorf("%d of 50 calls failed, want a few at first", failed)
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }

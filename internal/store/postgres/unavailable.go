@@ -46,8 +46,9 @@ var passing = []string{
 
 // isPassing reports whether what the database said may be another thing a moment later.
 // That it ended a transaction it had heard nothing of is in class 25, the only such code
-// there; that this one is a standby, which refuses writes, is another.
+// there; that this one is a standby, which refuses writes, is another. A statement that was
+// not found is sent without being prepared the next time.
 func isPassing(code string) bool {
 	const silent, readOnly = "25P03", "25006"
-	return code == silent || code == readOnly || slices.Contains(passing, code[:min(2, len(code))])
+	return code == silent || code == readOnly || isUnfollowed(code) || slices.Contains(passing, code[:min(2, len(code))])
 }

@@ -29,6 +29,8 @@ func TestUnavailable(t *testing.T) {
 		"a database that starts":        {&pgconn.PgError{Code: "57P03"}, true},
 		"a database without room":       {&pgconn.PgError{Code: "53300"}, true},
 		"a standby":                     {&pgconn.PgError{Code: "25006"}, true},
+		"a statement that is not there": {&pgconn.PgError{Code: "26000"}, true},
+		"a statement that is there":     {&pgconn.PgError{Code: "42P05"}, true},
 		"a turn that was taken away":    {&pgconn.PgError{Code: "25P03"}, true},
 		"a wrong password":              {&pgconn.PgError{Code: "28P01"}, false},
 		"no such database":              {&pgconn.PgError{Code: "3D000"}, false},

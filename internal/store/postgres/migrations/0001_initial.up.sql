@@ -1,3 +1,5 @@
+-- Programs must know version 1.
+
 -- Texts that clients choose are bytea: they may hold what a text of PostgreSQL may
 -- not, and compare byte by byte. Times are Unix milliseconds, positions those of
 -- the log. A record is what package record makes.

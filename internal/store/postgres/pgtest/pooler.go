@@ -65,7 +65,7 @@ func (c *Cluster) Pooler(t testing.TB, database string) (url string) {
 	})
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	awaitListener(t, address, settings+".log")
-	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable&default_query_exec_mode=exec", address, database)
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", address, database)
 }
 
 // awaitListener returns when somebody listens at an address, or ends the test with a log.

@@ -1,0 +1,248 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
+)
+
+func TestMigrations(t *testing.T) {
+	url := cluster.Database(t)
+	pool := connect(t, url)
+	var migrating sync.WaitGroup
+	for range 4 {
+		migrating.Go(func() {
+			if err := postgres.Migrate(t.Context(), pool); err != nil {
+				t.Errorf("several at once: %v", err)
+			}
+		})
+	}
+	migrating.Wait()
+	s := open(t, url)
+	accept(t, s, start)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Revert(t.Context(), pool, 0); err != nil {
+		t.Fatal(err)
+	}
+	var left int
+	err := pool.QueryRow(t.Context(), `
+		SELECT count(*) FROM pg_class WHERE relnamespace = 'posthaste'::regnamespace AND relname <> 'schema'`).Scan(&left)
+	if err != nil || left != 0 {
+		t.Errorf("%d things are left after all migrations are taken back, %v", left, err)
+	}
+	accept(t, open(t, url), start)
+}
+
+// A newer program joins, which adds to the busiest table, while an older one publishes and
+// delivers; then it leaves and what it added is taken back. The older one never notices.
+func TestUpgradeAndBack(t *testing.T) {
+	url := cluster.Database(t)
+	pool, older := connect(t, url), open(t, url)
+	known := versionOf(t, pool)
+	newer := withMigration(t, known, `
+		ALTER TABLE posthaste.live ADD COLUMN note text NOT NULL DEFAULT 'none';
+		CREATE INDEX live_note ON posthaste.live (user_id, note);`, `
+		ALTER TABLE posthaste.live DROP COLUMN note;`)
+	upgraded, done := make(chan struct{}), make(chan struct{})
+	var delivering sync.WaitGroup
+	delivering.Go(func() {
+		for rounds := 0; ; rounds++ {
+			if err := deliverOne(t, older); err != nil {
+				t.Errorf("the older node, round %d: %v", rounds, err)
+				return
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	go func() {
+		defer close(upgraded)
+		s, err := postgres.OpenWith(t.Context(), url, newer, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Errorf("the newer node: %v", err)
+			return
+		}
+		if got := versionOf(t, pool); got != known+1 {
+			t.Errorf("the schema has version %d, want %d", got, known+1)
+		}
+		if err := postgres.RevertWith(t.Context(), pool, newer, known); err == nil || !strings.Contains(err.Error(), "a node is running that knows version") {
+			t.Errorf("taking back what a node uses = %v, want that it is refused", err)
+		}
+		for range 20 {
+			if err := acceptOne(t.Context(), s, newMessage(start)); err != nil {
+				t.Errorf("the newer node: %v", err)
+			}
+		}
+		if err := errors.Join(s.Close(), postgres.RevertWith(t.Context(), pool, newer, known)); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-upgraded
+	close(done)
+	delivering.Wait()
+	if got := versionOf(t, pool); got != known {
+		t.Errorf("the schema has version %d, want %d", got, known)
+	}
+	for range 1000 {
+		claims, _, err := older.Claim(t.Context(), start, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(claims) == 0 {
+			break
+		}
+		for _, c := range claims {
+			settle(t, older, store.Delivered(c))
+		}
+	}
+	stats, err := older.Stats(t.Context(), start)
+	if err != nil || stats.Lanes > 0 {
+		t.Errorf("%d lanes hold messages in the end, %v; want none", stats.Lanes, err)
+	}
+}
+
+// deliverOne accepts a message at a node, and delivers what that claims.
+func deliverOne(t *testing.T, s *postgres.Store) error {
+	if err := acceptOne(t.Context(), s, newMessage(start)); err != nil {
+		return err
+	}
+	claims, _, err := s.Claim(t.Context(), start, 10)
+	for _, c := range claims {
+		err = errors.Join(err, s.Settle(t.Context(), start, store.Delivered(c)))
+	}
+	return err
+}
+
+// During an upgrade a program runs beside a newer one, which has added to the schema.
+func TestANewerSchemaIsLeftAlone(t *testing.T) {
+	const newer = 1000
+	url := cluster.Database(t)
+	older := open(t, url)
+	execute(t, url, `UPDATE posthaste.schema SET version = 1000; ALTER TABLE posthaste.ended ADD COLUMN note text`)
+	restarted := open(t, url)
+	m := accept(t, older, start)
+	settle(t, restarted, store.Delivered(claimOne(t, restarted, m)))
+	pool := connect(t, url)
+	if got := versionOf(t, pool); got != newer {
+		t.Errorf("the schema has version %d, want %d", got, newer)
+	}
+	if err := postgres.Revert(t.Context(), pool, 0); err == nil {
+		t.Error("a program takes back migrations that it does not know")
+	}
+}
+
+// No version of the program that takes part in an upgrade may be skipped.
+func TestASchemaThatDoesNotServe(t *testing.T) {
+	url := cluster.Database(t)
+	older := open(t, url)
+	known := versionOf(t, connect(t, url))
+	demanding := withMigration(t, known, `CREATE TABLE posthaste.more ();`, `DROP TABLE posthaste.more;`)
+	demanding[fileOf(known+1, "up")].Data = fmt.Appendf(nil, "-- Programs must know version %d.\nCREATE TABLE posthaste.more ();", known+1)
+	joining := func() error {
+		s, err := postgres.OpenWith(t.Context(), url, demanding, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = s.Close()
+		}
+		return err
+	}
+	want := fmt.Sprintf("a node is running that knows version %d of the schema, and version %d serves those that know %[2]d", known, known+1)
+	if err := joining(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a program that would stop a node = %v, want %q", err, want)
+	}
+	settle(t, older, store.Delivered(claimOne(t, older, accept(t, older, start))))
+	if err := errors.Join(older.Close(), joining()); err != nil {
+		t.Fatal(err)
+	}
+	want = fmt.Sprintf("the schema of the database has version %d and serves programs that know version %[1]d; this one knows version %d", known+1, known)
+	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a program that is too old = %v, want %q", err, want)
+	}
+}
+
+// A database that must be there already is not changed by being opened.
+func TestExisting(t *testing.T) {
+	url := cluster.Database(t)
+	pool := connect(t, url)
+	existing := postgres.Options{Existing: true, Logger: slog.New(slog.DiscardHandler)}
+	if _, err := postgres.Open(t.Context(), url, existing); err == nil || !strings.Contains(err.Error(), "no server has ever used this database") {
+		t.Errorf("Open of an empty database = %v, want that it is refused", err)
+	}
+	var made bool
+	if err := pool.QueryRow(t.Context(), `SELECT to_regnamespace('posthaste') IS NOT NULL`).Scan(&made); err != nil || made {
+		t.Errorf("the schema is made: %t, %v", made, err)
+	}
+	if err := open(t, url).Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), url, existing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	execute(t, url, `UPDATE posthaste.schema SET version = version - 1`)
+	if _, err := postgres.Open(t.Context(), url, existing); err == nil || !strings.Contains(err.Error(), "use the program that served it last") {
+		t.Errorf("Open of an older schema = %v, want that it is refused", err)
+	}
+}
+
+// withMigration adds one to the migrations of this program, the newest of which has a
+// number.
+func withMigration(t *testing.T, newest int, up, down string) fstest.MapFS {
+	t.Helper()
+	files := fstest.MapFS{
+		fileOf(newest+1, "up"):   {Data: fmt.Appendf(nil, "-- Programs must know version %d.\n%s", newest, up)},
+		fileOf(newest+1, "down"): {Data: []byte(down)},
+	}
+	err := fs.WalkDir(postgres.Migrations(), "migrations", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(postgres.Migrations(), name)
+		files[name] = &fstest.MapFile{Data: data}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func fileOf(number int, direction string) string {
+	return path.Join("migrations", fmt.Sprintf("%04d_test.%s.sql", number, direction))
+}
+
+func versionOf(t *testing.T, pool *pgxpool.Pool) (version int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), `SELECT version FROM posthaste.schema`).Scan(&version); err != nil {
+		t.Error(err)
+	}
+	return version
+}
+
+func connect(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}

@@ -1,0 +1,2 @@
+DROP TABLE posthaste.jobs;
+ALTER TABLE posthaste.nodes DROP COLUMN known;
