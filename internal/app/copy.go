@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres"
@@ -53,7 +55,17 @@ type copying interface {
 	store.Copier
 }
 
-func (p Place) open(ctx context.Context, logger *slog.Logger) (copying, error) {
+// check returns an error for a URL of something else, which is not shown: it may hold a
+// password.
+func (p Place) check() error {
+	if scheme, _, isURL := strings.Cut(string(p), "://"); isURL && !p.IsDatabase() {
+		return posthaste.Invalidf("%.20q is not the scheme of a place that can keep a server's data: a directory is accepted, or postgres://USER:PASSWORD@HOST:PORT/DATABASE", scheme)
+	}
+	return nil
+}
+
+// open opens a place. A database that must be there already is not changed for that.
+func (p Place) open(ctx context.Context, existing bool, logger *slog.Logger) (copying, error) {
 	if !p.IsDatabase() {
 		s, err := openDirectory(Options{Data: string(p), Log: logger}, nil)
 		if err != nil {
@@ -61,7 +73,7 @@ func (p Place) open(ctx context.Context, logger *slog.Logger) (copying, error) {
 		}
 		return s, nil
 	}
-	s, err := postgres.Open(ctx, string(p), postgres.Options{Logger: logger})
+	s, err := postgres.Open(ctx, string(p), postgres.Options{Existing: existing, Logger: logger})
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
@@ -93,7 +105,8 @@ func (c Copied) Each(visit func(kind string, count int)) {
 	}
 }
 
-// exists returns an error for a directory that is not there or has no store in it.
+// exists returns an error for a directory that is not there or has no store in it. A
+// database tells when it is opened.
 func (p Place) exists() error {
 	if p.IsDatabase() {
 		return nil
@@ -108,18 +121,16 @@ func (p Place) exists() error {
 // yet and which is not served before all is there, and compares both afterwards. No
 // server may use either. It calls progress with what has been copied so far.
 func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress func(Copied)) (copied Copied, err error) {
-	if err := from.exists(); err != nil {
-		return nil, fmt.Errorf("from: %w", err)
+	if err := to.check(); err != nil {
+		return nil, fmt.Errorf("to: %w", err)
 	}
-	source, err := from.open(ctx, logger)
+	now := time.Now()
+	source, err := openSource(ctx, now, from, logger)
 	if err != nil {
 		return nil, fmt.Errorf("from: %w", err)
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	if err := checkCopied(ctx, source); err != nil {
-		return nil, fmt.Errorf("from: %w", err)
-	}
-	target, err := to.open(ctx, logger)
+	target, err := to.open(ctx, false, logger)
 	if err != nil {
 		return nil, fmt.Errorf("to: %w", err)
 	}
@@ -127,7 +138,6 @@ func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress fun
 	if err := reserve(ctx, target); err != nil {
 		return nil, fmt.Errorf("to: %w", err)
 	}
-	now := time.Now()
 	before, err := move(ctx, now, source, target, progress)
 	if err != nil {
 		return nil, err
@@ -140,6 +150,43 @@ func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress fun
 		return nil, err
 	}
 	return before.counts(), target.ReplaceSecret(ctx, copySecret, copyRunning, copyDone)
+}
+
+// openSource opens a place that has something to be copied.
+func openSource(ctx context.Context, now time.Time, from Place, logger *slog.Logger) (copying, error) {
+	if err := cmp.Or(from.check(), from.exists()); err != nil {
+		return nil, err
+	}
+	source, err := from.open(ctx, true, logger)
+	if err != nil {
+		return nil, err
+	}
+	err = checkCopied(ctx, source)
+	if err == nil {
+		err = checkAnything(ctx, now, source)
+	}
+	if err != nil {
+		return nil, errors.Join(err, source.Close())
+	}
+	return source, nil
+}
+
+// checkAnything returns an error if nothing at all is kept in a store.
+func checkAnything(ctx context.Context, now time.Time, source store.Copier) error {
+	found := errors.New("something is kept")
+	err := source.Export(ctx, now, func(item store.Item) error {
+		if isMark(item) {
+			return nil
+		}
+		return found
+	})
+	switch {
+	case errors.Is(err, found):
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.New("there is nothing to copy: nothing is kept there")
 }
 
 // reserve marks a store, which must be empty, as one that is copied into.

@@ -52,18 +52,36 @@ func TestCopyIsServed(t *testing.T) {
 	}
 }
 
+// emptyStore is a directory with a store in which nothing is kept.
+func emptyStore(t *testing.T) string {
+	t.Helper()
+	data := t.TempDir()
+	s, err := openDirectory(Options{Data: data, Log: slog.New(slog.DiscardHandler)}, nil)
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 func TestCopyIsRefused(t *testing.T) {
 	from := filled(t)
 	tests := map[string]struct{ from, to, want string }{
 		"from nothing":                   {filepath.Join(t.TempDir(), "nowhere"), t.TempDir(), "from: stat"},
 		"from a directory with no store": {t.TempDir(), t.TempDir(), "is not the data directory of a server"},
 		"to where something is kept":     {from, filled(t), "to: it is not empty: name a new directory, or an empty database"},
+		"from another database":          {"mysql://ann:secret@db/x", t.TempDir(), `from: "mysql" is not the scheme of a place`},
+		"into another database":          {from, "postgress://ann:secret@db/x", `to: "postgress" is not the scheme of a place`},
+		"of nothing":                     {emptyStore(t), filepath.Join(t.TempDir(), "new"), "from: there is nothing to copy"},
 		"into itself":                    {from, from, "the data directory is in use"},
 		"from a database without one":    {"postgres://127.0.0.1:1/none", t.TempDir(), "from: open the database"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := copyQuietly(t.Context(), test.from, test.to); err == nil || !strings.Contains(err.Error(), test.want) {
+			_, err := copyQuietly(t.Context(), test.from, test.to)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("error = %v, want %q", err, test.want)
 			}
 		})
