@@ -29,18 +29,29 @@ func (a *api) exportLog(r *request, params url.Values, form entryForm) (answer, 
 	if err != nil {
 		return answer{}, err
 	}
-	entries, err := export.Next(r.Context())
+	room := r.newPageRoom()
+	entries, err := nextPiece(r.Context(), export, room)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return answer{}, err
 	}
-	return a.newStream(r, mediaLines, func(ctx context.Context, out *outlet) error {
+	return a.newStream(r, mediaLines, room, func(ctx context.Context, out *outlet) error {
 		for err == nil {
 			if err = writeLines(out, r.turn(), entries, form); err == nil {
-				entries, err = export.Next(ctx)
+				entries, err = nextPiece(ctx, export, room)
 			}
 		}
 		return unlessEnd(err)
 	})
+}
+
+// nextPiece reads the next entries of an export when there is room for them.
+func nextPiece(ctx context.Context, export *eventlog.Export, room *pageRoom) ([]store.Entry, error) {
+	if err := room.reserve(ctx); err != nil {
+		return nil, err
+	}
+	entries, err := export.Next(ctx)
+	room.keep(entriesSize(entries))
+	return entries, err
 }
 
 // writeLines writes entries, one a line.
@@ -63,14 +74,16 @@ func (a *api) followLog(r *request, params url.Values, form entryForm) (answer, 
 	if follower.Ended() {
 		return answer{status: http.StatusNoContent}, nil // by which clients know not to ask again
 	}
-	return a.newStream(r, mediaEvents, func(ctx context.Context, out *outlet) error {
-		return a.writeEvents(ctx, out, follower, form)
+	room := r.newPageRoom()
+	follower.Reserve = room.reserve
+	return a.newStream(r, mediaEvents, room, func(ctx context.Context, out *outlet) error {
+		return a.writeEvents(ctx, out, follower, room, form)
 	})
 }
 
 // writeEvents writes what a follower reads until there is no more to come, the
 // client goes away or the server stops.
-func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.Follower, form entryForm) error {
+func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.Follower, room *pageRoom, form entryForm) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.options.Serving, cancel)()
@@ -78,18 +91,24 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 	for err == nil {
 		var entries []store.Entry
 		entries, err = follower.Next(ctx, heartbeatTime)
+		room.keep(entriesSize(entries))
 		switch {
 		case err != nil:
 		case len(entries) == 0:
 			err = writeMark(out, follower)
 		default:
-			err = writeEntries(out, entries, form)
+			err = writeEntries(out, follower, entries, form)
+			room.give()
 		}
 	}
-	if ctx.Err() != nil && !out.gone {
+	switch {
+	case errors.Is(err, io.EOF):
+		return writeMark(out, follower) // a client that asks again from there is told to stop
+	case ctx.Err() != nil && !out.gone:
 		return nil
+	default:
+		return err
 	}
-	return unlessEnd(err)
 }
 
 // writeMark tells the client where to go on if it loses the connection now. It has
@@ -103,11 +122,11 @@ func writeMark(out *outlet, follower *eventlog.Follower) error {
 }
 
 // writeEntries writes entries as events, each with the mark to go on behind it.
-func writeEntries(out *outlet, entries []store.Entry, form entryForm) error {
+func writeEntries(out *outlet, follower *eventlog.Follower, entries []store.Entry, form entryForm) error {
 	encoder := newEntryEncoder(form)
-	for _, entry := range entries {
+	for i, entry := range entries {
 		line := encoder.encode(entry)
-		if _, err := fmt.Fprintf(out, "id: %s\ndata: %s\n", eventlog.Mark(entry), line); err != nil {
+		if _, err := fmt.Fprintf(out, "id: %s\ndata: %s\n", follower.MarkBehind(entries, i), line); err != nil {
 			return err
 		}
 	}

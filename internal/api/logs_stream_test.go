@@ -101,6 +101,16 @@ func read(t *testing.T, handler http.Handler, test func(r *reader)) {
 // ask sends a request and returns the answer, which has to be a 200.
 func (r *reader) ask(ctx context.Context, path, accept, last string) *http.Response {
 	r.Helper()
+	response := r.send(ctx, path, accept, last)
+	if media := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || media != accept {
+		r.Fatalf("%s: %s, %s, want 200 and %s", path, response.Status, media, accept)
+	}
+	return response
+}
+
+// send sends a request and returns the answer, whatever it is.
+func (r *reader) send(ctx context.Context, path, accept, last string) *http.Response {
+	r.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://pipe"+path, nil)
 	if err != nil {
 		r.Fatal(err)
@@ -114,10 +124,17 @@ func (r *reader) ask(ctx context.Context, path, accept, last string) *http.Respo
 	if err != nil {
 		r.Fatal(err)
 	}
-	if media := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || media != accept {
-		r.Fatalf("%s: %s, %s, want 200 and %s", path, response.Status, media, accept)
-	}
 	return response
+}
+
+// wantNothing requires the answer by which a client knows not to ask again.
+func (r *reader) wantNothing(path, last string) {
+	r.Helper()
+	response := r.send(r.Context(), path, "text/event-stream", last)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusNoContent {
+		r.Errorf("%s behind %s: %s, want 204", path, last, response.Status)
+	}
 }
 
 // events is a stream of events.
@@ -488,13 +505,23 @@ func TestFollowEnds(t *testing.T) {
 		w.publishMany(20)
 		log := w.pages(earliest)
 		read(w.T, w.handler, func(r *reader) {
-			w.same("at the count", log[:50], r.follow("/v2/logs?fromDate=0&count=50", "").rest())
+			counted := r.follow("/v2/logs?fromDate=0&count=50", "")
+			w.same("to the middle of the count", log[:20], counted.take(20))
+			counted.close()
+			counted = r.follow("/v2/logs?fromDate=0&count=50", counted.last)
+			w.same("at the count", log[20:50], counted.rest())
+			r.wantNothing("/v2/logs?fromDate=0&count=50", counted.last)
 			until := fmt.Sprintf("/v2/logs?fromDate=0&toDate=%d", time.Now().UnixMilli())
 			e := r.follow(until, "")
 			w.same("before toDate", log, e.take(len(log)))
 			time.Sleep(time.Second)
 			w.publishMany(1)
 			w.same("at toDate", nil, e.rest())
+			r.wantNothing(until, e.last)
+			until = fmt.Sprintf("/v2/logs?toDate=%d", time.Now().Add(time.Minute).UnixMilli())
+			e = r.follow(until, "")
+			w.same("while nothing is written", nil, e.rest())
+			r.wantNothing(until, e.last)
 		})
 	})
 }

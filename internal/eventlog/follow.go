@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"posthaste"
@@ -19,14 +21,23 @@ import (
 // commits.
 const restTime = 100 * time.Millisecond
 
+// lateTime is how long after a date entries of before it may still be written: an entry
+// has the time at which its writing began.
+const lateTime = time.Second
+
 // Follower reads the log as it grows, oldest entry first. It reads what is stored
 // and is only woken by what is written: one that falls behind misses nothing and
 // holds nobody up. It is for one goroutine.
 type Follower struct {
+	// Reserve is called before each read, and may wait for room for what will be read.
+	// When it fails, Next does. nil: there always is room.
+	Reserve func(context.Context) error
+
 	store    Source
 	user     string
 	query    store.EventQuery // what is left to be read
 	left     int              // entries that may still be returned
+	bounded  bool             // by a count
 	grown    <-chan struct{}  // to wait for before the next read; nil if there is more already
 	restedAt time.Time        // when the next read may be
 }
@@ -34,8 +45,8 @@ type Follower struct {
 // Follow returns a reader of the entries that parameters ask for as they are
 // written. It begins behind the entry with the mark that the client has read last,
 // at the cursor, or at fromDate, whatever is given and latest; else with what is
-// written from now on. A count bounds it, without a maximum. A bad value is an
-// Error with CodeInvalid.
+// written from now on. A count bounds it, without a maximum, and so does toDate: what is
+// written after that cannot match. A bad value is an Error with CodeInvalid.
 func (l *Log) Follow(ctx context.Context, user string, params url.Values, last string) (*Follower, error) {
 	query, fromNow, err := parseFollow(params, last)
 	if err != nil {
@@ -48,7 +59,7 @@ func (l *Log) Follow(ctx context.Context, user string, params url.Values, last s
 		}
 		query.Low = end + 1
 	}
-	return &Follower{store: l.store, user: user, query: query, left: query.Limit}, nil
+	return &Follower{store: l.store, user: user, query: query, left: query.Limit, bounded: query.Limit < math.MaxInt}, nil
 }
 
 // parseFollow translates the parameters of Follow. Its order is earliestFirst,
@@ -69,23 +80,50 @@ func parseFollow(params url.Values, last string) (query store.EventQuery, fromNo
 	if last == "" {
 		return query, params.Get("cursor") == "" && params.Get("fromDate") == "", nil
 	}
-	behind, err := selection.Events(url.Values{"order": {"earliestFirst"}, "cursor": {last}}, selection.Count{})
-	if err != nil {
+	next, left, ok := parseMark(last)
+	if !ok {
 		return query, false, posthaste.Invalidf("Last-Event-ID %.100q is not the id of an event of this stream or a Unix time in milliseconds", last)
 	}
-	query.Low = max(query.Low, behind.Low)
+	query.Low, query.Limit = max(query.Low, next), min(query.Limit, left)
 	return query, false, nil
 }
 
-// Mark returns the text by which Follow goes on behind an entry. It is a cursor.
-func Mark(entry store.Entry) string { return selection.Cursor(entry.Position + 1) }
+// A mark is a cursor. Where a count bounds the stream, a hyphen follows and how many
+// entries are left of it, so that a client that goes on with the same request gets these
+// and not as many as in the beginning.
+const markHyphen = "-"
+
+// parseMark reads a mark, or a time, which will do as a cursor. What is left is very much
+// if it is not said.
+func parseMark(text string) (next posthaste.Position, left int, ok bool) {
+	cursor, leftText, counted := strings.Cut(text, markHyphen)
+	query, err := selection.Events(url.Values{"order": {"earliestFirst"}, "cursor": {cursor}}, selection.Count{})
+	if err != nil || !counted {
+		return query.Low, math.MaxInt, err == nil
+	}
+	number, err := strconv.ParseUint(leftText, 10, strconv.IntSize-1)
+	return query.Low, int(number), err == nil && selection.Cursor(query.Low) == cursor
+}
+
+func (f *Follower) mark(next posthaste.Position, left int) string {
+	if !f.bounded {
+		return selection.Cursor(next)
+	}
+	return selection.Cursor(next) + markHyphen + strconv.Itoa(left)
+}
 
 // Mark returns the text by which Follow goes on behind all that was read so far,
 // whether it matched or not.
-func (f *Follower) Mark() string { return selection.Cursor(f.query.Low) }
+func (f *Follower) Mark() string { return f.mark(f.query.Low, f.left) }
 
-// Ended reports whether nothing can come any more: the count is reached, or the
-// log has grown beyond toDate.
+// MarkBehind returns the text by which Follow goes on behind one of the entries that Next
+// returned last.
+func (f *Follower) MarkBehind(entries []store.Entry, i int) string {
+	return f.mark(entries[i].Position+1, f.left+len(entries)-1-i)
+}
+
+// Ended reports whether nothing can come any more: the count is reached, or toDate has
+// passed and all that was written until then was read.
 func (f *Follower) Ended() bool { return f.left == 0 || f.query.Low > f.query.High }
 
 // Next returns the next entries. It waits for them and looks for them, but no longer
@@ -105,13 +143,23 @@ func (f *Follower) Next(ctx context.Context, patience time.Duration) ([]store.En
 	return nil, io.EOF
 }
 
-// wait waits until there may be something to read, and reports whether there may.
+// over is when nothing can be written any more that matches: far away without a toDate.
+func (f *Follower) over() time.Time {
+	return f.query.High.Time().Add(time.Millisecond + lateTime) // toDate is the whole of its millisecond
+}
+
+// wait waits until there may be something to read, or the end, and reports whether that
+// is so.
 func (f *Follower) wait(ctx context.Context, timeout <-chan time.Time) (ready bool, err error) {
 	if f.grown == nil {
 		return f.mayGoOn(ctx, timeout)
 	}
+	over := time.NewTimer(time.Until(f.over()))
+	defer over.Stop()
 	select {
 	case <-f.grown:
+	case <-over.C:
+		return true, nil
 	case <-timeout:
 		return false, nil
 	case <-ctx.Done():
@@ -140,13 +188,19 @@ func (f *Follower) mayGoOn(ctx context.Context, timeout <-chan time.Time) (bool,
 
 // read returns the next page of what is stored, which may be empty.
 func (f *Follower) read(ctx context.Context) ([]store.Entry, error) {
+	if f.Reserve != nil {
+		if err := f.Reserve(ctx); err != nil {
+			return nil, err
+		}
+	}
+	over := !time.Now().Before(f.over())
 	end, grown, err := f.store.Watch(ctx, f.user)
 	if err != nil {
 		return nil, fmt.Errorf("follow log: %w", err)
 	}
 	query := f.query
 	query.High = min(query.High, end)
-	query.Limit = min(f.left, pieceSize)
+	query.Limit, query.Bytes = min(f.left, pieceSize), pieceBytes
 	page, err := f.store.Events(ctx, f.user, query)
 	if err != nil {
 		return nil, fmt.Errorf("follow log: %w", err)
@@ -157,6 +211,9 @@ func (f *Follower) read(ctx context.Context) ([]store.Entry, error) {
 		return page.Entries, nil
 	}
 	f.query.Low, f.grown = max(f.query.Low, query.High+1), grown
+	if over {
+		f.query.Low = f.query.High + 1
+	}
 	f.restedAt = time.Now().Add(restTime)
 	return page.Entries, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/eventlog"
+	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
@@ -107,6 +108,7 @@ func (f *followed) wantEnd() {
 func TestFollowBegins(t *testing.T) {
 	entries := someEntries(20)
 	at := func(i int) string { return fmt.Sprint(entries[i].Position.Time().UnixMilli()) }
+	behind := func(i int) string { return selection.Cursor(entries[i].Position + 1) }
 	tests := []struct {
 		name, params, last string
 		want               int
@@ -116,13 +118,13 @@ func TestFollowBegins(t *testing.T) {
 		{"now, with an order", "order=earliestFirst", "", 10},
 		{"at a date", "fromDate=" + at(4), "", 4},
 		{"at the beginning", "fromDate=0", "", 0},
-		{"at a cursor", "cursor=" + eventlog.Mark(entries[6]), "", 7},
+		{"at a cursor", "cursor=" + behind(6), "", 7},
 		{"at a time as cursor", "cursor=" + at(3), "", 3},
-		{"behind the last entry read", "", eventlog.Mark(entries[2]), 3},
+		{"behind the last entry read", "", behind(2), 3},
 		{"at a time in place of the last entry", "", at(2), 2},
-		{"behind the last entry, later than the cursor", "cursor=" + eventlog.Mark(entries[1]), eventlog.Mark(entries[7]), 8},
-		{"behind the last entry, later than the date", "fromDate=" + at(1), eventlog.Mark(entries[5]), 6},
-		{"at a date later than the last entry", "fromDate=" + at(8), eventlog.Mark(entries[5]), 8},
+		{"behind the last entry, later than the cursor", "cursor=" + behind(1), behind(7), 8},
+		{"behind the last entry, later than the date", "fromDate=" + at(1), behind(5), 6},
+		{"at a date later than the last entry", "fromDate=" + at(8), behind(5), 8},
 		{"in the future", "fromDate=" + at(15), "", 15},
 	}
 	for _, test := range tests {
@@ -144,6 +146,9 @@ func TestFollowRefuses(t *testing.T) {
 		{"a bad order", "order=random", "", `order "random" is not earliestFirst or latestFirst`},
 		{"a bad filter", "state=DONE", "", `state "DONE" is not one of CREATED, ACTIVE, RETRY, ERROR, DELIVERED, FAILED, CANCEL_REQUESTED, CANCELLED, IN_PROGRESS`},
 		{"a bad cursor", "cursor=x", "p1", `cursor "x" is not the cursor of an earlier answer or a Unix time in milliseconds`},
+		{"a last entry with a bad rest", "count=5", "p1-x", `Last-Event-ID "p1-x" is not the id of an event of this stream or a Unix time in milliseconds`},
+		{"a last entry with less than nothing left", "count=5", "p1--1", `Last-Event-ID "p1--1" is not the id of an event of this stream or a Unix time in milliseconds`},
+		{"a time with a rest", "count=5", "17-3", `Last-Event-ID "17-3" is not the id of an event of this stream or a Unix time in milliseconds`},
 		{"a bad last entry", "", "x", `Last-Event-ID "x" is not the id of an event of this stream or a Unix time in milliseconds`},
 		{"no count", "count=0", "", `count "0" is not a whole number of at least 1`},
 	}
@@ -253,6 +258,69 @@ func TestFollowEnds(t *testing.T) {
 	})
 }
 
+// TestFollowEndsWithItsDate has nothing written after toDate. What was begun before it and
+// is written a little later comes too.
+func TestFollowEndsWithItsDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, begun := newGrowing(), time.Now()
+		params := url.Values{"toDate": {fmt.Sprint(begun.Add(10 * time.Second).UnixMilli())}}
+		follower, err := eventlog.New(eventlog.Options{Store: log}).Follow(t.Context(), "ann", params, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &followed{T: t, Follower: follower}
+		write := func(at, of time.Duration) store.Entry {
+			entry := store.Entry{
+				Event:   posthaste.Event{Position: posthaste.FirstPosition(begun.Add(of)), State: posthaste.StateCreated},
+				Message: &posthaste.Message{},
+			}
+			time.AfterFunc(at, func() { log.add(entry) })
+			return entry
+		}
+		early, late := write(time.Second, time.Second), write(10500*time.Millisecond, 9*time.Second)
+		f.want(early)
+		f.want(late)
+		f.wantEnd()
+		if took := time.Since(begun); took < 11*time.Second || took > 12*time.Second {
+			t.Errorf("the end of ten seconds came after %s", took)
+		}
+		again, err := eventlog.New(eventlog.Options{Store: log}).Follow(t.Context(), "ann", params, f.Mark())
+		if err != nil || !again.Ended() {
+			t.Errorf("who goes on behind the end has not ended: %v", err)
+		}
+	})
+}
+
+// TestFollowCountsOn loses a stream that a count bounds again and again: what is left of it
+// comes, and no more.
+func TestFollowCountsOn(t *testing.T) {
+	const count = 9
+	entries := someEntries(20)
+	log := newGrowing()
+	log.add(entries...)
+	var got []store.Entry
+	mark := ""
+	for lives := 0; ; lives++ {
+		params := url.Values{"fromDate": {"0"}, "count": {fmt.Sprint(count)}}
+		follower, err := eventlog.New(eventlog.Options{Store: log}).Follow(t.Context(), "ann", params, mark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if follower.Ended() {
+			break
+		}
+		more, err := follower.Next(t.Context(), patience)
+		if err != nil || lives == count {
+			t.Fatalf("life %d after %d entries: %v", lives, len(got), err)
+		}
+		read := min(2, len(more)) // before the connection is lost
+		got, mark = append(got, more[:read]...), follower.MarkBehind(more, read-1)
+	}
+	if diff := cmp.Diff(entries[:count], got); diff != "" {
+		t.Errorf("entries differ (-want +got):\n%s", diff)
+	}
+}
+
 // TestFollowGoesOn follows a log in several lives, each of which begins at the
 // mark of the one before, and whose entries are read in any pieces.
 func TestFollowGoesOn(t *testing.T) {
@@ -283,7 +351,7 @@ func TestFollowGoesOn(t *testing.T) {
 			}
 			mark = follower.Mark()
 			if lives%2 == 0 && len(got) > 0 {
-				mark = eventlog.Mark(got[len(got)-1])
+				mark = selection.Cursor(got[len(got)-1].Position + 1)
 			}
 		}
 		if diff := cmp.Diff(entries, got); diff != "" {
