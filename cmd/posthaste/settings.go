@@ -33,11 +33,7 @@ type settings struct {
 	MaxConnections int      `group:"limits" default:"0" help:"Connections of clients: 1 to 1000000, or 0 for one for each 256KiB of memory, up to 10000. One more takes the place of the one that has kept the server waiting for longest."`
 	MemoryLimit    byteSize `group:"limits" default:"0B" help:"Memory the server should take at most: 256MiB to 1TiB, or 0B for what the environment variable GOMEMLIMIT says. An eighth of it is for bodies of requests."`
 
-	KeepLogs span `group:"retention" default:"30d" help:"How long the log and messages that have ended are kept: 2d to 36500d, or 0s for ever. Whole days are dropped."`
-	KeepDLQ  span `group:"retention" default:"90d" help:"How long dead letters, of messages and of workflow runs, are kept: 1s to 36500d, or 0s for ever."`
-	KeepRuns span `group:"retention" default:"30d" help:"How long workflow runs are kept after they ended: 1s to 36500d, or 0s for ever. Those in the DLQ stay."`
-
-	KeepBytes byteSize `group:"retention" default:"0B" help:"How much is kept of a user: 64MiB to 1048576GiB, or 0B for any amount. Above it the oldest days of the log are dropped, all but the last two."`
+	keepSettings
 
 	Region             string   `default:"EU-CENTRAL-1" help:"Value of the Region header of deliveries."`
 	SignatureNotBefore bool     `help:"Put the time of issue into the claim nbf of signatures, for receivers that demand it. It is 0 otherwise."`
@@ -62,10 +58,6 @@ const (
 	maxDelay       = 3660 * day
 	maxRetries     = 100_000
 	maxResources   = 1_000_000
-	minKeepLogs    = 2 * day // what is remembered of requests for a day lies with the log
-	maxKeep        = 36500 * day
-	minKeepBytes   = 64 << 20 // sizes are estimates, by blocks of files
-	maxKeepBytes   = 1 << 50
 	maxConcurrency = 100_000
 	maxRequests    = 100_000
 	maxClients     = 1_000_000
@@ -85,10 +77,7 @@ func (s *settings) check() error {
 		within("max-queues", count(s.MaxQueues), 0, maxResources),
 		within("max-parallelism", count(s.MaxParallelism), 0, maxResources),
 		within("max-schedules", count(s.MaxSchedules), 0, maxResources),
-		keeping("keep-logs", s.KeepLogs, span(minKeepLogs), span(maxKeep)),
-		keeping("keep-dlq", s.KeepDLQ, span(time.Second), span(maxKeep)),
-		keeping("keep-runs", s.KeepRuns, span(time.Second), span(maxKeep)),
-		keeping("keep-bytes", s.KeepBytes, minKeepBytes, maxKeepBytes),
+		s.keepSettings.check(),
 		within("concurrency", count(s.Concurrency), 1, maxConcurrency),
 		within("max-requests", count(s.MaxRequests), 1, maxRequests),
 		within("max-connections", count(s.MaxConnections), 0, maxClients),
@@ -102,6 +91,7 @@ func (s *settings) check() error {
 
 // options returns what the settings say about a server.
 func (s *settings) options(log io.Writer) app.Options {
+	keepFor, _ := s.keepFor() // was checked
 	return app.Options{
 		CacheSize:       int64(s.CacheSize),
 		DiskReserve:     int64(s.DiskReserve),
@@ -121,10 +111,8 @@ func (s *settings) options(log io.Writer) app.Options {
 		MaxRequests:     s.MaxRequests,
 		MaxConnections:  s.MaxConnections,
 		MemoryLimit:     int64(s.MemoryLimit),
-		KeepLogs:        time.Duration(s.KeepLogs),
-		KeepDLQ:         time.Duration(s.KeepDLQ),
-		KeepRuns:        time.Duration(s.KeepRuns),
-		KeepBytes:       int64(s.KeepBytes),
+		Keep:            s.keep(),
+		KeepFor:         keepFor,
 		Log:             telemetry.NewLogger(log, slog.Level(s.LogLevel), s.LogFormat),
 	}
 }

@@ -100,6 +100,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 	a.workflows = workflow.New(workflow.Options{
 		Store:    s,
 		Accepted: observer.Accepted,
+		Moved:    observer.RunMoved,
 		Traces:   a.contexts(),
 		Logger:   options.Log,
 		Limits:   limits,
@@ -109,11 +110,13 @@ func (a *App) open(ctx context.Context, options Options) error {
 		Dispatcher:      a.dispatcher,
 		Runs:            a.workflows,
 		Observer:        a.withAlerts(options, observer),
+		Missed:          observer.TicksMissed,
 		Traces:          a.contexts(),
 		Logger:          options.Log,
 		Concurrency:     options.Concurrency,
 		Limits:          limits,
-		Retention:       engine.Retention{Log: options.KeepLogs, DeadLetters: options.KeepDLQ, Runs: options.KeepRuns, Size: options.KeepBytes},
+		Retention:       options.Keep.retention(),
+		UserRetention:   options.retentionFor(),
 		DecodeOverrides: api.DecodeOverrides,
 		ActionWorkers:   a.workflows.ActionWorkers(api.DecodeOverrides),
 	})

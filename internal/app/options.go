@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"posthaste/internal/dispatch"
+	"posthaste/internal/engine"
 	"posthaste/internal/sign"
 )
 
@@ -55,16 +56,34 @@ type Options struct {
 	MaxConnections int   // of clients; 0: as many as the memory limit has room for, at most 10 000
 	MemoryLimit    int64 // bytes the process should take at most; 0: as GOMEMLIMIT has it
 
-	KeepLogs time.Duration // the log and messages that have ended; 0: for ever, as all three
-	KeepDLQ  time.Duration // dead letters
-	KeepRuns time.Duration // workflow runs that have ended
-
-	KeepBytes int64 // of a user, above which days of the log go; 0: any number
+	Keep    Keep            // of users that are not in KeepFor
+	KeepFor map[string]Keep // by user
 
 	Alerts Alerts // of what failed for good
 
 	CORS bool // scripts of any web page may call the API; for development only
 	Log  *slog.Logger
+}
+
+// Keep says what is kept of a user; 0 keeps for ever, and any amount.
+type Keep struct {
+	Logs  time.Duration // the log, and messages that have ended
+	DLQ   time.Duration // dead letters
+	Runs  time.Duration // workflow runs that have ended
+	Bytes int64         // of all together, above which the oldest days go
+}
+
+func (k Keep) retention() engine.Retention {
+	return engine.Retention{Log: k.Logs, DeadLetters: k.DLQ, Runs: k.Runs, Size: k.Bytes}
+}
+
+// retentionFor returns what the engine is told of users with settings of their own.
+func (o Options) retentionFor() map[string]engine.Retention {
+	own := make(map[string]engine.Retention, len(o.KeepFor))
+	for user, keep := range o.KeepFor {
+		own[user] = keep.retention()
+	}
+	return own
 }
 
 // DefaultUser owns what is done with the token that a server makes for itself.

@@ -1,7 +1,11 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/store"
 )
 
 // TestClockJumps sets the clock a minute after messages were published: forward, back,
@@ -61,6 +66,7 @@ func TestClockJumps(t *testing.T) {
 						t.Errorf("message due after %v came %v late; the clock was set back by %v", want, late, back)
 					}
 				}
+				w.wantLogInOrder()
 			})
 		})
 	}
@@ -88,4 +94,161 @@ func (a *attemptTimes) of(id posthaste.MessageID) []time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.at[id]
+}
+
+// wantLogInOrder wants the log to be the same in both orders, page by page, with times
+// that never go down.
+func (w *world) wantLogInOrder() {
+	w.t.Helper()
+	up, down := w.pages(true), w.pages(false)
+	slices.Reverse(down)
+	if !slices.Equal(up, down) || !slices.IsSorted(up) || len(up) < 3*len(w.ids) {
+		w.t.Errorf("the log of %d messages, the oldest first:\n%v\nthe newest first, reversed:\n%v", len(w.ids), up, down)
+	}
+}
+
+// pages returns the positions of the log, read by pages of three.
+func (w *world) pages(oldestFirst bool) (positions []posthaste.Position) {
+	w.t.Helper()
+	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 3}
+	for {
+		page, err := w.store.Events(w.t.Context(), user, query)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, e := range page.Entries {
+			positions = append(positions, e.Position)
+		}
+		if !page.More {
+			return positions
+		}
+		query = behind(query, page)
+	}
+}
+
+// TestClockJumpsOfSchedules sets the clock while a schedule ticks every ten minutes: what
+// was jumped over is caught up by one tick, and after a jump back there is none until its
+// time comes again.
+func TestClockJumpsOfSchedules(t *testing.T) {
+	tests := map[string]struct {
+		jump time.Duration
+		want []time.Duration // of the wall clock, since the start
+	}{
+		"none":            {0, []time.Duration{10, 20, 30, 40, 50, 60}},
+		"an hour forward": {time.Hour, []time.Duration{10, 20, 85, 90, 100, 110, 120}},
+		"an hour back":    {-time.Hour, []time.Duration{10, 20}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var offset atomic.Int64
+			var ticks []time.Duration
+			now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
+			start := time.Time{}
+			destination := destinations{func(context.Context, *posthaste.Message, int) posthaste.Outcome {
+				ticks = append(ticks, now().Sub(start)/time.Minute)
+				return ok
+			}}
+			inWorld(t, destination, engine.Options{Now: now}, func(w *world) {
+				start = w.start
+				if _, err := w.PutSchedule(w.t.Context(), posthaste.Schedule{User: user, Cron: "*/10 * * * *", Destination: urlOK}); err != nil {
+					t.Fatal(err)
+				}
+				w.pass(25 * time.Minute)
+				offset.Store(int64(test.jump))
+				w.pass(36 * time.Minute)
+				if !slices.Equal(ticks, test.want) {
+					t.Errorf("ticks in the minutes %d, want %d", ticks, test.want)
+				}
+				for _, e := range w.events() {
+					if e.State == posthaste.StateCreated {
+						w.ids = append(w.ids, e.MessageID)
+					}
+				}
+			})
+		})
+	}
+}
+
+// events returns the whole log.
+func (w *world) events() []store.Entry {
+	w.t.Helper()
+	page, err := w.store.Events(w.t.Context(), user, store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return page.Entries
+}
+
+// TestRetentionDoubtsTheClock sets the clock a year ahead, while a server runs and while
+// it is off. One turn of retention is left out, in which the clock can be set right;
+// otherwise what it says is believed.
+func TestRetentionDoubtsTheClock(t *testing.T) {
+	const year = 365 * day
+	tests := map[string]struct {
+		restart, setRight bool
+		want              int // dead letters that are left
+	}{
+		"it runs, and the clock is set right":   {false, true, 1},
+		"it runs, and the clock stays":          {false, false, 0},
+		"it starts, and the clock is set right": {true, true, 1},
+		"it starts, and the clock stays":        {true, false, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var offset atomic.Int64
+			var log lockedLog
+			options := engine.Options{
+				Now:        func() time.Time { return time.Now().Add(time.Duration(offset.Load())) },
+				Logger:     slog.New(slog.NewTextHandler(&log, nil)),
+				Retention:  engine.Retention{DeadLetters: 90 * day},
+				Dispatcher: answers(refusing),
+			}
+			inWorld(t, options.Dispatcher, options, func(w *world) {
+				w.publish(engine.Publication{})
+				w.pass(time.Minute)
+				if test.restart {
+					w.Stop(w.t.Context())
+				}
+				offset.Store(int64(year))
+				turn := trimEvery
+				if test.restart {
+					options.Store = w.store
+					w.Engine = engine.New(options)
+					w.Start()
+					turn = time.Minute // after the first, which is at the start
+				}
+				w.pass(turn)
+				if letters := len(w.deadLetters()); letters != 1 || !strings.Contains(log.String(), "retention.skipped") {
+					t.Errorf("after the jump %d dead letters are left; the server says\n%s", letters, log.String())
+				}
+				if test.setRight {
+					offset.Store(0)
+				}
+				w.pass(2 * trimEvery)
+				if letters := len(w.deadLetters()); letters != test.want {
+					t.Errorf("%d dead letters are left, want %d", letters, test.want)
+				}
+			})
+		})
+	}
+}
+
+// lockedLog is what a server says, to be read while it runs.
+type lockedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns all that was said.
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

@@ -16,7 +16,8 @@ type Retention struct {
 	Runs        time.Duration // workflow runs, from their end
 
 	// Size bounds all of it together, in bytes. Above it the oldest days of the log go,
-	// but never today's and yesterday's: they hold what repeated requests are answered.
+	// and if that is not enough those of dead letters and of runs that have ended; but
+	// never today's and yesterday's, which hold what repeated requests are answered.
 	Size int64
 }
 
@@ -36,8 +37,9 @@ const trimInterval = time.Hour
 // trim removes what was kept long enough, at once and then again and again until the
 // engine stops.
 func (e *Engine) trim() {
+	var clock trimClock
 	for {
-		if err := e.trimOnce(e.claiming); err != nil && e.claiming.Err() == nil {
+		if err := e.trimByClock(e.claiming, &clock); err != nil && e.claiming.Err() == nil {
 			e.options.Logger.Error("retention.failed", "error", err)
 		}
 		select {
@@ -48,8 +50,23 @@ func (e *Engine) trim() {
 	}
 }
 
-// trimOnce removes of every user what is behind the horizon, and then what is too much.
-// That one cannot be served does not keep the others from it.
+// trimByClock is trimOnce, unless the clock was set ahead: then it leaves out one turn,
+// for somebody to set it right.
+func (e *Engine) trimByClock(ctx context.Context, clock *trimClock) error {
+	if clock.at.IsZero() {
+		if err := e.startTrimClock(ctx, clock); err != nil {
+			return err
+		}
+	}
+	if ahead := clock.ahead(e.options.Now()); ahead > longestJump {
+		e.options.Logger.Warn("retention.skipped", "clock_ahead", ahead, "again_in", trimInterval)
+		return nil
+	}
+	return e.trimOnce(ctx)
+}
+
+// trimOnce trims what is kept of every user whom no other engine has trimmed within the
+// interval. That one cannot be served does not keep the others from it.
 func (e *Engine) trimOnce(ctx context.Context) error {
 	users, err := e.options.Store.Users(ctx)
 	if err != nil {
@@ -57,16 +74,25 @@ func (e *Engine) trimOnce(ctx context.Context) error {
 	}
 	var failures []error
 	for _, user := range users {
-		retention, now := e.retentionOf(user), e.options.Now()
-		err := e.trimUser(ctx, user, retention.horizon(now))
-		if err == nil && retention.Size > 0 {
-			err = e.trimSize(ctx, user, retention.Size, now)
+		mine, err := e.options.Store.HoldJob(ctx, "retention of "+user, trimInterval)
+		if err == nil && mine {
+			err = e.trimAll(ctx, user)
 		}
 		if err != nil {
 			failures = append(failures, err)
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// trimAll removes of a user what is behind the horizon, and then what is too much.
+func (e *Engine) trimAll(ctx context.Context, user string) error {
+	retention, now := e.retentionOf(user), e.options.Now()
+	err := e.trimUser(ctx, user, retention.horizon(now))
+	if err == nil && retention.Size > 0 {
+		err = e.trimSize(ctx, user, retention.Size, now)
+	}
+	return err
 }
 
 func (e *Engine) trimUser(ctx context.Context, user string, horizon store.Horizon) error {
@@ -76,39 +102,6 @@ func (e *Engine) trimUser(ctx context.Context, user string, horizon store.Horizo
 			"days", trimmed.Days, "dead_letters", trimmed.DeadLetters, "runs", trimmed.Runs)
 	}
 	return err
-}
-
-// trimSize removes the oldest days of a user's log until the rest is within the bound.
-// What remains above it is only told of: it is alive, or young, or has a bound of its
-// own in time.
-func (e *Engine) trimSize(ctx context.Context, user string, most int64, now time.Time) error {
-	usage, err := e.options.Store.Usage(ctx, user)
-	if err != nil || usage.Bytes() <= most {
-		return err
-	}
-	end, over := fitting(usage, most, now)
-	if over > 0 {
-		e.options.Logger.Warn("retention.over_size", "user", user, "bytes", most+over, "most", most)
-	}
-	if end.IsZero() {
-		return nil
-	}
-	return e.trimUser(ctx, user, store.Horizon{Log: end})
-}
-
-// fitting returns from when on the log can be kept without being more than the most
-// bytes, the zero time if nothing can be removed, and by how much it will be more still.
-func fitting(usage store.Usage, most int64, now time.Time) (from time.Time, over int64) {
-	const day = 24 * time.Hour
-	yesterday := now.UTC().Truncate(day).Add(-day)
-	over = usage.Bytes() - most
-	for _, d := range usage.Days {
-		if over <= 0 || !d.Start.Before(yesterday) {
-			break
-		}
-		from, over = d.Start.Add(day), over-d.Bytes
-	}
-	return from, max(over, 0)
 }
 
 // Usage returns how much is kept of a user.

@@ -57,6 +57,26 @@ func TestRetention(t *testing.T) {
 	})
 }
 
+// A user with settings of its own is kept for as long as they say, and the others for as
+// long as everybody is.
+func TestRetentionOfOneUser(t *testing.T) {
+	options := engine.Options{
+		Retention:     engine.Retention{DeadLetters: 90 * day},
+		UserRetention: map[string]engine.Retention{user: {DeadLetters: time.Minute}},
+	}
+	inWorld(t, answers(refusing), options, func(w *world) {
+		w.publish(engine.Publication{})
+		if _, err := w.Publish(w.t.Context(), "bob", engine.Publication{Destination: urlFails}); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(trimEvery + time.Minute)
+		page, err := w.DeadLetters(w.t.Context(), "bob", store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 10})
+		if own := len(w.deadLetters()); own != 0 || err != nil || len(page.DeadLetters) != 1 {
+			t.Errorf("%d dead letters of the user and %d of another are left, %v; want 0 and 1", own, len(page.DeadLetters), err)
+		}
+	})
+}
+
 // archive is a world that remembers what retention makes the store forget.
 type archive struct {
 	*world

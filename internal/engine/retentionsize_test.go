@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -153,16 +154,80 @@ func TestRetentionBySizeKeepsTwoDays(t *testing.T) {
 	})
 }
 
-// Dead letters are bound by their age alone.
-func TestRetentionBySizeKeepsDeadLetters(t *testing.T) {
-	inBounded(t, 1, func(b *bounded) {
-		for range 5 {
-			b.day(func() { b.send(2, engine.Publication{Destination: urlFails}) })
-		}
-		b.day(func() {
-			if n := len(b.deadLetters()); n != 10 {
-				b.t.Errorf("%d dead letters, want 10", n)
-			}
+// Where dropping the log is not enough, dead letters and ended runs go, the oldest days
+// first, as many as have to; never those of today and yesterday, and no run that goes on.
+// The log says so.
+func TestRetentionBySizeDropsDeadLettersAndRuns(t *testing.T) {
+	const daily = 10
+	tests := map[string]struct {
+		days      int64 // of dead letters and runs that the bound has room for, and the log of two
+		low, high int   // dead letters that are left on the tenth day
+	}{
+		"all but two days":    {0, daily, 2 * daily},
+		"as many as have to":  {4, 3 * daily, 6 * daily},
+		"none, as there fits": {20, 9 * daily, 9 * daily},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			const perDay = 2 * daily * 16 << 10
+			inBounded(t, 1+test.days*perDay*3/2, func(b *bounded) {
+				var lives posthaste.Position
+				for n := range 9 {
+					b.day(func() {
+						if n == 0 {
+							lives = b.run(posthaste.RunStarted)
+						}
+						b.send(daily, engine.Publication{Destination: urlFails})
+						for range daily {
+							b.run(posthaste.RunSuccess)
+						}
+					})
+				}
+				b.day(func() {
+					letters, runs := len(b.deadLetters()), b.usage().Runs.Entries
+					if letters < test.low || letters > test.high || int(runs) < test.low || int(runs) > test.high+1 {
+						t.Errorf("%d dead letters and %d runs are left, want %d to %d", letters, runs, test.low, test.high)
+					}
+					b.wantRun(lives)
+				})
+				if told := strings.Contains(b.log.String(), "retention.trimmed_by_size"); told != (test.days < 20) {
+					t.Errorf("the server tells of it: %v", told)
+				}
+			})
 		})
+	}
+}
+
+// run begins a run, and ends it unless it is to go on.
+func (b *bounded) run(state posthaste.RunState) posthaste.Position {
+	b.t.Helper()
+	body := make([]byte, 16<<10)
+	_, _ = b.random.Read(body) // never fails, by its contract
+	run := posthaste.Run{RunRef: posthaste.RunRef{ID: fmt.Sprint("run-", b.random.Uint64()), URL: urlOK}, User: user}
+	err := b.store.Transact(b.t.Context(), time.Now(), user, func(tx store.RunTx) error {
+		run.State, run.Position = posthaste.RunStarted, tx.NextPosition()
+		run.CreatedAt = run.Position.Time()
+		tx.Start(&run)
+		if err := tx.Append(&run, posthaste.RunEntry{CallType: posthaste.CallStep, Body: body}, nil); err != nil {
+			return err
+		}
+		if run.State = state; !run.Active() {
+			run.CompletedAt = tx.Now()
+		}
+		tx.Save(&run)
+		return nil
 	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return run.Position
+}
+
+// wantRun wants a run to be there.
+func (b *bounded) wantRun(at posthaste.Position) {
+	b.t.Helper()
+	page, err := b.store.Runs(b.t.Context(), user, store.RunQuery{Low: at, High: at, Limit: 1})
+	if err != nil || len(page.Runs) != 1 {
+		b.t.Errorf("the run that goes on: %d of them, %v", len(page.Runs), err)
+	}
 }

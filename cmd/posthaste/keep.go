@@ -1,0 +1,96 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/app"
+)
+
+// keepSettings say how long things are kept, and how much of a user.
+type keepSettings struct {
+	KeepLogs span `group:"retention" default:"30d" help:"How long the log and messages that have ended are kept: 2d to 36500d, or 0s for ever. Whole days are dropped."`
+	KeepDLQ  span `group:"retention" default:"90d" help:"How long dead letters, of messages and of workflow runs, are kept: 1s to 36500d, or 0s for ever."`
+	KeepRuns span `group:"retention" default:"30d" help:"How long workflow runs are kept after they ended: 1s to 36500d, or 0s for ever. Those in the DLQ stay."`
+
+	KeepBytes byteSize `group:"retention" default:"0B" help:"How much is kept of a user: 64MiB to 1048576GiB, or 0B for any amount. Above it the oldest days of the log are dropped, then those of dead letters and of ended runs, all but the last two."`
+
+	KeepFor []string `group:"retention" placeholder:"USER:KIND=VALUE" help:"What is kept of one user instead: logs, dlq, runs or bytes, as the setting of that name has it, such as acme:logs=7d or acme:bytes=10GB. What is not said of a user is as for all."`
+}
+
+const (
+	minKeepLogs  = 2 * day // what is remembered of requests for a day lies with the log
+	maxKeep      = 36500 * day
+	minKeepBytes = 64 << 20 // sizes are estimates, by blocks of files
+	maxKeepBytes = 1 << 50
+)
+
+// check returns a sentence about the first setting that is out of bounds.
+func (s *keepSettings) check() error {
+	if err := checkKeep("keep-", s.keep()); err != nil {
+		return err
+	}
+	_, err := s.keepFor()
+	return err
+}
+
+// checkKeep names a value by what its setting's name begins with.
+func checkKeep(setting string, k app.Keep) error {
+	return firstError(
+		keeping(setting+"logs", span(k.Logs), span(minKeepLogs), span(maxKeep)),
+		keeping(setting+"dlq", span(k.DLQ), span(time.Second), span(maxKeep)),
+		keeping(setting+"runs", span(k.Runs), span(time.Second), span(maxKeep)),
+		keeping(setting+"bytes", byteSize(k.Bytes), minKeepBytes, maxKeepBytes),
+	)
+}
+
+// keep returns what is kept of users of whom nothing else is said.
+func (s *keepSettings) keep() app.Keep {
+	return app.Keep{
+		Logs:  time.Duration(s.KeepLogs),
+		DLQ:   time.Duration(s.KeepDLQ),
+		Runs:  time.Duration(s.KeepRuns),
+		Bytes: int64(s.KeepBytes),
+	}
+}
+
+// keepFor returns what is kept of users who have settings of their own, nil if none has.
+func (s *keepSettings) keepFor() (map[string]app.Keep, error) {
+	var all map[string]app.Keep
+	for i, text := range s.KeepFor {
+		rule, value, _ := strings.Cut(text, "=")
+		user, kind, found := strings.Cut(rule, ":")
+		if !found || user == "" {
+			return nil, posthaste.Invalidf("keep-for: number %d, %q, is not USER:KIND=VALUE, such as acme:logs=7d", i+1, text)
+		}
+		k, known := all[user]
+		if !known {
+			k = s.keep()
+		}
+		if err := setKeep(&k, kind, value); err != nil {
+			return nil, posthaste.Invalidf("keep-for %s: %v", text, err)
+		}
+		if err := checkKeep("keep-for "+user+":", k); err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = make(map[string]app.Keep)
+		}
+		all[user] = k
+	}
+	return all, nil
+}
+
+// setKeep sets one kind to a value.
+func setKeep(k *app.Keep, kind, value string) error {
+	times := map[string]*time.Duration{"logs": &k.Logs, "dlq": &k.DLQ, "runs": &k.Runs}
+	switch at := times[kind]; {
+	case at != nil:
+		return (*span)(at).UnmarshalText([]byte(value))
+	case kind == "bytes":
+		return (*byteSize)(&k.Bytes).UnmarshalText([]byte(value))
+	default:
+		return posthaste.Invalidf("%q is not a kind: give logs, dlq, runs or bytes", kind)
+	}
+}

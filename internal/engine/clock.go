@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// longestJump is how far ahead the clock may have been set for retention to believe it.
+// Who keeps things for two days at least loses nothing by as much.
+const longestJump = wholeDay
+
+// trimClock tells when the wall clock was set ahead: retention would remove what is young.
+type trimClock struct {
+	wall time.Time // as it was, without the monotonic part
+	at   time.Time // when that was
+}
+
+// startTrimClock begins with what the log says of the time: as if the server had been off,
+// or had had nothing to do, since the end of the day after that of the newest event.
+func (e *Engine) startTrimClock(ctx context.Context, clock *trimClock) error {
+	usage, err := e.options.Store.TotalUsage(ctx)
+	if err != nil || len(usage.Days) == 0 {
+		return err
+	}
+	newest := usage.Days[len(usage.Days)-1].Start
+	*clock = trimClock{wall: newest.Add(2 * wholeDay), at: time.Now()}
+	return nil
+}
+
+// ahead returns by how much the wall clock has gone on beyond the time that has passed
+// since it was asked last.
+func (c *trimClock) ahead(now time.Time) time.Duration {
+	before := *c
+	*c = trimClock{wall: now.Round(0), at: time.Now()}
+	if before.wall.IsZero() {
+		return 0
+	}
+	return c.wall.Sub(before.wall) - c.at.Sub(before.at)
+}
