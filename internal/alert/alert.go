@@ -87,7 +87,7 @@ func (a *Alerter) Stop() {
 // queue; an alert that fails tells nobody. It does not block.
 func (a *Alerter) AttemptFinished(r engine.AttemptReport) {
 	m := r.Message
-	if r.State != posthaste.StateFailed || m.User == posthaste.ServerUser || !isEntry(m) {
+	if !r.FailedForGood() || m.User == posthaste.ServerUser {
 		return
 	}
 	a.count(m, r.Outcome.Error)
@@ -95,13 +95,6 @@ func (a *Alerter) AttemptFinished(r engine.AttemptReport) {
 	case a.changed <- struct{}{}:
 	default:
 	}
-}
-
-// isEntry reports whether the failure of a message is an entry of a dead letter queue.
-// Of a run that is the failure of a step: a call that fails has an answer, and a failure
-// callback belongs to an entry that is there.
-func isEntry(m *posthaste.Message) bool {
-	return m.Run == nil || m.Run.CallType == posthaste.CallStep || m.Run.CallType == posthaste.CallAnswer
 }
 
 func (a *Alerter) count(m *posthaste.Message, reason string) {

@@ -81,6 +81,13 @@ func ofRun(callType posthaste.CallType) *posthaste.Message {
 	return m
 }
 
+// ofAnsweredCall is a call whose run is told of a failure.
+func ofAnsweredCall() *posthaste.Message {
+	m := ofRun(posthaste.CallRequest)
+	m.Run.Features = posthaste.FeatureNoDelete
+	return m
+}
+
 // wants checks what was told so far.
 func (o *operator) wants(want ...told) {
 	o.Helper()
@@ -117,15 +124,16 @@ func TestWhatCounts(t *testing.T) {
 		report engine.AttemptReport
 		counts bool
 	}{
-		"a message":            {engine.AttemptReport{Message: message(), State: posthaste.StateFailed}, true},
-		"a step":               {engine.AttemptReport{Message: ofRun(posthaste.CallStep), State: posthaste.StateFailed}, true},
-		"the answer of a call": {engine.AttemptReport{Message: ofRun(posthaste.CallAnswer), State: posthaste.StateFailed}, true},
-		"a call":               {engine.AttemptReport{Message: ofRun(posthaste.CallRequest), State: posthaste.StateFailed}, false},
-		"a failure callback":   {engine.AttemptReport{Message: ofRun(posthaste.CallFailure), State: posthaste.StateFailed}, false},
-		"a retry":              {engine.AttemptReport{Message: message(), State: posthaste.StateRetry}, false},
-		"a delivery":           {engine.AttemptReport{Message: message(), State: posthaste.StateDelivered}, false},
-		"a cancellation":       {engine.AttemptReport{Message: message(), State: posthaste.StateCancelled}, false},
-		"an alert":             {engine.AttemptReport{Message: &posthaste.Message{User: posthaste.ServerUser}, State: posthaste.StateFailed}, false},
+		"a message":                      {engine.AttemptReport{Message: message(), State: posthaste.StateFailed}, true},
+		"a step":                         {engine.AttemptReport{Message: ofRun(posthaste.CallStep), State: posthaste.StateFailed}, true},
+		"the answer of a call":           {engine.AttemptReport{Message: ofRun(posthaste.CallAnswer), State: posthaste.StateFailed}, true},
+		"a call":                         {engine.AttemptReport{Message: ofAnsweredCall(), State: posthaste.StateFailed}, false},
+		"a call whose run fails with it": {engine.AttemptReport{Message: ofRun(posthaste.CallRequest), State: posthaste.StateFailed}, true},
+		"a failure callback":             {engine.AttemptReport{Message: ofRun(posthaste.CallFailure), State: posthaste.StateFailed}, false},
+		"a retry":                        {engine.AttemptReport{Message: message(), State: posthaste.StateRetry}, false},
+		"a delivery":                     {engine.AttemptReport{Message: message(), State: posthaste.StateDelivered}, false},
+		"a cancellation":                 {engine.AttemptReport{Message: message(), State: posthaste.StateCancelled}, false},
+		"an alert":                       {engine.AttemptReport{Message: &posthaste.Message{User: posthaste.ServerUser}, State: posthaste.StateFailed}, false},
 		"a message with the label that alerts once had": {engine.AttemptReport{
 			Message: &posthaste.Message{User: "ada", Settings: posthaste.Settings{Labels: []string{"posthaste-alert"}}}, State: posthaste.StateFailed,
 		}, true},

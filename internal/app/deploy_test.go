@@ -63,3 +63,21 @@ func TestDeployedUnitMayBackUp(t *testing.T) {
 		t.Errorf("a backup goes to /var/lib/%s, and the unit may write to %s", to[1], may[1])
 	}
 }
+
+// TestScrapedJob checks that the job under which the chart has the server scraped is the
+// one that the rules ask for.
+func TestScrapedJob(t *testing.T) {
+	deploy := filepath.Join("..", "..", "deploy")
+	chart := filepath.Join(deploy, "helm", "posthaste", "templates")
+	rules := namesIn(t, filepath.Join(deploy, "prometheus", "alerts.yaml"), `\bjob="([^"]*)"`)
+	label := namesIn(t, filepath.Join(chart, "podmonitor.yaml"), `(?m)^  jobLabel: (\S+)$`)
+	if len(rules) == 0 || len(label) != 1 {
+		t.Fatalf("the rules ask for jobs %q, the chart names one by %q", rules, label)
+	}
+	job := namesIn(t, filepath.Join(chart, "_helpers.tpl"), `(?m)^`+regexp.QuoteMeta(label[0])+`: (\S+)$`)
+	for _, rule := range rules {
+		if !slices.Equal(job, []string{rule}) {
+			t.Errorf("a rule asks for the job %q, the chart has pods scraped as %q", rule, job)
+		}
+	}
+}

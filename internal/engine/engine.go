@@ -77,10 +77,11 @@ type Traces interface {
 type Options struct {
 	Store      store.Store
 	Dispatcher Dispatcher
-	Runs       Runs         // nil: there are no messages of runs
-	Observer   Observer     // nil: nobody
-	Traces     Traces       // nil: messages keep the contexts they are given
-	Logger     *slog.Logger // nil: slog.Default()
+	Runs       Runs            // nil: there are no messages of runs
+	Observer   Observer        // nil: nobody
+	Missed     func(ticks int) // told of ticks that made no message; nil: nobody
+	Traces     Traces          // nil: messages keep the contexts they are given
+	Logger     *slog.Logger    // nil: slog.Default()
 
 	Concurrency int              // attempts in flight; 0: DefaultConcurrency
 	Limits      Limits           // what publishers may ask for
@@ -125,6 +126,9 @@ type Engine struct {
 
 // New returns an engine that accepts publications; Start makes it deliver.
 func New(options Options) *Engine {
+	if options.Missed == nil {
+		options.Missed = func(int) {}
+	}
 	if options.Observer == nil {
 		options.Observer = nobody{}
 	}

@@ -227,8 +227,23 @@ func (e *Engine) tick(schedule *posthaste.Schedule, now time.Time) error {
 	}
 	err = e.options.Store.Tick(e.claiming, now, schedule.NextAt, &after, submission.Messages)
 	if err == nil {
+		e.options.Missed(missedTicks(times, schedule.NextAt, now, after.Error != ""))
 		e.options.Observer.Accepted(len(submission.Messages))
 		e.tracePublished(submission.Messages, "")
 	}
 	return err
+}
+
+// missedTicks returns how many ticks made no message when the one that was due had its
+// turn now: it itself if it was refused, and those after it that had no turn. Beyond a
+// week of minutes it does not go on counting.
+func missedTicks(times cron.Schedule, due, now time.Time, refused bool) (missed int) {
+	const enough = 7 * 24 * 60
+	for at := times.Next(due); !at.IsZero() && !at.After(now) && missed < enough; at = times.Next(at) {
+		missed++
+	}
+	if refused {
+		missed++
+	}
+	return missed
 }

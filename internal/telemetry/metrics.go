@@ -16,6 +16,9 @@ const namespace = "posthaste"
 type metrics struct {
 	accepted   prometheus.Counter
 	attempts   map[string]prometheus.Counter // by outcome
+	failed     map[string]prometheus.Counter // by kind
+	runs       map[string]prometheus.Counter // by state
+	missed     prometheus.Counter
 	inFlight   prometheus.Gauge
 	delivery   prometheus.Histogram
 	attempt    prometheus.Histogram
@@ -54,11 +57,41 @@ func outcomeOf(r engine.AttemptReport) string {
 	return r.Outcome.Class.String()
 }
 
+// The kinds of what fails for good.
+const (
+	failedMessage = "message"
+	failedRun     = "run"
+	failedAlert   = "alert"
+)
+
+var failedKinds = []string{failedMessage, failedRun, failedAlert}
+
+// runStates are all values of the state label of runs.
+var runStates = []string{
+	string(posthaste.RunStarted), string(posthaste.RunSuccess), string(posthaste.RunFailed), string(posthaste.RunCancelled),
+}
+
+// failedForGood counts an entry into a dead letter queue.
+func (m *metrics) failedForGood(message *posthaste.Message) {
+	switch {
+	case message.User == posthaste.ServerUser:
+		m.failed[failedAlert].Inc()
+	case message.Run == nil:
+		m.failed[failedMessage].Inc()
+	default:
+		m.failed[failedRun].Inc()
+		m.runs[string(posthaste.RunFailed)].Inc()
+	}
+}
+
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	r := register{registerer}
 	return &metrics{
 		accepted:   r.counter("messages_accepted_total", "Messages that were accepted."),
 		attempts:   r.counters("attempts_total", "Attempts to deliver, by outcome.", "outcome", outcomes),
+		failed:     r.counters("failed_total", "Entries into the dead letter queues: messages, runs, and alerts, which nobody but the operator learns of.", "kind", failedKinds),
+		runs:       r.counters("runs_total", "Runs of workflows that entered a state.", "state", runStates),
+		missed:     r.counter("ticks_missed_total", "Ticks of schedules that made no message: no server ran, or what they publish was refused."),
 		inFlight:   r.gauge("attempts_in_flight", "Attempts whose result is not known yet."),
 		delivery:   r.histogram("delivery_seconds", "From the time a message was first due, its acceptance unless delayed, to its delivery.", deliveryBounds),
 		attempt:    r.histogram("attempt_seconds", "From the start of an attempt's request to its result.", attemptBounds),
@@ -74,6 +107,9 @@ func (m *metrics) attemptFinished(r engine.AttemptReport) {
 	m.attempts[outcomeOf(r)].Inc()
 	if r.State == posthaste.StateActive {
 		return // its times say when we stopped, not how the destination does
+	}
+	if r.FailedForGood() {
+		m.failedForGood(r.Message)
 	}
 	m.attempt.Observe(r.Outcome.Duration.Seconds())
 	if r.Retried == 0 {

@@ -42,6 +42,13 @@ func (o *Observer) Accepted(messages int) {
 	o.metrics.accepted.Add(float64(messages))
 }
 
+// RunMoved counts a run that began, or that ended other than by a failure: that is the
+// end of an attempt.
+func (o *Observer) RunMoved(state posthaste.RunState) { o.metrics.runs[string(state)].Inc() }
+
+// TicksMissed counts ticks of a schedule that made no message.
+func (o *Observer) TicksMissed(ticks int) { o.metrics.missed.Add(float64(ticks)) }
+
 // AttemptStarted counts an attempt that is in flight from now on.
 func (o *Observer) AttemptStarted() { o.metrics.inFlight.Inc() }
 

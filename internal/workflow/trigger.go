@@ -146,6 +146,7 @@ func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time, queue st
 	run.User = t.user
 	run.Position = t.NextPosition()
 	run.CreatedAt = run.Position.Time()
+	t.moved = append(t.moved, posthaste.RunStarted)
 	run.State = posthaste.RunStarted
 	first, err := t.firstMessage(run, payload)
 	if err != nil {

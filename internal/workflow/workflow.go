@@ -39,9 +39,10 @@ type Store interface {
 // Options configure a Service. Store is required.
 type Options struct {
 	Store    Store
-	Accepted func(messages int) // called after messages became durable; nil: nobody is told
-	Traces   engine.Traces      // nil: messages keep the contexts they are given
-	Logger   *slog.Logger       // nil: slog.Default()
+	Accepted func(messages int)       // called after messages became durable; nil: nobody is told
+	Moved    func(posthaste.RunState) // called after a run began, or ended other than by a failed delivery; nil: nobody is told
+	Traces   engine.Traces            // nil: messages keep the contexts they are given
+	Logger   *slog.Logger             // nil: slog.Default()
 
 	Limits        engine.Limits // what each message may ask for
 	LazyThreshold int           // bytes of a body from which an SDK that can is made to fetch it; 0: DefaultLazyThreshold
@@ -71,6 +72,9 @@ type Service struct {
 func New(options Options) *Service {
 	if options.Accepted == nil {
 		options.Accepted = func(int) {}
+	}
+	if options.Moved == nil {
+		options.Moved = func(posthaste.RunState) {}
 	}
 	if options.Logger == nil {
 		options.Logger = slog.Default()
@@ -139,6 +143,7 @@ type tx struct {
 	user     string
 	accepted int
 	begun    []begunRun
+	moved    []posthaste.RunState // that runs entered
 }
 
 // begunRun is a run that was begun, for its trace.
@@ -151,6 +156,9 @@ type begunRun struct {
 func (t *tx) tell() {
 	if t.accepted > 0 {
 		t.service.options.Accepted(t.accepted)
+	}
+	for _, state := range t.moved {
+		t.service.options.Moved(state)
 	}
 	for _, begun := range t.begun {
 		t.service.options.Traces.Published(begun.first, begun.parent)
