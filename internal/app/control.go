@@ -109,6 +109,9 @@ func Backup(ctx context.Context, data, to string) error {
 		return err
 	}
 	to, err := filepath.Abs(to) // the server may be at home elsewhere
+	if err == nil {
+		err = checkOutside(data, to)
+	}
 	if err != nil {
 		return err
 	}
@@ -124,6 +127,30 @@ func Backup(ctx context.Context, data, to string) error {
 		return err
 	}
 	return errors.Join(s.Backup(ctx, to), s.Close())
+}
+
+// checkOutside returns an error if a path is in a directory, whatever links lead there.
+func checkOutside(directory, path string) error {
+	root, err := filepath.EvalSymlinks(directory)
+	if err == nil {
+		root, err = filepath.Abs(root)
+	}
+	if err != nil {
+		return err
+	}
+	for at := path; ; at = filepath.Dir(at) {
+		real, err := filepath.EvalSymlinks(at)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // up to what is there
+		}
+		if err != nil {
+			return err
+		}
+		if relative, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(relative) {
+			return fmt.Errorf("%s is in the data directory %s: name a place outside of it", path, directory)
+		}
+		return nil
+	}
 }
 
 // holdsStore returns an error unless there is a store in a directory: to open it would

@@ -58,8 +58,41 @@ func TestControlAfterADeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.close(t.Context())
-	if err := Backup(t.Context(), data, filepath.Join(data, "copy")); !errors.Is(err, lsm.ErrLocked) {
+	if err := Backup(t.Context(), data, filepath.Join(t.TempDir(), "copy")); !errors.Is(err, lsm.ErrLocked) {
 		t.Errorf("Backup of a directory that somebody has open without a socket = %v, want ErrLocked", err)
+	}
+}
+
+// A backup in the directory it is of would be lost with it, and be in the next one.
+func TestBackupIntoItsOwnDirectory(t *testing.T) {
+	root := t.TempDir()
+	data := filepath.Join(root, "data")
+	s, err := lsm.Open(data, lsm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(root, "link")
+	if err := os.Symlink(data, link); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{
+		"itself":             data,
+		"within":             filepath.Join(data, "copy"),
+		"far within":         filepath.Join(data, "a", "b", "copy"),
+		"within, by a link":  filepath.Join(link, "copy"),
+		"beside and back in": filepath.Join(root, "none", "..", "data", "copy"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := Backup(t.Context(), data, to); err == nil || !strings.Contains(err.Error(), "is in the data directory") {
+				t.Errorf("Backup to %s = %v", to, err)
+			}
+		})
+	}
+	if err := Backup(t.Context(), link, filepath.Join(root, "data-copy")); err != nil {
+		t.Errorf("Backup beside the directory: %v", err)
 	}
 }
 

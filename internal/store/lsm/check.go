@@ -46,15 +46,36 @@ func (r *Report) add(format string, args ...any) {
 // does not fit is in the report; an error says that it could not be made.
 func Check(dir string, options Options) (Report, error) {
 	options = options.withDefaults()
-	if _, err := options.FS.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return Report{}, fmt.Errorf("check %s: %w", dir, err)
+	if err := mayHoldStore(options.FS, dir); err != nil {
+		return Report{}, err
 	}
+	lockFile := options.FS.PathJoin(dir, "LOCK")
+	_, noLock := options.FS.Stat(lockFile)
 	lock, err := lockDirectory(dir, options.FS)
 	if err != nil {
 		return Report{}, err
 	}
 	report, err := checkLocked(dir, options, lock)
+	if noLock != nil { // a backup has none
+		err = errors.Join(err, options.FS.Remove(lockFile))
+	}
 	return report, errors.Join(err, lock.Close())
+}
+
+// mayHoldStore returns an error if there has never been a store in a directory. One that
+// has lost its database still has its guard.
+func mayHoldStore(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("check %s: %w", dir, err)
+	}
+	found, err := pebble.Peek(dir, fs)
+	if err != nil || found.Exists {
+		return nil // what is wrong is for the check to tell
+	}
+	if _, err := fs.Stat(fs.PathJoin(dir, guardFile)); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s is neither a data directory nor a backup: there is no database in it", dir)
+	}
+	return nil
 }
 
 func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report, err error) {

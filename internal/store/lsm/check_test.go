@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,40 @@ func TestCheckFindsNothingWrong(t *testing.T) {
 			t.Errorf("Check looked at no %s: %+v", what, report)
 		}
 	}
+}
+
+// A check leaves a directory as it was, also one that is none of ours.
+func TestCheckChangesNothing(t *testing.T) {
+	empty, backup := t.TempDir(), filepath.Join(t.TempDir(), "backup")
+	if _, err := lsm.Check(empty, lsm.Options{}); err == nil || !strings.Contains(err.Error(), "neither a data directory nor a backup") {
+		t.Errorf("Check of an empty directory = %v", err)
+	}
+	s, err := lsm.Open(t.TempDir(), lsm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Backup(t.Context(), backup), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	before := namesIn(t, backup)
+	if report, err := lsm.Check(backup, lsm.Options{}); err != nil || len(report.Problems) > 0 {
+		t.Errorf("Check of a backup: %q, %v", report.Problems, err)
+	}
+	if after := namesIn(t, backup); !slices.Equal(before, after) || len(namesIn(t, empty)) > 0 {
+		t.Errorf("of %q a check makes %q, and of an empty directory %q", before, after, namesIn(t, empty))
+	}
+}
+
+func namesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
 // TestCheckMissesNoKey deletes one key of each kind. Check notices, unless nothing else
