@@ -101,18 +101,19 @@ func (s *Store) DeadLetters(_ context.Context, user string, query store.DeadLett
 		return store.DeadLetterPage{}, err
 	}
 	defer done(&err)
-	query.High = min(query.High, posthaste.Position(s.writer.visible.Load()))
+	visible := posthaste.Position(s.writer.visible.Load())
+	query.High = min(query.High, visible)
 	if query.Low > query.High {
 		return store.DeadLetterPage{}, nil
 	}
 	snapshot := s.db.NewSnapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	positions, err := deadLetterPositions(snapshot, user, &query)
+	positions, err := deadLetterPositions(&entries{snapshot, direction(query.OldestFirst), &s.gaps, visible}, user, &query)
 	if err != nil {
 		return store.DeadLetterPage{}, err
 	}
 	defer func() { err = errors.Join(err, positions.close()) }()
-	r := &deadLetterReader{reader: snapshot, user: user, query: query}
+	r := &deadLetterReader{reader: snapshot, user: user, query: query, room: store.NewPageRoom(0)}
 	if err := r.run(positions); err != nil {
 		return store.DeadLetterPage{}, fmt.Errorf("read dead letters: %w", err)
 	}
@@ -120,13 +121,14 @@ func (s *Store) DeadLetters(_ context.Context, user string, query store.DeadLett
 }
 
 // deadLetterPositions opens the set of positions that a query's filter selects.
-func deadLetterPositions(r pebble.Reader, user string, query *store.DeadLetterQuery) (*intersection, error) {
-	dir := direction(query.OldestFirst)
+func deadLetterPositions(e *entries, user string, query *store.DeadLetterQuery) (*intersection, error) {
 	var prefixes [][][]byte
 	for _, terms := range deadLetterFilterTerms(&query.Filter) {
 		prefixes = append(prefixes, each(terms, func(t term) []byte { return appendDeadLetterPostingPrefix(nil, user, t) }))
 	}
-	in, err := intersect(r, prefixes, dir)
+	in, err := intersectOf(prefixes, e.direction, func(prefix []byte, seeks *int) (positionSet, error) {
+		return e.open(prefix, seeks, false)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -134,13 +136,13 @@ func deadLetterPositions(r pebble.Reader, user string, query *store.DeadLetterQu
 	case len(query.Filter.IDs) > 0:
 		ids := each(query.Filter.IDs, func(id posthaste.DeadLetterID) posthaste.Position { return posthaste.Position(id) })
 		slices.Sort(ids)
-		in.sets = append(in.sets, fixedList{ids, dir})
+		in.sets = append(in.sets, fixedList{ids, e.direction})
 	case len(prefixes) == 0:
-		blocks, err := newBlockSeeker(r, appendUser([]byte{kindDeadLetter, deadLetterEntry}, user))
+		all, err := e.open(appendUser([]byte{kindDeadLetter, deadLetterEntry}, user), &in.seeks, false)
 		if err != nil {
 			return nil, errors.Join(err, in.close())
 		}
-		in.sets = append(in.sets, &entryList{blocks, dir, &in.seeks})
+		in.sets = append(in.sets, all)
 	}
 	return in, nil
 }
@@ -151,7 +153,7 @@ type deadLetterReader struct {
 	user   string
 	query  store.DeadLetterQuery
 	page   store.DeadLetterPage
-	bytes  int
+	room   store.PageRoom
 }
 
 func (r *deadLetterReader) run(positions *intersection) (err error) {
@@ -162,9 +164,6 @@ func (r *deadLetterReader) run(positions *intersection) (err error) {
 // consider adds the dead letter at a position if it matches. It reports whether
 // the page was full before it.
 func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error) {
-	if r.bytes > maxPageBytes {
-		return true, nil
-	}
 	d, err := readDeadLetter(r.reader, r.user, posthaste.DeadLetterID(at))
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -172,11 +171,10 @@ func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error
 	if err != nil || !r.query.Filter.Matches(d) {
 		return false, err
 	}
-	if len(r.page.DeadLetters) == r.query.Limit {
+	if len(r.page.DeadLetters) == r.query.Limit || !r.room.Take(store.DeadLetterSize(d)) {
 		return true, nil
 	}
 	r.page.DeadLetters = append(r.page.DeadLetters, d)
-	r.bytes += len(d.Message.Body)
 	return false, nil
 }
 

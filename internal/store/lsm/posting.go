@@ -54,9 +54,9 @@ func (d direction) nearest(positions []posthaste.Position, p posthaste.Position)
 // blockSeeker finds blocks by position among keys that share a prefix and end
 // in the block's first position.
 type blockSeeker struct {
-	iter   *pebble.Iterator
-	prefix []byte
-	key    []byte // scratch
+	iter       *pebble.Iterator
+	prefix     []byte
+	key, limit []byte // scratch
 }
 
 func newBlockSeeker(r pebble.Reader, prefix []byte) (*blockSeeker, error) {
@@ -77,6 +77,31 @@ func (b *blockSeeker) at(p posthaste.Position) bool {
 // first returns the first position of the present block.
 func (b *blockSeeker) first() posthaste.Position {
 	return posthaste.Position(binary.BigEndian.Uint64(b.iter.Key()[len(b.prefix):]))
+}
+
+// nearest goes to the nearest block that begins at or beyond p. It may stop short of
+// limit, if there is one: then found is false too, and none begins before that.
+func (b *blockSeeker) nearest(p posthaste.Position, dir direction, limit *posthaste.Position) (found bool) {
+	if dir == ascending {
+		b.key = binary.BigEndian.AppendUint64(append(b.key[:0], b.prefix...), uint64(p))
+		return b.iter.SeekGEWithLimit(b.key, b.limitKey(limit)) == pebble.IterValid
+	}
+	b.key = binary.BigEndian.AppendUint64(append(b.key[:0], b.prefix...), uint64(p)+1)
+	return b.iter.SeekLTWithLimit(b.key, b.limitKey(limit)) == pebble.IterValid
+}
+
+func (b *blockSeeker) limitKey(limit *posthaste.Position) []byte {
+	if limit == nil {
+		return nil
+	}
+	b.limit = binary.BigEndian.AppendUint64(append(b.limit[:0], b.prefix...), uint64(*limit))
+	return b.limit
+}
+
+// stepped returns how many keys were stepped over so far, most of them deleted ones.
+func (b *blockSeeker) stepped() int {
+	stats := b.iter.Stats()
+	return stats.ForwardStepCount[pebble.InternalIterCall] + stats.ReverseStepCount[pebble.InternalIterCall]
 }
 
 func (b *blockSeeker) close() error { return errors.Join(b.iter.Error(), b.iter.Close()) }
@@ -161,23 +186,85 @@ func (l *postingList) close() error { return l.blocks.close() }
 
 // entryList is the set of positions that the keys with a prefix end in.
 type entryList struct {
-	blocks    *blockSeeker
+	keys      *blockSeeker
 	direction direction
 	seeks     *int
+	gaps      *gaps              // nil if positions are added anywhere
+	known     []gap              // of this set
+	visible   posthaste.Position // what is added has a position above it
 }
 
 func (l *entryList) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
 	*l.seeks++
-	if l.blocks.at(p) && (l.direction == descending || l.blocks.first() == p) {
-		return l.blocks.first(), true
+	before := l.keys.stepped()
+	nearest, ok = l.jump(p)
+	if l.gaps != nil && l.keys.stepped()-before >= gapSteps {
+		l.remember(p, nearest, ok)
 	}
-	if l.direction == descending || !l.blocks.iter.SeekGE(l.blocks.key) {
-		return 0, false
-	}
-	return l.blocks.first(), true
+	return nearest, ok
 }
 
-func (l *entryList) close() error { return l.blocks.close() }
+// jump returns what seek does. It steps over what is deleted between known gaps only.
+func (l *entryList) jump(p posthaste.Position) (nearest posthaste.Position, ok bool) {
+	for at := l.direction.nearestGap(l.known, p); at >= 0 && at < len(l.known); {
+		near, far := l.known[at].low, l.known[at].high
+		if l.direction == descending {
+			near, far = far, near
+		}
+		if l.direction.nearer(p, near) && l.keys.nearest(p, l.direction, &near) {
+			return l.keys.first(), true
+		}
+		if p, ok = l.direction.after(far); !ok {
+			return 0, false
+		}
+		at = l.direction.nearestGap(l.known, p)
+	}
+	if !l.keys.nearest(p, l.direction, nil) {
+		return 0, false
+	}
+	return l.keys.first(), true
+}
+
+// remember notes that there is nothing from p to the nearest position, or to the end.
+func (l *entryList) remember(p, nearest posthaste.Position, ok bool) {
+	found := gap{p, l.visible}
+	switch {
+	case l.direction == ascending && ok:
+		found.high = nearest - 1
+	case l.direction == descending:
+		found = gap{0, p}
+		if ok {
+			found.low = nearest + 1
+		}
+	}
+	if found.low <= found.high {
+		l.known = l.gaps.add(l.keys.prefix, found)
+	}
+}
+
+func (l *entryList) close() error { return l.keys.close() }
+
+// entries opens sets of positions of which each has a key of its own.
+type entries struct {
+	reader    pebble.Reader
+	direction direction
+	gaps      *gaps
+	visible   posthaste.Position
+}
+
+// open opens the set of the keys with a prefix. With anywhere, what is added to it may
+// lie among what is there.
+func (e *entries) open(prefix []byte, seeks *int, anywhere bool) (positionSet, error) {
+	keys, err := newBlockSeeker(e.reader, prefix)
+	if err != nil {
+		return nil, err
+	}
+	list := &entryList{keys: keys, direction: e.direction, seeks: seeks, visible: e.visible}
+	if !anywhere {
+		list.gaps, list.known = e.gaps, e.gaps.get(prefix)
+	}
+	return list, nil
+}
 
 // fixedList is a set of positions that the query names itself.
 type fixedList struct {
@@ -291,16 +378,25 @@ func (in *intersection) walk(low, high posthaste.Position, dir direction, visit 
 // intersect opens the intersection of unions of posting lists, each list given by
 // the prefix of its keys.
 func intersect(r pebble.Reader, prefixes [][][]byte, dir direction) (*intersection, error) {
+	return intersectOf(prefixes, dir, func(prefix []byte, seeks *int) (positionSet, error) {
+		blocks, err := newBlockSeeker(r, prefix)
+		return &postingList{blocks: blocks, direction: dir, seeks: seeks}, err
+	})
+}
+
+// intersectOf opens the intersection of unions of sets, each of which open opens, to count
+// its work in seeks.
+func intersectOf(prefixes [][][]byte, dir direction, open func(prefix []byte, seeks *int) (positionSet, error)) (*intersection, error) {
 	in := &intersection{}
 	for _, alternatives := range prefixes {
 		u := &union{direction: dir}
 		in.sets = append(in.sets, u)
 		for _, prefix := range alternatives {
-			blocks, err := newBlockSeeker(r, prefix)
+			set, err := open(prefix, &in.seeks)
 			if err != nil {
 				return nil, errors.Join(err, in.close())
 			}
-			u.sets = append(u.sets, &postingList{blocks: blocks, direction: dir, seeks: &in.seeks})
+			u.sets = append(u.sets, set)
 		}
 	}
 	return in, nil

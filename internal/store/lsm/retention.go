@@ -258,8 +258,9 @@ func (s *Store) dropRange(c *commit, from, to []byte) (found bool, err error) {
 // trimDeadLetters removes entries of both DLQs that failed before a time.
 func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Time) (removed int, err error) {
 	high := posthaste.FirstPosition(before) - 1
+	letters := store.DeadLetterQuery{High: high, OldestFirst: true, Limit: trimStep}
 	for more := true; more; {
-		page, err := s.DeadLetters(ctx, user, store.DeadLetterQuery{High: high, OldestFirst: true, Limit: trimStep})
+		page, err := s.DeadLetters(ctx, user, letters)
 		if err != nil {
 			return removed, err
 		}
@@ -268,10 +269,11 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 		if removed += len(deleted); err != nil {
 			return removed, err
 		}
-		more = page.More
+		more, letters.Low = page.More, page.Next
 	}
+	runs := store.RunQuery{Failed: true, High: high, OldestFirst: true, Limit: trimStep}
 	for more := true; more; {
-		page, err := s.Runs(ctx, user, store.RunQuery{Failed: true, High: high, OldestFirst: true, Limit: trimStep})
+		page, err := s.Runs(ctx, user, runs)
 		if err != nil {
 			return removed, err
 		}
@@ -279,7 +281,7 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 		if removed += n; err != nil {
 			return removed, err
 		}
-		more = page.More
+		more, runs.Low = page.More, page.Next
 	}
 	return removed, nil
 }

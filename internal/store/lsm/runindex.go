@@ -96,6 +96,9 @@ func appendRunPostingPrefix(key []byte, part byte, user string, t term) []byte {
 	return binary.BigEndian.AppendUint64(append(appendRunPart(key, part, user), byte(t.field)), t.hash)
 }
 
+// fieldOfPostings returns the field of the term that a prefix of postings ends in.
+func fieldOfPostings(prefix []byte) field { return field(prefix[len(prefix)-9]) }
+
 func appendRunPostingKey(key []byte, part byte, user string, t term, at posthaste.Position) []byte {
 	return binary.BigEndian.AppendUint64(appendRunPostingPrefix(key, part, user, t), uint64(at))
 }
@@ -155,15 +158,22 @@ func (tx *runTx) Unbury(run *posthaste.Run) {
 
 // readRunLetter returns an entry of the DLQ and the place of its run.
 func readRunLetter(r pebble.Reader, user string, id posthaste.DeadLetterID) (d *posthaste.DeadLetter, run posthaste.Position, err error) {
-	err = get(r, appendRunKey(nil, runDeadLetter, user, posthaste.Position(id)), func(data []byte) (err error) {
-		if len(data) < 8 {
-			return errCorrupt
-		}
-		run = posthaste.Position(binary.BigEndian.Uint64(data))
-		d, err = record.DecodeDeadLetter(id, user, data[8:])
+	err = getRunLetter(r, user, id, func(place posthaste.Position, letter []byte) (err error) {
+		run = place
+		d, err = record.DecodeDeadLetter(id, user, letter)
 		return err
 	})
 	return d, run, err
+}
+
+// getRunLetter reads an entry of the DLQ and lends its record to use.
+func getRunLetter(r pebble.Reader, user string, id posthaste.DeadLetterID, use func(run posthaste.Position, letter []byte) error) error {
+	return get(r, appendRunKey(nil, runDeadLetter, user, posthaste.Position(id)), func(data []byte) error {
+		if len(data) < 8 {
+			return errCorrupt
+		}
+		return use(posthaste.Position(binary.BigEndian.Uint64(data)), data[8:])
+	})
 }
 
 // Runs implements store.Runs.
@@ -173,18 +183,19 @@ func (s *Store) Runs(_ context.Context, user string, query store.RunQuery) (page
 		return store.RunPage{}, err
 	}
 	defer done(&err)
-	query.High = min(query.High, posthaste.Position(s.writer.visible.Load()))
+	visible := posthaste.Position(s.writer.visible.Load())
+	query.High = min(query.High, visible)
 	if query.Low > query.High {
 		return store.RunPage{}, nil
 	}
 	snapshot := s.db.NewSnapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	positions, err := runPositions(snapshot, user, &query)
+	positions, err := runPositions(&entries{snapshot, direction(query.OldestFirst), &s.gaps, visible}, user, &query)
 	if err != nil {
 		return store.RunPage{}, err
 	}
 	defer func() { err = errors.Join(err, positions.close()) }()
-	r := &runReader{reader: snapshot, user: user, query: query}
+	r := &runReader{reader: snapshot, user: user, query: query, room: store.NewPageRoom(0)}
 	if err := r.run(positions); err != nil {
 		return store.RunPage{}, fmt.Errorf("read runs: %w", err)
 	}
@@ -192,8 +203,7 @@ func (s *Store) Runs(_ context.Context, user string, query store.RunQuery) (page
 }
 
 // runPositions opens the set of positions that a query selects.
-func runPositions(r pebble.Reader, user string, query *store.RunQuery) (*intersection, error) {
-	dir := direction(query.OldestFirst)
+func runPositions(e *entries, user string, query *store.RunQuery) (*intersection, error) {
 	posting, entry := byte(runPosting), byte(runEnvelope)
 	if query.Failed {
 		posting, entry = runDeadLetterPosting, runDeadLetter
@@ -202,23 +212,26 @@ func runPositions(r pebble.Reader, user string, query *store.RunQuery) (*interse
 	for _, terms := range runFilterTerms(query) {
 		prefixes = append(prefixes, each(terms, func(t term) []byte { return appendRunPostingPrefix(nil, posting, user, t) }))
 	}
-	in, err := intersect(r, prefixes, dir)
+	in, err := intersectOf(prefixes, e.direction, func(prefix []byte, seeks *int) (positionSet, error) {
+		f := fieldOfPostings(prefix)
+		return e.open(prefix, seeks, f == fieldState || f == fieldCallback) // runs come to have others
+	})
 	if err != nil {
 		return nil, err
 	}
-	named, err := namedRuns(r, user, query)
+	named, err := namedRuns(e.reader, user, query)
 	if err != nil {
 		return nil, errors.Join(err, in.close())
 	}
 	if named != nil {
-		in.sets = append(in.sets, fixedList{named, dir})
+		in.sets = append(in.sets, fixedList{named, e.direction})
 	}
 	if len(in.sets) == 0 {
-		blocks, err := newBlockSeeker(r, appendRunPart(nil, entry, user))
+		all, err := e.open(appendRunPart(nil, entry, user), &in.seeks, false)
 		if err != nil {
 			return nil, errors.Join(err, in.close())
 		}
-		in.sets = append(in.sets, &entryList{blocks, dir, &in.seeks})
+		in.sets = append(in.sets, all)
 	}
 	return in, nil
 }
@@ -273,7 +286,7 @@ type runReader struct {
 	user   string
 	query  store.RunQuery
 	page   store.RunPage
-	bytes  int
+	room   store.PageRoom
 }
 
 func (r *runReader) run(positions *intersection) (err error) {
@@ -284,9 +297,6 @@ func (r *runReader) run(positions *intersection) (err error) {
 // consider adds what is at a position if it matches. It reports whether the page
 // was full before it.
 func (r *runReader) consider(at posthaste.Position) (full bool, err error) {
-	if r.bytes > maxPageBytes {
-		return true, nil
-	}
 	d, run, err := r.read(at)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -294,24 +304,30 @@ func (r *runReader) consider(at posthaste.Position) (full bool, err error) {
 	if err != nil || !r.query.Filter.Matches(run) {
 		return false, err
 	}
-	if len(r.page.Runs) == r.query.Limit {
+	size := store.RunSize(run)
+	if d != nil {
+		size += store.DeadLetterSize(d)
+	}
+	if len(r.page.Runs) == r.query.Limit || !r.room.Take(size) {
 		return true, nil
 	}
 	r.page.Runs = append(r.page.Runs, run)
 	if d != nil {
 		r.page.DeadLetters = append(r.page.DeadLetters, d)
-		r.bytes += len(d.Message.Body)
 	}
 	return false, nil
 }
 
-// read returns the run at a position; of the DLQ with its dead letter.
+// read returns the run at a position; of the DLQ with its dead letter, unless the query
+// is bare.
 func (r *runReader) read(at posthaste.Position) (d *posthaste.DeadLetter, run *posthaste.Run, err error) {
-	if !r.query.Failed {
-		run, err = readRun(r.reader, r.user, at)
-		return nil, run, err
+	place := at
+	switch id := posthaste.DeadLetterID(at); {
+	case r.query.Failed && r.query.Bare:
+		err = getRunLetter(r.reader, r.user, id, func(of posthaste.Position, _ []byte) error { place = of; return nil })
+	case r.query.Failed:
+		d, place, err = readRunLetter(r.reader, r.user, id)
 	}
-	d, place, err := readRunLetter(r.reader, r.user, posthaste.DeadLetterID(at))
 	if err != nil {
 		return nil, nil, err
 	}

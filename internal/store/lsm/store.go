@@ -43,6 +43,9 @@ type Options struct {
 	// Reserve is how many bytes of the disk are kept for what was accepted: when less
 	// is left, nothing new is. 0: none are.
 	Reserve int64
+	// Memory is how many bytes of large messages may be claimed at the same time. Half as
+	// many are kept of messages that wait. 0: DefaultMemory.
+	Memory int
 	// Fatal is called when the disk can no longer be trusted: a failed sync, a
 	// damaged file. It must not return. nil: log and exit the process.
 	Fatal func(message string)
@@ -50,6 +53,9 @@ type Options struct {
 
 // DefaultCacheSize is the size of the block cache: 32 MiB.
 const DefaultCacheSize = 32 << 20
+
+// DefaultMemory is what messages get unless Options say otherwise: 64 MiB.
+const DefaultMemory = 64 << 20
 
 // Observer is told of every commit.
 type Observer interface {
@@ -66,6 +72,7 @@ type Store struct {
 	writer    *writer
 	scheduler *scheduler
 	reads     logReads
+	gaps      gaps // of dead letters and runs
 
 	mu      sync.RWMutex // held for reading while the database is read
 	closing bool
@@ -108,7 +115,7 @@ func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) 
 		return nil, errors.Join(fmt.Errorf("open %s: %w; the last file that was read is %s", dir, err, file), s.guard.close())
 	}
 	_, log := fs.lastRead()
-	s.scheduler = newScheduler(s)
+	s.scheduler = newScheduler(s, options.Memory)
 	end, err := s.recover(log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), s.db.Close(), s.guard.close())
@@ -139,6 +146,9 @@ func (o Options) withDefaults() Options {
 	if o.CacheSize == 0 {
 		o.CacheSize = DefaultCacheSize
 	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -163,13 +173,15 @@ func (o Options) fail(err error) {
 
 func lockDirectory(dir string, fs vfs.FS) (*pebble.Lock, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
-	if err != nil && isLockHeld(err) {
-		return nil, fmt.Errorf("open %s: %w", dir, ErrLocked)
+	switch {
+	case err == nil:
+		return lock, nil
+	case isLockHeld(err):
+		err = ErrLocked
+	case errors.Is(err, syscall.EACCES):
+		err = fmt.Errorf("the data directory may not be written by this user: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", dir, err)
-	}
-	return lock, nil
+	return nil, fmt.Errorf("open %s: %w", dir, err)
 }
 
 func openPebble(dir string, fs *guardedFS, lock *pebble.Lock, options Options) (*pebble.DB, error) {
@@ -193,8 +205,7 @@ func openPebble(dir string, fs *guardedFS, lock *pebble.Lock, options Options) (
 // isLockHeld recognises a lock held by another process by its errno, and one held
 // by this process by its text, for which there is no error value.
 func isLockHeld(err error) bool {
-	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) ||
-		strings.Contains(err.Error(), "held by current process")
+	return errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "held by current process")
 }
 
 // end is where a store ends.
