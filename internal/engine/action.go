@@ -69,13 +69,20 @@ func (e *Engine) Actions(ctx context.Context, user string) ([]*posthaste.BulkAct
 	return e.options.Store.Actions(ctx, user)
 }
 
-// runAction takes steps until the action is finished or the engine stops. A step
-// that fails is tried again later.
+// runAction takes steps until the action is finished, another engine does it, or this
+// one stops. A step that fails is tried again later. That two take the same step does no
+// harm: what one has changed is not there for the other, and a step is counted once.
 func (e *Engine) runAction(action *posthaste.BulkAction) {
 	const pause = time.Second
 	defer e.own.remove(action.ID)
 	for !action.Finished() {
-		err := e.actionStep(action)
+		mine, err := e.options.Store.HoldJob(e.claiming, "action "+action.ID, takeUpEvery)
+		if err == nil && !mine {
+			return
+		}
+		if err == nil {
+			err = e.actionStep(action)
+		}
 		if err == nil {
 			continue
 		}

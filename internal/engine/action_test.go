@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,8 +82,9 @@ func TestActionsOfTheDeadAreTakenUp(t *testing.T) {
 		}
 		defer func() { _ = s.Close() }()
 		hangs := &hangingWorker{countingWorker{s}, make(chan struct{})}
-		dies := engine.New(engine.Options{Store: s, Dispatcher: answers(ok), ActionWorkers: workers(hangs)})
-		lives := engine.New(engine.Options{Store: s, Dispatcher: answers(ok), ActionWorkers: workers(countingWorker{s})})
+		var shared jobs
+		dies := engine.New(engine.Options{Store: process{s, &shared, "dies"}, Dispatcher: answers(ok), ActionWorkers: workers(hangs)})
+		lives := engine.New(engine.Options{Store: process{s, &shared, "lives"}, Dispatcher: answers(ok), ActionWorkers: workers(countingWorker{s})})
 		dies.Start()
 		lives.Start()
 		time.Sleep(19 * time.Second)
@@ -102,6 +104,34 @@ func TestActionsOfTheDeadAreTakenUp(t *testing.T) {
 		dies.Stop(t.Context())
 		lives.Stop(t.Context())
 	})
+}
+
+// jobs are those that processes hold which share a store.
+type jobs struct {
+	mu     sync.Mutex
+	holder map[string]string
+	until  map[string]time.Time
+}
+
+// process is a store as one of several processes has it.
+type process struct {
+	store.Store
+	jobs *jobs
+	name string
+}
+
+// HoldJob implements store.Jobs.
+func (p process) HoldJob(_ context.Context, job string, held time.Duration) (bool, error) {
+	p.jobs.mu.Lock()
+	defer p.jobs.mu.Unlock()
+	if p.jobs.holder == nil {
+		p.jobs.holder, p.jobs.until = map[string]string{}, map[string]time.Time{}
+	}
+	if p.jobs.holder[job] != p.name && time.Now().Before(p.jobs.until[job]) {
+		return false, nil
+	}
+	p.jobs.holder[job], p.jobs.until[job] = p.name, time.Now().Add(held)
+	return true, nil
 }
 
 func wantCounted(t *testing.T, e *engine.Engine, id string) {

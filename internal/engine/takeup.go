@@ -7,19 +7,17 @@ import (
 	"posthaste"
 )
 
-// takeUpEvery is how often an engine looks for bulk actions that nobody does any more.
+// takeUpEvery is how often an engine looks for bulk actions that nobody does, and how long
+// an action is its own with each step.
 const takeUpEvery = 10 * time.Second
 
-// takeUpActions takes up the bulk actions that are unfinished when the engine starts, and
-// later those that make no progress: whoever did them has died. That two engines do the
-// same for a while does no harm, for what one has changed is not there for the other, and
-// a step is counted once. It also forgets actions that ended long ago.
+// takeUpActions takes up the bulk actions that are unfinished and that nobody does: whoever
+// did them has died. It also forgets actions that ended long ago.
 func (e *Engine) takeUpActions() {
 	ticker := time.NewTicker(takeUpEvery)
 	defer ticker.Stop()
-	var seen map[string]progress
 	for {
-		seen = e.takeUpOnce(seen)
+		e.takeUpOnce()
 		select {
 		case <-ticker.C:
 		case <-e.claiming.Done():
@@ -28,37 +26,25 @@ func (e *Engine) takeUpActions() {
 	}
 }
 
-// progress is how far a bulk action is.
-type progress struct {
-	cursor            string
-	processed, failed int
-}
-
-// takeUpOnce takes up the actions that are where they were when they were seen before,
-// all of them at the first time, and returns where they are now. One that was not seen
-// before may just have begun elsewhere.
-func (e *Engine) takeUpOnce(before map[string]progress) map[string]progress {
+// takeUpOnce takes up all unfinished actions, of which each turns out to be free, or to be
+// somebody else's.
+func (e *Engine) takeUpOnce() {
 	if err := e.options.Store.DeleteActions(e.claiming, e.now().Add(-posthaste.ActionRetention)); err != nil {
 		e.options.Logger.Error("action.cleanup_failed", "error", err)
 	}
 	unfinished, err := e.options.Store.UnfinishedActions(e.claiming)
 	if err != nil {
 		e.options.Logger.Error("action.resume_failed", "error", err)
-		return before
+		return
 	}
-	now := make(map[string]progress, len(unfinished))
 	for _, action := range unfinished {
-		at := progress{action.Cursor, action.Processed, action.Failed}
-		now[action.ID] = at
-		if was, seen := before[action.ID]; before != nil && (!seen || was != at) || !e.own.add(action.ID) {
-			continue
+		if e.own.add(action.ID) {
+			e.running.Go(func() { e.runAction(action) })
 		}
-		e.running.Go(func() { e.runAction(action) })
 	}
-	return now
 }
 
-// ownActions are the bulk actions that an engine does.
+// ownActions are the bulk actions that an engine does, or is about to ask for.
 type ownActions struct {
 	mu  sync.Mutex
 	ids map[string]bool

@@ -60,6 +60,7 @@ type Store interface {
 	Runs
 	Waiters
 	Actions
+	Jobs
 	Retention
 	Vault
 	Health
@@ -177,6 +178,10 @@ type Claim struct {
 	Message *posthaste.Message // shared, not to be changed
 	Retried int                // attempts that have failed before this one
 	Lease   uint64             // the token of this claim
+
+	// Held ends when the message may be given to somebody else, so that the attempt has to
+	// end; nil: that is never before the process ends.
+	Held context.Context
 }
 
 // Status is a message and where it stands.

@@ -64,6 +64,11 @@ func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*
 	return s.writer.do(ctx, func(c *commit) error { return updateAction(c, user, id, change) })
 }
 
+// HoldJob implements store.Jobs: a directory is open in one process.
+func (s *Store) HoldJob(context.Context, string, time.Duration) (bool, error) {
+	return read(s, func() (bool, error) { return true, nil })
+}
+
 // UnfinishedActions implements store.Actions.
 func (s *Store) UnfinishedActions(context.Context) ([]*posthaste.BulkAction, error) {
 	return read(s, func() ([]*posthaste.BulkAction, error) {

@@ -51,11 +51,14 @@ func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*
 }
 
 // DeleteActions implements store.Actions. A finished action does not change any more,
-// so nobody's turn is needed.
+// so nobody's turn is needed. What was held of old goes, too.
 func (s *Store) DeleteActions(ctx context.Context, completedBefore time.Time) error {
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
 		_, err := s.pool.Exec(ctx, `DELETE FROM posthaste.documents WHERE kind = $1 AND at > 0 AND at < $2`,
 			actions.kind, completedBefore.UnixMilli())
+		if err == nil {
+			err = s.forgetJobs(ctx)
+		}
 		return struct{}{}, err
 	})
 	return err

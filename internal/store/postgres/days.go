@@ -91,7 +91,7 @@ func dayTable(part string, begins time.Time) string {
 
 const dayFormat = "20060102"
 
-// dropDays drops the partitions of days before a time in which nothing is left. Days
+// dropDays drops the partitions of days before a time in which no event is left. Days
 // that somebody may still write to are left alone, which are those from that of the last
 // position on.
 func (s *Store) dropDays(ctx context.Context, before time.Time) error {
@@ -120,16 +120,14 @@ func (s *Store) dropDays(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// dropDay drops the partitions of a day if all are empty. Readers and writers of the log
+// dropDay drops the partitions of a day if there is no event in it. Readers and writers of the log
 // wait while it does, so it waits for them no longer than dropWait: it can be done
 // another time.
 func (s *Store) dropDay(ctx context.Context, begins time.Time) error {
 	const dropWait, lockNotAvailable = "100ms", "55P03"
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var empty bool
-		err := tx.QueryRow(ctx, fmt.Sprintf(`
-			SELECT NOT EXISTS (SELECT FROM %s) AND NOT EXISTS (SELECT FROM %s) AND NOT EXISTS (SELECT FROM %s)`,
-			dayTable(logParts[0], begins), dayTable(logParts[1], begins), dayTable(logParts[2], begins))).Scan(&empty)
+		err := tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM `+dayTable(logParts[0], begins)+`)`).Scan(&empty)
 		if err != nil || !empty {
 			return err
 		}

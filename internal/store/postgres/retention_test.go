@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
 )
 
 // Trim gives the space of whole days back, and never at the cost of who reads or writes:
@@ -77,4 +79,61 @@ func daysOf(t *testing.T, conn *pgx.Conn) []string {
 		t.Fatal(err)
 	}
 	return days
+}
+
+// Two nodes that trim the same day, one of which finds that the other has taken what it is
+// about to remove, leave nothing of it.
+func TestTwoNodesTrimTheSameDay(t *testing.T) {
+	const day, messages = 24 * time.Hour, 300
+	url := emptyDatabase(t)
+	nodes := []*postgres.Store{open(t, url), open(t, url)}
+	for range messages {
+		if err := acceptOne(t.Context(), nodes[0], newMessage(start)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accept(t, nodes[0], start.Add(3*day))
+	horizon := store.Horizon{Log: start.Add(2 * day).Truncate(day)}
+	var trimming sync.WaitGroup
+	for _, s := range nodes {
+		trimming.Go(func() {
+			if _, err := s.Trim(t.Context(), ann, horizon); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	trimming.Wait()
+	if _, err := nodes[0].Trim(t.Context(), ann, horizon); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if days := daysOf(t, conn); slices.Contains(days, start.Format("20060102")) {
+		t.Errorf("there are partitions for %v", days)
+	}
+}
+
+// A day goes with whatever is left in it that finds events which are gone.
+func TestPostingsOfNoEventGoWithTheirDay(t *testing.T) {
+	const day = 24 * time.Hour
+	url := emptyDatabase(t)
+	s := open(t, url)
+	settle(t, s, store.Delivered(claimOne(t, s, accept(t, s, start))))
+	accept(t, s, start.Add(3*day))
+	execute(t, url, `DELETE FROM posthaste.events WHERE first < $1`, int64(posthaste.FirstPosition(start.Add(day))))
+	execute(t, url, `DELETE FROM posthaste.kept WHERE day > 0 AND day < $1`, start.Add(day).UnixMilli())
+	if _, err := s.Trim(t.Context(), ann, store.Horizon{Log: start.Add(2 * day).Truncate(day)}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if days := daysOf(t, conn); slices.Contains(days, start.Format("20060102")) {
+		t.Errorf("there are partitions for %v", days)
+	}
 }

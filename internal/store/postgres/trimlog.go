@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,33 +58,35 @@ func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Ti
 type span struct{ low, high posthaste.Position }
 
 // trimPostings removes what finds the events of a day. Nobody writes there any more, so
-// the user's turn is not needed.
+// the user's turn is not needed: of two who do the same, each removes what the other has
+// not, in one order, and ends when nothing more is there.
 func (s *Store) trimPostings(ctx context.Context, user string, in span) error {
-	var reached struct{ term, first int64 }
-	reached.term = -1 << 63
-	for n := int64(postingsAtOnce); n == postingsAtOnce; {
-		last, err := row(ctx, s.pool, func(r pgx.CollectableRow) (last [3]*int64, err error) {
-			err = r.Scan(&last[0], &last[1], &last[2])
-			return last, err
-		}, `
-			WITH gone AS (
-				DELETE FROM posthaste.postings p WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND (term, first) IN (
-					SELECT term, first FROM posthaste.postings
-					WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND (term, first) > ($4, $5)
-					ORDER BY term, first LIMIT $6)
-				RETURNING term, first)
-			SELECT count(*), (SELECT term FROM gone ORDER BY term DESC, first DESC LIMIT 1),
-				(SELECT first FROM gone ORDER BY term DESC, first DESC LIMIT 1) FROM gone`,
-			user, int64(in.low), int64(in.high), reached.term, reached.first, postingsAtOnce)
+	for reached := (&postingKey{Term: math.MinInt64}); reached != nil; {
+		seen, err := rows(ctx, s.pool, pgx.RowToAddrOfStructByPos[postingKey], `
+			WITH seen AS MATERIALIZED (
+				SELECT term, first FROM posthaste.postings
+				WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND (term, first) > ($4, $5)
+				ORDER BY term, first LIMIT $6),
+			locked AS MATERIALIZED (
+				SELECT p.term, p.first FROM posthaste.postings p JOIN seen USING (term, first)
+				WHERE p.user_id = $1 AND p.first BETWEEN $2 AND $3 ORDER BY p.term, p.first FOR UPDATE OF p),
+			gone AS (
+				DELETE FROM posthaste.postings p USING locked l
+				WHERE p.user_id = $1 AND p.first BETWEEN $2 AND $3 AND p.term = l.term AND p.first = l.first)
+			SELECT term, first FROM seen ORDER BY term DESC, first DESC LIMIT 1`,
+			user, int64(in.low), int64(in.high), reached.Term, reached.First, postingsAtOnce)
 		if err != nil {
 			return err
 		}
-		if n = *last[0]; n > 0 {
-			reached.term, reached.first = *last[1], *last[2]
+		if reached = nil; len(seen) > 0 {
+			reached = seen[0]
 		}
 	}
 	return nil
 }
+
+// postingKey is where a posting of a user is found.
+type postingKey struct{ Term, First int64 }
 
 // trimBlocks removes the first blocks of a day, and those of the messages in them that
 // have no event from the end of what is trimmed on. It reports whether there are more.

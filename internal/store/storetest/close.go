@@ -142,6 +142,7 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 		"UnfinishedActions": func() error { return errorOf(s.UnfinishedActions(ctx)) },
 		"UpdateAction":      func() error { return s.UpdateAction(ctx, user, "a", func(*posthaste.BulkAction) {}) },
 		"DeleteActions":     func() error { return s.DeleteActions(ctx, now) },
+		"HoldJob":           func() error { return errorOf(s.HoldJob(ctx, "job", 1)) },
 		"Secret":            func() error { return errorOf(s.Secret(ctx, "key")) },
 		"KeepSecret":        func() error { return errorOf(s.KeepSecret(ctx, "key", "value")) },
 		"ReplaceSecret":     func() error { return s.ReplaceSecret(ctx, "key", "old", "new") },
