@@ -25,6 +25,16 @@ import (
 func fillAll(t *testing.T) image {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
+	_, s := fillWithAll(t, fs)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return imageOf(t, fs)
+}
+
+// fillWithAll is fillStore for a store that has something of every kind.
+func fillWithAll(t *testing.T, fs vfs.FS) (ledger, *lsm.Store) {
+	t.Helper()
 	_, s := fillStore(t, fs)
 	failing := anyMessage(noon)
 	failing.URL, failing.Labels = "http://fails.example/", []string{"label"}
@@ -43,10 +53,11 @@ func fillAll(t *testing.T) image {
 	); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
+	know, err := readLedger(t.Context(), s)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return imageOf(t, fs)
+	return know, s
 }
 
 // settle ends the claim of one message.
