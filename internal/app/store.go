@@ -42,6 +42,7 @@ func openDirectory(options Options, observer lsm.Observer) (*lsm.Store, error) {
 	s, err := lsm.Open(options.Data, lsm.Options{
 		CacheSize: options.CacheSize,
 		Reserve:   options.DiskReserve,
+		Memory:    int(memoryOf(options.MemoryLimit) / memoryParts),
 		Logger:    options.Log,
 		Observer:  observer,
 	})

@@ -105,7 +105,8 @@ func (i *importer) message(item store.Item) error {
 
 // statusOf is the inverse of placeOf.
 func statusOf(m *posthaste.Message, p *record.Place) status {
-	st := status{state: p.State, waiting: waiting{retried: p.Retried, flowKey: m.FlowControl.Key}}
+	st := status{state: p.State, waiting: newWaiting(m)}
+	st.retried, st.readyMS = p.Retried, 0
 	if p.Order != 0 {
 		st.order = p.Order
 		st.readyMS = p.DueAt.UnixMilli()

@@ -76,7 +76,7 @@ func FuzzParseWaitingKey(f *testing.F) {
 func FuzzParseStatus(f *testing.F) {
 	f.Add(status{
 		state: posthaste.StateRetry, order: 1 << 62,
-		waiting: waiting{retried: 300, cancelRequested: true, readyMS: 1 << 41, flowKey: "k", callbacks: 2, ended: true},
+		waiting: waiting{retried: 300, cancelRequested: true, readyMS: 1 << 41, flowKey: "k", callbacks: 2, ended: true, size: 1 << 20},
 	}.append(nil))
 	f.Add([]byte{0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 const (
@@ -18,12 +19,42 @@ const (
 	crowdedItems    = 1 << 17
 )
 
+// kept is what all lanes have in memory: places of messages, and the messages themselves
+// as far as there is room for them. The others are read when they are claimed.
+type kept struct {
+	items int
+	bytes int // of the messages
+	most  int // bytes
+}
+
+// add counts an item, whose message it drops if there is no room for it.
+func (k *kept) add(it *item) {
+	k.items++
+	it.bytes = 0
+	if it.message == nil {
+		return
+	}
+	size := store.MessageSize(it.message)
+	if k.bytes+size > k.most {
+		it.message = nil
+		return
+	}
+	it.bytes = size
+	k.bytes += size
+}
+
+func (k *kept) remove(it *item) {
+	k.items--
+	k.bytes -= it.bytes
+}
+
 // item is a waiting or claimed message, as much of it as is in memory.
 type item struct {
 	ticket
 	lane    *lane
 	message *posthaste.Message // nil until it is needed, when it was read from disk
 	waiting waiting
+	bytes   int // that the message counts among those kept
 }
 
 // lane is the line in which the messages of one laneID wait. It holds the
@@ -31,6 +62,7 @@ type item struct {
 // disk alone. Guarded by scheduler.mu.
 type lane struct {
 	id       laneID
+	kept     *kept // of all lanes
 	items    []*item
 	horizon  ticket // all messages before this one are in items, claimed or held
 	partial  bool   // there may be messages from horizon on
@@ -60,34 +92,34 @@ func (l *lane) insert(it *item) bool {
 		return false
 	}
 	l.items = slices.Insert(l.items, at, it)
+	l.kept.add(it)
 	return true
 }
 
-// trim drops items from the tail until at most keep are left and returns how
-// many it dropped. They remain on disk.
-func (l *lane) trim(keep int) int {
-	excess := len(l.items) - keep
-	if excess <= 0 {
-		return 0
+// trim drops items from the tail until at most keep are left. They remain on disk.
+func (l *lane) trim(keep int) {
+	if len(l.items) <= keep {
+		return
+	}
+	for _, it := range l.items[keep:] {
+		l.kept.remove(it)
 	}
 	clear(l.items[keep:])
 	l.items = l.items[:keep]
 	l.horizon, l.partial = l.items[keep-1].ticket.next(), true
-	return excess
 }
 
-// remove takes the message with the ticket out and reports whether it was there.
-func (l *lane) remove(t ticket) bool {
-	at, present := slices.BinarySearchFunc(l.items, t, compareItem)
-	if present {
+// remove takes the message with the ticket out, if it is there.
+func (l *lane) remove(t ticket) {
+	if at, present := slices.BinarySearchFunc(l.items, t, compareItem); present {
 		l.takeAt(at)
 	}
-	return present
 }
 
 // takeAt takes an item out. Most leave from the front.
 func (l *lane) takeAt(at int) *item {
 	it := l.items[at]
+	l.kept.remove(it)
 	if at == 0 {
 		l.items[0] = nil
 		l.items = l.items[1:]

@@ -17,9 +17,8 @@ import (
 // Bounds of the work of one page. A query that reaches one of them returns what
 // it has, and where to continue.
 const (
-	maxPageSeeks = 20_000   // posting blocks read
-	maxPageScan  = 20_000   // events looked at
-	maxPageBytes = 16 << 20 // bodies and responses returned
+	maxPageSeeks = 20_000 // posting blocks read
+	maxPageScan  = 20_000 // events looked at
 )
 
 // Events implements store.Log.
@@ -38,6 +37,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 		user:     user,
 		query:    query,
 		terms:    filterTerms(&query.Filter),
+		room:     store.NewPageRoom(query.Bytes),
 		messages: map[posthaste.MessageID]*posthaste.Message{},
 	}
 	answer := r.run
@@ -73,9 +73,10 @@ type logReader struct {
 	terms    [][]term
 	messages map[posthaste.MessageID]*posthaste.Message // of this page
 	page     store.EventPage
+	room     store.PageRoom
 
-	seeks, scanned, bytes int
-	read                  int // events that were decoded
+	seeks, scanned int
+	read           int // events that were decoded
 }
 
 func (r *logReader) direction() direction { return direction(r.query.OldestFirst) }
@@ -237,7 +238,7 @@ func (r *logReader) search(log *dayLog, d day) (err error) {
 // consider adds an event to the page if it matches. It reports whether the page
 // has come to its end before that event.
 func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
-	if r.scanned++; r.scanned > maxPageScan || r.bytes > maxPageBytes && len(r.page.Entries) > 0 {
+	if r.scanned++; r.scanned > maxPageScan {
 		r.stop(event.Position)
 		return true, nil
 	}
@@ -255,8 +256,12 @@ func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
 	if err := r.attachResponse(&event); err != nil {
 		return false, err
 	}
-	r.page.Entries = append(r.page.Entries, store.Entry{Event: event, Message: m})
-	r.bytes += len(m.Body)
+	entry := store.Entry{Event: event, Message: m}
+	if !r.room.Take(entry.Size()) {
+		r.stop(event.Position)
+		return true, nil
+	}
+	r.page.Entries = append(r.page.Entries, entry)
 	return false, nil
 }
 
@@ -268,10 +273,18 @@ func (r *logReader) message(id posthaste.MessageID) (*posthaste.Message, error) 
 	if m := r.messages[id]; m != nil {
 		return m, nil
 	}
-	m, err := readMessage(r.reader, r.user, id)
+	m, err := r.readMessage(id)
 	if err == nil {
 		r.messages[id] = m
 	}
+	return m, err
+}
+
+func (r *logReader) readMessage(id posthaste.MessageID) (*posthaste.Message, error) {
+	if !r.query.Bare {
+		return readMessage(r.reader, r.user, id)
+	}
+	m, _, err := readEnvelope(r.reader, r.user, id)
 	return m, err
 }
 
@@ -284,7 +297,6 @@ func (r *logReader) attachResponse(event *posthaste.Event) error {
 	key := appendPositionKey(nil, segmentResponse, r.user, event.Position)
 	err := get(r.reader, key, func(data []byte) (err error) {
 		event.Response, err = record.DecodeResponse(data)
-		r.bytes += len(data)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {

@@ -149,7 +149,7 @@ func (s *Store) acceptMessage(c *commit, now time.Time, m *posthaste.Message, en
 	s.wait(c, m, status{
 		state:   posthaste.StateCreated,
 		order:   order,
-		waiting: waiting{readyMS: m.NotBefore.UnixMilli(), flowKey: m.FlowControl.Key},
+		waiting: newWaiting(m),
 	})
 }
 

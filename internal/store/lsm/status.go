@@ -4,11 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
+	"posthaste/internal/flow"
 	"posthaste/internal/store"
 	"posthaste/internal/store/record"
 )
@@ -30,6 +32,16 @@ type waiting struct {
 	flowKey         string // of the message
 	callbacks       int    // in a queue: callbacks that have not ended
 	ended           bool   // in a queue: only its callbacks keep the slot
+	size            int    // of the message, in bytes, if it is large; 0 otherwise
+}
+
+// newWaiting returns what the first attempt of a message has to know.
+func newWaiting(m *posthaste.Message) waiting {
+	w := waiting{readyMS: m.NotBefore.UnixMilli(), flowKey: m.FlowControl.Key}
+	if size := store.MessageSize(m); size > flow.SmallMessage {
+		w.size = size
+	}
+	return w
 }
 
 var errCorrupt = errors.New("stored record is damaged")
@@ -37,6 +49,7 @@ var errCorrupt = errors.New("stored record is damaged")
 const (
 	flagCancelRequested = 1 << iota
 	flagEnded
+	flagSized
 )
 
 func (w waiting) append(dst []byte) []byte {
@@ -47,9 +60,15 @@ func (w waiting) append(dst []byte) []byte {
 	if w.ended {
 		flags |= flagEnded
 	}
+	if w.size > 0 {
+		flags |= flagSized
+	}
 	dst = binary.AppendUvarint(append(dst, flags), uint64(w.retried))
 	dst = binary.AppendUvarint(dst, uint64(w.callbacks))
 	dst = binary.AppendVarint(dst, w.readyMS)
+	if w.size > 0 {
+		dst = binary.AppendUvarint(dst, uint64(w.size))
+	}
 	return append(dst, w.flowKey...)
 }
 
@@ -63,14 +82,23 @@ func parseWaiting(data []byte) (waiting, error) {
 	if n <= 0 || m <= 0 || k <= 0 {
 		return waiting{}, errCorrupt
 	}
-	return waiting{
+	w := waiting{
 		retried:         int(retried),
 		cancelRequested: data[0]&flagCancelRequested != 0,
 		readyMS:         readyMS,
-		flowKey:         string(data[1+n+m+k:]),
 		callbacks:       int(callbacks),
 		ended:           data[0]&flagEnded != 0,
-	}, nil
+	}
+	rest := data[1+n+m+k:]
+	if data[0]&flagSized != 0 {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size == 0 || size > math.MaxInt {
+			return waiting{}, errCorrupt
+		}
+		w.size, rest = int(size), rest[n:]
+	}
+	w.flowKey = string(rest)
+	return w, nil
 }
 
 func (s status) append(dst []byte) []byte {
@@ -112,20 +140,14 @@ func readStatus(r pebble.Reader, user string, id posthaste.MessageID) (status, e
 
 // readMessage returns store.ErrNotFound for an unknown message.
 func readMessage(r pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
-	var m *posthaste.Message
-	var place byte
-	err := get(r, appendMessageKey(nil, segmentEnvelope, user, id), func(data []byte) (err error) {
-		if len(data) == 0 {
-			return errCorrupt
-		}
-		place = data[0]
-		m, err = record.DecodeMessage(id, user, data[1:])
-		return err
-	})
-	if err == nil && place == bodyInRun {
-		m.Body, err = readEntryBody(r, user, m.Run.Position, m.Run.Entry)
+	m, place, err := readEnvelope(r, user, id)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && place == bodyBeside {
+	switch place {
+	case bodyInRun:
+		m.Body, err = readEntryBody(r, user, m.Run.Position, m.Run.Entry)
+	case bodyBeside:
 		err = get(r, appendMessageKey(nil, segmentBody, user, id), func(data []byte) error {
 			m.Body = append([]byte(nil), data...)
 			return nil
@@ -135,6 +157,23 @@ func readMessage(r pebble.Reader, user string, id posthaste.MessageID) (*posthas
 		return nil, fmt.Errorf("message %s: %w", id, err)
 	}
 	return m, nil
+}
+
+// readEnvelope returns a message as its envelope has it: with its body if that is
+// within, and where the body is. It returns store.ErrNotFound for an unknown message.
+func readEnvelope(r pebble.Reader, user string, id posthaste.MessageID) (m *posthaste.Message, place byte, err error) {
+	err = get(r, appendMessageKey(nil, segmentEnvelope, user, id), func(data []byte) (err error) {
+		if len(data) == 0 {
+			return errCorrupt
+		}
+		place = data[0]
+		m, err = record.DecodeMessage(id, user, data[1:])
+		return err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("message %s: %w", id, err)
+	}
+	return m, place, nil
 }
 
 // get reads one key and lends its value to use.

@@ -2,7 +2,6 @@ package lsm
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"sync"
 
@@ -13,7 +12,7 @@ import (
 // Bounds of what the tail holds.
 const (
 	tailEntries = 16 << 10
-	tailBytes   = 8 << 20 // of bodies, headers and responses; a body counts for each event of its message
+	tailBytes   = 8 << 20 // as Entry.Size counts them; a body counts for each event of its message
 )
 
 // tail is the end of the log in memory, of all users, as the commits made it. Those
@@ -59,7 +58,7 @@ func (t *tail) add(entries []store.Entry, gathered bool, last posthaste.Position
 	}
 	t.entries = append(t.entries, entries...)
 	for i := range entries {
-		t.bytes += entryBytes(&entries[i])
+		t.bytes += entries[i].Size()
 	}
 	if len(t.entries) > 2*tailEntries || t.bytes > 2*tailBytes {
 		t.shorten()
@@ -71,7 +70,7 @@ func (t *tail) add(entries []store.Entry, gathered bool, last posthaste.Position
 func (t *tail) shorten() {
 	kept, bytes := 0, 0
 	for i := len(t.entries) - 1; i >= 0 && kept < tailEntries; i-- {
-		more := entryBytes(&t.entries[i])
+		more := t.entries[i].Size()
 		if bytes+more > tailBytes {
 			break
 		}
@@ -105,28 +104,4 @@ func (t *tail) from(low posthaste.Position) (entries []store.Entry, ok bool) {
 		return cmp.Compare(e.Position, p)
 	})
 	return t.entries[at:], true
-}
-
-// entryBytes returns what is large in an entry.
-func entryBytes(e *store.Entry) int {
-	n := len(e.Message.Body) + headerBytes(e.Message.Header)
-	for _, c := range []*posthaste.Callback{e.Message.Callback, e.Message.FailureCallback} {
-		if c != nil {
-			n += headerBytes(c.Settings.Header) + headerBytes(c.Given)
-		}
-	}
-	if e.Response != nil {
-		n += len(e.Response.Body) + headerBytes(e.Response.Header)
-	}
-	return n
-}
-
-func headerBytes(h http.Header) (n int) {
-	for name, values := range h {
-		n += len(name)
-		for _, value := range values {
-			n += len(value)
-		}
-	}
-	return n
 }

@@ -1,0 +1,49 @@
+package flow
+
+// SmallMessage is the size, in bytes, up to which messages take no part in the sharing of
+// Memory: slots bound how many are in flight.
+const SmallMessage = 4 << 10
+
+// Memory shares out memory for the messages in flight among lanes, which K names. What is
+// large waits until there is room, what is small never does.
+//
+// A lane may have one large message wherever it fits, and more as far as an eighth of what
+// is free holds them: a destination that hangs leaves most to others. A message that is
+// larger than all there is goes alone. The zero value has room for everything.
+type Memory[K comparable] struct {
+	most, taken int
+	lanes       map[K]int // bytes; of those that have any
+}
+
+// NewMemory returns memory of so many bytes of which nothing is taken.
+func NewMemory[K comparable](most int) Memory[K] {
+	return Memory[K]{most: most, lanes: map[K]int{}}
+}
+
+// Admits reports whether a message of so many bytes may be in flight too.
+func (m *Memory[K]) Admits(lane K, size int) bool {
+	if m.most == 0 || size <= SmallMessage || m.taken == 0 {
+		return true
+	}
+	free := m.most - m.taken
+	return size <= free && (m.lanes[lane] == 0 || m.lanes[lane]+size <= free/shareOfRoom)
+}
+
+// Take counts a message that is in flight from now on, Give one that is no more.
+func (m *Memory[K]) Take(lane K, size int) { m.add(lane, size) }
+
+// Give is the inverse of Take.
+func (m *Memory[K]) Give(lane K, size int) { m.add(lane, -size) }
+
+func (m *Memory[K]) add(lane K, size int) {
+	if m.most == 0 || size <= SmallMessage && -size <= SmallMessage {
+		return
+	}
+	m.taken += size
+	if m.lanes[lane] += size; m.lanes[lane] == 0 {
+		delete(m.lanes, lane)
+	}
+}
+
+// Taken returns the bytes of the large messages in flight.
+func (m *Memory[K]) Taken() int { return m.taken }

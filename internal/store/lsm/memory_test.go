@@ -1,0 +1,137 @@
+package lsm
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// large is a store that has memory for a few of the messages it gets.
+type large struct {
+	*testing.T
+	*Store
+	fs  vfs.FS
+	now time.Time
+}
+
+const (
+	largeMemory = 4 << 20
+	largeSize   = 256 << 10
+)
+
+func newLarge(t *testing.T) *large {
+	t.Helper()
+	l := &large{T: t, fs: vfs.NewMem(), now: time.UnixMilli(1_800_000_000_000)}
+	l.open()
+	return l
+}
+
+func (l *large) open() {
+	l.Helper()
+	s, err := Open("data", Options{FS: l.fs, Memory: largeMemory, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Store = s
+	l.Cleanup(func() { _ = s.Close() })
+}
+
+// accept accepts a message with a body of a size, which begins with its URL.
+func (l *large) accept(url string, size int) {
+	l.Helper()
+	id, err := posthaste.NewMessageID(l.now, rand.Reader)
+	if err != nil {
+		l.Fatal(err)
+	}
+	m := &posthaste.Message{ID: id, User: "ann", URL: url, Body: append([]byte(url), make([]byte, size)...), CreatedAt: l.now, NotBefore: l.now}
+	if _, err := l.Accept(l.Context(), l.now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+		l.Fatal(err)
+	}
+	if kept := l.scheduler.kept; kept.bytes > kept.most {
+		l.Fatalf("%d bytes of messages that wait are in memory, want %d at most", kept.bytes, kept.most)
+	}
+}
+
+// claim claims what may be claimed, and requires it to be within the memory there is.
+func (l *large) claim() []store.Claim {
+	l.Helper()
+	claims, _, err := l.Claim(l.Context(), l.now, 1000)
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, claim := range claims {
+		if !bytes.HasPrefix(claim.Message.Body, []byte(claim.Message.URL)) {
+			l.Errorf("the message for %s has the body of another", claim.Message.URL)
+		}
+	}
+	if taken := l.scheduler.memory.Taken(); taken > largeMemory && len(claims) > 1 {
+		l.Fatalf("%d bytes are claimed, want %d at most", taken, largeMemory)
+	}
+	return claims
+}
+
+// TestMemoryOfMessages has many times as much waiting, and due, as there is memory for. All
+// of it is delivered, before and after a new start.
+func TestMemoryOfMessages(t *testing.T) {
+	l := newLarge(t)
+	const hosts, each = 10, 10
+	for n := range hosts * each {
+		l.accept(fmt.Sprintf("http://host-%d.example/%d", n%hosts, n), largeSize)
+	}
+	delivered := 0
+	for delivered < hosts*each {
+		claims := l.claim()
+		if len(claims) == 0 {
+			t.Fatalf("nothing is claimed after %d of %d messages", delivered, hosts*each)
+		}
+		for _, claim := range claims {
+			if err := l.Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		delivered += len(claims)
+		if delivered == len(claims) {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			l.open()
+		}
+	}
+	if kept, taken := l.scheduler.kept, l.scheduler.memory.Taken(); kept.items != 0 || kept.bytes != 0 || taken != 0 {
+		t.Errorf("%d items, %d bytes are kept, %d claimed, when all were delivered", kept.items, kept.bytes, taken)
+	}
+}
+
+// TestMemoryIsForLargeMessages has hosts that hang take all memory there is: a small message
+// is claimed all the same, and one that is larger than all memory when they have ended.
+func TestMemoryIsForLargeMessages(t *testing.T) {
+	l := newLarge(t)
+	for n := range 100 {
+		l.accept(fmt.Sprintf("http://hangs-%d.example/", n), largeSize)
+	}
+	hanging := l.claim()
+	l.accept("http://huge.example/", 2*largeMemory)
+	l.accept("http://small.example/", 10)
+	if claims := l.claim(); len(claims) != 1 || claims[0].Message.URL != "http://small.example/" {
+		t.Fatalf("%d messages are claimed beside those that hang, want the small one", len(claims))
+	}
+	for found := false; !found; {
+		for _, claim := range hanging {
+			found = found || claim.Message.URL == "http://huge.example/"
+			if err := l.Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if hanging = l.claim(); len(hanging) == 0 && !found {
+			t.Fatal("the largest message is never claimed")
+		}
+	}
+}
