@@ -2,7 +2,10 @@ package lsm_test
 
 import (
 	"errors"
+	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -132,6 +135,21 @@ func TestOpenRefusesADirectoryInUse(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	if _, err := lsm.Open(dir, lsm.Options{}); !errors.Is(err, lsm.ErrLocked) {
 		t.Errorf("second Open = %v, want ErrLocked", err)
+	}
+}
+
+// forbidden is a disk on which nobody may lock anything.
+type forbidden struct{ vfs.FS }
+
+// Lock implements vfs.FS.
+func (forbidden) Lock(name string) (io.Closer, error) {
+	return nil, &os.PathError{Op: "open", Path: name, Err: syscall.EACCES}
+}
+
+func TestOpenOfADirectoryThatMayNotBeWritten(t *testing.T) {
+	_, err := lsm.Open("data", lsm.Options{FS: forbidden{vfs.NewMem()}})
+	if err == nil || errors.Is(err, lsm.ErrLocked) || !strings.Contains(err.Error(), "may not be written by this user") {
+		t.Errorf("Open = %v, want that the directory may not be written", err)
 	}
 }
 
