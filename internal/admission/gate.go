@@ -86,10 +86,13 @@ func (g *Gate) Enter(ctx context.Context, name string, amount int64) error {
 }
 
 // Leave gives back what Enter was given for.
-func (g *Gate) Leave(name string, amount int64) {
+func (g *Gate) Leave(name string, amount int64) { g.Shrink(name, amount, 0) }
+
+// Shrink gives back what Enter was given for but the rest, for which Leave gives it back.
+func (g *Gate) Shrink(name string, amount, rest int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	u, amount := g.users[name], g.bounded(amount)
+	u, amount := g.users[name], g.bounded(amount)-g.bounded(rest)
 	g.held -= amount
 	u.held -= amount
 	g.forget(u)

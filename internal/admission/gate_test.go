@@ -55,6 +55,11 @@ func (c *crowd) leave(user string, amount int64) {
 	synctest.Wait()
 }
 
+func (c *crowd) shrink(user string, amount, rest int64) {
+	c.gate.Shrink(user, amount, rest)
+	synctest.Wait()
+}
+
 func (c *crowd) wantEntered(want ...string) {
 	c.Helper()
 	c.mu.Lock()
@@ -118,6 +123,28 @@ func TestTurns(t *testing.T) {
 			c.wantEntered("ann huge", "bob 1")
 			c.leave("ann", 100)
 			c.wantEntered("ann 1")
+		}},
+		{"what is not needed lets others in", Options{Capacity: 10, Share: 10}, func(c *crowd) {
+			c.ask("ann 1", 8)
+			c.ask("bob 1", 8)
+			c.shrink("ann", 8, 2)
+			c.wantEntered("ann 1", "bob 1")
+			c.leave("ann", 2)
+			c.leave("bob", 8)
+			c.ask("eve 1", 10)
+			c.wantEntered("eve 1")
+		}},
+		{"what is not needed of more than a share is beyond it first", Options{Capacity: 10, Share: 6}, func(c *crowd) {
+			c.ask("ann huge", 100)
+			c.shrink("ann", 100, 50)
+			c.ask("ann 1", 1)
+			c.wantEntered("ann huge")
+			c.shrink("ann", 50, 5)
+			c.wantEntered("ann 1")
+			c.leave("ann", 5)
+			c.leave("ann", 1)
+			c.ask("ann all", 6)
+			c.wantEntered("ann all")
 		}},
 	}
 	for _, test := range tests {

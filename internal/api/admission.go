@@ -20,6 +20,7 @@ type openGate struct{}
 
 func (openGate) Enter(context.Context, string, int64) error { return nil }
 func (openGate) Leave(string, int64)                        {}
+func (openGate) Shrink(string, int64, int64)                {}
 
 // leastBody is what a body counts at least, in bytes: about what its connection and
 // its request take beside it.

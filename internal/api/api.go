@@ -95,6 +95,10 @@ type Options struct {
 	// in.
 	Requests, Bodies, Streams Gate
 
+	// Answers admits pages of logs and dead letters to memory, by their bytes, for as long
+	// as clients take to read them. nil lets in all.
+	Answers RoomGate
+
 	// Readers has those who read logs and dead letters take turns; nil lets all work at
 	// once.
 	Readers Turns
@@ -136,6 +140,9 @@ func New(options Options) http.Handler {
 	}
 	if options.Bodies == nil {
 		options.Bodies = openGate{}
+	}
+	if options.Answers == nil {
+		options.Answers = openGate{}
 	}
 	if options.Readers == nil {
 		options.Readers = allAtOnce{}

@@ -45,14 +45,20 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 		return answer{}, err
 	}
 	var read store.DeadLetterPage
-	err = r.turn()(func() (err error) {
-		read, err = a.options.Engine.DeadLetters(r.Context(), r.user, query)
-		return err
+	room, err := r.readPage(func() (size int, err error) {
+		err = r.turn()(func() (err error) {
+			read, err = a.options.Engine.DeadLetters(r.Context(), r.user, query)
+			return err
+		})
+		for _, d := range read.DeadLetters {
+			size += store.DeadLetterSize(d)
+		}
+		return size, err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(page{r.turn(), "messages", len(read.DeadLetters), func(i int) []byte {
+	return ok(page{r.turn(), room, "messages", len(read.DeadLetters), func(i int) []byte {
 		return encodeJSON(newDeadLetterView(read.DeadLetters[i]))
 	}, cursorOf(read.More, read.Next)}), nil
 }

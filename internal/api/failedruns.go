@@ -71,14 +71,20 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 		return answer{}, err
 	}
 	var read store.RunPage
-	err = r.turn()(func() (err error) {
-		read, err = a.options.Workflows.Failed(r.Context(), r.user, query)
-		return err
+	room, err := r.readPage(func() (size int, err error) {
+		err = r.turn()(func() (err error) {
+			read, err = a.options.Workflows.Failed(r.Context(), r.user, query)
+			return err
+		})
+		for i, run := range read.Runs {
+			size += store.RunSize(run) + store.DeadLetterSize(read.DeadLetters[i])
+		}
+		return size, err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(page{r.turn(), "messages", len(read.Runs), func(i int) []byte {
+	return ok(page{r.turn(), room, "messages", len(read.Runs), func(i int) []byte {
 		return encodeJSON(newFailedRunView(read.Runs[i], read.DeadLetters[i]))
 	}, cursorOf(read.More, read.Next)}), nil
 }

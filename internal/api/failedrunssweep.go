@@ -112,9 +112,10 @@ func (a *api) failedRunPage(r *request, s *failedRunSweep) (page failedRunPage, 
 			return page, err
 		}
 	}
+	s.query.Bare = true
 	found, err := a.options.Workflows.Failed(r.Context(), r.user, s.query)
-	for _, d := range found.DeadLetters {
-		page.ids = append(page.ids, d.ID)
+	for _, run := range found.Runs {
+		page.ids = append(page.ids, run.DeadLetterID)
 	}
 	if found.More {
 		page.cursor = selection.SweepCursor(found.Next, s.query.High)
@@ -139,15 +140,15 @@ func (a *api) knownFailedRuns(r *request, texts []string) (known []posthaste.Dea
 	there := map[posthaste.DeadLetterID]bool{}
 	for ids := range slices.Chunk(parseDeadLetterIDs(texts), atOnce) {
 		query := store.RunQuery{
-			Filter: store.RunFilter{DeadLetterIDs: ids}, High: posthaste.MaxPosition, Limit: atOnce, OldestFirst: true,
+			Filter: store.RunFilter{DeadLetterIDs: ids}, High: posthaste.MaxPosition, Limit: atOnce, OldestFirst: true, Bare: true,
 		}
 		for more := true; more; {
 			page, err := a.options.Workflows.Failed(r.Context(), r.user, query)
 			if err != nil {
 				return nil, nil, err
 			}
-			for _, d := range page.DeadLetters {
-				there[d.ID] = true
+			for _, run := range page.Runs {
+				there[run.DeadLetterID] = true
 			}
 			more, query.Low = page.More, page.Next
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"posthaste"
+	"posthaste/internal/eventlog"
 	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
@@ -40,12 +41,16 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	case mediaLines:
 		return a.exportLog(r, params, form)
 	}
-	read, err := a.options.Log.Query(r.Context(), r.user, params)
+	var read eventlog.Page
+	room, err := r.readPage(func() (size int, err error) {
+		read, err = a.options.Log.Query(r.Context(), r.user, params)
+		return entriesSize(read.Entries), err
+	})
 	if err != nil {
 		return answer{}, err
 	}
 	encoder := newEntryEncoder(form)
-	return ok(page{r.turn(), "events", len(read.Entries), func(i int) []byte {
+	return ok(page{r.turn(), room, "events", len(read.Entries), func(i int) []byte {
 		return encoder.encode(read.Entries[i])
 	}, read.Cursor}), nil
 }

@@ -24,16 +24,20 @@ type stream struct {
 	// write writes it until ctx ends. After an error the connection is cut, by which
 	// the client knows that what it has is not all.
 	write func(ctx context.Context, out *outlet) error
-	leave func() // gives back its place among the streams
+	leave func() // gives back its place among the streams, and what it holds
 }
 
 // newStream returns a stream as the answer to a request, if there is room for one more:
 // it holds a connection for as long as the client likes.
-func (a *api) newStream(r *request, media string, write func(ctx context.Context, out *outlet) error) (answer, error) {
+func (a *api) newStream(r *request, media string, room *pageRoom, write func(ctx context.Context, out *outlet) error) (answer, error) {
 	if err := a.options.Streams.Enter(r.Context(), r.user, 1); err != nil {
+		room.give()
 		return answer{}, err
 	}
-	return ok(stream{a, media, write, func() { a.options.Streams.Leave(r.user, 1) }}), nil
+	return ok(stream{a, media, write, func() {
+		room.give()
+		a.options.Streams.Leave(r.user, 1)
+	}}), nil
 }
 
 // ServeHTTP writes the answer.

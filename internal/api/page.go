@@ -7,6 +7,7 @@ import "io"
 // bodies and responses a page can be many megabytes.
 type page struct {
 	turn   turn
+	room   *pageRoom // given back when all is written
 	name   string
 	length int
 	item   func(i int) []byte // as JSON, valid until the next call
@@ -15,6 +16,7 @@ type page struct {
 
 // stream implements streamed.
 func (p page) stream(w io.Writer) error {
+	defer p.room.give()
 	tail := "]}\n"
 	if p.cursor != "" {
 		tail = `],"cursor":"` + p.cursor + "\"}\n"

@@ -26,6 +26,8 @@ type request struct {
 	caller
 
 	requests, bodies Gate
+	answers          RoomGate
+	largestPage      int64 // bytes
 	readers          Turns
 	visit            visit
 }
@@ -40,6 +42,7 @@ func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, erro
 	return &request{
 		Request: r, writer: w, target: t, reserved: reserved, rest: rest,
 		requests: a.options.Requests, bodies: a.options.Bodies, readers: a.options.Readers,
+		answers: a.options.Answers, largestPage: largestPage(a.options.MaxBody),
 	}, nil
 }
 

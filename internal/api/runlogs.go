@@ -49,28 +49,34 @@ func (a *api) listRunEvents(r *request) (answer, error) {
 		return a.runLogPage(r, params)
 	}
 	var read runlog.EventPage
-	err = r.turn()(func() (err error) {
-		read, err = a.options.RunLog.Events(r.Context(), r.user, params)
-		return err
+	room, err := r.readPage(func() (int, error) {
+		err := r.turn()(func() (err error) {
+			read, err = a.options.RunLog.Events(r.Context(), r.user, params)
+			return err
+		})
+		return read.Size, err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(page{r.turn(), "events", len(read.Events), func(i int) []byte {
+	return ok(page{r.turn(), room, "events", len(read.Events), func(i int) []byte {
 		return encodeJSON(read.Events[i])
 	}, read.Cursor}), nil
 }
 
 func (a *api) runLogPage(r *request, params url.Values) (answer, error) {
 	var read runlog.RunPage
-	err := r.turn()(func() (err error) {
-		read, err = a.options.RunLog.Runs(r.Context(), r.user, params)
-		return err
+	room, err := r.readPage(func() (int, error) {
+		err := r.turn()(func() (err error) {
+			read, err = a.options.RunLog.Runs(r.Context(), r.user, params)
+			return err
+		})
+		return read.Size, err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(page{r.turn(), "runs", len(read.Runs), func(i int) []byte {
+	return ok(page{r.turn(), room, "runs", len(read.Runs), func(i int) []byte {
 		return encodeJSON(read.Runs[i])
 	}, read.Cursor}), nil
 }

@@ -19,8 +19,9 @@ const (
 	assumedMemory = 2 << 30
 
 	// memoryParts is what memory is divided into: one part is for bodies of requests, one
-	// for answers of destinations. What is made of them on their way takes as much
-	// again, or twice; the rest is for the store, for attempts, and for connections.
+	// for large messages in flight and half of one for those that wait, one for answers of
+	// destinations, one for pages that clients read. What is made of them on their way
+	// takes as much again, or twice; the rest is for the store and for connections.
 	memoryParts = 8
 
 	mostConnections     = 10_000    // unless a number was set
@@ -31,6 +32,7 @@ const (
 type gates struct {
 	requests *admission.Gate // those that are worked on
 	bodies   *admission.Gate // bytes of their bodies
+	answers  *admission.Gate // bytes of pages that are read and written
 	readers  readers
 	streams  *admission.Gate // answers that go on, of which each keeps a connection
 }
@@ -50,6 +52,7 @@ func newGates(options Options) gates {
 	return gates{
 		requests: share(int64(options.MaxRequests), patience),
 		bodies:   share(memoryOf(options.MemoryLimit)/memoryParts, patience),
+		answers:  share(memoryOf(options.MemoryLimit)/memoryParts, readersPatience),
 		readers:  newReaders(options),
 		streams:  share(max(1, int64(options.MaxConnections)/2), 0), // the next one may not end for hours
 	}

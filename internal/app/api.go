@@ -28,6 +28,7 @@ func newAPI(serving context.Context, options Options, e *engine.Engine, w *workf
 		MaxBatch:       options.MaxBatchSize,
 		Requests:       g.requests,
 		Bodies:         g.bodies,
+		Answers:        g.answers,
 		Readers:        g.readers,
 		Streams:        g.streams,
 		CheckHost:      options.Destinations.CheckHost,

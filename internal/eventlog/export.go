@@ -11,9 +11,12 @@ import (
 	"posthaste/internal/store"
 )
 
-// pieceSize is the most entries that are read at once by who reads any number of
-// them: what is held in memory.
-const pieceSize = 250
+// What is read at once, at most, by who reads any number of entries: what is held in
+// memory until a client has taken it.
+const (
+	pieceSize  = 250     // entries
+	pieceBytes = 1 << 20 // of them, unless a single one has more
+)
 
 // Export reads all that parameters ask for, piece by piece. It is for one
 // goroutine.
@@ -57,7 +60,7 @@ func (e *Export) Next(ctx context.Context) ([]store.Entry, error) {
 
 // read returns the next page, which may be empty.
 func (e *Export) read(ctx context.Context) ([]store.Entry, error) {
-	e.query.Limit = min(e.left, pieceSize)
+	e.query.Limit, e.query.Bytes = min(e.left, pieceSize), pieceBytes
 	page, err := e.store.Events(ctx, e.user, e.query)
 	if err != nil {
 		return nil, fmt.Errorf("export log: %w", err)

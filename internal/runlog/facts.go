@@ -32,6 +32,30 @@ type Invoked struct {
 	Payload []byte
 }
 
+// size returns how many bytes of all that a run is shown with, of bodies as far as the
+// limit. Each step shows a body, and what its request and its failed attempts had.
+func (f *Facts) size(bodyLimit int) int {
+	n := store.RunSize(f.Run)
+	for _, entry := range f.Entries {
+		n += min(len(entry.Body), bodyLimit)
+	}
+	for _, st := range f.Messages {
+		n += store.MessageSize(st.Message)
+	}
+	for _, events := range f.Errors {
+		for _, event := range events {
+			n += min(store.ResponseSize(event.Response), bodyLimit)
+		}
+	}
+	for _, invoked := range f.Invoked {
+		n += min(len(invoked.Payload), bodyLimit) + store.RunSize(invoked.Run)
+	}
+	for _, w := range f.Waiters {
+		n += min(len(w.Step), bodyLimit)
+	}
+	return n
+}
+
 // Troubled returns the messages whose failed attempts are of interest: those that
 // were not delivered all the same, that failed the run, or tell of its failure.
 func (f *Facts) Troubled() []posthaste.MessageID {

@@ -84,6 +84,7 @@ const maxRounds = 10
 // for, also none, and still have a cursor.
 type RunPage struct {
 	Runs   []*Run
+	Size   int    // bytes of what is shown, about
 	Cursor string // asks for what follows; "" at the end
 }
 
@@ -105,9 +106,13 @@ func (l *Log) Runs(ctx context.Context, user string, params url.Values) (page Ru
 			return part{}, fmt.Errorf("query runs: %w", err)
 		}
 		query.Low, query.High = rest(query.Low, query.High, query.OldestFirst, found.Next)
-		kept, err := l.show(ctx, &q, found.Runs)
-		page.Runs = append(page.Runs, kept...)
-		return part{len(found.Runs), len(kept), found.More, found.Next}, err
+		before := len(page.Runs)
+		looked, err := l.show(ctx, &q, found.Runs, &page)
+		kept := len(page.Runs) - before
+		if looked < len(found.Runs) {
+			return part{looked, kept, true, found.Runs[looked].Position}, err
+		}
+		return part{looked, kept, found.More, found.Next}, err
 	})
 	return page, err
 }
@@ -167,24 +172,34 @@ func (l *Log) runsOf(ctx context.Context, user string, ids []posthaste.MessageID
 	return positions, nil
 }
 
-// show returns those of some runs that are asked for, as they are read.
-func (l *Log) show(ctx context.Context, q *selection.RunLog, runs []*posthaste.Run) (shown []*Run, err error) {
-	for _, run := range runs {
+// pageBytes is what a page of runs holds, or one run that has more. Runs are read one by one
+// and shown before the next one is read, so that what is left out of a body takes no memory
+// but that of its run.
+const pageBytes = 4 << 20
+
+// show adds those of some runs to a page that are asked for, as they are read. It returns how
+// many it has looked at: all, or as many as there was room for.
+func (l *Log) show(ctx context.Context, q *selection.RunLog, runs []*posthaste.Run, page *RunPage) (looked int, err error) {
+	for i, run := range runs {
+		if page.Size >= pageBytes {
+			return i, nil
+		}
 		if !q.MatchesRun(run.RunRef) {
 			continue
 		}
 		facts, err := l.gather(ctx, run)
 		if err != nil {
-			return nil, fmt.Errorf("read run %s: %w", run.ID, err)
+			return i, fmt.Errorf("read run %s: %w", run.ID, err)
 		}
 		if facts == nil {
 			continue
 		}
 		if run := facts.Show(q.BodyLimit); hasState(q, run) {
-			shown = append(shown, run)
+			page.Runs = append(page.Runs, run)
+			page.Size += facts.size(q.BodyLimit)
 		}
 	}
-	return shown, nil
+	return len(runs), nil
 }
 
 // hasState reports whether a run, or a step of it, is in a state that is asked for

@@ -76,10 +76,10 @@ func (l letterSteps) next(ctx context.Context, action *posthaste.BulkAction) (id
 	if err != nil {
 		return nil, "", err
 	}
-	query.Limit = actionStep
+	query.Limit, query.Bare = actionStep, true
 	page, err := l.service.Failed(ctx, action.User, query)
-	for _, d := range page.DeadLetters {
-		ids = append(ids, d.ID)
+	for _, run := range page.Runs {
+		ids = append(ids, run.DeadLetterID)
 	}
 	if page.More {
 		cursor = selection.SweepCursor(page.Next, query.High)

@@ -18,7 +18,7 @@ func (s *Service) Failed(ctx context.Context, user string, query store.RunQuery)
 // CountFailed returns how many entries of the DLQ of runs match.
 func (s *Service) CountFailed(ctx context.Context, user string, query store.RunQuery) (total int, err error) {
 	const pageSize = 1000
-	query.Limit, query.OldestFirst = pageSize, true
+	query.Limit, query.OldestFirst, query.Bare = pageSize, true, true
 	for {
 		page, err := s.Failed(ctx, user, query)
 		if total += len(page.Runs); err != nil || !page.More {
@@ -31,13 +31,13 @@ func (s *Service) CountFailed(ctx context.Context, user string, query store.RunQ
 // BeginSweep ends a query at what is the newest entry of the DLQ now: what fails again
 // while its pages are worked through lies beyond that.
 func (s *Service) BeginSweep(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error) {
-	newest, err := s.Failed(ctx, user, store.RunQuery{High: posthaste.MaxPosition, Limit: 1})
+	newest, err := s.Failed(ctx, user, store.RunQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
 	if err != nil {
 		return query, err
 	}
 	var end posthaste.Position // before the first of all
-	for _, d := range newest.DeadLetters {
-		end = posthaste.Position(d.ID)
+	for _, run := range newest.Runs {
+		end = posthaste.Position(run.DeadLetterID)
 	}
 	query.High = min(query.High, end)
 	return query, nil
