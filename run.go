@@ -54,6 +54,7 @@ type RunProgress struct {
 	FailedStatus int          // of the answer to that; 0 if there was none
 	Reported     *RunCallback // where its failure callback stands; nil if it has none
 	Successor    *RunRef      // the run that restarted or resumed this one
+	KeptBytes    int          // of events that are kept for its waits to come
 }
 
 // RunCallback is where the failure callback of a run stands.

@@ -57,18 +57,12 @@ func (a *api) notifyRun(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	told, err := a.tellRun(r, r.user, eventID, event)
-	return answer{http.StatusCreated, newNotifiedView(told)}, err
-}
-
-// tellRun gives an event to the run in the path.
-func (a *api) tellRun(r *request, user, eventID string, event []byte) (workflow.Notified, error) {
 	runID := r.pathText("run")
-	told, err := a.options.Workflows.NotifyRun(r.Context(), user, runID, eventID, event)
+	told, err := a.options.Workflows.NotifyRun(r.Context(), r.user, runID, eventID, event)
 	if errors.Is(err, store.ErrNotFound) {
 		err = noActiveRun(runID)
 	}
-	return told, err
+	return answer{http.StatusCreated, newNotifiedView(told)}, err
 }
 
 // hookEvent is the event that a request to a webhook is for its run: enough to make
@@ -83,19 +77,43 @@ type hookEvent struct {
 }
 
 // callHook gives a request to the run that made the webhook. It needs no token: who
-// knows the URL may call it.
+// knows the URL may call it. Whoever guesses learns nothing, and is not listened to: an
+// unknown run and an unknown event are answered alike, before the body is read.
 func (a *api) callHook(r *request) (answer, error) {
-	eventID, body, err := a.readEvent(r)
+	eventID, err := r.eventID()
 	if err != nil {
 		return answer{}, err
 	}
-	user := r.pathText("user")
-	if len(user) > maxUserID {
-		return answer{}, noActiveRun(r.pathText("run"))
+	hook := workflow.Hook{User: r.pathText("user"), RunID: r.pathText("run"), EventID: eventID}
+	if err := a.findHook(r, hook); err != nil {
+		return answer{}, orNoHook(err)
+	}
+	body, err := r.readBody(a.options.MaxBody)
+	if err != nil {
+		return answer{}, err
 	}
 	event := bytes.TrimSuffix(encodeJSON(a.newHookEvent(r, body)), []byte("\n"))
-	_, err = a.tellRun(r, user, eventID, event)
-	return ok(struct{}{}), err
+	return ok(struct{}{}), orNoHook(a.options.Workflows.CallHook(r.Context(), hook, event))
+}
+
+// findHook returns store.ErrNotFound for a webhook that cannot be called. To look takes
+// a place among those who work, which a slow body must not keep.
+func (a *api) findHook(r *request, hook workflow.Hook) error {
+	if len(hook.User) > maxUserID {
+		return store.ErrNotFound
+	}
+	if err := r.work(); err != nil {
+		return err
+	}
+	defer r.leave()
+	return a.options.Workflows.FindHook(r.Context(), hook)
+}
+
+func orNoHook(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return posthaste.Errorf(posthaste.CodeNotFound, "there is no webhook at this URL: its run has ended, or no run made it")
+	}
+	return err
 }
 
 // maxUserID is the most bytes a user's id has.

@@ -20,6 +20,10 @@ type Runs interface {
 	Wait(ctx context.Context, user string, req workflow.WaitRequest) (posthaste.MessageID, error)
 	Notify(ctx context.Context, user, eventID string, event []byte) ([]workflow.Notified, error)
 	NotifyRun(ctx context.Context, user, runID, eventID string, event []byte) (workflow.Notified, error)
+	// FindHook returns store.ErrNotFound unless a run that goes on made the webhook, and
+	// so does CallHook, which gives an event to that run.
+	FindHook(ctx context.Context, hook workflow.Hook) error
+	CallHook(ctx context.Context, hook workflow.Hook, event []byte) error
 	EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error)
 	Entries(ctx context.Context, user string, id workflow.RunID) ([]posthaste.RunEntry, error)
 	Finish(ctx context.Context, user string, id workflow.RunID, result *string) error

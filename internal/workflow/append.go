@@ -38,6 +38,7 @@ func (t *tx) add(item *Item) (Receipt, error) {
 	if key != "" {
 		t.Remember(run, key, m.ID)
 	}
+	t.noteHook(run, callType, item.Body, m.ID)
 	t.noteSDK(run, item.FetchingSDK)
 	receipt := Receipt{MessageID: m.ID, Run: run.RunRef}
 	if callType != posthaste.CallStep && callType != posthaste.CallRequest {

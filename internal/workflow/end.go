@@ -44,7 +44,8 @@ func (s *Service) Finish(ctx context.Context, user string, id RunID, result *str
 // end ends a run: nothing of it is delivered any more, nothing waits, and those who
 // wait for it are told. Deliveries in flight are cancelled if inFlight says so.
 func (t *tx) end(run *posthaste.Run, state posthaste.RunState, inFlight bool, reason string) error {
-	run.State, run.CompletedAt = state, t.Now()
+	t.moved = append(t.moved, state)
+	run.State, run.CompletedAt, run.KeptBytes = state, t.Now(), 0
 	t.Save(run)
 	if err := t.CancelDeliveries(run, inFlight); err != nil {
 		return err

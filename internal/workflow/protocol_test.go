@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,23 @@ func TestEveryDeliveryInherits(t *testing.T) {
 			if inherits != (v.path == "wf") {
 				t.Errorf("%s inherits: %t; it has %+v", v, inherits, m.Settings)
 			}
+		}
+	})
+}
+
+// TestCallIsRedacted proves that what is not shown of a run is not shown of a call that it
+// makes, nor of the answer, whose body tells the call (contract, workflows 8.4).
+func TestCallIsRedacted(t *testing.T) {
+	inWorld(t, setup{flows: map[string]flow{"wf": {{call("a", "http://third/ok", 0)}}}}, func(w *world) {
+		hidden := posthaste.Redaction{Headers: []string{"X-Question"}}
+		w.trigger("wf", "r", func(item *workflow.Item) { item.Redact = hidden })
+		w.pass(time.Minute)
+		asked, told := w.visits[1].message.Redact, w.visits[2].message.Redact
+		if diff := gocmp.Diff(hidden, asked); diff != "" {
+			t.Errorf("call (-want +got):\n%s", diff)
+		}
+		if !told.Body || !slices.Contains(told.Headers, "X-Question") {
+			t.Errorf("answer of the call: %+v", told)
 		}
 	})
 }

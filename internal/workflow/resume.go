@@ -27,6 +27,7 @@ func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 	run.User = t.user
 	run.Position = t.NextPosition()
 	run.CreatedAt = run.Position.Time()
+	t.moved = append(t.moved, posthaste.RunStarted)
 	run.State = posthaste.RunStarted
 	messages := map[int]*posthaste.Message{}
 	for _, index := range unfinished(entries, letter.Message.Run.Entry) {
@@ -60,6 +61,7 @@ func (t *tx) copyList(run *posthaste.Run, entries []posthaste.RunEntry, messages
 		if key := entryKey(entry.CallType, entry.Body, callback); key != "" && entry.Index > 0 {
 			t.Remember(run, key, entry.MessageID)
 		}
+		t.noteHook(run, entry.CallType, entry.Body, entry.MessageID)
 		if m == nil {
 			if err := t.Append(run, entry, nil); err != nil {
 				return err

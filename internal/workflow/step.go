@@ -41,10 +41,11 @@ func (s Step) key() string {
 	return resultKey(s.ID)
 }
 
-func resultKey(stepID int) string  { return "result:" + strconv.Itoa(stepID) }
-func callKey(stepID string) string { return "call:" + stepID }
-func waitKey(stepID int) string    { return "wait:" + strconv.Itoa(stepID) }
-func invokeKey(stepID int) string  { return "invoke:" + strconv.Itoa(stepID) }
+func resultKey(stepID int) string   { return "result:" + strconv.Itoa(stepID) }
+func callKey(stepID string) string  { return "call:" + stepID }
+func waitKey(stepID int) string     { return "wait:" + strconv.Itoa(stepID) }
+func hookKey(eventID string) string { return "hook:" + eventID }
+func invokeKey(stepID int) string   { return "invoke:" + strconv.Itoa(stepID) }
 
 // resultKeyOf returns the key of the result of the step that a key is about.
 func resultKeyOf(key string) string {

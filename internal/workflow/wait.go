@@ -87,6 +87,8 @@ func (t *tx) wait(step Step, req *WaitRequest) (posthaste.MessageID, error) {
 		return posthaste.MessageID{}, err
 	}
 	if early {
+		run.KeptBytes = max(0, run.KeptBytes-sizeKept(event))
+		t.Save(run)
 		m, err := t.notified(w, event)
 		if err != nil {
 			return posthaste.MessageID{}, err
@@ -180,24 +182,54 @@ func (s *Service) NotifyRun(ctx context.Context, user, runID, eventID string, ev
 		if err != nil {
 			return err
 		}
-		told = Notified{Run: run.RunRef}
-		w, err := t.waiterOf(run, eventID)
-		if err != nil {
-			return err
-		}
-		if w == nil {
-			t.KeepEvent(run.Position, eventID, event)
-			told.MessageID, err = s.newMessageID(t.Now())
-			return err
-		}
-		m, err := t.endWait(w, event)
-		if err != nil {
-			return err
-		}
-		told.Waiter, told.MessageID = w, m.ID
-		return nil
+		told, err = t.tellEvent(run, eventID, event)
+		return err
 	})
 	return told, err
+}
+
+// tellEvent gives an event to a run.
+func (t *tx) tellEvent(run *posthaste.Run, eventID string, event []byte) (told Notified, err error) {
+	told = Notified{Run: run.RunRef}
+	w, err := t.waiterOf(run, eventID)
+	if err != nil {
+		return told, err
+	}
+	if w == nil {
+		told.MessageID, err = t.keepEvent(run, eventID, event)
+		return told, err
+	}
+	m, err := t.endWait(w, event)
+	if err != nil {
+		return told, err
+	}
+	told.Waiter, told.MessageID = w, m.ID
+	return told, nil
+}
+
+// Events that a run has not waited for yet are kept up to so many bytes, 16 MiB in all,
+// or one of any size. Each counts keptOverhead more than it has.
+const (
+	maxKept      = 16 << 20
+	keptOverhead = 1 << 10
+)
+
+func sizeKept(event []byte) int { return len(event) + keptOverhead }
+
+// keepEvent keeps an event for a wait to come and returns an id that stands for it. It
+// returns an Error with CodeRateLimited if the run has too many already: when it takes
+// one, another may come.
+func (t *tx) keepEvent(run *posthaste.Run, eventID string, event []byte) (posthaste.MessageID, error) {
+	kept := run.KeptBytes + sizeKept(event)
+	if run.KeptBytes > 0 && kept > maxKept {
+		return posthaste.MessageID{}, posthaste.Errorf(posthaste.CodeRateLimited,
+			"workflow run %.200q keeps %d bytes of events that it has not waited for, the limit is %d: try again when it has",
+			run.ID, run.KeptBytes, maxKept)
+	}
+	run.KeptBytes = kept
+	t.Save(run)
+	t.KeepEvent(run.Position, eventID, event)
+	return t.service.newMessageID(t.Now())
 }
 
 // waiterOf returns a run's first wait for an event, nil if there is none.

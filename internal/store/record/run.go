@@ -146,6 +146,7 @@ type runProgress struct {
 	FailedStatus int          `cbor:"7,keyasint,omitempty"`
 	Reported     *runCallback `cbor:"8,keyasint,omitempty"`
 	Successor    *runRef      `cbor:"9,keyasint,omitempty"`
+	KeptBytes    int          `cbor:"10,keyasint,omitempty"`
 }
 
 // runCallback is the stored form of a posthaste.RunCallback.
@@ -170,6 +171,7 @@ func AppendRunProgress(dst []byte, p *posthaste.RunProgress) []byte {
 		FailedStatus: p.FailedStatus,
 		Reported:     newRunCallback(p.Reported),
 		Successor:    newOptionalRef(p.Successor),
+		KeptBytes:    p.KeptBytes,
 	})
 }
 
@@ -187,6 +189,7 @@ func DecodeRunProgress(data []byte) (posthaste.RunProgress, error) {
 		DeadLetterID: posthaste.DeadLetterID(rec.DeadLetterID),
 		FailedStatus: rec.FailedStatus,
 		Successor:    rec.Successor.restoreOptional(),
+		KeptBytes:    rec.KeptBytes,
 	}
 	var err error
 	if p.FailedID, err = restoreID(rec.FailedID); err != nil {

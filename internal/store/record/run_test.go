@@ -78,6 +78,7 @@ var anyRunProgress = rapid.Custom(func(t *rapid.T) posthaste.RunProgress {
 		FailedStatus: rapid.Int().Draw(t, "status"),
 		Reported:     rapid.Ptr(anyRunCallback, true).Draw(t, "reported"),
 		Successor:    anyOptionalRef.Draw(t, "successor"),
+		KeptBytes:    rapid.Int().Draw(t, "kept bytes"),
 	}
 })
 
@@ -175,11 +176,11 @@ func TestStoredFormOfRuns(t *testing.T) {
 					MessageID: id, URL: "c", State: posthaste.CallbackFailed, NotFound: true,
 					Response: &posthaste.Response{Status: 500}, Error: "no",
 				},
-				Successor: &ref,
+				Successor: &ref, KeptBytes: 7,
 			}),
-			"01a9" + "016a" + hex.EncodeToString([]byte("RUN_FAILED")) + "0202" + "03" + storedAt + "0460" + "0506" + "06" + storedID + "071901f7" +
+			"01aa" + "016a" + hex.EncodeToString([]byte("RUN_FAILED")) + "0202" + "03" + storedAt + "0460" + "0506" + "06" + storedID + "071901f7" +
 				"08a6" + "01" + storedID + "026163" + "036d" + hex.EncodeToString([]byte("CALLBACK_FAIL")) + "04f5" + "054601a1011901f4" + "06626e6f" +
-				"09" + storedRef,
+				"09" + storedRef + "0a07",
 		},
 		{
 			"step",

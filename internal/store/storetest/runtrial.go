@@ -311,5 +311,6 @@ func withEveryRunField(run *posthaste.Run) {
 			Error:     refused.Error,
 		},
 		Successor: &successor,
+		KeptBytes: 10,
 	}
 }

@@ -1,0 +1,133 @@
+package workflow_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/workflow"
+)
+
+// hook makes a webhook whose calls are an event.
+func hook(name, event string) step {
+	return step{name: name, kind: "CreateWebhook", value: `{"webhookUrl":"http://here","eventId":"` + event + `"}`}
+}
+
+// TestHook calls the webhook of a run and whatever else a stranger may guess: only what
+// the run has made is heard, and nothing tells which runs there are (contract, workflows
+// 4.7 and D 19).
+func TestHook(t *testing.T) {
+	flows := map[string]flow{"wf": {{hook("hook", "evt")}, {wait("plain", "plain", time.Hour)}, {wait("hooked", "evt", time.Hour)}}}
+	inWorld(t, setup{flows: flows}, func(w *world) {
+		w.trigger("wf", "r")
+		w.at(time.Second)
+		for name, h := range map[string]workflow.Hook{
+			"an event it waits for": {User: user, RunID: "r", EventID: "plain"},
+			"any other event":       {User: user, RunID: "r", EventID: "other"},
+			"another run":           {User: user, RunID: "never", EventID: "evt"},
+			"another user":          {User: "bob", RunID: "r", EventID: "evt"},
+		} {
+			wantCode(t, "find "+name, w.FindHook(w.t.Context(), h), posthaste.CodeNotFound)
+			wantCode(t, "call "+name, w.CallHook(w.t.Context(), h, []byte("a guess")), posthaste.CodeNotFound)
+		}
+		made := workflow.Hook{User: user, RunID: "r", EventID: "evt"}
+		if err := w.FindHook(w.t.Context(), made); err != nil {
+			t.Errorf("find the webhook: %v", err)
+		}
+		if err := w.CallHook(w.t.Context(), made, []byte("called")); err != nil {
+			t.Errorf("call the webhook: %v", err)
+		}
+		w.pass(time.Second)
+		w.notify("r", "plain", "told")
+		w.pass(time.Second)
+		w.wantSuccess("r", `{"webhookUrl":"http://here","eventId":"evt"} told called`)
+		wantCode(t, "find one of a run that has ended", w.FindHook(w.t.Context(), made), posthaste.CodeNotFound)
+	})
+}
+
+// TestHookOfWaiter calls a webhook that is not remembered and that its run waits for.
+func TestHookOfWaiter(t *testing.T) {
+	inWorld(t, setup{}, func(w *world) {
+		w.replaysNothing()
+		w.trigger("wf", "r")
+		_, err := w.Wait(w.t.Context(), user, workflow.WaitRequest{
+			Run: workflow.RunID{ID: "r"}, EventID: "evt", Step: []byte(`{"stepId":1,"stepType":"WaitForWebhook"}`),
+			Shown: posthaste.WaiterShown{URL: site + "wf"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.CallHook(w.t.Context(), workflow.Hook{User: user, RunID: "r", EventID: "evt"}, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHookAfterResume resumes a run that had made a webhook: the new run has it, the
+// failed one no more.
+func TestHookAfterResume(t *testing.T) {
+	var repaired atomic.Bool
+	flows := map[string]flow{"wf": {{hook("hook", "evt")}, {wait("hooked", "evt", time.Hour)}}}
+	inWorld(t, setup{flows: flows, fault: func(v visit) fault {
+		if v.what == "hook" && !repaired.Load() {
+			return refuse
+		}
+		return noFault
+	}}, func(w *world) {
+		w.trigger("wf", "r", retries(0))
+		w.pass(time.Second)
+		repaired.Store(true)
+		id := w.restart("r", true)
+		w.pass(time.Second)
+		wantCode(t, "call that of the failed run",
+			w.CallHook(w.t.Context(), workflow.Hook{User: user, RunID: "r", EventID: "evt"}, nil), posthaste.CodeNotFound)
+		if err := w.CallHook(w.t.Context(), workflow.Hook{User: user, RunID: id, EventID: "evt"}, []byte("called")); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Second)
+		w.wantSuccess(id, `{"webhookUrl":"http://here","eventId":"evt"} called`)
+	})
+}
+
+// TestKeptEventsAreBounded gives a run events that it does not wait for, until it is
+// asked to take some first.
+func TestKeptEventsAreBounded(t *testing.T) {
+	const size, most = 4 << 20, 3 // what follows the third is more than 16 MiB, for each counts a little more
+	inWorld(t, setup{}, func(w *world) {
+		w.replaysNothing()
+		w.trigger("wf", "r")
+		keep := func(size int) error {
+			_, err := w.NotifyRun(w.t.Context(), user, "r", "e", make([]byte, size))
+			return err
+		}
+		take := func(step string) {
+			_, err := w.Wait(w.t.Context(), user, workflow.WaitRequest{
+				Run: workflow.RunID{ID: "r"}, EventID: "e", Step: []byte(`{"stepId":` + step + `,"stepType":"Wait"}`),
+				Shown: posthaste.WaiterShown{URL: site + "wf"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range most {
+			if err := keep(size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantCode(t, "one too many", keep(size), posthaste.CodeRateLimited)
+		take("1")
+		if err := keep(size); err != nil {
+			t.Errorf("after one was taken: %v", err)
+		}
+		for _, step := range []string{"2", "3", "4"} {
+			take(step)
+		}
+		if kept := w.run("r").KeptBytes; kept != 0 {
+			t.Errorf("%d bytes are kept after all were taken", kept)
+		}
+		if err := keep(5 * size); err != nil {
+			t.Errorf("a large one alone: %v", err)
+		}
+	})
+}
