@@ -90,6 +90,7 @@ var examples = map[string][]string{
 	"verify": {
 		`posthaste verify "$SIGNATURE" --destination https://example.com/hook --body-file body.json`,
 		`posthaste verify "$SIGNATURE" --body '{"hello":"world"}' --at 5m --output json`,
+		`posthaste verify --request received.http`,
 	},
 	"bench": {
 		`posthaste bench publish latency`,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -14,9 +15,10 @@ import (
 // verifyCommand says what is wrong with a signature that a receiver refuses. It asks
 // no server: the keys are given.
 type verifyCommand struct {
-	Signature string `arg:"" help:"Value of the header Upstash-Signature of the delivery."`
+	Signature string `arg:"" optional:"" help:"Value of the header Upstash-Signature of the delivery."`
 
-	Destination string `env:"-" placeholder:"URL" help:"URL of the delivery as it was published. It is not compared unless given."`
+	Request     string `env:"-" placeholder:"FILE" help:"File with the delivery as it was received, headers, an empty line and the body, in place of what it tells; - for the standard input."`
+	Destination string `env:"-" placeholder:"URL" help:"URL of the delivery as it was published. It is not compared unless this or the request tells it."`
 	Body        string `env:"-" xor:"body" placeholder:"TEXT" help:"Body of the delivery, byte for byte; empty unless given."`
 	BodyFile    string `env:"-" xor:"body" placeholder:"FILE" help:"File with the body, - for the standard input."`
 
@@ -33,19 +35,40 @@ func (c *verifyCommand) Validate() error {
 	if c.CurrentSigningKey == "" && c.NextSigningKey == "" {
 		return posthaste.Invalidf("there is no key to verify with: give --current-signing-key or --next-signing-key")
 	}
+	switch {
+	case c.Signature == "" && c.Request == "":
+		return posthaste.Invalidf("there is nothing to verify: give the signature, or --request FILE")
+	case c.Request != "" && (c.Signature != "" || c.Body != "" || c.BodyFile != ""):
+		return posthaste.Invalidf("request %q has the signature and the body: leave the others out", c.Request)
+	}
 	return nil
+}
+
+// received returns what is to be verified.
+func (c *verifyCommand) received() (r capture, err error) {
+	if c.Request == "" {
+		body, err := c.readBody()
+		return capture{signature: c.Signature, url: c.Destination, body: body}, err
+	}
+	text, err := readAll(c.Request)
+	if err == nil {
+		r, err = readCapture(text)
+	}
+	r.url = cmp.Or(c.Destination, r.url)
+	return r, err
 }
 
 // checkView is the JSON form of a check.
 type checkView struct {
 	Check   string `json:"check"`
-	Holds   bool   `json:"holds"`
+	Holds   *bool  `json:"holds"` // null: it cannot be told
 	Problem string `json:"problem,omitempty"`
+	Unknown string `json:"unknown,omitempty"` // why it cannot be told
 }
 
 // Run prints every check and fails unless all hold.
 func (c *verifyCommand) Run(t terminal) error {
-	body, err := c.readBody()
+	r, err := c.received()
 	if err != nil {
 		return err
 	}
@@ -57,7 +80,7 @@ func (c *verifyCommand) Run(t terminal) error {
 	if at.IsZero() {
 		at = time.Now()
 	}
-	checks, err := verifier.Explain(strings.TrimSpace(c.Signature), c.Destination, body, at)
+	checks, err := verifier.Explain(strings.TrimSpace(r.signature), r.url, r.body, at)
 	if err != nil {
 		return err
 	}
@@ -73,21 +96,25 @@ func (c *verifyCommand) Run(t terminal) error {
 }
 
 func (c *verifyCommand) readBody() ([]byte, error) {
-	switch c.BodyFile {
-	case "":
+	if c.BodyFile == "" {
 		return []byte(c.Body), nil
-	case "-":
-		return io.ReadAll(os.Stdin)
-	default:
-		return os.ReadFile(c.BodyFile)
 	}
+	return readAll(c.BodyFile)
+}
+
+// readAll reads a file, - for the standard input.
+func readAll(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(os.Stdin)
+	}
+	return os.ReadFile(file)
 }
 
 func (c *verifyCommand) print(out io.Writer, checks []sign.Check) error {
 	if c.Output == "json" {
 		views := make([]checkView, len(checks))
 		for i, check := range checks {
-			views[i] = checkView{check.Name, check.Problem == "", check.Problem}
+			views[i] = newCheckView(check)
 		}
 		return writeJSON(out, map[string]any{"checks": views})
 	}
@@ -95,12 +122,24 @@ func (c *verifyCommand) print(out io.Writer, checks []sign.Check) error {
 	for i, check := range checks {
 		rows[i] = []cell{{text: check.Name}, verdict(check)}
 	}
-	return writeRows(&table{out: out, coloured: hasColours(out), columns: []column{{"CHECK", 5}, {name: "RESULT"}}}, rows)
+	return writeRows(&table{out: out, coloured: hasColours(out), columns: []column{{"CHECK", 9}, {name: "RESULT"}}}, rows)
+}
+
+func newCheckView(check sign.Check) checkView {
+	view := checkView{Check: check.Name, Problem: check.Problem, Unknown: check.Unknown}
+	if holds := check.Problem == ""; check.Unknown == "" {
+		view.Holds = &holds
+	}
+	return view
 }
 
 func verdict(check sign.Check) cell {
-	if check.Problem == "" {
+	switch {
+	case check.Problem != "":
+		return cell{check.Problem, bad}
+	case check.Unknown != "":
+		return cell{"not compared: " + check.Unknown, waiting}
+	default:
 		return cell{"holds", good}
 	}
-	return cell{check.Problem, bad}
 }

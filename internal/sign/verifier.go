@@ -28,13 +28,14 @@ type receivedClaims struct {
 
 // Check is what a receiver checks of a signature, and whether it holds.
 type Check struct {
-	Name    string // "form", "key", or the name of a claim
+	Name    string // "alg", "signature", or the name of a claim; "form" of what is no JWT
 	Problem string // a sentence; "" if it holds
+	Unknown string // why it could not be told whether it holds; "" if it could
 }
 
 // Explain checks everything a receiver does, in its order, for a request with this URL
-// and body at this time. An empty URL is not compared. Of a signature that is no JWT as
-// it should be, nothing but the form can be checked. The error is for a Verifier
+// and body at this time. Of an empty URL it is unknown whether it is right. Of a signature
+// that is no JWT as it should be, nothing but the form or the algorithm can be checked. The error is for a Verifier
 // without a key.
 func (v Verifier) Explain(signature, url string, body []byte, now time.Time) ([]Check, error) {
 	if v.Keys == (KeyPair{}) {
@@ -42,24 +43,29 @@ func (v Verifier) Explain(signature, url string, body []byte, now time.Time) ([]
 	}
 	var c receivedClaims
 	_, err := jwt.ParseWithClaims(signature, &c, v.candidates, jwt.WithoutClaimsValidation())
-	var form, key error
+	var key error
 	switch {
 	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
 		key = posthaste.Invalidf("the signature was made with neither the current nor the next signing key")
+	case errors.Is(err, jwt.ErrTokenUnverifiable):
+		return []Check{newCheck("alg", notAsItShouldBe(err))}, nil
 	case err != nil:
-		form = posthaste.Invalidf("the signature is not a JWT as it should be: %v", err)
-		return []Check{newCheck("form", form)}, nil
+		return []Check{newCheck("form", notAsItShouldBe(err))}, nil
 	}
 	return []Check{
-		newCheck("form", nil),
-		newCheck("key", key),
+		newCheck("alg", nil),
+		newCheck("signature", key),
 		newCheck("iss", c.checkIssuer()),
 		newCheck("exp", c.checkExpiry(now, v.Tolerance)),
 		newCheck("nbf", c.checkNotBefore(now, v.Tolerance)),
 		newCheck("iat", c.checkIssue(now, v.Tolerance)),
-		newCheck("sub", c.checkURL(url)),
+		c.checkURL(url),
 		newCheck("body", c.checkBody(body)),
 	}, nil
+}
+
+func notAsItShouldBe(err error) error {
+	return posthaste.Invalidf("the signature is not a JWT as it should be: %v", err)
 }
 
 func newCheck(name string, problem error) Check {
@@ -130,11 +136,15 @@ func (c *receivedClaims) checkIssue(now time.Time, tolerance time.Duration) erro
 	return nil
 }
 
-func (c *receivedClaims) checkURL(url string) error {
-	if url != "" && c.Subject != url {
-		return posthaste.Invalidf("claim sub is %.200q, expected %.200q", c.Subject, url)
+func (c *receivedClaims) checkURL(url string) Check {
+	switch url {
+	case "":
+		return Check{Name: "sub", Unknown: fmt.Sprintf("claim sub is %.200q, and there is no URL to compare it with", c.Subject)}
+	case c.Subject:
+		return Check{Name: "sub"}
+	default:
+		return newCheck("sub", posthaste.Invalidf("claim sub is %.200q, expected %.200q", c.Subject, url))
 	}
-	return nil
 }
 
 func (c *receivedClaims) checkBody(body []byte) error {

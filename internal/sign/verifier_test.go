@@ -172,11 +172,13 @@ func TestExplain(t *testing.T) {
 		want                      string // the names of what does not hold
 	}{
 		"all is well":  {nextKey, signature, someURL, someBody, 0, ""},
-		"another key":  {currentKey, signature, someURL, someBody, 0, "key"},
+		"another key":  {currentKey, signature, someURL, someBody, 0, "signature"},
 		"another body": {nextKey, signature, someURL, "{}", 0, "body"},
-		"all wrong":    {currentKey, signature, "https://example.com", "{}", time.Hour, "key exp sub body"},
+		"all wrong":    {currentKey, signature, "https://example.com", "{}", time.Hour, "signature exp sub body"},
 		"too early":    {nextKey, signature, someURL, someBody, -time.Hour, "iat"},
 		"no JWT":       {nextKey, "x", someURL, someBody, 0, "form"},
+		"no algorithm": {nextKey, "eyJhbGciOiJub25lIn0.eyJpc3MiOiJVcHN0YXNoIn0.", someURL, someBody, 0, "alg"},
+		"no URL":       {nextKey, signature, "", someBody, 0, "sub?"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -189,6 +191,9 @@ func TestExplain(t *testing.T) {
 			for _, check := range checks {
 				if check.Problem != "" {
 					wrong = append(wrong, check.Name)
+				}
+				if check.Unknown != "" {
+					wrong = append(wrong, check.Name+"?")
 				}
 			}
 			if got := strings.Join(wrong, " "); got != test.want {
