@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +31,7 @@ var canaries = map[string]string{
 	"a header that was forwarded":   "CANARY-forwarded-66b0",
 	"the password of the database":  "CANARY-database-d19a",
 	"a payload of a redacted run":   "CANARY-run-47ce",
+	"what a redacted run calls":     "CANARY-call-e83b",
 	"what was sent as no HTTP":      "CANARY-wire-b8b2",
 	"a redacted header of callback": "CANARY-callback-0f3a",
 }
@@ -63,8 +65,10 @@ func TestSecretsNeverLeave(t *testing.T) {
 	}
 	for name, text := range program {
 		for what, secret := range canaries {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s is in %s: %s", what, name, around(text, secret))
+			for _, form := range formsOf(secret) {
+				if strings.Contains(text, form) {
+					t.Errorf("%s is in %s: %s", what, name, around(text, form))
+				}
 			}
 		}
 		if strings.Contains(text, token) {
@@ -72,8 +76,13 @@ func TestSecretsNeverLeave(t *testing.T) {
 		}
 	}
 	for what, secret := range canaries {
-		if text := k.answers; !shownToTheirUser[what] && strings.Contains(text, secret) {
-			t.Errorf("%s is in answers to its user: %s", what, around(text, secret))
+		if shownToTheirUser[what] {
+			continue
+		}
+		for _, form := range formsOf(secret) {
+			if strings.Contains(k.answers, form) {
+				t.Errorf("%s is in answers to its user: %s", what, around(k.answers, form))
+			}
 		}
 	}
 	for _, landmark := range []string{"attempt.finished", "SIGQUIT", "goroutine "} {
@@ -84,6 +93,44 @@ func TestSecretsNeverLeave(t *testing.T) {
 	for _, landmark := range []string{"REDACTED:", `"state":"FAILED"`, `"state":"DELIVERED"`, "workflowRunId", "dlqId"} {
 		if !strings.Contains(k.answers, landmark) {
 			t.Errorf("the answers lack %q: not everything was done", landmark)
+		}
+	}
+}
+
+// formsOf returns what shows a secret to whoever looks: itself, what stands of it in the
+// base64 of any text that it is a part of, and what stands of that in base64 once more, as
+// in the body of a callback that tells a body.
+func formsOf(secret string) []string {
+	forms := []string{secret}
+	for _, once := range inBase64(secret) {
+		forms = append(append(forms, once), inBase64(once)...)
+	}
+	return forms
+}
+
+// inBase64 returns the characters that are the same in the base64 of all texts with a part,
+// wherever it begins: there are three ways to divide it into groups.
+func inBase64(part string) []string {
+	forms := make([]string, 3)
+	for before := range forms {
+		text := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("\x00", before) + part))
+		shared := (before*8 + 5) / 6 // characters that tell of what stands before
+		end := (before + len(part)) * 8 / 6
+		forms[before] = text[shared:end]
+	}
+	return forms
+}
+
+// TestFormsOf looks for a secret where it begins at each place of a text.
+func TestFormsOf(t *testing.T) {
+	const secret = "CANARY-forms"
+	for before := range 7 {
+		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("~", before) + secret + strings.Repeat("?", before)))
+		for range 2 {
+			if !slices.ContainsFunc(formsOf(secret), func(form string) bool { return strings.Contains(text, form) }) {
+				t.Errorf("behind %d bytes it is not found in %s", before, text)
+			}
+			text = base64.StdEncoding.EncodeToString([]byte(`{"body":"` + text + `"}`))
 		}
 	}
 }
@@ -160,6 +207,7 @@ func (k *keeper) doEverything() (strangers string) {
 	k.do("POST", "/v2/trigger/"+destination.URL+"/broken", canaries["a payload of a redacted run"], redacted...)
 	k.do("POST", "/v2/batch", `[{"destination":"`+destination.URL+`/ok","body":"`+canaries["a redacted body"]+`","headers":{"Upstash-Redact-Fields":"body"}}]`)
 
+	k.callFromRun(destination.URL)
 	for _, bad := range []string{"Upstash-Delay: soon", "Upstash-Retries: -1", "Upstash-Cron: x", "Upstash-Redact-Fields: x"} {
 		k.do("POST", "/v2/publish/"+destination.URL, canaries["a body that was not accepted"], bad)
 	}
@@ -186,6 +234,18 @@ func (k *keeper) doEverything() (strangers string) {
 	k.do("GET", "/v2/logs", "")
 	k.metrics = k.ask("GET", "/metrics", "", "") + k.ask("GET", "/readyz", "", "") + k.ask("GET", "/healthz", "", "")
 	return strangers
+}
+
+// callFromRun lets a redacted run make a call, in the words of its SDK.
+func (k *keeper) callFromRun(destination string) {
+	k.Helper()
+	secret := canaries["what a redacted run calls"]
+	k.do("POST", "/v2/publish/"+destination+"/flow", secret, "Upstash-Redact-Fields: body, header",
+		"Upstash-Workflow-Init: true", "Upstash-Workflow-RunId: wfr_caller", "Upstash-Workflow-Url: "+destination+"/flow")
+	k.do("POST", "/v2/publish/"+destination+"/called", secret,
+		"Upstash-Workflow-RunId: wfr_caller", "Upstash-Workflow-Init: false", "Upstash-Workflow-Url: "+destination+"/flow",
+		"Upstash-Workflow-CallType: toCallback", "Upstash-Forward-X-Secret: "+secret,
+		"Upstash-Callback: "+destination+"/flow", "Upstash-Callback-Forward-X-Secret: "+secret)
 }
 
 // speakNoHTTP sends what the server cannot read as a request.
