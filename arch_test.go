@@ -90,7 +90,8 @@ var layers = map[string]layer{
 	"cmd/posthaste": {[]string{"internal/app", "internal/bench", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},
 		"the command line turns texts into options; of the parts it knows those whose values are settings"},
 
-	"e2e": {nil, "tests from outside, with the tools of users"},
+	"e2e":            {nil, "tests from outside, with the tools of users"},
+	"examples/order": {nil, "what is delivered to knows nothing of who delivers but the protocol"},
 }
 
 // technologies are the modules that are used, each by the packages that own it:

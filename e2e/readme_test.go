@@ -5,9 +5,11 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -21,8 +23,8 @@ const readme = "../README.md"
 //	curl ...
 //	```
 //
-// each against a development server of its own. A block has to print what its mark
-// says that it shows.
+// each against a development server of its own, in the root of the repository and with
+// the program in the path. A block has to print what its mark says that it shows.
 func TestReadme(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
@@ -39,22 +41,42 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// defaultAddress matches where the README expects the server.
-var defaultAddress = regexp.MustCompile(`(localhost|127\.0\.0\.1):8080`)
+// The addresses where the README expects the server, and has an endpoint listen.
+var (
+	defaultAddress  = regexp.MustCompile(`(localhost|127\.0\.0\.1):8080`)
+	endpointAddress = regexp.MustCompile(`127\.0\.0\.1:3000`)
+)
 
 func runBlock(t *testing.T, b block) {
 	t.Helper()
 	_, c := startDev(t, "--port", "0")
 	script := defaultAddress.ReplaceAllLiteralString(b.script, strings.TrimPrefix(c.base, "http://"))
+	script = endpointAddress.ReplaceAllLiteralString(script, "127.0.0.1:"+freePort(t))
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-	cmd.Env = bareEnvironment()
+	cmd.Dir = ".."
+	cmd.Env = append(bareEnvironment(), "PATH="+programPath(t)+":"+os.Getenv("PATH"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = patience // for what a block leaves behind
 	output, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // that, if it is still there
+	}
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, script, output)
 	}
 	if !strings.Contains(string(output), b.shows) {
 		t.Errorf("the output does not show %s:\n%s\n%s", b.shows, script, output)
 	}
+}
+
+// programPath returns a directory that has the program under its name.
+func programPath(t *testing.T) string {
+	t.Helper()
+	directory := t.TempDir()
+	if err := os.Symlink(binary, filepath.Join(directory, "posthaste")); err != nil {
+		t.Fatal(err)
+	}
+	return directory
 }
 
 var (
