@@ -148,3 +148,16 @@ func (c *client) offer(book *ledger) (accepted bool, err error) {
 	_, err = io.Copy(io.Discard, response.Body)
 	return accepted, err
 }
+
+// CheckOverload returns an error if less than a part of the peak was delivered under
+// overload, as the median of the rounds. A report without that scenario is fine.
+func (r *Report) CheckOverload(least float64) error {
+	for _, result := range r.Results {
+		for _, m := range result.Measures {
+			if result.Scenario == (overloadScenario{}).name() && m.Name == throughput && m.Ratio != nil && *m.Ratio < least {
+				return fmt.Errorf("under overload %.2f of the peak was delivered: %g is the least", *m.Ratio, least)
+			}
+		}
+	}
+	return nil
+}

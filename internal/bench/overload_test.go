@@ -48,3 +48,31 @@ func TestOffer(t *testing.T) {
 		})
 	}
 }
+
+// A report of overload is held to the least, and nothing else is.
+func TestCheckOverload(t *testing.T) {
+	reportOf := func(scenario, measure string, ratio float64) *Report {
+		return &Report{Results: []Result{{Scenario: scenario, Measures: []Measure{{Name: measure, Ratio: &ratio}}}}}
+	}
+	tests := map[string]struct {
+		report *Report
+		want   string
+	}{
+		"enough":           {reportOf("overload", throughput, 0.8), ""},
+		"too little":       {reportOf("overload", throughput, 0.79), "under overload 0.79 of the peak was delivered: 0.8 is the least"},
+		"another measure":  {reportOf("overload", "accepted, p50", 0.1), ""},
+		"another scenario": {reportOf("publish", throughput, 0.1), ""},
+		"not measured":     {&Report{Results: []Result{{Scenario: "overload", Measures: []Measure{{Name: throughput}}}}}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := test.report.CheckOverload(0.8); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("CheckOverload = %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -18,6 +18,9 @@ func measured(name, unit string, value float64) reading {
 	return reading{name: name, unit: unit, value: value}
 }
 
+// throughput is the name of how many messages were delivered a second.
+const throughput = "throughput"
+
 // unitMessages is the unit of what is counted.
 const unitMessages = "messages"
 
@@ -33,7 +36,7 @@ func (t tally) readings() []reading {
 		counted("accepted", t.accepted),
 		counted("lost", t.lost),
 		counted("delivered again", t.duplicates),
-		measured("throughput", "messages/s", perSecond(t.delivered, t.window)),
+		measured(throughput, "messages/s", perSecond(t.delivered, t.window)),
 		measured("accepted, p50", "ms", milliseconds(quantile(t.accepting, 0.50))),
 		measured("accepted, p99", "ms", milliseconds(quantile(t.accepting, 0.99))),
 		measured("delivered, p50", "ms", milliseconds(quantile(t.delivering, 0.50))),
