@@ -10,6 +10,12 @@ KILLS   ?= 1000
 SEEDS   ?= 10000
 DAMAGES ?= 1000
 
+# How many clients are slow in make torture, each with two files of the machine.
+SLOW ?= 5000
+
+# How many random histories it tells to all backends, and crashes on PostgreSQL.
+HISTORIES ?= 200
+
 # Programs the tests need, and the Debian packages that have them. The race
 # detector links with a C compiler; the product itself is built without one.
 NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/lib/postgresql/*/bin/postgres=postgresql /usr/sbin/pgbouncer=pgbouncer ip=iproute2
@@ -30,7 +36,7 @@ console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
 
 test: deps build ## every test, under the race detector
-	$(GO) test -race -timeout 20m ./...
+	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -race -timeout 20m ./...
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
 
 check: format vet lint vulnerabilities test fuzz ## all that must hold before a merge
@@ -67,12 +73,18 @@ vulnerabilities: ## known ones in what the program calls; GOVULNDB=DIR without t
 fuzz: ## every fuzz target with a thousand inputs, or FUZZTIME=1m
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
-torture: deps ## kills, power loss, damage and random workflows by many seeds, KILLS=1000
+torture: deps ## kills, power loss, damage, broken disks, clocks and slow clients, KILLS=1000
 	$(GO) test -race -run 'TestKill$$' -v -timeout 2h ./e2e -kills=$(KILLS)
 	$(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
 	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
 	STORETEST_SEEDS=$(SEEDS) $(GO) test -run 'TestCrash$$' -timeout 2h ./internal/store/lsm
+	STORETEST_SEEDS=$(HISTORIES) $(GO) test -run 'TestCrash$$|TestHistories$$' -timeout 2h ./internal/store/postgres
+	$(GO) test -run 'TestCluster$$' -timeout 1h ./e2e -backend postgres -cluster-kills=100
 	DAMAGE_SEEDS=$(DAMAGES) $(GO) test -run TestDamage -v -timeout 1h ./internal/store/lsm
+	$(GO) test -run 'TestMissingFile|TestFailingDisk|TestStall|TestFullDisk' -v ./internal/store/lsm
+	$(GO) test -run Clock -v ./internal/engine
+	$(GO) test -run 'TestFullDisk$$|TestNoSpaceLeft|TestDirectoryInUse|TestDamagedDirectory|TestBackup$$' -v -timeout 1h ./e2e -need-root
+	$(GO) test -run TestSlowClients -v -timeout 2h ./e2e -slow-clients=$(SLOW)
 
 soak: deps ## hours of mixed load, after which nothing may have grown, DURATION=4h
 	$(GO) test -run 'TestSoak$$' -v -timeout 0 ./e2e -soak=$(DURATION)
