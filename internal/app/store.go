@@ -42,7 +42,7 @@ func openDirectory(options Options, observer lsm.Observer) (*lsm.Store, error) {
 	s, err := lsm.Open(options.Data, lsm.Options{
 		CacheSize: options.CacheSize,
 		Reserve:   options.DiskReserve,
-		Memory:    int(memoryOf(options.MemoryLimit) / memoryParts),
+		Memory:    messageMemory(options),
 		Logger:    options.Log,
 		Observer:  observer,
 	})
@@ -51,6 +51,9 @@ func openDirectory(options Options, observer lsm.Observer) (*lsm.Store, error) {
 	}
 	return s, nil
 }
+
+// messageMemory returns how many bytes of large messages a server may have in flight.
+func messageMemory(options Options) int { return int(memoryOf(options.MemoryLimit) / memoryParts) }
 
 // How long a server pauses before it asks again for a database that did not answer.
 const firstPause, longestPause = time.Second, 5 * time.Second
@@ -62,6 +65,8 @@ func openDatabase(ctx context.Context, options Options, node *telemetry.Node) (s
 		s, err := postgres.Open(ctx, options.DatabaseURL, postgres.Options{
 			Connections: int32(options.Connections),
 			Joined:      node.Joined,
+			Clock:       node.Clock,
+			Memory:      messageMemory(options),
 			Logger:      options.Log,
 		})
 		switch {

@@ -104,16 +104,22 @@ func (e *Engine) work(claim store.Claim) {
 // attempt delivers a claimed message once and settles the claim.
 func (e *Engine) attempt(claim store.Claim) {
 	defer e.freeSlot()
-	m := e.prepare(claim)
+	ctx, end := e.held(claim)
+	defer end()
+	m := e.prepare(ctx, claim)
 	if m == nil {
+		return
+	}
+	if ctx.Err() != nil {
+		e.release(claim)
 		return
 	}
 	e.options.Observer.AttemptStarted()
 	report := AttemptReport{Message: claim.Message, Retried: claim.Retried, StartedAt: e.options.Now()}
-	report.Outcome = e.options.Dispatcher.Attempt(e.attempts, m, claim.Retried)
+	report.Outcome = e.options.Dispatcher.Attempt(ctx, m, claim.Retried)
 	report.State = posthaste.StateActive
 	defer func() { e.options.Observer.AttemptFinished(report) }()
-	if e.attempts.Err() != nil {
+	if ctx.Err() != nil {
 		e.release(claim)
 		return
 	}
@@ -123,18 +129,35 @@ func (e *Engine) attempt(claim store.Claim) {
 	}
 }
 
+// held returns a context that ends when attempts in flight are to be abandoned, or the
+// claim may be somebody else's.
+func (e *Engine) held(claim store.Claim) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(e.attempts)
+	if claim.Held == nil {
+		return ctx, cancel
+	}
+	if claim.Held.Err() != nil {
+		cancel() // before anything is sent
+	}
+	stop := context.AfterFunc(claim.Held, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // prepare returns a claimed message as it is to be sent, or nil when there is
 // nothing to be sent and the claim is ended.
-func (e *Engine) prepare(claim store.Claim) *posthaste.Message {
+func (e *Engine) prepare(ctx context.Context, claim store.Claim) *posthaste.Message {
 	if claim.Message.Run == nil {
 		return claim.Message
 	}
-	m, err := e.options.Runs.Prepare(e.attempts, claim.Message)
+	m, err := e.options.Runs.Prepare(ctx, claim.Message)
 	if err != nil {
 		e.options.Logger.Error("prepare.failed", "message_id", claim.Message.ID, "error", err)
 		select {
 		case <-time.After(claimPause): // it will be claimed again at once
-		case <-e.attempts.Done():
+		case <-ctx.Done():
 		}
 		e.release(claim)
 		return nil
@@ -166,19 +189,19 @@ func (e *Engine) freeSlot() {
 
 // settle writes a settlement down, trying again while the store has trouble: an
 // outcome that is not written is an attempt made in vain. It reports whether the
-// settlement stands. If the lease is gone after a try of which the disk could not tell
-// what became, it was that try that ended it. After a database was away, it may be another
-// node that has it.
+// settlement stands. If the lease is gone after a try of which the store could not tell
+// what became, it was that try that ended it, unless somebody else may have the message.
 func (e *Engine) settle(settlement store.Settlement) bool {
 	const firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
 	unknown := false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := e.options.Store.Settle(e.attempts, e.options.Now(), settlement)
-		if err == nil || unknown && errors.Is(err, store.ErrLeaseLost) {
+		claim := settlement.Claim
+		if err == nil || unknown && errors.Is(err, store.ErrLeaseLost) && (claim.Held == nil || claim.Held.Err() == nil) {
 			return true
 		}
-		unknown = unknown || posthaste.ErrorCode(err) == posthaste.CodeUnavailable // by the disk: a database gives no code
-		e.options.Logger.Error("settle.failed", "message_id", settlement.Claim.Message.ID, "error", err)
+		unknown = unknown || errors.Is(err, store.ErrUnavailable)
+		e.options.Logger.Error("settle.failed", "message_id", claim.Message.ID, "error", err)
 		if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrClosed) {
 			return false
 		}

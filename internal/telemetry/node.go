@@ -4,16 +4,25 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Node is which of the nodes of a database this process is. Make one with NewNode.
-type Node struct{ number atomic.Int64 }
+type Node struct {
+	number atomic.Int64
+	ahead  atomic.Int64 // of the clock of the database, in nanoseconds
+}
 
-// NewNode returns a node that has not joined, and registers its number as a metric.
+// NewNode returns a node that has not joined, and registers its metrics.
 func NewNode(registerer prometheus.Registerer) *Node {
 	n := &Node{}
+	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace,
+		Name:      "node_clock_ahead_seconds",
+		Help:      "How far the clock of this node is ahead of that of its database; negative if it is behind.",
+	}, func() float64 { return time.Duration(n.ahead.Load()).Seconds() }))
 	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "node",
@@ -24,6 +33,9 @@ func NewNode(registerer prometheus.Registerer) *Node {
 
 // Joined notes the number that the node got.
 func (n *Node) Joined(number int64) { n.number.Store(number) }
+
+// Clock notes how far the clock of the node is ahead of that of the database.
+func (n *Node) Clock(ahead time.Duration) { n.ahead.Store(int64(ahead)) }
 
 // Label returns a logger whose lines say which node they are from, once that is known.
 func (n *Node) Label(logger *slog.Logger) *slog.Logger {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,6 +26,10 @@ func TestNodeIsInLinesAndMetrics(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no line has %q:\n%s", want, out.String())
 		}
+	}
+	node.Clock(-1500 * time.Millisecond)
+	if got := gather(t, registry)["posthaste_node_clock_ahead_seconds"]; got != -1.5 {
+		t.Errorf("posthaste_node_clock_ahead_seconds = %g, want -1.5", got)
 	}
 	if got := gather(t, registry)["posthaste_node"]; got != 23 {
 		t.Errorf("posthaste_node = %g, want 23", got)

@@ -3,7 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,56 +25,107 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	if err := s.giveBackUnsure(ctx, now); err != nil {
 		return nil, time.Time{}, err
 	}
-	crowded := s.held.withoutRoom(limit)
-	seen, err := s.survey(ctx, now, limit, crowded)
+	if claims, err := s.late.take(limit); len(claims) > 0 || err != nil {
+		return s.stillHeld(claims), now, err
+	}
+	busy := append(s.late.users(), s.held.withoutRoom(limit)...)
+	seen, err := s.survey(ctx, now, limit, busy)
 	if err == nil && len(seen.dead) > 0 {
 		if err = s.reap(ctx, now); err == nil {
-			seen, err = s.survey(ctx, now, limit, crowded)
+			seen, err = s.survey(ctx, now, limit, busy)
 		}
 	}
 	if err != nil || len(seen.users) == 0 {
 		return nil, fromMilli(seen.next), err
 	}
-	claims, next, err = s.claimOf(ctx, now, seen.users, limit)
-	switch {
-	case errors.Is(err, errSilent):
-		return nil, now, s.renew(ctx)
-	case err != nil && len(seen.users) > 1 && !isUnavailable(err):
-		return s.claimOfEach(ctx, now, seen.users, limit)
+	claims, next, err = s.claimOfAll(ctx, now, seen.users, limit)
+	if errors.Is(err, errSilent) {
+		return s.stillHeld(claims), now, s.renew(ctx)
 	}
-	return claims, next, err
+	return s.stillHeld(claims), next, err
 }
 
-// claimOf claims messages of some users, in their turns.
-func (s *Store) claimOf(ctx context.Context, now time.Time, users []string, limit int) ([]store.Claim, time.Time, error) {
-	c := &claiming{users: users, limit: limit, crowded: s.held.withoutRoom(limit)}
-	err := s.change(ctx, now, users, wants{}, c.run)
+// stillHeld returns those of claims that this node still has. It may have stood still since
+// it made them.
+func (s *Store) stillHeld(claims []store.Claim) []store.Claim {
+	s.node.now.Load().lives() // or else it lapses now
+	return slices.DeleteFunc(claims, func(claim store.Claim) bool {
+		lost := claim.Held.Err() != nil
+		if lost {
+			s.held.remove(claim)
+		}
+		return lost
+	})
+}
+
+// claimOfAll claims messages of users: in one transaction those whose turns nobody has,
+// then the others, each in the line of its user. If that transaction fails, all are
+// others, for it is not known whose messages it was.
+func (s *Store) claimOfAll(ctx context.Context, now time.Time, users []string, limit int) ([]store.Claim, time.Time, error) {
+	if len(users) == 1 {
+		return s.claimInLines(ctx, now, users, limit)
+	}
+	c := s.newClaiming(users, limit)
+	err := s.claimAtOnce(ctx, now, c)
+	if isUnavailable(err) || errors.Is(err, errSilent) {
+		return nil, time.Time{}, err
+	}
+	free := limit - len(c.claims)
+	others := slices.DeleteFunc(slices.Clone(users), func(user string) bool { return slices.Contains(c.users, user) })
+	if len(others) == 0 || free == 0 {
+		return c.claims, fromMilli(c.next), nil
+	}
+	more, next, err := s.claimInLines(ctx, now, others, free)
+	return append(c.claims, more...), next, err
+}
+
+// claimAtOnce claims messages of those users whose turns nobody has, in one transaction.
+// It leaves in the claim whose they are: of nobody, if it failed.
+func (s *Store) claimAtOnce(ctx context.Context, now time.Time, c *claiming) error {
+	if err := s.days.make(ctx, s.pool, now); err != nil {
+		return err
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release() // ends the connection if the transaction goes on
+	t := newTurn(ctx, s, conn.Conn())
+	all := c.users
+	if c.users, err = t.take(lockFreeUsers, all, []*change{{now: now}}); err != nil {
+		return err
+	}
+	if len(c.users) == 0 {
+		return t.rollback()
+	}
+	if err = c.run(&tx{turn: t, now: now}); err == nil {
+		err = t.commit()
+	}
+	if err = s.concluded(c, err); err == nil {
+		s.changed()
+	}
+	return err
+}
+
+// claimOf claims messages of a user, in a turn that it waits for.
+func (s *Store) claimOf(ctx context.Context, now time.Time, user string, limit int) ([]store.Claim, time.Time, error) {
+	c := s.newClaiming([]string{user}, limit)
+	err := s.concluded(c, s.change(ctx, now, c.users, wants{}, c.run))
+	return c.claims, fromMilli(c.next), err
+}
+
+// concluded notes what became of a claim. One that failed came to nothing, or it is not
+// known to what.
+func (s *Store) concluded(c *claiming, err error) error {
+	if err == nil {
+		s.held.add(c.claims)
+		return nil
+	}
 	if errors.Is(err, errUnknown) {
 		s.unsure.add(c.claims)
 	}
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	s.held.add(c.claims)
-	return c.claims, fromMilli(c.next), nil
-}
-
-// claimOfEach claims messages of one user after another, so that what is wrong with those
-// of one keeps nobody else from being served. It returns what it claimed and what failed.
-func (s *Store) claimOfEach(ctx context.Context, now time.Time, users []string, limit int) (claims []store.Claim, next time.Time, err error) {
-	for _, user := range users {
-		if len(claims) == limit {
-			return claims, now, err
-		}
-		some, then, failed := s.claimOf(ctx, now, []string{user}, limit-len(claims))
-		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("user %q: %w", user, failed))
-		} else {
-			next = then
-		}
-		claims = append(claims, some...)
-	}
-	return claims, next, err
+	c.users, c.claims, c.next = nil, nil, nil
+	return err
 }
 
 // survey is what a claim has to know before it takes turns.
@@ -84,8 +135,8 @@ type survey struct {
 	next  *int64   // when the next lane is, if none is now
 }
 
-// survey looks at all users but those who have no room here.
-func (s *Store) survey(ctx context.Context, now time.Time, limit int, crowded []string) (survey, error) {
+// survey looks at all users but those for whom nothing can be claimed here now.
+func (s *Store) survey(ctx context.Context, now time.Time, limit int, busy []string) (survey, error) {
 	return row(ctx, s.pool, func(r pgx.CollectableRow) (seen survey, err error) {
 		err = r.Scan(&seen.dead, &seen.users, &seen.next)
 		return seen, err
@@ -95,7 +146,7 @@ func (s *Store) survey(ctx context.Context, now time.Time, limit int, crowded []
 				AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0)),
 			ARRAY(SELECT user_id FROM posthaste.lanes WHERE ready <= $1 AND user_id <> ALL($3)
 				GROUP BY user_id ORDER BY min(served), user_id LIMIT $2),
-			(SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($3))`, now.UnixMilli(), limit, crowded)
+			(SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($3))`, now.UnixMilli(), limit, busy)
 }
 
 // claiming is one claim in the turns of some users.
@@ -104,15 +155,19 @@ type claiming struct {
 	users   []string
 	limit   int
 	crowded []string // whose lanes are of no interest when to look again
-	node    int64    // this one, as it lives in this turn
+	node    *tenure  // of this node in this turn
 	lanes   []*openLane
 	claims  []store.Claim
 	next    *int64 // when to look at a lane again; known after the commit
 }
 
+func (s *Store) newClaiming(users []string, limit int) *claiming {
+	return &claiming{users: users, limit: limit, crowded: s.held.withoutRoom(limit)}
+}
+
 // run serves lanes, one message of each in turn.
 func (c *claiming) run(tx *tx) error {
-	c.tx, c.node, c.lanes, c.claims, c.next = tx, tx.store.node.id.Load(), nil, nil, nil
+	c.tx, c.node, c.lanes, c.claims, c.next = tx, tx.store.node.now.Load(), nil, nil, nil
 	if err := c.read(); err != nil {
 		return err
 	}
@@ -121,7 +176,7 @@ func (c *claiming) run(tx *tx) error {
 	}
 	c.stampKeys()
 	c.writes++ // what is picked is not as it was read any more
-	if err := c.lease(serveInTurn(c.lanes, c.store.held.byUser(), c.now, c.limit)); err != nil {
+	if err := c.lease(serveInTurn(c.lanes, c.store.held.inFlight(), c.now, c.limit)); err != nil {
 		return err
 	}
 	c.saveLanes()
@@ -173,14 +228,14 @@ func (c *claiming) read() error {
 	at := c.now.UnixMilli()
 	err := c.ask(func(batch *pgx.Batch) {
 		collect(batch.Queue(`
-			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.node), &alive, pgx.RowTo[bool])
+			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.node.node), &alive, pgx.RowTo[bool])
 		collect(batch.Queue(readyLanes, at, c.users, c.limit), &c.lanes, c.scanLane)
 		collect(batch.Queue(inLanes, at, c.users, c.limit, spare), &found, c.scanSized)
 	})
 	switch {
 	case err != nil:
 		return err
-	case len(alive) == 0 || !alive[0]:
+	case len(alive) == 0 || !alive[0] || !c.node.lives():
 		return errSilent
 	}
 	byID := make(map[laneID]*openLane, len(c.lanes))
@@ -235,9 +290,9 @@ func (c *claiming) lease(picked []*live) error {
 	c.claims = make([]store.Claim, len(picked))
 	for i, l := range picked {
 		position := c.event(messages[i], posthaste.Event{MessageID: l.id, State: posthaste.StateActive})
-		l.lease, l.node = int64(position), c.node
+		l.lease, l.node = int64(position), c.node.node
 		c.save(l)
-		c.claims[i] = store.Claim{Message: messages[i], Retried: l.retried, Lease: uint64(l.lease)}
+		c.claims[i] = store.Claim{Message: messages[i], Retried: l.retried, Lease: uint64(l.lease), Held: c.node.held}
 	}
 	return nil
 }

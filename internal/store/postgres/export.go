@@ -37,7 +37,7 @@ func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
 // claimed.
 func (s *Store) alone(ctx context.Context) error {
 	others, err := row(ctx, s.pool, pgx.RowTo[int], `
-		SELECT count(*)::integer FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND node <> $1`, s.node.id.Load())
+		SELECT count(*)::integer FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND node <> $1`, s.node.number())
 	if err == nil && others > 0 {
 		return errNotAlone
 	}

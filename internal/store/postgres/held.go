@@ -9,12 +9,19 @@ import (
 )
 
 // held are the claims that this process has handed out and that were not given back
-// since, by whose messages they are of. They take its slots, whatever has become of their
-// leases.
+// since, by whose messages they are of. They take its slots and its memory, whatever has
+// become of their leases.
 type held struct {
 	mu     sync.Mutex
 	users  map[uint64]string // by lease
 	counts map[string]int    // by user
+	memory flow.Memory[laneID]
+}
+
+// inFlight is what a node has in flight.
+type inFlight struct {
+	users  map[string]int
+	memory flow.Memory[laneID]
 }
 
 func (h *held) add(claims []store.Claim) {
@@ -26,6 +33,7 @@ func (h *held) add(claims []store.Claim) {
 	for _, claim := range claims {
 		h.users[claim.Lease] = claim.Message.User
 		h.counts[claim.Message.User]++
+		h.memory.Take(laneOf(claim.Message), store.MessageSize(claim.Message))
 	}
 }
 
@@ -38,6 +46,7 @@ func (h *held) remove(claims ...store.Claim) {
 			continue
 		}
 		delete(h.users, claim.Lease)
+		h.memory.Give(laneOf(claim.Message), store.MessageSize(claim.Message))
 		if h.counts[user]--; h.counts[user] == 0 {
 			delete(h.counts, user)
 		}
@@ -48,7 +57,7 @@ func (h *held) remove(claims ...store.Claim) {
 func (h *held) withoutRoom(free int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	users := []string{}
+	users := []string{} // never NULL
 	for user, count := range h.counts {
 		if flow.UserRoom(free, count) == 0 {
 			users = append(users, user)
@@ -57,11 +66,11 @@ func (h *held) withoutRoom(free int) []string {
 	return users
 }
 
-// byUser returns how many there are of each user.
-func (h *held) byUser() map[string]int {
+// inFlight returns what they take.
+func (h *held) inFlight() inFlight {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	counts := make(map[string]int, len(h.counts))
 	maps.Copy(counts, h.counts)
-	return counts
+	return inFlight{counts, h.memory.Clone()}
 }

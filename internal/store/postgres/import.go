@@ -162,7 +162,7 @@ func (i *importer) place(m *posthaste.Message, p *record.Place) {
 		l.flowKey = []byte(m.FlowControl.Key)
 	}
 	if p.CancelRequested {
-		l.lease = i.store.node.id.Load()
+		l.lease = i.store.node.number()
 		l.node = l.lease
 	}
 	i.save(l)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"posthaste/internal/store"
 )
 
 // A node that falls silent loses its leases after leaseTime; it speaks three times
@@ -24,55 +26,83 @@ var errSilent = errors.New("postgres: this node did not say in time that it live
 
 // node is this process among the nodes of the database.
 type node struct {
-	id atomic.Int64
+	now   atomic.Pointer[tenure]
+	clock clock
 }
 
-// join takes a number that no node ever had, in place of the one that was lost. It reports
-// whether that is this node's now: of two calls at once, the number of one is not used.
-func (n *node) join(ctx context.Context, pool *pgxpool.Pool, lost int64, known int) (bool, error) {
-	id, err := row(ctx, pool, pgx.RowTo[int64], `
-		INSERT INTO posthaste.nodes (node, expires_at, known)
-		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval, $2)
-		RETURNING node`, leaseTime, known)
-	return err == nil && n.id.CompareAndSwap(lost, id), err
+// number is the one that the node has at the moment; 0: none yet.
+func (n *node) number() int64 {
+	if t := n.now.Load(); t != nil {
+		return t.node
+	}
+	return 0
 }
 
 // leave gives up all leases: the node counts as dead from now on.
 func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
+	n.now.Load().forget()
 	ctx, cancel := context.WithTimeout(ctx, aliveEvery)
 	defer cancel()
-	_, err := pool.Exec(ctx, `UPDATE posthaste.nodes SET expires_at = clock_timestamp() WHERE node = $1`, n.id.Load())
+	_, err := pool.Exec(ctx, `UPDATE posthaste.nodes SET expires_at = clock_timestamp() WHERE node = $1`, n.number())
 	return err
 }
 
-// renew says that the node lives. One that was taken for dead has lost its leases
-// and joins anew.
+// renew says that the node lives. One that was taken for dead, or counts itself among
+// them, has lost its leases and joins anew.
 func (s *Store) renew(ctx context.Context) error {
-	id := s.node.id.Load()
-	tag, err := s.vital.Exec(ctx, `
-		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
-		WHERE node = $1 AND expires_at > clock_timestamp()`, id, leaseTime)
-	if err != nil || tag.RowsAffected() > 0 {
-		return err
+	t := s.node.now.Load()
+	if t.lives() {
+		said := time.Now()
+		there, err := row(ctx, s.vital, pgx.RowTo[time.Time], `
+			UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
+			WHERE node = $1 AND expires_at > clock_timestamp() RETURNING clock_timestamp()`, t.node, leaseTime)
+		if except(err, store.ErrNotFound) != nil {
+			return err
+		}
+		if err == nil && t.extend(said) {
+			s.node.clock.compare(said, there)
+			return nil
+		}
 	}
-	s.logger.Warn("node.silent", "consequence", "what it had claimed may be claimed by others")
-	return s.joinNodes(ctx, id)
+	t.end()
+	return s.joinNodes(ctx, t)
 }
 
-// joinNodes takes a number in place of the one that was lost; 0: there was none.
-func (s *Store) joinNodes(ctx context.Context, lost int64) error {
+// joinNodes takes a number that no node ever had, in place of the one that was lost, of
+// which it ends what is left; nil: there was none. Of two calls at once, the number of one
+// is not used.
+func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
 	known, err := s.schema.version()
 	if err != nil {
 		return err
 	}
-	joined, err := s.node.join(ctx, s.vital, lost, known)
-	if err != nil || !joined {
+	said := time.Now()
+	var before, number int64
+	var there time.Time
+	if lost != nil {
+		before = lost.node
+	}
+	err = s.vital.QueryRow(ctx, `
+		WITH lost AS (
+			UPDATE posthaste.nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE node = $3)
+		INSERT INTO posthaste.nodes (node, expires_at, known)
+		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval, $2)
+		RETURNING node, clock_timestamp()`, leaseTime, known, before).Scan(&number, &there)
+	if err != nil {
 		return err
 	}
+	t := newTenure(number, said, func() {
+		s.logger.Warn("node.silent", "consequence", "what it had claimed may be claimed by others, and its attempts have ended")
+	})
+	if !s.node.now.CompareAndSwap(lost, t) {
+		t.forget()
+		return nil
+	}
 	if s.joined != nil {
-		s.joined(s.node.id.Load())
+		s.joined(number)
 	}
 	s.logger.Info("node.joined")
+	s.node.clock.compare(said, there)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,10 @@ import (
 // Release implements store.Worker.
 func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
 	s.held.remove(claims...)
+	claims = slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return c.Held != nil && c.Held.Err() != nil })
+	if len(claims) == 0 {
+		return nil // they end with this node's number
+	}
 	return s.callWanting(ctx, now, usersOf(claims), wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
 }
 

@@ -26,18 +26,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste/internal/broadcast"
+	"posthaste/internal/flow"
 	"posthaste/internal/store"
 )
 
 // Options are the choices of whoever opens a store. The zero value has the defaults.
 type Options struct {
-	// Connections is how many this node may have open at once, 3 at least; 0:
+	// Connections is how many this node may have open at once, 4 at least; 0:
 	// DefaultConnections.
 	Connections int32
 	// Joined is told the number that this node has in the table of nodes: when it is
 	// opened, and when it gets another one because it was taken for dead. nil: nobody.
 	Joined func(node int64)
+	// Clock is told every few seconds how far the clock of this node is ahead of that of
+	// the database. nil: nobody.
+	Clock  func(ahead time.Duration)
 	Logger *slog.Logger // nil: slog.Default()
+	// Memory is how many bytes of large messages this node may have claimed; 0: any number.
+	Memory int
 	// Existing says that there must be a schema, and one of this version. Unless it is set
 	// one is made, or brought up to date.
 	Existing bool
@@ -60,6 +66,7 @@ type Store struct {
 	turns      turns
 	unsure     unsure
 	held       held
+	late       late
 	joined     func(node int64)
 	logger     *slog.Logger
 	wake       chan struct{}
@@ -82,10 +89,12 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1),
 		schema: migrator{migrations}, existing: options.Existing,
 	}
+	s.held.memory = flow.NewMemory[laneID](options.Memory)
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
 	s.statements.logger = s.logger
+	s.node.clock.logger, s.node.clock.tell = s.logger, options.Clock
 	if options.migrations != nil {
 		s.schema.files = options.migrations
 	}
@@ -120,7 +129,7 @@ func (s *Store) join(ctx context.Context) error {
 	if err := s.prepareSchema(ctx); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	return s.joinNodes(ctx, 0)
+	return s.joinNodes(ctx, nil)
 }
 
 // prepareSchema brings the schema up to date, or finds it so if it must be there.

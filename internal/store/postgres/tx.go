@@ -78,25 +78,31 @@ const beginTurn = `
 // lockUsers locks the rows of users, in order.
 const lockUsers = `SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE`
 
-// begin takes the turns of users and reads what the changes want, all in one round
-// trip.
-func (t *turn) begin(users []string, changes []*change) error {
-	var locked []string
+// lockFreeUsers locks those that nobody has locked.
+const lockFreeUsers = lockUsers + ` SKIP LOCKED`
+
+// take takes the turns of users by a statement and reads what the changes want, all in
+// one round trip. It returns those whose turns it has.
+func (t *turn) take(lock string, users []string, changes []*change) (taken []string, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`) // whatever the database does unless told
 	batch.Queue(beginTurn)
-	collect(batch.Queue(lockUsers, users), &locked, pgx.RowTo[string])
+	collect(batch.Queue(lock, users), &taken, pgx.RowTo[string])
 	t.want(batch, changes)
-	if err := t.send(batch); err != nil {
+	err = t.send(batch)
+	return taken, err
+}
+
+// begin takes the turns of users, who come into being by that.
+func (t *turn) begin(users []string, changes []*change) error {
+	taken, err := t.take(lockUsers, users, changes)
+	if err != nil || len(taken) == len(users) {
 		return err
-	}
-	if len(locked) == len(users) {
-		return nil
 	}
 	if err := t.rollback(); err != nil {
 		return err
 	}
-	_, err := t.conn.Exec(t.ctx, `
+	_, err = t.conn.Exec(t.ctx, `
 		INSERT INTO posthaste.users (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`, users)
 	if err != nil {
 		return err

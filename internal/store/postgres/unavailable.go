@@ -39,6 +39,7 @@ func isUnavailable(err error) bool {
 // to do than it can; a class is the first two letters of a code.
 var passing = []string{
 	"08", // connection exception
+	"40", // transaction rollback: another one was in its way
 	"53", // insufficient resources
 	"57", // operator intervention: it starts, is shut down, or was promoted
 	"58", // system error
@@ -46,9 +47,10 @@ var passing = []string{
 
 // isPassing reports whether what the database said may be another thing a moment later.
 // That it ended a transaction it had heard nothing of is in class 25, the only such code
-// there; that this one is a standby, which refuses writes, is another. A statement that was
-// not found is sent without being prepared the next time.
+// there; that this one is a standby, which refuses writes, is another; that a lock was not
+// to be had in time is a third. A statement that was not found is sent without being
+// prepared the next time.
 func isPassing(code string) bool {
-	const silent, readOnly = "25P03", "25006"
-	return code == silent || code == readOnly || isUnfollowed(code) || slices.Contains(passing, code[:min(2, len(code))])
+	const silent, readOnly, locked = "25P03", "25006", "55P03"
+	return code == silent || code == readOnly || code == locked || isUnfollowed(code) || slices.Contains(passing, code[:min(2, len(code))])
 }

@@ -31,6 +31,8 @@ func TestUnavailable(t *testing.T) {
 		"a standby":                     {&pgconn.PgError{Code: "25006"}, true},
 		"a statement that is not there": {&pgconn.PgError{Code: "26000"}, true},
 		"a statement that is there":     {&pgconn.PgError{Code: "42P05"}, true},
+		"a deadlock":                    {&pgconn.PgError{Code: "40P01"}, true},
+		"a lock that somebody keeps":    {&pgconn.PgError{Code: "55P03"}, true},
 		"a turn that was taken away":    {&pgconn.PgError{Code: "25P03"}, true},
 		"a wrong password":              {&pgconn.PgError{Code: "28P01"}, false},
 		"no such database":              {&pgconn.PgError{Code: "3D000"}, false},

@@ -29,6 +29,11 @@ func (s *Store) Wake() <-chan struct{} { return s.wake }
 // changed tells who waits in this process that something was committed.
 func (s *Store) changed() {
 	s.grown.Send()
+	s.signal()
+}
+
+// signal says that Claim should be called.
+func (s *Store) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:

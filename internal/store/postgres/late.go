@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"posthaste/internal/store"
+)
+
+// claimPatience is how long Claim waits for turns that somebody else has. Then it goes on
+// without them: what is claimed in those turns comes with a later call.
+const claimPatience = time.Second
+
+// late is what claims come to that are made in the lines of users, one of each user at a
+// time, when nobody waits for them any more.
+type late struct {
+	mu      sync.Mutex
+	waiting map[string]bool // users in whose line a claim stands
+	claims  []store.Claim
+	err     error
+}
+
+// begin reports whether a claim may be made in the line of a user: not while another is.
+func (l *late) begin(user string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting[user] {
+		return false
+	}
+	if l.waiting == nil {
+		l.waiting = map[string]bool{}
+	}
+	l.waiting[user] = true
+	return true
+}
+
+func (l *late) end(user string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, user)
+}
+
+// keep keeps what came too late. That a turn did not come is not worth telling.
+func (l *late) keep(c claimed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.claims = append(l.claims, c.claims...)
+	if c.err != nil && !isUnavailable(c.err) {
+		l.err = c.err
+	}
+}
+
+// take returns up to limit claims that came too late, and what failed.
+func (l *late) take(limit int) ([]store.Claim, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(limit, len(l.claims))
+	claims, err := l.claims[:n:n], l.err
+	l.claims, l.err = l.claims[n:], nil
+	return claims, err
+}
+
+// users returns those in whose line a claim stands.
+func (l *late) users() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.AppendSeq([]string{}, maps.Keys(l.waiting)) // never NULL
+}
+
+// claimed is what a claim in the line of a user came to.
+type claimed struct {
+	claims []store.Claim
+	next   time.Time
+	err    error
+}
+
+// claimInLines claims messages of each user in the line of that user, and returns what
+// came of it within claimPatience. Neither a turn that somebody else keeps nor what is
+// wrong with the messages of one keeps anybody else from being served for longer.
+func (s *Store) claimInLines(ctx context.Context, now time.Time, users []string, limit int) (claims []store.Claim, next time.Time, err error) {
+	users = users[:min(len(users), limit)]
+	came, gone := make(chan claimed), make(chan struct{})
+	defer close(gone)
+	standing := 0
+	for _, user := range users {
+		if s.late.begin(user) {
+			standing++
+			s.loops.Go(func() { s.claimInLine(now, user, limit/len(users), came, gone) })
+		}
+	}
+	patience := time.NewTimer(claimPatience)
+	defer patience.Stop()
+	for range standing {
+		select {
+		case c := <-came:
+			claims, next, err = append(claims, c.claims...), c.next, errors.Join(err, c.err)
+		case <-patience.C:
+			return claims, now, err
+		case <-ctx.Done():
+			return claims, now, errors.Join(err, ctx.Err())
+		}
+	}
+	return claims, next, err
+}
+
+// claimInLine claims messages of a user and hands them to who waits for them, or else
+// keeps them.
+func (s *Store) claimInLine(now time.Time, user string, limit int, came chan<- claimed, gone <-chan struct{}) {
+	var c claimed
+	c.claims, c.next, c.err = s.claimOf(s.closing, now, user, limit)
+	if c.err != nil {
+		c.err = fmt.Errorf("user %q: %w", user, c.err)
+	}
+	s.late.end(user)
+	select {
+	case came <- c:
+	case <-gone:
+		s.late.keep(c)
+		s.signal()
+	}
+}
