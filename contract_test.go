@@ -20,12 +20,10 @@ const decidedOtherwise = "docs/compatibility.md"
 // is on the page above.
 var withoutTest = []string{"U-83"}
 
-// ofWorkflows are the decisions that are about workflows alone. The rest of that part
-// of the contract is not looked at here.
-var ofWorkflows = []string{"decision 7"}
-
-// contractRows returns the rows of the wire contract for messages: its sections, its
-// questions and its decisions.
+// contractRows returns the rows of the wire contract: the rules of the two operations
+// that it began with, the sections and questions about messages, what was decided about
+// both, and what was decided about workflows. The sections about workflows are named by
+// tests, too, and not counted here.
 func contractRows() []string {
 	var rows []string
 	add := func(format string, from, to int) {
@@ -33,6 +31,8 @@ func contractRows() []string {
 			rows = append(rows, fmt.Sprintf(format, n))
 		}
 	}
+	add("4.1 rule %d", 1, 5)
+	add("4.2 rule %d", 1, 4)
 	add("messages 0.%d", 1, 15)
 	add("messages 1.%d", 1, 6)
 	add("messages 2.%d", 1, 13)
@@ -41,6 +41,7 @@ func contractRows() []string {
 	add("messages %d", 7, 9)
 	add("U-%d", 1, 89)
 	add("decision %d", 1, 27)
+	add("D %d", 1, 60)
 	return rows
 }
 
@@ -61,7 +62,7 @@ func TestContractIsTested(t *testing.T) {
 		switch exempt := slices.Contains(withoutTest, row); {
 		case exempt && named[row]:
 			t.Errorf("%s is said to have no test, and a test names it", row)
-		case !exempt && !named[row] && !slices.Contains(ofWorkflows, row):
+		case !exempt && !named[row]:
 			t.Errorf("no test names %s", row)
 		}
 	}
@@ -132,12 +133,13 @@ func isTestSource(file string) bool {
 	}
 }
 
-// How tests name rows: "contract, messages 0.4, 0.6 and U-89", where a number alone
-// is of the kind before it.
+// How tests name rows: "contract, messages 0.4, 0.6 and U-89", "workflows 7.2 and D 42" or
+// "contract 4.2, rules 1 and 2", where a number alone is of the kind before it. In brackets
+// the contract need not be named.
 var (
-	beginning  = regexp.MustCompile(`(?i)\bcontract,\s`)
+	beginning  = regexp.MustCompile(`(?i)\bcontract,?\s|\(`)
 	lineBreaks = regexp.MustCompile(`\s*\n\s*(//\s*)?`)
-	reference  = regexp.MustCompile(`^(?:(messages|decision|workflows)s? )?(U-\d+|\d+(?:\.\d+)?)\b(?:,? and |, )?`)
+	reference  = regexp.MustCompile(`^(?:(messages|decision|(?:workflows )?D|workflows|4\.[12], rule)s? )?(U-\d+|\d+(?:\.\d+)?)\b(?:,? and |[,;] )?`)
 )
 
 // rowsIn returns the rows that a text names.
@@ -151,7 +153,7 @@ func rowsIn(text string) []string {
 }
 
 // references reads rows from the beginning of a text, as long as there are any.
-// Those of other parts of the contract are left out.
+// Sections about workflows are left out.
 func references(text string) []string {
 	var rows []string
 	kind := ""
@@ -161,12 +163,12 @@ func references(text string) []string {
 			return rows
 		}
 		if found[1] != "" {
-			kind = found[1]
+			kind = strings.TrimPrefix(strings.ReplaceAll(found[1], ",", ""), "workflows ")
 		}
 		switch {
 		case strings.HasPrefix(found[2], "U-"):
 			rows = append(rows, found[2])
-		case kind == "messages", kind == "decision":
+		case kind != "" && kind != "workflows":
 			rows = append(rows, kind+" "+found[2])
 		}
 		text = text[len(found[0]):]
@@ -206,6 +208,9 @@ func TestRowsIn(t *testing.T) {
 		"across lines":         {"// is so (contract,\n\t// messages 7, and U-9).", []string{"messages 7", "U-9"}},
 		"up to another word":   {"contract, messages 7 and 8 more", []string{"messages 7", "messages 8"}},
 		"another part of it":   {"contract, workflows 4.5 and U-1", []string{"U-1"}},
+		"a decision of it":     {"contract, workflows 4.5 and D 42 and 54, workflows D 1", []string{"D 42", "D 54", "D 1"}},
+		"rules":                {"contract 4.2, rules 1 and 2; decision 8", []string{"4.2 rule 1", "4.2 rule 2", "decision 8"}},
+		"in brackets":          {"it stays (D 40) or (U-1, or U-2).", []string{"D 40", "U-1"}},
 		"the part is not said": {"contract, 4.1", nil},
 	}
 	for name, test := range tests {

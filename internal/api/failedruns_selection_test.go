@@ -115,7 +115,7 @@ func TestRestartRunIDs(t *testing.T) {
 }
 
 // TestRestartListed restarts what is listed, in the order of the list (workflows
-// 7.1 and D 1, 2, 4, 35, 38 and 39).
+// 7.1 and D 1, 2, 4, 35, 36, 38 and 39; decision 7).
 func TestRestartListed(t *testing.T) {
 	body := func(runs []failedRun) string {
 		text, _ := json.Marshal(map[string]any{"dlqIds": idsOf(runs)}) // strings always can

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestRestartSizes restarts all that failed, page by page (contract 4.2, rules 1 to 3;
+// TestRestartSizes restarts all that failed, page by page (contract 4.2, rules 1, 2 and 3;
 // workflows 7.1).
 func TestRestartSizes(t *testing.T) {
 	for _, n := range []int{0, 1, 49, 50, 51, 500} {

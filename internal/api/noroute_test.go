@@ -20,6 +20,7 @@ func TestNoRoute(t *testing.T) {
 		{"too short by far", "/v2/enqueue", "what comes closest begins with /v2/enqueue/{queue}"},
 		{"a queue without a destination", "/v2/enqueue/q", "what comes closest begins with /v2/enqueue/{queue}/"},
 		{"too long", "/v2/logs/1", "what comes closest begins with /v2/logs"},
+		{"one that no source knows", "/v2/workflows/messageLogs", "what comes closest begins with /v2/workflows/"}, // (D 29)
 		{"a wrong end", "/v2/queues/q/stop", "what comes closest begins with /v2/queues/{queue}, /v2/queues/{queue}/pause, /v2/queues/{queue}/resume"},
 		{"wrong letter case", "/v2/FlowControl", "what comes closest begins with /v2/flowControl, /v2/flowControl/"},
 		{"without the version", "/publish/https://example.com", "all begin with /v2/"},

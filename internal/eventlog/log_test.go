@@ -117,7 +117,8 @@ func TestQueryPassesOn(t *testing.T) {
 	}
 }
 
-// TestPaging reads a log to its end, page by page, and expects every entry once.
+// TestPaging reads a log to its end, page by page, and expects every entry once
+// (contract 4.1, rules 2 and 3).
 func TestPaging(t *testing.T) {
 	entries := someEntries(23)
 	for _, order := range []string{"latestFirst", "earliestFirst"} {

@@ -15,7 +15,7 @@ import (
 // thousand is how many entries a page of the log has.
 var thousand = selection.Count{Default: 1000, Most: 1000}
 
-// Contract, messages 2.10, U-66, decisions 3 and 21.
+// Contract 4.1, rules 1, 4 and 5, messages 2.10, U-66, decisions 3 and 21.
 func TestEvents(t *testing.T) {
 	a, b := messageID(1), messageID(2)
 	const ms = 1_700_000_000_000

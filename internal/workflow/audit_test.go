@@ -50,7 +50,7 @@ func (w *world) checkDelivery(v visit) {
 }
 
 // checkList requires a delivered list to be a beginning of the longest one, or to
-// continue it.
+// continue it, and to have steps only (contract, workflows D 13).
 func (w *world) checkList(v visit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestAnswers proves what the answers of an endpoint mean for a run of which step b is
-// answered with them (contract, workflows 3.5 and 5.1).
+// answered with them (contract, workflows 3.5, 5.1 and D 22).
 func TestAnswers(t *testing.T) {
 	retryAfter := posthaste.Outcome{Error: "429", Response: response(429), RetryAfter: 10 * time.Second, HasRetryAfter: true}
 	silent := posthaste.Outcome{Error: "connection reset"}
@@ -471,7 +471,7 @@ func wantCode(t *testing.T, what string, err error, code posthaste.Code) {
 	}
 }
 
-// Contract, workflows 4.11.
+// Contract, workflows 4.11 and D 58.
 func TestLimits(t *testing.T) {
 	limited := workflow.Options{Limits: engine.Limits{Retries: 5, Delay: time.Minute}, MaxEntries: 4}
 	t.Run("retries of a trigger", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,49 @@ func TestDelayedTrigger(t *testing.T) {
 		w.wantVisits("3600000 wf start")
 		w.wantSuccess("s", "")
 	})
+}
+
+// Contract, workflows D 50: a run whose endpoint answers and publishes nothing goes on,
+// however long, until it is cancelled.
+func TestStuckRun(t *testing.T) {
+	inWorld(t, setup{}, func(w *world) {
+		w.replaysNothing()
+		w.trigger("wf", "r")
+		w.pass(10 * time.Hour)
+		w.wantState("r", posthaste.RunStarted)
+		w.cancel("r")
+		w.wantState("r", posthaste.RunCancelled)
+	})
+}
+
+// Contract, workflows D 55: a failed run is restarted with its payload when the log tells
+// nothing of it any more.
+func TestRestartOutlivesTheLog(t *testing.T) {
+	var repaired atomic.Bool
+	inWorld(t, setup{flows: map[string]flow{"wf": {{run("a")}}}, fault: func(visit) fault {
+		if repaired.Load() {
+			return noFault
+		}
+		return refuse
+	}}, func(w *world) {
+		w.trigger("wf", "r", retries(0))
+		w.pass(time.Hour)
+		w.wantState("r", posthaste.RunFailed)
+		w.forget(store.Horizon{Log: time.Now().Add(48 * time.Hour)})
+		repaired.Store(true)
+		id := w.restart("r", false)
+		w.pass(time.Minute)
+		w.wantSuccess(id, "<a>")
+		w.forget(store.Horizon{Runs: time.Now().Add(48 * time.Hour)}) // an audit misses their log
+	})
+}
+
+// forget removes what is older.
+func (w *world) forget(than store.Horizon) {
+	w.t.Helper()
+	if _, err := w.store.Trim(w.t.Context(), user, than); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // A run whose first delivery waits in a queue, or is tried again in one, goes on when that

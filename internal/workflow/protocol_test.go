@@ -26,7 +26,7 @@ func configured(item *workflow.Item) {
 }
 
 // TestInheritance proves what a delivery to a workflow has of the trigger of its run,
-// and of itself (contract, workflows 2.3).
+// and of itself (contract, workflows 2.3 and D 11).
 func TestInheritance(t *testing.T) {
 	one := 1
 	own := posthaste.Settings{

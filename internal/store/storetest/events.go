@@ -59,7 +59,8 @@ var eventsPromises = []promise{
 			}
 		}
 	}},
-	{"ranges include both ends", checkRanges},
+	{"ranges include both ends", checkRanges}, // contract 4.1, rule 4
+	{"who looks at no bodies is shown all the rest", checkBare},
 	{"a range of nothing is empty", func(tr *trial) {
 		p := tr.logOf(tr.accept())[0].Position
 		for _, query := range []store.EventQuery{
@@ -171,6 +172,25 @@ func entriesText(entries []store.Entry) string {
 		fmt.Fprintf(&text, "%d %s %s\n", e.Position, e.State, e.MessageID)
 	}
 	return text.String()
+}
+
+func checkBare(tr *trial) {
+	for _, body := range []string{"", "small", strings.Repeat("large ", 10_000)} {
+		tr.accept(func(m *posthaste.Message) { m.Body = []byte(body) })
+	}
+	whole := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, Limit: plenty})
+	bare := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, Limit: plenty, Bare: true})
+	tr.same("events without bodies", withoutBodies(whole), withoutBodies(bare))
+}
+
+func withoutBodies(entries []store.Entry) []store.Entry {
+	all := slices.Clone(entries)
+	for i, entry := range all {
+		m := *entry.Message
+		m.Body = nil
+		all[i].Message = &m
+	}
+	return all
 }
 
 func checkRanges(tr *trial) {
