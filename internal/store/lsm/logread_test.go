@@ -116,3 +116,23 @@ func blocksRead(t *testing.T, s *lsm.Store) int64 {
 	}
 	return stats.LogReads.IndexBlocks
 }
+
+// TestBareEventsAreReadWithoutBodies lists messages of which a page holds few: without
+// bodies, it holds all.
+func TestBareEventsAreReadWithoutBodies(t *testing.T) {
+	const messages, size = 10, store.PageBytes / 4
+	s := open(t, vfs.NewMem())
+	for range messages {
+		m := message(t, "http://a.example/x", noon)
+		m.Body = make([]byte, size)
+		if _, err := s.Accept(t.Context(), noon, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for bare, want := range map[bool]int{false: store.PageBytes / size, true: messages} {
+		page, err := s.Events(t.Context(), "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: messages, Bare: bare})
+		if err != nil || len(page.Entries) > want || bare && len(page.Entries) < want {
+			t.Errorf("bare %t: %d entries on a page, %v; want %d", bare, len(page.Entries), err, want)
+		}
+	}
+}
