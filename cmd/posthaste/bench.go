@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"posthaste"
 	"posthaste/internal/app"
 	"posthaste/internal/bench"
 	"posthaste/internal/telemetry"
@@ -16,21 +17,22 @@ import (
 type benchCommand struct {
 	Scenarios []string `arg:"" name:"scenario" optional:"" help:"Scenarios to run: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, and cluster, which needs a database. All of them by default."`
 
-	Clients  int  `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
-	Duration span `default:"6s" help:"How long a round publishes."`
-	Messages int  `help:"Publish so many messages in a round, however long it takes."`
-	Size     int  `default:"512" help:"Bytes of a body; they are random."`
-	Rate     int  `default:"100" help:"Messages a second in the latency and neighbours scenarios, and beside the queries of the logs scenario."`
-	Rounds   int  `default:"3" help:"Rounds of each side; medians are reported."`
-	Backlog  int  `default:"100000" help:"Delayed messages in the backlog scenario."`
-	Finished int  `help:"Delivered messages that the backlog scenario stores before."`
-	RunRate  int  `default:"50" help:"Workflow runs a second in the runs scenario, on its steady side."`
-	Failed   int  `default:"100000" help:"Failed runs in the restart scenario, and dead letters of each kind in the dlq scenario, on their larger side."`
-	Entries  int  `default:"1000000" help:"Log entries in the logs scenario, on its larger side."`
+	Clients  int   `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
+	Duration span  `default:"6s" help:"How long a round publishes."`
+	Messages int   `help:"Publish so many messages in a round, however long it takes."`
+	Size     int   `default:"512" help:"Bytes of a body; they are random."`
+	Rate     int   `default:"100" help:"Messages a second in the latency and neighbours scenarios, and beside the queries of the logs scenario."`
+	Rounds   int   `default:"3" help:"Rounds of each side; medians are reported."`
+	Backlog  int   `default:"100000" help:"Delayed messages in the backlog scenario."`
+	Finished int   `help:"Delivered messages that the backlog scenario stores before."`
+	RunRate  int   `default:"50" help:"Workflow runs a second in the runs scenario, on its steady side."`
+	Failed   int   `default:"100000" help:"Failed runs in the restart scenario, and dead letters of each kind in the dlq scenario, on their larger side."`
+	Entries  []int `default:"1000000" placeholder:"N,…" help:"Log entries in the logs scenario: of its longer log, or of several logs that are compared with the first, the shortest first."`
 	// The environment does not name it: servers are told of their own database there.
-	DatabaseURL string `name:"database-url" env:"-" placeholder:"URL" help:"PostgreSQL to ask for the same pages in the logs scenario, postgres://USER:PASSWORD@HOST:PORT/DATABASE. It is filled with as many entries, in a schema that is made for it and dropped. The cluster scenario makes databases beside it and drops them."`
-	River       string `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
-	Dir         string `placeholder:"DIR" help:"Where to keep data for the time of the run. It is the disk that is measured; the default is the system's temporary directory."`
+	DatabaseURL        string  `name:"database-url" env:"-" placeholder:"URL" help:"PostgreSQL to ask for the same pages in the logs scenario, postgres://USER:PASSWORD@HOST:PORT/DATABASE. It is filled with as many entries, in a schema that is made for it and dropped. The cluster scenario makes databases beside it and drops them."`
+	River              string  `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
+	Dir                string  `placeholder:"DIR" help:"Where to keep data for the time of the run. It is the disk that is measured; the default is the system's temporary directory."`
+	LeastUnderOverload float64 `default:"0.8" help:"What has to be delivered of the peak in the overload scenario, or the program ends with exit code 1: 0 to 1."`
 	oneOutput
 
 	// Relay makes this the relay that the server is compared with, in a process of
@@ -40,6 +42,9 @@ type benchCommand struct {
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *benchCommand) Validate() error {
+	if !(c.LeastUnderOverload >= 0 && c.LeastUnderOverload <= 1) {
+		return posthaste.Invalidf("least-under-overload %g is out of bounds: 0 to 1 is accepted", c.LeastUnderOverload)
+	}
 	return firstError(c.database().check(), c.options().Check())
 }
 
@@ -65,7 +70,10 @@ func (c *benchCommand) Run(t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.print(t, report)
+	if err := c.print(t, report); err != nil {
+		return err
+	}
+	return report.CheckOverload(c.LeastUnderOverload)
 }
 
 func (c *benchCommand) options() bench.Options {

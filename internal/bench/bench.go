@@ -36,7 +36,7 @@ type Options struct {
 	Finished  int           // delivered messages that it stores before; 0: none
 	RunRate   int           // of the runs scenario, in runs a second
 	Failed    int           // failed runs that the restart scenario stores
-	Entries   int           // of the longer log in the logs scenario
+	Entries   []int         // of the logs in the logs scenario, ascending; of one, there is a shorter one beside it
 	// DatabaseURL is of a PostgreSQL that is asked for the same pages in the logs
 	// scenario, in a schema made for it, and which the nodes of the cluster scenario
 	// share, in databases made for it; "": none, and no cluster.
@@ -146,13 +146,36 @@ func (o Options) checkNumbers() error {
 		{"finished", o.Finished, 0},
 		{"run rate", o.RunRate, 1},
 		{"failed", o.Failed, fewFailed},
-		{"entries", o.Entries, leastLog},
 	} {
 		if option.value < option.least {
-			return posthaste.Invalidf("%s %d is too small: at least %d is needed", option.name, option.value, option.least)
+			return tooSmall(option.name, option.value, option.least)
 		}
 	}
+	return o.checkEntries()
+}
+
+// checkEntries requires a log that is long, and those before it to be shorter.
+func (o Options) checkEntries() error {
+	if len(o.Entries) == 0 {
+		return posthaste.Invalidf("entries have no value: give the length of a log, or of several with commas between them")
+	}
+	before := 0
+	for i, entries := range o.Entries {
+		switch last := i == len(o.Entries)-1; {
+		case last && entries < leastLog:
+			return tooSmall("entries", entries, leastLog)
+		case entries < leastLog/10:
+			return tooSmall("entries", entries, leastLog/10)
+		case entries <= before:
+			return posthaste.Invalidf("entries %d follow %d: each log is longer than the one before", entries, before)
+		}
+		before = entries
+	}
 	return nil
+}
+
+func tooSmall(name string, value, least int) error {
+	return posthaste.Invalidf("%s %d is too small: at least %d is needed", name, value, least)
 }
 
 // extent is what a round publishes.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 
 // dlqScenario compares Posthaste with itself: a server with a thousand dead letters of
 // messages and as many of runs, and one with many more. Both are asked for the same
-// pages in turn, and delete, retry and restart as many.
+// pages in turn, and delete, retry and restart as many. In the end both delete nine tenths
+// of what they have, and are asked for the same pages again: what was deleted must not
+// cost what is listed.
 type dlqScenario struct{}
 
 func (dlqScenario) name() string { return "dlq" }
@@ -24,6 +27,7 @@ const (
 	dlqPage    = 10 // dead letters of a page: a thousand have as many of each pair
 	dlqChanges = 5  // pages that a round changes in each way
 	dlqSpan    = time.Hour
+	dlqDeleted = 100 // dead letters of a request that deletes many
 )
 
 // dlqLists are the lists that are asked for, by their paths. Where names are drawn, the
@@ -80,18 +84,21 @@ func (s dlqScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 			return nil, err
 		}
 	}
+	sides := []*dlqStore{few, many}
+	for _, side := range sides {
+		if err := side.thin(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.listAll(ctx, l, sides, ", nine tenths deleted"); err != nil {
+		return nil, err
+	}
 	return []Result{{Scenario: s.name(), Baseline: few.name, Subject: many.name, Measures: compare(few.rounds, many.rounds)}}, nil
 }
 
-func (dlqScenario) round(ctx context.Context, l *lab, sides []*dlqStore) error {
-	for _, list := range dlqLists {
-		for _, order := range []struct{ name, params string }{{"", ""}, {", oldest first", "&order=earliestFirst"}} {
-			for _, side := range sides {
-				if err := side.list(ctx, l, list.name+order.name, list.path+"?"+list.params+order.params); err != nil {
-					return err
-				}
-			}
-		}
+func (s dlqScenario) round(ctx context.Context, l *lab, sides []*dlqStore) error {
+	if err := s.listAll(ctx, l, sides, ""); err != nil {
+		return err
 	}
 	for _, action := range dlqActions {
 		for range dlqChanges {
@@ -104,6 +111,28 @@ func (dlqScenario) round(ctx context.Context, l *lab, sides []*dlqStore) error {
 	}
 	for _, side := range sides {
 		side.rounds = append(side.rounds, side.server.memory())
+	}
+	return nil
+}
+
+// listAll asks all sides for each list before it goes on to the next.
+func (dlqScenario) listAll(ctx context.Context, l *lab, sides []*dlqStore, when string) error {
+	for _, list := range dlqLists {
+		for _, order := range []struct{ name, params string }{{"", ""}, {", oldest first", "&order=earliestFirst"}} {
+			target, wanted := list.path+"?"+list.params+order.params, dlqPage
+			for _, side := range sides {
+				n, err := side.reachable(ctx, l, target)
+				if err != nil {
+					return err
+				}
+				wanted = min(wanted, n)
+			}
+			for _, side := range sides {
+				if err := side.list(ctx, l, list.name+order.name+when, target, wanted); err != nil {
+					return err
+				}
+			}
+		}
 	}
 	return nil
 }
@@ -138,14 +167,27 @@ func (c *dlqStore) open(ctx context.Context, l *lab, failed int) (err error) {
 	return err
 }
 
-// list asks for a list several times and notes how long it takes.
-func (c *dlqStore) list(ctx context.Context, l *lab, name, target string) error {
-	took, err := logPage{name: name}.timed(func() (time.Duration, error) {
-		took, n, err := c.call(ctx, l, http.MethodGet, target)
-		if err == nil && n == 0 {
-			err = errors.New("nothing matches")
+// reachable returns how many dead letters a list has, and no more than fit a page, by
+// following cursors.
+func (c *dlqStore) reachable(ctx context.Context, l *lab, target string) (n int, err error) {
+	for cursor := ""; ; {
+		_, some, err := c.call(ctx, l, http.MethodGet, target+"&cursor="+cursor, dlqPage)
+		if n += some.letters; err != nil || some.cursor == "" || n >= dlqPage {
+			return min(n, dlqPage), err
 		}
-		return took, err
+		cursor = some.cursor
+	}
+}
+
+// list asks for as many of a list as are wanted, several times, and notes how long it
+// takes. A list that the smaller side has nothing of is left out.
+func (c *dlqStore) list(ctx context.Context, l *lab, name, target string, wanted int) error {
+	if wanted == 0 {
+		return nil
+	}
+	took, err := logPage{name: name}.timed(func() (time.Duration, error) {
+		took, page, err := c.call(ctx, l, http.MethodGet, target, wanted)
+		return took, errors.Join(err, page.has(wanted))
 	})
 	if err != nil {
 		return fmt.Errorf("%s, %s: %w%s", c.name, name, err, c.server.lastWords())
@@ -156,53 +198,99 @@ func (c *dlqStore) list(ctx context.Context, l *lab, name, target string) error 
 
 // change does something to a page, once, and notes how long it takes.
 func (c *dlqStore) change(ctx context.Context, l *lab, name, method, target string) error {
-	took, n, err := c.call(ctx, l, method, target)
-	if err == nil && n == 0 {
-		err = errors.New("nothing was there to be changed")
-	}
-	if err != nil {
+	took, page, err := c.call(ctx, l, method, target, dlqPage)
+	if err = errors.Join(err, page.has(dlqPage)); err != nil {
 		return fmt.Errorf("%s, %s: %w%s", c.name, name, err, c.server.lastWords())
 	}
 	c.rounds = append(c.rounds, []reading{measured(name, "ms", milliseconds(took))})
 	return nil
 }
 
-// call sends a request for a page. It returns how long the answer took, and how many
-// dead letters it is about.
-func (c *dlqStore) call(ctx context.Context, l *lab, method, target string) (took time.Duration, letters int, err error) {
-	params := bytes.ReplaceAll([]byte(target), []byte("DESTINATION"), []byte(url.QueryEscape(l.sink.url())))
-	req, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("http://%s%s&count=%d", c.server.host, params, dlqPage), nil)
+// thin deletes nine tenths of the dead letters of each kind, the oldest first, and notes
+// how long a request for it takes. Each begins at the oldest there is.
+func (c *dlqStore) thin(ctx context.Context, l *lab) error {
+	var usage struct{ DeadLetters, FailedRuns struct{ Entries int } }
+	text, _, err := c.send(ctx, l, http.MethodGet, "/v2/usage")
+	if err == nil {
+		err = json.Unmarshal(text, &usage)
+	}
 	if err != nil {
-		return 0, 0, err
+		return err
+	}
+	for _, kind := range []struct {
+		name, path string
+		there      int
+	}{
+		{"delete messages, a hundred at a time", "/v2/dlq?", usage.DeadLetters.Entries},
+		{"delete runs, a hundred at a time", "/v2/workflows/dlq?", usage.FailedRuns.Entries},
+	} {
+		for range kind.there * 9 / 10 / dlqDeleted {
+			took, page, err := c.call(ctx, l, http.MethodDelete, kind.path, dlqDeleted)
+			if err = errors.Join(err, page.has(dlqDeleted)); err != nil {
+				return fmt.Errorf("%s, %s: %w%s", c.name, kind.name, err, c.server.lastWords())
+			}
+			c.rounds = append(c.rounds, []reading{measured(kind.name, "ms", milliseconds(took))})
+		}
+	}
+	return nil
+}
+
+// call sends a request for so many dead letters. It returns how long the answer took, and
+// what that is about.
+func (c *dlqStore) call(ctx context.Context, l *lab, method, target string, count int) (time.Duration, letters, error) {
+	text, took, err := c.send(ctx, l, method, fmt.Sprintf("%s&count=%d", target, count))
+	if err != nil {
+		return 0, letters{}, err
+	}
+	page, err := lettersOf(text)
+	return took, page, err
+}
+
+// send sends a request, and returns the answer and how long it took.
+func (c *dlqStore) send(ctx context.Context, l *lab, method, target string) (answer []byte, took time.Duration, err error) {
+	params := bytes.ReplaceAll([]byte(target), []byte("DESTINATION"), []byte(url.QueryEscape(l.sink.url())))
+	req, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("http://%s%s", c.server.host, params), nil)
+	if err != nil {
+		return nil, 0, err
 	}
 	req.Header.Set("Authorization", "Bearer "+l.token)
 	began := time.Now()
 	response, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, 0, err
+		return nil, 0, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return 0, 0, refusal(response)
+		return nil, 0, refusal(response)
 	}
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(response.Body); err != nil {
-		return 0, 0, err
-	}
-	took = time.Since(began)
-	letters, err = lettersOf(text.Bytes())
-	return took, letters, err
+	answer, err = io.ReadAll(response.Body)
+	return answer, time.Since(began), err
 }
 
-// lettersOf returns how many dead letters an answer shows, or says to have changed.
-func lettersOf(answer []byte) (int, error) {
+// letters are what an answer is about.
+type letters struct {
+	letters int    // that it shows, or says to have changed
+	cursor  string // "" at the end
+}
+
+// has returns an error unless it is about so many dead letters.
+func (p letters) has(wanted int) error {
+	if p.letters != wanted {
+		return fmt.Errorf("the answer is about %d dead letters, %d were expected", p.letters, wanted)
+	}
+	return nil
+}
+
+func lettersOf(answer []byte) (letters, error) {
 	var page struct {
 		Messages  []json.RawMessage `json:"messages"`
 		DLQ       []json.RawMessage `json:"workflowDlq"`
 		Runs      []json.RawMessage `json:"workflowRuns"`
 		Responses []json.RawMessage `json:"responses"`
 		Deleted   int               `json:"deleted"`
+		Cursor    string            `json:"cursor"`
 	}
 	err := json.Unmarshal(answer, &page)
-	return slices.Max([]int{len(page.Messages), len(page.DLQ), len(page.Runs), len(page.Responses), page.Deleted}), err
+	n := slices.Max([]int{len(page.Messages), len(page.DLQ), len(page.Runs), len(page.Responses), page.Deleted})
+	return letters{n, page.Cursor}, err
 }

@@ -1,34 +1,26 @@
 package bench
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"sync"
-	"sync/atomic"
-	"time"
 )
 
 // followScenario compares Posthaste with itself: a server whose log nobody reads, and
-// one whose log has followers, each with a filter of its own. Both take the same load
-// in turn, as fast as its clients are answered.
+// one whose log has followers, each with a filter of its own, who lose their connections
+// now and then. Both take the same load in turn, as fast as its clients are answered, and
+// every follower has to get exactly what its filter lets pass.
 type followScenario struct{}
 
 func (followScenario) name() string { return "follow" }
 
 const (
-	followers        = 20
-	entriesDelivered = 3 // of a message: created, active, delivered
+	followedLabels   = 10 // each of which has a follower; there are as many with other filters
+	entriesDelivered = 3  // of a message: created, active, delivered
 )
 
 func (s followScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	unread := &followSide{condition: condition{name: "unread"}}
-	followed := &followSide{condition: condition{name: "followed"}, followers: followers}
+	followed := &followSide{condition: condition{name: "followed"}, filters: followedFilters(l.sink.url())}
 	sides := []*followSide{unread, followed}
 	for _, side := range sides {
 		defer side.close()
@@ -60,18 +52,18 @@ func (s followScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 // followSide is a server with or without followers.
 type followSide struct {
 	condition
-	followers int
-	messages  int // that it has taken so far
+	filters  []followed // of its followers
+	messages int        // that it has taken so far
 }
 
 // round applies the load after a warm-up. Followers have to get every entry of both.
 func (c *followSide) round(ctx context.Context, l *lab) error {
-	f, err := follow(ctx, l, c.server, c.followers)
+	f, err := follow(ctx, l, c.server, c.filters)
 	if err != nil {
 		return fmt.Errorf("follow the log: %w%s", err, c.server.lastWords())
 	}
 	defer f.close()
-	work := labelledLoop{closedLoop{l.options.Clients, l.options.extent()}, followers}
+	work := labelledLoop{closedLoop{l.options.Clients, l.options.extent()}, followedLabels}
 	warm, book, err := l.warmUpAndDeliver(ctx, c.server, work)
 	if err != nil {
 		return err
@@ -79,7 +71,7 @@ func (c *followSide) round(ctx context.Context, l *lab) error {
 	c.add(l, book)
 	messages := warm.tally().accepted + book.tally().accepted
 	c.messages += messages
-	if c.followers == 0 {
+	if len(c.filters) == 0 {
 		return nil
 	}
 	return f.drain(ctx, entriesDelivered*messages)
@@ -118,96 +110,3 @@ func (o labelledLoop) apply(ctx context.Context, to address, book *ledger) error
 }
 
 func labelOf(n int) string { return fmt.Sprint("label-", n) }
-
-// following are streams of the log, one for each label, and what they brought.
-type following struct {
-	reading sync.WaitGroup
-	stop    context.CancelFunc
-	arrival chan struct{} // receives after entries have come
-	entries atomic.Int64
-}
-
-// follow opens streams of as many labels and returns when all of them have begun.
-func follow(ctx context.Context, l *lab, c *child, labels int) (*following, error) {
-	ctx, stop := context.WithCancel(ctx)
-	f := &following{stop: stop, arrival: make(chan struct{}, 1)}
-	for n := range labels {
-		response, err := openStream(ctx, c.host, l.token, labelOf(n))
-		if err != nil {
-			f.close()
-			return nil, err
-		}
-		f.reading.Go(func() {
-			defer response.Body.Close()
-			f.count(response.Body)
-		})
-	}
-	return f, nil
-}
-
-// streamBuffer is how much of a stream is read at once, in bytes: readers are to take
-// little of the processor time that they share with what is measured.
-const streamBuffer = 64 << 10
-
-// streams is how followers reach the server.
-var streams = &http.Client{Transport: &http.Transport{ReadBufferSize: streamBuffer, DisableCompression: true}}
-
-// openStream asks for the entries with a label from now on.
-func openStream(ctx context.Context, host, token, label string) (*http.Response, error) {
-	target := "http://" + host + "/v2/logs?label=" + url.QueryEscape(label)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Accept", "text/event-stream")
-	response, err := streams.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		defer response.Body.Close()
-		return nil, refusal(response)
-	}
-	return response, nil
-}
-
-// count counts entries until the stream ends.
-func (f *following) count(stream io.Reader) {
-	lines := bufio.NewReaderSize(stream, streamBuffer)
-	for begun := true; ; {
-		line, err := lines.ReadSlice('\n')
-		if begun && bytes.HasPrefix(line, []byte("data:")) {
-			f.entries.Add(1)
-			select {
-			case f.arrival <- struct{}{}:
-			default:
-			}
-		}
-		begun = err == nil // else the line goes on
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return
-		}
-	}
-}
-
-// drain waits until so many entries have come. It gives up when none has come for as
-// long as patience.
-func (f *following) drain(ctx context.Context, want int) error {
-	for f.entries.Load() < int64(want) {
-		select {
-		case <-f.arrival:
-		case <-time.After(patience):
-			return fmt.Errorf("the followers got %d entries of %d", f.entries.Load(), want)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-// close ends the streams and waits until they are not read any more.
-func (f *following) close() {
-	f.stop()
-	f.reading.Wait()
-}

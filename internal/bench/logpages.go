@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,12 +18,12 @@ import (
 type logPage struct {
 	name   string
 	params string
-	count  int
+	count  int  // entries that it has to have
 	middle bool // from the middle of the history on, and not from its end
 }
 
 // logFilters are the filters that are asked for, and how many entries of a page: so
-// many that a short log of shortLog entries has them before its middle, too.
+// many that a log of shortLog entries has them before its middle, too.
 var logFilters = []struct {
 	name, params string
 	count        int
@@ -40,6 +41,8 @@ var logFilters = []struct {
 	{"caller", "callerIp=10.0.0.7", 300},
 	{"flow-control key", "flowControlKey=key-0", 1000},
 	{"two urls", "url=https://host-0.example.com/hook&url=https://host-2.example.com/hook", 1000},
+	{"fifty urls", anyOf("url", 50, "https://host-%d.example.com/hook"), 1000},
+	{"fifty callers", anyOf("callerIp", 50, "10.0.0.%d"), 1000},
 	{"url and state", "url=https://host-0.example.com/hook&state=ERROR", 100},
 	{"label and state", "label=label-0&state=DELIVERED", 1000},
 	{"queue and label", "queueName=queue-0&label=label-0", 100},
@@ -47,16 +50,22 @@ var logFilters = []struct {
 	{"rare url", "url=https://rare.example.com/hook", 100},
 	{"rare label", "label=rare", 100},
 	{"rare label and state", "label=rare&state=DELIVERED", 40},
-	{"nothing in common", "url=https://rare.example.com/hook&host=host-0.example.com", 0},
+	{"nothing in common", "url=https://host-0.example.com/hook&host=host-1.example.com", 0},
 }
 
-// logPages returns the pages of a round, for a short log of so many entries.
-func logPages(short int) []logPage {
+// anyOf returns a parameter with so many values.
+func anyOf(name string, n int, value string) string {
+	var params []string
+	for i := range n {
+		params = append(params, name+"="+fmt.Sprintf(value, i))
+	}
+	return strings.Join(params, "&")
+}
+
+// logPages returns the pages of a round.
+func logPages() []logPage {
 	var pages []logPage
 	for _, f := range logFilters {
-		if f.count > 0 {
-			f.count = max(f.count*short/shortLog, 1)
-		}
 		pages = append(pages,
 			logPage{f.name, f.params, f.count, false},
 			logPage{f.name + ", oldest first", f.params + "&order=earliestFirst", f.count, false},
@@ -76,6 +85,43 @@ func (p logPage) query(middle time.Time) (url.Values, error) {
 		params.Set("toDate", strconv.FormatInt(middle.UnixMilli(), 10))
 	}
 	return params, nil
+}
+
+// available returns the pages of which a log has anything, each with no more entries than
+// that: what it gets over several pages has to come in one.
+func (c *logStore) available(ctx context.Context, l *lab, pages []logPage) (there []logPage, err error) {
+	for _, page := range pages {
+		if page.count > 0 {
+			if page.count, err = c.reachable(ctx, l, page); err != nil {
+				return nil, err
+			}
+			if page.count == 0 {
+				l.note("  no entry has %s", page.name)
+				continue
+			}
+		}
+		there = append(there, page)
+	}
+	return there, nil
+}
+
+// reachable returns how many of the entries of a page there are, by following cursors.
+func (c *logStore) reachable(ctx context.Context, l *lab, page logPage) (n int, err error) {
+	params, err := page.query(c.middle())
+	if err != nil {
+		return 0, err
+	}
+	for {
+		var text bytes.Buffer
+		if err := readLog(ctx, c.server.host, l.token, params, &text); err != nil {
+			return 0, err
+		}
+		found, cursor, err := entriesOf(text.Bytes())
+		if n += found; err != nil || cursor == "" || n >= page.count {
+			return min(n, page.count), err
+		}
+		params.Set("cursor", cursor)
+	}
 }
 
 const (
@@ -113,8 +159,8 @@ func (c *logStore) ask(ctx context.Context, l *lab, page logPage) (reading, erro
 			return 0, err
 		}
 		took := time.Since(began)
-		if n, err := entriesOf(text.Bytes()); n > page.count || err != nil {
-			return 0, errors.Join(err, fmt.Errorf("the page has %d entries, not more than %d were expected", n, page.count))
+		if n, _, err := entriesOf(text.Bytes()); n != page.count || err != nil {
+			return 0, errors.Join(err, fmt.Errorf("the page has %d entries, %d were expected", n, page.count))
 		}
 		return took, nil
 	})
@@ -139,13 +185,14 @@ func readLog(ctx context.Context, host, token string, params url.Values, into *b
 	return err
 }
 
-// entriesOf counts the entries of an answer.
-func entriesOf(answer []byte) (int, error) {
+// entriesOf counts the entries of an answer, and returns its cursor.
+func entriesOf(answer []byte) (n int, cursor string, err error) {
 	var page struct {
 		Events []struct{} `json:"events"`
+		Cursor string     `json:"cursor"`
 	}
-	err := json.Unmarshal(answer, &page)
-	return len(page.Events), err
+	err = json.Unmarshal(answer, &page)
+	return len(page.Events), page.Cursor, err
 }
 
 // queryClients ask for heavy pages at the same time, each again as soon as it was

@@ -8,39 +8,39 @@ import (
 	"time"
 )
 
-// logsScenario compares Posthaste with itself: a server with a short log, and one with
-// a long one. Both are asked for the same pages in turn, also while they take messages,
-// and both deliver at a fixed rate, alone and beside queries that never end. A
-// PostgreSQL is asked for the same pages of the long log if there is one.
+// logsScenario compares Posthaste with itself: a server with a short log, and others with
+// longer ones. All are asked for the same pages in turn, also while they take messages,
+// and all deliver at a fixed rate, alone and beside queries that never end. A
+// PostgreSQL is asked for the same pages of the longest log if there is one.
 type logsScenario struct{}
 
 func (logsScenario) name() string { return "logs" }
 
 const (
-	shortLog    = 100_000 // entries, or a tenth of the long log if that is less
-	leastLog    = 10_000  // entries of the long log
+	shortLog    = 100_000 // entries beside a long log, or a tenth of that if it is less
+	leastLog    = 10_000  // entries of the longest log
 	logSpan     = 3 * 24 * time.Hour
 	entriesEach = 3.17 // of a message of a history, on average
 )
 
 func (s logsScenario) run(ctx context.Context, l *lab) ([]Result, error) {
-	fewer := min(shortLog, l.options.Entries/10)
-	short, long := &logStore{condition: condition{name: "short"}}, &logStore{condition: condition{name: "long"}}
-	sides := []*logStore{short, long}
+	var sides []*logStore
 	defer func() {
 		for _, side := range sides {
 			side.close()
 		}
 	}()
-	for i, entries := range []int{fewer, l.options.Entries} {
-		if err := sides[i].fill(ctx, l, entries); err != nil {
+	for _, entries := range l.options.logs() {
+		side := &logStore{condition: condition{name: fmt.Sprintf("%d entries", entries)}}
+		sides = append(sides, side)
+		if err := side.fill(ctx, l, entries); err != nil {
 			return nil, err
 		}
 	}
 	var table *sqlLog
 	if l.options.DatabaseURL != "" {
 		var err error
-		if table, err = openSQLLog(ctx, l, long); err != nil {
+		if table, err = openSQLLog(ctx, l, sides[len(sides)-1]); err != nil {
 			return nil, fmt.Errorf("PostgreSQL: %w", err)
 		}
 		defer table.close()
@@ -50,10 +50,25 @@ func (s logsScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 			return nil, err
 		}
 	}
-	if err := s.rounds(ctx, l, sides, table, logPages(fewer)); err != nil {
+	pages := logPages()
+	for _, side := range sides {
+		var err error
+		if pages, err = side.available(ctx, l, pages); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.rounds(ctx, l, sides, table, pages); err != nil {
 		return nil, err
 	}
-	return s.results(short, long, table), nil
+	return s.results(sides, table), nil
+}
+
+// logs returns how many entries the logs have that are compared, the shortest first.
+func (o Options) logs() []int {
+	if len(o.Entries) == 1 {
+		return []int{min(shortLog, o.Entries[0]/10), o.Entries[0]}
+	}
+	return o.Entries
 }
 
 // rounds measures all there is to be measured, in turn. What needs writing comes last
@@ -88,7 +103,7 @@ func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, tab
 	return nil
 }
 
-// askAll asks both sides for a page before it goes on to the next.
+// askAll asks all sides for a page before it goes on to the next.
 func (logsScenario) askAll(sides []*logStore, pages []logPage, ask func(*logStore, logPage) error) error {
 	for _, page := range pages {
 		for _, side := range sides {
@@ -112,19 +127,22 @@ func (logsScenario) write(ctx context.Context, l *lab, sides []*logStore) error 
 }
 
 // results makes a table of each kind of readings.
-func (s logsScenario) results(short, long *logStore, table *sqlLog) []Result {
-	between := func(what string, of func(*logStore) [][]reading) Result {
-		return Result{Scenario: s.name() + what, Baseline: short.name, Subject: long.name, Measures: compare(of(short), of(long))}
+func (s logsScenario) results(sides []*logStore, table *sqlLog) (results []Result) {
+	short, long := sides[0], sides[len(sides)-1]
+	tell := func(what string, of func(*logStore) [][]reading) {
+		for _, side := range sides[1:] {
+			results = append(results, Result{
+				Scenario: s.name() + what, Baseline: short.name, Subject: side.name, Measures: compare(of(short), of(side)),
+			})
+		}
 	}
-	results := []Result{
-		between("", func(side *logStore) [][]reading { return side.rounds }),
-		between(", time of a page", func(side *logStore) [][]reading { return side.pages }),
-		between(", time of a page while messages are written", func(side *logStore) [][]reading { return side.writing }),
-		between(", entries and blocks of the index read for an entry", func(side *logStore) [][]reading { return side.reads }),
-	}
+	tell("", func(side *logStore) [][]reading { return side.rounds })
+	tell(", time of a page", func(side *logStore) [][]reading { return side.pages })
+	tell(", time of a page while messages are written", func(side *logStore) [][]reading { return side.writing })
+	tell(", entries and blocks of the index read for an entry", func(side *logStore) [][]reading { return side.reads })
 	if table != nil {
 		results = append(results, Result{
-			Scenario: s.name() + ", time of a page of the long log", Baseline: "posthaste", Subject: "postgresql",
+			Scenario: s.name() + ", time of a page of the longest log", Baseline: "posthaste", Subject: "postgresql",
 			Measures: compare(append(long.pages, long.size), append(table.pages, table.size)),
 		})
 	}

@@ -63,7 +63,7 @@ func openSQLLog(ctx context.Context, l *lab, from *logStore) (*sqlLog, error) {
 		s.close()
 		return nil, err
 	}
-	l.note("  postgresql: stored the long log in %s", time.Since(began).Round(time.Second))
+	l.note("  postgresql: stored the longest log in %s", time.Since(began).Round(time.Second))
 	return s, nil
 }
 
@@ -186,7 +186,10 @@ func (s *sqlLog) askAll(ctx context.Context, pages []logPage) error {
 		}
 		took, err := page.timed(func() (time.Duration, error) {
 			began := time.Now()
-			err := s.read(ctx, query, values)
+			n, err := s.read(ctx, query, values)
+			if err == nil && n != page.count {
+				err = fmt.Errorf("the page has %d entries, %d were expected", n, page.count)
+			}
 			return time.Since(began), err
 		})
 		if err != nil {
@@ -231,15 +234,15 @@ func (s *sqlLog) query(page logPage) (query string, values []any, err error) {
 		strings.Join(where, " AND "), order, params.Get("count")), values, nil
 }
 
-// read reads all rows of a query.
-func (s *sqlLog) read(ctx context.Context, query string, values []any) error {
+// read reads all rows of a query and returns how many there are.
+func (s *sqlLog) read(ctx context.Context, query string, values []any) (n int, err error) {
 	rows, err := s.db.Query(ctx, query, values...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for ; rows.Next(); n++ {
 		rows.RawValues()
 	}
-	return rows.Err()
+	return n, rows.Err()
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"time"
 )
 
@@ -26,7 +27,7 @@ type Load struct {
 	Finished      int     `json:"finished,omitempty"` // of the backlog scenario, messages
 	RunRate       int     `json:"runRate"`            // of the runs scenario, runs a second
 	Failed        int     `json:"failed"`             // of the restart and dlq scenarios, dead letters of a kind
-	Entries       int     `json:"entries"`            // of the logs scenario, log entries
+	Entries       int     `json:"entries"`            // of the logs scenario, entries of the longest log
 }
 
 // Result compares two sides in one scenario.
@@ -63,7 +64,7 @@ func newReport(options Options, dir string) (*Report, error) {
 		Finished:      options.Finished,
 		RunRate:       options.RunRate,
 		Failed:        options.Failed,
-		Entries:       options.Entries,
+		Entries:       slices.Max(options.Entries),
 	}
 	if options.Messages == 0 {
 		load.RoundSeconds = options.Duration.Seconds()

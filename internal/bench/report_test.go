@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,33 @@ func TestReportAsTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	compareFile(t, "report.txt", table.Bytes())
+}
+
+// TestTableOfSeveralSubjects has a column for each that is compared with the same.
+func TestTableOfSeveralSubjects(t *testing.T) {
+	measures := func(subject, ratio float64) []Measure {
+		return []Measure{{Name: "start", Unit: "ms", Baseline: new(100.0), Subject: &subject, Ratio: &ratio}}
+	}
+	report := &Report{Results: []Result{
+		{Scenario: "logs", Baseline: "1 entry", Subject: "2 entries", Measures: measures(110, 1.1)},
+		{Scenario: "logs", Baseline: "1 entry", Subject: "3 entries", Measures: measures(120, 1.2)},
+		{Scenario: "logs", Baseline: "another", Subject: "3 entries", Measures: measures(130, 1.3)},
+	}}
+	var table bytes.Buffer
+	if err := report.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := strings.Cut(table.String(), "for each side\n")
+	want := `
+logs    unit   1 entry   2 entries   ratio   3 entries   ratio
+start   ms     100       110         1.10    120         1.20
+
+logs    unit   another   3 entries   ratio
+start   ms     100       130         1.30
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the table is not what is expected:\n%s", diff)
+	}
 }
 
 func TestReportAsJSON(t *testing.T) {

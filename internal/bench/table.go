@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 )
@@ -12,12 +13,26 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if err := r.writeHead(w); err != nil {
 		return err
 	}
-	for _, result := range r.Results {
-		if err := result.write(w); err != nil {
+	for results := r.Results; len(results) > 0; {
+		n := sameBaseline(results)
+		if err := writeResults(w, results[:n]); err != nil {
 			return err
 		}
+		results = results[n:]
 	}
 	return nil
+}
+
+// sameBaseline returns how many results, from the first on, belong in one table: they
+// compare the same with the same.
+func sameBaseline(results []Result) int {
+	n := slices.IndexFunc(results, func(r Result) bool {
+		return r.Scenario != results[0].Scenario || r.Baseline != results[0].Baseline
+	})
+	if n < 0 {
+		return len(results)
+	}
+	return n
 }
 
 func (r *Report) writeHead(w io.Writer) error {
@@ -38,14 +53,33 @@ func (l Load) round() string {
 	return fmt.Sprintf("%gs", l.RoundSeconds)
 }
 
-func (r Result) write(w io.Writer) error {
+// writeResults writes results with the same baseline in one table.
+func writeResults(w io.Writer, results []Result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintf(table, "\n%s\tunit\t%s\t%s\tratio\n", r.Scenario, r.Baseline, r.Subject)
-	for _, m := range r.Measures {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n",
-			m.Name, m.Unit, m.format(m.Baseline), m.format(m.Subject), m.formatRatio())
+	first := results[0]
+	_, _ = fmt.Fprintf(table, "\n%s\tunit\t%s", first.Scenario, first.Baseline)
+	for _, r := range results {
+		_, _ = fmt.Fprintf(table, "\t%s\tratio", r.Subject)
+	}
+	_, _ = fmt.Fprintln(table)
+	for _, m := range first.Measures {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s", m.Name, m.Unit, m.format(m.Baseline))
+		for _, r := range results {
+			subject := r.measure(m.Name)
+			_, _ = fmt.Fprintf(table, "\t%s\t%s", subject.format(subject.Subject), subject.formatRatio())
+		}
+		_, _ = fmt.Fprintln(table)
 	}
 	return table.Flush() // reports the errors of the writes as well
+}
+
+// measure returns the measure with a name, one without values if there is none.
+func (r Result) measure(name string) Measure {
+	at := slices.IndexFunc(r.Measures, func(m Measure) bool { return m.Name == name })
+	if at < 0 {
+		return Measure{Name: name}
+	}
+	return r.Measures[at]
 }
 
 func (m Measure) format(value *float64) string {
