@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -22,7 +23,7 @@ import (
 // webDirectory holds the sources of the console, and its npm packages.
 const webDirectory = "../web"
 
-var screenshots = flag.String("screenshots", "", "directory that the tests of the console leave pictures in")
+var screenshots = flag.String("screenshots", os.Getenv("POSTHASTE_SCREENSHOTS"), "directory that the tests of the console leave pictures in; unless given, $POSTHASTE_SCREENSHOTS")
 
 // browser is a Chromium without a window. It stays within this machine.
 type browser struct {
@@ -100,8 +101,35 @@ func (b *browser) open(t *testing.T, size [2]int64, address string) *tab {
 	t.Cleanup(closeTab)
 	messages := chromedp.Console(ctx)
 	listening.Go(func() { page.listen(messages) })
+	if _, err := chromedp.Call(ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: watching}); err != nil {
+		t.Fatal(err)
+	}
 	page.do(chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(address))
 	return page
+}
+
+// watching notes in each page when the first row of a table was there, how many rows there
+// were at most, and what was last copied.
+const watching = `
+	window.seen = { firstRow: 0, mostRows: 0, copied: "" };
+	new MutationObserver(() => {
+		const rows = document.querySelectorAll(".table-body .row").length;
+		if (rows > 0 && seen.firstRow === 0) seen.firstRow = performance.now();
+		seen.mostRows = Math.max(seen.mostRows, rows);
+	}).observe(document, { childList: true, subtree: true });
+	navigator.clipboard.writeText = async (text) => { seen.copied = text; };
+`
+
+// asked returns how many questions to the API with a prefix the page has asked, and how
+// many bytes it was answered.
+func (p *tab) asked(prefix string) (questions, bytes int) {
+	p.t.Helper()
+	answered := evaluate[[]int](p, fmt.Sprintf(`performance.getEntriesByType("resource")
+		.filter((one) => one.initiatorType === "fetch" && new URL(one.name).pathname.startsWith(%q)).map((one) => one.decodedBodySize)`, prefix))
+	for _, size := range answered {
+		bytes += size
+	}
+	return len(answered), bytes
 }
 
 // listen reads what the page reports until the page is closed.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -83,9 +85,13 @@ func TestConsole(t *testing.T) {
 	t.Run("the first visit", func(t *testing.T) { testFirstVisit(t, b, c) })
 	t.Run("the log", func(t *testing.T) { testLogView(t, b, c, s) })
 	t.Run("a long log", func(t *testing.T) { testLongLog(t, b, c) })
+	t.Run("a log that cannot be followed", func(t *testing.T) { testRefusal(t, b, c) })
+	t.Run("large messages", func(t *testing.T) { testLargeMessages(t, b, c) })
+	t.Run("publishing again", func(t *testing.T) { testPublishingAgain(t, b, c, s) })
 	t.Run("dead letters", func(t *testing.T) { testDeadLetters(t, b, c, s) })
 	t.Run("lanes", func(t *testing.T) { testLanes(t, b, c, s) })
 	t.Run("schedules and groups", func(t *testing.T) { testSchedules(t, b, c, s) })
+	t.Run("cron expressions in words", func(t *testing.T) { testCronWords(t, b, c, s) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, b, c) })
 	t.Run("a phone", func(t *testing.T) { testPhone(t, b, c) })
 	t.Run("signatures", func(t *testing.T) { testSignature(t, b, c) })
@@ -139,6 +145,12 @@ func testLogView(t *testing.T, b *browser, c *client, s *sink) {
 	publish(answerFlaky)
 	page.sees("/flaky/1")
 	page.inspect("logs")
+	page.press("Live")
+	page.sees("Follow")
+	publish(answerRejected) // while nobody follows any more
+	page.press("Follow")
+	page.sees("Live")
+	page.sees("/rejected/1")
 
 	page.choose("Filter by", "State")
 	page.choose("State", "FAILED")
@@ -192,13 +204,8 @@ func testLongLog(t *testing.T, b *browser, c *client) {
 	publishLater(t, c, *consoleRows, "long")
 	page := b.open(t, desktop, c.console("/logs?label=long"))
 	page.sees("entries read so far")
-	first := evaluate[float64](page, `new Promise((tell) => new PerformanceObserver((seen) => {
-		seen.getEntriesByName("first-contentful-paint").forEach((paint) => tell(paint.startTime));
-	}).observe({ type: "paint", buffered: true }))`)
 	page.do(chromedp.Focus(chromedp.CSS(`[role=grid]`)))
 	page.until(fmt.Sprintf(`(() => {
-		const drawn = document.querySelectorAll(".table-body .row").length;
-		if (drawn > 150) throw new Error(drawn + " rows are drawn at once");
 		document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }));
 		return document.querySelector("[role=grid]").getAttribute("aria-rowcount") === "%d";
 	})()`, *consoleRows), "come to the end of the log")
@@ -206,8 +213,29 @@ func testLongLog(t *testing.T, b *browser, c *client) {
 	if loads := evaluate[int](page, `performance.getEntriesByType("navigation").length`); loads != 1 {
 		t.Errorf("the page was loaded %d times", loads)
 	}
-	heap := evaluate[float64](page, `performance.memory.usedJSHeapSize`)
-	t.Logf("first paint after %.0f ms, %d rows take %.0f MB of the page's heap", first, *consoleRows, heap/1e6)
+	drawn := evaluate[int](page, `seen.mostRows`)
+	if most := 150; drawn > most {
+		t.Errorf("%d rows were drawn at once, want %d at most: those that can be seen", drawn, most)
+	}
+	asked, _ := page.asked("/v2/")
+	if most := 2 + *consoleRows/1000; asked > most {
+		t.Errorf("the page has asked %d questions, want %d at most: a screen, and then a thousand entries with each", asked, most)
+	}
+	heap := page.heap()
+	if most := 10e6 + 1000*float64(*consoleRows); heap > most {
+		t.Errorf("the page keeps %.1f MB, want %.1f MB at most: a kilobyte for each entry", heap/1e6, most/1e6)
+	}
+	t.Logf("the first row is there after %.0f ms; %d entries: %d questions, %d rows drawn at most, %.0f MB kept",
+		evaluate[float64](page, `seen.firstRow`), *consoleRows, asked, drawn, heap/1e6)
+}
+
+// heap returns how many bytes the page keeps, once what it does not need is collected.
+func (p *tab) heap() float64 {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
+		p.t.Fatal(err)
+	}
+	return evaluate[float64](p, `performance.memory.usedJSHeapSize`)
 }
 
 // publishLater publishes messages with a label that are due in an hour.

@@ -58,20 +58,26 @@ func testFirstVisit(t *testing.T, b *browser, c *client) {
 	t.Run("all that match", func(t *testing.T) { testRestartAll(t, b, c) })
 }
 
-// testRestartAll restarts what else has failed: it sees how many and which, changes
-// nothing yet, does it, and goes on to what one of them became.
+// testRestartAll resumes one of the others that have failed, and restarts the rest: it sees
+// how many and which, changes nothing yet, does it, and goes on to what it became.
 func testRestartAll(t *testing.T, b *browser, c *client) {
 	page := b.open(t, desktop, c.console("/dlq/runs?label=order"))
 	page.sees("2 entries")
+	page.do(clickFirst(".table-body input"))
+	page.press("Resume…")
+	page.press("Resume 1 entry")
+	page.sees("1 resumed.")
+	page.press("Done")
+	page.sees("1 entry")
 	page.press("Select all that match")
 	page.press("Restart…")
-	page.sees("2 entries match and would be restarted. Nothing has been changed yet.")
+	page.sees("1 entry matches and would be restarted. Nothing has been changed yet.")
 	page.press("Which")
 	page.press("With other settings")
 	page.fill("Retries", "2")
 	page.inspect("dlq-dry-run")
-	page.press("Restart 2 entries")
-	page.sees("2 restarted.")
+	page.press("Restart 1 entry")
+	page.sees("1 restarted.")
 	page.inspect("dlq-restarted")
 	page.do(clickFirst("dialog td + td a"))
 	page.sees("Restart of")
@@ -112,17 +118,19 @@ func startOrders(t *testing.T, c *client) string {
 // testDeadLetters publishes a dead message again with other settings, and deletes another.
 func testDeadLetters(t *testing.T, b *browser, c *client, s *sink) {
 	settings := map[string]string{"Upstash-Retries": "0", "Upstash-Label": "dead"}
-	for range 2 {
+	for range 4 {
 		if _, err := c.publish(t.Context(), s.url+"/"+answerBroken, settings, "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.awaitLog(t, url.Values{"label": {"dead"}, "state": {"FAILED"}}, 2)
+	c.awaitLog(t, url.Values{"label": {"dead"}, "state": {"FAILED"}}, 4)
 	page := b.open(t, phone, c.console("/dlq/messages?label=dead"))
-	page.until(`document.querySelectorAll(".table-body .row").length === 2`, "see two dead letters")
+	page.until(`document.querySelectorAll(".table-body .row").length === 4`, "see four dead letters")
 	page.inspect("dlq-messages-phone")
 	page.do(clickFirst(".table-body input"))
 	page.press("Retry…")
+	page.press("With other settings")
+	page.fill("Delay", "1h") // or else it is soon here again
 	page.press("Retry 1 entry")
 	page.sees("1 published again.")
 	page.press("Done")
@@ -130,6 +138,30 @@ func testDeadLetters(t *testing.T, b *browser, c *client, s *sink) {
 	page.press("Delete…")
 	page.press("Delete 1 entry")
 	page.sees("1 deleted.")
+	page.press("Done")
+	testSweep(t, page)
+}
+
+// testSweep publishes all that match again: each entry is named beside what it became. A
+// sweep whose connection is lost does not claim to know what was changed.
+func testSweep(t *testing.T, page *tab) {
+	page.press("Select all that match")
+	page.press("Retry…")
+	page.sees("2 entries match and would be published again.")
+	evaluate[bool](page, `(window.online = window.fetch, window.fetch = () => Promise.reject(new TypeError()), true)`)
+	page.press("Retry 2 entries")
+	page.sees("more may have been changed than is shown here, look again.")
+	page.sees("the server cannot be reached")
+	evaluate[bool](page, `(window.fetch = window.online, true)`)
+	page.press("Done")
+	page.until(`document.querySelectorAll(".table-body .row").length === 2`, "see that two are left")
+	page.press("Select all that match")
+	page.press("Retry…")
+	page.press("Retry 2 entries")
+	page.sees("2 published again.")
+	if named := evaluate[int](page, `[...document.querySelectorAll("dialog td:first-child")].filter((cell) => cell.innerText !== "").length`); named != 2 {
+		t.Errorf("%d entries are named beside what they became, want 2", named)
+	}
 }
 
 // testLanes pauses, resumes and edits what messages wait in, and is told why one does
@@ -148,6 +180,11 @@ func testLanes(t *testing.T, b *browser, c *client, s *sink) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page.press("Edit")
+	page.until(`document.querySelector("dialog input").value === "1"`, "see how wide the queue is")
+	page.fill("Parallelism", "3")
+	page.press("Save")
+	page.until(`[...document.querySelectorAll("td")].some((cell) => cell.innerText === "3")`, "see that the queue is wider")
 	page.press("Overview")
 	page.fill("Id of a message or a run", id)
 	page.press("Why is this not moving?")
@@ -166,6 +203,20 @@ func testLanes(t *testing.T, b *browser, c *client, s *sink) {
 	page.fill("Filter text", id)
 	page.do(pressEnter())
 	page.sees("DELIVERED")
+	testCancel(t, page, c, s)
+}
+
+// testCancel cancels a message that waits.
+func testCancel(t *testing.T, page *tab, c *client, s *sink) {
+	id, err := c.publish(t.Context(), s.url+"/"+answerOK, map[string]string{"Upstash-Delay": "1h"}, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.do(chromedp.Navigate(c.base + "/console/logs?open=" + id))
+	page.press("Cancel")
+	page.sees("Cancellation requested.")
+	page.until(`document.querySelector(".drawer h2 .badge").innerText === "CANCELLED"`, "see that it is cancelled")
+	c.awaitLog(t, url.Values{"messageId": {id}, "state": {"CANCELLED"}}, 1)
 }
 
 // testSchedules makes a schedule, which is told in words and with its next times first.
@@ -185,6 +236,13 @@ func testSchedules(t *testing.T, b *browser, c *client, s *sink) {
 	page.press("Pause")
 	page.sees("PAUSED")
 	page.inspect("schedules")
+	page.press("Edit")
+	page.fill("Cron expression", "0 7 * * *")
+	page.sees("Runs at 07:00 every day (UTC)")
+	page.press("Save")
+	page.until(`document.querySelector("dialog") === null`, "see that it is saved")
+	page.sees("0 7 * * *")
+	page.sees("PAUSED")
 	page.press("URL groups")
 	page.press("New URL group")
 	page.fill("Name", "shops")
@@ -192,6 +250,12 @@ func testSchedules(t *testing.T, b *browser, c *client, s *sink) {
 	page.press("Save")
 	page.sees("shops")
 	page.inspect("groups")
+	page.press("Add endpoint")
+	page.fill("Endpoint's URL", s.url+"/"+answerLate)
+	page.press("Save")
+	page.press("Remove " + s.url + "/" + answerOK)
+	page.until(`document.querySelectorAll("td li").length === 1`, "see one endpoint of two")
+	page.sees("/" + answerLate)
 }
 
 // testSignature shows a delivery that a receiver accepts, and what is wrong with it when

@@ -13,7 +13,7 @@ export type Query = Record<string, string | number | boolean | string[] | undefi
 
 export interface CallOptions {
   query?: Query;
-  headers?: Record<string, string>;
+  headers?: Record<string, string> | [string, string][];
   body?: BodyInit;
   signal?: AbortSignal;
 }
@@ -28,7 +28,7 @@ export function whenUnauthorized(then: () => void): void {
 export async function request(method: string, path: string, options: CallOptions = {}): Promise<Response> {
   const response = await fetch(path + encode(options.query), {
     method,
-    headers: { Authorization: "Bearer " + token(), ...options.headers },
+    headers: headersOf([["Authorization", "Bearer " + token()], ...pairs(options.headers)]),
     body: options.body,
     signal: options.signal,
     credentials: "omit",
@@ -43,6 +43,24 @@ export async function request(method: string, path: string, options: CallOptions
     onUnauthorized();
   }
   throw new ApiError(response.status, sentence(text) || `the server answered ${response.status}`);
+}
+
+function pairs(headers: CallOptions["headers"]): [string, string][] {
+  return Array.isArray(headers) ? headers : Object.entries(headers ?? {});
+}
+
+// headersOf writes values as UTF-8, as other clients do: a browser takes one character for
+// one byte.
+function headersOf(given: [string, string][]): Headers {
+  const headers = new Headers();
+  for (const [name, value] of given) {
+    try {
+      headers.append(name, String.fromCharCode(...new TextEncoder().encode(value)));
+    } catch {
+      throw new Error(`a browser cannot send the header ${JSON.stringify(name)} with the value ${JSON.stringify(value)}: letters, digits and - make a name, and a value is one line`);
+    }
+  }
+  return headers;
 }
 
 // call makes a request and reads its answer; one without a body is null.

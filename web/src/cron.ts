@@ -1,12 +1,29 @@
 // Cron expressions in words. When they tick is asked of the server, whose rules they are;
 // words of an expression that it does not accept are never shown.
+//
+// A field is told by the values it has, not by how it is written: what is said of a step
+// then cannot differ from what it does.
 
 const months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
-const weekdays = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const weekdays = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const shortcuts: Record<string, string> = {
   "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
   "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 };
+
+// Field is what one field of an expression may have.
+interface Field {
+  unit: string;
+  first: number;
+  last: number;
+  names?: string[]; // of the values from first on
+}
+
+const minutes: Field = { unit: "minute", first: 0, last: 59 };
+const hours: Field = { unit: "hour", first: 0, last: 23 };
+const days: Field = { unit: "day", first: 1, last: 31 };
+const monthsOfYear: Field = { unit: "month", first: 1, last: 12, names: months };
+const daysOfWeek: Field = { unit: "weekday", first: 0, last: 6, names: ["Sunday", ...weekdays] };
 
 // inWords describes an expression, without its time zone.
 export function inWords(expression: string): string {
@@ -19,66 +36,96 @@ export function inWords(expression: string): string {
   if (weekday === undefined) {
     return "";
   }
-  return [clockWords(minute!, hour!), dayWords(day!, weekday), isAny(month!) ? "" : "in " + list(month!, "month", monthName)]
-    .filter(Boolean).join(" ");
+  const inMonths = valuesOf(month!, monthsOfYear);
+  return [clockWords(valuesOf(minute!, minutes), valuesOf(hour!, hours)), dayWords(day!, weekday),
+    inMonths.length === 12 ? "" : "in " + listed(inMonths, (value) => months[value - 1]!)].filter(Boolean).join(" ");
 }
 
-function isAny(field: string): boolean {
-  return field.split(",").some((item) => /^[*?](\/1)?$/.test(item));
+// valuesOf returns the values of a field, ascending.
+function valuesOf(text: string, field: Field): number[] {
+  const values = new Set<number>();
+  for (const item of text.split(",")) {
+    const [span, step] = item.split("/");
+    const [low, high] = isWildcard(span!) ? [field.first, field.last] : span!.split("-").map((one) => valueOf(one, field));
+    const end = high ?? (step === undefined ? low! : Math.max(low!, field.last));
+    for (let value = low!; value <= end; value += Math.max(1, Number(step ?? 1))) {
+      values.add(value);
+    }
+  }
+  return [...values].sort((a, b) => a - b);
 }
 
-function clockWords(minute: string, hour: string): string {
-  if (/^\d+$/.test(minute) && /^\d+(,\d+)*$/.test(hour)) {
-    return "at " + joined(hour.split(",").map((h) => h.padStart(2, "0") + ":" + minute.padStart(2, "0")));
+function isWildcard(span: string): boolean {
+  return span === "*" || span === "?";
+}
+
+function valueOf(text: string, field: Field): number {
+  const named = field.names?.findIndex((name) => name.slice(0, 3).toLowerCase() === text.toLowerCase()) ?? -1;
+  return named < 0 ? Number(text) : field.first + named;
+}
+
+function clockWords(minute: number[], hour: number[]): string {
+  const all = hour.length === 24;
+  if (minute.length * hour.length <= 6 && !all) {
+    return "at " + joined(hour.flatMap((h) => minute.map((m) => twoDigits(h) + ":" + twoDigits(m))));
   }
-  const minutes = isAny(minute) ? "every minute" : minute === "0" ? "on the hour" : stepOf(minute, "minute") ?? "at minute " + list(minute, "minute");
-  if (isAny(hour)) {
-    return isAny(minute) || stepOf(minute, "minute") !== null ? minutes : minutes === "on the hour" ? "every hour, on the hour" : minutes + " of every hour";
+  const inHours = all ? "" : ", " + (stepOf(hour, hours) ?? "in the hours " + listed(hour, (h) => twoDigits(h) + ":00"));
+  const step = stepOf(minute, minutes);
+  if (step !== null) {
+    return step + inHours;
   }
-  return minutes + ", " + (stepOf(hour, "hour") ?? "in the hours " + list(hour, "hour", (h) => h.padStart(2, "0") + ":00"));
+  if (minute.length === 1 && minute[0] === 0) {
+    return all ? "every hour, on the hour" : "on the hour" + inHours;
+  }
+  return "at minute " + listed(minute, String) + (all ? " of every hour" : inHours);
 }
 
 function dayWords(day: string, weekday: string): string {
-  const days = stepOf(day, "day") ?? "on day " + list(day, "day") + " of the month";
-  const week = "on " + list(weekday, "weekday", weekdayName);
+  const dates = valuesOf(day, days);
+  const inMonth = dates.length === 31 ? "every day" : "on day " + listed(dates, String) + " of the month";
+  const inWeek = "on " + listed([...new Set(valuesOf(weekday, daysOfWeek).map((value) => value || 7))].sort(), (value) => weekdays[value - 1]!);
   if (isAny(day)) {
-    return isAny(weekday) ? "every day" : week;
+    return isAny(weekday) ? inMonth : inWeek;
   }
-  return isAny(weekday) ? days : `${days}, and also ${week}`;
+  return isAny(weekday) || dates.length === 31 ? inMonth : `${inMonth}, and also ${inWeek}`;
 }
 
-// stepOf describes a field that is one step over all values.
-function stepOf(field: string, unit: string): string | null {
-  const found = /^[*?]\/(\d+)$/.exec(field);
-  if (found === null) {
+// isAny reports whether a field of days leaves it to the other one which days there are.
+function isAny(field: string): boolean {
+  return field.split(",").some((item) => /^[*?](\/0*1)?$/.test(item));
+}
+
+// stepOf describes values that are the same distance apart, also from one hour or day to the
+// next; it is null for others.
+function stepOf(values: number[], field: Field): string | null {
+  const size = field.last - field.first + 1;
+  const step = size / values.length;
+  if (values.length < 2 || values.some((value, i) => value !== field.first + i * step)) {
     return null;
   }
-  return found[1] === "1" ? `every ${unit}` : `every ${found[1]} ${unit}s, counted from the first`;
+  return step === 1 ? `every ${field.unit}` : `every ${step} ${field.unit}s`;
 }
 
-function list(field: string, unit: string, name = (value: string) => value): string {
-  return joined(field.split(",").map((item) => {
-    const [span, step] = item.split("/");
-    const [low, high] = span!.split("-");
-    const range = isAny(span!) ? `every ${unit}` : high === undefined ? name(low!) + (step === undefined ? "" : " on") : `${name(low!)} to ${name(high)}`;
-    return step === undefined ? range : `every ${step} from ${range}`;
-  }));
+// listed describes values one by one, and three or more in a row by their ends.
+function listed(values: number[], name: (value: number) => string): string {
+  const runs: number[][] = [];
+  for (const value of values) {
+    const run = runs.at(-1);
+    if (run !== undefined && run.at(-1) === value - 1) {
+      run.push(value);
+    } else {
+      runs.push([value]);
+    }
+  }
+  return joined(runs.flatMap((run) => (run.length < 3 ? run.map(name) : [`${name(run[0]!)} to ${name(run.at(-1)!)}`])));
 }
 
 function joined(items: string[]): string {
   return items.length < 2 ? items.join("") : items.slice(0, -1).join(", ") + " and " + items[items.length - 1];
 }
 
-function monthName(value: string): string {
-  return byNumberOrName(value, months, 1);
-}
-
-function weekdayName(value: string): string {
-  return byNumberOrName(value === "7" ? "0" : value, weekdays, 0);
-}
-
-function byNumberOrName(value: string, names: string[], first: number): string {
-  return names[Number(value) - first] ?? names.find((name) => name.slice(0, 3).toLowerCase() === value.toLowerCase()) ?? value;
+function twoDigits(n: number): string {
+  return String(n).padStart(2, "0");
 }
 
 // zoneOf returns the time zone of an expression.

@@ -142,6 +142,33 @@ export function useAsked<T>(key: string, ask: (signal: AbortSignal) => Promise<T
   return { data: state.current.data, error: state.current.error, again: run };
 }
 
+// useRepeated asks again while something goes on and the page is looked at: each time a
+// pause after the last answer, so that a slow one is not cut off by the next question.
+export function useRepeated(again: () => Promise<void>, pause: number, going = true): void {
+  const latest = useRef(again);
+  latest.current = again;
+  useEffect(() => {
+    if (!going) {
+      return;
+    }
+    let timer = 0;
+    let stopped = false;
+    const ask = async () => {
+      if (!document.hidden) {
+        await latest.current();
+      }
+      if (!stopped) {
+        timer = window.setTimeout(() => void ask(), pause);
+      }
+    };
+    timer = window.setTimeout(() => void ask(), pause);
+    return () => {
+      stopped = true;
+      clearTimeout(timer);
+    };
+  }, [pause, going]);
+}
+
 export interface Asked<T> {
   data: T | undefined;
   error: string;

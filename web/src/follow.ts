@@ -1,17 +1,19 @@
 // Following the log. An EventSource cannot send a token in a header, so the stream of
 // server-sent events is read from a fetch.
 
-import { request, type Query } from "./api";
+import { ApiError, explain, request, type Query } from "./api";
 
 export interface Follower<T> {
   entries: (entries: T[]) => void;
   state: (connected: boolean) => void;
+  refused: (sentence: string) => void; // for good
 }
 
 const pause = 2000; // ms before a lost connection is made again
 
 // follow reads entries as they are written until the signal aborts it. After a lost
-// connection it goes on where it was: no entry is missed and none comes twice.
+// connection it goes on where it was: no entry is missed and none comes twice. What the
+// server refuses for good is asked once.
 export async function follow<T>(path: string, query: Query, to: Follower<T>, signal: AbortSignal): Promise<void> {
   let last = "";
   while (!signal.aborted) {
@@ -35,11 +37,20 @@ export async function follow<T>(path: string, query: Query, to: Follower<T>, sig
       if (signal.aborted) {
         return;
       }
+      if (isRefusal(error)) {
+        to.refused(explain(error));
+        return;
+      }
       console.warn("the stream of the log was cut off", error);
     }
     to.state(false);
     await new Promise((resume) => setTimeout(resume, pause));
   }
+}
+
+// isRefusal reports whether the same question would be answered with the same error.
+function isRefusal(error: unknown): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 408 && error.status !== 429;
 }
 
 // readEvents reads a stream of events to its end, piece by piece.

@@ -4,7 +4,7 @@
 import { get, request } from "./api";
 import { createdAt, host } from "./format";
 import { groupBy } from "./group";
-import { LogReader } from "./logpages";
+import { LogReader, withoutBodies } from "./logpages";
 import type { LogEntry, LogPage } from "./types";
 
 export interface Sample {
@@ -84,19 +84,21 @@ const asked = 12; // hosts with errors that are looked at
 // deadDestinations returns the hosts whose last attempt failed and that have taken nothing
 // since their newest error, of those with the most errors lately.
 export async function deadDestinations(signal: AbortSignal): Promise<Dead[]> {
-  const page = await get<LogPage>("/v2/logs", { state: "ERROR", count: 500 }, signal);
+  const page = await get<LogPage>("/v2/logs", { state: "ERROR", count: 500, trimBody: withoutBodies }, signal);
   const byHost = groupBy(page.events, (entry) => host(entry.url));
   const worst = [...byHost].sort(([, a], [, b]) => b.length - a.length).slice(0, asked);
   const looked = await Promise.all(worst.map(async ([name, errors]): Promise<Dead> => {
-    const good = await get<LogPage>("/v2/logs", { state: "DELIVERED", host: name, count: 1 }, signal);
+    const good = await get<LogPage>("/v2/logs", { state: "DELIVERED", host: name, count: 1, trimBody: withoutBodies }, signal);
     return { host: name, errors: errors.length, last: errors[0]!.time, why: errors[0]!.error ?? "", lastGood: good.events[0]?.time };
   }));
   return looked.filter((one) => one.lastGood === undefined || one.lastGood < one.last);
 }
 
-// gauge reads a number from the metrics of the server; undefined if it is not there.
-export async function gauge(name: string, signal: AbortSignal): Promise<number | undefined> {
+// gauges reads the metrics of the server, of which each is undefined that is not there.
+export async function gauges(signal: AbortSignal): Promise<(name: string) => number | undefined> {
   const text = await (await request("GET", "/metrics", { signal })).text();
-  const found = new RegExp(`^${name} (\\S+)$`, "m").exec(text);
-  return found === null ? undefined : Number(found[1]);
+  return (name) => {
+    const found = new RegExp(`^${name} (\\S+)$`, "m").exec(text);
+    return found === null ? undefined : Number(found[1]);
+  };
 }

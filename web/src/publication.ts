@@ -2,7 +2,7 @@
 
 import { request } from "./api";
 import { fromBase64 } from "./format";
-import type { LogEntry } from "./types";
+import type { Headers, LogEntry } from "./types";
 
 export interface Publication {
   path: string;
@@ -21,8 +21,38 @@ export function refusal(entry: LogEntry): string {
   if (entry.body.startsWith(mark)) {
     return "its body is redacted";
   }
-  const redacted = Object.entries(entry.header).find(([, values]) => values.some((value) => value.startsWith(mark)));
-  return redacted === undefined ? "" : `its header ${redacted[0]} is redacted`;
+  for (const [name, values] of headersOf(entry)) {
+    if (values.some((value) => value.startsWith(mark))) {
+      return `its header ${name} is redacted`;
+    }
+    if (values.some((value) => value.includes("\ufffd"))) {
+      return `its header ${name} is not UTF-8, and the log does not show what it was`;
+    }
+  }
+  return "";
+}
+
+// unsendable says what of a message a browser cannot send as it was, "" if it can send all.
+export function unsendable(entry: LogEntry): string {
+  const several = headersOf(entry).find(([, values]) => values.length > 1);
+  return several === undefined ? "" : `its header ${several[0]} has several values, of which a browser makes one; curl does not`;
+}
+
+// headersOf returns the headers of a message and of its callbacks, under the names that
+// publish them.
+function headersOf(entry: LogEntry): [string, string[]][] {
+  return [
+    ...Object.entries(entry.header).map(([name, values]): [string, string[]] => [name === "Content-Type" ? name : "Upstash-Forward-" + name, values]),
+    ...callbackHeadersOf("Callback", entry.callbackHeaders),
+    ...callbackHeadersOf("Failure-Callback", entry.failureCallbackHeaders),
+  ];
+}
+
+// callbackHeadersOf returns those of one callback: the log has settings under their whole
+// names, and what is forwarded under its own.
+function callbackHeadersOf(family: string, headers: Headers | undefined): [string, string[]][] {
+  const isSetting = new RegExp(`^(Upstash|Service)-${family}-`, "i");
+  return Object.entries(headers ?? {}).map(([name, values]) => [isSetting.test(name) ? name : `Upstash-${family}-Forward-${name}`, values]);
 }
 
 // publicationOf returns the request. A message of a URL group goes to its own endpoint
@@ -37,13 +67,16 @@ export function publicationOf(entry: LogEntry): Publication {
   set("Upstash-Failure-Callback", entry.failureCallback);
   set("Upstash-Flow-Control-Key", entry.flowControlKey);
   set("Upstash-Flow-Control-Value", flowValue(entry));
-  for (const [name, values] of Object.entries(entry.header)) {
-    for (const value of values) {
-      headers.push([name === "Content-Type" ? name : "Upstash-Forward-" + name, value]);
-    }
-  }
+  headers.push(...headersOf(entry).flatMap(([name, values]) => values.map((value): [string, string] => [name, value])));
   const through = entry.queueName === undefined ? "/v2/publish/" : `/v2/enqueue/${encodeURIComponent(entry.queueName)}/`;
-  return { path: through + entry.url, headers, body: fromBase64(entry.body) ?? new Uint8Array() };
+  return { path: through + inPath(entry.url), headers, body: fromBase64(entry.body) ?? new Uint8Array() };
+}
+
+// inPath returns a URL for a path. One that clients might send as another one, or that has
+// parameters with names of the server's own, is escaped as a whole, which the server undoes.
+function inPath(url: string): string {
+  const plain = /^https?:\/\/[\w.-]+(:\d+)?(\/[\w~-][\w.~-]*)*\/?(\?[\w.~=&-]+)?$/.test(url) && !/[?&](upstash|service|qstash)/i.test(url);
+  return plain ? url : encodeURIComponent(url);
 }
 
 type Limits = Pick<LogEntry, "flowControlKey" | "parallelism" | "rate" | "period">;
@@ -64,39 +97,48 @@ export function flowValue(limits: Limits): string | undefined {
 }
 
 // publish sends the request and returns the id of the new message.
-export async function publish(publication: Publication): Promise<string> {
-  const headers = new Headers();
-  for (const [name, value] of publication.headers) {
-    headers.append(name, value);
-  }
-  const response = await request("POST", publication.path, { headers: Object.fromEntries(headers), body: publication.body });
+export async function publish({ path, headers, body }: Publication): Promise<string> {
+  const response = await request("POST", path, { headers, body });
   return (await response.json()).messageId;
 }
 
 // curl returns the request for a shell. The token is left to the environment.
 export function curl(publication: Publication): string {
-  const lines = [`curl -X POST ${quote(location.origin + publication.path)}`, `-H "Authorization: Bearer $QSTASH_TOKEN"`];
-  for (const [name, value] of publication.headers) {
-    lines.push(`-H ${quote(`${name}: ${value}`)}`);
+  const { path, headers, body } = publication;
+  const lines = [`curl -g --path-as-is -X POST ${quote(location.origin + path)}`, `-H "Authorization: Bearer $QSTASH_TOKEN"`];
+  for (const [name, value] of headers) {
+    lines.push("-H " + quote(value === "" ? name + ";" : `${name}: ${value}`));
   }
-  if (publication.body.length > 0) {
-    lines.push(data(publication.body));
+  if (body.length > 0) {
+    if (!headers.some(([name]) => name === "Content-Type")) {
+      lines.push("-H 'Content-Type:'"); // or else curl gives it one
+    }
+    lines.push(data(body));
   }
   return lines.join(" \\\n  ");
 }
 
-// data returns the option for a body; what is no text is piped in by the shell.
+const longest = 100_000; // bytes of an argument; the least that systems allow is 128 KiB
+
+// data returns the option for a body; what is no text, or too much of it, is piped in by
+// the shell.
 function data(body: Uint8Array): string {
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    if (!text.includes("\0")) {
-      return "--data-raw " + quote(text);
-    }
-  } catch {
-    // not text
+  const text = textOf(body);
+  if (text !== null && body.length <= longest) {
+    return "--data-raw " + quote(text);
   }
   const base64 = btoa(Array.from(body, (byte) => String.fromCharCode(byte)).join(""));
   return `--data-binary @<(base64 -d <<<${base64})`;
+}
+
+// textOf returns a body as text that a shell can have as an argument, null if it is none.
+function textOf(body: Uint8Array): string | null {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    return text.includes("\0") ? null : text;
+  } catch {
+    return null;
+  }
 }
 
 function quote(text: string): string {

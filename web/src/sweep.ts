@@ -2,7 +2,7 @@
 // all that match are. Each page is one commit of the server, so that whatever breaks off
 // in between, an entry is either still there or was changed once.
 
-import { call, explain, get } from "./api";
+import { ApiError, call, explain, get } from "./api";
 import type { DeadLetter } from "./types";
 
 export type Kind = "runs" | "messages";
@@ -70,7 +70,7 @@ export async function preview(selection: Selection, signal: AbortSignal): Promis
 
 // Result is what became of one entry.
 export interface Result {
-  dlqId?: string; // not told of the pages of some sweeps
+  dlqId: string;
   run?: { id: string; createdAt: number };
   messageId?: string;
   error?: string;
@@ -80,7 +80,7 @@ interface Answer {
   cursor?: string;
   workflowRuns?: { workflowRunId: string; workflowCreatedAt: number; dlqId: string }[];
   failures?: { dlqId: string; error: string }[];
-  responses?: { messageId: string }[];
+  responses?: { messageId: string; dlqId: string }[];
   deleted?: number;
   workflowRunId?: string; // of a single entry, as are the next two
   workflowCreatedAt?: number;
@@ -123,14 +123,14 @@ async function changeOne(deed: Deed, id: string, headers: Record<string, string>
       progress([{ dlqId: id, messageId: answer?.messageId }], 0);
     }
   } catch (error) {
-    progress([{ dlqId: id, error: explain(error) }], 0);
+    progress([{ dlqId: id, error: explain(error) + (error instanceof ApiError ? "" : ", and it may have been changed") }], 0);
   }
 }
 
 function resultsOf(answer: Answer): Result[] {
   return [
     ...(answer.workflowRuns ?? []).map((run) => ({ dlqId: run.dlqId, run: { id: run.workflowRunId, createdAt: run.workflowCreatedAt } })),
-    ...(answer.responses ?? []).map((message) => ({ messageId: message.messageId })),
+    ...(answer.responses ?? []).map(({ messageId, dlqId }) => ({ messageId, dlqId })),
     ...(answer.failures ?? []),
   ];
 }

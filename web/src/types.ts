@@ -38,6 +38,8 @@ export interface LogEntry extends MessageFields {
   header: Headers;
   body: string; // base64, or the mark of a redacted one
   timeout?: number; // ms
+  callbackHeaders?: Headers;
+  failureCallbackHeaders?: Headers;
   responseStatus?: number;
   responseBody?: string; // base64
   responseHeaders?: Headers;

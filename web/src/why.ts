@@ -3,7 +3,8 @@
 
 import { get, orNull } from "./api";
 import { away, clock, host, plural, span } from "./format";
-import type { FlowKey, LogEntry, LogPage, Message, Queue, Run, Step } from "./types";
+import { withoutBodies } from "./logpages";
+import type { FlowKey, LogEntry, LogPage, Queue, Run, Step } from "./types";
 
 // whyMessage returns sentences about what a message waits for, the nearest reason first.
 export async function whyMessage(last: LogEntry, signal: AbortSignal): Promise<string[]> {
@@ -17,15 +18,14 @@ export async function whyMessage(last: LogEntry, signal: AbortSignal): Promise<s
     case "CANCELLED":
       return [];
   }
-  const [message, queue, key, all, recent] = await Promise.all([
-    orNull(get<Message>("/v2/messages/" + last.messageId, undefined, signal)),
+  const [queue, key, all, recent] = await Promise.all([
     last.queueName === undefined ? null : orNull(get<Queue>("/v2/queues/" + encodeURIComponent(last.queueName), undefined, signal)),
     last.flowControlKey === undefined ? null : orNull(get<FlowKey>("/v2/flowControl/" + encodeURIComponent(last.flowControlKey), undefined, signal)),
     get<{ parallelismMax: number; parallelismCount: number }>("/v2/globalParallelism", undefined, signal),
-    get<LogPage>("/v2/logs", { host: host(last.url), count: 50 }, signal),
+    get<LogPage>("/v2/logs", { host: host(last.url), count: 50, trimBody: withoutBodies }, signal),
   ]);
   const reasons = [
-    ...whyTime(last, message),
+    ...whyTime(last),
     ...(queue === null ? [] : whyQueue(queue)),
     ...(key === null ? [] : whyKey(key)),
   ];
@@ -36,13 +36,10 @@ export async function whyMessage(last: LogEntry, signal: AbortSignal): Promise<s
   return reasons.length > 0 ? reasons : ["Nothing holds it back: it is due, and waits for its turn."];
 }
 
-function whyTime(last: LogEntry, message: Message | null): string[] {
+function whyTime(last: LogEntry): string[] {
   if (last.nextDeliveryTime !== undefined && last.nextDeliveryTime > Date.now()) {
     const cause = last.state === "CREATED" ? "It was asked to wait" : "The last attempt failed, and the next one is due";
     return [`${cause}: ${away(last.nextDeliveryTime)}, at ${clock(last.nextDeliveryTime)}.`];
-  }
-  if (message !== null && message.notBefore > Date.now()) {
-    return [`It was asked to wait: it is due ${away(message.notBefore)}, at ${clock(message.notBefore)}.`];
   }
   return [];
 }

@@ -3,9 +3,10 @@ import { createHash, createHmac } from "node:crypto";
 import { test } from "node:test";
 
 import { inWords, zoneOf } from "../src/cron";
+import { follow } from "../src/follow";
 import { bytes, createdAt, readable, span } from "../src/format";
-import { nextCount } from "../src/logpages";
-import { curl, publicationOf, refusal } from "../src/publication";
+import { attempts, readLife } from "../src/life";
+import { curl, publicationOf, refusal, unsendable } from "../src/publication";
 import { percentile } from "../src/overview";
 import { readRequest, verify } from "../src/signature";
 import { timings } from "../src/timing";
@@ -15,7 +16,7 @@ import { messageOf, whyRun } from "../src/why";
 test("cron expressions in words", () => {
   const cases: Record<string, string> = {
     "* * * * *": "every minute every day",
-    "*/5 * * * *": "every 5 minutes, counted from the first every day",
+    "*/5 * * * *": "every 5 minutes every day",
     "0 * * * *": "every hour, on the hour every day",
     "15 * * * *": "at minute 15 of every hour every day",
     "30 9 * * MON-FRI": "at 09:30 on Monday to Friday",
@@ -64,21 +65,82 @@ const entry: LogEntry = {
 test("a message as a request", () => {
   Object.assign(globalThis, { location: { origin: "http://here" } });
   assert.equal(curl(publicationOf({ ...entry, queueName: "q" })), [
-    `curl -X POST 'http://here/v2/enqueue/q/https://a.example/x?y=1'`, `-H "Authorization: Bearer $QSTASH_TOKEN"`,
+    `curl -g --path-as-is -X POST 'http://here/v2/enqueue/q/https://a.example/x?y=1'`, `-H "Authorization: Bearer $QSTASH_TOKEN"`,
     `-H 'Upstash-Method: PUT'`, `-H 'Upstash-Retries: 2'`, `-H 'Upstash-Timeout: 1.5s'`, `-H 'Upstash-Label: a,b'`,
     `-H 'Upstash-Flow-Control-Key: k'`, `-H 'Upstash-Flow-Control-Value: rate=3,period=60s'`,
     `-H 'Content-Type: text/plain'`, `-H 'Upstash-Forward-X-Tenant: it'\\''s'`, `--data-raw 'it'\\''s'`,
   ].join(" \\\n  "));
   assert.equal(refusal(entry), "");
   assert.equal(refusal({ ...entry, body: "REDACTED:00" }), "its body is redacted");
-  assert.equal(refusal({ ...entry, header: { Secret: ["REDACTED:00"] } }), "its header Secret is redacted");
+  assert.equal(refusal({ ...entry, header: { Secret: ["REDACTED:00"] } }), "its header Upstash-Forward-Secret is redacted");
   assert.match(refusal({ ...entry, workflowRunId: "wfr_1" }), /restart the run/);
+  assert.equal(refusal({ ...entry, failureCallbackHeaders: { Key: ["REDACTED:00"] } }), "its header Upstash-Failure-Callback-Forward-Key is redacted");
+  assert.match(refusal({ ...entry, header: { "X-Name": ["Zo\ufffd"] } }), /X-Name is not UTF-8/);
+  assert.equal(unsendable(entry), "");
+  assert.match(unsendable({ ...entry, callbackHeaders: { "X-A": ["1", "2"] } }), /its header Upstash-Callback-Forward-X-A has several values/);
 });
 
-test("pages of the log stay small", () => {
-  assert.equal(nextCount([entry]), 1000);
-  assert.equal(nextCount([{ ...entry, body: "x".repeat(100_000) }]), 19);
-  assert.equal(nextCount([{ ...entry, body: "x".repeat(10_000_000) }]), 10);
+test("headers of callbacks are sent under the names that gave them", () => {
+  const { headers } = publicationOf({
+    ...entry, callbackHeaders: { "Upstash-Callback-Retries": ["1"], "X-A": ["2"] }, failureCallbackHeaders: { "Upstash-Failure-Callback-Method": ["PUT"] },
+  });
+  assert.deepEqual(headers.slice(-3), [["Upstash-Callback-Retries", "1"], ["Upstash-Callback-Forward-X-A", "2"], ["Upstash-Failure-Callback-Method", "PUT"]]);
+});
+
+test("URLs in a path", () => {
+  const path = (url: string) => publicationOf({ ...entry, url }).path;
+  const plain = "https://a.example:8080/x/y.json?a=1&b=c";
+  assert.equal(path(plain), "/v2/publish/" + plain);
+  for (const url of ["http://a/?f={a,b}", "http://a/x/../y", "http://a//b", "http://a/%2F", "http://a/?Upstash-Retries=1", "http://[::1]/"]) {
+    assert.equal(path(url), "/v2/publish/" + encodeURIComponent(url));
+  }
+});
+
+// withLog answers questions of the log from a list of entries, in pages of three, and notes
+// what was asked.
+async function withLog(entries: LogEntry[], use: (asked: string[]) => Promise<void>): Promise<void> {
+  const asked: string[] = [];
+  const before = globalThis.fetch;
+  Object.assign(globalThis, { sessionStorage: { getItem: () => "t" }, fetch: async (path: string) => {
+    asked.push(path.split("?")[1]!);
+    const query = new URLSearchParams(asked.at(-1));
+    let found = entries.filter((one) => one.time >= Number(query.get("fromDate") ?? 0));
+    if (query.get("order") === "latestFirst") {
+      return Response.json({ events: found.slice(-1) });
+    }
+    found = found.slice(Number(query.get("cursor") ?? 0));
+    const next = Number(query.get("cursor") ?? 0) + 3;
+    return Response.json({ events: found.slice(0, 3), cursor: found.length > 3 ? String(next) : undefined });
+  } });
+  await use(asked);
+  globalThis.fetch = before;
+}
+
+test("a life is read to its end, and then only what is new", async () => {
+  const { signal } = new AbortController();
+  const all = (["CREATED", "ACTIVE", "ERROR", "RETRY", "ACTIVE", "ERROR", "FAILED"] as const).map((state, i) => ({ ...entry, state, time: [1, 1, 2, 2, 3, 3, 3][i]! }));
+  const entries = all.slice(0, 4);
+  await withLog(entries, async (asked) => {
+    let life = await readLife("msg_1", undefined, signal);
+    assert.deepEqual(life?.changes.map((one) => one.state), ["CREATED", "ACTIVE", "ERROR", "RETRY"]);
+    assert.equal(asked.length, 3);
+    life = await readLife("msg_1", life, signal);
+    assert.equal(asked.length, 4, "nothing new, and more than one question");
+    entries.push(...all.slice(4, 6));
+    await readLife("msg_1", life, signal);
+    entries.push(all[6]!);
+    life = await readLife("msg_1", life, signal);
+    assert.equal(life?.newest.state, "FAILED");
+    assert.deepEqual(life?.changes, all);
+    assert.equal(life?.newest.body, entry.body);
+    assert.deepEqual(attempts(all), [0, 1, 0, 0, 2, 0, 0]);
+    assert.deepEqual(asked.filter((query) => !query.includes("trimBody")), ["messageId=msg_1&order=latestFirst&count=1"], "whole bodies are asked for more than once");
+  });
+  await withLog([], async () => assert.equal(await readLife("msg_1", undefined, signal), undefined));
+  await withLog(Array.from({ length: 1500 }, (_, i) => ({ ...entry, time: i })), async () => {
+    const life = await readLife("msg_1", undefined, signal);
+    assert.deepEqual([life?.changes.length, life?.more], [1002, true]);
+  });
 });
 
 const key = "sig_current";
@@ -90,6 +152,19 @@ function sign(claims: object, header: object = { alg: "HS256", typ: "JWT" }): st
   const text = part(header) + "." + part(claims);
   return text + "." + createHmac("sha256", key).update(text).digest("base64url");
 }
+
+test("what is refused for good is asked once", async () => {
+  const refused: string[] = [];
+  const before = globalThis.fetch;
+  let asked = 0;
+  Object.assign(globalThis, { sessionStorage: { getItem: () => "t" }, fetch: async () => {
+    asked++;
+    return Response.json({ error: "no such state" }, { status: 400 });
+  } });
+  await follow("/v2/logs", {}, { entries: () => assert.fail(), state: () => {}, refused: (sentence) => refused.push(sentence) }, new AbortController().signal);
+  globalThis.fetch = before;
+  assert.deepEqual([asked, refused], [1, ["no such state"]]);
+});
 
 test("the check of a signature that fails is named", async () => {
   const good = { iss: "Upstash", sub: "https://a.example/", exp: now / 1000 + 300, nbf: 0, iat: now / 1000, body: createHash("sha256").update("x").digest("base64url") + "=" };

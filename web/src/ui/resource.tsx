@@ -2,10 +2,10 @@
 // that is read again after every change, and buttons that change a thing.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
 import { explain, get } from "../api";
-import { useAsked } from "../feed";
+import { useAsked, useRepeated } from "../feed";
 import { plural } from "../format";
 import { identity } from "../session";
 import { Dialog, Empty, Fault } from "./widgets";
@@ -31,10 +31,7 @@ export function Resources<T>({ title, path, columns, one, about, row, nameOf, fo
   const [fault, setFault] = useState("");
   const [filter, setFilter] = useState("");
   const [making, setMaking] = useState(false);
-  useEffect(() => {
-    const timer = setInterval(() => document.hidden || void again(), pause);
-    return () => clearInterval(timer);
-  }, []);
+  useRepeated(again, pause);
   const change: Change = async (deed) => {
     setFault("");
     try {

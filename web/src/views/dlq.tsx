@@ -1,10 +1,10 @@
 // What failed for good: workflow runs and messages, to be looked at, started anew or
 // deleted, some or all that match.
 
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useState } from "preact/hooks";
 
 import { get } from "../api";
-import { useFeed } from "../feed";
+import { useFeed, type Page } from "../feed";
 import { clock, iso, plural } from "../format";
 import { go, href, setParams, usePlace } from "../router";
 import { identity } from "../session";
@@ -28,6 +28,7 @@ const filters: Record<Kind, Filter[]> = {
   runs: [
     { name: "workflowUrl", label: "Workflow URL" },
     { name: "workflowRunId", label: "Run" },
+    { name: "workflowCreatedAt", label: "Run's creation (Unix ms)" },
     { name: "failureFunctionState", label: "Failure function", options: ["CALLBACK_INPROGRESS", "CALLBACK_SUCCESS", "CALLBACK_FAIL", "CALLBACK_CANCELED"] },
     ...shared,
   ],
@@ -91,42 +92,9 @@ function Entries({ kind }: { kind: Kind }) {
   const chosen = known(filters[kind], params);
   const key = chosen.toString();
   const [again, setAgain] = useState(0);
-  const [selected, setSelected] = useState<Set<string>>(new Set());
-  const [all, setAll] = useState(false);
-  const [doing, setDoing] = useState<Deed | null>(null);
-  const feed = useFeed<Row>(kind + key + again, async (cursor, signal) => {
-    const query = new URLSearchParams(chosen);
-    query.set("count", String(page));
-    if (cursor !== undefined) {
-      query.set("cursor", cursor);
-    }
-    const answer = await get<{ messages: DeadLetter[]; cursor?: string }>(paths[kind], query, signal);
-    return { rows: answer.messages.map(newRow), cursor: answer.cursor };
-  });
-  useEffect(() => {
-    setSelected(new Set());
-    setAll(false);
-  }, [kind, key, again]);
+  const selection = useSelection(key + again);
+  const feed = useFeed<Row>(key + again, (cursor, signal) => readPage(kind, chosen, cursor, signal));
   const onEnd = useCallback(() => void feed.more(), [feed]);
-  const open = useCallback((row: Row) => {
-    if (row.runId !== undefined && row.runCreatedAt !== undefined) {
-      go(...runPlace({ workflowRunId: row.runId, workflowRunCreatedAt: row.runCreatedAt }));
-    } else {
-      setParams({ open: row.messageId });
-    }
-  }, []);
-  const toggle = useCallback((row: Row) => {
-    setAll(false);
-    setSelected((old) => {
-      const changed = new Set(old);
-      if (!changed.delete(row.id)) {
-        changed.add(row.id);
-      }
-      return changed;
-    });
-  }, []);
-  const some = all || selected.size > 0;
-  const { readOnly } = identity();
   return (
     <section class="view" aria-labelledby="title">
       <header class="bar">
@@ -143,25 +111,88 @@ function Entries({ kind }: { kind: Kind }) {
         <Empty title={key === "" ? "Nothing has failed for good" : "No entry matches these filters"} />
       ) : (
         <>
-          <div class="selection" role="toolbar" aria-label="Selected entries">
-            <button aria-pressed={all} onClick={() => { setAll(!all); setSelected(new Set()); }}>Select all that match</button>
-            <span>{all ? "All that match are selected." : selected.size > 0 ? plural(selected.size, "entry", "entries") + " selected." : "Select entries with their boxes, or with Space."}</span>
-            {deeds[kind].map((deed) => (
-              <button key={deed.name} class={deed.danger ? "danger" : undefined} disabled={!some || readOnly} onClick={() => setDoing(deed)}>{deed.name}…</button>
-            ))}
-          </div>
+          <Deeds kind={kind} filters={chosen} selection={selection} rows={feed.rows} onChange={() => setAgain(again + 1)} />
           <Table label="Dead letters" columns={columns} rows={feed.rows} rowKey={(row) => row.id} onOpen={open} onEnd={onEnd}
-            selected={all ? new Set(feed.rows.map((row) => row.id)) : selected} onSelect={toggle}
+            selected={selection.all ? new Set(feed.rows.map((row) => row.id)) : selection.ids} onSelect={selection.toggle}
             opened={feed.rows.find((row) => row.messageId === params.get("open"))?.id}
             total={feed.ended ? feed.rows.length : undefined}
             footer={feed.ended ? plural(feed.rows.length, "entry", "entries") : feed.busy ? "Reading…" : ""} />
         </>
       )}
-      {doing !== null && (
-        <SweepDialog deed={doing} kind={kind} ids={all ? null : [...selected]} filters={chosen} runOf={(id) => runOf(feed.rows, id)}
-          onClose={(changed) => { setDoing(null); if (changed) { setAgain(again + 1); } }} />
-      )}
     </section>
+  );
+}
+
+async function readPage(kind: Kind, chosen: URLSearchParams, cursor: string | undefined, signal: AbortSignal): Promise<Page<Row>> {
+  const query = new URLSearchParams(chosen);
+  query.set("count", String(page));
+  if (cursor !== undefined) {
+    query.set("cursor", cursor);
+  }
+  const answer = await get<{ messages: DeadLetter[]; cursor?: string }>(paths[kind], query, signal);
+  return { rows: answer.messages.map(newRow), cursor: answer.cursor };
+}
+
+function open(row: Row): void {
+  if (row.runId !== undefined && row.runCreatedAt !== undefined) {
+    go(...runPlace({ workflowRunId: row.runId, workflowRunCreatedAt: row.runCreatedAt }));
+  } else {
+    setParams({ open: row.messageId });
+  }
+}
+
+// Selection is what the next deed is for: all that match, or some.
+interface Selection {
+  all: boolean;
+  ids: Set<string>;
+  toggleAll: () => void;
+  toggle: (row: Row) => void;
+}
+
+// useSelection returns a selection. For another key it is empty.
+function useSelection(key: string): Selection {
+  const empty = { key, all: false, ids: new Set<string>() };
+  const [held, setHeld] = useState(empty);
+  const { all, ids } = held.key === key ? held : empty;
+  const toggle = useCallback((row: Row) => setHeld((old) => {
+    const changed = new Set(old.key === key ? old.ids : []);
+    if (!changed.delete(row.id)) {
+      changed.add(row.id);
+    }
+    return { key, all: false, ids: changed };
+  }), [key]);
+  return { all, ids, toggleAll: () => setHeld({ ...empty, all: !all }), toggle };
+}
+
+interface DeedsProps {
+  kind: Kind;
+  filters: URLSearchParams;
+  selection: Selection;
+  rows: Row[];
+  onChange: () => void;
+}
+
+// Deeds tells what is selected and does something to it.
+function Deeds({ kind, filters: chosen, selection: { all, ids, toggleAll }, rows, onChange }: DeedsProps) {
+  const [doing, setDoing] = useState<Deed | null>(null);
+  const some = all || ids.size > 0;
+  const close = (changed: boolean) => {
+    setDoing(null);
+    if (changed) {
+      onChange();
+    }
+  };
+  return (
+    <>
+      <div class="selection" role="toolbar" aria-label="Selected entries">
+        <button aria-pressed={all} onClick={toggleAll}>Select all that match</button>
+        <span>{all ? "All that match are selected." : some ? plural(ids.size, "entry", "entries") + " selected." : "Select entries with their boxes, or with Space."}</span>
+        {deeds[kind].map((deed) => (
+          <button key={deed.name} class={deed.danger ? "danger" : undefined} disabled={!some || identity().readOnly} onClick={() => setDoing(deed)}>{deed.name}…</button>
+        ))}
+      </div>
+      {doing !== null && <SweepDialog deed={doing} kind={kind} ids={all ? null : [...ids]} filters={chosen} runOf={(id) => runOf(rows, id)} onClose={close} />}
+    </>
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import { LogReader } from "../logpages";
+import { LogReader, withoutBodies } from "../logpages";
 import { most, useFeed, type Feed } from "../feed";
 import { follow } from "../follow";
 import { clock, iso, plural } from "../format";
@@ -15,9 +15,12 @@ import { Table, type Column } from "../ui/table";
 import { Address, Badge, Empty, Fault } from "../ui/widgets";
 import { Histogram } from "./histogram";
 
+// stateFilters are the states, and the word of the API for those between acceptance and end.
+const stateFilters: string[] = [...states, "IN_PROGRESS"];
+
 export const logFilters: Filter[] = [
   { name: "messageId", label: "Message" },
-  { name: "state", label: "State", options: states },
+  { name: "state", label: "State", options: stateFilters },
   { name: "url", label: "URL" },
   { name: "host", label: "Host" },
   { name: "path", label: "Path" },
@@ -93,7 +96,7 @@ function guessFilter(text: string): string {
   if (/^https?:\/\//.test(text)) {
     return "url";
   }
-  if (states.includes(text.toUpperCase() as State)) {
+  if (stateFilters.includes(text.toUpperCase())) {
     return "state";
   }
   return text.startsWith("/") ? "path" : text.includes(".") || text.includes(":") ? "host" : "label";
@@ -126,7 +129,7 @@ export function Logs() {
           <button aria-pressed={earliestFirst} title="Oldest entries first"
             onClick={() => setParams({ order: earliestFirst ? undefined : "earliestFirst", live: undefined })}>Oldest first</button>
           <button aria-pressed={live} class={live ? "live" : ""} onClick={() => setParams({ live: live ? undefined : "1", order: undefined, toDate: undefined })}>
-            <span class="dot" aria-hidden="true" /> {live ? (tail.connected ? "Live" : "Connecting…") : "Follow"}
+            <span class="dot" aria-hidden="true" /> {tail.connected ? "Live" : live && feed.error === "" && tail.refusal === "" ? "Connecting…" : "Follow"}
           </button>
           <button onClick={() => setAgain(again + 1)}>Refresh</button>
           <button disabled={identity().readOnly} onClick={() => setPublishing(true)}>Publish…</button>
@@ -136,6 +139,7 @@ export function Logs() {
       <Histogram feed={feed} params={params} />
       {tail.held > 0 && <button class="pill" onClick={tail.release}>{plural(tail.held, "new entry", "new entries")}</button>}
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
+      {tail.refusal !== "" && <Fault>The log cannot be followed: {tail.refusal}</Fault>}
       {feed.ended && feed.rows.length === 0 ? (
         <NoEntries filtered={key !== ""} />
       ) : (
@@ -170,6 +174,7 @@ const heldMost = 10_000; // entries that wait to be shown while somebody reads f
 // of sight they are held back, so that nothing moves under the eyes of a reader.
 function useTail(live: boolean, key: string, feed: Feed<Row>) {
   const [connected, setConnected] = useState(false);
+  const [refusal, setRefusal] = useState("");
   const [held, setHeld] = useState(0);
   const waiting = useRef<Row[]>([]);
   const top = useRef(true);
@@ -184,6 +189,7 @@ function useTail(live: boolean, key: string, feed: Feed<Row>) {
   useEffect(() => {
     waiting.current = [];
     setHeld(0);
+    setRefusal("");
     if (!live || !ready) {
       return;
     }
@@ -206,6 +212,7 @@ function useTail(live: boolean, key: string, feed: Feed<Row>) {
         waiting.current.splice(0, waiting.current.length - heldMost);
       },
       state: setConnected,
+      refused: setRefusal,
     }, stopped.signal);
     return () => {
       stopped.abort();
@@ -216,7 +223,7 @@ function useTail(live: boolean, key: string, feed: Feed<Row>) {
   const atTop = useCallback((is: boolean) => {
     top.current = is;
   }, []);
-  return useMemo(() => ({ connected, held, release, atTop }), [connected, held, release, atTop]);
+  return useMemo(() => ({ connected, refusal, held, release, atTop }), [connected, refusal, held, release, atTop]);
 }
 
 // continuation returns what to follow so that nothing is missed behind the rows, newest
@@ -226,6 +233,8 @@ function continuation(key: string, rows: Row[]): { query: URLSearchParams; has: 
   const query = new URLSearchParams(key);
   const newest = rows[0]?.time ?? Number(query.get("fromDate") ?? 0);
   query.set("fromDate", String(newest));
+  query.set("trimBody", withoutBodies);
+  query.delete("order"); // a stream has its own
   const end = rows.findIndex((row) => row.time < newest);
   const there = new Set(rows.slice(0, end < 0 ? rows.length : end).map((row) => row.messageId + row.state));
   return { query, has: (entry) => entry.time === newest && there.delete(entry.messageId + entry.state) };

@@ -3,45 +3,45 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { call, explain, get } from "../api";
-import { useAsked } from "../feed";
-import { clock, span } from "../format";
-import { curl, publicationOf, publish, refusal } from "../publication";
+import { useAsked, useRepeated } from "../feed";
+import { clock, count, span } from "../format";
+import { attempts, isCut, readLife, wholeOf, type Life } from "../life";
+import { curl, publicationOf, publish, refusal, unsendable } from "../publication";
 import { href, setParams } from "../router";
 import { identity } from "../session";
-import type { DeadLetter, LogEntry, LogPage } from "../types";
+import type { DeadLetter, LogEntry } from "../types";
 import { Badge, Body, Copy, Facts, Fault, HeaderList, Tag, Time } from "../ui/widgets";
 import { whyMessage } from "../why";
 
 const ended = new Set(["DELIVERED", "FAILED", "CANCELLED"]);
 
+const pause = 1000; // ms between two readings of a message that has not ended
+
+// MessageDrawer shows one message; it is made anew for another.
 export function MessageDrawer({ id }: { id: string }) {
   const panel = useRef<HTMLElement>(null);
-  const { data, error, again } = useAsked(id, (signal) => get<LogPage>("/v2/logs", { messageId: id, order: "earliestFirst" }, signal));
-  const entries = data?.events ?? [];
-  const last = entries[entries.length - 1];
-  const going = last !== undefined && !ended.has(last.state);
+  const life = useRef<Life | undefined>(undefined);
+  const { data, error, again } = useAsked(id, async (signal) => {
+    life.current = await readLife(id, life.current, signal);
+    return { life: life.current };
+  });
+  const newest = data?.life?.newest;
   useEffect(() => {
     panel.current!.focus();
   }, [id]);
-  useEffect(() => {
-    if (!going) {
-      return;
-    }
-    const timer = setInterval(() => void again(), 1000);
-    return () => clearInterval(timer);
-  }, [going, id]);
+  useRepeated(again, pause, newest !== undefined && !ended.has(newest.state));
   return (
     <aside class="drawer" ref={panel} tabIndex={-1} aria-label={"Message " + id}>
       <header>
         <div>
-          <h2>Message {last !== undefined && <Badge state={last.state} />}</h2>
+          <h2>Message {newest !== undefined && <Badge state={newest.state} />}</h2>
           <p><code>{id}</code> <Copy text={() => id}>Copy id</Copy></p>
         </div>
         <button class="quiet" aria-label="Close message" onClick={() => setParams({ open: undefined })}>×</button>
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
-      {data !== undefined && last === undefined && <WithoutLog id={id} />}
-      {last !== undefined && <Life entries={entries} last={last} again={again} />}
+      {data !== undefined && data.life === undefined && <WithoutLog id={id} />}
+      {data?.life !== undefined && <WithLog life={data.life} again={again} />}
     </aside>
   );
 }
@@ -69,23 +69,22 @@ function WithoutLog({ id }: { id: string }) {
   );
 }
 
-interface LifeProps {
-  entries: LogEntry[];
-  last: LogEntry;
-  again: () => Promise<void>;
-}
-
-function Life({ entries, last, again }: LifeProps) {
-  const first = entries[0]!;
+function WithLog({ life, again }: { life: Life; again: () => Promise<void> }) {
   return (
     <>
-      <Deeds last={last} again={again} />
-      <Why last={last} />
+      <Deeds last={life.newest} again={again} />
+      <Why last={life.newest} />
       <h3>Timeline</h3>
-      <ol class="timeline">
-        {entries.map((entry, i) => <Change key={i} entry={entry} before={entries[i - 1]} first={first} attempt={attemptOf(entries, i)} />)}
-      </ol>
+      <Timeline life={life} />
       <h3>Request</h3>
+      <Request last={life.newest} />
+    </>
+  );
+}
+
+function Request({ last }: { last: LogEntry }) {
+  return (
+    <>
       <p class="request-line"><b>{last.method}</b> <span>{last.url}</span></p>
       <Facts of={[
         ["Attempts", `at most ${last.maxRetries + 1}`],
@@ -112,9 +111,16 @@ function Life({ entries, last, again }: LifeProps) {
   );
 }
 
-// attemptOf returns which attempt an entry is the beginning of, 0 if it is not one.
-function attemptOf(entries: LogEntry[], index: number): number {
-  return entries[index]!.state !== "ACTIVE" ? 0 : entries.slice(0, index + 1).filter((entry) => entry.state === "ACTIVE").length;
+function Timeline({ life: { changes, more } }: { life: Life }) {
+  const numbers = attempts(changes);
+  return (
+    <>
+      <ol class="timeline">
+        {changes.map((entry, i) => <Change key={i} entry={entry} before={changes[i - 1]} first={changes[0]!} attempt={numbers[i]!} />)}
+      </ol>
+      {more && <p class="muted">These are its first {count(changes.length)} changes. <i>Its log</i> has all, the newest first.</p>}
+    </>
+  );
 }
 
 const told: Record<string, string> = {
@@ -146,22 +152,34 @@ function Change({ entry, before, first, attempt }: ChangeProps) {
       <p class="muted"><Time at={entry.time} />{entry !== first && <> · {span(entry.time - first.time)} after acceptance</>}</p>
       {entry.nextDeliveryTime !== undefined && <p>Next attempt at {clock(entry.nextDeliveryTime)}</p>}
       {entry.error !== undefined && <p class="error-text">{entry.error}</p>}
-      {entry.responseStatus !== undefined && (
-        <details open={entry.state === "ERROR" && (entry.responseBody ?? "") !== ""}>
-          <summary>Response <Tag tone={entry.responseStatus < 300 ? "green" : "red"}>{entry.responseStatus || "none"}</Tag></summary>
-          <HeaderList headers={entry.responseHeaders} />
-          <Body base64={entry.responseBody} label="Body of the response" />
-          {entry.responseTruncated && <p class="muted">The answer was larger: this is its beginning.</p>}
-        </details>
-      )}
+      {entry.responseStatus !== undefined && <Answer to={entry} />}
     </li>
+  );
+}
+
+// Answer shows what a destination has answered: the beginning, and all of it at a wish.
+function Answer({ to: entry }: { to: LogEntry }) {
+  const [whole, setWhole] = useState<LogEntry>();
+  const [fault, setFault] = useState("");
+  const read = () => wholeOf(entry).then(setWhole, (error) => setFault(explain(error)));
+  const { responseStatus, responseBody } = whole ?? entry;
+  return (
+    <details open={entry.state === "ERROR" && (entry.responseBody ?? "") !== ""}>
+      <summary>Response <Tag tone={responseStatus! < 300 ? "green" : "red"}>{responseStatus || "none"}</Tag></summary>
+      <HeaderList headers={entry.responseHeaders} />
+      <Body base64={responseBody} label="Body of the response" />
+      {whole === undefined && isCut(responseBody)
+        ? <p class="muted">This is its beginning. <button onClick={() => void read()}>Read all that is kept</button></p>
+        : entry.responseTruncated && <p class="muted">The answer was larger: this is its beginning.</p>}
+      {fault !== "" && <Fault>{fault}</Fault>}
+    </details>
   );
 }
 
 function Deeds({ last, again }: { last: LogEntry; again: () => Promise<void> }) {
   const [said, setSaid] = useState("");
   const [fault, setFault] = useState("");
-  const cannot = refusal(last);
+  const cannot = refusal(last) || unsendable(last);
   const attempt = async (deed: () => Promise<string>) => {
     setFault("");
     setSaid("");
@@ -187,10 +205,10 @@ function Deeds({ last, again }: { last: LogEntry; again: () => Promise<void> }) 
       <div class="deeds">
         {!ended.has(last.state) && <button disabled={readOnly} onClick={() => void attempt(cancel)}>Cancel</button>}
         <button disabled={readOnly || cannot !== ""} title={cannot} onClick={() => void attempt(repeat)}>Publish again</button>
-        <Copy text={() => curl(publicationOf(last))}>Copy as curl</Copy>
+        {refusal(last) === "" && <Copy text={() => curl(publicationOf(last))}>Copy as curl</Copy>}
         <a class="button" href={href("/logs", { messageId: last.messageId })}>Its log</a>
       </div>
-      {cannot !== "" && <p class="muted">Cannot be published again: {cannot}.</p>}
+      {cannot !== "" && <p class="muted">Cannot be published again from here: {cannot}.</p>}
       {said !== "" && <p role="status">{said}</p>}
       {fault !== "" && <Fault>{fault}</Fault>}
     </>

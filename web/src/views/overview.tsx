@@ -1,12 +1,12 @@
 // How the server is doing, and the way to whatever does not move.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
 import { get } from "../api";
-import { useAsked } from "../feed";
+import { useAsked, useRepeated } from "../feed";
 import { away, bytes, count, moment, plural, span } from "../format";
-import { deadDestinations, gauge, percentile, sample, type Dead, type Sample } from "../overview";
+import { deadDestinations, gauges, percentile, sample, type Dead, type Sample } from "../overview";
 import { go, href } from "../router";
 import type { Kept, Usage } from "../types";
 import { Fault, Tag } from "../ui/widgets";
@@ -21,25 +21,21 @@ interface Known {
 }
 
 async function ask(signal: AbortSignal): Promise<Known> {
-  const [newest, usage, slots, overdue, disk, dead] = await Promise.all([
+  const [newest, usage, slots, gauge, dead] = await Promise.all([
     sample(signal),
     get<Usage>("/v2/usage", undefined, signal),
     get<Known["slots"]>("/v2/globalParallelism", undefined, signal),
-    gauge("posthaste_due_backlog_age_seconds", signal),
-    gauge("posthaste_store_bytes", signal),
+    gauges(signal),
     deadDestinations(signal),
   ]);
-  return { sample: newest, usage, slots, overdue, disk, dead };
+  return { sample: newest, usage, slots, overdue: gauge("posthaste_due_backlog_age_seconds"), disk: gauge("posthaste_store_bytes"), dead };
 }
 
 const pause = 10_000; // ms between two readings
 
 export function Overview() {
   const { data, error, again } = useAsked("overview", ask);
-  useEffect(() => {
-    const timer = setInterval(() => document.hidden || void again(), pause);
-    return () => clearInterval(timer);
-  }, []);
+  useRepeated(again, pause);
   return (
     <section class="view scrolls" aria-labelledby="title">
       <header class="bar">

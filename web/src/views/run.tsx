@@ -2,10 +2,10 @@
 // the time each took and why it did not go on.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
 import { call, explain, get, post } from "../api";
-import { useAsked } from "../feed";
+import { useAsked, useRepeated } from "../feed";
 import { clock, plural, span } from "../format";
 import { go, href, setParams, usePlace } from "../router";
 import { identity } from "../session";
@@ -29,19 +29,15 @@ async function ask(id: string, created: string | null, signal: AbortSignal): Pro
   return { run: runs.runs[0], events: changes.events };
 }
 
+const pause = 1000; // ms between two readings of a run that goes on
+
 export function RunView({ id }: { id: string }) {
   const { params } = usePlace();
   const created = params.get("created");
   const { data, error, again } = useAsked(id + "@" + created, (signal) => ask(id, created, signal));
   const run = data?.run;
   const going = run?.workflowState === "RUN_STARTED" || run?.failureFunction?.state === "CALLBACK_INPROGRESS";
-  useEffect(() => {
-    if (!going) {
-      return;
-    }
-    const timer = setInterval(() => void again(), 1000);
-    return () => clearInterval(timer);
-  }, [going, id, created]);
+  useRepeated(again, pause, going);
   return (
     <section class="view scrolls" aria-labelledby="title">
       <header class="bar">

@@ -17,6 +17,7 @@ import { RunView } from "./run";
 
 const filters: Filter[] = [
   { name: "workflowRunId", label: "Run" },
+  { name: "workflowCreatedAt", label: "Creation (Unix ms)" },
   { name: "state", label: "State", options: [...runStates, "STEP_PROGRESS", "STEP_RETRY", "STEP_FAILED"] },
   { name: "workflowUrl", label: "Workflow URL" },
   { name: "host", label: "Host" },
