@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,36 @@ import (
 	"posthaste/internal/runlog"
 	"posthaste/internal/store"
 )
+
+// TestRunsInPagesBoundedInBytes has runs whose steps are large: a page ends before it has
+// many, unless their bodies are left out.
+func TestRunsInPagesBoundedInBytes(t *testing.T) {
+	w := newWorld(t)
+	var want []string
+	for i := range 10 {
+		run := w.start(fmt.Sprint("wfr_", i))
+		w.append(run, posthaste.CallStep, fmt.Sprintf(`{"stepId":1,"stepName":"large","stepType":"Run","out":%q}`, strings.Repeat("x", 1<<20)))
+		want = append(want, run.ID)
+	}
+	newest := slices.Clone(want)
+	slices.Reverse(newest)
+	for _, test := range []struct {
+		name, params string
+		want         []string
+		pages        int
+	}{
+		{"latest first", "", newest, 3},
+		{"oldest first", "order=earliestFirst", want, 3},
+		{"without bodies", "trimBody=0", newest, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, pages := w.allRuns(test.params)
+			if diff := cmp.Diff(test.want, got); diff != "" || pages != test.pages {
+				t.Errorf("%d pages, want %d; runs (-want +got):\n%s", pages, test.pages, diff)
+			}
+		})
+	}
+}
 
 // Contract, workflows 6.3: newest first, ten to a page, and no cursor on the last.
 func TestRunsInPages(t *testing.T) {
