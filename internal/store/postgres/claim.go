@@ -102,7 +102,7 @@ func (s *Store) claimAtOnce(ctx context.Context, now time.Time, c *claiming) err
 		err = t.commit()
 	}
 	if err = s.concluded(c, err); err == nil {
-		s.changed()
+		s.changed(c.users...)
 	}
 	return err
 }

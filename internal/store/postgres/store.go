@@ -25,7 +25,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"posthaste/internal/broadcast"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
 )
@@ -70,7 +69,7 @@ type Store struct {
 	joined     func(node int64)
 	logger     *slog.Logger
 	wake       chan struct{}
-	grown      broadcast.Signal
+	followers  followers
 
 	closing context.Context // done when Close begins
 	close   context.CancelFunc
@@ -154,7 +153,7 @@ func (s *Store) Close() error {
 	s.loops.Wait()
 	err := s.node.leave(context.Background(), s.pool)
 	s.disconnect()
-	s.grown.Send()
+	s.followers.wakeAll()
 	return err
 }
 

@@ -147,7 +147,7 @@ func (s *Store) make(users []string, changes []*change) {
 			s.make(users, others)
 		}
 	case err == nil:
-		s.changed()
+		s.changed(users...)
 	case len(changes) > 1 && refused(err):
 		for _, c := range changes {
 			s.make(users, []*change{c})

@@ -12,9 +12,12 @@ import (
 
 // Watch implements store.Watcher.
 func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
-	grown := s.grown.Next() // taken first: what is written in between closes it
+	who := s.followers.join(user) // first: what is written in between wakes
 	end, err := read(ctx, s, func(ctx context.Context, q querier) (posthaste.Position, error) { return readEnd(ctx, q, user) })
-	return end, grown, err
+	if err == nil {
+		s.followers.know(user, who, end)
+	}
+	return end, who.grown, err
 }
 
 // readEnd returns the position of a user's last event, 0 if there was none yet.
@@ -26,9 +29,9 @@ func readEnd(ctx context.Context, q querier, user string) (posthaste.Position, e
 // Wake implements store.Worker.
 func (s *Store) Wake() <-chan struct{} { return s.wake }
 
-// changed tells who waits in this process that something was committed.
-func (s *Store) changed() {
-	s.grown.Send()
+// changed tells who waits in this process that something of users was committed here.
+func (s *Store) changed(users ...string) {
+	s.followers.wake(users...)
 	s.signal()
 }
 
@@ -46,20 +49,26 @@ const listenEvery = 50 * time.Millisecond
 
 // listen tells who waits in this process that other nodes have committed something.
 // It asks which transactions are in progress: the answer reads no table, needs no
-// session, and is another one after anything was committed.
+// session, and is another one after anything was committed. That may have been anybody,
+// in any database of the server, so then it asks what there is for those who wait.
 func (s *Store) listen() {
 	ticker := time.NewTicker(listenEvery)
 	defer ticker.Stop()
 	var heard string
+	var n news
 	for {
 		select {
 		case <-s.closing.Done():
 			return
 		case <-ticker.C:
 		}
-		if snapshot, err := s.snapshot(); err == nil && snapshot != heard {
-			heard = snapshot
-			s.changed()
+		snapshot, err := s.snapshot()
+		if err != nil || snapshot == heard {
+			continue
+		}
+		if next, err := s.askNews(); err == nil {
+			s.tell(n, next)
+			heard, n = snapshot, next
 		}
 	}
 }
@@ -69,4 +78,35 @@ func (s *Store) snapshot() (string, error) {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
 	return row(ctx, s.vital, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
+}
+
+// news is what this node has to know of what others commit.
+type news struct {
+	followed []string // users whose logs are followed here
+	ends     []int64  // of those logs
+	ready    *int64   // when the first lane is to be looked at
+}
+
+func (s *Store) askNews() (news, error) {
+	ctx, cancel := context.WithTimeout(s.closing, callTime)
+	defer cancel()
+	return row(ctx, s.vital, func(r pgx.CollectableRow) (n news, err error) {
+		err = r.Scan(&n.followed, &n.ends, &n.ready)
+		return n, err
+	}, `
+		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(position), '{}'),
+			(SELECT min(ready) FROM posthaste.lanes)
+		FROM posthaste.users WHERE user_id = ANY($1)`, s.followers.users())
+}
+
+// tell tells those whom news concern. A lane in which something has happened is to be
+// looked at from the first of all times on; the others when their time has come, which a
+// node knows unless it has changed.
+func (s *Store) tell(before, now news) {
+	for i, user := range now.followed {
+		s.followers.hear(user, posthaste.Position(now.ends[i]))
+	}
+	if now.ready != nil && (*now.ready == 0 || before.ready == nil || *now.ready != *before.ready) {
+		s.signal()
+	}
 }
