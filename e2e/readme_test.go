@@ -24,7 +24,8 @@ const readme = "../README.md"
 //	```
 //
 // each against a development server of its own, in the root of the repository and with
-// the program in the path. A block has to print what its mark says that it shows.
+// the program in the path. What the command line says to the server, and is told, has to be
+// as the description of the API has it. A block has to print what its mark says that it shows.
 func TestReadme(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
@@ -50,7 +51,7 @@ var (
 func runBlock(t *testing.T, b block) {
 	t.Helper()
 	_, c := startDev(t, "--port", "0")
-	script := defaultAddress.ReplaceAllLiteralString(b.script, strings.TrimPrefix(c.base, "http://"))
+	script := defaultAddress.ReplaceAllLiteralString(b.script, strings.TrimPrefix(described(t, c.base), "http://"))
 	script = endpointAddress.ReplaceAllLiteralString(script, "127.0.0.1:"+freePort(t))
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = ".."

@@ -205,7 +205,7 @@ func (o *operation) checkRequest(x Exchange, rawQuery string) error {
 		}
 	}
 	for name := range query {
-		if !given[name] && !o.takesQuery() && !isReserved(name) && x.Method != http.MethodGet {
+		if !given[name] && !o.takesQuery() && !isReserved(name) {
 			return fmt.Errorf("query parameter %q", name)
 		}
 	}

@@ -48,6 +48,12 @@ func TestCheck(t *testing.T) {
 		"a filter that is not described": {func(x *openapitest.Exchange) {
 			x.Method, x.Target, x.Body = "DELETE", "/v2/messages?odd=1", []byte(`{"cancelled":1}`)
 		}, `query parameter "odd"`},
+		"a filter of a list that is not described": {func(x *openapitest.Exchange) {
+			x.Method, x.Target, x.Body = "GET", "/v2/dlq?odd=1", []byte(`{"messages":[]}`)
+		}, `query parameter "odd"`},
+		"what some clients add to every request": {func(x *openapitest.Exchange) {
+			x.Method, x.Target, x.Body = "GET", "/v2/dlq?qstash_token=t&upstash-retries=1", []byte(`{"messages":[]}`)
+		}, ""},
 		"a body that is not": {func(x *openapitest.Exchange) {
 			x.Target, x.RequestBody, x.Body = "/v2/queues", []byte(`{"parallelism":1}`), nil
 		}, "queueName"},
