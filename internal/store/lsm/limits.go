@@ -278,7 +278,11 @@ func (s *Store) FlowKey(_ context.Context, now time.Time, user, name string) (_ 
 	if err != nil {
 		return store.FlowStatus{}, err
 	}
-	return s.flowStatus(now, user, key)
+	queued, err := s.queuedUnderKeys(now, user)
+	if err != nil {
+		return store.FlowStatus{}, err
+	}
+	return s.flowStatus(now, user, key, queued[name])
 }
 
 // FlowKeys implements store.FlowKeys.
@@ -292,12 +296,16 @@ func (s *Store) FlowKeys(_ context.Context, now time.Time, user, contains string
 	if err != nil {
 		return nil, err
 	}
+	queued, err := s.queuedUnderKeys(now, user)
+	if err != nil {
+		return nil, err
+	}
 	var result []store.FlowStatus
 	for _, key := range all {
 		if !strings.Contains(key.Key, contains) {
 			continue
 		}
-		status, err := s.flowStatus(now, user, key)
+		status, err := s.flowStatus(now, user, key, queued[key.Key])
 		if err != nil {
 			return nil, err
 		}
@@ -306,7 +314,23 @@ func (s *Store) FlowKeys(_ context.Context, now time.Time, user, contains string
 	return result, nil
 }
 
-func (s *Store) flowStatus(now time.Time, user string, key *posthaste.FlowKey) (store.FlowStatus, error) {
+// queuedUnderKeys counts, by the flow-control key they name, the due messages in queues of
+// a user. Their lane is that of the queue, so all queues are looked through.
+func (s *Store) queuedUnderKeys(now time.Time, user string) (map[string]int, error) {
+	due := map[string]int{}
+	prefix := append(appendUser([]byte{kindWaiting}, user), byte(posthaste.LaneQueue))
+	err := scan(s.db, prefix, func(_, value []byte) error {
+		w, err := parseWaiting(value)
+		if err == nil && w.flowKey != "" && !w.ended && !milliTime(w.readyMS).After(now) {
+			due[w.flowKey]++
+		}
+		return err
+	})
+	return due, err
+}
+
+// flowStatus says how a key stands under which so many messages in queues are due.
+func (s *Store) flowStatus(now time.Time, user string, key *posthaste.FlowKey, queued int) (store.FlowStatus, error) {
 	status := store.FlowStatus{FlowKey: *key}
 	window, inflight, known := s.scheduler.use(user, key.Key)
 	if !known {
@@ -315,7 +339,7 @@ func (s *Store) flowStatus(now time.Time, user string, key *posthaste.FlowKey) (
 	window = window.Current(key.FlowLimit, now)
 	status.WindowStartedAt, status.WindowCount, status.InFlight = window.StartedAt, window.Count, inflight
 	lane := laneID{user, posthaste.Lane{Kind: posthaste.LaneFlow, Name: key.Key}}
-	due := 0
+	due := queued
 	err := scan(s.db, appendLane(nil, lane), func(k, _ []byte) error {
 		if parseTicket(k).order > posthaste.LastPosition(now) {
 			return errStop

@@ -97,10 +97,10 @@ func isEntry(m *posthaste.Message) bool {
 // prepare reads all that accept needs, and finds the repeated submissions.
 func (s *Store) prepare(c *commit, now time.Time, arrivals []arrival) ([]store.Accepted, error) {
 	accepted := make([]store.Accepted, len(arrivals))
-	here := map[string][]posthaste.MessageID{} // within this call
+	here := map[submitted][]posthaste.MessageID{} // within this call
 	for i := range arrivals {
 		a := &arrivals[i]
-		earlier, err := here[a.dedupID()], error(nil)
+		earlier, err := here[a.submitted()], error(nil)
 		if earlier == nil {
 			earlier, err = s.earlier(c, now, a)
 		}
@@ -113,7 +113,7 @@ func (s *Store) prepare(c *commit, now time.Time, arrivals []arrival) ([]store.A
 		}
 		accepted[i] = store.Accepted{IDs: a.IDs()}
 		if a.DedupKey != "" {
-			here[a.dedupID()] = accepted[i].IDs
+			here[a.submitted()] = accepted[i].IDs
 		}
 		for _, m := range a.Messages {
 			if err := s.loadLimits(c, m); err != nil {
@@ -170,6 +170,17 @@ func laneOf(m *posthaste.Message) laneID { return laneID{m.User, m.Lane()} }
 
 // Submissions are remembered in the day they were accepted in, so that they are
 // forgotten with it. The key is hashed: it may be of any length.
+
+// submitted names a submission of a user.
+type submitted struct{ user, dedupID string }
+
+// submitted returns nothing for one without a key.
+func (a *arrival) submitted() submitted {
+	if a.DedupKey == "" {
+		return submitted{}
+	}
+	return submitted{a.Messages[0].User, a.dedupID()}
+}
 
 func (a *arrival) dedupID() string {
 	if a.DedupKey == "" {

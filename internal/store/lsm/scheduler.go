@@ -110,8 +110,17 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 		}
 		l.trim(keep)
 	}
-	if l.list == nil {
+	s.lookAgain(l)
+}
+
+// lookAgain sees to it that a lane is served whose messages have changed. A queue that
+// waits for room under a key may have another first message, without that key.
+func (s *scheduler) lookAgain(l *lane) {
+	switch {
+	case l.list == nil:
 		s.schedule(l)
+	case l.strict() && l.list != &s.ready:
+		s.enlist(l, &s.ready)
 	}
 }
 
@@ -129,9 +138,7 @@ func (s *scheduler) dropLocked(id laneID, t ticket) {
 		return
 	}
 	l.remove(t)
-	if l.list == nil {
-		s.schedule(l)
-	}
+	s.lookAgain(l)
 }
 
 // lane returns the lane of that id, and makes it if need be.

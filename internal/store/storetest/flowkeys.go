@@ -110,6 +110,13 @@ var flowKeyPromises = []promise{
 		tr.settle(store.Delivered(claim))
 		tr.wantOrder(first, second)
 	}},
+	{"a queue goes on when the message that its key holds up is cancelled", func(tr *trial) {
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Paused = true })
+		held, free := tr.accept(through("q"), under("k", posthaste.FlowLimit{})), tr.accept(through("q"))
+		tr.wantNoClaims()
+		tr.wantCancels(1, held)
+		tr.claimOne(free)
+	}},
 	{"a held-up key does not hold up others", func(tr *trial) {
 		tr.acceptMany(3, under("k", posthaste.FlowLimit{Parallelism: 1}))
 		tr.claim(plenty)
@@ -149,6 +156,24 @@ var flowKeyPromises = []promise{
 		tr.claimOne(messages[0])
 		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.ResetRate(tr.now) })
 		tr.claimOne(messages[1])
+	}},
+	{"a key counts what waits under it, in queues too", func(tr *trial) {
+		one := posthaste.FlowLimit{Parallelism: 1}
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 9 })
+		first := tr.accept(through("q"), under("k", one))
+		tr.acceptMany(2, through("q"), under("k", one))
+		tr.accept(through("q"), under("k", one), delayed(time.Hour))
+		tr.accept(through("q"), under("other", one), delayed(time.Minute))
+		tr.accept(under("k", one), delayed(time.Minute))
+		tr.claimOne(first)
+		if got := tr.flowKey("k"); got.InFlight != 1 || got.Waiting != 2 {
+			tr.Errorf("%d in flight, %d waiting, want 1 and 2", got.InFlight, got.Waiting)
+		}
+		tr.wait(time.Minute)
+		keys, err := tr.store.FlowKeys(tr.Context(), tr.now, ann, "")
+		if err != nil || len(keys) != 2 || keys[0].Waiting != 3 || keys[1].Waiting != 1 {
+			tr.Errorf("keys %+v, %v, want 3 and 1 waiting", keys, err)
+		}
 	}},
 	{"a key tells of its use", func(tr *trial) {
 		const wait = 10 * time.Second
