@@ -267,7 +267,8 @@ func (o *clusterOrdeal) deaths() []death {
 	return all
 }
 
-// checkLimits: no more attempts arrive at once, and no more begin in a second, than may.
+// checkLimits: no more attempts arrive at once, and no more begin in a second, than may. Of
+// those that begin in two windows twice as many may arrive within a second.
 func (o *clusterOrdeal) checkLimits(wrong *problems, log []logEntry) {
 	for lane, limit := range map[string]int{laneLine: 1, laneNarrow: narrowWidth} {
 		if most := o.meter.mostInFlight(lane); most > limit {
@@ -281,6 +282,27 @@ func (o *clusterOrdeal) checkLimits(wrong *problems, log []logEntry) {
 			wrong.add("attempt %d of %s began too early for %d in a second", at, lanePaced, pacedRate)
 		}
 	}
+	var arrived []time.Time
+	for _, a := range o.meter.inOrder() {
+		if strings.HasSuffix(a.path, "/"+lanePaced) {
+			arrived = append(arrived, a.at)
+		}
+	}
+	if most := mostWithin(time.Second, arrived); most > 2*pacedRate {
+		wrong.add("%d attempts of %s arrived within a second, %d may begin in one", most, lanePaced, pacedRate)
+	}
+}
+
+// mostWithin returns how many of some times, which are in order, lie within a period.
+func mostWithin(period time.Duration, times []time.Time) (most int) {
+	first := 0
+	for i, at := range times {
+		for at.Sub(times[first]) >= period {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
 }
 
 // checkQueueOrder: messages of the queue arrive in the order in which they were
