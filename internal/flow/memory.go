@@ -1,5 +1,7 @@
 package flow
 
+import "maps"
+
 // SmallMessage is the size, in bytes, up to which messages take no part in the sharing of
 // Memory: slots bound how many are in flight.
 const SmallMessage = 4 << 10
@@ -43,6 +45,11 @@ func (m *Memory[K]) add(lane K, size int) {
 	if m.lanes[lane] += size; m.lanes[lane] == 0 {
 		delete(m.lanes, lane)
 	}
+}
+
+// Clone returns memory of which as much is taken, to try with.
+func (m *Memory[K]) Clone() Memory[K] {
+	return Memory[K]{most: m.most, taken: m.taken, lanes: maps.Clone(m.lanes)}
 }
 
 // Taken returns the bytes of the large messages in flight.

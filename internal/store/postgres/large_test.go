@@ -1,10 +1,14 @@
 package postgres_test
 
 import (
+	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
 )
 
 // However large messages are, a call reads a bounded part of them, and the next goes on
@@ -38,5 +42,42 @@ func TestLargeMessagesAreReadInParts(t *testing.T) {
 		if more := want == claimed; more && next.After(start) {
 			t.Errorf("the next claim is at %v, want now", next)
 		}
+	}
+}
+
+// TestLargeMessagesInFlightAreBounded has many times as much due as a node has memory for.
+// All of it is claimed in the end, one part after another.
+func TestLargeMessagesInFlightAreBounded(t *testing.T) {
+	const count, size, memory = 20, 1 << 20, 4 << 20
+	s, err := postgres.Open(t.Context(), emptyDatabase(t), postgres.Options{Memory: memory, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	for n := range count {
+		m := newMessage(start)
+		m.URL, m.Body = fmt.Sprintf("http://host-%d.example/", n), make([]byte, size)
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now, delivered := start, 0
+	for delivered < count {
+		claims, _, err := s.Claim(t.Context(), now, 2*count)
+		if err != nil || len(claims) == 0 || len(claims) > memory/size {
+			t.Fatalf("Claim returns %d messages, %v, want %d at most, and some", len(claims), err, memory/size)
+		}
+		more, _, err := s.Claim(t.Context(), now, 2*count)
+		if err != nil || len(claims)+len(more) > memory/size {
+			t.Fatalf("%d messages are claimed, and %d more, %v", len(claims), len(more), err)
+		}
+		claims = append(claims, more...)
+		for _, claim := range claims {
+			if err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		delivered += len(claims)
+		now = now.Add(time.Second) // after which lanes without memory are looked at again
 	}
 }

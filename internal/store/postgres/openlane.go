@@ -13,12 +13,13 @@ import (
 // what was read.
 type openLane struct {
 	id       laneID
-	queue    *posthaste.Queue    // of a strict lane
-	keys     map[string]*flowKey // that its messages name
-	begun    []*live             // those with a slot, in a queue
-	inFlight int                 // claimed messages; of no meaning in a queue
-	waiting  []*live             // the others, as far as they were read
-	more     bool                // there are others
+	queue    *posthaste.Queue     // of a strict lane
+	keys     map[string]*flowKey  // that its messages name
+	begun    []*live              // those with a slot, in a queue
+	inFlight int                  // claimed messages; of no meaning in a queue
+	waiting  []*live              // the others, as far as they were read
+	more     bool                 // there are others
+	memory   *flow.Memory[laneID] // of the node, for what is large
 
 	ready    time.Time // when to look again; zero: when something happens
 	heldBy   [][]byte  // keys it waits for
@@ -51,16 +52,19 @@ func compareInLane(a, b *live) int {
 const maxClaimBytes = 64 << 20
 
 // serveInTurn picks up to limit messages that may start, one of each lane in turn, and
-// counts them as in flight by user.
-func serveInTurn(lanes []*openLane, inFlight map[string]int, now time.Time, limit int) (picked []*live) {
+// counts them as in flight.
+func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (picked []*live) {
 	open, size := slices.Clone(lanes), 0
+	for _, lane := range lanes {
+		lane.memory = &taken.memory
+	}
 	for len(open) > 0 {
 		open = slices.DeleteFunc(open, func(lane *openLane) bool {
 			if len(picked) == limit || size >= maxClaimBytes {
 				lane.look(now) // for there may be more
 				return true
 			}
-			room := flow.UserRoom(limit-len(picked), inFlight[lane.id.user])
+			room := flow.UserRoom(limit-len(picked), taken.users[lane.id.user])
 			if room == 0 {
 				lane.look(now) // another node may have some
 				return true
@@ -69,7 +73,8 @@ func serveInTurn(lanes []*openLane, inFlight map[string]int, now time.Time, limi
 			if l == nil {
 				return true
 			}
-			inFlight[l.user]++
+			taken.users[l.user]++
+			taken.memory.Take(lane.id, l.size)
 			picked = append(picked, l)
 			size += l.size
 			lane.servedAs = len(picked)
@@ -87,7 +92,8 @@ func (lane *openLane) look(at time.Time) {
 	}
 }
 
-// ceilingPause is how long a lane waits that has as much in flight as it may.
+// ceilingPause is how long a lane waits that has as much in flight as it may, or for whose
+// next message there is no memory.
 const ceilingPause = time.Second
 
 // next takes the next message that may start, or returns nil and says in the lane
@@ -167,6 +173,10 @@ func (lane *openLane) start() *live {
 func (lane *openLane) admits(l *live, now time.Time) bool {
 	if due := time.UnixMilli(l.dueMS); due.After(now) {
 		lane.look(due)
+		return false
+	}
+	if !lane.memory.Admits(lane.id, l.size) {
+		lane.look(now.Add(ceilingPause)) // another node may have some
 		return false
 	}
 	key := lane.keys[string(l.flowKey)]

@@ -91,7 +91,7 @@ func TestServeInTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lanes := slices.Clone(c.lanes)
 			var got []posthaste.Position
-			for _, l := range serveInTurn(lanes, map[string]int{}, noon, c.limit) {
+			for _, l := range serveInTurn(lanes, inFlight{users: map[string]int{}}, noon, c.limit) {
 				got = append(got, l.place)
 			}
 			if !slices.Equal(got, c.want) {
