@@ -23,8 +23,8 @@ type large struct {
 }
 
 const (
-	largeMemory = 4 << 20
-	largeSize   = 256 << 10
+	largeMemory = 1 << 20
+	largeSize   = 64 << 10
 )
 
 func newLarge(t *testing.T) *large {
