@@ -50,7 +50,7 @@ type historian struct {
 }
 
 // changesOfHistory is how many changes a history has.
-const changesOfHistory = 120
+const changesOfHistory = 160
 
 // makeHistory makes random changes to a store and returns what it told.
 func makeHistory(t *testing.T, s store.Store, seed uint64) []string {
@@ -61,7 +61,8 @@ func makeHistory(t *testing.T, s store.Store, seed uint64) []string {
 	}
 	changes := []func(){
 		h.accept, h.accept, h.claim, h.claim, h.settle, h.settle, h.settle, h.settle, h.release, h.cancel,
-		h.changeQueue, h.changeKey, h.retryLetter, h.deleteLetter, h.startRun, h.changeRun, h.changeRun,
+		h.changeQueue, h.changeKey, h.retryLetter, h.deleteLetter, h.startRun, h.changeRun, h.changeRun, h.endRun,
+		h.changeGroup, h.changeSchedule, h.tick, h.cancelInSteps, h.notify, h.retain,
 	}
 	for i := range changesOfHistory {
 		h.wait(time.Duration(1+h.rng.IntN(30_000)) * time.Millisecond)
@@ -89,11 +90,16 @@ func since(at time.Time) string {
 func (h *historian) chance(n int) bool { return h.rng.IntN(n) == 0 }
 
 // someMessage makes a message that has values of few in common with others. One in a
-// queue has no key: which lane gets the room under a key is for the store to choose.
+// queue has no key, or that of the queue: which lane gets the room under a key is for the
+// store to choose.
 func (h *historian) someMessage() *posthaste.Message {
+	keyed := h.chance(2)
 	return h.message(variety(h.rng), delayed(time.Duration(max(0, h.rng.IntN(120)-60))*time.Second), func(m *posthaste.Message) {
 		if m.Queue != "" {
 			m.FlowControl = posthaste.FlowControl{}
+		}
+		if m.Queue != "" && keyed {
+			m.FlowControl.Key = "of-" + m.Queue
 		}
 	})
 }
@@ -101,7 +107,11 @@ func (h *historian) someMessage() *posthaste.Message {
 func (h *historian) accept() {
 	var submissions []store.Submission
 	for range 1 + h.rng.IntN(3) {
-		s := store.Submission{Messages: []*posthaste.Message{h.someMessage()}}
+		m := h.someMessage()
+		if h.chance(6) {
+			m.User = anna
+		}
+		s := store.Submission{Messages: []*posthaste.Message{m}}
 		if h.chance(3) {
 			s.DedupKey = fmt.Sprintf("key-%d", h.rng.IntN(5))
 		}
@@ -182,7 +192,13 @@ func (h *historian) changeQueue() {
 
 func (h *historian) changeKey() {
 	key, paused, parallelism := fmt.Sprintf("flow-%d", h.rng.IntN(3)), h.chance(3), h.rng.IntN(3)
-	h.updateFlowKey(key, func(k *posthaste.FlowKey) { k.Paused, k.Parallelism = paused, parallelism })
+	if h.chance(3) {
+		key = fmt.Sprintf("of-queue-%d", h.rng.IntN(3))
+	}
+	rate, period := h.rng.IntN(3), time.Duration(1+h.rng.IntN(60))*time.Second
+	h.updateFlowKey(key, func(k *posthaste.FlowKey) {
+		k.Paused, k.Parallelism, k.Rate, k.Period = paused, parallelism, rate, period
+	})
 	h.tell("change %s", key)
 }
 
@@ -249,11 +265,13 @@ func (h *historian) changeRun() {
 // look reads everything in several ways.
 func (h *historian) look() {
 	h.settleDown(ann)
+	h.settleDown(anna)
+	h.tellLog("log of another", h.wholeLog(anna))
 	log := h.wholeLog(ann)
 	h.tellLog("log", log)
 	for _, field := range filterFields {
 		filter := store.EventFilter{}
-		if field.ask(&filter, log[h.rng.IntN(len(log))]) {
+		if len(log) > 0 && field.ask(&filter, log[h.rng.IntN(len(log))]) {
 			h.lookWith(field.name, filter)
 		}
 	}
@@ -267,6 +285,7 @@ func (h *historian) look() {
 	h.lookAtLetters()
 	h.lookAtLanes()
 	h.lookAtRuns()
+	h.lookAtResources()
 	inFlight, err := h.store.InFlight(h.Context(), ann)
 	u := h.usage(ann)
 	h.tell("%d in flight, %v; kept %d, %d, %d, %d", inFlight, err, u.Log.Entries, u.DeadLetters.Entries, u.FailedRuns.Entries, u.Runs.Entries)

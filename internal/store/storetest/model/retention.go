@@ -80,12 +80,17 @@ func (m *Model) trimLog(user string, before time.Time) int {
 		}
 		return old
 	})
-	logged := map[*life]bool{}
+	needed := map[*life]bool{}
 	for _, e := range m.log {
-		logged[e.life] = true
+		needed[e.life] = true
+	}
+	for _, l := range m.lives {
+		if l.message.Queue != "" && m.holdsSlot(l) {
+			needed[l] = true
+		}
 	}
 	m.lives = slices.DeleteFunc(m.lives, func(l *life) bool {
-		return l.message.User == user && l.state.Terminal() && !logged[l] && !m.begins(l.message)
+		return l.message.User == user && l.state.Terminal() && !needed[l] && !m.begins(l.message)
 	})
 	return len(days)
 }
