@@ -1,0 +1,208 @@
+package lsm
+
+import (
+	"container/list"
+	"time"
+
+	"posthaste/internal/flow"
+)
+
+// claim leases up to limit due messages, serving the lanes in turn, and returns
+// when to call again: see store.Worker.
+func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.promote(now)
+	s.unblock(limit)
+	s.uncrowd(limit)
+	var leases []*lease
+	for len(leases) < limit && s.anyReady(limit-len(leases)) {
+		l := s.ready.Front().Value.(*lane)
+		held, err := s.serve(l, now, limit-len(leases))
+		if err != nil {
+			return leases, now, err
+		}
+		if held != nil {
+			leases = append(leases, held)
+			s.ready.MoveToBack(l.element)
+		}
+	}
+	return leases, s.next(now), nil
+}
+
+// promote makes the lanes ready whose time has come.
+func (s *scheduler) promote(now time.Time) {
+	for len(s.timed) > 0 && s.timed[0].wakesMS <= now.UnixMilli() {
+		s.enlist(s.timed[0], &s.ready)
+	}
+}
+
+// unblock makes blocked lanes ready that have room by now: free slots let the
+// ceiling of every lane rise. It looks at a few, in turn.
+func (s *scheduler) unblock(free int) {
+	const atOnce = 16
+	for range min(atOnce, s.blocked.Len()) {
+		l := s.blocked.Front().Value.(*lane)
+		if l.inflight < flow.Ceiling(s.room(l, free)) {
+			s.enlist(l, &s.ready)
+		} else {
+			s.blocked.MoveToBack(l.element)
+		}
+	}
+}
+
+// room is how many more attempts the user of a lane may start.
+func (s *scheduler) room(l *lane, free int) int {
+	return flow.UserRoom(free, s.inflight[l.id.user])
+}
+
+// crowd lets a lane wait until its user has room.
+func (s *scheduler) crowd(l *lane) {
+	user := l.id.user
+	if s.crowded[user] == nil {
+		s.crowded[user] = list.New()
+	}
+	s.enlist(l, s.crowded[user])
+}
+
+// uncrowd makes as many lanes ready as their users have room for by now.
+func (s *scheduler) uncrowd(free int) {
+	for user, lanes := range s.crowded {
+		for range min(flow.UserRoom(free, s.inflight[user]), lanes.Len()) {
+			s.enlist(lanes.Front().Value.(*lane), &s.ready)
+		}
+		if lanes.Len() == 0 {
+			delete(s.crowded, user)
+		}
+	}
+}
+
+// anyReady reports whether a lane is ready. Those that were may have had nothing to
+// start, and left room to others of their user.
+func (s *scheduler) anyReady(free int) bool {
+	if s.ready.Len() == 0 {
+		s.uncrowd(free)
+	}
+	return s.ready.Len() > 0
+}
+
+// serve leases the next message of a ready lane. When it has none that may start
+// now it returns nil, and the lane is where it waits for that.
+func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
+	switch room := s.room(l, free); {
+	case room == 0:
+		s.crowd(l)
+		return nil, nil
+	case l.inflight >= flow.Ceiling(room):
+		s.enlist(l, &s.blocked)
+		return nil, nil
+	}
+	if err := s.load(l); err != nil {
+		return nil, err
+	}
+	at, wakes := l.candidate(now)
+	if at < 0 {
+		s.rest(l, wakes)
+		return nil, nil
+	}
+	if !s.memory.Admits(l.id, l.items[at].waiting.size) {
+		s.enlist(l, &s.blocked)
+		return nil, nil
+	}
+	limit, err := s.limiterOf(l.items[at])
+	if err != nil {
+		return nil, err
+	}
+	if limit != nil {
+		ok, wakes := limit.admit(now)
+		switch {
+		case !ok && wakes.IsZero():
+			s.enlist(l, &limit.waiting)
+			return nil, nil
+		case !ok:
+			s.rest(l, wakes)
+			return nil, nil
+		}
+	}
+	return s.lease(l.takeAt(at), limit), nil
+}
+
+// rest takes a lane out of ready until the given time, or, when that is zero,
+// until something happens to it.
+func (s *scheduler) rest(l *lane, wakes time.Time) {
+	s.delist(l)
+	switch {
+	case !wakes.IsZero():
+		s.setTimer(l, wakes.UnixMilli())
+	case len(l.items) == 0:
+		s.schedule(l)
+	}
+}
+
+// load reads on from disk when a lane's messages in memory are used up, and what
+// the lane is bound by.
+func (s *scheduler) load(l *lane) (err error) {
+	if l.strict() && l.queue == nil {
+		if l.queue, err = s.disk.readQueue(l.id.user, l.id.Name); err != nil {
+			return err
+		}
+	}
+	for l.partial && len(l.items) == 0 {
+		if err := s.refill(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refill reads the next messages of a lane from disk. Claimed and held ones have
+// keys there too and are passed over.
+func (s *scheduler) refill(l *lane) error {
+	const atOnce = laneHead / 2
+	read, err := s.disk.readWaiting(l.id, l.horizon, atOnce)
+	if err != nil {
+		return err
+	}
+	l.partial = len(read) == atOnce
+	for _, it := range read {
+		l.horizon = it.ticket.next()
+		if s.held[it.id] || s.leases[it.id] != nil {
+			continue
+		}
+		it.lane = l
+		l.items = append(l.items, it)
+		s.kept.add(it)
+	}
+	return nil
+}
+
+// limiterOf returns the limiter of an item's flow-control key, or nil if it has
+// none.
+func (s *scheduler) limiterOf(it *item) (*limiter, error) {
+	if it.waiting.flowKey == "" {
+		return nil, nil
+	}
+	id := flowID{it.lane.id.user, it.waiting.flowKey}
+	if limit := s.limiters[id]; limit != nil {
+		return limit, nil
+	}
+	key, err := s.disk.readFlowKey(id.user, id.key)
+	if err != nil {
+		return nil, err
+	}
+	limit := &limiter{id: id, key: *key}
+	s.limiters[id] = limit
+	return limit, nil
+}
+
+// next returns when claim should be called again if nothing wakes its caller.
+func (s *scheduler) next(now time.Time) time.Time {
+	switch {
+	case s.ready.Len() > 0:
+		return now
+	case len(s.timed) > 0:
+		return milliTime(s.timed[0].wakesMS)
+	default:
+		return time.Time{}
+	}
+}
