@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -17,13 +18,19 @@ type trimClock struct {
 
 // startTrimClock begins with what the log says of the time: as if the server had been off,
 // or had had nothing to do, since the end of the day after that of the newest event.
+// Events of today do not count: they are what the clock says, right or wrong.
 func (e *Engine) startTrimClock(ctx context.Context, clock *trimClock) error {
 	usage, err := e.options.Store.TotalUsage(ctx)
-	if err != nil || len(usage.Days) == 0 {
+	if err != nil {
 		return err
 	}
-	newest := usage.Days[len(usage.Days)-1].Start
-	*clock = trimClock{wall: newest.Add(2 * wholeDay), at: time.Now()}
+	today := e.options.Now().UTC().Truncate(wholeDay)
+	for _, d := range slices.Backward(usage.Days) {
+		if d.Start.Before(today) {
+			*clock = trimClock{wall: d.Start.Add(2 * wholeDay), at: time.Now()}
+			break
+		}
+	}
 	return nil
 }
 
