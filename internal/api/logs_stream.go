@@ -75,7 +75,7 @@ func (a *api) followLog(r *request, params url.Values, form entryForm) (answer, 
 		return answer{status: http.StatusNoContent}, nil // by which clients know not to ask again
 	}
 	room := r.newPageRoom()
-	follower.Reserve = room.reserve
+	follower.Reserve, follower.Release = room.reserve, room.give
 	return a.newStream(r, mediaEvents, room, func(ctx context.Context, out *outlet) error {
 		return a.writeEvents(ctx, out, follower, room, form)
 	})

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 
 	"posthaste"
 	"posthaste/internal/api"
@@ -91,6 +92,24 @@ func TestPagesHoldWhatTheyTake(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitingHoldsNoRoom has a follower find nothing, and wait for more.
+func TestWaitingHoldsNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := &roomGate{}
+		handler := newSurface(t, &published{}, func(o *api.Options) {
+			o.Answers = gate
+			o.Log = eventlog.New(eventlog.Options{Store: fakeSource(func() (store.EventPage, error) { return store.EventPage{}, nil })})
+		})
+		read(t, handler, func(r *reader) {
+			defer r.ask(t.Context(), "/v2/logs?fromDate=0", "text/event-stream", "").Body.Close()
+			synctest.Wait()
+			if gate.most != store.PageBytes || gate.held != 0 {
+				t.Errorf("%d bytes were held to look, and %d while the follower waits", gate.most, gate.held)
+			}
+		})
+	})
 }
 
 // TestNoRoomForPages has a gate let nobody in: no page is read.

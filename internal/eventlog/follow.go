@@ -33,6 +33,9 @@ type Follower struct {
 	// When it fails, Next does. nil: there always is room.
 	Reserve func(context.Context) error
 
+	// Release gives that room back when nothing was found. nil: there is nothing to give.
+	Release func()
+
 	store    Source
 	user     string
 	query    store.EventQuery // what is left to be read
@@ -138,6 +141,9 @@ func (f *Follower) Next(ctx context.Context, patience time.Duration) ([]store.En
 		entries, err := f.read(ctx)
 		if len(entries) > 0 || err != nil {
 			return entries, err
+		}
+		if f.Release != nil {
+			f.Release()
 		}
 	}
 	return nil, io.EOF

@@ -181,6 +181,29 @@ func TestFollowWaits(t *testing.T) {
 	})
 }
 
+// TestFollowWaitsWithoutRoom has a follower take room for what it reads, and find nothing.
+func TestFollowWaitsWithoutRoom(t *testing.T) {
+	follow(t, "state=FAILED", "", func(f *followed) {
+		taken, held := 0, false
+		f.Reserve = func(context.Context) error { taken, held = taken+1, true; return nil }
+		f.Release = func() { held = false }
+		go func() {
+			for _, entry := range f.entries[10:] {
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if held {
+					f.Errorf("room that was taken %d times is held while the follower waits", taken)
+				}
+				f.log.add(entry)
+			}
+		}()
+		f.want()
+		if taken < 10 || held {
+			f.Errorf("room was taken %d times in ten commits, and is held: %v", taken, held)
+		}
+	})
+}
+
 // TestFollowLooksNoLonger has a follower look at one page after the other that has
 // nothing for it: it is back in time to give a sign of life, and goes on where it was.
 func TestFollowLooksNoLonger(t *testing.T) {
