@@ -2,12 +2,15 @@ package lsm
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
 	"posthaste"
@@ -102,19 +105,19 @@ func TestEntriesAmongGaps(t *testing.T) {
 				if dir == descending {
 					slices.Reverse(want)
 				}
-				if got := walkEntries(t, e, prefix, p); !slices.Equal(got, want) {
-					t.Fatalf("from %d, ascending %v: %v, want %v; gaps %v", p, dir, got, want, remembered.get(prefix))
+				if got, err := walkEntries(e, prefix, p); err != nil || !slices.Equal(got, want) {
+					t.Fatalf("from %d, ascending %v: %v, %v, want %v; gaps %v", p, dir, got, err, want, remembered.get(prefix))
 				}
 			}
 		}
 	})
 }
 
-func walkEntries(t *rapid.T, e *entries, prefix []byte, p posthaste.Position) (found []posthaste.Position) {
+func walkEntries(e *entries, prefix []byte, p posthaste.Position) (found []posthaste.Position, err error) {
 	var seeks int
 	set, err := e.open(prefix, &seeks, false)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	for at, ok := set.seek(p); ok; at, ok = set.seek(p) {
 		found = append(found, at)
@@ -122,10 +125,85 @@ func walkEntries(t *rapid.T, e *entries, prefix []byte, p posthaste.Position) (f
 			break
 		}
 	}
-	if err := set.close(); err != nil {
+	return found, set.close()
+}
+
+// TestGapsAndFailedReads lets each read from the disk that a walk needs fail once: the
+// walk tells, and nothing is remembered that hides from others what is there.
+func TestGapsAndFailedReads(t *testing.T) {
+	const file, files = 100, 4 // positions in each file, of which the last stays
+	var left atomic.Int64      // reads until one fails
+	failure := errors.New("the disk cannot read")
+	options := &pebble.Options{
+		FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileReadAt && left.Add(-1) == 0 {
+				return failure
+			}
+			return nil
+		})),
+		Logger:                      quiet{},
+		DisableAutomaticCompactions: true,
+		FormatMajorVersion:          pebble.FormatNewest,
+	}
+	prefix := []byte("set")
+	want := fillFiles(t, options, prefix, file, files)
+	for _, dir := range []direction{ascending, descending} {
+		for n, failed := int64(1), true; failed; n++ {
+			db, err := pebble.Open("", options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var remembered gaps
+			e := &entries{db, dir, &remembered, file*files + 1}
+			from := posthaste.Position(0)
+			if dir == descending {
+				from = file * files
+			}
+			left.Store(n)
+			found, err := walkEntries(e, prefix, from)
+			failed = left.Swap(0) <= 0
+			if len(found) < files && !errors.Is(err, failure) {
+				t.Errorf("read %d fails, ascending %v: %v was found, %v; want the error", n, dir, found, err)
+			}
+			found, err = walkEntries(e, prefix, from)
+			slices.Sort(found)
+			if err != nil || !slices.Equal(found, want) {
+				t.Errorf("after read %d failed, ascending %v: %v was found, %v; want %v; gaps %v", n, dir, found, err, want, remembered.get(prefix))
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// fillFiles writes a set of positions to files, deletes all but the last of each, and
+// returns those.
+func fillFiles(t *testing.T, options *pebble.Options, prefix []byte, file, files int) (left []posthaste.Position) {
+	t.Helper()
+	db, err := pebble.Open("", options)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return found
+	write := func(set func(key []byte) error, first, last int) {
+		for p := first; p <= last; p++ {
+			if err := set(binary.BigEndian.AppendUint64(slices.Clone(prefix), uint64(p))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for last := file; last <= file*files; last += file {
+		write(func(key []byte) error { return db.Set(key, nil, pebble.NoSync) }, last-file+1, last)
+		write(func(key []byte) error { return db.Delete(key, pebble.NoSync) }, last-file+1, last-1)
+		left = append(left, posthaste.Position(last))
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return left
 }
 
 // TestPagesAmongDeletedLetters deletes dead letters and lists what is left, of which the

@@ -342,10 +342,10 @@ func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
 		if l.direction == descending || p <= l.events[len(l.events)-1].position {
 			return true, nil
 		}
-		if !l.blocks.iter.Next() {
+		if !l.blocks.next() {
 			return false, nil
 		}
-	} else if l.direction == descending || !l.blocks.iter.First() {
+	} else if l.direction == descending || !l.blocks.start() {
 		return false, nil
 	}
 	return true, l.split()

@@ -57,6 +57,7 @@ type blockSeeker struct {
 	iter       *pebble.Iterator
 	prefix     []byte
 	key, limit []byte // scratch
+	failed     error  // of the iterator, which forgets it when it is moved again
 }
 
 func newBlockSeeker(r pebble.Reader, prefix []byte) (*blockSeeker, error) {
@@ -71,7 +72,20 @@ func newBlockSeeker(r pebble.Reader, prefix []byte) (*blockSeeker, error) {
 // hold p.
 func (b *blockSeeker) at(p posthaste.Position) bool {
 	b.key = binary.BigEndian.AppendUint64(append(b.key[:0], b.prefix...), uint64(p)+1)
-	return b.iter.SeekLT(b.key)
+	return b.moved(b.iter.SeekLT(b.key))
+}
+
+// next goes to the block behind the present one, and start to the first of all.
+func (b *blockSeeker) next() bool  { return b.moved(b.iter.Next()) }
+func (b *blockSeeker) start() bool { return b.moved(b.iter.First()) }
+
+// moved returns whether there is a block where the iterator was moved to. Once it has
+// failed there is none any more, wherever that is.
+func (b *blockSeeker) moved(valid bool) bool {
+	if b.failed == nil {
+		b.failed = b.iter.Error()
+	}
+	return valid && b.failed == nil
 }
 
 // first returns the first position of the present block.
@@ -84,10 +98,10 @@ func (b *blockSeeker) first() posthaste.Position {
 func (b *blockSeeker) nearest(p posthaste.Position, dir direction, limit *posthaste.Position) (found bool) {
 	if dir == ascending {
 		b.key = binary.BigEndian.AppendUint64(append(b.key[:0], b.prefix...), uint64(p))
-		return b.iter.SeekGEWithLimit(b.key, b.limitKey(limit)) == pebble.IterValid
+		return b.moved(b.iter.SeekGEWithLimit(b.key, b.limitKey(limit)) == pebble.IterValid)
 	}
 	b.key = binary.BigEndian.AppendUint64(append(b.key[:0], b.prefix...), uint64(p)+1)
-	return b.iter.SeekLTWithLimit(b.key, b.limitKey(limit)) == pebble.IterValid
+	return b.moved(b.iter.SeekLTWithLimit(b.key, b.limitKey(limit)) == pebble.IterValid)
 }
 
 func (b *blockSeeker) limitKey(limit *posthaste.Position) []byte {
@@ -104,7 +118,7 @@ func (b *blockSeeker) stepped() int {
 	return stats.ForwardStepCount[pebble.InternalIterCall] + stats.ReverseStepCount[pebble.InternalIterCall]
 }
 
-func (b *blockSeeker) close() error { return errors.Join(b.iter.Error(), b.iter.Close()) }
+func (b *blockSeeker) close() error { return errors.Join(b.failed, b.iter.Close()) }
 
 // positionSet is a sorted set of positions that is read in one direction. seek
 // returns the nearest position at or beyond p; ok is false when there is none. Each p
@@ -157,10 +171,10 @@ func (l *postingList) load(p posthaste.Position) bool {
 		if l.direction == descending || p <= l.block[len(l.block)-1] {
 			return true
 		}
-		if !l.blocks.iter.Next() {
+		if !l.blocks.next() {
 			return false
 		}
-	} else if l.direction == descending || !l.blocks.iter.First() {
+	} else if l.direction == descending || !l.blocks.start() {
 		return false
 	}
 	l.decode()
@@ -198,7 +212,7 @@ func (l *entryList) seek(p posthaste.Position) (nearest posthaste.Position, ok b
 	*l.seeks++
 	before := l.keys.stepped()
 	nearest, ok = l.jump(p)
-	if l.gaps != nil && l.keys.stepped()-before >= gapSteps {
+	if l.gaps != nil && l.keys.failed == nil && l.keys.stepped()-before >= gapSteps {
 		l.remember(p, nearest, ok)
 	}
 	return nearest, ok
