@@ -6,9 +6,9 @@ import "syscall"
 const yields = true
 
 // niceness is by how much the work is nicer than the process, on the scale of Linux,
-// which ends at 19. At full load, when nothing is left over, it still gets a tenth of
+// which ends at 19. At full load, when nothing is left over, it still gets a third of
 // what others get: what holds a lock is never set aside for long.
-const niceness = 10
+const niceness = 5
 
 // yield gives the thread that calls it a lower priority, for as long as it lives. Linux
 // lets everybody do so, and needs a right to take it back.
