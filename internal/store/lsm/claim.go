@@ -30,25 +30,27 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 	if len(cancelled) > 0 { // before a crash; nobody gets them
 		err = errors.Join(err, s.writer.do(ctx, func(c *commit) error { return s.finishCancelled(c, now, cancelled) }))
 	}
-	if len(begun) > 0 {
-		err = errors.Join(err, s.writer.post(ctx, func(c *commit) error { return s.begin(c, now, begun) }))
-	}
 	claims := make([]store.Claim, len(begun))
 	for i, held := range begun {
 		claims[i] = store.Claim{Message: held.message, Retried: held.waiting.retried, Lease: held.token}
 	}
+	if len(begun) > 0 {
+		messages := each(begun, func(held *lease) *posthaste.Message { return held.message })
+		err = errors.Join(err, s.writer.post(ctx, func(c *commit) error { return s.begin(c, now, begun, messages) }))
+	}
 	return claims, next, err
 }
 
-// begin logs claimed messages as ACTIVE and keeps count of their rates.
-func (s *Store) begin(c *commit, now time.Time, begun []*lease) error {
+// begin logs claimed messages as ACTIVE and keeps count of their rates. It may come after
+// some were released, which may have dropped their messages from memory.
+func (s *Store) begin(c *commit, now time.Time, begun []*lease, messages []*posthaste.Message) error {
 	for _, held := range begun {
 		if err := s.countAttempt(c, held); err != nil {
 			return err
 		}
 	}
-	for _, held := range begun {
-		c.event(held.message, now, posthaste.Event{MessageID: held.id, State: posthaste.StateActive})
+	for _, m := range messages {
+		c.event(m, now, posthaste.Event{MessageID: m.ID, State: posthaste.StateActive})
 	}
 	return nil
 }
