@@ -261,6 +261,46 @@ func TestStalledDisk(t *testing.T) {
 	})
 }
 
+// A trim that is not waited for any longer counts nothing that it does later.
+func TestTrimOnStalledDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &stallingDisk{}
+		s, err := lsm.Open("data", lsm.Options{FS: disk.fs(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
+			run := &posthaste.Run{
+				RunRef:      posthaste.RunRef{ID: "run", Position: tx.NextPosition()},
+				RunProgress: posthaste.RunProgress{State: posthaste.RunFailed, CompletedAt: noon},
+			}
+			tx.Start(run)
+			run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition())
+			tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) // the guard is synced
+		resume := disk.stall()
+		later := noon.Add(time.Hour)
+		trimmed, err := s.Trim(t.Context(), "ann", store.Horizon{DeadLetters: later})
+		if !trimmed.Empty() || !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("Trim while the disk does not answer = %+v, %v, want ErrUnavailable alone", trimmed, err)
+		}
+		resume()
+		synctest.Wait()
+		want := store.Trimmed{Runs: 1}
+		if trimmed, err := s.Trim(t.Context(), "ann", store.Horizon{DeadLetters: later, Runs: later}); err != nil || trimmed != want {
+			t.Errorf("Trim after the stall = %+v, %v, want %+v: the dead letter has gone", trimmed, err, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestStallEndsAllWaiting has calls in every place where they can wait when the disk
 // stops to answer.
 func TestStallEndsAllWaiting(t *testing.T) {

@@ -286,8 +286,9 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 	return removed, nil
 }
 
-func (s *Store) unburyRuns(ctx context.Context, user string, letters []*posthaste.DeadLetter) (removed int, err error) {
-	err = s.Transact(ctx, time.Time{}, user, func(tx store.RunTx) error {
+func (s *Store) unburyRuns(ctx context.Context, user string, letters []*posthaste.DeadLetter) (int, error) {
+	removed := 0
+	err := s.Transact(ctx, time.Time{}, user, func(tx store.RunTx) error {
 		for _, d := range letters {
 			_, run, err := tx.Buried(d.ID)
 			if errors.Is(err, store.ErrNotFound) {
@@ -301,7 +302,7 @@ func (s *Store) unburyRuns(ctx context.Context, user string, letters []*posthast
 		}
 		return nil
 	})
-	return removed, err
+	return answer(&removed, err)
 }
 
 // trimRuns removes runs that ended before a time and are not in the DLQ.
