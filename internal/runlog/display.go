@@ -3,6 +3,7 @@ package runlog
 import (
 	"encoding/base64"
 	"net/http"
+	"strings"
 	"unicode/utf8"
 
 	"posthaste"
@@ -24,8 +25,12 @@ func (d display) body(data []byte) string {
 }
 
 // answer shows what a destination answered to a delivery, which is not redacted in
-// the log of messages either. What is no text is shown in base64.
+// the log of messages either. What is no text is shown in base64. What is left out is not
+// kept in memory by the rest.
 func (d display) answer(data []byte) string {
+	if d.limit == 0 {
+		return ""
+	}
 	text := string(data)
 	if !utf8.Valid(data) {
 		text = base64.StdEncoding.EncodeToString(data)
@@ -37,7 +42,7 @@ func (d display) answer(data []byte) string {
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}
-	return text[:end]
+	return strings.Clone(text[:end])
 }
 
 // result shows what a run returned, nil if that is nothing.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -581,6 +583,30 @@ func TestDisplay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is left out of a body takes no memory.
+func TestTrimmedBodiesTakeNoMemory(t *testing.T) {
+	const size = 16 << 20
+	s := newSketch()
+	result := strings.Repeat("x", size)
+	s.Run.Result = &result
+	s.end(posthaste.RunSuccess)
+	before := heapInUse()
+	shown := s.Show(1)
+	grown := heapInUse() - before
+	if shown.Response == nil || *shown.Response != "x" || grown > size/2 {
+		t.Errorf("one byte of %d is shown in %d bytes of memory", size, grown)
+	}
+	runtime.KeepAlive(s)
+	runtime.KeepAlive(shown)
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
 
 // What either of two runs hides is hidden where one shows the other.
