@@ -93,18 +93,22 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 	}
 	l := s.lane(id)
 	it.lane = l
-	if l.insert(it) {
+	inserted := l.insert(it)
+	behind := !inserted || l.items[len(l.items)-1] == it // all others, so they go first as before
+	if inserted {
 		keep := laneHead
 		if s.kept.items > crowdedItems {
 			keep = laneHeadCrowded
 		}
 		l.trim(keep)
 	}
-	s.lookAgain(l)
+	if l.list == nil || !behind {
+		s.lookAgain(l)
+	}
 }
 
-// lookAgain sees to it that a lane is served whose messages have changed. A queue that
-// waits for room under a key may have another first message, without that key.
+// lookAgain sees to it that a lane is served whose first messages may have changed. A queue
+// that waits for room under a key may have another first one, without that key.
 func (s *scheduler) lookAgain(l *lane) {
 	switch {
 	case l.list == nil:
