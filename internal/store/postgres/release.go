@@ -11,14 +11,19 @@ import (
 	"posthaste/internal/store"
 )
 
-// Release implements store.Worker.
+// Release implements store.Worker. Claims that it could not give back are given back later:
+// the caller has forgotten them, and the node may live on.
 func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
 	s.held.remove(claims...)
 	claims = slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return c.Held != nil && c.Held.Err() != nil })
 	if len(claims) == 0 {
 		return nil // they end with this node's number
 	}
-	return s.callWanting(ctx, now, usersOf(claims), wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+	err := s.callWanting(ctx, now, usersOf(claims), wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+	if err != nil {
+		s.unsure.add(claims)
+	}
+	return err
 }
 
 // wantsOf is what the end of claims asks for: where their messages stand, and those that
@@ -91,8 +96,8 @@ func (tx *tx) endCancelled(l *live) error {
 	return tx.end(m, l)
 }
 
-// unsure are claims of which this node does not know whether they were committed.
-// Nobody works on them, and the node goes on living, so it has to give them back.
+// unsure are claims of which this node does not know whether they were committed, or given
+// back. Nobody works on them, and the node goes on living, so it has to give them back.
 type unsure struct {
 	mu     sync.Mutex
 	claims []store.Claim
@@ -112,7 +117,8 @@ func (u *unsure) take() []store.Claim {
 	return claims
 }
 
-// giveBackUnsure releases claims of which it is not known whether they are any.
+// giveBackUnsure releases claims of which it is not known whether they are any. Once more
+// does no harm: no two claims have the same lease.
 func (s *Store) giveBackUnsure(ctx context.Context, now time.Time) error {
 	claims := s.unsure.take()
 	if len(claims) == 0 {

@@ -39,6 +39,20 @@ func TestAConnectionThatIsLostInACommit(t *testing.T) {
 	}
 }
 
+// What was to be given back while the database was away, by a node that did not lapse for
+// that, is given back when it answers again.
+func TestAReleaseThatFails(t *testing.T) {
+	cutter, url := newCutter(t, emptyDatabase(t))
+	s := open(t, url)
+	m := accept(t, s, start)
+	claim := claimOne(t, s, m)
+	cutter.armed.Store(beforeCommit)
+	if err := s.Release(t.Context(), start, []store.Claim{claim}); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("Release = %v, want ErrUnavailable", err)
+	}
+	settle(t, s, store.Delivered(claimOne(t, s, m)))
+}
+
 func acceptance(t *testing.T, s *postgres.Store) (call func() error, tookPlace func() (bool, error)) {
 	m := newMessage(start)
 	return func() error { return acceptOne(t.Context(), s, m) }, func() (bool, error) {
