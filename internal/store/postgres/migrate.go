@@ -28,6 +28,10 @@ var migrations embed.FS
 // migrationLock is the advisory lock that lets one node migrate at a time.
 const migrationLock = 0x706f737468617374 // "posthast"
 
+// migrationWait is how long a migration waits for a lock. One that does not get it is tried
+// again as a whole.
+const migrationWait = "3s"
+
 // Migrate brings the schema of a database up to date. Several nodes may do so at
 // once. A schema that is newer than this program is left alone, and is an error if this
 // program is too old for it.
@@ -146,16 +150,25 @@ func (m migrator) at(version int) (schema, error) {
 	return at, nil
 }
 
-// lockSchema waits until no other node migrates, and returns where the schema stands.
+// lockSchema waits until no other node migrates, and returns where the schema stands. A
+// lock that somebody keeps, who dumps the database for instance, is not waited for in the
+// rest of the transaction for longer than migrationWait: all who come later would wait, too.
 func lockSchema(ctx context.Context, tx pgx.Tx) (schema, error) {
 	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock))
 	if err != nil {
 		return schema{}, err
 	}
 	_, err = tx.Exec(ctx, `
+		SET LOCAL lock_timeout = '`+migrationWait+`';
 		CREATE SCHEMA IF NOT EXISTS posthaste;
 		CREATE TABLE IF NOT EXISTS posthaste.schema (version integer NOT NULL);
-		ALTER TABLE posthaste.schema ADD COLUMN IF NOT EXISTS needs integer NOT NULL DEFAULT 1`)
+		DO $$ BEGIN
+			IF NOT EXISTS (SELECT FROM pg_attribute
+				WHERE attrelid = 'posthaste.schema'::regclass AND attname = 'needs' AND NOT attisdropped)
+			THEN
+				ALTER TABLE posthaste.schema ADD COLUMN needs integer NOT NULL DEFAULT 1;
+			END IF;
+		END $$`)
 	if err != nil {
 		return schema{}, err
 	}

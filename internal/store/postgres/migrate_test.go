@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,6 +45,46 @@ func TestMigrations(t *testing.T) {
 		t.Errorf("%d things are left after all migrations are taken back, %v", left, err)
 	}
 	accept(t, open(t, url), start)
+}
+
+// Somebody reads the whole database, as a dump does, while nodes start: one that finds the
+// schema up to date does not wait, and one that has to change it gives up for now, so that
+// nobody waits behind it.
+func TestAStartDuringADump(t *testing.T) {
+	url := cluster.Database(t)
+	pool := connect(t, url)
+	open(t, url)
+	reader, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Exec(t.Context(), `LOCK TABLE posthaste.schema, posthaste.live IN ACCESS SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	discard := postgres.Options{Logger: slog.New(slog.DiscardHandler)}
+	same, err := postgres.Open(ctx, url, discard)
+	if err != nil {
+		t.Fatalf("the schema is up to date: Open = %v", err)
+	}
+	if err := same.Close(); err != nil {
+		t.Error(err)
+	}
+	newer := withMigration(t, versionOf(t, pool), `ALTER TABLE posthaste.live ADD COLUMN note text`, `ALTER TABLE posthaste.live DROP COLUMN note`)
+	if _, err := postgres.OpenWith(ctx, url, newer, discard); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+		t.Fatalf("the schema is to be changed: Open = %v, want ErrUnavailable", err)
+	}
+	if err := reader.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	upgraded, err := postgres.OpenWith(ctx, url, newer, discard)
+	if err != nil {
+		t.Fatalf("nobody reads any more: Open = %v", err)
+	}
+	if err := upgraded.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A newer program joins, which adds to the busiest table, while an older one publishes and
