@@ -18,6 +18,9 @@ func (s *Store) PrepareAgain() {
 	s.vital.Reset()
 }
 
+// Prepares reports whether new connections prepare statements.
+func (s *Store) Prepares() bool { return !s.statements.unprepared.Load() }
+
 // OpenWith is Open for a program that knows other migrations.
 func OpenWith(ctx context.Context, url string, files fs.FS, options Options) (*Store, error) {
 	options.migrations = files

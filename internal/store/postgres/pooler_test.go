@@ -64,8 +64,8 @@ func TestATransactionPoolerBetween(t *testing.T) {
 				failed++
 			}
 		}
-		if failed == 0 || failed > 10 {
-			t.Errorf("%d of 50 calls failed, want a few at first", failed)
+		if s.Prepares() || failed > 10 {
+			t.Errorf("%d of 50 calls failed, want a few at most; statements are prepared still: %t", failed, s.Prepares())
 		}
 		if err := s.Ping(t.Context()); err != nil {
 			t.Error(err)

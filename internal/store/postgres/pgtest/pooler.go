@@ -27,6 +27,10 @@ server_round_robin = 1
 logfile = %s
 `
 
+// followsNothing keeps a pooler that could follow prepared statements from it. Older ones
+// refuse the setting.
+const followsNothing = "max_prepared_statements = 0\n"
+
 // Pooler starts a PgBouncer between a test and the cluster, which lends its connections
 // for one transaction at a time, and returns the URL of a database behind it. The
 // program must be installed. It ends with the test.
@@ -38,6 +42,9 @@ func (c *Cluster) Pooler(t testing.TB, database string) (url string) {
 	}
 	settings := filepath.Join(c.directory, fmt.Sprintf("pooler%d.ini", port))
 	text := fmt.Sprintf(poolerSettings, c.port, port, settings+".log")
+	if couldFollow(t) {
+		text += followsNothing
+	}
 	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +57,7 @@ func (c *Cluster) Pooler(t testing.TB, database string) (url string) {
 	}
 	// The input is held open by nobody else: the pooler ends with the test binary, too.
 	pooler := exec.Command("sh", "-c", `pgbouncer -q "$0" & cat >/dev/null; kill $!`, settings)
-	pooler.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin")
+	pooler.Env = poolerEnvironment()
 	pooler.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true}
 	alive, err := pooler.StdinPipe()
 	if err != nil {
@@ -66,6 +73,38 @@ func (c *Cluster) Pooler(t testing.TB, database string) (url string) {
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	awaitListener(t, address, settings+".log")
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", address, database)
+}
+
+// poolerEnvironment has the pooler among its programs.
+func poolerEnvironment() []string {
+	return append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin")
+}
+
+// couldFollow reports whether the pooler that is installed could follow prepared
+// statements, as PgBouncer does from 1.21 on.
+func couldFollow(t testing.TB) bool {
+	t.Helper()
+	asked := exec.Command("sh", "-c", "pgbouncer --version")
+	asked.Env = poolerEnvironment()
+	said, err := asked.Output()
+	if err != nil {
+		t.Fatalf("pgbouncer --version: %v", err)
+	}
+	follows, err := followsStatements(string(said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return follows
+}
+
+// followsStatements reports whether a pooler could that says this of its version.
+func followsStatements(said string) (bool, error) {
+	const first = 21
+	var major, minor int
+	if _, err := fmt.Sscanf(said, "PgBouncer %d.%d", &major, &minor); err != nil {
+		return false, fmt.Errorf("the version of the pooler, %q: %w", said, err)
+	}
+	return major > 1 || minor >= first, nil
 }
 
 // awaitListener returns when somebody listens at an address, or ends the test with a log.
