@@ -61,7 +61,7 @@ func (l *late) take(limit int) ([]store.Claim, error) {
 	defer l.mu.Unlock()
 	n := min(limit, len(l.claims))
 	claims, err := l.claims[:n:n], l.err
-	l.claims, l.err = l.claims[n:], nil
+	l.claims, l.err = slices.Clone(l.claims[n:]), nil // keeps no message that was taken
 	return claims, err
 }
 
