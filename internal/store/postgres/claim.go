@@ -60,27 +60,34 @@ func (s *Store) stillHeld(claims []store.Claim) []store.Claim {
 
 // claimOfAll claims messages of users: in one transaction those whose turns nobody has,
 // then the others, each in the line of its user. If that transaction fails, all are
-// others, for it is not known whose messages it was.
+// others, for it is not known whose messages it was. What is claimed waits for nobody.
 func (s *Store) claimOfAll(ctx context.Context, now time.Time, users []string, limit int) ([]store.Claim, time.Time, error) {
 	if len(users) == 1 {
-		return s.claimInLines(ctx, now, users, limit)
+		return s.claimInLines(ctx, now, users, limit, s.patience)
 	}
 	c := s.newClaiming(users, limit)
 	err := s.claimAtOnce(ctx, now, c)
 	if isUnavailable(err) || errors.Is(err, errSilent) {
 		return nil, time.Time{}, err
 	}
+	if err != nil {
+		c.users = nil
+	}
 	free := limit - len(c.claims)
 	others := slices.DeleteFunc(slices.Clone(users), func(user string) bool { return slices.Contains(c.users, user) })
 	if len(others) == 0 || free == 0 {
 		return c.claims, fromMilli(c.next), nil
 	}
-	more, next, err := s.claimInLines(ctx, now, others, free)
+	patience := s.patience
+	if len(c.claims) > 0 {
+		patience = 0
+	}
+	more, next, err := s.claimInLines(ctx, now, others, free, patience)
 	return append(c.claims, more...), next, err
 }
 
 // claimAtOnce claims messages of those users whose turns nobody has, in one transaction.
-// It leaves in the claim whose they are: of nobody, if it failed.
+// It leaves in the claim whose turns it had, which says nothing if it failed.
 func (s *Store) claimAtOnce(ctx context.Context, now time.Time, c *claiming) error {
 	if err := s.days.make(ctx, s.pool, now); err != nil {
 		return err

@@ -9,13 +9,14 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
 )
 
 // Somebody keeps the turn of ann: another user's messages are claimed, those that come
 // later too, and hers when her turn is over.
 func TestATurnThatIsKeptStopsNobodyElse(t *testing.T) {
 	url := emptyDatabase(t)
-	s := open(t, url)
+	s := openWith(t, url, postgres.Options{})
 	hers, first := accept(t, s, start), acceptOf(t, s, "bob")
 	over := keepTurn(t, url, ann)
 	wantClaimed(t, s, first)
@@ -28,13 +29,41 @@ func TestATurnThatIsKeptStopsNobodyElse(t *testing.T) {
 // The claim of a user whose turn is kept stands in line while others come.
 func TestAClaimThatWaitsForATurnStopsNobodyElse(t *testing.T) {
 	url := emptyDatabase(t)
-	s := open(t, url)
+	s := openWith(t, url, postgres.Options{})
 	hers := accept(t, s, start)
 	over := keepTurn(t, url, ann)
 	wantNoClaims(t, s)
 	wantClaimed(t, s, acceptOf(t, s, "bob"))
 	over()
 	wantClaimed(t, s, hers)
+}
+
+// What was claimed of some is handed out while the turn of another is kept, however long a
+// claim of her messages alone would wait.
+func TestWhatIsClaimedWaitsForNoTurn(t *testing.T) {
+	url := emptyDatabase(t)
+	s := openWith(t, url, postgres.Options{}.WithPatience(time.Hour))
+	hers, other := accept(t, s, start), acceptOf(t, s, "bob")
+	over := keepTurn(t, url, ann)
+	settle(t, s, store.Delivered(claimOne(t, s, other)))
+	over()
+	wantClaimed(t, s, hers)
+}
+
+// A claim that fails before it has taken any turn says so, and does not find that nothing
+// is due.
+func TestAClaimOfSeveralUsersThatFails(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	accept(t, s, start)
+	acceptOf(t, s, "bob")
+	later := start.Add(7 * 24 * time.Hour)
+	inTheWay := "posthaste.postings_" + later.Format("20060102")
+	execute(t, url, `CREATE TABLE `+inTheWay+` ()`)
+	defer execute(t, url, `DROP TABLE `+inTheWay)
+	if claims, _, err := s.Claim(t.Context(), later, 10); err == nil {
+		t.Errorf("Claim = %v and no error, want what is in the way of the log", claims)
+	}
 }
 
 func acceptOf(t *testing.T, s store.Store, user string) *posthaste.Message {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,13 +21,23 @@ var cluster *pgtest.Cluster
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &cluster)) }
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store { return open(t, emptyDatabase(t)) })
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return openWith(t, emptyDatabase(t), postgres.Options{Memory: storetest.Memory})
+	})
 }
 
-// open joins the nodes of a database.
+// open joins the nodes of a database. A claim waits for turns for as long as a commit may
+// take on a machine that has much to do: most tests want all that is due at once.
 func open(t *testing.T, url string) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), url, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+	const patience = 8 * time.Second
+	return openWith(t, url, postgres.Options{}.WithPatience(patience))
+}
+
+func openWith(t *testing.T, url string, options postgres.Options) *postgres.Store {
+	t.Helper()
+	options.Logger = slog.New(slog.DiscardHandler)
+	s, err := postgres.Open(t.Context(), url, options)
 	if err != nil {
 		t.Fatal(err)
 	}

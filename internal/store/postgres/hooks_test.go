@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,6 +26,13 @@ func (s *Store) Prepares() bool { return !s.statements.unprepared.Load() }
 func OpenWith(ctx context.Context, url string, files fs.FS, options Options) (*Store, error) {
 	options.migrations = files
 	return Open(ctx, url, options)
+}
+
+// WithPatience are options of a store whose Claim waits so long for turns that somebody
+// else has.
+func (o Options) WithPatience(d time.Duration) Options {
+	o.patience = d
+	return o
 }
 
 // RevertWith is Revert for a program that knows other migrations.

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -49,11 +48,7 @@ func TestLargeMessagesAreReadInParts(t *testing.T) {
 // All of it is claimed in the end, one part after another.
 func TestLargeMessagesInFlightAreBounded(t *testing.T) {
 	const count, size, memory = 20, 1 << 20, 4 << 20
-	s, err := postgres.Open(t.Context(), emptyDatabase(t), postgres.Options{Memory: memory, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s := openWith(t, emptyDatabase(t), postgres.Options{Memory: memory}.WithPatience(patience))
 	for n := range count {
 		m := newMessage(start)
 		m.URL, m.Body = fmt.Sprintf("http://host-%d.example/", n), make([]byte, size)

@@ -80,9 +80,9 @@ type claimed struct {
 }
 
 // claimInLines claims messages of each user in the line of that user, and returns what
-// came of it within claimPatience. Neither a turn that somebody else keeps nor what is
+// came of it while there was patience. Neither a turn that somebody else keeps nor what is
 // wrong with the messages of one keeps anybody else from being served for longer.
-func (s *Store) claimInLines(ctx context.Context, now time.Time, users []string, limit int) (claims []store.Claim, next time.Time, err error) {
+func (s *Store) claimInLines(ctx context.Context, now time.Time, users []string, limit int, patience time.Duration) (claims []store.Claim, next time.Time, err error) {
 	users = users[:min(len(users), limit)]
 	came, gone := make(chan claimed), make(chan struct{})
 	defer close(gone)
@@ -93,13 +93,13 @@ func (s *Store) claimInLines(ctx context.Context, now time.Time, users []string,
 			s.loops.Go(func() { s.claimInLine(now, user, limit/len(users), came, gone) })
 		}
 	}
-	patience := time.NewTimer(claimPatience)
-	defer patience.Stop()
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
 	for range standing {
 		select {
 		case c := <-came:
 			claims, next, err = append(claims, c.claims...), c.next, errors.Join(err, c.err)
-		case <-patience.C:
+		case <-enough.C:
 			return claims, now, err
 		case <-ctx.Done():
 			return claims, now, errors.Join(err, ctx.Err())

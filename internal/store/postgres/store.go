@@ -47,7 +47,8 @@ type Options struct {
 	// one is made, or brought up to date.
 	Existing bool
 
-	migrations fs.FS // nil: those of the program
+	migrations fs.FS         // nil: those of the program
+	patience   time.Duration // how long Claim waits for turns; 0: claimPatience
 }
 
 // DefaultConnections is how many connections a node opens at most unless told otherwise.
@@ -66,6 +67,7 @@ type Store struct {
 	unsure     unsure
 	held       held
 	late       late
+	patience   time.Duration // how long Claim waits for turns that somebody else has
 	joined     func(node int64)
 	logger     *slog.Logger
 	wake       chan struct{}
@@ -87,6 +89,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s := &Store{
 		joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1),
 		schema: migrator{migrations}, existing: options.Existing,
+		patience: cmp.Or(options.patience, claimPatience),
 	}
 	s.held.memory = flow.NewMemory[laneID](options.Memory)
 	if s.logger == nil {
