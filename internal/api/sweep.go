@@ -41,28 +41,26 @@ func (a *api) nextPage(r *request, s sweep) (ids []posthaste.DeadLetterID, curso
 		}
 		s.query.High = min(s.query.High, posthaste.Position(newest))
 	}
+	s.query.Bare = true
 	page, err := a.options.Engine.DeadLetters(r.Context(), r.user, s.query)
 	if err != nil {
 		return nil, "", err
 	}
-	for _, d := range page.DeadLetters {
-		ids = append(ids, d.ID)
-	}
 	if page.More {
 		cursor = selection.SweepCursor(page.Next, s.query.High)
 	}
-	return ids, cursor, nil
+	return page.IDs, cursor, nil
 }
 
 // newestDeadLetter returns the id of the latest one, below all ids if there is
 // none.
 func (a *api) newestDeadLetter(r *request) (posthaste.DeadLetterID, error) {
 	page, err := a.options.Engine.DeadLetters(r.Context(), r.user,
-		store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1})
-	if err != nil || len(page.DeadLetters) == 0 {
+		store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
+	if err != nil || len(page.IDs) == 0 {
 		return 0, err
 	}
-	return page.DeadLetters[0].ID, nil
+	return page.IDs[0], nil
 }
 
 // deleteDeadLetters removes dead letters. Those that are listed and not there do

@@ -46,8 +46,11 @@ func TestSweepCursor(t *testing.T) {
 	const newest, next = posthaste.Position(5000), posthaste.Position(3000)
 	var asked []store.DeadLetterQuery
 	e := &lettersEngine{letters: func(query store.DeadLetterQuery) (store.DeadLetterPage, error) {
-		if asked = append(asked, query); query.Limit == 1 {
-			return store.DeadLetterPage{DeadLetters: []*posthaste.DeadLetter{{ID: posthaste.DeadLetterID(newest)}}}, nil
+		if asked = append(asked, query); !query.Bare {
+			t.Errorf("%+v asks for more than ids", query)
+		}
+		if query.Limit == 1 {
+			return store.DeadLetterPage{IDs: []posthaste.DeadLetterID{posthaste.DeadLetterID(newest)}}, nil
 		}
 		return store.DeadLetterPage{More: query.Low < next, Next: next}, nil
 	}}

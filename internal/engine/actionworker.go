@@ -59,7 +59,7 @@ func (w deadLetterSteps) query(action *posthaste.BulkAction) (store.DeadLetterQu
 	if err != nil {
 		return query, err
 	}
-	query.OldestFirst, query.Limit = true, stepSize
+	query.OldestFirst, query.Limit, query.Bare = true, stepSize, true
 	query.High = min(query.High, posthaste.LastPosition(action.CreatedAt))
 	if action.Cursor != "" {
 		at, err := strconv.ParseUint(action.Cursor, 10, 63)
@@ -77,7 +77,7 @@ func (w deadLetterSteps) Count(ctx context.Context, action *posthaste.BulkAction
 	for err == nil {
 		var page store.DeadLetterPage
 		page, err = w.engine.DeadLetters(ctx, action.User, query)
-		if total += len(page.DeadLetters); !page.More {
+		if total += len(page.IDs); !page.More {
 			break
 		}
 		query.Low = page.Next
@@ -95,13 +95,10 @@ func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction)
 	if err != nil {
 		return nil, "", err
 	}
-	for _, d := range page.DeadLetters {
-		ids = append(ids, d.ID)
-	}
 	if page.More {
 		cursor = strconv.FormatUint(uint64(page.Next), 10)
 	}
-	return ids, cursor, nil
+	return page.IDs, cursor, nil
 }
 
 // deleteWorker deletes the dead letters that match a filter.

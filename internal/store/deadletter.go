@@ -42,12 +42,14 @@ type DeadLetterQuery struct {
 	Filter      DeadLetterFilter
 	Low, High   posthaste.Position // of the failure, both inclusive
 	OldestFirst bool
-	Limit       int // at most so many; at least 1
+	Limit       int  // at most so many; at least 1
+	Bare        bool // the ids alone, of the same page: what may be large is not kept
 }
 
 // DeadLetterPage is a part of the answer to a DeadLetterQuery.
 type DeadLetterPage struct {
 	DeadLetters []*posthaste.DeadLetter
+	IDs         []posthaste.DeadLetterID // in their place, of a query that is Bare
 	More        bool
 	Next        posthaste.Position // as in EventPage
 }

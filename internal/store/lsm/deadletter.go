@@ -171,10 +171,14 @@ func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error
 	if err != nil || !r.query.Filter.Matches(d) {
 		return false, err
 	}
-	if len(r.page.DeadLetters) == r.query.Limit || !r.room.Take(store.DeadLetterSize(d)) {
+	if len(r.page.DeadLetters)+len(r.page.IDs) == r.query.Limit || !r.room.Take(store.DeadLetterSize(d)) {
 		return true, nil
 	}
-	r.page.DeadLetters = append(r.page.DeadLetters, d)
+	if r.query.Bare {
+		r.page.IDs = append(r.page.IDs, d.ID)
+	} else {
+		r.page.DeadLetters = append(r.page.DeadLetters, d)
+	}
 	return false, nil
 }
 

@@ -53,16 +53,32 @@ func scanDeadLetter(user string) func(pgx.CollectableRow) (*posthaste.DeadLetter
 	}
 }
 
+// foundLetter is a dead letter that a query comes upon.
+type foundLetter struct {
+	at      posthaste.Position
+	fits    bool // a page may hold it; else the rest is not known
+	matches bool
+	size    int
+	letter  *posthaste.DeadLetter // nil if the query is bare
+}
+
 // scanFound reads the dead letters of a user that were found: id and record, NULL for
 // those beyond what a page may hold.
-func scanFound(user string) func(pgx.CollectableRow) (place, error) {
-	return func(r pgx.CollectableRow) (p place, err error) {
+func scanFound(user string, query *store.DeadLetterQuery) func(pgx.CollectableRow) (foundLetter, error) {
+	return func(r pgx.CollectableRow) (f foundLetter, err error) {
 		var data []byte
-		if err := r.Scan(&p.at, &data); err != nil || data == nil {
-			return p, err
+		if err := r.Scan(&f.at, &data); err != nil || data == nil {
+			return f, err
 		}
-		p.letter, err = record.DecodeDeadLetter(posthaste.DeadLetterID(p.at), user, data)
-		return p, err
+		d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(f.at), user, data)
+		if err != nil {
+			return f, err
+		}
+		f.fits, f.matches, f.size = true, query.Filter.Matches(d), store.DeadLetterSize(d)
+		if !query.Bare {
+			f.letter = d
+		}
+		return f, nil
 	}
 }
 
@@ -104,27 +120,31 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 		question: deadLetterQuestion(&query.Filter), named: letterIDs(query.Filter.IDs), whole: len(query.Filter.IDs) == 0,
 	}
 	var found findings
-	letters, err := read(ctx, s, func(ctx context.Context, q querier) (_ []place, err error) {
+	letters, err := read(ctx, s, func(ctx context.Context, q querier) (_ []foundLetter, err error) {
 		if found, err = f.find(ctx, q); err != nil {
 			return nil, err
 		}
 		order := direction(query.OldestFirst)
-		return rows(ctx, q, scanFound(user), `
+		return rows(ctx, q, scanFound(user, &query), `
 			SELECT id, CASE WHEN total - size < $3 THEN record END FROM (
 				SELECT id, record, octet_length(record) AS size, sum(octet_length(record)) OVER (ORDER BY id `+order+`) AS total
 				FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2)) AS found
 			ORDER BY id `+order, user, found.at, maxPageBytes)
 	})
 	room := store.NewPageRoom(0)
-	for _, p := range letters {
-		if p.letter != nil && !query.Filter.Matches(p.letter) {
+	for _, f := range letters {
+		if f.fits && !f.matches {
 			continue
 		}
-		if p.letter == nil || len(page.DeadLetters) == query.Limit || !room.Take(store.DeadLetterSize(p.letter)) {
-			page.More, page.Next = true, p.at
+		if !f.fits || len(page.DeadLetters)+len(page.IDs) == query.Limit || !room.Take(f.size) {
+			page.More, page.Next = true, f.at
 			return page, nil
 		}
-		page.DeadLetters = append(page.DeadLetters, p.letter)
+		if query.Bare {
+			page.IDs = append(page.IDs, posthaste.DeadLetterID(f.at))
+		} else {
+			page.DeadLetters = append(page.DeadLetters, f.letter)
+		}
 	}
 	page.More, page.Next = found.more, found.next
 	return page, err

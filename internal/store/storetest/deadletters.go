@@ -166,6 +166,34 @@ func (tr *trial) deadLetters(user string, query store.DeadLetterQuery) []*postha
 	return nil
 }
 
+// wantBarePages follows a query to its last page, and requires one that is bare to have
+// the ids of the same pages, and nothing else.
+func (tr *trial) wantBarePages(query store.DeadLetterQuery) {
+	tr.Helper()
+	for more := true; more; {
+		whole, err := tr.store.DeadLetters(tr.Context(), ann, query)
+		if err != nil {
+			tr.Fatalf("DeadLetters: %v", err)
+		}
+		bareQuery := query
+		bareQuery.Bare = true
+		bare, err := tr.store.DeadLetters(tr.Context(), ann, bareQuery)
+		if err != nil {
+			tr.Fatalf("DeadLetters: %v", err)
+		}
+		ids := idsOfLetters(whole.DeadLetters)
+		if len(whole.IDs) > 0 || len(bare.DeadLetters) > 0 || !slices.Equal(bare.IDs, ids) || bare.More != whole.More || bare.Next != whole.Next {
+			tr.Fatalf("a bare page for %+v has %d dead letters, ids %v, more %v from %d, want ids %v, more %v from %d",
+				query, len(bare.DeadLetters), bare.IDs, bare.More, bare.Next, ids, whole.More, whole.Next)
+		}
+		if more = whole.More; query.OldestFirst {
+			query.Low = whole.Next
+		} else {
+			query.High = whole.Next
+		}
+	}
+}
+
 // wantDeadLetters requires these to be all of ann.
 func (tr *trial) wantDeadLetters(want ...*posthaste.DeadLetter) {
 	tr.Helper()
@@ -228,6 +256,7 @@ func checkDeadLetterQueries(tr *trial) {
 			query.Low, query.High = posthaste.Position(min(low, high)), posthaste.Position(max(low, high))
 		}
 		tr.compareDeadLetters(log, query)
+		tr.wantBarePages(query)
 	}
 }
 

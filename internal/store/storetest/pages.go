@@ -28,10 +28,11 @@ var pagePromises = []promise{
 	{"pages of the DLQ hold no more than they may", func(tr *trial) {
 		failed := tr.failLarge()
 		for _, query := range everyWay {
-			letters := tr.deadLetters(ann, store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: query.oldestFirst, Limit: plenty})
-			if len(letters) != failed {
+			all := store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: query.oldestFirst, Limit: plenty}
+			if letters := tr.deadLetters(ann, all); len(letters) != failed {
 				tr.Errorf("%s: %d dead letters, want %d", query.name, len(letters), failed)
 			}
+			tr.wantBarePages(all)
 		}
 	}},
 	{"pages of runs hold no more than they may", func(tr *trial) {

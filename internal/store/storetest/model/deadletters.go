@@ -21,11 +21,15 @@ func (m *Model) DeadLetters(_ context.Context, user string, query store.DeadLett
 			if d.Message.User != user || position < query.Low || position > query.High || !query.Filter.Matches(d) {
 				continue
 			}
-			if len(page.DeadLetters) == query.Limit || !room.Take(store.DeadLetterSize(d)) {
+			if len(page.DeadLetters)+len(page.IDs) == query.Limit || !room.Take(store.DeadLetterSize(d)) {
 				page.More, page.Next = true, position
 				return nil
 			}
-			page.DeadLetters = append(page.DeadLetters, d)
+			if query.Bare {
+				page.IDs = append(page.IDs, d.ID)
+			} else {
+				page.DeadLetters = append(page.DeadLetters, d)
+			}
 		}
 		return nil
 	})
