@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"posthaste"
@@ -123,9 +124,8 @@ func (e *Engine) attempt(claim store.Claim) {
 		e.release(claim)
 		return
 	}
-	settlement := e.decide(claim, report.Outcome)
-	if e.settle(settlement) {
-		report.State, report.NextAt = settlement.State, settlement.NextAt
+	if settled := e.settle(e.decide(claim, report.Outcome)); settled != nil {
+		report.State, report.NextAt = settled.State, settled.NextAt
 	}
 }
 
@@ -188,27 +188,30 @@ func (e *Engine) freeSlot() {
 }
 
 // settle writes a settlement down, trying again while the store has trouble: an
-// outcome that is not written is an attempt made in vain. It reports whether the
-// settlement stands. If the lease is gone after a try of which the store could not tell
-// what became, it was that try that ended it, unless somebody else may have the message.
-func (e *Engine) settle(settlement store.Settlement) bool {
+// outcome that is not written is an attempt made in vain. It returns the settlement as
+// it stands, nil if none does. If the lease is gone after a try of which the store could
+// not tell what became, it was that try that ended it, unless somebody else may have the
+// message.
+func (e *Engine) settle(settlement store.Settlement) *store.Settlement {
 	const firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
+	var stands atomic.Pointer[store.Settlement] // a try that was given up may still tell
+	settlement.Stands = func(s store.Settlement) { stands.Store(&s) }
 	unknown := false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := e.options.Store.Settle(e.attempts, e.options.Now(), settlement)
 		claim := settlement.Claim
 		if err == nil || unknown && errors.Is(err, store.ErrLeaseLost) && (claim.Held == nil || claim.Held.Err() == nil) {
-			return true
+			return stands.Load()
 		}
 		unknown = unknown || errors.Is(err, store.ErrUnavailable)
 		e.options.Logger.Error("settle.failed", "message_id", claim.Message.ID, "error", err)
 		if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrClosed) {
-			return false
+			return nil
 		}
 		select {
 		case <-time.After(pause):
 		case <-e.attempts.Done():
-			return false
+			return nil
 		}
 	}
 }

@@ -252,12 +252,17 @@ func TestCancel(t *testing.T) {
 		"last attempt, not retryable": {refusing, posthaste.Settings{}, []string{"10ms ERROR status 489", "10ms CANCELLED"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, answers(c.outcome), engine.Options{}, func(w *world) {
+			observer := reports{finished: make(chan engine.AttemptReport, 1)}
+			inWorld(t, answers(c.outcome), engine.Options{Observer: observer}, func(w *world) {
 				id := w.publish(engine.Publication{Settings: c.settings})
 				w.pass(5 * time.Millisecond)
 				w.wantCancelled(1, id)
 				w.pass(time.Hour)
 				w.wantLog(id, append([]string{"0s CREATED", "0s ACTIVE", "5ms CANCEL_REQUESTED"}, c.end...)...)
+				report := <-observer.finished
+				if got, want := "10ms "+string(report.State), c.end[len(c.end)-1]; got != want || report.FailedForGood() || !report.NextAt.IsZero() {
+					t.Errorf("reported as %q, failed for good: %v, next %v, want %q", got, report.FailedForGood(), report.NextAt, want)
+				}
 				if letters := w.deadLetters(); len(letters) != 0 {
 					t.Errorf("dead letters %v of a message that was cancelled", letters)
 				}

@@ -23,6 +23,17 @@ type Settlement struct {
 	// what that means for the run of the message. It may change the settlement:
 	// what a message of a run that has ended does is of no interest any more.
 	Conclude func(tx RunTx, settlement *Settlement) error
+
+	// Stands, if not nil, is told in the commit what Resolve and Conclude have made of
+	// the settlement. A commit that is tried again tells again: the last word counts.
+	Stands func(Settlement)
+}
+
+// Tell says what the settlement has become to whom it concerns.
+func (s Settlement) Tell() {
+	if s.Stands != nil {
+		s.Stands(s)
+	}
 }
 
 // Delivered settles a claim whose attempt succeeded.

@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/engine"
 	"posthaste/internal/store"
 	"posthaste/internal/store/storetest"
 	"posthaste/internal/workflow"
@@ -143,6 +145,53 @@ func TestManyBranchesAtOnce(t *testing.T) {
 			t.Errorf("%d requests, want %d", got, want)
 		}
 	})
+}
+
+// ends counts attempts by the state that their message is reported to have entered, and
+// those that are reported to have failed for good.
+type ends struct {
+	mu      sync.Mutex
+	states  map[posthaste.State]int
+	forGood int
+}
+
+func (*ends) Accepted(int)    {}
+func (*ends) AttemptStarted() {}
+
+func (e *ends) AttemptFinished(r engine.AttemptReport) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.states[r.State]++
+	if r.FailedForGood() {
+		e.forGood++
+	}
+}
+
+// TestManyFailuresAtOnce has the branches of a group fail at the same moment: the run fails
+// once, and once it is told.
+func TestManyFailuresAtOnce(t *testing.T) {
+	told := &ends{states: map[posthaste.State]int{}}
+	wide := group{run("a"), run("b"), run("c"), run("d"), run("e")}
+	inWorld(t, setup{flows: map[string]flow{"wf": {wide}}, observe: told}, func(w *world) {
+		w.override = func(v visit) *posthaste.Outcome {
+			if v.what == "start" {
+				return nil
+			}
+			o := outcome(http.StatusInternalServerError)
+			return &o
+		}
+		w.trigger("wf", "r", retries(0))
+		w.pass(time.Minute)
+		w.wantFailure("r", http.StatusInternalServerError, "500")
+	})
+	want := map[posthaste.State]int{
+		posthaste.StateDelivered: 2, // the start and the failure callback
+		posthaste.StateFailed:    1,
+		posthaste.StateCancelled: len(wide) - 1,
+	}
+	if !maps.Equal(told.states, want) || told.forGood != 1 {
+		t.Errorf("attempts end as %v, %d for good, want %v, one for good", told.states, told.forGood, want)
+	}
 }
 
 // TestWhatWasInFlightIsSentAgain is race 5 (contract, workflows 3.7): after a crash every

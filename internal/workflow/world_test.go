@@ -42,6 +42,7 @@ type setup struct {
 	disk    *vfs.MemFS                    // nil: an empty one that forgets nothing
 	delay   time.Duration                 // it begins so long after the start
 	watch   lsm.Observer                  // of commits
+	observe engine.Observer               // of attempts
 	wrap    func(store.Store) store.Store // puts something between the server and its store
 }
 
@@ -113,7 +114,7 @@ func newWorld(t *testing.T, begin setup) *world {
 	options := begin.options
 	options.Store, options.Now = served, begin.now
 	w.Service = workflow.New(options)
-	w.engine = engine.New(engine.Options{Store: served, Dispatcher: w, Runs: w.Service, Now: begin.now, Logger: options.Logger})
+	w.engine = engine.New(engine.Options{Store: served, Dispatcher: w, Runs: w.Service, Now: begin.now, Logger: options.Logger, Observer: begin.observe})
 	w.engine.Start()
 	w.Start()
 	return w

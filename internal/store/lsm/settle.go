@@ -36,6 +36,7 @@ func (s *Store) settle(c *commit, now time.Time, held *lease, settlement store.S
 	if err != nil {
 		return err
 	}
+	settlement.Tell()
 	events := settlement.Events()
 	failedAt := posthaste.DeadLetterID(c.peek(now, len(events)))
 	callbacks, err := s.makeCallbacks(c, settlement, failedAt)

@@ -35,6 +35,7 @@ func (tx *tx) settle(m *posthaste.Message, l *live, settlement store.Settlement)
 			return err
 		}
 	}
+	settlement.Tell()
 	events := settlement.Events()
 	failedAt := posthaste.DeadLetterID(tx.peek(len(events)))
 	var callbacks []*posthaste.Message

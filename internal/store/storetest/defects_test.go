@@ -79,6 +79,13 @@ var defects = map[string]func(store.Store) store.Store{
 			return s.Settle(context.Background(), start, settlement)
 		}}
 	},
+	"Settle/what a settlement has become is told": func(s store.Store) store.Store {
+		return settling{s, func(settlement store.Settlement) error {
+			told := settlement
+			settlement.Stands = func(store.Settlement) { told.Tell() } // that it is what it was
+			return s.Settle(context.Background(), start, settlement)
+		}}
+	},
 	"LeaseLost/a claim settles once":   settlesAnything,
 	"Concurrency/a claim settles once": settlesAnything,
 	"Release/a released message is due at once, with the attempts it had": func(s store.Store) store.Store {

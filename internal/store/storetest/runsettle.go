@@ -86,12 +86,12 @@ var runSettlePromises = []promise{
 			settlement := change.from
 			settlement.Claim = tr.claimOne(first)
 			settlement.Conclude = func(_ store.RunTx, s *store.Settlement) error {
-				claim := s.Claim
+				was := *s
 				*s = change.to
-				s.Claim = claim
+				s.Claim, s.Stands = was.Claim, was.Stands
 				return nil
 			}
-			tr.settle(settlement)
+			tr.wantStands(settlement, change.to.State, change.to.NextAt)
 			tr.wantLog(first, change.log)
 			tr.same("next attempt", change.to.NextAt, tr.status(first).NextAttemptAt)
 		}

@@ -95,6 +95,30 @@ var settlePromises = []promise{
 			want++
 		}
 	}},
+	{"what a settlement has become is told", func(tr *trial) {
+		later := tr.now.Add(time.Hour)
+		for _, test := range []struct {
+			end       store.Settlement
+			cancelled bool // while the claim is held
+			state     posthaste.State
+			next      time.Time
+		}{
+			{store.Delivered(store.Claim{}), false, posthaste.StateDelivered, time.Time{}},
+			{store.RetryAt(store.Claim{}, later, refused), false, posthaste.StateRetry, later},
+			{store.Failed(store.Claim{}, refused), false, posthaste.StateFailed, time.Time{}},
+			{store.Delivered(store.Claim{}), true, posthaste.StateDelivered, time.Time{}},
+			{store.RetryAt(store.Claim{}, later, refused), true, posthaste.StateCancelled, time.Time{}},
+			{store.Failed(store.Claim{}, refused), true, posthaste.StateCancelled, time.Time{}},
+		} {
+			m := tr.accept()
+			settlement := test.end
+			settlement.Claim = tr.claimOne(m)
+			if test.cancelled {
+				tr.wantCancels(1, m)
+			}
+			tr.wantStands(settlement, test.state, test.next)
+		}
+	}},
 	{"settlements of different messages do not disturb each other", func(tr *trial) {
 		delivered, retried, failed := tr.accept(), tr.accept(), tr.accept()
 		claims := tr.claimThese(delivered, retried, failed)
@@ -105,6 +129,18 @@ var settlePromises = []promise{
 		tr.wantLog(retried, "CREATED ACTIVE ERROR RETRY")
 		tr.wantLog(failed, "CREATED ACTIVE ERROR FAILED")
 	}},
+}
+
+// wantStands settles, and requires to be told where the message stands then.
+func (tr *trial) wantStands(settlement store.Settlement, state posthaste.State, next time.Time) {
+	tr.Helper()
+	var told store.Settlement
+	settlement.Stands = func(s store.Settlement) { told = s }
+	tr.settle(settlement)
+	if told.State != state || !told.NextAt.Equal(next) {
+		tr.Errorf("settled as %s it is told to be %q, next %v, want %s, next %v", settlement.State, told.State, told.NextAt, state, next)
+	}
+	tr.same("state", state, tr.status(settlement.Claim.Message).State)
 }
 
 // claimThese claims all there is, which must be the given messages, and returns
@@ -214,6 +250,7 @@ func (tr *trial) wantLeaseLost(claim store.Claim) {
 		store.RetryAt(claim, tr.now, refused),
 		store.Failed(claim, refused),
 	} {
+		s.Stands = func(store.Settlement) { tr.Errorf("a settlement as %s with a lost lease is told to stand", s.State) }
 		if err := tr.store.Settle(tr.Context(), tr.now, s); !errors.Is(err, store.ErrLeaseLost) {
 			tr.Errorf("Settle as %s = %v, want ErrLeaseLost", s.State, err)
 		}

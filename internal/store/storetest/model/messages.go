@@ -72,6 +72,7 @@ func (m *Model) Settle(_ context.Context, now time.Time, settlement store.Settle
 				return err
 			}
 		}
+		settlement.Tell()
 		callbacks, err := m.callbacks(now, settlement)
 		if err != nil {
 			return err
