@@ -10,38 +10,47 @@ const SmallMessage = 4 << 10
 // large waits until there is room, what is small never does.
 //
 // A lane may have one large message wherever it fits, and more as far as an eighth of what
-// is free holds them: a destination that hangs leaves most to others. A message that is
-// larger than all there is goes alone. The zero value has room for everything.
+// is free holds them: a destination that hangs leaves most to others. So does a user: all
+// of one's lanes may have one message, and more as far as they hold no more than three
+// times what is left (see UserRoom). A message that is larger than all there is goes alone.
+// The zero value has room for everything.
 type Memory[K comparable] struct {
 	most, taken int
-	lanes       map[K]int // bytes; of those that have any
+	users       map[string]int // bytes; of those that have any
+	lanes       map[K]int      // likewise
 }
 
 // NewMemory returns memory of so many bytes of which nothing is taken.
 func NewMemory[K comparable](most int) Memory[K] {
-	return Memory[K]{most: most, lanes: map[K]int{}}
+	return Memory[K]{most: most, users: map[string]int{}, lanes: map[K]int{}}
 }
 
-// Admits reports whether a message of so many bytes may be in flight too.
-func (m *Memory[K]) Admits(lane K, size int) bool {
+// Admits reports whether a message of so many bytes, in a lane of a user, may be in flight
+// too.
+func (m *Memory[K]) Admits(user string, lane K, size int) bool {
 	if m.most == 0 || size <= SmallMessage || m.taken == 0 {
 		return true
 	}
 	free := m.most - m.taken
-	return size <= free && (m.lanes[lane] == 0 || m.lanes[lane]+size <= free/shareOfRoom)
+	return size <= free &&
+		(m.lanes[lane] == 0 || m.lanes[lane]+size <= free/shareOfRoom) &&
+		(m.users[user] == 0 || m.users[user]+size <= timesFree*(free-size))
 }
 
 // Take counts a message that is in flight from now on, Give one that is no more.
-func (m *Memory[K]) Take(lane K, size int) { m.add(lane, size) }
+func (m *Memory[K]) Take(user string, lane K, size int) { m.add(user, lane, size) }
 
 // Give is the inverse of Take.
-func (m *Memory[K]) Give(lane K, size int) { m.add(lane, -size) }
+func (m *Memory[K]) Give(user string, lane K, size int) { m.add(user, lane, -size) }
 
-func (m *Memory[K]) add(lane K, size int) {
+func (m *Memory[K]) add(user string, lane K, size int) {
 	if m.most == 0 || size <= SmallMessage && -size <= SmallMessage {
 		return
 	}
 	m.taken += size
+	if m.users[user] += size; m.users[user] == 0 {
+		delete(m.users, user)
+	}
 	if m.lanes[lane] += size; m.lanes[lane] == 0 {
 		delete(m.lanes, lane)
 	}
@@ -49,7 +58,7 @@ func (m *Memory[K]) add(lane K, size int) {
 
 // Clone returns memory of which as much is taken, to try with.
 func (m *Memory[K]) Clone() Memory[K] {
-	return Memory[K]{most: m.most, taken: m.taken, lanes: maps.Clone(m.lanes)}
+	return Memory[K]{most: m.most, taken: m.taken, users: maps.Clone(m.users), lanes: maps.Clone(m.lanes)}
 }
 
 // Taken returns the bytes of the large messages in flight.

@@ -16,7 +16,7 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		fs := vfs.NewMem()
-		s, err := lsm.Open("data", lsm.Options{FS: fs})
+		s, err := lsm.Open("data", lsm.Options{FS: fs, Memory: storetest.Memory})
 		if err != nil {
 			t.Fatal(err)
 		}

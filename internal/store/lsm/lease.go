@@ -16,7 +16,7 @@ func (s *scheduler) lease(it *item, limit *limiter) *lease {
 	held := &lease{item: it, limiter: limit, token: s.lastToken, cancelRequested: it.waiting.cancelRequested}
 	s.leases[it.id] = held
 	s.inflight[it.lane.id.user]++
-	s.memory.Take(it.lane.id, it.waiting.size)
+	s.memory.Take(it.lane.id.user, it.lane.id, it.waiting.size)
 	it.lane.inflight++
 	return held
 }
@@ -61,7 +61,7 @@ func (s *scheduler) endSettle(held *lease, again *item) {
 // giveUp ends a lease and lets the lanes try again that waited for its limiter.
 func (s *scheduler) giveUp(held *lease) {
 	delete(s.leases, held.id)
-	s.memory.Give(held.lane.id, held.waiting.size)
+	s.memory.Give(held.lane.id.user, held.lane.id, held.waiting.size)
 	held.lane.inflight--
 	user := held.lane.id.user
 	if s.inflight[user]--; s.inflight[user] == 0 {

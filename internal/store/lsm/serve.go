@@ -105,7 +105,7 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 		s.rest(l, wakes)
 		return nil, nil
 	}
-	if !s.memory.Admits(l.id, l.items[at].waiting.size) {
+	if !s.memory.Admits(l.id.user, l.id, l.items[at].waiting.size) {
 		s.enlist(l, &s.blocked)
 		return nil, nil
 	}

@@ -91,7 +91,7 @@ func (f *followed) stored(ctx context.Context, user string, query store.EventQue
 
 func TestConformanceOfFollowed(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem(), Memory: storetest.Memory})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,7 @@ func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (p
 				return true
 			}
 			taken.users[l.user]++
-			taken.memory.Take(lane.id, l.size)
+			taken.memory.Take(lane.id.user, lane.id, l.size)
 			picked = append(picked, l)
 			size += l.size
 			lane.servedAs = len(picked)
@@ -175,7 +175,7 @@ func (lane *openLane) admits(l *live, now time.Time) bool {
 		lane.look(due)
 		return false
 	}
-	if !lane.memory.Admits(lane.id, l.size) {
+	if !lane.memory.Admits(lane.id.user, lane.id, l.size) {
 		lane.look(now.Add(ceilingPause)) // another node may have some
 		return false
 	}

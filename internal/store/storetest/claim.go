@@ -91,6 +91,17 @@ var claimPromises = []promise{
 	{"a user with more keys than slots leaves room for others", leavesRoom(func(m *posthaste.Message) {
 		m.URL, m.FlowControl = "http://hangs.example/", posthaste.FlowControl{Key: m.ID.String(), FlowLimit: posthaste.FlowLimit{Parallelism: 1}}
 	})},
+	{"a user with large messages leaves memory for others", func(tr *trial) {
+		large := func(m *posthaste.Message) { m.Body = make([]byte, Memory/16) }
+		tr.acceptMany(32, large, ownedBy("greedy"))
+		tr.claim(plenty)
+		for _, user := range []string{ann, anna} {
+			m := tr.accept(large, ownedBy(user))
+			if claims, _ := tr.claim(plenty); !slices.Contains(idsOf(claims), m.ID) {
+				tr.Errorf("%s finds no memory", user)
+			}
+		}
+	}},
 	{"a user alone has most of the slots", func(tr *trial) {
 		const slots = 40
 		messages := tr.acceptMany(slots)

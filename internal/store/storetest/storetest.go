@@ -16,8 +16,11 @@ import (
 	"posthaste/internal/store"
 )
 
-// Run tests a backend. It calls open for each test; open returns an empty store
-// and sees to it that the store is closed in the end.
+// Memory is how many bytes of large messages may be in flight in a store that is tested.
+const Memory = 4 << 20
+
+// Run tests a backend. It calls open for each test; open returns an empty store that has
+// Memory, and sees to it that the store is closed in the end.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, group := range promises {
 		t.Run(group.name, func(t *testing.T) {
