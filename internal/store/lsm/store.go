@@ -184,6 +184,10 @@ func lockDirectory(dir string, fs vfs.FS) (*pebble.Lock, error) {
 	return nil, fmt.Errorf("open %s: %w", dir, err)
 }
 
+// flushDropped is how soon a day that was dropped begins to leave the disk, long before
+// retention asks for sizes again.
+const flushDropped = 10 * time.Second
+
 func openPebble(dir string, fs *guardedFS, lock *pebble.Lock, options Options) (*pebble.DB, error) {
 	cache := pebble.NewCache(options.CacheSize)
 	defer cache.Unref() // the database holds its own reference
@@ -198,6 +202,7 @@ func openPebble(dir string, fs *guardedFS, lock *pebble.Lock, options Options) (
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
+		FlushDelayDeleteRange:       flushDropped,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 	})
 }
