@@ -32,15 +32,15 @@ func (s *Service) FindHook(ctx context.Context, hook Hook) error {
 	})
 }
 
-// CallHook gives an event to the run that made the webhook, as NotifyRun does. It
-// returns store.ErrNotFound for what FindHook does not find.
+// CallHook gives an event to the run that made the webhook, as NotifyRun does, but leaves
+// room for what that gives. It returns store.ErrNotFound for what FindHook does not find.
 func (s *Service) CallHook(ctx context.Context, hook Hook, event []byte) error {
 	return s.transact(ctx, hook.User, func(t *tx) error {
 		run, err := t.hooked(hook)
 		if err != nil {
 			return err
 		}
-		_, err = t.tellEvent(run, hook.EventID, event)
+		_, err = t.tellEvent(run, hook.EventID, event, maxKeptOfStrangers)
 		return err
 	})
 }

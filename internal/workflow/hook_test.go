@@ -90,6 +90,35 @@ func TestHookAfterResume(t *testing.T) {
 	})
 }
 
+// TestStrangersLeaveRoom has strangers call a webhook for which its run does not wait yet,
+// until they are refused: who has a token is not.
+func TestStrangersLeaveRoom(t *testing.T) {
+	const half = 8 << 20
+	for name, size := range map[string]int{"many small ones": 1 << 20, "one large one": half} {
+		t.Run(name, func(t *testing.T) {
+			flows := map[string]flow{"wf": {{hook("hook", "evt")}, {wait("plain", "plain", time.Hour)}, {wait("hooked", "evt", time.Hour)}}}
+			inWorld(t, setup{flows: flows}, func(w *world) {
+				w.trigger("wf", "r")
+				w.at(time.Second)
+				call := func(size int) error {
+					return w.CallHook(w.t.Context(), workflow.Hook{User: user, RunID: "r", EventID: "evt"}, make([]byte, size))
+				}
+				err := call(size)
+				for calls := 1; err == nil && calls <= half/size; calls++ {
+					err = call(size)
+				}
+				wantCode(t, "one too many", err, posthaste.CodeRateLimited)
+				if kept := w.run("r").KeptBytes; kept > half {
+					t.Errorf("%d bytes of strangers are kept, want %d at most", kept, half)
+				}
+				if _, err := w.NotifyRun(w.t.Context(), user, "r", "other", make([]byte, half/2)); err != nil {
+					t.Errorf("who has a token: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // TestKeptEventsAreBounded gives a run events that it does not wait for, until it is
 // asked to take some first.
 func TestKeptEventsAreBounded(t *testing.T) {

@@ -182,21 +182,21 @@ func (s *Service) NotifyRun(ctx context.Context, user, runID, eventID string, ev
 		if err != nil {
 			return err
 		}
-		told, err = t.tellEvent(run, eventID, event)
+		told, err = t.tellEvent(run, eventID, event, maxKept)
 		return err
 	})
 	return told, err
 }
 
-// tellEvent gives an event to a run.
-func (t *tx) tellEvent(run *posthaste.Run, eventID string, event []byte) (told Notified, err error) {
+// tellEvent gives an event to a run, which keeps so many bytes for waits to come.
+func (t *tx) tellEvent(run *posthaste.Run, eventID string, event []byte, limit int) (told Notified, err error) {
 	told = Notified{Run: run.RunRef}
 	w, err := t.waiterOf(run, eventID)
 	if err != nil {
 		return told, err
 	}
 	if w == nil {
-		told.MessageID, err = t.keepEvent(run, eventID, event)
+		told.MessageID, err = t.keepEvent(run, eventID, event, limit)
 		return told, err
 	}
 	m, err := t.endWait(w, event)
@@ -208,10 +208,12 @@ func (t *tx) tellEvent(run *posthaste.Run, eventID string, event []byte) (told N
 }
 
 // Events that a run has not waited for yet are kept up to so many bytes, 16 MiB in all,
-// or one of any size. Each counts keptOverhead more than it has.
+// or one of any size. Strangers, who call webhooks, may fill half of that and no more, so
+// that there is room for those who have a token. Each counts keptOverhead more than it has.
 const (
-	maxKept      = 16 << 20
-	keptOverhead = 1 << 10
+	maxKept            = 16 << 20
+	maxKeptOfStrangers = maxKept / 2
+	keptOverhead       = 1 << 10
 )
 
 func sizeKept(event []byte) int { return len(event) + keptOverhead }
@@ -219,12 +221,13 @@ func sizeKept(event []byte) int { return len(event) + keptOverhead }
 // keepEvent keeps an event for a wait to come and returns an id that stands for it. It
 // returns an Error with CodeRateLimited if the run has too many already: when it takes
 // one, another may come.
-func (t *tx) keepEvent(run *posthaste.Run, eventID string, event []byte) (posthaste.MessageID, error) {
+func (t *tx) keepEvent(run *posthaste.Run, eventID string, event []byte, limit int) (posthaste.MessageID, error) {
 	kept := run.KeptBytes + sizeKept(event)
-	if run.KeptBytes > 0 && kept > maxKept {
+	alone := run.KeptBytes == 0 && limit == maxKept
+	if kept > limit && !alone {
 		return posthaste.MessageID{}, posthaste.Errorf(posthaste.CodeRateLimited,
 			"workflow run %.200q keeps %d bytes of events that it has not waited for, the limit is %d: try again when it has",
-			run.ID, run.KeptBytes, maxKept)
+			run.ID, run.KeptBytes, limit)
 	}
 	run.KeptBytes = kept
 	t.Save(run)
