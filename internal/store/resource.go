@@ -102,5 +102,5 @@ type FlowKeys interface {
 type FlowStatus struct {
 	posthaste.FlowKey
 	InFlight int // attempts
-	Waiting  int // messages that are due and not in flight
+	Waiting  int // messages that are due and not in flight; not all, if there are very many
 }

@@ -278,7 +278,7 @@ func (s *Store) FlowKey(_ context.Context, now time.Time, user, name string) (_ 
 	if err != nil {
 		return store.FlowStatus{}, err
 	}
-	queued, err := s.queuedUnderKeys(now, user)
+	queued, err := s.queuedUnderKeys(now, user, maxCounted)
 	if err != nil {
 		return store.FlowStatus{}, err
 	}
@@ -296,7 +296,7 @@ func (s *Store) FlowKeys(_ context.Context, now time.Time, user, contains string
 	if err != nil {
 		return nil, err
 	}
-	queued, err := s.queuedUnderKeys(now, user)
+	queued, err := s.queuedUnderKeys(now, user, maxCounted)
 	if err != nil {
 		return nil, err
 	}
@@ -314,18 +314,29 @@ func (s *Store) FlowKeys(_ context.Context, now time.Time, user, contains string
 	return result, nil
 }
 
-// queuedUnderKeys counts, by the flow-control key they name, the due messages in queues of
-// a user. Their lane is that of the queue, so all queues are looked through.
-func (s *Store) queuedUnderKeys(now time.Time, user string) (map[string]int, error) {
-	due := map[string]int{}
+// maxCounted bounds how many waiting messages are looked at to count those under a key:
+// in all queues of its user, and in its own lane.
+const maxCounted = 100_000
+
+// queuedUnderKeys counts, by the flow-control key they name, the due messages among the
+// first ones in queues of a user, of which it looks at so many at most. Their lane is that
+// of the queue, so all queues are looked through.
+func (s *Store) queuedUnderKeys(now time.Time, user string, most int) (map[string]int, error) {
+	due, seen := map[string]int{}, 0
 	prefix := append(appendUser([]byte{kindWaiting}, user), byte(posthaste.LaneQueue))
 	err := scan(s.db, prefix, func(_, value []byte) error {
+		if seen++; seen > most {
+			return errEnough
+		}
 		w, err := parseWaiting(value)
 		if err == nil && w.flowKey != "" && !w.ended && !milliTime(w.readyMS).After(now) {
 			due[w.flowKey]++
 		}
 		return err
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return due, err
 }
 
@@ -339,20 +350,17 @@ func (s *Store) flowStatus(now time.Time, user string, key *posthaste.FlowKey, q
 	window = window.Current(key.FlowLimit, now)
 	status.WindowStartedAt, status.WindowCount, status.InFlight = window.StartedAt, window.Count, inflight
 	lane := laneID{user, posthaste.Lane{Kind: posthaste.LaneFlow, Name: key.Key}}
-	due := queued
+	own := 0
 	err := scan(s.db, appendLane(nil, lane), func(k, _ []byte) error {
-		if parseTicket(k).order > posthaste.LastPosition(now) {
-			return errStop
+		if own == maxCounted || parseTicket(k).order > posthaste.LastPosition(now) {
+			return errEnough
 		}
-		due++
+		own++
 		return nil
 	})
-	status.Waiting = max(0, due-inflight)
-	if errors.Is(err, errStop) {
+	status.Waiting = max(0, queued+own-inflight)
+	if errors.Is(err, errEnough) {
 		err = nil
 	}
 	return status, err
 }
-
-// errStop ends a scan early.
-var errStop = errors.New("stop")

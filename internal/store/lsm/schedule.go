@@ -104,7 +104,7 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int) (due [
 		at := milliTime(int64(binary.BigEndian.Uint64(key[1:])))
 		if at.After(now) || len(due) == limit {
 			next = at
-			return errStop
+			return errEnough
 		}
 		userLen := int(key[9])
 		user, id := string(key[10:10+userLen]), string(key[10+userLen:])
@@ -115,7 +115,7 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int) (due [
 		due = append(due, schedule)
 		return err
 	})
-	if errors.Is(err, errStop) {
+	if errors.Is(err, errEnough) {
 		err = nil
 	}
 	return due, next, err
