@@ -22,18 +22,16 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	defer done(&err)
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	if err := s.giveBackUnsure(ctx, now); err != nil {
-		return nil, time.Time{}, err
+	if s.unsure.any() {
+		s.returning.do(ctx, s, func(ctx context.Context) error { return s.giveBackUnsure(ctx, now) })
 	}
 	if claims, err := s.late.take(limit); len(claims) > 0 || err != nil {
 		return s.stillHeld(claims), now, err
 	}
 	busy := append(s.late.users(), s.held.withoutRoom(limit)...)
 	seen, err := s.survey(ctx, now, limit, busy)
-	if err == nil && len(seen.dead) > 0 {
-		if err = s.reap(ctx, now); err == nil {
-			seen, err = s.survey(ctx, now, limit, busy)
-		}
+	if err == nil && len(seen.dead) > 0 && s.reaping.do(ctx, s, func(ctx context.Context) error { return s.reap(ctx, now) }) {
+		seen, err = s.survey(ctx, now, limit, busy)
 	}
 	if err != nil || len(seen.users) == 0 {
 		return nil, fromMilli(seen.next), err

@@ -38,6 +38,44 @@ func TestAClaimThatWaitsForATurnStopsNobodyElse(t *testing.T) {
 	wantClaimed(t, s, hers)
 }
 
+// Somebody keeps the turn of a user of whose messages a dead node had some: those of others
+// are claimed meanwhile, and hers when her turn is over.
+func TestALeaseThatCannotBeMadeVoidStopsNobodyElse(t *testing.T) {
+	url := emptyDatabase(t)
+	dead, s := open(t, url), openWith(t, url, postgres.Options{})
+	hers := accept(t, dead, start)
+	claimOne(t, dead, hers)
+	execute(t, url, `UPDATE posthaste.nodes SET expires_at = '-infinity'`)
+	if err := s.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	over := keepTurn(t, url, ann)
+	wantClaimed(t, s, acceptOf(t, s, "bob"))
+	over()
+	wantClaimed(t, s, hers)
+}
+
+// The lease that a dead node has on a message which is damaged cannot be ended: those on
+// the messages of others are.
+func TestALeaseOnADamagedMessageStopsNobodyElse(t *testing.T) {
+	url := emptyDatabase(t)
+	dead, s := open(t, url), openWith(t, url, postgres.Options{})
+	hers, other := accept(t, dead, start), acceptOf(t, dead, "bob")
+	claims, _, err := dead.Claim(t.Context(), start, 10)
+	if err != nil || len(claims) != 2 {
+		t.Fatalf("Claim = %d claims, %v, want 2", len(claims), err)
+	}
+	if _, err := s.Cancel(t.Context(), start, ann, []posthaste.MessageID{hers.ID}, nil); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, url, `UPDATE posthaste.messages SET record = 'nothing' WHERE user_id = $1`, ann)
+	execute(t, url, `UPDATE posthaste.nodes SET expires_at = '-infinity'`)
+	if err := s.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantClaimed(t, s, other)
+}
+
 // What was claimed of some is handed out while the turn of another is kept, however long a
 // claim of her messages alone would wait.
 func TestWhatIsClaimedWaitsForNoTurn(t *testing.T) {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -140,7 +141,8 @@ func (s *Store) speak() {
 }
 
 // reap makes the leases of nodes that have fallen silent void: their messages are due
-// again, or cancelled if that was asked for.
+// again, or cancelled if that was asked for. What keeps it from those of one user keeps it
+// from those of nobody else.
 func (s *Store) reap(ctx context.Context, now time.Time) error {
 	dead, err := rows(ctx, s.pool, pgx.RowTo[int64], `SELECT node FROM posthaste.nodes WHERE expires_at <= clock_timestamp()`)
 	if err != nil || len(dead) == 0 {
@@ -150,10 +152,15 @@ func (s *Store) reap(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	var failed error
 	for _, user := range users {
-		if err := s.change(ctx, now, []string{user}, wants{}, func(tx *tx) error { return tx.void(user, dead) }); err != nil {
-			return err
+		err := s.change(ctx, now, []string{user}, wants{}, func(tx *tx) error { return tx.void(user, dead) })
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("make void what dead nodes have of user %q: %w", user, err))
 		}
+	}
+	if failed != nil {
+		return failed
 	}
 	_, err = s.pool.Exec(ctx, `
 		DELETE FROM posthaste.nodes n

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -109,6 +110,12 @@ func (u *unsure) add(claims []store.Claim) {
 	u.claims = append(u.claims, claims...)
 }
 
+func (u *unsure) any() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.claims) > 0
+}
+
 func (u *unsure) take() []store.Claim {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -120,13 +127,17 @@ func (u *unsure) take() []store.Claim {
 // giveBackUnsure releases claims of which it is not known whether they are any. Once more
 // does no harm: no two claims have the same lease.
 func (s *Store) giveBackUnsure(ctx context.Context, now time.Time) error {
-	claims := s.unsure.take()
-	if len(claims) == 0 {
-		return nil
+	of := map[string][]store.Claim{}
+	for _, claim := range s.unsure.take() {
+		of[claim.Message.User] = append(of[claim.Message.User], claim)
 	}
-	err := s.change(ctx, now, usersOf(claims), wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
-	if err != nil {
-		s.unsure.add(claims)
+	var failed error
+	for user, claims := range of {
+		err := s.change(ctx, now, []string{user}, wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+		if err != nil {
+			s.unsure.add(claims)
+			failed = errors.Join(failed, fmt.Errorf("give back what user %q had claimed: %w", user, err))
+		}
 	}
-	return err
+	return failed
 }

@@ -67,6 +67,8 @@ type Store struct {
 	unsure     unsure
 	held       held
 	late       late
+	returning  aside // of claims that are unsure
+	reaping    aside
 	patience   time.Duration // how long Claim waits for turns that somebody else has
 	joined     func(node int64)
 	logger     *slog.Logger
