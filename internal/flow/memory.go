@@ -37,6 +37,9 @@ func (m *Memory[K]) Admits(user string, lane K, size int) bool {
 		(m.users[user] == 0 || m.users[user]+size <= timesFree*(free-size))
 }
 
+// Holds reports whether a lane has large messages in flight.
+func (m *Memory[K]) Holds(lane K) bool { return m.lanes[lane] > 0 }
+
 // Take counts a message that is in flight from now on, Give one that is no more.
 func (m *Memory[K]) Take(user string, lane K, size int) { m.add(user, lane, size) }
 

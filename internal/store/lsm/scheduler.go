@@ -19,8 +19,8 @@ import (
 // that it cannot be claimed in between.
 //
 // A lane is in one place: in the timer heap if its next message becomes due
-// later, in ready if it may have one now, in blocked, crowded or a limiter's list
-// if it has one that must wait for room, or in none if there is nothing to do
+// later, in ready if it may have one now, in blocked, crowded, hungry or a limiter's
+// list if it has one that must wait for room, or in none if there is nothing to do
 // before something is added or settled.
 type scheduler struct {
 	disk lanesOnDisk
@@ -30,8 +30,9 @@ type scheduler struct {
 	lanes     map[laneID]*lane
 	limiters  map[flowID]*limiter
 	ready     list.List             // of *lane, served in turn
-	blocked   list.List             // of *lane, at their ceiling, or without memory for their next message
+	blocked   list.List             // of *lane, at their ceiling, or with as much memory as they may have
 	crowded   map[string]*list.List // of *lane, by user: who has no room for more
+	hungry    map[string]*list.List // of *lane, by user: first come, first served with memory
 	timed     timerHeap
 	leases    map[posthaste.MessageID]*lease
 	held      map[posthaste.MessageID]bool
@@ -61,6 +62,7 @@ func newScheduler(disk lanesOnDisk, memory int) *scheduler {
 		lanes:     map[laneID]*lane{},
 		limiters:  map[flowID]*limiter{},
 		crowded:   map[string]*list.List{},
+		hungry:    map[string]*list.List{},
 		leases:    map[posthaste.MessageID]*lease{},
 		held:      map[posthaste.MessageID]bool{},
 		inflight:  map[string]int{},

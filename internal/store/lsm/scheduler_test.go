@@ -71,3 +71,34 @@ func TestQueueKeepsItsPlace(t *testing.T) {
 	l.endSettle(leases[0], nil)
 	l.claimOf(2, "first")
 }
+
+// TestHungryQueuesAreServedInTurn has two queues fill the memory that their user may have,
+// and take again at once what they gave. A third that waits for some gets it first, also if
+// its message is larger than what they give at a time.
+func TestHungryQueuesAreServedInTurn(t *testing.T) {
+	const memory = 1 << 20
+	for name, size := range map[string]int{"of the same size": memory * 3 / 8, "larger": memory / 2} {
+		t.Run(name, func(t *testing.T) {
+			l := newLine(t, memory)
+			held := map[string]*lease{}
+			for _, queue := range []string{"a", "b"} {
+				for range 5 {
+					l.enqueue("ann", queue, memory*3/8)
+				}
+				held[queue] = l.claimOf(100, queue)[0]
+			}
+			l.enqueue("ann", "c", size)
+			l.claimOf(100)
+			l.enqueue("ann", "small", 10)
+			l.claimOf(100, "small")
+			l.endSettle(held["a"], nil)
+			if size > memory*3/8 {
+				l.claimOf(100) // there is memory for another of a, which is kept for c
+				l.endSettle(held["b"], nil)
+			}
+			if claimed := l.claimOf(100, "c"); claimed[0].waiting.size != size {
+				t.Errorf("%d bytes, want %d", claimed[0].waiting.size, size)
+			}
+		})
+	}
+}

@@ -16,15 +16,20 @@ func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error)
 	s.unblock(limit)
 	s.uncrowd(limit)
 	var leases []*lease
-	for len(leases) < limit && s.anyReady(limit-len(leases)) {
-		l := s.ready.Front().Value.(*lane)
-		held, err := s.serve(l, now, limit-len(leases))
-		if err != nil {
-			return leases, now, err
-		}
-		if held != nil {
-			leases = append(leases, held)
-			s.ready.MoveToBack(l.element)
+	for _, first := range []func(time.Time, int) *lane{s.firstHungry, s.firstReady} {
+		for len(leases) < limit {
+			l := first(now, limit-len(leases))
+			if l == nil {
+				break
+			}
+			held, err := s.serve(l, now, limit-len(leases))
+			if err != nil {
+				return leases, now, err
+			}
+			if held != nil {
+				leases = append(leases, held)
+				s.enlist(l, &s.ready)
+			}
 		}
 	}
 	return leases, s.next(now), nil
@@ -77,17 +82,60 @@ func (s *scheduler) uncrowd(free int) {
 	}
 }
 
-// anyReady reports whether a lane is ready. Those that were may have had nothing to
-// start, and left room to others of their user.
-func (s *scheduler) anyReady(free int) bool {
+// firstHungry returns a lane that has waited for memory longest of its user's, and for
+// whose next message there is some by now, or nil.
+func (s *scheduler) firstHungry(now time.Time, _ int) *lane {
+	for user, lanes := range s.hungry {
+		if lanes.Len() == 0 {
+			delete(s.hungry, user)
+			continue
+		}
+		l := lanes.Front().Value.(*lane)
+		if at, _ := l.candidate(now); at < 0 || s.memory.Admits(user, l.id, l.items[at].waiting.size) {
+			return l
+		}
+	}
+	return nil
+}
+
+// firstReady returns the lane whose turn it is, or nil. Those that were ready may have had
+// nothing to start, and left room to others of their user.
+func (s *scheduler) firstReady(_ time.Time, free int) *lane {
 	if s.ready.Len() == 0 {
 		s.uncrowd(free)
 	}
-	return s.ready.Len() > 0
+	if s.ready.Len() == 0 {
+		return nil
+	}
+	return s.ready.Front().Value.(*lane)
 }
 
-// serve leases the next message of a ready lane. When it has none that may start
-// now it returns nil, and the lane is where it waits for that.
+// feeds reports whether there is memory for a message of so many bytes of a lane. If not,
+// the lane is where it waits for some: one that holds none in the line of its user, behind
+// which nobody of the user is given any before the first in it. It holds up no other user.
+func (s *scheduler) feeds(l *lane, size int) bool {
+	if size <= flow.SmallMessage {
+		return true
+	}
+	line := s.hungry[l.id.user]
+	if line == nil {
+		line = list.New()
+		s.hungry[l.id.user] = line
+	}
+	first := line.Len() == 0 || line.Front() == l.element
+	switch {
+	case first && s.memory.Admits(l.id.user, l.id, size):
+		return true
+	case s.memory.Holds(l.id):
+		s.enlist(l, &s.blocked)
+	case l.list != line:
+		s.enlist(l, line)
+	}
+	return false
+}
+
+// serve leases the next message of a lane that is ready or hungry. When it has none that
+// may start now it returns nil, and the lane is where it waits for that.
 func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 	switch room := s.room(l, free); {
 	case room == 0:
@@ -105,8 +153,7 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 		s.rest(l, wakes)
 		return nil, nil
 	}
-	if !s.memory.Admits(l.id.user, l.id, l.items[at].waiting.size) {
-		s.enlist(l, &s.blocked)
+	if !s.feeds(l, l.items[at].waiting.size) {
 		return nil, nil
 	}
 	limit, err := s.limiterOf(l.items[at])
