@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -99,7 +100,7 @@ func (a *api) callHook(r *request) (answer, error) {
 // findHook returns store.ErrNotFound for a webhook that cannot be called. To look takes
 // a place among those who work, which a slow body must not keep.
 func (a *api) findHook(r *request, hook workflow.Hook) error {
-	if len(hook.User) > maxUserID {
+	if len(hook.User) > maxUserID || !isStorable(hook.User) || !isStorable(hook.RunID) || !isStorable(hook.EventID) {
 		return store.ErrNotFound
 	}
 	if err := r.work(); err != nil {
@@ -118,6 +119,11 @@ func orNoHook(err error) error {
 
 // maxUserID is the most bytes a user's id has.
 const maxUserID = 255
+
+// isStorable reports whether every store can look for a text: PostgreSQL refuses others.
+func isStorable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
+}
 
 func (a *api) newHookEvent(r *request, body []byte) hookEvent {
 	event := hookEvent{

@@ -114,6 +114,22 @@ var unowned = map[string]string{
 	"ANY /v2/workflows/hooks/{user}/{run}/{event}": "whoever knows the URL may call it",
 }
 
+// noHooks is an api.Workflows that must not be asked for webhooks.
+type noHooks struct{ api.Workflows }
+
+// TestHooksThatNobodyCanHave calls what no store can look for: it is not looked for.
+func TestHooksThatNobodyCanHave(t *testing.T) {
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Workflows = noHooks{} })
+	for _, path := range []string{
+		"%00/run/event", "%ff/run/event", "ann/%00/event", "ann/%ff/event", "ann/run/%00", "ann/run/%ff",
+		strings.Repeat("u", 256) + "/run/event",
+	} {
+		if got := do(handler, newRequest("POST", "/v2/workflows/hooks/"+path, nil)).Code; got != http.StatusNotFound {
+			t.Errorf("%s: %d, want 404", path, got)
+		}
+	}
+}
+
 // TestEveryNameIsTried checks that strangers has a row for each route that names
 // something in its path.
 func TestEveryNameIsTried(t *testing.T) {
