@@ -59,9 +59,8 @@ func (s *keepSettings) keep() app.Keep {
 func (s *keepSettings) keepFor() (map[string]app.Keep, error) {
 	var all map[string]app.Keep
 	for i, text := range s.KeepFor {
-		rule, value, _ := strings.Cut(text, "=")
-		user, kind, found := strings.Cut(rule, ":")
-		if !found || user == "" {
+		user, kind, value := parseKeepFor(text)
+		if user == "" {
 			return nil, posthaste.Invalidf("keep-for: number %d, %q, is not USER:KIND=VALUE, such as acme:logs=7d", i+1, text)
 		}
 		k, known := all[user]
@@ -80,6 +79,17 @@ func (s *keepSettings) keepFor() (map[string]app.Keep, error) {
 		all[user] = k
 	}
 	return all, nil
+}
+
+// parseKeepFor takes USER:KIND=VALUE apart. The id of a user may have either sign in it. The
+// user is "" if the text does not have that form.
+func parseKeepFor(text string) (user, kind, value string) {
+	equals := max(0, strings.LastIndexByte(text, '='))
+	colon := max(0, strings.LastIndexByte(text[:equals], ':'))
+	if colon == 0 {
+		return "", "", ""
+	}
+	return text[:colon], text[colon+1 : equals], text[equals+1:]
 }
 
 // setKeep sets one kind to a value.
