@@ -6,18 +6,23 @@ import (
 	"posthaste/internal/admission"
 )
 
-// RegisterAdmission registers what requests wait for: their turn to be worked on, and
-// memory for their bodies.
-func RegisterAdmission(registerer prometheus.Registerer, requests, bodies func() admission.Usage) {
+// RegisterAdmission registers what requests wait for: their turn to be worked on, memory for
+// their bodies, and others, such as memory for what they are answered.
+func RegisterAdmission(registerer prometheus.Registerer, requests, bodies func() admission.Usage, others ...func() admission.Usage) {
+	all := append([]func() admission.Usage{requests, bodies}, others...)
+	sum := func(of func(admission.Usage) float64) func() float64 {
+		return func() (total float64) {
+			for _, usage := range all {
+				total += of(usage())
+			}
+			return total
+		}
+	}
 	r := register{registerer}
 	r.gaugeFunc("requests_working", "Requests of the API that are worked on.", func() float64 { return float64(requests().Held) })
 	r.gaugeFunc("request_body_bytes", "Memory set aside for bodies of requests.", func() float64 { return float64(bodies().Held) })
-	r.gaugeFunc("requests_waiting", "Requests that wait to be admitted.", func() float64 {
-		return float64(requests().Waiting + bodies().Waiting)
-	})
-	r.counterFunc("requests_refused_total", "Requests that were answered 429 or 503 because there was no room for them.", func() float64 {
-		return float64(requests().Refused + bodies().Refused)
-	})
+	r.gaugeFunc("requests_waiting", "Requests that wait to be admitted.", sum(func(u admission.Usage) float64 { return float64(u.Waiting) }))
+	r.counterFunc("requests_refused_total", "Requests that were answered 429 or 503 because there was no room for them.", sum(func(u admission.Usage) float64 { return float64(u.Refused) }))
 }
 
 // RegisterConnections registers how many clients are connected.
