@@ -19,7 +19,7 @@ import (
 
 // TestPartition cuts the network between one of two nodes and the database, while
 // attempts of that node are in flight: it lives in a network namespace of its own. The
-// other node makes these attempts within 15 seconds. The one that is cut off has ended them
+// other node makes these attempts within takeOver. The one that is cut off has ended them
 // by then, so that neither a queue nor a flow-control key has two at its destination; it
 // says that it is not ready and makes no more attempts; when the network is mended it goes
 // on by itself.
