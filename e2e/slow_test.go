@@ -3,11 +3,13 @@ package e2e
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	neturl "net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -57,8 +59,8 @@ func serveBeside(t *testing.T, words string) {
 
 	quick := &client{base: c.base, token: c.token, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	const messages = 20
-	for range messages {
-		if _, err := quick.publish(t.Context(), destination.url+"/ok", nil, "hi"); err != nil {
+	for i := range messages {
+		if err := quick.publishOnce(t.Context(), destination.url+"/ok", strconv.Itoa(i)); err != nil {
 			t.Fatalf("the client that is not slow: %v", err)
 		}
 	}
@@ -69,6 +71,17 @@ func serveBeside(t *testing.T, words string) {
 		t.Errorf("%.0f connections, of %d that there may be", open, most)
 	}
 	(&meter{sink: destination}).waitForDeliveries(t, messages)
+}
+
+// publishOnce publishes under a deduplication id, and once more, as a client should, if
+// the connection is lost: where there are too many, any may be the one that goes.
+func (c *client) publishOnce(ctx context.Context, url, id string) error {
+	header := map[string]string{"Upstash-Deduplication-Id": id}
+	_, err := c.publish(ctx, url, header, "hi")
+	if lost := new(neturl.Error); errors.As(err, &lost) {
+		_, err = c.publish(ctx, url, header, "hi")
+	}
+	return err
 }
 
 // dawdle connects, says something, and goes on byte by byte; where the server ends that,
