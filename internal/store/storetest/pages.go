@@ -14,10 +14,11 @@ import (
 // reached.
 var pagePromises = []promise{
 	{"pages of the log hold no more than they may", func(tr *trial) {
-		tr.failLarge()
+		const size = 16 << 10 // a page of the log may be asked to be small
+		tr.failLarge(size)
 		for _, query := range everyWay {
 			want := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, OldestFirst: query.oldestFirst, Limit: 1})
-			for _, bytes := range []int{0, largePart, 3 * largePart} {
+			for _, bytes := range []int{size, 3 * size} {
 				got := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, OldestFirst: query.oldestFirst, Limit: plenty, Bytes: bytes})
 				if !slices.EqualFunc(got, want, func(a, b store.Entry) bool { return a.Position == b.Position }) {
 					tr.Errorf("%s, pages of %d bytes: %d entries, want %d", query.name, bytes, len(got), len(want))
@@ -26,7 +27,7 @@ var pagePromises = []promise{
 		}
 	}},
 	{"pages of the DLQ hold no more than they may", func(tr *trial) {
-		failed := tr.failLarge()
+		failed := tr.failLarge(largePart)
 		for _, query := range everyWay {
 			all := store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: query.oldestFirst, Limit: plenty}
 			if letters := tr.deadLetters(ann, all); len(letters) != failed {
@@ -59,23 +60,23 @@ var everyWay = []struct {
 // largePart is the size of what is large, such that a page has room for five.
 const largePart = store.PageBytes / 5
 
-// largeHeader is a header of that size.
-func largeHeader() http.Header { return http.Header{"Large": {strings.Repeat("l", largePart)}} }
+// largeHeader is a header of a size.
+func largeHeader(size int) http.Header { return http.Header{"Large": {strings.Repeat("l", size)}} }
 
-// largeResponse is an outcome with an answer of that size.
-func largeResponse() posthaste.Outcome {
-	return posthaste.Outcome{Error: "no", Response: &posthaste.Response{Status: 500, Body: make([]byte, largePart)}}
+// largeResponse is an outcome with an answer of a size.
+func largeResponse(size int) posthaste.Outcome {
+	return posthaste.Outcome{Error: "no", Response: &posthaste.Response{Status: 500, Body: make([]byte, size)}}
 }
 
-// failLarge lets messages fail of which each is large in another way, and returns how
-// many.
-func (tr *trial) failLarge() int {
+// failLarge lets messages fail of which each has so many bytes in another place, and
+// returns how many.
+func (tr *trial) failLarge(size int) int {
 	tr.Helper()
-	answeredWithHeader := posthaste.Outcome{Error: "no", Response: &posthaste.Response{Status: 500, Header: largeHeader()}}
+	answeredWithHeader := posthaste.Outcome{Error: "no", Response: &posthaste.Response{Status: 500, Header: largeHeader(size)}}
 	for range 2 {
-		tr.fail(tr.accept(func(m *posthaste.Message) { m.Body = make([]byte, largePart) }), unreachable)
-		tr.fail(tr.accept(func(m *posthaste.Message) { m.Header = largeHeader() }), unreachable)
-		tr.fail(tr.accept(), largeResponse())
+		tr.fail(tr.accept(func(m *posthaste.Message) { m.Body = make([]byte, size) }), unreachable)
+		tr.fail(tr.accept(func(m *posthaste.Message) { m.Header = largeHeader(size) }), unreachable)
+		tr.fail(tr.accept(), largeResponse(size))
 		tr.fail(tr.accept(), answeredWithHeader)
 	}
 	return 2 * 4
@@ -87,11 +88,11 @@ func (tr *trial) failLargeRuns() int {
 	tr.Helper()
 	result := strings.Repeat("r", largePart)
 	for range 3 {
-		tr.bury(tr.firstOf(tr.start(func(run *posthaste.Run) { run.Header = largeHeader() })))
+		tr.bury(tr.firstOf(tr.start(func(run *posthaste.Run) { run.Header = largeHeader(largePart) })))
 		tr.bury(tr.firstOf(tr.start(func(run *posthaste.Run) { run.Result = &result })))
 		run, m := tr.start()
 		tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
-			buryIn(tx, run, &posthaste.DeadLetter{Message: m, Error: "no", Response: largeResponse().Response})
+			buryIn(tx, run, &posthaste.DeadLetter{Message: m, Error: "no", Response: largeResponse(largePart).Response})
 			return nil
 		})
 	}
