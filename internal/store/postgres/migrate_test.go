@@ -58,6 +58,7 @@ func TestAStartDuringADump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = reader.Rollback(context.Background()) }()
 	if _, err := reader.Exec(t.Context(), `LOCK TABLE posthaste.schema, posthaste.live IN ACCESS SHARE MODE`); err != nil {
 		t.Fatal(err)
 	}
