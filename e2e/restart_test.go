@@ -68,11 +68,12 @@ func TestRestartThroughTwoNodes(t *testing.T) {
 	told := make([][]string, 2)
 	r.withServer(t, func(one *client) {
 		r.withServer(t, func(other *client) {
+			begun := r.endpoint.holdUntil(2)
 			var working sync.WaitGroup
 			for i, c := range []*client{one, other} {
 				g := newGate()
 				g.open(c)
-				working.Go(func() { told[i] = sweepThrough(t, g, "", len(before)) })
+				working.Go(func() { told[i] = sweepThrough(t, g, "", len(before), begun) })
 			}
 			working.Wait()
 		})
@@ -191,9 +192,10 @@ func (r *restarts) sweep(t *testing.T, random *rand.Rand, clients int, key strin
 	t.Helper()
 	g := newGate()
 	told := make([][]string, clients)
+	begun := r.endpoint.holdUntil(clients)
 	var working sync.WaitGroup
 	for i := range told {
-		working.Go(func() { told[i] = sweepThrough(t, g, key, len(r.letters)) })
+		working.Go(func() { told[i] = sweepThrough(t, g, key, len(r.letters), begun) })
 	}
 	swept := make(chan struct{})
 	go func() {
@@ -231,9 +233,12 @@ func (r *restarts) killWhile(t *testing.T, g *gate, random *rand.Rand, kills int
 }
 
 // sweepThrough restarts page by page what is in the DLQ, and returns what it is told.
-// When the server dies it goes on with the last cursor that it got. There should be no
-// more than so many entries.
-func sweepThrough(t *testing.T, g *gate, key string, most int) (told []string) {
+// When the server dies it goes on with the last cursor that it got, and without one it
+// begins anew; begun is called as soon as it has one. There should be no more than so
+// many entries.
+func sweepThrough(t *testing.T, g *gate, key string, most int, begun func()) (told []string) {
+	begin := sync.OnceFunc(begun)
+	defer begin()
 	header := map[string]string{}
 	if key != "" {
 		header["Idempotency-Key"] = key
@@ -257,6 +262,7 @@ func sweepThrough(t *testing.T, g *gate, key string, most int) (told []string) {
 		case err != nil:
 			continue
 		}
+		begin()
 		for _, run := range page.WorkflowRuns {
 			told = append(told, run.DLQID)
 		}
@@ -340,11 +346,13 @@ type brokenWorkflow struct {
 
 	mu   sync.Mutex
 	runs map[string]map[string]bool // ids by number
+	held chan struct{}              // closed while deliveries are answered
 }
 
 func newBrokenWorkflow(t *testing.T) *brokenWorkflow {
 	t.Helper()
-	b := &brokenWorkflow{t: t, runs: map[string]map[string]bool{}}
+	b := &brokenWorkflow{t: t, runs: map[string]map[string]bool{}, held: make(chan struct{})}
+	close(b.held)
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	b.url = server.URL + "/workflow"
@@ -363,6 +371,11 @@ func (b *brokenWorkflow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		b.note(string(list[0].Body), r.Header.Get("Upstash-Workflow-Runid"))
 	}
+	select {
+	case <-b.heldUntil():
+	case <-r.Context().Done():
+		return
+	}
 	const nonRetryable = 489
 	w.Header().Set("Upstash-NonRetryable-Error", "true")
 	w.WriteHeader(nonRetryable)
@@ -377,6 +390,29 @@ func (b *brokenWorkflow) note(number, runID string) {
 		b.runs[number] = map[string]bool{}
 	}
 	b.runs[number][runID] = true
+}
+
+// holdUntil lets no run fail until the function it returns was called so many times.
+// A sweep restarts what had failed when it began. So all sweeps of a test have to begin,
+// the one that a crash made begin anew too, before what they restarted fails again.
+func (b *brokenWorkflow) holdUntil(calls int) (call func()) {
+	held := make(chan struct{})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = held
+	var awaited sync.WaitGroup
+	awaited.Add(calls)
+	go func() {
+		awaited.Wait()
+		close(held)
+	}()
+	return awaited.Done
+}
+
+func (b *brokenWorkflow) heldUntil() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held
 }
 
 // startsByNumber returns how often each run was started.

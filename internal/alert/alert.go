@@ -123,17 +123,18 @@ const retryAfter = 10 * time.Second
 
 // run tells whenever it is due.
 func (a *Alerter) run(ctx context.Context) {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(retryAfter)
 	defer timer.Stop()
 	for {
+		timer.Stop()
+		if wait := a.runOnce(ctx, a.options.Now()); wait > 0 {
+			timer.Reset(wait)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.changed:
 		case <-timer.C:
-		}
-		if wait := a.runOnce(ctx, a.options.Now()); wait > 0 {
-			timer.Reset(wait)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/wake"
 )
 
 // The dispatch loop goes round when the store wakes it, when a slot becomes free,
@@ -20,10 +21,12 @@ const (
 
 // dispatch hands due messages to attempts until the engine stops.
 func (e *Engine) dispatch() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(heartbeat)
 	defer timer.Stop()
-	var next time.Time
 	for {
+		now := e.options.Now()
+		e.beat.Store(now.UnixMilli())
+		timer.Reset(e.untilNext(e.runOnce(now)))
 		select {
 		case <-e.claiming.Done():
 			return
@@ -31,10 +34,6 @@ func (e *Engine) dispatch() {
 		case <-e.freed:
 		case <-timer.C:
 		}
-		now := e.options.Now()
-		e.beat.Store(now.UnixMilli())
-		next = e.runOnce(now)
-		timer.Reset(e.untilNext(next))
 	}
 }
 
@@ -43,7 +42,7 @@ func (e *Engine) untilNext(next time.Time) time.Duration {
 	if next.IsZero() || e.freeSlots() == 0 {
 		return heartbeat
 	}
-	return min(max(0, next.Sub(e.options.Now())), heartbeat)
+	return wake.In(next, e.options.Now(), heartbeat)
 }
 
 func (e *Engine) freeSlots() int {

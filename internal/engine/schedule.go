@@ -11,6 +11,7 @@ import (
 	"posthaste"
 	"posthaste/internal/cron"
 	"posthaste/internal/store"
+	"posthaste/internal/wake"
 )
 
 // PutSchedule makes a schedule or replaces the one with its id: all of it, but
@@ -150,26 +151,26 @@ func (e *Engine) DeleteSchedule(ctx context.Context, user, id string) error {
 // process changed one.
 func (e *Engine) schedule() {
 	const schedulerHeartbeat = 30 * time.Second
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(schedulerHeartbeat)
 	defer timer.Stop()
 	for {
-		select {
-		case <-e.claiming.Done():
-			return
-		case <-e.scheduleChanged:
-		case <-timer.C:
-		}
 		now := e.now()
 		next, err := e.tickOnce(now)
 		if err != nil && e.claiming.Err() == nil {
 			e.options.Logger.Error("schedule.failed", "error", err)
 			next = now.Add(claimPause)
 		}
-		pause := schedulerHeartbeat
+		rest := schedulerHeartbeat
 		if !next.IsZero() {
-			pause = min(max(0, next.Sub(e.options.Now())), schedulerHeartbeat)
+			rest = wake.In(next, e.options.Now(), schedulerHeartbeat)
 		}
-		timer.Reset(pause)
+		timer.Reset(rest)
+		select {
+		case <-e.claiming.Done():
+			return
+		case <-e.scheduleChanged:
+		case <-timer.C:
+		}
 	}
 }
 

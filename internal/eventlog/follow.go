@@ -14,6 +14,7 @@ import (
 	"posthaste"
 	"posthaste/internal/selection"
 	"posthaste/internal/store"
+	"posthaste/internal/wake"
 )
 
 // restTime is how long a follower that has read all there is lets more gather. The
@@ -160,7 +161,7 @@ func (f *Follower) wait(ctx context.Context, timeout <-chan time.Time) (ready bo
 	if f.grown == nil {
 		return f.mayGoOn(ctx, timeout)
 	}
-	over := time.NewTimer(time.Until(f.over()))
+	over := time.NewTimer(wake.In(f.over(), time.Now(), math.MaxInt64))
 	defer over.Stop()
 	select {
 	case <-f.grown:
@@ -170,6 +171,9 @@ func (f *Follower) wait(ctx context.Context, timeout <-chan time.Time) (ready bo
 		return false, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
+	}
+	if !time.Now().Before(f.restedAt) {
+		return true, nil
 	}
 	select {
 	case <-time.After(time.Until(f.restedAt)):

@@ -9,6 +9,7 @@ import (
 	"posthaste"
 	"posthaste/internal/engine"
 	"posthaste/internal/store"
+	"posthaste/internal/wake"
 )
 
 // WaitRequest is a run's wish to wait for an event (section 4.6).
@@ -288,7 +289,7 @@ func (s *Service) watchDeadlines() {
 		}
 		rest := deadlineHeartbeat
 		if err == nil && !next.IsZero() {
-			rest = min(rest, max(0, next.Sub(s.options.Now())))
+			rest = wake.In(next, s.options.Now(), deadlineHeartbeat)
 		}
 		select {
 		case <-s.waiting.Done():
