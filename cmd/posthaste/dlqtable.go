@@ -23,8 +23,8 @@ type listedFailure struct {
 	FailureState   posthaste.CallbackState `json:"failureFunctionState"`
 }
 
-// newFailedTable returns a table of entries of the DLQ of runs.
-func newFailedTable(out io.Writer, coloured bool) *table {
+// newTable returns a table of entries.
+func (failedRuns) newTable(out io.Writer, coloured bool) *table {
 	return &table{out, coloured, []column{
 		{"FAILED", len(tableTime)},
 		{"DEAD LETTER", 20},
@@ -42,8 +42,8 @@ func newFailedTable(out io.Writer, coloured bool) *table {
 	}}
 }
 
-// printFailed writes an entry of the DLQ of runs.
-func printFailed(t terminal, value json.RawMessage) error {
+// print writes an entry.
+func (failedRuns) print(t terminal, value json.RawMessage) error {
 	var entry listedFailure
 	if err := json.Unmarshal(value, &entry); err != nil {
 		return fmt.Errorf("read a dead letter: %w", err)

@@ -16,7 +16,7 @@ type keepSettings struct {
 
 	KeepBytes byteSize `group:"retention" default:"0B" help:"How much is kept of a user: 64MiB to 1048576GiB, or 0B for any amount. Above it the oldest days of the log are dropped, then those of dead letters and of ended runs, all but the last two."`
 
-	KeepFor []string `group:"retention" placeholder:"USER:KIND=VALUE" help:"What is kept of one user instead: logs, dlq, runs or bytes, as the setting of that name has it, such as acme:logs=7d or acme:bytes=10GB. What is not said of a user is as for all."`
+	KeepFor []string `group:"retention" placeholder:"USER:KIND=VALUE" help:"What is kept of one user instead: logs, dlq, runs or bytes, as the setting of that name has it, such as acme:logs=7d or acme:bytes=10GB. What is not said of a user is as for all. A comma in the id of a user is written \\,."`
 }
 
 const (

@@ -30,8 +30,8 @@ type listedMessage struct {
 	ResponseBody   string `json:"responseBody"`
 }
 
-// newDeadLetterTable returns a table of entries of the DLQ of messages.
-func newDeadLetterTable(out io.Writer, coloured bool) *table {
+// newTable returns a table of entries.
+func (deadLetters) newTable(out io.Writer, coloured bool) *table {
 	return &table{out, coloured, []column{
 		{"FAILED", len(tableTime)},
 		{"DEAD LETTER", 20},
@@ -67,6 +67,9 @@ func statusText(status int) string {
 	}
 	return strconv.Itoa(status)
 }
+
+// print writes an entry, which is a message.
+func (deadLetters) print(t terminal, entry json.RawMessage) error { return printMessage(t, entry) }
 
 // printMessage writes a message, and why it failed if it is in the DLQ.
 func printMessage(t terminal, value json.RawMessage) error {

@@ -251,7 +251,7 @@ func TestServeOptions(t *testing.T) {
 		"--max-body-size=2MiB", "--max-response-size=3KiB", "--max-timeout=1m", "--max-retries=5", "--max-delay=1d",
 		"--max-batch-size=4MiB", "--max-queues=6", "--max-parallelism=7", "--max-schedules=8",
 		"--keep-logs=2d", "--keep-dlq=0s", "--keep-runs=1h", "--keep-bytes=5GB",
-		"--keep-for=ada:logs=7d,ada:dlq=1d", "--keep-for=bob:bytes=0B", "--keep-for=urn:id=9:bytes=0B",
+		"--keep-for=ada:logs=7d,ada:dlq=1d", "--keep-for=bob:bytes=0B", "--keep-for=urn:id=9:bytes=0B", `--keep-for=o\,p:bytes=0B,bob:dlq=0s`,
 		"--max-requests=9", "--max-connections=10", "--memory-limit=1GiB",
 		"--concurrency=9", "--cache-size=8MiB", "--disk-reserve=64MiB", "--region=lab", "--use-proxy", "--signature-not-before",
 	)...)
@@ -286,6 +286,7 @@ func TestServeOptions(t *testing.T) {
 			"ada": {Logs: 7 * 24 * time.Hour, DLQ: 24 * time.Hour, Runs: time.Hour, Bytes: 5e9},
 			"bob": {Logs: 48 * time.Hour, Runs: time.Hour},
 
+			"o,p":      {Logs: 48 * time.Hour, Runs: time.Hour},
 			"urn:id=9": {Logs: 48 * time.Hour, Runs: time.Hour},
 		},
 		MaxRequests:     9,

@@ -30,7 +30,7 @@ error         no answer` + "\uFFFD" + `[2J
 callback      CALLBACK_FAIL
 `
 	var out bytes.Buffer
-	if err := printFailed(terminal{Out: &out}, json.RawMessage(entry)); err != nil {
+	if err := (failedRuns{}).print(terminal{Out: &out}, json.RawMessage(entry)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, moments(out.String())); diff != "" {
