@@ -140,8 +140,9 @@ func compareItem(it *item, t ticket) int {
 	}
 }
 
-// candidate returns the index of the item whose attempt may start now, or when
-// to look again: the zero time if only an event can change the answer.
+// candidate returns the index of the item whose attempt may start now, -1 if there is
+// none, and when another one may that comes before it: the zero time if only an event can
+// change the answer.
 func (l *lane) candidate(now time.Time) (at int, wakes time.Time) {
 	if l.strict() {
 		return l.strictCandidate(now)
@@ -173,17 +174,23 @@ func (l *lane) strictCandidate(now time.Time) (at int, wakes time.Time) {
 		}
 		ready := milliTime(it.waiting.readyMS)
 		if !ready.After(now) {
-			return at, time.Time{}
+			return at, wakes
 		}
-		if wakes.IsZero() || ready.Before(wakes) {
-			wakes = ready
-		}
+		wakes = earlier(wakes, ready)
 		if it.waiting.retried == 0 {
 			break // not begun: no later one may overtake it
 		}
 		taken++
 	}
 	return -1, wakes
+}
+
+// earlier returns the first of two times, of which the zero time is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // timerHeap orders lanes by the time they are looked at again.

@@ -1,6 +1,10 @@
 package lsm
 
-import "posthaste"
+import (
+	"container/list"
+
+	"posthaste"
+)
 
 // lease is the right of a claim. Guarded by scheduler.mu.
 type lease struct {
@@ -72,16 +76,16 @@ func (s *scheduler) giveUp(held *lease) {
 		return
 	}
 	limit.inflight--
-	s.retryWaiting(limit)
+	s.retry(&limit.waiting)
 	if limit.idle() {
 		delete(s.limiters, limit.id)
 	}
 }
 
-// retryWaiting makes the lanes ready that wait for a limiter.
-func (s *scheduler) retryWaiting(limit *limiter) {
-	for limit.waiting.Len() > 0 {
-		s.enlist(limit.waiting.Front().Value.(*lane), &s.ready)
+// retry makes the lanes of a limiter's list ready.
+func (s *scheduler) retry(lanes *list.List) {
+	for lanes.Len() > 0 {
+		s.enlist(lanes.Front().Value.(*lane), &s.ready)
 	}
 }
 

@@ -19,7 +19,8 @@ type limiter struct {
 	id       flowID
 	key      posthaste.FlowKey
 	inflight int
-	waiting  list.List // of *lane: their next message must wait for this key
+	waiting  list.List // of *lane: their next message must wait for others of this key
+	resting  list.List // of *lane: for the end of its window
 }
 
 // admit counts one more attempt if it may start now. If it may not, wakes is
@@ -36,9 +37,19 @@ func (m *limiter) admit(now time.Time) (ok bool, wakes time.Time) {
 	return ok, wakes
 }
 
+// line returns the list of those who must wait until the key opens, as admit tells it.
+func (m *limiter) line(opens time.Time) *list.List {
+	if opens.IsZero() {
+		return &m.waiting
+	}
+	return &m.resting
+}
+
 func (m *limiter) window() flow.Window {
 	return flow.Window{StartedAt: m.key.WindowStartedAt, Count: m.key.WindowCount}
 }
 
 // idle reports whether the limiter knows nothing that is not on disk.
-func (m *limiter) idle() bool { return m.inflight == 0 && m.waiting.Len() == 0 }
+func (m *limiter) idle() bool {
+	return m.inflight == 0 && m.waiting.Len() == 0 && m.resting.Len() == 0
+}

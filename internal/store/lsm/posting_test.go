@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -149,4 +150,42 @@ func TestIntersectionStopsAtItsBudget(t *testing.T) {
 	if err := in.close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestIntersectionIsOpenOrNot lets each of the iterators that an intersection needs fail to
+// open: those before it are closed, so what they hold is free.
+func TestIntersectionIsOpenOrNot(t *testing.T) {
+	const iterators = 4
+	for n := range iterators {
+		db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: quiet{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Set([]byte{'x'}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		prefixes := [][][]byte{{{'a'}, {'b'}}, {{'c'}, {'d'}}}
+		if _, err := intersect(&fewIterators{db, n}, prefixes, ascending); !errors.Is(err, errNoIterator) {
+			t.Errorf("intersect, of which iterator %d fails, = %v, want its error", n, err)
+		}
+		if err := db.Close(); err != nil { // it tells what is held by those that are open
+			t.Errorf("iterator %d fails: %v", n, err)
+		}
+	}
+}
+
+// fewIterators is a database that opens so many iterators.
+type fewIterators struct {
+	*pebble.DB
+	left int
+}
+
+var errNoIterator = errors.New("there is no iterator left")
+
+func (f *fewIterators) NewIter(options *pebble.IterOptions) (*pebble.Iterator, error) {
+	if f.left == 0 {
+		return nil, errNoIterator
+	}
+	f.left--
+	return f.DB.NewIter(options)
 }

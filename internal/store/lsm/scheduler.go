@@ -21,7 +21,9 @@ import (
 // A lane is in one place: in the timer heap if its next message becomes due
 // later, in ready if it may have one now, in blocked, crowded, hungry or a limiter's
 // list if it has one that must wait for room, or in none if there is nothing to do
-// before something is added or settled.
+// before something is added or settled. A lane with one that must wait is in the timer
+// heap too if it is known when to look again: when a key's window ends, or when a queue
+// retries an earlier message, which may not have to wait.
 type scheduler struct {
 	disk lanesOnDisk
 	wake chan struct{}
@@ -29,10 +31,10 @@ type scheduler struct {
 	mu        sync.Mutex
 	lanes     map[laneID]*lane
 	limiters  map[flowID]*limiter
-	ready     list.List             // of *lane, served in turn
-	blocked   list.List             // of *lane, at their ceiling, or with as much memory as they may have
-	crowded   map[string]*list.List // of *lane, by user: who has no room for more
-	hungry    map[string]*list.List // of *lane, by user: first come, first served with memory
+	ready     list.List // of *lane, served in turn
+	blocked   list.List // of *lane, at their ceiling, or with as much memory as they may have
+	crowded   lines     // who has no room for more
+	hungry    lines     // first come, first served with memory
 	timed     timerHeap
 	leases    map[posthaste.MessageID]*lease
 	held      map[posthaste.MessageID]bool
@@ -40,6 +42,17 @@ type scheduler struct {
 	memory    flow.Memory[laneID] // for what is claimed
 	kept      kept                // in all lanes
 	lastToken uint64
+}
+
+// lines are lists of *lane by user.
+type lines map[string]*list.List
+
+// of returns the line of a user, and makes it if need be.
+func (l lines) of(user string) *list.List {
+	if l[user] == nil {
+		l[user] = list.New()
+	}
+	return l[user]
 }
 
 // lanesOnDisk reads what the scheduler does not keep in memory.
@@ -61,8 +74,8 @@ func newScheduler(disk lanesOnDisk, memory int) *scheduler {
 		wake:      make(chan struct{}, 1),
 		lanes:     map[laneID]*lane{},
 		limiters:  map[flowID]*limiter{},
-		crowded:   map[string]*list.List{},
-		hungry:    map[string]*list.List{},
+		crowded:   lines{},
+		hungry:    lines{},
 		leases:    map[posthaste.MessageID]*lease{},
 		held:      map[posthaste.MessageID]bool{},
 		inflight:  map[string]int{},
@@ -229,11 +242,8 @@ func (s *scheduler) changeFlowKey(user string, key posthaste.FlowKey, reset bool
 		key.WindowStartedAt, key.WindowCount = limit.key.WindowStartedAt, limit.key.WindowCount
 	}
 	limit.key = key
-	s.retryWaiting(limit)
-	// A lane that rests until the window ends may not have to any more.
-	if l := s.lanes[laneID{user, posthaste.Lane{Kind: posthaste.LaneFlow, Name: key.Key}}]; l != nil && l.list == nil {
-		s.schedule(l)
-	}
+	s.retry(&limit.waiting)
+	s.retry(&limit.resting)
 	s.signal()
 }
 

@@ -12,16 +12,19 @@ import (
 type line struct {
 	*testing.T
 	*scheduler
+	now   time.Time
 	order posthaste.Position // of the last message
 }
 
 var lineNow = time.UnixMilli(1_800_000_000_000)
 
 func newLine(t *testing.T, memory int) *line {
-	return &line{T: t, scheduler: newScheduler(nothingOnDisk{}, memory)}
+	return &line{T: t, scheduler: newScheduler(nothingOnDisk{}, memory), now: lineNow}
 }
 
-type nothingOnDisk struct{}
+type nothingOnDisk struct {
+	keys map[string]posthaste.FlowLimit
+}
 
 func (nothingOnDisk) readWaiting(laneID, ticket, int) ([]*item, error) { return nil, nil }
 
@@ -29,14 +32,17 @@ func (nothingOnDisk) readQueue(_, name string) (*posthaste.Queue, error) {
 	return &posthaste.Queue{Name: name, Parallelism: 100}, nil
 }
 
-func (nothingOnDisk) readFlowKey(_, key string) (*posthaste.FlowKey, error) {
-	return &posthaste.FlowKey{Key: key}, nil
+func (d nothingOnDisk) readFlowKey(_, key string) (*posthaste.FlowKey, error) {
+	return &posthaste.FlowKey{Key: key, FlowLimit: d.keys[key]}, nil
 }
 
 // enqueue adds a message of so many bytes to a queue of a user.
-func (l *line) enqueue(user, queue string, size int) {
+func (l *line) enqueue(user, queue string, size int) { l.wait(user, queue, waiting{size: size}) }
+
+// wait adds a message to a queue of a user that waits as it is told.
+func (l *line) wait(user, queue string, w waiting) {
 	l.order++
-	it := &item{waiting: waiting{size: size}}
+	it := &item{waiting: w}
 	it.order = l.order
 	it.id[0], it.id[1] = byte(l.order>>8), byte(l.order)
 	l.add(laneID{user, posthaste.Lane{Kind: posthaste.LaneQueue, Name: queue}}, it)
@@ -45,7 +51,7 @@ func (l *line) enqueue(user, queue string, size int) {
 // claimOf claims while so many slots are free, and requires it to be of those queues.
 func (l *line) claimOf(free int, want ...string) []*lease {
 	l.Helper()
-	leases, _, err := l.claim(lineNow, free)
+	leases, _, err := l.claim(l.now, free)
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -101,4 +107,55 @@ func TestHungryQueuesAreServedInTurn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestQueueRetriesOnTime has a queue wait for what its next message needs, and retry an
+// earlier one, which needs nothing: the retry is claimed when it is due.
+func TestQueueRetriesOnTime(t *testing.T) {
+	const memory = 1 << 20
+	tests := []struct {
+		name  string
+		limit posthaste.FlowLimit // of the key of the next message
+		size  int                 // of the next message
+	}{
+		{"others of its key have to end", posthaste.FlowLimit{Parallelism: 1}, 10},
+		{"the window of its key has to end", posthaste.FlowLimit{Rate: 1, Period: time.Minute}, 10},
+		{"others have to give memory back", posthaste.FlowLimit{}, memory * 3 / 4},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLine(t, memory)
+			l.disk = nothingOnDisk{map[string]posthaste.FlowLimit{"key": test.limit}}
+			next := waiting{size: test.size, flowKey: "key"}
+			l.wait("ann", "other", next)
+			held := l.claimOf(100, "other")[0]
+			due := l.now.Add(5 * time.Second)
+			l.wait("ann", "queue", waiting{readyMS: due.UnixMilli(), retried: 1})
+			l.wait("ann", "queue", next)
+			if leases, wakes, err := l.claim(l.now, 100); len(leases) > 0 || !wakes.Equal(due) || err != nil {
+				t.Fatalf("claim = %d leases, to be called again at %v, %v; want none, and when the retry is due, %v", len(leases), wakes, err, due)
+			}
+			l.now = due
+			if claimed := l.claimOf(100, "queue")[0]; claimed.waiting.retried == 0 {
+				t.Error("the next message was claimed, and not the retry")
+			}
+			l.endSettle(held, nil)
+			l.now = due.Add(time.Minute)
+			l.claimOf(100, "queue")
+		})
+	}
+}
+
+// TestQueueObeysAChangedKey has a queue wait until the window of a key ends, whose rate is
+// lifted meanwhile.
+func TestQueueObeysAChangedKey(t *testing.T) {
+	l := newLine(t, 0)
+	l.disk = nothingOnDisk{map[string]posthaste.FlowLimit{"key": {Rate: 1, Period: time.Hour}}}
+	for range 2 {
+		l.wait("ann", "queue", waiting{flowKey: "key"})
+	}
+	l.claimOf(100, "queue")
+	l.claimOf(100)
+	l.changeFlowKey("ann", posthaste.FlowKey{Key: "key"}, false)
+	l.claimOf(100, "queue")
 }

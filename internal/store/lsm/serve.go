@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"container/list"
 	"time"
 
 	"posthaste/internal/flow"
@@ -16,9 +15,10 @@ func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error)
 	s.unblock(limit)
 	s.uncrowd(limit)
 	var leases []*lease
-	for _, first := range []func(time.Time, int) *lane{s.firstHungry, s.firstReady} {
+	hungry := func(int) *lane { return s.firstHungry(now) }
+	for _, first := range []func(free int) *lane{hungry, s.firstReady} {
 		for len(leases) < limit {
-			l := first(now, limit-len(leases))
+			l := first(limit - len(leases))
 			if l == nil {
 				break
 			}
@@ -62,13 +62,7 @@ func (s *scheduler) room(l *lane, free int) int {
 }
 
 // crowd lets a lane wait until its user has room.
-func (s *scheduler) crowd(l *lane) {
-	user := l.id.user
-	if s.crowded[user] == nil {
-		s.crowded[user] = list.New()
-	}
-	s.enlist(l, s.crowded[user])
-}
+func (s *scheduler) crowd(l *lane) { s.enlist(l, s.crowded.of(l.id.user)) }
 
 // uncrowd makes as many lanes ready as their users have room for by now.
 func (s *scheduler) uncrowd(free int) {
@@ -84,7 +78,7 @@ func (s *scheduler) uncrowd(free int) {
 
 // firstHungry returns a lane that has waited for memory longest of its user's, and for
 // whose next message there is some by now, or nil.
-func (s *scheduler) firstHungry(now time.Time, _ int) *lane {
+func (s *scheduler) firstHungry(now time.Time) *lane {
 	for user, lanes := range s.hungry {
 		if lanes.Len() == 0 {
 			delete(s.hungry, user)
@@ -100,7 +94,7 @@ func (s *scheduler) firstHungry(now time.Time, _ int) *lane {
 
 // firstReady returns the lane whose turn it is, or nil. Those that were ready may have had
 // nothing to start, and left room to others of their user.
-func (s *scheduler) firstReady(_ time.Time, free int) *lane {
+func (s *scheduler) firstReady(free int) *lane {
 	if s.ready.Len() == 0 {
 		s.uncrowd(free)
 	}
@@ -118,18 +112,14 @@ func (s *scheduler) feeds(l *lane, size int) bool {
 		return true
 	}
 	line := s.hungry[l.id.user]
-	if line == nil {
-		line = list.New()
-		s.hungry[l.id.user] = line
-	}
-	first := line.Len() == 0 || line.Front() == l.element
+	first := line == nil || line.Len() == 0 || line.Front() == l.element
 	switch {
 	case first && s.memory.Admits(l.id.user, l.id, size):
 		return true
 	case s.memory.Holds(l.id):
 		s.enlist(l, &s.blocked)
 	case l.list != line:
-		s.enlist(l, line)
+		s.enlist(l, s.hungry.of(l.id.user))
 	}
 	return false
 }
@@ -154,24 +144,32 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 		return nil, nil
 	}
 	if !s.feeds(l, l.items[at].waiting.size) {
+		s.wakeBefore(l, wakes)
 		return nil, nil
 	}
 	limit, err := s.limiterOf(l.items[at])
 	if err != nil {
 		return nil, err
 	}
-	if limit != nil {
-		ok, wakes := limit.admit(now)
-		switch {
-		case !ok && wakes.IsZero():
-			s.enlist(l, &limit.waiting)
-			return nil, nil
-		case !ok:
-			s.rest(l, wakes)
-			return nil, nil
-		}
+	if limit == nil {
+		return s.lease(l.takeAt(at), nil), nil
 	}
-	return s.lease(l.takeAt(at), limit), nil
+	ok, opens := limit.admit(now)
+	if ok {
+		return s.lease(l.takeAt(at), limit), nil
+	}
+	s.enlist(l, limit.line(opens))
+	s.wakeBefore(l, earlier(wakes, opens))
+	return nil, nil
+}
+
+// wakeBefore makes a lane that waits in a list for what its next message needs ready at the
+// given time, unless that is zero: when there is some, or when another message comes first,
+// which may do without.
+func (s *scheduler) wakeBefore(l *lane, wakes time.Time) {
+	if !wakes.IsZero() {
+		s.setTimer(l, wakes.UnixMilli())
+	}
 }
 
 // rest takes a lane out of ready until the given time, or, when that is zero,

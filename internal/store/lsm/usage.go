@@ -94,15 +94,17 @@ func (s *Store) TotalUsage(context.Context) (store.Usage, error) { return s.meas
 // measure tells what is kept of those whose keys go on with the scope behind the
 // part: of one user, or of all if it is empty.
 func (s *Store) measure(scope []byte) (store.Usage, error) {
-	return read(s, func() (store.Usage, error) {
-		iter, err := s.db.NewIter(nil)
-		if err != nil {
-			return store.Usage{}, err
-		}
-		m := &meter{db: s.db, iter: iter, scope: scope}
-		usage := m.usage()
-		return usage, errors.Join(m.err, iter.Error(), iter.Close())
-	})
+	return read(s, func() (store.Usage, error) { return measure(s.db, scope) })
+}
+
+func measure(db *pebble.DB, scope []byte) (store.Usage, error) {
+	iter, err := db.NewIter(nil)
+	if err != nil {
+		return store.Usage{}, err
+	}
+	m := &meter{db: db, iter: iter, scope: scope}
+	usage := m.usage()
+	return usage, errors.Join(m.err, iter.Close())
 }
 
 // meter measures what is kept at one moment. After an error its answers mean
@@ -111,7 +113,7 @@ type meter struct {
 	db    *pebble.DB
 	iter  *pebble.Iterator
 	scope []byte
-	err   error // the first one that is not the iterator's
+	err   error // the first one; the iterator forgets its own when it is moved again
 }
 
 func (m *meter) usage() store.Usage {
@@ -130,7 +132,7 @@ func (m *meter) usage() store.Usage {
 // alive.
 func (m *meter) log(u *store.Usage) {
 	start := []byte{kindSegment}
-	for m.iter.SeekGE(start) && m.iter.Key()[0] == kindSegment {
+	for m.seek(start) && m.iter.Key()[0] == kindSegment {
 		d := day(binary.BigEndian.Uint16(m.iter.Key()[1:]))
 		prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(d))
 		kept := m.kept(append(bytes.Clone(prefix), segmentCount), prefix,
@@ -168,7 +170,7 @@ func (m *meter) within(place []byte) []byte { return append(bytes.Clone(place), 
 // sum adds up the numbers at a place.
 func (m *meter) sum(place []byte) (sum int64) {
 	prefix := m.within(place)
-	for valid := m.iter.SeekGE(prefix); valid && bytes.HasPrefix(m.iter.Key(), prefix); valid = m.iter.Next() {
+	for valid := m.seek(prefix); valid && bytes.HasPrefix(m.iter.Key(), prefix); valid = m.moved(m.iter.Next()) {
 		n, err := parseCount(m.iter.Value())
 		m.note(err)
 		sum += n
@@ -179,13 +181,13 @@ func (m *meter) sum(place []byte) (sum int64) {
 // oldest returns the time of the first position at a place, of each user's first.
 func (m *meter) oldest(place []byte) (oldest time.Time) {
 	prefix := m.within(place)
-	for valid := m.iter.SeekGE(prefix); valid && bytes.HasPrefix(m.iter.Key(), prefix); {
+	for valid := m.seek(prefix); valid && bytes.HasPrefix(m.iter.Key(), prefix); {
 		key := m.iter.Key()
 		user := len(place) + 1 + int(key[len(place)])
 		if at := posthaste.Position(binary.BigEndian.Uint64(key[user:])).Time(); oldest.IsZero() || at.Before(oldest) {
 			oldest = at
 		}
-		valid = m.iter.SeekGE(prefixEnd(key[:user]))
+		valid = m.seek(prefixEnd(key[:user]))
 	}
 	return oldest
 }
@@ -196,16 +198,26 @@ func (m *meter) oldest(place []byte) (oldest time.Time) {
 // its place yet, a few write buffers at most, is not in it.
 func (m *meter) bytes(place []byte) int64 {
 	prefix := m.within(place)
-	if !m.iter.SeekGE(prefix) || !bytes.HasPrefix(m.iter.Key(), prefix) {
+	if !m.seek(prefix) || !bytes.HasPrefix(m.iter.Key(), prefix) {
 		return 0
 	}
 	first := bytes.Clone(m.iter.Key())
-	if !m.iter.SeekLT(prefixEnd(prefix)) {
-		return 0 // the iterator has failed: there is the first key
+	if !m.moved(m.iter.SeekLT(prefixEnd(prefix))) {
+		return 0 // it has failed: there is the first key
 	}
 	n, err := m.db.EstimateDiskUsage(first, m.iter.Key())
 	m.note(err)
 	return int64(n)
+}
+
+// seek goes to the first key from one on.
+func (m *meter) seek(key []byte) bool { return m.moved(m.iter.SeekGE(key)) }
+
+// moved returns whether there is a key where the iterator was moved to. After an error
+// there is none any more.
+func (m *meter) moved(valid bool) bool {
+	m.note(m.iter.Error())
+	return valid && m.err == nil
 }
 
 func (m *meter) note(err error) {
