@@ -20,7 +20,8 @@ const (
 	testToken = "eyJVc2VySUQiOiJ0ZXN0ZXIiLCJQYXNzd29yZCI6InNlY3JldCJ9"
 )
 
-// client calls the API of one server as one user.
+// client calls the API of one server as one user. What it sends and receives has to be as
+// the API is described.
 type client struct {
 	base  string
 	token string
@@ -30,7 +31,7 @@ type client struct {
 func newClient(base, token string) *client {
 	const connections = 64
 	return &client{base: base, token: token, http: &http.Client{
-		Transport: &http.Transport{MaxIdleConnsPerHost: connections},
+		Transport: newDescribedTransport(&http.Transport{MaxIdleConnsPerHost: connections}, undescribed.add),
 	}}
 }
 

@@ -48,6 +48,10 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	for _, fault := range undescribed.all {
+		fmt.Fprintln(os.Stderr, fault)
+		code = 1
+	}
 	if err := shared.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

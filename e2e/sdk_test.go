@@ -27,9 +27,10 @@ func TestSDK(t *testing.T) {
 	t.Run("messages", func(t *testing.T) { runNode(t, "messages.mjs", serveForSDK(t)...) })
 	t.Run("messages in development mode", func(t *testing.T) {
 		_, c := startDev(t, "--port", "0")
-		port := c.base[strings.LastIndexByte(c.base, ':')+1:]
+		base := described(t, c.base)
+		port := base[strings.LastIndexByte(base, ':')+1:]
 		output := runNode(t, "messages.mjs", "QSTASH_DEV=true", "QSTASH_DEV_PORT="+port)
-		checkFound(t, output, c.base)
+		checkFound(t, output, base)
 	})
 	t.Run("messages in development mode on the default port", func(t *testing.T) {
 		needDefaultPort(t)
