@@ -47,6 +47,7 @@ type RunOrigin struct {
 type RunProgress struct {
 	State        RunState
 	Entries      int       // length of its list
+	ListBytes    int       // of the bodies in its list
 	CompletedAt  time.Time // zero while it goes on
 	Result       *string   // what it returned, as its SDK wrote it
 	DeadLetterID DeadLetterID
@@ -125,6 +126,10 @@ type RunLink struct {
 	CallType CallType
 	Entry    int // index in the run's list; of no meaning for CallFailure
 	Features Features
+
+	// ListBytes is how many bytes the bodies of the list have up to that entry, which a
+	// step delivers all; 0 for CallFailure.
+	ListBytes int
 }
 
 // Waiter is a step of a run that ends when something happens: an event is

@@ -20,7 +20,8 @@ type DeadLetters interface {
 	// DeleteDeadLetters returns how many of the dead letters there were.
 	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error)
 	// RetryDeadLetters makes new messages of dead letters. It passes over ids that
-	// are not there, and tells of each of the others.
+	// are not there, and tells of each of the others, up to one behind which it is to be
+	// called again: what is large is retried in parts.
 	RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o engine.Overrides) ([]store.Retried, error)
 }
 
@@ -105,11 +106,13 @@ func (a *api) getDeadLetter(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	d, err := a.options.Engine.DeadLetter(r.Context(), r.user, id)
-	if err != nil {
-		return answer{}, a.orNoDeadLetter(r, err, id)
-	}
-	return ok(newDeadLetterView(d)), nil
+	return r.readOne(func() (view any, size int, err error) {
+		d, err := a.options.Engine.DeadLetter(r.Context(), r.user, id)
+		if err != nil {
+			return nil, 0, a.orNoDeadLetter(r, err, id)
+		}
+		return newDeadLetterView(d), store.DeadLetterSize(d), nil
+	})
 }
 
 func (a *api) deleteDeadLetter(r *request) (answer, error) {
@@ -117,7 +120,11 @@ func (a *api) deleteDeadLetter(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	deleted, err := a.options.Engine.DeleteDeadLetters(r.Context(), r.user, []posthaste.DeadLetterID{id})
+	var deleted int
+	err = r.inRoom(func() (err error) {
+		deleted, err = a.deleteListed(r, []posthaste.DeadLetterID{id})
+		return err
+	})
 	if err == nil && deleted == 0 {
 		err = a.orNoDeadLetter(r, store.ErrNotFound, id)
 	}
@@ -135,7 +142,11 @@ func (a *api) retryDeadLetter(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	page, err := a.retry(r, []posthaste.DeadLetterID{id}, overrides)
+	var page retriedPage
+	err = r.inRoom(func() (err error) {
+		page, err = a.retry(r, []posthaste.DeadLetterID{id}, overrides)
+		return err
+	})
 	if err == nil {
 		err = page.noneRetried()
 	}

@@ -94,14 +94,17 @@ func (a *api) getFailedRun(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	page, err := a.options.Workflows.Failed(r.Context(), r.user, oneFailedRun(id))
-	if err != nil {
-		return answer{}, err
-	}
-	if len(page.Runs) == 0 {
-		return answer{}, workflow.NoFailedRun(id.String())
-	}
-	return ok(newFailedRunView(page.Runs[0], page.DeadLetters[0])), nil
+	return r.readOne(func() (view any, size int, err error) {
+		page, err := a.options.Workflows.Failed(r.Context(), r.user, oneFailedRun(id))
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(page.Runs) == 0 {
+			return nil, 0, workflow.NoFailedRun(id.String())
+		}
+		run, letter := page.Runs[0], page.DeadLetters[0]
+		return newFailedRunView(run, letter), store.RunSize(run) + store.DeadLetterSize(letter), nil
+	})
 }
 
 // oneFailedRun is the query for one entry.

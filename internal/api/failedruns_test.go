@@ -417,7 +417,7 @@ func (w *restartWorld) wantSuccessor(f failedRun, id string, createdAt int64, ch
 	if change != nil {
 		want.Overridden = run.Overridden
 	}
-	want.RunProgress = posthaste.RunProgress{State: posthaste.RunSuccess, Entries: 1, CompletedAt: run.CompletedAt}
+	want.RunProgress = posthaste.RunProgress{State: posthaste.RunSuccess, Entries: 1, ListBytes: len(f.Payload), CompletedAt: run.CompletedAt}
 	w.same("run in place of "+f.Run.ID, &want, run)
 
 	old, err := w.store.Run(w.Context(), "ann", f.Run.Position)
@@ -461,7 +461,7 @@ func (w *restartWorld) wantDelivery(f failedRun, run *posthaste.Run, change func
 	want := *f.Delivery
 	want.ID, want.CallerIP = run.FirstID, run.CallerIP
 	want.CreatedAt, want.NotBefore = got.CreatedAt, got.NotBefore
-	want.Run = &posthaste.RunLink{RunRef: run.RunRef, CallType: posthaste.CallStep, Features: f.Run.Features}
+	want.Run = &posthaste.RunLink{RunRef: run.RunRef, CallType: posthaste.CallStep, Features: f.Run.Features, ListBytes: len(f.Payload)}
 	want.Body = []byte(strings.Replace(string(want.Body), f.Delivery.ID.String(), run.FirstID.String(), 1))
 	want.Settings = ofNewRun(want.Settings, f.Run.ID, run.ID, change)
 	want.FailureCallback = nil

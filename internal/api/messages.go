@@ -30,14 +30,16 @@ func (a *api) getMessage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	status, err := a.options.Engine.Message(r.Context(), r.user, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && status.State == posthaste.StateCancelled {
-		return answer{}, noMessage(id.String())
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(newMessageView(status.Message)), nil
+	return r.readOne(func() (view any, size int, err error) {
+		status, err := a.options.Engine.Message(r.Context(), r.user, id)
+		if errors.Is(err, store.ErrNotFound) || err == nil && status.State == posthaste.StateCancelled {
+			return nil, 0, noMessage(id.String())
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		return newMessageView(status.Message), store.MessageSize(status.Message), nil
+	})
 }
 
 // cancelledView is the answer to a cancellation. It has only integers: one SDK

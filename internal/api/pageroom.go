@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 
 	"posthaste/internal/store"
 )
@@ -67,6 +68,43 @@ func (r *request) readPage(read func() (size int, err error)) (*pageRoom, error)
 	defer func() { room.keep(size) }()
 	size, err := read()
 	return room, err
+}
+
+// readOne reads a thing that may be large, and answers with what is shown of it. While
+// there is no room the request keeps no place from others.
+func (r *request) readOne(read func() (view any, size int, err error)) (_ answer, err error) {
+	var one roomy
+	one.room, err = r.readPage(func() (size int, err error) {
+		if err := r.work(); err != nil {
+			return 0, err
+		}
+		one.view, size, err = read()
+		return size, err
+	})
+	return ok(one), err
+}
+
+// roomy is what is shown of one thing, and the room that it takes until it is written.
+type roomy struct {
+	room *pageRoom
+	view any
+}
+
+// ServeHTTP implements http.Handler.
+func (o roomy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer o.room.give()
+	stopReading(w, r)
+	writeJSON(w, http.StatusOK, o.view)
+}
+
+// inRoom does work in room for a page that it reads and nobody is shown.
+func (r *request) inRoom(work func() error) error {
+	room := r.newPageRoom()
+	if err := room.reserve(r.Context()); err != nil {
+		return err
+	}
+	defer room.give()
+	return work()
 }
 
 // entriesSize returns the bytes of entries together.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -11,6 +12,7 @@ import (
 	"posthaste/internal/api"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
+	"posthaste/internal/workflow"
 )
 
 // roomGate notes what is held of it.
@@ -50,6 +52,30 @@ func (e withDeadLetters) DeadLetters(context.Context, string, store.DeadLetterQu
 	return store.DeadLetterPage{DeadLetters: e.letters}, nil
 }
 
+func (e withDeadLetters) DeadLetter(context.Context, string, posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
+	return e.letters[0], nil
+}
+
+// withFailedRun are workflows with one run: it has failed, and its list is known.
+type withFailedRun struct {
+	api.Workflows
+	run    *posthaste.Run
+	letter *posthaste.DeadLetter
+	list   []posthaste.RunEntry
+}
+
+func (w withFailedRun) Failed(context.Context, string, store.RunQuery) (store.RunPage, error) {
+	return store.RunPage{Runs: []*posthaste.Run{w.run}, DeadLetters: []*posthaste.DeadLetter{w.letter}}, nil
+}
+
+func (w withFailedRun) Entries(_ context.Context, _ string, _ workflow.RunID, reserve func(int) error) ([]posthaste.RunEntry, error) {
+	size := 0
+	for _, entry := range w.list {
+		size += len(entry.Body)
+	}
+	return w.list, reserve(size)
+}
+
 // TestPagesHoldWhatTheyTake has room for the largest page taken before one is read, what it
 // takes held while it is written, and all given back behind it.
 func TestPagesHoldWhatTheyTake(t *testing.T) {
@@ -58,22 +84,33 @@ func TestPagesHoldWhatTheyTake(t *testing.T) {
 	for _, entry := range logFake().Entries {
 		logged += entry.Size()
 	}
+	buried := *letter
+	failed := *letter.Message
+	failed.Run = &posthaste.RunLink{CallType: posthaste.CallStep}
+	buried.Message = &failed
+	run := &posthaste.Run{RunRef: posthaste.RunRef{ID: "r", URL: "https://example.com/wf"}}
+	list := []posthaste.RunEntry{{CallType: posthaste.CallStep, Body: make([]byte, 3*store.PageBytes)}}
 	only := func() (store.EventPage, error) { return store.EventPage{Entries: logFake().Entries}, nil }
 	tests := []struct {
 		name, path, media string
-		size              int
+		most, size        int
 	}{
-		{"a page of the log", "/v2/logs", "", logged},
-		{"an export", "/v2/logs", "application/x-ndjson", logged},
-		{"a follower", "/v2/logs?fromDate=0&toDate=1", "text/event-stream", logged},
-		{"dead letters", "/v2/dlq", "", store.DeadLetterSize(letter)},
+		{"a page of the log", "/v2/logs", "", store.PageBytes, logged},
+		{"an export", "/v2/logs", "application/x-ndjson", store.PageBytes, logged},
+		{"a follower", "/v2/logs?fromDate=0&toDate=1", "text/event-stream", store.PageBytes, logged},
+		{"dead letters", "/v2/dlq", "", store.PageBytes, store.DeadLetterSize(letter)},
+		{"a dead letter", "/v2/dlq/5-0", "", store.PageBytes, store.DeadLetterSize(letter)},
+		{"a message", "/v2/messages/" + plainMessage.ID.String(), "", store.PageBytes, store.MessageSize(plainMessage)},
+		{"a failed run", "/v2/workflows/dlq/5-0", "", store.PageBytes, store.RunSize(run) + store.DeadLetterSize(letter)},
+		{"the list of a run", "/v2/workflows/runs/r", "", len(list[0].Body), len(list[0].Body)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			gate := &roomGate{}
 			handler := newSurface(t, &published{}, func(o *api.Options) {
 				o.Answers = gate
-				o.Engine = withDeadLetters{letters: []*posthaste.DeadLetter{letter}}
+				o.Engine = withDeadLetters{o.Engine.(fakeEngine), []*posthaste.DeadLetter{letter}}
+				o.Workflows = withFailedRun{run: run, letter: &buried, list: list}
 				o.Log = eventlog.New(eventlog.Options{Store: fakeSource(only)})
 			})
 			r := newRequest(http.MethodGet, test.path, nil)
@@ -83,8 +120,8 @@ func TestPagesHoldWhatTheyTake(t *testing.T) {
 			switch {
 			case w.Code != http.StatusOK || w.bytes < test.size:
 				t.Errorf("%d %s", w.Code, w.Body)
-			case gate.most != store.PageBytes:
-				t.Errorf("%d bytes were held to read a page, want %d", gate.most, store.PageBytes)
+			case gate.most != int64(test.most):
+				t.Errorf("%d bytes were held to read it, want %d", gate.most, test.most)
 			case w.held != int64(test.size):
 				t.Errorf("%d bytes were held while %d were written", w.held, test.size)
 			case gate.held != 0:
@@ -112,15 +149,21 @@ func TestWaitingHoldsNoRoom(t *testing.T) {
 	})
 }
 
-// TestNoRoomForPages has a gate let nobody in: no page is read.
+// TestNoRoomForPages has a gate let nobody in: nothing is read, to be shown or to be
+// changed.
 func TestNoRoomForPages(t *testing.T) {
-	for _, path := range []string{"/v2/logs", "/v2/dlq"} {
+	for _, request := range []string{
+		"GET /v2/logs", "GET /v2/dlq", "GET /v2/dlq/5-0", "GET /v2/workflows/dlq/5-0",
+		"GET /v2/messages/" + plainMessage.ID.String(),
+		"DELETE /v2/dlq/5-0", "DELETE /v2/dlq?dlqIds=5-0", "POST /v2/dlq/retry/5-0", "POST /v2/dlq/retry?dlqIds=5-0",
+	} {
+		method, path, _ := strings.Cut(request, " ")
 		handler := newSurface(t, &published{}, func(o *api.Options) {
 			o.Answers = closedGate{}
 			o.Engine, o.Log = nil, nil
 		})
-		if got := do(handler, newRequest(http.MethodGet, path, nil)).Code; got != http.StatusServiceUnavailable {
-			t.Errorf("%s: %d, want 503", path, got)
+		if got := do(handler, newRequest(method, path, nil)).Code; got != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d, want 503", request, got)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type Runs interface {
 	FindHook(ctx context.Context, hook workflow.Hook) error
 	CallHook(ctx context.Context, hook workflow.Hook, event []byte) error
 	EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error)
-	Entries(ctx context.Context, user string, id workflow.RunID) ([]posthaste.RunEntry, error)
+	Entries(ctx context.Context, user string, id workflow.RunID, reserve func(bytes int) error) ([]posthaste.RunEntry, error)
 	Finish(ctx context.Context, user string, id workflow.RunID, result *string) error
 	Cancel(ctx context.Context, user string, id workflow.RunID) error
 	CancelIDs(ctx context.Context, user string, ids []string) (int, error)
@@ -78,16 +78,29 @@ func (a *api) getEntries(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	entries, err := a.options.Workflows.Entries(r.Context(), r.user, id)
+	list := entryList{room: r.newPageRoom()}
+	list.entries, err = a.options.Workflows.Entries(r.Context(), r.user, id, func(bytes int) error {
+		list.room.most = max(int64(bytes), leastBody)
+		if err := list.room.reserve(r.Context()); err != nil {
+			return err
+		}
+		return r.work()
+	})
+	if err != nil {
+		list.room.give()
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return answer{}, noActiveRun(id.ID)
 	}
-	return ok(entryList(entries)), err
+	return ok(list), err
 }
 
 // entryList is written entry by entry: the list may be large, and so may be each of
 // its bodies.
-type entryList []posthaste.RunEntry
+type entryList struct {
+	room    *pageRoom // given back when all is written
+	entries []posthaste.RunEntry
+}
 
 type entryView struct {
 	MessageID posthaste.MessageID `json:"messageId"`
@@ -96,8 +109,9 @@ type entryView struct {
 }
 
 func (l entryList) stream(w io.Writer) error {
+	defer l.room.give()
 	separator := "["
-	for _, entry := range l {
+	for _, entry := range l.entries {
 		view := encodeJSON(entryView{entry.MessageID, append([]byte{}, entry.Body...), entry.CallType})
 		if _, err := io.WriteString(w, separator); err != nil {
 			return err

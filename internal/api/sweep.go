@@ -73,17 +73,29 @@ func (a *api) deleteDeadLetters(r *request) (answer, error) {
 	if s.async {
 		return a.startAction(r, posthaste.ActionDelete, s.params, nil)
 	}
-	ids, cursor := parseDeadLetterIDs(s.ids), ""
+	var page deletedPage
+	err = r.inRoom(func() (err error) {
+		page, err = a.deletePage(r, s)
+		return err
+	})
+	return ok(page), err
+}
+
+// deletedPage is the answer to a call that removes many dead letters.
+type deletedPage struct {
+	Deleted int    `json:"deleted"`
+	Cursor  string `json:"cursor,omitempty"`
+}
+
+func (a *api) deletePage(r *request, s sweep) (page deletedPage, err error) {
+	ids := parseDeadLetterIDs(s.ids)
 	if s.ids == nil {
-		if ids, cursor, err = a.nextPage(r, s); err != nil {
-			return answer{}, err
+		if ids, page.Cursor, err = a.nextPage(r, s); err != nil {
+			return page, err
 		}
 	}
-	deleted, err := a.deleteListed(r, ids)
-	return ok(struct {
-		Deleted int    `json:"deleted"`
-		Cursor  string `json:"cursor,omitempty"`
-	}{deleted, cursor}), err
+	page.Deleted, err = a.deleteListed(r, ids)
+	return page, err
 }
 
 // deleteListed removes dead letters, a bounded number in one commit, and returns
@@ -147,6 +159,21 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 	if s.async {
 		return a.startAction(r, posthaste.ActionRetry, s.params, controls.header())
 	}
+	var page retriedPage
+	err = r.inRoom(func() (err error) {
+		page, err = a.retryPage(r, s, overrides)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	if err := page.noneRetried(); err != nil && page.Cursor == "" {
+		return answer{}, err
+	}
+	return answer{http.StatusCreated, page}, nil
+}
+
+func (a *api) retryPage(r *request, s sweep, o engine.Overrides) (page retriedPage, err error) {
 	var ids []posthaste.DeadLetterID
 	var cursor string
 	if s.ids != nil {
@@ -155,17 +182,11 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 		ids, cursor, err = a.nextPage(r, s)
 	}
 	if err != nil {
-		return answer{}, err
+		return page, err
 	}
-	page, err := a.retry(r, ids, overrides)
-	if err != nil {
-		return answer{}, err
-	}
+	page, err = a.retry(r, ids, o)
 	page.Cursor = cursor
-	if err := page.noneRetried(); err != nil && cursor == "" {
-		return answer{}, err
-	}
-	return answer{http.StatusCreated, page}, nil
+	return page, err
 }
 
 // knownDeadLetters returns an Error with CodeNotFound unless all of the dead
@@ -189,19 +210,35 @@ func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLett
 // one commit. One that its overrides make unacceptable stays where it is.
 func (a *api) retry(r *request, ids []posthaste.DeadLetterID, o engine.Overrides) (retriedPage, error) {
 	page := retriedPage{Responses: []retriedView{}}
-	for some := range slices.Chunk(ids, atOnce) {
+	for len(ids) > 0 {
+		some := ids[:min(len(ids), atOnce)]
 		results, err := a.options.Engine.RetryDeadLetters(r.Context(), r.user, some, o)
 		if err != nil {
 			return page, err
 		}
-		for _, result := range results {
-			if result.Err != nil {
-				page.Failures = append(page.Failures, failureView{DLQID: result.ID.String(), Error: showable(result.Err).Message})
-				page.refusal = result.Err
-				continue
-			}
-			page.Responses = append(page.Responses, retriedView{result.Message.ID, result.ID.String()})
-		}
+		page.add(results)
+		ids = ids[doneOf(some, results):]
 	}
 	return page, nil
+}
+
+// doneOf returns how many of the ids have been dealt with: all, unless the results end
+// before.
+func doneOf(ids []posthaste.DeadLetterID, results []store.Retried) int {
+	if len(results) == 0 {
+		return len(ids)
+	}
+	return slices.Index(ids, results[len(results)-1].ID) + 1
+}
+
+// add tells of the results.
+func (p *retriedPage) add(results []store.Retried) {
+	for _, result := range results {
+		if result.Err != nil {
+			p.Failures = append(p.Failures, failureView{DLQID: result.ID.String(), Error: showable(result.Err).Message})
+			p.refusal = result.Err
+			continue
+		}
+		p.Responses = append(p.Responses, retriedView{result.Message.ID, result.ID.String()})
+	}
 }

@@ -1,11 +1,13 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +21,8 @@ import (
 type lettersEngine struct {
 	api.Engine
 	letters func(query store.DeadLetterQuery) (store.DeadLetterPage, error)
-	retried []int // how many at once
+	retried []int // how many were asked for at once
+	large   int   // how many there is room for at once; 0: any number
 }
 
 func (e *lettersEngine) DeadLetters(_ context.Context, _ string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
@@ -32,8 +35,12 @@ func (e *lettersEngine) DeadLetter(_ context.Context, _ string, id posthaste.Dea
 
 func (e *lettersEngine) RetryDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ engine.Overrides) ([]store.Retried, error) {
 	e.retried = append(e.retried, len(ids))
-	return []store.Retried{{ID: ids[0], Message: plainMessage}, {ID: ids[0], Err: posthaste.Errorf(posthaste.CodeLimit, "too much")}}, nil
+	last := ids[min(len(ids), e.most())-1]
+	return []store.Retried{{ID: last, Message: plainMessage}, {ID: last, Err: posthaste.Errorf(posthaste.CodeLimit, "too much")}}, nil
 }
+
+// most returns how many are retried at once, whatever is asked for.
+func (e *lettersEngine) most() int { return cmp.Or(e.large, atOnce) }
 
 func (e *lettersEngine) DeleteDeadLetters(context.Context, string, []posthaste.DeadLetterID) (int, error) {
 	return 0, nil
@@ -91,17 +98,33 @@ func TestSweepFails(t *testing.T) {
 // TestRetryManyIDs checks that a long list is retried in bounded commits, and that
 // one dead letter that is refused does not hide those that are not.
 func TestRetryManyIDs(t *testing.T) {
-	e := &lettersEngine{}
-	handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
-	var ids []string
-	for i := range 250 {
-		ids = append(ids, posthaste.DeadLetterID(i+1).String())
+	tests := []struct {
+		name  string
+		large int
+		want  []int
+	}{
+		{"small", 0, []int{atOnce, atOnce, 50}},
+		{"large", 70, []int{atOnce, atOnce, atOnce, 40}},
 	}
-	response := do(handler, newRequest("POST", "/v2/dlq/retry?dlqIds="+strings.Join(ids, ","), nil))
-	if response.Code != http.StatusCreated || strings.Count(response.Body.String(), "messageId") != 3 || fmt.Sprint(e.retried) != "[100 100 50]" {
-		t.Errorf("retried %v: %d %s", e.retried, response.Code, response.Body)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			e := &lettersEngine{large: test.large}
+			handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
+			var ids []string
+			for i := range 2*atOnce + 50 {
+				ids = append(ids, posthaste.DeadLetterID(i+1).String())
+			}
+			response := do(handler, newRequest("POST", "/v2/dlq/retry?dlqIds="+strings.Join(ids, ","), nil))
+			retried := strings.Count(response.Body.String(), "messageId")
+			if response.Code != http.StatusCreated || retried != len(test.want) || !slices.Equal(e.retried, test.want) {
+				t.Errorf("retried %v: %d %s", e.retried, response.Code, response.Body)
+			}
+		})
 	}
 }
+
+// atOnce is how many things that a call lists are changed in one commit.
+const atOnce = 100
 
 // TestPathWithABadEscape checks a path that no server lets through.
 func TestPathWithABadEscape(t *testing.T) {

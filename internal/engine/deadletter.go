@@ -39,7 +39,8 @@ func (e *Engine) DeleteDeadLetters(ctx context.Context, user string, ids []posth
 }
 
 // RetryDeadLetters publishes dead letters again as new messages, with overrides,
-// and removes them from the DLQ. Ids that are not there are passed over.
+// and removes them from the DLQ. Ids that are not there are passed over, and the results
+// may end early: see store.DeadLetters.
 func (e *Engine) RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o Overrides) ([]store.Retried, error) {
 	return e.retry(ctx, user, ids, o, nil)
 }

@@ -25,7 +25,9 @@ type DeadLetters interface {
 	// RetryDeadLetters accepts a new message for each dead letter and removes it
 	// from the DLQ, all in one commit. Ids that are not there are passed over,
 	// and so is one for which remake returns an error. The results are in the
-	// order of ids. The step is nil unless this is part of a bulk action.
+	// order of ids. They end before a dead letter that a page with those before it
+	// would not hold: the caller goes on behind the last one. The step is nil unless
+	// this is part of a bulk action, whose ids are those of one page.
 	RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
 		remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *Step) ([]Retried, error)
 }

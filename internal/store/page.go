@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/base64"
 	"net/http"
 
 	"posthaste"
@@ -59,6 +60,16 @@ func RunSize(run *posthaste.Run) int {
 // MessageSize is Entry.Size of a message.
 func MessageSize(m *posthaste.Message) int {
 	return len(m.Body) + len(m.URL) + settingsSize(&m.Settings)
+}
+
+// DeliverySize returns how many bytes of memory an attempt of a message takes: a step
+// delivers the list of its run, in base64.
+func DeliverySize(m *posthaste.Message) int {
+	n := MessageSize(m)
+	if m.Run != nil && m.Run.CallType == posthaste.CallStep {
+		n += base64.StdEncoding.EncodedLen(m.Run.ListBytes)
+	}
+	return n
 }
 
 // ResponseSize is Entry.Size of a response, 0 for none.

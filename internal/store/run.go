@@ -97,9 +97,9 @@ type RunRecords interface {
 
 // RunDeliveries adds to the lists of runs and makes and stops their messages.
 type RunDeliveries interface {
-	// Append adds an entry to the end of a run's list and counts it in the run. Its
-	// index is set here. If m is not nil it is accepted as Acceptor.Accept does: it
-	// is the message of that entry, its body is the entry's.
+	// Append adds an entry to the end of a run's list and counts it, and its bytes, in
+	// the run. Its index is set here. If m is not nil it is accepted as Acceptor.Accept
+	// does: it is the message of that entry, its body is the entry's.
 	Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error
 
 	// Remember keeps a message id of a run under a key for as long as the run is

@@ -136,14 +136,17 @@ func listBody(entries []posthaste.RunEntry, m *posthaste.Message) []byte {
 }
 
 // Entries returns the list of the run that goes on under an id, or
-// store.ErrNotFound.
-func (s *Service) Entries(ctx context.Context, user string, id RunID) ([]posthaste.RunEntry, error) {
+// store.ErrNotFound. Before it reads the list it asks for room for so many bytes.
+func (s *Service) Entries(ctx context.Context, user string, id RunID, reserve func(bytes int) error) ([]posthaste.RunEntry, error) {
 	run, err := s.options.Store.LatestRun(ctx, user, id.ID)
 	if err != nil {
 		return nil, err
 	}
 	if !run.Active() || !id.names(run) {
 		return nil, store.ErrNotFound
+	}
+	if err := reserve(run.ListBytes); err != nil {
+		return nil, err
 	}
 	entries, err := s.options.Store.RunEntries(ctx, user, run.Position, -1)
 	isFirst := func(e posthaste.RunEntry) bool { return e.MessageID == run.FirstID }

@@ -254,7 +254,7 @@ func (w *world) readList(ctx context.Context, m *posthaste.Message) []listed {
 		}
 		return list
 	}
-	entries, err := w.Entries(ctx, user, workflow.RunID{ID: m.Header.Get("Upstash-Workflow-Runid")})
+	entries, err := w.Entries(ctx, user, workflow.RunID{ID: m.Header.Get("Upstash-Workflow-Runid")}, func(int) error { return nil })
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -427,18 +428,34 @@ func TestLazyFetch(t *testing.T) {
 		inWorld(t, setup{}, func(w *world) {
 			w.replaysNothing()
 			w.trigger("wf", "r")
-			if _, err := w.Entries(w.t.Context(), user, workflow.RunID{ID: "r"}); err != nil {
+			list, err := w.entries(workflow.RunID{ID: "r"})
+			if err != nil {
 				t.Errorf("entries of run r: %v", err)
 			}
-			_, err := w.Entries(w.t.Context(), user, workflow.RunID{ID: "r", CreatedAt: w.start.Add(-time.Hour)})
+			full := errors.New("no room")
+			_, err = w.Entries(w.t.Context(), user, workflow.RunID{ID: "r"}, func(bytes int) error {
+				if want := len(list[0].Body); bytes != want {
+					t.Errorf("room for %d bytes is asked for, want %d", bytes, want)
+				}
+				return full
+			})
+			if err != full {
+				t.Errorf("entries without room: %v, want %v", err, full)
+			}
+			_, err = w.entries(workflow.RunID{ID: "r", CreatedAt: w.start.Add(-time.Hour)})
 			wantCode(t, "entries of another run r", err, posthaste.CodeNotFound)
 			if err := w.Cancel(w.t.Context(), user, workflow.RunID{ID: "r"}); err != nil {
 				t.Fatal(err)
 			}
-			_, err = w.Entries(w.t.Context(), user, workflow.RunID{ID: "r"})
+			_, err = w.entries(workflow.RunID{ID: "r"})
 			wantCode(t, "entries of a cancelled run", err, posthaste.CodeNotFound)
 		})
 	})
+}
+
+// entries reads the list of a run, for which there is room.
+func (w *world) entries(id workflow.RunID) ([]posthaste.RunEntry, error) {
+	return w.Entries(w.t.Context(), user, id, func(int) error { return nil })
 }
 
 // restart restarts or resumes a failed run and returns the id of the new one.

@@ -197,6 +197,7 @@ func (t *tx) triggerAgain(run *posthaste.Run, item *Item) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
+	m.Run.ListBytes = len(m.Body)
 	run.FirstID = m.ID
 	t.Save(run)
 	t.Remember(run, key, m.ID)

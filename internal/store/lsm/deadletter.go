@@ -186,7 +186,12 @@ func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error
 func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step *store.Step) ([]posthaste.DeadLetterID, error) {
 	var deleted []posthaste.DeadLetterID
 	err := s.writer.do(ctx, func(c *commit) error {
-		found, err := s.buried(c, user, ids)
+		var found []*posthaste.DeadLetter
+		err := s.buried(c, user, ids, func(d *posthaste.DeadLetter) bool {
+			d.Message.Body, d.Response = nil, withoutBody(d.Response)
+			found = append(found, d)
+			return true
+		})
 		if err != nil {
 			return err
 		}
@@ -202,9 +207,17 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []postha
 	return answer(&deleted, err)
 }
 
-// buried reads those of the dead letters that are there, each once.
-func (s *Store) buried(c *commit, user string, ids []posthaste.DeadLetterID) ([]*posthaste.DeadLetter, error) {
-	var found []*posthaste.DeadLetter
+// withoutBody returns what is found of a response, nil for none.
+func withoutBody(r *posthaste.Response) *posthaste.Response {
+	if r == nil {
+		return nil
+	}
+	return &posthaste.Response{Status: r.Status}
+}
+
+// buried reads those of the dead letters that are there, each once, until take refuses
+// one.
+func (s *Store) buried(c *commit, user string, ids []posthaste.DeadLetterID, take func(*posthaste.DeadLetter) bool) error {
 	seen := map[posthaste.DeadLetterID]bool{}
 	for _, id := range ids {
 		if seen[id] || c.deadLetters[id] {
@@ -216,11 +229,13 @@ func (s *Store) buried(c *commit, user string, ids []posthaste.DeadLetterID) ([]
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		found = append(found, d)
+		if !take(d) {
+			return nil
+		}
 	}
-	return found, nil
+	return nil
 }
 
 // RetryDeadLetters implements store.DeadLetters.
@@ -232,7 +247,15 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 	}
 	var results []store.Retried
 	err := s.writer.do(ctx, func(c *commit) error {
-		found, err := s.buried(c, user, ids)
+		var found []*posthaste.DeadLetter
+		room := store.NewPageRoom(0)
+		err := s.buried(c, user, ids, func(d *posthaste.DeadLetter) bool {
+			fits := room.Take(store.DeadLetterSize(d))
+			if fits {
+				found = append(found, d)
+			}
+			return fits
+		})
 		if err != nil {
 			return err
 		}

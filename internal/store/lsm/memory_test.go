@@ -3,6 +3,7 @@ package lsm
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -133,6 +134,53 @@ func TestMemoryIsForLargeMessages(t *testing.T) {
 		if hanging = l.claim(); len(hanging) == 0 && !found {
 			t.Fatal("the largest message is never claimed")
 		}
+	}
+}
+
+// TestMemoryOfLists has runs whose last steps are small and whose lists are not: a delivery
+// carries the list, and takes as much memory.
+func TestMemoryOfLists(t *testing.T) {
+	l := newLarge(t)
+	const runs, delivered = 12, largeMemory / 3 // in base64
+	for n := range runs {
+		l.start(fmt.Sprintf("http://host-%d.example/", n), delivered/4*3)
+	}
+	for left := runs; left > 0; {
+		claims := l.claim()
+		if len(claims) == 0 || len(claims) > largeMemory/delivered {
+			t.Fatalf("%d deliveries of %d bytes are claimed, want %d at most, and some", len(claims), delivered, largeMemory/delivered)
+		}
+		for _, claim := range claims {
+			if err := l.Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left -= len(claims)
+	}
+}
+
+// start starts a run with a list of so many bytes, the last few of which are to be
+// delivered.
+func (l *large) start(url string, size int) {
+	l.Helper()
+	id, err := posthaste.NewMessageID(l.now, rand.Reader)
+	if err != nil {
+		l.Fatal(err)
+	}
+	err = l.Transact(l.Context(), l.now, "ann", func(tx store.RunTx) error {
+		ref := posthaste.RunRef{ID: url, URL: url, Position: tx.NextPosition(), CreatedAt: l.now}
+		run := &posthaste.Run{RunRef: ref, User: "ann", FirstID: id, RunProgress: posthaste.RunProgress{State: posthaste.RunStarted}}
+		tx.Start(run)
+		m := &posthaste.Message{
+			ID: id, User: "ann", URL: url, Body: []byte(url), CreatedAt: l.now, NotBefore: l.now,
+			Run: &posthaste.RunLink{RunRef: ref, CallType: posthaste.CallStep},
+		}
+		payload := posthaste.RunEntry{CallType: posthaste.CallStep, Body: make([]byte, size-len(url))}
+		return errors.Join(tx.Append(run, payload, nil),
+			tx.Append(run, posthaste.RunEntry{MessageID: id, CallType: posthaste.CallStep, Body: m.Body}, m))
+	})
+	if err != nil {
+		l.Fatal(err)
 	}
 }
 

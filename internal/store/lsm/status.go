@@ -32,13 +32,13 @@ type waiting struct {
 	flowKey         string // of the message
 	callbacks       int    // in a queue: callbacks that have not ended
 	ended           bool   // in a queue: only its callbacks keep the slot
-	size            int    // of the message, in bytes, if it is large; 0 otherwise
+	size            int    // of its delivery, in bytes, if it is large; 0 otherwise
 }
 
 // newWaiting returns what the first attempt of a message has to know.
 func newWaiting(m *posthaste.Message) waiting {
 	w := waiting{readyMS: m.NotBefore.UnixMilli(), flowKey: m.FlowControl.Key}
-	if size := store.MessageSize(m); size > flow.SmallMessage {
+	if size := store.DeliverySize(m); size > flow.SmallMessage {
 		w.size = size
 	}
 	return w

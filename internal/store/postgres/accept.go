@@ -94,7 +94,7 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 	for _, m := range messages {
 		position := tx.event(m, store.Created(m))
 		envelope := record.AppendMessage(nil, m)
-		tx.accepted.add(m.User, m.ID, envelope)
+		tx.accepted.add(m, envelope)
 		tx.count(keptOf{m.User, keptLog, dayOf(position)}, 0, len(envelope))
 		l := &live{
 			user:  m.User,

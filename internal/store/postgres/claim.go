@@ -210,18 +210,18 @@ const readyLanes = `
 	ORDER BY turn, served, user_id, kind, lane LIMIT $3`
 
 // inLanes are the first messages that wait in those lanes, and in queues those that have
-// begun, each with the size of its record, which is not read for that.
+// begun, each with the size of its delivery, which is not read for that.
 const inLanes = `
 	WITH ready AS MATERIALIZED (` + readyLanes + `),
 		share AS MATERIALIZED (SELECT $3 / greatest(count(*), 1) + $4 AS n FROM ready)
 	SELECT w.* FROM ready l, LATERAL (
-		SELECT ` + liveColumns + `, (SELECT octet_length(record) FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id) AS size
+		SELECT ` + liveColumns + `, (SELECT octet_length(record) + list_bytes FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id) AS size
 		FROM posthaste.live w
 		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun
 		ORDER BY w.place, w.id LIMIT (SELECT n FROM share)) AS w
 	UNION ALL
 	SELECT b.* FROM ready l, LATERAL (
-		SELECT ` + liveColumns + `, (SELECT octet_length(record) FROM posthaste.messages m WHERE m.user_id = b.user_id AND m.id = b.id) AS size
+		SELECT ` + liveColumns + `, (SELECT octet_length(record) + list_bytes FROM posthaste.messages m WHERE m.user_id = b.user_id AND m.id = b.id) AS size
 		FROM posthaste.live b
 		WHERE b.user_id = l.user_id AND b.kind = 113 AND b.lane = l.lane AND b.begun) AS b
 	WHERE l.kind = 113`

@@ -173,11 +173,19 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 	err = s.call(ctx, now, []string{user}, func(tx *tx) error {
 		results = nil
 		var failures []posthaste.ActionFailure
+		room := store.NewPageRoom(0)
 		for _, id := range ids {
-			result, err := tx.retry(user, id, remake)
+			d, err := readDeadLetter(tx.ctx, tx, user, id)
 			if errors.Is(err, store.ErrNotFound) {
 				continue
 			}
+			if err != nil {
+				return err
+			}
+			if !room.Take(store.DeadLetterSize(d)) {
+				break
+			}
+			result, err := tx.retry(d, remake)
 			if err != nil {
 				return err
 			}
@@ -195,16 +203,12 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 }
 
 // retry accepts a new message for a dead letter, unless none can be made of it.
-func (tx *tx) retry(user string, id posthaste.DeadLetterID, remake func(*posthaste.DeadLetter) (*posthaste.Message, error)) (store.Retried, error) {
-	d, err := readDeadLetter(tx.ctx, tx, user, id)
-	if err != nil {
-		return store.Retried{}, err
-	}
-	result := store.Retried{ID: id}
+func (tx *tx) retry(d *posthaste.DeadLetter, remake func(*posthaste.DeadLetter) (*posthaste.Message, error)) (store.Retried, error) {
+	result := store.Retried{ID: d.ID}
 	if result.Message, result.Err = remake(d); result.Err != nil {
-		return store.Retried{ID: id, Err: result.Err}, nil
+		return store.Retried{ID: d.ID, Err: result.Err}, nil
 	}
-	if _, err := tx.unbury(user, []posthaste.DeadLetterID{id}); err != nil {
+	if _, err := tx.unbury(d.Message.User, []posthaste.DeadLetterID{d.ID}); err != nil {
 		return store.Retried{}, err
 	}
 	return result, tx.accept([]*posthaste.Message{result.Message})

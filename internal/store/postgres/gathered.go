@@ -4,6 +4,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store"
 	"posthaste/internal/store/record"
 )
 
@@ -26,10 +27,12 @@ type newMessages struct {
 	users   []string
 	ids     [][16]byte
 	records [][]byte
+	lists   []int64
 }
 
-func (m *newMessages) add(user string, id posthaste.MessageID, record []byte) {
-	m.users, m.ids, m.records = append(m.users, user), append(m.ids, id), append(m.records, record)
+func (m *newMessages) add(added *posthaste.Message, record []byte) {
+	m.users, m.ids, m.records = append(m.users, added.User), append(m.ids, added.ID), append(m.records, record)
+	m.lists = append(m.lists, int64(store.DeliverySize(added)-store.MessageSize(added)))
 }
 
 // endings are the columns of ended.
@@ -50,8 +53,8 @@ func (e *endings) add(l *live) {
 func (g *gathered) write(batch *pgx.Batch) {
 	if m := &g.accepted; len(m.ids) > 0 {
 		batch.Queue(`
-			INSERT INTO posthaste.messages (user_id, id, record)
-			SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[])`, m.users, m.ids, m.records)
+			INSERT INTO posthaste.messages (user_id, id, record, list_bytes)
+			SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::bigint[])`, m.users, m.ids, m.records, m.lists)
 	}
 	writeLives(batch, g.changed)
 	if e := &g.finished; len(e.ids) > 0 {

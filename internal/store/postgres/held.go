@@ -33,7 +33,7 @@ func (h *held) add(claims []store.Claim) {
 	for _, claim := range claims {
 		h.users[claim.Lease] = claim.Message.User
 		h.counts[claim.Message.User]++
-		h.memory.Take(claim.Message.User, laneOf(claim.Message), store.MessageSize(claim.Message))
+		h.memory.Take(claim.Message.User, laneOf(claim.Message), store.DeliverySize(claim.Message))
 	}
 }
 
@@ -46,7 +46,7 @@ func (h *held) remove(claims ...store.Claim) {
 			continue
 		}
 		delete(h.users, claim.Lease)
-		h.memory.Give(user, laneOf(claim.Message), store.MessageSize(claim.Message))
+		h.memory.Give(user, laneOf(claim.Message), store.DeliverySize(claim.Message))
 		if h.counts[user]--; h.counts[user] == 0 {
 			delete(h.counts, user)
 		}

@@ -138,7 +138,7 @@ func (i *importer) message(item store.Item) error {
 	if err != nil {
 		return err
 	}
-	i.accepted.add(m.User, m.ID, parts[0])
+	i.accepted.add(m, parts[0])
 	i.messages[messageOf{m.User, m.ID}] = m
 	if place.State.Terminal() {
 		i.finished.add(&live{user: m.User, id: m.ID, state: place.State, retried: place.Retried})

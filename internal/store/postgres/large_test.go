@@ -1,6 +1,9 @@
 package postgres_test
 
 import (
+	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -75,4 +78,34 @@ func TestLargeMessagesInFlightAreBounded(t *testing.T) {
 		delivered += len(claims)
 		now = now.Add(time.Second) // after which lanes without memory are looked at again
 	}
+}
+
+// TestLargeListsInFlightAreBounded has runs whose last steps are small and whose lists are
+// not: a delivery carries the list, and takes as much memory.
+func TestLargeListsInFlightAreBounded(t *testing.T) {
+	const runs, memory, list = 8, 4 << 20, 1 << 20
+	s := openWith(t, emptyDatabase(t), postgres.Options{Memory: memory}.WithPatience(patience))
+	for n := range runs {
+		m := newMessage(start)
+		m.URL = fmt.Sprintf("http://host-%d.example/", n)
+		if err := startWithList(t.Context(), s, m, list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims, _, err := s.Claim(t.Context(), start, 2*runs)
+	if most := memory / base64.StdEncoding.EncodedLen(list); err != nil || len(claims) == 0 || len(claims) > most {
+		t.Fatalf("Claim returns %d messages, %v, want %d at most, and some", len(claims), err, most)
+	}
+}
+
+// startWithList starts a run of which so many bytes are listed before its first message.
+func startWithList(ctx context.Context, s store.Store, m *posthaste.Message, size int) error {
+	return s.Transact(ctx, start, m.User, func(tx store.RunTx) error {
+		ref := posthaste.RunRef{ID: m.URL, URL: m.URL, Position: tx.NextPosition(), CreatedAt: start}
+		run := &posthaste.Run{RunRef: ref, User: m.User, FirstID: m.ID, RunProgress: posthaste.RunProgress{State: posthaste.RunStarted}}
+		tx.Start(run)
+		m.Run = &posthaste.RunLink{RunRef: ref, CallType: posthaste.CallStep}
+		return errors.Join(tx.Append(run, posthaste.RunEntry{CallType: posthaste.CallStep, Body: make([]byte, size)}, nil),
+			tx.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: posthaste.CallStep, Body: m.Body}, m))
+	})
 }

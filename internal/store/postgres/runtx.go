@@ -145,6 +145,7 @@ func (r *runTx) Log(m *posthaste.Message, state posthaste.State, reason string) 
 func (r *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error {
 	entry.Index = run.Entries
 	run.Entries++
+	run.ListBytes += len(entry.Body)
 	r.Save(run)
 	data := record.AppendRunEntry(nil, &entry)
 	r.stage(func() error {
@@ -156,7 +157,7 @@ func (r *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthast
 	if m == nil {
 		return nil
 	}
-	m.Run.Entry, m.Body = entry.Index, entry.Body
+	m.Run.Entry, m.Run.ListBytes, m.Body = entry.Index, run.ListBytes, entry.Body
 	return r.Accept(m)
 }
 

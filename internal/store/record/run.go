@@ -49,6 +49,8 @@ type runLink struct {
 	CallType string `cbor:"2,keyasint,omitempty"`
 	Entry    int    `cbor:"3,keyasint,omitempty"`
 	Features uint8  `cbor:"4,keyasint,omitempty"`
+
+	ListBytes int `cbor:"5,keyasint,omitempty"`
 }
 
 func newRunLink(link *posthaste.RunLink) *runLink {
@@ -60,6 +62,8 @@ func newRunLink(link *posthaste.RunLink) *runLink {
 		CallType: string(link.CallType),
 		Entry:    link.Entry,
 		Features: uint8(link.Features),
+
+		ListBytes: link.ListBytes,
 	}
 }
 
@@ -72,6 +76,8 @@ func (rec *runLink) restore() *posthaste.RunLink {
 		CallType: posthaste.CallType(rec.CallType),
 		Entry:    rec.Entry,
 		Features: posthaste.Features(rec.Features),
+
+		ListBytes: rec.ListBytes,
 	}
 }
 
@@ -147,6 +153,7 @@ type runProgress struct {
 	Reported     *runCallback `cbor:"8,keyasint,omitempty"`
 	Successor    *runRef      `cbor:"9,keyasint,omitempty"`
 	KeptBytes    int          `cbor:"10,keyasint,omitempty"`
+	ListBytes    int          `cbor:"11,keyasint,omitempty"`
 }
 
 // runCallback is the stored form of a posthaste.RunCallback.
@@ -172,6 +179,7 @@ func AppendRunProgress(dst []byte, p *posthaste.RunProgress) []byte {
 		Reported:     newRunCallback(p.Reported),
 		Successor:    newOptionalRef(p.Successor),
 		KeptBytes:    p.KeptBytes,
+		ListBytes:    p.ListBytes,
 	})
 }
 
@@ -190,6 +198,7 @@ func DecodeRunProgress(data []byte) (posthaste.RunProgress, error) {
 		FailedStatus: rec.FailedStatus,
 		Successor:    rec.Successor.restoreOptional(),
 		KeptBytes:    rec.KeptBytes,
+		ListBytes:    rec.ListBytes,
 	}
 	var err error
 	if p.FailedID, err = restoreID(rec.FailedID); err != nil {

@@ -33,6 +33,8 @@ var anyRunLink = rapid.Custom(func(t *rapid.T) posthaste.RunLink {
 		CallType: anyCallType.Draw(t, "call type"),
 		Entry:    rapid.Int().Draw(t, "entry"),
 		Features: anyFeatures.Draw(t, "features"),
+
+		ListBytes: rapid.Int().Draw(t, "list bytes"),
 	}
 })
 
@@ -79,6 +81,7 @@ var anyRunProgress = rapid.Custom(func(t *rapid.T) posthaste.RunProgress {
 		Reported:     rapid.Ptr(anyRunCallback, true).Draw(t, "reported"),
 		Successor:    anyOptionalRef.Draw(t, "successor"),
 		KeptBytes:    rapid.Int().Draw(t, "kept bytes"),
+		ListBytes:    rapid.Int().Draw(t, "list bytes"),
 	}
 })
 
@@ -176,11 +179,11 @@ func TestStoredFormOfRuns(t *testing.T) {
 					MessageID: id, URL: "c", State: posthaste.CallbackFailed, NotFound: true,
 					Response: &posthaste.Response{Status: 500}, Error: "no",
 				},
-				Successor: &ref, KeptBytes: 7,
+				Successor: &ref, KeptBytes: 7, ListBytes: 8,
 			}),
-			"01aa" + "016a" + hex.EncodeToString([]byte("RUN_FAILED")) + "0202" + "03" + storedAt + "0460" + "0506" + "06" + storedID + "071901f7" +
+			"01ab" + "016a" + hex.EncodeToString([]byte("RUN_FAILED")) + "0202" + "03" + storedAt + "0460" + "0506" + "06" + storedID + "071901f7" +
 				"08a6" + "01" + storedID + "026163" + "036d" + hex.EncodeToString([]byte("CALLBACK_FAIL")) + "04f5" + "054601a1011901f4" + "06626e6f" +
-				"09" + storedRef + "0a07",
+				"09" + storedRef + "0a07" + "0b08",
 		},
 		{
 			"step",
@@ -209,9 +212,9 @@ func TestStoredFormOfRuns(t *testing.T) {
 			"link of a message",
 			AppendMessage(nil, &posthaste.Message{
 				URL: "u", CreatedAt: at, NotBefore: at,
-				Run: &posthaste.RunLink{RunRef: ref, CallType: posthaste.CallStep, Entry: 3, Features: posthaste.FeatureLazyFetch},
+				Run: &posthaste.RunLink{RunRef: ref, CallType: posthaste.CallStep, Entry: 3, Features: posthaste.FeatureLazyFetch, ListBytes: 9},
 			}),
-			"01a4" + "016175" + "03" + storedAt + "0aa0" + "0ca4" + "01" + storedRef + "0264" + hex.EncodeToString([]byte("step")) + "0303" + "0401",
+			"01a4" + "016175" + "03" + storedAt + "0aa0" + "0ca5" + "01" + storedRef + "0264" + hex.EncodeToString([]byte("step")) + "0303" + "0401" + "0509",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

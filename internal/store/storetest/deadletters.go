@@ -97,6 +97,29 @@ var deadLetterPromises = []promise{
 		}
 		tr.wantDeadLetters(bad)
 	}},
+	{"large dead letters are retried in parts", func(tr *trial) {
+		var ids []posthaste.DeadLetterID
+		for range 6 {
+			ids = append(ids, tr.fail(tr.accept(func(m *posthaste.Message) { m.Body = make([]byte, largePart) }), refused).ID)
+		}
+		for calls := 0; len(ids) > 0; calls++ {
+			size := 0
+			retried := tr.retry(ids, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
+				size += store.DeadLetterSize(d)
+				return tr.message(), nil
+			})
+			if len(retried) == 0 || size > store.PageBytes || calls > 2 {
+				tr.Fatalf("call %d retries %d of %d dead letters, with %d bytes", calls, len(retried), len(ids), size)
+			}
+			for i, r := range retried {
+				if r.ID != ids[i] {
+					tr.Errorf("result %d is of %s, want %s", i, r.ID, ids[i])
+				}
+			}
+			ids = ids[len(retried):]
+		}
+		tr.wantDeadLetters()
+	}},
 	{"a dead letter is retried once, whoever asks", func(tr *trial) {
 		d := tr.fail(tr.accept(), refused)
 		messages := make([]*posthaste.Message, 8)

@@ -82,7 +82,8 @@ func (a *runAudit) checkRun(ctx context.Context, run *posthaste.Run) error {
 	return errors.Join(a.checkList(ctx, run), a.checkWaiters(ctx, run))
 }
 
-// checkList requires a list to be as long as its run says, without gaps.
+// checkList requires a list to be as long as its run says, in entries and in bytes, and
+// without gaps.
 func (a *runAudit) checkList(ctx context.Context, run *posthaste.Run) error {
 	list, err := a.RunEntries(ctx, a.user, run.Position, -1)
 	if err != nil {
@@ -92,10 +93,15 @@ func (a *runAudit) checkList(ctx context.Context, run *posthaste.Run) error {
 	if len(list) != run.Entries {
 		return fmt.Errorf("its list has %d entries, it says %d", len(list), run.Entries)
 	}
+	size := 0
 	for i, entry := range list {
 		if entry.Index != i {
 			return fmt.Errorf("entry %d of its list has the index %d", i, entry.Index)
 		}
+		size += len(entry.Body)
+	}
+	if size != run.ListBytes {
+		return fmt.Errorf("its list has %d bytes, it says %d", size, run.ListBytes)
 	}
 	return nil
 }

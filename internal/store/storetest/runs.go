@@ -24,8 +24,8 @@ var runPromises = []promise{
 	}},
 	{"every field is kept", func(tr *trial) {
 		var want posthaste.Run
-		run, _ := tr.start(withEveryRunField, func(run *posthaste.Run) { want = *run })
-		want.RunRef, want.FirstID, want.Entries = run.RunRef, run.FirstID, 1
+		run, first := tr.start(withEveryRunField, func(run *posthaste.Run) { want = *run })
+		want.RunRef, want.FirstID, want.Entries, want.ListBytes = run.RunRef, run.FirstID, 1, len(first.Body)
 		tr.same("run", &want, run)
 	}},
 	{"every change that is saved is kept", func(tr *trial) {
@@ -37,7 +37,7 @@ var runPromises = []promise{
 				return err
 			}
 			withEveryRunField(changed)
-			changed.Entries = run.Entries
+			changed.Entries, changed.ListBytes = run.Entries, run.ListBytes
 			tx.Save(changed)
 			want = *changed
 			return nil

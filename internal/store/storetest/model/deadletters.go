@@ -79,10 +79,14 @@ func (m *Model) RetryDeadLetters(_ context.Context, now time.Time, user string, 
 ) (results []store.Retried, err error) {
 	err = m.change(func() error {
 		var failures []posthaste.ActionFailure
+		room := store.NewPageRoom(0)
 		for _, id := range ids {
 			at := m.findDeadLetter(user, id)
 			if at < 0 {
 				continue
+			}
+			if !room.Take(store.DeadLetterSize(m.deadLetters[at])) {
+				break
 			}
 			message, err := remake(m.deadLetters[at])
 			results = append(results, store.Retried{ID: id, Message: message, Err: err})

@@ -106,6 +106,7 @@ func (tx *runTx) Log(m *posthaste.Message, state posthaste.State, reason string)
 func (tx *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error {
 	entry.Index = run.Entries
 	run.Entries++
+	run.ListBytes += len(entry.Body)
 	tx.Save(run)
 	tx.write(func() {
 		x := tx.execution(run.Position)
@@ -114,7 +115,7 @@ func (tx *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthas
 	if m == nil {
 		return nil
 	}
-	m.Run.Entry, m.Body = entry.Index, entry.Body
+	m.Run.Entry, m.Run.ListBytes, m.Body = entry.Index, run.ListBytes, entry.Body
 	return tx.Accept(m)
 }
 

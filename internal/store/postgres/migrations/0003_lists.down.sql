@@ -1,0 +1,1 @@
+ALTER TABLE posthaste.messages DROP COLUMN list_bytes;
