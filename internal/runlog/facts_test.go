@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,247 +39,19 @@ const (
 	planD   = `{"stepId":0,"stepName":"d","stepType":"Run","concurrent":2,"targetStep":4}`
 )
 
+// groupTest is a run, and how it is shown.
+type groupTest struct {
+	name string
+	draw func(s *sketch)
+	want string
+}
+
+// initial is how the payload of a run is shown when it was delivered.
+const initial = "sequential: init Initial STEP_SUCCESS\n"
+
 // Contract, workflows 6.3: groups, and what is pinned about them.
 func TestGroups(t *testing.T) {
-	const init = "sequential: init Initial STEP_SUCCESS\n"
-	tests := []struct {
-		name string
-		draw func(s *sketch)
-		want string
-	}{
-		{"the initial payload is there as soon as the run is", func(s *sketch) {
-			s.stands[0].State = posthaste.StateCreated
-		}, init + "next: STEP_PROGRESS\n"},
-		{"a delayed run says when it begins", func(s *sketch) {
-			sleepUntil(s.stands[0], s.Now.Add(time.Hour))
-		}, init + "next: STEP_PROGRESS next\n"},
-		{"a workflow that took it in and did nothing", func(*sketch) {}, init},
-		{"the first attempt failed", func(s *sketch) {
-			s.retries(s.stands[0], 500, 503)
-		}, init + "next: STEP_RETRY 500 503 next\n"},
-		{"no workflow at all: two groups, one step, one error", func(s *sketch) {
-			s.fail(s.stands[0], 200)
-		}, init + "next: STEP_FAILED 200\n"},
-		{"cancelled before it was delivered", func(s *sketch) {
-			s.cancel(s.stands[0])
-		}, init + "next: STEP_CANCELED\n"},
-		{"cancelled before it was due", func(s *sketch) {
-			sleepUntil(s.stands[0], s.Now.Add(time.Hour))
-			s.cancel(s.stands[0])
-		}, init + "next: STEP_CANCELED\n"},
-		{"cancelled between attempts keeps the errors", func(s *sketch) {
-			s.retries(s.stands[0], 500)
-			s.cancel(s.stands[0])
-		}, init + "next: STEP_CANCELED 500\n"},
-
-		{"a step and the next one", func(s *sketch) {
-			s.step(first).State = posthaste.StateActive
-		}, init + "sequential: 1 first Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
-		{"the endpoint has not answered yet and the next step is there", func(s *sketch) {
-			s.stands[0].State = posthaste.StateActive
-			s.step(first).State = posthaste.StateActive
-		}, init + "sequential: 1 first Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
-		{"a successful run has no next group", func(s *sketch) {
-			s.step(first).State = posthaste.StateActive
-			s.end(posthaste.RunSuccess)
-		}, init + "sequential: 1 first Run STEP_SUCCESS\n"},
-		{"a step that failed the run", func(s *sketch) {
-			s.step(first)
-			s.fail(s.step(second), 500, 489)
-		}, init + "sequential: 1 first Run STEP_SUCCESS\nsequential: 2 second Run STEP_SUCCESS\nnext: STEP_FAILED 500 489\n"},
-		{"a delivery that failed although its step had been taken (D 56)", func(s *sketch) {
-			s.step(second).State = posthaste.StateCancelled
-			s.fail(s.stands[0], 500)
-		}, init + "sequential: 2 second Run STEP_SUCCESS\nnext: STEP_FAILED 500\n"},
-		{"an answer that was lost although the step had been taken", func(s *sketch) {
-			s.step(second)
-			s.retries(s.stands[0], 500)
-		}, init + "sequential: 2 second Run STEP_SUCCESS\nnext: STEP_RETRY 500 next\n"},
-		{"an entry that is no step", func(s *sketch) {
-			s.step("what?")
-		}, init + "sequential: STEP_SUCCESS\n"},
-		{"an entry of a kind that SDKs pass over (D 28)", func(s *sketch) {
-			s.entry("stepConfig", "{}")
-		}, init},
-
-		{"asleep", func(s *sketch) {
-			sleepUntil(s.step(sleep), s.Now.Add(time.Minute))
-		}, init + "sequential: 1 nap SleepFor STEP_PROGRESS next\n"},
-		{"awake, and to be delivered", func(s *sketch) {
-			sleepUntil(s.step(sleep), s.Now)
-		}, init + "sequential: 1 nap SleepFor STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
-		{"cancelled asleep", func(s *sketch) {
-			st := s.step(sleep)
-			sleepUntil(st, s.Now.Add(time.Minute))
-			s.cancel(st)
-		}, init + "sequential: 1 nap SleepFor STEP_CANCELED\n"},
-		{"cancelled awake", func(s *sketch) {
-			st := s.step(sleep)
-			sleepUntil(st, noon.Add(time.Minute))
-			s.cancel(st)
-		}, init + "sequential: 1 nap SleepFor STEP_SUCCESS\nnext: STEP_CANCELED\n"},
-
-		{"a call", func(s *sketch) {
-			s.call("1", "ask", 1).State = posthaste.StateActive
-		}, init + "sequential: 1 ask Call STEP_PROGRESS\n"},
-		{"a call that is retried", func(s *sketch) {
-			s.retries(s.call("1", "ask", 1), 500)
-		}, init + "sequential: 1 ask Call STEP_RETRY 500 next\n"},
-		{"a call that is answered", func(s *sketch) {
-			s.answer(s.call("1", "ask", 1)).State = posthaste.StateActive
-		}, init + "sequential: 1 ask Call STEP_PROGRESS\n"},
-		{"a call whose attempts all failed is answered too", func(s *sketch) {
-			call := s.call("1", "ask", 1)
-			s.fails(call, 500)
-			call.State = posthaste.StateFailed
-			s.answer(call)
-		}, init + "sequential: 1 ask Call STEP_PROGRESS\n"},
-		{"a workflow that does not take the answer of a call", func(s *sketch) {
-			s.retries(s.answer(s.call("1", "ask", 1)), 500)
-		}, init + "sequential: 1 ask Call STEP_RETRY 500 next\n"},
-		{"a workflow that never took the answer of a call", func(s *sketch) {
-			s.fail(s.answer(s.call("1", "ask", 1)), 500)
-		}, init + "sequential: 1 ask Call STEP_FAILED 500\n"},
-		{"a call that failed the run", func(s *sketch) {
-			s.fail(s.call("1", "ask", 1), 404)
-		}, init + "sequential: 1 ask Call STEP_FAILED 404\n"},
-		{"a call that was cancelled", func(s *sketch) {
-			s.cancel(s.call("1", "ask", 1))
-		}, init + "sequential: 1 ask Call STEP_CANCELED\n"},
-		{"a call with its result", func(s *sketch) {
-			s.answer(s.call("1", "ask", 1))
-			s.step(called).State = posthaste.StateCreated
-		}, init + "sequential: 1 ask Call STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
-
-		{"waiting for an event, the last group is one step (and the third)", func(s *sketch) {
-			s.step(second)
-			s.wait(posthaste.EventTopic("go"), waits)
-		}, init + "sequential: 2 second Run STEP_SUCCESS\nsequential: 1 hold Wait STEP_PROGRESS\n"},
-		{"waiting before the endpoint has answered", func(s *sketch) {
-			s.stands[0].State = posthaste.StateActive
-			s.wait(posthaste.EventTopic("go"), waits)
-		}, init + "sequential: 1 hold Wait STEP_PROGRESS\n"},
-		{"notified", func(s *sketch) {
-			s.step(woken).State = posthaste.StateCreated
-		}, init + "sequential: 1 hold Wait STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
-		{"a wait that ends while it is read", func(s *sketch) {
-			s.wait(posthaste.EventTopic("go"), waits)
-			s.step(woken)
-		}, init + "sequential: 1 hold Wait STEP_SUCCESS\n"},
-		{"a wait that was passed by", func(s *sketch) {
-			s.wait(posthaste.EventTopic("go"), waits)
-			s.step(second).State = posthaste.StateActive
-		}, init + "sequential: 1 hold Wait STEP_PROGRESS\nsequential: 2 second Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
-		{"waiting for a run", func(s *sketch) {
-			s.wait(posthaste.RunTopic(s.Run.RunRef), invoke)
-		}, init + "sequential: 1 child Invoke STEP_PROGRESS\n"},
-
-		{"a group that is planned", func(s *sketch) {
-			s.step(planA).State = posthaste.StateCreated
-			s.step(planB).State = posthaste.StateActive
-		}, init + "parallel: 1 a Run STEP_PROGRESS | 2 b Run STEP_PROGRESS\n"},
-		{"a branch with a result", func(s *sketch) {
-			s.step(planA)
-			s.step(planB)
-			s.step(resultB).State = posthaste.StateActive
-		}, init + "parallel: 1 a Run STEP_PROGRESS | 2 b Run STEP_SUCCESS\n"},
-		{"a branch that is retried, and a result that is not taken", func(s *sketch) {
-			s.retries(s.step(planA), 500)
-			s.step(planB)
-			s.retries(s.step(resultB), 503)
-		}, init + "parallel: 1 a Run STEP_RETRY 500 next | 2 b Run STEP_SUCCESS\nnext: STEP_RETRY 503 next\n"},
-		{"a group that is complete", func(s *sketch) {
-			s.step(planA)
-			s.step(planB)
-			s.step(resultB)
-			s.step(resultA).State = posthaste.StateActive
-		}, init + "parallel: 1 a Run STEP_SUCCESS | 2 b Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
-		{"a result that was overtaken is not the next step", func(s *sketch) {
-			s.step(planA)
-			s.step(planB)
-			s.step(resultB).State = posthaste.StateActive
-			s.step(resultA)
-		}, init + "parallel: 1 a Run STEP_SUCCESS | 2 b Run STEP_SUCCESS\n"},
-		{"a branch that failed the run, and its sibling (D 46)", func(s *sketch) {
-			s.fail(s.step(planA), 489)
-			s.step(planB).State = posthaste.StateCancelled
-		}, init + "parallel: 1 a Run STEP_FAILED 489 | 2 b Run STEP_CANCELED\n"},
-		{"a branch that is never heard of again", func(s *sketch) {
-			s.fail(s.step(planA), 489)
-			s.step(planB)
-		}, init + "parallel: 1 a Run STEP_FAILED 489 | 2 b Run STEP_CANCELED\n"},
-		{"a branch that failed the run after its result (D 56)", func(s *sketch) {
-			s.fail(s.step(planA), 500)
-			s.step(planB)
-			s.step(resultA).State = posthaste.StateCancelled
-		}, init + "parallel: 1 a Run STEP_FAILED 500 | 2 b Run STEP_CANCELED\n"},
-		{"a branch asleep", func(s *sketch) {
-			s.step(planA)
-			sleepUntil(s.step(planNap), s.Now.Add(time.Minute))
-			s.step(resultA)
-		}, init + "parallel: 1 a Run STEP_SUCCESS | 2 b SleepFor STEP_PROGRESS next\n"},
-		{"a branch that calls", func(s *sketch) {
-			s.step(planA)
-			s.step(planB)
-			s.answer(s.call("2", "b", 2)).State = posthaste.StateActive
-		}, init + "parallel: 1 a Run STEP_PROGRESS | 2 b Call STEP_PROGRESS\n"},
-		{"a branch that waits", func(s *sketch) {
-			s.step(planA)
-			s.step(planB)
-			s.wait(posthaste.EventTopic("go"), waitB)
-		}, init + "parallel: 1 a Run STEP_PROGRESS | 2 b Wait STEP_PROGRESS\n"},
-		{"a child that ended after its parent had failed is recorded", func(s *sketch) {
-			s.fail(s.step(planB), 489)
-			s.step(`{"stepId":0,"stepName":"child","stepType":"Invoke","concurrent":2,"targetStep":1}`)
-			s.step(child)
-			s.stands = s.stands[:3] // there is no message of the last entry
-		}, init + "parallel: 2 b Run STEP_FAILED 489 | 1 child Invoke STEP_SUCCESS\n"},
-		{"a child that goes on after its parent has failed", func(s *sketch) {
-			s.fail(s.step(planB), 489)
-			s.step(`{"stepId":0,"stepName":"child","stepType":"Invoke","concurrent":2,"targetStep":1}`)
-			s.wait(posthaste.RunTopic(s.Run.RunRef), `{"stepId":1,"stepName":"child","stepType":"Invoke","concurrent":2}`)
-		}, init + "parallel: 2 b Run STEP_FAILED 489 | 1 child Invoke STEP_PROGRESS\n"},
-		{"two groups in a row", func(s *sketch) {
-			for _, step := range []string{planA, planB, resultA, resultB, planC, planD} {
-				s.step(step)
-			}
-		}, init + "parallel: 1 a Run STEP_SUCCESS | 2 b Run STEP_SUCCESS\nparallel: 3 c Run STEP_PROGRESS | 4 d Run STEP_PROGRESS\n"},
-		{"results without plans", func(s *sketch) {
-			s.step(resultB)
-			s.step(resultA)
-		}, init + "parallel: 2 b Run STEP_SUCCESS | 1 a Run STEP_SUCCESS\n"},
-
-		{"the first entry is delivered once more (2.4)", func(s *sketch) {
-			again := *s.stands[0]
-			message := *again.Message
-			message.ID, again.Message = messageID(200), &message
-			s.stands = append(s.stands, &again)
-			s.retries(&again, 500)
-			s.First = message.ID
-		}, init + "next: STEP_RETRY 500 next\n"},
-		{"entries that were taken over say nothing about this run (7.4)", func(s *sketch) {
-			st := s.step(first)
-			s.step(second).State = posthaste.StateCreated
-			other := posthaste.RunRef{ID: "wfr_0", Position: 1}
-			for _, old := range []*posthaste.Message{s.stands[0].Message, st.Message} {
-				old.Run = &posthaste.RunLink{RunRef: other, CallType: posthaste.CallStep}
-			}
-			st.State = posthaste.StateFailed
-			s.stands[0].State = posthaste.StateCancelled
-		}, init + "sequential: 1 first Run STEP_SUCCESS\nsequential: 2 second Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
-		{"the answer of a call that an earlier run made (7.4)", func(s *sketch) {
-			st := s.answer(s.call("1", "ask", 1))
-			st.Message.Header = s.stands[1].Message.Callback.Settings.Header
-			st.State = posthaste.StateCreated
-			s.Entries = append(s.Entries[:1], s.Entries[2])
-		}, init + "sequential: 1 ask Call STEP_PROGRESS\n"},
-		{"messages that are forgotten", func(s *sketch) {
-			s.step(first)
-			s.stands = nil
-			s.end(posthaste.RunCancelled)
-		}, init + "sequential: 1 first Run STEP_SUCCESS\n"},
-	}
-	for _, test := range tests {
+	for _, test := range slices.Concat(firstDeliveries, sequences, sleeps, calls, waitings, branches, retold) {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSketch()
 			test.draw(s)
@@ -287,6 +60,259 @@ func TestGroups(t *testing.T) {
 			}
 		})
 	}
+}
+
+// firstDeliveries are of a run that has the payload alone.
+var firstDeliveries = []groupTest{
+	{"the initial payload is there as soon as the run is", func(s *sketch) {
+		s.stands[0].State = posthaste.StateCreated
+	}, initial + "next: STEP_PROGRESS\n"},
+	{"a delayed run says when it begins", func(s *sketch) {
+		sleepUntil(s.stands[0], s.Now.Add(time.Hour))
+	}, initial + "next: STEP_PROGRESS next\n"},
+	{"a workflow that took it in and did nothing", func(*sketch) {}, initial},
+	{"the first attempt failed", func(s *sketch) {
+		s.retries(s.stands[0], 500, 503)
+	}, initial + "next: STEP_RETRY 500 503 next\n"},
+	{"no workflow at all: two groups, one step, one error", func(s *sketch) {
+		s.fail(s.stands[0], 200)
+	}, initial + "next: STEP_FAILED 200\n"},
+	{"cancelled before it was delivered", func(s *sketch) {
+		s.cancel(s.stands[0])
+	}, initial + "next: STEP_CANCELED\n"},
+	{"cancelled before it was due", func(s *sketch) {
+		sleepUntil(s.stands[0], s.Now.Add(time.Hour))
+		s.cancel(s.stands[0])
+	}, initial + "next: STEP_CANCELED\n"},
+	{"cancelled between attempts keeps the errors", func(s *sketch) {
+		s.retries(s.stands[0], 500)
+		s.cancel(s.stands[0])
+	}, initial + "next: STEP_CANCELED 500\n"},
+}
+
+// sequences are of a run that takes one step after another.
+var sequences = []groupTest{
+	{"a step and the next one", func(s *sketch) {
+		s.step(first).State = posthaste.StateActive
+	}, initial + "sequential: 1 first Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
+	{"the endpoint has not answered yet and the next step is there", func(s *sketch) {
+		s.stands[0].State = posthaste.StateActive
+		s.step(first).State = posthaste.StateActive
+	}, initial + "sequential: 1 first Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
+	{"a successful run has no next group", func(s *sketch) {
+		s.step(first).State = posthaste.StateActive
+		s.end(posthaste.RunSuccess)
+	}, initial + "sequential: 1 first Run STEP_SUCCESS\n"},
+	{"a step that failed the run", func(s *sketch) {
+		s.step(first)
+		s.fail(s.step(second), 500, 489)
+	}, initial + "sequential: 1 first Run STEP_SUCCESS\nsequential: 2 second Run STEP_SUCCESS\nnext: STEP_FAILED 500 489\n"},
+	{"a delivery that failed although its step had been taken (D 56)", func(s *sketch) {
+		s.step(second).State = posthaste.StateCancelled
+		s.fail(s.stands[0], 500)
+	}, initial + "sequential: 2 second Run STEP_SUCCESS\nnext: STEP_FAILED 500\n"},
+	{"an answer that was lost although the step had been taken", func(s *sketch) {
+		s.step(second)
+		s.retries(s.stands[0], 500)
+	}, initial + "sequential: 2 second Run STEP_SUCCESS\nnext: STEP_RETRY 500 next\n"},
+	{"an entry that is no step", func(s *sketch) {
+		s.step("what?")
+	}, initial + "sequential: STEP_SUCCESS\n"},
+	{"an entry of a kind that SDKs pass over (D 28)", func(s *sketch) {
+		s.entry("stepConfig", "{}")
+	}, initial},
+}
+
+// sleeps are of a run that sleeps.
+var sleeps = []groupTest{
+	{"asleep", func(s *sketch) {
+		sleepUntil(s.step(sleep), s.Now.Add(time.Minute))
+	}, initial + "sequential: 1 nap SleepFor STEP_PROGRESS next\n"},
+	{"awake, and to be delivered", func(s *sketch) {
+		sleepUntil(s.step(sleep), s.Now)
+	}, initial + "sequential: 1 nap SleepFor STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
+	{"cancelled asleep", func(s *sketch) {
+		st := s.step(sleep)
+		sleepUntil(st, s.Now.Add(time.Minute))
+		s.cancel(st)
+	}, initial + "sequential: 1 nap SleepFor STEP_CANCELED\n"},
+	{"cancelled awake", func(s *sketch) {
+		st := s.step(sleep)
+		sleepUntil(st, noon.Add(time.Minute))
+		s.cancel(st)
+	}, initial + "sequential: 1 nap SleepFor STEP_SUCCESS\nnext: STEP_CANCELED\n"},
+}
+
+// calls are of a run that calls.
+var calls = []groupTest{
+	{"a call", func(s *sketch) {
+		s.call("1", "ask", 1).State = posthaste.StateActive
+	}, initial + "sequential: 1 ask Call STEP_PROGRESS\n"},
+	{"a call that is retried", func(s *sketch) {
+		s.retries(s.call("1", "ask", 1), 500)
+	}, initial + "sequential: 1 ask Call STEP_RETRY 500 next\n"},
+	{"a call that is answered", func(s *sketch) {
+		s.answer(s.call("1", "ask", 1)).State = posthaste.StateActive
+	}, initial + "sequential: 1 ask Call STEP_PROGRESS\n"},
+	{"a call whose attempts all failed is answered too", func(s *sketch) {
+		call := s.call("1", "ask", 1)
+		s.fails(call, 500)
+		call.State = posthaste.StateFailed
+		s.answer(call)
+	}, initial + "sequential: 1 ask Call STEP_PROGRESS\n"},
+	{"a workflow that does not take the answer of a call", func(s *sketch) {
+		s.retries(s.answer(s.call("1", "ask", 1)), 500)
+	}, initial + "sequential: 1 ask Call STEP_RETRY 500 next\n"},
+	{"a workflow that never took the answer of a call", func(s *sketch) {
+		s.fail(s.answer(s.call("1", "ask", 1)), 500)
+	}, initial + "sequential: 1 ask Call STEP_FAILED 500\n"},
+	{"a call that failed the run", func(s *sketch) {
+		s.fail(s.call("1", "ask", 1), 404)
+	}, initial + "sequential: 1 ask Call STEP_FAILED 404\n"},
+	{"a call that was cancelled", func(s *sketch) {
+		s.cancel(s.call("1", "ask", 1))
+	}, initial + "sequential: 1 ask Call STEP_CANCELED\n"},
+	{"a call with its result", func(s *sketch) {
+		s.answer(s.call("1", "ask", 1))
+		s.step(called).State = posthaste.StateCreated
+	}, initial + "sequential: 1 ask Call STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
+}
+
+// waitings are of a run that waits.
+var waitings = []groupTest{
+	{"waiting for an event, the last group is one step (and the third)", func(s *sketch) {
+		s.step(second)
+		s.wait(posthaste.EventTopic("go"), waits)
+	}, initial + "sequential: 2 second Run STEP_SUCCESS\nsequential: 1 hold Wait STEP_PROGRESS\n"},
+	{"waiting before the endpoint has answered", func(s *sketch) {
+		s.stands[0].State = posthaste.StateActive
+		s.wait(posthaste.EventTopic("go"), waits)
+	}, initial + "sequential: 1 hold Wait STEP_PROGRESS\n"},
+	{"notified", func(s *sketch) {
+		s.step(woken).State = posthaste.StateCreated
+	}, initial + "sequential: 1 hold Wait STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
+	{"a wait that ends while it is read", func(s *sketch) {
+		s.wait(posthaste.EventTopic("go"), waits)
+		s.step(woken)
+	}, initial + "sequential: 1 hold Wait STEP_SUCCESS\n"},
+	{"a wait that was passed by", func(s *sketch) {
+		s.wait(posthaste.EventTopic("go"), waits)
+		s.step(second).State = posthaste.StateActive
+	}, initial + "sequential: 1 hold Wait STEP_PROGRESS\nsequential: 2 second Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
+	{"waiting for a run", func(s *sketch) {
+		s.wait(posthaste.RunTopic(s.Run.RunRef), invoke)
+	}, initial + "sequential: 1 child Invoke STEP_PROGRESS\n"},
+}
+
+// branches are of a run that takes steps side by side.
+var branches = []groupTest{
+	{"a group that is planned", func(s *sketch) {
+		s.step(planA).State = posthaste.StateCreated
+		s.step(planB).State = posthaste.StateActive
+	}, initial + "parallel: 1 a Run STEP_PROGRESS | 2 b Run STEP_PROGRESS\n"},
+	{"a branch with a result", func(s *sketch) {
+		s.step(planA)
+		s.step(planB)
+		s.step(resultB).State = posthaste.StateActive
+	}, initial + "parallel: 1 a Run STEP_PROGRESS | 2 b Run STEP_SUCCESS\n"},
+	{"a branch that is retried, and a result that is not taken", func(s *sketch) {
+		s.retries(s.step(planA), 500)
+		s.step(planB)
+		s.retries(s.step(resultB), 503)
+	}, initial + "parallel: 1 a Run STEP_RETRY 500 next | 2 b Run STEP_SUCCESS\nnext: STEP_RETRY 503 next\n"},
+	{"a group that is complete", func(s *sketch) {
+		s.step(planA)
+		s.step(planB)
+		s.step(resultB)
+		s.step(resultA).State = posthaste.StateActive
+	}, initial + "parallel: 1 a Run STEP_SUCCESS | 2 b Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
+	{"a result that was overtaken is not the next step", func(s *sketch) {
+		s.step(planA)
+		s.step(planB)
+		s.step(resultB).State = posthaste.StateActive
+		s.step(resultA)
+	}, initial + "parallel: 1 a Run STEP_SUCCESS | 2 b Run STEP_SUCCESS\n"},
+	{"a branch that failed the run, and its sibling (D 46)", func(s *sketch) {
+		s.fail(s.step(planA), 489)
+		s.step(planB).State = posthaste.StateCancelled
+	}, initial + "parallel: 1 a Run STEP_FAILED 489 | 2 b Run STEP_CANCELED\n"},
+	{"a branch that is never heard of again", func(s *sketch) {
+		s.fail(s.step(planA), 489)
+		s.step(planB)
+	}, initial + "parallel: 1 a Run STEP_FAILED 489 | 2 b Run STEP_CANCELED\n"},
+	{"a branch that failed the run after its result (D 56)", func(s *sketch) {
+		s.fail(s.step(planA), 500)
+		s.step(planB)
+		s.step(resultA).State = posthaste.StateCancelled
+	}, initial + "parallel: 1 a Run STEP_FAILED 500 | 2 b Run STEP_CANCELED\n"},
+	{"a branch asleep", func(s *sketch) {
+		s.step(planA)
+		sleepUntil(s.step(planNap), s.Now.Add(time.Minute))
+		s.step(resultA)
+	}, initial + "parallel: 1 a Run STEP_SUCCESS | 2 b SleepFor STEP_PROGRESS next\n"},
+	{"a branch that calls", func(s *sketch) {
+		s.step(planA)
+		s.step(planB)
+		s.answer(s.call("2", "b", 2)).State = posthaste.StateActive
+	}, initial + "parallel: 1 a Run STEP_PROGRESS | 2 b Call STEP_PROGRESS\n"},
+	{"a branch that waits", func(s *sketch) {
+		s.step(planA)
+		s.step(planB)
+		s.wait(posthaste.EventTopic("go"), waitB)
+	}, initial + "parallel: 1 a Run STEP_PROGRESS | 2 b Wait STEP_PROGRESS\n"},
+	{"a child that ended after its parent had failed is recorded", func(s *sketch) {
+		s.fail(s.step(planB), 489)
+		s.step(`{"stepId":0,"stepName":"child","stepType":"Invoke","concurrent":2,"targetStep":1}`)
+		s.step(child)
+		s.stands = s.stands[:3] // there is no message of the last entry
+	}, initial + "parallel: 2 b Run STEP_FAILED 489 | 1 child Invoke STEP_SUCCESS\n"},
+	{"a child that goes on after its parent has failed", func(s *sketch) {
+		s.fail(s.step(planB), 489)
+		s.step(`{"stepId":0,"stepName":"child","stepType":"Invoke","concurrent":2,"targetStep":1}`)
+		s.wait(posthaste.RunTopic(s.Run.RunRef), `{"stepId":1,"stepName":"child","stepType":"Invoke","concurrent":2}`)
+	}, initial + "parallel: 2 b Run STEP_FAILED 489 | 1 child Invoke STEP_PROGRESS\n"},
+	{"two groups in a row", func(s *sketch) {
+		for _, step := range []string{planA, planB, resultA, resultB, planC, planD} {
+			s.step(step)
+		}
+	}, initial + "parallel: 1 a Run STEP_SUCCESS | 2 b Run STEP_SUCCESS\nparallel: 3 c Run STEP_PROGRESS | 4 d Run STEP_PROGRESS\n"},
+	{"results without plans", func(s *sketch) {
+		s.step(resultB)
+		s.step(resultA)
+	}, initial + "parallel: 2 b Run STEP_SUCCESS | 1 a Run STEP_SUCCESS\n"},
+}
+
+// retold are of a run that was delivered again, resumed or half forgotten.
+var retold = []groupTest{
+	{"the first entry is delivered once more (2.4)", func(s *sketch) {
+		again := *s.stands[0]
+		message := *again.Message
+		message.ID, again.Message = messageID(200), &message
+		s.stands = append(s.stands, &again)
+		s.retries(&again, 500)
+		s.First = message.ID
+	}, initial + "next: STEP_RETRY 500 next\n"},
+	{"entries that were taken over say nothing about this run (7.4)", func(s *sketch) {
+		st := s.step(first)
+		s.step(second).State = posthaste.StateCreated
+		other := posthaste.RunRef{ID: "wfr_0", Position: 1}
+		for _, old := range []*posthaste.Message{s.stands[0].Message, st.Message} {
+			old.Run = &posthaste.RunLink{RunRef: other, CallType: posthaste.CallStep}
+		}
+		st.State = posthaste.StateFailed
+		s.stands[0].State = posthaste.StateCancelled
+	}, initial + "sequential: 1 first Run STEP_SUCCESS\nsequential: 2 second Run STEP_SUCCESS\nnext: STEP_PROGRESS\n"},
+	{"the answer of a call that an earlier run made (7.4)", func(s *sketch) {
+		st := s.answer(s.call("1", "ask", 1))
+		st.Message.Header = s.stands[1].Message.Callback.Settings.Header
+		st.State = posthaste.StateCreated
+		s.Entries = append(s.Entries[:1], s.Entries[2])
+	}, initial + "sequential: 1 ask Call STEP_PROGRESS\n"},
+	{"messages that are forgotten", func(s *sketch) {
+		s.step(first)
+		s.stands = nil
+		s.end(posthaste.RunCancelled)
+	}, initial + "sequential: 1 first Run STEP_SUCCESS\n"},
 }
 
 // Contract, workflows 6.3: the fields of a step, in the types that SDKs decode.
