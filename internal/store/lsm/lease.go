@@ -111,6 +111,7 @@ func (s *scheduler) hold(id laneID, t ticket, request bool) (claimed bool) {
 	}
 	s.held[t.id] = true
 	s.dropLocked(id, t)
+	s.signal()
 	return false
 }
 

@@ -123,7 +123,9 @@ var queuePromises = []promise{
 	{"a cancelled message gives up its slot", func(tr *trial) {
 		first, second := tr.accept(through("q")), tr.accept(through("q"))
 		tr.settle(store.RetryAt(tr.claimOne(first), tr.now.Add(time.Hour), refused))
+		tr.wantWake()
 		tr.wantCancels(1, first)
+		tr.wantWake()
 		tr.claimOne(second)
 	}},
 	{"a cancelled callback gives up the slot of its message", func(tr *trial) {
@@ -133,7 +135,9 @@ var queuePromises = []promise{
 		settlement.Callbacks = makes(callback)
 		tr.settle(settlement)
 		tr.wantNoClaims()
+		tr.wantWake()
 		tr.wantCancels(1, callback)
+		tr.wantWake()
 		tr.claimOne(second)
 	}},
 	{"a released message goes first again", func(tr *trial) {
