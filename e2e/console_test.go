@@ -66,11 +66,13 @@ func readFiles(t *testing.T, directory string) map[string][]byte {
 }
 
 // TestConsole clicks through the stories of the console in a browser, against a server.
+// What the pages say to it has to be as the API is described.
 func TestConsole(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
 	b := startBrowser(t)
-	server, c := startDev(t, "--port", "0")
+	server, direct := startDev(t, "--port", "0")
+	c := &client{base: described(t, direct.base), token: direct.token, http: direct.http}
 	s := newSink(t)
 	t.Run("signing in", func(t *testing.T) { testSignIn(t, b, c) })
 	t.Run("signing in by the link that the server prints", func(t *testing.T) {
@@ -85,6 +87,7 @@ func TestConsole(t *testing.T) {
 	t.Run("the first visit", func(t *testing.T) { testFirstVisit(t, b, c) })
 	t.Run("the log", func(t *testing.T) { testLogView(t, b, c, s) })
 	t.Run("a long log", func(t *testing.T) { testLongLog(t, b, c) })
+	t.Run("its first paint", func(t *testing.T) { testFirstPaint(t, b, direct) })
 	t.Run("a log that cannot be followed", func(t *testing.T) { testRefusal(t, b, c) })
 	t.Run("large messages", func(t *testing.T) { testLargeMessages(t, b, c) })
 	t.Run("publishing again", func(t *testing.T) { testPublishingAgain(t, b, c, s) })
@@ -225,8 +228,8 @@ func testLongLog(t *testing.T, b *browser, c *client) {
 	if most := 10e6 + 1000*float64(*consoleRows); heap > most {
 		t.Errorf("the page keeps %.1f MB, want %.1f MB at most: a kilobyte for each entry", heap/1e6, most/1e6)
 	}
-	t.Logf("the first row is there after %.0f ms; %d entries: %d questions, %d rows drawn at most, %.0f MB kept",
-		evaluate[float64](page, `seen.firstRow`), *consoleRows, asked, drawn, heap/1e6)
+	t.Logf("first contentful paint after %.0f ms, first row painted after %.0f ms; %d entries: %d questions, %d rows drawn at most, %.0f MB kept",
+		page.firstPaint(), evaluate[float64](page, `seen.firstRow`), *consoleRows, asked, drawn, heap/1e6)
 }
 
 // heap returns how many bytes the page keeps, once what it does not need is collected.

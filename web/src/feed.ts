@@ -1,6 +1,6 @@
 // A list that is read page by page, as far as somebody looks.
 
-import { useEffect, useReducer, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
 
 import { explain, isAbort } from "./api";
 
@@ -104,7 +104,7 @@ export function useFeed<T>(key: string, fetch: Fetch<T>): Feed<T> {
     feed.current = { key, list: new Feed(fetch, () => redraw(0)) };
   }
   const list = feed.current.list;
-  useEffect(() => {
+  useLayoutEffect(() => { // it asks before the view is drawn, which does not wait for the answer
     void list.more();
     return () => list.stop();
   }, [list]);
@@ -135,7 +135,7 @@ export function useAsked<T>(key: string, ask: (signal: AbortSignal) => Promise<T
     state.current.abort?.abort();
     state.current = { key, error: "" };
   }
-  useEffect(() => {
+  useLayoutEffect(() => { // before the view is drawn
     void run();
     return () => state.current.abort?.abort();
   }, [key]);

@@ -101,12 +101,13 @@ function whyFailed(run: Run): string[] {
   });
 }
 
-// messageOf returns the message in the error of an SDK, which may be cut off; "" if there
-// is none.
+// messageOf returns what an answer says to people: the message in the error of an SDK, which
+// may be cut off, or the first line of a plain text; "" if there is neither.
 export function messageOf(body: string): string {
   const found = /"message"\s*:\s*"((?:[^"\\]|\\.)*)/.exec(body);
   if (found === null) {
-    return "";
+    const line = body.trim().split("\n", 1)[0]!;
+    return /^[<{["]/.test(line) ? "" : line.slice(0, 200);
   }
   try {
     return String(JSON.parse(`"${found[1]}"`));

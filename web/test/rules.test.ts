@@ -210,5 +210,8 @@ test("steps of a run begin where the group before them ended", () => {
 test("the message in an error that was cut off", () => {
   assert.equal(messageOf('{"error":"E","message":"no \\"such\\" order"}'), 'no "such" order');
   assert.equal(messageOf('{"message":"cut of'), "cut of");
-  assert.equal(messageOf("<html>"), "");
+  assert.equal(messageOf("the database does not answer\nat db:5432"), "the database does not answer");
+  for (const silent of ["", "<html>", '{"error":1}', '["x"]']) {
+    assert.equal(messageOf(silent), "");
+  }
 });

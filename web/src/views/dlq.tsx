@@ -63,7 +63,7 @@ function newRow(letter: DeadLetter): Row {
     failedAt: letter.failedAt,
     url: letter.workflowUrl ?? letter.url,
     status: letter.responseStatus,
-    why: messageOf(letter.responseBody ?? "") || (letter.error ?? letter.responseBody?.slice(0, 200) ?? ""),
+    why: messageOf(letter.responseBody ?? "") || (letter.error ?? ""),
     labels: letter.labels?.join(", ") ?? "",
     messageId: letter.messageId,
     runId: letter.workflowRunId,
