@@ -40,9 +40,9 @@ func (t *turn) reindex(user string, kind int16, at int64, before, after []term) 
 	}
 }
 
-// without returns those of some terms that are not among others.
-func without(terms, others []term) []term {
-	return slices.DeleteFunc(slices.Clone(terms), func(t term) bool { return slices.Contains(others, t) })
+// without returns those of some things that are not among others.
+func without[T comparable](some, others []T) []T {
+	return slices.DeleteFunc(slices.Clone(some), func(t T) bool { return slices.Contains(others, t) })
 }
 
 func hashes(terms []term) []int64 {

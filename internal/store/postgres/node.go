@@ -152,15 +152,8 @@ func (s *Store) reap(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	var failed error
-	for _, user := range users {
-		err := s.change(ctx, now, []string{user}, wants{}, func(tx *tx) error { return tx.void(user, dead) })
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("make void what dead nodes have of user %q: %w", user, err))
-		}
-	}
-	if failed != nil {
-		return failed
+	if _, err := s.eachTurn(ctx, now, users, func(tx *tx, user string) error { return tx.void(user, dead) }); err != nil {
+		return fmt.Errorf("make void what dead nodes have: %w", err)
 	}
 	_, err = s.pool.Exec(ctx, `
 		DELETE FROM posthaste.nodes n

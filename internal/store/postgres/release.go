@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -131,13 +132,13 @@ func (s *Store) giveBackUnsure(ctx context.Context, now time.Time) error {
 	for _, claim := range s.unsure.take() {
 		of[claim.Message.User] = append(of[claim.Message.User], claim)
 	}
-	var failed error
-	for user, claims := range of {
-		err := s.change(ctx, now, []string{user}, wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
-		if err != nil {
-			s.unsure.add(claims)
-			failed = errors.Join(failed, fmt.Errorf("give back what user %q had claimed: %w", user, err))
-		}
+	users := slices.Sorted(maps.Keys(of))
+	left, err := s.eachTurn(ctx, now, users, func(tx *tx, user string) error { return tx.releaseAll(of[user]) })
+	for _, user := range left {
+		s.unsure.add(of[user])
 	}
-	return failed
+	if err != nil {
+		err = fmt.Errorf("give back claims: %w", err)
+	}
+	return err
 }

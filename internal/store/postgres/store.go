@@ -115,12 +115,6 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		s.disconnect()
 		return nil, unavailable(err)
 	}
-	if err := s.reap(ctx, time.Time{}); err != nil {
-		s.close()
-		s.loops.Wait()
-		s.disconnect()
-		return nil, fmt.Errorf("make the leases of dead nodes void: %w", unavailable(err))
-	}
 	s.loops.Go(s.keepAlive)
 	s.loops.Go(s.listen)
 	return s, nil

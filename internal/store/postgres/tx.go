@@ -25,6 +25,8 @@ type turn struct {
 	writes int        // how often something was written
 	failed error      // the transaction cannot be committed
 
+	patience time.Duration // how long the turns of users are waited for; 0: as long as the context lasts
+
 	known
 	gathered
 	sums
@@ -87,6 +89,9 @@ func (t *turn) take(lock string, users []string, changes []*change) (taken []str
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`) // whatever the database does unless told
 	batch.Queue(beginTurn)
+	if t.patience > 0 {
+		batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", t.patience.Milliseconds()))
+	}
 	collect(batch.Queue(lock, users), &taken, pgx.RowTo[string])
 	t.want(batch, changes)
 	err = t.send(batch)
