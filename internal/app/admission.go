@@ -5,7 +5,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"posthaste/internal/admission"
+	"posthaste/internal/telemetry"
 )
 
 const (
@@ -56,6 +59,11 @@ func newGates(options Options) gates {
 		readers:  newReaders(options),
 		streams:  share(max(1, int64(options.MaxConnections)/2), 0), // the next one may not end for hours
 	}
+}
+
+// register counts what waits and is refused at every gate.
+func (g gates) register(registry prometheus.Registerer) {
+	telemetry.RegisterAdmission(registry, g.requests.Usage, g.bodies.Usage, g.answers.Usage, g.readers.turns.Usage, g.streams.Usage)
 }
 
 // connectionsFor returns how many connections there is memory for.

@@ -4,6 +4,11 @@ import (
 	"math"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"posthaste/internal/admission"
 )
 
 // TestMemoryIsDivided checks what is set aside under a limit that was set, under that of
@@ -33,6 +38,46 @@ func TestMemoryIsDivided(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEveryGateIsCounted has a user who holds its share of each gate ask for more, in vain.
+func TestEveryGateIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGates(Options{MaxRequests: 1, MaxConnections: 2, Connections: 1, DatabaseURL: "postgres://"})
+		registry := prometheus.NewRegistry()
+		g.register(registry)
+		refused := 0
+		for name, gate := range map[string]*admission.Gate{
+			"requests": g.requests, "bodies": g.bodies, "answers": g.answers, "readers": g.readers.turns, "streams": g.streams,
+		} {
+			if err := gate.Enter(t.Context(), "ann", math.MaxInt64); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err := gate.Enter(t.Context(), "ann", math.MaxInt64); err == nil {
+				t.Fatalf("%s: there is room beyond the share", name)
+			}
+			refused++
+			if got := counter(t, registry, "posthaste_requests_refused_total"); got != float64(refused) {
+				t.Errorf("%.0f are counted after the %s refused one, want %d", got, name, refused)
+			}
+		}
+	})
+}
+
+// counter returns the value of a counter without labels.
+func counter(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
 }
 
 // TestLimitReachesTheRuntime checks that a limit that was set becomes that of the

@@ -24,7 +24,7 @@ func newHandler(serving context.Context, options Options, e *engine.Engine, w *w
 		logger:      options.Log,
 		now:         time.Now,
 	}
-	telemetry.RegisterAdmission(registry, g.requests.Usage, g.bodies.Usage, g.answers.Usage, g.readers.turns.Usage, g.streams.Usage)
+	g.register(registry)
 	var handler http.Handler = &routes{
 		api:     telemetry.NewRequests(registry).Count(newAPI(serving, options, e, w, s, a, g, ready.check)),
 		ready:   ready,
