@@ -19,9 +19,9 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// Environment variables that say which seeds TestRandom tries.
+// Environment variables that say which seeds the tests of random flows try.
 const (
-	seedsVariable = "WORKFLOW_SEEDS" // how many, from 1 on; defaultSeeds if not set
+	seedsVariable = "WORKFLOW_SEEDS" // how many, from 1 on; some if not set
 	seedVariable  = "WORKFLOW_SEED"  // this one alone
 )
 
@@ -41,7 +41,7 @@ const (
 // A seed decides the flows and what goes wrong with which request; which of those of
 // the same moment comes first does not depend on it.
 func TestRandom(t *testing.T) {
-	for _, seed := range randomSeeds(t) {
+	for _, seed := range randomSeeds(t, defaultSeeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			s := randomScript(rng, seed)
@@ -63,7 +63,7 @@ func TestRandom(t *testing.T) {
 // TestRandomEveryCrash crashes the flows of one seed behind every commit. Like those of
 // the other seeds they have ended as they should, whichever it was.
 func TestRandomEveryCrash(t *testing.T) {
-	seed := randomSeeds(t)[0]
+	seed := randomSeeds(t, 1)[0]
 	s := randomScript(rand.New(rand.NewPCG(seed, 0)), seed)
 	taken := &images{disk: vfs.NewCrashableMem()}
 	s.play(t, taken.disk, 0, taken, (*world).wantAllEnded)
@@ -78,12 +78,13 @@ func TestRandomEveryCrash(t *testing.T) {
 // something to do, too.
 func (i *images) early(rng *rand.Rand) image { return i.taken[rng.IntN((len(i.taken)+1)/2)] }
 
-func randomSeeds(t *testing.T) []uint64 {
+// randomSeeds are as many as usual, unless a variable says otherwise.
+func randomSeeds(t *testing.T, usual uint64) []uint64 {
 	t.Helper()
 	if one := seedNumber(t, seedVariable, 0); one > 0 {
 		return []uint64{one}
 	}
-	all := make([]uint64, seedNumber(t, seedsVariable, defaultSeeds))
+	all := make([]uint64, seedNumber(t, seedsVariable, usual))
 	for i := range all {
 		all[i] = uint64(i) + 1
 	}

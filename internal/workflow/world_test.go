@@ -40,21 +40,22 @@ type setup struct {
 	options workflow.Options
 	now     func() time.Time              // nil: time.Now
 	disk    *vfs.MemFS                    // nil: an empty one that forgets nothing
+	nodes   []func() (store.Store, error) // open what several servers share; nil: one server has a disk
 	delay   time.Duration                 // it begins so long after the start
 	watch   lsm.Observer                  // of commits
 	observe engine.Observer               // of attempts
 	wrap    func(store.Store) store.Store // puts something between the server and its store
 }
 
-// world is a server whose store lies in memory, on virtual time, and the endpoints of
-// some flows.
+// world is a server whose store lies in memory, or several on one database, on virtual
+// time, and the endpoints of some flows.
 type world struct {
-	*workflow.Service
-	t      *testing.T
-	setup  setup
-	engine *engine.Engine
-	store  store.Store
-	start  time.Time
+	*workflow.Service // that clients and endpoints call
+	t                 *testing.T
+	setup             setup
+	servers           []server
+	store             store.Store
+	start             time.Time
 
 	mu     sync.Mutex
 	visits []visit
@@ -68,6 +69,13 @@ type world struct {
 	takes    func(v visit) time.Duration      // how much longer an answer takes than latency; nil: not at all
 
 	deleted map[posthaste.DeadLetterID]bool // from the DLQ
+}
+
+// server is one of those that serve a world.
+type server struct {
+	*engine.Engine
+	runs  *workflow.Service
+	store store.Store
 }
 
 // inWorld runs a scenario in a synctest bubble and audits what it left.
@@ -93,12 +101,13 @@ func newWorld(t *testing.T, begin setup) *world {
 	}
 	start := time.Now()
 	time.Sleep(begin.delay)
-	opened, err := lsm.Open("data", lsm.Options{FS: begin.disk, Observer: begin.watch})
-	if err != nil {
-		t.Fatal(err)
+	if begin.nodes == nil {
+		begin.nodes = []func() (store.Store, error){func() (store.Store, error) {
+			return lsm.Open("data", lsm.Options{FS: begin.disk, Observer: begin.watch})
+		}}
 	}
 	w := &world{
-		t: t, setup: begin, store: opened, start: start,
+		t: t, setup: begin, start: start,
 		done:   map[string]int{},
 		bodies: map[posthaste.MessageID]string{},
 		lists:  map[posthaste.Position][]listed{},
@@ -107,27 +116,46 @@ func newWorld(t *testing.T, begin setup) *world {
 
 		deleted: map[posthaste.DeadLetterID]bool{},
 	}
-	var served store.Store = opened
-	if begin.wrap != nil {
-		served = begin.wrap(opened)
+	for _, open := range begin.nodes {
+		opened, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.servers = append(w.servers, w.newServer(opened))
 	}
-	options := begin.options
-	options.Store, options.Now = served, begin.now
-	w.Service = workflow.New(options)
-	w.engine = engine.New(engine.Options{Store: served, Dispatcher: w, Runs: w.Service, Now: begin.now, Logger: options.Logger, Observer: begin.observe})
-	w.engine.Start()
-	w.Start()
+	w.Service, w.store = w.servers[0].runs, w.servers[0].store
+	for _, s := range w.servers {
+		s.Start()
+		s.runs.Start()
+	}
 	return w
+}
+
+func (w *world) newServer(opened store.Store) server {
+	served := opened
+	if w.setup.wrap != nil {
+		served = w.setup.wrap(opened)
+	}
+	options := w.setup.options
+	options.Store, options.Now = served, w.setup.now
+	runs := workflow.New(options)
+	return server{engine.New(engine.Options{
+		Store: served, Dispatcher: w, Runs: runs, Now: w.setup.now, Logger: options.Logger, Observer: w.setup.observe,
+	}), runs, opened}
 }
 
 // close lets what is in flight come to its end, and audits what is stored.
 func (w *world) close() {
 	w.t.Helper()
-	w.engine.Stop(context.Background())
-	w.Stop()
+	for _, s := range w.servers {
+		s.Stop(context.Background())
+		s.runs.Stop()
+	}
 	w.audit()
-	if err := w.store.Close(); err != nil {
-		w.t.Error(err)
+	for _, s := range w.servers {
+		if err := s.store.Close(); err != nil {
+			w.t.Error(err)
+		}
 	}
 }
 
