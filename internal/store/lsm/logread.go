@@ -333,8 +333,27 @@ func (l *dayLog) covers(p posthaste.Position) bool {
 	return len(l.events) > 0 && p >= l.events[0].position && p <= l.events[len(l.events)-1].position
 }
 
+// adjoins reports whether nothing lies between p and the present block, which p is behind.
+func (l *dayLog) adjoins(p posthaste.Position) bool {
+	if len(l.events) == 0 {
+		return false
+	}
+	edge := l.events[0].position
+	if l.direction == ascending {
+		edge = l.events[len(l.events)-1].position
+	}
+	next, ok := l.direction.after(edge)
+	return ok && p == next
+}
+
 // load reads the block that holds the nearest event at or beyond p.
 func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
+	if l.adjoins(p) {
+		if !l.blocks.step(l.direction) {
+			return false, nil
+		}
+		return true, l.split()
+	}
 	if l.blocks.at(p) {
 		if err := l.split(); err != nil {
 			return false, err

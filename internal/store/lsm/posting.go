@@ -79,6 +79,14 @@ func (b *blockSeeker) at(p posthaste.Position) bool {
 func (b *blockSeeker) next() bool  { return b.moved(b.iter.Next()) }
 func (b *blockSeeker) start() bool { return b.moved(b.iter.First()) }
 
+// step goes to the block beside the present one.
+func (b *blockSeeker) step(dir direction) bool {
+	if dir == ascending {
+		return b.next()
+	}
+	return b.moved(b.iter.Prev())
+}
+
 // moved returns whether there is a block where the iterator was moved to. Once it has
 // failed there is none any more, wherever that is.
 func (b *blockSeeker) moved(valid bool) bool {

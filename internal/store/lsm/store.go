@@ -37,7 +37,7 @@ var (
 // Options configure a store. The zero value is good for tests.
 type Options struct {
 	FS        vfs.FS       // nil: the operating system's
-	CacheSize int64        // bytes of the block cache; 0: DefaultCacheSize
+	CacheSize int64        // bytes of the block cache, beside the write buffers; 0: DefaultCacheSize
 	Logger    *slog.Logger // nil: slog.Default()
 	Observer  Observer     // nil: nobody
 	// Reserve is how many bytes of the disk are kept for what was accepted: when less
@@ -188,8 +188,15 @@ func lockDirectory(dir string, fs vfs.FS) (*pebble.Lock, error) {
 // retention asks for sizes again.
 const flushDropped = 10 * time.Second
 
+// Of the cache the storage engine takes what its write buffers have grown to: the one that
+// is written to, and one that is written to its place, or kept for the next turn.
+const (
+	writeBuffer  = 32 << 20
+	writeBuffers = 2 * writeBuffer
+)
+
 func openPebble(dir string, fs *guardedFS, lock *pebble.Lock, options Options) (*pebble.DB, error) {
-	cache := pebble.NewCache(options.CacheSize)
+	cache := pebble.NewCache(options.CacheSize + writeBuffers)
 	defer cache.Unref() // the database holds its own reference
 	return pebble.Open(dir, &pebble.Options{
 		FS:                          fs,
@@ -198,7 +205,7 @@ func openPebble(dir string, fs *guardedFS, lock *pebble.Lock, options Options) (
 		Cache:                       cache,
 		Logger:                      pebbleLogger{options.Logger, options.Fatal},
 		FormatMajorVersion:          pebble.FormatNewest,
-		MemTableSize:                32 << 20,
+		MemTableSize:                writeBuffer,
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,

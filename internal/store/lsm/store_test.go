@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func open(t *testing.T, fs vfs.FS) *lsm.Store {
+func open(t testing.TB, fs vfs.FS) *lsm.Store {
 	t.Helper()
 	s, err := lsm.Open("data", lsm.Options{FS: fs})
 	if err != nil {

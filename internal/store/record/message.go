@@ -2,6 +2,7 @@ package record
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"posthaste"
@@ -79,11 +80,18 @@ func AppendMessage(dst []byte, m *posthaste.Message) []byte {
 	return encode(slices.Grow(dst, len(m.Body)+usualOverhead), &rec)
 }
 
+// decoded are records to decode messages into. A page of the log has a thousand.
+var decoded = sync.Pool{New: func() any { return new(message) }}
+
 // DecodeMessage reads what AppendMessage wrote and adds the id and the user.
 // Empty bodies, headers and lists come back as nil.
 func DecodeMessage(id posthaste.MessageID, user string, data []byte) (*posthaste.Message, error) {
-	var rec message
-	if err := decode(data, &rec); err != nil {
+	rec := decoded.Get().(*message)
+	defer func() {
+		*rec = message{} // what it held is the message's
+		decoded.Put(rec)
+	}()
+	if err := decode(data, rec); err != nil {
 		return nil, err
 	}
 	if rec.NotBefore == 0 {

@@ -1,0 +1,134 @@
+package lsm_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm"
+)
+
+// BenchmarkPage reads pages of a log that lies in the block cache, by filters that match
+// everything, much and little. Beside times it tells what it needs whoever else uses the
+// machine: allocations, and what is read.
+func BenchmarkPage(b *testing.B) {
+	const messages = 10_000
+	s := filledLog(b, messages)
+	for _, test := range []struct {
+		name   string
+		filter store.EventFilter
+	}{
+		{"all", store.EventFilter{}},
+		{"state", store.EventFilter{States: []posthaste.State{posthaste.StateDelivered}}},
+		{"failed attempts", store.EventFilter{States: []posthaste.State{posthaste.StateError}}},
+		{"host", store.EventFilter{Hosts: []string{"host-1.example"}}},
+		{"label and state", store.EventFilter{Labels: []string{"label-1"}, States: []posthaste.State{posthaste.StateDelivered}}},
+		{"rare label", store.EventFilter{Labels: []string{"rare"}}},
+		{"rare label and state", store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}},
+	} {
+		for _, limit := range []int{100, 1000} {
+			for _, oldestFirst := range []bool{false, true} {
+				name := fmt.Sprintf("%s/%d/oldestFirst=%t", test.name, limit, oldestFirst)
+				query := store.EventQuery{Filter: test.filter, High: posthaste.MaxPosition, Limit: limit, OldestFirst: oldestFirst}
+				b.Run(name, func(b *testing.B) { readPages(b, s, query) })
+			}
+		}
+	}
+}
+
+func readPages(b *testing.B, s *lsm.Store, query store.EventQuery) {
+	read := func() store.LogReads {
+		stats, err := s.Stats(b.Context(), noon)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return stats.LogReads
+	}
+	before := read()
+	b.ReportAllocs()
+	for b.Loop() {
+		page, err := s.Events(b.Context(), "ann", query)
+		if err != nil || len(page.Entries) == 0 {
+			b.Fatalf("a page of %d entries, %v", len(page.Entries), err)
+		}
+	}
+	after, pages := read(), float64(b.N)
+	b.ReportMetric(float64(after.Returned-before.Returned)/pages, "entries/op")
+	b.ReportMetric(float64(after.Entries-before.Entries)/pages, "read/op")
+	b.ReportMetric(float64(after.IndexBlocks-before.IndexBlocks)/pages, "seeks/op")
+}
+
+// filledLog returns a store with a log of messages that were delivered, each tenth after a
+// failed attempt, over three days. Each hundredth has a rare label.
+func filledLog(b *testing.B, messages int) *lsm.Store {
+	b.Helper()
+	s := open(b, vfs.NewMem())
+	const batch = 100
+	for first := 0; first < messages; first += batch {
+		now := noon.Add(72 * time.Hour * time.Duration(first) / time.Duration(messages))
+		submissions := make([]store.Submission, batch)
+		for i := range submissions {
+			submissions[i].Messages = []*posthaste.Message{loggedMessage(first+i, now)}
+		}
+		if _, err := s.Accept(b.Context(), now, submissions); err != nil {
+			b.Fatal(err)
+		}
+		settleAll(b, s, now)
+	}
+	settleAll(b, s, noon.Add(72*time.Hour))
+	if err := s.Compact(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+func loggedMessage(number int, now time.Time) *posthaste.Message {
+	m := anyMessage(now)
+	m.URL = fmt.Sprintf("https://host-%d.example/hook", number%7)
+	m.Body = make([]byte, 512)
+	m.Method = http.MethodPost
+	m.Header = http.Header{"Content-Type": {"application/octet-stream"}, "X-Tenant": {"ann"}}
+	m.CallerIP = fmt.Sprintf("10.0.0.%d", number%100)
+	m.Labels = []string{fmt.Sprintf("label-%d", number%5)}
+	if number%100 == 50 {
+		m.Labels = []string{"rare"}
+	}
+	return m
+}
+
+// settleAll claims what is due and settles it, a tenth of it to be tried again.
+func settleAll(b *testing.B, s *lsm.Store, now time.Time) {
+	broken := posthaste.Outcome{
+		Class:    posthaste.OutcomeRetryable,
+		Response: &posthaste.Response{Status: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"1"}}, Body: []byte("try again later")},
+		Error:    "the destination is not well",
+	}
+	for {
+		claims, _, err := s.Claim(b.Context(), now, 200)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(claims) == 0 {
+			return
+		}
+		var settling sync.WaitGroup
+		for i, claim := range claims {
+			settlement := store.Delivered(claim)
+			if claim.Retried == 0 && i%10 == 0 {
+				settlement = store.RetryAt(claim, now.Add(time.Second), broken)
+			}
+			settling.Go(func() {
+				if err := s.Settle(b.Context(), now, settlement); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		settling.Wait()
+	}
+}
