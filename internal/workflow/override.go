@@ -39,6 +39,13 @@ func (t *tx) likeFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.
 	return run, t.service.options.Limits.Check(engine.Publication{Settings: run.Settings}, wait)
 }
 
+// CheckOverrides returns an Error about overrides with which no run could be started:
+// one that is over its limit. Overrides that runs do not take are not looked at.
+func (s *Service) CheckOverrides(o engine.Overrides) error {
+	o.Settings = withOverrides(posthaste.Settings{}, &o.Settings)
+	return s.options.Limits.CheckOverrides(o, s.now())
+}
+
 // withOverrides returns settings with those overrides that a run takes (section 7.2),
 // callbacks left as they were. Labels are changed where deliveries tell them, too.
 func withOverrides(s posthaste.Settings, o *posthaste.Settings) posthaste.Settings {
