@@ -40,8 +40,19 @@ func (a *api) refuseMethod(w http.ResponseWriter, r *http.Request) {
 // routeMethods are the methods that routes have.
 var routeMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
+// nameMethods are the methods of the names that stand beside the ids of dead letters.
+// With another method a name would be taken for an id.
+var nameMethods = map[string]string{
+	"/v2/dlq/retry":             http.MethodPost,
+	"/v2/workflows/dlq/restart": http.MethodPost,
+	"/v2/workflows/dlq/resume":  http.MethodPost,
+}
+
 // allowedMethods returns the methods a path has, as the Allow header lists them.
 func (a *api) allowedMethods(path string) string {
+	if allowed, isName := nameMethods[strings.TrimSuffix(path, "/")]; isName {
+		return allowed
+	}
 	var allowed []string
 	for _, method := range routeMethods {
 		if a.router.Match(chi.NewRouteContext(), method, path) {

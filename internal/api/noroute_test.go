@@ -45,6 +45,10 @@ func TestWrongMethod(t *testing.T) {
 		{"one", "GET", "/v2/publish/https://example.com", "POST"},
 		{"some", "POST", "/v2/messages/msg_1", "GET, HEAD, DELETE"},
 		{"what can be got has HEAD too", "PUT", "/v2/logs", "GET, HEAD"},
+		{"a name beside ids", "GET", "/v2/workflows/dlq/restart", "POST"},
+		{"a name and a slash", "GET", "/v2/workflows/dlq/resume/", "POST"},
+		{"deleting a name", "DELETE", "/v2/workflows/dlq/resume", "POST"},
+		{"a name beside ids of messages", "GET", "/v2/dlq/retry", "POST"},
 		{"one that HTTP does not know", "BREW", "/v2/logs/", "GET, HEAD"},
 	}
 	handler := newSurface(t, &published{}, nil)

@@ -139,6 +139,12 @@ func (a *api) newRouter() *chi.Mux {
 	for _, route := range table {
 		a.addRoute(router, route.pattern, route)
 	}
+	for name := range nameMethods {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete} {
+			router.Method(method, name, http.HandlerFunc(a.refuseMethod))
+			router.Method(method, name+"/", http.HandlerFunc(a.refuseMethod))
+		}
+	}
 	router.NotFound(a.refuseRoute)
 	router.MethodNotAllowed(a.refuseMethod)
 	return router
