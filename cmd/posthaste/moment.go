@@ -16,8 +16,16 @@ func (m *moment) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// leastMillis is the least number that is taken for a Unix time in milliseconds, in
+// September 2001: a smaller one is meant otherwise, in seconds or as a span, and would
+// select everything.
+const leastMillis = 1_000_000_000_000
+
 func parseMoment(text string, now time.Time) (time.Time, error) {
 	if ms, err := strconv.ParseUint(text, 10, 63); err == nil {
+		if ms < leastMillis {
+			return time.Time{}, fmt.Errorf("%q is too small for a Unix time in milliseconds: give one such as %d, or how long ago, with a unit, such as 30m", text, now.UnixMilli())
+		}
 		return time.UnixMilli(int64(ms)), nil
 	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMoment(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000).UTC()
+	tests := map[string]struct {
+		text string
+		want time.Time
+	}{
+		"milliseconds":           {"1700000000123", now.Add(123 * time.Millisecond)},
+		"the least milliseconds": {"1000000000000", time.UnixMilli(1_000_000_000_000)},
+		"RFC 3339":               {"2023-11-14T22:13:20Z", now},
+		"how long ago":           {"30m", now.Add(-30 * time.Minute)},
+		"days ago":               {"2d", now.Add(-48 * time.Hour)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got, err := parseMoment(test.text, now); err != nil || !got.Equal(test.want) {
+				t.Errorf("%q = %s, %v; want %s", test.text, got, err, test.want)
+			}
+		})
+	}
+	const tooSmall, noTime = "is too small for a Unix time in milliseconds: give one such as 1700000000000, or how long ago, with a unit, such as 30m", "is not a time: give "
+	for text, want := range map[string]string{
+		"30": tooSmall, "0": tooSmall, "1700000000": tooSmall, "999999999999": tooSmall,
+		"": noTime, "yesterday": noTime, "-1": noTime, "2023-11-14": noTime,
+	} {
+		t.Run("refuse "+text, func(t *testing.T) {
+			if got, err := parseMoment(text, now); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q = %s, %v; want %s", text, got, err, want)
+			}
+		})
+	}
+}
