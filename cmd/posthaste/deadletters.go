@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
 	"net/url"
 
@@ -42,28 +43,32 @@ func (f deadLetters) params() url.Values {
 type selectedLetters struct{ selectedEntries[deadLetters] }
 
 func (s *selectedLetters) change(done string) change {
-	return change{thing: "message", done: done, count: s.count}
+	return change{thing: "message", done: done, foresee: s.list}
 }
 
-// count counts the entries by listing them: the server has no dry run for messages.
-func (s *selectedLetters) count(ctx context.Context, server *client.Client, _ client.Request) (int, json.RawMessage, error) {
+// list foresees what is selected by listing it: the server has no dry run for messages.
+func (s *selectedLetters) list(ctx context.Context, server *client.Client, _ client.Request) iter.Seq2[foreseen, error] {
+	return func(yield func(foreseen, error) bool) { yield(s.listAll(ctx, server)) }
+}
+
+func (s *selectedLetters) listAll(ctx context.Context, server *client.Client) (foreseen, error) {
 	request := client.Request{Path: s.DLQ.path(), Query: s.DLQ.params()}
 	if len(s.IDs) > 0 {
 		request.Query["dlqIds"] = s.IDs
 	}
-	ids := []string{}
-	for value, err := range values(ctx, server, request, "messages") {
+	found := foreseen{DryRun: true, DLQIDs: []string{}}
+	for value, err := range values(server.Pages(ctx, request), "messages") {
 		var entry listedMessage
 		if err == nil {
 			err = json.Unmarshal(value, &entry)
 		}
 		if err != nil {
-			return 0, nil, err
+			return foreseen{}, err
 		}
-		ids = append(ids, entry.DLQID)
+		found.DLQIDs = append(found.DLQIDs, entry.DLQID)
 	}
-	answer, err := json.Marshal(map[string]any{"dryRun": true, "total": len(ids), "dlqIds": ids})
-	return len(ids), answer, err
+	found.Total = len(found.DLQIDs)
+	return found, nil
 }
 
 // retryDeadLettersCommand publishes messages anew.

@@ -12,7 +12,7 @@ type failedRuns struct {
 	WorkflowRunID        []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs whose ids begin so. Any filter can be given more than once, for runs that match one of the values."`
 	WorkflowURL          []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
 	Label                []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
-	ResponseStatus       []string `group:"filter" env:"-" sep:"none" placeholder:"STATUS" help:"Runs that failed with a status, such as 500; 0 is none."`
+	ResponseStatus       []string `group:"filter" env:"-" sep:"none" placeholder:"STATUS" help:"Runs that failed with a status, such as 500; without an answer it is 503, or 504 after a timeout."`
 	FailureFunctionState []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Runs whose failure function is in a state, such as CALLBACK_FAIL."`
 	CallerIP             []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
 	FlowControlKey       []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
@@ -49,7 +49,7 @@ func (s *selectedRuns) request(method, path string) client.Request {
 }
 
 func (s *selectedRuns) change(done string) change {
-	return change{thing: "failed run", done: done, count: dryRun, repeatable: true}
+	return change{thing: "failed run", done: done, foresee: dryRun, repeatable: true}
 }
 
 // overrides are what runs are started with instead of what they were triggered with

@@ -64,13 +64,30 @@ func (l *listing) print(t terminal, server *client.Client, request client.Reques
 	defer forget()
 	return printAll(t, func(out *bufio.Writer, coloured bool) printer {
 		return newPrinter(l.Output, name, newTable, out, coloured)
-	}, first(l.Count, values(ctx, server, request, name)))
+	}, first(l.Count, values(resumable(ctx, server, request), name)))
+}
+
+// resumable asks for the pages of a list, and says of an error with which cursor the
+// command goes on.
+func resumable(ctx context.Context, server *client.Client, request client.Request) iter.Seq2[client.Page, error] {
+	return func(yield func(client.Page, error) bool) {
+		cursor := request.Query.Get("cursor")
+		for page, err := range server.Pages(ctx, request) {
+			if err != nil && cursor != "" {
+				err = fmt.Errorf("the list broke off, and --cursor %s goes on from there: %w", cursor, err)
+			}
+			if !yield(page, err) {
+				return
+			}
+			cursor = page.Cursor
+		}
+	}
 }
 
 // values yields the values under a name in the pages of a list.
-func values(ctx context.Context, server *client.Client, request client.Request, name string) iter.Seq2[json.RawMessage, error] {
+func values(pages iter.Seq2[client.Page, error], name string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
-		for page, err := range server.Pages(ctx, request) {
+		for page, err := range pages {
 			var values []json.RawMessage
 			if err == nil {
 				values, err = listIn(page.Body, name)

@@ -39,7 +39,10 @@ type logsCommand struct {
 	connection
 }
 
-const defaultLogCount = 100
+const (
+	defaultLogCount = 100
+	mostLogPage     = 1000 // entries that one answer has
+)
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *logsCommand) Validate() error {
@@ -69,7 +72,7 @@ func (c *logsCommand) Run(t terminal) error {
 func (c *logsCommand) entries(ctx context.Context, server *client.Client) iter.Seq2[json.RawMessage, error] {
 	request := client.Request{Path: "/v2/logs", Query: c.query()}
 	if !c.Follow {
-		return server.Lines(ctx, request)
+		return values(resumable(ctx, server, request), "events")
 	}
 	return func(yield func(json.RawMessage, error) bool) {
 		for event, err := range server.Follow(ctx, request) {
@@ -103,7 +106,7 @@ func (c *logsCommand) query() url.Values {
 	})
 	setIf(query, "order", c.Order)
 	setIf(query, "cursor", c.Cursor)
-	if count := c.count(); count > 0 && !c.Follow {
+	if count := c.count(); count > 0 && count < mostLogPage && !c.Follow {
 		query.Set("count", strconv.Itoa(count))
 	}
 	return query

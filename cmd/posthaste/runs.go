@@ -80,7 +80,7 @@ func (c *showRunCommand) Run(t terminal) error {
 	}
 	var found []json.RawMessage
 	request := client.Request{Path: "/v2/workflows/logs", Query: url.Values{"workflowRunId": {c.ID}}}
-	for run, err := range values(ctx, server, request, "runs") {
+	for run, err := range values(server.Pages(ctx, request), "runs") {
 		if err != nil {
 			return err
 		}

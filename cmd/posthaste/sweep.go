@@ -53,30 +53,34 @@ type change struct {
 	done       string                       // what becomes of it
 	made       string                       // the name under which an answer has what takes the place of entries; "" if nothing does
 	newTable   func(io.Writer, bool) *table // of that
-	count      counter
+	foresee    foreseer
 	repeatable bool // a page may be asked for again, and its cursor by another command
 }
-
-// counter returns how many entries a request selects, and says it as JSON.
-type counter func(context.Context, *client.Client, client.Request) (int, json.RawMessage, error)
 
 // pages sends a request page by page.
 func (c change) pages(ctx context.Context, server *client.Client, request client.Request) iter.Seq2[client.Page, error] {
 	if c.repeatable {
 		return server.Sweep(ctx, request)
 	}
-	return server.Pages(ctx, request)
+	return server.Changes(ctx, request)
 }
 
 // sweptPage is what the server answers to one request of a sweep.
 type sweptPage struct {
 	made []json.RawMessage
 
-	Deleted  int `json:"deleted"`
-	Failures []struct {
-		DLQID string `json:"dlqId"`
-		Error string `json:"error"`
-	} `json:"failures"`
+	Deleted  int    `json:"deleted"`
+	Failures []stay `json:"failures"`
+}
+
+// stay is an entry that a sweep does not change, and why.
+type stay struct {
+	DLQID string `json:"dlqId"`
+	Error string `json:"error"`
+}
+
+func (s stay) tell(t terminal) {
+	_, _ = fmt.Fprintf(t.Err, "dead letter %s stays: %s\n", shown(s.DLQID), shown(s.Error))
 }
 
 func (c change) read(body json.RawMessage) (page sweptPage, err error) {
@@ -107,14 +111,12 @@ func (s *sweeping) sweep(t terminal, request client.Request, c change, output st
 	if err != nil {
 		return err
 	}
-	total, answer, err := c.count(ctx, server, request)
-	switch {
-	case err != nil:
+	if s.DryRun {
+		return c.foretell(t, c.foresee(ctx, server, request), output)
+	}
+	total, err := totalOf(c.foresee(ctx, server, request))
+	if err != nil {
 		return err
-	case s.DryRun && output != "table":
-		return writeLine(t.Out, "%s", answer)
-	case s.DryRun:
-		return writeLine(t.Out, "%s would be %s", counted(total, c.thing), c.done)
 	}
 	w := &sweep{terminal: t, change: c, bar: newBar(t.Err, total, c.thing+"s"), cursor: request.Query.Get("cursor")}
 	return w.tell(total, w.print(output, w.changed(c.pages(ctx, server, request))))
@@ -135,21 +137,6 @@ func (w *sweep) print(output string, made iter.Seq2[json.RawMessage, error]) err
 		return failure
 	}
 	return errors.Join(failure, writeJSON(w.Out, map[string]int{c.done: w.done}))
-}
-
-// dryRun asks the server how many entries a sweep is about.
-func dryRun(ctx context.Context, server *client.Client, request client.Request) (total int, answer json.RawMessage, err error) {
-	if err := server.Do(ctx, request.With("dryRun", "true"), &answer); err != nil {
-		return 0, nil, err
-	}
-	var page struct {
-		DryRun bool `json:"dryRun"`
-		Total  int  `json:"total"`
-	}
-	if err := json.Unmarshal(answer, &page); err != nil || !page.DryRun {
-		return 0, nil, fmt.Errorf("the server does not know of dry runs: %w", err)
-	}
-	return page.Total, answer, nil
 }
 
 // changed yields what takes the place of the entries.
@@ -182,7 +169,7 @@ func (w *sweep) count(page *sweptPage) {
 	_ = w.bar.Add(n + len(page.Failures)) // for the eye only
 	for _, failure := range page.Failures {
 		_ = w.bar.Clear()
-		_, _ = fmt.Fprintf(w.Err, "dead letter %s stays: %s\n", shown(failure.DLQID), shown(failure.Error))
+		failure.tell(w.terminal)
 	}
 }
 

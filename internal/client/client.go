@@ -196,9 +196,15 @@ func (c *Client) newRequest(ctx context.Context, request Request) (*http.Request
 	return r, nil
 }
 
+// ErrInterrupted says that something was not gone on with, because the context ended.
+var ErrInterrupted = errors.New("interrupted")
+
 // unanswered says that there was no answer, and why. The URL of the request, which
 // the error names, is left out: people know the server by its own.
 func (c *Client) unanswered(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return ErrInterrupted
+	}
 	if called, ok := errors.AsType[*url.Error](err); ok {
 		err = called.Err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 )
 
@@ -16,7 +15,7 @@ type Page struct {
 
 // Pages sends a request again and again, each time with the cursor of the answer
 // before, until there is none, and yields the answers. An error is the last thing
-// it yields.
+// it yields: ErrInterrupted if ctx ended while there were more.
 func (c *Client) Pages(ctx context.Context, request Request) iter.Seq2[Page, error] {
 	return pages(ctx, request, c.page)
 }
@@ -27,6 +26,10 @@ func pages(ctx context.Context, request Request, ask func(context.Context, Reque
 		for {
 			page, err := ask(ctx, request)
 			if !yield(page, err) || err != nil || page.Cursor == "" {
+				return
+			}
+			if ctx.Err() != nil {
+				yield(Page{}, ErrInterrupted)
 				return
 			}
 			request = request.With("cursor", page.Cursor)
@@ -45,40 +48,4 @@ func (c *Client) page(ctx context.Context, request Request) (page Page, err erro
 		return Page{}, fmt.Errorf("read the answer of %s: %w", request.Path, err)
 	}
 	return Page{page.Body, end.Cursor}, nil
-}
-
-// Lines sends a request for a list of JSON values of any length, one a line, and
-// yields them as they come. A value is valid until the next one. An error is the
-// last thing it yields: without one, the list is whole.
-func (c *Client) Lines(ctx context.Context, request Request) iter.Seq2[json.RawMessage, error] {
-	return func(yield func(json.RawMessage, error) bool) {
-		response, err := c.open(ctx, request, "application/x-ndjson")
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer response.Body.Close()
-		lines := newLineReader(response.Body)
-		for {
-			line, err := lines.next()
-			if err == io.EOF && len(line) == 0 {
-				return
-			}
-			if err != nil {
-				yield(nil, fmt.Errorf("the list broke off: %w", unexpected(err)))
-				return
-			}
-			if !yield(line, nil) {
-				return
-			}
-		}
-	}
-}
-
-// unexpected returns what the end is in the middle of something.
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

@@ -12,9 +12,19 @@ import (
 // sweepAttempts is how often a page of a sweep is asked for.
 const sweepAttempts = 6
 
-// Sweep is Pages for a request that changes something. It sends an idempotency key,
-// so that a page whose answer is lost, or that the server cannot serve just now, is
-// asked for again without being done twice. Options.Lost is told of it.
+// Changes is Pages for a request that changes something. When ctx ends, the page in
+// flight is still waited for, so that it is known what was done.
+func (c *Client) Changes(ctx context.Context, request Request) iter.Seq2[Page, error] {
+	return pages(ctx, request, c.change)
+}
+
+func (c *Client) change(ctx context.Context, request Request) (Page, error) {
+	return c.page(context.WithoutCancel(ctx), request)
+}
+
+// Sweep is Changes that may be asked for again. It sends an idempotency key, so that
+// a page whose answer is lost, or that the server cannot serve just now, is asked for
+// again without being done twice. Options.Lost is told of it.
 func (c *Client) Sweep(ctx context.Context, request Request) iter.Seq2[Page, error] {
 	header := http.Header{}
 	maps.Copy(header, request.Header)
@@ -28,7 +38,7 @@ func (c *Client) Sweep(ctx context.Context, request Request) iter.Seq2[Page, err
 func (c *Client) insist(ctx context.Context, request Request) (Page, error) {
 	wait := firstWait
 	for attempt := 1; ; attempt++ {
-		page, err := c.page(ctx, request)
+		page, err := c.change(ctx, request)
 		if err == nil || ctx.Err() != nil || isFinal(err) || attempt == sweepAttempts {
 			return page, err
 		}
@@ -36,7 +46,7 @@ func (c *Client) insist(ctx context.Context, request Request) (Page, error) {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return Page{}, ctx.Err()
+			return Page{}, ErrInterrupted
 		}
 		wait = min(2*wait, mostWait)
 	}

@@ -1,9 +1,13 @@
 package client_test
 
 import (
+	"context"
 	"errors"
+	"io"
+	"iter"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,3 +84,39 @@ func (s *sweptServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.keys = append(s.keys, r.Header.Get("Idempotency-Key"))
 	return s.script.RoundTrip(r)
 }
+
+// TestChangesAreFinished ends the context while the second page is in flight: it comes
+// as a whole, and no further one is asked for.
+func TestChangesAreFinished(t *testing.T) {
+	type changes = func(*client.Client, context.Context, client.Request) iter.Seq2[client.Page, error]
+	for name, change := range map[string]changes{"Changes": (*client.Client).Changes, "Sweep": (*client.Client).Sweep} {
+		t.Run(name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			asked := 0
+			server := roundTrip(func(r *http.Request) (*http.Response, error) {
+				if asked++; asked == 2 {
+					interrupt()
+				}
+				if err := r.Context().Err(); err != nil {
+					return nil, err
+				}
+				body := io.NopCloser(strings.NewReader(`{"cursor":"more"}`))
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body}, nil
+			})
+			c := newClientOf(t, client.Options{Server: client.Server{URL: "http://server"}, Transport: server})
+			pages, failure := 0, error(nil)
+			for _, err := range change(c, ctx, client.Request{Method: http.MethodPost, Path: "/"}) {
+				if failure = err; err == nil {
+					pages++
+				}
+			}
+			if pages != 2 || asked != 2 || failure != client.ErrInterrupted {
+				t.Errorf("%d pages of %d asked for, and %v, want 2 of 2 and %v", pages, asked, failure, client.ErrInterrupted)
+			}
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestListsSayHowToGoOn lists more pages than the server gives.
+func TestListsSayHowToGoOn(t *testing.T) {
+	tests := map[string]struct{ name, path string }{
+		"logs":      {"events", "/v2/logs"},
+		"dlq list":  {"messages", "/v2/workflows/dlq"},
+		"runs list": {"runs", "/v2/workflows/logs"},
+	}
+	for command, list := range tests {
+		t.Run(command, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != list.path || r.FormValue("cursor") != "" {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				_, _ = fmt.Fprintf(w, `{%q:[{"n":1}],"cursor":"p1"}`, list.name)
+			}))
+			defer server.Close()
+			var out, err bytes.Buffer
+			args := append(strings.Fields(command), "--count=0", "--output=ndjson", "--url="+server.URL)
+			code := run(args, terminal{&out, &err})
+			const want = "posthaste: the list broke off, and --cursor p1 goes on from there: " +
+				"the server answers 503: Service Unavailable, and no more: is it a Posthaste server?\n"
+			if code != exitFailure || out.String() != "{\"n\":1}\n" || err.String() != want {
+				t.Errorf("code %d\n%s%s\nwant %s", code, &out, &err, want)
+			}
+		})
+	}
+}
