@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -23,7 +24,8 @@ var slowClients = flag.Int("slow-clients", 200, "how many clients are slow in th
 // TestSlowClients has many clients of one habit, many more than there may be connections:
 // they connect and say nothing, or say their headers or their bodies byte by byte, or
 // never read what they are answered. One that is not slow is served all the while, each
-// time over a new connection. For a long run, with two files for each client:
+// time over a new connection. For a long run, with a file of this process for each client,
+// and of the server for every other one:
 //
 //	go test -run TestSlowClients ./e2e -slow-clients=10000
 func TestSlowClients(t *testing.T) {
@@ -51,11 +53,17 @@ func serveBeside(t *testing.T, words string) {
 	destination := newSink(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var crowd sync.WaitGroup
+	var connected atomic.Int64
 	for range *slowClients {
-		crowd.Go(func() { dawdle(ctx, strings.TrimPrefix(c.base, "http://"), words) })
+		crowd.Go(func() {
+			if err := dawdle(ctx, strings.TrimPrefix(c.base, "http://"), words, &connected); err != nil && ctx.Err() == nil {
+				t.Errorf("a slow client: %v", err)
+			}
+		})
 	}
 	defer crowd.Wait()
 	defer stop()
+	awaitCrowd(t, &connected)
 
 	quick := &client{base: c.base, token: c.token, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	const messages = 20
@@ -73,25 +81,60 @@ func serveBeside(t *testing.T, words string) {
 	(&meter{sink: destination}).waitForDeliveries(t, messages)
 }
 
-// publishOnce publishes under a deduplication id, and once more, as a client should, if
-// the connection is lost: where there are too many, any may be the one that goes.
+// awaitCrowd waits until all slow clients have connected, as long as more and more have.
+func awaitCrowd(t *testing.T, connected *atomic.Int64) {
+	t.Helper()
+	for count := connected.Load(); count < int64(*slowClients); count = connected.Load() {
+		await(t, fmt.Sprintf("%d slow clients of %d have connected, and another one", count, *slowClients),
+			func() bool { return connected.Load() > count })
+	}
+}
+
+// publishOnce publishes under a deduplication id, and again, as a client should, if the
+// connection is lost: where there are too many, any may be the one that goes.
 func (c *client) publishOnce(ctx context.Context, url, id string) error {
 	header := map[string]string{"Upstash-Deduplication-Id": id}
-	_, err := c.publish(ctx, url, header, "hi")
-	if lost := new(neturl.Error); errors.As(err, &lost) {
-		_, err = c.publish(ctx, url, header, "hi")
+	return untilServed(ctx, func() error {
+		_, err := c.publish(ctx, url, header, "hi")
+		return err
+	})
+}
+
+// untilServed asks again while the connection is lost, or the server answers 503, as it
+// does while the disk of a busy machine stands still.
+func untilServed(ctx context.Context, ask func() error) error {
+	const pause = 100 * time.Millisecond
+	for began := time.Now(); ; time.Sleep(pause) {
+		err := ask()
+		if err == nil || !mayBeAskedAgain(err) || time.Since(began) > patience || ctx.Err() != nil {
+			return err
+		}
 	}
-	return err
+}
+
+func mayBeAskedAgain(err error) bool {
+	lost, refused := new(neturl.Error), new(statusError)
+	return errors.As(err, &lost) || errors.As(err, &refused) && refused.status == http.StatusServiceUnavailable
+}
+
+// dawdlePause is how long a slow client waits before it goes on. Many wait for longer: to
+// be written to by ten thousand every moment is another test.
+func dawdlePause() time.Duration {
+	return max(50*time.Millisecond, time.Duration(*slowClients)*50*time.Microsecond)
 }
 
 // dawdle connects, says something, and goes on byte by byte; where the server ends that,
-// it begins anew.
-func dawdle(ctx context.Context, host, words string) {
-	const pause = 50 * time.Millisecond
-	for ctx.Err() == nil {
+// it begins anew. It is counted when it has connected.
+func dawdle(ctx context.Context, host, words string, connected *atomic.Int64) error {
+	pause := dawdlePause()
+	for begun := false; ctx.Err() == nil; {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", host)
 		if err != nil {
-			return // the test ends, or the machine has no more files
+			return err
+		}
+		if !begun {
+			connected.Add(1)
+			begun = true
 		}
 		unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
 		_, err = io.WriteString(conn, words)
@@ -107,6 +150,7 @@ func dawdle(ctx context.Context, host, words string) {
 		_ = conn.Close()
 		time.Sleep(pause)
 	}
+	return nil
 }
 
 var metricLine = regexp.MustCompile(`(?m)^(\w+) (\S+)$`)
