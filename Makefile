@@ -10,8 +10,9 @@ KILLS   ?= 1000
 SEEDS   ?= 10000
 DAMAGES ?= 1000
 
-# How many clients are slow in make torture, each with two files of the machine.
-SLOW ?= 5000
+# How many clients are slow in make torture, each with a file of the test and, for half of
+# them, one of the server.
+SLOW ?= 10000
 
 # How many random histories it tells to all backends, and crashes on PostgreSQL.
 HISTORIES ?= 200
@@ -77,6 +78,7 @@ torture: deps ## kills, power loss, damage, broken disks, clocks and slow client
 	$(GO) test -race -run 'TestKill$$' -v -timeout 2h ./e2e -kills=$(KILLS)
 	$(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
 	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
+	WORKFLOW_SEEDS=$(HISTORIES) $(GO) test -run 'TestFlowsOfTwoNodes$$' -timeout 2h ./internal/workflow
 	STORETEST_SEEDS=$(SEEDS) $(GO) test -run 'TestCrash$$' -timeout 2h ./internal/store/lsm
 	STORETEST_SEEDS=$(HISTORIES) $(GO) test -run 'TestCrash$$|TestHistories$$' -timeout 2h ./internal/store/postgres
 	$(GO) test -run 'TestCluster$$' -timeout 1h ./e2e -backend postgres -cluster-kills=100
