@@ -52,7 +52,7 @@ type RunProgress struct {
 	Result       *string   // what it returned, as its SDK wrote it
 	DeadLetterID DeadLetterID
 	FailedID     MessageID    // the message whose delivery failed it
-	FailedStatus int          // of the answer to that; 0 if there was none
+	FailedStatus int          // of the answer to that; 503 if there was none, 504 after a timeout
 	Reported     *RunCallback // where its failure callback stands; nil if it has none
 	Successor    *RunRef      // the run that restarted or resumed this one
 	KeptBytes    int          // of events that are kept for its waits to come

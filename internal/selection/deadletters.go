@@ -73,7 +73,7 @@ func readDeadLetterFilter(query *store.DeadLetterQuery, p parameters) (within ra
 	if f.MessageIDs, err = p.messageIDs(); err != nil {
 		return within, err
 	}
-	if f.Statuses, err = p.statuses(); err != nil {
+	if f.Statuses, err = p.statuses("an HTTP status, or 0 for no response"); err != nil {
 		return within, err
 	}
 	if err := readDeadLetterIDs(f, p); err != nil {
@@ -137,7 +137,8 @@ func (p parameters) checkOfMessages() error {
 	return err
 }
 
-func (p parameters) statuses() (statuses []int, err error) {
+// statuses reads responseStatus; accepted is what it may be.
+func (p parameters) statuses(accepted string) (statuses []int, err error) {
 	texts, err := p.list(parts, "responseStatus")
 	if err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func (p parameters) statuses() (statuses []int, err error) {
 		const highest = 999 // three digits
 		status, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || status > highest {
-			return nil, invalid("responseStatus", text, "an HTTP status, or 0 for no response")
+			return nil, invalid("responseStatus", text, accepted)
 		}
 		statuses = append(statuses, int(status))
 	}

@@ -122,7 +122,7 @@ func readFailedRunFilter(query *store.RunQuery, p parameters) (within rangeOf, e
 		return within, err
 	}
 	f := &query.Filter
-	if f.Statuses, err = p.statuses(); err != nil {
+	if f.Statuses, err = p.statuses("an HTTP status, 503 for no answer or 504 for a timeout"); err != nil {
 		return within, err
 	}
 	if err := readFailedRunIDs(f, p); err != nil {

@@ -164,3 +164,12 @@ func FuzzFailedRuns(f *testing.F) {
 		}
 	})
 }
+
+// Contract, workflows D 17: a run without an answer has a status all the same.
+func TestFailedRunStatusIsNone(t *testing.T) {
+	const want = `responseStatus "none" is not an HTTP status, 503 for no answer or 504 for a timeout`
+	_, err := selection.FailedRunList(parse(t, "responseStatus=none"))
+	checkRefused(t, err, want)
+	_, _, err = selection.FailedRuns(parse(t, "responseStatus=none"))
+	checkRefused(t, err, want)
+}
