@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"posthaste"
 	"posthaste/internal/cron"
+	"posthaste/internal/peruser"
 	"posthaste/internal/store"
 	"posthaste/internal/wake"
 )
@@ -147,15 +150,17 @@ func (e *Engine) DeleteSchedule(ctx context.Context, user, id string) error {
 }
 
 // schedule fires ticks until the engine stops. It sleeps until the next one, and
-// wakes when a schedule has changed, or after schedulerHeartbeat, in case another
-// process changed one.
+// wakes when a schedule has changed, when a user's ticks were made, or after
+// schedulerHeartbeat, in case another process changed one.
 func (e *Engine) schedule() {
 	const schedulerHeartbeat = 30 * time.Second
+	ticking := peruser.New(e.wakeScheduler)
+	defer ticking.Wait()
 	timer := time.NewTimer(schedulerHeartbeat)
 	defer timer.Stop()
 	for {
 		now := e.now()
-		next, err := e.tickOnce(now)
+		next, err := e.tickOnce(ticking, now)
 		if err != nil && e.claiming.Err() == nil {
 			e.options.Logger.Error("schedule.failed", "error", err)
 			next = now.Add(claimPause)
@@ -181,21 +186,55 @@ func (e *Engine) wakeScheduler() {
 	}
 }
 
-// tickOnce fires the schedules whose time has come and returns when to look
-// again.
-func (e *Engine) tickOnce(now time.Time) (next time.Time, err error) {
+// tickOnce lets the schedules fire whose time has come, but for those of users for whom
+// that goes on already, and returns when to look for others.
+func (e *Engine) tickOnce(ticking *peruser.Crew, now time.Time) (next time.Time, err error) {
 	const atOnce = 100
-	due, next, err := e.options.Store.DueSchedules(e.claiming, now, atOnce)
+	due, next, err := e.options.Store.DueSchedules(e.claiming, now, atOnce, ticking.Busy()...)
 	if err != nil {
 		return next, err
 	}
-	for _, schedule := range due {
-		err := e.tick(schedule, now)
-		if err != nil && !errors.Is(err, store.ErrConflict) {
-			return next, fmt.Errorf("schedule %s: %w", schedule.ID, err)
-		}
+	userOf := func(schedule *posthaste.Schedule) string { return schedule.User }
+	for user, schedules := range peruser.Sort(due, userOf) {
+		ticking.Do(e.claiming, user, func() bool {
+			err := e.tickAll(schedules, now)
+			if err != nil && e.claiming.Err() == nil {
+				e.options.Logger.Error("schedule.failed", "user", user, "error", err)
+			}
+			return err == nil
+		})
 	}
 	return next, nil
+}
+
+// tickAll fires schedules of a user, earliest first: those that are due at the same time
+// side by side, so that their ticks share commits. One that fails does not keep the others
+// from it, unless the store is unavailable to the user.
+func (e *Engine) tickAll(schedules []*posthaste.Schedule, now time.Time) (err error) {
+	for len(schedules) > 0 && !errors.Is(err, store.ErrUnavailable) {
+		later := slices.IndexFunc(schedules, func(s *posthaste.Schedule) bool { return !s.NextAt.Equal(schedules[0].NextAt) })
+		if later < 0 {
+			later = len(schedules)
+		}
+		err = errors.Join(err, e.tickTogether(schedules[:later], now))
+		schedules = schedules[later:]
+	}
+	return err
+}
+
+func (e *Engine) tickTogether(schedules []*posthaste.Schedule, now time.Time) error {
+	errs := make([]error, len(schedules))
+	var running sync.WaitGroup
+	for i, schedule := range schedules {
+		running.Go(func() {
+			err := e.tick(schedule, now)
+			if err != nil && !errors.Is(err, store.ErrConflict) {
+				errs[i] = fmt.Errorf("schedule %s: %w", schedule.ID, err)
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
 }
 
 // tick fires a schedule once. Ticks that were missed because no engine ran are

@@ -74,9 +74,10 @@ type Schedules interface {
 	// deleting one that is not there is no error.
 	DeleteSchedule(ctx context.Context, user, id string) error
 
-	// DueSchedules returns up to limit schedules of all users whose time has
-	// come, earliest first, and when the next other one is due (zero: none).
-	DueSchedules(ctx context.Context, now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error)
+	// DueSchedules returns up to limit schedules whose time has come, earliest
+	// first, and when the next other one is due (zero: none). They are those of all
+	// users but some.
+	DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error)
 
 	// Tick accepts the messages of a tick and stores the schedule as it is after
 	// it, in one commit. It returns ErrConflict, and changes nothing, unless the

@@ -46,10 +46,10 @@ type Waiters interface {
 	// RunWaiters returns what a run waits for, in the order in which it began to.
 	RunWaiters(ctx context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error)
 
-	// DueWaiters returns up to limit waiters of all users whose deadline has come,
-	// and when the next one's will: the zero time if none has one, now or earlier
+	// DueWaiters returns up to limit waiters of all users but some whose deadline has
+	// come, and when the next one's will: the zero time if none has one, now or earlier
 	// if the limit held some back.
-	DueWaiters(ctx context.Context, now time.Time, limit int) (due []DueWaiter, next time.Time, err error)
+	DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) (due []DueWaiter, next time.Time, err error)
 }
 
 // DueWaiter names a waiter whose deadline has come.

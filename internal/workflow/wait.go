@@ -8,6 +8,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/peruser"
 	"posthaste/internal/store"
 	"posthaste/internal/wake"
 )
@@ -46,7 +47,7 @@ func (s *Service) Wait(ctx context.Context, user string, req WaitRequest) (id po
 		return err
 	})
 	if err == nil && req.Timeout > 0 {
-		s.deadlineSet()
+		s.lookAgain()
 	}
 	return id, err
 }
@@ -266,14 +267,14 @@ func (s *Service) EventWaiters(ctx context.Context, user, eventID string) ([]*po
 	return s.options.Store.EventWaiters(ctx, user, eventID)
 }
 
-// Deadlines that pass are looked for when the next one is due, when one was set, and
-// at least so often: another process may have set one.
+// Deadlines that pass are looked for when the next one is due, when one was set, when a
+// user's waits were ended, and at least so often: another process may have set one.
 const deadlineHeartbeat = 5 * time.Second
 
 // deadlineBatch is how many deadlines are handled before the next look.
 const deadlineBatch = 100
 
-func (s *Service) deadlineSet() {
+func (s *Service) lookAgain() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
@@ -282,8 +283,10 @@ func (s *Service) deadlineSet() {
 
 // watchDeadlines ends waits whose deadline passes, until the service stops.
 func (s *Service) watchDeadlines() {
+	expiring := peruser.New(s.lookAgain)
+	defer expiring.Wait()
 	for {
-		next, err := s.expireOnce(s.waiting)
+		next, err := s.expireOnce(s.waiting, expiring)
 		if err != nil && s.waiting.Err() == nil {
 			s.options.Logger.Error("deadline.failed", "error", err)
 		}
@@ -300,17 +303,35 @@ func (s *Service) watchDeadlines() {
 	}
 }
 
-// expireOnce ends the waits that are due, and returns when the next one is. One that
-// cannot be ended does not keep the others from it.
-func (s *Service) expireOnce(ctx context.Context) (next time.Time, err error) {
-	due, next, err := s.options.Store.DueWaiters(ctx, s.now(), deadlineBatch)
+// expireOnce lets the waits end that are due, but for those of users for whom that goes on
+// already, and returns when to look for others.
+func (s *Service) expireOnce(ctx context.Context, expiring *peruser.Crew) (next time.Time, err error) {
+	due, next, err := s.options.Store.DueWaiters(ctx, s.now(), deadlineBatch, expiring.Busy()...)
 	if err != nil {
 		return next, err
 	}
+	for user, waiters := range peruser.Sort(due, func(d store.DueWaiter) string { return d.User }) {
+		expiring.Do(ctx, user, func() bool {
+			err := s.expireAll(ctx, waiters)
+			if err != nil && ctx.Err() == nil {
+				s.options.Logger.Error("deadline.failed", "user", user, "error", err)
+			}
+			return err == nil
+		})
+	}
+	return next, nil
+}
+
+// expireAll ends waits of a user. One that cannot be ended does not keep the others from
+// it, unless the store is unavailable to the user.
+func (s *Service) expireAll(ctx context.Context, due []store.DueWaiter) (err error) {
 	for _, d := range due {
 		err = errors.Join(err, s.transact(ctx, d.User, func(t *tx) error { return t.expire(d) }))
+		if errors.Is(err, store.ErrUnavailable) {
+			return err
+		}
 	}
-	return next, err
+	return err
 }
 
 // expire lets a run go on without the event it waited for. One that was notified in

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -68,7 +69,7 @@ func (s *Store) RunWaiters(_ context.Context, user string, run posthaste.Positio
 }
 
 // DueWaiters implements store.Waiters.
-func (s *Store) DueWaiters(_ context.Context, now time.Time, limit int) (due []store.DueWaiter, next time.Time, err error) {
+func (s *Store) DueWaiters(_ context.Context, now time.Time, limit int, except ...string) (due []store.DueWaiter, next time.Time, err error) {
 	done, err := s.hold()
 	if err != nil {
 		return nil, time.Time{}, err
@@ -76,7 +77,7 @@ func (s *Store) DueWaiters(_ context.Context, now time.Time, limit int) (due []s
 	defer done()
 	err = scan(s.db, []byte{kindRun, runDeadline}, func(key, _ []byte) error {
 		deadline, waiter, err := parseDeadlineKey(key)
-		if err != nil {
+		if err != nil || slices.Contains(except, waiter.User) {
 			return err
 		}
 		if deadline.After(now) || len(due) == limit {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -94,20 +95,23 @@ func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 }
 
 // DueSchedules implements store.Schedules.
-func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
+func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
 	done, err := s.hold()
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	defer done()
 	err = scan(s.db, []byte{kindTick}, func(key, _ []byte) error {
+		userLen := int(key[9])
+		user, id := string(key[10:10+userLen]), string(key[10+userLen:])
+		if slices.Contains(except, user) {
+			return nil
+		}
 		at := milliTime(int64(binary.BigEndian.Uint64(key[1:])))
 		if at.After(now) || len(due) == limit {
 			next = at
 			return errEnough
 		}
-		userLen := int(key[9])
-		user, id := string(key[10:10+userLen]), string(key[10+userLen:])
 		schedule, err := schedules.get(s.db, user, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil // deleted since the scan began

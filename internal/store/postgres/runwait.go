@@ -55,11 +55,12 @@ type deadline struct {
 }
 
 // DueWaiters implements store.Waiters.
-func (s *Store) DueWaiters(ctx context.Context, now time.Time, limit int) (due []store.DueWaiter, next time.Time, err error) {
+func (s *Store) DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) (due []store.DueWaiter, next time.Time, err error) {
 	deadlines, err := read(ctx, s, func(ctx context.Context, q querier) ([]deadline, error) {
 		return rows(ctx, q, scanDeadline, `
 			SELECT deadline, user_id, run, position FROM posthaste.waiters
-			WHERE deadline IS NOT NULL ORDER BY deadline, user_id, run, position LIMIT $1`, limit+1)
+			WHERE deadline IS NOT NULL AND (user_id = ANY($2)) IS NOT TRUE
+			ORDER BY deadline, user_id, run, position LIMIT $1`, limit+1, except)
 	})
 	for _, d := range deadlines {
 		if len(due) == limit || d.at.After(now) {

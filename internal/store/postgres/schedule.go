@@ -49,9 +49,9 @@ func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 
 // DueSchedules implements store.Schedules. Each node is told of all that are due; the
 // first whose Tick commits has fired it.
-func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
+func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
 	due, err = read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Schedule, error) {
-		return schedules.due(ctx, q, math.MaxInt64, limit+1)
+		return schedules.due(ctx, q, math.MaxInt64, limit+1, except...)
 	})
 	for i, sc := range due {
 		if i == limit || sc.NextAt.After(now) {

@@ -147,10 +147,10 @@ func (f *faulty) RetryDeadLetters(ctx context.Context, now time.Time, user strin
 	})
 }
 
-func (f *faulty) DueSchedules(ctx context.Context, now time.Time, limit int) ([]*posthaste.Schedule, time.Time, error) {
+func (f *faulty) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) ([]*posthaste.Schedule, time.Time, error) {
 	var next time.Time
 	due, err := ask(f, "DueSchedules", func() (due []*posthaste.Schedule, err error) {
-		due, next, err = f.Store.DueSchedules(ctx, now, limit)
+		due, next, err = f.Store.DueSchedules(ctx, now, limit, except...)
 		return due, err
 	})
 	if err != nil {
@@ -167,10 +167,10 @@ func (f *faulty) Transact(ctx context.Context, now time.Time, user string, chang
 	return f.do("Transact", func() error { return f.Store.Transact(ctx, now, user, change) })
 }
 
-func (f *faulty) DueWaiters(ctx context.Context, now time.Time, limit int) ([]store.DueWaiter, time.Time, error) {
+func (f *faulty) DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) ([]store.DueWaiter, time.Time, error) {
 	var next time.Time
 	due, err := ask(f, "DueWaiters", func() (due []store.DueWaiter, err error) {
-		due, next, err = f.Store.DueWaiters(ctx, now, limit)
+		due, next, err = f.Store.DueWaiters(ctx, now, limit, except...)
 		return due, err
 	})
 	if err != nil {

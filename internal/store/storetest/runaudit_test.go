@@ -64,8 +64,8 @@ func (a alteredRuns) EventWaiters(ctx context.Context, user, eventID string) ([]
 	return waiters, err
 }
 
-func (a alteredRuns) DueWaiters(ctx context.Context, now time.Time, limit int) ([]store.DueWaiter, time.Time, error) {
-	due, next, err := a.Store.DueWaiters(ctx, now, limit)
+func (a alteredRuns) DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) ([]store.DueWaiter, time.Time, error) {
+	due, next, err := a.Store.DueWaiters(ctx, now, limit, except...)
 	if a.due != nil {
 		due = a.due(due)
 	}

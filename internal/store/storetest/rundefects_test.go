@@ -262,8 +262,8 @@ func (c concluding) Settle(ctx context.Context, now time.Time, settlement store.
 // tardy says that waiters are due after their time, and all at once.
 type tardy struct{ store.Store }
 
-func (t tardy) DueWaiters(ctx context.Context, now time.Time, _ int) ([]store.DueWaiter, time.Time, error) {
-	return t.Store.DueWaiters(ctx, now.Add(-time.Millisecond), plenty)
+func (t tardy) DueWaiters(ctx context.Context, now time.Time, _ int, except ...string) ([]store.DueWaiter, time.Time, error) {
+	return t.Store.DueWaiters(ctx, now.Add(-time.Millisecond), plenty, except...)
 }
 
 // returning puts what it takes back, behind all else.

@@ -120,6 +120,31 @@ var runWaitingPromises = []promise{
 			{User: ann, Run: mine.Position, Position: waiters[2].Position},
 		}, due)
 	}},
+	{"waiters of some users are left out", func(tr *trial) {
+		mine, _ := tr.start()
+		theirs, _ := tr.start(func(run *posthaste.Run) { run.User = anna })
+		hers := []*posthaste.Waiter{tr.await(mine, until(tr.now)), tr.await(mine, until(tr.now))}
+		other := tr.await(theirs, until(tr.now.Add(time.Minute)))
+		for _, test := range []struct {
+			except []string
+			want   []store.DueWaiter
+			next   time.Time
+		}{
+			{[]string{anna}, []store.DueWaiter{
+				{User: ann, Run: mine.Position, Position: hers[0].Position},
+				{User: ann, Run: mine.Position, Position: hers[1].Position},
+			}, time.Time{}},
+			{[]string{ann}, nil, other.Deadline},
+			{[]string{ann, anna}, nil, time.Time{}},
+		} {
+			due, next, err := tr.store.DueWaiters(tr.Context(), tr.now, len(hers), test.except...)
+			if err != nil || !next.Equal(test.next) {
+				tr.Errorf("DueWaiters without %q: next %v, %v, want %v", test.except, next, err, test.next)
+			}
+			sortDue(due)
+			tr.same("due waiters", test.want, due)
+		}
+	}},
 	{"a limit holds waiters back that are due", func(tr *trial) {
 		run, _ := tr.start()
 		for n := range 5 {

@@ -60,6 +60,31 @@ var schedulePromises = []promise{
 		tr.wantDue(plenty, time.Time{}, "sooner", "later")
 		tr.wantDue(1, tr.now, "sooner")
 	}},
+	{"schedules of some users are left out", func(tr *trial) {
+		tr.schedule("hers", tr.now)
+		tr.schedule("hers too", tr.now)
+		err := tr.store.UpdateSchedule(tr.Context(), tr.now, anna, "theirs", func(s *posthaste.Schedule) error {
+			s.Cron, s.NextAt = "* * * * *", tr.now.Add(time.Minute)
+			return nil
+		})
+		if err != nil {
+			tr.Fatal(err)
+		}
+		for _, test := range []struct {
+			except []string
+			want   []string
+			next   time.Time
+		}{
+			{[]string{anna}, []string{"hers", "hers too"}, time.Time{}},
+			{[]string{ann}, nil, tr.now.Add(time.Minute)},
+			{[]string{ann, anna}, nil, time.Time{}},
+		} {
+			due, next, err := tr.store.DueSchedules(tr.Context(), tr.now, 2, test.except...)
+			if err != nil || !slices.Equal(idsOfSchedules(due), test.want) || !next.Equal(test.next) {
+				tr.Errorf("without %q: due %q, next %v, %v, want %q and %v", test.except, idsOfSchedules(due), next, err, test.want, test.next)
+			}
+		}
+	}},
 	{"a schedule that is moved, paused or deleted is not due", func(tr *trial) {
 		for _, id := range []string{"moved", "paused", "deleted"} {
 			tr.schedule(id, tr.now)

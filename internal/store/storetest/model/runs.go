@@ -228,9 +228,11 @@ func (m *Model) RunWaiters(_ context.Context, user string, at posthaste.Position
 }
 
 // DueWaiters implements store.Waiters.
-func (m *Model) DueWaiters(_ context.Context, now time.Time, limit int) (due []store.DueWaiter, next time.Time, err error) {
+func (m *Model) DueWaiters(_ context.Context, now time.Time, limit int, except ...string) (due []store.DueWaiter, next time.Time, err error) {
 	err = m.do(func() error {
-		waiters := slices.DeleteFunc(slices.Clone(m.waiters), func(w *waiter) bool { return w.Deadline.IsZero() })
+		waiters := slices.DeleteFunc(slices.Clone(m.waiters), func(w *waiter) bool {
+			return w.Deadline.IsZero() || slices.Contains(except, w.user)
+		})
 		slices.SortStableFunc(waiters, func(a, b *waiter) int { return a.Deadline.Compare(b.Deadline) })
 		for _, w := range waiters {
 			if len(due) == limit || w.Deadline.After(now) {

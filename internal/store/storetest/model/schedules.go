@@ -67,10 +67,10 @@ func (m *Model) DeleteSchedule(_ context.Context, user, id string) error {
 }
 
 // DueSchedules implements store.Schedules.
-func (m *Model) DueSchedules(_ context.Context, now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
+func (m *Model) DueSchedules(_ context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
 	err = m.do(func() error {
 		for _, s := range m.schedules {
-			if !s.NextAt.IsZero() && !s.Paused {
+			if !s.NextAt.IsZero() && !s.Paused && !slices.Contains(except, s.User) {
 				due = append(due, copySchedule(s))
 			}
 		}
