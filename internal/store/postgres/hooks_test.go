@@ -35,6 +35,16 @@ func (o Options) WithPatience(d time.Duration) Options {
 	return o
 }
 
+// Hurry lets a turn begin one change only.
+func (s *Store) Hurry() { s.turns.short = 1 }
+
+// InLine returns how many changes of a user wait for a turn.
+func (s *Store) InLine(user string) int {
+	s.turns.mu.Lock()
+	defer s.turns.mu.Unlock()
+	return len(s.turns.waiting[user])
+}
+
 // RevertWith is Revert for a program that knows other migrations.
 func RevertWith(ctx context.Context, pool *pgxpool.Pool, files fs.FS, to int) error {
 	return migrator{files}.down(ctx, pool, to)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// changesAtOnce bounds how many changes one transaction makes, and so how long the
-// turn of a user is kept from other nodes.
-const changesAtOnce = 256
+// Bounds of one transaction, and so of how long the turn of a user is kept from other
+// nodes. What it does not come to is made by the next one: many changes that take long
+// would otherwise run out of time together, and again when they are tried together.
+const (
+	changesAtOnce = 256
+	workTime      = 2 * time.Second // no other change is begun after it
+)
 
 // change is something to be done in the turn of a user. It is done again if the
 // transaction it was part of failed because of another.
@@ -31,6 +36,15 @@ type change struct {
 type turns struct {
 	mu      sync.Mutex
 	waiting map[string][]*change
+
+	short time.Duration // in place of workTime, for tests; 0: none
+}
+
+// time returns how long one goes on to begin changes: after it, there is as much left to
+// end them, of the context too.
+func (t *turns) time(ctx context.Context) time.Duration {
+	end, _ := ctx.Deadline()
+	return min(cmp.Or(t.short, workTime), time.Until(end)/2)
 }
 
 // join adds a change to those that wait. It reports whether it is the first, for which
@@ -61,6 +75,13 @@ func (t *turns) take(user string) (changes []*change) {
 	return all[:n:n]
 }
 
+// back puts changes at the head of the line.
+func (t *turns) back(user string, changes []*change) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting[user] = slices.Concat(changes, t.waiting[user])
+}
+
 // leave takes a change out of the line, and reports whether it still stood there.
 func (t *turns) leave(user string, c *change) bool {
 	t.mu.Lock()
@@ -83,6 +104,8 @@ func (s *Store) change(ctx context.Context, now time.Time, users []string, w wan
 		return fmt.Errorf("log of %s: %w", now.UTC().Format(time.DateOnly), err)
 	}
 	users = slices.Compact(slices.Sorted(slices.Values(users)))
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	c := &change{ctx: ctx, now: now, wants: w, do: do, done: make(chan struct{})}
 	if len(users) != 1 {
 		s.make(users, []*change{c})
@@ -93,11 +116,9 @@ func (s *Store) change(ctx context.Context, now time.Time, users []string, w wan
 	return s.await(ctx, users, c)
 }
 
-// await returns what became of a change. Nobody waits in line for longer than callTime, or
-// than its context lasts: what has not begun by then does not take place.
+// await returns what became of a change. Nobody waits in line for longer than its context
+// lasts, which is callTime at most: what has not begun by then does not take place.
 func (s *Store) await(ctx context.Context, users []string, c *change) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	select {
 	case <-c.done:
 		return c.err
@@ -128,8 +149,9 @@ func (s *Store) callWanting(ctx context.Context, now time.Time, users []string, 
 // makeAll makes the changes of a user until none waits.
 func (s *Store) makeAll(user string) {
 	for changes := s.turns.take(user); len(changes) > 0; changes = s.turns.take(user) {
-		s.make([]string{user}, changes)
-		for _, c := range changes {
+		left := s.make([]string{user}, changes)
+		s.turns.back(user, left)
+		for _, c := range without(changes, left) {
 			close(c.done)
 		}
 	}
@@ -137,17 +159,18 @@ func (s *Store) makeAll(user string) {
 
 // make makes changes and says what became of each. They are made in one transaction,
 // unless that fails because of one of them: the others are made without it then, or
-// each alone, if it is not known which it was.
-func (s *Store) make(users []string, changes []*change) {
-	failed, err := s.transact(users, changes)
+// each alone, if it is not known which it was. It returns those that there was no time
+// for, never the first.
+func (s *Store) make(users []string, changes []*change) (left []*change) {
+	left, failed, err := s.transact(users, changes)
 	switch {
 	case failed != nil:
-		others := slices.DeleteFunc(slices.Clone(changes), func(c *change) bool { return c == failed })
-		if len(others) > 0 {
-			s.make(users, others)
+		if others := without(changes, []*change{failed}); len(others) > 0 {
+			return s.make(users, others)
 		}
 	case err == nil:
 		s.changed(users...)
+		return left
 	case len(changes) > 1 && refused(err):
 		for _, c := range changes {
 			s.make(users, []*change{c})
@@ -157,6 +180,7 @@ func (s *Store) make(users []string, changes []*change) {
 			c.err = err
 		}
 	}
+	return nil
 }
 
 // answered reports whether the database has refused a statement, and with it the
@@ -172,33 +196,37 @@ func refused(err error) bool {
 	return ok && answered(err) && !isPassing(said.Code)
 }
 
-// transact makes changes in one transaction. If one fails that has written already it
-// is returned, and nothing took place; one that fails before has not disturbed the
-// others. An error is that of all.
-func (s *Store) transact(users []string, changes []*change) (failed *change, err error) {
+// transact makes changes in one transaction, and returns those that it has not come to.
+// If one fails that has written already it is returned, and nothing took place; one that
+// fails before has not disturbed the others. An error is that of all.
+func (s *Store) transact(users []string, changes []*change) (left []*change, failed *change, err error) {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer conn.Release() // ends the connection if the transaction goes on
 	t := newTurn(ctx, s, conn.Conn())
 	if err := t.begin(users, changes); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, c := range changes {
+	until := time.Now().Add(s.turns.time(ctx))
+	for i, c := range changes {
+		if i > 0 && !time.Now().Before(until) {
+			return changes[i:], nil, t.commit()
+		}
 		if c.err = c.ctx.Err(); c.err != nil {
 			continue // nobody waits for it any more
 		}
 		written := t.writes
 		c.err = c.do(&tx{turn: t, now: c.now})
 		if t.failed != nil {
-			return nil, t.failed
+			return nil, nil, t.failed
 		}
 		if c.err != nil && t.writes > written {
-			return c, t.rollback()
+			return nil, c, t.rollback()
 		}
 	}
-	return nil, t.commit()
+	return nil, nil, t.commit()
 }

@@ -3,6 +3,9 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -41,6 +44,53 @@ func TestAChangeThatFailsDoesNotDisturbOthers(t *testing.T) {
 	usage, err := s.Usage(t.Context(), ann)
 	if err != nil || usage.Log.Entries != 1+each {
 		t.Errorf("%d events, %v, want %d", usage.Log.Entries, err, 1+each)
+	}
+}
+
+// Changes that wait together are made in several transactions when there is no time for
+// all: what one has changed is there for everybody before the next begins. Nothing is lost
+// of those that have to wait, and they stay in order.
+func TestChangesThatTakeLongAreCommittedInParts(t *testing.T) {
+	const waiting = 5
+	url := emptyDatabase(t)
+	s, others := open(t, url), connect(t, url)
+	s.Hurry()
+	accept(t, s, start) // the day is made
+	begun, over := make(chan struct{}), make(chan struct{})
+	var working sync.WaitGroup
+	working.Go(func() {
+		_ = s.Transact(t.Context(), start, ann, func(store.RunTx) error {
+			close(begun)
+			<-over
+			return nil
+		})
+	})
+	<-begun
+	var order []int // by the turn of ann
+	for i := range waiting {
+		working.Go(func() {
+			err := s.Transact(t.Context(), start, ann, func(tx store.RunTx) error {
+				var committed int
+				err := others.QueryRow(t.Context(), `SELECT count(*) FROM posthaste.answers`).Scan(&committed)
+				if committed != i {
+					t.Errorf("%d changes are committed when change %d is made", committed, i)
+				}
+				order = append(order, i)
+				tx.KeepAnswer(fmt.Sprint(i), []byte("done"))
+				return err
+			})
+			if err != nil {
+				t.Errorf("change %d: %v", i, err)
+			}
+		})
+		for s.InLine(ann) <= i {
+			runtime.Gosched()
+		}
+	}
+	close(over)
+	working.Wait()
+	if want := []int{0, 1, 2, 3, 4}; !slices.Equal(order, want) {
+		t.Errorf("made in the order %v, want %v", order, want)
 	}
 }
 
