@@ -32,8 +32,7 @@ func (r *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posth
 	if err != nil {
 		return nil, nil, err
 	}
-	run, err := r.Run(found.run.Position)
-	return found.letter, run, err
+	return found.letter, r.hold(found.run), nil
 }
 
 // Unbury implements store.RunDLQ.

@@ -102,9 +102,17 @@ func (r *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.runs[at] = run
-	r.was[at] = newIndexedRun(run)
-	return run, nil
+	return r.hold(run), nil
+}
+
+// hold returns the run that was read first of those at its position.
+func (r *runTx) hold(run *posthaste.Run) *posthaste.Run {
+	if held := r.runs[run.Position]; held != nil {
+		return held
+	}
+	r.runs[run.Position] = run
+	r.was[run.Position] = newIndexedRun(run)
+	return run
 }
 
 // LatestRun implements store.RunRecords.
