@@ -205,3 +205,28 @@ func TestTicksBeginTraces(t *testing.T) {
 		}
 	})
 }
+
+// TestBadItemThatNamesNoRun has items that cannot be accepted, in which the header of runs
+// is a text and no header: they are answered in their place, beside one that is taken in.
+func TestBadItemThatNamesNoRun(t *testing.T) {
+	const fine = `{"destination":"https://example.com"}`
+	tests := []struct {
+		name, item string
+		status     int
+	}{
+		{"in the body", `{"destination":"https://example.com","queue":"bad name","body":"about upstash-workflow-runid"}`, http.StatusOK},
+		{"in the value of a header", `{"destination":"https://example.com","queue":"bad name","headers":{"A":"Upstash-Workflow-RunId"}}`, http.StatusOK},
+		{"in what is no item", `"Upstash-Workflow-RunId"`, http.StatusOK},
+		{"as a header", `{"destination":"https://example.com","queue":"bad name","headers":{"upstash-workflow-runid":"r"}}`, http.StatusBadRequest},
+		{"as a header beside what cannot be read", `{"destination":1,"headers":{"Upstash-Workflow-RunId":"r"}}`, http.StatusBadRequest},
+		{"as an escaped header", `{"destination":"https://example.com","queue":"bad name","headers":{"Upstash-\u0057orkflow-RunId":"r"}}`, http.StatusBadRequest},
+	}
+	inWorld(t, func(w *world) {
+		for _, test := range tests {
+			status, body := w.ask(call{method: "POST", path: "/v2/batch", body: "[" + fine + "," + test.item + "]"}, "full")
+			if accepted := strings.HasPrefix(body, `[{"messageId":`); status != test.status || accepted != (status == http.StatusOK) {
+				t.Errorf("%s: %d %s, want %d", test.name, status, body, test.status)
+			}
+		}
+	})
+}

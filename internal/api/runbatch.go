@@ -53,7 +53,7 @@ func (b *batch) submitRuns(array []byte) (map[int]workflow.Receipt, error) {
 	err := eachItem(array, func(index int, raw json.RawMessage) error {
 		item, err := readItem(raw)
 		switch {
-		case err != nil && namesRun(raw):
+		case err != nil && hasRunHeader(raw):
 			return err
 		case err != nil || !item.controls.ofRun():
 			return nil // it is answered in its place
@@ -76,6 +76,21 @@ func (b *batch) submitRuns(array []byte) (map[int]workflow.Receipt, error) {
 // its name can be written with escapes. It spares other batches from being read twice.
 func mayNameRun(text []byte) bool {
 	return bytes.Contains(text, []byte(`\u`)) || namesRun(text)
+}
+
+// hasRunHeader reports whether the header is among those of an item, which may be no
+// good item otherwise.
+func hasRunHeader(item json.RawMessage) bool {
+	var fields struct {
+		Headers map[string]json.RawMessage `json:"headers"`
+	}
+	_ = json.Unmarshal(item, &fields) // of what is no object there are no headers
+	for name := range fields.Headers {
+		if namesRun([]byte(name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // namesRun reports whether the header is named in plain letters, of any case.
