@@ -24,6 +24,11 @@ func TestLimitsNameTheirHeaders(t *testing.T) {
 		{"time beats delay", publish, "Upstash-Delay: 1s\nUpstash-Not-Before: 4000000000", "", `Upstash-Not-Before "4000000000" is further ahead than the limit of 24h0m0s`},
 		{"of a schedule", schedule, "Upstash-Cron: * * * * *\nUpstash-Retries: 11", "", `Upstash-Retries "11" is over the limit of 10`},
 		{"of a retry", retry, "Upstash-Retries: 11", "", `Upstash-Retries "11" is over the limit of 10`},
+		{"of a callback", publish, "Upstash-Callback: https://c.example\nUpstash-Callback-Retries: 11", "", `Upstash-Callback-Retries "11" is over the limit of 10`},
+		{"delay of a callback", publish, "Upstash-Callback: https://c.example\nUpstash-Callback-Delay: 2d", "", `Upstash-Callback-Delay "2d" is further ahead than the limit of 24h0m0s`},
+		{"of a failure callback", publish, "Service-Failure-Callback: https://c.example\nService-Failure-Callback-Retries: 11", "", `Service-Failure-Callback-Retries "11" is over the limit of 10`},
+		{"of the callback of a schedule", schedule, "Upstash-Cron: * * * * *\nUpstash-Callback: https://c.example\nUpstash-Callback-Retries: 11", "", `Upstash-Callback-Retries "11" is over the limit of 10`},
+		{"of the failure callback of a trigger", "POST /v2/trigger/https://example.com", "Upstash-Failure-Callback: https://c.example\nUpstash-Failure-Callback-Retries: 11", "", `Upstash-Failure-Callback-Retries "11" is over the limit of 10`},
 		{"from a group's defaults", "POST /v2/publish/patient", "", "", `retries 11 is over the limit of 10`},
 	}
 	inWorld(t, func(w *world) {

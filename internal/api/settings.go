@@ -137,6 +137,12 @@ var limitedBy = map[engine.Setting][]string{
 	engine.SettingTimeout: {controlTimeout},
 }
 
+// partPrefix is what the names of the controls of a part begin with.
+var partPrefix = map[engine.Part]string{
+	engine.PartCallback:        controlCallback + "-",
+	engine.PartFailureCallback: controlFailureCallback + "-",
+}
+
 // nameLimit puts the control that gave a setting into an error about its limit.
 // It leaves other errors, and nil, as they are, and those about a setting that
 // came from elsewhere: a default of a URL group, or a dead letter.
@@ -146,7 +152,7 @@ func (c controls) nameLimit(err error) error {
 		return err
 	}
 	for _, suffix := range limitedBy[over.Setting] {
-		if given, ok := c.values[suffix]; ok {
+		if given, ok := c.values[partPrefix[over.Part]+suffix]; ok {
 			return posthaste.Errorf(posthaste.CodeLimit, "%s %.100q is %s", given.name, given.text(), over.Fault)
 		}
 	}

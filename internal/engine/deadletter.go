@@ -86,7 +86,7 @@ func (e *Engine) remake(failed *posthaste.Message, o Overrides, now time.Time) (
 		return nil, err
 	}
 	m := *failed
-	m.ID, m.CreatedAt, m.NotBefore, m.Settings = id, now, start, again.Settings
+	m.ID, m.CreatedAt, m.NotBefore, m.Settings = id, now, start, e.options.Limits.WithDefaults(again.Settings)
 	m.SourceID = posthaste.MessageID{} // the slot it held was given up
 	return &m, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -302,6 +303,49 @@ func TestLimits(t *testing.T) {
 			}
 		}
 		w.publish(engine.Publication{Delay: time.Hour, Settings: retries(5)})
+	})
+}
+
+// TestDefaultRetriesKeepToTheLimit checks that the limit is for what was given, and that
+// nothing is retried more often than it allows.
+func TestDefaultRetriesKeepToTheLimit(t *testing.T) {
+	inWorld(t, answers(broken), engine.Options{Limits: engine.Limits{Retries: 2}}, func(w *world) {
+		w.publish(engine.Publication{})
+		w.pass(24 * time.Hour)
+		letters := w.deadLetters()
+		if len(letters) != 1 || letters[0].Message.MaxRetries() != 2 {
+			t.Errorf("dead letters %+v, want that of a message with 2 retries", letters)
+		}
+		schedule := posthaste.Schedule{User: user, ID: "s", Cron: "0 0 1 1 *", Destination: "http://a.example/"}
+		if _, err := w.PutSchedule(w.t.Context(), schedule); err != nil {
+			t.Fatal(err)
+		}
+		if shown, err := w.Schedule(w.t.Context(), user, "s"); err != nil || shown.MaxRetries() != 2 {
+			t.Errorf("the schedule is shown with %d retries, %v, want 2", shown.MaxRetries(), err)
+		}
+	})
+}
+
+// TestCallbackLimits checks that a callback may ask for no more than a message.
+func TestCallbackLimits(t *testing.T) {
+	options := engine.Options{Limits: engine.Limits{Retries: 5, Delay: time.Hour, Timeout: time.Minute}}
+	inWorld(t, answers(ok), options, func(w *world) {
+		for name, callback := range map[string]posthaste.Callback{
+			"retries": {Settings: retries(6)},
+			"delay":   {Delay: 2 * time.Hour},
+			"timeout": {Settings: posthaste.Settings{Timeout: time.Minute + 1}},
+		} {
+			callback.URL = "http://c.example"
+			for part, settings := range map[string]posthaste.Settings{
+				"callback":         {Callback: &callback},
+				"failure callback": {FailureCallback: &callback},
+			} {
+				_, err := w.Publish(w.t.Context(), user, engine.Publication{Destination: "http://a.example", Settings: settings})
+				if posthaste.ErrorCode(err) != posthaste.CodeLimit || !strings.HasPrefix(err.Error(), part+" "+name) {
+					t.Errorf("%s over the limit: %v, want code limit and that the %s is named", name, err, part)
+				}
+			}
+		}
 	})
 }
 

@@ -160,7 +160,7 @@ func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthas
 		CallerIP:   p.CallerIP,
 		Queue:      p.Queue,
 		ScheduleID: p.scheduleID,
-		Settings:   p.Settings,
+		Settings:   e.options.Limits.WithDefaults(p.Settings),
 	}
 	if e.options.Traces != nil {
 		m.Trace = e.options.Traces.Publish(m)

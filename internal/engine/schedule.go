@@ -130,7 +130,9 @@ func (e *Engine) Schedules(ctx context.Context, user string) ([]ScheduleStatus, 
 }
 
 func (e *Engine) scheduleStatus(ctx context.Context, schedule *posthaste.Schedule) (ScheduleStatus, error) {
-	status := ScheduleStatus{Schedule: schedule, LastStates: map[posthaste.MessageID]posthaste.State{}}
+	shown := *schedule
+	shown.Settings = e.options.Limits.WithDefaults(shown.Settings) // as its ticks have them
+	status := ScheduleStatus{Schedule: &shown, LastStates: map[posthaste.MessageID]posthaste.State{}}
 	for _, id := range schedule.LastMessages {
 		message, err := e.options.Store.Message(ctx, schedule.User, id)
 		if errors.Is(err, store.ErrNotFound) {

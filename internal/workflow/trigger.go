@@ -144,6 +144,7 @@ func (t *tx) start(item *Item) (*posthaste.Run, error) {
 // time on, through a queue if one is named.
 func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time, queue string) error {
 	run.User = t.user
+	run.Settings = t.service.options.Limits.WithDefaults(run.Settings)
 	run.Position = t.NextPosition()
 	run.CreatedAt = run.Position.Time()
 	t.moved = append(t.moved, posthaste.RunStarted)

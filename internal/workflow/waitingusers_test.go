@@ -58,7 +58,7 @@ func TestAUserWhoseTurnIsKeptStopsNoWaitOfOthers(t *testing.T) {
 		}
 		kept.user = ""
 		w.pass(2 * turnPatience)
-		if left, err := w.EventWaiters(t.Context(), hers, "e"); err != nil || len(left) > 0 {
+		if left, err := w.EventWaiters(w.t.Context(), hers, "e"); err != nil || len(left) > 0 {
 			t.Errorf("%d waits go on, %v, want none", len(left), err)
 		}
 	})
