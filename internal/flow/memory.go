@@ -1,6 +1,9 @@
 package flow
 
-import "maps"
+import (
+	"maps"
+	"time"
+)
 
 // SmallMessage is the size, in bytes, up to which messages take no part in the sharing of
 // Memory: slots bound how many are in flight.
@@ -13,22 +16,39 @@ const SmallMessage = 4 << 10
 // is free holds them: a destination that hangs leaves most to others. So does a user: all
 // of one's lanes may have one message, and more as far as they hold no more than three
 // times what is left (see UserRoom). A message that is larger than all there is goes alone.
-// The zero value has room for everything.
+// For one that has waited for seconds, memory is kept until it fits, for a minute at most,
+// and for a minute is not. The zero value has room for everything.
 type Memory[K comparable] struct {
 	most, taken int
 	users       map[string]int // bytes; of those that have any
 	lanes       map[K]int      // likewise
+	line        *memoryLine[K]
 }
 
 // NewMemory returns memory of so many bytes of which nothing is taken.
 func NewMemory[K comparable](most int) Memory[K] {
-	return Memory[K]{most: most, users: map[string]int{}, lanes: map[K]int{}}
+	return Memory[K]{most: most, users: map[string]int{}, lanes: map[K]int{}, line: &memoryLine[K]{users: map[string]*waiter[K]{}}}
 }
 
 // Admits reports whether a message of so many bytes, in a lane of a user, may be in flight
-// too.
-func (m *Memory[K]) Admits(user string, lane K, size int) bool {
-	if m.most == 0 || size <= SmallMessage || m.taken == 0 {
+// too. If not, the lane waits, as long as it asks again each few seconds.
+func (m *Memory[K]) Admits(now time.Time, user string, lane K, size int) bool {
+	if m.most == 0 || size <= SmallMessage {
+		return true
+	}
+	if m.line.passes(now, user, lane) && m.fits(user, lane, size) {
+		m.line.leave(user, lane)
+		return true
+	}
+	if !m.Holds(lane) {
+		m.line.wait(now, user, lane, m.users[user] == 0)
+	}
+	return false
+}
+
+// fits reports whether there is room for a large message of a lane.
+func (m *Memory[K]) fits(user string, lane K, size int) bool {
+	if m.taken == 0 {
 		return true
 	}
 	free := m.most - m.taken
@@ -59,9 +79,9 @@ func (m *Memory[K]) add(user string, lane K, size int) {
 	}
 }
 
-// Clone returns memory of which as much is taken, to try with.
+// Clone returns memory of which as much is taken, to try with. Who waits is the same.
 func (m *Memory[K]) Clone() Memory[K] {
-	return Memory[K]{most: m.most, taken: m.taken, users: maps.Clone(m.users), lanes: maps.Clone(m.lanes)}
+	return Memory[K]{most: m.most, taken: m.taken, users: maps.Clone(m.users), lanes: maps.Clone(m.lanes), line: m.line}
 }
 
 // Taken returns the bytes of the large messages in flight.

@@ -1,12 +1,16 @@
 package flow_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"posthaste/internal/flow"
 )
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestMemory(t *testing.T) {
 	const most = 100 * flow.SmallMessage
@@ -39,7 +43,7 @@ func TestMemory(t *testing.T) {
 			for _, m := range test.taken {
 				memory.Take(m.lane[:1], m.lane, m.size)
 			}
-			if got := memory.Admits(test.next.lane[:1], test.next.lane, test.next.size); got != test.want {
+			if got := memory.Admits(noon, test.next.lane[:1], test.next.lane, test.next.size); got != test.want {
 				t.Errorf("Admits = %t, want %t", got, test.want)
 			}
 		})
@@ -65,7 +69,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			next := message{rapid.IntRange(0, 5).Draw(t, "lane"), rapid.IntRange(0, 2*most).Draw(t, "size")}
-			if memory.Admits(user(next), next.lane, next.size) {
+			if memory.Admits(noon, user(next), next.lane, next.size) {
 				memory.Take(user(next), next.lane, next.size)
 				inFlight = append(inFlight, next)
 			} else if next.size <= flow.SmallMessage {
@@ -86,4 +90,83 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatalf("%d bytes are taken by nothing", memory.Taken())
 		}
 	})
+}
+
+// TestMemoryIsKept has a lane wait for memory of which others always have some: after a few
+// seconds they get no more before it does.
+func TestMemoryIsKept(t *testing.T) {
+	const most = 100 * flow.SmallMessage
+	const all, tooMuch, some, small = most, 2 * most, most / 10, flow.SmallMessage
+	type ask struct {
+		after, until int    // seconds; it is asked every five, but for the last
+		lane         string // its user is the first letter
+		size         int
+		want         bool
+	}
+	tests := []struct {
+		name  string
+		taken []string // lanes that have some
+		asks  []ask
+	}{
+		{"others go on at first", []string{"b"}, []ask{
+			{0, 0, "a", tooMuch, false}, {2, 2, "c", some, true},
+		}},
+		{"later they wait", []string{"b"}, []ask{
+			{0, 3, "a", tooMuch, false}, {3, 3, "c", some, false},
+		}},
+		{"small ones never do", []string{"b"}, []ask{
+			{0, 3, "a", tooMuch, false}, {3, 3, "c", small, true},
+		}},
+		{"one that fits when it is alone", []string{"b"}, []ask{
+			{0, 3, "a", all, false}, {3, 3, "c", some, false},
+		}},
+		{"others wait while nothing is taken", nil, []ask{
+			{0, 0, "b", all, true}, {0, 3, "a", tooMuch, false}, {4, 4, "-b", all, true},
+			{4, 4, "c", some, false}, {4, 4, "a", tooMuch, true},
+		}},
+		{"the one that has waited longest is the first", []string{"b"}, []ask{
+			{0, 0, "a", tooMuch, false}, {1, 5, "c", tooMuch, false}, {5, 5, "-b", some, true},
+			{5, 5, "c", tooMuch, false}, {5, 5, "a", tooMuch, true},
+		}},
+		{"a lane that has some does not wait", []string{"a", "b"}, []ask{
+			{0, 5, "a", tooMuch, false}, {5, 5, "c", some, true},
+		}},
+		{"nobody waits but its user, while that has some", []string{"a2", "b"}, []ask{
+			{0, 5, "a", tooMuch, false}, {5, 5, "c", some, true}, {5, 5, "a3", some, false},
+		}},
+		{"who does not ask again does not wait", []string{"b"}, []ask{
+			{0, 3, "a", tooMuch, false}, {13, 13, "c", some, false}, {14, 14, "c", some, true},
+		}},
+		{"others wait for a minute, and not for the next", []string{"b"}, []ask{
+			{0, 62, "a", tooMuch, false}, {62, 62, "c", some, false}, {63, 63, "c", some, true},
+			{63, 122, "a", tooMuch, false}, {122, 122, "d", some, true},
+			{126, 126, "a", tooMuch, false}, {126, 126, "e", some, false},
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			memory := flow.NewMemory[string](most)
+			for _, lane := range test.taken {
+				memory.Take(lane[:1], lane, some)
+			}
+			for _, a := range test.asks {
+				if lane, gives := strings.CutPrefix(a.lane, "-"); gives {
+					memory.Give(lane[:1], lane, a.size)
+					continue
+				}
+				for at := a.after; ; at = min(at+5, a.until) {
+					tried := memory.Clone() // as a claim that may come to nothing
+					if got := tried.Admits(noon.Add(time.Duration(at)*time.Second), a.lane[:1], a.lane, a.size); got != a.want {
+						t.Fatalf("after %d s: Admits(%s, %d bytes) = %t, want %t", at, a.lane, a.size, got, a.want)
+					}
+					if at == a.until {
+						break
+					}
+				}
+				if a.want {
+					memory.Take(a.lane[:1], a.lane, a.size)
+				}
+			}
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -132,8 +133,9 @@ func TestQueueRetriesOnTime(t *testing.T) {
 			due := l.now.Add(5 * time.Second)
 			l.wait("ann", "queue", waiting{readyMS: due.UnixMilli(), retried: 1})
 			l.wait("ann", "queue", next)
-			if leases, wakes, err := l.claim(l.now, 100); len(leases) > 0 || !wakes.Equal(due) || err != nil {
-				t.Fatalf("claim = %d leases, to be called again at %v, %v; want none, and when the retry is due, %v", len(leases), wakes, err, due)
+			leases, wakes, err := l.claim(l.now, 100)
+			if len(leases) > 0 || wakes.IsZero() || wakes.After(due) || err != nil {
+				t.Fatalf("claim = %d leases, to be called again at %v, %v; want none, and when the retry is due at the latest, %v", len(leases), wakes, err, due)
 			}
 			l.now = due
 			if claimed := l.claimOf(100, "queue")[0]; claimed.waiting.retried == 0 {
@@ -158,4 +160,109 @@ func TestQueueObeysAChangedKey(t *testing.T) {
 	l.claimOf(100)
 	l.changeFlowKey("ann", posthaste.FlowKey{Key: "key"}, false)
 	l.claimOf(100, "queue")
+}
+
+// TestWhatCannotBeRead has something of one user that cannot be read: others are served, and
+// the user is a second after it can be read again.
+func TestWhatCannotBeRead(t *testing.T) {
+	tests := map[string]func(l *line){
+		"a queue": func(l *line) { l.enqueue("broken", "queue", 10) },
+		"a flow-control key": func(l *line) {
+			l.wait("broken", "queue", waiting{flowKey: "key"})
+			l.changeQueue("broken", noQueue("queue")) // so it is known
+		},
+		"what waits": func(l *line) {
+			l.restore(laneID{"broken", posthaste.Lane{Kind: posthaste.LaneQueue, Name: "queue"}}, 0)
+			l.changeQueue("broken", noQueue("queue"))
+		},
+	}
+	for name, begin := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLine(t, 0)
+			disk := &brokenDisk{broken: "broken"}
+			l.disk = disk
+			begin(l)
+			l.enqueue("ann", "behind it", 10)
+			leases, wakes, err := l.claim(l.now, 100)
+			if !errors.Is(err, errCorrupt) || len(leases) != 1 || leases[0].lane.id.user != "ann" {
+				t.Fatalf("claim = %d leases, %v; want that of ann, and the error", len(leases), err)
+			}
+			if want := l.now.Add(brokenPause); !wakes.Equal(want) {
+				t.Errorf("to be called again at %v, want %v", wakes, want)
+			}
+			l.claimOf(100) // and tells nobody again
+			disk.broken = ""
+			l.now = l.now.Add(brokenPause)
+			l.claimOf(100, "queue")
+		})
+	}
+}
+
+// brokenDisk cannot read anything of a user.
+type brokenDisk struct {
+	nothingOnDisk
+	broken string
+}
+
+func (d *brokenDisk) readWaiting(id laneID, from ticket, limit int) ([]*item, error) {
+	if id.user == d.broken {
+		return nil, errCorrupt
+	}
+	return []*item{{ticket: ticket{order: 1}, waiting: waiting{size: 10}}}, nil
+}
+
+func (d *brokenDisk) readQueue(user, name string) (*posthaste.Queue, error) {
+	if user == d.broken {
+		return nil, errCorrupt
+	}
+	return d.nothingOnDisk.readQueue(user, name)
+}
+
+func (d *brokenDisk) readFlowKey(user, key string) (*posthaste.FlowKey, error) {
+	if user == d.broken {
+		return nil, errCorrupt
+	}
+	return d.nothingOnDisk.readFlowKey(user, key)
+}
+
+// TestALargeMessageBesideBusyQueues has queues of others take again at once what they give
+// back of the memory. A message that is larger than what they leave is claimed all the same.
+func TestALargeMessageBesideBusyQueues(t *testing.T) {
+	const memory = 1 << 20
+	for name, size := range map[string]int{"it needs half": memory / 2, "it needs all": memory, "it needs more than all": 2 * memory} {
+		t.Run(name, func(t *testing.T) {
+			l := newLine(t, memory)
+			var busy []*lease
+			for _, user := range []string{"ann", "bea"} {
+				for range 20 {
+					l.enqueue(user, user, memory*3/8)
+				}
+				busy = append(busy, l.claimOf(100, user)...)
+			}
+			l.enqueue("large", "large", size)
+			l.claimOf(100)
+			for range 20 {
+				l.now = l.now.Add(time.Second)
+				held := busy[0]
+				l.endSettle(held, nil)
+				busy = busy[1:]
+				leases, wakes, err := l.claim(l.now, 100)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, held := range leases {
+					if held.lane.id.user == "large" {
+						return
+					}
+				}
+				if next := l.now.Add(hungryPause); !wakes.Equal(next) {
+					t.Fatalf("to be called again at %v, want %v, while a lane waits for memory", wakes, next)
+				}
+				if busy = append(busy, leases...); len(busy) == 0 {
+					t.Fatal("nobody has any memory")
+				}
+			}
+			t.Error("the large message is not claimed")
+		})
+	}
 }

@@ -1,13 +1,21 @@
 package lsm
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"posthaste/internal/flow"
 )
 
+const (
+	brokenPause = time.Second // how long a lane rests that cannot be read
+	hungryPause = time.Second // how long one that waits for memory rests before it asks again
+)
+
 // claim leases up to limit due messages, serving the lanes in turn, and returns
-// when to call again: see store.Worker.
+// when to call again: see store.Worker. What is wrong with some lanes it returns
+// beside what it leased of the others.
 func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -15,6 +23,7 @@ func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error)
 	s.unblock(limit)
 	s.uncrowd(limit)
 	var leases []*lease
+	var failed []error
 	hungry := func(int) *lane { return s.firstHungry(now) }
 	for _, first := range []func(free int) *lane{hungry, s.firstReady} {
 		for len(leases) < limit {
@@ -23,16 +32,17 @@ func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error)
 				break
 			}
 			held, err := s.serve(l, now, limit-len(leases))
-			if err != nil {
-				return leases, now, err
-			}
-			if held != nil {
+			switch {
+			case err != nil:
+				failed = append(failed, fmt.Errorf("messages of user %q in lane %q: %w", l.id.user, l.id.Name, err))
+				s.rest(l, now.Add(brokenPause))
+			case held != nil:
 				leases = append(leases, held)
 				s.enlist(l, &s.ready)
 			}
 		}
 	}
-	return leases, s.next(now), nil
+	return leases, s.next(now), errors.Join(failed...)
 }
 
 // promote makes the lanes ready whose time has come.
@@ -85,7 +95,7 @@ func (s *scheduler) firstHungry(now time.Time) *lane {
 			continue
 		}
 		l := lanes.Front().Value.(*lane)
-		if at, _ := l.candidate(now); at < 0 || s.memory.Admits(user, l.id, l.items[at].waiting.size) {
+		if at, _ := l.candidate(now); at < 0 || s.memory.Admits(now, user, l.id, l.items[at].waiting.size) {
 			return l
 		}
 	}
@@ -107,14 +117,14 @@ func (s *scheduler) firstReady(free int) *lane {
 // feeds reports whether there is memory for a message of so many bytes of a lane. If not,
 // the lane is where it waits for some: one that holds none in the line of its user, behind
 // which nobody of the user is given any before the first in it. It holds up no other user.
-func (s *scheduler) feeds(l *lane, size int) bool {
+func (s *scheduler) feeds(l *lane, now time.Time, size int) bool {
 	if size <= flow.SmallMessage {
 		return true
 	}
 	line := s.hungry[l.id.user]
 	first := line == nil || line.Len() == 0 || line.Front() == l.element
 	switch {
-	case first && s.memory.Admits(l.id.user, l.id, size):
+	case first && s.memory.Admits(now, l.id.user, l.id, size):
 		return true
 	case s.memory.Holds(l.id):
 		s.enlist(l, &s.blocked)
@@ -143,7 +153,7 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 		s.rest(l, wakes)
 		return nil, nil
 	}
-	if !s.feeds(l, l.items[at].waiting.size) {
+	if !s.feeds(l, now, l.items[at].waiting.size) {
 		s.wakeBefore(l, wakes)
 		return nil, nil
 	}
@@ -240,14 +250,17 @@ func (s *scheduler) limiterOf(it *item) (*limiter, error) {
 	return limit, nil
 }
 
-// next returns when claim should be called again if nothing wakes its caller.
-func (s *scheduler) next(now time.Time) time.Time {
-	switch {
-	case s.ready.Len() > 0:
+// next returns when claim should be called again if nothing wakes its caller. Who waits for
+// memory has to ask for it again and again.
+func (s *scheduler) next(now time.Time) (next time.Time) {
+	if s.ready.Len() > 0 {
 		return now
-	case len(s.timed) > 0:
-		return milliTime(s.timed[0].wakesMS)
-	default:
-		return time.Time{}
 	}
+	if len(s.timed) > 0 {
+		next = milliTime(s.timed[0].wakesMS)
+	}
+	if len(s.hungry) > 0 {
+		next = earlier(next, now.Add(hungryPause))
+	}
+	return next
 }

@@ -175,7 +175,7 @@ func (lane *openLane) admits(l *live, now time.Time) bool {
 		lane.look(due)
 		return false
 	}
-	if !lane.memory.Admits(lane.id.user, lane.id, l.size) {
+	if !lane.memory.Admits(now, lane.id.user, lane.id, l.size) {
 		lane.look(now.Add(ceilingPause)) // another node may have some
 		return false
 	}
