@@ -13,7 +13,7 @@ import (
 // remembers where they were, and all others jump.
 //
 // A gap is remembered of sets that grow at their far end alone, as those of dead letters
-// and of runs do: what is added has a position above all that is visible. An import does
+// do, and of runs by what they keep: what is added has a position above all that is visible. An import does
 // not keep to that; it fills a store that nobody reads yet.
 
 // gap is a range of positions, both included, of which a set has none and never will.

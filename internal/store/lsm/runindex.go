@@ -213,8 +213,7 @@ func runPositions(e *entries, user string, query *store.RunQuery) (*intersection
 		prefixes = append(prefixes, each(terms, func(t term) []byte { return appendRunPostingPrefix(nil, posting, user, t) }))
 	}
 	in, err := intersectOf(prefixes, e.direction, func(prefix []byte, seeks *int) (positionSet, error) {
-		f := fieldOfPostings(prefix)
-		return e.open(prefix, seeks, f == fieldState || f == fieldCallback) // runs come to have others
+		return e.open(prefix, seeks, mayChange(fieldOfPostings(prefix), query.Failed))
 	})
 	if err != nil {
 		return nil, err
@@ -234,6 +233,19 @@ func runPositions(e *entries, user string, query *store.RunQuery) (*intersection
 		in.sets = append(in.sets, all)
 	}
 	return in, nil
+}
+
+// mayChange reports whether runs, or entries of their DLQ, come to have other values of a
+// field than they began with. An SDK's trigger brings labels and a flow-control key.
+func mayChange(f field, failed bool) bool {
+	switch f {
+	case fieldState, fieldCallback:
+		return true
+	case fieldLabel, fieldFlowKey:
+		return !failed
+	default:
+		return false
+	}
 }
 
 // maxNamed is how many entries a prefix may name to be looked up by it. One that
