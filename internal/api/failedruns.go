@@ -20,7 +20,7 @@ type FailedRuns interface {
 
 	// Restart starts failed runs anew, or resumes them. It returns the kept answer
 	// instead if the request is a repetition.
-	Restart(ctx context.Context, user string, req workflow.RestartRequest) (results []workflow.Restarted, kept []byte, err error)
+	Restart(ctx context.Context, user string, req workflow.RestartRequest) (done workflow.Restarts, kept []byte, err error)
 	// CannotRestart returns those entries that Restart would refuse.
 	CannotRestart(ctx context.Context, user string, req workflow.RestartRequest) ([]workflow.Restarted, error)
 	// DeleteFailed returns how many of the entries there were.

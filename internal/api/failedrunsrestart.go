@@ -32,9 +32,9 @@ func newRestartedView(r workflow.Restarted) restartedView {
 	return restartedView{runView{r.Run.ID, r.Run.CreatedAt.UnixMilli()}, r.ID.String()}
 }
 
-func newRestartedPage(results []workflow.Restarted, cursor string) restartedPage {
+func newRestartedPage(done workflow.Restarts, cursor string) restartedPage {
 	page := restartedPage{Cursor: cursor, WorkflowRuns: []restartedView{}}
-	for _, result := range results {
+	for _, result := range done.Results {
 		if result.Err != nil {
 			page.Failures = append(page.Failures, newRestartFailure(result))
 			continue
@@ -80,7 +80,7 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 				return answer{}, err
 			}
 		}
-		return a.restart(r, req, func(results []workflow.Restarted) any { return newRestartedPage(results, page.cursor) })
+		return a.restart(r, req, func(done workflow.Restarts) any { return newRestartedPage(done, page.after(done.Left)) })
 	}
 }
 
@@ -96,7 +96,7 @@ func (a *api) restartFailedRun(kind posthaste.ActionKind) func(r *request) (answ
 			return answer{}, err
 		}
 		req.IDs, req.AllKnown = []posthaste.DeadLetterID{id}, true
-		restarted, err := a.restart(r, req, func(results []workflow.Restarted) any { return newRestartedView(results[0]) })
+		restarted, err := a.restart(r, req, func(done workflow.Restarts) any { return newRestartedView(done.Results[0]) })
 		if posthaste.ErrorCode(err) == posthaste.CodeNotFound {
 			err = a.explainMissing(r, id)
 		}
@@ -123,18 +123,18 @@ func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.V
 
 // restart answers with what became of a request, or with what became of it the first
 // time.
-func (a *api) restart(r *request, req workflow.RestartRequest, view func([]workflow.Restarted) any) (answer, error) {
+func (a *api) restart(r *request, req workflow.RestartRequest, view func(workflow.Restarts) any) (answer, error) {
 	if req.Once != nil {
-		req.Once.Answer = func(results []workflow.Restarted) []byte { return encodeJSON(view(results)) }
+		req.Once.Answer = func(done workflow.Restarts) []byte { return encodeJSON(view(done)) }
 	}
-	results, kept, err := a.options.Workflows.Restart(r.Context(), r.user, req)
+	done, kept, err := a.options.Workflows.Restart(r.Context(), r.user, req)
 	switch {
 	case err != nil:
 		return answer{}, err
 	case kept != nil:
 		return ok(json.RawMessage(kept)), nil
 	default:
-		return ok(view(results)), nil
+		return ok(view(done)), nil
 	}
 }
 

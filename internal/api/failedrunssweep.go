@@ -99,7 +99,16 @@ func (r *request) unitedParameters() (url.Values, error) {
 // failedRunPage is the part of a sweep that one call does.
 type failedRunPage struct {
 	ids    []posthaste.DeadLetterID
-	cursor string // of the next call, "" if this is the last
+	cursor string                                 // of the next call, "" if this is the last
+	at     func(id posthaste.DeadLetterID) string // the cursor of a call that begins with one of the ids
+}
+
+// after returns the cursor of the next call if some of the ids are left for it.
+func (p *failedRunPage) after(left []posthaste.DeadLetterID) string {
+	if len(left) > 0 {
+		return p.at(left[0])
+	}
+	return p.cursor
 }
 
 // failedRunPage returns the page of a sweep that is next.
@@ -120,6 +129,9 @@ func (a *api) failedRunPage(r *request, s *failedRunSweep) (page failedRunPage, 
 	if found.More {
 		page.cursor = selection.SweepCursor(found.Next, s.query.High)
 	}
+	page.at = func(id posthaste.DeadLetterID) string {
+		return selection.SweepCursor(posthaste.Position(id), s.query.High)
+	}
 	return page, err
 }
 
@@ -129,6 +141,9 @@ func (s *failedRunSweep) listedPage() failedRunPage {
 	page := failedRunPage{ids: parseDeadLetterIDs(s.ids[s.done:end])}
 	if end < len(s.ids) {
 		page.cursor = selection.ListCursor(s.ids[:end])
+	}
+	page.at = func(id posthaste.DeadLetterID) string {
+		return selection.ListCursor(s.ids[:slices.Index(s.ids, id.String())])
 	}
 	return page
 }

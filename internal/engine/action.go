@@ -16,8 +16,10 @@ import (
 // the action is finished, also by another process after a crash, so all it knows
 // is in the action.
 type ActionWorker interface {
-	// Count returns how many things the action's filter matches.
-	Count(ctx context.Context, action *posthaste.BulkAction) (int, error)
+	// Begin returns how many things the action's filter matches, and the cursor of the
+	// first step. It tells where the action ends, if nothing else does: what matches
+	// later is none of its business.
+	Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error)
 
 	// Step changes the next few things. The step's Advance must be called in the
 	// commit of that change; advance returns it for the cursor to continue at.
@@ -38,7 +40,7 @@ func (e *Engine) StartAction(ctx context.Context, asked posthaste.BulkAction) (*
 	}
 	action := &asked
 	action.ID, action.CreatedAt = id, e.now()
-	if action.Total, err = worker.Count(ctx, action); err != nil {
+	if action.Total, action.Cursor, err = worker.Begin(ctx, action); err != nil {
 		return nil, err
 	}
 	if err := e.options.Store.PutAction(ctx, action); err != nil {

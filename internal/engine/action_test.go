@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,7 +149,9 @@ func workers(w engine.ActionWorker) map[posthaste.ActionKind]engine.ActionWorker
 // countingWorker does all there is to do in one step.
 type countingWorker struct{ store store.Store }
 
-func (countingWorker) Count(context.Context, *posthaste.BulkAction) (int, error) { return 1, nil }
+func (countingWorker) Begin(context.Context, *posthaste.BulkAction) (int, string, error) {
+	return 1, "", nil
+}
 
 func (w countingWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
 	return w.store.UpdateAction(ctx, action.User, action.ID, func(a *posthaste.BulkAction) { advance("").Advance(a, 1, nil) })
@@ -181,6 +184,26 @@ func TestActionThatCannotGoOnIsGivenUp(t *testing.T) {
 		if len(done.Failures) != 1 || done.Failures[0].Error != "retries are refused" {
 			w.t.Errorf("failures %+v, want the refusal", done.Failures)
 		}
+	})
+}
+
+// What failed before the clock was set back is there when an action begins.
+func TestActionsWhileTheClockStepsBack(t *testing.T) {
+	var offset atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
+	inWorld(t, answers(broken), engine.Options{Now: now}, func(w *world) {
+		w.publish(engine.Publication{Settings: retries(0)})
+		w.pass(time.Second)
+		offset.Store(int64(-time.Hour))
+		action, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: posthaste.ActionDelete})
+		if err != nil || action.Total != 1 {
+			w.t.Fatalf("action %+v, %v; want a total of 1", action, err)
+		}
+		w.pass(time.Second)
+		if done := w.finished(action.ID); done.Processed != 1 {
+			w.t.Errorf("processed %d, want 1", done.Processed)
+		}
+		offset.Store(0)
 	})
 }
 

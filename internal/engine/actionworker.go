@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"strconv"
 
 	"posthaste"
 	"posthaste/internal/selection"
@@ -20,16 +19,16 @@ func (w cancelWorker) query(action *posthaste.BulkAction) (store.LiveQuery, erro
 	return query, err
 }
 
-// Count implements ActionWorker.
-func (w cancelWorker) Count(ctx context.Context, action *posthaste.BulkAction) (total int, err error) {
+// Begin implements ActionWorker.
+func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, first string, err error) {
 	query, err := w.query(action)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	for {
 		ids, cursor, err := w.engine.options.Store.LiveMessages(ctx, action.User, query)
 		if total += len(ids); err != nil || cursor == "" {
-			return total, err
+			return total, "", err
 		}
 		query.Cursor = cursor
 	}
@@ -51,29 +50,37 @@ func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 
 // deadLetterSteps walks through the dead letters that match a filter and had
 // failed when the action began, oldest first, so that what fails again meanwhile
-// is not met twice. The cursor is the position to continue at.
+// is not met twice. It is a sweep like that of a client: the cursor tells where it goes
+// on and where it ends.
 type deadLetterSteps struct{ engine *Engine }
 
-func (w deadLetterSteps) query(action *posthaste.BulkAction) (store.DeadLetterQuery, error) {
+func (w deadLetterSteps) query(ctx context.Context, action *posthaste.BulkAction) (store.DeadLetterQuery, error) {
 	query, err := selection.DeadLetters(action.Filter)
 	if err != nil {
 		return query, err
 	}
 	query.OldestFirst, query.Limit, query.Bare = true, stepSize, true
-	query.High = min(query.High, posthaste.LastPosition(action.CreatedAt))
-	if action.Cursor != "" {
-		at, err := strconv.ParseUint(action.Cursor, 10, 63)
-		if err != nil {
-			return query, err
-		}
-		query.Low = max(query.Low, posthaste.Position(at))
+	next, end, begun := selection.ParseSweepCursor(action.Cursor)
+	if !begun {
+		end, err = w.newest(ctx, action.User)
 	}
-	return query, nil
+	query.Low, query.High = max(query.Low, next), min(query.High, end)
+	return query, err
 }
 
-// Count implements ActionWorker.
-func (w deadLetterSteps) Count(ctx context.Context, action *posthaste.BulkAction) (total int, err error) {
-	query, err := w.query(action)
+// newest returns the position of the latest dead letter, one before all if there is none.
+func (w deadLetterSteps) newest(ctx context.Context, user string) (posthaste.Position, error) {
+	page, err := w.engine.DeadLetters(ctx, user, store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
+	if err != nil || len(page.IDs) == 0 {
+		return 0, err
+	}
+	return posthaste.Position(page.IDs[0]), nil
+}
+
+// Begin implements ActionWorker.
+func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
+	query, err := w.query(ctx, action)
+	cursor = selection.SweepCursor(query.Low, query.High)
 	for err == nil {
 		var page store.DeadLetterPage
 		page, err = w.engine.DeadLetters(ctx, action.User, query)
@@ -82,12 +89,12 @@ func (w deadLetterSteps) Count(ctx context.Context, action *posthaste.BulkAction
 		}
 		query.Low = page.Next
 	}
-	return total, err
+	return total, cursor, err
 }
 
 // next returns the ids of the next step and the cursor for the one after.
 func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction) (ids []posthaste.DeadLetterID, cursor string, err error) {
-	query, err := w.query(action)
+	query, err := w.query(ctx, action)
 	if err != nil {
 		return nil, "", err
 	}
@@ -96,7 +103,7 @@ func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction)
 		return nil, "", err
 	}
 	if page.More {
-		cursor = strconv.FormatUint(uint64(page.Next), 10)
+		cursor = selection.SweepCursor(page.Next, query.High)
 	}
 	return page.IDs, cursor, nil
 }
@@ -104,9 +111,9 @@ func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction)
 // deleteWorker deletes the dead letters that match a filter.
 type deleteWorker struct{ engine *Engine }
 
-// Count implements ActionWorker.
-func (w deleteWorker) Count(ctx context.Context, action *posthaste.BulkAction) (int, error) {
-	return deadLetterSteps(w).Count(ctx, action)
+// Begin implements ActionWorker.
+func (w deleteWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
+	return deadLetterSteps(w).Begin(ctx, action)
 }
 
 // Step implements ActionWorker.
@@ -122,9 +129,9 @@ func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 // retryWorker retries the dead letters that match a filter.
 type retryWorker struct{ engine *Engine }
 
-// Count implements ActionWorker.
-func (w retryWorker) Count(ctx context.Context, action *posthaste.BulkAction) (int, error) {
-	return deadLetterSteps(w).Count(ctx, action)
+// Begin implements ActionWorker.
+func (w retryWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
+	return deadLetterSteps(w).Begin(ctx, action)
 }
 
 // Step implements ActionWorker.

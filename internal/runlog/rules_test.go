@@ -240,11 +240,11 @@ func (l *life) resume(dlqID string) string {
 	if !ok {
 		l.Fatalf("%q is no id of a dead letter", dlqID)
 	}
-	results, _, err := l.rules.Restart(l.Context(), "ann", workflow.RestartRequest{IDs: []posthaste.DeadLetterID{id}, Resume: true})
-	if err != nil || len(results) != 1 {
-		l.Fatalf("resumed %v, %v", results, err)
+	done, _, err := l.rules.Restart(l.Context(), "ann", workflow.RestartRequest{IDs: []posthaste.DeadLetterID{id}, Resume: true})
+	if err != nil || len(done.Results) != 1 {
+		l.Fatalf("resumed %v, %v", done.Results, err)
 	}
-	return results[0].Run.ID
+	return done.Results[0].Run.ID
 }
 
 func (l *life) check(when, want string) {

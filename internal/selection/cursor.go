@@ -29,6 +29,23 @@ func SweepCursor(next, end posthaste.Position) string {
 	return Cursor(next) + sweepHyphen + Cursor(end)
 }
 
+// FirstSweepCursor returns the cursor of the first page of a sweep between two
+// positions.
+func FirstSweepCursor(low, high posthaste.Position, oldestFirst bool) string {
+	if oldestFirst {
+		return SweepCursor(low, high)
+	}
+	return SweepCursor(high, high)
+}
+
+// ParseSweepCursor reads what SweepCursor wrote.
+func ParseSweepCursor(text string) (next, end posthaste.Position, ok bool) {
+	nextText, endText, ofSweep := strings.Cut(text, sweepHyphen)
+	next, isNext := parsePosition(nextText)
+	end, isEnd := parsePosition(endText)
+	return next, end, ofSweep && isNext && isEnd
+}
+
 // parsePosition reads what Cursor wrote.
 func parsePosition(text string) (posthaste.Position, bool) {
 	digits, marked := strings.CutPrefix(text, cursorMark)
@@ -78,10 +95,8 @@ func (r rangeOf) readSweepCursor(p parameters) (begun bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	nextText, endText, ofSweep := strings.Cut(text, sweepHyphen)
-	next, isNext := parsePosition(nextText)
-	end, isEnd := parsePosition(endText)
-	if !ofSweep || !isNext || !isEnd {
+	next, end, ofSweep := ParseSweepCursor(text)
+	if !ofSweep {
 		return false, r.readCursor(p)
 	}
 	r.continueAt(next, next)

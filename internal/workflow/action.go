@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"posthaste"
 	"posthaste/internal/engine"
@@ -13,7 +12,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// actionStep is how many runs a bulk action changes in one commit.
+// actionStep is how many runs a bulk action changes in one commit at most.
 const actionStep = 200
 
 // ActionWorkers returns what does the bulk actions on runs. overrides reads those of
@@ -40,51 +39,46 @@ func (l letterSteps) query(ctx context.Context, action *posthaste.BulkAction) (s
 	if err != nil || begun {
 		return query, err
 	}
-	query.High = min(query.High, posthaste.LastPosition(action.CreatedAt))
 	return l.service.BeginSweep(ctx, action.User, query)
 }
 
-// continueAt moves the beginning of a query to a cursor's place.
-func continueAt(low posthaste.Position, cursor string) (posthaste.Position, error) {
-	if cursor == "" {
-		return low, nil
-	}
-	at, err := strconv.ParseUint(cursor, 10, 63)
-	return max(low, posthaste.Position(at)), err
-}
-
-// cursorAfter returns the cursor that continues after a page, "" after the last.
-func cursorAfter(page store.RunPage) string {
-	if !page.More {
-		return ""
-	}
-	return strconv.FormatUint(uint64(page.Next), 10)
-}
-
-// Count implements engine.ActionWorker.
-func (l letterSteps) Count(ctx context.Context, action *posthaste.BulkAction) (int, error) {
+// Begin implements engine.ActionWorker.
+func (l letterSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
 	query, err := l.query(ctx, action)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	return l.service.CountFailed(ctx, action.User, query)
+	total, err = l.service.CountFailed(ctx, action.User, query)
+	return total, selection.FirstSweepCursor(query.Low, query.High, query.OldestFirst), err
 }
 
-// next returns the ids of the next step and the cursor for the one after.
-func (l letterSteps) next(ctx context.Context, action *posthaste.BulkAction) (ids []posthaste.DeadLetterID, cursor string, err error) {
+// next returns the ids of the next step, and what returns the cursor for the one after
+// when some of them are left.
+func (l letterSteps) next(ctx context.Context, action *posthaste.BulkAction) (ids []posthaste.DeadLetterID, after func(left []posthaste.DeadLetterID) string, err error) {
 	query, err := l.query(ctx, action)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	query.Limit, query.Bare = actionStep, true
 	page, err := l.service.Failed(ctx, action.User, query)
 	for _, run := range page.Runs {
 		ids = append(ids, run.DeadLetterID)
 	}
-	if page.More {
-		cursor = selection.SweepCursor(page.Next, query.High)
+	return ids, func(left []posthaste.DeadLetterID) string {
+		if len(left) > 0 {
+			return selection.SweepCursor(posthaste.Position(left[0]), query.High)
+		}
+		return cursorAfter(page, query.High)
+	}, err
+}
+
+// cursorAfter returns the cursor of a sweep that continues after a page, "" after the
+// last.
+func cursorAfter(page store.RunPage, end posthaste.Position) string {
+	if !page.More {
+		return ""
 	}
-	return ids, cursor, err
+	return selection.SweepCursor(page.Next, end)
 }
 
 // restartWorker restarts or resumes what matches a filter.
@@ -100,12 +94,12 @@ func (w restartWorker) Step(ctx context.Context, action *posthaste.BulkAction, a
 	if err != nil {
 		return err
 	}
-	ids, cursor, err := w.next(ctx, action)
+	ids, after, err := w.next(ctx, action)
 	if err != nil {
 		return err
 	}
 	req := RestartRequest{IDs: ids, Resume: w.resume, Overrides: overrides, CallerIP: action.CallerIP}
-	return w.service.restartStep(ctx, action.User, req, advance(cursor))
+	return w.service.restartStep(ctx, action.User, req, func(left []posthaste.DeadLetterID) *store.Step { return advance(after(left)) })
 }
 
 // deleteWorker deletes what matches a filter from the DLQ of runs.
@@ -113,11 +107,11 @@ type deleteWorker struct{ letterSteps }
 
 // Step implements engine.ActionWorker.
 func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	ids, cursor, err := w.next(ctx, action)
+	ids, after, err := w.next(ctx, action)
 	if err != nil {
 		return err
 	}
-	_, err = w.service.deleteFailed(ctx, action.User, ids, advance(cursor))
+	_, _, err = w.service.deleteFailed(ctx, action.User, ids, func(left []posthaste.DeadLetterID) *store.Step { return advance(after(left)) })
 	return err
 }
 
@@ -125,20 +119,22 @@ func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 // began.
 type cancelWorker struct{ service *Service }
 
-func (w cancelWorker) query(action *posthaste.BulkAction) (store.RunQuery, error) {
+func (w cancelWorker) query(ctx context.Context, action *posthaste.BulkAction) (store.RunQuery, error) {
 	query, err := selection.LiveRuns(action.Filter)
 	if err != nil {
 		return query, err
 	}
-	query = goingOn(query, action.CreatedAt)
 	query.OldestFirst, query.Limit = true, actionStep
-	query.Low, err = continueAt(query.Low, action.Cursor)
-	return query, err
+	if next, end, begun := selection.ParseSweepCursor(action.Cursor); begun {
+		query.Low, query.High = max(query.Low, next), min(query.High, end)
+	}
+	return w.service.goingOn(ctx, action.User, query)
 }
 
-// Count implements engine.ActionWorker.
-func (w cancelWorker) Count(ctx context.Context, action *posthaste.BulkAction) (total int, err error) {
-	query, err := w.query(action)
+// Begin implements engine.ActionWorker.
+func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
+	query, err := w.query(ctx, action)
+	cursor = selection.SweepCursor(query.Low, query.High)
 	for err == nil {
 		var page store.RunPage
 		page, err = w.service.options.Store.Runs(ctx, action.User, query)
@@ -147,12 +143,12 @@ func (w cancelWorker) Count(ctx context.Context, action *posthaste.BulkAction) (
 		}
 		query.Low = page.Next
 	}
-	return total, err
+	return total, cursor, err
 }
 
 // Step implements engine.ActionWorker.
 func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	query, err := w.query(action)
+	query, err := w.query(ctx, action)
 	if err != nil {
 		return err
 	}
@@ -160,6 +156,11 @@ func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 	if err != nil {
 		return err
 	}
-	_, err = w.service.cancelPage(ctx, action.User, page, advance(cursorAfter(page)))
+	_, _, err = w.service.cancelRuns(ctx, action.User, page.Runs, func(left []*posthaste.Run) *store.Step {
+		if len(left) > 0 {
+			return advance(selection.SweepCursor(left[0].Position, query.High))
+		}
+		return advance(cursorAfter(page, query.High))
+	})
 	return err
 }

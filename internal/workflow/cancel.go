@@ -9,7 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// cancelStep is how many runs a bulk cancellation ends in one commit.
+// cancelStep is how many runs a bulk cancellation ends in one commit at most.
 const cancelStep = 50
 
 // Cancel cancels the run with an id. A run that has ended stays as it is; it returns
@@ -33,29 +33,29 @@ func (t *tx) cancel(run *posthaste.Run) error { return t.end(run, posthaste.RunC
 // CancelIDs cancels the runs that go on under the ids and returns how many there
 // were.
 func (s *Service) CancelIDs(ctx context.Context, user string, ids []string) (cancelled int, err error) {
-	for first := 0; first < len(ids); first += cancelStep {
-		chunk := ids[first:min(first+cancelStep, len(ids))]
-		n := 0
-		err := s.transact(ctx, user, func(t *tx) error {
+	for len(ids) > 0 {
+		n, some := 0, ids[:min(cancelStep, len(ids))]
+		var left []string
+		err := s.transact(ctx, user, func(t *tx) (err error) {
 			n = 0
-			for _, id := range chunk {
+			left, err = doEach(t, some, func(id string) error {
 				run, err := t.active(id, time.Time{})
 				if errors.Is(err, store.ErrNotFound) {
-					continue
+					return nil
 				}
 				if err != nil {
 					return err
 				}
-				if err := t.cancel(run); err != nil {
-					return err
-				}
 				n++
-			}
-			return nil
+				return t.cancel(run)
+			})
+			return err
 		})
-		if cancelled += n; err != nil {
+		if err != nil {
 			return cancelled, err
 		}
+		cancelled += n
+		ids = ids[len(some)-len(left):]
 	}
 	return cancelled, nil
 }
@@ -64,7 +64,10 @@ func (s *Service) CancelIDs(ctx context.Context, user string, ids []string) (can
 // limit of them if that is not 0, and returns how many it changed. What starts while
 // it goes on is not touched.
 func (s *Service) CancelMatching(ctx context.Context, user string, query store.RunQuery, limit int) (cancelled int, err error) {
-	query = goingOn(query, s.now())
+	query, err = s.goingOn(ctx, user, query)
+	if err != nil {
+		return 0, err
+	}
 	for limit == 0 || cancelled < limit {
 		query.Limit = cancelStep
 		if limit > 0 {
@@ -74,8 +77,12 @@ func (s *Service) CancelMatching(ctx context.Context, user string, query store.R
 		if err != nil {
 			return cancelled, err
 		}
-		n, err := s.cancelPage(ctx, user, page, nil)
-		if cancelled += n; err != nil || !page.More {
+		for len(page.Runs) > 0 && err == nil {
+			n := 0
+			n, page.Runs, err = s.cancelRuns(ctx, user, page.Runs, noStep)
+			cancelled += n
+		}
+		if err != nil || !page.More {
 			return cancelled, err
 		}
 		query.High = page.Next
@@ -83,31 +90,43 @@ func (s *Service) CancelMatching(ctx context.Context, user string, query store.R
 	return cancelled, nil
 }
 
-// goingOn narrows a query to runs that go on and were there at a time.
-func goingOn(query store.RunQuery, at time.Time) store.RunQuery {
+// goingOn narrows a query to runs that go on and are there now.
+func (s *Service) goingOn(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error) {
 	query.Filter.States = []posthaste.RunState{posthaste.RunStarted}
-	query.High = min(query.High, posthaste.LastPosition(at))
-	return query
+	newest, err := s.options.Store.Runs(ctx, user, store.RunQuery{High: posthaste.MaxPosition, Limit: 1})
+	var end posthaste.Position // before the first of all
+	for _, run := range newest.Runs {
+		end = run.Position
+	}
+	query.High = min(query.High, end)
+	return query, err
 }
 
-// cancelPage cancels those runs of a page that still go on, in one commit.
-func (s *Service) cancelPage(ctx context.Context, user string, page store.RunPage, step *store.Step) (cancelled int, err error) {
-	err = s.transact(ctx, user, func(t *tx) error {
+// cancelRuns cancels those of some runs that still go on, as many as fit in one commit,
+// and returns those that are left.
+func (s *Service) cancelRuns(ctx context.Context, user string, runs []*posthaste.Run,
+	step func(left []*posthaste.Run) *store.Step,
+) (cancelled int, left []*posthaste.Run, err error) {
+	err = s.transact(ctx, user, func(t *tx) (err error) {
 		cancelled = 0
-		for _, found := range page.Runs {
+		left, err = doEach(t, runs, func(found *posthaste.Run) error {
 			run, err := t.Run(found.Position)
 			if errors.Is(err, store.ErrNotFound) || err == nil && !run.Active() {
-				continue
+				return nil
 			}
 			if err != nil {
 				return err
 			}
-			if err := t.cancel(run); err != nil {
-				return err
-			}
 			cancelled++
+			return t.cancel(run)
+		})
+		if err != nil {
+			return err
 		}
-		return t.Advance(step, cancelled, nil)
+		return t.Advance(step(left), cancelled, nil)
 	})
-	return cancelled, err
+	if err != nil {
+		return 0, nil, err
+	}
+	return cancelled, left, nil
 }

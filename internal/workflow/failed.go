@@ -45,27 +45,45 @@ func (s *Service) BeginSweep(ctx context.Context, user string, query store.RunQu
 
 // DeleteFailed removes entries from the DLQ of runs and returns how many there were.
 // The runs stay in the logs.
-func (s *Service) DeleteFailed(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error) {
-	return s.deleteFailed(ctx, user, ids, nil)
+func (s *Service) DeleteFailed(ctx context.Context, user string, ids []posthaste.DeadLetterID) (deleted int, err error) {
+	for len(ids) > 0 && err == nil {
+		n := 0
+		n, ids, err = s.deleteFailed(ctx, user, ids, noStep)
+		deleted += n
+	}
+	return deleted, err
 }
 
-func (s *Service) deleteFailed(ctx context.Context, user string, ids []posthaste.DeadLetterID, step *store.Step) (deleted int, err error) {
-	err = s.transact(ctx, user, func(t *tx) error {
+// noStep says that a change is no step of a bulk action, whatever it leaves.
+func noStep[T any]([]T) *store.Step { return nil }
+
+// deleteFailed does what fits in one commit, and returns the ids that are left.
+func (s *Service) deleteFailed(ctx context.Context, user string, ids []posthaste.DeadLetterID,
+	step func(left []posthaste.DeadLetterID) *store.Step,
+) (deleted int, left []posthaste.DeadLetterID, err error) {
+	err = s.transact(ctx, user, func(t *tx) (err error) {
 		deleted = 0
-		for _, id := range ids {
+		left, err = doEach(t, ids, func(id posthaste.DeadLetterID) error {
 			_, run, err := t.Buried(id)
 			if errors.Is(err, store.ErrNotFound) {
-				continue
+				return nil
 			}
 			if err != nil {
 				return err
 			}
 			t.Unbury(run)
 			deleted++
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return t.Advance(step, deleted, nil)
+		return t.Advance(step(left), deleted, nil)
 	})
-	return deleted, err
+	if err != nil {
+		return 0, nil, err
+	}
+	return deleted, left, nil
 }
 
 // RetryFailureCallback sends the failure callback of a failed run again, which is

@@ -436,9 +436,9 @@ func TestFailureCallbackAgain(t *testing.T) {
 	})
 	t.Run("of a run that was restarted", func(t *testing.T) {
 		failed(t, answers(500, 200), func(w *world, id posthaste.DeadLetterID) {
-			results, _, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{IDs: []posthaste.DeadLetterID{id}})
-			if err != nil || len(results) != 1 {
-				t.Fatalf("restart: %v, %v", results, err)
+			done, _, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{IDs: []posthaste.DeadLetterID{id}})
+			if err != nil || len(done.Results) != 1 {
+				t.Fatalf("restart: %v, %v", done, err)
 			}
 			_, err = w.CancelFailureCallback(w.t.Context(), user, id)
 			wantCode(t, "cancel", err, posthaste.CodeNotFound)

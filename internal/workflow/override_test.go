@@ -72,13 +72,13 @@ func newOverrides() posthaste.Settings {
 // restartWith is restart with overrides.
 func (w *world) restartWith(id string, resume bool, overrides posthaste.Settings) string {
 	w.t.Helper()
-	results, _, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{
+	done, _, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{
 		IDs: []posthaste.DeadLetterID{w.run(id).DeadLetterID}, Resume: resume, Overrides: engine.Overrides{Settings: overrides},
 	})
-	if err != nil || len(results) != 1 || results[0].Err != nil {
-		w.t.Fatalf("restart %s: %+v, %v", id, results, err)
+	if err != nil || len(done.Results) != 1 || done.Results[0].Err != nil {
+		w.t.Fatalf("restart %s: %+v, %v", id, done, err)
 	}
-	return results[0].Run.ID
+	return done.Results[0].Run.ID
 }
 
 // wantOverridden requires every delivery to the workflow of some runs to be with the

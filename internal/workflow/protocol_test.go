@@ -465,9 +465,9 @@ func (w *world) restart(id string, resume bool) string {
 	if letter == nil {
 		w.t.FailNow()
 	}
-	results, _, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{IDs: []posthaste.DeadLetterID{letter.ID}, Resume: resume})
-	if err != nil || len(results) != 1 || results[0].Err != nil {
-		w.t.Fatalf("restart run %s: %+v, %v", id, results, err)
+	done, _, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{IDs: []posthaste.DeadLetterID{letter.ID}, Resume: resume})
+	if err != nil || len(done.Results) != 1 || done.Results[0].Err != nil {
+		w.t.Fatalf("restart run %s: %+v, %v", id, done, err)
 	}
-	return results[0].Run.ID
+	return done.Results[0].Run.ID
 }

@@ -28,7 +28,7 @@ type RestartRequest struct {
 	AllKnown bool
 
 	// More says that the request is a page of a sweep and not its last one: that none of
-	// the page's runs can be started is no error then, for those behind it may.
+	// its runs can be started is no error then, for those behind them may.
 	More bool
 
 	Once *Once // nil: a repetition is another request
@@ -46,7 +46,7 @@ type Once struct {
 	Page string // of the sweep; each page is a request of its own
 
 	// Answer turns the results into what is kept. It is called within the commit.
-	Answer func([]Restarted) []byte
+	Answer func(Restarts) []byte
 }
 
 // Restarted is what became of an entry of the DLQ of runs.
@@ -56,30 +56,35 @@ type Restarted struct {
 	Err error            // why there is none: the entry stays
 }
 
-// Restart starts failed runs anew and takes them out of the DLQ, all in one commit.
-// The results are in the order of the ids, without those that were passed over; a
-// run that cannot be started does not keep the others from it, but it is an error if
-// that is so for all and no more follow. It returns the kept answer instead if the request is a
-// repetition.
-func (s *Service) Restart(ctx context.Context, user string, req RestartRequest) (results []Restarted, kept []byte, err error) {
+// Restarts is what became of a request.
+type Restarts struct {
+	Results []Restarted              // in the order of the ids, without those that were passed over
+	Left    []posthaste.DeadLetterID // those that were too many for one commit, never all
+}
+
+// Restart starts failed runs anew and takes them out of the DLQ, all in one commit,
+// which is bounded: the last ids may be left for another request. A run that cannot be
+// started does not keep the others from it, but it is an error if that is so for all and
+// no more follow. It returns the kept answer instead if the request is a repetition.
+func (s *Service) Restart(ctx context.Context, user string, req RestartRequest) (done Restarts, kept []byte, err error) {
 	err = s.restart(ctx, user, func(t *tx, broken faults) (err error) {
-		results = nil
+		done = Restarts{}
 		if kept, err = t.keptAnswer(req.Once); err != nil || kept != nil {
 			return err
 		}
 		if req.Refusal != nil {
 			return req.Refusal
 		}
-		if results, err = t.restartAll(&req, broken); err != nil {
+		if done, err = t.restartAll(&req, broken); err != nil {
 			return err
 		}
-		if err := noneStarted(results); err != nil && !req.More {
+		if err := noneStarted(done.Results); err != nil && !req.More && len(done.Left) == 0 {
 			return err
 		}
-		t.keepAnswer(req.Once, results)
+		t.keepAnswer(req.Once, done)
 		return nil
 	})
-	return results, kept, err
+	return done, kept, err
 }
 
 // CannotRestart returns those entries that a request would not restart, and why: it
@@ -109,15 +114,15 @@ func (s *Service) CannotRestart(ctx context.Context, user string, req RestartReq
 }
 
 // restartStep is Restart for a step of a bulk action, which notes what could not be
-// started and goes on.
-func (s *Service) restartStep(ctx context.Context, user string, req RestartRequest, step *store.Step) error {
+// started and goes on, with those that are left.
+func (s *Service) restartStep(ctx context.Context, user string, req RestartRequest, step func(left []posthaste.DeadLetterID) *store.Step) error {
 	return s.restart(ctx, user, func(t *tx, broken faults) error {
-		results, err := t.restartAll(&req, broken)
+		done, err := t.restartAll(&req, broken)
 		if err != nil {
 			return err
 		}
-		failures := failures(results)
-		return t.Advance(step, len(results)-len(failures), failures)
+		failures := failures(done.Results)
+		return t.Advance(step(done.Left), len(done.Results)-len(failures), failures)
 	})
 }
 
@@ -177,12 +182,12 @@ func (t *tx) keptAnswer(once *Once) ([]byte, error) {
 	return t.Answer(answerKey(once))
 }
 
-func (t *tx) keepAnswer(once *Once, results []Restarted) {
+func (t *tx) keepAnswer(once *Once, done Restarts) {
 	if once == nil {
 		return
 	}
 	t.KeepAnswer(asksKey(once), []byte(once.Asks))
-	t.KeepAnswer(answerKey(once), once.Answer(results))
+	t.KeepAnswer(answerKey(once), once.Answer(done))
 }
 
 // failures lists the entries that were not restarted.
@@ -210,27 +215,27 @@ func NoFailedRun(id string) error {
 	return posthaste.Errorf(posthaste.CodeNotFound, "there is no failed workflow run %.100q in the DLQ", id)
 }
 
-func (t *tx) restartAll(req *RestartRequest, broken faults) ([]Restarted, error) {
-	results := make([]Restarted, 0, len(req.IDs))
-	for _, id := range req.IDs {
-		if slices.ContainsFunc(results, func(r Restarted) bool { return r.ID == id }) {
-			continue // it was given twice
+func (t *tx) restartAll(req *RestartRequest, broken faults) (done Restarts, err error) {
+	done.Left, err = doEach(t, req.IDs, func(id posthaste.DeadLetterID) error {
+		if slices.ContainsFunc(done.Results, func(r Restarted) bool { return r.ID == id }) {
+			return nil // it was given twice
 		}
 		if err := broken[id]; err != nil {
-			results = append(results, Restarted{ID: id, Err: err})
-			continue
+			done.Results = append(done.Results, Restarted{ID: id, Err: err})
+			return nil
 		}
 		result, err := t.restartOne(id, req)
-		if err != nil {
-			return nil, &fault{id, err}
+		switch {
+		case err != nil:
+			return &fault{id, err}
+		case result != nil:
+			done.Results = append(done.Results, *result)
+		case req.AllKnown:
+			return NoFailedRun(id.String())
 		}
-		if result != nil {
-			results = append(results, *result)
-		} else if req.AllKnown {
-			return nil, NoFailedRun(id.String())
-		}
-	}
-	return results, nil
+		return nil
+	})
+	return done, err
 }
 
 // restartOne starts the run that takes the place of one that failed, nil if there is

@@ -132,14 +132,14 @@ func newKeyedSweep(w *world, resume bool) *keyedSweep {
 // restart restarts a page and returns the answer.
 func (s *keyedSweep) restart(w *world, page int) string {
 	w.t.Helper()
-	answer := func(results []workflow.Restarted) []byte {
+	answer := func(done workflow.Restarts) []byte {
 		var ids []string
-		for _, r := range results {
+		for _, r := range done.Results {
 			ids = append(ids, fmt.Sprint(r.ID, " became ", r.Run.ID, " ", r.Err))
 		}
 		return []byte(strings.Join(ids, ", "))
 	}
-	results, kept, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{
+	done, kept, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{
 		IDs:    s.pages[page],
 		Resume: s.resume,
 		Once:   &workflow.Once{Key: "k", Asks: "all", Page: fmt.Sprint(page), Answer: answer},
@@ -150,7 +150,7 @@ func (s *keyedSweep) restart(w *world, page int) string {
 	if kept != nil {
 		return string(kept)
 	}
-	return string(answer(results))
+	return string(answer(done))
 }
 
 // wantWholePages requires each page of a sweep to have been done as a whole or not at
