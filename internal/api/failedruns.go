@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"posthaste"
+	"posthaste/internal/engine"
 	"posthaste/internal/selection"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
@@ -21,6 +22,10 @@ type FailedRuns interface {
 	// Restart starts failed runs anew, or resumes them. It returns the kept answer
 	// instead if the request is a repetition.
 	Restart(ctx context.Context, user string, req workflow.RestartRequest) (done workflow.Restarts, kept []byte, err error)
+
+	// CheckOverrides returns an Error about overrides that every restart would refuse.
+	CheckOverrides(o engine.Overrides) error
+
 	// CannotRestart returns those entries that Restart would refuse.
 	CannotRestart(ctx context.Context, user string, req workflow.RestartRequest) ([]workflow.Restarted, error)
 	// DeleteFailed returns how many of the entries there were.

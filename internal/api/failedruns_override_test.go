@@ -160,7 +160,7 @@ func TestRestartPastRefusals(t *testing.T) {
 			all := ask[foreseen](w, "POST", restartPath+"?dryRun=true", "", value)
 			w.same("foreseen refusals", []string{before[0].id(), before[1].id()}, refusedIDs(all.Failures))
 			w.same("foreseen total", 3, all.Total)
-			listed := ask[foreseen](w, "POST", restartPath+"?dryRun=true&dlqIds="+before[0].id(), "", "Service-Retries: 11")
+			listed := ask[foreseen](w, "POST", restartPath+"?dryRun=true&dlqIds="+before[0].id(), "", value)
 			w.same("foreseen refusal of a list", []string{before[0].id()}, refusedIDs(listed.Failures))
 			w.same("foreseen refusals of none", 0, len(ask[foreseen](w, "POST", restartPath+"?dryRun=true", "").Failures))
 		})
@@ -199,16 +199,22 @@ func refusedIDs(failures []refused) (ids []string) {
 }
 
 // TestRestartOverLimit overrides with what no message may ask for: nothing is
-// restarted, and the answer says why (D 40).
+// restarted, now or behind the request, and the answer says why (D 40).
 func TestRestartOverLimit(t *testing.T) {
+	overrides := map[string]string{
+		"Service-Retries: 11": `Service-Retries "11" is over the limit of 10`,
+		"Upstash-Delay: 25h":  `Upstash-Delay "25h" is further ahead than the limit of 24h0m0s`,
+	}
 	inRestartWorld(t, func(w *restartWorld) {
 		before := w.failApart(2)
-		for _, header := range []string{"Service-Retries: 11", "Upstash-Delay: 25h"} {
-			w.wantNothing(before, func() {
-				if response := w.call("POST", restartPath, "", header); response.Code/100 != 4 || !strings.Contains(response.Body.String(), "limit") {
-					t.Errorf("%s: %d %s", header, response.Code, response.Body)
-				}
-			})
+		for _, request := range []string{restartPath, restartPath + "?count=1", restartPath + "?dryRun=true", restartPath + "?async=true", restartPath + "/" + before[0].id()} {
+			for header, want := range overrides {
+				w.wantNothing(before, func() {
+					if response := w.call("POST", request, "", header); response.Code != http.StatusPreconditionFailed || response.Body.String() != errorJSON(want) {
+						t.Errorf("%s with %s: %d %s, want 412 %s", request, header, response.Code, response.Body, want)
+					}
+				})
+			}
 		}
 	})
 }
@@ -230,6 +236,8 @@ func TestRestartMalformed(t *testing.T) {
 		{"a prefix of nothing", "workflowRunId=", "", "", "workflowRunId has no value"},
 		{"a filter of nothing in the body", "", `{"label":[]}`, "", "label has no value"},
 		{"a filter of null in the body", "", `{"workflowUrl":null}`, "", "workflowUrl has no value"},
+		{"a list of null", "", `{"dlqIds":null}`, "", "dlqIds has no value"},
+		{"a list of null beside a filter", "", `{"dlqIds":null,"fromDate":1}`, "", "dlqIds has no value"},
 		{"date", "fromDate=yesterday", "", "", `fromDate "yesterday" is not a Unix time in milliseconds`},
 		{"negative date", "toDate=-1", "", "", `toDate "-1" is not a Unix time in milliseconds`},
 		{"date with a fraction", "", `{"fromDate":1.5}`, "", `fromDate "1.5" is not a Unix time in milliseconds`},
@@ -247,7 +255,7 @@ func TestRestartMalformed(t *testing.T) {
 		{"order", "order=random", "", "", `order "random" is not earliestFirst or latestFirst`},
 		{"source", "source=message", "", "", `source "message" is not workflow`},
 		{"state", "failureFunctionState=FAILED", "", "", `failureFunctionState "FAILED" is not CALLBACK_INPROGRESS,`},
-		{"status", "responseStatus=5xx", "", "", `responseStatus "5xx" is not an HTTP status`},
+		{"status", "responseStatus=5xx", "", "", `responseStatus "5xx" is not an HTTP status, 503 for no answer or 504 for a timeout`},
 		{"dry run", "dryRun=perhaps", "", "", `dryRun "perhaps" is not true or false`},
 		{"async", "async=1", "", "", `async "1" is not true or false`},
 		{"async dry run", "async=true&dryRun=true", "", "", "dryRun cannot be given with async=true"},

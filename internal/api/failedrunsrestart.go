@@ -106,11 +106,15 @@ func (a *api) restartFailedRun(kind posthaste.ActionKind) func(r *request) (answ
 
 // restartRequest reads what requests to restart or to resume have in common, but for
 // the selection, which is in the parameters. It returns the controls that were
-// overrides, too.
+// overrides, too. An override that every run would refuse is refused at once, so that
+// no sweep begins with it.
 func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.Values) (controls, workflow.RestartRequest, error) {
 	c, overrides, err := a.decodeOverrides(r)
 	if err != nil {
 		return controls{}, workflow.RestartRequest{}, err
+	}
+	if err := a.options.Workflows.CheckOverrides(overrides); err != nil {
+		return controls{}, workflow.RestartRequest{}, c.nameLimit(err)
 	}
 	once, err := r.once(kind, c, params)
 	return c, workflow.RestartRequest{

@@ -89,6 +89,10 @@ func (r *request) unitedParameters() (url.Values, error) {
 	}
 	body := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if string(fields[name]) == "null" {
+			body[name] = []string{""} // given without a value, and no empty list
+			continue
+		}
 		if body[name], err = texts(name, fields[name]); err != nil {
 			return nil, err
 		}
@@ -268,7 +272,7 @@ func (a *api) deleteFailedRuns(r *request) (answer, error) {
 func (a *api) sweepBehind(r *request, kind posthaste.ActionKind, s *failedRunSweep, overrides http.Header) (answer, error) {
 	switch {
 	case s.ids != nil:
-		return answer{}, posthaste.Invalidf("dlqIds cannot be given with async=true: what is listed is done at once")
+		return answer{}, posthaste.Invalidf("dlqIds cannot be given with async=true: what is listed is done in the request, and in those that its cursor leads to")
 	case s.dryRun:
 		return answer{}, posthaste.Invalidf("dryRun cannot be given with async=true: nothing is done behind a dry run")
 	}
