@@ -243,7 +243,7 @@ func (t *tx) newMessage(run *posthaste.Run, callType posthaste.CallType, url str
 		NotBefore: t.Now(),
 		CallerIP:  run.CallerIP,
 		Run:       &posthaste.RunLink{RunRef: run.RunRef, CallType: callType, Features: run.Features},
-		Settings:  settings,
+		Settings:  t.service.options.Limits.WithDefaults(settings),
 	}, nil
 }
 

@@ -157,6 +157,41 @@ var flowKeyPromises = []promise{
 		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.ResetRate(tr.now) })
 		tr.claimOne(messages[1])
 	}},
+	{"a new window takes effect at once in queues, and beside what is in flight", func(tr *trial) {
+		key := under("k", posthaste.FlowLimit{Rate: 1, Period: time.Hour})
+		inFlight := tr.accept(key, through("q"))
+		tr.claimOne(inFlight)
+		waiting := tr.accept(key, through("other"))
+		tr.accept(key)
+		tr.wantNoClaims()
+		for range 2 {
+			tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.ResetRate(tr.now) })
+			claims, _ := tr.claim(plenty)
+			if len(claims) != 1 {
+				tr.Fatalf("%v are handed out in a new window, want one", idsOf(claims))
+			}
+			tr.settleAll(claims)
+		}
+		if got := tr.queue("other").Lag; got != 0 {
+			tr.Errorf("%s waits in its queue after two new windows", waiting.ID)
+		}
+	}},
+	{"a new rate takes effect at once, also in queues", func(tr *trial) {
+		hourly := under("k", posthaste.FlowLimit{Rate: 1, Period: time.Hour})
+		for _, change := range []func(){
+			func() { tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Rate, k.PinnedRate = 9, true }) },
+			func() { tr.accept(under("k", posthaste.FlowLimit{Rate: 9, Period: time.Hour}), delayed(24*time.Hour)) },
+		} {
+			tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.PinnedRate = false })
+			first := tr.accept(hourly)
+			tr.settle(store.Delivered(tr.claimOne(first)))
+			free, queued := tr.accept(hourly), tr.accept(hourly, through("q"))
+			tr.wantNoClaims()
+			change()
+			tr.settleAll(tr.claimThese(free, queued))
+			tr.wait(2 * time.Hour)
+		}
+	}},
 	{"a key counts what waits under it, in queues too", func(tr *trial) {
 		one := posthaste.FlowLimit{Parallelism: 1}
 		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 9 })

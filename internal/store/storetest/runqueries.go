@@ -53,6 +53,47 @@ var runQueryPromises = []promise{
 			}
 		}
 	}},
+	{"a run is found by what it gets later, among many that had it", func(tr *trial) {
+		const many = 100
+		var all []posthaste.RunRef
+		tr.transact(func(tx store.RunTx) error {
+			for n := range many {
+				made := tr.runOf(withID(fmt.Sprintf("run-%03d", n)))
+				made.Position = tx.NextPosition()
+				made.CreatedAt, made.Labels, made.FlowControl.Key = made.Position.Time(), []string{"label"}, "key"
+				tx.Start(&made)
+				all = append(all, made.RunRef)
+			}
+			return nil
+		})
+		tr.transact(func(tx store.RunTx) error {
+			for _, ref := range all {
+				run, err := tx.Run(ref.Position)
+				if err != nil {
+					return err
+				}
+				run.Labels, run.FlowControl.Key = nil, ""
+				tx.Save(run)
+			}
+			return nil
+		})
+		queries := map[string]store.RunFilter{"label": {Labels: []string{"label"}}, "flow-control key": {FlowKeys: []string{"key"}}}
+		for name, filter := range queries {
+			if found := tr.runs(ann, withFilter(allRuns, filter)); len(found) > 0 {
+				tr.Errorf("%d runs are found by a %s that they had", len(found), name)
+			}
+		}
+		late := &posthaste.Run{User: ann, RunRef: all[many/2]}
+		tr.update(late, func(_ store.RunTx, run *posthaste.Run) error {
+			run.Labels, run.FlowControl.Key = []string{"label"}, "key"
+			return nil
+		})
+		for name, filter := range queries {
+			if found := tr.runs(ann, withFilter(allRuns, filter)); len(found) != 1 || found[0].RunRef != late.RunRef {
+				tr.Errorf("%d runs are found by their %s, want the one that got it late", len(found), name)
+			}
+		}
+	}},
 	{"what has changed is found as it is", func(tr *trial) {
 		a := tr.makeArchive(60)
 		for range 5 {
