@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	cryptorand "crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -108,8 +109,15 @@ func (c *client) send(book *ledger) (response *http.Response, number uint64, err
 	return response, number, err
 }
 
+// errBusy is wrapped by the refusal of a server that has no room at the moment.
+var errBusy = errors.New("the server is busy")
+
 func refusal(response *http.Response) error {
 	const quoted = 300 // bytes
 	text, _ := io.ReadAll(io.LimitReader(response.Body, quoted))
-	return fmt.Errorf("publish was answered %s: %s", response.Status, text)
+	err := fmt.Errorf("publish was answered %s: %s", response.Status, text)
+	if response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusTooManyRequests {
+		err = fmt.Errorf("%w: %w", errBusy, err)
+	}
+	return err
 }

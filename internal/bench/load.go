@@ -164,8 +164,20 @@ type pool struct {
 	idle []*client
 }
 
-// publish publishes on an idle connection, or on a new one if there is none.
+// publish publishes a message. A server that has no room is asked again a second later,
+// as it says, a few times.
 func (p *pool) publish(ctx context.Context, book *ledger) error {
+	const patience = 10 * time.Second
+	for began := time.Now(); ; {
+		err := p.tryPublish(ctx, book)
+		if !errors.Is(err, errBusy) || time.Since(began) > patience || !sleep(ctx, time.Second) {
+			return err
+		}
+	}
+}
+
+// tryPublish publishes on an idle connection, or on a new one if there is none.
+func (p *pool) tryPublish(ctx context.Context, book *ledger) error {
 	c := p.take()
 	if c == nil {
 		var err error

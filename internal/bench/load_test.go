@@ -45,6 +45,25 @@ func TestLoadPublishesItsMessages(t *testing.T) {
 	}
 }
 
+// The first request is refused for want of room, and its message is published later.
+func TestOpenLoopAsksABusyServerAgain(t *testing.T) {
+	var requests atomic.Int64
+	book := newLedger()
+	to := serveAddress(t, func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 1 {
+			http.Error(w, "full", http.StatusServiceUnavailable)
+			return
+		}
+		accepting(w, r)
+	})
+	if err := (openLoop{100, extent{messages: 3}}).apply(t.Context(), to, book); err != nil {
+		t.Fatal(err)
+	}
+	if sent, accepted := requests.Load(), book.tally().accepted; sent != 4 || accepted != 3 {
+		t.Errorf("requests = %d, accepted = %d, want 4 and 3", sent, accepted)
+	}
+}
+
 func TestLoadStopsAtTheFirstFailure(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -55,7 +74,7 @@ func TestLoadStopsAtTheFirstFailure(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			to := serveAddress(t, func(w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, "full", http.StatusServiceUnavailable)
+				http.Error(w, "broken", http.StatusInternalServerError)
 			})
 			if err := test.work.apply(t.Context(), to, newLedger()); err == nil {
 				t.Error("apply = nil, want the refusal")
