@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,9 +73,10 @@ func (w *world) wantTicked(user, id string, want time.Duration) {
 // and hers when it is over.
 func TestAUserWhoseTurnIsKeptStopsNoTickOfOthers(t *testing.T) {
 	const patience = 10 * time.Second
-	kept := true
+	var kept atomic.Bool
+	kept.Store(true)
 	keep := func(ctx context.Context, schedule *posthaste.Schedule) error {
-		if schedule.User != "ann" || !kept {
+		if schedule.User != "ann" || !kept.Load() {
 			return nil
 		}
 		select {
@@ -93,7 +95,7 @@ func TestAUserWhoseTurnIsKeptStopsNoTickOfOthers(t *testing.T) {
 			w.wantTicked("bob", "every minute", time.Duration(minute+1)*time.Minute)
 		}
 		w.wantTicked("ann", "0", 0)
-		kept = false
+		kept.Store(false)
 		w.pass(patience + 2*time.Second)
 		for n := range 250 {
 			w.wantTicked("ann", fmt.Sprint(n), time.Minute)

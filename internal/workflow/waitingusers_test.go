@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,17 +16,17 @@ import (
 // the user's transactions finds out after some time.
 type keptTurns struct {
 	store.Store
-	user  string // "": nobody's turn is kept
-	tried int    // transactions of the user
+	user  atomic.Value // "": nobody's turn is kept
+	tried atomic.Int64 // transactions of the user
 }
 
 const turnPatience = 10 * time.Second
 
 func (k *keptTurns) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
-	if user != k.user {
+	if user != k.user.Load() {
 		return k.Store.Transact(ctx, now, user, change)
 	}
-	k.tried++
+	k.tried.Add(1)
 	select {
 	case <-time.After(turnPatience):
 	case <-ctx.Done():
@@ -49,14 +50,14 @@ func TestAUserWhoseTurnIsKeptStopsNoWaitOfOthers(t *testing.T) {
 		}
 		w.trigger("wf", "r")
 		w.at(30 * time.Second)
-		kept.user = hers
+		kept.user.Store(hers)
 		w.at(time.Minute + time.Second)
 		w.wantSuccess("r", "timeout")
 		w.at(2 * time.Minute)
-		if want := 6; kept.tried > want {
-			t.Errorf("%d transactions in a minute found the turn kept, want %d at most", kept.tried, want)
+		if tried, want := kept.tried.Load(), int64(6); tried > want {
+			t.Errorf("%d transactions in a minute found the turn kept, want %d at most", tried, want)
 		}
-		kept.user = ""
+		kept.user.Store("")
 		w.pass(2 * turnPatience)
 		if left, err := w.EventWaiters(w.t.Context(), hers, "e"); err != nil || len(left) > 0 {
 			t.Errorf("%d waits go on, %v, want none", len(left), err)

@@ -115,6 +115,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		s.disconnect()
 		return nil, unavailable(err)
 	}
+	if err := s.reap(ctx, time.Time{}); err != nil {
+		s.logger.Warn("leases.kept", "error", err) // the first claim tries again
+	}
 	s.loops.Go(s.keepAlive)
 	s.loops.Go(s.listen)
 	return s, nil
