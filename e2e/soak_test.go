@@ -19,7 +19,10 @@ import (
 	"time"
 )
 
-var soakTime = flag.Duration("soak", 0, "how long the soak test keeps a server under load; 0 leaves it out")
+var (
+	soakTime  = flag.Duration("soak", 0, "how long the soak test keeps a server under load; 0 leaves it out")
+	soakPause = flag.Duration("soak-pause", 20*time.Millisecond, "how long each of its eight publishers waits after a message")
+)
 
 // TestSoak keeps a server under a mixed load and then looks at what has grown that
 // should not: goroutines, memory and file handles while it was loaded, and once it rests
@@ -161,7 +164,7 @@ func (k *soak) loadFor(t *testing.T, random *rand.Rand, duration time.Duration) 
 		})
 	}
 	for range 8 {
-		work(20*time.Millisecond, k.publish)
+		work(*soakPause, k.publish)
 	}
 	work(100*time.Millisecond, k.trigger)
 	work(200*time.Millisecond, k.readLog)
@@ -284,6 +287,7 @@ func (k *soak) checkDelivered(t *testing.T) {
 	t.Helper()
 	if missing := k.missing(); len(missing) > 0 {
 		t.Errorf("%d acknowledged messages were never delivered, the first is %s", len(missing), missing[0])
+		return
 	}
 	t.Logf("%d published, %d of them had to be delivered, none is missing", k.published.Load(), len(k.acknowledged))
 }

@@ -100,8 +100,5 @@ func (l Limits) WithDefaults(s posthaste.Settings) posthaste.Settings {
 
 // CheckOverrides is Check for what is given alone, whatever it will be applied to.
 func (l Limits) CheckOverrides(o Overrides, now time.Time) error {
-	if o.Retries == nil {
-		o.Retries = new(int)
-	}
 	return l.Check(Publication{Settings: o.Settings}, o.StartAt(now).Sub(now))
 }

@@ -135,12 +135,7 @@ func TestGapsAndFailedReads(t *testing.T) {
 	var left atomic.Int64      // reads until one fails
 	failure := errors.New("the disk cannot read")
 	options := &pebble.Options{
-		FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpFileReadAt && left.Add(-1) == 0 {
-				return failure
-			}
-			return nil
-		})),
+		FS:                          failingReads(&left, failure),
 		Logger:                      quiet{},
 		DisableAutomaticCompactions: true,
 		FormatMajorVersion:          pebble.FormatNewest,
@@ -329,4 +324,14 @@ func stepsOfPage(t *testing.T, s *Store, query store.DeadLetterQuery) (found, st
 		t.Fatal(err)
 	}
 	return found, steps
+}
+
+// failingReads is a file system in memory whose read fails that brings what is left to 0.
+func failingReads(left *atomic.Int64, failure error) vfs.FS {
+	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && left.Add(-1) == 0 {
+			return failure
+		}
+		return nil
+	}))
 }

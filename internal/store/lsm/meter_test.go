@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -23,12 +21,7 @@ func TestUsageAndFailedReads(t *testing.T) {
 	var left atomic.Int64 // reads until one fails
 	failure := errors.New("the disk cannot read")
 	options := &pebble.Options{
-		FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpFileReadAt && left.Add(-1) == 0 {
-				return failure
-			}
-			return nil
-		})),
+		FS:                          failingReads(&left, failure),
 		Logger:                      quiet{},
 		DisableAutomaticCompactions: true,
 		DisableTableStats:           true,

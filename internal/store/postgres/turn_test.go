@@ -11,6 +11,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
 )
 
 // Changes of a user that wait at the same time share a transaction. One that the database
@@ -56,16 +57,8 @@ func TestChangesThatTakeLongAreCommittedInParts(t *testing.T) {
 	s, others := open(t, url), connect(t, url)
 	s.Hurry()
 	accept(t, s, start) // the day is made
-	begun, over := make(chan struct{}), make(chan struct{})
 	var working sync.WaitGroup
-	working.Go(func() {
-		_ = s.Transact(t.Context(), start, ann, func(store.RunTx) error {
-			close(begun)
-			<-over
-			return nil
-		})
-	})
-	<-begun
+	over := fillTurn(t, s, &working)
 	var order []int // by the turn of ann
 	for i := range waiting {
 		working.Go(func() {
@@ -120,16 +113,8 @@ func TestATurnIsNotKeptBySilence(t *testing.T) {
 func TestAChangeLeavesTheLineWithItsContext(t *testing.T) {
 	s := open(t, emptyDatabase(t))
 	accept(t, s, start) // the day is made
-	begun, over := make(chan struct{}), make(chan struct{})
 	var working sync.WaitGroup
-	working.Go(func() {
-		_ = s.Transact(t.Context(), start, ann, func(store.RunTx) error {
-			close(begun)
-			<-over
-			return nil
-		})
-	})
-	<-begun
+	over := fillTurn(t, s, &working)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	took := false
@@ -143,4 +128,20 @@ func TestAChangeLeavesTheLineWithItsContext(t *testing.T) {
 		t.Errorf("Transact returns %v, want context.Canceled; it took place: %t", err, took)
 	}
 	accept(t, s, start)
+}
+
+// fillTurn has a change in the turn of ann, behind which others wait in line, until over is
+// closed.
+func fillTurn(t *testing.T, s *postgres.Store, working *sync.WaitGroup) (over chan struct{}) {
+	t.Helper()
+	begun, over := make(chan struct{}), make(chan struct{})
+	working.Go(func() {
+		_ = s.Transact(t.Context(), start, ann, func(store.RunTx) error {
+			close(begun)
+			<-over
+			return nil
+		})
+	})
+	<-begun
+	return over
 }
