@@ -88,8 +88,8 @@ torture: deps ## kills, power loss, damage, broken disks, clocks and slow client
 	$(GO) test -run 'TestFullDisk$$|TestNoSpaceLeft|TestDirectoryInUse|TestDamagedDirectory|TestBackup$$' -v -timeout 1h ./e2e -need-root
 	$(GO) test -run TestSlowClients -v -timeout 2h ./e2e -slow-clients=$(SLOW)
 
-soak: deps ## hours of mixed load, after which nothing may have grown, DURATION=4h
-	$(GO) test -run 'TestSoak$$' -v -timeout 0 ./e2e -soak=$(DURATION)
+soak: deps build ## hours of mixed load, after which nothing may have grown, DURATION=4h
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -run 'TestSoak$$' -v -timeout 0 ./e2e -soak=$(DURATION)
 
 river: ## build bin/river, the job queue that bench cluster compares with
 	cd tools/river && $(GO) build -o ../../bin/river .

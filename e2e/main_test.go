@@ -73,6 +73,15 @@ func provideBinary(directory string) (string, error) {
 	return path, nil
 }
 
+// needReleased skips a test that looks at memory unless the environment names the program:
+// with the race detector it takes several times as much, and more the longer it runs.
+func needReleased(t *testing.T) {
+	t.Helper()
+	if os.Getenv(binaryVariable) == "" {
+		t.Skipf("the program is built with the race detector unless %s names one", binaryVariable)
+	}
+}
+
 // newRandom returns the source of a test's random choices and logs its seed.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()

@@ -21,7 +21,7 @@ import (
 
 var (
 	soakTime  = flag.Duration("soak", 0, "how long the soak test keeps a server under load; 0 leaves it out")
-	soakPause = flag.Duration("soak-pause", 20*time.Millisecond, "how long each of its eight publishers waits after a message")
+	soakPause = flag.Duration("soak-pause", 20*time.Millisecond, "how long each of its eight publishers that use no queue waits after a message")
 )
 
 // TestSoak keeps a server under a mixed load and then looks at what has grown that
@@ -29,11 +29,13 @@ var (
 // again; the disk for each message. Nothing that was acknowledged may be missing. It runs
 // when it is given a time, as make soak does:
 //
-//	go test -run TestSoak -timeout 0 -v ./e2e -soak=4h
+//	make build
+//	POSTHASTE_E2E_BINARY=$PWD/bin/posthaste go test -run TestSoak -timeout 0 -v ./e2e -soak=4h
 func TestSoak(t *testing.T) {
 	if *soakTime == 0 {
 		t.Skip("takes a time: give -soak 10m")
 	}
+	needReleased(t)
 	random := newRandom(t)
 	_, c := startServe(t, t.TempDir(), "--log-level", "error")
 	k := &soak{client: c, sink: newSink(t), workflow: newQuickWorkflow(t), acknowledged: map[string]bool{}}
@@ -166,6 +168,7 @@ func (k *soak) loadFor(t *testing.T, random *rand.Rand, duration time.Duration) 
 	for range 8 {
 		work(*soakPause, k.publish)
 	}
+	work(100*time.Millisecond, k.enqueue) // no more than a queue can follow, which has one attempt at a time
 	work(100*time.Millisecond, k.trigger)
 	work(200*time.Millisecond, k.readLog)
 	work(time.Second, k.emptyDLQ)
@@ -187,31 +190,37 @@ func (k *soak) loadFor(t *testing.T, random *rand.Rand, duration time.Duration) 
 
 // publish publishes a message of a random kind.
 func (k *soak) publish(ctx context.Context, random *rand.Rand) error {
-	answer := pick(random, []string{answerOK, answerOK, answerLate, answerFlaky, answerRejected})
-	target := k.sink.url + "/" + answer + "/soak"
-	header := map[string]string{"Upstash-Retry-Delay": "50", "Upstash-Label": pick(random, []string{"red", "green", "blue"})}
-	body := strings.Repeat("x", random.IntN(2000))
-	publish := k.client.publish
-	switch random.IntN(6) {
+	header := map[string]string{}
+	switch random.IntN(5) {
 	case 0:
-		publish = func(ctx context.Context, url string, header map[string]string, body string) (string, error) {
-			return k.client.enqueue(ctx, "line", url, header, body)
-		}
-	case 1:
 		header["Upstash-Delay"] = "1s"
-	case 2:
+	case 1:
 		header["Upstash-Flow-Control-Key"] = "narrow"
 		header["Upstash-Flow-Control-Value"] = "parallelism=4"
 	}
-	id, err := publish(ctx, target, header, body)
-	if err != nil {
+	return k.send(ctx, random, "/v2/publish/", header)
+}
+
+// enqueue puts a message in a queue.
+func (k *soak) enqueue(ctx context.Context, random *rand.Rand) error {
+	return k.send(ctx, random, "/v2/enqueue/line/", map[string]string{})
+}
+
+// send sends a message, by a route, to a destination that answers at random.
+func (k *soak) send(ctx context.Context, random *rand.Rand, route string, header map[string]string) error {
+	answer := pick(random, []string{answerOK, answerOK, answerLate, answerFlaky, answerRejected})
+	header["Upstash-Retry-Delay"] = "50"
+	header["Upstash-Label"] = pick(random, []string{"red", "green", "blue"})
+	var taken receipt
+	url, body := k.sink.url+"/"+answer+"/soak", strings.Repeat("x", random.IntN(2000))
+	if err := k.client.call(ctx, http.MethodPost, route+url, header, body, &taken); err != nil {
 		return err
 	}
 	k.published.Add(1)
 	if answer != answerRejected {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.acknowledged[id] = true
+		k.acknowledged[taken.MessageID] = true
 	}
 	return nil
 }
