@@ -86,8 +86,9 @@ type tab struct {
 
 // The sizes of windows, in pixels.
 var (
-	desktop = [2]int64{1360, 860}
-	phone   = [2]int64{390, 780}
+	desktop     = [2]int64{1360, 860}
+	phone       = [2]int64{390, 780}
+	narrowPhone = [2]int64{360, 740}
 )
 
 // open opens an address in a tab of its own. Whatever the page reports as an error,

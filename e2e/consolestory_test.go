@@ -358,4 +358,35 @@ func testPhone(t *testing.T, b *browser, c *client) {
 			}
 		}
 	}
+	testNarrowPhone(t, b, c)
+}
+
+// testNarrowPhone looks at what needs the most room on the narrowest of phones: whole states
+// and times, two words beside each other, and the name above the last of all views.
+func testNarrowPhone(t *testing.T, b *browser, c *client) {
+	t.Helper()
+	page := b.open(t, narrowPhone, c.console("/logs"))
+	page.sees("read so far")
+	page.press("cancel requested 1")
+	page.sees("all 1 entry")
+	page.inspect("logs-narrow")
+	cut := evaluate[[]string](page, `[...document.querySelectorAll(".table-body .badge, .table-body time")].filter((part) => {
+		const [inner, outer] = [part.getBoundingClientRect(), part.parentElement.getBoundingClientRect()];
+		return inner.right > outer.right || inner.height > 32;
+	}).map((part) => part.innerText)`)
+	if len(cut) > 0 {
+		t.Errorf("%q are cut", cut)
+	}
+	touching := evaluate[bool](page, `(() => {
+		const [from, read, to] = [...document.querySelectorAll(".histogram-scale > span")].map((span) => span.getBoundingClientRect());
+		return read.top < from.bottom - 2 && (read.left < from.right + 4 || to.left < read.right + 4);
+	})()`)
+	if touching {
+		t.Error("the texts below the histogram run into each other")
+	}
+	page.press("Signature")
+	page.sees("Current signing key")
+	if left := evaluate[float64](page, `document.querySelector(".brand").getBoundingClientRect().left`); left < 0 {
+		t.Errorf("the name begins %v pixels left of the window", -left)
+	}
 }

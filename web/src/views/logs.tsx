@@ -81,7 +81,7 @@ function note(entry: LogEntry): string {
 
 const columns: Column<Row>[] = [
   { name: "Time", width: "minmax(92px, 1.6fr)", cell: (row) => <time dateTime={iso(row.time)} title={iso(row.time)}>{clock(row.time)}</time> },
-  { name: "State", width: "132px", cell: (row) => <Badge state={row.state} /> },
+  { name: "State", width: "100px", cell: (row) => <Badge state={row.state} /> },
   { name: "Destination", width: "minmax(60px, 3fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Via", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.via },
   { name: "Note", width: "minmax(100px, 3fr)", wide: true, cell: (row) => <span class={row.note === "" ? "" : "note"} title={row.note}>{row.note}</span> },
@@ -262,7 +262,7 @@ function NoEntries({ filtered }: { filtered: boolean }) {
   ) : (
     <Empty title="The log is empty">
       <p>Publish a message, with the button above or by a request, and each thing that happens to it is shown here.</p>
-      <pre>{`curl -X POST ${location.origin}/v2/publish/https://example.com \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d hello`}</pre>
+      <pre tabIndex={0}>{`curl -X POST ${location.origin}/v2/publish/https://example.com \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d hello`}</pre>
     </Empty>
   );
 }

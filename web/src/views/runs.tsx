@@ -123,7 +123,7 @@ function RunList() {
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
       {feed.ended && feed.rows.length === 0 ? (
         <Empty title={key === "" ? "No workflow has run yet" : "No run matches these filters"}>
-          {key === "" && <pre>{`curl -X POST ${location.origin}/v2/trigger/http://localhost:3000/workflow \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d '{"order":1}'`}</pre>}
+          {key === "" && <pre tabIndex={0}>{`curl -X POST ${location.origin}/v2/trigger/http://localhost:3000/workflow \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d '{"order":1}'`}</pre>}
         </Empty>
       ) : (
         <Table label="Workflow runs" columns={columns} rows={feed.rows} rowKey={(row) => row.id + row.createdAt} onOpen={open} onEnd={onEnd}
