@@ -24,6 +24,7 @@ type BulkAction struct {
 	Cursor      string // where it continues; opaque to all but its kind
 	CreatedAt   time.Time
 	CompletedAt time.Time // zero while it goes on
+	Cancelled   bool      // it was ended before it was done
 }
 
 // ActionKind says what a bulk action does.
@@ -59,7 +60,7 @@ type ActionFailure struct {
 	Error string
 }
 
-// Finished reports whether the action has come to its end.
+// Finished reports whether the action has come to its end, done or cancelled.
 func (a *BulkAction) Finished() bool { return !a.CompletedAt.IsZero() }
 
 // Count adds the result of a step.

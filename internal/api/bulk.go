@@ -17,6 +17,8 @@ import (
 type Actions interface {
 	StartAction(ctx context.Context, asked posthaste.BulkAction) (*posthaste.BulkAction, error)
 	Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error)
+	// CancelAction ends an action that goes on and returns it.
+	CancelAction(ctx context.Context, user, id string) (*posthaste.BulkAction, error)
 	// Actions returns all bulk actions, oldest first.
 	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
 }
@@ -94,7 +96,7 @@ func (a *api) startAction(r *request, kind posthaste.ActionKind, params url.Valu
 	}{action.ID}}, nil
 }
 
-// actionView is a bulk action as it is read (contract, decision 19).
+// actionView is a bulk action as it is read (contract, decision 19, and one state more).
 type actionView struct {
 	ActionID    string               `json:"actionId"`
 	Kind        posthaste.ActionKind `json:"kind"`
@@ -113,7 +115,19 @@ type actionState string
 const (
 	actionInProgress actionState = "IN_PROGRESS"
 	actionFinished   actionState = "FINISHED"
+	actionCancelled  actionState = "CANCELED"
 )
+
+func actionStateOf(action *posthaste.BulkAction) actionState {
+	switch {
+	case !action.Finished():
+		return actionInProgress
+	case action.Cancelled:
+		return actionCancelled
+	default:
+		return actionFinished
+	}
+}
 
 // failureView tells of something that could not be changed. It has one of the
 // ids.
@@ -134,16 +148,13 @@ func newActionView(action *posthaste.BulkAction) actionView {
 	view := actionView{
 		ActionID:    action.ID,
 		Kind:        cmp.Or(shownKinds[action.Kind], action.Kind),
-		State:       actionInProgress,
+		State:       actionStateOf(action),
 		Total:       action.Total,
 		Processed:   action.Processed,
 		Failed:      action.Failed,
 		CreatedAt:   action.CreatedAt.UnixMilli(),
 		CompletedAt: optionalMillis(action.CompletedAt),
 		Filter:      action.Filter,
-	}
-	if action.Finished() {
-		view.State = actionFinished
 	}
 	if view.Filter == nil {
 		view.Filter = url.Values{}
@@ -162,6 +173,9 @@ func (a *api) listRunActions(r *request) (answer, error) { return a.actions(r, t
 func (a *api) getAction(r *request) (answer, error)      { return a.action(r, false) }
 func (a *api) getRunAction(r *request) (answer, error)   { return a.action(r, true) }
 
+func (a *api) cancelAction(r *request) (answer, error)    { return a.endAction(r, false) }
+func (a *api) cancelRunAction(r *request) (answer, error) { return a.endAction(r, true) }
+
 // actions shows all bulk actions on messages, or on runs, the latest first.
 func (a *api) actions(r *request, ofRuns bool) (answer, error) {
 	all, err := a.options.Engine.Actions(r.Context(), r.user)
@@ -171,14 +185,37 @@ func (a *api) actions(r *request, ofRuns bool) (answer, error) {
 	return ok(list), err
 }
 
+// action shows the bulk action in the path.
 func (a *api) action(r *request, ofRuns bool) (answer, error) {
+	action, err := a.actionInPath(r, ofRuns)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(newActionView(action)), nil
+}
+
+// endAction ends the bulk action in the path, and shows it.
+func (a *api) endAction(r *request, ofRuns bool) (answer, error) {
+	action, err := a.actionInPath(r, ofRuns)
+	if err != nil {
+		return answer{}, err
+	}
+	id := action.ID
+	if action, err = a.options.Engine.CancelAction(r.Context(), r.user, id); err != nil {
+		return answer{}, orNotFound(err, "bulk action", id)
+	}
+	return ok(newActionView(action)), nil
+}
+
+// actionInPath returns the bulk action that the path names: of runs, or of messages.
+func (a *api) actionInPath(r *request, ofRuns bool) (*posthaste.BulkAction, error) {
 	id := r.pathText("id")
 	action, err := a.options.Engine.Action(r.Context(), r.user, id)
 	if err == nil && action.Kind.OfRuns() != ofRuns {
 		err = store.ErrNotFound
 	}
 	if err != nil {
-		return answer{}, orNotFound(err, "bulk action", id)
+		return nil, orNotFound(err, "bulk action", id)
 	}
-	return ok(newActionView(action)), nil
+	return action, nil
 }

@@ -108,6 +108,8 @@ func TestActionView(t *testing.T) {
 	}
 	finished := action
 	finished.Kind, finished.Filter, finished.CompletedAt = posthaste.ActionRetry, nil, time.UnixMilli(2000)
+	cancelled := finished
+	cancelled.Cancelled = true
 	tests := map[string]struct {
 		action posthaste.BulkAction
 		want   string
@@ -115,6 +117,8 @@ func TestActionView(t *testing.T) {
 		"going on": {action, `{"actionId":"act_1","kind":"cancel","state":"IN_PROGRESS","total":5,"processed":2,"failed":1,` +
 			`"failures":[{"messageId":"msg_1","error":"no"}],"createdAt":1000,"filter":{"label":["a","b"]}}`},
 		"finished": {finished, `{"actionId":"act_1","kind":"retry","state":"FINISHED","total":5,"processed":2,"failed":1,` +
+			`"failures":[{"dlqId":"msg_1","error":"no"}],"createdAt":1000,"completedAt":2000,"filter":{}}`},
+		"cancelled": {cancelled, `{"actionId":"act_1","kind":"retry","state":"CANCELED","total":5,"processed":2,"failed":1,` +
 			`"failures":[{"dlqId":"msg_1","error":"no"}],"createdAt":1000,"completedAt":2000,"filter":{}}`},
 	}
 	for name, test := range tests {

@@ -74,6 +74,7 @@ func (a *api) messageRoutes() []route {
 
 		{"GET /v2/bulkActions", read, a.listActions},
 		{"GET /v2/bulkActions/{id}", read, a.getAction},
+		{"DELETE /v2/bulkActions/{id}", submit, alone(a.cancelAction)},
 
 		{"GET /v2/logs", read, a.listLogs},
 		{"GET /v2/events", read, a.listEvents},

@@ -77,6 +77,7 @@ var surface = []call{
 	{"GET", "/v2/globalParallelism", "", "", false},
 	{"GET", "/v2/bulkActions", "", "", false},
 	{"GET", "/v2/bulkActions/act_x", "", "", false},
+	{"DELETE", "/v2/bulkActions/act_x", "", "", true},
 }
 
 // keys are the routes of signing keys, which do not need the engine.

@@ -44,6 +44,7 @@ func (a *api) runRoutes() []route {
 		{"DELETE /v2/workflows/runs/", write, refuseEmptyID},
 		{"GET /v2/workflows/bulkActions", read, a.listRunActions},
 		{"GET /v2/workflows/bulkActions/{id}", read, a.getRunAction},
+		{"DELETE /v2/workflows/bulkActions/{id}", submit, alone(a.cancelRunAction)},
 
 		{"POST /v2/wait/{event}", submit, a.wait},
 		{"POST /v2/wait/", write, refuseEmptyID},

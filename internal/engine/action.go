@@ -71,7 +71,23 @@ func (e *Engine) Actions(ctx context.Context, user string) ([]*posthaste.BulkAct
 	return e.options.Store.Actions(ctx, user)
 }
 
-// runAction takes steps until the action is finished, another engine does it, or this
+// CancelAction ends a bulk action that goes on and returns it, or store.ErrNotFound. What
+// it has changed stays changed, and is counted in what is returned; it changes nothing
+// more, not even what a step at hand has found, whichever engine takes that. An action that
+// has ended is returned as it is.
+func (e *Engine) CancelAction(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
+	err := e.options.Store.UpdateAction(ctx, user, id, func(a *posthaste.BulkAction) {
+		if !a.Finished() {
+			a.Cancelled, a.CompletedAt = true, e.now()
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Action(ctx, user, id)
+}
+
+// runAction takes steps until the action has ended, another engine does it, or this
 // one stops. A step that fails is tried again later. That two take the same step does no
 // harm: what one has changed is not there for the other, and a step is counted once.
 func (e *Engine) runAction(action *posthaste.BulkAction) {
@@ -88,7 +104,7 @@ func (e *Engine) runAction(action *posthaste.BulkAction) {
 		if err == nil {
 			continue
 		}
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrClosed) || e.claiming.Err() != nil {
+		if e.isOver(err) {
 			return
 		}
 		if code := posthaste.ErrorCode(err); code != posthaste.CodeInternal && code != posthaste.CodeUnavailable {
@@ -101,19 +117,39 @@ func (e *Engine) runAction(action *posthaste.BulkAction) {
 		case <-e.claiming.Done():
 			return
 		}
+		_ = e.reread(action) // or the step is tried again, and fails
 	}
+}
+
+// isOver reports whether a step failed because its action has ended or is gone, or because
+// this engine ends.
+func (e *Engine) isOver(err error) bool {
+	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrClosed) || e.claiming.Err() != nil
 }
 
 // giveUpAction ends an action that can never go on: its filter or its overrides
 // were accepted once, and this version of the program refuses them.
 func (e *Engine) giveUpAction(action *posthaste.BulkAction, cause error) {
 	err := e.options.Store.UpdateAction(e.claiming, action.User, action.ID, func(a *posthaste.BulkAction) {
+		if a.Finished() {
+			return
+		}
 		a.Count(0, []posthaste.ActionFailure{{ID: a.ID, Error: cause.Error()}})
 		a.CompletedAt = e.now()
 	})
 	if err != nil {
 		e.options.Logger.Error("action.give_up_failed", "action_id", action.ID, "error", err)
 	}
+}
+
+// reread reads an action as it is by now: with the step that was taken, or cancelled.
+func (e *Engine) reread(action *posthaste.BulkAction) error {
+	after, err := e.options.Store.Action(e.claiming, action.User, action.ID)
+	if err != nil {
+		return err
+	}
+	*action = *after
+	return nil
 }
 
 // actionStep takes one step and reads the action as the step left it.
@@ -125,7 +161,7 @@ func (e *Engine) actionStep(action *posthaste.BulkAction) error {
 	from := action.Cursor
 	err := worker.Step(e.claiming, action, func(cursor string) *store.Step {
 		return &store.Step{ActionID: action.ID, Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
-			if a.Finished() || a.Cursor != from {
+			if a.Cursor != from {
 				return // another engine has done this step before
 			}
 			a.Count(processed, failures)
@@ -137,10 +173,5 @@ func (e *Engine) actionStep(action *posthaste.BulkAction) error {
 	if err != nil {
 		return err
 	}
-	after, err := e.options.Store.Action(e.claiming, action.User, action.ID)
-	if err != nil {
-		return err
-	}
-	*action = *after
-	return nil
+	return e.reread(action)
 }

@@ -154,7 +154,12 @@ func (countingWorker) Begin(context.Context, *posthaste.BulkAction) (int, string
 }
 
 func (w countingWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	return w.store.UpdateAction(ctx, action.User, action.ID, func(a *posthaste.BulkAction) { advance("").Advance(a, 1, nil) })
+	step := advance("")
+	_, err := w.store.Cancel(ctx, time.Now(), action.User, nil, &store.Step{
+		ActionID: step.ActionID,
+		Advance:  func(a *posthaste.BulkAction, _ int, _ []posthaste.ActionFailure) { step.Advance(a, 1, nil) },
+	})
+	return err
 }
 
 // hangingWorker is one whose step takes until late is closed.

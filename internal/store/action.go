@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"posthaste"
@@ -30,10 +31,20 @@ type Actions interface {
 }
 
 // Step says that a change is part of a bulk action. The action is advanced in the
-// commit of the change, so that it never counts anything twice or not at all.
+// commit of the change, so that it never counts anything twice or not at all. When the
+// action has ended the change is refused with ErrConflict, and nothing is changed: who ends
+// an action ends what other processes do of it, too.
 type Step struct {
 	ActionID string
 	// Advance gets the action, how many things the change changed, and those it
 	// could not change.
 	Advance func(action *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure)
+}
+
+// Check returns ErrConflict unless the action goes on.
+func (s *Step) Check(action *posthaste.BulkAction) error {
+	if action.Finished() {
+		return fmt.Errorf("bulk action %s has ended: %w", s.ActionID, ErrConflict)
+	}
+	return nil
 }

@@ -174,7 +174,7 @@ type RunAnswers interface {
 	KeepAnswer(key string, answer []byte)
 
 	// Advance counts a step of a bulk action; a nil step is none. It returns
-	// ErrNotFound if the action is gone.
+	// ErrNotFound if the action is gone, ErrConflict if it has ended.
 	Advance(step *Step, processed int, failures []posthaste.ActionFailure) error
 }
 

@@ -17,28 +17,40 @@ var actions = documents[posthaste.BulkAction]{
 }
 
 // advance counts a step of a bulk action. It is called when the step has read all
-// it needs and before it writes: an action that is gone fails it.
+// it needs and before it writes: an action that is gone or has ended fails it.
 func advance(c *commit, user string, step *store.Step, processed int, failures []posthaste.ActionFailure) error {
 	if step == nil {
 		return nil
 	}
-	return updateAction(c, user, step.ActionID, func(action *posthaste.BulkAction) {
-		step.Advance(action, processed, failures)
-	})
-}
-
-func updateAction(c *commit, user, id string, change func(*posthaste.BulkAction)) error {
-	stored, err := actions.load(c, user, id)
+	action, err := stepped(c, user, step)
 	if err != nil {
 		return err
 	}
+	step.Advance(action, processed, failures)
+	actions.save(c, user, action.ID, action)
+	return nil
+}
+
+// stepped returns the action of a step, to be changed.
+func stepped(c *commit, user string, step *store.Step) (*posthaste.BulkAction, error) {
+	action, err := loadAction(c, user, step.ActionID)
+	if err != nil {
+		return nil, err
+	}
+	return action, step.Check(action)
+}
+
+// loadAction returns an action as of the commit, to be changed.
+func loadAction(c *commit, user, id string) (*posthaste.BulkAction, error) {
+	stored, err := actions.load(c, user, id)
+	if err != nil {
+		return nil, err
+	}
 	if stored == nil {
-		return fmt.Errorf("bulk action %s: %w", id, store.ErrNotFound)
+		return nil, fmt.Errorf("bulk action %s: %w", id, store.ErrNotFound)
 	}
 	action := *stored
-	change(&action)
-	actions.save(c, user, id, &action)
-	return nil
+	return &action, nil
 }
 
 // PutAction implements store.Actions.
@@ -61,7 +73,15 @@ func (s *Store) Actions(_ context.Context, user string) ([]*posthaste.BulkAction
 
 // UpdateAction implements store.Actions.
 func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {
-	return s.writer.do(ctx, func(c *commit) error { return updateAction(c, user, id, change) })
+	return s.writer.do(ctx, func(c *commit) error {
+		action, err := loadAction(c, user, id)
+		if err != nil {
+			return err
+		}
+		change(action)
+		actions.save(c, user, id, action)
+		return nil
+	})
 }
 
 // HoldJob implements store.Jobs: a directory is open in one process.

@@ -359,12 +359,8 @@ func (tx *runTx) Advance(step *store.Step, processed int, failures []posthaste.A
 	if step == nil {
 		return nil
 	}
-	action, err := actions.load(tx.c, tx.user, step.ActionID)
-	if err != nil {
+	if _, err := stepped(tx.c, tx.user, step); err != nil {
 		return err
-	}
-	if action == nil {
-		return store.ErrNotFound
 	}
 	tx.stage(func() { _ = advance(tx.c, tx.user, step, processed, failures) }) // what it reads was just loaded
 	return nil

@@ -286,7 +286,11 @@ func (r *runTx) Advance(step *store.Step, processed int, failures []posthaste.Ac
 	if step == nil {
 		return nil
 	}
-	if _, err := actions.get(r.ctx, r, r.user, step.ActionID); err != nil {
+	action, err := actions.get(r.ctx, r, r.user, step.ActionID)
+	if err != nil {
+		return err
+	}
+	if err := step.Check(action); err != nil {
 		return err
 	}
 	r.stage(func() error { return r.advance(r.user, step, processed, failures) })

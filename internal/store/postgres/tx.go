@@ -236,7 +236,7 @@ func (s *sums) write(batch *pgx.Batch) {
 }
 
 // advance counts a change as part of a user's bulk action, if it is of one that
-// there still is.
+// there still is. One that has ended fails it.
 func (tx *tx) advance(user string, step *store.Step, processed int, failures []posthaste.ActionFailure) error {
 	if step == nil {
 		return nil
@@ -244,6 +244,9 @@ func (tx *tx) advance(user string, step *store.Step, processed int, failures []p
 	action, err := actions.get(tx.ctx, tx, user, step.ActionID)
 	if err != nil {
 		return except(err, store.ErrNotFound)
+	}
+	if err := step.Check(action); err != nil {
+		return err
 	}
 	step.Advance(action, processed, failures)
 	actions.put(tx, user, action)

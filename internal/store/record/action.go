@@ -21,6 +21,7 @@ type action struct {
 	CreatedAt   int64    `cbor:"9,keyasint,omitempty"`
 	CompletedAt int64    `cbor:"10,keyasint,omitempty"`
 	CallerIP    string   `cbor:"11,keyasint,omitempty"`
+	Cancelled   bool     `cbor:"12,keyasint,omitempty"`
 }
 
 // AppendAction appends the record of a bulk action to dst: everything but its id
@@ -37,6 +38,7 @@ func AppendAction(dst []byte, a *posthaste.BulkAction) []byte {
 		CreatedAt:   toMilli(a.CreatedAt),
 		CompletedAt: toMilli(a.CompletedAt),
 		CallerIP:    a.CallerIP,
+		Cancelled:   a.Cancelled,
 	}
 	for _, failure := range a.Failures {
 		rec.Failures = append(rec.Failures, failure.ID, failure.Error)
@@ -74,6 +76,7 @@ func DecodeAction(user, id string, data []byte) (*posthaste.BulkAction, error) {
 		CreatedAt:   fromMilli(rec.CreatedAt),
 		CompletedAt: fromMilli(rec.CompletedAt),
 		CallerIP:    rec.CallerIP,
+		Cancelled:   rec.Cancelled,
 	}
 	for i := 0; i < len(rec.Failures); i += 2 {
 		a.Failures = append(a.Failures, posthaste.ActionFailure{ID: rec.Failures[i], Error: rec.Failures[i+1]})

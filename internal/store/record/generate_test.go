@@ -238,6 +238,7 @@ var anyAction = rapid.Custom(func(t *rapid.T) *posthaste.BulkAction {
 		Cursor:      anyText.Draw(t, "cursor"),
 		CreatedAt:   anyTime.Draw(t, "created at"),
 		CompletedAt: anyTime.Draw(t, "completed at"),
+		Cancelled:   rapid.Bool().Draw(t, "cancelled"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "failures") {
 		a.Failures = append(a.Failures, posthaste.ActionFailure{ID: anyText.Draw(t, "failure"), Error: anyText.Draw(t, "error")})

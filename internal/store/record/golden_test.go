@@ -140,9 +140,9 @@ func TestStoredFormOfOtherKinds(t *testing.T) {
 			AppendAction(nil, &posthaste.BulkAction{
 				ID: "a", User: "u", Kind: posthaste.ActionRetry, Filter: url.Values{"f": {"1"}}, Header: http.Header{"A": {"1"}},
 				Total: 3, Processed: 1, Failed: 1, Failures: []posthaste.ActionFailure{{ID: "i", Error: "no"}},
-				Cursor: "c", CreatedAt: at, CompletedAt: at,
+				Cursor: "c", CreatedAt: at, CompletedAt: at, Cancelled: true,
 			}),
-			"01aa0165726574727902826166613103826141613104030501060107826169626e6f086163091b0000018bcfe568000a1b0000018bcfe56800",
+			"01ab0165726574727902826166613103826141613104030501060107826169626e6f086163091b0000018bcfe568000a1b0000018bcfe568000cf5",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

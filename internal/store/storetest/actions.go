@@ -71,6 +71,37 @@ var actionPromises = []promise{
 		tr.wantActions("goes on", "new")
 	}},
 	{"a step counts what it changed, with the change", checkSteps},
+	{"a step of an action that has ended changes nothing", checkLateSteps},
+}
+
+func checkLateSteps(tr *trial) {
+	s := tr.setScene()
+	buried, waits := tr.fail(tr.accept(), refused), tr.accept(delayed(time.Hour))
+	letters, messages := []posthaste.DeadLetterID{buried.ID}, []posthaste.MessageID{waits.ID}
+	tr.finish("action")
+	step := &store.Step{ActionID: "action", Advance: func(a *posthaste.BulkAction, _ int, _ []posthaste.ActionFailure) { a.Count(1, nil) }}
+	remake := func(*posthaste.DeadLetter) (*posthaste.Message, error) { return s.fresh, nil }
+	unbury := func(tx store.RunTx, _ *scene, _, failed *posthaste.Run) error {
+		tx.Unbury(failed)
+		return tx.Advance(step, 1, nil)
+	}
+	ctx, log, runs := tr.Context(), tr.wholeLog(ann), s.look(tr)
+	for _, late := range []struct {
+		name string
+		err  error
+	}{
+		{"Cancel", errorOf(tr.store.Cancel(ctx, tr.now, ann, messages, step))},
+		{"DeleteDeadLetters", errorOf(tr.store.DeleteDeadLetters(ctx, ann, letters, step))},
+		{"RetryDeadLetters", errorOf(tr.store.RetryDeadLetters(ctx, tr.now, ann, letters, remake, step))},
+		{"Transact", tr.store.Transact(ctx, tr.now, ann, s.change(unbury, nil))},
+	} {
+		if !errors.Is(late.err, store.ErrConflict) {
+			tr.Errorf("%s = %v, want ErrConflict", late.name, late.err)
+		}
+	}
+	tr.same("log", log, tr.wholeLog(ann))
+	tr.wantDeadLetters(buried)
+	tr.same("runs and the action", runs, s.look(tr))
 }
 
 func checkSteps(tr *trial) {

@@ -67,9 +67,12 @@ func (h *historian) cancelInSteps() {
 	if _, err := h.store.Action(h.Context(), ann, id); errors.Is(err, store.ErrNotFound) || h.chance(3) {
 		h.putAction(id, ann)
 	}
+	last := h.chance(4)
 	step := &store.Step{ActionID: id, Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
 		a.Count(processed, failures)
-		a.Cursor += "."
+		if a.Cursor += "."; last {
+			a.CompletedAt = h.now
+		}
 	}}
 	changed, err := h.store.Cancel(h.Context(), h.now, ann, h.someIDs(), step)
 	h.tell("%s cancels %d, %v", id, len(changed), err)

@@ -83,6 +83,17 @@ func (m *Model) DeleteActions(_ context.Context, completedBefore time.Time) erro
 	})
 }
 
+// checkStep refuses a step of an action that has ended.
+func (m *Model) checkStep(user string, step *store.Step) error {
+	if step == nil {
+		return nil
+	}
+	if action := m.actions[name{user, step.ActionID}]; action != nil {
+		return step.Check(action)
+	}
+	return nil
+}
+
 // advance counts a change as part of a user's bulk action, if it is of one.
 func (m *Model) advance(user string, step *store.Step, processed int, failures []posthaste.ActionFailure) {
 	if step == nil {

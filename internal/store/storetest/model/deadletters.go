@@ -61,6 +61,9 @@ func (m *Model) DeleteDeadLetters(_ context.Context, user string, ids []posthast
 	step *store.Step,
 ) (deleted []posthaste.DeadLetterID, err error) {
 	err = m.do(func() error {
+		if err := m.checkStep(user, step); err != nil {
+			return err
+		}
 		for _, id := range ids {
 			if at := m.findDeadLetter(user, id); at >= 0 {
 				m.deadLetters = slices.Delete(m.deadLetters, at, at+1)
@@ -78,6 +81,9 @@ func (m *Model) RetryDeadLetters(_ context.Context, now time.Time, user string, 
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *store.Step,
 ) (results []store.Retried, err error) {
 	err = m.change(func() error {
+		if err := m.checkStep(user, step); err != nil {
+			return err
+		}
 		var failures []posthaste.ActionFailure
 		room := store.NewPageRoom(0)
 		for _, id := range ids {

@@ -105,7 +105,7 @@ func (m *Model) settle(now time.Time, l *life, s store.Settlement) {
 	switch s.State {
 	case posthaste.StateRetry:
 		l.retried++
-		l.dueAt = s.NextAt
+		l.dueAt = s.NextAt.Truncate(time.Millisecond) // as precise as what is stored
 	case posthaste.StateFailed:
 		if l.message.Run == nil { // else the run may be buried
 			m.deadLetters = append(m.deadLetters, &posthaste.DeadLetter{
@@ -135,6 +135,9 @@ func (m *Model) Cancel(_ context.Context, now time.Time, user string, ids []post
 	step *store.Step,
 ) (changed []posthaste.MessageID, err error) {
 	err = m.change(func() error {
+		if err := m.checkStep(user, step); err != nil {
+			return err
+		}
 		for _, id := range ids {
 			if l := m.find(user, id); l != nil && l.message.Run == nil && m.cancel(now, l) {
 				changed = append(changed, id)

@@ -98,7 +98,11 @@ func (tx *runTx) Save(run *posthaste.Run) {
 // Log implements store.RunRecords.
 func (tx *runTx) Log(m *posthaste.Message, state posthaste.State, reason string) {
 	tx.write(func() {
-		tx.append(tx.now, tx.find(tx.user, m.ID), posthaste.Event{MessageID: m.ID, State: state, Error: reason})
+		l := tx.find(tx.user, m.ID)
+		if l == nil {
+			l = &life{message: m} // it is accepted later
+		}
+		tx.append(tx.now, l, posthaste.Event{MessageID: m.ID, State: state, Error: reason})
 	})
 }
 
@@ -305,6 +309,9 @@ func (tx *runTx) KeepAnswer(key string, data []byte) {
 func (tx *runTx) Advance(step *store.Step, processed int, failures []posthaste.ActionFailure) error {
 	if step != nil && tx.actions[name{tx.user, step.ActionID}] == nil {
 		return store.ErrNotFound
+	}
+	if err := tx.checkStep(tx.user, step); err != nil {
+		return err
 	}
 	tx.write(func() { tx.advance(tx.user, step, processed, failures) })
 	return nil
