@@ -80,7 +80,7 @@ var layers = map[string]layer{
 		"the surface decodes, calls and renders; it picks no parts"},
 	"internal/console": {nil,
 		"what it shows it asks of a server over HTTP, in the browser"},
-	"internal/bench": {[]string{"internal/store", "internal/store/lsm"},
+	"internal/bench": {[]string{"internal/background", "internal/store", "internal/store/lsm"},
 		"what measures the program uses it from outside, as a client does, and counts what it left on disk"},
 	"internal/client": {nil,
 		"what the command line asks of a server it asks over HTTP, as any client does"},

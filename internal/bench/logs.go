@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"time"
+
+	"posthaste/internal/background"
 )
 
 // logsScenario compares Posthaste with itself: a server with a short log, and others with
 // longer ones. All are asked for the same pages in turn, also while they take messages,
-// and all deliver at a fixed rate, alone and beside queries that never end. A
-// PostgreSQL is asked for the same pages of the longest log if there is one.
+// and all deliver at a fixed rate, alone, beside queries that never end and beside threads
+// that compute. A PostgreSQL is asked for the same pages of the longest log if there is one.
 type logsScenario struct{}
 
 func (logsScenario) name() string { return "logs" }
@@ -228,25 +232,57 @@ func (c *logStore) askWriting(ctx context.Context, l *lab, page logPage) error {
 	return err
 }
 
-// deliverBeside notes how long deliveries take at a fixed rate, alone and beside
-// queries that never end, and by how much those slow them down.
+// deliverBeside notes how long deliveries take at a fixed rate: alone, beside queries that
+// never end, and beside threads that compute and do nothing else, which shows what the
+// machine makes of any work that gives way.
 func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
 	alone, err := c.deliverSteadily(ctx, l, "alone")
 	if err != nil {
 		return err
 	}
-	var beside time.Duration
-	err = meanwhile(ctx, func(ctx context.Context) error { return c.query(ctx, l) }, func() (err error) {
-		beside, err = c.deliverSteadily(ctx, l, "beside queries")
-		return err
-	})
+	queries, err := c.deliverMeanwhile(ctx, l, "beside queries", func(ctx context.Context) error { return c.query(ctx, l) })
 	if err != nil {
 		return err
 	}
-	if alone == 0 {
+	computing, err := c.deliverMeanwhile(ctx, l, "beside computing", compute)
+	if err != nil {
+		return err
+	}
+	if alone == 0 || computing == 0 {
 		return errors.New("nothing was delivered")
 	}
-	c.rounds = append(c.rounds, []reading{measured("delivered beside queries, p99, of alone", "ms/ms", float64(beside)/float64(alone))})
+	c.rounds = append(c.rounds, []reading{
+		measured("delivered beside queries, p99, of alone", "ms/ms", float64(queries)/float64(alone)),
+		measured("delivered beside queries, p99, of beside computing", "ms/ms", float64(queries)/float64(computing)),
+	})
+	return nil
+}
+
+// deliverMeanwhile is deliverSteadily beside other work.
+func (c *logStore) deliverMeanwhile(ctx context.Context, l *lab, how string, beside func(context.Context) error) (p99 time.Duration, err error) {
+	err = meanwhile(ctx, beside, func() (err error) {
+		p99, err = c.deliverSteadily(ctx, l, how)
+		return err
+	})
+	return p99, err
+}
+
+// compute keeps as many threads busy as a server gives its readers, of the same priority,
+// until it is stopped.
+func compute(ctx context.Context) error {
+	count := max(1, runtime.NumCPU()/2)
+	threads := background.Start(count)
+	defer threads.Close()
+	var busy sync.WaitGroup
+	for range count {
+		busy.Go(func() {
+			threads.Do(func() {
+				for ctx.Err() == nil {
+				}
+			})
+		})
+	}
+	busy.Wait()
 	return nil
 }
 
