@@ -19,6 +19,8 @@ type DeadLetters interface {
 	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
 	// DeleteDeadLetters returns how many of the dead letters there were.
 	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error)
+	// CheckOverrides returns an Error about overrides that every retry would refuse.
+	CheckOverrides(o engine.Overrides) error
 	// RetryDeadLetters makes new messages of dead letters. It passes over ids that
 	// are not there, and tells of each of the others, up to one behind which it is to be
 	// called again: what is large is retried in parts.

@@ -39,6 +39,9 @@ func (f fakeEngine) URLGroup(_ context.Context, _, name string) (*posthaste.URLG
 	return &posthaste.URLGroup{Name: name}, nil
 }
 
+// CheckOverrides knows no limits.
+func (fakeEngine) CheckOverrides(engine.Overrides) error { return nil }
+
 func (f fakeEngine) Cancel(_ context.Context, user string, ids []posthaste.MessageID) (int, error) {
 	return f.cancel(user, ids)
 }

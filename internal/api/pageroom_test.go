@@ -160,7 +160,7 @@ func TestNoRoomForPages(t *testing.T) {
 		method, path, _ := strings.Cut(request, " ")
 		handler := newSurface(t, &published{}, func(o *api.Options) {
 			o.Answers = closedGate{}
-			o.Engine, o.Log = nil, nil
+			o.Engine, o.Log = fakeEngine{}, nil // which reads nothing
 		})
 		if got := do(handler, newRequest(method, path, nil)).Code; got != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d, want 503", request, got)

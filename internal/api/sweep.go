@@ -145,8 +145,9 @@ func (p *retriedPage) noneRetried() error {
 }
 
 // retryDeadLetters publishes dead letters again as new messages. Control headers
-// of the request override what they were published with. It is an error if they make
-// all of them unacceptable, and no page follows.
+// of the request override what they were published with. What every retry would refuse is
+// refused at once; it is an error, too, if they make all of a page unacceptable, and no
+// other one follows.
 func (a *api) retryDeadLetters(r *request) (answer, error) {
 	s, err := r.sweep()
 	if err != nil {
@@ -154,6 +155,9 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 	}
 	controls, overrides, err := a.decodeOverrides(r)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := a.options.Engine.CheckOverrides(overrides); err != nil {
 		return answer{}, err
 	}
 	if s.async {

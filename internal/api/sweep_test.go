@@ -19,7 +19,7 @@ import (
 
 // lettersEngine is an api.Engine that has dead letters of which none is read.
 type lettersEngine struct {
-	api.Engine
+	fakeEngine
 	letters func(query store.DeadLetterQuery) (store.DeadLetterPage, error)
 	retried []int // how many were asked for at once
 	large   int   // how many there is room for at once; 0: any number

@@ -38,6 +38,12 @@ func (e *Engine) DeleteDeadLetters(ctx context.Context, user string, ids []posth
 	return len(deleted), err
 }
 
+// CheckOverrides returns an Error about overrides with which nothing could be retried: one
+// that is over its limit.
+func (e *Engine) CheckOverrides(o Overrides) error {
+	return e.options.Limits.CheckOverrides(o, e.now())
+}
+
 // RetryDeadLetters publishes dead letters again as new messages, with overrides,
 // and removes them from the DLQ. Ids that are not there are passed over, and the results
 // may end early: see store.DeadLetters.
