@@ -58,12 +58,18 @@ type world struct {
 // inWorld runs a scenario in a synctest bubble and audits what it left.
 func inWorld(t *testing.T, d engine.Dispatcher, options engine.Options, scenario func(w *world)) {
 	t.Helper()
+	inWorldOn(t, func(s store.Store) store.Store { return s }, d, options, scenario)
+}
+
+// inWorldOn is inWorld for an engine that sees another store in front of its own.
+func inWorldOn(t *testing.T, front func(store.Store) store.Store, d engine.Dispatcher, options engine.Options, scenario func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		options.Store, options.Dispatcher = s, d
+		options.Store, options.Dispatcher = front(s), d
 		w := &world{Engine: engine.New(options), t: t, store: s, start: time.Now()}
 		w.Start()
 		scenario(w)
@@ -359,6 +365,33 @@ func TestQueueLimit(t *testing.T) {
 		another := engine.Publication{Destination: "http://a.example", Queue: "second"}
 		if _, err := w.Publish(w.t.Context(), user, another); posthaste.ErrorCode(err) != posthaste.CodeLimit {
 			t.Errorf("a message for a queue too many: %v, want code limit", err)
+		}
+		if err := w.PutQueue(w.t.Context(), user, "second", engine.QueueChange{}); posthaste.ErrorCode(err) != posthaste.CodeLimit {
+			t.Errorf("a queue too many: %v, want code limit", err)
+		}
+	})
+}
+
+// uncounted is a store that fails to count what waits in queues.
+type uncounted struct{ store.Store }
+
+func (uncounted) Queue(context.Context, string, string) (store.QueueStatus, error) {
+	return store.QueueStatus{}, errors.New("the backlog was counted")
+}
+
+func (s uncounted) Queues(ctx context.Context, user string) ([]store.QueueStatus, error) {
+	status, err := s.Queue(ctx, user, "")
+	return []store.QueueStatus{status}, err
+}
+
+// The limit of queues costs no more the longer they are.
+func TestQueueLimitReadsNoBacklog(t *testing.T) {
+	front := func(s store.Store) store.Store { return uncounted{s} }
+	inWorldOn(t, front, answers(ok), engine.Options{Limits: engine.Limits{Queues: 1}}, func(w *world) {
+		w.publish(engine.Publication{Queue: "first"})
+		w.publish(engine.Publication{Queue: "first"})
+		if err := w.PutQueue(w.t.Context(), user, "first", engine.QueueChange{Parallelism: 2}); err != nil {
+			t.Error(err)
 		}
 		if err := w.PutQueue(w.t.Context(), user, "second", engine.QueueChange{}); posthaste.ErrorCode(err) != posthaste.CodeLimit {
 			t.Errorf("a queue too many: %v, want code limit", err)

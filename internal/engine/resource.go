@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -44,19 +45,11 @@ func (e *Engine) checkQueueCount(ctx context.Context, user, name string) error {
 	if most == 0 {
 		return nil
 	}
-	all, err := e.options.Store.Queues(ctx, user)
-	if err != nil {
+	all, err := e.options.Store.QueueNames(ctx, user)
+	if err != nil || len(all) < most || slices.Contains(all, name) {
 		return err
 	}
-	for _, q := range all {
-		if q.Name == name {
-			return nil
-		}
-	}
-	if len(all) >= most {
-		return posthaste.Errorf(posthaste.CodeLimit, "there are %d queues already, the limit is %d", len(all), most)
-	}
-	return nil
+	return posthaste.Errorf(posthaste.CodeLimit, "there are %d queues already, the limit is %d", len(all), most)
 }
 
 // PauseQueue stops or resumes a queue, or returns store.ErrNotFound. A paused

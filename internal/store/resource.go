@@ -27,6 +27,10 @@ type Queues interface {
 	// Queues returns all queues of a user by name.
 	Queues(ctx context.Context, user string) ([]QueueStatus, error)
 
+	// QueueNames returns the names of all queues of a user, in order. It reads
+	// nothing of what waits in them.
+	QueueNames(ctx context.Context, user string) ([]string, error)
+
 	// DeleteQueue removes a queue and cancels what waits in it; a claimed message
 	// may still be delivered, but is not retried. Messages of runs, which end with
 	// their run, go on one after another without the queue, and so may what is
@@ -76,7 +80,7 @@ type Schedules interface {
 
 	// DueSchedules returns up to limit schedules whose time has come, earliest
 	// first, and when the next other one is due (zero: none). They are those of all
-	// users but some.
+	// users but some. What is due and cannot be read is told by an error beside them.
 	DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error)
 
 	// Tick accepts the messages of a tick and stores the schedule as it is after

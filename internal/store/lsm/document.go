@@ -45,6 +45,17 @@ func (d documents[T]) list(r pebble.Reader, user string) ([]*T, error) {
 	return all, err
 }
 
+// names returns the names of all documents of a user, in order.
+func (d documents[T]) names(r pebble.Reader, user string) ([]string, error) {
+	prefix := d.key(user, "")
+	var names []string
+	err := scan(r, prefix, func(key, _ []byte) error {
+		names = append(names, string(key[len(prefix):]))
+		return nil
+	})
+	return names, err
+}
+
 // load returns a document as of the commit, nil if there is none. Once loaded it
 // can be loaded again without an error.
 func (d documents[T]) load(c *commit, user, name string) (*T, error) {

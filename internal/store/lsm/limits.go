@@ -169,6 +169,11 @@ func (s *Store) Queues(_ context.Context, user string) (_ []store.QueueStatus, e
 	return result, nil
 }
 
+// QueueNames implements store.Queues.
+func (s *Store) QueueNames(_ context.Context, user string) ([]string, error) {
+	return read(s, func() ([]string, error) { return queues.names(s.db, user) })
+}
+
 func queueStatus(r pebble.Reader, user string, q *posthaste.Queue) (store.QueueStatus, error) {
 	lane := laneID{user, posthaste.Lane{Kind: posthaste.LaneQueue, Name: q.Name}}
 	status := store.QueueStatus{Queue: *q}

@@ -64,6 +64,16 @@ func (s *Store) Queues(ctx context.Context, user string) ([]store.QueueStatus, e
 	})
 }
 
+// QueueNames implements store.Queues.
+func (s *Store) QueueNames(ctx context.Context, user string) ([]string, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
+		return rows(ctx, q, func(r pgx.CollectableRow) (string, error) {
+			name, err := pgx.RowTo[[]byte](r)
+			return string(name), err
+		}, `SELECT name FROM posthaste.documents WHERE user_id = $1 AND kind = $2 ORDER BY name`, user, queues.kind)
+	})
+}
+
 // queueStatuses counts what in queues has not ended.
 func queueStatuses(ctx context.Context, q querier, user string, of ...*posthaste.Queue) ([]store.QueueStatus, error) {
 	lanes := make([][]byte, len(of))

@@ -98,6 +98,7 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 		},
 		"Queue":       func() error { return errorOf(s.Queue(ctx, user, "q")) },
 		"Queues":      func() error { return errorOf(s.Queues(ctx, user)) },
+		"QueueNames":  func() error { return errorOf(s.QueueNames(ctx, user)) },
 		"DeleteQueue": func() error { return s.DeleteQueue(ctx, now, user, "q") },
 		"UpdateFlowKey": func() error {
 			return s.UpdateFlowKey(ctx, now, user, "k", func(*posthaste.FlowKey) error { return nil })

@@ -325,7 +325,11 @@ func (tr *trial) wantQueues(want ...string) {
 	for _, q := range all {
 		names = append(names, q.Name)
 	}
-	if !slices.Equal(names, want) {
-		tr.Errorf("queues %q, want %q", names, want)
+	alone, err := tr.store.QueueNames(tr.Context(), ann)
+	if err != nil {
+		tr.Fatalf("QueueNames: %v", err)
+	}
+	if !slices.Equal(names, want) || !slices.Equal(alone, want) {
+		tr.Errorf("queues %q, and by their names %q, want %q", names, alone, want)
 	}
 }

@@ -69,6 +69,17 @@ func (m *Model) queueStatus(user string, q *posthaste.Queue) store.QueueStatus {
 	return status
 }
 
+// QueueNames implements store.Queues.
+func (m *Model) QueueNames(_ context.Context, user string) (names []string, err error) {
+	err = m.do(func() error {
+		for _, q := range list(m.queues, user) {
+			names = append(names, q.Name)
+		}
+		return nil
+	})
+	return names, err
+}
+
 // Queues implements store.Queues.
 func (m *Model) Queues(_ context.Context, user string) (all []store.QueueStatus, err error) {
 	err = m.do(func() error {
