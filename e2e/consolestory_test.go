@@ -357,6 +357,10 @@ func testPhone(t *testing.T, b *browser, c *client) {
 				t.Errorf("%s: %s is %d pixels too wide for a phone", view.name, element, wide)
 			}
 		}
+		beyond := evaluate[[]string](page, `[...document.querySelectorAll("main button, main a, main td")].filter((part) => part.getBoundingClientRect().right > innerWidth).map((part) => part.innerText)`)
+		if len(beyond) > 0 {
+			t.Errorf("%s: %q are beyond the edge of a phone", view.name, beyond)
+		}
 	}
 	testNarrowPhone(t, b, c)
 }
@@ -367,8 +371,15 @@ func testNarrowPhone(t *testing.T, b *browser, c *client) {
 	t.Helper()
 	page := b.open(t, narrowPhone, c.console("/logs"))
 	page.sees("read so far")
-	page.press("cancel requested 1")
-	page.sees("all 1 entry")
+	touching := evaluate[bool](page, `(() => {
+		const [from, read, to] = [...document.querySelectorAll(".histogram-scale > span")].map((span) => span.getBoundingClientRect());
+		return read.top < from.bottom - 2 && (read.left < from.right + 4 || to.left < read.right + 4);
+	})()`)
+	if touching {
+		t.Error("the texts below the histogram run into each other")
+	}
+	page.do(chromedp.Navigate(c.base + "/console/logs?state=CANCEL_REQUESTED"))
+	page.sees("the oldest was the last.")
 	page.inspect("logs-narrow")
 	cut := evaluate[[]string](page, `[...document.querySelectorAll(".table-body .badge, .table-body time")].filter((part) => {
 		const [inner, outer] = [part.getBoundingClientRect(), part.parentElement.getBoundingClientRect()];
@@ -376,13 +387,6 @@ func testNarrowPhone(t *testing.T, b *browser, c *client) {
 	}).map((part) => part.innerText)`)
 	if len(cut) > 0 {
 		t.Errorf("%q are cut", cut)
-	}
-	touching := evaluate[bool](page, `(() => {
-		const [from, read, to] = [...document.querySelectorAll(".histogram-scale > span")].map((span) => span.getBoundingClientRect());
-		return read.top < from.bottom - 2 && (read.left < from.right + 4 || to.left < read.right + 4);
-	})()`)
-	if touching {
-		t.Error("the texts below the histogram run into each other")
 	}
 	page.press("Signature")
 	page.sees("Current signing key")

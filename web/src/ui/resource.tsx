@@ -57,7 +57,7 @@ export function Resources<T>({ title, path, columns, one, about, row, nameOf, fo
         <div class="scroll-x" tabIndex={0} role="region" aria-label={title}>
           <table class="plain">
             <thead><tr>{columns.map((name) => <th key={name}>{name}</th>)}<th><span class="skip">Actions</span></th></tr></thead>
-            <tbody>{shown.map((thing) => <Row key={nameOf(thing)} cells={row(thing, change)} />)}</tbody>
+            <tbody>{shown.map((thing) => <Row key={nameOf(thing)} columns={columns} cells={row(thing, change)} />)}</tbody>
           </table>
         </div>
       )}
@@ -66,9 +66,10 @@ export function Resources<T>({ title, path, columns, one, about, row, nameOf, fo
   );
 }
 
-function Row({ cells }: { cells: ComponentChildren[] }) {
+// Row is a row of the table, and a card where there is little room: each cell knows its column.
+function Row({ columns, cells }: { columns: string[]; cells: ComponentChildren[] }) {
   return (
-    <tr>{cells.map((cell, i) => <td key={i} class={i === cells.length - 1 ? "buttons" : undefined}>{cell}</td>)}</tr>
+    <tr>{cells.map((cell, i) => <td key={i} data-column={columns[i]} class={i === cells.length - 1 ? "buttons" : undefined}>{cell}</td>)}</tr>
   );
 }
 
@@ -102,7 +103,7 @@ export function Form({ title, submit, save, done, danger, children }: FormProps)
         {children}
         {fault !== "" && <Fault>{fault}</Fault>}
         <footer>
-          <button type="button" onClick={done}>Keep as it is</button>
+          <button type="button" onClick={done}>{danger ? "Keep as it is" : "Cancel"}</button>
           <button class={danger ? "danger" : "primary"} disabled={busy}>{submit}</button>
         </footer>
       </form>

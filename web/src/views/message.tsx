@@ -129,7 +129,7 @@ const told: Record<string, string> = {
   ERROR: "The attempt failed",
   RETRY: "Another attempt follows",
   DELIVERED: "Delivered",
-  FAILED: "Failed for good, and in the DLQ",
+  FAILED: "Failed for good, and put into the DLQ",
   CANCEL_REQUESTED: "Cancellation requested",
   CANCELLED: "Cancelled",
 };

@@ -162,19 +162,24 @@ function KeptTable({ usage }: { usage: Usage }) {
   const kinds: [string, Kept][] = [["Log entries", usage.log], ["Runs", usage.runs], ["Dead letters", usage.deadLetters], ["Failed runs", usage.failedRuns]];
   return (
     <table class="plain">
-      <thead><tr><th>Kind</th><th>How many</th><th>Since</th><th>Size</th></tr></thead>
+      <thead><tr><th>Kind</th><th>How many</th><th>Since</th><th>Size, about</th></tr></thead>
       <tbody>
         {kinds.map(([name, kept]) => (
           <tr key={name}>
             <th scope="row">{name}</th>
             <td class="number">{count(kept.entries)}</td>
             <td>{kept.oldest === undefined ? "" : moment(kept.oldest)}</td>
-            <td class="number">{bytes(kept.bytes)}</td>
+            <td class="number">{size(kept)}</td>
           </tr>
         ))}
       </tbody>
     </table>
   );
+}
+
+// size tells an estimate, which leaves out what was written last.
+function size({ entries, bytes: estimate }: Kept): string {
+  return estimate === 0 && entries > 0 ? "too little to tell" : bytes(estimate);
 }
 
 const shownDays = 14;
@@ -190,7 +195,7 @@ function Days({ usage }: { usage: Usage }) {
             <th scope="row"><a href={href("/logs", { fromDate: String(Date.parse(day.day)), toDate: String(Date.parse(day.day) + 86_399_999) })}>{day.day}</a></th>
             <td><meter aria-label={`Entries of ${day.day}`} min={0} max={most} value={day.entries} /></td>
             <td class="number">{count(day.entries)}</td>
-            <td class="number">{bytes(day.bytes)}</td>
+            <td class="number">{size(day)}</td>
           </tr>
         ))}
       </tbody>

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 
 import { call, post } from "../api";
-import { away, count } from "../format";
+import { away, count, plural } from "../format";
 import { href } from "../router";
 import { identity } from "../session";
 import type { Queue } from "../types";
@@ -36,7 +36,7 @@ function Buttons({ queue, change }: { queue: Queue; change: Change }) {
         ? <Act change={change} deed={() => post(path + "/resume")}>Resume</Act>
         : <Act change={change} deed={() => post(path + "/pause")}>Pause</Act>}
       <button disabled={identity().readOnly} onClick={() => setEditing(true)}>Edit</button>
-      <Delete name={queue.name} change={change} means={`The ${count(queue.lag)} messages that wait in it are cancelled.`} deed={() => call("DELETE", path)} />
+      <Delete name={queue.name} change={change} means={queue.lag === 0 ? "Nothing waits in it." : `${plural(queue.lag, "message waits in it and is", "messages wait in it and are")} cancelled.`} deed={() => call("DELETE", path)} />
       {editing && <QueueForm queue={queue} done={() => { setEditing(false); void change(async () => {}); }} />}
     </>
   );
