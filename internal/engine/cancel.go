@@ -55,7 +55,7 @@ func (e *Engine) CancelMatching(ctx context.Context, user string, query store.Li
 	return total, nil
 }
 
-// earlier returns the earlier of two bounds; one that is zero is none.
+// earlier returns the earlier of two times; a first one that is zero is none.
 func earlier(bound, now time.Time) time.Time {
 	if bound.IsZero() || now.Before(bound) {
 		return now

@@ -64,9 +64,20 @@ func (e *Engine) runOnce(now time.Time) time.Time {
 	}
 	if err != nil && e.attempts.Err() == nil {
 		e.options.Logger.Error("claim.failed", "error", err)
-		return now.Add(claimPause)
+		return nextBesideError(next, now, len(claims))
 	}
 	return next
+}
+
+// nextBesideError returns when to claim again after something went wrong: when the store
+// said, for others wait beside that, and after a pause at the latest. A store that handed
+// out nothing and says now may mean what went wrong, and is not asked again at once.
+func nextBesideError(next, now time.Time, claims int) time.Time {
+	pause := now.Add(claimPause)
+	if claims == 0 && !next.After(now) {
+		return pause
+	}
+	return earlier(next, pause)
 }
 
 // mostResting is how many goroutines that have made an attempt are kept for another.

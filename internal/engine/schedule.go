@@ -165,7 +165,7 @@ func (e *Engine) schedule() {
 		next, err := e.tickOnce(ticking, now)
 		if err != nil && e.claiming.Err() == nil {
 			e.options.Logger.Error("schedule.failed", "error", err)
-			next = now.Add(claimPause)
+			next = earlier(next, now.Add(claimPause))
 		}
 		rest := schedulerHeartbeat
 		if !next.IsZero() {
@@ -189,13 +189,11 @@ func (e *Engine) wakeScheduler() {
 }
 
 // tickOnce lets the schedules fire whose time has come, but for those of users for whom
-// that goes on already, and returns when to look for others.
+// that goes on already, and returns when to look for others. Those that cannot be read are
+// an error, and keep no other from it.
 func (e *Engine) tickOnce(ticking *peruser.Crew, now time.Time) (next time.Time, err error) {
 	const atOnce = 100
 	due, next, err := e.options.Store.DueSchedules(e.claiming, now, atOnce, ticking.Busy()...)
-	if err != nil {
-		return next, err
-	}
 	userOf := func(schedule *posthaste.Schedule) string { return schedule.User }
 	for user, schedules := range peruser.Sort(due, userOf) {
 		ticking.Do(e.claiming, user, func() bool {
@@ -206,7 +204,7 @@ func (e *Engine) tickOnce(ticking *peruser.Crew, now time.Time) (next time.Time,
 			return err == nil
 		})
 	}
-	return next, nil
+	return next, err
 }
 
 // tickAll fires schedules of a user, earliest first: those that are due at the same time

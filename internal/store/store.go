@@ -105,6 +105,8 @@ type Worker interface {
 	// messages back. A lane held back by parallelism, a pause or what its user has in
 	// flight is announced by Wake, one held back by a rate is counted at the end of its window.
 	//
+	// What cannot be read is told by an error beside the others.
+	//
 	// The ACTIVE events may be lost in a crash; the messages are due again then.
 	Claim(ctx context.Context, now time.Time, limit int) (claims []Claim, next time.Time, err error)
 

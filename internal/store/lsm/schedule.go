@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -101,6 +102,7 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int, except
 		return nil, time.Time{}, err
 	}
 	defer done()
+	var damaged []error
 	err = scan(s.db, []byte{kindTick}, func(key, _ []byte) error {
 		userLen := int(key[9])
 		user, id := string(key[10:10+userLen]), string(key[10+userLen:])
@@ -112,17 +114,24 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int, except
 			next = at
 			return errEnough
 		}
-		schedule, err := schedules.get(s.db, user, id)
+		err := get(s.db, schedules.key(user, id), func(data []byte) error {
+			schedule, err := schedules.decode(user, id, data)
+			if err != nil {
+				damaged = append(damaged, fmt.Errorf("schedule %q of user %q: %w", id, user, err))
+				return nil
+			}
+			due = append(due, schedule)
+			return nil
+		})
 		if errors.Is(err, store.ErrNotFound) {
 			return nil // deleted since the scan began
 		}
-		due = append(due, schedule)
 		return err
 	})
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	return due, next, err
+	return due, next, errors.Join(append(damaged, err)...)
 }
 
 // Tick implements store.Schedules.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"posthaste"
@@ -33,7 +32,7 @@ func (s *Store) Actions(ctx context.Context, user string) ([]*posthaste.BulkActi
 // UnfinishedActions implements store.Actions.
 func (s *Store) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.BulkAction, error) {
-		return actions.due(ctx, q, 0, math.MaxInt32)
+		return actions.until(ctx, q, 0)
 	})
 }
 

@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"posthaste"
 	"posthaste/internal/store"
 )
 
@@ -25,6 +27,33 @@ func TestAClaimOfOneUserThatFails(t *testing.T) {
 	}
 	if len(claims) != 1 || claims[0].Message.ID != m.ID {
 		t.Errorf("Claim = %v, want message %s of %s", claims, m.ID, bob)
+	}
+}
+
+// Schedules that cannot be read are told of, and the others are due, however many of those
+// there are before them.
+func TestDueSchedulesBesideDamagedOnes(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	later := start.Add(time.Minute)
+	for id, next := range map[string]time.Time{"damaged 1": start, "damaged 2": start, "damaged 3": start, "later": later, "whole": start} {
+		err := s.UpdateSchedule(t.Context(), start, "ann", id, func(schedule *posthaste.Schedule) error {
+			schedule.NextAt = next
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute(t, url, `UPDATE posthaste.documents SET record = '\xff' WHERE name LIKE 'damaged%'`)
+	due, next, err := s.DueSchedules(t.Context(), start, 1)
+	if len(due) != 1 || due[0].ID != "whole" || !next.Equal(later) {
+		t.Errorf("due %v, next %v; want the schedule that is whole, then the later one", due, next)
+	}
+	for _, id := range []string{"damaged 1", "damaged 2", "damaged 3"} {
+		if err == nil || !strings.Contains(err.Error(), id) {
+			t.Errorf("DueSchedules = %v, want an error that names %q", err, id)
+		}
 	}
 }
 

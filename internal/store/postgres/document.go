@@ -114,12 +114,11 @@ func (d *documents[T]) list(ctx context.Context, q querier, user string) ([]*T, 
 		WHERE user_id = $1 AND kind = $2 ORDER BY name`, user, d.kind)
 }
 
-// due returns those of all users but some up to a time, earliest first.
-func (d *documents[T]) due(ctx context.Context, q querier, until int64, limit int, except ...string) ([]*T, error) {
+// until returns those of all users up to a time, earliest first.
+func (d *documents[T]) until(ctx context.Context, q querier, at int64) ([]*T, error) {
 	return rows(ctx, q, d.scan, `
 		SELECT user_id, name, record FROM posthaste.documents
-		WHERE kind = $1 AND at <= $2 AND (user_id = ANY($4)) IS NOT TRUE
-		ORDER BY at, user_id, name LIMIT $3`, d.kind, until, limit, except)
+		WHERE kind = $1 AND at <= $2 ORDER BY at, user_id, name`, d.kind, at)
 }
 
 // put writes a document.

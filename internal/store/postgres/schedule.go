@@ -3,8 +3,11 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -50,15 +53,58 @@ func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 // DueSchedules implements store.Schedules. Each node is told of all that are due; the
 // first whose Tick commits has fired it.
 func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
-	due, err = read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Schedule, error) {
-		return schedules.due(ctx, q, math.MaxInt64, limit+1, except...)
-	})
-	for i, sc := range due {
-		if i == limit || sc.NextAt.After(now) {
-			return due[:i], sc.NextAt, err
+	for count := limit + 1; ; count *= 2 { // those that cannot be read leave room for others
+		first, err := read(ctx, s, func(ctx context.Context, q querier) ([]waitingSchedule, error) {
+			return rows(ctx, q, scanWaitingSchedule, `
+				SELECT user_id, name, record, at FROM posthaste.documents
+				WHERE kind = $1 AND at <= $2 AND (user_id = ANY($4)) IS NOT TRUE
+				ORDER BY at, user_id, name LIMIT $3`, schedules.kind, int64(math.MaxInt64), count, except)
+		})
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		due, next, err = dueOf(first, now, limit)
+		if !next.IsZero() || len(first) < count {
+			return due, next, err
 		}
 	}
-	return due, time.Time{}, err
+}
+
+// waitingSchedule is a schedule that waits for its next tick, or what is wrong with it.
+type waitingSchedule struct {
+	at       int64
+	schedule *posthaste.Schedule
+	damage   error
+}
+
+// scanWaitingSchedule reads user, name, record and the time of the next tick.
+func scanWaitingSchedule(r pgx.CollectableRow) (w waitingSchedule, err error) {
+	var user string
+	var name, data []byte
+	if err := r.Scan(&user, &name, &data, &w.at); err != nil {
+		return w, err
+	}
+	if w.schedule, err = schedules.decode(user, string(name), data); err != nil {
+		w.damage = fmt.Errorf("schedule %q of user %q: %w", name, user, err)
+	}
+	return w, nil
+}
+
+// dueOf returns which schedules are due of those that wait, the earliest of which come
+// first, and when the next other one is: see store.Schedules.
+func dueOf(waiting []waitingSchedule, now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
+	var damaged []error
+	for _, w := range waiting {
+		switch {
+		case w.at > now.UnixMilli() || len(due) == limit:
+			return due, fromMilli(&w.at), errors.Join(damaged...)
+		case w.damage != nil:
+			damaged = append(damaged, w.damage)
+		default:
+			due = append(due, w.schedule)
+		}
+	}
+	return due, time.Time{}, errors.Join(damaged...)
 }
 
 // Tick implements store.Schedules.
