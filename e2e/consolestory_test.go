@@ -361,6 +361,14 @@ func testPhone(t *testing.T, b *browser, c *client) {
 		if len(beyond) > 0 {
 			t.Errorf("%s: %q are beyond the edge of a phone", view.name, beyond)
 		}
+		covered := evaluate[[]string](page, `[...document.querySelectorAll("main td[data-column]")].filter((cell) => {
+			const content = document.createRange();
+			content.selectNodeContents(cell);
+			return cell.innerText !== "" && content.getBoundingClientRect().left < cell.getBoundingClientRect().left + 100;
+		}).map((cell) => cell.innerText)`)
+		if len(covered) > 0 {
+			t.Errorf("%s: %q are written over the names of their columns", view.name, covered)
+		}
 	}
 	testNarrowPhone(t, b, c)
 }
