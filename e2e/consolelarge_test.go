@@ -38,6 +38,7 @@ func testLargeMessages(t *testing.T, b *browser, c *client) {
 			t.Errorf("%s fetches %d bytes, want %d at most: entries without bodies", view, bytes, mostFetched)
 		}
 	}
+	testLargeDeadLetters(t, b, c, bodySize)
 	page := b.open(t, desktop, c.console("/logs?open="+large))
 	page.until(`document.querySelector(".drawer h2 .badge")?.innerText === "FAILED"`, "see that it has failed")
 	if _, bytes := page.asked("/v2/logs"); bytes > 2*bodySize+mostFetched {
@@ -50,6 +51,19 @@ func testLargeMessages(t *testing.T, b *browser, c *client) {
 	page.misses("at all")
 	page.press("Read all that is kept")
 	page.sees("at all")
+}
+
+// testLargeDeadLetters sees why a large message failed, and how many are to be retried.
+func testLargeDeadLetters(t *testing.T, b *browser, c *client, bodySize int) {
+	t.Helper()
+	page := b.open(t, desktop, c.console("/dlq/messages"))
+	page.sees("no no no")
+	page.press("Select all that match")
+	page.press("Retry…")
+	page.sees("would be published again")
+	if _, bytes := page.asked("/v2/dlq"); bytes == 0 || bytes >= bodySize {
+		t.Errorf("dead letters take %d bytes, want some, and fewer than a body of one has", bytes)
+	}
 }
 
 // testRefusal asks for what the server refuses, and is told so.

@@ -53,6 +53,7 @@ func (s *selectedLetters) list(ctx context.Context, server *client.Client, _ cli
 
 func (s *selectedLetters) listAll(ctx context.Context, server *client.Client) (foreseen, error) {
 	request := client.Request{Path: s.DLQ.path(), Query: s.DLQ.params()}
+	request.Query.Set("trimBody", noBodies)
 	if len(s.IDs) > 0 {
 		request.Query["dlqIds"] = s.IDs
 	}

@@ -34,6 +34,7 @@ func (l *listing) check() error {
 func (l *listing) params(filter url.Values) url.Values {
 	setIf(filter, "order", l.Order)
 	setIf(filter, "cursor", l.Cursor)
+	l.leaveOutBodies(filter)
 	const most = 100
 	if l.Count > 0 && l.Count < most {
 		filter.Set("count", strconv.Itoa(l.Count))

@@ -106,6 +106,7 @@ func (c *logsCommand) query() url.Values {
 	})
 	setIf(query, "order", c.Order)
 	setIf(query, "cursor", c.Cursor)
+	c.leaveOutBodies(query)
 	if count := c.count(); count > 0 && count < mostLogPage && !c.Follow {
 		query.Set("count", strconv.Itoa(count))
 	}

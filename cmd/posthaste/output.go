@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/url"
 	"os"
 	"strings"
 	"unicode"
@@ -22,6 +23,16 @@ type oneOutput struct {
 type listOutput struct {
 	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"How they are written: table, for people, json for one document, or ndjson for one JSON value a line."`
 }
+
+// leaveOutBodies asks for a list without bodies where it becomes a table, which has none.
+func (o *listOutput) leaveOutBodies(query url.Values) {
+	if o.Output == "table" {
+		query.Set("trimBody", noBodies)
+	}
+}
+
+// noBodies is the trimBody that leaves out the bodies of messages and answers.
+const noBodies = "-1"
 
 // printer writes a list of JSON values, one after the other.
 type printer interface {

@@ -47,6 +47,10 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 	if query.Limit, err = deadLetterCount.Read(params); err != nil {
 		return answer{}, err
 	}
+	limit, err := selection.BodyLimit(params)
+	if err != nil {
+		return answer{}, err
+	}
 	var read store.DeadLetterPage
 	room, err := r.readPage(func() (size int, err error) {
 		err = r.turn()(func() (err error) {
@@ -62,7 +66,7 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return ok(page{r.turn(), room, "messages", len(read.DeadLetters), func(i int) []byte {
-		return encodeJSON(newDeadLetterView(read.DeadLetters[i]))
+		return encodeJSON(newDeadLetterView(read.DeadLetters[i], bodyLimit(limit)))
 	}, cursorOf(read.More, read.Next)}), nil
 }
 
@@ -88,16 +92,16 @@ type deadLetterView struct {
 	ResponseTruncated  bool        `json:"responseTruncated,omitempty"`  // it was larger than what is kept
 }
 
-func newDeadLetterView(d *posthaste.DeadLetter) deadLetterView {
+func newDeadLetterView(d *posthaste.DeadLetter, limit bodyLimit) deadLetterView {
 	view := deadLetterView{
 		DLQID:       d.ID.String(),
-		messageView: newMessageView(d.Message),
+		messageView: newMessageView(d.Message, limit),
 		FailedAt:    d.FailedAt().UnixMilli(),
 		Error:       d.Error,
 	}
 	if d.Response != nil {
 		view.ResponseStatus, view.ResponseHeader = d.Response.Status, d.Response.Header
-		view.ResponseBody, view.ResponseBodyBase64 = textOrBase64(d.Response.Body)
+		view.ResponseBody, view.ResponseBodyBase64 = limit.textOrBase64(d.Response.Body)
 		view.ResponseTruncated = d.Response.Truncated
 	}
 	return view
@@ -113,7 +117,7 @@ func (a *api) getDeadLetter(r *request) (answer, error) {
 		if err != nil {
 			return nil, 0, a.orNoDeadLetter(r, err, id)
 		}
-		return newDeadLetterView(d), store.DeadLetterSize(d), nil
+		return newDeadLetterView(d, wholeBody), store.DeadLetterSize(d), nil
 	})
 }
 

@@ -75,6 +75,10 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 	if query.Limit, err = failedRunCount.Read(params); err != nil {
 		return answer{}, err
 	}
+	limit, err := selection.BodyLimit(params)
+	if err != nil {
+		return answer{}, err
+	}
 	var read store.RunPage
 	room, err := r.readPage(func() (size int, err error) {
 		err = r.turn()(func() (err error) {
@@ -90,7 +94,7 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return ok(page{r.turn(), room, "messages", len(read.Runs), func(i int) []byte {
-		return encodeJSON(newFailedRunView(read.Runs[i], read.DeadLetters[i]))
+		return encodeJSON(newFailedRunView(read.Runs[i], read.DeadLetters[i], bodyLimit(limit)))
 	}, cursorOf(read.More, read.Next)}), nil
 }
 
@@ -108,7 +112,7 @@ func (a *api) getFailedRun(r *request) (answer, error) {
 			return nil, 0, workflow.NoFailedRun(id.String())
 		}
 		run, letter := page.Runs[0], page.DeadLetters[0]
-		return newFailedRunView(run, letter), store.RunSize(run) + store.DeadLetterSize(letter), nil
+		return newFailedRunView(run, letter, wholeBody), store.RunSize(run) + store.DeadLetterSize(letter), nil
 	})
 }
 

@@ -28,25 +28,25 @@ type callbackInfo struct {
 	Error              string                  `json:"error,omitempty"`
 }
 
-func newFailedRunView(run *posthaste.Run, d *posthaste.DeadLetter) failedRunView {
+func newFailedRunView(run *posthaste.Run, d *posthaste.DeadLetter, limit bodyLimit) failedRunView {
 	m, shown := *d.Message, *d
 	m.Header = workflow.SentHeader(run, d.Message)
 	m.CallerIP, m.Labels = run.CallerIP, run.Labels
 	m.FailureCallback = cmp.Or(m.FailureCallback, run.FailureCallback)
 	shown.Message = &m
-	view := failedRunView{deadLetterView: newDeadLetterView(&shown)}
+	view := failedRunView{deadLetterView: newDeadLetterView(&shown, limit)}
 	if run.Reported != nil {
 		view.FailureFunctionState = run.Reported.State
-		view.FailureCallbackInfo = newCallbackInfo(run.Reported)
+		view.FailureCallbackInfo = newCallbackInfo(run.Reported, limit)
 	}
 	return view
 }
 
-func newCallbackInfo(c *posthaste.RunCallback) *callbackInfo {
+func newCallbackInfo(c *posthaste.RunCallback, limit bodyLimit) *callbackInfo {
 	info := &callbackInfo{State: c.State, Error: c.Error}
 	if c.Response != nil {
 		info.ResponseStatus, info.ResponseHeaders = c.Response.Status, c.Response.Header
-		info.ResponseBody, info.ResponseBodyBase64 = textOrBase64(c.Response.Body)
+		info.ResponseBody, info.ResponseBodyBase64 = limit.textOrBase64(c.Response.Body)
 		info.ResponseTruncated = c.Response.Truncated
 	}
 	return info

@@ -38,7 +38,7 @@ func (a *api) getMessage(r *request) (answer, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		return newMessageView(status.Message), store.MessageSize(status.Message), nil
+		return newMessageView(status.Message, wholeBody), store.MessageSize(status.Message), nil
 	})
 }
 

@@ -50,7 +50,7 @@ func newScheduleView(s engine.ScheduleStatus) scheduleView {
 		Callback:         callbackURL(s.Callback),
 		FailureCallback:  callbackURL(s.FailureCallback),
 		RetryDelay:       s.RetryDelay,
-		contentFields:    newContentFields(&s.Settings, s.Body),
+		contentFields:    newContentFields(&s.Settings, s.Body, wholeBody),
 		labelFields:      newLabelFields(s.Labels),
 		flowFields:       newFlowFields(s.FlowControl),
 		CallerIP:         s.CallerIP,

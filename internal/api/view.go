@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"encoding/base64"
+	"math"
 	"net/http"
 	"time"
 	"unicode/utf8"
@@ -62,16 +63,17 @@ type contentFields struct {
 	FailureCallbackHeader http.Header `json:"failureCallbackHeader,omitempty"`
 }
 
-func newContentFields(s *posthaste.Settings, body []byte) contentFields {
+func newContentFields(s *posthaste.Settings, body []byte, limit bodyLimit) contentFields {
 	fields := contentFields{
 		Header:                s.Redact.ShowHeader(s.Header),
 		CallbackHeader:        callbackHeader(s.Redact, s.Callback),
 		FailureCallbackHeader: callbackHeader(s.Redact, s.FailureCallback),
 	}
-	if s.Redact.Body {
+	switch {
+	case !s.Redact.Body:
+		fields.Body, fields.BodyBase64 = limit.textOrBase64(body)
+	case limit > 0:
 		fields.Body = posthaste.Redacted(body)
-	} else {
-		fields.Body, fields.BodyBase64 = textOrBase64(body)
 	}
 	return fields
 }
@@ -87,11 +89,11 @@ type messageView struct {
 	CallerIP  string `json:"callerIP,omitempty"`
 }
 
-func newMessageView(m *posthaste.Message) messageView {
+func newMessageView(m *posthaste.Message, limit bodyLimit) messageView {
 	return messageView{
 		messageFields: newMessageFields(m),
 		URLGroup:      m.URLGroup,
-		contentFields: newContentFields(&m.Settings, m.Body),
+		contentFields: newContentFields(&m.Settings, m.Body, limit),
 		NotBefore:     m.NotBefore.UnixMilli(),
 		CreatedAt:     m.CreatedAt.UnixMilli(),
 		CallerIP:      m.CallerIP,
@@ -165,10 +167,20 @@ func callbackHeader(redact posthaste.Redaction, callback *posthaste.Callback) ht
 	return redact.And(callback.Settings.Redact).ShowHeader(callback.Given)
 }
 
-// textOrBase64 returns bytes as text, or in base64 if they are not text.
-func textOrBase64(data []byte) (text, inBase64 string) {
-	if utf8.Valid(data) {
-		return string(data), ""
+// bodyLimit is how many bytes of a body are shown.
+type bodyLimit int
+
+const wholeBody bodyLimit = math.MaxInt
+
+// textOrBase64 returns bytes as text, or in base64 if they are not text. A character that
+// the limit would cut is left out.
+func (l bodyLimit) textOrBase64(data []byte) (text, inBase64 string) {
+	end := min(len(data), int(l))
+	if !utf8.Valid(data) {
+		return "", base64.StdEncoding.EncodeToString(data[:end])
 	}
-	return "", base64.StdEncoding.EncodeToString(data)
+	for end < len(data) && !utf8.RuneStart(data[end]) {
+		end--
+	}
+	return string(data[:end]), ""
 }

@@ -208,7 +208,7 @@ func TestDeadLetterErrors(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := selection.DeadLetters(parse(t, test.params))
-			checkRefused(t, err, sentence(test.want, ""))
+			checkRefused(t, err, sentence(test.want, ", trimBody"))
 		})
 		t.Run("sweep: "+test.name, func(t *testing.T) {
 			_, _, err := selection.Sweep(parse(t, test.params))
@@ -221,7 +221,7 @@ func TestDeadLetterErrors(t *testing.T) {
 	})
 	t.Run("a list is not in the background", func(t *testing.T) {
 		_, err := selection.DeadLetters(parse(t, "async=true"))
-		checkRefused(t, err, `parameter "async" is unknown: `+filters+` are accepted`)
+		checkRefused(t, err, `parameter "async" is unknown: `+filters+`, trimBody are accepted`)
 	})
 	t.Run("a sweep takes no filter without a value", func(t *testing.T) {
 		_, _, err := selection.Sweep(parse(t, "dlqIds=&label=x"))

@@ -15,11 +15,11 @@ var deadLetterFilters = []string{
 }
 
 // DeadLetters translates the parameters of a list of dead letters (contract,
-// messages 2.9), without the count; the latest come first unless told otherwise.
-// It takes no unknown parameter either, as no call on the DLQ does.
+// messages 2.9), without the count and how much of a body is shown; the latest come first
+// unless told otherwise. It takes no unknown parameter either, as no call on the DLQ does.
 func DeadLetters(params url.Values) (query store.DeadLetterQuery, err error) {
 	p := parameters(params)
-	if err := p.checkNames(deadLetterFilters, "count", "cursor", "order", "source", "api"); err != nil {
+	if err := p.checkNames(deadLetterFilters, "count", "cursor", "order", "source", "api", "trimBody"); err != nil {
 		return query, err
 	}
 	if query.OldestFirst, err = p.order(false); err != nil {

@@ -41,11 +41,11 @@ func FailedRuns(params url.Values) (query store.RunQuery, begun bool, err error)
 	return query, begun, err
 }
 
-// FailedRunList translates the parameters of a list of failed runs, without the
-// count; the latest come first unless told otherwise.
+// FailedRunList translates the parameters of a list of failed runs, without the count and
+// how much of a body is shown; the latest come first unless told otherwise.
 func FailedRunList(params url.Values) (query store.RunQuery, err error) {
 	p := parameters(params)
-	if err := p.checkNames(failedRunFilters, "count", "cursor", "order", "source", "api"); err != nil {
+	if err := p.checkNames(failedRunFilters, "count", "cursor", "order", "source", "api", "trimBody"); err != nil {
 		return query, err
 	}
 	if query.OldestFirst, err = p.order(false); err != nil {

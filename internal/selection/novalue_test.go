@@ -26,7 +26,7 @@ var readers = map[string]struct {
 		func(t *testing.T, params string) (any, error) { return selection.DeadLetters(parse(t, params)) },
 		[]string{
 			"dlqIds", "messageId", "url", "topicName", "scheduleId", "queueName", "responseStatus", "label",
-			"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate", "cursor", "count", "order", "source",
+			"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate", "cursor", "count", "order", "source", "trimBody",
 		},
 	},
 	"log of runs": {
@@ -45,7 +45,7 @@ var readers = map[string]struct {
 		[]string{
 			"dlqIds", "workflowUrl", "url", "workflowRunId", "workflowCreatedAt", "label", "responseStatus",
 			"failureFunctionState", "failureCallbackState", "callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
-			"cursor", "count", "order", "source",
+			"cursor", "count", "order", "source", "trimBody",
 		},
 	},
 }

@@ -3,6 +3,7 @@
 // in between, an entry is either still there or was changed once.
 
 import { ApiError, call, explain, get } from "./api";
+import { withoutBodies } from "./logpages";
 import type { DeadLetter } from "./types";
 
 export type Kind = "runs" | "messages";
@@ -57,6 +58,7 @@ export async function preview(selection: Selection, signal: AbortSignal): Promis
     return { total: answer.total, atLeast: false, first: answer.dlqIds };
   }
   query.set("order", "earliestFirst");
+  query.set("trimBody", withoutBodies);
   const ids: string[] = [];
   for (;;) {
     const page = await get<{ messages: DeadLetter[]; cursor?: string }>("/v2/dlq", query, signal);

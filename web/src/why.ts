@@ -101,6 +101,9 @@ function whyFailed(run: Run): string[] {
   });
 }
 
+// toldIn is how many bytes of an answer messageOf is given: an error begins with what it says.
+export const toldIn = 500;
+
 // messageOf returns what an answer says to people: the message in the error of an SDK, which
 // may be cut off, or the first line of a plain text; "" if there is neither.
 export function messageOf(body: string): string {

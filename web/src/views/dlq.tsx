@@ -12,7 +12,7 @@ import type { DeadLetter, RunRef } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { Table, type Column } from "../ui/table";
 import { Address, Empty, Fault, Tag } from "../ui/widgets";
-import { messageOf } from "../why";
+import { messageOf, toldIn } from "../why";
 import { runPlace } from "./runs";
 import { SweepDialog } from "./sweep";
 import { deeds, type Deed, type Kind } from "../sweep";
@@ -126,6 +126,7 @@ function Entries({ kind }: { kind: Kind }) {
 async function readPage(kind: Kind, chosen: URLSearchParams, cursor: string | undefined, signal: AbortSignal): Promise<Page<Row>> {
   const query = new URLSearchParams(chosen);
   query.set("count", String(page));
+  query.set("trimBody", String(toldIn));
   if (cursor !== undefined) {
     query.set("cursor", cursor);
   }

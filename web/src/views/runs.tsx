@@ -12,7 +12,7 @@ import { Filters, known, type Filter } from "../ui/filters";
 import { StartForm } from "../ui/first";
 import { Table, type Column } from "../ui/table";
 import { Address, Badge, Empty, Fault } from "../ui/widgets";
-import { messageOf, whyRun } from "../why";
+import { messageOf, toldIn, whyRun } from "../why";
 import { RunView } from "./run";
 
 const filters: Filter[] = [
@@ -70,7 +70,6 @@ const columns: Column<Row>[] = [
 ];
 
 const page = 50; // runs
-const shownBody = 500; // bytes of a body, of which only errors are shown
 
 // runPlace returns the path and the parameters of a run's view.
 export function runPlace(ref: RunRef): [string, URLSearchParams] {
@@ -100,7 +99,7 @@ function RunList() {
   const feed = useFeed<Row>(key + again, async (cursor, signal) => {
     const query = new URLSearchParams(chosen);
     query.set("count", String(page));
-    query.set("trimBody", String(shownBody));
+    query.set("trimBody", String(toldIn));
     if (cursor !== undefined) {
       query.set("cursor", cursor);
     }
