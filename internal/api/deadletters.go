@@ -150,7 +150,7 @@ func (a *api) retryDeadLetter(r *request) (answer, error) {
 	}
 	var page retriedPage
 	err = r.inRoom(func() (err error) {
-		page, err = a.retry(r, []posthaste.DeadLetterID{id}, overrides)
+		page, _, err = a.retry(r, []posthaste.DeadLetterID{id}, overrides)
 		return err
 	})
 	if err == nil {

@@ -32,8 +32,8 @@ func (r *request) sweep() (s sweep, err error) {
 }
 
 // nextPage returns the dead letters of a page, and the cursor of the next one, ""
-// after the last.
-func (a *api) nextPage(r *request, s sweep) (ids []posthaste.DeadLetterID, cursor string, err error) {
+// after the last. The sweep knows its end then.
+func (a *api) nextPage(r *request, s *sweep) (ids []posthaste.DeadLetterID, cursor string, err error) {
 	if !s.begun {
 		newest, err := a.newestDeadLetter(r)
 		if err != nil {
@@ -75,7 +75,7 @@ func (a *api) deleteDeadLetters(r *request) (answer, error) {
 	}
 	var page deletedPage
 	err = r.inRoom(func() (err error) {
-		page, err = a.deletePage(r, s)
+		page, err = a.deletePage(r, &s)
 		return err
 	})
 	return ok(page), err
@@ -87,7 +87,7 @@ type deletedPage struct {
 	Cursor  string `json:"cursor,omitempty"`
 }
 
-func (a *api) deletePage(r *request, s sweep) (page deletedPage, err error) {
+func (a *api) deletePage(r *request, s *sweep) (page deletedPage, err error) {
 	ids := parseDeadLetterIDs(s.ids)
 	if s.ids == nil {
 		if ids, page.Cursor, err = a.nextPage(r, s); err != nil {
@@ -165,7 +165,7 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 	}
 	var page retriedPage
 	err = r.inRoom(func() (err error) {
-		page, err = a.retryPage(r, s, overrides)
+		page, err = a.retryPage(r, &s, overrides)
 		return err
 	})
 	if err != nil {
@@ -177,7 +177,10 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 	return answer{http.StatusCreated, page}, nil
 }
 
-func (a *api) retryPage(r *request, s sweep, o engine.Overrides) (page retriedPage, err error) {
+// retryPage retries what is listed, or a page of what matches. When that breaks off after
+// some were retried it is answered what they became. What is left begins the next page, which
+// fails if that goes on; of a list, which has no pages, it is told.
+func (a *api) retryPage(r *request, s *sweep, o engine.Overrides) (page retriedPage, err error) {
 	var ids []posthaste.DeadLetterID
 	var cursor string
 	if s.ids != nil {
@@ -188,9 +191,17 @@ func (a *api) retryPage(r *request, s sweep, o engine.Overrides) (page retriedPa
 	if err != nil {
 		return page, err
 	}
-	page, err = a.retry(r, ids, o)
-	page.Cursor = cursor
-	return page, err
+	page, left, err := a.retry(r, ids, o)
+	if page.Cursor = cursor; err == nil || len(page.Responses) == 0 {
+		return page, err
+	}
+	a.logFailure(r.Request, err)
+	if s.ids != nil {
+		page.leave(left, err)
+	} else {
+		page.Cursor = selection.SweepCursor(posthaste.Position(left[0]), s.query.High)
+	}
+	return page, nil
 }
 
 // knownDeadLetters returns an Error with CodeNotFound unless all of the dead
@@ -211,19 +222,20 @@ func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLett
 }
 
 // retry makes messages of the dead letters that are there, a bounded number in
-// one commit. One that its overrides make unacceptable stays where it is.
-func (a *api) retry(r *request, ids []posthaste.DeadLetterID, o engine.Overrides) (retriedPage, error) {
-	page := retriedPage{Responses: []retriedView{}}
+// one commit. One that its overrides make unacceptable stays where it is. After an error
+// those that are left begin with what may have been done.
+func (a *api) retry(r *request, ids []posthaste.DeadLetterID, o engine.Overrides) (page retriedPage, left []posthaste.DeadLetterID, err error) {
+	page.Responses = []retriedView{}
 	for len(ids) > 0 {
 		some := ids[:min(len(ids), atOnce)]
 		results, err := a.options.Engine.RetryDeadLetters(r.Context(), r.user, some, o)
 		if err != nil {
-			return page, err
+			return page, ids, err
 		}
 		page.add(results)
 		ids = ids[doneOf(some, results):]
 	}
-	return page, nil
+	return page, nil, nil
 }
 
 // doneOf returns how many of the ids have been dealt with: all, unless the results end
@@ -244,5 +256,12 @@ func (p *retriedPage) add(results []store.Retried) {
 			continue
 		}
 		p.Responses = append(p.Responses, retriedView{result.Message.ID, result.ID.String()})
+	}
+}
+
+// leave tells of dead letters that were left because of an error that is not theirs.
+func (p *retriedPage) leave(left []posthaste.DeadLetterID, err error) {
+	for _, id := range left {
+		p.Failures = append(p.Failures, failureView{DLQID: id.String(), Error: showable(err).Message})
 	}
 }

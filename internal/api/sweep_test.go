@@ -3,6 +3,7 @@ package api_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,6 +24,7 @@ type lettersEngine struct {
 	letters func(query store.DeadLetterQuery) (store.DeadLetterPage, error)
 	retried []int // how many were asked for at once
 	large   int   // how many there is room for at once; 0: any number
+	breaks  int   // which retry fails; 0: none
 }
 
 func (e *lettersEngine) DeadLetters(_ context.Context, _ string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
@@ -34,7 +36,9 @@ func (e *lettersEngine) DeadLetter(_ context.Context, _ string, id posthaste.Dea
 }
 
 func (e *lettersEngine) RetryDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ engine.Overrides) ([]store.Retried, error) {
-	e.retried = append(e.retried, len(ids))
+	if e.retried = append(e.retried, len(ids)); len(e.retried) == e.breaks {
+		return nil, errors.New("disk on fire")
+	}
 	last := ids[min(len(ids), e.most())-1]
 	return []store.Retried{{ID: last, Message: plainMessage}, {ID: last, Err: posthaste.Errorf(posthaste.CodeLimit, "too much")}}, nil
 }
@@ -120,6 +124,51 @@ func TestRetryManyIDs(t *testing.T) {
 				t.Errorf("retried %v: %d %s", e.retried, response.Code, response.Body)
 			}
 		})
+	}
+}
+
+// TestRetryBreaksOff checks that what was done before a failure is answered, and what was
+// not: by a cursor, or for a list one by one.
+func TestRetryBreaksOff(t *testing.T) {
+	var ids []posthaste.DeadLetterID
+	var texts []string
+	for i := range atOnce + 50 {
+		ids = append(ids, posthaste.DeadLetterID(i+1))
+		texts = append(texts, ids[i].String())
+	}
+	var asked store.DeadLetterQuery
+	letters := func(query store.DeadLetterQuery) (store.DeadLetterPage, error) {
+		asked = query
+		return store.DeadLetterPage{IDs: ids[len(ids)-min(query.Limit, len(ids)):]}, nil
+	}
+	retry := func(e *lettersEngine, query string) (status int, page struct {
+		Responses, Failures []any
+		Cursor              string
+	}) {
+		handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
+		response := do(handler, newRequest("POST", "/v2/dlq/retry?"+query, nil))
+		if err := json.Unmarshal(response.Body.Bytes(), &page); err != nil {
+			t.Fatal(err)
+		}
+		return response.Code, page
+	}
+	list, filter := "dlqIds="+strings.Join(texts, ","), "label=l"
+
+	status, page := retry(&lettersEngine{letters: letters, breaks: 2}, list)
+	if status != http.StatusCreated || len(page.Responses) != 1 || len(page.Failures) != 1+50 || page.Cursor != "" {
+		t.Errorf("a list: %d %+v, want that the last 50 are told", status, page)
+	}
+	const large = 70 // of a page of 100, which begins behind the first 50
+	status, page = retry(&lettersEngine{letters: letters, large: large, breaks: 2}, filter)
+	if status != http.StatusCreated || len(page.Responses) != 1 || len(page.Failures) != 1 || page.Cursor == "" {
+		t.Errorf("what matches: %d %+v, want a cursor", status, page)
+	}
+	retry(&lettersEngine{letters: letters}, filter+"&cursor="+page.Cursor)
+	if want := posthaste.Position(ids[50+large]); asked.Low != want {
+		t.Errorf("the cursor leads to %d, want %d", asked.Low, want)
+	}
+	if status, page = retry(&lettersEngine{letters: letters, breaks: 1}, filter); status != http.StatusInternalServerError {
+		t.Errorf("nothing done: %d %+v, want the error", status, page)
 	}
 }
 
