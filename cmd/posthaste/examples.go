@@ -42,6 +42,12 @@ var examples = map[string][]string{
 		`posthaste messages cancel msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
 		`posthaste messages cancel --host api.example.com --label order-42`,
 	},
+	"actions list": {
+		`posthaste actions list`,
+	},
+	"actions cancel": {
+		`posthaste actions cancel act_17000000000008c1f0e2a9b3d`,
+	},
 	"dlq list": {
 		`posthaste dlq list --from-date 12h`,
 	},

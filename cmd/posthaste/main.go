@@ -24,6 +24,7 @@ type commands struct {
 	Runs     runsCommand     `cmd:"" help:"List, show and cancel runs of workflows."`
 	Messages messagesCommand `cmd:"" help:"Show and cancel messages."`
 	DLQ      dlqCommand      `cmd:"" name:"dlq" help:"List what failed for good, and start it anew."`
+	Actions  actionsCommand  `cmd:"" help:"List and cancel bulk changes that go on behind requests."`
 	Stats    statsCommand    `cmd:"" help:"Show how much is kept."`
 	Backup   backupCommand   `cmd:"" help:"Copy a data directory, while its server runs or not."`
 	Restore  restoreCommand  `cmd:"" help:"Make a data directory of a backup."`

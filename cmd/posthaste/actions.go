@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"posthaste/internal/client"
+)
+
+// actionsCommand is about bulk changes that go on behind the requests that began them.
+type actionsCommand struct {
+	List   listActionsCommand  `cmd:"" help:"List bulk actions of the last week."`
+	Cancel cancelActionCommand `cmd:"" help:"End a bulk action. What it has changed stays so."`
+}
+
+// pathsOfActions are where actions are: those on messages, and those on runs.
+var pathsOfActions = []string{"/v2/bulkActions", "/v2/workflows/bulkActions"}
+
+// listedAction is what is shown of an action.
+type listedAction struct {
+	ID          string     `json:"actionId"`
+	Kind        string     `json:"kind"`
+	State       string     `json:"state"`
+	Total       int        `json:"total"`
+	Processed   int        `json:"processed"`
+	Failed      int        `json:"failed"`
+	CreatedAt   int64      `json:"createdAt"`   // Unix ms
+	CompletedAt int64      `json:"completedAt"` // Unix ms
+	Filter      url.Values `json:"filter"`
+}
+
+// listActionsCommand lists the actions on messages and those on runs.
+type listActionsCommand struct {
+	listOutput
+	connection
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *listActionsCommand) Validate() error { return c.check() }
+
+// Run prints the actions, the latest first.
+func (c *listActionsCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	return printAll(t, func(out *bufio.Writer, coloured bool) printer {
+		return newPrinter(c.Output, "bulkActions", newActionTable, out, coloured)
+	}, latestActions(ctx, server))
+}
+
+// latestActions yields all actions, the latest first.
+func latestActions(ctx context.Context, server *client.Client) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		var all []json.RawMessage
+		for _, path := range pathsOfActions {
+			var some []json.RawMessage
+			if err := server.Do(ctx, client.Request{Path: path}, &some); err != nil {
+				yield(nil, err)
+				return
+			}
+			all = append(all, some...)
+		}
+		slices.SortStableFunc(all, func(a, b json.RawMessage) int { return cmp.Compare(beganAt(b), beganAt(a)) })
+		for _, action := range all {
+			if !yield(action, nil) {
+				return
+			}
+		}
+	}
+}
+
+// beganAt returns when an action began, 0 if it does not say.
+func beganAt(action json.RawMessage) int64 {
+	var began struct {
+		At int64 `json:"createdAt"`
+	}
+	_ = json.Unmarshal(action, &began) // whoever prints it will tell
+	return began.At
+}
+
+func newActionTable(out io.Writer, coloured bool) *table {
+	return &table{out, coloured, []column{
+		{"STARTED", len(tableTime)},
+		{"ACTION", 29},
+		{"KIND", 7},
+		{"STATE", 11},
+		{"DONE", 9},
+		{"FAILED", 9},
+		{"TOTAL", 9},
+		{name: "FILTER"},
+	}, func(value json.RawMessage) ([]cell, error) {
+		var a listedAction
+		if err := json.Unmarshal(value, &a); err != nil {
+			return nil, err
+		}
+		return []cell{
+			at(a.CreatedAt), {text: a.ID}, {text: a.Kind}, inState(a.State), {text: strconv.Itoa(a.Processed)},
+			{text: strconv.Itoa(a.Failed)}, {text: strconv.Itoa(a.Total)}, {text: a.Filter.Encode()},
+		}, nil
+	}}
+}
+
+// cancelActionCommand ends an action.
+type cancelActionCommand struct {
+	ID string `arg:"" help:"The action's id."`
+	oneOutput
+	connection
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *cancelActionCommand) Validate() error { return c.check() }
+
+// Run ends the action and prints what it has done.
+func (c *cancelActionCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	ended, err := c.cancel(ctx, server)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return writeJSON(t.Out, ended)
+	}
+	return printAction(t, ended)
+}
+
+// cancel ends the action wherever it is: its id does not tell whether it is on messages or
+// on runs.
+func (c *cancelActionCommand) cancel(ctx context.Context, server *client.Client) (ended json.RawMessage, err error) {
+	for _, path := range pathsOfActions {
+		err = server.Do(ctx, client.Request{Method: http.MethodDelete, Path: path + "/" + url.PathEscape(c.ID)}, &ended)
+		if refused, ok := errors.AsType[*client.StatusError](err); !ok || refused.Status != http.StatusNotFound {
+			return ended, err
+		}
+	}
+	return nil, err
+}
+
+func printAction(t terminal, value json.RawMessage) error {
+	var a listedAction
+	if err := json.Unmarshal(value, &a); err != nil {
+		return fmt.Errorf("read a bulk action: %w", err)
+	}
+	return printFields(t.Out, []field{
+		{"action", a.ID},
+		{"kind", a.Kind},
+		{"state", a.State},
+		{"started", at(a.CreatedAt).text},
+		{"ended", at(a.CompletedAt).text},
+		{"done", fmt.Sprintf("%d of %d", a.Processed, a.Total)},
+		{"failed", strconv.Itoa(a.Failed)},
+		{"filter", a.Filter.Encode()},
+	})
+}
