@@ -99,6 +99,14 @@ const (
 // CallbackStates lists every state of a failure callback.
 var CallbackStates = []CallbackState{CallbackInProgress, CallbackSuccess, CallbackFailed, CallbackCancelled}
 
+// CallbackState returns the state of the run's failure callback, "" if it has none.
+func (r *Run) CallbackState() CallbackState {
+	if r.Reported == nil {
+		return ""
+	}
+	return r.Reported.State
+}
+
 // CallType says what an entry of a run's list is, and what a message delivers.
 type CallType string
 

@@ -78,15 +78,7 @@ func (i *importer) schedule(item store.Item) error {
 }
 
 func (i *importer) message(item store.Item) error {
-	parts, err := record.Parts(item.Value, 2)
-	if err != nil || len(item.Key) != len(posthaste.MessageID{}) {
-		return errCorrupt
-	}
-	m, err := record.DecodeMessage(posthaste.MessageID(item.Key), item.User, parts[0])
-	if err != nil {
-		return err
-	}
-	place, err := record.DecodePlace(parts[1])
+	m, _, place, err := record.DecodeMessageItem(item.User, item.Key, item.Value)
 	if err != nil {
 		return err
 	}
@@ -118,22 +110,13 @@ func statusOf(m *posthaste.Message, p *record.Place) status {
 }
 
 func (i *importer) event(item store.Item) error {
-	parts, err := record.Parts(item.Value, 3)
-	if err != nil || len(parts[0]) != len(posthaste.MessageID{}) {
-		return errCorrupt
-	}
-	event, err := record.DecodeEvent(parts[1])
+	at, err := parsePosition(item.Key)
 	if err != nil {
 		return err
 	}
-	if event.Position, err = parsePosition(item.Key); err != nil {
+	event, err := record.DecodeEventItem(at, item.Value)
+	if err != nil {
 		return err
-	}
-	event.MessageID = posthaste.MessageID(parts[0])
-	if len(parts[2]) > 0 {
-		if event.Response, err = record.DecodeResponse(parts[2]); err != nil {
-			return err
-		}
 	}
 	m, err := i.messageOf(messageID{item.User, event.MessageID})
 	if err != nil {

@@ -42,7 +42,7 @@ func identityTerms(run *posthaste.Run) []term {
 // failureTerms lists what an entry of the DLQ can be found by.
 func failureTerms(run *posthaste.Run) []term {
 	return append(identityTerms(run),
-		createdTerm(run.CreatedAt), statusTerm(run.FailedStatus), callbackTerm(callbackState(run)))
+		createdTerm(run.CreatedAt), statusTerm(run.FailedStatus), callbackTerm(run.CallbackState()))
 }
 
 func createdTerm(at time.Time) term {
@@ -50,14 +50,6 @@ func createdTerm(at time.Time) term {
 }
 
 func callbackTerm(state posthaste.CallbackState) term { return textTerm(fieldCallback, string(state)) }
-
-// callbackState returns the state of a run's failure callback, "" if it has none.
-func callbackState(run *posthaste.Run) posthaste.CallbackState {
-	if run.Reported == nil {
-		return ""
-	}
-	return run.Reported.State
-}
 
 // runFilterTerms translates a filter: one list of terms for each field it narrows
 // that is indexed.

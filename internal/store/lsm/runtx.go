@@ -122,7 +122,7 @@ func (tx *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	held := &heldRun{run: run, envelope: record.AppendRun(nil, run), indexed: runTerms(run), callback: callbackState(run)}
+	held := &heldRun{run: run, envelope: record.AppendRun(nil, run), indexed: runTerms(run), callback: run.CallbackState()}
 	tx.runs[at] = held
 	return run, nil
 }
@@ -170,7 +170,7 @@ func (tx *runTx) writeRun(held *heldRun) {
 	tx.c.replacePostings(runPosting, tx.user, run.Position, held.indexed, runTerms(run))
 	if held.refile {
 		tx.c.replacePostings(runDeadLetterPosting, tx.user, posthaste.Position(run.DeadLetterID),
-			[]term{callbackTerm(held.callback)}, []term{callbackTerm(callbackState(run))})
+			[]term{callbackTerm(held.callback)}, []term{callbackTerm(run.CallbackState())})
 	}
 }
 
@@ -178,7 +178,7 @@ func (tx *runTx) writeRun(held *heldRun) {
 // callback has another state than before.
 func (tx *runTx) refiles(held *heldRun) (bool, error) {
 	run, letter := held.run, posthaste.Position(held.run.DeadLetterID)
-	if letter == 0 || tx.ended[letter] || held.callback == callbackState(run) {
+	if letter == 0 || tx.ended[letter] || held.callback == run.CallbackState() {
 		return false, nil
 	}
 	return tx.inDLQ(letter)

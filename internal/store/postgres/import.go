@@ -33,8 +33,8 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 			if err := s.days.make(ctx, s.pool, positionAt(item.Key).Time()); err != nil {
 				return err
 			}
-			if parts, err := record.Parts(item.Value, 3); err == nil && len(parts[0]) == len(posthaste.MessageID{}) {
-				about = append(about, messageOf{item.User, posthaste.MessageID(parts[0])})
+			if id, err := record.EventItemMessage(item.Value); err == nil {
+				about = append(about, messageOf{item.User, id})
 			}
 		}
 	}
@@ -125,26 +125,17 @@ func importDocument[T any](tx *tx, d documents[T], item store.Item) error {
 }
 
 func (i *importer) message(item store.Item) error {
-	parts, err := record.Parts(item.Value, 2)
+	m, data, place, err := record.DecodeMessageItem(item.User, item.Key, item.Value)
 	if err != nil {
 		return err
 	}
-	id := posthaste.MessageID(item.Key)
-	m, err := record.DecodeMessage(id, item.User, parts[0])
-	if err != nil {
-		return err
-	}
-	place, err := record.DecodePlace(parts[1])
-	if err != nil {
-		return err
-	}
-	i.accepted.add(m, parts[0])
+	i.accepted.add(m, data)
 	i.messages[messageOf{m.User, m.ID}] = m
 	if place.State.Terminal() {
 		i.finished.add(&live{user: m.User, id: m.ID, state: place.State, retried: place.Retried})
 	}
-	day := id.CreatedAt().UTC().Truncate(day).UnixMilli()
-	i.count(keptOf{m.User, keptLog, day}, 0, len(parts[0]))
+	day := m.ID.CreatedAt().UTC().Truncate(day).UnixMilli()
+	i.count(keptOf{m.User, keptLog, day}, 0, len(data))
 	if place.Order != 0 {
 		i.place(m, &place)
 	}
@@ -174,22 +165,9 @@ func (i *importer) place(m *posthaste.Message, p *record.Place) {
 }
 
 func (i *importer) event(item store.Item) error {
-	parts, err := record.Parts(item.Value, 3)
+	event, err := record.DecodeEventItem(positionAt(item.Key), item.Value)
 	if err != nil {
 		return err
-	}
-	if len(parts[0]) != len(posthaste.MessageID{}) {
-		return fmt.Errorf("its message id has %d bytes", len(parts[0]))
-	}
-	event, err := record.DecodeEvent(parts[1])
-	if err != nil {
-		return err
-	}
-	event.Position, event.MessageID = positionAt(item.Key), posthaste.MessageID(parts[0])
-	if len(parts[2]) > 0 {
-		if event.Response, err = record.DecodeResponse(parts[2]); err != nil {
-			return err
-		}
 	}
 	m := i.messages[messageOf{item.User, event.MessageID}]
 	if m == nil { // it was removed, and nobody finds the event

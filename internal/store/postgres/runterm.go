@@ -28,7 +28,7 @@ func commonTerms(run *posthaste.Run) []term {
 // failureTerms are what an entry of the DLQ of runs is found by.
 func failureTerms(run *posthaste.Run) []term {
 	return append(commonTerms(run),
-		createdTerm(run.CreatedAt), numberTerm(fieldStatus, int64(run.FailedStatus)), callbackTerm(callbackState(run)))
+		createdTerm(run.CreatedAt), numberTerm(fieldStatus, int64(run.FailedStatus)), callbackTerm(run.CallbackState()))
 }
 
 func stateTerm(state posthaste.RunState) term { return textTerm(fieldState, string(state)) }
@@ -36,14 +36,6 @@ func stateTerm(state posthaste.RunState) term { return textTerm(fieldState, stri
 func createdTerm(at time.Time) term { return numberTerm(fieldCreated, at.UnixMilli()) }
 
 func callbackTerm(state posthaste.CallbackState) term { return textTerm(fieldCallback, string(state)) }
-
-// callbackState returns the state of a run's failure callback, "" if it has none.
-func callbackState(run *posthaste.Run) posthaste.CallbackState {
-	if run.Reported == nil {
-		return ""
-	}
-	return run.Reported.State
-}
 
 // runQuestion translates a filter of runs. It reports whether that is all of it.
 func runQuestion(query *store.RunQuery) (q question, whole bool) {

@@ -8,7 +8,10 @@ import (
 	"posthaste"
 )
 
-var errParts = errors.New("record: parts are cut off")
+var (
+	errParts = errors.New("record: parts are cut off")
+	errID    = errors.New("record: a message id has another length")
+)
 
 // AppendParts joins parts so that Parts can take them apart.
 func AppendParts(dst []byte, parts ...[]byte) []byte {
@@ -34,6 +37,57 @@ func Parts(data []byte, n int) ([][]byte, error) {
 		return nil, errParts
 	}
 	return parts, nil
+}
+
+// DecodeMessageItem decodes a message that is copied, from its id and the two parts of its
+// value: the message's record, which is returned, too, and its place.
+func DecodeMessageItem(user string, key, value []byte) (m *posthaste.Message, data []byte, place Place, err error) {
+	parts, err := Parts(value, 2)
+	if err != nil {
+		return nil, nil, place, err
+	}
+	if len(key) != len(posthaste.MessageID{}) {
+		return nil, nil, place, errID
+	}
+	if m, err = DecodeMessage(posthaste.MessageID(key), user, parts[0]); err != nil {
+		return nil, nil, place, err
+	}
+	place, err = DecodePlace(parts[1])
+	return m, parts[0], place, err
+}
+
+// EventItemMessage returns what message an event is of that is copied.
+func EventItemMessage(value []byte) (posthaste.MessageID, error) {
+	parts, err := eventParts(value)
+	if err != nil {
+		return posthaste.MessageID{}, err
+	}
+	return posthaste.MessageID(parts[0]), nil
+}
+
+// DecodeEventItem decodes an event that is copied to a position, from the three parts of
+// its value: the id of its message, its record, and the response if there is one.
+func DecodeEventItem(at posthaste.Position, value []byte) (event posthaste.Event, err error) {
+	parts, err := eventParts(value)
+	if err != nil {
+		return event, err
+	}
+	if event, err = DecodeEvent(parts[1]); err != nil {
+		return event, err
+	}
+	event.Position, event.MessageID = at, posthaste.MessageID(parts[0])
+	if len(parts[2]) > 0 {
+		event.Response, err = DecodeResponse(parts[2])
+	}
+	return event, err
+}
+
+func eventParts(value []byte) ([][]byte, error) {
+	parts, err := Parts(value, 3)
+	if err == nil && len(parts[0]) != len(posthaste.MessageID{}) {
+		err = errID
+	}
+	return parts, err
 }
 
 // Place is where a message stands that nobody has claimed.

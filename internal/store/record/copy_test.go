@@ -58,3 +58,40 @@ func FuzzParts(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDecodeEventItem(f *testing.F) {
+	id := posthaste.MessageID{1, 2, 3}
+	event := record.AppendEvent(nil, &posthaste.Event{State: posthaste.StateError, Error: "refused"})
+	response := record.AppendResponse(nil, &posthaste.Response{Status: 500, Body: []byte("no")})
+	f.Add(record.AppendParts(nil, id[:], event, response))
+	f.Add(record.AppendParts(nil, id[:], event, nil))
+	f.Add(record.AppendParts(nil, id[1:], event, nil))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		event, err := record.DecodeEventItem(7, value)
+		if err != nil {
+			return
+		}
+		id, err := record.EventItemMessage(value)
+		if err != nil || event.MessageID != id || event.Position != 7 {
+			t.Errorf("%x is an event of %s at %d, and its message is %s, %v", value, event.MessageID, event.Position, id, err)
+		}
+	})
+}
+
+func FuzzDecodeMessageItem(f *testing.F) {
+	id := posthaste.MessageID{1, 2, 3}
+	message := record.AppendMessage(nil, &posthaste.Message{ID: id, User: "u", URL: "https://example.com"})
+	place := record.AppendPlace(nil, &record.Place{State: posthaste.StateDelivered})
+	f.Add(id[:], record.AppendParts(nil, message, place))
+	f.Add(id[1:], record.AppendParts(nil, message, place))
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		m, data, _, err := record.DecodeMessageItem("u", key, value)
+		if err != nil {
+			return
+		}
+		again, err := record.DecodeMessage(m.ID, "u", data)
+		if err != nil || !bytes.Equal(m.ID[:], key) || !cmp.Equal(m, again) {
+			t.Errorf("%x, %x is read as %+v, and its record as %+v, %v", key, value, m, again, err)
+		}
+	})
+}
