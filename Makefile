@@ -81,6 +81,7 @@ torture: deps ## kills, power loss, damage, broken disks, clocks and slow client
 	WORKFLOW_SEEDS=$(HISTORIES) $(GO) test -run 'TestFlowsOfTwoNodes$$' -timeout 2h ./internal/workflow
 	STORETEST_SEEDS=$(SEEDS) $(GO) test -run 'TestCrash$$' -timeout 2h ./internal/store/lsm
 	STORETEST_SEEDS=$(HISTORIES) $(GO) test -run 'TestCrash$$|TestHistories$$' -timeout 2h ./internal/store/postgres
+	$(GO) test -run 'TestHistories$$' -timeout 2h ./internal/api -histories=$(HISTORIES)
 	$(GO) test -run 'TestCluster$$' -timeout 1h ./e2e -backend postgres -cluster-kills=100
 	DAMAGE_SEEDS=$(DAMAGES) $(GO) test -run TestDamage -v -timeout 1h ./internal/store/lsm
 	$(GO) test -run 'TestMissingFile|TestFailingDisk|TestStall|TestFullDisk' -v ./internal/store/lsm

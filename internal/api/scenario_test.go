@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -87,22 +88,45 @@ type world struct {
 // inWorld runs a test in a synctest bubble, whose time begins with the year 2000.
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
-	inWorldOf(t, 200, 2000, test)
+	inWorldOf(t, setting{maxBody: 200, maxBatch: 2000}, test)
 }
 
 // inLargeWorld is inWorld for bodies of a megabyte.
 func inLargeWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
-	inWorldOf(t, 1<<20, 1<<20, test)
+	inWorldOf(t, setting{maxBody: 1 << 20, maxBatch: 1 << 20}, test)
 }
 
-func inWorldOf(t *testing.T, maxBody, maxBatch int64, test func(w *world)) {
+// setting is what worlds differ in.
+type setting struct {
+	open              backend   // nil: onDisk
+	entropy           io.Reader // of ids; nil: the same in every world
+	maxBody, maxBatch int64
+}
+
+// backend opens an empty store.
+type backend func(t *testing.T) store.Store
+
+// onDisk is the embedded store, on a disk in memory.
+func onDisk(t *testing.T) store.Store {
 	t.Helper()
+	s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func inWorldOf(t *testing.T, in setting, test func(w *world)) {
+	t.Helper()
+	if in.open == nil {
+		in.open = onDisk
+	}
+	if in.entropy == nil {
+		in.entropy = &lockedReader{reader: rand.NewChaCha8([32]byte{})}
+	}
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := in.open(t)
 		w := &world{
 			T: t, store: s, destinations: &destinations{}, names: newNames(),
 			requests: admission.New(admission.Options{Capacity: 20, Share: 10, Patience: time.Second}),
@@ -111,12 +135,11 @@ func inWorldOf(t *testing.T, maxBody, maxBatch int64, test func(w *world)) {
 			readers:  &someTurns{left: 1_000_000},
 		}
 		limits := engine.Limits{Retries: 10, Delay: 24 * time.Hour, Queues: 2, Parallelism: 5, Schedules: 2}
-		entropy := &lockedReader{reader: rand.NewChaCha8([32]byte{})}
 		workflows := workflow.New(workflow.Options{
 			Store:   s,
 			Logger:  slog.New(slog.DiscardHandler),
 			Limits:  limits,
-			Entropy: entropy,
+			Entropy: in.entropy,
 		})
 		e := engine.New(engine.Options{
 			Store:           s,
@@ -125,7 +148,7 @@ func inWorldOf(t *testing.T, maxBody, maxBatch int64, test func(w *world)) {
 			Logger:          slog.New(slog.DiscardHandler),
 			Concurrency:     100,
 			Limits:          limits,
-			Entropy:         entropy,
+			Entropy:         in.entropy,
 			DecodeOverrides: api.DecodeOverrides,
 			ActionWorkers:   workflows.ActionWorkers(api.DecodeOverrides),
 		})
@@ -145,8 +168,8 @@ func inWorldOf(t *testing.T, maxBody, maxBatch int64, test func(w *world)) {
 			RunLog:        runlog.New(runlog.Options{Store: s}),
 			Keyring:       fakeKeyring{},
 			Authenticator: fakeTokens{},
-			MaxBody:       maxBody,
-			MaxBatch:      maxBatch,
+			MaxBody:       in.maxBody,
+			MaxBatch:      in.maxBatch,
 			Requests:      w.requests,
 			Bodies:        w.bodies,
 			Streams:       w.streams,
@@ -181,6 +204,8 @@ func (r *lockedReader) Read(p []byte) (int, error) {
 // /workflow answers as the SDK of a workflow, /page as anything else does, and all
 // others take what they get.
 type destinations struct {
+	takes func(m *posthaste.Message, retried int) time.Duration // nil: 10 ms, but for /slow
+
 	mu   sync.Mutex
 	seen []string
 }
@@ -191,6 +216,9 @@ func (d *destinations) Attempt(ctx context.Context, m *posthaste.Message, retrie
 	takes := 10 * time.Millisecond
 	if strings.HasPrefix(path, "/slow") {
 		takes = time.Hour
+	}
+	if d.takes != nil {
+		takes = d.takes(m, retried)
 	}
 	select {
 	case <-time.After(takes):
