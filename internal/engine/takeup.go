@@ -35,7 +35,6 @@ func (e *Engine) takeUpOnce() {
 	unfinished, err := e.options.Store.UnfinishedActions(e.claiming)
 	if err != nil {
 		e.options.Logger.Error("action.resume_failed", "error", err)
-		return
 	}
 	for _, action := range unfinished {
 		if e.own.add(action.ID) {

@@ -19,7 +19,8 @@ type Actions interface {
 	// Actions returns all actions of a user by id.
 	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
 
-	// UnfinishedActions returns the actions of all users that go on.
+	// UnfinishedActions returns the actions of all users that go on. Those that cannot be
+	// read are told by an error beside the others.
 	UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error)
 
 	// UpdateAction changes an action by the function, or returns ErrNotFound.

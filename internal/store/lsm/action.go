@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -103,26 +104,32 @@ func (s *Store) DeleteActions(ctx context.Context, completedBefore time.Time) er
 			return action.Finished() && action.CompletedAt.Before(completedBefore)
 		})
 	})
-	if err != nil || len(old) == 0 {
+	if len(old) == 0 {
 		return err
 	}
-	return s.writer.do(ctx, func(c *commit) error {
+	return errors.Join(err, s.writer.do(ctx, func(c *commit) error {
 		for _, action := range old {
 			actions.remove(c, action.User, action.ID)
 		}
 		return nil
-	})
+	}))
 }
 
-func (s *Store) findActions(wanted func(*posthaste.BulkAction) bool) ([]*posthaste.BulkAction, error) {
-	var found []*posthaste.BulkAction
-	err := scan(s.db, []byte{kindAction}, func(key, value []byte) error {
+// findActions returns the actions that are wanted. Those that cannot be read are told by an
+// error beside them.
+func (s *Store) findActions(wanted func(*posthaste.BulkAction) bool) (found []*posthaste.BulkAction, err error) {
+	var damaged []error
+	err = scan(s.db, []byte{kindAction}, func(key, value []byte) error {
 		userLen := int(key[1])
-		action, err := record.DecodeAction(string(key[2:2+userLen]), string(key[2+userLen:]), value)
-		if err == nil && wanted(action) {
+		user, id := string(key[2:2+userLen]), string(key[2+userLen:])
+		action, err := record.DecodeAction(user, id, value)
+		switch {
+		case err != nil:
+			damaged = append(damaged, fmt.Errorf("bulk action %q of user %q: %w", id, user, err))
+		case wanted(action):
 			found = append(found, action)
 		}
-		return err
+		return nil
 	})
-	return found, err
+	return found, errors.Join(append(damaged, err)...)
 }

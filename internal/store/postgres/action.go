@@ -2,6 +2,9 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"posthaste"
@@ -31,9 +34,19 @@ func (s *Store) Actions(ctx context.Context, user string) ([]*posthaste.BulkActi
 
 // UnfinishedActions implements store.Actions.
 func (s *Store) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.BulkAction, error) {
-		return actions.until(ctx, q, 0)
+	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]dated[posthaste.BulkAction], error) {
+		return actions.until(ctx, q, 0, math.MaxInt32)
 	})
+	var unfinished []*posthaste.BulkAction
+	damaged := []error{err}
+	for _, f := range found {
+		if f.damage != nil {
+			damaged = append(damaged, fmt.Errorf("bulk action %w", f.damage))
+			continue
+		}
+		unfinished = append(unfinished, f.value)
+	}
+	return unfinished, errors.Join(damaged...)
 }
 
 // UpdateAction implements store.Actions.

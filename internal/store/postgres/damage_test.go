@@ -57,6 +57,22 @@ func TestDueSchedulesBesideDamagedOnes(t *testing.T) {
 	}
 }
 
+// Bulk actions that cannot be read are told of, and the others are taken up.
+func TestUnfinishedActionsBesideDamagedOnes(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	for _, id := range []string{"damaged", "whole"} {
+		if err := s.PutAction(t.Context(), &posthaste.BulkAction{User: "ann", ID: id, CreatedAt: start}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute(t, url, `UPDATE posthaste.documents SET record = '\xff' WHERE name = 'damaged'`)
+	found, err := s.UnfinishedActions(t.Context())
+	if len(found) != 1 || found[0].ID != "whole" || err == nil || !strings.Contains(err.Error(), `"damaged" of user "ann"`) {
+		t.Errorf("UnfinishedActions = %v, %v; want the one that is whole, and an error that names the other", found, err)
+	}
+}
+
 // Retention that was broken off leaves events without their message. They are not copied.
 func TestEventsWithoutTheirMessageAreNotExported(t *testing.T) {
 	url := emptyDatabase(t)

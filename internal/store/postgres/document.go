@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -114,11 +115,32 @@ func (d *documents[T]) list(ctx context.Context, q querier, user string) ([]*T, 
 		WHERE user_id = $1 AND kind = $2 ORDER BY name`, user, d.kind)
 }
 
-// until returns those of all users up to a time, earliest first.
-func (d *documents[T]) until(ctx context.Context, q querier, at int64) ([]*T, error) {
-	return rows(ctx, q, d.scan, `
-		SELECT user_id, name, record FROM posthaste.documents
-		WHERE kind = $1 AND at <= $2 ORDER BY at, user_id, name`, d.kind, at)
+// dated is a document that is found by its time, or what is wrong with it.
+type dated[T any] struct {
+	at     int64
+	value  *T
+	damage error
+}
+
+// until returns the first of those of all users but some up to a time, earliest first.
+func (d *documents[T]) until(ctx context.Context, q querier, at int64, limit int, except ...string) ([]dated[T], error) {
+	return rows(ctx, q, d.scanDated, `
+		SELECT user_id, name, record, at FROM posthaste.documents
+		WHERE kind = $1 AND at <= $2 AND (user_id = ANY($4)) IS NOT TRUE
+		ORDER BY at, user_id, name LIMIT $3`, d.kind, at, limit, except)
+}
+
+// scanDated reads user, name, record and time.
+func (d *documents[T]) scanDated(r pgx.CollectableRow) (found dated[T], err error) {
+	var user string
+	var name, data []byte
+	if err := r.Scan(&user, &name, &data, &found.at); err != nil {
+		return found, err
+	}
+	if found.value, err = d.decode(user, string(name), data); err != nil {
+		found.damage = fmt.Errorf("%q of user %q: %w", name, user, err)
+	}
+	return found, nil
 }
 
 // put writes a document.

@@ -7,8 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"posthaste"
 	"posthaste/internal/store"
 )
@@ -54,11 +52,8 @@ func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 // first whose Tick commits has fired it.
 func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
 	for count := limit + 1; ; count *= 2 { // those that cannot be read leave room for others
-		first, err := read(ctx, s, func(ctx context.Context, q querier) ([]waitingSchedule, error) {
-			return rows(ctx, q, scanWaitingSchedule, `
-				SELECT user_id, name, record, at FROM posthaste.documents
-				WHERE kind = $1 AND at <= $2 AND (user_id = ANY($4)) IS NOT TRUE
-				ORDER BY at, user_id, name LIMIT $3`, schedules.kind, int64(math.MaxInt64), count, except)
+		first, err := read(ctx, s, func(ctx context.Context, q querier) ([]dated[posthaste.Schedule], error) {
+			return schedules.until(ctx, q, math.MaxInt64, count, except...)
 		})
 		if err != nil {
 			return nil, time.Time{}, err
@@ -70,38 +65,18 @@ func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int, exce
 	}
 }
 
-// waitingSchedule is a schedule that waits for its next tick, or what is wrong with it.
-type waitingSchedule struct {
-	at       int64
-	schedule *posthaste.Schedule
-	damage   error
-}
-
-// scanWaitingSchedule reads user, name, record and the time of the next tick.
-func scanWaitingSchedule(r pgx.CollectableRow) (w waitingSchedule, err error) {
-	var user string
-	var name, data []byte
-	if err := r.Scan(&user, &name, &data, &w.at); err != nil {
-		return w, err
-	}
-	if w.schedule, err = schedules.decode(user, string(name), data); err != nil {
-		w.damage = fmt.Errorf("schedule %q of user %q: %w", name, user, err)
-	}
-	return w, nil
-}
-
 // dueOf returns which schedules are due of those that wait, the earliest of which come
 // first, and when the next other one is: see store.Schedules.
-func dueOf(waiting []waitingSchedule, now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
+func dueOf(waiting []dated[posthaste.Schedule], now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
 	var damaged []error
 	for _, w := range waiting {
 		switch {
 		case w.at > now.UnixMilli() || len(due) == limit:
 			return due, fromMilli(&w.at), errors.Join(damaged...)
 		case w.damage != nil:
-			damaged = append(damaged, w.damage)
+			damaged = append(damaged, fmt.Errorf("schedule %w", w.damage))
 		default:
-			due = append(due, w.schedule)
+			due = append(due, w.value)
 		}
 	}
 	return due, time.Time{}, errors.Join(damaged...)
