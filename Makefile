@@ -53,20 +53,8 @@ lint: ## staticcheck (staticcheck.conf) and unhandled errors (tools/errcheck.txt
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	$(GO) tool -modfile=tools/go.mod errcheck -ignoretests -exclude tools/errcheck.txt ./...
 
-# What CI does not run: it needs programs of other worlds. Debian has promtool (prometheus),
-# systemd-analyze (systemd) and docker-compose, goreleaser comes from its own site, and the
-# others through npx and go run.
 lint-deploy: ## the API description and deploy/, each by the tool of its kind
-	npx --yes @redocly/cli@2 lint --extends=spec internal/openapi/openapi.yaml
-	npx --yes dockerfile-utils lint Dockerfile
-	docker-compose -f compose.yaml config -q
-	promtool check rules deploy/prometheus/alerts.yaml
-	mkdir -p bin && sed 's,/usr/local/bin/posthaste,/bin/true,' deploy/systemd/posthaste.service > bin/posthaste.service
-	systemd-analyze verify bin/posthaste.service
-	systemd-analyze security --offline=yes --threshold=20 bin/posthaste.service
-	$(GO) run helm.sh/helm/v3/cmd/helm@v3.18.4 lint --strict deploy/helm/posthaste
-	$(GO) run helm.sh/helm/v3/cmd/helm@v3.18.4 lint --strict deploy/helm/posthaste --set database.existingSecret=db,auth.existingSecret=token,podMonitor=true
-	goreleaser check
+	GO=$(GO) .ci/lint-deploy
 
 vulnerabilities: ## known ones in what the program calls; GOVULNDB=DIR without the network
 	GO=$(GO) .ci/vulnerabilities
