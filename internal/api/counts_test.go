@@ -27,8 +27,8 @@ func (c *counted) DeadLetters(_ context.Context, _ string, query store.DeadLette
 	return store.DeadLetterPage{DeadLetters: []*posthaste.DeadLetter{{ID: 1, Message: plainMessage}}}, nil
 }
 
-func (c *counted) DeleteDeadLetters(context.Context, string, []posthaste.DeadLetterID) (int, error) {
-	return 0, nil
+func (c *counted) DeleteDeadLetters(context.Context, string, []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error) {
+	return nil, nil
 }
 
 func (c *counted) Events(_ context.Context, _ string, query store.EventQuery) (store.EventPage, error) {

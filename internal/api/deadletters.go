@@ -17,13 +17,14 @@ import (
 type DeadLetters interface {
 	DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error)
 	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
-	// DeleteDeadLetters returns how many of the dead letters there were.
-	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error)
+	// DeleteDeadLetters returns those of the dead letters that there were, up to one
+	// behind which it is to be called again: it does as much as is enough for a commit.
+	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error)
 	// CheckOverrides returns an Error about overrides that every retry would refuse.
 	CheckOverrides(o engine.Overrides) error
 	// RetryDeadLetters makes new messages of dead letters. It passes over ids that
 	// are not there, and tells of each of the others, up to one behind which it is to be
-	// called again: what is large is retried in parts.
+	// called again, as DeleteDeadLetters.
 	RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o engine.Overrides) ([]store.Retried, error)
 }
 
@@ -126,12 +127,12 @@ func (a *api) deleteDeadLetter(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var deleted int
+	var deleted []posthaste.DeadLetterID
 	err = r.inRoom(func() (err error) {
-		deleted, err = a.deleteListed(r, []posthaste.DeadLetterID{id})
+		deleted, err = a.options.Engine.DeleteDeadLetters(r.Context(), r.user, []posthaste.DeadLetterID{id})
 		return err
 	})
-	if err == nil && deleted == 0 {
+	if err == nil && len(deleted) == 0 {
 		err = a.orNoDeadLetter(r, store.ErrNotFound, id)
 	}
 	return done, err
@@ -150,7 +151,7 @@ func (a *api) retryDeadLetter(r *request) (answer, error) {
 	}
 	var page retriedPage
 	err = r.inRoom(func() (err error) {
-		page, _, err = a.retry(r, []posthaste.DeadLetterID{id}, overrides)
+		page, _, err = a.retry(r, []posthaste.DeadLetterID{id}, true, overrides)
 		return err
 	})
 	if err == nil {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"slices"
 
 	"posthaste"
 	"posthaste/internal/engine"
@@ -52,6 +51,11 @@ func (a *api) nextPage(r *request, s *sweep) (ids []posthaste.DeadLetterID, curs
 	return page.IDs, cursor, nil
 }
 
+// from returns the cursor of a page that begins with the first of the ids.
+func (s *sweep) from(ids []posthaste.DeadLetterID) string {
+	return selection.SweepCursor(posthaste.Position(ids[0]), s.query.High)
+}
+
 // newestDeadLetter returns the id of the latest one, below all ids if there is
 // none.
 func (a *api) newestDeadLetter(r *request) (posthaste.DeadLetterID, error) {
@@ -94,20 +98,36 @@ func (a *api) deletePage(r *request, s *sweep) (page deletedPage, err error) {
 			return page, err
 		}
 	}
-	page.Deleted, err = a.deleteListed(r, ids)
+	left, err := inCommits(ids, s.ids != nil, func(some []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error) {
+		deleted, err := a.options.Engine.DeleteDeadLetters(r.Context(), r.user, some)
+		page.Deleted += len(deleted)
+		return deleted, err
+	})
+	if err == nil && len(left) > 0 {
+		page.Cursor = s.from(left)
+	}
 	return page, err
 }
 
-// deleteListed removes dead letters, a bounded number in one commit, and returns
-// how many there were.
-func (a *api) deleteListed(r *request, ids []posthaste.DeadLetterID) (deleted int, err error) {
-	for some := range slices.Chunk(ids, atOnce) {
-		n, err := a.options.Engine.DeleteDeadLetters(r.Context(), r.user, some)
-		if deleted += n; err != nil {
-			return deleted, err
+// inCommits does something with dead letters, a bounded number in one commit, of which do
+// returns those that it has come to. Unless all are to be done it ends when that takes long.
+// It returns the ids that are left, after an error those that begin with what may have been
+// done.
+func inCommits(ids []posthaste.DeadLetterID, all bool, do func(some []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error),
+) (left []posthaste.DeadLetterID, err error) {
+	portion := store.NewPortion()
+	for left = ids; len(left) > 0; {
+		some := left[:min(len(left), atOnce)]
+		done, err := do(some)
+		if err != nil {
+			return left, err
+		}
+		left = left[len(some)-len(store.Behind(some, done)):]
+		if !all && portion.Full() {
+			break
 		}
 	}
-	return deleted, nil
+	return left, nil
 }
 
 // parseDeadLetterIDs passes over texts that are no ids: they name no dead letter.
@@ -177,8 +197,8 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 	return answer{http.StatusCreated, page}, nil
 }
 
-// retryPage retries what is listed, or a page of what matches. When that breaks off after
-// some were retried it is answered what they became. What is left begins the next page, which
+// retryPage retries what is listed, or a page of what matches, which ends early when that
+// takes long. When it breaks off after some were retried it is answered what they became. What is left begins the next page, which
 // fails if that goes on; of a list, which has no pages, it is told.
 func (a *api) retryPage(r *request, s *sweep, o engine.Overrides) (page retriedPage, err error) {
 	var ids []posthaste.DeadLetterID
@@ -191,15 +211,18 @@ func (a *api) retryPage(r *request, s *sweep, o engine.Overrides) (page retriedP
 	if err != nil {
 		return page, err
 	}
-	page, left, err := a.retry(r, ids, o)
-	if page.Cursor = cursor; err == nil || len(page.Responses) == 0 {
+	page, left, err := a.retry(r, ids, s.ids != nil, o)
+	page.Cursor = cursor
+	switch {
+	case len(left) == 0, err != nil && len(page.Responses) == 0:
 		return page, err
+	case err != nil:
+		a.logFailure(r.Request, err)
 	}
-	a.logFailure(r.Request, err)
 	if s.ids != nil {
 		page.leave(left, err)
 	} else {
-		page.Cursor = selection.SweepCursor(posthaste.Position(left[0]), s.query.High)
+		page.Cursor = s.from(left)
 	}
 	return page, nil
 }
@@ -221,30 +244,16 @@ func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLett
 	return ids, nil
 }
 
-// retry makes messages of the dead letters that are there, a bounded number in
-// one commit. One that its overrides make unacceptable stays where it is. After an error
-// those that are left begin with what may have been done.
-func (a *api) retry(r *request, ids []posthaste.DeadLetterID, o engine.Overrides) (page retriedPage, left []posthaste.DeadLetterID, err error) {
+// retry makes messages of the dead letters that are there, as inCommits does. One that its
+// overrides make unacceptable stays where it is.
+func (a *api) retry(r *request, ids []posthaste.DeadLetterID, all bool, o engine.Overrides) (page retriedPage, left []posthaste.DeadLetterID, err error) {
 	page.Responses = []retriedView{}
-	for len(ids) > 0 {
-		some := ids[:min(len(ids), atOnce)]
+	left, err = inCommits(ids, all, func(some []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error) {
 		results, err := a.options.Engine.RetryDeadLetters(r.Context(), r.user, some, o)
-		if err != nil {
-			return page, ids, err
-		}
 		page.add(results)
-		ids = ids[doneOf(some, results):]
-	}
-	return page, nil, nil
-}
-
-// doneOf returns how many of the ids have been dealt with: all, unless the results end
-// before.
-func doneOf(ids []posthaste.DeadLetterID, results []store.Retried) int {
-	if len(results) == 0 {
-		return len(ids)
-	}
-	return slices.Index(ids, results[len(results)-1].ID) + 1
+		return store.RetriedIDs(results), err
+	})
+	return page, left, err
 }
 
 // add tells of the results.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/api"
@@ -24,7 +26,8 @@ type lettersEngine struct {
 	letters func(query store.DeadLetterQuery) (store.DeadLetterPage, error)
 	retried []int // how many were asked for at once
 	large   int   // how many there is room for at once; 0: any number
-	breaks  int   // which retry fails; 0: none
+	takes   time.Duration
+	breaks  int // which retry fails; 0: none
 }
 
 func (e *lettersEngine) DeadLetters(_ context.Context, _ string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
@@ -36,6 +39,7 @@ func (e *lettersEngine) DeadLetter(_ context.Context, _ string, id posthaste.Dea
 }
 
 func (e *lettersEngine) RetryDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ engine.Overrides) ([]store.Retried, error) {
+	time.Sleep(e.takes)
 	if e.retried = append(e.retried, len(ids)); len(e.retried) == e.breaks {
 		return nil, errors.New("disk on fire")
 	}
@@ -46,8 +50,9 @@ func (e *lettersEngine) RetryDeadLetters(_ context.Context, _ string, ids []post
 // most returns how many are retried at once, whatever is asked for.
 func (e *lettersEngine) most() int { return cmp.Or(e.large, atOnce) }
 
-func (e *lettersEngine) DeleteDeadLetters(context.Context, string, []posthaste.DeadLetterID) (int, error) {
-	return 0, nil
+func (e *lettersEngine) DeleteDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error) {
+	time.Sleep(e.takes)
+	return ids[:min(len(ids), e.most())], nil
 }
 
 // TestSweepCursor checks that a page that came back short, also one with nothing
@@ -81,6 +86,33 @@ func TestSweepCursor(t *testing.T) {
 	}
 	if got, want := strings.Join(ranges, ", "), "0 to 5001 oldest first false, 0 to 5000 oldest first true, 3000 to 5000 oldest first true"; got != want {
 		t.Errorf("asked for %s, want %s", got, want)
+	}
+}
+
+// TestSlowSweep checks that a page which takes long ends early and leads on to what is left
+// of it, and that a list is done to its end.
+func TestSlowSweep(t *testing.T) {
+	const ids = "1-2000,1-3000,1-4000,1-5000"
+	for _, call := range []struct{ name, method, path, want string }{
+		{"delete a page", "DELETE", "/v2/dlq", `{"deleted":3,"cursor":"p3uw-p5k0"}`},
+		{"retry a page", "POST", "/v2/dlq/retry", `"cursor":"p3uw-p5k0"`}, // 5000 of 7200
+		{"delete a list", "DELETE", "/v2/dlq?dlqIds=" + ids, `{"deleted":4}`},
+		{"retry a list", "POST", "/v2/dlq/retry?dlqIds=" + ids, `"dlqId":"1-5000"`},
+	} {
+		t.Run(call.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &lettersEngine{large: 1, takes: 400 * time.Millisecond, letters: func(query store.DeadLetterQuery) (store.DeadLetterPage, error) {
+					if query.Limit == 1 {
+						return store.DeadLetterPage{IDs: []posthaste.DeadLetterID{7200}}, nil
+					}
+					return store.DeadLetterPage{IDs: []posthaste.DeadLetterID{2000, 3000, 4000, 5000}}, nil
+				}}
+				handler := newSurface(t, &published{}, func(o *api.Options) { o.Engine = e })
+				if got := do(handler, newRequest(call.method, call.path, nil)).Body.String(); !strings.Contains(got, call.want) {
+					t.Errorf("%s answers %s, want %s", call.path, got, call.want)
+				}
+			})
+		})
 	}
 }
 

@@ -92,20 +92,25 @@ func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction
 	return total, cursor, err
 }
 
-// next returns the ids of the next step and the cursor for the one after.
-func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction) (ids []posthaste.DeadLetterID, cursor string, err error) {
+// next returns the ids of the next step, and the step when some of them are left for the
+// one after.
+func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step,
+) (ids []posthaste.DeadLetterID, step store.StepLeaving, err error) {
 	query, err := w.query(ctx, action)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	page, err := w.engine.DeadLetters(ctx, action.User, query)
-	if err != nil {
-		return nil, "", err
-	}
-	if page.More {
-		cursor = selection.SweepCursor(page.Next, query.High)
-	}
-	return page.IDs, cursor, nil
+	return page.IDs, func(left []posthaste.DeadLetterID) *store.Step {
+		switch {
+		case len(left) > 0:
+			return advance(selection.SweepCursor(posthaste.Position(left[0]), query.High))
+		case page.More:
+			return advance(selection.SweepCursor(page.Next, query.High))
+		default:
+			return advance("")
+		}
+	}, err
 }
 
 // deleteWorker deletes the dead letters that match a filter.
@@ -118,11 +123,11 @@ func (w deleteWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (
 
 // Step implements ActionWorker.
 func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	ids, cursor, err := deadLetterSteps(w).next(ctx, action)
+	ids, step, err := deadLetterSteps(w).next(ctx, action, advance)
 	if err != nil {
 		return err
 	}
-	_, err = w.engine.options.Store.DeleteDeadLetters(ctx, action.User, ids, advance(cursor))
+	_, err = w.engine.options.Store.DeleteDeadLetters(ctx, action.User, ids, step)
 	return err
 }
 
@@ -136,7 +141,7 @@ func (w retryWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (t
 
 // Step implements ActionWorker.
 func (w retryWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	ids, cursor, err := deadLetterSteps(w).next(ctx, action)
+	ids, step, err := deadLetterSteps(w).next(ctx, action, advance)
 	if err != nil {
 		return err
 	}
@@ -144,6 +149,6 @@ func (w retryWorker) Step(ctx context.Context, action *posthaste.BulkAction, adv
 	if err != nil {
 		return err
 	}
-	_, err = w.engine.retry(ctx, action.User, ids, overrides, advance(cursor))
+	_, err = w.engine.retry(ctx, action.User, ids, overrides, step)
 	return err
 }

@@ -32,10 +32,10 @@ func (e *Engine) DeadLetter(ctx context.Context, user string, id posthaste.DeadL
 	return e.options.Store.DeadLetter(ctx, user, id)
 }
 
-// DeleteDeadLetters removes dead letters and returns how many there were.
-func (e *Engine) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error) {
-	deleted, err := e.options.Store.DeleteDeadLetters(ctx, user, ids, nil)
-	return len(deleted), err
+// DeleteDeadLetters removes dead letters and returns those that there were, of the first of
+// the ids at least: see store.DeadLetters.
+func (e *Engine) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error) {
+	return e.options.Store.DeleteDeadLetters(ctx, user, ids, nil)
 }
 
 // CheckOverrides returns an Error about overrides with which nothing could be retried: one
@@ -51,7 +51,7 @@ func (e *Engine) RetryDeadLetters(ctx context.Context, user string, ids []postha
 	return e.retry(ctx, user, ids, o, nil)
 }
 
-func (e *Engine) retry(ctx context.Context, user string, ids []posthaste.DeadLetterID, o Overrides, step *store.Step) ([]store.Retried, error) {
+func (e *Engine) retry(ctx context.Context, user string, ids []posthaste.DeadLetterID, o Overrides, step store.StepLeaving) ([]store.Retried, error) {
 	now := e.now()
 	retried, err := e.options.Store.RetryDeadLetters(ctx, now, user, ids, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
 		return e.remake(d.Message, o, now)

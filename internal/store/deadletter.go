@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -17,19 +18,19 @@ type DeadLetters interface {
 	// DeadLetter returns one, or ErrNotFound.
 	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
 
-	// DeleteDeadLetters removes dead letters and returns those it removed; ids
-	// that are not there are passed over. The step is nil unless this is part of
-	// a bulk action.
-	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step *Step) ([]posthaste.DeadLetterID, error)
+	// DeleteDeadLetters removes dead letters, in one commit, and returns those it
+	// removed, in the order of ids; ids that are not there are passed over. They end
+	// early when that is enough for a commit (see Portion): the caller goes on behind
+	// the last one. The step is nil unless this is part of a bulk action.
+	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step StepLeaving) ([]posthaste.DeadLetterID, error)
 
 	// RetryDeadLetters accepts a new message for each dead letter and removes it
 	// from the DLQ, all in one commit. Ids that are not there are passed over,
 	// and so is one for which remake returns an error. The results are in the
-	// order of ids. They end before a dead letter that a page with those before it
-	// would not hold: the caller goes on behind the last one. The step is nil unless
-	// this is part of a bulk action, whose ids are those of one page.
+	// order of ids, and end early as those of DeleteDeadLetters do. The step is nil
+	// unless this is part of a bulk action.
 	RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-		remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *Step) ([]Retried, error)
+		remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step StepLeaving) ([]Retried, error)
 }
 
 // Retried tells what a dead letter became.
@@ -37,6 +38,34 @@ type Retried struct {
 	ID      posthaste.DeadLetterID
 	Message *posthaste.Message // nil if Err
 	Err     error              // what remake returned
+}
+
+// Behind returns the ids behind the last that a commit has dealt with, none if it has dealt
+// with none: these are not there.
+func Behind(ids, done []posthaste.DeadLetterID) []posthaste.DeadLetterID {
+	if len(done) == 0 {
+		return nil
+	}
+	return ids[slices.Index(ids, done[len(done)-1])+1:]
+}
+
+// RetriedIDs returns the dead letters that results tell of.
+func RetriedIDs(results []Retried) []posthaste.DeadLetterID {
+	ids := make([]posthaste.DeadLetterID, len(results))
+	for i, r := range results {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
+// FailuresOf returns what a bulk action notes of dead letters that could not be retried.
+func FailuresOf(all []Retried) (failures []posthaste.ActionFailure) {
+	for _, r := range all {
+		if r.Err != nil {
+			failures = append(failures, posthaste.ActionFailure{ID: r.ID.String(), Error: r.Err.Error()})
+		}
+	}
+	return failures
 }
 
 // DeadLetterQuery selects dead letters by position and filter.

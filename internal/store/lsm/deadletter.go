@@ -183,19 +183,18 @@ func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error
 }
 
 // DeleteDeadLetters implements store.DeadLetters.
-func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step *store.Step) ([]posthaste.DeadLetterID, error) {
+func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step store.StepLeaving) ([]posthaste.DeadLetterID, error) {
 	var deleted []posthaste.DeadLetterID
 	err := s.writer.do(ctx, func(c *commit) error {
 		var found []*posthaste.DeadLetter
-		err := s.buried(c, user, ids, func(d *posthaste.DeadLetter) bool {
+		left, err := s.buried(c, user, ids, func(d *posthaste.DeadLetter) {
 			d.Message.Body, d.Response = nil, withoutBody(d.Response)
 			found = append(found, d)
-			return true
 		})
 		if err != nil {
 			return err
 		}
-		if err := advance(c, user, step, len(found), nil); err != nil {
+		if err := advance(c, user, step.Of(left), len(found), nil); err != nil {
 			return err
 		}
 		for _, d := range found {
@@ -215,32 +214,34 @@ func withoutBody(r *posthaste.Response) *posthaste.Response {
 	return &posthaste.Response{Status: r.Status}
 }
 
-// buried reads those of the dead letters that are there, each once, until take refuses
-// one.
-func (s *Store) buried(c *commit, user string, ids []posthaste.DeadLetterID, take func(*posthaste.DeadLetter) bool) error {
-	seen := map[posthaste.DeadLetterID]bool{}
-	for _, id := range ids {
+// buried reads those of the dead letters that are there, each once, until that is enough
+// for a commit. It returns the ids that are left.
+func (s *Store) buried(c *commit, user string, ids []posthaste.DeadLetterID, take func(*posthaste.DeadLetter)) (left []posthaste.DeadLetterID, err error) {
+	portion, seen := store.NewPortion(), map[posthaste.DeadLetterID]bool{}
+	for i, id := range ids {
+		if len(seen) > 0 && portion.Full() {
+			return ids[i:], nil
+		}
 		if seen[id] || c.deadLetters[id] {
 			continue
 		}
-		seen[id] = true
 		d, err := readDeadLetter(s.db, user, id)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if !take(d) {
-			return nil
-		}
+		portion.Take(store.DeadLetterSize(d))
+		seen[id] = true
+		take(d)
 	}
-	return nil
+	return nil, nil
 }
 
 // RetryDeadLetters implements store.DeadLetters.
 func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *store.Step,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.StepLeaving,
 ) ([]store.Retried, error) {
 	if err := s.room.check(); err != nil {
 		return nil, err
@@ -248,31 +249,23 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 	var results []store.Retried
 	err := s.writer.do(ctx, func(c *commit) error {
 		var found []*posthaste.DeadLetter
-		room := store.NewPageRoom(0)
-		err := s.buried(c, user, ids, func(d *posthaste.DeadLetter) bool {
-			fits := room.Take(store.DeadLetterSize(d))
-			if fits {
-				found = append(found, d)
-			}
-			return fits
-		})
+		left, err := s.buried(c, user, ids, func(d *posthaste.DeadLetter) { found = append(found, d) })
 		if err != nil {
 			return err
 		}
 		remade := make([]arrival, len(found))
-		var failures []posthaste.ActionFailure
 		for i, d := range found {
 			m, remakeErr := remake(d)
 			results = append(results, store.Retried{ID: d.ID, Message: m, Err: remakeErr})
 			if remakeErr != nil {
-				failures = append(failures, posthaste.ActionFailure{ID: d.ID.String(), Error: remakeErr.Error()})
 				continue
 			}
 			if remade[i], err = s.newMessages(c, []*posthaste.Message{m}); err != nil {
 				return err
 			}
 		}
-		if err := advance(c, user, step, len(found)-len(failures), failures); err != nil {
+		failures := store.FailuresOf(results)
+		if err := advance(c, user, step.Of(left), len(found)-len(failures), failures); err != nil {
 			return err
 		}
 		for i, d := range found {

@@ -258,16 +258,18 @@ func (s *Store) dropRange(c *commit, from, to []byte) (found bool, err error) {
 // trimDeadLetters removes entries of both DLQs that failed before a time.
 func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Time) (removed int, err error) {
 	high := posthaste.FirstPosition(before) - 1
-	letters := store.DeadLetterQuery{High: high, OldestFirst: true, Limit: trimStep}
+	letters := store.DeadLetterQuery{High: high, OldestFirst: true, Limit: trimStep, Bare: true}
 	for more := true; more; {
 		page, err := s.DeadLetters(ctx, user, letters)
 		if err != nil {
 			return removed, err
 		}
-		ids := each(page.DeadLetters, func(d *posthaste.DeadLetter) posthaste.DeadLetterID { return d.ID })
-		deleted, err := s.DeleteDeadLetters(ctx, user, ids, nil)
-		if removed += len(deleted); err != nil {
-			return removed, err
+		for ids := page.IDs; len(ids) > 0; {
+			deleted, err := s.DeleteDeadLetters(ctx, user, ids, nil)
+			if removed += len(deleted); err != nil {
+				return removed, err
+			}
+			ids = store.Behind(ids, deleted)
 		}
 		more, letters.Low = page.More, page.Next
 	}

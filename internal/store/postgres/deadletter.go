@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,17 +22,19 @@ func (tx *tx) bury(d *posthaste.DeadLetter) {
 	tx.count(keptOf{user: d.Message.User, kind: keptDeadLetters}, 1, len(data))
 }
 
-// unbury removes dead letters and returns those that were there.
-func (tx *tx) unbury(user string, ids []posthaste.DeadLetterID) (removed []posthaste.DeadLetterID, err error) {
+// unbury removes dead letters. It returns those that were there, in their order, and how
+// many bytes they had.
+func (tx *tx) unbury(user string, ids []posthaste.DeadLetterID) (removed []posthaste.DeadLetterID, size int, err error) {
 	gone, err := rows(tx.ctx, tx, scanRemoved, `
 		DELETE FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2) RETURNING id, octet_length(record)`,
 		user, letterIDs(ids))
 	for _, r := range gone {
-		removed = append(removed, posthaste.DeadLetterID(r.at))
+		removed, size = append(removed, posthaste.DeadLetterID(r.at)), size+r.bytes
 	}
+	slices.SortFunc(removed, func(a, b posthaste.DeadLetterID) int { return cmp.Compare(slices.Index(ids, a), slices.Index(ids, b)) })
 	tx.countRemoved(keptOf{user: user, kind: keptDeadLetters}, gone)
 	tx.unindex(user, keptDeadLetters, letterIDs(removed))
-	return removed, err
+	return removed, size, err
 }
 
 // letterIDs returns ids as they are stored, nil for none.
@@ -152,13 +156,14 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 
 // DeleteDeadLetters implements store.DeadLetters.
 func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID,
-	step *store.Step,
+	step store.StepLeaving,
 ) (deleted []posthaste.DeadLetterID, err error) {
-	err = s.call(ctx, time.Time{}, []string{user}, func(tx *tx) (err error) {
-		if deleted, err = tx.unbury(user, ids); err != nil {
+	err = s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
+		var left []posthaste.DeadLetterID
+		if deleted, left, err = tx.deleteDeadLetters(user, ids); err != nil {
 			return err
 		}
-		return tx.advance(user, step, len(deleted), nil)
+		return tx.advance(user, step.Of(left), len(deleted), nil)
 	})
 	if err != nil {
 		return nil, err
@@ -166,40 +171,72 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []postha
 	return deleted, nil
 }
 
+// deletedAtOnce is how many dead letters one statement deletes.
+const deletedAtOnce = 20
+
+// deleteDeadLetters deletes dead letters until that is enough for a commit. It returns
+// those it has deleted, and the ids that are left.
+func (tx *tx) deleteDeadLetters(user string, ids []posthaste.DeadLetterID) (deleted, left []posthaste.DeadLetterID, err error) {
+	portion := store.NewPortion()
+	for left = ids; len(left) > 0; {
+		if len(deleted) > 0 && portion.Full() {
+			return deleted, left, nil
+		}
+		some := left[:min(len(left), deletedAtOnce)]
+		left = left[len(some):]
+		removed, size, err := tx.unbury(user, some)
+		if err != nil {
+			return nil, nil, err
+		}
+		portion.Take(size)
+		deleted = append(deleted, removed...)
+	}
+	return deleted, nil, nil
+}
+
 // RetryDeadLetters implements store.DeadLetters.
 func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *store.Step,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.StepLeaving,
 ) (results []store.Retried, err error) {
 	err = s.call(ctx, now, []string{user}, func(tx *tx) error {
-		results = nil
-		var failures []posthaste.ActionFailure
-		room := store.NewPageRoom(0)
-		for _, id := range ids {
-			d, err := readDeadLetter(tx.ctx, tx, user, id)
-			if errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if !room.Take(store.DeadLetterSize(d)) {
-				break
-			}
-			result, err := tx.retry(d, remake)
-			if err != nil {
-				return err
-			}
-			results = append(results, result)
-			if result.Err != nil {
-				failures = append(failures, posthaste.ActionFailure{ID: id.String(), Error: result.Err.Error()})
-			}
+		var left []posthaste.DeadLetterID
+		if results, left, err = tx.retryDeadLetters(user, ids, remake); err != nil {
+			return err
 		}
-		return tx.advance(user, step, len(results)-len(failures), failures)
+		failures := store.FailuresOf(results)
+		return tx.advance(user, step.Of(left), len(results)-len(failures), failures)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return results, nil
+}
+
+// retryDeadLetters retries dead letters until that is enough for a commit. It returns what
+// became of them, and the ids that are left.
+func (tx *tx) retryDeadLetters(user string, ids []posthaste.DeadLetterID,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error),
+) (results []store.Retried, left []posthaste.DeadLetterID, err error) {
+	portion := store.NewPortion()
+	for i, id := range ids {
+		if len(results) > 0 && portion.Full() {
+			return results, ids[i:], nil
+		}
+		d, err := readDeadLetter(tx.ctx, tx, user, id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		portion.Take(store.DeadLetterSize(d))
+		result, err := tx.retry(d, remake)
+		if err != nil {
+			return nil, nil, err
+		}
+		results = append(results, result)
+	}
+	return results, nil, nil
 }
 
 // retry accepts a new message for a dead letter, unless none can be made of it.
@@ -208,7 +245,7 @@ func (tx *tx) retry(d *posthaste.DeadLetter, remake func(*posthaste.DeadLetter) 
 	if result.Message, result.Err = remake(d); result.Err != nil {
 		return store.Retried{ID: d.ID, Err: result.Err}, nil
 	}
-	if _, err := tx.unbury(d.Message.User, []posthaste.DeadLetterID{d.ID}); err != nil {
+	if _, _, err := tx.unbury(d.Message.User, []posthaste.DeadLetterID{d.ID}); err != nil {
 		return store.Retried{}, err
 	}
 	return result, tx.accept([]*posthaste.Message{result.Message})

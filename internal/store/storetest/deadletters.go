@@ -97,28 +97,28 @@ var deadLetterPromises = []promise{
 		}
 		tr.wantDeadLetters(bad)
 	}},
-	{"large dead letters are retried in parts", func(tr *trial) {
-		var ids []posthaste.DeadLetterID
-		for range 6 {
-			ids = append(ids, tr.fail(tr.accept(func(m *posthaste.Message) { m.Body = make([]byte, largePart) }), refused).ID)
-		}
-		for calls := 0; len(ids) > 0; calls++ {
-			size := 0
-			retried := tr.retry(ids, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
-				size += store.DeadLetterSize(d)
+	{"large dead letters are retried in portions", func(tr *trial) {
+		tr.inPortions(6, func(ids []posthaste.DeadLetterID, step store.StepLeaving) []posthaste.DeadLetterID {
+			size, last := 0, 0
+			retried, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, ids, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
+				last = store.DeadLetterSize(d)
+				size += last
 				return tr.message(), nil
-			})
-			if len(retried) == 0 || size > store.PageBytes || calls > 2 {
-				tr.Fatalf("call %d retries %d of %d dead letters, with %d bytes", calls, len(retried), len(ids), size)
+			}, step)
+			if err != nil || size-last >= store.PortionBytes {
+				tr.Errorf("%d dead letters of %d bytes are retried at once, %v", len(retried), size, err)
 			}
-			for i, r := range retried {
-				if r.ID != ids[i] {
-					tr.Errorf("result %d is of %s, want %s", i, r.ID, ids[i])
-				}
+			return store.RetriedIDs(retried)
+		})
+	}},
+	{"large dead letters are deleted in portions", func(tr *trial) {
+		tr.inPortions(6, func(ids []posthaste.DeadLetterID, step store.StepLeaving) []posthaste.DeadLetterID {
+			deleted, err := tr.store.DeleteDeadLetters(tr.Context(), ann, ids, step)
+			if err != nil {
+				tr.Error(err)
 			}
-			ids = ids[len(retried):]
-		}
-		tr.wantDeadLetters()
+			return deleted
+		})
 	}},
 	{"a dead letter is retried once, whoever asks", func(tr *trial) {
 		d := tr.fail(tr.accept(), refused)
@@ -147,6 +147,31 @@ func (tr *trial) fail(m *posthaste.Message, outcome posthaste.Outcome) *posthast
 		tr.Fatalf("the latest dead letter is not that of %s", m.ID)
 	}
 	return all[0]
+}
+
+// inPortions makes large dead letters and does something with them until none is left. Each
+// call does it with the first of them at least, and tells the step of a bulk action what it
+// leaves.
+func (tr *trial) inPortions(n int, do func([]posthaste.DeadLetterID, store.StepLeaving) []posthaste.DeadLetterID) {
+	tr.Helper()
+	tr.putAction("a", ann)
+	var ids []posthaste.DeadLetterID
+	for range n {
+		ids = append(ids, tr.fail(tr.accept(func(m *posthaste.Message) { m.Body = make([]byte, largePart) }), refused).ID)
+	}
+	for len(ids) > 0 {
+		var left []posthaste.DeadLetterID
+		done := do(ids, func(ids []posthaste.DeadLetterID) *store.Step {
+			left = ids
+			return &store.Step{ActionID: "a", Advance: func(a *posthaste.BulkAction, processed int, _ []posthaste.ActionFailure) { a.Count(processed, nil) }}
+		})
+		if len(done) == 0 || !slices.Equal(slices.Concat(done, left), ids) || !slices.Equal(store.Behind(ids, done), left) {
+			tr.Fatalf("of %v, %v are done and %v are left", ids, done, left)
+		}
+		ids = left
+	}
+	tr.wantCounts("a", n)
+	tr.wantDeadLetters()
 }
 
 func (tr *trial) retry(ids []posthaste.DeadLetterID,

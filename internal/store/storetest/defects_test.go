@@ -283,7 +283,7 @@ func alwaysCreated(s *store.Status) { s.State = posthaste.StateCreated }
 // hoarder gives nothing up.
 type hoarder struct{ store.Store }
 
-func (hoarder) DeleteDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ *store.Step) ([]posthaste.DeadLetterID, error) {
+func (hoarder) DeleteDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ store.StepLeaving) ([]posthaste.DeadLetterID, error) {
 	return ids[:1], nil
 }
 

@@ -58,19 +58,21 @@ func (m *Model) DeadLetter(_ context.Context, user string, id posthaste.DeadLett
 
 // DeleteDeadLetters implements store.DeadLetters.
 func (m *Model) DeleteDeadLetters(_ context.Context, user string, ids []posthaste.DeadLetterID,
-	step *store.Step,
+	step store.StepLeaving,
 ) (deleted []posthaste.DeadLetterID, err error) {
 	err = m.do(func() error {
-		if err := m.checkStep(user, step); err != nil {
+		if err := m.checkStep(user, step.Of(ids)); err != nil {
 			return err
 		}
-		for _, id := range ids {
-			if at := m.findDeadLetter(user, id); at >= 0 {
+		portion, left := store.NewPortion(), ids
+		for ; len(left) > 0 && (len(deleted) == 0 || !portion.Full()); left = left[1:] {
+			if at := m.findDeadLetter(user, left[0]); at >= 0 {
+				portion.Take(store.DeadLetterSize(m.deadLetters[at]))
 				m.deadLetters = slices.Delete(m.deadLetters, at, at+1)
-				deleted = append(deleted, id)
+				deleted = append(deleted, left[0])
 			}
 		}
-		m.advance(user, step, len(deleted), nil)
+		m.advance(user, step.Of(left), len(deleted), nil)
 		return nil
 	})
 	return deleted, err
@@ -78,32 +80,29 @@ func (m *Model) DeleteDeadLetters(_ context.Context, user string, ids []posthast
 
 // RetryDeadLetters implements store.DeadLetters.
 func (m *Model) RetryDeadLetters(_ context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step *store.Step,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.StepLeaving,
 ) (results []store.Retried, err error) {
 	err = m.change(func() error {
-		if err := m.checkStep(user, step); err != nil {
+		if err := m.checkStep(user, step.Of(ids)); err != nil {
 			return err
 		}
-		var failures []posthaste.ActionFailure
-		room := store.NewPageRoom(0)
-		for _, id := range ids {
-			at := m.findDeadLetter(user, id)
+		portion, left := store.NewPortion(), ids
+		for ; len(left) > 0 && (len(results) == 0 || !portion.Full()); left = left[1:] {
+			at := m.findDeadLetter(user, left[0])
 			if at < 0 {
 				continue
 			}
-			if !room.Take(store.DeadLetterSize(m.deadLetters[at])) {
-				break
-			}
+			portion.Take(store.DeadLetterSize(m.deadLetters[at]))
 			message, err := remake(m.deadLetters[at])
-			results = append(results, store.Retried{ID: id, Message: message, Err: err})
+			results = append(results, store.Retried{ID: left[0], Message: message, Err: err})
 			if err != nil {
-				failures = append(failures, posthaste.ActionFailure{ID: id.String(), Error: err.Error()})
 				continue
 			}
 			m.deadLetters = slices.Delete(m.deadLetters, at, at+1)
 			m.accept(now, []*posthaste.Message{message})
 		}
-		m.advance(user, step, len(results)-len(failures), failures)
+		failures := store.FailuresOf(results)
+		m.advance(user, step.Of(left), len(results)-len(failures), failures)
 		return nil
 	})
 	return results, err
