@@ -93,7 +93,7 @@ func (s *Store) claimInLines(ctx context.Context, now time.Time, users []string,
 			s.loops.Go(func() { s.claimInLine(now, user, limit/len(users), came, gone) })
 		}
 	}
-	enough := time.NewTimer(patience)
+	enough := time.NewTimer(max(patience, time.Nanosecond)) // see wake.In
 	defer enough.Stop()
 	for range standing {
 		select {
