@@ -43,7 +43,7 @@ func (f deadLetters) params() url.Values {
 type selectedLetters struct{ selectedEntries[deadLetters] }
 
 func (s *selectedLetters) change(done string) change {
-	return change{thing: "message", done: done, foresee: s.list}
+	return change{thing: "message", done: done, named: countIDs(s.IDs), foresee: s.list}
 }
 
 // list foresees what is selected by listing it: the server has no dry run for messages.
@@ -83,7 +83,7 @@ type retryDeadLettersCommand struct {
 func (c *retryDeadLettersCommand) Run(t terminal) error {
 	request, change := c.request(http.MethodPost, "/retry"), c.change("retried")
 	request.Header = c.header()
-	change.made, change.newTable = "responses", newRetriedTable
+	change.made, change.newTable, change.together = "responses", newRetriedTable, true
 	return c.sweep(t, request, change, c.Output)
 }
 

@@ -10,17 +10,18 @@ import (
 
 // listedFailure is what is shown of an entry of the DLQ of runs.
 type listedFailure struct {
-	DLQID          string                  `json:"dlqId"`
-	RunID          string                  `json:"workflowRunId"`
-	WorkflowURL    string                  `json:"workflowUrl"`
-	URL            string                  `json:"url"`               // of the step that failed
-	CreatedAt      int64                   `json:"workflowCreatedAt"` // Unix ms
-	FailedAt       int64                   `json:"failedAt"`          // Unix ms
-	ResponseStatus int                     `json:"responseStatus"`
-	ResponseBody   string                  `json:"responseBody"`
-	Error          string                  `json:"error"`
-	Label          string                  `json:"label"`
-	FailureState   posthaste.CallbackState `json:"failureFunctionState"`
+	DLQID              string                  `json:"dlqId"`
+	RunID              string                  `json:"workflowRunId"`
+	WorkflowURL        string                  `json:"workflowUrl"`
+	URL                string                  `json:"url"`               // of the step that failed
+	CreatedAt          int64                   `json:"workflowCreatedAt"` // Unix ms
+	FailedAt           int64                   `json:"failedAt"`          // Unix ms
+	ResponseStatus     int                     `json:"responseStatus"`
+	ResponseBody       string                  `json:"responseBody"`
+	ResponseBodyBase64 string                  `json:"responseBodyBase64"`
+	Error              string                  `json:"error"`
+	Label              string                  `json:"label"`
+	FailureState       posthaste.CallbackState `json:"failureFunctionState"`
 }
 
 // newTable returns a table of entries.
@@ -58,7 +59,7 @@ func (failedRuns) print(t terminal, value json.RawMessage) error {
 		{"delivery to", entry.URL},
 		{"status", statusText(entry.ResponseStatus)},
 		{"error", entry.Error},
-		{"answer", brief(entry.ResponseBody)},
+		{"answer", briefBody(entry.ResponseBody, entry.ResponseBodyBase64)},
 		{"callback", string(entry.FailureState)},
 	})
 }

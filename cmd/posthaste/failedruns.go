@@ -48,8 +48,14 @@ func (s *selectedRuns) request(method, path string) client.Request {
 	return request
 }
 
+// change returns what becomes of the runs. How many of a list are left for it to go on with
+// is not known.
 func (s *selectedRuns) change(done string) change {
-	return change{thing: "failed run", done: done, foresee: dryRun, repeatable: true}
+	c := change{thing: "failed run", done: done, foresee: dryRun, repeatable: true}
+	if s.Cursor == "" {
+		c.named = countIDs(s.IDs)
+	}
+	return c
 }
 
 // overrides are what runs are started with instead of what they were triggered with

@@ -69,23 +69,22 @@ func whole(pages iter.Seq2[foreseen, error]) (foreseen, error) {
 	return all, nil
 }
 
-// foretell writes what a sweep would do. An entry that would stay is an error, as it is
-// when the sweep is made.
+// foretell writes what a sweep would do. An entry that would stay, or is not there, is an
+// error, as it is when the sweep is made.
 func (c change) foretell(t terminal, pages iter.Seq2[foreseen, error], output string) error {
 	all, err := whole(pages)
 	if err != nil {
 		return err
 	}
+	stay := len(all.Failures)
+	short := c.shortfall(all.Total-stay, stay)
+	if c.together && all.Total < c.named {
+		return fmt.Errorf("%w, and none is without the others", short)
+	}
 	for _, failure := range all.Failures {
 		failure.tell(t)
 	}
-	if err := c.writeForeseen(t, all, output); err != nil {
-		return err
-	}
-	if n := len(all.Failures); n > 0 {
-		return fmt.Errorf("%s could not be %s", counted(n, c.thing), c.done)
-	}
-	return nil
+	return errors.Join(c.writeForeseen(t, all, output), short)
 }
 
 func (c change) writeForeseen(t terminal, all foreseen, output string) error {

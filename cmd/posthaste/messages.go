@@ -80,7 +80,8 @@ func (c *cancelMessagesCommand) Run(t terminal) error {
 	} else {
 		request.Query.Set("count", "500")
 	}
-	return cancelAll(t, &c.connection, request, "message", c.Output)
+	cancelling := cancellation{"message", countIDs(c.IDs), "not known, ended, cancelled before, or of a run"}
+	return cancelling.run(t, &c.connection, request, c.Output)
 }
 
 // showOne reads what has an id below a path, and writes it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // listedMessage is what is shown of a message, and of one that is in the DLQ.
@@ -22,12 +23,14 @@ type listedMessage struct {
 	RunID      string `json:"workflowRunId"`
 	Label      string `json:"label"`
 	Body       string `json:"body"`
+	BodyBase64 string `json:"bodyBase64"`
 
-	DLQID          string `json:"dlqId"`
-	FailedAt       int64  `json:"failedAt"` // Unix ms
-	Error          string `json:"error"`
-	ResponseStatus int    `json:"responseStatus"`
-	ResponseBody   string `json:"responseBody"`
+	DLQID              string `json:"dlqId"`
+	FailedAt           int64  `json:"failedAt"` // Unix ms
+	Error              string `json:"error"`
+	ResponseStatus     int    `json:"responseStatus"`
+	ResponseBody       string `json:"responseBody"`
+	ResponseBodyBase64 string `json:"responseBodyBase64"`
 }
 
 // newTable returns a table of entries.
@@ -90,7 +93,7 @@ func printMessage(t terminal, value json.RawMessage) error {
 		{"flow key", m.FlowKey},
 		{"run", m.RunID},
 		{"label", m.Label},
-		{"body", brief(m.Body)},
+		{"body", briefBody(m.Body, m.BodyBase64)},
 	}
 	if m.DLQID != "" {
 		fields = append(fields,
@@ -98,7 +101,17 @@ func printMessage(t terminal, value json.RawMessage) error {
 			field{"failed", at(m.FailedAt).text},
 			field{"status", statusText(m.ResponseStatus)},
 			field{"error", m.Error},
-			field{"answer", brief(m.ResponseBody)})
+			field{"answer", briefBody(m.ResponseBody, m.ResponseBodyBase64)})
 	}
 	return printFields(t.Out, fields)
+}
+
+// briefBody returns the beginning of a body, or its size if the server has sent it in base64
+// because it is no text.
+func briefBody(text, inBase64 string) string {
+	if inBase64 == "" {
+		return brief(text)
+	}
+	size := len(inBase64)/4*3 - strings.Count(inBase64, "=")
+	return fmt.Sprintf("binary, %d B", size)
 }

@@ -146,5 +146,6 @@ func (c *cancelRunsCommand) Run(t terminal) error {
 	} else {
 		request.Query.Set("count", "1000")
 	}
-	return cancelAll(t, &c.connection, request, "run", c.Output)
+	cancelling := cancellation{"run", countIDs(c.IDs), "not known, or ended"}
+	return cancelling.run(t, &c.connection, request, c.Output)
 }

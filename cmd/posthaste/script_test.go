@@ -174,7 +174,7 @@ func outdate(script *testscript.TestScript, args []string) {
 }
 
 // sink is a destination that counts what it is asked for. It holds what goes to
-// /held..., and refuses for good what goes to /broken...
+// /held..., and refuses for good what goes to /broken..., which it sends back.
 type sink struct {
 	*httptest.Server
 	answer func() // lets requests for held paths go on
@@ -195,11 +195,12 @@ func newSink() *sink {
 		change: make(chan struct{}),
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the end of the request is noticed
+		body, _ := io.ReadAll(r.Body) // only then the end of the request is noticed
 		s.count(r.URL.Path)
 		if strings.HasPrefix(r.URL.Path, "/broken") {
 			w.Header().Set("Upstash-NonRetryable-Error", "true")
 			w.WriteHeader(489)
+			_, _ = w.Write(body)
 		}
 		if !strings.HasPrefix(r.URL.Path, "/held") {
 			return

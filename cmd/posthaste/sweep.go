@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -47,14 +48,41 @@ func selectionOf(ids, filter, all bool) error {
 	return nil
 }
 
+// countIDs returns how many ids are given, each of which counts once. Like the server it
+// takes lists with commas apart.
+func countIDs(given []string) int {
+	ids := map[string]bool{}
+	for _, list := range given {
+		for id := range strings.SplitSeq(list, ",") {
+			ids[strings.TrimSpace(id)] = true
+		}
+	}
+	delete(ids, "")
+	return len(ids)
+}
+
 // change is what a sweep does to the entries that a request selects.
 type change struct {
 	thing      string                       // what an entry is
 	done       string                       // what becomes of it
+	named      int                          // how many entries are named by their ids, 0 if that is not known
+	together   bool                         // of those that are named, all or none
 	made       string                       // the name under which an answer has what takes the place of entries; "" if nothing does
 	newTable   func(io.Writer, bool) *table // of that
 	foresee    foreseer
 	repeatable bool // a page may be asked for again, and its cursor by another command
+}
+
+// shortfall returns an error if entries stay that were to be changed, or if some that were
+// named are not there.
+func (c change) shortfall(done, stay int) error {
+	switch missing := c.named - done - stay; {
+	case missing > 0:
+		return fmt.Errorf("%d of %s could not be %s: not in the DLQ", missing, counted(c.named, c.thing), c.done)
+	case stay > 0:
+		return fmt.Errorf("%s could not be %s", counted(stay, c.thing), c.done)
+	}
+	return nil
 }
 
 // pages sends a request page by page.
@@ -102,8 +130,8 @@ type sweep struct {
 }
 
 // sweep sends a request page by page, writes what was made of the entries, or as JSON
-// how many there were, and says on Err how far it is. An entry that could not be changed
-// is an error once the others are.
+// how many there were, and says on Err how far it is. An entry that could not be changed,
+// or was named and is not there, is an error once the others are.
 func (s *sweeping) sweep(t terminal, request client.Request, c change, output string) error {
 	ctx, forget := untilSignal()
 	defer forget()
@@ -181,10 +209,7 @@ func (w *sweep) tell(total int, failure error) error {
 		return fmt.Errorf("%s of %d %s%s: %w", counted(w.done, c.thing), total, c.done, w.rest(), failure)
 	}
 	_, _ = fmt.Fprintf(w.Err, "%s %s\n", counted(w.done, c.thing), c.done)
-	if w.failed > 0 {
-		return fmt.Errorf("%s could not be %s", counted(w.failed, c.thing), c.done)
-	}
-	return nil
+	return c.shortfall(w.done, w.failed)
 }
 
 // rest says how to go on with a sweep that was interrupted.

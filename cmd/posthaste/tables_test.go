@@ -38,6 +38,25 @@ callback      CALLBACK_FAIL
 	}
 }
 
+// TestPrintBinary checks that of an answer that is no text its size is told.
+func TestPrintBinary(t *testing.T) {
+	for base64, want := range map[string]string{"/w==": "binary, 1 B", "//4=": "binary, 2 B", "//79": "binary, 3 B"} {
+		for name, print := range map[string]func(terminal, json.RawMessage) error{
+			"message": deadLetters{}.print,
+			"run":     failedRuns{}.print,
+		} {
+			var out bytes.Buffer
+			entry := json.RawMessage(`{"dlqId":"17-0","responseBodyBase64":"` + base64 + `"}`)
+			if err := print(terminal{Out: &out}, entry); err != nil {
+				t.Fatal(err)
+			}
+			if line := "answer        " + want + "\n"; !strings.Contains(out.String(), line) {
+				t.Errorf("%s, %s: no line %q in\n%s", name, base64, line, &out)
+			}
+		}
+	}
+}
+
 func TestPrintRun(t *testing.T) {
 	run := `{"workflowRunId":"wfr_a","workflowUrl":"http://h/w","workflowState":"RUN_FAILED",
 		"workflowRunCreatedAt":1700000000000,"dlqId":"17-0","successor":{"workflowRunId":"wfr_b"},"steps":[
