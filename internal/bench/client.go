@@ -50,6 +50,7 @@ type client struct {
 	body    []byte        // the end of request
 	noise   *rand.ChaCha8 // bodies are random, so that no disk makes them smaller
 	release func() bool   // undoes the tie between connection and context
+	used    time.Time     // when it was last, if it is idle
 }
 
 // dial opens a connection that is closed at the latest when ctx ends.

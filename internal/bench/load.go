@@ -189,13 +189,22 @@ func (p *pool) tryPublish(ctx context.Context, book *ledger) error {
 		c.close()
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.idle = append(p.idle, c)
+	p.put(c)
 	return nil
 }
 
-// take returns the connection that was used last, nil if all are in use.
+func (p *pool) put(c *client) {
+	c.used = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, c)
+}
+
+// mostIdle is how long a connection may be idle: a server closes it after a while.
+const mostIdle = 10 * time.Second
+
+// take returns the connection that was used last, nil if all are in use or have been idle
+// for too long.
 func (p *pool) take() *client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,6 +213,13 @@ func (p *pool) take() *client {
 		return nil
 	}
 	c := p.idle[last]
+	if time.Since(c.used) > mostIdle {
+		for _, c := range p.idle {
+			c.close()
+		}
+		p.idle = nil
+		return nil
+	}
 	p.idle = p.idle[:last]
 	return c
 }

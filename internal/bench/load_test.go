@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -149,5 +150,29 @@ func TestTogetherReturnsTheFirstError(t *testing.T) {
 	})
 	if !errors.Is(err, first) {
 		t.Errorf("together = %v, want %v", err, first)
+	}
+}
+
+// A connection that was not used for long is no longer used: the server may have closed it.
+func TestPoolForgetsWhatIsIdle(t *testing.T) {
+	connection := func(idle time.Duration) (c *client, closed func() bool) {
+		ours, server := net.Pipe()
+		t.Cleanup(func() { _ = server.Close() })
+		return &client{conn: ours, release: func() bool { return true }, used: time.Now().Add(-idle)},
+			func() bool { _, err := server.Read(make([]byte, 1)); return errors.Is(err, io.EOF) }
+	}
+	old, oldClosed := connection(time.Hour)
+	older, olderClosed := connection(2 * time.Hour)
+	fresh, _ := connection(0)
+	p := &pool{idle: []*client{older, old, fresh}}
+	if p.take() != fresh {
+		t.Error("a connection that was just used is not taken")
+	}
+	if c := p.take(); c != nil || !oldClosed() || !olderClosed() {
+		t.Errorf("taken: %v; want none, and those that were idle for an hour closed", c)
+	}
+	p.put(fresh)
+	if p.take() != fresh {
+		t.Error("a connection that was put back is not taken")
 	}
 }
