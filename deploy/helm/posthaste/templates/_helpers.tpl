@@ -3,6 +3,19 @@ app.kubernetes.io/name: posthaste
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* Nine tenths, in bytes, of a quantity of memory as Kubernetes writes it. */}}
+{{- define "posthaste.memoryLimit" -}}
+{{- $quantity := kindIs "float64" . | ternary (printf "%.0f" (float64 .)) (toString .) }}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?([eE][0-9]+)?" $quantity }}
+{{- $factor := get (dict
+  "" "1" "m" "0.001" "k" "1e3" "M" "1e6" "G" "1e9" "T" "1e12"
+  "Ki" "1024" "Mi" "1048576" "Gi" "1073741824" "Ti" "1099511627776") (trimPrefix $number $quantity) }}
+{{- if or (not $number) (not $factor) }}
+{{- fail (printf "resources.limits.memory %q: give a number of bytes, or one with Ki, Mi, Gi, Ti, k, M, G or T, such as 1Gi" $quantity) }}
+{{- end }}
+{{- mulf (float64 $number) (float64 $factor) 0.9 | floor | int64 }}
+{{- end }}
+
 {{- define "posthaste.pod" -}}
 metadata:
   labels: {{- include "posthaste.labels" . | nindent 4 }}
@@ -33,7 +46,7 @@ spec:
       env:
         {{- if $memory }}
         - name: GOMEMLIMIT
-          valueFrom: {resourceFieldRef: {resource: limits.memory}}
+          value: {{ include "posthaste.memoryLimit" $memory | quote }}
         {{- end }}
         {{- if .Values.database.existingSecret }}
         - name: POSTHASTE_DATABASE_URL
