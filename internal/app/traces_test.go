@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,11 +15,14 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
-// spans is a collector: it keeps what is exported.
+// spans is a collector, over HTTP and over gRPC: it keeps what is exported.
 type spans struct {
+	collector.UnimplementedTraceServiceServer
+
 	mu  sync.Mutex
 	all []*otlp.Span
 }
@@ -30,6 +34,11 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not what a collector takes", http.StatusBadRequest)
 		return
 	}
+	_, _ = s.Export(r.Context(), &request) // it takes all
+	w.Header().Set("Content-Type", "application/x-protobuf")
+}
+
+func (s *spans) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, resource := range request.ResourceSpans {
@@ -37,7 +46,7 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.all = append(s.all, scope.Spans...)
 		}
 	}
-	w.Header().Set("Content-Type", "application/x-protobuf")
+	return &collector.ExportTraceServiceResponse{}, nil
 }
 
 // flow is the endpoint of a workflow of three steps: it fails once before the second,
@@ -205,6 +214,44 @@ func TestTraceOfRun(t *testing.T) {
 		if parts := strings.Split(context, "-"); len(parts) != 4 || byID[parts[2]] == nil {
 			t.Errorf("a delivery came with %q, which is the context of no attempt", context)
 		}
+	}
+}
+
+// TestTraceOverGRPC checks that a collector that knows gRPC alone gets the spans of a
+// delivery, whether its endpoint has a scheme or a variable says what that would.
+func TestTraceOverGRPC(t *testing.T) {
+	tests := map[string]struct{ scheme, insecure string }{
+		"by a URL":                {"http://", ""},
+		"by a name with its port": {"", "true"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			exported, collecting, listener := &spans{}, grpc.NewServer(), listen(t)
+			collector.RegisterTraceServiceServer(collecting, exported)
+			go func() { _ = collecting.Serve(listener) }()
+			defer collecting.Stop()
+			_, port, _ := net.SplitHostPort(listener.Addr().String())
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", test.scheme+"localhost:"+port)
+			t.Setenv("OTEL_EXPORTER_OTLP_INSECURE", test.insecure)
+			t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+			server, url := start(t, t.TempDir())
+			f := newFlow(t, url)
+			endpoint := httptest.NewServer(f)
+			defer endpoint.Close()
+
+			f.send("POST", "/v2/publish/"+endpoint.URL+"/told", "")
+			f.wait(f.told)
+			if err := server.Stop(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			names := map[string]int{}
+			for _, span := range exported.all {
+				names[span.Name]++
+			}
+			if got, want := fmt.Sprint(names), "map[deliver:1 publish:1]"; got != want {
+				t.Errorf("spans %s, want %s", got, want)
+			}
+		})
 	}
 }
 

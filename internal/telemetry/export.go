@@ -10,7 +10,6 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
@@ -22,15 +21,15 @@ import (
 // nil if they name no collector. The error is about a variable and has CodeInvalid, or
 // about what it names.
 func NewTraces(ctx context.Context, version string, logger *slog.Logger, getenv func(string) string) (*Traces, error) {
-	on, err := wantsTraces(getenv)
-	if !on || err != nil {
+	collector, err := findCollector(getenv)
+	if collector == nil || err != nil {
 		return nil, err
 	}
 	sampler, err := newSampler(getenv("OTEL_TRACES_SAMPLER"), getenv("OTEL_TRACES_SAMPLER_ARG"))
 	if err != nil {
 		return nil, err
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	exporter, err := collector.newExporter(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("export traces: %w", err)
 	}
@@ -47,34 +46,12 @@ func NewTraces(ctx context.Context, version string, logger *slog.Logger, getenv 
 // CheckTraces returns an Error with CodeInvalid about the first variable of the
 // environment that NewTraces would refuse.
 func CheckTraces(getenv func(string) string) error {
-	on, err := wantsTraces(getenv)
-	if !on || err != nil {
+	collector, err := findCollector(getenv)
+	if collector == nil || err != nil {
 		return err
 	}
 	_, err = newSampler(getenv("OTEL_TRACES_SAMPLER"), getenv("OTEL_TRACES_SAMPLER_ARG"))
 	return err
-}
-
-// wantsTraces reports whether the environment names a collector.
-func wantsTraces(getenv func(string) string) (bool, error) {
-	switch exporter := getenv("OTEL_TRACES_EXPORTER"); {
-	case strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true"), exporter == "none":
-		return false, nil
-	case exporter != "" && exporter != "otlp":
-		return false, posthaste.Invalidf("OTEL_TRACES_EXPORTER %.100q is not otlp or none", exporter)
-	case exporter == "" && getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "":
-		return false, nil
-	}
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
-		protocol := getenv(name)
-		if protocol == "http/protobuf" {
-			break
-		}
-		if protocol != "" {
-			return false, posthaste.Invalidf("%s %.100q is not http/protobuf, the protocol that traces are exported by", name, protocol)
-		}
-	}
-	return true, nil
 }
 
 // samplers are the samplers by their standard names. Those that begin with parentbased
