@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,17 +107,17 @@ func TestActionThatIsDoneIsNotCancelled(t *testing.T) {
 // failingWorker is one whose steps all fail.
 type failingWorker struct {
 	countingWorker
-	steps *int
+	steps *atomic.Int64
 }
 
 func (w failingWorker) Step(context.Context, *posthaste.BulkAction, func(string) *store.Step) error {
-	*w.steps++
+	w.steps.Add(1)
 	return errors.New("a record is damaged")
 }
 
 // An action that does not get on is tried no more once it is cancelled.
 func TestActionThatFailsIsCancelled(t *testing.T) {
-	var steps int
+	var steps atomic.Int64
 	inWorld(t, answers(ok), engine.Options{ActionWorkers: workers(failingWorker{steps: &steps})}, func(w *world) {
 		begun, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: "count"})
 		if err != nil {
@@ -127,10 +128,10 @@ func TestActionThatFailsIsCancelled(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		w.pass(time.Second)
-		tried := steps
+		tried := steps.Load()
 		w.pass(time.Minute)
-		if tried == 0 || steps != tried {
-			w.t.Errorf("%d steps until the action was cancelled, and %d more", tried, steps-tried)
+		if more := steps.Load() - tried; tried == 0 || more != 0 {
+			w.t.Errorf("%d steps until the action was cancelled, and %d more", tried, more)
 		}
 	})
 }
