@@ -6,7 +6,7 @@ import { describe, test } from "node:test";
 import { Client as Messages } from "@upstash/qstash";
 import { Client, serve, WorkflowNonRetryableError } from "workflow-0.2";
 import { createWorkflow, serveMany } from "workflow-0.2/hono";
-import { app, destination, ended, eventually, logOf, resultOf, testNoMoreCalls } from "./setup.mjs";
+import { app, destination, ended, eventually, gate, logOf, resultOf, testNoMoreCalls } from "./setup.mjs";
 
 const messages = new Messages();
 const client = new Client({ baseUrl: messages.http.baseUrl, token: messages.token });
@@ -139,13 +139,17 @@ describe("a run", { concurrency: true }, () => {
   });
 
   test("that the REST API cannot start", async () => {
-    const route = workflow("/rest", async (context) => context.run("never", () => {}), { retries: 0 });
+    const refused = gate();
+    const route = workflow("/rest", async (context) => {
+      await context.run("never", () => {});
+      await refused.passed; // else the second call may end the run before the first is judged
+    }, { retries: 0 });
     const response = await fetch(`${messages.http.baseUrl}/v2/trigger/${route.url}`, {
       method: "POST",
       headers: { Authorization: messages.http.authorization, "Upstash-Failure-Callback": destination("/rest/failure", () => new Response()).url },
     });
     const { workflowRunId } = await response.json();
-    const { steps } = await ended(workflowRunId, "RUN_FAILED");
+    const { steps } = await ended(workflowRunId, "RUN_FAILED").finally(refused.open);
     assert.match(steps.at(-1).steps[0].errors[0].error, /^trigger rest api is only usable with sdk versions after v1\.0\.0/);
   });
 });
