@@ -47,8 +47,9 @@ func (e *Engine) StartAction(ctx context.Context, asked posthaste.BulkAction) (*
 		return nil, fmt.Errorf("store bulk action: %w", err)
 	}
 	running := *action // what is returned is the caller's
-	e.own.add(action.ID)
-	e.running.Go(func() { e.runAction(&running) })
+	if e.own.add(action.ID) {
+		e.running.Go(func() { e.runAction(&running) })
+	}
 	return action, nil
 }
 

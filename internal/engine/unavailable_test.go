@@ -80,11 +80,11 @@ func TestTickIsTriedAgainWhenTheStoreWasUnavailable(t *testing.T) {
 // unavailableWorker is one whose first step the store refuses.
 type unavailableWorker struct {
 	countingWorker
-	steps int
+	steps atomic.Int64
 }
 
 func (w *unavailableWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	if w.steps++; w.steps == 1 {
+	if w.steps.Add(1) == 1 {
 		return errAway
 	}
 	return w.countingWorker.Step(ctx, action, advance)
