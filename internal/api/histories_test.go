@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 2, "how many histories TestHistories compares, of the seeds from 1 on; 0 leaves it out")
+	histories = flag.Int("histories", 1, "how many histories TestHistories compares, of the seeds from 1 on; 0 leaves it out")
 	history   = flag.Uint64("history", 0, "the seed of the only history that TestHistories compares; 0: there are several")
 )
 
