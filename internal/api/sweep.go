@@ -198,8 +198,9 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 }
 
 // retryPage retries what is listed, or a page of what matches, which ends early when that
-// takes long. When it breaks off after some were retried it is answered what they became. What is left begins the next page, which
-// fails if that goes on; of a list, which has no pages, it is told.
+// takes long. When it breaks off after some were retried it is answered what they became.
+// What is left begins the next page, which fails if that goes on; of a list, which has no
+// pages, it is told.
 func (a *api) retryPage(r *request, s *sweep, o engine.Overrides) (page retriedPage, err error) {
 	var ids []posthaste.DeadLetterID
 	var cursor string
