@@ -6,6 +6,8 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"posthaste/internal/client"
 )
@@ -52,24 +54,35 @@ func (s *selectedLetters) list(ctx context.Context, server *client.Client, _ cli
 }
 
 func (s *selectedLetters) listAll(ctx context.Context, server *client.Client) (foreseen, error) {
-	request := client.Request{Path: s.DLQ.path(), Query: s.DLQ.params()}
-	request.Query.Set("trimBody", noBodies)
-	if len(s.IDs) > 0 {
-		request.Query["dlqIds"] = s.IDs
-	}
 	found := foreseen{DryRun: true, DLQIDs: []string{}}
-	for value, err := range values(server.Pages(ctx, request), "messages") {
-		var entry listedMessage
-		if err == nil {
-			err = json.Unmarshal(value, &entry)
+	for _, request := range s.lists() {
+		for value, err := range values(server.Pages(ctx, request), "messages") {
+			var entry listedMessage
+			if err == nil {
+				err = json.Unmarshal(value, &entry)
+			}
+			if err != nil {
+				return foreseen{}, err
+			}
+			found.DLQIDs = append(found.DLQIDs, entry.DLQID)
 		}
-		if err != nil {
-			return foreseen{}, err
-		}
-		found.DLQIDs = append(found.DLQIDs, entry.DLQID)
 	}
 	found.Total = len(found.DLQIDs)
 	return found, nil
+}
+
+// lists returns the requests that list what is selected. Of ids each has as many as a page
+// has room for: unlike a change, a list takes only so many.
+func (s *selectedLetters) lists() (requests []client.Request) {
+	const portion = 100
+	list := client.Request{Path: s.DLQ.path(), Query: s.DLQ.params()}.With("trimBody", noBodies)
+	if len(s.IDs) == 0 {
+		return []client.Request{list}
+	}
+	for ids := range slices.Chunk(distinctIDs(s.IDs), portion) {
+		requests = append(requests, list.With("dlqIds", strings.Join(ids, ",")))
+	}
+	return requests
 }
 
 // retryDeadLettersCommand publishes messages anew.

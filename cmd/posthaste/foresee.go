@@ -47,9 +47,13 @@ func readForeseen(body json.RawMessage) (page foreseen, err error) {
 	return page, nil
 }
 
-// totalOf returns how many entries there are, which the first page tells.
-func totalOf(pages iter.Seq2[foreseen, error]) (int, error) {
-	for page, err := range pages {
+// total returns how many entries a request is about: those that are named, or what the
+// first page tells.
+func (c change) total(ctx context.Context, server *client.Client, request client.Request) (int, error) {
+	if c.named > 0 {
+		return c.named, nil
+	}
+	for page, err := range c.foresee(ctx, server, request) {
 		return page.Total, err
 	}
 	return 0, nil

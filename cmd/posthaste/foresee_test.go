@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +46,44 @@ func TestDryRunTellsWhatStays(t *testing.T) {
 			code := run([]string{"dlq", "restart", "--all", "--dry-run", "--url", server.URL, "--output", test.output}, terminal{&out, &err})
 			if code != test.code || out.String() != test.out || err.String() != test.err {
 				t.Errorf("code %d\n%s%s\nwant code %d\n%s%s", code, &out, &err, test.code, test.out, test.err)
+			}
+		})
+	}
+}
+
+// TestManyAreNamed names more dead letters than the server lists at a time.
+func TestManyAreNamed(t *testing.T) {
+	const most, named = 1000, 2500
+	ids := make([]string, named)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked := strings.Split(strings.Join(r.URL.Query()["dlqIds"], ","), ",")
+		switch {
+		case r.Method == http.MethodDelete:
+			_, _ = fmt.Fprintf(w, `{"deleted":%d}`, named)
+		case r.Method == http.MethodPost:
+			_, _ = fmt.Fprintf(w, `{"responses":[%s{}]}`, strings.Repeat("{},", named-1))
+		case len(asked) > most:
+			http.Error(w, `{"error":"too many"}`, http.StatusBadRequest)
+		default:
+			_, _ = fmt.Fprintf(w, `{"messages":[{"dlqId":"%s"}]}`, strings.Join(asked, `"},{"dlqId":"`))
+		}
+	}))
+	defer server.Close()
+	for command, want := range map[string]string{
+		"delete --dry-run": "2500 messages would be deleted\n",
+		"retry --dry-run":  "2500 messages would be retried\n",
+		"delete":           "2500 messages deleted\n",
+		"retry":            "2500 messages retried\n",
+	} {
+		t.Run(command, func(t *testing.T) {
+			var out, err bytes.Buffer
+			args := slices.Concat([]string{"dlq", "messages"}, strings.Fields(command), []string{"--url", server.URL}, ids, ids[:1])
+			code := run(args, terminal{&out, &err})
+			if said := out.String() + err.String(); code != exitOK || !strings.HasSuffix(said, want) {
+				t.Errorf("code %d, %.300s, want %s", code, said, want)
 			}
 		})
 	}

@@ -48,18 +48,23 @@ func selectionOf(ids, filter, all bool) error {
 	return nil
 }
 
-// countIDs returns how many ids are given, each of which counts once. Like the server it
-// takes lists with commas apart.
-func countIDs(given []string) int {
-	ids := map[string]bool{}
+// distinctIDs returns the ids that are given, each once, in order. Like the server it takes
+// lists with commas apart.
+func distinctIDs(given []string) (ids []string) {
+	seen := map[string]bool{"": true}
 	for _, list := range given {
 		for id := range strings.SplitSeq(list, ",") {
-			ids[strings.TrimSpace(id)] = true
+			if id = strings.TrimSpace(id); !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
 		}
 	}
-	delete(ids, "")
-	return len(ids)
+	return ids
 }
+
+// countIDs returns how many ids are given, each of which counts once.
+func countIDs(given []string) int { return len(distinctIDs(given)) }
 
 // change is what a sweep does to the entries that a request selects.
 type change struct {
@@ -142,7 +147,7 @@ func (s *sweeping) sweep(t terminal, request client.Request, c change, output st
 	if s.DryRun {
 		return c.foretell(t, c.foresee(ctx, server, request), output)
 	}
-	total, err := totalOf(c.foresee(ctx, server, request))
+	total, err := c.total(ctx, server, request)
 	if err != nil {
 		return err
 	}
