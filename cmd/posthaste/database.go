@@ -24,13 +24,16 @@ func (s *databaseSettings) check() error {
 	if s.DatabaseURL == "" {
 		return nil
 	}
-	if !isDatabaseURL(s.DatabaseURL) {
-		return posthaste.Invalidf("database-url is not the URL of a PostgreSQL: postgres://USER:PASSWORD@HOST:PORT/DATABASE is accepted, with what is special in the password percent-encoded")
-	}
-	return within("database-connections", count(s.DatabaseConnections), minConnections, maxConnections)
+	return firstError(
+		checkDatabaseURL(s.DatabaseURL),
+		within("database-connections", count(s.DatabaseConnections), minConnections, maxConnections),
+	)
 }
 
-func isDatabaseURL(text string) bool {
+func checkDatabaseURL(text string) error {
 	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql")
+	if err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") {
+		return nil
+	}
+	return posthaste.Invalidf("database-url is not the URL of a PostgreSQL: postgres://USER:PASSWORD@HOST:PORT/DATABASE is accepted, with what is special in the password percent-encoded")
 }

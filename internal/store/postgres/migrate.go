@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -39,12 +38,6 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return migrator{migrations}.up(ctx, pool)
 }
 
-// Revert takes the schema back to a version; 0 is before the first. It refuses to while
-// nodes live that know a later one.
-func Revert(ctx context.Context, pool *pgxpool.Pool, to int) error {
-	return migrator{migrations}.down(ctx, pool, to)
-}
-
 // migrator knows the migrations of a program.
 type migrator struct{ files fs.FS }
 
@@ -53,9 +46,6 @@ type schema struct {
 	version int // 0: there is nothing
 	needs   int // the version that a program must know at least
 }
-
-// errNoSchema says that nothing is kept in a database.
-var errNoSchema = errors.New("no server has ever used this database: it has no schema posthaste")
 
 // version is that which the program knows.
 func (m migrator) version() (int, error) {
@@ -184,32 +174,6 @@ func readSchema(ctx context.Context, q querier) (schema, error) {
 	}, `SELECT coalesce(max(version), 0), coalesce(max((to_jsonb(s) ->> 'needs')::integer), 1) FROM posthaste.schema s`)
 }
 
-// check returns an error unless the schema of a database is the one of this program. It
-// changes nothing.
-func (m migrator) check(ctx context.Context, q querier) error {
-	known, err := m.version()
-	if err != nil {
-		return err
-	}
-	exists, err := row(ctx, q, pgx.RowTo[bool], `SELECT to_regclass('posthaste.schema') IS NOT NULL`)
-	if err != nil {
-		return err
-	}
-	if !exists {
-		return errNoSchema
-	}
-	now, err := readSchema(ctx, q)
-	switch {
-	case err != nil:
-		return err
-	case now.version == 0:
-		return errNoSchema
-	case now.version != known:
-		return fmt.Errorf("the schema of the database has version %d, this program has version %d: use the program that served it last", now.version, known)
-	}
-	return nil
-}
-
 // run runs a file, after which the schema has a version.
 func (m migrator) run(ctx context.Context, tx pgx.Tx, file string, version int) (schema, error) {
 	then, err := m.at(version)
@@ -258,7 +222,7 @@ func checkNewerNodes(ctx context.Context, tx pgx.Tx, version, to int) error {
 	if err != nil || known <= to {
 		return err
 	}
-	return fmt.Errorf("a node is running that knows version %d of the schema: stop it before that is taken back to %d", known, to)
+	return fmt.Errorf("a node is running that knows version %d of the schema: stop it before that is taken back to %d, and wait 10 seconds if it was killed", known, to)
 }
 
 // knownByNodes returns which versions the nodes know that live: the least and the highest,

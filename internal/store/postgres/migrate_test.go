@@ -35,7 +35,7 @@ func TestMigrations(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.Revert(t.Context(), pool, 0); err != nil {
+	if err := postgres.Revert(t.Context(), url, 0); err != nil {
 		t.Fatal(err)
 	}
 	var left int
@@ -184,7 +184,7 @@ func TestANewerSchemaIsLeftAlone(t *testing.T) {
 	if got := versionOf(t, pool); got != newer {
 		t.Errorf("the schema has version %d, want %d", got, newer)
 	}
-	if err := postgres.Revert(t.Context(), pool, 0); err == nil {
+	if err := postgres.Revert(t.Context(), url, 0); err == nil {
 		t.Error("a program takes back migrations that it does not know")
 	}
 }
@@ -214,6 +214,34 @@ func TestASchemaThatDoesNotServe(t *testing.T) {
 	want = fmt.Sprintf("the schema of the database has version %d and serves programs that know version %[1]d; this one knows version %d", known+1, known)
 	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a program that is too old = %v, want %q", err, want)
+	}
+}
+
+// An operator sees who knows what, and takes the schema back when nobody needs it any more.
+func TestSchemaOfADatabase(t *testing.T) {
+	url := cluster.Database(t)
+	if _, err := postgres.ReadSchema(t.Context(), url); err == nil || !strings.Contains(err.Error(), "no server has ever used this database") {
+		t.Errorf("ReadSchema of an empty database = %v, want that it is refused", err)
+	}
+	s := open(t, url)
+	at, err := postgres.ReadSchema(t.Context(), url)
+	if err != nil || at.Version != at.Known || len(at.Nodes) != 1 || at.Nodes[0].Known != at.Known {
+		t.Fatalf("ReadSchema = %+v, %v; want one node and that all know the version", at, err)
+	}
+	before := at.Known - 1
+	want := fmt.Sprintf("a node is running that knows version %d of the schema", at.Known)
+	if err := postgres.Revert(t.Context(), url, before); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Revert beside a node = %v, want %q", err, want)
+	}
+	if err := errors.Join(s.Close(), postgres.Revert(t.Context(), url, before)); err != nil {
+		t.Fatal(err)
+	}
+	at, err = postgres.ReadSchema(t.Context(), url)
+	if err != nil || at.Version != before || len(at.Nodes) != 0 {
+		t.Errorf("ReadSchema = %+v, %v; want version %d and no node", at, err, before)
+	}
+	if err := postgres.Revert(t.Context(), url, before+1); err == nil || !strings.Contains(err.Error(), "cannot be taken back") {
+		t.Errorf("Revert to a later version = %v, want that it is refused", err)
 	}
 }
 
