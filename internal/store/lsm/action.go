@@ -13,6 +13,7 @@ import (
 
 var actions = documents[posthaste.BulkAction]{
 	kind:   kindAction,
+	thing:  "bulk action",
 	encode: record.AppendAction,
 	decode: record.DecodeAction,
 }
@@ -122,10 +123,10 @@ func (s *Store) findActions(wanted func(*posthaste.BulkAction) bool) (found []*p
 	err = scan(s.db, []byte{kindAction}, func(key, value []byte) error {
 		userLen := int(key[1])
 		user, id := string(key[2:2+userLen]), string(key[2+userLen:])
-		action, err := record.DecodeAction(user, id, value)
+		action, err := actions.read(user, id, value)
 		switch {
 		case err != nil:
-			damaged = append(damaged, fmt.Errorf("bulk action %q of user %q: %w", id, user, err))
+			damaged = append(damaged, err)
 		case wanted(action):
 			found = append(found, action)
 		}

@@ -12,6 +12,7 @@ import (
 // documents keeps small records of one kind, each under its user and name.
 type documents[T any] struct {
 	kind   byte
+	thing  string // what one of them is, for errors
 	encode func(dst []byte, document *T) []byte
 	decode func(user, name string, data []byte) (*T, error)
 }
@@ -20,24 +21,34 @@ func (d documents[T]) key(user, name string) []byte {
 	return append(appendUser([]byte{d.kind}, user), name...)
 }
 
+// read decodes a document. An error names it.
+func (d documents[T]) read(user, name string, data []byte) (*T, error) {
+	document, err := d.decode(user, name, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s %q of user %q: %w", d.thing, name, user, err)
+	}
+	return document, nil
+}
+
 // get returns a document, or store.ErrNotFound.
 func (d documents[T]) get(r pebble.Reader, user, name string) (*T, error) {
 	var document *T
 	err := get(r, d.key(user, name), func(data []byte) (err error) {
-		document, err = d.decode(user, name, data)
+		document, err = d.read(user, name, data)
 		return err
 	})
 	return document, err
 }
 
-// list returns all documents of a user by name.
+// list returns all documents of a user by name, or an error that names one that cannot be
+// read: what is left would not tell that it is missing.
 func (d documents[T]) list(r pebble.Reader, user string) ([]*T, error) {
 	prefix := d.key(user, "")
 	var all []*T
 	err := scan(r, prefix, func(key, value []byte) error {
-		document, err := d.decode(user, string(key[len(prefix):]), value)
+		document, err := d.read(user, string(key[len(prefix):]), value)
 		if err != nil {
-			return fmt.Errorf("key %x: %w", key, err)
+			return err
 		}
 		all = append(all, document)
 		return nil

@@ -16,12 +16,14 @@ import (
 
 var queues = documents[posthaste.Queue]{
 	kind:   kindQueue,
+	thing:  "queue",
 	encode: record.AppendQueue,
 	decode: func(_, name string, data []byte) (*posthaste.Queue, error) { return record.DecodeQueue(name, data) },
 }
 
 var flowKeys = documents[posthaste.FlowKey]{
 	kind:   kindFlowKey,
+	thing:  "flow-control key",
 	encode: record.AppendFlowKey,
 	decode: func(_, key string, data []byte) (*posthaste.FlowKey, error) { return record.DecodeFlowKey(key, data) },
 }

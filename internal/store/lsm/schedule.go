@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,12 +14,14 @@ import (
 
 var schedules = documents[posthaste.Schedule]{
 	kind:   kindSchedule,
+	thing:  "schedule",
 	encode: record.AppendSchedule,
 	decode: record.DecodeSchedule,
 }
 
 var groups = documents[posthaste.URLGroup]{
 	kind:   kindGroup,
+	thing:  "URL group",
 	encode: record.AppendURLGroup,
 	decode: func(_, name string, data []byte) (*posthaste.URLGroup, error) {
 		return record.DecodeURLGroup(name, data)
@@ -115,9 +116,9 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int, except
 			return errEnough
 		}
 		err := get(s.db, schedules.key(user, id), func(data []byte) error {
-			schedule, err := schedules.decode(user, id, data)
+			schedule, err := schedules.read(user, id, data)
 			if err != nil {
-				damaged = append(damaged, fmt.Errorf("schedule %q of user %q: %w", id, user, err))
+				damaged = append(damaged, err)
 				return nil
 			}
 			due = append(due, schedule)

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -41,7 +40,7 @@ func (s *Store) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction,
 	damaged := []error{err}
 	for _, f := range found {
 		if f.damage != nil {
-			damaged = append(damaged, fmt.Errorf("bulk action %w", f.damage))
+			damaged = append(damaged, f.damage)
 			continue
 		}
 		unfinished = append(unfinished, f.value)

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -91,5 +92,54 @@ func TestEventsWithoutTheirMessageAreNotExported(t *testing.T) {
 	})
 	if want := len(statesOf(t, s, kept)); err != nil || exported != want {
 		t.Errorf("%d events are exported, %v, want the %d of the other message", exported, err, want)
+	}
+}
+
+// Documents that cannot be read are named, by lists and by reads of one.
+func TestDamagedDocumentsAreNamed(t *testing.T) {
+	const user, name = "ann", "damaged"
+	url := emptyDatabase(t)
+	s := open(t, url)
+	tests := map[string]struct {
+		kind      int
+		list, get func() (any, error)
+	}{
+		"queue": {
+			1,
+			func() (any, error) { return s.Queues(t.Context(), user) },
+			func() (any, error) { return s.Queue(t.Context(), user, name) },
+		},
+		"URL group": {
+			2,
+			func() (any, error) { return s.URLGroups(t.Context(), user) },
+			func() (any, error) { return s.URLGroup(t.Context(), user, name) },
+		},
+		"flow-control key": {
+			3,
+			func() (any, error) { return s.FlowKeys(t.Context(), start, user, "") },
+			func() (any, error) { return s.FlowKey(t.Context(), start, user, name) },
+		},
+		"schedule": {
+			4,
+			func() (any, error) { return s.Schedules(t.Context(), user) },
+			func() (any, error) { return s.Schedule(t.Context(), user, name) },
+		},
+		"bulk action": {
+			5,
+			func() (any, error) { return s.Actions(t.Context(), user) },
+			func() (any, error) { return s.Action(t.Context(), user, name) },
+		},
+	}
+	for thing, test := range tests {
+		t.Run(thing, func(t *testing.T) {
+			execute(t, url, `INSERT INTO posthaste.documents (user_id, kind, name, record) VALUES ($1, $2, $3, '\xff')`,
+				user, test.kind, []byte(name))
+			want := fmt.Sprintf("%s %q of user %q", thing, name, user)
+			for _, read := range []func() (any, error){test.list, test.get} {
+				if found, err := read(); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, %v; want an error about %s", found, err, want)
+				}
+			}
+		})
 	}
 }

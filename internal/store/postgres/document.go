@@ -15,7 +15,8 @@ import (
 
 // documents are the things of a kind that users have by name, each a record.
 type documents[T any] struct {
-	kind   int16 // stored: never given to another
+	kind   int16  // stored: never given to another
+	thing  string // what one of them is, for errors
 	name   func(*T) string
 	encode func(dst []byte, value *T) []byte
 	decode func(user, name string, data []byte) (*T, error)
@@ -26,6 +27,7 @@ func never[T any](*T) *int64 { return nil }
 
 var queues = documents[posthaste.Queue]{
 	kind:   1,
+	thing:  "queue",
 	name:   func(q *posthaste.Queue) string { return q.Name },
 	encode: record.AppendQueue,
 	decode: func(_, name string, data []byte) (*posthaste.Queue, error) { return record.DecodeQueue(name, data) },
@@ -34,6 +36,7 @@ var queues = documents[posthaste.Queue]{
 
 var urlGroups = documents[posthaste.URLGroup]{
 	kind:   2,
+	thing:  "URL group",
 	name:   func(g *posthaste.URLGroup) string { return g.Name },
 	encode: record.AppendURLGroup,
 	decode: func(_, name string, data []byte) (*posthaste.URLGroup, error) {
@@ -44,6 +47,7 @@ var urlGroups = documents[posthaste.URLGroup]{
 
 var flowKeys = documents[posthaste.FlowKey]{
 	kind:   3,
+	thing:  "flow-control key",
 	name:   func(k *posthaste.FlowKey) string { return k.Key },
 	encode: record.AppendFlowKey,
 	decode: func(_, name string, data []byte) (*posthaste.FlowKey, error) { return record.DecodeFlowKey(name, data) },
@@ -53,6 +57,7 @@ var flowKeys = documents[posthaste.FlowKey]{
 // Schedules are found by their next tick.
 var schedules = documents[posthaste.Schedule]{
 	kind:   4,
+	thing:  "schedule",
 	name:   func(s *posthaste.Schedule) string { return s.ID },
 	encode: record.AppendSchedule,
 	decode: record.DecodeSchedule,
@@ -67,6 +72,7 @@ var schedules = documents[posthaste.Schedule]{
 // Actions are found by when they were completed; those that go on by 0.
 var actions = documents[posthaste.BulkAction]{
 	kind:   5,
+	thing:  "bulk action",
 	name:   func(a *posthaste.BulkAction) string { return a.ID },
 	encode: record.AppendAction,
 	decode: record.DecodeAction,
@@ -78,13 +84,22 @@ var actions = documents[posthaste.BulkAction]{
 	},
 }
 
+// read decodes a document. An error names it.
+func (d *documents[T]) read(user string, name, data []byte) (*T, error) {
+	value, err := d.decode(user, string(name), data)
+	if err != nil {
+		return nil, fmt.Errorf("%s %q of user %q: %w", d.thing, name, user, err)
+	}
+	return value, nil
+}
+
 // scanOf reads user, name and record.
 func (d *documents[T]) scanOf(r pgx.CollectableRow) (user string, value *T, err error) {
 	var name, data []byte
 	if err := r.Scan(&user, &name, &data); err != nil {
 		return "", nil, err
 	}
-	value, err = d.decode(user, string(name), data)
+	value, err = d.read(user, name, data)
 	return user, value, err
 }
 
@@ -108,7 +123,8 @@ func (d *documents[T]) get(ctx context.Context, q querier, user, name string) (*
 		WHERE user_id = $1 AND kind = $2 AND name = $3`, user, d.kind, []byte(name))
 }
 
-// list returns all of a user by name.
+// list returns all of a user by name, or an error that names one that cannot be read: what
+// is left would not tell that it is missing.
 func (d *documents[T]) list(ctx context.Context, q querier, user string) ([]*T, error) {
 	return rows(ctx, q, d.scan, `
 		SELECT user_id, name, record FROM posthaste.documents
@@ -137,9 +153,7 @@ func (d *documents[T]) scanDated(r pgx.CollectableRow) (found dated[T], err erro
 	if err := r.Scan(&user, &name, &data, &found.at); err != nil {
 		return found, err
 	}
-	if found.value, err = d.decode(user, string(name), data); err != nil {
-		found.damage = fmt.Errorf("%q of user %q: %w", name, user, err)
-	}
+	found.value, found.damage = d.read(user, name, data)
 	return found, nil
 }
 

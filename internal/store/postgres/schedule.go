@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -74,7 +73,7 @@ func dueOf(waiting []dated[posthaste.Schedule], now time.Time, limit int) (due [
 		case w.at > now.UnixMilli() || len(due) == limit:
 			return due, fromMilli(&w.at), errors.Join(damaged...)
 		case w.damage != nil:
-			damaged = append(damaged, fmt.Errorf("schedule %w", w.damage))
+			damaged = append(damaged, w.damage)
 		default:
 			due = append(due, w.value)
 		}
