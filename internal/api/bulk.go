@@ -56,7 +56,8 @@ func (r *request) bulkCall(ids string) (call bulkCall, err error) {
 // bulkParameters returns what a bulk call says of its targets: the parameters of
 // the query, and those of a JSON body that the query does not have (contract,
 // U-80), and whether there was a body. A parameter that the body has without a value
-// is there without one.
+// is there without one. So is one that is null, but for a null that is all the call says:
+// SDKs write an empty list so.
 func (r *request) bulkParameters() (params url.Values, hasBody bool, err error) {
 	if params, err = r.params(); err != nil {
 		return nil, false, err
@@ -68,8 +69,13 @@ func (r *request) bulkParameters() (params url.Values, hasBody bool, err error) 
 	if hasBody && fields == nil {
 		return nil, false, posthaste.Invalidf("the body is null, an object of filters is expected, or no body")
 	}
+	alone := len(params)+len(fields) == 1
 	for name, raw := range fields {
 		if params.Has(name) {
+			continue
+		}
+		if string(raw) == "null" && !alone {
+			params[name] = []string{""} // no empty list, which would select nothing
 			continue
 		}
 		if params[name], err = texts(name, raw); err != nil {
