@@ -148,6 +148,30 @@ func TestQueueRetriesOnTime(t *testing.T) {
 	}
 }
 
+// TestWindowEndsWithinAMillisecond has a key's window end within one: nothing starts before,
+// and it takes one look to start something then.
+func TestWindowEndsWithinAMillisecond(t *testing.T) {
+	limit := posthaste.FlowLimit{Rate: 1, Period: time.Second}
+	for _, within := range []time.Duration{0, 1, 300 * time.Microsecond, time.Millisecond - 1} {
+		t.Run(within.String(), func(t *testing.T) {
+			l := newLine(t, 0)
+			l.disk = nothingOnDisk{map[string]posthaste.FlowLimit{"key": limit}}
+			l.now = l.now.Add(within)
+			end := l.now.Add(limit.Period)
+			for range 2 {
+				l.wait("ann", "queue", waiting{flowKey: "key"})
+			}
+			l.claimOf(100, "queue")
+			_, next, _ := l.claim(l.now, 100)
+			if next.Before(end) || !next.Before(end.Add(time.Millisecond)) {
+				t.Fatalf("to be called again at %v, want the first millisecond from %v on", next, end)
+			}
+			l.now = next
+			l.claimOf(100, "queue")
+		})
+	}
+}
+
 // TestQueueObeysAChangedKey has a queue wait until the window of a key ends, whose rate is
 // lifted meanwhile.
 func TestQueueObeysAChangedKey(t *testing.T) {

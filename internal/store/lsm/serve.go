@@ -178,9 +178,14 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 // which may do without.
 func (s *scheduler) wakeBefore(l *lane, wakes time.Time) {
 	if !wakes.IsZero() {
-		s.setTimer(l, wakes.UnixMilli())
+		s.setTimer(l, notBefore(wakes))
 	}
 }
+
+// notBefore returns the first millisecond that does not begin before a time. Windows of keys
+// end within one: who looks at its beginning may start nothing, and would look again and
+// again until then.
+func notBefore(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
 // rest takes a lane out of ready until the given time, or, when that is zero,
 // until something happens to it.
@@ -188,7 +193,7 @@ func (s *scheduler) rest(l *lane, wakes time.Time) {
 	s.delist(l)
 	switch {
 	case !wakes.IsZero():
-		s.setTimer(l, wakes.UnixMilli())
+		s.setTimer(l, notBefore(wakes))
 	case len(l.items) == 0:
 		s.schedule(l)
 	}
