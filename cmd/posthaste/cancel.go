@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"posthaste/internal/client"
@@ -14,8 +15,7 @@ type cancellation struct {
 	spared string // which of those that are named are not cancelled
 }
 
-// run sends the request that cancels, and tells how many things there were. That one of
-// those that are named was not cancelled is an error.
+// run sends the request that cancels, and tells how many things there were.
 func (c cancellation) run(t terminal, to *connection, request client.Request, output string) error {
 	ctx, forget := untilSignal()
 	defer forget()
@@ -23,8 +23,18 @@ func (c cancellation) run(t terminal, to *connection, request client.Request, ou
 	if err != nil {
 		return err
 	}
+	return c.cancel(ctx, t, server, request, output)
+}
+
+// cancel is run until ctx ends: then, or when it fails, it tells how many things there were
+// until then. That one of those that are named was not cancelled is an error.
+func (c cancellation) cancel(ctx context.Context, t terminal, server *client.Client, request client.Request, output string) error {
 	total, err := c.cancelAll(ctx, t, server, request)
 	if err != nil {
+		err = fmt.Errorf("%s cancelled: %w", counted(total, c.thing), err)
+		if output == "json" {
+			err = errors.Join(err, c.tell(t, total, output))
+		}
 		return err
 	}
 	if err := c.tell(t, total, output); err != nil {
@@ -37,7 +47,8 @@ func (c cancellation) run(t terminal, to *connection, request client.Request, ou
 }
 
 // cancelAll sends the request until it finds nothing any more, or once if it lists what it
-// cancels, and returns how many things there were. The bar on Err is for the eye.
+// cancels, and returns how many things there were. When ctx ends, the request in flight is
+// still waited for, so that they are known. The bar on Err is for the eye.
 func (c cancellation) cancelAll(ctx context.Context, t terminal, server *client.Client, request client.Request) (total int, err error) {
 	bar := newBar(t.Err, unknownTotal, c.thing+"s")
 	defer func() { _ = bar.Clear() }()
@@ -45,13 +56,16 @@ func (c cancellation) cancelAll(ctx context.Context, t terminal, server *client.
 		var answer struct {
 			Cancelled int `json:"cancelled"`
 		}
-		if err := server.Do(ctx, request, &answer); err != nil {
+		if err := server.Do(context.WithoutCancel(ctx), request, &answer); err != nil {
 			return total, err
 		}
 		total += answer.Cancelled
 		_ = bar.Add(answer.Cancelled)
 		if answer.Cancelled == 0 || request.Body != nil {
 			return total, nil
+		}
+		if ctx.Err() != nil {
+			return total, client.ErrInterrupted
 		}
 	}
 }
