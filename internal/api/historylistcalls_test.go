@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,7 +14,7 @@ func (h *historian) cancel() string {
 
 // filter returns parameters that select messages of any list.
 func (h *historian) filter(more ...func() string) string {
-	filters := append([]func() string{
+	chosen := h.someOf([]func() string{
 		func() string { return "label=" + h.one("l0", "l1", "%C3%A9", "x%00") },
 		func() string { return "url=" + url.QueryEscape(h.url()) },
 		func() string { return "queueName=" + url.QueryEscape(h.name("q")) },
@@ -23,17 +24,24 @@ func (h *historian) filter(more ...func() string) string {
 			return "flowControlKey=" + url.QueryEscape(h.one("k0", "k1", "k/2", "of-q0", "\x00", "\xff"))
 		},
 		func() string { return "callerIp=" + h.one("192.0.2.1", "192.0.2.2", "%00") },
-		func() string { return fmt.Sprintf("fromDate=%d", time.Now().UnixMilli()-int64(h.rng.IntN(100_000))) },
-		func() string { return fmt.Sprintf("toDate=%d", time.Now().UnixMilli()-int64(h.rng.IntN(100_000))) },
-	}, more...)
-	var chosen []string
-	for range h.rng.IntN(3) {
-		chosen = append(chosen, filters[h.rng.IntN(len(filters))]())
-	}
+	}, more)
 	if h.chance(40) {
 		chosen = append(chosen, h.one("nonsense=1", "count=0", "count=x", "label=", "label=a%zz", "order=any"))
 	}
 	return strings.Join(chosen, "&")
+}
+
+// someOf returns none, one or two of the filters, which have dates among them.
+func (h *historian) someOf(filters, more []func() string) (chosen []string) {
+	lately := func() int64 { return time.Now().UnixMilli() - int64(h.rng.IntN(100_000)) }
+	all := slices.Concat(filters, []func() string{
+		func() string { return fmt.Sprintf("fromDate=%d", lately()) },
+		func() string { return fmt.Sprintf("toDate=%d", lately()) },
+	}, more)
+	for range h.rng.IntN(3) {
+		chosen = append(chosen, all[h.rng.IntN(len(all))]())
+	}
+	return chosen
 }
 
 func (h *historian) counted(most int) string { return fmt.Sprintf("&count=%d", 1+h.rng.IntN(most)) }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 )
 
 // workflowURL returns that of a workflow: one that ends after its first delivery, or that
@@ -72,19 +71,12 @@ func (h *historian) endRun() string {
 
 // runFilter returns parameters that select runs.
 func (h *historian) runFilter(more ...func() string) string {
-	filters := append([]func() string{
+	return strings.Join(h.someOf([]func() string{
 		func() string { return "workflowUrl=" + url.QueryEscape(h.workflowURL()) },
 		func() string { return "workflowRunId=" + url.QueryEscape(h.runID()) },
 		func() string { return "label=" + h.one("l0", "l1", "x%00", "%FF") },
 		func() string { return "flowControlKey=" + h.one("k0", "k1", "%00") },
-		func() string { return fmt.Sprintf("fromDate=%d", time.Now().UnixMilli()-int64(h.rng.IntN(100_000))) },
-		func() string { return fmt.Sprintf("toDate=%d", time.Now().UnixMilli()-int64(h.rng.IntN(100_000))) },
-	}, more...)
-	var chosen []string
-	for range h.rng.IntN(3) {
-		chosen = append(chosen, filters[h.rng.IntN(len(filters))]())
-	}
-	return strings.Join(chosen, "&")
+	}, more), "&")
 }
 
 func (h *historian) cancelRuns() string {

@@ -160,7 +160,8 @@ func TestDeadLetterRange(t *testing.T) {
 	}
 }
 
-// TestSweepRange checks that a sweep goes on where it was and ends where it ended.
+// TestSweepRange checks that a sweep, of messages and of runs alike, goes on where it was and
+// ends where it ended first (contract, decision 8).
 func TestSweepRange(t *testing.T) {
 	sweep := selection.SweepCursor(first, last)
 	tests := []struct {
@@ -171,16 +172,23 @@ func TestSweepRange(t *testing.T) {
 	}{
 		{"begins", "cursor=", 0, posthaste.MaxPosition, false},
 		{"begins at a time", fmt.Sprint("cursor=", ms), first, posthaste.MaxPosition, false},
+		{"begins within dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms), first, last, false},
 		{"begins at a position", "cursor=" + selection.Cursor(first), first, posthaste.MaxPosition, false},
 		{"goes on", "cursor=" + sweep, first, last, true},
 		{"goes on within dates", fmt.Sprintf("cursor=%s&fromDate=%d&toDate=%d", sweep, ms+1, ms-1), last + 1, first - 1, true},
 		{"goes on, latest first", "order=latestFirst&cursor=" + sweep, 0, first, true},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run("messages: "+test.name, func(t *testing.T) {
 			got, begun, err := selection.Sweep(parse(t, test.params))
 			if err != nil || begun != test.begun || got.Low != test.low || got.High != test.high {
 				t.Errorf("Sweep(%s) = %+v, %v, %v", test.params, got, begun, err)
+			}
+		})
+		t.Run("runs: "+test.name, func(t *testing.T) {
+			got, begun, err := selection.FailedRuns(parse(t, test.params))
+			if err != nil || begun != test.begun || got.Low != test.low || got.High != test.high {
+				t.Errorf("FailedRuns(%s) = %+v, %v, %v", test.params, got, begun, err)
 			}
 		})
 	}

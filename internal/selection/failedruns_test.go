@@ -60,33 +60,6 @@ func TestFailedRuns(t *testing.T) {
 	}
 }
 
-// TestFailedRunsRange checks that a sweep goes on where it was and ends where it ended
-// first (contract, decision 8).
-func TestFailedRunsRange(t *testing.T) {
-	sweep := selection.SweepCursor(first, last)
-	tests := []struct {
-		name      string
-		params    string
-		low, high posthaste.Position
-		begun     bool
-	}{
-		{"begins", "cursor=", 0, posthaste.MaxPosition, false},
-		{"begins at a time", fmt.Sprint("cursor=", ms), first, posthaste.MaxPosition, false},
-		{"within dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms), first, last, false},
-		{"goes on", "cursor=" + sweep, first, last, true},
-		{"goes on within dates", fmt.Sprintf("cursor=%s&fromDate=%d&toDate=%d", sweep, ms+1, ms-1), last + 1, first - 1, true},
-		{"goes on, latest first", "order=latestFirst&cursor=" + sweep, 0, first, true},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			got, begun, err := selection.FailedRuns(parse(t, test.params))
-			if err != nil || begun != test.begun || got.Low != test.low || got.High != test.high {
-				t.Errorf("FailedRuns(%s) = %+v, %v, %v", test.params, got, begun, err)
-			}
-		})
-	}
-}
-
 // Contract, workflows D 1.
 func TestUnite(t *testing.T) {
 	tests := []struct{ name, query, body, want string }{

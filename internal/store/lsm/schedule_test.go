@@ -5,20 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"posthaste"
 )
 
 // A schedule that cannot be read is told of, and the others are due.
 func TestDueSchedulesBesideADamagedOne(t *testing.T) {
-	s, err := Open("data", Options{FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	now := time.UnixMilli(1_700_000_000_000)
+	s, now := openInMemory(t), time.UnixMilli(1_700_000_000_000)
 	for id, next := range map[string]time.Time{"damaged": now, "later": now.Add(time.Minute), "whole": now} {
 		err := s.UpdateSchedule(t.Context(), now, "ann", id, func(schedule *posthaste.Schedule) error {
 			schedule.NextAt = next
@@ -28,9 +20,7 @@ func TestDueSchedulesBesideADamagedOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.db.Set(schedules.key("ann", "damaged"), []byte{0xff}, pebble.NoSync); err != nil {
-		t.Fatal(err)
-	}
+	s.damage(t, schedules.key("ann", "damaged"))
 	due, next, err := s.DueSchedules(t.Context(), now, 1)
 	if len(due) != 1 || due[0].ID != "whole" || !next.Equal(now.Add(time.Minute)) {
 		t.Errorf("due %v, next %v; want the schedule that is whole, then the later one", due, next)
