@@ -73,6 +73,18 @@ func (r *runTx) indexRun(run *posthaste.Run, was *indexedRun) {
 	}
 	r.reindex(r.user, keptRuns, int64(run.Position), was.terms, runTerms(run))
 	if was.letter != 0 && was.letter == run.DeadLetterID && !r.gone[posthaste.Position(was.letter)] {
-		r.reindex(r.user, keptFailedRuns, int64(was.letter), was.failure, failureTerms(run))
+		r.reindexFailed(int64(was.letter), was.failure, failureTerms(run))
+	}
+}
+
+// reindexFailed is reindex for an entry of the DLQ of runs, if there is one: a run that was
+// taken out of it goes on naming it.
+func (r *runTx) reindexFailed(id int64, before, after []term) {
+	r.reindex(r.user, keptFailedRuns, id, without(before, after), nil)
+	if fresh := without(after, before); len(fresh) > 0 {
+		r.exec(`
+			INSERT INTO posthaste.terms (user_id, kind, at, term)
+			SELECT user_id, $2, id, unnest($4::bigint[]) FROM posthaste.run_dead_letters WHERE user_id = $1 AND id = $3
+			ON CONFLICT DO NOTHING`, r.user, keptFailedRuns, id, hashes(fresh))
 	}
 }
