@@ -4,65 +4,94 @@ import (
 	"fmt"
 	"strconv"
 
+	"posthaste"
 	"posthaste/internal/app"
 )
 
-// checkCommand looks for damage in a data directory or a backup.
+// checkCommand looks for damage in a data directory or a backup, or in a database.
 type checkCommand struct {
-	Data string `env:"-" placeholder:"DIR" required:"" help:"Data directory or backup that no server has open. Nothing in it is changed."`
+	Data        string `env:"-" placeholder:"DIR" help:"Data directory or backup that no server has open. Nothing in it is changed."`
+	DatabaseURL string `name:"database-url" placeholder:"URL" help:"PostgreSQL to look at instead, postgres://USER:PASSWORD@HOST:PORT/DATABASE. Servers may use it meanwhile. Nothing in it is changed."`
 	oneOutput
 }
 
 // Validate returns a sentence about the first setting that is wrong.
-func (c *checkCommand) Validate() error { return named("data", c.Data) }
+func (c *checkCommand) Validate() error {
+	switch {
+	case c.Data == "" && c.DatabaseURL == "":
+		return posthaste.Invalidf("data is missing: name a directory with --data DIR, or a database with --database-url URL")
+	case c.Data != "" && c.DatabaseURL != "":
+		return posthaste.Invalidf("data %q and database-url are both given: one place is checked at a time, so leave the other out", c.Data)
+	case c.Data != "":
+		return nil
+	}
+	return checkDatabaseURL(c.DatabaseURL)
+}
 
-// Run checks the directory, and fails if it finds a problem.
+// Run checks the place, and fails if it finds a problem.
 func (c *checkCommand) Run(t terminal) error {
-	report, err := app.Check(c.Data)
+	if c.Data != "" {
+		report, err := app.Check(c.Data)
+		if err != nil {
+			return err
+		}
+		return writeReport(t, c.Output, c.Data, report)
+	}
+	ctx, forget := untilSignal()
+	defer forget()
+	report, err := app.CheckDatabase(ctx, c.DatabaseURL)
 	if err != nil {
 		return err
 	}
-	return writeReport(t, c.Output, c.Data, report)
+	return writeChecked(t, c.Output, "the database", report, report.Checked, lookedAt{"rows", report.Rows})
 }
 
-// writeReport writes what a check of a directory looked at and found. Its error is what
-// the program ends with: a directory that is not whole is a failure.
+// writeReport writes what a check of a directory looked at and found.
 func writeReport(t terminal, output, directory string, report app.Report) error {
-	if err := printReport(t, output, report); err != nil {
+	return writeChecked(t, output, directory, report, report.Checked,
+		lookedAt{"tables", int64(report.Tables)}, lookedAt{"commits", int64(report.Commits)}, lookedAt{"keys", report.Keys})
+}
+
+// lookedAt is how many of something a check has read.
+type lookedAt struct {
+	name string
+	n    int64
+}
+
+// writeChecked writes a report: as it is, or as a table of what its place alone has, of
+// what every one has, and of problems. Its error is what the program ends with: a place
+// that is not whole is a failure.
+func writeChecked(t terminal, output, place string, report any, checked app.Checked, own ...lookedAt) error {
+	write := func() error { return printChecked(t, checked, own) }
+	if output == "json" {
+		write = func() error { return writeJSON(t.Out, report) }
+	}
+	if err := write(); err != nil {
 		return err
 	}
-	if n := len(report.Problems); n > 0 {
-		return fmt.Errorf("%s is not whole: %d problems", directory, n)
+	if n := len(checked.Problems); n > 0 {
+		return fmt.Errorf("%s is not whole: %d problems", place, n)
 	}
 	return nil
 }
 
-func printReport(t terminal, output string, report app.Report) error {
-	if output == "json" {
-		return writeJSON(t.Out, report)
-	}
+func printChecked(t terminal, checked app.Checked, own []lookedAt) error {
 	rows := [][]cell{}
-	for _, row := range []struct {
-		name string
-		n    int64
-	}{
-		{"tables", int64(report.Tables)},
-		{"commits", int64(report.Commits)},
-		{"keys", report.Keys},
-		{"messages", report.Messages},
-		{"  waiting", report.Waiting},
-		{"events", report.Events},
-		{"dead letters", report.DeadLetters},
-		{"runs", report.Runs},
-		{"  failed", report.FailedRuns},
-		{"problems", int64(len(report.Problems))},
-	} {
+	for _, row := range append(own, []lookedAt{
+		{"messages", checked.Messages},
+		{"  waiting", checked.Waiting},
+		{"events", checked.Events},
+		{"dead letters", checked.DeadLetters},
+		{"runs", checked.Runs},
+		{"  failed", checked.FailedRuns},
+		{"problems", int64(len(checked.Problems))},
+	}...) {
 		rows = append(rows, []cell{{text: row.name}, {text: strconv.FormatInt(row.n, 10)}})
 	}
 	if err := writeRows(&table{out: t.Out, columns: []column{{"CHECKED", 14}, {name: "NUMBER"}}}, rows); err != nil {
 		return err
 	}
-	for _, problem := range report.Problems {
+	for _, problem := range checked.Problems {
 		if _, err := fmt.Fprintln(t.Out, problem); err != nil {
 			return err
 		}

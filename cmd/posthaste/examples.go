@@ -92,6 +92,7 @@ var examples = map[string][]string{
 	},
 	"check": {
 		`posthaste check --data /backup/posthaste-monday`,
+		`posthaste check --database-url postgres://posthaste:secret@db/posthaste`,
 	},
 	"schema show": {
 		`posthaste schema show --database-url postgres://posthaste:secret@db/posthaste`,

@@ -29,7 +29,7 @@ type commands struct {
 	Backup   backupCommand   `cmd:"" help:"Copy a data directory, while its server runs or not."`
 	Restore  restoreCommand  `cmd:"" help:"Make a data directory of a backup."`
 	Copy     copyCommand     `cmd:"" help:"Move everything from a data directory into a database, or back."`
-	Check    checkCommand    `cmd:"" help:"Look for damage in a data directory or a backup."`
+	Check    checkCommand    `cmd:"" help:"Look for damage in a data directory, a backup or a database."`
 	Schema   schemaCommand   `cmd:"" help:"Show the version of a database's schema, or take it back."`
 	Verify   verifyCommand   `cmd:"" help:"Say what is wrong with the signature of a delivery."`
 	Bench    benchCommand    `cmd:"" help:"Measure throughput and latency on this machine."`

@@ -16,6 +16,7 @@ import (
 
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
+	"posthaste/internal/store/postgres"
 )
 
 // controlFile is the name of a Unix socket in the data directory. Whoever may use the
@@ -204,8 +205,13 @@ func sentenceOf(body io.Reader) string {
 	return answer.Error
 }
 
-// Report is what a check of a directory has looked at and found.
-type Report = lsm.Report
+// Report is what a check of a directory has looked at and found, DatabaseReport that of a
+// database. Checked is what both tell.
+type (
+	Report         = lsm.Report
+	DatabaseReport = postgres.Report
+	Checked        = store.Checked
+)
 
 // Restore makes a data directory of a backup, after a check of what it copied.
 func Restore(from, to string) (Report, error) {
@@ -218,3 +224,12 @@ func Restore(from, to string) (Report, error) {
 
 // Check looks at everything in a data directory, or a backup, that no server has open.
 func Check(data string) (Report, error) { return lsm.Check(data, lsm.Options{}) }
+
+// CheckDatabase looks at everything in a database, which servers may use meanwhile.
+func CheckDatabase(ctx context.Context, url string) (DatabaseReport, error) {
+	report, err := postgres.Check(ctx, url)
+	if err != nil {
+		return report, fmt.Errorf("check the database: %w", err)
+	}
+	return report, nil
+}

@@ -12,32 +12,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 // Report is what Check has looked at and what it found.
 type Report struct {
-	Commits     uint64 `json:"commits"` // that are in the store
-	Tables      int    `json:"tables"`  // files whose every block was read
-	TableBytes  uint64 `json:"tableBytes"`
-	Keys        int64  `json:"keys"`
-	Messages    int64  `json:"messages"`
-	Waiting     int64  `json:"waiting"` // messages that wait or are claimed
-	Events      int64  `json:"events"`
-	DeadLetters int64  `json:"deadLetters"`
-	Runs        int64  `json:"runs"`
-	FailedRuns  int64  `json:"failedRuns"` // entries of their DLQ
-
-	// Problems are sentences about what does not fit, at most mostProblems of them.
-	Problems []string `json:"problems"`
-}
-
-// mostProblems is how many problems are told: damage shows in many places at once.
-const mostProblems = 100
-
-func (r *Report) add(format string, args ...any) {
-	if len(r.Problems) < mostProblems {
-		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
-	}
+	Commits    uint64 `json:"commits"` // that are in the store
+	Tables     int    `json:"tables"`  // files whose every block was read
+	TableBytes uint64 `json:"tableBytes"`
+	Keys       int64  `json:"keys"`
+	store.Checked
 }
 
 // Check looks at everything in a directory that nobody has open, and changes nothing: at
@@ -85,7 +69,7 @@ func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report,
 		return report, err
 	}
 	if err := g.checkManifest(); err != nil {
-		report.add("%v", err)
+		report.Add("%v", err)
 		return report, nil
 	}
 	fs := &guardedFS{FS: options.FS, guard: g}
@@ -99,7 +83,7 @@ func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report,
 	db, err := pebble.Open(dir, &settings)
 	if err != nil {
 		file, _ := fs.lastRead()
-		report.add("open %s: %v; the last file that was read is %s", dir, err, file)
+		report.Add("open %s: %v; the last file that was read is %s", dir, err, file)
 		return report, nil
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
@@ -124,7 +108,7 @@ func (c *checker) commits(g *guard, log string) {
 		err = g.checkCommits(found, log)
 	}
 	if err != nil {
-		c.report.add("%v", err)
+		c.report.Add("%v", err)
 	}
 	c.report.Commits, c.last = found, posthaste.Position(last)
 }
@@ -144,7 +128,7 @@ func (c *checker) tables(fs vfs.FS, dir string, settings *pebble.Options) error 
 			}
 			seen[name] = true
 			if err := checkTable(fs, name, settings.MakeReaderOptions()); err != nil {
-				c.report.add("%s: %v", name, err)
+				c.report.Add("%s: %v", name, err)
 			}
 			c.report.Tables++
 			c.report.TableBytes += table.Size
@@ -187,27 +171,27 @@ func (c *checker) records() {
 	c.messages = map[messageID]*checkedMessage{}
 	iter, err := c.db.NewIter(nil)
 	if err != nil {
-		c.report.add("read: %v", err)
+		c.report.Add("read: %v", err)
 		return
 	}
 	for valid := iter.First(); valid; valid = iter.Next() {
 		c.report.Keys++
 		if err := c.record(iter.Key(), iter.Value()); err != nil {
-			c.report.add("key %x: %v", iter.Key(), err)
+			c.report.Add("key %x: %v", iter.Key(), err)
 		}
 	}
 	if err := errors.Join(iter.Error(), iter.Close()); err != nil {
-		c.report.add("read: %v", err)
+		c.report.Add("read: %v", err)
 	}
 	c.day.end(c)
 	for key, n := range c.counts {
 		if n != 0 {
-			c.report.add("number under %x: it is wrong by %d", key, -n)
+			c.report.Add("number under %x: it is wrong by %d", key, -n)
 		}
 	}
 	for index, sum := range c.sums {
 		if sum != 0 {
-			c.report.add("index of the %s: it does not agree with what it is of", index)
+			c.report.Add("index of the %s: it does not agree with what it is of", index)
 		}
 	}
 }

@@ -109,12 +109,12 @@ func (d *dayCheck) end(c *checker) {
 	start := milliTime(int64(d.day) * dayMS).UTC().Format("2006-01-02")
 	for user, n := range d.events {
 		if n != 0 {
-			c.report.add("log of user %q on %s: it has %d events more than its number says", user, start, n)
+			c.report.Add("log of user %q on %s: it has %d events more than its number says", user, start, n)
 		}
 	}
 	for user, sum := range d.sums {
 		if sum != 0 {
-			c.report.add("index of the log of user %q on %s: it does not agree with the events", user, start)
+			c.report.Add("index of the log of user %q on %s: it does not agree with the events", user, start)
 		}
 	}
 	d.events, d.sums = nil, nil

@@ -22,7 +22,9 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &cluster)) }
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
-		return openWith(t, emptyDatabase(t), postgres.Options{Memory: storetest.Memory})
+		url := emptyDatabase(t)
+		t.Cleanup(func() { wantWhole(t, url) })
+		return openWith(t, url, postgres.Options{Memory: storetest.Memory})
 	})
 }
 

@@ -45,6 +45,19 @@ func (t *turn) scanLive(r pgx.CollectableRow) (*live, error) { return t.scanLive
 
 // scanLiveAnd also reads the columns that follow.
 func (t *turn) scanLiveAnd(r pgx.CollectableRow, others ...any) (*live, error) {
+	l, err := readLive(r, others...)
+	if err != nil {
+		return nil, err
+	}
+	if known := t.lives[messageOf{l.user, l.id}]; known != nil {
+		return known, nil
+	}
+	t.lives[messageOf{l.user, l.id}] = l
+	return l, nil
+}
+
+// readLive reads liveColumns and those that follow.
+func readLive(r pgx.CollectableRow, others ...any) (*live, error) {
 	l := &live{stored: true}
 	var id [16]byte
 	var place int64
@@ -61,14 +74,8 @@ func (t *turn) scanLiveAnd(r pgx.CollectableRow, others ...any) (*live, error) {
 	l.lane.user, l.lane.name = l.user, string(lane)
 	l.leased = l.lease != 0
 	var err error
-	if l.state, err = record.StateOf(uint8(state)); err != nil {
-		return nil, err
-	}
-	if known := t.lives[messageOf{l.user, l.id}]; known != nil {
-		return known, nil
-	}
-	t.lives[messageOf{l.user, l.id}] = l
-	return l, nil
+	l.state, err = record.StateOf(uint8(state))
+	return l, err
 }
 
 // waits reports whether the message waits for an attempt.

@@ -1,0 +1,35 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDatabaseCommands checks a database beside its server and after it, and takes the
+// schema back and up again.
+func TestDatabaseCommands(t *testing.T) {
+	needPostgres(t)
+	t.Parallel()
+	database := shared.databaseFor(t, filepath.Join(t.TempDir(), "data"))
+	run := func(wantFailure bool, want string, args ...string) {
+		t.Helper()
+		output, err := exec.Command(binary, append(args, "--database-url", database)...).CombinedOutput()
+		if (err != nil) != wantFailure || !strings.Contains(string(output), want) {
+			t.Errorf("posthaste %q = %v, want a failure: %t, and %q in\n%s", args, err, wantFailure, want, output)
+		}
+	}
+	run(true, "no server has ever used this database", "check")
+	served(t, databaseFlags(database), func(c *client) {
+		publishSome(t, c, newSink(t))
+		run(false, `"problems":[]`, "check", "--output", "json")
+		run(true, "a node is running that knows version", "schema", "down", "--to", "1")
+	})
+	run(false, "problems        0", "check")
+	run(false, "schema          1", "schema", "down", "--to", "1")
+	run(true, "the schema of the database has version 1", "check")
+	served(t, databaseFlags(database), func(c *client) {
+		run(false, `"problems":[]`, "check", "--output", "json")
+	})
+}

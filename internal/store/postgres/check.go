@@ -1,0 +1,224 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Report is what Check has looked at and what it found.
+type Report struct {
+	Rows int64 `json:"rows"` // that were read
+	store.Checked
+}
+
+// Check looks at everything in a database, which nodes may use meanwhile, as of one
+// moment, and changes nothing: at every record, and at whether indexes, lanes and numbers
+// agree with what they are about. What does not fit is in the report; an error says that
+// it could not be made. Rows are looked at as they come: held in memory are a few numbers of
+// each user, and what some messages are found by.
+func Check(ctx context.Context, url string) (report Report, err error) {
+	report.Problems = []string{} // not null in JSON
+	pool, err := dial(ctx, url)
+	if err != nil {
+		return report, err
+	}
+	defer pool.Close()
+	if err := (migrator{migrations}).check(ctx, pool); err != nil {
+		return report, err
+	}
+	asOfNow := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, pool, asOfNow, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, beginCheck); err != nil {
+			return err
+		}
+		c := &checker{ctx: ctx, tx: tx, Report: &report, seed: maphash.MakeSeed()}
+		return c.all()
+	})
+	return report, err
+}
+
+// beginCheck sets what holds for a check. No day of the log is dropped until it ends: rows
+// that the moment of the check has would be gone with it. That moment is the first question.
+const beginCheck = `
+	SET LOCAL statement_timeout = 0; SET LOCAL jit = off;
+	LOCK TABLE posthaste.events, posthaste.postings, posthaste.responses IN ACCESS SHARE MODE`
+
+// checker looks at the rows of a database.
+type checker struct {
+	ctx context.Context
+	tx  pgx.Tx
+	*Report
+
+	seed  maphash.Seed
+	terms map[messageOf][]term          // of messages that events were about lately; nil: it is not there
+	ends  map[string]posthaste.Position // of the logs
+	older map[string]bool               // users of whom an earlier day has events
+}
+
+// all looks at everything.
+func (c *checker) all() error {
+	for _, check := range []func() error{c.messages, c.lanes, c.documents, c.deadLetters, c.runs, c.waits, c.counts, c.log} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each reads the rows of a question one by one. A row that cannot be read as what it is
+// asked to be is an error.
+func (c *checker) each(look func(pgx.CollectableRow) error, sql string, args ...any) error {
+	found, err := c.tx.Query(c.ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		c.Rows++
+		if err := look(found); err != nil {
+			return err
+		}
+	}
+	return found.Err()
+}
+
+// wrong tells what is wrong with something, if anything is.
+func (c *checker) wrong(err error, format string, args ...any) {
+	if err != nil {
+		c.Add("%s: %v", fmt.Sprintf(format, args...), err)
+	}
+}
+
+// problems tells a problem for each row of a question, whose columns the format shows.
+func (c *checker) problems(format, sql string) error {
+	return c.each(func(r pgx.CollectableRow) error {
+		values, err := r.Values()
+		if err == nil {
+			c.Add(format, values...)
+		}
+		return err
+	}, sql)
+}
+
+// documents: what is found by a time says that time.
+func (c *checker) documents() error {
+	return c.each(func(r pgx.CollectableRow) error {
+		var user string
+		var kind int16
+		var name, data []byte
+		var at *int64
+		if err := r.Scan(&user, &kind, &name, &data, &at); err != nil {
+			return err
+		}
+		c.wrong(checkDocument(kind, user, string(name), data, at), "document %q of kind %d of user %q", name, kind, user)
+		return nil
+	}, `SELECT user_id, kind, name, record, at FROM posthaste.documents`)
+}
+
+func checkDocument(kind int16, user, name string, data []byte, at *int64) error {
+	switch kind {
+	case queues.kind:
+		return queues.check(user, name, data, at)
+	case urlGroups.kind:
+		return urlGroups.check(user, name, data, at)
+	case flowKeys.kind:
+		return flowKeys.check(user, name, data, at)
+	case schedules.kind:
+		return schedules.check(user, name, data, at)
+	case actions.kind:
+		return actions.check(user, name, data, at)
+	default:
+		return errors.New("documents of this kind are not known")
+	}
+}
+
+// check returns what is wrong with a document that is found by a time, or never.
+func (d *documents[T]) check(user, name string, data []byte, at *int64) error {
+	value, err := d.decode(user, name, data)
+	if err != nil {
+		return err
+	}
+	return same("the time it is found by", at, d.at(value))
+}
+
+// same returns an error unless a column, which may be NULL, has what the record says.
+func same(what string, found, want *int64) error {
+	if found == nil && want == nil || found != nil && want != nil && *found == *want {
+		return nil
+	}
+	return fmt.Errorf("%s is %s, and should be %s", what, shown(found), shown(want))
+}
+
+func shown(n *int64) string {
+	if n == nil {
+		return "none"
+	}
+	return fmt.Sprint(*n)
+}
+
+// deadLetters: each is found by its terms, and so is nothing else.
+func (c *checker) deadLetters() error {
+	err := c.each(func(r pgx.CollectableRow) error {
+		var user string
+		var id int64
+		var data []byte
+		var terms []int64
+		if err := r.Scan(&user, &id, &data, &terms); err != nil {
+			return err
+		}
+		c.DeadLetters++
+		d, err := decodeDeadLetter(user, id, data)
+		if err == nil {
+			err = sameTerms(terms, deadLetterTerms(d))
+		}
+		c.wrong(err, "dead letter %s of user %q", posthaste.DeadLetterID(id), user)
+		return nil
+	}, `
+		SELECT user_id, id, record, ARRAY(
+			SELECT term FROM posthaste.terms t WHERE t.user_id = d.user_id AND t.kind = 2 AND t.at = d.id)
+		FROM posthaste.dead_letters d`)
+	if err != nil {
+		return err
+	}
+	return c.problems(`index of kind %[2]d of user %[1]q: it finds something at %[3]d, which is not there`, `
+		SELECT DISTINCT user_id, kind, at FROM posthaste.terms t WHERE NOT CASE kind
+			WHEN 2 THEN EXISTS (SELECT FROM posthaste.dead_letters d WHERE d.user_id = t.user_id AND d.id = t.at)
+			WHEN 3 THEN EXISTS (SELECT FROM posthaste.run_dead_letters d WHERE d.user_id = t.user_id AND d.id = t.at)
+			WHEN 4 THEN EXISTS (SELECT FROM posthaste.runs r WHERE r.user_id = t.user_id AND r.position = t.at)
+			ELSE false END`)
+}
+
+// sameTerms returns an error unless something is found by the terms it should be found by.
+func sameTerms(found []int64, want []term) error {
+	all := hashes(want)
+	slices.Sort(all)
+	slices.Sort(found)
+	if !slices.Equal(found, slices.Compact(all)) {
+		return errors.New("its index does not agree with it")
+	}
+	return nil
+}
+
+// counts: what is kept is as much as is said, and no position is given twice.
+func (c *checker) counts() error {
+	err := c.problems(`number of kind %[2]d of user %[1]q: it says %[3]d, and there are %[4]d`, `
+		SELECT user_id, kind, coalesce(k.entries, 0), coalesce(n.entries, 0)
+		FROM (SELECT * FROM posthaste.kept WHERE kind <> 1) AS k FULL JOIN (
+			SELECT user_id, 2::smallint AS kind, count(*) AS entries FROM posthaste.dead_letters GROUP BY user_id
+			UNION ALL SELECT user_id, 3, count(*) FROM posthaste.run_dead_letters GROUP BY user_id
+			UNION ALL SELECT user_id, 4, count(*) FROM posthaste.runs GROUP BY user_id) AS n USING (user_id, kind)
+		WHERE coalesce(k.entries, 0) <> coalesce(n.entries, 0)`)
+	if err != nil {
+		return err
+	}
+	return c.problems(`log of user %q: it ends at %d, and positions from %d on would be given again`, `
+		SELECT user_id, position, last_value + 1 FROM posthaste.users, posthaste.positions WHERE position > last_value`)
+}

@@ -1,0 +1,309 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
+)
+
+// wantWhole fails a test if a check of a database finds anything.
+func wantWhole(t *testing.T, url string) postgres.Report {
+	t.Helper()
+	report, err := postgres.Check(context.Background(), url) // also when the test has ended
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("Check = %v, %q; want that it finds nothing", err, report.Problems)
+	}
+	return report
+}
+
+// fillAll makes rows in every table, on two days of the log.
+func fillAll(t *testing.T, s *postgres.Store) {
+	t.Helper()
+	failing, next := newMessage(start), start.Add(10*time.Minute)
+	failing.Labels = []string{"label"}
+	submission := store.Submission{Messages: []*posthaste.Message{failing}, DedupKey: "once"}
+	if _, err := s.Accept(t.Context(), start, []store.Submission{submission}); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, s, store.Failed(claimOne(t, s, failing), posthaste.Outcome{Error: "broken", Response: &posthaste.Response{Status: 500}}))
+	accept(t, s, next)
+	limited := newMessage(next)
+	limited.FlowControl = posthaste.FlowControl{Key: "key", FlowLimit: posthaste.FlowLimit{Parallelism: 1}}
+	queued := newMessage(next)
+	queued.Queue = "q"
+	if err := errors.Join(
+		acceptOne(t.Context(), s, queued),
+		s.UpdateURLGroup(t.Context(), start, ann, "g", func(g *posthaste.URLGroup) error {
+			g.Endpoints = []posthaste.Endpoint{{URL: "http://e.example/"}}
+			return nil
+		}),
+		s.UpdateSchedule(t.Context(), start, ann, "s", func(s *posthaste.Schedule) error { s.NextAt = start; return nil }),
+		s.PutAction(t.Context(), &posthaste.BulkAction{ID: "act", User: ann, CreatedAt: start}),
+		s.Transact(t.Context(), start, ann, startRuns),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.KeepSecret(t.Context(), "secret", "value"); err != nil {
+		t.Fatal(err)
+	}
+	if claims, _, err := s.Claim(t.Context(), next, 10); err != nil || len(claims) == 0 {
+		t.Fatalf("Claim = %v, %v, want some", claims, err)
+	}
+	if err := acceptOne(t.Context(), s, limited); err != nil { // which waits
+		t.Fatal(err)
+	}
+}
+
+// startRuns starts a run that waits for an event, and one that has failed.
+func startRuns(tx store.RunTx) error {
+	for _, id := range []string{"wfr_waits", "wfr_fails"} {
+		at := tx.NextPosition()
+		run := &posthaste.Run{RunRef: posthaste.RunRef{ID: id, URL: "http://w.example/", Position: at, CreatedAt: at.Time()}, User: ann}
+		run.State = posthaste.RunStarted
+		m := newMessage(start)
+		m.Run = &posthaste.RunLink{RunRef: run.RunRef}
+		run.FirstID = m.ID
+		tx.Start(run)
+		if err := tx.Append(run, posthaste.RunEntry{CallType: posthaste.CallStep, Body: []byte("payload"), MessageID: m.ID}, m); err != nil {
+			return err
+		}
+		tx.Remember(run, "key", m.ID)
+		tx.KeepEvent(at, "early", []byte("event"))
+		tx.KeepAnswer(id, []byte("answer"))
+		if id == "wfr_waits" {
+			tx.Wait(&posthaste.Waiter{Run: run.RunRef, Topic: posthaste.EventTopic("e"), Deadline: start.Add(time.Hour)})
+			continue
+		}
+		run.State, run.CompletedAt, run.DeadLetterID = posthaste.RunFailed, start, posthaste.DeadLetterID(tx.NextPosition())
+		tx.Save(run)
+		tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m})
+	}
+	return nil
+}
+
+func TestCheckFindsNothingWrong(t *testing.T) {
+	url := emptyDatabase(t)
+	fillAll(t, open(t, url))
+	report := wantWhole(t, url)
+	for what, n := range map[string]int64{
+		"rows": report.Rows, "messages": report.Messages, "waiting messages": report.Waiting, "events": report.Events,
+		"dead letters": report.DeadLetters, "runs": report.Runs, "failed runs": report.FailedRuns,
+	} {
+		if n == 0 {
+			t.Errorf("Check looked at no %s: %+v", what, report)
+		}
+	}
+}
+
+// A check is of one moment, whatever is accepted, delivered, retried and removed meanwhile.
+func TestCheckBesideAServer(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	stop := make(chan struct{})
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := deliverOne(t, s); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 5 {
+		wantWhole(t, url)
+	}
+	close(stop)
+	serving.Wait()
+}
+
+func TestCheckRefusesADatabaseOfAnother(t *testing.T) {
+	url := cluster.Database(t)
+	if _, err := postgres.Check(t.Context(), url); err == nil || !strings.Contains(err.Error(), "no server has ever used this database") {
+		t.Errorf("Check of an empty database = %v, want that it is refused", err)
+	}
+}
+
+// TestCheckMissesNoRow deletes one row of each table. Check notices, unless nothing else
+// speaks of what was deleted.
+func TestCheckMissesNoRow(t *testing.T) {
+	url := emptyDatabase(t)
+	fillAll(t, open(t, url))
+	d := newDamager(t, url)
+	alone := []string{
+		"answers", "secrets", "submissions", // what is remembered of nothing else
+		"responses", // of events, which need not have one
+		"jobs",      // in the schema when somebody does one
+		"documents", "waiters", "run_memory", "run_events",
+	}
+	for _, table := range d.tables() {
+		problems := d.with(table, `DELETE FROM posthaste.`+table+` WHERE (tableoid, ctid) IN (
+			SELECT tableoid, ctid FROM posthaste.`+table+` ORDER BY tableoid DESC, ctid DESC LIMIT 1)`)
+		if noticed := len(problems) > 0; noticed == slices.Contains(alone, table) {
+			t.Errorf("without a row of %s: problems %q", table, problems)
+		}
+	}
+	wantWhole(t, url)
+}
+
+// TestCheckTellsWhatIsWrong changes one thing at a time, which a problem names.
+func TestCheckTellsWhatIsWrong(t *testing.T) {
+	url := emptyDatabase(t)
+	fillAll(t, open(t, url))
+	d := newDamager(t, url)
+	tests := map[string]struct{ table, change, want string }{
+		"message":                {"messages", `record = '\xff'`, `message msg_`},
+		"message without an end": {"ended", `id = gen_random_uuid()`, `it does not wait, and has not ended`},
+		"an end":                 {"ended", `state = 1`, `it has ended as `},
+		"an unknown end":         {"ended", `state = 100`, `state 100 is unknown`},
+		"lane of a message":      {"live", `lane = 'other'`, `it waits in another lane than its own`},
+		"key of a message":       {"live", `flow_key = 'other'`, `it waits under another flow-control key than its own`},
+		"begin":                  {"live", `begun = NOT begun`, `that it has begun is said to be`},
+		"slot":                   {"live", `ended = true`, `it keeps its slot, and has not ended`},
+		"state":                  {"live", `state = 100`, `state 100 is unknown`},
+		"an end that waits":      {"live", `state = (SELECT state FROM posthaste.ended LIMIT 1)`, `it waits as FAILED`},
+		"lease":                  {"live", `lease = 1, begun = true, node = 0`, `its lease 1 is of node 0`},
+		"node":                   {"live", `lease = 1, begun = true, node = 12345`, `it is claimed by node 12345, which there never was`},
+		"lane":                   {"lanes", `live = live + 1`, `lane "`},
+		"claims of a lane":       {"lanes", `in_flight = in_flight + 1`, `and says `},
+		"document":               {"documents", `record = '\xff'`, `of user "ann"`},
+		"kind of a document":     {"documents", `kind = 100`, `documents of this kind are not known`},
+		"time of a document":     {"documents", `at = 1`, `the time it is found by is 1`},
+		"block":                  {"events", `block = '\xff'`, `the block at `},
+		"event":                  {"events", `block = set_byte(block, 5, 1 - get_byte(block, 5) % 2)`, `event at `},
+		"gaps":                   {"postings", `gaps = '\xff'`, `index of the log of user "ann": posting of term`},
+		"posting":                {"postings", `gaps = gaps || '\x01'`, `its index does not agree with the events`},
+		"answer":                 {"responses", `record = '\xff'`, `answer of the event at`},
+		"end of the log":         {"users", `position = 1`, `the log ends at 1`},
+		"position":               {"users", `position = 9223372036854775806`, `would be given again`},
+		"events of a day":        {"kept", `entries = entries + 1`, `, and its number says `},
+		"day without events":     {"kept", `day = 0 WHERE kind = 1`, `on 1970-01-01: it has no events, and its number says `},
+		"number":                 {"kept", `entries = 7 WHERE kind = 4`, `number of kind 4 of user "ann": it says 7, and there are 2`},
+		"dead letter":            {"dead_letters", `record = '\xff'`, `dead letter 1`},
+		"term":                   {"terms", `term = 1 WHERE kind = 2`, `its index does not agree with it`},
+		"what a term finds":      {"terms", `at = 1`, `it finds something at 1, which is not there`},
+		"run":                    {"runs", `record = '\xff'`, `run at `},
+		"progress of a run":      {"runs", `progress = '\xff'`, `run at `},
+		"id of a run":            {"runs", `id = '\xff'`, `it is not found by its id, wfr_`},
+		"end of a run":           {"runs", `completed = 1`, `when it ended is 1`},
+		"list of a run":          {"run_entries", `entry = 5`, `its list has 1 entries up to number 6, and should have 1`},
+		"entry of a list":        {"run_entries", `record = '\xff'`, `entry 0 of the run at`},
+		"run of an entry":        {"run_entries", `run = 1`, `it is not there, and has rows in run_entries`},
+		"run of what it keeps":   {"run_memory", `run = 1`, `it is not there, and has rows in run_memory`},
+		"run of an event":        {"run_events", `run = 1`, `it is not there, and has rows in run_events`},
+		"run of a waiter":        {"waiters", `run = 1`, `it is not there, and has rows in waiters`},
+		"waiter":                 {"waiters", `record = '\xff'`, `waiter at `},
+		"topic":                  {"waiters", `topic = '\xff'`, `it would never be notified`},
+		"deadline":               {"waiters", `deadline = NULL`, `its deadline is none, and should be`},
+		"failed run":             {"run_dead_letters", `record = '\xff'`, `failed run 1`},
+		"run of a failed run":    {"run_dead_letters", `run = 1`, `its run is not there`},
+	}
+	for name, test := range tests {
+		set, where, _ := strings.Cut(test.change, " WHERE ")
+		if where != "" {
+			where = ` AND ` + where
+		}
+		problems := d.with(test.table, `UPDATE posthaste.`+test.table+` SET `+set+` WHERE (tableoid, ctid) IN (
+			SELECT tableoid, ctid FROM posthaste.`+test.table+` WHERE true`+where+` ORDER BY tableoid DESC, ctid DESC LIMIT 1)`)
+		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, test.want) }) {
+			t.Errorf("%s: problems %q, want one that has %q", name, problems, test.want)
+		}
+	}
+}
+
+// What retention has begun to remove of a user's oldest day is not missed, and of any other
+// day it is.
+func TestCheckBesideRetention(t *testing.T) {
+	url := emptyDatabase(t)
+	fillAll(t, open(t, url))
+	d := newDamager(t, url)
+	bounds := map[string]string{"the oldest day": "<", "the next": ">="}
+	for day, bound := range bounds {
+		of := ` WHERE first ` + bound + ` (SELECT (day << 20) FROM posthaste.kept WHERE kind = 1 ORDER BY day DESC LIMIT 1)`
+		for what, change := range map[string]string{
+			"some postings": `DELETE FROM posthaste.postings p USING (
+				SELECT term, first FROM posthaste.postings` + of + ` ORDER BY term, first LIMIT 3) AS gone
+				WHERE p.term = gone.term AND p.first = gone.first`,
+			"all postings": `DELETE FROM posthaste.postings` + of,
+		} {
+			problems := d.with("postings", change)
+			if noticed := len(problems) > 0; noticed != (bound == ">=") {
+				t.Errorf("%s without %s: problems %q", day, what, problems)
+			}
+		}
+	}
+	problems := d.with("postings", `DELETE FROM posthaste.postings p USING (
+		SELECT term, first FROM posthaste.postings ORDER BY first, term DESC LIMIT 1) AS gone
+		WHERE p.term = gone.term AND p.first = gone.first`)
+	if len(problems) == 0 {
+		t.Error("a posting of the oldest day that retention would not have removed yet is not missed")
+	}
+}
+
+// damager changes a database below a store.
+type damager struct {
+	t    *testing.T
+	url  string
+	conn *pgx.Conn
+}
+
+func newDamager(t *testing.T, url string) damager {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	d := damager{t, url, conn}
+	d.exec(`SET synchronous_commit = off`)
+	return d
+}
+
+// tables are those that have rows for a check.
+func (d damager) tables() []string {
+	d.t.Helper()
+	found, err := d.conn.Query(d.t.Context(), `
+		SELECT relname::text FROM pg_class
+		WHERE relnamespace = 'posthaste'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'schema'`)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	tables, err := pgx.CollectRows(found, pgx.RowTo[string])
+	if err != nil || len(tables) < 20 {
+		d.t.Fatalf("tables %q, %v", tables, err)
+	}
+	return tables
+}
+
+// with returns what a check finds after a change of a table, which is undone.
+func (d damager) with(table, change string) []string {
+	d.t.Helper()
+	d.exec(`CREATE TEMPORARY TABLE saved AS TABLE posthaste.` + table)
+	d.exec(change)
+	report, err := postgres.Check(d.t.Context(), d.url)
+	if err != nil {
+		d.t.Errorf("%s: %v", change, err)
+	}
+	d.exec(`DELETE FROM posthaste.` + table + `; INSERT INTO posthaste.` + table + ` SELECT * FROM saved; DROP TABLE saved`)
+	return report.Problems
+}
+
+func (d damager) exec(sql string) {
+	d.t.Helper()
+	if _, err := d.conn.Exec(d.t.Context(), sql); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+}

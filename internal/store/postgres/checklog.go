@@ -1,0 +1,299 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store/record"
+)
+
+// Bounds of what is held of the log at a time.
+const (
+	blocksChecked = 256     // blocks that are read together
+	termsChecked  = 1 << 15 // messages whose terms are known
+)
+
+// log compares each day of the log with its index and its numbers.
+func (c *checker) log() error {
+	c.terms, c.ends, c.older = map[messageOf][]term{}, map[string]posthaste.Position{}, map[string]bool{}
+	err := c.each(func(r pgx.CollectableRow) error {
+		var user string
+		var end int64
+		err := r.Scan(&user, &end)
+		c.ends[user] = posthaste.Position(end)
+		return err
+	}, `SELECT user_id, position FROM posthaste.users`)
+	if err != nil {
+		return err
+	}
+	days, err := c.days()
+	if err != nil {
+		return err
+	}
+	begins := make([]int64, len(days))
+	for i, day := range days {
+		if err := c.day(day); err != nil {
+			return err
+		}
+		begins[i] = day.UnixMilli()
+	}
+	return c.each(func(r pgx.CollectableRow) error {
+		var user string
+		var day, entries int64
+		err := r.Scan(&user, &day, &entries)
+		c.Add("log of user %q on %s: it has no events, and its number says %d", user, time.UnixMilli(day).UTC().Format(time.DateOnly), entries)
+		return err
+	}, `SELECT user_id, day, entries FROM posthaste.kept WHERE kind = 1 AND entries <> 0 AND NOT day = ANY($1)`, begins)
+}
+
+// days returns the days that the log has partitions for, the oldest first.
+func (c *checker) days() (days []time.Time, err error) {
+	err = c.each(func(r pgx.CollectableRow) error {
+		var table string
+		if err := r.Scan(&table); err != nil {
+			return err
+		}
+		begins, err := time.Parse(dayFormat, strings.TrimPrefix(table, "events_"))
+		days = append(days, begins)
+		return err
+	}, `
+		SELECT relname::text FROM pg_class JOIN pg_inherits ON inhrelid = oid
+		WHERE inhparent = 'posthaste.events'::regclass ORDER BY relname`)
+	return days, err
+}
+
+// checkedDay is a day of the log.
+type checkedDay struct {
+	*checker
+	span  span
+	users map[string]*checkedLog
+}
+
+// checkedLog is a day of a user's log.
+type checkedLog struct {
+	events int64
+	sum    uint64             // of events minus postings: see mix
+	least  *postingKey        // the first posting; nil: there is none
+	end    posthaste.Position // of the events so far
+	broken bool               // and told, so that the index cannot agree
+}
+
+// of returns the day of a user.
+func (d *checkedDay) of(user string) *checkedLog {
+	if d.users[user] == nil {
+		d.users[user] = &checkedLog{}
+	}
+	return d.users[user]
+}
+
+// day looks at a day of all users.
+func (c *checker) day(begins time.Time) error {
+	d := &checkedDay{c, span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}, map[string]*checkedLog{}}
+	numbers := map[string]int64{}
+	count := func(r pgx.CollectableRow) error {
+		var user string
+		var entries int64
+		err := r.Scan(&user, &entries)
+		d.of(user)
+		numbers[user] = entries
+		return err
+	}
+	low, high := int64(d.span.low), int64(d.span.high)
+	for _, read := range []func() error{
+		func() error {
+			return c.each(d.posting, `SELECT user_id, term, first, gaps FROM posthaste.postings WHERE first BETWEEN $1 AND $2`, low, high)
+		},
+		d.blocks,
+		func() error {
+			return c.each(d.response, `SELECT user_id, first, record FROM posthaste.responses WHERE first BETWEEN $1 AND $2`, low, high)
+		},
+		func() error {
+			return c.each(count, `SELECT user_id, entries FROM posthaste.kept WHERE kind = 1 AND day = $1`, begins.UnixMilli())
+		},
+	} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	for user, log := range d.users {
+		name := fmt.Sprintf("log of user %q on %s", user, begins.Format(time.DateOnly))
+		if log.events != numbers[user] {
+			c.Add("%s: it has %d events, and its number says %d", name, log.events, numbers[user])
+		}
+		if log.sum != 0 && !log.broken {
+			c.Add("%s: its index does not agree with the events", name)
+		}
+		c.older[user] = c.older[user] || log.events > 0
+	}
+	return nil
+}
+
+// posting takes away what a posting says.
+func (d *checkedDay) posting(r pgx.CollectableRow) error {
+	var user string
+	var key postingKey
+	var gaps []byte
+	if err := r.Scan(&user, &key.Term, &key.First, &gaps); err != nil {
+		return err
+	}
+	positions, err := decodeGaps(nil, posthaste.Position(key.First), gaps)
+	log := d.of(user)
+	if log.least == nil || key.before(*log.least) {
+		log.least = &key
+	}
+	for _, at := range positions {
+		log.sum -= d.mix(term(key.Term), at)
+	}
+	if err != nil {
+		log.broken = true
+		d.wrong(err, "index of the log of user %q: posting of term %d at %d", user, key.Term, key.First)
+	}
+	return nil
+}
+
+func (k postingKey) before(o postingKey) bool {
+	return k.Term < o.Term || k.Term == o.Term && k.First < o.First
+}
+
+// mix mixes a term with a position, so that a sum of them shows whether two sets are the
+// same.
+func (c *checker) mix(t term, at posthaste.Position) uint64 {
+	return maphash.Comparable(c.seed, struct {
+		term term
+		at   posthaste.Position
+	}{t, at})
+}
+
+func (d *checkedDay) response(r pgx.CollectableRow) error {
+	var user string
+	var at int64
+	var data []byte
+	if err := r.Scan(&user, &at, &data); err != nil {
+		return err
+	}
+	_, err := record.DecodeResponse(data)
+	d.wrong(err, "answer of the event at %d of user %q", at, user)
+	return nil
+}
+
+// checkedBlock is a block of events.
+type checkedBlock struct {
+	user   string
+	first  int64
+	events []posthaste.Event
+	damage error
+}
+
+func scanChecked(r pgx.CollectableRow) (b checkedBlock, err error) {
+	var data []byte
+	err = r.Scan(&b.user, &b.first, &data)
+	b.events, b.damage = decodeEvents(b.first, data, everyPosition)
+	return b, err
+}
+
+// blocks looks at the events of the day, in order. Their messages are read beside them.
+func (d *checkedDay) blocks() error {
+	var last checkedBlock
+	for {
+		some, err := rows(d.ctx, d.tx, scanChecked, `
+			SELECT user_id, first, block FROM posthaste.events
+			WHERE first BETWEEN $1 AND $2 AND (user_id, first) > ($3, $4) ORDER BY user_id, first LIMIT $5`,
+			int64(d.span.low), int64(d.span.high), last.user, last.first, blocksChecked)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		d.Rows += int64(len(some))
+		if err := d.learn(some); err != nil {
+			return err
+		}
+		for _, b := range some {
+			d.block(b)
+		}
+		last = some[len(some)-1]
+	}
+}
+
+// learn reads the terms of the messages that some blocks are about.
+func (d *checkedDay) learn(blocks []checkedBlock) error {
+	if len(d.terms) > termsChecked {
+		clear(d.terms)
+	}
+	var users []string
+	var ids [][16]byte
+	for _, b := range blocks {
+		for _, e := range b.events {
+			of := messageOf{b.user, e.MessageID}
+			if _, known := d.terms[of]; !known {
+				d.terms[of] = nil
+				users, ids = append(users, b.user), append(ids, e.MessageID)
+			}
+		}
+	}
+	return d.each(func(r pgx.CollectableRow) error {
+		m, err := scanMessage(r)
+		if err == nil {
+			d.terms[messageOf{m.User, m.ID}] = messageTerms(m)
+		}
+		return nil // what cannot be read was told with the message
+	}, `
+		SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
+		JOIN posthaste.messages USING (user_id, id)`, users, ids)
+}
+
+// block adds what the events of a block say.
+func (d *checkedDay) block(b checkedBlock) {
+	log := d.of(b.user)
+	if b.damage != nil || len(b.events) == 0 {
+		log.broken = true
+		d.Add("log of user %q: the block at %d is damaged", b.user, b.first)
+	}
+	for _, e := range b.events {
+		if err := d.event(b.user, log, &e); err != nil {
+			log.broken = true
+			d.wrong(err, "event at %d of user %q", e.Position, b.user)
+		}
+	}
+	log.events += int64(len(b.events))
+	d.Events += int64(len(b.events))
+}
+
+// event adds what an event says. Retention removes the oldest day of a user: its postings
+// first, in order, and when all are gone the events, with messages that later ones of the
+// day may be about. What it may have removed is not missed.
+func (d *checkedDay) event(user string, log *checkedLog, e *posthaste.Event) error {
+	before := log.end
+	log.end = e.Position
+	oldest := !d.older[user]
+	switch terms := d.terms[messageOf{user, e.MessageID}]; {
+	case e.Position <= before:
+		return fmt.Errorf("it follows one at %d", before)
+	case e.Position > d.ends[user]:
+		return fmt.Errorf("the log ends at %d", d.ends[user])
+	case oldest && log.least == nil:
+		return nil
+	case terms == nil:
+		return errors.New("its message is not there, or cannot be read")
+	default:
+		for t := range distinct(terms, textTerm(fieldState, string(e.State))) {
+			if !oldest || !(postingKey{int64(t), int64(e.Position)}).before(*log.least) {
+				log.sum += d.mix(t, e.Position)
+			}
+		}
+		return nil
+	}
+}
+
+// distinct returns each term once.
+func distinct(terms []term, and term) map[term]bool {
+	set := map[term]bool{and: true}
+	for _, t := range terms {
+		set[t] = true
+	}
+	return set
+}

@@ -1,0 +1,133 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store/record"
+)
+
+// messages: each waits or has ended, and what waits is as the message says.
+func (c *checker) messages() error {
+	err := c.each(func(r pgx.CollectableRow) error {
+		var m standing
+		if err := r.Scan(&m.user, &m.id, &m.data, &m.slot, &m.state); err != nil {
+			return err
+		}
+		c.Messages++
+		c.wrong(m.check(), "message %s of user %q", posthaste.MessageID(m.id), m.user)
+		return nil
+	}, `
+		SELECT user_id, id, m.record, l.ended, e.state FROM posthaste.messages m
+		LEFT JOIN posthaste.live l USING (user_id, id) LEFT JOIN posthaste.ended e USING (user_id, id)`)
+	if err != nil {
+		return err
+	}
+	err = c.each(func(r pgx.CollectableRow) error {
+		var user string
+		var id [16]byte
+		if err := r.Scan(&user, &id); err != nil {
+			return err
+		}
+		c.Add("message %s of user %q: it has ended, and is not there", posthaste.MessageID(id), user)
+		return nil
+	}, `
+		SELECT user_id, id FROM posthaste.ended e
+		WHERE NOT EXISTS (SELECT FROM posthaste.messages m WHERE m.user_id = e.user_id AND m.id = e.id)`)
+	if err != nil {
+		return err
+	}
+	return c.each(c.waiting, `
+		SELECT `+liveColumns+`, (SELECT record FROM posthaste.messages m WHERE m.user_id = l.user_id AND m.id = l.id),
+			node <> 0 AND NOT EXISTS (SELECT FROM posthaste.nodes n WHERE n.node = l.node)
+		FROM posthaste.live l`)
+}
+
+// standing is a message, and what other tables say of it.
+type standing struct {
+	user  string
+	id    [16]byte
+	data  []byte
+	slot  *bool  // NULL: it has no place in a lane; true: it has ended, and keeps its slot
+	state *int16 // how it ended; NULL: it has not
+}
+
+// check returns what is wrong with the message.
+func (m *standing) check() error {
+	if _, err := record.DecodeMessage(m.id, m.user, m.data); err != nil {
+		return err
+	}
+	switch waits := m.slot != nil && !*m.slot; {
+	case m.slot == nil && m.state == nil:
+		return errors.New("it does not wait, and has not ended")
+	case waits && m.state != nil:
+		return errors.New("it waits, and has ended")
+	case !waits && m.state == nil:
+		return errors.New("it keeps its slot, and has not ended")
+	case m.state == nil:
+		return nil
+	}
+	state, err := record.StateOf(uint8(*m.state))
+	if err == nil && !state.Terminal() {
+		err = fmt.Errorf("it has ended as %s", state)
+	}
+	return err
+}
+
+// waiting looks at a row of live: what waits is a message, in its own lane.
+func (c *checker) waiting(r pgx.CollectableRow) error {
+	var data []byte
+	var orphaned bool
+	l, err := readLive(r, &data, &orphaned)
+	if l == nil {
+		return err
+	}
+	c.Waiting++
+	if err == nil {
+		err = l.check(data)
+	}
+	if err == nil && orphaned {
+		err = fmt.Errorf("it is claimed by node %d, which there never was: it would not be due again", l.node)
+	}
+	c.wrong(err, "message %s of user %q", l.id, l.user)
+	return nil
+}
+
+// check returns what is wrong with where a message stands whose record is given, nil for
+// none.
+func (l *live) check(data []byte) error {
+	if data == nil {
+		return errors.New("it waits, and is not there")
+	}
+	m, err := record.DecodeMessage(l.id, l.user, data)
+	switch {
+	case err != nil:
+		return nil // that was told with the message
+	case laneOf(m) != l.lane:
+		return errors.New("it waits in another lane than its own")
+	case string(l.flowKey) != m.FlowControl.Key:
+		return errors.New("it waits under another flow-control key than its own")
+	case l.begun != l.holdsSlot():
+		return fmt.Errorf("that it has begun is said to be %t", l.begun)
+	case l.ended != l.state.Terminal():
+		return fmt.Errorf("it waits as %s", l.state)
+	case l.ended && l.callbacks == 0:
+		return errors.New("it has ended, and keeps its slot for no callback")
+	case (l.lease == 0) != (l.node == 0):
+		return fmt.Errorf("its lease %d is of node %d", l.lease, l.node)
+	}
+	return nil
+}
+
+// lanes: each has as many messages as it says.
+func (c *checker) lanes() error {
+	return c.problems(`lane %[3]q of kind %[2]d of user %[1]q: it has %[5]d messages, %[7]d of them claimed, and says %[4]d and %[6]d`, `
+		SELECT user_id, kind, lane, coalesce(s.live, 0), coalesce(n.live, 0), coalesce(s.in_flight, 0), coalesce(n.in_flight, 0)
+		FROM posthaste.lanes s FULL JOIN (
+			SELECT user_id, kind, lane, count(*) FILTER (WHERE NOT ended) AS live, count(*) FILTER (WHERE lease <> 0) AS in_flight
+			FROM posthaste.live GROUP BY user_id, kind, lane) AS n USING (user_id, kind, lane)
+		WHERE coalesce(s.live, 0) <> coalesce(n.live, 0) OR coalesce(s.in_flight, 0) <> coalesce(n.in_flight, 0)`)
+}

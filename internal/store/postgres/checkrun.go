@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store/record"
+)
+
+// runs: each is found by its id and its terms, and has its list; an entry of the DLQ is of
+// a run.
+func (c *checker) runs() error {
+	err := c.each(func(r pgx.CollectableRow) error {
+		var run storedRun
+		if err := r.Scan(&run.user, &run.at, &run.id, &run.envelope, &run.progress, &run.completed, &run.terms, &run.entries, &run.next); err != nil {
+			return err
+		}
+		c.Runs++
+		c.wrong(run.check(), "run at %d of user %q", run.at, run.user)
+		return nil
+	}, `
+		SELECT user_id, position, id, record, progress, completed,
+			ARRAY(SELECT term FROM posthaste.terms t WHERE t.user_id = r.user_id AND t.kind = 4 AND t.at = r.position),
+			(SELECT count(*) FROM posthaste.run_entries e WHERE e.user_id = r.user_id AND e.run = r.position),
+			(SELECT coalesce(max(entry) + 1, 0) FROM posthaste.run_entries e WHERE e.user_id = r.user_id AND e.run = r.position)
+		FROM posthaste.runs r`)
+	if err != nil {
+		return err
+	}
+	err = c.each(func(r pgx.CollectableRow) error {
+		var user string
+		var run int64
+		var entry int
+		var data []byte
+		if err := r.Scan(&user, &run, &entry, &data); err != nil {
+			return err
+		}
+		_, err := record.DecodeRunEntry(entry, data)
+		c.wrong(err, "entry %d of the run at %d of user %q", entry, run, user)
+		return nil
+	}, `SELECT user_id, run, entry, record FROM posthaste.run_entries`)
+	if err != nil {
+		return err
+	}
+	return c.each(c.failedRun, `
+		SELECT d.user_id, d.id, d.record, r.record, r.progress,
+			ARRAY(SELECT term FROM posthaste.terms t WHERE t.user_id = d.user_id AND t.kind = 3 AND t.at = d.id)
+		FROM posthaste.run_dead_letters d LEFT JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run`)
+}
+
+// storedRun is a row of runs, and what other tables say of it.
+type storedRun struct {
+	user               string
+	at                 int64
+	id                 []byte
+	envelope, progress []byte
+	completed          *int64
+	terms              []int64
+	entries, next      int // of its list, and the number behind the last
+}
+
+// check returns what is wrong with the run.
+func (r *storedRun) check() error {
+	run, err := decodeRun(r.user, r.envelope, r.progress)
+	switch {
+	case err != nil:
+		return err
+	case !bytes.Equal(r.id, hashed(run.ID)):
+		return fmt.Errorf("it is not found by its id, %s", run.ID)
+	case r.entries != run.Entries || r.next != run.Entries:
+		return fmt.Errorf("its list has %d entries up to number %d, and should have %d", r.entries, r.next, run.Entries)
+	}
+	if err := same("when it ended", r.completed, completedAt(run)); err != nil {
+		return err
+	}
+	return sameTerms(r.terms, runTerms(run))
+}
+
+// failedRun looks at an entry of the DLQ of runs.
+func (c *checker) failedRun(r pgx.CollectableRow) error {
+	var user string
+	var id int64
+	var data, envelope, progress []byte
+	var terms []int64
+	if err := r.Scan(&user, &id, &data, &envelope, &progress, &terms); err != nil {
+		return err
+	}
+	c.FailedRuns++
+	_, err := decodeDeadLetter(user, id, data)
+	if err == nil && envelope == nil {
+		err = errors.New("its run is not there")
+	}
+	if err == nil {
+		if run, damage := decodeRun(user, envelope, progress); damage == nil { // else that was told with the run
+			err = sameTerms(terms, failureTerms(run))
+		}
+	}
+	c.wrong(err, "failed run %s of user %q", posthaste.DeadLetterID(id), user)
+	return nil
+}
+
+func decodeDeadLetter(user string, id int64, data []byte) (*posthaste.DeadLetter, error) {
+	return record.DecodeDeadLetter(posthaste.DeadLetterID(id), user, data)
+}
+
+// waits: what belongs to a run has one, and who waits is found by topic and deadline.
+func (c *checker) waits() error {
+	err := c.each(func(r pgx.CollectableRow) error {
+		var user string
+		var run, at int64
+		var topic, data []byte
+		var deadline *int64
+		if err := r.Scan(&user, &run, &at, &topic, &deadline, &data); err != nil {
+			return err
+		}
+		w, err := record.DecodeWaiter(posthaste.Position(at), data)
+		if err == nil && !bytes.Equal(topic, hashed(string(w.Topic))) {
+			err = errors.New("it would never be notified")
+		}
+		if err == nil {
+			err = same("its deadline", deadline, milli(w.Deadline))
+		}
+		c.wrong(err, "waiter at %d of the run at %d of user %q", at, run, user)
+		return nil
+	}, `SELECT user_id, run, position, topic, deadline, record FROM posthaste.waiters`)
+	if err != nil {
+		return err
+	}
+	for _, table := range []string{"run_entries", "run_memory", "run_events", "waiters"} {
+		err := c.problems(`run at %[2]d of user %[1]q: it is not there, and has rows in `+table, `
+			SELECT DISTINCT user_id, run FROM posthaste.`+table+` o
+			WHERE NOT EXISTS (SELECT FROM posthaste.runs r WHERE r.user_id = o.user_id AND r.position = o.run)`)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
