@@ -105,29 +105,39 @@ func TestCheckFindsNothingWrong(t *testing.T) {
 	}
 }
 
-// A check is of one moment, whatever is accepted, delivered, retried and removed meanwhile.
+// A check is of one moment, whatever is accepted, delivered and removed meanwhile.
 func TestCheckBesideAServer(t *testing.T) {
 	url := emptyDatabase(t)
 	s := open(t, url)
-	stop := make(chan struct{})
+	for range 200 {
+		accept(t, s, start.Add(-24*time.Hour))
+	}
 	var serving sync.WaitGroup
+	done := make(chan struct{})
 	serving.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for range 30 {
 			if err := deliverOne(t, s); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	for range 5 {
+	serving.Go(func() {
+		if _, err := s.Trim(t.Context(), ann, store.Horizon{Log: start}); err != nil {
+			t.Error(err)
+		}
+	})
+	go func() {
+		serving.Wait()
+		close(done)
+	}()
+	for serves := true; serves; {
 		wantWhole(t, url)
+		select {
+		case <-done:
+			serves = false
+		default:
+		}
 	}
-	close(stop)
-	serving.Wait()
 }
 
 func TestCheckRefusesADatabaseOfAnother(t *testing.T) {
