@@ -92,6 +92,7 @@ func TestConsole(t *testing.T) {
 	t.Run("large messages", func(t *testing.T) { testLargeMessages(t, b, c) })
 	t.Run("publishing again", func(t *testing.T) { testPublishingAgain(t, b, c, s) })
 	t.Run("dead letters", func(t *testing.T) { testDeadLetters(t, b, c, s) })
+	t.Run("a dead letter that is gone", func(t *testing.T) { testGoneDeadLetter(t, b, c, s) })
 	t.Run("lanes", func(t *testing.T) { testLanes(t, b, c, s) })
 	t.Run("schedules and groups", func(t *testing.T) { testSchedules(t, b, c, s) })
 	t.Run("cron expressions in words", func(t *testing.T) { testCronWords(t, b, c, s) })

@@ -41,6 +41,7 @@ func testFirstVisit(t *testing.T, b *browser, c *client) {
 	page.openFirstRow()
 	page.sees("Step charge the card failed 1 time. The last answer had status 500")
 	page.inspect("run-failed")
+	failed := evaluate[string](page, `document.querySelector("h1 code").innerText`)
 	if _, err := http.Post(app+"/mend", "", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +55,21 @@ func testFirstVisit(t *testing.T, b *browser, c *client) {
 	page.sees("It has ended with success.")
 	page.sees(`"parcel": "P-1"`)
 	page.inspect("run-succeeded")
+	page.press(failed)
+	page.sees("It failed for good. It was started anew.")
+	page.checkNotRestartable()
 
 	t.Run("all that match", func(t *testing.T) { testRestartAll(t, b, c) })
+}
+
+// checkNotRestartable fails the test if the page of a run offers to start it anew.
+func (p *tab) checkNotRestartable() {
+	p.t.Helper()
+	for _, deed := range evaluate[[]string](p, `[...document.querySelectorAll(".deeds button")].map((b) => b.innerText)`) {
+		if deed == "Restart" || deed == "Resume" {
+			p.t.Errorf("%s is offered, and the run is not in the DLQ any more", deed)
+		}
+	}
 }
 
 // testRestartAll resumes one of the others that have failed, and restarts the rest: it sees

@@ -86,10 +86,17 @@ export function whyRun(run: Run): string[] {
     case "RUN_CANCELED":
       return ["It was cancelled."];
     case "RUN_FAILED":
-      return [...whyFailed(run), `It failed for good.${run.dlqId ? " It waits in the DLQ to be restarted." : run.successor ? " It was started anew." : ""}`];
+      return [...whyFailed(run), `It failed for good. ${whatFollowed(run)}`];
   }
   const waiting = run.steps.flatMap((group) => group.steps).filter((step) => step.state === "STEP_PROGRESS" || step.state === "STEP_RETRY");
   return waiting.length > 0 ? waiting.map(whyStep) : ["The workflow was told of its last result and has not answered yet."];
+}
+
+function whatFollowed(run: Run): string {
+  if (run.successor !== undefined) {
+    return "It was started anew.";
+  }
+  return run.dlqId === undefined ? "It is no longer in the DLQ, so it cannot be restarted." : "It waits in the DLQ to be restarted.";
 }
 
 function whyFailed(run: Run): string[] {

@@ -207,6 +207,14 @@ test("steps of a run begin where the group before them ended", () => {
   assert.match(whyRun(run)[0]!, /^Step s3 failed 1 time\./);
 });
 
+test("what became of a run that failed", () => {
+  const failed = { workflowRunId: "r", workflowState: "RUN_FAILED", steps: [] as Run["steps"] } as Run;
+  const successor = { workflowRunId: "s", workflowRunCreatedAt: 1 };
+  assert.deepEqual(whyRun({ ...failed, dlqId: "1-0" }), ["It failed for good. It waits in the DLQ to be restarted."]);
+  assert.deepEqual(whyRun({ ...failed, dlqId: "1-0", successor }), ["It failed for good. It was started anew."]);
+  assert.deepEqual(whyRun(failed), ["It failed for good. It is no longer in the DLQ, so it cannot be restarted."]);
+});
+
 test("the message in an error that was cut off", () => {
   assert.equal(messageOf('{"error":"E","message":"no \\"such\\" order"}'), 'no "such" order');
   assert.equal(messageOf('{"message":"cut of'), "cut of");

@@ -7,16 +7,17 @@ import { useState } from "preact/hooks";
 import { call, explain, get, post } from "../api";
 import { useAsked, useRepeated } from "../feed";
 import { clock, plural, span } from "../format";
+import { withoutBodies } from "../logpages";
 import { go, href, setParams, usePlace } from "../router";
 import { identity } from "../session";
 import { timings, type RunEvent, type Timing } from "../timing";
-import type { Run, RunPage, RunRef, Step, StepGroup } from "../types";
+import type { DeadLetter, Run, RunPage, RunRef, Step, StepGroup } from "../types";
 import { Badge, Body, Copy, Dialog, Empty, Facts, Fault, Field, Tag, Time } from "../ui/widgets";
 import { messageOf, whyRun } from "../why";
 import { runPlace } from "./runs";
 
 interface Known {
-  run: Run | undefined;
+  run: Run | undefined; // its dlqId is that of an entry that is still there
   events: RunEvent[];
 }
 
@@ -26,7 +27,18 @@ async function ask(id: string, created: string | null, signal: AbortSignal): Pro
     get<RunPage>("/v2/workflows/logs", { ...which, count: 1 }, signal),
     get<{ events: RunEvent[] }>("/v2/workflows/events", { ...which, order: "earliestFirst", trimBody: -1 }, signal),
   ]);
-  return { run: runs.runs[0], events: changes.events };
+  const run = runs.runs[0];
+  return { run: run && { ...run, dlqId: await entryOf(run, signal) }, events: changes.events };
+}
+
+// entryOf returns the id of a run's entry in the DLQ while there is one. The run itself
+// keeps the id when the entry is gone.
+async function entryOf(run: Run, signal: AbortSignal): Promise<string | undefined> {
+  if (run.dlqId === undefined || run.successor !== undefined) {
+    return undefined;
+  }
+  const page = await get<{ messages: DeadLetter[] }>("/v2/workflows/dlq", { dlqIds: run.dlqId, trimBody: withoutBodies }, signal);
+  return page.messages[0]?.dlqId;
 }
 
 const pause = 1000; // ms between two readings of a run that goes on
