@@ -93,6 +93,8 @@ func TestConsole(t *testing.T) {
 	t.Run("publishing again", func(t *testing.T) { testPublishingAgain(t, b, c, s) })
 	t.Run("dead letters", func(t *testing.T) { testDeadLetters(t, b, c, s) })
 	t.Run("a dead letter that is gone", func(t *testing.T) { testGoneDeadLetter(t, b, c, s) })
+	t.Run("runs in a dry run", func(t *testing.T) { testNamedRuns(t, b, c, s) })
+	t.Run("messages in a dry run", func(t *testing.T) { testNamedMessages(t, b, c, s) })
 	t.Run("lanes", func(t *testing.T) { testLanes(t, b, c, s) })
 	t.Run("schedules and groups", func(t *testing.T) { testSchedules(t, b, c, s) })
 	t.Run("cron expressions in words", func(t *testing.T) { testCronWords(t, b, c, s) })

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -41,4 +42,72 @@ func testGoneDeadLetter(t *testing.T, b *browser, c *client, s *sink) {
 	page.sees("It is no longer in the DLQ, so it cannot be restarted.")
 	page.checkNotRestartable()
 	page.inspect("run-gone")
+}
+
+// testNamedRuns restarts all runs that match: a dry run names them as the tables do, and
+// settings that are refused can be mended.
+func testNamedRuns(t *testing.T, b *browser, c *client, s *sink) {
+	runs := failRuns(t, c, s, 2, "named")
+	page := b.open(t, desktop, c.console("/dlq/runs?label=named"))
+	page.press("Select all that match")
+	page.press("Restart…")
+	page.press("Which")
+	for _, run := range runs {
+		page.sees(run.WorkflowRunID)
+		page.misses(run.DLQID)
+	}
+	page.press("With other settings")
+	page.fill("Retries", "-3")
+	page.inspect("dlq-which")
+	page.press("Restart 2 entries")
+	page.sees("0 restarted. Nothing has been changed.")
+	page.sees(`Upstash-Retries "-3"`)
+	page.inspect("dlq-refused")
+	page.press("Back")
+	page.until(`document.querySelector("dialog input").value === "-3"`, "find the settings as they were")
+	page.fill("Retries", "0")
+	page.fill("Delay", "1h")
+	page.press("Restart 2 entries")
+	page.sees("2 restarted.")
+	page.press(runs[0].WorkflowRunID)
+	page.sees("It was started anew.")
+}
+
+// testNamedMessages does the same with messages, one of which is chosen.
+func testNamedMessages(t *testing.T, b *browser, c *client, s *sink) {
+	var ids []string
+	for range 2 {
+		id, err := c.publish(t.Context(), s.url+"/"+answerBroken, map[string]string{"Upstash-Retries": "0", "Upstash-Label": "named"}, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.awaitLog(t, url.Values{"messageId": {id}, "state": {"FAILED"}}, 1)
+		ids = append(ids, id)
+	}
+	page := b.open(t, phone, c.console("/dlq/messages?label=named"))
+	page.do(clickFirst(".table-body input"))
+	page.press("Retry…")
+	page.press("Which")
+	page.sees(ids[1])
+	page.press("With other settings")
+	page.fill("Retries", "-3")
+	page.inspect("dlq-which-phone")
+	if wide := evaluate[int](page, `((e) => e.scrollWidth - e.clientWidth)(document.querySelector("dialog"))`); wide > 0 {
+		t.Errorf("the dialog is %d pixels too wide for a phone", wide)
+	}
+	page.press("Retry 1 entry")
+	page.sees("0 published again, 1 not. Nothing has been changed.")
+	page.press("Back")
+	page.fill("Retries", "0")
+	page.fill("Delay", "1h")
+	page.press("Retry 1 entry")
+	page.sees("1 published again.")
+	page.until(fmt.Sprintf(`document.querySelector("dialog td a").innerText === %q`, ids[1]), "see which message was published again")
+	page.press("Done")
+	page.press("Select all that match")
+	page.press("Delete…")
+	page.press("Which")
+	page.sees(ids[0])
+	page.press("Delete 1 entry")
+	page.sees("1 deleted.")
 }

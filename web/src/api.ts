@@ -116,6 +116,12 @@ export function explain(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+// wasRefused reports whether an error is an answer that says what was wrong with the
+// request: nothing was changed by it. Of other errors nobody here knows.
+export function wasRefused(error: unknown): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500;
+}
+
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }

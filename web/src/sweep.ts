@@ -2,11 +2,14 @@
 // all that match are. Each page is one commit of the server, so that whatever breaks off
 // in between, an entry is either still there or was changed once.
 
-import { ApiError, call, explain, get } from "./api";
+import { call, explain, get, wasRefused } from "./api";
 import { withoutBodies } from "./logpages";
-import type { DeadLetter } from "./types";
+import type { DeadLetter, RunRef } from "./types";
 
 export type Kind = "runs" | "messages";
+
+// lists are the paths that the entries of a kind are listed by.
+export const lists: Record<Kind, string> = { runs: "/v2/workflows/dlq", messages: "/v2/dlq" };
 
 export interface Deed {
   name: string;
@@ -30,9 +33,17 @@ export const deeds: Record<Kind, Deed[]> = {
   ],
 };
 
+// Entry is an entry of the DLQ and what people know it by.
+export interface Entry {
+  id: string;
+  url: string;
+  messageId: string;
+  run?: RunRef;
+}
+
 export interface Selection {
   kind: Kind;
-  ids: string[] | null; // null: all that match
+  chosen: Entry[] | null; // null: all that match
   filters: URLSearchParams;
 }
 
@@ -40,34 +51,55 @@ export interface Selection {
 export interface Preview {
   total: number;
   atLeast: boolean; // there may be more
-  first: string[];
+  first: Entry[];
 }
 
 const previewed = 5000; // entries of a list that are counted
+const named = 200; // entries that are listed where the server counts
 
 // preview tells how many entries a selection has, and which come first. The server
 // counts runs; of messages it lists pages, which are counted here.
 export async function preview(selection: Selection, signal: AbortSignal): Promise<Preview> {
-  if (selection.ids !== null) {
-    return { total: selection.ids.length, atLeast: false, first: selection.ids };
+  if (selection.chosen !== null) {
+    return { total: selection.chosen.length, atLeast: false, first: selection.chosen };
   }
-  const query = filtersOf(selection);
   if (selection.kind === "runs") {
+    const query = filtersOf(selection);
     query.set("dryRun", "true");
-    const answer = await call<{ total: number; dlqIds: string[] }>("POST", "/v2/workflows/dlq/restart", { query, signal });
-    return { total: answer.total, atLeast: false, first: answer.dlqIds };
+    const [answer, { entries }] = await Promise.all([
+      call<{ total: number }>("POST", "/v2/workflows/dlq/restart", { query, signal }),
+      list(selection, named, signal),
+    ]);
+    return { total: answer.total, atLeast: false, first: entries };
   }
+  const { entries, more } = await list(selection, previewed, signal);
+  return { total: entries.length, atLeast: more, first: entries };
+}
+
+// list returns the first entries that match, in the order in which a sweep changes them,
+// and whether there are more.
+async function list(selection: Selection, many: number, signal: AbortSignal): Promise<{ entries: Entry[]; more: boolean }> {
+  const query = filtersOf(selection);
   query.set("order", "earliestFirst");
   query.set("trimBody", withoutBodies);
-  const ids: string[] = [];
+  const entries: Entry[] = [];
   for (;;) {
-    const page = await get<{ messages: DeadLetter[]; cursor?: string }>("/v2/dlq", query, signal);
-    ids.push(...page.messages.map((letter) => letter.dlqId));
-    if (page.cursor === undefined || ids.length >= previewed) {
-      return { total: ids.length, atLeast: page.cursor !== undefined, first: ids };
+    const page = await get<{ messages: DeadLetter[]; cursor?: string }>(lists[selection.kind], query, signal);
+    entries.push(...page.messages.map(entryOf));
+    if (page.cursor === undefined || entries.length >= many) {
+      return { entries, more: page.cursor !== undefined };
     }
     query.set("cursor", page.cursor);
   }
+}
+
+export function entryOf(letter: DeadLetter): Entry {
+  return {
+    id: letter.dlqId,
+    url: letter.workflowUrl ?? letter.url,
+    messageId: letter.messageId,
+    run: letter.workflowRunId === undefined ? undefined : { workflowRunId: letter.workflowRunId, workflowRunCreatedAt: letter.workflowCreatedAt! },
+  };
 }
 
 // Result is what became of one entry.
@@ -76,6 +108,7 @@ export interface Result {
   run?: { id: string; createdAt: number };
   messageId?: string;
   error?: string;
+  unsure?: boolean; // whether it was changed all the same
 }
 
 interface Answer {
@@ -93,8 +126,8 @@ interface Answer {
 // when the signal says so.
 export async function sweep(deed: Deed, selection: Selection, headers: Record<string, string>,
   progress: (results: Result[], deleted: number) => void, signal: AbortSignal): Promise<void> {
-  if (selection.ids !== null) {
-    for (const id of selection.ids) {
+  if (selection.chosen !== null) {
+    for (const { id } of selection.chosen) {
       if (signal.aborted) {
         return;
       }
@@ -125,7 +158,8 @@ async function changeOne(deed: Deed, id: string, headers: Record<string, string>
       progress([{ dlqId: id, messageId: answer?.messageId }], 0);
     }
   } catch (error) {
-    progress([{ dlqId: id, error: explain(error) + (error instanceof ApiError ? "" : ", and it may have been changed") }], 0);
+    const unsure = !wasRefused(error);
+    progress([{ dlqId: id, error: explain(error) + (unsure ? ", and it may have been changed" : ""), unsure }], 0);
   }
 }
 

@@ -8,14 +8,14 @@ import { useFeed, type Page } from "../feed";
 import { clock, iso, plural } from "../format";
 import { go, href, setParams, usePlace } from "../router";
 import { identity } from "../session";
-import type { DeadLetter, RunRef } from "../types";
+import type { DeadLetter } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { Table, type Column } from "../ui/table";
 import { Address, Empty, Fault, Tag } from "../ui/widgets";
 import { messageOf, toldIn } from "../why";
 import { runPlace } from "./runs";
 import { SweepDialog } from "./sweep";
-import { deeds, type Deed, type Kind } from "../sweep";
+import { deeds, entryOf, lists, type Deed, type Entry, type Kind } from "../sweep";
 
 const shared: Filter[] = [
   { name: "label", label: "Label" },
@@ -42,33 +42,26 @@ const filters: Record<Kind, Filter[]> = {
   ],
 };
 
-const paths: Record<Kind, string> = { runs: "/v2/workflows/dlq", messages: "/v2/dlq" };
-
 // Row is what the table keeps of an entry.
-export interface Row {
-  id: string;
+interface Row extends Entry {
   failedAt: number;
-  url: string;
   status: number;
   why: string;
   labels: string;
-  messageId: string;
-  runId?: string;
-  runCreatedAt?: number;
 }
 
 function newRow(letter: DeadLetter): Row {
   return {
-    id: letter.dlqId,
+    ...entryOf(letter),
     failedAt: letter.failedAt,
-    url: letter.workflowUrl ?? letter.url,
     status: letter.responseStatus,
     why: messageOf(letter.responseBody ?? "") || (letter.error ?? ""),
     labels: letter.labels?.join(", ") ?? "",
-    messageId: letter.messageId,
-    runId: letter.workflowRunId,
-    runCreatedAt: letter.workflowCreatedAt,
   };
+}
+
+function nameOf(row: Row): string {
+  return row.run?.workflowRunId ?? row.messageId;
 }
 
 const columns: Column<Row>[] = [
@@ -77,7 +70,7 @@ const columns: Column<Row>[] = [
   { name: "Destination", width: "minmax(60px, 2fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Why", width: "minmax(100px, 4fr)", wide: true, cell: (row) => <span class="note" title={row.why}>{row.why}</span> },
   { name: "Labels", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.labels },
-  { name: "Run or message", width: "minmax(90px, 1.6fr)", wide: true, cell: (row) => <code title={row.runId ?? row.messageId}>{row.runId ?? row.messageId}</code> },
+  { name: "Run or message", width: "minmax(90px, 1.6fr)", wide: true, cell: (row) => <code title={nameOf(row)}>{nameOf(row)}</code> },
 ];
 
 const page = 100; // entries
@@ -130,13 +123,13 @@ async function readPage(kind: Kind, chosen: URLSearchParams, cursor: string | un
   if (cursor !== undefined) {
     query.set("cursor", cursor);
   }
-  const answer = await get<{ messages: DeadLetter[]; cursor?: string }>(paths[kind], query, signal);
+  const answer = await get<{ messages: DeadLetter[]; cursor?: string }>(lists[kind], query, signal);
   return { rows: answer.messages.map(newRow), cursor: answer.cursor };
 }
 
 function open(row: Row): void {
-  if (row.runId !== undefined && row.runCreatedAt !== undefined) {
-    go(...runPlace({ workflowRunId: row.runId, workflowRunCreatedAt: row.runCreatedAt }));
+  if (row.run !== undefined) {
+    go(...runPlace(row.run));
   } else {
     setParams({ open: row.messageId });
   }
@@ -192,12 +185,7 @@ function Deeds({ kind, filters: chosen, selection: { all, ids, toggleAll }, rows
           <button key={deed.name} class={deed.danger ? "danger" : undefined} disabled={!some || identity().readOnly} onClick={() => setDoing(deed)}>{deed.name}…</button>
         ))}
       </div>
-      {doing !== null && <SweepDialog deed={doing} kind={kind} ids={all ? null : [...ids]} filters={chosen} runOf={(id) => runOf(rows, id)} onClose={close} />}
+      {doing !== null && <SweepDialog deed={doing} kind={kind} chosen={all ? null : rows.filter((row) => ids.has(row.id))} filters={chosen} onClose={close} />}
     </>
   );
-}
-
-function runOf(rows: Row[], dlqId: string): RunRef | undefined {
-  const row = rows.find((one) => one.id === dlqId);
-  return row?.runId === undefined ? undefined : { workflowRunId: row.runId, workflowRunCreatedAt: row.runCreatedAt! };
 }

@@ -1,23 +1,21 @@
 // The dialog of a bulk change: first how many entries and which, then how far it is, then
 // what became of each.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import { explain } from "../api";
+import { explain, wasRefused } from "../api";
 import { useAsked } from "../feed";
 import { count, plural } from "../format";
 import { href } from "../router";
-import { preview, sweep, type Deed, type Preview, type Result, type Selection } from "../sweep";
-import type { RunRef } from "../types";
+import { preview, sweep, type Deed, type Entry, type Preview, type Result, type Selection } from "../sweep";
 import { Dialog, Fault, Field } from "../ui/widgets";
 import { runPlace } from "./runs";
 
 interface Props {
   deed: Deed;
   kind: Selection["kind"];
-  ids: string[] | null;
+  chosen: Selection["chosen"];
   filters: URLSearchParams;
-  runOf: (dlqId: string) => RunRef | undefined; // the failed run, if it is known here
   onClose: (changed: boolean) => void;
 }
 
@@ -32,23 +30,24 @@ const overrides: { header: string; label: string; hint: string }[] = [
 
 const listed = 200; // results that are drawn
 
-export function SweepDialog({ deed, kind, ids, filters, runOf, onClose }: Props) {
-  const selection: Selection = { kind, ids, filters };
+export function SweepDialog({ deed, kind, chosen, filters, onClose }: Props) {
+  const selection: Selection = { kind, chosen, filters };
   const { data: found, error } = useAsked("once", (signal) => preview(selection, signal));
   const [headers, setHeaders] = useState<Record<string, string>>({});
-  const { progress, begin, stop } = useSweep(deed, selection);
+  const { progress, begin, stop, back } = useSweep(deed, selection);
   const { state } = progress;
+  const ended = state === "done" || state === "stopped";
   const close = () => {
     stop();
-    onClose(state !== "asking");
+    onClose(state === "running" || progress.results.length > 0 || !isUnchanged(progress));
   };
   return (
     <Dialog title={deed.name + (kind === "runs" ? " workflow runs" : " messages")} onClose={close} wide>
       <div class="stack">
         {error !== "" && <Fault>{error}</Fault>}
         {state === "asking" && found === undefined && error === "" && <p>Counting…</p>}
-        {state === "asking" && found !== undefined && <Asking deed={deed} found={found} match={ids === null} headers={headers} onHeaders={setHeaders} />}
-        {state !== "asking" && <Doing deed={deed} total={found?.total ?? 0} progress={progress} runOf={runOf} />}
+        {state === "asking" && found !== undefined && <Asking deed={deed} found={found} match={chosen === null} headers={headers} onHeaders={setHeaders} />}
+        {state !== "asking" && <Doing deed={deed} found={found!} progress={progress} />}
         <footer>
           {state === "asking" && <button onClick={close}>Keep as it is</button>}
           {state === "asking" && (
@@ -57,7 +56,8 @@ export function SweepDialog({ deed, kind, ids, filters, runOf, onClose }: Props)
             </button>
           )}
           {state === "running" && <button onClick={stop}>Stop</button>}
-          {(state === "done" || state === "stopped") && <button class="primary" onClick={close}>Done</button>}
+          {ended && isUnchanged(progress) && <button onClick={back}>Back</button>}
+          {ended && <button class="primary" onClick={close}>Done</button>}
         </footer>
       </div>
     </Dialog>
@@ -70,27 +70,36 @@ interface Progress {
   results: Result[];
   deleted: number;
   fault: string; // what it has stopped at, "" if at a wish
+  unsure: boolean; // whether what it has stopped at was changed
+}
+
+const asking: Progress = { state: "asking", results: [], deleted: 0, fault: "", unsure: false };
+
+// isUnchanged reports whether a sweep is known to have changed nothing so far.
+function isUnchanged({ results, deleted, unsure }: Progress): boolean {
+  return deleted === 0 && !unsure && results.every((result) => result.error !== undefined && result.unsure !== true);
 }
 
 // useSweep returns a sweep that begins when it is told to.
 function useSweep(deed: Deed, selection: Selection) {
-  const [progress, setProgress] = useState<Progress>({ state: "asking", results: [], deleted: 0, fault: "" });
+  const [progress, setProgress] = useState(asking);
   const stopping = useRef(new AbortController());
   useEffect(() => () => stopping.current.abort(), []);
   const change = (to: Partial<Progress>) => setProgress((old) => ({ ...old, ...to }));
   const take = (results: Result[], deleted: number) =>
     setProgress((old) => ({ ...old, results: [...old.results, ...results], deleted: old.deleted + deleted }));
   const begin = async (headers: Record<string, string>) => {
+    stopping.current = new AbortController();
     change({ state: "running" });
     const given = Object.fromEntries(Object.entries(headers).filter(([, value]) => value.trim() !== ""));
     try {
       await sweep(deed, selection, given, take, stopping.current.signal);
       change({ state: stopping.current.signal.aborted ? "stopped" : "done" });
     } catch (failure) {
-      change({ state: "stopped", fault: explain(failure) });
+      change({ state: "stopped", fault: explain(failure), unsure: !wasRefused(failure) });
     }
   };
-  return { progress, begin, stop: () => stopping.current.abort() };
+  return { progress, begin, stop: () => stopping.current.abort(), back: () => setProgress(asking) };
 }
 
 interface AskingProps {
@@ -103,16 +112,18 @@ interface AskingProps {
 
 // Asking tells what would be changed, and takes settings for it.
 function Asking({ deed, found, match, headers, onHeaders }: AskingProps) {
+  const [given] = useState(Object.keys(headers).length > 0); // before, and refused
   return (
     <>
       <p><b>{found.atLeast ? "At least " : ""}{plural(found.total, "entry", "entries")}</b> {match ? (found.total === 1 ? "matches and" : "match and") : ""} would be {deed.done}. Nothing has been changed yet.</p>
-      <details>
-        <summary>Which</summary>
-        <ol class="ids">{found.first.slice(0, 50).map((id) => <li key={id}><code>{id}</code></li>)}</ol>
-        {found.total > 50 && <p class="muted">and {count(found.total - 50)} more</p>}
-      </details>
-      {deed.overrides && (
+      {found.total > 0 && (
         <details>
+          <summary>Which</summary>
+          <Which entries={found.first} total={found.total} />
+        </details>
+      )}
+      {deed.overrides && (
+        <details open={given}>
           <summary>With other settings</summary>
           <div class="fields">
             {overrides.map(({ header, label, hint }) => (
@@ -127,42 +138,82 @@ function Asking({ deed, found, match, headers, onHeaders }: AskingProps) {
   );
 }
 
-interface DoingProps {
-  deed: Deed;
-  total: number;
-  progress: Progress;
-  runOf: Props["runOf"];
+// Which lists the first entries of a selection.
+function Which({ entries, total }: { entries: Entry[]; total: number }) {
+  const shown = entries.slice(0, 50);
+  return (
+    <div class="results" tabIndex={0} role="region" aria-label="Entries">
+      <table class="plain">
+        <thead><tr><th>{kindOf(entries)}</th><th>Destination</th></tr></thead>
+        <tbody>{shown.map((entry) => <tr key={entry.id}><td><EntryLink to={entry} /></td><td>{entry.url}</td></tr>)}</tbody>
+      </table>
+      {total > shown.length && <p class="muted">and {count(total - shown.length)} more</p>}
+    </div>
+  );
 }
 
-// Doing tells what has been changed so far. Of the page at which a sweep has stopped with a
-// fault nobody here knows whether it was changed.
-function Doing({ deed, total, progress: { state, results, deleted, fault }, runOf }: DoingProps) {
+function kindOf(entries: Entry[]): string {
+  return entries[0]?.run === undefined ? "Message" : "Run";
+}
+
+function EntryLink({ to: { run, messageId } }: { to: Entry }) {
+  return run === undefined ? <MessageLink id={messageId} /> : <a href={href(...runPlace(run))}>{run.workflowRunId}</a>;
+}
+
+function MessageLink({ id }: { id: string }) {
+  return <a href={href("/logs", { messageId: id, open: id })}>{id}</a>;
+}
+
+interface DoingProps {
+  deed: Deed;
+  found: Preview;
+  progress: Progress;
+}
+
+// Doing tells what has been changed so far.
+function Doing({ deed, found, progress }: DoingProps) {
+  const { state, results, deleted, fault } = progress;
   const failed = results.filter((result) => result.error !== undefined);
   const processed = results.length + deleted;
-  const ends = { asking: "", running: "", done: ".", stopped: fault === "" ? ". Stopped: the others are still there." : ". Stopped: more may have been changed than is shown here, look again." };
   return (
     <>
-      <progress aria-label="Progress" value={processed} max={Math.max(total, processed, 1)} />
+      <progress aria-label="Progress" value={processed} max={Math.max(found.total, processed, 1)} />
       <p role="status">
         {state === "running" ? deed.doing + "… " : ""}
         <b>{count(processed - failed.length)}</b> {deed.done}{failed.length > 0 && <>, <b class="error-text">{count(failed.length)} not</b></>}
-        {ends[state]}
+        {endOf(progress)}
       </p>
       {fault !== "" && <Fault>{fault}</Fault>}
-      {results.length > 0 && <Results results={[...failed, ...results.filter((result) => result.error === undefined)]} runOf={runOf} />}
+      {results.length > 0 && <Results results={[...failed, ...results.filter((result) => result.error === undefined)]} known={found.first} />}
     </>
   );
 }
 
-function Results({ results, runOf }: { results: Result[]; runOf: Props["runOf"] }) {
+function endOf(progress: Progress): string {
+  if (progress.state === "running") {
+    return "";
+  }
+  if (isUnchanged(progress)) {
+    return ". Nothing has been changed.";
+  }
+  if (progress.state === "done") {
+    return ".";
+  }
+  return progress.unsure
+    ? ". Stopped: more may have been changed than is shown here, look again."
+    : ". Stopped: the others are still there.";
+}
+
+function Results({ results, known }: { results: Result[]; known: Entry[] }) {
+  const entries = useMemo(() => new Map(known.map((entry) => [entry.id, entry])), [known]);
   return (
     <div class="results" tabIndex={0} role="region" aria-label="Results">
       <table class="plain">
-        <thead><tr><th>Entry</th><th>Became</th></tr></thead>
+        <thead><tr><th>{kindOf(known)}</th><th>Became</th></tr></thead>
         <tbody>
           {results.slice(0, listed).map((result, i) => (
             <tr key={i}>
-              <td><Entry id={result.dlqId} run={runOf(result.dlqId)} /></td>
+              <td>{entries.has(result.dlqId) ? <EntryLink to={entries.get(result.dlqId)!} /> : <code>{result.dlqId}</code>}</td>
               <td>{result.error !== undefined ? <span class="error-text">{result.error}</span> : <Became result={result} />}</td>
             </tr>
           ))}
@@ -173,14 +224,10 @@ function Results({ results, runOf }: { results: Result[]; runOf: Props["runOf"] 
   );
 }
 
-function Entry({ id, run }: { id: string; run: RunRef | undefined }) {
-  return run === undefined ? <code>{id}</code> : <a href={href(...runPlace(run))} title={id}>{run.workflowRunId}</a>;
-}
-
 function Became({ result }: { result: Result }) {
   if (result.run !== undefined) {
     const place = runPlace({ workflowRunId: result.run.id, workflowRunCreatedAt: result.run.createdAt });
     return <a href={href(...place)}>{result.run.id}</a>;
   }
-  return <a href={href("/logs", { messageId: result.messageId!, open: result.messageId! })}>{result.messageId}</a>;
+  return <MessageLink id={result.messageId!} />;
 }
