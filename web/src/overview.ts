@@ -5,7 +5,8 @@ import { get, request } from "./api";
 import { createdAt, host } from "./format";
 import { groupBy } from "./group";
 import { LogReader, withoutBodies } from "./logpages";
-import type { LogEntry, LogPage } from "./types";
+import type { FlowKey, LogEntry, LogPage, Queue } from "./types";
+import { whyKey, whyQueue } from "./why";
 
 export interface Sample {
   entries: number;
@@ -92,6 +93,26 @@ export async function deadDestinations(signal: AbortSignal): Promise<Dead[]> {
     return { host: name, errors: errors.length, last: errors[0]!.time, why: errors[0]!.error ?? "", lastGood: good.events[0]?.time };
   }));
   return looked.filter((one) => one.lastGood === undefined || one.lastGood < one.last);
+}
+
+// Held is a queue or a flow-control key that holds messages back.
+export interface Held {
+  kind: "queue" | "key";
+  name: string;
+  waiting: number;
+  why: string;
+}
+
+const heldShown = 10;
+
+// heldBack returns the queues and keys that hold messages back, those of the most first.
+export async function heldBack(signal: AbortSignal): Promise<Held[]> {
+  const [queues, keys] = await Promise.all([get<Queue[]>("/v2/queues", undefined, signal), get<FlowKey[]>("/v2/flowControl", undefined, signal)]);
+  const all: Held[] = [
+    ...queues.map((queue) => ({ kind: "queue" as const, name: queue.name, waiting: queue.lag, why: whyQueue(queue).join(" It ") })),
+    ...keys.map((key) => ({ kind: "key" as const, name: key.flowControlKey, waiting: key.waitListSize, why: whyKey(key).join(" It ") })),
+  ];
+  return all.filter((one) => one.waiting > 0 && one.why !== "").sort((a, b) => b.waiting - a.waiting).slice(0, heldShown);
 }
 
 // gauges reads the metrics of the server, of which each is undefined that is not there.

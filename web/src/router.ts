@@ -82,6 +82,9 @@ export function followLinks(): void {
     if (link === null || link.target !== "" || link.origin !== location.origin || !link.pathname.startsWith(base)) {
       return;
     }
+    if (link.hash !== "" && link.pathname + link.search === location.pathname + location.search) {
+      return; // within the page, which the browser does
+    }
     event.preventDefault();
     history.pushState(null, "", link.href);
     tell();

@@ -26,8 +26,8 @@ export async function whyMessage(last: LogEntry, signal: AbortSignal): Promise<s
   ]);
   const reasons = [
     ...whyTime(last),
-    ...(queue === null ? [] : whyQueue(queue)),
-    ...(key === null ? [] : whyKey(key)),
+    ...(queue === null ? [] : whyQueue(queue).map((why) => `Its queue ${queue.name} ${why}`)),
+    ...(key === null ? [] : whyKey(key).map((why) => `Its flow-control key ${key.flowControlKey} ${why}`)),
   ];
   if (all.parallelismCount >= all.parallelismMax) {
     reasons.push(`All ${plural(all.parallelismMax, "slot")} of the server for attempts are taken.`);
@@ -44,27 +44,28 @@ function whyTime(last: LogEntry): string[] {
   return [];
 }
 
-function whyQueue(queue: Queue): string[] {
+// whyQueue returns what a queue does to hold messages back, to be read after its name.
+export function whyQueue(queue: Queue): string[] {
   if (queue.paused) {
-    return [`Its queue ${queue.name} is paused: nothing leaves it until it is resumed.`];
+    return ["is paused: nothing leaves it until it is resumed."];
   }
   return queue.lag > queue.parallelism
-    ? [`Its queue ${queue.name} holds ${plural(queue.lag, "message")} and lets ${queue.parallelism} through at a time, in order. One that is retried keeps its place.`]
+    ? [`holds ${plural(queue.lag, "message")} and lets ${queue.parallelism} through at a time, in order. One that is retried keeps its place.`]
     : [];
 }
 
-function whyKey(key: FlowKey): string[] {
-  const name = `Its flow-control key ${key.flowControlKey}`;
+// whyKey does the same for a flow-control key.
+export function whyKey(key: FlowKey): string[] {
   if (key.isPaused) {
-    return [`${name} is paused: nothing with it is sent until it is resumed.`];
+    return ["is paused: nothing with it is sent until it is resumed."];
   }
   const reasons = [];
   if (key.parallelismMax > 0 && key.parallelismCount >= key.parallelismMax) {
-    reasons.push(`${name} lets ${key.parallelismMax} through at a time, and as many are in flight. ${plural(key.waitListSize, "message waits", "messages wait")}.`);
+    reasons.push(`lets ${key.parallelismMax} through at a time, and as many are in flight. ${plural(key.waitListSize, "message waits", "messages wait")}.`);
   }
   const windowEnds = (key.ratePeriodStart + key.ratePeriod) * 1000;
   if (key.rateMax > 0 && key.rateCount >= key.rateMax && windowEnds > Date.now()) {
-    reasons.push(`${name} lets ${key.rateMax} through in ${span(key.ratePeriod * 1000)}, and they are used up until ${clock(windowEnds)}.`);
+    reasons.push(`lets ${key.rateMax} through in ${span(key.ratePeriod * 1000)}, and they are used up until ${clock(windowEnds)}.`);
   }
   return reasons;
 }

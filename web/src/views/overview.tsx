@@ -6,7 +6,7 @@ import { useState } from "preact/hooks";
 import { get } from "../api";
 import { useAsked, useRepeated } from "../feed";
 import { away, bytes, count, moment, plural, span } from "../format";
-import { deadDestinations, gauges, percentile, sample, type Dead, type Sample } from "../overview";
+import { deadDestinations, gauges, heldBack, percentile, sample, type Dead, type Held, type Sample } from "../overview";
 import { go, href } from "../router";
 import type { Kept, Usage } from "../types";
 import { Fault, Tag } from "../ui/widgets";
@@ -16,9 +16,12 @@ interface Known {
   usage: Usage;
   slots: { parallelismMax: number; parallelismCount: number };
   overdue: number | undefined; // seconds
+  held: Held[] | undefined; // asked for when it is late
   disk: number | undefined; // bytes
   dead: Dead[];
 }
+
+const late = 60; // seconds that a message may be overdue
 
 async function ask(signal: AbortSignal): Promise<Known> {
   const [newest, usage, slots, gauge, dead] = await Promise.all([
@@ -28,7 +31,9 @@ async function ask(signal: AbortSignal): Promise<Known> {
     gauges(signal),
     deadDestinations(signal),
   ]);
-  return { sample: newest, usage, slots, overdue: gauge("posthaste_due_backlog_age_seconds"), disk: gauge("posthaste_store_bytes"), dead };
+  const overdue = gauge("posthaste_due_backlog_age_seconds");
+  const held = (overdue ?? 0) > late ? await heldBack(signal) : undefined;
+  return { sample: newest, usage, slots, overdue, held, disk: gauge("posthaste_store_bytes"), dead };
 }
 
 const pause = 10_000; // ms between two readings
@@ -79,14 +84,20 @@ function Numbers({ of }: { of: Known }) {
         <Card name="Delivered" value={(newest.delivered / seconds).toFixed(newest.delivered / seconds < 10 ? 2 : 0) + " /s"} note={`${plural(newest.delivered, "message")} in ${window}`} />
         <Card name="Success" value={ended === 0 ? "–" : share(newest.delivered, ended)} tone={newest.failed > 0 ? "amber" : "green"}
           note={<>{plural(newest.failed, "message")} failed for good; of {plural(newest.attempts, "attempt")} {share(newest.attemptsFailed, newest.attempts)} failed</>} />
-        <Card name="Oldest due message" value={of.overdue === undefined ? "–" : of.overdue === 0 ? "none" : span(of.overdue * 1000)} tone={(of.overdue ?? 0) > 60 ? "red" : "green"}
-          note="how long the most overdue one has been waiting for its turn" />
+        <Card name="Oldest due message" value={of.overdue === undefined ? "–" : of.overdue === 0 ? "none" : span(of.overdue * 1000)} tone={(of.overdue ?? 0) > late ? "red" : "green"}
+          note={<>how long the most overdue one has been waiting for its turn{of.held !== undefined && <>: <a href="#held">why</a></>}</>} />
         <Card name="Attempts in flight" value={count(of.slots.parallelismCount)} note={`of at most ${count(of.slots.parallelismMax)}`} />
         <Card name="Dead letters" value={count(letters)} tone={letters > 0 ? "amber" : "green"}
           note={<><a href={href("/dlq/runs")}>{plural(usage.failedRuns.entries, "run")}</a>, <a href={href("/dlq/messages")}>{plural(usage.deadLetters.entries, "message")}</a></>} />
         <Card name="Disk" value={of.disk === undefined ? "–" : bytes(of.disk)} note={`the log goes back to ${usage.log.oldest === undefined ? "now" : moment(usage.log.oldest)}`} />
       </div>
       <div class="columns even">
+        {of.held !== undefined && (
+          <section aria-labelledby="held">
+            <h2 id="held">What holds messages back</h2>
+            {of.held.length === 0 ? <p class="muted">No queue and no flow-control key. They wait for their destinations, or are somebody else's.</p> : <HeldList of={of.held} />}
+          </section>
+        )}
         <section aria-labelledby="latency">
           <h2 id="latency">Delivery latency <small>of {window}</small></h2>
           <Latency of={newest} />
@@ -150,6 +161,23 @@ function DeadList({ of }: { of: Dead[] }) {
             <td><a href={href("/logs", { host: one.host })}>{one.host}</a></td>
             <td class="number"><Tag tone="red">{count(one.errors)}</Tag></td>
             <td>{one.lastGood === undefined ? "none known" : away(one.lastGood)}</td>
+            <td class="breaks">{one.why}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function HeldList({ of }: { of: Held[] }) {
+  return (
+    <table class="plain">
+      <thead><tr><th>Queue or key</th><th>Waiting</th><th>Why</th></tr></thead>
+      <tbody>
+        {of.map((one) => (
+          <tr key={one.kind + one.name}>
+            <td class="breaks"><a href={href(one.kind === "queue" ? "/queues" : "/flow")}>{one.kind} {one.name}</a></td>
+            <td class="number">{count(one.waiting)}</td>
             <td class="breaks">{one.why}</td>
           </tr>
         ))}
