@@ -83,6 +83,7 @@ func TestConsole(t *testing.T) {
 			t.Errorf("the token stays in the address: %s", left)
 		}
 	})
+	t.Run("a token that has ended", func(t *testing.T) { testEndedToken(t, b, c) })
 	t.Run("the first steps of the guide", func(t *testing.T) { testFirstSteps(t, b) })
 	t.Run("the first visit", func(t *testing.T) { testFirstVisit(t, b, c) })
 	t.Run("the log", func(t *testing.T) { testLogView(t, b, c, s) })
@@ -100,6 +101,8 @@ func TestConsole(t *testing.T) {
 	t.Run("cron expressions in words", func(t *testing.T) { testCronWords(t, b, c, s) })
 	t.Run("what holds messages back", func(t *testing.T) { testHeld(t, b, c, s) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, b, c) })
+	t.Run("the filter bar", func(t *testing.T) { testFilterBar(t, b, c) })
+	t.Run("no request to check", func(t *testing.T) { testNoRequest(t, b, c) })
 	t.Run("a phone", func(t *testing.T) { testPhone(t, b, c) })
 	t.Run("signatures", func(t *testing.T) { testSignature(t, b, c) })
 }

@@ -18,10 +18,11 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-// onUnauthorized is called when the server does not know the token any more.
-let onUnauthorized = (): void => {};
+// onUnauthorized is called when the server does not take the token any more, with what it
+// says.
+let onUnauthorized: (sentence: string) => void = () => {};
 
-export function whenUnauthorized(then: () => void): void {
+export function whenUnauthorized(then: (sentence: string) => void): void {
   onUnauthorized = then;
 }
 
@@ -37,12 +38,12 @@ export async function request(method: string, path: string, options: CallOptions
   if (response.ok) {
     return response;
   }
-  const text = await response.text();
+  const says = sentence(await response.text()) || `the server answered ${response.status}`;
   if (response.status === 401) {
     signOut();
-    onUnauthorized();
+    onUnauthorized(says);
   }
-  throw new ApiError(response.status, sentence(text) || `the server answered ${response.status}`);
+  throw new ApiError(response.status, says);
 }
 
 function pairs(headers: CallOptions["headers"]): [string, string][] {

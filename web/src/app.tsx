@@ -13,11 +13,16 @@ import { MessageDrawer } from "./views/message";
 
 export function App() {
   const [signedIn, setSignedIn] = useState(token() !== "");
-  useEffect(() => whenUnauthorized(() => setSignedIn(false)), []);
+  const [ended, setEnded] = useState(""); // why, "" if at a wish
+  const leave = (why: string) => {
+    setEnded(why);
+    setSignedIn(false);
+  };
+  useEffect(() => whenUnauthorized((says) => leave("You were signed out: " + says)), []);
   if (!signedIn) {
-    return <SignIn onDone={() => setSignedIn(true)} />;
+    return <SignIn ended={ended} onDone={() => setSignedIn(true)} />;
   }
-  return <Frame onSignOut={() => { signOut(); setSignedIn(false); }} />;
+  return <Frame onSignOut={() => { signOut(); leave(""); }} />;
 }
 
 function Frame({ onSignOut }: { onSignOut: () => void }) {

@@ -6,9 +6,14 @@ import { explain, get } from "./api";
 import { signIn, signOut } from "./session";
 import { Fault, Field } from "./ui/widgets";
 
-export function SignIn({ onDone }: { onDone: () => void }) {
+interface Props {
+  ended: string; // why somebody is to sign in again, "" if there is nothing to say
+  onDone: () => void;
+}
+
+export function SignIn({ ended, onDone }: Props) {
   const [text, setText] = useState("");
-  const [fault, setFault] = useState("");
+  const [fault, setFault] = useState(ended);
   const [busy, setBusy] = useState(false);
   const submit = async () => {
     setBusy(true);

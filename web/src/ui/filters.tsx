@@ -37,9 +37,9 @@ export function Filters({ filters, params, guess }: Props) {
       <NewFilter filters={filters} guess={guess} onAdd={add} />
       <Range params={params} />
       {active.map(({ filter, value }) => (
-        <button class="chip" key={filter.name + value} onClick={() => remove(filter.name, value)}
+        <button class="chip" key={filter.name + value} onClick={() => remove(filter.name, value)} title={value}
           aria-label={`Remove filter ${filter.label}: ${value}`}>
-          <b>{filter.label}</b> {value} <span aria-hidden="true">×</span>
+          <span><b>{filter.label}</b> {value}</span><span aria-hidden="true">×</span>
         </button>
       ))}
       {(active.length > 0 || params.has("fromDate") || params.has("toDate")) && (
@@ -96,6 +96,12 @@ function Range({ params }: { params: URLSearchParams }) {
   const set = (name: string, text: string) => {
     setParams({ [name]: text === "" ? undefined : String(new Date(text).getTime()) });
   };
+  const choose = (button: HTMLElement, times: Record<"fromDate" | "toDate", string | undefined>) => {
+    const details = button.closest("details")!;
+    details.open = false;
+    details.querySelector("summary")!.focus();
+    setParams(times);
+  };
   return (
     <details class="range" onKeyDown={(event) => {
       if (event.key === "Escape") {
@@ -106,9 +112,9 @@ function Range({ params }: { params: URLSearchParams }) {
       <summary>{title}</summary>
       <div class="popover">
         {presets.map(([name, ms]) => (
-          <button key={name} onClick={() => setParams({ fromDate: String(Date.now() - ms), toDate: undefined })}>Last {name}</button>
+          <button key={name} onClick={(event) => choose(event.currentTarget, { fromDate: String(Date.now() - ms), toDate: undefined })}>Last {name}</button>
         ))}
-        <button onClick={() => setParams({ fromDate: undefined, toDate: undefined })}>Any time</button>
+        <button onClick={(event) => choose(event.currentTarget, { fromDate: undefined, toDate: undefined })}>Any time</button>
         <label class="field"><span>From</span>
           <input type="datetime-local" step={1} value={local(from)} onChange={(event) => set("fromDate", event.currentTarget.value)} /></label>
         <label class="field"><span>To</span>

@@ -71,6 +71,7 @@ function DeliveryFields({ fields, change }: { fields: Fields; change: Change }) 
         <textarea rows={8} spellcheck={false} value={fields.request}
           onInput={({ currentTarget: { value } }) => change({ request: value, ...readRequest(value) })} />
       </Field>
+      {fields.request.trim() !== "" && readRequest(fields.request) === null && <Fault>This is no request of a delivery: it has no header Upstash-Signature.</Fault>}
       <Field label="Upstash-Signature"><textarea rows={4} required spellcheck={false} value={fields.token} onInput={(event) => change({ token: event.currentTarget.value })} /></Field>
       <Field label="URL" hint="Where it was delivered to, as the server knows it."><input value={fields.url} onInput={(event) => change({ url: event.currentTarget.value })} /></Field>
       <Field label="Body"><textarea rows={5} spellcheck={false} value={fields.body} onInput={(event) => change({ body: event.currentTarget.value })} /></Field>
