@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -114,7 +115,9 @@ func (r *logReader) search(q question) error {
 		return err
 	}
 	leads := r.rarest(fields)
-	s := &search{fields[leads], slices.Delete(slices.Clone(q), leads, leads+1), r.query.Limit + 1, 0}
+	others := slices.Delete(slices.Clone(q), leads, leads+1)
+	slices.SortFunc(others, func(a, b []term) int { return cmp.Compare(len(a), len(b)) }) // the cheapest first
+	s := &search{fields[leads], others, r.query.Limit + 1, 0}
 	for more := true; more && !r.page.More; {
 		var passing []posthaste.Position
 		var err error
@@ -164,26 +167,32 @@ func (r *logReader) propose(s *search) (passing []posthaste.Position, more bool,
 func (r *logReader) show(positions []posthaste.Position) error {
 	for len(positions) > 0 && !r.page.More {
 		n := min(len(positions), r.query.Limit-len(r.page.Entries)+1)
-		wanted := slices.Sorted(slices.Values(positions[:n]))
-		blocks, err := rows(r.ctx, r.q, func(row pgx.CollectableRow) ([]posthaste.Event, error) {
-			return scanEvents(row, func(at posthaste.Position) bool {
-				_, is := slices.BinarySearch(wanted, at)
-				return is
-			})
-		}, `
-			SELECT DISTINCT ON (found.first) found.first, found.block FROM unnest($2::bigint[]) AS c (at), LATERAL (
-				SELECT e.first, e.block FROM posthaste.events e
-				WHERE e.user_id = $1 AND e.first BETWEEN c.at - $3 AND c.at
-				ORDER BY e.first DESC LIMIT 1) AS found`, r.user, int64s(wanted), int64(maxSpan))
+		events, err := r.eventsAt(positions[:n])
 		if err != nil {
 			return err
 		}
-		if err := r.consider(slices.Concat(blocks...)); err != nil {
+		if err := r.consider(events); err != nil {
 			return err
 		}
 		positions = positions[n:]
 	}
 	return nil
+}
+
+// eventsAt reads the events at some positions, in the query's order.
+func (r *logReader) eventsAt(positions []posthaste.Position) ([]posthaste.Event, error) {
+	wanted := slices.Sorted(slices.Values(positions))
+	blocks, err := rows(r.ctx, r.q, func(row pgx.CollectableRow) ([]posthaste.Event, error) {
+		return scanEvents(row, func(at posthaste.Position) bool {
+			_, is := slices.BinarySearch(wanted, at)
+			return is
+		})
+	}, `
+		SELECT DISTINCT ON (found.first) found.first, found.block FROM unnest($2::bigint[]) AS c (at), LATERAL (
+			SELECT e.first, e.block FROM posthaste.events e
+			WHERE e.user_id = $1 AND e.first BETWEEN c.at - $3 AND c.at
+			ORDER BY e.first DESC LIMIT 1) AS found`, r.user, int64s(wanted), int64(maxSpan))
+	return r.ordered(slices.Concat(blocks...)), err
 }
 
 // scan walks through all events of the range.
@@ -248,14 +257,9 @@ func (r *logReader) ordered(events []posthaste.Event) []posthaste.Event {
 	return events
 }
 
-// consider adds those of some events to the page that match.
+// consider adds those of some events, which are in order, to the page that match.
 func (r *logReader) consider(events []posthaste.Event) error {
-	events = r.ordered(events)
-	var about idSet
-	for _, e := range events {
-		about.add(e.MessageID)
-	}
-	messages, err := r.messages(about.ids)
+	messages, err := r.messagesOf(events)
 	if err != nil {
 		return err
 	}
@@ -293,6 +297,15 @@ func (r *logReader) keep(entries []store.Entry) error {
 }
 
 func (r *logReader) stop(at posthaste.Position) { r.page.More, r.page.Next = true, at }
+
+// messagesOf reads the messages of some events.
+func (r *logReader) messagesOf(events []posthaste.Event) (map[posthaste.MessageID]*posthaste.Message, error) {
+	var about idSet
+	for _, e := range events {
+		about.add(e.MessageID)
+	}
+	return r.messages(about.ids)
+}
 
 // messages reads messages. Those beyond what a page may hold are nil.
 func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID]*posthaste.Message, error) {

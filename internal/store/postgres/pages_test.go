@@ -40,6 +40,16 @@ var pages = []struct {
 	{"label and caller", store.EventFilter{Labels: []string{"label-1"}, CallerIPs: []string{"10.0.0.7"}}},
 	{"rare label and state", store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}},
 	{"nothing in common", store.EventFilter{Labels: []string{"rare"}, URLs: []string{"https://host-0.example/hook"}}},
+	{"a thousand labels and callers", store.EventFilter{Labels: numbered("wide-%d"), CallerIPs: numbered("10.0.0.%d")}},
+}
+
+// numbered returns a thousand values.
+func numbered(format string) []string {
+	values := make([]string, 1000)
+	for i := range values {
+		values[i] = fmt.Sprintf(format, i)
+	}
+	return values
 }
 
 // BenchmarkPages reads pages of 1 000 entries of one log that both backends keep, by
@@ -145,7 +155,7 @@ func historic(rng *rand.Rand, now time.Time, number int) *posthaste.Message {
 	if number%1000 == 500 {
 		m.Labels = []string{"rare"}
 	} else {
-		m.Labels = []string{fmt.Sprintf("label-%d", int(rng.ExpFloat64()*20))}
+		m.Labels = []string{fmt.Sprintf("label-%d", int(rng.ExpFloat64()*20)), fmt.Sprintf("wide-%d", number%2000)}
 	}
 	return m
 }

@@ -228,46 +228,6 @@ func (r *logReader) covered(f *fieldList, begins posthaste.Position) float64 {
 	return max(covered, 1)
 }
 
-// passing returns those of some positions that any of the terms has.
-func (r *logReader) passing(positions []posthaste.Position, terms []term) ([]posthaste.Position, error) {
-	if len(positions) == 0 {
-		return nil, nil
-	}
-	found, err := r.postingsAround(positions, terms)
-	if err != nil {
-		return nil, err
-	}
-	var having []posthaste.Position
-	for _, p := range found {
-		if having, err = decodeGaps(having, posthaste.Position(p.first), p.gaps); err != nil {
-			return nil, err
-		}
-	}
-	slices.Sort(having)
-	return slices.DeleteFunc(positions, func(at posthaste.Position) bool {
-		_, has := slices.BinarySearch(having, at)
-		return !has
-	}), nil
-}
-
-// postingsAround returns the postings that may hold some positions: all of their range, if
-// those are no more than the positions are, or else those that are found for each.
-func (r *logReader) postingsAround(positions []posthaste.Position, terms []term) ([]storedPosting, error) {
-	found, err := rows(r.ctx, r.q, scanPosting, `
-		SELECT term, first, gaps FROM posthaste.postings
-		WHERE user_id = $1 AND term = ANY($2) AND first BETWEEN $3 AND $4 LIMIT $5`,
-		r.user, hashes(terms), int64(slices.Min(positions)-maxSpan), int64(slices.Max(positions)), len(positions)+1)
-	if err != nil || len(found) <= len(positions) {
-		return found, err
-	}
-	return rows(r.ctx, r.q, scanPosting, `
-		SELECT DISTINCT ON (found.term, found.first) found.term, found.first, found.gaps
-		FROM unnest($2::bigint[]) AS t (term), unnest($3::bigint[]) AS c (at), LATERAL (
-			SELECT p.term, p.first, p.gaps FROM posthaste.postings p
-			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at
-			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, hashes(terms), int64s(positions), int64(maxSpan))
-}
-
 func int64s(positions []posthaste.Position) []int64 {
 	all := make([]int64, len(positions))
 	for i, at := range positions {

@@ -50,6 +50,7 @@ var eventsPromises = []promise{
 			tr.checkFilter(log, fields[:log.rng.IntN(5)]...)
 		}
 	}},
+	{"many values of two fields filter", checkManyValues},
 	{"what nobody has matches nothing", func(tr *trial) {
 		tr.makeHistory()
 		for name, filter := range nobodyHas {
@@ -147,6 +148,26 @@ func (tr *trial) checkFilter(log *history, fields ...filterField) {
 					Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit,
 				})
 			}
+		}
+	}
+}
+
+// checkManyValues asks for half of the labels and half of the URLs there are, and for many
+// that nobody has.
+func checkManyValues(tr *trial) {
+	log := tr.history()
+	var filter store.EventFilter
+	for n := range 50 {
+		sample := log.any()
+		filter.Labels = append(append(filter.Labels, sample.Message.Labels...), fmt.Sprint("nobody's ", n))
+		filter.URLs = append(filter.URLs, log.any().Message.URL, fmt.Sprint("https://nobody.example/", n))
+	}
+	for _, limit := range []int{plenty, 40, 1} {
+		for _, oldestFirst := range []bool{true, false} {
+			query := store.EventQuery{Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit}
+			tr.compare(log, query)
+			query.Bytes = 1 // no page has room for a second
+			tr.compare(log, query)
 		}
 	}
 }
