@@ -20,6 +20,15 @@ func CheckName(what, name string) error {
 	return nil
 }
 
+// CheckNewName is CheckName for what may be made under the name. Clients take "." and ".." out
+// of the path of a request, so that nothing could be asked of what is called so.
+func CheckNewName(what, name string) error {
+	if name == "." || name == ".." {
+		return Invalidf("%s %q is invalid: clients take it out of the path of a request, add a letter or a digit", what, name)
+	}
+	return CheckName(what, name)
+}
+
 func isNameRune(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' || r == '.'
 }

@@ -154,6 +154,19 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
+func TestCheckNewName(t *testing.T) {
+	for _, name := range []string{"a", "...", ".a", "a."} {
+		if err := posthaste.CheckNewName("queue name", name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{".", "..", "", "a/b"} {
+		if err := posthaste.CheckNewName("queue name", name); posthaste.ErrorCode(err) != posthaste.CodeInvalid {
+			t.Errorf("%q: %v, want code invalid", name, err)
+		}
+	}
+}
+
 func TestErrorCode(t *testing.T) {
 	inner := posthaste.Errorf(posthaste.CodeLimit, "too much")
 	for name, c := range map[string]struct {

@@ -220,7 +220,7 @@ func readItem(raw json.RawMessage) (item batchItem, err error) {
 			"create the schedule with a request of its own", cron.name, cron.text())
 	}
 	if item.Queue != "" {
-		return item, posthaste.CheckName("queue name", item.Queue)
+		return item, posthaste.CheckNewName("queue name", item.Queue)
 	}
 	return item, nil
 }

@@ -30,7 +30,7 @@ func (e fuzzEngine) PublishBatch(_ context.Context, _ string, publications []eng
 	results := make([]engine.Result, len(publications))
 	for i, p := range publications {
 		checkSettings(e.t, p.Settings)
-		if len(p.Body) > fuzzMaxBody || p.Queue != "" && posthaste.CheckName("queue", p.Queue) != nil {
+		if len(p.Body) > fuzzMaxBody || p.Queue != "" && posthaste.CheckNewName("queue", p.Queue) != nil {
 			e.t.Fatalf("publication %+v", p)
 		}
 		results[i].Receipts = []engine.Receipt{{URL: p.Destination}}
@@ -171,8 +171,8 @@ func FuzzSchedule(f *testing.F) {
 			return
 		}
 		if schedule.Cron == "" || schedule.Cron != strings.TrimSpace(schedule.Cron) ||
-			schedule.ID != "" && posthaste.CheckName("id", schedule.ID) != nil ||
-			schedule.Queue != "" && posthaste.CheckName("queue", schedule.Queue) != nil {
+			schedule.ID != "" && posthaste.CheckNewName("id", schedule.ID) != nil ||
+			schedule.Queue != "" && posthaste.CheckNewName("queue", schedule.Queue) != nil {
 			t.Fatalf("schedule %+v", schedule)
 		}
 	})

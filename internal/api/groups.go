@@ -84,6 +84,9 @@ func (a *api) addEndpoints(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := posthaste.CheckNewName("URL group name", name); err != nil {
+		return answer{}, err
+	}
 	for _, endpoint := range endpoints {
 		if err := a.decoder.checkEndpoint(endpoint); err != nil {
 			return answer{}, err

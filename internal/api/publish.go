@@ -29,8 +29,8 @@ func (a *api) publish(r *request) (answer, error) {
 
 // enqueue is publish through the queue in the path.
 func (a *api) enqueue(r *request) (answer, error) {
-	queue, err := r.pathName("queue", "queue name")
-	if err != nil {
+	queue := r.pathText("queue")
+	if err := posthaste.CheckNewName("queue name", queue); err != nil {
 		return answer{}, err
 	}
 	return a.accept(r, queue)

@@ -52,7 +52,7 @@ func (a *api) putQueue(r *request) (answer, error) {
 	if err := r.requireJSON(&body); err != nil {
 		return answer{}, err
 	}
-	if err := posthaste.CheckName("queueName", body.QueueName); err != nil {
+	if err := posthaste.CheckNewName("queueName", body.QueueName); err != nil {
 		return answer{}, err
 	}
 	if body.Parallelism < 0 {

@@ -85,13 +85,13 @@ func decodeSchedule(schedule *posthaste.Schedule, c controls) error {
 	}
 	if id, ok := c.values[controlScheduleID]; ok {
 		schedule.ID = id.text()
-		if err := posthaste.CheckName(id.name, schedule.ID); err != nil {
+		if err := posthaste.CheckNewName(id.name, schedule.ID); err != nil {
 			return err
 		}
 	}
 	if queue, ok := c.values[controlQueueName]; ok && schedule.Queue == "" {
 		schedule.Queue = queue.text()
-		return posthaste.CheckName(queue.name, schedule.Queue)
+		return posthaste.CheckNewName(queue.name, schedule.Queue)
 	}
 	return nil
 }
