@@ -277,10 +277,15 @@ func testSchedules(t *testing.T, b *browser, c *client, s *sink) {
 func testSignature(t *testing.T, b *browser, c *client) {
 	request := captureDelivery(t, c, `{"hello":"world"}`)
 	page := b.open(t, desktop, c.console("/signature"))
-	page.press("Use the keys of this server")
 	page.paste("Request", request)
 	page.press("Check")
+	page.sees("All but the signature is good: give a key to check that too.")
+	page.press("Use the keys of this server")
+	page.until(`[...document.querySelectorAll("input")].some((field) => field.value.startsWith("sig_"))`, "see the keys")
+	page.press("Check")
 	page.sees("The signature is good.")
+	page.sees("the request does not tell http from https")
+	page.inspect("signature-scheme")
 	page.paste("Body", `{ "hello": "world" }`)
 	page.press("Check")
 	page.sees("A receiver refuses it because of body.")
@@ -292,7 +297,6 @@ func captureDelivery(t *testing.T, c *client, body string) string {
 	t.Helper()
 	captured := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		r.Header.Set("X-Forwarded-Proto", "http") // as a proxy in front of the receiver would say
 		dump, err := httputil.DumpRequest(r, true)
 		if err != nil {
 			t.Error(err)

@@ -16,7 +16,7 @@ import (
 // capture is a delivery as its receiver has it.
 type capture struct {
 	signature string
-	url       string // "" if it is not known
+	url       string // "" if it is not known; //HOST/PATH if its scheme is not
 	body      []byte
 }
 
@@ -61,11 +61,14 @@ func readCapture(text []byte) (capture, error) {
 }
 
 // originOf returns the scheme and the host that a request was sent to, "" if it does not
-// tell its host. TLS is taken for granted unless a proxy says otherwise.
+// tell its host. The scheme is there if a proxy tells it.
 func originOf(header http.Header) string {
 	host := cmp.Or(header.Get("X-Forwarded-Host"), header.Get("Host"))
 	if host == "" {
 		return ""
 	}
-	return cmp.Or(header.Get("X-Forwarded-Proto"), "https") + "://" + host
+	if scheme := header.Get("X-Forwarded-Proto"); scheme != "" {
+		return scheme + "://" + host
+	}
+	return "//" + host
 }

@@ -34,9 +34,10 @@ type Check struct {
 }
 
 // Explain checks everything a receiver does, in its order, for a request with this URL
-// and body at this time. Of an empty URL it is unknown whether it is right. Of a signature
-// that is no JWT as it should be, nothing but the form or the algorithm can be checked. The error is for a Verifier
-// without a key.
+// and body at this time. Of an empty URL it is unknown whether it is right, and so of one
+// without a scheme, //HOST/PATH, that is right but for it. Of a signature that is no JWT as
+// it should be, nothing but the form or the algorithm can be checked. The error is for a
+// Verifier without a key.
 func (v Verifier) Explain(signature, url string, body []byte, now time.Time) ([]Check, error) {
 	if v.Keys == (KeyPair{}) {
 		return nil, posthaste.Invalidf("there is no signing key to verify with")
@@ -76,7 +77,7 @@ func newCheck(name string, problem error) Check {
 }
 
 // Verify returns nil if the signature fits a request with this URL and body at
-// this time. An empty URL is not compared. The error has CodeInvalid and names
+// this time. An empty URL is not compared, and of one without a scheme no scheme. The error has CodeInvalid and names
 // the claim that does not fit, the first one if there are several.
 func (v Verifier) Verify(signature, url string, body []byte, now time.Time) error {
 	checks, err := v.Explain(signature, url, body, now)
@@ -137,14 +138,25 @@ func (c *receivedClaims) checkIssue(now time.Time, tolerance time.Duration) erro
 }
 
 func (c *receivedClaims) checkURL(url string) Check {
-	switch url {
-	case "":
+	switch {
+	case url == "":
 		return Check{Name: "sub", Unknown: fmt.Sprintf("claim sub is %.200q, and there is no URL to compare it with", c.Subject)}
-	case c.Subject:
+	case url == c.Subject:
 		return Check{Name: "sub"}
+	case url == withoutScheme(c.Subject):
+		return Check{Name: "sub", Unknown: fmt.Sprintf("claim sub is %.200q, and the request does not tell http from https", c.Subject)}
 	default:
 		return newCheck("sub", posthaste.Invalidf("claim sub is %.200q, expected %.200q", c.Subject, url))
 	}
+}
+
+// withoutScheme returns the //HOST/PATH of an http or https URL, "" of any other.
+func withoutScheme(url string) string {
+	scheme, rest, _ := strings.Cut(url, ":")
+	if scheme != "http" && scheme != "https" {
+		return ""
+	}
+	return rest
 }
 
 func (c *receivedClaims) checkBody(body []byte) error {

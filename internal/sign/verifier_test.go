@@ -179,6 +179,8 @@ func TestExplain(t *testing.T) {
 		"no JWT":       {nextKey, "x", someURL, someBody, 0, "form"},
 		"no algorithm": {nextKey, "eyJhbGciOiJub25lIn0.eyJpc3MiOiJVcHN0YXNoIn0.", someURL, someBody, 0, "alg"},
 		"no URL":       {nextKey, signature, "", someBody, 0, "sub?"},
+		"no scheme":    {nextKey, signature, strings.TrimPrefix(someURL, "https:"), someBody, 0, "sub?"},
+		"another host": {nextKey, signature, "//example.org/", someBody, 0, "sub"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

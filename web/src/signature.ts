@@ -9,7 +9,7 @@ export interface Check {
 
 export interface Delivery {
   token: string;
-  url: string; // "" is not compared
+  url: string; // "" is not compared, nor is the scheme of //HOST/PATH
   body: string;
   keys: string[]; // the current one and the next one
 }
@@ -75,6 +75,9 @@ function checkURL(sub: string | undefined, url: string): Check {
   if (url === "") {
     return { name: "sub", good: null, says: `${sub ?? "missing"}; no URL is given to compare it with.` };
   }
+  if (url.startsWith("//") && sub?.replace(/^https?:/, "") === url) {
+    return { name: "sub", good: null, says: `${sub}; the request does not tell http from https.` };
+  }
   return { name: "sub", good: sub === url, says: sub === url ? sub : `${sub ?? "missing"}, but the URL is ${url}. They must be the same byte for byte, scheme, port and query included.` };
 }
 
@@ -103,7 +106,8 @@ function bytesOf(base64url: string): Uint8Array<ArrayBuffer> | null {
 }
 
 // readRequest takes a request apart as it was captured: its first line, its headers, an
-// empty line, its body. It is null if the text is none.
+// empty line, its body. Its URL begins with // if no proxy tells its scheme. It is null if
+// the text is none.
 export function readRequest(text: string): { token: string; url: string; body: string } | null {
   const [head, ...rest] = text.split(/\r?\n\r?\n/);
   const lines = head!.split(/\r?\n/);
@@ -117,8 +121,8 @@ export function readRequest(text: string): { token: string; url: string; body: s
     return null;
   }
   const target = first?.[1] ?? "";
-  const proto = headers.get("x-forwarded-proto") ?? "https";
+  const proto = headers.get("x-forwarded-proto");
   const host = headers.get("x-forwarded-host") ?? headers.get("host");
-  const url = target.startsWith("/") && host !== undefined ? `${proto}://${host}${target}` : target;
+  const url = target.startsWith("/") && host !== undefined ? `${proto === undefined ? "" : proto + ":"}//${host}${target}` : target;
   return { token, url, body: rest.join("\n\n") };
 }

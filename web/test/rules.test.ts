@@ -178,6 +178,9 @@ test("the check of a signature that fails is named", async () => {
     ["expired", { token: sign({ ...good, exp: now / 1000 - 1 }) }, ["exp"]],
     ["not yet valid", { token: sign({ ...good, nbf: now / 1000 + 9 }) }, ["nbf"]],
     ["another URL", { url: "https://a.example" }, ["sub"]],
+    ["another scheme", { url: "http://a.example/" }, ["sub"]],
+    ["a scheme that is not told", { url: "//a.example/" }, []],
+    ["another host, and no scheme", { url: "//b.example/" }, ["sub"]],
     ["another body", { body: "y" }, ["body"]],
   ];
   for (const [name, given, wrong] of cases) {
@@ -187,8 +190,9 @@ test("the check of a signature that fails is named", async () => {
 });
 
 test("a captured request is taken apart", () => {
-  assert.deepEqual(readRequest("POST /hook?a=1 HTTP/1.1\r\nHost: a.example\r\nupstash-signature: t.t.t\r\n\r\na\n\nb"),
-    { token: "t.t.t", url: "https://a.example/hook?a=1", body: "a\n\nb" });
+  const request = (more: string) => readRequest(`POST /hook?a=1 HTTP/1.1\r\nHost: a.example\r\n${more}upstash-signature: t.t.t\r\n\r\na\n\nb`);
+  assert.deepEqual(request(""), { token: "t.t.t", url: "//a.example/hook?a=1", body: "a\n\nb" });
+  assert.equal(request("X-Forwarded-Proto: http\r\n")?.url, "http://a.example/hook?a=1");
   assert.equal(readRequest("hello"), null);
 });
 

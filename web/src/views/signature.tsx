@@ -80,10 +80,9 @@ function DeliveryFields({ fields, change }: { fields: Fields; change: Change }) 
 }
 
 function Checks({ of: checks }: { of: Check[] }) {
-  const failed = checks.find((one) => one.good === false);
   return (
     <div role="status">
-      <h2>{failed === undefined ? "The signature is good." : `A receiver refuses it because of ${failed.name}.`}</h2>
+      <h2>{verdict(checks)}</h2>
       <table class="plain">
         <tbody>{checks.map((one) => (
           <tr key={one.name}>
@@ -95,4 +94,13 @@ function Checks({ of: checks }: { of: Check[] }) {
       </table>
     </div>
   );
+}
+
+function verdict(checks: Check[]): string {
+  const failed = checks.find((one) => one.good === false);
+  if (failed !== undefined) {
+    return `A receiver refuses it because of ${failed.name}.`;
+  }
+  const isSigned = checks.some((one) => one.name === "signature" && one.good);
+  return isSigned ? "The signature is good." : "All but the signature is good: give a key to check that too.";
 }
