@@ -72,9 +72,10 @@ export function publicationOf(entry: LogEntry): Publication {
   return { path: through + inPath(entry.url), headers, body: fromBase64(entry.body) ?? new Uint8Array() };
 }
 
-// inPath returns a URL for a path. One that clients might send as another one, or that has
-// parameters with names of the server's own, is escaped as a whole, which the server undoes.
-function inPath(url: string): string {
+// inPath returns a destination for a path. A URL that clients might send as another one, or
+// that has parameters with names of the server's own, is escaped as a whole, which the server
+// undoes.
+export function inPath(url: string): string {
   const plain = /^https?:\/\/[\w.-]+(:\d+)?(\/[\w~-][\w.~-]*)*\/?(\?[\w.~=&-]+)?$/.test(url) && !/[?&](upstash|service|qstash)/i.test(url);
   return plain ? url : encodeURIComponent(url);
 }

@@ -4,6 +4,7 @@
 import { useState } from "preact/hooks";
 
 import { post, request } from "../api";
+import { inPath } from "../publication";
 import { go, setParams } from "../router";
 import { Form } from "./resource";
 import { Field } from "./widgets";
@@ -18,7 +19,7 @@ export function PublishForm({ onClose }: { onClose: () => void }) {
   const [settings, setSettings] = useState("");
   const save = async () => {
     const headers = { ...readHeaders(settings), "Upstash-Method": method };
-    const response = await request("POST", "/v2/publish/" + destination, { headers, body });
+    const response = await request("POST", "/v2/publish/" + inPath(destination.trim()), { headers, body });
     const made = await response.json() as { messageId: string } | { messageId: string }[];
     setParams({ open: [made].flat()[0]?.messageId });
   };
@@ -40,7 +41,7 @@ export function StartForm({ onClose }: { onClose: () => void }) {
   const [payload, setPayload] = useState("{}");
   const [settings, setSettings] = useState("");
   const save = async () => {
-    const run = await post<{ workflowRunId: string; workflowCreatedAt: number }>("/v2/trigger/" + url, undefined, {
+    const run = await post<{ workflowRunId: string; workflowCreatedAt: number }>("/v2/trigger/" + inPath(url), undefined, {
       headers: { "Content-Type": "application/json", ...readHeaders(settings) }, body: payload,
     });
     go("/runs/" + encodeURIComponent(run.workflowRunId), new URLSearchParams({ created: String(run.workflowCreatedAt) }));

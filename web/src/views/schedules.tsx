@@ -6,7 +6,7 @@ import { call, explain, get } from "../api";
 import { inWords, zoneOf } from "../cron";
 import { useAsked } from "../feed";
 import { away, fromBase64, moment, shortURL } from "../format";
-import { flowValue, mark } from "../publication";
+import { flowValue, inPath, mark } from "../publication";
 import { href, setParams } from "../router";
 import { identity } from "../session";
 import type { Schedule } from "../types";
@@ -66,7 +66,7 @@ function Buttons({ schedule, change }: { schedule: Schedule; change: Change }) {
       {schedule.isPaused
         ? <Act change={change} deed={() => call("POST", path + "/resume")}>Resume</Act>
         : <Act change={change} deed={() => call("POST", path + "/pause")}>Pause</Act>}
-      <button disabled={identity().readOnly || !isWhole(schedule)} title={isWhole(schedule) ? "" : "It has redacted parts or headers of callbacks, which would get lost here"}
+      <button disabled={identity().readOnly || !isWhole(schedule)} title={isWhole(schedule) ? "" : "It has redacted parts, headers of callbacks or several values of a header, which would get lost here"}
         onClick={() => setOpen("edit")}>Edit</button>
       <Delete name={schedule.scheduleId} change={change} means="Messages of its ticks are delivered all the same." deed={() => call("DELETE", path)} />
       {open === "details" && <Details schedule={schedule} onClose={close} />}
@@ -134,9 +134,9 @@ function ScheduleForm({ schedule, done }: { schedule?: Schedule; done: () => voi
   const [destination, setDestination] = useState(schedule?.destination ?? "");
   const [id, setId] = useState("");
   const [body, setBody] = useState(schedule?.body ?? "");
-  const save = () => call("POST", "/v2/schedules/" + destination, {
+  const save = () => call("POST", "/v2/schedules/" + inPath(destination.trim()), {
     headers: settingsOf(schedule, cron, id),
-    body: schedule?.bodyBase64 !== undefined ? fromBase64(schedule.bodyBase64)! : body,
+    body: bodyOf(schedule, body),
   });
   return (
     <Form title={schedule === undefined ? "New schedule" : "Schedule " + schedule.scheduleId} submit="Save" save={save} done={done}>
@@ -151,11 +151,22 @@ function ScheduleForm({ schedule, done }: { schedule?: Schedule; done: () => voi
   );
 }
 
-// isWhole reports whether all that a schedule was made with can be read, so that it can
-// be made anew.
+// isWhole reports whether all that a schedule was made with can be read, and sent by a
+// browser, so that it can be made anew.
 function isWhole(schedule: Schedule): boolean {
-  const shown = [schedule.body ?? "", ...Object.values(schedule.header ?? {}).flat()];
-  return schedule.callbackHeader === undefined && schedule.failureCallbackHeader === undefined && !shown.some((text) => text.startsWith(mark));
+  const headers = Object.values(schedule.header ?? {});
+  const shown = [schedule.body ?? "", ...headers.flat()];
+  return schedule.callbackHeader === undefined && schedule.failureCallbackHeader === undefined
+    && headers.every((values) => values.length === 1) && !shown.some((text) => text.startsWith(mark));
+}
+
+// bodyOf returns the body to send. That of a schedule which is there is sent as bytes: with
+// text, a browser adds a content type.
+function bodyOf(schedule: Schedule | undefined, body: string): string | Uint8Array<ArrayBuffer> {
+  if (schedule === undefined) {
+    return body;
+  }
+  return schedule.bodyBase64 === undefined ? new TextEncoder().encode(body) : fromBase64(schedule.bodyBase64)!;
 }
 
 // settingsOf returns the headers that make a schedule, or make it anew with all it had.
@@ -180,7 +191,7 @@ function settingsOf(schedule: Schedule | undefined, cron: string, id: string): R
     set("Upstash-Callback", schedule.callback);
     set("Upstash-Failure-Callback", schedule.failureCallback);
     for (const [name, values] of Object.entries(schedule.header ?? {})) {
-      set(name === "Content-Type" ? name : "Upstash-Forward-" + name, values.join(", "));
+      headers[name === "Content-Type" ? name : "Upstash-Forward-" + name] = values[0]!; // an empty one too
     }
   }
   return headers;
