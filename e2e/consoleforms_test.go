@@ -57,3 +57,24 @@ func scheduleAsMade(t *testing.T, c *client) map[string]any {
 	delete(schedule, "nextScheduleTime")
 	return schedule
 }
+
+// testQueueInUse makes a queue under a name that another one has, which stays as it is, and
+// under one that nothing can be asked for by.
+func testQueueInUse(t *testing.T, b *browser, c *client) {
+	if err := c.putQueue(t.Context(), "taken", 7); err != nil {
+		t.Fatal(err)
+	}
+	page := b.open(t, desktop, c.console("/queues"))
+	page.press("New queue")
+	page.fill("Name", "taken")
+	page.press("Save")
+	page.sees(`There is a queue "taken" already, with parallelism 7`)
+	page.inspect("queue-in-use")
+	page.fill("Name", "..")
+	page.press("Save")
+	page.sees(`queueName ".." is invalid`)
+	var queue struct{ Parallelism int }
+	if err := c.call(t.Context(), http.MethodGet, "/v2/queues/taken", nil, "", &queue); err != nil || queue.Parallelism != 7 {
+		t.Errorf("the queue that was there has parallelism %d, %v, want 7", queue.Parallelism, err)
+	}
+}

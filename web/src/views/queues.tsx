@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 
-import { call, post } from "../api";
+import { call, get, orNull, post } from "../api";
 import { away, count, plural } from "../format";
 import { href } from "../router";
 import { identity } from "../session";
@@ -45,9 +45,15 @@ function Buttons({ queue, change }: { queue: Queue; change: Change }) {
 function QueueForm({ queue, done }: { queue?: Queue; done: () => void }) {
   const [name, setName] = useState(queue?.name ?? "");
   const [parallelism, setParallelism] = useState(String(queue?.parallelism ?? 1));
+  const save = async () => {
+    const other = queue === undefined ? await orNull(get<Queue>("/v2/queues/" + encodeURIComponent(name))) : null;
+    if (other !== null) {
+      throw new Error(`There is a queue "${name}" already, with parallelism ${other.parallelism}: edit that one, or choose another name.`);
+    }
+    await post("/v2/queues", { queueName: name, parallelism: Number(parallelism) });
+  };
   return (
-    <Form title={queue === undefined ? "New queue" : "Queue " + queue.name} submit="Save" done={done}
-      save={() => post("/v2/queues", { queueName: name, parallelism: Number(parallelism) })}>
+    <Form title={queue === undefined ? "New queue" : "Queue " + queue.name} submit="Save" done={done} save={save}>
       {queue === undefined && <Field label="Name"><input required value={name} onInput={(event) => setName(event.currentTarget.value)} /></Field>}
       <Field label="Parallelism" hint="How many of its messages are sent at a time.">
         <input type="number" min={1} required value={parallelism} onInput={(event) => setParallelism(event.currentTarget.value)} />
