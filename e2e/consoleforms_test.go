@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -77,4 +80,36 @@ func testQueueInUse(t *testing.T, b *browser, c *client) {
 	if err := c.call(t.Context(), http.MethodGet, "/v2/queues/taken", nil, "", &queue); err != nil || queue.Parallelism != 7 {
 		t.Errorf("the queue that was there has parallelism %d, %v, want 7", queue.Parallelism, err)
 	}
+}
+
+// testFocus opens dialogs by keyboard: what had the focus has it again behind them.
+func testFocus(t *testing.T, b *browser, c *client, s *sink) {
+	const focused = `document.querySelector("dialog") === null && document.activeElement`
+	if err := c.putQueue(t.Context(), "focus", 1); err != nil {
+		t.Fatal(err)
+	}
+	page := b.open(t, desktop, c.console("/queues"))
+	page.fill("Filter text", "focus")
+	page.until(`document.querySelectorAll("tbody tr").length === 1`, "see it alone")
+	for _, button := range []string{"Edit", "Delete"} {
+		for _, closed := range []string{kb.Escape, kb.Enter} { // Enter saves, which needs nothing changed
+			if button == "Delete" && closed == kb.Enter {
+				continue // and deletes
+			}
+			page.until(fmt.Sprintf(`(() => { const found = [...document.querySelectorAll("td button")].find((e) => e.innerText === %q); found?.focus(); return found !== undefined; })()`, button), "focus "+button)
+			page.do(pressEnter())
+			page.until(`document.querySelector("dialog[open]") !== null`, "see the dialog")
+			page.do(chromedp.KeyEvent(closed))
+			page.until(focused+`.innerText === "`+button+`"`, "have the focus on "+button+" again")
+		}
+	}
+	if _, err := c.publish(t.Context(), s.url+"/"+answerOK, nil, "x"); err != nil {
+		t.Fatal(err)
+	}
+	page = b.open(t, desktop, c.console("/logs"))
+	page.until(`document.querySelector(".table-body .row") !== null`, "see a row")
+	page.do(chromedp.Focus(chromedp.CSS(`[role=grid]`)), chromedp.KeyEvent("?"))
+	page.until(`document.querySelector("dialog[open]") !== null`, "see the keys")
+	page.do(chromedp.KeyEvent(kb.Escape))
+	page.until(focused+`.getAttribute("role") === "grid"`, "have the focus in the table again")
 }

@@ -1,7 +1,7 @@
 // Small parts that many views have.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { bytes, clock, fromBase64, iso, readable, readableText, shortURL } from "../format";
 import type { Headers } from "../types";
@@ -135,11 +135,14 @@ interface DialogProps {
   wide?: boolean;
 }
 
-// Dialog is there while it is drawn. Escape closes it.
+// Dialog is there while it is drawn. Escape closes it. What had the focus before has it again
+// behind it, which only a dialog that is closed sees to.
 export function Dialog({ title, onClose, children, wide }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    element.current!.showModal();
+  useLayoutEffect(() => { // or else it would be closed when it is gone
+    const dialog = element.current!;
+    dialog.showModal();
+    return () => dialog.close();
   }, []);
   return (
     <dialog ref={element} class={wide ? "wide-dialog" : undefined} aria-label={title}
