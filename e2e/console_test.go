@@ -101,6 +101,7 @@ func TestConsole(t *testing.T) {
 	t.Run("a schedule saved as it was", func(t *testing.T) { testScheduleSaved(t, b, c, s) })
 	t.Run("a queue that is there", func(t *testing.T) { testQueueInUse(t, b, c) })
 	t.Run("the focus behind a dialog", func(t *testing.T) { testFocus(t, b, c, s) })
+	t.Run("times that are none", func(t *testing.T) { testBadTimes(t, b, c) })
 	t.Run("cron expressions in words", func(t *testing.T) { testCronWords(t, b, c, s) })
 	t.Run("what holds messages back", func(t *testing.T) { testHeld(t, b, c, s) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, b, c) })

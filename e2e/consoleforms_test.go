@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -112,4 +113,16 @@ func testFocus(t *testing.T, b *browser, c *client, s *sink) {
 	page.until(`document.querySelector("dialog[open]") !== null`, "see the keys")
 	page.do(chromedp.KeyEvent(kb.Escape))
 	page.until(focused+`.getAttribute("role") === "grid"`, "have the focus in the table again")
+}
+
+// testBadTimes opens addresses whose times are none: the server says so.
+func testBadTimes(t *testing.T, b *browser, c *client) {
+	for _, query := range []string{"fromDate=abc", "toDate=" + strings.Repeat("9", 20), "fromDate=-5"} {
+		page := b.open(t, desktop, c.console("/logs?"+query))
+		_, value, _ := strings.Cut(query, "=")
+		page.until(fmt.Sprintf(`document.querySelector(".fault")?.innerText.includes(%q) === true`, value), "see what is wrong with "+query)
+		page.misses("This view has failed")
+		page.press("Clear")
+		page.until(`document.querySelector(".fault") === null`, "see the log without it")
+	}
 }

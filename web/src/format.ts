@@ -13,6 +13,14 @@ export function clock(ms: number): string {
   return day(ms) + clockFormat.format(ms);
 }
 
+const lastTime = Date.UTC(10_000, 0); // ms; later years have five digits, which inputs do not take
+
+// timeIn reads a time, in ms, that somebody may have typed; undefined if it is none.
+export function timeIn(text: string): number | undefined {
+  const ms = text.trim() === "" ? NaN : Number(text);
+  return ms >= 0 && ms < lastTime ? ms : undefined;
+}
+
 // moment shows a time to the second, with the day unless it is today.
 export function moment(ms: number): string {
   return day(ms) + minuteFormat.format(ms);

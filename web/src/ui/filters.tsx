@@ -3,7 +3,7 @@
 
 import { useState } from "preact/hooks";
 
-import { moment } from "../format";
+import { moment, timeIn } from "../format";
 import { setParams } from "../router";
 
 export interface Filter {
@@ -92,7 +92,7 @@ const presets: [string, number][] = [
 function Range({ params }: { params: URLSearchParams }) {
   const from = params.get("fromDate") ?? "";
   const to = params.get("toDate") ?? "";
-  const title = from === "" && to === "" ? "Any time" : `${from && moment(Number(from))} – ${to ? moment(Number(to)) : "now"}`;
+  const title = from === "" && to === "" ? "Any time" : `${shown(from)} – ${to === "" ? "now" : shown(to)}`;
   const set = (name: string, text: string) => {
     setParams({ [name]: text === "" ? undefined : String(new Date(text).getTime()) });
   };
@@ -124,11 +124,19 @@ function Range({ params }: { params: URLSearchParams }) {
   );
 }
 
+// shown returns a time as people read it, or what stands there if it is none: the server
+// says what is wrong with it.
+function shown(text: string): string {
+  const ms = timeIn(text);
+  return ms === undefined ? text : moment(ms);
+}
+
 // local returns a time as an input of the browser has it.
-function local(ms: string): string {
-  if (ms === "") {
+function local(text: string): string {
+  const ms = timeIn(text);
+  if (ms === undefined) {
     return "";
   }
-  const at = new Date(Number(ms));
+  const at = new Date(ms);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }

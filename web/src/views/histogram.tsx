@@ -4,7 +4,7 @@
 import { useMemo, useState } from "preact/hooks";
 
 import type { Feed } from "../feed";
-import { count, moment, plural } from "../format";
+import { count, moment, plural, timeIn } from "../format";
 import { setParams } from "../router";
 import { states, type State } from "../types";
 import { nameOf, toneOf } from "../ui/widgets";
@@ -82,7 +82,7 @@ interface Tally {
 // tally counts rows, which are in order of time, in bars of the same width.
 function tally(rows: Row[], params: URLSearchParams): Tally {
   const ends = rows.length === 0 ? [0, 0] : [rows[0]!.time, rows[rows.length - 1]!.time];
-  const start = Math.min(...ends, Number(params.get("fromDate") ?? Infinity));
+  const start = Math.min(...ends, timeIn(params.get("fromDate") ?? "") ?? Infinity);
   const end = Math.max(...ends);
   const width = Math.max(1, (end - start + 1) / bars);
   const counted: Counts[] = Array.from({ length: bars }, () => new Map());
