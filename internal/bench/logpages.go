@@ -62,14 +62,15 @@ func anyOf(name string, n int, value string) string {
 	return strings.Join(params, "&")
 }
 
-// logPages returns the pages of a round.
-func logPages() []logPage {
+// logPages returns the pages of a round, none of more than a tenth of the shortest log.
+func logPages(shortest int) []logPage {
 	var pages []logPage
 	for _, f := range logFilters {
+		count := min(f.count, shortest/10)
 		pages = append(pages,
-			logPage{f.name, f.params, f.count, false},
-			logPage{f.name + ", oldest first", f.params + "&order=earliestFirst", f.count, false},
-			logPage{f.name + ", from the middle", f.params, f.count, true})
+			logPage{f.name, f.params, count, false},
+			logPage{f.name + ", oldest first", f.params + "&order=earliestFirst", count, false},
+			logPage{f.name + ", from the middle", f.params, count, true})
 	}
 	return pages
 }

@@ -54,7 +54,7 @@ func (s logsScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 			return nil, err
 		}
 	}
-	pages := logPages()
+	pages := logPages(l.options.logs()[0])
 	for _, side := range sides {
 		var err error
 		if pages, err = side.available(ctx, l, pages); err != nil {
