@@ -113,8 +113,14 @@ func untilServed(ctx context.Context, ask func() error) error {
 }
 
 func mayBeAskedAgain(err error) bool {
-	lost, refused := new(neturl.Error), new(statusError)
-	return errors.As(err, &lost) || errors.As(err, &refused) && refused.status == http.StatusServiceUnavailable
+	_, lost := errors.AsType[*neturl.Error](err)
+	return lost || isBusy(err)
+}
+
+// isBusy reports whether an error is an answer 503.
+func isBusy(err error) bool {
+	answer, answered := errors.AsType[*statusError](err)
+	return answered && answer.status == http.StatusServiceUnavailable
 }
 
 // dawdlePause is how long a slow client waits before it goes on. Many wait for longer: to
