@@ -76,9 +76,9 @@ func newCheck(name string, problem error) Check {
 	return Check{Name: name, Problem: problem.Error()}
 }
 
-// Verify returns nil if the signature fits a request with this URL and body at
-// this time. An empty URL is not compared, and of one without a scheme no scheme. The error has CodeInvalid and names
-// the claim that does not fit, the first one if there are several.
+// Verify returns nil if the signature fits a request with this URL and body at this time.
+// An empty URL is not compared, and of one without a scheme no scheme. The error has
+// CodeInvalid and names the claim that does not fit, the first one if there are several.
 func (v Verifier) Verify(signature, url string, body []byte, now time.Time) error {
 	checks, err := v.Explain(signature, url, body, now)
 	if err != nil {
