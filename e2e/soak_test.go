@@ -49,6 +49,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("%d requests were answered 503", k.turnedAway.Load())
 	second, last := quarter(samples, 1), quarter(samples, 3)
 	t.Logf("loaded, second quarter: %v\nloaded, last quarter:   %v", second, last)
+	checkLoaded(t, samples)
 	checkFlat(t, "goroutines under load", second.goroutines, last.goroutines, 1.2, 50)
 	checkFlat(t, "goroutines at rest", resting.goroutines, rested.goroutines, 1, 50)
 	checkFlat(t, "files under load", second.files, last.files, 1.2, 20)
@@ -66,6 +67,21 @@ func checkFlat(t *testing.T, what string, before, after, factor, bit float64) {
 	t.Helper()
 	if after > before*factor+bit {
 		t.Errorf("%s: %.0f before, %.0f after", what, before, after)
+	}
+}
+
+// checkLoaded fails the test if the load was gone by the end: where nothing is published,
+// nothing grows, and the test would praise that.
+func checkLoaded(t *testing.T, samples []usage) {
+	t.Helper()
+	publishedIn := func(number int) float64 {
+		part := quarterOf(samples, number)
+		return part[len(part)-1].published - part[0].published
+	}
+	second, last := publishedIn(1), publishedIn(3)
+	t.Logf("published in the second quarter %.0f, in the last %.0f", second, last)
+	if last == 0 || last < second/2 {
+		t.Errorf("%.0f were published in the last quarter and %.0f in the second: the load did not last", last, second)
 	}
 }
 
@@ -115,9 +131,15 @@ func metric(t *testing.T, text, name string) float64 {
 	return value
 }
 
-// quarter returns the medians of a quarter of the samples, the first being number 0.
+// quarterOf returns a quarter of the samples, the first being number 0.
+func quarterOf(samples []usage, number int) []usage {
+	from := len(samples) * number / 4
+	return samples[from:max(len(samples)*(number+1)/4, from+1)]
+}
+
+// quarter returns the medians of a quarter of the samples.
 func quarter(samples []usage, number int) usage {
-	part := samples[len(samples)*number/4 : max(len(samples)*(number+1)/4, len(samples)*number/4+1)]
+	part := quarterOf(samples, number)
 	median := func(of func(usage) float64) float64 {
 		values := make([]float64, len(part))
 		for i, u := range part {
