@@ -179,22 +179,6 @@ func (r *logReader) show(positions []posthaste.Position) error {
 	return nil
 }
 
-// eventsAt reads the events at some positions, in the query's order.
-func (r *logReader) eventsAt(positions []posthaste.Position) ([]posthaste.Event, error) {
-	wanted := slices.Sorted(slices.Values(positions))
-	blocks, err := rows(r.ctx, r.q, func(row pgx.CollectableRow) ([]posthaste.Event, error) {
-		return scanEvents(row, func(at posthaste.Position) bool {
-			_, is := slices.BinarySearch(wanted, at)
-			return is
-		})
-	}, `
-		SELECT DISTINCT ON (found.first) found.first, found.block FROM unnest($2::bigint[]) AS c (at), LATERAL (
-			SELECT e.first, e.block FROM posthaste.events e
-			WHERE e.user_id = $1 AND e.first BETWEEN c.at - $3 AND c.at
-			ORDER BY e.first DESC LIMIT 1) AS found`, r.user, int64s(wanted), int64(maxSpan))
-	return r.ordered(slices.Concat(blocks...)), err
-}
-
 // scan walks through all events of the range.
 func (r *logReader) scan() error {
 	cursor, count := r.first(), blocksFirst

@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -65,21 +68,7 @@ func BenchmarkPages(b *testing.B) {
 		}
 		messages = n
 	}
-	url, err := cluster.Create()
-	if err != nil {
-		b.Fatal(err)
-	}
-	quiet := slog.New(slog.DiscardHandler)
-	many, err := postgres.Open(b.Context(), url, postgres.Options{Logger: quiet})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = many.Close() }()
-	embedded, err := lsm.Open(b.TempDir(), lsm.Options{Logger: quiet})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = embedded.Close() }()
+	embedded, many := twoStores(b)
 	fill(b, embedded, messages)
 	duplicate(b, embedded, many)
 	for _, page := range pages {
@@ -103,17 +92,72 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
+// TestLargePages reads pages that are larger than what is looked for one by one, of events
+// that lie close together and of some that lie far apart, and compares what the backends
+// answer.
+func TestLargePages(t *testing.T) {
+	for _, log := range []struct {
+		name string
+		fill func(testing.TB, store.Store)
+	}{
+		{"close together", func(tb testing.TB, s store.Store) { fill(tb, s, 1000) }},
+		{"far apart", func(tb testing.TB, s store.Store) { fillSparsely(tb, s, 1500) }},
+	} {
+		t.Run(log.name, func(t *testing.T) {
+			t.Parallel()
+			embedded, many := twoStores(t)
+			log.fill(t, embedded)
+			duplicate(t, embedded, many)
+			for _, page := range pages {
+				for _, oldestFirst := range []bool{false, true} {
+					query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: 800, OldestFirst: oldestFirst}
+					expected, err := embedded.Events(t.Context(), ann, query)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := many.Events(t.Context(), ann, query)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !reflect.DeepEqual(expected, got) {
+						t.Errorf("%s, oldest first %t: %s", page.name, oldestFirst, cmp.Diff(expected, got))
+					}
+				}
+			}
+		})
+	}
+}
+
+// twoStores opens an empty store of each backend.
+func twoStores(tb testing.TB) (embedded *lsm.Store, many *postgres.Store) {
+	tb.Helper()
+	url, err := cluster.Create()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	if many, err = postgres.Open(tb.Context(), url, postgres.Options{Logger: quiet}); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = many.Close() })
+	if embedded, err = lsm.Open(tb.TempDir(), lsm.Options{Logger: quiet}); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = embedded.Close() })
+	return embedded, many
+}
+
 // duplicate copies everything from one store into another, as posthaste copy does.
-func duplicate(b *testing.B, from, into store.Copier) {
-	b.Helper()
+func duplicate(tb testing.TB, from, into store.Copier) {
+	tb.Helper()
 	const atOnce = 1000
 	var items []store.Item
 	flush := func() error {
-		err := into.Import(b.Context(), items)
+		err := into.Import(tb.Context(), items)
 		items = items[:0]
 		return err
 	}
-	err := from.Export(b.Context(), time.Now(), func(item store.Item) error {
+	err := from.Export(tb.Context(), time.Now(), func(item store.Item) error {
 		items = append(items, store.Item{Kind: item.Kind, User: item.User, Key: slices.Clone(item.Key), Value: slices.Clone(item.Value)})
 		if len(items) < atOnce {
 			return nil
@@ -121,13 +165,13 @@ func duplicate(b *testing.B, from, into store.Copier) {
 		return flush()
 	})
 	if err := errors.Join(err, flush()); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // fill lets messages live in a store, a hundred at a time.
-func fill(b *testing.B, s store.Store, messages int) {
-	b.Helper()
+func fill(tb testing.TB, s store.Store, messages int) {
+	tb.Helper()
 	const atOnce = 100
 	rng := rand.New(rand.NewPCG(1, 1))
 	for at := 0; at < messages; at += atOnce {
@@ -136,14 +180,31 @@ func fill(b *testing.B, s store.Store, messages int) {
 		for i := range submissions {
 			submissions[i].Messages = []*posthaste.Message{historic(rng, now, at+i)}
 		}
-		if _, err := s.Accept(b.Context(), now, submissions); err != nil {
-			b.Fatal(err)
+		if _, err := s.Accept(tb.Context(), now, submissions); err != nil {
+			tb.Fatal(err)
 		}
-		claims, _, err := s.Claim(b.Context(), now, 100*atOnce)
+		claims, _, err := s.Claim(tb.Context(), now, 100*atOnce)
 		if err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
-		settleHistoric(b.Context(), b, s, rng, now, claims)
+		settleHistoric(tb.Context(), tb, s, rng, now, claims)
+	}
+}
+
+// fillSparsely accepts messages one by one, each so long after the one before that its event
+// begins a block. One in ten has the rare label.
+func fillSparsely(tb testing.TB, s store.Store, messages int) {
+	tb.Helper()
+	rng := rand.New(rand.NewPCG(1, 1))
+	for at := range messages {
+		now := start.Add(time.Duration(at) * 5 * time.Second)
+		m := historic(rng, now, at)
+		if at%10 == 0 {
+			m.Labels = []string{"rare"}
+		}
+		if _, err := s.Accept(tb.Context(), now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+			tb.Fatal(err)
+		}
 	}
 }
 
@@ -161,7 +222,7 @@ func historic(rng *rand.Rand, now time.Time, number int) *posthaste.Message {
 }
 
 // settleHistoric lets one message in ten fail once.
-func settleHistoric(ctx context.Context, b *testing.B, s store.Store, rng *rand.Rand, now time.Time, claims []store.Claim) {
+func settleHistoric(ctx context.Context, tb testing.TB, s store.Store, rng *rand.Rand, now time.Time, claims []store.Claim) {
 	var settling sync.WaitGroup
 	for _, claim := range claims {
 		settlement := store.Delivered(claim)
@@ -170,7 +231,7 @@ func settleHistoric(ctx context.Context, b *testing.B, s store.Store, rng *rand.
 		}
 		settling.Go(func() {
 			if err := s.Settle(ctx, now, settlement); err != nil {
-				b.Error(err)
+				tb.Error(err)
 			}
 		})
 	}

@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+)
+
+// Events lie in blocks, and which block holds a position is known once the positions are
+// known at which blocks begin. These are read at once where the events of a page lie close
+// together, which costs a tenth of looking for the block of each.
+
+const (
+	sparseAtMost = 128 // positions whose blocks are looked for one by one
+	beginsEach   = 8   // blocks for each position, up to which they are known to be close
+)
+
+// eventsAt reads the events at some positions, in the query's order.
+func (r *logReader) eventsAt(positions []posthaste.Position) ([]posthaste.Event, error) {
+	wanted := slices.Sorted(slices.Values(positions))
+	scan := func(row pgx.CollectableRow) ([]posthaste.Event, error) {
+		return scanEvents(row, func(at posthaste.Position) bool {
+			_, is := slices.BinarySearch(wanted, at)
+			return is
+		})
+	}
+	blocks, err := r.blocksOf(wanted, scan)
+	return r.ordered(slices.Concat(blocks...)), err
+}
+
+// blocksOf reads the blocks of ascending positions.
+func (r *logReader) blocksOf(wanted []posthaste.Position, scan func(pgx.CollectableRow) ([]posthaste.Event, error)) ([][]posthaste.Event, error) {
+	if len(wanted) > sparseAtMost {
+		enough := beginsEach * len(wanted)
+		begins, err := r.beginsOfRange(wanted[0], wanted[len(wanted)-1], enough+1)
+		if err != nil {
+			return nil, err
+		}
+		if len(begins) <= enough {
+			return r.blocksAt(beginsHolding(begins, wanted), scan)
+		}
+	}
+	return rows(r.ctx, r.q, scan, `
+		SELECT DISTINCT ON (found.first) found.first, found.block FROM unnest($2::bigint[]) AS c (at), LATERAL (
+			SELECT e.first, e.block FROM posthaste.events e
+			WHERE e.user_id = $1 AND e.first BETWEEN c.at - $3 AND c.at
+			ORDER BY e.first DESC LIMIT 1) AS found`, r.user, int64s(wanted), int64(maxSpan))
+}
+
+// beginsOfRange returns where the blocks begin that hold a range, the lowest first, but no
+// more than some.
+func (r *logReader) beginsOfRange(from, to posthaste.Position, atMost int) ([]int64, error) {
+	return rows(r.ctx, r.q, pgx.RowTo[int64], `
+		SELECT first FROM posthaste.events
+		WHERE user_id = $1 AND first <= $4 AND first >= coalesce((
+			SELECT first FROM posthaste.events
+			WHERE user_id = $1 AND first BETWEEN $2 AND $3 ORDER BY first DESC LIMIT 1), $3)
+		ORDER BY first LIMIT $5`, r.user, int64(from)-maxSpan, int64(from), int64(to), atMost)
+}
+
+// beginsHolding returns those of some blocks that may hold any of some positions. Both ascend.
+func beginsHolding(begins []int64, wanted []posthaste.Position) (holding []int64) {
+	for i, begin := range begins {
+		from, _ := slices.BinarySearch(wanted, posthaste.Position(begin))
+		to := len(wanted)
+		if i+1 < len(begins) {
+			to, _ = slices.BinarySearch(wanted, posthaste.Position(begins[i+1]))
+		}
+		if from < to {
+			holding = append(holding, begin)
+		}
+	}
+	return holding
+}
+
+// blocksAt reads the blocks that begin at ascending positions.
+func (r *logReader) blocksAt(begins []int64, scan func(pgx.CollectableRow) ([]posthaste.Event, error)) ([][]posthaste.Event, error) {
+	if len(begins) == 0 {
+		return nil, nil
+	}
+	return rows(r.ctx, r.q, scan, `
+		SELECT first, block FROM posthaste.events
+		WHERE user_id = $1 AND first = ANY($2) AND first BETWEEN $3 AND $4`,
+		r.user, begins, begins[0], begins[len(begins)-1])
+}
