@@ -9,13 +9,10 @@ import (
 )
 
 // Events lie in blocks, and which block holds a position is known once the positions are
-// known at which blocks begin. These are read at once where the events of a page lie close
-// together, which costs a tenth of looking for the block of each.
+// known at which blocks begin. These are read at once where the events of a page lie so close
+// together that there is no more than a block for each.
 
-const (
-	sparseAtMost = 128 // positions whose blocks are looked for one by one
-	beginsEach   = 8   // blocks for each position, up to which they are known to be close
-)
+const fewEvents = 128 // whose blocks are looked for one by one, wherever they lie
 
 // eventsAt reads the events at some positions, in the query's order.
 func (r *logReader) eventsAt(positions []posthaste.Position) ([]posthaste.Event, error) {
@@ -32,21 +29,30 @@ func (r *logReader) eventsAt(positions []posthaste.Position) ([]posthaste.Event,
 
 // blocksOf reads the blocks of ascending positions.
 func (r *logReader) blocksOf(wanted []posthaste.Position, scan func(pgx.CollectableRow) ([]posthaste.Event, error)) ([][]posthaste.Event, error) {
-	if len(wanted) > sparseAtMost {
-		enough := beginsEach * len(wanted)
-		begins, err := r.beginsOfRange(wanted[0], wanted[len(wanted)-1], enough+1)
+	if len(wanted) > fewEvents {
+		begins, err := r.beginsOfRange(wanted[0], wanted[len(wanted)-1], len(wanted)+1)
 		if err != nil {
 			return nil, err
 		}
-		if len(begins) <= enough {
+		if len(begins) <= len(wanted) {
 			return r.blocksAt(beginsHolding(begins, wanted), scan)
 		}
 	}
 	return rows(r.ctx, r.q, scan, `
-		SELECT DISTINCT ON (found.first) found.first, found.block FROM unnest($2::bigint[]) AS c (at), LATERAL (
-			SELECT e.first, e.block FROM posthaste.events e
-			WHERE e.user_id = $1 AND e.first BETWEEN c.at - $3 AND c.at
-			ORDER BY e.first DESC LIMIT 1) AS found`, r.user, int64s(wanted), int64(maxSpan))
+		SELECT DISTINCT ON (found.first) found.first, found.block
+		FROM unnest($2::bigint[]) AS c (at), LATERAL (`+lastBlock("$3")+` UNION ALL `+lastBlock("$4")+` LIMIT 1) AS found`,
+		r.user, int64s(wanted), int64(nearSpan), int64(maxSpan))
+}
+
+// nearSpan is within which the block of a position is looked for first: PostgreSQL looks at
+// all of a range that is on one page of the index, which may be many blocks.
+const nearSpan = maxSpan / 64
+
+// lastBlock is a query for the last block that begins within a span before c.at.
+func lastBlock(span string) string {
+	return `(
+		SELECT e.first, e.block FROM posthaste.events e
+		WHERE e.user_id = $1 AND e.first BETWEEN c.at - ` + span + ` AND c.at ORDER BY e.first DESC LIMIT 1)`
 }
 
 // beginsOfRange returns where the blocks begin that hold a range, the lowest first, but no

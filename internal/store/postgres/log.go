@@ -21,6 +21,7 @@ const (
 
 // What is read in one round trip grows with the need: at first, and at most.
 const (
+	blocksAtLeast  = 4
 	blocksFirst    = 32
 	windowAtMost   = 4096
 	postingsFirst  = 32
@@ -114,10 +115,14 @@ func (r *logReader) search(q question) error {
 	if err := r.load(fields...); err != nil {
 		return err
 	}
-	leads := r.rarest(fields)
-	others := slices.Delete(slices.Clone(q), leads, leads+1)
-	slices.SortFunc(others, func(a, b []term) int { return cmp.Compare(len(a), len(b)) }) // the cheapest first
-	s := &search{fields[leads], others, r.query.Limit + 1, 0}
+	leads, begins := r.rarest(fields), r.begins(fields)
+	s := &search{leads: fields[leads], window: r.query.Limit + 1}
+	for i, f := range fields {
+		if i != leads {
+			s.others = append(s.others, condition{f.terms, f.often(begins)})
+		}
+	}
+	slices.SortFunc(s.others, func(a, b condition) int { return cmp.Compare(len(a.terms), len(b.terms)) }) // the cheapest first
 	for more := true; more && !r.page.More; {
 		var passing []posthaste.Position
 		var err error
@@ -137,9 +142,15 @@ func (r *logReader) search(q question) error {
 // search is how far a search has come.
 type search struct {
 	leads  *fieldList
-	others question
+	others []condition
 	window int // how many positions are looked at together
 	last   posthaste.Position
+}
+
+// condition is that an event has one of some terms.
+type condition struct {
+	terms []term
+	often float64 // how many postings these have for each unit of positions, about
 }
 
 // propose returns the next positions that have a term of each field: enough for the page,
@@ -152,8 +163,8 @@ func (r *logReader) propose(s *search) (passing []posthaste.Position, more bool,
 		}
 		s.last = next[len(next)-1]
 		r.scanned += len(next)
-		for _, terms := range s.others {
-			if next, err = r.passing(next, terms); err != nil {
+		for _, other := range s.others {
+			if next, err = r.passing(next, other); err != nil {
 				return nil, false, err
 			}
 		}
@@ -181,7 +192,7 @@ func (r *logReader) show(positions []posthaste.Position) error {
 
 // scan walks through all events of the range.
 func (r *logReader) scan() error {
-	cursor, count := r.first(), blocksFirst
+	cursor, count := r.first(), min(blocksFirst, r.query.Limit/maxBlockEvents+blocksAtLeast)
 	for more := true; more && !r.page.More; {
 		var events []posthaste.Event
 		for room := r.query.Limit - len(r.page.Entries); more && len(events) <= room && r.scanned < maxScan; {
@@ -293,26 +304,40 @@ func (r *logReader) messagesOf(events []posthaste.Event) (map[posthaste.MessageI
 
 // messages reads messages. Those beyond what a page may hold are nil.
 func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID]*posthaste.Message, error) {
-	all := make(map[posthaste.MessageID]*posthaste.Message, len(ids))
-	_, err := rows(r.ctx, r.q, func(row pgx.CollectableRow) (struct{}, error) {
+	room := max(1, r.room.Left())
+	all, whole, err := r.messagesFound(len(ids), `
+		SELECT id, CASE WHEN octet_length(record) <= $3 THEN record END FROM posthaste.messages
+		WHERE user_id = $1 AND id = ANY($2)`, r.user, uuids(ids), room/max(1, len(ids)))
+	if err != nil || whole {
+		return all, err
+	}
+	all, _, err = r.messagesFound(len(ids), `
+		SELECT id, CASE WHEN total - size < $3 THEN record END FROM (
+			SELECT m.id, m.record, octet_length(m.record) AS size, sum(octet_length(m.record)) OVER (ORDER BY w.n) AS total
+			FROM unnest($2::uuid[]) WITH ORDINALITY AS w (id, n)
+			JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id) AS found`, r.user, uuids(ids), room)
+	return all, err
+}
+
+// messagesFound reads the messages that a query finds, and tells whether it was told each of
+// them.
+func (r *logReader) messagesFound(atMost int, query string, args ...any) (all map[posthaste.MessageID]*posthaste.Message, whole bool, err error) {
+	all, whole = make(map[posthaste.MessageID]*posthaste.Message, atMost), true
+	_, err = rows(r.ctx, r.q, func(row pgx.CollectableRow) (struct{}, error) {
 		var id [16]byte
 		var data []byte
 		if err := row.Scan(&id, &data); err != nil {
 			return struct{}{}, err
 		}
-		if all[id] = nil; data == nil {
+		if data == nil {
+			all[id], whole = nil, false
 			return struct{}{}, nil
 		}
 		m, err := record.DecodeMessage(id, r.user, data)
 		all[id] = m
 		return struct{}{}, err
-	}, `
-		SELECT id, CASE WHEN total - size < $3 THEN record END FROM (
-			SELECT m.id, m.record, octet_length(m.record) AS size, sum(octet_length(m.record)) OVER (ORDER BY w.n) AS total
-			FROM unnest($2::uuid[]) WITH ORDINALITY AS w (id, n)
-			JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id) AS found`,
-		r.user, uuids(ids), max(1, r.room.Left()))
-	return all, err
+	}, query, args...)
+	return all, whole, err
 }
 
 // responses reads the responses that belong to ERROR events. Those beyond what a page may

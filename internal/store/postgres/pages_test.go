@@ -72,24 +72,29 @@ func BenchmarkPages(b *testing.B) {
 	fill(b, embedded, messages)
 	duplicate(b, embedded, many)
 	for _, page := range pages {
-		b.Run(page.name, func(b *testing.B) {
-			var took [2][]time.Duration
-			for range b.N {
-				for i, s := range []store.Store{embedded, many} {
-					began := time.Now()
-					query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: 1000}
-					if _, err := s.Events(b.Context(), ann, query); err != nil {
-						b.Fatal(err)
-					}
-					took[i] = append(took[i], time.Since(began))
-				}
-			}
-			one, other := slices.Min(took[0]), slices.Min(took[1])
-			b.ReportMetric(one.Seconds()*1000, "embedded-ms")
-			b.ReportMetric(other.Seconds()*1000, "postgres-ms")
-			b.ReportMetric(other.Seconds()/one.Seconds(), "ratio")
-		})
+		query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: 1000}
+		b.Run(page.name, func(b *testing.B) { comparePages(b, embedded, many, query) })
+		query.OldestFirst = true
+		b.Run(page.name+", oldest first", func(b *testing.B) { comparePages(b, embedded, many, query) })
 	}
+}
+
+// comparePages reads the same page of both backends, in turn.
+func comparePages(b *testing.B, embedded, many store.Store, query store.EventQuery) {
+	var took [2][]time.Duration
+	for range b.N {
+		for i, s := range []store.Store{embedded, many} {
+			began := time.Now()
+			if _, err := s.Events(b.Context(), ann, query); err != nil {
+				b.Fatal(err)
+			}
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	one, other := slices.Min(took[0]), slices.Min(took[1])
+	b.ReportMetric(one.Seconds()*1000, "embedded-ms")
+	b.ReportMetric(other.Seconds()*1000, "postgres-ms")
+	b.ReportMetric(other.Seconds()/one.Seconds(), "ratio")
 }
 
 // TestLargePages reads pages that are larger than what is looked for one by one, of events

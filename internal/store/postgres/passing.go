@@ -15,63 +15,84 @@ const (
 	askedAtOnce = 256 // events that are read to tell
 )
 
-// passing returns those of some positions whose events have any of the terms, and of those
+// passing returns those of some positions whose events meet a condition, and of those
 // whose events it reads to tell only those that pass the whole filter.
-func (r *logReader) passing(positions []posthaste.Position, terms []term) (told []posthaste.Position, err error) {
+func (r *logReader) passing(positions []posthaste.Position, c condition) (told []posthaste.Position, err error) {
 	if len(positions) == 0 {
 		return nil, nil
 	}
-	found, err := r.postingsOfRange(positions, terms)
+	found, all, err := r.postingsOfRange(positions, c)
 	if err != nil {
 		return nil, err
 	}
-	if len(found) > len(positions) {
-		if len(terms) > fewTerms {
+	if !all {
+		if len(c.terms) > fewTerms {
 			if told, positions, err = r.tell(positions); err != nil || len(positions) == 0 {
 				return told, err
 			}
 		}
-		if found, err = r.postingsOfEach(positions, terms); err != nil {
+		if found, err = r.postingsOfEach(positions, c); err != nil {
 			return nil, err
 		}
 	}
-	having, err := positionsOf(found)
-	for _, at := range positions {
-		if _, has := slices.BinarySearch(having, at); has {
-			told = append(told, at)
-		}
-	}
-	return told, err
+	having, err := withPosting(positions, found)
+	return append(told, having...), err
 }
 
-// positionsOf returns the positions of postings, the lowest first.
-func positionsOf(postings []storedPosting) (all []posthaste.Position, err error) {
+// withPosting returns those of some positions that are in postings.
+func withPosting(positions []posthaste.Position, postings []storedPosting) (having []posthaste.Position, err error) {
+	ascending := slices.Sorted(slices.Values(positions))
+	has := make([]bool, len(ascending))
+	var posted []posthaste.Position
 	for _, p := range postings {
-		if all, err = decodeGaps(all, posthaste.Position(p.first), p.gaps); err != nil {
+		if posted, err = decodeGaps(posted[:0], posthaste.Position(p.first), p.gaps); err != nil {
 			return nil, err
 		}
+		i, _ := slices.BinarySearch(ascending, posted[0])
+		for _, at := range posted {
+			for i < len(ascending) && ascending[i] < at {
+				i++
+			}
+			if i < len(ascending) && ascending[i] == at {
+				has[i] = true
+			}
+		}
 	}
-	slices.Sort(all)
-	return all, nil
+	for _, at := range positions {
+		if i, _ := slices.BinarySearch(ascending, at); has[i] {
+			having = append(having, at)
+		}
+	}
+	return having, nil
 }
 
-// postingsOfRange returns the postings of terms in the range of some positions, but no more
-// than one more than the positions are.
-func (r *logReader) postingsOfRange(positions []posthaste.Position, terms []term) ([]storedPosting, error) {
-	return rows(r.ctx, r.q, scanPosting, `
+// postingsEach is how many postings in the range of some positions are read to find those
+// of one position: it costs as much as to look for them.
+const postingsEach = 3
+
+// postingsOfRange returns the postings of a condition in the range of some positions, unless
+// there are many, or it is plain that there must be.
+func (r *logReader) postingsOfRange(positions []posthaste.Position, c condition) (found []storedPosting, all bool, err error) {
+	from, to := slices.Min(positions), slices.Max(positions)
+	atMost := postingsEach * len(positions)
+	if c.often*float64(to-from) > float64(atMost) {
+		return nil, false, nil
+	}
+	found, err = rows(r.ctx, r.q, scanPosting, `
 		SELECT term, first, gaps FROM posthaste.postings
 		WHERE user_id = $1 AND term = ANY($2) AND first BETWEEN $3 AND $4 LIMIT $5`,
-		r.user, hashes(terms), int64(slices.Min(positions)-maxSpan), int64(slices.Max(positions)), len(positions)+1)
+		r.user, hashes(c.terms), int64(from-maxSpan), int64(to), atMost+1)
+	return found, len(found) <= atMost, err
 }
 
-// postingsOfEach returns the postings of terms that may hold each of some positions.
-func (r *logReader) postingsOfEach(positions []posthaste.Position, terms []term) ([]storedPosting, error) {
+// postingsOfEach returns the postings of a condition that may hold each of some positions.
+func (r *logReader) postingsOfEach(positions []posthaste.Position, c condition) ([]storedPosting, error) {
 	return rows(r.ctx, r.q, scanPosting, `
 		SELECT DISTINCT ON (found.term, found.first) found.term, found.first, found.gaps
 		FROM unnest($2::bigint[]) AS t (term), unnest($3::bigint[]) AS c (at), LATERAL (
 			SELECT p.term, p.first, p.gaps FROM posthaste.postings p
 			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at
-			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, hashes(terms), int64s(positions), int64(maxSpan))
+			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, hashes(c.terms), int64s(positions), int64(maxSpan))
 }
 
 // tell returns those of some positions whose events pass the whole filter, and the rest from

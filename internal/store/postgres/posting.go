@@ -18,11 +18,13 @@ type termList struct {
 	cursor  posthaste.Position   // where the postings begin that were not read
 	unused  []posthaste.Position // positions that were read and not taken
 	reached posthaste.Position   // all positions up to here were read
+	read    int                  // postings
 	end     bool                 // there are no others
 }
 
 // fieldList reads the positions that any term of a field has.
 type fieldList struct {
+	terms []term
 	lists []*termList
 	ready []posthaste.Position // the next, nearest first
 	count int                  // of postings to be read next
@@ -30,7 +32,7 @@ type fieldList struct {
 }
 
 func (r *logReader) newFieldList(terms []term) *fieldList {
-	f := &fieldList{count: postingsFirst}
+	f := &fieldList{terms: terms, count: postingsFirst}
 	for _, t := range terms {
 		f.lists = append(f.lists, &termList{term: t, cursor: r.first()})
 	}
@@ -73,15 +75,17 @@ func (r *logReader) load(fields ...*fieldList) error {
 	if err != nil {
 		return err
 	}
-	read := make([]int64, len(of))
+	before := make([]int, len(of))
+	for i, l := range of {
+		before[i] = l.read
+	}
 	for _, p := range found {
-		read[p.list-1]++
 		if err := r.add(of[p.list-1], p); err != nil {
 			return err
 		}
 	}
 	for i, l := range of {
-		if l.end = read[i] < counts[i]; l.end {
+		if l.end = int64(l.read-before[i]) < counts[i]; l.end {
 			l.reached = r.last()
 		}
 	}
@@ -123,6 +127,7 @@ func (r *logReader) add(l *termList, p storedPosting) error {
 	if err != nil {
 		return err
 	}
+	l.read++
 	l.cursor, l.reached = beyond(first, r.query.OldestFirst), first
 	if r.query.OldestFirst {
 		l.reached = positions[len(positions)-1]
@@ -200,32 +205,47 @@ func (f *fieldList) atEnd() bool {
 }
 
 // rarest returns the index of the field with the fewest positions in what was read of it,
-// by the range that this covers. The range begins where the first of all was found.
+// by the range that this covers.
 func (r *logReader) rarest(fields []*fieldList) (at int) {
-	var begins posthaste.Position
-	for _, f := range fields {
-		if len(f.ready) > 0 && (begins == 0 || r.nearer(f.ready[0], begins)) {
-			begins = f.ready[0]
-		}
-	}
+	begins := r.begins(fields)
 	fewest := 0.0
 	for i, f := range fields {
-		if density := float64(f.found) / r.covered(f, begins); i == 0 || density < fewest {
+		covered := math.MaxFloat64
+		for _, l := range f.lists {
+			covered = min(covered, l.covered(begins))
+		}
+		if density := float64(f.found) / covered; i == 0 || density < fewest {
 			at, fewest = i, density
 		}
 	}
 	return at
 }
 
-// covered returns how much of the query's range was read of a field.
-func (r *logReader) covered(f *fieldList, begins posthaste.Position) float64 {
-	covered := math.MaxFloat64
-	for _, l := range f.lists {
-		if !l.end {
-			covered = min(covered, math.Abs(float64(l.reached)-float64(begins)))
+// begins returns where the first of all was found.
+func (r *logReader) begins(fields []*fieldList) (begins posthaste.Position) {
+	for _, f := range fields {
+		if len(f.ready) > 0 && (begins == 0 || r.nearer(f.ready[0], begins)) {
+			begins = f.ready[0]
 		}
 	}
-	return max(covered, 1)
+	return begins
+}
+
+// covered returns how much of the query's range was read of a list.
+func (l *termList) covered(begins posthaste.Position) float64 {
+	if l.end {
+		return math.MaxFloat64
+	}
+	return max(1, math.Abs(float64(l.reached)-float64(begins)))
+}
+
+// often returns how many postings a field has for each unit of positions, by what was read of
+// it.
+func (f *fieldList) often(begins posthaste.Position) (often float64) {
+	for _, l := range f.lists {
+		often += float64(l.read) / l.covered(begins)
+	}
+	return often
 }
 
 func int64s(positions []posthaste.Position) []int64 {

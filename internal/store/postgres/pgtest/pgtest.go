@@ -103,7 +103,7 @@ func (c *Cluster) chooseUser() error {
 // Launch starts the server of a cluster that was halted, at the place it had.
 func (c *Cluster) Launch() error {
 	options := fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c unix_socket_directories=%s"+
-		" -c shared_buffers=32MB -c max_connections=50 -c fsync=on", c.port, c.directory)
+		" -c max_connections=50 -c fsync=on", c.port, c.directory)
 	return c.run("pg_ctl", "-D", c.data(), "-l", filepath.Join(c.directory, "log"), "-w", "-o", options, "start")
 }
 
