@@ -19,6 +19,7 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
+	"posthaste/internal/store/storetest"
 )
 
 // fillAll makes a store with something of every kind, and closes it.
@@ -49,7 +50,7 @@ func fillWithAll(t *testing.T, fs vfs.FS) (ledger, *lsm.Store) {
 	if err := errors.Join(
 		s.UpdateQueue(t.Context(), noon, "ann", "q", func(*posthaste.Queue) error { return nil }),
 		s.UpdateSchedule(t.Context(), noon, "ann", "s", func(s *posthaste.Schedule) error { s.NextAt = noon; return nil }),
-		s.Transact(t.Context(), noon, "ann", func(tx store.RunTx) error { return startRuns(tx) }),
+		s.Transact(t.Context(), noon, "ann", storetest.TwoRuns("ann", noon, anyMessage)),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -77,32 +78,6 @@ func settle(t *testing.T, s *lsm.Store, id posthaste.MessageID, how func(store.C
 			t.Fatal(err)
 		}
 	}
-}
-
-// startRuns starts a run that waits for an event, and one that has failed.
-func startRuns(tx store.RunTx) error {
-	for _, id := range []string{"wfr_waits", "wfr_fails"} {
-		at := tx.NextPosition()
-		run := &posthaste.Run{RunRef: posthaste.RunRef{ID: id, URL: "http://w.example/", Position: at, CreatedAt: at.Time()}, User: "ann"}
-		run.State = posthaste.RunStarted
-		m := anyMessage(noon)
-		m.Run = &posthaste.RunLink{RunRef: run.RunRef}
-		run.FirstID = m.ID
-		tx.Start(run)
-		if err := tx.Append(run, posthaste.RunEntry{CallType: posthaste.CallStep, Body: []byte("payload"), MessageID: m.ID}, m); err != nil {
-			return err
-		}
-		tx.Remember(run, "key", m.ID)
-		tx.KeepEvent(at, "early", []byte("event"))
-		if id == "wfr_waits" {
-			tx.Wait(&posthaste.Waiter{Run: run.RunRef, Topic: posthaste.EventTopic("e"), Deadline: noon.Add(time.Hour)})
-			continue
-		}
-		run.State, run.DeadLetterID = posthaste.RunFailed, posthaste.DeadLetterID(tx.NextPosition())
-		tx.Save(run)
-		tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m})
-	}
-	return nil
 }
 
 func TestCheckFindsNothingWrong(t *testing.T) {
@@ -164,6 +139,7 @@ func TestCheckMissesNoKey(t *testing.T) {
 		"q": true, "s x": true, "n k": true, "n s": true, // what is remembered of nothing else
 		"s r": true, // responses of events, which need not have one
 		"s o": true, // a hint for retention
+		"s i": true, // answers, which are given for as long as they are there
 		"n i": true, // the latest of runs that may all be gone
 	}
 	for kind, key := range oneOfEach(t, whole) {

@@ -144,7 +144,10 @@ func (c *checker) segment(key, value []byte) error {
 		n, err := parseCount(value)
 		c.day.events[user] -= n
 		return err
-	case segmentDedup, segmentAnswer:
+	case segmentAnswer:
+		_, _, err := parseAnswer(value)
+		return err
+	case segmentDedup:
 		return nil
 	default:
 		return errors.New("keys of this part of a day are not known")

@@ -324,13 +324,11 @@ func (tx *runTx) Answer(key string) ([]byte, error) {
 	for _, at := range []time.Time{tx.now, tx.now.Add(-store.AnswerWindow)} {
 		var kept []byte
 		err := get(tx.c.runs(), appendAnswerKey(nil, tx.user, at, key), func(data []byte) error {
-			if len(data) < 8 {
-				return errCorrupt
+			given, answer, err := parseAnswer(data)
+			if err == nil && tx.now.Sub(given) < store.AnswerWindow {
+				kept = append([]byte{}, answer...)
 			}
-			if tx.now.Sub(milliTime(int64(binary.BigEndian.Uint64(data)))) < store.AnswerWindow {
-				kept = append([]byte{}, data[8:]...)
-			}
-			return nil
+			return err
 		})
 		if kept != nil || err != nil && !errors.Is(err, store.ErrNotFound) {
 			return kept, err
@@ -345,6 +343,14 @@ func (tx *runTx) KeepAnswer(key string, answer []byte) {
 		value := binary.BigEndian.AppendUint64(nil, uint64(tx.now.UnixMilli()))
 		tx.c.setRun(appendAnswerKey(nil, tx.user, tx.now, key), append(value, answer...))
 	})
+}
+
+// parseAnswer reads what KeepAnswer writes: when an answer was given, and the answer.
+func parseAnswer(data []byte) (given time.Time, answer []byte, err error) {
+	if len(data) < 8 {
+		return time.Time{}, nil, errCorrupt
+	}
+	return milliTime(int64(binary.BigEndian.Uint64(data))), data[8:], nil
 }
 
 // appendAnswerKey makes the key of an answer. It lies in the day it was given, so

@@ -14,6 +14,7 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
+	"posthaste/internal/store/storetest"
 )
 
 // wantWhole fails a test if a check of a database finds anything.
@@ -49,7 +50,7 @@ func fillAll(t *testing.T, s *postgres.Store) {
 		}),
 		s.UpdateSchedule(t.Context(), start, ann, "s", func(s *posthaste.Schedule) error { s.NextAt = start; return nil }),
 		s.PutAction(t.Context(), &posthaste.BulkAction{ID: "act", User: ann, CreatedAt: start}),
-		s.Transact(t.Context(), start, ann, startRuns),
+		s.Transact(t.Context(), start, ann, storetest.TwoRuns(ann, start, newMessage)),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -62,33 +63,6 @@ func fillAll(t *testing.T, s *postgres.Store) {
 	if err := acceptOne(t.Context(), s, limited); err != nil { // which waits
 		t.Fatal(err)
 	}
-}
-
-// startRuns starts a run that waits for an event, and one that has failed.
-func startRuns(tx store.RunTx) error {
-	for _, id := range []string{"wfr_waits", "wfr_fails"} {
-		at := tx.NextPosition()
-		run := &posthaste.Run{RunRef: posthaste.RunRef{ID: id, URL: "http://w.example/", Position: at, CreatedAt: at.Time()}, User: ann}
-		run.State = posthaste.RunStarted
-		m := newMessage(start)
-		m.Run = &posthaste.RunLink{RunRef: run.RunRef}
-		run.FirstID = m.ID
-		tx.Start(run)
-		if err := tx.Append(run, posthaste.RunEntry{CallType: posthaste.CallStep, Body: []byte("payload"), MessageID: m.ID}, m); err != nil {
-			return err
-		}
-		tx.Remember(run, "key", m.ID)
-		tx.KeepEvent(at, "early", []byte("event"))
-		tx.KeepAnswer(id, []byte("answer"))
-		if id == "wfr_waits" {
-			tx.Wait(&posthaste.Waiter{Run: run.RunRef, Topic: posthaste.EventTopic("e"), Deadline: start.Add(time.Hour)})
-			continue
-		}
-		run.State, run.CompletedAt, run.DeadLetterID = posthaste.RunFailed, start, posthaste.DeadLetterID(tx.NextPosition())
-		tx.Save(run)
-		tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m})
-	}
-	return nil
 }
 
 func TestCheckFindsNothingWrong(t *testing.T) {
