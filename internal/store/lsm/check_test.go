@@ -159,7 +159,7 @@ func TestCheckMissesNoKey(t *testing.T) {
 func TestCheckReadsEveryRecord(t *testing.T) {
 	whole := fillAll(t)
 	opaque := map[string]bool{
-		"v": true, "s b": true, "s x": true, "n s": true, // texts of others
+		"v": true, "s b": true, "n s": true, // texts of others
 		"k": true, "d p": true, "s o": true, "n k": true, "n t": true, "n x": true, "n y": true, "n o": true, // the key is all there is, or an id
 		"m format": true,
 	}

@@ -148,7 +148,8 @@ func (c *checker) segment(key, value []byte) error {
 		_, _, err := parseAnswer(value)
 		return err
 	case segmentDedup:
-		return nil
+		_, _, err := parseSubmission(value)
+		return err
 	default:
 		return errors.New("keys of this part of a day are not known")
 	}

@@ -221,15 +221,27 @@ func (s *Store) earlier(c *commit, now time.Time, a *arrival) (ids []posthaste.M
 				return nil, err
 			}
 		}
-		if len(value) < 8 || now.Sub(milliTime(int64(binary.BigEndian.Uint64(value)))) >= store.DedupWindow {
+		if value == nil {
 			continue
 		}
-		for rest := value[8:]; len(rest) >= len(posthaste.MessageID{}); rest = rest[len(posthaste.MessageID{}):] {
-			ids = append(ids, posthaste.MessageID(rest[:len(posthaste.MessageID{})]))
+		submitted, ids, err := parseSubmission(value)
+		if err != nil || now.Sub(submitted) < store.DedupWindow {
+			return ids, err
 		}
-		return ids, nil
 	}
 	return nil, nil
+}
+
+// parseSubmission reads what remember writes: when something was submitted, and its ids.
+func parseSubmission(data []byte) (submitted time.Time, ids []posthaste.MessageID, err error) {
+	const size = len(posthaste.MessageID{})
+	if len(data) < 8+size || (len(data)-8)%size != 0 {
+		return time.Time{}, nil, errCorrupt
+	}
+	for rest := data[8:]; len(rest) > 0; rest = rest[size:] {
+		ids = append(ids, posthaste.MessageID(rest[:size]))
+	}
+	return milliTime(int64(binary.BigEndian.Uint64(data))), ids, nil
 }
 
 // Message implements store.Reader.
