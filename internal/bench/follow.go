@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
 )
 
 // followScenario compares Posthaste with itself: a server whose log nobody reads, and
@@ -54,10 +55,20 @@ type followSide struct {
 	condition
 	filters  []followed // of its followers
 	messages int        // that it has taken so far
+	own      float64    // processor time of this process for them: of the load, and of the followers
 }
 
-// round applies the load after a warm-up. Followers have to get every entry of both.
+// round applies the load and notes what this process has taken for it.
 func (c *followSide) round(ctx context.Context, l *lab) error {
+	before, _ := processorTime(os.Getpid())
+	err := c.apply(ctx, l)
+	after, _ := processorTime(os.Getpid())
+	c.own += (after - before).Seconds()
+	return err
+}
+
+// apply applies the load after a warm-up. Followers have to get every entry of both.
+func (c *followSide) apply(ctx context.Context, l *lab) error {
 	f, err := follow(ctx, l, c.server, c.filters)
 	if err != nil {
 		return fmt.Errorf("follow the log: %w%s", err, c.server.lastWords())
@@ -82,8 +93,12 @@ func (c *followSide) end() error {
 	if err := c.server.end(); err != nil {
 		return err
 	}
-	spent := c.server.processorTime().Seconds()
-	c.rounds = append(c.rounds, []reading{measured("processor time", "s/1000", spent/(float64(c.messages)/1000))})
+	thousands := float64(c.messages) / 1000
+	costs := []reading{measured("processor time", "s/1000", c.server.processorTime().Seconds()/thousands)}
+	if c.own > 0 {
+		costs = append(costs, measured("processor time of load and followers", "s/1000", c.own/thousands))
+	}
+	c.rounds = append(c.rounds, costs)
 	return nil
 }
 

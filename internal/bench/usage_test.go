@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestParseResident(t *testing.T) {
@@ -33,6 +34,36 @@ func FuzzParseResident(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status []byte) {
 		if size, ok := parseResident(status); size < 0 || !ok && size != 0 {
 			t.Errorf("parseResident(%q) = %d, %v", status, size, ok)
+		}
+	})
+}
+
+func TestParseProcessorTime(t *testing.T) {
+	for _, test := range []struct {
+		name, stat string
+		want       time.Duration
+		ok         bool
+	}{
+		{"as Linux writes it", "7 (a) b) S 1 7 7 0 -1 4194560 9 0 0 0 123 45 6 7 20 0 1 0", 1680 * time.Millisecond, true},
+		{"cut", "7 (a) S 1 7 7 0 -1 4194560 9 0 0 0 123", 0, false},
+		{"no number", "7 (a) S 1 7 7 0 -1 4194560 9 0 0 0 12x 45 6", 0, false},
+		{"more than there is", "7 (a) S 1 7 7 0 -1 4194560 9 0 0 0 999999999999 45 6", 0, false},
+		{"empty", "", 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got, ok := parseProcessorTime([]byte(test.stat)); got != test.want || ok != test.ok {
+				t.Errorf("parseProcessorTime = %s, %v, want %s, %v", got, ok, test.want, test.ok)
+			}
+		})
+	}
+}
+
+func FuzzParseProcessorTime(f *testing.F) {
+	f.Add([]byte("7 (a) b) S 1 7 7 0 -1 4194560 9 0 0 0 123 45 6 7 20 0 1 0"))
+	f.Add([]byte(") S 1 7 7 0 -1 4194560 9 0 0 0 274877906943 274877906943"))
+	f.Fuzz(func(t *testing.T, stat []byte) {
+		if spent, ok := parseProcessorTime(stat); spent < 0 || !ok && spent != 0 {
+			t.Errorf("parseProcessorTime(%q) = %s, %v", stat, spent, ok)
 		}
 	})
 }
