@@ -100,6 +100,7 @@ func testFocus(t *testing.T, b *browser, c *client, s *sink) {
 			page.until(fmt.Sprintf(`(() => { const found = [...document.querySelectorAll("td button")].find((e) => e.innerText === %q); found?.focus(); return found !== undefined; })()`, button), "focus "+button)
 			page.do(pressEnter())
 			page.until(`document.querySelector("dialog[open]") !== null`, "see the dialog")
+			page.checkAccessibility("the dialog behind " + button)
 			page.do(chromedp.KeyEvent(closed))
 			page.until(focused+`.innerText === "`+button+`"`, "have the focus on "+button+" again")
 		}
@@ -111,6 +112,7 @@ func testFocus(t *testing.T, b *browser, c *client, s *sink) {
 	page.until(`document.querySelector(".table-body .row") !== null`, "see a row")
 	page.do(chromedp.Focus(chromedp.CSS(`[role=grid]`)), chromedp.KeyEvent("?"))
 	page.until(`document.querySelector("dialog[open]") !== null`, "see the keys")
+	page.checkAccessibility("the dialog of the keys")
 	page.do(chromedp.KeyEvent(kb.Escape))
 	page.until(focused+`.getAttribute("role") === "grid"`, "have the focus in the table again")
 }
