@@ -96,28 +96,20 @@ func (s *Store) DeadLetter(_ context.Context, user string, id posthaste.DeadLett
 
 // DeadLetters implements store.DeadLetters.
 func (s *Store) DeadLetters(_ context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
-	done, err := s.reading()
-	if err != nil {
-		return store.DeadLetterPage{}, err
-	}
-	defer done(&err)
-	visible := posthaste.Position(s.writer.visible.Load())
-	query.High = min(query.High, visible)
-	if query.Low > query.High {
-		return store.DeadLetterPage{}, nil
-	}
-	snapshot := s.db.NewSnapshot()
-	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	positions, err := deadLetterPositions(&entries{snapshot, direction(query.OldestFirst), &s.gaps, visible}, user, &query)
-	if err != nil {
-		return store.DeadLetterPage{}, err
-	}
-	defer func() { err = errors.Join(err, positions.close()) }()
-	r := &deadLetterReader{reader: snapshot, user: user, query: query, room: store.NewPageRoom(0)}
-	if err := r.run(positions); err != nil {
-		return store.DeadLetterPage{}, fmt.Errorf("read dead letters: %w", err)
-	}
-	return r.page, nil
+	err = s.browse(query.Low, &query.High, direction(query.OldestFirst), func(e *entries) (err error) {
+		positions, err := deadLetterPositions(e, user, &query)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, positions.close()) }()
+		r := &deadLetterReader{reader: e.reader, user: user, query: query, room: store.NewPageRoom(0)}
+		if err := r.run(positions); err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		page = r.page
+		return nil
+	})
+	return page, err
 }
 
 // deadLetterPositions opens the set of positions that a query's filter selects.

@@ -170,28 +170,20 @@ func getRunLetter(r pebble.Reader, user string, id posthaste.DeadLetterID, use f
 
 // Runs implements store.Runs.
 func (s *Store) Runs(_ context.Context, user string, query store.RunQuery) (page store.RunPage, err error) {
-	done, err := s.reading()
-	if err != nil {
-		return store.RunPage{}, err
-	}
-	defer done(&err)
-	visible := posthaste.Position(s.writer.visible.Load())
-	query.High = min(query.High, visible)
-	if query.Low > query.High {
-		return store.RunPage{}, nil
-	}
-	snapshot := s.db.NewSnapshot()
-	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	positions, err := runPositions(&entries{snapshot, direction(query.OldestFirst), &s.gaps, visible}, user, &query)
-	if err != nil {
-		return store.RunPage{}, err
-	}
-	defer func() { err = errors.Join(err, positions.close()) }()
-	r := &runReader{reader: snapshot, user: user, query: query, room: store.NewPageRoom(0)}
-	if err := r.run(positions); err != nil {
-		return store.RunPage{}, fmt.Errorf("read runs: %w", err)
-	}
-	return r.page, nil
+	err = s.browse(query.Low, &query.High, direction(query.OldestFirst), func(e *entries) (err error) {
+		positions, err := runPositions(e, user, &query)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, positions.close()) }()
+		r := &runReader{reader: e.reader, user: user, query: query, room: store.NewPageRoom(0)}
+		if err := r.run(positions); err != nil {
+			return fmt.Errorf("read runs: %w", err)
+		}
+		page = r.page
+		return nil
+	})
+	return page, err
 }
 
 // runPositions opens the set of positions that a query selects.
