@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -18,27 +19,14 @@ import (
 	"posthaste/internal/store/postgres"
 )
 
-// copySecret is the key under which a store says that a copy into it has begun, and
-// whether it has ended. It is not copied itself.
-const (
-	copySecret  = "copy"
-	copyRunning = "running"
-	copyDone    = "done"
-)
-
-// errHalfCopied is why a store is not served.
-var errHalfCopied = errors.New("a copy into it was broken off: remove the directory, or drop the schema posthaste of the database, and copy again")
-
-// checkCopied returns errHalfCopied unless all that was to be copied into a store is there.
+// checkCopied returns store.ErrHalfCopied unless all that was to be copied into a store is
+// there.
 func checkCopied(ctx context.Context, vault store.Vault) error {
-	state, err := vault.Secret(ctx, copySecret)
-	if errors.Is(err, store.ErrNotFound) || err == nil && state == copyDone {
+	state, err := vault.Secret(ctx, store.CopyMark)
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return errHalfCopied
+	return cmp.Or(err, store.CheckCopied(store.CopyMark, state))
 }
 
 // Place is where a server keeps everything: a directory, or the URL of a database.
@@ -117,6 +105,25 @@ func (p Place) exists() error {
 	return holdsStore(string(p))
 }
 
+// errNotEmpty is why nothing is copied to a place.
+var errNotEmpty = errors.New("it is not empty: name a new directory, or an empty database")
+
+// free returns errNotEmpty for a directory that has something in it, and not a store, which
+// tells itself whether anything is kept there.
+func (p Place) free() error {
+	if p.IsDatabase() {
+		return nil
+	}
+	found, err := os.ReadDir(string(p))
+	if len(found) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		return nil
+	}
+	if err == nil && holdsStore(string(p)) != nil {
+		err = errNotEmpty
+	}
+	return err
+}
+
 // Copy copies everything that is kept at one place to another, at which nothing is kept
 // yet and which is not served before all is there, and compares both afterwards. No
 // server may use either. It calls progress with what has been copied so far.
@@ -130,6 +137,9 @@ func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress fun
 		return nil, fmt.Errorf("from: %w", err)
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	if err := to.free(); err != nil {
+		return nil, fmt.Errorf("to: %w", err)
+	}
 	target, err := to.open(ctx, false, logger)
 	if err != nil {
 		return nil, fmt.Errorf("to: %w", err)
@@ -149,7 +159,7 @@ func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress fun
 	if err := before.compare(after); err != nil {
 		return nil, err
 	}
-	return before.counts(), target.ReplaceSecret(ctx, copySecret, copyRunning, copyDone)
+	return before.counts(), target.ReplaceSecret(ctx, store.CopyMark, store.CopyRunning, store.CopyDone)
 }
 
 // openSource opens a place that has something to be copied.
@@ -196,11 +206,11 @@ func reserve(ctx context.Context, target copying) error {
 		return err
 	}
 	if !empty {
-		return errors.New("it is not empty: name a new directory, or an empty database")
+		return errNotEmpty
 	}
-	state, err := target.KeepSecret(ctx, copySecret, copyRunning)
-	if err == nil && state != copyRunning {
-		err = target.ReplaceSecret(ctx, copySecret, state, copyRunning)
+	state, err := target.KeepSecret(ctx, store.CopyMark, store.CopyRunning)
+	if err == nil && state != store.CopyRunning {
+		err = target.ReplaceSecret(ctx, store.CopyMark, state, store.CopyRunning)
 	}
 	return err
 }
@@ -244,7 +254,7 @@ func move(ctx context.Context, now time.Time, source, target copying, progress f
 }
 
 func isMark(item store.Item) bool {
-	return item.Kind == store.ItemSecret && string(item.Key) == copySecret
+	return item.Kind == store.ItemSecret && string(item.Key) == store.CopyMark
 }
 
 // sumOf reads everything that a store keeps.

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +74,7 @@ func TestCopyIsRefused(t *testing.T) {
 		"from nothing":                   {filepath.Join(t.TempDir(), "nowhere"), t.TempDir(), "from: stat"},
 		"from a directory with no store": {t.TempDir(), t.TempDir(), "is not the data directory of a server"},
 		"to where something is kept":     {from, filled(t), "to: it is not empty: name a new directory, or an empty database"},
+		"to where something else is":     {from, withFile(t), "to: it is not empty: name a new directory, or an empty database"},
 		"from another database":          {"mysql://ann:secret@db/x", t.TempDir(), `from: "mysql" is not the scheme of a place`},
 		"into another database":          {from, "postgress://ann:secret@db/x", `to: "postgress" is not the scheme of a place`},
 		"of nothing":                     {emptyStore(t), filepath.Join(t.TempDir(), "new"), "from: there is nothing to copy"},
@@ -88,6 +91,16 @@ func TestCopyIsRefused(t *testing.T) {
 	}
 }
 
+// withFile returns a directory that is not ours.
+func withFile(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "letters.txt"), []byte("dear"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestCopyThatWasBrokenOffIsNotServed(t *testing.T) {
 	from, to := filled(t), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,11 +109,14 @@ func TestCopyThatWasBrokenOffIsNotServed(t *testing.T) {
 		t.Fatalf("Copy = %v, want it cancelled", err)
 	}
 	_, err = New(t.Context(), Options{Listeners: []net.Listener{listen(t)}, Data: to, Tokens: []string{token}, Log: slog.New(slog.DiscardHandler)})
-	if !errors.Is(err, errHalfCopied) {
-		t.Errorf("New = %v, want %v", err, errHalfCopied)
+	if !errors.Is(err, store.ErrHalfCopied) {
+		t.Errorf("New = %v, want %v", err, store.ErrHalfCopied)
 	}
-	if _, err := copyQuietly(t.Context(), to, t.TempDir()); !errors.Is(err, errHalfCopied) {
-		t.Errorf("Copy from there = %v, want %v", err, errHalfCopied)
+	if report, err := Check(to); err != nil || !slices.Equal(report.Problems, []string{store.ErrHalfCopied.Error()}) {
+		t.Errorf("Check = %q, %v, want %v", report.Problems, err, store.ErrHalfCopied)
+	}
+	if _, err := copyQuietly(t.Context(), to, t.TempDir()); !errors.Is(err, store.ErrHalfCopied) {
+		t.Errorf("Copy from there = %v, want %v", err, store.ErrHalfCopied)
 	}
 }
 

@@ -56,11 +56,13 @@ func (l *Log) Follow(ctx context.Context, user string, params url.Values, last s
 	if err != nil {
 		return nil, err
 	}
+	// Whoever goes on somewhere asks as well: that the store does not answer is told before
+	// a stream begins.
+	end, _, err := l.store.Watch(ctx, user)
+	if err != nil {
+		return nil, fmt.Errorf("follow log: %w", err)
+	}
 	if fromNow {
-		end, _, err := l.store.Watch(ctx, user)
-		if err != nil {
-			return nil, fmt.Errorf("follow log: %w", err)
-		}
 		query.Low = end + 1
 	}
 	return &Follower{store: l.store, user: user, query: query, left: query.Limit, bounded: query.Limit < math.MaxInt}, nil

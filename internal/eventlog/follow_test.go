@@ -166,6 +166,25 @@ func TestFollowRefuses(t *testing.T) {
 	}
 }
 
+// away is a source that does not answer.
+type away struct{ *growing }
+
+func (away) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
+	return 0, nil, store.ErrUnavailable
+}
+
+// A stream does not begin where it could not go on, wherever it is to begin.
+func TestFollowOfAStoreThatIsAway(t *testing.T) {
+	log := eventlog.New(eventlog.Options{Store: away{newGrowing()}})
+	for _, last := range []string{"", "1700000000000"} {
+		for _, params := range []url.Values{nil, {"fromDate": {"1"}}} {
+			if _, err := log.Follow(t.Context(), "ann", params, last); !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("Follow(%v, %q) = %v, want %v", params, last, err, store.ErrUnavailable)
+			}
+		}
+	}
+}
+
 func TestFollowWaits(t *testing.T) {
 	follow(t, "", "", func(f *followed) {
 		begun := time.Now()

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"time"
 )
 
@@ -22,6 +23,25 @@ type Copier interface {
 	// Import adds items in the order in which they were exported, all of them in one
 	// commit. The backend is of use after it was closed and opened again.
 	Import(ctx context.Context, items []Item) error
+}
+
+// CopyMark is the secret under which a store says that a copy into it has begun, and whether
+// it has ended. It is not copied itself.
+const (
+	CopyMark    = "copy"
+	CopyRunning = "running"
+	CopyDone    = "done"
+)
+
+// ErrHalfCopied is why a store is not served.
+var ErrHalfCopied = errors.New("a copy into it was broken off: remove the directory, or drop the schema posthaste of the database, and copy again")
+
+// CheckCopied returns ErrHalfCopied if a secret says that a copy has not ended.
+func CheckCopied(key, value string) error {
+	if key == CopyMark && value != CopyDone {
+		return ErrHalfCopied
+	}
+	return nil
 }
 
 // Item is one thing that a backend keeps, in the form of package record.

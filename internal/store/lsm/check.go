@@ -200,7 +200,12 @@ func (c *checker) records() {
 func (c *checker) record(key, value []byte) error {
 	value = bytes.Clone(value) // decoders may keep parts of it
 	switch key[0] {
-	case kindMeta, kindVault:
+	case kindMeta:
+		return nil
+	case kindVault:
+		if err := store.CheckCopied(string(key[1:]), string(value)); err != nil {
+			c.report.Add("%v", err)
+		}
 		return nil
 	case kindQueue:
 		return checkDocument(queues, key, value)

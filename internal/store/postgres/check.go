@@ -65,7 +65,7 @@ type checker struct {
 
 // all looks at everything.
 func (c *checker) all() error {
-	for _, check := range []func() error{c.messages, c.lanes, c.documents, c.deadLetters, c.runs, c.waits, c.counts, c.log} {
+	for _, check := range []func() error{c.messages, c.lanes, c.documents, c.deadLetters, c.runs, c.waits, c.counts, c.secrets, c.log} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -106,6 +106,20 @@ func (c *checker) problems(format, sql string) error {
 		}
 		return err
 	}, sql)
+}
+
+// secrets: one of them says whether all is there that was copied.
+func (c *checker) secrets() error {
+	return c.each(func(r pgx.CollectableRow) error {
+		var key, value []byte
+		if err := r.Scan(&key, &value); err != nil {
+			return err
+		}
+		if err := store.CheckCopied(string(key), string(value)); err != nil {
+			c.Add("%v", err)
+		}
+		return nil
+	}, `SELECT key, value FROM posthaste.secrets`)
 }
 
 // documents: what is found by a time says that time.

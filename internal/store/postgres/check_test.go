@@ -79,6 +79,17 @@ func TestCheckFindsNothingWrong(t *testing.T) {
 	}
 }
 
+func TestCheckOfHalfACopy(t *testing.T) {
+	url := emptyDatabase(t)
+	if _, err := open(t, url).KeepSecret(t.Context(), store.CopyMark, store.CopyRunning); err != nil {
+		t.Fatal(err)
+	}
+	report, err := postgres.Check(t.Context(), url)
+	if err != nil || !slices.Equal(report.Problems, []string{store.ErrHalfCopied.Error()}) {
+		t.Errorf("Check = %q, %v, want %v", report.Problems, err, store.ErrHalfCopied)
+	}
+}
+
 // A check is of one moment, whatever is accepted, delivered and removed meanwhile.
 func TestCheckBesideAServer(t *testing.T) {
 	url := emptyDatabase(t)

@@ -91,7 +91,7 @@ func (m migrator) down(ctx context.Context, pool *pgxpool.Pool, to int) error {
 		case now.version > len(files):
 			return fmt.Errorf("the schema has version %d; this program can take back version %d at most", now.version, len(files))
 		case to < 0 || to > now.version:
-			return fmt.Errorf("the schema has version %d and cannot be taken back to %d: 0 to %[1]d is accepted", now.version, to)
+			return fmt.Errorf("the schema has version %d and cannot be taken back to %d: 1 to %[1]d is accepted", now.version, to)
 		}
 		if err := checkNewerNodes(ctx, tx, now.version, to); err != nil {
 			return err
