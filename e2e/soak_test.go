@@ -51,9 +51,9 @@ func TestSoak(t *testing.T) {
 	t.Logf("loaded, second quarter: %v\nloaded, last quarter:   %v", second, last)
 	checkLoaded(t, samples)
 	checkFlat(t, "goroutines under load", second.goroutines, last.goroutines, 1.2, 50)
-	checkFlat(t, "goroutines at rest", resting.goroutines, rested.goroutines, 1, 50)
+	checkFlat(t, "goroutines at rest", resting.goroutines, rested.goroutines, 1, 20)
 	checkFlat(t, "files under load", second.files, last.files, 1.2, 20)
-	checkFlat(t, "files at rest", resting.files, rested.files, 1, 50)
+	checkFlat(t, "files at rest", resting.files, rested.files, 1, 20)
 	checkFlat(t, "memory", second.memory, last.memory, 1.2, buffers)
 	checkFlat(t, "disk, as for each message before", second.disk*last.published/second.published, last.disk, 1.2, buffers)
 }
@@ -303,7 +303,7 @@ func (k *soak) settle(t *testing.T) {
 		t.Error(err)
 	}
 	k.client.http.CloseIdleConnections()
-	const rest = 2 * time.Second
+	const rest = 10 * time.Second // the server keeps unused connections to destinations for 4 s
 	time.Sleep(rest)
 }
 
