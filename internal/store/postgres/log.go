@@ -200,13 +200,14 @@ func (r *logReader) scan() error {
 			if err != nil {
 				return err
 			}
+			before := r.scanned
 			for _, block := range blocks {
 				r.scanned += len(block)
 				cursor = behind(block, r.query.OldestFirst)
 				events = append(events, slices.DeleteFunc(block, func(e posthaste.Event) bool { return !r.within(e.Position) })...)
 			}
 			more = len(blocks) == count
-			count = min(4*count, postingsAtMost)
+			count = blocksFor(room-len(events), r.scanned-before, len(blocks))
 		}
 		if err := r.considerAll(r.ordered(events)); err != nil {
 			return err
@@ -216,6 +217,13 @@ func (r *logReader) scan() error {
 		}
 	}
 	return nil
+}
+
+// blocksFor returns how many blocks are read for so many events, if others had so many in
+// so many blocks: those of an idle user have one each, those of a busy one many.
+func blocksFor(missing, events, blocks int) int {
+	each := max(1, events/max(1, blocks))
+	return min(blocksAtLeast+max(0, missing)/each, postingsAtMost)
 }
 
 // considerAll considers events, no more at a time than the page may need.
