@@ -66,7 +66,7 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(page{r.turn(), room, "messages", len(read.DeadLetters), func(i int) []byte {
+	return ok(page{r.turn(), room.give, "messages", len(read.DeadLetters), func(i int) []byte {
 		return encodeJSON(newDeadLetterView(read.DeadLetters[i], bodyLimit(limit)))
 	}, cursorOf(read.More, read.Next)}), nil
 }

@@ -93,7 +93,7 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(page{r.turn(), room, "messages", len(read.Runs), func(i int) []byte {
+	return ok(page{r.turn(), room.give, "messages", len(read.Runs), func(i int) []byte {
 		return encodeJSON(newFailedRunView(read.Runs[i], read.DeadLetters[i], bodyLimit(limit)))
 	}, cursorOf(read.More, read.Next)}), nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"net/http"
+	"sync"
 
 	"posthaste"
 	"posthaste/internal/eventlog"
@@ -50,7 +51,11 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 		return answer{}, err
 	}
 	encoder := newEntryEncoder(form)
-	return ok(page{r.turn(), room, "events", len(read.Entries), func(i int) []byte {
+	done := func() {
+		encoder.release()
+		room.give()
+	}
+	return ok(page{r.turn(), done, "events", len(read.Entries), func(i int) []byte {
 		return encoder.encode(read.Entries[i])
 	}, read.Cursor}), nil
 }
@@ -71,25 +76,48 @@ func (f entryForm) trim(body []byte) []byte {
 
 // entryEncoder encodes the entries of a page. What an entry says of its message
 // is encoded once a message: most have several entries on a page, and it is by
-// far the larger part.
+// far the larger part. Make one with newEntryEncoder.
 type entryEncoder struct {
 	form     entryForm
-	messages map[*posthaste.Message][]byte // the encoded loggedMessages
+	messages map[*posthaste.Message][]byte // encoded, parts of encoded
+	encoded  []byte                        // the messages, or as many as were added since it last grew
+	message  loggedMessage
 	json     jsonBuffer
 	line     bytes.Buffer
 }
 
+// entryEncoders are encoders and their memory, which goes from one page to the next.
+var entryEncoders = sync.Pool{New: func() any {
+	return &entryEncoder{messages: make(map[*posthaste.Message][]byte)}
+}}
+
+// newEntryEncoder returns an encoder, which is given back with release.
 func newEntryEncoder(form entryForm) *entryEncoder {
-	return &entryEncoder{form: form, messages: make(map[*posthaste.Message][]byte)}
+	e := entryEncoders.Get().(*entryEncoder)
+	e.form = form
+	return e
 }
+
+// release gives the encoder back. What it has returned is valid no more.
+func (e *entryEncoder) release() {
+	if cap(e.encoded)+e.line.Cap()+e.json.buffer.Cap() > mostKeptEncoded {
+		return
+	}
+	clear(e.messages)
+	e.encoded, e.message = e.encoded[:0], loggedMessage{}
+	entryEncoders.Put(e)
+}
+
+// mostKeptEncoded is the memory of an encoder that goes on to the next page: a page of
+// usual messages takes less, and one of large bodies is rare.
+const mostKeptEncoded = 4 << 20
 
 // encode returns an entry in JSON, in one line with its end. The bytes are valid
 // until the next call.
 func (e *entryEncoder) encode(entry store.Entry) []byte {
 	message, ok := e.messages[entry.Message]
 	if !ok {
-		message = bytes.Clone(e.json.encode(e.form.message(entry.Message)))
-		e.messages[entry.Message] = message
+		message = e.encodeMessage(entry.Message)
 	}
 	own := e.json.encode(e.form.view(entry))
 	e.line.Reset()
@@ -97,6 +125,15 @@ func (e *entryEncoder) encode(entry store.Entry) []byte {
 	e.line.WriteByte(',')
 	e.line.Write(bytes.TrimPrefix(message, []byte("{")))
 	return e.line.Bytes()
+}
+
+// encodeMessage returns the part of an entry that is its message's.
+func (e *entryEncoder) encodeMessage(m *posthaste.Message) []byte {
+	e.message = e.form.message(m)
+	at := len(e.encoded)
+	e.encoded = append(e.encoded, e.json.encode(&e.message)...)
+	e.messages[m] = e.encoded[at:]
+	return e.messages[m]
 }
 
 // view returns what is an entry's own.
@@ -162,8 +199,8 @@ func (f entryForm) response(response *posthaste.Response) *loggedResponse {
 	}
 }
 
-func (f entryForm) message(m *posthaste.Message) *loggedMessage {
-	logged := &loggedMessage{
+func (f entryForm) message(m *posthaste.Message) loggedMessage {
+	logged := loggedMessage{
 		messageFields:          newMessageFields(m),
 		Header:                 neverNil(m.Redact.ShowHeader(m.Header)),
 		Timeout:                m.Timeout.Milliseconds(),

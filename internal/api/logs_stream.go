@@ -57,6 +57,7 @@ func nextPiece(ctx context.Context, export *eventlog.Export, room *pageRoom) ([]
 // writeLines writes entries, one a line.
 func writeLines(out *outlet, turn turn, entries []store.Entry, form entryForm) error {
 	encoder := newEntryEncoder(form)
+	defer encoder.release()
 	lines := list{length: len(entries), item: func(i int) []byte { return encoder.encode(entries[i]) }}
 	if err := turn.write(out, lines); err != nil {
 		return err
@@ -124,6 +125,7 @@ func writeMark(out *outlet, follower *eventlog.Follower) error {
 // writeEntries writes entries as events, each with the mark to go on behind it.
 func writeEntries(out *outlet, follower *eventlog.Follower, entries []store.Entry, form entryForm) error {
 	encoder := newEntryEncoder(form)
+	defer encoder.release()
 	for i, entry := range entries {
 		line := encoder.encode(entry)
 		if _, err := fmt.Fprintf(out, "id: %s\ndata: %s\n", follower.MarkBehind(entries, i), line); err != nil {

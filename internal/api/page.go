@@ -7,7 +7,7 @@ import "io"
 // bodies and responses a page can be many megabytes.
 type page struct {
 	turn   turn
-	room   *pageRoom // given back when all is written
+	done   func() // is called when all is written
 	name   string
 	length int
 	item   func(i int) []byte // as JSON, valid until the next call
@@ -16,7 +16,7 @@ type page struct {
 
 // stream implements streamed.
 func (p page) stream(w io.Writer) error {
-	defer p.room.give()
+	defer p.done()
 	tail := "]}\n"
 	if p.cursor != "" {
 		tail = `],"cursor":"` + p.cursor + "\"}\n"

@@ -59,7 +59,7 @@ func (a *api) listRunEvents(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(page{r.turn(), room, "events", len(read.Events), func(i int) []byte {
+	return ok(page{r.turn(), room.give, "events", len(read.Events), func(i int) []byte {
 		return encodeJSON(read.Events[i])
 	}, read.Cursor}), nil
 }
@@ -76,7 +76,7 @@ func (a *api) runLogPage(r *request, params url.Values) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(page{r.turn(), room, "runs", len(read.Runs), func(i int) []byte {
+	return ok(page{r.turn(), room.give, "runs", len(read.Runs), func(i int) []byte {
 		return encodeJSON(read.Runs[i])
 	}, read.Cursor}), nil
 }
