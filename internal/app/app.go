@@ -54,6 +54,7 @@ type App struct {
 func New(ctx context.Context, options Options) (*App, error) {
 	options = options.withDefaults()
 	limitMemory(options.MemoryLimit)
+	relaxCollector()
 	a := &App{
 		listeners: options.Listeners,
 		all:       newConnections(options.MaxConnections),
@@ -122,7 +123,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 	})
 	serving, endStreams := context.WithCancel(context.Background())
 	a.endStreams = endStreams
-	g := newGates(options)
+	g := newGates(options, foregroundOf(s))
 	a.readers = g.readers
 	a.handler = newHandler(serving, options, a.engine, a.workflows, s, access, g, registry)
 	return nil

@@ -18,18 +18,19 @@ const readersPatience = 30 * time.Second
 // and nothing else. They share half of what there is and take turns; within a turn they
 // give way to those who publish and deliver.
 type readers struct {
-	turns   *admission.Gate
-	threads *background.Threads // nil: the work is a database's
+	turns      *admission.Gate
+	threads    *background.Threads    // nil: the work is a database's
+	foreground *background.Foreground // nil: there is none here
 }
 
 // newReaders leaves half of what reading takes to those who do not: of the processors,
 // or, where a database does the work, of the connections to it.
-func newReaders(options Options) readers {
+func newReaders(options Options, foreground *background.Foreground) readers {
 	processors := max(1, runtime.GOMAXPROCS(0)/2)
 	if options.DatabaseURL != "" {
 		return readers{turns: share(int64(max(processors, options.Connections/2)), readersPatience)}
 	}
-	return readers{share(int64(processors), readersPatience), background.Start(processors)}
+	return readers{share(int64(processors), readersPatience), background.Start(processors), foreground}
 }
 
 // Do runs work when the user's turn has come. It returns what the work returns, or why
@@ -43,7 +44,10 @@ func (r readers) Do(ctx context.Context, user string, work func() error) error {
 		return work()
 	}
 	var err error
-	r.threads.Do(func() { err = work() })
+	r.threads.Do(func() {
+		r.foreground.GiveWay()
+		err = work()
+	})
 	return err
 }
 

@@ -64,7 +64,7 @@ func TestReadersLeaveRoom(t *testing.T) {
 func readAtOnce(t *testing.T, options Options, each int, users ...string) (most int) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowLog{}
-		readers := newReaders(options)
+		readers := newReaders(options, nil)
 		defer readers.close()
 		log := takingTurns{slow, readers}
 		var reading sync.WaitGroup
@@ -89,7 +89,7 @@ func readAtOnce(t *testing.T, options Options, each int, users ...string) (most 
 // TestReaderGivesUpItsTurn has a reader go away that waits.
 func TestReaderGivesUpItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		readers := newReaders(Options{})
+		readers := newReaders(Options{}, nil)
 		defer readers.close()
 		log := takingTurns{&slowLog{}, readers}
 		var reading sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"posthaste/internal/background"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres"
@@ -83,6 +84,15 @@ func openDatabase(ctx context.Context, options Options, node *telemetry.Node) (s
 		case <-ctx.Done():
 		}
 	}
+}
+
+// foregroundOf returns the work of a store to which other work gives way, nil for one that
+// has its work done elsewhere.
+func foregroundOf(s store.Store) *background.Foreground {
+	if own, ok := s.(interface{ Foreground() *background.Foreground }); ok {
+		return own.Foreground()
+	}
+	return nil
 }
 
 // roomOf returns how to ask a store whether there is room for new work, nil for one that

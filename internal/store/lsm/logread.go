@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
+	"posthaste/internal/background"
 	"posthaste/internal/store"
 	"posthaste/internal/store/record"
 )
@@ -33,12 +35,13 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 	snapshot := s.db.NewSnapshot()
 	defer func() { _ = snapshot.Close() }()
 	r := &logReader{
-		reader:   snapshot,
-		user:     user,
-		query:    query,
-		terms:    filterTerms(&query.Filter),
-		room:     store.NewPageRoom(query.Bytes),
-		messages: map[posthaste.MessageID]*posthaste.Message{},
+		reader:     snapshot,
+		user:       user,
+		query:      query,
+		terms:      filterTerms(&query.Filter),
+		room:       store.NewPageRoom(query.Bytes),
+		foreground: s.writer.foreground,
+		messages:   map[posthaste.MessageID]*posthaste.Message{},
 	}
 	answer := r.run
 	if latest, ok := s.writer.tail.from(query.Low); ok && query.OldestFirst {
@@ -51,6 +54,10 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 	}
 	return r.page, nil
 }
+
+// Foreground returns the work to which pages of the log give way: commits, and what is done
+// with them.
+func (s *Store) Foreground() *background.Foreground { return s.writer.foreground }
 
 // logReads adds up the work of queries.
 type logReads struct{ indexBlocks, entries, returned atomic.Int64 }
@@ -67,13 +74,14 @@ func (l *logReads) sum() store.LogReads {
 
 // logReader answers one query, day by day.
 type logReader struct {
-	reader   pebble.Reader
-	user     string
-	query    store.EventQuery
-	terms    [][]term
-	messages map[posthaste.MessageID]*posthaste.Message // of this page
-	page     store.EventPage
-	room     store.PageRoom
+	reader     pebble.Reader
+	user       string
+	query      store.EventQuery
+	terms      [][]term
+	messages   map[posthaste.MessageID]*posthaste.Message // of this page
+	page       store.EventPage
+	room       store.PageRoom
+	foreground *background.Foreground
 
 	seeks, scanned int
 	read           int // events that were decoded
@@ -157,7 +165,7 @@ func (r *logReader) readDay(d day) error {
 	if err != nil {
 		return err
 	}
-	log := &dayLog{blocks: blocks, direction: r.direction(), read: &r.read}
+	log := &dayLog{blocks: blocks, direction: r.direction(), read: &r.read, foreground: r.foreground}
 	if len(r.terms) == 0 {
 		err = r.scan(log, d)
 	} else {
@@ -206,7 +214,7 @@ func (r *logReader) search(log *dayLog, d day) (err error) {
 	if err != nil {
 		return err
 	}
-	in.seeks = r.seeks
+	in.seeks, in.gaveWay, in.foreground = r.seeks, r.seeks, r.foreground
 	defer func() {
 		r.seeks = in.seeks
 		err = errors.Join(err, in.close())
@@ -261,6 +269,9 @@ func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
 		r.stop(event.Position)
 		return true, nil
 	}
+	if n := len(r.page.Entries); n == cap(r.page.Entries) {
+		r.page.Entries = slices.Grow(r.page.Entries, min(max(n, 16), r.query.Limit-n)) // twice as many: less is left behind
+	}
 	r.page.Entries = append(r.page.Entries, entry)
 	return false, nil
 }
@@ -311,6 +322,8 @@ type dayLog struct {
 	direction direction
 	events    []eventRecord // of the present block, ascending
 	read      *int          // counts work: events that were decoded
+
+	foreground *background.Foreground
 }
 
 // nearest returns the nearest event at or beyond p.
@@ -324,7 +337,9 @@ func (l *dayLog) nearest(p posthaste.Position) (event posthaste.Event, found boo
 	if !exact && l.direction == descending {
 		at--
 	}
-	*l.read++
+	if *l.read++; *l.read%entriesOfWork == 0 {
+		l.foreground.GiveWay()
+	}
 	event, err = l.events[at].decode()
 	return event, true, err
 }

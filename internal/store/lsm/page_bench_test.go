@@ -66,7 +66,7 @@ func readPages(b *testing.B, s *lsm.Store, query store.EventQuery) {
 
 // filledLog returns a store with a log of messages that were delivered, each tenth after a
 // failed attempt, over three days. Each hundredth has a rare label.
-func filledLog(b *testing.B, messages int) *lsm.Store {
+func filledLog(b testing.TB, messages int) *lsm.Store {
 	b.Helper()
 	s := open(b, vfs.NewMem())
 	const batch = 100
@@ -103,7 +103,7 @@ func loggedMessage(number int, now time.Time) *posthaste.Message {
 }
 
 // settleAll claims what is due and settles it, a tenth of it to be tried again.
-func settleAll(b *testing.B, s *lsm.Store, now time.Time) {
+func settleAll(b testing.TB, s *lsm.Store, now time.Time) {
 	broken := posthaste.Outcome{
 		Class:    posthaste.OutcomeRetryable,
 		Response: &posthaste.Response{Status: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"1"}}, Body: []byte("try again later")},
