@@ -45,7 +45,7 @@ var layers = map[string]layer{
 		"the seam: consumers and backends meet here and never in each other"},
 	"internal/store/record": {nil,
 		"the stored form of the vocabulary, the same for every backend"},
-	"internal/store/lsm": {[]string{"internal/store", "internal/store/record", "internal/broadcast", "internal/backoff", "internal/cron", "internal/flow"},
+	"internal/store/lsm": {[]string{"internal/store", "internal/store/record", "internal/background", "internal/broadcast", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
 	"internal/store/postgres": {[]string{"internal/store", "internal/store/record", "internal/broadcast", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
