@@ -68,14 +68,24 @@ func (id MessageID) String() string {
 	var text [len(messageIDPrefix) + messageIDDigits]byte
 	copy(text[:], messageIDPrefix)
 	hi, lo := binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
-	for i := len(text) - 1; i >= len(messageIDPrefix); i-- {
-		var rem uint64
-		hi, rem = hi/58, hi%58
-		lo, rem = bits.Div64(rem, lo, 58)
-		text[i] = base58[rem]
+	for end := len(text); end > len(messageIDPrefix); {
+		var part uint64 // the last digits, as many as a word has: to divide words is fast
+		hi, part = hi/wordOfDigits, hi%wordOfDigits
+		lo, part = bits.Div64(part, lo, wordOfDigits)
+		for begin := max(end-digitsInWord, len(messageIDPrefix)); end > begin; part /= 58 {
+			end--
+			text[end] = base58[part%58]
+		}
 	}
 	return string(text[:])
 }
+
+// digitsInWord is how many base-58 digits a word has, and wordOfDigits the least number
+// with one more.
+const (
+	digitsInWord = 10
+	wordOfDigits = 58 * 58 * 58 * 58 * 58 * 58 * 58 * 58 * 58 * 58
+)
 
 // CreatedAt returns the time in the id, to the millisecond.
 func (id MessageID) CreatedAt() time.Time {
