@@ -39,10 +39,16 @@ type EventPage struct {
 	Next    posthaste.Position // where they begin: the next Low if OldestFirst, else the next High
 }
 
-// Entry is an event with the message it is about.
+// Entry is an event with the message it is about. Make one with NewEntry.
 type Entry struct {
 	posthaste.Event
-	Message *posthaste.Message // shared, not to be changed
+	Message     *posthaste.Message // shared, not to be changed
+	MessageSize int                // of Message, which takes longer to find out than to keep
+}
+
+// NewEntry returns an entry.
+func NewEntry(event posthaste.Event, m *posthaste.Message) Entry {
+	return Entry{Event: event, Message: m, MessageSize: MessageSize(m)}
 }
 
 // EventFilter narrows a query. Fields are joined by AND, the values of one

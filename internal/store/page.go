@@ -38,7 +38,7 @@ func (r *PageRoom) Take(size int) bool {
 }
 
 // Size returns the bytes of the entry that grow with what people send.
-func (e *Entry) Size() int { return MessageSize(e.Message) + len(e.Error) + ResponseSize(e.Response) }
+func (e *Entry) Size() int { return e.MessageSize + len(e.Error) + ResponseSize(e.Response) }
 
 // DeadLetterSize is Entry.Size of a dead letter.
 func DeadLetterSize(d *posthaste.DeadLetter) int {

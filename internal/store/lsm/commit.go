@@ -190,7 +190,7 @@ func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Even
 func (c *commit) addEvent(m *posthaste.Message, event posthaste.Event) {
 	c.log.add(m, event)
 	if c.followed {
-		c.latest = append(c.latest, store.Entry{Event: event, Message: m})
+		c.latest = append(c.latest, store.NewEntry(event, m))
 	}
 	if d := dayOf(event.Position.Time()); d != dayOf(m.ID.CreatedAt()) {
 		c.set(append(appendSegment(c.key(), d, segmentOlder, m.User), m.ID[:]...), nil)

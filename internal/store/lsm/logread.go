@@ -41,7 +41,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 		terms:      filterTerms(&query.Filter),
 		room:       store.NewPageRoom(query.Bytes),
 		foreground: s.writer.foreground,
-		messages:   map[posthaste.MessageID]*posthaste.Message{},
+		messages:   map[posthaste.MessageID]sizedMessage{},
 	}
 	answer := r.run
 	if latest, ok := s.writer.tail.from(query.Low); ok && query.OldestFirst {
@@ -78,7 +78,7 @@ type logReader struct {
 	user       string
 	query      store.EventQuery
 	terms      [][]term
-	messages   map[posthaste.MessageID]*posthaste.Message // of this page
+	messages   map[posthaste.MessageID]sizedMessage // of this page
 	page       store.EventPage
 	room       store.PageRoom
 	foreground *background.Foreground
@@ -114,26 +114,31 @@ func (r *logReader) run() error {
 	return nil
 }
 
-// readTail reads events that are in memory. The messages of runs are not there as a
-// whole: their bodies are in the lists of their runs.
+// readTail reads events that are in memory.
 func (r *logReader) readTail(latest []store.Entry) error {
 	for i := range latest {
 		r.read++
-		event, m := &latest[i].Event, latest[i].Message
-		if event.Position > r.query.High {
+		entry := &latest[i]
+		if entry.Position > r.query.High {
 			return nil
 		}
-		if m.User != r.user || !r.query.Filter.Matches(event, m) {
+		if entry.Message.User != r.user || !r.query.Filter.Matches(&entry.Event, entry.Message) {
 			continue
 		}
-		if m.Run == nil {
-			r.messages[m.ID] = m
-		}
-		if full, err := r.consider(*event); full || err != nil {
+		if full, err := r.addLatest(entry); full || err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addLatest is add for an entry that is in memory. There the messages of runs are not
+// whole: their bodies are in the lists of their runs.
+func (r *logReader) addLatest(entry *store.Entry) (full bool, err error) {
+	if entry.Message.Run != nil {
+		return r.consider(entry.Event)
+	}
+	return r.add(*entry)
 }
 
 // days returns the first and the last day within the query's range that are
@@ -250,23 +255,28 @@ func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
 		r.stop(event.Position)
 		return true, nil
 	}
-	m, err := r.message(event.MessageID)
+	entry, err := r.entry(event)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil // retention is removing the message
 	}
-	if err != nil || !r.query.Filter.Matches(&event, m) {
+	if err != nil || !r.query.Filter.Matches(&entry.Event, entry.Message) {
 		return false, err
 	}
+	return r.add(entry)
+}
+
+// add adds an entry that matches to the page. It reports whether the page has come to its
+// end before that entry.
+func (r *logReader) add(entry store.Entry) (full bool, err error) {
 	if len(r.page.Entries) == r.query.Limit {
-		r.stop(event.Position)
+		r.stop(entry.Position)
 		return true, nil
 	}
-	if err := r.attachResponse(&event); err != nil {
+	if err := r.attachResponse(&entry.Event); err != nil {
 		return false, err
 	}
-	entry := store.Entry{Event: event, Message: m}
 	if !r.room.Take(entry.Size()) {
-		r.stop(event.Position)
+		r.stop(entry.Position)
 		return true, nil
 	}
 	if n := len(r.page.Entries); n == cap(r.page.Entries) {
@@ -280,15 +290,24 @@ func (r *logReader) stop(at posthaste.Position) {
 	r.page.More, r.page.Next = true, at
 }
 
-func (r *logReader) message(id posthaste.MessageID) (*posthaste.Message, error) {
-	if m := r.messages[id]; m != nil {
-		return m, nil
+// entry returns an event with its message.
+func (r *logReader) entry(event posthaste.Event) (store.Entry, error) {
+	m, known := r.messages[event.MessageID]
+	if !known {
+		read, err := r.readMessage(event.MessageID)
+		if err != nil {
+			return store.Entry{}, err
+		}
+		m = sizedMessage{read, store.MessageSize(read)}
+		r.messages[event.MessageID] = m
 	}
-	m, err := r.readMessage(id)
-	if err == nil {
-		r.messages[id] = m
-	}
-	return m, err
+	return store.Entry{Event: event, Message: m.Message, MessageSize: m.size}, nil
+}
+
+// sizedMessage is a message with its store.MessageSize.
+type sizedMessage struct {
+	*posthaste.Message
+	size int
 }
 
 func (r *logReader) readMessage(id posthaste.MessageID) (*posthaste.Message, error) {

@@ -11,7 +11,7 @@ import (
 
 // entriesAt makes entries at the positions from one to another, with bodies of a size.
 func entriesAt(first, last posthaste.Position, size int) []store.Entry {
-	return entriesLike(store.Entry{Message: &posthaste.Message{Body: make([]byte, size)}}, first, last)
+	return entriesLike(store.NewEntry(posthaste.Event{}, &posthaste.Message{Body: make([]byte, size)}), first, last)
 }
 
 // entriesLike makes entries like one at the positions from one to another.
@@ -91,14 +91,16 @@ func TestTailIsBounded(t *testing.T) {
 	const big = tailBytes / 100
 	empty := &posthaste.Message{}
 	header := http.Header{"A": {strings.Repeat("a", big)}}
-	with := func(s posthaste.Settings) store.Entry { return store.Entry{Message: &posthaste.Message{Settings: s}} }
+	with := func(s posthaste.Settings) store.Entry {
+		return store.NewEntry(posthaste.Event{}, &posthaste.Message{Settings: s})
+	}
 	tests := []struct {
 		name  string
 		entry store.Entry
 		most  int // entries that may be there at any time
 	}{
 		{"by entries", store.Entry{Message: empty}, 2 * tailEntries},
-		{"by bodies", store.Entry{Message: &posthaste.Message{Body: make([]byte, big)}}, 2 * tailBytes / big},
+		{"by bodies", store.NewEntry(posthaste.Event{}, &posthaste.Message{Body: make([]byte, big)}), 2 * tailBytes / big},
 		{"by responses", store.Entry{Message: empty, Event: posthaste.Event{Response: &posthaste.Response{Body: make([]byte, big)}}}, 2 * tailBytes / big},
 		{"by headers", with(posthaste.Settings{Header: header}), 2 * tailBytes / big},
 		{"by headers of callbacks", with(posthaste.Settings{Callback: &posthaste.Callback{Settings: posthaste.Settings{Header: header}}}), 2 * tailBytes / big},

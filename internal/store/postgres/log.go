@@ -276,7 +276,7 @@ func (r *logReader) consider(events []posthaste.Event) error {
 			r.stop(e.Position)
 			break
 		}
-		matching = append(matching, store.Entry{Event: e, Message: m})
+		matching = append(matching, store.NewEntry(e, m))
 	}
 	return r.keep(matching)
 }

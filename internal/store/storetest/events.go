@@ -209,7 +209,7 @@ func withoutBodies(entries []store.Entry) []store.Entry {
 	for i, entry := range all {
 		m := *entry.Message
 		m.Body = nil
-		all[i].Message = &m
+		all[i] = store.NewEntry(entry.Event, &m)
 	}
 	return all
 }

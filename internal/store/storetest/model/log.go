@@ -22,7 +22,7 @@ func (m *Model) Events(_ context.Context, user string, query store.EventQuery) (
 				!query.Filter.Matches(&e.event, message) {
 				continue
 			}
-			entry := store.Entry{Event: e.event, Message: message}
+			entry := store.NewEntry(e.event, message)
 			if len(page.Entries) == query.Limit || !room.Take(entry.Size()) {
 				page.More, page.Next = true, position
 				return nil
