@@ -120,9 +120,10 @@ type Options struct {
 
 // api is the handler behind New.
 type api struct {
-	options Options
-	decoder decoder
-	router  *chi.Mux
+	options  Options
+	decoder  decoder
+	router   *chi.Mux
+	followed sharedMessages
 }
 
 // New returns the handler of everything below /v2.

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"net/http"
-	"sync"
 
 	"posthaste"
 	"posthaste/internal/eventlog"
@@ -72,68 +70,6 @@ func (f entryForm) trim(body []byte) []byte {
 		return []byte{}
 	}
 	return body[:min(len(body), f.bodyLimit)]
-}
-
-// entryEncoder encodes the entries of a page. What an entry says of its message
-// is encoded once a message: most have several entries on a page, and it is by
-// far the larger part. Make one with newEntryEncoder.
-type entryEncoder struct {
-	form     entryForm
-	messages map[*posthaste.Message][]byte // encoded, parts of encoded
-	encoded  []byte                        // the messages, or as many as were added since it last grew
-	message  loggedMessage
-	json     jsonBuffer
-	line     bytes.Buffer
-}
-
-// entryEncoders are encoders and their memory, which goes from one page to the next.
-var entryEncoders = sync.Pool{New: func() any {
-	return &entryEncoder{messages: make(map[*posthaste.Message][]byte)}
-}}
-
-// newEntryEncoder returns an encoder, which is given back with release.
-func newEntryEncoder(form entryForm) *entryEncoder {
-	e := entryEncoders.Get().(*entryEncoder)
-	e.form = form
-	return e
-}
-
-// release gives the encoder back. What it has returned is valid no more.
-func (e *entryEncoder) release() {
-	if cap(e.encoded)+e.line.Cap()+e.json.buffer.Cap() > mostKeptEncoded {
-		return
-	}
-	clear(e.messages)
-	e.encoded, e.message = e.encoded[:0], loggedMessage{}
-	entryEncoders.Put(e)
-}
-
-// mostKeptEncoded is the memory of an encoder that goes on to the next page: a page of
-// usual messages takes less, and one of large bodies is rare.
-const mostKeptEncoded = 4 << 20
-
-// encode returns an entry in JSON, in one line with its end. The bytes are valid
-// until the next call.
-func (e *entryEncoder) encode(entry store.Entry) []byte {
-	message, ok := e.messages[entry.Message]
-	if !ok {
-		message = e.encodeMessage(entry.Message)
-	}
-	own := e.json.encode(e.form.view(entry))
-	e.line.Reset()
-	e.line.Write(bytes.TrimSuffix(own, []byte("}\n"))) // the two objects become one
-	e.line.WriteByte(',')
-	e.line.Write(bytes.TrimPrefix(message, []byte("{")))
-	return e.line.Bytes()
-}
-
-// encodeMessage returns the part of an entry that is its message's.
-func (e *entryEncoder) encodeMessage(m *posthaste.Message) []byte {
-	e.message = e.form.message(m)
-	at := len(e.encoded)
-	e.encoded = append(e.encoded, e.json.encode(&e.message)...)
-	e.messages[m] = e.encoded[at:]
-	return e.messages[m]
 }
 
 // view returns what is an entry's own.

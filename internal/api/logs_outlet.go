@@ -91,8 +91,12 @@ type sender func(p []byte) (int, error)
 // Write calls the function.
 func (s sender) Write(p []byte) (int, error) { return s(p) }
 
-// Write writes what is sent with the piece it belongs to, at the latest by flush.
+// Write writes what is sent with the piece it belongs to, at the latest by flush, which
+// returns the error of any Write before.
 func (o *outlet) Write(p []byte) (int, error) { return o.pieces.Write(p) }
+
+// writeString is Write of a text. Its error is that of the next flush.
+func (o *outlet) writeString(text string) { _, _ = o.pieces.WriteString(text) }
 
 // send sends a piece.
 func (o *outlet) send(p []byte) (int, error) {

@@ -98,7 +98,7 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 		case len(entries) == 0:
 			err = writeMark(out, follower)
 		default:
-			err = writeEntries(out, follower, entries, form)
+			err = a.writeEntries(out, follower, entries, form)
 			room.give()
 		}
 	}
@@ -123,14 +123,16 @@ func writeMark(out *outlet, follower *eventlog.Follower) error {
 }
 
 // writeEntries writes entries as events, each with the mark to go on behind it.
-func writeEntries(out *outlet, follower *eventlog.Follower, entries []store.Entry, form entryForm) error {
+func (a *api) writeEntries(out *outlet, follower *eventlog.Follower, entries []store.Entry, form entryForm) error {
 	encoder := newEntryEncoder(form)
 	defer encoder.release()
+	encoder.shared = &a.followed
 	for i, entry := range entries {
-		line := encoder.encode(entry)
-		if _, err := fmt.Fprintf(out, "id: %s\ndata: %s\n", follower.MarkBehind(entries, i), line); err != nil {
-			return err
-		}
+		out.writeString("id: ")
+		out.writeString(follower.MarkBehind(entries, i))
+		out.writeString("\ndata: ")
+		_, _ = out.Write(encoder.encode(entry))
+		out.writeString("\n")
 	}
 	return out.flush()
 }
