@@ -209,9 +209,17 @@ func stateOf(entry []byte) string {
 	return string(state)
 }
 
+// quotedLabels are the labels as they stand in entries.
+var quotedLabels = func() (quoted [followedLabels][]byte) {
+	for n := range quoted {
+		quoted[n] = []byte(strconv.Quote(labelOf(n)))
+	}
+	return quoted
+}()
+
 // passes reports whether an entry has one of the labels.
 func (f followed) passes(entry []byte) bool {
-	return slices.ContainsFunc(f.labels, func(n int) bool { return bytes.Contains(entry, []byte(`"`+labelOf(n)+`"`)) })
+	return slices.ContainsFunc(f.labels, func(n int) bool { return bytes.Contains(entry, quotedLabels[n]) })
 }
 
 // drain waits until the followers of the labels have so many entries together, and the
