@@ -21,8 +21,9 @@ HISTORIES ?= 200
 # detector links with a C compiler; the product itself is built without one.
 NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/lib/postgresql/*/bin/postgres=postgresql /usr/sbin/pgbouncer=pgbouncer ip=iproute2
 
-# The end-to-end tests run a second time on PostgreSQL, with fewer messages.
-SHORT = -kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300
+# The end-to-end tests run a second time on PostgreSQL, with fewer messages, and more of
+# them at the same time: most wait for the clock.
+SHORT = -parallel=4 -kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300
 
 .DEFAULT_GOAL := help
 .PHONY: help build console test check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps

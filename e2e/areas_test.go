@@ -25,6 +25,7 @@ func TestSDKTicks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a schedule ticks once a minute")
 	}
+	t.Parallel()
 	needNode(t)
 	runNode(t, "ticks.mjs", serveForSDK(t)...)
 }

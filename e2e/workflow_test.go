@@ -15,11 +15,16 @@ var workflowAreas = []string{
 // @upstash/workflow, for endpoints and as clients (contract, workflows 3 to 8).
 // Each has a server of its own: some of them cancel or delete everything.
 func TestWorkflows(t *testing.T) {
+	t.Parallel()
 	needNode(t)
 	for _, area := range workflowAreas {
-		t.Run(area, func(t *testing.T) { runNode(t, "workflow/"+area+".mjs", serveForWorkflows(t)...) })
+		t.Run(area, func(t *testing.T) {
+			t.Parallel()
+			runNode(t, "workflow/"+area+".mjs", serveForWorkflows(t)...)
+		})
 	}
 	t.Run("webhooks in development mode", func(t *testing.T) {
+		t.Parallel()
 		_, c := startDev(t, "--port", "0")
 		port := c.base[strings.LastIndexByte(c.base, ':')+1:]
 		runNode(t, "workflow/webhooks.mjs", "QSTASH_DEV=true", "QSTASH_DEV_PORT="+port)

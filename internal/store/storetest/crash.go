@@ -34,7 +34,7 @@ const (
 )
 
 // DefaultSeeds is how many seeds RunCrash tries unless it is told otherwise.
-const DefaultSeeds = 8
+const DefaultSeeds = 10
 
 // RunCrash tests that what a backend acknowledged survives crashes. For each
 // seed it makes random changes, crashes the store in the middle of some, opens
