@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"posthaste/internal/background"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
 )
@@ -84,6 +85,29 @@ func readAtOnce(t *testing.T, options Options, each int, users ...string) (most 
 		most = slow.most
 	})
 	return most
+}
+
+// TestReadersGiveWay reads a page while there is foreground work, and while there is none.
+func TestReadersGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		foreground := background.NewForeground()
+		readers := newReaders(Options{}, foreground)
+		defer readers.close()
+		read := func() time.Duration {
+			began := time.Now()
+			if err := readers.Do(t.Context(), "ann", func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+			return time.Since(began)
+		}
+		if paused := read(); paused != 0 {
+			t.Errorf("paused for %v for nobody", paused)
+		}
+		foreground.Begin()
+		if paused := read(); paused == 0 {
+			t.Error("did not pause")
+		}
+	})
 }
 
 // TestReaderGivesUpItsTurn has a reader go away that waits.

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -280,7 +279,9 @@ func (r *logReader) add(entry store.Entry) (full bool, err error) {
 		return true, nil
 	}
 	if n := len(r.page.Entries); n == cap(r.page.Entries) {
-		r.page.Entries = slices.Grow(r.page.Entries, min(max(n, 16), r.query.Limit-n)) // twice as many: less is left behind
+		more := make([]store.Entry, n, min(max(2*n, 16), r.query.Limit)) // append leaves more behind
+		copy(more, r.page.Entries)
+		r.page.Entries = more
 	}
 	r.page.Entries = append(r.page.Entries, entry)
 	return false, nil

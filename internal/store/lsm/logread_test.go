@@ -61,6 +61,30 @@ func TestStatsCountWhatQueriesRead(t *testing.T) {
 	}
 }
 
+// TestPagesTakeTheMemoryTheyNeed asks for as many entries as there may be on a page.
+func TestPagesTakeTheMemoryTheyNeed(t *testing.T) {
+	const limit = 1000
+	s := filledLog(t, 1000)
+	for name, test := range map[string]struct {
+		filter store.EventFilter
+		most   func(entries int) int
+	}{
+		"few":  {store.EventFilter{Labels: []string{"rare"}}, func(n int) int { return 2 * n }},
+		"many": {store.EventFilter{}, func(int) int { return limit }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page, err := s.Events(t.Context(), "ann", store.EventQuery{Filter: test.filter, High: posthaste.MaxPosition, Limit: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := len(page.Entries)
+			if room := cap(page.Entries); room > test.most(n) {
+				t.Errorf("room for %d entries on a page of %d, want %d at most", room, n, test.most(n))
+			}
+		})
+	}
+}
+
 // TestManyValuesAreOnePage asks for every other one of two thousand messages by a thousand
 // values of a filter: each list is read to its end and nothing is read again, in
 // either order.

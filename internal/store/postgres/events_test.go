@@ -41,3 +41,22 @@ func TestAPageMissesNothingThatIsCommittedMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// A user who is idle has an event in a block of its own, and a page of many is read in a few
+// statements all the same.
+func TestAPageOfAnIdleUserTakesFewStatements(t *testing.T) {
+	const events, most = 150, 5
+	s := open(t, emptyDatabase(t))
+	for range events {
+		accept(t, s, start)
+	}
+	statements := 0
+	query := store.EventQuery{High: posthaste.MaxPosition, Limit: events}
+	page, err := s.EventsBetween(t.Context(), ann, query, func() { statements++ })
+	if err != nil || len(page.Entries) != events {
+		t.Fatalf("a page of %d events, %v, want %d", len(page.Entries), err, events)
+	}
+	if statements > most {
+		t.Errorf("%d statements, want %d at most", statements, most)
+	}
+}
