@@ -16,9 +16,11 @@ type entryEncoder struct {
 	shared   *sharedMessages               // with the encoders of other followers, nil for none
 	messages map[*posthaste.Message][]byte // encoded, parts of encoded or shared
 	encoded  []byte                        // the messages, or as many as were added since it last grew
-	message  loggedMessage
 	json     jsonBuffer
 	line     bytes.Buffer
+
+	message loggedMessage // what is being encoded, here so that it is not allocated
+	own     logEntry
 }
 
 // entryEncoders are encoders and their memory, which goes from one page to the next.
@@ -39,7 +41,7 @@ func (e *entryEncoder) release() {
 		return
 	}
 	clear(e.messages)
-	e.encoded, e.message, e.shared = e.encoded[:0], loggedMessage{}, nil
+	e.encoded, e.message, e.own, e.shared = e.encoded[:0], loggedMessage{}, logEntry{}, nil
 	entryEncoders.Put(e)
 }
 
@@ -54,7 +56,8 @@ func (e *entryEncoder) encode(entry store.Entry) []byte {
 	if !ok {
 		message = e.encodeMessage(entry.Message)
 	}
-	own := e.json.encode(e.form.view(entry))
+	e.own = e.form.view(entry)
+	own := e.json.encode(&e.own)
 	e.line.Reset()
 	e.line.Write(bytes.TrimSuffix(own, []byte("}\n"))) // the two objects become one
 	e.line.WriteByte(',')

@@ -279,9 +279,8 @@ func (r *logReader) add(entry store.Entry) (full bool, err error) {
 		return true, nil
 	}
 	if n := len(r.page.Entries); n == cap(r.page.Entries) {
-		more := make([]store.Entry, n, min(max(2*n, 16), r.query.Limit)) // append leaves more behind
-		copy(more, r.page.Entries)
-		r.page.Entries = more
+		grown := make([]store.Entry, 0, min(max(2*n, 16), r.query.Limit)) // to append alone leaves more behind
+		r.page.Entries = append(grown, r.page.Entries...)
 	}
 	r.page.Entries = append(r.page.Entries, entry)
 	return false, nil
