@@ -101,16 +101,26 @@ func (h *history) writeTo(ctx context.Context, s store.Store) error {
 			return err
 		}
 	}
+	if err := byAll(func(random *mathrand.Rand) error { return h.writeSome(ctx, s, random) }); err != nil {
+		return err
+	}
+	return byAll(func(random *mathrand.Rand) error { return h.deliverRest(ctx, s, random) })
+}
+
+// byAll lets all writers work, each with random numbers of its own.
+func byAll(work func(random *mathrand.Rand) error) error {
 	var writers sync.WaitGroup
 	failures := make([]error, historyWriters)
 	for i := range failures {
-		writers.Go(func() { failures[i] = h.writeSome(ctx, s, mathrand.New(mathrand.NewPCG(1, uint64(i)))) })
+		writers.Go(func() { failures[i] = work(mathrand.New(mathrand.NewPCG(1, uint64(i)))) })
 	}
 	writers.Wait()
-	if err := cmp.Or(failures...); err != nil {
-		return err
-	}
-	random := mathrand.New(mathrand.NewPCG(2, 0))
+	return cmp.Or(failures...)
+}
+
+// deliverRest delivers what was left waiting: far back in a long history, where the disk is
+// asked for each message.
+func (h *history) deliverRest(ctx context.Context, s store.Store, random *mathrand.Rand) error {
 	for {
 		if n, err := h.deliver(ctx, s, random, h.until); n == 0 || err != nil {
 			return err
