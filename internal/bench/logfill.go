@@ -64,7 +64,8 @@ const (
 
 const (
 	historyWriters = 16
-	historyBatch   = 100 // messages that are accepted in one commit
+	historyBatch   = 100               // messages that are accepted in one commit
+	historyClaim   = 16 * historyBatch // that are claimed at once, if so many are due: a host gets an eighth
 )
 
 // written is what a history became.
@@ -161,7 +162,7 @@ func (h *history) at(number int64) time.Time {
 
 // deliver claims what is due and settles it. It returns how much that was.
 func (h *history) deliver(ctx context.Context, s store.Store, random *mathrand.Rand, now time.Time) (int, error) {
-	claims, _, err := s.Claim(ctx, now, 2*historyBatch)
+	claims, _, err := s.Claim(ctx, now, historyClaim)
 	if err != nil {
 		return 0, err
 	}
