@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"sync"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -54,7 +55,7 @@ const mostKeptEncoded = 4 << 20
 func (e *entryEncoder) encode(entry store.Entry) []byte {
 	message, ok := e.messages[entry.Message]
 	if !ok {
-		message = e.encodeMessage(entry.Message)
+		message = e.encodeMessage(entry.Message, entry.MessageSize)
 	}
 	e.own = e.form.view(entry)
 	own := e.json.encode(&e.own)
@@ -65,15 +66,16 @@ func (e *entryEncoder) encode(entry store.Entry) []byte {
 	return e.line.Bytes()
 }
 
-// encodeMessage returns the part of an entry that is its message's.
-func (e *entryEncoder) encodeMessage(m *posthaste.Message) []byte {
+// encodeMessage returns the part of an entry that is its message's, which has a
+// store.MessageSize.
+func (e *entryEncoder) encodeMessage(m *posthaste.Message, size int) []byte {
 	text := e.shared.find(m, e.form)
 	if text == nil {
 		e.message = e.form.message(m)
 		at := len(e.encoded)
 		e.encoded = append(e.encoded, e.json.encode(&e.message)...)
 		text = e.encoded[at:]
-		e.shared.keep(m, e.form, text)
+		e.shared.keep(m, e.form, text, size)
 	}
 	e.messages[m] = text
 	return text
@@ -86,7 +88,7 @@ type sharedMessages struct {
 	mu      sync.Mutex
 	recent  map[sharedMessage][]byte // encoded
 	earlier map[sharedMessage][]byte // which were recent before
-	bytes   int                      // of recent
+	bytes   int                      // of recent, and of the messages it keeps alive
 }
 
 // sharedMessage is a message in a form.
@@ -95,8 +97,12 @@ type sharedMessage struct {
 	form    entryForm
 }
 
-// mostShared is how many bytes of messages are recent, and as many may be earlier.
+// mostShared is how many bytes are recent, and as many may be earlier.
 const mostShared = 2 << 20
+
+// sharedAge is how old entries may be whose messages are shared: who reads earlier ones is
+// catching up, and mostly the only one there.
+const sharedAge = 10 * time.Second
 
 // find returns an encoded message, nil if it is not there.
 func (s *sharedMessages) find(m *posthaste.Message, form entryForm) []byte {
@@ -112,15 +118,18 @@ func (s *sharedMessages) find(m *posthaste.Message, form entryForm) []byte {
 	return s.earlier[key]
 }
 
-// keep keeps a copy of an encoded message, unless that is large.
-func (s *sharedMessages) keep(m *posthaste.Message, form entryForm, text []byte) {
-	if s == nil || len(text) > mostShared/64 {
+// keep keeps a copy of an encoded message of a size, unless that is much together: the
+// message stays in memory with it, however little of it is shown.
+func (s *sharedMessages) keep(m *posthaste.Message, form entryForm, text []byte, size int) {
+	size += len(text)
+	if s == nil || size > mostShared/64 {
 		return
 	}
+	kept := bytes.Clone(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bytes += len(text); s.bytes > mostShared || s.recent == nil {
-		s.recent, s.earlier, s.bytes = map[sharedMessage][]byte{}, s.recent, len(text)
+	if s.bytes += size; s.bytes > mostShared || s.recent == nil {
+		s.recent, s.earlier, s.bytes = map[sharedMessage][]byte{}, s.recent, size
 	}
-	s.recent[sharedMessage{m, form}] = bytes.Clone(text)
+	s.recent[sharedMessage{m, form}] = kept
 }

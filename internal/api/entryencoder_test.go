@@ -2,10 +2,17 @@ package api
 
 import (
 	"bytes"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"posthaste"
+	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
 )
 
@@ -13,18 +20,20 @@ import (
 // in which cases it is shown as it was.
 func TestSharedMessages(t *testing.T) {
 	form := entryForm{cancelled: posthaste.StateCancelled, bodyLimit: mostShared}
+	bodiless := entryForm{cancelled: posthaste.StateCancelled}
 	tests := map[string]struct {
-		body  int // bytes
-		form  entryForm
-		later func(*sharedMessages)
-		want  bool
+		body        int // bytes
+		first, form entryForm
+		later       func(*sharedMessages)
+		want        bool
 	}{
-		"at once":                {10, form, func(*sharedMessages) {}, true},
-		"in another form":        {10, entryForm{cancelled: form.cancelled, bodyLimit: 3}, func(*sharedMessages) {}, false},
-		"a large one":            {mostShared / 64, form, func(*sharedMessages) {}, false},
-		"after some others":      {10, form, shareOthers(mostShared), true},
-		"after too many others":  {10, form, shareOthers(2*mostShared + 2048), false},
-		"in nobody else's sight": {10, form, nil, false},
+		"at once":                              {10, form, form, func(*sharedMessages) {}, true},
+		"in another form":                      {10, form, bodiless, func(*sharedMessages) {}, false},
+		"a large one":                          {mostShared / 64, form, form, func(*sharedMessages) {}, false},
+		"a large one of which little is shown": {mostShared / 64, bodiless, bodiless, func(*sharedMessages) {}, false},
+		"after some others":                    {10, form, form, shareOthers(mostShared), true},
+		"after too many others":                {10, form, form, shareOthers(2*mostShared + 2048), false},
+		"in nobody else's sight":               {10, form, form, nil, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +48,7 @@ func TestSharedMessages(t *testing.T) {
 				e.shared = shared
 				return bytes.Clone(e.encode(store.NewEntry(posthaste.Event{}, m)))
 			}
-			show(form)
+			show(test.first)
 			test.later(shared)
 			m.URL = "https://b.example"
 			if got := bytes.Contains(show(test.form), []byte("https://a.example")); got != test.want {
@@ -49,13 +58,59 @@ func TestSharedMessages(t *testing.T) {
 	}
 }
 
-// shareOthers keeps other messages of so many bytes together.
+// shareOthers keeps other messages, which have so many bytes together with what is shown of
+// them.
 func shareOthers(size int) func(*sharedMessages) {
 	return func(s *sharedMessages) {
 		const each = 1024
 		for range size / each {
-			s.keep(&posthaste.Message{}, entryForm{}, make([]byte, each))
+			s.keep(&posthaste.Message{}, entryForm{}, make([]byte, each/4), each-each/4)
 		}
+	}
+}
+
+// TestFollowersShare writes an entry to a follower, changes its message, which nobody else
+// may, and looks whether the next follower is shown it as it was.
+func TestFollowersShare(t *testing.T) {
+	a := &api{}
+	for name, test := range map[string]struct {
+		age  time.Duration
+		want bool
+	}{"lately": {0, true}, "long ago": {time.Hour, false}} {
+		t.Run(name, func(t *testing.T) {
+			m := &posthaste.Message{URL: "https://a.example"}
+			event := posthaste.Event{Position: posthaste.FirstPosition(time.Now().Add(-test.age))}
+			follow := func() string {
+				var got httptest.ResponseRecorder
+				got.Body = new(bytes.Buffer)
+				if err := a.writeEntries(newOutlet(&got), &eventlog.Follower{}, []store.Entry{store.NewEntry(event, m)}, entryForm{cancelled: posthaste.StateCancelled}); err != nil {
+					t.Fatal(err)
+				}
+				return got.Body.String()
+			}
+			follow()
+			m.URL = "https://b.example"
+			if got := strings.Contains(follow(), "https://a.example"); got != test.want {
+				t.Errorf("shown as it was: %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// lost is the writer of a connection that is lost.
+type lost struct{ http.ResponseWriter }
+
+func (lost) Write([]byte) (int, error) { return 0, net.ErrClosed }
+
+// TestFollowerIsLost writes entries to a client that has gone, the last of which nobody
+// could encode.
+func TestFollowerIsLost(t *testing.T) {
+	m := &posthaste.Message{URL: "https://a.example"}
+	entries := slices.Repeat([]store.Entry{store.NewEntry(posthaste.Event{Position: posthaste.FirstPosition(time.Now())}, m)}, pieceBytes/10)
+	entries[len(entries)-1].Message = nil
+	out := newOutlet(lost{httptest.NewRecorder()})
+	if err := (&api{}).writeEntries(out, &eventlog.Follower{}, entries, entryForm{cancelled: posthaste.StateCancelled}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("writeEntries = %v, want what the connection says", err)
 	}
 }
 

@@ -126,8 +126,13 @@ func writeMark(out *outlet, follower *eventlog.Follower) error {
 func (a *api) writeEntries(out *outlet, follower *eventlog.Follower, entries []store.Entry, form entryForm) error {
 	encoder := newEntryEncoder(form)
 	defer encoder.release()
-	encoder.shared = &a.followed
+	if time.Since(entries[0].Position.Time()) < sharedAge {
+		encoder.shared = &a.followed
+	}
 	for i, entry := range entries {
+		if out.gone {
+			break
+		}
 		out.writeString("id: ")
 		out.writeString(follower.MarkBehind(entries, i))
 		out.writeString("\ndata: ")

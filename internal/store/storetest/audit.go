@@ -142,6 +142,9 @@ func readAll(ctx context.Context, s store.Log, user string, query store.EventQue
 		if err := checkPage(query, page); err != nil {
 			return nil, err
 		}
+		if err := checkMessageSizes(page.Entries); err != nil {
+			return nil, err
+		}
 		if err := checkBytes(page.Entries, query.Bytes, entrySize); err != nil {
 			return nil, err
 		}
@@ -181,11 +184,25 @@ func checkPage(query store.EventQuery, page store.EventPage) error {
 }
 
 // entrySize is the size of an entry that may have no message, which is for others to find.
+// It counts by itself: what the entry says of its message is what a backend has set.
 func entrySize(e *store.Entry) int {
 	if e.Message == nil {
 		return 0
 	}
-	return e.Size()
+	return store.MessageSize(e.Message) + len(e.Error) + store.ResponseSize(e.Response)
+}
+
+// checkMessageSizes requires entries to know the size of their message, if they have it.
+func checkMessageSizes(entries []store.Entry) error {
+	for _, e := range entries {
+		if e.Message == nil {
+			continue
+		}
+		if want := store.MessageSize(e.Message); e.MessageSize != want {
+			return fmt.Errorf("entry %d says that its message has %d bytes, which has %d", e.Position, e.MessageSize, want)
+		}
+	}
+	return nil
 }
 
 // checkBytes requires that what is on a page has no more bytes than the page may hold, 0
