@@ -93,6 +93,17 @@ func (h *history) write(ctx context.Context, data string) (w written, err error)
 }
 
 func (h *history) writeTo(ctx context.Context, s store.Store) error {
+	if err := h.prepare(ctx, s); err != nil {
+		return err
+	}
+	if err := byAll(func(random *mathrand.Rand) error { return h.writeSome(ctx, s, random) }); err != nil {
+		return err
+	}
+	return byAll(func(random *mathrand.Rand) error { return h.deliverRest(ctx, s, random) })
+}
+
+// prepare stores what the history's messages need.
+func (h *history) prepare(ctx context.Context, s store.Store) error {
 	for i := range historyQueues {
 		err := s.UpdateQueue(ctx, h.until.Add(-h.span), h.user, fmt.Sprintf("queue-%d", i), func(q *posthaste.Queue) error {
 			q.Parallelism = historyBatch
@@ -102,10 +113,7 @@ func (h *history) writeTo(ctx context.Context, s store.Store) error {
 			return err
 		}
 	}
-	if err := byAll(func(random *mathrand.Rand) error { return h.writeSome(ctx, s, random) }); err != nil {
-		return err
-	}
-	return byAll(func(random *mathrand.Rand) error { return h.deliverRest(ctx, s, random) })
+	return nil
 }
 
 // byAll lets all writers work, each with random numbers of its own.
