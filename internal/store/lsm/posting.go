@@ -141,7 +141,9 @@ type positionSet interface {
 type postingList struct {
 	blocks    *blockSeeker
 	direction direction
-	block     []posthaste.Position // the present one, ascending; empty before the first seek
+	block     []posthaste.Position // of the present one, ascending; empty before the first seek
+	rest      []byte               // of the present one, not decoded yet
+	at        int                  // in block, where it was read last
 	end       bool
 	seeks     *int // counts work
 }
@@ -150,58 +152,93 @@ func (l *postingList) seek(p posthaste.Position) (nearest posthaste.Position, ok
 	if l.end {
 		return 0, false
 	}
-	if l.isBehind(p) {
+	if !l.reaches(p) {
 		*l.seeks++
 		if !l.load(p) {
 			l.end = true
 			return 0, false
 		}
 	}
-	return l.block[l.direction.nearest(l.block, p)], true
+	return l.nearest(p), true
 }
 
-// isBehind reports whether p lies beyond the present block. If not, the block answers,
-// also where p lies in the gap before it: that gap was there when it was read.
-func (l *postingList) isBehind(p posthaste.Position) bool {
-	switch {
-	case len(l.block) == 0:
-		return true
-	case l.direction == ascending:
-		return p > l.block[len(l.block)-1]
-	default:
-		return p < l.block[0]
+// nearest returns the nearest position at or beyond p, to which the present block reaches.
+// It looks further and further from where it was last: mostly that is close.
+func (l *postingList) nearest(p posthaste.Position) posthaste.Position {
+	if l.direction == ascending {
+		ahead, reach := l.block[l.at:], 1
+		for reach < len(ahead) && ahead[reach-1] < p {
+			reach *= 2
+		}
+		l.at += reach/2 + l.direction.nearest(ahead[reach/2:min(reach, len(ahead))], p)
+		return l.block[l.at]
 	}
+	ahead, reach := l.block[:l.at+1], 1
+	for reach < len(ahead) && ahead[len(ahead)-reach] > p {
+		reach *= 2
+	}
+	low := max(len(ahead)-reach, 0)
+	l.at = low + l.direction.nearest(ahead[low:len(ahead)-reach/2], p)
+	return l.block[l.at]
 }
 
-// load reads the block that holds the nearest position at or beyond p.
-func (l *postingList) load(p posthaste.Position) bool {
-	if l.blocks.at(p) {
-		l.decode()
-		if l.direction == descending || p <= l.block[len(l.block)-1] {
-			return true
-		}
-		if !l.blocks.next() {
-			return false
-		}
-	} else if l.direction == descending || !l.blocks.start() {
+// reaches reports whether the present block answers for p, and decodes as much of it as is
+// needed for that. It also answers where p lies in the gap before it: that gap was there
+// when it was read.
+func (l *postingList) reaches(p posthaste.Position) bool {
+	if len(l.block) == 0 {
 		return false
 	}
-	l.decode()
-	return true
+	if l.direction == descending && p < l.block[0] {
+		return false
+	}
+	l.decode(p)
+	return l.direction == descending || p <= l.block[len(l.block)-1]
 }
 
-// decode reads the present block: the gaps between its positions.
-func (l *postingList) decode() {
-	position := l.blocks.first()
-	l.block = append(l.block[:0], position)
-	for data := l.blocks.iter.Value(); len(data) > 0; {
-		delta, n := binary.Uvarint(data)
-		if n <= 0 {
-			return
+// load reads the block that holds the nearest position at or beyond p, which the present
+// one does not reach.
+func (l *postingList) load(p posthaste.Position) bool {
+	if len(l.block) > 0 {
+		if !l.blocks.step(l.direction) {
+			return false
+		}
+		if !l.direction.nearer(l.blocks.first(), p) {
+			return l.open(p)
+		}
+	}
+	if l.blocks.at(p) {
+		if l.open(p) {
+			return true
+		}
+		return l.blocks.next() && l.open(p)
+	}
+	return l.direction == ascending && l.blocks.start() && l.open(p)
+}
+
+// open begins to decode the block that was moved to, and reports whether it answers for p.
+func (l *postingList) open(p posthaste.Position) bool {
+	l.block, l.rest, l.at = append(l.block[:0], l.blocks.first()), l.blocks.iter.Value(), 0
+	reached := l.reaches(p)
+	if l.direction == descending {
+		l.at = len(l.block) - 1
+	}
+	return reached
+}
+
+// decode decodes the present block up to p: the gaps between its positions.
+func (l *postingList) decode(p posthaste.Position) {
+	position := l.block[len(l.block)-1]
+	for position < p && len(l.rest) > 0 {
+		delta, n := uint64(l.rest[0]), 1
+		if delta >= 0x80 { // most are smaller
+			if delta, n = binary.Uvarint(l.rest); n <= 0 {
+				l.rest = nil
+				return
+			}
 		}
 		position += posthaste.Position(delta)
-		l.block = append(l.block, position)
-		data = data[n:]
+		l.block, l.rest = append(l.block, position), l.rest[n:]
 	}
 }
 
@@ -244,10 +281,11 @@ func (u *union) seek(p posthaste.Position) (nearest posthaste.Position, ok bool)
 		u.begin(p)
 	}
 	for len(u.fronts) > 0 && u.direction.nearer(u.fronts[0].at, p) {
-		if u.fronts[0].at, ok = u.fronts[0].set.seek(p); ok {
-			heap.Fix(u, 0)
-		} else {
+		switch u.fronts[0].at, ok = u.fronts[0].set.seek(p); {
+		case !ok:
 			heap.Pop(u)
+		case len(u.fronts) > 1:
+			heap.Fix(u, 0)
 		}
 	}
 	if len(u.fronts) == 0 {

@@ -17,7 +17,7 @@ import (
 // writePostings stores an ascending list under a prefix, in blocks of random size.
 func writePostings(t *rapid.T, db *pebble.DB, prefix []byte, list []posthaste.Position) {
 	for len(list) > 0 {
-		n := rapid.IntRange(1, min(len(list), 5)).Draw(t, "block")
+		n := rapid.IntRange(1, min(len(list), 40)).Draw(t, "block")
 		var block positions
 		for _, p := range list[:n] {
 			block.add(p)
