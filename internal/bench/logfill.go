@@ -63,7 +63,7 @@ const (
 )
 
 const (
-	historyWriters = 16
+	historyWriters = 2                 // more come in bursts at first, and commits are larger then than later on
 	historyBatch   = 100               // messages that are accepted in one commit
 	historyClaim   = 16 * historyBatch // that are claimed at once, if so many are due: a host gets an eighth
 )
