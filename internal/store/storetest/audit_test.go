@@ -82,8 +82,13 @@ func TestAudit(t *testing.T) {
 		},
 		{
 			name:    "an event is joined with another message",
-			entries: change(0, func(e *store.Entry) { e.Message = &posthaste.Message{User: ann} }),
+			entries: change(0, func(e *store.Entry) { e.Message, e.MessageSize = &posthaste.Message{User: ann}, 0 }),
 			want:    "is joined with",
+		},
+		{
+			name:    "an event has a wrong size of its message",
+			entries: change(0, func(e *store.Entry) { e.MessageSize++ }),
+			want:    "says that its message has",
 		},
 		{
 			name: "an event is joined with another user's message",
