@@ -127,7 +127,7 @@ func (c *logStore) reachable(ctx context.Context, l *lab, page logPage) (n int, 
 
 const (
 	logWarmUps = 1 // answers of a page that do not count
-	logAnswers = 9 // that do
+	logAnswers = 3 // that do
 )
 
 // timed makes a reading of a page, of the median of some answers.
