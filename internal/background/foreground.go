@@ -47,7 +47,11 @@ func (f *Foreground) End() {
 // GiveWay returns when there is no foreground work, or work in the background has paused
 // for its part. A nil foreground has no work.
 func (f *Foreground) GiveWay() {
-	if f == nil || !f.isBusy() {
+	if f == nil {
+		return
+	}
+	if !f.isBusy() {
+		standBack()
 		return
 	}
 	f.paused <- struct{}{}

@@ -18,6 +18,14 @@ func yield() {
 	}
 }
 
+// standBack lets threads run that are ready and wait for the processor of the one that
+// calls it. It returns at once if there are none. Without it they may wait for some
+// milliseconds, whatever their priority: Linux leaves a thread the rest of its slice, and
+// looks for a processor that has nothing to do a tick later.
+func standBack() {
+	_, _, _ = syscall.Syscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) // which cannot fail
+}
+
 const thisThread = 0
 
 // priority returns the niceness of the thread that calls it.

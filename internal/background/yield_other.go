@@ -7,3 +7,5 @@ package background
 const yields = false
 
 func yield() {}
+
+func standBack() {}
