@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// leastGarbage is how much garbage there is before it is collected, at least: 64 MiB.
+// leastGarbage is how much garbage there is before it is collected, at least: 128 MiB.
 //
 // The runtime collects when the heap has grown by as much as was alive. Of a server that
 // are a few megabytes, since the storage engine keeps its blocks elsewhere: it would
 // collect ten times a second while somebody reads the log, and for some milliseconds each
 // time there is a thread that marks on every processor, for which deliveries wait.
-const leastGarbage = 64 << 20
+const leastGarbage = 128 << 20
 
 // usualPercent is how much the heap grows by, in percent of what was alive, as the runtime
 // has it unless told otherwise.

@@ -9,11 +9,11 @@ import (
 
 func TestGrowthFor(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0:         6400,
-		1 << 20:   6400,
-		8 << 20:   800,
-		32 << 20:  200,
-		64 << 20:  100,
+		0:         12800,
+		1 << 20:   12800,
+		8 << 20:   1600,
+		32 << 20:  400,
+		128 << 20: 100,
 		500 << 20: 100,
 	} {
 		if got := growthFor(live); got != want {
