@@ -278,12 +278,23 @@ func (r *logReader) add(entry store.Entry) (full bool, err error) {
 		r.stop(entry.Position)
 		return true, nil
 	}
-	if n := len(r.page.Entries); n == cap(r.page.Entries) {
-		grown := make([]store.Entry, 0, min(max(2*n, 16), r.query.Limit)) // to append alone leaves more behind
-		r.page.Entries = append(grown, r.page.Entries...)
-	}
+	r.makeRoom()
 	r.page.Entries = append(r.page.Entries, entry)
 	return false, nil
+}
+
+// makeRoom makes room for an entry, in few steps: each leaves the room before it behind as
+// garbage. Where there are sixty entries there mostly are as many as were asked for.
+func (r *logReader) makeRoom() {
+	n := len(r.page.Entries)
+	if n < cap(r.page.Entries) {
+		return
+	}
+	room := max(4*n, 16)
+	if room > 128 {
+		room = r.query.Limit
+	}
+	r.page.Entries = append(make([]store.Entry, 0, min(room, r.query.Limit)), r.page.Entries...)
 }
 
 func (r *logReader) stop(at posthaste.Position) {
