@@ -55,7 +55,7 @@ const mostKeptEncoded = 4 << 20
 func (e *entryEncoder) encode(entry store.Entry) []byte {
 	message, ok := e.messages[entry.Message]
 	if !ok {
-		message = e.encodeMessage(entry.Message, entry.MessageSize)
+		message = e.encodeMessage(entry)
 	}
 	e.own = e.form.view(entry)
 	own := e.json.encode(&e.own)
@@ -66,16 +66,16 @@ func (e *entryEncoder) encode(entry store.Entry) []byte {
 	return e.line.Bytes()
 }
 
-// encodeMessage returns the part of an entry that is its message's, which has a
-// store.MessageSize.
-func (e *entryEncoder) encodeMessage(m *posthaste.Message, size int) []byte {
+// encodeMessage returns the part of an entry that is its message's.
+func (e *entryEncoder) encodeMessage(entry store.Entry) []byte {
+	m := entry.Message
 	text := e.shared.find(m, e.form)
 	if text == nil {
 		e.message = e.form.message(m)
 		at := len(e.encoded)
 		e.encoded = append(e.encoded, e.json.encode(&e.message)...)
 		text = e.encoded[at:]
-		e.shared.keep(m, e.form, text, size)
+		e.shared.keep(m, e.form, text, entry.MessageSize)
 	}
 	e.messages[m] = text
 	return text
