@@ -13,6 +13,7 @@ type Foreground struct {
 	made   time.Time
 	active atomic.Int64
 	ended  atomic.Int64 // when the last of it ended, in ns since made
+	onward atomic.Int64 // until when nobody lets others run, in ns since made
 
 	paused chan struct{} // has an item while somebody pauses, and others wait for that
 	repaid time.Duration // since made, when work will have gone on for as long as it paused
@@ -51,13 +52,25 @@ func (f *Foreground) GiveWay() {
 		return
 	}
 	if !f.isBusy() {
-		standBack()
+		f.letOthersRun()
 		return
 	}
 	f.paused <- struct{}{}
 	defer func() { <-f.paused }()
 	for f.isBusy() && f.pause() {
 	}
+}
+
+// letOthersRun lets the threads run that wait for the processor of this one. For as long as
+// they did nobody does so again: other programs may keep all processors busy.
+func (f *Foreground) letOthersRun() {
+	began := f.now()
+	if began < time.Duration(f.onward.Load()) {
+		return
+	}
+	standBack()
+	ended := f.now()
+	f.onward.Store(int64(ended + ended - began))
 }
 
 // pause pauses for a moment, unless that would be too much.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,55 +32,79 @@ func TestWorkGivesWay(t *testing.T) {
 	}
 }
 
-// TestStandBack shares a processor with a thread that counts, and looks whether it has
-// counted while this one stood back: it never does while this one only works.
+// TestStandBack looks whether a thread that shares a processor with this one works while
+// this one stands back: it never does while this one only works.
 func TestStandBack(t *testing.T) {
 	const times = 100
-	var counted, stop atomic.Int64
-	var counting sync.WaitGroup
-	counting.Go(func() {
-		share(t)
-		for stop.Load() == 0 {
+	if ran := besideAnother(t, times, standBack); ran < times/10 {
+		t.Errorf("the other thread ran %d of %d times", ran, times)
+	}
+}
+
+// TestLettingOthersRunIsNoStarving gives way often, beside a thread that always wants the
+// processor: it gets it once for a slice, and has to wait for as long then.
+func TestLettingOthersRunIsNoStarving(t *testing.T) {
+	const (
+		times = 100
+		piece = 20 * time.Microsecond
+	)
+	f := NewForeground()
+	time.Sleep(echo)
+	ran := besideAnother(t, times, func() {
+		for began := time.Now(); time.Since(began) < piece; {
+		}
+		f.GiveWay()
+	})
+	if ran == 0 || ran > times/4 {
+		t.Errorf("the other thread ran %d of %d times", ran, times)
+	}
+}
+
+// besideAnother calls work several times on a thread that shares a processor with another,
+// which counts, and returns in how many of the calls that one has counted.
+func besideAnother(t *testing.T, times int, work func()) (ran int) {
+	var counted atomic.Int64
+	var ended atomic.Bool
+	var threads sync.WaitGroup
+	threads.Go(func() {
+		bind(t)
+		for !ended.Load() {
 			counted.Add(1)
 		}
 	})
-	var ran int
-	counting.Go(func() {
-		defer stop.Store(1)
-		share(t)
+	threads.Go(func() {
+		defer ended.Store(true)
+		bind(t)
 		for counted.Load() == 0 {
 			standBack()
 		}
 		for range times {
 			before := counted.Load()
-			standBack()
-			if counted.Load() > before {
+			if work(); counted.Load() > before {
 				ran++
 			}
 		}
 	})
-	counting.Wait()
-	if ran < times/10 {
-		t.Errorf("the other thread ran %d of %d times", ran, times)
-	}
+	threads.Wait()
+	return ran
 }
 
-// share binds the thread that calls it to the first processor the process may use, and
-// ends it with its goroutine.
-func share(t *testing.T) {
+// bind keeps a goroutine on a thread of its own, on the first processor that the process
+// may use.
+func bind(t *testing.T) {
 	t.Helper()
-	runtime.LockOSThread()
-	var all, one unix.CPUSet
+	runtime.LockOSThread() // and never unlocked, so that the thread ends with the goroutine
+	var all, first unix.CPUSet
 	if err := unix.SchedGetaffinity(thisThread, &all); err != nil {
 		t.Error(err)
+		return
 	}
-	for cpu := 0; ; cpu++ {
-		if all.IsSet(cpu) {
-			one.Set(cpu)
-			break
-		}
+	cpu := 0
+	for !all.IsSet(cpu) {
+		cpu++
 	}
-	if err := unix.SchedSetaffinity(thisThread, &one); err != nil {
+	first.Set(cpu)
+	if err := unix.SchedSetaffinity(thisThread, &first); err != nil {
 		t.Error(err)
 	}
 }
