@@ -45,8 +45,9 @@ func (f *Foreground) End() {
 	f.active.Add(-1)
 }
 
-// GiveWay returns when there is no foreground work, or work in the background has paused
-// for its part. A nil foreground has no work.
+// GiveWay lets the threads run that wait for the processor. While there is foreground work
+// it pauses until that has ended, or work in the background has paused for its part. A nil
+// foreground is given way by nobody.
 func (f *Foreground) GiveWay() {
 	if f == nil {
 		return
