@@ -283,16 +283,19 @@ func (r *logReader) add(entry store.Entry) (full bool, err error) {
 	return false, nil
 }
 
+// A page with more than a few entries mostly gets as many as the usual one has.
+const fewEntries, usualPage = 64, 1000
+
 // makeRoom makes room for an entry, in few steps: each leaves the room before it behind as
-// garbage. Where there are sixty entries there mostly are as many as were asked for.
+// garbage.
 func (r *logReader) makeRoom() {
 	n := len(r.page.Entries)
 	if n < cap(r.page.Entries) {
 		return
 	}
-	room := max(4*n, 16)
-	if room > 128 {
-		room = r.query.Limit
+	room := max(2*n, 16)
+	if room > fewEntries {
+		room = max(room, usualPage)
 	}
 	r.page.Entries = append(make([]store.Entry, 0, min(room, r.query.Limit)), r.page.Entries...)
 }
