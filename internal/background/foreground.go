@@ -46,8 +46,8 @@ func (f *Foreground) End() {
 }
 
 // GiveWay lets the threads run that wait for the processor. While there is foreground work
-// it pauses until that has ended, or work in the background has paused for its part. A nil
-// foreground is given way by nobody.
+// it pauses until that has ended, or work in the background has paused for its part. Nobody
+// gives way to a nil foreground.
 func (f *Foreground) GiveWay() {
 	if f == nil {
 		return

@@ -35,8 +35,8 @@ func TestWorkGivesWay(t *testing.T) {
 // TestStandBack looks whether a thread that shares a processor with this one works while
 // this one stands back: it never does while this one only works.
 func TestStandBack(t *testing.T) {
-	const times = 100
-	if ran := besideAnother(t, times, standBack); ran < times/10 {
+	const times, enough = 100_000, 3 // of a fraction of a microsecond if nobody runs
+	if ran := besideAnother(t, times, enough, standBack); ran < enough {
 		t.Errorf("the other thread ran %d of %d times", ran, times)
 	}
 }
@@ -45,12 +45,12 @@ func TestStandBack(t *testing.T) {
 // processor: it gets it once for a slice, and has to wait for as long then.
 func TestLettingOthersRunIsNoStarving(t *testing.T) {
 	const (
-		times = 100
+		times = 1000
 		piece = 20 * time.Microsecond
 	)
 	f := NewForeground()
 	time.Sleep(echo)
-	ran := besideAnother(t, times, func() {
+	ran := besideAnother(t, times, times, func() {
 		for began := time.Now(); time.Since(began) < piece; {
 		}
 		f.GiveWay()
@@ -61,8 +61,9 @@ func TestLettingOthersRunIsNoStarving(t *testing.T) {
 }
 
 // besideAnother calls work several times on a thread that shares a processor with another,
-// which counts, and returns in how many of the calls that one has counted.
-func besideAnother(t *testing.T, times int, work func()) (ran int) {
+// which counts, and returns in how many of the calls that one has counted. It stops when
+// they are enough.
+func besideAnother(t *testing.T, times, enough int, work func()) (ran int) {
 	var counted atomic.Int64
 	var ended atomic.Bool
 	var threads sync.WaitGroup
@@ -78,7 +79,7 @@ func besideAnother(t *testing.T, times int, work func()) (ran int) {
 		for counted.Load() == 0 {
 			standBack()
 		}
-		for range times {
+		for n := 0; n < times && ran < enough; n++ {
 			before := counted.Load()
 			if work(); counted.Load() > before {
 				ran++
