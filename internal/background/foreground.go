@@ -45,9 +45,9 @@ func (f *Foreground) End() {
 	f.active.Add(-1)
 }
 
-// GiveWay lets the threads run that wait for the processor. While there is foreground work
-// it pauses until that has ended, or work in the background has paused for its part. Nobody
-// gives way to a nil foreground.
+// GiveWay lets the threads run that wait for the processor or, while there is foreground
+// work, pauses until that has ended or work in the background has paused for its part.
+// Nobody gives way to a nil foreground.
 func (f *Foreground) GiveWay() {
 	if f == nil {
 		return
@@ -63,7 +63,8 @@ func (f *Foreground) GiveWay() {
 }
 
 // letOthersRun lets the threads run that wait for the processor of this one. For as long as
-// they did nobody does so again: other programs may keep all processors busy.
+// they did neither this one nor others in the background do so again: other programs may
+// keep all processors busy.
 func (f *Foreground) letOthersRun() {
 	began := f.now()
 	if began < time.Duration(f.onward.Load()) {

@@ -38,6 +38,19 @@ func TestGiveWay(t *testing.T) {
 	}
 }
 
+// TestGiveWayLetsOthersRun looks at what is noted then.
+func TestGiveWayLetsOthersRun(t *testing.T) {
+	f := NewForeground()
+	f.GiveWay()
+	if f.onward.Load() == 0 {
+		t.Error("nobody was let run")
+	}
+	f.onward.Store(int64(time.Hour))
+	if f.GiveWay(); f.onward.Load() != int64(time.Hour) {
+		t.Error("others were let run again too early")
+	}
+}
+
 // TestGiveWayIsNoStarving works beside foreground work that never ends, alone and
 // with others.
 func TestGiveWayIsNoStarving(t *testing.T) {

@@ -23,7 +23,7 @@ func yield() {
 // milliseconds, whatever their priority: Linux leaves a thread the rest of its slice, and
 // looks for a processor that has nothing to do a tick later.
 func standBack() {
-	_, _, _ = syscall.Syscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) // which cannot fail
+	_, _, _ = syscall.Syscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) // cannot fail
 }
 
 const thisThread = 0

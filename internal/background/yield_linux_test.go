@@ -33,9 +33,9 @@ func TestWorkGivesWay(t *testing.T) {
 }
 
 // TestStandBack looks whether a thread that shares a processor with this one works while
-// this one stands back: it never does while this one only works.
+// this one stands back: it hardly ever does in so short a time otherwise.
 func TestStandBack(t *testing.T) {
-	const times, enough = 100_000, 3 // of a fraction of a microsecond if nobody runs
+	const times, enough = 20_000, 3 // of a fraction of a microsecond if nobody runs
 	if ran := besideAnother(t, times, enough, standBack); ran < enough {
 		t.Errorf("the other thread ran %d of %d times", ran, times)
 	}
@@ -49,7 +49,6 @@ func TestLettingOthersRunIsNoStarving(t *testing.T) {
 		piece = 20 * time.Microsecond
 	)
 	f := NewForeground()
-	time.Sleep(echo)
 	ran := besideAnother(t, times, times, func() {
 		for began := time.Now(); time.Since(began) < piece; {
 		}
@@ -64,6 +63,8 @@ func TestLettingOthersRunIsNoStarving(t *testing.T) {
 // which counts, and returns in how many of the calls that one has counted. It stops when
 // they are enough.
 func besideAnother(t *testing.T, times, enough int, work func()) (ran int) {
+	allow(2) // threads at the same time, on a machine with one processor, too
+	defer allow(-2)
 	var counted atomic.Int64
 	var ended atomic.Bool
 	var threads sync.WaitGroup

@@ -283,7 +283,7 @@ func (r *logReader) add(entry store.Entry) (full bool, err error) {
 	return false, nil
 }
 
-// A page with more than a few entries mostly gets as many as the usual one has.
+// Beyond a few entries a page gets room for as many as the usual one has.
 const fewEntries, usualPage = 64, 1000
 
 // makeRoom makes room for an entry, in few steps: each leaves the room before it behind as
