@@ -23,7 +23,7 @@ NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/l
 
 # The end-to-end tests run a second time on PostgreSQL, with fewer messages, and more of
 # them at the same time: most wait for the clock.
-SHORT = -parallel=4 -kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300
+SHORT = -parallel=4 -kills=4 -queue-messages=300 -flow-messages=1000 -restart-runs=200 -cluster-kills=4
 
 .DEFAULT_GOAL := help
 .PHONY: help build console test check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
