@@ -127,12 +127,30 @@ func (dlqScenario) listAll(ctx context.Context, l *lab, sides []*dlqStore, when 
 				}
 				wanted = min(wanted, n)
 			}
-			for _, side := range sides {
-				if err := side.list(ctx, l, list.name+order.name+when, target, wanted); err != nil {
-					return err
-				}
+			if err := listInTurn(ctx, l, sides, list.name+order.name+when, target, wanted); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// listInTurn notes how long it takes all sides to list as many as are wanted. A list that
+// the smaller side has nothing of is left out.
+func listInTurn(ctx context.Context, l *lab, sides []*dlqStore, name, target string, wanted int) error {
+	if wanted == 0 {
+		return nil
+	}
+	var askers []asker
+	for _, side := range sides {
+		askers = append(askers, side.lister(ctx, l, target, wanted))
+	}
+	took, _, err := takeTurns(askers...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for i, side := range sides {
+		side.rounds = append(side.rounds, []reading{measured(name, "ms", milliseconds(took[i]))})
 	}
 	return nil
 }
@@ -179,21 +197,15 @@ func (c *dlqStore) reachable(ctx context.Context, l *lab, target string) (n int,
 	}
 }
 
-// list asks for as many of a list as are wanted, several times, and notes how long it
-// takes. A list that the smaller side has nothing of is left out.
-func (c *dlqStore) list(ctx context.Context, l *lab, name, target string, wanted int) error {
-	if wanted == 0 {
-		return nil
-	}
-	took, err := logPage{name: name}.timed(func() (time.Duration, error) {
+// lister returns what asks for as many of a list as are wanted.
+func (c *dlqStore) lister(ctx context.Context, l *lab, target string, wanted int) asker {
+	return func() (time.Duration, error) {
 		took, page, err := c.call(ctx, l, http.MethodGet, target, wanted)
-		return took, errors.Join(err, page.has(wanted))
-	})
-	if err != nil {
-		return fmt.Errorf("%s, %s: %w%s", c.name, name, err, c.server.lastWords())
+		if err = errors.Join(err, page.has(wanted)); err != nil {
+			return 0, fmt.Errorf("%s: %w%s", c.name, err, c.server.lastWords())
+		}
+		return took, nil
 	}
-	c.rounds = append(c.rounds, []reading{took})
-	return nil
 }
 
 // change does something to a page, once, and notes how long it takes.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,46 +124,25 @@ func (c *logStore) reachable(ctx context.Context, l *lab, page logPage) (n int, 
 	}
 }
 
-const (
-	logWarmUps = 1 // answers of a page that do not count
-	logAnswers = 3 // that do
-)
-
-// timed makes a reading of a page, of the median of some answers.
-func (p logPage) timed(answer func() (time.Duration, error)) (reading, error) {
-	var took []time.Duration
-	for i := range logWarmUps + logAnswers {
-		once, err := answer()
-		if err != nil {
-			return reading{}, err
-		}
-		if i >= logWarmUps {
-			took = append(took, once)
-		}
-	}
-	slices.Sort(took)
-	return measured(p.name, "ms", milliseconds(quantile(took, 0.5))), nil
-}
-
-// ask asks for a page several times.
-func (c *logStore) ask(ctx context.Context, l *lab, page logPage) (reading, error) {
+// asker returns what asks for a page of the log and makes sure that it is whole.
+func (c *logStore) asker(ctx context.Context, l *lab, page logPage) asker {
 	params, err := page.query(c.middle())
-	if err != nil {
-		return reading{}, err
-	}
 	var text bytes.Buffer
-	return page.timed(func() (time.Duration, error) {
+	return func() (time.Duration, error) {
+		if err != nil {
+			return 0, err
+		}
 		text.Reset()
 		began := time.Now()
 		if err := readLog(ctx, c.server.host, l.token, params, &text); err != nil {
-			return 0, err
+			return 0, fmt.Errorf("%s, %s: %w%s", c.name, page.name, err, c.server.lastWords())
 		}
 		took := time.Since(began)
 		if n, _, err := entriesOf(text.Bytes()); n != page.count || err != nil {
-			return 0, errors.Join(err, fmt.Errorf("the page has %d entries, %d were expected", n, page.count))
+			return 0, errors.Join(err, fmt.Errorf("%s, %s: the page has %d entries, %d were expected", c.name, page.name, n, page.count))
 		}
 		return took, nil
-	})
+	}
 }
 
 // readLog reads an answer of the log.

@@ -80,8 +80,7 @@ func (o Options) logs() []int {
 func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, table *sqlLog, pages []logPage) error {
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
-		quiet := func(side *logStore, page logPage) error { return side.askAlone(ctx, l, page) }
-		if err := s.askAll(sides, pages, quiet); err != nil {
+		if err := s.askAlone(ctx, l, sides, pages); err != nil {
 			return err
 		}
 		for _, side := range sides {
@@ -90,7 +89,7 @@ func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, tab
 			}
 		}
 		err := meanwhile(ctx, func(ctx context.Context) error { return s.write(ctx, l, sides) }, func() error {
-			return s.askAll(sides, pages, func(side *logStore, page logPage) error { return side.askWriting(ctx, l, page) })
+			return s.askWriting(ctx, l, sides, pages)
 		})
 		if err != nil {
 			return err
@@ -107,16 +106,68 @@ func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, tab
 	return nil
 }
 
-// askAll asks all sides for a page before it goes on to the next.
-func (logsScenario) askAll(sides []*logStore, pages []logPage, ask func(*logStore, logPage) error) error {
+// askAlone notes how long pages take, and what is read for them.
+func (s logsScenario) askAlone(ctx context.Context, l *lab, sides []*logStore, pages []logPage) error {
 	for _, page := range pages {
-		for _, side := range sides {
-			if err := ask(side, page); err != nil {
-				return fmt.Errorf("%s, %s: %w%s", side.name, page.name, err, side.server.lastWords())
-			}
+		before, err := s.scrape(ctx, sides)
+		if err != nil {
+			return err
+		}
+		took, asked, err := s.ask(ctx, l, sides, page)
+		if err != nil {
+			return err
+		}
+		after, err := s.scrape(ctx, sides)
+		if err != nil {
+			return err
+		}
+		for i, side := range sides {
+			more := func(metric string) float64 { return after[i][metric] - before[i][metric] }
+			read := (more(metricEntriesRead) + more(metricIndexBlocks)) / max(more(metricReturned), float64(asked))
+			side.pages = append(side.pages, []reading{took[i]})
+			side.reads = append(side.reads, []reading{measured(page.name, "read/entry", read)})
 		}
 	}
 	return nil
+}
+
+// askWriting notes how long pages take while messages are written.
+func (s logsScenario) askWriting(ctx context.Context, l *lab, sides []*logStore, pages []logPage) error {
+	for _, page := range pages {
+		took, _, err := s.ask(ctx, l, sides, page)
+		if err != nil {
+			return err
+		}
+		for i, side := range sides {
+			side.writing = append(side.writing, []reading{took[i]})
+		}
+	}
+	return nil
+}
+
+// ask asks all sides for a page, in turn, several times.
+func (logsScenario) ask(ctx context.Context, l *lab, sides []*logStore, page logPage) (took []reading, asked int, err error) {
+	var askers []asker
+	for _, side := range sides {
+		askers = append(askers, side.asker(ctx, l, page))
+	}
+	medians, asked, err := takeTurns(askers...)
+	for _, median := range medians {
+		took = append(took, measured(page.name, "ms", milliseconds(median)))
+	}
+	return took, asked, err
+}
+
+// scrape returns the metrics of each side.
+func (logsScenario) scrape(ctx context.Context, sides []*logStore) (metrics []map[string]float64, err error) {
+	for _, side := range sides {
+		values, err := scrape(ctx, side.server)
+		if err != nil {
+			return nil, err
+		}
+		metrics = append(metrics, values)
+	}
+	return metrics, nil
 }
 
 // write publishes to all sides at a fixed rate until it is stopped.
@@ -202,34 +253,6 @@ func (c *logStore) serve(ctx context.Context, l *lab) (err error) {
 	}
 	c.rounds = append(c.rounds, []reading{measured("start", "ms", milliseconds(c.server.readyAfter))})
 	return nil
-}
-
-// askAlone notes how long a page takes, and what is read for it.
-func (c *logStore) askAlone(ctx context.Context, l *lab, page logPage) error {
-	before, err := scrape(ctx, c.server)
-	if err != nil {
-		return err
-	}
-	took, err := c.ask(ctx, l, page)
-	if err != nil {
-		return err
-	}
-	after, err := scrape(ctx, c.server)
-	if err != nil {
-		return err
-	}
-	more := func(metric string) float64 { return after[metric] - before[metric] }
-	read := (more(metricEntriesRead) + more(metricIndexBlocks)) / max(more(metricReturned), logWarmUps+logAnswers)
-	c.pages = append(c.pages, []reading{took})
-	c.reads = append(c.reads, []reading{measured(page.name, "read/entry", read)})
-	return nil
-}
-
-// askWriting notes how long a page takes while messages are written.
-func (c *logStore) askWriting(ctx context.Context, l *lab, page logPage) error {
-	took, err := c.ask(ctx, l, page)
-	c.writing = append(c.writing, []reading{took})
-	return err
 }
 
 // deliverBeside notes how long deliveries take at a fixed rate: alone, beside queries that

@@ -184,7 +184,7 @@ func (s *sqlLog) askAll(ctx context.Context, pages []logPage) error {
 		if err != nil {
 			return err
 		}
-		took, err := page.timed(func() (time.Duration, error) {
+		took, _, err := takeTurns(func() (time.Duration, error) {
 			began := time.Now()
 			n, err := s.read(ctx, query, values)
 			if err == nil && n != page.count {
@@ -195,7 +195,7 @@ func (s *sqlLog) askAll(ctx context.Context, pages []logPage) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", page.name, err)
 		}
-		s.pages = append(s.pages, []reading{took})
+		s.pages = append(s.pages, []reading{measured(page.name, "ms", milliseconds(took[0]))})
 	}
 	return nil
 }
