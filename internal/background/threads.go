@@ -7,7 +7,7 @@
 // threads more than before: it takes a thread that was set aside for one that works.
 //
 // Where priorities are those of whole processes the work is done all the same, like any
-// other: see yield for the systems.
+// other: see lowerPriority for the systems.
 package background
 
 import (
@@ -60,7 +60,7 @@ func (t *Threads) Close() { t.close() }
 
 func (t *Threads) serve() {
 	runtime.LockOSThread() // and never unlocked, so that the thread ends with this function
-	yield()
+	lowerPriority()
 	for {
 		select {
 		case work := <-t.work:
@@ -86,7 +86,7 @@ var allowing sync.Mutex
 
 // allow lets the runtime use so many threads more, or fewer, at the same time.
 func allow(more int) {
-	if !yields {
+	if !hasPriorities {
 		return
 	}
 	allowing.Lock()

@@ -283,22 +283,15 @@ func (r *logReader) add(entry store.Entry) (full bool, err error) {
 	return false, nil
 }
 
-// Beyond a few entries a page gets room for as many as the usual one has.
-const fewEntries, usualPage = 64, 1000
-
-// makeRoom makes room for an entry, in few steps: each leaves the room before it behind as
-// garbage.
+// makeRoom makes room for four times as many entries when there is none: each room leaves
+// the one before it behind as garbage.
 func (r *logReader) makeRoom() {
-	n := len(r.page.Entries)
-	if n < cap(r.page.Entries) {
-		return
+	if n := len(r.page.Entries); n == cap(r.page.Entries) {
+		r.page.Entries = append(make([]store.Entry, 0, min(max(4*n, leastRoom), r.query.Limit)), r.page.Entries...)
 	}
-	room := max(2*n, 16)
-	if room > fewEntries {
-		room = max(room, usualPage)
-	}
-	r.page.Entries = append(make([]store.Entry, 0, min(room, r.query.Limit)), r.page.Entries...)
 }
+
+const leastRoom = 16 // entries
 
 func (r *logReader) stop(at posthaste.Position) {
 	r.page.More, r.page.Next = true, at

@@ -69,7 +69,7 @@ func TestPagesTakeTheMemoryTheyNeed(t *testing.T) {
 		filter store.EventFilter
 		most   func(entries int) int
 	}{
-		"few":  {store.EventFilter{Labels: []string{"rare"}}, func(n int) int { return 2 * n }},
+		"few":  {store.EventFilter{Labels: []string{"rare"}}, func(n int) int { return 4 * n }},
 		"many": {store.EventFilter{}, func(int) int { return limit }},
 	} {
 		t.Run(name, func(t *testing.T) {
