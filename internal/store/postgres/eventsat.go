@@ -60,11 +60,15 @@ func lastBlock(span string) string {
 func (r *logReader) beginsOfRange(from, to posthaste.Position, atMost int) ([]int64, error) {
 	return rows(r.ctx, r.q, pgx.RowTo[int64], `
 		SELECT first FROM posthaste.events
-		WHERE user_id = $1 AND first <= $4 AND first >= coalesce((
-			SELECT first FROM posthaste.events
-			WHERE user_id = $1 AND first BETWEEN $2 AND $3 ORDER BY first DESC LIMIT 1), $3)
-		ORDER BY first LIMIT $5`, r.user, int64(from)-maxSpan, int64(from), int64(to), atMost)
+		WHERE user_id = $1 AND first <= $3 AND first >= `+blockHolding2+`
+		ORDER BY first LIMIT $4`, r.user, int64(from), int64(to), atMost)
 }
+
+// blockHolding2 is where the block begins that may hold the position $2 of a user: the last
+// one that begins within maxSpan before it. It is $2 if there is none.
+const blockHolding2 = `coalesce((
+	SELECT first FROM posthaste.events
+	WHERE user_id = $1 AND first BETWEEN $2 - (1::bigint << 32) AND $2 ORDER BY first DESC LIMIT 1), $2)`
 
 // beginsHolding returns those of some blocks that may hold any of some positions. Both ascend.
 func beginsHolding(begins []int64, wanted []posthaste.Position) (holding []int64) {

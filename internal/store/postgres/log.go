@@ -192,11 +192,15 @@ func (r *logReader) show(positions []posthaste.Position) error {
 
 // scan walks through all events of the range.
 func (r *logReader) scan() error {
-	cursor, count := r.first(), min(blocksFirst, r.query.Limit/maxBlockEvents+blocksAtLeast)
+	cursor, question := r.query.High, scanBackward
+	if r.query.OldestFirst {
+		cursor, question = r.query.Low, scanFrom
+	}
+	count := min(blocksFirst, r.query.Limit/maxBlockEvents+blocksAtLeast)
 	for more := true; more && !r.page.More; {
 		var events []posthaste.Event
 		for room := r.query.Limit - len(r.page.Entries); more && len(events) <= room && r.scanned < maxScan; {
-			blocks, err := rows(r.ctx, r.q, scanBlock, r.scanQuestion(), r.user, int64(cursor), int64(r.last()), count)
+			blocks, err := rows(r.ctx, r.q, scanBlock, question, r.user, int64(cursor), int64(r.last()), count)
 			if err != nil {
 				return err
 			}
@@ -206,8 +210,11 @@ func (r *logReader) scan() error {
 				cursor = behind(block, r.query.OldestFirst)
 				events = append(events, slices.DeleteFunc(block, func(e posthaste.Event) bool { return !r.within(e.Position) })...)
 			}
-			more = len(blocks) == count
+			more = len(blocks) == count && r.within(cursor)
 			count = blocksFor(room-len(events), r.scanned-before, len(blocks))
+			if r.query.OldestFirst {
+				question = scanForward
+			}
 		}
 		if err := r.considerAll(r.ordered(events)); err != nil {
 			return err
@@ -218,6 +225,21 @@ func (r *logReader) scan() error {
 	}
 	return nil
 }
+
+// What is asked for blocks, from a place to another. The first block, forward, is the one
+// that holds the place, if any: those before it may be many, and end before it.
+const (
+	scanFrom = `
+		SELECT first, block FROM posthaste.events
+		WHERE user_id = $1 AND first <= $3 AND first >= ` + blockHolding2 + `
+		ORDER BY first LIMIT $4`
+	scanForward = `
+		SELECT first, block FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3
+		ORDER BY first LIMIT $4`
+	scanBackward = `
+		SELECT first, block FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $3 AND $2
+		ORDER BY first DESC LIMIT $4`
+)
 
 // blocksFor returns how many blocks are read for so many events, if others had so many in
 // so many blocks: those of an idle user have one each, those of a busy one many.
@@ -236,17 +258,6 @@ func (r *logReader) considerAll(events []posthaste.Event) error {
 		events = events[n:]
 	}
 	return nil
-}
-
-// scanQuestion asks for the next blocks.
-func (r *logReader) scanQuestion() string {
-	within := `first BETWEEN $3 AND $2`
-	if r.query.OldestFirst {
-		within = `first BETWEEN $2 AND $3`
-	}
-	return `
-		SELECT first, block FROM posthaste.events WHERE user_id = $1 AND ` + within + `
-		ORDER BY first ` + direction(r.query.OldestFirst) + ` LIMIT $4`
 }
 
 // ordered puts events in the query's order.

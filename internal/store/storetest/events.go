@@ -95,6 +95,7 @@ var eventsPromises = []promise{
 		}
 	}},
 	{"a reader that follows the log misses nothing", checkFollowing},
+	{"pages go on behind any number of events of one moment", checkCrowdedMoment},
 }
 
 // history is the whole log of ann, which queries are compared with.
@@ -268,6 +269,39 @@ func (tr *trial) checkPagingWhileWriting(oldestFirst bool) {
 	for _, e := range before {
 		if seen[e.Position] != 1 {
 			tr.Errorf("event at %d was seen %d times, want once", e.Position, seen[e.Position])
+		}
+	}
+}
+
+// checkCrowdedMoment reads a log of which a moment has more events than one page looks at.
+func checkCrowdedMoment(tr *trial) {
+	const many, together = 23_000, 1000
+	makes := newMaker(7)
+	for range many / together {
+		var messages []*posthaste.Message
+		for range together {
+			messages = append(messages, makes.message(tr.now))
+		}
+		if err := accept(tr.Context(), tr.store, tr.now, messages...); err != nil {
+			tr.Fatal(err)
+		}
+	}
+	for _, oldestFirst := range []bool{true, false} {
+		seen := 0
+		for query, more := (store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 1000}), true; more; {
+			page, err := tr.store.Events(tr.Context(), ann, query)
+			if err != nil {
+				tr.Fatal(err)
+			}
+			if next := nextQuery(query, page); page.More && (next.Low < query.Low || next.High > query.High || next.High-next.Low >= query.High-query.Low) {
+				tr.Fatalf("behind %d events a page of %d, oldest first %t, says to go on from %d to %d, it was asked for %d to %d",
+					seen, len(page.Entries), oldestFirst, next.Low, next.High, query.Low, query.High)
+			}
+			seen += len(page.Entries)
+			query, more = nextQuery(query, page), page.More
+		}
+		if seen != many {
+			tr.Errorf("pages had %d events, oldest first %t, want %d", seen, oldestFirst, many)
 		}
 	}
 }
