@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -117,16 +118,12 @@ func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int
 		return 0, err
 	}
 	for _, d := range slices.Backward(days) {
-		var logged bool
-		err := s.writer.do(ctx, func(c *commit) (err error) {
-			logged, err = s.dropDay(c, d, user, needed[d])
-			return err
-		})
-		if err != nil {
-			return dropped, err
-		}
+		logged, err := s.dropDay(ctx, d, user, needed[d])
 		if logged {
 			dropped++
+		}
+		if err != nil {
+			return dropped, err
 		}
 	}
 	return dropped, nil
@@ -172,7 +169,7 @@ func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, err
 		}
 	}
 	for d, ids := range needed {
-		slices.SortFunc(ids, func(a, b posthaste.MessageID) int { return slices.Compare(a[:], b[:]) })
+		slices.SortFunc(ids, compareIDs)
 		needed[d] = slices.Compact(ids)
 	}
 	return needed, nil
@@ -206,13 +203,33 @@ func (s *Store) beginnings(user string, end day, add func(posthaste.MessageID)) 
 }
 
 // dropDay deletes all that a user has in a day, but for the messages that are
-// needed. It reports whether the day had events.
-func (s *Store) dropDay(c *commit, d day, user string, needed []posthaste.MessageID) (logged bool, err error) {
-	for _, part := range []byte{segmentEnvelope, segmentBody, segmentStatus} {
-		if err := s.dropBetween(c, appendSegment(nil, d, part, user), needed); err != nil {
-			return false, err
+// needed. It reports whether the day had events. The needed ones may be very many, and so may
+// be the others between them: these are looked for outside of commits, and each commit
+// deletes some. The events go with the first of them, so that none is without its message.
+func (s *Store) dropDay(ctx context.Context, d day, user string, needed []posthaste.MessageID) (logged bool, err error) {
+	envelopes := appendSegment(nil, d, segmentEnvelope, user)
+	for from := envelopes; from != nil; {
+		between, err := read(s, func() (*messagesBetween, error) { return s.messagesBetween(envelopes, from, needed) })
+		if err != nil {
+			return logged, err
 		}
+		err = s.writer.do(ctx, func(c *commit) error {
+			if err := between.drop(c, d, user); err != nil || logged {
+				return err
+			}
+			logged, err = s.dropLog(c, d, user)
+			return err
+		})
+		if err != nil {
+			return logged, err
+		}
+		from = between.next
 	}
+	return logged, nil
+}
+
+// dropLog deletes the events that a user has in a day, and what belongs to them.
+func (s *Store) dropLog(c *commit, d day, user string) (logged bool, err error) {
 	for _, part := range []byte{segmentResponse, segmentPosting, segmentDedup, segmentAnswer, segmentOlder, segmentLog} {
 		prefix := appendSegment(nil, d, part, user)
 		if logged, err = s.dropRange(c, prefix, prefixEnd(prefix)); err != nil {
@@ -226,20 +243,94 @@ func (s *Store) dropDay(c *commit, d day, user string, needed []posthaste.Messag
 	return logged, nil
 }
 
-// dropBetween deletes the keys with a prefix, except those that end in one of the
-// ascending ids.
-func (s *Store) dropBetween(c *commit, prefix []byte, kept []posthaste.MessageID) error {
-	from := prefix
-	for _, id := range kept {
-		at := append(slices.Clone(prefix), id[:]...)
-		if _, err := s.dropRange(c, from, at); err != nil {
-			return err
-		}
-		from = append(at, 0) // the first key behind it
-	}
-	_, err := s.dropRange(c, from, prefixEnd(prefix))
-	return err
+// messagesBetween are some of the messages of a day between those that are kept.
+type messagesBetween struct {
+	ranges []messageRange
+	next   []byte // the envelope from which on there are others, nil if there are none
 }
+
+// messageRange is a message alone, or from one message to another.
+type messageRange struct {
+	from  posthaste.MessageID
+	alone bool
+	to    posthaste.MessageID // noMessage for the end of the day
+}
+
+var noMessage posthaste.MessageID
+
+// mostRanges is how many ranges one commit deletes, and fewMessages how many messages in a
+// row are deleted one by one: a range costs those who read near it, for as long as it is
+// not compacted.
+const mostRanges, fewMessages = 1000, 8
+
+// messagesBetween looks for the messages from an envelope on that are not among the
+// ascending ones that are kept.
+func (s *Store) messagesBetween(envelopes, from []byte, kept []posthaste.MessageID) (*messagesBetween, error) {
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(envelopes)})
+	if err != nil {
+		return nil, err
+	}
+	b := &messagesBetween{}
+	for valid := iter.First(); valid && b.next == nil; {
+		at, isKept := slices.BinarySearchFunc(kept, idOf(iter), compareIDs)
+		switch {
+		case isKept:
+			valid = iter.Next()
+		case len(b.ranges) >= mostRanges:
+			b.next = slices.Clone(iter.Key())
+		case at < len(kept):
+			valid = b.add(iter, envelopes, kept[at])
+		default:
+			valid = b.add(iter, envelopes, noMessage)
+		}
+	}
+	return b, errors.Join(iter.Error(), iter.Close())
+}
+
+// add adds the messages from where an iterator is to another, and moves it there. It reports
+// whether there are any from there on.
+func (b *messagesBetween) add(iter *pebble.Iterator, envelopes []byte, to posthaste.MessageID) (valid bool) {
+	before := len(b.ranges)
+	for valid = true; valid && (to == noMessage || compareIDs(idOf(iter), to) < 0); valid = iter.Next() {
+		if len(b.ranges)-before == fewMessages {
+			b.ranges = append(b.ranges[:before], messageRange{from: b.ranges[before].from, to: to})
+			return to != noMessage && iter.SeekGE(append(slices.Clone(envelopes), to[:]...))
+		}
+		b.ranges = append(b.ranges, messageRange{from: idOf(iter), alone: true})
+	}
+	return valid
+}
+
+// drop deletes all of them: a message is there as a whole or not at all.
+func (b *messagesBetween) drop(c *commit, d day, user string) error {
+	for _, part := range []byte{segmentEnvelope, segmentBody, segmentStatus} {
+		prefix := appendSegment(nil, d, part, user)
+		key := func(id posthaste.MessageID) []byte { return append(slices.Clone(prefix), id[:]...) }
+		for _, r := range b.ranges {
+			var err error
+			switch {
+			case r.alone:
+				err = c.batch.Delete(key(r.from), nil)
+			case r.to == noMessage:
+				err = c.batch.DeleteRange(key(r.from), prefixEnd(prefix), nil)
+			default:
+				err = c.batch.DeleteRange(key(r.from), key(r.to), nil)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// idOf returns the message whose envelope an iterator is at.
+func idOf(iter *pebble.Iterator) posthaste.MessageID {
+	key := iter.Key()
+	return posthaste.MessageID(key[len(key)-len(posthaste.MessageID{}):])
+}
+
+func compareIDs(a, b posthaste.MessageID) int { return bytes.Compare(a[:], b[:]) }
 
 // dropRange deletes the keys from one to another, and writes nothing if there are
 // none.

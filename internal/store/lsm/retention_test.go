@@ -1,6 +1,7 @@
 package lsm_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -80,14 +81,17 @@ func TestTrimOfManyRuns(t *testing.T) {
 	}
 }
 
-// crashing takes the disk as it is after each commit.
+// crashing takes the disk as it is after each commit, from when it is to.
 type crashing struct {
-	disk  *vfs.MemFS
-	disks []*vfs.MemFS
+	disk    *vfs.MemFS
+	watches bool
+	disks   []*vfs.MemFS
 }
 
 func (c *crashing) Committed(int, time.Duration, time.Duration) {
-	c.disks = append(c.disks, c.disk.CrashClone(vfs.CrashCloneCfg{}))
+	if c.watches {
+		c.disks = append(c.disks, c.disk.CrashClone(vfs.CrashCloneCfg{}))
+	}
 }
 
 // A crash between the days that are dropped leaves a store in which all fits together.
@@ -111,14 +115,94 @@ func TestCrashWhileDaysAreDropped(t *testing.T) {
 	if err := s.Settle(t.Context(), m.NotBefore, store.Delivered(claims[0])); err != nil {
 		t.Fatal(err)
 	}
-	before := len(disks.disks)
+	disks.watches = true
 	if trimmed, err := s.Trim(t.Context(), "ann", store.Horizon{Log: noon.Add(3 * day)}); err != nil || trimmed.Days != 2 {
 		t.Fatalf("Trim = %+v, %v, want two days", trimmed, err)
 	}
-	for n, disk := range disks.disks[before:] {
+	for n, disk := range disks.disks {
 		report, err := lsm.Check("data", lsm.Options{FS: disk})
 		if err != nil || len(report.Problems) > 0 {
 			t.Errorf("after commit %d: %v, %q", n+1, err, report.Problems)
 		}
 	}
+}
+
+// TestTrimBesideManyThatWait drops a day in which thousands of messages wait: one behind the
+// other, and with those that were delivered between them, few and many in a row. Each commit
+// removes some, so that others are made meanwhile.
+func TestTrimBesideManyThatWait(t *testing.T) {
+	const (
+		many = 2700
+		day  = 24 * time.Hour
+	)
+	waits := func(n int) bool { return n < 200 || n%2 == 0 && n < 2400 }
+	disks := &crashing{disk: vfs.NewCrashableMem()}
+	s, err := lsm.Open("data", lsm.Options{FS: disks.disk, Observer: disks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	var messages []*posthaste.Message
+	waiting := map[posthaste.MessageID]bool{}
+	for n := range many {
+		m := message(t, fmt.Sprintf("%010d.example/x", n), noon)
+		if waits(n) {
+			m.NotBefore = noon.Add(30 * day)
+			waiting[m.ID] = true
+		}
+		messages = append(messages, m)
+	}
+	if _, err := s.Accept(t.Context(), noon, []store.Submission{{Messages: messages}}); err != nil {
+		t.Fatal(err)
+	}
+	deliverAll(t, s, noon, many-len(waiting))
+	disks.watches = true
+	for turn, want := range []int{1, 0} {
+		trimmed, err := s.Trim(t.Context(), "ann", store.Horizon{Log: noon.Add(2 * day)})
+		if err != nil || trimmed.Days != want {
+			t.Fatalf("turn %d: Trim = %+v, %v, want %d days", turn+1, trimmed, err, want)
+		}
+	}
+	disks.watches = false
+	if len(disks.disks) < 3 {
+		t.Errorf("it took %d commits to remove %d messages", len(disks.disks), many-len(waiting))
+	}
+	for n, disk := range disks.disks {
+		if report, err := lsm.Check("data", lsm.Options{FS: disk}); err != nil || len(report.Problems) > 0 {
+			t.Errorf("after commit %d: %v, %q", n+1, err, report.Problems)
+		}
+	}
+	for _, m := range messages {
+		_, err := s.Message(t.Context(), "ann", m.ID)
+		if waiting[m.ID] && err != nil || !waiting[m.ID] && !errors.Is(err, store.ErrNotFound) {
+			t.Fatalf("message %s, waiting %t: %v", m.ID, waiting[m.ID], err)
+		}
+	}
+	if claimed := deliverAll(t, s, noon.Add(30*day), len(waiting)); claimed != len(waiting) {
+		t.Errorf("%d of %d messages that waited were handed out", claimed, len(waiting))
+	}
+}
+
+// deliverAll delivers so many messages, or all that are due, and returns how many.
+func deliverAll(t *testing.T, s *lsm.Store, now time.Time, wanted int) (delivered int) {
+	t.Helper()
+	for delivered < wanted {
+		claims, _, err := s.Claim(t.Context(), now, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(claims) == 0 {
+			break
+		}
+		for _, claim := range claims {
+			if len(claim.Message.Body) == 0 {
+				t.Errorf("message %s has no body", claim.Message.ID)
+			}
+			if err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		delivered += len(claims)
+	}
+	return delivered
 }
