@@ -14,6 +14,7 @@ type Run struct {
 	CallerIP string    // address of whoever triggered it, without port
 	Features Features  // of its trigger
 	FirstID  MessageID // of the message that delivers its first entry
+	Queue    string    // that this message goes through, "" for none
 	LazySDK  bool      // its SDK has shown that it fetches what is not delivered
 	Settings           // what its deliveries inherit
 

@@ -68,9 +68,10 @@ func (t *tx) startInvoked(item *Item, invoker *posthaste.Run) (*posthaste.Run, e
 		CallerIP: item.CallerIP,
 		Features: item.Features,
 		LazySDK:  item.FetchingSDK,
+		Queue:    item.Queue,
 		Settings: item.Settings,
 		Invoker:  &ref,
 	}
 	run.Trace = cmp.Or(run.Trace, invoker.Trace)
-	return run, t.begin(run, item.Body, item.StartAt(t.Now()), item.Queue)
+	return run, t.begin(run, item.Body, item.StartAt(t.Now()))
 }

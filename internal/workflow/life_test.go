@@ -229,6 +229,30 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// TestRestartKeepsTheQueue restarts a run that failed at a later step, also when the log has
+// been removed since, and the first message with it.
+func TestRestartKeepsTheQueue(t *testing.T) {
+	for name, forgotten := range map[string]bool{"at once": false, "when the log is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, setup{flows: map[string]flow{"fails": {{run("a")}, {run("broken")}}}}, func(w *world) {
+				w.behave["fails broken"] = answers(500)
+				w.trigger("fails", "r", retries(0), func(item *workflow.Item) { item.Queue = "q" })
+				w.pass(time.Minute)
+				w.wantFailure("r", 500, "500")
+				if forgotten {
+					w.forget(store.Horizon{Log: time.Now().Add(48 * time.Hour)})
+					defer w.forget(store.Horizon{Runs: time.Now().Add(48 * time.Hour)}) // an audit misses their log
+				}
+				again := w.run(w.restart("r", false))
+				first, err := w.store.Message(t.Context(), user, again.FirstID)
+				if err != nil || first.Message.Queue != "q" {
+					t.Errorf("the first message of the new run goes through queue %q, %v, want q", first.Message.Queue, err)
+				}
+			})
+		})
+	}
+}
+
 // TestForgottenInFlight lets retention remove a run while a delivery of it is still in
 // flight: the answer is of no interest, and keeps nothing from coming to its end.
 func TestForgottenInFlight(t *testing.T) {

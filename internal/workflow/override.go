@@ -23,6 +23,7 @@ func (t *tx) likeFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.
 		CallerIP: req.CallerIP,
 		Features: failed.Features,
 		LazySDK:  failed.LazySDK,
+		Queue:    failed.Queue,
 		Settings: withOverrides(failed.Settings, &req.Overrides.Settings),
 		Origin:   &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: failed.DeadLetterID},
 

@@ -273,11 +273,7 @@ func (t *tx) beginAgain(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 	if err != nil || len(entries) == 0 {
 		return errors.Join(err, errNoEntries(entries))
 	}
-	first, err := t.deliveryOf(failed, entries[0], letter)
-	if err != nil {
-		return err
-	}
-	return t.begin(run, entries[0].Body, req.Overrides.StartAt(t.Now()), first.Queue)
+	return t.begin(run, entries[0].Body, req.Overrides.StartAt(t.Now()))
 }
 
 // replace takes a failed run out of the DLQ and links it with the run in its place.

@@ -135,14 +135,15 @@ func (t *tx) start(item *Item) (*posthaste.Run, error) {
 		CallerIP: item.CallerIP,
 		Features: item.Features,
 		LazySDK:  item.FetchingSDK,
+		Queue:    item.Queue,
 		Settings: item.Settings,
 	}
-	return run, t.begin(run, item.Body, item.StartAt(t.Now()), item.Queue)
+	return run, t.begin(run, item.Body, item.StartAt(t.Now()))
 }
 
 // begin writes a new run with its first entry, which is delivered from the given
-// time on, through a queue if one is named.
-func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time, queue string) error {
+// time on.
+func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time) error {
 	run.User = t.user
 	run.Settings = t.service.options.Limits.WithDefaults(run.Settings)
 	run.Position = t.NextPosition()
@@ -153,7 +154,7 @@ func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time, queue st
 	if err != nil {
 		return err
 	}
-	first.NotBefore, first.Queue = start, queue
+	first.NotBefore, first.Queue = start, run.Queue
 	t.trace(run, first)
 	run.FirstID = first.ID
 	t.Start(run)

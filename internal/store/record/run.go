@@ -93,6 +93,7 @@ type run struct {
 	OriginLetter uint64   `cbor:"8,keyasint,omitempty"`
 	FirstID      []byte   `cbor:"9,keyasint,omitempty"`
 	Overridden   uint8    `cbor:"10,keyasint,omitempty"`
+	Queue        string   `cbor:"11,keyasint,omitempty"`
 }
 
 // AppendRun appends the record of a run to dst: everything but its user and its
@@ -103,6 +104,7 @@ func AppendRun(dst []byte, r *posthaste.Run) []byte {
 		CallerIP: r.CallerIP,
 		Features: uint8(r.Features),
 		LazySDK:  r.LazySDK,
+		Queue:    r.Queue,
 		Settings: newSettings(&r.Settings),
 		Invoker:  newOptionalRef(r.Invoker),
 		FirstID:  optionalID(r.FirstID),
@@ -127,6 +129,7 @@ func DecodeRun(user string, data []byte) (*posthaste.Run, error) {
 		CallerIP: rec.CallerIP,
 		Features: posthaste.Features(rec.Features),
 		LazySDK:  rec.LazySDK,
+		Queue:    rec.Queue,
 		Invoker:  rec.Invoker.restoreOptional(),
 
 		Overridden: posthaste.Overridden(rec.Overridden),

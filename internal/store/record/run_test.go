@@ -47,6 +47,7 @@ var anyRun = rapid.Custom(func(t *rapid.T) *posthaste.Run {
 		Features: anyFeatures.Draw(t, "features"),
 		FirstID:  anyOptionalID.Draw(t, "first"),
 		LazySDK:  rapid.Bool().Draw(t, "lazy"),
+		Queue:    anyText.Draw(t, "queue"),
 		Settings: anySettings(1).Draw(t, "settings"),
 		Invoker:  anyOptionalRef.Draw(t, "invoker"),
 
@@ -167,9 +168,9 @@ func TestStoredFormOfRuns(t *testing.T) {
 			AppendRun(nil, &posthaste.Run{
 				RunRef: ref, User: "u", CallerIP: "::1", Features: posthaste.FeatureInitialBody, FirstID: id, LazySDK: true,
 				Settings: posthaste.Settings{Method: "GET"}, Invoker: &ref,
-				Origin: &posthaste.RunOrigin{RunRef: ref, DeadLetterID: 6}, Overridden: posthaste.OverriddenRetries,
+				Origin: &posthaste.RunOrigin{RunRef: ref, DeadLetterID: 6}, Overridden: posthaste.OverriddenRetries, Queue: "q",
 			}),
-			"01aa" + "01" + storedRef + "02633a3a31" + "0302" + "04f5" + "05a10163474554" + "06" + storedRef + "07" + storedRef + "0806" + "09" + storedID + "0a01",
+			"01ab" + "01" + storedRef + "02633a3a31" + "0302" + "04f5" + "05a10163474554" + "06" + storedRef + "07" + storedRef + "0806" + "09" + storedID + "0a01" + "0b6171",
 		},
 		{
 			"progress",

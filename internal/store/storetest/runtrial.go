@@ -291,6 +291,7 @@ func withEveryRunField(run *posthaste.Run) {
 	run.CallerIP = m.CallerIP
 	run.Features = posthaste.FeatureLazyFetch | posthaste.FeatureCheckSDK
 	run.LazySDK = true
+	run.Queue = "a queue"
 	run.Settings = m.Settings
 	run.Overridden = posthaste.OverriddenLabels | posthaste.OverriddenRetries
 	run.Invoker = &other
