@@ -227,6 +227,8 @@ func TestRestartMalformed(t *testing.T) {
 	tests := []struct{ name, params, body, header, want string }{
 		{"unknown parameter", "workflowUrI=x", "", "", `parameter "workflowUrI" is unknown`},
 		{"unknown parameter in the body", "", `{"ids":[]}`, "", `parameter "ids" is unknown`},
+		{"a control in the body", "", `{"dlqIds":["1-1"],"Service-Retries":5}`, "", `"Service-Retries" has no effect in the body`},
+		{"a control in the body, in small letters", "", `{"upstash-retries":5}`, "", `"upstash-retries" has no effect in the body`},
 		{"unknown parameter beside ids", "dlqIds=1-1&x=y", "", "", `parameter "x" is unknown`},
 		{"a filter of messages", "queueName=q", "", "", `parameter "queueName" is unknown`},
 		{"a list without value", "dlqIds=", "", "", "dlqIds has no value"},
