@@ -9,6 +9,30 @@ import (
 	"testing"
 )
 
+// TestLogsCount shows the latest entries to people, and all of them to programs.
+func TestLogsCount(t *testing.T) {
+	for command, want := range map[string]int{
+		"logs --output=json":              100,
+		"logs --output=ndjson":            180,
+		"logs --output=ndjson --count=70": 70,
+		"logs --output=json --count=0":    180,
+	} {
+		t.Run(command, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				next := map[string]string{"": "p1", "p1": "p2", "p2": ""}[r.FormValue("cursor")]
+				entries := strings.TrimSuffix(strings.Repeat(`{"state":"CREATED"},`, 60), ",")
+				_, _ = fmt.Fprintf(w, `{"events":[%s],"cursor":%q}`, entries, next)
+			}))
+			defer server.Close()
+			var out, err bytes.Buffer
+			code := run(append(strings.Fields(command), "--url="+server.URL), terminal{&out, &err})
+			if got := strings.Count(out.String(), "CREATED"); code != 0 || got != want {
+				t.Errorf("code %d, %d entries, want %d; %s", code, got, want, &err)
+			}
+		})
+	}
+}
+
 // TestListsSayHowToGoOn lists more pages than the server gives.
 func TestListsSayHowToGoOn(t *testing.T) {
 	tests := map[string]struct{ name, path string }{

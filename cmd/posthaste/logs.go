@@ -31,7 +31,7 @@ type logsCommand struct {
 	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
 	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries until a time."`
 
-	Count  *int   `env:"-" placeholder:"N" help:"End after so many entries, 0 for no such end. Without --follow it is 100 unless given."`
+	Count  *int   `env:"-" placeholder:"N" help:"End after so many entries, 0 for no such end. Unless given it is 100, and no such end with --follow or --output ndjson."`
 	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"latestFirst or earliestFirst. With --follow it is earliestFirst, else latestFirst unless given."`
 	Cursor string `env:"-" placeholder:"CURSOR" help:"Go on at the cursor of an answer of the API."`
 	Follow bool   `env:"-" help:"Show entries as they are written, from now on or from --from-date, until a signal."`
@@ -118,7 +118,7 @@ func (c *logsCommand) count() int {
 	switch {
 	case c.Count != nil:
 		return *c.Count
-	case c.Follow:
+	case c.Follow, c.Output == "ndjson": // which are for programs
 		return 0
 	default:
 		return defaultLogCount

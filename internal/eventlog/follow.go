@@ -133,7 +133,8 @@ func (f *Follower) MarkBehind(entries []store.Entry, i int) string {
 func (f *Follower) Ended() bool { return f.left == 0 || f.query.Low > f.query.High }
 
 // Next returns the next entries. It waits for them and looks for them, but no longer
-// than patience, after which it returns none. At the end, see Ended, it returns io.EOF.
+// than patience, after which it returns none; what Reserve waits comes on top of that. At the
+// end, see Ended, it returns io.EOF.
 func (f *Follower) Next(ctx context.Context, patience time.Duration) ([]store.Entry, error) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()

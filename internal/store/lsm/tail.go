@@ -17,7 +17,7 @@ const (
 
 // tail is the end of the log in memory, of all users, as the commits made it. Those
 // who follow the log all read the same few events, and would each read and decode the
-// same blocks of them. Nothing is gathered while nobody follows.
+// same blocks of them. Nothing is gathered while nobody has asked for the end of the log.
 //
 // It holds every event above its floor, so whoever reads from there on needs nothing
 // else; all others read what is stored.
