@@ -25,6 +25,10 @@ NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/l
 # them at the same time: most wait for the clock.
 SHORT = -parallel=4 -kills=4 -queue-messages=300 -flow-messages=1000 -restart-runs=200 -cluster-kills=4
 
+# The packages whose tests take longest come first: one that is begun last keeps a processor
+# idle.
+LONGEST = ./e2e ./internal/store/... ./internal/workflow ./internal/api
+
 .DEFAULT_GOAL := help
 .PHONY: help build console test check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
 
@@ -38,7 +42,7 @@ console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
 
 test: deps build ## every test, under the race detector
-	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -race -timeout 20m ./...
+	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -race -timeout 20m $(LONGEST) ./...
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
 
 check: format vet lint vulnerabilities test ## all that must hold before a merge

@@ -28,6 +28,12 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestCrowdedMoment(t *testing.T) {
+	storetest.RunCrowdedMoment(t, func(t *testing.T) store.Store {
+		return open(t, vfs.NewMem())
+	})
+}
+
 func TestCrash(t *testing.T) {
 	storetest.RunCrash(t, func(t *testing.T) storetest.Crashable {
 		c := &crashable{fs: vfs.NewCrashableMem()}

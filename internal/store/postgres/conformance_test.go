@@ -28,6 +28,14 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestCrowdedMoment(t *testing.T) {
+	storetest.RunCrowdedMoment(t, func(t *testing.T) store.Store {
+		url := emptyDatabase(t)
+		t.Cleanup(func() { wantWhole(t, url) })
+		return openWith(t, url, postgres.Options{Memory: storetest.Memory})
+	})
+}
+
 // open joins the nodes of a database. A claim waits for turns for as long as a commit may
 // take on a machine that has much to do: most tests want all that is due at once.
 func open(t *testing.T, url string) *postgres.Store {
