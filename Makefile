@@ -21,9 +21,8 @@ HISTORIES ?= 200
 # detector links with a C compiler; the product itself is built without one.
 NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/lib/postgresql/*/bin/postgres=postgresql /usr/sbin/pgbouncer=pgbouncer ip=iproute2
 
-# The end-to-end tests run a second time on PostgreSQL, with fewer messages, and more of
-# them at the same time: most wait for the clock.
-SHORT = -parallel=4 -kills=4 -queue-messages=300 -flow-messages=1000 -restart-runs=200 -cluster-kills=4
+# The end-to-end tests run a second time on PostgreSQL, with fewer messages.
+SHORT = -kills=4 -queue-messages=300 -flow-messages=1000 -restart-runs=200 -cluster-kills=4
 
 # The packages whose tests take longest come first: one that is begun last keeps a processor
 # idle.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ const binaryVariable = "POSTHASTE_E2E_BINARY"
 const patience = time.Minute
 
 var (
-	kills = flag.Int("kills", 15, "how often the kill test kills its server")
+	kills = flag.Int("kills", 10, "how often the kill test kills its server")
 	seed  = flag.Uint64("seed", 0, "seed of the random choices; 0 takes a new one, which is logged")
 )
 
@@ -31,7 +32,19 @@ var binary string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	runTogether()
 	os.Exit(runAll(m))
+}
+
+// together is how many tests run at the same time: most wait for the clock.
+const together = 4
+
+// runTogether lets as many tests run at the same time, unless -parallel says how many.
+func runTogether() {
+	parallel := flag.Lookup("test.parallel")
+	if parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set(strconv.Itoa(together)) // it is a number
+	}
 }
 
 // runAll provides the program, runs the tests and returns the exit code.

@@ -25,7 +25,7 @@ const (
 	seedVariable  = "WORKFLOW_SEED"  // this one alone
 )
 
-const defaultSeeds = 6
+const defaultSeeds = 4
 
 const (
 	crashesPerSeed = 3
