@@ -18,6 +18,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"posthaste/internal/freeport"
 )
 
 // patience is how long a script waits for something that must happen.
@@ -80,35 +82,11 @@ func prepare(env *testscript.Env) error {
 	env.Setenv("TMPDIR", filepath.Join(env.WorkDir, "tmp"))
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // programs under the race detector end a second late
 	env.Setenv("TOKEN", devUsers[0].token(false).Encode())
-	ports, err := freePorts()
-	for name, port := range ports {
-		env.Setenv(name, strconv.Itoa(port))
-	}
+	port, err := freeport.Find(3)
+	env.Setenv("PORT", strconv.Itoa(port))
+	env.Setenv("NEXT", strconv.Itoa(port+1))
+	env.Setenv("FREE", strconv.Itoa(port+2))
 	return errors.Join(err, os.Mkdir(filepath.Join(env.WorkDir, "tmp"), 0o700))
-}
-
-// freePorts returns the ports of a script. They are free now, and stay so unless
-// another program is handed one of them in the meantime.
-func freePorts() (map[string]int, error) {
-	for {
-		first, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer first.Close()
-		port := portOf(first)
-		next, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		if err != nil {
-			continue // taken, or beyond the last port
-		}
-		defer next.Close()
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer free.Close()
-		return map[string]int{"PORT": port, "NEXT": port + 1, "FREE": portOf(free)}, nil
-	}
 }
 
 // await waits until something is so.

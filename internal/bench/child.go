@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"posthaste/internal/freeport"
 )
 
 // program is something to be measured, and how to start it.
@@ -44,10 +47,11 @@ const dataDir = "data"
 // spawn starts a program on a free port and returns when it says that it is
 // ready. Its directory holds its data and its output. It ends with ctx.
 func spawn(ctx context.Context, executable string, p program, dir string) (*child, error) {
-	host, err := freeAddress()
+	port, err := freeport.Find(1)
 	if err != nil {
 		return nil, err
 	}
+	host := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	c := &child{name: p.name, host: host, exited: make(chan struct{}), output: filepath.Join(dir, p.name+".log")}
 	began := time.Now()
 	if err := c.start(ctx, executable, p.args(host, filepath.Join(dir, dataDir))); err != nil {
@@ -59,16 +63,6 @@ func spawn(ctx context.Context, executable string, p program, dir string) (*chil
 	}
 	c.readyAfter = time.Since(began)
 	return c, nil
-}
-
-// freeAddress returns a port of the loopback interface that nobody listens on.
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }
 
 func (c *child) start(parent context.Context, executable string, args []string) error {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -19,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"posthaste/internal/freeport"
 )
 
 // programs is where Debian puts those of each version.
@@ -74,7 +75,7 @@ func (c *Cluster) start() error {
 	if err != nil {
 		return err
 	}
-	if c.port, err = freePort(); err != nil {
+	if c.port, err = freeport.Find(1); err != nil {
 		return err
 	}
 	return c.Launch()
@@ -147,16 +148,6 @@ func (c *Cluster) run(program string, args ...string) error {
 		return fmt.Errorf("%s: %w\n%s", program, err, text)
 	}
 	return nil
-}
-
-// freePort returns a port that nobody listens on.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	return port, listener.Close()
 }
 
 // URL returns that of a database.
