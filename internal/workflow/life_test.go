@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -229,17 +230,26 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestRestartKeepsTheQueue restarts a run that failed at a later step, also when the log has
-// been removed since, and the first message with it.
+// TestRestartKeepsTheQueue restarts a run that failed at a later step: at once, when the log
+// has been removed since, and the first message with it, and when an earlier version stored
+// the run.
 func TestRestartKeepsTheQueue(t *testing.T) {
-	for name, forgotten := range map[string]bool{"at once": false, "when the log is gone": true} {
+	for name, test := range map[string]struct {
+		forgotten bool
+		wrap      func(store.Store) store.Store
+	}{
+		"at once":                      {},
+		"when the log is gone":         {forgotten: true},
+		"that does not know its queue": {wrap: func(s store.Store) store.Store { return queueless{s} }},
+	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, setup{flows: map[string]flow{"fails": {{run("a")}, {run("broken")}}}}, func(w *world) {
+			flows := map[string]flow{"fails": {{run("a")}, {run("broken")}}}
+			inWorld(t, setup{flows: flows, wrap: test.wrap}, func(w *world) {
 				w.behave["fails broken"] = answers(500)
 				w.trigger("fails", "r", retries(0), func(item *workflow.Item) { item.Queue = "q" })
 				w.pass(time.Minute)
 				w.wantFailure("r", 500, "500")
-				if forgotten {
+				if test.forgotten {
 					w.forget(store.Horizon{Log: time.Now().Add(48 * time.Hour)})
 					defer w.forget(store.Horizon{Runs: time.Now().Add(48 * time.Hour)}) // an audit misses their log
 				}
@@ -251,6 +261,23 @@ func TestRestartKeepsTheQueue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// queueless is a store whose failed runs were stored before runs knew their queue.
+type queueless struct{ store.Store }
+
+func (s queueless) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
+	return s.Store.Transact(ctx, now, user, func(tx store.RunTx) error { return change(queuelessTx{tx}) })
+}
+
+type queuelessTx struct{ store.RunTx }
+
+func (tx queuelessTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
+	letter, run, err := tx.RunTx.Buried(id)
+	if run != nil {
+		run.Queue = ""
+	}
+	return letter, run, err
 }
 
 // TestForgottenInFlight lets retention remove a run while a delivery of it is still in
