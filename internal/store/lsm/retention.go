@@ -214,7 +214,7 @@ func (s *Store) dropDay(ctx context.Context, d day, user string, needed []postha
 			return logged, err
 		}
 		err = s.writer.do(ctx, func(c *commit) error {
-			if err := between.drop(c, d, user); err != nil || logged {
+			if err := between.drop(c, d, user); err != nil || !bytes.Equal(from, envelopes) {
 				return err
 			}
 			logged, err = s.dropLog(c, d, user)
@@ -245,23 +245,21 @@ func (s *Store) dropLog(c *commit, d day, user string) (logged bool, err error) 
 
 // messagesBetween are some of the messages of a day between those that are kept.
 type messagesBetween struct {
+	alone  []posthaste.MessageID
 	ranges []messageRange
 	next   []byte // the envelope from which on there are others, nil if there are none
 }
 
-// messageRange is a message alone, or from one message to another.
-type messageRange struct {
-	from  posthaste.MessageID
-	alone bool
-	to    posthaste.MessageID // noMessage for the end of the day
-}
+// messageRange is the messages from one on and before another.
+type messageRange struct{ from, to posthaste.MessageID }
 
-var noMessage posthaste.MessageID
+// behindAll is no message: all are before it.
+var behindAll = posthaste.MessageID(bytes.Repeat([]byte{0xff}, len(posthaste.MessageID{})))
 
-// mostRanges is how many ranges one commit deletes, and fewMessages how many messages in a
-// row are deleted one by one: a range costs those who read near it, for as long as it is
-// not compacted.
-const mostRanges, fewMessages = 1000, 8
+// A commit is made each mostSteps messages that are kept, and gaps between them. Of
+// fewMessages in a row each is deleted by itself: a range costs those who read near it, for
+// as long as it is not compacted.
+const mostSteps, fewMessages = 1000, 8
 
 // messagesBetween looks for the messages from an envelope on that are not among the
 // ascending ones that are kept.
@@ -271,18 +269,20 @@ func (s *Store) messagesBetween(envelopes, from []byte, kept []posthaste.Message
 		return nil, err
 	}
 	b := &messagesBetween{}
-	for valid := iter.First(); valid && b.next == nil; {
+	valid := iter.First()
+	for steps := 0; valid && steps < mostSteps; steps++ {
 		at, isKept := slices.BinarySearchFunc(kept, idOf(iter), compareIDs)
 		switch {
 		case isKept:
 			valid = iter.Next()
-		case len(b.ranges) >= mostRanges:
-			b.next = slices.Clone(iter.Key())
 		case at < len(kept):
 			valid = b.add(iter, envelopes, kept[at])
 		default:
-			valid = b.add(iter, envelopes, noMessage)
+			valid = b.add(iter, envelopes, behindAll)
 		}
+	}
+	if valid {
+		b.next = slices.Clone(iter.Key())
 	}
 	return b, errors.Join(iter.Error(), iter.Close())
 }
@@ -290,13 +290,14 @@ func (s *Store) messagesBetween(envelopes, from []byte, kept []posthaste.Message
 // add adds the messages from where an iterator is to another, and moves it there. It reports
 // whether there are any from there on.
 func (b *messagesBetween) add(iter *pebble.Iterator, envelopes []byte, to posthaste.MessageID) (valid bool) {
-	before := len(b.ranges)
-	for valid = true; valid && (to == noMessage || compareIDs(idOf(iter), to) < 0); valid = iter.Next() {
-		if len(b.ranges)-before == fewMessages {
-			b.ranges = append(b.ranges[:before], messageRange{from: b.ranges[before].from, to: to})
-			return to != noMessage && iter.SeekGE(append(slices.Clone(envelopes), to[:]...))
+	before := len(b.alone)
+	for valid = true; valid && compareIDs(idOf(iter), to) < 0; valid = iter.Next() {
+		if len(b.alone)-before == fewMessages {
+			b.ranges = append(b.ranges, messageRange{b.alone[before], to})
+			b.alone = b.alone[:before]
+			return iter.SeekGE(append(slices.Clone(envelopes), to[:]...))
 		}
-		b.ranges = append(b.ranges, messageRange{from: idOf(iter), alone: true})
+		b.alone = append(b.alone, idOf(iter))
 	}
 	return valid
 }
@@ -306,17 +307,13 @@ func (b *messagesBetween) drop(c *commit, d day, user string) error {
 	for _, part := range []byte{segmentEnvelope, segmentBody, segmentStatus} {
 		prefix := appendSegment(nil, d, part, user)
 		key := func(id posthaste.MessageID) []byte { return append(slices.Clone(prefix), id[:]...) }
-		for _, r := range b.ranges {
-			var err error
-			switch {
-			case r.alone:
-				err = c.batch.Delete(key(r.from), nil)
-			case r.to == noMessage:
-				err = c.batch.DeleteRange(key(r.from), prefixEnd(prefix), nil)
-			default:
-				err = c.batch.DeleteRange(key(r.from), key(r.to), nil)
+		for _, id := range b.alone {
+			if err := c.batch.Delete(key(id), nil); err != nil {
+				return err
 			}
-			if err != nil {
+		}
+		for _, r := range b.ranges {
+			if err := c.batch.DeleteRange(key(r.from), key(r.to), nil); err != nil {
 				return err
 			}
 		}
