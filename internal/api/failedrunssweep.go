@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"posthaste"
 	"posthaste/internal/selection"
@@ -90,7 +89,7 @@ func (r *request) unitedParameters() (url.Values, error) {
 	}
 	body := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if isControlName(name) {
+		if hasPrefixFold(name, upstashPrefix) || hasPrefixFold(name, servicePrefix) {
 			return nil, posthaste.Invalidf("%.100q has no effect in the body: it is accepted as a header or in the query", name)
 		}
 		if string(fields[name]) == "null" {
@@ -102,13 +101,6 @@ func (r *request) unitedParameters() (url.Values, error) {
 		}
 	}
 	return selection.Unite(query, body), nil
-}
-
-// isControlName reports whether a name is one of control values, which are read from
-// headers and queries alone.
-func isControlName(name string) bool {
-	name = strings.ToLower(name)
-	return strings.HasPrefix(name, "upstash-") || strings.HasPrefix(name, "service-")
 }
 
 // failedRunPage is the part of a sweep that one call does.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -66,9 +67,9 @@ func (r *logReader) beginsOfRange(from, to posthaste.Position, atMost int) ([]in
 
 // blockHolding2 is where the block begins that may hold the position $2 of a user: the last
 // one that begins within maxSpan before it. It is $2 if there is none.
-const blockHolding2 = `coalesce((
+var blockHolding2 = fmt.Sprintf(`coalesce((
 	SELECT first FROM posthaste.events
-	WHERE user_id = $1 AND first BETWEEN $2 - (1::bigint << 32) AND $2 ORDER BY first DESC LIMIT 1), $2)`
+	WHERE user_id = $1 AND first BETWEEN $2 - %d AND $2 ORDER BY first DESC LIMIT 1), $2)`, int64(maxSpan))
 
 // beginsHolding returns those of some blocks that may hold any of some positions. Both ascend.
 func beginsHolding(begins []int64, wanted []posthaste.Position) (holding []int64) {

@@ -228,7 +228,7 @@ func (r *logReader) scan() error {
 
 // What is asked for blocks, from a place to another. The first block, forward, is the one
 // that holds the place, if any: those before it may be many, and end before it.
-const (
+var (
 	scanFrom = `
 		SELECT first, block FROM posthaste.events
 		WHERE user_id = $1 AND first <= $3 AND first >= ` + blockHolding2 + `

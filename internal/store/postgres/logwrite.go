@@ -21,7 +21,7 @@ const (
 	maxBlockEvents  = 64
 	maxBlockBytes   = 16 << 10
 	maxPostingBytes = 1500
-	maxSpan         = 1 << 32 // as blockHolding2 has it
+	maxSpan         = 1 << 32
 )
 
 // logWriter gathers the events of a turn. The zero value is ready.
