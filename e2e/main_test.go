@@ -41,9 +41,10 @@ const together = 4
 
 // runTogether lets as many tests run at the same time, unless -parallel says how many.
 func runTogether() {
-	parallel := flag.Lookup("test.parallel")
-	if parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set(strconv.Itoa(together)) // it is a number
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(together)) // it is a number
 	}
 }
 
