@@ -31,8 +31,12 @@ type history struct {
 
 	destination string // under which the URLs of hosts are; "": hosts of their own
 	fails       bool   // every message, at once
+	runs        int    // that each batch begins, whose deliveries are among its messages
 
 	accepted atomic.Int64
+
+	known    posthaste.MessageID // of a message in the middle
+	knownRun string              // the id of a run there
 }
 
 // Sizes of the populations, and how skewed they are.
@@ -145,28 +149,47 @@ func (h *history) writeSome(ctx context.Context, s store.Store, random *mathrand
 		if number >= int64(h.total) {
 			return nil
 		}
-		now := h.at(number)
-		submissions := make([]store.Submission, min(historyBatch, int64(h.total)-number))
-		for i := range submissions {
-			m, err := h.message(now, number+int64(i), names)
-			if err != nil {
-				return err
-			}
-			submissions[i] = store.Submission{Messages: []*posthaste.Message{m}}
-		}
-		if _, err := s.Accept(ctx, now, submissions); err != nil {
+		if err := h.writeBatch(ctx, s, number, names); err != nil {
 			return err
 		}
-		if _, err := h.deliver(ctx, s, random, now); err != nil {
+		if _, err := h.deliver(ctx, s, random, h.at(number)); err != nil {
 			return err
 		}
 	}
+}
+
+// writeBatch stores the messages from a number on, and begins runs.
+func (h *history) writeBatch(ctx context.Context, s store.Store, number int64, names *population) error {
+	now, size, runs := h.at(number), min(historyBatch, h.total-int(number)), 0
+	if size == historyBatch {
+		runs = h.runs
+	}
+	submissions := make([]store.Submission, size-runs*runDeliveries)
+	for i := range submissions {
+		m, err := h.message(now, number+int64(i), names)
+		if err != nil {
+			return err
+		}
+		submissions[i] = store.Submission{Messages: []*posthaste.Message{m}}
+	}
+	if _, err := s.Accept(ctx, now, submissions); err != nil {
+		return err
+	}
+	begun, err := h.begin(ctx, s, now, runs, names)
+	if behind := h.total/2 - int(number); behind >= 0 && behind < historyBatch {
+		h.known = submissions[0].Messages[0].ID
+		h.knownRun = begun
+	}
+	return err
 }
 
 // at returns when the message with a number was published.
 func (h *history) at(number int64) time.Time {
 	return h.until.Add(-h.span + time.Duration(float64(h.span)*float64(number)/float64(h.total)))
 }
+
+// middle is in the middle of the history.
+func (h *history) middle() time.Time { return h.until.Add(-h.span / 2) }
 
 // deliver claims what is due and settles it. It returns how much that was.
 func (h *history) deliver(ctx context.Context, s store.Store, random *mathrand.Rand, now time.Time) (int, error) {
@@ -178,6 +201,9 @@ func (h *history) deliver(ctx context.Context, s store.Store, random *mathrand.R
 	failures := make([]error, len(claims))
 	for i, claim := range claims {
 		settlement := h.settle(claim, random, now)
+		if claim.Message.Run != nil {
+			settlement.Conclude = h.conclude
+		}
 		settling.Go(func() { failures[i] = s.Settle(ctx, now, settlement) })
 	}
 	settling.Wait()

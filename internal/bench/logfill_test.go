@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"posthaste"
+	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
 
@@ -36,5 +38,42 @@ func TestHistoryDeliversAsItGoes(t *testing.T) {
 	}
 	if waiting > h.total/10 {
 		t.Errorf("%d of %d messages were left waiting", waiting, h.total)
+	}
+}
+
+// TestHistoryEndsItsRuns stores a history with runs and looks what became of them.
+func TestHistoryEndsItsRuns(t *testing.T) {
+	h := &history{user: benchingUser, size: 16, until: time.Now(), span: time.Hour, total: 10 * historyBatch, runs: 20}
+	s, err := lsm.Open(t.TempDir(), lsm.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := h.writeTo(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	ended := map[posthaste.RunState]int{}
+	query := store.RunQuery{High: posthaste.MaxPosition, Limit: h.total}
+	page, err := s.Runs(t.Context(), benchingUser, query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	knows := false
+	for _, run := range page.Runs {
+		ended[run.State]++
+		knows = knows || run.ID == h.knownRun
+		if run.State == posthaste.RunSuccess && run.Entries != runDeliveries {
+			t.Errorf("run %s succeeded after %d deliveries, want %d", run.ID, run.Entries, runDeliveries)
+		}
+	}
+	if begun := 10 * h.runs; ended[posthaste.RunSuccess]+ended[posthaste.RunFailed] != begun || ended[posthaste.RunSuccess] < begun/2 {
+		t.Errorf("runs ended as %v, want %d, most of them in success", ended, begun)
+	}
+	if !knows {
+		t.Errorf("the history knows run %q, which is none of its runs", h.knownRun)
+	}
+	query.Failed = true
+	if failed, err := s.Runs(t.Context(), benchingUser, query); err != nil || len(failed.Runs) != ended[posthaste.RunFailed] {
+		t.Errorf("%d runs are in the DLQ, %v, want the %d that failed", len(failed.Runs), err, ended[posthaste.RunFailed])
 	}
 }

@@ -16,17 +16,31 @@ import (
 // logPage is a page of the log to ask for.
 type logPage struct {
 	name   string
+	path   string // of the log that is asked
 	params string
 	count  int  // entries that it has to have
 	middle bool // from the middle of the history on, and not from its end
 }
 
-// logFilters are the filters that are asked for, and how many entries of a page: so
-// many that a log of shortLog entries has them before its middle, too.
-var logFilters = []struct {
+// The logs that are asked: of all messages, of runs, and of all that happened to these.
+const (
+	messageLog = "/v2/logs"
+	runLog     = "/v2/workflows/logs"
+	runChanges = "/v2/workflows/events"
+)
+
+// aMessage and aRun stand for the ids of a message and of a run that a history has.
+const aMessage, aRun = "{message}", "{run}"
+
+// logFilter is what pages are asked for by, and how many entries they have.
+type logFilter struct {
 	name, params string
 	count        int
-}{
+}
+
+// logFilters are the filters that are asked for, and how many entries of a page: so
+// many that a log of shortLog entries has them before its middle, too.
+var logFilters = []logFilter{
 	{"all", "", 1000},
 	{"state, most", "state=DELIVERED", 1000},
 	{"state, some", "state=ERROR", 1000},
@@ -39,6 +53,7 @@ var logFilters = []struct {
 	{"schedule", "scheduleId=schedule-0", 500},
 	{"caller", "callerIp=10.0.0.7", 300},
 	{"flow-control key", "flowControlKey=key-0", 1000},
+	{"message", "messageId=" + aMessage, 3},
 	{"two urls", "url=https://host-0.example.com/hook&url=https://host-2.example.com/hook", 1000},
 	{"fifty urls", anyOf("url", 50, "https://host-%d.example.com/hook"), 1000},
 	{"fifty callers", anyOf("callerIp", 50, "10.0.0.%d"), 1000},
@@ -52,6 +67,22 @@ var logFilters = []struct {
 	{"nothing in common", "url=https://host-0.example.com/hook&host=host-1.example.com", 0},
 }
 
+// runFilters are those of the log of runs, ten of which make the longest page, and
+// runChangeFilters those of what happened to them.
+var (
+	runFilters = []logFilter{
+		{"runs", "", 10},
+		{"runs, workflow", "workflowUrl=https://flow-0.example.com/hook", 10},
+		{"runs, workflow and state", "workflowUrl=https://flow-1.example.com/hook&state=RUN_SUCCESS", 10},
+		{"runs, run", "workflowRunId=" + aRun, 1},
+	}
+	runChangeFilters = []logFilter{
+		{"changes of runs", "", 300},
+		{"changes of runs, workflow", "workflowUrl=https://flow-0.example.com/hook", 100},
+		{"changes of runs, run", "workflowRunId=" + aRun, 5},
+	}
+)
+
 // anyOf returns a parameter with so many values.
 func anyOf(name string, n int, value string) string {
 	var params []string
@@ -62,27 +93,32 @@ func anyOf(name string, n int, value string) string {
 }
 
 // logPages returns the pages of a round, none of more than a tenth of the shortest log.
-func logPages(shortest int) []logPage {
-	var pages []logPage
-	for _, f := range logFilters {
-		count := min(f.count, shortest/10)
-		pages = append(pages,
-			logPage{f.name, f.params, count, false},
-			logPage{f.name + ", oldest first", f.params + "&order=earliestFirst", count, false},
-			logPage{f.name + ", from the middle", f.params, count, true})
+func logPages(shortest int) (pages []logPage) {
+	add := func(path string, filters []logFilter) {
+		for _, f := range filters {
+			count := min(f.count, shortest/10)
+			pages = append(pages,
+				logPage{f.name, path, f.params, count, false},
+				logPage{f.name + ", oldest first", path, f.params + "&order=earliestFirst", count, false},
+				logPage{f.name + ", from the middle", path, f.params, count, true})
+		}
 	}
+	add(messageLog, logFilters)
+	add(runLog, runFilters)
+	add(runChanges, runChangeFilters)
 	return pages
 }
 
-// query returns the parameters of a page of a log with a middle.
-func (p logPage) query(middle time.Time) (url.Values, error) {
-	params, err := url.ParseQuery(p.params)
+// query returns the parameters of a page of the log of a history.
+func (p logPage) query(h *history) (url.Values, error) {
+	ids := strings.NewReplacer(aMessage, h.known.String(), aRun, h.knownRun)
+	params, err := url.ParseQuery(ids.Replace(p.params))
 	if err != nil {
 		return nil, err
 	}
 	params.Set("count", strconv.Itoa(max(p.count, 1)))
 	if p.middle {
-		params.Set("toDate", strconv.FormatInt(middle.UnixMilli(), 10))
+		params.Set("toDate", strconv.FormatInt(h.middle().UnixMilli(), 10))
 	}
 	return params, nil
 }
@@ -107,13 +143,13 @@ func (c *logStore) available(ctx context.Context, l *lab, pages []logPage) (ther
 
 // reachable returns how many of the entries of a page there are, by following cursors.
 func (c *logStore) reachable(ctx context.Context, l *lab, page logPage) (n int, err error) {
-	params, err := page.query(c.middle())
+	params, err := page.query(c.history)
 	if err != nil {
 		return 0, err
 	}
 	for {
 		var text bytes.Buffer
-		if err := readLog(ctx, c.server.host, l.token, params, &text); err != nil {
+		if err := readLog(ctx, c.server.host+page.path, l.token, params, &text); err != nil {
 			return 0, err
 		}
 		found, cursor, err := entriesOf(text.Bytes())
@@ -126,7 +162,7 @@ func (c *logStore) reachable(ctx context.Context, l *lab, page logPage) (n int, 
 
 // asker returns what asks for a page of the log and makes sure that it is whole.
 func (c *logStore) asker(ctx context.Context, l *lab, page logPage) asker {
-	params, err := page.query(c.middle())
+	params, err := page.query(c.history)
 	var text bytes.Buffer
 	return func() (time.Duration, error) {
 		if err != nil {
@@ -134,7 +170,7 @@ func (c *logStore) asker(ctx context.Context, l *lab, page logPage) asker {
 		}
 		text.Reset()
 		began := time.Now()
-		if err := readLog(ctx, c.server.host, l.token, params, &text); err != nil {
+		if err := readLog(ctx, c.server.host+page.path, l.token, params, &text); err != nil {
 			return 0, fmt.Errorf("%s, %s: %w%s", c.name, page.name, err, c.server.lastWords())
 		}
 		took := time.Since(began)
@@ -145,9 +181,9 @@ func (c *logStore) asker(ctx context.Context, l *lab, page logPage) asker {
 	}
 }
 
-// readLog reads an answer of the log.
-func readLog(ctx context.Context, host, token string, params url.Values, into *bytes.Buffer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+"/v2/logs?"+params.Encode(), nil)
+// readLog reads an answer of a log, which has a host and a path.
+func readLog(ctx context.Context, log, token string, params url.Values, into *bytes.Buffer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+log+"?"+params.Encode(), nil)
 	if err != nil {
 		return err
 	}
@@ -164,14 +200,15 @@ func readLog(ctx context.Context, host, token string, params url.Values, into *b
 	return err
 }
 
-// entriesOf counts the entries of an answer, and returns its cursor.
+// entriesOf counts the entries of an answer, or its runs, and returns its cursor.
 func entriesOf(answer []byte) (n int, cursor string, err error) {
 	var page struct {
 		Events []struct{} `json:"events"`
+		Runs   []struct{} `json:"runs"`
 		Cursor string     `json:"cursor"`
 	}
 	err = json.Unmarshal(answer, &page)
-	return len(page.Events), page.Cursor, err
+	return len(page.Events) + len(page.Runs), page.Cursor, err
 }
 
 // queryClients ask for heavy pages at the same time, each again as soon as it was
@@ -203,7 +240,7 @@ func (c *logStore) queryOn(ctx context.Context, l *lab, first int) error {
 			return err
 		}
 		text.Reset()
-		if err := readLog(ctx, c.server.host, l.token, params, &text); err != nil {
+		if err := readLog(ctx, c.server.host+messageLog, l.token, params, &text); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ const (
 	leastLog    = 10_000  // entries of the longest log
 	logSpan     = 3 * 24 * time.Hour
 	entriesEach = 3.17 // of a message of a history, on average
+	runsEach    = 2    // that a batch of a history begins
 )
 
 func (s logsScenario) run(ctx context.Context, l *lab) ([]Result, error) {
@@ -215,15 +216,15 @@ type logStore struct {
 
 func (c *logStore) data() string { return filepath.Join(c.dir, dataDir) }
 
-// middle is in the middle of the history.
-func (c *logStore) middle() time.Time { return c.history.until.Add(-c.history.span / 2) }
-
 // fill writes a history of so many entries.
 func (c *logStore) fill(ctx context.Context, l *lab, entries int) (err error) {
 	if c.dir, err = l.place(); err != nil {
 		return err
 	}
-	h := &history{user: benchingUser, size: l.options.Size, until: time.Now(), span: logSpan, total: int(float64(entries) / entriesEach)}
+	h := &history{
+		user: benchingUser, size: l.options.Size, until: time.Now(), span: logSpan,
+		total: int(float64(entries) / entriesEach), runs: runsEach,
+	}
 	c.history = h
 	began := time.Now()
 	written, err := h.write(ctx, c.data())

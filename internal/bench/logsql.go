@@ -20,10 +20,10 @@ import (
 // table of entries, and an index for each column that can be asked for. It is in a
 // schema of its own, which goes with it.
 type sqlLog struct {
-	db     *pgx.Conn
-	schema string
-	middle posthaste.Position
-	size   []reading
+	db      *pgx.Conn
+	schema  string
+	history *history
+	size    []reading
 
 	pages [][]reading
 }
@@ -57,7 +57,7 @@ func openSQLLog(ctx context.Context, l *lab, from *logStore) (*sqlLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sqlLog{db: db, schema: "posthaste_bench_" + strings.ToLower(rand.Text()), middle: posthaste.LastPosition(from.middle())}
+	s := &sqlLog{db: db, schema: "posthaste_bench_" + strings.ToLower(rand.Text()), history: from.history}
 	began := time.Now()
 	if err := s.make(ctx, from); err != nil {
 		s.close()
@@ -76,8 +76,12 @@ func (s *sqlLog) make(ctx context.Context, from *logStore) error {
 	if err != nil {
 		return err
 	}
+	indexed := []string{"message_id"}
 	for _, c := range sqlColumns {
-		if _, err := s.db.Exec(ctx, fmt.Sprintf("CREATE INDEX ON entries (%s, position)", c.column)); err != nil {
+		indexed = append(indexed, c.column)
+	}
+	for _, column := range indexed {
+		if _, err := s.db.Exec(ctx, fmt.Sprintf("CREATE INDEX ON entries (%s, position)", column)); err != nil {
 			return err
 		}
 	}
@@ -177,9 +181,12 @@ func textOrNull(text string) *string {
 	return &text
 }
 
-// askAll asks for each page and notes how long its rows take.
+// askAll asks for each page of messages and notes how long its rows take.
 func (s *sqlLog) askAll(ctx context.Context, pages []logPage) error {
 	for _, page := range pages {
+		if page.path != messageLog {
+			continue
+		}
 		query, values, err := s.query(page)
 		if err != nil {
 			return err
@@ -202,7 +209,7 @@ func (s *sqlLog) askAll(ctx context.Context, pages []logPage) error {
 
 // query returns the query for a page, and its values.
 func (s *sqlLog) query(page logPage) (query string, values []any, err error) {
-	params, err := page.query(s.middle.Time())
+	params, err := page.query(s.history)
 	if err != nil {
 		return "", nil, err
 	}
@@ -220,12 +227,15 @@ func (s *sqlLog) query(page logPage) (query string, values []any, err error) {
 			narrow(c.column+" = ANY($%d)", wanted)
 		}
 	}
+	if params.Has("messageId") {
+		narrow("message_id = $%d", s.history.known[:])
+	}
 	order := "DESC"
 	if params.Get("order") != "" {
 		order = "ASC"
 	}
 	if page.middle {
-		narrow("position <= $%d", int64(s.middle))
+		narrow("position <= $%d", int64(posthaste.LastPosition(s.history.middle())))
 	}
 	if len(where) == 0 {
 		where = []string{"true"}
