@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"strconv"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type entryEncoder struct {
 
 	message loggedMessage // what is being encoded, here so that it is not allocated
 	own     logEntry
+	short   []byte // own, encoded
 }
 
 // entryEncoders are encoders and their memory, which goes from one page to the next.
@@ -57,13 +59,23 @@ func (e *entryEncoder) encode(entry store.Entry) []byte {
 	if !ok {
 		message = e.encodeMessage(entry)
 	}
-	e.own = e.form.view(entry)
-	own := e.json.encode(&e.own)
 	e.line.Reset()
-	e.line.Write(bytes.TrimSuffix(own, []byte("}\n"))) // the two objects become one
+	e.line.Write(bytes.TrimSuffix(e.encodeOwn(entry), []byte("}\n"))) // the two objects become one
 	e.line.WriteByte(',')
 	e.line.Write(bytes.TrimPrefix(message, []byte("{")))
 	return e.line.Bytes()
+}
+
+// encodeOwn returns what is an entry's own. Most have a time and a state and nothing else,
+// which need no encoder.
+func (e *entryEncoder) encodeOwn(entry store.Entry) []byte {
+	e.own = e.form.view(entry)
+	if e.own != (logEntry{Time: e.own.Time, State: e.own.State}) {
+		return e.json.encode(&e.own)
+	}
+	e.short = strconv.AppendInt(append(e.short[:0], `{"time":`...), e.own.Time, 10)
+	e.short = append(append(e.short, `,"state":"`...), e.own.State...)
+	return append(e.short, "\"}\n"...)
 }
 
 // encodeMessage returns the part of an entry that is its message's.

@@ -133,3 +133,23 @@ func TestEntryEncoderForgets(t *testing.T) {
 		e.release()
 	}
 }
+
+// TestEncodeOwn compares what is an entry's own with what an encoder of JSON makes of it.
+func TestEncodeOwn(t *testing.T) {
+	form := entryForm{cancelled: cancelledToSDKs, bodyLimit: 10}
+	e := newEntryEncoder(form)
+	defer e.release()
+	own := []posthaste.Event{
+		{Error: "no \"answer\""}, {NextDeliveryAt: time.UnixMilli(2)}, {Response: &posthaste.Response{Status: 500, Body: []byte("no")}},
+	}
+	for _, state := range posthaste.States {
+		own = append(own, posthaste.Event{State: state, Position: posthaste.FirstPosition(time.UnixMilli(1))})
+	}
+	for _, event := range own {
+		entry := store.Entry{Event: event}
+		want := encodeJSON(form.view(entry))
+		if got := e.encodeOwn(entry); !bytes.Equal(bytes.TrimSpace(got), bytes.TrimSpace(want)) {
+			t.Errorf("%+v is %s, want %s", event, got, want)
+		}
+	}
+}
