@@ -23,7 +23,7 @@ NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/l
 
 # The end-to-end tests run a second time on PostgreSQL, with fewer messages, and without those
 # to which it makes no difference.
-SHORT = -skip='TestConsole|TestDeps|TestVulnerabilities|TestReadme|TestMarkedBlocks|TestFormsOf|TestDev' -kills=4 -queue-messages=300 -flow-messages=1000 -restart-runs=200 -cluster-kills=4
+SHORT = -skip='TestDeps|TestVulnerabilities|TestReadme|TestMarkedBlocks|TestFormsOf|TestDev' -kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300 -cluster-kills=6
 
 # The packages whose tests take longest come first: one that is begun last keeps a processor
 # idle.
@@ -41,8 +41,12 @@ build: ## build bin/posthaste, one static file
 console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
 
-test: deps build ## every test, under the race detector
+# The packages of which some tests try less under the race detector.
+SLOW_WITH_RACE = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '"posthaste/internal/race"' cmd internal))))
+
+test: deps build ## every test, under the race detector, and what it makes too slow without it
 	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -race -timeout 20m $(LONGEST) ./...
+	$(GO) test -timeout 20m $(SLOW_WITH_RACE)
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
 
 check: format vet lint vulnerabilities test ## all that must hold before a merge

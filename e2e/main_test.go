@@ -23,7 +23,7 @@ const binaryVariable = "POSTHASTE_E2E_BINARY"
 const patience = time.Minute
 
 var (
-	kills = flag.Int("kills", 10, "how often the kill test kills its server")
+	kills = flag.Int("kills", 15, "how often the kill test kills its server")
 	seed  = flag.Uint64("seed", 0, "seed of the random choices; 0 takes a new one, which is logged")
 )
 

@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"posthaste/internal/freeport"
+	"posthaste/internal/race"
 )
 
 // patience is how long a script waits for something that must happen.
@@ -49,6 +50,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               prepare,
+		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready":         positive(ready),
 			"refused":       positive(refused),
@@ -71,6 +73,15 @@ func positive(command func(*testscript.TestScript, []string)) func(*testscript.T
 		}
 		command(script, args)
 	}
+}
+
+// condition reports whether something a script asks for is so: race, that the race detector
+// is on.
+func condition(name string) (bool, error) {
+	if name != "race" {
+		return false, fmt.Errorf("condition %q is not known", name)
+	}
+	return race.Enabled, nil
 }
 
 // prepare gives a script its environment.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"posthaste/internal/race"
 	"posthaste/internal/workflow"
 )
 
@@ -42,6 +43,9 @@ func TestRestartSizes(t *testing.T) {
 // TestRestartLarge restarts runs with large payloads: fewer a page than are asked for, whose
 // cursors lead through all of them.
 func TestRestartLarge(t *testing.T) {
+	if race.Enabled {
+		t.Skip("nothing happens at the same time, and much is large")
+	}
 	const n = 6
 	for _, test := range []struct {
 		name   string

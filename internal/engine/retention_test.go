@@ -16,6 +16,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/race"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -37,7 +38,7 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newArchive(t)
-		for a.today() < 30 {
+		for a.today() < race.Few(10, 30) {
 			a.live(func() {
 				for range 3 {
 					a.traffic()

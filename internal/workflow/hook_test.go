@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/race"
 	"posthaste/internal/workflow"
 )
 
@@ -122,6 +123,9 @@ func TestStrangersLeaveRoom(t *testing.T) {
 // TestKeptEventsAreBounded gives a run events that it does not wait for, until it is
 // asked to take some first.
 func TestKeptEventsAreBounded(t *testing.T) {
+	if race.Enabled {
+		t.Skip("nothing happens at the same time, and much is large")
+	}
 	const size, most = 4 << 20, 3 // what follows the third is more than 16 MiB, for each counts a little more
 	inWorld(t, setup{}, func(w *world) {
 		w.replaysNothing()

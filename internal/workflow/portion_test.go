@@ -11,6 +11,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/race"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -59,6 +60,9 @@ func TestManyRunsAreDoneInPortions(t *testing.T) {
 		{"slow", 10, true, 3},
 		{"large", 900_000, false, 5},
 	} {
+		if race.Enabled && !bound.slow {
+			continue
+		}
 		for _, kind := range []posthaste.ActionKind{
 			posthaste.ActionRestart, posthaste.ActionResume, posthaste.ActionDeleteRuns, posthaste.ActionCancelRuns,
 		} {

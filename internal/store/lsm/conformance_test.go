@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"posthaste/internal/race"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/storetest"
@@ -35,7 +36,7 @@ func TestCrowdedMoment(t *testing.T) {
 }
 
 func TestCrash(t *testing.T) {
-	storetest.RunCrash(t, func(t *testing.T) storetest.Crashable {
+	storetest.RunCrash(t, race.Few[int64](3, 50), func(t *testing.T) storetest.Crashable {
 		c := &crashable{fs: vfs.NewCrashableMem()}
 		t.Cleanup(func() { _ = c.store.Close() })
 		return c

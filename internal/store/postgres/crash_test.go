@@ -12,7 +12,7 @@ import (
 )
 
 func TestCrash(t *testing.T) {
-	storetest.RunCrash(t, func(t *testing.T) storetest.Crashable {
+	storetest.RunCrash(t, 10, func(t *testing.T) storetest.Crashable {
 		c := &crashable{t: t, url: emptyDatabase(t)}
 		t.Cleanup(func() { _ = c.store.Close() })
 		return c

@@ -29,12 +29,9 @@ type Crashable interface {
 
 // Environment variables that say which seeds RunCrash tries.
 const (
-	seedsVariable = "STORETEST_SEEDS" // how many, from 1 on; DefaultSeeds if not set
+	seedsVariable = "STORETEST_SEEDS" // how many, from 1 on; as many as usual if not set
 	seedVariable  = "STORETEST_SEED"  // this one alone
 )
-
-// DefaultSeeds is how many seeds RunCrash tries unless it is told otherwise.
-const DefaultSeeds = 10
 
 // RunCrash tests that what a backend acknowledged survives crashes. For each
 // seed it makes random changes, crashes the store in the middle of some, opens
@@ -48,10 +45,10 @@ const DefaultSeeds = 10
 //   - messages that were claimed are due again, and the old leases are lost.
 //
 // A seed decides the changes; which of those in progress at a crash survive also
-// depends on the machine. STORETEST_SEEDS sets the number of seeds and
-// STORETEST_SEED a single one.
-func RunCrash(t *testing.T, newCrashable func(t *testing.T) Crashable) {
-	for _, seed := range seeds(t, DefaultSeeds) {
+// depends on the machine. There are as many seeds as usual, unless STORETEST_SEEDS sets
+// their number or STORETEST_SEED a single one.
+func RunCrash(t *testing.T, usual int64, newCrashable func(t *testing.T) Crashable) {
+	for _, seed := range seeds(t, usual) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			if err := crashTest(t.Context(), seed, newCrashable(t)); err != nil {
 				t.Errorf("with %s=%d: %v", seedVariable, seed, err)

@@ -16,5 +16,5 @@ func (c *crashableModel) Open() (store.Store, error) { return c.Model, nil }
 func (c *crashableModel) Crash(int64) { c.Model = c.Model.Crash() }
 
 func TestModelCrashes(t *testing.T) {
-	storetest.RunCrash(t, func(*testing.T) storetest.Crashable { return &crashableModel{model.New()} })
+	storetest.RunCrash(t, 10, func(*testing.T) storetest.Crashable { return &crashableModel{model.New()} })
 }

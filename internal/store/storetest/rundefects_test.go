@@ -362,7 +362,7 @@ func TestTransactionsMayBeTriedTwice(t *testing.T) {
 		runSettlePromises, runWaitingPromises, runDLQPromises, runAnswerPromises, runRetentionPromises) {
 		t.Run(p.name, func(t *testing.T) { try(t, twice{model.New()}, p.check) })
 	}
-	RunCrash(t, func(*testing.T) Crashable {
+	RunCrash(t, 10, func(*testing.T) Crashable {
 		return &unreliable{model: model.New(), tamper: func(s store.Store, _ int) store.Store { return twice{s} }}
 	})
 }
