@@ -2,6 +2,7 @@ package lsm_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,6 +83,49 @@ func TestPagesTakeTheMemoryTheyNeed(t *testing.T) {
 				t.Errorf("room for %d entries on a page of %d, want %d at most", room, n, test.most(n))
 			}
 		})
+	}
+}
+
+// TestEntriesAtAnyDistance asks for entries that lie one to ten blocks apart, then far from
+// each other, and then close again.
+func TestEntriesAtAnyDistance(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	n := 0
+	for _, distance := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 4, 1, 20, 20, 20, 20, 20, 20, 1, 1, 4, 5, 3, 30} {
+		for between := range distance {
+			m := message(t, fmt.Sprintf("http://%d.example/x", n), noon.Add(time.Duration(n)*time.Millisecond))
+			if between == 0 {
+				m.Labels = []string{"x"}
+			}
+			if _, err := s.Accept(t.Context(), noon, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+	}
+	everything := store.EventQuery{High: posthaste.MaxPosition, Limit: n}
+	labelled := everything
+	labelled.Filter.Labels = []string{"x"}
+	for _, oldestFirst := range []bool{false, true} {
+		everything.OldestFirst, labelled.OldestFirst = oldestFirst, oldestFirst
+		all, err := s.Events(t.Context(), "ann", everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all.Entries { // each is where a page may begin
+			first := all.Entries[i].Position
+			if labelled.Low, labelled.High = 0, first; oldestFirst {
+				labelled.Low, labelled.High = first, posthaste.MaxPosition
+			}
+			page, err := s.Events(t.Context(), "ann", labelled)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := slices.DeleteFunc(slices.Clone(all.Entries[i:]), func(e store.Entry) bool { return len(e.Message.Labels) == 0 })
+			if !slices.EqualFunc(page.Entries, want, func(a, b store.Entry) bool { return a.Position == b.Position }) {
+				t.Errorf("oldest first %v, from entry %d on: %d entries, or other ones than the %d expected", oldestFirst, i, len(page.Entries), len(want))
+			}
+		}
 	}
 }
 
