@@ -256,9 +256,9 @@ type messageRange struct{ from, to posthaste.MessageID }
 // behindAll is no message: all are before it.
 var behindAll = posthaste.MessageID(bytes.Repeat([]byte{0xff}, len(posthaste.MessageID{})))
 
-// A commit is made each mostSteps messages that are kept, and gaps between them. Of
-// fewMessages in a row each is deleted by itself: a range costs those who read near it, for
-// as long as it is not compacted.
+// A commit deletes about mostSteps messages and ranges of them, less those that are kept
+// between them. Of fewMessages in a row each is deleted by itself: a range costs those who
+// read near it, for as long as it is not compacted.
 const mostSteps, fewMessages = 1000, 8
 
 // messagesBetween looks for the messages from an envelope on that are not among the
@@ -269,11 +269,12 @@ func (s *Store) messagesBetween(envelopes, from []byte, kept []posthaste.Message
 		return nil, err
 	}
 	b := &messagesBetween{}
-	valid := iter.First()
-	for steps := 0; valid && steps < mostSteps; steps++ {
+	valid, passed := iter.First(), 0
+	for valid && passed+len(b.alone)+len(b.ranges) < mostSteps {
 		at, isKept := slices.BinarySearchFunc(kept, idOf(iter), compareIDs)
 		switch {
 		case isKept:
+			passed++
 			valid = iter.Next()
 		case at < len(kept):
 			valid = b.add(iter, envelopes, kept[at])
