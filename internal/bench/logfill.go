@@ -35,7 +35,7 @@ type history struct {
 
 	accepted atomic.Int64
 
-	known    posthaste.MessageID // of a message in the middle
+	known    posthaste.MessageID // of a message at a quarter of the history, which ended before its middle
 	knownRun string              // the id of a run there
 }
 
@@ -51,7 +51,7 @@ const (
 	historySkew    = 1.2
 
 	rareName  = "rare" // of what few messages have
-	rareTimes = 100    // however long the log is
+	rareTimes = 100    // or nearly, however long the log is
 )
 
 // Shares of what is not the rule.
@@ -68,7 +68,7 @@ const (
 
 const (
 	historyWriters = 2                 // more come in bursts at first, and commits are larger then than later on
-	historyBatch   = 100               // messages that are accepted in one commit
+	historyBatch   = 100               // messages: most are accepted in one commit, those of runs in another
 	historyClaim   = 16 * historyBatch // that are claimed at once, if so many are due: a host gets an eighth
 )
 
@@ -176,7 +176,7 @@ func (h *history) writeBatch(ctx context.Context, s store.Store, number int64, n
 		return err
 	}
 	begun, err := h.begin(ctx, s, now, runs, names)
-	if behind := h.total/2 - int(number); behind >= 0 && behind < historyBatch {
+	if behind := h.total/4 - int(number); behind >= 0 && behind < historyBatch {
 		h.known = submissions[0].Messages[0].ID
 		h.knownRun = begun
 	}

@@ -31,7 +31,7 @@ func (h *history) begin(ctx context.Context, s store.Store, now time.Time, runs 
 			}
 			run.FirstID, id = m.ID, run.ID
 			tx.Start(run)
-			tx.Log(m, posthaste.State(run.State), "")
+			h.logRun(tx, run)
 			if err := h.goOn(tx, run, m); err != nil {
 				return err
 			}
@@ -90,11 +90,11 @@ func (h *history) conclude(tx store.RunTx, settlement *store.Settlement) error {
 			ID: posthaste.DeadLetterID(tx.NextPosition()), Message: m, Error: settlement.Error, Response: settlement.Response,
 		}
 		run.DeadLetterID, run.FailedID, run.FailedStatus = letter.ID, m.ID, settlement.Response.Status
-		h.end(tx, run, m, posthaste.RunFailed)
+		h.end(tx, run, posthaste.RunFailed)
 		tx.Bury(run, letter)
 	case settlement.State != posthaste.StateDelivered:
 	case run.Entries == runDeliveries:
-		h.end(tx, run, m, posthaste.RunSuccess)
+		h.end(tx, run, posthaste.RunSuccess)
 	default:
 		next, err := h.delivery(tx, run)
 		if err != nil {
@@ -105,9 +105,18 @@ func (h *history) conclude(tx store.RunTx, settlement *store.Settlement) error {
 	return nil
 }
 
-// end ends a run with a delivery.
-func (h *history) end(tx store.RunTx, run *posthaste.Run, last *posthaste.Message, state posthaste.RunState) {
+// end ends a run.
+func (h *history) end(tx store.RunTx, run *posthaste.Run, state posthaste.RunState) {
 	run.State, run.CompletedAt = state, tx.Now()
 	tx.Save(run)
-	tx.Log(last, posthaste.State(state), "")
+	h.logRun(tx, run)
+}
+
+// logRun adds the state of a run to the log, as an event of its first message.
+func (h *history) logRun(tx store.RunTx, run *posthaste.Run) {
+	tx.Log(&posthaste.Message{
+		ID: run.FirstID, User: h.user, URL: run.URL, CallerIP: run.CallerIP,
+		Settings: posthaste.Settings{Labels: run.Labels},
+		Run:      &posthaste.RunLink{RunRef: run.RunRef, CallType: posthaste.CallStep},
+	}, posthaste.State(run.State), "")
 }
