@@ -42,7 +42,7 @@ console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
 
 # The packages of which some tests try less under the race detector.
-SLOW_WITH_RACE = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '"posthaste/internal/race"' cmd internal))))
+SLOW_WITH_RACE = $(sort $(dir $(shell grep -rl --include='*_test.go' '"posthaste/internal/race"' .)))
 
 test: deps build ## every test, under the race detector, and what it makes too slow without it
 	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -race -timeout 20m $(LONGEST) ./...

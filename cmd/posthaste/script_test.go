@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 //	holds-nothing DIR  fail unless the directory is empty
 //	outdate DIR        mark the store as written by a later version of the program
 //
-// and the program request, below.
+// the program request, below, and the condition [race], that the race detector is on.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),

@@ -92,7 +92,10 @@ var selectors = []selector{
 func TestRestartFilters(t *testing.T) {
 	for i, first := range selectors {
 		t.Run(first.name, func(t *testing.T) { testSelection(t, first) })
-		for _, second := range selectors[race.Few(len(selectors), i+1):] {
+		if race.Enabled {
+			continue // nothing happens at the same time, and there are many
+		}
+		for _, second := range selectors[i+1:] {
 			if strings.Contains(second.name, "workflowRunId") && strings.Contains(first.name, "workflowRunId") ||
 				first.name == "workflowUrl" && second.name == "several URLs" {
 				continue // values of one filter

@@ -597,7 +597,7 @@ func (w *world) acceptMany(n int) {
 	}
 }
 
-// TestExport compares exports of ten thousand entries with the pages.
+// TestExport compares exports of many entries with the pages.
 func TestExport(t *testing.T) {
 	entries := race.Few(700, 10_500) // with seven labels
 	inWorld(t, func(w *world) {

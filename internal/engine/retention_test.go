@@ -29,7 +29,8 @@ const (
 	trafficEvery = 22 * time.Minute
 )
 
-// TestRetention has thirty days of traffic on a server that keeps three. All the time
+// TestRetention has thirty days of traffic on a server that keeps three, or ten with the
+// race detector. All the time
 // the log, the messages and the DLQ are those of a naive evaluation of everything that
 // ever happened, cut off at the edge; cursors lead on correctly after what they point
 // at was dropped; and the disk holds no more than when the window was full for the

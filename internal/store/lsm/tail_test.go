@@ -93,7 +93,7 @@ func (f *followed) stored(ctx context.Context, user string, query store.EventQue
 // TestConformanceOfFollowed compares what is read of the end of the log with what is stored.
 func TestConformanceOfFollowed(t *testing.T) {
 	if race.Enabled {
-		t.Skip("the promises are those of TestConformance, and who reads the end of the log beside writers does so in other tests")
+		t.Skip("the promises are those of TestConformance; followers beside writers are for TestFollowers of the API")
 	}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem(), Memory: storetest.Memory})
