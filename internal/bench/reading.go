@@ -50,48 +50,71 @@ func (t tally) readings() []reading {
 // which they first appear. A measure that one side lacks has no ratio.
 func compare(baseline, subject [][]reading) []Measure {
 	var measures []Measure
-	place := map[string]int{}
+	known := map[string]bool{}
 	for _, round := range slices.Concat(baseline, subject) {
 		for _, r := range round {
-			if _, known := place[r.name]; known {
-				continue
+			if !known[r.name] {
+				known[r.name] = true
+				measures = append(measures, newMeasure(r, valuesOf(baseline, r.name), valuesOf(subject, r.name)))
 			}
-			place[r.name] = len(measures)
-			measures = append(measures, newMeasure(r, summary(baseline, r), summary(subject, r)))
 		}
 	}
 	return measures
 }
 
-// newMeasure makes a measure of a reading's kind.
-func newMeasure(kind reading, baseline, subject *float64) Measure {
-	m := Measure{Name: kind.name, Unit: kind.unit, Baseline: baseline, Subject: subject}
-	if !kind.counted && baseline != nil && subject != nil && *baseline != 0 {
-		ratio := *subject / *baseline
-		m.Ratio = &ratio
-	}
-	return m
-}
-
-// summary is the sum or the median of a reading over the rounds of a side, nil
-// if it has none.
-func summary(rounds [][]reading, kind reading) *float64 {
-	var values []float64
+// valuesOf returns the values of a reading in all rounds of a side.
+func valuesOf(rounds [][]reading, name string) (values []float64) {
 	for _, round := range rounds {
 		for _, r := range round {
-			if r.name == kind.name {
+			if r.name == name {
 				values = append(values, r.value)
 			}
 		}
 	}
-	if len(values) == 0 {
+	return values
+}
+
+// newMeasure makes a measure of a reading's kind.
+func newMeasure(kind reading, baseline, subject []float64) Measure {
+	m := Measure{Name: kind.name, Unit: kind.unit, Baseline: kind.summary(baseline), Subject: kind.summary(subject)}
+	if !kind.counted {
+		m.Ratio = ratio(baseline, subject)
+	}
+	return m
+}
+
+// summary is the sum or the median of the values of a reading, nil if there are none.
+func (r reading) summary(values []float64) *float64 {
+	switch {
+	case len(values) == 0:
+		return nil
+	case r.counted:
+		return new(sum(values))
+	default:
+		return new(median(values))
+	}
+}
+
+// ratio is the median of the ratios of each round, for what disturbs a round disturbs both
+// sides of it. Of sides that have not as many values it is that of their medians. It is nil
+// where there is nothing to divide, or to divide by.
+func ratio(baseline, subject []float64) *float64 {
+	if len(baseline) == 0 || len(subject) == 0 {
 		return nil
 	}
-	result := median(values)
-	if kind.counted {
-		result = sum(values)
+	if len(baseline) != len(subject) {
+		baseline, subject = []float64{median(baseline)}, []float64{median(subject)}
 	}
-	return &result
+	var ratios []float64
+	for i, b := range baseline {
+		if b != 0 {
+			ratios = append(ratios, subject[i]/b)
+		}
+	}
+	if len(ratios) == 0 {
+		return nil
+	}
+	return new(median(ratios))
 }
 
 // median returns the value in the middle, or the mean of the two there.

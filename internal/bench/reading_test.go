@@ -78,6 +78,14 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestRatioIsOfEachRound compares rounds that took both sides twice as long or not.
+func TestRatioIsOfEachRound(t *testing.T) {
+	baseline, subject := []float64{10, 20, 20}, []float64{10, 10, 20}
+	if got := ratio(baseline, subject); got == nil || *got != 1 {
+		t.Errorf("ratio = %v, want 1, the median of 1, 0.5 and 1", got)
+	}
+}
+
 func TestCompareWithNothingHasNoRatio(t *testing.T) {
 	zero, some := measured("delivered", "ms", 0), measured("delivered", "ms", 5)
 	got := compare([][]reading{{zero}}, [][]reading{{some}})
