@@ -347,7 +347,6 @@ type dayLog struct {
 	blocks    *blockSeeker
 	direction direction
 	events    []eventRecord // of the present block, ascending
-	vain      int           // walks that led nowhere, less those that did not
 	read      *int          // counts work: events that were decoded
 
 	foreground *background.Foreground
@@ -375,24 +374,26 @@ func (l *dayLog) covers(p posthaste.Position) bool {
 	return len(l.events) > 0 && p >= l.events[0].position && p <= l.events[len(l.events)-1].position
 }
 
-// isBehind reports whether p lies behind the present block.
-func (l *dayLog) isBehind(p posthaste.Position) bool {
+// adjoins reports whether nothing lies between p and the present block, which p is behind.
+func (l *dayLog) adjoins(p posthaste.Position) bool {
 	if len(l.events) == 0 {
 		return false
 	}
+	edge := l.events[0].position
 	if l.direction == ascending {
-		return p > l.events[len(l.events)-1].position
+		edge = l.events[len(l.events)-1].position
 	}
-	return p < l.events[0].position
+	next, ok := l.direction.after(edge)
+	return ok && p == next
 }
 
-// load reads the block that holds the nearest event at or beyond p, which the present one
-// does not hold.
+// load reads the block that holds the nearest event at or beyond p.
 func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
-	if l.isBehind(p) && l.vain < mostVain {
-		if reached, found, err := l.walk(p); reached || err != nil {
-			return found, err
+	if l.adjoins(p) {
+		if !l.blocks.step(l.direction) {
+			return false, nil
 		}
+		return true, l.split()
 	}
 	if l.blocks.at(p) {
 		if err := l.split(); err != nil {
@@ -408,35 +409,6 @@ func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
 		return false, nil
 	}
 	return true, l.split()
-}
-
-// nearBlocks is how many blocks are stepped over before one is sought, which takes as long:
-// what happens to a message mostly happens soon. Once that was in vain mostVain times more
-// often than not, the rest of a day is sought: its entries lie far from each other.
-const nearBlocks, mostVain = 4, 4
-
-// walk goes on block by block. It reports whether it has come to what is asked for, or to
-// the end.
-func (l *dayLog) walk(p posthaste.Position) (reached, found bool, err error) {
-	l.events = l.events[:0]
-	for range nearBlocks {
-		if !l.blocks.step(l.direction) {
-			return true, false, nil
-		}
-		if l.direction == descending && l.blocks.first() > p {
-			continue
-		}
-		if err := l.split(); err != nil {
-			return true, false, err
-		}
-		if l.direction == descending || p <= l.events[len(l.events)-1].position {
-			l.vain = max(l.vain-1, 0)
-			return true, true, nil
-		}
-	}
-	l.events = l.events[:0]
-	l.vain++
-	return false, false, nil
 }
 
 func (l *dayLog) split() (err error) {
