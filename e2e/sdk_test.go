@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // withoutNodeVariable names the environment variable that, when set, lets the
@@ -66,20 +68,37 @@ func needDefaultPort(t *testing.T) {
 }
 
 // runNode runs a program of the SDK directory with nothing in its environment
-// but what is given, and returns its output. The test fails if the program does.
+// but what is given, and returns its output. The test fails if the program does, or says
+// nothing for a while: it says so when a test of it has ended.
 func runNode(t *testing.T, program string, environment ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	said := &saying{silence: time.AfterFunc(longestSilence, cancel)}
+	defer said.silence.Stop()
 	cmd := exec.CommandContext(ctx, "node", "--test-reporter=spec", program)
 	cmd.Dir = sdkDirectory
 	cmd.Env = append(environment, "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir())
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", program, err, output)
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", program, err, &said.text)
 	}
-	t.Logf("%s", output)
-	return string(output)
+	t.Log(&said.text)
+	return said.text.String()
+}
+
+// longestSilence is how long a program may say nothing.
+const longestSilence = 2 * patience
+
+// saying is what a program says.
+type saying struct {
+	text    bytes.Buffer
+	silence *time.Timer // ends it
+}
+
+func (s *saying) Write(more []byte) (int, error) {
+	s.silence.Reset(longestSilence)
+	return s.text.Write(more)
 }
 
 // needNode provides the npm packages.
