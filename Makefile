@@ -46,7 +46,7 @@ SLOW_WITH_RACE = $(sort $(dir $(shell grep -rl --include='*_test.go' '"posthaste
 
 test: deps build ## every test, under the race detector, and what it makes too slow without it
 	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -race -timeout 20m $(LONGEST) ./...
-	$(GO) test -timeout 20m $(SLOW_WITH_RACE)
+	$(GO) test -timeout 20m $(or $(SLOW_WITH_RACE),$(error no package tries less under the race detector))
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
 
 check: format vet lint vulnerabilities test ## all that must hold before a merge

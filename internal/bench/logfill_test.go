@@ -11,15 +11,22 @@ import (
 	"posthaste/internal/store/lsm"
 )
 
-// TestHistoryDeliversAsItGoes stores a history and looks for what waits then: delivered
-// at the end, it would all have happened at one moment.
-func TestHistoryDeliversAsItGoes(t *testing.T) {
-	h := &history{user: benchingUser, size: 16, until: time.Now(), span: time.Hour, total: 20_000}
+// openStore opens an empty store for the time of the test.
+func openStore(t *testing.T) store.Store {
+	t.Helper()
 	s, err := lsm.Open(t.TempDir(), lsm.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// TestHistoryDeliversAsItGoes stores a history and looks for what waits then: delivered
+// at the end, it would all have happened at one moment.
+func TestHistoryDeliversAsItGoes(t *testing.T) {
+	h := &history{user: benchingUser, size: 16, until: time.Now(), span: time.Hour, total: 20_000}
+	s := openStore(t)
 	if err := h.prepare(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -44,11 +51,7 @@ func TestHistoryDeliversAsItGoes(t *testing.T) {
 // TestHistoryEndsItsRuns stores a history with runs and looks what became of them.
 func TestHistoryEndsItsRuns(t *testing.T) {
 	h := &history{user: benchingUser, size: 16, until: time.Now(), span: time.Hour, total: 10 * historyBatch, runs: 20}
-	s, err := lsm.Open(t.TempDir(), lsm.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openStore(t)
 	if err := h.writeTo(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -77,11 +80,7 @@ func TestHistoryEndsItsRuns(t *testing.T) {
 // middle.
 func TestHistoryKnowsWhatEnded(t *testing.T) {
 	h := &history{user: benchingUser, size: 16, until: time.Now(), span: time.Hour, total: 25 * historyBatch, runs: runsEach}
-	s, err := lsm.Open(t.TempDir(), lsm.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openStore(t)
 	if err := h.writeTo(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}

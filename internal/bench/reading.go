@@ -55,7 +55,7 @@ func compare(baseline, subject [][]reading) []Measure {
 		for _, r := range round {
 			if !known[r.name] {
 				known[r.name] = true
-				measures = append(measures, newMeasure(r, valuesOf(baseline, r.name), valuesOf(subject, r.name)))
+				measures = append(measures, newMeasure(r, baseline, subject))
 			}
 		}
 	}
@@ -75,10 +75,14 @@ func valuesOf(rounds [][]reading, name string) (values []float64) {
 }
 
 // newMeasure makes a measure of a reading's kind.
-func newMeasure(kind reading, baseline, subject []float64) Measure {
-	m := Measure{Name: kind.name, Unit: kind.unit, Baseline: kind.summary(baseline), Subject: kind.summary(subject)}
+func newMeasure(kind reading, baseline, subject [][]reading) Measure {
+	m := Measure{
+		Name: kind.name, Unit: kind.unit,
+		Baseline: kind.summary(valuesOf(baseline, kind.name)),
+		Subject:  kind.summary(valuesOf(subject, kind.name)),
+	}
 	if !kind.counted {
-		m.Ratio = ratio(baseline, subject)
+		m.Ratio = ratio(baseline, subject, kind.name)
 	}
 	return m
 }
@@ -96,25 +100,35 @@ func (r reading) summary(values []float64) *float64 {
 }
 
 // ratio is the median of the ratios of each round, for what disturbs a round disturbs both
-// sides of it. Of sides that have not as many values it is that of their medians. It is nil
-// where there is nothing to divide, or to divide by.
-func ratio(baseline, subject []float64) *float64 {
-	if len(baseline) == 0 || len(subject) == 0 {
+// sides of it. Of rounds that are no pairs it is that of their medians. It is nil where there
+// is nothing to divide, or to divide by.
+func ratio(baseline, subject [][]reading, name string) *float64 {
+	if ratios, ok := ratiosOfRounds(baseline, subject, name); ok {
+		return new(median(ratios))
+	}
+	of, by := valuesOf(subject, name), valuesOf(baseline, name)
+	if len(of) == 0 || len(by) == 0 || median(by) == 0 {
 		return nil
 	}
+	return new(median(of) / median(by))
+}
+
+// ratiosOfRounds returns the ratio of each round that has the reading. ok is false if there is
+// none, or a round of one side has it more or less often than that of the other, or as 0.
+func ratiosOfRounds(baseline, subject [][]reading, name string) (ratios []float64, ok bool) {
 	if len(baseline) != len(subject) {
-		baseline, subject = []float64{median(baseline)}, []float64{median(subject)}
+		return nil, false
 	}
-	var ratios []float64
-	for i, b := range baseline {
-		if b != 0 {
-			ratios = append(ratios, subject[i]/b)
+	for round := range baseline {
+		of, by := valuesOf(subject[round:round+1], name), valuesOf(baseline[round:round+1], name)
+		if len(of) != len(by) || slices.Contains(by, 0) {
+			return nil, false
+		}
+		for i := range by {
+			ratios = append(ratios, of[i]/by[i])
 		}
 	}
-	if len(ratios) == 0 {
-		return nil
-	}
-	return new(median(ratios))
+	return ratios, len(ratios) > 0
 }
 
 // median returns the value in the middle, or the mean of the two there.

@@ -78,11 +78,34 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestRatioIsOfEachRound compares rounds that took both sides twice as long or not.
-func TestRatioIsOfEachRound(t *testing.T) {
-	baseline, subject := []float64{10, 20, 20}, []float64{10, 10, 20}
-	if got := ratio(baseline, subject); got == nil || *got != 1 {
-		t.Errorf("ratio = %v, want 1, the median of 1, 0.5 and 1", got)
+// TestRatio compares rounds that took both sides twice as long or not, and such as are no
+// pairs.
+func TestRatio(t *testing.T) {
+	took := func(values ...float64) (rounds [][]reading) {
+		for _, v := range values {
+			rounds = append(rounds, []reading{measured("took", "ms", v)})
+		}
+		return rounds
+	}
+	without := func(rounds [][]reading) [][]reading { return append(rounds, nil) }
+	for _, test := range []struct {
+		name              string
+		baseline, subject [][]reading
+		want              *float64
+	}{
+		{"of each round", took(10, 20, 20), took(10, 10, 20), new(1.0)},
+		{"of the medians: a round of one side is missing", took(10, 20, 30), took(10, 30), new(1.0)},
+		{"of the medians: a round lacks the reading", without(took(10, 20)), took(10, 30, 30), new(2.0)},
+		{"of the medians: a round has nothing to divide by", took(0, 10, 20), took(10, 10, 20), new(1.0)},
+		{"rounds that neither side has", without(took(10)), without(took(20)), new(2.0)},
+		{"nothing to divide", took(10), nil, nil},
+		{"nothing to divide by", took(0), took(10), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, ratio(test.baseline, test.subject, "took")); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

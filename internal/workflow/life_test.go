@@ -1,7 +1,6 @@
 package workflow_test
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -230,26 +229,18 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestRestartKeepsTheQueue restarts a run that failed at a later step: at once, when the log
-// has been removed since, and the first message with it, and when an earlier version stored
-// the run.
+// TestRestartKeepsTheQueue restarts a run that failed at a later step: at once, and when the
+// log has been removed since, and the first message with it.
 func TestRestartKeepsTheQueue(t *testing.T) {
-	for name, test := range map[string]struct {
-		forgotten bool
-		wrap      func(store.Store) store.Store
-	}{
-		"at once":                      {},
-		"when the log is gone":         {forgotten: true},
-		"that does not know its queue": {wrap: func(s store.Store) store.Store { return queueless{s} }},
-	} {
+	for name, forgotten := range map[string]bool{"at once": false, "when the log is gone": true} {
 		t.Run(name, func(t *testing.T) {
 			flows := map[string]flow{"fails": {{run("a")}, {run("broken")}}}
-			inWorld(t, setup{flows: flows, wrap: test.wrap}, func(w *world) {
+			inWorld(t, setup{flows: flows}, func(w *world) {
 				w.behave["fails broken"] = answers(500)
 				w.trigger("fails", "r", retries(0), func(item *workflow.Item) { item.Queue = "q" })
 				w.pass(time.Minute)
 				w.wantFailure("r", 500, "500")
-				if test.forgotten {
+				if forgotten {
 					w.forget(store.Horizon{Log: time.Now().Add(48 * time.Hour)})
 					defer w.forget(store.Horizon{Runs: time.Now().Add(48 * time.Hour)}) // an audit misses their log
 				}
@@ -261,23 +252,6 @@ func TestRestartKeepsTheQueue(t *testing.T) {
 			})
 		})
 	}
-}
-
-// queueless is a store whose failed runs were stored before runs knew their queue.
-type queueless struct{ store.Store }
-
-func (s queueless) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
-	return s.Store.Transact(ctx, now, user, func(tx store.RunTx) error { return change(queuelessTx{tx}) })
-}
-
-type queuelessTx struct{ store.RunTx }
-
-func (tx queuelessTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
-	letter, run, err := tx.RunTx.Buried(id)
-	if run != nil {
-		run.Queue = ""
-	}
-	return letter, run, err
 }
 
 // TestForgottenInFlight lets retention remove a run while a delivery of it is still in

@@ -273,13 +273,6 @@ func (t *tx) beginAgain(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 	if err != nil || len(entries) == 0 {
 		return errors.Join(err, errNoEntries(entries))
 	}
-	if run.Queue == "" { // runs did not always remember it
-		first, err := t.deliveryOf(failed, entries[0], letter)
-		if err != nil {
-			return err
-		}
-		run.Queue = first.Queue
-	}
 	return t.begin(run, entries[0].Body, req.Overrides.StartAt(t.Now()))
 }
 
