@@ -31,7 +31,11 @@ func TestBackup(t *testing.T) {
 					return
 				default:
 				}
-				id, err := c.publish(t.Context(), sink.url+"/"+answerOK+"/backup", map[string]string{"Upstash-Delay": "1h"}, strings.Repeat("x", 1000))
+				var id string
+				err := untilServed(t.Context(), func() (err error) {
+					id, err = c.publish(t.Context(), sink.url+"/"+answerOK+"/backup", map[string]string{"Upstash-Delay": "1h"}, strings.Repeat("x", 1000))
+					return err
+				})
 				if err != nil {
 					t.Errorf("the server was alive and failed: %v", err)
 					return

@@ -48,6 +48,12 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
 
+// isOfDisk reports whether the server says that its disk does not answer, as that of a busy
+// machine may do for seconds.
+func (e *statusError) isOfDisk() bool {
+	return e.status == http.StatusServiceUnavailable && strings.Contains(e.text, "the disk of the server does not answer")
+}
+
 // receipt is what a publisher is told of a message.
 type receipt struct {
 	MessageID string `json:"messageId"`
@@ -128,6 +134,21 @@ func (c *client) allLogs(t *testing.T) []logEntry {
 		t.Fatalf("read the log: %v", err)
 	}
 	return entries
+}
+
+// onTheirWay returns how many messages have not ended.
+func (c *client) onTheirWay(t *testing.T) int {
+	t.Helper()
+	count := 0
+	for _, entry := range c.allLogs(t) {
+		switch entry.State {
+		case posthaste.StateCreated:
+			count++
+		case posthaste.StateDelivered, posthaste.StateFailed, posthaste.StateCancelled:
+			count--
+		}
+	}
+	return count
 }
 
 // walk follows the cursors of a query to its end and returns all entries.

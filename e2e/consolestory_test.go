@@ -213,6 +213,7 @@ func testLanes(t *testing.T, b *browser, c *client, s *sink) {
 	page.press("Queues")
 	page.press("Resume")
 	page.sees("RUNNING")
+	c.awaitLog(t, url.Values{"messageId": {id}, "state": {"DELIVERED"}}, 1) // the page is not live
 	page.press("Logs")
 	page.fill("Filter text", id)
 	page.do(pressEnter())

@@ -39,7 +39,11 @@ func TestFlowControl(t *testing.T) {
 	m.waitForDeliveries(t, *flowMessages)
 	took := time.Since(resumed)
 
-	log := c.allLogs(t)
+	var log []logEntry
+	await(t, "the log has all that happened", func() bool {
+		log = c.allLogs(t)
+		return len(log) >= 3**flowMessages // created, active, delivered
+	})
 	attempts, began := readAttempts(log)
 	checkArrivals(t, log, began, m.taken())
 	for _, l := range lanes {

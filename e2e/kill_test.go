@@ -105,16 +105,14 @@ func (r *ordeal) runAndKill(random *rand.Rand) {
 }
 
 // whileOpen calls a function with the client of each server in turn. It may only
-// fail because the server dies.
+// fail because the server dies, or its disk stands still.
 func (r *ordeal) whileOpen(call func(*client) error) {
 	for {
 		c, open := r.gate.pass()
 		if !open {
 			return
 		}
-		err := call(c)
-		_, answered := errors.AsType[*statusError](err)
-		if err != nil && (answered || r.gate.leadsTo(c)) {
+		if err := call(c); err != nil && !r.gate.excuses(c, err) {
 			r.t.Errorf("the server was alive and failed: %v", err)
 			return
 		}
@@ -241,6 +239,15 @@ func (g *gate) leadsTo(c *client) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.client == c
+}
+
+// excuses reports whether a call may have failed: the client's server is dead, or says that
+// its disk does not answer.
+func (g *gate) excuses(c *client, err error) bool {
+	if answer, answered := errors.AsType[*statusError](err); answered {
+		return answer.isOfDisk()
+	}
+	return !g.leadsTo(c)
 }
 
 func (g *gate) open(c *client) { g.change(c, false) }

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"posthaste"
 )
 
 // canaries are secrets that stand nowhere else, by what they are.
@@ -267,27 +265,12 @@ func (k *keeper) speakNoHTTP() {
 	}
 }
 
-// onTheirWay returns how many messages have not ended.
-func (k *keeper) onTheirWay() int {
-	k.Helper()
-	count := 0
-	for _, entry := range k.allLogs(k.T) {
-		switch entry.State {
-		case posthaste.StateCreated:
-			count++
-		case posthaste.StateDelivered, posthaste.StateFailed, posthaste.StateCancelled:
-			count--
-		}
-	}
-	return count
-}
-
 // waitUntilQuiet waits until no message is on its way any more.
 func (k *keeper) waitUntilQuiet() {
 	k.Helper()
 	began := time.Now()
 	for {
-		if k.onTheirWay() == 0 {
+		if k.onTheirWay(k.T) == 0 {
 			return
 		}
 		if time.Since(began) > patience {

@@ -164,7 +164,11 @@ var metricLine = regexp.MustCompile(`(?m)^(\w+) (\S+)$`)
 // metricsOf returns the metrics of a server that have no labels.
 func metricsOf(t *testing.T, base string) map[string]float64 {
 	t.Helper()
-	response, err := http.Get(base + "/metrics")
+	var response *http.Response
+	err := untilServed(t.Context(), func() (err error) {
+		response, err = http.Get(base + "/metrics")
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

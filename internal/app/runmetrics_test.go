@@ -36,7 +36,7 @@ func TestRunMetrics(t *testing.T) {
 // awaitMetric waits until /metrics has a line.
 func awaitMetric(t *testing.T, url, line string) {
 	t.Helper()
-	const patience = 10 * time.Second
+	const patience = time.Minute
 	var page string
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if _, page = call(t, http.MethodGet, url+"/metrics"); strings.Contains(page, line+"\n") {

@@ -79,7 +79,7 @@ func TestHistoryEndsItsRuns(t *testing.T) {
 // TestHistoryKnowsWhatEnded stores a history with runs and looks for what it knows before its
 // middle.
 func TestHistoryKnowsWhatEnded(t *testing.T) {
-	h := &history{user: benchingUser, size: 16, until: time.Now(), span: time.Hour, total: 25 * historyBatch, runs: runsEach}
+	h := &history{user: benchingUser, size: 16, until: time.Now(), span: time.Hour, total: 100 * historyBatch, runs: runsEach}
 	s := openStore(t)
 	if err := h.writeTo(t.Context(), s); err != nil {
 		t.Fatal(err)

@@ -228,9 +228,11 @@ func TestSpellingsReachNothing(t *testing.T) {
 func TestFailedConnection(t *testing.T) {
 	closed := serveTCP(t, func(net.Conn) {})
 	tlsServer := quietTLSServer(t)
+	oldServer := oldTLSServer(t)
 	plainServer := serveTCP(t, answer("HTTP/1.1 400 Bad Request\r\n\r\n"))
+	silent := serveTCP(t, silence(""))
 	_, tlsPort, _ := net.SplitHostPort(tlsServer.Listener.Addr().String())
-	unused, err := net.Listen("tcp", "127.0.0.1:0")
+	unused, err := net.Listen("tcp", "127.0.0.1:0") // last: the next to listen might get its port
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +253,8 @@ func TestFailedConnection(t *testing.T) {
 		{name: "certificate of another", url: "https://other.test:" + tlsPort, resolver: newResolver(t, fixed("127.0.0.1")), change: trust(tlsServer), want: "the certificate of other.test:" + tlsPort + " is for another name"},
 		{name: "no TLS", url: "https://" + plainServer, want: plainServer + " does not speak TLS"},
 		{name: "closed during the handshake", url: "https://" + closed, want: closed + " closed the connection without an answer"},
-		{name: "silent during the handshake", url: "https://" + serveTCP(t, silence("")), change: func(o *Options) { o.ConnectTimeout = 50 * time.Millisecond }, want: "the TLS handshake with HOST took too long"},
-		{name: "too old TLS", url: oldTLSServer(t).URL, want: "the TLS handshake with HOST failed"},
+		{name: "silent during the handshake", url: "https://" + silent, change: func(o *Options) { o.ConnectTimeout = time.Second }, want: "the TLS handshake with HOST took too long"},
+		{name: "too old TLS", url: oldServer.URL, want: "the TLS handshake with HOST failed"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -26,6 +26,23 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestFindsNoneTwice looks for ports that nobody has begun to listen on yet.
+func TestFindsNoneTwice(t *testing.T) {
+	found := map[int]bool{}
+	for range 1000 {
+		first, err := Find(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for port := first; port < first+3; port++ {
+			if found[port] {
+				t.Fatalf("port %d is found twice", port)
+			}
+			found[port] = true
+		}
+	}
+}
+
 // TestTaken tries a row of which the last port is taken.
 func TestTaken(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

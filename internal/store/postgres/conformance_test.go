@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)
 		t.Cleanup(func() { wantWhole(t, url) })
-		return openWith(t, url, postgres.Options{Memory: storetest.Memory})
+		return openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
 	})
 }
 
@@ -32,16 +32,18 @@ func TestCrowdedMoment(t *testing.T) {
 	storetest.RunCrowdedMoment(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)
 		t.Cleanup(func() { wantWhole(t, url) })
-		return openWith(t, url, postgres.Options{Memory: storetest.Memory})
+		return openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
 	})
 }
 
-// open joins the nodes of a database. A claim waits for turns for as long as a commit may
-// take on a machine that has much to do: most tests want all that is due at once.
+// claimPatience is how long a claim waits for turns: for as long as a commit may take on a
+// machine that has much to do, for most tests want all that is due at once.
+const claimPatience = 8 * time.Second
+
+// open joins the nodes of a database.
 func open(t *testing.T, url string) *postgres.Store {
 	t.Helper()
-	const patience = 8 * time.Second
-	return openWith(t, url, postgres.Options{}.WithPatience(patience))
+	return openWith(t, url, postgres.Options{}.WithPatience(claimPatience))
 }
 
 func openWith(t *testing.T, url string, options postgres.Options) *postgres.Store {

@@ -28,7 +28,7 @@ type crashable struct {
 }
 
 func (c *crashable) Open() (s store.Store, err error) {
-	c.store, err = postgres.Open(c.t.Context(), c.url, postgres.Options{})
+	c.store, err = postgres.Open(c.t.Context(), c.url, postgres.Options{}.WithPatience(claimPatience))
 	return c.store, err
 }
 

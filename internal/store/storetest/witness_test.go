@@ -153,7 +153,7 @@ func TestCrashTestFindsDefects(t *testing.T) {
 		{name: "dead letters are lost", tamper: losing("DeadLetters"), want: "dead letters of"},
 		{name: "events that were read are lost", tamper: withoutSeen, want: "are gone|cannot follow"},
 		{name: "transactions are lost", tamper: losing("Transact"), want: "run run-|log holds []|lost"},
-		{name: "conclusions are lost", tamper: losing("conclusions"), want: "run run-|log holds []|lost"},
+		{name: "conclusions are lost", tamper: losing("conclusions"), want: "run run-|log holds []|lost|parts of a change took place"},
 		{name: "runs are not saved", tamper: losing("Save"), want: "run run-|not the one known|parts"},
 		{name: "waits do not begin", tamper: losing("Wait"), want: "run run-"},
 		{name: "waits do not end", tamper: losing("EndWait"), want: "run run-"},
