@@ -21,9 +21,9 @@ import (
 var clusterKills = flag.Int("cluster-kills", 6, "how often the cluster test kills a node")
 
 // takeOver is how long it may take at most until what a dead node was doing is done by
-// another: a lease, the pause of a node that has nothing to do, and what it takes a busy
-// machine to make the lease void, to claim and to arrive.
-const takeOver = 15*time.Second + 10*time.Second
+// another: a lease, the pause of a node that has nothing to do, and what it takes to make
+// the lease void, to claim and to arrive.
+const takeOver = 15*time.Second + 2*time.Second
 
 // Lanes of the cluster test, with their limits.
 const (
