@@ -122,16 +122,12 @@ const watching = `
 	navigator.clipboard.writeText = async (text) => { seen.copied = text; };
 `
 
-// asked returns how many questions to the API with a prefix the page has asked, and how
-// many bytes it was answered.
-func (p *tab) asked(prefix string) (questions, bytes int) {
+// asked returns the size in bytes of each answer of the API that the page has got to a
+// question with a prefix.
+func (p *tab) asked(prefix string) []int {
 	p.t.Helper()
-	answered := evaluate[[]int](p, fmt.Sprintf(`performance.getEntriesByType("resource")
+	return evaluate[[]int](p, fmt.Sprintf(`performance.getEntriesByType("resource")
 		.filter((one) => one.initiatorType === "fetch" && new URL(one.name).pathname.startsWith(%q)).map((one) => one.decodedBodySize)`, prefix))
-	for _, size := range answered {
-		bytes += size
-	}
-	return len(answered), bytes
 }
 
 // listen reads what the page reports until the page is closed.
