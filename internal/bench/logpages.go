@@ -181,6 +181,9 @@ func (c *logStore) asker(ctx context.Context, l *lab, page logPage) asker {
 	}
 }
 
+// pageClient keeps a connection for each of those that ask at the same time.
+var pageClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: queryClients}}
+
 // readLog reads an answer of a log, which has a host and a path.
 func readLog(ctx context.Context, log, token string, params url.Values, into *bytes.Buffer) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+log+"?"+params.Encode(), nil)
@@ -188,7 +191,7 @@ func readLog(ctx context.Context, log, token string, params url.Values, into *by
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	response, err := http.DefaultClient.Do(req)
+	response, err := pageClient.Do(req)
 	if err != nil {
 		return err
 	}
