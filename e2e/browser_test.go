@@ -45,7 +45,7 @@ func startBrowser(t *testing.T) *browser {
 	}
 	temporary := t.TempDir() // what a browser that is killed leaves behind
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+temporary),
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+temporary),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
 	)
@@ -110,14 +110,16 @@ func (b *browser) open(t *testing.T, size [2]int64, address string) *tab {
 }
 
 // watching notes in each page when the first row of a table was painted, as the browser
-// tells it, how many rows there were at most, and what was last copied.
+// tells it, how many rows there were at most, what was last copied, and whether the page
+// said so, which it does for a moment.
 const watching = `
-	window.seen = { firstRow: 0, mostRows: 0, copied: "" };
-	new MutationObserver(() => {
+	window.seen = { firstRow: 0, mostRows: 0, copied: "", saidCopied: false };
+	new MutationObserver((changes) => {
 		const rows = document.querySelectorAll(".table-body .row");
 		if (rows.length > 0 && seen.mostRows === 0) rows[0].querySelectorAll("*").forEach((part) => part.setAttribute("elementtiming", "row"));
 		seen.mostRows = Math.max(seen.mostRows, rows.length);
-	}).observe(document, { childList: true, subtree: true });
+		seen.saidCopied ||= changes.some((change) => change.type === "characterData" && change.target.data === "Copied");
+	}).observe(document, { childList: true, characterData: true, subtree: true });
 	new PerformanceObserver((list) => { seen.firstRow ||= list.getEntries()[0].renderTime; }).observe({ type: "element", buffered: true });
 	navigator.clipboard.writeText = async (text) => { seen.copied = text; };
 `

@@ -49,7 +49,7 @@ func testPublishingAgain(t *testing.T, b *browser, c *client, s *sink) {
 			want := createdEntry(t, c, id)
 			page := b.open(t, desktop, c.console("/logs?open="+id))
 			page.press("Copy as curl")
-			page.sees("Copied")
+			page.until("seen.saidCopied", "be told that it is copied")
 			checkSame(t, "curl", want, createdEntry(t, c, runCommand(t, c, evaluate[string](page, `seen.copied`))))
 			if test.refusal != "" {
 				page.sees("Cannot be published again from here: " + test.refusal)

@@ -8,7 +8,7 @@ import (
 
 // testEndedToken is told why it has to sign in again.
 func testEndedToken(t *testing.T, b *browser, c *client) {
-	page := b.open(t, desktop, c.console("/queues"))
+	page := b.open(t, desktop, c.console("/runs")) // which asks for nothing by itself
 	page.sees("defaultUser")
 	evaluate[bool](page, `(sessionStorage.setItem("posthaste.token", "bm9ib2R5OnM="), true)`)
 	page.press("Logs")

@@ -29,7 +29,7 @@ var schedulesSaved = []struct {
 func testScheduleSaved(t *testing.T, b *browser, c *client, s *sink) {
 	for _, test := range schedulesSaved {
 		t.Run(test.name, func(t *testing.T) {
-			headers := map[string]string{"Upstash-Cron": "0 6 * * *", "Upstash-Schedule-Id": "kept"}
+			headers := map[string]string{"Upstash-Cron": "0 6 29 2 *", "Upstash-Schedule-Id": "kept"}
 			for name, value := range test.headers {
 				headers[name] = value
 			}

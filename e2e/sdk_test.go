@@ -87,8 +87,8 @@ func runNode(t *testing.T, program string, environment ...string) string {
 	return said.text.String()
 }
 
-// longestSilence is how long a program may say nothing.
-const longestSilence = 2 * patience
+// longestSilence is how long a program may say nothing: longer than any wait of it.
+const longestSilence = 5 * patience
 
 // saying is what a program says.
 type saying struct {

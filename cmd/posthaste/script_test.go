@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long a script waits for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"posthaste": main, "request": request})

@@ -14,7 +14,7 @@ import (
 
 const (
 	// patience is how long the tests wait for something that has to happen.
-	patience = 30 * time.Second
+	patience = time.Minute
 	// pause is the time between two looks.
 	pause = 20 * time.Millisecond
 )

@@ -1,9 +1,7 @@
 // Reading the log through the SDK.
+import { PATIENCE } from "./limits.mjs";
 
 const TERMINAL = new Set(["DELIVERED", "FAILED", "CANCELED"]);
-
-/** A wait that lasts this long, in milliseconds, has failed. */
-const PATIENCE = 30_000;
 
 /** Between two looks at the log, in milliseconds. */
 const PAUSE = 20;

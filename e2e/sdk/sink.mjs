@@ -2,9 +2,7 @@
 // remembers each request and answers the way the request's path asks for.
 import { createServer } from "node:http";
 import { once } from "node:events";
-
-/** A wait that lasts this long, in milliseconds, has failed. */
-const PATIENCE = 30_000;
+import { KEEP, PATIENCE } from "./limits.mjs";
 
 /**
  * What the first segment of a path makes the sink answer, given how often the
@@ -17,7 +15,7 @@ const answers = {
 };
 
 export class Sink {
-  #server = createServer((request, response) => this.#take(request, response));
+  #server = createServer(KEEP, (request, response) => this.#take(request, response));
   #deliveries = [];
   #waiting = new Set();
 

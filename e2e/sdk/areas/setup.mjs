@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after } from "node:test";
 import { Client, QstashError, Receiver } from "@upstash/qstash";
+import { PATIENCE } from "../limits.mjs";
 import { story, states } from "../logs.mjs";
 import { Sink } from "../sink.mjs";
 
@@ -10,9 +11,6 @@ export const client = new Client();
 export const receiver = new Receiver();
 export const sink = await Sink.open();
 after(() => sink.close());
-
-/** A wait that lasts this long, in milliseconds, has failed. */
-const PATIENCE = 30_000;
 
 /** Between two looks, in milliseconds. */
 const PAUSE = 20;

@@ -4,12 +4,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
-
-/** A wait that lasts this long, in milliseconds, has failed. */
-const PATIENCE = 30_000;
+import { KEEP, PATIENCE } from "../limits.mjs";
 
 export class App {
-  #server = createServer((request, response) => this.#take(request, response));
+  #server = createServer(KEEP, (request, response) => this.#take(request, response));
   #routes = new Map();
 
   /** Starts to listen on a free port and returns the app. */

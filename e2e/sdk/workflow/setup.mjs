@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { Client, serve } from "@upstash/workflow";
 import { createWorkflow, serveMany } from "@upstash/workflow/react-router";
+import { PATIENCE } from "../limits.mjs";
 import { App } from "./app.mjs";
 
 export { createWorkflow };
@@ -14,9 +15,6 @@ console.error = console.warn = () => {};
 export const client = new Client();
 export const app = await App.open();
 after(() => app.close());
-
-/** A wait that lasts this long, in milliseconds, has failed. */
-const PATIENCE = 30_000;
 
 /** Between two looks, in milliseconds. */
 const PAUSE = 50;
