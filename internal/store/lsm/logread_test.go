@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -202,5 +204,44 @@ func TestBareEventsAreReadWithoutBodies(t *testing.T) {
 		if err != nil || len(page.Entries) > want || bare && len(page.Entries) < want {
 			t.Errorf("bare %t: %d entries on a page, %v; want %d", bare, len(page.Entries), err, want)
 		}
+	}
+}
+
+// TestStatesBesideRareTerms asks for events of a rare label by their state, which are those
+// of the label that have it, although the index is not asked for all of them.
+func TestStatesBesideRareTerms(t *testing.T) {
+	s := filledLog(t, 3000)
+	read := func(oldestFirst bool, states ...posthaste.State) []store.Entry {
+		t.Helper()
+		filter := store.EventFilter{Labels: []string{"rare"}, States: states}
+		page, err := s.Events(t.Context(), "ann", store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: 1000, OldestFirst: oldestFirst})
+		if err != nil || page.More {
+			t.Fatalf("a page of %d entries, more: %t, %v", len(page.Entries), page.More, err)
+		}
+		return page.Entries
+	}
+	looked := func() int64 {
+		t.Helper()
+		stats, err := s.Stats(t.Context(), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stats.LogReads.Entries
+	}
+	spared := false
+	for _, oldestFirst := range []bool{false, true} {
+		all := read(oldestFirst)
+		for _, state := range []posthaste.State{posthaste.StateCreated, posthaste.StateActive, posthaste.StateDelivered, posthaste.StateError, posthaste.StateFailed} {
+			want := slices.DeleteFunc(slices.Clone(all), func(e store.Entry) bool { return e.State != state })
+			before := looked()
+			got := read(oldestFirst, state)
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s, oldest first %t (-want +got):\n%s", state, oldestFirst, diff)
+			}
+			spared = spared || looked()-before > int64(len(got))
+		}
+	}
+	if !spared {
+		t.Error("the index was asked for every position")
 	}
 }
