@@ -124,12 +124,26 @@ const watching = `
 	navigator.clipboard.writeText = async (text) => { seen.copied = text; };
 `
 
-// asked returns the size in bytes of each answer of the API that the page has got to a
-// question with a prefix.
-func (p *tab) asked(prefix string) []int {
+// asked returns how many questions to the API with a prefix the page has asked.
+func (p *tab) asked(prefix string) int {
 	p.t.Helper()
-	return evaluate[[]int](p, fmt.Sprintf(`performance.getEntriesByType("resource")
-		.filter((one) => one.initiatorType === "fetch" && new URL(one.name).pathname.startsWith(%q)).map((one) => one.decodedBodySize)`, prefix))
+	return evaluate[int](p, fetches(prefix)+`.length`)
+}
+
+// fetched returns how many bytes the page was answered by the API with a prefix, of each
+// address once: views ask again after a while.
+func (p *tab) fetched(prefix string) (bytes int) {
+	p.t.Helper()
+	sizes := evaluate[map[string]int](p, fmt.Sprintf(`Object.fromEntries(%s.map((one) => [one.name, one.decodedBodySize]))`, fetches(prefix)))
+	for _, size := range sizes {
+		bytes += size
+	}
+	return bytes
+}
+
+// fetches is what the browser tells of questions to the API with a prefix.
+func fetches(prefix string) string {
+	return fmt.Sprintf(`performance.getEntriesByType("resource").filter((one) => one.initiatorType === "fetch" && new URL(one.name).pathname.startsWith(%q))`, prefix)
 }
 
 // listen reads what the page reports until the page is closed.

@@ -94,6 +94,9 @@ describe("the client starts", { concurrency: true }, () => {
     const triggered = Date.now();
     const moment = Math.ceil(triggered / 1000) + 1; // s
     const ids = [await start(route, { delay: "1s" }), await start(route, { delay: 1 }), await start(route, { notBefore: moment })];
+    const later = await start(route, { delay: "1h" });
+    assert.equal((await logOf(later)).workflowState, "RUN_STARTED");
+    await client.cancel(later);
     await Promise.all(ids.map(resultOf));
     const first = ids.map((id) => route.of(id)[0].at);
     assert.ok(first[0] >= triggered + 1000 && first[1] >= triggered + 1000 && first[2] >= moment * 1000, `${first} after ${triggered}`);
