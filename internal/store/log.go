@@ -78,7 +78,7 @@ type EventFilter struct {
 func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool {
 	return f.passesRun(event, m.Run) &&
 		passes(f.MessageIDs, event.MessageID) &&
-		passes(f.States, event.State) &&
+		f.PassesState(event.State) &&
 		passes(f.URLs, m.URL) &&
 		passes(f.URLGroups, m.URLGroup) &&
 		passes(f.ScheduleIDs, m.ScheduleID) &&
@@ -88,6 +88,9 @@ func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool
 		passesAny(f.Labels, m.Labels) &&
 		f.passesHostAndPath(m.URL)
 }
+
+// PassesState reports whether events of a state may pass the filter.
+func (f *EventFilter) PassesState(state posthaste.State) bool { return passes(f.States, state) }
 
 func (f *EventFilter) passesRun(event *posthaste.Event, run *posthaste.RunLink) bool {
 	if !f.Runs || run == nil {

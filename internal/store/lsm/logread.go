@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -82,6 +83,7 @@ type logReader struct {
 	room       store.PageRoom
 	foreground *background.Foreground
 
+	states         sparingSet // of the present day, if others narrow it, too
 	seeks, scanned int
 	read           int // events that were decoded
 }
@@ -219,6 +221,7 @@ func (r *logReader) search(log *dayLog, d day) (err error) {
 		return err
 	}
 	in.seeks, in.gaveWay, in.foreground = r.seeks, r.seeks, r.foreground
+	r.spareStates(in)
 	defer func() {
 		r.seeks = in.seeks
 		err = errors.Join(err, in.close())
@@ -247,12 +250,28 @@ func (r *logReader) search(log *dayLog, d day) (err error) {
 	return nil
 }
 
+// spareStates asks for the states of positions last, and only while that saves work: to look
+// at the state of an event takes no more than the event, and others of its message mostly
+// are beside it.
+func (r *logReader) spareStates(in *intersection) {
+	last := len(in.sets) - 1
+	at := slices.IndexFunc(r.terms, func(terms []term) bool { return terms[0].field == fieldState })
+	if at < 0 || last == 0 {
+		return
+	}
+	r.states.positionSet, r.states.blocks = in.sets[at], &in.seeks
+	in.sets[at], in.sets[last] = in.sets[last], &r.states
+}
+
 // consider adds an event to the page if it matches. It reports whether the page
 // has come to its end before that event.
 func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
 	if r.scanned++; r.scanned > maxPageScan {
 		r.stop(event.Position)
 		return true, nil
+	}
+	if !r.query.Filter.PassesState(event.State) {
+		return false, nil // and its message need not be read
 	}
 	entry, err := r.entry(event)
 	if errors.Is(err, store.ErrNotFound) {

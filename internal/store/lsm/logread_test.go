@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -201,6 +203,56 @@ func TestBareEventsAreReadWithoutBodies(t *testing.T) {
 		page, err := s.Events(t.Context(), "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: messages, Bare: bare})
 		if err != nil || len(page.Entries) > want || bare && len(page.Entries) < want {
 			t.Errorf("bare %t: %d entries on a page, %v; want %d", bare, len(page.Entries), err, want)
+		}
+	}
+}
+
+// TestStatesBesideRareTerms asks for events of a rare label by their states, page by page:
+// they are those of the label that have one of them, although the index is not asked for all.
+func TestStatesBesideRareTerms(t *testing.T) {
+	s := filledLog(t, 3000)
+	read := func(oldestFirst bool, states ...posthaste.State) (all []store.Entry) {
+		t.Helper()
+		query := store.EventQuery{High: posthaste.MaxPosition, Limit: 7, OldestFirst: oldestFirst}
+		query.Filter = store.EventFilter{Labels: []string{"rare"}, States: states}
+		for {
+			page, err := s.Events(t.Context(), "ann", query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all = append(all, page.Entries...); !page.More {
+				return all
+			}
+			if query.High = page.Next; oldestFirst {
+				query.Low, query.High = page.Next, posthaste.MaxPosition
+			}
+		}
+	}
+	looked := func() int64 {
+		t.Helper()
+		stats, err := s.Stats(t.Context(), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stats.LogReads.Entries
+	}
+	for _, oldestFirst := range []bool{false, true} {
+		all := read(oldestFirst)
+		for _, states := range [][]posthaste.State{
+			{posthaste.StateCreated}, {posthaste.StateActive}, {posthaste.StateDelivered}, {posthaste.StateError},
+			{posthaste.StateFailed}, {posthaste.StateCreated, posthaste.StateDelivered}, {posthaste.StateError, posthaste.StateActive, posthaste.StateFailed},
+		} {
+			want := slices.DeleteFunc(slices.Clone(all), func(e store.Entry) bool { return !slices.Contains(states, e.State) })
+			if diff := cmp.Diff(want, read(oldestFirst, states...), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s, oldest first %t (-want +got):\n%s", states, oldestFirst, diff)
+			}
+		}
+		query := store.EventQuery{High: posthaste.MaxPosition, Limit: 1000, OldestFirst: oldestFirst}
+		query.Filter = store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}
+		before := looked()
+		page, err := s.Events(t.Context(), "ann", query)
+		if read := looked() - before; err != nil || read <= int64(len(page.Entries)) {
+			t.Errorf("oldest first %t: %d entries were looked at for %d, %v: the index was asked for every position", oldestFirst, read, len(page.Entries), err)
 		}
 	}
 }
