@@ -145,7 +145,7 @@ func listInTurn(ctx context.Context, l *lab, sides []*dlqStore, name, target str
 	for _, side := range sides {
 		askers = append(askers, side.lister(ctx, l, target, wanted))
 	}
-	took, _, err := takeTurns(askers...)
+	took, _, err := briefly.take(askers...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -115,7 +115,7 @@ func (s logsScenario) askAlone(ctx context.Context, l *lab, sides []*logStore, p
 		if err != nil {
 			return err
 		}
-		took, asked, err := s.ask(ctx, l, sides, page)
+		took, asked, err := s.ask(ctx, l, sides, page, briefly)
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (s logsScenario) askAlone(ctx context.Context, l *lab, sides []*logStore, p
 // askWriting notes how long pages take while messages are written.
 func (s logsScenario) askWriting(ctx context.Context, l *lab, sides []*logStore, pages []logPage) error {
 	for _, page := range pages {
-		took, _, err := s.ask(ctx, l, sides, page)
+		took, _, err := s.ask(ctx, l, sides, page, l.options.atLength())
 		if err != nil {
 			return err
 		}
@@ -151,12 +151,12 @@ func (s logsScenario) askWriting(ctx context.Context, l *lab, sides []*logStore,
 }
 
 // ask asks all sides for a page, in turn, several times.
-func (logsScenario) ask(ctx context.Context, l *lab, sides []*logStore, page logPage) (took []reading, asked int, err error) {
+func (logsScenario) ask(ctx context.Context, l *lab, sides []*logStore, page logPage, t turns) (took []reading, asked int, err error) {
 	var askers []asker
 	for _, side := range sides {
 		askers = append(askers, side.asker(ctx, l, page))
 	}
-	medians, asked, err := takeTurns(askers...)
+	medians, asked, err := t.take(askers...)
 	for _, median := range medians {
 		took = append(took, measured(page.name, "ms", milliseconds(median)))
 	}

@@ -191,7 +191,7 @@ func (s *sqlLog) askAll(ctx context.Context, pages []logPage) error {
 		if err != nil {
 			return err
 		}
-		took, _, err := takeTurns(func() (time.Duration, error) {
+		took, _, err := briefly.take(func() (time.Duration, error) {
 			began := time.Now()
 			n, err := s.read(ctx, query, values)
 			if err == nil && n != page.count {

@@ -8,20 +8,26 @@ import (
 // An asker asks one side something, once, and returns how long the answer took.
 type asker func() (time.Duration, error)
 
-// What is measured of each side: as many answers as come within a time, and one at least.
-const (
-	askingTime   = 60 * time.Millisecond
-	leastAnswers = 1
-	mostAnswers  = 25
-)
+// turns is for how long sides are asked, and how many answers of each are enough: as many
+// are measured as come within that time, and one at least.
+type turns struct {
+	time time.Duration
+	most int
+}
 
-// takeTurns asks all sides in turn, so that what holds the machine up for a moment does so
+var briefly = turns{60 * time.Millisecond, 25}
+
+// atLength is beside work that comes and goes in some milliseconds, which one answer waits
+// for and the next does not.
+func (o Options) atLength() turns { return turns{max(briefly.time, o.Duration/20), 4 * briefly.most} }
+
+// take asks all sides in turn, so that what holds the machine up for a moment does so
 // for all of them. It returns the median of what each took, and how often each was asked;
 // the first answer of each does not count.
-func takeTurns(sides ...asker) (medians []time.Duration, asked int, err error) {
+func (t turns) take(sides ...asker) (medians []time.Duration, asked int, err error) {
 	took := make([][]time.Duration, len(sides))
 	var began time.Time
-	for ; asked <= leastAnswers || asked <= mostAnswers && time.Since(began) < askingTime; asked++ {
+	for ; asked <= 1 || asked <= t.most && time.Since(began) < t.time; asked++ {
 		if asked == 1 {
 			began = time.Now()
 		}

@@ -20,12 +20,12 @@ func recorder(name string, calls *[]string, times ...time.Duration) asker {
 	}
 }
 
-func TestTakeTurns(t *testing.T) {
+func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string
 		slow := recorder("slow", &calls, time.Second, 70*time.Millisecond, 10*time.Millisecond)
 		fast := recorder("fast", &calls, 90*time.Millisecond)
-		medians, asked, err := takeTurns(slow, fast)
+		medians, asked, err := briefly.take(slow, fast)
 		if err != nil || asked != 2 {
 			t.Fatalf("asked = %d, %v, want 2: the first, and one that counts", asked, err)
 		}
@@ -38,19 +38,19 @@ func TestTakeTurns(t *testing.T) {
 	})
 }
 
-func TestTakeTurnsHasEnough(t *testing.T) {
+func TestTurnsHasEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string
-		_, asked, err := takeTurns(recorder("only", &calls, time.Microsecond))
-		if err != nil || asked != mostAnswers+1 {
-			t.Errorf("asked = %d, %v, want %d", asked, err, mostAnswers+1)
+		_, asked, err := briefly.take(recorder("only", &calls, time.Microsecond))
+		if err != nil || asked != briefly.most+1 {
+			t.Errorf("asked = %d, %v, want %d", asked, err, briefly.most+1)
 		}
 	})
 }
 
-func TestTakeTurnsFails(t *testing.T) {
+func TestTurnsFails(t *testing.T) {
 	broken := errors.New("no answer")
-	_, _, err := takeTurns(func() (time.Duration, error) { return 0, broken })
+	_, _, err := briefly.take(func() (time.Duration, error) { return 0, broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("err = %v, want that of the side", err)
 	}
