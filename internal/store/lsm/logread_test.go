@@ -228,14 +228,6 @@ func TestStatesBesideRareTerms(t *testing.T) {
 			}
 		}
 	}
-	looked := func() int64 {
-		t.Helper()
-		stats, err := s.Stats(t.Context(), noon)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stats.LogReads.Entries
-	}
 	for _, oldestFirst := range []bool{false, true} {
 		all := read(oldestFirst)
 		for _, states := range [][]posthaste.State{
@@ -249,10 +241,82 @@ func TestStatesBesideRareTerms(t *testing.T) {
 		}
 		query := store.EventQuery{High: posthaste.MaxPosition, Limit: 1000, OldestFirst: oldestFirst}
 		query.Filter = store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}
-		before := looked()
+		before := readSoFar(t, s)
 		page, err := s.Events(t.Context(), "ann", query)
-		if read := looked() - before; err != nil || read <= int64(len(page.Entries)) {
+		if read := readSoFar(t, s).Entries - before.Entries; err != nil || read <= int64(len(page.Entries)) {
 			t.Errorf("oldest first %t: %d entries were looked at for %d, %v: the index was asked for every position", oldestFirst, read, len(page.Entries), err)
 		}
 	}
+}
+
+// TestMessageIsReadFromItsDayOn asks for messages of a log of thirty days: what is read is of
+// the days since the oldest of them was made, and all of its events are there.
+func TestMessageIsReadFromItsDayOn(t *testing.T) {
+	const days = 30
+	s := open(t, vfs.NewMem())
+	var ids []posthaste.MessageID
+	for d := range days {
+		now := noon.Add(time.Duration(d) * 24 * time.Hour)
+		m := message(t, "http://a.example/x", now)
+		ids = append(ids, m.ID)
+		m.NotBefore = now.Add(time.Hour)
+		if _, err := s.Accept(t.Context(), now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := noon.Add(days * 24 * time.Hour)
+	for claims := make([]store.Claim, 1); len(claims) > 0; {
+		var err error
+		if claims, _, err = s.Claim(t.Context(), last, days); err != nil {
+			t.Fatal(err)
+		}
+		for _, claim := range claims {
+			if err := s.Settle(t.Context(), last, store.Delivered(claim)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	future, err := posthaste.NewMessageID(last.Add(500*24*time.Hour), randReader{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const events = 3 // of each message: the last two on the last day
+	tests := map[string]struct {
+		ids      []posthaste.MessageID
+		want     int
+		wantDays int64
+	}{
+		"the oldest":                {ids[:1], events, days + 1},
+		"the newest":                {ids[days-1:], events, 3},
+		"the newest and the oldest": {[]posthaste.MessageID{ids[days-1], ids[0]}, 2 * events, days + 1},
+		"one of no time as well":    {[]posthaste.MessageID{ids[3], {}}, events, days + 1},
+		"none of the future":        {[]posthaste.MessageID{future}, 0, 0},
+	}
+	for name, test := range tests {
+		for _, oldestFirst := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, oldest first %t", name, oldestFirst), func(t *testing.T) {
+				query := store.EventQuery{High: posthaste.MaxPosition, Limit: 100, OldestFirst: oldestFirst}
+				query.Filter.MessageIDs = test.ids
+				before := readSoFar(t, s)
+				page, err := s.Events(t.Context(), "ann", query)
+				if err != nil || len(page.Entries) != test.want || page.More {
+					t.Fatalf("a page of %d entries, more %t, %v, want %d", len(page.Entries), page.More, err, test.want)
+				}
+				most := (test.wantDays + 1) * int64(len(test.ids)) * 2
+				if blocks := readSoFar(t, s).IndexBlocks - before.IndexBlocks; blocks > most {
+					t.Errorf("%d blocks of the index were read for %d days, want at most %d", blocks, test.wantDays, most)
+				}
+			})
+		}
+	}
+}
+
+// readSoFar returns what queries have read.
+func readSoFar(t testing.TB, s *lsm.Store) store.LogReads {
+	t.Helper()
+	stats, err := s.Stats(t.Context(), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats.LogReads
 }

@@ -43,14 +43,7 @@ func BenchmarkPage(b *testing.B) {
 }
 
 func readPages(b *testing.B, s *lsm.Store, query store.EventQuery) {
-	read := func() store.LogReads {
-		stats, err := s.Stats(b.Context(), noon)
-		if err != nil {
-			b.Fatal(err)
-		}
-		return stats.LogReads
-	}
-	before := read()
+	before := readSoFar(b, s)
 	b.ReportAllocs()
 	for b.Loop() {
 		page, err := s.Events(b.Context(), "ann", query)
@@ -58,7 +51,7 @@ func readPages(b *testing.B, s *lsm.Store, query store.EventQuery) {
 			b.Fatalf("a page of %d entries, %v", len(page.Entries), err)
 		}
 	}
-	after, pages := read(), float64(b.N)
+	after, pages := readSoFar(b, s), float64(b.N)
 	b.ReportMetric(float64(after.Returned-before.Returned)/pages, "entries/op")
 	b.ReportMetric(float64(after.Entries-before.Entries)/pages, "read/op")
 	b.ReportMetric(float64(after.IndexBlocks-before.IndexBlocks)/pages, "seeks/op")
