@@ -90,8 +90,10 @@ func (s dlqScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 			return nil, err
 		}
 	}
-	if err := s.listAll(ctx, l, sides, ", nine tenths deleted"); err != nil {
-		return nil, err
+	for range l.options.Rounds {
+		if err := s.listAll(ctx, l, sides, ", nine tenths deleted"); err != nil {
+			return nil, err
+		}
 	}
 	return []Result{{Scenario: s.name(), Baseline: few.name, Subject: many.name, Measures: compare(few.rounds, many.rounds)}}, nil
 }
