@@ -42,6 +42,42 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
+// BenchmarkYear reads pages that have to look into many of the days of a year.
+func BenchmarkYear(b *testing.B) {
+	const days, daily = 365, 100
+	s := open(b, vfs.NewMem())
+	var ids []posthaste.MessageID
+	for d := range days {
+		now := noon.AddDate(0, 0, d)
+		submissions := make([]store.Submission, daily)
+		for i := range submissions {
+			m := loggedMessage(d*daily+i, now)
+			ids = append(ids, m.ID)
+			submissions[i].Messages = []*posthaste.Message{m}
+		}
+		if _, err := s.Accept(b.Context(), now, submissions); err != nil {
+			b.Fatal(err)
+		}
+		settleAll(b, s, now)
+	}
+	settleAll(b, s, noon.AddDate(0, 0, days))
+	if err := s.Compact(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		filter store.EventFilter
+	}{
+		{"the oldest message", store.EventFilter{MessageIDs: ids[:1]}},
+		{"the newest message", store.EventFilter{MessageIDs: ids[len(ids)-1:]}},
+		{"a message of each day", store.EventFilter{Labels: []string{"rare"}}},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			readPages(b, s, store.EventQuery{Filter: test.filter, High: posthaste.MaxPosition, Limit: 1000})
+		})
+	}
+}
+
 func readPages(b *testing.B, s *lsm.Store, query store.EventQuery) {
 	before := readSoFar(b, s)
 	b.ReportAllocs()

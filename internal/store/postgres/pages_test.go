@@ -42,7 +42,7 @@ var pages = []struct {
 	{"url and state", store.EventFilter{URLs: []string{"https://host-0.example/hook"}, States: []posthaste.State{posthaste.StateError}}},
 	{"label and caller", store.EventFilter{Labels: []string{"label-1"}, CallerIPs: []string{"10.0.0.7"}}},
 	{"rare label and state", store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}},
-	{"nothing in common", store.EventFilter{Labels: []string{"rare"}, URLs: []string{"https://host-0.example/hook"}}},
+	{"rare label and url", store.EventFilter{Labels: []string{"rare"}, URLs: []string{"https://host-0.example/hook"}}},
 	{"a thousand labels and callers", store.EventFilter{Labels: numbered("wide-%d"), CallerIPs: numbered("10.0.0.%d")}},
 }
 
