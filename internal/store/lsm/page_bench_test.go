@@ -42,34 +42,24 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// BenchmarkYear reads pages that have to look into many of the days of a year.
+// BenchmarkYear reads pages that have to look into many of the days of a year, of a hundred
+// messages each.
 func BenchmarkYear(b *testing.B) {
-	const days, daily = 365, 100
-	s := open(b, vfs.NewMem())
-	var ids []posthaste.MessageID
-	for d := range days {
-		now := noon.AddDate(0, 0, d)
-		submissions := make([]store.Submission, daily)
-		for i := range submissions {
-			m := loggedMessage(d*daily+i, now)
-			ids = append(ids, m.ID)
-			submissions[i].Messages = []*posthaste.Message{m}
+	const days = 365
+	s := filledLogOver(b, 100*days, days*24*time.Hour)
+	outermost := func(oldestFirst bool) posthaste.MessageID {
+		page, err := s.Events(b.Context(), "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 1, OldestFirst: oldestFirst})
+		if err != nil || len(page.Entries) != 1 {
+			b.Fatalf("a page of %d entries, %v", len(page.Entries), err)
 		}
-		if _, err := s.Accept(b.Context(), now, submissions); err != nil {
-			b.Fatal(err)
-		}
-		settleAll(b, s, now)
-	}
-	settleAll(b, s, noon.AddDate(0, 0, days))
-	if err := s.Compact(b.Context()); err != nil {
-		b.Fatal(err)
+		return page.Entries[0].MessageID
 	}
 	for _, test := range []struct {
 		name   string
 		filter store.EventFilter
 	}{
-		{"the oldest message", store.EventFilter{MessageIDs: ids[:1]}},
-		{"the newest message", store.EventFilter{MessageIDs: ids[len(ids)-1:]}},
+		{"the oldest message", store.EventFilter{MessageIDs: []posthaste.MessageID{outermost(true)}}},
+		{"the newest message", store.EventFilter{MessageIDs: []posthaste.MessageID{outermost(false)}}},
 		{"a message of each day", store.EventFilter{Labels: []string{"rare"}}},
 	} {
 		b.Run(test.name, func(b *testing.B) {
@@ -97,10 +87,16 @@ func readPages(b *testing.B, s *lsm.Store, query store.EventQuery) {
 // failed attempt, over three days. Each hundredth has a rare label.
 func filledLog(b testing.TB, messages int) *lsm.Store {
 	b.Helper()
+	return filledLogOver(b, messages, 72*time.Hour)
+}
+
+// filledLogOver is filledLog over another time.
+func filledLogOver(b testing.TB, messages int, span time.Duration) *lsm.Store {
+	b.Helper()
 	s := open(b, vfs.NewMem())
 	const batch = 100
 	for first := 0; first < messages; first += batch {
-		now := noon.Add(72 * time.Hour * time.Duration(first) / time.Duration(messages))
+		now := noon.Add(span / time.Duration(messages) * time.Duration(first))
 		submissions := make([]store.Submission, batch)
 		for i := range submissions {
 			submissions[i].Messages = []*posthaste.Message{loggedMessage(first+i, now)}
@@ -110,7 +106,7 @@ func filledLog(b testing.TB, messages int) *lsm.Store {
 		}
 		settleAll(b, s, now)
 	}
-	settleAll(b, s, noon.Add(72*time.Hour))
+	settleAll(b, s, noon.Add(span))
 	if err := s.Compact(b.Context()); err != nil {
 		b.Fatal(err)
 	}
