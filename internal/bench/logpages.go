@@ -224,6 +224,7 @@ var heavyFilters = []string{
 	"count=1000&path=/hook&order=earliestFirst",
 	"count=1000&url=https://rare.example.com/hook&host=host-0.example.com",
 	"count=1000&url=https://host-0.example.com/hook&state=ERROR&callerIp=10.0.0.7",
+	"count=1000&url=https://host-0.example.com/hook&host=host-1.example.com",
 }
 
 // query asks for heavy pages until it is stopped.
