@@ -85,6 +85,9 @@ func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, tab
 		if err := s.askAlone(ctx, l, sides, pages); err != nil {
 			return err
 		}
+		if err := s.askExports(ctx, l, sides, pages); err != nil {
+			return err
+		}
 		for _, side := range sides {
 			if err := side.deliverBeside(ctx, l); err != nil {
 				return err
@@ -115,7 +118,7 @@ func (s logsScenario) askAlone(ctx context.Context, l *lab, sides []*logStore, p
 		if err != nil {
 			return err
 		}
-		took, asked, err := s.ask(ctx, l, sides, page, briefly)
+		took, asked, err := s.ask(ctx, l, sides, page, briefly, (*logStore).asker)
 		if err != nil {
 			return err
 		}
@@ -136,10 +139,27 @@ func (s logsScenario) askAlone(ctx context.Context, l *lab, sides []*logStore, p
 	return nil
 }
 
+// askExports notes how long it takes until the first entries of an export come.
+func (s logsScenario) askExports(ctx context.Context, l *lab, sides []*logStore, pages []logPage) error {
+	for _, page := range pages {
+		if page.path != messageLog || page.count == 0 {
+			continue // runs have no export, and one of nothing reads the whole log
+		}
+		first, _, err := s.ask(ctx, l, sides, page, briefly, (*logStore).exportAsker)
+		if err != nil {
+			return err
+		}
+		for i, side := range sides {
+			side.exports = append(side.exports, []reading{first[i]})
+		}
+	}
+	return nil
+}
+
 // askWriting notes how long pages take while messages are written.
 func (s logsScenario) askWriting(ctx context.Context, l *lab, sides []*logStore, pages []logPage) error {
 	for _, page := range pages {
-		took, _, err := s.ask(ctx, l, sides, page, l.options.atLength())
+		took, _, err := s.ask(ctx, l, sides, page, l.options.atLength(), (*logStore).asker)
 		if err != nil {
 			return err
 		}
@@ -150,11 +170,12 @@ func (s logsScenario) askWriting(ctx context.Context, l *lab, sides []*logStore,
 	return nil
 }
 
-// ask asks all sides for a page, in turn, several times.
-func (logsScenario) ask(ctx context.Context, l *lab, sides []*logStore, page logPage, t turns) (took []reading, asked int, err error) {
+// ask asks all sides for a page, in turn, several times, and measures what an asker does.
+func (logsScenario) ask(ctx context.Context, l *lab, sides []*logStore, page logPage, t turns,
+	askerOf func(*logStore, context.Context, *lab, logPage) asker) (took []reading, asked int, err error) {
 	var askers []asker
 	for _, side := range sides {
-		askers = append(askers, side.asker(ctx, l, page))
+		askers = append(askers, askerOf(side, ctx, l, page))
 	}
 	medians, asked, err := t.take(askers...)
 	for _, median := range medians {
@@ -198,6 +219,7 @@ func (s logsScenario) results(sides []*logStore, table *sqlLog) (results []Resul
 	}
 	tell("", func(side *logStore) [][]reading { return side.rounds })
 	tell(", time of a page", func(side *logStore) [][]reading { return side.pages })
+	tell(", time until the first entries of an export", func(side *logStore) [][]reading { return side.exports })
 	tell(", time of a page while messages are written", func(side *logStore) [][]reading { return side.writing })
 	tell(", entries and blocks of the index read for an entry", func(side *logStore) [][]reading { return side.reads })
 	if table != nil {
@@ -215,7 +237,7 @@ type logStore struct {
 	history *history
 	size    []reading // on disk
 
-	pages, writing, reads [][]reading // of pages, as condition.rounds is of everything else
+	pages, exports, writing, reads [][]reading // of pages, as condition.rounds is of everything else
 }
 
 func (c *logStore) data() string { return filepath.Join(c.dir, dataDir) }

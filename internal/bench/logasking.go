@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"time"
+)
+
+// available returns the pages of which a log has anything, each with no more entries than
+// that: what it gets over several pages has to come in one.
+func (c *logStore) available(ctx context.Context, l *lab, pages []logPage) (there []logPage, err error) {
+	for _, page := range pages {
+		if page.count > 0 {
+			if page.count, err = c.reachable(ctx, l, page); err != nil {
+				return nil, err
+			}
+			if page.count == 0 {
+				l.note("  no entry has %s", page.name)
+				continue
+			}
+		}
+		there = append(there, page)
+	}
+	return there, nil
+}
+
+// reachable returns how many of the entries of a page there are, by following cursors.
+func (c *logStore) reachable(ctx context.Context, l *lab, page logPage) (n int, err error) {
+	params, err := page.query(c.history)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		var text bytes.Buffer
+		if err := readLog(ctx, c.server.host+page.path, l.token, mediaJSON, params, &text); err != nil {
+			return 0, err
+		}
+		found, cursor, err := entriesOf(text.Bytes())
+		if n += found; err != nil || cursor == "" || n >= page.count {
+			return min(n, page.count), err
+		}
+		params.Set("cursor", cursor)
+	}
+}
+
+// asker returns what asks for a page of the log and makes sure that it is whole.
+func (c *logStore) asker(ctx context.Context, l *lab, page logPage) asker {
+	params, err := page.query(c.history)
+	var text bytes.Buffer
+	return func() (time.Duration, error) {
+		if err != nil {
+			return 0, err
+		}
+		text.Reset()
+		began := time.Now()
+		if err := readLog(ctx, c.server.host+page.path, l.token, mediaJSON, params, &text); err != nil {
+			return 0, c.failure(page, err)
+		}
+		took := time.Since(began)
+		n, _, err := entriesOf(text.Bytes())
+		return took, errors.Join(err, c.whole(page, n))
+	}
+}
+
+// exportAsker returns what asks for the entries of a page as an export, which comes while
+// it is read. What counts is the time until its first entries come.
+func (c *logStore) exportAsker(ctx context.Context, l *lab, page logPage) asker {
+	var came time.Time
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { came = time.Now() }})
+	params, err := page.query(c.history)
+	var text bytes.Buffer
+	return func() (time.Duration, error) {
+		if err != nil {
+			return 0, err
+		}
+		text.Reset()
+		began := time.Now()
+		if err := readLog(ctx, c.server.host+page.path, l.token, mediaLines, params, &text); err != nil {
+			return 0, c.failure(page, err)
+		}
+		return came.Sub(began), c.whole(page, bytes.Count(text.Bytes(), []byte("\n")))
+	}
+}
+
+// failure says what was asked of whom in vain.
+func (c *logStore) failure(page logPage, err error) error {
+	return fmt.Errorf("%s, %s: %w%s", c.name, page.name, err, c.server.lastWords())
+}
+
+// whole returns an error unless an answer has as many entries as its page has to have.
+func (c *logStore) whole(page logPage, n int) error {
+	if n == page.count {
+		return nil
+	}
+	return fmt.Errorf("%s, %s: the page has %d entries, %d were expected", c.name, page.name, n, page.count)
+}
+
+// The forms of an answer.
+const (
+	mediaJSON  = "application/json"     // a page
+	mediaLines = "application/x-ndjson" // an export
+)
+
+// pageClient keeps a connection for each of those that ask at the same time.
+var pageClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: queryClients}}
+
+// readLog reads an answer of a log, which has a host and a path.
+func readLog(ctx context.Context, log, token, media string, params url.Values, into *bytes.Buffer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+log+"?"+params.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Accept", media)
+	response, err := pageClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return refusal(response)
+	}
+	_, err = into.ReadFrom(response.Body)
+	return err
+}
+
+// entriesOf counts the entries of an answer, or its runs, and returns its cursor.
+func entriesOf(answer []byte) (n int, cursor string, err error) {
+	var page struct {
+		Events []struct{} `json:"events"`
+		Runs   []struct{} `json:"runs"`
+		Cursor string     `json:"cursor"`
+	}
+	err = json.Unmarshal(answer, &page)
+	return len(page.Events) + len(page.Runs), page.Cursor, err
+}
+
+// queryClients ask for heavy pages at the same time, each again as soon as it was
+// answered.
+const queryClients = 4
+
+// heavyFilters are pages that take a server long.
+var heavyFilters = []string{
+	"count=1000",
+	"count=1000&path=/hook&order=earliestFirst",
+	"count=1000&url=https://rare.example.com/hook&host=host-0.example.com",
+	"count=1000&url=https://host-0.example.com/hook&state=ERROR&callerIp=10.0.0.7",
+	"count=1000&url=https://host-0.example.com/hook&host=host-1.example.com",
+}
+
+// query asks for heavy pages until it is stopped.
+func (c *logStore) query(ctx context.Context, l *lab) error {
+	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
+		for first := range queryClients {
+			spawn(func() error { return c.queryOn(ctx, l, first) })
+		}
+	})
+}
+
+func (c *logStore) queryOn(ctx context.Context, l *lab, first int) error {
+	var text bytes.Buffer
+	for n := first; ; n++ {
+		params, err := url.ParseQuery(heavyFilters[n%len(heavyFilters)])
+		if err != nil {
+			return err
+		}
+		text.Reset()
+		if err := readLog(ctx, c.server.host+messageLog, l.token, mediaJSON, params, &text); err != nil {
+			return err
+		}
+	}
+}
