@@ -28,6 +28,7 @@ type benchCommand struct {
 	RunRate  int   `default:"50" help:"Workflow runs a second in the runs scenario, on its steady side."`
 	Failed   int   `default:"100000" help:"Failed runs in the restart scenario, and dead letters of each kind in the dlq scenario, on their larger side."`
 	Entries  []int `default:"1000000" placeholder:"N,…" help:"Log entries in the logs scenario: of its longer log, or of several logs that are compared with the first, the shortest first."`
+	Days     int   `placeholder:"N" help:"Days that the longest log of the logs scenario spans; a shorter one spans as many less as it has entries. By default each spans three."`
 	// The environment does not name it: servers are told of their own database there.
 	DatabaseURL        string  `name:"database-url" env:"-" placeholder:"URL" help:"PostgreSQL to ask for the same pages in the logs scenario, postgres://USER:PASSWORD@HOST:PORT/DATABASE. It is filled with as many entries, in a schema that is made for it and dropped. The cluster scenario makes databases beside it and drops them."`
 	River              string  `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
@@ -90,6 +91,7 @@ func (c *benchCommand) options() bench.Options {
 		RunRate:     c.RunRate,
 		Failed:      c.Failed,
 		Entries:     c.Entries,
+		Days:        c.Days,
 		DatabaseURL: c.DatabaseURL,
 		River:       c.River,
 		Dir:         c.Dir,

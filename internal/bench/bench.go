@@ -37,6 +37,7 @@ type Options struct {
 	RunRate   int           // of the runs scenario, in runs a second
 	Failed    int           // failed runs that the restart scenario stores
 	Entries   []int         // of the logs in the logs scenario, ascending; of one, there is a shorter one beside it
+	Days      int           // that the longest of these spans, and shorter ones as many less as they have entries; 0: each spans three
 	// DatabaseURL is of a PostgreSQL that is asked for the same pages in the logs
 	// scenario, in a schema made for it, and which the nodes of the cluster scenario
 	// share, in databases made for it; "": none, and no cluster.
@@ -146,6 +147,7 @@ func (o Options) checkNumbers() error {
 		{"finished", o.Finished, 0},
 		{"run rate", o.RunRate, 1},
 		{"failed", o.Failed, fewFailed},
+		{"days", o.Days, 0},
 	} {
 		if option.value < option.least {
 			return tooSmall(option.name, option.value, option.least)

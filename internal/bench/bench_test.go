@@ -140,6 +140,7 @@ func TestRunRefuses(t *testing.T) {
 		{"no backlog", func(o *Options) { o.Backlog = 0 }, "backlog 0"},
 		{"no run rate", func(o *Options) { o.RunRate = 0 }, "run rate 0"},
 		{"fewer failed runs than there are on the other side", func(o *Options) { o.Failed = 999 }, "failed 999 is too small: at least 1000"},
+		{"no time to go back to", func(o *Options) { o.Days = -1 }, "days -1 is too small: at least 0"},
 		{"no log", func(o *Options) { o.Entries = nil }, "entries have no value"},
 		{"too short a log", func(o *Options) { o.Entries = []int{9999} }, "entries 9999 is too small: at least 10000"},
 		{"too short a log to compare with", func(o *Options) { o.Entries = []int{999, 10000} }, "entries 999 is too small: at least 1000"},

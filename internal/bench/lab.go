@@ -55,10 +55,10 @@ func (l *lab) relay() program {
 }
 
 // server is Posthaste as it would be used: with a durable store and the defaults
-// of every setting but these.
-func (l *lab) server() program {
+// of every setting but these, and those it is given.
+func (l *lab) server(settings ...string) program {
 	return program{"posthaste", func(listen, data string) []string {
-		return []string{"serve", "--listen", listen, "--data", data, "--token", l.token, "--destinations", "any"}
+		return append([]string{"serve", "--listen", listen, "--data", data, "--token", l.token, "--destinations", "any"}, settings...)
 	}}
 }
 

@@ -77,6 +77,15 @@ func (o Options) logs() []int {
 	return o.Entries
 }
 
+// spanOf returns how much time a log of so many entries spans.
+func (o Options) spanOf(entries int) time.Duration {
+	if o.Days == 0 {
+		return logSpan
+	}
+	longest := o.Entries[len(o.Entries)-1]
+	return time.Duration(float64(o.Days) * float64(24*time.Hour) * float64(entries) / float64(longest))
+}
+
 // rounds measures all there is to be measured, in turn. What needs writing comes last
 // in a round: it makes the short log longer.
 func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, table *sqlLog, pages []logPage) error {
@@ -248,7 +257,7 @@ func (c *logStore) fill(ctx context.Context, l *lab, entries int) (err error) {
 		return err
 	}
 	h := &history{
-		user: benchingUser, size: l.options.Size, until: time.Now(), span: logSpan,
+		user: benchingUser, size: l.options.Size, until: time.Now(), span: l.options.spanOf(entries),
 		total: int(float64(entries) / entriesEach), runs: runsEach,
 	}
 	c.history = h
@@ -273,9 +282,9 @@ func (c *logStore) fill(ctx context.Context, l *lab, entries int) (err error) {
 	return nil
 }
 
-// serve starts a server on the history.
+// serve starts a server on the history, which removes nothing of it.
 func (c *logStore) serve(ctx context.Context, l *lab) (err error) {
-	if c.server, err = l.start(ctx, l.server(), c.dir); err != nil {
+	if c.server, err = l.start(ctx, l.server("--keep-logs", "0s", "--keep-runs", "0s"), c.dir); err != nil {
 		return err
 	}
 	c.rounds = append(c.rounds, []reading{measured("start", "ms", milliseconds(c.server.readyAfter))})

@@ -28,6 +28,7 @@ type Load struct {
 	RunRate       int     `json:"runRate"`            // of the runs scenario, runs a second
 	Failed        int     `json:"failed"`             // of the restart and dlq scenarios, dead letters of a kind
 	Entries       int     `json:"entries"`            // of the logs scenario, entries of the longest log
+	Days          int     `json:"days,omitempty"`     // that it spans, if that was fixed
 }
 
 // Result compares two sides in one scenario.
@@ -65,6 +66,7 @@ func newReport(options Options, dir string) (*Report, error) {
 		RunRate:       options.RunRate,
 		Failed:        options.Failed,
 		Entries:       slices.Max(options.Entries),
+		Days:          options.Days,
 	}
 	if options.Messages == 0 {
 		load.RoundSeconds = options.Duration.Seconds()
