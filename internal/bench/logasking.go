@@ -51,46 +51,49 @@ func (c *logStore) reachable(ctx context.Context, l *lab, page logPage) (n int, 
 
 // asker returns what asks for a page of the log and makes sure that it is whole.
 func (c *logStore) asker(ctx context.Context, l *lab, page logPage) asker {
-	params, err := page.query(c.history)
 	var text bytes.Buffer
+	fetch := c.fetcher(ctx, l, page, mediaJSON, &text)
 	return func() (time.Duration, error) {
+		_, all, err := fetch()
 		if err != nil {
 			return 0, err
 		}
-		text.Reset()
-		began := time.Now()
-		if err := readLog(ctx, c.server.host+page.path, l.token, mediaJSON, params, &text); err != nil {
-			return 0, c.failure(page, err)
-		}
-		took := time.Since(began)
 		n, _, err := entriesOf(text.Bytes())
-		return took, errors.Join(err, c.whole(page, n))
+		return all, errors.Join(err, c.whole(page, n))
 	}
 }
 
 // exportAsker returns what asks for the entries of a page as an export, which comes while
 // it is read. What counts is the time until its first entries come.
 func (c *logStore) exportAsker(ctx context.Context, l *lab, page logPage) asker {
-	var came time.Time
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { came = time.Now() }})
-	params, err := page.query(c.history)
 	var text bytes.Buffer
+	fetch := c.fetcher(ctx, l, page, mediaLines, &text)
 	return func() (time.Duration, error) {
+		first, _, err := fetch()
 		if err != nil {
 			return 0, err
 		}
-		text.Reset()
-		began := time.Now()
-		if err := readLog(ctx, c.server.host+page.path, l.token, mediaLines, params, &text); err != nil {
-			return 0, c.failure(page, err)
-		}
-		return came.Sub(began), c.whole(page, bytes.Count(text.Bytes(), []byte("\n")))
+		return first, c.whole(page, bytes.Count(text.Bytes(), []byte("\n")))
 	}
 }
 
-// failure says what was asked of whom in vain.
-func (c *logStore) failure(page logPage, err error) error {
-	return fmt.Errorf("%s, %s: %w%s", c.name, page.name, err, c.server.lastWords())
+// fetcher returns what reads a page in one of its forms, and how long it took until its
+// first bytes came, and until all had.
+func (c *logStore) fetcher(ctx context.Context, l *lab, page logPage, media string, text *bytes.Buffer) func() (first, all time.Duration, err error) {
+	var came time.Time
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { came = time.Now() }})
+	params, invalid := page.query(c.history)
+	return func() (first, all time.Duration, err error) {
+		if invalid != nil {
+			return 0, 0, invalid
+		}
+		text.Reset()
+		began := time.Now()
+		if err := readLog(ctx, c.server.host+page.path, l.token, media, params, text); err != nil {
+			return 0, 0, fmt.Errorf("%s, %s: %w%s", c.name, page.name, err, c.server.lastWords())
+		}
+		return came.Sub(began), time.Since(began), nil
+	}
 }
 
 // whole returns an error unless an answer has as many entries as its page has to have.
