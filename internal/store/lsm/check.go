@@ -104,13 +104,14 @@ func (c *checker) commits(g *guard, log string) {
 	s := &Store{db: c.db}
 	found, err := s.readNumber(keyCommits)
 	last, lastErr := s.readNumber(keyPosition)
-	if err = errors.Join(err, lastErr); err == nil {
+	start, startErr := calendarStart(c.db)
+	if err = errors.Join(err, lastErr, startErr); err == nil {
 		err = g.checkCommits(found, log)
 	}
 	if err != nil {
 		c.report.Add("%v", err)
 	}
-	c.report.Commits, c.last = found, posthaste.Position(last)
+	c.report.Commits, c.last, c.calendar = found, posthaste.Position(last), start
 }
 
 // tables reads every block of every table and compares its checksum.
@@ -159,6 +160,7 @@ type checker struct {
 	report *Report
 
 	last     posthaste.Position // that was given to an event
+	calendar day                // the first that is in the calendar
 	day      dayCheck
 	messages map[messageID]*checkedMessage // read lately
 	counts   map[string]int64              // what the keys of numbers should say, by key
@@ -225,6 +227,8 @@ func (c *checker) record(key, value []byte) error {
 		return c.deadLetter(key, value)
 	case kindSegment:
 		return c.segment(key, value)
+	case kindCalendar:
+		return checkCalendarKey(key)
 	case kindRun:
 		return c.run(key, value)
 	case kindCount:

@@ -135,7 +135,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 func TestCheckMissesNoKey(t *testing.T) {
 	whole := fillAll(t)
 	alone := map[string]bool{
-		"m format": true, "v": true, // settings
+		"m format": true, "m calendar": true, "v": true, // settings
 		"q": true, "s x": true, "n k": true, "n s": true, // what is remembered of nothing else
 		"s r": true, // responses of events, which need not have one
 		"s o": true, // a hint for retention
@@ -160,7 +160,7 @@ func TestCheckReadsEveryRecord(t *testing.T) {
 	whole := fillAll(t)
 	opaque := map[string]bool{
 		"v": true, "s b": true, "n s": true, // texts of others
-		"k": true, "d p": true, "s o": true, "n k": true, "n t": true, "n x": true, "n y": true, "n o": true, // the key is all there is, or an id
+		"k": true, "t": true, "d p": true, "s o": true, "n k": true, "n t": true, "n x": true, "n y": true, "n o": true, // the key is all there is, or an id
 		"m format": true,
 	}
 	for kind, key := range oneOfEach(t, whole) {

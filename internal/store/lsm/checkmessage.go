@@ -93,6 +93,7 @@ type dayCheck struct {
 	day    day
 	events map[string]int64  // by user, minus what their numbers say
 	sums   map[string]uint64 // by user: events minus postings
+	noted  postingID         // was found in the calendar last
 }
 
 // begin makes a day the present one.
@@ -101,7 +102,7 @@ func (d *dayCheck) begin(c *checker, of day) {
 		return
 	}
 	d.end(c)
-	*d = dayCheck{of, map[string]int64{}, map[string]uint64{}}
+	*d = dayCheck{day: of, events: map[string]int64{}, sums: map[string]uint64{}}
 }
 
 // end reports what of the present day does not agree.
@@ -214,7 +215,7 @@ func (c *checker) logBlock(user string, tail, value []byte) error {
 	}
 	c.day.events[user] += int64(len(events))
 	c.report.Events += int64(len(events))
-	return nil
+	return c.noted(user, anyTerm)
 }
 
 func (c *checker) posting(user string, tail, value []byte) error {
@@ -233,7 +234,30 @@ func (c *checker) posting(user string, tail, value []byte) error {
 		c.day.sums[user] -= postingHash(t, position)
 		value = value[n:]
 	}
-	return nil
+	return c.noted(user, t)
+}
+
+// noted returns an error unless the present day is in the calendar with a term. Those it is
+// asked for come in order.
+func (c *checker) noted(user string, t term) error {
+	id := postingID{blockID{user, c.day.day}, t}
+	if born, ok := t.bornOn(); ok && born == id.day || id.day < c.calendar || id == c.day.noted {
+		return nil
+	}
+	c.day.noted = id
+	return c.exists(appendCalendarKey(nil, user, id.day, t), "the calendar lacks a day")
+}
+
+// checkCalendarKey: a day lies in its week. It may have been dropped.
+func checkCalendarKey(key []byte) error {
+	if len(key) < 3 {
+		return errCorrupt
+	}
+	_, tail, err := userKey(key[3:])
+	if err == nil && (len(tail) != 1+8+2 || weekOf(day(binary.BigEndian.Uint16(tail[9:]))) != week(binary.BigEndian.Uint16(key[1:]))) {
+		err = errCorrupt
+	}
+	return err
 }
 
 // postingHash mixes a term with a position, so that a sum of them shows whether two sets

@@ -15,6 +15,7 @@ import (
 //	m format                                    → format version, uvarint
 //	m position                                  → highest position written, 8 bytes
 //	m commits                                   → how many commits there were, 8 bytes; see guard
+//	m calendar                                  → first day that is in the calendar as a whole
 //	v KEY                                       → secret
 //	q USER NAME                                 → queue
 //	g USER NAME                                 → URL group
@@ -35,6 +36,7 @@ import (
 //	s DAY i USER hash128                        → answer to an operation on runs
 //	s DAY o USER ID                             → nothing: the day has events of that older message
 //	s DAY n USER                                → how many events the day has, varint
+//	t WEEK USER FIELD hash64 DAY                → nothing: the day has events with that; see calendar
 //	n r USER run64                              → run, record.AppendRun
 //	n p USER run64                              → its progress
 //	n i USER ID                                 → run64 of the latest run with that id
@@ -72,6 +74,7 @@ const (
 	kindWaiting    = 'w'
 	kindDeadLetter = 'd'
 	kindSegment    = 's'
+	kindCalendar   = 't'
 	kindRun        = 'n'
 	kindCount      = 'u'
 
@@ -108,14 +111,15 @@ const (
 	countedRuns        = 'r'
 )
 
-// formatVersion is the version of this schema. A store written with a higher
-// one is refused.
-const formatVersion = 1
+// formatVersion is the version of this schema. A store written with a higher one is refused;
+// one of version 1 has no calendar yet.
+const formatVersion = 2
 
 var (
 	keyFormat   = []byte{kindMeta, 'f', 'o', 'r', 'm', 'a', 't'}
 	keyPosition = []byte{kindMeta, 'p', 'o', 's', 'i', 't', 'i', 'o', 'n'}
 	keyCommits  = []byte{kindMeta, 'c', 'o', 'm', 'm', 'i', 't', 's'}
+	keyCalendar = []byte{kindMeta, 'c', 'a', 'l', 'e', 'n', 'd', 'a', 'r'}
 )
 
 // maxUserLen is what fits the length byte of a user in a key.
@@ -164,6 +168,7 @@ const (
 	fieldCallerIP field = 'i'
 	fieldFlowKey  field = 'f'
 	fieldStatus   field = 'r' // of the response of a dead letter
+	fieldAny      field = '*' // of any event, in the calendar alone
 
 	fieldWorkflow    field = 'w' // of what belongs to any run
 	fieldRun         field = 'n'

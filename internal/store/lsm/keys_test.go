@@ -115,8 +115,8 @@ func TestLogBlocksAreBounded(t *testing.T) {
 		w.add(m, posthaste.Event{Position: at + posthaste.Position(i), State: posthaste.StateCreated})
 	}
 	blocks, read := 0, 0
-	w.flush(func(key, value []byte) {
-		if key[3] != segmentLog {
+	w.flush(newCalendarWriter(), func(key, value []byte) {
+		if key[0] != kindSegment || key[3] != segmentLog {
 			return
 		}
 		blocks++

@@ -43,6 +43,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 		room:       store.NewPageRoom(query.Bytes),
 		foreground: s.writer.foreground,
 		messages:   map[posthaste.MessageID]sizedMessage{},
+		calendar:   s.calendarStart,
 	}
 	answer := r.run
 	if latest, ok := s.writer.tail.from(query.Low); ok && query.OldestFirst {
@@ -83,6 +84,7 @@ type logReader struct {
 	page       store.EventPage
 	room       store.PageRoom
 	foreground *background.Foreground
+	calendar   day // the first that is in the calendar
 
 	states         sparingSet // of the present day, if others narrow it, too
 	seeks, scanned int
@@ -91,29 +93,40 @@ type logReader struct {
 
 func (r *logReader) direction() direction { return direction(r.query.OldestFirst) }
 
-// run reads the days between Low and High, nearest first.
-func (r *logReader) run() error {
+// run reads the days between Low and High, nearest first: the first of them, and those behind
+// it that may have what matches.
+func (r *logReader) run() (err error) {
 	first, last, ok, err := r.days()
 	if err != nil || !ok {
 		return err
 	}
+	calendar := r.openCalendar(first, last)
+	defer func() { err = errors.Join(err, calendar.close()) }()
+	d := last
 	if r.direction() == ascending {
-		for d := first; d <= last && !r.page.More; d++ {
-			if err := r.readDay(d); err != nil {
-				return err
-			}
-		}
-		return nil
+		d = first
 	}
-	for d := last; d >= first && !r.page.More; d-- {
-		if err := r.readDay(d); err != nil {
+	for ok {
+		if err := r.readDay(d); err != nil || r.page.More {
 			return err
 		}
-		if d == 0 {
-			break
+		if d, ok, err = calendar.next(d); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (r *logReader) openCalendar(first, last day) *calendarReader {
+	terms := slices.Clone(r.terms)
+	if len(terms) == 0 {
+		terms = [][]term{{anyTerm}}
+	}
+	return &calendarReader{
+		reader: r.reader, user: r.user, terms: terms,
+		first: first, last: last, start: r.calendar,
+		direction: r.direction(), seeks: &r.seeks, foreground: r.foreground,
+	}
 }
 
 // readTail reads events that are in memory.

@@ -30,6 +30,11 @@ func (s *Store) Users(context.Context) ([]string, error) {
 		for _, d := range days {
 			err = errors.Join(err, s.usersOfDay(d, found))
 		}
+		weeks, wrong := s.weeks(maxWeek)
+		err = errors.Join(err, wrong)
+		for _, w := range weeks {
+			err = errors.Join(err, s.usersUnder(weekPrefix(w), found))
+		}
 		for _, counted := range []byte{countedDeadLetters, countedFailedRuns, countedRuns} {
 			err = errors.Join(err, s.usersUnder([]byte{kindCount, counted}, found))
 		}
@@ -42,7 +47,10 @@ func (s *Store) Users(context.Context) ([]string, error) {
 	})
 }
 
-const maxDay = day(1<<16 - 1)
+const (
+	maxDay  = day(1<<16 - 1)
+	maxWeek = week(1<<16 - 1)
+)
 
 // usersOfDay adds those who have log blocks in a day.
 func (s *Store) usersOfDay(d day, found map[string]bool) error {
@@ -110,8 +118,11 @@ func (s *Store) Trim(ctx context.Context, user string, horizon store.Horizon) (t
 // event is never older than its message, so at no time is one without it.
 func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int, err error) {
 	days, err := read(s, func() ([]day, error) { return s.daysBefore(end) })
-	if err != nil || len(days) == 0 {
+	if err != nil {
 		return 0, err
+	}
+	if len(days) == 0 {
+		return 0, s.trimCalendar(ctx, user, end)
 	}
 	needed, err := read(s, func() (map[day][]posthaste.MessageID, error) { return s.needed(user, end) })
 	if err != nil {
@@ -126,7 +137,7 @@ func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int
 			return dropped, err
 		}
 	}
-	return dropped, nil
+	return dropped, s.trimCalendar(ctx, user, end)
 }
 
 // needed returns the messages of a user from before a day that have not ended, have

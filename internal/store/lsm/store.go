@@ -74,6 +74,8 @@ type Store struct {
 	reads     logReads
 	gaps      gaps // of dead letters and runs
 
+	calendarStart day // the first that is in the calendar
+
 	mu      sync.RWMutex // held for reading while the database is read
 	closing bool
 }
@@ -229,11 +231,14 @@ type end struct {
 // recover checks the format and that nothing acknowledged is missing at the end, and
 // finds the lanes. The log is the file that the end was read from.
 func (s *Store) recover(log string) (end, error) {
-	if err := s.checkFormat(); err != nil {
-		return end{}, err
-	}
 	last, err := s.readNumber(keyPosition)
 	if err != nil {
+		return end{}, err
+	}
+	if err := s.checkFormat(posthaste.Position(last)); err != nil {
+		return end{}, err
+	}
+	if s.calendarStart, err = calendarStart(s.db); err != nil {
 		return end{}, err
 	}
 	commits, err := s.readNumber(keyCommits)
@@ -264,7 +269,9 @@ func (s *Store) readNumber(key []byte) (number uint64, err error) {
 	return number, err
 }
 
-func (s *Store) checkFormat() error {
+// checkFormat sees to it that the store, whose last event has a position, has the present
+// format.
+func (s *Store) checkFormat(last posthaste.Position) error {
 	var version uint64
 	err := get(s.db, keyFormat, func(value []byte) error {
 		version, _ = binary.Uvarint(value)
@@ -272,13 +279,26 @@ func (s *Store) checkFormat() error {
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return s.db.Set(keyFormat, binary.AppendUvarint(nil, formatVersion), pebble.Sync)
+		return s.setFormat(0)
 	case err != nil:
 		return err
 	case version > formatVersion:
 		return fmt.Errorf("%w: its format is %d, this program knows %d", ErrNewer, version, formatVersion)
+	case version < formatVersion:
+		return s.setFormat(dayOf(last.Time()) + 1)
 	}
 	return nil
+}
+
+// setFormat makes the format of a store, whose events from a day on will be in the calendar,
+// the present one.
+func (s *Store) setFormat(calendarStart day) error {
+	batch := s.db.NewBatch()
+	err := errors.Join(
+		batch.Set(keyFormat, binary.AppendUvarint(nil, formatVersion), nil),
+		batch.Set(keyCalendar, binary.BigEndian.AppendUint16(nil, uint16(calendarStart)), nil),
+		batch.Commit(pebble.Sync))
+	return errors.Join(err, batch.Close())
 }
 
 // findLanes looks at the first message of each lane and skips the others.

@@ -145,8 +145,13 @@ func (m *meter) log(u *store.Usage) {
 		}
 		u.Log.Bytes += kept.Bytes
 		if start = prefixEnd(prefix); start == nil {
-			return
+			break
 		}
+	}
+	for start = []byte{kindCalendar}; m.seek(start) && m.iter.Key()[0] == kindCalendar; {
+		week := bytes.Clone(m.iter.Key()[:3])
+		u.Log.Bytes += m.bytes(week)
+		start = prefixEnd(week)
 	}
 }
 

@@ -35,13 +35,14 @@ type writer struct {
 	stop       chan struct{}
 	stopped    chan struct{} // closed when no operation will be answered any more
 
-	last    posthaste.Position    // of the last event; writer goroutine only
-	number  uint64                // of the last commit; writer goroutine only
-	overlay *overlay              // of the commit that is built; writer goroutine only
-	tail    *tail                 // the end of the log, as far as it is durable
-	visible atomic.Uint64         // the last position that is durable
-	grown   broadcast.Signal      // signalled when visible has moved, and at the end
-	failed  atomic.Pointer[error] // why nothing can be written any more
+	last     posthaste.Position    // of the last event; writer goroutine only
+	number   uint64                // of the last commit; writer goroutine only
+	overlay  *overlay              // of the commit that is built; writer goroutine only
+	calendar *calendarWriter       // writer goroutine only
+	tail     *tail                 // the end of the log, as far as it is durable
+	visible  atomic.Uint64         // the last position that is durable
+	grown    broadcast.Signal      // signalled when visible has moved, and at the end
+	failed   atomic.Pointer[error] // why nothing can be written any more
 
 	begun  atomic.Uint64    // commits that readers may have seen
 	ended  atomic.Uint64    // those of them that are durable, or never will be
@@ -75,6 +76,7 @@ func newWriter(db *pebble.DB, guard *guard, end end, options Options) *writer {
 		last:       end.last,
 		number:     end.commits,
 		overlay:    newOverlay(),
+		calendar:   newCalendarWriter(),
 		tail:       &tail{floor: end.last},
 	}
 	w.visible.Store(uint64(end.last))
@@ -201,7 +203,7 @@ func (w *writer) build(first *op) *commit {
 		c.err = err
 		return c
 	}
-	c.writeLog()
+	c.writeLog(w.calendar)
 	w.last = c.last
 	if c.err = errors.Join(c.writeCounts(), c.joinRuns()); c.err != nil {
 		return c
