@@ -28,6 +28,11 @@ func (e extent) warmUp() extent {
 	return extent{messages: (e.messages + 9) / 10, duration: e.duration / 10}
 }
 
+// part is one of so many parts of the extent, together no less than it.
+func (e extent) part(of int) extent {
+	return extent{messages: (e.messages + of - 1) / of, duration: e.duration / time.Duration(of)}
+}
+
 // meter returns a function that says whether one more message is to be sent. It
 // may be called by many goroutines at once.
 func (e extent) meter() func() bool {

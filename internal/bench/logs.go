@@ -2,15 +2,9 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
-	"sync"
 	"time"
-
-	"posthaste/internal/background"
 )
 
 // logsScenario compares Posthaste with itself: a server with a short log, and others with
@@ -289,86 +283,4 @@ func (c *logStore) serve(ctx context.Context, l *lab) (err error) {
 	}
 	c.rounds = append(c.rounds, []reading{measured("start", "ms", milliseconds(c.server.readyAfter))})
 	return nil
-}
-
-// deliverBeside notes how long deliveries take at a fixed rate: alone, beside queries that
-// never end, and beside threads that compute and do nothing else, which shows what the
-// machine makes of any work that gives way.
-func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
-	defer collectSeldom()()
-	alone, err := c.deliverSteadily(ctx, l, "alone")
-	if err != nil {
-		return err
-	}
-	queries, err := c.deliverMeanwhile(ctx, l, "beside queries", func(ctx context.Context) error { return c.query(ctx, l) })
-	if err != nil {
-		return err
-	}
-	computing, err := c.deliverMeanwhile(ctx, l, "beside computing", compute)
-	if err != nil {
-		return err
-	}
-	if alone == 0 || computing == 0 {
-		return errors.New("nothing was delivered")
-	}
-	c.rounds = append(c.rounds, []reading{
-		measured("delivered beside queries, p99, of alone", "ms/ms", float64(queries)/float64(alone)),
-		measured("delivered beside queries, p99, of beside computing", "ms/ms", float64(queries)/float64(computing)),
-	})
-	return nil
-}
-
-// collectSeldom lets this process collect its garbage hardly ever, until undone: its heap is
-// small, pages that are asked for would have it collected several times a second, and who
-// measures would wait for that.
-func collectSeldom() (undo func()) {
-	const percent = 4000 // 160 MB at least
-	before := debug.SetGCPercent(percent)
-	return func() { debug.SetGCPercent(before) }
-}
-
-// deliverMeanwhile is deliverSteadily beside other work.
-func (c *logStore) deliverMeanwhile(ctx context.Context, l *lab, how string, beside func(context.Context) error) (p99 time.Duration, err error) {
-	err = meanwhile(ctx, beside, func() (err error) {
-		p99, err = c.deliverSteadily(ctx, l, how)
-		return err
-	})
-	return p99, err
-}
-
-// compute keeps as many threads busy as a server gives its readers, of the same priority,
-// until it is stopped.
-func compute(ctx context.Context) error {
-	count := max(1, runtime.NumCPU()/2)
-	threads := background.Start(count)
-	defer threads.Close()
-	var busy sync.WaitGroup
-	for range count {
-		busy.Go(func() {
-			threads.Do(func() {
-				for ctx.Err() == nil {
-				}
-			})
-		})
-	}
-	busy.Wait()
-	return nil
-}
-
-// deliverSteadily applies the fixed rate and returns the 99th percentile of deliveries.
-func (c *logStore) deliverSteadily(ctx context.Context, l *lab, how string) (p99 time.Duration, err error) {
-	_, book, err := l.warmUpAndDeliver(ctx, c.server, openLoop{l.options.Rate, l.options.extent()})
-	if err != nil {
-		return 0, err
-	}
-	t := book.tally()
-	p99 = quantile(t.delivering, 0.99)
-	c.rounds = append(c.rounds, []reading{
-		counted("accepted", t.accepted),
-		counted("lost", t.lost),
-		counted("delivered again", t.duplicates),
-		measured("delivered "+how+", p50", "ms", milliseconds(quantile(t.delivering, 0.50))),
-		measured("delivered "+how+", p99", "ms", milliseconds(p99)),
-	})
-	return p99, nil
 }
