@@ -213,7 +213,7 @@ type Stats struct {
 
 // LogReads is the work of all queries of the log.
 type LogReads struct {
-	IndexBlocks int64 // read of the index to find entries
+	IndexBlocks int64 // read of the index to find entries, and values looked for in a week of its calendar
 	Entries     int64 // read to see whether they match
 	Returned    int64 // entries that did
 }

@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/maphash"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste/internal/background"
-	"posthaste/internal/store"
 )
 
 // The log and its index lie in days, and a page that does not find enough in one goes on to
@@ -141,18 +141,22 @@ func (c *calendarReader) turnTo(w week) error {
 	for i, alternatives := range c.terms {
 		var days weekDays
 		for _, t := range alternatives {
-			days |= c.daysOf(t)
+			has, err := c.daysOf(t)
+			if err != nil {
+				return err
+			}
+			days |= has
 		}
 		if c.days &= days; c.days == 0 {
 			c.terms[0], c.terms[i] = c.terms[i], c.terms[0] // it will be the first in the next week
 			break
 		}
 	}
-	return c.iter.Error()
+	return nil
 }
 
 // daysOf returns the days of the present week that have events of a term.
-func (c *calendarReader) daysOf(t term) (days weekDays) {
+func (c *calendarReader) daysOf(t term) (days weekDays, err error) {
 	if *c.seeks++; *c.seeks%seeksOfWork == 0 {
 		c.foreground.GiveWay()
 	}
@@ -163,7 +167,7 @@ func (c *calendarReader) daysOf(t term) (days weekDays) {
 	for valid := c.iter.SeekGE(c.key); valid && bytes.HasPrefix(c.iter.Key(), c.key); valid = c.iter.Next() {
 		days |= dayBit(day(binary.BigEndian.Uint16(c.iter.Key()[len(c.key):])))
 	}
-	return days
+	return days, c.iter.Error()
 }
 
 func (c *calendarReader) close() error {
@@ -173,9 +177,13 @@ func (c *calendarReader) close() error {
 	return c.iter.Close()
 }
 
-// calendarStart returns the first day that is in the calendar as a whole: an earlier version
-// of the format has none.
-func calendarStart(r pebble.Reader) (start day, err error) {
+// readCalendarStart returns the first day that is in the calendar as a whole. A store of the
+// first version of the format has no calendar, so that none is.
+func readCalendarStart(r pebble.Reader) (start day, err error) {
+	version, err := readFormat(r)
+	if err != nil || version < formatOfCalendar {
+		return maxDay, err
+	}
 	err = get(r, keyCalendar, func(value []byte) error {
 		if len(value) != 2 {
 			return errCorrupt
@@ -183,10 +191,10 @@ func calendarStart(r pebble.Reader) (start day, err error) {
 		start = day(binary.BigEndian.Uint16(value))
 		return nil
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return maxDay, nil
+	if err != nil {
+		return 0, fmt.Errorf("where the calendar begins: %w", err)
 	}
-	return start, err
+	return start, nil
 }
 
 // weeks returns the weeks before another one that are in the calendar.
@@ -206,31 +214,44 @@ func weekPrefix(w week) []byte {
 	return binary.BigEndian.AppendUint16([]byte{kindCalendar}, uint16(w))
 }
 
-// trimCalendar drops the weeks of a user that begin before a day and have no events from then
-// on.
+// trimCalendar drops the weeks of a user that have days before another one, and no events.
 func (s *Store) trimCalendar(ctx context.Context, user string, end day) error {
-	weeks, err := read(s, func() ([]week, error) { return s.weeks(weekOf(end) + 1) })
+	weeks, err := read(s, func() ([]week, error) { return s.weeksOf(user, weekOf(end)+1) })
 	if err != nil || len(weeks) == 0 {
 		return err
 	}
 	return s.writer.do(ctx, func(c *commit) error {
+		s.writer.calendar.forget() // and what this commit adds is written behind what it drops
 		for _, w := range weeks {
-			if logged, err := s.loggedIn(w, user, end); err != nil || logged {
-				return err // it is the last one
-			}
-			prefix := appendUser(weekPrefix(w), user)
-			if _, err := s.dropRange(c, prefix, prefixEnd(prefix)); err != nil {
+			logged, err := s.loggedIn(w, user)
+			if err != nil {
 				return err
 			}
+			if prefix := appendUser(weekPrefix(w), user); !logged {
+				if err := c.batch.DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
+					return err
+				}
+			}
 		}
-		s.writer.calendar.forget()
 		return nil
 	})
 }
 
-// loggedIn reports whether a user has events in the days of a week from another day on.
-func (s *Store) loggedIn(w week, user string, from day) (logged bool, err error) {
-	for d := max(day(w)*weekLen, from); weekOf(d) == w && !logged && err == nil; d++ {
+// weeksOf returns the weeks before another one that are in the calendar of a user.
+func (s *Store) weeksOf(user string, end week) (own []week, err error) {
+	weeks, err := s.weeks(end)
+	for _, w := range weeks {
+		has, wrong := s.any(appendUser(weekPrefix(w), user))
+		if err = errors.Join(err, wrong); has {
+			own = append(own, w)
+		}
+	}
+	return own, err
+}
+
+// loggedIn reports whether a user has events in a week.
+func (s *Store) loggedIn(w week, user string) (logged bool, err error) {
+	for d := day(w) * weekLen; weekOf(d) == w && !logged && err == nil; d++ {
 		logged, err = s.any(appendSegment(nil, d, segmentLog, user))
 	}
 	return logged, err

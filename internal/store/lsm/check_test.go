@@ -135,7 +135,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 func TestCheckMissesNoKey(t *testing.T) {
 	whole := fillAll(t)
 	alone := map[string]bool{
-		"m format": true, "m calendar": true, "v": true, // settings
+		"m format": true, "v": true, // settings
 		"q": true, "s x": true, "n k": true, "n s": true, // what is remembered of nothing else
 		"s r": true, // responses of events, which need not have one
 		"s o": true, // a hint for retention

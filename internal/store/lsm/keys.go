@@ -111,9 +111,12 @@ const (
 	countedRuns        = 'r'
 )
 
-// formatVersion is the version of this schema. A store written with a higher one is refused;
-// one of version 1 has no calendar yet.
-const formatVersion = 2
+// formatVersion is the version of this schema. A store written with a higher one is refused,
+// and one with a lower one is given this: see setFormat.
+const formatVersion = formatOfCalendar
+
+// formatOfCalendar is the version from which on there is a calendar.
+const formatOfCalendar = 2
 
 var (
 	keyFormat   = []byte{kindMeta, 'f', 'o', 'r', 'm', 'a', 't'}

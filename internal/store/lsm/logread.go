@@ -20,7 +20,7 @@ import (
 // Bounds of the work of one page. A query that reaches one of them returns what
 // it has, and where to continue.
 const (
-	maxPageSeeks = 20_000 // posting blocks read
+	maxPageSeeks = 20_000 // posting blocks read, and values looked for in a week of the calendar
 	maxPageScan  = 20_000 // events looked at
 )
 
@@ -36,14 +36,14 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 	snapshot := s.db.NewSnapshot()
 	defer func() { _ = snapshot.Close() }()
 	r := &logReader{
-		reader:     snapshot,
-		user:       user,
-		query:      query,
-		terms:      filterTerms(&query.Filter),
-		room:       store.NewPageRoom(query.Bytes),
-		foreground: s.writer.foreground,
-		messages:   map[posthaste.MessageID]sizedMessage{},
-		calendar:   s.calendarStart,
+		reader:        snapshot,
+		user:          user,
+		query:         query,
+		terms:         filterTerms(&query.Filter),
+		room:          store.NewPageRoom(query.Bytes),
+		foreground:    s.writer.foreground,
+		messages:      map[posthaste.MessageID]sizedMessage{},
+		calendarStart: s.calendarStart,
 	}
 	answer := r.run
 	if latest, ok := s.writer.tail.from(query.Low); ok && query.OldestFirst {
@@ -84,7 +84,8 @@ type logReader struct {
 	page       store.EventPage
 	room       store.PageRoom
 	foreground *background.Foreground
-	calendar   day // the first that is in the calendar
+
+	calendarStart day // the first that is in the calendar
 
 	states         sparingSet // of the present day, if others narrow it, too
 	seeks, scanned int
@@ -124,7 +125,7 @@ func (r *logReader) openCalendar(first, last day) *calendarReader {
 	}
 	return &calendarReader{
 		reader: r.reader, user: r.user, terms: terms,
-		first: first, last: last, start: r.calendar,
+		first: first, last: last, start: r.calendarStart,
 		direction: r.direction(), seeks: &r.seeks, foreground: r.foreground,
 	}
 }

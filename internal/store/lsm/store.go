@@ -231,14 +231,12 @@ type end struct {
 // recover checks the format and that nothing acknowledged is missing at the end, and
 // finds the lanes. The log is the file that the end was read from.
 func (s *Store) recover(log string) (end, error) {
-	last, err := s.readNumber(keyPosition)
+	version, err := readFormat(s.db)
 	if err != nil {
 		return end{}, err
 	}
-	if err := s.checkFormat(posthaste.Position(last)); err != nil {
-		return end{}, err
-	}
-	if s.calendarStart, err = calendarStart(s.db); err != nil {
+	last, err := s.readNumber(keyPosition)
+	if err != nil {
 		return end{}, err
 	}
 	commits, err := s.readNumber(keyCommits)
@@ -251,7 +249,11 @@ func (s *Store) recover(log string) (end, error) {
 	if err := s.findLanes(); err != nil {
 		return end{}, fmt.Errorf("find lanes: %w", err)
 	}
-	return end{posthaste.Position(last), commits}, nil
+	if err := s.setFormat(version, posthaste.Position(last)); err != nil {
+		return end{}, err
+	}
+	s.calendarStart, err = readCalendarStart(s.db)
+	return end{posthaste.Position(last), commits}, err
 }
 
 // readNumber returns the number kept under a key, 0 if there is none.
@@ -269,30 +271,32 @@ func (s *Store) readNumber(key []byte) (number uint64, err error) {
 	return number, err
 }
 
-// checkFormat sees to it that the store, whose last event has a position, has the present
-// format.
-func (s *Store) checkFormat(last posthaste.Position) error {
-	var version uint64
-	err := get(s.db, keyFormat, func(value []byte) error {
+// readFormat returns the version of the format of a store, 0 if there is nothing yet, or
+// ErrNewer.
+func readFormat(r pebble.Reader) (version uint64, err error) {
+	err = get(r, keyFormat, func(value []byte) error {
 		version, _ = binary.Uvarint(value)
 		return nil
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return s.setFormat(0)
-	case err != nil:
-		return err
-	case version > formatVersion:
-		return fmt.Errorf("%w: its format is %d, this program knows %d", ErrNewer, version, formatVersion)
-	case version < formatVersion:
-		return s.setFormat(dayOf(last.Time()) + 1)
+		return 0, nil
+	case err == nil && version > formatVersion:
+		err = fmt.Errorf("%w: its format is %d, this program knows %d", ErrNewer, version, formatVersion)
 	}
-	return nil
+	return version, err
 }
 
-// setFormat makes the format of a store, whose events from a day on will be in the calendar,
-// the present one.
-func (s *Store) setFormat(calendarStart day) error {
+// setFormat gives a store, whose last event has a position, the present format. What one of an
+// earlier format holds is not in the calendar, nor what is added on the same day.
+func (s *Store) setFormat(version uint64, last posthaste.Position) error {
+	if version == formatVersion {
+		return nil
+	}
+	calendarStart := day(0)
+	if last > 0 {
+		calendarStart = dayOf(last.Time()) + 1
+	}
 	batch := s.db.NewBatch()
 	err := errors.Join(
 		batch.Set(keyFormat, binary.AppendUvarint(nil, formatVersion), nil),

@@ -206,6 +206,7 @@ func (w *writer) build(first *op) *commit {
 	c.writeLog(w.calendar)
 	w.last = c.last
 	if c.err = errors.Join(c.writeCounts(), c.joinRuns()); c.err != nil {
+		w.calendar.forget()
 		return c
 	}
 	if c.batch.Empty() {
