@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"posthaste"
 )
@@ -31,6 +33,22 @@ type EventQuery struct {
 	Bytes       int  // at most so many bytes together, unless one entry has more; 0: PageBytes
 	Bare        bool // nobody looks at bodies: those that cost reading may be left out
 }
+
+// Since returns a time before which no event matches: a message has none before it was made, but
+// for what the clock was set back by.
+func (q *EventQuery) Since() time.Time {
+	since := q.Low.Time()
+	if ids := q.Filter.MessageIDs; len(ids) > 0 {
+		oldest := slices.MinFunc(ids, func(a, b posthaste.MessageID) int { return bytes.Compare(a[:], b[:]) })
+		if made := oldest.CreatedAt().Add(-maxSetBack); made.After(since) {
+			return made
+		}
+	}
+	return since
+}
+
+// maxSetBack is by how much the clock may be set back between a message and its events.
+const maxSetBack = 24 * time.Hour
 
 // EventPage is a part of the answer to an EventQuery.
 type EventPage struct {

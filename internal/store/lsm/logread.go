@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -160,7 +159,7 @@ func (r *logReader) addLatest(entry *store.Entry) (full bool, err error) {
 // days returns the first and the last day within the query's range that are
 // stored.
 func (r *logReader) days() (first, last day, ok bool, err error) {
-	since, until := r.since(), r.query.High.Time()
+	since, until := r.query.Since(), r.query.High.Time()
 	if r.query.Low > r.query.High || since.After(until) {
 		return 0, 0, false, nil
 	}
@@ -180,22 +179,6 @@ func (r *logReader) days() (first, last day, ok bool, err error) {
 	}
 	return first, last, ok, errors.Join(iter.Error(), iter.Close())
 }
-
-// since returns a time before which no event matches: a message has none before it was made,
-// but for what the clock was set back by.
-func (r *logReader) since() time.Time {
-	since := r.query.Low.Time()
-	if ids := r.query.Filter.MessageIDs; len(ids) > 0 {
-		made := slices.MinFunc(ids, compareIDs).CreatedAt().Add(-maxSetBack)
-		if made.After(since) {
-			return made
-		}
-	}
-	return since
-}
-
-// maxSetBack is by how much the clock may be set back between a message and its events.
-const maxSetBack = 24 * time.Hour
 
 // readDay adds a day's matching events to the page.
 func (r *logReader) readDay(d day) error {

@@ -41,12 +41,12 @@ func TestCrowdedMoment(t *testing.T) {
 const claimPatience = 8 * time.Second
 
 // open joins the nodes of a database.
-func open(t *testing.T, url string) *postgres.Store {
+func open(t testing.TB, url string) *postgres.Store {
 	t.Helper()
 	return openWith(t, url, postgres.Options{}.WithPatience(claimPatience))
 }
 
-func openWith(t *testing.T, url string, options postgres.Options) *postgres.Store {
+func openWith(t testing.TB, url string, options postgres.Options) *postgres.Store {
 	t.Helper()
 	options.Logger = slog.New(slog.DiscardHandler)
 	s, err := postgres.Open(t.Context(), url, options)

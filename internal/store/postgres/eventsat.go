@@ -42,18 +42,21 @@ func (r *logReader) blocksOf(wanted []posthaste.Position, scan func(pgx.Collecta
 	return rows(r.ctx, r.q, scan, `
 		SELECT DISTINCT ON (found.first) found.first, found.block
 		FROM unnest($2::bigint[]) AS c (at), LATERAL (`+lastBlock("$3")+` UNION ALL `+lastBlock("$4")+` LIMIT 1) AS found`,
-		r.user, int64s(wanted), int64(nearSpan), int64(maxSpan))
+		r.user, int64s(wanted), int64(nearSpan), int64(maxSpan),
+		int64(max(wanted[0], maxSpan)-maxSpan), int64(wanted[len(wanted)-1]))
 }
 
 // nearSpan is within which the block of a position is looked for first: PostgreSQL looks at
 // all of a range that is on one page of the index, which may be many blocks.
 const nearSpan = maxSpan / 64
 
-// lastBlock is a query for the last block that begins within a span before c.at.
+// lastBlock is a query for the last block that begins within a span before c.at. What it says of
+// all of them lets PostgreSQL plan for a few days instead of each that is kept.
 func lastBlock(span string) string {
 	return `(
 		SELECT e.first, e.block FROM posthaste.events e
-		WHERE e.user_id = $1 AND e.first BETWEEN c.at - ` + span + ` AND c.at ORDER BY e.first DESC LIMIT 1)`
+		WHERE e.user_id = $1 AND e.first BETWEEN c.at - ` + span + ` AND c.at AND e.first BETWEEN $5 AND $6
+		ORDER BY e.first DESC LIMIT 1)`
 }
 
 // beginsOfRange returns where the blocks begin that hold a range, the lowest first, but no

@@ -61,6 +61,7 @@ func behind(block []posthaste.Event, oldestFirst bool) posthaste.Position {
 // can still be committed, so all of it may be shown.
 func (s *Store) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.EventPage, error) {
+		query.Low = max(query.Low, posthaste.FirstPosition(query.Since()))
 		r := &logReader{ctx: ctx, q: q, user: user, query: query, room: store.NewPageRoom(query.Bytes)}
 		err := r.run()
 		return r.page, err
