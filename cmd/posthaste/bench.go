@@ -39,6 +39,9 @@ type benchCommand struct {
 	// Relay makes this the relay that the server is compared with, in a process of
 	// its own.
 	Relay string `hidden:"" placeholder:"ADDRESS" help:"Run the relay on HOST:PORT, until a signal."`
+	// Readers makes this those who read beside deliveries, in a process of their own.
+	Readers      string `hidden:"" placeholder:"ADDRESS" help:"Ask the server on HOST:PORT for heavy pages of the log, until a signal."`
+	ReadersToken string `hidden:"" placeholder:"TOKEN" help:"Whose log it is."`
 }
 
 // Validate returns a sentence about the first setting that is wrong.
@@ -60,6 +63,9 @@ func (c *benchCommand) Run(t terminal) error {
 	defer forget()
 	if c.Relay != "" {
 		return bench.RunRelay(ctx, c.Relay, telemetry.NewLogger(t.Err, slog.LevelInfo, telemetry.FormatText))
+	}
+	if c.Readers != "" {
+		return bench.RunReaders(ctx, c.Readers, c.ReadersToken)
 	}
 	options := c.options()
 	options.Progress = t.Err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -111,10 +112,10 @@ const (
 )
 
 // pageClient keeps a connection for each of those that ask at the same time.
-var pageClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: queryClients}}
+var pageClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: readers}}
 
 // readLog reads an answer of a log, which has a host and a path.
-func readLog(ctx context.Context, log, token, media string, params url.Values, into *bytes.Buffer) error {
+func readLog(ctx context.Context, log, token, media string, params url.Values, into io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+log+"?"+params.Encode(), nil)
 	if err != nil {
 		return err
@@ -129,7 +130,7 @@ func readLog(ctx context.Context, log, token, media string, params url.Values, i
 	if response.StatusCode != http.StatusOK {
 		return refusal(response)
 	}
-	_, err = into.ReadFrom(response.Body)
+	_, err = io.Copy(into, response.Body)
 	return err
 }
 
@@ -142,40 +143,4 @@ func entriesOf(answer []byte) (n int, cursor string, err error) {
 	}
 	err = json.Unmarshal(answer, &page)
 	return len(page.Events) + len(page.Runs), page.Cursor, err
-}
-
-// queryClients ask for heavy pages at the same time, each again as soon as it was
-// answered.
-const queryClients = 4
-
-// heavyFilters are pages that take a server long.
-var heavyFilters = []string{
-	"count=1000",
-	"count=1000&path=/hook&order=earliestFirst",
-	"count=1000&url=https://rare.example.com/hook&host=host-0.example.com",
-	"count=1000&url=https://host-0.example.com/hook&state=ERROR&callerIp=10.0.0.7",
-	"count=1000&url=https://host-0.example.com/hook&host=host-1.example.com",
-}
-
-// query asks for heavy pages until it is stopped.
-func (c *logStore) query(ctx context.Context, l *lab) error {
-	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
-		for first := range queryClients {
-			spawn(func() error { return c.queryOn(ctx, l, first) })
-		}
-	})
-}
-
-func (c *logStore) queryOn(ctx context.Context, l *lab, first int) error {
-	var text bytes.Buffer
-	for n := first; ; n++ {
-		params, err := url.ParseQuery(heavyFilters[n%len(heavyFilters)])
-		if err != nil {
-			return err
-		}
-		text.Reset()
-		if err := readLog(ctx, c.server.host+messageLog, l.token, mediaJSON, params, &text); err != nil {
-			return err
-		}
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -17,7 +16,6 @@ import (
 // machine makes of any work that gives way. They take turns, so that what changes meanwhile,
 // of the store or of the machine, does for all of them.
 func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
-	defer collectSeldom()()
 	alone := &company{how: "alone"}
 	queries := &company{how: "beside queries", beside: func(ctx context.Context) error { return c.query(ctx, l) }}
 	computing := &company{how: "beside computing", beside: compute}
@@ -81,15 +79,6 @@ func (c *company) readings() []reading {
 		measured("delivered "+c.how+", p50", "ms", milliseconds(quantile(c.took, 0.50))),
 		measured("delivered "+c.how+", p99", "ms", milliseconds(c.p99())),
 	}
-}
-
-// collectSeldom lets this process collect its garbage hardly ever, until undone: its heap is
-// small, pages that are asked for would have it collected several times a second, and who
-// measures would wait for that.
-func collectSeldom() (undo func()) {
-	const percent = 4000 // 160 MB at least
-	before := debug.SetGCPercent(percent)
-	return func() { debug.SetGCPercent(before) }
 }
 
 // compute keeps as many threads busy as a server gives its readers, of the same priority,

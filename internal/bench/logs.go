@@ -110,6 +110,9 @@ func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, tab
 	}
 	for _, side := range sides {
 		side.rounds = append(side.rounds, side.server.memory())
+		if err := side.exportAll(ctx, l); err != nil {
+			return err
+		}
 	}
 	return nil
 }

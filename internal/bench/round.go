@@ -115,7 +115,6 @@ func compact(ctx context.Context, data string) error {
 // memory returns what a running program holds, and nothing where the system does
 // not tell.
 func (c *child) memory() []reading {
-	const megabyte = 1e6
 	size, ok := residentMemory(c.command.Process.Pid)
 	if !ok {
 		return nil

@@ -9,6 +9,8 @@ import (
 	"time"
 )
 
+const megabyte = 1e6 // bytes
+
 // residentMemory returns the bytes of memory that a process holds now. ok is
 // false where the system does not tell as Linux does.
 func residentMemory(pid int) (size int64, ok bool) {
