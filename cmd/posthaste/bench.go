@@ -65,7 +65,7 @@ func (c *benchCommand) Run(t terminal) error {
 		return bench.RunRelay(ctx, c.Relay, telemetry.NewLogger(t.Err, slog.LevelInfo, telemetry.FormatText))
 	}
 	if c.Readers != "" {
-		return bench.RunReaders(ctx, c.Readers, c.ReadersToken)
+		return bench.RunReaders(ctx, c.Readers, c.ReadersToken, os.Stdin, t.Out)
 	}
 	options := c.options()
 	options.Progress = t.Err

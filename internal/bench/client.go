@@ -116,7 +116,7 @@ var errBusy = errors.New("the server is busy")
 func refusal(response *http.Response) error {
 	const quoted = 300 // bytes
 	text, _ := io.ReadAll(io.LimitReader(response.Body, quoted))
-	err := fmt.Errorf("publish was answered %s: %s", response.Status, text)
+	err := fmt.Errorf("the answer was %s: %s", response.Status, text)
 	if response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusTooManyRequests {
 		err = fmt.Errorf("%w: %w", errBusy, err)
 	}

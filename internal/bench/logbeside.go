@@ -16,9 +16,10 @@ import (
 // machine makes of any work that gives way. They take turns, so that what changes meanwhile,
 // of the store or of the machine, does for all of them.
 func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
-	alone := &company{how: "alone"}
-	queries := &company{how: "beside queries", beside: func(ctx context.Context) error { return c.query(ctx, l) }}
-	computing := &company{how: "beside computing", beside: compute}
+	var read readSoFar
+	alone := &company{how: "alone", begin: nothing}
+	queries := &company{how: "beside queries", begin: func(ctx context.Context) (end func() error, err error) { return c.query(ctx, l, &read) }}
+	computing := &company{how: "beside computing", begin: compute}
 	order := []*company{alone, queries, computing}
 	for range turnsOfCompany {
 		for _, beside := range order {
@@ -26,7 +27,7 @@ func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
 				return err
 			}
 		}
-		slices.Reverse(order) // so that none always follows the same other
+		slices.Reverse(order) // so that none is always the first
 	}
 	if alone.p99() == 0 || computing.p99() == 0 {
 		return errors.New("nothing was delivered")
@@ -34,6 +35,7 @@ func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
 	c.rounds = append(c.rounds, slices.Concat(alone.readings(), queries.readings(), computing.readings(), []reading{
 		measured("delivered beside queries, p99, of alone", "ms/ms", float64(queries.p99())/float64(alone.p99())),
 		measured("delivered beside queries, p99, of beside computing", "ms/ms", float64(queries.p99())/float64(computing.p99())),
+		measured("read by queries meanwhile", "entries/s", read.entries/read.time.Seconds()),
 	}))
 	return nil
 }
@@ -43,30 +45,29 @@ const turnsOfCompany = 4
 
 // company is what deliveries at a fixed rate go on beside, and how long they took.
 type company struct {
-	how    string
-	beside func(context.Context) error // nil: nothing
+	how   string
+	begin func(context.Context) (end func() error, err error)
 
 	accepted, lost, again int
 	took                  []time.Duration // ascending
 }
 
 // deliver applies the fixed rate for a turn.
-func (c *company) deliver(ctx context.Context, l *lab, server *child) error {
-	work := func() error {
-		_, book, err := l.warmUpAndDeliver(ctx, server, openLoop{l.options.Rate, l.options.extent().part(turnsOfCompany)})
-		if err != nil {
-			return err
-		}
-		t := book.tally()
-		c.accepted, c.lost, c.again = c.accepted+t.accepted, c.lost+t.lost, c.again+t.duplicates
-		c.took = append(c.took, t.delivering...)
-		slices.Sort(c.took)
-		return nil
+func (c *company) deliver(ctx context.Context, l *lab, server *child) (err error) {
+	end, err := c.begin(ctx)
+	if err != nil {
+		return err
 	}
-	if c.beside == nil {
-		return work()
+	defer func() { err = errors.Join(err, end()) }()
+	_, book, err := l.warmUpAndDeliver(ctx, server, openLoop{l.options.Rate, l.options.extent().part(turnsOfCompany)})
+	if err != nil {
+		return err
 	}
-	return meanwhile(ctx, c.beside, work)
+	t := book.tally()
+	c.accepted, c.lost, c.again = c.accepted+t.accepted, c.lost+t.lost, c.again+t.duplicates
+	c.took = append(c.took, t.delivering...)
+	slices.Sort(c.took)
+	return nil
 }
 
 func (c *company) p99() time.Duration { return quantile(c.took, 0.99) }
@@ -81,12 +82,14 @@ func (c *company) readings() []reading {
 	}
 }
 
+func nothing(context.Context) (end func() error, err error) { return func() error { return nil }, nil }
+
 // compute keeps as many threads busy as a server gives its readers, of the same priority,
-// until it is stopped.
-func compute(ctx context.Context) error {
+// until it is ended.
+func compute(ctx context.Context) (end func() error, err error) {
+	ctx, stop := context.WithCancel(ctx)
 	count := max(1, runtime.NumCPU()/2)
 	threads := background.Start(count)
-	defer threads.Close()
 	var busy sync.WaitGroup
 	for range count {
 		busy.Go(func() {
@@ -96,6 +99,10 @@ func compute(ctx context.Context) error {
 			})
 		})
 	}
-	busy.Wait()
-	return nil
+	return func() error {
+		stop()
+		busy.Wait()
+		threads.Close()
+		return nil
+	}, nil
 }

@@ -83,6 +83,11 @@ func (o Options) spanOf(entries int) time.Duration {
 // rounds measures all there is to be measured, in turn. What needs writing comes last
 // in a round: it makes the short log longer.
 func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, table *sqlLog, pages []logPage) error {
+	for _, side := range sides {
+		if err := side.export(ctx, l); err != nil {
+			return err
+		}
+	}
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
 		if err := s.askAlone(ctx, l, sides, pages); err != nil {
@@ -110,9 +115,6 @@ func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, tab
 	}
 	for _, side := range sides {
 		side.rounds = append(side.rounds, side.server.memory())
-		if err := side.exportAll(ctx, l); err != nil {
-			return err
-		}
 	}
 	return nil
 }

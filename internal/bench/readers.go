@@ -1,14 +1,17 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
-	"syscall"
+	"sync"
+	"time"
 
 	"posthaste/internal/background"
 )
@@ -26,11 +29,18 @@ var heavyFilters = []string{
 const readers = 4
 
 // RunReaders asks a server for heavy pages of a log, each reader again as soon as it was
-// answered, until ctx ends.
-func RunReaders(ctx context.Context, host, token string) error {
+// answered, until ctx or its input ends. It writes a line when the first page has come.
+func RunReaders(ctx context.Context, host, token string, in io.Reader, out io.Writer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		defer stop()
+		_, _ = io.Copy(io.Discard, in) // it ends with who has started this
+	}()
+	begun := sync.OnceFunc(func() { _, _ = io.WriteString(out, "reading\n") })
 	err := together(ctx, func(ctx context.Context, spawn func(func() error)) {
 		for first := range readers {
-			spawn(func() error { return readHeavyPages(ctx, host, token, first) })
+			spawn(func() error { return readHeavyPages(ctx, host, token, first, begun) })
 		}
 	})
 	if ctx.Err() != nil {
@@ -39,7 +49,7 @@ func RunReaders(ctx context.Context, host, token string) error {
 	return err
 }
 
-func readHeavyPages(ctx context.Context, host, token string, first int) error {
+func readHeavyPages(ctx context.Context, host, token string, first int, begun func()) error {
 	var text bytes.Buffer
 	for n := first; ; n++ {
 		params, err := url.ParseQuery(heavyFilters[n%len(heavyFilters)])
@@ -50,30 +60,46 @@ func readHeavyPages(ctx context.Context, host, token string, first int) error {
 		if err := readLog(ctx, host+messageLog, token, mediaJSON, params, &text); err != nil {
 			return err
 		}
+		begun()
 	}
 }
 
-// query lets readers ask for heavy pages until it is stopped. They are a process of their
-// own, of a lower priority, as if they were elsewhere: what a client takes to receive pages
-// is not what the server takes to give them.
-func (c *logStore) query(ctx context.Context, l *lab) error {
+// readSoFar is how many entries a server has given to readers, and in which time.
+type readSoFar struct {
+	entries float64
+	time    time.Duration
+}
+
+// query lets readers ask for heavy pages until it is ended. They are a process of their own,
+// of the priority that pages have: what a client takes of the processors to receive them
+// would come before them, and before deliveries, if it were this one.
+func (c *logStore) query(ctx context.Context, l *lab, read *readSoFar) (end func() error, err error) {
 	var words bytes.Buffer
 	command := exec.CommandContext(ctx, l.options.Executable, "bench", "--readers", c.server.host, "--readers-token", l.token)
-	command.Env = plainEnvironment(os.Environ())
-	command.Stdout, command.Stderr = &words, &words
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
-	command.WaitDelay = stopPatience
-	var err error
+	command.Env, command.Stderr = plainEnvironment(os.Environ()), &words
+	in, inErr := command.StdinPipe()
+	out, outErr := command.StdoutPipe()
+	if err := errors.Join(inErr, outErr); err != nil {
+		return nil, err
+	}
 	threads := background.Start(1) // whose priority the process inherits
 	threads.Do(func() { err = command.Start() })
 	threads.Close()
 	if err != nil {
-		return fmt.Errorf("start readers: %w", err)
+		return nil, fmt.Errorf("start readers: %w", err)
 	}
-	if err = command.Wait(); ctx.Err() == nil {
-		return fmt.Errorf("readers: %w: %s", errors.Join(errReadersEnded, err), words.Bytes())
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return nil, fmt.Errorf("readers: %w: %s", errors.Join(err, command.Wait()), words.Bytes())
 	}
-	return nil
+	before, err := scrape(ctx, c.server)
+	began := time.Now()
+	return func() error {
+		after, wrong := scrape(ctx, c.server)
+		read.entries += after[metricReturned] - before[metricReturned]
+		read.time += time.Since(began)
+		if err := errors.Join(err, wrong, in.Close(), command.Wait()); err != nil {
+			return fmt.Errorf("readers: %w: %s", err, words.Bytes())
+		}
+		return nil
+	}, nil
 }
-
-var errReadersEnded = errors.New("they ended before they were to")

@@ -64,7 +64,7 @@ func lastBlock(span string) string {
 func (r *logReader) beginsOfRange(from, to posthaste.Position, atMost int) ([]int64, error) {
 	return rows(r.ctx, r.q, pgx.RowTo[int64], `
 		SELECT first FROM posthaste.events
-		WHERE user_id = $1 AND first <= $3 AND first >= `+blockHolding2+`
+		WHERE user_id = $1 AND first BETWEEN `+leastHolding2+` AND $3 AND first >= `+blockHolding2+`
 		ORDER BY first LIMIT $4`, r.user, int64(from), int64(to), atMost)
 }
 
@@ -72,7 +72,10 @@ func (r *logReader) beginsOfRange(from, to posthaste.Position, atMost int) ([]in
 // one that begins within maxSpan before it. It is $2 if there is none.
 var blockHolding2 = fmt.Sprintf(`coalesce((
 	SELECT first FROM posthaste.events
-	WHERE user_id = $1 AND first BETWEEN $2 - %d AND $2 ORDER BY first DESC LIMIT 1), $2)`, int64(maxSpan))
+	WHERE user_id = $1 AND first BETWEEN %s AND $2 ORDER BY first DESC LIMIT 1), $2)`, leastHolding2)
+
+// leastHolding2 is before where that block begins. PostgreSQL plans for the days from then on.
+var leastHolding2 = fmt.Sprintf(`$2 - %d`, int64(maxSpan))
 
 // beginsHolding returns those of some blocks that may hold any of some positions. Both ascend.
 func beginsHolding(begins []int64, wanted []posthaste.Position) (holding []int64) {

@@ -232,7 +232,7 @@ func (r *logReader) scan() error {
 var (
 	scanFrom = `
 		SELECT first, block FROM posthaste.events
-		WHERE user_id = $1 AND first <= $3 AND first >= ` + blockHolding2 + `
+		WHERE user_id = $1 AND first BETWEEN ` + leastHolding2 + ` AND $3 AND first >= ` + blockHolding2 + `
 		ORDER BY first LIMIT $4`
 	scanForward = `
 		SELECT first, block FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3

@@ -91,8 +91,9 @@ func (r *logReader) postingsOfEach(positions []posthaste.Position, c condition) 
 		SELECT DISTINCT ON (found.term, found.first) found.term, found.first, found.gaps
 		FROM unnest($2::bigint[]) AS t (term), unnest($3::bigint[]) AS c (at), LATERAL (
 			SELECT p.term, p.first, p.gaps FROM posthaste.postings p
-			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at
-			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, hashes(c.terms), int64s(positions), int64(maxSpan))
+			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at AND p.first BETWEEN $5 AND $6
+			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, hashes(c.terms), int64s(positions), int64(maxSpan),
+		int64(max(slices.Min(positions), maxSpan)-maxSpan), int64(slices.Max(positions)))
 }
 
 // tell returns those of some positions whose events pass the whole filter, and the rest from

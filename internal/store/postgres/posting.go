@@ -71,7 +71,7 @@ func (r *logReader) load(fields ...*fieldList) error {
 	if len(of) == 0 {
 		return nil
 	}
-	found, err := rows(r.ctx, r.q, scanPosting, r.listQuestion(), r.user, terms, cursors, counts, int64(r.last()))
+	found, err := rows(r.ctx, r.q, scanPosting, r.listQuestion(), r.user, terms, cursors, counts, int64(r.last()), int64(r.first()))
 	if err != nil {
 		return err
 	}
@@ -95,11 +95,12 @@ func (r *logReader) load(fields ...*fieldList) error {
 	return nil
 }
 
-// listQuestion asks for the next postings of lists.
+// listQuestion asks for the next postings of lists. No cursor is beyond where they begin; that
+// is said so that PostgreSQL plans for no days beyond.
 func (r *logReader) listQuestion() string {
-	within := `p.first BETWEEN $5 AND l.cursor`
+	within := `p.first BETWEEN $5 AND l.cursor AND p.first <= $6`
 	if r.query.OldestFirst {
-		within = `p.first BETWEEN l.cursor AND $5`
+		within = `p.first BETWEEN l.cursor AND $5 AND p.first >= $6`
 	}
 	return `
 		SELECT l.n, found.first, found.gaps

@@ -32,14 +32,16 @@ func BenchmarkYear(b *testing.B) {
 				{"the oldest message", store.EventFilter{MessageIDs: []posthaste.MessageID{first}}, 3},
 				{"the newest message", store.EventFilter{MessageIDs: []posthaste.MessageID{last}}, 3},
 			} {
-				b.Run(page.name, func(b *testing.B) {
-					query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: page.limit}
-					for b.Loop() {
-						if _, err := s.Events(b.Context(), ann, query); err != nil {
-							b.Fatal(err)
+				for _, oldestFirst := range []bool{false, true} {
+					b.Run(fmt.Sprintf("%s/oldestFirst=%t", page.name, oldestFirst), func(b *testing.B) {
+						query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: page.limit, OldestFirst: oldestFirst}
+						for b.Loop() {
+							if _, err := s.Events(b.Context(), ann, query); err != nil {
+								b.Fatal(err)
+							}
 						}
-					}
-				})
+					})
+				}
 			}
 		})
 	}
