@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	_, _ = os.Stdout.WriteString(c.URL("postgres") + "\n")
-	select {}
+	time.Sleep(time.Hour) // without cgo, select {} would be a deadlock, of which the program dies by itself
 }
 
 // A test binary that is killed, as one is that runs for too long, leaves no server behind.
