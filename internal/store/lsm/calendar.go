@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/maphash"
 
@@ -197,71 +196,51 @@ func readCalendarStart(r pebble.Reader) (start day, err error) {
 	return start, nil
 }
 
-// weeks returns the weeks before another one that are in the calendar.
-func (s *Store) weeks(end week) (weeks []week, err error) {
-	err = s.skip([]byte{kindCalendar}, func(key []byte) []byte {
-		w := week(binary.BigEndian.Uint16(key[1:]))
-		if w >= end {
-			return nil
-		}
-		weeks = append(weeks, w)
-		return weekPrefix(w + 1)
-	})
-	return weeks, err
-}
-
 func weekPrefix(w week) []byte {
 	return binary.BigEndian.AppendUint16([]byte{kindCalendar}, uint16(w))
 }
 
 // trimCalendar drops the weeks of a user that have days before another one, and no events.
 func (s *Store) trimCalendar(ctx context.Context, user string, end day) error {
-	weeks, err := read(s, func() ([]week, error) { return s.weeksOf(user, weekOf(end)+1) })
+	weeks, err := read(s, func() ([]week, error) { return s.emptyWeeks(user, end) })
 	if err != nil || len(weeks) == 0 {
 		return err
 	}
 	return s.writer.do(ctx, func(c *commit) error {
 		s.writer.calendar.forget() // and what this commit adds is written behind what it drops
 		for _, w := range weeks {
-			logged, err := s.loggedIn(w, user)
+			logged, err := s.loggedIn(w, user) // meanwhile
+			if err == nil && !logged {
+				_, err = s.dropAll(c, appendUser(weekPrefix(w), user))
+			}
 			if err != nil {
 				return err
-			}
-			if prefix := appendUser(weekPrefix(w), user); !logged {
-				if err := c.batch.DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
-					return err
-				}
 			}
 		}
 		return nil
 	})
 }
 
-// weeksOf returns the weeks before another one that are in the calendar of a user.
-func (s *Store) weeksOf(user string, end week) (own []week, err error) {
-	weeks, err := s.weeks(end)
-	for _, w := range weeks {
-		has, wrong := s.any(appendUser(weekPrefix(w), user))
-		if err = errors.Join(err, wrong); has {
-			own = append(own, w)
+// emptyWeeks returns the weeks that have days before another one and are in the calendar of a
+// user who has no events in them.
+func (s *Store) emptyWeeks(user string, end day) (empty []week, err error) {
+	weeks, err := numbersBefore(s.db, kindCalendar, weekOf(end)+1)
+	for i := 0; i < len(weeks) && err == nil; i++ {
+		var noted, logged bool
+		if noted, err = exists(s.db, appendUser(weekPrefix(weeks[i]), user)); err == nil && noted {
+			logged, err = s.loggedIn(weeks[i], user)
+		}
+		if noted && !logged {
+			empty = append(empty, weeks[i])
 		}
 	}
-	return own, err
+	return empty, err
 }
 
 // loggedIn reports whether a user has events in a week.
 func (s *Store) loggedIn(w week, user string) (logged bool, err error) {
 	for d := day(w) * weekLen; weekOf(d) == w && !logged && err == nil; d++ {
-		logged, err = s.any(appendSegment(nil, d, segmentLog, user))
+		logged, err = exists(s.db, appendSegment(nil, d, segmentLog, user))
 	}
 	return logged, err
-}
-
-// any reports whether there are keys with a prefix.
-func (s *Store) any(prefix []byte) (found bool, err error) {
-	err = s.skip(prefix, func([]byte) []byte {
-		found = true
-		return nil
-	})
-	return found, err
 }

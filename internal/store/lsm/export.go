@@ -114,27 +114,13 @@ func (e *exporter) named(kind store.ItemKind, prefix ...byte) func() error {
 // daily visits a part of all days.
 func (e *exporter) daily(part byte, visit func(user string, key, value []byte) error) func() error {
 	return func() error {
-		days, err := daysOf(e.reader)
+		days, err := numbersBefore(e.reader, kindSegment, maxDay)
 		for i := 0; i < len(days) && err == nil; i++ {
 			prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(days[i]))
 			err = e.each(append(prefix, part), visit)
 		}
 		return err
 	}
-}
-
-// daysOf returns the days of which anything is kept, in order.
-func daysOf(r pebble.Reader) (days []day, err error) {
-	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{kindSegment}, UpperBound: []byte{kindSegment + 1}})
-	if err != nil {
-		return nil, err
-	}
-	for valid := iter.First(); valid; {
-		d := binary.BigEndian.Uint16(iter.Key()[1:])
-		days = append(days, day(d))
-		valid = iter.SeekGE(binary.BigEndian.AppendUint16([]byte{kindSegment}, d+1))
-	}
-	return days, errors.Join(iter.Error(), iter.Close())
 }
 
 // remembered yields what is remembered for a day, unless the next day has the same.

@@ -30,7 +30,7 @@ func (s *Store) Users(context.Context) ([]string, error) {
 		for _, d := range days {
 			err = errors.Join(err, s.usersOfDay(d, found))
 		}
-		weeks, wrong := s.weeks(maxWeek)
+		weeks, wrong := numbersBefore(s.db, kindCalendar, maxWeek)
 		err = errors.Join(err, wrong)
 		for _, w := range weeks {
 			err = errors.Join(err, s.usersUnder(weekPrefix(w), found))
@@ -60,7 +60,7 @@ func (s *Store) usersOfDay(d day, found map[string]bool) error {
 
 // usersUnder adds those whose keys go on with them behind a prefix.
 func (s *Store) usersUnder(prefix []byte, found map[string]bool) error {
-	return s.skip(prefix, func(key []byte) []byte {
+	return skip(s.db, prefix, func(key []byte) []byte {
 		userLen := int(key[len(prefix)])
 		found[string(key[len(prefix)+1:len(prefix)+1+userLen])] = true
 		return prefixEnd(key[:len(prefix)+1+userLen])
@@ -68,22 +68,35 @@ func (s *Store) usersUnder(prefix []byte, found map[string]bool) error {
 }
 
 // daysBefore returns the days before another one that have anything stored.
-func (s *Store) daysBefore(end day) (days []day, err error) {
-	err = s.skip([]byte{kindSegment}, func(key []byte) []byte {
-		d := day(binary.BigEndian.Uint16(key[1:]))
-		if d >= end {
+func (s *Store) daysBefore(end day) ([]day, error) { return numbersBefore(s.db, kindSegment, end) }
+
+// numbersBefore returns the days or weeks before another one that keys of a kind begin with, in
+// order.
+func numbersBefore[T day | week](r pebble.Reader, kind byte, end T) (found []T, err error) {
+	err = skip(r, []byte{kind}, func(key []byte) []byte {
+		n := T(binary.BigEndian.Uint16(key[1:]))
+		if n >= end {
 			return nil
 		}
-		days = append(days, d)
-		return binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(d)+1)
+		found = append(found, n)
+		return binary.BigEndian.AppendUint16([]byte{kind}, uint16(n)+1)
 	})
-	return days, err
+	return found, err
+}
+
+// exists reports whether there are keys with a prefix.
+func exists(r pebble.Reader, prefix []byte) (found bool, err error) {
+	err = skip(r, prefix, func([]byte) []byte {
+		found = true
+		return nil
+	})
+	return found, err
 }
 
 // skip visits keys with a prefix: the first one, and then always the first at or
 // behind what visit returns, until that is nil.
-func (s *Store) skip(prefix []byte, visit func(key []byte) (next []byte)) error {
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+func skip(r pebble.Reader, prefix []byte, visit func(key []byte) (next []byte)) error {
+	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
 	if err != nil {
 		return err
 	}
@@ -243,7 +256,7 @@ func (s *Store) dropDay(ctx context.Context, d day, user string, needed []postha
 func (s *Store) dropLog(c *commit, d day, user string) (logged bool, err error) {
 	for _, part := range []byte{segmentResponse, segmentPosting, segmentDedup, segmentAnswer, segmentOlder, segmentLog} {
 		prefix := appendSegment(nil, d, part, user)
-		if logged, err = s.dropRange(c, prefix, prefixEnd(prefix)); err != nil {
+		if logged, err = s.dropAll(c, prefix); err != nil {
 			return false, err
 		}
 	}
@@ -341,18 +354,12 @@ func idOf(iter *pebble.Iterator) posthaste.MessageID {
 
 func compareIDs(a, b posthaste.MessageID) int { return bytes.Compare(a[:], b[:]) }
 
-// dropRange deletes the keys from one to another, and writes nothing if there are
-// none.
-func (s *Store) dropRange(c *commit, from, to []byte) (found bool, err error) {
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
-	if err != nil {
+// dropAll deletes the keys with a prefix, and writes nothing if there are none.
+func (s *Store) dropAll(c *commit, prefix []byte) (found bool, err error) {
+	if found, err = exists(s.db, prefix); err != nil || !found {
 		return false, err
 	}
-	found = iter.First()
-	if err := errors.Join(iter.Error(), iter.Close()); err != nil || !found {
-		return false, err
-	}
-	return true, c.batch.DeleteRange(from, to, nil)
+	return true, c.batch.DeleteRange(prefix, prefixEnd(prefix), nil)
 }
 
 // trimDeadLetters removes entries of both DLQs that failed before a time.
