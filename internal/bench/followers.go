@@ -134,12 +134,10 @@ var streams = &http.Client{Transport: &http.Transport{ReadBufferSize: streamBuff
 
 // connect reads the stream from where it was, while more is wanted.
 func (f *follower) connect(ctx context.Context, more func() bool) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.host+"/v2/logs?"+f.filter.params, nil)
+	r, err := logRequest(ctx, f.host+messageLog, f.filter.params, f.token, mediaEvents)
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Authorization", "Bearer "+f.token)
-	r.Header.Set("Accept", "text/event-stream")
 	if f.last != nil {
 		r.Header.Set("Last-Event-ID", string(f.last))
 	}

@@ -107,21 +107,30 @@ func (c *logStore) whole(page logPage, n int) error {
 
 // The forms of an answer.
 const (
-	mediaJSON  = "application/json"     // a page
-	mediaLines = "application/x-ndjson" // an export
+	mediaJSON   = "application/json"     // a page
+	mediaLines  = "application/x-ndjson" // an export
+	mediaEvents = "text/event-stream"    // what is followed
 )
 
 // pageClient keeps a connection for each of those that ask at the same time.
 var pageClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: readers}}
 
-// readLog reads an answer of a log, which has a host and a path.
+// logRequest makes a request for a log, which has a host and a path.
+func logRequest(ctx context.Context, log, params, token, media string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+log+"?"+params, nil)
+	if err == nil {
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Accept", media)
+	}
+	return req, err
+}
+
+// readLog reads an answer of a log.
 func readLog(ctx context.Context, log, token, media string, params url.Values, into io.Writer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+log+"?"+params.Encode(), nil)
+	req, err := logRequest(ctx, log, params.Encode(), token, media)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Accept", media)
 	response, err := pageClient.Do(req)
 	if err != nil {
 		return err

@@ -74,6 +74,10 @@ type readSoFar struct {
 // of the priority that pages have: what a client takes of the processors to receive them
 // would come before them, and before deliveries, if it were this one.
 func (c *logStore) query(ctx context.Context, l *lab, read *readSoFar) (end func() error, err error) {
+	before, err := scrape(ctx, c.server)
+	if err != nil {
+		return nil, err
+	}
 	var words bytes.Buffer
 	command := exec.CommandContext(ctx, l.options.Executable, "bench", "--readers", c.server.host, "--readers-token", l.token)
 	command.Env, command.Stderr = plainEnvironment(os.Environ()), &words
@@ -91,13 +95,12 @@ func (c *logStore) query(ctx context.Context, l *lab, read *readSoFar) (end func
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return nil, fmt.Errorf("readers: %w: %s", errors.Join(err, command.Wait()), words.Bytes())
 	}
-	before, err := scrape(ctx, c.server)
 	began := time.Now()
 	return func() error {
 		after, wrong := scrape(ctx, c.server)
 		read.entries += after[metricReturned] - before[metricReturned]
 		read.time += time.Since(began)
-		if err := errors.Join(err, wrong, in.Close(), command.Wait()); err != nil {
+		if err := errors.Join(wrong, in.Close(), command.Wait()); err != nil {
 			return fmt.Errorf("readers: %w: %s", err, words.Bytes())
 		}
 		return nil
