@@ -51,6 +51,7 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	encoder := newEntryEncoder(form)
 	done := func() {
 		encoder.release()
+		read.Return()
 		room.give()
 	}
 	return ok(page{r.turn(), done, "events", len(read.Entries), func(i int) []byte {

@@ -25,6 +25,7 @@ type Export struct {
 	user  string
 	query store.EventQuery // what is left to be read
 	left  int              // entries that may still be returned
+	page  store.EventPage  // that was read last
 	ended bool
 }
 
@@ -44,7 +45,8 @@ func (l *Log) Export(ctx context.Context, user string, params url.Values) (*Expo
 	return &Export{store: l.store, user: user, query: query, left: query.Limit}, nil
 }
 
-// Next returns the next entries, at least one, and io.EOF after the last.
+// Next returns the next entries, at least one, and io.EOF after the last. They and their
+// messages are valid until the next call.
 func (e *Export) Next(ctx context.Context) ([]store.Entry, error) {
 	for !e.ended {
 		if ctx.Err() != nil { // nothing else would notice while nothing matches
@@ -60,9 +62,12 @@ func (e *Export) Next(ctx context.Context) ([]store.Entry, error) {
 
 // read returns the next page, which may be empty.
 func (e *Export) read(ctx context.Context) ([]store.Entry, error) {
-	e.query.Limit, e.query.Bytes = min(e.left, pieceSize), pieceBytes
+	if e.page.Return != nil {
+		e.page.Return()
+	}
+	e.query.Limit, e.query.Bytes, e.query.Lent = min(e.left, pieceSize), pieceBytes, true
 	page, err := e.store.Events(ctx, e.user, e.query)
-	if err != nil {
+	if e.page = page; err != nil {
 		return nil, fmt.Errorf("export log: %w", err)
 	}
 	if e.query.OldestFirst {

@@ -54,8 +54,17 @@ func New(options Options) *Log {
 // Page is a part of the answer to a query. It may hold fewer entries than were
 // asked for, also none, and still have a cursor.
 type Page struct {
-	Entries []store.Entry // shared, not to be changed
-	Cursor  string        // asks for what follows; "" at the end
+	Entries  []store.Entry // shared, not to be changed
+	Cursor   string        // asks for what follows; "" at the end
+	giveBack func()
+}
+
+// Return says that nobody will look at the entries or at their messages any more: their
+// memory is used for pages to come. It may be called once, or never.
+func (p Page) Return() {
+	if p.giveBack != nil {
+		p.giveBack()
+	}
 }
 
 // Query returns the page of a user's log that URL parameters ask for. An
@@ -68,11 +77,12 @@ func (l *Log) Query(ctx context.Context, user string, params url.Values) (Page, 
 	if query.Low > query.High {
 		return Page{}, nil
 	}
+	query.Lent = true
 	found, err := l.store.Events(ctx, user, query)
 	if err != nil {
 		return Page{}, fmt.Errorf("query log: %w", err)
 	}
-	page := Page{Entries: found.Entries}
+	page := Page{Entries: found.Entries, giveBack: found.Return}
 	if found.More {
 		page.Cursor = selection.Cursor(found.Next)
 	}

@@ -32,6 +32,7 @@ type EventQuery struct {
 	Limit       int  // at most so many events; at least 1
 	Bytes       int  // at most so many bytes together, unless one entry has more; 0: PageBytes
 	Bare        bool // nobody looks at bodies: those that cost reading may be left out
+	Lent        bool // who asks gives the page back when done with it, see EventPage.Return
 }
 
 // Since returns a time before which no event matches: a message has none before it was made, but
@@ -55,6 +56,11 @@ type EventPage struct {
 	Entries []Entry
 	More    bool               // matching events may follow
 	Next    posthaste.Position // where they begin: the next Low if OldestFirst, else the next High
+
+	// Return gives a page back that was lent: its memory is used for pages to come, and nobody
+	// may look at its entries or at their messages any more. It is called once at most, and by
+	// nobody if it is nil.
+	Return func()
 }
 
 // Entry is an event with the message it is about. Make one with NewEntry.

@@ -13,7 +13,6 @@ import (
 	"posthaste"
 	"posthaste/internal/background"
 	"posthaste/internal/store"
-	"posthaste/internal/store/record"
 )
 
 // Bounds of the work of one page. A query that reaches one of them returns what
@@ -41,9 +40,10 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 		terms:         filterTerms(&query.Filter),
 		room:          store.NewPageRoom(query.Bytes),
 		foreground:    s.writer.foreground,
-		messages:      map[posthaste.MessageID]sizedMessage{},
+		memory:        newPageMemory(query.Lent),
 		calendarStart: s.calendarStart,
 	}
+	r.messages = messageReader{reader: snapshot, user: user, decode: r.memory.decoder.Message}
 	answer := r.run
 	if latest, ok := s.writer.tail.from(query.Low); ok && query.OldestFirst {
 		answer = func() error { return r.readTail(latest) }
@@ -52,6 +52,9 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 	s.reads.add(r)
 	if err != nil {
 		return store.EventPage{}, fmt.Errorf("read log: %w", err)
+	}
+	if query.Lent {
+		r.page.Return = func() { r.memory.release(r.page.Entries) }
 	}
 	return r.page, nil
 }
@@ -79,7 +82,8 @@ type logReader struct {
 	user       string
 	query      store.EventQuery
 	terms      [][]term
-	messages   map[posthaste.MessageID]sizedMessage // of this page
+	messages   messageReader
+	memory     *pageMemory
 	page       store.EventPage
 	room       store.PageRoom
 	foreground *background.Foreground
@@ -320,7 +324,11 @@ func (r *logReader) add(entry store.Entry) (full bool, err error) {
 // makeRoom makes room for four times as many entries when there is none: each room leaves
 // the one before it behind as garbage.
 func (r *logReader) makeRoom() {
-	if n := len(r.page.Entries); n == cap(r.page.Entries) {
+	n := len(r.page.Entries)
+	if n == 0 {
+		r.page.Entries = r.memory.entries[:0]
+	}
+	if n == cap(r.page.Entries) {
 		r.page.Entries = append(make([]store.Entry, 0, min(max(4*n, leastRoom), r.query.Limit)), r.page.Entries...)
 	}
 }
@@ -333,29 +341,23 @@ func (r *logReader) stop(at posthaste.Position) {
 
 // entry returns an event with its message.
 func (r *logReader) entry(event posthaste.Event) (store.Entry, error) {
-	m, known := r.messages[event.MessageID]
+	m, known := r.memory.messages[event.MessageID]
 	if !known {
 		read, err := r.readMessage(event.MessageID)
 		if err != nil {
 			return store.Entry{}, err
 		}
 		m = sizedMessage{read, store.MessageSize(read)}
-		r.messages[event.MessageID] = m
+		r.memory.messages[event.MessageID] = m
 	}
 	return store.Entry{Event: event, Message: m.Message, MessageSize: m.size}, nil
 }
 
-// sizedMessage is a message with its store.MessageSize.
-type sizedMessage struct {
-	*posthaste.Message
-	size int
-}
-
 func (r *logReader) readMessage(id posthaste.MessageID) (*posthaste.Message, error) {
 	if !r.query.Bare {
-		return readMessage(r.reader, r.user, id)
+		return r.messages.read(id)
 	}
-	m, _, err := readEnvelope(r.reader, r.user, id)
+	m, _, err := r.messages.envelope(id)
 	return m, err
 }
 
@@ -367,7 +369,7 @@ func (r *logReader) attachResponse(event *posthaste.Event) error {
 	}
 	key := appendPositionKey(nil, segmentResponse, r.user, event.Position)
 	err := get(r.reader, key, func(data []byte) (err error) {
-		event.Response, err = record.DecodeResponse(data)
+		event.Response, err = r.memory.decoder.Response(data)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {

@@ -70,12 +70,14 @@ func BenchmarkYear(b *testing.B) {
 
 func readPages(b *testing.B, s *lsm.Store, query store.EventQuery) {
 	before := readSoFar(b, s)
+	query.Lent = true
 	b.ReportAllocs()
 	for b.Loop() {
 		page, err := s.Events(b.Context(), "ann", query)
 		if err != nil || len(page.Entries) == 0 {
 			b.Fatalf("a page of %d entries, %v", len(page.Entries), err)
 		}
+		page.Return()
 	}
 	after, pages := readSoFar(b, s), float64(b.N)
 	b.ReportMetric(float64(after.Returned-before.Returned)/pages, "entries/op")

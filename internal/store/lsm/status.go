@@ -3,7 +3,6 @@ package lsm
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -125,9 +124,6 @@ func parseStatus(data []byte) (status, error) {
 	return s, err
 }
 
-// largeBody is the size from which a body is kept beside its envelope: 4 KiB.
-const largeBody = 4 << 10
-
 // readStatus returns store.ErrNotFound for an unknown message.
 func readStatus(r pebble.Reader, user string, id posthaste.MessageID) (status, error) {
 	var s status
@@ -136,44 +132,6 @@ func readStatus(r pebble.Reader, user string, id posthaste.MessageID) (status, e
 		return err
 	})
 	return s, err
-}
-
-// readMessage returns store.ErrNotFound for an unknown message.
-func readMessage(r pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
-	m, place, err := readEnvelope(r, user, id)
-	if err != nil {
-		return nil, err
-	}
-	switch place {
-	case bodyInRun:
-		m.Body, err = readEntryBody(r, user, m.Run.Position, m.Run.Entry)
-	case bodyBeside:
-		err = get(r, appendMessageKey(nil, segmentBody, user, id), func(data []byte) error {
-			m.Body = append([]byte(nil), data...)
-			return nil
-		})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("message %s: %w", id, err)
-	}
-	return m, nil
-}
-
-// readEnvelope returns a message as its envelope has it: with its body if that is
-// within, and where the body is. It returns store.ErrNotFound for an unknown message.
-func readEnvelope(r pebble.Reader, user string, id posthaste.MessageID) (m *posthaste.Message, place byte, err error) {
-	err = get(r, appendMessageKey(nil, segmentEnvelope, user, id), func(data []byte) (err error) {
-		if len(data) == 0 {
-			return errCorrupt
-		}
-		place = data[0]
-		m, err = record.DecodeMessage(id, user, data[1:])
-		return err
-	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("message %s: %w", id, err)
-	}
-	return m, place, nil
 }
 
 // get reads one key and lends its value to use.

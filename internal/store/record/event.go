@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"sync"
 
 	"posthaste"
 )
@@ -41,10 +42,15 @@ func AppendEvent(dst []byte, e *posthaste.Event) []byte {
 	})
 }
 
+// decodedEvents are records to decode events into, as decodedMessages are for messages.
+var decodedEvents = sync.Pool{New: func() any { return new(event) }}
+
 // DecodeEvent reads what AppendEvent wrote.
 func DecodeEvent(data []byte) (posthaste.Event, error) {
-	var rec event
-	if err := decode(data, &rec); err != nil {
+	rec := decodedEvents.Get().(*event)
+	defer decodedEvents.Put(rec)
+	*rec = event{}
+	if err := decode(data, rec); err != nil {
 		return posthaste.Event{}, err
 	}
 	state, err := StateOf(rec.State)

@@ -30,15 +30,21 @@ func newHeader(h http.Header) header {
 }
 
 // restore returns nil for an empty header.
-func (flat header) restore() (http.Header, error) {
+func (flat header) restore() (http.Header, error) { return flat.restoreInto(&parts{}) }
+
+// restoreInto is restore with as much of the memory as it needs.
+func (flat header) restoreInto(memory *parts) (http.Header, error) {
 	if len(flat) == 0 {
 		return nil, nil
 	}
 	if len(flat)%2 != 0 {
 		return nil, errHeader
 	}
-	h := make(http.Header, len(flat)/2)
-	values := make([]string, len(flat)/2) // of all names, in one allocation
+	if memory.header == nil {
+		memory.header = make(http.Header, len(flat)/2)
+	}
+	memory.values = slices.Grow(memory.values[:0], len(flat)/2)[:len(flat)/2]
+	h, values := memory.header, memory.values
 	name, first := flat[0], 0
 	for i := range values {
 		if flat[2*i] < name {

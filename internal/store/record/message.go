@@ -1,6 +1,7 @@
 package record
 
 import (
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +12,7 @@ import (
 // message is the stored form of a posthaste.Message.
 type message struct {
 	URL        string   `cbor:"1,keyasint,omitempty"`
-	Body       []byte   `cbor:"2,keyasint,omitempty"`
+	Body       body     `cbor:"2,keyasint,omitempty"`
 	CreatedAt  int64    `cbor:"3,keyasint,omitempty"`
 	NotBefore  int64    `cbor:"4,keyasint,omitempty"` // none: CreatedAt
 	CallerIP   string   `cbor:"5,keyasint,omitempty"`
@@ -80,28 +81,56 @@ func AppendMessage(dst []byte, m *posthaste.Message) []byte {
 	return encode(slices.Grow(dst, len(m.Body)+usualOverhead), &rec)
 }
 
-// decoded are records to decode messages into. A page of the log has a thousand.
-var decoded = sync.Pool{New: func() any { return new(message) }}
+// body is a body that is decoded into the memory it has, if that is enough.
+type body []byte
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (b *body) UnmarshalBinary(data []byte) error {
+	*b = append((*b)[:0], data...)
+	return nil
+}
 
 // DecodeMessage reads what AppendMessage wrote and adds the id and the user.
 // Empty bodies, headers and lists come back as nil.
 func DecodeMessage(id posthaste.MessageID, user string, data []byte) (*posthaste.Message, error) {
-	rec := decoded.Get().(*message)
+	m := &posthaste.Message{ID: id, User: user}
+	if err := decodeMessage(m, &parts{}, data); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// parts is memory for what most messages have, and nothing of one before.
+type parts struct {
+	body   body        // its capacity
+	header http.Header // empty
+	values []string    // of the header
+}
+
+// decodedMessages are records to decode messages into. A page of the log has a thousand.
+var decodedMessages = sync.Pool{New: func() any { return new(message) }}
+
+// decodeMessage decodes a message with as much of the memory as it needs, but for its id and
+// its user.
+func decodeMessage(m *posthaste.Message, memory *parts, data []byte) (err error) {
+	rec := decodedMessages.Get().(*message)
+	*rec = message{Body: memory.body[:0], Settings: settings{Header: rec.Settings.Header[:0]}}
 	defer func() {
-		*rec = message{} // what it held is the message's
-		decoded.Put(rec)
+		flat := rec.Settings.Header
+		clear(flat)                                      // its texts are the message's,
+		*rec = message{Settings: settings{Header: flat}} // and so is all else it held
+		decodedMessages.Put(rec)
 	}()
 	if err := decode(data, rec); err != nil {
-		return nil, err
+		return err
 	}
 	if rec.NotBefore == 0 {
 		rec.NotBefore = rec.CreatedAt
 	}
-	m := &posthaste.Message{
-		ID:         id,
-		User:       user,
+	*m = posthaste.Message{
+		ID:         m.ID,
+		User:       m.User,
 		URL:        rec.URL,
-		Body:       rec.Body,
 		CreatedAt:  fromMilli(rec.CreatedAt),
 		NotBefore:  fromMilli(rec.NotBefore),
 		CallerIP:   rec.CallerIP,
@@ -111,14 +140,13 @@ func DecodeMessage(id posthaste.MessageID, user string, data []byte) (*posthaste
 		ScheduleID: rec.ScheduleID,
 		Run:        rec.Run.restore(),
 	}
-	var err error
+	if memory.body = rec.Body; len(rec.Body) > 0 {
+		m.Body = rec.Body
+	}
 	if m.SourceID, err = restoreID(rec.SourceID); err != nil {
-		return nil, err
+		return err
 	}
-	if err := rec.Settings.restore(&m.Settings); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return rec.Settings.restoreInto(&m.Settings, memory)
 }
 
 func newSettings(s *posthaste.Settings) settings {
@@ -144,7 +172,10 @@ func newSettings(s *posthaste.Settings) settings {
 }
 
 // restore fills s.
-func (rec *settings) restore(s *posthaste.Settings) (err error) {
+func (rec *settings) restore(s *posthaste.Settings) error { return rec.restoreInto(s, &parts{}) }
+
+// restoreInto is restore with as much of the memory as it needs.
+func (rec *settings) restoreInto(s *posthaste.Settings, memory *parts) (err error) {
 	*s = posthaste.Settings{
 		Method:     rec.Method,
 		Retries:    rec.Retries,
@@ -167,7 +198,7 @@ func (rec *settings) restore(s *posthaste.Settings) (err error) {
 		Dialect: posthaste.Dialect(rec.Dialect),
 		Trace:   posthaste.TraceContext(rec.Trace),
 	}
-	if s.Header, err = rec.Header.restore(); err != nil {
+	if s.Header, err = rec.Header.restoreInto(memory); err != nil {
 		return err
 	}
 	if s.Callback, err = rec.Callback.restore(); err != nil {

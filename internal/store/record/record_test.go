@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,72 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, "bulk action", anyAction, func(a *posthaste.BulkAction) (*posthaste.BulkAction, error) {
 		return DecodeAction(a.User, a.ID, AppendAction(nil, a))
 	})
+}
+
+// TestDecoder decodes some of each kind with one decoder, again and again in the same memory.
+func TestDecoder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var decoder Decoder
+		for range 3 {
+			messages := rapid.SliceOfN(anyMessage, 0, 5).Draw(t, "messages")
+			responses := rapid.SliceOfN(anyResponse, 0, 5).Draw(t, "responses")
+			same(t, messages, func(m *posthaste.Message) (*posthaste.Message, error) {
+				return decoder.Message(m.ID, m.User, AppendMessage(nil, m))
+			})
+			same(t, responses, func(r *posthaste.Response) (*posthaste.Response, error) {
+				return decoder.Response(AppendResponse(nil, r))
+			})
+			decoder.Reset(rapid.IntRange(0, 1<<20).Draw(t, "most"))
+		}
+	})
+}
+
+// same decodes all of some values, and compares them then.
+func same[T any](t *rapid.T, values []T, through func(T) (T, error)) {
+	var decoded []T
+	for _, value := range values {
+		got, err := through(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded = append(decoded, got)
+	}
+	for i, value := range values {
+		if diff := cmp.Diff(value, decoded[i]); diff != "" {
+			t.Fatalf("number %d of %d changed (-want +got):\n%s", i, len(values), diff)
+		}
+	}
+}
+
+// A decoder keeps the memory of usual messages, not that of large ones, and none of their texts.
+func TestDecoderForgets(t *testing.T) {
+	const most = 16 << 10
+	var decoder Decoder
+	decode := func(m *posthaste.Message) {
+		t.Helper()
+		if _, err := decoder.Message(m.ID, m.User, AppendMessage(nil, m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := typical()
+	large.Body = make([]byte, most)
+	decode(large)
+	for range 100 {
+		decode(typical())
+	}
+	decoder.Reset(most)
+	kept := decoder.messages.all
+	if len(kept) == 0 || len(kept) > most/len(typical().Body) {
+		t.Errorf("the memory of %d messages was kept in %d bytes", len(kept), most)
+	}
+	for _, slot := range kept {
+		if cap(slot.parts.body) >= most {
+			t.Error("a large body was kept")
+		}
+		if slot.value.URL != "" || len(slot.parts.header) > 0 || slices.Max(slot.parts.values) != "" {
+			t.Errorf("something of a message was kept: %+v", slot)
+		}
+	}
 }
 
 func TestAppendKeepsWhatIsThere(t *testing.T) {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"slices"
+	"sync"
 
 	"posthaste"
 )
@@ -10,7 +11,7 @@ import (
 type response struct {
 	Status    int    `cbor:"1,keyasint,omitempty"`
 	Header    header `cbor:"2,keyasint,omitempty"`
-	Body      []byte `cbor:"3,keyasint,omitempty"`
+	Body      body   `cbor:"3,keyasint,omitempty"`
 	Truncated bool   `cbor:"4,keyasint,omitempty"`
 }
 
@@ -27,18 +28,32 @@ func AppendResponse(dst []byte, r *posthaste.Response) []byte {
 // DecodeResponse reads what AppendResponse wrote. Empty bodies and headers come
 // back as nil.
 func DecodeResponse(data []byte) (*posthaste.Response, error) {
-	var rec response
-	if err := decode(data, &rec); err != nil {
+	r := new(posthaste.Response)
+	if err := decodeResponse(r, &parts{}, data); err != nil {
 		return nil, err
 	}
-	h, err := rec.Header.restore()
-	if err != nil {
-		return nil, err
+	return r, nil
+}
+
+// decodedResponses are records to decode responses into, as decodedMessages are for messages.
+var decodedResponses = sync.Pool{New: func() any { return new(response) }}
+
+// decodeResponse decodes a response with as much of the memory as it needs.
+func decodeResponse(r *posthaste.Response, memory *parts, data []byte) (err error) {
+	rec := decodedResponses.Get().(*response)
+	*rec = response{Header: rec.Header[:0], Body: memory.body[:0]}
+	defer func() {
+		clear(rec.Header) // its texts are the response's, and so is the body
+		rec.Body = nil
+		decodedResponses.Put(rec)
+	}()
+	if err := decode(data, rec); err != nil {
+		return err
 	}
-	return &posthaste.Response{
-		Status:    rec.Status,
-		Header:    h,
-		Body:      rec.Body,
-		Truncated: rec.Truncated,
-	}, nil
+	*r = posthaste.Response{Status: rec.Status, Truncated: rec.Truncated}
+	if memory.body = rec.Body; len(rec.Body) > 0 {
+		r.Body = rec.Body
+	}
+	r.Header, err = rec.Header.restoreInto(memory)
+	return err
 }

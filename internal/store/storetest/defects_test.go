@@ -99,12 +99,15 @@ var defects = map[string]func(store.Store) store.Store{
 			return s.Settle(context.Background(), start, settlement)
 		}}
 	},
-	"DeadLetters/deleted dead letters are gone":           func(s store.Store) store.Store { return hoarder{s} },
-	"DeadLetters/every query finds what matches":          func(s store.Store) store.Store { return unfiltered{s} },
-	"LiveMessages/every filter finds what matches":        func(s store.Store) store.Store { return unfiltered{s} },
-	"Events/each field filters alone":                     func(s store.Store) store.Store { return unfiltered{s} },
-	"Events/pages of every size make the same log":        func(s store.Store) store.Store { return skipping{s} },
-	"Events/ranges include both ends":                     func(s store.Store) store.Store { return halfOpen{s} },
+	"DeadLetters/deleted dead letters are gone":    func(s store.Store) store.Store { return hoarder{s} },
+	"DeadLetters/every query finds what matches":   func(s store.Store) store.Store { return unfiltered{s} },
+	"LiveMessages/every filter finds what matches": func(s store.Store) store.Store { return unfiltered{s} },
+	"Events/each field filters alone":              func(s store.Store) store.Store { return unfiltered{s} },
+	"Events/pages of every size make the same log": func(s store.Store) store.Store { return skipping{s} },
+	"Events/ranges include both ends":              func(s store.Store) store.Store { return halfOpen{s} },
+	"Events/a page that is lent is right until it is given back, and one that is kept from then on": func(s store.Store) store.Store {
+		return &careless{Store: s}
+	},
 	"Positions/an event is logged at the time it is told": late,
 	"Pages/pages of the log hold no more than they may":   func(s store.Store) store.Store { return generous{s} },
 	"Watch/all who wait are woken":                        func(s store.Store) store.Store { return sleepy{s} },
@@ -334,6 +337,29 @@ type halfOpen struct{ store.Store }
 func (h halfOpen) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
 	query.High--
 	return h.Store.Events(ctx, user, query)
+}
+
+// careless uses the memory of pages again that were not lent, when others are given back.
+type careless struct {
+	store.Store
+	given []store.Entry
+}
+
+func (c *careless) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	page, err := c.Store.Events(ctx, user, query)
+	for i := range page.Entries {
+		m := *page.Entries[i].Message
+		page.Entries[i].Message = &m
+	}
+	if !query.Lent {
+		c.given = append(c.given, page.Entries...)
+	}
+	page.Return = func() {
+		for _, entry := range c.given {
+			entry.Message.Body = nil
+		}
+	}
+	return page, err
 }
 
 // late logs events a second after their time.

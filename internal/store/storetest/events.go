@@ -63,6 +63,7 @@ var eventsPromises = []promise{
 	}},
 	{"ranges include both ends", checkRanges}, // contract 4.1, rule 4
 	{"who looks at no bodies is shown all the rest", checkBare},
+	{"a page that is lent is right until it is given back, and one that is kept from then on", checkLent},
 	{"a range of nothing is empty", func(tr *trial) {
 		p := tr.logOf(tr.accept())[0].Position
 		for _, query := range []store.EventQuery{
@@ -203,6 +204,33 @@ func checkBare(tr *trial) {
 	whole := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, Limit: plenty})
 	bare := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, Limit: plenty, Bare: true})
 	tr.same("events without bodies", withoutBodies(whole), withoutBodies(bare))
+}
+
+// checkLent gives pages back between those that it looks at, and keeps the whole log.
+func checkLent(tr *trial) {
+	log := tr.history()
+	for range 100 {
+		query := store.EventQuery{
+			High: posthaste.MaxPosition, Limit: 1 + log.rng.IntN(50), OldestFirst: log.rng.IntN(2) == 0, Lent: true,
+		}
+		if field := log.rng.IntN(2 * len(filterFields)); field < len(filterFields) {
+			filterFields[field].ask(&query.Filter, log.any())
+		}
+		page, err := tr.store.Events(tr.Context(), ann, query)
+		if err != nil {
+			tr.Fatal(err)
+		}
+		switch want := log.answer(query); {
+		case len(page.Entries) > 0:
+			tr.same("a page that is lent", want[:min(len(page.Entries), len(want))], page.Entries)
+		case len(want) > 0 && !page.More:
+			tr.Errorf("nothing for %+v, of %d entries", query, len(want))
+		}
+		if page.Return != nil {
+			page.Return()
+		}
+	}
+	tr.same("the log that was kept", tr.wholeLog(ann), log.entries)
 }
 
 func withoutBodies(entries []store.Entry) []store.Entry {

@@ -1,0 +1,71 @@
+package lsm
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/store/record"
+)
+
+// largeBody is the size from which a body is kept beside its envelope: 4 KiB.
+const largeBody = 4 << 10
+
+// messageReader reads messages of a user.
+type messageReader struct {
+	reader pebble.Reader
+	user   string
+	decode func(id posthaste.MessageID, user string, data []byte) (*posthaste.Message, error)
+	key    []byte // scratch
+}
+
+// readMessage returns store.ErrNotFound for an unknown message.
+func readMessage(reader pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
+	r := messageReader{reader: reader, user: user, decode: record.DecodeMessage}
+	return r.read(id)
+}
+
+// read returns store.ErrNotFound for an unknown message.
+func (r *messageReader) read(id posthaste.MessageID) (*posthaste.Message, error) {
+	m, place, err := r.envelope(id)
+	if err != nil {
+		return nil, err
+	}
+	switch place {
+	case bodyInRun:
+		m.Body, err = readEntryBody(r.reader, r.user, m.Run.Position, m.Run.Entry)
+	case bodyBeside:
+		err = get(r.reader, r.keyOf(segmentBody, id), func(data []byte) error {
+			m.Body = append([]byte(nil), data...)
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("message %s: %w", id, err)
+	}
+	return m, nil
+}
+
+// envelope returns a message as its envelope has it: with its body if that is within, and
+// where the body is. It returns store.ErrNotFound for an unknown message.
+func (r *messageReader) envelope(id posthaste.MessageID) (m *posthaste.Message, place byte, err error) {
+	err = get(r.reader, r.keyOf(segmentEnvelope, id), func(data []byte) (err error) {
+		if len(data) == 0 {
+			return errCorrupt
+		}
+		place = data[0]
+		m, err = r.decode(id, r.user, data[1:])
+		return err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("message %s: %w", id, err)
+	}
+	return m, place, nil
+}
+
+// keyOf makes the key of a part of a message. It is valid until the next one.
+func (r *messageReader) keyOf(part byte, id posthaste.MessageID) []byte {
+	r.key = appendMessageKey(r.key[:0], part, r.user, id)
+	return r.key
+}

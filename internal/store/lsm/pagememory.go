@@ -1,0 +1,49 @@
+package lsm
+
+import (
+	"sync"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// pageMemory is what a page of the log is made of: its entries, and the messages and responses
+// that were read for it. What is left behind by pages is collected by threads for which deliveries wait,
+// so one page leaves it to the next where who reads them gives them back.
+type pageMemory struct {
+	entries  []store.Entry
+	messages map[posthaste.MessageID]sizedMessage
+	decoder  record.Decoder
+}
+
+// sizedMessage is a message with its store.MessageSize.
+type sizedMessage struct {
+	*posthaste.Message
+	size int
+}
+
+var pageMemories = sync.Pool{New: func() any {
+	return &pageMemory{messages: map[posthaste.MessageID]sizedMessage{}}
+}}
+
+// mostKept is what is kept of the memory of messages, and of that of responses, in bytes: what
+// a page of usual ones takes.
+const mostKept = 4 << 20
+
+// newPageMemory returns memory for a page. If that is lent, it may be that of one before.
+func newPageMemory(lent bool) *pageMemory {
+	if !lent {
+		return pageMemories.New().(*pageMemory)
+	}
+	return pageMemories.Get().(*pageMemory)
+}
+
+// release leaves the memory to a page to come. The entries are in it, or in more of it.
+func (m *pageMemory) release(entries []store.Entry) {
+	clear(entries) // of messages that are not in it
+	m.entries = entries[:0]
+	clear(m.messages)
+	m.decoder.Reset(mostKept)
+	pageMemories.Put(m)
+}
