@@ -190,12 +190,16 @@ func (r *logReader) readDay(d day) error {
 	if err != nil {
 		return err
 	}
-	log := &dayLog{blocks: blocks, direction: r.direction(), read: &r.read, foreground: r.foreground}
+	log := &dayLog{
+		blocks: blocks, direction: r.direction(), events: r.memory.block[:0],
+		read: &r.read, foreground: r.foreground,
+	}
 	if len(r.terms) == 0 {
 		err = r.scan(log, d)
 	} else {
 		err = r.search(log, d)
 	}
+	r.memory.block = log.events
 	return errors.Join(err, blocks.close())
 }
 

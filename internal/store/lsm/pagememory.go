@@ -15,6 +15,7 @@ type pageMemory struct {
 	entries  []store.Entry
 	messages map[posthaste.MessageID]sizedMessage
 	decoder  record.Decoder
+	block    []eventRecord // scratch, for the log of one day after the other
 }
 
 // sizedMessage is a message with its store.MessageSize.
@@ -44,6 +45,7 @@ func (m *pageMemory) release(entries []store.Entry) {
 	clear(entries) // of messages that are not in it
 	m.entries = entries[:0]
 	clear(m.messages)
+	clear(m.block[:cap(m.block)])
 	m.decoder.Reset(mostKept)
 	pageMemories.Put(m)
 }
