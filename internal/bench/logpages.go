@@ -55,6 +55,8 @@ var logFilters = []logFilter{
 	{"label and state", "label=label-0&state=DELIVERED", 1000},
 	{"queue and label", "queueName=queue-0&label=label-0", 100},
 	{"url and caller", "url=https://host-0.example.com/hook&callerIp=10.0.0.7", 50},
+	{"url, label and state", "url=https://host-0.example.com/hook&label=label-0&state=DELIVERED", 300},
+	{"url, label, queue and state", "url=https://host-0.example.com/hook&label=label-0&queueName=queue-0&state=DELIVERED", 40},
 	{"rare url", "url=https://rare.example.com/hook", 100},
 	{"rare label", "label=rare", 100},
 	{"rare label and state", "label=rare&state=DELIVERED", 40},
