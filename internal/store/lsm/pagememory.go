@@ -42,10 +42,15 @@ func newPageMemory(lent bool) *pageMemory {
 
 // release leaves the memory to a page to come. The entries are in it, or in more of it.
 func (m *pageMemory) release(entries []store.Entry) {
-	clear(entries) // of messages that are not in it
-	m.entries = entries[:0]
+	m.empty(entries)
+	pageMemories.Put(m)
+}
+
+func (m *pageMemory) empty(entries []store.Entry) {
+	if clear(entries); len(entries) > 0 { // some messages are not in it
+		m.entries = entries[:0]
+	}
 	clear(m.messages)
 	clear(m.block[:cap(m.block)])
 	m.decoder.Reset(mostKept)
-	pageMemories.Put(m)
 }
