@@ -32,10 +32,9 @@ func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
 	if alone.p99() == 0 || computing.p99() == 0 {
 		return errors.New("nothing was delivered")
 	}
-	c.rounds = append(c.rounds, slices.Concat(alone.readings(), queries.readings(), computing.readings(), []reading{
+	c.rounds = append(c.rounds, slices.Concat(alone.readings(), queries.readings(), computing.readings(), read.readings(), []reading{
 		measured("delivered beside queries, p99, of alone", "ms/ms", float64(queries.p99())/float64(alone.p99())),
 		measured("delivered beside queries, p99, of beside computing", "ms/ms", float64(queries.p99())/float64(computing.p99())),
-		measured("read by queries meanwhile", "entries/s", read.entries/read.time.Seconds()),
 	}))
 	return nil
 }

@@ -64,10 +64,29 @@ func readHeavyPages(ctx context.Context, host, token string, first int, begun fu
 	}
 }
 
-// readSoFar is how many entries a server has given to readers, and in which time.
+// readSoFar is how many entries a server has given to readers, in which time, and what it
+// has allocated and collected meanwhile.
 type readSoFar struct {
-	entries float64
-	time    time.Duration
+	entries     float64
+	allocated   float64 // bytes
+	collections float64
+	time        time.Duration
+}
+
+// add adds what the metrics of a server say of a while.
+func (r *readSoFar) add(before, after map[string]float64, while time.Duration) {
+	r.entries += after[metricReturned] - before[metricReturned]
+	r.allocated += after[metricAllocated] - before[metricAllocated]
+	r.collections += after[metricCollections] - before[metricCollections]
+	r.time += while
+}
+
+func (r *readSoFar) readings() []reading {
+	return []reading{
+		measured("read by queries meanwhile", "entries/s", r.entries/r.time.Seconds()),
+		measured("allocated meanwhile", "B/entry", r.allocated/max(r.entries, 1)),
+		measured("garbage collected meanwhile", "times/s", r.collections/r.time.Seconds()),
+	}
 }
 
 // query lets readers ask for heavy pages until it is ended. They are a process of their own,
@@ -98,8 +117,7 @@ func (c *logStore) query(ctx context.Context, l *lab, read *readSoFar) (end func
 	began := time.Now()
 	return func() error {
 		after, wrong := scrape(ctx, c.server)
-		read.entries += after[metricReturned] - before[metricReturned]
-		read.time += time.Since(began)
+		read.add(before, after, time.Since(began))
 		if err := errors.Join(wrong, in.Close(), command.Wait()); err != nil {
 			return fmt.Errorf("readers: %w: %s", err, words.Bytes())
 		}

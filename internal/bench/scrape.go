@@ -16,6 +16,8 @@ const (
 	metricIndexBlocks = "posthaste_log_index_blocks_read_total"
 	metricEntriesRead = "posthaste_log_entries_read_total"
 	metricReturned    = "posthaste_log_entries_returned_total"
+	metricCollections = "go_gc_duration_seconds_count"
+	metricAllocated   = "go_memstats_alloc_bytes_total"
 )
 
 // scrape returns the metrics of a running server that have no labels, by name. A
