@@ -93,10 +93,6 @@ func (r *readSoFar) readings() []reading {
 // of the priority that pages have: what a client takes of the processors to receive them
 // would come before them, and before deliveries, if it were this one.
 func (c *logStore) query(ctx context.Context, l *lab, read *readSoFar) (end func() error, err error) {
-	before, err := scrape(ctx, c.server)
-	if err != nil {
-		return nil, err
-	}
 	var words bytes.Buffer
 	command := exec.CommandContext(ctx, l.options.Executable, "bench", "--readers", c.server.host, "--readers-token", l.token)
 	command.Env, command.Stderr = plainEnvironment(os.Environ()), &words
@@ -115,6 +111,10 @@ func (c *logStore) query(ctx context.Context, l *lab, read *readSoFar) (end func
 		return nil, fmt.Errorf("readers: %w: %s", errors.Join(err, command.Wait()), words.Bytes())
 	}
 	began := time.Now()
+	before, err := scrape(ctx, c.server)
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), command.Wait())
+	}
 	return func() error {
 		after, wrong := scrape(ctx, c.server)
 		read.add(before, after, time.Since(began))

@@ -42,12 +42,14 @@ func (l *Log) Export(ctx context.Context, user string, params url.Values) (*Expo
 		return nil, fmt.Errorf("export log: %w", err)
 	}
 	query.High = min(query.High, end)
+	query.Bytes, query.Lent = pieceBytes, true
 	return &Export{store: l.store, user: user, query: query, left: query.Limit}, nil
 }
 
 // Next returns the next entries, at least one, and io.EOF after the last. They and their
 // messages are valid until the next call.
 func (e *Export) Next(ctx context.Context) ([]store.Entry, error) {
+	e.giveBack()
 	for !e.ended {
 		if ctx.Err() != nil { // nothing else would notice while nothing matches
 			return nil, context.Cause(ctx)
@@ -56,20 +58,26 @@ func (e *Export) Next(ctx context.Context) ([]store.Entry, error) {
 		if len(entries) > 0 || err != nil {
 			return entries, err
 		}
+		e.giveBack()
 	}
 	return nil, io.EOF
 }
 
+// giveBack gives back the page that was read last.
+func (e *Export) giveBack() {
+	page := e.page
+	e.page = store.EventPage{}
+	page.Return()
+}
+
 // read returns the next page, which may be empty.
 func (e *Export) read(ctx context.Context) ([]store.Entry, error) {
-	if e.page.Return != nil {
-		e.page.Return()
-	}
-	e.query.Limit, e.query.Bytes, e.query.Lent = min(e.left, pieceSize), pieceBytes, true
+	e.query.Limit = min(e.left, pieceSize)
 	page, err := e.store.Events(ctx, e.user, e.query)
-	if e.page = page; err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("export log: %w", err)
 	}
+	e.page = page
 	if e.query.OldestFirst {
 		e.query.Low = page.Next
 	} else {

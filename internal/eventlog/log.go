@@ -54,18 +54,13 @@ func New(options Options) *Log {
 // Page is a part of the answer to a query. It may hold fewer entries than were
 // asked for, also none, and still have a cursor.
 type Page struct {
-	Entries  []store.Entry // shared, not to be changed
-	Cursor   string        // asks for what follows; "" at the end
-	giveBack func()
+	Entries []store.Entry // shared, not to be changed
+	Cursor  string        // asks for what follows; "" at the end
+	lent    store.EventPage
 }
 
-// Return says that nobody will look at the entries or at their messages any more: their
-// memory is used for pages to come. It may be called once, or never.
-func (p Page) Return() {
-	if p.giveBack != nil {
-		p.giveBack()
-	}
-}
+// Return says that nobody will look at the entries any more, see store.EventPage.Return.
+func (p *Page) Return() { p.lent.Return() }
 
 // Query returns the page of a user's log that URL parameters ask for. An
 // unknown parameter is ignored; a bad value is an Error with CodeInvalid.
@@ -82,7 +77,7 @@ func (l *Log) Query(ctx context.Context, user string, params url.Values) (Page, 
 	if err != nil {
 		return Page{}, fmt.Errorf("query log: %w", err)
 	}
-	page := Page{Entries: found.Entries, giveBack: found.Return}
+	page := Page{Entries: found.Entries, lent: found}
 	if found.More {
 		page.Cursor = selection.Cursor(found.Next)
 	}

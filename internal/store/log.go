@@ -57,10 +57,16 @@ type EventPage struct {
 	More    bool               // matching events may follow
 	Next    posthaste.Position // where they begin: the next Low if OldestFirst, else the next High
 
-	// Return gives a page back that was lent: its memory is used for pages to come, and nobody
-	// may look at its entries or at their messages any more. It is called once at most, and by
-	// nobody if it is nil.
-	Return func()
+	GiveBack func() // by Return; nil if the page is not wanted back, as in a store that lends none
+}
+
+// Return gives a page back that was lent: its memory is used for pages to come, and nobody
+// may look at its entries any more, or at their messages and responses. It is called once at
+// most; a page that is never given back is garbage like any other.
+func (p *EventPage) Return() {
+	if p.GiveBack != nil {
+		p.GiveBack()
+	}
 }
 
 // Entry is an event with the message it is about. Make one with NewEntry.
@@ -114,7 +120,9 @@ func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool
 }
 
 // PassesState reports whether events of a state may pass the filter.
-func (f *EventFilter) PassesState(state posthaste.State) bool { return passes(f.States, state) }
+func (f *EventFilter) PassesState(state posthaste.State) bool {
+	return passes(f.States, state) && (f.Runs || !state.OfRun())
+}
 
 func (f *EventFilter) passesRun(event *posthaste.Event, run *posthaste.RunLink) bool {
 	if !f.Runs || run == nil {

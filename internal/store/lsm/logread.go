@@ -54,9 +54,17 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 		return store.EventPage{}, fmt.Errorf("read log: %w", err)
 	}
 	if query.Lent {
-		r.page.Return = func() { r.memory.release(r.page.Entries) }
+		r.page.GiveBack = r.giveBack
 	}
 	return r.page, nil
+}
+
+// giveBack gives the memory of the page back. It panics the second time: the memory is
+// somebody else's then.
+func (r *logReader) giveBack() {
+	memory := r.memory
+	r.memory = nil
+	memory.release(r.page.Entries)
 }
 
 // Foreground returns the work to which pages of the log give way: commits, and what is done

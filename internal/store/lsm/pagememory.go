@@ -9,8 +9,8 @@ import (
 )
 
 // pageMemory is what a page of the log is made of: its entries, and the messages and responses
-// that were read for it. What is left behind by pages is collected by threads for which deliveries wait,
-// so one page leaves it to the next where who reads them gives them back.
+// that were read for it. As garbage it would be collected by threads for which deliveries wait,
+// so a page that is given back leaves its memory to the next.
 type pageMemory struct {
 	entries  []store.Entry
 	messages map[posthaste.MessageID]sizedMessage
@@ -28,10 +28,6 @@ var pageMemories = sync.Pool{New: func() any {
 	return &pageMemory{messages: map[posthaste.MessageID]sizedMessage{}}
 }}
 
-// mostKept is what is kept of the memory of messages, and of that of responses, in bytes: what
-// a page of usual ones takes.
-const mostKept = 4 << 20
-
 // newPageMemory returns memory for a page. If that is lent, it may be that of one before.
 func newPageMemory(lent bool) *pageMemory {
 	if !lent {
@@ -47,10 +43,11 @@ func (m *pageMemory) release(entries []store.Entry) {
 }
 
 func (m *pageMemory) empty(entries []store.Entry) {
-	if clear(entries); len(entries) > 0 { // some messages are not in it
+	clear(entries) // of messages that are in memory elsewhere, too
+	if len(entries) > 0 {
 		m.entries = entries[:0]
 	}
 	clear(m.messages)
 	clear(m.block[:cap(m.block)])
-	m.decoder.Reset(mostKept)
+	m.decoder.Release()
 }

@@ -63,7 +63,7 @@ func BenchmarkDecoderMessage(b *testing.B) {
 		if _, err := decoder.Message(m.ID, m.User, data); err != nil {
 			b.Fatal(err)
 		}
-		decoder.Reset(1 << 20)
+		decoder.Release()
 	}
 }
 

@@ -1,81 +1,85 @@
 package record
 
 import (
-	"slices"
-	"unsafe"
+	"sync"
 
 	"posthaste"
 )
 
-// Decoder decodes messages and responses into memory that it keeps, for those who read many
-// of them and soon have done with all. The zero value is ready. It is for one goroutine.
+// Decoder decodes messages and responses into memory that was used before, for those who
+// read many and soon have done with all of them. The zero value is ready. It is for one
+// goroutine.
 type Decoder struct {
-	messages  slots[posthaste.Message]
-	responses slots[posthaste.Response]
+	messages  []*slot[posthaste.Message]
+	responses []*slot[posthaste.Response]
 }
 
-// Message is DecodeMessage. What it returns is valid until Reset.
-func (d *Decoder) Message(id posthaste.MessageID, user string, data []byte) (*posthaste.Message, error) {
-	s := d.messages.next()
-	s.value.ID, s.value.User = id, user
-	return &s.value, decodeMessage(&s.value, &s.parts, data)
-}
-
-// Response is DecodeResponse. What it returns is valid until Reset.
-func (d *Decoder) Response(data []byte) (*posthaste.Response, error) {
-	s := d.responses.next()
-	return &s.value, decodeResponse(&s.value, &s.parts, data)
-}
-
-// Reset ends the validity of all that was returned. Of the memory it keeps so many bytes at
-// most for messages, and as many for responses.
-func (d *Decoder) Reset(most int) {
-	d.messages.reset(most)
-	d.responses.reset(most)
-}
-
-// slots are values with their memory, some of them in use.
-type slots[T any] struct {
-	all  []*slot[T]
-	used int
-}
-
+// slot is a value with the memory of its parts.
 type slot[T any] struct {
 	value T
 	parts parts
 }
 
-func (s *slots[T]) next() *slot[T] {
-	if s.used == len(s.all) {
-		s.all = append(s.all, new(slot[T]))
+var (
+	messageSlots  = sync.Pool{New: func() any { return new(slot[posthaste.Message]) }}
+	responseSlots = sync.Pool{New: func() any { return new(slot[posthaste.Response]) }}
+)
+
+// Message is DecodeMessage. What it returns is valid until Release.
+func (d *Decoder) Message(id posthaste.MessageID, user string, data []byte) (*posthaste.Message, error) {
+	s := messageSlots.Get().(*slot[posthaste.Message])
+	d.messages = append(d.messages, s)
+	s.value.ID, s.value.User = id, user
+	if err := decodeMessage(&s.value, &s.parts, data); err != nil {
+		return nil, err
 	}
-	s.used++
-	return s.all[s.used-1]
+	return &s.value, nil
 }
 
-// reset empties all slots, and keeps those that take so many bytes together.
-func (s *slots[T]) reset(most int) {
-	s.used = 0
-	s.all = slices.DeleteFunc(s.all, func(s *slot[T]) bool {
-		size := int(unsafe.Sizeof(*s)) + s.parts.size()
-		if size > most {
-			return true
+// Response is DecodeResponse. What it returns is valid until Release.
+func (d *Decoder) Response(data []byte) (*posthaste.Response, error) {
+	s := responseSlots.Get().(*slot[posthaste.Response])
+	d.responses = append(d.responses, s)
+	if err := decodeResponse(&s.value, &s.parts, data); err != nil {
+		return nil, err
+	}
+	return &s.value, nil
+}
+
+// Release ends the validity of all that was returned, and lets every Decoder use its memory.
+func (d *Decoder) Release() {
+	d.messages = release(d.messages, &messageSlots)
+	d.responses = release(d.responses, &responseSlots)
+}
+
+// release empties slots and gives them to a pool. It returns the list without any.
+func release[T any](slots []*slot[T], pool *sync.Pool) []*slot[T] {
+	for _, s := range slots {
+		if !s.parts.usual() {
+			continue
 		}
-		most -= size
 		s.value = *new(T)
 		s.parts.forget()
-		return false
-	})
+		pool.Put(s)
+	}
+	clear(slots)
+	return slots[:0]
 }
 
-// size returns about how many bytes the memory takes.
-func (p *parts) size() int {
-	const perName = int(unsafe.Sizeof("") + unsafe.Sizeof([]string{})) // in a map, which may be half empty
-	return cap(p.body) + cap(p.values)*(int(unsafe.Sizeof(""))+2*perName)
+// What is kept of the memory of one message or response: most have less.
+const (
+	mostKeptBody   = 8 << 10 // bytes
+	mostKeptValues = 64      // of a header
+)
+
+// usual reports whether the memory is worth keeping: a few messages have much more than most.
+func (p *parts) usual() bool {
+	return cap(p.body) <= mostKeptBody && cap(p.values) <= mostKeptValues
 }
 
-// forget leaves no text in the memory.
+// forget leaves nothing of the header in the memory, and no length to the body.
 func (p *parts) forget() {
+	p.body = p.body[:0]
 	clear(p.header)
 	clear(p.values)
 }

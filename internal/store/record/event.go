@@ -48,8 +48,10 @@ var decodedEvents = sync.Pool{New: func() any { return new(event) }}
 // DecodeEvent reads what AppendEvent wrote.
 func DecodeEvent(data []byte) (posthaste.Event, error) {
 	rec := decodedEvents.Get().(*event)
-	defer decodedEvents.Put(rec)
-	*rec = event{}
+	defer func() {
+		*rec = event{}
+		decodedEvents.Put(rec)
+	}()
 	if err := decode(data, rec); err != nil {
 		return posthaste.Event{}, err
 	}

@@ -29,6 +29,16 @@ func newHeader(h http.Header) header {
 	return flat
 }
 
+// emptied returns the memory of a header for another one, without its texts. That of a very
+// long one is not kept.
+func (flat header) emptied() header {
+	clear(flat)
+	if cap(flat) > 2*mostKeptValues {
+		return nil
+	}
+	return flat[:0]
+}
+
 // restore returns nil for an empty header.
 func (flat header) restore() (http.Header, error) { return flat.restoreInto(&parts{}) }
 

@@ -100,11 +100,12 @@ func DecodeMessage(id posthaste.MessageID, user string, data []byte) (*posthaste
 	return m, nil
 }
 
-// parts is memory for what most messages have, and nothing of one before.
+// parts is memory for what most messages and responses have. Whoever decodes into it finds
+// the header empty.
 type parts struct {
-	body   body        // its capacity
-	header http.Header // empty
-	values []string    // of the header
+	body   body
+	header http.Header
+	values []string // of the header
 }
 
 // decodedMessages are records to decode messages into. A page of the log has a thousand.
@@ -114,13 +115,11 @@ var decodedMessages = sync.Pool{New: func() any { return new(message) }}
 // its user.
 func decodeMessage(m *posthaste.Message, memory *parts, data []byte) (err error) {
 	rec := decodedMessages.Get().(*message)
-	*rec = message{Body: memory.body[:0], Settings: settings{Header: rec.Settings.Header[:0]}}
 	defer func() {
-		flat := rec.Settings.Header
-		clear(flat)                                      // its texts are the message's,
-		*rec = message{Settings: settings{Header: flat}} // and so is all else it held
+		*rec = message{Settings: settings{Header: rec.Settings.Header.emptied()}} // all else is the message's
 		decodedMessages.Put(rec)
 	}()
+	rec.Body = memory.body[:0]
 	if err := decode(data, rec); err != nil {
 		return err
 	}
@@ -140,8 +139,9 @@ func decodeMessage(m *posthaste.Message, memory *parts, data []byte) (err error)
 		ScheduleID: rec.ScheduleID,
 		Run:        rec.Run.restore(),
 	}
-	if memory.body = rec.Body; len(rec.Body) > 0 {
-		m.Body = rec.Body
+	memory.body = rec.Body
+	if len(rec.Body) > 0 {
+		m.Body = slices.Clip(rec.Body)
 	}
 	if m.SourceID, err = restoreID(rec.SourceID); err != nil {
 		return err

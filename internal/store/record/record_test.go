@@ -4,7 +4,9 @@ import (
 	"encoding/hex"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,7 +75,7 @@ func TestDecoder(t *testing.T) {
 			same(t, responses, func(r *posthaste.Response) (*posthaste.Response, error) {
 				return decoder.Response(AppendResponse(nil, r))
 			})
-			decoder.Reset(rapid.IntRange(0, 1<<20).Draw(t, "most"))
+			decoder.Release()
 		}
 	})
 }
@@ -95,34 +97,52 @@ func same[T any](t *rapid.T, values []T, through func(T) (T, error)) {
 	}
 }
 
-// A decoder keeps the memory of usual messages, not that of large ones, and none of their texts.
+// The memory of usual messages is kept, not that of large ones, and none of their texts.
 func TestDecoderForgets(t *testing.T) {
-	const most = 16 << 10
+	usual, longBody, longHeader := typical(), typical(), typical()
+	longBody.Body = make([]byte, mostKeptBody+1)
+	for n := range mostKeptValues + 1 {
+		longHeader.Header.Add("X-Many", strconv.Itoa(n))
+	}
+	var pool sync.Pool
+	for _, test := range []struct {
+		name string
+		m    *posthaste.Message
+		kept bool
+	}{{"usual", usual, true}, {"a long body", longBody, false}, {"a long header", longHeader, false}} {
+		t.Run(test.name, func(t *testing.T) {
+			s := new(slot[posthaste.Message])
+			if err := decodeMessage(&s.value, &s.parts, AppendMessage(nil, test.m)); err != nil {
+				t.Fatal(err)
+			}
+			if s.parts.usual() != test.kept {
+				t.Fatalf("kept is %t, want %t", s.parts.usual(), test.kept)
+			}
+			slots := release([]*slot[posthaste.Message]{s}, &pool)
+			if test.kept && (s.value.URL != "" || len(s.parts.header) > 0 || slices.Max(s.parts.values) != "") {
+				t.Errorf("something of a message was kept: %+v", s)
+			}
+			if len(slots) > 0 || slots[:1][0] != nil {
+				t.Error("a slot is still in the list")
+			}
+		})
+	}
+}
+
+// A body cannot grow into memory that others may get.
+func TestDecodedBodyCannotGrow(t *testing.T) {
 	var decoder Decoder
-	decode := func(m *posthaste.Message) {
-		t.Helper()
-		if _, err := decoder.Message(m.ID, m.User, AppendMessage(nil, m)); err != nil {
+	long, short := typical(), typical()
+	short.Body = short.Body[:1]
+	for _, m := range []*posthaste.Message{long, short} {
+		got, err := decoder.Message(m.ID, m.User, AppendMessage(nil, m))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	large := typical()
-	large.Body = make([]byte, most)
-	decode(large)
-	for range 100 {
-		decode(typical())
-	}
-	decoder.Reset(most)
-	kept := decoder.messages.all
-	if len(kept) == 0 || len(kept) > most/len(typical().Body) {
-		t.Errorf("the memory of %d messages was kept in %d bytes", len(kept), most)
-	}
-	for _, slot := range kept {
-		if cap(slot.parts.body) >= most {
-			t.Error("a large body was kept")
+		if cap(got.Body) != len(got.Body) {
+			t.Errorf("a body of %d bytes has room for %d", len(got.Body), cap(got.Body))
 		}
-		if slot.value.URL != "" || len(slot.parts.header) > 0 || slices.Max(slot.parts.values) != "" {
-			t.Errorf("something of a message was kept: %+v", slot)
-		}
+		decoder.Release()
 	}
 }
 

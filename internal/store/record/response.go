@@ -41,18 +41,18 @@ var decodedResponses = sync.Pool{New: func() any { return new(response) }}
 // decodeResponse decodes a response with as much of the memory as it needs.
 func decodeResponse(r *posthaste.Response, memory *parts, data []byte) (err error) {
 	rec := decodedResponses.Get().(*response)
-	*rec = response{Header: rec.Header[:0], Body: memory.body[:0]}
 	defer func() {
-		clear(rec.Header) // its texts are the response's, and so is the body
-		rec.Body = nil
+		*rec = response{Header: rec.Header.emptied()} // all else is the response's
 		decodedResponses.Put(rec)
 	}()
+	rec.Body = memory.body[:0]
 	if err := decode(data, rec); err != nil {
 		return err
 	}
 	*r = posthaste.Response{Status: rec.Status, Truncated: rec.Truncated}
-	if memory.body = rec.Body; len(rec.Body) > 0 {
-		r.Body = rec.Body
+	memory.body = rec.Body
+	if len(rec.Body) > 0 {
+		r.Body = slices.Clip(rec.Body)
 	}
 	r.Header, err = rec.Header.restoreInto(memory)
 	return err

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,18 +100,17 @@ var defects = map[string]func(store.Store) store.Store{
 			return s.Settle(context.Background(), start, settlement)
 		}}
 	},
-	"DeadLetters/deleted dead letters are gone":    func(s store.Store) store.Store { return hoarder{s} },
-	"DeadLetters/every query finds what matches":   func(s store.Store) store.Store { return unfiltered{s} },
-	"LiveMessages/every filter finds what matches": func(s store.Store) store.Store { return unfiltered{s} },
-	"Events/each field filters alone":              func(s store.Store) store.Store { return unfiltered{s} },
-	"Events/pages of every size make the same log": func(s store.Store) store.Store { return skipping{s} },
-	"Events/ranges include both ends":              func(s store.Store) store.Store { return halfOpen{s} },
-	"Events/a page that is lent is right until it is given back, and one that is kept from then on": func(s store.Store) store.Store {
-		return &careless{Store: s}
-	},
-	"Positions/an event is logged at the time it is told": late,
-	"Pages/pages of the log hold no more than they may":   func(s store.Store) store.Store { return generous{s} },
-	"Watch/all who wait are woken":                        func(s store.Store) store.Store { return sleepy{s} },
+	"DeadLetters/deleted dead letters are gone":                      func(s store.Store) store.Store { return hoarder{s} },
+	"DeadLetters/every query finds what matches":                     func(s store.Store) store.Store { return unfiltered{s} },
+	"LiveMessages/every filter finds what matches":                   func(s store.Store) store.Store { return unfiltered{s} },
+	"Events/each field filters alone":                                func(s store.Store) store.Store { return unfiltered{s} },
+	"Events/pages of every size make the same log":                   func(s store.Store) store.Store { return skipping{s} },
+	"Events/ranges include both ends":                                func(s store.Store) store.Store { return halfOpen{s} },
+	"Events/pages that are lent leave those that are kept alone":     func(s store.Store) store.Store { return &careless{Store: s} },
+	"Events/pages that are lent are right until they are given back": func(s store.Store) store.Store { return &overwriting{Store: s} },
+	"Positions/an event is logged at the time it is told":            late,
+	"Pages/pages of the log hold no more than they may":              func(s store.Store) store.Store { return generous{s} },
+	"Watch/all who wait are woken":                                   func(s store.Store) store.Store { return sleepy{s} },
 	"Watch/the end is at or above all that was written, and below what follows": func(s store.Store) store.Store {
 		return ahead{s}
 	},
@@ -347,19 +347,46 @@ type careless struct {
 
 func (c *careless) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
 	page, err := c.Store.Events(ctx, user, query)
-	for i := range page.Entries {
-		m := *page.Entries[i].Message
-		page.Entries[i].Message = &m
-	}
+	ownMessages(page.Entries)
 	if !query.Lent {
 		c.given = append(c.given, page.Entries...)
 	}
-	page.Return = func() {
-		for _, entry := range c.given {
-			entry.Message.Body = nil
-		}
+	page.GiveBack = func() { forgetBodies(c.given) }
+	return page, err
+}
+
+// overwriting uses the memory of pages that are lent for the next ones, whether these were given back
+// or not.
+type overwriting struct {
+	store.Store
+	mu   sync.Mutex
+	lent []store.Entry
+}
+
+func (o *overwriting) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+	page, err := o.Store.Events(ctx, user, query)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if query.Lent {
+		forgetBodies(o.lent)
+		ownMessages(page.Entries)
+		o.lent = page.Entries
 	}
 	return page, err
+}
+
+// ownMessages replaces messages by copies.
+func ownMessages(entries []store.Entry) {
+	for i := range entries {
+		m := *entries[i].Message
+		entries[i].Message = &m
+	}
+}
+
+func forgetBodies(entries []store.Entry) {
+	for _, entry := range entries {
+		entry.Message.Body = nil
+	}
 }
 
 // late logs events a second after their time.
