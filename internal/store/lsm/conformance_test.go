@@ -16,6 +16,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
+		withoutRaceIfLarge(t)
 		fs := vfs.NewMem()
 		s, err := lsm.Open("data", lsm.Options{FS: fs, Memory: storetest.Memory})
 		if err != nil {
@@ -27,6 +28,14 @@ func TestConformance(t *testing.T) {
 		})
 		return s
 	})
+}
+
+// withoutRaceIfLarge leaves the promises about pages of 16 MiB to the run without the race
+// detector, with which they take a minute, and commits of some seconds.
+func withoutRaceIfLarge(t *testing.T) {
+	if race.Enabled && strings.Contains(t.Name(), "/Pages/") {
+		t.Skip("the race detector makes it too slow: make test runs it without")
+	}
 }
 
 func TestCrowdedMoment(t *testing.T) {
