@@ -41,12 +41,9 @@ build: ## build bin/posthaste, one static file
 console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
 
-# The packages of which some tests try less under the race detector.
-SLOW_WITH_RACE = $(sort $(dir $(shell grep -rl --include='*_test.go' '"posthaste/internal/race"' .)))
-
 test: deps build ## every test, under the race detector, and what it makes too slow without it
 	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -race -timeout 20m $(LONGEST) ./...
-	$(GO) test -timeout 20m $(or $(SLOW_WITH_RACE),$(error no package tries less under the race detector))
+	GO=$(GO) .ci/without-race
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
 
 check: format vet lint vulnerabilities test ## all that must hold before a merge

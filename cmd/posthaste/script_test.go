@@ -43,14 +43,24 @@ func TestMain(m *testing.M) {
 //	holds-nothing DIR  fail unless the directory is empty
 //	outdate DIR        mark the store as written by a later version of the program
 //
-// the program request, below, and the condition [race], that the race detector is on.
-func TestScripts(t *testing.T) {
+// and the program request, below.
+func TestScripts(t *testing.T) { runScripts(t, "script") }
+
+// TestSlowScripts runs testdata/slow/*.txt in the same way.
+func TestSlowScripts(t *testing.T) {
+	if race.Enabled {
+		t.Skip("they store and read much, which takes the race detector minutes")
+	}
+	runScripts(t, "slow")
+}
+
+func runScripts(t *testing.T, directory string) {
+	t.Helper()
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+		Dir:                 filepath.Join("testdata", directory),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               prepare,
-		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready":         positive(ready),
 			"refused":       positive(refused),
@@ -73,15 +83,6 @@ func positive(command func(*testscript.TestScript, []string)) func(*testscript.T
 		}
 		command(script, args)
 	}
-}
-
-// condition reports whether something a script asks for is so: race, that the race detector
-// is on.
-func condition(name string) (bool, error) {
-	if name != "race" {
-		return false, fmt.Errorf("condition %q is not known", name)
-	}
-	return race.Enabled, nil
 }
 
 // prepare gives a script its environment.

@@ -1,7 +1,7 @@
 // Package race tells tests whether the race detector is on. It makes most of them ten to
 // twenty times slower, and finds what there is to find in a few of many like cases. A test
-// that leaves some out for it has its package tested once more, without it: make test
-// finds such packages by their import of this one.
+// that leaves some out for it is run once more, without it: .ci/without-race finds it by its
+// name, so that the test asks itself, and not what it calls.
 package race
 
 // Few returns some if the race detector is on, and all otherwise.
