@@ -97,7 +97,12 @@ func (o *clusterOrdeal) load(random *rand.Rand) {
 		}
 		f := newFollower()
 		o.followers = append(o.followers, f)
-		o.working.Go(func() { n.whileOpen(func(c *client) error { return followOn(c, f) }) })
+		o.working.Go(func() {
+			n.whileOpen(func(c *client) error {
+				_, err := f.readOn(c)
+				return err
+			})
+		})
 	}
 	o.t.Cleanup(o.unload)
 }
@@ -108,15 +113,6 @@ func (o *clusterOrdeal) unload() {
 		n.gate.close()
 	}
 	o.working.Wait()
-}
-
-func followOn(c *client, f *follower) error {
-	const pause = 20 * time.Millisecond
-	more, err := f.read(context.Background(), c)
-	if err == nil && !more {
-		time.Sleep(pause)
-	}
-	return err
 }
 
 // publishOne publishes a message or starts a run, and notes that it was acknowledged.
@@ -234,28 +230,9 @@ func (o *clusterOrdeal) check() {
 func (o *clusterOrdeal) waitForEnd(c *client) []logEntry {
 	o.t.Helper()
 	for _, f := range o.followers {
-		for progress := time.Now(); len(f.unended) > 0 || !o.hasSeenAll(f); {
-			before := len(f.entries)
-			if err := followOn(c, f); err != nil {
-				o.t.Fatalf("follow the log: %v", err)
-			}
-			if len(f.entries) > before {
-				progress = time.Now()
-			} else if time.Since(progress) > patience {
-				o.t.Fatalf("nothing more happens, and %d messages of the log have not ended", len(f.unended))
-			}
-		}
+		f.waitForEnd(o.t, c, o.acknowledged)
 	}
 	return c.allLogs(o.t)
-}
-
-func (o *clusterOrdeal) hasSeenAll(f *follower) bool {
-	for id := range o.acknowledged {
-		if !f.seen[id] {
-			return false
-		}
-	}
-	return true
 }
 
 // deaths returns when attempts may have been lost.

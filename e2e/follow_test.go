@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"testing"
+	"time"
 )
 
 // follower reads the log as it grows, oldest entry first. At the end of the log
@@ -54,4 +56,45 @@ func (f *follower) take(entry logEntry) {
 	} else {
 		f.unended[entry.MessageID] = true
 	}
+}
+
+// readOn reads a page, and pauses at the end of the log, where more reports that there is none.
+func (f *follower) readOn(c *client) (more bool, err error) {
+	const pause = 20 * time.Millisecond
+	more, err = f.read(context.Background(), c)
+	if err == nil && !more {
+		time.Sleep(pause)
+	}
+	return more, err
+}
+
+// waitForEnd reads on until the acknowledged messages and all others of the log have ended,
+// or nothing more happens. Those that were stored and never acknowledged are known when the log
+// was read to its end.
+func (f *follower) waitForEnd(t *testing.T, c *client, acknowledged map[string]bool) {
+	t.Helper()
+	progress := time.Now()
+	for more := true; more || !f.allEnded(acknowledged); {
+		before := len(f.entries)
+		var err error
+		if more, err = f.readOn(c); err != nil {
+			t.Fatalf("follow the log: %v", err)
+		}
+		switch {
+		case len(f.entries) > before:
+			progress = time.Now()
+		case time.Since(progress) > patience:
+			t.Errorf("nothing more happens, and %d messages of the log have not ended", len(f.unended))
+			return
+		}
+	}
+}
+
+func (f *follower) allEnded(acknowledged map[string]bool) bool {
+	for id := range acknowledged {
+		if !f.seen[id] {
+			return false
+		}
+	}
+	return len(f.unended) == 0
 }
