@@ -43,11 +43,9 @@ func (r readers) Do(ctx context.Context, user string, work func() error) error {
 	if r.threads == nil {
 		return work()
 	}
+	r.foreground.GiveWay() // here, since a thread of its own is woken at greater cost
 	var err error
-	r.threads.Do(func() {
-		r.foreground.GiveWay()
-		err = work()
-	})
+	r.threads.Do(func() { err = work() })
 	return err
 }
 

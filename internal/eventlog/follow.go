@@ -20,7 +20,7 @@ import (
 // restTime is how long a follower that has read all there is lets more gather. The
 // first entry after a silence does not wait; under load one read serves for many
 // commits.
-const restTime = 100 * time.Millisecond
+const restTime = 250 * time.Millisecond
 
 // lateTime is how long after a date entries of before it may still be written: an entry
 // has the time at which its writing began, and a commit may take as long as stores let it.
@@ -213,7 +213,7 @@ func (f *Follower) read(ctx context.Context) ([]store.Entry, error) {
 	}
 	query := f.query
 	query.High = min(query.High, end)
-	query.Limit, query.Bytes = min(f.left, pieceSize), pieceBytes
+	query.Limit, query.Bytes = min(f.left, DefaultCount), pieceBytes
 	page, err := f.store.Events(ctx, f.user, query)
 	if err != nil {
 		return nil, fmt.Errorf("follow log: %w", err)

@@ -55,6 +55,8 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 	}
 	if query.Lent {
 		r.page.GiveBack = r.giveBack
+	} else {
+		r.page.Entries = r.memory.leave(r.page.Entries)
 	}
 	return r.page, nil
 }
@@ -142,21 +144,29 @@ func (r *logReader) openCalendar(first, last day) *calendarReader {
 }
 
 // readTail reads events that are in memory.
-func (r *logReader) readTail(latest []store.Entry) error {
-	for i := range latest {
-		r.read++
-		entry := &latest[i]
-		if entry.Position > r.query.High {
-			return nil
-		}
-		if entry.Message.User != r.user || !r.query.Filter.Matches(&entry.Event, entry.Message) {
-			continue
-		}
-		if full, err := r.addLatest(entry); full || err != nil {
-			return err
+func (r *logReader) readTail(latest [][]tailEntry) error {
+	wanted := each(r.terms, sketchOf)
+	for _, entries := range latest {
+		for i := range entries {
+			r.read++
+			entry := &entries[i]
+			if entry.Position > r.query.High {
+				return nil
+			}
+			if !entry.sketch.passesAll(wanted) || !r.passes(&entry.Entry) {
+				continue
+			}
+			if full, err := r.addLatest(&entry.Entry); full || err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// passes reports whether an entry of any user matches.
+func (r *logReader) passes(entry *store.Entry) bool {
+	return entry.Message.User == r.user && r.query.Filter.Matches(&entry.Event, entry.Message)
 }
 
 // addLatest is add for an entry that is in memory. There the messages of runs are not

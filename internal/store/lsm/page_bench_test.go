@@ -159,3 +159,32 @@ func settleAll(b testing.TB, s *lsm.Store, now time.Time) {
 		settling.Wait()
 	}
 }
+
+// BenchmarkFollow reads what was written last, as those do who follow the log: it is in
+// memory.
+func BenchmarkFollow(b *testing.B) {
+	const messages = 1000
+	s := open(b, vfs.NewMem())
+	end, _, err := s.Watch(b.Context(), "ann") // from here on the store keeps what is written
+	if err != nil {
+		b.Fatal(err)
+	}
+	for number := range messages {
+		submission := store.Submission{Messages: []*posthaste.Message{loggedMessage(number, noon)}}
+		if _, err := s.Accept(b.Context(), noon, []store.Submission{submission}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	settleAll(b, s, noon)
+	for _, test := range []struct {
+		name   string
+		filter store.EventFilter
+	}{
+		{"label", store.EventFilter{Labels: []string{"label-1"}}},
+		{"label and state", store.EventFilter{Labels: []string{"label-1"}, States: []posthaste.State{posthaste.StateDelivered}}},
+		{"host and path", store.EventFilter{Hosts: []string{"host-1.example"}, Paths: []string{"/hook"}}},
+	} {
+		query := store.EventQuery{Filter: test.filter, Low: end + 1, High: posthaste.MaxPosition, Limit: 1000, OldestFirst: true}
+		b.Run(test.name, func(b *testing.B) { readPages(b, s, query) })
+	}
+}

@@ -28,12 +28,31 @@ var pageMemories = sync.Pool{New: func() any {
 	return &pageMemory{messages: map[posthaste.MessageID]sizedMessage{}}
 }}
 
+// entryLists are lists in which the entries of pages are gathered that are not lent.
+var entryLists = sync.Pool{New: func() any { return new([]store.Entry) }}
+
 // newPageMemory returns memory for a page. If that is lent, it may be that of one before.
 func newPageMemory(lent bool) *pageMemory {
-	if !lent {
-		return pageMemories.New().(*pageMemory)
+	if lent {
+		return pageMemories.Get().(*pageMemory)
 	}
-	return pageMemories.Get().(*pageMemory)
+	memory := pageMemories.New().(*pageMemory)
+	memory.entries = *entryLists.Get().(*[]store.Entry)
+	return memory
+}
+
+// leave makes a list of entries that are in the memory, or in more of it, for somebody who
+// will not give it back. It is as long as it has to be: to grow leaves more behind than that.
+func (m *pageMemory) leave(entries []store.Entry) (own []store.Entry) {
+	list := m.entries
+	if cap(entries) > 0 {
+		own = append(make([]store.Entry, 0, len(entries)), entries...)
+		clear(entries)
+		list = entries[:0]
+	}
+	m.entries = nil
+	entryLists.Put(&list)
+	return own
 }
 
 // release leaves the memory to a page to come. The entries are in it, or in more of it.

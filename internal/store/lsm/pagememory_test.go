@@ -23,3 +23,20 @@ func TestPageMemoryIsKept(t *testing.T) {
 		t.Error("a message is still there")
 	}
 }
+
+// TestPageThatIsNotLent has a page be left to who asked for it, and others be gathered behind
+// it.
+func TestPageThatIsNotLent(t *testing.T) {
+	m := newPageMemory(false)
+	gathered := append(m.entries, store.Entry{Message: &posthaste.Message{}})
+	own := m.leave(gathered)
+	if len(own) != 1 || own[0].Message == nil {
+		t.Fatalf("the page has %v", own)
+	}
+	if gathered[0].Message != nil {
+		t.Error("a message is still where it was gathered")
+	}
+	if own := newPageMemory(false).leave(nil); own != nil {
+		t.Errorf("a page without entries has %v", own)
+	}
+}

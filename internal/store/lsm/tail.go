@@ -9,10 +9,17 @@ import (
 	"posthaste/internal/store"
 )
 
-// Bounds of what the tail holds.
+// Bounds of what the tail holds. A body counts for each event of its message.
 const (
-	tailEntries = 16 << 10
-	tailBytes   = 8 << 20 // as Entry.Size counts them; a body counts for each event of its message
+	tailEntries = 32 << 10
+	tailBytes   = 16 << 20 // as Entry.Size counts them
+)
+
+// Bounds of a chunk of the tail, which is dropped as a whole. The bytes are those at which
+// a chunk is full.
+const (
+	chunkEntries = 1 << 10
+	chunkBytes   = tailBytes / 16
 )
 
 // tail is the end of the log in memory, of all users, as the commits made it. Those
@@ -22,12 +29,31 @@ const (
 // It holds every event above its floor, so whoever reads from there on needs nothing
 // else; all others read what is stored.
 type tail struct {
-	mu      sync.Mutex
-	wanted  bool
-	unread  int // entries added since it was last wanted
-	floor   posthaste.Position
-	entries []store.Entry // ascending; those that are there do not change, so readers need no lock
+	mu     sync.Mutex
+	wanted bool
+	unread int // entries added since it was last wanted
+	floor  posthaste.Position
+	chunks []tailChunk // ascending, none of them empty
+	count  int         // entries of all chunks
+	bytes  int
+	spare  [][]tailEntry // empty, for commits to gather in: as many as there were at a time
+}
+
+// tailChunk is a part of the tail.
+type tailChunk struct {
+	entries []tailEntry // ascending; those that are there do not change, so readers need no lock
 	bytes   int
+}
+
+// isFull reports whether what comes next belongs to another chunk.
+func (c *tailChunk) isFull() bool {
+	return len(c.entries) == chunkEntries || c.bytes >= chunkBytes
+}
+
+// tailEntry is an entry with what tells most readers that they need not look at it.
+type tailEntry struct {
+	store.Entry
+	sketch sketch
 }
 
 // want has the events of commits that begin from now on gathered.
@@ -37,71 +63,93 @@ func (t *tail) want() {
 	t.wanted, t.unread = true, 0
 }
 
-// isWanted reports whether a commit is to bring its events.
-func (t *tail) isWanted() bool {
+// isWanted reports whether a commit is to bring its events, and what it may gather them in.
+func (t *tail) isWanted() (wanted bool, empty []tailEntry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.wanted
+	if last := len(t.spare) - 1; last >= 0 {
+		empty, t.spare = t.spare[last], t.spare[:last]
+	}
+	return t.wanted, empty
 }
 
-// add adds the events of a commit that is durable. gathered tells whether these are
-// all events up to the last position.
-func (t *tail) add(entries []store.Entry, gathered bool, last posthaste.Position) {
+// mostSpare is how many entries a commit may have that leaves room for those of another.
+const mostSpare = 1 << 10
+
+// add adds the events of a commit that is durable, and takes what they are gathered in.
+// gathered tells whether these are all events up to the last position.
+func (t *tail) add(entries []tailEntry, gathered bool, last posthaste.Position) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.unread += len(entries); t.unread > tailEntries {
 		t.wanted = false // who followed has gone
 	}
 	if !gathered || !t.wanted {
-		t.entries, t.bytes, t.floor = nil, 0, last
+		t.chunks, t.count, t.bytes, t.floor = nil, 0, 0, last
 		return
 	}
-	t.entries = append(t.entries, entries...)
 	for i := range entries {
-		t.bytes += entries[i].Size()
+		t.push(&entries[i])
 	}
-	if len(t.entries) > 2*tailEntries || t.bytes > 2*tailBytes {
-		t.shorten()
+	for t.count > tailEntries || t.bytes > tailBytes {
+		t.drop()
+	}
+	if cap(entries) <= mostSpare {
+		clear(entries)
+		t.spare = append(t.spare, entries[:0])
 	}
 }
 
-// shorten drops what is beyond the bounds. It is called when there is twice as much, so
-// that the rest is moved seldom.
-func (t *tail) shorten() {
-	kept, bytes := 0, 0
-	for i := len(t.entries) - 1; i >= 0 && kept < tailEntries; i-- {
-		more := t.entries[i].Size()
-		if bytes+more > tailBytes {
-			break
-		}
-		bytes += more
-		kept++
+// push adds an entry to the last chunk, or to a new one if that is full.
+func (t *tail) push(e *tailEntry) {
+	last := len(t.chunks) - 1
+	if last < 0 || t.chunks[last].isFull() {
+		t.chunks = append(t.chunks, tailChunk{entries: make([]tailEntry, 0, chunkEntries)})
+		last++
 	}
-	cut := len(t.entries) - kept
-	t.floor = t.entries[cut-1].Position
-	t.entries, t.bytes = slices.Clone(t.entries[cut:]), bytes
+	chunk, size := &t.chunks[last], e.Size()
+	chunk.entries = append(chunk.entries, *e)
+	chunk.bytes += size
+	t.bytes += size
+	t.count++
+}
+
+// drop drops the first chunk.
+func (t *tail) drop() {
+	first := t.chunks[0]
+	t.chunks = slices.Delete(t.chunks, 0, 1)
+	t.bytes -= first.bytes
+	t.count -= len(first.entries)
+	t.floor = first.entries[len(first.entries)-1].Position
 }
 
 // forget drops everything: some of it may have been removed from the store.
 func (t *tail) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n := len(t.entries); n > 0 {
-		t.floor = t.entries[n-1].Position
-		t.entries, t.bytes = nil, 0
+	for len(t.chunks) > 0 {
+		t.drop()
 	}
 }
 
-// from returns all events from a position on. ok is false if it does not have them
-// all.
-func (t *tail) from(low posthaste.Position) (entries []store.Entry, ok bool) {
+// from returns all events from a position on, in as many lists as there are chunks of them.
+// ok is false if it does not have them all.
+func (t *tail) from(low posthaste.Position) (lists [][]tailEntry, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if low <= t.floor {
 		return nil, false
 	}
-	at, _ := slices.BinarySearchFunc(t.entries, low, func(e store.Entry, p posthaste.Position) int {
-		return cmp.Compare(e.Position, p)
-	})
-	return t.entries[at:], true
+	for i := len(t.chunks) - 1; i >= 0; i-- {
+		entries := t.chunks[i].entries
+		at, _ := slices.BinarySearchFunc(entries, low, func(e tailEntry, p posthaste.Position) int {
+			return cmp.Compare(e.Position, p)
+		})
+		lists = append(lists, entries[at:])
+		if at > 0 {
+			break
+		}
+	}
+	slices.Reverse(lists)
+	return lists, true
 }
