@@ -21,6 +21,9 @@ func TestKill(t *testing.T) {
 	r := newOrdeal(t)
 	r.load(random)
 	for n := 0; n < *kills || r.acknowledgedNone(); n++ {
+		if n == 10**kills {
+			t.Fatalf("none of %d servers lived long enough to acknowledge anything", n)
+		}
 		r.runAndKill(random)
 	}
 	r.unload()

@@ -15,11 +15,11 @@ type turns struct {
 	most int
 }
 
-var briefly = turns{60 * time.Millisecond, 25}
+var briefly = turns{120 * time.Millisecond, 50}
 
 // atLength is beside work that comes and goes in some milliseconds, which one answer waits
 // for and the next does not.
-func (o Options) atLength() turns { return turns{max(briefly.time, o.Duration/20), 4 * briefly.most} }
+func (o Options) atLength() turns { return turns{max(briefly.time, o.Duration/20), 2 * briefly.most} }
 
 // take asks all sides in turn, so that what holds the machine up for a moment does so
 // for all of them. It returns the median of what each took, and how often each was asked;

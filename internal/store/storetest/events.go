@@ -74,7 +74,7 @@ var eventsPromises = []promise{
 	{"several readers may have pages that are lent", func(tr *trial) {
 		log := tr.history()
 		var readers sync.WaitGroup
-		for n := range 3 {
+		for n := range 4 {
 			readers.Go(func() { checkLent(tr, log, rand.New(rand.NewPCG(7, uint64(n)))) })
 		}
 		readers.Wait()
@@ -226,9 +226,9 @@ func checkBare(tr *trial) {
 func checkLent(tr *trial, log *history, rng *rand.Rand) {
 	var before store.EventPage
 	var wanted []store.Entry
-	for range 12 {
+	for range 50 {
 		query := store.EventQuery{
-			High: posthaste.MaxPosition, Limit: 1 + rng.IntN(20), OldestFirst: rng.IntN(2) == 0, Lent: true,
+			High: posthaste.MaxPosition, Limit: 1 + rng.IntN(50), OldestFirst: rng.IntN(2) == 0, Lent: true,
 		}
 		if field := rng.IntN(2 * len(filterFields)); field < len(filterFields) {
 			filterFields[field].ask(&query.Filter, log.entries[rng.IntN(len(log.entries))])
