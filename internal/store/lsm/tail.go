@@ -11,8 +11,8 @@ import (
 
 // Bounds of what the tail holds. A body counts for each event of its message.
 const (
-	tailEntries = 32 << 10
-	tailBytes   = 16 << 20 // as Entry.Size counts them
+	tailEntries = 16 << 10
+	tailBytes   = 8 << 20 // as Entry.Size counts them
 )
 
 // Bounds of a chunk of the tail, which is dropped as a whole. The bytes are those at which
