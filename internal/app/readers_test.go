@@ -87,6 +87,39 @@ func readAtOnce(t *testing.T, options Options, each int, users ...string) (most 
 	return most
 }
 
+// TestLatestTakesNoTurn reads the latest events of a directory while others have all turns,
+// and those of a database.
+func TestLatestTakesNoTurn(t *testing.T) {
+	for name, test := range map[string]struct {
+		options Options
+		want    time.Duration
+	}{
+		"a directory": {Options{}, time.Second},
+		"a database":  {Options{DatabaseURL: "postgres://h", Connections: 2}, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				readers := newReaders(test.options, nil)
+				defer readers.close()
+				log := takingTurns{&slowLog{}, readers}
+				var reading sync.WaitGroup
+				defer reading.Wait()
+				for range max(1, runtime.GOMAXPROCS(0)/2) {
+					reading.Go(func() { _, _ = log.Events(t.Context(), "ann", store.EventQuery{}) })
+				}
+				synctest.Wait()
+				began := time.Now()
+				if _, err := log.Events(t.Context(), "bob", store.EventQuery{Latest: true}); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took != test.want {
+					t.Errorf("took %v, want %v", took, test.want)
+				}
+			})
+		})
+	}
+}
+
 // TestReadersGiveWay reads a page while there is foreground work, and while there is none.
 func TestReadersGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

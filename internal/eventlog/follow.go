@@ -22,6 +22,10 @@ import (
 // commits.
 const restTime = 250 * time.Millisecond
 
+// latestTime is how long ago a follower may have read to the end whose next page is of the
+// latest events, see store.EventQuery.
+const latestTime = time.Second
+
 // lateTime is how long after a date entries of before it may still be written: an entry
 // has the time at which its writing began, and a commit may take as long as stores let it.
 const lateTime = 15 * time.Second
@@ -37,13 +41,13 @@ type Follower struct {
 	// Release gives that room back when nothing was found. nil: there is nothing to give.
 	Release func()
 
-	store    Source
-	user     string
-	query    store.EventQuery // what is left to be read
-	left     int              // entries that may still be returned
-	bounded  bool             // by a count
-	grown    <-chan struct{}  // to wait for before the next read; nil if there is more already
-	restedAt time.Time        // when the next read may be
+	store   Source
+	user    string
+	query   store.EventQuery // what is left to be read
+	left    int              // entries that may still be returned
+	bounded bool             // by a count
+	grown   <-chan struct{}  // to wait for before the next read; nil if there is more already
+	endedAt time.Time        // when it had read to the end
 }
 
 // Follow returns a reader of the entries that parameters ask for as they are
@@ -175,11 +179,12 @@ func (f *Follower) wait(ctx context.Context, timeout <-chan time.Time) (ready bo
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	if !time.Now().Before(f.restedAt) {
+	rest := time.Until(f.endedAt.Add(restTime))
+	if rest <= 0 {
 		return true, nil
 	}
 	select {
-	case <-time.After(time.Until(f.restedAt)):
+	case <-time.After(rest):
 		return true, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
@@ -214,6 +219,7 @@ func (f *Follower) read(ctx context.Context) ([]store.Entry, error) {
 	query := f.query
 	query.High = min(query.High, end)
 	query.Limit, query.Bytes = min(f.left, DefaultCount), pieceBytes
+	query.Latest = f.grown != nil && time.Since(f.endedAt) < latestTime
 	page, err := f.store.Events(ctx, f.user, query)
 	if err != nil {
 		return nil, fmt.Errorf("follow log: %w", err)
@@ -227,6 +233,6 @@ func (f *Follower) read(ctx context.Context) ([]store.Entry, error) {
 	if over {
 		f.query.Low = f.query.High + 1
 	}
-	f.restedAt = time.Now().Add(restTime)
+	f.endedAt = time.Now()
 	return page.Entries, nil
 }

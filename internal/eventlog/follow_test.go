@@ -26,6 +26,7 @@ type growing struct {
 	entries []store.Entry
 	grown   chan struct{}
 	reads   int
+	latest  bool // the last of them was of the latest events
 }
 
 func newGrowing() *growing { return &growing{grown: make(chan struct{})} }
@@ -52,6 +53,7 @@ func (g *growing) Events(_ context.Context, user string, query store.EventQuery)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.reads++
+	g.latest = query.Latest
 	return storeOf(g.entries)(user, query)
 }
 
@@ -261,9 +263,27 @@ func TestFollowRests(t *testing.T) {
 			}
 		}()
 		f.want()
-		if f.log.reads > 12 {
+		if f.log.reads > 6 {
 			f.Errorf("%d reads within a second, while there were %d commits", f.log.reads, commits)
 		}
+	})
+}
+
+// TestFollowTellsOfTheLatest reads what is there, what comes at once, and what comes later.
+func TestFollowTellsOfTheLatest(t *testing.T) {
+	follow(t, "fromDate=1", "", func(f *followed) {
+		next := func(latest bool) {
+			f.Helper()
+			if entries, err := f.Next(f.Context(), patience); err != nil || len(entries) == 0 || f.log.latest != latest {
+				f.Errorf("%d entries, %v, of the latest: %t, want some and %t", len(entries), err, f.log.latest, latest)
+			}
+		}
+		next(false)
+		f.log.add(f.entries[10])
+		next(true)
+		time.Sleep(2 * time.Second)
+		f.log.add(f.entries[11])
+		next(false)
 	})
 }
 
