@@ -24,10 +24,10 @@ type dlqScenario struct{}
 func (dlqScenario) name() string { return "dlq" }
 
 const (
-	dlqPage    = 10 // dead letters of a page: a thousand have as many of each pair
-	dlqChanges = 5  // pages that a round changes in each way
-	dlqSpan    = time.Hour
-	dlqDeleted = 100 // dead letters of a request that deletes many
+	dlqPage      = 10  // dead letters of a page: a thousand have as many of each pair
+	dlqLargePage = 100 // of one that is deleted
+	dlqChanges   = 5   // pages that a round changes in each way
+	dlqSpan      = time.Hour
 )
 
 // dlqLists are the lists that are asked for, by their paths. Where names are drawn, the
@@ -55,16 +55,32 @@ var dlqLists = []struct{ name, path, params string }{
 	{"runs by label and status", "/v2/workflows/dlq", "label=label-0&responseStatus=502"},
 }
 
-// dlqActions are what is done to pages, the oldest first.
-var dlqActions = []struct{ name, method, path, params string }{
-	{"delete messages", http.MethodDelete, "/v2/dlq", ""},
-	{"delete messages by label", http.MethodDelete, "/v2/dlq", "label=label-0"},
-	{"retry messages", http.MethodPost, "/v2/dlq/retry", ""},
-	{"retry messages by url", http.MethodPost, "/v2/dlq/retry", "url=DESTINATION/host-0"},
-	{"delete runs", http.MethodDelete, "/v2/workflows/dlq", ""},
-	{"delete runs by label", http.MethodDelete, "/v2/workflows/dlq", "label=label-0"},
-	{"restart runs", http.MethodPost, "/v2/workflows/dlq/restart", ""},
-	{"restart runs by url", http.MethodPost, "/v2/workflows/dlq/restart", "workflowUrl=DESTINATION/host-0"},
+// dlqAction is something that is done to a page, the oldest dead letters first.
+type dlqAction struct {
+	name, method, path, params string
+	count                      int // dead letters of the page
+}
+
+// deliveries returns how many attempts to deliver an action leads to: the destination
+// takes each message.
+func (a *dlqAction) deliveries() int {
+	if a.method == http.MethodDelete {
+		return 0
+	}
+	return a.count
+}
+
+var dlqActions = []dlqAction{
+	{"delete messages", http.MethodDelete, "/v2/dlq", "", dlqPage},
+	{"delete messages by label", http.MethodDelete, "/v2/dlq", "label=label-0", dlqPage},
+	{"retry messages", http.MethodPost, "/v2/dlq/retry", "", dlqPage},
+	{"retry messages by url", http.MethodPost, "/v2/dlq/retry", "url=DESTINATION/host-0", dlqPage},
+	{"delete runs", http.MethodDelete, "/v2/workflows/dlq", "", dlqPage},
+	{"delete runs by label", http.MethodDelete, "/v2/workflows/dlq", "label=label-0", dlqPage},
+	{"restart runs", http.MethodPost, "/v2/workflows/dlq/restart", "", dlqPage},
+	{"restart runs by url", http.MethodPost, "/v2/workflows/dlq/restart", "workflowUrl=DESTINATION/host-0", dlqPage},
+	{"delete a hundred messages", http.MethodDelete, "/v2/dlq", "", dlqLargePage},
+	{"delete a hundred runs", http.MethodDelete, "/v2/workflows/dlq", "", dlqLargePage},
 }
 
 func (s dlqScenario) run(ctx context.Context, l *lab) ([]Result, error) {
@@ -77,13 +93,15 @@ func (s dlqScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	sides := []*dlqStore{few, many}
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
-		few.close() // a round changes a good part of a thousand
-		if err := few.open(ctx, l, fewFailed); err != nil {
+		if err := s.renew(ctx, l, few, many); err != nil {
 			return nil, err
 		}
-		if err := s.round(ctx, l, sides); err != nil {
+		if err := s.round(ctx, l, number, sides); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.renew(ctx, l, few, many); err != nil {
+		return nil, err
 	}
 	for _, side := range sides {
 		if err := side.thin(ctx, l); err != nil {
@@ -98,27 +116,45 @@ func (s dlqScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	return []Result{{Scenario: s.name(), Baseline: few.name, Subject: many.name, Measures: compare(few.rounds, many.rounds)}}, nil
 }
 
-// round begins with servers that are new on both sides: one that has answered much is faster.
-func (s dlqScenario) round(ctx context.Context, l *lab, sides []*dlqStore) error {
-	for _, side := range sides {
-		if err := side.restart(ctx, l); err != nil {
-			return err
-		}
+// renew gives the one a thousand dead letters again, most of which a round uses up. The
+// servers are new on both sides behind it: one that has answered much is faster.
+func (dlqScenario) renew(ctx context.Context, l *lab, few, many *dlqStore) error {
+	few.close()
+	if err := few.open(ctx, l, fewFailed); err != nil {
+		return err
 	}
+	return errors.Join(few.restart(ctx, l), many.restart(ctx, l))
+}
+
+// round lists all there is to list, and then changes pages in each way.
+func (s dlqScenario) round(ctx context.Context, l *lab, number int, sides []*dlqStore) error {
 	if err := s.listAll(ctx, l, sides, ""); err != nil {
 		return err
 	}
-	for _, action := range dlqActions {
-		for range dlqChanges {
-			for _, side := range sides {
-				if err := side.change(ctx, l, action.name, action.method, action.path+"?"+action.params); err != nil {
-					return err
-				}
+	for i := range dlqActions {
+		for change := range dlqChanges {
+			if err := s.changeAll(ctx, l, number*dlqChanges+change, sides, &dlqActions[i]); err != nil {
+				return err
 			}
 		}
 	}
 	for _, side := range sides {
 		side.rounds = append(side.rounds, side.server.memory())
+	}
+	return nil
+}
+
+// changeAll does something to a page of all sides, one after the other. Each is the first
+// every other turn, and the next one begins when what this one delivers is delivered:
+// deliveries of one would be measured with the answer of the other.
+func (dlqScenario) changeAll(ctx context.Context, l *lab, turn int, sides []*dlqStore, action *dlqAction) error {
+	for i := range sides {
+		if turn%2 == 1 {
+			i = len(sides) - 1 - i
+		}
+		if err := sides[i].change(ctx, l, action); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -216,13 +252,21 @@ func (c *dlqStore) lister(ctx context.Context, l *lab, target string, wanted int
 	}
 }
 
-// change does something to a page, once, and notes how long it takes.
-func (c *dlqStore) change(ctx context.Context, l *lab, name, method, target string) error {
-	took, page, err := c.call(ctx, l, method, target, dlqPage)
-	if err = errors.Join(err, page.has(dlqPage)); err != nil {
-		return fmt.Errorf("%s, %s: %w%s", c.name, name, err, c.server.lastWords())
+// change does something to a page, once, and notes how long the answer takes. It returns
+// when all that follows from it is delivered.
+func (c *dlqStore) change(ctx context.Context, l *lab, action *dlqAction) error {
+	before, err := c.server.attempts(ctx)
+	if err != nil {
+		return err
 	}
-	c.rounds = append(c.rounds, []reading{measured(name, "ms", milliseconds(took))})
+	took, page, err := c.call(ctx, l, action.method, action.path+"?"+action.params, action.count)
+	if err = errors.Join(err, page.has(action.count)); err == nil {
+		err = c.server.awaitAttempts(ctx, before+action.deliveries())
+	}
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w%s", c.name, action.name, err, c.server.lastWords())
+	}
+	c.rounds = append(c.rounds, []reading{measured(action.name, "ms", milliseconds(took))})
 	return nil
 }
 
@@ -241,12 +285,12 @@ func (c *dlqStore) thin(ctx context.Context, l *lab) error {
 		name, path string
 		there      int
 	}{
-		{"delete messages, a hundred at a time", "/v2/dlq?", usage.DeadLetters.Entries},
-		{"delete runs, a hundred at a time", "/v2/workflows/dlq?", usage.FailedRuns.Entries},
+		{"delete nine tenths of the messages, a hundred at a time", "/v2/dlq?", usage.DeadLetters.Entries},
+		{"delete nine tenths of the runs, a hundred at a time", "/v2/workflows/dlq?", usage.FailedRuns.Entries},
 	} {
-		for range kind.there * 9 / 10 / dlqDeleted {
-			took, page, err := c.call(ctx, l, http.MethodDelete, kind.path, dlqDeleted)
-			if err = errors.Join(err, page.has(dlqDeleted)); err != nil {
+		for range kind.there * 9 / 10 / dlqLargePage {
+			took, page, err := c.call(ctx, l, http.MethodDelete, kind.path, dlqLargePage)
+			if err = errors.Join(err, page.has(dlqLargePage)); err != nil {
 				return fmt.Errorf("%s, %s: %w%s", c.name, kind.name, err, c.server.lastWords())
 			}
 			c.rounds = append(c.rounds, []reading{measured(kind.name, "ms", milliseconds(took))})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Metrics of the server that scenarios read.
@@ -18,6 +19,7 @@ const (
 	metricReturned    = "posthaste_log_entries_returned_total"
 	metricCollections = "go_gc_duration_seconds_count"
 	metricAllocated   = "go_memstats_alloc_bytes_total"
+	metricAttempts    = "posthaste_attempt_seconds_count"
 )
 
 // scrape returns the metrics of a running server that have no labels, by name. A
@@ -39,6 +41,36 @@ func scrape(ctx context.Context, c *child) (map[string]float64, error) {
 		return nil, fmt.Errorf("metrics were answered %s", response.Status)
 	}
 	return parseMetrics(response.Body)
+}
+
+// attempts returns how many attempts to deliver have a result that is stored.
+func (c *child) attempts(ctx context.Context) (int, error) {
+	numbers, err := scrape(ctx, c)
+	return int(numbers[metricAttempts]), err
+}
+
+const attemptsPause = 5 * time.Millisecond // between two looks
+
+// awaitAttempts waits until so many attempts have a result. It gives up when there is no
+// further one for as long as patience.
+func (c *child) awaitAttempts(ctx context.Context, want int) error {
+	last, since := -1, time.Now()
+	for {
+		n, err := c.attempts(ctx)
+		if err != nil || n >= want {
+			return err
+		}
+		if n > last {
+			last, since = n, time.Now()
+		} else if time.Since(since) > patience {
+			return fmt.Errorf("%d attempts to deliver have a result, %d were expected", n, want)
+		}
+		select {
+		case <-time.After(attemptsPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // parseMetrics reads lines of a name and a value.

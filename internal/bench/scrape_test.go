@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -26,5 +29,23 @@ func TestParseMetrics(t *testing.T) {
 	}
 	if _, err := parseMetrics(strings.NewReader("a b\n")); err == nil {
 		t.Error("a value that is no number passes")
+	}
+}
+
+// TestAwaitAttempts looks again until there are as many as are wanted.
+func TestAwaitAttempts(t *testing.T) {
+	looks := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		looks++
+		_, _ = fmt.Fprintf(w, "%s %d\n", metricAttempts, 10*looks)
+	}))
+	defer server.Close()
+	c := &child{host: strings.TrimPrefix(server.URL, "http://")}
+	if err := c.awaitAttempts(t.Context(), 30); err != nil || looks != 3 {
+		t.Errorf("awaitAttempts = %v after %d looks, want 3", err, looks)
+	}
+	server.Close()
+	if err := c.awaitAttempts(t.Context(), 40); err == nil {
+		t.Error("a server that does not answer is waited for no longer, and no error says so")
 	}
 }
