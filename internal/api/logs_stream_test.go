@@ -31,6 +31,10 @@ import (
 
 // Watch makes a fakeStore an eventlog.Source whose log ends with the entries of
 // logFake and does not grow.
+func (fakeStore) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
+	return store.EventPage{}, false, nil
+}
+
 func (fakeStore) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
 	return posthaste.LastPosition(createdAt.Add(9 * time.Millisecond)), make(chan struct{}), nil
 }
@@ -697,6 +701,10 @@ type fakeSource func() (store.EventPage, error)
 
 func (f fakeSource) Events(context.Context, string, store.EventQuery) (store.EventPage, error) {
 	return f()
+}
+
+func (fakeSource) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
+	return store.EventPage{}, false, nil
 }
 
 func (fakeSource) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {

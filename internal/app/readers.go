@@ -63,12 +63,9 @@ type takingTurns struct {
 	readers readers
 }
 
-// Events implements store.Log. What is in memory is read in less time than it takes to wake
-// a thread, and by as many as follow the log, so that takes no turn.
+// Events implements store.Log. Latest takes no turn: what is in memory is read in less time
+// than it takes to wake a thread, and by as many as follow the log.
 func (l takingTurns) Events(ctx context.Context, user string, query store.EventQuery) (page store.EventPage, err error) {
-	if query.Latest && l.readers.threads != nil {
-		return l.Source.Events(ctx, user, query)
-	}
 	err = l.readers.Do(ctx, user, func() error {
 		page, err = l.Source.Events(ctx, user, query)
 		return err

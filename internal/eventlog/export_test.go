@@ -18,6 +18,10 @@ import (
 )
 
 // Watch makes a fakeStore an eventlog.Source whose log does not grow.
+func (fakeStore) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
+	return store.EventPage{}, false, nil
+}
+
 func (f fakeStore) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
 	return posthaste.MaxPosition, make(chan struct{}), nil
 }
@@ -155,6 +159,10 @@ type barren struct{}
 func (barren) Events(_ context.Context, _ string, query store.EventQuery) (store.EventPage, error) {
 	time.Sleep(time.Second)
 	return store.EventPage{More: true, Next: query.Low + 1}, nil
+}
+
+func (barren) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
+	return store.EventPage{}, false, nil
 }
 
 func (barren) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {

@@ -19,12 +19,9 @@ import (
 
 // restTime is how long a follower that has read all there is lets more gather. The
 // first entry after a silence does not wait; under load one read serves for many
-// commits.
+// commits. Of whom more than DefaultCount entries come meanwhile the next page waits for
+// nothing.
 const restTime = 250 * time.Millisecond
-
-// latestTime is how long ago a follower may have read to the end whose next page is of the
-// latest events, see store.EventQuery.
-const latestTime = time.Second
 
 // lateTime is how long after a date entries of before it may still be written: an entry
 // has the time at which its writing began, and a commit may take as long as stores let it.
@@ -219,8 +216,7 @@ func (f *Follower) read(ctx context.Context) ([]store.Entry, error) {
 	query := f.query
 	query.High = min(query.High, end)
 	query.Limit, query.Bytes = min(f.left, DefaultCount), pieceBytes
-	query.Latest = f.grown != nil && time.Since(f.endedAt) < latestTime
-	page, err := f.store.Events(ctx, f.user, query)
+	page, err := f.page(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("follow log: %w", err)
 	}
@@ -235,4 +231,13 @@ func (f *Follower) read(ctx context.Context) ([]store.Entry, error) {
 	}
 	f.endedAt = time.Now()
 	return page.Entries, nil
+}
+
+// page returns a page that begins with the latest events, if that is so, or else any page.
+func (f *Follower) page(ctx context.Context, query store.EventQuery) (store.EventPage, error) {
+	page, ok, err := f.store.Latest(ctx, f.user, query)
+	if ok || err != nil {
+		return page, err
+	}
+	return f.store.Events(ctx, f.user, query)
 }

@@ -26,10 +26,13 @@ type growing struct {
 	entries []store.Entry
 	grown   chan struct{}
 	reads   int
-	latest  bool // the last of them was of the latest events
+	floor   posthaste.Position // entries above it are in memory
+	latest  bool               // the last read was of these
 }
 
-func newGrowing() *growing { return &growing{grown: make(chan struct{})} }
+func newGrowing() *growing {
+	return &growing{grown: make(chan struct{}), floor: posthaste.MaxPosition}
+}
 
 // add adds entries and wakes who waits.
 func (g *growing) add(entries ...store.Entry) {
@@ -53,8 +56,20 @@ func (g *growing) Events(_ context.Context, user string, query store.EventQuery)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.reads++
-	g.latest = query.Latest
+	g.latest = false
 	return storeOf(g.entries)(user, query)
+}
+
+func (g *growing) Latest(_ context.Context, user string, query store.EventQuery) (store.EventPage, bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if query.Low <= g.floor {
+		return store.EventPage{}, false, nil
+	}
+	g.reads++
+	g.latest = true
+	page, err := storeOf(g.entries)(user, query)
+	return page, true, err
 }
 
 const patience = 15 * time.Second
@@ -269,21 +284,25 @@ func TestFollowRests(t *testing.T) {
 	})
 }
 
-// TestFollowTellsOfTheLatest reads what is there, what comes at once, and what comes later.
-func TestFollowTellsOfTheLatest(t *testing.T) {
+// TestFollowReadsTheLatest reads what is not in memory, what is, and what is not any more.
+func TestFollowReadsTheLatest(t *testing.T) {
 	follow(t, "fromDate=1", "", func(f *followed) {
-		next := func(latest bool) {
+		next := func(latest bool, want ...store.Entry) {
 			f.Helper()
-			if entries, err := f.Next(f.Context(), patience); err != nil || len(entries) == 0 || f.log.latest != latest {
-				f.Errorf("%d entries, %v, of the latest: %t, want some and %t", len(entries), err, f.log.latest, latest)
+			f.want(want...)
+			if f.log.latest != latest {
+				f.Errorf("from memory: %t, want %t", f.log.latest, latest)
 			}
 		}
-		next(false)
+		f.log.floor = f.entries[9].Position
+		next(false, f.entries[:10]...)
 		f.log.add(f.entries[10])
-		next(true)
-		time.Sleep(2 * time.Second)
+		next(true, f.entries[10])
+		f.log.floor = f.entries[11].Position
 		f.log.add(f.entries[11])
-		next(false)
+		next(false, f.entries[11])
+		f.log.add(f.entries[12])
+		next(true, f.entries[12])
 	})
 }
 

@@ -33,7 +33,6 @@ type EventQuery struct {
 	Bytes       int  // at most so many bytes together, unless one entry has more; 0: PageBytes
 	Bare        bool // nobody looks at bodies: those that cost reading may be left out
 	Lent        bool // who asks gives the page back when done with it, see EventPage.Return
-	Latest      bool // Low is about a second ago at most, and what was written since is likely in memory
 }
 
 // Since returns a time before which no event matches: a message has none before it was made, but

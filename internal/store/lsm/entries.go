@@ -86,7 +86,7 @@ func (s *Store) browse(low posthaste.Position, high *posthaste.Position, dir dir
 		return err
 	}
 	defer done(&err)
-	visible := posthaste.Position(s.writer.visible.Load())
+	visible := s.visible()
 	if *high = min(*high, visible); low > *high {
 		return nil
 	}

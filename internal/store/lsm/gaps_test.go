@@ -301,7 +301,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // were stepped over in all the sets it was found by.
 func stepsOfPage(t *testing.T, s *Store, query store.DeadLetterQuery) (found, steps int) {
 	t.Helper()
-	visible := posthaste.Position(s.writer.visible.Load())
+	visible := s.visible()
 	query.High = visible
 	in, err := deadLetterPositions(&entries{s.db, direction(query.OldestFirst), &s.gaps, visible}, "ann", &query)
 	if err != nil {

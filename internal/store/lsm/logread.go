@@ -29,8 +29,34 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 		return store.EventPage{}, err
 	}
 	defer done()
-	// What is durable now is in the snapshot taken after.
-	query.High = min(query.High, posthaste.Position(s.writer.visible.Load()))
+	page, ok, err := s.readLatest(user, query)
+	if ok || err != nil {
+		return page, err
+	}
+	return s.readPage(user, query, (*logReader).run)
+}
+
+// readLatest returns the page of a query that what is in memory answers. ok is false if it
+// does not.
+func (s *Store) readLatest(user string, query store.EventQuery) (page store.EventPage, ok bool, err error) {
+	if !query.OldestFirst {
+		return store.EventPage{}, false, nil
+	}
+	query.High = min(query.High, s.visible()) // first: the tail has all up to there
+	latest, ok := s.writer.tail.from(query.Low)
+	if !ok {
+		return store.EventPage{}, false, nil
+	}
+	page, err = s.readPage(user, query, func(r *logReader) error { return r.readTail(latest) })
+	return page, true, err
+}
+
+// visible returns the position up to which all events are durable.
+func (s *Store) visible() posthaste.Position { return posthaste.Position(s.writer.visible.Load()) }
+
+// readPage answers a query by one of the ways to read the log.
+func (s *Store) readPage(user string, query store.EventQuery, read func(*logReader) error) (store.EventPage, error) {
+	query.High = min(query.High, s.visible()) // what is durable now is in the snapshot taken after
 	snapshot := s.db.NewSnapshot()
 	defer func() { _ = snapshot.Close() }()
 	r := &logReader{
@@ -44,11 +70,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (
 		calendarStart: s.calendarStart,
 	}
 	r.messages = messageReader{reader: snapshot, user: user, decode: r.memory.decoder.Message}
-	answer := r.run
-	if latest, ok := s.writer.tail.from(query.Low); ok && query.OldestFirst {
-		answer = func() error { return r.readTail(latest) }
-	}
-	err = answer()
+	err := read(r)
 	s.reads.add(r)
 	if err != nil {
 		return store.EventPage{}, fmt.Errorf("read log: %w", err)

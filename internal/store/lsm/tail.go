@@ -63,8 +63,8 @@ func (t *tail) want() {
 	t.wanted, t.unread = true, 0
 }
 
-// isWanted reports whether a commit is to bring its events, and what it may gather them in.
-func (t *tail) isWanted() (wanted bool, empty []tailEntry) {
+// begin tells a commit whether it is to bring its events, and what it may gather them in.
+func (t *tail) begin() (wanted bool, empty []tailEntry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last := len(t.spare) - 1; last >= 0 {

@@ -143,7 +143,7 @@ func TestTailIsGivenUp(t *testing.T) {
 	tail.want()
 	var last posthaste.Position
 	for {
-		if wanted, _ := tail.isWanted(); !wanted {
+		if wanted, _ := tail.begin(); !wanted {
 			break
 		}
 		if last > 2*tailEntries {

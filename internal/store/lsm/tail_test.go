@@ -106,3 +106,36 @@ func TestConformanceOfFollowed(t *testing.T) {
 		return &followed{Store: s, compared: map[posthaste.Position]bool{}}
 	})
 }
+
+// TestLatest answers what is asked of events that are in memory, and nothing else.
+func TestLatest(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	accept := func(number int) {
+		submission := store.Submission{Messages: []*posthaste.Message{loggedMessage(number, noon)}}
+		if _, err := s.Accept(t.Context(), noon, []store.Submission{submission}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	query := func(low posthaste.Position, oldestFirst bool) store.EventQuery {
+		return store.EventQuery{Low: low, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 10}
+	}
+	want := func(entries int, ok bool, query store.EventQuery) {
+		t.Helper()
+		page, got, err := s.Latest(t.Context(), "ann", query)
+		if err != nil || got != ok || len(page.Entries) != entries {
+			t.Errorf("Latest from %d on = %d entries, %t, %v, want %d, %t", query.Low, len(page.Entries), got, err, entries, ok)
+		}
+	}
+	accept(1)
+	want(0, false, query(1, true)) // nobody has asked for the end of the log
+	end, _, err := s.Watch(t.Context(), "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(0, true, query(end+1, true))
+	accept(2)
+	accept(3)
+	want(2, true, query(end+1, true))
+	want(0, false, query(end, true))
+	want(0, false, query(end+1, false))
+}

@@ -187,7 +187,7 @@ func (w *writer) refuse(err error) {
 func (w *writer) build(first *op) *commit {
 	w.overlay = w.overlay.emptied()
 	c := newCommit(w.db, w.last, w.overlay)
-	c.followed, c.latest = w.tail.isWanted()
+	c.followed, c.latest = w.tail.begin()
 	c.run(first)
 	for len(c.ops) < maxOpsPerCommit && c.size() < maxBytesInCommit {
 		select {

@@ -111,6 +111,7 @@ var defects = map[string]func(store.Store) store.Store{
 	"Positions/an event is logged at the time it is told":            late,
 	"Pages/pages of the log hold no more than they may":              func(s store.Store) store.Store { return generous{s} },
 	"Watch/all who wait are woken":                                   func(s store.Store) store.Store { return sleepy{s} },
+	"Watch/the latest events are those that are stored":              func(s store.Store) store.Store { return stale{s} },
 	"Watch/the end is at or above all that was written, and below what follows": func(s store.Store) store.Store {
 		return ahead{s}
 	},
@@ -249,6 +250,13 @@ type ahead struct{ store.Store }
 func (a ahead) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
 	_, grown, err := a.Store.Watch(ctx, user)
 	return posthaste.MaxPosition, grown, err
+}
+
+// stale says that there is nothing new.
+type stale struct{ store.Store }
+
+func (stale) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
+	return store.EventPage{}, true, nil
 }
 
 // settling settles in its own way.

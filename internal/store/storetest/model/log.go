@@ -46,6 +46,11 @@ func (m *Model) Watch(context.Context, string) (end posthaste.Position, grown <-
 	return end, grown, err
 }
 
+// Latest implements store.Watcher: to the model nothing is nearer than the rest.
+func (m *Model) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
+	return store.EventPage{}, false, nil
+}
+
 // LiveMessages implements store.LiveMessages. The cursor is the id of the next
 // message.
 func (m *Model) LiveMessages(_ context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
