@@ -39,7 +39,7 @@ const (
 	// the work that is left at the end small.
 	maxBacklog = 400
 
-	longestLife     = 700 * time.Millisecond // of a server after it was ready
+	longestLife     = 700 * time.Millisecond // of a server after it has taken or delivered a message
 	longestRecovery = 200 * time.Millisecond // of one that is killed while it starts
 	recoveryOdds    = 5                      // one in so many is
 )
@@ -102,7 +102,9 @@ func (r *ordeal) runAndKill(random *rand.Rand) {
 	if random.IntN(recoveryOdds) == 0 {
 		time.Sleep(time.Duration(random.Int64N(int64(longestRecovery))))
 	} else {
+		before := r.progress()
 		r.gate.open(newClient(s.url(r.t), testToken))
+		r.awaitProgress(before)
 		time.Sleep(time.Duration(random.Int64N(int64(longestLife))))
 	}
 	r.gate.shut()
@@ -110,6 +112,24 @@ func (r *ordeal) runAndKill(random *rand.Rand) {
 	s.kill(r.t)
 	r.deaths = append(r.deaths, death{from, time.Now()})
 	r.sink.nextGeneration(r.t)
+}
+
+// progress counts the messages that were acknowledged or delivered.
+func (r *ordeal) progress() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.acknowledged) + r.sink.deliveries()
+}
+
+// awaitProgress waits for more of it: on a busy machine a server would else be killed before
+// it had done anything.
+func (r *ordeal) awaitProgress(before int) {
+	const pause = time.Millisecond
+	for begun := time.Now(); r.progress() == before; time.Sleep(pause) {
+		if time.Since(begun) > patience {
+			r.t.Fatalf("no message was acknowledged or delivered within %s", patience)
+		}
+	}
 }
 
 // whileOpen calls a function with the client of each server in turn. It may only
@@ -169,7 +189,7 @@ func (r *ordeal) backlog() int {
 }
 
 // acknowledgedNone reports whether all servers died before they had answered anybody, as
-// they may on a machine that is busy: there is nothing to compare then.
+// they may if all were killed while they started: there is nothing to compare then.
 func (r *ordeal) acknowledgedNone() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
