@@ -9,7 +9,8 @@ import (
 // followScenario compares Posthaste with itself: a server whose log nobody reads, and
 // one whose log has followers, each with a filter of its own, who lose their connections
 // now and then. Both take the same load in turn, as fast as its clients are answered, and
-// every follower has to get exactly what its filter lets pass.
+// every follower has to get exactly what its filter lets pass. A second server whose log
+// nobody reads tells how far equals are apart.
 type followScenario struct{}
 
 func (followScenario) name() string { return "follow" }
@@ -22,7 +23,8 @@ const (
 func (s followScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	unread := &followSide{condition: condition{name: "unread"}}
 	followed := &followSide{condition: condition{name: "followed"}, filters: followedFilters(l.sink.url())}
-	sides := []*followSide{unread, followed}
+	control := &followSide{condition: condition{name: "unread, too"}}
+	sides := []*followSide{unread, followed, control}
 	for _, side := range sides {
 		defer side.close()
 		if err := side.open(ctx, l); err != nil {
@@ -31,8 +33,8 @@ func (s followScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	}
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
-		for _, side := range sides {
-			if err := side.round(ctx, l); err != nil {
+		for i := range sides { // another one begins each time
+			if err := sides[(number+i)%len(sides)].round(ctx, l); err != nil {
 				return nil, err
 			}
 		}
@@ -42,12 +44,16 @@ func (s followScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 			return nil, err
 		}
 	}
-	return []Result{{
-		Scenario: s.name(),
-		Baseline: unread.name,
-		Subject:  followed.name,
-		Measures: compare(unread.rounds, followed.rounds),
-	}}, nil
+	var results []Result
+	for _, side := range sides[1:] {
+		results = append(results, Result{
+			Scenario: s.name(),
+			Baseline: unread.name,
+			Subject:  side.name,
+			Measures: compare(unread.rounds, side.rounds),
+		})
+	}
+	return results, nil
 }
 
 // followSide is a server with or without followers.
