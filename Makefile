@@ -30,10 +30,10 @@ SHORT = -skip='TestDeps|TestVulnerabilities|TestReadme|TestMarkedBlocks|TestForm
 LONGEST = ./e2e ./internal/store/... ./internal/workflow ./internal/api
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
+.PHONY: help build console test test-without-race test-postgres check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/posthaste, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
@@ -43,7 +43,12 @@ console: deps ## build what internal/console embeds from web/
 
 test: deps build ## every test, under the race detector, and what it makes too slow without it
 	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -race -timeout 20m $(LONGEST) ./...
+	$(MAKE) --no-print-directory -j2 --output-sync test-without-race test-postgres
+
+test-without-race: ## the tests that try less under the race detector
 	GO=$(GO) .ci/without-race
+
+test-postgres: deps build ## the end-to-end tests on PostgreSQL
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
 
 check: format vet lint vulnerabilities test ## all that must hold before a merge
