@@ -21,14 +21,17 @@ func TestRetryAfterValues(t *testing.T) {
 		{"seconds", "30", 30 * time.Second},
 		{"fraction of seconds", "1.5", 1500 * time.Millisecond},
 		{"zero is at once", "0", 0},
-		{"negative is past", "-5", 0},
+		{"negative says nothing", "-5", none},
+		{"negative fraction says nothing", "-0.5", none},
+		{"negative zero is at once", "-0", 0},
 		{"duration", "6m5s", 365 * time.Second},
 		{"milliseconds", "250ms", 250 * time.Millisecond},
 		{"microseconds", "12us", 12 * time.Microsecond},
 		{"microseconds, micro sign", "12µs", 12 * time.Microsecond},
 		{"nanoseconds", "7ns", 7},
 		{"zero duration", "0s", 0},
-		{"negative duration is past", "-1m", 0},
+		{"negative duration says nothing", "-1m", none},
+		{"more below zero than a duration holds", "-99999999999999999999", none},
 		{"date", "Fri, 14 Mar 2025 09:27:53 GMT", time.Minute},
 		{"date of RFC 850", "Friday, 14-Mar-25 09:27:53 GMT", time.Minute},
 		{"date of asctime", "Fri Mar 14 09:27:53 2025", time.Minute},
@@ -64,7 +67,7 @@ func TestRetryAfterValues(t *testing.T) {
 // Contract, U-53.
 func TestRetryAfterOrder(t *testing.T) {
 	names := []string{"Retry-After", "X-RateLimit-Reset", "X-RateLimit-Reset-Requests", "X-RateLimit-Reset-Tokens"}
-	useless := []string{"", "soon", "48h"}
+	useless := []string{"-43", "soon", "48h", ""}
 	for first, name := range names {
 		t.Run(name, func(t *testing.T) {
 			header := http.Header{}
@@ -89,6 +92,30 @@ func TestRetryAfterAbsent(t *testing.T) {
 	header := http.Header{"X-RateLimit-Remaining": {"0"}, "Date": {"Fri, 14 Mar 2025 09:27:53 GMT"}}
 	if got, ok := backoff.RetryAfter(header, now); ok {
 		t.Errorf("RetryAfter = %v, want none", got)
+	}
+}
+
+// A date is measured by the clock of the destination where the response shows it (contract,
+// U-53: a date that has passed means at once).
+func TestRetryAfterDateByTheClockOfTheDestination(t *testing.T) {
+	tests := []struct {
+		name       string
+		sent, date string
+		want       time.Duration
+	}{
+		{"a minute behind ours", "Fri, 14 Mar 2025 09:25:53 GMT", "Fri, 14 Mar 2025 09:26:23 GMT", 30 * time.Second},
+		{"a year ahead of ours", "Sat, 14 Mar 2026 09:26:53 GMT", "Sat, 14 Mar 2026 09:27:53 GMT", time.Minute},
+		{"passed there", "Fri, 14 Mar 2025 09:28:53 GMT", "Fri, 14 Mar 2025 09:27:53 GMT", 0},
+		{"no clock shown", "", "Fri, 14 Mar 2025 09:27:53 GMT", time.Minute},
+		{"no date shown", "today", "Fri, 14 Mar 2025 09:27:53 GMT", time.Minute},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			header := http.Header{"Date": {test.sent}, "Retry-After": {test.date}}
+			if got, ok := backoff.RetryAfter(header, now); !ok || got != test.want {
+				t.Errorf("RetryAfter = %v, %v; want %v", got, ok, test.want)
+			}
+		})
 	}
 }
 
