@@ -98,7 +98,9 @@ func (f field) span(text string, open bool) (low, high int, err error) {
 	}
 	switch {
 	case isRange:
-		high, err = f.value(highText)
+		if high, err = f.value(highText); high == 0 && low > 0 && f.highest == sundayAgain {
+			high = sundayAgain // Sunday at the end of a range ends the week, as in FRI-SUN
+		}
 	case open:
 		high = max(low, f.last)
 	default:

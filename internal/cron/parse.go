@@ -34,11 +34,11 @@ var shortcuts = map[string]string{
 // parts are separated by blanks, and its names may have any letter case:
 //
 //   - Five fields: minute 0-59, hour 0-23, day of month 1-31, month 1-12 or
-//     JAN-DEC, day of week 0-7 or SUN-SAT, where 0 and 7 are Sunday. A field is
-//     a list of values, ranges and steps, such as 1,10-20,*/15; 5/15 means from
-//     5 on. A ? is a *. If both day fields are restricted, a day needs to be in
-//     only one of them; a field with a * among its items is not restricted, but
-//     one with a step, */2, is.
+//     JAN-DEC, day of week 0-7 or SUN-SAT, where 0 and 7 are Sunday, who may begin
+//     a range or end it: SUN-TUE, FRI-SUN. A field is a list of values, ranges and
+//     steps, such as 1,10-20,*/15; 5/15 means from 5 on. A ? is a *. If both day
+//     fields are restricted, a day needs to be in only one of them; a field with
+//     a * among its items is not restricted, but one with a step, */2, is.
 //   - Or @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually.
 //   - Or @every with an interval in whole minutes from 1m to 8760h, such as 90m or
 //     1h30m. Its ticks do not depend on when the schedule was made: they are

@@ -47,7 +47,8 @@ function valuesOf(text: string, field: Field): number[] {
   for (const item of text.split(",")) {
     const [span, step] = item.split("/");
     const [low, high] = isWildcard(span!) ? [field.first, field.last] : span!.split("-").map((one) => valueOf(one, field));
-    const end = high ?? (step === undefined ? low! : Math.max(low!, field.last));
+    const sundayEnds = field === daysOfWeek && high === 0 && low! > 0; // as in FRI-SUN
+    const end = sundayEnds ? 7 : high ?? (step === undefined ? low! : Math.max(low!, field.last));
     for (let value = low!; value <= end; value += Math.max(1, Number(step ?? 1))) {
       values.add(value);
     }
