@@ -271,6 +271,36 @@ func TestLogPassesOn(t *testing.T) {
 	}
 }
 
+// knownToken is an Authenticator that knows one token.
+type knownToken string
+
+func (t knownToken) Authenticate(presented string) (user string, readOnly, ok bool) {
+	return "ann", false, presented == string(t)
+}
+
+// TestTokenInQuery checks that a token in base64 may stand in a query as it is (contract,
+// messages 1.6).
+func TestTokenInQuery(t *testing.T) {
+	const token = "eyJVc2VySUQiOiJtZSIsIlBhc3N3b3JkIjoiYWF+fn5+In0/=="
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Authenticator = knownToken(token) })
+	for name, test := range map[string]struct {
+		given string
+		want  int
+	}{
+		"as it is printed": {token, http.StatusOK},
+		"percent-encoded":  {url.QueryEscape(token), http.StatusOK},
+		"with blanks":      {strings.ReplaceAll(token, "+", "%20"), http.StatusUnauthorized},
+		"badly encoded":    {token + "%", http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := do(handler, httptest.NewRequest("GET", "/v2/logs?qstash_token="+test.given, nil))
+			if w.Code != test.want {
+				t.Errorf("status %d, want %d: %s", w.Code, test.want, w.Body)
+			}
+		})
+	}
+}
+
 // TestLogFails checks that a failure is answered as one, and not within a page.
 func TestLogFails(t *testing.T) {
 	handler := newSurface(t, &published{}, func(o *api.Options) {

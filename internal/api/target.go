@@ -47,7 +47,11 @@ func splitQuery(raw string) (rest string, reserved []parameter, err error) {
 			kept = append(kept, pair)
 			continue
 		}
-		if value, err = url.QueryUnescape(value); err != nil {
+		unescape := url.QueryUnescape
+		if name == tokenParameter {
+			unescape = url.PathUnescape // a + is one of a token's base64, and no space
+		}
+		if value, err = unescape(value); err != nil {
 			return "", nil, posthaste.Invalidf("the value of %s is not percent-encoded correctly", name)
 		}
 		reserved = append(reserved, parameter{name, value})
