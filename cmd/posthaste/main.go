@@ -11,6 +11,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"syscall"
 	"unicode"
 
 	"github.com/alecthomas/kong"
@@ -60,6 +61,9 @@ const exitCodes = `Exit codes:
 type terminal struct{ Out, Err io.Writer }
 
 func main() {
+	// What a server keeps, and its backups, hold message bodies, tokens and signing keys:
+	// no other user may read what this program creates. The storage engine asks for 0666.
+	syscall.Umask(0o077)
 	// Package http tells the standard logger when a destination speaks out of turn, and
 	// quotes it. Our own lines go elsewhere.
 	log.SetOutput(io.Discard)

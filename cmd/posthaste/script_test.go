@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,6 +28,7 @@ import (
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
+	syscall.Umask(0) // the programs inherit it, so whatever they make private, they make so themselves
 	testscript.Main(m, map[string]func(){"posthaste": main, "request": request})
 }
 
@@ -41,6 +43,8 @@ func TestMain(m *testing.M) {
 //	sigterm            send SIGTERM to the programs in the background
 //	occupy ADDRESS     listen on an address until the script ends
 //	holds-nothing DIR  fail unless the directory is empty
+//	private PATH...    fail unless nobody but the owner may use what is there, and in it
+//	expose DIR         let everybody read a directory and the files in it
 //	outdate DIR        mark the store as written by a later version of the program
 //
 // and the program request, below.
@@ -70,6 +74,8 @@ func runScripts(t *testing.T, directory string) {
 			"occupy":        positive(occupy),
 			"holds-nothing": positive(holdsNothing),
 			"outdate":       positive(outdate),
+			"private":       positive(private),
+			"expose":        positive(expose),
 			"damage":        positive(damage),
 		},
 	})
@@ -153,6 +159,31 @@ func holdsNothing(script *testscript.TestScript, args []string) {
 	if len(entries) > 0 {
 		script.Fatalf("%s holds %s", args[0], entries[0].Name())
 	}
+}
+
+func private(script *testscript.TestScript, args []string) {
+	for _, arg := range args {
+		script.Check(filepath.WalkDir(script.MkAbs(arg), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := entry.Info()
+			if err == nil && info.Mode().Perm()&0o077 != 0 {
+				err = fmt.Errorf("others may use %s: %s", path, info.Mode())
+			}
+			return err
+		}))
+	}
+}
+
+func expose(script *testscript.TestScript, args []string) {
+	dir := script.MkAbs(args[0])
+	entries, err := os.ReadDir(dir)
+	script.Check(err)
+	for _, entry := range entries {
+		script.Check(os.Chmod(filepath.Join(dir, entry.Name()), 0o644))
+	}
+	script.Check(os.Chmod(dir, 0o755))
 }
 
 func outdate(script *testscript.TestScript, args []string) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -123,7 +124,7 @@ func Backup(ctx context.Context, data, to string) error {
 	if err := holdsStore(data); err != nil { // nobody is there
 		return err
 	}
-	s, err := lsm.Open(data, lsm.Options{})
+	s, err := openDirectory(Options{Data: data, Log: slog.Default()}, nil)
 	if err != nil {
 		return err
 	}
@@ -219,7 +220,11 @@ func Restore(from, to string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	return lsm.Restore(from, to, lsm.Options{})
+	report, err := lsm.Restore(from, to, lsm.Options{})
+	if err != nil || len(report.Problems) > 0 {
+		return report, err
+	}
+	return report, makePrivate(to, slog.Default()) // it may have been there before
 }
 
 // Check looks at everything in a data directory, or a backup, that no server has open.

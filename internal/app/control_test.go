@@ -99,7 +99,8 @@ func TestBackupIntoItsOwnDirectory(t *testing.T) {
 // TestServerWithoutControl starts where no socket can be made.
 func TestServerWithoutControl(t *testing.T) {
 	data := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(data, controlFile, "in the way"), 0o700); err != nil {
+	err := errors.Join(os.MkdirAll(filepath.Join(data, controlFile, "in the way"), 0o700), os.Chmod(data, privateDir))
+	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer

@@ -34,11 +34,13 @@ func (a *App) openStore(ctx context.Context, options *Options, registry promethe
 	return telemetry.NewObserver(options.Log, registry), s, err
 }
 
-// openDirectory opens the directory, and makes it readable for nobody else: it holds
-// bodies and keys.
+// openDirectory opens the store in a directory, which it makes private before.
 func openDirectory(options Options, observer lsm.Observer) (*lsm.Store, error) {
-	if err := os.MkdirAll(options.Data, 0o700); err != nil {
+	if err := os.MkdirAll(options.Data, privateDir); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	if err := makePrivate(options.Data, options.Log); err != nil {
+		return nil, fmt.Errorf("make the data directory private: %w", err)
 	}
 	s, err := lsm.Open(options.Data, lsm.Options{
 		CacheSize: options.CacheSize,

@@ -143,7 +143,7 @@ func moveUp(fs vfs.FS, from, to string) error {
 // first, and what makes a database of the files last.
 func turnOf(name string) int {
 	switch {
-	case name == guardFile:
+	case name == GuardFile:
 		return 0
 	case strings.HasPrefix(name, "marker.manifest."):
 		return 2

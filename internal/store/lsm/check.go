@@ -56,7 +56,7 @@ func mayHoldStore(fs vfs.FS, dir string) error {
 	if err != nil || found.Exists {
 		return nil // what is wrong is for the check to tell
 	}
-	if _, err := fs.Stat(fs.PathJoin(dir, guardFile)); errors.Is(err, os.ErrNotExist) {
+	if _, err := fs.Stat(fs.PathJoin(dir, GuardFile)); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s is neither a data directory nor a backup: there is no database in it", dir)
 	}
 	return nil

@@ -23,8 +23,9 @@ import (
 // no longer in the directory. Its text names the file.
 var ErrDamaged = errors.New("the data directory is damaged")
 
-// guardFile is the name of the guard in the directory.
-const guardFile = "guard"
+// GuardFile is the name of the guard in the directory. A directory that has lost its
+// database still has it.
+const GuardFile = "guard"
 
 // guard remembers, outside of the storage engine, what the disk acknowledged. The
 // engine takes damage at the end of its log or of its manifest for a write that a
@@ -89,7 +90,7 @@ func readGuard(fs vfs.FS, dir string, logger *slog.Logger) (*guard, error) {
 	return g, nil
 }
 
-func (g *guard) path() string { return g.fs.PathJoin(g.dir, guardFile) }
+func (g *guard) path() string { return g.fs.PathJoin(g.dir, GuardFile) }
 
 // open makes the guard writable.
 func (g *guard) open(failed func(error)) (err error) {
