@@ -1,6 +1,9 @@
 package posthaste
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // Schedule publishes the same thing again and again, at the times of a cron
 // expression.
@@ -22,4 +25,19 @@ type Schedule struct {
 	Error        string      // why the last tick made no message
 
 	Settings
+}
+
+// Equal reports whether two schedules have the same content. Times are compared by the
+// millisecond, as precisely as they are stored.
+func (s *Schedule) Equal(other *Schedule) bool {
+	a, b := *s, *other
+	for _, t := range []struct{ a, b *time.Time }{
+		{&a.CreatedAt, &b.CreatedAt}, {&a.LastAt, &b.LastAt}, {&a.NextAt, &b.NextAt},
+	} {
+		if t.a.UnixMilli() != t.b.UnixMilli() {
+			return false
+		}
+		*t.a, *t.b = time.Time{}, time.Time{}
+	}
+	return reflect.DeepEqual(a, b)
 }

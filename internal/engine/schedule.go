@@ -265,7 +265,7 @@ func (e *Engine) tick(schedule *posthaste.Schedule, now time.Time) error {
 	default:
 		after.Error = err.Error()
 	}
-	err = e.options.Store.Tick(e.claiming, now, schedule.NextAt, &after, submission.Messages)
+	err = e.options.Store.Tick(e.claiming, now, schedule, &after, submission.Messages)
 	if err == nil {
 		e.options.Missed(missedTicks(times, schedule.NextAt, now, after.Error != ""))
 		e.options.Observer.Accepted(len(submission.Messages))

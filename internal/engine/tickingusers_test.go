@@ -23,11 +23,11 @@ type slowTicks struct {
 	before func(ctx context.Context, schedule *posthaste.Schedule) error
 }
 
-func (s slowTicks) Tick(ctx context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
+func (s slowTicks) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	if err := s.before(ctx, after); err != nil {
 		return err
 	}
-	return s.Store.Tick(ctx, now, due, after, messages)
+	return s.Store.Tick(ctx, now, before, after, messages)
 }
 
 func inTickingWorld(t *testing.T, before func(context.Context, *posthaste.Schedule) error, scenario func(w *world)) {
@@ -137,6 +137,37 @@ func TestTicksOfTheSameTimeShareIt(t *testing.T) {
 		for n := range 50 {
 			w.wantTicked("ann", fmt.Sprint(n), time.Minute)
 			w.wantTicked("bob", fmt.Sprint(n), time.Minute)
+		}
+	})
+}
+
+// A schedule is changed after its tick has read it and before the tick is committed. The
+// change stays, and the tick is made of the changed schedule.
+func TestATickUndoesNoChange(t *testing.T) {
+	var w *world
+	changed := false
+	change := func(ctx context.Context, schedule *posthaste.Schedule) error {
+		if changed {
+			return nil
+		}
+		changed = true
+		return w.store.UpdateSchedule(ctx, time.Now(), schedule.User, schedule.ID, func(s *posthaste.Schedule) error {
+			s.Body = []byte("changed")
+			return nil
+		})
+	}
+	inTickingWorld(t, change, func(in *world) {
+		w = in
+		w.schedule("ann", "s", "* * * * *")
+		w.pass(time.Minute + time.Second)
+		w.wantTicked("ann", "s", time.Minute)
+		schedule, err := w.Schedule(t.Context(), "ann", "s")
+		if err != nil || string(schedule.Body) != "changed" || len(schedule.LastMessages) != 1 {
+			t.Fatalf("the schedule after its tick is %+v, %v; want the changed body and one message", schedule.Schedule, err)
+		}
+		sent, err := w.store.Message(t.Context(), "ann", schedule.LastMessages[0])
+		if err != nil || string(sent.Message.Body) != "changed" {
+			t.Errorf("the tick sent %+v, %v; want the changed body", sent.Message, err)
 		}
 	})
 }

@@ -83,10 +83,11 @@ type Schedules interface {
 	// users but some. What is due and cannot be read is told by an error beside them.
 	DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error)
 
-	// Tick accepts the messages of a tick and stores the schedule as it is after
-	// it, in one commit. It returns ErrConflict, and changes nothing, unless the
-	// stored schedule is still due at the given time.
-	Tick(ctx context.Context, now time.Time, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error
+	// Tick accepts the messages of a tick and replaces the schedule by what it is
+	// after the tick, in one commit. before is the schedule that the tick was made of,
+	// as it was read. Tick returns ErrConflict, and changes nothing, if the stored
+	// schedule has changed since, or is not due: so it never undoes a change.
+	Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error
 }
 
 // FlowKeys keeps flow-control keys. A key comes into being with the first message

@@ -396,7 +396,7 @@ func TestFullDisk(t *testing.T) {
 				_, err := s.RetryDeadLetters(t.Context(), noon, "ann", []posthaste.DeadLetterID{1}, nil, nil)
 				return err
 			}},
-			{"a tick", func() error { return s.Tick(t.Context(), noon, noon, tick, []*posthaste.Message{anyMessage(noon)}) }},
+			{"a tick", func() error { return s.Tick(t.Context(), noon, tick, tick, []*posthaste.Message{anyMessage(noon)}) }},
 		}
 		for _, work := range newWork {
 			if err := work.err(); posthaste.ErrorCode(err) != posthaste.CodeUnavailable || !strings.Contains(err.Error(), "100 MiB are left") {

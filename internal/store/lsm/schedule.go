@@ -136,7 +136,7 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int, except
 }
 
 // Tick implements store.Schedules.
-func (s *Store) Tick(ctx context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
+func (s *Store) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	if err := s.room.check(); err != nil && len(messages) > 0 {
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *Store) Tick(ctx context.Context, now, due time.Time, after *posthaste.S
 		if err != nil {
 			return err
 		}
-		if tickKey(stored) == nil || !stored.NextAt.Equal(due) {
+		if tickKey(stored) == nil || !stored.Equal(before) {
 			return store.ErrConflict
 		}
 		tick, err := s.newMessages(c, messages)

@@ -82,10 +82,10 @@ func dueOf(waiting []dated[posthaste.Schedule], now time.Time, limit int) (due [
 }
 
 // Tick implements store.Schedules.
-func (s *Store) Tick(ctx context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
+func (s *Store) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	return s.call(ctx, now, []string{after.User}, func(tx *tx) error {
 		stored, err := schedules.get(tx.ctx, tx, after.User, after.ID)
-		if errors.Is(err, store.ErrNotFound) || err == nil && (stored.Paused || !stored.NextAt.Equal(due)) {
+		if errors.Is(err, store.ErrNotFound) || err == nil && (schedules.at(stored) == nil || !stored.Equal(before)) {
 			return store.ErrConflict
 		}
 		if err != nil {

@@ -122,7 +122,7 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 			return err
 		},
 		"Tick": func() error {
-			return s.Tick(ctx, now, now, &posthaste.Schedule{ID: "s", User: user}, []*posthaste.Message{fresh})
+			return s.Tick(ctx, now, &posthaste.Schedule{}, &posthaste.Schedule{ID: "s", User: user}, []*posthaste.Message{fresh})
 		},
 		"Transact":   func() error { return s.Transact(ctx, now, user, func(store.RunTx) error { return nil }) },
 		"Run":        func() error { return errorOf(s.Run(ctx, user, 1)) },

@@ -131,6 +131,7 @@ var defects = map[string]func(store.Store) store.Store{
 	},
 	"URLGroups/a deleted group is gone":                                 func(s store.Store) store.Store { return hoarder{s} },
 	"Schedules/a tick of a schedule that is not due then is a conflict": func(s store.Store) store.Store { return agreeing{s} },
+	"Schedules/a tick undoes no change of the schedule it was made of":  func(s store.Store) store.Store { return tickingBlindly{s} },
 	"Schedules/a tick takes place once":                                 func(s store.Store) store.Store { return agreeing{s} },
 	"Vault/a value that was replaced by someone else is a conflict":     func(s store.Store) store.Store { return agreeing{s} },
 	"Actions/a step counts what it changed, with the change":            func(s store.Store) store.Store { return boastful{s} },
@@ -410,12 +411,23 @@ func late(s store.Store) store.Store {
 // agreeing sees no conflicts.
 type agreeing struct{ store.Store }
 
-func (a agreeing) Tick(ctx context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
-	return except(a.Store.Tick(ctx, now, due, after, messages), store.ErrConflict)
+func (a agreeing) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
+	return except(a.Store.Tick(ctx, now, before, after, messages), store.ErrConflict)
 }
 
 func (a agreeing) ReplaceSecret(ctx context.Context, key, old, value string) error {
 	return except(a.Store.ReplaceSecret(ctx, key, old, value), store.ErrConflict)
+}
+
+// tickingBlindly takes a schedule for unchanged that is due at the same time as before.
+type tickingBlindly struct{ store.Store }
+
+func (f tickingBlindly) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
+	stored, err := f.Schedule(ctx, before.User, before.ID)
+	if err == nil && stored.NextAt.Equal(before.NextAt) {
+		before = stored
+	}
+	return f.Store.Tick(ctx, now, before, after, messages)
 }
 
 // blind counts nothing.

@@ -159,8 +159,8 @@ func (f *faulty) DueSchedules(ctx context.Context, now time.Time, limit int, exc
 	return due, next, nil
 }
 
-func (f *faulty) Tick(ctx context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
-	return f.do("Tick", func() error { return f.Store.Tick(ctx, now, due, after, messages) })
+func (f *faulty) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
+	return f.do("Tick", func() error { return f.Store.Tick(ctx, now, before, after, messages) })
 }
 
 func (f *faulty) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {

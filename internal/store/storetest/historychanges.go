@@ -55,7 +55,7 @@ func (h *historian) tick() {
 	for _, s := range due {
 		m := h.message(through("queue-0"), func(m *posthaste.Message) { m.ScheduleID = s.ID })
 		for range 2 {
-			err := h.store.Tick(h.Context(), h.now, s.NextAt, afterTick(s, m), []*posthaste.Message{m})
+			err := h.store.Tick(h.Context(), h.now, s, afterTick(s, m), []*posthaste.Message{m})
 			h.tell("tick of %s at %s: %t", s.ID, since(s.NextAt), err == nil || !errors.Is(err, store.ErrConflict))
 		}
 	}

@@ -104,7 +104,7 @@ var schedulePromises = []promise{
 		s := tr.schedule("s", tr.now)
 		m := tr.message(func(m *posthaste.Message) { m.ScheduleID = "s" })
 		after := afterTick(s, m)
-		if err := tr.store.Tick(tr.Context(), tr.now, tr.now, after, []*posthaste.Message{m}); err != nil {
+		if err := tr.store.Tick(tr.Context(), tr.now, s, after, []*posthaste.Message{m}); err != nil {
 			tr.Fatal(err)
 		}
 		tr.wantDue(plenty, after.NextAt)
@@ -115,6 +115,35 @@ var schedulePromises = []promise{
 		tr.same("schedule after its tick", after, got)
 		tr.claimOne(m)
 		tr.wantLog(m, "CREATED ACTIVE")
+	}},
+	{"a tick undoes no change of the schedule it was made of", func(tr *trial) {
+		for id, change := range map[string]func(*posthaste.Schedule){
+			"destination": func(s *posthaste.Schedule) { s.Destination = "http://b.example/" },
+			"body":        func(s *posthaste.Schedule) { s.Body = []byte("tock") },
+			"header":      func(s *posthaste.Schedule) { s.Header = http.Header{"A": {"2"}} },
+			"retries":     func(s *posthaste.Schedule) { s.Retries = nil },
+			"callback":    func(s *posthaste.Schedule) { s.Callback = &posthaste.Callback{URL: "http://c.example/"} },
+			"last tick":   func(s *posthaste.Schedule) { s.LastAt = tr.now.Add(-time.Hour) },
+			"no error":    func(s *posthaste.Schedule) { s.Error = "no such group" },
+		} {
+			read := tr.schedule(id, tr.now)
+			var changed posthaste.Schedule
+			tr.updateSchedule(id, func(s *posthaste.Schedule) {
+				change(s)
+				changed = *s
+			})
+			tr.wantConflict(read)
+			got, err := tr.store.Schedule(tr.Context(), ann, id)
+			if err != nil {
+				tr.Fatal(err)
+			}
+			tr.same("schedule after the conflict", &changed, got)
+			m := tr.message()
+			after := afterTick(got, m)
+			if err := tr.store.Tick(tr.Context(), tr.now, got, after, []*posthaste.Message{m}); err != nil {
+				tr.Errorf("Tick of the changed schedule: %v", err)
+			}
+		}
 	}},
 	{"a tick of a schedule that is not due then is a conflict", func(tr *trial) {
 		for id, change := range map[string]func(*posthaste.Schedule){
@@ -138,7 +167,7 @@ var schedulePromises = []promise{
 		var ticks atomic.Int32
 		tr.together(8, func(n int) error {
 			m := newMaker(uint64(500 + n)).message(tr.now)
-			err := tr.store.Tick(tr.Context(), tr.now, tr.now, afterTick(s, m), []*posthaste.Message{m})
+			err := tr.store.Tick(tr.Context(), tr.now, s, afterTick(s, m), []*posthaste.Message{m})
 			if err == nil {
 				ticks.Add(1)
 			}
@@ -187,7 +216,7 @@ func (tr *trial) updateSchedule(id string, change func(*posthaste.Schedule)) {
 func (tr *trial) wantConflict(s *posthaste.Schedule) {
 	tr.Helper()
 	m := newMaker(97).message(tr.now)
-	err := tr.store.Tick(tr.Context(), tr.now, tr.now, afterTick(s, m), []*posthaste.Message{m})
+	err := tr.store.Tick(tr.Context(), tr.now, s, afterTick(s, m), []*posthaste.Message{m})
 	if !errors.Is(err, store.ErrConflict) {
 		tr.Errorf("Tick of %s = %v, want ErrConflict", s.ID, err)
 	}

@@ -89,11 +89,11 @@ func (m *Model) DueSchedules(_ context.Context, now time.Time, limit int, except
 }
 
 // Tick implements store.Schedules.
-func (m *Model) Tick(_ context.Context, now, due time.Time, after *posthaste.Schedule, messages []*posthaste.Message) error {
+func (m *Model) Tick(_ context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	return m.change(func() error {
 		id := name{after.User, after.ID}
 		stored := m.schedules[id]
-		if stored == nil || stored.Paused || !stored.NextAt.Equal(due) {
+		if stored == nil || stored.Paused || stored.NextAt.IsZero() || !stored.Equal(before) {
 			return store.ErrConflict
 		}
 		m.accept(now, messages)
