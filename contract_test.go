@@ -41,6 +41,11 @@ func contractRows() []string {
 	add("messages %d", 7, 9)
 	add("U-%d", 1, 89)
 	add("decision %d", 1, 27)
+	for _, n := range []int{
+		36,
+	} {
+		add("decision %d", n, n)
+	}
 	add("D %d", 1, 60)
 	return rows
 }

@@ -38,6 +38,9 @@ var examples = map[string][]string{
 	"messages show": {
 		`posthaste messages show msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
 	},
+	"messages run-now": {
+		`posthaste messages run-now msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
+	},
 	"messages cancel": {
 		`posthaste messages cancel msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
 		`posthaste messages cancel --host api.example.com --label order-42`,

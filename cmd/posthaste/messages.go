@@ -11,6 +11,7 @@ import (
 // messagesCommand is about messages that have not ended.
 type messagesCommand struct {
 	Show   showMessageCommand    `cmd:"" help:"Show a message."`
+	RunNow runNowCommand         `cmd:"" name:"run-now" help:"Run a message now that waits for its delay or its next attempt."`
 	Cancel cancelMessagesCommand `cmd:"" help:"Cancel messages."`
 }
 
@@ -30,6 +31,35 @@ func (c *showMessageCommand) Validate() error { return c.check() }
 // Run prints the message.
 func (c *showMessageCommand) Run(t terminal) error {
 	return showOne(t, &c.connection, pathMessages, c.ID, c.Output, printMessage)
+}
+
+// runNowCommand makes one message due at once.
+type runNowCommand struct {
+	ID string `arg:"" help:"The message's id."`
+	oneOutput
+	connection
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *runNowCommand) Validate() error { return c.check() }
+
+// Run asks the server, which says no when the message does not wait for a time.
+func (c *runNowCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	var answer json.RawMessage
+	request := client.Request{Method: http.MethodPost, Path: pathMessages + "/" + url.PathEscape(c.ID) + "/retry"}
+	if err := server.Do(ctx, request, &answer); err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return writeJSON(t.Out, answer)
+	}
+	return writeLine(t.Out, "message %s is due now", c.ID)
 }
 
 // cancelMessagesCommand cancels messages that have not ended. Its filters are those of

@@ -9,6 +9,9 @@ import (
 )
 
 func (h *historian) cancel() string {
+	if h.chance(5) {
+		return h.request("POST", "messages/"+h.message()+"/retry", h.token(), "")
+	}
 	return h.request(h.one("DELETE", "DELETE", "GET"), "messages/"+h.message(), h.token(), "")
 }
 

@@ -21,6 +21,8 @@ type Messages interface {
 	// CancelMatching cancels at most limit messages if that is not 0, and returns
 	// how many it changed.
 	CancelMatching(ctx context.Context, user string, query store.LiveQuery, limit int) (int, error)
+	// RunNow makes a message due at once.
+	RunNow(ctx context.Context, user string, id posthaste.MessageID) error
 }
 
 // getMessage shows a message. One that was cancelled does not exist any more;
@@ -77,6 +79,25 @@ func (a *api) explainNotCancelled(r *request, id posthaste.MessageID) error {
 	run := status.Message.Run.ID
 	return posthaste.Invalidf("message %s belongs to workflow run %.200q and is not cancelled alone: DELETE /v2/workflows/runs/%s cancels the run",
 		id, run, url.PathEscape(run))
+}
+
+// runNowView is the answer to the wish to run a message now.
+type runNowView struct {
+	MessageID string `json:"messageId"`
+}
+
+// runMessageNow makes a message due at once that waits for its delay or its next attempt
+// (contract, decision 36).
+func (a *api) runMessageNow(r *request) (answer, error) {
+	id, err := r.messageID()
+	if err != nil {
+		return answer{}, err
+	}
+	err = a.options.Engine.RunNow(r.Context(), r.user, id)
+	if errors.Is(err, store.ErrNotFound) {
+		err = posthaste.Errorf(posthaste.CodeNotFound, "message %s is not known, or it has ended", id)
+	}
+	return ok(runNowView{id.String()}), err
 }
 
 // cancelCount bounds a bulk cancellation (contract, messages 2.5).

@@ -35,6 +35,7 @@ func (a *api) messageRoutes() []route {
 
 		{"GET /v2/messages/{id}", read, a.getMessage},
 		{"DELETE /v2/messages/{id}", submit, alone(a.cancelMessage)},
+		{"POST /v2/messages/{id}/retry", submit, alone(a.runMessageNow)},
 		{"DELETE /v2/messages", submit, a.cancelMessages},
 		{"DELETE /v2/messages/", write, refuseEmptyID},
 

@@ -49,6 +49,7 @@ var strangers = []struct{ pattern, path, header, body string }{
 	{"POST /v2/enqueue/{queue}/*", "/v2/enqueue/{queue}/{group}", "", "hi"},
 	{"GET /v2/messages/{id}", "/v2/messages/{message}", "", ""},
 	{"DELETE /v2/messages/{id}", "/v2/messages/{message}", "", ""},
+	{"POST /v2/messages/{id}/retry", "/v2/messages/{message}/retry", "", ""},
 	{"DELETE /v2/messages", "/v2/messages?messageIds={message}", "", ""},
 	{"DELETE /v2/messages", "/v2/messages", "", `{"messageIds":["{message}"]}`},
 	{"DELETE /v2/messages", "/v2/messages?queueName={queue}", "", ""},

@@ -28,6 +28,15 @@ func (e *Engine) cancel(ctx context.Context, user string, ids []posthaste.Messag
 	return len(cancelled), nil
 }
 
+// RunNow makes a message due at once that waits for its delay or its next attempt: see
+// store.Expediter.
+func (e *Engine) RunNow(ctx context.Context, user string, id posthaste.MessageID) error {
+	if err := e.options.Store.RunNow(ctx, e.now(), user, id); err != nil {
+		return fmt.Errorf("run now: %w", err)
+	}
+	return nil
+}
+
 // stepSize is how many things a bulk operation changes in one commit.
 const stepSize = 200
 

@@ -48,6 +48,7 @@ type Store interface {
 	Acceptor
 	Worker
 	Canceller
+	Expediter
 	Reader
 	Log
 	Watcher
@@ -138,6 +139,30 @@ type Canceller interface {
 	// event in the same commit. A claimed one is decided when it is settled. The
 	// step is nil unless this is part of a bulk action.
 	Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *Step) ([]posthaste.MessageID, error)
+}
+
+// Expediter makes messages due before their time.
+type Expediter interface {
+	// RunNow makes a message due at once that waits for its delay, or for its next
+	// attempt. Its attempts, those that are left, and its log stay as they are; limits
+	// of its flow-control key still hold. For one that is due already nothing changes.
+	// It returns ErrNotFound for an unknown message and one that has ended, and what
+	// RefuseRunNow returns.
+	RunNow(ctx context.Context, now time.Time, user string, id posthaste.MessageID) error
+}
+
+// RefuseRunNow returns an Error with CodeInvalid if a message that has not ended cannot be
+// made due by RunNow.
+func RefuseRunNow(m *posthaste.Message, claimed, cancelRequested bool) error {
+	switch {
+	case cancelRequested:
+		return posthaste.Invalidf("message %s is not run now: its cancellation was asked for", m.ID)
+	case claimed:
+		return posthaste.Invalidf("message %s is not run now: an attempt is in flight", m.ID)
+	case m.Queue != "":
+		return posthaste.Invalidf("message %s is not run now: it waits in queue %.200q, whose messages keep their order", m.ID, m.Queue)
+	}
+	return nil
 }
 
 // Reader reads messages.

@@ -71,6 +71,7 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 		},
 		"Settle":  func() error { return s.Settle(ctx, now, store.Delivered(claim)) },
 		"Cancel":  func() error { return errorOf(s.Cancel(ctx, now, user, []posthaste.MessageID{m.ID}, nil)) },
+		"RunNow":  func() error { return s.RunNow(ctx, now, user, m.ID) },
 		"Message": func() error { return errorOf(s.Message(ctx, user, m.ID)) },
 		"Events": func() error {
 			return errorOf(s.Events(ctx, user, store.EventQuery{High: posthaste.MaxPosition, Limit: 1}))

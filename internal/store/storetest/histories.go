@@ -62,7 +62,7 @@ func makeHistory(t *testing.T, s store.Store, seed uint64) []string {
 	changes := []func(){
 		h.accept, h.accept, h.claim, h.claim, h.settle, h.settle, h.settle, h.settle, h.release, h.cancel,
 		h.changeQueue, h.changeKey, h.retryLetter, h.deleteLetter, h.startRun, h.changeRun, h.changeRun, h.endRun,
-		h.changeGroup, h.changeSchedule, h.tick, h.cancelInSteps, h.notify, h.retain,
+		h.changeGroup, h.changeSchedule, h.tick, h.cancelInSteps, h.notify, h.retain, h.runNow,
 	}
 	for i := range changesOfHistory {
 		h.wait(time.Duration(1+h.rng.IntN(30_000)) * time.Millisecond)
@@ -177,6 +177,13 @@ func (h *historian) cancel() {
 	ids := h.someIDs()
 	changed, err := h.store.Cancel(h.Context(), h.now, ann, ids, nil)
 	h.tell("cancel %v: %v %v", ids, changed, err)
+}
+
+// runNow makes some messages due at once, of which most wait, run or have ended.
+func (h *historian) runNow() {
+	for _, id := range h.someIDs() {
+		h.tell("run %s now: %v", id, h.store.RunNow(h.Context(), h.now, ann, id))
+	}
 }
 
 func (h *historian) changeQueue() {

@@ -44,6 +44,7 @@ var promises = []struct {
 	{"LeaseLost", leaseLostPromises, false},
 	{"Release", releasePromises, false},
 	{"Cancel", cancelPromises, false},
+	{"RunNow", runNowPromises, false},
 	{"Message", messagePromises, false},
 	{"Callbacks", callbackPromises, false},
 	{"DeadLetters", deadLetterPromises, false},

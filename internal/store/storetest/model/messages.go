@@ -167,6 +167,23 @@ func (m *Model) endCancelled(now time.Time, l *life) {
 	l.state = posthaste.StateCancelled
 }
 
+// RunNow implements store.Expediter.
+func (m *Model) RunNow(_ context.Context, now time.Time, user string, id posthaste.MessageID) error {
+	return m.change(func() error {
+		l := m.find(user, id)
+		if l == nil || l.state.Terminal() {
+			return store.ErrNotFound
+		}
+		if err := store.RefuseRunNow(l.message, l.lease != 0, l.cancelRequested); err != nil {
+			return err
+		}
+		if l.dueAt.After(now) {
+			l.dueAt = now.Truncate(time.Millisecond)
+		}
+		return nil
+	})
+}
+
 // Message implements store.Reader.
 func (m *Model) Message(_ context.Context, user string, id posthaste.MessageID) (status store.Status, err error) {
 	err = m.do(func() error {
