@@ -205,8 +205,11 @@ func HostAndPath(rawURL string) (host, path string) {
 }
 
 // CheckURL returns an Error with CodeInvalid unless the text is an absolute
-// http or https URL with a host.
+// http or https URL with a host, both within their bounds.
 func CheckURL(what, text string) error {
+	if err := CheckLen(what, text, MaxURLLen); err != nil {
+		return err
+	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -218,7 +221,7 @@ func CheckURL(what, text string) error {
 	case !isPort(u.Port()):
 		return Invalidf("%s %q has the port %s, 1 to 65535 are accepted", what, clip(text), u.Port())
 	}
-	return nil
+	return CheckLen("the host of "+what, u.Hostname(), MaxHostLen)
 }
 
 // isPort reports whether the digits, or none of them, are a port to connect to.

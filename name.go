@@ -1,16 +1,13 @@
 package posthaste
 
-// MaxNameLen is the length of the longest name, in bytes.
-const MaxNameLen = 256
-
 // CheckName returns an Error with CodeInvalid unless the text can name a queue, a
 // URL group or a schedule: letters, digits, "-", "_" and ".".
 func CheckName(what, name string) error {
 	if name == "" {
 		return Invalidf("%s must not be empty", what)
 	}
-	if len(name) > MaxNameLen {
-		return Invalidf("%s %q is too long: at most %d characters are accepted", what, clip(name), MaxNameLen)
+	if err := CheckLen(what, name, MaxNameLen); err != nil {
+		return err
 	}
 	for _, r := range name {
 		if !isNameRune(r) {

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -205,12 +206,8 @@ func readItem(raw json.RawMessage) (item batchItem, err error) {
 	if err := unmarshal("the message", raw, &item); err != nil {
 		return item, err
 	}
-	if item.header, err = jsonHeader(item.Headers); err != nil {
+	if item.header, err = jsonHeader(fmt.Sprintf("the headers of the message for %.100q", item.Destination), item.Headers); err != nil {
 		return item, err
-	}
-	if size := headerSize(item.header); size > MaxHeader {
-		return item, posthaste.Errorf(posthaste.CodeTooLarge, "the headers of the message for %.100q have %d bytes, at most %d are accepted",
-			item.Destination, size, MaxHeader)
 	}
 	if item.controls, err = collectControls(item.header, nil); err != nil {
 		return item, err
@@ -265,9 +262,10 @@ func jsonBody(raw json.RawMessage) ([]byte, error) {
 }
 
 // jsonHeader reads headers whose values are strings or arrays of strings. What no
-// request could carry as a header is refused. Some SDKs write a name in two
-// spellings: where their values are the same, they count once.
-func jsonHeader(fields map[string]json.RawMessage) (http.Header, error) {
+// request could carry as a header is refused, and so are more than MaxHeader bytes; what they
+// are begins that sentence. Some SDKs write a name in two spellings: where their values are
+// the same, they count once.
+func jsonHeader(what string, fields map[string]json.RawMessage) (http.Header, error) {
 	header := make(http.Header, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !isHeaderName(name) {
@@ -286,6 +284,9 @@ func jsonHeader(fields map[string]json.RawMessage) (http.Header, error) {
 		if canonical := http.CanonicalHeaderKey(name); !slices.Equal(header[canonical], values) {
 			header[canonical] = append(header[canonical], values...)
 		}
+	}
+	if size := headerSize(header); size > MaxHeader {
+		return nil, posthaste.Errorf(posthaste.CodeTooLarge, "%s have %d bytes, at most %d are accepted", what, size, MaxHeader)
 	}
 	return header, nil
 }

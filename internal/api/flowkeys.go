@@ -114,6 +114,9 @@ func (a *api) changeFlowKey(r *request) (answer, error) {
 	if key == "" {
 		return answer{}, posthaste.Invalidf("the flow-control key is empty, write POST /v2/flowControl/<key>/%s", action)
 	}
+	if err := posthaste.CheckFlowKey("flow-control key", key); err != nil {
+		return answer{}, err
+	}
 	params, err := r.params()
 	if err != nil {
 		return answer{}, err

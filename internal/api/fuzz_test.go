@@ -208,11 +208,11 @@ func FuzzLabels(f *testing.F) {
 			return
 		}
 		for i, label := range labels {
-			if label == "" || len(label) > maxLabelBytes || strings.ContainsRune(label, ',') || slices.Contains(labels[:i], label) {
+			if label == "" || len(label) > posthaste.MaxLabelLen || strings.ContainsRune(label, ',') || slices.Contains(labels[:i], label) {
 				t.Fatalf("parseLabels(%q) = %q", text, labels)
 			}
 		}
-		if len(labels) > maxLabels {
+		if len(labels) > posthaste.MaxLabels {
 			t.Fatalf("parseLabels(%q) has %d labels", text, len(labels))
 		}
 	})

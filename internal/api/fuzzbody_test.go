@@ -135,7 +135,7 @@ func FuzzGroupHeaders(f *testing.F) {
 		if json.Unmarshal([]byte(text), &fields) != nil {
 			return
 		}
-		header, err := jsonHeader(fields)
+		header, err := jsonHeader("headers", fields)
 		if err == nil {
 			err = d.checkDefaults(header)
 		}

@@ -98,8 +98,8 @@ func (a *api) addEndpoints(r *request) (answer, error) {
 // checkEndpoint returns an Error with CodeInvalid unless messages can be sent to
 // the endpoint and its name can be sent with them.
 func (d decoder) checkEndpoint(endpoint posthaste.Endpoint) error {
-	if len(endpoint.Name) > posthaste.MaxNameLen {
-		return posthaste.Invalidf("endpoint name %.100q… is too long: at most %d bytes are accepted", endpoint.Name, posthaste.MaxNameLen)
+	if err := posthaste.CheckLen("endpoint name", endpoint.Name, posthaste.MaxNameLen); err != nil {
+		return err
 	}
 	if !isHeaderValue(endpoint.Name) {
 		return posthaste.Invalidf("endpoint name %q has a line break or another control character, any other text is accepted", endpoint.Name)
@@ -156,12 +156,9 @@ func (a *api) setGroupHeaders(r *request) (answer, error) {
 	if body.Headers == nil {
 		return answer{}, posthaste.Invalidf("headers is missing, an object of control headers is expected, {} for none")
 	}
-	header, err := jsonHeader(body.Headers)
+	header, err := jsonHeader("headers", body.Headers)
 	if err != nil {
 		return answer{}, err
-	}
-	if size := headerSize(header); size > MaxHeader {
-		return answer{}, posthaste.Errorf(posthaste.CodeTooLarge, "headers has %d bytes, at most %d are accepted", size, MaxHeader)
 	}
 	if err := a.decoder.checkDefaults(header); err != nil {
 		return answer{}, err

@@ -81,8 +81,9 @@ func decodeTimes(c controls) (p engine.Publication, err error) {
 
 func decodeDeduplication(p *engine.Publication, c controls) (err error) {
 	if given, ok := c.values[controlDeduplicationID]; ok {
-		if p.DeduplicationID = given.text(); p.DeduplicationID == "" {
-			return given.invalid("a deduplication id, which is any text that is not empty")
+		p.DeduplicationID = given.text()
+		if err := posthaste.CheckDeduplicationID(given.name, p.DeduplicationID); err != nil {
+			return err
 		}
 	}
 	if given, ok := c.values[controlContentDedup]; ok {

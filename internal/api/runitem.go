@@ -31,9 +31,6 @@ const (
 	controlInvokeCount  = forwardPrefix + "Upstash-Workflow-Invoke-Count"
 )
 
-// maxRunID is the most bytes the id of a run may have.
-const maxRunID = 256
-
 // ofRun reports whether the publication belongs to a run (contract, workflows D 60).
 func (c controls) ofRun() bool {
 	_, ok := c.values[controlRunID]
@@ -171,8 +168,8 @@ func decodeIdentity(item *workflow.Item, c controls, in incoming) error {
 func decodeRunID(c controls) (id workflow.RunID, err error) {
 	if given, ok := c.values[controlRunID]; ok {
 		given.values = slices.Compact(slices.Clone(given.values)) // some SDKs write the name twice
-		if id.ID = given.text(); id.ID == "" || len(id.ID) > maxRunID {
-			return id, given.invalid("the id of a workflow run, which has from 1 to " + strconv.Itoa(maxRunID) + " bytes")
+		if id.ID = given.text(); id.ID == "" || len(id.ID) > posthaste.MaxRunIDLen {
+			return id, given.invalid("the id of a workflow run, which has from 1 to " + strconv.Itoa(posthaste.MaxRunIDLen) + " bytes")
 		}
 	}
 	if given, ok := c.values[controlRunCreatedAt]; ok {
@@ -356,7 +353,7 @@ type laterDelivery struct {
 }
 
 func (d decoder) laterDelivery(fields map[string]json.RawMessage) (later laterDelivery, err error) {
-	if later.header, err = jsonHeader(fields); err != nil {
+	if later.header, err = jsonHeader("the headers of the later delivery", fields); err != nil {
 		return later, err
 	}
 	c, err := collectControls(later.header, nil)

@@ -338,7 +338,7 @@ func FuzzRunItem(f *testing.F) {
 				continue
 			}
 			checkSettings(t, item.Settings)
-			if item.RunID == "" || len(item.RunID) > maxRunID || item.Destination != workflowURL || item.InvokeDepth < 0 ||
+			if item.RunID == "" || len(item.RunID) > posthaste.MaxRunIDLen || item.Destination != workflowURL || item.InvokeDepth < 0 ||
 				item.Invocation != nil && !item.Init || strings.TrimSpace(item.RunID) != item.RunID {
 				t.Fatalf("item %+v", item)
 			}

@@ -11,14 +11,11 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// maxEventID is the most bytes the id of an event may have.
-const maxEventID = 256
-
 // eventID returns the event id in the path (contract, workflows D 21).
 func (r *request) eventID() (string, error) {
 	id := r.pathText("event")
-	if id == "" || len(id) > maxEventID || strings.Contains(id, "/") {
-		return "", posthaste.Invalidf("event id %.100q is not a text of 1 to %d bytes without a slash", id, maxEventID)
+	if id == "" || len(id) > posthaste.MaxEventIDLen || strings.Contains(id, "/") {
+		return "", posthaste.Invalidf("event id %.100q is not a text of 1 to %d bytes without a slash", id, posthaste.MaxEventIDLen)
 	}
 	return id, nil
 }

@@ -97,8 +97,9 @@ func decodeRedaction(s *posthaste.Settings, given control) (err error) {
 // given.
 func decodeFlowControl(c controls) (flow posthaste.FlowControl, err error) {
 	if key, ok := c.values[controlFlowControlKey]; ok {
-		if flow.Key = key.text(); flow.Key == "" {
-			return flow, key.invalid("a flow-control key, which is any text that is not empty")
+		flow.Key = key.text()
+		if err := posthaste.CheckFlowKey(key.name, flow.Key); err != nil {
+			return flow, err
 		}
 	}
 	if value, ok := c.values[controlFlowControlValue]; ok {

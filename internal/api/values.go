@@ -11,14 +11,8 @@ import (
 	"posthaste/internal/backoff"
 )
 
-// Bounds of the labels of a message (contract, U-81).
-const (
-	maxLabels     = 100
-	maxLabelBytes = 256
-)
-
 // parseLabels reads a list with commas. Blanks, empty labels and repetitions
-// are left out.
+// are left out (contract, U-81).
 func parseLabels(given control) ([]string, error) {
 	var labels []string
 	for label := range strings.SplitSeq(given.text(), ",") {
@@ -26,11 +20,11 @@ func parseLabels(given control) ([]string, error) {
 		switch {
 		case label == "" || slices.Contains(labels, label):
 			continue
-		case len(label) > maxLabelBytes:
+		case len(label) > posthaste.MaxLabelLen:
 			return nil, posthaste.Invalidf("%s has the label %.40q…, a label has at most %d bytes",
-				given.name, label, maxLabelBytes)
-		case len(labels) == maxLabels:
-			return nil, posthaste.Invalidf("%s has more than the %d labels that a message can have", given.name, maxLabels)
+				given.name, label, posthaste.MaxLabelLen)
+		case len(labels) == posthaste.MaxLabels:
+			return nil, posthaste.Invalidf("%s has more than the %d labels that a message can have", given.name, posthaste.MaxLabels)
 		}
 		labels = append(labels, label)
 	}

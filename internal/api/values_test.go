@@ -16,10 +16,10 @@ func given(text string) control { return control{name: "Upstash-X", values: []st
 // Contract, messages 1.2 and U-81.
 func TestParseLabels(t *testing.T) {
 	var most []string
-	for i := range maxLabels {
+	for i := range posthaste.MaxLabels {
 		most = append(most, fmt.Sprint("label ", i))
 	}
-	longest := strings.Repeat("x", maxLabelBytes)
+	longest := strings.Repeat("x", posthaste.MaxLabelLen)
 	tests := []struct {
 		name string
 		text string

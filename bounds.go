@@ -1,0 +1,41 @@
+package posthaste
+
+// Bounds of the texts that a store makes keys, rows and index terms of. A text beyond its
+// bound is refused where it enters. All are in bytes.
+const (
+	MaxNameLen            = 256  // of a queue, a URL group, an endpoint, a schedule
+	MaxFlowKeyLen         = 256  // of a flow-control key
+	MaxLabelLen           = 256  // of a label
+	MaxLabels             = 100  // of a message
+	MaxDeduplicationIDLen = 1024 // clients make it from data of their own
+	MaxRunIDLen           = 256  // of a workflow run
+	MaxEventIDLen         = 256  // of an event that runs wait for
+	MaxHostLen            = 253  // of a URL, without the port, as in DNS
+	MaxURLLen             = 16 << 10
+)
+
+// CheckLen returns an Error with CodeInvalid if the text is longer than most bytes. What the
+// text is begins the sentence.
+func CheckLen(what, text string, most int) error {
+	if len(text) > most {
+		return Invalidf("%s %.40q… has %d bytes: at most %d are accepted", what, text, len(text), most)
+	}
+	return nil
+}
+
+// CheckFlowKey returns an Error with CodeInvalid unless the text can be a flow-control key.
+func CheckFlowKey(what, key string) error {
+	if key == "" {
+		return Invalidf("%s is empty: a text of 1 to %d bytes is accepted", what, MaxFlowKeyLen)
+	}
+	return CheckLen(what, key, MaxFlowKeyLen)
+}
+
+// CheckDeduplicationID returns an Error with CodeInvalid unless the text can be a
+// deduplication id.
+func CheckDeduplicationID(what, id string) error {
+	if id == "" {
+		return Invalidf("%s is empty: a text of 1 to %d bytes is accepted", what, MaxDeduplicationIDLen)
+	}
+	return CheckLen(what, id, MaxDeduplicationIDLen)
+}
