@@ -76,6 +76,7 @@ type batch struct {
 	controls     []controls           // one for each of the publications
 	chunk        []batchPlace         // of all items of it
 	answer       []byte               // without the closing bracket
+	stored       bool                 // something of the request is: it is answered item by item from then on
 }
 
 // batchPlace is the place of an item in its chunk. Without a refusal and a view the
@@ -92,6 +93,7 @@ func (b *batch) run(array []byte) (err error) {
 		if b.taken, err = b.submitRuns(array); err != nil {
 			return err
 		}
+		b.stored = len(b.taken) > 0
 	}
 	b.answer = append(b.answer, '[')
 	err = eachItem(array, func(index int, raw json.RawMessage) error {
@@ -138,23 +140,35 @@ func (b *batch) add(index int, raw json.RawMessage) {
 	}
 }
 
-// publish publishes the present chunk and answers each item of it, in order.
+// publish publishes the present chunk and answers each item of it, in order. Our own
+// failure is an error only while nothing is stored: a client that is told that the batch
+// has failed sends all of it again.
 func (b *batch) publish() error {
+	for _, place := range b.chunk {
+		if !b.stored && posthaste.ErrorCode(place.refusal) == posthaste.CodeInternal {
+			return place.refusal
+		}
+	}
 	results, err := b.api.options.Engine.PublishBatch(b.request.Context(), b.request.user, b.publications)
 	if err != nil {
-		return err
+		if results, err = b.failed(err); err != nil {
+			return err
+		}
+	}
+	for _, result := range results {
+		b.stored = b.stored || result.Err == nil
 	}
 	published := 0
 	for _, place := range b.chunk {
-		view := place.view
+		view, err := place.view, error(nil)
 		switch {
 		case view != nil:
 		case place.refusal != nil:
-			view, err = newRefusalView(place.refusal)
+			view, err = b.refusal(place.refusal)
 		default:
 			result := results[published]
 			result.Err = b.controls[published].nameLimit(result.Err)
-			view, err = newResultView(b.publications[published].Destination, result)
+			view, err = b.resultView(b.publications[published].Destination, result)
 			published++
 		}
 		if err != nil {
@@ -166,6 +180,15 @@ func (b *batch) publish() error {
 	return nil
 }
 
+// failed returns the failure of a chunk as that of each of its publications, or the error
+// if nothing of the batch is stored.
+func (b *batch) failed(err error) ([]engine.Result, error) {
+	if !b.stored {
+		return nil, err
+	}
+	return slices.Repeat([]engine.Result{{Err: err}}, len(b.publications)), nil
+}
+
 func (b *batch) write(view any) {
 	if len(b.answer) > len("[") {
 		b.answer = append(b.answer, ',')
@@ -173,18 +196,21 @@ func (b *batch) write(view any) {
 	b.answer = append(b.answer, bytes.TrimSuffix(encodeJSON(view), []byte("\n"))...)
 }
 
-func newResultView(destination string, result engine.Result) (any, error) {
+func (b *batch) resultView(destination string, result engine.Result) (any, error) {
 	if result.Err != nil {
-		return newRefusalView(result.Err)
+		return b.refusal(result.Err)
 	}
 	return newReceiptsView(destination, result.Receipts)
 }
 
-// newRefusalView shows an error that is the fault of an item. Our own faults are
-// those of the whole batch.
-func newRefusalView(err error) (any, error) {
+// refusal shows why an item is not published. Our own fault is that of the whole batch,
+// and returned, unless something of it is stored.
+func (b *batch) refusal(err error) (any, error) {
 	if posthaste.ErrorCode(err) == posthaste.CodeInternal {
-		return nil, err
+		if !b.stored {
+			return nil, err
+		}
+		b.api.logFailure(b.request.Request, err)
 	}
 	return errorBody{showable(err).Message}, nil
 }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/engine"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -111,6 +113,64 @@ func checkWhole(t *testing.T, disk vfs.FS) {
 	report, err := lsm.Check("data", lsm.Options{FS: disk})
 	if err != nil || len(report.Problems) > 0 {
 		t.Fatalf("the store is not whole: %v, %q", err, report.Problems)
+	}
+}
+
+// TestBatchFailsInPart checks that our own failure is that of the items that it concerns once
+// something of a batch is stored: who is told that all has failed sends all of it again.
+func TestBatchFailsInPart(t *testing.T) {
+	onFire := errors.New("disk on fire")
+	const item = `{"destination":"https://example.com","body":"1"}`
+	for _, test := range []struct {
+		name   string
+		items  int
+		answer func(e *batchEngine) func(engine.Publication) engine.Result
+		stored int
+	}{
+		{"a later chunk", 601, func(e *batchEngine) func(engine.Publication) engine.Result {
+			return func(p engine.Publication) engine.Result {
+				e.fail = onFire // from the next chunk on
+				return accepts(p)
+			}
+		}, 500},
+		{"one item", 3, func(*batchEngine) func(engine.Publication) engine.Result {
+			seen := 0
+			return func(p engine.Publication) engine.Result {
+				if seen++; seen == 2 {
+					return engine.Result{Err: onFire}
+				}
+				return accepts(p)
+			}
+		}, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := &batchEngine{}
+			e.answer = test.answer(e)
+			items := make([]string, test.items)
+			for i := range items {
+				items[i] = item
+			}
+			status, body := postBatch(t, e, items)
+			if status != http.StatusOK {
+				t.Fatalf("%d %.300s", status, body)
+			}
+			var answers []struct{ MessageID, Error string }
+			if err := json.Unmarshal([]byte(body), &answers); err != nil || len(answers) != len(items) {
+				t.Fatalf("%d answers to %d items, %v", len(answers), len(items), err)
+			}
+			stored, refused := 0, 0
+			for _, answer := range answers {
+				switch {
+				case answer.MessageID != "":
+					stored++
+				case strings.Contains(answer.Error, "the server failed"):
+					refused++
+				}
+			}
+			if stored != test.stored || stored+refused != len(items) {
+				t.Errorf("%d items are stored and %d refused", stored, refused)
+			}
+		})
 	}
 }
 
