@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -87,9 +88,13 @@ func retryAfter() string {
 	return strconv.Itoa(soonest + rand.IntN(spread))
 }
 
-// drainTime is how long the rest of a body is read whose request was refused, so that
-// the client, which may still be sending, reads the answer.
-const drainTime = 5 * time.Second
+// Bounds of what is read and thrown away of a body that is not used. Many clients read the
+// answer only after they have sent all; if the connection is closed before, they see that
+// it was reset, and no answer.
+const (
+	drainTime = 5 * time.Second
+	drainSize = LargestMaxBody
+)
 
 // stopReading bounds how long the server waits for what it will not use of a body.
 func stopReading(w http.ResponseWriter, r *http.Request) {
@@ -97,4 +102,16 @@ func stopReading(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // some writers have no connection
+}
+
+// DiscardBody reads what is left of the body of a request that is refused, within bounds,
+// before the refusal is written. A client that asks first, by Expect: 100-continue, is not
+// told to go on.
+func DiscardBody(w http.ResponseWriter, r *http.Request) {
+	stopReading(w, r)
+	asks := r.ContentLength > 0 && r.Header.Get("Expect") != ""
+	if r.ContentLength == 0 || r.ContentLength > drainSize || asks {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, r.Body, drainSize)
 }

@@ -113,11 +113,11 @@ func (a *api) renderError(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	case http.StatusRequestEntityTooLarge:
-		w.Header().Set("Connection", "close") // rather than read the rest of the body
+		w.Header().Set("Connection", "close") // the rest of the body may be longer than what is read of it
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter())
 	}
-	stopReading(w, r)
+	DiscardBody(w, r)
 	writeJSON(w, status, errorBody{shown.Message})
 }
 

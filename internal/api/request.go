@@ -84,10 +84,9 @@ func (r *request) pathName(name, what string) (string, error) {
 	return text, posthaste.CheckName(what, text)
 }
 
-// readBody returns the whole body, nil if it is empty. One that is announced to
-// be larger than the limit is not read at all; to read beyond it makes the server
-// close the connection rather than read on. When it returns the request may be worked
-// on.
+// readBody returns the whole body, nil if it is empty. Of one that is larger than the
+// limit nothing is kept: if that was announced no memory is taken for it. When it returns
+// the request may be worked on.
 func (r *request) readBody(limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)

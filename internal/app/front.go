@@ -3,6 +3,8 @@ package app
 import (
 	"net/http"
 	"sync/atomic"
+
+	"posthaste/internal/api"
 )
 
 // front is the handler of the server. Until what is behind it is there, it answers that
@@ -19,7 +21,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(*behind).ServeHTTP(w, r)
 		return
 	}
-	ignoreBody(w, r)
+	api.DiscardBody(w, r)
 	switch r.URL.Path {
 	case "/healthz":
 		answerHealth(w, r)
