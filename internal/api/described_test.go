@@ -52,7 +52,7 @@ func methodsOf(route string) []string {
 		return []string{route}
 	}
 	var routes []string
-	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 		routes = append(routes, method+" "+path)
 	}
 	return routes

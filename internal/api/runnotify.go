@@ -80,7 +80,13 @@ type hookEvent struct {
 // callHook gives a request to the run that made the webhook. It needs no token: who
 // knows the URL may call it. Whoever guesses learns nothing, and is not listened to: an
 // unknown run and an unknown event are answered alike, before the body is read.
+//
+// Scripts of web pages may call it, too. What a browser asks before that is no call.
 func (a *api) callHook(r *request) (answer, error) {
+	if IsPreflight(r.Request) {
+		return answer{body: http.HandlerFunc(AnswerPreflight)}, nil
+	}
+	AllowOrigins(r.writer.Header())
 	eventID, err := r.eventID()
 	if err != nil {
 		return answer{}, err

@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste/internal/api"
+	"posthaste/internal/workflow"
 )
 
 // belongings are ids and names of what somebody has.
@@ -130,6 +133,51 @@ func TestHooksThatNobodyCanHave(t *testing.T) {
 		if got := do(handler, newRequest("POST", "/v2/workflows/hooks/"+path, nil)).Code; got != http.StatusNotFound {
 			t.Errorf("%s: %d, want 404", path, got)
 		}
+	}
+}
+
+// hookCalls is an api.Workflows that has every webhook and notes the calls of them.
+type hookCalls struct {
+	api.Workflows
+	events []string
+}
+
+func (*hookCalls) FindHook(context.Context, workflow.Hook) error { return nil }
+
+func (h *hookCalls) CallHook(_ context.Context, _ workflow.Hook, event []byte) error {
+	h.events = append(h.events, string(event))
+	return nil
+}
+
+// TestPreflightIsNoCallOfAHook checks that a browser's question before a request is answered
+// so that the request follows, and is not taken for it (contract, workflows 4.7).
+func TestPreflightIsNoCallOfAHook(t *testing.T) {
+	calls := &hookCalls{}
+	handler := newSurface(t, &published{}, func(o *api.Options) { o.Workflows = calls })
+	ask := func(method, asked string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, "/v2/workflows/hooks/ann/run/event", nil)
+		r.Header.Set("Origin", "https://app.example")
+		r.Header.Set("Access-Control-Request-Method", asked)
+		r.Header.Set("Access-Control-Request-Headers", "content-type")
+		return do(handler, r)
+	}
+	preflight := ask(http.MethodOptions, "POST")
+	allowed := preflight.Header()
+	if preflight.Code != http.StatusNoContent || allowed.Get("Access-Control-Allow-Origin") != "*" ||
+		allowed.Get("Access-Control-Allow-Headers") != "content-type" || !strings.Contains(allowed.Get("Access-Control-Allow-Methods"), "POST") {
+		t.Errorf("the preflight is answered %d with %v", preflight.Code, allowed)
+	}
+	if len(calls.events) > 0 {
+		t.Fatalf("the preflight was taken for a call: %s", calls.events)
+	}
+	if call := ask(http.MethodPost, ""); call.Code != http.StatusOK || call.Header().Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("the call is answered %d with %v", call.Code, call.Header())
+	}
+	if plain := ask(http.MethodOptions, ""); plain.Code != http.StatusOK {
+		t.Errorf("OPTIONS that asks for nothing is answered %d", plain.Code)
+	}
+	if len(calls.events) != 2 {
+		t.Errorf("%d calls, want 2: %s", len(calls.events), calls.events)
 	}
 }
 

@@ -1,6 +1,10 @@
 package app
 
-import "net/http"
+import (
+	"net/http"
+
+	"posthaste/internal/api"
+)
 
 // permissive lets scripts of any web page call the handler, as browser consoles
 // for development servers expect. It is for development only: the tokens there
@@ -8,30 +12,17 @@ import "net/http"
 func permissive(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
-		header.Set("Access-Control-Allow-Origin", "*")
+		api.AllowOrigins(header)
 		header.Set("Access-Control-Expose-Headers", "*")
-		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			ignoreBody(w, r)
-			answerPreflight(w, r)
+		if !api.IsPreflight(r) {
+			next.ServeHTTP(w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		ignoreBody(w, r)
+		// Pages of public sites ask for this when they call this machine.
+		if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
+			header.Set("Access-Control-Allow-Private-Network", "true")
+		}
+		api.AnswerPreflight(w, r)
 	})
-}
-
-// answerPreflight allows what is asked for. The headers are repeated because "*"
-// does not cover Authorization; Private-Network is asked by pages of public sites
-// that call this machine.
-func answerPreflight(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-	header.Set("Access-Control-Max-Age", "600")
-	header.Add("Vary", "Access-Control-Request-Headers")
-	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
-		header.Set("Access-Control-Allow-Headers", asked)
-	}
-	if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
-		header.Set("Access-Control-Allow-Private-Network", "true")
-	}
-	w.WriteHeader(http.StatusNoContent)
 }

@@ -39,6 +39,7 @@ type PathItem struct {
 	Post       *Operation   `yaml:"post"`
 	Put        *Operation   `yaml:"put"`
 	Patch      *Operation   `yaml:"patch"`
+	Options    *Operation   `yaml:"options"`
 	Delete     *Operation   `yaml:"delete"`
 }
 
@@ -163,7 +164,7 @@ func (d *Document) Operations() []*Operation {
 		for _, of := range []struct {
 			method    string
 			operation *Operation
-		}{{"GET", item.Get}, {"POST", item.Post}, {"PUT", item.Put}, {"PATCH", item.Patch}, {"DELETE", item.Delete}} {
+		}{{"GET", item.Get}, {"POST", item.Post}, {"PUT", item.Put}, {"PATCH", item.Patch}, {"DELETE", item.Delete}, {"OPTIONS", item.Options}} {
 			if of.operation != nil {
 				all = append(all, d.resolve(of.method, path.Name, item, *of.operation))
 			}
