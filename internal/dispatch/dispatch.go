@@ -13,11 +13,13 @@
 // around the policy.
 //
 // One attempt is one request, as far as keeping connections alive allows. A
-// kept connection that proves dead before anything was written is replaced.
-// Only a request that is idempotent by definition (GET) or by the publisher's
-// word (an Idempotency-Key) is sent again when a kept connection closes before
-// the first byte of an answer; any other fails then, since the destination may
-// have acted on it.
+// kept connection that proves dead before anything was written is replaced. One
+// that closes as a request is written, before the first byte of an answer, had
+// most likely been closed while it was idle: the request is sent once more, over
+// a new connection. The destination may have acted on the first one, as it may
+// have before any retry: deliveries are made at least once. Package http itself
+// does so for a request that is idempotent by definition (GET) or by the
+// publisher's word (an Idempotency-Key), over other kept connections, too.
 package dispatch
 
 import (
@@ -112,10 +114,10 @@ func orDefault[T comparable](value, standard T) T {
 // Dispatcher makes attempts. It may be used by many goroutines at once.
 type Dispatcher struct {
 	options   Options
-	userAgent string          // of deliveries that carry no Upstash family
-	room      room            // for the bodies of large answers
-	direct    *http.Transport // dials under the policy
-	proxied   *http.Transport // dials proxies only; nil without Options.Proxy
+	userAgent string     // of deliveries that carry no Upstash family
+	room      room       // for the bodies of large answers
+	direct    transports // dial under the policy
+	proxied   transports // dial proxies only; not there without Options.Proxy
 }
 
 // New returns a Dispatcher that is ready to use.
@@ -127,11 +129,11 @@ func New(options Options) *Dispatcher {
 	d := &Dispatcher{
 		options:   options,
 		userAgent: "Posthaste/" + options.Version,
-		direct:    newDirectTransport(options),
+		direct:    newTransports(newDirectTransport(options)),
 	}
 	d.room.left.Store(options.MaxResponseMemory)
 	if options.Proxy != nil {
-		d.proxied = newProxiedTransport(options)
+		d.proxied = newTransports(newProxiedTransport(options))
 	}
 	return d
 }
@@ -139,10 +141,8 @@ func New(options Options) *Dispatcher {
 // Close closes the connections that are not in use. Call it after the last
 // attempt has returned.
 func (d *Dispatcher) Close() {
-	d.direct.CloseIdleConnections()
-	if d.proxied != nil {
-		d.proxied.CloseIdleConnections()
-	}
+	d.direct.close()
+	d.proxied.close()
 }
 
 // Attempt delivers the message once and returns what came of it: retried is the

@@ -21,8 +21,8 @@ func (d *Dispatcher) request(ctx context.Context, m *posthaste.Message, dest des
 	if err != nil {
 		return nil, err
 	}
-	// The reader lets the transport start over on another connection when a
-	// kept-alive one proves dead. The URL is set below, past its parser.
+	// The reader lets a request be sent again when a kept-alive connection
+	// proves dead. The URL is set below, past its parser.
 	req, err := http.NewRequestWithContext(ctx, m.Verb(), "", bytes.NewReader(m.Body))
 	if err != nil {
 		return nil, posthaste.Invalidf("method %q is not an HTTP method", m.Verb())
@@ -57,18 +57,18 @@ func (d *Dispatcher) exchange(req *http.Request, memory *loan, told bool) (*post
 // roundTrip sends the request through a proxy if one is meant for it. It uses
 // the transport itself: a client on top would follow redirects.
 func (d *Dispatcher) roundTrip(req *http.Request) (*http.Response, error) {
-	if d.proxied == nil {
-		return d.direct.RoundTrip(req)
+	if d.options.Proxy == nil {
+		return d.direct.roundTrip(req)
 	}
 	proxy, err := d.options.Proxy(req)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoProxy, err)
 	}
 	if proxy == nil {
-		return d.direct.RoundTrip(req)
+		return d.direct.roundTrip(req)
 	}
 	if strings.HasPrefix(req.URL.Opaque, "/") && !strings.HasPrefix(req.URL.Opaque, "//") {
 		makeAbsolute(req.URL)
 	}
-	return d.proxied.RoundTrip(req)
+	return d.proxied.roundTrip(req)
 }

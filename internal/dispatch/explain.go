@@ -138,14 +138,19 @@ func explainAnswer(err error, host string, limit time.Duration) string {
 // isDisconnect reports whether the destination ended the exchange: its connection, or,
 // in HTTP/2, its part of it. Package http exports no values for some of these errors.
 func isDisconnect(err error) bool {
-	_, network := errors.AsType[*net.OpError](err)
 	text := err.Error()
+	return isHangUp(err) ||
+		strings.Contains(text, "server sent GOAWAY") ||
+		strings.Contains(text, "received from peer") // a reset
+}
+
+// isHangUp reports whether the connection was lost, and nothing was said before.
+func isHangUp(err error) bool {
+	_, network := errors.AsType[*net.OpError](err)
 	return network ||
 		errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) ||
-		strings.Contains(text, "server closed idle connection") ||
-		strings.Contains(text, "server sent GOAWAY") ||
-		strings.Contains(text, "received from peer") // a reset
+		strings.Contains(err.Error(), "server closed idle connection")
 }
 
 // isHandshakeTimeout relies on the TLS handshake being the only thing of the
