@@ -77,7 +77,8 @@ type Acceptor interface {
 	// in one commit. A message becomes due at its NotBefore. The caller has given
 	// each an id of its own and does not touch it again. A submission whose
 	// DedupKey was accepted less than DedupWindow ago is answered with the ids of
-	// then, and nothing of it is stored.
+	// then, and nothing of it is stored, unless all messages of then have FAILED or
+	// are CANCELLED.
 	//
 	// A message that names a queue makes that queue if need be; one that names a
 	// flow-control key makes the key follow its limits.

@@ -11,12 +11,19 @@ import (
 type Submission struct {
 	Messages []*posthaste.Message
 	// DedupKey, if not empty, is remembered for DedupWindow; a submission with the
-	// same key within it is not accepted.
+	// same key within it is not accepted, unless all messages of the earlier one have
+	// ended without delivery.
 	DedupKey string
 }
 
 // DedupWindow is how long a submission is remembered.
 const DedupWindow = 10 * time.Minute
+
+// Undelivered reports whether a message in this state has ended and was not delivered: it
+// is no reason to refuse a repetition.
+func Undelivered(state posthaste.State) bool {
+	return state == posthaste.StateFailed || state == posthaste.StateCancelled
+}
 
 // IDs returns the ids of the submission's messages.
 func (s *Submission) IDs() []posthaste.MessageID {

@@ -225,11 +225,32 @@ func (s *Store) earlier(c *commit, now time.Time, a *arrival) (ids []posthaste.M
 			continue
 		}
 		submitted, ids, err := parseSubmission(value)
-		if err != nil || now.Sub(submitted) < store.DedupWindow {
-			return ids, err
+		if err != nil {
+			return nil, err
+		}
+		if now.Sub(submitted) < store.DedupWindow {
+			if undelivered, err := c.undelivered(a.Messages[0].User, ids); undelivered || err != nil {
+				return nil, err
+			}
+			return ids, nil
 		}
 	}
 	return nil, nil
+}
+
+// undelivered reports whether all of some messages have ended without delivery. What is
+// not there any more has left no reason to think so.
+func (c *commit) undelivered(user string, ids []posthaste.MessageID) (bool, error) {
+	for _, id := range ids {
+		st, err := c.status(user, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil || !store.Undelivered(st.state) {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // parseSubmission reads what remember writes: when something was submitted, and its ids.

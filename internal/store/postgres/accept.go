@@ -58,7 +58,7 @@ func (tx *tx) submit(s *store.Submission) (store.Accepted, error) {
 	if s.DedupKey != "" {
 		key := submissionName(s)
 		earlier, known := tx.submissions[key]
-		if known && earlier.at > tx.now.Add(-store.DedupWindow).UnixMilli() {
+		if known && !earlier.undelivered && earlier.at > tx.now.Add(-store.DedupWindow).UnixMilli() {
 			return store.Accepted{IDs: earlier.ids, Deduplicated: true}, nil
 		}
 		tx.remember(key, ids)
@@ -69,7 +69,7 @@ func (tx *tx) submit(s *store.Submission) (store.Accepted, error) {
 // remember keeps the ids of a submission, and forgets some that are out of the
 // window: more than are added, so that few are kept in vain.
 func (tx *tx) remember(key name, ids []posthaste.MessageID) {
-	tx.submissions[key] = submission{tx.now.UnixMilli(), ids}
+	tx.submissions[key] = submission{at: tx.now.UnixMilli(), ids: ids}
 	tx.exec(`
 		DELETE FROM posthaste.submissions WHERE (user_id, key) IN (
 			SELECT user_id, key FROM posthaste.submissions WHERE user_id = $1 AND at <= $2 ORDER BY at LIMIT 4)`,

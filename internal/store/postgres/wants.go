@@ -4,6 +4,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
 )
 
 // wants is what a change is going to ask for. It is read with the beginning of the turn,
@@ -84,8 +86,9 @@ func (t *turn) knowKey(r pgx.CollectableRow) (*flowKey, error) {
 
 // submission is what is remembered of one.
 type submission struct {
-	at  int64
-	ids []posthaste.MessageID
+	at          int64
+	ids         []posthaste.MessageID
+	undelivered bool // all of them had ended without delivery when the turn began
 }
 
 // wantSubmissions reads what is remembered of submissions.
@@ -98,20 +101,33 @@ func (t *turn) wantSubmissions(batch *pgx.Batch, of []name) {
 		users[i], keys[i] = k.user, []byte(k.name)
 	}
 	batch.Queue(`
-		SELECT user_id, key, at, ids FROM unnest($1::text[], $2::bytea[]) AS wanted (user_id, key)
-		JOIN posthaste.submissions USING (user_id, key)`, users, keys).Query(func(found pgx.Rows) error {
+		SELECT user_id, key, at, ids, cardinality(ids) = (
+			SELECT count(*) FROM posthaste.ended e WHERE e.user_id = s.user_id AND e.id = ANY(s.ids) AND e.state = ANY($3))
+		FROM unnest($1::text[], $2::bytea[]) AS wanted (user_id, key)
+		JOIN posthaste.submissions s USING (user_id, key)`, users, keys, undeliveredStates).Query(func(found pgx.Rows) error {
 		var of name
 		var key []byte
 		var at int64
 		var ids [][16]byte
-		_, err := pgx.ForEachRow(found, []any{&of.user, &key, &at, &ids}, func() error {
+		var undelivered bool
+		_, err := pgx.ForEachRow(found, []any{&of.user, &key, &at, &ids, &undelivered}, func() error {
 			of.name = string(key)
-			t.submissions[of] = submission{at, messageIDs(ids)}
+			t.submissions[of] = submission{at, messageIDs(ids), undelivered}
 			return nil
 		})
 		return err
 	})
 }
+
+// undeliveredStates are the codes of those states of which store.Undelivered says so.
+var undeliveredStates = func() (codes []int16) {
+	for _, state := range posthaste.States {
+		if store.Undelivered(state) {
+			codes = append(codes, int16(record.StateCode(state)))
+		}
+	}
+	return codes
+}()
 
 func messageIDs(ids [][16]byte) []posthaste.MessageID {
 	all := make([]posthaste.MessageID, len(ids))

@@ -76,6 +76,64 @@ var acceptPromises = []promise{
 			tr.Error("a submission is repeated that was accepted a whole window ago")
 		}
 	}},
+	{"a submission is no repetition of one that was cancelled", func(tr *trial) {
+		first := tr.message(delayed(time.Hour))
+		tr.submit("key", ann, first)
+		tr.wantCancels(1, first)
+		tr.wantTakenOver(first)
+	}},
+	{"a submission is no repetition of one that has failed for good", func(tr *trial) {
+		first := tr.message()
+		tr.submit("key", ann, first)
+		claim := tr.claimOne(first)
+		tr.settle(store.RetryAt(claim, tr.now, refused))
+		tr.wantRepeated(first)
+		tr.settle(store.Failed(tr.claimOne(first), refused))
+		tr.wantTakenOver(first)
+	}},
+	{"a submission is no repetition of one whose cancellation in flight was granted", func(tr *trial) {
+		first := tr.message()
+		tr.submit("key", ann, first)
+		claim := tr.claimOne(first)
+		tr.wantCancels(1, first)
+		tr.wantRepeated(first)
+		tr.settle(store.Failed(claim, refused))
+		tr.wantTakenOver(first)
+	}},
+	{"a submission repeats one that was delivered although its cancellation was asked for", func(tr *trial) {
+		first := tr.message()
+		tr.submit("key", ann, first)
+		claim := tr.claimOne(first)
+		tr.wantCancels(1, first)
+		tr.settle(store.Delivered(claim))
+		tr.wantRepeated(first)
+	}},
+	{"a submission is no repetition of one whose queue was deleted", func(tr *trial) {
+		first := tr.message(through("q"))
+		tr.submit("key", ann, first)
+		tr.deleteQueue("q")
+		tr.wantTakenOver(first)
+	}},
+	{"a submission of several messages is repeated while one of them was or may be delivered", func(tr *trial) {
+		delivered, failed, waits := tr.message(), tr.message(), tr.message(delayed(time.Hour))
+		tr.submit("key", ann, delivered, failed)
+		claims := tr.claimThese(delivered, failed)
+		tr.settle(store.Failed(claims[1], refused))
+		tr.wantRepeated(delivered, failed)
+		tr.settle(store.Delivered(claims[0]))
+		tr.wantRepeated(delivered, failed)
+
+		cancelled := tr.message(delayed(time.Hour))
+		tr.submit("other", ann, cancelled, waits)
+		tr.wantCancels(1, cancelled)
+		if again := tr.submit("other", ann, tr.neverAccepted()); !again.Deduplicated {
+			tr.Error("a submission is accepted of which a message still waits")
+		}
+		tr.wantCancels(1, waits)
+		if again := tr.submit("other", ann, tr.message()); again.Deduplicated {
+			tr.Error("a submission repeats one of which nothing can be delivered")
+		}
+	}},
 	{"different submissions do not meet", func(tr *trial) {
 		tr.submit("key", ann, tr.message())
 		for _, other := range []store.Accepted{
@@ -119,6 +177,35 @@ var acceptPromises = []promise{
 			}
 		}
 	}},
+}
+
+// wantRepeated requires that "key" stands for these messages.
+func (tr *trial) wantRepeated(first ...*posthaste.Message) {
+	tr.Helper()
+	again := tr.submit("key", ann, tr.neverAccepted())
+	tr.same("answer to the repetition", store.Accepted{IDs: idsOfMessages(first), Deduplicated: true}, again)
+}
+
+// wantTakenOver requires that "key" is free again after a message has ended. Another one
+// has it then, which the end of the first does not take from it, later in the window too.
+func (tr *trial) wantTakenOver(first *posthaste.Message) {
+	tr.Helper()
+	second := tr.message(delayed(time.Hour))
+	if again := tr.submit("key", ann, second); again.Deduplicated {
+		tr.Fatalf("answered as a repetition of a message that was not delivered")
+	}
+	tr.wantCancels(0, first)
+	tr.wait(store.DedupWindow - time.Millisecond)
+	tr.wantRepeated(second)
+	tr.wait(time.Millisecond)
+	if again := tr.submit("key", ann, tr.message()); again.Deduplicated {
+		tr.Error("a submission is repeated that was accepted a whole window ago")
+	}
+}
+
+func idsOfMessages(messages []*posthaste.Message) []posthaste.MessageID {
+	s := store.Submission{Messages: messages}
+	return s.IDs()
 }
 
 // submit has one submission accepted.

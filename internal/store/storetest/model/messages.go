@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -23,13 +24,22 @@ func (m *Model) submit(now time.Time, s store.Submission) store.Accepted {
 	ids := s.IDs()
 	if s.DedupKey != "" {
 		key := name{s.Messages[0].User, s.DedupKey}
-		if earlier, ok := m.submissions[key]; ok && now.Sub(earlier.at) < store.DedupWindow {
+		earlier, ok := m.submissions[key]
+		if ok && now.Sub(earlier.at) < store.DedupWindow && !m.undelivered(key.user, earlier.ids) {
 			return store.Accepted{IDs: earlier.ids, Deduplicated: true}
 		}
 		m.submissions[key] = submission{now, ids}
 	}
 	m.accept(now, s.Messages)
 	return store.Accepted{IDs: ids}
+}
+
+// undelivered reports whether all of some messages have ended without delivery.
+func (m *Model) undelivered(user string, ids []posthaste.MessageID) bool {
+	return !slices.ContainsFunc(ids, func(id posthaste.MessageID) bool {
+		l := m.find(user, id)
+		return l == nil || !store.Undelivered(l.state)
+	})
 }
 
 func (m *Model) accept(now time.Time, messages []*posthaste.Message) {
