@@ -83,28 +83,36 @@ func nextBesideError(next, now time.Time, claims int) time.Time {
 // mostResting is how many goroutines that have made an attempt are kept for another.
 const mostResting = 64
 
+// flight is an attempt that is made.
+type flight struct {
+	store.Claim
+	beforeStop bool // it belongs to the cohort of that name
+}
+
 // start makes an attempt in a goroutine that rests, or else in a new one. That of a
 // new one costs more: its stack has to grow to what HTTP and the log need.
 func (e *Engine) start(claim store.Claim) {
 	e.inflight.Add(1)
+	f := flight{claim, e.beforeStop.join()}
 	select {
-	case e.rested <- claim:
+	case e.rested <- f:
 	default:
-		e.running.Go(func() { e.work(claim) })
+		e.running.Go(func() { e.work(f) })
 	}
 }
 
 // work makes an attempt, then rests until there is another one to be made. It returns
 // when no more are to come, or when enough others rest.
-func (e *Engine) work(claim store.Claim) {
+func (e *Engine) work(f flight) {
 	for {
-		e.attempt(claim)
+		e.attempt(f.Claim)
+		e.land(f)
 		if e.resting.Add(1) > mostResting {
 			e.resting.Add(-1)
 			return
 		}
 		select {
-		case claim = <-e.rested:
+		case f = <-e.rested:
 			e.resting.Add(-1)
 		case <-e.claiming.Done():
 			return
@@ -114,7 +122,6 @@ func (e *Engine) work(claim store.Claim) {
 
 // attempt delivers a claimed message once and settles the claim.
 func (e *Engine) attempt(claim store.Claim) {
-	defer e.freeSlot()
 	ctx, end := e.held(claim)
 	defer end()
 	m := e.prepare(ctx, claim)
@@ -189,7 +196,11 @@ func (e *Engine) decide(claim store.Claim, outcome posthaste.Outcome) store.Sett
 	return settlement
 }
 
-func (e *Engine) freeSlot() {
+// land gives back what an attempt in flight holds.
+func (e *Engine) land(f flight) {
+	if f.beforeStop {
+		e.beforeStop.leave()
+	}
 	e.inflight.Add(-1)
 	select {
 	case e.freed <- struct{}{}:

@@ -116,12 +116,14 @@ type Engine struct {
 	own             ownActions
 	scheduleChanged chan struct{}
 
+	beforeStop cohort // attempts that were in flight when Stop was called
+
 	inflight atomic.Int64
 	freed    chan struct{} // receives after an attempt gave its slot back
 	beat     atomic.Int64  // when the dispatch loop last went round, Unix ms
 
-	resting atomic.Int64     // goroutines that wait for an attempt to make
-	rested  chan store.Claim // takes one when such a goroutine is there to make it
+	resting atomic.Int64 // goroutines that wait for an attempt to make
+	rested  chan flight  // takes one when such a goroutine is there to make it
 }
 
 // New returns an engine that accepts publications; Start makes it deliver.
@@ -150,7 +152,7 @@ func New(options Options) *Engine {
 	e := &Engine{
 		options:         options,
 		freed:           make(chan struct{}, 1),
-		rested:          make(chan store.Claim),
+		rested:          make(chan flight),
 		scheduleChanged: make(chan struct{}, 1),
 	}
 	e.actionWorkers = map[posthaste.ActionKind]ActionWorker{
@@ -173,10 +175,14 @@ func (e *Engine) Start() {
 	e.running.Go(e.takeUpActions)
 }
 
-// Stop makes no more attempts and waits for those in flight. When ctx ends first
-// they are abandoned: their messages are due again for the next engine. Calling
-// it twice is harmless.
+// Stop waits for the attempts in flight and makes no more. While attempts that were in flight
+// when it was called go on, due messages are still delivered beside them, so that a
+// destination that hangs holds up no other; the last quarter of the time until ctx ends
+// is left to attempts that began meanwhile. When ctx ends first, the attempts in flight are
+// abandoned: their messages are due again for the next engine, and no retry is counted.
+// Calling it twice is harmless.
 func (e *Engine) Stop(ctx context.Context) {
+	e.deliverBeside(ctx, e.beforeStop.close())
 	e.stop()
 	idle := make(chan struct{})
 	go func() {
@@ -190,6 +196,63 @@ func (e *Engine) Stop(ctx context.Context) {
 		<-idle
 	}
 	e.abandon()
+}
+
+// deliverBeside lets the engine go on until ended is closed, or three quarters of the time
+// until ctx ends have passed.
+func (e *Engine) deliverBeside(ctx context.Context, ended <-chan struct{}) {
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left-left/4)
+		defer cancel()
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+// cohort is the attempts that began before it was closed. The zero value is ready.
+type cohort struct {
+	mu       sync.Mutex
+	inFlight int
+	ended    chan struct{} // closed when all have ended; nil until the cohort is closed
+}
+
+// join counts an attempt and reports whether it belongs to the cohort; if so, leave is to
+// be called at its end.
+func (c *cohort) join() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil {
+		return false
+	}
+	c.inFlight++
+	return true
+}
+
+func (c *cohort) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inFlight--
+	if c.inFlight == 0 && c.ended != nil {
+		close(c.ended)
+	}
+}
+
+// close lets no more attempts join. It returns a channel that is closed when those of the
+// cohort have ended.
+func (c *cohort) close() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended == nil {
+		c.ended = make(chan struct{})
+		if c.inFlight == 0 {
+			close(c.ended)
+		}
+	}
+	return c.ended
 }
 
 // standstill is how long the dispatch loop may take for one round.
