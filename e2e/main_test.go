@@ -116,5 +116,5 @@ func bareEnvironment() []string {
 			bare = append(bare, variable)
 		}
 	}
-	return bare
+	return append(bare, "POSTHASTE_SHUTDOWN_LEAD=0s") // no load balancer has to notice that servers end
 }

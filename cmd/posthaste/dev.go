@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,7 +23,7 @@ type devCommand struct {
 	Data    string `placeholder:"DIR" help:"Directory of the store. Unless given, a temporary one that is removed at the end."`
 
 	databaseSettings
-	settings
+	settings `set:"shutdown_timeout=1s"` // who presses Ctrl-C does not want to wait
 }
 
 // devUser is a user that every development server has.
@@ -108,10 +107,9 @@ func (c *devCommand) Run(t terminal) error {
 		options.Tokens = append(options.Tokens, user.token(false).Encode(), user.token(true).Encode())
 		options.SigningKeys[user.name] = user.keys
 	}
-	err = runServer(options, time.Duration(c.ShutdownTimeout), func(*app.App) error {
+	return runServer(options, time.Duration(c.ShutdownTimeout), func(*app.App) error {
 		return welcome(t, fmt.Sprintf("http://127.0.0.1:%d", portOf(listeners[0])), devUsers[0])
-	})
-	return errors.Join(err, remove())
+	}, remove)
 }
 
 // listen binds the port and the second one. A second port that nobody asked for
@@ -139,7 +137,7 @@ func (c *devCommand) listen(logger *slog.Logger) ([]net.Listener, error) {
 // it at the end.
 func (c *devCommand) directory() (path string, remove func() error, err error) {
 	if c.Data != "" || c.DatabaseURL != "" {
-		return c.Data, func() error { return nil }, nil
+		return c.Data, nothingAtEnd, nil
 	}
 	path, err = os.MkdirTemp("", "posthaste-dev-")
 	if err != nil {

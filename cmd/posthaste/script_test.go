@@ -40,7 +40,9 @@ func TestMain(m *testing.M) {
 //	refused ADDRESS    wait until nobody listens on the address
 //	received PATH N    wait until the destination was asked for a path N times
 //	answer             let the destination answer /held..., which it holds until then
+//	unready URL        wait until the server says that it is not ready, and answers nonetheless
 //	sigterm            send SIGTERM to the programs in the background
+//	sighup             send them SIGHUP
 //	occupy ADDRESS     listen on an address until the script ends
 //	holds-nothing DIR  fail unless the directory is empty
 //	private PATH...    fail unless nobody but the owner may use what is there, and in it
@@ -71,6 +73,8 @@ func runScripts(t *testing.T, directory string) {
 			"received":      positive(received),
 			"answer":        positive(answer),
 			"sigterm":       positive(sigterm),
+			"sighup":        positive(sighup),
+			"unready":       positive(unready),
 			"occupy":        positive(occupy),
 			"holds-nothing": positive(holdsNothing),
 			"outdate":       positive(outdate),
@@ -98,7 +102,8 @@ func prepare(env *testscript.Env) error {
 	env.Values[sinkKey{}] = destination
 	env.Setenv("SINK", destination.URL)
 	env.Setenv("TMPDIR", filepath.Join(env.WorkDir, "tmp"))
-	env.Setenv("GORACE", "atexit_sleep_ms=0") // programs under the race detector end a second late
+	env.Setenv("GORACE", "atexit_sleep_ms=0")   // programs under the race detector end a second late
+	env.Setenv("POSTHASTE_SHUTDOWN_LEAD", "0s") // nobody waits for a load balancer
 	env.Setenv("TOKEN", devUsers[0].token(false).Encode())
 	port, err := freeport.Find(3)
 	env.Setenv("PORT", strconv.Itoa(port))
@@ -128,6 +133,16 @@ func ready(script *testscript.TestScript, args []string) {
 	})
 }
 
+// unready waits until a server answers that it is not ready.
+func unready(script *testscript.TestScript, args []string) {
+	await(script, args[0]+" is not ready", func() bool {
+		response, err := http.Get(args[0] + "/readyz")
+		script.Check(err)
+		response.Body.Close()
+		return response.StatusCode == http.StatusServiceUnavailable
+	})
+}
+
 // refused waits until connections to an address are refused.
 func refused(script *testscript.TestScript, args []string) {
 	await(script, args[0]+" refuses connections", func() bool {
@@ -140,9 +155,14 @@ func refused(script *testscript.TestScript, args []string) {
 }
 
 // sigterm asks programs in the background to end.
-func sigterm(script *testscript.TestScript, _ []string) {
+func sigterm(script *testscript.TestScript, _ []string) { signalAll(script, syscall.SIGTERM) }
+
+// sighup tells programs in the background that their terminal was closed.
+func sighup(script *testscript.TestScript, _ []string) { signalAll(script, syscall.SIGHUP) }
+
+func signalAll(script *testscript.TestScript, signal syscall.Signal) {
 	for _, command := range script.BackgroundCmds() {
-		script.Check(command.Process.Signal(syscall.SIGTERM))
+		script.Check(command.Process.Signal(signal))
 	}
 }
 

@@ -18,11 +18,13 @@ type serveCommand struct {
 	Data           string    `placeholder:"DIR" help:"Directory of the store, made if there is none. This or a database is required."`
 	TrustedProxies []network `placeholder:"CIDR" help:"Proxies in front of the server whose headers X-Forwarded-For, -Proto and -Host are believed."`
 
+	ShutdownLead span `default:"2s" help:"How long the server goes on after SIGTERM, while /readyz answers 503, for load balancers to notice: up to 1h. --shutdown-timeout begins after it."`
+
 	databaseSettings
 	accessSettings
 	destinationSettings
 	alertSettings
-	settings
+	settings `set:"shutdown_timeout=6s"` // together with the lead less than the 10s that Docker waits
 }
 
 // destinationSettings say which addresses are delivered to.
@@ -38,6 +40,7 @@ func (c *serveCommand) Validate() error {
 	return firstError(
 		c.checkStore(),
 		checkAddresses(c.Listen),
+		within("shutdown-lead", c.ShutdownLead, 0, span(time.Hour)),
 		c.accessSettings.check(),
 		c.destinationSettings.check(),
 		c.alertSettings.check(c.policy()),
@@ -86,6 +89,7 @@ func (c *serveCommand) Run(t terminal) error {
 	options.TrustedProxies = prefixes(c.TrustedProxies)
 	options.Destinations = c.policy()
 	options.Alerts = c.alerts()
+	options.ShutdownLead = time.Duration(c.ShutdownLead)
 	listeners, err := listenAll(c.Listen)
 	if err != nil {
 		return err
@@ -93,7 +97,7 @@ func (c *serveCommand) Run(t terminal) error {
 	options.Listeners = listeners
 	return runServer(options, time.Duration(c.ShutdownTimeout), func(server *app.App) error {
 		return greet(t, listeners, server.Made())
-	})
+	}, nothingAtEnd)
 }
 
 // greet says where the server is, and shows the secrets that were made for it.

@@ -11,11 +11,18 @@ import (
 	"posthaste/internal/app"
 )
 
-// runServer opens a server, calls ready when it serves, and drains it for at
-// most patience after the first SIGINT or SIGTERM.
-func runServer(options app.Options, patience time.Duration, ready func(*app.App) error) error {
-	ctx, forget := untilSignal()
+// runServer opens a server, calls ready when it serves, and stops it after the first
+// SIGINT, SIGTERM or SIGHUP: for at most patience, after the lead that the options name. It
+// calls atEnd before it returns, and also when a second signal ends the program.
+func runServer(options app.Options, patience time.Duration, ready func(*app.App) error, atEnd func() error) error {
+	signal.Ignore(syscall.SIGPIPE) // a pipe that nobody reads is an error of the write, and no end in the middle of things
+	ctx, forget := untilSignals(atEnd)
 	defer forget()
+	err := serveUntil(ctx, options, patience, ready)
+	return errors.Join(err, atEnd())
+}
+
+func serveUntil(ctx context.Context, options app.Options, patience time.Duration, ready func(*app.App) error) error {
 	server, err := app.New(ctx, options)
 	if errors.Is(err, context.Canceled) {
 		return nil // there was nothing to drain yet
@@ -28,25 +35,43 @@ func runServer(options app.Options, patience time.Duration, ready func(*app.App)
 	if failure == nil {
 		failure = server.Wait(ctx)
 	}
-	draining, cancel := context.WithTimeout(context.Background(), patience)
+	stopping, cancel := context.WithTimeout(context.Background(), options.ShutdownLead+patience)
 	defer cancel()
-	return errors.Join(failure, server.Stop(draining))
+	return errors.Join(failure, server.Stop(stopping))
 }
 
-// untilSignal returns a context that ends at the first SIGINT or SIGTERM. The
-// second ends the program at once: whoever sends it does not want to wait.
-func untilSignal() (context.Context, context.CancelFunc) {
+// untilSignal is untilSignals for commands that leave nothing to be done at their end.
+func untilSignal() (context.Context, context.CancelFunc) { return untilSignals(nothingAtEnd) }
+
+// untilSignals returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. A SIGINT
+// or SIGTERM after that calls atEnd and ends the program: whoever sends it does not want to
+// wait.
+// SIGHUP does not, a terminal that is closed may send it twice; and one that was ignored
+// when the program started, as by nohup, stays so.
+func untilSignals(atEnd func() error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	first := make(chan os.Signal, 1)
+	again := make(chan os.Signal, 2)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(first, syscall.SIGHUP)
+	}
 	go func() {
-		<-signals
+		select {
+		case <-first:
+		case <-again:
+		}
 		cancel()
-		<-signals
+		<-again
+		_ = atEnd()
 		os.Exit(exitFailure)
 	}()
 	return ctx, func() {
-		signal.Stop(signals)
+		signal.Stop(first)
+		signal.Stop(again)
 		cancel()
 	}
 }
+
+// nothingAtEnd is for servers that leave what they have.
+func nothingAtEnd() error { return nil }

@@ -41,7 +41,7 @@ type settings struct {
 	CacheSize          byteSize `default:"32MiB" help:"Memory to cache the store in: 1MiB to 1TiB."`
 	DiskReserve        byteSize `default:"256MiB" help:"Space of the disk of --data that is kept for what was accepted before: 16MiB to 1024GiB, or 0B for none. When less is left, new messages and runs are refused with 503."`
 
-	ShutdownTimeout span             `default:"25s" help:"How long requests and attempts in progress may take to finish after SIGTERM. Attempts that do not are made again at the next start."`
+	ShutdownTimeout span             `default:"${shutdown_timeout}" help:"How long requests and attempts in progress may take to finish after SIGTERM. Attempts that do not are made again at the next start, and no retry is counted."`
 	LogLevel        level            `default:"info" help:"Least severe log lines to write: debug, info, warn or error."`
 	LogFormat       telemetry.Format `default:"text" enum:"text,json" help:"How log lines are written: text or json."`
 }

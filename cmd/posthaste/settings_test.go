@@ -1,16 +1,19 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.yaml.in/yaml/v3"
 
 	"posthaste/internal/app"
 	"posthaste/internal/dispatch"
@@ -456,4 +459,49 @@ func FuzzSettingsFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestGracePeriods checks that whoever ends a server waits for as long as it takes to stop.
+func TestGracePeriods(t *testing.T) {
+	const docker = 10 * time.Second // of docker stop and of compose, unless set
+	parsed, err := parse(t, "serve", "--data=d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	takes := time.Duration(parsed.Serve.ShutdownLead + parsed.Serve.ShutdownTimeout)
+	if takes >= docker {
+		t.Errorf("a server takes up to %s to stop, Docker waits %s", takes, docker)
+	}
+	deploy := filepath.Join("..", "..", "deploy")
+	unit := readFile(t, filepath.Join(deploy, "systemd", "posthaste.service"))
+	found := regexp.MustCompile(`(?m)^TimeoutStopSec=(.*)$`).FindStringSubmatch(unit)
+	if found == nil {
+		t.Fatal("the unit has no TimeoutStopSec")
+	}
+	if waits, err := time.ParseDuration(found[1]); err != nil || waits <= takes {
+		t.Errorf("systemd waits %s, %v, and a server takes %s", waits, err, takes)
+	}
+	chartFile := filepath.Join(deploy, "helm", "posthaste", "values.yaml")
+	var chart struct {
+		Settings                      map[string]string `yaml:"settings"`
+		TerminationGracePeriodSeconds int               `yaml:"terminationGracePeriodSeconds"`
+	}
+	if err := yaml.Unmarshal([]byte(readFile(t, chartFile)), &chart); err != nil {
+		t.Fatal(err)
+	}
+	lead, leadErr := parseSpan(chart.Settings["shutdown-lead"])
+	timeout, timeoutErr := parseSpan(chart.Settings["shutdown-timeout"])
+	waits := time.Duration(chart.TerminationGracePeriodSeconds) * time.Second
+	if err := errors.Join(leadErr, timeoutErr); err != nil || lead == 0 || waits <= lead+timeout {
+		t.Errorf("Kubernetes waits %s, and the chart's server takes %s and %s, %v", waits, lead, timeout, err)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"posthaste/internal/alert"
@@ -40,6 +41,8 @@ type App struct {
 
 	control *control // nil on a database, and where no socket can be made
 
+	lead       time.Duration      // how long the server goes on after Stop was called
+	stopping   atomic.Bool        // Stop was called
 	endStreams context.CancelFunc // ends the answers that would never end
 
 	serveOnce sync.Once
@@ -59,9 +62,10 @@ func New(ctx context.Context, options Options) (*App, error) {
 		listeners: options.Listeners,
 		all:       newConnections(options.MaxConnections),
 		front:     &front{},
+		lead:      options.ShutdownLead,
 		failed:    make(chan error, 1),
 	}
-	a.server = newServer(a.front, a.all, options.Log)
+	a.server = newServer(a.sendingAway(a.front), a.all, options.Log)
 	a.stop = onceOnly(a.drain)
 	if err := a.open(ctx, options); err != nil {
 		_ = a.server.Close()
@@ -125,7 +129,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 	a.endStreams = endStreams
 	g := newGates(options, foregroundOf(s))
 	a.readers = g.readers
-	a.handler = newHandler(serving, options, a.engine, a.workflows, s, access, g, registry)
+	a.handler = newHandler(serving, options, a.engine, a.workflows, s, access, g, registry, a.stopping.Load)
 	return nil
 }
 
@@ -173,22 +177,30 @@ func (a *App) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop accepts no more requests and makes no more attempts, and waits for those
-// in progress. When ctx ends first, they are cut off: requests that were not
-// answered promised nothing, and messages whose attempts were abandoned are due
-// again at the next start. Then it closes the store. Calling it again waits for
-// the first call and returns what that did.
+// Stop first says that the server is not ready, and lets it go on for Options.ShutdownLead:
+// time for load balancers to notice. Then it accepts no more requests, waits for those in
+// progress and for attempts in flight, and closes the store. The engine delivers what is
+// due meanwhile; see engine.Engine.Stop. When ctx ends first, what is in progress is cut
+// off: requests that were not answered promised nothing, and messages whose attempts were
+// abandoned are due again at the next start. Calling it again waits for the first call and
+// returns what that did.
 func (a *App) Stop(ctx context.Context) error { return a.stop(ctx) }
 
 func (a *App) drain(ctx context.Context) error {
-	if a.alerter != nil {
-		a.alerter.Stop()
+	a.log.Info("server.stopping", "lead", a.lead)
+	a.stopping.Store(true)
+	select {
+	case <-time.After(a.lead):
+	case <-ctx.Done():
 	}
 	var draining sync.WaitGroup
 	draining.Go(func() { a.engine.Stop(ctx) })
-	draining.Go(a.workflows.Stop)
 	draining.Go(func() { a.finishRequests(ctx) })
 	draining.Wait()
+	a.workflows.Stop()
+	if a.alerter != nil {
+		a.alerter.Stop()
+	}
 	a.serving.Wait()
 	closeAll(a.listeners) // if they were never served
 	a.readers.close()
@@ -202,6 +214,17 @@ func (a *App) drain(ctx context.Context) error {
 	}
 	a.log.Info("server.stopped")
 	return nil
+}
+
+// sendingAway tells clients, while the server stops, to make their next request on a new
+// connection, which may be one to another server.
+func (a *App) sendingAway(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (a *App) finishRequests(ctx context.Context) {

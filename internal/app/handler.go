@@ -16,8 +16,9 @@ import (
 )
 
 // newHandler puts the API, counted, beside the operational endpoints.
-func newHandler(serving context.Context, options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, g gates, registry *prometheus.Registry) http.Handler {
+func newHandler(serving context.Context, options Options, e *engine.Engine, w *workflow.Service, s store.Store, a *access, g gates, registry *prometheus.Registry, stopping func() bool) http.Handler {
 	ready := &readiness{
+		stopping:    stopping,
 		dispatching: e.Healthy,
 		ping:        s.Ping,
 		room:        roomOf(s),

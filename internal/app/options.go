@@ -61,6 +61,8 @@ type Options struct {
 
 	Alerts Alerts // of what failed for good
 
+	ShutdownLead time.Duration // for which Stop lets the server go on, not ready
+
 	CORS bool // scripts of any web page may call the API; for development only
 	Log  *slog.Logger
 }

@@ -18,10 +18,11 @@ const (
 	pingFreshness = time.Second
 )
 
-// readiness answers whether the server does its work: messages are being handed
-// out, and the store takes writes. One whose disk is full does: it delivers what it
+// readiness answers whether the server does its work and goes on doing it: messages are
+// being handed out, the store takes writes, and nobody has asked the server to stop. One whose disk is full does: it delivers what it
 // has, and nobody else could.
 type readiness struct {
+	stopping    func() bool
 	dispatching func() error
 	ping        func(context.Context) error
 	room        func() error // says why nothing new is accepted; nil: there is always room
@@ -56,6 +57,9 @@ func (r *readiness) roomLeft() error {
 // check returns nil, or the reason why the server is not ready, which anybody may
 // read. Details are only logged.
 func (r *readiness) check() error {
+	if r.stopping() {
+		return errors.New("not ready: the server is stopping")
+	}
 	if err := r.dispatching(); err != nil {
 		return r.refuse("the dispatcher stands still", err)
 	}

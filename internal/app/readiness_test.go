@@ -22,18 +22,21 @@ func TestReadiness(t *testing.T) {
 	broken := errors.New("secret detail")
 	fine := func() error { return nil }
 	pings := func(context.Context) error { return nil }
+	goesOn := func() bool { return false }
 	tests := map[string]struct {
+		stopping    func() bool
 		dispatching func() error
 		ping        func(context.Context) error
 		room        func() error
 		status      int
 		body        string
 	}{
-		"ready":                   {fine, pings, fine, 200, "ready\n"},
-		"no room":                 {fine, pings, func() error { return errors.New("the disk is full") }, 200, "ready, but the disk is full\n"},
-		"dispatcher stands still": {func() error { return broken }, pings, nil, 503, "not ready: the dispatcher stands still\n"},
-		"store refuses writes":    {fine, func(context.Context) error { return broken }, nil, 503, "not ready: the store refuses writes\n"},
-		"store hangs": {fine, func(ctx context.Context) error {
+		"ready":                   {goesOn, fine, pings, fine, 200, "ready\n"},
+		"no room":                 {goesOn, fine, pings, func() error { return errors.New("the disk is full") }, 200, "ready, but the disk is full\n"},
+		"dispatcher stands still": {goesOn, func() error { return broken }, pings, nil, 503, "not ready: the dispatcher stands still\n"},
+		"store refuses writes":    {goesOn, fine, func(context.Context) error { return broken }, nil, 503, "not ready: the store refuses writes\n"},
+		"is stopping":             {func() bool { return true }, fine, pings, fine, 503, "not ready: the server is stopping\n"},
+		"store hangs": {goesOn, fine, func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}, nil, 503, "not ready: the store refuses writes\n"},
@@ -41,7 +44,7 @@ func TestReadiness(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &readiness{dispatching: test.dispatching, ping: test.ping, room: test.room, logger: slog.New(slog.DiscardHandler), now: time.Now}
+				r := &readiness{stopping: test.stopping, dispatching: test.dispatching, ping: test.ping, room: test.room, logger: slog.New(slog.DiscardHandler), now: time.Now}
 				got := ask(r, http.MethodGet, "/readyz")
 				if got.Code != test.status || got.Body.String() != test.body {
 					t.Errorf("answer = %d %q, want %d %q", got.Code, got.Body, test.status, test.body)
@@ -55,6 +58,7 @@ func TestReadinessAsksTheStoreOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pings := 0
 		r := &readiness{
+			stopping:    func() bool { return false },
 			dispatching: func() error { return nil },
 			ping:        func(context.Context) error { pings++; return nil },
 			logger:      slog.New(slog.DiscardHandler),

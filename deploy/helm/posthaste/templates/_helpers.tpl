@@ -23,7 +23,7 @@ metadata:
     checksum/settings: {{ toYaml .Values.settings | sha256sum }}
 spec:
   automountServiceAccountToken: false
-  terminationGracePeriodSeconds: 40
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   securityContext:
     runAsNonRoot: true
     runAsUser: 65532
@@ -42,7 +42,10 @@ spec:
         - --data=/data/store
         {{- end }}
       {{- $memory := (.Values.resources.limits).memory }}
-      {{- if or $memory .Values.database.existingSecret .Values.auth.existingSecret }}
+      {{- with .Values.envFrom }}
+      envFrom: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if or $memory .Values.database.existingSecret .Values.auth.existingSecret .Values.extraEnv }}
       env:
         {{- if $memory }}
         - name: GOMEMLIMIT
@@ -55,6 +58,9 @@ spec:
         {{- if .Values.auth.existingSecret }}
         - name: POSTHASTE_TOKEN
           valueFrom: {secretKeyRef: {name: {{ .Values.auth.existingSecret | quote }}, key: token}}
+        {{- end }}
+        {{- with .Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}
       {{- end }}
       ports:
