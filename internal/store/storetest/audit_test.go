@@ -38,7 +38,7 @@ func (a altered) Message(ctx context.Context, user string, id posthaste.MessageI
 // waits for a retry, each after eight events in all: CREATED of both, and then
 // ACTIVE, ERROR and the end of the attempt of the first and of the second.
 func failedAndRetrying(t *testing.T) (s store.Store, ids []posthaste.MessageID) {
-	tr := &trial{T: t, store: model.New(), now: start, makes: newMaker(1)}
+	tr := newTrial(t, model.New())
 	first, second := tr.accept(), tr.accept(delayed(time.Minute))
 	tr.settle(store.Failed(tr.claimOne(first), refused))
 	tr.wait(time.Minute)

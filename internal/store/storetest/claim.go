@@ -277,11 +277,7 @@ func (tr *trial) wantWake() {
 	tr.Helper()
 	select {
 	case <-tr.store.Wake():
-	case <-time.After(patience):
+	case <-time.After(tr.patience):
 		tr.Fatal("no wake-up")
 	}
 }
-
-// patience is how long a test waits for what must come: far longer than it takes.
-// Tests of the suite itself, where it does not come, shorten it.
-var patience = 30 * time.Second

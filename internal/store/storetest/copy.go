@@ -50,7 +50,7 @@ func RunCopy(t *testing.T, first, second, third func(t *testing.T) Opened) {
 }
 
 func runCopy(t *testing.T, p promise, first Opened, others ...func(t *testing.T) Opened) {
-	tr := &trial{T: t, store: first.Store, now: start, makes: newMaker(1)}
+	tr := newTrial(t, first.Store)
 	p.check(tr)
 	if t.Failed() {
 		return
@@ -73,21 +73,21 @@ func (tr *trial) copied(items []store.Item, into Opened) []store.Item {
 			tr.Fatalf("Import: %v", err)
 		}
 	}
-	got := exported(tr.T, into.Store, tr.now)
+	got := exported(tr, into.Store, tr.now)
 	if from, there := sorted(items), sorted(got); !slices.EqualFunc(from, there, same) {
 		tr.Fatalf("what was copied (-from +into):\n%s", gocmp.Diff(from, there))
 	}
 	s := into.Reopen()
 	if !tr.trimmed {
 		for user, ids := range tr.makes.ids {
-			Audit(tr.T, s, user, ids)
+			Audit(tr, s, user, ids)
 		}
 	}
 	return got
 }
 
 // exported returns everything that a store keeps.
-func exported(t *testing.T, s Copying, now time.Time) (items []store.Item) {
+func exported(t testing.TB, s Copying, now time.Time) (items []store.Item) {
 	t.Helper()
 	kind := store.ItemSecret
 	err := s.Export(t.Context(), now, func(i store.Item) error {

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
-	"os/exec"
-	"regexp"
+	"runtime"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,8 +18,7 @@ import (
 )
 
 // A suite is as good as the defects it finds. Each of these is a model that
-// breaks a promise; the test runs the promise's check on it, in a process of its
-// own because the check has to fail.
+// breaks a promise; the promise's check has to fail on it.
 
 // defects maps a promise, as the suite names it, to a store that breaks it.
 var defects = map[string]func(store.Store) store.Store{
@@ -145,39 +142,54 @@ var defects = map[string]func(store.Store) store.Store{
 	"Close/calls on a closed store fail": func(s store.Store) store.Store { return hoarder{s} },
 }
 
-const defectVariable = "STORETEST_DEFECT"
-
-// TestDefective is the process of its own.
-func TestDefective(t *testing.T) {
-	promise := os.Getenv(defectVariable)
-	if promise == "" {
-		t.Skip("run by TestSuiteFindsDefects")
-	}
-	patience = 100 * time.Millisecond
-	Run(t, func(*testing.T) store.Store { return defects[promise](model.New()) })
-}
-
 func TestSuiteFindsDefects(t *testing.T) {
-	for promise := range defects {
+	checks := map[string]func(*trial){}
+	for _, group := range promises {
+		for _, p := range group.trials {
+			checks[group.name+"/"+p.name] = p.check
+		}
+	}
+	for promise, breaking := range defects {
 		t.Run(promise, func(t *testing.T) {
 			t.Parallel()
-			parts := []string{"TestDefective"}
-			for part := range strings.SplitSeq(strings.ReplaceAll(promise, " ", "_"), "/") {
-				parts = append(parts, part)
+			check := checks[promise]
+			if check == nil {
+				t.Fatal("the suite has no such promise")
 			}
-			pattern := make([]string, len(parts))
-			for i, part := range parts {
-				pattern[i] = "^" + regexp.QuoteMeta(part) + "$"
-			}
-			command := exec.Command(os.Args[0], "-test.run", strings.Join(pattern, "/"))
-			command.Env = append(os.Environ(), defectVariable+"="+promise)
-			output, err := command.CombinedOutput()
-			if err == nil || !strings.Contains(string(output), "--- FAIL: "+strings.Join(parts, "/")) {
-				t.Errorf("the check does not fail: %v\n%s", err, output)
+			if found := findings(t, breaking(model.New()), check); !found.Failed() {
+				t.Error("the check does not fail")
 			}
 		})
 	}
 }
+
+// findings runs a promise's check on a store, and returns whether it failed.
+func findings(t *testing.T, s store.Store, check func(*trial)) *verdict {
+	found := &verdict{TB: t}
+	done := make(chan struct{})
+	go func() { // FailNow ends it
+		defer close(done)
+		tr := newTrial(found, s)
+		tr.patience = 100 * time.Millisecond
+		tr.try(check)
+	}()
+	<-done
+	return found
+}
+
+// verdict takes down whether a check failed, in place of the test that runs it.
+type verdict struct {
+	testing.TB
+	failed atomic.Bool
+}
+
+func (v *verdict) Fail()                 { v.failed.Store(true) }
+func (v *verdict) Failed() bool          { return v.failed.Load() }
+func (v *verdict) FailNow()              { v.Fail(); runtime.Goexit() }
+func (v *verdict) Error(...any)          { v.Fail() }
+func (v *verdict) Errorf(string, ...any) { v.Fail() }
+func (v *verdict) Fatal(...any)          { v.FailNow() }
+func (v *verdict) Fatalf(string, ...any) { v.FailNow() }
 
 // edited changes what is accepted.
 type edited struct {

@@ -56,9 +56,10 @@ const changesOfHistory = 160
 func makeHistory(t *testing.T, s store.Store, seed uint64) []string {
 	t.Helper()
 	h := &historian{
-		trial: &trial{T: t, store: s, now: start, makes: newMaker(seed)},
+		trial: newTrial(t, s),
 		rng:   rand.New(rand.NewPCG(seed, 1)),
 	}
+	h.makes = newMaker(seed)
 	changes := []func(){
 		h.accept, h.accept, h.claim, h.claim, h.settle, h.settle, h.settle, h.settle, h.release, h.cancel,
 		h.changeQueue, h.changeKey, h.retryLetter, h.deleteLetter, h.startRun, h.changeRun, h.changeRun, h.endRun,

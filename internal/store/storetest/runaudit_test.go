@@ -199,7 +199,7 @@ func TestAuditOfRuns(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			tr := &trial{T: t, store: model.New(), now: start, makes: newMaker(1)}
+			tr := newTrial(t, model.New())
 			run, _ := tr.start()
 			tr.step(run)
 			tr.await(run, until(tr.now))

@@ -24,57 +24,63 @@ const Memory = 4 << 20
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, group := range promises {
 		t.Run(group.name, func(t *testing.T) {
+			if group.reads && testing.Short() {
+				t.Skip("one call follows another")
+			}
 			for _, p := range group.trials {
-				t.Run(p.name, func(t *testing.T) { try(t, open(t), p.check) })
+				t.Run(p.name, func(t *testing.T) {
+					t.Parallel()
+					try(t, open(t), p.check)
+				})
 			}
 		})
 	}
 }
 
-// promises are all there are, by what they are about. Some break what they are tried on,
-// or leave nothing behind.
+// promises are all there are, by what they are about.
 var promises = []struct {
 	name   string
 	trials []promise
-	breaks bool
+	breaks bool // what they are tried on, or leave nothing behind
+	reads  bool // many filters, one after the other: left out by -short
 }{
-	{"Accept", acceptPromises, false},
-	{"Claim", claimPromises, false},
-	{"Settle", settlePromises, false},
-	{"LeaseLost", leaseLostPromises, false},
-	{"Release", releasePromises, false},
-	{"Cancel", cancelPromises, false},
-	{"RunNow", runNowPromises, false},
-	{"Message", messagePromises, false},
-	{"Callbacks", callbackPromises, false},
-	{"DeadLetters", deadLetterPromises, false},
-	{"LiveMessages", livePromises, false},
-	{"Queues", queuePromises, false},
-	{"FlowKeys", flowKeyPromises, false},
-	{"URLGroups", urlGroupPromises, false},
-	{"Schedules", schedulePromises, false},
-	{"Actions", actionPromises, false},
-	{"Runs", runPromises, false},
-	{"RunTransactions", runAtomicPromises, false},
-	{"RunLists", runListPromises, false},
-	{"RunCancel", runCancelPromises, false},
-	{"RunSettle", runSettlePromises, false},
-	{"RunWaiting", runWaitingPromises, false},
-	{"RunDLQ", runDLQPromises, false},
-	{"RunAnswers", runAnswerPromises, false},
-	{"RunQueries", runQueryPromises, false},
-	{"RunEvents", runEventPromises, false},
-	{"Events", eventsPromises, false},
-	{"Pages", pagePromises, true},
-	{"Watch", watchPromises, true},
-	{"Positions", positionPromises, false},
-	{"Retention", retentionPromises, false},
-	{"RunRetention", runRetentionPromises, false},
-	{"Usage", usagePromises, false},
-	{"Vault", vaultPromises, false},
-	{"Health", healthPromises, true},
-	{"Close", closePromises, true},
-	{"Concurrency", concurrencyPromises, true},
+	{name: "Accept", trials: acceptPromises},
+	{name: "Claim", trials: claimPromises},
+	{name: "Settle", trials: settlePromises},
+	{name: "LeaseLost", trials: leaseLostPromises},
+	{name: "Release", trials: releasePromises},
+	{name: "Cancel", trials: cancelPromises},
+	{name: "RunNow", trials: runNowPromises},
+	{name: "Message", trials: messagePromises},
+	{name: "Callbacks", trials: callbackPromises},
+	{name: "DeadLetters", trials: deadLetterPromises},
+	{name: "LiveMessages", trials: livePromises},
+	{name: "Queues", trials: queuePromises},
+	{name: "FlowKeys", trials: flowKeyPromises},
+	{name: "URLGroups", trials: urlGroupPromises},
+	{name: "Schedules", trials: schedulePromises},
+	{name: "Actions", trials: actionPromises},
+	{name: "Runs", trials: runPromises},
+	{name: "RunTransactions", trials: runAtomicPromises},
+	{name: "RunLists", trials: runListPromises},
+	{name: "RunCancel", trials: runCancelPromises},
+	{name: "RunSettle", trials: runSettlePromises},
+	{name: "RunWaiting", trials: runWaitingPromises},
+	{name: "RunDLQ", trials: runDLQPromises},
+	{name: "RunAnswers", trials: runAnswerPromises},
+	{name: "RunQueries", trials: runQueryPromises, reads: true},
+	{name: "RunEvents", trials: runEventPromises, reads: true},
+	{name: "Events", trials: eventsPromises, reads: true},
+	{name: "Pages", trials: pagePromises, breaks: true},
+	{name: "Watch", trials: watchPromises, breaks: true},
+	{name: "Positions", trials: positionPromises},
+	{name: "Retention", trials: retentionPromises},
+	{name: "RunRetention", trials: runRetentionPromises},
+	{name: "Usage", trials: usagePromises},
+	{name: "Vault", trials: vaultPromises},
+	{name: "Health", trials: healthPromises, breaks: true},
+	{name: "Close", trials: closePromises, breaks: true},
+	{name: "Concurrency", trials: concurrencyPromises, breaks: true},
 }
 
 // promise is one sentence of the seam and how to check it.

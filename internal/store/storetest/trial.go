@@ -27,26 +27,36 @@ const (
 )
 
 // trial is a store under test, the time it is told, and what was accepted. The
-// embedded testing.T ends a test that cannot go on.
+// embedded testing.TB ends a test that cannot go on.
 type trial struct {
-	*testing.T
-	store store.Store
-	now   time.Time
-	makes *maker
+	testing.TB
+	store    store.Store
+	now      time.Time
+	makes    *maker
+	patience time.Duration // how long to wait for what must come
 
 	trimmed bool // so that what is left is not whole and cannot be audited
 }
 
 // try runs one check on a store and audits what it leaves there.
-func try(t *testing.T, s store.Store, check func(*trial)) {
+func try(t testing.TB, s store.Store, check func(*trial)) {
 	t.Helper()
-	tr := &trial{T: t, store: s, now: start, makes: newMaker(1)}
+	newTrial(t, s).try(check)
+}
+
+// newTrial makes a trial whose waits are far longer than what they wait for takes.
+func newTrial(t testing.TB, s store.Store) *trial {
+	return &trial{TB: t, store: s, now: start, makes: newMaker(1), patience: 30 * time.Second}
+}
+
+func (tr *trial) try(check func(*trial)) {
+	tr.Helper()
 	check(tr)
-	if t.Failed() || tr.trimmed || s.Ping(t.Context()) != nil {
+	if tr.Failed() || tr.trimmed || tr.store.Ping(tr.Context()) != nil {
 		return // closed by the check, or of no interest any more
 	}
 	for user, ids := range tr.makes.ids {
-		Audit(t, s, user, ids)
+		Audit(tr, tr.store, user, ids)
 	}
 }
 

@@ -77,7 +77,7 @@ func (tr *trial) wantSignal(what string, grown <-chan struct{}) {
 	tr.Helper()
 	select {
 	case <-grown:
-	case <-time.After(patience):
+	case <-time.After(tr.patience):
 		tr.Fatalf("%s: who waited was not woken", what)
 	}
 }
