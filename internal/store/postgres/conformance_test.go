@@ -57,21 +57,41 @@ func openWith(t testing.TB, url string, options postgres.Options) *postgres.Stor
 	return s
 }
 
-// shared makes the database that most tests have in turn, which takes far less time
-// than one for each.
-var shared = sync.OnceValues(func() (string, error) { return cluster.Create() })
+// idle are the databases that no test uses now: to empty one takes far less time than to
+// make one.
+var idle struct {
+	sync.Mutex
+	urls []string
+}
 
-// emptyDatabase returns the URL of a database that holds nothing.
+// emptyDatabase returns the URL of a database that holds nothing, for this test alone.
 func emptyDatabase(t *testing.T) string {
 	t.Helper()
-	url, err := shared()
+	url, err := takeDatabase()
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		idle.Lock()
+		defer idle.Unlock()
+		idle.urls = append(idle.urls, url)
+	})
 	if err := deleteAll(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
 	return url
+}
+
+func takeDatabase() (string, error) {
+	idle.Lock()
+	defer idle.Unlock()
+	last := len(idle.urls) - 1
+	if last < 0 {
+		return cluster.Create()
+	}
+	url := idle.urls[last]
+	idle.urls = idle.urls[:last]
+	return url, nil
 }
 
 // deleteAll empties all tables but the one that tells the version of the schema, drops
