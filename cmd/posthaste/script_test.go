@@ -21,7 +21,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"posthaste/internal/freeport"
-	"posthaste/internal/race"
 )
 
 // patience is how long a script waits for something that must happen.
@@ -54,7 +53,7 @@ func TestScripts(t *testing.T) { runScripts(t, "script") }
 
 // TestSlowScripts runs testdata/slow/*.txt in the same way.
 func TestSlowScripts(t *testing.T) {
-	if race.Enabled {
+	if testing.Short() {
 		t.Skip("they store and read much, which takes the race detector minutes")
 	}
 	runScripts(t, "slow")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"posthaste"
-	"posthaste/internal/race"
 )
 
 // failVaried fails sixteen runs, a second apart, that differ in everything by which
@@ -92,7 +91,7 @@ var selectors = []selector{
 func TestRestartFilters(t *testing.T) {
 	for i, first := range selectors {
 		t.Run(first.name, func(t *testing.T) { testSelection(t, first) })
-		if race.Enabled {
+		if testing.Short() {
 			continue // nothing happens at the same time, and there are many
 		}
 		for _, second := range selectors[i+1:] {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"posthaste/internal/race"
 	"posthaste/internal/workflow"
 )
 
@@ -43,7 +42,7 @@ func TestRestartSizes(t *testing.T) {
 // TestRestartLarge restarts runs with large payloads: fewer a page than are asked for, whose
 // cursors lead through all of them.
 func TestRestartLarge(t *testing.T) {
-	if race.Enabled {
+	if testing.Short() {
 		t.Skip("nothing happens at the same time, and much is large")
 	}
 	const n = 6

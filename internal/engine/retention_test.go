@@ -16,7 +16,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
-	"posthaste/internal/race"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -39,7 +38,11 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newArchive(t)
-		for a.today() < race.Few(10, 30) {
+		days := 30
+		if testing.Short() {
+			days = 10
+		}
+		for a.today() < days {
 			a.live(func() {
 				for range 3 {
 					a.traffic()

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
-	"posthaste/internal/race"
 	"posthaste/internal/runlog"
 	"posthaste/internal/store"
 )
@@ -21,7 +20,7 @@ import (
 // TestRunsInPagesBoundedInBytes has runs whose steps are large: a page ends before it has
 // many, unless their bodies are left out.
 func TestRunsInPagesBoundedInBytes(t *testing.T) {
-	if race.Enabled {
+	if testing.Short() {
 		t.Skip("nothing happens at the same time, and much is large")
 	}
 	w := newWorld(t)

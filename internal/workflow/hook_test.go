@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"posthaste"
-	"posthaste/internal/race"
 	"posthaste/internal/workflow"
 )
 
@@ -123,7 +122,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 // TestKeptEventsAreBounded gives a run events that it does not wait for, until it is
 // asked to take some first.
 func TestKeptEventsAreBounded(t *testing.T) {
-	if race.Enabled {
+	if testing.Short() {
 		t.Skip("nothing happens at the same time, and much is large")
 	}
 	const size, most = 4 << 20, 3 // what follows the third is more than 16 MiB, for each counts a little more

@@ -11,7 +11,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
-	"posthaste/internal/race"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -60,7 +59,7 @@ func TestManyRunsAreDoneInPortions(t *testing.T) {
 		{"slow", 10, true, 3},
 		{"large", 900_000, false, 5},
 	} {
-		if race.Enabled && !bound.slow {
+		if testing.Short() && !bound.slow {
 			continue
 		}
 		for _, kind := range []posthaste.ActionKind{

@@ -15,7 +15,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
-	"posthaste/internal/race"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -40,7 +39,11 @@ const (
 // A seed decides the flows and what goes wrong with which request; which of those of
 // the same moment comes first does not depend on it.
 func TestRandom(t *testing.T) {
-	for _, seed := range randomSeeds(t, race.Few[uint64](3, 20)) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 3
+	}
+	for _, seed := range randomSeeds(t, seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			s := randomScript(rng, seed)
@@ -68,7 +71,7 @@ func TestRandomEveryCrash(t *testing.T) {
 	taken := &images{disk: vfs.NewCrashableMem()}
 	s.play(t, taken.disk, 0, taken, (*world).wantAllEnded)
 	for n, crash := range taken.taken {
-		if race.Enabled && n%8 > 0 {
+		if testing.Short() && n%8 > 0 {
 			continue
 		}
 		t.Run(fmt.Sprint("commit ", n), func(t *testing.T) {

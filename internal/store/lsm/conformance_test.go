@@ -8,7 +8,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"posthaste/internal/race"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/storetest"
@@ -46,7 +45,11 @@ func TestCrowdedMoment(t *testing.T) {
 }
 
 func TestCrash(t *testing.T) {
-	storetest.RunCrash(t, race.Few[int64](3, 50), func(t *testing.T) storetest.Crashable {
+	seeds := int64(50)
+	if testing.Short() {
+		seeds = 3
+	}
+	storetest.RunCrash(t, seeds, func(t *testing.T) storetest.Crashable {
 		c := &crashable{fs: vfs.NewCrashableMem()}
 		t.Cleanup(func() { _ = c.store.Close() })
 		return c

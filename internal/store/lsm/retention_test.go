@@ -9,7 +9,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
-	"posthaste/internal/race"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -132,7 +131,7 @@ func TestCrashWhileDaysAreDropped(t *testing.T) {
 // other, and with those that were delivered between them, few and many in a row. Each commit
 // removes some, so that others are made meanwhile.
 func TestTrimBesideManyThatWait(t *testing.T) {
-	if race.Enabled {
+	if testing.Short() {
 		t.Skip("nothing happens at the same time, and much is stored")
 	}
 	const (

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
-	"posthaste/internal/race"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/record"
@@ -92,7 +91,7 @@ func (f *followed) stored(ctx context.Context, user string, query store.EventQue
 
 // TestConformanceOfFollowed compares what is read of the end of the log with what is stored.
 func TestConformanceOfFollowed(t *testing.T) {
-	if race.Enabled {
+	if testing.Short() {
 		t.Skip("the promises are those of TestConformance; followers beside writers are for TestFollowers of the API")
 	}
 	storetest.Run(t, func(t *testing.T) store.Store {
