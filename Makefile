@@ -21,19 +21,27 @@ HISTORIES ?= 200
 # detector links with a C compiler; the product itself is built without one.
 NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium /usr/lib/postgresql/*/bin/postgres=postgresql /usr/sbin/pgbouncer=pgbouncer ip=iproute2
 
-# The end-to-end tests run a second time on PostgreSQL, with fewer messages, and without those
-# to which it makes no difference.
-SHORT = -skip='TestDeps|TestVulnerabilities|TestReadme|TestMarkedBlocks|TestFormsOf|TestDev' -kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300 -cluster-kills=6
+# Packages in which things happen at the same time: their tests run a second time, in their
+# short form, under the race detector.
+RACE = ./internal/alert ./internal/api ./internal/app ./internal/client ./internal/dispatch ./internal/engine \
+	./internal/eventlog ./internal/store/lsm ./internal/store/postgres ./internal/telemetry ./internal/workflow
+
+# The end-to-end tests in which the program itself is under the race detector.
+RACE_PROGRAM = -run '^(TestKill|TestFollow|TestFlowControl)$$' -kills=5 -flow-messages=1000 -follow-messages=300
+
+# The end-to-end tests to which it makes a difference that the store is a PostgreSQL.
+ON_POSTGRES = -run '^Test(Cluster|Copy|DatabaseCommands|FlowControl|Follow|Kill|Log|Memory|Partition|Queue|Restart|RestartThroughTwoNodes|SDK|SDKAreas|Workflows)$$' \
+	-kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300 -cluster-kills=6
 
 # The packages whose tests take longest come first: one that is begun last keeps a processor
 # idle.
-LONGEST = ./e2e ./internal/store/... ./internal/workflow ./internal/api
+LONGEST = ./internal/store/postgres ./internal/workflow ./internal/store/... ./internal/api
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test test-without-race test-postgres check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
+.PHONY: help build console test test-packages test-program check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/posthaste, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
@@ -41,15 +49,19 @@ build: ## build bin/posthaste, one static file
 console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
 
-test: deps build ## every test, under the race detector, and what it makes too slow without it
-	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -race -timeout 20m $(LONGEST) ./...
-	$(MAKE) --no-print-directory -j2 --output-sync test-without-race test-postgres
+test: deps ## every test
+	$(MAKE) --no-print-directory -j2 --output-sync test-packages test-program
 
-test-without-race: ## the tests that try less under the race detector
-	GO=$(GO) .ci/without-race
+test-packages: ## the tests of packages, and those of RACE again under the race detector
+	$(GO) test -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v /e2e$$)
+	$(GO) test -race -short -timeout 20m $(RACE)
 
-test-postgres: deps build ## the end-to-end tests on PostgreSQL
-	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -timeout 20m ./e2e -backend=postgres $(SHORT)
+test-program: ## the end-to-end tests; some on PostgreSQL, too, and some under the race detector
+	$(GO) build -o bin/tested ./cmd/posthaste
+	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e -backend=postgres $(ON_POSTGRES)
+	$(GO) build -race -o bin/tested-race ./cmd/posthaste
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -timeout 20m ./e2e $(RACE_PROGRAM)
 
 check: format vet lint vulnerabilities test ## all that must hold before a merge
 
@@ -74,8 +86,9 @@ fuzz: ## every fuzz target for a minute, or FUZZTIME=10m
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
 torture: deps ## kills, power loss, damage, broken disks, clocks and slow clients, KILLS=1000
-	$(GO) test -race -run 'TestKill$$' -v -timeout 2h ./e2e -kills=$(KILLS)
-	$(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
+	$(GO) build -race -o bin/tested-race ./cmd/posthaste
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -race -run 'TestKill$$' -v -timeout 2h ./e2e -kills=$(KILLS)
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
 	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
 	WORKFLOW_SEEDS=$(HISTORIES) $(GO) test -run 'TestFlowsOfTwoNodes$$' -timeout 2h ./internal/workflow
 	STORETEST_SEEDS=$(SEEDS) $(GO) test -run 'TestCrash$$' -timeout 2h ./internal/store/lsm
@@ -87,6 +100,7 @@ torture: deps ## kills, power loss, damage, broken disks, clocks and slow client
 	$(GO) test -run Clock -v ./internal/engine
 	$(GO) test -run 'TestFullDisk$$|TestNoSpaceLeft|TestDirectoryInUse|TestDamagedDirectory|TestBackup$$' -v -timeout 1h ./e2e -need-root
 	$(GO) test -run TestSlowClients -v -timeout 2h ./e2e -slow-clients=$(SLOW)
+	$(GO) test -run TestSlowScripts -v ./cmd/posthaste -slow
 
 soak: deps build ## hours of mixed load, after which nothing may have grown, DURATION=4h
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -run 'TestSoak$$' -v -timeout 0 ./e2e -soak=$(DURATION)

@@ -39,7 +39,6 @@ var layers = map[string]layer{
 	"internal/flow":       {nil, "a pure rule: what a limit lets through"},
 	"internal/peruser":    {nil, "a means of working side by side, with no meaning of its own"},
 	"internal/wake":       {nil, "a pure rule: when a loop goes round again"},
-	"internal/race":       {nil, "a fact for tests, with no meaning of its own"},
 	"internal/freeport":   {nil, "a means of starting programs, with no meaning of its own"},
 	"internal/sign":       {nil, "a pure rule: who signs and who may call; its vault is handed in"},
 

@@ -80,20 +80,11 @@ func provideBinary(directory string) (string, error) {
 		return filepath.Abs(given)
 	}
 	path := filepath.Join(directory, "posthaste")
-	output, err := exec.Command("go", "build", "-race", "-o", path, "posthaste/cmd/posthaste").CombinedOutput()
+	output, err := exec.Command("go", "build", "-o", path, "posthaste/cmd/posthaste").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the program: %w\n%s", err, output)
 	}
 	return path, nil
-}
-
-// needReleased skips a test that looks at memory unless the environment names the program:
-// with the race detector it takes several times as much, and more the longer it runs.
-func needReleased(t *testing.T) {
-	t.Helper()
-	if os.Getenv(binaryVariable) == "" {
-		t.Skipf("the program is built with the race detector unless %s names one", binaryVariable)
-	}
 }
 
 // newRandom returns the source of a test's random choices and logs its seed.

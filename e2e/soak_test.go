@@ -35,7 +35,6 @@ func TestSoak(t *testing.T) {
 	if *soakTime == 0 {
 		t.Skip("takes a time: give -soak 10m")
 	}
-	needReleased(t)
 	random := newRandom(t)
 	_, c := startServe(t, t.TempDir(), "--log-level", "error")
 	k := &soak{client: c, sink: newSink(t), workflow: newQuickWorkflow(t), acknowledged: map[string]bool{}}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -22,6 +23,8 @@ import (
 
 	"posthaste/internal/freeport"
 )
+
+var slow = flag.Bool("slow", false, "run the slow scripts, too")
 
 // patience is how long a script waits for something that must happen.
 const patience = time.Minute
@@ -51,10 +54,10 @@ func TestMain(m *testing.M) {
 // and the program request, below.
 func TestScripts(t *testing.T) { runScripts(t, "script") }
 
-// TestSlowScripts runs testdata/slow/*.txt in the same way.
+// TestSlowScripts runs testdata/slow/*.txt in the same way, if -slow is given.
 func TestSlowScripts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("they store and read much, which takes the race detector minutes")
+	if !*slow {
+		t.Skip("every scenario of the benchmark takes a minute or two: make torture runs them")
 	}
 	runScripts(t, "slow")
 }
