@@ -222,10 +222,15 @@ type Status struct {
 
 // Stats describes a backend at one moment.
 type Stats struct {
-	OldestDueAt time.Time // due time of the message that waits longest past it; zero if none
-	InFlight    int       // claims that are neither settled nor released
-	Lanes       int       // lanes with waiting or claimed messages
-	DiskBytes   int64
+	// Due time of the message that waits longest past it: among those that nothing but
+	// limits and the destination hold back, and among those whose queue or flow-control key
+	// is paused. Zero if there is none. A backend looks at the first message of each lane.
+	OldestDueAt       time.Time
+	OldestPausedDueAt time.Time
+
+	InFlight  int // claims that are neither settled nor released
+	Lanes     int // lanes with waiting or claimed messages
+	DiskBytes int64
 
 	// How the disk is; zero where a backend does not know.
 	FreeBytes int64

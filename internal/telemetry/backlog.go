@@ -22,7 +22,7 @@ type backlog struct {
 	store StatsReader
 	now   func() time.Time
 
-	age, lanes, bytes                           *prometheus.Desc
+	age, paused, lanes, bytes                   *prometheus.Desc
 	free, full, stalled                         *prometheus.Desc
 	written, indexBlocks, entriesRead, returned *prometheus.Desc
 }
@@ -34,11 +34,12 @@ func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() t
 		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, nil, nil)
 	}
 	registerer.MustRegister(&backlog{
-		store: s,
-		now:   now,
-		age:   describe("due_backlog_age_seconds", "How long the message that is most overdue has been due; 0 if none is."),
-		lanes: describe("lanes", "Queues, flow-control keys and hosts that messages wait for or are being sent to."),
-		bytes: describe("store_bytes", "Disk space the store takes."),
+		store:  s,
+		now:    now,
+		age:    describe("due_backlog_age_seconds", "How long the message that is most overdue has been due, those that a pause holds left out; 0 if none is."),
+		paused: describe("paused_backlog_age_seconds", "How long the message that is most overdue in a paused queue or under a paused flow-control key has been due; 0 if none is."),
+		lanes:  describe("lanes", "Queues, flow-control keys and hosts that messages wait for or are being sent to."),
+		bytes:  describe("store_bytes", "Disk space the store takes."),
 
 		free:    describe("store_free_bytes", "Space that is left on the disk of the store; 0 where the store does not know."),
 		full:    describe("store_full", "1 while the disk has so little space left that nothing new is accepted, else 0."),
@@ -53,7 +54,7 @@ func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() t
 
 // Describe names the metrics.
 func (b *backlog) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{b.age, b.lanes, b.bytes, b.free, b.full, b.stalled, b.written, b.indexBlocks, b.entriesRead, b.returned} {
+	for _, desc := range []*prometheus.Desc{b.age, b.paused, b.lanes, b.bytes, b.free, b.full, b.stalled, b.written, b.indexBlocks, b.entriesRead, b.returned} {
 		out <- desc
 	}
 }
@@ -73,6 +74,7 @@ func (b *backlog) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 	}
 	gauge(b.age, overdue(stats.OldestDueAt, now).Seconds())
+	gauge(b.paused, overdue(stats.OldestPausedDueAt, now).Seconds())
 	gauge(b.lanes, float64(stats.Lanes))
 	gauge(b.bytes, float64(stats.DiskBytes))
 	gauge(b.free, float64(stats.FreeBytes))

@@ -187,6 +187,10 @@ func TestStoreMetrics(t *testing.T) {
 			store.Stats{OldestDueAt: start, Lanes: 7, DiskBytes: 4096},
 			map[string]float64{"posthaste_due_backlog_age_seconds": 60, "posthaste_lanes": 7, "posthaste_store_bytes": 4096},
 		},
+		"paused": {
+			store.Stats{OldestPausedDueAt: start, Lanes: 1},
+			map[string]float64{"posthaste_paused_backlog_age_seconds": 60, "posthaste_lanes": 1},
+		},
 		"clock stepped back": {
 			store.Stats{OldestDueAt: now.Add(time.Hour), Lanes: 1},
 			map[string]float64{"posthaste_lanes": 1},

@@ -140,6 +140,16 @@ func compareItem(it *item, t ticket) int {
 	}
 }
 
+// first returns the first message in memory that has not ended, or nil.
+func (l *lane) first() *item {
+	for _, it := range l.items {
+		if !it.waiting.ended {
+			return it
+		}
+	}
+	return nil
+}
+
 // candidate returns the index of the item whose attempt may start now, -1 if there is
 // none, and when another one may that comes before it: the zero time if only an event can
 // change the answer.

@@ -5,9 +5,11 @@ import (
 	"container/list"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/flow"
+	"posthaste/internal/store"
 )
 
 // scheduler knows who is next: the lanes, the claims, and which lane has work
@@ -266,21 +268,58 @@ func (s *scheduler) inFlight(user string) int {
 	return s.inflight[user]
 }
 
-// count returns the numbers of claims and lanes, and when the message that has
-// waited longest was due (0 if none waits in memory).
-func (s *scheduler) count() (inflight, lanes int, oldestMS int64) {
+// count returns the numbers of claims and lanes, and when the messages that have waited
+// longest were due, as far as they are in memory.
+func (s *scheduler) count(now time.Time) store.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	stats := store.Stats{InFlight: len(s.leases), Lanes: len(s.lanes)}
 	for _, l := range s.lanes {
-		due := l.wakesMS
-		if len(l.items) > 0 {
-			due = l.items[0].waiting.readyMS
-		} else if !l.partial {
+		first := l.first()
+		if first == nil && !l.partial {
 			continue
 		}
-		if oldestMS == 0 || due < oldestMS {
-			oldestMS = due
+		dueMS := l.wakesMS
+		if first != nil {
+			dueMS = first.waiting.readyMS
+		}
+		due := milliTime(dueMS)
+		switch {
+		case dueMS == 0 || !due.Before(now):
+		case s.paused(l, first):
+			stats.OldestPausedDueAt = earlier(stats.OldestPausedDueAt, due)
+		default:
+			stats.OldestDueAt = earlier(stats.OldestDueAt, due)
 		}
 	}
-	return len(s.leases), len(s.lanes), oldestMS
+	return stats
+}
+
+// paused reports whether a pause holds a lane, whose first message is given if it is in
+// memory: that of its queue, or of its flow-control key. What cannot be read is not paused.
+func (s *scheduler) paused(l *lane, first *item) bool {
+	if l.strict() {
+		queue := l.queue
+		if queue == nil {
+			queue, _ = s.disk.readQueue(l.id.user, l.id.Name)
+		}
+		if queue != nil && queue.Paused {
+			return true
+		}
+	}
+	name := ""
+	switch {
+	case first != nil:
+		name = first.waiting.flowKey
+	case l.id.Kind == posthaste.LaneFlow:
+		name = l.id.Name
+	}
+	if name == "" {
+		return false
+	}
+	if limit := s.limiters[flowID{l.id.user, name}]; limit != nil {
+		return limit.key.Paused
+	}
+	key, _ := s.disk.readFlowKey(l.id.user, name)
+	return key != nil && key.Paused
 }

@@ -405,19 +405,12 @@ func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 		return store.Stats{}, err
 	}
 	defer done()
-	inflight, lanes, oldestMS := s.scheduler.count()
-	stats := store.Stats{
-		InFlight: inflight,
-		Lanes:    lanes,
-		LogReads: s.reads.sum(),
-	}
+	stats := s.scheduler.count(now)
+	stats.LogReads = s.reads.sum()
 	metrics := s.db.Metrics()
 	stats.DiskBytes, stats.WrittenBytes = int64(metrics.DiskSpaceUsage()), writtenBytes(metrics)
 	stats.FreeBytes, stats.Full = s.room.left()
 	stats.Stalled = s.writer.stall.duration()
-	if oldest := milliTime(oldestMS); oldestMS != 0 && oldest.Before(now) {
-		stats.OldestDueAt = oldest
-	}
 	return stats, nil
 }
 

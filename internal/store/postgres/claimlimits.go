@@ -49,7 +49,7 @@ func (c *claiming) queueNames() (map[*openLane]name, error) {
 			continue
 		}
 		queueOf[lane] = name{lane.id.user, lane.id.name}
-		if inside := slices.Concat(lane.begun, lane.waiting); len(lane.id.name) >= longestLane && len(inside) > 0 {
+		if inside := slices.Concat(lane.begun, lane.waiting); len(lane.id.name) == hashedLane && len(inside) > 0 {
 			m, err := c.message(lane.id.user, inside[0].id)
 			if err != nil {
 				return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste/internal/store"
+	"posthaste/internal/store/record"
 )
 
 // Ping implements store.Health. It commits a renewal of this node.
@@ -20,21 +21,67 @@ func (s *Store) Ping(ctx context.Context) error {
 // Stats implements store.Health.
 func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.Stats, error) {
-		return row(ctx, q, func(r pgx.CollectableRow) (stats store.Stats, err error) {
-			var oldest *int64
-			err = r.Scan(&oldest, &stats.InFlight, &stats.Lanes, &stats.DiskBytes)
-			stats.OldestDueAt = fromMilli(oldest)
+		stats, err := row(ctx, q, func(r pgx.CollectableRow) (stats store.Stats, err error) {
+			err = r.Scan(&stats.InFlight, &stats.Lanes, &stats.DiskBytes)
 			return stats, err
 		}, `
 			SELECT
-				(SELECT min(first.due) FROM posthaste.lanes l, LATERAL (
-					SELECT due FROM posthaste.live w
-					WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT begun
-					ORDER BY place, id LIMIT 1) AS first WHERE first.due < $1),
 				(SELECT count(*) FROM posthaste.live WHERE node <> 0),
 				(SELECT count(*) FROM posthaste.lanes WHERE live > 0),
-				pg_database_size(current_database())`, now.UnixMilli())
+				pg_database_size(current_database())`)
+		if err != nil {
+			return stats, err
+		}
+		late, err := rows(ctx, q, pgx.RowToStructByPos[lateLane], lateLanes, now.UnixMilli(), longestLane, hashedLane)
+		for _, lane := range late {
+			oldest := &stats.OldestDueAt
+			if lane.paused() {
+				oldest = &stats.OldestPausedDueAt
+			}
+			if oldest.IsZero() {
+				*oldest = time.UnixMilli(lane.Due)
+			}
+		}
+		return stats, err
 	})
+}
+
+// lateLane is a lane whose first message waits past its time.
+type lateLane struct {
+	Due   int64
+	Queue []byte // record of the queue that it is
+	Key   []byte // record of the flow-control key of that message
+}
+
+// lateLanes are those of all users, the latest first. The lane of a queue with a long name
+// has another one: see laneOf.
+const lateLanes = `
+	SELECT first.due,
+		CASE WHEN l.kind = 113 THEN coalesce(
+			(SELECT record FROM posthaste.documents WHERE user_id = l.user_id AND kind = 1 AND name = l.lane),
+			CASE WHEN octet_length(l.lane) = $3 THEN (
+				SELECT record FROM posthaste.documents WHERE user_id = l.user_id AND kind = 1
+					AND octet_length(name) > $2 AND substring(sha256(name) FOR $3) = l.lane) END) END,
+		(SELECT record FROM posthaste.documents WHERE user_id = l.user_id AND kind = 3 AND name = first.flow_key)
+	FROM posthaste.lanes l, LATERAL (
+		SELECT due, flow_key FROM posthaste.live w
+		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT begun
+		ORDER BY place, id LIMIT 1) AS first
+	WHERE first.due < $1 ORDER BY first.due`
+
+// paused reports whether a pause holds the lane. What cannot be read is not paused.
+func (l *lateLane) paused() bool {
+	if l.Queue != nil {
+		if queue, err := record.DecodeQueue("", l.Queue); err == nil && queue.Paused {
+			return true
+		}
+	}
+	if l.Key != nil {
+		if key, err := record.DecodeFlowKey("", l.Key); err == nil && key.Paused {
+			return true
+		}
+	}
+	return false
 }
 
 // InFlight implements store.Health.

@@ -17,6 +17,9 @@ type laneID struct {
 // part of keys, which have little room.
 const longestLane = 200
 
+// hashedLane is how long the name is that a lane has instead.
+const hashedLane = 16
+
 func laneOf(m *posthaste.Message) laneID {
 	lane := m.Lane()
 	if len(lane.Name) > longestLane {

@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"strings"
 	"time"
 
+	"posthaste"
 	"posthaste/internal/store"
 )
 
@@ -43,6 +45,48 @@ var healthPromises = []promise{
 		tr.release(tr.claimOne(m))
 		tr.wait(time.Second)
 		tr.wantStats(store.Stats{Lanes: 1, OldestDueAt: m.NotBefore})
+	}},
+	{"what a paused queue holds is late on purpose", func(tr *trial) {
+		long := strings.Repeat("q", 250) // its lane may have another name
+		first := tr.accept(through("q"))
+		tr.wait(time.Second)
+		tr.accept(through(long))
+		for _, name := range []string{"q", long} {
+			tr.updateQueue(name, func(q *posthaste.Queue) { q.Paused = true })
+		}
+		tr.wait(time.Second)
+		tr.wantStats(store.Stats{Lanes: 2, OldestPausedDueAt: first.NotBefore})
+		tr.wantNoClaims()
+		tr.wantStats(store.Stats{Lanes: 2, OldestPausedDueAt: first.NotBefore})
+		other := tr.accept()
+		tr.wait(time.Second)
+		tr.wantStats(store.Stats{Lanes: 3, OldestDueAt: other.NotBefore, OldestPausedDueAt: first.NotBefore})
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Paused = false })
+		tr.wantStats(store.Stats{Lanes: 3, OldestDueAt: first.NotBefore, OldestPausedDueAt: first.NotBefore.Add(time.Second)})
+	}},
+	{"what a paused flow-control key holds is late on purpose, in a queue too", func(tr *trial) {
+		key := func(m *posthaste.Message) { m.FlowControl.Key = "k" }
+		first := tr.accept(key)
+		tr.wait(time.Second)
+		tr.accept(key, through("q"))
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Paused = true })
+		tr.wait(time.Second)
+		tr.wantStats(store.Stats{Lanes: 2, OldestPausedDueAt: first.NotBefore})
+		tr.wantNoClaims()
+		tr.wantStats(store.Stats{Lanes: 2, OldestPausedDueAt: first.NotBefore})
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Paused = false })
+		tr.wantStats(store.Stats{Lanes: 2, OldestDueAt: first.NotBefore})
+	}},
+	{"a message that has ended and whose callback waits is not late", func(tr *trial) {
+		m := tr.accept(through("q"))
+		callback := tr.message(delayed(time.Hour), func(c *posthaste.Message) { c.SourceID = m.ID })
+		settlement := store.Delivered(tr.claimOne(m))
+		settlement.Callbacks = makes(callback)
+		tr.settle(settlement)
+		tr.wait(time.Minute)
+		if got, err := tr.store.Stats(tr.Context(), tr.now); err != nil || !got.OldestDueAt.IsZero() {
+			tr.Errorf("Stats = %+v, %v, want nothing late", got, err)
+		}
 	}},
 	{"claims in flight are counted for each user", func(tr *trial) {
 		tr.accept()

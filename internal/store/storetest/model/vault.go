@@ -59,14 +59,32 @@ func (m *Model) Stats(_ context.Context, now time.Time) (stats store.Stats, err 
 			switch {
 			case l.lease != 0:
 				stats.InFlight++
-			case l.dueAt.Before(now) && (stats.OldestDueAt.IsZero() || l.dueAt.Before(stats.OldestDueAt)):
-				stats.OldestDueAt = l.dueAt
+			case !l.dueAt.Before(now):
+			case m.paused(l):
+				stats.OldestPausedDueAt = earliest(stats.OldestPausedDueAt, l.dueAt)
+			default:
+				stats.OldestDueAt = earliest(stats.OldestDueAt, l.dueAt)
 			}
 		}
 		stats.Lanes = len(lanes)
 		return nil
 	})
 	return stats, err
+}
+
+// paused reports whether the queue of a message, or its flow-control key, is paused.
+func (m *Model) paused(l *life) bool {
+	queue := m.queues[name{l.message.User, l.message.Queue}]
+	key := m.flowKeys[l.flowKey()]
+	return queue != nil && queue.Paused || key != nil && key.Paused
+}
+
+// earliest returns the first of two times, of which the first may be zero for none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // InFlight implements store.Health.
