@@ -10,7 +10,7 @@ type Event struct {
 	Position       Position // set by the store when it commits
 	MessageID      MessageID
 	State          State
-	Error          string    // what went wrong, for people
+	Error          string    // what went wrong, for people; on StateError and StateFailed
 	NextDeliveryAt time.Time // when the next attempt is due, if one is planned
 	Response       *Response // what the destination answered; on StateError only
 }

@@ -80,10 +80,14 @@ func (s Settlement) Resolve(cancelRequested bool) Settlement {
 }
 
 // Events returns what the settlement adds to the log, in order, without
-// positions: a failed attempt is an ERROR before it is anything else.
+// positions: a failed attempt is an ERROR before it is anything else. FAILED repeats the
+// reason, because people look for failed messages by that state.
 func (s Settlement) Events() []posthaste.Event {
 	id := s.Claim.Message.ID
 	last := posthaste.Event{MessageID: id, State: s.State, NextDeliveryAt: s.NextAt}
+	if s.State == posthaste.StateFailed {
+		last.Error = s.Error
+	}
 	if s.State == posthaste.StateDelivered || s.Error == "" && s.Response == nil {
 		return []posthaste.Event{last}
 	}

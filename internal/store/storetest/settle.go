@@ -45,13 +45,13 @@ var settlePromises = []promise{
 		tr.settle(store.RetryAt(tr.claimOne(m), tr.now.Add(-time.Hour), unreachable))
 		tr.claimOne(m)
 	}},
-	{"the last failure is logged as ERROR and FAILED", func(tr *trial) {
+	{"the last failure is logged as ERROR and FAILED, both with the reason", func(tr *trial) {
 		m := tr.accept()
 		tr.settle(store.Failed(tr.claimOne(m), refused))
 		tr.wantLog(m, "CREATED ACTIVE ERROR FAILED")
 		tr.wantEvents(m,
 			posthaste.Event{State: posthaste.StateError, Error: refused.Error, Response: refused.Response},
-			posthaste.Event{State: posthaste.StateFailed},
+			posthaste.Event{State: posthaste.StateFailed, Error: refused.Error},
 		)
 		tr.wantEnd(m, posthaste.StateFailed)
 	}},
@@ -60,7 +60,7 @@ var settlePromises = []promise{
 		tr.settle(store.Failed(tr.claimOne(m), unreachable))
 		tr.wantEvents(m,
 			posthaste.Event{State: posthaste.StateError, Error: unreachable.Error},
-			posthaste.Event{State: posthaste.StateFailed},
+			posthaste.Event{State: posthaste.StateFailed, Error: unreachable.Error},
 		)
 	}},
 	{"a life with retries is logged whole", func(tr *trial) {
