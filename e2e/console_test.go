@@ -104,6 +104,7 @@ func TestConsole(t *testing.T) {
 	t.Run("times that are none", func(t *testing.T) { testBadTimes(t, b, c) })
 	t.Run("cron expressions in words", func(t *testing.T) { testCronWords(t, b, c, s) })
 	t.Run("what holds messages back", func(t *testing.T) { testHeld(t, b, c, s) })
+	t.Run("the reference", func(t *testing.T) { testReference(t, b, direct) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, b, c) })
 	t.Run("the filter bar", func(t *testing.T) { testFilterBar(t, b, c) })
 	t.Run("no request to check", func(t *testing.T) { testNoRequest(t, b, c) })
