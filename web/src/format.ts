@@ -112,6 +112,15 @@ export function readableText(text: string): { text: string; kind: "json" | "text
   return { text, kind: "text" };
 }
 
+// unfold shows line breaks and tabs in the strings of indented JSON, stack traces mostly, as
+// what they are. It is for reading: the result is no JSON.
+export function unfold(json: string): string {
+  return json.split("\n").map((line) => {
+    const lineBreak = "\n" + " ".repeat(line.search(/\S|$/) + 2);
+    return line.replace(/\\(r\\n|.)/g, (escape, what) => (what === "n" || what === "r\\n" ? lineBreak : what === "t" ? "\t" : escape));
+  }).join("\n");
+}
+
 const dumped = 4096; // bytes of which a dump is shown
 
 function dump(data: Uint8Array): string {

@@ -29,14 +29,26 @@ export function timings(run: Run, events: RunEvent[], now = Date.now()): Map<Ste
       const own = changes.get(key(step)) ?? [];
       const first = own[0];
       const end = own.findLast((event) => ends.has(event.state));
-      const from = first === undefined || first === end ? before : Math.max(first.time, run.workflowRunCreatedAt);
-      const to = end?.time ?? run.workflowRunCompletedAt ?? now;
-      times.set(step, { from, to: Math.max(from, to), done: end !== undefined });
+      const from = first?.state === "STEP_PROGRESS" ? Math.max(first.time, run.workflowRunCreatedAt) : before;
+      const to = wokeAt(step) ?? end?.time ?? run.workflowRunCompletedAt ?? now;
+      times.set(step, { from, to: Math.max(from, to), done: ends.has(step.state) });
       last = Math.max(last, to);
     }
     before = last;
   }
   return times;
+}
+
+// wokeAt returns when a sleep that is over was to end. The log has its end only once the
+// workflow has done the next step, or never if that one fails.
+function wokeAt(step: Step): number | undefined {
+  if (step.state !== "STEP_SUCCESS") {
+    return undefined;
+  }
+  if (step.sleepUntil) {
+    return step.sleepUntil * 1000;
+  }
+  return step.sleepFor && step.createdAt && step.createdAt + step.sleepFor * 1000;
 }
 
 // key tells steps of a run apart: by their number, which the first has not, nor one that

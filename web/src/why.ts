@@ -4,6 +4,7 @@
 import { get, orNull } from "./api";
 import { away, clock, host, plural, span } from "./format";
 import { withoutBodies } from "./logpages";
+import { messageOf } from "./saying";
 import type { FlowKey, LogEntry, LogPage, Queue, Run, Step } from "./types";
 
 // whyMessage returns sentences about what a message waits for, the nearest reason first.
@@ -111,21 +112,6 @@ function whyFailed(run: Run): string[] {
 
 // toldIn is how many bytes of an answer messageOf is given: an error begins with what it says.
 export const toldIn = 500;
-
-// messageOf returns what an answer says to people: the message in the error of an SDK, which
-// may be cut off, or the first line of a plain text; "" if there is neither.
-export function messageOf(body: string): string {
-  const found = /"message"\s*:\s*"((?:[^"\\]|\\.)*)/.exec(body);
-  if (found === null) {
-    const line = body.trim().split("\n", 1)[0]!;
-    return /^[<{["]/.test(line) ? "" : line.slice(0, 200);
-  }
-  try {
-    return String(JSON.parse(`"${found[1]}"`));
-  } catch {
-    return found[1]!;
-  }
-}
 
 function whyStep(step: Step): string {
   const name = step.stepName ? `Step ${step.stepName}` : "The next step";

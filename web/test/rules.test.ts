@@ -4,14 +4,15 @@ import { test } from "node:test";
 
 import { inWords, zoneOf } from "../src/cron";
 import { follow } from "../src/follow";
-import { bytes, createdAt, readable, span } from "../src/format";
+import { bytes, createdAt, readable, span, unfold } from "../src/format";
 import { attempts, readLife } from "../src/life";
 import { curl, publicationOf, refusal, unsendable } from "../src/publication";
 import { percentile } from "../src/overview";
+import { messageOf } from "../src/saying";
 import { readRequest, verify } from "../src/signature";
-import { timings } from "../src/timing";
-import type { LogEntry, Run } from "../src/types";
-import { messageOf, whyRun } from "../src/why";
+import { timings, type RunEvent } from "../src/timing";
+import type { LogEntry, Run, Step } from "../src/types";
+import { whyRun } from "../src/why";
 
 test("cron expressions in words", () => {
   const cases: Record<string, string> = {
@@ -222,11 +223,57 @@ test("what became of a run that failed", () => {
   assert.deepEqual(whyRun(failed), ["It failed for good. It is no longer in the DLQ, so it cannot be restarted."]);
 });
 
-test("the message in an error that was cut off", () => {
-  assert.equal(messageOf('{"error":"E","message":"no \\"such\\" order"}'), 'no "such" order');
-  assert.equal(messageOf('{"message":"cut of'), "cut of");
-  assert.equal(messageOf("the database does not answer\nat db:5432"), "the database does not answer");
-  for (const silent of ["", "<html>", '{"error":1}', '["x"]']) {
-    assert.equal(messageOf(silent), "");
-  }
+test("a sleep ends when it was to end, whatever the next step does", () => {
+  const sleep = { stepId: 1, stepName: "nap", messageId: "m", retries: 3, createdAt: 200, state: "STEP_SUCCESS", sleepFor: 1 };
+  const next = { stepName: "pay", messageId: "m", retries: 3, state: "STEP_FAILED" };
+  const run = {
+    workflowRunId: "r", workflowUrl: "u", workflowState: "RUN_FAILED", workflowRunCreatedAt: 100, workflowRunCompletedAt: 13_400,
+    steps: [{ type: "sequential", steps: [sleep] }, { type: "next", steps: [next] }],
+  } as Run;
+  const events = [
+    { time: 200, state: "STEP_PROGRESS", stepInfo: sleep }, { time: 1300, state: "STEP_RETRY", stepInfo: next }, { time: 13_400, state: "STEP_FAILED", stepInfo: next },
+  ] as RunEvent[];
+  const times = timings(run, events);
+  const shown = run.steps.flatMap((group) => group.steps).map((one) => times.get(one));
+  assert.deepEqual(shown, [{ from: 200, to: 1200, done: true }, { from: 1200, to: 13_400, done: true }]);
+  const until = { ...sleep, sleepFor: undefined, sleepUntil: 2 };
+  assert.deepEqual(timings({ ...run, steps: [{ type: "sequential", steps: [until] }] } as Run, events).get(until as Step), { from: 200, to: 2000, done: true });
+});
+
+const answers: Record<string, [answer: string, says: string]> = {
+  "an SDK's error": ['{"error":"E","message":"no \\"such\\" order"}', 'no "such" order'],
+  "a plain text": ["the database does not answer\nat db:5432", "the database does not answer"],
+  "a traceback of Python": ['Traceback (most recent call last):\n  File "a.py", line 1\n    pay()\nKeyError: \'id\'\n', "KeyError: 'id'"],
+  "a JSON string": ['"quota used up"', "quota used up"],
+  "error": ['{"error":"the card was declined"}', "the card was declined"],
+  "error with a message": ['{"error":{"code":7,"message":"quota is used up"}}', "quota is used up"],
+  "OAuth": ['{"error":"invalid_grant","error_description":"the token has expired"}', "the token has expired"],
+  "FastAPI": ['{"detail":"Not authenticated"}', "Not authenticated"],
+  "FastAPI, a field": ['{"detail":[{"loc":["body","id"],"msg":"field required","type":"missing"}]}', "body.id: field required"],
+  "problem+json": ['{"type":"about:blank","title":"Conflict","status":409,"detail":"the order is paid"}', "the order is paid"],
+  "problem+json, a title": ['{"type":"about:blank","title":"Conflict","status":409}', "Conflict"],
+  "ASP.NET, fields": ['{"title":"One or more validation errors occurred.","errors":{"Email":["is missing"],"Age":["is no number"]}}', "Email: is missing; Age: is no number"],
+  "NestJS": ['{"statusCode":400,"message":["name is missing","age is missing"],"error":"Bad Request"}', "name is missing; age is missing"],
+  "GraphQL": ['{"errors":[{"message":"no field x","path":["a"]}]}', "no field x"],
+  "JSON:API": ['{"errors":[{"status":"422","title":"Invalid","detail":"the name is too long"}]}', "the name is too long"],
+  "Lambda": ['{"errorType":"TypeError","errorMessage":"x is not a function"}', "x is not a function"],
+  "a gateway of AWS": ['{"Message":"Forbidden"}', "Forbidden"],
+  "a page of nginx": ["<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><center><h1>502 Bad Gateway</h1></center></body></html>", "502 Bad Gateway"],
+  "a page of Express": ["<!DOCTYPE html>\n<html><head><title>Error</title></head><body><pre>Error: can&#39;t pay &amp; won&#x27;t<br> &nbsp; at x</pre></body></html>", "Error: can't pay & won't"],
+  "XML": ['<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>', "Access Denied"],
+  "JSON that is cut off": ['{"message":"cut of', "cut of"],
+  "JSON that is cut off in an escape": ['{"error":{"code":1,"message":"cut of\\u00', "cut of"],
+  "JSON that is cut off elsewhere": ['{"detail":[{"loc":["body"],"msg":"field required","ctx":{', "field required"],
+  "nothing": ["", ""],
+  "a page without a word": ["<html>", ""],
+  "a number": ['{"error":1}', ""],
+  "a list": ['["x"]', ""],
+};
+for (const [name, [answer, says]] of Object.entries(answers)) {
+  test("what an answer says: " + name, () => assert.equal(messageOf(answer), says));
+}
+
+test("line breaks in JSON are shown as line breaks", () => {
+  const stack = JSON.stringify({ stack: "E: x\n\tat a\r\n  at b", path: "C:\\new" }, null, 2);
+  assert.equal(unfold(stack), '{\n  "stack": "E: x\n    \tat a\n      at b",\n  "path": "C:\\\\new"\n}');
 });

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-import { bytes, clock, fromBase64, iso, readable, readableText, shortURL } from "../format";
+import { bytes, clock, fromBase64, iso, readable, readableText, shortURL, unfold } from "../format";
 import type { Headers } from "../types";
 
 // tones are the colours of states; a state is never told by its colour alone.
@@ -107,7 +107,7 @@ interface BodyProps {
   label: string;
 }
 
-const shown = 100_000; // characters of a body that are drawn
+const drawn = 100_000; // characters of a body that are drawn
 
 // Body shows a body, decoded. It is always text, never markup.
 export function Body({ text, base64, label }: BodyProps) {
@@ -117,13 +117,14 @@ export function Body({ text, base64, label }: BodyProps) {
     return <p class="muted">No body.</p>;
   }
   const read = data === null ? readableText(text ?? base64 ?? "") : readable(data);
+  const shown = /^\s*[[{]/.test(read.text) ? unfold(read.text) : read.text; // also of JSON that is cut off
   return (
     <figure class="body">
       <figcaption>
         <span>{read.kind === "json" ? "JSON" : read.kind}, {bytes(size)}</span>
         <Copy text={() => read.text}>Copy</Copy>
       </figcaption>
-      <pre tabIndex={0} aria-label={label}>{read.text.slice(0, shown)}{read.text.length > shown ? "\n…" : ""}</pre>
+      <pre tabIndex={0} aria-label={label}>{shown.slice(0, drawn)}{shown.length > drawn ? "\n…" : ""}</pre>
     </figure>
   );
 }

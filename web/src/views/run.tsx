@@ -9,11 +9,12 @@ import { useAsked, useRepeated } from "../feed";
 import { clock, plural, span } from "../format";
 import { withoutBodies } from "../logpages";
 import { go, href, setParams, usePlace } from "../router";
+import { messageOf } from "../saying";
 import { identity } from "../session";
 import { timings, type RunEvent, type Timing } from "../timing";
 import type { DeadLetter, Run, RunPage, RunRef, Step, StepGroup } from "../types";
 import { Badge, Body, Copy, Dialog, Empty, Facts, Fault, Field, Tag, Time } from "../ui/widgets";
-import { messageOf, whyRun } from "../why";
+import { whyRun } from "../why";
 import { runPlace } from "./runs";
 
 interface Known {

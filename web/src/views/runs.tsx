@@ -6,13 +6,14 @@ import { get } from "../api";
 import { useFeed } from "../feed";
 import { clock, iso, plural, span } from "../format";
 import { go, segment, usePlace } from "../router";
+import { messageOf } from "../saying";
 import { identity } from "../session";
 import { runStates, type Run, type RunPage, type RunRef, type Step } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { StartForm } from "../ui/first";
 import { Table, type Column } from "../ui/table";
 import { Address, Badge, Empty, Fault } from "../ui/widgets";
-import { messageOf, toldIn, whyRun } from "../why";
+import { toldIn, whyRun } from "../why";
 import { RunView } from "./run";
 
 const filters: Filter[] = [
