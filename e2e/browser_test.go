@@ -79,9 +79,9 @@ func needModules(t *testing.T, directory string) {
 
 // tab is a page of a browser.
 type tab struct {
-	t   *testing.T
-	ctx context.Context
-	axe string
+	t       *testing.T
+	ctx     context.Context
+	browser *browser
 }
 
 // The sizes of windows, in pixels.
@@ -91,12 +91,23 @@ var (
 	narrowPhone = [2]int64{360, 740}
 )
 
-// open opens an address in a tab of its own. Whatever the page reports as an error,
-// breaches of its policy included, fails the test.
+// open opens an address in a tab of its own, which knows nothing of other tabs. Whatever the
+// page reports as an error, breaches of its policy included, fails the test.
 func (b *browser) open(t *testing.T, size [2]int64, address string) *tab {
 	t.Helper()
-	ctx, closeTab := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
-	page := &tab{t: t, ctx: ctx, axe: b.axe}
+	return b.openIn(t, b.ctx, size, address, chromedp.WithNewBrowserContext())
+}
+
+// another opens an address in a tab beside this one, as a link does.
+func (p *tab) another(address string) *tab {
+	p.t.Helper()
+	return p.browser.openIn(p.t, p.ctx, desktop, address)
+}
+
+func (b *browser) openIn(t *testing.T, ctx context.Context, size [2]int64, address string, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, closeTab := chromedp.NewContext(ctx, options...)
+	page := &tab{t: t, ctx: ctx, browser: b}
 	var listening sync.WaitGroup
 	t.Cleanup(listening.Wait)
 	t.Cleanup(closeTab)
@@ -305,7 +316,7 @@ func (p *tab) inspect(name string) {
 func (p *tab) checkAccessibility(where string) {
 	p.t.Helper()
 	if !evaluate[bool](p, `"axe" in window`) {
-		evaluate[bool](p, p.axe+"; true")
+		evaluate[bool](p, p.browser.axe+"; true")
 	}
 	found := evaluate[string](p, `axe.run(document, { resultTypes: ["violations"] }).then((r) => JSON.stringify(
 		r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => ({ ID: v.id, Help: v.help,

@@ -104,6 +104,13 @@ func TestConsole(t *testing.T) {
 	t.Run("times that are none", func(t *testing.T) { testBadTimes(t, b, c) })
 	t.Run("cron expressions in words", func(t *testing.T) { testCronWords(t, b, c, s) })
 	t.Run("what holds messages back", func(t *testing.T) { testHeld(t, b, c, s) })
+	t.Run("second clicks", func(t *testing.T) { testSecondClicks(t, b, c, s) })
+	t.Run("starting again", func(t *testing.T) { testStartAgain(t, b, c, s) })
+	t.Run("dead letters that are open", func(t *testing.T) { testOpenDeadLetters(t, b, c, s) })
+	t.Run("failed entries", func(t *testing.T) { testFailedEntries(t, b, c, s) })
+	t.Run("tabs", func(t *testing.T) { testTabs(t, b, c, s) })
+	t.Run("the focus of views", func(t *testing.T) { testFocusOfViews(t, b, c, s) })
+	t.Run("widths of windows", func(t *testing.T) { testWidths(t, b, c, s) })
 	t.Run("the reference", func(t *testing.T) { testReference(t, b, direct) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, b, c) })
 	t.Run("the filter bar", func(t *testing.T) { testFilterBar(t, b, c) })
@@ -140,7 +147,7 @@ func testSignIn(t *testing.T, b *browser, c *client) {
 }
 
 // testLogView finds a message that fails among others, follows the log, and publishes
-// the message again.
+// the message again, from the DLQ.
 func testLogView(t *testing.T, b *browser, c *client, s *sink) {
 	const markup = `<img src=x onerror="document.title='run'"><b>bold</b>`
 	settings := map[string]string{"Upstash-Retries": "0", "Upstash-Label": "invoice"}
@@ -182,7 +189,7 @@ func testLogView(t *testing.T, b *browser, c *client, s *sink) {
 	}
 
 	first := evaluate[string](page, `document.querySelector(".drawer code").innerText`)
-	page.press("Publish again")
+	page.press("Retry")
 	page.until(fmt.Sprintf(`document.querySelector(".drawer code").innerText !== %q && document.querySelector(".timeline .failed") !== null`, first), "see it fail again")
 	again := evaluate[string](page, `document.querySelector(".drawer code").innerText`)
 	if arrived := s.taken(); len(arrived[again]) != 1 {

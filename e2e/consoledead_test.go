@@ -39,7 +39,7 @@ func testGoneDeadLetter(t *testing.T, b *browser, c *client, s *sink) {
 	}
 	page.press("Restart")
 	page.sees("there is no failed workflow run")
-	page.sees("It is no longer in the DLQ, so it cannot be restarted.")
+	page.sees("It is no longer in the DLQ, so it can only be started again.")
 	page.checkNotRestartable()
 	page.inspect("run-gone")
 }

@@ -97,6 +97,7 @@ func testRestartAll(t *testing.T, b *browser, c *client) {
 	page.sees("Restart of")
 	page.sees("waits for the event parcel-")
 	page.press("Cancel run")
+	page.press("Cancel the run")
 	page.sees("It was cancelled.")
 }
 
@@ -229,6 +230,7 @@ func testCancel(t *testing.T, page *tab, c *client, s *sink) {
 	}
 	page.do(chromedp.Navigate(c.base + "/console/logs?open=" + id))
 	page.press("Cancel")
+	page.press("Cancel the message")
 	page.sees("Cancellation requested.")
 	page.until(`document.querySelector(".drawer h2 .badge").innerText === "CANCELLED"`, "see that it is cancelled")
 	c.awaitLog(t, url.Values{"messageId": {id}, "state": {"CANCELLED"}}, 1)
@@ -269,6 +271,10 @@ func testSchedules(t *testing.T, b *browser, c *client, s *sink) {
 	page.fill("Endpoint's URL", s.url+"/"+answerLate)
 	page.press("Save")
 	page.press("Remove " + s.url + "/" + answerOK)
+	page.press("Keep as it is")
+	page.sees("/" + answerOK)
+	page.press("Remove " + s.url + "/" + answerOK)
+	page.press("Remove")
 	page.until(`document.querySelectorAll("td li").length === 1`, "see one endpoint of two")
 	page.sees("/" + answerLate)
 }
@@ -364,7 +370,7 @@ func testKeys(t *testing.T, b *browser, c *client) {
 func testPhone(t *testing.T, b *browser, c *client) {
 	page := b.open(t, phone, c.console(""))
 	for _, view := range []struct{ name, shows string }{
-		{"overview", "What is kept"}, {"logs", "DELIVERED"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
+		{"overview", "What is kept"}, {"logs", "cancel requested"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
 		{"schedules", "PAUSED"}, {"groups", "shops"}, {"flow", "tenant/7"}, {"signature", "Current signing key"},
 	} {
 		page.do(chromedp.Navigate(c.base + "/console/" + view.name))

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { explain, whenUnauthorized } from "./api";
 import { go, href, setParams, usePlace } from "./router";
-import { identity, signOut, token } from "./session";
+import { identity, signOutEverywhere, token, whenSessionChanges } from "./session";
 import { SignIn } from "./signin";
 import { Dialog, Fault } from "./ui/widgets";
 import { views, type View } from "./views";
@@ -18,11 +18,14 @@ export function App() {
     setEnded(why);
     setSignedIn(false);
   };
-  useEffect(() => whenUnauthorized((says) => leave("You were signed out: " + says)), []);
+  useEffect(() => {
+    whenUnauthorized((says) => leave("You were signed out: " + says));
+    whenSessionChanges(() => setSignedIn(token() !== ""));
+  }, []);
   if (!signedIn) {
     return <SignIn ended={ended} onDone={() => setSignedIn(true)} />;
   }
-  return <Frame onSignOut={() => { signOut(); leave(""); }} />;
+  return <Frame onSignOut={() => { signOutEverywhere(); leave(""); }} />;
 }
 
 function Frame({ onSignOut }: { onSignOut: () => void }) {

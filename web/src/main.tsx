@@ -1,10 +1,15 @@
 import { render } from "preact";
 
 import { App } from "./app";
+import { ignoreStrayClicks, keepFocus } from "./pointer";
 import { followLinks } from "./router";
-import { takeFromAddress } from "./session";
+import { shareSession, takeFromAddress } from "./session";
 import "./style.css";
 
+const app = document.getElementById("app")!;
 takeFromAddress();
+ignoreStrayClicks();
 followLinks();
-render(<App />, document.getElementById("app")!);
+keepFocus(app);
+await shareSession();
+render(<App />, app);

@@ -1,8 +1,8 @@
 // A message as a request that publishes it: to send it again, and to copy it as curl.
 
-import { request } from "./api";
+import { get, request } from "./api";
 import { fromBase64 } from "./format";
-import type { Headers, LogEntry } from "./types";
+import type { Headers, LogEntry, LogPage, Run } from "./types";
 
 export interface Publication {
   path: string;
@@ -15,9 +15,11 @@ export const mark = "REDACTED:";
 
 // refusal says why a message cannot be published again as it was, "" if it can.
 export function refusal(entry: LogEntry): string {
-  if (entry.workflowRunId !== undefined) {
-    return "it is a step of a workflow run: restart the run instead";
-  }
+  return entry.workflowRunId !== undefined ? "it is a step of a workflow run: restart the run instead" : missing(entry);
+}
+
+// missing says what of a message the log does not show, "" if it shows all.
+function missing(entry: LogEntry): string {
   if (entry.body.startsWith(mark)) {
     return "its body is redacted";
   }
@@ -78,6 +80,27 @@ export function publicationOf(entry: LogEntry): Publication {
 export function inPath(url: string): string {
   const plain = /^https?:\/\/[\w.-]+(:\d+)?(\/[\w~-][\w.~-]*)*\/?(\?[\w.~=&-]+)?$/.test(url) && !/[?&](upstash|service|qstash)/i.test(url);
   return plain ? url : encodeURIComponent(url);
+}
+
+// startAgain starts a run as one that has ended was started: with the payload, the headers
+// and the settings of its first message. It is for runs that are not in the DLQ, which the
+// API has no restart for. A failure function with a URL of its own is not in the log; the new
+// run has that of its workflow.
+export async function startAgain(run: Run): Promise<{ workflowRunId: string; workflowCreatedAt: number }> {
+  const messageId = run.steps[0]?.steps[0]?.messageId;
+  const page = await get<LogPage>("/v2/logs", { messageId, state: "CREATED", order: "earliestFirst", count: 1 });
+  const first = page.events[0];
+  const cannot = first === undefined ? "the log has nothing of its first message any more" : missing(first) || unsendable(first);
+  if (cannot !== "") {
+    throw new Error(`It cannot be started again from here: ${cannot}.`);
+  }
+  const { headers, body } = publicationOf(first!);
+  const own = headers.filter(([name]) => !/^Upstash-(Method|Forward-Upstash-.*)$/i.test(name));
+  if (first!.queueName !== undefined) {
+    own.push(["Upstash-Queue-Name", first!.queueName]);
+  }
+  const response = await request("POST", "/v2/trigger/" + inPath(run.workflowUrl), { headers: own, body });
+  return response.json();
 }
 
 type Limits = Pick<LogEntry, "flowControlKey" | "parallelism" | "rate" | "period">;

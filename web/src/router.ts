@@ -41,6 +41,13 @@ export function href(path: string, params?: URLSearchParams | Record<string, str
   return base + path + (text === "" ? "" : "?" + text);
 }
 
+// openHref returns the address of the present view with a message open beside it.
+export function openHref(messageId: string): string {
+  const place = here();
+  place.params.set("open", messageId);
+  return href(place.path, place.params);
+}
+
 // segment returns a part of a path as it was before it was escaped.
 export function segment(text: string): string {
   try {

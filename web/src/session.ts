@@ -1,5 +1,5 @@
-// The token of whoever is signed in. It lives as long as the tab does, and goes
-// nowhere but to the server this page came from.
+// The token of whoever is signed in. It lives as long as a tab of the console does, is not
+// written to the disk, and goes to the server this page came from and to its other tabs.
 
 const key = "posthaste.token";
 
@@ -23,6 +23,52 @@ export function signIn(text: string): void {
 
 export function signOut(): void {
   sessionStorage.removeItem(key);
+}
+
+// Word is what tabs say to each other. Browsers pass it on within one origin only.
+type Word = { wanted: true } | { token: string } | { ended: string };
+
+let others: BroadcastChannel | undefined;
+
+const soon = 200; // ms that a tab waits for the others
+
+// onChange is called when a token comes from another tab, or was signed out in one.
+let onChange: () => void = () => {};
+
+export function whenSessionChanges(then: () => void): void {
+  onChange = then;
+}
+
+// shareSession asks the other tabs for their token if this one has none, waits a moment for
+// it, and answers those that ask later.
+export function shareSession(): Promise<void> {
+  others = new BroadcastChannel(key);
+  return new Promise((resume) => {
+    others!.onmessage = ({ data: word }: MessageEvent<Word>) => {
+      if ("wanted" in word && token() !== "") {
+        others!.postMessage({ token: token() } satisfies Word);
+      } else if ("token" in word && token() === "") {
+        signIn(word.token);
+        onChange();
+        resume();
+      } else if ("ended" in word && word.ended === token()) {
+        signOut();
+        onChange();
+      }
+    };
+    if (token() !== "") {
+      resume();
+      return;
+    }
+    others!.postMessage({ wanted: true } satisfies Word);
+    setTimeout(resume, soon);
+  });
+}
+
+// signOutEverywhere signs this tab out, and those that have the same token.
+export function signOutEverywhere(): void {
+  others?.postMessage({ ended: token() } satisfies Word);
+  signOut();
 }
 
 export interface Identity {

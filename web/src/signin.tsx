@@ -1,4 +1,4 @@
-// Signing in: a token that the server knows is kept for as long as the tab is open.
+// Signing in: a token that the server knows is kept for as long as a tab is open.
 
 import { useState } from "preact/hooks";
 
@@ -32,7 +32,7 @@ export function SignIn({ ended, onDone }: Props) {
     <main class="sign-in">
       <form onSubmit={(event) => { event.preventDefault(); void submit(); }}>
         <h1>Posthaste</h1>
-        <Field label="Token" hint="posthaste dev prints it at the start; posthaste serve does at the first one. It stays in this tab.">
+        <Field label="Token" hint="posthaste dev prints it at the start; posthaste serve does at the first one. Tabs of this console share it until you sign out or close the last one.">
           <input type="password" autocomplete="off" autofocus required value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </Field>
         {fault !== "" && <Fault>{fault}</Fault>}

@@ -98,7 +98,7 @@ function whatFollowed(run: Run): string {
   if (run.successor !== undefined) {
     return "It was started anew.";
   }
-  return run.dlqId === undefined ? "It is no longer in the DLQ, so it cannot be restarted." : "It waits in the DLQ to be restarted.";
+  return run.dlqId === undefined ? "It is no longer in the DLQ, so it can only be started again." : "It waits in the DLQ to be restarted.";
 }
 
 function whyFailed(run: Run): string[] {

@@ -220,7 +220,7 @@ test("what became of a run that failed", () => {
   const successor = { workflowRunId: "s", workflowRunCreatedAt: 1 };
   assert.deepEqual(whyRun({ ...failed, dlqId: "1-0" }), ["It failed for good. It waits in the DLQ to be restarted."]);
   assert.deepEqual(whyRun({ ...failed, dlqId: "1-0", successor }), ["It failed for good. It was started anew."]);
-  assert.deepEqual(whyRun(failed), ["It failed for good. It is no longer in the DLQ, so it cannot be restarted."]);
+  assert.deepEqual(whyRun(failed), ["It failed for good. It is no longer in the DLQ, so it can only be started again."]);
 });
 
 test("a sleep ends when it was to end, whatever the next step does", () => {

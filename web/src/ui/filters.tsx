@@ -103,7 +103,7 @@ function Range({ params }: { params: URLSearchParams }) {
     setParams(times);
   };
   return (
-    <details class="range" onKeyDown={(event) => {
+    <details class="range" onToggle={(event) => stayInside(event.currentTarget)} onKeyDown={(event) => {
       if (event.key === "Escape") {
         event.currentTarget.open = false;
         event.stopPropagation();
@@ -122,6 +122,13 @@ function Range({ params }: { params: URLSearchParams }) {
       </div>
     </details>
   );
+}
+
+// stayInside opens the choice of times to the left where there is no room on the right.
+function stayInside(details: HTMLElement): void {
+  const popover = details.querySelector(".popover")!;
+  popover.classList.remove("leftward");
+  popover.classList.toggle("leftward", popover.getBoundingClientRect().right > innerWidth);
 }
 
 // shown returns a time as people read it, or what stands there if it is none: the server

@@ -6,7 +6,7 @@ import { useState } from "preact/hooks";
 import { post, request } from "../api";
 import { inPath } from "../publication";
 import { go, setParams } from "../router";
-import { Form } from "./resource";
+import { Form } from "./act";
 import { Field } from "./widgets";
 
 const methods = ["POST", "GET", "PUT", "PATCH", "DELETE"];

@@ -1,17 +1,15 @@
 // What the views of queues, schedules, URL groups and flow-control keys share: a list
-// that is read again after every change, and buttons that change a thing.
+// that is read again after every change.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-import { explain, get } from "../api";
+import { get } from "../api";
 import { useAsked, useRepeated } from "../feed";
 import { plural } from "../format";
 import { identity } from "../session";
-import { Dialog, Empty, Fault } from "./widgets";
-
-// Change does something to a thing; what it throws is shown above the list.
-export type Change = (deed: () => Promise<unknown>) => Promise<void>;
+import { Ask, useChange, type Change } from "./act";
+import { Empty, Fault } from "./widgets";
 
 interface Props<T> {
   title: string;
@@ -28,19 +26,10 @@ const pause = 3000; // ms between two readings
 
 export function Resources<T>({ title, path, columns, one, about, row, nameOf, form }: Props<T>) {
   const { data, error, again } = useAsked(path, (signal) => get<T[]>(path, undefined, signal));
-  const [fault, setFault] = useState("");
   const [filter, setFilter] = useState("");
   const [making, setMaking] = useState(false);
+  const [change, fault] = useChange(again);
   useRepeated(again, pause);
-  const change: Change = async (deed) => {
-    setFault("");
-    try {
-      await deed();
-    } catch (failure) {
-      setFault(explain(failure));
-    }
-    await again();
-  };
   const shown = data?.filter((thing) => nameOf(thing).toLowerCase().includes(filter.toLowerCase()));
   return (
     <section class="view scrolls" aria-labelledby="title">
@@ -73,49 +62,6 @@ function Row({ columns, cells }: { columns: string[]; cells: ComponentChildren[]
   );
 }
 
-interface FormProps {
-  title: string;
-  submit: string; // what the button says
-  save: () => Promise<unknown>;
-  done: () => void;
-  danger?: boolean;
-  children: ComponentChildren;
-}
-
-// Form is a dialog that closes when what it is for has been done.
-export function Form({ title, submit, save, done, danger, children }: FormProps) {
-  const [fault, setFault] = useState("");
-  const [busy, setBusy] = useState(false);
-  const act = async () => {
-    setBusy(true);
-    setFault("");
-    try {
-      await save();
-      done();
-    } catch (failure) {
-      setFault(explain(failure));
-    }
-    setBusy(false);
-  };
-  return (
-    <Dialog title={title} onClose={done}>
-      <form onSubmit={(event) => { event.preventDefault(); void act(); }}>
-        {children}
-        {fault !== "" && <Fault>{fault}</Fault>}
-        <footer>
-          <button type="button" onClick={done}>{danger ? "Keep as it is" : "Cancel"}</button>
-          <button class={danger ? "danger" : "primary"} disabled={busy}>{submit}</button>
-        </footer>
-      </form>
-    </Dialog>
-  );
-}
-
-// Act is a button that changes something at once.
-export function Act({ change, deed, children }: { change: Change; deed: () => Promise<unknown>; children: ComponentChildren }) {
-  return <button disabled={identity().readOnly} onClick={() => void change(deed)}>{children}</button>;
-}
-
 interface DeleteProps {
   name: string;
   means: string; // what else goes with it
@@ -123,17 +69,7 @@ interface DeleteProps {
   change: Change;
 }
 
-// Delete asks before it deletes.
-export function Delete({ name, means, deed, change }: DeleteProps) {
-  const [asking, setAsking] = useState(false);
-  return (
-    <>
-      <button class="danger" disabled={identity().readOnly} aria-label={"Delete " + name} onClick={() => setAsking(true)}>Delete</button>
-      {asking && (
-        <Form title={"Delete " + name} submit="Delete" danger save={deed} done={() => { setAsking(false); void change(async () => {}); }}>
-          <p>{means}</p>
-        </Form>
-      )}
-    </>
-  );
+// Delete asks before it deletes a thing.
+export function Delete({ name, ...rest }: DeleteProps) {
+  return <Ask {...rest} title={"Delete " + name} submit="Delete" label={"Delete " + name}>Delete</Ask>;
 }

@@ -20,6 +20,7 @@ interface Props<T> {
   total?: number; // of rows, if that is known
   opened?: string; // the key of the row that is open
   onOpen?: (row: T) => void;
+  hrefOf?: (row: T) => string; // the address of what onOpen shows
   onEnd?: () => void; // the last rows are near
   onTop?: (atTop: boolean) => void; // the first row came into sight, or went out of it
   selected?: Set<string>;
@@ -74,7 +75,7 @@ export function Table<T>(props: Props<T>) {
           const key = rowKey(row);
           return (
             <Row key={key} id={`${id}-${index}`} name={key} row={row} index={index} columns={columns} active={index === current}
-              opened={key === props.opened} selected={props.selected?.has(key)} onSelect={onSelect} onOpen={onOpen} onTouch={setActive} />
+              opened={key === props.opened} selected={props.selected?.has(key)} onSelect={onSelect} onOpen={onOpen} hrefOf={props.hrefOf} onTouch={setActive} />
           );
         })}
       </div>
@@ -146,10 +147,13 @@ interface RowProps<T> {
   selected: boolean | undefined;
   onSelect: ((row: T) => void) | undefined;
   onOpen: ((row: T) => void) | undefined;
+  hrefOf: ((row: T) => string) | undefined;
   onTouch: (index: number) => void;
 }
 
-function Row<T>({ id, name, row, index, columns, active, opened, selected, onSelect, onOpen, onTouch }: RowProps<T>) {
+// Row is a row, whose first cell is a link, so that what it opens can be opened in another
+// tab. Tab passes over it: Enter in the table does the same.
+function Row<T>({ id, name, row, index, columns, active, opened, selected, onSelect, onOpen, hrefOf, onTouch }: RowProps<T>) {
   const className = ["row", active && "active", opened && "opened", onOpen && "opens"].filter(Boolean).join(" ");
   const open = (event: MouseEvent) => {
     if ((event.target as Element).closest("a, button, input") === null) {
@@ -165,8 +169,10 @@ function Row<T>({ id, name, row, index, columns, active, opened, selected, onSel
           <input type="checkbox" tabIndex={-1} aria-label={"Select " + name} checked={selected} onChange={() => onSelect(row)} />
         </div>
       )}
-      {columns.map((column) => (
-        <div role="gridcell" key={column.name} class={column.wide ? "wide" : undefined}>{column.cell(row)}</div>
+      {columns.map((column, i) => (
+        <div role="gridcell" key={column.name} class={column.wide ? "wide" : undefined}>
+          {i === 0 && hrefOf !== undefined ? <a href={hrefOf(row)} tabIndex={-1}>{column.cell(row)}</a> : column.cell(row)}
+        </div>
       ))}
     </div>
   );

@@ -1,12 +1,13 @@
 // What failed for good: workflow runs and messages, to be looked at, started anew or
 // deleted, some or all that match.
 
-import { useCallback, useState } from "preact/hooks";
+import { useCallback, useEffect, useState } from "preact/hooks";
 
 import { get } from "../api";
 import { useFeed, type Page } from "../feed";
 import { clock, iso, plural } from "../format";
-import { go, href, setParams, usePlace } from "../router";
+import { whenGone } from "../letters";
+import { go, href, openHref, setParams, usePlace } from "../router";
 import { messageOf } from "../saying";
 import { identity } from "../session";
 import type { DeadLetter } from "../types";
@@ -89,6 +90,7 @@ function Entries({ kind }: { kind: Kind }) {
   const selection = useSelection(key + again);
   const feed = useFeed<Row>(key + again, (cursor, signal) => readPage(kind, chosen, cursor, signal));
   const onEnd = useCallback(() => void feed.more(), [feed]);
+  useEffect(() => whenGone((id) => feed.remove((row) => row.id === id)), [feed]);
   return (
     <section class="view" aria-labelledby="title">
       <header class="bar">
@@ -106,7 +108,7 @@ function Entries({ kind }: { kind: Kind }) {
       ) : (
         <>
           <Deeds kind={kind} filters={chosen} selection={selection} rows={feed.rows} onChange={() => setAgain(again + 1)} />
-          <Table label="Dead letters" columns={columns} rows={feed.rows} rowKey={(row) => row.id} onOpen={open} onEnd={onEnd}
+          <Table label="Dead letters" columns={columns} rows={feed.rows} rowKey={(row) => row.id} onOpen={open} hrefOf={hrefOf} onEnd={onEnd}
             selected={selection.all ? new Set(feed.rows.map((row) => row.id)) : selection.ids} onSelect={selection.toggle}
             opened={feed.rows.find((row) => row.messageId === params.get("open"))?.id}
             total={feed.ended ? feed.rows.length : undefined}
@@ -134,6 +136,10 @@ function open(row: Row): void {
   } else {
     setParams({ open: row.messageId });
   }
+}
+
+function hrefOf(row: Row): string {
+  return row.run === undefined ? openHref(row.messageId) : href(...runPlace(row.run));
 }
 
 // Selection is what the next deed is for: all that match, or some.

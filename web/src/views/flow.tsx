@@ -8,7 +8,8 @@ import { clock, count, span } from "../format";
 import { href } from "../router";
 import { identity } from "../session";
 import type { FlowKey } from "../types";
-import { Act, Form, Resources, type Change } from "../ui/resource";
+import { Act, Form, type Change } from "../ui/act";
+import { Resources } from "../ui/resource";
 import { Field, Tag } from "../ui/widgets";
 
 export function FlowKeys() {

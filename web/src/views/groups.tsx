@@ -7,7 +7,8 @@ import { away } from "../format";
 import { href } from "../router";
 import { identity } from "../session";
 import type { Group } from "../types";
-import { Delete, Form, Resources, type Change } from "../ui/resource";
+import { Ask, Form, type Change } from "../ui/act";
+import { Delete, Resources } from "../ui/resource";
 import { Field } from "../ui/widgets";
 
 export function Groups() {
@@ -36,7 +37,8 @@ function Endpoint({ group, endpoint, change }: EndpointProps) {
   return (
     <li>
       {endpoint.name !== undefined && <b>{endpoint.name} </b>}{endpoint.url}{" "}
-      <button class="quiet" disabled={identity().readOnly} aria-label={`Remove ${endpoint.url}`} onClick={() => void change(remove)}>×</button>
+      <Ask quiet change={change} deed={remove} label={`Remove ${endpoint.url}`} title={`Remove an endpoint of ${group.name}`} submit="Remove"
+        means={`What is published to ${group.name} from now on does not go to ${endpoint.url}. Messages that were published before are delivered all the same.`}>×</Ask>
     </li>
   );
 }

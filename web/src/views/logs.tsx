@@ -6,7 +6,7 @@ import { LogReader, withoutBodies } from "../logpages";
 import { most, useFeed, type Feed } from "../feed";
 import { follow } from "../follow";
 import { clock, iso, plural } from "../format";
-import { setParams, usePlace } from "../router";
+import { openHref, setParams, usePlace } from "../router";
 import { identity } from "../session";
 import { states, type LogEntry, type State } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
@@ -143,7 +143,7 @@ export function Logs() {
       {feed.ended && feed.rows.length === 0 ? (
         <NoEntries filtered={key !== ""} />
       ) : (
-        <Table label="Log entries" columns={columns} rows={feed.rows} rowKey={(row) => row.key} onOpen={open} onEnd={onEnd}
+        <Table label="Log entries" columns={columns} rows={feed.rows} rowKey={(row) => row.key} onOpen={open} hrefOf={(row) => openHref(row.messageId)} onEnd={onEnd}
           total={feed.ended ? feed.rows.length : undefined} onTop={tail.atTop}
           opened={openedRow(feed.rows, params.get("open"))}
           footer={<Footer feed={feed} earliestFirst={earliestFirst} />} />

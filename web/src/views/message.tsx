@@ -5,11 +5,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { call, explain, get } from "../api";
 import { useAsked, useRepeated } from "../feed";
 import { clock, count, span } from "../format";
+import { deleteLetter, letterOf, retryLetter } from "../letters";
 import { attempts, isCut, readLife, wholeOf, type Life } from "../life";
 import { curl, publicationOf, publish, refusal, unsendable } from "../publication";
 import { href, setParams } from "../router";
-import { identity } from "../session";
 import type { DeadLetter, LogEntry } from "../types";
+import { Act, Ask, useChange, type Change } from "../ui/act";
 import { Badge, Body, Copy, Facts, Fault, HeaderList, Tag, Time } from "../ui/widgets";
 import { whyMessage } from "../why";
 
@@ -49,13 +50,19 @@ export function MessageDrawer({ id }: { id: string }) {
 // WithoutLog shows what the DLQ has of a message whose log was dropped: dead letters are
 // kept for longer.
 function WithoutLog({ id }: { id: string }) {
-  const { data } = useAsked(id, (signal) => get<{ messages: DeadLetter[] }>("/v2/dlq", { messageId: id }, signal));
+  const { data, again } = useAsked(id, (signal) => get<{ messages: DeadLetter[] }>("/v2/dlq", { messageId: id }, signal));
+  const [change, fault] = useChange(again);
   const letter = data?.messages[0];
   return (
     <>
       <p class="muted">The log has nothing of this message: it is too old, or belongs to somebody else.</p>
       {letter !== undefined && (
         <>
+          <div class="deeds">
+            <Retry letter={letter.dlqId} change={change} />
+            <DeleteLetter letter={letter.dlqId} change={change} onDone={() => {}} />
+          </div>
+          {fault !== "" && <Fault>{fault}</Fault>}
           <h3>In the DLQ since {clock(letter.failedAt)}</h3>
           <p class="request-line"><b>{letter.method}</b> <span>{letter.url}</span></p>
           <Body text={letter.body} base64={letter.bodyBase64} label="Body of the message" />
@@ -177,42 +184,43 @@ function Answer({ to: entry }: { to: LogEntry }) {
 }
 
 function Deeds({ last, again }: { last: LogEntry; again: () => Promise<void> }) {
+  const { data: dlq, again: lookAgain } = useAsked(last.messageId + last.state, async (signal) => ({
+    letter: last.state === "FAILED" && last.workflowRunId === undefined ? await letterOf(last.messageId, signal) : undefined,
+  }));
   const [said, setSaid] = useState("");
-  const [fault, setFault] = useState("");
+  const [change, fault] = useChange(async () => void await Promise.all([again(), lookAgain()]));
   const cannot = refusal(last) || unsendable(last);
-  const attempt = async (deed: () => Promise<string>) => {
-    setFault("");
-    setSaid("");
-    try {
-      setSaid(await deed());
-    } catch (error) {
-      setFault(explain(error));
-    }
-    await again();
-  };
   const cancel = async () => {
     await call("DELETE", "/v2/messages/" + last.messageId);
-    return "Cancellation requested.";
+    setSaid("Cancellation requested.");
   };
-  const repeat = async () => {
-    const id = await publish(publicationOf(last));
-    setParams({ open: id });
-    return "";
-  };
-  const { readOnly } = identity();
+  const repeat = async () => setParams({ open: await publish(publicationOf(last)) });
   return (
     <>
       <div class="deeds">
-        {!ended.has(last.state) && <button disabled={readOnly} onClick={() => void attempt(cancel)}>Cancel</button>}
-        <button disabled={readOnly || cannot !== ""} title={cannot} onClick={() => void attempt(repeat)}>Publish again</button>
+        {dlq?.letter !== undefined && <Retry letter={dlq.letter} change={change} />}
+        {dlq !== undefined && dlq.letter === undefined && <Act change={change} deed={repeat} disabled={cannot !== ""} title={cannot}>Publish again</Act>}
         {refusal(last) === "" && <Copy text={() => curl(publicationOf(last))}>Copy as curl</Copy>}
         <a class="button" href={href("/logs", { messageId: last.messageId })}>Its log</a>
+        {!ended.has(last.state) && (
+          <Ask change={change} deed={cancel} title="Cancel this message" submit="Cancel the message" means="It is not attempted again. An attempt that is in flight ends first.">Cancel</Ask>
+        )}
+        {dlq?.letter !== undefined && <DeleteLetter letter={dlq.letter} change={change} onDone={() => setSaid("Deleted from the DLQ.")} />}
       </div>
-      {cannot !== "" && <p class="muted">Cannot be published again from here: {cannot}.</p>}
+      {dlq !== undefined && dlq.letter === undefined && cannot !== "" && <p class="muted">Cannot be published again from here: {cannot}.</p>}
       {said !== "" && <p role="status">{said}</p>}
       {fault !== "" && <Fault>{fault}</Fault>}
     </>
   );
+}
+
+// Retry publishes again what is in the DLQ, in place of its entry there.
+function Retry({ letter, change }: { letter: string; change: Change }) {
+  return <Act primary change={change} deed={async () => setParams({ open: await retryLetter(letter) })} title="Publishes it again and takes it out of the DLQ">Retry</Act>;
+}
+
+function DeleteLetter({ letter, change, onDone }: { letter: string; change: Change; onDone: () => void }) {
+  return <Ask change={change} deed={() => deleteLetter(letter).then(onDone)} title="Delete the dead letter" submit="Delete" means="It can no longer be retried. Its log stays.">Delete</Ask>;
 }
 
 // Why asks what a message that has not ended waits for.

@@ -7,7 +7,8 @@ import { away, count, plural } from "../format";
 import { href } from "../router";
 import { identity } from "../session";
 import type { Queue } from "../types";
-import { Act, Delete, Form, Resources, type Change } from "../ui/resource";
+import { Act, Form, type Change } from "../ui/act";
+import { Delete, Resources } from "../ui/resource";
 import { Field, Tag } from "../ui/widgets";
 
 export function Queues() {

@@ -4,16 +4,18 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-import { call, explain, get, post } from "../api";
+import { call, get, post } from "../api";
 import { useAsked, useRepeated } from "../feed";
 import { clock, plural, span } from "../format";
 import { withoutBodies } from "../logpages";
+import { startAgain } from "../publication";
 import { go, href, setParams, usePlace } from "../router";
 import { messageOf } from "../saying";
 import { identity } from "../session";
 import { timings, type RunEvent, type Timing } from "../timing";
 import type { DeadLetter, Run, RunPage, RunRef, Step, StepGroup } from "../types";
-import { Badge, Body, Copy, Dialog, Empty, Facts, Fault, Field, Tag, Time } from "../ui/widgets";
+import { Act, Ask, Form, useChange, type Change } from "../ui/act";
+import { Badge, Body, Copy, Empty, Facts, Fault, Field, Tag, Time } from "../ui/widgets";
 import { whyRun } from "../why";
 import { runPlace } from "./runs";
 
@@ -205,36 +207,28 @@ function Waiting({ step }: { step: Step }) {
 }
 
 function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
-  const [fault, setFault] = useState("");
+  const [change, fault] = useChange(again);
   const [asking, setAsking] = useState("");
-  const { readOnly } = identity();
-  const attempt = async (deed: () => Promise<unknown>) => {
-    setFault("");
-    try {
-      await deed();
-    } catch (error) {
-      setFault(explain(error));
-    }
-    await again();
-  };
-  const begin = (how: "restart" | "resume") => attempt(async () => {
-    const made = await post<{ workflowRunId: string; workflowCreatedAt: number }>(`/v2/workflows/dlq/${how}/${run.dlqId}`);
-    go(...runPlace({ workflowRunId: made.workflowRunId, workflowRunCreatedAt: made.workflowCreatedAt }));
-  });
+  const show = (made: { workflowRunId: string; workflowCreatedAt: number }) => go(...runPlace({ workflowRunId: made.workflowRunId, workflowRunCreatedAt: made.workflowCreatedAt }));
+  const begin = (how: "restart" | "resume") => async () => show(await post(`/v2/workflows/dlq/${how}/${run.dlqId}`));
+  const cancel = () => call("DELETE", "/v2/workflows/runs/" + encodeURIComponent(run.workflowRunId), { query: { cancel: true } });
   const waits = run.steps.flatMap((group) => group.steps).filter((step) => step.state === "STEP_PROGRESS" && step.waitEventId !== undefined);
+  const isOver = run.workflowState === "RUN_CANCELED" || (run.workflowState === "RUN_FAILED" && run.dlqId === undefined);
   return (
     <>
       <div class="deeds">
-        {run.dlqId !== undefined && <button class="primary" disabled={readOnly} onClick={() => void begin("restart")}>Restart</button>}
-        {run.dlqId !== undefined && <button disabled={readOnly} title="Keeps the results of the steps that succeeded" onClick={() => void begin("resume")}>Resume</button>}
-        {run.dlqId !== undefined && run.failureFunction !== undefined && <FailureDeed run={run} attempt={attempt} />}
+        {run.dlqId !== undefined && <Act primary change={change} deed={begin("restart")}>Restart</Act>}
+        {run.dlqId !== undefined && <Act change={change} deed={begin("resume")} title="Keeps the results of the steps that succeeded">Resume</Act>}
+        {run.dlqId !== undefined && run.failureFunction !== undefined && <FailureDeed run={run} change={change} />}
+        {isOver && <Act change={change} deed={async () => show(await startAgain(run))} title="Starts a new run with the payload, headers and settings of this one">Start again</Act>}
         {waits.map((step) => (
-          <button key={step.messageId} class="primary" disabled={readOnly} onClick={() => setAsking(step.waitEventId!)}>Notify {step.waitEventId}</button>
+          <button key={step.messageId} class="primary" disabled={identity().readOnly} onClick={() => setAsking(step.waitEventId!)}>Notify {step.waitEventId}</button>
         ))}
-        {run.workflowState === "RUN_STARTED" && (
-          <button class="danger" disabled={readOnly} onClick={() => void attempt(() => call("DELETE", "/v2/workflows/runs/" + encodeURIComponent(run.workflowRunId), { query: { cancel: true } }))}>Cancel run</button>
-        )}
         <a class="button" href={href("/runs", { workflowUrl: run.workflowUrl })}>Runs of this workflow</a>
+        {run.workflowState === "RUN_STARTED" && (
+          <Ask change={change} deed={cancel} title="Cancel this run" submit="Cancel the run"
+            means="Nothing more of it is delivered, its failure function is not called, and it is not put into the DLQ. It can be started again from its payload.">Cancel run</Ask>
+        )}
       </div>
       {fault !== "" && <Fault>{fault}</Fault>}
       {asking !== "" && <Notify runId={run.workflowRunId} eventId={asking} onClose={() => { setAsking(""); void again(); }} />}
@@ -243,34 +237,21 @@ function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
 }
 
 // FailureDeed repeats the failure function of a run, or cancels it while it goes on.
-function FailureDeed({ run, attempt }: { run: Run; attempt: (deed: () => Promise<unknown>) => Promise<void> }) {
-  const { readOnly } = identity();
-  const change = (method: string) => void attempt(() => call(method, "/v2/workflows/dlq/callback/" + run.dlqId));
+function FailureDeed({ run, change }: { run: Run; change: Change }) {
+  const path = "/v2/workflows/dlq/callback/" + run.dlqId;
   return run.failureFunction?.state === "CALLBACK_INPROGRESS"
-    ? <button disabled={readOnly} onClick={() => change("DELETE")}>Cancel the failure function</button>
-    : <button disabled={readOnly} onClick={() => change("POST")}>Repeat the failure function</button>;
+    ? <Ask change={change} deed={() => call("DELETE", path)} title="Cancel the failure function" submit="Cancel it" means="It is not called again unless you repeat it.">Cancel the failure function</Ask>
+    : <Act change={change} deed={() => call("POST", path)}>Repeat the failure function</Act>;
 }
 
 function Notify({ runId, eventId, onClose }: { runId: string; eventId: string; onClose: () => void }) {
   const [text, setText] = useState("{}");
-  const [fault, setFault] = useState("");
-  const send = async () => {
-    try {
-      await call("POST", `/v2/notify/${encodeURIComponent(runId)}/${encodeURIComponent(eventId)}`, { body: text });
-      onClose();
-    } catch (error) {
-      setFault(explain(error));
-    }
-  };
+  const send = () => call("POST", `/v2/notify/${encodeURIComponent(runId)}/${encodeURIComponent(eventId)}`, { body: text });
   return (
-    <Dialog title={"Notify " + eventId} onClose={onClose}>
-      <form onSubmit={(event) => { event.preventDefault(); void send(); }}>
-        <Field label="Event data" hint="What the workflow is given, usually JSON.">
-          <textarea rows={6} value={text} onInput={(event) => setText(event.currentTarget.value)} />
-        </Field>
-        {fault !== "" && <Fault>{fault}</Fault>}
-        <footer><button type="button" onClick={onClose}>Close</button><button class="primary">Notify</button></footer>
-      </form>
-    </Dialog>
+    <Form title={"Notify " + eventId} submit="Notify" save={send} done={onClose}>
+      <Field label="Event data" hint="What the workflow is given, usually JSON.">
+        <textarea rows={6} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      </Field>
+    </Form>
   );
 }

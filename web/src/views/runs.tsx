@@ -5,7 +5,7 @@ import { useCallback, useState } from "preact/hooks";
 import { get } from "../api";
 import { useFeed } from "../feed";
 import { clock, iso, plural, span } from "../format";
-import { go, segment, usePlace } from "../router";
+import { go, href, segment, usePlace } from "../router";
 import { messageOf } from "../saying";
 import { identity } from "../session";
 import { runStates, type Run, type RunPage, type RunRef, type Step } from "../types";
@@ -77,6 +77,10 @@ export function runPlace(ref: RunRef): [string, URLSearchParams] {
   return ["/runs/" + encodeURIComponent(ref.workflowRunId), new URLSearchParams({ created: String(ref.workflowRunCreatedAt) })];
 }
 
+function placeOf(row: Row): [string, URLSearchParams] {
+  return runPlace({ workflowRunId: row.id, workflowRunCreatedAt: row.createdAt });
+}
+
 export function Runs({ path }: { path: string }) {
   return path === "" ? <RunList /> : <RunView id={segment(path)} />;
 }
@@ -108,7 +112,7 @@ function RunList() {
     return { rows: answer.runs.map(newRow), cursor: answer.cursor };
   });
   const onEnd = useCallback(() => void feed.more(), [feed]);
-  const open = useCallback((row: Row) => go(...runPlace({ workflowRunId: row.id, workflowRunCreatedAt: row.createdAt })), []);
+  const open = useCallback((row: Row) => go(...placeOf(row)), []);
   return (
     <section class="view" aria-labelledby="title">
       <header class="bar">
@@ -126,7 +130,7 @@ function RunList() {
           {key === "" && <pre tabIndex={0}>{`curl -X POST ${location.origin}/v2/trigger/http://localhost:3000/workflow \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d '{"order":1}'`}</pre>}
         </Empty>
       ) : (
-        <Table label="Workflow runs" columns={columns} rows={feed.rows} rowKey={(row) => row.id + row.createdAt} onOpen={open} onEnd={onEnd}
+        <Table label="Workflow runs" columns={columns} rows={feed.rows} rowKey={(row) => row.id + row.createdAt} onOpen={open} hrefOf={(row) => href(...placeOf(row))} onEnd={onEnd}
           total={feed.ended ? feed.rows.length : undefined}
           footer={feed.ended ? plural(feed.rows.length, "run") : feed.busy ? "Reading…" : ""} />
       )}

@@ -10,7 +10,8 @@ import { flowValue, inPath, mark } from "../publication";
 import { href, setParams } from "../router";
 import { identity } from "../session";
 import type { Schedule } from "../types";
-import { Act, Delete, Form, Resources, type Change } from "../ui/resource";
+import { Act, Form, type Change } from "../ui/act";
+import { Delete, Resources } from "../ui/resource";
 import { Dialog, Facts, Fault, Field, HeaderList, Body, Tag, Time } from "../ui/widgets";
 
 interface Ticks {
