@@ -105,6 +105,7 @@ func TestConsole(t *testing.T) {
 	t.Run("cron expressions in words", func(t *testing.T) { testCronWords(t, b, c, s) })
 	t.Run("what holds messages back", func(t *testing.T) { testHeld(t, b, c, s) })
 	t.Run("second clicks", func(t *testing.T) { testSecondClicks(t, b, c, s) })
+	t.Run("running now", func(t *testing.T) { testRunNow(t, b, c, s) })
 	t.Run("starting again", func(t *testing.T) { testStartAgain(t, b, c, s) })
 	t.Run("dead letters that are open", func(t *testing.T) { testOpenDeadLetters(t, b, c, s) })
 	t.Run("failed entries", func(t *testing.T) { testFailedEntries(t, b, c, s) })

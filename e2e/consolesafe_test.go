@@ -83,6 +83,30 @@ func testSecondClicks(t *testing.T, b *browser, c *client, s *sink) {
 	}
 }
 
+// testRunNow runs a message that is delayed, one that waits for a retry, and the sleep of a run.
+func testRunNow(t *testing.T, b *browser, c *client, s *sink) {
+	for _, wait := range []struct{ answer, setting, value, end string }{
+		{answerOK, "Upstash-Delay", "1h", "DELIVERED"},
+		{answerFlaky, "Upstash-Retry-Delay", "3600000", "DELIVERED"},
+	} {
+		id, err := c.publish(t.Context(), s.url+"/"+wait.answer, map[string]string{wait.setting: wait.value}, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := b.open(t, desktop, c.console("/logs?open="+id))
+		page.press("Run now")
+		page.until(fmt.Sprintf(`document.querySelector(".drawer h2 .badge").innerText === %q`, wait.end), "see that it has ended")
+	}
+	var run struct{ WorkflowRunID string }
+	settings := map[string]string{"Upstash-Delay": "1h", "Upstash-Retries": "0"}
+	if err := c.call(t.Context(), http.MethodPost, "/v2/trigger/"+s.url+"/"+answerBroken, settings, "x", &run); err != nil {
+		t.Fatal(err)
+	}
+	page := b.open(t, desktop, c.console("/runs/"+run.WorkflowRunID))
+	page.press("Run now")
+	page.sees("It failed for good.")
+}
+
 // failOnce has a run fail whose endpoint holds all later requests, and returns its id.
 func failOnce(t *testing.T, c *client) string {
 	t.Helper()

@@ -30,7 +30,7 @@ export function timings(run: Run, events: RunEvent[], now = Date.now()): Map<Ste
       const first = own[0];
       const end = own.findLast((event) => ends.has(event.state));
       const from = first?.state === "STEP_PROGRESS" ? Math.max(first.time, run.workflowRunCreatedAt) : before;
-      const to = wokeAt(step) ?? end?.time ?? run.workflowRunCompletedAt ?? now;
+      const to = wokeAt(step, events) ?? end?.time ?? run.workflowRunCompletedAt ?? now;
       times.set(step, { from, to: Math.max(from, to), done: ends.has(step.state) });
       last = Math.max(last, to);
     }
@@ -39,16 +39,16 @@ export function timings(run: Run, events: RunEvent[], now = Date.now()): Map<Ste
   return times;
 }
 
-// wokeAt returns when a sleep that is over was to end. The log has its end only once the
-// workflow has done the next step, or never if that one fails.
-function wokeAt(step: Step): number | undefined {
-  if (step.state !== "STEP_SUCCESS") {
+// wokeAt returns when a sleep that is over has ended, undefined for other steps. The log has
+// its end only once the workflow has done the next step, or never if that one fails. So it
+// ended when it was to end, or earlier if its message was run before.
+function wokeAt(step: Step, events: RunEvent[]): number | undefined {
+  const due = step.sleepUntil ? step.sleepUntil * 1000 : (step.createdAt ?? 0) + (step.sleepFor ?? 0) * 1000;
+  if (step.state !== "STEP_SUCCESS" || !(step.sleepUntil || step.sleepFor)) {
     return undefined;
   }
-  if (step.sleepUntil) {
-    return step.sleepUntil * 1000;
-  }
-  return step.sleepFor && step.createdAt && step.createdAt + step.sleepFor * 1000;
+  const after = events.find((event) => event.stepInfo?.messageId === step.messageId && event.state !== "STEP_PROGRESS");
+  return Math.min(due, after?.time ?? due);
 }
 
 // key tells steps of a run apart: by their number, which the first has not, nor one that

@@ -236,8 +236,10 @@ test("a sleep ends when it was to end, whatever the next step does", () => {
   const times = timings(run, events);
   const shown = run.steps.flatMap((group) => group.steps).map((one) => times.get(one));
   assert.deepEqual(shown, [{ from: 200, to: 1200, done: true }, { from: 1200, to: 13_400, done: true }]);
-  const until = { ...sleep, sleepFor: undefined, sleepUntil: 2 };
-  assert.deepEqual(timings({ ...run, steps: [{ type: "sequential", steps: [until] }] } as Run, events).get(until as Step), { from: 200, to: 2000, done: true });
+  const woken = { ...sleep, sleepFor: 3600 }; // and run after a second
+  assert.deepEqual(timings({ ...run, steps: [{ type: "sequential", steps: [woken] }] } as Run, events).get(woken as Step), { from: 200, to: 1300, done: true });
+  const until = { ...sleep, sleepFor: undefined, sleepUntil: 1 };
+  assert.deepEqual(timings({ ...run, steps: [{ type: "sequential", steps: [until] }] } as Run, events).get(until as Step), { from: 200, to: 1000, done: true });
 });
 
 const answers: Record<string, [answer: string, says: string]> = {

@@ -6,7 +6,7 @@ import { useCallback, useEffect, useState } from "preact/hooks";
 import { get } from "../api";
 import { useFeed, type Page } from "../feed";
 import { clock, iso, plural } from "../format";
-import { whenGone } from "../letters";
+import { whenGone } from "../messages";
 import { go, href, openHref, setParams, usePlace } from "../router";
 import { messageOf } from "../saying";
 import { identity } from "../session";

@@ -5,8 +5,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { call, explain, get } from "../api";
 import { useAsked, useRepeated } from "../feed";
 import { clock, count, span } from "../format";
-import { deleteLetter, letterOf, retryLetter } from "../letters";
 import { attempts, isCut, readLife, wholeOf, type Life } from "../life";
+import { deleteLetter, letterOf, retryLetter, runMessageNow } from "../messages";
 import { curl, publicationOf, publish, refusal, unsendable } from "../publication";
 import { href, setParams } from "../router";
 import type { DeadLetter, LogEntry } from "../types";
@@ -194,12 +194,17 @@ function Deeds({ last, again }: { last: LogEntry; again: () => Promise<void> }) 
     await call("DELETE", "/v2/messages/" + last.messageId);
     setSaid("Cancellation requested.");
   };
+  const runNow = async () => {
+    await runMessageNow(last.messageId);
+    setSaid("It is due now.");
+  };
   const repeat = async () => setParams({ open: await publish(publicationOf(last)) });
   return (
     <>
       <div class="deeds">
         {dlq?.letter !== undefined && <Retry letter={dlq.letter} change={change} />}
         {dlq !== undefined && dlq.letter === undefined && <Act change={change} deed={repeat} disabled={cannot !== ""} title={cannot}>Publish again</Act>}
+        {waitsForTime(last) && <Act change={change} deed={runNow} title="Makes it due at once; no attempt is added">Run now</Act>}
         {refusal(last) === "" && <Copy text={() => curl(publicationOf(last))}>Copy as curl</Copy>}
         <a class="button" href={href("/logs", { messageId: last.messageId })}>Its log</a>
         {!ended.has(last.state) && (
@@ -212,6 +217,12 @@ function Deeds({ last, again }: { last: LogEntry; again: () => Promise<void> }) 
       {fault !== "" && <Fault>{fault}</Fault>}
     </>
   );
+}
+
+// waitsForTime reports whether a message waits for its time, and for nothing else that the
+// server would refuse to run it before.
+function waitsForTime(last: LogEntry): boolean {
+  return (last.state === "CREATED" || last.state === "RETRY") && (last.nextDeliveryTime ?? 0) > Date.now() && last.queueName === undefined;
 }
 
 // Retry publishes again what is in the DLQ, in place of its entry there.

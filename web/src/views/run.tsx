@@ -8,6 +8,7 @@ import { call, get, post } from "../api";
 import { useAsked, useRepeated } from "../feed";
 import { clock, plural, span } from "../format";
 import { withoutBodies } from "../logpages";
+import { runMessageNow } from "../messages";
 import { startAgain } from "../publication";
 import { go, href, setParams, usePlace } from "../router";
 import { messageOf } from "../saying";
@@ -100,7 +101,7 @@ function Picture({ run, events, again }: { run: Run; events: RunEvent[]; again: 
           )}
         </div>
         <ol class="steps" aria-label="Steps">
-          {run.steps.map((group, i) => <Group key={i} group={group} index={i} times={times} start={start} end={end} />)}
+          {run.steps.map((group, i) => <Group key={i} group={group} index={i} times={times} start={start} end={end} again={again} />)}
         </ol>
       </div>
     </>
@@ -114,17 +115,18 @@ function RunLink({ to }: { to: RunRef }) {
 interface GroupProps {
   group: StepGroup;
   index: number;
+  again: () => Promise<void>;
   times: Map<Step, Timing>;
   start: number;
   end: number;
 }
 
-function Group({ group, times, start, end }: GroupProps) {
+function Group({ group, times, start, end, again }: GroupProps) {
   return (
     <li class={group.steps.length > 1 ? "parallel" : undefined}>
       {group.steps.length > 1 && <p class="muted">{group.steps.length} in parallel</p>}
       <div class="branches">
-        {group.steps.map((step, i) => <StepCard key={i} step={step} isNext={group.type === "next"} time={times.get(step)!} start={start} end={end} />)}
+        {group.steps.map((step, i) => <StepCard key={i} step={step} isNext={group.type === "next"} time={times.get(step)!} start={start} end={end} again={again} />)}
       </div>
     </li>
   );
@@ -136,9 +138,10 @@ interface StepProps {
   time: Timing;
   start: number;
   end: number;
+  again: () => Promise<void>;
 }
 
-function StepCard({ step, isNext, time, start, end }: StepProps) {
+function StepCard({ step, isNext, time, start, end, again }: StepProps) {
   const last = step.errors?.at(-1);
   const name = step.stepName || (isNext ? "next step" : "step");
   return (
@@ -153,7 +156,7 @@ function StepCard({ step, isNext, time, start, end }: StepProps) {
       </p>
       <TimeBar time={time} start={start} end={end} />
       {last !== undefined && <p class="error-text">{messageOf(last.body) || last.error}</p>}
-      <Waiting step={step} />
+      <Waiting step={step} again={again} />
       <details>
         <summary>Details</summary>
         <Facts of={[
@@ -195,7 +198,8 @@ function TimeBar({ time, start, end }: { time: Timing; start: number; end: numbe
   return <div class="time-bar" aria-hidden="true"><span style={{ left: `${Math.min(99, left)}%`, width: `${Math.min(100 - left, width)}%` }} /></div>;
 }
 
-function Waiting({ step }: { step: Step }) {
+function Waiting({ step, again }: { step: Step; again: () => Promise<void> }) {
+  const [change, fault] = useChange(again);
   const open = step.state === "STEP_PROGRESS" || step.state === "STEP_RETRY";
   if (!open) {
     return null;
@@ -203,7 +207,12 @@ function Waiting({ step }: { step: Step }) {
   if (step.waitEventId !== undefined) {
     return <p>Waits for <code>{step.waitEventId}</code>{step.waitTimeoutDeadline !== undefined && <> until {clock(step.waitTimeoutDeadline * 1000)}</>}</p>;
   }
-  return step.nextDeliveryTime === undefined ? null : <p>Goes on at {clock(step.nextDeliveryTime)}</p>;
+  return step.nextDeliveryTime === undefined ? null : (
+    <>
+      <p>Goes on at {clock(step.nextDeliveryTime)} <Act change={change} deed={() => runMessageNow(step.messageId)} title="Makes it go on at once; no attempt is added">Run now</Act></p>
+      {fault !== "" && <Fault>{fault}</Fault>}
+    </>
+  );
 }
 
 function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {

@@ -1,8 +1,14 @@
-// The dead letter of one message, and what can be done to it.
+// What can be done to one message that waits, or that is in the DLQ.
 
 import { call, get } from "./api";
 import { withoutBodies } from "./logpages";
 import type { DeadLetter } from "./types";
+
+// runMessageNow makes a message due at once that waits for its delay, its sleep or its next
+// attempt. In a queue, or in flight, the server refuses that and says why.
+export function runMessageNow(id: string): Promise<unknown> {
+  return call("POST", `/v2/messages/${encodeURIComponent(id)}/retry`);
+}
 
 // letterOf returns the id of a message's dead letter while there is one.
 export async function letterOf(messageId: string, signal: AbortSignal): Promise<string | undefined> {
