@@ -10,10 +10,11 @@ import (
 type access int
 
 const (
-	read   access = iota // any token
-	write                // a token that is not read-only
-	submit               // the same, and a body: the handler calls readBody
-	open                 // nothing: anybody may ask
+	read    access = iota // any token
+	write                 // a token that is not read-only
+	submit                // the same, and a body: the handler calls readBody
+	secrets               // a token that is not read-only: the answer is a secret
+	open                  // nothing: anybody may ask
 )
 
 // caller is who makes a request.
@@ -42,7 +43,11 @@ func (a *api) authenticate(r *request, needed access) error {
 	if !ok {
 		return posthaste.Errorf(posthaste.CodeUnauthorized, "the token is not known to this server")
 	}
-	if readOnly && needed != read {
+	switch {
+	case readOnly && needed == secrets:
+		return posthaste.Errorf(posthaste.CodeForbidden,
+			"this is a readonly token, which may not read signing keys: who knows them can sign requests that destinations trust")
+	case readOnly && needed != read:
 		return posthaste.Errorf(posthaste.CodeForbidden,
 			"this is a readonly token, which may read but not publish, create or change anything")
 	}

@@ -88,8 +88,9 @@ func (a *api) messageRoutes() []route {
 		{"GET /v2/usage", read, a.getUsage},
 
 		{"GET /v2/readiness", open, a.getReadiness},
+		{"GET /v2/liveness", open, a.getLiveness},
 
-		{"GET /v2/keys", read, a.getKeys},
+		{"GET /v2/keys", secrets, a.getKeys},
 		{"POST /v2/keys/rotate", write, a.rotateKeys},
 		{"POST /v2/rotate", write, a.rotateKeys},
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"io"
 	"net/http"
 	"sync/atomic"
 
@@ -25,6 +26,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/healthz":
 		answerHealth(w, r)
+	case "/v2/liveness":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"live":true}`+"\n")
 	case "/readyz":
 		answerText(w, http.StatusServiceUnavailable, "not ready: the database does not answer")
 	default:

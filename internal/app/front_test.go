@@ -38,6 +38,7 @@ func TestDatabaseIsWaitedFor(t *testing.T) {
 		want         string
 	}{
 		"alive":     {http.MethodGet, "/healthz", http.StatusOK, "ok"},
+		"live":      {http.MethodGet, "/v2/liveness", http.StatusOK, `{"live":true}`},
 		"not ready": {http.MethodGet, "/readyz", http.StatusServiceUnavailable, "not ready: the database does not answer"},
 		"new work":  {http.MethodPost, "/v2/publish/http://127.0.0.1:1", http.StatusServiceUnavailable, `{"error":"the server does not reach its database yet, try again"}`},
 	}

@@ -37,6 +37,9 @@ func TestReadinessForClients(t *testing.T) {
 					t.Errorf("%s answers %d %s, want %d %s", path, got.Code, got.Body, test.status, want)
 				}
 			}
+			if got := ask(server.server.Handler, http.MethodGet, "/v2/liveness"); got.Code != http.StatusOK {
+				t.Errorf("/v2/liveness answers %d %s, want 200 whether the server is ready or not", got.Code, got.Body)
+			}
 		})
 	}
 }

@@ -13,7 +13,7 @@ var routeClasses = map[string]string{
 	"publish": "publish", "enqueue": "enqueue", "batch": "batch",
 	"messages": "messages", "queues": "queues", "schedules": "schedules", "ticks": "schedules", "topics": "topics",
 	"logs": "logs", "events": "logs", "dlq": "dlq", "bulkactions": "bulk_actions",
-	"keys": "keys", "rotate": "keys", "readiness": "readiness", "usage": "usage",
+	"keys": "keys", "rotate": "keys", "readiness": "readiness", "liveness": "readiness", "usage": "usage",
 	"flowcontrol": "flow_control", "globalparallelism": "flow_control",
 	"trigger": "trigger", "wait": "wait", "waiters": "wait", "notify": "notify",
 	"workflows": "workflows",
