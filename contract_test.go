@@ -42,6 +42,7 @@ func contractRows() []string {
 	add("U-%d", 1, 89)
 	add("decision %d", 1, 27)
 	for _, n := range []int{
+		28,
 		34,
 		35,
 		36,

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"posthaste"
 	"posthaste/internal/client"
@@ -49,11 +50,21 @@ func setIf(params url.Values, name, value string) {
 	}
 }
 
+// withCommas are the filters whose values may have commas themselves. The server takes such a
+// value for a list unless the name of the filter says that it is one.
+var withCommas = map[string]string{
+	"url": "url[]", "path": "path[]", "workflowUrl": "workflowUrl[]", "workflowRunId": "workflowRunId[]", "flowControlKey": "flowControlKey[]",
+}
+
 // setAll sets the parameters that have values.
 func setAll(params url.Values, values map[string][]string) {
 	for name, given := range values {
-		if len(given) > 0 {
-			params[name] = given
+		for _, value := range given {
+			key := name
+			if exact, may := withCommas[name]; may && strings.Contains(value, ",") {
+				key = exact
+			}
+			params[key] = append(params[key], value)
 		}
 	}
 }

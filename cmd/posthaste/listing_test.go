@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -59,5 +60,15 @@ func TestListsSayHowToGoOn(t *testing.T) {
 				t.Errorf("code %d\n%s%s\nwant %s", code, &out, &err, want)
 			}
 		})
+	}
+}
+
+// TestFilterWithComma checks that a value with a comma reaches the server as one where it may
+// be one, and as the list that it is elsewhere.
+func TestFilterWithComma(t *testing.T) {
+	params := url.Values{}
+	setAll(params, map[string][]string{"flowControlKey": {"eu,prod", "us"}, "state": {"ERROR,FAILED"}, "label": nil})
+	if got, want := params.Encode(), "flowControlKey=us&flowControlKey%5B%5D=eu%2Cprod&state=ERROR%2CFAILED"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

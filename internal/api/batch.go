@@ -229,7 +229,7 @@ type batchItem struct {
 
 // readItem reads an item, all but its destination and its body.
 func readItem(raw json.RawMessage) (item batchItem, err error) {
-	if err := unmarshal("the message", raw, &item); err != nil {
+	if err := unmarshalKnown("the message", raw, &item, "destination, headers, body and queue are accepted, settings are headers"); err != nil {
 		return item, err
 	}
 	if item.header, err = jsonHeader(fmt.Sprintf("the headers of the message for %.100q", item.Destination), item.Headers); err != nil {

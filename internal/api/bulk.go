@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,13 +38,13 @@ type bulkCall struct {
 
 // bulkCall reads a bulk call whose ids are listed by a parameter of that name.
 func (r *request) bulkCall(ids string) (call bulkCall, err error) {
-	if call.params, call.hasBody, err = r.bulkParameters(); err != nil {
+	if call.params, call.hasBody, err = r.callParameters(ids); err != nil {
 		return call, err
 	}
 	if call.ids, err = selection.IDs(call.params, ids); err != nil {
 		return call, err
 	}
-	delete(call.params, ids)
+	call.params = selection.Without(call.params, ids)
 	if call.async, err = selection.Flag(call.params, "async"); err != nil {
 		return call, err
 	}
@@ -53,13 +54,14 @@ func (r *request) bulkCall(ids string) (call bulkCall, err error) {
 	return call, nil
 }
 
-// bulkParameters returns what a bulk call says of its targets: the parameters of
-// the query, and those of a JSON body that the query does not have (contract,
-// U-80), and whether there was a body. A parameter that the body has without a value
-// is there without one. So is one that is null, but for a null that is all the call says:
-// SDKs write an empty list so.
-func (r *request) bulkParameters() (params url.Values, hasBody bool, err error) {
-	if params, err = r.params(); err != nil {
+// callParameters returns what a call says in its query and in a JSON body (contract, U-80
+// and workflows D 1), and whether there was one; ids is the name of a list of what it is
+// about. A parameter that
+// the body has without a value is there without one. So is one that is null, but for a null
+// that is all the call says: SDKs write an empty list so.
+func (r *request) callParameters(ids string) (params url.Values, hasBody bool, err error) {
+	query, err := r.params()
+	if err != nil {
 		return nil, false, err
 	}
 	var fields map[string]json.RawMessage
@@ -69,20 +71,36 @@ func (r *request) bulkParameters() (params url.Values, hasBody bool, err error) 
 	if hasBody && fields == nil {
 		return nil, false, posthaste.Invalidf("the body is null, an object of filters is expected, or no body")
 	}
-	alone := len(params)+len(fields) == 1
-	for name, raw := range fields {
-		if params.Has(name) {
-			continue
-		}
-		if string(raw) == "null" && !alone {
-			params[name] = []string{""} // no empty list, which would select nothing
-			continue
-		}
-		if params[name], err = texts(name, raw); err != nil {
+	alone := len(query)+len(fields) == 1
+	body := url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if err := addField(body, name, fields[name], alone); err != nil {
 			return nil, false, err
 		}
 	}
-	return params, hasBody, nil
+	params, err = selection.Unite(query, body, ids)
+	return params, hasBody, err
+}
+
+// addField adds a parameter of a body.
+func addField(body url.Values, name string, raw json.RawMessage, alone bool) error {
+	if hasPrefixFold(name, upstashPrefix) || hasPrefixFold(name, servicePrefix) {
+		return posthaste.Invalidf("%.100q has no effect in the body: give settings as headers", name)
+	}
+	if string(raw) == "null" && !alone {
+		body[name] = []string{""} // no empty list, which would select nothing
+		return nil
+	}
+	values, err := texts(name, raw)
+	switch {
+	case err != nil:
+		return err
+	case raw[0] == '[':
+		selection.SetElements(body, name, values)
+	default:
+		body[name] = values
+	}
+	return nil
 }
 
 // startAction begins a bulk action on what the filters of a call match.

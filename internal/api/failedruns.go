@@ -45,12 +45,12 @@ func (a *api) failedRunRoutes() []route {
 		{"GET /v2/workflows/dlq/{id}", read, plain(a.getFailedRun)},
 		{"DELETE /v2/workflows/dlq/{id}", submit, alone(a.deleteFailedRun)},
 
-		{"POST /v2/workflows/dlq/restart", submit, a.restartFailedRuns(restart)},
+		{"POST /v2/workflows/dlq/restart", submit, controlled(a.restartFailedRuns(restart))},
 		{"POST /v2/workflows/dlq/restart/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/restart/{id}", submit, alone(a.restartFailedRun(restart))},
-		{"POST /v2/workflows/dlq/resume", submit, a.restartFailedRuns(resume)},
+		{"POST /v2/workflows/dlq/restart/{id}", submit, controlled(alone(a.restartFailedRun(restart)))},
+		{"POST /v2/workflows/dlq/resume", submit, controlled(a.restartFailedRuns(resume))},
 		{"POST /v2/workflows/dlq/resume/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/resume/{id}", submit, alone(a.restartFailedRun(resume))},
+		{"POST /v2/workflows/dlq/resume/{id}", submit, controlled(alone(a.restartFailedRun(resume)))},
 
 		{"POST /v2/workflows/dlq/callback/", write, refuseEmptyID},
 		{"POST /v2/workflows/dlq/callback/{id}", submit, alone(a.retryFailureCallback)},

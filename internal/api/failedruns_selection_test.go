@@ -143,6 +143,7 @@ func TestRestartListed(t *testing.T) {
 			return "workflowUrl=https://other.example&toDate=0", body(pick(all, 1))
 		}, []int{1}},
 		{"an empty list", func([]failedRun) (string, string) { return "", `{"dlqIds":[]}` }, nil},
+		{"a list that is null", func([]failedRun) (string, string) { return "", `{"dlqIds":null}` }, nil},
 		{"an empty list with filters", func([]failedRun) (string, string) { return "workflowRunId=wfr_", `{"dlqIds":[]}` }, nil},
 		{"a list without ids in it", func([]failedRun) (string, string) { return "", `{"dlqIds":[null]}` }, nil},
 		{"no selection at all", func([]failedRun) (string, string) { return "", "" }, []int{0, 1, 2}},
@@ -150,8 +151,9 @@ func TestRestartListed(t *testing.T) {
 		{"numbers in a body", func(all []failedRun) (string, string) {
 			return "", `{"workflowCreatedAt":` + millis(all[1].Run.CreatedAt) + `,"count":100}`
 		}, []int{1}},
-		{"a date of the query and another one of a body", func(all []failedRun) (string, string) {
-			return "toDate=" + millis(all[1].Letter.FailedAt()), `{"toDate":0,"fromDate":` + millis(all[1].Letter.FailedAt()) + `}`
+		{"a date of the query, also in a body, and another one of a body", func(all []failedRun) (string, string) {
+			at := millis(all[1].Letter.FailedAt())
+			return "toDate=" + at, `{"toDate":` + at + `,"fromDate":` + at + `}`
 		}, []int{1}},
 		{"the latest first", func([]failedRun) (string, string) { return "order=latestFirst", "" }, []int{2, 1, 0}},
 	}

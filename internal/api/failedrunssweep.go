@@ -1,8 +1,6 @@
 package api
 
 import (
-	"encoding/json"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,7 +31,7 @@ type failedRunSweep struct {
 
 // failedRunSweep reads such a call, of which a page has so many entries.
 func (r *request) failedRunSweep(count selection.Count) (s failedRunSweep, err error) {
-	if s.given, err = r.unitedParameters(); err != nil {
+	if s.given, _, err = r.callParameters("dlqIds"); err != nil {
 		return s, err
 	}
 	if s.async, err = selection.Flag(s.given, "async"); err != nil {
@@ -66,41 +64,7 @@ func (r *request) failedRunSweep(count selection.Count) (s failedRunSweep, err e
 // filters returns the parameters without those that say what the call is about
 // otherwise.
 func (s *failedRunSweep) filters() url.Values {
-	filters := maps.Clone(s.given)
-	delete(filters, "dlqIds")
-	delete(filters, "dryRun")
-	return filters
-}
-
-// unitedParameters returns what a call says in its query and in a JSON body (contract,
-// workflows D 1).
-func (r *request) unitedParameters() (url.Values, error) {
-	query, err := r.params()
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]json.RawMessage
-	given, err := r.decodeJSON(&fields)
-	if err != nil {
-		return nil, err
-	}
-	if given && fields == nil {
-		return nil, posthaste.Invalidf("the body is null, an object of filters is expected, or no body")
-	}
-	body := url.Values{}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if hasPrefixFold(name, upstashPrefix) || hasPrefixFold(name, servicePrefix) {
-			return nil, posthaste.Invalidf("%.100q has no effect in the body: it is accepted as a header or in the query", name)
-		}
-		if string(fields[name]) == "null" {
-			body[name] = []string{""} // given without a value, and no empty list
-			continue
-		}
-		if body[name], err = texts(name, fields[name]); err != nil {
-			return nil, err
-		}
-	}
-	return selection.Unite(query, body), nil
+	return selection.Without(selection.Without(s.given, "dlqIds"), "dryRun")
 }
 
 // failedRunPage is the part of a sweep that one call does.

@@ -74,6 +74,9 @@ func (a *api) listFlowKeys(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := selection.CheckNames(params, "search"); err != nil {
+		return answer{}, err
+	}
 	all, err := a.options.Engine.FlowKeys(r.Context(), r.user, params.Get("search"))
 	return ok(views(all, newFlowKeyView)), err
 }
@@ -89,16 +92,19 @@ func (a *api) getFlowKey(r *request) (answer, error) {
 	return ok(newFlowKeyView(status)), nil
 }
 
-// flowKeyChanges are what can be done to a key, by the last part of the path. To
-// reset is to reset the rate: attempts in flight are counted, not remembered, so
-// that count is never wrong.
-var flowKeyChanges = map[string]func(a *api, r *request, key string, params url.Values) error{
-	"pause":     (*api).pauseFlowKey,
-	"resume":    (*api).resumeFlowKey,
-	"pin":       (*api).pinFlowKey,
-	"unpin":     (*api).unpinFlowKey,
-	"resetRate": (*api).resetFlowRate,
-	"reset":     (*api).resetFlowRate,
+// flowKeyChanges are what can be done to a key, by the last part of the path, and the
+// parameters that each takes. To reset is to reset the rate: attempts in flight are counted,
+// not remembered, so that count is never wrong.
+var flowKeyChanges = map[string]struct {
+	do    func(a *api, r *request, key string, params url.Values) error
+	takes []string
+}{
+	"pause":     {do: (*api).pauseFlowKey},
+	"resume":    {do: (*api).resumeFlowKey},
+	"pin":       {(*api).pinFlowKey, []string{"parallelism", "rate", "period"}},
+	"unpin":     {(*api).unpinFlowKey, []string{"parallelism", "rate"}},
+	"resetRate": {do: (*api).resetFlowRate},
+	"reset":     {do: (*api).resetFlowRate},
 }
 
 // changeFlowKey does to the key in the path what its last part says.
@@ -117,11 +123,14 @@ func (a *api) changeFlowKey(r *request) (answer, error) {
 	if err := posthaste.CheckFlowKey("flow-control key", key); err != nil {
 		return answer{}, err
 	}
-	params, err := r.params()
+	params, _, err := r.callParameters("")
 	if err != nil {
 		return answer{}, err
 	}
-	return done, change(a, r, key, params)
+	if err := selection.CheckNames(params, change.takes...); err != nil {
+		return answer{}, err
+	}
+	return done, change.do(a, r, key, params)
 }
 
 func (a *api) pauseFlowKey(r *request, key string, _ url.Values) error {

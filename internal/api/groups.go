@@ -132,7 +132,7 @@ func (r *request) endpoints() (name string, endpoints []posthaste.Endpoint, err 
 	var body struct {
 		Endpoints []endpointView `json:"endpoints"`
 	}
-	if err := r.requireJSON(&body); err != nil {
+	if err := r.requireKnown(&body, "endpoints is accepted, of each a name and a url"); err != nil {
 		return "", nil, err
 	}
 	if len(body.Endpoints) == 0 {
@@ -150,7 +150,7 @@ func (a *api) setGroupHeaders(r *request) (answer, error) {
 	var body struct {
 		Headers map[string]json.RawMessage `json:"headers"`
 	}
-	if err := r.requireJSON(&body); err != nil {
+	if err := r.requireKnown(&body, "headers is accepted"); err != nil {
 		return answer{}, err
 	}
 	if body.Headers == nil {

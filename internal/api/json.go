@@ -1,9 +1,12 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"reflect"
+	"strings"
 
 	"posthaste"
 )
@@ -27,9 +30,42 @@ func (r *request) decodeJSON(into any) (given bool, err error) {
 func (r *request) requireJSON(into any) error {
 	given, err := r.decodeJSON(into)
 	if err == nil && !given {
-		return posthaste.Invalidf("the body is empty, a JSON object is expected")
+		return errNoBody
 	}
 	return err
+}
+
+// requireKnown is requireJSON for a body of which every member has to be known: accepted
+// says which there are.
+func (r *request) requireKnown(into any, accepted string) error {
+	body, err := r.readBody(maxJSON)
+	if err != nil {
+		return err
+	}
+	if body == nil {
+		return errNoBody
+	}
+	return unmarshalKnown("the body", body, into, accepted)
+}
+
+var errNoBody = posthaste.Invalidf("the body is empty, a JSON object is expected")
+
+// unmarshalKnown is unmarshal for objects of which every member has to be known: one that
+// is misspelt would be passed over (contract, decision 16).
+func unmarshalKnown(what string, data []byte, into any, accepted string) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	if err != nil {
+		if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+			return posthaste.Invalidf("%.100s is not known in %s: %s", name, what, accepted)
+		}
+		return unmarshal(what, data, into)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return unmarshal(what, data, into) // there is more
+	}
+	return nil
 }
 
 // unmarshal decodes JSON. An error is a sentence about what, or about a field of

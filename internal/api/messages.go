@@ -103,12 +103,19 @@ func (a *api) runMessageNow(r *request) (answer, error) {
 // cancelCount bounds a bulk cancellation (contract, messages 2.5).
 var cancelCount = selection.Count{Most: 500}
 
+// addedCount is a count that one SDK adds to each cancellation by itself, and promises that
+// all that match are cancelled: it means none (contract, decision 28).
+const addedCount = "100"
+
 // cancelMessages cancels the messages whose ids are listed, or else those that
 // match the filters, or else all.
 func (a *api) cancelMessages(r *request) (answer, error) {
 	call, err := r.bulkCall("messageIds")
 	if err != nil {
 		return answer{}, err
+	}
+	if slices.Equal(call.params["count"], []string{addedCount}) {
+		delete(call.params, "count")
 	}
 	query, err := selection.Live(call.params)
 	if err != nil {

@@ -49,7 +49,7 @@ func (a *api) putQueue(r *request) (answer, error) {
 		Parallelism int    `json:"parallelism"`
 		Paused      *bool  `json:"paused"`
 	}
-	if err := r.requireJSON(&body); err != nil {
+	if err := r.requireKnown(&body, "queueName, parallelism and paused are accepted"); err != nil {
 		return answer{}, err
 	}
 	if err := posthaste.CheckNewName("queueName", body.QueueName); err != nil {

@@ -23,6 +23,7 @@ type request struct {
 	target   target
 	reserved []parameter // of the query
 	rest     string      // of the query, raw
+	controls bool        // the query may have controls
 	caller
 
 	requests, bodies Gate
@@ -46,11 +47,19 @@ func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, erro
 	}, nil
 }
 
-// params returns the query without what is reserved, decoded.
+// params returns the query without what is reserved, decoded. Controls, where they have
+// no effect, are parameters that are not known (contract, decision 16).
 func (r *request) params() (url.Values, error) {
 	values, err := url.ParseQuery(r.rest)
 	if err != nil {
 		return nil, posthaste.Invalidf("the query string is malformed: %v", err)
+	}
+	if !r.controls {
+		for _, p := range r.reserved {
+			if p.name != tokenParameter {
+				values.Add(p.name, p.value)
+			}
+		}
 	}
 	return values, nil
 }

@@ -31,36 +31,36 @@ func (a *api) messageRoutes() []route {
 	return []route{
 		{"POST /v2/publish/*", submit, a.publish},
 		{"POST /v2/enqueue/{queue}/*", submit, a.enqueue},
-		{"POST /v2/batch", submit, a.publishBatch},
+		{"POST /v2/batch", submit, plain(a.publishBatch)},
 
-		{"GET /v2/messages/{id}", read, a.getMessage},
+		{"GET /v2/messages/{id}", read, plain(a.getMessage)},
 		{"DELETE /v2/messages/{id}", submit, alone(a.cancelMessage)},
 		{"POST /v2/messages/{id}/retry", submit, alone(a.runMessageNow)},
 		{"DELETE /v2/messages", submit, a.cancelMessages},
 		{"DELETE /v2/messages/", write, refuseEmptyID},
 
-		{"GET /v2/queues", read, a.listQueues},
-		{"POST /v2/queues", submit, a.putQueue},
-		{"GET /v2/queues/{queue}", read, a.getQueue},
+		{"GET /v2/queues", read, plain(a.listQueues)},
+		{"POST /v2/queues", submit, plain(a.putQueue)},
+		{"GET /v2/queues/{queue}", read, plain(a.getQueue)},
 		{"DELETE /v2/queues/{queue}", submit, alone(a.deleteQueue)},
-		{"POST /v2/queues/{queue}/pause", write, a.pauseQueue},
-		{"POST /v2/queues/{queue}/resume", write, a.resumeQueue},
+		{"POST /v2/queues/{queue}/pause", submit, alone(a.pauseQueue)},
+		{"POST /v2/queues/{queue}/resume", submit, alone(a.resumeQueue)},
 
-		{"GET /v2/topics", read, a.listGroups},
-		{"GET /v2/topics/{group}", read, a.getGroup},
-		{"PATCH /v2/topics/{group}", submit, a.setGroupHeaders},
+		{"GET /v2/topics", read, plain(a.listGroups)},
+		{"GET /v2/topics/{group}", read, plain(a.getGroup)},
+		{"PATCH /v2/topics/{group}", submit, plain(a.setGroupHeaders)},
 		{"DELETE /v2/topics/{group}", submit, alone(a.deleteGroup)},
-		{"POST /v2/topics/{group}/endpoints", submit, a.addEndpoints},
+		{"POST /v2/topics/{group}/endpoints", submit, plain(a.addEndpoints)},
 		{"DELETE /v2/topics/{group}/endpoints", submit, plain(a.removeEndpoints)},
 
-		{"GET /v2/schedules", read, a.listSchedules},
+		{"GET /v2/schedules", read, plain(a.listSchedules)},
 		{"POST /v2/schedules/*", submit, a.createSchedule},
-		{"GET /v2/schedules/{schedule}", read, a.getSchedule},
+		{"GET /v2/schedules/{schedule}", read, plain(a.getSchedule)},
 		{"DELETE /v2/schedules/{schedule}", submit, alone(a.deleteSchedule)},
-		{"POST /v2/schedules/{schedule}/pause", write, a.pauseSchedule},
-		{"POST /v2/schedules/{schedule}/resume", write, a.resumeSchedule},
-		{"PATCH /v2/schedules/{schedule}/pause", write, a.pauseSchedule},
-		{"PATCH /v2/schedules/{schedule}/resume", write, a.resumeSchedule},
+		{"POST /v2/schedules/{schedule}/pause", submit, alone(a.pauseSchedule)},
+		{"POST /v2/schedules/{schedule}/resume", submit, alone(a.resumeSchedule)},
+		{"PATCH /v2/schedules/{schedule}/pause", submit, alone(a.pauseSchedule)},
+		{"PATCH /v2/schedules/{schedule}/resume", submit, alone(a.resumeSchedule)},
 
 		{"GET /v2/ticks", read, a.getTicks},
 
@@ -69,36 +69,35 @@ func (a *api) messageRoutes() []route {
 		{"DELETE /v2/dlq/", write, refuseEmptyID},
 		{"GET /v2/dlq/{id}", read, plain(a.getDeadLetter)},
 		{"DELETE /v2/dlq/{id}", submit, alone(a.deleteDeadLetter)},
-		{"POST /v2/dlq/retry", submit, a.retryDeadLetters},
+		{"POST /v2/dlq/retry", submit, controlled(a.retryDeadLetters)},
 		{"POST /v2/dlq/retry/", write, refuseEmptyID},
-		{"POST /v2/dlq/retry/{id}", submit, alone(a.retryDeadLetter)},
+		{"POST /v2/dlq/retry/{id}", submit, controlled(alone(a.retryDeadLetter))},
 
-		{"GET /v2/bulkActions", read, a.listActions},
-		{"GET /v2/bulkActions/{id}", read, a.getAction},
+		{"GET /v2/bulkActions", read, plain(a.listActions)},
+		{"GET /v2/bulkActions/{id}", read, plain(a.getAction)},
 		{"DELETE /v2/bulkActions/{id}", submit, alone(a.cancelAction)},
 
 		{"GET /v2/logs", read, a.listLogs},
 		{"GET /v2/events", read, a.listEvents},
 
 		{"GET /v2/flowControl", read, a.listFlowKeys},
-		{"GET /v2/flowControl/*", read, a.getFlowKey},
-		{"POST /v2/flowControl/*", write, a.changeFlowKey},
-		{"GET /v2/globalParallelism", read, a.getGlobalParallelism},
+		{"GET /v2/flowControl/*", read, plain(a.getFlowKey)},
+		{"POST /v2/flowControl/*", submit, a.changeFlowKey},
+		{"GET /v2/globalParallelism", read, plain(a.getGlobalParallelism)},
 
-		{"GET /v2/usage", read, a.getUsage},
+		{"GET /v2/usage", read, plain(a.getUsage)},
 
 		{"GET /v2/readiness", open, a.getReadiness},
 		{"GET /v2/liveness", open, a.getLiveness},
 
-		{"GET /v2/keys", secrets, a.getKeys},
-		{"POST /v2/keys/rotate", write, a.rotateKeys},
-		{"POST /v2/rotate", write, a.rotateKeys},
+		{"GET /v2/keys", secrets, plain(a.getKeys)},
+		{"POST /v2/keys/rotate", submit, alone(a.rotateKeys)},
+		{"POST /v2/rotate", submit, alone(a.rotateKeys)},
 	}
 }
 
-// plain makes the handler of a route that takes no query parameters of its own:
-// where something is destroyed, one that is not understood must not be passed
-// over (contract, decision 16).
+// plain makes the handler of a route that takes no query parameters of its own: one
+// that is not understood is not passed over (contract, decision 16).
 func plain(handle func(r *request) (answer, error)) func(r *request) (answer, error) {
 	return func(r *request) (answer, error) {
 		params, err := r.params()
@@ -117,7 +116,7 @@ func plain(handle func(r *request) (answer, error)) func(r *request) (answer, er
 // must not become a change.
 func alone(change func(r *request) (answer, error)) func(r *request) (answer, error) {
 	return func(r *request) (answer, error) {
-		params, err := r.unitedParameters()
+		params, _, err := r.callParameters("")
 		if err != nil {
 			return answer{}, err
 		}
@@ -125,6 +124,14 @@ func alone(change func(r *request) (answer, error)) func(r *request) (answer, er
 			return answer{}, err
 		}
 		return change(r)
+	}
+}
+
+// controlled makes the handler of a route whose query may have controls, as its headers.
+func controlled(handle func(r *request) (answer, error)) func(r *request) (answer, error) {
+	return func(r *request) (answer, error) {
+		r.controls = true
+		return handle(r)
 	}
 }
 

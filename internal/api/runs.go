@@ -36,22 +36,22 @@ type Runs interface {
 func (a *api) runRoutes() []route {
 	return []route{
 		{"POST /v2/trigger/*", submit, a.trigger},
-		{"POST /v2/batch/trigger", submit, a.triggerBatch},
+		{"POST /v2/batch/trigger", submit, plain(a.triggerBatch)},
 
-		{"GET /v2/workflows/runs/{run}", read, a.getEntries},
-		{"DELETE /v2/workflows/runs/{run}", submit, a.endRun},
+		{"GET /v2/workflows/runs/{run}", read, controlled(plain(a.getEntries))},
+		{"DELETE /v2/workflows/runs/{run}", submit, controlled(a.endRun)},
 		{"DELETE /v2/workflows/runs", submit, a.cancelRuns},
 		{"DELETE /v2/workflows/runs/", write, refuseEmptyID},
-		{"GET /v2/workflows/bulkActions", read, a.listRunActions},
-		{"GET /v2/workflows/bulkActions/{id}", read, a.getRunAction},
+		{"GET /v2/workflows/bulkActions", read, plain(a.listRunActions)},
+		{"GET /v2/workflows/bulkActions/{id}", read, plain(a.getRunAction)},
 		{"DELETE /v2/workflows/bulkActions/{id}", submit, alone(a.cancelRunAction)},
 
-		{"POST /v2/wait/{event}", submit, a.wait},
+		{"POST /v2/wait/{event}", submit, controlled(a.wait)},
 		{"POST /v2/wait/", write, refuseEmptyID},
-		{"GET /v2/waiters/{event}", read, a.listWaiters},
-		{"POST /v2/notify/{event}", submit, a.notify},
+		{"GET /v2/waiters/{event}", read, plain(a.listWaiters)},
+		{"POST /v2/notify/{event}", submit, plain(a.notify)},
 		{"POST /v2/notify/", write, refuseEmptyID},
-		{"POST /v2/notify/{run}/{event}", submit, a.notifyRun},
+		{"POST /v2/notify/{run}/{event}", submit, plain(a.notifyRun)},
 		{anyMethod + " /v2/workflows/hooks/{user}/{run}/{event}", open, a.callHook},
 	}
 }
@@ -157,16 +157,11 @@ func (a *api) endRun(r *request) (answer, error) {
 // readFinished reports whether a run is said to be finished, rather than cancelled.
 func readFinished(params url.Values) (bool, error) {
 	const name = "cancel"
-	cancelled, err := selection.Flag(params, name)
-	if err != nil {
+	if err := selection.CheckNames(params, name); err != nil {
 		return false, err
 	}
-	given := params.Get(name) != ""
-	delete(params, name)
-	if err := selection.RefuseAll(params); err != nil {
-		return false, posthaste.Invalidf("%s, but for %s", showable(err).Message, name)
-	}
-	return given && !cancelled, nil
+	cancelled, err := selection.Flag(params, name)
+	return params.Get(name) != "" && !cancelled, err
 }
 
 // finishRun keeps what a run returned. That it ended before, or never was, is not for

@@ -25,6 +25,9 @@ func (a *api) getTicks(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := selection.CheckNames(params, "cron", "count"); err != nil {
+		return answer{}, err
+	}
 	count, err := tickCount.Read(params)
 	if err != nil {
 		return answer{}, err

@@ -63,7 +63,7 @@ type Page struct {
 func (p *Page) Return() { p.lent.Return() }
 
 // Query returns the page of a user's log that URL parameters ask for. An
-// unknown parameter is ignored; a bad value is an Error with CodeInvalid.
+// unknown parameter and a bad value are Errors with CodeInvalid.
 func (l *Log) Query(ctx context.Context, user string, params url.Values) (Page, error) {
 	query, err := selection.Events(params, l.count)
 	if err != nil {

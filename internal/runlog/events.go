@@ -22,7 +22,7 @@ type EventPage struct {
 }
 
 // Events returns the page of changes of a user's runs and their steps that URL
-// parameters ask for. An unknown parameter is ignored; a bad value is an Error with
+// parameters ask for. An unknown parameter and a bad value are Errors with
 // CodeInvalid.
 func (l *Log) Events(ctx context.Context, user string, params url.Values) (page EventPage, err error) {
 	q, err := selection.ReadRunLog(params, eventCount)

@@ -118,7 +118,7 @@ func TestRunsFilters(t *testing.T) {
 	}{
 		{"nothing given", "", all},
 		{"empty values", "state=&workflowUrl=&label=&workflowRunId=&messageId=&workflowRuns=&fromDate=&trimBody=", all},
-		{"unknown and ignored", "color=red", all},
+		{"without effect", "api=llm", all},
 		{"url", "workflowUrl=https://app.example/wf", []string{"retried", "asleep", "again", "again"}},
 		{"url with a comma", "workflowUrl=https://other.example:8080/a,b?c%3Dd", []string{"other"}},
 		{"two urls", "workflowUrl=https://app.example/wf&workflowUrl=https://other.example:8080/a,b?c%3Dd", all},

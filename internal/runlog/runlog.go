@@ -89,7 +89,7 @@ type RunPage struct {
 }
 
 // Runs returns the page of a user's runs that URL parameters ask for. An unknown
-// parameter is ignored; a bad value is an Error with CodeInvalid.
+// parameter and a bad value are Errors with CodeInvalid.
 func (l *Log) Runs(ctx context.Context, user string, params url.Values) (page RunPage, err error) {
 	q, err := selection.ReadRunLog(params, runCount)
 	if err != nil {

@@ -20,7 +20,7 @@ func Background(params url.Values) (url.Values, error) {
 	}
 	filter := maps.Clone(params)
 	maps.DeleteFunc(filter, func(name string, _ []string) bool {
-		return name == "async" || slices.Contains(tolerated, name) || isService(name)
+		return name == "async" || slices.Contains(tolerated, name)
 	})
 	return filter, nil
 }

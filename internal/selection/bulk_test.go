@@ -28,7 +28,7 @@ func TestLive(t *testing.T) {
 		want   store.LiveQuery
 	}{
 		{"everything", "", store.LiveQuery{}},
-		{"parameters without effect", "count=5&async=true&api=x&order=y&cursor=&Service-X=1", store.LiveQuery{}},
+		{"parameters without effect", "count=5&async=true&api=x&order=y&cursor=", store.LiveQuery{}},
 		{"message ids", "messageIds=" + messageID(1).String(), filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{messageID(1)}})},
 		{"url", "url=https://a,b", filtered(store.EventFilter{URLs: []string{"https://a", "b", "https://a,b"}})},
 		{"group", "topicName=g", filtered(store.EventFilter{URLGroups: []string{"g"}})},
@@ -39,6 +39,8 @@ func TestLive(t *testing.T) {
 		{"path", "path=/p", filtered(store.EventFilter{Paths: []string{"/p"}})},
 		{"caller", "callerIp=1&callerIP=2", filtered(store.EventFilter{CallerIPs: []string{"1", "2"}})},
 		{"flow key", "flowControlKey=k", filtered(store.EventFilter{FlowKeys: []string{"k"}})},
+		{"exact values", "flowControlKey[]=eu,prod&label[]=+a&label=b,c", filtered(store.EventFilter{FlowKeys: []string{"eu,prod"}, Labels: []string{"b", "c", "b,c", " a"}})},
+		{"exact ids", "messageIds[]=" + messageID(1).String(), filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{messageID(1)}})},
 		{"dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms+1),
 			store.LiveQuery{CreatedFrom: at, CreatedUntil: at.Add(time.Millisecond)}},
 		{"the first date of all", "fromDate=0", store.LiveQuery{CreatedFrom: time.UnixMilli(0)}},
@@ -89,7 +91,7 @@ var deadLetterFilters = []struct {
 	want   store.DeadLetterFilter
 }{
 	{"everything", "", store.DeadLetterFilter{}},
-	{"parameters without effect", "count=5&api=x&service-y=z&source=message", store.DeadLetterFilter{}},
+	{"parameters without effect", "count=5&api=x&source=message", store.DeadLetterFilter{}},
 	{"ids", "dlqIds=" + letter1.String() + "," + letter2.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{letter1, letter2}}},
 	{"an id beside a text that is none", "dlqIds=x&dlqIds=" + letter1.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{letter1}}},
 	{"texts that are no ids", "dlqIds=x", store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{0}}},

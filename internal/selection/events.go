@@ -8,10 +8,19 @@ import (
 	"posthaste/internal/store"
 )
 
+// eventFilters are the filters of the log.
+var eventFilters = []string{
+	"messageId", "messageIds", "state", "url", "topicName", "scheduleId", "queueName", "label", "host", "path",
+	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
+}
+
 // Events translates the parameters of a log query (contract 4.1, messages 2.10). How
 // much of a body is shown is for the caller to apply, see BodyLimit.
 func Events(params url.Values, count Count) (query store.EventQuery, err error) {
 	p := parameters(params)
+	if err := p.checkNames(eventFilters, "count", "cursor", "order", "trimBody"); err != nil {
+		return query, err
+	}
 	query.High = posthaste.MaxPosition
 	if query.Limit, err = count.Read(params); err != nil {
 		return query, err

@@ -36,7 +36,7 @@ func TestEvents(t *testing.T) {
 	}{
 		{"nothing given", "", everything},
 		{"empty values", "cursor=&state=&url=&count=&order=&fromDate=&toDate=&messageId=", everything},
-		{"unknown and ignored", "api=llm&groupBy=workflowRunId&color=red", everything},
+		{"without effect", "api=llm", everything},
 
 		{"count", "count=7", with(func(q *store.EventQuery) { q.Limit = 7 })},
 		{"count at the maximum", "count=1000", everything},
@@ -99,6 +99,7 @@ func TestEvents(t *testing.T) {
 		{"path", "path=/a/b", filtered(store.EventFilter{Paths: []string{"/a/b"}})},
 		{"caller under both names", "callerIp=10.0.0.1&callerIP=10.0.0.2",
 			filtered(store.EventFilter{CallerIPs: []string{"10.0.0.1", "10.0.0.2"}})},
+		{"exact values", "flowControlKey[]=a,b&flowControlKey[]=c", filtered(store.EventFilter{FlowKeys: []string{"a,b", "c"}})},
 		{"flow key", "flowControlKey=k%201", filtered(store.EventFilter{FlowKeys: []string{"k 1"}})},
 		{"filters together", "queueName=q&label=x", filtered(store.EventFilter{Queues: []string{"q"}, Labels: []string{"x"}})},
 	}
@@ -115,7 +116,13 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Contract, U-71 and decision 5.
+// unknownEvent is the sentence about a parameter that the log does not have.
+func unknownEvent(name string) string {
+	return fmt.Sprintf("parameter %q is unknown: messageId, messageIds, state, url, topicName, scheduleId, queueName, label, host, path, "+
+		"callerIp, callerIP, flowControlKey, fromDate, toDate, count, cursor, order, trimBody are accepted", name)
+}
+
+// Contract, U-71 and decisions 5 and 16.
 func TestEventsErrors(t *testing.T) {
 	tests := []struct{ name, params, want string }{
 		{"count zero", "count=0", `count "0" is not a whole number of at least 1`},
@@ -139,6 +146,11 @@ func TestEventsErrors(t *testing.T) {
 		{"state unknown in a list", "state=ERROR,DONE", `state "DONE" is not one of CREATED, ACTIVE, RETRY, ERROR, DELIVERED, FAILED, CANCEL_REQUESTED, CANCELLED, IN_PROGRESS`},
 		{"a date of two in the wrong place", "fromDate=1&toDate=x", `toDate "x" is not a Unix time in milliseconds`},
 		{"from twice", "fromDate=1&fromDate=2", `fromDate is given 2 times, it can have one value`},
+		{"a filter of others", "responseStatus=500", unknownEvent("responseStatus")},
+		{"a filter that is misspelt", "lable=x", unknownEvent("lable")},
+		{"a grouping", "groupBy=workflowRunId", unknownEvent("groupBy")},
+		{"a control", "Upstash-Label=x", unknownEvent("Upstash-Label")},
+		{"a name of another kind", "count[]=1", unknownEvent("count[]")},
 		{"error beside a filter that nothing passes", "messageId=msg_unknown&count=x", `count "x" is not a whole number of at least 1`},
 	}
 	for _, test := range tests {

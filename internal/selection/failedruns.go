@@ -3,7 +3,6 @@ package selection
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -61,29 +60,6 @@ func FailedRunList(params url.Values) (query store.RunQuery, err error) {
 // OfWorkflows reports whether parameters ask for the dead letters of workflow runs
 // rather than those of messages.
 func OfWorkflows(params url.Values) (bool, error) { return parameters(params).ofWorkflows() }
-
-// scalars are the parameters that have one value.
-var scalars = []string{
-	"api", "async", "count", "cursor", "dryRun", "fromDate", "order", "source", "toDate", "workflowUrlExactMatch",
-}
-
-// Unite merges the parameters of a body into those of a query: the values of a list add
-// up, and where there can be one value only, that of the query counts (contract,
-// workflows, decision 1).
-func Unite(query, body url.Values) url.Values {
-	united := maps.Clone(body)
-	if united == nil {
-		united = url.Values{}
-	}
-	for name, values := range query {
-		if slices.Contains(scalars, name) {
-			united[name] = values
-		} else {
-			united[name] = slices.Concat(values, body[name])
-		}
-	}
-	return united
-}
 
 // A list of ids is worked through in pages too. Its cursor is "i", how many of them
 // were done, a hyphen, and a mark of these by which another list is recognised.

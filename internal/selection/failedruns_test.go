@@ -21,7 +21,7 @@ func TestFailedRuns(t *testing.T) {
 		want   store.RunFilter
 	}{
 		{"everything", "", store.RunFilter{}},
-		{"parameters without effect", "count=5&api=x&service-y=z&source=workflow", store.RunFilter{}},
+		{"parameters without effect", "count=5&api=x&source=workflow", store.RunFilter{}},
 		{"ids", "dlqIds=" + letter1.String() + "," + letter2.String(), store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{letter1, letter2}}},
 		{"an id beside a text that is none", "dlqIds=x&dlqIds=" + letter1.String(), store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{letter1}}},
 		{"texts that are no ids", "dlqIds=x", store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{0}}},
@@ -60,24 +60,49 @@ func TestFailedRuns(t *testing.T) {
 	}
 }
 
-// Contract, workflows D 1.
+// Ids add up, and no other parameter of the body is passed over for one of the query
+// (contract, U-80 and workflows D 1).
 func TestUnite(t *testing.T) {
 	tests := []struct{ name, query, body, want string }{
 		{"nothing", "", "", ""},
-		{"a list in both", "dlqIds=a&label=x", "dlqIds=b&dlqIds=c", "dlqIds=a&dlqIds=b&dlqIds=c&label=x"},
-		{"one value in both", "fromDate=1&count=2&cursor=", "fromDate=3&count=4&cursor=p1", "fromDate=1&count=2&cursor="},
+		{"ids in both", "dlqIds=a&label=x", "dlqIds=b&dlqIds=c&dlqIds[]=d,e", "dlqIds=a&dlqIds=b&dlqIds=c&dlqIds[]=d,e&label=x"},
 		{"each in one of them", "toDate=1", "fromDate=2&workflowUrl=u", "fromDate=2&toDate=1&workflowUrl=u"},
+		{"the same values in another order", "label=x,y&count=2", "label=y&label=x&count=2", "label=x,y&count=2"},
+		{"the same exact values", "label[]=x,y", "label[]=x,y", "label[]=x,y"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := selection.Unite(parse(t, test.query), parse(t, test.body))
+			got, err := selection.Unite(parse(t, test.query), parse(t, test.body), "dlqIds")
+			if err != nil {
+				t.Fatal(err)
+			}
 			if diff := cmp.Diff(parse(t, test.want), got); diff != "" {
 				t.Errorf("Unite differs (-want +got):\n%s", diff)
 			}
 		})
 	}
+	refused := []struct{ name, query, body, parameter string }{
+		{"another filter", "label=x", "label=y", "label"},
+		{"a narrower filter", "label=x&label=y", "label=y", "label"},
+		{"a filter without a value", "label=", "label=y", "label"},
+		{"a list and an exact value", "flowControlKey=eu,prod", "flowControlKey[]=eu,prod", "flowControlKey"},
+		{"an exact value and a list", "flowControlKey[]=eu,prod", "flowControlKey=eu,prod", "flowControlKey"},
+		{"another date", "fromDate=1", "fromDate=3", "fromDate"},
+		{"another count", "count=2", "count=4", "count"},
+		{"another cursor", "cursor=", "cursor=p1", "cursor"},
+	}
+	for _, test := range refused {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := selection.Unite(parse(t, test.query), parse(t, test.body), "dlqIds")
+			checkRefused(t, err, test.parameter+" is given in the query and in the body, with different values: give it once")
+		})
+	}
 	t.Run("a body with an empty list", func(t *testing.T) {
-		ids, err := selection.IDs(selection.Unite(url.Values{}, url.Values{"dlqIds": {}}), "dlqIds")
+		united, err := selection.Unite(url.Values{}, url.Values{"dlqIds": {}}, "dlqIds")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, err := selection.IDs(united, "dlqIds")
 		if err != nil || ids == nil || len(ids) > 0 {
 			t.Errorf("ids %#v, error %v; want a list of none", ids, err)
 		}

@@ -13,13 +13,13 @@ import (
 // (contract, workflows D 38).
 func IDs(params url.Values, name string) ([]string, error) {
 	p := parameters(params)
-	if values, given := p[name]; given && len(values) == 0 {
+	if values, given := p[name]; given && len(values) == 0 && p[name+exact] == nil {
 		return []string{}, nil
 	}
 	if err := p.checkValues([]string{name}); err != nil {
 		return nil, err
 	}
-	return distinct(p[name], parts), nil
+	return p.distinct(parts, name), nil
 }
 
 // nowhere is the id of no message: a filter of texts that are no ids is a filter

@@ -18,39 +18,47 @@ const maxValues = 1000
 // one that was not given.
 type parameters url.Values
 
-// tolerated are parameters without effect that some clients add to every
-// request, whatever it can do with them (contract, U-27).
+// tolerated are parameters that some clients add to every request that selects,
+// whatever it can do with them (contract, U-27).
 var tolerated = []string{"api", "count", "cursor", "order"}
 
 // RefuseAll returns an error that names a parameter, for calls that have none.
-func RefuseAll(params url.Values) error {
+func RefuseAll(params url.Values) error { return CheckNames(params) }
+
+// CheckNames returns an error that names a parameter that is none of those that are
+// known (contract, decision 16).
+func CheckNames(params url.Values, known ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		if !slices.Contains(tolerated, name) && !isService(name) {
-			return posthaste.Invalidf("parameter %.100q is unknown: none is accepted here", name)
+		if !slices.Contains(known, name) {
+			return posthaste.Invalidf("parameter %.100q is unknown: %s", name, accepted(known))
 		}
 	}
 	return nil
+}
+
+// accepted ends the sentence about a name that is not known.
+func accepted(names []string) string {
+	switch len(names) {
+	case 0:
+		return "none is accepted here"
+	case 1:
+		return names[0] + " is accepted"
+	default:
+		return strings.Join(names, ", ") + " are accepted"
+	}
 }
 
 // checkNames returns an error that names a parameter that is neither a filter nor
-// one of the others.
+// one of the others. Of a filter, the form for exact values is known too.
 func (p parameters) checkNames(filters []string, others ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		known := slices.Contains(filters, name) || slices.Contains(others, name)
-		if known || slices.Contains(tolerated, name) || isService(name) {
+		known := slices.Contains(filters, strings.TrimSuffix(name, exact)) || slices.Contains(others, name)
+		if known || slices.Contains(tolerated, name) {
 			continue
 		}
-		accepted := strings.Join(slices.Concat(filters, others), ", ")
-		return posthaste.Invalidf("parameter %.100q is unknown: %s are accepted", name, accepted)
+		return posthaste.Invalidf("parameter %.100q is unknown: %s", name, accepted(slices.Concat(filters, others)))
 	}
 	return nil
-}
-
-// isService reports whether a parameter belongs to the names that are reserved
-// for control values.
-func isService(name string) bool {
-	const prefix = "service-"
-	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // checkValues returns an error that names a filter, or the count, that is given without
@@ -70,8 +78,14 @@ func (p parameters) checkValues(filters []string) error {
 
 // lost reports whether a parameter is given without a value.
 func (p parameters) lost(name string) bool {
-	values, given := p[name]
-	return given && len(distinct(values, parts)) == 0
+	return p.given(name) && len(p.distinct(parts, name)) == 0
+}
+
+// given reports whether a parameter is given, in either form.
+func (p parameters) given(name string) bool {
+	_, asList := p[name]
+	_, exactly := p[name+exact]
+	return asList || exactly
 }
 
 // checkUnpaged returns an error for a cursor given to a call that has no pages: it would
@@ -138,29 +152,31 @@ func (p parameters) texts(filters []textFilter) error {
 // list returns the distinct values of a filter, which may have several names:
 // each of them may be repeated, and split takes lists apart.
 func (p parameters) list(split func(string) []string, names ...string) ([]string, error) {
-	var values []string
-	for _, name := range names {
-		values = append(values, p[name]...)
-	}
-	list := distinct(values, split)
+	list := p.distinct(split, names...)
 	if len(list) > maxValues {
 		return nil, posthaste.Invalidf("%s has more than the %d values that it can have", names[0], maxValues)
 	}
 	return list, nil
 }
 
-// distinct takes lists apart and returns the texts in them that are not empty,
-// each once, in order; nil if there are none.
-func distinct(lists []string, split func(string) []string) []string {
+// distinct takes lists apart and returns the texts in them that are not empty, then the
+// values that are exact, each once, in order; nil if there are none.
+func (p parameters) distinct(split func(string) []string, names ...string) []string {
 	var texts []string
 	seen := map[string]bool{"": true}
-	for _, list := range lists {
-		for _, text := range split(list) {
+	add := func(more ...string) {
+		for _, text := range more {
 			if !seen[text] {
 				seen[text] = true
 				texts = append(texts, text)
 			}
 		}
+	}
+	for _, name := range names {
+		for _, list := range p[name] {
+			add(split(list)...)
+		}
+		add(p[name+exact]...)
 	}
 	return texts
 }

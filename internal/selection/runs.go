@@ -34,10 +34,19 @@ type runName struct {
 	createdAt int64 // Unix ms
 }
 
+// runLogFilters are the filters of the log of runs.
+var runLogFilters = []string{
+	"workflowRuns", "workflowRunId", "workflowUrl", "workflowCreatedAt", "state", "messageId", "messageIds", "label", "host", "path",
+	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
+}
+
 // ReadRunLog translates the parameters of the log of runs. The newest come first
 // unless told otherwise.
 func ReadRunLog(params url.Values, count Count) (q RunLog, err error) {
 	p := parameters(params)
+	if err := p.checkNames(runLogFilters, "count", "cursor", "order", "groupBy", "trimBody"); err != nil {
+		return q, err
+	}
 	q.high = posthaste.MaxPosition
 	if q.limit, err = count.Read(params); err != nil {
 		return q, err

@@ -27,7 +27,7 @@ func TestRunLog(t *testing.T) {
 		events       func(*store.EventQuery) // and all events
 	}{
 		{"nothing given", "", func(*store.RunQuery) {}, func(*store.EventQuery) {}},
-		{"unknown and ignored", "color=red&responseStatus=x",
+		{"without effect", "api=llm&groupBy=workflowRunId",
 			func(*store.RunQuery) {}, func(*store.EventQuery) {}},
 		{"count", "count=7",
 			func(q *store.RunQuery) { q.Limit = 7 },
@@ -175,12 +175,14 @@ func TestRunLogMatchesRun(t *testing.T) {
 	}
 }
 
-// Contract, workflows 6.3 and decision 5.
+// Contract, workflows 6.3 and decisions 5 and 16.
 func TestRunLogErrors(t *testing.T) {
 	const states = "one of RUN_STARTED, RUN_SUCCESS, RUN_FAILED, RUN_CANCELED, STEP_PROGRESS, STEP_RETRY, STEP_SUCCESS, STEP_FAILED, STEP_CANCELED"
 	const named = "a run id, an @ and the Unix time in milliseconds of its creation"
 	const trim = "a number of bytes, or -1 for no bodies"
 	tests := []struct{ params, want string }{
+		{"responseStatus=500", `parameter "responseStatus" is unknown: workflowRuns, workflowRunId, workflowUrl, workflowCreatedAt, state, messageId, messageIds, ` +
+			`label, host, path, callerIp, callerIP, flowControlKey, fromDate, toDate, count, cursor, order, groupBy, trimBody are accepted`},
 		{"count=0", `count "0" is not a whole number of at least 1`},
 		{"order=random", `order "random" is not earliestFirst or latestFirst`},
 		{"cursor=!", `cursor "!" is not the cursor of an earlier answer or a Unix time in milliseconds`},

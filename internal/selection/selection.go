@@ -6,9 +6,10 @@
 // is an Error with CodeInvalid that names the parameter, the value and what is
 // accepted.
 //
-// Who reads may give a parameter without a value, or one that nobody knows: both
-// count as not given. Who changes things in bulk may not, because a typing error
-// must not widen what is changed (contract, decision 16 and U-27).
+// A parameter that is not known is an error everywhere (contract, decision 16): a misspelt
+// filter would let everything pass. Who reads may give one without a value, which counts as
+// not given. Who changes things in bulk may not, because an empty variable must not widen
+// what is changed.
 package selection
 
 import (

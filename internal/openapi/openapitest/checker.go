@@ -205,7 +205,7 @@ func (o *operation) checkRequest(x Exchange, rawQuery string) error {
 		}
 	}
 	for name := range query {
-		if !given[name] && !o.takesQuery() && !isReserved(name) {
+		if !given[strings.TrimSuffix(name, "[]")] && !o.takesQuery() && !isReserved(name) {
 			return fmt.Errorf("query parameter %q", name)
 		}
 	}
