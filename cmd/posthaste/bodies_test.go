@@ -29,7 +29,9 @@ func TestTablesHaveNoBodies(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			var got []string
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				got = append(got, r.URL.Query().Get("trimBody"))
+				if r.URL.Path != "/v2/usage" { // how much the other DLQ holds
+					got = append(got, r.URL.Query().Get("trimBody"))
+				}
 				_, _ = w.Write([]byte("{}"))
 			}))
 			defer server.Close()

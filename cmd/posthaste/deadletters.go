@@ -24,7 +24,7 @@ type deadLetters struct {
 	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Messages with a label."`
 	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Messages published from an address."`
 	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Messages under a flow-control key."`
-	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages that failed since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
+	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages that failed since a time: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
 	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages that failed until a time."`
 }
 

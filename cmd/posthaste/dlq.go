@@ -33,6 +33,7 @@ type dlq interface {
 	params() url.Values // the filters that are given
 	newTable(out io.Writer, coloured bool) *table
 	print(t terminal, entry json.RawMessage) error
+	tellOfOther(t terminal, server *client.Client) error // what the other DLQ holds
 }
 
 // listEntries lists the entries of a DLQ.
@@ -54,7 +55,34 @@ func (c *listEntries[D]) Run(t terminal) error {
 		return err
 	}
 	request := client.Request{Path: c.DLQ.path(), Query: c.listing.params(c.DLQ.params())}
-	return c.print(t, server, request, "messages", c.DLQ.newTable)
+	if err := c.print(t, server, request, "messages", c.DLQ.newTable); err != nil || c.Output != "table" {
+		return err
+	}
+	return c.DLQ.tellOfOther(t, server)
+}
+
+// tellOfOther says how to list the messages that failed for good, if there are any: who
+// looks for one would not look for a second DLQ.
+func (failedRuns) tellOfOther(t terminal, server *client.Client) error {
+	return tellOfOther(t, server, "message", "posthaste dlq messages list", func(k kept) keptKind { return k.DeadLetters })
+}
+
+// tellOfOther says how to list the runs that failed, if there are any.
+func (deadLetters) tellOfOther(t terminal, server *client.Client) error {
+	return tellOfOther(t, server, "workflow run", "posthaste dlq list", func(k kept) keptKind { return k.FailedRuns })
+}
+
+func tellOfOther(t terminal, server *client.Client, thing, command string, in func(kept) keptKind) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	var found kept
+	if err := server.Do(ctx, client.Request{Path: "/v2/usage"}, &found); err != nil {
+		return err
+	}
+	if n := int(in(found).Entries); n > 0 {
+		return writeLine(t.Err, "%s failed for good, too: %s", counted(n, thing), command)
+	}
+	return nil
 }
 
 // showEntry shows one entry of a DLQ.

@@ -30,16 +30,11 @@ func (l *listing) check() error {
 	return nil
 }
 
-// params adds the parameters of the first page to those of a filter. No page is
-// larger than what is wanted, and the server has its own limit.
+// params adds the parameters of a page to those of a filter.
 func (l *listing) params(filter url.Values) url.Values {
 	setIf(filter, "order", l.Order)
 	setIf(filter, "cursor", l.Cursor)
 	l.leaveOutBodies(filter)
-	const most = 100
-	if l.Count > 0 && l.Count < most {
-		filter.Set("count", strconv.Itoa(l.Count))
-	}
 	return filter
 }
 
@@ -74,26 +69,95 @@ func setAll(params url.Values, values map[string][]string) {
 func (l *listing) print(t terminal, server *client.Client, request client.Request, name string, newTable func(io.Writer, bool) *table) error {
 	ctx, forget := untilSignal()
 	defer forget()
-	return printAll(t, func(out *bufio.Writer, coloured bool) printer {
-		return newPrinter(l.Output, name, newTable, out, coloured)
-	}, first(l.Count, values(resumable(ctx, server, request), name)))
+	const mostPage = 100 // values that one answer has
+	from := &source{server: server, request: request, name: name, count: l.Count, mostPage: mostPage}
+	return from.print(ctx, t, l.Output, newTable)
 }
 
-// resumable asks for the pages of a list, and says of an error with which cursor the
-// command goes on.
-func resumable(ctx context.Context, server *client.Client, request client.Request) iter.Seq2[client.Page, error] {
-	return func(yield func(client.Page, error) bool) {
-		cursor := request.Query.Get("cursor")
-		for page, err := range server.Pages(ctx, request) {
-			if err != nil && cursor != "" {
-				err = fmt.Errorf("the list broke off, and --cursor %s goes on from there: %w", cursor, err)
+// source is a list that the server has, from which a number of values is read.
+type source struct {
+	server   *client.Client
+	request  client.Request
+	name     string // of the values in each page
+	count    int    // of values, 0 for all
+	mostPage int    // values that the server puts into one page
+
+	cursor string // where a read that stopped at the count goes on, "" if it read all
+}
+
+// print writes the values. When there are more than were asked for it says how to go on:
+// in a document, or beside a table.
+func (s *source) print(ctx context.Context, t terminal, output string, newTable func(io.Writer, bool) *table) error {
+	err := printAll(t, func(out *bufio.Writer, coloured bool) printer {
+		if output == "json" {
+			return &documentPrinter{out: out, name: s.name, cursor: func() string { return s.cursor }}
+		}
+		return newPrinter(output, s.name, newTable, out, coloured)
+	}, s.values(ctx))
+	if err == nil && output == "table" && s.cursor != "" {
+		err = writeLine(t.Err, "These are the first %d. --count 0 shows all, --cursor %s shows more.", s.count, s.cursor)
+	}
+	return err
+}
+
+// values yields the values. Each page has as many as are still wanted at most, so that the
+// cursor of the last one leads to the first value that was not read.
+func (s *source) values(ctx context.Context) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		request, left := s.request, s.count
+		for {
+			if left > 0 && left < s.mostPage {
+				request = request.With("count", strconv.Itoa(left))
 			}
-			if !yield(page, err) {
+			page, err := s.server.Page(ctx, request)
+			if err != nil {
+				yield(nil, brokenOff(err, request))
 				return
 			}
-			cursor = page.Cursor
+			read, err := yieldPage(page, s.name, left, yield)
+			if err != nil {
+				yield(nil, err)
+			}
+			if err != nil || read < 0 || page.Cursor == "" {
+				return
+			}
+			if left -= read; s.count > 0 && left == 0 {
+				s.cursor = page.Cursor
+				return
+			}
+			if request = request.With("cursor", page.Cursor); ctx.Err() != nil {
+				yield(nil, brokenOff(client.ErrInterrupted, request))
+				return
+			}
 		}
 	}
+}
+
+// brokenOff says of an error with which cursor the command goes on.
+func brokenOff(err error, request client.Request) error {
+	cursor := request.Query.Get("cursor")
+	if cursor == "" {
+		return err
+	}
+	return fmt.Errorf("the list broke off, and --cursor %s goes on from there: %w", cursor, err)
+}
+
+// yieldPage yields the values of a page, up to a limit unless that is 0. It returns how many
+// there were, or -1 if no more are wanted.
+func yieldPage(page client.Page, name string, limit int, yield func(json.RawMessage, error) bool) (int, error) {
+	values, err := listIn(page.Body, name)
+	if err != nil {
+		return 0, err
+	}
+	if limit > 0 && len(values) > limit {
+		values = values[:limit]
+	}
+	for _, value := range values {
+		if !yield(value, nil) {
+			return -1, nil
+		}
+	}
+	return len(values), nil
 }
 
 // values yields the values under a name in the pages of a list.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"iter"
 	"net/url"
-	"strconv"
 
 	"posthaste"
 	"posthaste/internal/client"
@@ -28,7 +27,7 @@ type logsCommand struct {
 	Path           []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Entries of messages to a path."`
 	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Entries of messages published from an address."`
 	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Entries of messages under a flow-control key."`
-	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
+	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries since a time: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
 	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries until a time."`
 
 	Count  *int   `env:"-" placeholder:"N" help:"End after so many entries, 0 for no such end. Unless given it is 100, and no such end with --follow or --output ndjson."`
@@ -41,7 +40,7 @@ type logsCommand struct {
 
 const (
 	defaultLogCount = 100
-	mostLogPage     = 1000 // entries that one answer has
+	mostLogPage     = 1000 // entries that one answer has at most
 )
 
 // Validate returns a sentence about the first setting that is wrong.
@@ -65,15 +64,16 @@ func (c *logsCommand) Run(t terminal) error {
 	if err != nil {
 		return err
 	}
-	return printAll(t, c.newPrinter(), first(c.count(), c.entries(ctx, server)))
+	request := client.Request{Path: "/v2/logs", Query: c.query()}
+	if c.Follow {
+		return printAll(t, c.newPrinter(), first(c.count(), follow(ctx, server, request)))
+	}
+	from := &source{server: server, request: request, name: "events", count: c.count(), mostPage: mostLogPage}
+	return from.print(ctx, t, c.Output, newLogTable)
 }
 
-// entries returns what there is, or what is yet to come.
-func (c *logsCommand) entries(ctx context.Context, server *client.Client) iter.Seq2[json.RawMessage, error] {
-	request := client.Request{Path: "/v2/logs", Query: c.query()}
-	if !c.Follow {
-		return values(resumable(ctx, server, request), "events")
-	}
+// follow yields entries as they are written.
+func follow(ctx context.Context, server *client.Client, request client.Request) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for event, err := range server.Follow(ctx, request) {
 			if !yield(event.Data, err) {
@@ -83,15 +83,11 @@ func (c *logsCommand) entries(ctx context.Context, server *client.Client) iter.S
 	}
 }
 
-// newPrinter returns what makes the printer. Entries that are followed are each
-// written at once: there is no telling when the next one comes.
+// newPrinter returns what makes the printer of entries that are followed. Each is written
+// at once: there is no telling when the next one comes.
 func (c *logsCommand) newPrinter() func(*bufio.Writer, bool) printer {
 	return func(out *bufio.Writer, coloured bool) printer {
-		p := newPrinter(c.Output, "events", newLogTable, out, coloured)
-		if c.Follow {
-			return promptPrinter{p, out}
-		}
-		return p
+		return promptPrinter{newPrinter(c.Output, "events", newLogTable, out, coloured), out}
 	}
 }
 
@@ -107,9 +103,6 @@ func (c *logsCommand) query() url.Values {
 	setIf(query, "order", c.Order)
 	setIf(query, "cursor", c.Cursor)
 	c.leaveOutBodies(query)
-	if count := c.count(); count > 0 && count < mostLogPage && !c.Follow {
-		query.Set("count", strconv.Itoa(count))
-	}
 	return query
 }
 

@@ -7,10 +7,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"os"
+	"strings"
 	"syscall"
 	"unicode"
 
@@ -36,6 +38,8 @@ type commands struct {
 	Bench    benchCommand    `cmd:"" help:"Measure throughput and latency on this machine."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
 	Help     helpCommand     `cmd:"" help:"Show the help of a command."`
+
+	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version."`
 
 	Completion      completionCommand `cmd:"" help:"Print what completes command lines in a shell."`
 	CompletionWords completionWords   `cmd:"" hidden:"" help:"Print what a command line can go on with."`
@@ -78,6 +82,12 @@ func run(args []string, t terminal) int {
 		return fail(t, exitFailure, err)
 	}
 	parsed, err := parser.Parse(doubleDashes(args))
+	if group := withoutCommand(err); group != nil {
+		err = group.PrintUsage(false)
+		if err == nil {
+			return exitOK
+		}
+	}
 	if err != nil {
 		return fail(t, exitUsage, err)
 	}
@@ -85,6 +95,16 @@ func run(args []string, t terminal) int {
 		return fail(t, exitFailure, err)
 	}
 	return exitOK
+}
+
+// withoutCommand returns the context of a command line that ends where a command has to
+// follow, such as a bare "posthaste" or "posthaste dlq", and nil of any other.
+func withoutCommand(err error) *kong.Context {
+	failed, isParse := errors.AsType[*kong.ParseError](err)
+	if !isParse || !strings.HasPrefix(failed.Error(), "expected one of ") {
+		return nil
+	}
+	return failed.Context
 }
 
 func newParser(grammar *commands, t terminal) (*kong.Kong, error) {

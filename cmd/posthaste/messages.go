@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -28,9 +31,60 @@ type showMessageCommand struct {
 // Validate returns a sentence about the first setting that is wrong.
 func (c *showMessageCommand) Validate() error { return c.check() }
 
-// Run prints the message.
+// Run prints the message, and from its log where it stands and why. The log goes on telling
+// of a message that was cancelled.
 func (c *showMessageCommand) Run(t terminal) error {
-	return showOne(t, &c.connection, pathMessages, c.ID, c.Output, printMessage)
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	message := map[string]any{}
+	err = server.Do(ctx, client.Request{Path: pathMessages + "/" + url.PathEscape(c.ID)}, &message)
+	found, logErr := latestOf(ctx, server, c.ID)
+	if logErr != nil || err != nil && len(found) == 0 {
+		return cmp.Or(err, logErr)
+	}
+	for name, value := range found {
+		if _, there := message[name]; !there {
+			message[name] = value
+		}
+	}
+	if c.Output == "json" {
+		return writeJSON(t.Out, message)
+	}
+	text, err := json.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("encode the message: %w", err)
+	}
+	return printMessage(t, text)
+}
+
+// latestOf returns where a message stands, as the latest entries of its log tell: its state,
+// the answer and the error of its last attempt, and when the next one is made.
+func latestOf(ctx context.Context, server *client.Client, id string) (map[string]any, error) {
+	var page struct {
+		Events []map[string]any `json:"events"`
+	}
+	query := url.Values{"messageId": {id}, "count": {"10"}, "trimBody": {noBodies}}
+	if err := server.Do(ctx, client.Request{Path: "/v2/logs", Query: query}, &page); err != nil || len(page.Events) == 0 {
+		return nil, err
+	}
+	latest := page.Events[0]
+	found := map[string]any{"messageId": id, "url": latest["url"], "state": latest["state"], "stateAt": latest["time"]}
+	for _, name := range []string{"error", "responseStatus", "nextDeliveryTime"} {
+		for _, entry := range page.Events {
+			if value := entry[name]; value != nil && value != "" {
+				found[name] = value
+				break
+			}
+		}
+	}
+	if latest["nextDeliveryTime"] == nil {
+		delete(found, "nextDeliveryTime") // of an attempt that has been made
+	}
+	return found, nil
 }
 
 // runNowCommand makes one message due at once.
@@ -76,7 +130,7 @@ type cancelMessagesCommand struct {
 	Path           []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Messages to a path."`
 	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Messages published from an address."`
 	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Messages under a flow-control key."`
-	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
+	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published since a time: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
 	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published until a time."`
 	All            bool     `env:"-" help:"Every message. Without ids or a filter, this is required."`
 	oneOutput

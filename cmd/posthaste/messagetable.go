@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"posthaste"
 )
 
 // listedMessage is what is shown of a message, and of one that is in the DLQ.
@@ -24,6 +26,10 @@ type listedMessage struct {
 	Label      string `json:"label"`
 	Body       string `json:"body"`
 	BodyBase64 string `json:"bodyBase64"`
+
+	State        posthaste.State `json:"state"`            // where it stands, by its log
+	StateAt      int64           `json:"stateAt"`          // Unix ms
+	NextDelivery int64           `json:"nextDeliveryTime"` // Unix ms
 
 	DLQID              string `json:"dlqId"`
 	FailedAt           int64  `json:"failedAt"` // Unix ms
@@ -80,11 +86,17 @@ func printMessage(t terminal, value json.RawMessage) error {
 	if err := json.Unmarshal(value, &m); err != nil {
 		return fmt.Errorf("read a message: %w", err)
 	}
+	retries := ""
+	if m.CreatedAt != 0 { // else its log is all that is left
+		retries = strconv.Itoa(m.MaxRetries)
+	}
 	fields := []field{
 		{"message", m.ID},
+		{"state", strings.TrimSpace(fmt.Sprint(m.State, " ", at(m.StateAt).text))},
+		{"next attempt", at(m.NextDelivery).text},
 		{"delivery to", m.URL},
 		{"method", m.Method},
-		{"retries", strconv.Itoa(m.MaxRetries)},
+		{"retries", retries},
 		{"created", at(m.CreatedAt).text},
 		{"not before", at(m.NotBefore).text},
 		{"URL group", m.URLGroup},
@@ -95,13 +107,16 @@ func printMessage(t terminal, value json.RawMessage) error {
 		{"label", m.Label},
 		{"body", briefBody(m.Body, m.BodyBase64)},
 	}
-	if m.DLQID != "" {
+	switch {
+	case m.DLQID != "":
 		fields = append(fields,
 			field{"dead letter", m.DLQID},
 			field{"failed", at(m.FailedAt).text},
 			field{"status", statusText(m.ResponseStatus)},
 			field{"error", m.Error},
 			field{"answer", briefBody(m.ResponseBody, m.ResponseBodyBase64)})
+	case m.ResponseStatus != 0 || m.Error != "":
+		fields = append(fields, field{"status", statusText(m.ResponseStatus)}, field{"error", m.Error})
 	}
 	return printFields(t.Out, fields)
 }

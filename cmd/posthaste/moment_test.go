@@ -15,6 +15,11 @@ func TestMoment(t *testing.T) {
 		"milliseconds":           {"1700000000123", now.Add(123 * time.Millisecond)},
 		"the least milliseconds": {"1000000000000", time.UnixMilli(1_000_000_000_000)},
 		"RFC 3339":               {"2023-11-14T22:13:20Z", now},
+		"as tables show it":      {"2023-11-14 22:13:20.123+00:00", now.Add(123 * time.Millisecond)},
+		"with an offset":         {"2023-11-15 00:13:20.000+02:00", now},
+		"a local time":           {"2023-11-14 22:13:20", now},
+		"a local minute":         {"2023-11-14T22:13", now.Add(-20 * time.Second)},
+		"a local day":            {"2023-11-14", now.Add(-22*time.Hour - 13*time.Minute - 20*time.Second)},
 		"how long ago":           {"30m", now.Add(-30 * time.Minute)},
 		"days ago":               {"2d", now.Add(-48 * time.Hour)},
 	}
@@ -28,7 +33,7 @@ func TestMoment(t *testing.T) {
 	const tooSmall, noTime = "is too small for a Unix time in milliseconds: give one such as 1700000000000, or how long ago, with a unit, such as 30m", "is not a time: give "
 	for text, want := range map[string]string{
 		"30": tooSmall, "0": tooSmall, "1700000000": tooSmall, "999999999999": tooSmall,
-		"": noTime, "yesterday": noTime, "-1": noTime, "2023-11-14": noTime,
+		"": noTime, "yesterday": noTime, "-1": noTime,
 	} {
 		t.Run("refuse "+text, func(t *testing.T) {
 			if got, err := parseMoment(text, now); err == nil || !strings.Contains(err.Error(), want) {

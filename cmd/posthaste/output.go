@@ -114,11 +114,12 @@ func (p linePrinter) print(value json.RawMessage) error {
 }
 
 // documentPrinter writes one document, as the API does: an object that has the
-// values under a name.
+// values under a name, and the cursor if there are more.
 type documentPrinter struct {
-	out   io.Writer
-	name  string
-	comma string // before the next value
+	out    io.Writer
+	name   string
+	cursor func() string // nil: there are never more
+	comma  string        // before the next value
 }
 
 func (p *documentPrinter) begin() error {
@@ -133,7 +134,11 @@ func (p *documentPrinter) print(value json.RawMessage) error {
 }
 
 func (p *documentPrinter) end() error {
-	_, err := io.WriteString(p.out, "\n]}\n")
+	end := ""
+	if p.cursor != nil && p.cursor() != "" {
+		end = fmt.Sprintf(",%q:%q", "cursor", p.cursor())
+	}
+	_, err := fmt.Fprintf(p.out, "\n]%s}\n", end)
 	return err
 }
 

@@ -28,7 +28,7 @@ type listRunsCommand struct {
 	CallerIP          []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
 	FlowControlKey    []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
 	WorkflowCreatedAt []string `group:"filter" env:"-" sep:"none" placeholder:"MS" help:"Runs created at a time, in Unix milliseconds: one of several that have had the same id."`
-	FromDate          moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created since a time: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
+	FromDate          moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created since a time: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
 	ToDate            moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created until a time."`
 
 	listing

@@ -45,16 +45,19 @@ type keptKind struct {
 	Bytes   int64  `json:"bytes"`
 }
 
+// kept is how much is kept of a user.
+type kept struct {
+	Log struct {
+		keptKind
+		Days []keptKind `json:"days"`
+	} `json:"log"`
+	DeadLetters keptKind `json:"deadLetters"`
+	FailedRuns  keptKind `json:"failedRuns"`
+	Runs        keptKind `json:"runs"`
+}
+
 func (c *statsCommand) printTable(out io.Writer, usage json.RawMessage) error {
-	var kept struct {
-		Log struct {
-			keptKind
-			Days []keptKind `json:"days"`
-		} `json:"log"`
-		DeadLetters keptKind `json:"deadLetters"`
-		FailedRuns  keptKind `json:"failedRuns"`
-		Runs        keptKind `json:"runs"`
-	}
+	var kept kept
 	if err := json.Unmarshal(usage, &kept); err != nil {
 		return fmt.Errorf("read what the server answers: %w", err)
 	}

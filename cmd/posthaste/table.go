@@ -10,8 +10,9 @@ import (
 	"posthaste"
 )
 
-// tableTime is how tables show times: in this place, to the millisecond.
-const tableTime = "2006-01-02 15:04:05.000"
+// tableTime is how tables show times: in this place, to the millisecond, with the offset
+// from UTC. Filters take it as it is shown.
+const tableTime = "2006-01-02 15:04:05.000-07:00"
 
 // table writes values as lines of a table. Its columns have fixed widths: nothing is
 // known of the values to come.

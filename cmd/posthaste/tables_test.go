@@ -12,7 +12,7 @@ import (
 
 // moments replaces times in a text, which are shown in the zone of the machine.
 func moments(text string) string {
-	return strings.ReplaceAll(text, time.UnixMilli(1_700_000_000_000).Format(tableTime), "NOV 14, 22:13:20.000 UTC")
+	return strings.ReplaceAll(text, time.UnixMilli(1_700_000_000_000).Format(tableTime), "14 NOV 2023, 22:13:20.000 UTC")
 }
 
 func TestPrintFailed(t *testing.T) {
@@ -22,8 +22,8 @@ func TestPrintFailed(t *testing.T) {
 	const want = `dead letter   17-0
 run           wfr_a
 workflow      http://h/w
-created       NOV 14, 22:13:20.000 UTC
-failed        NOV 14, 22:13:20.000 UTC
+created       14 NOV 2023, 22:13:20.000 UTC
+failed        14 NOV 2023, 22:13:20.000 UTC
 delivery to   http://h/w?x
 status        none
 error         no answer` + "\uFFFD" + `[2J
@@ -66,12 +66,12 @@ func TestPrintRun(t *testing.T) {
 	want := `run           wfr_a
 workflow      http://h/w
 state         RUN_FAILED
-created       NOV 14, 22:13:20.000 UTC
+created       14 NOV 2023, 22:13:20.000 UTC
 dead letter   17-0
 restarted as  wfr_b
-CREATED                  STATE          TYPE          STEP                  RESULT
-NOV 14, 22:13:20.000 UTC  STEP_SUCCESS   Initial       init                  ` + strings.Repeat("x", 80) + `…
-                         STEP_RETRY                                         500 second, next NOV 14, 22:13:20.000 UTC
+CREATED                        STATE          TYPE          STEP                  RESULT
+14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   Initial       init                  ` + strings.Repeat("x", 80) + `…
+                               STEP_RETRY                                         500 second, next 14 NOV 2023, 22:13:20.000 UTC
 
 `
 	var out bytes.Buffer

@@ -25,7 +25,7 @@ type verifyCommand struct {
 	CurrentSigningKey string `env:"POSTHASTE_CURRENT_SIGNING_KEY,QSTASH_CURRENT_SIGNING_KEY" placeholder:"KEY" help:"The current signing key."`
 	NextSigningKey    string `env:"POSTHASTE_NEXT_SIGNING_KEY,QSTASH_NEXT_SIGNING_KEY" placeholder:"KEY" help:"The next signing key."`
 
-	At        moment `env:"-" placeholder:"TIME" help:"When it was received, now unless given: Unix milliseconds, 2006-01-02T15:04:05Z, or how long ago, such as 15m."`
+	At        moment `env:"-" placeholder:"TIME" help:"When it was received, now unless given: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m."`
 	Tolerance span   `env:"-" default:"0s" help:"How far the clocks may differ."`
 	oneOutput
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/alecthomas/kong"
+
 	"posthaste/internal/app"
 )
 
@@ -19,5 +21,15 @@ func (c versionCommand) Run(t terminal) error {
 		return writeJSON(t.Out, map[string]string{"version": app.Version, "go": runtime.Version(), "platform": platform})
 	}
 	_, err := fmt.Fprintf(t.Out, "posthaste %s %s %s\n", app.Version, runtime.Version(), platform)
+	return err
+}
+
+// versionFlag is what people try first: --version prints what the command version does.
+type versionFlag bool
+
+// BeforeReset ends the program: a command need not follow.
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	err := versionCommand{}.Run(terminal{app.Stdout, app.Stderr})
+	app.Exit(exitOK)
 	return err
 }

@@ -17,7 +17,7 @@ type Page struct {
 // before, until there is none, and yields the answers. An error is the last thing
 // it yields: ErrInterrupted if ctx ended while there were more.
 func (c *Client) Pages(ctx context.Context, request Request) iter.Seq2[Page, error] {
-	return pages(ctx, request, c.page)
+	return pages(ctx, request, c.Page)
 }
 
 // pages asks for page after page.
@@ -37,7 +37,8 @@ func pages(ctx context.Context, request Request, ask func(context.Context, Reque
 	}
 }
 
-func (c *Client) page(ctx context.Context, request Request) (page Page, err error) {
+// Page sends a request and returns its answer as a page.
+func (c *Client) Page(ctx context.Context, request Request) (page Page, err error) {
 	if err := c.Do(ctx, request, &page.Body); err != nil {
 		return Page{}, err
 	}

@@ -19,7 +19,7 @@ func (c *Client) Changes(ctx context.Context, request Request) iter.Seq2[Page, e
 }
 
 func (c *Client) change(ctx context.Context, request Request) (Page, error) {
-	return c.page(context.WithoutCancel(ctx), request)
+	return c.Page(context.WithoutCancel(ctx), request)
 }
 
 // Sweep is Changes that may be asked for again. It sends an idempotency key, so that
