@@ -65,7 +65,7 @@ type checker struct {
 
 // all looks at everything.
 func (c *checker) all() error {
-	for _, check := range []func() error{c.messages, c.lanes, c.documents, c.deadLetters, c.runs, c.waits, c.counts, c.secrets, c.log} {
+	for _, check := range []func() error{c.nodes, c.messages, c.lanes, c.documents, c.deadLetters, c.runs, c.waits, c.counts, c.secrets, c.log} {
 		if err := check(); err != nil {
 			return err
 		}

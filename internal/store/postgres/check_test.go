@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -301,4 +302,46 @@ func (d damager) exec(sql string) {
 	if _, err := d.conn.Exec(d.t.Context(), sql); err != nil {
 		d.t.Fatalf("%s: %v", sql, err)
 	}
+}
+
+// A node that lives has claimed a message for longer than an attempt takes: nobody works on
+// it. A node that died long ago is said to live.
+func TestCheckTellsOfLeasesThatNobodyWorksOn(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	for name, c := range map[string]struct {
+		timeout, claimed time.Duration
+		lives            string
+		want             string // none: ""
+	}{
+		"within the longest attempt":    {0, 23 * time.Hour, "10s", ""},
+		"beyond the longest attempt":    {0, 25 * time.Hour, "10s", "longer than an attempt takes"},
+		"within its own timeout":        {2 * time.Hour, time.Hour, "10s", ""},
+		"beyond its own timeout":        {30 * time.Minute, time.Hour, "10s", "longer than an attempt takes"},
+		"of a node that died":           {30 * time.Minute, time.Hour, "-1s", ""}, // due again when a node looks
+		"of a node from another future": {0, time.Hour, "1 year", "node 12345: it is said to live until"},
+	} {
+		m := newMessage(start)
+		m.Timeout = c.timeout
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+		d := newDamager(t, url)
+		d.exec(fmt.Sprintf(`BEGIN;
+			INSERT INTO posthaste.nodes (node, expires_at) VALUES (12345, clock_timestamp() + '%s');
+			UPDATE posthaste.live SET node = 12345, lease = %d, begun = true WHERE id = '%s';
+			UPDATE posthaste.lanes SET in_flight = 1 WHERE lane = (SELECT lane FROM posthaste.live WHERE id = '%[3]s');
+			COMMIT`, c.lives, posthaste.FirstPosition(start.Add(-c.claimed)), uuid(m.ID)))
+		report, err := postgres.Check(t.Context(), url)
+		if err != nil || c.want == "" && len(report.Problems) > 0 ||
+			c.want != "" && (len(report.Problems) != 1 || !strings.Contains(report.Problems[0], c.want)) {
+			t.Errorf("%s: problems %q, %v; want %q", name, report.Problems, err, c.want)
+		}
+		d.exec(`UPDATE posthaste.live SET node = 0, lease = 0, begun = false WHERE node = 12345;
+			UPDATE posthaste.lanes SET in_flight = 0; DELETE FROM posthaste.nodes WHERE node = 12345`)
+	}
+}
+
+func uuid(id posthaste.MessageID) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -42,8 +44,24 @@ func (c *checker) messages() error {
 	}
 	return c.each(c.waiting, `
 		SELECT `+liveColumns+`, (SELECT record FROM posthaste.messages m WHERE m.user_id = l.user_id AND m.id = l.id),
-			node <> 0 AND NOT EXISTS (SELECT FROM posthaste.nodes n WHERE n.node = l.node)
+			node <> 0 AND NOT EXISTS (SELECT FROM posthaste.nodes n WHERE n.node = l.node),
+			node <> 0 AND EXISTS (SELECT FROM posthaste.nodes n WHERE n.node = l.node AND expires_at > clock_timestamp()),
+			(SELECT last_value FROM posthaste.positions)
 		FROM posthaste.live l`)
+}
+
+// nodes: none says that it lives for longer than it may.
+func (c *checker) nodes() error {
+	return c.each(func(r pgx.CollectableRow) error {
+		var node int64
+		var until time.Time
+		if err := r.Scan(&node, &until); err != nil {
+			return err
+		}
+		c.Add("node %d: it is said to live until %s, so what it has claimed is not due again before that",
+			node, until.UTC().Format(time.RFC3339))
+		return nil
+	}, `SELECT node, expires_at FROM posthaste.nodes WHERE expires_at > clock_timestamp() + 2 * $1::interval`, leaseTime)
 }
 
 // standing is a message, and what other tables say of it.
@@ -80,8 +98,9 @@ func (m *standing) check() error {
 // waiting looks at a row of live: what waits is a message, in its own lane.
 func (c *checker) waiting(r pgx.CollectableRow) error {
 	var data []byte
-	var orphaned bool
-	l, err := readLive(r, &data, &orphaned)
+	var orphaned, kept bool
+	var last int64
+	l, err := readLive(r, &data, &orphaned, &kept, &last)
 	if l == nil {
 		return err
 	}
@@ -92,8 +111,32 @@ func (c *checker) waiting(r pgx.CollectableRow) error {
 	if err == nil && orphaned {
 		err = fmt.Errorf("it is claimed by node %d, which there never was: it would not be due again", l.node)
 	}
+	if err == nil && kept {
+		err = l.checkAge(data, posthaste.Position(last).Time())
+	}
 	c.wrong(err, "message %s of user %q", l.id, l.user)
 	return nil
+}
+
+// An attempt takes longestAttempt at most, whatever the settings of a node are, and
+// settleTime is more than it takes to write down how it ended.
+const longestAttempt, settleTime = 24 * time.Hour, 10 * time.Minute
+
+// checkAge returns an error if the message was claimed so long before a time that nobody
+// can be working on it, though the node that claimed it lives. The lease is the position
+// of its ACTIVE event, so this compares times of the log with each other.
+func (l *live) checkAge(data []byte, now time.Time) error {
+	m, err := record.DecodeMessage(l.id, l.user, data)
+	if err != nil {
+		return nil // that was told with the message
+	}
+	since := posthaste.Position(l.lease).Time()
+	longest := cmp.Or(m.Timeout, longestAttempt)
+	if now.Sub(since) <= longest+settleTime {
+		return nil
+	}
+	return fmt.Errorf("node %d has claimed it since %s, longer than an attempt takes, so nobody works on it",
+		l.node, since.UTC().Format(time.RFC3339))
 }
 
 // check returns what is wrong with where a message stands whose record is given, nil for

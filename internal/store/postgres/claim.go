@@ -123,9 +123,9 @@ func (s *Store) claimOf(ctx context.Context, now time.Time, user string, limit i
 // known to what.
 func (s *Store) concluded(c *claiming, err error) error {
 	if err == nil {
-		s.held.add(c.claims)
 		return nil
 	}
+	s.held.remove(c.claims...)
 	if errors.Is(err, errUnknown) {
 		s.unsure.add(c.claims)
 	}
@@ -172,6 +172,7 @@ func (s *Store) newClaiming(users []string, limit int) *claiming {
 
 // run serves lanes, one message of each in turn.
 func (c *claiming) run(tx *tx) error {
+	tx.store.held.remove(c.claims...) // of a try that failed
 	c.tx, c.node, c.lanes, c.claims, c.next = tx, tx.store.node.now.Load(), nil, nil, nil
 	if err := c.read(); err != nil {
 		return err
@@ -278,7 +279,8 @@ func (c *claiming) scanSized(r pgx.CollectableRow) (*live, error) {
 
 // lease gives the picked messages to this node and logs them as ACTIVE. The position of
 // that event is the token. Messages whose cancellation was asked for are never among
-// them: it was granted when their lease ended.
+// them: it was granted when their lease ended. The claims count as held before they are
+// committed, so that none of them is ever taken for one that nobody works on.
 func (c *claiming) lease(picked []*live) error {
 	if len(picked) == 0 {
 		return nil
@@ -299,6 +301,7 @@ func (c *claiming) lease(picked []*live) error {
 		c.save(l)
 		c.claims[i] = store.Claim{Message: messages[i], Retried: l.retried, Lease: uint64(l.lease), Held: c.node.held}
 	}
+	c.store.held.add(c.claims)
 	return nil
 }
 

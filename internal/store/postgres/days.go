@@ -56,6 +56,21 @@ func (d *days) forget(begins time.Time) {
 	delete(d.made, begins)
 }
 
+// forgetAll lets the partitions of all days be made again, if a statement failed for want of
+// one: they were made in commits that a failover has lost.
+func (d *days) forgetAll(failed error) {
+	if said, ok := errors.AsType[*pgconn.PgError](failed); !ok || said.Code != noPartition {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.made)
+}
+
+// noPartition is what the database says of a row for which there is no partition. It is the
+// code of a check that fails, of which the schema has no other.
+const noPartition = "23514"
+
 // makeDay makes the partitions of a day, unless there are some. They become part of the
 // log when they are complete, which holds up neither readers nor writers.
 func makeDay(ctx context.Context, pool *pgxpool.Pool, begins time.Time) error {

@@ -8,8 +8,8 @@ import (
 	"posthaste/internal/store"
 )
 
-// held are the claims that this process has handed out and that were not given back
-// since, by whose messages they are of. They take its slots and its memory, whatever has
+// held are the claims that this process has handed out, or is about to commit, and that were
+// not given back since, by whose messages they are of. They take its slots and its memory, whatever has
 // become of their leases.
 type held struct {
 	mu     sync.Mutex
@@ -51,6 +51,25 @@ func (h *held) remove(claims ...store.Claim) {
 			delete(h.counts, user)
 		}
 	}
+}
+
+// leases returns those of the claims.
+func (h *held) leases() []int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]int64, 0, len(h.users)) // never NULL
+	for lease := range h.users {
+		all = append(all, int64(lease))
+	}
+	return all
+}
+
+// has reports whether one of the claims has a lease.
+func (h *held) has(lease uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, there := h.users[lease]
+	return there
 }
 
 // withoutRoom returns the users who can start nothing while so many slots are free.

@@ -71,3 +71,6 @@ func (d disturbed) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 	d.happens()
 	return d.querier.Query(ctx, sql, args...)
 }
+
+// CompareLeases compares once the leases of this node with what it holds.
+func (s *Store) CompareLeases() { s.giveBackUnheld() }

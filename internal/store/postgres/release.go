@@ -16,7 +16,7 @@ import (
 // Release implements store.Worker. Claims that it could not give back are given back later:
 // the caller has forgotten them, and the node may live on.
 func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
-	s.held.remove(claims...)
+	defer s.held.remove(claims...) // after the commit, as with Settle
 	claims = slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return c.Held != nil && c.Held.Err() != nil })
 	if len(claims) == 0 {
 		return nil // they end with this node's number
@@ -102,13 +102,25 @@ func (tx *tx) endCancelled(l *live) error {
 // back. Nobody works on them, and the node goes on living, so it has to give them back.
 type unsure struct {
 	mu     sync.Mutex
-	claims []store.Claim
+	claims map[uint64]store.Claim // by lease
 }
 
 func (u *unsure) add(claims []store.Claim) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.claims = append(u.claims, claims...)
+	if u.claims == nil {
+		u.claims = map[uint64]store.Claim{}
+	}
+	for _, claim := range claims {
+		u.claims[claim.Lease] = claim
+	}
+}
+
+func (u *unsure) has(lease uint64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, there := u.claims[lease]
+	return there
 }
 
 func (u *unsure) any() bool {
@@ -117,7 +129,7 @@ func (u *unsure) any() bool {
 	return len(u.claims) > 0
 }
 
-func (u *unsure) take() []store.Claim {
+func (u *unsure) take() map[uint64]store.Claim {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	claims := u.claims

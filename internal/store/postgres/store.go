@@ -120,6 +120,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	}
 	s.loops.Go(s.keepAlive)
 	s.loops.Go(s.listen)
+	s.loops.Go(s.compareLeases)
 	return s, nil
 }
 

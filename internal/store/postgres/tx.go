@@ -212,6 +212,7 @@ func (t *turn) commit() error {
 	case err == nil:
 		return nil
 	case answered(err):
+		t.store.days.forgetAll(err)
 		return errors.Join(err, t.rollback())
 	default:
 		return fmt.Errorf("%w: %w", errUnknown, err)

@@ -49,8 +49,8 @@ var passing = []string{
 // That it ended a transaction it had heard nothing of is in class 25, the only such code
 // there; that this one is a standby, which refuses writes, is another; that a lock was not
 // to be had in time is a third. A statement that was not found is sent without being
-// prepared the next time.
+// prepared the next time, and the missing partition of a day is made then.
 func isPassing(code string) bool {
 	const silent, readOnly, locked = "25P03", "25006", "55P03"
-	return code == silent || code == readOnly || code == locked || isUnfollowed(code) || slices.Contains(passing, code[:min(2, len(code))])
+	return code == silent || code == readOnly || code == locked || code == noPartition || isUnfollowed(code) || slices.Contains(passing, code[:min(2, len(code))])
 }
