@@ -18,13 +18,18 @@ type trimClock struct {
 
 // startTrimClock begins with what the log says of the time: as if the server had been off,
 // or had had nothing to do, since the end of the day after that of the newest event.
-// Events of today do not count: they are what the clock says, right or wrong.
+// Events of today do not count: they are what the clock says, right or wrong. A log that
+// ends on a day to come is logged.
 func (e *Engine) startTrimClock(ctx context.Context, clock *trimClock) error {
 	usage, err := e.options.Store.TotalUsage(ctx)
 	if err != nil {
 		return err
 	}
 	today := e.options.Now().UTC().Truncate(wholeDay)
+	if n := len(usage.Days); n > 0 && usage.Days[n-1].Start.After(today) {
+		e.options.Logger.Warn("clock.behind", "today", today.Format(time.DateOnly), "log_ends", usage.Days[n-1].Start.Format(time.DateOnly),
+			"consequence", "the clock is wrong, or was when the end of the log was written; new entries have the time of the newest one until the clock has caught up")
+	}
 	for _, d := range slices.Backward(usage.Days) {
 		if d.Start.Before(today) {
 			*clock = trimClock{wall: d.Start.Add(2 * wholeDay), at: time.Now()}

@@ -241,6 +241,45 @@ func TestRetentionDoubtsTheClock(t *testing.T) {
 	}
 }
 
+// A server that starts with a log that ends on a day to come says so: its clock is wrong, or
+// was wrong before.
+func TestAClockBehindTheLogIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		wrong time.Duration // by which the clock was ahead before the start
+		tells bool
+	}{
+		"right":             {0, false},
+		"two days ahead":    {2 * day, true},
+		"in the same day":   {time.Hour, false}, // the world begins at midnight
+		"a year ahead":      {365 * day, true},
+		"behind, not ahead": {-2 * day, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var offset atomic.Int64
+			var log lockedLog
+			options := engine.Options{
+				Now:        func() time.Time { return time.Now().Add(time.Duration(offset.Load())) },
+				Logger:     slog.New(slog.NewTextHandler(&log, nil)),
+				Dispatcher: answers(ok),
+			}
+			offset.Store(int64(test.wrong))
+			inWorld(t, options.Dispatcher, options, func(w *world) {
+				w.publish(engine.Publication{})
+				w.pass(time.Minute)
+				w.Stop(w.t.Context())
+				offset.Store(0)
+				options.Store = w.store
+				w.Engine = engine.New(options)
+				w.Start()
+				w.pass(time.Minute)
+				if tells := strings.Contains(log.String(), "clock.behind"); tells != test.tells {
+					t.Errorf("it says so: %t, want %t\n%s", tells, test.tells, log.String())
+				}
+			})
+		})
+	}
+}
+
 // lockedLog is what a server says, to be read while it runs.
 type lockedLog struct {
 	mu   sync.Mutex
