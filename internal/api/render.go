@@ -129,6 +129,9 @@ func showable(err error) *posthaste.Error {
 	if errors.Is(err, store.ErrClosed) {
 		return posthaste.Errorf(posthaste.CodeUnavailable, "the server is shutting down, try again")
 	}
+	if errors.Is(err, store.ErrClock) {
+		return posthaste.Errorf(posthaste.CodeUnavailable, "this server takes no part, for its clock is wrong, try again")
+	}
 	if errors.Is(err, store.ErrUnavailable) {
 		return posthaste.Errorf(posthaste.CodeUnavailable, "the server does not reach its database, try again")
 	}

@@ -20,7 +20,7 @@ func newAPI(serving context.Context, options Options, e *engine.Engine, w *workf
 		Engine:         e,
 		Workflows:      w,
 		Log:            eventlog.New(eventlog.Options{Store: takingTurns{s, g.readers}}),
-		RunLog:         runlog.New(runlog.Options{Store: s}),
+		RunLog:         runlog.New(runlog.Options{Store: s, Now: clockOf(s)}),
 		Keyring:        a.keyring,
 		Authenticator:  a.authenticator,
 		Ready:          ready,

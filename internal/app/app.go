@@ -96,7 +96,8 @@ func (a *App) open(ctx context.Context, options Options) error {
 		return errors.Join(err, s.Close())
 	}
 	a.startControl(options, s)
-	telemetry.RegisterStore(registry, s, time.Now)
+	now := clockOf(s)
+	telemetry.RegisterStore(registry, s, now)
 	telemetry.RegisterUsage(registry, s)
 	telemetry.RegisterConnections(registry, a.all.count)
 	a.store, a.log, a.made = s, options.Log, access.made
@@ -108,6 +109,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 		Moved:    observer.RunMoved,
 		Traces:   a.contexts(),
 		Logger:   options.Log,
+		Now:      now,
 		Limits:   limits,
 	})
 	a.engine = engine.New(engine.Options{
@@ -120,6 +122,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 		Logger:          options.Log,
 		Concurrency:     options.Concurrency,
 		Limits:          limits,
+		Now:             now,
 		Retention:       options.Keep.retention(),
 		UserRetention:   options.retentionFor(),
 		DecodeOverrides: api.DecodeOverrides,

@@ -1,18 +1,24 @@
 package app
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
 
 	"posthaste/internal/api"
+	"posthaste/internal/store"
 )
 
-// front is the handler of the server. Until what is behind it is there, it answers that
-// the database is waited for.
+// front is the handler of the server. Until what is behind it is there, it answers what is
+// waited for: the database, or that the clock is set right.
 type front struct {
 	behind atomic.Pointer[http.Handler]
+	clock  atomic.Bool // it is the clock
 }
+
+// awaits notes why the database could not be opened.
+func (f *front) awaits(failure error) { f.clock.Store(errors.Is(failure, store.ErrClock)) }
 
 func (f *front) open(behind http.Handler) { f.behind.Store(&behind) }
 
@@ -23,6 +29,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	api.DiscardBody(w, r)
+	reason, sentence := "the database does not answer", "the server does not reach its database yet, try again"
+	if f.clock.Load() {
+		reason, sentence = store.ErrClock.Error(), "this server takes no part, for its clock is wrong, try again"
+	}
 	switch r.URL.Path {
 	case "/healthz":
 		answerHealth(w, r)
@@ -30,9 +40,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"live":true}`+"\n")
 	case "/readyz":
-		answerText(w, http.StatusServiceUnavailable, "not ready: the database does not answer")
+		answerText(w, http.StatusServiceUnavailable, "not ready: "+reason)
 	default:
 		w.Header().Set("Retry-After", "1")
-		answerError(w, http.StatusServiceUnavailable, "the server does not reach its database yet, try again")
+		answerError(w, http.StatusServiceUnavailable, sentence)
 	}
 }

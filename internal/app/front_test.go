@@ -3,12 +3,15 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+
+	"posthaste/internal/store"
 )
 
 // A server whose database does not answer says so until it does, or until nobody wants to
@@ -75,4 +78,27 @@ func (l *awaitingLog) Write(line []byte) (int, error) {
 		defer l.once.Do(func() { close(l.awaited) })
 	}
 	return l.Builder.Write(line)
+}
+
+// A node whose clock is wrong says so while it waits, and no more when it waits for the
+// database.
+func TestARightClockIsWaitedFor(t *testing.T) {
+	f := &front{}
+	for _, step := range []struct {
+		failure error
+		ready   string
+		work    string
+	}{
+		{fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClock), "not ready: the clock of this node is too far from that of the database",
+			`{"error":"this server takes no part, for its clock is wrong, try again"}`},
+		{store.ErrUnavailable, "not ready: the database does not answer", `{"error":"the server does not reach its database yet, try again"}`},
+	} {
+		f.awaits(step.failure)
+		for path, want := range map[string]string{"/readyz": step.ready, "/v2/logs": step.work} {
+			got := ask(f, http.MethodGet, path)
+			if got.Code != http.StatusServiceUnavailable || strings.TrimSpace(got.Body.String()) != want {
+				t.Errorf("%s: %d %s, want 503 %s", path, got.Code, got.Body, want)
+			}
+		}
+	}
 }

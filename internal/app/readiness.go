@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"posthaste/internal/store"
 )
 
 const (
@@ -63,7 +65,9 @@ func (r *readiness) check() error {
 	if err := r.dispatching(); err != nil {
 		return r.refuse("the dispatcher stands still", err)
 	}
-	if err := r.pingOnce(); err != nil {
+	if err := r.pingOnce(); errors.Is(err, store.ErrClock) {
+		return r.refuse(store.ErrClock.Error(), err)
+	} else if err != nil {
 		return r.refuse("the store refuses writes", err)
 	}
 	return nil

@@ -3,12 +3,15 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"posthaste/internal/store"
 )
 
 // ask returns what an endpoint answers.
@@ -36,6 +39,9 @@ func TestReadiness(t *testing.T) {
 		"dispatcher stands still": {goesOn, func() error { return broken }, pings, nil, 503, "not ready: the dispatcher stands still\n"},
 		"store refuses writes":    {goesOn, fine, func(context.Context) error { return broken }, nil, 503, "not ready: the store refuses writes\n"},
 		"is stopping":             {func() bool { return true }, fine, pings, fine, 503, "not ready: the server is stopping\n"},
+		"wrong clock": {goesOn, fine, func(context.Context) error {
+			return fmt.Errorf("%w: %w: it is 8760h ahead", store.ErrUnavailable, store.ErrClock)
+		}, nil, 503, "not ready: the clock of this node is too far from that of the database\n"},
 		"store hangs": {goesOn, fine, func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()

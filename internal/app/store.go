@@ -30,7 +30,7 @@ func (a *App) openStore(ctx context.Context, options *Options, registry promethe
 	node := telemetry.NewNode(registry)
 	options.Log = node.Label(options.Log)
 	a.serveAll()
-	s, err := openDatabase(ctx, *options, node)
+	s, err := openDatabase(ctx, *options, node, a.front)
 	return telemetry.NewObserver(options.Log, registry), s, err
 }
 
@@ -62,8 +62,9 @@ func messageMemory(options Options) int { return int(memoryOf(options.MemoryLimi
 const firstPause, longestPause = time.Second, 5 * time.Second
 
 // openDatabase joins the nodes of a database. One that does not answer is waited for
-// until ctx ends; what it refuses is an error.
-func openDatabase(ctx context.Context, options Options, node *telemetry.Node) (store.Store, error) {
+// until ctx ends, and so is the clock of this node to be set right; what the database refuses
+// is an error.
+func openDatabase(ctx context.Context, options Options, node *telemetry.Node, front *front) (store.Store, error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		s, err := postgres.Open(ctx, options.DatabaseURL, postgres.Options{
 			Connections: int32(options.Connections),
@@ -80,12 +81,22 @@ func openDatabase(ctx context.Context, options Options, node *telemetry.Node) (s
 		case !errors.Is(err, store.ErrUnavailable):
 			return nil, fmt.Errorf("open the database: %w", err)
 		}
+		front.awaits(err)
 		options.Log.Warn("database.awaited", "error", err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// clockOf returns what time it is for everybody who uses a store: for a database, that of the
+// database.
+func clockOf(s store.Store) func() time.Time {
+	if own, ok := s.(interface{ Now() time.Time }); ok {
+		return own.Now
+	}
+	return time.Now
 }
 
 // foregroundOf returns the work of a store to which other work gives way, nil for one that

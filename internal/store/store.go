@@ -41,6 +41,10 @@ var (
 	// ErrUnavailable says that the backend cannot be asked at this moment. Whether a
 	// change took place is not known.
 	ErrUnavailable = errors.New("store: unavailable")
+
+	// ErrClock says why a backend that many nodes share is unavailable on this one. It
+	// comes with ErrUnavailable.
+	ErrClock = errors.New("the clock of this node is too far from that of the database")
 )
 
 // Store is a whole backend.

@@ -1,39 +1,103 @@
 package postgres
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"posthaste/internal/store"
 )
 
-// worthTelling is how far the clock of a node may be from that of its database before
-// anybody is told.
-const worthTelling = time.Second
+// How far the clock of a node may be from that of its database: beyond worthTelling it is
+// logged, and beyond mostApart the node takes no part. Nothing that is stored depends on the
+// clock of a node, but signatures and TLS do; and if it is the clock of the database that is
+// wrong, all its nodes take no part, and nothing becomes due before its time.
+const (
+	worthTelling = time.Second
+	mostApart    = 10 * time.Second
+)
 
-// clock compares that of this node with that of the database, which stands for those of
-// all others.
+// clock tells the time of the database, and how far the clock of this node is from it.
 type clock struct {
 	logger *slog.Logger
 	tell   func(ahead time.Duration) // nil: nobody
+	wrong  func() time.Duration      // by how much a test sets the clock of this node ahead; nil: it does not
 
-	mu  sync.Mutex
-	off bool // as was told last
+	mu    sync.Mutex
+	told  severity
+	apart error     // why this node takes no part; nil: it does
+	there time.Time // at the database when it was asked
+	asked time.Time // when that was, by the monotonic clock
+}
+
+// severity is how bad a difference of the clocks is.
+type severity int
+
+const (
+	negligible severity = iota
+	tolerable
+	intolerable
+)
+
+// Now returns the time of the database, as this node knows it from when it asked last. It
+// passes by the monotonic clock of the node, so it does not matter what the other one says.
+func (s *Store) Now() time.Time { return s.node.clock.now() }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nowAt(time.Now())
+}
+
+func (c *clock) nowAt(here time.Time) time.Time { return c.there.Add(here.Sub(c.asked)) }
+
+// err returns store.ErrClock while the clock of this node is too far from that of the
+// database for it to take part.
+func (c *clock) err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.apart
 }
 
 // compare notes what time it was at the database while it was asked, which began at a time
-// of this node and has ended now.
-func (c *clock) compare(asked, there time.Time) {
-	took := time.Since(asked)
-	ahead := asked.Add(took / 2).Sub(there)
+// of this node and has ended now. It returns the error of err.
+func (c *clock) compare(asked, there time.Time) error {
+	uncertain := time.Since(asked) / 2
+	asked = asked.Add(uncertain)
+	ahead := asked.Sub(there)
+	if c.wrong != nil {
+		ahead += c.wrong()
+	}
 	if c.tell != nil {
 		c.tell(ahead)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	off := ahead.Abs() > worthTelling+took/2
-	if off && !c.off {
-		c.logger.Warn("node.clock", "ahead_ms", ahead.Milliseconds(),
-			"consequence", "delays, schedules and retries of this node come that much early, or late if it is behind")
+	if known := c.nowAt(asked); c.asked.IsZero() || known.Sub(there).Abs() > uncertain+time.Millisecond {
+		c.asked, c.there = asked, there // unless what is known is as good
 	}
-	c.off = off
+	now := negligible
+	c.apart = nil
+	switch apart := ahead.Abs() - uncertain; {
+	case apart > mostApart:
+		now = intolerable
+		c.apart = fmt.Errorf("%w: %w: it is %v %s", store.ErrUnavailable, store.ErrClock, ahead.Abs().Round(time.Millisecond),
+			map[bool]string{true: "behind", false: "ahead"}[ahead < 0])
+	case apart > worthTelling:
+		now = tolerable
+	}
+	if now != c.told && now != negligible {
+		c.warn(now, ahead)
+	}
+	c.told = now
+	return c.apart
+}
+
+func (c *clock) warn(now severity, ahead time.Duration) {
+	consequence := "none for what is due, which goes by the clock of the database; signatures of deliveries are dated that much wrong"
+	if now == intolerable {
+		consequence = "this node takes no part until its clock is within " + mostApart.String() + " of that of the database"
+	}
+	c.logger.Warn("node.clock", "ahead_ms", ahead.Milliseconds(), "consequence", consequence)
 }

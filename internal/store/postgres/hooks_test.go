@@ -35,6 +35,12 @@ func (o Options) WithPatience(d time.Duration) Options {
 	return o
 }
 
+// WithClock are options of a node whose clock is ahead of what it says.
+func (o Options) WithClock(ahead func() time.Duration) Options {
+	o.wrong = ahead
+	return o
+}
+
 // Hurry lets a turn begin one change only.
 func (s *Store) Hurry() { s.turns.short = 1 }
 

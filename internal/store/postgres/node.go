@@ -60,9 +60,14 @@ func (s *Store) renew(ctx context.Context) error {
 		if except(err, store.ErrNotFound) != nil {
 			return err
 		}
-		if err == nil && t.extend(said) {
-			s.node.clock.compare(said, there)
-			return nil
+		if err == nil {
+			if err := s.node.clock.compare(said, there); err != nil {
+				t.end()
+				return err
+			}
+			if t.extend(said) {
+				return nil
+			}
 		}
 	}
 	t.end()
@@ -71,15 +76,17 @@ func (s *Store) renew(ctx context.Context) error {
 
 // joinNodes takes a number that no node ever had, in place of the one that was lost, of
 // which it ends what is left; nil: there was none. Of two calls at once, the number of one
-// is not used.
+// is not used. A node whose clock is wrong does not join.
 func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
 	known, err := s.schema.version()
 	if err != nil {
 		return err
 	}
+	if err := s.askClock(ctx); err != nil {
+		return err
+	}
 	said := time.Now()
 	var before, number int64
-	var there time.Time
 	if lost != nil {
 		before = lost.node
 	}
@@ -88,7 +95,7 @@ func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
 			UPDATE posthaste.nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE node = $3)
 		INSERT INTO posthaste.nodes (node, expires_at, known)
 		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval, $2)
-		RETURNING node, clock_timestamp()`, leaseTime, known, before).Scan(&number, &there)
+		RETURNING node`, leaseTime, known, before).Scan(&number)
 	if err != nil {
 		return err
 	}
@@ -103,8 +110,17 @@ func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
 		s.joined(number)
 	}
 	s.logger.Info("node.joined")
-	s.node.clock.compare(said, there)
 	return nil
+}
+
+// askClock compares the clock of this node with that of the database.
+func (s *Store) askClock(ctx context.Context) error {
+	said := time.Now()
+	there, err := row(ctx, s.vital, pgx.RowTo[time.Time], `SELECT clock_timestamp()`)
+	if err != nil {
+		return err
+	}
+	return s.node.clock.compare(said, there)
 }
 
 // keepAlive renews this node's right to its leases until the store is closed. A
@@ -128,8 +144,8 @@ func (s *Store) speak() {
 	defer cancel()
 	for {
 		err := s.renew(ctx)
-		if err == nil || s.closing.Err() != nil {
-			return
+		if err == nil || errors.Is(err, store.ErrClock) || s.closing.Err() != nil {
+			return // a clock that is wrong is told by itself
 		}
 		s.logger.Warn("node.unheard", "error", err)
 		select {

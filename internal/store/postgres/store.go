@@ -38,7 +38,8 @@ type Options struct {
 	// opened, and when it gets another one because it was taken for dead. nil: nobody.
 	Joined func(node int64)
 	// Clock is told every few seconds how far the clock of this node is ahead of that of
-	// the database. nil: nobody.
+	// the database. nil: nobody. A node whose clock is too far away takes no part: Open, and
+	// each call, fails with store.ErrClock until it is right again.
 	Clock  func(ahead time.Duration)
 	Logger *slog.Logger // nil: slog.Default()
 	// Memory is how many bytes of large messages this node may have claimed; 0: any number.
@@ -47,8 +48,9 @@ type Options struct {
 	// one is made, or brought up to date.
 	Existing bool
 
-	migrations fs.FS         // nil: those of the program
-	patience   time.Duration // how long Claim waits for turns; 0: claimPatience
+	migrations fs.FS                // nil: those of the program
+	wrong      func() time.Duration // by how much the clock of this node is ahead; nil: it is as it is
+	patience   time.Duration        // how long Claim waits for turns; 0: claimPatience
 }
 
 // DefaultConnections is how many connections a node opens at most unless told otherwise.
@@ -98,7 +100,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		s.logger = slog.Default()
 	}
 	s.statements.logger = s.logger
-	s.node.clock.logger, s.node.clock.tell = s.logger, options.Clock
+	s.node.clock.logger, s.node.clock.tell, s.node.clock.wrong = s.logger, options.Clock, options.wrong
 	if options.migrations != nil {
 		s.schema.files = options.migrations
 	}
@@ -165,13 +167,16 @@ func (s *Store) disconnect() {
 	s.vital.Close()
 }
 
-// begin lets a call begin unless the store is closed. The context it returns ends
+// begin lets a call begin unless the store is closed, or this node takes no part. The context it returns ends
 // when the store is closed; done must be called with what the call returns.
 func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing.Err() != nil {
 		return nil, nil, store.ErrClosed
+	}
+	if err := s.node.clock.err(); err != nil {
+		return nil, nil, err
 	}
 	s.calls.Add(1)
 	callers := ctx

@@ -196,15 +196,22 @@ func TestANodeThatDiedInTheFutureOfTheDatabase(t *testing.T) {
 	s := open(t, url)
 	execute(t, url, `INSERT INTO posthaste.nodes (node, expires_at) VALUES (12345, clock_timestamp() + '1 year'::interval)`)
 	s.CompareLeases()
+	if !queryOne[bool](t, url, `
+		SELECT expires_at <= clock_timestamp() + '10 s'::interval FROM posthaste.nodes WHERE node = 12345`) {
+		t.Error("the node does not lapse within a lease")
+	}
+}
+
+// queryOne returns the one value of a question.
+func queryOne[T any](t *testing.T, url, sql string) (value T) {
+	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	var lapses bool
-	err = pool.QueryRow(t.Context(), `
-		SELECT expires_at <= clock_timestamp() + '10 s'::interval FROM posthaste.nodes WHERE node = 12345`).Scan(&lapses)
-	if err != nil || !lapses {
-		t.Errorf("the node lapses within a lease: %t, %v", lapses, err)
+	if err := pool.QueryRow(t.Context(), sql).Scan(&value); err != nil {
+		t.Fatal(err)
 	}
+	return value
 }
