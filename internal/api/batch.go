@@ -229,7 +229,13 @@ type batchItem struct {
 
 // readItem reads an item, all but its destination and its body.
 func readItem(raw json.RawMessage) (item batchItem, err error) {
-	if err := unmarshalKnown("the message", raw, &item, "destination, headers, body and queue are accepted, settings are headers"); err != nil {
+	const accepted = "destination, headers, body and queue are accepted, settings are headers"
+	err = unmarshalKnown("the message", raw, &item, accepted)
+	if err != nil && hasRunHeader(raw) { // an SDK wrote it, which would take a refusal for the end of its run
+		item = batchItem{}
+		err = unmarshal("the message", raw, &item)
+	}
+	if err != nil {
 		return item, err
 	}
 	if item.header, err = jsonHeader(fmt.Sprintf("the headers of the message for %.100q", item.Destination), item.Headers); err != nil {
@@ -252,6 +258,9 @@ func readItem(raw json.RawMessage) (item batchItem, err error) {
 func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c controls, err error) {
 	item, err := readItem(raw)
 	if err != nil {
+		return p, c, err
+	}
+	if err := b.request.checkKnown(item.controls); err != nil {
 		return p, c, err
 	}
 	p, err = b.intake.publication(b.request.Context(), item.Destination, item.controls, b.intake.incoming(item.header))

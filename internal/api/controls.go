@@ -1,8 +1,10 @@
 package api
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -48,6 +50,17 @@ var controlNames = map[string]bool{
 	controlRetryDelay: true, controlScheduleID: true, controlTimeout: true,
 }
 
+// isKnown reports whether a suffix names a control, or one of a callback. What belongs to
+// the protocol of runs is for SDKs to say.
+func isKnown(suffix string) bool {
+	for _, family := range []string{controlFailureCallback + "-", controlCallback + "-"} {
+		if nested, of := strings.CutPrefix(suffix, family); of {
+			return isKnown(nested)
+		}
+	}
+	return strings.HasPrefix(suffix, forwardPrefix) || strings.HasPrefix(suffix, workflowPrefix) || controlNames[suffix]
+}
+
 // isControl reports whether a suffix names a control, or belongs to one.
 func isControl(suffix string) bool {
 	for _, prefix := range []string{forwardPrefix, controlCallback + "-", controlFailureCallback + "-", workflowPrefix} {
@@ -64,7 +77,7 @@ func isControl(suffix string) bool {
 // family the publisher's dialect either.
 func isIgnored(suffix string) bool {
 	switch suffix {
-	case "Caller-Ip", "Endpoint-Name", "Message-Id", "Region", "Retried", "Signature", "Topic-Name":
+	case "Caller-Ip", "Endpoint-Name", "Max-Retries", "Message-Id", "Region", "Retried", "Signature", "Topic-Name":
 		return true
 	}
 	return strings.HasPrefix(suffix, "Telemetry-")
@@ -75,6 +88,7 @@ func isIgnored(suffix string) bool {
 type controls struct {
 	values  map[string]control // by canonical suffix
 	dialect posthaste.Dialect
+	unknown []string // names of no effect, in full, in any order
 }
 
 // control is a control that was given.
@@ -157,11 +171,55 @@ func (c *controls) add(header http.Header, prefix string) (found bool, err error
 					"which headers cannot carry", name)
 			}
 		}
+		if !isKnown(suffix) {
+			c.unknown = append(c.unknown, name)
+		}
 		c.values[suffix] = control{name, values}
 		found = true
 	}
 	return found, nil
 }
+
+// checkKnown returns an error about a setting that is not known: one that is misspelt would
+// be passed over. It returns the names that are only to be told of: SDKs write whatever
+// their users give them for callbacks, and Service- is what strangers may call their own
+// headers (contract, decision 16).
+func (c controls) checkKnown() (odd []string, err error) {
+	for _, name := range slices.Sorted(slices.Values(c.unknown)) {
+		if suffix, ours := strings.CutPrefix(name, upstashPrefix); ours && !isControl(suffix) {
+			return nil, posthaste.Invalidf("%.100s is not known: what follows %s is one of %s", name, upstashPrefix, settingNames)
+		}
+		odd = append(odd, name)
+	}
+	return odd, nil
+}
+
+// maxWarnings bounds what an answer tells besides.
+const maxWarnings = 10
+
+// warning is the header of an answer that tells what had no effect.
+const warning = "Posthaste-Warning"
+
+// checkKnown is that of the controls of a request, or of an item of it. What is only to be
+// told goes into the headers of the answer.
+func (r *request) checkKnown(c controls) error {
+	odd, err := c.checkKnown()
+	header := r.writer.Header()
+	for _, name := range odd {
+		text := fmt.Sprintf("%.100s is not known and has no effect", name)
+		if !slices.Contains(header[warning], text) && len(header[warning]) < maxWarnings {
+			header.Add(warning, text)
+		}
+	}
+	return err
+}
+
+// settingNames are the settings of messages and schedules, as an error lists them.
+var settingNames = func() string {
+	names := slices.Sorted(maps.Keys(controlNames))
+	names = slices.DeleteFunc(names, func(name string) bool { return name == controlFeatureSet }) // SDKs alone have it
+	return strings.Join(names, ", ") + ", Forward-NAME, Callback-SETTING and Failure-Callback-SETTING"
+}()
 
 func dialectOf(upstash, service bool) posthaste.Dialect {
 	switch {

@@ -173,6 +173,9 @@ func (a *api) decodeOverrides(r *request) (controls, engine.Overrides, error) {
 	if err != nil {
 		return controls{}, engine.Overrides{}, err
 	}
+	if err := r.checkKnown(c); err != nil {
+		return controls{}, engine.Overrides{}, err
+	}
 	overrides, err := a.decoder.overrides(c)
 	return c, overrides, err
 }

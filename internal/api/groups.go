@@ -179,7 +179,7 @@ func (d decoder) checkDefaults(header http.Header) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		suffix := strings.TrimPrefix(strings.TrimPrefix(name, upstashPrefix), servicePrefix)
-		if suffix == name || !isControl(suffix) || slices.Contains(notDefaults, suffix) {
+		if suffix == name || !isKnown(suffix) || slices.Contains(notDefaults, suffix) {
 			return posthaste.Invalidf("header %.100q cannot be a default of a URL group: give control headers of messages, "+
 				"such as Upstash-Retries or Upstash-Forward-X-Name", name)
 		}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"posthaste"
@@ -46,6 +48,15 @@ func (r *request) requireKnown(into any, accepted string) error {
 		return errNoBody
 	}
 	return unmarshalKnown("the body", body, into, accepted)
+}
+
+// refuseBody returns an error about a body that asks for something: it would be passed over.
+func (r *request) refuseBody() error {
+	var body map[string]json.RawMessage
+	if _, err := r.decodeJSON(&body); err != nil || len(body) == 0 {
+		return err
+	}
+	return posthaste.Invalidf("%.100q is not known in the body: none is accepted here", slices.Sorted(maps.Keys(body))[0])
 }
 
 var errNoBody = posthaste.Invalidf("the body is empty, a JSON object is expected")

@@ -45,6 +45,9 @@ func (a *api) accept(r *request, queue string) (answer, error) {
 	if controls.ofRun() {
 		return a.publishForRun(r, controls, queue)
 	}
+	if err := r.checkKnown(controls); err != nil {
+		return answer{}, err
+	}
 	if _, repeats := controls.values[controlCron]; repeats {
 		return a.putSchedule(r, controls, queue)
 	}

@@ -144,7 +144,7 @@ func (a *api) endRun(r *request) (answer, error) {
 	if finished {
 		return a.finishRun(r, id)
 	}
-	if err := r.work(); err != nil { // there is no body to be read first
+	if err := r.refuseBody(); err != nil {
 		return answer{}, err
 	}
 	err = a.options.Workflows.Cancel(r.Context(), r.user, id)

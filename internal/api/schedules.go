@@ -34,6 +34,9 @@ func (a *api) createSchedule(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := r.checkKnown(controls); err != nil {
+		return answer{}, err
+	}
 	return a.putSchedule(r, controls, "")
 }
 

@@ -34,6 +34,9 @@ func (a *api) trigger(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := r.checkKnown(c); err != nil {
+		return answer{}, err
+	}
 	item, err := a.newIntake(r).triggerItem(r.destinationText(), c, r.incoming())
 	if err != nil {
 		return answer{}, err
@@ -62,6 +65,9 @@ func (a *api) triggerBatch(r *request) (answer, error) {
 	err = eachItem(body, func(_ int, raw json.RawMessage) error {
 		item, err := readItem(raw)
 		if err != nil {
+			return err
+		}
+		if err := r.checkKnown(item.controls); err != nil {
 			return err
 		}
 		return found.add(i, &item, i.triggerItem)

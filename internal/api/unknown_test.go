@@ -79,6 +79,7 @@ func TestUnknownMembers(t *testing.T) {
 		"a pin":               {"POST /v2/flowControl/k/pin?rate=5", `{"paralelism":3}`, `parameter "paralelism" is unknown: parallelism, rate, period are accepted`},
 		"an unpin":            {"POST /v2/flowControl/k/unpin?paralelism=true", ``, `parameter "paralelism" is unknown: parallelism, rate are accepted`},
 		"junk for unpin":      {"POST /v2/flowControl/k/unpin?rate=junk", ``, `rate "junk" is not true or false`},
+		"a run's end":         {"DELETE /v2/workflows/runs/r", `{"dryRun":true}`, `"dryRun" is not known in the body: none is accepted here`},
 		"a rotation":          {"POST /v2/keys/rotate", `{"dryRun":true}`, `parameter "dryRun" is unknown: none is accepted here`},
 		"a trigger of many":   {"POST /v2/batch/trigger", `[{"destination":"https://example.com","delay":"1h"}]`, `"delay" is not known in the message: destination, headers, body and queue are accepted, settings are headers`},
 		"JSON with more":      {"POST /v2/queues", `{"queueName":"new"} x`, `the body is not valid JSON: invalid character 'x' after top-level value`},
@@ -102,5 +103,48 @@ func TestUnknownMembers(t *testing.T) {
 				t.Errorf("%d %s", status, body)
 			}
 		})
+	})
+}
+
+// TestUnknownSettings checks that a setting that is misspelt is told of wherever settings are
+// read, but not to the SDK of a run, which would take it for the end of its run (contract,
+// decision 16 and U-9).
+func TestUnknownSettings(t *testing.T) {
+	const misspelt = "Upstash-Retry: 3"
+	refused := map[string]call{
+		"publish":          {method: "POST", path: "/v2/publish/https://example.com", header: misspelt},
+		"enqueue":          {method: "POST", path: "/v2/enqueue/q/https://example.com", header: misspelt},
+		"schedule":         {method: "POST", path: "/v2/schedules/https://example.com", header: "Upstash-Cron: * * * * *\n" + misspelt},
+		"publish and cron": {method: "POST", path: "/v2/publish/https://example.com", header: "Upstash-Cron: * * * * *\n" + misspelt},
+		"trigger":          {method: "POST", path: "/v2/trigger/https://example.com", header: misspelt},
+		"trigger many":     {method: "POST", path: "/v2/batch/trigger", body: `[{"destination":"https://example.com","headers":{"upstash-retry":"3"}}]`},
+		"retry":            {method: "POST", path: "/v2/dlq/retry", header: misspelt},
+		"retry one":        {method: "POST", path: dead[:len("/v2/dlq")] + "/retry" + dead[len("/v2/dlq"):], header: misspelt},
+		"restart":          {method: "POST", path: "/v2/workflows/dlq/restart?upstash-retry=3"},
+		"resume one":       {method: "POST", path: "/v2/workflows/dlq/resume/946684800000-1", header: misspelt},
+		"in the query":     {method: "POST", path: "/v2/publish/https://example.com?Upstash-Retry=3"},
+	}
+	inWorld(t, func(w *world) {
+		furnish(w)
+		for name, c := range refused {
+			if status, body := w.ask(c, "full"); status != http.StatusBadRequest || !strings.HasPrefix(body, `{"error":"Upstash-Retry is not known: `) {
+				t.Errorf("%s: %d %s", name, status, body)
+			}
+		}
+		batch := `[{"destination":"https://example.com","headers":{"upstash-retry":"3"}},{"destination":"https://example.com","headers":{"upstash-callback-retry":"3"}}]`
+		response := w.answer(call{method: "POST", path: "/v2/batch", body: batch}, "full")
+		if body := response.Body.String(); response.Code != http.StatusOK || !strings.HasPrefix(body, `[{"error":"Upstash-Retry is not known: `) || !strings.Contains(body, `},{"messageId":`) {
+			t.Errorf("a batch: %d %s", response.Code, body)
+		}
+		if got, want := response.Header().Get("Posthaste-Warning"), "Upstash-Callback-Retry is not known and has no effect"; got != want {
+			t.Errorf("a batch is told %q, want %q", got, want)
+		}
+		item := `[{"destination":"https://example.com/w","method":"POST","headers":{"Upstash-Workflow-RunId":"r","Upstash-Workflow-Init":"true","Upstash-Workflow-Url":"https://example.com/w","Upstash-Later":"x"}}]`
+		if status, body := w.ask(call{method: "POST", path: "/v2/batch", body: item}, "full"); status != http.StatusOK || !strings.Contains(body, `"messageId"`) {
+			t.Errorf("an item of a run: %d %s", status, body)
+		}
+		if status, body := w.ask(call{method: "POST", path: "/v2/publish/https://example.com/w", header: "Upstash-Workflow-RunId: s\nUpstash-Workflow-Init: true\nUpstash-Later: x"}, "full"); status != http.StatusOK {
+			t.Errorf("the start of a run: %d %s", status, body)
+		}
 	})
 }
