@@ -40,6 +40,7 @@ var layers = map[string]layer{
 	"internal/peruser":    {nil, "a means of working side by side, with no meaning of its own"},
 	"internal/wake":       {nil, "a pure rule: when a loop goes round again"},
 	"internal/freeport":   {nil, "a means of starting programs, with no meaning of its own"},
+	"internal/weburl":     {nil, "a pure rule: how a URL is written in ASCII"},
 	"internal/sign":       {nil, "a pure rule: who signs and who may call; its vault is handed in"},
 
 	"internal/store": {nil,
@@ -61,9 +62,9 @@ var layers = map[string]layer{
 		"the rules of delivery speak to the world through the store and through interfaces of their own"},
 	"internal/workflow": {[]string{"internal/engine", "internal/peruser", "internal/selection", "internal/store", "internal/wake"},
 		"runs are made of the engine's messages; the engine knows them by an interface of its own"},
-	"internal/dispatch": {nil,
+	"internal/dispatch": {[]string{"internal/weburl"},
 		"one attempt over HTTP knows neither retries nor storage; signatures and the rules of reset headers are handed in"},
-	"internal/selection": {[]string{"internal/store"},
+	"internal/selection": {[]string{"internal/store", "internal/weburl"},
 		"parameters become queries of the store; whoever has parameters may ask it"},
 	"internal/eventlog": {[]string{"internal/selection", "internal/store", "internal/wake"},
 		"the log is read from the store; nothing that happens passes through it"},
@@ -77,7 +78,7 @@ var layers = map[string]layer{
 		"the description of the API is read by people and by tests; the API does not know it"},
 	"internal/openapi/openapitest": {[]string{"internal/openapi"},
 		"what tests compare the API with is its description"},
-	"internal/api": {[]string{"internal/engine", "internal/workflow", "internal/eventlog", "internal/runlog", "internal/selection", "internal/store", "internal/sign", "internal/backoff", "internal/cron"},
+	"internal/api": {[]string{"internal/engine", "internal/workflow", "internal/eventlog", "internal/runlog", "internal/selection", "internal/store", "internal/sign", "internal/backoff", "internal/cron", "internal/weburl"},
 		"the surface decodes, calls and renders; it picks no parts"},
 	"internal/console": {nil,
 		"what it shows it asks of a server over HTTP, in the browser"},
@@ -113,6 +114,7 @@ var technologies = map[string][]string{
 	"github.com/jackc/pgx/v5":                  {"internal/bench", "internal/store/postgres", "internal/store/postgres/pgtest"},
 	"github.com/fxamacker/cbor/v2":             {"internal/store/record"},
 	"github.com/google/go-cmp":                 {"internal/store/storetest"},
+	"golang.org/x/net":                         {"internal/weburl"},
 }
 
 func TestArrows(t *testing.T) {

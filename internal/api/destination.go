@@ -9,7 +9,7 @@ import (
 
 // destination is where a publication goes.
 type destination struct {
-	text  string // an absolute URL as it was given, or the name of a URL group
+	text  string // an absolute URL in ASCII, or the name of a URL group
 	group bool
 }
 
@@ -17,7 +17,8 @@ type destination struct {
 // messages 2.2). A bad one is an Error with CodeInvalid.
 func (d decoder) destination(text string) (destination, error) {
 	if text = repairURL(text); isURL(text) {
-		return destination{text: text}, d.checkURL("destination", text)
+		text, err := d.url("destination", text)
+		return destination{text: text}, err
 	}
 	name, _, _ := strings.Cut(text, "?") // a group has no use for a query
 	if unescaped, err := url.PathUnescape(name); err == nil {

@@ -11,6 +11,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/weburl"
 )
 
 // URLGroups keeps URL groups.
@@ -87,17 +88,17 @@ func (a *api) addEndpoints(r *request) (answer, error) {
 	if err := posthaste.CheckNewName("URL group name", name); err != nil {
 		return answer{}, err
 	}
-	for _, endpoint := range endpoints {
-		if err := a.decoder.checkEndpoint(endpoint); err != nil {
+	for i := range endpoints {
+		if err := a.decoder.readEndpoint(&endpoints[i]); err != nil {
 			return answer{}, err
 		}
 	}
 	return done, a.options.Engine.AddEndpoints(r.Context(), r.user, name, endpoints)
 }
 
-// checkEndpoint returns an Error with CodeInvalid unless messages can be sent to
-// the endpoint and its name can be sent with them.
-func (d decoder) checkEndpoint(endpoint posthaste.Endpoint) error {
+// readEndpoint writes the URL of an endpoint as it is stored. It returns an Error with
+// CodeInvalid unless messages can be sent to the endpoint and its name can be sent with them.
+func (d decoder) readEndpoint(endpoint *posthaste.Endpoint) (err error) {
 	if err := posthaste.CheckLen("endpoint name", endpoint.Name, posthaste.MaxNameLen); err != nil {
 		return err
 	}
@@ -107,7 +108,8 @@ func (d decoder) checkEndpoint(endpoint posthaste.Endpoint) error {
 	if endpoint.URL == "" {
 		return posthaste.Invalidf("endpoint %.100q has no url, an http or https URL is expected", endpoint.Name)
 	}
-	return d.checkURL("endpoint", endpoint.URL)
+	endpoint.URL, err = d.url("endpoint", endpoint.URL)
+	return err
 }
 
 // removeEndpoints removes endpoints by their name or their URL.
@@ -119,6 +121,10 @@ func (a *api) removeEndpoints(r *request) (answer, error) {
 	for _, endpoint := range endpoints {
 		if endpoint.Name == "" && endpoint.URL == "" {
 			return answer{}, posthaste.Invalidf("an endpoint has neither a name nor a url, one of them is needed to find it")
+		}
+		// One that an earlier version stored as it was given is found by that.
+		if ascii, err := weburl.ASCII("endpoint", endpoint.URL); err == nil && ascii != endpoint.URL {
+			endpoints = append(endpoints, posthaste.Endpoint{Name: endpoint.Name, URL: ascii})
 		}
 	}
 	return done, orNoURLGroup(a.options.Engine.RemoveEndpoints(r.Context(), r.user, name, endpoints), name)

@@ -7,6 +7,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/weburl"
 )
 
 // decoder turns what a publisher sent into what the engine takes.
@@ -155,8 +156,8 @@ func (d decoder) callback(c controls, family string) (*posthaste.Callback, error
 	if !ok {
 		return nil, nil
 	}
-	callback.URL = given.text()
-	return callback, d.checkURL(given.name, callback.URL)
+	callback.URL, err = d.url(given.name, given.text())
+	return callback, err
 }
 
 // givenHeader returns a family's headers for display: forwarded ones under
@@ -178,8 +179,16 @@ func givenHeader(nested controls, forwarded http.Header) http.Header {
 	return header
 }
 
-// checkURL returns an Error with CodeInvalid unless a request can be made to
-// the URL. The name of the parameter begins the sentence.
+// url returns a URL in ASCII, as it is stored and shown everywhere, or an Error with
+// CodeInvalid if no request can be made to it. The name of the parameter begins the sentence.
+func (d decoder) url(name, text string) (string, error) {
+	text, err := weburl.ASCII(name, text)
+	if err != nil {
+		return "", err
+	}
+	return text, d.checkURL(name, text)
+}
+
 func (d decoder) checkURL(name, text string) error {
 	if err := posthaste.CheckURL(name, text); err != nil {
 		return err

@@ -277,13 +277,13 @@ func (d decoder) completeCall(item *workflow.Item, c controls) error {
 
 // decodeWorkflowURL reads where the steps of a run are delivered. Only the start of
 // the run says it.
-func (d decoder) decodeWorkflowURL(item *workflow.Item, c controls) error {
+func (d decoder) decodeWorkflowURL(item *workflow.Item, c controls) (err error) {
 	given, ok := c.values[controlRunURL]
 	if !ok || !item.Init {
 		return nil
 	}
-	item.WorkflowURL = given.text()
-	return d.checkURL(given.name, item.WorkflowURL)
+	item.WorkflowURL, err = d.url(given.name, given.text())
+	return err
 }
 
 // invocationBody is the body of an item that starts a run for another one (contract,

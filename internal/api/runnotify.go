@@ -9,6 +9,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/weburl"
 	"posthaste/internal/workflow"
 )
 
@@ -74,7 +75,7 @@ type hookEvent struct {
 	Body   []byte      `json:"body,omitempty"` // base64
 	Proto  string      `json:"proto"`
 	Host   string      `json:"host"`
-	URL    string      `json:"url"` // path and query, as they were sent
+	URL    string      `json:"url"` // path and query, as they were sent, in ASCII
 }
 
 // callHook gives a request to the run that made the webhook. It needs no token: who
@@ -141,6 +142,7 @@ func (a *api) newHookEvent(r *request, body []byte) hookEvent {
 	if !strings.HasPrefix(event.URL, "/") {
 		event.URL = r.URL.RequestURI() // absolute, as a forward proxy is asked
 	}
+	event.URL = weburl.Escape(event.URL)
 	event.Proto, event.Host = a.publicBase(r.Request)
 	return event
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -67,12 +68,12 @@ func (d decoder) waitRequest(body *waitBody, c controls, in incoming) (req workf
 		return req, err
 	}
 	req.Delivery.Header = runHeader(req.Delivery.Header)
-	req.Shown.URL, req.Shown.Header = body.URL, in.withoutConnection()
+	req.Shown.Header = in.withoutConnection()
 	req.Shown.Header.Del("Authorization")
 	if body.URL == "" {
 		return req, posthaste.Invalidf("url is missing, the URL of the workflow is expected")
 	}
-	if err := d.checkURL("url", body.URL); err != nil {
+	if req.Shown.URL, err = d.url("url", body.URL); err != nil {
 		return req, err
 	}
 	if err := checkStep(body.Step); err != nil {
@@ -87,11 +88,7 @@ func (d decoder) waitTimeout(req *workflow.WaitRequest, body *waitBody) (err err
 	if req.Timeout, req.TimeoutText, err = parseWaitTimeout(body.Timeout); err != nil {
 		return err
 	}
-	req.TimeoutURL = body.TimeoutURL
-	if req.TimeoutURL == "" {
-		req.TimeoutURL = body.URL
-	}
-	if err := d.checkURL("timeoutUrl", req.TimeoutURL); err != nil {
+	if req.TimeoutURL, err = d.url("timeoutUrl", cmp.Or(body.TimeoutURL, body.URL)); err != nil {
 		return err
 	}
 	later, err := d.laterDelivery(body.TimeoutHeaders)

@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"posthaste"
+	"posthaste/internal/weburl"
 )
 
 // destination is a message's URL, ready to be requested.
 type destination struct {
 	url    *url.URL // whose RequestURI is the target, byte for byte
-	signed string   // what the signature names: the URL as stored, without its fragment
+	signed string   // what the signature names: the URL as it is sent, without its fragment
 }
 
 // CheckURL returns an Error with CodeInvalid for a destination that no attempt
@@ -23,6 +24,10 @@ func (d *Dispatcher) CheckURL(raw string) error {
 
 func (d *Dispatcher) destination(raw string) (destination, error) {
 	signed, _, _ := strings.Cut(raw, "#")
+	signed, err := weburl.ASCII("destination", signed) // it may have been stored by an earlier version
+	if err != nil {
+		return destination{}, err
+	}
 	shown := withoutUser(signed) // an error is logged, and a user has a password
 	u, err := url.Parse(signed)
 	if err != nil {

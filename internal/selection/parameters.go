@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/weburl"
 )
 
 // maxValues bounds the values of one filter: each costs a search of its own.
@@ -140,13 +141,39 @@ type textFilter struct {
 
 func (p parameters) texts(filters []textFilter) error {
 	for _, filter := range filters {
-		values, err := p.list(wholeAndParts, filter.names...)
+		split := wholeAndParts
+		if spell := spellings[filter.names[0]]; spell != nil {
+			split = func(value string) []string { return alsoIn(spell, wholeAndParts(value)) }
+		}
+		values, err := p.list(split, filter.names...)
 		if err != nil {
 			return err
 		}
 		*filter.values = values
 	}
 	return nil
+}
+
+// spellings are how values are stored that may be given in another form: URLs in ASCII. Both
+// are looked for, since earlier versions stored what they were given.
+var spellings = map[string]func(string) string{
+	"url": asciiURL, "workflowUrl": asciiURL, "host": weburl.Host, "path": weburl.Escape,
+}
+
+func asciiURL(text string) string {
+	ascii, err := weburl.ASCII("url", text)
+	if err != nil {
+		return text
+	}
+	return ascii
+}
+
+// alsoIn adds the spelling of each value to the values.
+func alsoIn(spelling func(string) string, values []string) []string {
+	for _, value := range values {
+		values = append(values, spelling(value))
+	}
+	return values
 }
 
 // list returns the distinct values of a filter, which may have several names:
