@@ -43,6 +43,7 @@ func contractRows() []string {
 	add("decision %d", 1, 27)
 	for _, n := range []int{
 		28,
+		29,
 		30,
 		34,
 		35,

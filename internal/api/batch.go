@@ -296,7 +296,8 @@ func jsonBody(raw json.RawMessage) ([]byte, error) {
 	return raw, nil
 }
 
-// jsonHeader reads headers whose values are strings or arrays of strings. What no
+// jsonHeader reads headers whose values are strings or arrays of strings, and returns
+// them as they are on the wire. What no
 // request could carry as a header is refused, and so are more than MaxHeader bytes; what they
 // are begins that sentence. Some SDKs write a name in two spellings: where their values are
 // the same, they count once.
@@ -310,11 +311,12 @@ func jsonHeader(what string, fields map[string]json.RawMessage) (http.Header, er
 		if err != nil {
 			return nil, err
 		}
-		for _, value := range values {
+		for i, value := range values {
 			if !isHeaderValue(value) {
 				return nil, posthaste.Invalidf("the value of %s has a line break or another control character, "+
 					"which headers cannot carry", name)
 			}
+			values[i] = posthaste.EncodeHeaderText(value)
 		}
 		if canonical := http.CanonicalHeaderKey(name); !slices.Equal(header[canonical], values) {
 			header[canonical] = append(header[canonical], values...)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"posthaste"
 )
@@ -93,30 +92,17 @@ type controls struct {
 
 // control is a control that was given.
 type control struct {
-	name   string // in full, canonical
-	values []string
+	name   string   // in full, canonical
+	values []string // as on the wire
 }
 
 // text returns the value of a control that has one. Several lines are one value
 // with commas, as HTTP has it, so that a contradiction fails to parse.
 func (c control) text() string {
 	if len(c.values) == 1 {
-		return strings.TrimSpace(asUTF8(c.values[0]))
+		return strings.TrimSpace(posthaste.DecodeHeaderText(c.values[0]))
 	}
-	return strings.TrimSpace(asUTF8(strings.Join(c.values, ", ")))
-}
-
-// asUTF8 returns a text as UTF-8. One that is not UTF-8 is ISO 8859-1, in which
-// fetch sends headers; filters of the same text come in a query, as UTF-8.
-func asUTF8(text string) string {
-	if utf8.ValidString(text) {
-		return text
-	}
-	runes := make([]rune, len(text))
-	for i := range len(text) {
-		runes[i] = rune(text[i])
-	}
-	return string(runes)
+	return strings.TrimSpace(posthaste.DecodeHeaderText(strings.Join(c.values, ", ")))
 }
 
 // collectControls finds the control values among headers and query parameters.
@@ -153,7 +139,7 @@ func parametersAsHeader(query []parameter) (http.Header, error) {
 		if !isHeaderName(p.name) {
 			return nil, posthaste.Invalidf("query parameter %.100q is not the name of a header", p.name)
 		}
-		header.Add(p.name, p.value)
+		header.Add(p.name, posthaste.EncodeHeaderText(p.value))
 	}
 	return header, nil
 }

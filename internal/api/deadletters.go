@@ -101,7 +101,7 @@ func newDeadLetterView(d *posthaste.DeadLetter, limit bodyLimit) deadLetterView 
 		Error:       d.Error,
 	}
 	if d.Response != nil {
-		view.ResponseStatus, view.ResponseHeader = d.Response.Status, d.Response.Header
+		view.ResponseStatus, view.ResponseHeader = d.Response.Status, posthaste.HeaderInJSON(d.Response.Header)
 		view.ResponseBody, view.ResponseBodyBase64 = limit.textOrBase64(d.Response.Body)
 		view.ResponseTruncated = d.Response.Truncated
 	}

@@ -45,7 +45,7 @@ func newFailedRunView(run *posthaste.Run, d *posthaste.DeadLetter, limit bodyLim
 func newCallbackInfo(c *posthaste.RunCallback, limit bodyLimit) *callbackInfo {
 	info := &callbackInfo{State: c.State, Error: c.Error}
 	if c.Response != nil {
-		info.ResponseStatus, info.ResponseHeaders = c.Response.Status, c.Response.Header
+		info.ResponseStatus, info.ResponseHeaders = c.Response.Status, posthaste.HeaderInJSON(c.Response.Header)
 		info.ResponseBody, info.ResponseBodyBase64 = limit.textOrBase64(c.Response.Body)
 		info.ResponseTruncated = c.Response.Truncated
 	}

@@ -50,7 +50,7 @@ func newGroupView(g *posthaste.URLGroup) groupView {
 		CreatedAt: g.CreatedAt.UnixMilli(),
 		UpdatedAt: g.UpdatedAt.UnixMilli(),
 		Endpoints: views(g.Endpoints, func(e posthaste.Endpoint) endpointView { return endpointView(e) }),
-		Headers:   g.Headers,
+		Headers:   posthaste.HeaderInJSON(g.Headers),
 	}
 }
 

@@ -126,7 +126,7 @@ func (f entryForm) response(response *posthaste.Response) *loggedResponse {
 	if response == nil {
 		return nil
 	}
-	header := neverNil(response.Header)
+	header := neverNil(posthaste.HeaderInJSON(response.Header))
 	return &loggedResponse{
 		Status:         response.Status,
 		Body:           f.trim(response.Body),
@@ -139,7 +139,7 @@ func (f entryForm) response(response *posthaste.Response) *loggedResponse {
 func (f entryForm) message(m *posthaste.Message) loggedMessage {
 	logged := loggedMessage{
 		messageFields:          newMessageFields(m),
-		Header:                 neverNil(m.Redact.ShowHeader(m.Header)),
+		Header:                 neverNil(posthaste.HeaderInJSON(m.Redact.ShowHeader(m.Header))),
 		Timeout:                m.Timeout.Milliseconds(),
 		CallbackHeaders:        callbackHeader(m.Redact, m.Callback),
 		FailureCallbackHeaders: callbackHeader(m.Redact, m.FailureCallback),

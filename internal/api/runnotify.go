@@ -135,7 +135,7 @@ func isStorable(text string) bool {
 func (a *api) newHookEvent(r *request, body []byte) hookEvent {
 	event := hookEvent{
 		Method: r.Method,
-		Header: incoming{header: r.Header}.withoutConnection(),
+		Header: posthaste.HeaderInJSON(incoming{header: r.Header}.withoutConnection()),
 		Body:   body,
 		URL:    r.RequestURI,
 	}

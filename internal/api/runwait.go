@@ -133,11 +133,11 @@ type waiterView struct {
 func newWaiterView(w *posthaste.Waiter) waiterView {
 	view := waiterView{
 		URL:            w.Shown.URL,
-		Headers:        showForwarded(w.Delivery.Redact, w.Shown.Header),
+		Headers:        posthaste.HeaderInJSON(showForwarded(w.Delivery.Redact, w.Shown.Header)),
 		Deadline:       w.Deadline.Unix(),
 		TimeoutBody:    w.Shown.TimeoutBody,
 		TimeoutURL:     w.TimeoutURL,
-		TimeoutHeaders: showForwarded(w.Delivery.Redact, w.Shown.TimeoutHeader),
+		TimeoutHeaders: posthaste.HeaderInJSON(showForwarded(w.Delivery.Redact, w.Shown.TimeoutHeader)),
 	}
 	if w.Delivery.Redact.Body && len(view.TimeoutBody) > 0 {
 		view.TimeoutBody = []byte(posthaste.Redacted(view.TimeoutBody))

@@ -65,7 +65,7 @@ type contentFields struct {
 
 func newContentFields(s *posthaste.Settings, body []byte, limit bodyLimit) contentFields {
 	fields := contentFields{
-		Header:                s.Redact.ShowHeader(s.Header),
+		Header:                posthaste.HeaderInJSON(s.Redact.ShowHeader(s.Header)),
 		CallbackHeader:        callbackHeader(s.Redact, s.Callback),
 		FailureCallbackHeader: callbackHeader(s.Redact, s.FailureCallback),
 	}
@@ -164,7 +164,7 @@ func callbackHeader(redact posthaste.Redaction, callback *posthaste.Callback) ht
 	if callback == nil {
 		return nil
 	}
-	return redact.And(callback.Settings.Redact).ShowHeader(callback.Given)
+	return posthaste.HeaderInJSON(redact.And(callback.Settings.Redact).ShowHeader(callback.Given))
 }
 
 // bodyLimit is how many bytes of a body are shown.

@@ -130,9 +130,9 @@ func (d *Dispatcher) controls(m *posthaste.Message, retried int, signature strin
 		controlTopicName:    m.URLGroup,
 		controlCallerIP:     m.CallerIP,
 		controlRegion:       d.options.Region,
-		controlEndpointName: m.Endpoint,
+		controlEndpointName: posthaste.EncodeHeaderText(m.Endpoint),
 		controlQueueName:    m.Queue,
-		controlLabel:        strings.Join(m.Labels, ","),
+		controlLabel:        posthaste.EncodeHeaderText(strings.Join(m.Labels, ",")),
 	}
 }
 

@@ -80,6 +80,16 @@ func TestForwardedHeaders(t *testing.T) {
 			want: http.Header{"Upstash-Label": {"theirs"}, "Upstash-Endpoint-Name": {"theirs"}, "Upstash-Queue-Name": {"theirs"}},
 		},
 		{
+			name:   "texts outside ASCII go as fetch sends them",
+			change: func(m *posthaste.Message) { m.Labels, m.Endpoint = []string{"José", "ÿ"}, "größe" },
+			want:   http.Header{"Upstash-Label": {"Jos\xe9,\xff"}, "Upstash-Endpoint-Name": {"gr\xf6\xdfe"}},
+		},
+		{
+			name:   "and those that fetch refuses in UTF-8",
+			change: func(m *posthaste.Message) { m.Labels, m.Endpoint = []string{"José", "患者"}, "ā" },
+			want:   http.Header{"Upstash-Label": {"José,患者"}, "Upstash-Endpoint-Name": {"ā"}},
+		},
+		{
 			name:    "extras yield in their own family only",
 			forward: http.Header{"Upstash-Label": {"theirs"}},
 			change: func(m *posthaste.Message) {

@@ -50,7 +50,7 @@ func NewReport(claim store.Claim, response *posthaste.Response) Report {
 		EndpointName:    m.Endpoint,
 		URL:             m.URL,
 		Method:          m.Verb(),
-		SourceHeader:    orEmpty(m.Header),
+		SourceHeader:    orEmpty(posthaste.HeaderInJSON(m.Header)),
 		SourceBody:      append([]byte{}, m.Body...),
 		NotBefore:       m.NotBefore.UnixMilli(),
 		CreatedAt:       m.CreatedAt.UnixMilli(),
@@ -58,7 +58,7 @@ func NewReport(claim store.Claim, response *posthaste.Response) Report {
 		CallerIP:        m.CallerIP,
 	}
 	if response != nil {
-		body.Status, body.Header = response.Status, orEmpty(response.Header)
+		body.Status, body.Header = response.Status, orEmpty(posthaste.HeaderInJSON(response.Header))
 		body.Body, body.Truncated = append(body.Body, response.Body...), response.Truncated
 	}
 	return body

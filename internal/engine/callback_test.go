@@ -123,6 +123,18 @@ func TestCallbackWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// TestReportHoldsWhatFetchReads checks that a callback tells of headers what a Headers object
+// can hold (contract, decision 29).
+func TestReportHoldsWhatFetchReads(t *testing.T) {
+	source := &posthaste.Message{Settings: posthaste.Settings{Header: http.Header{"X-Name": {"Jos\xe9"}}}}
+	answer := &posthaste.Response{Header: http.Header{"X-City": {"S\xc3\xa3o"}}}
+	report := engine.NewReport(store.Claim{Message: source}, answer)
+	want := []http.Header{{"X-Name": {"José"}}, {"X-City": {"SÃ£o"}}}
+	if diff := cmp.Diff(want, []http.Header{report.SourceHeader, report.Header}); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+}
+
 // TestReportNamesTheOrigin checks that a callback tells by which group and schedule
 // its source was made, and says nothing where there was none (contract, messages 5).
 func TestReportNamesTheOrigin(t *testing.T) {

@@ -54,7 +54,9 @@ func (d display) result(text *string) *string {
 	return &shown
 }
 
-func (d display) header(h http.Header) http.Header { return d.redact.ShowHeader(h) }
+func (d display) header(h http.Header) http.Header {
+	return posthaste.HeaderInJSON(d.redact.ShowHeader(h))
+}
 
 // and adds what another run redacts.
 func (d display) and(other posthaste.Redaction) display {

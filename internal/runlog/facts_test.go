@@ -611,6 +611,28 @@ func TestDisplay(t *testing.T) {
 	}
 }
 
+// TestHeadersOutsideASCII checks that headers are shown as fetch reads them: those that were
+// kept as bytes, and those of an answer that the run was told of in JSON (contract, decision 29).
+func TestHeadersOutsideASCII(t *testing.T) {
+	s := newSketch()
+	s.Run.Header = http.Header{"X-Name": {"Jos\xe9"}}
+	call := s.call("1", "gr\xf6\xdfe", 1)
+	call.Message.Header = s.Run.Header
+	s.entry(posthaste.CallAnswer, fmt.Sprintf(`{"status":201,"header":{"X-A":["José"]},"body":"aGk=","sourceMessageId":"%s"}`, call.Message.ID))
+	groups := s.shown().Groups
+	payload, step := groups[0].Steps[0], groups[1].Steps[0]
+	for what, got := range map[string]string{
+		"payload": payload.Header.Get("X-Name"), "call": step.CallHeader.Get("X-Name"), "answer": step.CallResponseHeader.Get("X-A"),
+	} {
+		if got != "José" {
+			t.Errorf("the %s has the header %q, want José", what, got)
+		}
+	}
+	if step.Name != "größe" {
+		t.Errorf("the step is called %q, want größe", step.Name)
+	}
+}
+
 // What is left out of a body takes no memory.
 func TestTrimmedBodiesTakeNoMemory(t *testing.T) {
 	const size = 16 << 20

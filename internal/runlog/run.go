@@ -73,7 +73,7 @@ func (v view) failure() *Failure {
 		shown.FailHeader, shown.FailStatus, shown.FailResponse = last.Header, last.Status, last.Body
 	}
 	if answer := reported.Response; answer != nil {
-		shown.ResponseStatus, shown.ResponseHeader = answer.Status, answer.Header
+		shown.ResponseStatus, shown.ResponseHeader = answer.Status, posthaste.HeaderInJSON(answer.Header)
 		shown.ResponseBody = v.answer(answer.Body)
 	}
 	if st, known := v.Messages[reported.MessageID]; known {
@@ -103,7 +103,7 @@ func (d display) attempt(event posthaste.Event, unanswered int) Error {
 	if answer == nil {
 		answer = noAnswer(unanswered, event.Error)
 	}
-	header := answer.Header
+	header := posthaste.HeaderInJSON(answer.Header)
 	if header == nil {
 		header = http.Header{} // {} in JSON
 	}

@@ -115,7 +115,7 @@ const (
 func stepOfCall(h http.Header) written {
 	id, _ := strconv.Atoi(h.Get(headerStepID))
 	concurrent, _ := strconv.Atoi(h.Get(headerConcurrent))
-	return written{ID: id, Name: h.Get(headerStepName), Type: h.Get(headerStepType), Concurrent: concurrent}
+	return written{ID: id, Name: posthaste.DecodeHeaderText(h.Get(headerStepName)), Type: h.Get(headerStepType), Concurrent: concurrent}
 }
 
 // answerHeader returns the headers of the answer that a call is to have.
@@ -144,6 +144,7 @@ type report struct {
 
 func readReport(data []byte) (r report) {
 	_ = json.Unmarshal(data, &r) // we wrote it; what is not there is not shown
+	r.Header = posthaste.HeaderFromJSON(r.Header)
 	return r
 }
 
@@ -191,5 +192,5 @@ func nameOfFailure(answer *posthaste.Response) string {
 	if answer == nil {
 		return ""
 	}
-	return strings.TrimSpace(answer.Header.Get(headerErrorStep))
+	return strings.TrimSpace(posthaste.DecodeHeaderText(answer.Header.Get(headerErrorStep)))
 }

@@ -156,5 +156,7 @@ func (s *Service) Entries(ctx context.Context, user string, id RunID, reserve fu
 	return entries, err
 }
 
-// joinLabels writes labels as they were given.
-func joinLabels(labels []string) string { return strings.Join(labels, ",") }
+// joinLabels writes labels as the value of a header.
+func joinLabels(labels []string) string {
+	return posthaste.EncodeHeaderText(strings.Join(labels, ","))
+}
