@@ -111,7 +111,8 @@ type Worker interface {
 	// messages back. A lane held back by parallelism, a pause or what its user has in
 	// flight is announced by Wake, one held back by a rate is counted at the end of its window.
 	//
-	// What cannot be read is told by an error beside the others.
+	// What cannot be read is returned as an error together with the other claims, and set
+	// aside: it stays stored, and neither its lane nor anything else waits for it.
 	//
 	// The ACTIVE events may be lost in a crash; the messages are due again then.
 	Claim(ctx context.Context, now time.Time, limit int) (claims []Claim, next time.Time, err error)
@@ -234,6 +235,7 @@ type Stats struct {
 
 	InFlight  int // claims that are neither settled nor released
 	Lanes     int // lanes with waiting or claimed messages
+	SetAside  int // records that could not be read since the backend was opened
 	DiskBytes int64
 
 	// How the disk is; zero where a backend does not know.

@@ -22,7 +22,7 @@ type backlog struct {
 	store StatsReader
 	now   func() time.Time
 
-	age, paused, lanes, bytes                   *prometheus.Desc
+	age, paused, lanes, bytes, aside            *prometheus.Desc
 	free, full, stalled                         *prometheus.Desc
 	written, indexBlocks, entriesRead, returned *prometheus.Desc
 }
@@ -41,6 +41,7 @@ func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() t
 		lanes:  describe("lanes", "Queues, flow-control keys and hosts that messages wait for or are being sent to."),
 		bytes:  describe("store_bytes", "Disk space the store takes."),
 
+		aside:   describe("store_set_aside_records", "Records that could not be read since the start; they stay stored, and are passed over."),
 		free:    describe("store_free_bytes", "Space that is left on the disk of the store; 0 where the store does not know."),
 		full:    describe("store_full", "1 while the disk has so little space left that nothing new is accepted, else 0."),
 		stalled: describe("store_stalled_seconds", "For how long the disk has not answered; 0 as long as it does."),
@@ -54,7 +55,7 @@ func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() t
 
 // Describe names the metrics.
 func (b *backlog) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{b.age, b.paused, b.lanes, b.bytes, b.free, b.full, b.stalled, b.written, b.indexBlocks, b.entriesRead, b.returned} {
+	for _, desc := range []*prometheus.Desc{b.age, b.paused, b.lanes, b.bytes, b.aside, b.free, b.full, b.stalled, b.written, b.indexBlocks, b.entriesRead, b.returned} {
 		out <- desc
 	}
 }
@@ -77,6 +78,7 @@ func (b *backlog) Collect(out chan<- prometheus.Metric) {
 	gauge(b.paused, overdue(stats.OldestPausedDueAt, now).Seconds())
 	gauge(b.lanes, float64(stats.Lanes))
 	gauge(b.bytes, float64(stats.DiskBytes))
+	gauge(b.aside, float64(stats.SetAside))
 	gauge(b.free, float64(stats.FreeBytes))
 	gauge(b.full, truth(stats.Full))
 	gauge(b.stalled, stats.Stalled.Seconds())

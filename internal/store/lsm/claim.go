@@ -20,7 +20,9 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 	var begun, cancelled []*lease
 	for _, held := range leases {
 		if readErr := s.loadMessage(held.item); readErr != nil {
-			err = errors.Join(err, readErr) // it stays leased, or it would be claimed again at once
+			s.aside.add(appendMessageKey(nil, segmentEnvelope, held.lane.id.user, held.id), readErr)
+			s.scheduler.setAside(held)
+			err = errors.Join(err, readErr)
 		} else if held.waiting.cancelRequested {
 			cancelled = append(cancelled, held)
 		} else {

@@ -62,6 +62,20 @@ func (s *scheduler) endSettle(held *lease, again *item) {
 	s.signal()
 }
 
+// setAside gives up the lease of a message that cannot be read, which is passed over from
+// now on.
+func (s *scheduler) setAside(held *lease) {
+	s.mu.Lock()
+	s.aside[held.id] = true
+	s.mu.Unlock()
+	s.endSettle(held, nil)
+}
+
+// passesOver reports whether a message that has a place in its lane does not wait there.
+func (s *scheduler) passesOver(id posthaste.MessageID) bool {
+	return s.held[id] || s.aside[id] || s.leases[id] != nil
+}
+
 // giveUp ends a lease and lets the lanes try again that waited for its limiter.
 func (s *scheduler) giveUp(held *lease) {
 	delete(s.leases, held.id)

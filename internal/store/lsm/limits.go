@@ -180,11 +180,10 @@ func queueStatus(r pebble.Reader, user string, q *posthaste.Queue) (store.QueueS
 	lane := laneID{user, posthaste.Lane{Kind: posthaste.LaneQueue, Name: q.Name}}
 	status := store.QueueStatus{Queue: *q}
 	err := scan(r, appendLane(nil, lane), func(_, value []byte) error {
-		w, err := parseWaiting(value)
-		if err == nil && !w.ended {
+		if w, err := parseWaiting(value); err == nil && !w.ended {
 			status.Lag++
 		}
-		return err
+		return nil
 	})
 	return status, err
 }
@@ -335,11 +334,10 @@ func (s *Store) queuedUnderKeys(now time.Time, user string, most int) (map[strin
 		if seen++; seen > most {
 			return errEnough
 		}
-		w, err := parseWaiting(value)
-		if err == nil && w.flowKey != "" && !w.ended && !milliTime(w.readyMS).After(now) {
+		if w, err := parseWaiting(value); err == nil && w.flowKey != "" && !w.ended && !milliTime(w.readyMS).After(now) {
 			due[w.flowKey]++
 		}
-		return err
+		return nil
 	})
 	if errors.Is(err, errEnough) {
 		err = nil

@@ -60,11 +60,16 @@ func liveStart(prefix []byte, cursor string) ([]byte, error) {
 }
 
 func (s *Store) liveMatch(user string, key, value []byte, query *store.LiveQuery) (bool, error) {
+	_, place, ok := parseWaitingKey(key)
 	w, err := parseWaiting(value)
-	if err != nil || w.ended || w.cancelRequested {
-		return false, err
+	switch {
+	case !ok || err != nil:
+		s.aside.add(key, errCorrupt)
+		return false, nil
+	case w.ended || w.cancelRequested:
+		return false, nil
 	}
-	m, err := readMessage(s.db, user, parseTicket(key).id)
+	m, err := readMessage(s.db, user, place.id)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}

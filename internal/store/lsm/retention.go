@@ -165,7 +165,9 @@ func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, err
 		}
 	}
 	err := scan(s.db, appendUser([]byte{kindWaiting}, user), func(key, _ []byte) error {
-		add(parseTicket(key).id)
+		if len(key) >= ticketLen { // else it is damaged
+			add(parseTicket(key).id)
+		}
 		return nil
 	})
 	if err != nil {

@@ -77,8 +77,12 @@ func (s *Store) DueWaiters(_ context.Context, now time.Time, limit int, except .
 	defer done()
 	err = scan(s.db, []byte{kindRun, runDeadline}, func(key, _ []byte) error {
 		deadline, waiter, err := parseDeadlineKey(key)
-		if err != nil || slices.Contains(except, waiter.User) {
-			return err
+		if err != nil {
+			s.aside.add(key, err)
+			return nil
+		}
+		if slices.Contains(except, waiter.User) {
+			return nil
 		}
 		if deadline.After(now) || len(due) == limit {
 			next = deadline

@@ -37,6 +37,16 @@ func tickKey(schedule *posthaste.Schedule) []byte {
 	return append(appendUser(key, schedule.User), schedule.ID...)
 }
 
+// parseTickKey splits the key under which a schedule waits for its next tick.
+func parseTickKey(key []byte) (due time.Time, user, id string, err error) {
+	const userAt = 1 + 8
+	if len(key) < userAt {
+		return time.Time{}, "", "", errCorrupt
+	}
+	user, tail, err := userKey(key[userAt:])
+	return milliTime(int64(binary.BigEndian.Uint64(key[1:]))), user, string(tail), err
+}
+
 // saveSchedule replaces a schedule (nil: none) and moves its place among the
 // ticks.
 func (s *Store) saveSchedule(c *commit, before, after *posthaste.Schedule) {
@@ -105,19 +115,23 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int, except
 	defer done()
 	var damaged []error
 	err = scan(s.db, []byte{kindTick}, func(key, _ []byte) error {
-		userLen := int(key[9])
-		user, id := string(key[10:10+userLen]), string(key[10+userLen:])
+		at, user, id, err := parseTickKey(key)
+		if err != nil {
+			s.aside.add(key, err)
+			return nil
+		}
 		if slices.Contains(except, user) {
 			return nil
 		}
-		at := milliTime(int64(binary.BigEndian.Uint64(key[1:])))
 		if at.After(now) || len(due) == limit {
 			next = at
 			return errEnough
 		}
-		err := get(s.db, schedules.key(user, id), func(data []byte) error {
+		key = schedules.key(user, id)
+		err = get(s.db, key, func(data []byte) error {
 			schedule, err := schedules.read(user, id, data)
 			if err != nil {
+				s.aside.add(key, err)
 				damaged = append(damaged, err)
 				return nil
 			}

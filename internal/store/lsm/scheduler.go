@@ -40,9 +40,10 @@ type scheduler struct {
 	timed     timerHeap
 	leases    map[posthaste.MessageID]*lease
 	held      map[posthaste.MessageID]bool
-	inflight  map[string]int      // claims by user
-	memory    flow.Memory[laneID] // for what is claimed
-	kept      kept                // in all lanes
+	aside     map[posthaste.MessageID]bool // cannot be read
+	inflight  map[string]int               // claims by user
+	memory    flow.Memory[laneID]          // for what is claimed
+	kept      kept                         // in all lanes
 	lastToken uint64
 }
 
@@ -80,6 +81,7 @@ func newScheduler(disk lanesOnDisk, memory int) *scheduler {
 		hungry:    lines{},
 		leases:    map[posthaste.MessageID]*lease{},
 		held:      map[posthaste.MessageID]bool{},
+		aside:     map[posthaste.MessageID]bool{},
 		inflight:  map[string]int{},
 		memory:    flow.NewMemory[laneID](memory),
 		kept:      kept{most: memory / 2},
@@ -105,7 +107,7 @@ func (s *scheduler) add(id laneID, it *item) {
 }
 
 func (s *scheduler) addLocked(id laneID, it *item) {
-	if s.held[it.id] || s.leases[it.id] != nil {
+	if s.passesOver(it.id) {
 		return
 	}
 	l := s.lane(id)

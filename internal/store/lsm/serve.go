@@ -215,8 +215,8 @@ func (s *scheduler) load(l *lane) (err error) {
 	return nil
 }
 
-// refill reads the next messages of a lane from disk. Claimed and held ones have
-// keys there too and are passed over.
+// refill reads the next messages of a lane from disk. Those that are claimed, held or set
+// aside have keys there too and are passed over.
 func (s *scheduler) refill(l *lane) error {
 	const atOnce = laneHead / 2
 	read, err := s.disk.readWaiting(l.id, l.horizon, atOnce)
@@ -226,7 +226,7 @@ func (s *scheduler) refill(l *lane) error {
 	l.partial = len(read) == atOnce
 	for _, it := range read {
 		l.horizon = it.ticket.next()
-		if s.held[it.id] || s.leases[it.id] != nil {
+		if s.passesOver(it.id) {
 			continue
 		}
 		it.lane = l

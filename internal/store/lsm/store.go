@@ -73,6 +73,7 @@ type Store struct {
 	scheduler *scheduler
 	reads     logReads
 	gaps      gaps // of dead letters and runs
+	aside     aside
 
 	calendarStart day // the first that is in the calendar
 
@@ -107,7 +108,10 @@ func Exists(dir string) (bool, error) {
 }
 
 func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) {
-	s := &Store{room: &room{fs: options.FS, dir: dir, reserve: options.Reserve, logger: options.Logger}}
+	s := &Store{
+		room:  &room{fs: options.FS, dir: dir, reserve: options.Reserve, logger: options.Logger},
+		aside: aside{logger: options.Logger},
+	}
 	fs, err := s.openGuard(dir, options)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
@@ -305,7 +309,8 @@ func (s *Store) setFormat(version uint64, last posthaste.Position) error {
 	return errors.Join(err, batch.Close())
 }
 
-// findLanes looks at the first message of each lane and skips the others.
+// findLanes looks at the first message of each lane and skips the others. A place that
+// cannot be read is set aside.
 func (s *Store) findLanes() error {
 	iter, err := s.db.NewIter(&pebble.IterOptions{
 		LowerBound: []byte{kindWaiting},
@@ -318,7 +323,9 @@ func (s *Store) findLanes() error {
 		lane, _, ok := parseWaitingKey(iter.Key())
 		waiting, err := parseWaiting(iter.Value())
 		if !ok || err != nil {
-			return errors.Join(fmt.Errorf("waiting key %x: %w", iter.Key(), errCorrupt), iter.Close())
+			s.aside.add(iter.Key(), errCorrupt)
+			valid = iter.Next()
+			continue
 		}
 		s.scheduler.restore(lane, waiting.readyMS)
 		valid = iter.SeekGE(prefixEnd(appendLane(nil, lane)))
@@ -339,7 +346,8 @@ func (s *Store) readWaiting(lane laneID, from ticket, limit int) ([]*item, error
 	for valid := iter.First(); valid && len(items) < limit; valid = iter.Next() {
 		waiting, err := parseWaiting(iter.Value())
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("waiting key %x: %w", iter.Key(), err), iter.Close())
+			s.aside.add(iter.Key(), err)
+			continue
 		}
 		items = append(items, &item{ticket: parseTicket(iter.Key()), waiting: waiting})
 	}
@@ -406,7 +414,7 @@ func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 	}
 	defer done()
 	stats := s.scheduler.count(now)
-	stats.LogReads = s.reads.sum()
+	stats.LogReads, stats.SetAside = s.reads.sum(), s.aside.count()
 	metrics := s.db.Metrics()
 	stats.DiskBytes, stats.WrittenBytes = int64(metrics.DiskSpaceUsage()), writtenBytes(metrics)
 	stats.FreeBytes, stats.Full = s.room.left()

@@ -71,6 +71,8 @@ func (s *Store) claimOfAll(ctx context.Context, now time.Time, users []string, l
 	if err != nil {
 		c.users = nil
 	}
+	var unreadable unreadableError
+	errors.As(err, &unreadable)
 	free := limit - len(c.claims)
 	others := slices.DeleteFunc(slices.Clone(users), func(user string) bool { return slices.Contains(c.users, user) })
 	if len(others) == 0 || free == 0 {
@@ -81,6 +83,9 @@ func (s *Store) claimOfAll(ctx context.Context, now time.Time, users []string, l
 		patience = 0
 	}
 	more, next, err := s.claimInLines(ctx, now, others, free, patience)
+	if unreadable != nil {
+		err = errors.Join(unreadable, err)
+	}
 	return append(c.claims, more...), next, err
 }
 
@@ -120,7 +125,7 @@ func (s *Store) claimOf(ctx context.Context, now time.Time, user string, limit i
 }
 
 // concluded notes what became of a claim. One that failed came to nothing, or it is not
-// known to what.
+// known to what. The next one passes over what could not be read.
 func (s *Store) concluded(c *claiming, err error) error {
 	if err == nil {
 		return nil
@@ -128,6 +133,9 @@ func (s *Store) concluded(c *claiming, err error) error {
 	s.held.remove(c.claims...)
 	if errors.Is(err, errUnknown) {
 		s.unsure.add(c.claims)
+	}
+	if unreadable, ok := errors.AsType[unreadableError](err); ok {
+		s.setAside.add(unreadable, s.logger)
 	}
 	c.users, c.claims, c.next = nil, nil, nil
 	return err
@@ -211,20 +219,21 @@ const readyLanes = `
 	ORDER BY turn, served, user_id, kind, lane LIMIT $3`
 
 // inLanes are the first messages that wait in those lanes, and in queues those that have
-// begun, each with the size of its delivery, which is not read for that.
+// begun, each with the size of its delivery, which is not read for that. Those that are set
+// aside are not among them.
 const inLanes = `
 	WITH ready AS MATERIALIZED (` + readyLanes + `),
 		share AS MATERIALIZED (SELECT $3 / greatest(count(*), 1) + $4 AS n FROM ready)
 	SELECT w.* FROM ready l, LATERAL (
 		SELECT ` + liveColumns + `, (SELECT octet_length(record) + list_bytes FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id) AS size
 		FROM posthaste.live w
-		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun
+		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($5)
 		ORDER BY w.place, w.id LIMIT (SELECT n FROM share)) AS w
 	UNION ALL
 	SELECT b.* FROM ready l, LATERAL (
 		SELECT ` + liveColumns + `, (SELECT octet_length(record) + list_bytes FROM posthaste.messages m WHERE m.user_id = b.user_id AND m.id = b.id) AS size
 		FROM posthaste.live b
-		WHERE b.user_id = l.user_id AND b.kind = 113 AND b.lane = l.lane AND b.begun) AS b
+		WHERE b.user_id = l.user_id AND b.kind = 113 AND b.lane = l.lane AND b.begun AND b.id <> ALL($5)) AS b
 	WHERE l.kind = 113`
 
 // read reads lanes and what is in them, and asks whether this node lives.
@@ -236,7 +245,7 @@ func (c *claiming) read() error {
 		collect(batch.Queue(`
 			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.node.node), &alive, pgx.RowTo[bool])
 		collect(batch.Queue(readyLanes, at, c.users, c.limit), &c.lanes, c.scanLane)
-		collect(batch.Queue(inLanes, at, c.users, c.limit, spare), &found, c.scanSized)
+		collect(batch.Queue(inLanes, at, c.users, c.limit, spare, c.store.setAside.ids()), &found, c.scanSized)
 	})
 	switch {
 	case err != nil:

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,61 @@ func TestAClaimOfOneUserThatFails(t *testing.T) {
 	}
 	if len(claims) != 1 || claims[0].Message.ID != m.ID {
 		t.Errorf("Claim = %v, want message %s of %s", claims, m.ID, bob)
+	}
+}
+
+// Messages that cannot be read hold up nothing else of their user, not in their own lanes
+// either. They are told of once, counted, and left as they are (contract, decision 35).
+func TestAClaimBesideUnreadableMessages(t *testing.T) {
+	for name, harm := range map[string]string{
+		"a damaged record": `UPDATE posthaste.messages SET record = '\xff' WHERE id = $1`,
+		"no record":        `DELETE FROM posthaste.messages WHERE id = $1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := emptyDatabase(t)
+			s := open(t, url)
+			var want []string
+			for n := range 40 { // more than a claim reads of a lane beyond its share
+				m := newMessage(start)
+				if n%2 == 1 {
+					m.Queue = "q"
+				}
+				if err := acceptOne(t.Context(), s, m); err != nil {
+					t.Fatal(err)
+				}
+				if n < 36 {
+					execute(t, url, harm, [16]byte(m.ID))
+				} else {
+					want = append(want, m.ID.String())
+				}
+			}
+			var got []string
+			failed := 0
+			for now := start; now.Before(start.Add(time.Minute)); now = now.Add(time.Second) {
+				claims, _, err := s.Claim(t.Context(), now, 4)
+				if err != nil {
+					failed++
+				}
+				for _, claim := range claims {
+					got = append(got, claim.Message.ID.String())
+					if err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("claimed %v, want %v", got, want)
+			}
+			if failed == 0 || failed > 36 {
+				t.Errorf("%d claims told of what cannot be read", failed)
+			}
+			stats, err := s.Stats(t.Context(), start)
+			if err != nil || stats.SetAside != 36 || stats.InFlight != 0 {
+				t.Errorf("Stats = %+v, %v; want 36 messages set aside, and nothing in flight", stats, err)
+			}
+		})
 	}
 }
 

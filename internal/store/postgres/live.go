@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -284,21 +283,28 @@ func (t *turn) message(user string, id posthaste.MessageID) (*posthaste.Message,
 	return found[0], nil
 }
 
-// envelopes returns the envelopes of messages, in their order.
+var errNoEnvelope = errors.New("its envelope is missing")
+
+// envelopes returns the envelopes of messages, in their order, or an unreadableError.
 func (t *turn) envelopes(of []messageOf) ([]*posthaste.Message, error) {
-	if err := t.readMessages(of); err != nil {
+	unreadable := unreadableError{}
+	if err := t.readMessages(of); err != nil && !errors.As(err, &unreadable) {
 		return nil, err
 	}
 	all := make([]*posthaste.Message, len(of))
 	for i, m := range of {
-		if all[i] = t.messages[m]; all[i] == nil {
-			return nil, fmt.Errorf("the envelope of message %s is missing", m.id)
+		if all[i] = t.messages[m]; all[i] == nil && unreadable[m] == nil {
+			unreadable[m] = errNoEnvelope
 		}
+	}
+	if len(unreadable) > 0 {
+		return nil, unreadable
 	}
 	return all, nil
 }
 
-// readMessages reads those envelopes of messages that are not known and there are.
+// readMessages reads those envelopes of messages that are not known and there are. If some
+// cannot be read, it reads the others and returns an unreadableError.
 func (t *turn) readMessages(of []messageOf) error {
 	var users []string
 	var ids [][16]byte
@@ -310,22 +316,44 @@ func (t *turn) readMessages(of []messageOf) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	read, err := rows(t.ctx, t, scanMessage, `
+	unreadable := unreadableError{}
+	read, err := rows(t.ctx, t, func(r pgx.CollectableRow) (*posthaste.Message, error) {
+		of, data, err := scanRecord(r)
+		if err != nil {
+			return nil, err
+		}
+		m, damage := record.DecodeMessage(of.id, of.user, data)
+		if damage != nil {
+			unreadable[of] = damage
+		}
+		return m, nil
+	}, `
 		SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
 		JOIN posthaste.messages USING (user_id, id)`, users, ids)
 	for _, m := range read {
-		t.messages[messageOf{m.User, m.ID}] = m
+		if m != nil {
+			t.messages[messageOf{m.User, m.ID}] = m
+		}
+	}
+	if err == nil && len(unreadable) > 0 {
+		return unreadable
 	}
 	return err
 }
 
 // scanMessage reads user, id and record.
 func scanMessage(r pgx.CollectableRow) (*posthaste.Message, error) {
-	var user string
-	var id [16]byte
-	var data []byte
-	if err := r.Scan(&user, &id, &data); err != nil {
+	of, data, err := scanRecord(r)
+	if err != nil {
 		return nil, err
 	}
-	return record.DecodeMessage(id, user, data)
+	return record.DecodeMessage(of.id, of.user, data)
+}
+
+// scanRecord reads user, id and record, which it does not decode.
+func scanRecord(r pgx.CollectableRow) (of messageOf, data []byte, err error) {
+	var id [16]byte
+	err = r.Scan(&of.user, &id, &data)
+	of.id = id
+	return of, data, err
 }

@@ -69,6 +69,7 @@ type Store struct {
 	unsure     unsure
 	held       held
 	late       late
+	setAside   setAside
 	returning  aside // of claims that are unsure
 	reaping    aside
 	patience   time.Duration // how long Claim waits for turns that somebody else has

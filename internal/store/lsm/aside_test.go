@@ -1,0 +1,235 @@
+package lsm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var asideNow = time.UnixMilli(1_700_000_000_000)
+
+// submitTo accepts a message of ann for a lane: a queue if it has a name, else the host.
+func submitTo(t *testing.T, s *Store, queue, host string, n int) *posthaste.Message {
+	t.Helper()
+	m := &posthaste.Message{
+		User: "ann", URL: "https://" + host + "/", Queue: queue, Body: []byte("b"), CreatedAt: asideNow, NotBefore: asideNow,
+	}
+	m.ID, _ = posthaste.NewMessageID(asideNow, strings.NewReader(fmt.Sprintf("%010d", n)))
+	if _, err := s.Accept(t.Context(), asideNow, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func waitingKeyOf(t *testing.T, s *Store, m *posthaste.Message) []byte {
+	t.Helper()
+	st, err := readStatus(s.db, m.User, m.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return appendWaitingKey(nil, laneOf(m), ticket{st.order, m.ID})
+}
+
+// truncated is the key that an encoder with a 16-bit length made of a lane whose name has
+// 65,536 bytes.
+func truncated(m *posthaste.Message) []byte {
+	name := strings.Repeat("k", 1<<16)
+	key := append(appendUser([]byte{kindWaiting}, m.User), byte(posthaste.LaneFlow))
+	key = binary.BigEndian.AppendUint16(key, 0)
+	return append(binary.BigEndian.AppendUint64(append(key, name...), 7), m.ID[:]...)
+}
+
+// TestAStoreWithUnreadableRecordsServesTheOthers damages records in each way that a start or
+// a claim can meet. The store opens, claims all that can be read, in the same lanes too,
+// says once what it has set aside, keeps that where it is, and Check names it (contract,
+// decision 35).
+func TestAStoreWithUnreadableRecordsServesTheOthers(t *testing.T) {
+	tests := map[string]struct {
+		damage func(t *testing.T, s *Store, m *posthaste.Message) (key []byte)
+		queue  string
+		told   bool // by an error of Claim
+	}{
+		"the key of a place": {damage: func(t *testing.T, s *Store, m *posthaste.Message) []byte {
+			key := truncated(m)
+			replace(t, s, waitingKeyOf(t, s, m), key)
+			return key
+		}},
+		"a place": {damage: func(t *testing.T, s *Store, m *posthaste.Message) []byte {
+			key := waitingKeyOf(t, s, m)
+			s.damage(t, key)
+			return key
+		}},
+		"a place in a queue": {queue: "q", damage: func(t *testing.T, s *Store, m *posthaste.Message) []byte {
+			key := waitingKeyOf(t, s, m)
+			s.damage(t, key)
+			return key
+		}},
+		"an envelope":            {told: true, damage: damageEnvelope},
+		"an envelope in a queue": {queue: "q", told: true, damage: damageEnvelope},
+		"no envelope": {told: true, damage: func(t *testing.T, s *Store, m *posthaste.Message) []byte {
+			key := appendMessageKey(nil, segmentEnvelope, m.User, m.ID)
+			if err := s.db.Delete(key, pebble.Sync); err != nil {
+				t.Fatal(err)
+			}
+			return key
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, place := range []int{0, 1, 2} { // the first of its lane, one between others, the last
+				disk := vfs.NewMem()
+				s := openLogged(t, disk, nil)
+				var all []*posthaste.Message
+				for n := range 3 {
+					all = append(all, submitTo(t, s, test.queue, "same.example", n))
+				}
+				other := submitTo(t, s, "", "other.example", 3)
+				key := test.damage(t, s, all[place])
+				before := valueOf(s, key)
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+
+				var log bytes.Buffer
+				s = openLogged(t, disk, &log)
+				want := []posthaste.MessageID{other.ID}
+				for n, m := range all {
+					if n != place {
+						want = append(want, m.ID)
+					}
+				}
+				got, told := claimAll(t, s)
+				slices.SortFunc(want, compareIDs)
+				slices.SortFunc(got, compareIDs)
+				if !slices.Equal(got, want) {
+					t.Errorf("place %d: claimed %v, want %v", place, got, want)
+				}
+				if told != test.told {
+					t.Errorf("place %d: Claim told of it: %v, want %v", place, told, test.told)
+				}
+				if n := strings.Count(log.String(), "store.set_aside"); n != 1 {
+					t.Errorf("place %d: it was logged %d times:\n%.1000s", place, n, log.String())
+				}
+				stats, err := s.Stats(t.Context(), asideNow)
+				if err != nil || stats.SetAside != 1 || stats.InFlight != 0 {
+					t.Errorf("place %d: Stats = %+v, %v; want one record set aside and nothing in flight", place, stats, err)
+				}
+				if after := valueOf(s, key); !bytes.Equal(before, after) {
+					t.Errorf("place %d: what was set aside has changed from %x to %x", place, before, after)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				report, err := Check("data", Options{FS: disk, Logger: slog.New(slog.DiscardHandler)})
+				if err != nil || len(report.Problems) == 0 || !strings.Contains(strings.Join(report.Problems, "\n"), fmt.Sprintf("%x", all[place].ID[:])) {
+					t.Errorf("place %d: Check = %.500q, %v; want a problem that names the record", place, report.Problems, err)
+				}
+			}
+		})
+	}
+}
+
+// valueOf returns what is under a key, nil if there is nothing.
+func valueOf(s *Store, key []byte) (value []byte) {
+	_ = get(s.db, key, func(data []byte) error {
+		value = bytes.Clone(data)
+		return nil
+	})
+	return value
+}
+
+func damageEnvelope(t *testing.T, s *Store, m *posthaste.Message) []byte {
+	key := appendMessageKey(nil, segmentEnvelope, m.User, m.ID)
+	s.damage(t, key)
+	return key
+}
+
+// replace gives the value of a key to another one.
+func replace(t *testing.T, s *Store, from, to []byte) {
+	t.Helper()
+	err := get(s.db, from, func(value []byte) error { return s.db.Set(to, value, pebble.Sync) })
+	if err == nil {
+		err = s.db.Delete(from, pebble.Sync)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openLogged(t *testing.T, disk vfs.FS, log *bytes.Buffer) *Store {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	if log != nil {
+		logger = slog.New(slog.NewTextHandler(log, nil))
+	}
+	s, err := Open("data", Options{FS: disk, Logger: logger})
+	if err != nil {
+		t.Fatalf("the store does not open: %v", err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// claimAll delivers what can be claimed until nothing can, and reports whether a claim
+// returned an error, too.
+func claimAll(t *testing.T, s *Store) (ids []posthaste.MessageID, told bool) {
+	t.Helper()
+	for now, idle := asideNow, 0; idle < 3; now = now.Add(2 * brokenPause) {
+		claims, _, err := s.Claim(t.Context(), now, 10)
+		told = told || err != nil
+		for _, claim := range claims {
+			ids = append(ids, claim.Message.ID)
+			if err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if idle++; len(claims) > 0 {
+			idle = 0
+		}
+	}
+	return ids, told
+}
+
+// TestDeadlinesBesideAnUnreadableOne checks that waiters of everybody reach their deadlines
+// beside a key that cannot be read, and schedules their ticks.
+func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {
+	s := openInMemory(t)
+	w := &posthaste.Waiter{Position: 9, Run: posthaste.RunRef{Position: 8}, Deadline: asideNow}
+	for _, key := range [][]byte{
+		{kindRun, runDeadline, 0},
+		appendDeadlineKey(nil, "ann", w),
+		{kindTick, 0},
+		tickKey(&posthaste.Schedule{ID: "s", User: "ann", NextAt: asideNow.Add(-time.Second)}),
+	} {
+		if err := s.db.Set(key, nil, pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.Set(schedules.key("ann", "s"), schedules.encode(nil, &posthaste.Schedule{}), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		due, _, err := s.DueWaiters(t.Context(), asideNow, 10)
+		if err != nil || len(due) != 1 || due[0].User != "ann" {
+			t.Errorf("DueWaiters = %+v, %v; want that of ann", due, err)
+		}
+		ticks, _, err := s.DueSchedules(t.Context(), asideNow, 10)
+		if err != nil || len(ticks) != 1 || ticks[0].ID != "s" {
+			t.Errorf("DueSchedules = %+v, %v; want the one that can be read", ticks, err)
+		}
+	}
+	if n := s.aside.count(); n != 2 {
+		t.Errorf("%d records are set aside, want 2", n)
+	}
+}
