@@ -161,20 +161,19 @@ func (e *exporter) runs() error {
 // runEvents yields events that came before their waiters, whose ids are in their keys.
 func (e *exporter) runEvents() error {
 	return e.each([]byte{kindRun, runEvent}, func(user string, key, body []byte) error {
-		const run, length = 8, 2
-		if len(key) < run+length {
+		const run = 8
+		if len(key) < run {
 			return errCorrupt
 		}
-		id := key[run+length:]
-		size := int(binary.BigEndian.Uint16(key[run:]))
-		if len(id) != size+8 {
+		id, at, ok := cutText(key[run:])
+		if !ok || len(at) != 8 {
 			return errCorrupt
 		}
 		return e.yield(store.Item{
 			Kind:  store.ItemRunEvent,
 			User:  user,
-			Key:   append(append([]byte(nil), key[:run]...), id[size:]...),
-			Value: record.AppendParts(nil, id[:size], body),
+			Key:   append(append([]byte(nil), key[:run]...), at...),
+			Value: record.AppendParts(nil, id, body),
 		})
 	})
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // The key schema, all of it. Integers are big-endian so that byte order is
-// number order; a user is one length byte and its id.
+// number order; a user is one length byte and its id; a text is its length in two bytes,
+// or ff ff and its length in eight, and the text.
 //
 //	m format                                    → format version, uvarint
 //	m position                                  → highest position written, 8 bytes
@@ -23,7 +24,7 @@ import (
 //	f USER KEY                                  → flow-control key
 //	k due64 USER ID                             → nothing: the schedule is due then
 //	a USER ID                                   → bulk action
-//	w USER KIND len16 LANE order64 ID           → waiting
+//	w USER KIND TEXT order64 ID                 → waiting; the text is the name of the lane
 //	d e USER position64                         → dead letter
 //	d p USER FIELD hash64 position64            → posting of that dead letter
 //	s DAY e USER ID                             → envelope: where the body is, record.AppendMessage
@@ -43,9 +44,9 @@ import (
 //	n e USER run64 index32                      → entry of its list
 //	n k USER run64 hash128                      → message id that the run remembers under a text
 //	n w USER run64 waiter64                     → waiter
-//	n v USER len16 TOPIC waiter64               → run64: that waiter waits for the topic
+//	n v USER TEXT waiter64                      → run64: that waiter waits for the topic
 //	n t due64 USER run64 waiter64               → nothing: the waiter's deadline is then
-//	n s USER run64 len16 EVENT position64       → event that came before its waiter
+//	n s USER run64 TEXT position64              → event, by its id, that came before its waiter
 //	n x USER FIELD hash64 run64                 → posting of a run
 //	n d USER position64                         → run64, dead letter: a run in the DLQ
 //	n y USER FIELD hash64 position64            → posting of that dead letter
@@ -219,8 +220,40 @@ type laneID struct {
 
 func appendLane(key []byte, id laneID) []byte {
 	key = append(appendUser(append(key, kindWaiting), id.user), byte(id.Kind))
-	key = binary.BigEndian.AppendUint16(key, uint16(len(id.Name)))
-	return append(key, id.Name...)
+	return appendText(key, id.Name)
+}
+
+// longText is what stands in the place of a length that two bytes cannot hold.
+const longText = 1<<16 - 1
+
+// appendText adds a text and its length, so that no text is the beginning of another.
+func appendText(key []byte, text string) []byte {
+	if len(text) < longText {
+		key = binary.BigEndian.AppendUint16(key, uint16(len(text)))
+	} else {
+		key = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(key, longText), uint64(len(text)))
+	}
+	return append(key, text...)
+}
+
+// cutText splits what begins with a text that appendText added.
+func cutText(data []byte) (text, rest []byte, ok bool) {
+	if len(data) < 2 {
+		return nil, nil, false
+	}
+	size := uint64(binary.BigEndian.Uint16(data))
+	if data = data[2:]; size == longText {
+		if len(data) < 8 {
+			return nil, nil, false
+		}
+		if size, data = binary.BigEndian.Uint64(data), data[8:]; size < longText {
+			return nil, nil, false // a text has one form
+		}
+	}
+	if size > uint64(len(data)) {
+		return nil, nil, false
+	}
+	return data[:size], data[size:], true
 }
 
 // ticket is a message's place in its lane. The order is that of due times, each as
@@ -242,25 +275,19 @@ func appendWaitingKey(key []byte, id laneID, t ticket) []byte {
 
 // parseWaitingKey splits a waiting key. ok is false for any other key.
 func parseWaitingKey(key []byte) (id laneID, t ticket, ok bool) {
-	if len(key) < 2 || key[0] != kindWaiting {
+	if len(key) == 0 || key[0] != kindWaiting {
 		return laneID{}, ticket{}, false
 	}
-	rest := key[2:]
-	userLen := int(key[1])
-	if len(rest) < userLen+3 {
+	user, rest, err := userKey(key[1:])
+	if err != nil || len(rest) == 0 {
 		return laneID{}, ticket{}, false
 	}
-	id.user, rest = string(rest[:userLen]), rest[userLen:]
-	id.Kind = posthaste.LaneKind(rest[0])
-	nameLen := int(binary.BigEndian.Uint16(rest[1:3]))
-	rest = rest[3:]
-	if len(rest) != nameLen+ticketLen {
+	name, place, ok := cutText(rest[1:])
+	if !ok || len(place) != ticketLen {
 		return laneID{}, ticket{}, false
 	}
-	id.Name = string(rest[:nameLen])
-	t.order = posthaste.Position(binary.BigEndian.Uint64(rest[nameLen:]))
-	copy(t.id[:], rest[nameLen+8:])
-	return id, t, true
+	id.user, id.Kind, id.Name = user, posthaste.LaneKind(rest[0]), string(name)
+	return id, parseTicket(place), true
 }
 
 // parseTicket reads the ticket at the end of a waiting key.

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,22 @@ func TestWaitingKeys(t *testing.T) {
 			t.Fatalf("key %x is not between its lane's %x and %x", keyA, prefix, end)
 		}
 	})
+}
+
+// A text of any length is read back as it was written, whatever follows it (contract,
+// decision 35).
+func TestTexts(t *testing.T) {
+	for _, size := range []int{0, 1, 256, 1<<16 - 2, 1<<16 - 1, 1 << 16, 1<<16 + 1, 1 << 20} {
+		text := strings.Repeat("x", size)
+		lane, place := laneID{"ann", posthaste.Lane{Kind: posthaste.LaneFlow, Name: text}}, ticket{7, posthaste.MessageID{1}}
+		if gotLane, gotPlace, ok := parseWaitingKey(appendWaitingKey(nil, lane, place)); !ok || gotLane != lane || gotPlace != place {
+			t.Errorf("a lane whose name has %d bytes is read as one of %d, %v", size, len(gotLane.Name), ok)
+		}
+		got, rest, ok := cutText(append(appendText(nil, text), "tail"...))
+		if !ok || string(got) != text || string(rest) != "tail" {
+			t.Errorf("a text of %d bytes is read as one of %d and the rest %.20q, %v", size, len(got), rest, ok)
+		}
+	}
 }
 
 // No lane's keys lie among another's, whatever their names.

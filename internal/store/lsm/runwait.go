@@ -24,12 +24,6 @@ func appendTopicPrefix(key []byte, user string, topic posthaste.Topic) []byte {
 	return appendText(appendRunPart(key, runTopic, user), string(topic))
 }
 
-// appendText adds a text and its length, so that no text is the beginning of
-// another.
-func appendText(key []byte, text string) []byte {
-	return append(binary.BigEndian.AppendUint16(key, uint16(len(text))), text...)
-}
-
 func appendTopicKey(key []byte, user string, topic posthaste.Topic, at posthaste.Position) []byte {
 	return binary.BigEndian.AppendUint64(appendTopicPrefix(key, user, topic), uint64(at))
 }
