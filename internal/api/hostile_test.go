@@ -52,15 +52,20 @@ var inlets = []struct{ name, method, path, body string }{
 // through returns what an inlet answers when a text comes through it, and whether that
 // refuses it.
 func through(w *world, method, path, body, text string) (answer string, refused bool) {
-	inJSON, err := json.Marshal(text)
-	if err != nil {
-		w.Fatal(err)
-	}
-	body = strings.ReplaceAll(body, "{json}", strings.Trim(string(inJSON), `"`))
-	path = strings.NewReplacer("{query}", url.QueryEscape(text), "{path}", url.PathEscape(text)).Replace(path)
-	response := do(w.handler, newRequest(method, path, strings.NewReader(body)))
+	response := do(w.handler, newInletRequest(method, path, body, text))
 	answer = response.Body.String()
 	return answer, response.Code == http.StatusBadRequest || strings.HasPrefix(answer, `[{"error":`)
+}
+
+// newInletRequest is a request with a text in the place that an inlet has for it.
+func newInletRequest(method, path, body, text string) *http.Request {
+	inJSON, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a text always has a form
+	}
+	body = strings.ReplaceAll(body, "{json}", string(inJSON[1:len(inJSON)-1]))
+	path = strings.NewReplacer("{query}", url.QueryEscape(text), "{path}", url.PathEscape(text)).Replace(path)
+	return newRequest(method, path, strings.NewReader(body))
 }
 
 // TestNothingIsInjected sends each of the injections through each of the inlets: it is
