@@ -156,10 +156,15 @@ interface RowProps<T> {
 function Row<T>({ id, name, row, index, columns, active, opened, selected, onSelect, onOpen, hrefOf, onTouch }: RowProps<T>) {
   const className = ["row", active && "active", opened && "opened", onOpen && "opens"].filter(Boolean).join(" ");
   const open = (event: MouseEvent) => {
-    if ((event.target as Element).closest("a, button, input") === null) {
-      onTouch(index);
-      onOpen?.(row);
+    if ((event.target as Element).closest("a, button, input") !== null) {
+      return;
     }
+    if (hrefOf !== undefined && (event.ctrlKey || event.metaKey)) {
+      window.open(hrefOf(row), "_blank", "noopener"); // as the link in the row does
+      return;
+    }
+    onTouch(index);
+    onOpen?.(row);
   };
   return (
     <div role="row" id={id} aria-rowindex={index + 2} aria-selected={selected} class={className}
