@@ -77,7 +77,11 @@ func (a *api) listFlowKeys(r *request) (answer, error) {
 	if err := selection.CheckNames(params, "search"); err != nil {
 		return answer{}, err
 	}
-	all, err := a.options.Engine.FlowKeys(r.Context(), r.user, params.Get("search"))
+	search, err := selection.One(params, "search")
+	if err != nil {
+		return answer{}, err
+	}
+	all, err := a.options.Engine.FlowKeys(r.Context(), r.user, search)
 	return ok(views(all, newFlowKeyView)), err
 }
 
@@ -200,7 +204,10 @@ func parsePin(params url.Values) (posthaste.FlowLimit, error) {
 		if !params.Has(part.name) {
 			continue
 		}
-		text := params.Get(part.name)
+		text, err := selection.One(params, part.name)
+		if err != nil {
+			return limit, err
+		}
 		n, ok := parseCount(text)
 		if !ok || n < 1 || n > part.most {
 			return limit, posthaste.Invalidf("%s %.100q is not a whole number from 1 to %d", part.name, text, part.most)

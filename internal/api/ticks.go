@@ -32,7 +32,10 @@ func (a *api) getTicks(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	text := params.Get("cron")
+	text, err := selection.One(params, "cron")
+	if err != nil {
+		return answer{}, err
+	}
 	if text == "" {
 		return answer{}, posthaste.Invalidf("cron is missing: a cron expression such as */5 * * * * is accepted")
 	}

@@ -49,17 +49,23 @@ func Unite(query, body url.Values, ids string) (url.Values, error) {
 		switch name := strings.TrimSuffix(key, exact); {
 		case name == ids:
 			united[key] = slices.Concat(query[key], body[key])
-		case parameters(query).given(name) && !sameValues(query, body, name):
+		case disagree(query, name, body, name), disagree(query, otherName[name], body, name):
 			return nil, posthaste.Invalidf("%.100s is given in the query and in the body, with different values: give it once", name)
 		}
 	}
 	return united, nil
 }
 
-// sameValues reports whether two sets of parameters say the same by a name.
-func sameValues(a, b url.Values, name string) bool {
-	inA, inB := parameters(a).distinct(parts, name), parameters(b).distinct(parts, name)
-	slices.Sort(inA)
-	slices.Sort(inB)
-	return slices.Equal(inA, inB)
+// otherName are the names of filters that have two.
+var otherName = map[string]string{"callerIp": "callerIP", "callerIP": "callerIp", "workflowUrl": "url", "url": "workflowUrl"}
+
+// disagree reports whether a query gives a parameter, and other values than a body does.
+func disagree(query url.Values, inQuery string, body url.Values, inBody string) bool {
+	if inQuery == "" || !parameters(query).given(inQuery) {
+		return false
+	}
+	asked, given := parameters(query).distinct(parts, inQuery), parameters(body).distinct(parts, inBody)
+	slices.Sort(asked)
+	slices.Sort(given)
+	return !slices.Equal(asked, given)
 }

@@ -68,6 +68,7 @@ func TestUnite(t *testing.T) {
 		{"ids in both", "dlqIds=a&label=x", "dlqIds=b&dlqIds=c&dlqIds[]=d,e", "dlqIds=a&dlqIds=b&dlqIds=c&dlqIds[]=d,e&label=x"},
 		{"each in one of them", "toDate=1", "fromDate=2&workflowUrl=u", "fromDate=2&toDate=1&workflowUrl=u"},
 		{"the same values in another order", "label=x,y&count=2", "label=y&label=x&count=2", "label=x,y&count=2"},
+		{"the same under two names", "callerIp=10.0.0.1", "callerIP=10.0.0.1", "callerIp=10.0.0.1&callerIP=10.0.0.1"},
 		{"the same exact values", "label[]=x,y", "label[]=x,y", "label[]=x,y"},
 	}
 	for _, test := range tests {
@@ -87,6 +88,8 @@ func TestUnite(t *testing.T) {
 		{"a filter without a value", "label=", "label=y", "label"},
 		{"a list and an exact value", "flowControlKey=eu,prod", "flowControlKey[]=eu,prod", "flowControlKey"},
 		{"an exact value and a list", "flowControlKey[]=eu,prod", "flowControlKey=eu,prod", "flowControlKey"},
+		{"another filter under its other name", "callerIp=10.0.0.1", "callerIP=10.0.0.2", "callerIP"},
+		{"another URL under its other name", "url=https://a", "workflowUrl=https://b", "workflowUrl"},
 		{"another date", "fromDate=1", "fromDate=3", "fromDate"},
 		{"another count", "count=2", "count=4", "count"},
 		{"another cursor", "cursor=", "cursor=p1", "cursor"},

@@ -98,6 +98,9 @@ func (p parameters) checkUnpaged() error {
 	return posthaste.Invalidf("cursor %.100q cannot be given here: a cancellation has no pages, repeat it until it cancels nothing more", p["cursor"][0])
 }
 
+// One returns the value of a parameter that can have only one, "" if it is not given.
+func One(params url.Values, name string) (string, error) { return parameters(params).one(name) }
+
 // one returns the value of a parameter that can have only one.
 func (p parameters) one(name string) (string, error) {
 	values := p[name]

@@ -39,6 +39,15 @@ describe("messages that wait are cancelled", () => {
     await assertCancelled(...all);
   });
 
+  test("all of them, though the SDK sends a count of 100", async () => {
+    await wait(101, { label: "many" });
+    assert.deepEqual(await client.messages.cancel({ filter: { label: "many" } }), { cancelled: 101 });
+    await wait(101);
+    assert.deepEqual(await client.messages.cancel({ all: true }), { cancelled: 101 });
+    await wait(101);
+    assert.equal(await client.messages.deleteAll(), 101);
+  });
+
   test("by the methods' older names", async () => {
     const [a, b, c] = await wait(3);
     assert.equal(await client.messages.deleteMany([a]), 1);
