@@ -1,8 +1,15 @@
 package posthaste
 
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Bounds of the texts that a store makes keys, rows and index terms of. A text beyond its
 // bound is refused where it enters. All are in bytes.
 const (
+	MaxUserIDLen          = 255  // of a user; stores keep its length in one byte
 	MaxNameLen            = 256  // of a queue, a URL group, an endpoint, a schedule
 	MaxFlowKeyLen         = 256  // of a flow-control key
 	MaxLabelLen           = 256  // of a label
@@ -21,6 +28,17 @@ func CheckLen(what, text string, most int) error {
 		return Invalidf("%s %.40q… has %d bytes: at most %d are accepted", what, text, len(text), most)
 	}
 	return nil
+}
+
+// CheckUserID returns an Error with CodeInvalid unless the text can be the id of a user.
+func CheckUserID(what, id string) error {
+	if id == "" {
+		return Invalidf("%s is empty: a text of 1 to %d bytes is accepted", what, MaxUserIDLen)
+	}
+	if !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		return Invalidf("%s %.100q is invalid: UTF-8 without control characters is accepted", what, id)
+	}
+	return CheckLen(what, id, MaxUserIDLen)
 }
 
 // CheckFlowKey returns an Error with CodeInvalid unless the text can be a flow-control key.

@@ -18,6 +18,7 @@ func TestBounds(t *testing.T) {
 		text  func(size int) string
 		what  string // that the sentence names
 	}{
+		{"user", posthaste.CheckUserID, 255, x, "it"},
 		{"name", posthaste.CheckName, 256, x, "it"},
 		{"new name", posthaste.CheckNewName, 256, x, "it"},
 		{"flow-control key", posthaste.CheckFlowKey, 256, x, "it"},

@@ -69,6 +69,9 @@ func accounts(setting string, pairs []string) ([]sign.Token, error) {
 		if !found || name == "" || password == "" {
 			return nil, posthaste.Invalidf("%s: number %d is not NAME:PASSWORD with neither of them empty", setting, i+1)
 		}
+		if err := posthaste.CheckUserID("name", name); err != nil {
+			return nil, posthaste.Invalidf("%s: number %d: %v", setting, i+1, err)
+		}
 		tokens[i] = sign.Token{UserID: name, Password: password}
 	}
 	return tokens, nil

@@ -63,6 +63,9 @@ func (s *keepSettings) keepFor() (map[string]app.Keep, error) {
 		if user == "" {
 			return nil, posthaste.Invalidf("keep-for: number %d, %q, is not USER:KIND=VALUE, such as acme:logs=7d", i+1, text)
 		}
+		if err := posthaste.CheckUserID("user", user); err != nil {
+			return nil, posthaste.Invalidf("keep-for: number %d: %v", i+1, err)
+		}
 		k, known := all[user]
 		if !known {
 			k = s.keep()

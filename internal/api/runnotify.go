@@ -107,7 +107,7 @@ func (a *api) callHook(r *request) (answer, error) {
 // findHook returns store.ErrNotFound for a webhook that cannot be called. To look takes
 // a place among those who work, which a slow body must not keep.
 func (a *api) findHook(r *request, hook workflow.Hook) error {
-	if len(hook.User) > maxUserID || !isStorable(hook.User) || !isStorable(hook.RunID) || !isStorable(hook.EventID) {
+	if len(hook.User) > posthaste.MaxUserIDLen || !isStorable(hook.User) || !isStorable(hook.RunID) || !isStorable(hook.EventID) {
 		return store.ErrNotFound
 	}
 	if err := r.work(); err != nil {
@@ -123,9 +123,6 @@ func orNoHook(err error) error {
 	}
 	return err
 }
-
-// maxUserID is the most bytes a user's id has.
-const maxUserID = 255
 
 // isStorable reports whether every store can look for a text: PostgreSQL refuses others.
 func isStorable(text string) bool {

@@ -19,7 +19,7 @@ const passwordLength = 32 // letters and digits, 190 bits
 //
 // The names and the order of the fields are those of the JSON.
 type Token struct {
-	UserID   string // owner of all that is made with the token; not empty, nor posthaste.ServerUser
+	UserID   string // owner of all that is made with the token; see Check
 	Password string // the secret; not empty
 	ReadOnly bool   `json:",omitempty"` // every write is refused
 }
@@ -50,11 +50,17 @@ func ParseToken(text string) (Token, error) {
 	if err := json.Unmarshal(raw, &t); err != nil {
 		return Token{}, posthaste.Invalidf(`a token must be base64 of JSON like {"UserID":"me","Password":"secret"}`)
 	}
+	return t, t.Check()
+}
+
+// Check returns an Error with CodeInvalid unless the token names a user whom a store can
+// keep, and a password, which the error does not show.
+func (t Token) Check() error {
 	if t.UserID == "" || t.Password == "" {
-		return Token{}, posthaste.Invalidf("a token must name a UserID and a Password, neither of them empty")
+		return posthaste.Invalidf("a token must name a UserID and a Password, neither of them empty")
 	}
 	if t.UserID == posthaste.ServerUser {
-		return Token{}, posthaste.Invalidf("a token must not name the UserID %q, which is the server's own: choose another", t.UserID)
+		return posthaste.Invalidf("a token must not name the UserID %q, which is the server's own: choose another", t.UserID)
 	}
-	return t, nil
+	return posthaste.CheckUserID("UserID", t.UserID)
 }

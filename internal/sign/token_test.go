@@ -66,6 +66,10 @@ func TestParseTokenErrors(t *testing.T) {
 		{"empty user", encoded(`{"UserID":"","Password":"secret"}`), notNamed},
 		{"no password", encoded(`{"UserID":"me"}`), notNamed},
 		{"nothing", encoded(`null`), notNamed},
+		{"a user with a NUL", encoded(`{"UserID":"me\u0000","Password":"secret"}`),
+			`UserID "me\x00" is invalid: UTF-8 without control characters is accepted`},
+		{"a user of 300 bytes", encoded(`{"UserID":"` + strings.Repeat("x", 300) + `","Password":"secret"}`),
+			`UserID "` + strings.Repeat("x", 40) + `"… has 300 bytes: at most 255 are accepted`},
 		{"the server's own user", encoded(`{"UserID":"posthaste:server","Password":"secret"}`),
 			`a token must not name the UserID "posthaste:server", which is the server's own: choose another`},
 	}
