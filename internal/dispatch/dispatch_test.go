@@ -472,7 +472,7 @@ func TestCheckURL(t *testing.T) {
 		{"fine", "https://example.com//a", ""},
 		{"no scheme", "example.com", "invalid scheme"},
 		{"space", "https://example.com/a b", "contains a space"},
-		{"private", "https://10.0.0.1/", `destination host "10.0.0.1" is a private address, which this server does not deliver to`},
+		{"private", "https://10.0.0.1/", `destination host "10.0.0.1" is a private address, which this server does not deliver to unless its settings destinations or allow-destinations say so`},
 		{"private with port", "https://[fd00::1]:8443/", `destination host "fd00::1" is a private address`},
 	}
 	for _, test := range tests {

@@ -79,7 +79,9 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	return prefix.Masked(), nil
 }
 
-const notDelivered = ", which this server does not deliver to"
+// notDelivered ends the sentence about a refused address. Whoever runs the server may be the
+// one who reads it.
+const notDelivered = ", which this server does not deliver to unless its settings destinations or allow-destinations say so"
 
 // Check returns an Error with CodeInvalid if the address is refused.
 func (p *Policy) Check(addr netip.Addr) error {

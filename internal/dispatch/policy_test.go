@@ -143,9 +143,9 @@ func TestLists(t *testing.T) {
 func TestCheckSaysWhy(t *testing.T) {
 	policy := Policy{Deny: prefixes(t, "9.9.9.9")}
 	tests := []struct{ addr, want string }{
-		{"127.0.0.1", "destination address 127.0.0.1 is a loopback address, which this server does not deliver to"},
-		{"9.9.9.9", "destination address 9.9.9.9 is an address on the deny list, which this server does not deliver to"},
-		{"64:ff9b::7f00:1", "destination address 64:ff9b::7f00:1 is a loopback address within IPv6, which this server does not deliver to"},
+		{"127.0.0.1", "destination address 127.0.0.1 is a loopback address, which this server does not deliver to unless its settings destinations or allow-destinations say so"},
+		{"9.9.9.9", "destination address 9.9.9.9 is an address on the deny list, which this server does not deliver to unless its settings destinations or allow-destinations say so"},
+		{"64:ff9b::7f00:1", "destination address 64:ff9b::7f00:1 is a loopback address within IPv6, which this server does not deliver to unless its settings destinations or allow-destinations say so"},
 	}
 	for _, test := range tests {
 		err := policy.Check(netip.MustParseAddr(test.addr))

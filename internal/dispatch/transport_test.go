@@ -111,19 +111,19 @@ func TestPolicyHoldsOnTheSocket(t *testing.T) {
 		{"allowed by the list", Policy{Allow: prefixes(t, "127.0.0.1")}, "http://hook.test:" + port, posthaste.OutcomeDelivered, ""},
 		{
 			"name of a refused address", Policy{}, "http://hook.test:" + port, posthaste.OutcomeRetryable,
-			"hook.test:" + port + " resolves to a loopback address, which this server does not deliver to",
+			"hook.test:" + port + " resolves to a loopback address, which this server does not deliver to unless its settings destinations or allow-destinations say so",
 		},
 		{
 			"refused address", Policy{}, "http://127.0.0.1:" + port, posthaste.OutcomePermanent,
-			`destination host "127.0.0.1" is a loopback address, which this server does not deliver to`,
+			`destination host "127.0.0.1" is a loopback address, which this server does not deliver to unless its settings destinations or allow-destinations say so`,
 		},
 		{
 			"refused spelling", Policy{}, "http://0x7f.1:" + port, posthaste.OutcomePermanent,
-			`destination host "0x7f.1" is an ambiguous spelling of an IP address, which this server does not deliver to`,
+			`destination host "0x7f.1" is an ambiguous spelling of an IP address, which this server does not deliver to unless its settings destinations or allow-destinations say so`,
 		},
 		{
 			"denied by the list", Policy{Mode: ModeAny, Deny: prefixes(t, "127.0.0.0/8")}, "http://hook.test:" + port, posthaste.OutcomeRetryable,
-			"hook.test:" + port + " resolves to an address on the deny list, which this server does not deliver to",
+			"hook.test:" + port + " resolves to an address on the deny list, which this server does not deliver to unless its settings destinations or allow-destinations say so",
 		},
 	}
 	for _, test := range tests {
