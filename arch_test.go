@@ -109,6 +109,7 @@ var technologies = map[string][]string{
 	"github.com/golang-jwt/jwt/v5":             {"internal/sign"},
 	"go.opentelemetry.io/otel":                 {"internal/telemetry"},
 	"github.com/prometheus/client_golang":      {"internal/app", "internal/telemetry"},
+	"github.com/prometheus/client_model":       {"internal/telemetry"},
 	"github.com/cockroachdb/pebble/v2":         {"internal/store/lsm"},
 	"github.com/cespare/xxhash/v2":             {"internal/store/lsm"},
 	"github.com/jackc/pgx/v5":                  {"internal/bench", "internal/store/postgres", "internal/store/postgres/pgtest"},

@@ -15,6 +15,7 @@ import (
 	"posthaste/internal/dispatch"
 	"posthaste/internal/engine"
 	"posthaste/internal/sign"
+	"posthaste/internal/telemetry"
 )
 
 // newDispatcher plugs signatures, the rules of reset headers and the contexts of traces
@@ -74,10 +75,10 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// metricsHandler shows the registry. A collector that fails is logged and does
-// not hide the others.
+// metricsHandler shows the registry, which is asked once for all who scrape it within a
+// second. A collector that fails is logged and does not hide the others.
 func metricsHandler(registry *prometheus.Registry, logger *slog.Logger) http.Handler {
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+	return promhttp.HandlerFor(telemetry.Shared(registry), promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError,
 	})
