@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"posthaste/internal/api"
@@ -69,6 +70,7 @@ type routes struct {
 func (r *routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	handler := r.open(request.URL.Path)
 	if handler == nil {
+		w.Header().Set("Cache-Control", "no-store") // bodies, tokens and keys are for nobody else
 		r.api.ServeHTTP(w, request)
 		return
 	}
@@ -80,6 +82,8 @@ func (r *routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 // it reads a body.
 func (r *routes) open(path string) http.Handler {
 	switch {
+	case path == "/":
+		return http.HandlerFunc(answerRoot)
 	case path == "/healthz":
 		return http.HandlerFunc(answerHealth)
 	case path == "/readyz":
@@ -103,6 +107,20 @@ func ignoreBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// answerRoot leads a browser to the console, and tells other clients where things are.
+func answerRoot(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		answerError(w, http.StatusMethodNotAllowed, "there is nothing at / but a guide, the routes of the API begin with /v2/")
+	case strings.Contains(r.Header.Get("Accept"), "text/html"):
+		http.Redirect(w, r, "/console", http.StatusFound)
+	default:
+		answerJSON(w, http.StatusOK, map[string]string{"api": "/v2/", "console": "/console", "docs": "/docs", "openapi": "/openapi.yaml"})
+	}
+}
+
 // answerHealth says that the process answers; nothing else is looked at.
 func answerHealth(w http.ResponseWriter, _ *http.Request) {
 	answerText(w, http.StatusOK, "ok")
@@ -116,15 +134,22 @@ func answerText(w http.ResponseWriter, status int, text string) {
 }
 
 func answerError(w http.ResponseWriter, status int, sentence string) {
-	body := encodeError(sentence)
+	answerJSON(w, status, map[string]string{"error": sentence})
+}
+
+func answerJSON(w http.ResponseWriter, status int, value map[string]string) {
+	body := encodeJSON(value)
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
 // encodeError returns an error in the form of all our errors.
-func encodeError(sentence string) []byte {
-	body, _ := json.Marshal(map[string]string{"error": sentence}) // cannot fail
+func encodeError(sentence string) []byte { return encodeJSON(map[string]string{"error": sentence}) }
+
+func encodeJSON(value map[string]string) []byte {
+	body, _ := json.Marshal(value) // cannot fail
 	return append(body, '\n')
 }

@@ -22,7 +22,7 @@ func TestRoutes(t *testing.T) {
 		"a destination with slashes": {"/v2/publish/https://example.com//a/../b", "api"},
 		"a doubled slash":            {"//v2/logs", "api"},
 		"what nobody knows":          {"/healthz/more", "api"},
-		"the root":                   {"/", "api"},
+		"the root":                   {"/", `{"api":"/v2/","console":"/console","docs":"/docs","openapi":"/openapi.yaml"}` + "\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
