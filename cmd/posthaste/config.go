@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -49,7 +51,7 @@ func (configFile) BeforeResolve(parsed *kong.Context, trace *kong.Path) error {
 func readSettings(path string) (map[string]any, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read settings: %w", err)
+		return nil, fmt.Errorf("read settings of config: %w", err)
 	}
 	values, err := decodeSettings(data)
 	if err != nil {
@@ -130,9 +132,58 @@ func fileSettings(values map[string]any) kong.Resolver {
 	return kong.ResolverFunc(resolve)
 }
 
-func inEnvironment(flag *kong.Flag) bool {
-	return slices.ContainsFunc(flag.Envs, func(name string) bool {
-		_, set := os.LookupEnv(name)
-		return set
-	})
+func inEnvironment(flag *kong.Flag) bool { return variableOf(flag) != "" }
+
+// variableOf returns the environment variable that gives a flag its value, "" if none does.
+func variableOf(flag *kong.Flag) string {
+	for _, name := range flag.Envs {
+		if _, set := os.LookupEnv(name); set {
+			return name
+		}
+	}
+	return ""
+}
+
+// nameSources adds to an error about settings which environment variables, or which file,
+// their values come from, unless that is the command line.
+func nameSources(err error) error {
+	failed, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || failed.Context == nil || failed.Context.Selected() == nil {
+		return err
+	}
+	var sources []string
+	for _, flag := range failed.Context.Selected().Flags {
+		source := sourceOf(failed.Context, flag, err.Error())
+		if source != "" && !strings.Contains(err.Error(), source) && !slices.Contains(sources, source) {
+			sources = append(sources, source)
+		}
+	}
+	if len(sources) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (from %s)", err, strings.Join(sources, ", "))
+}
+
+// sourceOf returns where the value of a flag comes from that a sentence names, "" if it does
+// not name it, or if it was given on the command line or not at all.
+func sourceOf(parsed *kong.Context, flag *kong.Flag, sentence string) string {
+	if !regexp.MustCompile(`(^|[^\w-])(--)?` + regexp.QuoteMeta(flag.Name) + `($|[^\w-])`).MatchString(sentence) {
+		return ""
+	}
+	at := slices.IndexFunc(parsed.Path, func(step *kong.Path) bool { return step.Flag == flag })
+	if at >= 0 && !parsed.Path[at].Resolved {
+		return ""
+	}
+	if variable := variableOf(flag); variable != "" {
+		return variable
+	}
+	if at < 0 && !strings.HasPrefix(sentence, "--"+flag.Name+":") { // a value that cannot be read is no step
+		return ""
+	}
+	for _, other := range parsed.Selected().Flags {
+		if other.Name == configFlag {
+			return string(parsed.FlagValue(other).(configFile))
+		}
+	}
+	return ""
 }

@@ -23,6 +23,11 @@ var developmentServer = client.Server{URL: "http://127.0.0.1:8080", Token: devUs
 // check returns a sentence about a URL that is none.
 func (c *connection) check() error {
 	_, err := c.open(terminal{})
+	for _, variable := range []string{"POSTHASTE_URL", "QSTASH_URL"} { // as client.Find has them
+		if err != nil && c.URL == "" && os.Getenv(variable) != "" {
+			return fmt.Errorf("%w (from %s)", err, variable)
+		}
+	}
 	return err
 }
 

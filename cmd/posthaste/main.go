@@ -89,7 +89,7 @@ func run(args []string, t terminal) int {
 		}
 	}
 	if err != nil {
-		return fail(t, exitUsage, err)
+		return fail(t, exitUsage, nameSources(err))
 	}
 	if err := parsed.Run(t); err != nil {
 		return fail(t, exitFailure, err)

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"net"
+	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -96,16 +98,39 @@ func (c *serveCommand) Run(t terminal) error {
 	}
 	options.Listeners = listeners
 	return runServer(options, time.Duration(c.ShutdownTimeout), func(server *app.App) error {
-		return greet(t, listeners, server.Made())
+		return greet(t, listeners, c.place(), server.Made())
 	}, nothingAtEnd)
 }
 
-// greet says where the server is, and shows the secrets that were made for it.
-func greet(t terminal, listeners []net.Listener, made app.Made) error {
+// place says where the server keeps everything, without a password.
+func (c *serveCommand) place() string {
+	if c.DatabaseURL == "" {
+		if path, err := filepath.Abs(c.Data); err == nil {
+			return "directory " + path
+		}
+		return "directory " + c.Data
+	}
+	location, err := url.Parse(c.DatabaseURL)
+	if err != nil {
+		return "database" // it was connected to, but nothing of a URL that cannot be read is shown
+	}
+	return "database " + location.Host + location.Path
+}
+
+// greet says where the server is and what it has, and shows the secrets that were made for
+// it.
+func greet(t terminal, listeners []net.Listener, place string, made app.Made) error {
 	var text strings.Builder
 	for _, listener := range listeners {
 		fmt.Fprintf(&text, "Posthaste is running at http://%s\n", visibleAddress(listener))
 	}
+	if len(listeners) > 0 {
+		fmt.Fprintf(&text, `Console:      http://%[1]s/console
+API docs:     http://%[1]s/docs
+Signing keys: GET http://%[1]s/v2/keys with a token, or in the console
+`, visibleAddress(listeners[0]))
+	}
+	fmt.Fprintf(&text, "Data:         %s\n", place)
 	if made.Token != "" {
 		fmt.Fprintf(&text, "A token was made for this server. Keep it, it is not shown again:\nQSTASH_TOKEN=%s\n", made.Token)
 	}

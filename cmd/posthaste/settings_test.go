@@ -192,6 +192,9 @@ func TestSettingsAreRefused(t *testing.T) {
 		"kept of a user: no time":       {serve("--keep-for=ada:logs=week"), `keep-for ada:logs=week: "week" is not a time span`},
 		"kept of a user: too short":     {serve("--keep-for=bob:dlq=1d,ada:logs=1d"), "keep-for ada:logs 24h0m0s is out of bounds: 48h0m0s to 876000h0m0s is accepted"},
 		"kept of a user: too little":    {serve("--keep-for=ada:bytes=1kB"), "keep-for ada:bytes 1000B is out of bounds: 64MiB"},
+		"kept of a user: no user":       {serve("--keep-for=a\x00:logs=7d"), `keep-for: number 1: user "a\x00" is invalid`},
+		"a user with a NUL":             {serve("--users=ada:a,b\x00b:secret"), `users: number 2: name "b\x00b" is invalid: UTF-8 without control characters is accepted`},
+		"a user of 300 bytes":           {serve("--read-only-users=" + strings.Repeat("u", 300) + ":secret"), "read-only-users: number 1: name \"uuu"},
 		"cache below":                   {serve("--cache-size=1KiB"), "cache-size 1KiB is out of bounds: 1MiB to 1024GiB is accepted"},
 		"region that is no header":      {serve("--region=a\nb"), `region "a\nb" cannot be sent in a header`},
 		"region empty":                  {serve("--region="), "region is empty"},
@@ -504,4 +507,48 @@ func readFile(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestSourcesAreNamed checks that an error about a setting tells where its value comes from,
+// unless that is the command line.
+func TestSourcesAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		file string
+		want string // the end of the sentence
+	}{
+		"no number":          {serve(), map[string]string{"POSTHASTE_MAX_RETRIES": "few"}, "", `got "few" (from envar POSTHASTE_MAX_RETRIES="few")`},
+		"out of bounds":      {serve(), map[string]string{"POSTHASTE_MAX_BODY_SIZE": "0"}, "", "1B to 100MiB is accepted (from POSTHASTE_MAX_BODY_SIZE)"},
+		"no choice":          {serve(), map[string]string{"POSTHASTE_LOG_FORMAT": "xml"}, "", `got "xml" (from POSTHASTE_LOG_FORMAT)`},
+		"a secret":           {serve(), map[string]string{"POSTHASTE_TOKEN": "hunter2"}, "", "without line breaks (from POSTHASTE_TOKEN)"},
+		"one of two flags":   {serve(), map[string]string{"POSTHASTE_DATABASE_URL": "postgres://h/d"}, "", "so leave the other out (from POSTHASTE_DATABASE_URL)"},
+		"of another program": {[]string{"dev"}, map[string]string{"QSTASH_DEV_PORT": "70000"}, "", "0 to 65535 is accepted (from QSTASH_DEV_PORT)"},
+		"of a client":        {[]string{"logs"}, map[string]string{"QSTASH_URL": "ftp://h"}, "", "http://127.0.0.1:8080 (from QSTASH_URL)"},
+		"no file":            {serve(), map[string]string{"POSTHASTE_CONFIG": "nowhere"}, "", "no such file or directory (from POSTHASTE_CONFIG)"},
+		"a file":             {serve(), nil, "max-body-size: 0", "1B to 100MiB is accepted (from FILE)"},
+		"no number in one":   {serve(), nil, "max-retries: few", `got "few" (from FILE)`},
+		"command line":       {serve("--max-body-size=0"), map[string]string{"POSTHASTE_MAX_BODY_SIZE": "1"}, "max-body-size: 2", "1B to 100MiB is accepted"},
+		"nothing given":      {[]string{"serve"}, nil, "max-body-size: 2", "with --database-url URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			args, file := c.args, ""
+			if c.file != "" {
+				flag := settingsFile(t, c.file)
+				args, file = append(args, flag), strings.TrimPrefix(flag, "--config=")
+			}
+			var said strings.Builder
+			code := run(args, terminal{io.Discard, &said})
+			got := strings.ReplaceAll(strings.TrimSpace(said.String()), file, "FILE")
+			if file == "" {
+				got = strings.TrimSpace(said.String())
+			}
+			if code != exitUsage || !strings.HasSuffix(got, c.want) {
+				t.Errorf("exit code %d: %s\nwant the end %s", code, got, c.want)
+			}
+		})
+	}
 }
