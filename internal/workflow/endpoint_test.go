@@ -494,6 +494,9 @@ func (e *execution) publishAnswer() error {
 		e.world.t.Errorf("%s: the answer is incomplete (%v): %s", e.visit, err, body)
 		return nil
 	}
+	if (r.Status < 200 || r.Status > 299) && *r.MaxRetries > 0 && *r.Retried != *r.MaxRetries {
+		return nil // all SDKs wait for the report of the next attempt
+	}
 	h := e.visit.message.Header
 	id, _ := strconv.Atoi(h.Get("Upstash-Workflow-Stepid"))
 	concurrent, _ := strconv.Atoi(h.Get("Upstash-Workflow-Concurrent"))

@@ -122,7 +122,13 @@ func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste
 	if call.Callback == nil {
 		return nil // nobody asked for the answer
 	}
-	body, err := json.Marshal(engine.NewReport(claim, answer))
+	report := engine.NewReport(claim, answer)
+	if !isGood(answer.Status) {
+		// There is no further attempt, also where retries were left. SDKs take a failed
+		// call with retries left for one that is tried again, and wait (decision 32).
+		report.Retried = report.MaxRetries
+	}
+	body, err := json.Marshal(report)
 	if err != nil {
 		return err
 	}
@@ -141,6 +147,9 @@ func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste
 	m.Run.Features = features
 	return t.append(run, posthaste.CallAnswer, m)
 }
+
+// isGood reports whether a status says that a request succeeded.
+func isGood(status int) bool { return status >= 200 && status <= 299 }
 
 // givenFeatures returns the features that were given with the settings of a callback,
 // in either family of headers.

@@ -83,6 +83,12 @@ func TestSteps(t *testing.T) {
 			[]string{"start", "toCallback", "fromCallback", "a", "b"},
 			"500answer 500 <b>",
 		},
+		"call that is answered that it must not be repeated": { // contract, decision 32
+			flow{{call("a", "http://third/final", 2)}, {run("b")}},
+			[]string{"0 wf start", "1 final call", "3 wf answer a", "4 wf a", "5 wf b"},
+			[]string{"start", "toCallback", "fromCallback", "a", "b"},
+			"489answer 489 <b>",
+		},
 		"call without answer": {
 			flow{{call("a", "http://third/silent", 0)}},
 			[]string{"0 wf start", "1 silent call", "3 wf answer a", "4 wf a"},
@@ -169,6 +175,7 @@ func TestSteps(t *testing.T) {
 			inWorld(t, setup{flows: flows}, func(w *world) {
 				w.behave["flaky"] = answers(500, 200)
 				w.behave["broken"] = answers(500)
+				w.behave["final"] = answers(489)
 				w.behave["silent"] = answers(0)
 				w.trigger("wf", "r")
 				w.pass(time.Minute)

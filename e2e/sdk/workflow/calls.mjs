@@ -81,6 +81,17 @@ describe("a call", { concurrency: true }, () => {
     await route.called(3);
   });
 
+  // The report of it must not look like one that is followed by another (contract, decision 32).
+  test("whose answer forbids another attempt is final though retries are left", async () => {
+    const headers = { ...text, "Upstash-NonRetryable-Error": "true" };
+    const third = destination("/final/third", () => new Response("never", { status: 489, headers }));
+    const route = caller("/final", { url: third.url, retries: 2, retryDelay: "10" });
+    const { status, body } = await resultFrom(route);
+    assert.deepEqual([status, body], [489, "never"]);
+    await third.called(1);
+    await route.called(3);
+  });
+
   test("with an answer of bytes", async () => {
     const bytes = Uint8Array.from({ length: 256 }, (_, index) => index);
     const headers = { "Content-Type": "application/octet-stream" };
