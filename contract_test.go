@@ -45,6 +45,8 @@ func contractRows() []string {
 		28,
 		29,
 		30,
+		31,
+		32,
 		34,
 		35,
 		36,

@@ -231,7 +231,7 @@ type batchItem struct {
 func readItem(raw json.RawMessage) (item batchItem, err error) {
 	const accepted = "destination, headers, body and queue are accepted, settings are headers"
 	err = unmarshalKnown("the message", raw, &item, accepted)
-	if err != nil && hasRunHeader(raw) { // an SDK wrote it, which would take a refusal for the end of its run
+	if err != nil && runControl(readableHeader(raw), controlRunID) != "" { // an SDK wrote it, maybe a later one: its run must not fail
 		item = batchItem{}
 		err = unmarshal("the message", raw, &item)
 	}

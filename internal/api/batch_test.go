@@ -217,9 +217,9 @@ func TestBadItemThatNamesNoRun(t *testing.T) {
 		{"in the body", `{"destination":"https://example.com","queue":"bad name","body":"about upstash-workflow-runid"}`, http.StatusOK},
 		{"in the value of a header", `{"destination":"https://example.com","queue":"bad name","headers":{"A":"Upstash-Workflow-RunId"}}`, http.StatusOK},
 		{"in what is no item", `"Upstash-Workflow-RunId"`, http.StatusOK},
-		{"as a header", `{"destination":"https://example.com","queue":"bad name","headers":{"upstash-workflow-runid":"r"}}`, http.StatusBadRequest},
-		{"as a header beside what cannot be read", `{"destination":1,"headers":{"Upstash-Workflow-RunId":"r"}}`, http.StatusBadRequest},
-		{"as an escaped header", `{"destination":"https://example.com","queue":"bad name","headers":{"Upstash-\u0057orkflow-RunId":"r"}}`, http.StatusBadRequest},
+		{"as a header", `{"destination":"https://example.com","queue":"bad name","headers":{"upstash-workflow-runid":"r"}}`, http.StatusPreconditionFailed},
+		{"as a header beside what cannot be read", `{"destination":1,"headers":{"Upstash-Workflow-RunId":"r"}}`, http.StatusPreconditionFailed},
+		{"as an escaped header", `{"destination":"https://example.com","queue":"bad name","headers":{"Upstash-\u0057orkflow-RunId":"r"}}`, http.StatusPreconditionFailed},
 	}
 	inWorld(t, func(w *world) {
 		for _, test := range tests {

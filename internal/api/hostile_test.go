@@ -54,7 +54,8 @@ var inlets = []struct{ name, method, path, body string }{
 func through(w *world, method, path, body, text string) (answer string, refused bool) {
 	response := do(w.handler, newInletRequest(method, path, body, text))
 	answer = response.Body.String()
-	return answer, response.Code == http.StatusBadRequest || strings.HasPrefix(answer, `[{"error":`)
+	refused = response.Code == http.StatusBadRequest || strings.HasPrefix(path, "/v2/notify/") && response.Code == http.StatusPreconditionFailed
+	return answer, refused || strings.HasPrefix(answer, `[{"error":`)
 }
 
 // newInletRequest is a request with a text in the place that an inlet has for it.

@@ -40,6 +40,7 @@ var statuses = map[posthaste.Code]int{
 	posthaste.CodeMethod:       http.StatusMethodNotAllowed,
 	posthaste.CodeConflict:     http.StatusConflict,
 	posthaste.CodeLimit:        http.StatusPreconditionFailed,
+	posthaste.CodeEnded:        http.StatusBadRequest,
 	posthaste.CodeTooLarge:     http.StatusRequestEntityTooLarge,
 	posthaste.CodeRateLimited:  http.StatusTooManyRequests,
 	posthaste.CodeUnavailable:  http.StatusServiceUnavailable,

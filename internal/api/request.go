@@ -24,6 +24,7 @@ type request struct {
 	reserved []parameter // of the query
 	rest     string      // of the query, raw
 	controls bool        // the query may have controls
+	forRun   bool        // the endpoint of a running workflow may have sent it: see failRun
 	caller
 
 	requests, bodies Gate

@@ -214,19 +214,28 @@ func (route route) worksAtOnce(r *http.Request) bool {
 }
 
 func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) (answer, error) {
+	var served answer
 	req, err := a.newRequest(w, r)
-	if err != nil {
+	if err == nil {
+		served, err = a.handle(req, route)
+	}
+	if route.isForRun(r.Header) || req != nil && req.forRun {
+		err = failRun(err)
+	}
+	return served, err
+}
+
+// handle admits a request of an authenticated caller and has it handled.
+func (a *api) handle(r *request, route route) (answer, error) {
+	if err := a.authenticate(r, route.access); err != nil {
 		return answer{}, err
 	}
-	if err := a.authenticate(req, route.access); err != nil {
-		return answer{}, err
-	}
-	defer req.leave()
-	if route.worksAtOnce(r) {
-		if err := req.work(); err != nil {
+	defer r.leave()
+	if route.worksAtOnce(r.Request) {
+		if err := r.work(); err != nil {
 			return answer{}, err
 		}
 	}
-	answer, err := route.handle(req)
-	return answer, req.nameLimit(err)
+	answer, err := route.handle(r)
+	return answer, r.nameLimit(err)
 }

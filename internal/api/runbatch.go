@@ -27,7 +27,7 @@ func (l *runItems) add(i *intake, item *batchItem, read itemReader) error {
 	run.Queue = item.Queue
 	body, err := i.body(item.Body)
 	if err != nil {
-		return itemError(&run, err)
+		return err
 	}
 	if err := i.decoder.runBody(&run, body); err != nil {
 		return err
@@ -52,11 +52,16 @@ func (b *batch) submitRuns(array []byte) (map[int]workflow.Receipt, error) {
 	var indexes []int
 	err := eachItem(array, func(index int, raw json.RawMessage) error {
 		item, err := readItem(raw)
-		switch {
-		case err != nil && hasRunHeader(raw):
-			return err
-		case err != nil || !item.controls.ofRun():
+		header := item.header
+		if err != nil {
+			header = readableHeader(raw)
+		}
+		if runControl(header, controlRunID) == "" && !item.controls.ofRun() {
 			return nil // it is answered in its place
+		}
+		b.request.forRun = b.request.forRun || continuesRun(header)
+		if err != nil {
+			return err
 		}
 		indexes = append(indexes, index)
 		return found.add(b.intake, &item, b.intake.runItem)
@@ -76,21 +81,6 @@ func (b *batch) submitRuns(array []byte) (map[int]workflow.Receipt, error) {
 // its name can be written with escapes. It spares other batches from being read twice.
 func mayNameRun(text []byte) bool {
 	return bytes.Contains(text, []byte(`\u`)) || namesRun(text)
-}
-
-// hasRunHeader reports whether the header is among those of an item, which may be no
-// good item otherwise.
-func hasRunHeader(item json.RawMessage) bool {
-	var fields struct {
-		Headers map[string]json.RawMessage `json:"headers"`
-	}
-	_ = json.Unmarshal(item, &fields) // of what is no object there are no headers
-	for name := range fields.Headers {
-		if namesRun([]byte(name)) {
-			return true
-		}
-	}
-	return false
 }
 
 // namesRun reports whether the header is named in plain letters, of any case.

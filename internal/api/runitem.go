@@ -46,7 +46,7 @@ func (a *api) publishForRun(r *request, c controls, queue string) (answer, error
 	item.Queue = queue
 	body, err := r.readBody(a.options.MaxBody)
 	if err != nil {
-		return answer{}, itemError(&item, err)
+		return answer{}, err
 	}
 	if err := a.decoder.runBody(&item, body); err != nil {
 		return answer{}, err
@@ -66,19 +66,6 @@ func (i *intake) runItem(destinationText string, c controls, in incoming) (workf
 	return item, err
 }
 
-// failRun turns an error about what the endpoint of a run sent into one that its SDK
-// fails the run with. To tell it CodeInvalid would be to tell that the run has ended:
-// it would stop without a word, and the run go on for ever. After others it would do
-// the step again, with the same result (contract, workflows 3.6).
-func failRun(err error) error {
-	switch posthaste.ErrorCode(err) {
-	case posthaste.CodeInvalid, posthaste.CodeTooLarge:
-		return &posthaste.Error{Code: posthaste.CodeLimit, Message: showable(err).Message, Err: err}
-	default:
-		return err
-	}
-}
-
 func (d decoder) runItem(destinationText string, c controls, in incoming) (item workflow.Item, err error) {
 	if c.dialect == posthaste.DialectService {
 		c.dialect = posthaste.DialectBoth // SDKs read the names of their own family
@@ -92,15 +79,7 @@ func (d decoder) runItem(destinationText string, c controls, in incoming) (item 
 	if err == nil {
 		err = d.runPublication(&item, destinationText, c, in)
 	}
-	return item, itemError(&item, err)
-}
-
-// itemError is failRun for those items that are not the trigger of a run.
-func itemError(item *workflow.Item, err error) error {
-	if item.Init && item.Invocation == nil {
-		return err
-	}
-	return failRun(err)
+	return item, err
 }
 
 // flag returns the value of a control that is true or false; false if it is not given.
@@ -302,7 +281,7 @@ func (d decoder) runBody(item *workflow.Item, body []byte) error {
 		item.Body = body
 		return nil
 	}
-	return failRun(d.invocation(item, body))
+	return d.invocation(item, body)
 }
 
 func (d decoder) invocation(item *workflow.Item, body []byte) (err error) {

@@ -137,6 +137,7 @@ func (a *api) endRun(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	r.forRun = finished
 	id, err := r.runID()
 	if err != nil {
 		return answer{}, err

@@ -35,19 +35,19 @@ type waitBody struct {
 func (a *api) wait(r *request) (answer, error) {
 	eventID, err := r.eventID()
 	if err != nil {
-		return answer{}, failRun(err)
+		return answer{}, err
 	}
 	c, err := collectControls(r.Header, r.reserved)
 	if err != nil {
-		return answer{}, failRun(err)
+		return answer{}, err
 	}
 	var body waitBody
 	if err := r.requireJSON(&body); err != nil {
-		return answer{}, failRun(err)
+		return answer{}, err
 	}
 	req, err := a.decoder.waitRequest(&body, c, r.incoming())
 	if err != nil {
-		return answer{}, failRun(err)
+		return answer{}, err
 	}
 	req.EventID = eventID
 	id, err := a.options.Workflows.Wait(r.Context(), r.user, req)

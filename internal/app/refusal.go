@@ -45,6 +45,7 @@ func refusing(server *http.Server, all *connections) {
 		case !ok:
 		case state == http.StateIdle:
 			c.answering.Store(false)
+			c.line = c.line[:0]
 		case state == http.StateClosed:
 			all.remove(c)
 		}
@@ -77,10 +78,23 @@ type refusingConn struct {
 	net.Conn
 	all       *connections
 	answering atomic.Bool // a handler was called and its answer is not complete
+	line      []byte      // how the request begins that is being read; its reader's alone
 
 	counted    bool // guarded by connections, as all that follow
 	place      int  // among those that wait, or nowhere
 	waitsSince time.Time
+}
+
+// maxLine is how much of a request is kept to tell what it is about.
+const maxLine = 64
+
+// Read notes how a request begins.
+func (c *refusingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if more := min(n, maxLine-len(c.line)); more > 0 && !c.answering.Load() {
+		c.line = append(c.line, p[:more]...)
+	}
+	return n, err
 }
 
 // Write passes on what is an answer of a handler, and puts a refusal into our
@@ -92,7 +106,7 @@ func (c *refusingConn) Write(p []byte) (int, error) {
 	if c.answering.Load() {
 		return c.Conn.Write(p)
 	}
-	rewritten, ok := rewriteRefusal(p)
+	rewritten, ok := rewriteRefusal(p, c.line)
 	if !ok {
 		return c.Conn.Write(p)
 	}
@@ -112,8 +126,8 @@ func (c *refusingConn) CloseWrite() error {
 }
 
 // rewriteRefusal returns a refusal of the server in our form; ok is false for what
-// is none.
-func rewriteRefusal(answer []byte) (rewritten []byte, ok bool) {
+// is none. The line is how the request begins.
+func rewriteRefusal(answer, requestLine []byte) (rewritten []byte, ok bool) {
 	line, _, _ := bytes.Cut(answer, []byte("\r\n"))
 	rest, ok := strings.CutPrefix(string(line), "HTTP/1.1 ")
 	if !ok {
@@ -124,10 +138,23 @@ func rewriteRefusal(answer []byte) (rewritten []byte, ok bool) {
 	if err != nil || status < http.StatusBadRequest {
 		return nil, false
 	}
+	if status == http.StatusBadRequest && failsRun(requestLine) {
+		status = http.StatusPreconditionFailed
+	}
 	_, detail, _ := strings.Cut(phrase, ": ")
 	body := encodeError(refusalSentence(status, detail))
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, http.StatusText(status), len(body), body), true
+}
+
+// failsRun reports whether a request is one that the endpoint of a running workflow sends
+// with an id of its user's in the path, which may have a % of its own. To such an endpoint
+// 400 would say that the run has ended, and the run would wait for ever: 412 fails it, with
+// the sentence (contract, decision 31).
+func failsRun(requestLine []byte) bool {
+	_, target, _ := strings.Cut(string(requestLine), " ")
+	target = "/" + strings.TrimLeft(target, "/") // a base URL may end in a slash
+	return strings.HasPrefix(target, "/v2/wait/") || strings.HasPrefix(target, "/v2/notify/")
 }
 
 // refusalSentence says what a client can do about a refusal. The detail is what

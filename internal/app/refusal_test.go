@@ -72,7 +72,8 @@ const (
 )
 
 // TestRefusalsAreJSON has requests that never reach a handler (contract, messages
-// 9 and decision 14: every error has one form).
+// 9 and decision 14: every error has one form; decision 31: what the endpoint of a
+// running workflow sends is never answered 400).
 func TestRefusalsAreJSON(t *testing.T) {
 	_, url := start(t, t.TempDir())
 	const host = "Host: localhost\r\n"
@@ -84,6 +85,9 @@ func TestRefusalsAreJSON(t *testing.T) {
 		{"escape in a destination", "POST /v2/publish/http://h/%zz HTTP/1.1\r\n" + host, 400, hint},
 		{"escape in a path", "GET /v2/%zz HTTP/1.1\r\n" + host, 400, hint},
 		{"escape cut short", "GET /v2/messages/% HTTP/1.1\r\n" + host, 400, hint},
+		{"id of an event", "POST /v2/notify/100% HTTP/1.1\r\n" + host, 412, hint},
+		{"id of an event of a run", "POST /v2/notify/wfr_1/100% HTTP/1.1\r\n" + host, 412, hint},
+		{"id that is waited for", "POST //v2/wait/100% HTTP/1.1\r\n" + host, 412, hint},
 		{"space in the target", "GET /v2/messages/a b HTTP/1.1\r\n" + host, 400, hint},
 		{"control character in the target", "GET /v2/\x01 HTTP/1.1\r\n" + host, 400, hint},
 		{"no request line", "hello\r\n", 400, hint},
@@ -134,6 +138,29 @@ func TestRefusalAfterAnswers(t *testing.T) {
 	}
 	if response, body := readAnswer(t, answers); response.StatusCode != http.StatusBadRequest || !json.Valid([]byte(body)) {
 		t.Errorf("%s %q, want 400 in JSON", response.Status, body)
+	}
+}
+
+// TestRefusalOfLaterRequest has the endpoint of a running workflow send a request that is
+// refused on a connection that it has used before (contract, decision 31).
+func TestRefusalOfLaterRequest(t *testing.T) {
+	_, url := start(t, t.TempDir())
+	connection, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	answers := bufio.NewReader(connection)
+	for _, step := range []struct {
+		target string
+		status int
+	}{{"/healthz", http.StatusOK}, {"/healthz", http.StatusOK}, {"/v2/notify/100%", http.StatusPreconditionFailed}} {
+		if _, err := io.WriteString(connection, "GET "+step.target+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if response, _ := readAnswer(t, answers); response.StatusCode != step.status {
+			t.Errorf("%s: %s, want %d", step.target, response.Status, step.status)
+		}
 	}
 }
 

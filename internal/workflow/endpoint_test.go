@@ -233,9 +233,9 @@ func answered(err error) posthaste.Outcome {
 	switch {
 	case errors.As(err, &t):
 		return t.Outcome
-	case posthaste.ErrorCode(err) == posthaste.CodeLimit:
+	case posthaste.ErrorCode(err) == posthaste.CodeLimit, posthaste.ErrorCode(err) == posthaste.CodeInvalid:
 		return outcome(489)
-	case err != nil && posthaste.ErrorCode(err) != posthaste.CodeInvalid && !errors.Is(err, store.ErrNotFound):
+	case err != nil && posthaste.ErrorCode(err) != posthaste.CodeEnded && !errors.Is(err, store.ErrNotFound):
 		return outcome(http.StatusInternalServerError)
 	}
 	o := outcome(http.StatusOK)

@@ -242,7 +242,7 @@ func TestUnknownSDK(t *testing.T) {
 			again := sdkTypeScript.trigger(site+"wf", "r", "payload")
 			again.BySDK = true
 			_, err := w.Submit(w.t.Context(), user, []workflow.Item{again})
-			wantCode(t, "trigger by an SDK", err, posthaste.CodeInvalid)
+			wantCode(t, "trigger by an SDK", err, posthaste.CodeEnded)
 		})
 	})
 }
@@ -356,7 +356,7 @@ func TestSubmitIsAllOrNothing(t *testing.T) {
 			"a run invokes itself": invokesItself,
 		} {
 			_, err := w.Submit(w.t.Context(), user, []workflow.Item{of("r", w.run("r").CreatedAt), bad})
-			want := posthaste.CodeInvalid
+			want := posthaste.CodeEnded
 			if bad.Init {
 				want = posthaste.CodeLimit
 			}

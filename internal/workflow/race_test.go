@@ -307,7 +307,7 @@ func TestCancelInFlight(t *testing.T) {
 					w.wantState("r", posthaste.RunCancelled)
 				}
 				_, err := w.Wait(w.t.Context(), user, workflow.WaitRequest{Run: workflow.RunID{ID: "r"}, EventID: "e", Step: []byte(`{"stepId":1,"stepType":"Wait"}`)})
-				wantCode(t, "wait", err, posthaste.CodeInvalid)
+				wantCode(t, "wait", err, posthaste.CodeEnded)
 				w.pass(2 * time.Minute)
 				status, err := w.store.Message(w.t.Context(), user, w.run("r").FirstID)
 				if err != nil || status.State != c.want {

@@ -49,7 +49,7 @@ func (r *Refused) Error() string { return r.Err.Error() }
 func (r *Refused) Unwrap() error { return r.Err }
 
 // Submit takes in items, all or none (section 4). The error of an item is Refused with
-// an Error: CodeInvalid for an item of a run that is not active, CodeLimit for a
+// an Error: CodeEnded for an item of a run that is not active, CodeLimit for a
 // setting above its limit.
 func (s *Service) Submit(ctx context.Context, user string, items []Item) ([]Receipt, error) {
 	now := s.now()
