@@ -47,6 +47,7 @@ func contractRows() []string {
 		30,
 		31,
 		32,
+		33,
 		34,
 		35,
 		36,

@@ -146,10 +146,13 @@ type RunWaiting interface {
 	EndWait(w *posthaste.Waiter)
 
 	// KeepEvent keeps an event for a run, and TakeEvent takes the first that was kept
-	// under the id, or returns ok false. DropEvents forgets all of a run.
+	// under the id, or returns ok false. DropEvents forgets all of a run, and MoveEvents
+	// gives those that were kept for a run before this transaction to another one, which
+	// has none.
 	KeepEvent(run posthaste.Position, eventID string, body []byte)
 	TakeEvent(run posthaste.Position, eventID string) (body []byte, ok bool, err error)
 	DropEvents(run posthaste.Position) error
+	MoveEvents(from, to posthaste.Position) error
 }
 
 // RunDLQ moves runs into the DLQ of runs and out of it. The id of an entry is in

@@ -132,7 +132,7 @@ func auditList(list []posthaste.RunEntry) error {
 }
 
 // auditEnd requires a run that has ended to wait for nothing but the runs that it
-// invoked and that go on, and to keep no events.
+// invoked and that go on, and to keep no events unless it may be resumed.
 func (w *world) auditEnd(run *posthaste.Run) error {
 	waiters, err := w.store.RunWaiters(context.Background(), user, run.Position)
 	for _, waiter := range waiters {
@@ -141,6 +141,9 @@ func (w *world) auditEnd(run *posthaste.Run) error {
 		} else if invoked, readErr := w.store.Run(context.Background(), user, waiter.Invoked.Position); readErr != nil || !invoked.Active() {
 			err = errors.Join(err, readErr, fmt.Errorf("it waits for run %s, which has ended", waiter.Invoked.ID))
 		}
+	}
+	if run.State == posthaste.RunFailed && run.Successor == nil && !w.deleted[run.DeadLetterID] {
+		return err
 	}
 	return errors.Join(err, w.auditEvents(run))
 }

@@ -45,13 +45,15 @@ func (s *Service) Finish(ctx context.Context, user string, id RunID, result *str
 // wait for it are told. Deliveries in flight are cancelled if inFlight says so.
 func (t *tx) end(run *posthaste.Run, state posthaste.RunState, inFlight bool, reason string) error {
 	t.moved = append(t.moved, state)
-	run.State, run.CompletedAt, run.KeptBytes = state, t.Now(), 0
+	run.State, run.CompletedAt = state, t.Now()
 	t.Save(run)
 	if err := t.CancelDeliveries(run, inFlight); err != nil {
 		return err
 	}
-	if err := t.DropEvents(run.Position); err != nil {
-		return err
+	if state != posthaste.RunFailed { // a failed run may be resumed, and then gets its events
+		if err := t.dropEvents(run); err != nil {
+			return err
+		}
 	}
 	if err := t.stopWaiting(run); err != nil {
 		return err

@@ -73,7 +73,7 @@ func (s *Service) deleteFailed(ctx context.Context, user string, ids []posthaste
 			}
 			t.Unbury(run)
 			deleted++
-			return nil
+			return t.dropEvents(run)
 		})
 		if err != nil {
 			return err

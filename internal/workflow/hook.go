@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -23,7 +22,7 @@ func (s *Service) FindHook(ctx context.Context, hook Hook) error {
 	if err != nil {
 		return err
 	}
-	if !run.Active() {
+	if !run.Active() && run.Successor == nil {
 		return store.ErrNotFound // without a transaction: strangers ask
 	}
 	return s.transact(ctx, hook.User, func(t *tx) error {
@@ -46,10 +45,15 @@ func (s *Service) CallHook(ctx context.Context, hook Hook, event []byte) error {
 }
 
 // hooked returns the run of a webhook, or store.ErrNotFound if it has made none of
-// that name. One that waits for it has made it, though it may not be remembered.
+// that name. One that waits for it has made it, though it may not be remembered. The
+// webhooks of a run that was resumed are those of the run in its place: their URLs were
+// given away.
 func (t *tx) hooked(hook Hook) (*posthaste.Run, error) {
-	run, err := t.active(hook.RunID, time.Time{})
+	run, err := t.LatestRun(hook.RunID)
 	if err != nil {
+		return nil, err
+	}
+	if run, err = t.goesOnAs(run); err != nil {
 		return nil, err
 	}
 	_, made, err := t.Recall(run, hookKey(hook.EventID))

@@ -64,30 +64,111 @@ func TestHookOfWaiter(t *testing.T) {
 	})
 }
 
-// TestHookAfterResume resumes a run that had made a webhook: the new run has it, the
-// failed one no more.
+// TestHookAfterResume resumes a run that had given its webhook away, which fails once more
+// and is resumed again: the URL of the first run leads to the run that goes on, and to
+// nobody while none does (contract, decision 33).
 func TestHookAfterResume(t *testing.T) {
 	var repaired atomic.Bool
-	flows := map[string]flow{"wf": {{hook("hook", "evt")}, {wait("hooked", "evt", time.Hour)}}}
+	flows := map[string]flow{"wf": {{hook("hook", "evt")}, {run("a")}, {wait("hooked", "evt", time.Hour)}}}
 	inWorld(t, setup{flows: flows, fault: func(v visit) fault {
-		if v.what == "hook" && !repaired.Load() {
+		if v.what == "a" && !repaired.Load() {
+			return refuse
+		}
+		return noFault
+	}}, func(w *world) {
+		given := workflow.Hook{User: user, RunID: "r", EventID: "evt"}
+		w.trigger("wf", "r", retries(0))
+		w.pass(time.Second)
+		wantCode(t, "call while the run lies in the DLQ", w.CallHook(w.t.Context(), given, nil), posthaste.CodeNotFound)
+		again := w.restart("r", true)
+		w.pass(time.Second)
+		w.wantState(again, posthaste.RunFailed)
+		wantCode(t, "find while both lie in the DLQ", w.FindHook(w.t.Context(), given), posthaste.CodeNotFound)
+		repaired.Store(true)
+		id := w.restart(again, true)
+		w.pass(time.Second)
+		if err := w.FindHook(w.t.Context(), given); err != nil {
+			t.Errorf("find the webhook after the resume: %v", err)
+		}
+		wantCode(t, "call an event that it has not made",
+			w.CallHook(w.t.Context(), workflow.Hook{User: user, RunID: "r", EventID: "other"}, nil), posthaste.CodeNotFound)
+		if err := w.CallHook(w.t.Context(), given, []byte("called")); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Second)
+		w.wantSuccess(id, `{"webhookUrl":"http://here","eventId":"evt"} <a> called`)
+	})
+}
+
+// TestHookAfterRestart restarts a run that had made a webhook: the new run begins from its
+// payload and makes its own.
+func TestHookAfterRestart(t *testing.T) {
+	flows := map[string]flow{"wf": {{hook("hook", "evt")}, {wait("hooked", "evt", time.Hour)}}}
+	failing := true
+	inWorld(t, setup{flows: flows, fault: func(v visit) fault {
+		if v.what == "hook" && failing {
 			return refuse
 		}
 		return noFault
 	}}, func(w *world) {
 		w.trigger("wf", "r", retries(0))
 		w.pass(time.Second)
-		repaired.Store(true)
-		id := w.restart("r", true)
+		failing = false
+		w.restart("r", false)
 		w.pass(time.Second)
-		wantCode(t, "call that of the failed run",
-			w.CallHook(w.t.Context(), workflow.Hook{User: user, RunID: "r", EventID: "evt"}, nil), posthaste.CodeNotFound)
-		if err := w.CallHook(w.t.Context(), workflow.Hook{User: user, RunID: id, EventID: "evt"}, []byte("called")); err != nil {
-			t.Fatal(err)
-		}
-		w.pass(time.Second)
-		w.wantSuccess(id, `{"webhookUrl":"http://here","eventId":"evt"} called`)
+		given := workflow.Hook{User: user, RunID: "r", EventID: "evt"}
+		wantCode(t, "find that of the failed run", w.FindHook(w.t.Context(), given), posthaste.CodeNotFound)
+		wantCode(t, "call that of the failed run", w.CallHook(w.t.Context(), given, nil), posthaste.CodeNotFound)
 	})
+}
+
+// TestEventsAfterResume tells a run of events that it has not waited for when it fails.
+// The run that resumes it has them, in their order, and is told what is meant for the
+// failed one; a run that restarts it is not (contract, decision 33).
+func TestEventsAfterResume(t *testing.T) {
+	flows := map[string]flow{"wf": {{sleep("s", time.Minute)}, {run("a")}, {wait("first", "e", time.Hour)}, {wait("second", "e", time.Hour)}, {wait("third", "e", time.Hour)}}}
+	for name, c := range map[string]struct {
+		broken  string
+		resume  bool
+		success string // "": the run waits
+	}{
+		"resumed":                {"a", true, "slept <a> one two three"},
+		"resumed from the start": {"start", true, "slept <a> one two three"},
+		"restarted":              {"a", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failing := true
+			begin := setup{flows: flows, fault: func(v visit) fault {
+				if v.what == c.broken && failing {
+					return refuse
+				}
+				return noFault
+			}}
+			inWorld(t, begin, func(w *world) {
+				w.trigger("wf", "r", retries(1))
+				w.notify("r", "e", "one")
+				w.notify("r", "e", "two")
+				w.pass(2 * time.Minute)
+				w.wantState("r", posthaste.RunFailed)
+				failing = false
+				id := w.restart("r", c.resume)
+				if kept := w.run("r").KeptBytes; kept != 0 {
+					t.Errorf("the failed run keeps %d bytes of events", kept)
+				}
+				_, err := w.NotifyRun(w.t.Context(), user, "r", "e", []byte("three"))
+				w.pass(5 * time.Minute)
+				if c.success == "" {
+					wantCode(t, "notify the failed run", err, posthaste.CodeNotFound)
+					w.wantState(id, posthaste.RunStarted)
+					return
+				}
+				if err != nil {
+					t.Errorf("notify the run that was resumed: %v", err)
+				}
+				w.wantSuccess(id, c.success)
+			})
+		})
+	}
 }
 
 // TestStrangersLeaveRoom has strangers call a webhook for which its run does not wait yet,

@@ -25,7 +25,7 @@ func (t *tx) likeFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.
 		LazySDK:  failed.LazySDK,
 		Queue:    failed.Queue,
 		Settings: withOverrides(failed.Settings, &req.Overrides.Settings),
-		Origin:   &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: failed.DeadLetterID},
+		Origin:   &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: failed.DeadLetterID, Resumed: req.Resume},
 
 		Overridden: failed.Overridden | overriddenBy(&req.Overrides.Settings),
 	}

@@ -259,7 +259,9 @@ func (t *tx) restartOne(id posthaste.DeadLetterID, req *RestartRequest) (*Restar
 	if err := t.beginAgain(run, failed, letter, req); err != nil {
 		return nil, err
 	}
-	t.replace(failed, run)
+	if err := t.replace(failed, run); err != nil {
+		return nil, err
+	}
 	return &Restarted{ID: id, Run: run.RunRef}, nil
 }
 
@@ -276,10 +278,29 @@ func (t *tx) beginAgain(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 	return t.begin(run, entries[0].Body, req.Overrides.StartAt(t.Now()))
 }
 
-// replace takes a failed run out of the DLQ and links it with the run in its place.
-func (t *tx) replace(failed, run *posthaste.Run) {
+// replace takes a failed run out of the DLQ and links it with the run in its place. One
+// that resumes it inherits the events that it had not waited for (contract, decision 33).
+func (t *tx) replace(failed, run *posthaste.Run) error {
 	t.Unbury(failed)
 	successor := run.RunRef
 	failed.Successor = &successor
+	if !run.Origin.Resumed {
+		return t.dropEvents(failed)
+	}
+	if failed.KeptBytes == 0 {
+		t.Save(failed)
+		return nil
+	}
+	t.portion.Take(failed.KeptBytes)
+	run.KeptBytes, failed.KeptBytes = failed.KeptBytes, 0
+	t.Save(run)
 	t.Save(failed)
+	return t.MoveEvents(failed.Position, run.Position)
+}
+
+// dropEvents forgets what a run has been told and not waited for, and saves the run.
+func (t *tx) dropEvents(run *posthaste.Run) error {
+	run.KeptBytes = 0
+	t.Save(run)
+	return t.DropEvents(run.Position)
 }

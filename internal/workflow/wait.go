@@ -175,13 +175,16 @@ func (s *Service) notifySome(ctx context.Context, user string, waiters []*postha
 	return told, nil
 }
 
-// NotifyRun gives an event to the run that goes on under an id: to its first wait
-// for it, or to the next one to come. It returns store.ErrNotFound if there is no
-// such run.
+// NotifyRun gives an event to the run that goes on under an id, or to the one that has
+// resumed it: to its first wait for it, or to the next one to come. It returns
+// store.ErrNotFound if there is no such run.
 func (s *Service) NotifyRun(ctx context.Context, user, runID, eventID string, event []byte) (told Notified, err error) {
 	err = s.transact(ctx, user, func(t *tx) error {
-		run, err := t.active(runID, time.Time{})
+		run, err := t.LatestRun(runID)
 		if err != nil {
+			return err
+		}
+		if run, err = t.goesOnAs(run); err != nil {
 			return err
 		}
 		told, err = t.tellEvent(run, eventID, event, maxKept)

@@ -191,6 +191,24 @@ func (t *tx) active(id string, createdAt time.Time) (*posthaste.Run, error) {
 	return run, nil
 }
 
+// goesOnAs returns a run itself if it goes on, and otherwise the run that has resumed it,
+// however often that was: what the outside was told of the failed run still holds. It
+// returns store.ErrNotFound if there is none (contract, decision 33).
+func (t *tx) goesOnAs(run *posthaste.Run) (_ *posthaste.Run, err error) {
+	for !run.Active() {
+		if run.Successor == nil {
+			return nil, store.ErrNotFound
+		}
+		if run, err = t.Run(run.Successor.Position); err != nil {
+			return nil, err
+		}
+		if run.Origin == nil || !run.Origin.Resumed {
+			return nil, store.ErrNotFound
+		}
+	}
+	return run, nil
+}
+
 // mustBeActive is active for those who work for a run: that it has ended is for
 // them to know (section 3.6).
 func (t *tx) mustBeActive(id string, createdAt time.Time) (*posthaste.Run, error) {

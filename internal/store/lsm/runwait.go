@@ -227,6 +227,19 @@ func (tx *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte,
 	return body, true, nil
 }
 
+// MoveEvents implements store.RunWaiting.
+func (tx *runTx) MoveEvents(from, to posthaste.Position) error {
+	prefix, moved := appendRunKey(nil, runEvent, tx.user, from), appendRunKey(nil, runEvent, tx.user, to)
+	return scan(tx.c.runs(), prefix, func(key, value []byte) error {
+		old, body := bytes.Clone(key), bytes.Clone(value)
+		tx.stage(func() {
+			tx.c.deleteRun(old)
+			tx.c.setRun(append(bytes.Clone(moved), old[len(prefix):]...), body)
+		})
+		return nil
+	})
+}
+
 // DropEvents implements store.RunWaiting.
 func (tx *runTx) DropEvents(run posthaste.Position) error {
 	prefix := appendRunKey(nil, runEvent, tx.user, run)

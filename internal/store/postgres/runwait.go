@@ -158,3 +158,9 @@ func (r *runTx) DropEvents(run posthaste.Position) error {
 	r.stageExec(`DELETE FROM posthaste.run_events WHERE user_id = $1 AND run = $2`, r.user, int64(run))
 	return nil
 }
+
+// MoveEvents implements store.RunWaiting.
+func (r *runTx) MoveEvents(from, to posthaste.Position) error {
+	r.stageExec(`UPDATE posthaste.run_events SET run = $3 WHERE user_id = $1 AND run = $2`, r.user, int64(from), int64(to))
+	return nil
+}

@@ -94,6 +94,7 @@ type run struct {
 	FirstID      []byte   `cbor:"9,keyasint,omitempty"`
 	Overridden   uint8    `cbor:"10,keyasint,omitempty"`
 	Queue        string   `cbor:"11,keyasint,omitempty"`
+	Resumed      bool     `cbor:"12,keyasint,omitempty"` // it resumes its origin
 }
 
 // AppendRun appends the record of a run to dst: everything but its user and its
@@ -113,6 +114,7 @@ func AppendRun(dst []byte, r *posthaste.Run) []byte {
 	}
 	if r.Origin != nil {
 		rec.Origin, rec.OriginLetter = newOptionalRef(&r.Origin.RunRef), uint64(r.Origin.DeadLetterID)
+		rec.Resumed = r.Origin.Resumed
 	}
 	return encode(dst, &rec)
 }
@@ -135,7 +137,9 @@ func DecodeRun(user string, data []byte) (*posthaste.Run, error) {
 		Overridden: posthaste.Overridden(rec.Overridden),
 	}
 	if rec.Origin != nil {
-		r.Origin = &posthaste.RunOrigin{RunRef: rec.Origin.restore(), DeadLetterID: posthaste.DeadLetterID(rec.OriginLetter)}
+		r.Origin = &posthaste.RunOrigin{
+			RunRef: rec.Origin.restore(), DeadLetterID: posthaste.DeadLetterID(rec.OriginLetter), Resumed: rec.Resumed,
+		}
 	}
 	var err error
 	if r.FirstID, err = restoreID(rec.FirstID); err != nil {

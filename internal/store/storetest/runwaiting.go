@@ -199,6 +199,21 @@ var runWaitingPromises = []promise{
 		tr.wantKeptEvents(run, "b")
 		tr.wantKeptEvents(other, "a", "of another run")
 	}},
+	{"a run's events are given to another one together, in their order", func(tr *trial) {
+		run, _ := tr.start()
+		heir, _ := tr.start()
+		other, _ := tr.start()
+		for _, id := range []string{"a", "b", "a"} {
+			tr.keepEvent(run, id, "of "+id)
+		}
+		tr.keepEvent(other, "a", "of another run")
+		tr.transact(func(tx store.RunTx) error { return tx.MoveEvents(run.Position, heir.Position) })
+		tr.wantKeptEvents(run, "a")
+		tr.wantKeptEvents(run, "b")
+		tr.wantKeptEvents(heir, "a", "of a", "of a")
+		tr.wantKeptEvents(heir, "b", "of b")
+		tr.wantKeptEvents(other, "a", "of another run")
+	}},
 	{"events that were kept a moment before are forgotten too", func(tr *trial) {
 		run, _ := tr.start()
 		tr.transact(func(tx store.RunTx) error {

@@ -266,6 +266,15 @@ func (tx *runTx) DropEvents(run posthaste.Position) error {
 	return nil
 }
 
+// MoveEvents implements store.RunWaiting.
+func (tx *runTx) MoveEvents(from, to posthaste.Position) error {
+	tx.write(func() {
+		old, heir := tx.execution(from), tx.execution(to)
+		heir.events, old.events = old.events, nil
+	})
+	return nil
+}
+
 // Bury implements store.RunDLQ.
 func (tx *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
 	tx.write(func() { tx.buried = append(tx.buried, &buried{d, runID{tx.user, run.Position}}) })
