@@ -21,8 +21,8 @@ import (
 
 // commands is the registry of subcommands, one line each.
 type commands struct {
-	Dev      devCommand      `cmd:"" help:"Run a development server on this machine, a stand-in for qstash dev."`
-	Serve    serveCommand    `cmd:"" help:"Run the server."`
+	Dev      devCommand      `cmd:"" set:"body_size=10MiB" help:"Run a development server on this machine, a stand-in for qstash dev."`
+	Serve    serveCommand    `cmd:"" set:"body_size=1MiB" help:"Run the server."`
 	Logs     logsCommand     `cmd:"" help:"Show what happened to messages, and what is happening."`
 	Runs     runsCommand     `cmd:"" help:"List, show and cancel runs of workflows."`
 	Messages messagesCommand `cmd:"" help:"Show and cancel messages."`

@@ -18,9 +18,9 @@ import (
 type settings struct {
 	Config configFile `placeholder:"FILE" help:"YAML file of settings, whose keys are the names of these flags."`
 
-	MaxBodySize     byteSize `group:"limits" default:"1MiB" help:"Largest body of a message: 1B to 100MiB."`
+	MaxBodySize     byteSize `group:"limits" default:"${body_size}" help:"Largest body of a message: 1B to 100MiB. A step of a workflow run may be as large as the answer to a call makes it, whatever is set here."`
 	MaxBatchSize    byteSize `group:"limits" default:"100MiB" help:"Largest request with many messages: 1B to 100MiB."`
-	MaxResponseSize byteSize `group:"limits" default:"1MiB" help:"How much of a destination's answer is kept: 1B to 100MiB. The rest is cut off."`
+	MaxResponseSize byteSize `group:"limits" default:"${body_size}" help:"How much of a destination's answer is kept: 1B to 100MiB. The rest is cut off; a call of a workflow fails instead."`
 	MaxTimeout      span     `group:"limits" default:"2h" help:"How long an attempt may take: 1s to 24h. A message can only ask for less."`
 	MaxRetries      int      `group:"limits" default:"1000" help:"Most retries a message can ask for: 1 to 100000."`
 	MaxDelay        span     `group:"limits" default:"366d" help:"Longest delay a message can ask for: 1s to 3660d."`

@@ -86,6 +86,11 @@ type Options struct {
 	// more than LargestMaxBody means LargestMaxBody.
 	MaxBody int64
 
+	// MaxStep is the most bytes that a step of a workflow run may have, and what a run
+	// returns: as much as an SDK makes of the answer to a call. Less than MaxBody means
+	// MaxBody, and more than LargestMaxBody means LargestMaxBody.
+	MaxStep int64
+
 	// MaxBatch is the most bytes a request with many messages may have; 0, and
 	// more than DefaultMaxBatch, mean DefaultMaxBatch.
 	MaxBatch int64
@@ -132,6 +137,7 @@ func New(options Options) http.Handler {
 		options.MaxBody = DefaultMaxBody
 	}
 	options.MaxBody = min(options.MaxBody, LargestMaxBody)
+	options.MaxStep = min(max(options.MaxStep, options.MaxBody), LargestMaxBody)
 	if options.MaxBatch <= 0 {
 		options.MaxBatch = DefaultMaxBatch
 	}

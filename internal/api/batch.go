@@ -268,7 +268,7 @@ func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c controls, e
 		return p, c, err
 	}
 	p.Queue = item.Queue
-	p.Body, err = b.intake.body(item.Body)
+	p.Body, err = b.intake.body(item.Body, b.intake.maxBody)
 	return p, item.controls, err
 }
 

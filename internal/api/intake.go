@@ -17,6 +17,7 @@ type intake struct {
 	user     string
 	callerIP string
 	maxBody  int64
+	maxStep  int64                  // the same for steps of runs
 	trace    posthaste.TraceContext // of the request
 	defaults map[string]http.Header // of the groups asked for so far
 }
@@ -29,6 +30,7 @@ func (a *api) newIntake(r *request) *intake {
 		user:     r.user,
 		callerIP: a.callerIP(r.Request),
 		maxBody:  a.options.MaxBody,
+		maxStep:  a.options.MaxStep,
 		trace:    trace,
 	}
 }
@@ -55,11 +57,11 @@ func (i *intake) incoming(header http.Header) incoming {
 	return incoming{header: header, outerTrace: i.trace}
 }
 
-// body returns the bytes that the body of a batch's item stands for.
-func (i *intake) body(raw json.RawMessage) ([]byte, error) {
+// body returns the bytes that the body of a batch's item stands for, at most so many.
+func (i *intake) body(raw json.RawMessage, limit int64) ([]byte, error) {
 	body, err := jsonBody(raw)
-	if int64(len(body)) > i.maxBody {
-		return nil, tooLarge(i.maxBody)
+	if int64(len(body)) > limit {
+		return nil, tooLarge(limit)
 	}
 	return body, err
 }

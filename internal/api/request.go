@@ -44,7 +44,7 @@ func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, erro
 	return &request{
 		Request: r, writer: w, target: t, reserved: reserved, rest: rest,
 		requests: a.options.Requests, bodies: a.options.Bodies, readers: a.options.Readers,
-		answers: a.options.Answers, largestPage: largestPage(a.options.MaxBody),
+		answers: a.options.Answers, largestPage: largestPage(a.options.MaxStep),
 	}, nil
 }
 

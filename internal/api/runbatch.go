@@ -25,7 +25,7 @@ func (l *runItems) add(i *intake, item *batchItem, read itemReader) error {
 		return err
 	}
 	run.Queue = item.Queue
-	body, err := i.body(item.Body)
+	body, err := i.body(item.Body, i.maxItem(&run))
 	if err != nil {
 		return err
 	}

@@ -39,12 +39,13 @@ func (c controls) ofRun() bool {
 
 // publishForRun takes in a publication that belongs to a run.
 func (a *api) publishForRun(r *request, c controls, queue string) (answer, error) {
-	item, err := a.newIntake(r).runItem(r.destinationText(), c, r.incoming())
+	i := a.newIntake(r)
+	item, err := i.runItem(r.destinationText(), c, r.incoming())
 	if err != nil {
 		return answer{}, err
 	}
 	item.Queue = queue
-	body, err := r.readBody(a.options.MaxBody)
+	body, err := r.readBody(i.maxItem(&item))
 	if err != nil {
 		return answer{}, err
 	}
@@ -57,6 +58,14 @@ func (a *api) publishForRun(r *request, c controls, queue string) (answer, error
 	}
 	accepted := engine.Receipt{MessageID: receipts[0].MessageID, Deduplicated: receipts[0].Deduplicated}
 	return receiptAnswer(item.Destination, []engine.Receipt{accepted})
+}
+
+// maxItem returns the most bytes that the body of an item may have.
+func (i *intake) maxItem(item *workflow.Item) int64 {
+	if item.Init || item.CallType == posthaste.CallRequest {
+		return i.maxBody
+	}
+	return i.maxStep
 }
 
 // runItem reads a publication that belongs to a run, all but its body and its queue.

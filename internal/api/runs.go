@@ -168,7 +168,7 @@ func readFinished(params url.Values) (bool, error) {
 // finishRun keeps what a run returned. That it ended before, or never was, is not for
 // its SDK to care about (contract, workflows D 10).
 func (a *api) finishRun(r *request, id workflow.RunID) (answer, error) {
-	body, err := r.readBody(a.options.MaxBody)
+	body, err := r.readBody(a.options.MaxStep)
 	if err != nil {
 		return answer{}, err
 	}

@@ -25,6 +25,7 @@ func newAPI(serving context.Context, options Options, e *engine.Engine, w *workf
 		Authenticator:  a.authenticator,
 		Ready:          ready,
 		MaxBody:        options.MaxBodySize,
+		MaxStep:        workflow.MaxStep(int64(options.MaxResponseSize)),
 		MaxBatch:       options.MaxBatchSize,
 		Requests:       g.requests,
 		Bodies:         g.bodies,

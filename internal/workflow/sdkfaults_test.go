@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"fmt"
 	"net/http"
 	"reflect"
 	"testing"
@@ -85,5 +86,49 @@ func TestNoAnswerHasNoHeader(t *testing.T) {
 		if told := w.told["r"]; len(told) != 1 || !reflect.DeepEqual(told[0]["header"], map[string]any{}) {
 			t.Errorf("the failure function was told %v, want an empty header", told)
 		}
+	})
+}
+
+// TestCutAnswer has calls answered with more than is kept: the part that is kept reaches no
+// run, and a call that has had an answer is not made again for it (contract, workflows 4.5
+// and decision 32).
+func TestCutAnswer(t *testing.T) {
+	const reason = "the destination answered with the status %d and more than the 10 bytes that are kept of an answer (--max-response-size)"
+	cut := func(status int) func() *posthaste.Outcome {
+		return func() *posthaste.Outcome {
+			o := outcome(status)
+			o.Response.Truncated = true
+			return &o
+		}
+	}
+	for name, c := range map[string]struct {
+		status, told int
+		calls        int
+	}{
+		"of a success": {200, 502, 1},
+		"of a failure": {500, 500, 3},
+	} {
+		message := fmt.Sprintf(reason, c.status)
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, setup{flows: map[string]flow{"wf": {{call("a", "http://third/large", 2)}}}}, func(w *world) {
+				w.behave["large"] = cut(c.status)
+				w.trigger("wf", "r")
+				w.pass(time.Minute)
+				w.wantSuccess("r", fmt.Sprintf(`%d{"error":%q,"message":%q}`, c.told, http.StatusText(c.told), message))
+				if calls := len(w.visits) - 3; calls != c.calls {
+					t.Errorf("the call was made %d times, want %d", calls, c.calls)
+				}
+			})
+		})
+	}
+	t.Run("of a call whose failure is that of its run", func(t *testing.T) {
+		s := call("a", "http://third/large", 2)
+		s.keep = false
+		inWorld(t, setup{flows: map[string]flow{"wf": {{s}}}}, func(w *world) {
+			w.behave["large"] = cut(200)
+			w.trigger("wf", "r")
+			w.pass(time.Minute)
+			w.wantFailure("r", 502, fmt.Sprintf(reason, 200))
+		})
 	})
 }

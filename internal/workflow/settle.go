@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -32,9 +33,16 @@ func (s *Service) Settle(claim store.Claim, outcome posthaste.Outcome, now time.
 
 // review reads an answer as that of a workflow (section 3.5): one that asks not to
 // be tried again is final with or without the header that says so, and the first one
-// of a run must come from an SDK if the trigger says so.
+// of a run must come from an SDK if the trigger says so. A call has failed if a part of
+// its answer is missing, and is not repeated: what it did was done.
 func review(m *posthaste.Message, outcome posthaste.Outcome) posthaste.Outcome {
-	if m.Run.CallType == posthaste.CallRequest || outcome.Response == nil {
+	if outcome.Response == nil {
+		return outcome
+	}
+	if m.Run.CallType == posthaste.CallRequest {
+		if outcome.Class == posthaste.OutcomeDelivered && outcome.Response.Truncated && m.Callback != nil {
+			outcome.Class, outcome.Error = posthaste.OutcomePermanent, tooLarge(outcome.Response)
+		}
 		return outcome
 	}
 	if outcome.Response.Status == statusNonRetryable {
@@ -79,13 +87,17 @@ func (t *tx) conclude(claim store.Claim, outcome posthaste.Outcome, settlement *
 		disregard(outcome, settlement)
 		return nil
 	}
+	answer := answerOf(outcome)
 	called := m.Run.CallType == posthaste.CallRequest
+	if called && answer.Truncated {
+		answer = withoutPart(answer)
+	}
 	switch {
 	case called && settlement.State == posthaste.StateDelivered,
 		called && settlement.State == posthaste.StateFailed && m.Run.Features.Has(posthaste.FeatureNoDelete):
-		return t.answerCall(run, claim, answerOf(outcome))
+		return t.answerCall(run, claim, answer)
 	case settlement.State == posthaste.StateFailed:
-		return t.fail(run, claim, answerOf(outcome), settlement.Error)
+		return t.fail(run, claim, answer, settlement.Error)
 	}
 	return nil
 }
@@ -111,8 +123,29 @@ func answerOf(outcome posthaste.Outcome) *posthaste.Response {
 	if outcome.TimedOut {
 		status = http.StatusGatewayTimeout
 	}
-	body, _ := json.Marshal(map[string]string{"error": http.StatusText(status), "message": outcome.Error}) // texts always can
+	return explained(status, outcome.Error)
+}
+
+// explained returns an answer of our own, in the form in which SDKs answer.
+func explained(status int, message string) *posthaste.Response {
+	body, _ := json.Marshal(map[string]string{"error": http.StatusText(status), "message": message}) // texts always can
 	return &posthaste.Response{Status: status, Body: body}
+}
+
+// withoutPart returns what a run is told of a call of whose answer a part is kept. No code
+// of a workflow looks for a mark, so the part is left out, and the status says that the
+// call has failed.
+func withoutPart(answer *posthaste.Response) *posthaste.Response {
+	status := answer.Status
+	if isGood(status) {
+		status = http.StatusBadGateway
+	}
+	return explained(status, tooLarge(answer))
+}
+
+func tooLarge(answer *posthaste.Response) string {
+	return fmt.Sprintf("the destination answered with the status %d and more than the %d bytes that are kept of an answer (--max-response-size)",
+		answer.Status, len(answer.Body))
 }
 
 // answerCall tells a run what came of a request that the server made for it

@@ -55,6 +55,11 @@ type Options struct {
 // DefaultLazyThreshold is 3 MiB.
 const DefaultLazyThreshold = 3 << 20
 
+// MaxStep returns the most bytes that the result of a step has whose SDK was handed an
+// answer of so many bytes: text within JSON within JSON, in which a byte takes up to seven
+// (\\u00e9, and the backslash once more), and the headers of the answer.
+func MaxStep(answer int64) int64 { return 7*answer + 1<<20 }
+
 // maxInvokeDepth is how deep runs may invoke runs.
 const maxInvokeDepth = 100
 
