@@ -13,9 +13,10 @@ import (
 // resumeFrom starts a run with the list of one that failed and delivers again what
 // leads on from there (section 7.4).
 //
-// Requests that the server made for steps are left out of the list, but for one that
-// is itself delivered again: SDKs pass over them, and one without a result must be
-// made again.
+// Requests that the server made for steps are left out of the list: SDKs pass over them,
+// and one without a result must be made again. But the answer of a call that succeeded is
+// delivered again, or for the first time, unless a step has used it: the call is not made
+// again.
 func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter, o *engine.Overrides) error {
 	entries, err := t.Entries(failed.Position, -1)
 	if err != nil {
@@ -30,6 +31,18 @@ func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 	t.moved = append(t.moved, posthaste.RunStarted)
 	run.State = posthaste.RunStarted
 	messages := map[int]*posthaste.Message{}
+	answered, err := t.answeredCalls(entries)
+	if err != nil {
+		return err
+	}
+	for index, call := range answered {
+		m, err := t.newAnswer(run, call, entries[index].Body)
+		if err != nil {
+			return err
+		}
+		m.NotBefore = o.StartAt(t.Now())
+		messages[index] = m
+	}
 	for _, index := range unfinished(entries, letter.Message.Run.Entry) {
 		original, err := t.deliveryOf(failed, entries[index], letter)
 		if err != nil {
@@ -60,6 +73,9 @@ func (t *tx) copyList(run *posthaste.Run, entries []posthaste.RunEntry, messages
 		// An SDK that repeats the step is recognised.
 		if key := entryKey(entry.CallType, entry.Body, callback); key != "" && entry.Index > 0 {
 			t.Remember(run, key, entry.MessageID)
+		}
+		if m != nil && entry.CallType == posthaste.CallAnswer {
+			t.Remember(run, callKey(m.Header.Get(headerStepID)), entry.MessageID) // the call was made
 		}
 		t.noteHook(run, entry.CallType, entry.Body, entry.MessageID)
 		if m == nil {
@@ -147,6 +163,11 @@ func readList(entries []posthaste.RunEntry) stepList {
 		list = append(list, listedStep{step, entry.Index})
 	}
 	return list
+}
+
+// hasResultOf reports whether the list has the result of the step that a key is about.
+func (l stepList) hasResultOf(key string) bool {
+	return slices.ContainsFunc(l, func(s listedStep) bool { return s.index > 0 && !s.IsPlan() && s.key() == resultKeyOf(key) })
 }
 
 func (l stepList) hasResult(id int) bool {

@@ -106,6 +106,82 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeUsesAnswersOfCalls fails runs around a call that succeeds, and resumes them: the
+// call is made once, whether its answer came before the failure or after it, or whether the
+// endpoint had taken it. A call that failed is made again.
+func TestResumeUsesAnswersOfCalls(t *testing.T) {
+	beside := flow{{call("pay", "http://third/pay", 0), run("a")}, {run("d")}}
+	for name, c := range map[string]struct {
+		flow   flow
+		broken string        // the delivery that fails
+		takes  time.Duration // that the endpoint takes to fail
+		slow   time.Duration // that the call takes
+		status []int         // of the call; nil: 200
+		calls  int
+		result string
+	}{
+		"answered after the failure": {
+			beside, "plan a", 0, time.Minute, nil, 1, "200answer 200 <a> <d>",
+		},
+		"answered, and the answer not delivered before the failure": {
+			beside, "plan a", time.Minute, time.Minute - latency, nil, 1, "200answer 200 <a> <d>",
+		},
+		"asked for by a step that failed": {
+			flow{{run("a")}, {call("pay", "http://third/pay", 0)}, {run("d")}}, "a lost", 0, time.Minute, nil, 1, "<a> 200answer 200 <d>",
+		},
+		"used before the failure": {
+			beside, "plan a", time.Minute, 0, nil, 1, "200answer 200 <a> <d>",
+		},
+		"failed after the failure": {
+			beside, "plan a", 0, time.Minute, []int{500, 200}, 2, "200answer 200 <a> <d>",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var repaired atomic.Bool
+			breaks := func(v visit) fault {
+				switch {
+				case repaired.Load():
+				case v.what == c.broken:
+					return refuse
+				case v.what+" lost" == c.broken:
+					return loseAnswer
+				}
+				return noFault
+			}
+			inWorld(t, setup{flows: map[string]flow{"wf": c.flow}, fault: breaks}, func(w *world) {
+				if c.status != nil {
+					w.behave["pay"] = answers(c.status...)
+				}
+				w.takes = func(v visit) time.Duration {
+					switch v.what {
+					case "call":
+						return c.slow
+					case c.broken:
+						return c.takes
+					}
+					return 0
+				}
+				w.trigger("wf", "r", retries(0))
+				w.pass(time.Hour)
+				w.wantState("r", posthaste.RunFailed)
+				repaired.Store(true)
+				id := w.restart("r", true)
+				w.pass(time.Hour)
+				w.wantSuccess(id, c.result)
+				calls := 0
+				for _, v := range w.visits {
+					if v.what == "call" {
+						calls++
+					}
+				}
+				if calls != c.calls {
+					t.Errorf("the call was made %d times, want %d", calls, c.calls)
+				}
+			})
+		})
+	}
+}
+
 // wantKept requires the list of a run that resumes another to begin with the steps of
 // that one, byte for byte. Their message ids are the same, too, except for what was
 // delivered again: the entry that failed, and plans.

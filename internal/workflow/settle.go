@@ -85,7 +85,7 @@ func (t *tx) conclude(claim store.Claim, outcome posthaste.Outcome, settlement *
 	}
 	if isIdle(run, m) {
 		disregard(outcome, settlement)
-		return nil
+		return t.keepCallAnswer(run, claim, outcome)
 	}
 	answer := answerOf(outcome)
 	called := m.Run.CallType == posthaste.CallRequest
@@ -155,16 +155,31 @@ func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste
 	if call.Callback == nil {
 		return nil // nobody asked for the answer
 	}
+	body, err := reportCall(claim, answer)
+	if err != nil {
+		return err
+	}
+	m, err := t.newAnswer(run, call, body)
+	if err != nil {
+		return err
+	}
+	return t.append(run, posthaste.CallAnswer, m)
+}
+
+// reportCall writes what came of a call, as its run is told.
+func reportCall(claim store.Claim, answer *posthaste.Response) ([]byte, error) {
 	report := engine.NewReport(claim, answer)
 	if !isGood(answer.Status) {
 		// There is no further attempt, also where retries were left. SDKs take a failed
 		// call with retries left for one that is tried again, and wait (decision 32).
 		report.Retried = report.MaxRetries
 	}
-	body, err := json.Marshal(report)
-	if err != nil {
-		return err
-	}
+	return json.Marshal(report)
+}
+
+// newAnswer makes the message that tells a run what came of a call. The call may be one of
+// a run that this one resumes.
+func (t *tx) newAnswer(run *posthaste.Run, call *posthaste.Message, report []byte) (*posthaste.Message, error) {
 	features := givenFeatures(call.Callback, "Callback")
 	if features == 0 {
 		features = run.Features
@@ -173,12 +188,12 @@ func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste
 	settings.Header = withHeader(settings.Header, "Content-Type", "application/json")
 	settings.Method = http.MethodPost
 	settings.Redact = engine.ReportRedaction(call.Redact, settings.Redact)
-	m, err := t.newMessage(run, posthaste.CallAnswer, call.Callback.URL, body, settings)
+	m, err := t.newMessage(run, posthaste.CallAnswer, call.Callback.URL, report, settings)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.Run.Features = features
-	return t.append(run, posthaste.CallAnswer, m)
+	return m, nil
 }
 
 // isGood reports whether a status says that a request succeeded.
