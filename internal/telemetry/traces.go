@@ -120,12 +120,8 @@ func attemptName(m *posthaste.Message) string {
 		return "callback"
 	case m.Run == nil:
 		return "deliver"
-	case m.Run.CallType == posthaste.CallRequest:
-		return "call"
-	case m.Run.CallType == posthaste.CallFailure:
-		return "failure callback"
 	default:
-		return "step"
+		return runSpanName(m, stepOf(m))
 	}
 }
 
@@ -148,7 +144,7 @@ func attributes(m *posthaste.Message) []attribute.KeyValue {
 		}
 	}
 	if m.Run != nil {
-		all = append(all, attribute.String("posthaste.workflow_run_id", m.Run.ID))
+		all = append(all, runAttributes(m)...)
 	}
 	return all
 }
