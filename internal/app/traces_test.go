@@ -188,7 +188,7 @@ func TestTraceOfRun(t *testing.T) {
 		byID[hex.EncodeToString(span.SpanId)] = span
 		names[span.Name]++
 	}
-	if got, want := fmt.Sprint(names), "map[callback:1 deliver:1 publish:2 step:5]"; got != want {
+	if got, want := fmt.Sprint(names), "map[callback:1 deliver:1 publish:2 step init:1 step s:4]"; got != want {
 		t.Errorf("spans %s, want %s", got, want)
 	}
 	links := 0
