@@ -54,7 +54,7 @@ var anyRun = rapid.Custom(func(t *rapid.T) *posthaste.Run {
 		Overridden: posthaste.Overridden(rapid.Uint8().Draw(t, "overridden")),
 	}
 	if origin := anyOptionalRef.Draw(t, "origin"); origin != nil {
-		run.Origin = &posthaste.RunOrigin{RunRef: *origin, DeadLetterID: posthaste.DeadLetterID(rapid.Uint64().Draw(t, "letter"))}
+		run.Origin = &posthaste.RunOrigin{RunRef: *origin, DeadLetterID: posthaste.DeadLetterID(rapid.Uint64().Draw(t, "letter")), Resumed: rapid.Bool().Draw(t, "resumed")}
 	}
 	return run
 })

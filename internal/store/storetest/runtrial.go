@@ -295,7 +295,7 @@ func withEveryRunField(run *posthaste.Run) {
 	run.Settings = m.Settings
 	run.Overridden = posthaste.OverriddenLabels | posthaste.OverriddenRetries
 	run.Invoker = &other
-	run.Origin = &posthaste.RunOrigin{RunRef: other, DeadLetterID: 7}
+	run.Origin = &posthaste.RunOrigin{RunRef: other, DeadLetterID: 7, Resumed: true}
 	run.RunProgress = posthaste.RunProgress{
 		State:        posthaste.RunFailed,
 		CompletedAt:  start.Add(time.Hour),
