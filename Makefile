@@ -37,6 +37,10 @@ ON_POSTGRES = -run '^Test(Cluster|Copy|DatabaseCommands|FlowControl|Follow|Kill|
 # idle.
 LONGEST = ./internal/store/postgres ./internal/workflow ./internal/store/... ./internal/api
 
+# What is shipped is built without cgo, and so is what is tested, except under the race detector.
+export CGO_ENABLED = 0
+WITH_RACE = CGO_ENABLED=1
+
 .DEFAULT_GOAL := help
 .PHONY: help build console test test-packages test-program check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
 
@@ -44,7 +48,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/posthaste, one static file
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
+	$(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
 
 console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
@@ -54,13 +58,14 @@ test: deps ## every test
 
 test-packages: ## the tests of packages, and those of RACE again under the race detector
 	$(GO) test -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v /e2e$$)
-	$(GO) test -race -short -timeout 20m $(RACE)
+	$(GO) -C tools/bench test -timeout 20m .
+	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE)
 
 test-program: ## the end-to-end tests; some on PostgreSQL, too, and some under the race detector
 	$(GO) build -o bin/tested ./cmd/posthaste
 	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e -backend=postgres $(ON_POSTGRES)
-	$(GO) build -race -o bin/tested-race ./cmd/posthaste
+	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -timeout 20m ./e2e $(RACE_PROGRAM)
 
 check: format vet lint vulnerabilities test ## all that must hold before a merge
@@ -71,6 +76,7 @@ format: ## fail if a file is not gofmt's output
 
 vet: ## what the compiler does not see
 	$(GO) vet ./...
+	$(GO) -C tools/bench vet .
 
 lint: ## staticcheck (staticcheck.conf) and unhandled errors (tools/errcheck.txt)
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
@@ -86,9 +92,9 @@ fuzz: ## every fuzz target for a minute, or FUZZTIME=10m
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
 torture: deps ## kills, power loss, damage, broken disks, clocks and slow clients, KILLS=1000
-	$(GO) build -race -o bin/tested-race ./cmd/posthaste
-	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -race -run 'TestKill$$' -v -timeout 2h ./e2e -kills=$(KILLS)
-	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
+	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(WITH_RACE) $(GO) test -race -run 'TestKill$$' -v -timeout 2h ./e2e -kills=$(KILLS)
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(WITH_RACE) $(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
 	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
 	WORKFLOW_SEEDS=$(HISTORIES) $(GO) test -run 'TestFlowsOfTwoNodes$$' -timeout 2h ./internal/workflow
 	STORETEST_SEEDS=$(SEEDS) $(GO) test -run 'TestCrash$$' -timeout 2h ./internal/store/lsm
@@ -100,7 +106,8 @@ torture: deps ## kills, power loss, damage, broken disks, clocks and slow client
 	$(GO) test -run Clock -v ./internal/engine
 	$(GO) test -run 'TestFullDisk$$|TestNoSpaceLeft|TestDirectoryInUse|TestDamagedDirectory|TestBackup$$' -v -timeout 1h ./e2e -need-root
 	$(GO) test -run TestSlowClients -v -timeout 2h ./e2e -slow-clients=$(SLOW)
-	$(GO) test -run TestSlowScripts -v ./cmd/posthaste -slow
+	$(GO) build -o bin/tested ./cmd/posthaste
+	$(GO) -C tools/bench test -run 'TestProgram$$' -v -timeout 1h . -posthaste $(CURDIR)/bin/tested
 
 soak: deps build ## hours of mixed load, after which nothing may have grown, DURATION=4h
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -run 'TestSoak$$' -v -timeout 0 ./e2e -soak=$(DURATION)
@@ -108,8 +115,8 @@ soak: deps build ## hours of mixed load, after which nothing may have grown, DUR
 river: ## build bin/river, the job queue that bench cluster compares with
 	cd tools/river && $(GO) build -o ../../bin/river .
 
-bench: build ## throughput and latency of this tree on this machine
-	bin/posthaste bench
+bench: build ## measure throughput and latency of this tree on this machine, SCENARIOS="publish latency"
+	$(GO) -C tools/bench run . --posthaste $(CURDIR)/bin/posthaste $(SCENARIOS)
 
 deps: ## install what the tests need and this machine lacks
 	@.ci/deps $(NEEDS)

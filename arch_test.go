@@ -82,8 +82,6 @@ var layers = map[string]layer{
 		"the surface decodes, calls and renders; it picks no parts"},
 	"internal/console": {nil,
 		"what it shows it asks of a server over HTTP, in the browser"},
-	"internal/bench": {[]string{"internal/background", "internal/freeport", "internal/store", "internal/store/lsm"},
-		"what measures the program uses it from outside, as a client does, and counts what it left on disk"},
 	"internal/client": {nil,
 		"what the command line asks of a server it asks over HTTP, as any client does"},
 
@@ -91,7 +89,7 @@ var layers = map[string]layer{
 		"internal/admission", "internal/alert", "internal/api", "internal/background", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
 		"internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
-	"cmd/posthaste": {[]string{"internal/app", "internal/bench", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},
+	"cmd/posthaste": {[]string{"internal/app", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},
 		"the command line turns texts into options; of the parts it knows those whose values are settings"},
 
 	"e2e":            {nil, "tests from outside, with the tools of users"},
@@ -112,7 +110,7 @@ var technologies = map[string][]string{
 	"github.com/prometheus/client_model":       {"internal/telemetry"},
 	"github.com/cockroachdb/pebble/v2":         {"internal/store/lsm"},
 	"github.com/cespare/xxhash/v2":             {"internal/store/lsm"},
-	"github.com/jackc/pgx/v5":                  {"internal/bench", "internal/store/postgres", "internal/store/postgres/pgtest"},
+	"github.com/jackc/pgx/v5":                  {"internal/store/postgres", "internal/store/postgres/pgtest"},
 	"github.com/fxamacker/cbor/v2":             {"internal/store/record"},
 	"github.com/google/go-cmp":                 {"internal/store/storetest"},
 	"golang.org/x/net":                         {"internal/weburl"},

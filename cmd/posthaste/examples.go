@@ -108,9 +108,6 @@ var examples = map[string][]string{
 		`posthaste verify "$SIGNATURE" --body '{"hello":"world"}' --at 5m --output json`,
 		`posthaste verify --request received.http`,
 	},
-	"bench": {
-		`posthaste bench publish latency`,
-	},
 	"completion": {
 		`posthaste completion bash > /etc/bash_completion.d/posthaste`,
 		`posthaste completion zsh > "${fpath[1]}/_posthaste"`,

@@ -35,7 +35,6 @@ type commands struct {
 	Check    checkCommand    `cmd:"" help:"Look for damage in a data directory, a backup or a database."`
 	Schema   schemaCommand   `cmd:"" help:"Show the version of a database's schema, or take it back."`
 	Verify   verifyCommand   `cmd:"" help:"Say what is wrong with the signature of a delivery."`
-	Bench    benchCommand    `cmd:"" help:"Measure throughput and latency on this machine."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
 	Help     helpCommand     `cmd:"" help:"Show the help of a command."`
 

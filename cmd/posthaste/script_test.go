@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -23,8 +22,6 @@ import (
 
 	"posthaste/internal/freeport"
 )
-
-var slow = flag.Bool("slow", false, "run the slow scripts, too")
 
 // patience is how long a script waits for something that must happen.
 const patience = time.Minute
@@ -52,20 +49,9 @@ func TestMain(m *testing.M) {
 //	outdate DIR        mark the store as written by a later version of the program
 //
 // and the program request, below.
-func TestScripts(t *testing.T) { runScripts(t, "script") }
-
-// TestSlowScripts runs testdata/slow/*.txt in the same way, if -slow is given.
-func TestSlowScripts(t *testing.T) {
-	if !*slow {
-		t.Skip("every scenario of the benchmark takes a minute or two: make torture runs them")
-	}
-	runScripts(t, "slow")
-}
-
-func runScripts(t *testing.T, directory string) {
-	t.Helper()
+func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", directory),
+		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               prepare,

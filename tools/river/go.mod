@@ -1,4 +1,4 @@
-// A plain job queue on PostgreSQL, for `posthaste bench cluster --river` to compare with.
+// A plain job queue on PostgreSQL, for `bench cluster --river` to compare with.
 // It has a module of its own so that its dependencies never become the product's.
 module posthaste/tools/river
 

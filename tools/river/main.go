@@ -1,6 +1,6 @@
 // Command river relays messages as Posthaste does, with the job queue River and nothing
 // else: a publish is answered when its job is committed, and a worker makes the request.
-// There is no log, no signature, no order and no limit. `posthaste bench cluster --river`
+// There is no log, no signature, no order and no limit. `bench cluster --river`
 // compares with it.
 package main
 

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// clusterScenario compares Posthaste with itself on one PostgreSQL, with one, two and
+// three nodes, and one node with a plain job queue on the same server, if there is one to
+// compare with. Each side has a database of its own, which goes with it, and all take the
+// same load in turn, divided among the nodes.
+type clusterScenario struct{}
+
+func (clusterScenario) name() string { return clusterName }
+
+const (
+	clusterName  = "cluster"
+	mostNodes    = 3
+	jobQueueName = "river"
+)
+
+func (s clusterScenario) run(ctx context.Context, l *lab) (results []Result, err error) {
+	sides := s.sides(l)
+	for _, side := range sides {
+		if side.url, err = l.createDatabase(ctx); err != nil {
+			return nil, err
+		}
+		defer l.dropDatabase(side.url)
+	}
+	for number := range l.options.Rounds {
+		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
+		for _, side := range sides {
+			if err := side.round(ctx, l); err != nil {
+				return nil, fmt.Errorf("%s: %w", side.name, err)
+			}
+		}
+	}
+	for _, side := range sides[1:] {
+		baseline := side.baseline(sides)
+		results = append(results, Result{
+			Scenario: s.name() + ", " + side.name,
+			Baseline: baseline.name,
+			Subject:  side.name,
+			Measures: compare(baseline.rounds, side.rounds),
+		})
+	}
+	return results, nil
+}
+
+// sides returns what is compared, in the order of the tables.
+func (clusterScenario) sides(l *lab) (sides []*clusterSide) {
+	if l.options.River != "" {
+		sides = append(sides, &clusterSide{name: jobQueueName, nodes: 1, executable: l.options.River, args: riverArgs})
+	}
+	for nodes := 1; nodes <= mostNodes; nodes++ {
+		name := fmt.Sprintf("%d nodes", nodes)
+		if nodes == 1 {
+			name = "1 node"
+		}
+		sides = append(sides, &clusterSide{name: name, nodes: nodes, executable: l.options.Executable, args: l.nodeArgs})
+	}
+	return sides
+}
+
+// clusterSide is a program that keeps everything in a database, in one process or
+// several.
+type clusterSide struct {
+	name       string
+	nodes      int
+	executable string
+	args       func(listen, database string) []string
+	url        string // of its database
+
+	rounds [][]reading
+}
+
+// baseline returns what a side is compared with: one node with what comes first, more
+// nodes with one.
+func (s *clusterSide) baseline(sides []*clusterSide) *clusterSide {
+	if s.nodes == 1 {
+		return sides[0]
+	}
+	return sides[len(sides)-mostNodes]
+}
+
+func (l *lab) nodeArgs(listen, database string) []string {
+	return []string{"serve", "--listen", listen, "--database-url", database, "--token", l.token, "--destinations", "any"}
+}
+
+func riverArgs(listen, database string) []string {
+	return []string{"-listen", listen, "-database-url", database}
+}
+
+// round starts the processes, applies the load after a warm-up, and ends them.
+func (s *clusterSide) round(ctx context.Context, l *lab) error {
+	var nodes []*child
+	defer func() {
+		for _, c := range nodes {
+			c.kill()
+		}
+	}()
+	for range s.nodes {
+		c, err := s.start(ctx, l)
+		if err != nil {
+			return err
+		}
+		nodes = append(nodes, c)
+	}
+	work := closedLoop{l.options.Clients, l.options.extent()}
+	warm, err := deliverTo(ctx, l, nodes, work.warmUp().(closedLoop))
+	if err != nil {
+		return err
+	}
+	book, err := deliverTo(ctx, l, nodes, work)
+	if err != nil {
+		return err
+	}
+	spent := 0.0
+	for _, c := range nodes {
+		if err := c.end(); err != nil {
+			return err
+		}
+		spent += c.processorTime().Seconds()
+	}
+	t := book.tally()
+	if t.accepted == 0 {
+		return errNothing
+	}
+	perThousand := spent / (float64(warm.tally().accepted+t.accepted) / 1000)
+	s.rounds = append(s.rounds, append(t.readings(), measured("processor time, without the database", "s/1000", perThousand)))
+	l.note("  %s: %s messages/s", s.name, decimal(perSecond(t.delivered, t.window)))
+	return nil
+}
+
+func (s *clusterSide) start(ctx context.Context, l *lab) (*child, error) {
+	dir, err := l.place()
+	if err != nil {
+		return nil, err
+	}
+	return spawn(ctx, s.executable, program{
+		name: strings.ReplaceAll(s.name, " ", "-"),
+		args: func(listen, _ string) []string { return s.args(listen, s.url) },
+	}, dir)
+}
+
+// deliverTo divides a load among nodes, and waits for its messages to arrive.
+func deliverTo(ctx context.Context, l *lab, nodes []*child, work closedLoop) (*ledger, error) {
+	book := newLedger()
+	l.sink.use(book)
+	more := work.meter()
+	err := together(ctx, func(ctx context.Context, spawn func(func() error)) {
+		for i := range work.clients {
+			to := l.address(nodes[i%len(nodes)], 0)
+			spawn(func() error { return publishWhile(ctx, more, to, book) })
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, nodes[0].lastWords())
+	}
+	return book, book.drain(ctx, patience)
+}
+
+// createDatabase makes a database beside the one of the options, and returns its URL.
+func (l *lab) createDatabase(ctx context.Context) (string, error) {
+	own, err := url.Parse(l.options.DatabaseURL)
+	if err != nil {
+		return "", errors.New("the database URL cannot be read")
+	}
+	name := "posthaste_bench_" + strings.ToLower(rand.Text())
+	if err := l.execute(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+		return "", fmt.Errorf("make a database: %w", err)
+	}
+	own.Path = "/" + name
+	return own.String(), nil
+}
+
+// dropDatabase drops what createDatabase has made, also when the run was broken off.
+func (l *lab) dropDatabase(database string) {
+	own, err := url.Parse(database)
+	if err != nil {
+		return
+	}
+	const patience = time.Minute
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	name := pgx.Identifier{strings.TrimPrefix(own.Path, "/")}.Sanitize()
+	if err := l.execute(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		l.note("drop database %s: %v", name, err)
+	}
+}
+
+// execute runs a statement in the database of the options.
+func (l *lab) execute(ctx context.Context, statement string) error {
+	db, err := pgx.Connect(ctx, l.options.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec(ctx, statement)
+	return errors.Join(err, db.Close(ctx))
+}
