@@ -268,6 +268,9 @@ func (s *Store) UpdateFlowKey(ctx context.Context, now time.Time, user, name str
 			key.CreatedAt = now
 		}
 		reset := !key.WindowStartedAt.Equal(before.WindowStartedAt) || key.WindowCount != before.WindowCount
+		if reset && s.scheduler.resetWindow(user, name, flow.Window{StartedAt: key.WindowStartedAt, Count: key.WindowCount}) {
+			reset = false // a window that goes on from now
+		}
 		s.saveFlowKey(c, user, key, reset)
 		return nil
 	})

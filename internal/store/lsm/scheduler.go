@@ -251,6 +251,20 @@ func (s *scheduler) changeFlowKey(user string, key posthaste.FlowKey, reset bool
 	s.signal()
 }
 
+// resetWindow replaces a key's window, and reports whether it is in memory. That is done
+// before it is durable: whoever writes the key meanwhile, or counts an attempt under it,
+// would take the old window for the present one and undo the reset.
+func (s *scheduler) resetWindow(user, key string, window flow.Window) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := s.limiters[flowID{user, key}]
+	if limit == nil {
+		return false
+	}
+	limit.key.WindowStartedAt, limit.key.WindowCount = window.StartedAt, window.Count
+	return true
+}
+
 // use returns a key's window and its attempts in flight. known is false when
 // what is on disk says all.
 func (s *scheduler) use(user, key string) (window flow.Window, inflight int, known bool) {
