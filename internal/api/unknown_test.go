@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"posthaste/internal/api"
 )
 
@@ -63,8 +65,8 @@ func TestUnknownParameters(t *testing.T) {
 				}
 			}
 		}
-		if after := everything(w); fmt.Sprint(after) != fmt.Sprint(before) {
-			t.Errorf("what was refused has changed something:\n%v\n%v", before, after)
+		if diff := cmp.Diff(before, everything(w)); diff != "" {
+			t.Errorf("what was refused has changed something (-want +got):\n%s", diff)
 		}
 	})
 }
