@@ -60,7 +60,8 @@ func (c *claiming) queueNames() (map[*openLane]name, error) {
 	return queueOf, nil
 }
 
-// readQueues reads queues as they are stored.
+// readQueues reads queues as they are stored. One that cannot be read stands still, and no
+// other.
 func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stored map[name]*posthaste.Queue) {
 	if len(queueOf) == 0 {
 		return
@@ -72,10 +73,12 @@ func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stor
 	}
 	batch.Queue(queues.among(), users, queues.kind, names).Query(func(found pgx.Rows) error {
 		_, err := pgx.CollectRows(found, func(r pgx.CollectableRow) (*posthaste.Queue, error) {
-			user, queue, err := queues.scanOf(r)
-			if err == nil {
-				stored[name{user, queue.Name}] = queue
+			of, queue, damage, err := queues.scanNamed(r)
+			if damage != nil {
+				c.store.setAside.addDocument(damage, c.store.logger)
+				queue = &posthaste.Queue{Name: of.name, Paused: true}
 			}
+			stored[of] = queue
 			return queue, err
 		})
 		return err

@@ -87,6 +87,63 @@ func TestAClaimBesideUnreadableMessages(t *testing.T) {
 	}
 }
 
+// A queue and a flow-control key that cannot be read stand still, and no other lane of their
+// user does; what they hold starts when they can be read (contract, decision 35).
+func TestAClaimBesideDamagedLimits(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	var held, want []string
+	for n, into := range []func(m *posthaste.Message){
+		func(m *posthaste.Message) { m.Queue = "damaged" },
+		func(m *posthaste.Message) { m.FlowControl.Key, m.FlowControl.Rate = "damaged", 9 },
+		func(m *posthaste.Message) { m.Queue = "whole" },
+		func(m *posthaste.Message) { m.FlowControl.Key, m.FlowControl.Rate = "whole", 9 },
+		func(*posthaste.Message) {},
+	} {
+		m := newMessage(start)
+		into(m)
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+		if n < 2 {
+			held = append(held, m.ID.String())
+		} else {
+			want = append(want, m.ID.String())
+		}
+	}
+	claim := func(now time.Time) (ids []string) {
+		claims, _, err := s.Claim(t.Context(), now, 10)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, claim := range claims {
+			ids = append(ids, claim.Message.ID.String())
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	slices.Sort(held)
+	slices.Sort(want)
+	execute(t, url, `CREATE TABLE whole AS SELECT * FROM posthaste.documents WHERE name = 'damaged'`)
+	execute(t, url, `UPDATE posthaste.documents SET record = '\xff' WHERE name = 'damaged'`)
+	if got := claim(start); !slices.Equal(got, want) {
+		t.Errorf("claimed %v, want %v", got, want)
+	}
+	if stats, err := s.Stats(t.Context(), start); err != nil || stats.SetAside != 2 {
+		t.Errorf("Stats = %+v, %v; want two documents set aside", stats, err)
+	}
+	m := newMessage(start)
+	m.FlowControl.Key = "damaged"
+	if err := acceptOne(t.Context(), s, m); err == nil || !strings.Contains(err.Error(), `flow-control key "damaged"`) {
+		t.Errorf("a message under the damaged key: %v", err)
+	}
+	execute(t, url, `UPDATE posthaste.documents d SET record = w.record FROM whole w WHERE d.user_id = w.user_id AND d.kind = w.kind AND d.name = w.name`)
+	execute(t, url, `UPDATE posthaste.lanes SET ready = 0, held_by = NULL WHERE ready IS NULL`)
+	if got := claim(start.Add(time.Second)); !slices.Equal(got, held) {
+		t.Errorf("claimed %v when they could be read, want %v", got, held)
+	}
+}
+
 // Schedules that cannot be read are told of, and the others are due, however many of those
 // there are before them.
 func TestDueSchedulesBesideDamagedOnes(t *testing.T) {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,14 +94,21 @@ func (d *documents[T]) read(user string, name, data []byte) (*T, error) {
 	return value, nil
 }
 
+// scanNamed reads user, name and record, or returns what is wrong with the record.
+func (d *documents[T]) scanNamed(r pgx.CollectableRow) (of name, value *T, damage, err error) {
+	var id, data []byte
+	if err = r.Scan(&of.user, &id, &data); err != nil {
+		return of, nil, nil, err
+	}
+	of.name = string(id)
+	value, damage = d.read(of.user, id, data)
+	return of, value, damage, nil
+}
+
 // scanOf reads user, name and record.
 func (d *documents[T]) scanOf(r pgx.CollectableRow) (user string, value *T, err error) {
-	var name, data []byte
-	if err := r.Scan(&user, &name, &data); err != nil {
-		return "", nil, err
-	}
-	value, err = d.read(user, name, data)
-	return user, value, err
+	of, value, damage, err := d.scanNamed(r)
+	return of.user, value, cmp.Or(err, damage)
 }
 
 // scan is scanOf for who knows the user.

@@ -17,8 +17,9 @@ import (
 type flowKey struct {
 	*posthaste.FlowKey
 	dirty    bool
-	counted  bool // inFlight is known
-	inFlight int  // attempts
+	counted  bool  // inFlight is known
+	inFlight int   // attempts
+	damage   error // why it cannot be read: nothing starts under it, and nothing changes it
 
 	// loggedAt is when the next attempt will be logged. Windows begin and end by that:
 	// it never goes back, whatever the clocks of the nodes say, and however long one
@@ -35,7 +36,7 @@ func (t *turn) flowKey(user, key string) (*flowKey, error) {
 			return nil, err
 		}
 	}
-	return t.keys[of], nil
+	return t.keys[of], t.keys[of].damage
 }
 
 // writeFlowKeys writes the keys that have changed.
@@ -51,7 +52,7 @@ func (t *turn) writeFlowKeys(batch *pgx.Batch) {
 // admit says whether an attempt may start under the key, and counts it if so. If
 // not, wakes is when to look again, zero if only an event can change that.
 func (k *flowKey) admit(now time.Time) (ok bool, wakes time.Time) {
-	if k.Paused || k.Parallelism > 0 && k.inFlight >= k.Parallelism {
+	if k.damage != nil || k.Paused || k.Parallelism > 0 && k.inFlight >= k.Parallelism {
 		return false, time.Time{}
 	}
 	if k.loggedAt.After(now) {

@@ -23,7 +23,7 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.Stats, error) {
 		stats, err := row(ctx, q, func(r pgx.CollectableRow) (stats store.Stats, err error) {
 			err = r.Scan(&stats.InFlight, &stats.Lanes, &stats.DiskBytes)
-			stats.SetAside = len(s.setAside.ids())
+			stats.SetAside = s.setAside.count()
 			return stats, err
 		}, `
 			SELECT

@@ -19,12 +19,13 @@ func (e unreadableError) Error() string {
 	return errors.Join(all...).Error()
 }
 
-// setAside knows the messages that this node could not read. Their rows stay as they are, for
-// Check to name and for somebody to mend, and claims pass over them until the node starts
-// again.
+// setAside knows the rows that this node could not read. They stay as they are, for Check to
+// name and for somebody to mend. Claims pass over the messages until the node starts again;
+// queues and flow-control keys stand still until they can be read.
 type setAside struct {
-	mu       sync.Mutex
-	messages map[messageOf]bool
+	mu        sync.Mutex
+	messages  map[messageOf]bool
+	documents map[string]bool // by what is wrong with them, which names them
 }
 
 // add sets messages aside, and logs that once.
@@ -51,4 +52,24 @@ func (s *setAside) ids() [][16]byte {
 		ids = append(ids, m.id)
 	}
 	return ids
+}
+
+// addDocument sets aside a document, which its damage names, and logs that once.
+func (s *setAside) addDocument(damage error, logger *slog.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.documents == nil {
+		s.documents = map[string]bool{}
+	}
+	if !s.documents[damage.Error()] {
+		s.documents[damage.Error()] = true
+		logger.Error("store.set_aside", "error", damage)
+	}
+}
+
+// count returns the number of rows that were set aside.
+func (s *setAside) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.messages) + len(s.documents)
 }

@@ -73,14 +73,18 @@ func (t *turn) wantKeys(batch *pgx.Batch, of []name) {
 	})
 }
 
-// knowKey reads a flow-control key.
+// knowKey reads a flow-control key, or notes that it cannot be read.
 func (t *turn) knowKey(r pgx.CollectableRow) (*flowKey, error) {
-	user, stored, err := flowKeys.scanOf(r)
+	of, stored, damage, err := flowKeys.scanNamed(r)
 	if err != nil {
 		return nil, err
 	}
-	key := &flowKey{FlowKey: stored}
-	t.keys[name{user, stored.Key}] = key
+	key := &flowKey{FlowKey: stored, damage: damage}
+	if damage != nil {
+		t.store.setAside.addDocument(damage, t.store.logger)
+		key.FlowKey = &posthaste.FlowKey{Key: of.name}
+	}
+	t.keys[of] = key
 	return key, nil
 }
 
