@@ -201,6 +201,55 @@ func claimAll(t *testing.T, s *Store) (ids []posthaste.MessageID, told bool) {
 	return ids, told
 }
 
+// TestAnUnreadableQueue checks that the lane of a queue that cannot be read stands still, and
+// no other one.
+func TestAnUnreadableQueue(t *testing.T) {
+	disk := vfs.NewMem()
+	s := openLogged(t, disk, nil)
+	submitTo(t, s, "damaged", "same.example", 1)
+	want := []posthaste.MessageID{
+		submitTo(t, s, "whole", "same.example", 2).ID, submitTo(t, s, "", "same.example", 3).ID,
+	}
+	s.damage(t, queues.key("ann", "damaged"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s = openLogged(t, disk, &log)
+	got, told := claimAll(t, s)
+	slices.SortFunc(got, compareIDs)
+	if !slices.Equal(got, want) || !told {
+		t.Errorf("claimed %v, %v; want %v, and an error", got, told, want)
+	}
+	if n := strings.Count(log.String(), "store.set_aside"); n != 1 || s.aside.count() != 1 {
+		t.Errorf("logged %d times, counted %d", n, s.aside.count())
+	}
+}
+
+// TestABackupWithAnUnreadableRecord checks that Restore refuses it and names the record, and
+// that the backup serves everything else where it is opened as it is.
+func TestABackupWithAnUnreadableRecord(t *testing.T) {
+	disk := vfs.NewMem()
+	s := openLogged(t, disk, nil)
+	damaged, whole := submitTo(t, s, "", "same.example", 1), submitTo(t, s, "", "same.example", 2)
+	damageEnvelope(t, s, damaged)
+	if err := s.Backup(t.Context(), "backup"); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Restore("backup", "restored", Options{FS: disk, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil || len(report.Problems) == 0 {
+		t.Errorf("Restore = %q, %v; want a problem", report.Problems, err)
+	}
+	copied, err := Open("backup", Options{FS: disk, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = copied.Close() })
+	if got, _ := claimAll(t, copied); !slices.Equal(got, []posthaste.MessageID{whole.ID}) {
+		t.Errorf("claimed %v, want %v", got, whole.ID)
+	}
+}
+
 // TestDeadlinesBesideAnUnreadableOne checks that waiters of everybody reach their deadlines
 // beside a key that cannot be read, and schedules their ticks.
 func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {

@@ -103,6 +103,9 @@ func (s *Store) readQueue(user, name string) (*posthaste.Queue, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return noQueue(name), nil
 	}
+	if err != nil {
+		s.aside.add(queues.key(user, name), err)
+	}
 	return q, err
 }
 
@@ -111,6 +114,9 @@ func (s *Store) readFlowKey(user, key string) (*posthaste.FlowKey, error) {
 	k, err := flowKeys.get(s.db, user, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return &posthaste.FlowKey{Key: key}, nil
+	}
+	if err != nil {
+		s.aside.add(flowKeys.key(user, key), err)
 	}
 	return k, err
 }
