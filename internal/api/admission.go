@@ -27,12 +27,13 @@ func (openGate) Shrink(string, int64, int64)                {}
 // its request take beside it.
 const leastBody = 64 << 10
 
-// readsPages are the routes whose work is to read pages of logs and of dead letters, or
-// one thing that may be as large. While they wait for a turn or for room, which may be for
+// readsPages are the routes whose work is to read pages of logs, of dead letters and of
+// lists, or one thing that may be as large. While they wait for a turn or for room, which may be for
 // long, they keep no place from those who publish.
 var readsPages = map[string]bool{
 	"GET /v2/logs": true, "GET /v2/events": true, "GET /v2/workflows/logs": true, "GET /v2/workflows/events": true,
 	"GET /v2/dlq": true, "GET /v2/workflows/dlq": true,
+	"GET /v2/queues": true, "GET /v2/topics": true, "GET /v2/schedules": true, "GET /v2/flowControl": true,
 	"GET /v2/messages/{id}": true, "GET /v2/dlq/{id}": true, "GET /v2/workflows/dlq/{id}": true, "GET /v2/workflows/runs/{run}": true,
 }
 

@@ -117,9 +117,9 @@ type slowEngine struct {
 	takes time.Duration
 }
 
-func (e slowEngine) Queues(context.Context, string) ([]store.QueueStatus, error) {
+func (e slowEngine) Queues(context.Context, string, string) (store.List[store.QueueStatus], error) {
 	time.Sleep(e.takes)
-	return nil, nil
+	return store.List[store.QueueStatus]{}, nil
 }
 
 // reply is how a request was answered, and after how long.

@@ -16,8 +16,8 @@ import (
 // FlowKeys keeps flow-control keys.
 type FlowKeys interface {
 	FlowKey(ctx context.Context, user, key string) (store.FlowStatus, error)
-	// FlowKeys returns the keys that contain the text.
-	FlowKeys(ctx context.Context, user, contains string) ([]store.FlowStatus, error)
+	// FlowKeys returns the keys that contain the text, a part at a time, as all lists do.
+	FlowKeys(ctx context.Context, user, contains, after string) (store.List[store.FlowStatus], error)
 
 	// PinFlowKey and PauseFlowKey make the key if need be; to the others an unknown
 	// key is no error.
@@ -81,8 +81,9 @@ func (a *api) listFlowKeys(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	all, err := a.options.Engine.FlowKeys(r.Context(), r.user, search)
-	return ok(views(all, newFlowKeyView)), err
+	return newList(r, newFlowKeyView, store.FlowKeySize, func(ctx context.Context, after string) (store.List[store.FlowStatus], error) {
+		return a.options.Engine.FlowKeys(ctx, r.user, search, after)
+	})
 }
 
 // getFlowKey shows the key that the rest of the path is: keys may hold slashes,

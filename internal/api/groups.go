@@ -23,7 +23,7 @@ type URLGroups interface {
 	RemoveEndpoints(ctx context.Context, user, name string, endpoints []posthaste.Endpoint) error
 	SetGroupHeaders(ctx context.Context, user, name string, headers map[string][]string) error
 	URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error)
-	URLGroups(ctx context.Context, user string) ([]*posthaste.URLGroup, error)
+	URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error)
 	// DeleteURLGroup returns nil for a group that is not there.
 	DeleteURLGroup(ctx context.Context, user, name string) error
 }
@@ -55,8 +55,9 @@ func newGroupView(g *posthaste.URLGroup) groupView {
 }
 
 func (a *api) listGroups(r *request) (answer, error) {
-	all, err := a.options.Engine.URLGroups(r.Context(), r.user)
-	return ok(views(all, newGroupView)), err
+	return newList(r, newGroupView, store.URLGroupSize, func(ctx context.Context, after string) (store.List[*posthaste.URLGroup], error) {
+		return a.options.Engine.URLGroups(ctx, r.user, after)
+	})
 }
 
 func (a *api) getGroup(r *request) (answer, error) {

@@ -14,7 +14,7 @@ type Queues interface {
 	PutQueue(ctx context.Context, user, name string, change engine.QueueChange) error
 	PauseQueue(ctx context.Context, user, name string, paused bool) error
 	Queue(ctx context.Context, user, name string) (store.QueueStatus, error)
-	Queues(ctx context.Context, user string) ([]store.QueueStatus, error)
+	Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error)
 	// DeleteQueue also cancels what waits in the queue. One that is not there is
 	// no error.
 	DeleteQueue(ctx context.Context, user, name string) error
@@ -63,8 +63,9 @@ func (a *api) putQueue(r *request) (answer, error) {
 }
 
 func (a *api) listQueues(r *request) (answer, error) {
-	all, err := a.options.Engine.Queues(r.Context(), r.user)
-	return ok(views(all, newQueueView)), err
+	return newList(r, newQueueView, store.QueueSize, func(ctx context.Context, after string) (store.List[store.QueueStatus], error) {
+		return a.options.Engine.Queues(ctx, r.user, after)
+	})
 }
 
 func (a *api) getQueue(r *request) (answer, error) {

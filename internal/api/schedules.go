@@ -7,6 +7,7 @@ import (
 	"posthaste"
 	"posthaste/internal/cron"
 	"posthaste/internal/engine"
+	"posthaste/internal/store"
 )
 
 // Schedules keeps schedules.
@@ -16,7 +17,7 @@ type Schedules interface {
 	PutScheduleOnce(ctx context.Context, schedule posthaste.Schedule, once engine.Once) (id string, repeated bool, err error)
 	PauseSchedule(ctx context.Context, user, id string, paused bool) error
 	Schedule(ctx context.Context, user, id string) (engine.ScheduleStatus, error)
-	Schedules(ctx context.Context, user string) ([]engine.ScheduleStatus, error)
+	Schedules(ctx context.Context, user, after string) (store.List[engine.ScheduleStatus], error)
 	// DeleteSchedule returns nil for a schedule that is not there.
 	DeleteSchedule(ctx context.Context, user, id string) error
 }
@@ -100,8 +101,10 @@ func decodeSchedule(schedule *posthaste.Schedule, c controls) error {
 }
 
 func (a *api) listSchedules(r *request) (answer, error) {
-	all, err := a.options.Engine.Schedules(r.Context(), r.user)
-	return ok(views(all, newScheduleView)), err
+	size := func(s engine.ScheduleStatus) int { return store.ScheduleSize(s.Schedule) }
+	return newList(r, newScheduleView, size, func(ctx context.Context, after string) (store.List[engine.ScheduleStatus], error) {
+		return a.options.Engine.Schedules(ctx, r.user, after)
+	})
 }
 
 func (a *api) getSchedule(r *request) (answer, error) {

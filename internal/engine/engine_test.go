@@ -379,9 +379,9 @@ func (uncounted) Queue(context.Context, string, string) (store.QueueStatus, erro
 	return store.QueueStatus{}, errors.New("the backlog was counted")
 }
 
-func (s uncounted) Queues(ctx context.Context, user string) ([]store.QueueStatus, error) {
-	status, err := s.Queue(ctx, user, "")
-	return []store.QueueStatus{status}, err
+func (s uncounted) Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error) {
+	status, err := s.Queue(ctx, user, after)
+	return store.List[store.QueueStatus]{Items: []store.QueueStatus{status}}, err
 }
 
 // The limit of queues costs no more the longer they are.

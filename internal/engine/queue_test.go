@@ -171,7 +171,7 @@ func TestDeleteQueueCancelsWhatWaits(t *testing.T) {
 		}
 		w.pass(time.Minute)
 		r.wantOrder(t, 1)
-		if all, err := w.Queues(w.t.Context(), user); err != nil || len(all) != 0 {
+		if all, err := w.Queues(w.t.Context(), user, ""); err != nil || len(all.Items) != 0 {
 			t.Errorf("queues %v, %v; want none", all, err)
 		}
 		for _, id := range w.ids[1:] {

@@ -69,9 +69,9 @@ func (e *Engine) Queue(ctx context.Context, user, name string) (store.QueueStatu
 	return e.options.Store.Queue(ctx, user, name)
 }
 
-// Queues returns all queues of a user.
-func (e *Engine) Queues(ctx context.Context, user string) ([]store.QueueStatus, error) {
-	return e.options.Store.Queues(ctx, user)
+// Queues returns queues of a user, a part at a time: see store.Queues.
+func (e *Engine) Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error) {
+	return e.options.Store.Queues(ctx, user, after)
 }
 
 // DeleteQueue removes a queue and cancels what waits in it, but for messages of runs.
@@ -123,9 +123,9 @@ func (e *Engine) URLGroup(ctx context.Context, user, name string) (*posthaste.UR
 	return e.options.Store.URLGroup(ctx, user, name)
 }
 
-// URLGroups returns all groups of a user.
-func (e *Engine) URLGroups(ctx context.Context, user string) ([]*posthaste.URLGroup, error) {
-	return e.options.Store.URLGroups(ctx, user)
+// URLGroups returns groups of a user, a part at a time: see store.URLGroups.
+func (e *Engine) URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
+	return e.options.Store.URLGroups(ctx, user, after)
 }
 
 // DeleteURLGroup removes a group; one that is not there is no error.
@@ -138,9 +138,10 @@ func (e *Engine) FlowKey(ctx context.Context, user, key string) (store.FlowStatu
 	return e.options.Store.FlowKey(ctx, e.now(), user, key)
 }
 
-// FlowKeys returns the flow-control keys of a user that contain the text.
-func (e *Engine) FlowKeys(ctx context.Context, user, contains string) ([]store.FlowStatus, error) {
-	return e.options.Store.FlowKeys(ctx, e.now(), user, contains)
+// FlowKeys returns flow-control keys of a user that contain the text, a part at a time: see
+// store.FlowKeys.
+func (e *Engine) FlowKeys(ctx context.Context, user, contains, after string) (store.List[store.FlowStatus], error) {
+	return e.options.Store.FlowKeys(ctx, e.now(), user, contains, after)
 }
 
 // Pin holds limits of a key. Nil leaves a limit as it is. A pinned rate begins a

@@ -54,17 +54,20 @@ func (e *Engine) checkSchedule(ctx context.Context, schedule *posthaste.Schedule
 	if err := limits.Check(Publication{Settings: schedule.Settings}, schedule.Delay); err != nil || limits.Schedules == 0 {
 		return err
 	}
-	all, err := e.options.Store.Schedules(ctx, schedule.User)
-	if err != nil {
-		return err
-	}
-	for _, other := range all {
-		if other.ID == schedule.ID {
+	count := 0
+	for after, more := "", true; more; {
+		list, err := e.options.Store.Schedules(ctx, schedule.User, after)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(list.Items, func(other *posthaste.Schedule) bool { return other.ID == schedule.ID }) {
 			return nil
 		}
+		count += len(list.Items)
+		after, more = list.Next, list.Next != ""
 	}
-	if len(all) >= limits.Schedules {
-		return posthaste.Errorf(posthaste.CodeLimit, "there are %d schedules already, the limit is %d", len(all), limits.Schedules)
+	if count >= limits.Schedules {
+		return posthaste.Errorf(posthaste.CodeLimit, "there are %d schedules already, the limit is %d", count, limits.Schedules)
 	}
 	return nil
 }
@@ -114,16 +117,16 @@ func (e *Engine) Schedule(ctx context.Context, user, id string) (ScheduleStatus,
 	return e.scheduleStatus(ctx, schedule)
 }
 
-// Schedules returns all schedules of a user.
-func (e *Engine) Schedules(ctx context.Context, user string) ([]ScheduleStatus, error) {
-	all, err := e.options.Store.Schedules(ctx, user)
+// Schedules returns schedules of a user, a part at a time: see store.Schedules.
+func (e *Engine) Schedules(ctx context.Context, user, after string) (store.List[ScheduleStatus], error) {
+	part, err := e.options.Store.Schedules(ctx, user, after)
 	if err != nil {
-		return nil, err
+		return store.List[ScheduleStatus]{}, err
 	}
-	result := make([]ScheduleStatus, len(all))
-	for i, schedule := range all {
-		if result[i], err = e.scheduleStatus(ctx, schedule); err != nil {
-			return nil, err
+	result := store.List[ScheduleStatus]{Items: make([]ScheduleStatus, len(part.Items)), Next: part.Next}
+	for i, schedule := range part.Items {
+		if result.Items[i], err = e.scheduleStatus(ctx, schedule); err != nil {
+			return store.List[ScheduleStatus]{}, err
 		}
 	}
 	return result, nil

@@ -24,8 +24,8 @@ type Queues interface {
 	// Queue returns a queue, or ErrNotFound.
 	Queue(ctx context.Context, user, name string) (QueueStatus, error)
 
-	// Queues returns all queues of a user by name.
-	Queues(ctx context.Context, user string) ([]QueueStatus, error)
+	// Queues returns the queues of a user whose names come after one, by name.
+	Queues(ctx context.Context, user, after string) (List[QueueStatus], error)
 
 	// QueueNames returns the names of all queues of a user, in order. It reads
 	// nothing of what waits in them.
@@ -54,8 +54,8 @@ type URLGroups interface {
 	// URLGroup returns a group, or ErrNotFound.
 	URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error)
 
-	// URLGroups returns all groups of a user by name.
-	URLGroups(ctx context.Context, user string) ([]*posthaste.URLGroup, error)
+	// URLGroups returns the groups of a user whose names come after one, by name.
+	URLGroups(ctx context.Context, user, after string) (List[*posthaste.URLGroup], error)
 
 	// DeleteURLGroup removes a group. Messages made of it are not touched, and
 	// deleting a group that is not there is no error.
@@ -71,8 +71,8 @@ type Schedules interface {
 	// Schedule returns a schedule, or ErrNotFound.
 	Schedule(ctx context.Context, user, id string) (*posthaste.Schedule, error)
 
-	// Schedules returns all schedules of a user by id.
-	Schedules(ctx context.Context, user string) ([]*posthaste.Schedule, error)
+	// Schedules returns the schedules of a user whose ids come after one, by id.
+	Schedules(ctx context.Context, user, after string) (List[*posthaste.Schedule], error)
 
 	// DeleteSchedule removes a schedule. Messages it made are not touched, and
 	// deleting one that is not there is no error.
@@ -100,8 +100,9 @@ type FlowKeys interface {
 	// FlowKey returns a key, or ErrNotFound.
 	FlowKey(ctx context.Context, now time.Time, user, key string) (FlowStatus, error)
 
-	// FlowKeys returns the keys of a user that contain the text, in order.
-	FlowKeys(ctx context.Context, now time.Time, user, contains string) ([]FlowStatus, error)
+	// FlowKeys returns the keys of a user that contain the text and come after one, in
+	// order.
+	FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (List[FlowStatus], error)
 }
 
 // FlowStatus is a key and what happens under it now.

@@ -238,7 +238,8 @@ func readLedger(ctx context.Context, s *lsm.Store) (ledger, error) {
 		return know, err
 	}
 	know.letters, know.runs = letters.DeadLetters, runs.Runs
-	if know.schedules, err = s.Schedules(ctx, "ann"); err != nil {
+	schedules, err := s.Schedules(ctx, "ann", "")
+	if know.schedules = schedules.Items; err != nil {
 		return know, err
 	}
 	know.secret, err = s.Secret(ctx, "key")

@@ -39,22 +39,22 @@ func TestDamagedDocumentsAreNamed(t *testing.T) {
 	}{
 		"queue": {
 			queues.key(user, name),
-			func() (any, error) { return s.Queues(t.Context(), user) },
+			func() (any, error) { return s.Queues(t.Context(), user, "") },
 			func() (any, error) { return s.Queue(t.Context(), user, name) },
 		},
 		"flow-control key": {
 			flowKeys.key(user, name),
-			func() (any, error) { return s.FlowKeys(t.Context(), now, user, "") },
+			func() (any, error) { return s.FlowKeys(t.Context(), now, user, "", "") },
 			func() (any, error) { return s.FlowKey(t.Context(), now, user, name) },
 		},
 		"URL group": {
 			groups.key(user, name),
-			func() (any, error) { return s.URLGroups(t.Context(), user) },
+			func() (any, error) { return s.URLGroups(t.Context(), user, "") },
 			func() (any, error) { return s.URLGroup(t.Context(), user, name) },
 		},
 		"schedule": {
 			schedules.key(user, name),
-			func() (any, error) { return s.Schedules(t.Context(), user) },
+			func() (any, error) { return s.Schedules(t.Context(), user, "") },
 			func() (any, error) { return s.Schedule(t.Context(), user, name) },
 		},
 		"bulk action": {

@@ -158,23 +158,25 @@ func (s *Store) Queue(_ context.Context, user, name string) (_ store.QueueStatus
 }
 
 // Queues implements store.Queues.
-func (s *Store) Queues(_ context.Context, user string) (_ []store.QueueStatus, err error) {
+func (s *Store) Queues(_ context.Context, user, after string) (list store.List[store.QueueStatus], err error) {
 	done, err := s.reading()
 	if err != nil {
-		return nil, err
+		return list, err
 	}
 	defer done(&err)
-	all, err := queues.list(s.db, user)
+	part, err := queues.part(s.db, user, after)
 	if err != nil {
-		return nil, err
+		return list, err
 	}
-	result := make([]store.QueueStatus, len(all))
-	for i, q := range all {
-		if result[i], err = queueStatus(s.db, user, q); err != nil {
-			return nil, err
+	list.Next = part.Next
+	for _, q := range part.Items {
+		status, err := queueStatus(s.db, user, q)
+		if err != nil {
+			return list, err
 		}
+		list.Items = append(list.Items, status)
 	}
-	return result, nil
+	return list, nil
 }
 
 // QueueNames implements store.Queues.
@@ -301,32 +303,32 @@ func (s *Store) FlowKey(_ context.Context, now time.Time, user, name string) (_ 
 }
 
 // FlowKeys implements store.FlowKeys.
-func (s *Store) FlowKeys(_ context.Context, now time.Time, user, contains string) (_ []store.FlowStatus, err error) {
+func (s *Store) FlowKeys(_ context.Context, now time.Time, user, contains, after string) (list store.List[store.FlowStatus], err error) {
 	done, err := s.reading()
 	if err != nil {
-		return nil, err
+		return list, err
 	}
 	defer done(&err)
-	all, err := flowKeys.list(s.db, user)
+	part, err := flowKeys.part(s.db, user, after)
 	if err != nil {
-		return nil, err
+		return list, err
 	}
+	list.Next = part.Next
 	queued, err := s.queuedUnderKeys(now, user, maxCounted)
 	if err != nil {
-		return nil, err
+		return list, err
 	}
-	var result []store.FlowStatus
-	for _, key := range all {
+	for _, key := range part.Items {
 		if !strings.Contains(key.Key, contains) {
 			continue
 		}
 		status, err := s.flowStatus(now, user, key, queued[key.Key])
 		if err != nil {
-			return nil, err
+			return list, err
 		}
-		result = append(result, status)
+		list.Items = append(list.Items, status)
 	}
-	return result, nil
+	return list, nil
 }
 
 // maxCounted bounds how many waiting messages are looked at to count those under a key:

@@ -87,8 +87,8 @@ func (s *Store) Schedule(_ context.Context, user, id string) (*posthaste.Schedul
 }
 
 // Schedules implements store.Schedules.
-func (s *Store) Schedules(_ context.Context, user string) ([]*posthaste.Schedule, error) {
-	return read(s, func() ([]*posthaste.Schedule, error) { return schedules.list(s.db, user) })
+func (s *Store) Schedules(_ context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
+	return read(s, func() (store.List[*posthaste.Schedule], error) { return schedules.part(s.db, user, after) })
 }
 
 // DeleteSchedule implements store.Schedules.
@@ -205,8 +205,8 @@ func (s *Store) URLGroup(_ context.Context, user, name string) (*posthaste.URLGr
 }
 
 // URLGroups implements store.URLGroups.
-func (s *Store) URLGroups(_ context.Context, user string) ([]*posthaste.URLGroup, error) {
-	return read(s, func() ([]*posthaste.URLGroup, error) { return groups.list(s.db, user) })
+func (s *Store) URLGroups(_ context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
+	return read(s, func() (store.List[*posthaste.URLGroup], error) { return groups.part(s.db, user, after) })
 }
 
 // DeleteURLGroup implements store.URLGroups.

@@ -219,22 +219,22 @@ func TestDamagedDocumentsAreNamed(t *testing.T) {
 	}{
 		"queue": {
 			1,
-			func() (any, error) { return s.Queues(t.Context(), user) },
+			func() (any, error) { return s.Queues(t.Context(), user, "") },
 			func() (any, error) { return s.Queue(t.Context(), user, name) },
 		},
 		"URL group": {
 			2,
-			func() (any, error) { return s.URLGroups(t.Context(), user) },
+			func() (any, error) { return s.URLGroups(t.Context(), user, "") },
 			func() (any, error) { return s.URLGroup(t.Context(), user, name) },
 		},
 		"flow-control key": {
 			3,
-			func() (any, error) { return s.FlowKeys(t.Context(), start, user, "") },
+			func() (any, error) { return s.FlowKeys(t.Context(), start, user, "", "") },
 			func() (any, error) { return s.FlowKey(t.Context(), start, user, name) },
 		},
 		"schedule": {
 			4,
-			func() (any, error) { return s.Schedules(t.Context(), user) },
+			func() (any, error) { return s.Schedules(t.Context(), user, "") },
 			func() (any, error) { return s.Schedule(t.Context(), user, name) },
 		},
 		"bulk action": {

@@ -139,6 +139,40 @@ func (d *documents[T]) list(ctx context.Context, q querier, user string) ([]*T, 
 		WHERE user_id = $1 AND kind = $2 ORDER BY name`, user, d.kind)
 }
 
+// listedAtOnce and listedOverhead bound a part of a list: how many documents are looked at,
+// and what each takes in memory beside its record.
+const (
+	listedAtOnce   = 10_000
+	listedOverhead = 512
+)
+
+// part returns documents of a user whose names come after one, as list does: as many as fit
+// in a part of a list.
+func (d *documents[T]) part(ctx context.Context, q querier, user, after string) (list store.List[*T], err error) {
+	more := false
+	list.Items, err = rows(ctx, q, func(r pgx.CollectableRow) (*T, error) {
+		var name, data []byte
+		if err := r.Scan(&name, &data, &more); err != nil {
+			return nil, err
+		}
+		return d.read(user, name, data)
+	}, `
+		SELECT name, record, more FROM (
+			SELECT name, record, lead(name) OVER (ORDER BY name) IS NOT NULL AS more,
+				sum(octet_length(name) + octet_length(record) + $4::integer) OVER (ORDER BY name) AS upto, row_number() OVER (ORDER BY name) AS n
+			FROM (
+				SELECT name, record FROM posthaste.documents
+				WHERE user_id = $1 AND kind = $2 AND name > $3 ORDER BY name LIMIT $5) AS first) AS sized
+		WHERE upto <= $6 OR n = 1 ORDER BY name`, user, d.kind, []byte(after), listedOverhead, listedAtOnce, store.PageBytes)
+	if err != nil {
+		return store.List[*T]{}, err
+	}
+	if n := len(list.Items); n > 0 && (more || n == listedAtOnce) {
+		list.Next = d.name(list.Items[n-1])
+	}
+	return list, nil
+}
+
 // dated is a document that is found by its time, or what is wrong with it.
 type dated[T any] struct {
 	at     int64

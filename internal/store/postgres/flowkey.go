@@ -107,14 +107,16 @@ func (s *Store) FlowKey(ctx context.Context, now time.Time, user, key string) (s
 }
 
 // FlowKeys implements store.FlowKeys.
-func (s *Store) FlowKeys(ctx context.Context, now time.Time, user, contains string) ([]store.FlowStatus, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) ([]store.FlowStatus, error) {
-		all, err := flowKeys.list(ctx, q, user)
+func (s *Store) FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (store.List[store.FlowStatus], error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (list store.List[store.FlowStatus], err error) {
+		part, err := flowKeys.part(ctx, q, user, after)
 		if err != nil {
-			return nil, err
+			return list, err
 		}
-		all = slices.DeleteFunc(all, func(k *posthaste.FlowKey) bool { return !strings.Contains(k.Key, contains) })
-		return flowStatuses(ctx, q, now, user, all...)
+		list.Next = part.Next
+		wanted := slices.DeleteFunc(part.Items, func(k *posthaste.FlowKey) bool { return !strings.Contains(k.Key, contains) })
+		list.Items, err = flowStatuses(ctx, q, now, user, wanted...)
+		return list, err
 	})
 }
 

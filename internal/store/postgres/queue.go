@@ -54,13 +54,15 @@ func (s *Store) Queue(ctx context.Context, user, name string) (store.QueueStatus
 }
 
 // Queues implements store.Queues.
-func (s *Store) Queues(ctx context.Context, user string) ([]store.QueueStatus, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) ([]store.QueueStatus, error) {
-		all, err := queues.list(ctx, q, user)
+func (s *Store) Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (list store.List[store.QueueStatus], err error) {
+		part, err := queues.part(ctx, q, user, after)
 		if err != nil {
-			return nil, err
+			return list, err
 		}
-		return queueStatuses(ctx, q, user, all...)
+		list.Next = part.Next
+		list.Items, err = queueStatuses(ctx, q, user, part.Items...)
+		return list, err
 	})
 }
 

@@ -33,9 +33,9 @@ func (s *Store) Schedule(ctx context.Context, user, id string) (*posthaste.Sched
 }
 
 // Schedules implements store.Schedules.
-func (s *Store) Schedules(ctx context.Context, user string) ([]*posthaste.Schedule, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Schedule, error) {
-		return schedules.list(ctx, q, user)
+func (s *Store) Schedules(ctx context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (store.List[*posthaste.Schedule], error) {
+		return schedules.part(ctx, q, user, after)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 // UpdateURLGroup implements store.URLGroups.
@@ -34,9 +35,9 @@ func (s *Store) URLGroup(ctx context.Context, user, name string) (*posthaste.URL
 }
 
 // URLGroups implements store.URLGroups.
-func (s *Store) URLGroups(ctx context.Context, user string) ([]*posthaste.URLGroup, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.URLGroup, error) {
-		return urlGroups.list(ctx, q, user)
+func (s *Store) URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (store.List[*posthaste.URLGroup], error) {
+		return urlGroups.part(ctx, q, user, after)
 	})
 }
 

@@ -98,25 +98,25 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 			return s.UpdateQueue(ctx, now, user, "q", func(*posthaste.Queue) error { return nil })
 		},
 		"Queue":       func() error { return errorOf(s.Queue(ctx, user, "q")) },
-		"Queues":      func() error { return errorOf(s.Queues(ctx, user)) },
+		"Queues":      func() error { return errorOf(s.Queues(ctx, user, "")) },
 		"QueueNames":  func() error { return errorOf(s.QueueNames(ctx, user)) },
 		"DeleteQueue": func() error { return s.DeleteQueue(ctx, now, user, "q") },
 		"UpdateFlowKey": func() error {
 			return s.UpdateFlowKey(ctx, now, user, "k", func(*posthaste.FlowKey) error { return nil })
 		},
 		"FlowKey":  func() error { return errorOf(s.FlowKey(ctx, now, user, "k")) },
-		"FlowKeys": func() error { return errorOf(s.FlowKeys(ctx, now, user, "")) },
+		"FlowKeys": func() error { return errorOf(s.FlowKeys(ctx, now, user, "", "")) },
 		"UpdateURLGroup": func() error {
 			return s.UpdateURLGroup(ctx, now, user, "g", func(*posthaste.URLGroup) error { return nil })
 		},
 		"URLGroup":       func() error { return errorOf(s.URLGroup(ctx, user, "g")) },
-		"URLGroups":      func() error { return errorOf(s.URLGroups(ctx, user)) },
+		"URLGroups":      func() error { return errorOf(s.URLGroups(ctx, user, "")) },
 		"DeleteURLGroup": func() error { return s.DeleteURLGroup(ctx, user, "g") },
 		"UpdateSchedule": func() error {
 			return s.UpdateSchedule(ctx, now, user, "s", func(*posthaste.Schedule) error { return nil })
 		},
 		"Schedule":       func() error { return errorOf(s.Schedule(ctx, user, "s")) },
-		"Schedules":      func() error { return errorOf(s.Schedules(ctx, user)) },
+		"Schedules":      func() error { return errorOf(s.Schedules(ctx, user, "")) },
 		"DeleteSchedule": func() error { return s.DeleteSchedule(ctx, user, "s") },
 		"DueSchedules": func() error {
 			_, _, err := s.DueSchedules(ctx, now, 1)

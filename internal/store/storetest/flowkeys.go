@@ -205,7 +205,7 @@ var flowKeyPromises = []promise{
 			tr.Errorf("%d in flight, %d waiting, want 1 and 2", got.InFlight, got.Waiting)
 		}
 		tr.wait(time.Minute)
-		keys, err := tr.store.FlowKeys(tr.Context(), tr.now, ann, "")
+		keys, err := tr.allFlowKeys("")
 		if err != nil || len(keys) != 2 || keys[0].Waiting != 3 || keys[1].Waiting != 1 {
 			tr.Errorf("keys %+v, %v, want 3 and 1 waiting", keys, err)
 		}
@@ -273,7 +273,7 @@ func (tr *trial) flowKey(key string) store.FlowStatus {
 
 func (tr *trial) wantFlowKeys(contains string, want ...string) {
 	tr.Helper()
-	all, err := tr.store.FlowKeys(tr.Context(), tr.now, ann, contains)
+	all, err := tr.allFlowKeys(contains)
 	if err != nil {
 		tr.Fatalf("FlowKeys: %v", err)
 	}

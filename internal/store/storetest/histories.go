@@ -350,11 +350,11 @@ func messagesOf(letters []*posthaste.DeadLetter) (ids []posthaste.MessageID) {
 }
 
 func (h *historian) lookAtLanes() {
-	queues, err := h.store.Queues(h.Context(), ann)
+	queues, err := h.allQueues(ann)
 	for _, q := range queues {
 		h.tell("queue %s: %d, %t, %d", q.Name, q.Parallelism, q.Paused, q.Lag)
 	}
-	keys, keyErr := h.store.FlowKeys(h.Context(), h.now, ann, "")
+	keys, keyErr := h.allFlowKeys("")
 	for _, k := range keys {
 		h.tell("key %s: %d, %t, %d and %d", k.Key, k.Parallelism, k.Paused, k.InFlight, k.Waiting)
 	}

@@ -117,11 +117,11 @@ func (h *historian) retain() {
 
 // lookAtResources reads groups, schedules, bulk actions, waiters, and who has anything.
 func (h *historian) lookAtResources() {
-	groups, err := h.store.URLGroups(h.Context(), ann)
+	groups, err := h.allGroups(ann)
 	for _, g := range groups {
 		h.tell("%s has %v since %s", g.Name, g.Endpoints, since(g.CreatedAt))
 	}
-	schedules, schedulesErr := h.store.Schedules(h.Context(), ann)
+	schedules, schedulesErr := h.allSchedules(ann)
 	for _, s := range schedules {
 		h.tell("%s is due %s, was %s with %v, paused %t", s.ID, since(s.NextAt), since(s.LastAt), s.LastMessages, s.Paused)
 	}

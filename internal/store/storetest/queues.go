@@ -317,7 +317,7 @@ func (tr *trial) queue(name string) store.QueueStatus {
 // wantQueues requires ann to have the queues of these names, in this order.
 func (tr *trial) wantQueues(want ...string) {
 	tr.Helper()
-	all, err := tr.store.Queues(tr.Context(), ann)
+	all, err := tr.allQueues(ann)
 	if err != nil {
 		tr.Fatalf("Queues: %v", err)
 	}

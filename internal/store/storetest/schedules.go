@@ -40,12 +40,12 @@ var schedulePromises = []promise{
 		for _, id := range []string{"b", "a/1", "a"} {
 			tr.schedule(id, tr.now)
 		}
-		all, err := tr.store.Schedules(tr.Context(), ann)
+		all, err := tr.allSchedules(ann)
 		if err != nil {
 			tr.Fatal(err)
 		}
 		tr.same("schedules", []string{"a", "a/1", "b"}, idsOfSchedules(all))
-		if others, err := tr.store.Schedules(tr.Context(), anna); err != nil || len(others) > 0 {
+		if others, err := tr.allSchedules(anna); err != nil || len(others) > 0 {
 			tr.Errorf("schedules of another user: %v, %v", others, err)
 		}
 	}},

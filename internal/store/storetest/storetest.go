@@ -59,6 +59,7 @@ var promises = []struct {
 	{name: "FlowKeys", trials: flowKeyPromises},
 	{name: "URLGroups", trials: urlGroupPromises},
 	{name: "Schedules", trials: schedulePromises},
+	{name: "Lists", trials: listPromises},
 	{name: "Actions", trials: actionPromises},
 	{name: "Runs", trials: runPromises},
 	{name: "RunTransactions", trials: runAtomicPromises},

@@ -66,7 +66,7 @@ var urlGroupPromises = []promise{
 			tr.updateGroup(name, fillGroup)
 		}
 		tr.wantGroups("a", "a/1", "b")
-		if others, err := tr.store.URLGroups(tr.Context(), anna); err != nil || len(others) > 0 {
+		if others, err := tr.allGroups(anna); err != nil || len(others) > 0 {
 			tr.Errorf("groups of another user: %v, %v", others, err)
 		}
 	}},
@@ -103,7 +103,7 @@ func (tr *trial) updateGroup(name string, change func(*posthaste.URLGroup)) {
 // wantGroups requires ann to have these groups, all as fillGroup left them.
 func (tr *trial) wantGroups(names ...string) {
 	tr.Helper()
-	all, err := tr.store.URLGroups(tr.Context(), ann)
+	all, err := tr.allGroups(ann)
 	if err != nil {
 		tr.Fatal(err)
 	}

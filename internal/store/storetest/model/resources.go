@@ -27,6 +27,22 @@ func list[T any](all map[name]*T, user string) []*T {
 	return values
 }
 
+// partOf returns what of a list comes after a name.
+func partOf[T any](all []T, after string, name func(T) string, size func(T) int) (part store.List[T]) {
+	room := store.NewPageRoom(0)
+	for _, value := range all {
+		if name(value) <= after && after != "" {
+			continue
+		}
+		if !room.Take(size(value)) {
+			part.Next = name(part.Items[len(part.Items)-1])
+			break
+		}
+		part.Items = append(part.Items, value)
+	}
+	return part
+}
+
 // UpdateQueue implements store.Queues.
 func (m *Model) UpdateQueue(_ context.Context, now time.Time, user, queue string, change func(*posthaste.Queue) error) error {
 	return m.change(func() error {
@@ -81,14 +97,16 @@ func (m *Model) QueueNames(_ context.Context, user string) (names []string, err 
 }
 
 // Queues implements store.Queues.
-func (m *Model) Queues(_ context.Context, user string) (all []store.QueueStatus, err error) {
+func (m *Model) Queues(_ context.Context, user, after string) (part store.List[store.QueueStatus], err error) {
 	err = m.do(func() error {
+		var all []store.QueueStatus
 		for _, q := range list(m.queues, user) {
 			all = append(all, m.queueStatus(user, q))
 		}
+		part = partOf(all, after, func(q store.QueueStatus) string { return q.Name }, store.QueueSize)
 		return nil
 	})
-	return all, err
+	return part, err
 }
 
 // DeleteQueue implements store.Queues.
@@ -145,14 +163,16 @@ func (m *Model) URLGroup(_ context.Context, user, group string) (g *posthaste.UR
 }
 
 // URLGroups implements store.URLGroups.
-func (m *Model) URLGroups(_ context.Context, user string) (all []*posthaste.URLGroup, err error) {
+func (m *Model) URLGroups(_ context.Context, user, after string) (part store.List[*posthaste.URLGroup], err error) {
 	err = m.do(func() error {
+		var all []*posthaste.URLGroup
 		for _, g := range list(m.groups, user) {
 			all = append(all, copyGroup(g))
 		}
+		part = partOf(all, after, func(g *posthaste.URLGroup) string { return g.Name }, store.URLGroupSize)
 		return nil
 	})
-	return all, err
+	return part, err
 }
 
 // DeleteURLGroup implements store.URLGroups.
@@ -209,14 +229,16 @@ func (m *Model) flowStatus(now time.Time, user string, k *posthaste.FlowKey) sto
 }
 
 // FlowKeys implements store.FlowKeys.
-func (m *Model) FlowKeys(_ context.Context, now time.Time, user, contains string) (all []store.FlowStatus, err error) {
+func (m *Model) FlowKeys(_ context.Context, now time.Time, user, contains, after string) (part store.List[store.FlowStatus], err error) {
 	err = m.do(func() error {
+		var all []store.FlowStatus
 		for _, k := range list(m.flowKeys, user) {
 			if strings.Contains(k.Key, contains) {
 				all = append(all, m.flowStatus(now, user, k))
 			}
 		}
+		part = partOf(all, after, func(k store.FlowStatus) string { return k.Key }, store.FlowKeySize)
 		return nil
 	})
-	return all, err
+	return part, err
 }

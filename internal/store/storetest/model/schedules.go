@@ -48,14 +48,16 @@ func (m *Model) Schedule(_ context.Context, user, id string) (s *posthaste.Sched
 }
 
 // Schedules implements store.Schedules.
-func (m *Model) Schedules(_ context.Context, user string) (all []*posthaste.Schedule, err error) {
+func (m *Model) Schedules(_ context.Context, user, after string) (part store.List[*posthaste.Schedule], err error) {
 	err = m.do(func() error {
+		var all []*posthaste.Schedule
 		for _, s := range list(m.schedules, user) {
 			all = append(all, copySchedule(s))
 		}
+		part = partOf(all, after, func(s *posthaste.Schedule) string { return s.ID }, store.ScheduleSize)
 		return nil
 	})
-	return all, err
+	return part, err
 }
 
 // DeleteSchedule implements store.Schedules.
