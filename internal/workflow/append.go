@@ -17,6 +17,9 @@ func (t *tx) add(item *Item) (Receipt, error) {
 	if callType == "" {
 		callType = posthaste.CallStep
 	}
+	if callType == posthaste.CallStep {
+		item.Body = withTrueName(item.Body)
+	}
 	key := entryKey(callType, item.Body, item.Callback)
 	if key != "" {
 		id, again, err := t.recallStep(run, key)

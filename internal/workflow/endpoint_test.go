@@ -149,7 +149,7 @@ func (w *world) newVisit(ctx context.Context, m *posthaste.Message, retried int)
 	case h.Get("Upstash-Workflow-Is-Failure") == "true":
 		v.what = "failure"
 	case h.Get("Upstash-Workflow-Callback") == "true":
-		v.what = "answer " + h.Get("Upstash-Workflow-Stepname")
+		v.what = "answer " + posthaste.DecodeHeaderText(h.Get("Upstash-Workflow-Stepname"))
 	case h.Get("Upstash-Workflow-Unknown-Sdk") == "true":
 		v.what = "unknown"
 	case h.Get("Upstash-Workflow-Sdk-Version") == "":
@@ -460,7 +460,7 @@ func (e *execution) call(s step, id, concurrent int) workflow.Item {
 	maps.Copy(answer.Header, http.Header{
 		"Upstash-Workflow-Callback":    {"true"},
 		"Upstash-Workflow-Stepid":      {strconv.Itoa(id)},
-		"Upstash-Workflow-Stepname":    {s.name},
+		"Upstash-Workflow-Stepname":    {posthaste.EncodeHeaderText(s.name)},
 		"Upstash-Workflow-Steptype":    {"Call"},
 		"Upstash-Workflow-Concurrent":  {strconv.Itoa(concurrent)},
 		"Upstash-Workflow-Contenttype": {"text/plain"},
@@ -497,7 +497,7 @@ func (e *execution) publishAnswer() error {
 	if (r.Status < 200 || r.Status > 299) && *r.MaxRetries > 0 && *r.Retried != *r.MaxRetries {
 		return nil // all SDKs wait for the report of the next attempt
 	}
-	h := e.visit.message.Header
+	h := posthaste.HeaderInJSON(e.visit.message.Header) // as fetch reads it
 	id, _ := strconv.Atoi(h.Get("Upstash-Workflow-Stepid"))
 	concurrent, _ := strconv.Atoi(h.Get("Upstash-Workflow-Concurrent"))
 	out := string(marshal(calledBack{r.Status, string(*r.Body)}))

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -71,7 +72,29 @@ func entryKey(callType posthaste.CallType, body []byte, callback *posthaste.Call
 	return ""
 }
 
-// extend returns a step with more fields.
+// withTrueName returns the result of a call under the name that its step has. SDKs read
+// that from a header of the answer, a character for each byte. A name with a character above
+// U+00FF went there as UTF-8, and what comes back of it would be taken for another step.
+func withTrueName(result []byte) []byte {
+	if !bytes.Contains(result, []byte(stepCall)) {
+		return result // without reading a large one
+	}
+	step, ok := ParseStep(result)
+	name := posthaste.DecodeHeaderText(posthaste.EncodeHeaderText(step.Name))
+	if !ok || step.Type != stepCall || step.IsPlan() || name == step.Name {
+		return result
+	}
+	renamed, err := extend(result, map[string]any{"stepName": name})
+	if err != nil {
+		return result
+	}
+	return renamed
+}
+
+// stepCall is the type of the step that is a request to somebody else.
+const stepCall = "Call"
+
+// extend returns a step with more fields, or others in their place.
 func extend(step []byte, more map[string]any) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(step, &fields); err != nil {

@@ -71,6 +71,15 @@ func TestSteps(t *testing.T) {
 			[]string{"start", "toCallback", "fromCallback", "a", "b"},
 			"200answer 200 <b>",
 		},
+		"calls whose names are outside ASCII": { // contract, decision 29
+			flow{{call("José", "http://third/ok", 0)}, {call("患者 é", "http://third/ok", 0)}},
+			[]string{
+				"0 wf start", "1 ok call", "3 wf answer José", "4 wf José",
+				"5 ok call", "7 wf answer 患者 é", "8 wf 患者 é",
+			},
+			[]string{"start", "toCallback", "fromCallback", "José", "toCallback", "fromCallback", "患者 é"},
+			"200answer 200 200answer 200",
+		},
 		"call answered at the second attempt": {
 			flow{{call("a", "http://third/flaky", 2)}},
 			[]string{"0 wf start", "1 flaky call", "1003 flaky call again", "1005 wf answer a", "1006 wf a"},
