@@ -90,7 +90,7 @@ func historyOnDatabase(t *testing.T, cluster *pgtest.Cluster, seed uint64) []str
 func onDatabase(url string, joined func(node int64)) backend {
 	return func(t *testing.T) store.Store {
 		t.Helper()
-		options := postgres.Options{Joined: joined, Logger: slog.New(slog.DiscardHandler)}
+		options := postgres.Options{Joined: joined, AnyClock: true, Logger: slog.New(slog.DiscardHandler)}
 		s, err := postgres.Open(t.Context(), url+"&synchronous_commit=off", options)
 		if err != nil {
 			t.Fatal(err)

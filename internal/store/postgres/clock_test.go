@@ -55,6 +55,14 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// A test's node takes part in whatever time it lives.
+func TestAnyClock(t *testing.T) {
+	clock := clock{logger: slog.New(slog.DiscardHandler), any: true}
+	if err := clock.compare(time.Now(), time.Now().Add(year)); err != nil || clock.err() != nil {
+		t.Errorf("compare = %v, err = %v; want nothing", err, clock.err())
+	}
+}
+
 // The time of the database goes on by the monotonic clock of the node, and follows the
 // database where what that said was less certain, or has changed.
 func TestTimeOfTheDatabase(t *testing.T) {

@@ -40,8 +40,11 @@ type Options struct {
 	// Clock is told every few seconds how far the clock of this node is ahead of that of
 	// the database. nil: nobody. A node whose clock is too far away takes no part: Open, and
 	// each call, fails with store.ErrClock until it is right again.
-	Clock  func(ahead time.Duration)
-	Logger *slog.Logger // nil: slog.Default()
+	Clock func(ahead time.Duration)
+	// AnyClock lets this node take part whatever its clock says: for tests, whose time is
+	// not that of the database.
+	AnyClock bool
+	Logger   *slog.Logger // nil: slog.Default()
 	// Memory is how many bytes of large messages this node may have claimed; 0: any number.
 	Memory int
 	// Existing says that there must be a schema, and one of this version. Unless it is set
@@ -102,6 +105,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	}
 	s.statements.logger = s.logger
 	s.node.clock.logger, s.node.clock.tell, s.node.clock.wrong = s.logger, options.Clock, options.wrong
+	s.node.clock.any = options.AnyClock
 	if options.migrations != nil {
 		s.schema.files = options.migrations
 	}
