@@ -14,7 +14,7 @@ import (
 // as texts and read by tokens and signingKeys, because an error of the command
 // line's own readers would show the value.
 type accessSettings struct {
-	Token             string   `group:"access" help:"API token of the first user, base64 of {\"UserID\":\"me\",\"Password\":\"secret\"}. Unless there is one or another user, a token is made at the first start and printed once."`
+	Token             string   `group:"access" help:"API token of the first user, base64 of {\"UserID\":\"me\",\"Password\":\"secret\"}. Unless there is one or another user, a token is made at the first start and printed once. Other users of the machine can read a command line: give secrets by $$POSTHASTE_TOKEN and the like, or in the file of --config."`
 	Users             []string `group:"access" placeholder:"NAME:PASSWORD" help:"Further users. The token of each is the same JSON of its name and password, in base64."`
 	ReadOnlyUsers     []string `group:"access" placeholder:"NAME:PASSWORD" help:"Users who get a token that cannot write: the same JSON with \"ReadOnly\":true. A token shows its password, so this one needs its own."`
 	CurrentSigningKey string   `group:"access" help:"Key that signs the first user's deliveries to begin with. Without, keys are made."`

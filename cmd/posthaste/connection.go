@@ -14,7 +14,7 @@ import (
 // has.
 type connection struct {
 	URL   string `group:"server" env:"-" placeholder:"URL" help:"The server. Unless given: $$POSTHASTE_URL, $$QSTASH_URL, or the development server on this machine."`
-	Token string `group:"server" env:"-" placeholder:"TOKEN" help:"Token of the user. Unless given: $$POSTHASTE_TOKEN, $$QSTASH_TOKEN, or that of development servers."`
+	Token string `group:"server" env:"-" placeholder:"TOKEN" help:"Token of the user. Unless given: $$POSTHASTE_TOKEN, $$QSTASH_TOKEN, or that of development servers. Other users of the machine can read a command line, and no variables."`
 }
 
 // developmentServer is where posthaste dev runs unless told otherwise.
