@@ -265,6 +265,11 @@ func testFocusOfViews(t *testing.T, b *browser, c *client, s *sink) {
 // testWidths looks at every view in windows of several widths: nothing that can be pressed is
 // beyond the edge, and dialogs and the choice of times stay within themselves.
 func testWidths(t *testing.T, b *browser, c *client, s *sink) {
+	schedule := strings.Repeat("row-", 12)
+	headers := map[string]string{"Upstash-Cron": "CRON_TZ=Europe/Berlin 30 9 * * MON-FRI", "Upstash-Schedule-Id": schedule}
+	if err := c.call(t.Context(), http.MethodPost, "/v2/schedules/"+s.url+"/"+answerOK, headers, "", nil); err != nil {
+		t.Fatal(err)
+	}
 	for _, width := range []int64{1440, 1024, 800} {
 		page := b.open(t, [2]int64{width, 700}, c.console("/overview"))
 		for _, view := range []string{"overview", "logs", "runs", "dlq/runs", "queues", "schedules", "groups", "flow"} {
@@ -283,18 +288,14 @@ func testWidths(t *testing.T, b *browser, c *client, s *sink) {
 		page.until(`document.querySelector(".popover").getBoundingClientRect().right <= innerWidth`, fmt.Sprintf("see the choice of times in a window of %d pixels", width))
 		page.inspect(fmt.Sprintf("times-%d", width))
 	}
-	testDialogsOfRows(t, b.open(t, desktop, c.console("")), c, s)
+	testDialogsOfRows(t, b.open(t, desktop, c.console("")), c, schedule)
 }
 
 // testDialogsOfRows opens dialogs from the rows of tables, whose look they have not.
-func testDialogsOfRows(t *testing.T, page *tab, c *client, s *sink) {
+func testDialogsOfRows(t *testing.T, page *tab, c *client, schedule string) {
 	t.Helper()
-	headers := map[string]string{"Upstash-Cron": "0 6 29 2 *", "Upstash-Schedule-Id": strings.Repeat("row-", 12)}
-	if err := c.call(t.Context(), http.MethodPost, "/v2/schedules/"+s.url+"/"+answerOK, headers, "", nil); err != nil {
-		t.Fatal(err)
-	}
 	page.do(chromedp.Navigate(c.base + "/console/schedules"))
-	for _, button := range []string{"Edit", "Details", "Delete " + headers["Upstash-Schedule-Id"]} {
+	for _, button := range []string{"Edit", "Details", "Delete " + schedule} {
 		page.press(button)
 		page.until(`document.querySelector("dialog[open]") !== null`, "see the dialog")
 		if look := evaluate[string](page, `(({ textAlign, whiteSpace }) => textAlign + " " + whiteSpace)(getComputedStyle(document.querySelector("dialog")))`); look != "start normal" {
