@@ -23,9 +23,13 @@ type Endpoint struct {
 	URL  string
 }
 
+// MaxEndpoints is how many endpoints a URL group may have.
+const MaxEndpoints = 1000
+
 // Upsert adds an endpoint, or changes the one it names: by its name if the group
 // has that name, else by its URL. One that comes without a name keeps the name it
-// has. It is an error if name and URL belong to different endpoints.
+// has. It is an error if name and URL belong to different endpoints, or if there would be
+// more than MaxEndpoints.
 func (g *URLGroup) Upsert(e Endpoint) error {
 	byName, byURL := -1, slices.IndexFunc(g.Endpoints, func(o Endpoint) bool { return o.URL == e.URL })
 	if e.Name != "" {
@@ -39,6 +43,8 @@ func (g *URLGroup) Upsert(e Endpoint) error {
 	case byURL >= 0:
 		e.Name = cmp.Or(e.Name, g.Endpoints[byURL].Name)
 		g.Endpoints[byURL] = e
+	case len(g.Endpoints) >= MaxEndpoints:
+		return Invalidf("endpoint %q is one too many for %s: a URL group has up to %d", clip(e.URL), g.Name, MaxEndpoints)
 	default:
 		g.Endpoints = append(g.Endpoints, e)
 	}

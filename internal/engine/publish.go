@@ -47,20 +47,52 @@ func (e *Engine) PublishBatch(ctx context.Context, user string, publications []P
 }
 
 func (e *Engine) publishChunk(ctx context.Context, user string, publications []Publication, results []Result) error {
-	now := e.now()
+	stored := false // something of it is: the others are told one by one from then on
+	fail := func(err error) error {
+		if !stored {
+			return err
+		}
+		for i := range results {
+			if results[i].Receipts == nil && results[i].Err == nil {
+				results[i].Err = err
+			}
+		}
+		return nil
+	}
+	now, size := e.now(), 0
 	var submissions []store.Submission
 	var indexes []int // of the results they belong to
 	for i, p := range publications {
+		if size >= maxCommit {
+			if err := e.accept(ctx, user, now, publications, submissions, indexes, results); err != nil {
+				return fail(err)
+			}
+			submissions, indexes, size, stored = nil, nil, 0, true
+		}
 		submission, err := e.submission(ctx, user, p, now)
 		if err != nil && posthaste.ErrorCode(err) == posthaste.CodeInternal {
-			return err
+			return fail(err)
 		}
 		if err != nil {
 			results[i].Err = err
 			continue
 		}
 		submissions, indexes = append(submissions, submission), append(indexes, i)
+		for _, m := range submission.Messages {
+			size += store.MessageSize(m)
+		}
 	}
+	if err := e.accept(ctx, user, now, publications, submissions, indexes, results); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// accept accepts the submissions of some publications in one commit. The indexes are those
+// of the publications, and of the results.
+func (e *Engine) accept(ctx context.Context, user string, now time.Time, publications []Publication,
+	submissions []store.Submission, indexes []int, results []Result,
+) error {
 	if len(submissions) == 0 {
 		return nil
 	}
@@ -102,6 +134,13 @@ func (e *Engine) receipts(ctx context.Context, user string, submission store.Sub
 	return all, nil
 }
 
+// maxFanOut is how many bytes the messages of a publication to a URL group may have
+// together: they are one commit, which is in memory as a whole.
+const maxFanOut = 64 << 20
+
+// maxCommit is from how many bytes on the publications of a batch get another commit.
+const maxCommit = 16 << 20
+
 // submission makes the messages of a publication: one for a URL, one for each
 // endpoint of a group.
 func (e *Engine) submission(ctx context.Context, user string, p Publication, now time.Time) (store.Submission, error) {
@@ -121,6 +160,11 @@ func (e *Engine) submission(ctx context.Context, user string, p Publication, now
 			return store.Submission{}, err
 		}
 		m.URL, m.Endpoint, m.URLGroup = endpoint.URL, endpoint.Name, group
+		if size := store.MessageSize(m) * len(endpoints); group != "" && len(endpoints) > 1 && size > maxFanOut {
+			return store.Submission{}, posthaste.Errorf(posthaste.CodeTooLarge,
+				"%d bytes for each of the %d endpoints of URL group %s are more than the %d that one publication may come to",
+				store.MessageSize(m), len(endpoints), group, maxFanOut)
+		}
 		submission.Messages = append(submission.Messages, m)
 	}
 	return submission, nil
