@@ -44,7 +44,7 @@ func stepOf(m *posthaste.Message) (s step) {
 func stepInHeader(h http.Header) step {
 	const prefix = "Upstash-Workflow-Step"
 	id, _ := strconv.Atoi(h.Get(prefix + "id"))
-	return step{Name: h.Get(prefix + "name"), ID: id, Type: h.Get(prefix + "type")}
+	return step{Name: posthaste.DecodeHeaderText(h.Get(prefix + "name")), ID: id, Type: h.Get(prefix + "type")}
 }
 
 func (s step) isPlan() bool { return s.ID == 0 && s.Target > 0 }

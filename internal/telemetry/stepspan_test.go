@@ -57,6 +57,10 @@ func TestSpansOfSteps(t *testing.T) {
 			posthaste.RunLink{CallType: posthaste.CallAnswer, Entry: 2}, `{"body":"leak"}`, posthaste.Settings{Header: inHeader},
 			"answer pay", map[string]any{"step_name": "pay", "step_type": "Call", "step_id": int64(3)},
 		},
+		"a call outside ASCII": {
+			posthaste.RunLink{CallType: posthaste.CallAnswer, Entry: 2}, `{}`, posthaste.Settings{Header: http.Header{"Upstash-Workflow-Stepname": {"Jos\xe9"}}},
+			"answer José", map[string]any{"step_name": "José"},
+		},
 		"a failure callback": {
 			posthaste.RunLink{CallType: posthaste.CallFailure}, `{"body":"leak"}`, posthaste.Settings{},
 			"failure callback", map[string]any{},
