@@ -40,20 +40,7 @@ func contractRows() []string {
 	add("messages 6.%d", 1, 8)
 	add("messages %d", 7, 9)
 	add("U-%d", 1, 89)
-	add("decision %d", 1, 27)
-	for _, n := range []int{
-		28,
-		29,
-		30,
-		31,
-		32,
-		33,
-		34,
-		35,
-		36,
-	} {
-		add("decision %d", n, n)
-	}
+	add("decision %d", 1, 36)
 	add("D %d", 1, 60)
 	return rows
 }
