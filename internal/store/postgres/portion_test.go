@@ -19,7 +19,7 @@ func TestSlowRetriesAreDoneInPortions(t *testing.T) {
 	const letters, atOnce = 7, 3
 	url := emptyDatabase(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, url)
+		s := openWith(t, url, postgres.Options{AnyClock: true})
 		ids := failMany(t, s, letters)
 		for total := 0; total < letters; {
 			retried, err := s.RetryDeadLetters(t.Context(), start, ann, ids, func(*posthaste.DeadLetter) (*posthaste.Message, error) {
