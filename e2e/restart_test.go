@@ -118,7 +118,7 @@ func (r *restarts) trigger(t *testing.T, n int) {
 		for first := 0; first < n; first += atOnce {
 			var items []map[string]any
 			for number := first; number < min(first+atOnce, n); number++ {
-				items = append(items, map[string]any{"destination": r.endpoint.url, "body": strconv.Itoa(number), "retries": 0})
+				items = append(items, map[string]any{"destination": r.endpoint.url, "body": strconv.Itoa(number), "headers": map[string]string{"Upstash-Retries": "0"}})
 			}
 			body, err := json.Marshal(items)
 			if err != nil {
