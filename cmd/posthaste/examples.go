@@ -100,9 +100,6 @@ var examples = map[string][]string{
 	"schema show": {
 		`posthaste schema show --database-url postgres://posthaste:secret@db/posthaste`,
 	},
-	"schema down": {
-		`posthaste schema down --to 2 --database-url postgres://posthaste:secret@db/posthaste`,
-	},
 	"verify": {
 		`posthaste verify "$SIGNATURE" --destination https://example.com/hook --body-file body.json`,
 		`posthaste verify "$SIGNATURE" --body '{"hello":"world"}' --at 5m --output json`,

@@ -33,7 +33,7 @@ type commands struct {
 	Restore  restoreCommand  `cmd:"" help:"Make a data directory of a backup."`
 	Copy     copyCommand     `cmd:"" help:"Move everything from a data directory into a database, or back."`
 	Check    checkCommand    `cmd:"" help:"Look for damage in a data directory, a backup or a database."`
-	Schema   schemaCommand   `cmd:"" help:"Show the version of a database's schema, or take it back."`
+	Schema   schemaCommand   `cmd:"" help:"Show the version of a database's schema."`
 	Verify   verifyCommand   `cmd:"" help:"Say what is wrong with the signature of a delivery."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
 	Help     helpCommand     `cmd:"" help:"Show the help of a command."`

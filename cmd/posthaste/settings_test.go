@@ -164,7 +164,6 @@ func TestSettingsAreRefused(t *testing.T) {
 		"check of another kind":         {[]string{"check", "--database-url=mysql://h/d"}, "database-url is not the URL of a PostgreSQL"},
 		"schema of no database":         {[]string{"schema", "show"}, "database-url is missing"},
 		"schema of another kind":        {[]string{"schema", "show", "--database-url=mysql://h/d"}, "database-url is not the URL of a PostgreSQL"},
-		"schema down to nothing":        {[]string{"schema", "down", "--to=0", "--database-url=postgres://h/d"}, "to 0 is no version of a schema that something is kept in: 1 or more is accepted"},
 		"no address":                    {serve("--listen=8080"), `listen "8080" is not an address: give HOST:PORT`},
 		"a port above":                  {serve("--listen=:8080,:65536"), `listen ":65536" is not an address`},
 		"unknown flag":                  {[]string{"serve", "--dta=d"}, "unknown flag --dta"},

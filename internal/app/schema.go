@@ -18,12 +18,3 @@ func ReadSchema(ctx context.Context, url string) (Schema, error) {
 	}
 	return at, nil
 }
-
-// RevertSchema takes the schema of a database back to a version, unless nodes live that
-// know a later one.
-func RevertSchema(ctx context.Context, url string, to int) error {
-	if err := postgres.Revert(ctx, url, to); err != nil {
-		return fmt.Errorf("take the schema back: %w", err)
-	}
-	return nil
-}

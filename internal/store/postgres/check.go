@@ -31,7 +31,7 @@ func Check(ctx context.Context, url string) (report Report, err error) {
 		return report, err
 	}
 	defer pool.Close()
-	if err := (migrator{migrations}).check(ctx, pool); err != nil {
+	if err := migrations.check(ctx, pool); err != nil {
 		return report, err
 	}
 	asOfNow := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}

@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"io/fs"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste/internal/store"
 )
@@ -22,10 +20,11 @@ func (s *Store) PrepareAgain() {
 // Prepares reports whether new connections prepare statements.
 func (s *Store) Prepares() bool { return !s.statements.unprepared.Load() }
 
-// OpenWith is Open for a program that knows other migrations.
-func OpenWith(ctx context.Context, url string, files fs.FS, options Options) (*Store, error) {
-	options.migrations = files
-	return Open(ctx, url, options)
+// WithMigration are options of a program that knows one more migration, which a program
+// must know unless it knows so many.
+func (o Options) WithMigration(statements string, needs int) Options {
+	o.newer = append(o.newer, migration{statements, needs})
+	return o
 }
 
 // WithPatience are options of a store whose Claim waits so long for turns that somebody
@@ -50,14 +49,6 @@ func (s *Store) InLine(user string) int {
 	defer s.turns.mu.Unlock()
 	return len(s.turns.waiting[user])
 }
-
-// RevertWith is Revert for a program that knows other migrations.
-func RevertWith(ctx context.Context, pool *pgxpool.Pool, files fs.FS, to int) error {
-	return migrator{files}.down(ctx, pool, to)
-}
-
-// Migrations are those of this program.
-func Migrations() fs.FS { return migrations }
 
 // EventsBetween is Events with something that happens before each of its statements.
 func (s *Store) EventsBetween(ctx context.Context, user string, query store.EventQuery, happens func()) (store.EventPage, error) {

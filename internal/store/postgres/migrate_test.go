@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"path"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -18,33 +15,29 @@ import (
 	"posthaste/internal/store/postgres"
 )
 
-func TestMigrations(t *testing.T) {
+// quiet are the options of a node that logs nothing.
+var quiet = postgres.Options{Logger: slog.New(slog.DiscardHandler)}
+
+// Several nodes start at once on an empty database: one makes the schema, and all serve.
+func TestSeveralStartAtOnce(t *testing.T) {
 	url := cluster.Database(t)
-	pool := connect(t, url)
-	var migrating sync.WaitGroup
+	var starting sync.WaitGroup
 	for range 4 {
-		migrating.Go(func() {
-			if err := postgres.Migrate(t.Context(), pool); err != nil {
-				t.Errorf("several at once: %v", err)
+		starting.Go(func() {
+			s, err := postgres.Open(t.Context(), url, quiet)
+			if err != nil {
+				t.Errorf("Open: %v", err)
+				return
+			}
+			if err := errors.Join(acceptOne(t.Context(), s, newMessage(start)), s.Close()); err != nil {
+				t.Error(err)
 			}
 		})
 	}
-	migrating.Wait()
-	s := open(t, url)
-	accept(t, s, start)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
+	starting.Wait()
+	if got := versionOf(t, connect(t, url)); got != 1 {
+		t.Errorf("the schema has version %d, want 1", got)
 	}
-	if err := postgres.Revert(t.Context(), url, 0); err != nil {
-		t.Fatal(err)
-	}
-	var left int
-	err := pool.QueryRow(t.Context(), `
-		SELECT count(*) FROM pg_class WHERE relnamespace = 'posthaste'::regnamespace AND relname <> 'schema'`).Scan(&left)
-	if err != nil || left != 0 {
-		t.Errorf("%d things are left after all migrations are taken back, %v", left, err)
-	}
-	accept(t, open(t, url), start)
 }
 
 // Somebody reads the whole database, as a dump does, while nodes start: one that finds the
@@ -64,22 +57,21 @@ func TestAStartDuringADump(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	discard := postgres.Options{Logger: slog.New(slog.DiscardHandler)}
-	same, err := postgres.Open(ctx, url, discard)
+	same, err := postgres.Open(ctx, url, quiet)
 	if err != nil {
 		t.Fatalf("the schema is up to date: Open = %v", err)
 	}
 	if err := same.Close(); err != nil {
 		t.Error(err)
 	}
-	newer := withMigration(t, versionOf(t, pool), `ALTER TABLE posthaste.live ADD COLUMN note text`, `ALTER TABLE posthaste.live DROP COLUMN note`)
-	if _, err := postgres.OpenWith(ctx, url, newer, discard); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+	newer := quiet.WithMigration(`ALTER TABLE posthaste.live ADD COLUMN note text`, 1)
+	if _, err := postgres.Open(ctx, url, newer); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 		t.Fatalf("the schema is to be changed: Open = %v, want ErrUnavailable", err)
 	}
 	if err := reader.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	upgraded, err := postgres.OpenWith(ctx, url, newer, discard)
+	upgraded, err := postgres.Open(ctx, url, newer)
 	if err != nil {
 		t.Fatalf("nobody reads any more: Open = %v", err)
 	}
@@ -89,15 +81,14 @@ func TestAStartDuringADump(t *testing.T) {
 }
 
 // A newer program joins, which adds to the busiest table, while an older one publishes and
-// delivers; then it leaves and what it added is taken back. The older one never notices.
-func TestUpgradeAndBack(t *testing.T) {
+// delivers. The older one never notices.
+func TestUpgrade(t *testing.T) {
 	url := cluster.Database(t)
 	pool, older := connect(t, url), open(t, url)
 	known := versionOf(t, pool)
-	newer := withMigration(t, known, `
+	newer := quiet.WithMigration(`
 		ALTER TABLE posthaste.live ADD COLUMN note text NOT NULL DEFAULT 'none';
-		CREATE INDEX live_note ON posthaste.live (user_id, note);`, `
-		ALTER TABLE posthaste.live DROP COLUMN note;`)
+		CREATE INDEX live_note ON posthaste.live (user_id, note);`, known)
 	upgraded, done := make(chan struct{}), make(chan struct{})
 	var delivering sync.WaitGroup
 	delivering.Go(func() {
@@ -115,7 +106,7 @@ func TestUpgradeAndBack(t *testing.T) {
 	})
 	go func() {
 		defer close(upgraded)
-		s, err := postgres.OpenWith(t.Context(), url, newer, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+		s, err := postgres.Open(t.Context(), url, newer)
 		if err != nil {
 			t.Errorf("the newer node: %v", err)
 			return
@@ -123,24 +114,18 @@ func TestUpgradeAndBack(t *testing.T) {
 		if got := versionOf(t, pool); got != known+1 {
 			t.Errorf("the schema has version %d, want %d", got, known+1)
 		}
-		if err := postgres.RevertWith(t.Context(), pool, newer, known); err == nil || !strings.Contains(err.Error(), "a node is running that knows version") {
-			t.Errorf("taking back what a node uses = %v, want that it is refused", err)
-		}
 		for range 20 {
 			if err := acceptOne(t.Context(), s, newMessage(start)); err != nil {
 				t.Errorf("the newer node: %v", err)
 			}
 		}
-		if err := errors.Join(s.Close(), postgres.RevertWith(t.Context(), pool, newer, known)); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
 	<-upgraded
 	close(done)
 	delivering.Wait()
-	if got := versionOf(t, pool); got != known {
-		t.Errorf("the schema has version %d, want %d", got, known)
-	}
 	for range 1000 {
 		claims, _, err := older.Claim(t.Context(), start, 10)
 		if err != nil {
@@ -180,12 +165,8 @@ func TestANewerSchemaIsLeftAlone(t *testing.T) {
 	restarted := open(t, url)
 	m := accept(t, older, start)
 	settle(t, restarted, store.Delivered(claimOne(t, restarted, m)))
-	pool := connect(t, url)
-	if got := versionOf(t, pool); got != newer {
+	if got := versionOf(t, connect(t, url)); got != newer {
 		t.Errorf("the schema has version %d, want %d", got, newer)
-	}
-	if err := postgres.Revert(t.Context(), url, 0); err == nil {
-		t.Error("a program takes back migrations that it does not know")
 	}
 }
 
@@ -194,10 +175,9 @@ func TestASchemaThatDoesNotServe(t *testing.T) {
 	url := cluster.Database(t)
 	older := open(t, url)
 	known := versionOf(t, connect(t, url))
-	demanding := withMigration(t, known, `CREATE TABLE posthaste.more ();`, `DROP TABLE posthaste.more;`)
-	demanding[fileOf(known+1, "up")].Data = fmt.Appendf(nil, "-- Programs must know version %d.\nCREATE TABLE posthaste.more ();", known+1)
+	demanding := quiet.WithMigration(`CREATE TABLE posthaste.more ()`, known+1)
 	joining := func() error {
-		s, err := postgres.OpenWith(t.Context(), url, demanding, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+		s, err := postgres.Open(t.Context(), url, demanding)
 		if err == nil {
 			err = s.Close()
 		}
@@ -217,7 +197,7 @@ func TestASchemaThatDoesNotServe(t *testing.T) {
 	}
 }
 
-// An operator sees who knows what, and takes the schema back when nobody needs it any more.
+// An operator sees who knows what.
 func TestSchemaOfADatabase(t *testing.T) {
 	url := cluster.Database(t)
 	if _, err := postgres.ReadSchema(t.Context(), url); err == nil || !strings.Contains(err.Error(), "no server has ever used this database") {
@@ -225,23 +205,14 @@ func TestSchemaOfADatabase(t *testing.T) {
 	}
 	s := open(t, url)
 	at, err := postgres.ReadSchema(t.Context(), url)
-	if err != nil || at.Version != at.Known || len(at.Nodes) != 1 || at.Nodes[0].Known != at.Known {
+	if err != nil || at.Version != at.Known || at.Needs != 1 || len(at.Nodes) != 1 || at.Nodes[0].Known != at.Known {
 		t.Fatalf("ReadSchema = %+v, %v; want one node and that all know the version", at, err)
 	}
-	before := at.Known - 1
-	want := fmt.Sprintf("a node is running that knows version %d of the schema", at.Known)
-	if err := postgres.Revert(t.Context(), url, before); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Revert beside a node = %v, want %q", err, want)
-	}
-	if err := errors.Join(s.Close(), postgres.Revert(t.Context(), url, before)); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	at, err = postgres.ReadSchema(t.Context(), url)
-	if err != nil || at.Version != before || len(at.Nodes) != 0 {
-		t.Errorf("ReadSchema = %+v, %v; want version %d and no node", at, err, before)
-	}
-	if err := postgres.Revert(t.Context(), url, before+1); err == nil || !strings.Contains(err.Error(), "cannot be taken back") {
-		t.Errorf("Revert to a later version = %v, want that it is refused", err)
+	if at, err = postgres.ReadSchema(t.Context(), url); err != nil || len(at.Nodes) != 0 {
+		t.Errorf("ReadSchema = %+v, %v; want no node", at, err)
 	}
 }
 
@@ -249,7 +220,8 @@ func TestSchemaOfADatabase(t *testing.T) {
 func TestExisting(t *testing.T) {
 	url := cluster.Database(t)
 	pool := connect(t, url)
-	existing := postgres.Options{Existing: true, Logger: slog.New(slog.DiscardHandler)}
+	existing := quiet
+	existing.Existing = true
 	if _, err := postgres.Open(t.Context(), url, existing); err == nil || !strings.Contains(err.Error(), "no server has ever used this database") {
 		t.Errorf("Open of an empty database = %v, want that it is refused", err)
 	}
@@ -267,36 +239,10 @@ func TestExisting(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	execute(t, url, `UPDATE posthaste.schema SET version = version - 1`)
+	execute(t, url, `UPDATE posthaste.schema SET version = version + 1`)
 	if _, err := postgres.Open(t.Context(), url, existing); err == nil || !strings.Contains(err.Error(), "use the program that served it last") {
-		t.Errorf("Open of an older schema = %v, want that it is refused", err)
+		t.Errorf("Open of another schema = %v, want that it is refused", err)
 	}
-}
-
-// withMigration adds one to the migrations of this program, the newest of which has a
-// number.
-func withMigration(t *testing.T, newest int, up, down string) fstest.MapFS {
-	t.Helper()
-	files := fstest.MapFS{
-		fileOf(newest+1, "up"):   {Data: fmt.Appendf(nil, "-- Programs must know version %d.\n%s", newest, up)},
-		fileOf(newest+1, "down"): {Data: []byte(down)},
-	}
-	err := fs.WalkDir(postgres.Migrations(), "migrations", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := fs.ReadFile(postgres.Migrations(), name)
-		files[name] = &fstest.MapFile{Data: data}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
-
-func fileOf(number int, direction string) string {
-	return path.Join("migrations", fmt.Sprintf("%04d_test.%s.sql", number, direction))
 }
 
 func versionOf(t *testing.T, pool *pgxpool.Pool) (version int) {

@@ -78,10 +78,6 @@ func (s *Store) renew(ctx context.Context) error {
 // which it ends what is left; nil: there was none. Of two calls at once, the number of one
 // is not used. A node whose clock is wrong does not join.
 func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
-	known, err := s.schema.version()
-	if err != nil {
-		return err
-	}
 	if err := s.askClock(ctx); err != nil {
 		return err
 	}
@@ -90,12 +86,12 @@ func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
 	if lost != nil {
 		before = lost.node
 	}
-	err = s.vital.QueryRow(ctx, `
+	err := s.vital.QueryRow(ctx, `
 		WITH lost AS (
 			UPDATE posthaste.nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE node = $3)
 		INSERT INTO posthaste.nodes (node, expires_at, known)
 		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval, $2)
-		RETURNING node`, leaseTime, known, before).Scan(&number)
+		RETURNING node`, leaseTime, len(s.schema), before).Scan(&number)
 	if err != nil {
 		return err
 	}

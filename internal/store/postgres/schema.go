@@ -35,25 +35,10 @@ func ReadSchema(ctx context.Context, url string) (at Schema, err error) {
 	if err != nil {
 		return at, err
 	}
-	at.Version, at.Needs = now.version, now.needs
-	if at.Known, err = (migrator{migrations}).version(); err != nil {
-		return at, err
-	}
+	at.Version, at.Needs, at.Known = now.version, now.needs, len(migrations)
 	at.Nodes, err = rows(ctx, pool, pgx.RowToStructByPos[KnownNode], `
-		SELECT node, coalesce((to_jsonb(n) ->> 'known')::integer, 1)
-		FROM posthaste.nodes n WHERE expires_at > clock_timestamp() ORDER BY node`)
+		SELECT node, known FROM posthaste.nodes WHERE expires_at > clock_timestamp() ORDER BY node`)
 	return at, err
-}
-
-// Revert takes the schema of a database back to a version; 0 is before the first, with
-// which everything goes. It refuses to while nodes live that know a later one.
-func Revert(ctx context.Context, url string, to int) error {
-	pool, err := dial(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return migrator{migrations}.down(ctx, pool, to)
 }
 
 // errNoSchema says that nothing is kept in a database.
@@ -78,13 +63,9 @@ func findSchema(ctx context.Context, q querier) (schema, error) {
 // check returns an error unless the schema of a database is the one of this program. It
 // changes nothing.
 func (m migrator) check(ctx context.Context, q querier) error {
-	known, err := m.version()
-	if err != nil {
-		return err
-	}
 	now, err := findSchema(ctx, q)
-	if err == nil && now.version != known {
-		err = fmt.Errorf("the schema of the database has version %d, this program has version %d: use the program that served it last", now.version, known)
+	if err == nil && now.version != len(m) {
+		err = fmt.Errorf("the schema of the database has version %d, this program has version %d: use the program that served it last", now.version, len(m))
 	}
 	return err
 }

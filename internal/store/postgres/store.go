@@ -17,8 +17,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,9 +51,9 @@ type Options struct {
 	// one is made, or brought up to date.
 	Existing bool
 
-	migrations fs.FS                // nil: those of the program
-	wrong      func() time.Duration // by how much the clock of this node is ahead; nil: it is as it is
-	patience   time.Duration        // how long Claim waits for turns; 0: claimPatience
+	newer    migrator             // that the program knows beside its own
+	wrong    func() time.Duration // by how much the clock of this node is ahead; nil: it is as it is
+	patience time.Duration        // how long Claim waits for turns; 0: claimPatience
 }
 
 // DefaultConnections is how many connections a node opens at most unless told otherwise.
@@ -96,7 +96,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	connections := cmp.Or(options.Connections, DefaultConnections)
 	s := &Store{
 		joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1),
-		schema: migrator{migrations}, existing: options.Existing,
+		schema: slices.Concat(migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
 	}
 	s.held.memory = flow.NewMemory[laneID](options.Memory)
@@ -106,9 +106,6 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s.statements.logger = s.logger
 	s.node.clock.logger, s.node.clock.tell, s.node.clock.wrong = s.logger, options.Clock, options.wrong
 	s.node.clock.any = options.AnyClock
-	if options.migrations != nil {
-		s.schema.files = options.migrations
-	}
 	var err error
 	if s.pool, err = newPool(ctx, url, max(1, connections-vitalConnections), &s.statements); err != nil {
 		return nil, err

@@ -1,5 +1,3 @@
--- Programs must know version 1.
-
 -- Texts that clients choose are bytea: they may hold what a text of PostgreSQL may
 -- not, and compare byte by byte. Times are Unix milliseconds, positions those of
 -- the log. A record is what package record makes.
@@ -14,8 +12,17 @@ CREATE TABLE posthaste.users (
 -- are those of the database, whatever the clocks of nodes say.
 CREATE TABLE posthaste.nodes (
     node       bigint PRIMARY KEY,
+    expires_at timestamptz NOT NULL,
+    known      integer NOT NULL -- version of the schema that its program knows
+);
+
+-- What one node at a time does: whoever finds it free or run out.
+CREATE TABLE posthaste.jobs (
+    job        text COLLATE "C" PRIMARY KEY,
+    node       bigint NOT NULL,
     expires_at timestamptz NOT NULL
 );
+CREATE INDEX jobs_expired ON posthaste.jobs (expires_at);
 
 -- Numbers of nodes, which are never given twice.
 CREATE SEQUENCE posthaste.tokens;
@@ -45,9 +52,11 @@ END $$;
 
 -- What of a message never changes.
 CREATE TABLE posthaste.messages (
-    user_id text COLLATE "C" NOT NULL,
-    id      uuid NOT NULL,
-    record  bytea NOT NULL,
+    user_id    text COLLATE "C" NOT NULL,
+    id         uuid NOT NULL,
+    record     bytea NOT NULL,
+    -- What a delivery to a workflow takes beside the record: the list of its run, in base64.
+    list_bytes bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (user_id, id)
 );
 

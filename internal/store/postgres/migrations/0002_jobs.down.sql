@@ -1,2 +1,0 @@
-DROP TABLE posthaste.jobs;
-ALTER TABLE posthaste.nodes DROP COLUMN known;

@@ -1,1 +1,0 @@
-ALTER TABLE posthaste.messages DROP COLUMN list_bytes;
