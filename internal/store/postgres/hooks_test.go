@@ -9,17 +9,6 @@ import (
 	"posthaste/internal/store"
 )
 
-// PrepareAgain lets new connections prepare statements again, as if nothing had spoken
-// against it so far, and leaves those that there are.
-func (s *Store) PrepareAgain() {
-	s.statements.unprepared.Store(false)
-	s.pool.Reset()
-	s.vital.Reset()
-}
-
-// Prepares reports whether new connections prepare statements.
-func (s *Store) Prepares() bool { return !s.statements.unprepared.Load() }
-
 // WithMigration are options of a program that knows one more migration, which a program
 // must know unless it knows so many.
 func (o Options) WithMigration(statements string, needs int) Options {

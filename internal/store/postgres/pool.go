@@ -32,7 +32,26 @@ var errURL = errors.New("it cannot be read: postgres://USER:PASSWORD@HOST:PORT/D
 const vitalConnections = 2
 
 // newPool returns connections of this node, of which none is made yet.
-func newPool(ctx context.Context, url string, connections int32, how *statements) (*pgxpool.Pool, error) {
+func newPool(ctx context.Context, url string, connections int32) (*pgxpool.Pool, error) {
+	config, err := poolConfig(url, connections)
+	if err != nil {
+		return nil, err
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// dial returns a connection for a tool, which is no node. Nothing is prepared on it, so
+// that any pooler may lie between.
+func dial(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	config, err := poolConfig(url, 1)
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+func poolConfig(url string, connections int32) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errURL
@@ -48,8 +67,7 @@ func newPool(ctx context.Context, url string, connections int32, how *statements
 		config.ConnConfig.RuntimeParams["application_name"] = "posthaste"
 	}
 	config.AfterConnect = knowTypes
-	how.govern(config)
-	return pgxpool.NewWithConfig(ctx, config)
+	return config, nil
 }
 
 // knowTypes names the type of what does not say it, for statements that are not prepared.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Schema is where the schema of a database stands, and which programs go with it.
@@ -68,12 +67,4 @@ func (m migrator) check(ctx context.Context, q querier) error {
 		err = fmt.Errorf("the schema of the database has version %d, this program has version %d: use the program that served it last", now.version, len(m))
 	}
 	return err
-}
-
-// dial returns a connection for a tool, which is no node. Nothing is prepared on it, so
-// that any pooler may lie between.
-func dial(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	how := &statements{}
-	how.unprepared.Store(true)
-	return newPool(ctx, url, 1, how)
 }

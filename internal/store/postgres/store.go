@@ -61,25 +61,24 @@ const DefaultConnections = 10
 
 // Store implements store.Store. Open makes one.
 type Store struct {
-	pool       *pgxpool.Pool
-	vital      *pgxpool.Pool // for what keeps the node among the others, which waits for nobody
-	statements statements
-	schema     migrator
-	existing   bool // the schema must be there
-	node       node
-	days       days
-	turns      turns
-	unsure     unsure
-	held       held
-	late       late
-	setAside   setAside
-	returning  aside // of claims that are unsure
-	reaping    aside
-	patience   time.Duration // how long Claim waits for turns that somebody else has
-	joined     func(node int64)
-	logger     *slog.Logger
-	wake       chan struct{}
-	followers  followers
+	pool      *pgxpool.Pool
+	vital     *pgxpool.Pool // for what keeps the node among the others, which waits for nobody
+	schema    migrator
+	existing  bool // the schema must be there
+	node      node
+	days      days
+	turns     turns
+	unsure    unsure
+	held      held
+	late      late
+	setAside  setAside
+	returning aside // of claims that are unsure
+	reaping   aside
+	patience  time.Duration // how long Claim waits for turns that somebody else has
+	joined    func(node int64)
+	logger    *slog.Logger
+	wake      chan struct{}
+	followers followers
 
 	closing context.Context // done when Close begins
 	close   context.CancelFunc
@@ -103,14 +102,13 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
-	s.statements.logger = s.logger
 	s.node.clock.logger, s.node.clock.tell, s.node.clock.wrong = s.logger, options.Clock, options.wrong
 	s.node.clock.any = options.AnyClock
 	var err error
-	if s.pool, err = newPool(ctx, url, max(1, connections-vitalConnections), &s.statements); err != nil {
+	if s.pool, err = newPool(ctx, url, max(1, connections-vitalConnections)); err != nil {
 		return nil, err
 	}
-	if s.vital, err = newPool(ctx, url, vitalConnections, &s.statements); err != nil {
+	if s.vital, err = newPool(ctx, url, vitalConnections); err != nil {
 		s.pool.Close()
 		return nil, err
 	}
@@ -129,9 +127,6 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 }
 
 func (s *Store) join(ctx context.Context) error {
-	if err := s.statements.probe(ctx, s.pool, s.vital); err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
 	if err := s.prepareSchema(ctx); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}

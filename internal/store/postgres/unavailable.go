@@ -18,6 +18,9 @@ func unavailable(err error) error {
 	if err == nil || !isUnavailable(err) {
 		return err
 	}
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok && isUnfollowed(said.Code) {
+		err = fmt.Errorf("a pooler lies between that does not follow prepared statements: add default_query_exec_mode=exec to the URL of the database: %w", err)
+	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
@@ -45,12 +48,18 @@ var passing = []string{
 	"58", // system error
 }
 
-// isPassing reports whether what the database said may be another thing a moment later.
-// That it ended a transaction it had heard nothing of is in class 25, the only such code
-// there; that this one is a standby, which refuses writes, is another; that a lock was not
-// to be had in time is a third. A statement that was not found is sent without being
-// prepared the next time, and the missing partition of a day is made then.
+// isPassing reports whether the database may say another thing a moment later. That it ended
+// a transaction it had heard nothing of is in class 25, the only such code there; that this
+// one is a standby, which refuses writes, is another; that a lock was not to be had in time is
+// a third. The missing partition of a day is made the next time.
 func isPassing(code string) bool {
 	const silent, readOnly, locked = "25P03", "25006", "55P03"
 	return code == silent || code == readOnly || code == locked || code == noPartition || isUnfollowed(code) || slices.Contains(passing, code[:min(2, len(code))])
+}
+
+// isUnfollowed reports whether the database has said that a statement which was prepared is
+// not there, or one that was not is: a pooler asked another connection than before.
+func isUnfollowed(code string) bool {
+	const invalidStatementName, duplicateStatement = "26000", "42P05"
+	return code == invalidStatementName || code == duplicateStatement
 }
