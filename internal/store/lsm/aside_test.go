@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -280,5 +281,36 @@ func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {
 	}
 	if n := s.aside.count(); n != 2 {
 		t.Errorf("%d records are set aside, want 2", n)
+	}
+}
+
+// TestBesideADamagedMessage checks that the log, a cancellation of many and the deletion of a
+// queue do without a message that cannot be read, and set it aside.
+func TestBesideADamagedMessage(t *testing.T) {
+	s := openInMemory(t)
+	damaged, whole, queued := submitTo(t, s, "q", "same.example", 1), submitTo(t, s, "", "same.example", 2), submitTo(t, s, "q", "same.example", 3)
+	damageEnvelope(t, s, damaged)
+
+	page, err := s.Events(t.Context(), "ann", store.EventQuery{High: math.MaxInt64, Limit: 10})
+	if err != nil || len(page.Entries) != 2 {
+		t.Errorf("Events = %d entries, %v; want those of the two others", len(page.Entries), err)
+	}
+	live, _, err := s.LiveMessages(t.Context(), "ann", store.LiveQuery{Limit: 10})
+	slices.SortFunc(live, compareIDs)
+	if want := []posthaste.MessageID{whole.ID, queued.ID}; err != nil || !slices.Equal(live, want) {
+		t.Errorf("LiveMessages = %v, %v; want %v", live, err, want)
+	}
+	cancelled, err := s.Cancel(t.Context(), asideNow, "ann", []posthaste.MessageID{damaged.ID, whole.ID}, nil)
+	if err != nil || !slices.Equal(cancelled, []posthaste.MessageID{whole.ID}) {
+		t.Errorf("Cancel = %v, %v; want %v", cancelled, err, whole.ID)
+	}
+	if err := s.DeleteQueue(t.Context(), asideNow, "ann", "q"); err != nil {
+		t.Error(err)
+	}
+	if status, err := s.Message(t.Context(), "ann", queued.ID); err != nil || status.State != posthaste.StateCancelled {
+		t.Errorf("the other message of the queue: %+v, %v", status, err)
+	}
+	if n := s.aside.count(); n != 1 {
+		t.Errorf("%d records are set aside, want 1", n)
 	}
 }

@@ -37,7 +37,7 @@ type target struct {
 	ended   func() // what its end means for the message it is a callback of
 }
 
-// cancellable reads those of the messages that can still be cancelled, each once.
+// cancellable reads those of the messages that can be read and still be cancelled, each once.
 func (s *Store) cancellable(c *commit, user string, ids []posthaste.MessageID) ([]target, error) {
 	var found []target
 	seen := map[posthaste.MessageID]bool{}
@@ -54,6 +54,9 @@ func (s *Store) cancellable(c *commit, user string, ids []posthaste.MessageID) (
 			return nil, err
 		}
 		m, err := c.message(user, id)
+		if s.passedOver(user, id, err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

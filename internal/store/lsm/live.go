@@ -70,7 +70,7 @@ func (s *Store) liveMatch(user string, key, value []byte, query *store.LiveQuery
 		return false, nil
 	}
 	m, err := readMessage(s.db, user, place.id)
-	if errors.Is(err, store.ErrNotFound) {
+	if s.passedOver(user, place.id, err) || errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil && query.Matches(m), err

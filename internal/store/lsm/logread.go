@@ -68,6 +68,7 @@ func (s *Store) readPage(user string, query store.EventQuery, read func(*logRead
 		foreground:    s.writer.foreground,
 		memory:        newPageMemory(query.Lent),
 		calendarStart: s.calendarStart,
+		passedOver:    func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
 	}
 	r.messages = messageReader{reader: snapshot, user: user, decode: r.memory.decoder.Message}
 	err := read(r)
@@ -119,6 +120,7 @@ type logReader struct {
 	page       store.EventPage
 	room       store.PageRoom
 	foreground *background.Foreground
+	passedOver func(posthaste.MessageID, error) bool
 
 	calendarStart day // the first that is in the calendar
 
@@ -337,8 +339,8 @@ func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
 		return false, nil // and its message need not be read
 	}
 	entry, err := r.entry(event)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil // retention is removing the message
+	if r.passedOver(event.MessageID, err) || errors.Is(err, store.ErrNotFound) {
+		return false, nil // it is damaged, or retention is removing the message
 	}
 	if err != nil || !r.query.Filter.Matches(&entry.Event, entry.Message) {
 		return false, err

@@ -55,8 +55,10 @@ func (r *messageReader) envelope(id posthaste.MessageID) (m *posthaste.Message, 
 			return errCorrupt
 		}
 		place = data[0]
-		m, err = r.decode(id, r.user, data[1:])
-		return err
+		if m, err = r.decode(id, r.user, data[1:]); err != nil {
+			return fmt.Errorf("%w: %w", errCorrupt, err)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("message %s: %w", id, err)

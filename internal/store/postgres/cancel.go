@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -43,6 +44,16 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []po
 func (tx *tx) learn(of []messageOf) error {
 	living := slices.DeleteFunc(slices.Clone(of), func(m messageOf) bool { return tx.lives[m] == nil })
 	_, err := tx.envelopes(living)
+	return tx.passOver(err)
+}
+
+// passOver makes nothing of an error that tells of messages that cannot be read, and sets
+// them aside: what is done to many messages does without them.
+func (tx *tx) passOver(err error) error {
+	if unreadable, ok := errors.AsType[unreadableError](err); ok {
+		tx.store.setAside.add(unreadable, tx.store.logger)
+		return nil
+	}
 	return err
 }
 
@@ -53,7 +64,7 @@ func (tx *tx) learnAll(lives []*live) error {
 		of[i] = messageOf{l.user, l.id}
 	}
 	_, err := tx.envelopes(of)
-	return err
+	return tx.passOver(err)
 }
 
 // cancelByID cancels a message that belongs to no run.
@@ -69,7 +80,7 @@ func (tx *tx) cancelByID(user string, id posthaste.MessageID) (changed bool, err
 func (tx *tx) cancelAlone(l *live) (changed bool, err error) {
 	m, err := tx.message(l.user, l.id)
 	if err != nil || m.Run != nil {
-		return false, err
+		return false, tx.passOver(err)
 	}
 	return tx.cancel(l)
 }
@@ -81,7 +92,7 @@ func (tx *tx) cancel(l *live) (changed bool, err error) {
 	}
 	m, err := tx.message(l.user, l.id)
 	if err != nil {
-		return false, err
+		return false, tx.passOver(err)
 	}
 	tx.event(m, posthaste.Event{MessageID: l.id, State: posthaste.StateCancelRequested})
 	if l.lease != 0 {

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -254,5 +255,46 @@ func TestDamagedDocumentsAreNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The log, a cancellation of many and the deletion of a queue do without a message that
+// cannot be read, and set it aside.
+func TestBesideADamagedMessage(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	var ids []posthaste.MessageID
+	user := newMessage(start).User
+	for _, queue := range []string{"q", "", "q"} {
+		m := newMessage(start)
+		m.Queue = queue
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, m.ID)
+	}
+	damaged, whole, queued := ids[0], ids[1], ids[2]
+	execute(t, url, `UPDATE posthaste.messages SET record = '\xff' WHERE id = $1`, [16]byte(damaged))
+
+	page, err := s.Events(t.Context(), user, store.EventQuery{High: math.MaxInt64, Limit: 10})
+	if err != nil || len(page.Entries) != 2 {
+		t.Errorf("Events = %d entries, %v; want those of the two others", len(page.Entries), err)
+	}
+	live, _, err := s.LiveMessages(t.Context(), user, store.LiveQuery{Limit: 10})
+	if err != nil || len(live) != 2 || slices.Contains(live, damaged) {
+		t.Errorf("LiveMessages = %v, %v; want the two others", live, err)
+	}
+	cancelled, err := s.Cancel(t.Context(), start, user, []posthaste.MessageID{damaged, whole}, nil)
+	if err != nil || !slices.Equal(cancelled, []posthaste.MessageID{whole}) {
+		t.Errorf("Cancel = %v, %v; want %v", cancelled, err, whole)
+	}
+	if err := s.DeleteQueue(t.Context(), start, user, "q"); err != nil {
+		t.Error(err)
+	}
+	if status, err := s.Message(t.Context(), user, queued); err != nil || status.State != posthaste.StateCancelled {
+		t.Errorf("the other message of the queue: %+v, %v", status, err)
+	}
+	if stats, err := s.Stats(t.Context(), start); err != nil || stats.SetAside != 1 {
+		t.Errorf("Stats = %+v, %v; want one record set aside", stats, err)
 	}
 }

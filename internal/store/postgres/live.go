@@ -182,11 +182,24 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 	if err != nil {
 		return nil, "", err
 	}
-	size := 0
-	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Message, error) {
-		return rows(ctx, q, func(r pgx.CollectableRow) (*posthaste.Message, error) {
-			size += len(r.RawValues()[1])
-			return scanMessageOf(user)(r)
+	type candidate struct {
+		id      posthaste.MessageID
+		message *posthaste.Message // nil if it cannot be read
+	}
+	size, unreadable := 0, unreadableError{}
+	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]candidate, error) {
+		return rows(ctx, q, func(r pgx.CollectableRow) (candidate, error) {
+			var id [16]byte
+			var data []byte
+			if err := r.Scan(&id, &data); err != nil {
+				return candidate{}, err
+			}
+			size += len(data)
+			m, damage := record.DecodeMessage(id, user, data)
+			if damage != nil {
+				unreadable[messageOf{user, id}], m = damage, nil
+			}
+			return candidate{id, m}, nil
 		}, `
 			SELECT id, record FROM (
 				SELECT id, record, sum(octet_length(record)) OVER (ORDER BY id) - octet_length(record) AS before FROM (
@@ -198,16 +211,17 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 	if err != nil {
 		return nil, "", err
 	}
-	for _, m := range found {
+	s.setAside.add(unreadable, s.logger)
+	for _, c := range found {
 		if len(ids) == query.Limit {
 			return ids, encodeCursor(ids[len(ids)-1]), nil
 		}
-		if query.Matches(m) {
-			ids = append(ids, m.ID)
+		if c.message != nil && query.Matches(c.message) {
+			ids = append(ids, c.id)
 		}
 	}
 	if len(found) == maxLiveScan || size >= maxPageBytes {
-		cursor = encodeCursor(found[len(found)-1].ID)
+		cursor = encodeCursor(found[len(found)-1].id)
 	}
 	return ids, cursor, nil
 }

@@ -64,6 +64,7 @@ func (s *Store) Events(ctx context.Context, user string, query store.EventQuery)
 		query.Low = max(query.Low, posthaste.FirstPosition(query.Since()))
 		r := &logReader{ctx: ctx, q: q, user: user, query: query, room: store.NewPageRoom(query.Bytes)}
 		err := r.run()
+		s.setAside.add(r.unreadable, s.logger)
 		return r.page, err
 	})
 }
@@ -77,7 +78,8 @@ type logReader struct {
 	page  store.EventPage
 	room  store.PageRoom
 
-	scanned int
+	scanned    int
+	unreadable unreadableError // messages that were left out
 }
 
 // run reads the page.
@@ -282,7 +284,7 @@ func (r *logReader) consider(events []posthaste.Event) error {
 	for _, e := range events {
 		m, read := messages[e.MessageID]
 		if !read || m != nil && !r.query.Filter.Matches(&e, m) {
-			continue // of those that were not read, retention is removing the message
+			continue // of those that were not read, the message is damaged, or retention is removing it
 		}
 		if m == nil || len(r.page.Entries)+len(matching) == r.query.Limit {
 			r.stop(e.Position)
@@ -353,11 +355,22 @@ func (r *logReader) messagesFound(atMost int, query string, args ...any) (all ma
 			all[id], whole = nil, false
 			return struct{}{}, nil
 		}
-		m, err := record.DecodeMessage(id, r.user, data)
-		all[id] = m
-		return struct{}{}, err
+		if m, damage := record.DecodeMessage(id, r.user, data); damage == nil {
+			all[id] = m
+		} else {
+			r.leaveOut(id, damage)
+		}
+		return struct{}{}, nil
 	}, query, args...)
 	return all, whole, err
+}
+
+// leaveOut notes that a message cannot be read.
+func (r *logReader) leaveOut(id posthaste.MessageID, damage error) {
+	if r.unreadable == nil {
+		r.unreadable = unreadableError{}
+	}
+	r.unreadable[messageOf{r.user, id}] = damage
 }
 
 // responses reads the responses that belong to ERROR events. Those beyond what a page may
