@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"hash/maphash"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -86,7 +85,6 @@ type calendarReader struct {
 	user        string
 	terms       [][]term // in any order
 	first, last day      // of those that are stored
-	start       day      // the first that is in the calendar as a whole
 	direction   direction
 	seeks       *int // counts work
 	foreground  *background.Foreground
@@ -104,7 +102,7 @@ func (c *calendarReader) next(d day) (next day, ok bool, err error) {
 		if d, ok = c.beside(d); !ok {
 			return 0, false, nil
 		}
-		if d < c.start || *c.seeks >= maxPageSeeks {
+		if *c.seeks >= maxPageSeeks {
 			return d, true, nil
 		}
 		if err := c.turnTo(weekOf(d)); err != nil {
@@ -174,26 +172,6 @@ func (c *calendarReader) close() error {
 		return nil
 	}
 	return c.iter.Close()
-}
-
-// readCalendarStart returns the first day that is in the calendar as a whole. A store of the
-// first version of the format has no calendar, so that none is.
-func readCalendarStart(r pebble.Reader) (start day, err error) {
-	version, err := readFormat(r)
-	if err != nil || version < formatOfCalendar {
-		return maxDay, err
-	}
-	err = get(r, keyCalendar, func(value []byte) error {
-		if len(value) != 2 {
-			return errCorrupt
-		}
-		start = day(binary.BigEndian.Uint16(value))
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("where the calendar begins: %w", err)
-	}
-	return start, nil
 }
 
 func weekPrefix(w week) []byte {

@@ -1,7 +1,6 @@
 package lsm_test
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -202,45 +201,6 @@ func TestFewEventsBesideManyOfOthers(t *testing.T) {
 		if all, _ := eventsOf(t, s, "bob", store.EventFilter{}, oldestFirst, 100); len(all) != 2 {
 			t.Errorf("oldest first %t: %d entries, want 2", oldestFirst, len(all))
 		}
-	}
-}
-
-// TestStoreOfFormatOne opens a store that was written before there was a calendar: what it has
-// is found, and what is added, also on the same day.
-func TestStoreOfFormatOne(t *testing.T) {
-	fs := vfs.NewMem()
-	labelled := func(label string) func(int, *posthaste.Message) {
-		return func(_ int, m *posthaste.Message) { m.Labels = []string{label} }
-	}
-	first := open(t, fs)
-	scattered(t, first, []int{0, 9, 30}, labelled("before"))
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	change(t, fs, func(db *pebble.DB) error {
-		return errors.Join(
-			db.DeleteRange([]byte{'t'}, []byte{'u'}, nil),
-			db.Delete([]byte("mcalendar"), nil),
-			db.Set([]byte("mformat"), binary.AppendUvarint(nil, 1), pebble.Sync))
-	})
-	if report, err := lsm.Check("data", lsm.Options{FS: fs}); err != nil || len(report.Problems) > 0 {
-		t.Fatalf("Check of format 1: %q, %v", report.Problems, err)
-	}
-	second := open(t, fs)
-	scattered(t, second, []int{30, 31, 60, 200}, labelled("after"))
-	for label, want := range map[string]int{"before": 3, "after": 4} {
-		for _, oldestFirst := range []bool{false, true} {
-			all, _ := eventsOf(t, second, "ann", store.EventFilter{Labels: []string{label}}, oldestFirst, 100)
-			if len(all) != want {
-				t.Errorf("%s, oldest first %t: %d entries, want %d", label, oldestFirst, len(all), want)
-			}
-		}
-	}
-	if err := second.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if report, err := lsm.Check("data", lsm.Options{FS: fs}); err != nil || len(report.Problems) > 0 {
-		t.Errorf("Check: %q, %v", report.Problems, err)
 	}
 }
 

@@ -104,14 +104,14 @@ func (c *checker) commits(g *guard, log string) {
 	s := &Store{db: c.db}
 	found, err := s.readNumber(keyCommits)
 	last, lastErr := s.readNumber(keyPosition)
-	start, startErr := readCalendarStart(c.db)
-	if err = errors.Join(err, lastErr, startErr); err == nil {
+	_, formatErr := readFormat(c.db)
+	if err = errors.Join(err, lastErr, formatErr); err == nil {
 		err = g.checkCommits(found, log)
 	}
 	if err != nil {
 		c.report.Add("%v", err)
 	}
-	c.report.Commits, c.last, c.calendarStart = found, posthaste.Position(last), start
+	c.report.Commits, c.last = found, posthaste.Position(last)
 }
 
 // tables reads every block of every table and compares its checksum.
@@ -159,12 +159,11 @@ type checker struct {
 	db     *pebble.DB
 	report *Report
 
-	last          posthaste.Position // that was given to an event
-	calendarStart day                // the first that is in the calendar
-	day           dayCheck
-	messages      map[messageID]*checkedMessage // read lately
-	counts        map[string]int64              // what the keys of numbers should say, by key
-	sums          map[string]uint64             // entries minus postings, by the index that has both; see agree
+	last     posthaste.Position // that was given to an event
+	day      dayCheck
+	messages map[messageID]*checkedMessage // read lately
+	counts   map[string]int64              // what the keys of numbers should say, by key
+	sums     map[string]uint64             // entries minus postings, by the index that has both; see agree
 }
 
 // records looks at every key.

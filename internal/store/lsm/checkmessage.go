@@ -241,7 +241,7 @@ func (c *checker) posting(user string, tail, value []byte) error {
 // asked for come in order.
 func (c *checker) noted(user string, t term) error {
 	id := postingID{blockID{user, c.day.day}, t}
-	if born, ok := t.bornOn(); ok && born == id.day || id.day < c.calendarStart || id == c.day.noted {
+	if born, ok := t.bornOn(); ok && born == id.day || id == c.day.noted {
 		return nil
 	}
 	c.day.noted = id

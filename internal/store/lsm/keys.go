@@ -16,7 +16,6 @@ import (
 //	m format                                    → format version, uvarint
 //	m position                                  → highest position written, 8 bytes
 //	m commits                                   → how many commits there were, 8 bytes; see guard
-//	m calendar                                  → first day that is in the calendar as a whole
 //	v KEY                                       → secret
 //	q USER NAME                                 → queue
 //	g USER NAME                                 → URL group
@@ -112,18 +111,13 @@ const (
 	countedRuns        = 'r'
 )
 
-// formatVersion is the version of this schema. A store written with a higher one is refused,
-// and one with a lower one is given this: see setFormat.
-const formatVersion = formatOfCalendar
-
-// formatOfCalendar is the version from which on there is a calendar.
-const formatOfCalendar = 2
+// formatVersion is the version of this schema. A store written with a higher one is refused.
+const formatVersion = 1
 
 var (
 	keyFormat   = []byte{kindMeta, 'f', 'o', 'r', 'm', 'a', 't'}
 	keyPosition = []byte{kindMeta, 'p', 'o', 's', 'i', 't', 'i', 'o', 'n'}
 	keyCommits  = []byte{kindMeta, 'c', 'o', 'm', 'm', 'i', 't', 's'}
-	keyCalendar = []byte{kindMeta, 'c', 'a', 'l', 'e', 'n', 'd', 'a', 'r'}
 )
 
 // maxUserLen is what fits the length byte of a user in a key.

@@ -60,15 +60,14 @@ func (s *Store) readPage(user string, query store.EventQuery, read func(*logRead
 	snapshot := s.db.NewSnapshot()
 	defer func() { _ = snapshot.Close() }()
 	r := &logReader{
-		reader:        snapshot,
-		user:          user,
-		query:         query,
-		terms:         filterTerms(&query.Filter),
-		room:          store.NewPageRoom(query.Bytes),
-		foreground:    s.writer.foreground,
-		memory:        newPageMemory(query.Lent),
-		calendarStart: s.calendarStart,
-		passedOver:    func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
+		reader:     snapshot,
+		user:       user,
+		query:      query,
+		terms:      filterTerms(&query.Filter),
+		room:       store.NewPageRoom(query.Bytes),
+		foreground: s.writer.foreground,
+		memory:     newPageMemory(query.Lent),
+		passedOver: func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
 	}
 	r.messages = messageReader{reader: snapshot, user: user, decode: r.memory.decoder.Message}
 	err := read(r)
@@ -122,8 +121,6 @@ type logReader struct {
 	foreground *background.Foreground
 	passedOver func(posthaste.MessageID, error) bool
 
-	calendarStart day // the first that is in the calendar
-
 	states         sparingSet // of the present day, if others narrow it, too
 	seeks, scanned int
 	read           int // events that were decoded
@@ -162,7 +159,7 @@ func (r *logReader) openCalendar(first, last day) *calendarReader {
 	}
 	return &calendarReader{
 		reader: r.reader, user: r.user, terms: terms,
-		first: first, last: last, start: r.calendarStart,
+		first: first, last: last,
 		direction: r.direction(), seeks: &r.seeks, foreground: r.foreground,
 	}
 }

@@ -75,8 +75,6 @@ type Store struct {
 	gaps      gaps // of dead letters and runs
 	aside     aside
 
-	calendarStart day // the first that is in the calendar
-
 	mu      sync.RWMutex // held for reading while the database is read
 	closing bool
 }
@@ -253,10 +251,9 @@ func (s *Store) recover(log string) (end, error) {
 	if err := s.findLanes(); err != nil {
 		return end{}, fmt.Errorf("find lanes: %w", err)
 	}
-	if err := s.setFormat(version, posthaste.Position(last)); err != nil {
-		return end{}, err
+	if version == 0 {
+		err = s.db.Set(keyFormat, binary.AppendUvarint(nil, formatVersion), pebble.Sync)
 	}
-	s.calendarStart, err = readCalendarStart(s.db)
 	return end{posthaste.Position(last), commits}, err
 }
 
@@ -279,7 +276,10 @@ func (s *Store) readNumber(key []byte) (number uint64, err error) {
 // ErrNewer.
 func readFormat(r pebble.Reader) (version uint64, err error) {
 	err = get(r, keyFormat, func(value []byte) error {
-		version, _ = binary.Uvarint(value)
+		var n int
+		if version, n = binary.Uvarint(value); n <= 0 || version == 0 {
+			return errCorrupt
+		}
 		return nil
 	})
 	switch {
@@ -289,24 +289,6 @@ func readFormat(r pebble.Reader) (version uint64, err error) {
 		err = fmt.Errorf("%w: its format is %d, this program knows %d", ErrNewer, version, formatVersion)
 	}
 	return version, err
-}
-
-// setFormat gives a store, whose last event has a position, the present format. What one of an
-// earlier format holds is not in the calendar, nor what is added on the same day.
-func (s *Store) setFormat(version uint64, last posthaste.Position) error {
-	if version == formatVersion {
-		return nil
-	}
-	calendarStart := day(0)
-	if last > 0 {
-		calendarStart = dayOf(last.Time()) + 1
-	}
-	batch := s.db.NewBatch()
-	err := errors.Join(
-		batch.Set(keyFormat, binary.AppendUvarint(nil, formatVersion), nil),
-		batch.Set(keyCalendar, binary.BigEndian.AppendUint16(nil, uint16(calendarStart)), nil),
-		batch.Commit(pebble.Sync))
-	return errors.Join(err, batch.Close())
 }
 
 // findLanes looks at the first message of each lane and skips the others. A place that
