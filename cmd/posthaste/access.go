@@ -14,11 +14,11 @@ import (
 // as texts and read by tokens and signingKeys, because an error of the command
 // line's own readers would show the value.
 type accessSettings struct {
-	Token             string   `group:"access" help:"API token of the first user, base64 of {\"UserID\":\"me\",\"Password\":\"secret\"}. Unless there is one or another user, a token is made at the first start and printed once. Other users of the machine can read a command line: give secrets by $$POSTHASTE_TOKEN and the like, or in the file of --config."`
-	Users             []string `group:"access" placeholder:"NAME:PASSWORD" help:"Further users. The token of each is the same JSON of its name and password, in base64."`
-	ReadOnlyUsers     []string `group:"access" placeholder:"NAME:PASSWORD" help:"Users who get a token that cannot write: the same JSON with \"ReadOnly\":true. A token shows its password, so this one needs its own."`
-	CurrentSigningKey string   `group:"access" help:"Key that signs the first user's deliveries to begin with. Without, keys are made."`
-	NextSigningKey    string   `group:"access" help:"Key that follows when keys are rotated."`
+	Token             string   `group:"access" help:"API token of the first user, base64 of {\"UserID\":\"me\",\"Password\":\"secret\"}. If no user is configured, the server generates a token at its first start and prints it once. Other users of the machine can read command lines: pass secrets in environment variables such as $$POSTHASTE_TOKEN, or in the --config file."`
+	Users             []string `group:"access" placeholder:"NAME:PASSWORD" help:"Additional users. The token of each is the same JSON with that name and password, in base64."`
+	ReadOnlyUsers     []string `group:"access" placeholder:"NAME:PASSWORD" help:"Users with read-only tokens: the same JSON with \"ReadOnly\":true. A token reveals its password, so a read-only user needs a password of its own."`
+	CurrentSigningKey string   `group:"access" help:"Initial signing key for the first user's deliveries. Default: a generated key."`
+	NextSigningKey    string   `group:"access" help:"Signing key that becomes current when keys are rotated."`
 }
 
 // check returns a sentence about the first setting that is wrong.
@@ -39,7 +39,7 @@ func (s *accessSettings) tokens() (full, readOnly []sign.Token, err error) {
 			return nil, nil, fmt.Errorf("token: %w", err)
 		}
 		if first.ReadOnly {
-			return nil, nil, posthaste.Invalidf("token of %q is read-only: give one that can write", first.UserID)
+			return nil, nil, posthaste.Invalidf("token of %q is read-only: give one that may write", first.UserID)
 		}
 		full = append(full, first)
 	}
@@ -67,10 +67,10 @@ func accounts(setting string, pairs []string) ([]sign.Token, error) {
 	for i, pair := range pairs {
 		name, password, found := strings.Cut(pair, ":")
 		if !found || name == "" || password == "" {
-			return nil, posthaste.Invalidf("%s: number %d is not NAME:PASSWORD with neither of them empty", setting, i+1)
+			return nil, posthaste.Invalidf("%s: entry %d is not NAME:PASSWORD, with both parts non-empty", setting, i+1)
 		}
 		if err := posthaste.CheckUserID("name", name); err != nil {
-			return nil, posthaste.Invalidf("%s: number %d: %v", setting, i+1, err)
+			return nil, posthaste.Invalidf("%s: entry %d: %v", setting, i+1, err)
 		}
 		tokens[i] = sign.Token{UserID: name, Password: password}
 	}
@@ -83,7 +83,7 @@ func (s *accessSettings) checkSigningKeys() error {
 	case pair == sign.KeyPair{}:
 		return nil
 	case pair.Current == "" || pair.Next == "":
-		return posthaste.Invalidf("current-signing-key and next-signing-key go together: give both or neither")
+		return posthaste.Invalidf("current-signing-key and next-signing-key must be set together: give both or neither")
 	case pair.Current == pair.Next:
 		return posthaste.Invalidf("current-signing-key and next-signing-key are the same: rotating them would change nothing")
 	}

@@ -19,8 +19,8 @@ import (
 
 // actionsCommand is about bulk changes that go on behind the requests that began them.
 type actionsCommand struct {
-	List   listActionsCommand  `cmd:"" help:"List bulk actions of the last week."`
-	Cancel cancelActionCommand `cmd:"" help:"End a bulk action. What it has changed stays so."`
+	List   listActionsCommand  `cmd:"" help:"List the bulk actions of the last week."`
+	Cancel cancelActionCommand `cmd:"" help:"Cancel a bulk action. Changes already made are kept."`
 }
 
 // pathsOfActions are where actions are: those on messages, and those on runs.
@@ -115,7 +115,7 @@ func newActionTable(out io.Writer, coloured bool) *table {
 
 // cancelActionCommand ends an action.
 type cancelActionCommand struct {
-	ID string `arg:"" help:"The action's id."`
+	ID string `arg:"" help:"Action ID."`
 	oneOutput
 	connection
 }

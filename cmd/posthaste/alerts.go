@@ -11,10 +11,10 @@ import (
 
 // alertSettings say when somebody is told that something failed for good.
 type alertSettings struct {
-	AlertURL        string `name:"alert-url" group:"alerts" placeholder:"URL" help:"Where a signed message goes when something enters a dead letter queue. Nowhere unless given."`
-	AlertSigningKey string `group:"alerts" help:"Key that signs these messages. Without, one is made at the first start with a URL and printed once."`
-	AlertThreshold  int    `group:"alerts" default:"1" help:"Entries it takes: 1 to 1000000."`
-	AlertQuiet      span   `group:"alerts" default:"15m" help:"Time between two alerts: 1s to 7d."`
+	AlertURL        string `name:"alert-url" group:"alerts" placeholder:"URL" help:"URL that receives a signed message when something enters a dead letter queue. Default: no alerts."`
+	AlertSigningKey string `group:"alerts" help:"Key that signs alerts. Default: generated at the first start with an alert URL, and printed once."`
+	AlertThreshold  int    `group:"alerts" default:"1" help:"Number of new entries that trigger an alert: 1 to 1000000."`
+	AlertQuiet      span   `group:"alerts" default:"15m" help:"Minimum time between two alerts: 1s to 7d."`
 }
 
 // Bounds of alerts.
@@ -34,7 +34,7 @@ func (s *alertSettings) check(policy dispatch.Policy) error {
 
 func (s *alertSettings) checkKey() error {
 	if key := s.AlertSigningKey; key != "" && (sign.KeyPair{Current: key, Next: key}).Check() != nil {
-		return posthaste.Invalidf("alert-signing-key is not sig_ and 28 letters or digits: printf sig_; openssl rand -hex 14 makes one")
+		return posthaste.Invalidf("alert-signing-key is not sig_ followed by 28 letters or digits: generate one with printf sig_; openssl rand -hex 14")
 	}
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 
 // backupCommand copies a data directory, of a running server too.
 type backupCommand struct {
-	Data string `env:"-" placeholder:"DIR" required:"" help:"Data directory of the server, which may run and goes on."`
-	To   string `env:"-" placeholder:"DIR" required:"" help:"Directory to make; it must not be there, or be empty. Tables are linked if it is on the same file system."`
+	Data string `env:"-" placeholder:"DIR" required:"" help:"Data directory to back up. The server may be running and is not interrupted."`
+	To   string `env:"-" placeholder:"DIR" required:"" help:"Directory to create; it must not exist or must be empty. On the same file system, table files are hard-linked instead of copied."`
 	oneOutput
 }
 
@@ -41,8 +41,8 @@ func (c *backupCommand) Run(t terminal) error {
 
 // restoreCommand makes a data directory of a backup.
 type restoreCommand struct {
-	From string `env:"-" placeholder:"DIR" required:"" help:"The backup."`
-	To   string `env:"-" placeholder:"DIR" required:"" help:"Data directory to make; it must not be there, or be empty."`
+	From string `env:"-" placeholder:"DIR" required:"" help:"Directory of the backup."`
+	To   string `env:"-" placeholder:"DIR" required:"" help:"Data directory to create; it must not exist or must be empty."`
 	oneOutput
 }
 

@@ -37,7 +37,7 @@ func readCapture(text []byte) (capture, error) {
 	}
 	fields, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(append(bytes.TrimSpace(head), "\n\n"...)))).ReadMIMEHeader()
 	if err != nil {
-		return capture{}, posthaste.Invalidf("the request has no headers as a request has them, NAME: VALUE a line: %v", err)
+		return capture{}, posthaste.Invalidf("the headers of the request cannot be read, NAME: VALUE per line is expected: %v", err)
 	}
 	header := http.Header(fields)
 	r := capture{

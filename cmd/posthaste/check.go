@@ -10,8 +10,8 @@ import (
 
 // checkCommand looks for damage in a data directory or a backup, or in a database.
 type checkCommand struct {
-	Data        string `env:"-" placeholder:"DIR" help:"Data directory or backup that no server has open. Nothing in it is changed."`
-	DatabaseURL string `name:"database-url" placeholder:"URL" help:"PostgreSQL to look at instead, postgres://USER:PASSWORD@HOST:PORT/DATABASE. Servers may use it meanwhile. Nothing in it is changed."`
+	Data        string `env:"-" placeholder:"DIR" help:"Data directory or backup to check. No server may have it open. It is not changed."`
+	DatabaseURL string `name:"database-url" placeholder:"URL" help:"PostgreSQL database to check instead, postgres://USER:PASSWORD@HOST:PORT/DATABASE. Servers may keep using it. It is not changed."`
 	oneOutput
 }
 
@@ -19,9 +19,9 @@ type checkCommand struct {
 func (c *checkCommand) Validate() error {
 	switch {
 	case c.Data == "" && c.DatabaseURL == "":
-		return posthaste.Invalidf("data is missing: name a directory with --data DIR, or a database with --database-url URL")
+		return posthaste.Invalidf("data is missing: give a directory with --data DIR, or a database with --database-url URL")
 	case c.Data != "" && c.DatabaseURL != "":
-		return posthaste.Invalidf("data %q and database-url are both given: one place is checked at a time, so leave the other out", c.Data)
+		return posthaste.Invalidf("data %q and database-url are both given: only one can be checked at a time, so leave one out", c.Data)
 	case c.Data != "":
 		return nil
 	}
@@ -70,7 +70,7 @@ func writeChecked(t terminal, output, place string, report any, checked app.Chec
 		return err
 	}
 	if n := len(checked.Problems); n > 0 {
-		return fmt.Errorf("%s is not whole: %d problems", place, n)
+		return fmt.Errorf("%s is damaged: %d problems", place, n)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // completionCommand prints what a shell runs to complete our command lines.
 type completionCommand struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
 }
 
 // The scripts leave to the program what can come next, and to the shell, which knows

@@ -84,13 +84,13 @@ func settingValue(node *yaml.Node) (any, error) {
 		texts := make([]any, len(node.Content))
 		for i, item := range node.Content {
 			if !isText(item) {
-				return nil, fmt.Errorf("line %d is not a plain value", item.Line)
+				return nil, fmt.Errorf("line %d is not a scalar value", item.Line)
 			}
 			texts[i] = item.Value
 		}
 		return texts, nil
 	default:
-		return nil, fmt.Errorf("line %d is neither a plain value nor a list of them", node.Line)
+		return nil, fmt.Errorf("line %d is neither a scalar value nor a list of scalars", node.Line)
 	}
 }
 
@@ -111,11 +111,11 @@ func checkNames(path string, values map[string]any, flags []*kong.Flag) error {
 	for name, value := range values {
 		flag := known[name]
 		if flag == nil {
-			return fmt.Errorf("%s: there is no setting %q, known are %s", path, name,
+			return fmt.Errorf("%s: unknown setting %q, known settings are %s", path, name,
 				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		if _, list := value.([]any); list && !flag.IsSlice() {
-			return fmt.Errorf("%s: %s is a list, one value is expected", path, name)
+			return fmt.Errorf("%s: %s is a list, but takes a single value", path, name)
 		}
 	}
 	return nil

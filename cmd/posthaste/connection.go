@@ -13,8 +13,8 @@ import (
 // 27). The environment is read by client.Find, which knows more names than a flag
 // has.
 type connection struct {
-	URL   string `group:"server" env:"-" placeholder:"URL" help:"The server. Unless given: $$POSTHASTE_URL, $$QSTASH_URL, or the development server on this machine."`
-	Token string `group:"server" env:"-" placeholder:"TOKEN" help:"Token of the user. Unless given: $$POSTHASTE_TOKEN, $$QSTASH_TOKEN, or that of development servers. Other users of the machine can read a command line, and no variables."`
+	URL   string `group:"server" env:"-" placeholder:"URL" help:"URL of the server. Default: $$POSTHASTE_URL, $$QSTASH_URL, or the development server on this machine."`
+	Token string `group:"server" env:"-" placeholder:"TOKEN" help:"API token. Default: $$POSTHASTE_TOKEN, $$QSTASH_TOKEN, or the token of development servers. Prefer a variable: other users of the machine can read command lines."`
 }
 
 // developmentServer is where posthaste dev runs unless told otherwise.
@@ -38,7 +38,7 @@ func (c *connection) open(t terminal) (*client.Client, error) {
 		Server:    client.Find(client.Server{URL: c.URL, Token: c.Token}, os.Getenv, developmentServer),
 		UserAgent: "posthaste/" + app.Version,
 		Lost: func(err error, wait time.Duration) {
-			_, _ = fmt.Fprintf(t.Err, "posthaste: %v, trying again in %s\n", err, wait)
+			_, _ = fmt.Fprintf(t.Err, "posthaste: %v, retrying in %s\n", err, wait)
 		},
 	})
 }

@@ -13,18 +13,18 @@ import (
 
 // copyCommand moves everything from a directory into a database, or back.
 type copyCommand struct {
-	From string `placeholder:"DIR|URL" help:"Where everything is: the directory of a server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE. No server may use it. It is not changed."`
-	To   string `placeholder:"DIR|URL" help:"Where it is to be: a new directory, or an empty database."`
+	From string `placeholder:"DIR|URL" help:"Source: data directory of a server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE. No server may be using it. It is not changed."`
+	To   string `placeholder:"DIR|URL" help:"Destination: a new directory, or an empty database."`
 
 	oneOutput
-	LogLevel level `default:"warn" help:"Least severe log lines to write: debug, info, warn or error."`
+	LogLevel level `default:"warn" help:"Minimum log level: debug, info, warn or error."`
 }
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *copyCommand) Validate() error {
 	for _, place := range []struct{ name, value string }{{"from", c.From}, {"to", c.To}} {
 		if place.value == "" {
-			return posthaste.Invalidf("%s is missing: give the directory of a server, or the URL of a PostgreSQL", place.name)
+			return posthaste.Invalidf("%s is missing: give the data directory of a server, or the URL of a PostgreSQL database", place.name)
 		}
 	}
 	if c.From == c.To {
@@ -51,7 +51,7 @@ func (c *copyCommand) Run(t terminal) error {
 	}
 	var table strings.Builder
 	copied.Each(func(kind string, count int) { fmt.Fprintf(&table, "%10d %s\n", count, kind) })
-	fmt.Fprintf(&table, "%10d items were copied, and are the same at both places\n", copied.Total())
+	fmt.Fprintf(&table, "%10d items copied; source and destination match\n", copied.Total())
 	_, err = io.WriteString(t.Out, table.String())
 	return err
 }

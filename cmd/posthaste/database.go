@@ -9,8 +9,8 @@ import (
 // databaseSettings name a PostgreSQL that any number of servers share. The URL is a
 // secret, for it may hold a password: no error shows it.
 type databaseSettings struct {
-	DatabaseURL         string `name:"database-url" group:"database" placeholder:"URL" help:"PostgreSQL that any number of servers share, postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
-	DatabaseConnections int    `group:"database" default:"10" help:"Connections of this server to the database, at most: 4 to 1000."`
+	DatabaseURL         string `name:"database-url" group:"database" placeholder:"URL" help:"PostgreSQL database, which several servers may share: postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
+	DatabaseConnections int    `group:"database" default:"10" help:"Maximum number of connections from this server to the database: 4 to 1000."`
 }
 
 // Bounds of the connections: one listens for what other nodes do, one says that this node
@@ -35,5 +35,5 @@ func checkDatabaseURL(text string) error {
 	if err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") {
 		return nil
 	}
-	return posthaste.Invalidf("database-url is not the URL of a PostgreSQL: postgres://USER:PASSWORD@HOST:PORT/DATABASE is accepted, with what is special in the password percent-encoded")
+	return posthaste.Invalidf("database-url is not the URL of a PostgreSQL database: postgres://USER:PASSWORD@HOST:PORT/DATABASE is accepted, with special characters of the password percent-encoded")
 }

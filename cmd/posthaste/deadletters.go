@@ -15,17 +15,17 @@ import (
 // deadLetters is the DLQ of messages (contract, messages 2.9). Its filters have the names
 // that those of the log have.
 type deadLetters struct {
-	MessageID      []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"A message. Any filter can be given more than once, for messages that match one of the values."`
+	MessageID      []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Message with an ID. A filter given more than once matches any of its values."`
 	Destination    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Messages to a URL."`
-	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages through a URL group."`
-	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Messages of a schedule."`
-	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages through a queue."`
-	ResponseStatus []string `group:"filter" env:"-" sep:"none" placeholder:"STATUS" help:"Messages that failed with a status, such as 500; 0 is none."`
+	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages sent through a URL group."`
+	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Messages created by a schedule."`
+	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages sent through a queue."`
+	ResponseStatus []string `group:"filter" env:"-" sep:"none" placeholder:"STATUS" help:"Messages that failed with a response status, such as 500; 0 means no response."`
 	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Messages with a label."`
-	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Messages published from an address."`
-	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Messages under a flow-control key."`
-	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages that failed since a time: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
-	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages that failed until a time."`
+	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Messages published from an IP address."`
+	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Messages with a flow-control key."`
+	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages that failed at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
+	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages that failed at or before a time."`
 }
 
 func (deadLetters) path() string { return "/v2/dlq" }

@@ -17,10 +17,10 @@ import (
 // keys that everybody knows, delivering to any address, and leaving nothing
 // behind. Its flags and environment are those of qstash dev.
 type devCommand struct {
-	Port    int    `default:"8080" env:"POSTHASTE_PORT,QSTASH_DEV_PORT" help:"Port to listen on, 0 for any free one."`
-	LogPort *int   `env:"POSTHASTE_LOG_PORT,QSTASH_DEV_LOG_PORT" help:"Second port with the same API, where log viewers expect it. Unless given it is the next one after the port, if that is free."`
-	Quota   string `default:"payg" enum:"payg,pro" env:"POSTHASTE_QUOTA,QSTASH_DEV_QUOTA" help:"Taken for the sake of qstash dev: payg or pro. No quota is imitated."`
-	Data    string `placeholder:"DIR" help:"Directory of the store. Unless given, a temporary one that is removed at the end."`
+	Port    int    `default:"8080" env:"POSTHASTE_PORT,QSTASH_DEV_PORT" help:"Port to listen on; 0 picks a free one."`
+	LogPort *int   `env:"POSTHASTE_LOG_PORT,QSTASH_DEV_LOG_PORT" help:"Second port that serves the same API, for log viewers that expect it. Default: the next port after --port, if it is free."`
+	Quota   string `default:"payg" enum:"payg,pro" env:"POSTHASTE_QUOTA,QSTASH_DEV_QUOTA" help:"Accepted for compatibility with qstash dev: payg or pro. It has no effect."`
+	Data    string `placeholder:"DIR" help:"Data directory. Default: a temporary directory that is removed on exit."`
 
 	databaseSettings
 	settings `set:"shutdown_timeout=1s"` // who presses Ctrl-C does not want to wait
@@ -141,7 +141,7 @@ func (c *devCommand) directory() (path string, remove func() error, err error) {
 	}
 	path, err = os.MkdirTemp("", "posthaste-dev-")
 	if err != nil {
-		return "", nil, fmt.Errorf("make a temporary directory: %w", err)
+		return "", nil, fmt.Errorf("create a temporary directory: %w", err)
 	}
 	return path, func() error { return os.RemoveAll(path) }, nil
 }
@@ -162,7 +162,7 @@ curl -X POST %[1]s/v2/publish/https://example.com -H "Authorization: Bearer %[2]
 
 See what happened:
 curl %[1]s/v2/logs -H "Authorization: Bearer %[2]s"
-or in the browser, signed in:
+or open the console in a browser, already signed in:
 %[1]s/console#token=%[2]s
 `, url, token, user.keys.Current, user.keys.Next)
 	return err

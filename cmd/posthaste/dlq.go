@@ -10,21 +10,21 @@ import (
 
 // dlqCommand is about what failed for good: runs of workflows, and messages.
 type dlqCommand struct {
-	List    listEntries[failedRuns] `cmd:"" help:"List failed runs."`
+	List    listEntries[failedRuns] `cmd:"" help:"List failed runs in the DLQ."`
 	Show    showEntry[failedRuns]   `cmd:"" help:"Show why a run failed."`
-	Restart restartFailedCommand    `cmd:"" help:"Start failed runs anew, from their beginning."`
-	Resume  resumeFailedCommand     `cmd:"" help:"Start failed runs anew, from the step that failed."`
+	Restart restartFailedCommand    `cmd:"" help:"Restart failed runs from the beginning."`
+	Resume  resumeFailedCommand     `cmd:"" help:"Restart failed runs from the step that failed."`
 	Delete  deleteFailedCommand     `cmd:"" help:"Delete failed runs from the DLQ."`
 
-	Messages deadLettersCommand `cmd:"" help:"List, show, retry and delete messages that failed for good."`
+	Messages deadLettersCommand `cmd:"" help:"List, show, retry and delete messages in the DLQ."`
 }
 
 // deadLettersCommand is about messages that failed for good.
 type deadLettersCommand struct {
-	List   listEntries[deadLetters] `cmd:"" help:"List messages that failed for good."`
+	List   listEntries[deadLetters] `cmd:"" help:"List messages in the DLQ."`
 	Show   showEntry[deadLetters]   `cmd:"" help:"Show why a message failed."`
-	Retry  retryDeadLettersCommand  `cmd:"" help:"Publish messages that failed anew."`
-	Delete deleteDeadLettersCommand `cmd:"" help:"Delete messages that failed from the DLQ."`
+	Retry  retryDeadLettersCommand  `cmd:"" help:"Publish failed messages again."`
+	Delete deleteDeadLettersCommand `cmd:"" help:"Delete messages from the DLQ."`
 }
 
 // dlq is one of the two DLQs. Its fields are the filters of its entries, as flags.
@@ -80,14 +80,14 @@ func tellOfOther(t terminal, server *client.Client, thing, command string, in fu
 		return err
 	}
 	if n := int(in(found).Entries); n > 0 {
-		return writeLine(t.Err, "%s failed for good, too: %s", counted(n, thing), command)
+		return writeLine(t.Err, "The DLQ also has %s. List them with: %s", counted(n, thing), command)
 	}
 	return nil
 }
 
 // showEntry shows one entry of a DLQ.
 type showEntry[D dlq] struct {
-	ID string `arg:"" help:"The id of the entry in the DLQ."`
+	ID string `arg:"" help:"ID of the DLQ entry."`
 	oneOutput
 	connection
 }
@@ -103,7 +103,7 @@ func (c *showEntry[D]) Run(t terminal) error {
 
 // selectedEntries are the entries of a DLQ that a command is about.
 type selectedEntries[D dlq] struct {
-	IDs []string `arg:"" optional:"" name:"id" help:"Ids of entries of the DLQ."`
+	IDs []string `arg:"" optional:"" name:"id" help:"IDs of DLQ entries."`
 	DLQ D        `embed:""`
 	sweeping
 }

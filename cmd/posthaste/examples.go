@@ -12,7 +12,7 @@ import (
 var examples = map[string][]string{
 	"dev": {
 		`posthaste dev`,
-		`posthaste dev --port 9000 --data ./data    # keep what is done`,
+		`posthaste dev --port 9000 --data ./data    # keep data between runs`,
 	},
 	"serve": {
 		`posthaste serve --data /var/lib/posthaste`,
@@ -117,7 +117,7 @@ var examples = map[string][]string{
 
 // helpCommand is --help for those who say help first.
 type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command, such as dlq restart; all of them unless given."`
+	Command []string `arg:"" optional:"" help:"Command to describe, such as dlq restart. Default: list all commands."`
 }
 
 // AfterApply shows the help of the command and ends the program: a command that there is

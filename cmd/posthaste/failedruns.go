@@ -9,16 +9,16 @@ import (
 
 // failedRuns is the DLQ of runs (contract, workflows 6.4).
 type failedRuns struct {
-	WorkflowRunID        []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs whose ids begin so. Any filter can be given more than once, for runs that match one of the values."`
+	WorkflowRunID        []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs whose IDs start with a prefix. A filter given more than once matches any of its values."`
 	WorkflowURL          []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
 	Label                []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
-	ResponseStatus       []string `group:"filter" env:"-" sep:"none" placeholder:"STATUS" help:"Runs that failed with a status, such as 500; without an answer it is 503, or 504 after a timeout."`
+	ResponseStatus       []string `group:"filter" env:"-" sep:"none" placeholder:"STATUS" help:"Runs that failed with a response status, such as 500. A run that got no response has 503, or 504 after a timeout."`
 	FailureFunctionState []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Runs whose failure function is in a state, such as CALLBACK_FAIL."`
-	CallerIP             []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
-	FlowControlKey       []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
-	WorkflowCreatedAt    []string `group:"filter" env:"-" sep:"none" placeholder:"MS" help:"Runs created at a time, in Unix milliseconds: one of several that have had the same id."`
-	FromDate             moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs that failed since a time: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
-	ToDate               moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs that failed until a time."`
+	CallerIP             []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an IP address."`
+	FlowControlKey       []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs with a flow-control key."`
+	WorkflowCreatedAt    []string `group:"filter" env:"-" sep:"none" placeholder:"MS" help:"Runs created at exactly this time, in Unix milliseconds: tells apart runs that reused an ID."`
+	FromDate             moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs that failed at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
+	ToDate               moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs that failed at or before a time."`
 }
 
 func (failedRuns) path() string { return "/v2/workflows/dlq" }
@@ -37,7 +37,7 @@ func (f failedRuns) params() url.Values {
 // selectedRuns are the failed runs that a command is about.
 type selectedRuns struct {
 	selectedEntries[failedRuns]
-	Cursor string `env:"-" placeholder:"CURSOR" help:"Go on where an earlier command was interrupted."`
+	Cursor string `env:"-" placeholder:"CURSOR" help:"Continue from the cursor that an interrupted command printed."`
 }
 
 // request returns the request for a method and a path below the DLQ. A sweep begins
@@ -61,13 +61,13 @@ func (s *selectedRuns) change(done string) change {
 // overrides are what runs are started with instead of what they were triggered with
 // (contract, workflows 7.2).
 type overrides struct {
-	Delay            string   `group:"override" env:"-" name:"with-delay" placeholder:"SPAN" help:"Begin so much later, such as 10m."`
-	Retries          string   `group:"override" env:"-" name:"with-retries" placeholder:"N" help:"How often a failed delivery is tried again."`
-	RetryDelay       string   `group:"override" env:"-" name:"with-retry-delay" placeholder:"EXPR" help:"The time before a retry in milliseconds, such as 1000 * pow(2, retried)."`
-	FlowControlKey   string   `group:"override" env:"-" name:"with-flow-control-key" placeholder:"KEY" help:"The flow-control key."`
-	FlowControlValue string   `group:"override" env:"-" name:"with-flow-control-value" placeholder:"VALUE" help:"Its limits, such as parallelism=5,rate=10."`
-	Label            []string `group:"override" env:"-" name:"with-label" sep:"none" placeholder:"LABEL" help:"The label; it can be given more than once."`
-	FailureCallback  string   `group:"override" env:"-" name:"with-failure-callback" placeholder:"URL" help:"Where a further failure is told."`
+	Delay            string   `group:"override" env:"-" name:"with-delay" placeholder:"SPAN" help:"Delay before the run starts, such as 10m."`
+	Retries          string   `group:"override" env:"-" name:"with-retries" placeholder:"N" help:"Maximum number of retries of a failed delivery."`
+	RetryDelay       string   `group:"override" env:"-" name:"with-retry-delay" placeholder:"EXPR" help:"Expression for the delay before a retry, in milliseconds, such as 1000 * pow(2, retried)."`
+	FlowControlKey   string   `group:"override" env:"-" name:"with-flow-control-key" placeholder:"KEY" help:"Flow-control key."`
+	FlowControlValue string   `group:"override" env:"-" name:"with-flow-control-value" placeholder:"VALUE" help:"Flow-control limits, such as parallelism=5,rate=10."`
+	Label            []string `group:"override" env:"-" name:"with-label" sep:"none" placeholder:"LABEL" help:"Label; can be given more than once."`
+	FailureCallback  string   `group:"override" env:"-" name:"with-failure-callback" placeholder:"URL" help:"URL that is called if the run fails again."`
 }
 
 func (o *overrides) header() http.Header {

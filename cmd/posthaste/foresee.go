@@ -39,10 +39,10 @@ func dryRun(ctx context.Context, server *client.Client, request client.Request) 
 
 func readForeseen(body json.RawMessage) (page foreseen, err error) {
 	if err := json.Unmarshal(body, &page); err != nil {
-		return page, fmt.Errorf("read the answer to a dry run: %w", err)
+		return page, fmt.Errorf("read the response to a dry run: %w", err)
 	}
 	if !page.DryRun {
-		return page, errors.New("the server does not know of dry runs")
+		return page, errors.New("the server does not support dry runs")
 	}
 	return page, nil
 }
@@ -83,7 +83,7 @@ func (c change) foretell(t terminal, pages iter.Seq2[foreseen, error], output st
 	stay := len(all.Failures)
 	short := c.shortfall(all.Total-stay, stay)
 	if c.together && all.Total < c.named {
-		return fmt.Errorf("%w, and none is without the others", short)
+		return fmt.Errorf("%w, so none would be changed", short)
 	}
 	for _, failure := range all.Failures {
 		failure.tell(t)
@@ -97,7 +97,7 @@ func (c change) writeForeseen(t terminal, all foreseen, output string) error {
 	case output != "table":
 		return writeJSON(t.Out, all)
 	case stay > 0:
-		return writeLine(t.Out, "%s would be %s, %d would stay", counted(all.Total-stay, c.thing), c.done, stay)
+		return writeLine(t.Out, "%s would be %s, %d would not", counted(all.Total-stay, c.thing), c.done, stay)
 	default:
 		return writeLine(t.Out, "%s would be %s", counted(all.Total, c.thing), c.done)
 	}

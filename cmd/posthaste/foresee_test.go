@@ -24,13 +24,13 @@ func TestDryRunTellsWhatStays(t *testing.T) {
 		code             int
 	}{
 		{"nothing", "", "", "table", "3 failed runs would be restarted\n", "", exitOK},
-		{"one on the first page", one, "", "table", "2 failed runs would be restarted, 1 would stay\n",
-			"dead letter 1-1 stays: give a key\nposthaste: 1 failed run could not be restarted\n", exitFailure},
-		{"one on a later page", "", another, "table", "2 failed runs would be restarted, 1 would stay\n",
-			"dead letter 1-3 stays: give a key\nposthaste: 1 failed run could not be restarted\n", exitFailure},
+		{"one on the first page", one, "", "table", "2 failed runs would be restarted, 1 would not\n",
+			"DLQ entry 1-1 was not changed: give a key\nposthaste: 1 failed run could not be restarted\n", exitFailure},
+		{"one on a later page", "", another, "table", "2 failed runs would be restarted, 1 would not\n",
+			"DLQ entry 1-3 was not changed: give a key\nposthaste: 1 failed run could not be restarted\n", exitFailure},
 		{"as JSON", one, another, "json", `{"dryRun":true,"total":3,"dlqIds":["1-1","1-2","1-3"],` +
 			`"failures":[{"dlqId":"1-1","error":"give a key"},{"dlqId":"1-3","error":"give a key"}]}` + "\n",
-			"dead letter 1-1 stays: give a key\ndead letter 1-3 stays: give a key\nposthaste: 2 failed runs could not be restarted\n", exitFailure},
+			"DLQ entry 1-1 was not changed: give a key\nDLQ entry 1-3 was not changed: give a key\nposthaste: 2 failed runs could not be restarted\n", exitFailure},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

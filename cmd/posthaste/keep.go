@@ -10,13 +10,13 @@ import (
 
 // keepSettings say how long things are kept, and how much of a user.
 type keepSettings struct {
-	KeepLogs span `group:"retention" default:"30d" help:"How long the log and messages that have ended are kept: 2d to 36500d, or 0s for ever. Whole days are dropped."`
-	KeepDLQ  span `group:"retention" default:"90d" help:"How long dead letters, of messages and of workflow runs, are kept: 1s to 36500d, or 0s for ever."`
-	KeepRuns span `group:"retention" default:"30d" help:"How long workflow runs are kept after they ended: 1s to 36500d, or 0s for ever. Those in the DLQ stay."`
+	KeepLogs span `group:"retention" default:"30d" help:"Retention of the log and of finished messages: 2d to 36500d, or 0s for no limit. Data is removed in whole days."`
+	KeepDLQ  span `group:"retention" default:"90d" help:"Retention of the dead letter queues, of messages and of workflow runs: 1s to 36500d, or 0s for no limit."`
+	KeepRuns span `group:"retention" default:"30d" help:"Retention of finished workflow runs: 1s to 36500d, or 0s for no limit. Runs in the DLQ are kept regardless."`
 
-	KeepBytes byteSize `group:"retention" default:"0B" help:"How much is kept of a user: 64MiB to 1048576GiB, or 0B for any amount. Above it the oldest days of the log are dropped, then those of dead letters and of ended runs, all but the last two."`
+	KeepBytes byteSize `group:"retention" default:"0B" help:"Storage quota of each user: 64MiB to 1048576GiB, or 0B for no limit. Above it the oldest days of the log are removed, then those of dead letters and finished runs. The last two days are always kept."`
 
-	KeepFor []string `group:"retention" placeholder:"USER:KIND=VALUE" help:"What is kept of one user instead: logs, dlq, runs or bytes, as the setting of that name has it, such as acme:logs=7d or acme:bytes=10GB. What is not said of a user is as for all. A comma in the id of a user is written \\,."`
+	KeepFor []string `group:"retention" placeholder:"USER:KIND=VALUE" help:"Retention of one user, overriding --keep-logs, --keep-dlq, --keep-runs or --keep-bytes: KIND is logs, dlq, runs or bytes, as in acme:logs=7d or acme:bytes=10GB. Write a comma in a user ID as \\,."`
 }
 
 const (
@@ -61,10 +61,10 @@ func (s *keepSettings) keepFor() (map[string]app.Keep, error) {
 	for i, text := range s.KeepFor {
 		user, kind, value := parseKeepFor(text)
 		if user == "" {
-			return nil, posthaste.Invalidf("keep-for: number %d, %q, is not USER:KIND=VALUE, such as acme:logs=7d", i+1, text)
+			return nil, posthaste.Invalidf("keep-for: entry %d, %q, is not USER:KIND=VALUE, such as acme:logs=7d", i+1, text)
 		}
 		if err := posthaste.CheckUserID("user", user); err != nil {
-			return nil, posthaste.Invalidf("keep-for: number %d: %v", i+1, err)
+			return nil, posthaste.Invalidf("keep-for: entry %d: %v", i+1, err)
 		}
 		k, known := all[user]
 		if !known {

@@ -17,9 +17,9 @@ import (
 
 // listing is how much of a list is shown, and how.
 type listing struct {
-	Count  int    `env:"-" default:"100" placeholder:"N" help:"End after so many, 0 for all there are."`
-	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"latestFirst, unless given, or earliestFirst."`
-	Cursor string `env:"-" placeholder:"CURSOR" help:"Go on at the cursor of an answer of the API."`
+	Count  int    `env:"-" default:"100" placeholder:"N" help:"Maximum number of results (0 = all)."`
+	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst (default) or earliestFirst."`
+	Cursor string `env:"-" placeholder:"CURSOR" help:"Continue from a cursor of an earlier response."`
 	listOutput
 }
 
@@ -95,7 +95,7 @@ func (s *source) print(ctx context.Context, t terminal, output string, newTable 
 		return newPrinter(output, s.name, newTable, out, coloured)
 	}, s.values(ctx))
 	if err == nil && output == "table" && s.cursor != "" {
-		err = writeLine(t.Err, "These are the first %d. --count 0 shows all, --cursor %s shows more.", s.count, s.cursor)
+		err = writeLine(t.Err, "Showing the first %d. Use --count 0 for all, or --cursor %s for the next ones.", s.count, s.cursor)
 	}
 	return err
 }
@@ -139,7 +139,7 @@ func brokenOff(err error, request client.Request) error {
 	if cursor == "" {
 		return err
 	}
-	return fmt.Errorf("the list broke off, and --cursor %s goes on from there: %w", cursor, err)
+	return fmt.Errorf("the list is incomplete, use --cursor %s to continue: %w", cursor, err)
 }
 
 // yieldPage yields the values of a page, up to a limit unless that is 0. It returns how many
@@ -211,7 +211,7 @@ func printFields(out io.Writer, fields []field) error {
 func writeJSON(out io.Writer, thing any) error {
 	text, err := json.Marshal(thing)
 	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
+		return fmt.Errorf("encode the response: %w", err)
 	}
 	return writeLine(out, "%s", text)
 }

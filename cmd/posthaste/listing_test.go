@@ -54,7 +54,7 @@ func TestListsSayHowToGoOn(t *testing.T) {
 			var out, err bytes.Buffer
 			args := append(strings.Fields(command), "--count=0", "--output=ndjson", "--url="+server.URL)
 			code := run(args, terminal{&out, &err})
-			const want = "posthaste: the list broke off, and --cursor p1 goes on from there: " +
+			const want = "posthaste: the list is incomplete, use --cursor p1 to continue: " +
 				"the server answers 503: Service Unavailable, and no more: is it a Posthaste server?\n"
 			if code != exitFailure || out.String() != "{\"n\":1}\n" || err.String() != want {
 				t.Errorf("code %d\n%s%s\nwant %s", code, &out, &err, want)

@@ -16,24 +16,24 @@ import (
 // destination: --url names the server. Filters are not taken from the environment,
 // where a forgotten one would hide entries.
 type logsCommand struct {
-	MessageID      []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Entries of a message. Any filter can be given more than once, for entries that match one of the values."`
+	MessageID      []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Entries of a message. A filter given more than once matches any of its values."`
 	State          []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Entries in a state, such as FAILED, or IN_PROGRESS for ACTIVE, RETRY and ERROR."`
 	Destination    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Entries of messages to a URL."`
-	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Entries of messages through a URL group."`
-	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Entries of messages of a schedule."`
-	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Entries of messages through a queue."`
+	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Entries of messages sent through a URL group."`
+	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Entries of messages created by a schedule."`
+	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Entries of messages sent through a queue."`
 	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Entries of messages with a label."`
 	Host           []string `group:"filter" env:"-" sep:"none" placeholder:"HOST" help:"Entries of messages to a host, with or without port."`
 	Path           []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Entries of messages to a path."`
-	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Entries of messages published from an address."`
-	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Entries of messages under a flow-control key."`
-	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries since a time: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
-	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries until a time."`
+	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Entries of messages published from an IP address."`
+	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Entries of messages with a flow-control key."`
+	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
+	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Entries at or before a time."`
 
-	Count  *int   `env:"-" placeholder:"N" help:"End after so many entries, 0 for no such end. Unless given it is 100, and no such end with --follow or --output ndjson."`
-	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"latestFirst or earliestFirst. With --follow it is earliestFirst, else latestFirst unless given."`
-	Cursor string `env:"-" placeholder:"CURSOR" help:"Go on at the cursor of an answer of the API."`
-	Follow bool   `env:"-" help:"Show entries as they are written, from now on or from --from-date, until a signal."`
+	Count  *int   `env:"-" placeholder:"N" help:"Maximum number of entries (0 = all). Default: 100, or all with --follow or --output ndjson."`
+	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst or earliestFirst. Default: latestFirst, or earliestFirst with --follow."`
+	Cursor string `env:"-" placeholder:"CURSOR" help:"Continue from a cursor of an earlier response."`
+	Follow bool   `env:"-" help:"Show new entries as they are written, starting now or at --from-date, until interrupted."`
 	listOutput
 	connection
 }
@@ -49,9 +49,9 @@ func (c *logsCommand) Validate() error {
 	case c.Count != nil && *c.Count < 0:
 		return posthaste.Invalidf("count %d is negative: give a number of entries, or 0 for all", *c.Count)
 	case c.Follow && c.Order == "latestFirst":
-		return posthaste.Invalidf("order latestFirst does not go with --follow, which shows entries as they are written")
+		return posthaste.Invalidf("order latestFirst cannot be combined with --follow, which shows entries as they are written")
 	case c.Follow && c.Output == "json":
-		return posthaste.Invalidf("output json does not go with --follow: one document has an end, use ndjson")
+		return posthaste.Invalidf("output json cannot be combined with --follow, which does not end: use ndjson")
 	}
 	return c.check()
 }

@@ -21,27 +21,27 @@ import (
 
 // commands is the registry of subcommands, one line each.
 type commands struct {
-	Dev      devCommand      `cmd:"" set:"body_size=10MiB" help:"Run a development server on this machine, a stand-in for qstash dev."`
+	Dev      devCommand      `cmd:"" set:"body_size=10MiB" help:"Run a local development server, a replacement for qstash dev."`
 	Serve    serveCommand    `cmd:"" set:"body_size=1MiB" help:"Run the server."`
-	Logs     logsCommand     `cmd:"" help:"Show what happened to messages, and what is happening."`
-	Runs     runsCommand     `cmd:"" help:"List, show and cancel runs of workflows."`
+	Logs     logsCommand     `cmd:"" help:"Show or follow the log of message deliveries."`
+	Runs     runsCommand     `cmd:"" help:"List, show and cancel workflow runs."`
 	Messages messagesCommand `cmd:"" help:"Show and cancel messages."`
-	DLQ      dlqCommand      `cmd:"" name:"dlq" help:"List what failed for good, and start it anew."`
-	Actions  actionsCommand  `cmd:"" help:"List and cancel bulk changes that go on behind requests."`
-	Stats    statsCommand    `cmd:"" help:"Show how much is kept."`
-	Backup   backupCommand   `cmd:"" help:"Copy a data directory, while its server runs or not."`
-	Restore  restoreCommand  `cmd:"" help:"Make a data directory of a backup."`
-	Copy     copyCommand     `cmd:"" help:"Move everything from a data directory into a database, or back."`
-	Check    checkCommand    `cmd:"" help:"Look for damage in a data directory, a backup or a database."`
-	Schema   schemaCommand   `cmd:"" help:"Show the version of a database's schema."`
-	Verify   verifyCommand   `cmd:"" help:"Say what is wrong with the signature of a delivery."`
+	DLQ      dlqCommand      `cmd:"" name:"dlq" help:"List the dead letter queue, and retry or restart its entries."`
+	Actions  actionsCommand  `cmd:"" help:"List and cancel background bulk actions."`
+	Stats    statsCommand    `cmd:"" help:"Show how much data is stored."`
+	Backup   backupCommand   `cmd:"" help:"Back up a data directory, even while its server runs."`
+	Restore  restoreCommand  `cmd:"" help:"Restore a backup into a new data directory."`
+	Copy     copyCommand     `cmd:"" help:"Copy all data from a data directory to a database, or back."`
+	Check    checkCommand    `cmd:"" help:"Check a data directory, a backup or a database for damage."`
+	Schema   schemaCommand   `cmd:"" help:"Show a database's schema version."`
+	Verify   verifyCommand   `cmd:"" help:"Verify a delivery's signature, and explain what is wrong with it."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
 	Help     helpCommand     `cmd:"" help:"Show the help of a command."`
 
 	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version."`
 
-	Completion      completionCommand `cmd:"" help:"Print what completes command lines in a shell."`
-	CompletionWords completionWords   `cmd:"" hidden:"" help:"Print what a command line can go on with."`
+	Completion      completionCommand `cmd:"" help:"Print a completion script for a shell."`
+	CompletionWords completionWords   `cmd:"" hidden:"" help:"Print the possible completions of a command line."`
 }
 
 // Exit codes. A program that panics ends with 2 as well, so that a supervisor restarts it
@@ -54,9 +54,9 @@ const (
 
 // exitCodes says in the help what they are.
 const exitCodes = `Exit codes:
-  0  it was done
-  1  it was not done, or not all of it
-  2  the command line or a setting is wrong
+  0  success
+  1  the command failed, entirely or in part
+  2  the command line or a setting is invalid
 `
 
 // terminal is where a command writes for the person who started it. Out takes

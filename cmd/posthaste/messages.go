@@ -14,7 +14,7 @@ import (
 // messagesCommand is about messages that have not ended.
 type messagesCommand struct {
 	Show   showMessageCommand    `cmd:"" help:"Show a message."`
-	RunNow runNowCommand         `cmd:"" name:"run-now" help:"Run a message now that waits for its delay or its next attempt."`
+	RunNow runNowCommand         `cmd:"" name:"run-now" help:"Deliver a delayed or retrying message now."`
 	Cancel cancelMessagesCommand `cmd:"" help:"Cancel messages."`
 }
 
@@ -23,7 +23,7 @@ const pathMessages = "/v2/messages"
 
 // showMessageCommand shows one message as it was published.
 type showMessageCommand struct {
-	ID string `arg:"" help:"The message's id."`
+	ID string `arg:"" help:"Message ID."`
 	oneOutput
 	connection
 }
@@ -89,7 +89,7 @@ func latestOf(ctx context.Context, server *client.Client, id string) (map[string
 
 // runNowCommand makes one message due at once.
 type runNowCommand struct {
-	ID string `arg:"" help:"The message's id."`
+	ID string `arg:"" help:"Message ID."`
 	oneOutput
 	connection
 }
@@ -113,26 +113,26 @@ func (c *runNowCommand) Run(t terminal) error {
 	if c.Output == "json" {
 		return writeJSON(t.Out, answer)
 	}
-	return writeLine(t.Out, "message %s is due now", c.ID)
+	return writeLine(t.Out, "message %s will be delivered now", c.ID)
 }
 
 // cancelMessagesCommand cancels messages that have not ended. Its filters are those of
 // DELETE /v2/messages, and have the names that those of the log have.
 type cancelMessagesCommand struct {
-	IDs []string `arg:"" optional:"" name:"id" help:"Ids of messages."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Message IDs."`
 
-	Destination    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Messages to a URL. Any filter can be given more than once, for messages that match one of the values."`
-	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages through a URL group."`
-	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Messages of a schedule."`
-	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages through a queue."`
+	Destination    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Messages to a URL. A filter given more than once matches any of its values."`
+	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages sent through a URL group."`
+	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Messages created by a schedule."`
+	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages sent through a queue."`
 	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Messages with a label."`
 	Host           []string `group:"filter" env:"-" sep:"none" placeholder:"HOST" help:"Messages to a host, with or without port."`
 	Path           []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Messages to a path."`
-	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Messages published from an address."`
-	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Messages under a flow-control key."`
-	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published since a time: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
-	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published until a time."`
-	All            bool     `env:"-" help:"Every message. Without ids or a filter, this is required."`
+	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Messages published from an IP address."`
+	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Messages with a flow-control key."`
+	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
+	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published at or before a time."`
+	All            bool     `env:"-" help:"Select every message. Required if neither IDs nor a filter are given."`
 	oneOutput
 	connection
 }

@@ -30,7 +30,7 @@ var layouts = []string{
 func parseMoment(text string, now time.Time) (time.Time, error) {
 	if ms, err := strconv.ParseUint(text, 10, 63); err == nil {
 		if ms < leastMillis {
-			return time.Time{}, fmt.Errorf("%q is too small for a Unix time in milliseconds: give one such as %d, or how long ago, with a unit, such as 30m", text, now.UnixMilli())
+			return time.Time{}, fmt.Errorf("%q is too small for a Unix time in milliseconds: give one such as %d, or an age with a unit, such as 30m", text, now.UnixMilli())
 		}
 		return time.UnixMilli(int64(ms)), nil
 	}
@@ -42,7 +42,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	if ago, err := parseSpan(text); err == nil {
 		return now.Add(-ago), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is not a time: give Unix milliseconds, a time such as 2006-01-02T15:04:05Z or 2006-01-02 15:04 (local), or how long ago, such as 15m or 2d", text)
+	return time.Time{}, fmt.Errorf("%q is not a time: give Unix milliseconds, a time such as 2006-01-02T15:04:05Z or 2006-01-02 15:04 (local), or an age such as 15m or 2d", text)
 }
 
 // values returns the moment as the API takes it, none if it was not given.

@@ -30,7 +30,7 @@ func TestMoment(t *testing.T) {
 			}
 		})
 	}
-	const tooSmall, noTime = "is too small for a Unix time in milliseconds: give one such as 1700000000000, or how long ago, with a unit, such as 30m", "is not a time: give "
+	const tooSmall, noTime = "is too small for a Unix time in milliseconds: give one such as 1700000000000, or an age with a unit, such as 30m", "is not a time: give "
 	for text, want := range map[string]string{
 		"30": tooSmall, "0": tooSmall, "1700000000": tooSmall, "999999999999": tooSmall,
 		"": noTime, "yesterday": noTime, "-1": noTime,

@@ -16,12 +16,12 @@ import (
 // oneOutput is how a command writes what is one thing. Each that tells something has this
 // or listOutput.
 type oneOutput struct {
-	Output string `env:"-" default:"table" enum:"table,json" help:"How it is written: table, for people, or json."`
+	Output string `env:"-" default:"table" enum:"table,json" help:"Output format: table or json."`
 }
 
 // listOutput is how a command writes what is a list.
 type listOutput struct {
-	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"How they are written: table, for people, json for one document, or ndjson for one JSON value a line."`
+	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"Output format: table, json (one document) or ndjson (one JSON value per line)."`
 }
 
 // leaveOutBodies asks for a list without bodies where it becomes a table, which has none.

@@ -18,18 +18,18 @@ type runsCommand struct {
 
 // listRunsCommand lists runs. Its filters are those of GET /v2/workflows/logs.
 type listRunsCommand struct {
-	WorkflowRunID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs with an id. Any filter can be given more than once, for runs that match one of the values."`
+	WorkflowRunID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs with an ID. A filter given more than once matches any of its values."`
 	WorkflowURL       []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
 	State             []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Runs in a state: RUN_STARTED, RUN_SUCCESS, RUN_FAILED or RUN_CANCELED."`
 	MessageID         []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"The run that a message belongs to."`
 	Host              []string `group:"filter" env:"-" sep:"none" placeholder:"HOST" help:"Runs of workflows at a host, with or without port."`
 	Path              []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Runs of workflows at a path."`
 	Label             []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
-	CallerIP          []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
-	FlowControlKey    []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
-	WorkflowCreatedAt []string `group:"filter" env:"-" sep:"none" placeholder:"MS" help:"Runs created at a time, in Unix milliseconds: one of several that have had the same id."`
-	FromDate          moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created since a time: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m or 2d."`
-	ToDate            moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created until a time."`
+	CallerIP          []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an IP address."`
+	FlowControlKey    []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs with a flow-control key."`
+	WorkflowCreatedAt []string `group:"filter" env:"-" sep:"none" placeholder:"MS" help:"Runs created at exactly this time, in Unix milliseconds: tells apart runs that reused an ID."`
+	FromDate          moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
+	ToDate            moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created at or before a time."`
 
 	listing
 	connection
@@ -62,7 +62,7 @@ func (c *listRunsCommand) Run(t terminal) error {
 
 // showRunCommand shows the runs that have one id: it may have been used again.
 type showRunCommand struct {
-	ID string `arg:"" help:"The run's id."`
+	ID string `arg:"" help:"Run ID."`
 	oneOutput
 	connection
 }
@@ -103,16 +103,16 @@ func (c *showRunCommand) Run(t terminal) error {
 // cancelRunsCommand cancels runs that have not ended. Its filters are those of DELETE
 // /v2/workflows/runs.
 type cancelRunsCommand struct {
-	IDs []string `arg:"" optional:"" name:"id" help:"Ids of runs."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Run IDs."`
 
-	WorkflowURL      string   `group:"filter" env:"-" placeholder:"URL" help:"Runs of workflows whose URLs begin so."`
-	WorkflowURLExact bool     `group:"filter" env:"-" name:"exact" help:"The workflow's URL is the whole of it, and not its beginning."`
+	WorkflowURL      string   `group:"filter" env:"-" placeholder:"URL" help:"Runs of workflows whose URL starts with a prefix."`
+	WorkflowURLExact bool     `group:"filter" env:"-" name:"exact" help:"Match --workflow-url as the whole URL, not as a prefix."`
 	Label            []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
-	CallerIP         []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an address."`
-	FlowControlKey   []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs under a flow-control key."`
-	FromDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created since a time."`
-	ToDate           moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created until a time."`
-	All              bool     `env:"-" help:"Every run. Without ids or a filter, this is required."`
+	CallerIP         []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an IP address."`
+	FlowControlKey   []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs with a flow-control key."`
+	FromDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created at or after a time."`
+	ToDate           moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created at or before a time."`
+	All              bool     `env:"-" help:"Select every run. Required if neither IDs nor a filter are given."`
 	oneOutput
 	connection
 }

@@ -9,19 +9,19 @@ import (
 
 // schemaCommand is about the version of a database's schema, which servers bring up to date.
 type schemaCommand struct {
-	Show schemaShowCommand `cmd:"" help:"Show which version the schema of a database has, and which versions programs know."`
+	Show schemaShowCommand `cmd:"" help:"Show a database's schema version, and the versions that its servers support."`
 }
 
 // schemaShowCommand shows where the schema stands.
 type schemaShowCommand struct {
-	DatabaseURL string `name:"database-url" placeholder:"URL" help:"PostgreSQL of the servers, postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
+	DatabaseURL string `name:"database-url" placeholder:"URL" help:"PostgreSQL database of the servers, postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
 	oneOutput
 }
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *schemaShowCommand) Validate() error {
 	if c.DatabaseURL == "" {
-		return posthaste.Invalidf("database-url is missing: name the database with --database-url URL")
+		return posthaste.Invalidf("database-url is missing: give the database with --database-url URL")
 	}
 	return checkDatabaseURL(c.DatabaseURL)
 }

@@ -17,10 +17,10 @@ import (
 // is made at the first start and kept in the store.
 type serveCommand struct {
 	Listen         []string  `default:":8080" help:"Addresses to listen on, HOST:PORT or :PORT."`
-	Data           string    `placeholder:"DIR" help:"Directory of the store, made if there is none. This or a database is required."`
-	TrustedProxies []network `placeholder:"CIDR" help:"Proxies in front of the server whose headers X-Forwarded-For, -Proto and -Host are believed."`
+	Data           string    `placeholder:"DIR" help:"Data directory, created if it does not exist. This or --database-url is required."`
+	TrustedProxies []network `placeholder:"CIDR" help:"Reverse proxies, as CIDR ranges, whose X-Forwarded-For, -Proto and -Host headers are trusted."`
 
-	ShutdownLead span `default:"2s" help:"How long the server goes on after SIGTERM, while /readyz answers 503, for load balancers to notice: up to 1h. --shutdown-timeout begins after it."`
+	ShutdownLead span `default:"2s" help:"How long the server keeps serving after SIGTERM while /readyz returns 503, so that load balancers notice: up to 1h. --shutdown-timeout starts afterwards."`
 
 	databaseSettings
 	accessSettings
@@ -31,9 +31,9 @@ type serveCommand struct {
 
 // destinationSettings say which addresses are delivered to.
 type destinationSettings struct {
-	Destinations      dispatch.Mode `group:"destinations" default:"internal" help:"Addresses to deliver to: internal, which are public and private ones, public, or any."`
-	AllowDestinations []network     `group:"destinations" placeholder:"CIDR" help:"Ranges that are delivered to whatever else is set."`
-	DenyDestinations  []network     `group:"destinations" placeholder:"CIDR" help:"Ranges that are not delivered to unless allowed."`
+	Destinations      dispatch.Mode `group:"destinations" default:"internal" help:"Destination addresses that are allowed: public, internal (public and private), or any (loopback and link-local too)."`
+	AllowDestinations []network     `group:"destinations" placeholder:"CIDR" help:"CIDR ranges that are always allowed as destinations."`
+	DenyDestinations  []network     `group:"destinations" placeholder:"CIDR" help:"CIDR ranges that are denied as destinations, unless --allow-destinations includes them."`
 }
 
 // Validate returns a sentence about the first setting that is wrong or that
@@ -53,7 +53,7 @@ func (c *serveCommand) Validate() error {
 func (c *serveCommand) checkStore() error {
 	switch {
 	case c.Data == "" && c.DatabaseURL == "":
-		return posthaste.Invalidf("data is missing: name the directory of the store with --data DIR, or a database that many servers share with --database-url URL")
+		return posthaste.Invalidf("data is missing: give the data directory with --data DIR, or a database that several servers share with --database-url URL")
 	case c.Data != "" && c.DatabaseURL != "":
 		return bothStores(c.Data)
 	}
@@ -61,7 +61,7 @@ func (c *serveCommand) checkStore() error {
 }
 
 func bothStores(directory string) error {
-	return posthaste.Invalidf("data %q and database-url are both given: a server keeps everything in one of them, so leave the other out", directory)
+	return posthaste.Invalidf("data %q and database-url are both given: a server stores everything in one of them, so leave one out", directory)
 }
 
 func (s *destinationSettings) check() error {
@@ -127,15 +127,15 @@ func greet(t terminal, listeners []net.Listener, place string, made app.Made) er
 	if len(listeners) > 0 {
 		fmt.Fprintf(&text, `Console:      http://%[1]s/console
 API docs:     http://%[1]s/docs
-Signing keys: GET http://%[1]s/v2/keys with a token, or in the console
+Signing keys: GET http://%[1]s/v2/keys with a token, or see the console
 `, visibleAddress(listeners[0]))
 	}
 	fmt.Fprintf(&text, "Data:         %s\n", place)
 	if made.Token != "" {
-		fmt.Fprintf(&text, "A token was made for this server. Keep it, it is not shown again:\nQSTASH_TOKEN=%s\n", made.Token)
+		fmt.Fprintf(&text, "A token was generated for this server. Save it, it is not shown again:\nQSTASH_TOKEN=%s\n", made.Token)
 	}
 	if made.AlertKey != "" {
-		fmt.Fprintf(&text, "A key was made that signs alerts. Keep it, it is not shown again:\nPOSTHASTE_ALERT_SIGNING_KEY=%s\n", made.AlertKey)
+		fmt.Fprintf(&text, "A key that signs alerts was generated. Save it, it is not shown again:\nPOSTHASTE_ALERT_SIGNING_KEY=%s\n", made.AlertKey)
 	}
 	_, err := fmt.Fprint(t.Out, text.String())
 	return err

@@ -16,34 +16,34 @@ import (
 // capitals, and the key in the file that --config names. A flag beats the
 // environment, and that beats the file.
 type settings struct {
-	Config configFile `placeholder:"FILE" help:"YAML file of settings, whose keys are the names of these flags."`
+	Config configFile `placeholder:"FILE" help:"YAML file of settings. Its keys are the names of these flags."`
 
-	MaxBodySize     byteSize `group:"limits" default:"${body_size}" help:"Largest body of a message: 1B to 100MiB. A step of a workflow run may be as large as the answer to a call makes it, whatever is set here."`
-	MaxBatchSize    byteSize `group:"limits" default:"100MiB" help:"Largest request with many messages: 1B to 100MiB."`
-	MaxResponseSize byteSize `group:"limits" default:"${body_size}" help:"How much of a destination's answer is kept: 1B to 100MiB. The rest is cut off; a call of a workflow fails instead."`
-	MaxTimeout      span     `group:"limits" default:"2h" help:"How long an attempt may take: 1s to 24h. A message can only ask for less."`
-	MaxRetries      int      `group:"limits" default:"1000" help:"Most retries a message can ask for: 1 to 100000."`
-	MaxDelay        span     `group:"limits" default:"366d" help:"Longest delay a message can ask for: 1s to 3660d."`
-	MaxQueues       int      `group:"limits" default:"0" help:"Most queues of a user: 1 to 1000000, or 0 for any number."`
-	MaxParallelism  int      `group:"limits" default:"0" help:"Highest parallelism of a queue: 1 to 1000000, or 0 for any."`
-	MaxSchedules    int      `group:"limits" default:"0" help:"Most schedules of a user: 1 to 1000000, or 0 for any number."`
-	Concurrency     int      `group:"limits" default:"4096" help:"Attempts in flight: 1 to 100000."`
+	MaxBodySize     byteSize `group:"limits" default:"${body_size}" help:"Maximum size of a message body: 1B to 100MiB. Results of workflow calls may be larger; --max-response-size limits them."`
+	MaxBatchSize    byteSize `group:"limits" default:"100MiB" help:"Maximum size of a batch request: 1B to 100MiB."`
+	MaxResponseSize byteSize `group:"limits" default:"${body_size}" help:"Maximum size of a response that is stored: 1B to 100MiB. A longer one is truncated; in a workflow call it is an error."`
+	MaxTimeout      span     `group:"limits" default:"2h" help:"Maximum duration of an attempt: 1s to 24h. A message can only ask for less."`
+	MaxRetries      int      `group:"limits" default:"1000" help:"Maximum number of retries a message can ask for: 1 to 100000."`
+	MaxDelay        span     `group:"limits" default:"366d" help:"Maximum delay a message can ask for: 1s to 3660d."`
+	MaxQueues       int      `group:"limits" default:"0" help:"Maximum number of queues per user: 1 to 1000000, or 0 for no limit."`
+	MaxParallelism  int      `group:"limits" default:"0" help:"Maximum parallelism of a queue: 1 to 1000000, or 0 for no limit."`
+	MaxSchedules    int      `group:"limits" default:"0" help:"Maximum number of schedules per user: 1 to 1000000, or 0 for no limit."`
+	Concurrency     int      `group:"limits" default:"4096" help:"Maximum number of attempts in flight: 1 to 100000."`
 
-	MaxRequests    int      `group:"limits" default:"256" help:"Requests of the API that are worked on at once: 1 to 100000. Others wait for up to 2s, users by turns, and are answered 429 or 503 then."`
-	MaxConnections int      `group:"limits" default:"0" help:"Connections of clients: 1 to 1000000, or 0 for one for each 256KiB of memory, up to 10000. One more takes the place of the one that has kept the server waiting for longest."`
-	MemoryLimit    byteSize `group:"limits" default:"0B" help:"Memory the server should take at most: 256MiB to 1TiB, or 0B for what the environment variable GOMEMLIMIT says. An eighth of it is for bodies of requests."`
+	MaxRequests    int      `group:"limits" default:"256" help:"Maximum number of API requests served at once: 1 to 100000. Others wait for up to 2s, shared fairly between users, and then get 429 or 503."`
+	MaxConnections int      `group:"limits" default:"0" help:"Maximum number of client connections: 1 to 1000000, or 0 for one per 256KiB of memory, up to 10000. At the limit, a new connection replaces the one that the server has waited on longest."`
+	MemoryLimit    byteSize `group:"limits" default:"0B" help:"Memory limit of the server: 256MiB to 1TiB, or 0B to use the environment variable GOMEMLIMIT. One eighth of it is for request bodies."`
 
 	keepSettings
 
 	Region             string   `default:"EU-CENTRAL-1" help:"Value of the Region header of deliveries."`
-	SignatureNotBefore bool     `help:"Put the time of issue into the claim nbf of signatures, for receivers that demand it. It is 0 otherwise."`
-	UseProxy           bool     `help:"Deliver through the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name."`
-	CacheSize          byteSize `default:"32MiB" help:"Memory to cache the store in: 1MiB to 1TiB."`
-	DiskReserve        byteSize `default:"256MiB" help:"Space of the disk of --data that is kept for what was accepted before: 16MiB to 1024GiB, or 0B for none. When less is left, new messages and runs are refused with 503."`
+	SignatureNotBefore bool     `help:"Set the nbf claim of signatures to the time of issue, for receivers that require it. Default: nbf is 0."`
+	UseProxy           bool     `help:"Deliver through the proxy in HTTP_PROXY and HTTPS_PROXY, except to hosts in NO_PROXY."`
+	CacheSize          byteSize `default:"32MiB" help:"Memory for the cache of the store: 1MiB to 1TiB."`
+	DiskReserve        byteSize `default:"256MiB" help:"Free disk space at --data reserved for messages already accepted: 16MiB to 1024GiB, or 0B for none. With less free space, new messages and runs get 503."`
 
-	ShutdownTimeout span             `default:"${shutdown_timeout}" help:"How long requests and attempts in progress may take to finish after SIGTERM. Attempts that do not are made again at the next start, and no retry is counted."`
-	LogLevel        level            `default:"info" help:"Least severe log lines to write: debug, info, warn or error."`
-	LogFormat       telemetry.Format `default:"text" enum:"text,json" help:"How log lines are written: text or json."`
+	ShutdownTimeout span             `default:"${shutdown_timeout}" help:"How long requests and attempts in progress may take to finish after SIGTERM. Interrupted attempts are repeated at the next start and do not count as retries."`
+	LogLevel        level            `default:"info" help:"Minimum log level: debug, info, warn or error."`
+	LogFormat       telemetry.Format `default:"text" enum:"text,json" help:"Log format: text or json."`
 }
 
 // Bounds of settings. Zero would mean "the default" further down, except for
@@ -127,7 +127,7 @@ type quantity interface {
 // within.
 func within[T quantity](name string, value, low, high T) error {
 	if value < low || value > high {
-		return posthaste.Invalidf("%s %s is out of bounds: %s to %s is accepted", name, value, low, high)
+		return posthaste.Invalidf("%s %s is out of range: %s to %s is accepted", name, value, low, high)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func headerValue(name, text string) error {
 		}
 	}
 	if text == "" {
-		return posthaste.Invalidf("%s is empty: give a text, or leave the setting out for the default", name)
+		return posthaste.Invalidf("%s is empty: give a value, or leave the setting out for the default", name)
 	}
 	return nil
 }

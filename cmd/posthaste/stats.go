@@ -11,7 +11,7 @@ import (
 
 // statsCommand shows how much is kept of the user.
 type statsCommand struct {
-	Days bool `env:"-" help:"Show the days of the log, too. As json they are always there."`
+	Days bool `env:"-" help:"Also show the days of the log. JSON output always includes them."`
 	oneOutput
 	connection
 }
@@ -59,7 +59,7 @@ type kept struct {
 func (c *statsCommand) printTable(out io.Writer, usage json.RawMessage) error {
 	var kept kept
 	if err := json.Unmarshal(usage, &kept); err != nil {
-		return fmt.Errorf("read what the server answers: %w", err)
+		return fmt.Errorf("read the response: %w", err)
 	}
 	rows := [][]cell{keptRow("log", kept.Log.keptKind)}
 	if c.Days {

@@ -20,8 +20,8 @@ import (
 
 // sweeping is how a command is asked to change many entries.
 type sweeping struct {
-	All    bool `env:"-" help:"Every entry. Without ids or a filter, this is required."`
-	DryRun bool `env:"-" help:"Change nothing, and tell how many entries it would be."`
+	All    bool `env:"-" help:"Select every entry. Required if neither IDs nor a filter are given."`
+	DryRun bool `env:"-" help:"Change nothing; show how many entries would be affected."`
 	connection
 }
 
@@ -39,9 +39,9 @@ func (s *sweeping) check(ids []string, filter url.Values) error {
 func selectionOf(ids, filter, all bool) error {
 	switch {
 	case ids && (filter || all):
-		return posthaste.Invalidf("ids do not go with a filter or --all: give one of them")
+		return posthaste.Invalidf("ids cannot be combined with a filter or --all: give one of them")
 	case filter && all:
-		return posthaste.Invalidf("--all does not go with a filter: give one of them")
+		return posthaste.Invalidf("--all cannot be combined with a filter: give one of them")
 	case !ids && !filter && !all:
 		return posthaste.Invalidf("nothing is selected: give ids, a filter, or --all")
 	}
@@ -113,7 +113,7 @@ type stay struct {
 }
 
 func (s stay) tell(t terminal) {
-	_, _ = fmt.Fprintf(t.Err, "dead letter %s stays: %s\n", shown(s.DLQID), shown(s.Error))
+	_, _ = fmt.Fprintf(t.Err, "DLQ entry %s was not changed: %s\n", shown(s.DLQID), shown(s.Error))
 }
 
 func (c change) read(body json.RawMessage) (page sweptPage, err error) {
@@ -222,7 +222,7 @@ func (w *sweep) rest() string {
 	if w.cursor == "" || !w.change.repeatable {
 		return ""
 	}
-	return fmt.Sprintf(", and --cursor %s goes on from there", w.cursor)
+	return fmt.Sprintf(", use --cursor %s to continue", w.cursor)
 }
 
 // unknownTotal is the total of a progress bar that shows only how much was done.

@@ -46,7 +46,7 @@ func (t *table) begin() error {
 func (t *table) print(value json.RawMessage) error {
 	cells, err := t.row(value)
 	if err != nil {
-		return fmt.Errorf("read what the server answers: %w", err)
+		return fmt.Errorf("read the response: %w", err)
 	}
 	return t.write(cells)
 }

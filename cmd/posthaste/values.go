@@ -39,7 +39,7 @@ func (s *byteSize) UnmarshalText(text []byte) error {
 	}
 	number, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 63)
 	if err != nil || int64(number) > math.MaxInt64/factor {
-		return fmt.Errorf("%q is not a size: give a whole number and B, KiB, MiB, GiB, kB, MB or GB, such as 1MiB", text)
+		return fmt.Errorf("%q is not a size: give a whole number with B, KiB, MiB, GiB, kB, MB or GB, such as 1MiB", text)
 	}
 	*s = byteSize(int64(number) * factor)
 	return nil
@@ -65,7 +65,7 @@ const day = 24 * time.Hour
 func (s *span) UnmarshalText(text []byte) error {
 	parsed, err := parseSpan(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is not a time span: give numbers with d, h, m, s or ms, such as 7d or 1m30s", text)
+		return fmt.Errorf("%q is not a duration: give numbers with d, h, m, s or ms, such as 7d or 1m30s", text)
 	}
 	*s = span(parsed)
 	return nil

@@ -15,18 +15,18 @@ import (
 // verifyCommand says what is wrong with a signature that a receiver refuses. It asks
 // no server: the keys are given.
 type verifyCommand struct {
-	Signature string `arg:"" optional:"" help:"Value of the header Upstash-Signature of the delivery."`
+	Signature string `arg:"" optional:"" help:"Value of the delivery's Upstash-Signature header."`
 
-	Request     string `env:"-" placeholder:"FILE" help:"File with the delivery as it was received, headers, an empty line and the body, in place of what it tells; - for the standard input."`
-	Destination string `env:"-" placeholder:"URL" help:"URL of the delivery as it was published. It is not compared unless this or the request tells it."`
-	Body        string `env:"-" xor:"body" placeholder:"TEXT" help:"Body of the delivery, byte for byte; empty unless given."`
-	BodyFile    string `env:"-" xor:"body" placeholder:"FILE" help:"File with the body, - for the standard input."`
+	Request     string `env:"-" placeholder:"FILE" help:"File with the whole request as received: headers, an empty line and the body. Replaces the signature and --body; - reads standard input."`
+	Destination string `env:"-" placeholder:"URL" help:"Destination URL as it was published. Without it and without a Host header in --request, the URL is not checked."`
+	Body        string `env:"-" xor:"body" placeholder:"TEXT" help:"Body of the delivery, byte for byte. Default: empty."`
+	BodyFile    string `env:"-" xor:"body" placeholder:"FILE" help:"File with the body; - reads standard input."`
 
-	CurrentSigningKey string `env:"POSTHASTE_CURRENT_SIGNING_KEY,QSTASH_CURRENT_SIGNING_KEY" placeholder:"KEY" help:"The current signing key."`
-	NextSigningKey    string `env:"POSTHASTE_NEXT_SIGNING_KEY,QSTASH_NEXT_SIGNING_KEY" placeholder:"KEY" help:"The next signing key."`
+	CurrentSigningKey string `env:"POSTHASTE_CURRENT_SIGNING_KEY,QSTASH_CURRENT_SIGNING_KEY" placeholder:"KEY" help:"Current signing key."`
+	NextSigningKey    string `env:"POSTHASTE_NEXT_SIGNING_KEY,QSTASH_NEXT_SIGNING_KEY" placeholder:"KEY" help:"Next signing key."`
 
-	At        moment `env:"-" placeholder:"TIME" help:"When it was received, now unless given: Unix milliseconds, 2006-01-02 15:04 (local), 2006-01-02T15:04:05Z, or how long ago, such as 15m."`
-	Tolerance span   `env:"-" default:"0s" help:"How far the clocks may differ."`
+	At        moment `env:"-" placeholder:"TIME" help:"Time the delivery was received: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m. Default: now."`
+	Tolerance span   `env:"-" default:"0s" help:"Allowed clock difference."`
 	oneOutput
 }
 
@@ -39,7 +39,7 @@ func (c *verifyCommand) Validate() error {
 	case c.Signature == "" && c.Request == "":
 		return posthaste.Invalidf("there is nothing to verify: give the signature, or --request FILE")
 	case c.Request != "" && (c.Signature != "" || c.Body != "" || c.BodyFile != ""):
-		return posthaste.Invalidf("request %q has the signature and the body: leave the others out", c.Request)
+		return posthaste.Invalidf("request %q contains the signature and the body: leave the other flags out", c.Request)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (c *verifyCommand) Run(t terminal) error {
 	}
 	for _, check := range checks {
 		if check.Problem != "" {
-			return fmt.Errorf("the signature does not hold: %s", check.Problem)
+			return fmt.Errorf("the signature is not valid: %s", check.Problem)
 		}
 	}
 	return nil
@@ -138,8 +138,8 @@ func verdict(check sign.Check) cell {
 	case check.Problem != "":
 		return cell{check.Problem, bad}
 	case check.Unknown != "":
-		return cell{"not compared: " + check.Unknown, waiting}
+		return cell{"not checked: " + check.Unknown, waiting}
 	default:
-		return cell{"holds", good}
+		return cell{"ok", good}
 	}
 }
