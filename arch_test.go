@@ -30,8 +30,6 @@ var layers = map[string]layer{
 	".": {nil,
 		"the vocabulary is shared by all, so it depends on nobody"},
 
-	"internal/broadcast": {nil, "a means of waking, with no meaning of its own"},
-
 	"internal/admission":  {nil, "a pure rule: who goes on when there is not enough for all"},
 	"internal/background": {nil, "a means of giving way, with no meaning of its own"},
 	"internal/backoff":    {nil, "a pure rule: when to try again"},
@@ -47,9 +45,9 @@ var layers = map[string]layer{
 		"the seam: consumers and backends meet here and never in each other"},
 	"internal/store/record": {nil,
 		"the stored form of the vocabulary, the same for every backend"},
-	"internal/store/lsm": {[]string{"internal/store", "internal/store/record", "internal/background", "internal/broadcast", "internal/backoff", "internal/cron", "internal/flow"},
+	"internal/store/lsm": {[]string{"internal/store", "internal/store/record", "internal/background", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
-	"internal/store/postgres": {[]string{"internal/store", "internal/store/record", "internal/broadcast", "internal/backoff", "internal/cron", "internal/flow"},
+	"internal/store/postgres": {[]string{"internal/store", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
 	"internal/store/postgres/pgtest": {[]string{"internal/freeport"},
 		"a server of the tests' own knows nothing of what they test"},

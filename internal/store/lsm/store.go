@@ -347,7 +347,7 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	_ = s.writer.do(context.Background(), func(*commit) error { return nil }) // behind all that nobody waits for: ACTIVE events
 	s.writer.close()
-	s.writer.grown.Send()
+	s.writer.grown.send()
 	return errors.Join(s.db.Close(), s.guard.close())
 }
 

@@ -16,7 +16,7 @@ func (s *Store) Watch(context.Context, string) (posthaste.Position, <-chan struc
 	}
 	defer done()
 	s.writer.tail.want()
-	grown := s.writer.grown.Next() // taken first: what is written in between closes it
+	grown := s.writer.grown.next() // taken first: what is written in between closes it
 	return s.visible(), grown, nil
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/background"
-	"posthaste/internal/broadcast"
 	"posthaste/internal/store"
 )
 
@@ -41,12 +40,12 @@ type writer struct {
 	calendar *calendarWriter       // writer goroutine only
 	tail     *tail                 // the end of the log, as far as it is durable
 	visible  atomic.Uint64         // the last position that is durable
-	grown    broadcast.Signal      // signalled when visible has moved, and at the end
+	grown    broadcast             // signalled when visible has moved, and at the end
 	failed   atomic.Pointer[error] // why nothing can be written any more
 
-	begun  atomic.Uint64    // commits that readers may have seen
-	ended  atomic.Uint64    // those of them that are durable, or never will be
-	synced broadcast.Signal // signalled when ended has grown
+	begun  atomic.Uint64 // commits that readers may have seen
+	ended  atomic.Uint64 // those of them that are durable, or never will be
+	synced broadcast     // signalled when ended has grown
 }
 
 // op is one operation on its way to disk.
@@ -241,7 +240,7 @@ func (w *writer) finish() {
 		if c.begun {
 			w.stall.end()
 			w.ended.Add(1)
-			w.synced.Send()
+			w.synced.send()
 		}
 		w.observer.Committed(len(c.ops), applied.Sub(c.started), time.Since(applied))
 		for _, o := range c.ops {
@@ -257,7 +256,7 @@ func (w *writer) finish() {
 func (w *writer) settled() error {
 	begun := w.begun.Load()
 	for w.ended.Load() < begun {
-		synced := w.synced.Next() // taken first: what ends in between closes it
+		synced := w.synced.next() // taken first: what ends in between closes it
 		if w.ended.Load() >= begun {
 			return nil
 		}
@@ -278,7 +277,7 @@ func (w *writer) published(c *commit) {
 	}
 	w.tail.add(c.latest, c.followed, c.last)
 	if last := uint64(c.last); w.visible.Swap(last) != last {
-		w.grown.Send()
+		w.grown.send()
 	}
 }
 
