@@ -100,7 +100,7 @@ func TestBadNeighbours(t *testing.T) {
 	timedOut := posthaste.Outcome{Error: "no answer within 2h", TimedOut: true}
 	tests := map[string]func(context.Context) posthaste.Outcome{
 		"dead":      after(10*time.Second, posthaste.Outcome{Error: "connecting took too long"}),
-		"refusing":  after(time.Nanosecond, posthaste.Outcome{Error: "connection refused"}), // see wake.In
+		"refusing":  after(time.Nanosecond, posthaste.Outcome{Error: "connection refused"}), // see untilNext
 		"hanging":   after(2*time.Hour, timedOut),
 		"dripping":  after(time.Minute, ok),
 		"failing":   after(500*time.Millisecond, broken),

@@ -14,7 +14,6 @@ import (
 	"posthaste/internal/cron"
 	"posthaste/internal/peruser"
 	"posthaste/internal/store"
-	"posthaste/internal/wake"
 )
 
 // PutSchedule makes a schedule or replaces the one with its id: all of it, but
@@ -154,61 +153,26 @@ func (e *Engine) DeleteSchedule(ctx context.Context, user, id string) error {
 	return e.options.Store.DeleteSchedule(ctx, user, id)
 }
 
-// schedule fires ticks until the engine stops. It sleeps until the next one, and
-// wakes when a schedule has changed, when a user's ticks were made, or after
-// schedulerHeartbeat, in case another process changed one.
+// schedule fires ticks until the engine stops. Those of schedules that cannot be read are an
+// error, and keep no other from it.
 func (e *Engine) schedule() {
-	const schedulerHeartbeat = 30 * time.Second
-	ticking := peruser.New(e.wakeScheduler)
-	defer ticking.Wait()
-	timer := time.NewTimer(schedulerHeartbeat)
-	defer timer.Stop()
-	for {
-		now := e.now()
-		next, err := e.tickOnce(ticking, now)
-		if err != nil && e.claiming.Err() == nil {
-			e.options.Logger.Error("schedule.failed", "error", err)
-			next = earlier(next, now.Add(claimPause))
-		}
-		rest := schedulerHeartbeat
-		if !next.IsZero() {
-			rest = wake.In(next, e.options.Now(), schedulerHeartbeat)
-		}
-		timer.Reset(rest)
-		select {
-		case <-e.claiming.Done():
-			return
-		case <-e.scheduleChanged:
-		case <-timer.C:
-		}
-	}
+	const atOnce, schedulerHeartbeat = 100, 30 * time.Second
+	peruser.Work[*posthaste.Schedule]{
+		Due: func(ctx context.Context, busy []string) ([]*posthaste.Schedule, time.Time, error) {
+			return e.options.Store.DueSchedules(ctx, e.now(), atOnce, busy...)
+		},
+		UserOf: func(schedule *posthaste.Schedule) string { return schedule.User },
+		Do:     func(_ context.Context, due []*posthaste.Schedule) error { return e.tickAll(due, e.now()) },
+		Failed: func(user string, err error) {
+			e.options.Logger.Error("schedule.failed", "user", user, "error", err)
+		},
+		Look:      e.scheduleChanged,
+		Heartbeat: schedulerHeartbeat,
+		Now:       e.options.Now,
+	}.Run(e.claiming)
 }
 
-func (e *Engine) wakeScheduler() {
-	select {
-	case e.scheduleChanged <- struct{}{}:
-	default:
-	}
-}
-
-// tickOnce lets the schedules fire whose time has come, but for those of users for whom
-// that goes on already, and returns when to look for others. Those that cannot be read are
-// an error, and keep no other from it.
-func (e *Engine) tickOnce(ticking *peruser.Crew, now time.Time) (next time.Time, err error) {
-	const atOnce = 100
-	due, next, err := e.options.Store.DueSchedules(e.claiming, now, atOnce, ticking.Busy()...)
-	userOf := func(schedule *posthaste.Schedule) string { return schedule.User }
-	for user, schedules := range peruser.Sort(due, userOf) {
-		ticking.Do(e.claiming, user, func() bool {
-			err := e.tickAll(schedules, now)
-			if err != nil && e.claiming.Err() == nil {
-				e.options.Logger.Error("schedule.failed", "user", user, "error", err)
-			}
-			return err == nil
-		})
-	}
-	return next, err
-}
+func (e *Engine) wakeScheduler() { peruser.LookAgain(e.scheduleChanged) }
 
 // tickAll fires schedules of a user, earliest first: those that are due at the same time
 // side by side, so that their ticks share commits. One that fails does not keep the others

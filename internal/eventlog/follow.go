@@ -14,7 +14,6 @@ import (
 	"posthaste"
 	"posthaste/internal/selection"
 	"posthaste/internal/store"
-	"posthaste/internal/wake"
 )
 
 // restTime is how long a follower that has read all there is lets more gather. The
@@ -165,7 +164,7 @@ func (f *Follower) wait(ctx context.Context, timeout <-chan time.Time) (ready bo
 	if f.grown == nil {
 		return f.mayGoOn(ctx, timeout)
 	}
-	over := time.NewTimer(wake.In(f.over(), time.Now(), math.MaxInt64))
+	over := time.NewTimer(max(time.Nanosecond, time.Until(f.over()))) // never 0: golang/go#78156
 	defer over.Stop()
 	select {
 	case <-f.grown:

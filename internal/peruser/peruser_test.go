@@ -1,15 +1,15 @@
-package peruser_test
+package peruser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"posthaste/internal/peruser"
 )
 
 func nothing() {}
@@ -18,20 +18,20 @@ func nothing() {}
 // for the first of them.
 func TestUsersAreWorkedForSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		crew := peruser.New(nothing)
+		crew := newCrew(nothing)
 		start := time.Now()
 		var most, now atomic.Int64
-		for i := range 2 * peruser.AtOnce {
-			crew.Do(t.Context(), fmt.Sprint(i), func() bool {
+		for i := range 2 * atOnce {
+			crew.do(t.Context(), fmt.Sprint(i), func() bool {
 				most.Store(max(most.Load(), now.Add(1)))
 				time.Sleep(time.Minute)
 				now.Add(-1)
 				return true
 			})
 		}
-		crew.Wait()
-		if took := time.Since(start); took != 2*time.Minute || most.Load() != peruser.AtOnce {
-			t.Errorf("it took %s with %d at once, want 2m0s with %d", took, most.Load(), peruser.AtOnce)
+		crew.running.Wait()
+		if took := time.Since(start); took != 2*time.Minute || most.Load() != atOnce {
+			t.Errorf("it took %s with %d at once, want 2m0s with %d", took, most.Load(), atOnce)
 		}
 	})
 }
@@ -41,20 +41,20 @@ func TestUsersAreWorkedForSideBySide(t *testing.T) {
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		freed := 0
-		crew := peruser.New(func() { freed++ })
+		crew := newCrew(func() { freed++ })
 		work := func(succeeds bool) func() bool {
 			return func() bool {
 				time.Sleep(time.Minute)
 				return succeeds
 			}
 		}
-		crew.Do(t.Context(), "ann", work(true))
-		crew.Do(t.Context(), "bob", work(false))
+		crew.do(t.Context(), "ann", work(true))
+		crew.do(t.Context(), "bob", work(false))
 		wantBusy(t, crew, "ann", "bob")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		wantBusy(t, crew, "bob")
-		time.Sleep(peruser.Rest)
+		time.Sleep(rest)
 		synctest.Wait()
 		wantBusy(t, crew)
 		if freed != 2 {
@@ -63,9 +63,9 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-func wantBusy(t *testing.T, crew *peruser.Crew, want ...string) {
+func wantBusy(t *testing.T, crew *crew, want ...string) {
 	t.Helper()
-	got := crew.Busy()
+	got := crew.allBusy()
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("busy are %q, want %q", got, want)
@@ -76,32 +76,68 @@ func wantBusy(t *testing.T, crew *peruser.Crew, want ...string) {
 func TestTheEndIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		crew := peruser.New(nothing)
-		for i := range peruser.AtOnce {
-			crew.Do(ctx, fmt.Sprint(i), func() bool {
+		crew := newCrew(nothing)
+		for i := range atOnce {
+			crew.do(ctx, fmt.Sprint(i), func() bool {
 				<-ctx.Done()
 				return false
 			})
 		}
 		time.AfterFunc(time.Minute, cancel)
 		start := time.Now()
-		crew.Do(ctx, "too many", func() bool {
+		crew.do(ctx, "too many", func() bool {
 			t.Error("work began after the end")
 			return true
 		})
-		crew.Wait()
+		crew.running.Wait()
 		if took := time.Since(start); took != time.Minute {
 			t.Errorf("it took %s, want 1m0s", took)
 		}
 	})
 }
 
-func TestSort(t *testing.T) {
-	var got []string
-	for initial, names := range peruser.Sort([]string{"bob", "ann", "ben", "carl", "anna"}, func(name string) string { return name[:1] }) {
-		got = append(got, fmt.Sprint(initial, names))
-	}
-	if want := []string{"b[bob ben]", "a[ann anna]", "c[carl]"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+// What is due is done for each user as a whole, in the order in which the users come first. A
+// look that fails is told, what it found is done all the same, and another look follows.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		var told []string
+		var mu sync.Mutex
+		tell := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, what)
+		}
+		looks := 0
+		Work[string]{
+			Due: func(context.Context, []string) ([]string, time.Time, error) {
+				switch looks++; looks {
+				case 1:
+					return []string{"bob", "ann", "ben", "carl", "anna"}, time.Time{}, errors.New("one cannot be read")
+				case 2:
+					return nil, time.Now().Add(time.Second), nil
+				default:
+					cancel()
+					return nil, time.Time{}, nil
+				}
+			},
+			UserOf: func(name string) string { return name[:1] },
+			Do: func(_ context.Context, names []string) error {
+				time.Sleep(time.Hour * time.Duration(names[0][0]-'a')) // in order
+				tell(fmt.Sprint(names))
+				return nil
+			},
+			Failed:    func(user string, err error) { tell(user + err.Error()) },
+			Look:      make(chan struct{}, 1),
+			Heartbeat: time.Minute,
+			Now:       time.Now,
+		}.Run(ctx)
+		if want := []string{"one cannot be read", "[ann anna]", "[bob ben]", "[carl]"}; !slices.Equal(told, want) {
+			t.Errorf("got %q, want %q", told, want)
+		}
+		if took := time.Since(start); took != 2*time.Hour {
+			t.Errorf("it took %s, want 2h0m0s", took)
+		}
+	})
 }

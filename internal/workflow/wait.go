@@ -10,7 +10,6 @@ import (
 	"posthaste/internal/engine"
 	"posthaste/internal/peruser"
 	"posthaste/internal/store"
-	"posthaste/internal/wake"
 )
 
 // WaitRequest is a run's wish to wait for an event (section 4.6).
@@ -270,59 +269,24 @@ func (s *Service) EventWaiters(ctx context.Context, user, eventID string) ([]*po
 	return s.options.Store.EventWaiters(ctx, user, eventID)
 }
 
-// Deadlines that pass are looked for when the next one is due, when one was set, when a
-// user's waits were ended, and at least so often: another process may have set one.
-const deadlineHeartbeat = 5 * time.Second
-
-// deadlineBatch is how many deadlines are handled before the next look.
-const deadlineBatch = 100
-
-func (s *Service) lookAgain() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
+func (s *Service) lookAgain() { peruser.LookAgain(s.changed) }
 
 // watchDeadlines ends waits whose deadline passes, until the service stops.
 func (s *Service) watchDeadlines() {
-	expiring := peruser.New(s.lookAgain)
-	defer expiring.Wait()
-	for {
-		next, err := s.expireOnce(s.waiting, expiring)
-		if err != nil && s.waiting.Err() == nil {
-			s.options.Logger.Error("deadline.failed", "error", err)
-		}
-		rest := deadlineHeartbeat
-		if err == nil && !next.IsZero() {
-			rest = wake.In(next, s.options.Now(), deadlineHeartbeat)
-		}
-		select {
-		case <-s.waiting.Done():
-			return
-		case <-s.changed:
-		case <-time.After(rest):
-		}
-	}
-}
-
-// expireOnce lets the waits end that are due, but for those of users for whom that goes on
-// already, and returns when to look for others.
-func (s *Service) expireOnce(ctx context.Context, expiring *peruser.Crew) (next time.Time, err error) {
-	due, next, err := s.options.Store.DueWaiters(ctx, s.now(), deadlineBatch, expiring.Busy()...)
-	if err != nil {
-		return next, err
-	}
-	for user, waiters := range peruser.Sort(due, func(d store.DueWaiter) string { return d.User }) {
-		expiring.Do(ctx, user, func() bool {
-			err := s.expireAll(ctx, waiters)
-			if err != nil && ctx.Err() == nil {
-				s.options.Logger.Error("deadline.failed", "user", user, "error", err)
-			}
-			return err == nil
-		})
-	}
-	return next, nil
+	const atOnce, deadlineHeartbeat = 100, 5 * time.Second
+	peruser.Work[store.DueWaiter]{
+		Due: func(ctx context.Context, busy []string) ([]store.DueWaiter, time.Time, error) {
+			return s.options.Store.DueWaiters(ctx, s.now(), atOnce, busy...)
+		},
+		UserOf: func(due store.DueWaiter) string { return due.User },
+		Do:     s.expireAll,
+		Failed: func(user string, err error) {
+			s.options.Logger.Error("deadline.failed", "user", user, "error", err)
+		},
+		Look:      s.changed,
+		Heartbeat: deadlineHeartbeat,
+		Now:       s.options.Now,
+	}.Run(s.waiting)
 }
 
 // expireAll ends waits of a user. One that cannot be ended does not keep the others from
