@@ -26,6 +26,9 @@ type FlowKeys interface {
 	PauseFlowKey(ctx context.Context, user, key string) error
 	ResumeFlowKey(ctx context.Context, user, key string) error
 	ResetFlowRate(ctx context.Context, user, key string) error
+	// DeleteFlowKey refuses a key that messages need, and returns store.ErrNotFound for an
+	// unknown one.
+	DeleteFlowKey(ctx context.Context, user, key string) error
 
 	// GlobalParallelism returns how many attempts of the user are in flight, and
 	// how many there may be of all users.
@@ -95,6 +98,13 @@ func (a *api) getFlowKey(r *request) (answer, error) {
 		return answer{}, orNotFound(err, "flow-control key", key)
 	}
 	return ok(newFlowKeyView(status)), nil
+}
+
+// deleteFlowKey removes the key that the rest of the path is, as for getFlowKey.
+func (a *api) deleteFlowKey(r *request) (answer, error) {
+	key := r.pathText("*")
+	err := a.options.Engine.DeleteFlowKey(r.Context(), r.user, key)
+	return done, orNotFound(err, "flow-control key", key)
 }
 
 // flowKeyChanges are what can be done to a key, by the last part of the path, and the

@@ -272,7 +272,9 @@ func (h *historian) flowKey() string {
 	if h.chance(12) {
 		key = escape(h.one(odd...))
 	}
-	switch h.rng.IntN(6) {
+	switch h.rng.IntN(7) {
+	case 6:
+		return h.request("DELETE", "flowControl/"+key, h.token(), "")
 	case 0:
 		return h.request("GET", "flowControl/"+key, h.token(), "")
 	case 1:

@@ -82,6 +82,7 @@ func (a *api) messageRoutes() []route {
 
 		{"GET /v2/flowControl", read, a.listFlowKeys},
 		{"GET /v2/flowControl/*", read, plain(a.getFlowKey)},
+		{"DELETE /v2/flowControl/*", submit, alone(a.deleteFlowKey)},
 		{"POST /v2/flowControl/*", submit, a.changeFlowKey},
 		{"GET /v2/globalParallelism", read, plain(a.getGlobalParallelism)},
 

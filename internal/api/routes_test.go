@@ -74,6 +74,7 @@ var surface = []call{
 	{"POST", "/v2/flowControl/k/unpin?rate=true", "", "", true},
 	{"POST", "/v2/flowControl/k/resetRate", "", "", true},
 	{"POST", "/v2/flowControl/k/reset", "", "", true},
+	{"DELETE", "/v2/flowControl/unused", "", "", true},
 	{"GET", "/v2/globalParallelism", "", "", false},
 	{"GET", "/v2/bulkActions", "", "", false},
 	{"GET", "/v2/bulkActions/act_x", "", "", false},
@@ -88,12 +89,13 @@ var keys = []call{
 }
 
 // furnish makes what the rows of the surface name: a group, a queue, a schedule, a
-// flow-control key and a message that waits.
+// message that waits under a flow-control key, and a key that none waits under.
 func furnish(w *world) {
 	for _, text := range []string{
 		"POST /v2/topics/g/endpoints HTTP/1.1\n\n{\"endpoints\":[{\"url\":\"https://example.com/g\"}]}",
 		"POST /v2/queues HTTP/1.1\n\n{\"queueName\":\"q\"}",
 		"POST /v2/schedules/https://example.com HTTP/1.1\nUpstash-Cron: 0 0 1 1 *\nUpstash-Schedule-Id: s",
+		"POST /v2/flowControl/unused/pause HTTP/1.1",
 		"POST /v2/publish/https://example.com/1 HTTP/1.1\nUpstash-Delay: 1h\nUpstash-Flow-Control-Key: k\nUpstash-Flow-Control-Value: rate=1",
 	} {
 		response := w.send([]byte(text))

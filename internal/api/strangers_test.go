@@ -83,6 +83,7 @@ var strangers = []struct{ pattern, path, header, body string }{
 	{"GET /v2/logs", "/v2/logs?cursor={cursor}", "", ""},
 	{"GET /v2/events", "/v2/events?cursor={cursor}", "", ""},
 	{"GET /v2/flowControl/*", "/v2/flowControl/{key}", "", ""},
+	{"DELETE /v2/flowControl/*", "/v2/flowControl/{key}", "", ""},
 	{"POST /v2/flowControl/*/pause", "/v2/flowControl/{key}/pause", "", ""},
 	{"POST /v2/flowControl/*/resume", "/v2/flowControl/{key}/resume", "", ""},
 	{"POST /v2/flowControl/*/pin", "/v2/flowControl/{key}/pin?parallelism=1", "", ""},

@@ -193,6 +193,12 @@ func (e *Engine) ResetFlowRate(ctx context.Context, user, key string) error {
 	return e.updateFlowKey(ctx, user, key, func(k *posthaste.FlowKey) { k.ResetRate(e.now()) })
 }
 
+// DeleteFlowKey removes a key, or returns store.ErrNotFound. A key that messages need is not
+// removed: see store.FlowKeys.
+func (e *Engine) DeleteFlowKey(ctx context.Context, user, key string) error {
+	return e.options.Store.DeleteFlowKey(ctx, user, key)
+}
+
 // updateFlowKey changes a key if there is one.
 func (e *Engine) updateFlowKey(ctx context.Context, user, key string, change func(*posthaste.FlowKey)) error {
 	err := e.options.Store.UpdateFlowKey(ctx, e.now(), user, key, func(k *posthaste.FlowKey) error {

@@ -21,6 +21,9 @@ type Retention struct {
 	Size int64
 }
 
+// idleFlowKeys is how long a flow-control key stays that nothing uses.
+const idleFlowKeys = 24 * time.Hour
+
 func (r Retention) horizon(now time.Time) store.Horizon {
 	before := func(kept time.Duration) time.Time {
 		if kept == 0 {
@@ -28,7 +31,7 @@ func (r Retention) horizon(now time.Time) store.Horizon {
 		}
 		return now.Add(-kept)
 	}
-	return store.Horizon{Log: before(r.Log), DeadLetters: before(r.DeadLetters), Runs: before(r.Runs)}
+	return store.Horizon{Log: before(r.Log), DeadLetters: before(r.DeadLetters), Runs: before(r.Runs), FlowKeys: before(idleFlowKeys)}
 }
 
 // trimInterval is how often what is behind the horizon is removed.
@@ -99,7 +102,7 @@ func (e *Engine) trimUser(ctx context.Context, user string, horizon store.Horizo
 	trimmed, err := e.options.Store.Trim(ctx, user, horizon)
 	if !trimmed.Empty() {
 		e.options.Logger.Info("retention.trimmed", "user", user,
-			"days", trimmed.Days, "dead_letters", trimmed.DeadLetters, "runs", trimmed.Runs)
+			"days", trimmed.Days, "dead_letters", trimmed.DeadLetters, "runs", trimmed.Runs, "flow_control_keys", trimmed.FlowKeys)
 	}
 	return err
 }

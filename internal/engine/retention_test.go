@@ -62,6 +62,21 @@ func TestRetention(t *testing.T) {
 	})
 }
 
+// A flow-control key goes a day after it was of use, also where all else is kept for ever.
+func TestIdleFlowKeysGo(t *testing.T) {
+	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
+		w.publish(engine.Publication{Settings: posthaste.Settings{FlowControl: posthaste.FlowControl{Key: "k"}}})
+		w.pass(day - time.Minute)
+		if _, err := w.FlowKey(w.t.Context(), user, "k"); err != nil {
+			t.Errorf("before a day has passed: %v", err)
+		}
+		w.pass(trimEvery + time.Minute)
+		if _, err := w.FlowKey(w.t.Context(), user, "k"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("after a day: %v, want ErrNotFound", err)
+		}
+	})
+}
+
 // A user with settings of its own is kept for as long as they say, and the others for as
 // long as everybody is.
 func TestRetentionOfOneUser(t *testing.T) {

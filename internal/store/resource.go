@@ -91,7 +91,8 @@ type Schedules interface {
 }
 
 // FlowKeys keeps flow-control keys. A key comes into being with the first message
-// that names it, and follows the limits of the latest.
+// that names it, and follows the limits of the latest. Each message and each change that
+// names the key is a use of it (posthaste.FlowKey.Use).
 type FlowKeys interface {
 	// UpdateFlowKey changes a key or makes it. The change takes effect at once
 	// on what waits.
@@ -103,6 +104,21 @@ type FlowKeys interface {
 	// FlowKeys returns the keys of a user that contain the text and come after one, in
 	// order.
 	FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (List[FlowStatus], error)
+
+	// DeleteFlowKey removes a key with its pins, its pause and its counters, or returns
+	// ErrNotFound. If messages that have not ended name the key, nothing changes, and it
+	// returns what RefuseDeleteFlowKey returns: their limits would be lifted.
+	DeleteFlowKey(ctx context.Context, user, key string) error
+}
+
+// RefuseDeleteFlowKey returns an Error with CodeConflict if there are messages that have not
+// ended under a key that is to be removed.
+func RefuseDeleteFlowKey(key string, messages int) error {
+	if messages == 0 {
+		return nil
+	}
+	return posthaste.Errorf(posthaste.CodeConflict,
+		"the flow-control key %.100q is not deleted: messages under it that wait or are in flight: %d; cancel them or wait for their end", key, messages)
 }
 
 // FlowStatus is a key and what happens under it now.

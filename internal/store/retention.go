@@ -6,11 +6,13 @@ import (
 )
 
 // Retention removes what was kept long enough. What is alive is never removed: a
-// message that has not ended, a run that goes on or is in the DLQ, a dead letter.
+// message that has not ended, with its flow-control key, a run that goes on or is in the
+// DLQ, a dead letter.
 // The first message of a run that goes on stays too, for what becomes of the run is
 // an event of that message.
 type Retention interface {
-	// Users returns everybody who has a log, dead letters or runs, in order.
+	// Users returns everybody who has a log, dead letters, runs or flow-control keys, in
+	// order.
 	Users(ctx context.Context) ([]string, error)
 
 	// Trim removes what of a user is behind the horizon. It works in steps that each
@@ -34,6 +36,7 @@ type Horizon struct {
 	Log         time.Time // events, and messages of which no event is left
 	DeadLetters time.Time // entries of both DLQs that failed before
 	Runs        time.Time // runs that ended before
+	FlowKeys    time.Time // keys that have been idle since (posthaste.FlowKey.Idle), and that no message needs
 }
 
 // Trimmed says what was removed.
@@ -41,6 +44,7 @@ type Trimmed struct {
 	Days        int // of the log, as far as there was something in them
 	DeadLetters int // of both DLQs
 	Runs        int
+	FlowKeys    int
 }
 
 // Empty reports whether nothing was removed.

@@ -61,7 +61,8 @@ func (s *Store) followLimits(c *commit, now time.Time, m *posthaste.Message) {
 	if old != nil {
 		key = *old
 	}
-	if key.Follow(m.FlowControl.FlowLimit) || old == nil {
+	followed, used := key.Follow(m.FlowControl.FlowLimit), key.Use(now)
+	if followed || used {
 		s.saveFlowKey(c, m.User, key, false)
 	}
 }
@@ -275,6 +276,7 @@ func (s *Store) UpdateFlowKey(ctx context.Context, now time.Time, user, name str
 		if key.CreatedAt.IsZero() {
 			key.CreatedAt = now
 		}
+		key.Use(now)
 		reset := !key.WindowStartedAt.Equal(before.WindowStartedAt) || key.WindowCount != before.WindowCount
 		if reset && s.scheduler.resetWindow(user, name, flow.Window{StartedAt: key.WindowStartedAt, Count: key.WindowCount}) {
 			reset = false // a window that goes on from now

@@ -19,7 +19,7 @@ import (
 // that are alive have a place in a lane, and those that have events in a day that is
 // kept are named there: both are left standing between the ranges.
 
-// trimStep is how many dead letters or runs one commit removes.
+// trimStep is how many dead letters, runs or flow-control keys one commit removes.
 const trimStep = 200
 
 // Users implements store.Retention.
@@ -38,6 +38,7 @@ func (s *Store) Users(context.Context) ([]string, error) {
 		for _, counted := range []byte{countedDeadLetters, countedFailedRuns, countedRuns} {
 			err = errors.Join(err, s.usersUnder([]byte{kindCount, counted}, found))
 		}
+		err = errors.Join(err, s.usersUnder([]byte{kindFlowKey}, found))
 		var users []string
 		for user := range found {
 			users = append(users, user)
@@ -122,6 +123,11 @@ func (s *Store) Trim(ctx context.Context, user string, horizon store.Horizon) (t
 	if !horizon.Log.IsZero() {
 		if trimmed.Days, err = s.trimDays(ctx, user, dayOf(horizon.Log)); err != nil {
 			return trimmed, fmt.Errorf("trim log: %w", err)
+		}
+	}
+	if !horizon.FlowKeys.IsZero() {
+		if trimmed.FlowKeys, err = s.trimFlowKeys(ctx, user, horizon.FlowKeys); err != nil {
+			return trimmed, fmt.Errorf("trim flow-control keys: %w", err)
 		}
 	}
 	return trimmed, nil

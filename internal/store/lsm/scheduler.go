@@ -251,6 +251,24 @@ func (s *scheduler) changeFlowKey(user string, key posthaste.FlowKey, reset bool
 	s.signal()
 }
 
+// forgetFlowKey lets a key that was removed limit nothing any more.
+func (s *scheduler) forgetFlowKey(user, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := flowID{user, key}
+	limit := s.limiters[id]
+	if limit == nil {
+		return
+	}
+	limit.key = posthaste.FlowKey{Key: key}
+	s.retry(&limit.waiting)
+	s.retry(&limit.resting)
+	if limit.idle() {
+		delete(s.limiters, id)
+	}
+	s.signal()
+}
+
 // resetWindow replaces a key's window, and reports whether it is in memory. That is done
 // before it is durable: whoever writes the key meanwhile, or counts an attempt under it,
 // would take the old window for the present one and undo the reset.

@@ -131,6 +131,9 @@ func (tx *tx) follow(m *posthaste.Message, l *live) error {
 	if key.CreatedAt.IsZero() {
 		key.CreatedAt, key.dirty = tx.now, true
 	}
+	if key.Use(tx.now) {
+		key.dirty = true
+	}
 	if key.Follow(m.FlowControl.FlowLimit) {
 		key.dirty = true
 		tx.makeRoomUnder(m.User, m.FlowControl.Key)

@@ -85,10 +85,60 @@ func (s *Store) UpdateFlowKey(ctx context.Context, now time.Time, user, key stri
 		if changed.CreatedAt.IsZero() {
 			changed.CreatedAt = now
 		}
+		changed.Use(now)
 		*known.FlowKey, known.dirty = changed, true
 		tx.makeRoomUnder(user, key)
 		return nil
 	})
+}
+
+// DeleteFlowKey implements store.FlowKeys.
+func (s *Store) DeleteFlowKey(ctx context.Context, user, key string) error {
+	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
+		known, err := tx.flowKey(user, key)
+		if err != nil {
+			return err
+		}
+		if known.CreatedAt.IsZero() {
+			return store.ErrNotFound
+		}
+		under, err := tx.messagesUnder(user, []string{key})
+		if err == nil {
+			err = store.RefuseDeleteFlowKey(key, under[key])
+		}
+		if err != nil {
+			return err
+		}
+		tx.removeFlowKey(user, key)
+		return nil
+	})
+}
+
+// removeFlowKey removes a key. What names it later in the turn makes it again.
+func (tx *tx) removeFlowKey(user, key string) {
+	flowKeys.remove(tx, user, key)
+	tx.keys[name{user, key}] = &flowKey{FlowKey: &posthaste.FlowKey{Key: key}}
+}
+
+// messagesUnder counts the messages of a user that have not ended under each of some keys.
+func (tx *tx) messagesUnder(user string, names []string) (map[string]int, error) {
+	keys := make([][]byte, len(names))
+	for i, name := range names {
+		keys[i] = []byte(name)
+	}
+	counts, err := rows(tx.ctx, tx, pgx.RowTo[int], `
+		SELECT
+			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease <> 0) +
+			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease = 0 AND NOT ended)
+		FROM unnest($2::bytea[]) WITH ORDINALITY AS k (key, n) ORDER BY k.n`, user, keys)
+	if err != nil {
+		return nil, err
+	}
+	under := map[string]int{}
+	for i, name := range names {
+		under[name] = counts[i]
+	}
+	return under, nil
 }
 
 // FlowKey implements store.FlowKeys.

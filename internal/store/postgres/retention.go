@@ -18,7 +18,10 @@ const trimmedAtOnce = 1000
 func (s *Store) Users(ctx context.Context) ([]string, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
 		return rows(ctx, q, pgx.RowTo[string], `
-			SELECT DISTINCT user_id FROM posthaste.kept ORDER BY user_id`)
+			SELECT user_id FROM posthaste.kept
+			UNION SELECT user_id FROM posthaste.users u
+				WHERE EXISTS (SELECT FROM posthaste.documents d WHERE d.user_id = u.user_id AND d.kind = $1)
+			ORDER BY user_id`, flowKeys.kind)
 	})
 }
 
@@ -40,7 +43,12 @@ func (s *Store) Trim(ctx context.Context, user string, h store.Horizon) (trimmed
 		}
 	}
 	if !h.Log.IsZero() {
-		trimmed.Days, err = s.trimLog(ctx, user, h.Log.UTC().Truncate(day))
+		if trimmed.Days, err = s.trimLog(ctx, user, h.Log.UTC().Truncate(day)); err != nil {
+			return trimmed, err
+		}
+	}
+	if !h.FlowKeys.IsZero() {
+		trimmed.FlowKeys, err = s.trimFlowKeys(ctx, user, h.FlowKeys)
 	}
 	return trimmed, err
 }
@@ -99,6 +107,61 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (in
 		tx.unindex(user, keptRuns, placesOf(gone))
 		return len(gone), tx.removeListsOf(of, gone)
 	})
+}
+
+// trimFlowKeys removes keys that have been idle since a time and that no message needs. Keys
+// that cannot be read stay.
+func (s *Store) trimFlowKeys(ctx context.Context, user string, since time.Time) (removed int, err error) {
+	for after, more := []byte{}, true; more; {
+		some, err := rows(ctx, s.pool, pgx.RowToStructByPos[storedKey], `
+			SELECT name, record FROM posthaste.documents WHERE user_id = $1 AND kind = $2 AND name > $3
+			ORDER BY name LIMIT $4`, user, flowKeys.kind, after, trimmedAtOnce)
+		if err != nil {
+			return removed, err
+		}
+		var idle []string
+		for _, k := range some {
+			after = k.Name
+			if key, err := flowKeys.read(user, k.Name, k.Record); err == nil && key.Idle(since) {
+				idle = append(idle, key.Key)
+			}
+		}
+		n, err := s.removeIdleKeys(ctx, user, idle, since)
+		if removed += n; err != nil {
+			return removed, err
+		}
+		more = len(some) == trimmedAtOnce
+	}
+	return removed, nil
+}
+
+type storedKey struct{ Name, Record []byte }
+
+// removeIdleKeys removes those of the keys that still are idle and that no message needs.
+func (s *Store) removeIdleKeys(ctx context.Context, user string, names []string, since time.Time) (removed int, err error) {
+	if len(names) == 0 {
+		return 0, nil
+	}
+	var w wants
+	for _, key := range names {
+		w.keys = append(w.keys, name{user, key})
+	}
+	err = s.change(ctx, time.Time{}, []string{user}, w, func(tx *tx) error {
+		removed = 0
+		under, err := tx.messagesUnder(user, names)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			key, err := tx.flowKey(user, name)
+			if err == nil && key.Idle(since) && under[name] == 0 {
+				tx.removeFlowKey(user, name)
+				removed++
+			}
+		}
+		return nil
+	})
+	return removed, err
 }
 
 // removeListsOf removes what belonged to runs.

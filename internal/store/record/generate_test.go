@@ -217,6 +217,7 @@ var anyFlowKey = rapid.Custom(func(t *rapid.T) *posthaste.FlowKey {
 			Period:      anyDuration.Draw(t, "period"),
 		},
 		CreatedAt:         anyTime.Draw(t, "created at"),
+		UsedAt:            anyTime.Draw(t, "used at"),
 		PinnedParallelism: rapid.Bool().Draw(t, "pinned parallelism"),
 		PinnedRate:        rapid.Bool().Draw(t, "pinned rate"),
 		Paused:            rapid.Bool().Draw(t, "paused"),

@@ -130,10 +130,10 @@ func TestStoredFormOfOtherKinds(t *testing.T) {
 		{
 			"flow-control key",
 			AppendFlowKey(nil, &posthaste.FlowKey{
-				Key: "k", FlowLimit: posthaste.FlowLimit{Parallelism: 1, Rate: 2, Period: 3}, CreatedAt: at,
+				Key: "k", FlowLimit: posthaste.FlowLimit{Parallelism: 1, Rate: 2, Period: 3}, CreatedAt: at, UsedAt: at,
 				PinnedParallelism: true, PinnedRate: true, Paused: true, WindowStartedAt: at, WindowCount: 4,
 			}),
-			"01a901010202030304f505f506f5071b0000018bcfe568000804091b0000018bcfe56800",
+			"01aa01010202030304f505f506f5071b0000018bcfe568000804091b0000018bcfe568000a1b0000018bcfe56800",
 		},
 		{
 			"bulk action",

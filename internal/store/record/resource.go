@@ -168,6 +168,7 @@ type flowKey struct {
 	WindowStartedAt   int64         `cbor:"7,keyasint,omitempty"`
 	WindowCount       int           `cbor:"8,keyasint,omitempty"`
 	CreatedAt         int64         `cbor:"9,keyasint,omitempty"`
+	UsedAt            int64         `cbor:"10,keyasint,omitempty"`
 }
 
 // AppendFlowKey appends the record of a flow-control key to dst: everything but
@@ -183,6 +184,7 @@ func AppendFlowKey(dst []byte, k *posthaste.FlowKey) []byte {
 		WindowStartedAt:   toMilli(k.WindowStartedAt),
 		WindowCount:       k.WindowCount,
 		CreatedAt:         toMilli(k.CreatedAt),
+		UsedAt:            toMilli(k.UsedAt),
 	})
 }
 
@@ -201,5 +203,6 @@ func DecodeFlowKey(key string, data []byte) (*posthaste.FlowKey, error) {
 		WindowStartedAt:   fromMilli(rec.WindowStartedAt),
 		WindowCount:       rec.WindowCount,
 		CreatedAt:         fromMilli(rec.CreatedAt),
+		UsedAt:            fromMilli(rec.UsedAt),
 	}, nil
 }

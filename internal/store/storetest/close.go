@@ -104,8 +104,9 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 		"UpdateFlowKey": func() error {
 			return s.UpdateFlowKey(ctx, now, user, "k", func(*posthaste.FlowKey) error { return nil })
 		},
-		"FlowKey":  func() error { return errorOf(s.FlowKey(ctx, now, user, "k")) },
-		"FlowKeys": func() error { return errorOf(s.FlowKeys(ctx, now, user, "", "")) },
+		"FlowKey":       func() error { return errorOf(s.FlowKey(ctx, now, user, "k")) },
+		"DeleteFlowKey": func() error { return s.DeleteFlowKey(ctx, user, "k") },
+		"FlowKeys":      func() error { return errorOf(s.FlowKeys(ctx, now, user, "", "")) },
 		"UpdateURLGroup": func() error {
 			return s.UpdateURLGroup(ctx, now, user, "g", func(*posthaste.URLGroup) error { return nil })
 		},

@@ -2,14 +2,17 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
 )
 
-// Contract, messages 6.5 and U-63.
+// Contract, messages 2.11, 6.5 and U-63.
 var flowKeyPromises = []promise{
 	{"a key that was never used is not found", func(tr *trial) {
 		if _, err := tr.store.FlowKey(tr.Context(), tr.now, ann, "k"); !errors.Is(err, store.ErrNotFound) {
@@ -219,7 +222,7 @@ var flowKeyPromises = []promise{
 		claims, _ := tr.claim(plenty)
 		tr.wait(wait)
 		tr.same("use", store.FlowStatus{
-			FlowKey:  posthaste.FlowKey{Key: "k", FlowLimit: limit, CreatedAt: began, WindowStartedAt: began, WindowCount: 1},
+			FlowKey:  posthaste.FlowKey{Key: "k", FlowLimit: limit, CreatedAt: began, UsedAt: began, WindowStartedAt: began, WindowCount: 1},
 			InFlight: 1,
 			Waiting:  2,
 		}, tr.flowKey("k"))
@@ -229,6 +232,116 @@ var flowKeyPromises = []promise{
 			tr.Errorf("after the window: %+v, want nothing in flight or counted, 2 waiting", got)
 		}
 	}},
+	{"a deleted key is gone with its settings, and the next message makes it again", func(tr *trial) {
+		limit := posthaste.FlowLimit{Parallelism: 2, Rate: 1, Period: time.Hour}
+		tr.settle(store.Delivered(tr.claimOne(tr.accept(under("k", limit)))))
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) {
+			k.Parallelism, k.PinnedParallelism, k.PinnedRate, k.Paused = 7, true, true, true
+		})
+		tr.updateFlowKey("l", func(*posthaste.FlowKey) {})
+		tr.accept(under("k", limit), ownedBy(anna))
+		tr.deleteFlowKey("k")
+		tr.wantFlowKeys("", "l")
+		if _, err := tr.store.FlowKey(tr.Context(), tr.now, anna, "k"); err != nil {
+			tr.Errorf("the key of another user: %v", err)
+		}
+		m := tr.accept(under("k", limit))
+		tr.same("the key that was made again", store.FlowStatus{
+			FlowKey: posthaste.FlowKey{Key: "k", FlowLimit: limit, CreatedAt: tr.now, UsedAt: tr.now, WindowStartedAt: tr.now},
+			Waiting: 1,
+		}, tr.flowKey("k"))
+		if claims, _ := tr.claim(plenty); len(claims) != 2 { // the other one is of anna
+			tr.Errorf("%v are handed out in a window that counts nothing, want %s too", idsOf(claims), m.ID)
+		}
+	}},
+	{"deleting a key that is not there is told", func(tr *trial) {
+		tr.accept(under("k", posthaste.FlowLimit{Rate: 1}), ownedBy(anna))
+		if err := tr.store.DeleteFlowKey(tr.Context(), ann, "k"); !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("DeleteFlowKey = %v, want ErrNotFound", err)
+		}
+	}},
+	{"a key under which messages have not ended is not deleted", func(tr *trial) {
+		one := under("k", posthaste.FlowLimit{Parallelism: 1})
+		inFlight := tr.claimOne(tr.accept(one))
+		waiting := []*posthaste.Message{tr.accept(one), tr.accept(one, through("q")), tr.accept(one, delayed(time.Hour))}
+		tr.wantKeyKept("k", 4)
+		tr.wantCancels(3, waiting...)
+		tr.wantKeyKept("k", 1)
+		tr.settle(store.RetryAt(inFlight, tr.now.Add(time.Minute), refused))
+		tr.wantKeyKept("k", 1)
+		tr.wait(time.Minute)
+		tr.settle(store.Delivered(tr.claimOne(inFlight.Message)))
+		tr.deleteFlowKey("k")
+		tr.wantFlowKeys("")
+	}},
+	{"a message that is accepted while its key is removed has its limits", func(tr *trial) {
+		limit := posthaste.FlowLimit{Parallelism: 2}
+		const rounds = 40
+		var messages [2][]*posthaste.Message
+		for range rounds {
+			messages[0] = append(messages[0], tr.message(under("k", limit), delayed(time.Hour)))
+			messages[1] = append(messages[1], tr.message(under("k", limit), delayed(time.Hour), through("q")))
+		}
+		var accepting sync.WaitGroup
+		done := make(chan struct{})
+		accepting.Add(2)
+		go func() { accepting.Wait(); close(done) }()
+		tr.together(4, func(n int) error {
+			if n >= len(messages) { // these remove the key
+				for {
+					select {
+					case <-done:
+						return nil
+					default:
+					}
+					var err error
+					if n == 2 {
+						err = tr.store.DeleteFlowKey(tr.Context(), ann, "k")
+					} else {
+						_, err = tr.store.Trim(tr.Context(), ann, store.Horizon{FlowKeys: tr.now.Add(day)})
+					}
+					if err != nil && !errors.Is(err, store.ErrNotFound) && posthaste.ErrorCode(err) != posthaste.CodeConflict {
+						return err
+					}
+				}
+			}
+			defer accepting.Done()
+			for _, m := range messages[n] {
+				if err := accept(tr.Context(), tr.store, tr.now, m); err != nil {
+					return err
+				}
+				k, err := tr.store.FlowKey(tr.Context(), tr.now, ann, "k")
+				if err != nil {
+					return fmt.Errorf("the key of a message that waits: %w", err)
+				}
+				if k.FlowLimit != limit {
+					return fmt.Errorf("limits in force %+v, want %+v", k.FlowLimit, limit)
+				}
+				if _, err := tr.store.Cancel(tr.Context(), tr.now, ann, []posthaste.MessageID{m.ID}, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}},
+}
+
+func (tr *trial) deleteFlowKey(key string) {
+	tr.Helper()
+	if err := tr.store.DeleteFlowKey(tr.Context(), ann, key); err != nil {
+		tr.Fatalf("DeleteFlowKey: %v", err)
+	}
+}
+
+// wantKeyKept tries to delete a key under which a number of messages have not ended.
+func (tr *trial) wantKeyKept(key string, messages int) {
+	tr.Helper()
+	before := tr.flowKey(key).FlowLimit
+	err := tr.store.DeleteFlowKey(tr.Context(), ann, key)
+	if posthaste.ErrorCode(err) != posthaste.CodeConflict || !strings.Contains(err.Error(), fmt.Sprintf(": %d;", messages)) {
+		tr.Errorf("DeleteFlowKey = %v, want a conflict that says %d", err, messages)
+	}
+	tr.same("limits in force", before, tr.flowKey(key).FlowLimit)
 }
 
 func under(key string, limit posthaste.FlowLimit) func(*posthaste.Message) {

@@ -203,6 +203,11 @@ func (h *historian) changeKey() {
 	if h.chance(3) {
 		key = fmt.Sprintf("of-queue-%d", h.rng.IntN(3))
 	}
+	if h.chance(5) {
+		err := h.store.DeleteFlowKey(h.Context(), ann, key)
+		h.tell("delete %s: %v", key, err)
+		return
+	}
 	rate, period := h.rng.IntN(3), time.Duration(1+h.rng.IntN(60))*time.Second
 	h.updateFlowKey(key, func(k *posthaste.FlowKey) {
 		k.Paused, k.Parallelism, k.Rate, k.Period = paused, parallelism, rate, period

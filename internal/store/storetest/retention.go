@@ -102,6 +102,47 @@ var retentionPromises = []promise{
 		tr.wantTrimmed(store.Horizon{DeadLetters: tr.now}, store.Trimmed{DeadLetters: 1})
 		tr.wantUsers()
 	}},
+	{"flow-control keys go when nothing has used them for long", func(tr *trial) {
+		limit := posthaste.FlowLimit{Parallelism: 1}
+		trim := func(want int) {
+			tr.Helper()
+			tr.wantTrimmed(store.Horizon{FlowKeys: tr.now.Add(-day)}, store.Trimmed{FlowKeys: want})
+		}
+		tr.end(tr.accept(under("idle", limit)))
+		tr.end(tr.accept(under("window", posthaste.FlowLimit{Rate: 1, Period: 7 * day})))
+		tr.updateFlowKey("paused", func(k *posthaste.FlowKey) { k.Paused = true })
+		tr.updateFlowKey("pinned", func(k *posthaste.FlowKey) { k.Rate, k.PinnedRate = 1, true })
+		tr.updateFlowKey("pinned too", func(k *posthaste.FlowKey) { k.Parallelism, k.PinnedParallelism = 1, true })
+		alone := tr.accept(under("delayed", limit), delayed(3*day))
+		queued := tr.accept(under("queued", limit), through("q"), delayed(3*day))
+		tr.end(tr.accept(under("again", limit)))
+		trim(0)
+		tr.wait(day)
+		tr.end(tr.accept(under("again", limit)))
+		trim(0)
+		tr.wait(time.Hour)
+		trim(1)
+		trim(0)
+		tr.wantFlowKeys("", "again", "delayed", "paused", "pinned", "pinned too", "queued", "window")
+		tr.same("limits in force", limit, tr.flowKey("delayed").FlowLimit)
+		tr.wait(2 * day)
+		tr.claimThese(alone, queued)
+		trim(1)
+		tr.wantFlowKeys("", "delayed", "paused", "pinned", "pinned too", "queued", "window")
+		tr.wait(7 * day)
+		trim(1)
+		tr.updateFlowKey("paused", func(k *posthaste.FlowKey) { k.Paused = false })
+		tr.wait(2 * day)
+		trim(1)
+		tr.wantFlowKeys("", "delayed", "pinned", "pinned too", "queued")
+	}},
+	{"who has nothing but flow-control keys is known", func(tr *trial) {
+		tr.updateFlowKey("k", func(*posthaste.FlowKey) {})
+		tr.wait(2 * day)
+		tr.wantUsers(ann)
+		tr.wantTrimmed(store.Horizon{FlowKeys: tr.now}, store.Trimmed{FlowKeys: 1})
+		tr.wantUsers()
+	}},
 	{"others lose nothing", func(tr *trial) {
 		mine := tr.end(tr.accept())
 		theirs := tr.accept(ownedBy(anna))

@@ -64,6 +64,7 @@ func (m *Model) follow(now time.Time, message *posthaste.Message) {
 			m.flowKeys[key] = &posthaste.FlowKey{Key: key.name, CreatedAt: now}
 		}
 		m.flowKeys[key].Follow(message.FlowControl.FlowLimit)
+		m.flowKeys[key].Use(now)
 	}
 }
 

@@ -197,9 +197,35 @@ func (m *Model) UpdateFlowKey(_ context.Context, now time.Time, user, key string
 		if value.CreatedAt.IsZero() {
 			value.CreatedAt = now
 		}
+		value.Use(now)
 		m.flowKeys[id] = &value
 		return nil
 	})
+}
+
+// DeleteFlowKey implements store.FlowKeys.
+func (m *Model) DeleteFlowKey(_ context.Context, user, key string) error {
+	return m.do(func() error {
+		id := name{user, key}
+		if m.flowKeys[id] == nil {
+			return store.ErrNotFound
+		}
+		if err := store.RefuseDeleteFlowKey(key, m.under(id)); err != nil {
+			return err
+		}
+		delete(m.flowKeys, id)
+		return nil
+	})
+}
+
+// under counts the messages under a flow-control key that have not ended.
+func (m *Model) under(key name) (n int) {
+	for _, l := range m.lives {
+		if l.flowKey() == key && !l.state.Terminal() {
+			n++
+		}
+	}
+	return n
 }
 
 // FlowKey implements store.FlowKeys.

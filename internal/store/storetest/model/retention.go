@@ -23,6 +23,9 @@ func (m *Model) Users(context.Context) (users []string, err error) {
 		for id := range m.executions { // those in the DLQ are among them
 			found[id.user] = true
 		}
+		for key := range m.flowKeys {
+			found[key.user] = true
+		}
 		users = slices.Sorted(maps.Keys(found))
 		return nil
 	})
@@ -41,6 +44,9 @@ func (m *Model) Trim(_ context.Context, user string, h store.Horizon) (trimmed s
 		if !h.Log.IsZero() {
 			trimmed.Days = m.trimLog(user, h.Log.UTC().Truncate(24*time.Hour))
 		}
+		if !h.FlowKeys.IsZero() {
+			trimmed.FlowKeys = m.trimFlowKeys(user, h.FlowKeys)
+		}
 		return nil
 	})
 	return trimmed, err
@@ -55,6 +61,16 @@ func (m *Model) trimDeadLetters(user string, before time.Time) int {
 		return b.run.user == user && b.FailedAt().Before(before)
 	})
 	return kept - len(m.deadLetters) - len(m.buried)
+}
+
+func (m *Model) trimFlowKeys(user string, since time.Time) (removed int) {
+	for id, key := range m.flowKeys {
+		if id.user == user && key.Idle(since) && m.under(id) == 0 {
+			delete(m.flowKeys, id)
+			removed++
+		}
+	}
+	return removed
 }
 
 func (m *Model) trimRuns(user string, before time.Time) (removed int) {
