@@ -79,7 +79,7 @@ func TestSpansOfSteps(t *testing.T) {
 			}
 			got := map[string]any{}
 			for _, a := range spans[0].Attributes {
-				if text := a.Value.Emit(); strings.Contains(text, "leak") {
+				if text := a.Value.String(); strings.Contains(text, "leak") {
 					t.Errorf("%s tells %q", a.Key, text)
 				}
 				if key, isStep := strings.CutPrefix(string(a.Key), "posthaste.step_"); isStep {
