@@ -71,7 +71,7 @@ var defects = map[string]func(store.Store) store.Store{
 			return claims, next, err
 		}}
 	},
-	"Settle/the last failure is logged as ERROR and FAILED": func(s store.Store) store.Store {
+	"Settle/the last failure is logged as ERROR and FAILED, both with the reason": func(s store.Store) store.Store {
 		return settling{s, func(settlement store.Settlement) error {
 			settlement.Response = nil
 			return s.Settle(context.Background(), start, settlement)
