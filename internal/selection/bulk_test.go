@@ -59,7 +59,7 @@ func TestLive(t *testing.T) {
 }
 
 func TestLiveErrors(t *testing.T) {
-	const names = "messageId, messageIds, url, topicName, scheduleId, queueName, label, host, path, " +
+	const names = "messageId, messageIds, url, topicName, urlGroup, scheduleId, queueName, label, host, path, " +
 		"callerIp, callerIP, flowControlKey, fromDate, toDate, count, async"
 	tests := []struct{ name, params, want string }{
 		{"unknown", "labeel=x", `parameter "labeel" is unknown: ` + names + ` are accepted`},
@@ -98,6 +98,7 @@ var deadLetterFilters = []struct {
 	{"message", "messageId=" + messageID(1).String(), store.DeadLetterFilter{MessageIDs: []posthaste.MessageID{messageID(1)}}},
 	{"url", "url=u", store.DeadLetterFilter{URLs: []string{"u"}}},
 	{"group", "topicName=g", store.DeadLetterFilter{URLGroups: []string{"g"}}},
+	{"group as @upstash/qstash before 2.9 names it", "urlGroup=g&topicName=g", store.DeadLetterFilter{URLGroups: []string{"g"}}},
 	{"schedule", "scheduleId=s", store.DeadLetterFilter{ScheduleIDs: []string{"s"}}},
 	{"queue", "queueName=q", store.DeadLetterFilter{Queues: []string{"q"}}},
 	{"labels", "label=a,b&label=c", store.DeadLetterFilter{Labels: []string{"a", "b", "a,b", "c"}}},
@@ -197,7 +198,7 @@ func TestSweepRange(t *testing.T) {
 }
 
 func TestDeadLetterErrors(t *testing.T) {
-	const filters = "dlqIds, messageId, url, topicName, scheduleId, queueName, responseStatus, label, " +
+	const filters = "dlqIds, messageId, url, topicName, urlGroup, scheduleId, queueName, responseStatus, label, " +
 		"callerIp, callerIP, flowControlKey, fromDate, toDate, count, cursor, order, source, api"
 	const cursors = "the cursor of an earlier answer or a Unix time in milliseconds"
 	tests := []struct{ name, params, want string }{

@@ -10,7 +10,7 @@ import (
 
 // deadLetterFilters are the filters of the calls on the DLQ.
 var deadLetterFilters = []string{
-	"dlqIds", "messageId", "url", "topicName", "scheduleId", "queueName", "responseStatus", "label",
+	"dlqIds", "messageId", "url", "topicName", "urlGroup", "scheduleId", "queueName", "responseStatus", "label",
 	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
 }
 
@@ -81,7 +81,7 @@ func readDeadLetterFilter(query *store.DeadLetterQuery, p parameters) (within ra
 	}
 	return within, p.texts([]textFilter{
 		{&f.URLs, []string{"url"}},
-		{&f.URLGroups, []string{"topicName"}},
+		{&f.URLGroups, []string{"topicName", "urlGroup"}},
 		{&f.ScheduleIDs, []string{"scheduleId"}},
 		{&f.Queues, []string{"queueName"}},
 		{&f.Labels, []string{"label"}},

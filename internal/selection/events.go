@@ -10,7 +10,7 @@ import (
 
 // eventFilters are the filters of the log.
 var eventFilters = []string{
-	"messageId", "messageIds", "state", "url", "topicName", "scheduleId", "queueName", "label", "host", "path",
+	"messageId", "messageIds", "state", "url", "topicName", "urlGroup", "scheduleId", "queueName", "label", "host", "path",
 	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
 }
 
@@ -54,7 +54,7 @@ func readMessageFilter(f *store.EventFilter, p parameters) (err error) {
 	}
 	return p.texts([]textFilter{
 		{&f.URLs, []string{"url"}},
-		{&f.URLGroups, []string{"topicName"}},
+		{&f.URLGroups, []string{"topicName", "urlGroup"}},
 		{&f.ScheduleIDs, []string{"scheduleId"}},
 		{&f.Queues, []string{"queueName"}},
 		{&f.Labels, []string{"label"}},

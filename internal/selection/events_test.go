@@ -118,7 +118,7 @@ func TestEvents(t *testing.T) {
 
 // unknownEvent is the sentence about a parameter that the log does not have.
 func unknownEvent(name string) string {
-	return fmt.Sprintf("parameter %q is unknown: messageId, messageIds, state, url, topicName, scheduleId, queueName, label, host, path, "+
+	return fmt.Sprintf("parameter %q is unknown: messageId, messageIds, state, url, topicName, urlGroup, scheduleId, queueName, label, host, path, "+
 		"callerIp, callerIP, flowControlKey, fromDate, toDate, count, cursor, order, trimBody are accepted", name)
 }
 

@@ -57,7 +57,11 @@ func Unite(query, body url.Values, ids string) (url.Values, error) {
 }
 
 // otherName are the names of filters that have two.
-var otherName = map[string]string{"callerIp": "callerIP", "callerIP": "callerIp", "workflowUrl": "url", "url": "workflowUrl"}
+var otherName = map[string]string{
+	"callerIp": "callerIP", "callerIP": "callerIp",
+	"topicName": "urlGroup", "urlGroup": "topicName", // an SDK gives both
+	"workflowUrl": "url", "url": "workflowUrl",
+}
 
 // disagree reports whether a query gives a parameter, and other values than a body does.
 func disagree(query url.Values, inQuery string, body url.Values, inBody string) bool {

@@ -177,7 +177,7 @@ func (p parameters) checkSource() error {
 
 // liveRunFilters are the filters of a bulk cancellation of runs.
 var liveRunFilters = []string{
-	"workflowRunIds", "workflowUrl", "workflowUrlExactMatch", "label", "callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
+	"workflowRunIds", "workflowUrl", "workflowUrlExactMatch", "label", "host", "path", "callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
 }
 
 // LiveRuns translates the parameters of a bulk cancellation of runs, without the
@@ -210,6 +210,8 @@ func LiveRuns(params url.Values) (query store.RunQuery, err error) {
 	return query, p.texts([]textFilter{
 		{urls, []string{"workflowUrl"}},
 		{&f.Labels, []string{"label"}},
+		{&f.Hosts, []string{"host"}},
+		{&f.Paths, []string{"path"}},
 		{&f.CallerIPs, []string{"callerIp", "callerIP"}},
 		{&f.FlowKeys, []string{"flowControlKey"}},
 	})

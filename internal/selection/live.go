@@ -8,7 +8,7 @@ import (
 
 // liveFilters are the filters of a bulk cancellation.
 var liveFilters = []string{
-	"messageId", "messageIds", "url", "topicName", "scheduleId", "queueName", "label", "host", "path",
+	"messageId", "messageIds", "url", "topicName", "urlGroup", "scheduleId", "queueName", "label", "host", "path",
 	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
 }
 

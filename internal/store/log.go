@@ -116,7 +116,7 @@ func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool
 		passes(f.CallerIPs, m.CallerIP) &&
 		passes(f.FlowKeys, m.FlowControl.Key) &&
 		passesAny(f.Labels, m.Labels) &&
-		f.passesHostAndPath(m.URL)
+		passesHostAndPath(f.Hosts, f.Paths, m.URL)
 }
 
 // PassesState reports whether events of a state may pass the filter.
@@ -131,13 +131,13 @@ func (f *EventFilter) passesRun(event *posthaste.Event, run *posthaste.RunLink) 
 	return passes(f.RunIDs, run.ID) && passes(f.WorkflowURLs, run.URL)
 }
 
-func (f *EventFilter) passesHostAndPath(rawURL string) bool {
-	if len(f.Hosts) == 0 && len(f.Paths) == 0 {
+func passesHostAndPath(hosts, paths []string, rawURL string) bool {
+	if len(hosts) == 0 && len(paths) == 0 {
 		return true
 	}
 	host, path := posthaste.HostAndPath(rawURL)
 	bare := HostWithoutPort(host)
-	return passes(f.Paths, path) && (len(f.Hosts) == 0 || slices.ContainsFunc(f.Hosts, func(want string) bool {
+	return passes(paths, path) && (len(hosts) == 0 || slices.ContainsFunc(hosts, func(want string) bool {
 		return strings.EqualFold(want, host) || strings.EqualFold(want, bare)
 	}))
 }

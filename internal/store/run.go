@@ -211,6 +211,8 @@ type RunFilter struct {
 	IDPrefixes    []string
 	URLs          []string
 	URLPrefixes   []string
+	Hosts         []string // of URLs, with or without port, in any case
+	Paths         []string // of URLs, without their queries
 	States        []posthaste.RunState
 	Labels        []string
 	CallerIPs     []string
@@ -230,6 +232,7 @@ func (f *RunFilter) Matches(run *posthaste.Run) bool {
 		passesPrefix(f.IDPrefixes, run.ID) &&
 		passes(f.URLs, run.URL) &&
 		passesPrefix(f.URLPrefixes, run.URL) &&
+		passesHostAndPath(f.Hosts, f.Paths, run.URL) &&
 		passes(f.States, run.State) &&
 		passes(f.CallerIPs, run.CallerIP) &&
 		passes(f.FlowKeys, run.FlowControl.Key) &&

@@ -45,7 +45,7 @@ func runQuestion(query *store.RunQuery) (q question, whole bool) {
 		texts(fieldLabel, f.Labels).
 		texts(fieldCallerIP, f.CallerIPs).
 		texts(fieldFlowKey, f.FlowKeys)
-	whole = len(f.IDPrefixes)+len(f.URLPrefixes) == 0
+	whole = len(f.IDPrefixes)+len(f.URLPrefixes)+len(f.Hosts)+len(f.Paths) == 0
 	if !query.Failed {
 		q = ask(q, f.States, stateTerm)
 		return q, whole && len(f.DeadLetterIDs)+len(f.CreatedAts)+len(f.CallbackStates)+len(f.Statuses) == 0

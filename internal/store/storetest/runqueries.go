@@ -259,6 +259,14 @@ var runFields = []runField{
 	{"URLPrefixes", func(f *store.RunFilter, run *posthaste.Run) bool {
 		return askText(&f.URLPrefixes, run.URL[:strings.LastIndexByte(run.URL, '/')])
 	}},
+	{"Hosts", func(f *store.RunFilter, run *posthaste.Run) bool {
+		host, _ := posthaste.HostAndPath(run.URL)
+		return askText(&f.Hosts, strings.ToUpper(host))
+	}},
+	{"Paths", func(f *store.RunFilter, run *posthaste.Run) bool {
+		_, path := posthaste.HostAndPath(run.URL)
+		return askText(&f.Paths, path)
+	}},
 	{"States", func(f *store.RunFilter, run *posthaste.Run) bool {
 		f.States = append(f.States, run.State)
 		return true
@@ -293,6 +301,8 @@ var noRunHas = map[string]store.RunFilter{
 	"IDPrefixes":     {IDPrefixes: []string{"fr_", "wfr_a1\x00"}},
 	"URLs":           {URLs: []string{"http://Host1.example/path"}},
 	"URLPrefixes":    {URLPrefixes: []string{"host1.example"}},
+	"Hosts":          {Hosts: []string{"example"}},
+	"Paths":          {Paths: []string{"path"}},
 	"States":         {States: []posthaste.RunState{"RUN_LOST"}},
 	"Labels":         {Labels: []string{"label-1,label-2"}},
 	"CallerIPs":      {CallerIPs: []string{"192.0.2"}},
