@@ -27,11 +27,21 @@ function missing(entry: LogEntry): string {
     if (values.some((value) => value.startsWith(mark))) {
       return `its header ${name} is redacted`;
     }
-    if (values.some((value) => value.includes("\ufffd"))) {
-      return `its header ${name} is not UTF-8, and the log does not show what it was`;
+    if (values.some((value) => headerText(value) === null)) {
+      return `its header ${name} is not UTF-8, as which it would be sent from here`;
     }
   }
   return "";
+}
+
+// headerText returns the text of a header value, which the log shows with one character for
+// each byte, as fetch does; null if the bytes are not UTF-8.
+function headerText(value: string): string | null {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(Uint8Array.from(value, (c) => c.charCodeAt(0)));
+  } catch {
+    return null;
+  }
 }
 
 // unsendable says what of a message a browser cannot send as it was, "" if it can send all.
@@ -69,7 +79,7 @@ export function publicationOf(entry: LogEntry): Publication {
   set("Upstash-Failure-Callback", entry.failureCallback);
   set("Upstash-Flow-Control-Key", entry.flowControlKey);
   set("Upstash-Flow-Control-Value", flowValue(entry));
-  headers.push(...headersOf(entry).flatMap(([name, values]) => values.map((value): [string, string] => [name, value])));
+  headers.push(...headersOf(entry).flatMap(([name, values]) => values.map((value): [string, string] => [name, headerText(value) ?? value])));
   const through = entry.queueName === undefined ? "/v2/publish/" : `/v2/enqueue/${encodeURIComponent(entry.queueName)}/`;
   return { path: through + inPath(entry.url), headers, body: fromBase64(entry.body) ?? new Uint8Array() };
 }

@@ -80,6 +80,8 @@ test("a message as a request", () => {
   assert.match(refusal({ ...entry, workflowRunId: "wfr_1" }), /restart the run/);
   assert.equal(refusal({ ...entry, failureCallbackHeaders: { Key: ["REDACTED:00"] } }), "its header Upstash-Failure-Callback-Forward-Key is redacted");
   assert.match(refusal({ ...entry, header: { "X-Name": ["Zo\ufffd"] } }), /X-Name is not UTF-8/);
+  assert.match(refusal({ ...entry, header: { "X-Name": ["Zo\u00eb"] } }), /X-Name is not UTF-8/);
+  assert.equal(refusal({ ...entry, header: { "X-Name": ["Zo\u00c3\u00ab"] } }), "");
   assert.equal(unsendable(entry), "");
   assert.match(unsendable({ ...entry, callbackHeaders: { "X-A": ["1", "2"] } }), /its header Upstash-Callback-Forward-X-A has several values/);
 });
