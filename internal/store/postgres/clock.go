@@ -29,8 +29,8 @@ type clock struct {
 	mu    sync.Mutex
 	told  severity
 	apart error     // why this node takes no part; nil: it does
-	there time.Time // at the database when it was asked
-	asked time.Time // when that was, by the monotonic clock
+	there time.Time // at the database at the time here
+	here  time.Time // by the monotonic clock of this node
 }
 
 // severity is how bad a difference of the clocks is.
@@ -52,7 +52,26 @@ func (c *clock) now() time.Time {
 	return c.nowAt(time.Now())
 }
 
-func (c *clock) nowAt(here time.Time) time.Time { return c.there.Add(here.Sub(c.asked)) }
+func (c *clock) nowAt(here time.Time) time.Time { return c.there.Add(here.Sub(c.here)) }
+
+// correct makes the time of the database one that agrees with what it said between two times
+// of this node. It begins with the clock of this node and changes as little as it can: where
+// the clocks are the same it stays the same to the nanosecond, however long an answer takes.
+func (c *clock) correct(asked, answered, there time.Time) {
+	if c.here.IsZero() {
+		c.here, c.there = asked, asked.Round(0)
+		if c.wrong != nil {
+			c.there = c.there.Add(c.wrong())
+		}
+	}
+	const rounding = time.Microsecond // of what the database says
+	switch {
+	case there.Add(rounding).Before(c.nowAt(asked)):
+		c.here, c.there = asked, there
+	case there.After(c.nowAt(answered)):
+		c.here, c.there = answered, there
+	}
+}
 
 // err returns store.ErrClock while the clock of this node is too far from that of the
 // database for it to take part.
@@ -65,9 +84,9 @@ func (c *clock) err() error {
 // compare notes what time it was at the database while it was asked, which began at a time
 // of this node and has ended now. It returns the error of err.
 func (c *clock) compare(asked, there time.Time) error {
-	uncertain := time.Since(asked) / 2
-	asked = asked.Add(uncertain)
-	ahead := asked.Sub(there)
+	answered := time.Now()
+	uncertain := answered.Sub(asked) / 2
+	ahead := asked.Add(uncertain).Sub(there)
 	if c.wrong != nil {
 		ahead += c.wrong()
 	}
@@ -76,9 +95,7 @@ func (c *clock) compare(asked, there time.Time) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.nowAt(asked); c.asked.IsZero() || known.Sub(there).Abs() > uncertain+time.Millisecond {
-		c.asked, c.there = asked, there // unless what is known is as good
-	}
+	c.correct(asked, answered, there)
 	now := negligible
 	c.apart = nil
 	switch apart := ahead.Abs() - uncertain; {
