@@ -13,10 +13,13 @@ import (
 // messages, and the writer must not wait for that. A commit clears the time of the key's last
 // use; then the messages under the key are counted; then a commit removes the key if there
 // are none and the time is still clear. A message that is accepted meanwhile sets the time,
-// so its key stays.
+// so its key stays. One caller at a time does so (Store.removingKeys): another one could clear
+// the time again after a message has set it.
 
 // DeleteFlowKey implements store.FlowKeys. It begins again if the key was used meanwhile.
 func (s *Store) DeleteFlowKey(ctx context.Context, user, name string) error {
+	s.removingKeys.Lock()
+	defer s.removingKeys.Unlock()
 	any := func(*posthaste.FlowKey) bool { return true }
 	for {
 		keys, err := s.clearUse(ctx, user, []string{name}, any)
@@ -46,6 +49,11 @@ func (s *Store) trimFlowKeys(ctx context.Context, user string, since time.Time) 
 	if err != nil {
 		return 0, err
 	}
+	if len(idle) == 0 {
+		return 0, nil
+	}
+	s.removingKeys.Lock()
+	defer s.removingKeys.Unlock()
 	isIdle := func(key *posthaste.FlowKey) bool { return key.Idle(since) }
 	for some := range slices.Chunk(idle, trimStep) {
 		keys, err := s.clearUse(ctx, user, some, isIdle)

@@ -75,6 +75,8 @@ type Store struct {
 	gaps      gaps // of dead letters and runs
 	aside     aside
 
+	removingKeys sync.Mutex // held while flow-control keys are removed
+
 	mu      sync.RWMutex // held for reading while the database is read
 	closing bool
 }
