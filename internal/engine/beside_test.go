@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +64,22 @@ func TestNothingButDamage(t *testing.T) {
 		}
 		w.wantCancelled(1, w.ids...)
 	})
+}
+
+// What a store cannot hand out is logged once a second, however often others wake the loop.
+func TestDamageIsLoggedOnceASecond(t *testing.T) {
+	var log bytes.Buffer
+	var claims int
+	front := func(s store.Store) store.Store { return damagedStore{s, 100, &claims} }
+	inWorldOn(t, front, answers(ok), engine.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(w *world) {
+		for range 100 {
+			w.publish(engine.Publication{})
+			w.pass(50 * time.Millisecond)
+		}
+	})
+	if lines := strings.Count(log.String(), "claim.failed"); claims < 100 || lines < 4 || lines > 7 {
+		t.Errorf("%d lines about %d claims in 5 s, want one a second", lines, claims)
+	}
 }
 
 func TestSchedulesBesideDamageTickOnTime(t *testing.T) {

@@ -64,10 +64,20 @@ func (e *Engine) runOnce(now time.Time) time.Time {
 		e.start(claim)
 	}
 	if err != nil && e.attempts.Err() == nil {
-		e.options.Logger.Error("claim.failed", "error", err)
+		e.logClaimFailed(now, err)
 		return nextBesideError(next, now, len(claims))
 	}
 	return next
+}
+
+// logClaimFailed logs that the store failed to hand out messages, once a claimPause: the store
+// wakes the loop for what others can do as well, many times a second.
+func (e *Engine) logClaimFailed(now time.Time, err error) {
+	if pause := now.Sub(e.claimFailedAt); pause >= 0 && pause < claimPause {
+		return
+	}
+	e.claimFailedAt = now
+	e.options.Logger.Error("claim.failed", "error", err)
 }
 
 // nextBesideError returns when to claim again after something went wrong: when the store

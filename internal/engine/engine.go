@@ -122,6 +122,8 @@ type Engine struct {
 	freed    chan struct{} // receives after an attempt gave its slot back
 	beat     atomic.Int64  // when the dispatch loop last went round, Unix ms
 
+	claimFailedAt time.Time // when that was last logged; of the dispatch loop alone
+
 	resting atomic.Int64 // goroutines that wait for an attempt to make
 	rested  chan flight  // takes one when such a goroutine is there to make it
 }
