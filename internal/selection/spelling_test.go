@@ -21,7 +21,7 @@ func TestFiltersOutsideASCII(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs, err := selection.LiveRuns(parse(t, "workflowUrl="+given))
+	runs, err := selection.LiveRuns(parse(t, "workflowUrl="+given+"&host=bücher.example&path=/größe"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +39,8 @@ func TestFiltersOutsideASCII(t *testing.T) {
 		{"paths of events", f.Paths, []string{"/größe", "/x", "/größe,/x", "/gr%C3%B6%C3%9Fe", "/gr%C3%B6%C3%9Fe,/x"}},
 		{"URLs of dead letters", letters.Filter.URLs, []string{given, ascii}},
 		{"beginnings of URLs of runs", runs.Filter.URLPrefixes, []string{given, ascii}},
+		{"hosts of runs", runs.Filter.Hosts, []string{"bücher.example", "xn--bcher-kva.example"}},
+		{"paths of runs", runs.Filter.Paths, []string{"/größe", "/gr%C3%B6%C3%9Fe"}},
 		{"URLs of failed runs", failed.Filter.URLs, []string{given, ascii}},
 	} {
 		if diff := cmp.Diff(test.want, test.got); diff != "" {

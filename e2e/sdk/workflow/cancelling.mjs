@@ -134,6 +134,14 @@ describe("runs are cancelled", { concurrency: true }, () => {
     assert.equal(await statesOf(ids), "CANCELED CANCELED CANCELED");
   });
 
+  test("by the host and the path of their URLs", async () => {
+    const { routes, ids } = await three("/by-place");
+    const { host, pathname } = new URL(routes[0].url);
+    assert.deepEqual(await client.cancel({ filter: { host: "elsewhere.example", path: pathname } }), { cancelled: 0 });
+    assert.deepEqual(await client.cancel({ filter: { host, path: [pathname, "/elsewhere"] } }), { cancelled: 1 });
+    assert.equal(await statesOf(ids), "CANCELED STARTED STARTED");
+  });
+
   test("but not by a filter that is unknown", async () => {
     await assert.rejects(client.cancel({ filter: { labeel: "x" } }), answered(400));
   });
