@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -296,5 +297,31 @@ func TestBesideADamagedMessage(t *testing.T) {
 	}
 	if stats, err := s.Stats(t.Context(), start); err != nil || stats.SetAside != 1 {
 		t.Errorf("Stats = %+v, %v; want one record set aside", stats, err)
+	}
+}
+
+// Retention does without a message that cannot be read.
+func TestRetentionBesideADamagedMessage(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	damaged, whole := newMessage(start), newMessage(start)
+	for _, m := range []*posthaste.Message{damaged, whole} {
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		claims, _, err := s.Claim(t.Context(), start, 1)
+		if err != nil || len(claims) != 1 {
+			t.Fatalf("Claim = %v, %v", claims, err)
+		}
+		settle(t, s, store.Delivered(claims[0]))
+	}
+	execute(t, url, `UPDATE posthaste.messages SET record = '\xff' WHERE id = $1`, [16]byte(damaged.ID))
+	if _, err := s.Trim(t.Context(), whole.User, store.Horizon{Log: start.Add(72 * time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Message(t.Context(), whole.User, whole.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the other message: %v, want that it is gone", err)
 	}
 }

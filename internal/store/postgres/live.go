@@ -276,15 +276,19 @@ func readStatus(ctx context.Context, q querier, user string, id posthaste.Messag
 		WHERE m.user_id = $1 AND m.id = $2`, user, [16]byte(id))
 }
 
-// scanMessageOf reads the messages of a user: id and record.
-func scanMessageOf(user string) func(pgx.CollectableRow) (*posthaste.Message, error) {
+// scanReadable reads the messages of a user: id and record. One that cannot be read is nil.
+func scanReadable(user string) func(pgx.CollectableRow) (*posthaste.Message, error) {
 	return func(r pgx.CollectableRow) (*posthaste.Message, error) {
 		var id [16]byte
 		var data []byte
 		if err := r.Scan(&id, &data); err != nil {
 			return nil, err
 		}
-		return record.DecodeMessage(id, user, data)
+		m, damage := record.DecodeMessage(id, user, data)
+		if damage != nil {
+			return nil, nil
+		}
+		return m, nil
 	}
 }
 

@@ -129,13 +129,13 @@ func (s *idSet) add(id posthaste.MessageID) {
 }
 
 // trimMessages removes those messages that have ended and have no event from a position
-// on.
+// on. One that cannot be read stays: it may have begun a run that goes on.
 func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste.Position) error {
 	terms := make([]int64, len(ids))
 	for i, id := range ids {
 		terms[i] = int64(messageTerm(id))
 	}
-	ended, err := rows(tx.ctx, tx, scanMessageOf(user), `
+	ended, err := rows(tx.ctx, tx, scanReadable(user), `
 		SELECT m.id, m.record FROM unnest($2::uuid[], $3::bigint[]) AS w (id, term)
 		JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id
 		WHERE NOT EXISTS (SELECT FROM posthaste.live l WHERE l.user_id = $1 AND l.id = w.id)
@@ -146,6 +146,9 @@ func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste
 	}
 	var gone [][16]byte
 	for _, m := range ended {
+		if m == nil {
+			continue
+		}
 		begins, err := tx.beginsRun(m)
 		if err != nil {
 			return err
