@@ -52,7 +52,7 @@ func testPublishingAgain(t *testing.T, b *browser, c *client, s *sink) {
 			page.until("seen.saidCopied", "be told that it is copied")
 			checkSame(t, "curl", want, createdEntry(t, c, runCommand(t, c, evaluate[string](page, `seen.copied`))))
 			if test.refusal != "" {
-				page.sees("Cannot be published again from here: " + test.refusal)
+				page.sees("Cannot be published again here: " + test.refusal)
 				return
 			}
 			page.press("Publish again")

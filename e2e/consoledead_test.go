@@ -33,13 +33,13 @@ type deadRun struct{ DLQID, WorkflowRunID string }
 func testGoneDeadLetter(t *testing.T, b *browser, c *client, s *sink) {
 	run := failRuns(t, c, s, 1, "gone")[0]
 	page := b.open(t, desktop, c.console("/runs/"+run.WorkflowRunID))
-	page.sees("It waits in the DLQ to be restarted.")
+	page.sees("It is in the DLQ and can be restarted.")
 	if err := c.call(t.Context(), http.MethodDelete, "/v2/workflows/dlq/"+run.DLQID, nil, "", nil); err != nil {
 		t.Fatal(err)
 	}
 	page.press("Restart")
 	page.sees("there is no failed workflow run")
-	page.sees("It is no longer in the DLQ, so it can only be started again.")
+	page.sees("It is no longer in the DLQ; it can only be started again from its payload.")
 	page.checkNotRestartable()
 	page.inspect("run-gone")
 }
@@ -51,12 +51,12 @@ func testNamedRuns(t *testing.T, b *browser, c *client, s *sink) {
 	page := b.open(t, desktop, c.console("/dlq/runs?label=named"))
 	page.press("Select all that match")
 	page.press("Restart…")
-	page.press("Which")
+	page.press("Which entries")
 	for _, run := range runs {
 		page.sees(run.WorkflowRunID)
 		page.misses(run.DLQID)
 	}
-	page.press("With other settings")
+	page.press("Override settings")
 	page.fill("Retries", "-3")
 	page.inspect("dlq-which")
 	page.press("Restart 2 entries")
@@ -70,7 +70,7 @@ func testNamedRuns(t *testing.T, b *browser, c *client, s *sink) {
 	page.press("Restart 2 entries")
 	page.sees("2 restarted.")
 	page.press(runs[0].WorkflowRunID)
-	page.sees("It was started anew.")
+	page.sees("It was restarted.")
 }
 
 // testNamedMessages does the same with messages, one of which is chosen.
@@ -87,9 +87,9 @@ func testNamedMessages(t *testing.T, b *browser, c *client, s *sink) {
 	page := b.open(t, phone, c.console("/dlq/messages?label=named"))
 	page.do(clickFirst(".table-body input"))
 	page.press("Retry…")
-	page.press("Which")
+	page.press("Which entries")
 	page.sees(ids[1])
-	page.press("With other settings")
+	page.press("Override settings")
 	page.fill("Retries", "-3")
 	page.inspect("dlq-which-phone")
 	if wide := evaluate[int](page, `((e) => e.scrollWidth - e.clientWidth)(document.querySelector("dialog"))`); wide > 0 {
@@ -106,7 +106,7 @@ func testNamedMessages(t *testing.T, b *browser, c *client, s *sink) {
 	page.press("Done")
 	page.press("Select all that match")
 	page.press("Delete…")
-	page.press("Which")
+	page.press("Which entries")
 	page.sees(ids[0])
 	page.press("Delete 1 entry")
 	page.sees("1 deleted.")

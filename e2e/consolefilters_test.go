@@ -47,8 +47,8 @@ func testFilterBar(t *testing.T, b *browser, c *client) {
 func testNoRequest(t *testing.T, b *browser, c *client) {
 	page := b.open(t, desktop, c.console("/signature"))
 	page.paste("Request", "hello")
-	page.sees("This is no request of a delivery")
+	page.sees("This is not a delivery")
 	page.inspect("signature-none")
 	page.paste("Request", "POST / HTTP/1.1\nUpstash-Signature: a.b.c\n\n")
-	page.misses("This is no request of a delivery")
+	page.misses("This is not a delivery")
 }

@@ -72,7 +72,7 @@ func testQueueInUse(t *testing.T, b *browser, c *client) {
 	page.press("New queue")
 	page.fill("Name", "taken")
 	page.press("Save")
-	page.sees(`There is a queue "taken" already, with parallelism 7`)
+	page.sees(`Queue "taken" already exists, with parallelism 7`)
 	page.inspect("queue-in-use")
 	page.fill("Name", "..")
 	page.press("Save")

@@ -28,9 +28,9 @@ func testLargeMessages(t *testing.T, b *browser, c *client) {
 	c.awaitLog(t, url.Values{"messageId": {large}, "state": {"FAILED"}, "trimBody": {"-1"}}, 1)
 
 	for view, shows := range map[string]string{
-		"/overview":           "What is kept",
+		"/overview":           "Stored data",
 		"/logs?live=1":        "Live",
-		"/logs?open=" + waits: "It was asked to wait",
+		"/logs?open=" + waits: "It was published with a delay and is due",
 	} {
 		page := b.open(t, desktop, c.console(view))
 		page.sees(shows)
@@ -49,7 +49,7 @@ func testLargeMessages(t *testing.T, b *browser, c *client) {
 	}
 	page.misses("Cancel")
 	page.misses("at all")
-	page.press("Read all that is kept")
+	page.press("Show the whole response")
 	page.sees("at all")
 }
 

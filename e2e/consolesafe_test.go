@@ -146,7 +146,7 @@ func testStartAgain(t *testing.T, b *browser, c *client, s *sink) {
 		t.Fatal(err)
 	}
 	page := b.open(t, desktop, c.console("/runs/"+run.WorkflowRunID))
-	page.sees("It waits in the DLQ to be restarted.")
+	page.sees("It is in the DLQ and can be restarted.")
 	var made struct {
 		WorkflowRuns []struct{ WorkflowRunID string }
 	}
@@ -163,7 +163,7 @@ func testStartAgain(t *testing.T, b *browser, c *client, s *sink) {
 		page.do(chromedp.Navigate(c.base + "/console/runs/" + ended))
 		page.press("Start again")
 		page.until(fmt.Sprintf(`document.querySelector("h1 code").innerText !== %q`, ended), "see the new run")
-		page.sees("It failed for good. It waits in the DLQ to be restarted.")
+		page.sees("It failed for good. It is in the DLQ and can be restarted.")
 		checkSame(t, "Start again", firstMessage(t, c, run.WorkflowRunID), firstMessage(t, c, evaluate[string](page, `document.querySelector("h1 code").innerText`)))
 	}
 }

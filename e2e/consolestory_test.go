@@ -39,7 +39,7 @@ func testFirstVisit(t *testing.T, b *browser, c *client) {
 	page.inspect("dlq-runs")
 
 	page.openFirstRow()
-	page.sees("Step charge the card failed 1 time. The last answer had status 500")
+	page.sees("Step charge the card failed 1 time. The last response had status 500")
 	page.inspect("run-failed")
 	failed := evaluate[string](page, `document.querySelector("h1 code").innerText`)
 	if _, err := http.Post(app+"/mend", "", nil); err != nil {
@@ -52,11 +52,11 @@ func testFirstVisit(t *testing.T, b *browser, c *client) {
 	page.press(evaluate[string](page, `[...document.querySelectorAll(".deeds button")].find((b) => b.innerText.startsWith("Notify")).innerText`))
 	page.fill("Event data", `{"parcel":"P-1"}`)
 	page.press("Notify")
-	page.sees("It has ended with success.")
+	page.sees("It succeeded.")
 	page.sees(`"parcel": "P-1"`)
 	page.inspect("run-succeeded")
 	page.press(failed)
-	page.sees("It failed for good. It was started anew.")
+	page.sees("It failed for good. It was restarted.")
 	page.checkNotRestartable()
 
 	t.Run("all that match", func(t *testing.T) { testRestartAll(t, b, c) })
@@ -86,8 +86,8 @@ func testRestartAll(t *testing.T, b *browser, c *client) {
 	page.press("Select all that match")
 	page.press("Restart…")
 	page.sees("1 entry matches and would be restarted. Nothing has been changed yet.")
-	page.press("Which")
-	page.press("With other settings")
+	page.press("Which entries")
+	page.press("Override settings")
 	page.fill("Retries", "2")
 	page.inspect("dlq-dry-run")
 	page.press("Restart 1 entry")
@@ -144,7 +144,7 @@ func testDeadLetters(t *testing.T, b *browser, c *client, s *sink) {
 	page.inspect("dlq-messages-phone")
 	page.do(clickFirst(".table-body input"))
 	page.press("Retry…")
-	page.press("With other settings")
+	page.press("Override settings")
 	page.fill("Delay", "1h") // or else it is soon here again
 	page.press("Retry 1 entry")
 	page.sees("1 published again.")
@@ -165,7 +165,7 @@ func testSweep(t *testing.T, page *tab) {
 	page.sees("2 entries match and would be published again.")
 	evaluate[bool](page, `(window.online = window.fetch, window.fetch = () => Promise.reject(new TypeError()), true)`)
 	page.press("Retry 2 entries")
-	page.sees("more may have been changed than is shown here, look again.")
+	page.sees("more entries may have been changed than are shown here; check the list.")
 	page.sees("the server cannot be reached")
 	evaluate[bool](page, `(window.fetch = window.online, true)`)
 	page.press("Done")
@@ -201,9 +201,9 @@ func testLanes(t *testing.T, b *browser, c *client, s *sink) {
 	page.press("Save")
 	page.until(`[...document.querySelectorAll("td")].some((cell) => cell.innerText === "3")`, "see that the queue is wider")
 	page.press("Overview")
-	page.fill("Id of a message or a run", id)
+	page.fill("ID of a message or a run", id)
 	page.press("Why is this not moving?")
-	page.sees("Its queue orders is paused: nothing leaves it until it is resumed.")
+	page.sees("Its queue orders is paused: it delivers nothing until it is resumed.")
 	page.inspect("why")
 	page.press("Flow control")
 	page.press("Pin")
@@ -286,16 +286,16 @@ func testSignature(t *testing.T, b *browser, c *client) {
 	page := b.open(t, desktop, c.console("/signature"))
 	page.paste("Request", request)
 	page.press("Check")
-	page.sees("All but the signature is good: give a key to check that too.")
-	page.press("Use the keys of this server")
+	page.sees("The claims are valid. Give a signing key to check the signature too.")
+	page.press("Use this server's keys")
 	page.until(`[...document.querySelectorAll("input")].some((field) => field.value.startsWith("sig_"))`, "see the keys")
 	page.press("Check")
-	page.sees("The signature is good.")
-	page.sees("the request does not tell http from https")
+	page.sees("The signature is valid.")
+	page.sees("the request does not show whether the scheme is http or https")
 	page.inspect("signature-scheme")
 	page.paste("Body", `{ "hello": "world" }`)
 	page.press("Check")
-	page.sees("A receiver refuses it because of body.")
+	page.sees("A receiver rejects it because of body.")
 	page.inspect("signature")
 }
 
@@ -370,7 +370,7 @@ func testKeys(t *testing.T, b *browser, c *client) {
 func testPhone(t *testing.T, b *browser, c *client) {
 	page := b.open(t, phone, c.console(""))
 	for _, view := range []struct{ name, shows string }{
-		{"overview", "What is kept"}, {"logs", "cancel requested"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
+		{"overview", "Stored data"}, {"logs", "cancel requested"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
 		{"schedules", "PAUSED"}, {"groups", "shops"}, {"flow", "tenant/7"}, {"signature", "Current signing key"},
 	} {
 		page.do(chromedp.Navigate(c.base + "/console/" + view.name))

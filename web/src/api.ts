@@ -58,7 +58,7 @@ function headersOf(given: [string, string][]): Headers {
     try {
       headers.append(name, String.fromCharCode(...new TextEncoder().encode(value)));
     } catch {
-      throw new Error(`a browser cannot send the header ${JSON.stringify(name)} with the value ${JSON.stringify(value)}: letters, digits and - make a name, and a value is one line`);
+      throw new Error(`a browser cannot send the header ${JSON.stringify(name)} with the value ${JSON.stringify(value)}: a name consists of letters, digits and -, and a value is a single line`);
     }
   }
   return headers;

@@ -128,8 +128,8 @@ function Help({ onClose }: { onClose: () => void }) {
     ["↑ ↓ or k j", "Move in a table"],
     ["Enter", "Open the row"],
     ["Space", "Select the row"],
-    ["Esc", "Close what is open"],
-    ["?", "These keys"],
+    ["Esc", "Close the open panel"],
+    ["?", "Show these keys"],
   ];
   return (
     <Dialog title="Keys" onClose={onClose}>

@@ -41,7 +41,7 @@ export async function follow<T>(path: string, query: Query, to: Follower<T>, sig
         to.refused(explain(error));
         return;
       }
-      console.warn("the stream of the log was cut off", error);
+      console.warn("the log stream was interrupted", error);
     }
     to.state(false);
     await new Promise((resume) => setTimeout(resume, pause));

@@ -28,7 +28,7 @@ function missing(entry: LogEntry): string {
       return `its header ${name} is redacted`;
     }
     if (values.some((value) => headerText(value) === null)) {
-      return `its header ${name} is not UTF-8, as which it would be sent from here`;
+      return `its header ${name} is not UTF-8, and the console sends headers as UTF-8`;
     }
   }
   return "";
@@ -47,7 +47,7 @@ function headerText(value: string): string | null {
 // unsendable says what of a message a browser cannot send as it was, "" if it can send all.
 export function unsendable(entry: LogEntry): string {
   const several = headersOf(entry).find(([, values]) => values.length > 1);
-  return several === undefined ? "" : `its header ${several[0]} has several values, of which a browser makes one; curl does not`;
+  return several === undefined ? "" : `its header ${several[0]} has several values, which a browser would merge into one; copy it as curl instead`;
 }
 
 // headersOf returns the headers of a message and of its callbacks, under the names that
@@ -100,9 +100,9 @@ export async function startAgain(run: Run): Promise<{ workflowRunId: string; wor
   const messageId = run.steps[0]?.steps[0]?.messageId;
   const page = await get<LogPage>("/v2/logs", { messageId, state: "CREATED", order: "earliestFirst", count: 1 });
   const first = page.events[0];
-  const cannot = first === undefined ? "the log has nothing of its first message any more" : missing(first) || unsendable(first);
+  const cannot = first === undefined ? "the log no longer contains its first message" : missing(first) || unsendable(first);
   if (cannot !== "") {
-    throw new Error(`It cannot be started again from here: ${cannot}.`);
+    throw new Error(`It cannot be started again here: ${cannot}.`);
   }
   const { headers, body } = publicationOf(first!);
   const own = headers.filter(([name]) => !/^Upstash-(Method|Forward-Upstash-.*)$/i.test(name));

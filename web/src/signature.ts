@@ -31,7 +31,7 @@ export async function verify(delivery: Delivery, now = Date.now()): Promise<Chec
   const header = decode<{ alg?: string }>(parts[0]);
   const claims = decode<Claims>(parts[1]);
   if (parts.length !== 3 || header === null || claims === null) {
-    return [{ name: "form", good: false, says: "This is no JWT: three parts with dots between them are expected, of which two are JSON in base64url." }];
+    return [{ name: "form", good: false, says: "This is not a JWT: three base64url parts separated by dots are expected." }];
   }
   const seconds = now / 1000;
   return [
@@ -40,7 +40,7 @@ export async function verify(delivery: Delivery, now = Date.now()): Promise<Chec
     { name: "iss", good: claims.iss === issuer, says: `${claims.iss ?? "missing"}; ${issuer} is expected.` },
     checkTime("exp", claims.exp, (at) => seconds <= at, "It has expired", true),
     checkTime("nbf", claims.nbf, (at) => seconds >= at, "It is not valid yet", false),
-    checkTime("iat", claims.iat, (at) => seconds >= at, "It was made in the future", false),
+    checkTime("iat", claims.iat, (at) => seconds >= at, "It was issued in the future", false),
     checkURL(claims.sub, delivery.url.trim()),
     await checkBody(claims.body, delivery.body),
   ];
@@ -51,16 +51,16 @@ async function checkKey(parts: string[], keys: string[]): Promise<Check> {
   const given = keys.map((key) => key.trim()).filter((key) => key !== "");
   const signature = bytesOf(parts[2]!);
   if (given.length === 0 || signature === null) {
-    return { name, good: given.length === 0 ? null : false, says: given.length === 0 ? "No signing key is given." : "It is not base64url." };
+    return { name, good: given.length === 0 ? null : false, says: given.length === 0 ? "Give a signing key to check it." : "It is not base64url." };
   }
   const text = new TextEncoder().encode(parts[0] + "." + parts[1]);
   for (const [i, key] of given.entries()) {
     const usable = await crypto.subtle.importKey("raw", new TextEncoder().encode(key), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
     if (await crypto.subtle.verify("HMAC", usable, signature, text)) {
-      return { name, good: true, says: `Made with the ${i === 0 ? "first" : "second"} key.` };
+      return { name, good: true, says: `Signed with the ${i === 0 ? "first" : "second"} key.` };
     }
   }
-  return { name, good: false, says: "Made with none of the keys: the receiver has other keys than the server, or the token was changed." };
+  return { name, good: false, says: "Signed with neither key: the receiver's keys differ from the server's, or the token was altered." };
 }
 
 function checkTime(name: string, at: number | undefined, fits: (at: number) => boolean, otherwise: string, required: boolean): Check {
@@ -73,19 +73,19 @@ function checkTime(name: string, at: number | undefined, fits: (at: number) => b
 
 function checkURL(sub: string | undefined, url: string): Check {
   if (url === "") {
-    return { name: "sub", good: null, says: `${sub ?? "missing"}; no URL is given to compare it with.` };
+    return { name: "sub", good: null, says: `${sub ?? "missing"}; give a URL to compare it with.` };
   }
   if (url.startsWith("//") && sub?.replace(/^https?:/, "") === url) {
-    return { name: "sub", good: null, says: `${sub}; the request does not tell http from https.` };
+    return { name: "sub", good: null, says: `${sub}; the request does not show whether the scheme is http or https.` };
   }
-  return { name: "sub", good: sub === url, says: sub === url ? sub : `${sub ?? "missing"}, but the URL is ${url}. They must be the same byte for byte, scheme, port and query included.` };
+  return { name: "sub", good: sub === url, says: sub === url ? sub : `${sub ?? "missing"}, but the URL is ${url}. They must match byte for byte, including scheme, port and query.` };
 }
 
 async function checkBody(claimed: string | undefined, body: string): Promise<Check> {
   const sum = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
   const hash = btoa(String.fromCharCode(...new Uint8Array(sum))).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
   const same = (claimed ?? "").replace(/=+$/, "") === hash;
-  return { name: "body", good: same, says: same ? "Its hash is that of the body." : `It is ${claimed ?? "missing"}, but the hash of this body is ${hash}. Most often the body was parsed and written anew: verify the bytes as they arrived.` };
+  return { name: "body", good: same, says: same ? "It matches the hash of the body." : `It is ${claimed ?? "missing"}, but the hash of this body is ${hash}. Usually the body was parsed and serialized again: verify the raw bytes as received.` };
 }
 
 function decode<T>(part: string | undefined): T | null {

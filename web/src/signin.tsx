@@ -32,7 +32,7 @@ export function SignIn({ ended, onDone }: Props) {
     <main class="sign-in">
       <form onSubmit={(event) => { event.preventDefault(); void submit(); }}>
         <h1>Posthaste</h1>
-        <Field label="Token" hint="posthaste dev prints it at the start; posthaste serve does at the first one. Tabs of this console share it until you sign out or close the last one.">
+        <Field label="Token" hint="posthaste dev prints it at each start; posthaste serve prints it at the first start only. All tabs of this console share it until you sign out or close the last tab.">
           <input type="password" autocomplete="off" autofocus required value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </Field>
         {fault !== "" && <Fault>{fault}</Fault>}

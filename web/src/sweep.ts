@@ -159,7 +159,7 @@ async function changeOne(deed: Deed, id: string, headers: Record<string, string>
     }
   } catch (error) {
     const unsure = !wasRefused(error);
-    progress([{ dlqId: id, error: explain(error) + (unsure ? ", and it may have been changed" : ""), unsure }], 0);
+    progress([{ dlqId: id, error: explain(error) + (unsure ? ", and the entry may have been changed" : ""), unsure }], 0);
   }
 }
 

@@ -11,9 +11,9 @@ import type { FlowKey, LogEntry, LogPage, Queue, Run, Step } from "./types";
 export async function whyMessage(last: LogEntry, signal: AbortSignal): Promise<string[]> {
   switch (last.state) {
     case "ACTIVE":
-      return [`It is moving: an attempt has been in flight for ${span(Date.now() - last.time)}${last.timeout ? `, of at most ${span(last.timeout)}` : ""}.`];
+      return [`An attempt has been in flight for ${span(Date.now() - last.time)}${last.timeout ? ` (timeout: ${span(last.timeout)})` : ""}.`];
     case "CANCEL_REQUESTED":
-      return ["It is being cancelled: the attempt in flight is let finish."];
+      return ["It is being cancelled: the attempt in flight is allowed to finish."];
     case "DELIVERED":
     case "FAILED":
     case "CANCELLED":
@@ -31,16 +31,16 @@ export async function whyMessage(last: LogEntry, signal: AbortSignal): Promise<s
     ...(key === null ? [] : whyKey(key).map((why) => `Its flow-control key ${key.flowControlKey} ${why}`)),
   ];
   if (all.parallelismCount >= all.parallelismMax) {
-    reasons.push(`All ${plural(all.parallelismMax, "slot")} of the server for attempts are taken.`);
+    reasons.push(`The server's ${plural(all.parallelismMax, "attempt slot")} are all in use.`);
   }
   reasons.push(...whyDestination(recent.events, host(last.url)));
-  return reasons.length > 0 ? reasons : ["Nothing holds it back: it is due, and waits for its turn."];
+  return reasons.length > 0 ? reasons : ["Nothing blocks it: it is due and will be attempted shortly."];
 }
 
 function whyTime(last: LogEntry): string[] {
   if (last.nextDeliveryTime !== undefined && last.nextDeliveryTime > Date.now()) {
-    const cause = last.state === "CREATED" ? "It was asked to wait" : "The last attempt failed, and the next one is due";
-    return [`${cause}: ${away(last.nextDeliveryTime)}, at ${clock(last.nextDeliveryTime)}.`];
+    const cause = last.state === "CREATED" ? "It was published with a delay and is due" : "The last attempt failed; the next one is due";
+    return [`${cause} ${away(last.nextDeliveryTime)}, at ${clock(last.nextDeliveryTime)}.`];
   }
   return [];
 }
@@ -48,25 +48,25 @@ function whyTime(last: LogEntry): string[] {
 // whyQueue returns what a queue does to hold messages back, to be read after its name.
 export function whyQueue(queue: Queue): string[] {
   if (queue.paused) {
-    return ["is paused: nothing leaves it until it is resumed."];
+    return ["is paused: it delivers nothing until it is resumed."];
   }
   return queue.lag > queue.parallelism
-    ? [`holds ${plural(queue.lag, "message")} and lets ${queue.parallelism} through at a time, in order. One that is retried keeps its place.`]
+    ? [`has ${plural(queue.lag, "waiting message")} and delivers ${queue.parallelism} at a time, in order. A message that is retried keeps its place.`]
     : [];
 }
 
 // whyKey does the same for a flow-control key.
 export function whyKey(key: FlowKey): string[] {
   if (key.isPaused) {
-    return ["is paused: nothing with it is sent until it is resumed."];
+    return ["is paused: its messages are not delivered until it is resumed."];
   }
   const reasons = [];
   if (key.parallelismMax > 0 && key.parallelismCount >= key.parallelismMax) {
-    reasons.push(`lets ${key.parallelismMax} through at a time, and as many are in flight. ${plural(key.waitListSize, "message waits", "messages wait")}.`);
+    reasons.push(`allows ${key.parallelismMax} in flight, and all are in use. ${plural(key.waitListSize, "message waits", "messages wait")}.`);
   }
   const windowEnds = (key.ratePeriodStart + key.ratePeriod) * 1000;
   if (key.rateMax > 0 && key.rateCount >= key.rateMax && windowEnds > Date.now()) {
-    reasons.push(`lets ${key.rateMax} through in ${span(key.ratePeriod * 1000)}, and they are used up until ${clock(windowEnds)}.`);
+    reasons.push(`allows ${key.rateMax} per ${span(key.ratePeriod * 1000)}; the limit is reached until ${clock(windowEnds)}.`);
   }
   return reasons;
 }
@@ -77,35 +77,35 @@ function whyDestination(entries: LogEntry[], name: string): string[] {
   if (failed.length < 2 || entries.some((entry) => entry.state === "DELIVERED")) {
     return [];
   }
-  return [`Its destination ${name} has not taken anything lately. The last attempt ended with: ${failed[0]!.error ?? "an error"}`];
+  return [`Recent attempts to its destination ${name} have all failed. The last error: ${failed[0]!.error ?? "an error"}`];
 }
 
 // whyRun returns sentences about what a run waits for.
 export function whyRun(run: Run): string[] {
   switch (run.workflowState) {
     case "RUN_SUCCESS":
-      return ["It has ended with success."];
+      return ["It succeeded."];
     case "RUN_CANCELED":
       return ["It was cancelled."];
     case "RUN_FAILED":
       return [...whyFailed(run), `It failed for good. ${whatFollowed(run)}`];
   }
   const waiting = run.steps.flatMap((group) => group.steps).filter((step) => step.state === "STEP_PROGRESS" || step.state === "STEP_RETRY");
-  return waiting.length > 0 ? waiting.map(whyStep) : ["The workflow was told of its last result and has not answered yet."];
+  return waiting.length > 0 ? waiting.map(whyStep) : ["The workflow was called with its last result and has not responded yet."];
 }
 
 function whatFollowed(run: Run): string {
   if (run.successor !== undefined) {
-    return "It was started anew.";
+    return "It was restarted.";
   }
-  return run.dlqId === undefined ? "It is no longer in the DLQ, so it can only be started again." : "It waits in the DLQ to be restarted.";
+  return run.dlqId === undefined ? "It is no longer in the DLQ; it can only be started again from its payload." : "It is in the DLQ and can be restarted.";
 }
 
 function whyFailed(run: Run): string[] {
   const failed = run.steps.flatMap((group) => group.steps).filter((step) => step.state === "STEP_FAILED");
   return failed.map((step) => {
     const last = step.errors?.at(-1);
-    const answer = last === undefined ? "" : ` The last answer had status ${last.status}: ${messageOf(last.body) || last.error}`;
+    const answer = last === undefined ? "" : ` The last response had status ${last.status}: ${messageOf(last.body) || last.error}`;
     return `${step.stepName ? `Step ${step.stepName}` : "A step"} failed ${plural(step.errors?.length ?? 1, "time")}.${answer}`;
   });
 }
@@ -128,7 +128,7 @@ function whyStep(step: Step): string {
     return `${name} waits for the run ${step.invokedWorkflowRunId}.`;
   }
   if (step.nextDeliveryTime !== undefined && step.nextDeliveryTime > Date.now()) {
-    return `${name} sleeps: it goes on ${away(step.nextDeliveryTime)}, at ${clock(step.nextDeliveryTime)}.`;
+    return `${name} is sleeping: it continues ${away(step.nextDeliveryTime)}, at ${clock(step.nextDeliveryTime)}.`;
   }
-  return step.callUrl !== undefined ? `${name} has called ${step.callUrl}, which has not answered yet.` : `${name} is being carried out.`;
+  return step.callUrl !== undefined ? `${name} has called ${step.callUrl} and is waiting for the response.` : `${name} is running.`;
 }

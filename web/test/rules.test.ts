@@ -220,9 +220,9 @@ test("steps of a run begin where the group before them ended", () => {
 test("what became of a run that failed", () => {
   const failed = { workflowRunId: "r", workflowState: "RUN_FAILED", steps: [] as Run["steps"] } as Run;
   const successor = { workflowRunId: "s", workflowRunCreatedAt: 1 };
-  assert.deepEqual(whyRun({ ...failed, dlqId: "1-0" }), ["It failed for good. It waits in the DLQ to be restarted."]);
-  assert.deepEqual(whyRun({ ...failed, dlqId: "1-0", successor }), ["It failed for good. It was started anew."]);
-  assert.deepEqual(whyRun(failed), ["It failed for good. It is no longer in the DLQ, so it can only be started again."]);
+  assert.deepEqual(whyRun({ ...failed, dlqId: "1-0" }), ["It failed for good. It is in the DLQ and can be restarted."]);
+  assert.deepEqual(whyRun({ ...failed, dlqId: "1-0", successor }), ["It failed for good. It was restarted."]);
+  assert.deepEqual(whyRun(failed), ["It failed for good. It is no longer in the DLQ; it can only be started again from its payload."]);
 });
 
 test("a sleep ends when it was to end, whatever the next step does", () => {

@@ -76,7 +76,7 @@ function NewFilter({ filters, guess, onAdd }: { filters: Filter[]; guess: Props[
         </select>
       ) : (
         <input class="filter-text" type="search" aria-label="Filter text" autocomplete="off" spellcheck={false} value={text}
-          placeholder={chosen === undefined ? "Paste an id or a URL" : chosen.label}
+          placeholder={chosen === undefined ? "Paste an ID or a URL" : chosen.label}
           onInput={(event) => setText(event.currentTarget.value)} />
       )}
     </form>

@@ -48,7 +48,7 @@ export function StartForm({ onClose }: { onClose: () => void }) {
   };
   return (
     <Form title="Start a run" submit="Start" save={save} done={onClose}>
-      <Field label="Workflow URL" hint="Where serve of a workflow SDK answers."><input type="url" required value={url} onInput={(event) => setURL(event.currentTarget.value)} /></Field>
+      <Field label="Workflow URL" hint="The endpoint of your workflow SDK's serve function."><input type="url" required value={url} onInput={(event) => setURL(event.currentTarget.value)} /></Field>
       <Field label="Payload"><textarea rows={5} value={payload} onInput={(event) => setPayload(event.currentTarget.value)} /></Field>
       <Settings text={settings} onChange={setSettings} />
     </Form>
@@ -57,7 +57,7 @@ export function StartForm({ onClose }: { onClose: () => void }) {
 
 function Settings({ text, onChange }: { text: string; onChange: (text: string) => void }) {
   return (
-    <Field label="Settings" hint="Headers, one a line, such as Upstash-Retries: 0 or Upstash-Delay: 10s.">
+    <Field label="Settings" hint="Headers, one per line, such as Upstash-Retries: 0 or Upstash-Delay: 10s.">
       <textarea rows={3} spellcheck={false} value={text} onInput={(event) => onChange(event.currentTarget.value)} />
     </Field>
   );
@@ -69,7 +69,7 @@ function readHeaders(text: string): Record<string, string> {
   for (const line of text.split("\n").filter((one) => one.trim() !== "")) {
     const colon = line.indexOf(":");
     if (colon < 1) {
-      throw new Error(`"${line.trim()}" is not a header: write a name, a colon and a value`);
+      throw new Error(`"${line.trim()}" is not a header: write NAME: VALUE`);
     }
     headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim();
   }

@@ -30,7 +30,7 @@ const filters: Record<Kind, Filter[]> = {
   runs: [
     { name: "workflowUrl", label: "Workflow URL" },
     { name: "workflowRunId", label: "Run" },
-    { name: "workflowCreatedAt", label: "Run's creation (Unix ms)" },
+    { name: "workflowCreatedAt", label: "Run created at (Unix ms)" },
     { name: "failureFunctionState", label: "Failure function", options: ["CALLBACK_INPROGRESS", "CALLBACK_SUCCESS", "CALLBACK_FAIL", "CALLBACK_CANCELED"] },
     ...shared,
   ],
@@ -104,7 +104,7 @@ function Entries({ kind }: { kind: Kind }) {
       </header>
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
       {feed.ended && feed.rows.length === 0 ? (
-        <Empty title={key === "" ? "Nothing has failed for good" : "No entry matches these filters"} />
+        <Empty title={key === "" ? "The dead letter queue is empty" : "No entry matches these filters"} />
       ) : (
         <>
           <Deeds kind={kind} filters={chosen} selection={selection} rows={feed.rows} onChange={() => setAgain(again + 1)} />
@@ -187,7 +187,7 @@ function Deeds({ kind, filters: chosen, selection: { all, ids, toggleAll }, rows
     <>
       <div class="selection" role="toolbar" aria-label="Selected entries">
         <button aria-pressed={all} onClick={toggleAll}>Select all that match</button>
-        <span>{all ? "All that match are selected." : some ? plural(ids.size, "entry", "entries") + " selected." : "Select entries with their boxes, or with Space."}</span>
+        <span>{all ? "All matching entries are selected." : some ? plural(ids.size, "entry", "entries") + " selected." : "Select entries with their checkboxes or the Space key."}</span>
         {deeds[kind].map((deed) => (
           <button key={deed.name} class={deed.danger ? "danger" : undefined} disabled={!some || identity().readOnly} onClick={() => setDoing(deed)}>{deed.name}…</button>
         ))}

@@ -15,7 +15,7 @@ import { Field, Tag } from "../ui/widgets";
 export function FlowKeys() {
   return (
     <Resources<FlowKey> title="Flow-control keys" path="/v2/flowControl" one="key" nameOf={(key) => key.flowControlKey}
-      about="A key limits how many messages with it are sent at a time, or in a period. It is made by the first message that has it."
+      about="A flow-control key limits how many of its messages are in flight, or are sent per period. The first message with the key creates it."
       columns={["Key", "State", "Waiting", "In flight", "Rate"]}
       row={(key, change) => [
         <a href={href("/logs", { flowControlKey: key.flowControlKey })}>{key.flowControlKey}</a>,
@@ -72,10 +72,10 @@ function PinForm({ of, path, done }: { of: FlowKey; path: string; done: () => vo
   );
   return (
     <Form title={"Pin " + of.flowControlKey} submit="Pin" done={done} save={() => call("POST", path + "/pin", { query: { parallelism, rate, period } })}>
-      <p>What is pinned counts, whatever limits messages bring along.</p>
-      {field("Parallelism", "How many are sent at a time; empty leaves it as it is.", parallelism, setParallelism)}
-      {field("Rate", "How many are begun in a period.", rate, setRate)}
-      {field("Period", "In seconds.", period, setPeriod)}
+      <p>Pinned limits override the limits that messages carry.</p>
+      {field("Parallelism", "Maximum number in flight. Empty: unchanged.", parallelism, setParallelism)}
+      {field("Rate", "Maximum number started per period.", rate, setRate)}
+      {field("Period", "Length of the period, in seconds.", period, setPeriod)}
     </Form>
   );
 }

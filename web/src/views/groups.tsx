@@ -14,7 +14,7 @@ import { Field } from "../ui/widgets";
 export function Groups() {
   return (
     <Resources<Group> title="URL groups" path="/v2/topics" one="URL group" nameOf={(group) => group.name}
-      about="What is published to a URL group goes to each of its endpoints, as a message of its own."
+      about="Publishing to a URL group sends a separate message to each of its endpoints."
       columns={["Group", "Endpoints", "Changed"]}
       form={(done) => <EndpointForm done={done} />}
       row={(group, change) => [
@@ -38,7 +38,7 @@ function Endpoint({ group, endpoint, change }: EndpointProps) {
     <li>
       {endpoint.name !== undefined && <b>{endpoint.name} </b>}{endpoint.url}{" "}
       <Ask quiet change={change} deed={remove} label={`Remove ${endpoint.url}`} title={`Remove an endpoint of ${group.name}`} submit="Remove"
-        means={`What is published to ${group.name} from now on does not go to ${endpoint.url}. Messages that were published before are delivered all the same.`}>×</Ask>
+        means={`Messages published to ${group.name} from now on are not sent to ${endpoint.url}. Messages that are already published are still delivered.`}>×</Ask>
     </li>
   );
 }
@@ -48,7 +48,7 @@ function Buttons({ group, change }: { group: Group; change: Change }) {
   return (
     <>
       <button disabled={identity().readOnly} onClick={() => setAdding(true)}>Add endpoint</button>
-      <Delete name={group.name} change={change} means="Messages that were published to it are delivered all the same."
+      <Delete name={group.name} change={change} means="Messages that are already published are still delivered."
         deed={() => call("DELETE", "/v2/topics/" + encodeURIComponent(group.name))} />
       {adding && <EndpointForm group={group} done={() => { setAdding(false); void change(async () => {}); }} />}
     </>

@@ -245,8 +245,8 @@ function Footer({ feed, earliestFirst }: { feed: Feed<Row>; earliestFirst: boole
     const last = feed.rows[feed.rows.length - 1]!;
     return (
       <span>
-        {plural(most, "entry", "entries")} are all that one list holds.{" "}
-        <button onClick={() => setParams({ [earliestFirst ? "fromDate" : "toDate"]: String(last.time), live: undefined })}>Go on from here</button>
+        The list is limited to {plural(most, "entry", "entries")}.{" "}
+        <button onClick={() => setParams({ [earliestFirst ? "fromDate" : "toDate"]: String(last.time), live: undefined })}>Continue from here</button>
       </span>
     );
   }
@@ -258,10 +258,10 @@ function Footer({ feed, earliestFirst }: { feed: Feed<Row>; earliestFirst: boole
 
 function NoEntries({ filtered }: { filtered: boolean }) {
   return filtered ? (
-    <Empty title="Nothing matches these filters"><p>Remove one, or choose a longer time.</p></Empty>
+    <Empty title="Nothing matches these filters"><p>Remove a filter, or choose a longer time range.</p></Empty>
   ) : (
     <Empty title="The log is empty">
-      <p>Publish a message, with the button above or by a request, and each thing that happens to it is shown here.</p>
+      <p>Publish a message with the button above or with a request. Each step of its delivery appears here.</p>
       <pre tabIndex={0}>{`curl -X POST ${location.origin}/v2/publish/https://example.com \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d hello`}</pre>
     </Empty>
   );

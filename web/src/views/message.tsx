@@ -55,7 +55,7 @@ function WithoutLog({ id }: { id: string }) {
   const letter = data?.messages[0];
   return (
     <>
-      <p class="muted">The log has nothing of this message: it is too old, or belongs to somebody else.</p>
+      <p class="muted">The log has no entries of this message: it is older than the retention period, or belongs to another user.</p>
       {letter !== undefined && (
         <>
           <div class="deeds">
@@ -66,7 +66,7 @@ function WithoutLog({ id }: { id: string }) {
           <h3>In the DLQ since {clock(letter.failedAt)}</h3>
           <p class="request-line"><b>{letter.method}</b> <span>{letter.url}</span></p>
           <Body text={letter.body} base64={letter.bodyBase64} label="Body of the message" />
-          <h3>Last answer <Tag tone="red">{letter.responseStatus || "none"}</Tag></h3>
+          <h3>Last response <Tag tone="red">{letter.responseStatus || "none"}</Tag></h3>
           <p class="error-text">{letter.error}</p>
           <HeaderList headers={letter.responseHeader} />
           <Body text={letter.responseBody} base64={letter.responseBodyBase64} label="Body of the response" />
@@ -125,18 +125,18 @@ function Timeline({ life: { changes, more } }: { life: Life }) {
       <ol class="timeline">
         {changes.map((entry, i) => <Change key={i} entry={entry} before={changes[i - 1]} first={changes[0]!} attempt={numbers[i]!} />)}
       </ol>
-      {more && <p class="muted">These are its first {count(changes.length)} changes. <i>Its log</i> has all, the newest first.</p>}
+      {more && <p class="muted">These are the first {count(changes.length)} changes. <i>Show log</i> lists all of them, newest first.</p>}
     </>
   );
 }
 
 const told: Record<string, string> = {
-  CREATED: "Accepted, and on disk",
+  CREATED: "Accepted and stored",
   ACTIVE: "Attempt",
   ERROR: "The attempt failed",
-  RETRY: "Another attempt follows",
+  RETRY: "Retry scheduled",
   DELIVERED: "Delivered",
-  FAILED: "Failed for good, and put into the DLQ",
+  FAILED: "Failed permanently; moved to the DLQ",
   CANCEL_REQUESTED: "Cancellation requested",
   CANCELLED: "Cancelled",
 };
@@ -176,8 +176,8 @@ function Answer({ to: entry }: { to: LogEntry }) {
       <HeaderList headers={entry.responseHeaders} />
       <Body base64={responseBody} label="Body of the response" />
       {whole === undefined && isCut(responseBody)
-        ? <p class="muted">This is its beginning. <button onClick={() => void read()}>Read all that is kept</button></p>
-        : entry.responseTruncated && <p class="muted">The answer was larger: this is its beginning.</p>}
+        ? <p class="muted">The response is shortened. <button onClick={() => void read()}>Show the whole response</button></p>
+        : entry.responseTruncated && <p class="muted">The response was larger; only its beginning is stored.</p>}
       {fault !== "" && <Fault>{fault}</Fault>}
     </details>
   );
@@ -196,7 +196,7 @@ function Deeds({ last, again }: { last: LogEntry; again: () => Promise<void> }) 
   };
   const runNow = async () => {
     await runMessageNow(last.messageId);
-    setSaid("It is due now.");
+    setSaid("It will be delivered now.");
   };
   const repeat = async () => setParams({ open: await publish(publicationOf(last)) });
   return (
@@ -204,15 +204,15 @@ function Deeds({ last, again }: { last: LogEntry; again: () => Promise<void> }) 
       <div class="deeds">
         {dlq?.letter !== undefined && <Retry letter={dlq.letter} change={change} />}
         {dlq !== undefined && dlq.letter === undefined && <Act change={change} deed={repeat} disabled={cannot !== ""} title={cannot}>Publish again</Act>}
-        {waitsForTime(last) && <Act change={change} deed={runNow} title="Makes it due at once; no attempt is added">Run now</Act>}
+        {waitsForTime(last) && <Act change={change} deed={runNow} title="Delivers it now instead of at its scheduled time">Run now</Act>}
         {refusal(last) === "" && <Copy text={() => curl(publicationOf(last))}>Copy as curl</Copy>}
-        <a class="button" href={href("/logs", { messageId: last.messageId })}>Its log</a>
+        <a class="button" href={href("/logs", { messageId: last.messageId })}>Show log</a>
         {!ended.has(last.state) && (
-          <Ask change={change} deed={cancel} title="Cancel this message" submit="Cancel the message" means="It is not attempted again. An attempt that is in flight ends first.">Cancel</Ask>
+          <Ask change={change} deed={cancel} title="Cancel this message" submit="Cancel the message" means="No further attempts are made. An attempt in flight is allowed to finish.">Cancel</Ask>
         )}
         {dlq?.letter !== undefined && <DeleteLetter letter={dlq.letter} change={change} onDone={() => setSaid("Deleted from the DLQ.")} />}
       </div>
-      {dlq !== undefined && dlq.letter === undefined && cannot !== "" && <p class="muted">Cannot be published again from here: {cannot}.</p>}
+      {dlq !== undefined && dlq.letter === undefined && cannot !== "" && <p class="muted">Cannot be published again here: {cannot}.</p>}
       {said !== "" && <p role="status">{said}</p>}
       {fault !== "" && <Fault>{fault}</Fault>}
     </>
@@ -227,11 +227,11 @@ function waitsForTime(last: LogEntry): boolean {
 
 // Retry publishes again what is in the DLQ, in place of its entry there.
 function Retry({ letter, change }: { letter: string; change: Change }) {
-  return <Act primary change={change} deed={async () => setParams({ open: await retryLetter(letter) })} title="Publishes it again and takes it out of the DLQ">Retry</Act>;
+  return <Act primary change={change} deed={async () => setParams({ open: await retryLetter(letter) })} title="Publishes it again and removes it from the DLQ">Retry</Act>;
 }
 
 function DeleteLetter({ letter, change, onDone }: { letter: string; change: Change; onDone: () => void }) {
-  return <Ask change={change} deed={() => deleteLetter(letter).then(onDone)} title="Delete the dead letter" submit="Delete" means="It can no longer be retried. Its log stays.">Delete</Ask>;
+  return <Ask change={change} deed={() => deleteLetter(letter).then(onDone)} title="Delete the dead letter" submit="Delete" means="It can no longer be retried. Its log entries are kept.">Delete</Ask>;
 }
 
 // Why asks what a message that has not ended waits for.

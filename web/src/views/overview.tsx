@@ -66,7 +66,7 @@ function Find() {
   };
   return (
     <form class="new-filter" onSubmit={(event) => { event.preventDefault(); find(); }}>
-      <input class="filter-text" type="search" aria-label="Id of a message or a run" placeholder="msg_… or wfr_…" value={id} onInput={(event) => setId(event.currentTarget.value)} />
+      <input class="filter-text" type="search" aria-label="ID of a message or a run" placeholder="msg_… or wfr_…" value={id} onInput={(event) => setId(event.currentTarget.value)} />
       <button>Why is this not moving?</button>
     </form>
   );
@@ -83,9 +83,9 @@ function Numbers({ of }: { of: Known }) {
       <div class="cards">
         <Card name="Delivered" value={(newest.delivered / seconds).toFixed(newest.delivered / seconds < 10 ? 2 : 0) + " /s"} note={`${plural(newest.delivered, "message")} in ${window}`} />
         <Card name="Success" value={ended === 0 ? "–" : share(newest.delivered, ended)} tone={newest.failed > 0 ? "amber" : "green"}
-          note={<>{plural(newest.failed, "message")} failed for good; of {plural(newest.attempts, "attempt")} {share(newest.attemptsFailed, newest.attempts)} failed</>} />
+          note={<>{plural(newest.failed, "message")} failed permanently; {share(newest.attemptsFailed, newest.attempts)} of {plural(newest.attempts, "attempt")} failed</>} />
         <Card name="Oldest due message" value={of.overdue === undefined ? "–" : of.overdue === 0 ? "none" : span(of.overdue * 1000)} tone={(of.overdue ?? 0) > late ? "red" : "green"}
-          note={<>how long the most overdue one has been waiting for its turn{of.held !== undefined && <>: <a href="#held">why</a></>}</>} />
+          note={<>how long the most overdue message has been waiting{of.held !== undefined && <>: <a href="#held">why</a></>}</>} />
         <Card name="Attempts in flight" value={count(of.slots.parallelismCount)} note={`of at most ${count(of.slots.parallelismMax)}`} />
         <Card name="Dead letters" value={count(letters)} tone={letters > 0 ? "amber" : "green"}
           note={<><a href={href("/dlq/runs")}>{plural(usage.failedRuns.entries, "run")}</a>, <a href={href("/dlq/messages")}>{plural(usage.deadLetters.entries, "message")}</a></>} />
@@ -94,24 +94,24 @@ function Numbers({ of }: { of: Known }) {
       <div class="columns even">
         {of.held !== undefined && (
           <section aria-labelledby="held">
-            <h2 id="held">What holds messages back</h2>
-            {of.held.length === 0 ? <p class="muted">No queue and no flow-control key. They wait for their destinations, or are somebody else's.</p> : <HeldList of={of.held} />}
+            <h2 id="held">What blocks messages</h2>
+            {of.held.length === 0 ? <p class="muted">No queue or flow-control key of yours. Due messages wait for their destinations, or belong to other users.</p> : <HeldList of={of.held} />}
           </section>
         )}
         <section aria-labelledby="latency">
-          <h2 id="latency">Delivery latency <small>of {window}</small></h2>
+          <h2 id="latency">Delivery latency <small>in {window}</small></h2>
           <Latency of={newest} />
         </section>
         <section aria-labelledby="dead">
-          <h2 id="dead">Destinations that take nothing</h2>
-          {of.dead.length === 0 ? <p class="muted">All that were tried lately have taken something since.</p> : <DeadList of={of.dead} />}
+          <h2 id="dead">Failing destinations</h2>
+          {of.dead.length === 0 ? <p class="muted">None. Every destination tried recently has accepted a message since.</p> : <DeadList of={of.dead} />}
         </section>
         <section aria-labelledby="kept">
-          <h2 id="kept">What is kept</h2>
+          <h2 id="kept">Stored data</h2>
           <KeptTable usage={usage} />
         </section>
         <section aria-labelledby="days">
-          <h2 id="days">The log by day <small>(UTC)</small></h2>
+          <h2 id="days">Log entries by day <small>(UTC)</small></h2>
           <Days usage={usage} />
         </section>
       </div>
@@ -141,7 +141,7 @@ function Latency({ of }: { of: Sample }) {
   };
   return (
     <table class="plain">
-      <thead><tr><th>Of all</th><th>From acceptance to delivery</th><th>The attempt that delivered</th></tr></thead>
+      <thead><tr><th>Percentile</th><th>Acceptance to delivery</th><th>Successful attempt</th></tr></thead>
       <tbody>
         {parts.map(([name, part]) => (
           <tr key={name}><th scope="row">{name}</th><td class="number">{show(of.wholes, part)}</td><td class="number">{show(of.tries, part)}</td></tr>
@@ -160,7 +160,7 @@ function DeadList({ of }: { of: Dead[] }) {
           <tr key={one.host}>
             <td><a href={href("/logs", { host: one.host })}>{one.host}</a></td>
             <td class="number"><Tag tone="red">{count(one.errors)}</Tag></td>
-            <td>{one.lastGood === undefined ? "none known" : away(one.lastGood)}</td>
+            <td>{one.lastGood === undefined ? "none found" : away(one.lastGood)}</td>
             <td class="breaks">{one.why}</td>
           </tr>
         ))}
@@ -190,7 +190,7 @@ function KeptTable({ usage }: { usage: Usage }) {
   const kinds: [string, Kept][] = [["Log entries", usage.log], ["Runs", usage.runs], ["Dead letters", usage.deadLetters], ["Failed runs", usage.failedRuns]];
   return (
     <table class="plain">
-      <thead><tr><th>Kind</th><th>How many</th><th>Since</th><th>Size, about</th></tr></thead>
+      <thead><tr><th>Kind</th><th>Count</th><th>Oldest</th><th>Size (estimate)</th></tr></thead>
       <tbody>
         {kinds.map(([name, kept]) => (
           <tr key={name}>
@@ -207,7 +207,7 @@ function KeptTable({ usage }: { usage: Usage }) {
 
 // size tells an estimate, which leaves out what was written last.
 function size({ entries, bytes: estimate }: Kept): string {
-  return estimate === 0 && entries > 0 ? "too little to tell" : bytes(estimate);
+  return estimate === 0 && entries > 0 ? "small" : bytes(estimate);
 }
 
 const shownDays = 14;

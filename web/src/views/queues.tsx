@@ -14,7 +14,7 @@ import { Field, Tag } from "../ui/widgets";
 export function Queues() {
   return (
     <Resources<Queue> title="Queues" path="/v2/queues" one="queue" nameOf={(queue) => queue.name}
-      about="A queue delivers its messages in order, so many at a time as it is wide. It is made here, or by the first message that is enqueued."
+      about="A queue delivers its messages in order, up to its parallelism at a time. It is created here, or by the first message that is enqueued."
       columns={["Queue", "State", "Lag", "Parallelism", "Changed"]}
       form={(done) => <QueueForm done={done} />}
       row={(queue, change) => [
@@ -37,7 +37,7 @@ function Buttons({ queue, change }: { queue: Queue; change: Change }) {
         ? <Act change={change} deed={() => post(path + "/resume")}>Resume</Act>
         : <Act change={change} deed={() => post(path + "/pause")}>Pause</Act>}
       <button disabled={identity().readOnly} onClick={() => setEditing(true)}>Edit</button>
-      <Delete name={queue.name} change={change} means={queue.lag === 0 ? "Nothing waits in it." : `${plural(queue.lag, "message waits in it and is", "messages wait in it and are")} cancelled.`} deed={() => call("DELETE", path)} />
+      <Delete name={queue.name} change={change} means={queue.lag === 0 ? "It is empty." : `${plural(queue.lag, "waiting message is", "waiting messages are")} cancelled.`} deed={() => call("DELETE", path)} />
       {editing && <QueueForm queue={queue} done={() => { setEditing(false); void change(async () => {}); }} />}
     </>
   );
@@ -49,14 +49,14 @@ function QueueForm({ queue, done }: { queue?: Queue; done: () => void }) {
   const save = async () => {
     const other = queue === undefined ? await orNull(get<Queue>("/v2/queues/" + encodeURIComponent(name))) : null;
     if (other !== null) {
-      throw new Error(`There is a queue "${name}" already, with parallelism ${other.parallelism}: edit that one, or choose another name.`);
+      throw new Error(`Queue "${name}" already exists, with parallelism ${other.parallelism}: edit it, or choose another name.`);
     }
     await post("/v2/queues", { queueName: name, parallelism: Number(parallelism) });
   };
   return (
     <Form title={queue === undefined ? "New queue" : "Queue " + queue.name} submit="Save" done={done} save={save}>
       {queue === undefined && <Field label="Name"><input required value={name} onInput={(event) => setName(event.currentTarget.value)} /></Field>}
-      <Field label="Parallelism" hint="How many of its messages are sent at a time.">
+      <Field label="Parallelism" hint="Maximum number of messages delivered at a time.">
         <input type="number" min={1} required value={parallelism} onInput={(event) => setParallelism(event.currentTarget.value)} />
       </Field>
     </Form>

@@ -61,7 +61,7 @@ export function RunView({ id }: { id: string }) {
         <div class="actions"><Copy text={() => id}>Copy id</Copy></div>
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
-      {data !== undefined && run === undefined && <Empty title="This run is not known"><p>It is too old, or belongs to somebody else.</p></Empty>}
+      {data !== undefined && run === undefined && <Empty title="Run not found"><p>It is older than the retention period, or belongs to another user.</p></Empty>}
       {run !== undefined && <Picture run={run} events={data!.events} again={again} />}
     </section>
   );
@@ -77,7 +77,7 @@ function Picture({ run, events, again }: { run: Run; events: RunEvent[]; again: 
       <div class="columns">
         <div>
           <div class="why">
-            <h2>{run.workflowState === "RUN_STARTED" ? "What it waits for" : "How it ended"}</h2>
+            <h2>{run.workflowState === "RUN_STARTED" ? "What it is waiting for" : "How it ended"}</h2>
             <ul>{whyRun(run).map((reason) => <li key={reason}>{reason}</li>)}</ul>
           </div>
           <Facts of={[
@@ -88,8 +88,8 @@ function Picture({ run, events, again }: { run: Run; events: RunEvent[]; again: 
             ["Flow control", run.flowControlKey],
             ["Caller", run.workflowRunCallerIp],
             ["Restart of", run.restartOf && <RunLink to={run.restartOf} />],
-            ["Resumption of", run.resumeOf && <RunLink to={run.resumeOf} />],
-            ["Started anew as", run.successor && <RunLink to={run.successor} />],
+            ["Resumed from", run.resumeOf && <RunLink to={run.resumeOf} />],
+            ["Restarted as", run.successor && <RunLink to={run.successor} />],
             ["Invoked by", run.invoker && <RunLink to={run.invoker} />],
             ["Failure function", run.failureFunction && <><Badge state={run.failureFunction.state} /> {run.failureFunction.url}</>],
           ]} />
@@ -165,17 +165,17 @@ function StepCard({ step, isNext, time, start, end, again }: StepProps) {
           ["Ended", time.done && time.to && <Time at={time.to} />],
           ["Next attempt", step.nextDeliveryTime && clock(step.nextDeliveryTime)],
           ["Calls", step.callUrl && `${step.callMethod} ${step.callUrl}`],
-          ["Answer", step.callResponseStatus && <Tag tone={step.callResponseStatus < 300 ? "green" : "red"}>{step.callResponseStatus}</Tag>],
+          ["Response", step.callResponseStatus && <Tag tone={step.callResponseStatus < 300 ? "green" : "red"}>{step.callResponseStatus}</Tag>],
           ["Invokes", step.invokedWorkflowRunId && step.invokedWorkflowCreatedAt && (
             <RunLink to={{ workflowRunId: step.invokedWorkflowRunId, workflowRunCreatedAt: step.invokedWorkflowCreatedAt }} />
           )],
         ]} />
-        {step.callBody && <Labelled title="Sent"><Body text={step.callBody} label="Body that was sent" /></Labelled>}
-        {step.callResponseBody && <Labelled title="Answered"><Body text={step.callResponseBody} label="Body of the answer" /></Labelled>}
+        {step.callBody && <Labelled title="Request body"><Body text={step.callBody} label="Body of the request" /></Labelled>}
+        {step.callResponseBody && <Labelled title="Response body"><Body text={step.callResponseBody} label="Body of the response" /></Labelled>}
         {step.out && <Labelled title={step.stepType === "Initial" ? "Payload" : "Result"}><Body text={step.out} label={"Result of " + name} /></Labelled>}
         {step.errors?.map((attempt, i) => (
           <Labelled key={i} title={`Attempt at ${clock(attempt.time)}: status ${attempt.status}`}>
-            <Body text={attempt.body} label="What the workflow answered" />
+            <Body text={attempt.body} label="Response of the workflow" />
           </Labelled>
         ))}
       </details>
@@ -209,7 +209,7 @@ function Waiting({ step, again }: { step: Step; again: () => Promise<void> }) {
   }
   return step.nextDeliveryTime === undefined ? null : (
     <>
-      <p>Goes on at {clock(step.nextDeliveryTime)} <Act change={change} deed={() => runMessageNow(step.messageId)} title="Makes it go on at once; no attempt is added">Run now</Act></p>
+      <p>Continues at {clock(step.nextDeliveryTime)} <Act change={change} deed={() => runMessageNow(step.messageId)} title="Continues now instead of at its scheduled time">Run now</Act></p>
       {fault !== "" && <Fault>{fault}</Fault>}
     </>
   );
@@ -227,7 +227,7 @@ function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
     <>
       <div class="deeds">
         {run.dlqId !== undefined && <Act primary change={change} deed={begin("restart")}>Restart</Act>}
-        {run.dlqId !== undefined && <Act change={change} deed={begin("resume")} title="Keeps the results of the steps that succeeded">Resume</Act>}
+        {run.dlqId !== undefined && <Act change={change} deed={begin("resume")} title="Continues from the failed step and keeps the results of earlier steps">Resume</Act>}
         {run.dlqId !== undefined && run.failureFunction !== undefined && <FailureDeed run={run} change={change} />}
         {isOver && <Act change={change} deed={async () => show(await startAgain(run))} title="Starts a new run with the payload, headers and settings of this one">Start again</Act>}
         {waits.map((step) => (
@@ -236,7 +236,7 @@ function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
         <a class="button" href={href("/runs", { workflowUrl: run.workflowUrl })}>Runs of this workflow</a>
         {run.workflowState === "RUN_STARTED" && (
           <Ask change={change} deed={cancel} title="Cancel this run" submit="Cancel the run"
-            means="Nothing more of it is delivered, its failure function is not called, and it is not put into the DLQ. It can be started again from its payload.">Cancel run</Ask>
+            means="No further steps are run, its failure function is not called, and it is not moved to the DLQ. It can be started again from its payload.">Cancel run</Ask>
         )}
       </div>
       {fault !== "" && <Fault>{fault}</Fault>}
@@ -249,8 +249,8 @@ function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
 function FailureDeed({ run, change }: { run: Run; change: Change }) {
   const path = "/v2/workflows/dlq/callback/" + run.dlqId;
   return run.failureFunction?.state === "CALLBACK_INPROGRESS"
-    ? <Ask change={change} deed={() => call("DELETE", path)} title="Cancel the failure function" submit="Cancel it" means="It is not called again unless you repeat it.">Cancel the failure function</Ask>
-    : <Act change={change} deed={() => call("POST", path)}>Repeat the failure function</Act>;
+    ? <Ask change={change} deed={() => call("DELETE", path)} title="Cancel the failure function" submit="Cancel it" means="It is not called again unless you retry it.">Cancel the failure function</Ask>
+    : <Act change={change} deed={() => call("POST", path)}>Retry the failure function</Act>;
 }
 
 function Notify({ runId, eventId, onClose }: { runId: string; eventId: string; onClose: () => void }) {
@@ -258,7 +258,7 @@ function Notify({ runId, eventId, onClose }: { runId: string; eventId: string; o
   const send = () => call("POST", `/v2/notify/${encodeURIComponent(runId)}/${encodeURIComponent(eventId)}`, { body: text });
   return (
     <Form title={"Notify " + eventId} submit="Notify" save={send} done={onClose}>
-      <Field label="Event data" hint="What the workflow is given, usually JSON.">
+      <Field label="Event data" hint="Passed to the workflow, usually JSON.">
         <textarea rows={6} value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </Field>
     </Form>

@@ -18,7 +18,7 @@ import { RunView } from "./run";
 
 const filters: Filter[] = [
   { name: "workflowRunId", label: "Run" },
-  { name: "workflowCreatedAt", label: "Creation (Unix ms)" },
+  { name: "workflowCreatedAt", label: "Created at (Unix ms)" },
   { name: "state", label: "State", options: [...runStates, "STEP_PROGRESS", "STEP_RETRY", "STEP_FAILED"] },
   { name: "workflowUrl", label: "Workflow URL" },
   { name: "host", label: "Host" },
@@ -65,7 +65,7 @@ const columns: Column<Row>[] = [
   { name: "State", width: "96px", cell: (row) => <Badge state={row.state} /> },
   { name: "Workflow", width: "minmax(60px, 2fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Took", width: "90px", wide: true, cell: (row) => <span class="number">{row.took}</span> },
-  { name: "What holds it, or why it failed", width: "minmax(100px, 4fr)", wide: true, cell: (row) => <span class="note" title={row.note}>{row.note}</span> },
+  { name: "Waiting for, or why it failed", width: "minmax(100px, 4fr)", wide: true, cell: (row) => <span class="note" title={row.note}>{row.note}</span> },
   { name: "Labels", width: "minmax(60px, 1fr)", wide: true, cell: (row) => row.labels },
   { name: "Run", width: "minmax(90px, 1.5fr)", wide: true, cell: (row) => <code title={row.id}>{row.id}</code> },
 ];
@@ -126,7 +126,7 @@ function RunList() {
       {starting && <StartForm onClose={() => setStarting(false)} />}
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
       {feed.ended && feed.rows.length === 0 ? (
-        <Empty title={key === "" ? "No workflow has run yet" : "No run matches these filters"}>
+        <Empty title={key === "" ? "There are no workflow runs yet" : "No run matches these filters"}>
           {key === "" && <pre tabIndex={0}>{`curl -X POST ${location.origin}/v2/trigger/http://localhost:3000/workflow \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d '{"order":1}'`}</pre>}
         </Empty>
       ) : (

@@ -23,7 +23,7 @@ interface Ticks {
 export function Schedules() {
   return (
     <Resources<Schedule> title="Schedules" path="/v2/schedules" one="schedule" nameOf={(schedule) => schedule.scheduleId + " " + schedule.destination}
-      about="A schedule publishes a message at each tick of a cron expression."
+      about="A schedule publishes a message each time its cron expression matches."
       columns={["Schedule", "State", "When", "Destination", "Next", "Last"]}
       form={(done) => <ScheduleForm done={done} />}
       row={(schedule, change) => [
@@ -67,9 +67,9 @@ function Buttons({ schedule, change }: { schedule: Schedule; change: Change }) {
       {schedule.isPaused
         ? <Act change={change} deed={() => call("POST", path + "/resume")}>Resume</Act>
         : <Act change={change} deed={() => call("POST", path + "/pause")}>Pause</Act>}
-      <button disabled={identity().readOnly || !isWhole(schedule)} title={isWhole(schedule) ? "" : "It has redacted parts, headers of callbacks or several values of a header, which would get lost here"}
+      <button disabled={identity().readOnly || !isWhole(schedule)} title={isWhole(schedule) ? "" : "This schedule cannot be edited here: redacted parts, callback headers or repeated headers would be lost"}
         onClick={() => setOpen("edit")}>Edit</button>
-      <Delete name={schedule.scheduleId} change={change} means="Messages of its ticks are delivered all the same." deed={() => call("DELETE", path)} />
+      <Delete name={schedule.scheduleId} change={change} means="Messages that it has already published are still delivered." deed={() => call("DELETE", path)} />
       {open === "details" && <Details schedule={schedule} onClose={close} />}
       {open === "edit" && <ScheduleForm schedule={schedule} done={close} />}
     </>
@@ -141,12 +141,12 @@ function ScheduleForm({ schedule, done }: { schedule?: Schedule; done: () => voi
   });
   return (
     <Form title={schedule === undefined ? "New schedule" : "Schedule " + schedule.scheduleId} submit="Save" save={save} done={done}>
-      <Field label="Cron expression" hint={`Minute, hour, day, month, weekday. For a time zone put CRON_TZ=Europe/Paris before it; now it is ${zoneOf(cron)}.`}>
+      <Field label="Cron expression" hint={`Minute, hour, day, month, weekday. To set a time zone, prefix it with CRON_TZ=Europe/Paris. Current zone: ${zoneOf(cron)}.`}>
         <input required spellcheck={false} value={cron} onInput={(event) => setCron(event.currentTarget.value)} />
       </Field>
       <When cron={cron} />
       <Field label="Destination" hint="A URL, or the name of a URL group."><input required value={destination} onInput={(event) => setDestination(event.currentTarget.value)} /></Field>
-      {schedule === undefined && <Field label="Id" hint="Optional. A schedule that has it already is replaced."><input value={id} onInput={(event) => setId(event.currentTarget.value)} /></Field>}
+      {schedule === undefined && <Field label="Id" hint="Optional. An existing schedule with this id is replaced."><input value={id} onInput={(event) => setId(event.currentTarget.value)} /></Field>}
       {schedule?.bodyBase64 === undefined && <Field label="Body"><textarea rows={4} value={body} onInput={(event) => setBody(event.currentTarget.value)} /></Field>}
     </Form>
   );

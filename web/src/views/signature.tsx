@@ -10,7 +10,7 @@ export function Signature() {
   return "subtle" in crypto ? <Helper /> : (
     <section class="view">
       <h1>Signature helper</h1>
-      <Empty title="This page was not loaded safely"><p>Browsers compute signatures only on pages of https or of this machine. <code>posthaste verify</code> does the same.</p></Empty>
+      <Empty title="This page needs https"><p>Browsers compute signatures only on pages loaded over https or from localhost. <code>posthaste verify</code> makes the same checks.</p></Empty>
     </section>
   );
 }
@@ -45,7 +45,7 @@ function Helper() {
   };
   return (
     <section class="view scrolls" aria-labelledby="title">
-      <header class="bar"><h1 id="title">Signature helper</h1><p class="muted">Why does a receiver refuse a delivery? Everything is computed in this page, and nothing of it is sent.</p></header>
+      <header class="bar"><h1 id="title">Signature helper</h1><p class="muted">Find out why a receiver rejects a delivery. Everything is computed in this page; nothing is sent to a server.</p></header>
       <form class="two" onSubmit={(event) => { event.preventDefault(); void check(); }}>
         <DeliveryFields fields={fields} change={change} />
         <div class="stack">
@@ -53,7 +53,7 @@ function Helper() {
           <Field label="Next signing key"><input autocomplete="off" value={fields.next} onInput={(event) => change({ next: event.currentTarget.value })} /></Field>
           <div class="deeds">
             <button class="primary">Check</button>
-            <button type="button" onClick={() => void loadKeys()}>Use the keys of this server</button>
+            <button type="button" onClick={() => void loadKeys()}>Use this server's keys</button>
           </div>
           {fault !== "" && <Fault>{fault}</Fault>}
           {checks.length > 0 && <Checks of={checks} />}
@@ -67,13 +67,13 @@ function Helper() {
 function DeliveryFields({ fields, change }: { fields: Fields; change: Change }) {
   return (
     <div class="stack">
-      <Field label="Request" hint="As it arrived: first line, headers, an empty line, body. It fills in the fields below.">
+      <Field label="Request" hint="The raw request: request line, headers, an empty line, body. Fills in the fields below.">
         <textarea rows={8} spellcheck={false} value={fields.request}
           onInput={({ currentTarget: { value } }) => change({ request: value, ...readRequest(value) })} />
       </Field>
-      {fields.request.trim() !== "" && readRequest(fields.request) === null && <Fault>This is no request of a delivery: it has no header Upstash-Signature.</Fault>}
+      {fields.request.trim() !== "" && readRequest(fields.request) === null && <Fault>This is not a delivery: the header Upstash-Signature is missing.</Fault>}
       <Field label="Upstash-Signature"><textarea rows={4} required spellcheck={false} value={fields.token} onInput={(event) => change({ token: event.currentTarget.value })} /></Field>
-      <Field label="URL" hint="Where it was delivered to, as the server knows it."><input value={fields.url} onInput={(event) => change({ url: event.currentTarget.value })} /></Field>
+      <Field label="URL" hint="The destination URL as it was published."><input value={fields.url} onInput={(event) => change({ url: event.currentTarget.value })} /></Field>
       <Field label="Body"><textarea rows={5} spellcheck={false} value={fields.body} onInput={(event) => change({ body: event.currentTarget.value })} /></Field>
     </div>
   );
@@ -99,8 +99,8 @@ function Checks({ of: checks }: { of: Check[] }) {
 function verdict(checks: Check[]): string {
   const failed = checks.find((one) => one.good === false);
   if (failed !== undefined) {
-    return `A receiver refuses it because of ${failed.name}.`;
+    return `A receiver rejects it because of ${failed.name}.`;
   }
   const isSigned = checks.some((one) => one.name === "signature" && one.good);
-  return isSigned ? "The signature is good." : "All but the signature is good: give a key to check that too.";
+  return isSigned ? "The signature is valid." : "The claims are valid. Give a signing key to check the signature too.";
 }

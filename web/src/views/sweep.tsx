@@ -21,10 +21,10 @@ interface Props {
 
 // overrides are the settings that can be given instead of an entry's own.
 const overrides: { header: string; label: string; hint: string }[] = [
-  { header: "Upstash-Retries", label: "Retries", hint: "How often a failed attempt is repeated." },
-  { header: "Upstash-Retry-Delay", label: "Retry delay", hint: "Milliseconds, or an expression such as 1000 * pow(2, retried)." },
-  { header: "Upstash-Delay", label: "Delay", hint: "Before the start, such as 30s or 10m." },
-  { header: "Upstash-Flow-Control-Key", label: "Flow-control key", hint: "To start many without a rush." },
+  { header: "Upstash-Retries", label: "Retries", hint: "Maximum number of retries." },
+  { header: "Upstash-Retry-Delay", label: "Retry delay", hint: "In milliseconds, or an expression such as 1000 * pow(2, retried)." },
+  { header: "Upstash-Delay", label: "Delay", hint: "Delay before the start, such as 30s or 10m." },
+  { header: "Upstash-Flow-Control-Key", label: "Flow-control key", hint: "Limits how many are started at once." },
   { header: "Upstash-Flow-Control-Value", label: "Flow-control limits", hint: "Such as parallelism=5 or rate=10,period=1m." },
 ];
 
@@ -118,13 +118,13 @@ function Asking({ deed, found, match, headers, onHeaders }: AskingProps) {
       <p><b>{found.atLeast ? "At least " : ""}{plural(found.total, "entry", "entries")}</b> {match ? (found.total === 1 ? "matches and" : "match and") : ""} would be {deed.done}. Nothing has been changed yet.</p>
       {found.total > 0 && (
         <details>
-          <summary>Which</summary>
+          <summary>Which entries</summary>
           <Which entries={found.first} total={found.total} />
         </details>
       )}
       {deed.overrides && (
         <details open={given}>
-          <summary>With other settings</summary>
+          <summary>Override settings</summary>
           <div class="fields">
             {overrides.map(({ header, label, hint }) => (
               <Field key={header} label={label} hint={hint}>
@@ -200,8 +200,8 @@ function endOf(progress: Progress): string {
     return ".";
   }
   return progress.unsure
-    ? ". Stopped: more may have been changed than is shown here, look again."
-    : ". Stopped: the others are still there.";
+    ? ". Stopped: more entries may have been changed than are shown here; check the list."
+    : ". Stopped: the other entries were not changed.";
 }
 
 function Results({ results, known }: { results: Result[]; known: Entry[] }) {
@@ -209,7 +209,7 @@ function Results({ results, known }: { results: Result[]; known: Entry[] }) {
   return (
     <div class="results" tabIndex={0} role="region" aria-label="Results">
       <table class="plain">
-        <thead><tr><th>{kindOf(known)}</th><th>Became</th></tr></thead>
+        <thead><tr><th>{kindOf(known)}</th><th>Result</th></tr></thead>
         <tbody>
           {results.slice(0, listed).map((result, i) => (
             <tr key={i}>
