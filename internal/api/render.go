@@ -131,12 +131,12 @@ func showable(err error) *posthaste.Error {
 		return posthaste.Errorf(posthaste.CodeUnavailable, "the server is shutting down, try again")
 	}
 	if errors.Is(err, store.ErrClock) {
-		return posthaste.Errorf(posthaste.CodeUnavailable, "this server takes no part, for its clock is wrong, try again")
+		return posthaste.Errorf(posthaste.CodeUnavailable, "this server's clock is wrong, so it handles no requests, try again")
 	}
 	if errors.Is(err, store.ErrUnavailable) {
-		return posthaste.Errorf(posthaste.CodeUnavailable, "the server does not reach its database, try again")
+		return posthaste.Errorf(posthaste.CodeUnavailable, "the server cannot reach its database, try again")
 	}
-	return posthaste.Errorf(posthaste.CodeInternal, "the server failed to answer this request, its log tells why")
+	return posthaste.Errorf(posthaste.CodeInternal, "the server failed to answer this request, see its log")
 }
 
 // logFailure logs an error that is our own. The path is left out: it may hold a

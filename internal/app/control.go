@@ -35,7 +35,7 @@ type control struct {
 // is there is one of a process that died.
 func openControl(data string, s *lsm.Store) (*control, error) {
 	if err := os.Remove(filepath.Join(data, controlFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove the old control socket: %w", err)
+		return nil, fmt.Errorf("remove a stale control socket: %w", err)
 	}
 	var listener net.Listener
 	err := atSocket(data, func(path string) (err error) {
@@ -62,7 +62,7 @@ func (a *App) startControl(options Options, s store.Store) {
 	}
 	c, err := openControl(options.Data, local)
 	if err != nil {
-		options.Log.Warn("control.unavailable", "error", err, "consequence", "posthaste backup works only when the server is stopped")
+		options.Log.Warn("control.unavailable", "error", err, "consequence", "posthaste backup works only while the server is stopped")
 		return
 	}
 	a.control = c
@@ -149,7 +149,7 @@ func checkOutside(directory, path string) error {
 			return err
 		}
 		if relative, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(relative) {
-			return fmt.Errorf("%s is in the data directory %s: name a place outside of it", path, directory)
+			return fmt.Errorf("%s is inside the data directory %s: give a directory outside of it", path, directory)
 		}
 		return nil
 	}
@@ -160,7 +160,7 @@ func checkOutside(directory, path string) error {
 func holdsStore(data string) error {
 	exists, err := lsm.Exists(data)
 	if err == nil && !exists {
-		err = fmt.Errorf("%s is not the data directory of a server: there is no database in it", data)
+		err = fmt.Errorf("%s is not a data directory: it contains no database", data)
 	}
 	return err
 }

@@ -86,7 +86,7 @@ func TestBackupIntoItsOwnDirectory(t *testing.T) {
 		"beside and back in": filepath.Join(root, "none", "..", "data", "copy"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := Backup(t.Context(), data, to); err == nil || !strings.Contains(err.Error(), "is in the data directory") {
+			if err := Backup(t.Context(), data, to); err == nil || !strings.Contains(err.Error(), "is inside the data directory") {
 				t.Errorf("Backup to %s = %v", to, err)
 			}
 		})

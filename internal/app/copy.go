@@ -47,7 +47,7 @@ type copying interface {
 // password.
 func (p Place) check() error {
 	if scheme, _, isURL := strings.Cut(string(p), "://"); isURL && !p.IsDatabase() {
-		return posthaste.Invalidf("%.20q is not the scheme of a place that can keep a server's data: a directory is accepted, or postgres://USER:PASSWORD@HOST:PORT/DATABASE", scheme)
+		return posthaste.Invalidf("scheme %.20q is not supported: a directory is accepted, or postgres://USER:PASSWORD@HOST:PORT/DATABASE", scheme)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (p Place) exists() error {
 }
 
 // errNotEmpty is why nothing is copied to a place.
-var errNotEmpty = errors.New("it is not empty: name a new directory, or an empty database")
+var errNotEmpty = errors.New("it is not empty: give a new directory, or an empty database")
 
 // free returns errNotEmpty for a directory that has something in it, and not a store, which
 // tells itself whether anything is kept there.
@@ -196,7 +196,7 @@ func checkAnything(ctx context.Context, now time.Time, source store.Copier) erro
 	case err != nil:
 		return err
 	}
-	return errors.New("there is nothing to copy: nothing is kept there")
+	return errors.New("there is nothing to copy: it is empty")
 }
 
 // reserve marks a store, which must be empty, as one that is copied into.
@@ -297,9 +297,9 @@ func (s sums) compare(other sums) error {
 	for kind := store.ItemSecret; kind <= store.ItemAnswer; kind++ {
 		switch mine, theirs := s[kind], other[kind]; {
 		case mine.count != theirs.count:
-			return fmt.Errorf("the copy has %d %s, %d were there to be copied", theirs.count, kind, mine.count)
+			return fmt.Errorf("the copy has %d %s, but the source has %d", theirs.count, kind, mine.count)
 		case mine != theirs:
-			return fmt.Errorf("some of the %d %s are not the same in the copy", mine.count, kind)
+			return fmt.Errorf("some of the %d %s differ in the copy", mine.count, kind)
 		}
 	}
 	return nil

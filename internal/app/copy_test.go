@@ -72,11 +72,11 @@ func TestCopyIsRefused(t *testing.T) {
 	from := filled(t)
 	tests := map[string]struct{ from, to, want string }{
 		"from nothing":                   {filepath.Join(t.TempDir(), "nowhere"), t.TempDir(), "from: stat"},
-		"from a directory with no store": {t.TempDir(), t.TempDir(), "is not the data directory of a server"},
-		"to where something is kept":     {from, filled(t), "to: it is not empty: name a new directory, or an empty database"},
-		"to where something else is":     {from, withFile(t), "to: it is not empty: name a new directory, or an empty database"},
-		"from another database":          {"mysql://ann:secret@db/x", t.TempDir(), `from: "mysql" is not the scheme of a place`},
-		"into another database":          {from, "postgress://ann:secret@db/x", `to: "postgress" is not the scheme of a place`},
+		"from a directory with no store": {t.TempDir(), t.TempDir(), "is not a data directory: it contains no database"},
+		"to where something is kept":     {from, filled(t), "to: it is not empty: give a new directory, or an empty database"},
+		"to where something else is":     {from, withFile(t), "to: it is not empty: give a new directory, or an empty database"},
+		"from another database":          {"mysql://ann:secret@db/x", t.TempDir(), `from: scheme "mysql" is not supported`},
+		"into another database":          {from, "postgress://ann:secret@db/x", `to: scheme "postgress" is not supported`},
 		"of nothing":                     {emptyStore(t), filepath.Join(t.TempDir(), "new"), "from: there is nothing to copy"},
 		"into itself":                    {from, from, "the data directory is in use"},
 		"from a database without one":    {"postgres://127.0.0.1:1/none", t.TempDir(), "from: open the database"},
@@ -129,12 +129,12 @@ func TestSumsTellStoresApart(t *testing.T) {
 	}{
 		"the same":                  {[]store.Item{one, two}, ""},
 		"in another order":          {[]store.Item{two, one}, ""},
-		"one is missing":            {[]store.Item{one}, "the copy has 1 queues, 2 were there to be copied"},
-		"one is there twice":        {[]store.Item{one, one}, "some of the 2 queues are not the same"},
+		"one is missing":            {[]store.Item{one}, "the copy has 1 queues, but the source has 2"},
+		"one is there twice":        {[]store.Item{one, one}, "some of the 2 queues differ"},
 		"another value":             {[]store.Item{one, {Kind: two.Kind, User: "ann", Key: []byte("l"), Value: []byte("x")}}, "some of the 2 queues"},
 		"another user":              {[]store.Item{one, {Kind: two.Kind, User: "bob", Key: []byte("l"), Value: []byte("w")}}, "some of the 2 queues"},
 		"the key is in the value":   {[]store.Item{one, {Kind: two.Kind, User: "ann", Value: []byte("lw")}}, "some of the 2 queues"},
-		"another kind besides both": {[]store.Item{one, two, {Kind: store.ItemAnswer}}, "the copy has 1 kept answers, 0 were there"},
+		"another kind besides both": {[]store.Item{one, two, {Kind: store.ItemAnswer}}, "the copy has 1 kept answers, but the source has 0"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

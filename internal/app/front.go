@@ -29,9 +29,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	api.DiscardBody(w, r)
-	reason, sentence := "the database does not answer", "the server does not reach its database yet, try again"
+	reason, sentence := "the database does not answer", "the server cannot reach its database yet, try again"
 	if f.clock.Load() {
-		reason, sentence = store.ErrClock.Error(), "this server takes no part, for its clock is wrong, try again"
+		reason, sentence = store.ErrClock.Error(), "this server's clock is wrong, so it handles no requests, try again"
 	}
 	switch r.URL.Path {
 	case "/healthz":

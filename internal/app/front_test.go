@@ -43,7 +43,7 @@ func TestDatabaseIsWaitedFor(t *testing.T) {
 		"alive":     {http.MethodGet, "/healthz", http.StatusOK, "ok"},
 		"live":      {http.MethodGet, "/v2/liveness", http.StatusOK, `{"live":true}`},
 		"not ready": {http.MethodGet, "/readyz", http.StatusServiceUnavailable, "not ready: the database does not answer"},
-		"new work":  {http.MethodPost, "/v2/publish/http://127.0.0.1:1", http.StatusServiceUnavailable, `{"error":"the server does not reach its database yet, try again"}`},
+		"new work":  {http.MethodPost, "/v2/publish/http://127.0.0.1:1", http.StatusServiceUnavailable, `{"error":"the server cannot reach its database yet, try again"}`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestARightClockIsWaitedFor(t *testing.T) {
 		work    string
 	}{
 		{fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClock), "not ready: the clock of this node is too far from that of the database",
-			`{"error":"this server takes no part, for its clock is wrong, try again"}`},
-		{store.ErrUnavailable, "not ready: the database does not answer", `{"error":"the server does not reach its database yet, try again"}`},
+			`{"error":"this server's clock is wrong, so it handles no requests, try again"}`},
+		{store.ErrUnavailable, "not ready: the database does not answer", `{"error":"the server cannot reach its database yet, try again"}`},
 	} {
 		f.awaits(step.failure)
 		for path, want := range map[string]string{"/readyz": step.ready, "/v2/logs": step.work} {

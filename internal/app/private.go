@@ -53,7 +53,7 @@ func makeDirPrivate(root *os.Root, entries []fs.DirEntry, logger *slog.Logger) e
 		return err
 	}
 	if !holdsOnlyStore(root.Name(), entries) {
-		return posthaste.Invalidf("directory %s holds files that are no store, and other users may enter it (mode %04o): name an empty directory, or take their permissions away with chmod 700",
+		return posthaste.Invalidf("directory %s contains other files and is accessible to other users (mode %04o): give an empty directory, or make it private with chmod 700",
 			root.Name(), info.Mode().Perm())
 	}
 	err = root.Chmod(".", privateDir)
@@ -63,11 +63,11 @@ func makeDirPrivate(root *os.Root, entries []fs.DirEntry, logger *slog.Logger) e
 	// It belongs to somebody else, like the root of a volume that Kubernetes mounts. That
 	// the files in it are private is enough, unless others could replace them.
 	if info.Mode()&othersMayWrite != 0 {
-		return posthaste.Invalidf("directory %s belongs to another user and everybody may write to it (mode %04o): name a directory within it, or take the permission away with chmod o-w",
+		return posthaste.Invalidf("directory %s belongs to another user and is writable by everybody (mode %04o): give a directory inside it, or remove the permission with chmod o-w",
 			root.Name(), info.Mode().Perm())
 	}
 	logger.Warn("data.not_private", "directory", root.Name(), "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
-		"consequence", "other users may list the files, and read none of them")
+		"consequence", "other users can list the files but not read them")
 	return nil
 }
 

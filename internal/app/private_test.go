@@ -29,7 +29,7 @@ func TestMakePrivate(t *testing.T) {
 		"private and stricter":   {files: map[string]fs.FileMode{"read-only": 0o400}, mode: 0o500, want: map[string]fs.FileMode{".": 0o500, "read-only": 0o400}},
 		"somebody else's": {
 			files: map[string]fs.FileMode{"diary": 0o644}, mode: open,
-			refused: "holds files that are no store", want: map[string]fs.FileMode{".": open, "diary": 0o644},
+			refused: "contains other files and is accessible", want: map[string]fs.FileMode{".": open, "diary": 0o644},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

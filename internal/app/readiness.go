@@ -63,12 +63,12 @@ func (r *readiness) check() error {
 		return errors.New("not ready: the server is stopping")
 	}
 	if err := r.dispatching(); err != nil {
-		return r.refuse("the dispatcher stands still", err)
+		return r.refuse("the dispatcher is not making progress", err)
 	}
 	if err := r.pingOnce(); errors.Is(err, store.ErrClock) {
 		return r.refuse(store.ErrClock.Error(), err)
 	} else if err != nil {
-		return r.refuse("the store refuses writes", err)
+		return r.refuse("the store rejects writes", err)
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ func TestReadiness(t *testing.T) {
 	}{
 		"ready":                   {goesOn, fine, pings, fine, 200, "ready\n"},
 		"no room":                 {goesOn, fine, pings, func() error { return errors.New("the disk is full") }, 200, "ready, but the disk is full\n"},
-		"dispatcher stands still": {goesOn, func() error { return broken }, pings, nil, 503, "not ready: the dispatcher stands still\n"},
-		"store refuses writes":    {goesOn, fine, func(context.Context) error { return broken }, nil, 503, "not ready: the store refuses writes\n"},
+		"dispatcher stands still": {goesOn, func() error { return broken }, pings, nil, 503, "not ready: the dispatcher is not making progress\n"},
+		"store refuses writes":    {goesOn, fine, func(context.Context) error { return broken }, nil, 503, "not ready: the store rejects writes\n"},
 		"is stopping":             {func() bool { return true }, fine, pings, fine, 503, "not ready: the server is stopping\n"},
 		"wrong clock": {goesOn, fine, func(context.Context) error {
 			return fmt.Errorf("%w: %w: it is 8760h ahead", store.ErrUnavailable, store.ErrClock)
@@ -45,7 +45,7 @@ func TestReadiness(t *testing.T) {
 		"store hangs": {goesOn, fine, func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, nil, 503, "not ready: the store refuses writes\n"},
+		}, nil, 503, "not ready: the store rejects writes\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

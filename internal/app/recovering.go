@@ -27,7 +27,7 @@ func recovering(next http.Handler, logger *slog.Logger) http.Handler {
 			if answer.begun {
 				panic(http.ErrAbortHandler)
 			}
-			answerError(w, http.StatusInternalServerError, "the server failed to answer this request, its log tells why")
+			answerError(w, http.StatusInternalServerError, "the server failed to answer this request, see its log")
 		}()
 		next.ServeHTTP(answer, r)
 	})

@@ -60,7 +60,7 @@ func TestPanicIsAnswered(t *testing.T) {
 			url := serveHandler(t, handler, slog.New(slog.NewJSONHandler(&log, nil)))
 			status, body := call(t, http.MethodGet, url+"/v2/publish/https://user:password@example.com")
 
-			const want = `{"error":"the server failed to answer this request, its log tells why"}` + "\n"
+			const want = `{"error":"the server failed to answer this request, see its log"}` + "\n"
 			if status != http.StatusInternalServerError || body != want {
 				t.Errorf("%d %s, want 500 %s", status, body, want)
 			}

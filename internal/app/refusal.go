@@ -164,13 +164,13 @@ func refusalSentence(status int, detail string) string {
 	case status == http.StatusRequestHeaderFieldsTooLarge:
 		return fmt.Sprintf("the headers and the URL of the request are larger than the limit of %d bytes", maxHeader)
 	case status == http.StatusExpectationFailed:
-		return "the header Expect has a value other than 100-continue, the only one that is known"
+		return "the value of the header Expect is not supported: 100-continue is accepted"
 	case status == http.StatusNotImplemented:
-		return "the header Transfer-Encoding has a value other than chunked, the only one that is known"
+		return "the value of the header Transfer-Encoding is not supported: chunked is accepted"
 	case detail != "":
 		return "the request is not valid HTTP: " + detail
 	default:
-		return "the request is not valid HTTP: most often its URL has a % that is not followed by two hexadecimal digits, " +
-			"which is written %25, or a space, which is written %20, or its Content-Length is not a number of bytes"
+		return "the request is not valid HTTP: usually its URL contains a % that is not followed by two hexadecimal digits, " +
+			"to be written as %25, or a space, to be written as %20, or its Content-Length is not a number"
 	}
 }

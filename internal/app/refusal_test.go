@@ -66,8 +66,8 @@ func serveConnections(t *testing.T, handler http.Handler, all *connections, logg
 }
 
 const (
-	hint = "the request is not valid HTTP: most often its URL has a % that is not followed by two hexadecimal digits, " +
-		"which is written %25, or a space, which is written %20, or its Content-Length is not a number of bytes"
+	hint = "the request is not valid HTTP: usually its URL contains a % that is not followed by two hexadecimal digits, " +
+		"to be written as %25, or a space, to be written as %20, or its Content-Length is not a number"
 	tooLargeHeader = "the headers and the URL of the request are larger than the limit of 262144 bytes"
 )
 
@@ -103,9 +103,9 @@ func TestRefusalsAreJSON(t *testing.T) {
 		{"headers too large", "GET / HTTP/1.1\r\n" + host + "X: " + strings.Repeat("x", maxHeader+8<<10) + "\r\n", 431, tooLargeHeader},
 		{"target too large", "GET /" + strings.Repeat("x", maxHeader+8<<10) + " HTTP/1.1\r\n" + host, 431, tooLargeHeader},
 		{"unknown transfer encoding", "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: gzip\r\n", 501,
-			"the header Transfer-Encoding has a value other than chunked, the only one that is known"},
+			"the value of the header Transfer-Encoding is not supported: chunked is accepted"},
 		{"unknown expectation", "POST / HTTP/1.1\r\n" + host + "Expect: mercy\r\n", 417,
-			"the header Expect has a value other than 100-continue, the only one that is known"},
+			"the value of the header Expect is not supported: 100-continue is accepted"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

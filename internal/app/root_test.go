@@ -19,7 +19,7 @@ func TestRoot(t *testing.T) {
 		"curl":           {"GET", "*/*", 200, "", `{"api":"/v2/","console":"/console"`},
 		"asked for JSON": {"GET", "application/json", 200, "", `{"api":"/v2/"`},
 		"no wish":        {"HEAD", "", 200, "", ""},
-		"a change":       {"POST", "text/html", 405, "", `{"error":"there is nothing at /`},
+		"a change":       {"POST", "text/html", 405, "", `{"error":"/ accepts only GET and HEAD`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := httptest.NewRequest(c.method, "/", nil)

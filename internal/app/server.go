@@ -113,7 +113,7 @@ func answerRoot(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		answerError(w, http.StatusMethodNotAllowed, "there is nothing at / but a guide, the routes of the API begin with /v2/")
+		answerError(w, http.StatusMethodNotAllowed, "/ accepts only GET and HEAD: the routes of the API begin with /v2/")
 	case strings.Contains(r.Header.Get("Accept"), "text/html"):
 		http.Redirect(w, r, "/console", http.StatusFound)
 	default:

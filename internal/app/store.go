@@ -37,7 +37,7 @@ func (a *App) openStore(ctx context.Context, options *Options, registry promethe
 // openDirectory opens the store in a directory, which it makes private before.
 func openDirectory(options Options, observer lsm.Observer) (*lsm.Store, error) {
 	if err := os.MkdirAll(options.Data, privateDir); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
 	if err := makePrivate(options.Data, options.Log); err != nil {
 		return nil, fmt.Errorf("make the data directory private: %w", err)

@@ -10,7 +10,7 @@ import (
 // TestReadinessForClients checks that the question of an SDK has the answer that
 // /readyz has.
 func TestReadinessForClients(t *testing.T) {
-	const reason = "not ready: the store refuses writes"
+	const reason = "not ready: the store rejects writes"
 	tests := map[string]struct {
 		broken            bool
 		status            int

@@ -28,7 +28,7 @@ func (e *Engine) startTrimClock(ctx context.Context, clock *trimClock) error {
 	today := e.options.Now().UTC().Truncate(wholeDay)
 	if n := len(usage.Days); n > 0 && usage.Days[n-1].Start.After(today) {
 		e.options.Logger.Warn("clock.behind", "today", today.Format(time.DateOnly), "log_ends", usage.Days[n-1].Start.Format(time.DateOnly),
-			"consequence", "the clock is wrong, or was when the end of the log was written; new entries have the time of the newest one until the clock has caught up")
+			"consequence", "the clock is behind the newest log entry, so it is wrong now or was wrong then; until it catches up, new entries get the newest entry's time")
 	}
 	for _, d := range slices.Backward(usage.Days) {
 		if d.Start.Before(today) {

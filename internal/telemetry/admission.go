@@ -19,15 +19,15 @@ func RegisterAdmission(registerer prometheus.Registerer, requests, bodies func()
 		}
 	}
 	r := register{registerer}
-	r.gaugeFunc("requests_working", "Requests of the API that are worked on.", func() float64 { return float64(requests().Held) })
-	r.gaugeFunc("request_body_bytes", "Memory set aside for bodies of requests.", func() float64 { return float64(bodies().Held) })
-	r.gaugeFunc("requests_waiting", "Requests that wait to be admitted.", sum(func(u admission.Usage) float64 { return float64(u.Waiting) }))
-	r.counterFunc("requests_refused_total", "Requests that were answered 429 or 503 because there was no room for them.", sum(func(u admission.Usage) float64 { return float64(u.Refused) }))
+	r.gaugeFunc("requests_working", "API requests being served.", func() float64 { return float64(requests().Held) })
+	r.gaugeFunc("request_body_bytes", "Memory reserved for request bodies.", func() float64 { return float64(bodies().Held) })
+	r.gaugeFunc("requests_waiting", "Requests waiting to be admitted.", sum(func(u admission.Usage) float64 { return float64(u.Waiting) }))
+	r.counterFunc("requests_refused_total", "Requests rejected with 429 or 503 because a request, memory or user limit was reached.", sum(func(u admission.Usage) float64 { return float64(u.Refused) }))
 }
 
 // RegisterConnections registers how many clients are connected.
 func RegisterConnections(registerer prometheus.Registerer, count func() int) {
-	register{registerer}.gaugeFunc("connections", "Connections of clients.", func() float64 { return float64(count()) })
+	register{registerer}.gaugeFunc("connections", "Open client connections.", func() float64 { return float64(count()) })
 }
 
 func (r register) gaugeFunc(name, help string, read func() float64) {

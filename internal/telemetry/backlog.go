@@ -36,20 +36,20 @@ func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() t
 	registerer.MustRegister(&backlog{
 		store:  s,
 		now:    now,
-		age:    describe("due_backlog_age_seconds", "How long the message that is most overdue has been due, those that a pause holds left out; 0 if none is."),
-		paused: describe("paused_backlog_age_seconds", "How long the message that is most overdue in a paused queue or under a paused flow-control key has been due; 0 if none is."),
-		lanes:  describe("lanes", "Queues, flow-control keys and hosts that messages wait for or are being sent to."),
-		bytes:  describe("store_bytes", "Disk space the store takes."),
+		age:    describe("due_backlog_age_seconds", "Age of the most overdue message, not counting paused queues and flow-control keys; 0 if none is due."),
+		paused: describe("paused_backlog_age_seconds", "Age of the most overdue message in paused queues and flow-control keys; 0 if none is due."),
+		lanes:  describe("lanes", "Queues, flow-control keys and hosts with messages waiting or in flight."),
+		bytes:  describe("store_bytes", "Disk space used by the store."),
 
-		aside:   describe("store_set_aside_records", "Records that could not be read since the start; they stay stored, and are passed over."),
-		free:    describe("store_free_bytes", "Space that is left on the disk of the store; 0 where the store does not know."),
-		full:    describe("store_full", "1 while the disk has so little space left that nothing new is accepted, else 0."),
-		stalled: describe("store_stalled_seconds", "For how long the disk has not answered; 0 as long as it does."),
+		aside:   describe("store_set_aside_records", "Unreadable records found since startup; they are skipped and stay stored."),
+		free:    describe("store_free_bytes", "Free space on the store's disk; 0 if unknown."),
+		full:    describe("store_full", "1 while free disk space is below the reserve and new work is rejected, else 0."),
+		stalled: describe("store_stalled_seconds", "Time since the disk stopped responding; 0 while it responds."),
 
-		written:     describe("store_written_bytes_total", "Bytes the store wrote to disk, also to keep what is there in order; 0 where it does not count them."),
-		indexBlocks: describe("log_index_blocks_read_total", "Blocks of the index that queries of the log read; 0 where the store does not count them."),
-		entriesRead: describe("log_entries_read_total", "Entries that queries of the log read to find those they returned; 0 where the store does not count them."),
-		returned:    describe("log_entries_returned_total", "Entries that queries of the log returned; 0 where the store does not count them."),
+		written:     describe("store_written_bytes_total", "Bytes written to disk by the store, including compactions; 0 if the store does not count them."),
+		indexBlocks: describe("log_index_blocks_read_total", "Index blocks read by log queries; 0 if the store does not count them."),
+		entriesRead: describe("log_entries_read_total", "Entries read by log queries; 0 if the store does not count them."),
+		returned:    describe("log_entries_returned_total", "Entries returned by log queries; 0 if the store does not count them."),
 	})
 }
 

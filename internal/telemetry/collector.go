@@ -65,14 +65,14 @@ func findProtocol(getenv func(string) string) (string, error) {
 	case protocolHTTP, protocolGRPC:
 		return protocol, nil
 	}
-	return "", posthaste.Invalidf("%s %.100q is not %s or %s, the protocols that traces are exported by", variable, protocol, protocolHTTP, protocolGRPC)
+	return "", posthaste.Invalidf("%s %.100q is not a supported trace protocol: %s and %s are accepted", variable, protocol, protocolHTTP, protocolGRPC)
 }
 
 // wrongEndpoint is the error about an endpoint that the exporter of the protocol would
 // take, and send nothing to.
 func wrongEndpoint(variable, endpoint, protocol string) error {
 	if protocol == protocolGRPC {
-		return posthaste.Invalidf("%s %.100q is not a URL such as http://localhost:4317, nor a name with a port such as localhost:4317", variable, endpoint)
+		return posthaste.Invalidf("%s %.100q is neither a URL such as http://localhost:4317 nor HOST:PORT such as localhost:4317", variable, endpoint)
 	}
 	return posthaste.Invalidf("%s %.100q is not a URL such as http://localhost:4318", variable, endpoint)
 }

@@ -35,9 +35,9 @@ func TestCheckTraces(t *testing.T) {
 		"read by nobody":      {map[string]string{all + endpoint: "?", all + protocol: "?", "OTEL_TRACES_EXPORTER": "none"}, ""},
 
 		"JSON": {map[string]string{all + endpoint: "http://localhost", all + protocol: "http/json"},
-			`OTEL_EXPORTER_OTLP_PROTOCOL "http/json" is not http/protobuf or grpc, the protocols that traces are exported by`},
+			`OTEL_EXPORTER_OTLP_PROTOCOL "http/json" is not a supported trace protocol: http/protobuf and grpc are accepted`},
 		"JSON for traces": {map[string]string{all + endpoint: "http://localhost", all + protocol: "grpc", traces + protocol: "http/json"},
-			`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL "http/json" is not http/protobuf or grpc, the protocols that traces are exported by`},
+			`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL "http/json" is not a supported trace protocol: http/protobuf and grpc are accepted`},
 		"HTTP without scheme": {map[string]string{all + endpoint: "localhost:4318"},
 			`OTEL_EXPORTER_OTLP_ENDPOINT "localhost:4318" is not a URL such as http://localhost:4318`},
 		"HTTP without scheme, for traces": {map[string]string{all + endpoint: "http://localhost", traces + endpoint: "localhost:4318"},
@@ -47,13 +47,13 @@ func TestCheckTraces(t *testing.T) {
 		"no host": {map[string]string{all + endpoint: "http:///v1/traces"},
 			`OTEL_EXPORTER_OTLP_ENDPOINT "http:///v1/traces" is not a URL such as http://localhost:4318`},
 		"gRPC, an address without scheme": {map[string]string{all + endpoint: "127.0.0.1:4317", all + protocol: "grpc"},
-			`OTEL_EXPORTER_OTLP_ENDPOINT "127.0.0.1:4317" is not a URL such as http://localhost:4317, nor a name with a port such as localhost:4317`},
+			`OTEL_EXPORTER_OTLP_ENDPOINT "127.0.0.1:4317" is neither a URL such as http://localhost:4317 nor HOST:PORT such as localhost:4317`},
 		"gRPC, no host": {map[string]string{all + endpoint: "http:4317", all + protocol: "grpc"},
-			`OTEL_EXPORTER_OTLP_ENDPOINT "http:4317" is not a URL such as http://localhost:4317, nor a name with a port such as localhost:4317`},
+			`OTEL_EXPORTER_OTLP_ENDPOINT "http:4317" is neither a URL such as http://localhost:4317 nor HOST:PORT such as localhost:4317`},
 		"gRPC, no port": {map[string]string{all + endpoint: "localhost", all + protocol: "grpc"},
-			`OTEL_EXPORTER_OTLP_ENDPOINT "localhost" is not a URL such as http://localhost:4317, nor a name with a port such as localhost:4317`},
+			`OTEL_EXPORTER_OTLP_ENDPOINT "localhost" is neither a URL such as http://localhost:4317 nor HOST:PORT such as localhost:4317`},
 		"gRPC, not a port": {map[string]string{all + endpoint: "localhost:65536", all + protocol: "grpc"},
-			`OTEL_EXPORTER_OTLP_ENDPOINT "localhost:65536" is not a URL such as http://localhost:4317, nor a name with a port such as localhost:4317`},
+			`OTEL_EXPORTER_OTLP_ENDPOINT "localhost:65536" is neither a URL such as http://localhost:4317 nor HOST:PORT such as localhost:4317`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -28,9 +28,9 @@ func RegisterUsage(registerer prometheus.Registerer, s UsageReader) {
 	}
 	registerer.MustRegister(&kept{
 		store:   s,
-		entries: describe("entries", "Events, dead letters, failed runs and runs that are kept."),
-		bytes:   describe("bytes", "Estimate of the disk space they take."),
-		oldest:  describe("oldest_timestamp_seconds", "When the oldest of them came to be; absent if there is none."),
+		entries: describe("entries", "Stored events, dead letters, failed runs and runs."),
+		bytes:   describe("bytes", "Estimated disk space of stored events, dead letters, failed runs and runs."),
+		oldest:  describe("oldest_timestamp_seconds", "Creation time of the oldest stored item of each kind; absent if there is none."),
 	})
 }
 

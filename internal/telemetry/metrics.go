@@ -87,17 +87,17 @@ func (m *metrics) failedForGood(message *posthaste.Message) {
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	r := register{registerer}
 	return &metrics{
-		accepted:   r.counter("messages_accepted_total", "Messages that were accepted."),
-		attempts:   r.counters("attempts_total", "Attempts to deliver, by outcome.", "outcome", outcomes),
-		failed:     r.counters("failed_total", "Entries into the dead letter queues: messages, runs, and alerts, which nobody but the operator learns of.", "kind", failedKinds),
-		runs:       r.counters("runs_total", "Runs of workflows that entered a state.", "state", runStates),
-		missed:     r.counter("ticks_missed_total", "Ticks of schedules that made no message: no server ran, or what they publish was refused."),
-		inFlight:   r.gauge("attempts_in_flight", "Attempts whose result is not known yet."),
-		delivery:   r.histogram("delivery_seconds", "From the time a message was first due, its acceptance unless delayed, to its delivery.", deliveryBounds),
-		attempt:    r.histogram("attempt_seconds", "From the start of an attempt's request to its result.", attemptBounds),
-		wait:       r.histogram("attempt_wait_seconds", "From the time a message was first due to the start of its first attempt.", waitBounds),
-		operations: r.counter("store_operations_total", "Operations the store committed."),
-		commit:     r.histogram("store_commit_seconds", "Time to apply a commit, without its sync; operations share commits.", storeBounds),
+		accepted:   r.counter("messages_accepted_total", "Messages accepted."),
+		attempts:   r.counters("attempts_total", "Delivery attempts, by outcome.", "outcome", outcomes),
+		failed:     r.counters("failed_total", "Permanent failures: messages and runs moved to a dead letter queue, and alerts that could not be delivered.", "kind", failedKinds),
+		runs:       r.counters("runs_total", "Workflow runs that entered a state.", "state", runStates),
+		missed:     r.counter("ticks_missed_total", "Schedule ticks that published no message, because no server was running or the message was rejected."),
+		inFlight:   r.gauge("attempts_in_flight", "Attempts in progress."),
+		delivery:   r.histogram("delivery_seconds", "Time from when a message became due until it was delivered, including retries.", deliveryBounds),
+		attempt:    r.histogram("attempt_seconds", "Duration of an attempt, from the start of its request to its result.", attemptBounds),
+		wait:       r.histogram("attempt_wait_seconds", "Time from when a message became due until its first attempt started.", waitBounds),
+		operations: r.counter("store_operations_total", "Operations committed by the store."),
+		commit:     r.histogram("store_commit_seconds", "Time to apply a commit, without its sync. One commit may hold several operations.", storeBounds),
 		sync:       r.histogram("store_sync_seconds", "Time to make a commit durable.", storeBounds),
 	}
 }

@@ -21,12 +21,12 @@ func NewNode(registerer prometheus.Registerer) *Node {
 	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "node_clock_ahead_seconds",
-		Help:      "How far the clock of this node is ahead of that of its database; negative if it is behind.",
+		Help:      "Clock offset of this node from its database; positive if the node is ahead.",
 	}, func() float64 { return time.Duration(n.ahead.Load()).Seconds() }))
 	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "node",
-		Help:      "Number of this node among those of its database, as in its log lines; it is another one after the node was taken for dead.",
+		Help:      "Number of this node in its database, as in its log lines. It changes when the node was declared dead and rejoins.",
 	}, func() float64 { return float64(n.number.Load()) }))
 	return n
 }

@@ -31,7 +31,7 @@ func NewRequests(registerer prometheus.Registerer) *Requests {
 	total := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace,
 		Name:      "http_requests_total",
-		Help:      "Requests that were answered, by the part of the interface and the class of the status.",
+		Help:      "Requests answered, by API area and status class.",
 	}, []string{"route", "status"})
 	registerer.MustRegister(total)
 	return &Requests{total: total}

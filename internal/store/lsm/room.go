@@ -66,7 +66,7 @@ func (r *room) ask() {
 	r.free = int64(min(usage.AvailBytes, 1<<62))
 	switch short := r.free < r.reserve; {
 	case short && r.refusal == nil:
-		r.logger.Error("store.full", "free_bytes", r.free, "reserve_bytes", r.reserve, "error", "new messages are refused until there is room")
+		r.logger.Error("store.full", "free_bytes", r.free, "reserve_bytes", r.reserve, "error", "new messages are rejected until disk space is freed")
 		r.refusal = r.refuse()
 	case short:
 		r.refusal = r.refuse()

@@ -87,7 +87,7 @@ func (w *stallWatch) notice() {
 	}
 	w.isStalled = true
 	close(w.stalled)
-	w.logger.Error("store.stalled", "error", "the disk does not answer; requests are refused until it does", "after", stallAfter)
+	w.logger.Error("store.stalled", "error", "the disk does not respond; requests are rejected until it does", "after", stallAfter)
 }
 
 // noticed returns a channel that is closed as soon as the disk is found not to answer,
