@@ -12,7 +12,7 @@ import (
 )
 
 // failVaried fails sixteen runs, a second apart, that differ in everything by which
-// failed runs can be selected. It returns what is buried.
+// failed runs can be selected. It returns what is in the DLQ.
 func (w *restartWorld) failVaried() []failedRun {
 	w.Helper()
 	for i := range 16 {
@@ -32,7 +32,7 @@ func (w *restartWorld) failVaried() []failedRun {
 		}
 		w.failWithin(time.Second, item)
 	}
-	return w.buried()
+	return w.inDLQ()
 }
 
 // selector is a filter with a value, and what it selects by the words of the contract

@@ -124,7 +124,7 @@ func TestRestartHalfFlowControl(t *testing.T) {
 				without.FlowControl = posthaste.FlowControl{}
 				w.failWithin(time.Second, without)
 				w.failWithin(time.Second, newItem(1))
-				before := w.buried()
+				before := w.inDLQ()
 				w.wantNothing(before, func() {
 					for _, path := range []string{restartPath + "/" + before[0].id(), restartPath + "?dlqIds=" + before[0].id()} {
 						response := w.call("POST", path, "", test.header)
@@ -155,7 +155,7 @@ func TestRestartPastRefusals(t *testing.T) {
 			w.failWithin(time.Second, without)
 		}
 		w.failWithin(time.Second, newItem(2))
-		before := w.buried()
+		before := w.inDLQ()
 		w.wantNothing(before, func() {
 			all := ask[foreseen](w, "POST", restartPath+"?dryRun=true", "", value)
 			w.same("foreseen refusals", []string{before[0].id(), before[1].id()}, refusedIDs(all.Failures))

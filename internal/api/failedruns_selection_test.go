@@ -25,7 +25,7 @@ func (w *restartWorld) failApart(n int) []failedRun {
 	for i := range n {
 		w.failWithin(time.Second, newItem(i))
 	}
-	return w.buried()
+	return w.inDLQ()
 }
 
 // wantNothing requires that a refused or empty request has left everything as it
@@ -35,7 +35,7 @@ func (w *restartWorld) wantNothing(before []failedRun, change func()) {
 	logs := w.logs()
 	change()
 	w.wait(time.Second)
-	w.same("the DLQ", before, w.buried())
+	w.same("the DLQ", before, w.inDLQ())
 	w.same("the logs", logs, w.logs())
 }
 
@@ -104,7 +104,7 @@ func TestRestartRunIDs(t *testing.T) {
 					item.RunID = id
 					w.failWithin(time.Second, item)
 				}
-				before := w.buried()
+				before := w.inDLQ()
 				w.endpoint.repair()
 				results := w.restart(test.params)
 				w.wait(time.Second)
@@ -176,7 +176,7 @@ func TestRestartListed(t *testing.T) {
 func TestRestartLongList(t *testing.T) {
 	inRestartWorld(t, func(w *restartWorld) {
 		w.failMany(120)
-		before := w.buried()
+		before := w.inDLQ()
 		w.endpoint.repair()
 		ids := idsOf(before)
 		slices.Reverse(ids)

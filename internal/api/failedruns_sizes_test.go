@@ -16,7 +16,7 @@ func TestRestartSizes(t *testing.T) {
 		t.Run(fmt.Sprint(n, " runs"), func(t *testing.T) {
 			inRestartWorld(t, func(w *restartWorld) {
 				w.failMany(n)
-				before := w.buried()
+				before := w.inDLQ()
 				if len(before) != n {
 					w.Fatalf("%d of %d runs failed", len(before), n)
 				}
@@ -61,7 +61,7 @@ func TestRestartLarge(t *testing.T) {
 					items[i].Body = []byte(strings.Repeat("x", 900_000))
 				}
 				w.fail(items...)
-				before := w.buried()
+				before := w.inDLQ()
 				w.endpoint.repair()
 				pages := w.sweep(test.params(before))
 				if len(pages) < 2 {

@@ -17,7 +17,7 @@ func TestSweepEnds(t *testing.T) {
 		t.Run(order, func(t *testing.T) {
 			inRestartWorld(t, func(w *restartWorld) {
 				w.failMany(120)
-				before := w.buried()
+				before := w.inDLQ()
 				var swept []string
 				for cursor := ""; ; {
 					page := w.restart("order=" + order + "&cursor=" + cursor)
@@ -47,7 +47,7 @@ func TestSweepEnds(t *testing.T) {
 func TestTwoSweeps(t *testing.T) {
 	inRestartWorld(t, func(w *restartWorld) {
 		w.failMany(120)
-		before := w.buried()
+		before := w.inDLQ()
 		var sweeps [2][]string
 		var clients sync.WaitGroup
 		for i := range sweeps {
@@ -203,7 +203,7 @@ func (w *restartWorld) wantSuccessors(before []failedRun, restarted []int) {
 		}
 	}
 	again := map[string]int{}
-	for _, f := range w.buried() {
+	for _, f := range w.inDLQ() {
 		if f.Run.Origin == nil {
 			stay[f.Run.ID]--
 		} else {
@@ -233,7 +233,7 @@ func TestRestartDryRun(t *testing.T) {
 	}
 	inRestartWorld(t, func(w *restartWorld) {
 		w.failMany(60)
-		before := w.buried()
+		before := w.inDLQ()
 		w.endpoint.repair()
 		var first, second dryRun
 		w.wantNothing(before, func() {
@@ -265,7 +265,7 @@ func TestRestartInTheBackground(t *testing.T) {
 				without.FlowControl.Key, without.FlowControl.Parallelism = "", 0
 				w.failMany(230) // more than two steps
 				w.failWithin(time.Second, without)
-				before := w.buried()
+				before := w.inDLQ()
 				begun := ask[struct{ ActionID string }](w, "POST", "/v2/workflows/dlq/"+kind+"?async=true&workflowRunId=wfr_failed", "",
 					"Service-Flow-Control-Key: other")
 				w.wait(time.Minute)
@@ -283,7 +283,7 @@ func TestRestartInTheBackground(t *testing.T) {
 					Filter: map[string][]string{"workflowRunId": {"wfr_failed"}},
 				}, got)
 				w.wantSuccessors(before, upTo(230))
-				for _, f := range w.buried() {
+				for _, f := range w.inDLQ() {
 					if f.Run.Origin != nil && (f.Run.FlowControl.Key != "other" || f.Run.CallerIP != "192.0.2.7") {
 						w.Fatalf("restarted with flow-control key %q by %s", f.Run.FlowControl.Key, f.Run.CallerIP)
 					}
@@ -302,7 +302,7 @@ func TestRestartWhileTold(t *testing.T) {
 			item.FailureCallback.URL = "https://b.example/slow"
 			w.failWithin(time.Second, item)
 		}
-		before := w.buried()
+		before := w.inDLQ()
 		w.endpoint.repair()
 		results := w.restart("dlqIds=" + before[0].id())
 		w.wait(time.Second)

@@ -304,8 +304,8 @@ type failedRun struct {
 
 func (f failedRun) id() string { return f.Letter.ID.String() }
 
-// buried returns what is in the DLQ, the oldest failure first.
-func (w *restartWorld) buried() []failedRun {
+// inDLQ returns what is in the DLQ, the oldest failure first.
+func (w *restartWorld) inDLQ() []failedRun {
 	w.Helper()
 	query := store.RunQuery{Failed: true, High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
 	page, err := w.store.Runs(w.Context(), "ann", query)
@@ -375,7 +375,7 @@ func (w *restartWorld) same(what string, want, got any) {
 // bodiesAsOne compares bodies as a whole: by its bytes one of a megabyte takes a second.
 var bodiesAsOne = cmp.Comparer(func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) })
 
-// wantRestarted audits the whole state after some of the runs that were buried have
+// wantRestarted audits the whole state after some of the runs that were in the DLQ have
 // been restarted, as the results say, and their endpoint has finished them. change
 // makes of the settings of a failed run those of the new one.
 func (w *restartWorld) wantRestarted(before, chosen []failedRun, results restarted, change func(*posthaste.Settings)) {
@@ -399,7 +399,7 @@ func (w *restartWorld) wantRestarted(before, chosen []failedRun, results restart
 	}
 	gone := results.dlqIDs()
 	stay := slices.DeleteFunc(slices.Clone(before), func(f failedRun) bool { return slices.Contains(gone, f.id()) })
-	w.same("entries that stay", stay, w.buried())
+	w.same("entries that stay", stay, w.inDLQ())
 }
 
 // wantSuccessor audits a run that was restarted and the one in its place, which it

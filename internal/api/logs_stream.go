@@ -29,7 +29,7 @@ func (a *api) exportLog(r *request, params url.Values, form entryForm) (answer, 
 	if err != nil {
 		return answer{}, err
 	}
-	room := r.newPageRoom()
+	room := r.newPageBudget()
 	entries, err := nextPiece(r.Context(), export, room)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return answer{}, err
@@ -75,7 +75,7 @@ func (a *api) followLog(r *request, params url.Values, form entryForm) (answer, 
 	if follower.Ended() {
 		return answer{status: http.StatusNoContent}, nil // by which clients know not to ask again
 	}
-	room := r.newPageRoom()
+	room := r.newPageBudget()
 	follower.Reserve, follower.Release = room.reserve, room.give
 	return a.newStream(r, mediaEvents, room, func(ctx context.Context, out *outlet) error {
 		return a.writeEvents(ctx, out, follower, room, form)

@@ -24,7 +24,7 @@ type pageRoom struct {
 	held int64
 }
 
-func (r *request) newPageRoom() *pageRoom {
+func (r *request) newPageBudget() *pageRoom {
 	return &pageRoom{gate: r.answers, user: r.user, most: r.largestPage}
 }
 
@@ -61,7 +61,7 @@ func (p *pageRoom) give() {
 // readPage reads a page when there is room for it, and returns that room, which holds the
 // bytes that read tells.
 func (r *request) readPage(read func() (size int, err error)) (*pageRoom, error) {
-	room, size := r.newPageRoom(), 0
+	room, size := r.newPageBudget(), 0
 	if err := room.reserve(r.Context()); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (o roomy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // inRoom does work in room for a page that it reads and nobody is shown.
 func (r *request) inRoom(work func() error) error {
-	room := r.newPageRoom()
+	room := r.newPageBudget()
 	if err := room.reserve(r.Context()); err != nil {
 		return err
 	}

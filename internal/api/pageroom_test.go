@@ -84,10 +84,10 @@ func TestPagesHoldWhatTheyTake(t *testing.T) {
 	for _, entry := range logFake().Entries {
 		logged += entry.Size()
 	}
-	buried := *letter
+	failedEntry := *letter
 	failed := *letter.Message
 	failed.Run = &posthaste.RunLink{CallType: posthaste.CallStep}
-	buried.Message = &failed
+	failedEntry.Message = &failed
 	run := &posthaste.Run{RunRef: posthaste.RunRef{ID: "r", URL: "https://example.com/wf"}}
 	list := []posthaste.RunEntry{{CallType: posthaste.CallStep, Body: make([]byte, 3*store.PageBytes)}}
 	only := func() (store.EventPage, error) { return store.EventPage{Entries: logFake().Entries}, nil }
@@ -110,7 +110,7 @@ func TestPagesHoldWhatTheyTake(t *testing.T) {
 			handler := newSurface(t, &published{}, func(o *api.Options) {
 				o.Answers = gate
 				o.Engine = withDeadLetters{o.Engine.(fakeEngine), []*posthaste.DeadLetter{letter}}
-				o.Workflows = withFailedRun{run: run, letter: &buried, list: list}
+				o.Workflows = withFailedRun{run: run, letter: &failedEntry, list: list}
 				o.Log = eventlog.New(eventlog.Options{Store: fakeSource(only)})
 			})
 			r := newRequest(http.MethodGet, test.path, nil)

@@ -79,7 +79,7 @@ func (a *api) getEntries(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list := entryList{room: r.newPageRoom()}
+	list := entryList{room: r.newPageBudget()}
 	list.entries, err = a.options.Workflows.Entries(r.Context(), r.user, id, func(bytes int) error {
 		list.room.most = max(int64(bytes), leastBody)
 		if err := list.room.reserve(r.Context()); err != nil {

@@ -115,7 +115,7 @@ func (a *api) deletePage(r *request, s *sweep) (page deletedPage, err error) {
 // done.
 func inCommits(ids []posthaste.DeadLetterID, all bool, do func(some []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error),
 ) (left []posthaste.DeadLetterID, err error) {
-	portion := store.NewPortion()
+	portion := store.NewBatchLimit()
 	for left = ids; len(left) > 0; {
 		some := left[:min(len(left), atOnce)]
 		done, err := do(some)

@@ -24,7 +24,7 @@ type wholeList[T, V any] struct {
 func newList[T, V any](r *request, view func(T) V, size func(T) int,
 	read func(ctx context.Context, after string) (store.List[T], error),
 ) (answer, error) {
-	l := &wholeList[T, V]{ctx: r.Context(), room: r.newPageRoom(), view: view, size: size, read: read}
+	l := &wholeList[T, V]{ctx: r.Context(), room: r.newPageBudget(), view: view, size: size, read: read}
 	if err := l.room.reserve(l.ctx); err != nil {
 		return answer{}, err
 	}

@@ -84,7 +84,7 @@ func kept(ctx context.Context, vault store.Vault, name string, make func() (stri
 	if err != nil {
 		return "", "", err
 	}
-	if secret, err = vault.KeepSecret(ctx, name, fresh); err != nil {
+	if secret, err = vault.PutSecretIfAbsent(ctx, name, fresh); err != nil {
 		return "", "", err
 	}
 	if secret == fresh {

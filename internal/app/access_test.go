@@ -29,7 +29,7 @@ func (v *vault) Secret(_ context.Context, key string) (string, error) {
 	return value, nil
 }
 
-func (v *vault) KeepSecret(_ context.Context, key, value string) (string, error) {
+func (v *vault) PutSecretIfAbsent(_ context.Context, key, value string) (string, error) {
 	if v.err != nil {
 		return "", v.err
 	}
@@ -39,7 +39,7 @@ func (v *vault) KeepSecret(_ context.Context, key, value string) (string, error)
 	return v.secrets[key], nil
 }
 
-func (v *vault) ReplaceSecret(_ context.Context, key, old, value string) error {
+func (v *vault) CompareAndSwapSecret(_ context.Context, key, old, value string) error {
 	if v.secrets[key] != old {
 		return store.ErrConflict
 	}

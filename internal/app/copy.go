@@ -159,7 +159,7 @@ func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress fun
 	if err := before.compare(after); err != nil {
 		return nil, err
 	}
-	return before.counts(), target.ReplaceSecret(ctx, store.CopyMark, store.CopyRunning, store.CopyDone)
+	return before.counts(), target.CompareAndSwapSecret(ctx, store.CopyMark, store.CopyRunning, store.CopyDone)
 }
 
 // openSource opens a place that has something to be copied.
@@ -208,9 +208,9 @@ func reserve(ctx context.Context, target copying) error {
 	if !empty {
 		return errNotEmpty
 	}
-	state, err := target.KeepSecret(ctx, store.CopyMark, store.CopyRunning)
+	state, err := target.PutSecretIfAbsent(ctx, store.CopyMark, store.CopyRunning)
 	if err == nil && state != store.CopyRunning {
-		err = target.ReplaceSecret(ctx, store.CopyMark, state, store.CopyRunning)
+		err = target.CompareAndSwapSecret(ctx, store.CopyMark, state, store.CopyRunning)
 	}
 	return err
 }

@@ -95,7 +95,7 @@ func (e *Engine) runAction(action *posthaste.BulkAction) {
 	const pause = time.Second
 	defer e.own.remove(action.ID)
 	for !action.Finished() {
-		mine, err := e.options.Store.HoldJob(e.claiming, "action "+action.ID, takeUpEvery)
+		mine, err := e.options.Store.TryLease(e.claiming, "action "+action.ID, takeUpEvery)
 		if err == nil && !mine {
 			return
 		}

@@ -121,8 +121,8 @@ type process struct {
 	name string
 }
 
-// HoldJob implements store.Jobs.
-func (p process) HoldJob(_ context.Context, job string, held time.Duration) (bool, error) {
+// TryLease implements store.Jobs.
+func (p process) TryLease(_ context.Context, job string, held time.Duration) (bool, error) {
 	p.jobs.mu.Lock()
 	defer p.jobs.mu.Unlock()
 	if p.jobs.holder == nil {

@@ -77,7 +77,7 @@ func (e *Engine) trimOnce(ctx context.Context) error {
 	}
 	var failures []error
 	for _, user := range users {
-		mine, err := e.options.Store.HoldJob(ctx, "retention of "+user, trimInterval)
+		mine, err := e.options.Store.TryLease(ctx, "retention of "+user, trimInterval)
 		if err == nil && mine {
 			err = e.trimAll(ctx, user)
 		}

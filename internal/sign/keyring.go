@@ -18,13 +18,13 @@ type Vault interface {
 	// Secret returns the value kept under the key, or an error if there is none.
 	Secret(ctx context.Context, key string) (string, error)
 
-	// KeepSecret stores the value unless there is one, and returns the one that
+	// PutSecretIfAbsent stores the value unless there is one, and returns the one that
 	// is kept then.
-	KeepSecret(ctx context.Context, key, value string) (string, error)
+	PutSecretIfAbsent(ctx context.Context, key, value string) (string, error)
 
-	// ReplaceSecret stores the value if the present one is old, and returns an
+	// CompareAndSwapSecret stores the value if the present one is old, and returns an
 	// error otherwise.
-	ReplaceSecret(ctx context.Context, key, old, value string) error
+	CompareAndSwapSecret(ctx context.Context, key, old, value string) error
 }
 
 // KeyringOptions configure a Keyring.
@@ -185,7 +185,7 @@ func (k *Keyring) keep(ctx context.Context, user string, initial record) (keptRe
 	if err != nil {
 		return keptRecord{}, err
 	}
-	kept, err := k.vault.KeepSecret(ctx, secretName(user), text)
+	kept, err := k.vault.PutSecretIfAbsent(ctx, secretName(user), text)
 	if err != nil {
 		return keptRecord{}, fmt.Errorf("keep the signing keys of %q: %w", user, err)
 	}
@@ -200,7 +200,7 @@ func (k *Keyring) replace(ctx context.Context, user string, kept keptRecord, cha
 	if err != nil {
 		return err
 	}
-	if err := k.vault.ReplaceSecret(ctx, secretName(user), kept.text, text); err != nil {
+	if err := k.vault.CompareAndSwapSecret(ctx, secretName(user), kept.text, text); err != nil {
 		present, readErr := k.vault.Secret(ctx, secretName(user))
 		switch {
 		case readErr != nil || present == kept.text:

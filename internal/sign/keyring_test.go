@@ -45,7 +45,7 @@ func (v *memoryVault) Secret(_ context.Context, key string) (string, error) {
 	return value, run(v.afterSecret)
 }
 
-func (v *memoryVault) KeepSecret(_ context.Context, key, value string) (string, error) {
+func (v *memoryVault) PutSecretIfAbsent(_ context.Context, key, value string) (string, error) {
 	if err := run(v.onKeep); err != nil {
 		return "", err
 	}
@@ -58,7 +58,7 @@ func (v *memoryVault) KeepSecret(_ context.Context, key, value string) (string, 
 	return value, nil
 }
 
-func (v *memoryVault) ReplaceSecret(_ context.Context, key, old, value string) error {
+func (v *memoryVault) CompareAndSwapSecret(_ context.Context, key, old, value string) error {
 	if err := run(v.onReplace); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type DeadLetters interface {
 
 	// DeleteDeadLetters removes dead letters, in one commit, and returns those it
 	// removed, in the order of ids; ids that are not there are passed over. They end
-	// early when that is enough for a commit (see Portion): the caller goes on behind
+	// early when that is enough for a commit (see BatchLimit): the caller goes on behind
 	// the last one. The step is nil unless this is part of a bulk action.
 	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step StepLeaving) ([]posthaste.DeadLetterID, error)
 

@@ -11,25 +11,25 @@ import (
 // like count it. One item that is larger is a page of its own.
 const PageBytes = 16 << 20
 
-// PageRoom is what is left of a page, in bytes.
-type PageRoom struct {
+// PageBudget is what is left of a page, in bytes.
+type PageBudget struct {
 	limit, taken int
 }
 
-// NewPageRoom returns the room of an empty page; 0 stands for PageBytes.
-func NewPageRoom(limit int) PageRoom {
+// NewPageBudget returns the room of an empty page; 0 stands for PageBytes.
+func NewPageBudget(limit int) PageBudget {
 	if limit == 0 {
 		limit = PageBytes
 	}
-	return PageRoom{limit: limit}
+	return PageBudget{limit: limit}
 }
 
 // Left returns how much room is left.
-func (r *PageRoom) Left() int { return max(0, r.limit-r.taken) }
+func (r *PageBudget) Left() int { return max(0, r.limit-r.taken) }
 
 // Take takes the room of an item, and reports whether there was enough: for the first one
 // there always is.
-func (r *PageRoom) Take(size int) bool {
+func (r *PageBudget) Take(size int) bool {
 	if r.taken > 0 && r.taken+size > r.limit {
 		return false
 	}

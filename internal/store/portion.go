@@ -9,24 +9,24 @@ import (
 // What one commit does of something that is done to many things. It is in memory as a
 // whole until it is durable, and other changes wait for it: of its user, or of all.
 const (
-	PortionBytes = 4 << 20     // of what is read, as Entry.Size and its like count it
-	PortionTime  = time.Second // by the clock of the machine
+	BatchBytes = 4 << 20     // of what is read, as Entry.Size and its like count it
+	BatchTime  = time.Second // by the clock of the machine
 )
 
-// Portion is how much a commit has done of that.
-type Portion struct {
+// BatchLimit is how much a commit has done of that.
+type BatchLimit struct {
 	begun time.Time
 	bytes int
 }
 
-// NewPortion returns that of a commit which begins.
-func NewPortion() Portion { return Portion{begun: time.Now()} }
+// NewBatchLimit returns that of a commit which begins.
+func NewBatchLimit() BatchLimit { return BatchLimit{begun: time.Now()} }
 
 // Take counts what is read.
-func (p *Portion) Take(size int) { p.bytes += size }
+func (p *BatchLimit) Take(size int) { p.bytes += size }
 
 // Full reports whether the commit has done enough, if it has done anything.
-func (p *Portion) Full() bool { return p.bytes >= PortionBytes || time.Since(p.begun) >= PortionTime }
+func (p *BatchLimit) Full() bool { return p.bytes >= BatchBytes || time.Since(p.begun) >= BatchTime }
 
 // StepLeaving returns the step of a bulk action that a change is part of, when it leaves
 // some of its ids for another one. nil: the change is part of no bulk action.

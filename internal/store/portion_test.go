@@ -18,14 +18,14 @@ func TestPortion(t *testing.T) {
 		want bool
 	}{
 		{"nothing yet", 0, 0, false},
-		{"not much", store.PortionBytes - 1, store.PortionTime - 1, false},
-		{"many bytes", store.PortionBytes, 0, true},
-		{"a long time", 0, store.PortionTime, true},
+		{"not much", store.BatchBytes - 1, store.BatchTime - 1, false},
+		{"many bytes", store.BatchBytes, 0, true},
+		{"a long time", 0, store.BatchTime, true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := store.NewPortion()
+				p := store.NewBatchLimit()
 				p.Take(test.size)
 				time.Sleep(test.took)
 				if got := p.Full(); got != test.want {

@@ -102,10 +102,10 @@ type RunDeliveries interface {
 	// does: it is the message of that entry, its body is the entry's.
 	Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error
 
-	// Remember keeps a message id of a run under a key for as long as the run is
-	// kept. Recall returns it, in this transaction too; ok is false if there is none.
-	Remember(run *posthaste.Run, key string, id posthaste.MessageID)
-	Recall(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error)
+	// PutIdempotencyRecord keeps a message id of a run under a key for as long as the run is
+	// kept. IdempotencyRecord returns it, in this transaction too; ok is false if there is none.
+	PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID)
+	IdempotencyRecord(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error)
 
 	// Entries returns the first entries of a run's list as they were before this
 	// transaction: all if count is negative.
@@ -158,23 +158,23 @@ type RunWaiting interface {
 // RunDLQ moves runs into the DLQ of runs and out of it. The id of an entry is in
 // its run.
 type RunDLQ interface {
-	// Bury adds an entry for a run that has failed: run.DeadLetterID is d.ID.
-	Bury(run *posthaste.Run, d *posthaste.DeadLetter)
+	// AddToDLQ adds an entry for a run that has failed: run.DeadLetterID is d.ID.
+	AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter)
 
-	// Buried returns an entry and its run, or ErrNotFound, also when this transaction
+	// DLQEntry returns an entry and its run, or ErrNotFound, also when this transaction
 	// has removed it.
-	Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error)
+	DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error)
 
-	// Unbury removes the entry of a run.
-	Unbury(run *posthaste.Run)
+	// RemoveFromDLQ removes the entry of a run.
+	RemoveFromDLQ(run *posthaste.Run)
 }
 
 // RunAnswers makes operations on runs repeatable, and parts of bulk actions.
 type RunAnswers interface {
 	// Answer returns what was kept under a key less than AnswerWindow ago, nil if
-	// nothing was; KeepAnswer keeps an answer.
-	Answer(key string) ([]byte, error)
-	KeepAnswer(key string, answer []byte)
+	// nothing was; CacheResponse keeps an answer.
+	CachedResponse(key string) ([]byte, error)
+	CacheResponse(key string, answer []byte)
 
 	// Advance counts a step of a bulk action; a nil step is none. It returns
 	// ErrNotFound if the action is gone, ErrConflict if it has ended.

@@ -183,13 +183,13 @@ type Vault interface {
 	// Secret returns the value kept under the key, or ErrNotFound.
 	Secret(ctx context.Context, key string) (string, error)
 
-	// KeepSecret stores the value unless there is one, and returns the one that
+	// PutSecretIfAbsent stores the value unless there is one, and returns the one that
 	// is kept then.
-	KeepSecret(ctx context.Context, key, value string) (string, error)
+	PutSecretIfAbsent(ctx context.Context, key, value string) (string, error)
 
-	// ReplaceSecret stores the value if the present one is old, and returns
+	// CompareAndSwapSecret stores the value if the present one is old, and returns
 	// ErrConflict otherwise.
-	ReplaceSecret(ctx context.Context, key, old, value string) error
+	CompareAndSwapSecret(ctx context.Context, key, old, value string) error
 }
 
 // Health tells how the backend is.

@@ -39,7 +39,7 @@ func (t *tx) add(item *Item) (Receipt, error) {
 		m.Run.Features = item.Features
 	}
 	if key != "" {
-		t.Remember(run, key, m.ID)
+		t.PutIdempotencyRecord(run, key, m.ID)
 	}
 	t.noteHook(run, callType, item.Body, m.ID)
 	t.noteSDK(run, item.FetchingSDK)
@@ -54,11 +54,11 @@ func (t *tx) add(item *Item) (Receipt, error) {
 // the step has ended, that of its result. A run that was resumed knows only the latter
 // of a call, a wait or an invocation.
 func (t *tx) recallStep(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
-	id, ok, err = t.Recall(run, key)
+	id, ok, err = t.IdempotencyRecord(run, key)
 	if ok || err != nil {
 		return id, ok, err
 	}
-	return t.Recall(run, resultKeyOf(key))
+	return t.IdempotencyRecord(run, resultKeyOf(key))
 }
 
 // noteSDK remembers that the SDK of a run has shown that it can fetch its list.

@@ -107,7 +107,7 @@ func (w *world) auditRun(run *posthaste.Run, lives map[posthaste.MessageID]posth
 	if !run.Active() {
 		errs = append(errs, w.auditEnd(run), auditMessages(run, list, lives))
 	}
-	return errors.Join(append(errs, w.auditBuried(run))...)
+	return errors.Join(append(errs, w.auditDLQ(run))...)
 }
 
 // auditList requires what is in a list to be there once, and the plans of a group to
@@ -179,14 +179,14 @@ func auditMessages(run *posthaste.Run, list []posthaste.RunEntry, lives map[post
 	return errors.Join(errs...)
 }
 
-// auditBuried requires a run to be in the DLQ if it has failed and nothing took its
+// auditDLQ requires a run to be in the DLQ if it has failed and nothing took its
 // place, and only then.
-func (w *world) auditBuried(run *posthaste.Run) error {
+func (w *world) auditDLQ(run *posthaste.Run) error {
 	page, err := w.Failed(context.Background(), user, store.RunQuery{
 		Filter: store.RunFilter{Positions: []posthaste.Position{run.Position}}, High: posthaste.MaxPosition, Limit: 2,
 	})
-	buried := run.State == posthaste.RunFailed && run.Successor == nil && !w.deleted[run.DeadLetterID]
-	if err != nil || (len(page.Runs) == 1) != buried || len(page.Runs) > 1 {
+	inDLQ := run.State == posthaste.RunFailed && run.Successor == nil && !w.deleted[run.DeadLetterID]
+	if err != nil || (len(page.Runs) == 1) != inDLQ || len(page.Runs) > 1 {
 		return fmt.Errorf("it is %s, replaced by %v, and has %d entries in the DLQ, %v", run.State, run.Successor, len(page.Runs), err)
 	}
 	return nil

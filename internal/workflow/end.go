@@ -90,7 +90,7 @@ func (t *tx) fail(run *posthaste.Run, claim store.Claim, answer *posthaste.Respo
 	if err := t.end(run, posthaste.RunFailed, false, reason); err != nil {
 		return err
 	}
-	t.Bury(run, letter)
+	t.AddToDLQ(run, letter)
 	return nil
 }
 
@@ -242,7 +242,7 @@ func (t *tx) resume(w *posthaste.Waiter, url string, settings posthaste.Settings
 		return nil, err
 	}
 	if step, ok := ParseStep(body); ok {
-		t.Remember(run, step.key(), m.ID)
+		t.PutIdempotencyRecord(run, step.key(), m.ID)
 	}
 	if !run.Active() {
 		return m, t.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: posthaste.CallStep, Body: body}, nil)

@@ -64,14 +64,14 @@ func (s *Service) deleteFailed(ctx context.Context, user string, ids []posthaste
 	err = s.transact(ctx, user, func(t *tx) (err error) {
 		deleted = 0
 		left, err = doEach(t, ids, func(id posthaste.DeadLetterID) error {
-			_, run, err := t.Buried(id)
+			_, run, err := t.DLQEntry(id)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			t.Unbury(run)
+			t.RemoveFromDLQ(run)
 			deleted++
 			return t.dropEvents(run)
 		})
@@ -91,7 +91,7 @@ func (s *Service) deleteFailed(ctx context.Context, user string, ids []posthaste
 // an unknown entry and an Error with CodeInvalid for another state.
 func (s *Service) RetryFailureCallback(ctx context.Context, user string, id posthaste.DeadLetterID) (of RunID, err error) {
 	err = s.transact(ctx, user, func(t *tx) error {
-		letter, run, err := t.Buried(id)
+		letter, run, err := t.DLQEntry(id)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *Service) RetryFailureCallback(ctx context.Context, user string, id post
 // those of RetryFailureCallback.
 func (s *Service) CancelFailureCallback(ctx context.Context, user string, id posthaste.DeadLetterID) (of RunID, err error) {
 	err = s.transact(ctx, user, func(t *tx) error {
-		_, run, err := t.Buried(id)
+		_, run, err := t.DLQEntry(id)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (t *tx) hooked(hook Hook) (*posthaste.Run, error) {
 	if run, err = t.goesOnAs(run); err != nil {
 		return nil, err
 	}
-	_, made, err := t.Recall(run, hookKey(hook.EventID))
+	_, made, err := t.IdempotencyRecord(run, hookKey(hook.EventID))
 	if made || err != nil {
 		return run, err
 	}
@@ -84,7 +84,7 @@ func (t *tx) noteHook(run *posthaste.Run, callType posthaste.CallType, body []by
 		return
 	}
 	if eventID := madeHook(body); eventID != "" {
-		t.Remember(run, hookKey(eventID), id)
+		t.PutIdempotencyRecord(run, hookKey(eventID), id)
 	}
 }
 

@@ -45,7 +45,7 @@ func (t *tx) invoke(item *Item) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	t.Remember(invoker, invokeKey(step.ID), run.FirstID)
+	t.PutIdempotencyRecord(invoker, invokeKey(step.ID), run.FirstID)
 	invoked := run.RunRef
 	t.Wait(&posthaste.Waiter{
 		Run:       invoker.RunRef,

@@ -28,9 +28,9 @@ func (t *tx) Entries(run posthaste.Position, count int) ([]posthaste.RunEntry, e
 	return entries, err
 }
 
-// Buried is that of the store, and counts what it returns.
-func (t *tx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
-	letter, run, err := t.RunTx.Buried(id)
+// DLQEntry is that of the store, and counts what it returns.
+func (t *tx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
+	letter, run, err := t.RunTx.DLQEntry(id)
 	if err == nil {
 		t.portion.Take(store.DeadLetterSize(letter) + store.RunSize(run))
 	}

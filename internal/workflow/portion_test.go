@@ -34,10 +34,10 @@ func (s slowStore) Transact(ctx context.Context, now time.Time, user string, cha
 
 type slowTx struct{ store.RunTx }
 
-// Buried implements store.RunDLQ.
-func (tx slowTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
+// DLQEntry implements store.RunDLQ.
+func (tx slowTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
 	time.Sleep(400 * time.Millisecond)
-	return tx.RunTx.Buried(id)
+	return tx.RunTx.DLQEntry(id)
 }
 
 // Run implements store.RunRecords.

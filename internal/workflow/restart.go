@@ -93,7 +93,7 @@ func (s *Service) CannotRestart(ctx context.Context, user string, req RestartReq
 	err = s.transact(ctx, user, func(t *tx) error {
 		refused = nil
 		for _, id := range req.IDs {
-			_, failed, err := t.Buried(id)
+			_, failed, err := t.DLQEntry(id)
 			if errors.Is(err, store.ErrNotFound) {
 				continue
 			}
@@ -171,7 +171,7 @@ func (t *tx) keptAnswer(once *Once) ([]byte, error) {
 	if once == nil {
 		return nil, nil
 	}
-	asks, err := t.Answer(asksKey(once))
+	asks, err := t.CachedResponse(asksKey(once))
 	if err != nil {
 		return nil, err
 	}
@@ -179,15 +179,15 @@ func (t *tx) keptAnswer(once *Once) ([]byte, error) {
 		return nil, posthaste.Invalidf("Idempotency-Key %q was used for a request with other parameters: "+
 			"choose another key, only the cursor may differ under the same one", once.Key)
 	}
-	return t.Answer(answerKey(once))
+	return t.CachedResponse(answerKey(once))
 }
 
 func (t *tx) keepAnswer(once *Once, done Restarts) {
 	if once == nil {
 		return
 	}
-	t.KeepAnswer(asksKey(once), []byte(once.Asks))
-	t.KeepAnswer(answerKey(once), once.Answer(done))
+	t.CacheResponse(asksKey(once), []byte(once.Asks))
+	t.CacheResponse(answerKey(once), once.Answer(done))
 }
 
 // failures lists the entries that were not restarted.
@@ -242,7 +242,7 @@ func (t *tx) restartAll(req *RestartRequest, broken faults) (done Restarts, err 
 // no such entry. What the overrides make unacceptable is in the result; an error is
 // our own, and then a part of the run may have been written.
 func (t *tx) restartOne(id posthaste.DeadLetterID, req *RestartRequest) (*Restarted, error) {
-	letter, failed, err := t.Buried(id)
+	letter, failed, err := t.DLQEntry(id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -281,7 +281,7 @@ func (t *tx) beginAgain(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 // replace takes a failed run out of the DLQ and links it with the run in its place. One
 // that resumes it inherits the events that it had not waited for (contract, decision 33).
 func (t *tx) replace(failed, run *posthaste.Run) error {
-	t.Unbury(failed)
+	t.RemoveFromDLQ(failed)
 	successor := run.RunRef
 	failed.Successor = &successor
 	if !run.Origin.Resumed {

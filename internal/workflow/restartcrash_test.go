@@ -158,17 +158,17 @@ func (s *keyedSweep) restart(w *world, page int) string {
 func (w *world) wantWholePages(s *keyedSweep, answers []string) {
 	w.t.Helper()
 	for page, ids := range s.pages {
-		buried, err := w.CountFailed(w.t.Context(), user, store.RunQuery{
+		inDLQ, err := w.CountFailed(w.t.Context(), user, store.RunQuery{
 			Filter: store.RunFilter{DeadLetterIDs: ids}, High: posthaste.MaxPosition,
 		})
-		if err != nil || buried != 0 && buried != len(ids) || buried > 0 && page < len(answers) {
+		if err != nil || inDLQ != 0 && inDLQ != len(ids) || inDLQ > 0 && page < len(answers) {
 			w.t.Errorf("%d of %d entries of page %d are in the DLQ, error %v, and %d pages were answered",
-				buried, len(ids), page, err, len(answers))
+				inDLQ, len(ids), page, err, len(answers))
 		}
 		for i := range ids {
 			run := w.run(fmt.Sprint("r", page*crashPage+i))
-			if restarted := run.Successor != nil; restarted != (buried == 0) {
-				w.t.Errorf("run %s: restarted %v, and %d entries of its page are in the DLQ", run.ID, restarted, buried)
+			if restarted := run.Successor != nil; restarted != (inDLQ == 0) {
+				w.t.Errorf("run %s: restarted %v, and %d entries of its page are in the DLQ", run.ID, restarted, inDLQ)
 			}
 		}
 	}

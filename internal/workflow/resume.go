@@ -72,10 +72,10 @@ func (t *tx) copyList(run *posthaste.Run, entries []posthaste.RunEntry, messages
 		}
 		// An SDK that repeats the step is recognised.
 		if key := entryKey(entry.CallType, entry.Body, callback); key != "" && entry.Index > 0 {
-			t.Remember(run, key, entry.MessageID)
+			t.PutIdempotencyRecord(run, key, entry.MessageID)
 		}
 		if m != nil && entry.CallType == posthaste.CallAnswer {
-			t.Remember(run, callKey(m.Header.Get(headerStepID)), entry.MessageID) // the call was made
+			t.PutIdempotencyRecord(run, callKey(m.Header.Get(headerStepID)), entry.MessageID) // the call was made
 		}
 		t.noteHook(run, entry.CallType, entry.Body, entry.MessageID)
 		if m == nil {

@@ -181,7 +181,7 @@ func (t *tx) firstMessage(run *posthaste.Run, payload []byte) (*posthaste.Messag
 // the trigger had it.
 func (t *tx) triggerAgain(run *posthaste.Run, item *Item) (Receipt, error) {
 	const key = "by-sdk"
-	id, again, err := t.Recall(run, key)
+	id, again, err := t.IdempotencyRecord(run, key)
 	if err != nil || again {
 		return Receipt{MessageID: id, Run: run.RunRef, Deduplicated: true}, err
 	}
@@ -202,7 +202,7 @@ func (t *tx) triggerAgain(run *posthaste.Run, item *Item) (Receipt, error) {
 	m.Run.ListBytes = len(m.Body)
 	run.FirstID = m.ID
 	t.Save(run)
-	t.Remember(run, key, m.ID)
+	t.PutIdempotencyRecord(run, key, m.ID)
 	return Receipt{MessageID: m.ID, Run: run.RunRef}, t.accept(m)
 }
 

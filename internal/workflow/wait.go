@@ -81,7 +81,7 @@ func (t *tx) wait(step Step, req *WaitRequest) (posthaste.MessageID, error) {
 	if err != nil {
 		return posthaste.MessageID{}, err
 	}
-	t.Remember(run, waitKey(step.ID), w.MessageID)
+	t.PutIdempotencyRecord(run, waitKey(step.ID), w.MessageID)
 	t.noteSDK(run, req.FetchingSDK)
 	event, early, err := t.TakeEvent(run.Position, req.EventID)
 	if err != nil {

@@ -132,7 +132,7 @@ func (s *Service) newRunID() (string, error) {
 func (s *Service) transact(ctx context.Context, user string, change func(*tx) error) error {
 	var done *tx
 	err := s.options.Store.Transact(ctx, s.now(), user, func(storeTx store.RunTx) error {
-		done = &tx{RunTx: storeTx, service: s, user: user, portion: store.NewPortion()}
+		done = &tx{RunTx: storeTx, service: s, user: user, portion: store.NewBatchLimit()}
 		return change(done)
 	})
 	if err == nil {
@@ -144,7 +144,7 @@ func (s *Service) transact(ctx context.Context, user string, change func(*tx) er
 // tx is a transaction with what the rules need to make messages.
 type tx struct {
 	store.RunTx
-	portion  store.Portion
+	portion  store.BatchLimit
 	service  *Service
 	user     string
 	accepted int

@@ -91,7 +91,7 @@ func (h *history) conclude(tx store.RunTx, settlement *store.Settlement) error {
 		}
 		run.DeadLetterID, run.FailedID, run.FailedStatus = letter.ID, m.ID, settlement.Response.Status
 		h.end(tx, run, posthaste.RunFailed)
-		tx.Bury(run, letter)
+		tx.AddToDLQ(run, letter)
 	case settlement.State != posthaste.StateDelivered:
 	case run.Entries == runDeliveries:
 		h.end(tx, run, posthaste.RunSuccess)

@@ -136,7 +136,7 @@ func failedRun(tx store.RunTx, destination string, p *population) error {
 	if err := tx.Append(run, posthaste.RunEntry{MessageID: id, CallType: posthaste.CallStep, Body: []byte(`{"n":1}`)}, nil); err != nil {
 		return err
 	}
-	tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m, Error: "the destination is not well", Response: &posthaste.Response{Status: status}})
+	tx.AddToDLQ(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m, Error: "the destination is not well", Response: &posthaste.Response{Status: status}})
 	return nil
 }
 

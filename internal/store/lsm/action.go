@@ -86,8 +86,8 @@ func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*
 	})
 }
 
-// HoldJob implements store.Jobs: a directory is open in one process.
-func (s *Store) HoldJob(context.Context, string, time.Duration) (bool, error) {
+// TryLease implements store.Jobs: a directory is open in one process.
+func (s *Store) TryLease(context.Context, string, time.Duration) (bool, error) {
 	return read(s, func() (bool, error) { return true, nil })
 }
 

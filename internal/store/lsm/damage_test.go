@@ -198,7 +198,7 @@ func fillStore(t *testing.T, fs vfs.FS) (ledger, *lsm.Store) {
 			}
 		}
 	}
-	if _, err := s.KeepSecret(t.Context(), "key", "value"); err != nil { // no event: the end of the log does not show it
+	if _, err := s.PutSecretIfAbsent(t.Context(), "key", "value"); err != nil { // no event: the end of the log does not show it
 		t.Fatal(err)
 	}
 	know, err := readLedger(t.Context(), s)

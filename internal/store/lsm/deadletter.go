@@ -16,9 +16,9 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// bury writes a dead letter and its postings. Dead letters leave one by one, so
+// addToDLQ writes a dead letter and its postings. Dead letters leave one by one, so
 // each posting stands alone.
-func (s *Store) bury(c *commit, d *posthaste.DeadLetter) {
+func (s *Store) addToDLQ(c *commit, d *posthaste.DeadLetter) {
 	c.set(appendDeadLetterKey(c.key(), d.Message.User, d.ID), record.AppendDeadLetter(nil, d))
 	c.count(appendCountKey(c.key(), countedDeadLetters, d.Message.User), 1)
 	for _, t := range deadLetterTerms(d) {
@@ -26,7 +26,7 @@ func (s *Store) bury(c *commit, d *posthaste.DeadLetter) {
 	}
 }
 
-func (s *Store) unbury(c *commit, d *posthaste.DeadLetter) {
+func (s *Store) removeFromDLQ(c *commit, d *posthaste.DeadLetter) {
 	c.deadLetters[d.ID] = true
 	c.delete(appendDeadLetterKey(c.key(), d.Message.User, d.ID))
 	c.count(appendCountKey(c.key(), countedDeadLetters, d.Message.User), -1)
@@ -102,7 +102,7 @@ func (s *Store) DeadLetters(_ context.Context, user string, query store.DeadLett
 			return err
 		}
 		defer func() { err = errors.Join(err, positions.close()) }()
-		r := &deadLetterReader{reader: e.reader, user: user, query: query, room: store.NewPageRoom(0)}
+		r := &deadLetterReader{reader: e.reader, user: user, query: query, room: store.NewPageBudget(0)}
 		if err := r.run(positions); err != nil {
 			return fmt.Errorf("read dead letters: %w", err)
 		}
@@ -145,7 +145,7 @@ type deadLetterReader struct {
 	user   string
 	query  store.DeadLetterQuery
 	page   store.DeadLetterPage
-	room   store.PageRoom
+	room   store.PageBudget
 }
 
 func (r *deadLetterReader) run(positions *intersection) (err error) {
@@ -179,7 +179,7 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []postha
 	var deleted []posthaste.DeadLetterID
 	err := s.writer.do(ctx, func(c *commit) error {
 		var found []*posthaste.DeadLetter
-		left, err := s.buried(c, user, ids, func(d *posthaste.DeadLetter) {
+		left, err := s.lettersOf(c, user, ids, func(d *posthaste.DeadLetter) {
 			d.Message.Body, d.Response = nil, withoutBody(d.Response)
 			found = append(found, d)
 		})
@@ -190,7 +190,7 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []postha
 			return err
 		}
 		for _, d := range found {
-			s.unbury(c, d)
+			s.removeFromDLQ(c, d)
 			deleted = append(deleted, d.ID)
 		}
 		return nil
@@ -206,10 +206,10 @@ func withoutBody(r *posthaste.Response) *posthaste.Response {
 	return &posthaste.Response{Status: r.Status}
 }
 
-// buried reads those of the dead letters that are there, each once, until that is enough
+// lettersOf reads those of the dead letters that are there, each once, until that is enough
 // for a commit. It returns the ids that are left.
-func (s *Store) buried(c *commit, user string, ids []posthaste.DeadLetterID, take func(*posthaste.DeadLetter)) (left []posthaste.DeadLetterID, err error) {
-	portion, seen := store.NewPortion(), map[posthaste.DeadLetterID]bool{}
+func (s *Store) lettersOf(c *commit, user string, ids []posthaste.DeadLetterID, take func(*posthaste.DeadLetter)) (left []posthaste.DeadLetterID, err error) {
+	portion, seen := store.NewBatchLimit(), map[posthaste.DeadLetterID]bool{}
 	for i, id := range ids {
 		if len(seen) > 0 && portion.Full() {
 			return ids[i:], nil
@@ -241,7 +241,7 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 	var results []store.Retried
 	err := s.writer.do(ctx, func(c *commit) error {
 		var found []*posthaste.DeadLetter
-		left, err := s.buried(c, user, ids, func(d *posthaste.DeadLetter) { found = append(found, d) })
+		left, err := s.lettersOf(c, user, ids, func(d *posthaste.DeadLetter) { found = append(found, d) })
 		if err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 		for i, d := range found {
 			if results[i].Err == nil {
 				s.accept(c, now, &remade[i])
-				s.unbury(c, d)
+				s.removeFromDLQ(c, d)
 			}
 		}
 		return nil

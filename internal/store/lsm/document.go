@@ -64,7 +64,7 @@ func (d documents[T]) part(r pebble.Reader, user, after string) (list store.List
 	if after != "" {
 		from = append(d.key(user, after), 0)
 	}
-	room, last := store.NewPageRoom(0), ""
+	room, last := store.NewPageBudget(0), ""
 	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(prefix)})
 	if err != nil {
 		return list, err

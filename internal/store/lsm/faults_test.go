@@ -276,7 +276,7 @@ func TestTrimOnStalledDisk(t *testing.T) {
 			}
 			tx.Start(run)
 			run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition())
-			tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
+			tx.AddToDLQ(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
 			return nil
 		})
 		if err != nil {

@@ -228,7 +228,7 @@ func TestPagesAmongDeletedLetters(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := openMem(t)
-			ids := buryLetters(t, s, letters)
+			ids := addLettersToDLQ(t, s, letters)
 			for n := 0; n < letters; n += page {
 				var some []posthaste.DeadLetterID
 				for i := n; i < n+page; i++ {
@@ -267,9 +267,9 @@ func (s *Store) grow(t *testing.T) {
 	}
 }
 
-// buryLetters makes dead letters of ann, every other one with a label, and returns their
+// addLettersToDLQ makes dead letters of ann, every other one with a label, and returns their
 // ids, which ascend.
-func buryLetters(t *testing.T, s *Store, n int) (ids []posthaste.DeadLetterID) {
+func addLettersToDLQ(t *testing.T, s *Store, n int) (ids []posthaste.DeadLetterID) {
 	t.Helper()
 	err := s.writer.do(t.Context(), func(c *commit) error {
 		for i := range n {
@@ -283,7 +283,7 @@ func buryLetters(t *testing.T, s *Store, n int) (ids []posthaste.DeadLetterID) {
 			}
 			at := c.event(m, noonOfRuns, posthaste.Event{MessageID: id, State: posthaste.StateFailed})
 			ids = append(ids, posthaste.DeadLetterID(at))
-			s.bury(c, &posthaste.DeadLetter{ID: posthaste.DeadLetterID(at), Message: m})
+			s.addToDLQ(c, &posthaste.DeadLetter{ID: posthaste.DeadLetterID(at), Message: m})
 		}
 		return nil
 	})

@@ -146,7 +146,7 @@ func (i *importer) deadLetter(item store.Item) error {
 		return err
 	}
 	i.raise(at)
-	i.store.bury(i.c, d)
+	i.store.addToDLQ(i.c, d)
 	return nil
 }
 
@@ -254,6 +254,6 @@ func (i *importer) runDeadLetter(item store.Item, id posthaste.Position) error {
 		return err
 	}
 	i.raise(id)
-	i.c.buryRun(item.User, run, d)
+	i.c.addRunToDLQ(item.User, run, d)
 	return nil
 }

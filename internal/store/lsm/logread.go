@@ -64,7 +64,7 @@ func (s *Store) readPage(user string, query store.EventQuery, read func(*logRead
 		user:       user,
 		query:      query,
 		terms:      filterTerms(&query.Filter),
-		room:       store.NewPageRoom(query.Bytes),
+		room:       store.NewPageBudget(query.Bytes),
 		foreground: s.writer.foreground,
 		memory:     newPageMemory(query.Lent),
 		passedOver: func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
@@ -117,7 +117,7 @@ type logReader struct {
 	messages   messageReader
 	memory     *pageMemory
 	page       store.EventPage
-	room       store.PageRoom
+	room       store.PageBudget
 	foreground *background.Foreground
 	passedOver func(posthaste.MessageID, error) bool
 

@@ -394,7 +394,7 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 		if err != nil {
 			return removed, err
 		}
-		n, err := s.unburyRuns(ctx, user, page.DeadLetters)
+		n, err := s.removeRunsFromDLQ(ctx, user, page.DeadLetters)
 		if removed += n; err != nil {
 			return removed, err
 		}
@@ -403,18 +403,18 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 	return removed, nil
 }
 
-func (s *Store) unburyRuns(ctx context.Context, user string, letters []*posthaste.DeadLetter) (int, error) {
+func (s *Store) removeRunsFromDLQ(ctx context.Context, user string, letters []*posthaste.DeadLetter) (int, error) {
 	removed := 0
 	err := s.Transact(ctx, time.Time{}, user, func(tx store.RunTx) error {
 		for _, d := range letters {
-			_, run, err := tx.Buried(d.ID)
+			_, run, err := tx.DLQEntry(d.ID)
 			if errors.Is(err, store.ErrNotFound) {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			tx.Unbury(run)
+			tx.RemoveFromDLQ(run)
 			removed++
 		}
 		return nil

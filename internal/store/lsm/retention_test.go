@@ -57,7 +57,7 @@ func TestTrimOfManyRuns(t *testing.T) {
 			}
 			tx.Start(run)
 			run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition())
-			tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
+			tx.AddToDLQ(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
 		}
 		return nil
 	})

@@ -105,13 +105,13 @@ func appendLetterIDKey(key []byte, user, id string, at posthaste.DeadLetterID) [
 	return binary.BigEndian.AppendUint64(append(appendLetterIDPrefix(key, user, id), 0), uint64(at))
 }
 
-// Bury implements store.RunDLQ.
-func (tx *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
-	tx.stage(func() { tx.c.buryRun(tx.user, run, d) })
+// AddToDLQ implements store.RunDLQ.
+func (tx *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
+	tx.stage(func() { tx.c.addRunToDLQ(tx.user, run, d) })
 }
 
-// buryRun writes every key of an entry of the DLQ of runs.
-func (c *commit) buryRun(user string, run *posthaste.Run, d *posthaste.DeadLetter) {
+// addRunToDLQ writes every key of an entry of the DLQ of runs.
+func (c *commit) addRunToDLQ(user string, run *posthaste.Run, d *posthaste.DeadLetter) {
 	at := posthaste.Position(d.ID)
 	place := binary.BigEndian.AppendUint64(nil, uint64(run.Position))
 	c.setRun(appendRunKey(nil, runDeadLetter, user, at), record.AppendDeadLetter(place, d))
@@ -120,8 +120,8 @@ func (c *commit) buryRun(user string, run *posthaste.Run, d *posthaste.DeadLette
 	c.replacePostings(runDeadLetterPosting, user, at, nil, failureTerms(run))
 }
 
-// Buried implements store.RunDLQ.
-func (tx *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
+// DLQEntry implements store.RunDLQ.
+func (tx *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
 	if tx.ended[posthaste.Position(id)] {
 		return nil, nil, store.ErrNotFound
 	}
@@ -133,8 +133,8 @@ func (tx *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *post
 	return d, run, err
 }
 
-// Unbury implements store.RunDLQ.
-func (tx *runTx) Unbury(run *posthaste.Run) {
+// RemoveFromDLQ implements store.RunDLQ.
+func (tx *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	id, at := run.DeadLetterID, posthaste.Position(run.DeadLetterID)
 	if !tx.ended[at] {
 		tx.ended[at] = true
@@ -176,7 +176,7 @@ func (s *Store) Runs(_ context.Context, user string, query store.RunQuery) (page
 			return err
 		}
 		defer func() { err = errors.Join(err, positions.close()) }()
-		r := &runReader{reader: e.reader, user: user, query: query, room: store.NewPageRoom(0)}
+		r := &runReader{reader: e.reader, user: user, query: query, room: store.NewPageBudget(0)}
 		if err := r.run(positions); err != nil {
 			return fmt.Errorf("read runs: %w", err)
 		}
@@ -282,7 +282,7 @@ type runReader struct {
 	user   string
 	query  store.RunQuery
 	page   store.RunPage
-	room   store.PageRoom
+	room   store.PageBudget
 }
 
 func (r *runReader) run(positions *intersection) (err error) {

@@ -42,9 +42,9 @@ func startRuns(tx store.RunTx, ids ...string) []*posthaste.Run {
 	})
 }
 
-func buryRun(tx store.RunTx, run *posthaste.Run) {
+func addRunToDLQ(tx store.RunTx, run *posthaste.Run) {
 	run.State, run.DeadLetterID = posthaste.RunFailed, posthaste.DeadLetterID(tx.NextPosition())
-	tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
+	tx.AddToDLQ(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
 	tx.Save(run)
 }
 
@@ -54,7 +54,7 @@ type scribe struct {
 	rng    *rand.Rand
 	store  *Store
 	places []posthaste.Position        // of all runs
-	buried map[posthaste.Position]bool // those in the DLQ
+	inDLQ  map[posthaste.Position]bool // those in the DLQ
 	waits  map[posthaste.Position]*posthaste.Waiter
 }
 
@@ -62,7 +62,7 @@ type scribe struct {
 func (s *scribe) write() {
 	errBroken := errors.New("broken")
 	fails := s.rng.IntN(4) == 0
-	places, buried, waits := slices.Clone(s.places), maps.Clone(s.buried), maps.Clone(s.waits)
+	places, inDLQ, waits := slices.Clone(s.places), maps.Clone(s.inDLQ), maps.Clone(s.waits)
 	err := s.store.Transact(s.Context(), noonOfRuns, "ann", func(tx store.RunTx) error {
 		for range 1 + s.rng.IntN(4) {
 			if err := s.change(tx); err != nil {
@@ -76,7 +76,7 @@ func (s *scribe) write() {
 	})
 	switch {
 	case fails && errors.Is(err, errBroken):
-		s.places, s.buried, s.waits = places, buried, waits
+		s.places, s.inDLQ, s.waits = places, inDLQ, waits
 	case err != nil:
 		s.Fatal(err)
 	}
@@ -97,11 +97,11 @@ func (s *scribe) change(tx store.RunTx) error {
 	switch change := s.rng.IntN(7); {
 	case change == 0 && run.DeadLetterID == 0:
 		run.FailedStatus = pick(s, 0, 500)
-		buryRun(tx, run)
-		s.buried[run.Position] = true
-	case change == 1 && s.buried[run.Position]:
-		tx.Unbury(run)
-		delete(s.buried, run.Position)
+		addRunToDLQ(tx, run)
+		s.inDLQ[run.Position] = true
+	case change == 1 && s.inDLQ[run.Position]:
+		tx.RemoveFromDLQ(run)
+		delete(s.inDLQ, run.Position)
 	case change == 2 && run.DeadLetterID == 0:
 		run.State = pick(s, posthaste.RunStates...)
 		run.FlowControl.Key = pick(s, "", "k")
@@ -117,7 +117,7 @@ func (s *scribe) change(tx store.RunTx) error {
 		delete(s.waits, first)
 	case change == 6:
 		tx.KeepEvent(run.Position, "e", nil)
-		tx.Remember(run, "k", posthaste.MessageID{})
+		tx.PutIdempotencyRecord(run, "k", posthaste.MessageID{})
 		return tx.Append(run, posthaste.RunEntry{}, nil)
 	}
 	tx.Save(run)
@@ -132,8 +132,8 @@ func (s *scribe) end() {
 			if err != nil {
 				return err
 			}
-			if s.buried[at] {
-				tx.Unbury(run)
+			if s.inDLQ[at] {
+				tx.RemoveFromDLQ(run)
 			}
 			run.State = posthaste.RunSuccess
 			tx.Save(run)
@@ -143,7 +143,7 @@ func (s *scribe) end() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	clear(s.buried)
+	clear(s.inDLQ)
 }
 
 // trim removes the runs that have ended and are not in the DLQ.
@@ -189,7 +189,7 @@ func (s *scribe) check() {
 		for _, t := range runTerms(run) {
 			add(appendRunPostingKey(nil, runPosting, "ann", t, at))
 		}
-		if !s.buried[at] {
+		if !s.inDLQ[at] {
 			continue
 		}
 		letter := posthaste.Position(run.DeadLetterID)
@@ -236,7 +236,7 @@ func TestKeysOfRunsAreExact(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			s := &scribe{
 				T: t, rng: rand.New(rand.NewPCG(seed, 0)), store: openMem(t),
-				buried: map[posthaste.Position]bool{}, waits: map[posthaste.Position]*posthaste.Waiter{},
+				inDLQ: map[posthaste.Position]bool{}, waits: map[posthaste.Position]*posthaste.Waiter{},
 			}
 			for range 100 {
 				s.write()
@@ -265,7 +265,7 @@ func TestPrefixOfMany(t *testing.T) {
 	ids = append(ids, "few-1", "man", "few-2")
 	err := s.Transact(t.Context(), noonOfRuns, "ann", func(tx store.RunTx) error {
 		for _, run := range startRuns(tx, ids...) {
-			buryRun(tx, run)
+			addRunToDLQ(tx, run)
 		}
 		return nil
 	})

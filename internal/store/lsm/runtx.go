@@ -223,14 +223,14 @@ func appendMemoryKey(key []byte, user string, run posthaste.Position, text strin
 	return append(appendRunKey(key, runMemory, user, run), sum[:16]...)
 }
 
-// Remember implements store.RunDeliveries.
-func (tx *runTx) Remember(run *posthaste.Run, key string, id posthaste.MessageID) {
+// PutIdempotencyRecord implements store.RunDeliveries.
+func (tx *runTx) PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID) {
 	tx.memory[memoryKey{run.Position, key}] = id
 	tx.stage(func() { tx.c.setRun(appendMemoryKey(nil, tx.user, run.Position, key), id[:]) })
 }
 
-// Recall implements store.RunDeliveries.
-func (tx *runTx) Recall(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
+// IdempotencyRecord implements store.RunDeliveries.
+func (tx *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
 	if id, ok = tx.memory[memoryKey{run.Position, key}]; ok {
 		return id, true, nil
 	}
@@ -320,7 +320,7 @@ func (tx *runTx) cancelTarget(t target, inFlight bool) {
 }
 
 // Answer implements store.RunAnswers.
-func (tx *runTx) Answer(key string) ([]byte, error) {
+func (tx *runTx) CachedResponse(key string) ([]byte, error) {
 	for _, at := range []time.Time{tx.now, tx.now.Add(-store.AnswerWindow)} {
 		var kept []byte
 		err := get(tx.c.runs(), appendAnswerKey(nil, tx.user, at, key), func(data []byte) error {
@@ -337,15 +337,15 @@ func (tx *runTx) Answer(key string) ([]byte, error) {
 	return nil, nil
 }
 
-// KeepAnswer implements store.RunAnswers.
-func (tx *runTx) KeepAnswer(key string, answer []byte) {
+// CacheResponse implements store.RunAnswers.
+func (tx *runTx) CacheResponse(key string, answer []byte) {
 	tx.stage(func() {
 		value := binary.BigEndian.AppendUint64(nil, uint64(tx.now.UnixMilli()))
 		tx.c.setRun(appendAnswerKey(nil, tx.user, tx.now, key), append(value, answer...))
 	})
 }
 
-// parseAnswer reads what KeepAnswer writes: when an answer was given, and the answer.
+// parseAnswer reads what CacheResponse writes: when an answer was given, and the answer.
 func parseAnswer(data []byte) (given time.Time, answer []byte, err error) {
 	if len(data) < 8 {
 		return time.Time{}, nil, errCorrupt

@@ -56,7 +56,7 @@ func (s *Store) settle(c *commit, now time.Time, held *lease, settlement store.S
 		c.event(m, now, event)
 	}
 	if st.state == posthaste.StateFailed && m.Run == nil {
-		s.bury(c, &posthaste.DeadLetter{ID: failedAt, Message: m, Error: settlement.Error, Response: settlement.Response})
+		s.addToDLQ(c, &posthaste.DeadLetter{ID: failedAt, Message: m, Error: settlement.Error, Response: settlement.Response})
 	}
 	s.accept(c, now, &callbacks)
 	again := s.place(c, held, st, settlement.NextAt)

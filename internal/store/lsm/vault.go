@@ -27,8 +27,8 @@ func (s *Store) secret(key string) (value string, err error) {
 	return value, err
 }
 
-// KeepSecret implements store.Vault.
-func (s *Store) KeepSecret(ctx context.Context, key, value string) (kept string, err error) {
+// PutSecretIfAbsent implements store.Vault.
+func (s *Store) PutSecretIfAbsent(ctx context.Context, key, value string) (kept string, err error) {
 	err = s.replaceSecret(ctx, key, value, func(present string, exists bool) error {
 		if kept = present; exists {
 			return store.ErrConflict
@@ -41,8 +41,8 @@ func (s *Store) KeepSecret(ctx context.Context, key, value string) (kept string,
 	return value, err
 }
 
-// ReplaceSecret implements store.Vault.
-func (s *Store) ReplaceSecret(ctx context.Context, key, old, value string) error {
+// CompareAndSwapSecret implements store.Vault.
+func (s *Store) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
 	return s.replaceSecret(ctx, key, value, func(present string, exists bool) error {
 		if !exists || present != old {
 			return store.ErrConflict

@@ -55,7 +55,7 @@ func fillAll(t *testing.T, s *postgres.Store) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.KeepSecret(t.Context(), "secret", "value"); err != nil {
+	if _, err := s.PutSecretIfAbsent(t.Context(), "secret", "value"); err != nil {
 		t.Fatal(err)
 	}
 	if claims, _, err := s.Claim(t.Context(), next, 10); err != nil || len(claims) == 0 {
@@ -82,7 +82,7 @@ func TestCheckFindsNothingWrong(t *testing.T) {
 
 func TestCheckOfHalfACopy(t *testing.T) {
 	url := emptyDatabase(t)
-	if _, err := open(t, url).KeepSecret(t.Context(), store.CopyMark, store.CopyRunning); err != nil {
+	if _, err := open(t, url).PutSecretIfAbsent(t.Context(), store.CopyMark, store.CopyRunning); err != nil {
 		t.Fatal(err)
 	}
 	report, err := postgres.Check(t.Context(), url)

@@ -14,17 +14,17 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// bury adds a dead letter.
-func (tx *tx) bury(d *posthaste.DeadLetter) {
+// addToDLQ adds a dead letter.
+func (tx *tx) addToDLQ(d *posthaste.DeadLetter) {
 	data := record.AppendDeadLetter(nil, d)
 	tx.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, d.Message.User, int64(d.ID), data)
 	tx.index(d.Message.User, keptDeadLetters, int64(d.ID), deadLetterTerms(d))
 	tx.count(keptOf{user: d.Message.User, kind: keptDeadLetters}, 1, len(data))
 }
 
-// unbury removes dead letters. It returns those that were there, in their order, and how
+// removeFromDLQ removes dead letters. It returns those that were there, in their order, and how
 // many bytes they had.
-func (tx *tx) unbury(user string, ids []posthaste.DeadLetterID) (removed []posthaste.DeadLetterID, size int, err error) {
+func (tx *tx) removeFromDLQ(user string, ids []posthaste.DeadLetterID) (removed []posthaste.DeadLetterID, size int, err error) {
 	gone, err := rows(tx.ctx, tx, scanRemoved, `
 		DELETE FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2) RETURNING id, octet_length(record)`,
 		user, letterIDs(ids))
@@ -135,7 +135,7 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 				FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2)) AS found
 			ORDER BY id `+order, user, found.at, maxPageBytes)
 	})
-	room := store.NewPageRoom(0)
+	room := store.NewPageBudget(0)
 	for _, f := range letters {
 		if f.fits && !f.matches {
 			continue
@@ -177,14 +177,14 @@ const deletedAtOnce = 20
 // deleteDeadLetters deletes dead letters until that is enough for a commit. It returns
 // those it has deleted, and the ids that are left.
 func (tx *tx) deleteDeadLetters(user string, ids []posthaste.DeadLetterID) (deleted, left []posthaste.DeadLetterID, err error) {
-	portion := store.NewPortion()
+	portion := store.NewBatchLimit()
 	for left = ids; len(left) > 0; {
 		if len(deleted) > 0 && portion.Full() {
 			return deleted, left, nil
 		}
 		some := left[:min(len(left), deletedAtOnce)]
 		left = left[len(some):]
-		removed, size, err := tx.unbury(user, some)
+		removed, size, err := tx.removeFromDLQ(user, some)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -217,7 +217,7 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 func (tx *tx) retryDeadLetters(user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error),
 ) (results []store.Retried, left []posthaste.DeadLetterID, err error) {
-	portion := store.NewPortion()
+	portion := store.NewBatchLimit()
 	for i, id := range ids {
 		if len(results) > 0 && portion.Full() {
 			return results, ids[i:], nil
@@ -245,7 +245,7 @@ func (tx *tx) retry(d *posthaste.DeadLetter, remake func(*posthaste.DeadLetter) 
 	if result.Message, result.Err = remake(d); result.Err != nil {
 		return store.Retried{ID: d.ID, Err: result.Err}, nil
 	}
-	if _, _, err := tx.unbury(d.Message.User, []posthaste.DeadLetterID{d.ID}); err != nil {
+	if _, _, err := tx.removeFromDLQ(d.Message.User, []posthaste.DeadLetterID{d.ID}); err != nil {
 		return store.Retried{}, err
 	}
 	return result, tx.accept([]*posthaste.Message{result.Message})

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// HoldJob implements store.Jobs, by the clock of the database. What a dead node holds is
+// TryLease implements store.Jobs, by the clock of the database. What a dead node holds is
 // free.
-func (s *Store) HoldJob(ctx context.Context, job string, held time.Duration) (bool, error) {
+func (s *Store) TryLease(ctx context.Context, job string, held time.Duration) (bool, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (bool, error) {
 		got, err := rows(ctx, q, pgx.RowTo[int64], `
 			INSERT INTO posthaste.jobs AS j (job, node, expires_at) VALUES ($1, $2, clock_timestamp() + $3::interval)

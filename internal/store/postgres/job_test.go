@@ -14,21 +14,21 @@ func TestAJobIsOneNodesAtATime(t *testing.T) {
 		hold   func() (bool, error)
 		want   bool
 	}{
-		{"it is free", nil, func() (bool, error) { return here.HoldJob(t.Context(), "job", time.Hour) }, true},
-		{"its holder holds it for longer", nil, func() (bool, error) { return here.HoldJob(t.Context(), "job", time.Hour) }, true},
-		{"another node does not get it", nil, func() (bool, error) { return there.HoldJob(t.Context(), "job", time.Hour) }, false},
-		{"another job is another", nil, func() (bool, error) { return there.HoldJob(t.Context(), "other", time.Hour) }, true},
+		{"it is free", nil, func() (bool, error) { return here.TryLease(t.Context(), "job", time.Hour) }, true},
+		{"its holder holds it for longer", nil, func() (bool, error) { return here.TryLease(t.Context(), "job", time.Hour) }, true},
+		{"another node does not get it", nil, func() (bool, error) { return there.TryLease(t.Context(), "job", time.Hour) }, false},
+		{"another job is another", nil, func() (bool, error) { return there.TryLease(t.Context(), "other", time.Hour) }, true},
 		{
 			"its time is over", func() { execute(t, url, `UPDATE posthaste.jobs SET expires_at = clock_timestamp() WHERE job = 'job'`) },
-			func() (bool, error) { return there.HoldJob(t.Context(), "job", time.Hour) }, true,
+			func() (bool, error) { return there.TryLease(t.Context(), "job", time.Hour) }, true,
 		},
-		{"it has changed hands", nil, func() (bool, error) { return here.HoldJob(t.Context(), "job", time.Hour) }, false},
+		{"it has changed hands", nil, func() (bool, error) { return here.TryLease(t.Context(), "job", time.Hour) }, false},
 		{
 			"its holder has left", func() {
 				if err := there.Close(); err != nil {
 					t.Fatal(err)
 				}
-			}, func() (bool, error) { return here.HoldJob(t.Context(), "job", time.Hour) }, true,
+			}, func() (bool, error) { return here.TryLease(t.Context(), "job", time.Hour) }, true,
 		},
 	}
 	for _, step := range steps {
@@ -36,7 +36,7 @@ func TestAJobIsOneNodesAtATime(t *testing.T) {
 			step.before()
 		}
 		if got, err := step.hold(); err != nil || got != step.want {
-			t.Fatalf("%s: HoldJob = %t, %v; want %t", step.name, got, err, step.want)
+			t.Fatalf("%s: TryLease = %t, %v; want %t", step.name, got, err, step.want)
 		}
 	}
 }

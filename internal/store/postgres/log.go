@@ -62,7 +62,7 @@ func behind(block []posthaste.Event, oldestFirst bool) posthaste.Position {
 func (s *Store) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.EventPage, error) {
 		query.Low = max(query.Low, posthaste.FirstPosition(query.Since()))
-		r := &logReader{ctx: ctx, q: q, user: user, query: query, room: store.NewPageRoom(query.Bytes)}
+		r := &logReader{ctx: ctx, q: q, user: user, query: query, room: store.NewPageBudget(query.Bytes)}
 		err := r.run()
 		s.setAside.add(r.unreadable, s.logger)
 		return r.page, err
@@ -76,7 +76,7 @@ type logReader struct {
 	user  string
 	query store.EventQuery
 	page  store.EventPage
-	room  store.PageRoom
+	room  store.PageBudget
 
 	scanned    int
 	unreadable unreadableError // messages that were left out

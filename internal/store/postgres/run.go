@@ -120,7 +120,7 @@ func (s *Store) Runs(ctx context.Context, user string, query store.RunQuery) (pa
 		}
 		return allRuns(ctx, q, user, found.at, query.OldestFirst)
 	})
-	room := store.NewPageRoom(0)
+	room := store.NewPageBudget(0)
 	for _, p := range places {
 		if p.run != nil && !query.Filter.Matches(p.run) {
 			continue

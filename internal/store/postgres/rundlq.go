@@ -8,8 +8,8 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Bury implements store.RunDLQ.
-func (r *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
+// AddToDLQ implements store.RunDLQ.
+func (r *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 	data := record.AppendDeadLetter(nil, d)
 	r.stage(func() error {
 		r.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
@@ -20,8 +20,8 @@ func (r *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
 	})
 }
 
-// Buried implements store.RunDLQ.
-func (r *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
+// DLQEntry implements store.RunDLQ.
+func (r *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
 	if r.gone[posthaste.Position(id)] {
 		return nil, nil, store.ErrNotFound
 	}
@@ -35,8 +35,8 @@ func (r *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posth
 	return found.letter, r.hold(found.run), nil
 }
 
-// Unbury implements store.RunDLQ.
-func (r *runTx) Unbury(run *posthaste.Run) {
+// RemoveFromDLQ implements store.RunDLQ.
+func (r *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	id := run.DeadLetterID
 	r.gone[posthaste.Position(id)] = true
 	r.stage(func() error {

@@ -169,8 +169,8 @@ func (r *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthast
 	return r.Accept(m)
 }
 
-// Remember implements store.RunDeliveries.
-func (r *runTx) Remember(run *posthaste.Run, key string, id posthaste.MessageID) {
+// PutIdempotencyRecord implements store.RunDeliveries.
+func (r *runTx) PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID) {
 	r.memory[memoryKey{run.Position, key}] = id
 	r.stageExec(`
 		INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)
@@ -178,8 +178,8 @@ func (r *runTx) Remember(run *posthaste.Run, key string, id posthaste.MessageID)
 		r.user, int64(run.Position), hashed(key), [16]byte(id))
 }
 
-// Recall implements store.RunDeliveries.
-func (r *runTx) Recall(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
+// IdempotencyRecord implements store.RunDeliveries.
+func (r *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
 	if id, ok = r.memory[memoryKey{run.Position, key}]; ok {
 		return id, true, nil
 	}
@@ -261,16 +261,16 @@ func (r *runTx) stageCancel(id posthaste.MessageID) {
 }
 
 // Answer implements store.RunAnswers.
-func (r *runTx) Answer(key string) ([]byte, error) {
+func (r *runTx) CachedResponse(key string) ([]byte, error) {
 	answer, err := row(r.ctx, r, pgx.RowTo[[]byte], `
 		SELECT answer FROM posthaste.answers WHERE user_id = $1 AND key = $2 AND at > $3`,
 		r.user, hashed(key), r.now.Add(-store.AnswerWindow).UnixMilli())
 	return answer, except(err, store.ErrNotFound)
 }
 
-// KeepAnswer implements store.RunAnswers. It forgets some that are out of the window:
+// CacheResponse implements store.RunAnswers. It forgets some that are out of the window:
 // more than are added, so that few are kept in vain.
-func (r *runTx) KeepAnswer(key string, answer []byte) {
+func (r *runTx) CacheResponse(key string, answer []byte) {
 	r.stageExec(`
 		DELETE FROM posthaste.answers WHERE (user_id, key) IN (
 			SELECT user_id, key FROM posthaste.answers WHERE user_id = $1 AND at <= $2 ORDER BY at LIMIT 4)`,

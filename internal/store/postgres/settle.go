@@ -49,7 +49,7 @@ func (tx *tx) settle(m *posthaste.Message, l *live, settlement store.Settlement)
 		tx.event(m, event)
 	}
 	if settlement.State == posthaste.StateFailed && m.Run == nil {
-		tx.bury(&posthaste.DeadLetter{ID: failedAt, Message: m, Error: settlement.Error, Response: settlement.Response})
+		tx.addToDLQ(&posthaste.DeadLetter{ID: failedAt, Message: m, Error: settlement.Error, Response: settlement.Response})
 	}
 	if l.lane.strict() {
 		l.callbacks += len(callbacks)

@@ -69,7 +69,7 @@ func TestChangesThatTakeLongAreCommittedInParts(t *testing.T) {
 					t.Errorf("%d changes are committed when change %d is made", committed, i)
 				}
 				order = append(order, i)
-				tx.KeepAnswer(fmt.Sprint(i), []byte("done"))
+				tx.CacheResponse(fmt.Sprint(i), []byte("done"))
 				return err
 			})
 			if err != nil {

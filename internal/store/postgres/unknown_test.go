@@ -97,12 +97,12 @@ func transaction(t *testing.T, s *postgres.Store) (call func() error, tookPlace 
 	id := newMessage(start).ID.String()
 	return func() error {
 			return s.Transact(t.Context(), start, ann, func(tx store.RunTx) error {
-				tx.KeepAnswer(key+id, []byte("answer"))
+				tx.CacheResponse(key+id, []byte("answer"))
 				return nil
 			})
 		}, func() (kept bool, err error) {
 			err = s.Transact(t.Context(), start, ann, func(tx store.RunTx) error {
-				answer, err := tx.Answer(key + id)
+				answer, err := tx.CachedResponse(key + id)
 				kept = answer != nil
 				return err
 			})

@@ -18,8 +18,8 @@ func secret(ctx context.Context, q querier, key string) (string, error) {
 	return string(value), err
 }
 
-// KeepSecret implements store.Vault.
-func (s *Store) KeepSecret(ctx context.Context, key, value string) (string, error) {
+// PutSecretIfAbsent implements store.Vault.
+func (s *Store) PutSecretIfAbsent(ctx context.Context, key, value string) (string, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (string, error) {
 		_, err := s.pool.Exec(ctx, `
 			INSERT INTO posthaste.secrets (key, value) VALUES ($1, $2)
@@ -31,8 +31,8 @@ func (s *Store) KeepSecret(ctx context.Context, key, value string) (string, erro
 	})
 }
 
-// ReplaceSecret implements store.Vault.
-func (s *Store) ReplaceSecret(ctx context.Context, key, old, value string) error {
+// CompareAndSwapSecret implements store.Vault.
+func (s *Store) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
 		tag, err := s.pool.Exec(ctx, `
 			UPDATE posthaste.secrets SET value = $3 WHERE key = $1 AND value = $2`,

@@ -76,13 +76,13 @@ var actionPromises = []promise{
 
 func checkLateSteps(tr *trial) {
 	s := tr.setScene()
-	buried, waits := tr.fail(tr.accept(), refused), tr.accept(delayed(time.Hour))
-	letters, messages := []posthaste.DeadLetterID{buried.ID}, []posthaste.MessageID{waits.ID}
+	failed, waits := tr.fail(tr.accept(), refused), tr.accept(delayed(time.Hour))
+	letters, messages := []posthaste.DeadLetterID{failed.ID}, []posthaste.MessageID{waits.ID}
 	tr.finish("action")
 	step := &store.Step{ActionID: "action", Advance: func(a *posthaste.BulkAction, _ int, _ []posthaste.ActionFailure) { a.Count(1, nil) }}
 	remake := func(*posthaste.DeadLetter) (*posthaste.Message, error) { return s.fresh, nil }
-	unbury := func(tx store.RunTx, _ *scene, _, failed *posthaste.Run) error {
-		tx.Unbury(failed)
+	removeFromDLQ := func(tx store.RunTx, _ *scene, _, failed *posthaste.Run) error {
+		tx.RemoveFromDLQ(failed)
 		return tx.Advance(step, 1, nil)
 	}
 	ctx, log, runs := tr.Context(), tr.wholeLog(ann), s.look(tr)
@@ -93,14 +93,14 @@ func checkLateSteps(tr *trial) {
 		{"Cancel", errorOf(tr.store.Cancel(ctx, tr.now, ann, messages, step))},
 		{"DeleteDeadLetters", errorOf(tr.store.DeleteDeadLetters(ctx, ann, letters, whateverIsLeft(step)))},
 		{"RetryDeadLetters", errorOf(tr.store.RetryDeadLetters(ctx, tr.now, ann, letters, remake, whateverIsLeft(step)))},
-		{"Transact", tr.store.Transact(ctx, tr.now, ann, s.change(unbury, nil))},
+		{"Transact", tr.store.Transact(ctx, tr.now, ann, s.change(removeFromDLQ, nil))},
 	} {
 		if !errors.Is(late.err, store.ErrConflict) {
 			tr.Errorf("%s = %v, want ErrConflict", late.name, late.err)
 		}
 	}
 	tr.same("log", log, tr.wholeLog(ann))
-	tr.wantDeadLetters(buried)
+	tr.wantDeadLetters(failed)
 	tr.same("runs and the action", runs, s.look(tr))
 }
 

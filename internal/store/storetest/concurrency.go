@@ -100,7 +100,7 @@ var concurrencyPromises = []promise{
 	{"one value of a secret wins", func(tr *trial) {
 		var kept [8]string
 		tr.together(len(kept), func(n int) (err error) {
-			kept[n], err = tr.store.KeepSecret(tr.Context(), "token", string(rune('a'+n)))
+			kept[n], err = tr.store.PutSecretIfAbsent(tr.Context(), "token", string(rune('a'+n)))
 			return err
 		})
 		for _, value := range kept {

@@ -105,7 +105,7 @@ var deadLetterPromises = []promise{
 				size += last
 				return tr.message(), nil
 			}, step)
-			if err != nil || size-last >= store.PortionBytes {
+			if err != nil || size-last >= store.BatchBytes {
 				tr.Errorf("%d dead letters of %d bytes are retried at once, %v", len(retried), size, err)
 			}
 			return store.RetriedIDs(retried)

@@ -427,8 +427,8 @@ func (a agreeing) Tick(ctx context.Context, now time.Time, before, after *postha
 	return except(a.Store.Tick(ctx, now, before, after, messages), store.ErrConflict)
 }
 
-func (a agreeing) ReplaceSecret(ctx context.Context, key, old, value string) error {
-	return except(a.Store.ReplaceSecret(ctx, key, old, value), store.ErrConflict)
+func (a agreeing) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
+	return except(a.Store.CompareAndSwapSecret(ctx, key, old, value), store.ErrConflict)
 }
 
 // tickingBlindly takes a schedule for unchanged that is due at the same time as before.

@@ -45,7 +45,7 @@ func Once(method string, number int, fault Fault) Plan {
 // Faulty returns a store that behaves like s but for the calls that the plan lets
 // fail: Accept, Claim, Settle, Release, Cancel, Message, Events, RetryDeadLetters,
 // DeleteDeadLetters, DueSchedules, Tick, Transact, DueWaiters, UpdateAction,
-// KeepSecret, ReplaceSecret and Ping.
+// PutSecretIfAbsent, CompareAndSwapSecret and Ping.
 //
 // Claims whose call fails after the change are released again: their leases are
 // lost with the answer.
@@ -183,12 +183,12 @@ func (f *faulty) UpdateAction(ctx context.Context, user, id string, change func(
 	return f.do("UpdateAction", func() error { return f.Store.UpdateAction(ctx, user, id, change) })
 }
 
-func (f *faulty) KeepSecret(ctx context.Context, key, value string) (string, error) {
-	return ask(f, "KeepSecret", func() (string, error) { return f.Store.KeepSecret(ctx, key, value) })
+func (f *faulty) PutSecretIfAbsent(ctx context.Context, key, value string) (string, error) {
+	return ask(f, "PutSecretIfAbsent", func() (string, error) { return f.Store.PutSecretIfAbsent(ctx, key, value) })
 }
 
-func (f *faulty) ReplaceSecret(ctx context.Context, key, old, value string) error {
-	return f.do("ReplaceSecret", func() error { return f.Store.ReplaceSecret(ctx, key, old, value) })
+func (f *faulty) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
+	return f.do("CompareAndSwapSecret", func() error { return f.Store.CompareAndSwapSecret(ctx, key, old, value) })
 }
 
 func (f *faulty) Ping(ctx context.Context) error {

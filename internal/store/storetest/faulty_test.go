@@ -87,7 +87,7 @@ func TestFaultyWithoutFaults(t *testing.T) {
 	})
 	for _, method := range []string{
 		"Accept", "Claim", "Settle", "Release", "Cancel", "Message", "Events", "DeleteDeadLetters",
-		"RetryDeadLetters", "DueSchedules", "Tick", "Transact", "DueWaiters", "UpdateAction", "KeepSecret", "ReplaceSecret", "Ping",
+		"RetryDeadLetters", "DueSchedules", "Tick", "Transact", "DueWaiters", "UpdateAction", "PutSecretIfAbsent", "CompareAndSwapSecret", "Ping",
 	} {
 		if _, ok := asked.Load(method); !ok {
 			t.Errorf("%s was never asked about", method)

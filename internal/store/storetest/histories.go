@@ -261,12 +261,12 @@ func (h *historian) changeRun() {
 	switch {
 	case run.DeadLetterID != 0:
 		h.runs[i] = h.update(run, func(tx store.RunTx, run *posthaste.Run) error {
-			tx.Unbury(run)
+			tx.RemoveFromDLQ(run)
 			run.DeadLetterID, run.State = 0, posthaste.RunStarted
 			return nil
 		})
 	case h.chance(3):
-		h.bury(run)
+		h.addToDLQ(run)
 	case h.chance(2):
 		h.await(run, until(h.now.Add(time.Minute)))
 	default:

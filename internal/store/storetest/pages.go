@@ -88,11 +88,11 @@ func (tr *trial) failLargeRuns() int {
 	tr.Helper()
 	result := strings.Repeat("r", largePart)
 	for range 3 {
-		tr.bury(tr.firstOf(tr.start(func(run *posthaste.Run) { run.Header = largeHeader(largePart) })))
-		tr.bury(tr.firstOf(tr.start(func(run *posthaste.Run) { run.Result = &result })))
+		tr.addToDLQ(tr.firstOf(tr.start(func(run *posthaste.Run) { run.Header = largeHeader(largePart) })))
+		tr.addToDLQ(tr.firstOf(tr.start(func(run *posthaste.Run) { run.Result = &result })))
 		run, m := tr.start()
 		tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
-			buryIn(tx, run, &posthaste.DeadLetter{Message: m, Error: "no", Response: largeResponse(largePart).Response})
+			addToDLQIn(tx, run, &posthaste.DeadLetter{Message: m, Error: "no", Response: largeResponse(largePart).Response})
 			return nil
 		})
 	}

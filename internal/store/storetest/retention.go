@@ -77,7 +77,7 @@ var retentionPromises = []promise{
 		failed, _ := tr.start()
 		tr.complete(ended, posthaste.RunSuccess)
 		tr.complete(failed, posthaste.RunFailed)
-		tr.bury(failed)
+		tr.addToDLQ(failed)
 		tr.wait(3 * day)
 		tr.wantTrimmed(store.Horizon{Runs: tr.now.Add(-day)}, store.Trimmed{Runs: 1})
 		if _, err := tr.store.LatestRun(tr.Context(), ann, ended.ID); !errors.Is(err, store.ErrNotFound) {

@@ -76,7 +76,7 @@ func (tr *trial) setScene() *scene {
 	for _, m := range []posthaste.MessageID{s.run.FirstID, s.failed.FirstID} {
 		tr.postpone(m)
 	}
-	tr.bury(s.failed)
+	tr.addToDLQ(s.failed)
 	s.waiter = tr.await(s.run, until(tr.now.Add(time.Hour)))
 	tr.keepEvent(s.run, "event", "kept")
 	tr.answer(ann, "kept", "answer")
@@ -131,7 +131,7 @@ var runOps = []runOp{
 		return tx.Accept(s.fresh)
 	}},
 	{"remembering", func(tx store.RunTx, s *scene, run, _ *posthaste.Run) error {
-		tx.Remember(run, "key", s.first.ID)
+		tx.PutIdempotencyRecord(run, "key", s.first.ID)
 		return nil
 	}},
 	{"cancelling deliveries", func(tx store.RunTx, _ *scene, run, _ *posthaste.Run) error {
@@ -159,16 +159,16 @@ var runOps = []runOp{
 	{"forgetting events", func(tx store.RunTx, _ *scene, run, _ *posthaste.Run) error {
 		return tx.DropEvents(run.Position)
 	}},
-	{"burying", func(tx store.RunTx, s *scene, run, _ *posthaste.Run) error {
-		buryIn(tx, run, letterOf(s.first))
+	{"adding to the DLQ", func(tx store.RunTx, s *scene, run, _ *posthaste.Run) error {
+		addToDLQIn(tx, run, letterOf(s.first))
 		return nil
 	}},
 	{"taking out of the DLQ", func(tx store.RunTx, _ *scene, _, failed *posthaste.Run) error {
-		tx.Unbury(failed)
+		tx.RemoveFromDLQ(failed)
 		return nil
 	}},
 	{"keeping an answer", func(tx store.RunTx, _ *scene, _, _ *posthaste.Run) error {
-		tx.KeepAnswer("key", []byte("answer"))
+		tx.CacheResponse("key", []byte("answer"))
 		return nil
 	}},
 	{"advancing an action", func(tx store.RunTx, _ *scene, _, _ *posthaste.Run) error {
@@ -203,18 +203,18 @@ func (s *scene) change(write func(store.RunTx, *scene, *posthaste.Run, *posthast
 
 // sight is all that can be seen of a scene.
 type sight struct {
-	Log     []store.Entry
-	First   store.Status
-	Runs    []*posthaste.Run
-	Latest  *posthaste.Run
-	Buried  []*posthaste.Run
-	Entries []posthaste.RunEntry
-	Waiters []*posthaste.Waiter
-	Due     []store.DueWaiter
-	Events  []string
-	Memory  posthaste.MessageID
-	Answers [2][]byte
-	Action  *posthaste.BulkAction
+	Log      []store.Entry
+	First    store.Status
+	Runs     []*posthaste.Run
+	Latest   *posthaste.Run
+	DLQEntry []*posthaste.Run
+	Entries  []posthaste.RunEntry
+	Waiters  []*posthaste.Waiter
+	Due      []store.DueWaiter
+	Events   []string
+	Memory   posthaste.MessageID
+	Answers  [2][]byte
+	Action   *posthaste.BulkAction
 }
 
 func (s *scene) look(tr *trial) sight {
@@ -223,11 +223,11 @@ func (s *scene) look(tr *trial) sight {
 		Log: tr.events(ann, store.EventQuery{
 			Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
 		}),
-		First:   tr.status(s.first),
-		Runs:    tr.runs(ann, allRuns),
-		Latest:  tr.latest(s.run.ID),
-		Buried:  tr.runs(ann, allBuried),
-		Entries: tr.entries(s.run),
+		First:    tr.status(s.first),
+		Runs:     tr.runs(ann, allRuns),
+		Latest:   tr.latest(s.run.ID),
+		DLQEntry: tr.runs(ann, allInDLQ),
+		Entries:  tr.entries(s.run),
 	}
 	var waitersErr, dueErr, actionErr error
 	seen.Waiters, waitersErr = tr.store.RunWaiters(tr.Context(), ann, s.run.Position)
@@ -244,9 +244,9 @@ func (s *scene) look(tr *trial) sight {
 			seen.Events = append(seen.Events, string(body))
 		}
 		var memoryErr, keptErr, answerErr error
-		seen.Memory, _, memoryErr = tx.Recall(s.run, "key")
-		seen.Answers[0], keptErr = tx.Answer("kept")
-		seen.Answers[1], answerErr = tx.Answer("key")
+		seen.Memory, _, memoryErr = tx.IdempotencyRecord(s.run, "key")
+		seen.Answers[0], keptErr = tx.CachedResponse("kept")
+		seen.Answers[1], answerErr = tx.CachedResponse("key")
 		return errors.Join(err, memoryErr, keptErr, answerErr)
 	})
 	return seen

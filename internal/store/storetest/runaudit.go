@@ -40,7 +40,7 @@ func newRunAudit(s store.Store, user string) *runAudit {
 
 // checkRecords audits all but the log.
 func (a *runAudit) checkRecords(ctx context.Context) error {
-	return errors.Join(a.checkRuns(ctx), a.checkDeadlines(ctx), a.checkBuried(ctx))
+	return errors.Join(a.checkRuns(ctx), a.checkDeadlines(ctx), a.checkDLQ(ctx))
 }
 
 func (a *runAudit) checkRuns(ctx context.Context) error {
@@ -161,14 +161,14 @@ func (a *runAudit) checkDeadlines(ctx context.Context) error {
 	return nil
 }
 
-// checkBuried requires the DLQ to hold runs that know their entry, each once.
-func (a *runAudit) checkBuried(ctx context.Context) error {
-	runs, letters, err := readRuns(ctx, a, a.user, allBuried)
+// checkDLQ requires the DLQ to hold runs that know their entry, each once.
+func (a *runAudit) checkDLQ(ctx context.Context) error {
+	runs, letters, err := readRuns(ctx, a, a.user, allInDLQ)
 	if err != nil {
 		return err
 	}
 	for i, run := range runs {
-		query := allBuried
+		query := allInDLQ
 		query.Low, query.High = posthaste.Position(letters[i].ID), posthaste.Position(letters[i].ID)
 		query.Filter = store.RunFilter{
 			DeadLetterIDs: []posthaste.DeadLetterID{letters[i].ID}, Statuses: []int{run.FailedStatus}, CreatedAts: []time.Time{run.CreatedAt},

@@ -207,7 +207,7 @@ func TestAuditOfRuns(t *testing.T) {
 			tr.await(run)
 			other, _ := tr.start()
 			tr.step(other)
-			tr.bury(other)
+			tr.addToDLQ(other)
 			test.store.Store = tr.store
 			err := audit(t.Context(), test.store, ann, tr.makes.ids[ann])
 			if test.want == "" {

@@ -28,7 +28,7 @@ type runShape struct {
 	List     []posthaste.MessageID
 	Waiters  []int    // after which entries they began
 	Events   []string // that are kept
-	Buried   bool
+	DLQEntry bool
 	Callback posthaste.CallbackState
 }
 
@@ -144,7 +144,7 @@ func endWaits(tx store.RunTx, run *posthaste.Run) error {
 // failure is a change that lets a run fail.
 func (w *witness) failure(run *knownRun) *change {
 	p := run.next(func(s *runShape) {
-		s.State, s.Buried, s.Waiters, s.Events = posthaste.RunFailed, true, nil, nil
+		s.State, s.DLQEntry, s.Waiters, s.Events = posthaste.RunFailed, true, nil, nil
 	})
 	ch := &change{runs: []runPart{p}}
 	for _, id := range run.shape.List {
@@ -158,7 +158,7 @@ func (w *witness) failure(run *knownRun) *change {
 		if err != nil {
 			return err
 		}
-		buryIn(tx, run, letterOf(first))
+		addToDLQIn(tx, run, letterOf(first))
 		p.save(tx, run)
 		return errors.Join(tx.CancelDeliveries(run, true), endWaits(tx, run), tx.DropEvents(run.Position))
 	})
@@ -183,14 +183,14 @@ func (w *witness) report(run *knownRun) *change {
 func (w *witness) restart(failed *knownRun) *change {
 	ch := w.start()
 	fresh, first := ch.runs[0], ch.parts[0].known
-	p := failed.next(func(s *runShape) { s.Buried = false })
+	p := failed.next(func(s *runShape) { s.DLQEntry = false })
 	ch.runs = append(ch.runs, p)
 	return w.transaction(ch, func(tx store.RunTx) error {
 		run, err := tx.LatestRun(failed.id)
 		if err != nil {
 			return err
 		}
-		tx.Unbury(run)
+		tx.RemoveFromDLQ(run)
 		p.save(tx, run)
 		return beginKnown(tx, fresh, first)
 	})
@@ -218,7 +218,7 @@ func (w *witness) runChange(run *knownRun) *change {
 		return w.step(run)
 	case run.active():
 		return w.failure(run)
-	case run.shape.Buried && w.rng.IntN(2) == 0:
+	case run.shape.DLQEntry && w.rng.IntN(2) == 0:
 		return w.restart(run)
 	default:
 		return w.report(run)
@@ -295,12 +295,12 @@ func (s *runShape) read(tx store.RunTx, run *posthaste.Run) error {
 		}
 		s.Events = append(s.Events, string(body))
 	}
-	_, _, buriedErr := tx.Buried(run.DeadLetterID)
-	if s.Buried = buriedErr == nil; errors.Is(buriedErr, store.ErrNotFound) {
-		buriedErr = nil
+	_, _, entryErr := tx.DLQEntry(run.DeadLetterID)
+	if s.DLQEntry = entryErr == nil; errors.Is(entryErr, store.ErrNotFound) {
+		entryErr = nil
 	}
 	if run.Reported != nil {
 		s.Callback = run.Reported.State
 	}
-	return errors.Join(numberErr, entriesErr, waitersErr, eventErr, buriedErr)
+	return errors.Join(numberErr, entriesErr, waitersErr, eventErr, entryErr)
 }

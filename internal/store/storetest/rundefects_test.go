@@ -25,7 +25,7 @@ var runDefects = map[string]func(store.Store) store.Store{
 	"RunTransactions/a transaction that fails writes nothing":                   func(s store.Store) store.Store { return hasty{s} },
 	"RunTransactions/a settlement that fails writes nothing of all its run did": func(s store.Store) store.Store { return hasty{s} },
 	"RunLists/entries are kept in order":                                        func(s store.Store) store.Store { return talkative{s} },
-	"RunLists/a run remembers message ids":                                      forgetting("Remember"),
+	"RunLists/a run remembers message ids":                                      forgetting("PutIdempotencyRecord"),
 	"RunLists/an entry is delivered by its message":                             forgetting("message of Append"),
 	"RunLists/a new message wakes who waits for one":                            func(s store.Store) store.Store { return sleepy{s} },
 	"RunCancel/what has not been delivered is cancelled with its run":           forgetting("CancelDeliveries"),
@@ -49,7 +49,7 @@ var runDefects = map[string]func(store.Store) store.Store{
 	"RunWaiting/a limit holds waiters back that are due":                   func(s store.Store) store.Store { return tardy{s} },
 	"RunWaiting/events are kept in order until they are taken":             throughTx(func(tx store.RunTx) store.RunTx { return returning{tx} }),
 	"RunWaiting/a run's events are forgotten together":                     forgetting("DropEvents"),
-	"RunDLQ/a run that was taken out of the DLQ is not found there":        forgetting("Unbury"),
+	"RunDLQ/a run that was taken out of the DLQ is not found there":        forgetting("RemoveFromDLQ"),
 	"RunAnswers/an answer is kept for a while":                             func(s store.Store) store.Store { return eternal{s} },
 	"RunQueries/each field filters alone":                                  func(s store.Store) store.Store { return unfiltered{s} },
 	"RunQueries/any set of fields filters any range":                       func(s store.Store) store.Store { return halfOpen{s} },
@@ -114,9 +114,9 @@ func (f forgetful) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posth
 	return f.RunTx.Append(run, entry, m)
 }
 
-func (f forgetful) Remember(run *posthaste.Run, key string, id posthaste.MessageID) {
-	if !f.forgets("Remember") {
-		f.RunTx.Remember(run, key, id)
+func (f forgetful) PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID) {
+	if !f.forgets("PutIdempotencyRecord") {
+		f.RunTx.PutIdempotencyRecord(run, key, id)
 	}
 }
 
@@ -154,15 +154,15 @@ func (f forgetful) DropEvents(run posthaste.Position) error {
 	return f.RunTx.DropEvents(run)
 }
 
-func (f forgetful) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
-	if !f.forgets("Bury") {
-		f.RunTx.Bury(run, d)
+func (f forgetful) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
+	if !f.forgets("AddToDLQ") {
+		f.RunTx.AddToDLQ(run, d)
 	}
 }
 
-func (f forgetful) Unbury(run *posthaste.Run) {
-	if !f.forgets("Unbury") {
-		f.RunTx.Unbury(run)
+func (f forgetful) RemoveFromDLQ(run *posthaste.Run) {
+	if !f.forgets("RemoveFromDLQ") {
+		f.RunTx.RemoveFromDLQ(run)
 	}
 }
 

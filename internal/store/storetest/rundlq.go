@@ -12,10 +12,10 @@ import (
 var runDLQPromises = []promise{
 	{"a run that failed is in the DLQ of runs", func(tr *trial) {
 		run, first := tr.start(withEveryRunField)
-		letter := tr.bury(run)
+		letter := tr.addToDLQ(run)
 		want := &posthaste.DeadLetter{ID: letter.ID, Message: first, Error: refused.Error, Response: refused.Response}
-		tr.wantBuried(letter.ID, want, tr.run(run))
-		runs, letters, err := readRuns(tr.Context(), tr.store, ann, allBuried)
+		tr.wantInDLQ(letter.ID, want, tr.run(run))
+		runs, letters, err := readRuns(tr.Context(), tr.store, ann, allInDLQ)
 		if err != nil {
 			tr.Fatal(err)
 		}
@@ -25,29 +25,29 @@ var runDLQPromises = []promise{
 	}},
 	{"an entry that was never there is not found", func(tr *trial) {
 		run, _ := tr.start()
-		letter := tr.bury(run)
-		tr.wantNotBuried(letter.ID - 1)
-		tr.wantNotBuried(letter.ID + 1)
-		tr.wantNotBuried(posthaste.DeadLetterID(run.Position))
+		letter := tr.addToDLQ(run)
+		tr.wantNotInDLQ(letter.ID - 1)
+		tr.wantNotInDLQ(letter.ID + 1)
+		tr.wantNotInDLQ(posthaste.DeadLetterID(run.Position))
 	}},
 	{"a run that was taken out of the DLQ is not found there", func(tr *trial) {
 		gone, _ := tr.start()
 		left, _ := tr.start()
-		letter := tr.bury(gone)
-		tr.bury(left)
+		letter := tr.addToDLQ(gone)
+		tr.addToDLQ(left)
 		tr.transact(func(tx store.RunTx) error {
-			_, run, err := tx.Buried(letter.ID)
+			_, run, err := tx.DLQEntry(letter.ID)
 			if err != nil {
 				return err
 			}
-			tx.Unbury(run)
-			if _, _, err := tx.Buried(letter.ID); !errors.Is(err, store.ErrNotFound) {
-				tr.Errorf("Buried of an entry that this transaction removed = %v, want ErrNotFound", err)
+			tx.RemoveFromDLQ(run)
+			if _, _, err := tx.DLQEntry(letter.ID); !errors.Is(err, store.ErrNotFound) {
+				tr.Errorf("DLQEntry of an entry that this transaction removed = %v, want ErrNotFound", err)
 			}
 			return nil
 		})
-		tr.wantNotBuried(letter.ID)
-		tr.same("DLQ", []*posthaste.Run{tr.run(left)}, tr.runs(ann, allBuried))
+		tr.wantNotInDLQ(letter.ID)
+		tr.same("DLQ", []*posthaste.Run{tr.run(left)}, tr.runs(ann, allInDLQ))
 		tr.same("runs", []*posthaste.Run{tr.run(gone), tr.run(left)}, tr.runs(ann, allRuns))
 		if got := tr.run(gone).DeadLetterID; got != letter.ID {
 			tr.Errorf("the run says its entry was %s, want %s still", got, letter.ID)
@@ -55,17 +55,17 @@ var runDLQPromises = []promise{
 	}},
 	{"a run that is restarted leaves the DLQ with that", func(tr *trial) {
 		failed, _ := tr.start()
-		letter := tr.bury(failed)
+		letter := tr.addToDLQ(failed)
 		fresh := tr.message()
 		tr.transact(func(tx store.RunTx) error { return restart(tx, letter.ID, tr.runOf(withID("fresh")), fresh) })
 		successor := tr.latest("fresh")
-		tr.wantNotBuried(letter.ID)
+		tr.wantNotInDLQ(letter.ID)
 		tr.same("successor", &successor.RunRef, tr.run(failed).Successor)
 		tr.same("origin", &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: letter.ID}, successor.Origin)
 	}},
 	{"a run is restarted once, whoever asks", func(tr *trial) {
 		failed, first := tr.start()
-		letter := tr.bury(failed)
+		letter := tr.addToDLQ(failed)
 		tr.settle(store.Failed(tr.claimOne(first), refused))
 		fresh := tr.rivals(8)
 		tr.together(len(fresh), func(n int) error {
@@ -80,11 +80,11 @@ var runDLQPromises = []promise{
 	}},
 	{"a run that is in the DLQ goes on to change", func(tr *trial) {
 		run, _ := tr.start()
-		letter := tr.bury(run)
+		letter := tr.addToDLQ(run)
 		for _, state := range posthaste.CallbackStates {
 			changed := tr.report(run, state)
-			tr.wantBuried(letter.ID, letter, changed)
-			tr.same("found in the DLQ", []*posthaste.Run{changed}, tr.runs(ann, withFilter(allBuried, store.RunFilter{
+			tr.wantInDLQ(letter.ID, letter, changed)
+			tr.same("found in the DLQ", []*posthaste.Run{changed}, tr.runs(ann, withFilter(allInDLQ, store.RunFilter{
 				CallbackStates: []posthaste.CallbackState{state},
 			})))
 		}
@@ -93,10 +93,10 @@ var runDLQPromises = []promise{
 		run, first := tr.start()
 		tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
 			run.Reported = &posthaste.RunCallback{State: posthaste.CallbackInProgress}
-			buryIn(tx, run, letterOf(first))
+			addToDLQIn(tx, run, letterOf(first))
 			return nil
 		})
-		tr.same("found in the DLQ", []*posthaste.Run{tr.run(run)}, tr.runs(ann, withFilter(allBuried, store.RunFilter{
+		tr.same("found in the DLQ", []*posthaste.Run{tr.run(run)}, tr.runs(ann, withFilter(allInDLQ, store.RunFilter{
 			CallbackStates: []posthaste.CallbackState{posthaste.CallbackInProgress}, Statuses: []int{refused.Response.Status},
 		})))
 	}},
@@ -152,7 +152,7 @@ var runAnswerPromises = []promise{
 
 		for _, unknown := range []struct{ user, id string }{{ann, "b"}, {anna, "a"}} {
 			err := tr.store.Transact(tr.Context(), tr.now, unknown.user, func(tx store.RunTx) error {
-				tx.KeepAnswer("key", []byte("answer"))
+				tx.CacheResponse("key", []byte("answer"))
 				return tx.Advance(&store.Step{ActionID: unknown.id, Advance: step.Advance}, 1, nil)
 			})
 			if !errors.Is(err, store.ErrNotFound) {
@@ -166,7 +166,7 @@ var runAnswerPromises = []promise{
 
 // restart takes a run out of the DLQ and starts another in its place.
 func restart(tx store.RunTx, id posthaste.DeadLetterID, made posthaste.Run, first *posthaste.Message) error {
-	_, failed, err := tx.Buried(id)
+	_, failed, err := tx.DLQEntry(id)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func restart(tx store.RunTx, id posthaste.DeadLetterID, made posthaste.Run, firs
 		return err
 	}
 	failed.Successor = &fresh.RunRef
-	tx.Unbury(failed)
+	tx.RemoveFromDLQ(failed)
 	tx.Save(failed)
 	return nil
 }
@@ -195,21 +195,21 @@ func withFilter(query store.RunQuery, filter store.RunFilter) store.RunQuery {
 	return query
 }
 
-func (tr *trial) wantBuried(id posthaste.DeadLetterID, want *posthaste.DeadLetter, of *posthaste.Run) {
+func (tr *trial) wantInDLQ(id posthaste.DeadLetterID, want *posthaste.DeadLetter, of *posthaste.Run) {
 	tr.Helper()
 	tr.look(func(tx store.RunTx) error {
-		letter, run, err := tx.Buried(id)
+		letter, run, err := tx.DLQEntry(id)
 		tr.same("entry of the DLQ", want, letter)
 		tr.same("run of the entry", of, run)
 		return err
 	})
 }
 
-func (tr *trial) wantNotBuried(id posthaste.DeadLetterID) {
+func (tr *trial) wantNotInDLQ(id posthaste.DeadLetterID) {
 	tr.Helper()
 	tr.look(func(tx store.RunTx) error {
-		if _, _, err := tx.Buried(id); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("Buried = %v, want ErrNotFound", err)
+		if _, _, err := tx.DLQEntry(id); !errors.Is(err, store.ErrNotFound) {
+			tr.Errorf("DLQEntry = %v, want ErrNotFound", err)
 		}
 		return nil
 	})
@@ -218,7 +218,7 @@ func (tr *trial) wantNotBuried(id posthaste.DeadLetterID) {
 func (tr *trial) answer(user, key, answer string) {
 	tr.Helper()
 	tr.transactAs(user, func(tx store.RunTx) error {
-		tx.KeepAnswer(key, []byte(answer))
+		tx.CacheResponse(key, []byte(answer))
 		return nil
 	})
 }
@@ -226,7 +226,7 @@ func (tr *trial) answer(user, key, answer string) {
 func (tr *trial) wantAnswer(user, key string, want []byte) {
 	tr.Helper()
 	tr.lookAs(user, func(tx store.RunTx) error {
-		answer, err := tx.Answer(key)
+		answer, err := tx.CachedResponse(key)
 		tr.same("answer to "+key, want, answer)
 		return err
 	})

@@ -117,7 +117,7 @@ var runListPromises = []promise{
 		keys := map[string]posthaste.MessageID{"": {1}, "a": {2}, "ab": {3}, "a\x00": {4}, long: {5}, long + "y": {6}}
 		tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
 			for key, id := range keys {
-				tx.Remember(run, key, id)
+				tx.PutIdempotencyRecord(run, key, id)
 				tr.wantRecall(tx, run, key, id)
 			}
 			return nil
@@ -164,8 +164,8 @@ func (tr *trial) append(run *posthaste.Run, entries ...posthaste.RunEntry) {
 
 func (tr *trial) wantRecall(tx store.RunTx, run *posthaste.Run, key string, want posthaste.MessageID) {
 	tr.Helper()
-	if id, ok, err := tx.Recall(run, key); id != want || ok == want.IsZero() || err != nil {
-		tr.Errorf("Recall(%.20q) = %s, %t, %v, want %s", key, id, ok, err, want)
+	if id, ok, err := tx.IdempotencyRecord(run, key); id != want || ok == want.IsZero() || err != nil {
+		tr.Errorf("IdempotencyRecord(%.20q) = %s, %t, %v, want %s", key, id, ok, err, want)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 var runQueryPromises = []promise{
 	{"a store without runs has none", func(tr *trial) {
-		for _, query := range []store.RunQuery{allRuns, allBuried} {
+		for _, query := range []store.RunQuery{allRuns, allInDLQ} {
 			for _, query.OldestFirst = range []bool{true, false} {
 				if page, err := tr.store.Runs(tr.Context(), ann, query); err != nil || len(page.Runs) > 0 || page.More {
 					tr.Errorf("Runs = %+v, %v, want an empty last page", page, err)
@@ -46,7 +46,7 @@ var runQueryPromises = []promise{
 	{"what nobody has matches nothing", func(tr *trial) {
 		tr.makeArchive(30)
 		for name, filter := range noRunHas {
-			for _, query := range []store.RunQuery{allRuns, allBuried} {
+			for _, query := range []store.RunQuery{allRuns, allInDLQ} {
 				if found := tr.runs(ann, withFilter(query, filter)); len(found) > 0 {
 					tr.Errorf("%s: %d runs match %+v", name, len(found), filter)
 				}
@@ -113,9 +113,9 @@ var runQueryPromises = []promise{
 
 // archive is all runs of ann, which queries are compared with.
 type archive struct {
-	runs   []*posthaste.Run                          // by position
-	buried map[posthaste.DeadLetterID]*posthaste.Run // those in the DLQ
-	rng    *rand.Rand
+	runs  []*posthaste.Run                          // by position
+	inDLQ map[posthaste.DeadLetterID]*posthaste.Run // those in the DLQ
+	rng   *rand.Rand
 }
 
 // makeArchive starts n runs of ann that differ in all that can be filtered, and
@@ -125,7 +125,7 @@ func (tr *trial) makeArchive(n int) *archive {
 	a := &archive{rng: rand.New(rand.NewPCG(9, 10))}
 	for range n {
 		run, _ := tr.start(runVariety(a.rng))
-		tr.bury(tr.firstOf(tr.start(runVariety(a.rng), func(run *posthaste.Run) { run.User = anna })))
+		tr.addToDLQ(tr.firstOf(tr.start(runVariety(a.rng), func(run *posthaste.Run) { run.User = anna })))
 		switch a.rng.IntN(4) {
 		case 0:
 			tr.update(run, func(_ store.RunTx, run *posthaste.Run) error {
@@ -133,7 +133,7 @@ func (tr *trial) makeArchive(n int) *archive {
 				return nil
 			})
 		case 1, 2:
-			a.bury(tr, run)
+			a.addToDLQ(tr, run)
 		}
 		tr.wait(time.Duration(a.rng.IntN(3)) * time.Hour)
 	}
@@ -158,8 +158,8 @@ func runVariety(rng *rand.Rand) func(*posthaste.Run) {
 	}
 }
 
-// bury lets a run fail for one reason or another.
-func (a *archive) bury(tr *trial, run *posthaste.Run) {
+// addToDLQ lets a run fail for one reason or another.
+func (a *archive) addToDLQ(tr *trial, run *posthaste.Run) {
 	tr.Helper()
 	m := tr.message(delayed(never))
 	letter := &posthaste.DeadLetter{Error: "no"}
@@ -169,7 +169,7 @@ func (a *archive) bury(tr *trial, run *posthaste.Run) {
 	tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
 		letter.Message = m
 		err := appendTo(tx, run, m)
-		buryIn(tx, run, letter)
+		addToDLQIn(tx, run, letter)
 		return err
 	})
 }
@@ -177,7 +177,7 @@ func (a *archive) bury(tr *trial, run *posthaste.Run) {
 // refresh reads all runs again, one by one.
 func (a *archive) refresh(tr *trial) {
 	tr.Helper()
-	a.runs, a.buried = nil, map[posthaste.DeadLetterID]*posthaste.Run{}
+	a.runs, a.inDLQ = nil, map[posthaste.DeadLetterID]*posthaste.Run{}
 	seen := map[posthaste.Position]bool{}
 	for _, e := range tr.events(ann, store.EventQuery{
 		Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
@@ -189,7 +189,7 @@ func (a *archive) refresh(tr *trial) {
 		run := tr.run(&posthaste.Run{User: ann, RunRef: e.Message.Run.RunRef})
 		a.runs = append(a.runs, run)
 		if run.DeadLetterID != 0 && run.Successor == nil {
-			a.buried[run.DeadLetterID] = run
+			a.inDLQ[run.DeadLetterID] = run
 		}
 	}
 	slices.SortFunc(a.runs, func(x, y *posthaste.Run) int { return int(x.Position) - int(y.Position) })
@@ -199,13 +199,13 @@ func (a *archive) refresh(tr *trial) {
 func (a *archive) shake(tr *trial) {
 	tr.Helper()
 	for _, run := range a.runs {
-		switch inDLQ := a.buried[run.DeadLetterID] != nil; {
+		switch inDLQ := a.inDLQ[run.DeadLetterID] != nil; {
 		case inDLQ && a.rng.IntN(8) == 0:
-			a.unbury(tr, run)
+			a.removeFromDLQ(tr, run)
 		case a.rng.IntN(3) == 0:
 			tr.report(run, posthaste.CallbackStates[a.rng.IntN(len(posthaste.CallbackStates))])
 		case !inDLQ && run.DeadLetterID == 0 && a.rng.IntN(4) == 0:
-			a.bury(tr, run)
+			a.addToDLQ(tr, run)
 		case !inDLQ && a.rng.IntN(2) == 0:
 			tr.update(run, func(_ store.RunTx, run *posthaste.Run) error {
 				run.State = posthaste.RunStates[a.rng.IntN(len(posthaste.RunStates))]
@@ -217,9 +217,9 @@ func (a *archive) shake(tr *trial) {
 	a.refresh(tr)
 }
 
-// unbury takes a run out of the DLQ, as a restart would; its failure callback may
+// removeFromDLQ takes a run out of the DLQ, as a restart would; its failure callback may
 // end at the same time.
-func (a *archive) unbury(tr *trial, run *posthaste.Run) {
+func (a *archive) removeFromDLQ(tr *trial, run *posthaste.Run) {
 	tr.Helper()
 	report := a.rng.IntN(2) == 0
 	tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
@@ -227,7 +227,7 @@ func (a *archive) unbury(tr *trial, run *posthaste.Run) {
 		if report {
 			run.Reported = &posthaste.RunCallback{State: posthaste.CallbackCancelled}
 		}
-		tx.Unbury(run)
+		tx.RemoveFromDLQ(run)
 		return nil
 	})
 }
@@ -367,7 +367,7 @@ func (a *archive) answer(query store.RunQuery) []posthaste.Position {
 	for _, run := range a.runs {
 		at := run.Position
 		if query.Failed {
-			if a.buried[run.DeadLetterID] == nil {
+			if a.inDLQ[run.DeadLetterID] == nil {
 				continue
 			}
 			at = posthaste.Position(run.DeadLetterID)
@@ -431,10 +431,10 @@ func (a *archive) page(tr *trial, query store.RunQuery) {
 			query.High = page.Next
 		}
 		if pages < 5 {
-			a.bury(tr, tr.firstOf(tr.start(runVariety(a.rng))))
+			a.addToDLQ(tr, tr.firstOf(tr.start(runVariety(a.rng))))
 			a.shake(tr)
-			if next := a.buried[posthaste.DeadLetterID(page.Next)]; next != nil {
-				a.unbury(tr, next)
+			if next := a.inDLQ[posthaste.DeadLetterID(page.Next)]; next != nil {
+				a.removeFromDLQ(tr, next)
 			}
 		}
 	}

@@ -30,28 +30,28 @@ var runRetentionPromises = []promise{
 	{"an entry of the DLQ of runs goes by its failure", func(tr *trial) {
 		before, _ := tr.start(withEveryRunField)
 		at, _ := tr.start(withEveryRunField)
-		gone := tr.bury(before)
+		gone := tr.addToDLQ(before)
 		tr.wait(time.Millisecond)
 		horizon := tr.now
-		kept := tr.bury(at)
+		kept := tr.addToDLQ(at)
 		tr.wait(day)
 		tr.wantTrimmed(store.Horizon{DeadLetters: horizon}, store.Trimmed{DeadLetters: 1})
-		tr.wantNotBuried(gone.ID)
-		tr.wantBuried(kept.ID, kept, tr.run(at))
-		tr.same("DLQ", []*posthaste.Run{tr.run(at)}, tr.runs(ann, allBuried))
+		tr.wantNotInDLQ(gone.ID)
+		tr.wantInDLQ(kept.ID, kept, tr.run(at))
+		tr.same("DLQ", []*posthaste.Run{tr.run(at)}, tr.runs(ann, allInDLQ))
 		tr.same("runs", []*posthaste.Run{tr.run(before), tr.run(at)}, tr.runs(ann, allRuns))
 	}},
 	{"entries of both DLQs are counted together", func(tr *trial) {
 		tr.fail(tr.accept(), refused)
 		run, _ := tr.start()
-		tr.bury(run)
+		tr.addToDLQ(run)
 		tr.wait(day)
 		tr.wantTrimmed(store.Horizon{DeadLetters: tr.now}, store.Trimmed{DeadLetters: 2})
 		tr.wantTrimmed(store.Horizon{DeadLetters: tr.now}, store.Trimmed{})
 	}},
 	{"an id is that of the last run that is left", func(tr *trial) {
 		failed, _ := tr.start(withID("again"))
-		tr.bury(failed)
+		tr.addToDLQ(failed)
 		ended, _ := tr.start(withID("again"))
 		tr.complete(ended, posthaste.RunSuccess)
 		tr.wait(day)
@@ -190,7 +190,7 @@ func checkRunForgotten(tr *trial) {
 	}
 	tr.keepEvent(run, "event", "kept")
 	tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
-		tx.Remember(run, "key", second.ID)
+		tx.PutIdempotencyRecord(run, "key", second.ID)
 		return nil
 	})
 	for _, claim := range tr.claimThese(first, second) {

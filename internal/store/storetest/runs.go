@@ -87,15 +87,15 @@ var runPromises = []promise{
 	}},
 	{"a run is one object in a transaction", func(tr *trial) {
 		ref, _ := tr.start(withID("one"))
-		letter := tr.bury(ref)
+		letter := tr.addToDLQ(ref)
 		tr.transact(func(tx store.RunTx) error {
 			run, err := tx.LatestRun("one")
 			if err != nil {
 				return err
 			}
-			_, buried, err := tx.Buried(letter.ID)
+			_, inDLQ, err := tx.DLQEntry(letter.ID)
 			return errors.Join(
-				wantObject(run)(buried, err),
+				wantObject(run)(inDLQ, err),
 				wantObject(run)(tx.Run(ref.Position)),
 				wantObject(run)(tx.LatestRun("one")),
 			)
@@ -219,11 +219,11 @@ func checkRunsOfOthers(tr *trial) {
 		}
 		tx.Wait(waits)
 		tx.KeepEvent(run.Position, "event", []byte("theirs"))
-		tx.Remember(run, "key", first.ID)
-		tx.KeepAnswer("key", []byte("theirs"))
+		tx.PutIdempotencyRecord(run, "key", first.ID)
+		tx.CacheResponse("key", []byte("theirs"))
 		letter.ID = posthaste.DeadLetterID(tx.NextPosition())
 		run.DeadLetterID, run.State = letter.ID, posthaste.RunFailed
-		tx.Bury(run, letter)
+		tx.AddToDLQ(run, letter)
 		tx.Save(run)
 		return nil
 	})
@@ -239,7 +239,7 @@ func checkRunsOfOthers(tr *trial) {
 // wantNothing requires that a user sees nothing of a run of another.
 func (tr *trial) wantNothing(user string, run *posthaste.Run, w *posthaste.Waiter, d *posthaste.DeadLetter, m *posthaste.Message) {
 	tr.Helper()
-	for _, query := range []store.RunQuery{allRuns, allBuried} {
+	for _, query := range []store.RunQuery{allRuns, allInDLQ} {
 		for _, found := range tr.runs(user, query) {
 			if found.User != user {
 				tr.Errorf("runs of %q show one of %q", user, found.User)
@@ -259,9 +259,9 @@ func (tr *trial) wantNothing(user string, run *posthaste.Run, w *posthaste.Waite
 	tr.lookAs(user, func(tx store.RunTx) error {
 		_, runErr := tx.Run(run.Position)
 		_, waiterErr := tx.Waiter(run.Position, w.Position)
-		_, _, buriedErr := tx.Buried(d.ID)
+		_, _, entryErr := tx.DLQEntry(d.ID)
 		_, _, messageErr := tx.Message(m.ID)
-		for what, err := range map[string]error{"Run": runErr, "Waiter": waiterErr, "Buried": buriedErr, "Message": messageErr} {
+		for what, err := range map[string]error{"Run": runErr, "Waiter": waiterErr, "DLQEntry": entryErr, "Message": messageErr} {
 			if !errors.Is(err, store.ErrNotFound) {
 				tr.Errorf("%s of another user for %q = %v, want ErrNotFound", what, user, err)
 			}
@@ -270,8 +270,8 @@ func (tr *trial) wantNothing(user string, run *posthaste.Run, w *posthaste.Waite
 		ofRun, ofRunErr := tx.RunWaiters(run.Position)
 		entries, _ := tx.Entries(run.Position, -1)
 		_, kept, keptErr := tx.TakeEvent(run.Position, "event")
-		_, known, knownErr := tx.Recall(run, "key")
-		answer, answerErr := tx.Answer("key")
+		_, known, knownErr := tx.IdempotencyRecord(run, "key")
+		answer, answerErr := tx.CachedResponse("key")
 		cancelled, cancelErr := tx.Cancel(m.ID)
 		if len(byTopic)+len(ofRun)+len(entries) > 0 || kept || known || answer != nil || cancelled {
 			tr.Errorf("a transaction of %q sees %d and %d waiters, %d entries, event %t, memory %t, answer %q, cancels %t; all of another",

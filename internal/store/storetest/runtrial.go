@@ -184,8 +184,8 @@ func (tr *trial) entries(run *posthaste.Run) []posthaste.RunEntry {
 
 // Queries for every run, and for every one in the DLQ.
 var (
-	allRuns   = store.RunQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty}
-	allBuried = store.RunQuery{Failed: true, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty}
+	allRuns  = store.RunQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty}
+	allInDLQ = store.RunQuery{Failed: true, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty}
 )
 
 // runs returns all runs that a query finds.
@@ -253,21 +253,21 @@ func letterOf(m *posthaste.Message) *posthaste.DeadLetter {
 	return &posthaste.DeadLetter{Message: m, Error: refused.Error, Response: refused.Response}
 }
 
-// buryIn lets a run fail in a transaction.
-func buryIn(tx store.RunTx, run *posthaste.Run, d *posthaste.DeadLetter) {
+// addToDLQIn lets a run fail in a transaction.
+func addToDLQIn(tx store.RunTx, run *posthaste.Run, d *posthaste.DeadLetter) {
 	d.ID = posthaste.DeadLetterID(tx.NextPosition())
 	run.State, run.CompletedAt, run.DeadLetterID = posthaste.RunFailed, tx.Now(), d.ID
 	run.FailedID, run.FailedStatus = d.Message.ID, 0
 	if d.Response != nil {
 		run.FailedStatus = d.Response.Status
 	}
-	tx.Bury(run, d)
+	tx.AddToDLQ(run, d)
 	tx.Save(run)
 	tx.Log(d.Message, posthaste.StateRunFailed, d.Error)
 }
 
-// bury lets a run fail because its first delivery did, and returns the entry.
-func (tr *trial) bury(run *posthaste.Run) *posthaste.DeadLetter {
+// addToDLQ lets a run fail because its first delivery did, and returns the entry.
+func (tr *trial) addToDLQ(run *posthaste.Run) *posthaste.DeadLetter {
 	tr.Helper()
 	status, err := tr.store.Message(tr.Context(), run.User, run.FirstID)
 	if err != nil {
@@ -275,7 +275,7 @@ func (tr *trial) bury(run *posthaste.Run) *posthaste.DeadLetter {
 	}
 	letter := letterOf(status.Message)
 	tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
-		buryIn(tx, run, letter)
+		addToDLQIn(tx, run, letter)
 		return nil
 	})
 	return letter

@@ -23,16 +23,16 @@ func TwoRuns(user string, now time.Time, newMessage func(time.Time) *posthaste.M
 			if err := tx.Append(run, posthaste.RunEntry{CallType: posthaste.CallStep, Body: []byte("payload"), MessageID: m.ID}, m); err != nil {
 				return err
 			}
-			tx.Remember(run, "key", m.ID)
+			tx.PutIdempotencyRecord(run, "key", m.ID)
 			tx.KeepEvent(at, "early", []byte("event"))
-			tx.KeepAnswer(id, []byte("answer"))
+			tx.CacheResponse(id, []byte("answer"))
 			if id == "wfr_waits" {
 				tx.Wait(&posthaste.Waiter{Run: run.RunRef, Topic: posthaste.EventTopic("e"), Deadline: now.Add(time.Hour)})
 				continue
 			}
 			run.State, run.CompletedAt, run.DeadLetterID = posthaste.RunFailed, now, posthaste.DeadLetterID(tx.NextPosition())
 			tx.Save(run)
-			tx.Bury(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m})
+			tx.AddToDLQ(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m})
 		}
 		return nil
 	}

@@ -53,13 +53,13 @@ var usagePromises = []promise{
 		tr.wait(time.Minute)
 		second, _ := tr.start()
 		tr.wait(time.Minute)
-		letter := tr.bury(second)
+		letter := tr.addToDLQ(second)
 		tr.wantKept("runs", 2, first.Position.Time(), tr.usage(ann).Runs)
 		tr.wantKept("failed runs", 1, letter.FailedAt(), tr.usage(ann).FailedRuns)
 		for range 2 {
 			tr.update(second, func(tx store.RunTx, run *posthaste.Run) error {
-				tx.Unbury(run)
-				tx.Unbury(run)
+				tx.RemoveFromDLQ(run)
+				tx.RemoveFromDLQ(run)
 				return nil
 			})
 		}
@@ -74,7 +74,7 @@ var usagePromises = []promise{
 			if err != nil {
 				return err
 			}
-			buryIn(tx, run, letterOf(first))
+			addToDLQIn(tx, run, letterOf(first))
 			_, err = begin(tx, tr.runOf(withID("another")), another)
 			return err
 		})
@@ -84,7 +84,7 @@ var usagePromises = []promise{
 		tr.fail(tr.accept(), refused)
 		tr.accept(delayed(30 * day))
 		failed, _ := tr.start()
-		tr.bury(failed)
+		tr.addToDLQ(failed)
 		ended, _ := tr.start()
 		tr.complete(ended, posthaste.RunSuccess)
 		tr.wait(3 * day)
@@ -186,15 +186,15 @@ func countUsage(ctx context.Context, s store.Store, user string) (u store.Usage,
 	for _, d := range letters {
 		countOne(&u.DeadLetters, d.FailedAt())
 	}
-	_, buried, buriedErr := readRuns(ctx, s, user, allBuried)
-	for _, d := range buried {
+	_, inDLQ, entryErr := readRuns(ctx, s, user, allInDLQ)
+	for _, d := range inDLQ {
 		countOne(&u.FailedRuns, d.FailedAt())
 	}
 	runs, _, runsErr := readRuns(ctx, s, user, allRuns)
 	for _, run := range runs {
 		countOne(&u.Runs, run.Position.Time())
 	}
-	return u, errors.Join(err, lettersErr, buriedErr, runsErr)
+	return u, errors.Join(err, lettersErr, entryErr, runsErr)
 }
 
 // positionsOfEvents returns those of all events of a user, ascending: of messages, and

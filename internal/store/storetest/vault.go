@@ -14,16 +14,16 @@ var vaultPromises = []promise{
 	}},
 	{"the first value is kept", func(tr *trial) {
 		for _, value := range []string{"one", "two"} {
-			kept, err := tr.store.KeepSecret(tr.Context(), "token", value)
+			kept, err := tr.store.PutSecretIfAbsent(tr.Context(), "token", value)
 			if err != nil || kept != "one" {
-				tr.Errorf("KeepSecret %q = %q, %v, want the first value", value, kept, err)
+				tr.Errorf("PutSecretIfAbsent %q = %q, %v, want the first value", value, kept, err)
 			}
 		}
 		tr.wantSecret("token", "one")
 	}},
 	{"keys do not disturb each other", func(tr *trial) {
 		for _, key := range []string{"key", "key/", "keys", "Key"} {
-			if _, err := tr.store.KeepSecret(tr.Context(), key, "of "+key); err != nil {
+			if _, err := tr.store.PutSecretIfAbsent(tr.Context(), key, "of "+key); err != nil {
 				tr.Fatal(err)
 			}
 		}
@@ -33,21 +33,21 @@ var vaultPromises = []promise{
 	}},
 	{"a present value is replaced", func(tr *trial) {
 		tr.keep("token", "one")
-		if err := tr.store.ReplaceSecret(tr.Context(), "token", "one", "two"); err != nil {
+		if err := tr.store.CompareAndSwapSecret(tr.Context(), "token", "one", "two"); err != nil {
 			tr.Fatal(err)
 		}
 		tr.wantSecret("token", "two")
 	}},
 	{"a value that was replaced by someone else is a conflict", func(tr *trial) {
 		tr.keep("token", "one")
-		if err := tr.store.ReplaceSecret(tr.Context(), "token", "zero", "two"); !errors.Is(err, store.ErrConflict) {
-			tr.Errorf("ReplaceSecret = %v, want ErrConflict", err)
+		if err := tr.store.CompareAndSwapSecret(tr.Context(), "token", "zero", "two"); !errors.Is(err, store.ErrConflict) {
+			tr.Errorf("CompareAndSwapSecret = %v, want ErrConflict", err)
 		}
 		tr.wantSecret("token", "one")
 	}},
 	{"a value that is not there cannot be replaced", func(tr *trial) {
-		if err := tr.store.ReplaceSecret(tr.Context(), "token", "", "two"); !errors.Is(err, store.ErrConflict) {
-			tr.Errorf("ReplaceSecret = %v, want ErrConflict", err)
+		if err := tr.store.CompareAndSwapSecret(tr.Context(), "token", "", "two"); !errors.Is(err, store.ErrConflict) {
+			tr.Errorf("CompareAndSwapSecret = %v, want ErrConflict", err)
 		}
 		if _, err := tr.store.Secret(tr.Context(), "token"); !errors.Is(err, store.ErrNotFound) {
 			tr.Errorf("Secret afterwards = %v, want ErrNotFound", err)
@@ -57,7 +57,7 @@ var vaultPromises = []promise{
 
 func (tr *trial) keep(key, value string) {
 	tr.Helper()
-	if _, err := tr.store.KeepSecret(tr.Context(), key, value); err != nil {
+	if _, err := tr.store.PutSecretIfAbsent(tr.Context(), key, value); err != nil {
 		tr.Fatal(err)
 	}
 }

@@ -334,7 +334,7 @@ func (w *witness) cancelSome(ctx context.Context) error {
 
 func (w *witness) keepSecret(ctx context.Context) error {
 	key := fmt.Sprintf("key %d", len(w.secrets))
-	kept, err := w.store.KeepSecret(ctx, key, "of "+key)
+	kept, err := w.store.PutSecretIfAbsent(ctx, key, "of "+key)
 	w.secrets[key] = kept
 	return err
 }

@@ -159,8 +159,8 @@ func TestCrashTestFindsDefects(t *testing.T) {
 		{name: "waits do not end", tamper: losing("EndWait"), want: "run run-"},
 		{name: "events are not kept", tamper: losing("KeepEvent"), want: "run run-"},
 		{name: "events are not forgotten", tamper: losing("DropEvents"), want: "run run-"},
-		{name: "runs do not enter the DLQ", tamper: losing("Bury"), want: "run run-"},
-		{name: "runs do not leave the DLQ", tamper: losing("Unbury"), want: "run run-"},
+		{name: "runs do not enter the DLQ", tamper: losing("AddToDLQ"), want: "run run-"},
+		{name: "runs do not leave the DLQ", tamper: losing("RemoveFromDLQ"), want: "run run-"},
 		{name: "deliveries are not cancelled", tamper: losing("CancelDeliveries"), want: "log holds|it does not live|parts|lost"},
 		{
 			name:    "leases survive",

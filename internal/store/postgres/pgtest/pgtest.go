@@ -115,7 +115,7 @@ func (c *Cluster) Halt() error {
 }
 
 // Stop stops the server and removes the cluster.
-func (c *Cluster) Stop() error { return errors.Join(c.bury(), os.RemoveAll(c.directory)) }
+func (c *Cluster) Stop() error { return errors.Join(c.addToDLQ(), os.RemoveAll(c.directory)) }
 
 // find returns where one of the programs of the newest version is.
 func find(program string) (string, error) {

@@ -104,8 +104,8 @@ func (m *Model) advance(user string, step *store.Step, processed int, failures [
 	}
 }
 
-// HoldJob implements store.Jobs: nobody else has the model.
-func (m *Model) HoldJob(context.Context, string, time.Duration) (held bool, err error) {
+// TryLease implements store.Jobs: nobody else has the model.
+func (m *Model) TryLease(context.Context, string, time.Duration) (held bool, err error) {
 	err = m.do(func() error {
 		held = true
 		return nil

@@ -12,7 +12,7 @@ import (
 // DeadLetters implements store.DeadLetters.
 func (m *Model) DeadLetters(_ context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
 	err = m.do(func() error {
-		all, room := slices.Clone(m.deadLetters), store.NewPageRoom(0)
+		all, room := slices.Clone(m.deadLetters), store.NewPageBudget(0)
 		if !query.OldestFirst {
 			slices.Reverse(all)
 		}
@@ -64,7 +64,7 @@ func (m *Model) DeleteDeadLetters(_ context.Context, user string, ids []posthast
 		if err := m.checkStep(user, step.Of(ids)); err != nil {
 			return err
 		}
-		portion, left := store.NewPortion(), ids
+		portion, left := store.NewBatchLimit(), ids
 		for ; len(left) > 0 && (len(deleted) == 0 || !portion.Full()); left = left[1:] {
 			if at := m.findDeadLetter(user, left[0]); at >= 0 {
 				portion.Take(store.DeadLetterSize(m.deadLetters[at]))
@@ -86,7 +86,7 @@ func (m *Model) RetryDeadLetters(_ context.Context, now time.Time, user string, 
 		if err := m.checkStep(user, step.Of(ids)); err != nil {
 			return err
 		}
-		portion, left := store.NewPortion(), ids
+		portion, left := store.NewBatchLimit(), ids
 		for ; len(left) > 0 && (len(results) == 0 || !portion.Full()); left = left[1:] {
 			at := m.findDeadLetter(user, left[0])
 			if at < 0 {

@@ -12,7 +12,7 @@ import (
 // Events implements store.Log.
 func (m *Model) Events(_ context.Context, user string, query store.EventQuery) (page store.EventPage, err error) {
 	err = m.do(func() error {
-		log, room := slices.Clone(m.log), store.NewPageRoom(query.Bytes)
+		log, room := slices.Clone(m.log), store.NewPageBudget(query.Bytes)
 		if !query.OldestFirst {
 			slices.Reverse(log)
 		}

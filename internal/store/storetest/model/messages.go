@@ -118,7 +118,7 @@ func (m *Model) settle(now time.Time, l *life, s store.Settlement) {
 		l.retried++
 		l.dueAt = s.NextAt.Truncate(time.Millisecond) // as precise as what is stored
 	case posthaste.StateFailed:
-		if l.message.Run == nil { // else the run may be buried
+		if l.message.Run == nil { // else the run may be in the DLQ
 			m.deadLetters = append(m.deadLetters, &posthaste.DeadLetter{
 				ID: posthaste.DeadLetterID(position), Message: l.message, Error: s.Error, Response: s.Response,
 			})

@@ -29,7 +29,7 @@ func list[T any](all map[name]*T, user string) []*T {
 
 // partOf returns what of a list comes after a name.
 func partOf[T any](all []T, after string, name func(T) string, size func(T) int) (part store.List[T]) {
-	room := store.NewPageRoom(0)
+	room := store.NewPageBudget(0)
 	for _, value := range all {
 		if name(value) <= after && after != "" {
 			continue

@@ -53,14 +53,14 @@ func (m *Model) Trim(_ context.Context, user string, h store.Horizon) (trimmed s
 }
 
 func (m *Model) trimDeadLetters(user string, before time.Time) int {
-	kept := len(m.deadLetters) + len(m.buried)
+	kept := len(m.deadLetters) + len(m.runDLQ)
 	m.deadLetters = slices.DeleteFunc(m.deadLetters, func(d *posthaste.DeadLetter) bool {
 		return d.Message.User == user && d.FailedAt().Before(before)
 	})
-	m.buried = slices.DeleteFunc(m.buried, func(b *buried) bool {
+	m.runDLQ = slices.DeleteFunc(m.runDLQ, func(b *dlqEntry) bool {
 		return b.run.user == user && b.FailedAt().Before(before)
 	})
-	return kept - len(m.deadLetters) - len(m.buried)
+	return kept - len(m.deadLetters) - len(m.runDLQ)
 }
 
 func (m *Model) trimFlowKeys(user string, since time.Time) (removed int) {
@@ -75,7 +75,7 @@ func (m *Model) trimFlowKeys(user string, since time.Time) (removed int) {
 
 func (m *Model) trimRuns(user string, before time.Time) (removed int) {
 	for id, e := range m.executions {
-		inDLQ := slices.ContainsFunc(m.buried, func(b *buried) bool { return b.run == id })
+		inDLQ := slices.ContainsFunc(m.runDLQ, func(b *dlqEntry) bool { return b.run == id })
 		if id.user != user || e.run.Active() || !e.run.CompletedAt.Before(before) || inDLQ {
 			continue
 		}

@@ -14,8 +14,8 @@ import (
 // workflows is what the model holds of runs.
 type workflows struct {
 	executions map[runID]*execution
-	waiters    []*waiter // first come first
-	buried     []*buried // by id
+	waiters    []*waiter   // first come first
+	runDLQ     []*dlqEntry // by id
 	answers    map[name]answer
 }
 
@@ -46,8 +46,8 @@ type waiter struct {
 	user string
 }
 
-// buried is an entry of the DLQ of runs.
-type buried struct {
+// dlqEntry is an entry of the DLQ of runs.
+type dlqEntry struct {
 	*posthaste.DeadLetter
 	run runID
 }
@@ -154,7 +154,7 @@ func (m *Model) entries(user string, at posthaste.Position, count int) []posthas
 // Runs implements store.Runs.
 func (m *Model) Runs(_ context.Context, user string, query store.RunQuery) (page store.RunPage, err error) {
 	err = m.do(func() error {
-		room := store.NewPageRoom(0)
+		room := store.NewPageBudget(0)
 		for _, p := range m.places(user, query) {
 			run, err := m.run(user, p.run)
 			if err != nil {
@@ -190,7 +190,7 @@ type place struct {
 // places lists all that a query may come upon, in its order.
 func (m *Model) places(user string, query store.RunQuery) (all []place) {
 	if query.Failed {
-		for _, b := range m.buried {
+		for _, b := range m.runDLQ {
 			if b.run.user == user {
 				all = append(all, place{posthaste.Position(b.ID), b.run.at, b.DeadLetter})
 			}

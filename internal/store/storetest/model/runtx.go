@@ -123,14 +123,14 @@ func (tx *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthas
 	return tx.Accept(m)
 }
 
-// Remember implements store.RunDeliveries.
-func (tx *runTx) Remember(run *posthaste.Run, key string, id posthaste.MessageID) {
+// PutIdempotencyRecord implements store.RunDeliveries.
+func (tx *runTx) PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID) {
 	tx.memory[memoryKey{run.Position, key}] = id
 	tx.write(func() { tx.execution(run.Position).memory[key] = id })
 }
 
-// Recall implements store.RunDeliveries.
-func (tx *runTx) Recall(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
+// IdempotencyRecord implements store.RunDeliveries.
+func (tx *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
 	if id, ok = tx.memory[memoryKey{run.Position, key}]; ok {
 		return id, true, nil
 	}
@@ -275,14 +275,14 @@ func (tx *runTx) MoveEvents(from, to posthaste.Position) error {
 	return nil
 }
 
-// Bury implements store.RunDLQ.
-func (tx *runTx) Bury(run *posthaste.Run, d *posthaste.DeadLetter) {
-	tx.write(func() { tx.buried = append(tx.buried, &buried{d, runID{tx.user, run.Position}}) })
+// AddToDLQ implements store.RunDLQ.
+func (tx *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
+	tx.write(func() { tx.runDLQ = append(tx.runDLQ, &dlqEntry{d, runID{tx.user, run.Position}}) })
 }
 
-// Buried implements store.RunDLQ.
-func (tx *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
-	for _, b := range tx.buried {
+// DLQEntry implements store.RunDLQ.
+func (tx *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
+	for _, b := range tx.runDLQ {
 		if b.ID == id && b.run.user == tx.user && !tx.gone[posthaste.Position(id)] {
 			run, err := tx.Run(b.run.at)
 			return b.DeadLetter, run, err
@@ -291,17 +291,17 @@ func (tx *runTx) Buried(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *post
 	return nil, nil, store.ErrNotFound
 }
 
-// Unbury implements store.RunDLQ.
-func (tx *runTx) Unbury(run *posthaste.Run) {
+// RemoveFromDLQ implements store.RunDLQ.
+func (tx *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	id := run.DeadLetterID
 	tx.gone[posthaste.Position(id)] = true
 	tx.write(func() {
-		tx.buried = slices.DeleteFunc(tx.buried, func(b *buried) bool { return b.ID == id && b.run.user == tx.user })
+		tx.runDLQ = slices.DeleteFunc(tx.runDLQ, func(b *dlqEntry) bool { return b.ID == id && b.run.user == tx.user })
 	})
 }
 
 // Answer implements store.RunAnswers.
-func (tx *runTx) Answer(key string) ([]byte, error) {
+func (tx *runTx) CachedResponse(key string) ([]byte, error) {
 	kept, ok := tx.answers[name{tx.user, key}]
 	if !ok || tx.now.Sub(kept.at) >= store.AnswerWindow {
 		return nil, nil
@@ -309,8 +309,8 @@ func (tx *runTx) Answer(key string) ([]byte, error) {
 	return kept.data, nil
 }
 
-// KeepAnswer implements store.RunAnswers.
-func (tx *runTx) KeepAnswer(key string, data []byte) {
+// CacheResponse implements store.RunAnswers.
+func (tx *runTx) CacheResponse(key string, data []byte) {
 	tx.write(func() { tx.answers[name{tx.user, key}] = answer{tx.now, data} })
 }
 

@@ -35,7 +35,7 @@ func (m *Model) usage(meant func(user string) bool) (u store.Usage, err error) {
 				add(&u.DeadLetters, d.FailedAt(), len(d.Message.Body))
 			}
 		}
-		for _, b := range m.buried {
+		for _, b := range m.runDLQ {
 			if meant(b.run.user) {
 				add(&u.FailedRuns, b.FailedAt(), len(b.Message.Body))
 			}

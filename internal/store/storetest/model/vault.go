@@ -19,8 +19,8 @@ func (m *Model) Secret(_ context.Context, key string) (value string, err error) 
 	return value, err
 }
 
-// KeepSecret implements store.Vault.
-func (m *Model) KeepSecret(_ context.Context, key, value string) (kept string, err error) {
+// PutSecretIfAbsent implements store.Vault.
+func (m *Model) PutSecretIfAbsent(_ context.Context, key, value string) (kept string, err error) {
 	err = m.do(func() error {
 		if _, exists := m.secrets[key]; !exists {
 			m.secrets[key] = value
@@ -31,8 +31,8 @@ func (m *Model) KeepSecret(_ context.Context, key, value string) (kept string, e
 	return kept, err
 }
 
-// ReplaceSecret implements store.Vault.
-func (m *Model) ReplaceSecret(_ context.Context, key, old, value string) error {
+// CompareAndSwapSecret implements store.Vault.
+func (m *Model) CompareAndSwapSecret(_ context.Context, key, old, value string) error {
 	return m.do(func() error {
 		if present, exists := m.secrets[key]; !exists || present != old {
 			return store.ErrConflict
