@@ -46,6 +46,7 @@ type Options struct {
 	Dir         string // in which the server's data is kept for the time of the run; "": the system's temporary directory
 
 	Executable string    // the posthaste program
+	Before     string    // an earlier one that publish and latency compare with; "": the relay
 	Self       string    // this program, which is the relay and the readers as well
 	Version    string    // of the posthaste program, for the report
 	Progress   io.Writer // takes a line for each round; nil: nobody

@@ -47,7 +47,10 @@ func (l *lab) close() {
 	_ = os.RemoveAll(l.dir) // temporary; nothing to be done about it
 }
 
-const relayName = "relay"
+const (
+	relayName  = "relay"
+	beforeName = "before"
+)
 
 // relay is the bare relay, which is this program.
 func (l *lab) relay() program {
@@ -64,6 +67,15 @@ func (l *lab) server(settings ...string) program {
 	}}
 }
 
+// baseline is what Posthaste is compared with: an earlier build of it or, where none is
+// given, the relay.
+func (l *lab) baseline() program {
+	if l.options.Before == "" {
+		return l.relay()
+	}
+	return program{beforeName, l.server().args}
+}
+
 // place makes a directory for a program of one round.
 func (l *lab) place() (string, error) {
 	l.places++
@@ -74,8 +86,11 @@ func (l *lab) place() (string, error) {
 // start starts a program in a directory.
 func (l *lab) start(ctx context.Context, p program, dir string) (*child, error) {
 	executable := l.options.Executable
-	if p.name == relayName {
+	switch p.name {
+	case relayName:
 		executable = l.options.Self
+	case beforeName:
+		executable = l.options.Before
 	}
 	return spawn(ctx, executable, p, dir)
 }

@@ -22,6 +22,7 @@ type command struct {
 	Scenarios []string `arg:"" name:"scenario" optional:"" help:"Scenarios to run: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, and cluster, which needs a database. All of them by default."`
 
 	Posthaste string        `placeholder:"PROGRAM" default:"../../bin/posthaste" help:"The program to measure, as make build makes it."`
+	Before    string        `placeholder:"PROGRAM" help:"An earlier build that publish and latency compare with, in place of the relay."`
 	Clients   int           `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
 	Duration  time.Duration `default:"6s" help:"How long a round publishes."`
 	Messages  int           `help:"Messages to publish in a round, however long it takes."`
@@ -124,6 +125,7 @@ func (c *command) options() Options {
 		River:       c.River,
 		Dir:         c.Dir,
 		Executable:  c.Posthaste,
+		Before:      c.Before,
 	}
 }
 

@@ -45,6 +45,16 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(table.String())
+	options.Scenarios, options.Before = []string{"publish", "latency"}, *posthasteProgram
+	report, err = Run(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range report.Results {
+		if result.Baseline != "before" || result.Subject != "posthaste" {
+			t.Errorf("%s compares %s with %s, want posthaste with before", result.Scenario, result.Subject, result.Baseline)
+		}
+	}
 }
 
 // buildSelf builds this program, which is the relay and the readers as well.

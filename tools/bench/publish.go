@@ -19,7 +19,10 @@ func (s publishScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		disk, err := r.disk(ctx)
+		var disk []reading
+		if l.options.Before == "" { // its data may have another format
+			disk, err = r.disk(ctx)
+		}
 		return append(r.readings(), disk...), errors.Join(err, r.remove())
 	})
 }

@@ -122,10 +122,10 @@ func (c *child) memory() []reading {
 	return []reading{measured("resident memory", "MB", float64(size)/megabyte)}
 }
 
-// alternate compares Posthaste with the relay: it measures one round of each in
+// alternate compares Posthaste with its baseline: it measures one round of each in
 // turn.
 func (l *lab) alternate(name string, measure func(program) ([]reading, error)) ([]Result, error) {
-	sides := [2]program{l.relay(), l.server()}
+	sides := [2]program{l.baseline(), l.server()}
 	var rounds [2][][]reading
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", name, number+1, l.options.Rounds)
