@@ -98,6 +98,7 @@ var layers = map[string]layer{
 var technologies = map[string][]string{
 	"github.com/alecthomas/kong":               {"cmd/posthaste"},
 	"github.com/schollz/progressbar/v3":        {"cmd/posthaste"},
+	"github.com/tmaxmax/go-sse":                {"internal/client"},
 	"go.yaml.in/yaml/v3":                       {"cmd/posthaste", "internal/openapi", "internal/openapi/openapitest"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/openapi/openapitest"},
 	"github.com/go-chi/chi/v5":                 {"internal/api"},

@@ -2,9 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"encoding/json"
-	"iter"
 	"net/url"
 
 	"posthaste"
@@ -66,21 +63,10 @@ func (c *logsCommand) Run(t terminal) error {
 	}
 	request := client.Request{Path: "/v2/logs", Query: c.query()}
 	if c.Follow {
-		return printAll(t, c.newPrinter(), first(c.count(), follow(ctx, server, request)))
+		return printAll(t, c.newPrinter(), first(c.count(), server.Follow(ctx, request)))
 	}
 	from := &source{server: server, request: request, name: "events", count: c.count(), mostPage: mostLogPage}
 	return from.print(ctx, t, c.Output, newLogTable)
-}
-
-// follow yields entries as they are written.
-func follow(ctx context.Context, server *client.Client, request client.Request) iter.Seq2[json.RawMessage, error] {
-	return func(yield func(json.RawMessage, error) bool) {
-		for event, err := range server.Follow(ctx, request) {
-			if !yield(event.Data, err) {
-				return
-			}
-		}
-	}
 }
 
 // newPrinter returns what makes the printer of entries that are followed. Each is written

@@ -1,7 +1,10 @@
 package client
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,26 +12,30 @@ import (
 	"maps"
 	"net/http"
 	"time"
+
+	"github.com/tmaxmax/go-sse"
 )
 
 // Times of a stream.
 const (
-	silence   = time.Minute // without a byte for so long, the connection is lost: servers give signs of life
-	firstWait = time.Second // before the first attempt to go on; each further one waits twice as long
+	silence   = time.Minute // without a byte, after which the connection counts as lost: servers send heartbeats
+	firstWait = time.Second // before the first attempt to reconnect; each further one waits twice as long
 	mostWait  = 30 * time.Second
 )
 
-// Follow sends a request for a stream of events and yields them. When the stream
-// ends or the connection is lost it goes on behind the last event, so that each
-// comes once, until ctx ends or the server says that there is nothing to come. An
-// error is the last thing it yields: the first attempt failed, or a later one in a
-// way that trying again does not change. The data of an event are valid until the
-// next one.
-func (c *Client) Follow(ctx context.Context, request Request) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+// maxEvent is the maximum number of bytes of an event: far more than the largest log entry.
+const maxEvent = 512 << 20
+
+// Follow sends a request for a stream of events and yields their data. When the stream ends
+// or the connection is lost it reconnects and continues after the last event, so that each
+// comes once, until ctx ends or the server says that there are no more. An error is the last
+// thing it yields: the first attempt failed, or a later one in a way that a retry does not
+// change.
+func (c *Client) Follow(ctx context.Context, request Request) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
 		f := follower{client: c, request: request, yield: yield}
 		if err := f.run(ctx); err != nil && ctx.Err() == nil {
-			yield(Event{}, err)
+			yield(nil, err)
 		}
 	}
 }
@@ -37,13 +44,14 @@ func (c *Client) Follow(ctx context.Context, request Request) iter.Seq2[Event, e
 type follower struct {
 	client  *Client
 	request Request
-	yield   func(Event, error) bool
-	last    string // the id to go on behind
+	yield   func(json.RawMessage, error) bool
+	last    string // the id to continue after
 }
 
 var (
-	errDone   = errors.New("nothing more is wanted, or to come")
-	errSilent = errors.New("the server has given no sign of life")
+	errDone     = errors.New("no more events are wanted, or the server has no more")
+	errSilent   = errors.New("the server sent nothing, not even a heartbeat")
+	errTooLarge = errors.New("an event is larger than any that a server sends")
 )
 
 // run reads the stream, over and over. It returns nil when that has come to an end.
@@ -70,7 +78,7 @@ func (f *follower) run(ctx context.Context) error {
 }
 
 // read reads the stream until it ends, which it always does with an error, and
-// reports whether there was one.
+// reports whether it connected.
 func (f *follower) read(ctx context.Context) (connected bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -84,17 +92,16 @@ func (f *follower) read(ctx context.Context) (connected bool, err error) {
 	}
 	timer := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer timer.Stop()
-	events := newEventReader(watched{response.Body, timer}, f.last)
-	for {
-		event, err := events.next()
-		f.last = events.last
+	for event, err := range sse.Read(watched{response.Body, timer}, &sse.ReadConfig{MaxEventSize: maxEvent}) {
 		if err != nil {
 			return true, lost(ctx, err)
 		}
-		if !f.yield(event, nil) {
+		f.last = cmp.Or(event.LastEventID, f.last)
+		if event.Data != "" && !f.yield(json.RawMessage(event.Data), nil) { // one without data only moves the id
 			return true, errDone
 		}
 	}
+	return true, errors.New("the server ended the stream")
 }
 
 // lost says why there is no more of a stream.
@@ -102,8 +109,8 @@ func lost(ctx context.Context, err error) error {
 	switch {
 	case context.Cause(ctx) == errSilent:
 		return errSilent
-	case err == io.EOF:
-		return errors.New("the server ended the stream")
+	case errors.Is(err, bufio.ErrTooLong):
+		return errTooLarge
 	default:
 		return fmt.Errorf("the connection is lost: %w", err)
 	}

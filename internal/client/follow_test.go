@@ -90,6 +90,16 @@ func TestFollow(t *testing.T) {
 			want:  3,
 			asked: []string{"@00:00", "1@00:01", "3@00:02"},
 		}, {
+			name:  "reads an event again whose last line is missing",
+			calls: []dialed{{text: events(1, 1) + "id: 2\ndata: event 2\n"}, {text: events(2, 3)}, {status: 204}},
+			want:  3,
+			asked: []string{"@00:00", "1@00:01", "3@00:02"},
+		}, {
+			name:  "reads a large event",
+			calls: []dialed{{text: "id: 1\ndata: event " + strings.Repeat("1", 1<<20) + "\n\n"}, {status: 204}},
+			want:  1,
+			asked: []string{"@00:00", "1@00:01"},
+		}, {
 			name:  "waits longer and longer for a server that is away",
 			calls: []dialed{{text: events(1, 1)}, {failure: refused}, {status: 503}, {failure: refused}, {text: events(2, 2)}, {status: 204}},
 			want:  2,
@@ -150,7 +160,7 @@ func follow(t *testing.T, server http.RoundTripper, n int) (got []string, lost i
 	})
 	for event, err := range c.Follow(t.Context(), client.Request{Path: "/v2/logs"}) {
 		if failure = err; err == nil {
-			got = append(got, string(event.Data))
+			got = append(got, string(event))
 		}
 		if len(got) == n {
 			break
@@ -174,7 +184,7 @@ func TestFollowStops(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 				defer cancel()
 				for event, err := range c.Follow(ctx, client.Request{}) {
-					t.Errorf("got %q, %v, want a quiet end", event.Data, err)
+					t.Errorf("got %q, %v, want a quiet end", event, err)
 				}
 			})
 		})
