@@ -24,8 +24,8 @@ type commit struct {
 
 	runBatch *pebble.Batch // what belongs to runs, readable; nil if there is nothing
 
-	followed bool        // somebody follows the log
-	latest   []tailEntry // if so, the events
+	followed bool          // somebody follows the log
+	latest   []store.Entry // if so, the events
 
 	started time.Time
 	number  uint64 // of all commits there ever were
@@ -190,7 +190,7 @@ func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Even
 func (c *commit) addEvent(m *posthaste.Message, event posthaste.Event) {
 	c.log.add(m, event)
 	if c.followed {
-		c.latest = append(c.latest, tailEntry{store.NewEntry(event, m), c.log.sketch()})
+		c.latest = append(c.latest, store.NewEntry(event, m))
 	}
 	if d := dayOf(event.Position.Time()); d != dayOf(m.ID.CreatedAt()) {
 		c.set(append(appendSegment(c.key(), d, segmentOlder, m.User), m.ID[:]...), nil)

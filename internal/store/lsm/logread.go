@@ -165,8 +165,7 @@ func (r *logReader) openCalendar(first, last day) *calendarReader {
 }
 
 // readTail reads events that are in memory.
-func (r *logReader) readTail(latest [][]tailEntry) error {
-	wanted := each(r.terms, sketchOf)
+func (r *logReader) readTail(latest [][]store.Entry) error {
 	for _, entries := range latest {
 		for i := range entries {
 			r.read++
@@ -174,10 +173,10 @@ func (r *logReader) readTail(latest [][]tailEntry) error {
 			if entry.Position > r.query.High {
 				return nil
 			}
-			if !entry.sketch.passesAll(wanted) || !r.passes(&entry.Entry) {
+			if !r.passes(entry) {
 				continue
 			}
-			if full, err := r.addLatest(&entry.Entry); full || err != nil {
+			if full, err := r.addLatest(entry); full || err != nil {
 				return err
 			}
 		}

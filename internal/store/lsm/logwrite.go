@@ -26,7 +26,7 @@ const (
 type logWriter struct {
 	blocks   map[blockID]*logBlock
 	postings map[postingID]*positions
-	terms    []term // of the last event
+	terms    []term // scratch
 }
 
 type blockID struct {
@@ -82,9 +82,6 @@ func (w *logWriter) add(m *posthaste.Message, event posthaste.Event) {
 		list.add(event.Position)
 	}
 }
-
-// sketch returns that of the last event.
-func (w *logWriter) sketch() sketch { return sketchOf(w.terms) }
 
 // empty forgets everything gathered.
 func (w *logWriter) empty() {

@@ -36,24 +36,18 @@ type tail struct {
 	chunks []tailChunk // ascending, none of them empty
 	count  int         // entries of all chunks
 	bytes  int
-	spare  [][]tailEntry // empty, for commits to gather in: as many as there were at a time
+	spare  [][]store.Entry // empty, for commits to gather in: as many as there were at a time
 }
 
 // tailChunk is a part of the tail.
 type tailChunk struct {
-	entries []tailEntry // ascending; those that are there do not change, so readers need no lock
+	entries []store.Entry // ascending; those that are there do not change, so readers need no lock
 	bytes   int
 }
 
 // isFull reports whether what comes next belongs to another chunk.
 func (c *tailChunk) isFull() bool {
 	return len(c.entries) == chunkEntries || c.bytes >= chunkBytes
-}
-
-// tailEntry is an entry with what tells most readers that they need not look at it.
-type tailEntry struct {
-	store.Entry
-	sketch sketch
 }
 
 // want has the events of commits that begin from now on gathered.
@@ -64,7 +58,7 @@ func (t *tail) want() {
 }
 
 // begin tells a commit whether it is to bring its events, and what it may gather them in.
-func (t *tail) begin() (wanted bool, empty []tailEntry) {
+func (t *tail) begin() (wanted bool, empty []store.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last := len(t.spare) - 1; last >= 0 {
@@ -78,7 +72,7 @@ const mostSpare = 1 << 10
 
 // add adds the events of a commit that is durable, and takes what they are gathered in.
 // gathered tells whether these are all events up to the last position.
-func (t *tail) add(entries []tailEntry, gathered bool, last posthaste.Position) {
+func (t *tail) add(entries []store.Entry, gathered bool, last posthaste.Position) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.unread += len(entries); t.unread > tailEntries {
@@ -101,10 +95,10 @@ func (t *tail) add(entries []tailEntry, gathered bool, last posthaste.Position) 
 }
 
 // push adds an entry to the last chunk, or to a new one if that is full.
-func (t *tail) push(e *tailEntry) {
+func (t *tail) push(e *store.Entry) {
 	last := len(t.chunks) - 1
 	if last < 0 || t.chunks[last].isFull() {
-		t.chunks = append(t.chunks, tailChunk{entries: make([]tailEntry, 0, chunkEntries)})
+		t.chunks = append(t.chunks, tailChunk{entries: make([]store.Entry, 0, chunkEntries)})
 		last++
 	}
 	chunk, size := &t.chunks[last], e.Size()
@@ -134,7 +128,7 @@ func (t *tail) forget() {
 
 // from returns all events from a position on, in as many lists as there are chunks of them.
 // ok is false if it does not have them all.
-func (t *tail) from(low posthaste.Position) (lists [][]tailEntry, ok bool) {
+func (t *tail) from(low posthaste.Position) (lists [][]store.Entry, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if low <= t.floor {
@@ -142,7 +136,7 @@ func (t *tail) from(low posthaste.Position) (lists [][]tailEntry, ok bool) {
 	}
 	for i := len(t.chunks) - 1; i >= 0; i-- {
 		entries := t.chunks[i].entries
-		at, _ := slices.BinarySearchFunc(entries, low, func(e tailEntry, p posthaste.Position) int {
+		at, _ := slices.BinarySearchFunc(entries, low, func(e store.Entry, p posthaste.Position) int {
 			return cmp.Compare(e.Position, p)
 		})
 		lists = append(lists, entries[at:])

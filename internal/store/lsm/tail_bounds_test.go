@@ -11,16 +11,16 @@ import (
 )
 
 // entriesAt makes entries at the positions from one to another, with bodies of a size.
-func entriesAt(first, last posthaste.Position, size int) []tailEntry {
+func entriesAt(first, last posthaste.Position, size int) []store.Entry {
 	return entriesLike(store.NewEntry(posthaste.Event{}, &posthaste.Message{Body: make([]byte, size)}), first, last)
 }
 
 // entriesLike makes entries like one at the positions from one to another.
-func entriesLike(e store.Entry, first, last posthaste.Position) []tailEntry {
-	var entries []tailEntry
+func entriesLike(e store.Entry, first, last posthaste.Position) []store.Entry {
+	var entries []store.Entry
 	for p := first; p <= last; p++ {
 		e.Position = p
-		entries = append(entries, tailEntry{Entry: e})
+		entries = append(entries, e)
 	}
 	return entries
 }
