@@ -115,15 +115,15 @@ func (a *api) deletePage(r *request, s *sweep) (page deletedPage, err error) {
 // done.
 func inCommits(ids []posthaste.DeadLetterID, all bool, do func(some []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error),
 ) (left []posthaste.DeadLetterID, err error) {
-	portion := store.NewBatchLimit()
+	batch := store.NewBatchLimit()
 	for left = ids; len(left) > 0; {
 		some := left[:min(len(left), atOnce)]
 		done, err := do(some)
 		if err != nil {
 			return left, err
 		}
-		left = left[len(some)-len(store.Behind(some, done)):]
-		if !all && portion.Full() {
+		left = left[len(some)-len(store.IDsAfter(some, done)):]
+		if !all && batch.Full() {
 			break
 		}
 	}

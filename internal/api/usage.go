@@ -38,8 +38,8 @@ type dayView struct {
 
 func newUsageView(u store.Usage) (view usageView) {
 	view.Log.keptView = newKeptView(u.Log)
-	view.Log.Days = views(u.Days, func(d store.KeptDay) dayView {
-		return dayView{d.Start.Format(time.DateOnly), newKeptView(d.Kept)}
+	view.Log.Days = views(u.Days, func(d store.DayUsage) dayView {
+		return dayView{d.Start.Format(time.DateOnly), newKeptView(d.KindUsage)}
 	})
 	view.DeadLetters = newKeptView(u.DeadLetters)
 	view.FailedRuns = newKeptView(u.FailedRuns)
@@ -47,7 +47,7 @@ func newUsageView(u store.Usage) (view usageView) {
 	return view
 }
 
-func newKeptView(k store.Kept) keptView {
+func newKeptView(k store.KindUsage) keptView {
 	view := keptView{Entries: k.Entries, Bytes: k.Bytes}
 	if !k.Oldest.IsZero() {
 		view.Oldest = k.Oldest.UnixMilli()

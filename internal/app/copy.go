@@ -86,7 +86,7 @@ func (c Copied) Total() (n int) {
 
 // Each calls visit for the kinds of which something was copied.
 func (c Copied) Each(visit func(kind string, count int)) {
-	for kind := store.ItemSecret; kind <= store.ItemAnswer; kind++ {
+	for kind := store.ItemSecret; kind <= store.ItemResponse; kind++ {
 		if c[kind] > 0 {
 			visit(kind.String(), c[kind])
 		}
@@ -294,7 +294,7 @@ func (s sums) add(item store.Item) {
 
 // compare returns an error unless both are the same.
 func (s sums) compare(other sums) error {
-	for kind := store.ItemSecret; kind <= store.ItemAnswer; kind++ {
+	for kind := store.ItemSecret; kind <= store.ItemResponse; kind++ {
 		switch mine, theirs := s[kind], other[kind]; {
 		case mine.count != theirs.count:
 			return fmt.Errorf("the copy has %d %s, but the source has %d", theirs.count, kind, mine.count)

@@ -134,7 +134,7 @@ func TestSumsTellStoresApart(t *testing.T) {
 		"another value":             {[]store.Item{one, {Kind: two.Kind, User: "ann", Key: []byte("l"), Value: []byte("x")}}, "some of the 2 queues"},
 		"another user":              {[]store.Item{one, {Kind: two.Kind, User: "bob", Key: []byte("l"), Value: []byte("w")}}, "some of the 2 queues"},
 		"the key is in the value":   {[]store.Item{one, {Kind: two.Kind, User: "ann", Value: []byte("lw")}}, "some of the 2 queues"},
-		"another kind besides both": {[]store.Item{one, two, {Kind: store.ItemAnswer}}, "the copy has 1 kept answers, but the source has 0"},
+		"another kind besides both": {[]store.Item{one, two, {Kind: store.ItemResponse}}, "the copy has 1 cached responses, but the source has 0"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction
 // next returns the ids of the next step, and the step when some of them are left for the
 // one after.
 func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step,
-) (ids []posthaste.DeadLetterID, step store.StepLeaving, err error) {
+) (ids []posthaste.DeadLetterID, step store.Progress, err error) {
 	query, err := w.query(ctx, action)
 	if err != nil {
 		return nil, nil, err

@@ -51,7 +51,7 @@ func (e *Engine) RetryDeadLetters(ctx context.Context, user string, ids []postha
 	return e.retry(ctx, user, ids, o, nil)
 }
 
-func (e *Engine) retry(ctx context.Context, user string, ids []posthaste.DeadLetterID, o Overrides, step store.StepLeaving) ([]store.Retried, error) {
+func (e *Engine) retry(ctx context.Context, user string, ids []posthaste.DeadLetterID, o Overrides, step store.Progress) ([]store.Retried, error) {
 	now := e.now()
 	retried, err := e.options.Store.RetryDeadLetters(ctx, now, user, ids, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
 		return e.remake(d.Message, o, now)

@@ -227,7 +227,7 @@ func (e *Engine) land(f flight) {
 func (e *Engine) settle(settlement store.Settlement) *store.Settlement {
 	const firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
 	var stands atomic.Pointer[store.Settlement] // a try that was given up may still tell
-	settlement.Stands = func(s store.Settlement) { stands.Store(&s) }
+	settlement.Settled = func(s store.Settlement) { stands.Store(&s) }
 	unknown := false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := e.options.Store.Settle(e.attempts, e.options.Now(), settlement)

@@ -73,7 +73,7 @@ func (e *Engine) trimOldest(ctx context.Context, user string, usage store.Usage,
 }
 
 // average returns how many bytes one of some kinds takes.
-func average(kinds ...store.Kept) int64 {
+func average(kinds ...store.KindUsage) int64 {
 	var bytes, entries int64
 	for _, k := range kinds {
 		bytes, entries = bytes+k.Bytes, entries+k.Entries
@@ -82,7 +82,7 @@ func average(kinds ...store.Kept) int64 {
 }
 
 // oldest returns when the oldest of some kinds came to be, if that was before a time.
-func oldest(before time.Time, kinds ...store.Kept) time.Time {
+func oldest(before time.Time, kinds ...store.KindUsage) time.Time {
 	for _, k := range kinds {
 		if k.Entries > 0 && k.Oldest.Before(before) {
 			before = k.Oldest

@@ -128,7 +128,7 @@ func (w *world) fail(run *posthaste.Run, status int) {
 	w.Helper()
 	w.settle(func(claim store.Claim) *store.Settlement {
 		failed := store.Failed(claim, failure(status))
-		failed.Conclude = func(tx store.RunTx, _ *store.Settlement) error {
+		failed.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error {
 			held, err := tx.Run(run.Position)
 			if err != nil {
 				return err

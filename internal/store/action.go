@@ -8,7 +8,7 @@ import (
 	"posthaste"
 )
 
-// Actions keeps bulk actions.
+// Actions stores bulk actions.
 type Actions interface {
 	// PutAction stores a new action.
 	PutAction(ctx context.Context, action *posthaste.BulkAction) error
@@ -16,36 +16,45 @@ type Actions interface {
 	// Action returns an action, or ErrNotFound.
 	Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error)
 
-	// Actions returns all actions of a user by id.
+	// Actions returns all actions of a user, ordered by id.
 	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
 
-	// UnfinishedActions returns the actions of all users that go on. Those that cannot be
-	// read are told by an error beside the others.
+	// UnfinishedActions returns the running actions of all users. Unreadable records are returned
+	// as an error together with the readable ones.
 	UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error)
 
-	// UpdateAction changes an action by the function, or returns ErrNotFound.
+	// UpdateAction applies change to an action, or returns ErrNotFound.
 	UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error
 
-	// DeleteActions removes the actions of all users that were completed before
-	// the given time.
+	// DeleteActions removes the actions of all users that completed before the given time.
 	DeleteActions(ctx context.Context, completedBefore time.Time) error
 }
 
-// Step says that a change is part of a bulk action. The action is advanced in the
-// commit of the change, so that it never counts anything twice or not at all. When the
-// action has ended the change is refused with ErrConflict, and nothing is changed: who ends
-// an action ends what other processes do of it, too.
+// Step makes a change part of a bulk action: the action advances in the same commit, so nothing
+// is counted twice or missed. If the action has ended, the change is rejected with ErrConflict;
+// ending an action therefore stops every process that works on it.
 type Step struct {
 	ActionID string
-	// Advance gets the action, how many things the change changed, and those it
-	// could not change.
+	// Advance receives the action, the number of things changed, and those that could not be.
 	Advance func(action *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure)
 }
 
-// Check returns ErrConflict unless the action goes on.
+// Check returns ErrConflict if the action has ended.
 func (s *Step) Check(action *posthaste.BulkAction) error {
 	if action.Finished() {
 		return fmt.Errorf("bulk action %s has ended: %w", s.ActionID, ErrConflict)
 	}
 	return nil
+}
+
+// Progress returns the step of a bulk action that a change belongs to, given the ids that the
+// change leaves for a later step. nil: the change belongs to no bulk action.
+type Progress func(remaining []posthaste.DeadLetterID) *Step
+
+// Step returns the step, nil if p is nil.
+func (p Progress) Step(remaining []posthaste.DeadLetterID) *Step {
+	if p == nil {
+		return nil
+	}
+	return p(remaining)
 }

@@ -2,27 +2,26 @@ package store
 
 import "fmt"
 
-// Checked is what a check of a backend has looked at, and what it found: whether every
-// record can be read, and whether indexes, lanes and numbers agree with what they are
-// about.
+// Checked is the result of checking a backend: that every record is readable, and that indexes,
+// lanes and counters agree with the records.
 type Checked struct {
 	Messages    int64 `json:"messages"`
-	Waiting     int64 `json:"waiting"` // messages that wait or are claimed
+	Waiting     int64 `json:"waiting"` // waiting or claimed messages
 	Events      int64 `json:"events"`
 	DeadLetters int64 `json:"deadLetters"`
 	Runs        int64 `json:"runs"`
-	FailedRuns  int64 `json:"failedRuns"` // entries of their DLQ
+	FailedRuns  int64 `json:"failedRuns"` // entries of the DLQ of runs
 
-	// Problems are sentences about what does not fit, at most mostProblems of them.
+	// Problems has one sentence per problem, up to maxProblems.
 	Problems []string `json:"problems"`
 }
 
-// mostProblems is how many problems are told: damage shows in many places at once.
-const mostProblems = 100
+// maxProblems limits the report: damage shows up in many places at once.
+const maxProblems = 100
 
-// Add tells a problem, unless enough are told.
+// Add reports a problem, up to maxProblems.
 func (c *Checked) Add(format string, args ...any) {
-	if len(c.Problems) < mostProblems {
+	if len(c.Problems) < maxProblems {
 		c.Problems = append(c.Problems, fmt.Sprintf(format, args...))
 	}
 }

@@ -7,36 +7,35 @@ import (
 	"time"
 )
 
-// Copier is a backend whose content can be moved into another one. While that goes on
-// nothing else uses either of them.
+// Copier is a backend whose content can be copied into another one. Nothing else may use either
+// backend during a copy.
 type Copier interface {
-	// Empty reports whether nothing is kept but secrets.
+	// Empty reports whether the backend stores nothing but secrets.
 	Empty(ctx context.Context) (bool, error)
 
-	// Export yields everything that is kept, in the order of the kinds, and what is of
-	// one kind and user in the order of its keys. Two backends that keep the same yield
-	// the same items, though not users in the same order. What was claimed is as if it
-	// had been released. Submissions and answers that are remembered no more at a time
-	// are left out. The item is good until yield returns.
+	// Export yields everything that is stored, ordered by kind, then for each user by key.
+	// Backends with the same content yield the same items, except for the order of users. Claimed
+	// messages are exported as released, expired submissions and responses are left out. An item
+	// is valid until yield returns.
 	Export(ctx context.Context, now time.Time, yield func(Item) error) error
 
-	// Import adds items in the order in which they were exported, all of them in one
-	// commit. The backend is of use after it was closed and opened again.
+	// Import adds items, in the order of their export, in one commit. Close and reopen the
+	// backend before using it.
 	Import(ctx context.Context, items []Item) error
 }
 
-// CopyMark is the secret under which a store says that a copy into it has begun, and whether
-// it has ended. It is not copied itself.
+// CopyMark is the secret that records a copy into this store and whether it has completed. It is
+// not copied itself.
 const (
 	CopyMark    = "copy"
 	CopyRunning = "running"
 	CopyDone    = "done"
 )
 
-// ErrHalfCopied is why a store is not served.
+// ErrHalfCopied means that the store is an incomplete copy.
 var ErrHalfCopied = errors.New("a copy into it was broken off: remove the directory, or drop the schema posthaste of the database, and copy again")
 
-// CheckCopied returns ErrHalfCopied if a secret says that a copy has not ended.
+// CheckCopied returns ErrHalfCopied if the secret says that a copy has not completed.
 func CheckCopied(key, value string) error {
 	if key == CopyMark && value != CopyDone {
 		return ErrHalfCopied
@@ -44,47 +43,46 @@ func CheckCopied(key, value string) error {
 	return nil
 }
 
-// Item is one thing that a backend keeps, in the form of package record.
+// Item is one stored record, in the encoding of package record.
 type Item struct {
 	Kind  ItemKind
 	User  string // "" for a secret
-	Key   []byte // by which it is found among those of its kind
+	Key   []byte // unique within its kind and user
 	Value []byte
 }
 
-// ItemKind says what an item is. Numbers in keys and values are big-endian: a position
-// has 8 bytes, the index of an entry 4, the hash of a text 16. Values of several parts
-// are what record.AppendParts makes.
+// ItemKind is the type of an item. Numbers in keys and values are big-endian: 8 bytes for a
+// position, 4 for the index of an entry, 16 for the hash of a text. record.AppendParts encodes
+// values of several parts.
 type ItemKind uint8
 
 // The kinds of items.
 const (
-	ItemSecret        ItemKind = iota + 1 // key: value
-	ItemQueue                             // name: record
-	ItemURLGroup                          // name: record
-	ItemFlowKey                           // key: record
-	ItemSchedule                          // id: record
-	ItemAction                            // id: record
-	ItemRun                               // position: envelope and progress
-	ItemRunEntry                          // position of the run, index: record
-	ItemRunMemory                         // position of the run, hash: message id
-	ItemRunEvent                          // position of the run, position: event id and body
-	ItemWaiter                            // position of the run, position: record
-	ItemMessage                           // id: message and where it stands, record.Place
-	ItemEvent                             // position: message id, event, response if there is one
-	ItemDeadLetter                        // position: record
-	ItemRunDeadLetter                     // position: position of the run, record
-	ItemSubmission                        // hash: when, in Unix milliseconds, and message ids
-	ItemAnswer                            // hash: when, in Unix milliseconds, and the answer
+	ItemSecret            ItemKind = iota + 1 // key: value
+	ItemQueue                                 // name: record
+	ItemURLGroup                              // name: record
+	ItemFlowKey                               // key: record
+	ItemSchedule                              // id: record
+	ItemAction                                // id: record
+	ItemRun                                   // position: envelope and progress
+	ItemRunEntry                              // position of the run, index: record
+	ItemIdempotencyRecord                     // position of the run, hash: message id
+	ItemRunEvent                              // position of the run, position: event id and body
+	ItemWaiter                                // position of the run, position: record
+	ItemMessage                               // id: message and its record.Place
+	ItemEvent                                 // position: message id, event, optional response
+	ItemDeadLetter                            // position: record
+	ItemRunDeadLetter                         // position: position of the run, record
+	ItemSubmission                            // hash: Unix milliseconds, message ids
+	ItemResponse                              // hash: Unix milliseconds, response
 )
 
-// Forgotten reports whether an item is a submission or an answer that is remembered no
-// more.
-func (i *Item) Forgotten(now time.Time) bool {
+// Expired reports whether an item is a submission or a response past its window.
+func (i *Item) Expired(now time.Time) bool {
 	window := DedupWindow
 	switch i.Kind {
-	case ItemAnswer:
-		window = AnswerWindow
+	case ItemResponse:
+		window = ResponseWindow
 	case ItemSubmission:
 	default:
 		return false
@@ -92,14 +90,13 @@ func (i *Item) Forgotten(now time.Time) bool {
 	return len(i.Value) < 8 || now.Sub(time.UnixMilli(int64(binary.BigEndian.Uint64(i.Value)))) >= window
 }
 
-// itemKinds are the names of the kinds.
 var itemKinds = [...]string{
 	ItemSecret: "secrets", ItemQueue: "queues", ItemURLGroup: "URL groups", ItemFlowKey: "flow-control keys",
 	ItemSchedule: "schedules", ItemAction: "bulk actions", ItemRun: "runs", ItemRunEntry: "entries of runs",
-	ItemRunMemory: "memories of runs", ItemRunEvent: "events of runs", ItemWaiter: "waiters", ItemMessage: "messages",
+	ItemIdempotencyRecord: "idempotency records of runs", ItemRunEvent: "events of runs", ItemWaiter: "waiters", ItemMessage: "messages",
 	ItemEvent: "log entries", ItemDeadLetter: "dead letters", ItemRunDeadLetter: "failed runs",
-	ItemSubmission: "deduplicated submissions", ItemAnswer: "kept answers",
+	ItemSubmission: "deduplicated submissions", ItemResponse: "cached responses",
 }
 
-// String returns what several items of the kind are called.
+// String returns the plural name of the kind.
 func (k ItemKind) String() string { return itemKinds[k] }

@@ -8,48 +8,44 @@ import (
 	"posthaste"
 )
 
-// DeadLetters keeps what failed for good.
+// DeadLetters stores failed messages.
 type DeadLetters interface {
-	// DeadLetters returns a page of the dead letters that match the query. What
-	// is promised for Log.Events holds here too, except that dead letters may
-	// disappear between pages. No page holds more than PageBytes, as there.
+	// DeadLetters returns a page of the dead letters that match. The promises of Log.Events hold,
+	// PageBytes included, except that dead letters may disappear between pages.
 	DeadLetters(ctx context.Context, user string, query DeadLetterQuery) (DeadLetterPage, error)
 
 	// DeadLetter returns one, or ErrNotFound.
 	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
 
-	// DeleteDeadLetters removes dead letters, in one commit, and returns those it
-	// removed, in the order of ids; ids that are not there are passed over. They end
-	// early when that is enough for a commit (see BatchLimit): the caller goes on behind
-	// the last one. The step is nil unless this is part of a bulk action.
-	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step StepLeaving) ([]posthaste.DeadLetterID, error)
+	// DeleteDeadLetters removes dead letters in one commit and returns the removed ones in the
+	// order of ids; unknown ids are skipped. It may stop early, see BatchLimit: call it again
+	// with the ids after the last one returned. progress is nil outside bulk actions.
+	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress Progress) ([]posthaste.DeadLetterID, error)
 
-	// RetryDeadLetters accepts a new message for each dead letter and removes it
-	// from the DLQ, all in one commit. Ids that are not there are passed over,
-	// and so is one for which remake returns an error. The results are in the
-	// order of ids, and end early as those of DeleteDeadLetters do. The step is nil
-	// unless this is part of a bulk action.
+	// RetryDeadLetters replaces each dead letter by the new message that remake returns, in one
+	// commit. Unknown ids are skipped; if remake returns an error, that dead letter stays. Order
+	// and early stop are as for DeleteDeadLetters.
 	RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-		remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step StepLeaving) ([]Retried, error)
+		remake func(*posthaste.DeadLetter) (*posthaste.Message, error), progress Progress) ([]Retried, error)
 }
 
-// Retried tells what a dead letter became.
+// Retried is the result of retrying a dead letter.
 type Retried struct {
 	ID      posthaste.DeadLetterID
 	Message *posthaste.Message // nil if Err
-	Err     error              // what remake returned
+	Err     error              // returned by remake
 }
 
-// Behind returns the ids behind the last that a commit has dealt with, none if it has dealt
-// with none: these are not there.
-func Behind(ids, done []posthaste.DeadLetterID) []posthaste.DeadLetterID {
+// IDsAfter returns the ids that follow the last of done; none if done is empty, because then none
+// of ids exists.
+func IDsAfter(ids, done []posthaste.DeadLetterID) []posthaste.DeadLetterID {
 	if len(done) == 0 {
 		return nil
 	}
 	return ids[slices.Index(ids, done[len(done)-1])+1:]
 }
 
-// RetriedIDs returns the dead letters that results tell of.
+// RetriedIDs returns the ids of results.
 func RetriedIDs(results []Retried) []posthaste.DeadLetterID {
 	ids := make([]posthaste.DeadLetterID, len(results))
 	for i, r := range results {
@@ -58,7 +54,7 @@ func RetriedIDs(results []Retried) []posthaste.DeadLetterID {
 	return ids
 }
 
-// FailuresOf returns what a bulk action notes of dead letters that could not be retried.
+// FailuresOf returns the failed results in the form that bulk actions record.
 func FailuresOf(all []Retried) (failures []posthaste.ActionFailure) {
 	for _, r := range all {
 		if r.Err != nil {
@@ -73,14 +69,14 @@ type DeadLetterQuery struct {
 	Filter      DeadLetterFilter
 	Low, High   posthaste.Position // of the failure, both inclusive
 	OldestFirst bool
-	Limit       int  // at most so many; at least 1
-	Bare        bool // the ids alone, of the same page: what may be large is not kept
+	Limit       int  // maximum number of results, at least 1
+	Bare        bool // only the ids
 }
 
-// DeadLetterPage is a part of the answer to a DeadLetterQuery.
+// DeadLetterPage is one page of results.
 type DeadLetterPage struct {
 	DeadLetters []*posthaste.DeadLetter
-	IDs         []posthaste.DeadLetterID // in their place, of a query that is Bare
+	IDs         []posthaste.DeadLetterID // instead of DeadLetters, if the query is Bare
 	More        bool
 	Next        posthaste.Position // as in EventPage
 }
@@ -100,8 +96,7 @@ type DeadLetterFilter struct {
 	Statuses    []int // of the response; 0: no response
 }
 
-// Matches reports whether a dead letter passes the filter. It is the definition
-// that every index has to agree with.
+// Matches reports whether a dead letter passes the filter. Every index must agree with it.
 func (f *DeadLetterFilter) Matches(d *posthaste.DeadLetter) bool {
 	m, status := d.Message, 0
 	if d.Response != nil {

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Jobs lets one of several processes do what any of them could, and one is enough.
+// Jobs assigns work that any process could do to one of them.
 type Jobs interface {
-	// TryLease makes a job the caller's for so long from now on, and reports whether it
-	// could: the process that holds a job can hold it for longer, and another gets it when
-	// that time is over or that process has ended. A job that was held for too short a
-	// time may be done twice, so doing it twice must do no harm.
+	// TryLease leases a job to the caller for the ttl and reports whether it succeeded. The owner
+	// may renew it; others get it when it expires or its owner has ended. A job must be safe to
+	// run twice: it may outlive its lease.
 	TryLease(ctx context.Context, job string, held time.Duration) (bool, error)
 }

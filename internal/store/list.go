@@ -2,16 +2,16 @@ package store
 
 import "posthaste"
 
-// List is a part of what a user has of a kind, by name: what fits in PageBytes, and one
-// item at least unless there is none.
+// List is one part of a user's resources of a kind, ordered by name: up to PageBytes, and at
+// least one item if there is one.
 type List[T any] struct {
 	Items []T
-	// Next is the name to go on behind; "" when this was the last part. A part that was
-	// filtered may have no items and a next one.
+	// Next is the name to continue after; "" after the last part. A filtered part may be empty
+	// and have a Next.
 	Next string
 }
 
-// ListAll reads all parts of a list.
+// ListAll reads all parts.
 func ListAll[T any](part func(after string) (List[T], error)) (all []T, err error) {
 	for after, more := "", true; more; {
 		list, err := part(after)
@@ -24,15 +24,15 @@ func ListAll[T any](part func(after string) (List[T], error)) (all []T, err erro
 	return all, nil
 }
 
-// listedSize is what a thing that is listed takes beside its texts and its body.
+// listedSize is the fixed size of an item in bytes.
 const listedSize = 256
 
-// ScheduleSize is what a schedule takes of a part of a list, in bytes.
+// ScheduleSize returns the bytes that a schedule takes of a part.
 func ScheduleSize(s *posthaste.Schedule) int {
 	return listedSize + len(s.ID) + len(s.Destination) + len(s.Body) + settingsSize(&s.Settings)
 }
 
-// URLGroupSize is ScheduleSize of a URL group.
+// URLGroupSize is ScheduleSize for a URL group.
 func URLGroupSize(g *posthaste.URLGroup) int {
 	n := listedSize + len(g.Name) + headerSize(g.Headers)
 	for _, e := range g.Endpoints {
@@ -41,8 +41,8 @@ func URLGroupSize(g *posthaste.URLGroup) int {
 	return n
 }
 
-// QueueSize is ScheduleSize of a queue.
+// QueueSize is ScheduleSize for a queue.
 func QueueSize(q QueueStatus) int { return listedSize + len(q.Name) }
 
-// FlowKeySize is ScheduleSize of a flow-control key.
+// FlowKeySize is ScheduleSize for a flow-control key.
 func FlowKeySize(k FlowStatus) int { return listedSize + len(k.Key) }

@@ -9,13 +9,13 @@ import (
 
 // LiveMessages finds messages that have not ended.
 type LiveMessages interface {
-	// LiveMessages returns up to query.Limit ids of messages that have not ended,
-	// belong to no run, and match. The work of one call is bounded as for Log.Events; continue with
-	// the returned cursor until it is empty.
+	// LiveMessages returns up to query.Limit ids of matching messages that have not ended and
+	// belong to no run. The work of one call is bounded: continue with the cursor until it is
+	// empty.
 	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
 }
 
-// LiveQuery selects messages that have not ended. Filter.States is not used.
+// LiveQuery selects messages that have not ended. Filter.States is ignored.
 type LiveQuery struct {
 	Filter                    EventFilter
 	CreatedFrom, CreatedUntil time.Time // inclusive; zero: no bound

@@ -7,16 +7,16 @@ import (
 	"posthaste"
 )
 
-// PageBytes is what a page holds at most unless it is asked for less, as Entry.Size and its
-// like count it. One item that is larger is a page of its own.
+// PageBytes is the default size limit of a page, as counted by Entry.Size and the like. A larger
+// item has a page of its own.
 const PageBytes = 16 << 20
 
-// PageBudget is what is left of a page, in bytes.
+// PageBudget counts the bytes of a page.
 type PageBudget struct {
 	limit, taken int
 }
 
-// NewPageBudget returns the room of an empty page; 0 stands for PageBytes.
+// NewPageBudget returns the budget of an empty page. A limit of 0 means PageBytes.
 func NewPageBudget(limit int) PageBudget {
 	if limit == 0 {
 		limit = PageBytes
@@ -24,11 +24,10 @@ func NewPageBudget(limit int) PageBudget {
 	return PageBudget{limit: limit}
 }
 
-// Left returns how much room is left.
+// Left returns the bytes left.
 func (r *PageBudget) Left() int { return max(0, r.limit-r.taken) }
 
-// Take takes the room of an item, and reports whether there was enough: for the first one
-// there always is.
+// Take adds an item and reports whether it fits; the first one always does.
 func (r *PageBudget) Take(size int) bool {
 	if r.taken > 0 && r.taken+size > r.limit {
 		return false
@@ -37,15 +36,15 @@ func (r *PageBudget) Take(size int) bool {
 	return true
 }
 
-// Size returns the bytes of the entry that grow with what people send.
+// Size returns the bytes of the entry that depend on user data.
 func (e *Entry) Size() int { return e.MessageSize + len(e.Error) + ResponseSize(e.Response) }
 
-// DeadLetterSize is Entry.Size of a dead letter.
+// DeadLetterSize is Entry.Size for a dead letter.
 func DeadLetterSize(d *posthaste.DeadLetter) int {
 	return MessageSize(d.Message) + len(d.Error) + ResponseSize(d.Response)
 }
 
-// RunSize is Entry.Size of a run. Its list is not counted: it is not part of it.
+// RunSize is Entry.Size for a run, without its list.
 func RunSize(run *posthaste.Run) int {
 	n := len(run.URL) + settingsSize(&run.Settings)
 	if run.Result != nil {
@@ -57,13 +56,13 @@ func RunSize(run *posthaste.Run) int {
 	return n
 }
 
-// MessageSize is Entry.Size of a message.
+// MessageSize is Entry.Size for a message.
 func MessageSize(m *posthaste.Message) int {
 	return len(m.Body) + len(m.URL) + settingsSize(&m.Settings)
 }
 
-// DeliverySize returns how many bytes of memory an attempt of a message takes: a step
-// delivers the list of its run, in base64.
+// DeliverySize returns the bytes of memory that an attempt takes. A step delivers its run's list,
+// in base64.
 func DeliverySize(m *posthaste.Message) int {
 	n := MessageSize(m)
 	if m.Run != nil && m.Run.CallType == posthaste.CallStep {
@@ -72,7 +71,7 @@ func DeliverySize(m *posthaste.Message) int {
 	return n
 }
 
-// ResponseSize is Entry.Size of a response, 0 for none.
+// ResponseSize is Entry.Size for a response, 0 for nil.
 func ResponseSize(r *posthaste.Response) int {
 	if r == nil {
 		return 0

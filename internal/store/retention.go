@@ -5,33 +5,30 @@ import (
 	"time"
 )
 
-// Retention removes what was kept long enough. What is alive is never removed: a
-// message that has not ended, with its flow-control key, a run that goes on or is in the
-// DLQ, a dead letter.
-// The first message of a run that goes on stays too, for what becomes of the run is
-// an event of that message.
+// Retention removes old data, but nothing that is in use: messages that have not ended and their
+// flow-control keys, active runs, entries of a DLQ. The first message of an active run stays too,
+// because the run's events refer to it.
 type Retention interface {
-	// Users returns everybody who has a log, dead letters, runs or flow-control keys, in
+	// Users returns all users that have log entries, dead letters, runs or flow-control keys, in
 	// order.
 	Users(ctx context.Context) ([]string, error)
 
-	// Trim removes what of a user is behind the horizon. It works in steps that each
-	// are a commit of their own, and so may have removed something when it fails. A
-	// backend that keeps days together may keep what is up to a day older.
+	// Trim removes a user's data before the horizon in several commits, so it may have removed
+	// something when it returns an error. A backend that stores whole days may keep data up to a
+	// day longer.
 	//
-	// A run goes with all that belongs to it, and its id is then that of the last run
-	// that is left. Its messages stay as long as the log has events of them, but they
-	// may lose their bodies, which are entries of its list.
+	// A run is removed with everything that belongs to it; its id then names the last run left
+	// with that id. Its messages stay as long as the log has events of them, but may lose their
+	// bodies, which are entries of its list.
 	Trim(ctx context.Context, user string, horizon Horizon) (Trimmed, error)
 
-	// Usage returns how much is kept of a user, and TotalUsage how much of all users
-	// together, of whom the oldest thing is that of any. Both are cheap enough for
-	// every few seconds.
+	// Usage returns what is stored for a user, TotalUsage the totals across users; Oldest is the
+	// minimum. Both are cheap enough to be called every few seconds.
 	Usage(ctx context.Context, user string) (Usage, error)
 	TotalUsage(ctx context.Context) (Usage, error)
 }
 
-// Horizon says from when on things are kept. A zero time keeps everything.
+// Horizon has the time before which data of each kind is removed. Zero: nothing is removed.
 type Horizon struct {
 	Log         time.Time // events, and messages of which no event is left
 	DeadLetters time.Time // entries of both DLQs that failed before
@@ -39,9 +36,9 @@ type Horizon struct {
 	FlowKeys    time.Time // keys that have been idle since (posthaste.FlowKey.Idle), and that no message needs
 }
 
-// Trimmed says what was removed.
+// Trimmed counts what was removed.
 type Trimmed struct {
-	Days        int // of the log, as far as there was something in them
+	Days        int // of the log that had entries
 	DeadLetters int // of both DLQs
 	Runs        int
 	FlowKeys    int
@@ -50,32 +47,31 @@ type Trimmed struct {
 // Empty reports whether nothing was removed.
 func (t Trimmed) Empty() bool { return t == Trimmed{} }
 
-// Usage says how much is kept.
+// Usage is what is stored.
 type Usage struct {
-	Log         Kept      // events, with the messages they are about
-	Days        []KeptDay // of the log, the oldest first: those that have events
-	DeadLetters Kept      // of messages
-	FailedRuns  Kept      // entries of the DLQ of runs
-	Runs        Kept      // with their lists, those in the DLQ too
+	Log         KindUsage  // events, with the messages they are about
+	Days        []DayUsage // of the log, the oldest first: those that have events
+	DeadLetters KindUsage  // of messages
+	FailedRuns  KindUsage  // entries of the DLQ of runs
+	Runs        KindUsage  // with their lists, those in the DLQ too
 }
 
-// Kept is how much is kept of one kind. The number and the time are exact, as of one
-// moment; the size is an estimate of what is on disk, and may leave out what was
-// written lately or count what was removed lately.
-type Kept struct {
+// KindUsage is what is stored of one kind. Count and time are exact, as of one moment; the size is
+// an estimate of disk usage and may lag behind recent writes and removals.
+type KindUsage struct {
 	Entries int64
-	Oldest  time.Time // when the oldest came to be: the first event, failure or run; zero if none
+	Oldest  time.Time // first event, failure or run; zero if none
 	Bytes   int64
 }
 
-// KeptDay is how much is kept of a day of the log. What is alive in a day that was
-// dropped is in none.
-type KeptDay struct {
+// DayUsage is what is stored of one day of the log. Live messages of a removed day are not
+// counted.
+type DayUsage struct {
 	Start time.Time // in UTC
-	Kept
+	KindUsage
 }
 
-// Bytes returns the size of all kinds together.
+// Bytes returns the total size.
 func (u *Usage) Bytes() int64 {
 	return u.Log.Bytes + u.DeadLetters.Bytes + u.FailedRuns.Bytes + u.Runs.Bytes
 }

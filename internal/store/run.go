@@ -9,135 +9,119 @@ import (
 	"posthaste"
 )
 
-// Runs keeps workflow runs, their lists and the DLQ of those that failed.
-//
-// What happens to runs is decided by rules that need to read and write many
-// things at once, so the seam offers a transaction instead of a method for each:
-// the rules are written once, for every backend.
+// Runs stores workflow runs, their lists and the DLQ of runs. Rules about runs read and write
+// many records at once, so the interface is a transaction, and the rules are written once for all
+// backends.
 type Runs interface {
-	// Transact calls change and commits what it wrote through the transaction, all
-	// of it if change returns nil, and otherwise nothing. Transactions of a user
-	// take effect one after another. A backend may call change more than once, and
-	// only the last call counts; so change must be quick, must not block, and must
-	// change nothing else that would matter.
+	// Transact calls change and commits its writes if it returns nil. Transactions of a user are
+	// serialized. A backend may call change several times; only the last call counts. change must
+	// be quick, must not block and must have no other side effects.
 	Transact(ctx context.Context, now time.Time, user string, change func(RunTx) error) error
 
-	// Run returns a run, and LatestRun the one with that id that was created last;
-	// both return ErrNotFound for an unknown one.
+	// Run returns a run, LatestRun the latest one with that id, or ErrNotFound.
 	Run(ctx context.Context, user string, at posthaste.Position) (*posthaste.Run, error)
 	LatestRun(ctx context.Context, user, id string) (*posthaste.Run, error)
 
-	// RunEntries returns the first entries of a run's list, in order: all of them
-	// if count is negative.
+	// RunEntries returns the first count entries of a run's list, all if count is negative.
 	RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error)
 
-	// Runs returns a page of the runs, or of the DLQ of runs, that match the query.
-	// What is promised for Log.Events holds here too, except that a run is shown as
-	// it is when it is read, and that entries of the DLQ may disappear between
-	// pages. No page holds more than PageBytes, as there.
+	// Runs returns a page of matching runs, or of the DLQ of runs. The promises of Log.Events
+	// hold, PageBytes included, except that a run has its current state, and that DLQ entries may
+	// disappear between pages.
 	Runs(ctx context.Context, user string, query RunQuery) (RunPage, error)
 }
 
-// Waiters finds what waits.
+// Waiters finds waiters.
 type Waiters interface {
-	// EventWaiters returns what waits for an event, first come first.
+	// EventWaiters returns the waiters for an event, oldest first.
 	EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error)
 
-	// RunWaiters returns what a run waits for, in the order in which it began to.
+	// RunWaiters returns a run's waiters, oldest first.
 	RunWaiters(ctx context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error)
 
-	// DueWaiters returns up to limit waiters of all users but some whose deadline has
-	// come, and when the next one's will: the zero time if none has one, now or earlier
-	// if the limit held some back.
+	// DueWaiters returns up to limit waiters of all users except some whose deadline has passed,
+	// and the next deadline: zero if none, now or earlier if limit left some behind.
 	DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) (due []DueWaiter, next time.Time, err error)
 }
 
-// DueWaiter names a waiter whose deadline has come.
+// DueWaiter identifies a waiter whose deadline has passed.
 type DueWaiter struct {
 	User     string
 	Run      posthaste.Position
 	Position posthaste.Position
 }
 
-// RunTx is a transaction on the runs of one user. What it returns it keeps: a
-// run that is changed is saved by Save. Reading sees what was written before in
-// the same transaction only where a method says so.
+// RunTx is a transaction on one user's runs. Changed runs must be saved with Save. Reads see
+// earlier writes of the transaction only where stated.
 type RunTx interface {
 	RunRecords
 	RunDeliveries
 	RunWaiting
 	RunDLQ
-	RunAnswers
+	RunResponses
 }
 
-// RunRecords reads and writes runs and their lists within a transaction. Each run
-// is one object however often it is asked for.
+// RunRecords reads and writes runs and their lists. Each run is one object within the
+// transaction.
 type RunRecords interface {
-	// Now is the time of the transaction.
+	// Now returns the time of the transaction.
 	Now() time.Time
 
-	// NextPosition returns a position that nothing else has or will have, above
-	// those of all events that were committed before.
+	// NextPosition returns a unique position above all committed events.
 	NextPosition() posthaste.Position
 
-	// Run and LatestRun return a run, one that was started in this transaction too,
-	// or ErrNotFound.
+	// Run and LatestRun return a run, also one started in this transaction, or ErrNotFound.
 	Run(at posthaste.Position) (*posthaste.Run, error)
 	LatestRun(id string) (*posthaste.Run, error)
 
-	// Start writes a new run. From here on it is the latest with its id.
+	// Start writes a new run, which becomes the latest one with its id.
 	Start(run *posthaste.Run)
 
-	// Save writes a run that has changed. It may be called several times.
+	// Save writes a changed run. It may be called repeatedly.
 	Save(run *posthaste.Run)
 
-	// Log adds the run's state to the log, as an event about a message of the run.
+	// Log logs the run's state, as an event of a message of the run.
 	Log(m *posthaste.Message, state posthaste.State, reason string)
 }
 
-// RunDeliveries adds to the lists of runs and makes and stops their messages.
+// RunDeliveries appends to lists of runs and accepts and cancels their messages.
 type RunDeliveries interface {
-	// Append adds an entry to the end of a run's list and counts it, and its bytes, in
-	// the run. Its index is set here. If m is not nil it is accepted as Acceptor.Accept
-	// does: it is the message of that entry, its body is the entry's.
+	// Append appends an entry to a run's list, sets its index, and updates the run's counts. If m
+	// is not nil, it is accepted as by Acceptor.Accept: it is the entry's message and shares its
+	// body.
 	Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error
 
-	// PutIdempotencyRecord keeps a message id of a run under a key for as long as the run is
-	// kept. IdempotencyRecord returns it, in this transaction too; ok is false if there is none.
+	// PutIdempotencyRecord stores a message id under a key for as long as the run is stored.
+	// IdempotencyRecord returns it, also within this transaction; ok is false if there is none.
 	PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID)
 	IdempotencyRecord(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error)
 
-	// Entries returns the first entries of a run's list as they were before this
-	// transaction: all if count is negative.
+	// Entries returns the first count entries of a run's list as before this transaction, all if
+	// count is negative.
 	Entries(run posthaste.Position, count int) ([]posthaste.RunEntry, error)
 
-	// Accept accepts a message of a run that adds nothing to its list: a failure
-	// callback, or another delivery of an entry, which it names and whose body is
-	// its body.
+	// Accept accepts a message of a run without appending an entry: a failure callback, or
+	// another delivery of an entry, whose id and body it has.
 	Accept(m *posthaste.Message) error
 
-	// Message returns a message and its state as they were before this transaction,
-	// or ErrNotFound.
+	// Message returns a message and its state as before this transaction, or ErrNotFound.
 	Message(id posthaste.MessageID) (*posthaste.Message, posthaste.State, error)
 
-	// CancelDeliveries cancels those messages of a run's list, and its first one, that
-	// have not ended, except the one that is being settled. Those in flight are asked to be
-	// cancelled if inFlight says so, and are left alone otherwise.
+	// CancelDeliveries cancels the run's messages that have not ended, except the one being
+	// settled. Claimed messages are included if inFlight is true.
 	CancelDeliveries(run *posthaste.Run, inFlight bool) error
 
-	// Cancel cancels one message as Canceller.Cancel does, and reports whether it
-	// could.
+	// Cancel cancels a message like Canceller.Cancel and reports whether it changed.
 	Cancel(id posthaste.MessageID) (bool, error)
 }
 
-// RunWaiting registers and ends waiters and keeps events that came too early.
+// RunWaiting registers and ends waiters, and stores events that arrive before their waiter.
 type RunWaiting interface {
 	// Wait registers a waiter and sets its position.
 	Wait(w *posthaste.Waiter)
 
-	// Waiter returns a waiter, or ErrNotFound; Waiters those for a topic, first
-	// come first; RunWaiters those of a run, in the order in which it began to wait.
-	// What this transaction ended is not among them.
+	// Waiter returns a waiter, or ErrNotFound; Waiters those of a topic and RunWaiters those of a
+	// run, oldest first. Waiters ended in this transaction are left out.
 	Waiter(run, at posthaste.Position) (*posthaste.Waiter, error)
 	Waiters(topic posthaste.Topic) ([]*posthaste.Waiter, error)
 	RunWaiters(run posthaste.Position) ([]*posthaste.Waiter, error)
@@ -145,59 +129,57 @@ type RunWaiting interface {
 	// EndWait removes a waiter.
 	EndWait(w *posthaste.Waiter)
 
-	// KeepEvent keeps an event for a run, and TakeEvent takes the first that was kept
-	// under the id, or returns ok false. DropEvents forgets all of a run, and MoveEvents
-	// gives those that were kept for a run before this transaction to another one, which
-	// has none.
-	KeepEvent(run posthaste.Position, eventID string, body []byte)
+	// BufferEvent stores an event for a run, TakeEvent removes and returns the oldest one with an
+	// id (ok is false if there is none), DropEvents removes all of a run. MoveEvents moves those
+	// stored before this transaction to another run, which has none.
+	BufferEvent(run posthaste.Position, eventID string, body []byte)
 	TakeEvent(run posthaste.Position, eventID string) (body []byte, ok bool, err error)
 	DropEvents(run posthaste.Position) error
 	MoveEvents(from, to posthaste.Position) error
 }
 
-// RunDLQ moves runs into the DLQ of runs and out of it. The id of an entry is in
-// its run.
+// RunDLQ adds runs to their DLQ and removes them. The run has the id of its entry.
 type RunDLQ interface {
-	// AddToDLQ adds an entry for a run that has failed: run.DeadLetterID is d.ID.
+	// AddToDLQ adds an entry for a failed run: run.DeadLetterID is d.ID.
 	AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter)
 
-	// DLQEntry returns an entry and its run, or ErrNotFound, also when this transaction
-	// has removed it.
+	// DLQEntry returns an entry and its run, or ErrNotFound. It also returns entries removed in
+	// this transaction.
 	DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error)
 
 	// RemoveFromDLQ removes the entry of a run.
 	RemoveFromDLQ(run *posthaste.Run)
 }
 
-// RunAnswers makes operations on runs repeatable, and parts of bulk actions.
-type RunAnswers interface {
-	// Answer returns what was kept under a key less than AnswerWindow ago, nil if
-	// nothing was; CacheResponse keeps an answer.
+// RunResponses makes requests idempotent, and changes part of bulk actions.
+type RunResponses interface {
+	// CachedResponse returns the response stored under a key within ResponseWindow, nil if none.
+	// CacheResponse stores one.
 	CachedResponse(key string) ([]byte, error)
 	CacheResponse(key string, answer []byte)
 
-	// Advance counts a step of a bulk action; a nil step is none. It returns
-	// ErrNotFound if the action is gone, ErrConflict if it has ended.
+	// Advance counts a step of a bulk action; a nil step does nothing. It returns ErrNotFound for
+	// an unknown action, ErrConflict for one that has ended.
 	Advance(step *Step, processed int, failures []posthaste.ActionFailure) error
 }
 
-// AnswerWindow is how long an answer is kept.
-const AnswerWindow = 24 * time.Hour
+// ResponseWindow is how long a cached response is valid.
+const ResponseWindow = 24 * time.Hour
 
 // RunQuery selects runs by position and filter.
 type RunQuery struct {
 	Filter      RunFilter
-	Failed      bool               // the entries of the DLQ of runs, by the position of the failure
+	Failed      bool               // entries of the DLQ of runs, by the position of the failure
 	Low, High   posthaste.Position // of the run, or of its failure; both inclusive
 	OldestFirst bool
-	Limit       int  // at most so many; at least 1
-	Bare        bool // the runs alone: dead letters, which may be large, are left out
+	Limit       int  // maximum number of results, at least 1
+	Bare        bool // without dead letters, which may be large
 }
 
-// RunPage is a part of the answer to a RunQuery.
+// RunPage is one page of results.
 type RunPage struct {
 	Runs        []*posthaste.Run
-	DeadLetters []*posthaste.DeadLetter // those of the runs, if the DLQ was asked for and not Bare
+	DeadLetters []*posthaste.DeadLetter // of the runs, unless Bare or not Failed
 	More        bool
 	Next        posthaste.Position // as in EventPage
 }
@@ -220,11 +202,10 @@ type RunFilter struct {
 
 	CreatedAts     []time.Time
 	CallbackStates []posthaste.CallbackState
-	Statuses       []int // of the answer that failed the run; 0: no answer
+	Statuses       []int // of the response that failed the run; 0: no response
 }
 
-// Matches reports whether a run passes the filter. It is the definition that
-// every index has to agree with.
+// Matches reports whether a run passes the filter. Every index must agree with it.
 func (f *RunFilter) Matches(run *posthaste.Run) bool {
 	return passes(f.Positions, run.Position) &&
 		passes(f.DeadLetterIDs, run.DeadLetterID) &&

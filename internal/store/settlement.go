@@ -6,33 +6,32 @@ import (
 	"posthaste"
 )
 
-// Settlement ends a claim: the state the message enters and what is logged.
-// Delivered, RetryAt, Failed and Dropped make them; Resolve changes them.
+// Settlement ends a claim: the new state and what is logged. Made by Delivered, RetryAt, Failed
+// and Dropped.
 type Settlement struct {
 	Claim    Claim
 	State    posthaste.State // DELIVERED, RETRY, FAILED or CANCELLED
 	Error    string
 	Response *posthaste.Response
-	NextAt   time.Time // when the next attempt is due; RETRY only
+	NextAt   time.Time // next attempt; RETRY only
 
-	// Callbacks, if not nil, makes the messages that tell of this settlement. For
-	// one that failed, id is that of its dead letter.
+	// Callbacks, if not nil, returns the callback messages. id is that of the dead letter, if the
+	// message failed.
 	Callbacks func(id posthaste.DeadLetterID) ([]*posthaste.Message, error)
 
-	// Conclude, if not nil, is called in the commit of the settlement, and writes
-	// what that means for the run of the message. It may change the settlement:
-	// what a message of a run that has ended does is of no interest any more.
-	Conclude func(tx RunTx, settlement *Settlement) error
+	// UpdateRun, if not nil, is called in the commit to update the message's run. It may change
+	// the settlement, for example if the run has ended.
+	UpdateRun func(tx RunTx, settlement *Settlement) error
 
-	// Stands, if not nil, is told in the commit what Resolve and Conclude have made of
-	// the settlement. A commit that is tried again tells again: the last word counts.
-	Stands func(Settlement)
+	// Settled, if not nil, is called in the commit with the final settlement, after Resolve and
+	// UpdateRun. A retried commit calls it again; the last call counts.
+	Settled func(Settlement)
 }
 
-// Tell says what the settlement has become to whom it concerns.
-func (s Settlement) Tell() {
-	if s.Stands != nil {
-		s.Stands(s)
+// NotifySettled calls Settled.
+func (s Settlement) NotifySettled() {
+	if s.Settled != nil {
+		s.Settled(s)
 	}
 }
 
@@ -41,7 +40,7 @@ func Delivered(claim Claim) Settlement {
 	return Settlement{Claim: claim, State: posthaste.StateDelivered}
 }
 
-// RetryAt settles a claim whose attempt failed, with another one due at next.
+// RetryAt settles a claim whose attempt failed; the next one is due at next.
 func RetryAt(claim Claim, next time.Time, outcome posthaste.Outcome) Settlement {
 	return Settlement{
 		Claim:    claim,
@@ -52,7 +51,7 @@ func RetryAt(claim Claim, next time.Time, outcome posthaste.Outcome) Settlement 
 	}
 }
 
-// Failed settles a claim whose attempt failed and was the last.
+// Failed settles a claim whose last attempt failed.
 func Failed(claim Claim, outcome posthaste.Outcome) Settlement {
 	return Settlement{
 		Claim:    claim,
@@ -62,14 +61,13 @@ func Failed(claim Claim, outcome posthaste.Outcome) Settlement {
 	}
 }
 
-// Dropped settles a claim without an attempt: nobody waits for the message any
-// more.
+// Dropped settles a claim without an attempt, because the message is obsolete.
 func Dropped(claim Claim) Settlement {
 	return Settlement{Claim: claim, State: posthaste.StateCancelled}
 }
 
-// Resolve returns what the settlement of a message whose cancellation was asked
-// for becomes: a delivery stands, anything else is a cancellation.
+// Resolve applies a requested cancellation: a delivery stays one, anything else becomes a
+// cancellation.
 func (s Settlement) Resolve(cancelRequested bool) Settlement {
 	if cancelRequested && s.State != posthaste.StateDelivered {
 		s.State = posthaste.StateCancelled
@@ -79,9 +77,8 @@ func (s Settlement) Resolve(cancelRequested bool) Settlement {
 	return s
 }
 
-// Events returns what the settlement adds to the log, in order, without
-// positions: a failed attempt is an ERROR before it is anything else. FAILED repeats the
-// reason, because people look for failed messages by that state.
+// Events returns the log events of the settlement in order, without positions. A failed attempt
+// starts with an ERROR. FAILED repeats the reason because people search for that state.
 func (s Settlement) Events() []posthaste.Event {
 	id := s.Claim.Message.ID
 	last := posthaste.Event{MessageID: id, State: s.State, NextDeliveryAt: s.NextAt}

@@ -1,26 +1,21 @@
-// Package store is the seam between the engine and what keeps its state. It
-// declares what a backend does, in intentions, and promises the engine builds
-// on; package storetest turns each promise into a test.
+// Package store is the interface between the engine and a backend. Package storetest has a test
+// for each promise.
 //
 // Three promises hold for every method that changes something:
 //
-//   - Durable: when it returns nil, the change survives a crash of the process
-//     and of the machine.
-//   - Atomic: it happened whole, log events and follow-up messages included,
-//     or not at all. An error that is none of this package's leaves the caller
-//     not knowing which.
-//   - Ordered: the events it wrote have positions above those of every change
-//     that had returned before it was called.
+//   - Durable: once it returns nil, the change survives a crash of the process and of the machine.
+//   - Atomic: all of it happened, log events and follow-up messages included, or nothing. After an
+//     error that is not declared here, the caller does not know which.
+//   - Ordered: its events have higher positions than those of every change that had returned before.
 //
-// What a method tells is durable, too, and in the log: nobody hears of what a crash
-// could take back. Claims are the exception, and what is due.
+// Results are durable and logged before a method returns them; only claims and due lists are not.
 //
-// A backend that runs out of room refuses what would begin something new, with a
-// posthaste.Error of CodeUnavailable: Accept, RetryDeadLetters, Tick, and Transact when
-// it starts a run that no other one waits for. The rest goes on.
+// A backend whose disk is full rejects new work with a posthaste.Error of CodeUnavailable:
+// Accept, RetryDeadLetters, Tick, and Transact when it starts a run that no other run waits for.
+// Everything else continues.
 //
-// Times are passed in; a backend never asks a clock. Everything belongs to a
-// user, and what belongs to another user does not exist.
+// Times are arguments; a backend never reads a clock. Every record belongs to a user; other
+// users' records do not exist for the caller.
 package store
 
 import (
@@ -31,23 +26,22 @@ import (
 	"posthaste"
 )
 
-// Errors that callers act on. Backends return them wrapped or bare.
+// Errors that callers check for. Backends may wrap them.
 var (
 	ErrNotFound  = errors.New("store: not found")
 	ErrLeaseLost = errors.New("store: lease lost")
 	ErrConflict  = errors.New("store: changed by someone else")
 	ErrClosed    = errors.New("store: closed")
 
-	// ErrUnavailable says that the backend cannot be asked at this moment. Whether a
-	// change took place is not known.
+	// ErrUnavailable means that the backend cannot be reached now. Whether a change took place is
+	// unknown.
 	ErrUnavailable = errors.New("store: unavailable")
 
-	// ErrClock says why a backend that many nodes share is unavailable on this one. It
-	// comes with ErrUnavailable.
+	// ErrClock, wrapped with ErrUnavailable, is why a node of a shared backend is unavailable.
 	ErrClock = errors.New("the clock of this node is too far from that of the database")
 )
 
-// Store is a whole backend.
+// Store is a backend.
 type Store interface {
 	Acceptor
 	Worker
@@ -70,95 +64,80 @@ type Store interface {
 	Vault
 	Health
 
-	// Close gives up all leases and closes the backend. Calls in progress fail
-	// with ErrClosed. Closing twice is harmless.
+	// Close releases all leases and closes the backend. Calls in progress return ErrClosed. It is
+	// idempotent.
 	Close() error
 }
 
-// Acceptor takes in new messages.
+// Acceptor accepts new messages.
 type Acceptor interface {
-	// Accept stores the messages of the submissions, each with a CREATED event,
-	// in one commit. A message becomes due at its NotBefore. The caller has given
-	// each an id of its own and does not touch it again. A submission whose
-	// DedupKey was accepted less than DedupWindow ago is answered with the ids of
-	// then, and nothing of it is stored, unless all messages of then have FAILED or
-	// are CANCELLED.
+	// Accept stores the messages of the submissions, each with a CREATED event, in one commit. A
+	// message becomes due at its NotBefore. The caller sets unique ids and does not use the
+	// messages afterwards. If a DedupKey was accepted within DedupWindow, the earlier ids are
+	// returned and nothing is stored, unless all earlier messages are FAILED or CANCELLED.
 	//
-	// A message that names a queue makes that queue if need be; one that names a
-	// flow-control key makes the key follow its limits.
+	// A message creates the queue that it names, and sets the limits of its flow-control key.
 	Accept(ctx context.Context, now time.Time, submissions []Submission) ([]Accepted, error)
 }
 
-// Worker hands out due messages and takes back what became of them.
+// Worker leases due messages and records the results.
 type Worker interface {
-	// Claim leases up to limit due messages to the caller and logs each as
-	// ACTIVE. Due lanes are served in turn, so that no lane waits for another;
-	// within a lane the order is that of due time, then of message id. A leased
-	// message is given to nobody else until it is settled or released, or its
-	// lease is lost with the process that held it.
+	// Claim leases up to limit due messages and logs each as ACTIVE. Due lanes take turns; within
+	// a lane the order is due time, then message id. Nobody else gets a leased message until it
+	// is settled or released, or its process ends.
 	//
-	// In a queue, no message begins before an earlier one has, at most the queue's
-	// parallelism have begun and not ended, and one whose callbacks have not ended
-	// has not ended either. Under a flow-control key, attempts in flight stay
-	// within its parallelism and attempts begun within its rate (package flow).
-	// Nothing is handed out that is paused.
+	// In a queue, messages start in order, at most parallelism of them have started and not
+	// ended, and a message ends only after its callbacks. Under a flow-control key, attempts in
+	// flight stay within its parallelism, and started attempts within its rate (package flow).
+	// Paused lanes are skipped.
 	//
-	// The limit is what is free. A user whose claims take much of the rest is given less
-	// than that, or nothing, so that whoever comes next finds a slot (flow.UserRoom).
+	// limit is the number of free slots. A user who already has many claims gets fewer, so that
+	// other users find a slot (flow.UserRoom).
 	//
-	// Claim also returns when the next waiting message that it did not hand out
-	// becomes due: the zero time if none waits, now or earlier if the limit held
-	// messages back. A lane held back by parallelism, a pause or what its user has in
-	// flight is announced by Wake, one held back by a rate is counted at the end of its window.
+	// next is when the next waiting message becomes due: zero if none waits, now or earlier if
+	// limit left messages behind. For lanes blocked by parallelism, a pause or their user's
+	// claims, Wake signals; for those blocked by a rate, next is the end of the window.
 	//
-	// What cannot be read is returned as an error together with the other claims, and set
-	// aside: it stays stored, and neither its lane nor anything else waits for it.
+	// Unreadable messages are returned as an error together with the claims. They stay stored,
+	// and their lane continues without them.
 	//
-	// The ACTIVE events may be lost in a crash; the messages are due again then.
+	// A crash may lose ACTIVE events; those messages are due again.
 	Claim(ctx context.Context, now time.Time, limit int) (claims []Claim, next time.Time, err error)
 
-	// Wake returns a channel that receives after something happened that Claim
-	// should be called for: a message was accepted, a lane has room again.
+	// Wake returns a channel that signals when Claim should be called: a message was accepted, or
+	// a lane is no longer blocked.
 	Wake() <-chan struct{}
 
-	// Settle ends a claim with a transition and its events. If the message was
-	// cancelled meanwhile, the settlement is resolved by Settlement.Resolve.
-	// It returns ErrLeaseLost, and changes nothing, when the claim is not the
-	// message's current one.
+	// Settle ends a claim with a new state and its events. Settlement.Resolve applies a
+	// cancellation requested in the meantime. If the claim is not current, it returns
+	// ErrLeaseLost and changes nothing.
 	//
-	// A message that fails becomes a dead letter. Callbacks of the settlement are
-	// accepted in the same commit.
+	// A failed message becomes a dead letter. Callbacks are accepted in the same commit.
 	Settle(ctx context.Context, now time.Time, settlement Settlement) error
 
-	// Release ends claims without a result: the messages are due at once, in the
-	// places and with the attempts they had, or CANCELLED if that was asked for
-	// meanwhile. Claims that are not current are passed over.
+	// Release ends claims without a result: the messages are due at once, with the same order and
+	// attempts, or CANCELLED if that was requested. Claims that are not current are skipped.
 	Release(ctx context.Context, now time.Time, claims []Claim) error
 }
 
-// Canceller stops messages.
+// Canceller cancels messages.
 type Canceller interface {
-	// Cancel asks for the messages to be cancelled and returns those it changed:
-	// ids that are unknown, ended or already asked for are passed over, and so are
-	// messages of runs, which end with their run. Each
-	// gets a CANCEL_REQUESTED event, and one that is not claimed a CANCELLED
-	// event in the same commit. A claimed one is decided when it is settled. The
-	// step is nil unless this is part of a bulk action.
+	// Cancel requests the cancellation of messages and returns those it changed. It skips ids
+	// that are unknown, ended, already requested, or of runs. Each message gets a
+	// CANCEL_REQUESTED event and, if it is not claimed, a CANCELLED event; Settle decides about a
+	// claimed one. step is nil outside bulk actions.
 	Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *Step) ([]posthaste.MessageID, error)
 }
 
-// Expediter makes messages due before their time.
+// Expediter makes messages due early.
 type Expediter interface {
-	// RunNow makes a message due at once that waits for its delay, or for its next
-	// attempt. Its attempts, those that are left, and its log stay as they are; limits
-	// of its flow-control key still hold. For one that is due already nothing changes.
-	// It returns ErrNotFound for an unknown message and one that has ended, and what
-	// RefuseRunNow returns.
+	// RunNow makes a message due now that waits for its delay or its next attempt. Its attempts
+	// and log stay; flow-control limits still apply. A due message is left as it is. It returns
+	// ErrNotFound for an unknown or ended message, and the error of RefuseRunNow.
 	RunNow(ctx context.Context, now time.Time, user string, id posthaste.MessageID) error
 }
 
-// RefuseRunNow returns an Error with CodeInvalid if a message that has not ended cannot be
-// made due by RunNow.
+// RefuseRunNow returns an Error with CodeInvalid if RunNow cannot make a live message due.
 func RefuseRunNow(m *posthaste.Message, claimed, cancelRequested bool) error {
 	switch {
 	case cancelRequested:
@@ -173,84 +152,79 @@ func RefuseRunNow(m *posthaste.Message, claimed, cancelRequested bool) error {
 
 // Reader reads messages.
 type Reader interface {
-	// Message returns a message and where it stands, also after it ended, until
-	// retention removes it. It returns ErrNotFound for an unknown id.
+	// Message returns a message and its status until retention removes it, or ErrNotFound.
 	Message(ctx context.Context, user string, id posthaste.MessageID) (Status, error)
 }
 
-// Vault keeps small secrets: tokens and signing keys. A key is a short text.
+// Vault stores small secrets, such as tokens and signing keys, under short keys.
 type Vault interface {
-	// Secret returns the value kept under the key, or ErrNotFound.
+	// Secret returns a value, or ErrNotFound.
 	Secret(ctx context.Context, key string) (string, error)
 
-	// PutSecretIfAbsent stores the value unless there is one, and returns the one that
-	// is kept then.
+	// PutSecretIfAbsent stores the value if there is none, and returns the stored one.
 	PutSecretIfAbsent(ctx context.Context, key, value string) (string, error)
 
-	// CompareAndSwapSecret stores the value if the present one is old, and returns
-	// ErrConflict otherwise.
+	// CompareAndSwapSecret replaces old by value, or returns ErrConflict if the stored value is
+	// not old.
 	CompareAndSwapSecret(ctx context.Context, key, old, value string) error
 }
 
-// Health tells how the backend is.
+// Health reports the state of the backend.
 type Health interface {
-	// Ping commits nothing of meaning and returns when that is durable, or why
-	// writes are refused.
+	// Ping returns once an empty commit is durable, or why writes fail.
 	Ping(ctx context.Context) error
 
-	// Stats returns counts and sizes; it is cheap enough to be called every few
-	// seconds.
+	// Stats returns counts and sizes. It is cheap enough to be called every few seconds.
 	Stats(ctx context.Context, now time.Time) (Stats, error)
 
-	// InFlight returns how many of a user's messages are claimed.
+	// InFlight returns the number of a user's claimed messages.
 	InFlight(ctx context.Context, user string) (int, error)
 }
 
 // Claim is a message leased for one attempt.
 type Claim struct {
-	Message *posthaste.Message // shared, not to be changed
-	Retried int                // attempts that have failed before this one
-	Lease   uint64             // the token of this claim
+	Message *posthaste.Message // shared: read-only
+	Retried int                // failed attempts before this one
+	Lease   uint64             // token of this claim
 
-	// Held ends when the message may be given to somebody else, so that the attempt has to
-	// end; nil: that is never before the process ends.
+	// Held ends when the lease may be lost, so the attempt must stop. nil: the lease lasts as
+	// long as the process.
 	Held context.Context
 }
 
-// Status is a message and where it stands.
+// Status is a message and its state.
 type Status struct {
 	Message       *posthaste.Message
-	State         posthaste.State // CREATED, RETRY or ACTIVE while it lives, else how it ended
+	State         posthaste.State // CREATED, RETRY, ACTIVE or a final state
 	Retried       int
 	NextAttemptAt time.Time // zero when claimed or ended
 }
 
-// Stats describes a backend at one moment.
+// Stats describes a backend.
 type Stats struct {
-	// Due time of the message that waits longest past it: among those that nothing but
-	// limits and the destination hold back, and among those whose queue or flow-control key
-	// is paused. Zero if there is none. A backend looks at the first message of each lane.
+	// Due time of the most overdue message that is not paused, and of the most overdue one in a
+	// paused lane. Zero if none. Backends look at the first message of each lane.
 	OldestDueAt       time.Time
 	OldestPausedDueAt time.Time
 
-	InFlight  int // claims that are neither settled nor released
-	Lanes     int // lanes with waiting or claimed messages
-	SetAside  int // records that could not be read since the backend was opened
+	InFlight  int // claims not settled or released
+	Lanes     int // with waiting or claimed messages
+	SetAside  int // unreadable records found since the backend was opened
 	DiskBytes int64
 
-	// How the disk is; zero where a backend does not know.
+	// Disk state; zero if the backend does not know.
 	FreeBytes int64
-	Full      bool          // so little is free that nothing new is accepted
-	Stalled   time.Duration // for how long it has not answered, if that is too long
+	Full      bool          // new messages are rejected
+	Stalled   time.Duration // how long the disk has not responded, if too long
 
-	// Sums since the backend was opened; zero where they are not counted.
-	WrittenBytes int64 // to disk: of what was stored, and to keep it in order
+	// Totals since the backend was opened; zero if not counted.
+	WrittenBytes int64 // including compaction
 	LogReads     LogReads
 }
 
-// LogReads is the work of all queries of the log.
+// LogReads counts the work of log queries.
 type LogReads struct {
-	IndexBlocks int64 // read of the index to find entries, and values looked for in a week of its calendar
-	Entries     int64 // read to see whether they match
-	Returned    int64 // entries that did
+	IndexBlocks int64 // index blocks read, and lookups in the term–day index
+	Entries     int64 // read to be matched
+	Returned    int64 // matching entries
 }

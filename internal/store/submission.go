@@ -6,21 +6,20 @@ import (
 	"posthaste"
 )
 
-// Submission is one publication: its messages, one for each endpoint, and what
-// identifies it against repetition. A backend takes the messages over.
+// Submission is one publication: a message for each endpoint. The backend takes ownership of the
+// messages.
 type Submission struct {
 	Messages []*posthaste.Message
-	// DedupKey, if not empty, is remembered for DedupWindow; a submission with the
-	// same key within it is not accepted, unless all messages of the earlier one have
-	// ended without delivery.
+	// DedupKey, if not empty, identifies the publication. Another submission with the same key
+	// within DedupWindow is not accepted, unless all messages of the earlier one have failed or
+	// were cancelled.
 	DedupKey string
 }
 
-// DedupWindow is how long a submission is remembered.
+// DedupWindow is how long a DedupKey is stored.
 const DedupWindow = 10 * time.Minute
 
-// Undelivered reports whether a message in this state has ended and was not delivered: it
-// is no reason to refuse a repetition.
+// Undelivered reports whether a message ended without delivery, so that a repetition is accepted.
 func Undelivered(state posthaste.State) bool {
 	return state == posthaste.StateFailed || state == posthaste.StateCancelled
 }
@@ -34,10 +33,9 @@ func (s *Submission) IDs() []posthaste.MessageID {
 	return ids
 }
 
-// Accepted tells what became of a submission.
+// Accepted is the result of a submission.
 type Accepted struct {
-	// IDs are those of its messages, or those of the earlier submission with the
-	// same key if Deduplicated.
+	// IDs of its messages or, if Deduplicated, of the earlier submission with the same key.
 	IDs          []posthaste.MessageID
 	Deduplicated bool
 }

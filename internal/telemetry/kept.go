@@ -53,7 +53,7 @@ func (k *kept) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, of := range []struct {
 		kind string
-		kept store.Kept
+		kept store.KindUsage
 	}{
 		{"log", usage.Log},
 		{"dead_letters", usage.DeadLetters},

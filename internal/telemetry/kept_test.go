@@ -25,9 +25,9 @@ func (u usage) TotalUsage(context.Context) (store.Usage, error) { return u.usage
 func TestUsageMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	telemetry.RegisterUsage(registry, usage{usage: store.Usage{
-		Log:         store.Kept{Entries: 5, Oldest: time.UnixMilli(1500), Bytes: 50},
-		DeadLetters: store.Kept{Entries: 4, Oldest: time.Unix(2, 0), Bytes: 40},
-		FailedRuns:  store.Kept{Entries: 3, Oldest: time.Unix(3, 0), Bytes: 30},
+		Log:         store.KindUsage{Entries: 5, Oldest: time.UnixMilli(1500), Bytes: 50},
+		DeadLetters: store.KindUsage{Entries: 4, Oldest: time.Unix(2, 0), Bytes: 40},
+		FailedRuns:  store.KindUsage{Entries: 3, Oldest: time.Unix(3, 0), Bytes: 30},
 	}})
 	want := map[string]float64{
 		"posthaste_kept_entries{kind=log}":                           5,

@@ -39,7 +39,7 @@ type RestartRequest struct {
 }
 
 // Once makes a request repeatable: what it answered the first time is kept for
-// store.AnswerWindow, and a repetition changes nothing and is answered the same.
+// store.ResponseWindow, and a repetition changes nothing and is answered the same.
 type Once struct {
 	Key  string // chosen by the client, for a request or for all pages of a sweep
 	Asks string // what is asked for; a key stands for one thing

@@ -24,7 +24,7 @@ const (
 func (s *Service) Settle(claim store.Claim, outcome posthaste.Outcome, now time.Time) store.Settlement {
 	reviewed := review(claim.Message, outcome)
 	settlement := engine.Decide(claim, reviewed, now)
-	settlement.Conclude = func(storeTx store.RunTx, settlement *store.Settlement) error {
+	settlement.UpdateRun = func(storeTx store.RunTx, settlement *store.Settlement) error {
 		t := &tx{RunTx: storeTx, service: s, user: claim.Message.User}
 		return t.conclude(claim, outcome, settlement)
 	}

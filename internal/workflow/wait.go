@@ -235,7 +235,7 @@ func (t *tx) keepEvent(run *posthaste.Run, eventID string, event []byte, limit i
 	}
 	run.KeptBytes = kept
 	t.Save(run)
-	t.KeepEvent(run.Position, eventID, event)
+	t.BufferEvent(run.Position, eventID, event)
 	return t.service.newMessageID(t.Now())
 }
 

@@ -175,7 +175,7 @@ func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error
 }
 
 // DeleteDeadLetters implements store.DeadLetters.
-func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step store.StepLeaving) ([]posthaste.DeadLetterID, error) {
+func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step store.Progress) ([]posthaste.DeadLetterID, error) {
 	var deleted []posthaste.DeadLetterID
 	err := s.writer.do(ctx, func(c *commit) error {
 		var found []*posthaste.DeadLetter
@@ -186,7 +186,7 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []postha
 		if err != nil {
 			return err
 		}
-		if err := advance(c, user, step.Of(left), len(found), nil); err != nil {
+		if err := advance(c, user, step.Step(left), len(found), nil); err != nil {
 			return err
 		}
 		for _, d := range found {
@@ -209,9 +209,9 @@ func withoutBody(r *posthaste.Response) *posthaste.Response {
 // lettersOf reads those of the dead letters that are there, each once, until that is enough
 // for a commit. It returns the ids that are left.
 func (s *Store) lettersOf(c *commit, user string, ids []posthaste.DeadLetterID, take func(*posthaste.DeadLetter)) (left []posthaste.DeadLetterID, err error) {
-	portion, seen := store.NewBatchLimit(), map[posthaste.DeadLetterID]bool{}
+	batch, seen := store.NewBatchLimit(), map[posthaste.DeadLetterID]bool{}
 	for i, id := range ids {
-		if len(seen) > 0 && portion.Full() {
+		if len(seen) > 0 && batch.Full() {
 			return ids[i:], nil
 		}
 		if seen[id] || c.deadLetters[id] {
@@ -224,7 +224,7 @@ func (s *Store) lettersOf(c *commit, user string, ids []posthaste.DeadLetterID, 
 		if err != nil {
 			return nil, err
 		}
-		portion.Take(store.DeadLetterSize(d))
+		batch.Take(store.DeadLetterSize(d))
 		seen[id] = true
 		take(d)
 	}
@@ -233,7 +233,7 @@ func (s *Store) lettersOf(c *commit, user string, ids []posthaste.DeadLetterID, 
 
 // RetryDeadLetters implements store.DeadLetters.
 func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.StepLeaving,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.Progress,
 ) ([]store.Retried, error) {
 	if err := s.room.check(); err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 			}
 		}
 		failures := store.FailuresOf(results)
-		if err := advance(c, user, step.Of(left), len(found)-len(failures), failures); err != nil {
+		if err := advance(c, user, step.Step(left), len(found)-len(failures), failures); err != nil {
 			return err
 		}
 		for i, d := range found {

@@ -45,7 +45,7 @@ func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item
 	defer release()
 	snapshot := s.db.NewSnapshot()
 	e := &exporter{reader: snapshot, yield: func(item store.Item) error {
-		if err := ctx.Err(); err != nil || item.Forgotten(now) {
+		if err := ctx.Err(); err != nil || item.Expired(now) {
 			return err
 		}
 		return yield(item)
@@ -70,7 +70,7 @@ func (e *exporter) all() error {
 		e.named(store.ItemAction, kindAction),
 		e.runs,
 		e.named(store.ItemRunEntry, kindRun, runEntry),
-		e.named(store.ItemRunMemory, kindRun, runMemory),
+		e.named(store.ItemIdempotencyRecord, kindRun, runMemory),
 		e.runEvents,
 		e.named(store.ItemWaiter, kindRun, runWaiter),
 		e.daily(segmentEnvelope, e.message),
@@ -78,7 +78,7 @@ func (e *exporter) all() error {
 		e.named(store.ItemDeadLetter, kindDeadLetter, deadLetterEntry),
 		e.runDeadLetters,
 		e.daily(segmentDedup, e.remembered(store.ItemSubmission, segmentDedup)),
-		e.daily(segmentAnswer, e.remembered(store.ItemAnswer, segmentAnswer)),
+		e.daily(segmentAnswer, e.remembered(store.ItemResponse, segmentAnswer)),
 	} {
 		if err := step(); err != nil {
 			return err

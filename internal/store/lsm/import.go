@@ -54,7 +54,7 @@ func (i *importer) add(item store.Item) error {
 		return i.event(item)
 	case store.ItemDeadLetter:
 		return i.deadLetter(item)
-	case store.ItemSubmission, store.ItemAnswer:
+	case store.ItemSubmission, store.ItemResponse:
 		return i.remembered(item)
 	default:
 		return i.ofRun(item)
@@ -156,7 +156,7 @@ func (i *importer) remembered(item store.Item) error {
 		return errCorrupt
 	}
 	part := byte(segmentDedup)
-	if item.Kind == store.ItemAnswer {
+	if item.Kind == store.ItemResponse {
 		part = segmentAnswer
 	}
 	at := milliTime(int64(binary.BigEndian.Uint64(item.Value)))
@@ -175,7 +175,7 @@ func (i *importer) ofRun(item store.Item) error {
 		return i.run(item, run)
 	case store.ItemRunEntry:
 		i.c.setRun(append(appendRunPart(nil, runEntry, item.User), item.Key...), item.Value)
-	case store.ItemRunMemory:
+	case store.ItemIdempotencyRecord:
 		i.c.setRun(append(appendRunPart(nil, runMemory, item.User), item.Key...), item.Value)
 	case store.ItemRunEvent:
 		return i.runEvent(item, run)

@@ -384,7 +384,7 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 			if removed += len(deleted); err != nil {
 				return removed, err
 			}
-			ids = store.Behind(ids, deleted)
+			ids = store.IDsAfter(ids, deleted)
 		}
 		more, letters.Low = page.More, page.Next
 	}

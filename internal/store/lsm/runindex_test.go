@@ -116,7 +116,7 @@ func (s *scribe) change(tx store.RunTx) error {
 		tx.EndWait(s.waits[first])
 		delete(s.waits, first)
 	case change == 6:
-		tx.KeepEvent(run.Position, "e", nil)
+		tx.BufferEvent(run.Position, "e", nil)
 		tx.PutIdempotencyRecord(run, "k", posthaste.MessageID{})
 		return tx.Append(run, posthaste.RunEntry{}, nil)
 	}

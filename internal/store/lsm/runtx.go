@@ -319,13 +319,13 @@ func (tx *runTx) cancelTarget(t target, inFlight bool) {
 	tx.store.cancel(tx.c, tx.now, t, inFlight)
 }
 
-// Answer implements store.RunAnswers.
+// CachedResponse implements store.RunResponses.
 func (tx *runTx) CachedResponse(key string) ([]byte, error) {
-	for _, at := range []time.Time{tx.now, tx.now.Add(-store.AnswerWindow)} {
+	for _, at := range []time.Time{tx.now, tx.now.Add(-store.ResponseWindow)} {
 		var kept []byte
 		err := get(tx.c.runs(), appendAnswerKey(nil, tx.user, at, key), func(data []byte) error {
 			given, answer, err := parseAnswer(data)
-			if err == nil && tx.now.Sub(given) < store.AnswerWindow {
+			if err == nil && tx.now.Sub(given) < store.ResponseWindow {
 				kept = append([]byte{}, answer...)
 			}
 			return err
@@ -337,7 +337,7 @@ func (tx *runTx) CachedResponse(key string) ([]byte, error) {
 	return nil, nil
 }
 
-// CacheResponse implements store.RunAnswers.
+// CacheResponse implements store.RunResponses.
 func (tx *runTx) CacheResponse(key string, answer []byte) {
 	tx.stage(func() {
 		value := binary.BigEndian.AppendUint64(nil, uint64(tx.now.UnixMilli()))
@@ -360,7 +360,7 @@ func appendAnswerKey(dst []byte, user string, at time.Time, key string) []byte {
 	return append(appendSegment(dst, dayOf(at), segmentAnswer, user), sum[:16]...)
 }
 
-// Advance implements store.RunAnswers.
+// Advance implements store.RunResponses.
 func (tx *runTx) Advance(step *store.Step, processed int, failures []posthaste.ActionFailure) error {
 	if step == nil {
 		return nil

@@ -202,8 +202,8 @@ func (tx *runTx) eventPrefix(run posthaste.Position, eventID string) []byte {
 	return appendText(appendRunKey(nil, runEvent, tx.user, run), eventID)
 }
 
-// KeepEvent implements store.RunWaiting.
-func (tx *runTx) KeepEvent(run posthaste.Position, eventID string, body []byte) {
+// BufferEvent implements store.RunWaiting.
+func (tx *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {
 	key := binary.BigEndian.AppendUint64(tx.eventPrefix(run, eventID), uint64(tx.NextPosition()))
 	tx.kept = append(tx.kept, key)
 	tx.stage(func() { tx.c.setRun(key, body) })

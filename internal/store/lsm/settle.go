@@ -36,7 +36,7 @@ func (s *Store) settle(c *commit, now time.Time, held *lease, settlement store.S
 	if err != nil {
 		return err
 	}
-	settlement.Tell()
+	settlement.NotifySettled()
 	events := settlement.Events()
 	failedAt := posthaste.DeadLetterID(c.peek(now, len(events)))
 	callbacks, err := s.makeCallbacks(c, settlement, failedAt)
@@ -71,13 +71,13 @@ func (s *Store) settle(c *commit, now time.Time, held *lease, settlement store.S
 // conclude lets the rules of runs decide what a settlement means for one. It
 // returns nil if there are none to be asked.
 func (s *Store) conclude(c *commit, now time.Time, settlement *store.Settlement) (*runTx, error) {
-	if settlement.Conclude == nil {
+	if settlement.UpdateRun == nil {
 		return nil, nil
 	}
 	m := settlement.Claim.Message
 	tx := s.newRunTx(c, now, m.User)
 	tx.settling = m.ID
-	if err := settlement.Conclude(tx, settlement); err != nil {
+	if err := settlement.UpdateRun(tx, settlement); err != nil {
 		return nil, err
 	}
 	return tx, tx.seal()

@@ -139,7 +139,7 @@ func (m *meter) log(u *store.Usage) {
 			segmentLog, segmentEnvelope, segmentBody, segmentStatus, segmentResponse,
 			segmentPosting, segmentDedup, segmentAnswer, segmentOlder)
 		if kept.Entries > 0 {
-			u.Days = append(u.Days, store.KeptDay{Start: milliTime(int64(d) * dayMS).UTC(), Kept: kept})
+			u.Days = append(u.Days, store.DayUsage{Start: milliTime(int64(d) * dayMS).UTC(), KindUsage: kept})
 			u.Log.Entries += kept.Entries
 			u.Log.Oldest = u.Days[0].Oldest
 		}
@@ -157,8 +157,8 @@ func (m *meter) log(u *store.Usage) {
 
 // kept measures one kind of things: their number is at one place, and they consist of
 // parts under a prefix, of which the first has them by their positions.
-func (m *meter) kept(count, prefix []byte, parts ...byte) store.Kept {
-	k := store.Kept{Entries: m.sum(count)}
+func (m *meter) kept(count, prefix []byte, parts ...byte) store.KindUsage {
+	k := store.KindUsage{Entries: m.sum(count)}
 	for i, part := range parts {
 		place := append(bytes.Clone(prefix), part)
 		if i == 0 {

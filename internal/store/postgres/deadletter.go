@@ -156,14 +156,14 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 
 // DeleteDeadLetters implements store.DeadLetters.
 func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID,
-	step store.StepLeaving,
+	step store.Progress,
 ) (deleted []posthaste.DeadLetterID, err error) {
 	err = s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
 		var left []posthaste.DeadLetterID
 		if deleted, left, err = tx.deleteDeadLetters(user, ids); err != nil {
 			return err
 		}
-		return tx.advance(user, step.Of(left), len(deleted), nil)
+		return tx.advance(user, step.Step(left), len(deleted), nil)
 	})
 	if err != nil {
 		return nil, err
@@ -177,9 +177,9 @@ const deletedAtOnce = 20
 // deleteDeadLetters deletes dead letters until that is enough for a commit. It returns
 // those it has deleted, and the ids that are left.
 func (tx *tx) deleteDeadLetters(user string, ids []posthaste.DeadLetterID) (deleted, left []posthaste.DeadLetterID, err error) {
-	portion := store.NewBatchLimit()
+	batch := store.NewBatchLimit()
 	for left = ids; len(left) > 0; {
-		if len(deleted) > 0 && portion.Full() {
+		if len(deleted) > 0 && batch.Full() {
 			return deleted, left, nil
 		}
 		some := left[:min(len(left), deletedAtOnce)]
@@ -188,7 +188,7 @@ func (tx *tx) deleteDeadLetters(user string, ids []posthaste.DeadLetterID) (dele
 		if err != nil {
 			return nil, nil, err
 		}
-		portion.Take(size)
+		batch.Take(size)
 		deleted = append(deleted, removed...)
 	}
 	return deleted, nil, nil
@@ -196,7 +196,7 @@ func (tx *tx) deleteDeadLetters(user string, ids []posthaste.DeadLetterID) (dele
 
 // RetryDeadLetters implements store.DeadLetters.
 func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.StepLeaving,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.Progress,
 ) (results []store.Retried, err error) {
 	err = s.call(ctx, now, []string{user}, func(tx *tx) error {
 		var left []posthaste.DeadLetterID
@@ -204,7 +204,7 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 			return err
 		}
 		failures := store.FailuresOf(results)
-		return tx.advance(user, step.Of(left), len(results)-len(failures), failures)
+		return tx.advance(user, step.Step(left), len(results)-len(failures), failures)
 	})
 	if err != nil {
 		return nil, err
@@ -217,9 +217,9 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 func (tx *tx) retryDeadLetters(user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error),
 ) (results []store.Retried, left []posthaste.DeadLetterID, err error) {
-	portion := store.NewBatchLimit()
+	batch := store.NewBatchLimit()
 	for i, id := range ids {
-		if len(results) > 0 && portion.Full() {
+		if len(results) > 0 && batch.Full() {
 			return results, ids[i:], nil
 		}
 		d, err := readDeadLetter(tx.ctx, tx, user, id)
@@ -229,7 +229,7 @@ func (tx *tx) retryDeadLetters(user string, ids []posthaste.DeadLetterID,
 		if err != nil {
 			return nil, nil, err
 		}
-		portion.Take(store.DeadLetterSize(d))
+		batch.Take(store.DeadLetterSize(d))
 		result, err := tx.retry(d, remake)
 		if err != nil {
 			return nil, nil, err

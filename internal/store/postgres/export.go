@@ -95,7 +95,7 @@ var exports = []export{
 	exportDocuments(store.ItemAction, actions.kind),
 	{store.ItemRun, `SELECT user_id, position, record, progress FROM posthaste.runs ORDER BY user_id, position`, one(runItem)},
 	{store.ItemRunEntry, `SELECT user_id, run, entry, record FROM posthaste.run_entries ORDER BY user_id, run, entry`, one(runEntryItem)},
-	{store.ItemRunMemory, `SELECT user_id, run, key, message_id FROM posthaste.run_memory ORDER BY user_id, run, key`, one(runMemoryItem)},
+	{store.ItemIdempotencyRecord, `SELECT user_id, run, key, message_id FROM posthaste.run_memory ORDER BY user_id, run, key`, one(runMemoryItem)},
 	{store.ItemRunEvent, `SELECT user_id, run, position, event_id, body FROM posthaste.run_events ORDER BY user_id, run, position`, one(runEventItem)},
 	{store.ItemWaiter, `SELECT user_id, run, position, record FROM posthaste.waiters ORDER BY user_id, run, position`, one(waiterItem)},
 	{store.ItemMessage, `
@@ -114,7 +114,7 @@ var exports = []export{
 	{store.ItemDeadLetter, `SELECT user_id, id, record FROM posthaste.dead_letters ORDER BY user_id, id`, one(deadLetterItem)},
 	{store.ItemRunDeadLetter, `SELECT user_id, id, run, record FROM posthaste.run_dead_letters ORDER BY user_id, id`, one(runDeadLetterItem)},
 	{store.ItemSubmission, `SELECT user_id, key, at, ids FROM posthaste.submissions ORDER BY user_id, key`, one(submissionItem)},
-	{store.ItemAnswer, `SELECT user_id, key, at, answer FROM posthaste.answers ORDER BY user_id, key`, one(answerItem)},
+	{store.ItemResponse, `SELECT user_id, key, at, answer FROM posthaste.answers ORDER BY user_id, key`, one(answerItem)},
 }
 
 func exportDocuments(kind store.ItemKind, stored int16) export {
@@ -136,7 +136,7 @@ func (s *Store) export(ctx context.Context, e export, now time.Time, yield func(
 			return err
 		}
 		for _, item := range items {
-			if item.Kind = e.kind; item.Forgotten(now) {
+			if item.Kind = e.kind; item.Expired(now) {
 				continue
 			}
 			if err := yield(item); err != nil {

@@ -79,7 +79,7 @@ func positionAt(key []byte) posthaste.Position {
 
 // keyLengths are those of kinds whose keys are made of numbers and hashes.
 var keyLengths = map[store.ItemKind]int{
-	store.ItemRun: 8, store.ItemRunEntry: 12, store.ItemRunMemory: 24, store.ItemRunEvent: 16, store.ItemWaiter: 16,
+	store.ItemRun: 8, store.ItemRunEntry: 12, store.ItemIdempotencyRecord: 24, store.ItemRunEvent: 16, store.ItemWaiter: 16,
 	store.ItemMessage: 16, store.ItemEvent: 8, store.ItemDeadLetter: 8, store.ItemRunDeadLetter: 8,
 }
 
@@ -107,7 +107,7 @@ func (i *importer) add(item store.Item) error {
 		return i.event(item)
 	case store.ItemDeadLetter:
 		return i.deadLetter(item)
-	case store.ItemSubmission, store.ItemAnswer:
+	case store.ItemSubmission, store.ItemResponse:
 		return i.remembered(item)
 	default:
 		return i.ofRun(item)
@@ -199,7 +199,7 @@ func (i *importer) remembered(item store.Item) error {
 		return fmt.Errorf("its value has %d bytes", len(item.Value))
 	}
 	at, rest := int64(binary.BigEndian.Uint64(item.Value)), item.Value[atLen:]
-	if item.Kind == store.ItemAnswer {
+	if item.Kind == store.ItemResponse {
 		i.exec(`INSERT INTO posthaste.answers (user_id, key, at, answer) VALUES ($1, $2, $3, $4)`, item.User, item.Key, at, rest)
 		return nil
 	}
@@ -224,7 +224,7 @@ func (i *importer) ofRun(item store.Item) error {
 		i.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
 			item.User, int64(run), int32(binary.BigEndian.Uint32(item.Key[8:])), item.Value)
 		i.count(keptOf{user: item.User, kind: keptRuns}, 0, len(item.Value))
-	case store.ItemRunMemory:
+	case store.ItemIdempotencyRecord:
 		i.exec(`INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)`,
 			item.User, int64(run), item.Key[8:], [16]byte(item.Value))
 	case store.ItemRunEvent:

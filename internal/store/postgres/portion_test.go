@@ -30,7 +30,7 @@ func TestSlowRetriesAreDoneInPortions(t *testing.T) {
 				t.Fatalf("%d dead letters are retried in one commit, %v, want %d", len(retried), err, want)
 			}
 			total += len(retried)
-			ids = store.Behind(ids, store.RetriedIDs(retried))
+			ids = store.IDsAfter(ids, store.RetriedIDs(retried))
 		}
 	})
 }
@@ -57,7 +57,7 @@ func TestSlowDeletionsAreDoneInPortions(t *testing.T) {
 		if err != nil || len(deleted) != want {
 			t.Fatalf("%d dead letters are deleted in one commit, %v, want %d", len(deleted), err, want)
 		}
-		ids = store.Behind(ids, deleted)
+		ids = store.IDsAfter(ids, deleted)
 	}
 }
 

@@ -260,28 +260,28 @@ func (r *runTx) stageCancel(id posthaste.MessageID) {
 	})
 }
 
-// Answer implements store.RunAnswers.
+// CachedResponse implements store.RunResponses.
 func (r *runTx) CachedResponse(key string) ([]byte, error) {
 	answer, err := row(r.ctx, r, pgx.RowTo[[]byte], `
 		SELECT answer FROM posthaste.answers WHERE user_id = $1 AND key = $2 AND at > $3`,
-		r.user, hashed(key), r.now.Add(-store.AnswerWindow).UnixMilli())
+		r.user, hashed(key), r.now.Add(-store.ResponseWindow).UnixMilli())
 	return answer, except(err, store.ErrNotFound)
 }
 
-// CacheResponse implements store.RunAnswers. It forgets some that are out of the window:
+// CacheResponse implements store.RunResponses. It forgets some that are out of the window:
 // more than are added, so that few are kept in vain.
 func (r *runTx) CacheResponse(key string, answer []byte) {
 	r.stageExec(`
 		DELETE FROM posthaste.answers WHERE (user_id, key) IN (
 			SELECT user_id, key FROM posthaste.answers WHERE user_id = $1 AND at <= $2 ORDER BY at LIMIT 4)`,
-		r.user, r.now.Add(-store.AnswerWindow).UnixMilli())
+		r.user, r.now.Add(-store.ResponseWindow).UnixMilli())
 	r.stageExec(`
 		INSERT INTO posthaste.answers (user_id, key, at, answer) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (user_id, key) DO UPDATE SET at = excluded.at, answer = excluded.answer`,
 		r.user, hashed(key), r.now.UnixMilli(), answer)
 }
 
-// Advance implements store.RunAnswers.
+// Advance implements store.RunResponses.
 func (r *runTx) Advance(step *store.Step, processed int, failures []posthaste.ActionFailure) error {
 	if step == nil {
 		return nil

@@ -120,8 +120,8 @@ func (r *runTx) EndWait(w *posthaste.Waiter) {
 		r.user, int64(w.Run.Position), int64(w.Position))
 }
 
-// KeepEvent implements store.RunWaiting.
-func (r *runTx) KeepEvent(run posthaste.Position, eventID string, body []byte) {
+// BufferEvent implements store.RunWaiting.
+func (r *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {
 	r.stageExec(`
 		INSERT INTO posthaste.run_events (user_id, run, position, event_id, body) VALUES ($1, $2, $3, $4, $5)`,
 		r.user, int64(run), int64(r.NextPosition()), hashed(eventID), body)

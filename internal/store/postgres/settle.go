@@ -30,12 +30,12 @@ func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Sett
 func (tx *tx) settle(m *posthaste.Message, l *live, settlement store.Settlement) error {
 	runs := tx.runTx(m.User)
 	runs.settling = m.ID
-	if settlement.Conclude != nil {
-		if err := settlement.Conclude(runs, &settlement); err != nil {
+	if settlement.UpdateRun != nil {
+		if err := settlement.UpdateRun(runs, &settlement); err != nil {
 			return err
 		}
 	}
-	settlement.Tell()
+	settlement.NotifySettled()
 	events := settlement.Events()
 	failedAt := posthaste.DeadLetterID(tx.peek(len(events)))
 	var callbacks []*posthaste.Message

@@ -90,7 +90,7 @@ func (s *Store) TotalUsage(ctx context.Context) (store.Usage, error) {
 // keptRow is a count and when the oldest of what it counts came to be.
 type keptRow struct {
 	keptOf
-	store.Kept
+	store.KindUsage
 }
 
 // usage adds up counts. They and the oldest of each are read by one statement, and so
@@ -127,22 +127,22 @@ func scanKept(r pgx.CollectableRow) (k keptRow, err error) {
 func addKept(u *store.Usage, k keptRow) {
 	switch k.kind {
 	case keptDeadLetters:
-		sumKept(&u.DeadLetters, k.Kept)
+		sumKept(&u.DeadLetters, k.KindUsage)
 	case keptFailedRuns:
-		sumKept(&u.FailedRuns, k.Kept)
+		sumKept(&u.FailedRuns, k.KindUsage)
 	case keptRuns:
-		sumKept(&u.Runs, k.Kept)
+		sumKept(&u.Runs, k.KindUsage)
 	default:
 		start := time.UnixMilli(k.day).UTC()
 		if last := len(u.Days) - 1; last < 0 || !u.Days[last].Start.Equal(start) {
-			u.Days = append(u.Days, store.KeptDay{Start: start})
+			u.Days = append(u.Days, store.DayUsage{Start: start})
 		}
-		sumKept(&u.Days[len(u.Days)-1].Kept, k.Kept)
-		sumKept(&u.Log, k.Kept)
+		sumKept(&u.Days[len(u.Days)-1].KindUsage, k.KindUsage)
+		sumKept(&u.Log, k.KindUsage)
 	}
 }
 
-func sumKept(sum *store.Kept, k store.Kept) {
+func sumKept(sum *store.KindUsage, k store.KindUsage) {
 	sum.Entries += k.Entries
 	sum.Bytes += k.Bytes
 	if sum.Oldest.IsZero() || k.Oldest.Before(sum.Oldest) {

@@ -91,8 +91,8 @@ func checkLateSteps(tr *trial) {
 		err  error
 	}{
 		{"Cancel", errorOf(tr.store.Cancel(ctx, tr.now, ann, messages, step))},
-		{"DeleteDeadLetters", errorOf(tr.store.DeleteDeadLetters(ctx, ann, letters, whateverIsLeft(step)))},
-		{"RetryDeadLetters", errorOf(tr.store.RetryDeadLetters(ctx, tr.now, ann, letters, remake, whateverIsLeft(step)))},
+		{"DeleteDeadLetters", errorOf(tr.store.DeleteDeadLetters(ctx, ann, letters, fixedStep(step)))},
+		{"RetryDeadLetters", errorOf(tr.store.RetryDeadLetters(ctx, tr.now, ann, letters, remake, fixedStep(step)))},
 		{"Transact", tr.store.Transact(ctx, tr.now, ann, s.change(removeFromDLQ, nil))},
 	} {
 		if !errors.Is(late.err, store.ErrConflict) {
@@ -116,7 +116,7 @@ func checkSteps(tr *trial) {
 		tr.Fatal(err)
 	}
 	tr.wantCounts("a", 1)
-	if _, err := tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{deleted.ID, 7}, whateverIsLeft(step)); err != nil {
+	if _, err := tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{deleted.ID, 7}, fixedStep(step)); err != nil {
 		tr.Fatal(err)
 	}
 	tr.wantCounts("a", 2)
@@ -126,14 +126,14 @@ func checkSteps(tr *trial) {
 		}
 		return fresh, nil
 	}
-	if _, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, []posthaste.DeadLetterID{retried.ID, bad.ID}, remake, whateverIsLeft(step)); err != nil {
+	if _, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, []posthaste.DeadLetterID{retried.ID, bad.ID}, remake, fixedStep(step)); err != nil {
 		tr.Fatal(err)
 	}
 	tr.wantCounts("a", 3, posthaste.ActionFailure{ID: bad.ID.String(), Error: "no such destination"})
 }
 
-// whateverIsLeft is a step that does not depend on what a change leaves.
-func whateverIsLeft(step *store.Step) store.StepLeaving {
+// fixedStep is the same step whatever remains.
+func fixedStep(step *store.Step) store.Progress {
 	return func([]posthaste.DeadLetterID) *store.Step { return step }
 }
 

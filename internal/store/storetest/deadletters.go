@@ -97,8 +97,8 @@ var deadLetterPromises = []promise{
 		}
 		tr.wantDeadLetters(bad)
 	}},
-	{"large dead letters are retried in portions", func(tr *trial) {
-		tr.inPortions(6, func(ids []posthaste.DeadLetterID, step store.StepLeaving) []posthaste.DeadLetterID {
+	{"large dead letters are retried in batches", func(tr *trial) {
+		tr.inBatches(6, func(ids []posthaste.DeadLetterID, step store.Progress) []posthaste.DeadLetterID {
 			size, last := 0, 0
 			retried, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, ids, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
 				last = store.DeadLetterSize(d)
@@ -111,8 +111,8 @@ var deadLetterPromises = []promise{
 			return store.RetriedIDs(retried)
 		})
 	}},
-	{"large dead letters are deleted in portions", func(tr *trial) {
-		tr.inPortions(6, func(ids []posthaste.DeadLetterID, step store.StepLeaving) []posthaste.DeadLetterID {
+	{"large dead letters are deleted in batches", func(tr *trial) {
+		tr.inBatches(6, func(ids []posthaste.DeadLetterID, step store.Progress) []posthaste.DeadLetterID {
 			deleted, err := tr.store.DeleteDeadLetters(tr.Context(), ann, ids, step)
 			if err != nil {
 				tr.Error(err)
@@ -149,10 +149,10 @@ func (tr *trial) fail(m *posthaste.Message, outcome posthaste.Outcome) *posthast
 	return all[0]
 }
 
-// inPortions makes large dead letters and does something with them until none is left. Each
+// inBatches makes large dead letters and does something with them until none is left. Each
 // call does it with the first of them at least, and tells the step of a bulk action what it
 // leaves.
-func (tr *trial) inPortions(n int, do func([]posthaste.DeadLetterID, store.StepLeaving) []posthaste.DeadLetterID) {
+func (tr *trial) inBatches(n int, do func([]posthaste.DeadLetterID, store.Progress) []posthaste.DeadLetterID) {
 	tr.Helper()
 	tr.putAction("a", ann)
 	var ids []posthaste.DeadLetterID
@@ -165,7 +165,7 @@ func (tr *trial) inPortions(n int, do func([]posthaste.DeadLetterID, store.StepL
 			left = ids
 			return &store.Step{ActionID: "a", Advance: func(a *posthaste.BulkAction, processed int, _ []posthaste.ActionFailure) { a.Count(processed, nil) }}
 		})
-		if len(done) == 0 || !slices.Equal(slices.Concat(done, left), ids) || !slices.Equal(store.Behind(ids, done), left) {
+		if len(done) == 0 || !slices.Equal(slices.Concat(done, left), ids) || !slices.Equal(store.IDsAfter(ids, done), left) {
 			tr.Fatalf("of %v, %v are done and %v are left", ids, done, left)
 		}
 		ids = left

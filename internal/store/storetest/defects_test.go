@@ -80,7 +80,7 @@ var defects = map[string]func(store.Store) store.Store{
 	"Settle/what a settlement has become is told": func(s store.Store) store.Store {
 		return settling{s, func(settlement store.Settlement) error {
 			told := settlement
-			settlement.Stands = func(store.Settlement) { told.Tell() } // that it is what it was
+			settlement.Settled = func(store.Settlement) { told.NotifySettled() } // that it is what it was
 			return s.Settle(context.Background(), start, settlement)
 		}}
 	},
@@ -307,7 +307,7 @@ func alwaysCreated(s *store.Status) { s.State = posthaste.StateCreated }
 // hoarder gives nothing up.
 type hoarder struct{ store.Store }
 
-func (hoarder) DeleteDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ store.StepLeaving) ([]posthaste.DeadLetterID, error) {
+func (hoarder) DeleteDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ store.Progress) ([]posthaste.DeadLetterID, error) {
 	return ids[:1], nil
 }
 

@@ -133,14 +133,14 @@ func (f *faulty) Events(ctx context.Context, user string, query store.EventQuery
 	return ask(f, "Events", func() (store.EventPage, error) { return f.Store.Events(ctx, user, query) })
 }
 
-func (f *faulty) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step store.StepLeaving) ([]posthaste.DeadLetterID, error) {
+func (f *faulty) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step store.Progress) ([]posthaste.DeadLetterID, error) {
 	return ask(f, "DeleteDeadLetters", func() ([]posthaste.DeadLetterID, error) {
 		return f.Store.DeleteDeadLetters(ctx, user, ids, step)
 	})
 }
 
 func (f *faulty) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.StepLeaving,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.Progress,
 ) ([]store.Retried, error) {
 	return ask(f, "RetryDeadLetters", func() ([]store.Retried, error) {
 		return f.Store.RetryDeadLetters(ctx, now, user, ids, remake, step)

@@ -38,7 +38,7 @@ var runAtomicPromises = []promise{
 		tr.settleDown(ann)
 		before := s.look(tr)
 		change := s.change(writeAll, errGivenUp)
-		settlement.Conclude = func(tx store.RunTx, _ *store.Settlement) error { return change(tx) }
+		settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error { return change(tx) }
 		if err := tr.store.Settle(tr.Context(), tr.now, settlement); !errors.Is(err, errGivenUp) {
 			tr.Errorf("Settle = %v, want the error of the conclusion", err)
 		}
@@ -149,7 +149,7 @@ var runOps = []runOp{
 		return nil
 	}},
 	{"keeping an event", func(tx store.RunTx, _ *scene, run, _ *posthaste.Run) error {
-		tx.KeepEvent(run.Position, "event", []byte("more"))
+		tx.BufferEvent(run.Position, "event", []byte("more"))
 		return nil
 	}},
 	{"taking an event", func(tx store.RunTx, _ *scene, run, _ *posthaste.Run) error {

@@ -126,7 +126,7 @@ func (w *witness) step(run *knownRun) *change {
 		if take {
 			_, _, err = tx.TakeEvent(run.Position, "event")
 		} else {
-			tx.KeepEvent(run.Position, "event", []byte(strconv.Itoa(p.shape.Changes)))
+			tx.BufferEvent(run.Position, "event", []byte(strconv.Itoa(p.shape.Changes)))
 		}
 		p.save(tx, run)
 		return errors.Join(err, appendTo(tx, run, m.message))
@@ -201,7 +201,7 @@ func (w *witness) conclusion(k *known, s *store.Settlement, ch *change) {
 	m := w.messageOf(k.run)
 	p := k.run.next(func(s *runShape) { s.List = append(slices.Clone(s.List), m.message.ID) })
 	ch.parts, ch.runs = append(ch.parts, created(m)), append(ch.runs, p)
-	s.Conclude = func(tx store.RunTx, _ *store.Settlement) error {
+	s.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error {
 		run, err := tx.LatestRun(k.run.id)
 		if err != nil {
 			return err

@@ -50,7 +50,7 @@ var runDefects = map[string]func(store.Store) store.Store{
 	"RunWaiting/events are kept in order until they are taken":             throughTx(func(tx store.RunTx) store.RunTx { return returning{tx} }),
 	"RunWaiting/a run's events are forgotten together":                     forgetting("DropEvents"),
 	"RunDLQ/a run that was taken out of the DLQ is not found there":        forgetting("RemoveFromDLQ"),
-	"RunAnswers/an answer is kept for a while":                             func(s store.Store) store.Store { return eternal{s} },
+	"RunResponses/an answer is kept for a while":                           func(s store.Store) store.Store { return eternal{s} },
 	"RunQueries/each field filters alone":                                  func(s store.Store) store.Store { return unfiltered{s} },
 	"RunQueries/any set of fields filters any range":                       func(s store.Store) store.Store { return halfOpen{s} },
 	"RunQueries/changes while a reader pages do not disturb it":            func(s store.Store) store.Store { return skipping{s} },
@@ -76,8 +76,8 @@ func (w wrapped) Transact(ctx context.Context, now time.Time, user string, chang
 }
 
 func (w wrapped) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
-	if conclude := settlement.Conclude; conclude != nil {
-		settlement.Conclude = func(tx store.RunTx, s *store.Settlement) error { return conclude(w.wrap(tx), s) }
+	if conclude := settlement.UpdateRun; conclude != nil {
+		settlement.UpdateRun = func(tx store.RunTx, s *store.Settlement) error { return conclude(w.wrap(tx), s) }
 	}
 	return w.Store.Settle(ctx, now, settlement)
 }
@@ -141,9 +141,9 @@ func (f forgetful) EndWait(w *posthaste.Waiter) {
 	}
 }
 
-func (f forgetful) KeepEvent(run posthaste.Position, eventID string, body []byte) {
-	if !f.forgets("KeepEvent") {
-		f.RunTx.KeepEvent(run, eventID, body)
+func (f forgetful) BufferEvent(run posthaste.Position, eventID string, body []byte) {
+	if !f.forgets("BufferEvent") {
+		f.RunTx.BufferEvent(run, eventID, body)
 	}
 }
 
@@ -206,11 +206,11 @@ func (h hasty) Transact(ctx context.Context, now time.Time, user string, change 
 
 func (h hasty) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
 	var result error
-	conclude := settlement.Conclude
+	conclude := settlement.UpdateRun
 	if conclude == nil {
 		return h.Store.Settle(ctx, now, settlement)
 	}
-	settlement.Conclude = func(tx store.RunTx, s *store.Settlement) error {
+	settlement.UpdateRun = func(tx store.RunTx, s *store.Settlement) error {
 		result = conclude(tx, s)
 		return nil
 	}
@@ -253,8 +253,8 @@ type concluding struct {
 }
 
 func (c concluding) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
-	if settlement.Conclude != nil {
-		settlement.Conclude = c.other(settlement.Conclude)
+	if settlement.UpdateRun != nil {
+		settlement.UpdateRun = c.other(settlement.UpdateRun)
 	}
 	return c.Store.Settle(ctx, now, settlement)
 }
@@ -272,7 +272,7 @@ type returning struct{ store.RunTx }
 func (r returning) TakeEvent(run posthaste.Position, eventID string) ([]byte, bool, error) {
 	body, ok, err := r.RunTx.TakeEvent(run, eventID)
 	if ok {
-		r.KeepEvent(run, eventID, body)
+		r.BufferEvent(run, eventID, body)
 	}
 	return body, ok, err
 }
@@ -345,10 +345,10 @@ func (t twice) Transact(ctx context.Context, now time.Time, user string, change 
 }
 
 func (t twice) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
-	if conclude := settlement.Conclude; conclude != nil {
+	if conclude := settlement.UpdateRun; conclude != nil {
 		errOnce := errors.New("once more")
 		first := settlement
-		first.Conclude = func(tx store.RunTx, s *store.Settlement) error { return errors.Join(errOnce, conclude(tx, s)) }
+		first.UpdateRun = func(tx store.RunTx, s *store.Settlement) error { return errors.Join(errOnce, conclude(tx, s)) }
 		if err := t.Store.Settle(ctx, now, first); !errors.Is(err, errOnce) {
 			return err
 		}
@@ -359,7 +359,7 @@ func (t twice) Settle(ctx context.Context, now time.Time, settlement store.Settl
 // The checks themselves, and the model, bear that a transaction is tried twice.
 func TestTransactionsMayBeTriedTwice(t *testing.T) {
 	for _, p := range slices.Concat(runPromises, runAtomicPromises, runListPromises, runCancelPromises,
-		runSettlePromises, runWaitingPromises, runDLQPromises, runAnswerPromises, runRetentionPromises) {
+		runSettlePromises, runWaitingPromises, runDLQPromises, runResponsePromises, runRetentionPromises) {
 		t.Run(p.name, func(t *testing.T) { try(t, twice{model.New()}, p.check) })
 	}
 	RunCrash(t, 10, func(*testing.T) Crashable {

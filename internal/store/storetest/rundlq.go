@@ -102,11 +102,11 @@ var runDLQPromises = []promise{
 	}},
 }
 
-var runAnswerPromises = []promise{
+var runResponsePromises = []promise{
 	{"an answer is kept for a while", func(tr *trial) {
 		tr.wantAnswer(ann, "key", nil)
 		tr.answer(ann, "key", "answer")
-		for _, passed := range []time.Duration{0, time.Hour, store.AnswerWindow - time.Hour - time.Millisecond} {
+		for _, passed := range []time.Duration{0, time.Hour, store.ResponseWindow - time.Hour - time.Millisecond} {
 			tr.wait(passed)
 			tr.wantAnswer(ann, "key", []byte("answer"))
 		}
@@ -118,7 +118,7 @@ var runAnswerPromises = []promise{
 		tr.wait(time.Hour)
 		tr.answer(ann, "key", "second")
 		tr.wantAnswer(ann, "key", []byte("second"))
-		tr.wait(store.AnswerWindow - time.Millisecond)
+		tr.wait(store.ResponseWindow - time.Millisecond)
 		tr.wantAnswer(ann, "key", []byte("second"))
 		tr.answer(ann, "key", "third")
 		tr.wantAnswer(ann, "key", []byte("third"))

@@ -218,7 +218,7 @@ func checkRunsOfOthers(tr *trial) {
 			return err
 		}
 		tx.Wait(waits)
-		tx.KeepEvent(run.Position, "event", []byte("theirs"))
+		tx.BufferEvent(run.Position, "event", []byte("theirs"))
 		tx.PutIdempotencyRecord(run, "key", first.ID)
 		tx.CacheResponse("key", []byte("theirs"))
 		letter.ID = posthaste.DeadLetterID(tx.NextPosition())

@@ -21,7 +21,7 @@ var runSettlePromises = []promise{
 			run, first := tr.start()
 			second := tr.message()
 			settlement := end(tr.claimOne(first))
-			settlement.Conclude = func(tx store.RunTx, _ *store.Settlement) error {
+			settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error {
 				run, err := tx.Run(first.Run.Position)
 				if err != nil {
 					return err
@@ -40,7 +40,7 @@ var runSettlePromises = []promise{
 		_, first := tr.start()
 		settlement := store.Failed(tr.claimOne(first), refused)
 		var seen store.Settlement
-		settlement.Conclude = func(_ store.RunTx, s *store.Settlement) error {
+		settlement.UpdateRun = func(_ store.RunTx, s *store.Settlement) error {
 			seen = *s
 			return nil
 		}
@@ -54,7 +54,7 @@ var runSettlePromises = []promise{
 		settlement := store.RetryAt(tr.claimOne(first), tr.now, refused)
 		tr.cancelDeliveries(run, true)
 		var seen posthaste.State
-		settlement.Conclude = func(_ store.RunTx, s *store.Settlement) error {
+		settlement.UpdateRun = func(_ store.RunTx, s *store.Settlement) error {
 			seen = s.State
 			return nil
 		}
@@ -64,7 +64,7 @@ var runSettlePromises = []promise{
 	{"what is concluded sees the message as it was", func(tr *trial) {
 		_, first := tr.start()
 		settlement := store.Delivered(tr.claimOne(first))
-		settlement.Conclude = func(tx store.RunTx, _ *store.Settlement) error {
+		settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error {
 			_, state, err := tx.Message(first.ID)
 			tr.same("state", posthaste.StateActive, state)
 			return err
@@ -85,13 +85,13 @@ var runSettlePromises = []promise{
 			_, first := tr.start()
 			settlement := change.from
 			settlement.Claim = tr.claimOne(first)
-			settlement.Conclude = func(_ store.RunTx, s *store.Settlement) error {
+			settlement.UpdateRun = func(_ store.RunTx, s *store.Settlement) error {
 				was := *s
 				*s = change.to
-				s.Claim, s.Stands = was.Claim, was.Stands
+				s.Claim, s.Settled = was.Claim, was.Settled
 				return nil
 			}
-			tr.wantStands(settlement, change.to.State, change.to.NextAt)
+			tr.wantSettled(settlement, change.to.State, change.to.NextAt)
 			tr.wantLog(first, change.log)
 			tr.same("next attempt", change.to.NextAt, tr.status(first).NextAttemptAt)
 		}
@@ -101,7 +101,7 @@ var runSettlePromises = []promise{
 		broken := errors.New("no such rule")
 		settlement := store.Failed(tr.claimOne(first), refused)
 		settlement.Callbacks = makes(tr.neverAccepted())
-		settlement.Conclude = func(tx store.RunTx, s *store.Settlement) error {
+		settlement.UpdateRun = func(tx store.RunTx, s *store.Settlement) error {
 			run, err := tx.Run(run.Position)
 			if err != nil {
 				return err
@@ -117,7 +117,7 @@ var runSettlePromises = []promise{
 		tr.wantRunLog(run, "CREATED RUN_STARTED ACTIVE")
 		tr.same("run", run, tr.run(run))
 		tr.wantNoClaims()
-		settlement.Callbacks, settlement.Conclude = nil, nil
+		settlement.Callbacks, settlement.UpdateRun = nil, nil
 		tr.settle(settlement)
 		tr.wantLog(first, "CREATED ACTIVE ERROR FAILED")
 	}},
@@ -126,7 +126,7 @@ var runSettlePromises = []promise{
 		claim := tr.claimOne(first)
 		tr.settle(store.Delivered(claim))
 		settlement := store.Delivered(claim)
-		settlement.Conclude = func(store.RunTx, *store.Settlement) error {
+		settlement.UpdateRun = func(store.RunTx, *store.Settlement) error {
 			tr.Error("a settlement with a lost lease is concluded")
 			return nil
 		}
@@ -158,7 +158,7 @@ var runSettlePromises = []promise{
 		claimed, waits := tr.step(run), tr.step(run, delayed(never))
 		claims := tr.claimThese(first, claimed)
 		settlement := store.RetryAt(claims[0], tr.now.Add(time.Minute), refused)
-		settlement.Conclude = func(tx store.RunTx, _ *store.Settlement) error {
+		settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error {
 			run, err := tx.Run(run.Position)
 			return errors.Join(err, tx.CancelDeliveries(run, true))
 		}
@@ -181,7 +181,7 @@ var runSettlePromises = []promise{
 			_, first := tr.start()
 			settlement := test.end
 			settlement.Claim = tr.claimOne(first)
-			settlement.Conclude = func(tx store.RunTx, _ *store.Settlement) error { return errorOf(tx.Cancel(first.ID)) }
+			settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error { return errorOf(tx.Cancel(first.ID)) }
 			tr.settle(settlement)
 			tr.wantLog(first, test.log)
 		}
@@ -200,7 +200,7 @@ var runSettlePromises = []promise{
 		tr.together(branches, func(n int) error {
 			settlement := store.Delivered(claims[n])
 			var ended int
-			settlement.Conclude = func(tx store.RunTx, _ *store.Settlement) error {
+			settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error {
 				run, err := tx.Run(run.Position)
 				if err != nil {
 					return err

@@ -163,10 +163,10 @@ var runWaitingPromises = []promise{
 		run, _ := tr.start()
 		other, _ := tr.start()
 		tr.transact(func(tx store.RunTx) error {
-			tx.KeepEvent(run.Position, "a", []byte("1"))
-			tx.KeepEvent(run.Position, "ab", []byte("of ab"))
-			tx.KeepEvent(other.Position, "a", []byte("of another run"))
-			tx.KeepEvent(run.Position, "a", []byte("2"))
+			tx.BufferEvent(run.Position, "a", []byte("1"))
+			tx.BufferEvent(run.Position, "ab", []byte("of ab"))
+			tx.BufferEvent(other.Position, "a", []byte("of another run"))
+			tx.BufferEvent(run.Position, "a", []byte("2"))
 			return nil
 		})
 		tr.wait(-time.Hour)
@@ -217,7 +217,7 @@ var runWaitingPromises = []promise{
 	{"events that were kept a moment before are forgotten too", func(tr *trial) {
 		run, _ := tr.start()
 		tr.transact(func(tx store.RunTx) error {
-			tx.KeepEvent(run.Position, "a", []byte("too late"))
+			tx.BufferEvent(run.Position, "a", []byte("too late"))
 			return tx.DropEvents(run.Position)
 		})
 		tr.wantKeptEvents(run, "a")
@@ -256,7 +256,7 @@ func notifyOrKeep(tx store.RunTx, run *posthaste.Run) error {
 	case len(waiters) > 0:
 		tx.EndWait(waiters[0])
 	default:
-		tx.KeepEvent(run.Position, "event", nil)
+		tx.BufferEvent(run.Position, "event", nil)
 	}
 	return nil
 }
@@ -349,7 +349,7 @@ func sortDue(due []store.DueWaiter) {
 func (tr *trial) keepEvent(run *posthaste.Run, eventID, body string) {
 	tr.Helper()
 	tr.transact(func(tx store.RunTx) error {
-		tx.KeepEvent(run.Position, eventID, []byte(body))
+		tx.BufferEvent(run.Position, eventID, []byte(body))
 		return nil
 	})
 }

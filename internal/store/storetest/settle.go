@@ -116,7 +116,7 @@ var settlePromises = []promise{
 			if test.cancelled {
 				tr.wantCancels(1, m)
 			}
-			tr.wantStands(settlement, test.state, test.next)
+			tr.wantSettled(settlement, test.state, test.next)
 		}
 	}},
 	{"settlements of different messages do not disturb each other", func(tr *trial) {
@@ -131,11 +131,11 @@ var settlePromises = []promise{
 	}},
 }
 
-// wantStands settles, and requires to be told where the message stands then.
-func (tr *trial) wantStands(settlement store.Settlement, state posthaste.State, next time.Time) {
+// wantSettled settles, and requires to be told where the message stands then.
+func (tr *trial) wantSettled(settlement store.Settlement, state posthaste.State, next time.Time) {
 	tr.Helper()
 	var told store.Settlement
-	settlement.Stands = func(s store.Settlement) { told = s }
+	settlement.Settled = func(s store.Settlement) { told = s }
 	tr.settle(settlement)
 	if told.State != state || !told.NextAt.Equal(next) {
 		tr.Errorf("settled as %s it is told to be %q, next %v, want %s, next %v", settlement.State, told.State, told.NextAt, state, next)
@@ -250,7 +250,7 @@ func (tr *trial) wantLeaseLost(claim store.Claim) {
 		store.RetryAt(claim, tr.now, refused),
 		store.Failed(claim, refused),
 	} {
-		s.Stands = func(store.Settlement) { tr.Errorf("a settlement as %s with a lost lease is told to stand", s.State) }
+		s.Settled = func(store.Settlement) { tr.Errorf("a settlement as %s with a lost lease is told to stand", s.State) }
 		if err := tr.store.Settle(tr.Context(), tr.now, s); !errors.Is(err, store.ErrLeaseLost) {
 			tr.Errorf("Settle as %s = %v, want ErrLeaseLost", s.State, err)
 		}

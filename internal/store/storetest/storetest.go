@@ -68,7 +68,7 @@ var promises = []struct {
 	{name: "RunSettle", trials: runSettlePromises},
 	{name: "RunWaiting", trials: runWaitingPromises},
 	{name: "RunDLQ", trials: runDLQPromises},
-	{name: "RunAnswers", trials: runAnswerPromises},
+	{name: "RunResponses", trials: runResponsePromises},
 	{name: "RunQueries", trials: runQueryPromises, reads: true},
 	{name: "RunEvents", trials: runEventPromises, reads: true},
 	{name: "Events", trials: eventsPromises, reads: true},

@@ -24,7 +24,7 @@ func TwoRuns(user string, now time.Time, newMessage func(time.Time) *posthaste.M
 				return err
 			}
 			tx.PutIdempotencyRecord(run, "key", m.ID)
-			tx.KeepEvent(at, "early", []byte("event"))
+			tx.BufferEvent(at, "early", []byte("event"))
 			tx.CacheResponse(id, []byte("answer"))
 			if id == "wfr_waits" {
 				tx.Wait(&posthaste.Waiter{Run: run.RunRef, Topic: posthaste.EventTopic("e"), Deadline: now.Add(time.Hour)})

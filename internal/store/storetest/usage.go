@@ -25,10 +25,10 @@ var usagePromises = []promise{
 		tr.accept(delayed(never))
 		today, tomorrow := start.Truncate(day), start.Add(day).Truncate(day)
 		tr.wantUsage(ann, store.Usage{
-			Log: store.Kept{Entries: 4, Oldest: start},
-			Days: []store.KeptDay{
-				{Start: today, Kept: store.Kept{Entries: 3, Oldest: start}},
-				{Start: tomorrow, Kept: store.Kept{Entries: 1, Oldest: tr.now}},
+			Log: store.KindUsage{Entries: 4, Oldest: start},
+			Days: []store.DayUsage{
+				{Start: today, KindUsage: store.KindUsage{Entries: 3, Oldest: start}},
+				{Start: tomorrow, KindUsage: store.KindUsage{Entries: 1, Oldest: tr.now}},
 			},
 		})
 	}},
@@ -125,7 +125,7 @@ func (tr *trial) wantUsage(user string, want store.Usage) {
 	}
 }
 
-func (tr *trial) wantKept(what string, entries int64, oldest time.Time, got store.Kept) {
+func (tr *trial) wantKept(what string, entries int64, oldest time.Time, got store.KindUsage) {
 	tr.Helper()
 	if got.Entries != entries || !got.Oldest.Equal(oldest) {
 		tr.Errorf("%s: %d since %v are kept, want %d since %v", what, got.Entries, got.Oldest, entries, oldest)
@@ -133,7 +133,7 @@ func (tr *trial) wantKept(what string, entries int64, oldest time.Time, got stor
 }
 
 // withoutBytes leaves sizes out of a comparison: they are estimates.
-var withoutBytes = cmpopts.IgnoreFields(store.Kept{}, "Bytes")
+var withoutBytes = cmpopts.IgnoreFields(store.KindUsage{}, "Bytes")
 
 // auditUsage requires that of a user as much is kept as Usage says. Events of claims
 // may still be on their way, so both are asked until nothing has changed in between.
@@ -177,10 +177,10 @@ func countUsage(ctx context.Context, s store.Store, user string) (u store.Usage,
 		at := p.Time()
 		start := at.UTC().Truncate(day)
 		if last := len(u.Days) - 1; last < 0 || !u.Days[last].Start.Equal(start) {
-			u.Days = append(u.Days, store.KeptDay{Start: start})
+			u.Days = append(u.Days, store.DayUsage{Start: start})
 		}
 		countOne(&u.Log, at)
-		countOne(&u.Days[len(u.Days)-1].Kept, at)
+		countOne(&u.Days[len(u.Days)-1].KindUsage, at)
 	}
 	letters, lettersErr := readDeadLetters(ctx, s, user)
 	for _, d := range letters {
@@ -218,7 +218,7 @@ func positionsOfEvents(ctx context.Context, s store.Log, user string) (all []pos
 }
 
 // countOne counts something that is not older than what was counted before.
-func countOne(k *store.Kept, at time.Time) {
+func countOne(k *store.KindUsage, at time.Time) {
 	if k.Entries++; k.Oldest.IsZero() {
 		k.Oldest = at
 	}

@@ -65,8 +65,8 @@ func (l lossy) Settle(ctx context.Context, now time.Time, settlement store.Settl
 	if settlement.Callbacks != nil && l.loses("callbacks") {
 		settlement.Callbacks = nil
 	}
-	if settlement.Conclude != nil && l.loses("conclusions") {
-		settlement.Conclude = nil
+	if settlement.UpdateRun != nil && l.loses("conclusions") {
+		settlement.UpdateRun = nil
 	}
 	return l.Store.Settle(ctx, now, settlement)
 }
@@ -157,7 +157,7 @@ func TestCrashTestFindsDefects(t *testing.T) {
 		{name: "runs are not saved", tamper: losing("Save"), want: "run run-|not the one known|parts"},
 		{name: "waits do not begin", tamper: losing("Wait"), want: "run run-"},
 		{name: "waits do not end", tamper: losing("EndWait"), want: "run run-"},
-		{name: "events are not kept", tamper: losing("KeepEvent"), want: "run run-"},
+		{name: "events are not kept", tamper: losing("BufferEvent"), want: "run run-"},
 		{name: "events are not forgotten", tamper: losing("DropEvents"), want: "run run-"},
 		{name: "runs do not enter the DLQ", tamper: losing("AddToDLQ"), want: "run run-"},
 		{name: "runs do not leave the DLQ", tamper: losing("RemoveFromDLQ"), want: "run run-"},

@@ -58,21 +58,21 @@ func (m *Model) DeadLetter(_ context.Context, user string, id posthaste.DeadLett
 
 // DeleteDeadLetters implements store.DeadLetters.
 func (m *Model) DeleteDeadLetters(_ context.Context, user string, ids []posthaste.DeadLetterID,
-	step store.StepLeaving,
+	step store.Progress,
 ) (deleted []posthaste.DeadLetterID, err error) {
 	err = m.do(func() error {
-		if err := m.checkStep(user, step.Of(ids)); err != nil {
+		if err := m.checkStep(user, step.Step(ids)); err != nil {
 			return err
 		}
-		portion, left := store.NewBatchLimit(), ids
-		for ; len(left) > 0 && (len(deleted) == 0 || !portion.Full()); left = left[1:] {
+		batch, left := store.NewBatchLimit(), ids
+		for ; len(left) > 0 && (len(deleted) == 0 || !batch.Full()); left = left[1:] {
 			if at := m.findDeadLetter(user, left[0]); at >= 0 {
-				portion.Take(store.DeadLetterSize(m.deadLetters[at]))
+				batch.Take(store.DeadLetterSize(m.deadLetters[at]))
 				m.deadLetters = slices.Delete(m.deadLetters, at, at+1)
 				deleted = append(deleted, left[0])
 			}
 		}
-		m.advance(user, step.Of(left), len(deleted), nil)
+		m.advance(user, step.Step(left), len(deleted), nil)
 		return nil
 	})
 	return deleted, err
@@ -80,19 +80,19 @@ func (m *Model) DeleteDeadLetters(_ context.Context, user string, ids []posthast
 
 // RetryDeadLetters implements store.DeadLetters.
 func (m *Model) RetryDeadLetters(_ context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.StepLeaving,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.Progress,
 ) (results []store.Retried, err error) {
 	err = m.change(func() error {
-		if err := m.checkStep(user, step.Of(ids)); err != nil {
+		if err := m.checkStep(user, step.Step(ids)); err != nil {
 			return err
 		}
-		portion, left := store.NewBatchLimit(), ids
-		for ; len(left) > 0 && (len(results) == 0 || !portion.Full()); left = left[1:] {
+		batch, left := store.NewBatchLimit(), ids
+		for ; len(left) > 0 && (len(results) == 0 || !batch.Full()); left = left[1:] {
 			at := m.findDeadLetter(user, left[0])
 			if at < 0 {
 				continue
 			}
-			portion.Take(store.DeadLetterSize(m.deadLetters[at]))
+			batch.Take(store.DeadLetterSize(m.deadLetters[at]))
 			message, err := remake(m.deadLetters[at])
 			results = append(results, store.Retried{ID: left[0], Message: message, Err: err})
 			if err != nil {
@@ -102,7 +102,7 @@ func (m *Model) RetryDeadLetters(_ context.Context, now time.Time, user string, 
 			m.accept(now, []*posthaste.Message{message})
 		}
 		failures := store.FailuresOf(results)
-		m.advance(user, step.Of(left), len(results)-len(failures), failures)
+		m.advance(user, step.Step(left), len(results)-len(failures), failures)
 		return nil
 	})
 	return results, err

@@ -78,12 +78,12 @@ func (m *Model) Settle(_ context.Context, now time.Time, settlement store.Settle
 		settlement = settlement.Resolve(l.cancelRequested)
 		tx := m.newRunTx(now, l.message.User)
 		tx.settling = l.message.ID
-		if settlement.Conclude != nil {
-			if err := settlement.Conclude(tx, &settlement); err != nil {
+		if settlement.UpdateRun != nil {
+			if err := settlement.UpdateRun(tx, &settlement); err != nil {
 				return err
 			}
 		}
-		settlement.Tell()
+		settlement.NotifySettled()
 		callbacks, err := m.callbacks(now, settlement)
 		if err != nil {
 			return err

@@ -232,8 +232,8 @@ func (tx *runTx) EndWait(w *posthaste.Waiter) {
 	})
 }
 
-// KeepEvent implements store.RunWaiting.
-func (tx *runTx) KeepEvent(run posthaste.Position, eventID string, body []byte) {
+// BufferEvent implements store.RunWaiting.
+func (tx *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {
 	event := keptEvent{tx.NextPosition(), eventID, body}
 	tx.write(func() {
 		x := tx.execution(run)
@@ -300,21 +300,21 @@ func (tx *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	})
 }
 
-// Answer implements store.RunAnswers.
+// CachedResponse implements store.RunResponses.
 func (tx *runTx) CachedResponse(key string) ([]byte, error) {
 	kept, ok := tx.answers[name{tx.user, key}]
-	if !ok || tx.now.Sub(kept.at) >= store.AnswerWindow {
+	if !ok || tx.now.Sub(kept.at) >= store.ResponseWindow {
 		return nil, nil
 	}
 	return kept.data, nil
 }
 
-// CacheResponse implements store.RunAnswers.
+// CacheResponse implements store.RunResponses.
 func (tx *runTx) CacheResponse(key string, data []byte) {
 	tx.write(func() { tx.answers[name{tx.user, key}] = answer{tx.now, data} })
 }
 
-// Advance implements store.RunAnswers.
+// Advance implements store.RunResponses.
 func (tx *runTx) Advance(step *store.Step, processed int, failures []posthaste.ActionFailure) error {
 	if step != nil && tx.actions[name{tx.user, step.ActionID}] == nil {
 		return store.ErrNotFound

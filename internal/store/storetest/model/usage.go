@@ -59,13 +59,13 @@ func logged(u *store.Usage, e entry) {
 	at := e.event.Position.Time()
 	start := at.UTC().Truncate(24 * time.Hour)
 	if last := len(u.Days) - 1; last < 0 || !u.Days[last].Start.Equal(start) {
-		u.Days = append(u.Days, store.KeptDay{Start: start})
+		u.Days = append(u.Days, store.DayUsage{Start: start})
 	}
-	add(&u.Days[len(u.Days)-1].Kept, at, size)
+	add(&u.Days[len(u.Days)-1].KindUsage, at, size)
 	add(&u.Log, at, size)
 }
 
-func add(k *store.Kept, at time.Time, size int) {
+func add(k *store.KindUsage, at time.Time, size int) {
 	k.Entries++
 	k.Bytes += int64(size)
 	if k.Oldest.IsZero() || at.Before(k.Oldest) {

@@ -50,7 +50,7 @@ func TestBehind(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := store.Behind(ids, test.done); !slices.Equal(got, test.want) {
+			if got := store.IDsAfter(ids, test.done); !slices.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
