@@ -36,7 +36,6 @@ var layers = map[string]layer{
 	"internal/cron":       {nil, "a pure rule: when a schedule is due"},
 	"internal/flow":       {nil, "a pure rule: what a limit lets through"},
 	"internal/peruser":    {nil, "a means of working side by side, with no meaning of its own"},
-	"internal/freeport":   {nil, "a means of starting programs, with no meaning of its own"},
 	"internal/weburl":     {nil, "a pure rule: how a URL is written in ASCII"},
 	"internal/sign":       {nil, "a pure rule: who signs and who may call; its vault is handed in"},
 
@@ -48,7 +47,7 @@ var layers = map[string]layer{
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
 	"internal/store/postgres": {[]string{"internal/store", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
-	"internal/store/postgres/pgtest": {[]string{"internal/freeport"},
+	"internal/store/postgres/pgtest": {nil,
 		"a server of the tests' own knows nothing of what they test"},
 	"internal/store/storetest": {[]string{"internal/store"},
 		"the suite defines a backend by the seam alone"},

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"posthaste/internal/freeport"
+	"posthaste/internal/store/postgres/pgtest"
 )
 
 // devUsers are the users of every development server.
@@ -140,7 +140,7 @@ func checkPreflight(t *testing.T, c *client) {
 // freePort returns a port that nobody listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
-	port, err := freeport.Find(1)
+	port, err := pgtest.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"posthaste/internal/freeport"
+	"posthaste/internal/store/postgres/pgtest"
 )
 
 // patience is how long a script waits for something that must happen.
@@ -93,7 +93,7 @@ func prepare(env *testscript.Env) error {
 	env.Setenv("GORACE", "atexit_sleep_ms=0")   // programs under the race detector end a second late
 	env.Setenv("POSTHASTE_SHUTDOWN_LEAD", "0s") // nobody waits for a load balancer
 	env.Setenv("TOKEN", devUsers[0].token(false).Encode())
-	port, err := freeport.Find(3)
+	port, err := pgtest.FreePorts(3)
 	env.Setenv("PORT", strconv.Itoa(port))
 	env.Setenv("NEXT", strconv.Itoa(port+1))
 	env.Setenv("FREE", strconv.Itoa(port+2))

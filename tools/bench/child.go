@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"posthaste/internal/freeport"
+	"posthaste/internal/store/postgres/pgtest"
 )
 
 // program is something to be measured, and how to start it.
@@ -47,7 +47,7 @@ const dataDir = "data"
 // spawn starts a program on a free port and returns when it says that it is
 // ready. Its directory holds its data and its output. It ends with ctx.
 func spawn(ctx context.Context, executable string, p program, dir string) (*child, error) {
-	port, err := freeport.Find(1)
+	port, err := pgtest.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}

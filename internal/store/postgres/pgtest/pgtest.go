@@ -18,8 +18,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-
-	"posthaste/internal/freeport"
 )
 
 // programs is where Debian puts those of each version.
@@ -75,7 +73,7 @@ func (c *Cluster) start() error {
 	if err != nil {
 		return err
 	}
-	if c.port, err = freeport.Find(1); err != nil {
+	if c.port, err = FreePorts(1); err != nil {
 		return err
 	}
 	return c.Launch()

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"posthaste/internal/freeport"
 )
 
 // poolerSettings let each transaction have another connection than the one before, of
@@ -38,7 +36,7 @@ const followsNothing = "max_prepared_statements = 0\n"
 // program must be installed. It ends with the test.
 func (c *Cluster) Pooler(t testing.TB, database string) (url string) {
 	t.Helper()
-	port, err := freeport.Find(1)
+	port, err := FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package freeport
+package pgtest
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestFind listens where it is told to, on all ports of a row.
-func TestFind(t *testing.T) {
+// TestFreePorts listens where it is told to, on all ports of a row.
+func TestFreePorts(t *testing.T) {
 	for _, count := range []int{1, 3} {
-		first, err := Find(count)
+		first, err := FreePorts(count)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,11 +26,11 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindsNoneTwice looks for ports that nobody has begun to listen on yet.
-func TestFindsNoneTwice(t *testing.T) {
+// TestNoPortTwice looks for ports that nobody has begun to listen on yet.
+func TestNoPortTwice(t *testing.T) {
 	found := map[int]bool{}
 	for range 1000 {
-		first, err := Find(3)
+		first, err := FreePorts(3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,14 +43,14 @@ func TestFindsNoneTwice(t *testing.T) {
 	}
 }
 
-// TestTaken tries a row of which the last port is taken.
-func TestTaken(t *testing.T) {
+// TestTakenPort tries a row of which the last port is taken.
+func TestTakenPort(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	if taken := listener.Addr().(*net.TCPAddr).Port; tryAll(taken-2, 3) == nil {
+	if taken := listener.Addr().(*net.TCPAddr).Port; listenOn(taken-2, 3) == nil {
 		t.Errorf("ports %d to %d are free, but somebody listens on the last", taken-2, taken)
 	}
 }
