@@ -12,7 +12,7 @@ import (
 // Accept implements store.Acceptor.
 func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
 	var users []string
-	var w wants
+	var w prefetch
 	for i := range submissions {
 		w.submission(&submissions[i])
 		for _, m := range submissions[i].Messages {
@@ -20,7 +20,7 @@ func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.S
 		}
 	}
 	var accepted []store.Accepted
-	err := s.callWanting(ctx, now, users, w, func(tx *tx) error {
+	err := s.callWith(ctx, now, users, w, func(tx *tx) error {
 		accepted = make([]store.Accepted, len(submissions))
 		for i := range submissions {
 			var err error
@@ -37,7 +37,7 @@ func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.S
 }
 
 // submission adds what the acceptance of a submission asks for.
-func (w *wants) submission(s *store.Submission) {
+func (w *prefetch) submission(s *store.Submission) {
 	if s.DedupKey != "" {
 		w.submissions = append(w.submissions, submissionName(s))
 	}
@@ -49,7 +49,7 @@ func (w *wants) submission(s *store.Submission) {
 }
 
 func submissionName(s *store.Submission) name {
-	return name{s.Messages[0].User, string(hashed(s.DedupKey))}
+	return name{s.Messages[0].User, string(shortHash(s.DedupKey))}
 }
 
 // submit accepts a submission unless it repeats one.
@@ -61,14 +61,14 @@ func (tx *tx) submit(s *store.Submission) (store.Accepted, error) {
 		if known && !earlier.undelivered && earlier.at > tx.now.Add(-store.DedupWindow).UnixMilli() {
 			return store.Accepted{IDs: earlier.ids, Deduplicated: true}, nil
 		}
-		tx.remember(key, ids)
+		tx.saveSubmission(key, ids)
 	}
 	return store.Accepted{IDs: ids}, tx.accept(s.Messages)
 }
 
 // remember keeps the ids of a submission, and forgets some that are out of the
 // window: more than are added, so that few are kept in vain.
-func (tx *tx) remember(key name, ids []posthaste.MessageID) {
+func (tx *tx) saveSubmission(key name, ids []posthaste.MessageID) {
 	tx.submissions[key] = submission{at: tx.now.UnixMilli(), ids: ids}
 	tx.exec(`
 		DELETE FROM posthaste.submissions WHERE (user_id, key) IN (
@@ -95,8 +95,8 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 		position := tx.event(m, store.Created(m))
 		envelope := record.AppendMessage(nil, m)
 		tx.accepted.add(m, envelope)
-		tx.count(keptOf{m.User, keptLog, dayOf(position)}, 0, len(envelope))
-		l := &live{
+		tx.count(usageKey{m.User, usageLog, dayOf(position)}, 0, len(envelope))
+		l := &liveMessage{
 			user:  m.User,
 			id:    m.ID,
 			lane:  laneOf(m),
@@ -119,7 +119,7 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 }
 
 // follow lets the flow-control key a message names follow its limits.
-func (tx *tx) follow(m *posthaste.Message, l *live) error {
+func (tx *tx) follow(m *posthaste.Message, l *liveMessage) error {
 	if m.FlowControl.Key == "" {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (tx *tx) follow(m *posthaste.Message, l *live) error {
 	}
 	if key.Follow(m.FlowControl.FlowLimit) {
 		key.dirty = true
-		tx.makeRoomUnder(m.User, m.FlowControl.Key)
+		tx.wakeBlockedOn(m.User, m.FlowControl.Key)
 	}
 	return nil
 }

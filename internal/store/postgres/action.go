@@ -34,7 +34,7 @@ func (s *Store) Actions(ctx context.Context, user string) ([]*posthaste.BulkActi
 // UnfinishedActions implements store.Actions.
 func (s *Store) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error) {
 	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]dated[posthaste.BulkAction], error) {
-		return actions.until(ctx, q, 0, math.MaxInt32)
+		return actions.dueBy(ctx, q, 0, math.MaxInt32)
 	})
 	var unfinished []*posthaste.BulkAction
 	damaged := []error{err}

@@ -14,13 +14,13 @@ import (
 func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID,
 	step *store.Step,
 ) (changed []posthaste.MessageID, err error) {
-	var w wants
+	var w prefetch
 	for _, id := range ids {
-		w.lives = append(w.lives, messageOf{user, id})
+		w.live = append(w.live, messageOf{user, id})
 	}
-	err = s.callWanting(ctx, now, []string{user}, w, func(tx *tx) error {
+	err = s.callWith(ctx, now, []string{user}, w, func(tx *tx) error {
 		changed = nil
-		if err := tx.learn(w.lives); err != nil {
+		if err := tx.loadEnvelopesIfLive(w.live); err != nil {
 			return err
 		}
 		for _, id := range ids {
@@ -41,15 +41,15 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []po
 }
 
 // learn reads the envelopes of those messages that have not ended.
-func (tx *tx) learn(of []messageOf) error {
+func (tx *tx) loadEnvelopesIfLive(of []messageOf) error {
 	living := slices.DeleteFunc(slices.Clone(of), func(m messageOf) bool { return tx.lives[m] == nil })
 	_, err := tx.envelopes(living)
-	return tx.passOver(err)
+	return tx.skipUnreadable(err)
 }
 
 // passOver makes nothing of an error that tells of messages that cannot be read, and sets
 // them aside: what is done to many messages does without them.
-func (tx *tx) passOver(err error) error {
+func (tx *tx) skipUnreadable(err error) error {
 	if unreadable, ok := errors.AsType[unreadableError](err); ok {
 		tx.store.setAside.add(unreadable, tx.store.logger)
 		return nil
@@ -58,41 +58,41 @@ func (tx *tx) passOver(err error) error {
 }
 
 // learnAll reads the envelopes of messages.
-func (tx *tx) learnAll(lives []*live) error {
+func (tx *tx) loadEnvelopes(lives []*liveMessage) error {
 	of := make([]messageOf, len(lives))
 	for i, l := range lives {
 		of[i] = messageOf{l.user, l.id}
 	}
 	_, err := tx.envelopes(of)
-	return tx.passOver(err)
+	return tx.skipUnreadable(err)
 }
 
 // cancelByID cancels a message that belongs to no run.
 func (tx *tx) cancelByID(user string, id posthaste.MessageID) (changed bool, err error) {
-	l, err := tx.life(user, id)
+	l, err := tx.live(user, id)
 	if err != nil {
-		return false, except(err, store.ErrNotFound)
+		return false, ignore(err, store.ErrNotFound)
 	}
-	return tx.cancelAlone(l)
+	return tx.cancelUnlessRun(l)
 }
 
 // cancelAlone is cancel for a message that may belong to a run, and ends with it then.
-func (tx *tx) cancelAlone(l *live) (changed bool, err error) {
+func (tx *tx) cancelUnlessRun(l *liveMessage) (changed bool, err error) {
 	m, err := tx.message(l.user, l.id)
 	if err != nil || m.Run != nil {
-		return false, tx.passOver(err)
+		return false, tx.skipUnreadable(err)
 	}
 	return tx.cancel(l)
 }
 
 // cancel asks for a cancellation, and grants it unless the message is claimed.
-func (tx *tx) cancel(l *live) (changed bool, err error) {
+func (tx *tx) cancel(l *liveMessage) (changed bool, err error) {
 	if l.ended || l.cancelRequested {
 		return false, nil
 	}
 	m, err := tx.message(l.user, l.id)
 	if err != nil {
-		return false, tx.passOver(err)
+		return false, tx.skipUnreadable(err)
 	}
 	tx.event(m, posthaste.Event{MessageID: l.id, State: posthaste.StateCancelRequested})
 	if l.lease != 0 {

@@ -91,14 +91,14 @@ func (c *checker) each(look func(pgx.CollectableRow) error, sql string, args ...
 }
 
 // wrong tells what is wrong with something, if anything is.
-func (c *checker) wrong(err error, format string, args ...any) {
+func (c *checker) report(err error, format string, args ...any) {
 	if err != nil {
 		c.Add("%s: %v", fmt.Sprintf(format, args...), err)
 	}
 }
 
 // problems tells a problem for each row of a question, whose columns the format shows.
-func (c *checker) problems(format, sql string) error {
+func (c *checker) reportRows(format, sql string) error {
 	return c.each(func(r pgx.CollectableRow) error {
 		values, err := r.Values()
 		if err == nil {
@@ -132,7 +132,7 @@ func (c *checker) documents() error {
 		if err := r.Scan(&user, &kind, &name, &data, &at); err != nil {
 			return err
 		}
-		c.wrong(checkDocument(kind, user, string(name), data, at), "document %q of kind %d of user %q", name, kind, user)
+		c.report(checkDocument(kind, user, string(name), data, at), "document %q of kind %d of user %q", name, kind, user)
 		return nil
 	}, `SELECT user_id, kind, name, record, at FROM posthaste.documents`)
 }
@@ -193,7 +193,7 @@ func (c *checker) deadLetters() error {
 		if err == nil {
 			err = sameTerms(terms, deadLetterTerms(d))
 		}
-		c.wrong(err, "dead letter %s of user %q", posthaste.DeadLetterID(id), user)
+		c.report(err, "dead letter %s of user %q", posthaste.DeadLetterID(id), user)
 		return nil
 	}, `
 		SELECT user_id, id, record, ARRAY(
@@ -202,7 +202,7 @@ func (c *checker) deadLetters() error {
 	if err != nil {
 		return err
 	}
-	return c.problems(`index of kind %[2]d of user %[1]q: it finds something at %[3]d, which is not there`, `
+	return c.reportRows(`index of kind %[2]d of user %[1]q: it finds something at %[3]d, which is not there`, `
 		SELECT DISTINCT user_id, kind, at FROM posthaste.terms t WHERE NOT CASE kind
 			WHEN 2 THEN EXISTS (SELECT FROM posthaste.dead_letters d WHERE d.user_id = t.user_id AND d.id = t.at)
 			WHEN 3 THEN EXISTS (SELECT FROM posthaste.run_dead_letters d WHERE d.user_id = t.user_id AND d.id = t.at)
@@ -223,7 +223,7 @@ func sameTerms(found []int64, want []term) error {
 
 // counts: what is kept is as much as is said, and no position is given twice.
 func (c *checker) counts() error {
-	err := c.problems(`number of kind %[2]d of user %[1]q: it says %[3]d, and there are %[4]d`, `
+	err := c.reportRows(`number of kind %[2]d of user %[1]q: it says %[3]d, and there are %[4]d`, `
 		SELECT user_id, kind, coalesce(k.entries, 0), coalesce(n.entries, 0)
 		FROM (SELECT * FROM posthaste.kept WHERE kind <> 1) AS k FULL JOIN (
 			SELECT user_id, 2::smallint AS kind, count(*) AS entries FROM posthaste.dead_letters GROUP BY user_id
@@ -233,6 +233,6 @@ func (c *checker) counts() error {
 	if err != nil {
 		return err
 	}
-	return c.problems(`log of user %q: it ends at %d, and positions from %d on would be given again`, `
+	return c.reportRows(`log of user %q: it ends at %d, and positions from %d on would be given again`, `
 		SELECT user_id, position, last_value + 1 FROM posthaste.users, posthaste.positions WHERE position > last_value`)
 }

@@ -152,7 +152,7 @@ func (d *checkedDay) posting(r pgx.CollectableRow) error {
 	}
 	if err != nil {
 		log.broken = true
-		d.wrong(err, "index of the log of user %q: posting of term %d at %d", user, key.Term, key.First)
+		d.report(err, "index of the log of user %q: posting of term %d at %d", user, key.Term, key.First)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (d *checkedDay) response(r pgx.CollectableRow) error {
 		return err
 	}
 	_, err := record.DecodeResponse(data)
-	d.wrong(err, "answer of the event at %d of user %q", at, user)
+	d.report(err, "answer of the event at %d of user %q", at, user)
 	return nil
 }
 
@@ -256,7 +256,7 @@ func (d *checkedDay) block(b checkedBlock) {
 	for _, e := range b.events {
 		if err := d.event(b.user, log, &e); err != nil {
 			log.broken = true
-			d.wrong(err, "event at %d of user %q", e.Position, b.user)
+			d.report(err, "event at %d of user %q", e.Position, b.user)
 		}
 	}
 	log.events += int64(len(b.events))

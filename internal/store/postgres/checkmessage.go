@@ -15,12 +15,12 @@ import (
 // messages: each waits or has ended, and what waits is as the message says.
 func (c *checker) messages() error {
 	err := c.each(func(r pgx.CollectableRow) error {
-		var m standing
+		var m checkedMessage
 		if err := r.Scan(&m.user, &m.id, &m.data, &m.slot, &m.state); err != nil {
 			return err
 		}
 		c.Messages++
-		c.wrong(m.check(), "message %s of user %q", posthaste.MessageID(m.id), m.user)
+		c.report(m.check(), "message %s of user %q", posthaste.MessageID(m.id), m.user)
 		return nil
 	}, `
 		SELECT user_id, id, m.record, l.ended, e.state FROM posthaste.messages m
@@ -65,7 +65,7 @@ func (c *checker) nodes() error {
 }
 
 // standing is a message, and what other tables say of it.
-type standing struct {
+type checkedMessage struct {
 	user  string
 	id    [16]byte
 	data  []byte
@@ -74,7 +74,7 @@ type standing struct {
 }
 
 // check returns what is wrong with the message.
-func (m *standing) check() error {
+func (m *checkedMessage) check() error {
 	if _, err := record.DecodeMessage(m.id, m.user, m.data); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (c *checker) waiting(r pgx.CollectableRow) error {
 	if err == nil && kept {
 		err = l.checkAge(data, posthaste.Position(last).Time())
 	}
-	c.wrong(err, "message %s of user %q", l.id, l.user)
+	c.report(err, "message %s of user %q", l.id, l.user)
 	return nil
 }
 
@@ -125,7 +125,7 @@ const longestAttempt, settleTime = 24 * time.Hour, 10 * time.Minute
 // checkAge returns an error if the message was claimed so long before a time that nobody
 // can be working on it, though the node that claimed it lives. The lease is the position
 // of its ACTIVE event, so this compares times of the log with each other.
-func (l *live) checkAge(data []byte, now time.Time) error {
+func (l *liveMessage) checkAge(data []byte, now time.Time) error {
 	m, err := record.DecodeMessage(l.id, l.user, data)
 	if err != nil {
 		return nil // that was told with the message
@@ -141,7 +141,7 @@ func (l *live) checkAge(data []byte, now time.Time) error {
 
 // check returns what is wrong with where a message stands whose record is given, nil for
 // none.
-func (l *live) check(data []byte) error {
+func (l *liveMessage) check(data []byte) error {
 	if data == nil {
 		return errors.New("it waits, and is not there")
 	}
@@ -167,7 +167,7 @@ func (l *live) check(data []byte) error {
 
 // lanes: each has as many messages as it says.
 func (c *checker) lanes() error {
-	return c.problems(`lane %[3]q of kind %[2]d of user %[1]q: it has %[5]d messages, %[7]d of them claimed, and says %[4]d and %[6]d`, `
+	return c.reportRows(`lane %[3]q of kind %[2]d of user %[1]q: it has %[5]d messages, %[7]d of them claimed, and says %[4]d and %[6]d`, `
 		SELECT user_id, kind, lane, coalesce(s.live, 0), coalesce(n.live, 0), coalesce(s.in_flight, 0), coalesce(n.in_flight, 0)
 		FROM posthaste.lanes s FULL JOIN (
 			SELECT user_id, kind, lane, count(*) FILTER (WHERE NOT ended) AS live, count(*) FILTER (WHERE lease <> 0) AS in_flight

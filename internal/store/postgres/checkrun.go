@@ -20,7 +20,7 @@ func (c *checker) runs() error {
 			return err
 		}
 		c.Runs++
-		c.wrong(run.check(), "run at %d of user %q", run.at, run.user)
+		c.report(run.check(), "run at %d of user %q", run.at, run.user)
 		return nil
 	}, `
 		SELECT user_id, position, id, record, progress, completed,
@@ -40,7 +40,7 @@ func (c *checker) runs() error {
 			return err
 		}
 		_, err := record.DecodeRunEntry(entry, data)
-		c.wrong(err, "entry %d of the run at %d of user %q", entry, run, user)
+		c.report(err, "entry %d of the run at %d of user %q", entry, run, user)
 		return nil
 	}, `SELECT user_id, run, entry, record FROM posthaste.run_entries`)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *storedRun) check() error {
 	switch {
 	case err != nil:
 		return err
-	case !bytes.Equal(r.id, hashed(run.ID)):
+	case !bytes.Equal(r.id, shortHash(run.ID)):
 		return fmt.Errorf("it is not found by its id, %s", run.ID)
 	case r.entries != run.Entries || r.next != run.Entries:
 		return fmt.Errorf("its list has %d entries up to number %d, and should have %d", r.entries, r.next, run.Entries)
@@ -99,7 +99,7 @@ func (c *checker) failedRun(r pgx.CollectableRow) error {
 			err = sameTerms(terms, failureTerms(run))
 		}
 	}
-	c.wrong(err, "failed run %s of user %q", posthaste.DeadLetterID(id), user)
+	c.report(err, "failed run %s of user %q", posthaste.DeadLetterID(id), user)
 	return nil
 }
 
@@ -118,20 +118,20 @@ func (c *checker) waits() error {
 			return err
 		}
 		w, err := record.DecodeWaiter(posthaste.Position(at), data)
-		if err == nil && !bytes.Equal(topic, hashed(string(w.Topic))) {
+		if err == nil && !bytes.Equal(topic, shortHash(string(w.Topic))) {
 			err = errors.New("it would never be notified")
 		}
 		if err == nil {
 			err = same("its deadline", deadline, milli(w.Deadline))
 		}
-		c.wrong(err, "waiter at %d of the run at %d of user %q", at, run, user)
+		c.report(err, "waiter at %d of the run at %d of user %q", at, run, user)
 		return nil
 	}, `SELECT user_id, run, position, topic, deadline, record FROM posthaste.waiters`)
 	if err != nil {
 		return err
 	}
 	for _, table := range []string{"run_entries", "run_memory", "run_events", "waiters"} {
-		err := c.problems(`run at %[2]d of user %[1]q: it is not there, and has rows in `+table, `
+		err := c.reportRows(`run at %[2]d of user %[1]q: it is not there, and has rows in `+table, `
 			SELECT DISTINCT user_id, run FROM posthaste.`+table+` o
 			WHERE NOT EXISTS (SELECT FROM posthaste.runs r WHERE r.user_id = o.user_id AND r.position = o.run)`)
 		if err != nil {

@@ -22,31 +22,31 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	defer done(&err)
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	if s.unsure.any() {
-		s.returning.do(ctx, s, func(ctx context.Context) error { return s.giveBackUnsure(ctx, now) })
+	if s.inDoubt.any() {
+		s.releasing.run(ctx, s, func(ctx context.Context) error { return s.releaseInDoubt(ctx, now) })
 	}
-	if claims, err := s.late.take(limit); len(claims) > 0 || err != nil {
-		return s.stillHeld(claims), now, err
+	if claims, err := s.lateResults.take(limit); len(claims) > 0 || err != nil {
+		return s.withoutExpired(claims), now, err
 	}
-	busy := append(s.late.users(), s.held.withoutRoom(limit)...)
+	busy := append(s.lateResults.users(), s.held.usersOverQuota(limit)...)
 	seen, err := s.survey(ctx, now, limit, busy)
-	if err == nil && len(seen.dead) > 0 && s.reaping.do(ctx, s, func(ctx context.Context) error { return s.reap(ctx, now) }) {
+	if err == nil && len(seen.dead) > 0 && s.reaping.run(ctx, s, func(ctx context.Context) error { return s.reapDeadNodes(ctx, now) }) {
 		seen, err = s.survey(ctx, now, limit, busy)
 	}
 	if err != nil || len(seen.users) == 0 {
 		return nil, fromMilli(seen.next), err
 	}
-	claims, next, err = s.claimOfAll(ctx, now, seen.users, limit)
-	if errors.Is(err, errSilent) {
-		return s.stillHeld(claims), now, s.renew(ctx)
+	claims, next, err = s.claimForUsers(ctx, now, seen.users, limit)
+	if errors.Is(err, errSessionExpired) {
+		return s.withoutExpired(claims), now, s.renew(ctx)
 	}
-	return s.stillHeld(claims), next, err
+	return s.withoutExpired(claims), next, err
 }
 
 // stillHeld returns those of claims that this node still has. It may have stood still since
 // it made them.
-func (s *Store) stillHeld(claims []store.Claim) []store.Claim {
-	s.node.now.Load().lives() // or else it lapses now
+func (s *Store) withoutExpired(claims []store.Claim) []store.Claim {
+	s.node.session.Load().alive() // or else it lapses now
 	return slices.DeleteFunc(claims, func(claim store.Claim) bool {
 		lost := claim.Held.Err() != nil
 		if lost {
@@ -59,13 +59,13 @@ func (s *Store) stillHeld(claims []store.Claim) []store.Claim {
 // claimOfAll claims messages of users: in one transaction those whose turns nobody has,
 // then the others, each in the line of its user. If that transaction fails, all are
 // others, for it is not known whose messages it was. What is claimed waits for nobody.
-func (s *Store) claimOfAll(ctx context.Context, now time.Time, users []string, limit int) ([]store.Claim, time.Time, error) {
+func (s *Store) claimForUsers(ctx context.Context, now time.Time, users []string, limit int) ([]store.Claim, time.Time, error) {
 	if len(users) == 1 {
-		return s.claimInLines(ctx, now, users, limit, s.patience)
+		return s.claimPerUser(ctx, now, users, limit, s.patience)
 	}
 	c := s.newClaiming(users, limit)
-	err := s.claimAtOnce(ctx, now, c)
-	if isUnavailable(err) || errors.Is(err, errSilent) {
+	err := s.claimUnlocked(ctx, now, c)
+	if isUnavailable(err) || errors.Is(err, errSessionExpired) {
 		return nil, time.Time{}, err
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) claimOfAll(ctx context.Context, now time.Time, users []string, l
 	if len(c.claims) > 0 {
 		patience = 0
 	}
-	more, next, err := s.claimInLines(ctx, now, others, free, patience)
+	more, next, err := s.claimPerUser(ctx, now, others, free, patience)
 	if unreadable != nil {
 		err = errors.Join(unreadable, err)
 	}
@@ -91,8 +91,8 @@ func (s *Store) claimOfAll(ctx context.Context, now time.Time, users []string, l
 
 // claimAtOnce claims messages of those users whose turns nobody has, in one transaction.
 // It leaves in the claim whose turns it had, which says nothing if it failed.
-func (s *Store) claimAtOnce(ctx context.Context, now time.Time, c *claiming) error {
-	if err := s.days.make(ctx, s.pool, now); err != nil {
+func (s *Store) claimUnlocked(ctx context.Context, now time.Time, c *claiming) error {
+	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
 		return err
 	}
 	conn, err := s.pool.Acquire(ctx)
@@ -100,39 +100,39 @@ func (s *Store) claimAtOnce(ctx context.Context, now time.Time, c *claiming) err
 		return err
 	}
 	defer conn.Release() // ends the connection if the transaction goes on
-	t := newTurn(ctx, s, conn.Conn())
+	t := newUserTx(ctx, s, conn.Conn())
 	all := c.users
-	if c.users, err = t.take(lockFreeUsers, all, []*change{{now: now}}); err != nil {
+	if c.users, err = t.lock(lockFreeUserRows, all, []*change{{now: now}}); err != nil {
 		return err
 	}
 	if len(c.users) == 0 {
 		return t.rollback()
 	}
-	if err = c.run(&tx{turn: t, now: now}); err == nil {
+	if err = c.run(&tx{userTx: t, now: now}); err == nil {
 		err = t.commit()
 	}
-	if err = s.concluded(c, err); err == nil {
+	if err = s.finishClaim(c, err); err == nil {
 		s.changed(c.users...)
 	}
 	return err
 }
 
 // claimOf claims messages of a user, in a turn that it waits for.
-func (s *Store) claimOf(ctx context.Context, now time.Time, user string, limit int) ([]store.Claim, time.Time, error) {
+func (s *Store) claimForUser(ctx context.Context, now time.Time, user string, limit int) ([]store.Claim, time.Time, error) {
 	c := s.newClaiming([]string{user}, limit)
-	err := s.concluded(c, s.change(ctx, now, c.users, wants{}, c.run))
+	err := s.finishClaim(c, s.change(ctx, now, c.users, prefetch{}, c.run))
 	return c.claims, fromMilli(c.next), err
 }
 
 // concluded notes what became of a claim. One that failed came to nothing, or it is not
 // known to what. The next one passes over what could not be read.
-func (s *Store) concluded(c *claiming, err error) error {
+func (s *Store) finishClaim(c *claiming, err error) error {
 	if err == nil {
 		return nil
 	}
 	s.held.remove(c.claims...)
-	if errors.Is(err, errUnknown) {
-		s.unsure.add(c.claims)
+	if errors.Is(err, errInDoubt) {
+		s.inDoubt.add(c.claims)
 	}
 	if unreadable, ok := errors.AsType[unreadableError](err); ok {
 		s.setAside.add(unreadable, s.logger)
@@ -165,23 +165,23 @@ func (s *Store) survey(ctx context.Context, now time.Time, limit int, busy []str
 // claiming is one claim in the turns of some users.
 type claiming struct {
 	*tx
-	users   []string
-	limit   int
-	crowded []string // whose lanes are of no interest when to look again
-	node    *tenure  // of this node in this turn
-	lanes   []*openLane
-	claims  []store.Claim
-	next    *int64 // when to look at a lane again; known after the commit
+	users     []string
+	limit     int
+	overQuota []string     // whose lanes are of no interest when to look again
+	node      *nodeSession // of this node in this turn
+	lanes     []*openLane
+	claims    []store.Claim
+	next      *int64 // when to look at a lane again; known after the commit
 }
 
 func (s *Store) newClaiming(users []string, limit int) *claiming {
-	return &claiming{users: users, limit: limit, crowded: s.held.withoutRoom(limit)}
+	return &claiming{users: users, limit: limit, overQuota: s.held.usersOverQuota(limit)}
 }
 
 // run serves lanes, one message of each in turn.
 func (c *claiming) run(tx *tx) error {
 	tx.store.held.remove(c.claims...) // of a try that failed
-	c.tx, c.node, c.lanes, c.claims, c.next = tx, tx.store.node.now.Load(), nil, nil, nil
+	c.tx, c.node, c.lanes, c.claims, c.next = tx, tx.store.node.session.Load(), nil, nil, nil
 	if err := c.read(); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (c *claiming) run(tx *tx) error {
 		return err
 	}
 	c.saveLanes()
-	c.last.Queue(`SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($1)`, c.crowded).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
+	c.queuedLast.Queue(`SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($1)`, c.overQuota).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
 	return nil
 }
 
@@ -208,7 +208,7 @@ func (c *claiming) stampKeys() {
 }
 
 // spare is how many messages of a lane are read beyond its equal share.
-const spare = 8
+const readAhead = 8
 
 // readyLanes are the lanes to look at, one of each user in turn, and of each those first
 // that were served longest ago.
@@ -221,7 +221,7 @@ const readyLanes = `
 // inLanes are the first messages that wait in those lanes, and in queues those that have
 // begun, each with the size of its delivery, which is not read for that. Those that are set
 // aside are not among them.
-const inLanes = `
+const messagesInLanes = `
 	WITH ready AS MATERIALIZED (` + readyLanes + `),
 		share AS MATERIALIZED (SELECT $3 / greatest(count(*), 1) + $4 AS n FROM ready)
 	SELECT w.* FROM ready l, LATERAL (
@@ -239,19 +239,19 @@ const inLanes = `
 // read reads lanes and what is in them, and asks whether this node lives.
 func (c *claiming) read() error {
 	var alive []bool
-	var found []*live
+	var found []*liveMessage
 	at := c.now.UnixMilli()
 	err := c.ask(func(batch *pgx.Batch) {
 		collect(batch.Queue(`
 			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.node.node), &alive, pgx.RowTo[bool])
 		collect(batch.Queue(readyLanes, at, c.users, c.limit), &c.lanes, c.scanLane)
-		collect(batch.Queue(inLanes, at, c.users, c.limit, spare, c.store.setAside.ids()), &found, c.scanSized)
+		collect(batch.Queue(messagesInLanes, at, c.users, c.limit, readAhead, c.store.setAside.ids()), &found, c.scanSized)
 	})
 	switch {
 	case err != nil:
 		return err
-	case len(alive) == 0 || !alive[0] || !c.node.lives():
-		return errSilent
+	case len(alive) == 0 || !alive[0] || !c.node.alive():
+		return errSessionExpired
 	}
 	byID := make(map[laneID]*openLane, len(c.lanes))
 	for _, lane := range c.lanes {
@@ -261,7 +261,7 @@ func (c *claiming) read() error {
 		byID[l.lane].add(l)
 	}
 	for _, lane := range c.lanes {
-		lane.arrange(c.limit/len(c.lanes) + spare)
+		lane.arrange(c.limit/len(c.lanes) + readAhead)
 	}
 	return nil
 }
@@ -272,12 +272,12 @@ func (c *claiming) scanLane(r pgx.CollectableRow) (*openLane, error) {
 	var name []byte
 	err := r.Scan(&lane.id.user, &lane.id.kind, &name, &lane.inFlight)
 	lane.id.name = string(name)
-	lane.inFlight += int(c.touched[lane.id].inFlight)
+	lane.inFlight += int(c.laneChanges[lane.id].inFlight)
 	return lane, err
 }
 
 // scanSized reads where a message stands, and the size of its record.
-func (c *claiming) scanSized(r pgx.CollectableRow) (*live, error) {
+func (c *claiming) scanSized(r pgx.CollectableRow) (*liveMessage, error) {
 	var size *int
 	l, err := c.scanLiveAnd(r, &size)
 	if err == nil && size != nil {
@@ -290,7 +290,7 @@ func (c *claiming) scanSized(r pgx.CollectableRow) (*live, error) {
 // that event is the token. Messages whose cancellation was asked for are never among
 // them: it was granted when their lease ended. The claims count as held before they are
 // committed, so that none of them is ever taken for one that nobody works on.
-func (c *claiming) lease(picked []*live) error {
+func (c *claiming) lease(picked []*liveMessage) error {
 	if len(picked) == 0 {
 		return nil
 	}
@@ -308,7 +308,7 @@ func (c *claiming) lease(picked []*live) error {
 		position := c.event(messages[i], posthaste.Event{MessageID: l.id, State: posthaste.StateActive})
 		l.lease, l.node = int64(position), c.node.node
 		c.save(l)
-		c.claims[i] = store.Claim{Message: messages[i], Retried: l.retried, Lease: uint64(l.lease), Held: c.node.held}
+		c.claims[i] = store.Claim{Message: messages[i], Retried: l.retried, Lease: uint64(l.lease), Held: c.node.ctx}
 	}
 	c.store.held.add(c.claims)
 	return nil
@@ -322,9 +322,9 @@ func (c *claiming) saveLanes() {
 		looked.add(lane.id)
 		ready = append(ready, milli(lane.ready))
 		served = append(served, c.servedAt(lane))
-		if lane.heldBy != nil {
+		if lane.blockedBy != nil {
 			c.exec(`UPDATE posthaste.lanes SET held_by = $4 WHERE user_id = $1 AND kind = $2 AND lane = $3`,
-				lane.id.user, lane.id.kind, []byte(lane.id.name), lane.heldBy)
+				lane.id.user, lane.id.kind, []byte(lane.id.name), lane.blockedBy)
 		}
 	}
 	if len(looked.users) > 0 {

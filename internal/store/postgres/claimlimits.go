@@ -19,7 +19,7 @@ func (c *claiming) readLimits() error {
 	stored := map[name]*posthaste.Queue{}
 	err = c.ask(func(batch *pgx.Batch) {
 		c.readQueues(batch, queueOf, stored)
-		c.wantKeys(batch, c.unknownKeys(used))
+		c.prefetchFlowKeys(batch, c.unknownKeys(used))
 		c.countInFlight(batch, used)
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stor
 	for _, of := range queueOf {
 		users, names = append(users, of.user), append(names, []byte(of.name))
 	}
-	batch.Queue(queues.among(), users, queues.kind, names).Query(func(found pgx.Rows) error {
+	batch.Queue(queues.byNames(), users, queues.kind, names).Query(func(found pgx.Rows) error {
 		_, err := pgx.CollectRows(found, func(r pgx.CollectableRow) (*posthaste.Queue, error) {
 			of, queue, damage, err := queues.scanNamed(r)
 			if damage != nil {

@@ -14,23 +14,23 @@ import (
 // clock of a node, but signatures and TLS do; and if it is the clock of the database that is
 // wrong, all its nodes take no part, and nothing becomes due before its time.
 const (
-	worthTelling = time.Second
-	mostApart    = 10 * time.Second
+	warnOffset = time.Second
+	maxOffset  = 10 * time.Second
 )
 
 // clock tells the time of the database, and how far the clock of this node is from it.
 type clock struct {
-	logger *slog.Logger
-	tell   func(ahead time.Duration) // nil: nobody
-	wrong  func() time.Duration      // by how much a test sets the clock of this node ahead; nil: it does not
+	logger   *slog.Logger
+	onOffset func(ahead time.Duration) // nil: nobody
+	offset   func() time.Duration      // by how much a test sets the clock of this node ahead; nil: it does not
 
 	any bool // this node takes part all the same
 
-	mu    sync.Mutex
-	told  severity
-	apart error     // why this node takes no part; nil: it does
-	there time.Time // at the database at the time here
-	here  time.Time // by the monotonic clock of this node
+	mu       sync.Mutex
+	reported severity
+	excluded error     // why this node takes no part; nil: it does
+	there    time.Time // at the database at the time here
+	here     time.Time // by the monotonic clock of this node
 }
 
 // severity is how bad a difference of the clocks is.
@@ -60,8 +60,8 @@ func (c *clock) nowAt(here time.Time) time.Time { return c.there.Add(here.Sub(c.
 func (c *clock) correct(asked, answered, there time.Time) {
 	if c.here.IsZero() {
 		c.here, c.there = asked, asked.Round(0)
-		if c.wrong != nil {
-			c.there = c.there.Add(c.wrong())
+		if c.offset != nil {
+			c.there = c.there.Add(c.offset())
 		}
 	}
 	const rounding = time.Microsecond // of what the database says
@@ -78,7 +78,7 @@ func (c *clock) correct(asked, answered, there time.Time) {
 func (c *clock) err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.apart
+	return c.excluded
 }
 
 // compare notes what time it was at the database while it was asked, which began at a time
@@ -87,36 +87,36 @@ func (c *clock) compare(asked, there time.Time) error {
 	answered := time.Now()
 	uncertain := answered.Sub(asked) / 2
 	ahead := asked.Add(uncertain).Sub(there)
-	if c.wrong != nil {
-		ahead += c.wrong()
+	if c.offset != nil {
+		ahead += c.offset()
 	}
-	if c.tell != nil {
-		c.tell(ahead)
+	if c.onOffset != nil {
+		c.onOffset(ahead)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.correct(asked, answered, there)
 	now := negligible
-	c.apart = nil
+	c.excluded = nil
 	switch apart := ahead.Abs() - uncertain; {
-	case apart > mostApart && !c.any:
+	case apart > maxOffset && !c.any:
 		now = intolerable
-		c.apart = fmt.Errorf("%w: %w: it is %v %s", store.ErrUnavailable, store.ErrClock, ahead.Abs().Round(time.Millisecond),
+		c.excluded = fmt.Errorf("%w: %w: it is %v %s", store.ErrUnavailable, store.ErrClock, ahead.Abs().Round(time.Millisecond),
 			map[bool]string{true: "behind", false: "ahead"}[ahead < 0])
-	case apart > worthTelling:
+	case apart > warnOffset:
 		now = tolerable
 	}
-	if now != c.told && now != negligible {
+	if now != c.reported && now != negligible {
 		c.warn(now, ahead)
 	}
-	c.told = now
-	return c.apart
+	c.reported = now
+	return c.excluded
 }
 
 func (c *clock) warn(now severity, ahead time.Duration) {
 	consequence := "none for what is due, which goes by the clock of the database; signatures of deliveries are dated that much wrong"
 	if now == intolerable {
-		consequence = "this node takes no part until its clock is within " + mostApart.String() + " of that of the database"
+		consequence = "this node takes no part until its clock is within " + maxOffset.String() + " of that of the database"
 	}
 	c.logger.Warn("node.clock", "ahead_ms", ahead.Milliseconds(), "consequence", consequence)
 }

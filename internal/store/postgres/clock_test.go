@@ -25,8 +25,8 @@ func TestClock(t *testing.T) {
 		"ahead":                       {[]time.Duration{5 * time.Second, 5 * time.Second}, 1, false},
 		"behind":                      {[]time.Duration{-5 * time.Second}, 1, false},
 		"set right and off again":     {[]time.Duration{2 * time.Second, 0, 2 * time.Second}, 2, false},
-		"as far apart as may be":      {[]time.Duration{mostApart}, 1, false},
-		"farther ahead":               {[]time.Duration{mostApart + time.Millisecond}, 1, true},
+		"as far apart as may be":      {[]time.Duration{maxOffset}, 1, false},
+		"farther ahead":               {[]time.Duration{maxOffset + time.Millisecond}, 1, true},
 		"a year ahead":                {[]time.Duration{0, year, year}, 1, true},
 		"a year behind":               {[]time.Duration{-year}, 1, true},
 		"a year ahead, and set right": {[]time.Duration{year, 0}, 1, false},
@@ -36,7 +36,7 @@ func TestClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				var told time.Duration
-				clock := clock{logger: slog.New(slog.NewTextHandler(&log, nil)), tell: func(ahead time.Duration) { told = ahead }}
+				clock := clock{logger: slog.New(slog.NewTextHandler(&log, nil)), onOffset: func(ahead time.Duration) { told = ahead }}
 				var err error
 				for _, ahead := range c.ahead {
 					err = clock.compare(time.Now(), time.Now().Add(-ahead))

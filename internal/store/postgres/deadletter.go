@@ -18,8 +18,8 @@ import (
 func (tx *tx) addToDLQ(d *posthaste.DeadLetter) {
 	data := record.AppendDeadLetter(nil, d)
 	tx.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, d.Message.User, int64(d.ID), data)
-	tx.index(d.Message.User, keptDeadLetters, int64(d.ID), deadLetterTerms(d))
-	tx.count(keptOf{user: d.Message.User, kind: keptDeadLetters}, 1, len(data))
+	tx.index(d.Message.User, usageDeadLetters, int64(d.ID), deadLetterTerms(d))
+	tx.count(usageKey{user: d.Message.User, kind: usageDeadLetters}, 1, len(data))
 }
 
 // removeFromDLQ removes dead letters. It returns those that were there, in their order, and how
@@ -32,8 +32,8 @@ func (tx *tx) removeFromDLQ(user string, ids []posthaste.DeadLetterID) (removed 
 		removed, size = append(removed, posthaste.DeadLetterID(r.at)), size+r.bytes
 	}
 	slices.SortFunc(removed, func(a, b posthaste.DeadLetterID) int { return cmp.Compare(slices.Index(ids, a), slices.Index(ids, b)) })
-	tx.countRemoved(keptOf{user: user, kind: keptDeadLetters}, gone)
-	tx.unindex(user, keptDeadLetters, letterIDs(removed))
+	tx.countRemoved(usageKey{user: user, kind: usageDeadLetters}, gone)
+	tx.unindex(user, usageDeadLetters, letterIDs(removed))
 	return removed, size, err
 }
 
@@ -108,8 +108,8 @@ func deadLetterTerms(d *posthaste.DeadLetter) []term {
 }
 
 // deadLetterQuestion translates a filter of dead letters.
-func deadLetterQuestion(f *store.DeadLetterFilter) question {
-	q := eventQuestion(&store.EventFilter{
+func deadLetterQuery(f *store.DeadLetterFilter) termQuery {
+	q := eventTermQuery(&store.EventFilter{
 		MessageIDs: f.MessageIDs, URLs: f.URLs, URLGroups: f.URLGroups, ScheduleIDs: f.ScheduleIDs,
 		Queues: f.Queues, Labels: f.Labels, CallerIPs: f.CallerIPs, FlowKeys: f.FlowKeys,
 	})
@@ -119,9 +119,9 @@ func deadLetterQuestion(f *store.DeadLetterFilter) question {
 // DeadLetters implements store.DeadLetters.
 func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
 	f := &finder{
-		user: user, kind: keptDeadLetters, table: "posthaste.dead_letters", key: "id",
+		user: user, kind: usageDeadLetters, table: "posthaste.dead_letters", key: "id",
 		low: query.Low, high: query.High, oldestFirst: query.OldestFirst, limit: query.Limit,
-		question: deadLetterQuestion(&query.Filter), named: letterIDs(query.Filter.IDs), whole: len(query.Filter.IDs) == 0,
+		question: deadLetterQuery(&query.Filter), named: letterIDs(query.Filter.IDs), whole: len(query.Filter.IDs) == 0,
 	}
 	var found findings
 	letters, err := read(ctx, s, func(ctx context.Context, q querier) (_ []foundLetter, err error) {

@@ -118,7 +118,7 @@ func (d *documents[T]) scan(r pgx.CollectableRow) (*T, error) {
 }
 
 // among is the question for those with some names: users, the kind, names.
-func (d *documents[T]) among() string {
+func (d *documents[T]) byNames() string {
 	return `
 		SELECT user_id, name, record FROM unnest($1::text[], $3::bytea[]) AS wanted (user_id, name)
 		JOIN posthaste.documents USING (user_id, name) WHERE kind = $2`
@@ -148,7 +148,7 @@ const (
 
 // part returns documents of a user whose names come after one, as list does: as many as fit
 // in a part of a list.
-func (d *documents[T]) part(ctx context.Context, q querier, user, after string) (list store.List[*T], err error) {
+func (d *documents[T]) page(ctx context.Context, q querier, user, after string) (list store.List[*T], err error) {
 	more := false
 	list.Items, err = rows(ctx, q, func(r pgx.CollectableRow) (*T, error) {
 		var name, data []byte
@@ -181,7 +181,7 @@ type dated[T any] struct {
 }
 
 // until returns the first of those of all users but some up to a time, earliest first.
-func (d *documents[T]) until(ctx context.Context, q querier, at int64, limit int, except ...string) ([]dated[T], error) {
+func (d *documents[T]) dueBy(ctx context.Context, q querier, at int64, limit int, except ...string) ([]dated[T], error) {
 	return rows(ctx, q, d.scanDated, `
 		SELECT user_id, name, record, at FROM posthaste.documents
 		WHERE kind = $1 AND at <= $2 AND (user_id = ANY($4)) IS NOT TRUE

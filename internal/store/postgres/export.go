@@ -44,7 +44,7 @@ func (s *Store) alone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.reap(ctx, time.Time{})
+	return s.reapDeadNodes(ctx, time.Time{})
 }
 
 // Export implements store.Copier.
@@ -187,7 +187,7 @@ func (s *Store) haveMessages(ctx context.Context, events []store.Item) ([]bool, 
 		}
 		users[i], ids[i] = event.User, [16]byte(parts[0])
 	}
-	return rows(ctx, s.vital, pgx.RowTo[bool], `
+	return rows(ctx, s.control, pgx.RowTo[bool], `
 		SELECT EXISTS (SELECT FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id)
 		FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS w (user_id, id, n) ORDER BY n`, users, ids)
 }

@@ -17,21 +17,21 @@ import (
 const foundAtOnce = 2000
 
 // index lets something at a position be found by terms.
-func (t *turn) index(user string, kind int16, at int64, terms []term) {
+func (t *userTx) index(user string, kind int16, at int64, terms []term) {
 	t.exec(`
 		INSERT INTO posthaste.terms (user_id, kind, at, term) SELECT $1, $2, $3, unnest($4::bigint[])
 		ON CONFLICT DO NOTHING`, user, kind, at, hashes(terms))
 }
 
 // unindex lets what was at some positions be found no more.
-func (t *turn) unindex(user string, kind int16, at []int64) {
+func (t *userTx) unindex(user string, kind int16, at []int64) {
 	if len(at) > 0 {
 		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = ANY($3)`, user, kind, at)
 	}
 }
 
 // reindex lets something that was found by some terms be found by others.
-func (t *turn) reindex(user string, kind int16, at int64, before, after []term) {
+func (t *userTx) reindex(user string, kind int16, at int64, before, after []term) {
 	if gone := without(before, after); len(gone) > 0 {
 		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = $3 AND term = ANY($4)`, user, kind, at, hashes(gone))
 	}
@@ -60,10 +60,10 @@ type finder struct {
 	table, key  string
 	low, high   posthaste.Position
 	oldestFirst bool
-	limit       int      // of the page
-	question    question // what the index knows of the filter
-	whole       bool     // which is all of it
-	named       []int64  // the only positions there may be; nil: any
+	limit       int       // of the page
+	question    termQuery // what the index knows of the filter
+	whole       bool      // which is all of it
+	named       []int64   // the only positions there may be; nil: any
 }
 
 // findings are some positions, in order, and where those that follow them begin.

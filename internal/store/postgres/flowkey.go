@@ -29,10 +29,10 @@ type flowKey struct {
 
 // flowKey returns a key, which holds nothing but its name if there is none. It is
 // read once in a turn, and written if it is dirty.
-func (t *turn) flowKey(user, key string) (*flowKey, error) {
+func (t *userTx) flowKey(user, key string) (*flowKey, error) {
 	of := name{user, key}
 	if t.keys[of] == nil {
-		if err := t.ask(func(batch *pgx.Batch) { t.wantKeys(batch, []name{of}) }); err != nil {
+		if err := t.ask(func(batch *pgx.Batch) { t.prefetchFlowKeys(batch, []name{of}) }); err != nil {
 			return nil, err
 		}
 	}
@@ -40,7 +40,7 @@ func (t *turn) flowKey(user, key string) (*flowKey, error) {
 }
 
 // writeFlowKeys writes the keys that have changed.
-func (t *turn) writeFlowKeys(batch *pgx.Batch) {
+func (t *userTx) writeFlowKeys(batch *pgx.Batch) {
 	for of, key := range t.keys {
 		if key.dirty {
 			flowKeys.queuePut(batch, of.user, key.FlowKey)
@@ -87,7 +87,7 @@ func (s *Store) UpdateFlowKey(ctx context.Context, now time.Time, user, key stri
 		}
 		changed.Use(now)
 		*known.FlowKey, known.dirty = changed, true
-		tx.makeRoomUnder(user, key)
+		tx.wakeBlockedOn(user, key)
 		return nil
 	})
 }
@@ -159,7 +159,7 @@ func (s *Store) FlowKey(ctx context.Context, now time.Time, user, key string) (s
 // FlowKeys implements store.FlowKeys.
 func (s *Store) FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (store.List[store.FlowStatus], error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (list store.List[store.FlowStatus], err error) {
-		part, err := flowKeys.part(ctx, q, user, after)
+		part, err := flowKeys.page(ctx, q, user, after)
 		if err != nil {
 			return list, err
 		}

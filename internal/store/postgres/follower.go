@@ -10,13 +10,13 @@ import (
 )
 
 // followers are who waits in this process for the logs of users to grow.
-type followers struct {
+type logWaiters struct {
 	mu sync.Mutex
-	of map[string]*following
+	of map[string]*logWaiter
 }
 
 // following is who waits for one log. It ends when they are woken.
-type following struct {
+type logWaiter struct {
 	grown chan struct{}
 	read  posthaste.Position // the least end of the log that one of them knows
 	heard posthaste.Position // the end that was heard of last, while they waited
@@ -24,21 +24,21 @@ type following struct {
 
 // join returns what is closed when the log of a user has grown. Whoever joins then reads
 // the end of the log, and calls know.
-func (f *followers) join(user string) *following {
+func (f *logWaiters) join(user string) *logWaiter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil {
-		f.of = map[string]*following{}
+		f.of = map[string]*logWaiter{}
 	}
 	if f.of[user] == nil {
-		f.of[user] = &following{grown: make(chan struct{}), read: math.MaxInt64}
+		f.of[user] = &logWaiter{grown: make(chan struct{}), read: math.MaxInt64}
 	}
 	return f.of[user]
 }
 
 // know notes which end of the log one of those who wait has read. It wakes them if what was
 // heard since is beyond that.
-func (f *followers) know(user string, who *following, end posthaste.Position) {
+func (f *logWaiters) setRead(user string, who *logWaiter, end posthaste.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	who.read = min(who.read, end)
@@ -48,7 +48,7 @@ func (f *followers) know(user string, who *following, end posthaste.Position) {
 }
 
 // hear wakes those for whom a log has grown, which ends at a position.
-func (f *followers) hear(user string, end posthaste.Position) {
+func (f *logWaiters) notify(user string, end posthaste.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	who := f.of[user]
@@ -62,7 +62,7 @@ func (f *followers) hear(user string, end posthaste.Position) {
 }
 
 // wake wakes who waits for the logs of some users.
-func (f *followers) wake(users ...string) {
+func (f *logWaiters) wake(users ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, user := range users {
@@ -70,9 +70,9 @@ func (f *followers) wake(users ...string) {
 	}
 }
 
-func (f *followers) wakeAll() { f.wake(f.users()...) }
+func (f *logWaiters) wakeAll() { f.wake(f.users()...) }
 
-func (f *followers) wakeLocked(user string) {
+func (f *logWaiters) wakeLocked(user string) {
 	if who := f.of[user]; who != nil {
 		close(who.grown)
 		delete(f.of, user)
@@ -80,7 +80,7 @@ func (f *followers) wakeLocked(user string) {
 }
 
 // users returns those for whose logs somebody waits.
-func (f *followers) users() []string {
+func (f *logWaiters) users() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.AppendSeq([]string{}, maps.Keys(f.of)) // never NULL

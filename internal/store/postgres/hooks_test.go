@@ -25,18 +25,18 @@ func (o Options) WithPatience(d time.Duration) Options {
 
 // WithClock are options of a node whose clock is ahead of what it says.
 func (o Options) WithClock(ahead func() time.Duration) Options {
-	o.wrong = ahead
+	o.clockOffset = ahead
 	return o
 }
 
 // Hurry lets a turn begin one change only.
-func (s *Store) Hurry() { s.turns.short = 1 }
+func (s *Store) Hurry() { s.changes.workTime = 1 }
 
 // InLine returns how many changes of a user wait for a turn.
 func (s *Store) InLine(user string) int {
-	s.turns.mu.Lock()
-	defer s.turns.mu.Unlock()
-	return len(s.turns.waiting[user])
+	s.changes.mu.Lock()
+	defer s.changes.mu.Unlock()
+	return len(s.changes.waiting[user])
 }
 
 // EventsBetween is Events with something that happens before each of its statements.
@@ -59,4 +59,4 @@ func (d disturbed) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 }
 
 // CompareLeases compares once the leases of this node with what it holds.
-func (s *Store) CompareLeases() { s.giveBackUnheld() }
+func (s *Store) CompareLeases() { s.releaseOrphans() }

@@ -30,7 +30,7 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 			users = append(users, item.User)
 		}
 		if item.Kind == store.ItemEvent && len(item.Key) == 8 {
-			if err := s.days.make(ctx, s.pool, positionAt(item.Key).Time()); err != nil {
+			if err := s.partitions.ensure(ctx, s.pool, positionAt(item.Key).Time()); err != nil {
 				return err
 			}
 			if id, err := record.EventItemMessage(item.Value); err == nil {
@@ -38,7 +38,7 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 			}
 		}
 	}
-	return s.change(ctx, time.Time{}, users, wants{}, func(tx *tx) error {
+	return s.change(ctx, time.Time{}, users, prefetch{}, func(tx *tx) error {
 		if err := tx.readMessages(about); err != nil {
 			return err
 		}
@@ -108,9 +108,9 @@ func (i *importer) add(item store.Item) error {
 	case store.ItemDeadLetter:
 		return i.deadLetter(item)
 	case store.ItemSubmission, store.ItemResponse:
-		return i.remembered(item)
+		return i.submission(item)
 	default:
-		return i.ofRun(item)
+		return i.partOfRun(item)
 	}
 }
 
@@ -132,20 +132,20 @@ func (i *importer) message(item store.Item) error {
 	i.accepted.add(m, data)
 	i.messages[messageOf{m.User, m.ID}] = m
 	if place.State.Terminal() {
-		i.finished.add(&live{user: m.User, id: m.ID, state: place.State, retried: place.Retried})
+		i.finished.add(&liveMessage{user: m.User, id: m.ID, state: place.State, retried: place.Retried})
 	}
 	day := m.ID.CreatedAt().UTC().Truncate(day).UnixMilli()
-	i.count(keptOf{m.User, keptLog, day}, 0, len(data))
+	i.count(usageKey{m.User, usageLog, day}, 0, len(data))
 	if place.Order != 0 {
-		i.place(m, &place)
+		i.addToLane(m, &place)
 	}
 	return nil
 }
 
 // place gives a message its place in its lane. One that is to be cancelled is claimed by
 // this node: when the node leaves, that is granted, as to any claim of the dead.
-func (i *importer) place(m *posthaste.Message, p *record.Place) {
-	l := &live{
+func (i *importer) addToLane(m *posthaste.Message, p *record.Place) {
+	l := &liveMessage{
 		user: m.User, id: m.ID, lane: laneOf(m), place: p.Order, dueMS: p.DueAt.UnixMilli(),
 		state: p.State, retried: p.Retried, ended: p.State.Terminal(), callbacks: p.Callbacks, cancelRequested: p.CancelRequested,
 	}
@@ -175,7 +175,7 @@ func (i *importer) event(item store.Item) error {
 	}
 	i.raise(item.User, event.Position)
 	size := i.log.add(m, &event)
-	i.count(keptOf{item.User, keptLog, dayOf(event.Position)}, 1, size)
+	i.count(usageKey{item.User, usageLog, dayOf(event.Position)}, 1, size)
 	return nil
 }
 
@@ -187,13 +187,13 @@ func (i *importer) deadLetter(item store.Item) error {
 	}
 	i.raise(item.User, at)
 	i.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, item.User, int64(at), item.Value)
-	i.index(item.User, keptDeadLetters, int64(at), deadLetterTerms(d))
-	i.count(keptOf{user: item.User, kind: keptDeadLetters}, 1, len(item.Value))
+	i.index(item.User, usageDeadLetters, int64(at), deadLetterTerms(d))
+	i.count(usageKey{user: item.User, kind: usageDeadLetters}, 1, len(item.Value))
 	return nil
 }
 
 // remembered writes a submission or an answer.
-func (i *importer) remembered(item store.Item) error {
+func (i *importer) submission(item store.Item) error {
 	const atLen, idLen = 8, len(posthaste.MessageID{})
 	if len(item.Value) < atLen {
 		return fmt.Errorf("its value has %d bytes", len(item.Value))
@@ -212,7 +212,7 @@ func (i *importer) remembered(item store.Item) error {
 }
 
 // ofRun writes what belongs to a run.
-func (i *importer) ofRun(item store.Item) error {
+func (i *importer) partOfRun(item store.Item) error {
 	if len(item.Key) < 8 {
 		return fmt.Errorf("an item of kind %d is not known", item.Kind)
 	}
@@ -223,7 +223,7 @@ func (i *importer) ofRun(item store.Item) error {
 	case store.ItemRunEntry:
 		i.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
 			item.User, int64(run), int32(binary.BigEndian.Uint32(item.Key[8:])), item.Value)
-		i.count(keptOf{user: item.User, kind: keptRuns}, 0, len(item.Value))
+		i.count(usageKey{user: item.User, kind: usageRuns}, 0, len(item.Value))
 	case store.ItemIdempotencyRecord:
 		i.exec(`INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)`,
 			item.User, int64(run), item.Key[8:], [16]byte(item.Value))
@@ -251,9 +251,9 @@ func (i *importer) run(item store.Item) error {
 	at := positionAt(item.Key)
 	i.raise(item.User, at)
 	i.exec(`INSERT INTO posthaste.runs (user_id, position, id, record, progress, completed) VALUES ($1, $2, $3, $4, $5, $6)`,
-		item.User, int64(at), hashed(run.ID), parts[0], parts[1], completedAt(run))
-	i.index(item.User, keptRuns, int64(at), runTerms(run))
-	i.count(keptOf{user: item.User, kind: keptRuns}, 1, len(parts[0]))
+		item.User, int64(at), shortHash(run.ID), parts[0], parts[1], completedAt(run))
+	i.index(item.User, usageRuns, int64(at), runTerms(run))
+	i.count(usageKey{user: item.User, kind: usageRuns}, 1, len(parts[0]))
 	return nil
 }
 
@@ -277,7 +277,7 @@ func (i *importer) waiter(item store.Item) error {
 	}
 	i.raise(item.User, at)
 	i.exec(`INSERT INTO posthaste.waiters (user_id, run, position, topic, deadline, record) VALUES ($1, $2, $3, $4, $5, $6)`,
-		item.User, int64(positionAt(item.Key)), int64(at), hashed(string(w.Topic)), milli(w.Deadline), item.Value)
+		item.User, int64(positionAt(item.Key)), int64(at), shortHash(string(w.Topic)), milli(w.Deadline), item.Value)
 	return nil
 }
 
@@ -297,7 +297,7 @@ func (i *importer) runDeadLetter(item store.Item) error {
 	i.raise(item.User, at)
 	i.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
 		item.User, int64(at), int64(run.Position), parts[1])
-	i.index(item.User, keptFailedRuns, int64(at), failureTerms(run))
-	i.count(keptOf{user: item.User, kind: keptFailedRuns}, 1, len(parts[1]))
+	i.index(item.User, usageFailedRuns, int64(at), failureTerms(run))
+	i.count(usageKey{user: item.User, kind: usageFailedRuns}, 1, len(parts[1]))
 	return nil
 }

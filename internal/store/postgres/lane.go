@@ -23,7 +23,7 @@ const hashedLane = 16
 func laneOf(m *posthaste.Message) laneID {
 	lane := m.Lane()
 	if len(lane.Name) > longestLane {
-		lane.Name = string(hashed(lane.Name))
+		lane.Name = string(shortHash(lane.Name))
 	}
 	return laneID{m.User, int16(lane.Kind), lane.Name}
 }
@@ -34,13 +34,13 @@ func (l laneID) strict() bool { return posthaste.LaneKind(l.kind) == posthaste.L
 // laneSum is what changes come to in a lane: by how much the number of messages that
 // have not ended has changed, by how much that of claimed ones, and whether Claim should
 // look at it.
-type laneSum struct {
+type laneChange struct {
 	live, inFlight int32
 	ready          bool
 }
 
 // leased counts a message that is claimed, or is not any more.
-func (s laneSum) leased(claimed bool) laneSum {
+func (s laneChange) leased(claimed bool) laneChange {
 	if claimed {
 		s.inFlight++
 	} else {
@@ -51,12 +51,12 @@ func (s laneSum) leased(claimed bool) laneSum {
 
 // touch says that something has happened in a lane, so that Claim looks at it, and by how
 // much the number of messages in it that have not ended has changed.
-func (t *turn) touch(lane laneID, live int32) {
+func (t *userTx) touch(lane laneID, live int32) {
 	t.writes++
-	sum := t.touched[lane]
+	sum := t.laneChanges[lane]
 	sum.live += live
 	sum.ready = true
-	t.touched[lane] = sum
+	t.laneChanges[lane] = sum
 }
 
 // laneNames are the columns that name lanes.
@@ -71,7 +71,7 @@ func (n *laneNames) add(lane laneID) {
 }
 
 // writeTouched writes what has happened in lanes. One with nothing in it goes.
-func writeTouched(batch *pgx.Batch, touched map[laneID]laneSum) {
+func writeLanes(batch *pgx.Batch, touched map[laneID]laneChange) {
 	if len(touched) == 0 {
 		return
 	}
@@ -106,22 +106,22 @@ func writeTouched(batch *pgx.Batch, touched map[laneID]laneSum) {
 }
 
 // makeRoom tells the lanes that wait for room under a message's flow-control key.
-func (t *turn) makeRoom(l *live) {
+func (t *userTx) wakeBlocked(l *liveMessage) {
 	if l.flowKey != nil {
-		t.makeRoomUnder(l.user, string(l.flowKey))
+		t.wakeBlockedOn(l.user, string(l.flowKey))
 	}
 }
 
-func (t *turn) makeRoomUnder(user, key string) {
+func (t *userTx) wakeBlockedOn(user, key string) {
 	t.writes++
-	t.room[name{user, key}] = true
+	t.freedKeys[name{user, key}] = true
 	if known := t.keys[name{user, key}]; known != nil {
 		known.counted = false
 	}
 }
 
 // writeRoom makes the lanes ready that wait for room under flow-control keys.
-func writeRoom(batch *pgx.Batch, room map[name]bool) {
+func writeFreedKeys(batch *pgx.Batch, room map[name]bool) {
 	if len(room) == 0 {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // live is where a message stands that has not ended, or has but keeps its slot.
-type live struct {
+type liveMessage struct {
 	user            string
 	id              posthaste.MessageID
 	lane            laneID
@@ -40,10 +40,10 @@ type live struct {
 const liveColumns = `user_id, id, kind, lane, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, node, flow_key`
 
 // scanLive reads where a message stands. What the turn knows already stays as it is.
-func (t *turn) scanLive(r pgx.CollectableRow) (*live, error) { return t.scanLiveAnd(r) }
+func (t *userTx) scanLive(r pgx.CollectableRow) (*liveMessage, error) { return t.scanLiveAnd(r) }
 
 // scanLiveAnd also reads the columns that follow.
-func (t *turn) scanLiveAnd(r pgx.CollectableRow, others ...any) (*live, error) {
+func (t *userTx) scanLiveAnd(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
 	l, err := readLive(r, others...)
 	if err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func (t *turn) scanLiveAnd(r pgx.CollectableRow, others ...any) (*live, error) {
 }
 
 // readLive reads liveColumns and those that follow.
-func readLive(r pgx.CollectableRow, others ...any) (*live, error) {
-	l := &live{stored: true}
+func readLive(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
+	l := &liveMessage{stored: true}
 	var id [16]byte
 	var place int64
 	var state int16
@@ -78,10 +78,10 @@ func readLive(r pgx.CollectableRow, others ...any) (*live, error) {
 }
 
 // waits reports whether the message waits for an attempt.
-func (l *live) waits() bool { return l.lease == 0 && !l.ended }
+func (l *liveMessage) waits() bool { return l.lease == 0 && !l.ended }
 
 // before reports whether a message comes before another in their lane.
-func (l *live) before(o *live) bool {
+func (l *liveMessage) before(o *liveMessage) bool {
 	if l.place != o.place {
 		return l.place < o.place
 	}
@@ -90,17 +90,17 @@ func (l *live) before(o *live) bool {
 
 // holdsSlot reports whether the message has begun, as its lane understands that: in
 // a queue it has until it ends, elsewhere while it is claimed.
-func (l *live) holdsSlot() bool {
+func (l *liveMessage) holdsSlot() bool {
 	return l.lease != 0 || l.lane.strict() && (l.retried > 0 || l.ended)
 }
 
 // livesOf reads the messages that a condition selects.
-func (t *turn) livesOf(condition string, args ...any) ([]*live, error) {
+func (t *userTx) findLive(condition string, args ...any) ([]*liveMessage, error) {
 	return rows(t.ctx, t, t.scanLive, `SELECT `+liveColumns+` FROM posthaste.live WHERE `+condition+` ORDER BY user_id, id`, args...)
 }
 
 // life returns where a message stands that has not ended, or store.ErrNotFound.
-func (t *turn) life(user string, id posthaste.MessageID) (*live, error) {
+func (t *userTx) live(user string, id posthaste.MessageID) (*liveMessage, error) {
 	if l, known := t.lives[messageOf{user, id}]; known {
 		if l == nil || l.gone {
 			return nil, store.ErrNotFound
@@ -116,12 +116,12 @@ func (t *turn) life(user string, id posthaste.MessageID) (*live, error) {
 
 // save sees to it that it is written where a message stands, and that its lane counts
 // whether it is claimed.
-func (t *turn) save(l *live) {
+func (t *userTx) save(l *liveMessage) {
 	t.writes++
 	l.begun = l.holdsSlot()
 	if leased := l.lease != 0 && !l.gone; leased != l.leased {
 		l.leased = leased
-		t.touched[l.lane] = t.touched[l.lane].leased(leased)
+		t.laneChanges[l.lane] = t.laneChanges[l.lane].leased(leased)
 	}
 	if l.lease == 0 {
 		l.node = 0
@@ -133,14 +133,14 @@ func (t *turn) save(l *live) {
 }
 
 // remove forgets where a message stands.
-func (t *turn) remove(l *live) {
+func (t *userTx) remove(l *liveMessage) {
 	l.gone = true
 	t.save(l)
 }
 
 // end writes that a message has ended. One in a queue keeps its slot until its
 // callbacks have ended, too.
-func (tx *tx) end(m *posthaste.Message, l *live) error {
+func (tx *tx) end(m *posthaste.Message, l *liveMessage) error {
 	tx.finished.add(l)
 	l.lease = 0
 	if l.ended = l.callbacks > 0; l.ended {
@@ -149,7 +149,7 @@ func (tx *tx) end(m *posthaste.Message, l *live) error {
 		tx.remove(l)
 	}
 	tx.touch(l.lane, -1)
-	tx.makeRoom(l)
+	tx.wakeBlocked(l)
 	return tx.callbackEnded(m)
 }
 
@@ -159,9 +159,9 @@ func (tx *tx) callbackEnded(m *posthaste.Message) error {
 	if m.SourceID.IsZero() {
 		return nil
 	}
-	source, err := tx.life(m.User, m.SourceID)
+	source, err := tx.live(m.User, m.SourceID)
 	if err != nil || source.callbacks == 0 {
-		return except(err, store.ErrNotFound)
+		return ignore(err, store.ErrNotFound)
 	}
 	if source.callbacks--; source.ended && source.callbacks == 0 {
 		tx.remove(source)
@@ -293,7 +293,7 @@ func scanReadable(user string) func(pgx.CollectableRow) (*posthaste.Message, err
 }
 
 // message reads an envelope.
-func (t *turn) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {
+func (t *userTx) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {
 	found, err := t.envelopes([]messageOf{{user, id}})
 	if err != nil {
 		return nil, err
@@ -304,7 +304,7 @@ func (t *turn) message(user string, id posthaste.MessageID) (*posthaste.Message,
 var errNoEnvelope = errors.New("its envelope is missing")
 
 // envelopes returns the envelopes of messages, in their order, or an unreadableError.
-func (t *turn) envelopes(of []messageOf) ([]*posthaste.Message, error) {
+func (t *userTx) envelopes(of []messageOf) ([]*posthaste.Message, error) {
 	unreadable := unreadableError{}
 	if err := t.readMessages(of); err != nil && !errors.As(err, &unreadable) {
 		return nil, err
@@ -323,7 +323,7 @@ func (t *turn) envelopes(of []messageOf) ([]*posthaste.Message, error) {
 
 // readMessages reads those envelopes of messages that are not known and there are. If some
 // cannot be read, it reads the others and returns an unreadableError.
-func (t *turn) readMessages(of []messageOf) error {
+func (t *userTx) readMessages(of []messageOf) error {
 	var users []string
 	var ids [][16]byte
 	for _, m := range of {

@@ -25,7 +25,7 @@ type liveRows struct {
 	keys      [][]byte
 }
 
-func (r *liveRows) add(l *live) {
+func (r *liveRows) add(l *liveMessage) {
 	r.users, r.ids = append(r.users, l.user), append(r.ids, l.id)
 	r.kinds, r.lanes = append(r.kinds, l.lane.kind), append(r.lanes, []byte(l.lane.name))
 	r.places, r.dues = append(r.places, int64(l.place)), append(r.dues, l.dueMS)
@@ -37,7 +37,7 @@ func (r *liveRows) add(l *live) {
 }
 
 // writeLives writes where messages stand now, and that this is what is stored.
-func writeLives(batch *pgx.Batch, changed []*live) {
+func writeLives(batch *pgx.Batch, changed []*liveMessage) {
 	var fresh, old, gone liveRows
 	for _, l := range changed {
 		switch {

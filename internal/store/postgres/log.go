@@ -87,7 +87,7 @@ func (r *logReader) run() error {
 	if r.query.Low > r.query.High {
 		return nil
 	}
-	q := eventQuestion(&r.query.Filter)
+	q := eventTermQuery(&r.query.Filter)
 	if len(q) == 0 {
 		return r.scan()
 	}
@@ -110,7 +110,7 @@ func (r *logReader) holdEnd() error {
 }
 
 // search walks through the events that the postings propose.
-func (r *logReader) search(q question) error {
+func (r *logReader) search(q termQuery) error {
 	fields := make([]*fieldList, len(q))
 	for i, terms := range q {
 		fields[i] = r.newFieldList(terms)

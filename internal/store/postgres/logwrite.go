@@ -66,7 +66,7 @@ type responseRows struct {
 func (tx *tx) event(m *posthaste.Message, e posthaste.Event) posthaste.Position {
 	e.Position = tx.nextPosition(m.User)
 	size := tx.log.add(m, &e)
-	tx.count(keptOf{m.User, keptLog, dayOf(e.Position)}, 1, size)
+	tx.count(usageKey{m.User, usageLog, dayOf(e.Position)}, 1, size)
 	return e.Position
 }
 

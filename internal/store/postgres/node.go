@@ -23,17 +23,17 @@ const (
 )
 
 // errSilent says that this node was taken for dead, and must not claim anything.
-var errSilent = errors.New("postgres: this node did not say in time that it lives")
+var errSessionExpired = errors.New("postgres: this node did not say in time that it lives")
 
 // node is this process among the nodes of the database.
 type node struct {
-	now   atomic.Pointer[tenure]
-	clock clock
+	session atomic.Pointer[nodeSession]
+	clock   clock
 }
 
 // number is the one that the node has at the moment; 0: none yet.
 func (n *node) number() int64 {
-	if t := n.now.Load(); t != nil {
+	if t := n.session.Load(); t != nil {
 		return t.node
 	}
 	return 0
@@ -41,7 +41,7 @@ func (n *node) number() int64 {
 
 // leave gives up all leases: the node counts as dead from now on.
 func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
-	n.now.Load().forget()
+	n.session.Load().stop()
 	ctx, cancel := context.WithTimeout(ctx, aliveEvery)
 	defer cancel()
 	_, err := pool.Exec(ctx, `UPDATE posthaste.nodes SET expires_at = clock_timestamp() WHERE node = $1`, n.number())
@@ -51,33 +51,33 @@ func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
 // renew says that the node lives. One that was taken for dead, or counts itself among
 // them, has lost its leases and joins anew.
 func (s *Store) renew(ctx context.Context) error {
-	t := s.node.now.Load()
-	if t.lives() {
+	t := s.node.session.Load()
+	if t.alive() {
 		said := time.Now()
-		there, err := row(ctx, s.vital, pgx.RowTo[time.Time], `
+		there, err := row(ctx, s.control, pgx.RowTo[time.Time], `
 			UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
 			WHERE node = $1 AND expires_at > clock_timestamp() RETURNING clock_timestamp()`, t.node, leaseTime)
-		if except(err, store.ErrNotFound) != nil {
+		if ignore(err, store.ErrNotFound) != nil {
 			return err
 		}
 		if err == nil {
 			if err := s.node.clock.compare(said, there); err != nil {
-				t.end()
+				t.expire()
 				return err
 			}
-			if t.extend(said) {
+			if t.renew(said) {
 				return nil
 			}
 		}
 	}
-	t.end()
-	return s.joinNodes(ctx, t)
+	t.expire()
+	return s.joinCluster(ctx, t)
 }
 
 // joinNodes takes a number that no node ever had, in place of the one that was lost, of
 // which it ends what is left; nil: there was none. Of two calls at once, the number of one
 // is not used. A node whose clock is wrong does not join.
-func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
+func (s *Store) joinCluster(ctx context.Context, lost *nodeSession) error {
 	if err := s.askClock(ctx); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
 	if lost != nil {
 		before = lost.node
 	}
-	err := s.vital.QueryRow(ctx, `
+	err := s.control.QueryRow(ctx, `
 		WITH lost AS (
 			UPDATE posthaste.nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE node = $3)
 		INSERT INTO posthaste.nodes (node, expires_at, known)
@@ -95,11 +95,11 @@ func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
 	if err != nil {
 		return err
 	}
-	t := newTenure(number, said, func() {
+	t := newNodeSession(number, said, func() {
 		s.logger.Warn("node.silent", "consequence", "what it had claimed may be claimed by others, and its attempts have ended")
 	})
-	if !s.node.now.CompareAndSwap(lost, t) {
-		t.forget()
+	if !s.node.session.CompareAndSwap(lost, t) {
+		t.stop()
 		return nil
 	}
 	if s.joined != nil {
@@ -112,7 +112,7 @@ func (s *Store) joinNodes(ctx context.Context, lost *tenure) error {
 // askClock compares the clock of this node with that of the database.
 func (s *Store) askClock(ctx context.Context) error {
 	said := time.Now()
-	there, err := row(ctx, s.vital, pgx.RowTo[time.Time], `SELECT clock_timestamp()`)
+	there, err := row(ctx, s.control, pgx.RowTo[time.Time], `SELECT clock_timestamp()`)
 	if err != nil {
 		return err
 	}
@@ -129,13 +129,13 @@ func (s *Store) keepAlive() {
 		case <-s.closing.Done():
 			return
 		case <-ticker.C:
-			s.speak()
+			s.renewWithRetry()
 		}
 	}
 }
 
 // speak renews, for as long as it is not time for the next renewal.
-func (s *Store) speak() {
+func (s *Store) renewWithRetry() {
 	ctx, cancel := context.WithTimeout(s.closing, aliveEvery)
 	defer cancel()
 	for {
@@ -155,7 +155,7 @@ func (s *Store) speak() {
 // reap makes the leases of nodes that have fallen silent void: their messages are due
 // again, or cancelled if that was asked for. What keeps it from those of one user keeps it
 // from those of nobody else.
-func (s *Store) reap(ctx context.Context, now time.Time) error {
+func (s *Store) reapDeadNodes(ctx context.Context, now time.Time) error {
 	dead, err := rows(ctx, s.pool, pgx.RowTo[int64], `SELECT node FROM posthaste.nodes WHERE expires_at <= clock_timestamp()`)
 	if err != nil || len(dead) == 0 {
 		return err
@@ -164,7 +164,7 @@ func (s *Store) reap(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.eachTurn(ctx, now, users, func(tx *tx, user string) error { return tx.void(user, dead) }); err != nil {
+	if _, err := s.forEachUser(ctx, now, users, func(tx *tx, user string) error { return tx.releaseOfNodes(user, dead) }); err != nil {
 		return fmt.Errorf("make void what dead nodes have: %w", err)
 	}
 	_, err = s.pool.Exec(ctx, `
@@ -175,8 +175,8 @@ func (s *Store) reap(ctx context.Context, now time.Time) error {
 }
 
 // void ends what leases dead nodes have on a user's messages.
-func (tx *tx) void(user string, dead []int64) error {
-	held, err := tx.livesOf(`user_id = $1 AND node = ANY($2) AND node <> 0`, user, dead)
+func (tx *tx) releaseOfNodes(user string, dead []int64) error {
+	held, err := tx.findLive(`user_id = $1 AND node = ANY($2) AND node <> 0`, user, dead)
 	if err != nil {
 		return err
 	}

@@ -15,18 +15,18 @@ type openLane struct {
 	id       laneID
 	queue    *posthaste.Queue     // of a strict lane
 	keys     map[string]*flowKey  // that its messages name
-	begun    []*live              // those with a slot, in a queue
+	begun    []*liveMessage       // those with a slot, in a queue
 	inFlight int                  // claimed messages; of no meaning in a queue
-	waiting  []*live              // the others, as far as they were read
+	waiting  []*liveMessage       // the others, as far as they were read
 	more     bool                 // there are others
 	memory   *flow.Memory[laneID] // of the node, for what is large
 
-	ready    time.Time // when to look again; zero: when something happens
-	heldBy   [][]byte  // keys it waits for
-	servedAs int       // its last turn in this claim; 0: none
+	ready     time.Time // when to look again; zero: when something happens
+	blockedBy [][]byte  // keys it waits for
+	servedAs  int       // its last turn in this claim; 0: none
 }
 
-func (lane *openLane) add(l *live) {
+func (lane *openLane) add(l *liveMessage) {
 	if l.begun {
 		lane.begun = append(lane.begun, l)
 	} else {
@@ -41,7 +41,7 @@ func (lane *openLane) arrange(share int) {
 	lane.more = len(lane.waiting) == share
 }
 
-func compareInLane(a, b *live) int {
+func compareInLane(a, b *liveMessage) int {
 	if a.before(b) {
 		return -1
 	}
@@ -53,7 +53,7 @@ const maxClaimBytes = 64 << 20
 
 // serveInTurn picks up to limit messages that may start, one of each lane in turn, and
 // counts them as in flight.
-func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (picked []*live) {
+func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (picked []*liveMessage) {
 	open, size := slices.Clone(lanes), 0
 	for _, lane := range lanes {
 		lane.memory = &taken.memory
@@ -61,12 +61,12 @@ func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (p
 	for len(open) > 0 {
 		open = slices.DeleteFunc(open, func(lane *openLane) bool {
 			if len(picked) == limit || size >= maxClaimBytes {
-				lane.look(now) // for there may be more
+				lane.lookBy(now) // for there may be more
 				return true
 			}
 			room := flow.UserRoom(limit-len(picked), taken.users[lane.id.user])
 			if room == 0 {
-				lane.look(now) // another node may have some
+				lane.lookBy(now) // another node may have some
 				return true
 			}
 			l := lane.next(now, room)
@@ -86,7 +86,7 @@ func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (p
 }
 
 // look says that the lane should be looked at no later than at a time.
-func (lane *openLane) look(at time.Time) {
+func (lane *openLane) lookBy(at time.Time) {
 	if lane.ready.IsZero() || at.Before(lane.ready) {
 		lane.ready = at
 	}
@@ -98,19 +98,19 @@ const ceilingPause = time.Second
 
 // next takes the next message that may start, or returns nil and says in the lane
 // when to look again. Room is how many attempts the user may still start.
-func (lane *openLane) next(now time.Time, room int) *live {
-	lane.ready, lane.heldBy = time.Time{}, nil
+func (lane *openLane) next(now time.Time, room int) *liveMessage {
+	lane.ready, lane.blockedBy = time.Time{}, nil
 	if lane.id.strict() {
 		return lane.nextOfQueue(now)
 	}
 	if len(lane.waiting) == 0 {
 		if lane.more {
-			lane.look(now)
+			lane.lookBy(now)
 		}
 		return nil
 	}
 	if lane.inFlight >= flow.Ceiling(room) {
-		lane.look(now.Add(ceilingPause)) // what is free grows elsewhere, too
+		lane.lookBy(now.Add(ceilingPause)) // what is free grows elsewhere, too
 		return nil
 	}
 	if !lane.admits(lane.waiting[0], now) {
@@ -122,7 +122,7 @@ func (lane *openLane) next(now time.Time, room int) *live {
 
 // nextOfQueue takes the first that may start of those that have begun and wait again,
 // and of the one that is next to begin.
-func (lane *openLane) nextOfQueue(now time.Time) *live {
+func (lane *openLane) nextOfQueue(now time.Time) *liveMessage {
 	if lane.queue.Paused {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (lane *openLane) nextOfQueue(now time.Time) *live {
 	case len(lane.begun) >= lane.queue.Parallelism:
 		return nil
 	case len(lane.waiting) == 0 && lane.more:
-		lane.look(now)
+		lane.lookBy(now)
 		return nil
 	case len(lane.waiting) == 0 || !lane.admits(lane.waiting[0], now):
 		return nil
@@ -161,7 +161,7 @@ func (lane *openLane) slotsTaken(i int) (taken int) {
 const pickedLease = -1
 
 // start takes the first of those that wait.
-func (lane *openLane) start() *live {
+func (lane *openLane) start() *liveMessage {
 	l := lane.waiting[0]
 	lane.waiting = lane.waiting[1:]
 	l.lease = pickedLease
@@ -170,13 +170,13 @@ func (lane *openLane) start() *live {
 
 // admits reports whether time and flow control let a message start, and counts it
 // then. If not, it says in the lane when to look again.
-func (lane *openLane) admits(l *live, now time.Time) bool {
+func (lane *openLane) admits(l *liveMessage, now time.Time) bool {
 	if due := time.UnixMilli(l.dueMS); due.After(now) {
-		lane.look(due)
+		lane.lookBy(due)
 		return false
 	}
 	if !lane.memory.Admits(now, lane.id.user, lane.id, l.size) {
-		lane.look(now.Add(ceilingPause)) // another node may have some
+		lane.lookBy(now.Add(ceilingPause)) // another node may have some
 		return false
 	}
 	key := lane.keys[string(l.flowKey)]
@@ -185,9 +185,9 @@ func (lane *openLane) admits(l *live, now time.Time) bool {
 	}
 	ok, wakes := key.admit(now)
 	if !ok {
-		lane.heldBy = append(lane.heldBy, l.flowKey)
+		lane.blockedBy = append(lane.blockedBy, l.flowKey)
 		if !wakes.IsZero() {
-			lane.look(wakes)
+			lane.lookBy(wakes)
 		}
 	}
 	return ok

@@ -11,26 +11,26 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // inLane makes a message of a lane that is due some seconds after noon.
-func inLane(place posthaste.Position, seconds int) *live {
-	return &live{place: place, dueMS: noon.Add(time.Duration(seconds) * time.Second).UnixMilli()}
+func inLane(place posthaste.Position, seconds int) *liveMessage {
+	return &liveMessage{place: place, dueMS: noon.Add(time.Duration(seconds) * time.Second).UnixMilli()}
 }
 
 func TestServeInTurn(t *testing.T) {
-	large := func(l *live) *live {
+	large := func(l *liveMessage) *liveMessage {
 		l.size = maxClaimBytes - 1
 		return l
 	}
-	queue := func(parallelism int, paused bool, begun, waiting []*live) *openLane {
+	queue := func(parallelism int, paused bool, begun, waiting []*liveMessage) *openLane {
 		return &openLane{
 			id:    laneID{kind: int16(posthaste.LaneQueue)},
 			queue: &posthaste.Queue{Parallelism: parallelism, Paused: paused},
 			begun: begun, waiting: waiting,
 		}
 	}
-	host := func(waiting ...*live) *openLane {
+	host := func(waiting ...*liveMessage) *openLane {
 		return &openLane{id: laneID{kind: int16(posthaste.LaneHost)}, waiting: waiting}
 	}
-	leased := func(l *live) *live {
+	leased := func(l *liveMessage) *liveMessage {
 		l.lease = 7
 		return l
 	}
@@ -65,27 +65,27 @@ func TestServeInTurn(t *testing.T) {
 			[]posthaste.Position{1}, []int{1},
 		},
 		"a queue starts one at a time": {
-			[]*openLane{queue(1, false, nil, []*live{inLane(1, 0), inLane(2, 0)})}, 100,
+			[]*openLane{queue(1, false, nil, []*liveMessage{inLane(1, 0), inLane(2, 0)})}, 100,
 			[]posthaste.Position{1}, []int{-1},
 		},
 		"a retry comes before who is next": {
-			[]*openLane{queue(1, false, []*live{inLane(1, 0)}, []*live{inLane(2, 0)})}, 100,
+			[]*openLane{queue(1, false, []*liveMessage{inLane(1, 0)}, []*liveMessage{inLane(2, 0)})}, 100,
 			[]posthaste.Position{1}, []int{-1},
 		},
 		"a slot is kept until the retry": {
-			[]*openLane{queue(1, false, []*live{inLane(1, 9)}, []*live{inLane(2, 0)})}, 100,
+			[]*openLane{queue(1, false, []*liveMessage{inLane(1, 9)}, []*liveMessage{inLane(2, 0)})}, 100,
 			nil, []int{9},
 		},
 		"a narrowed queue lets the earlier go on": {
-			[]*openLane{queue(1, false, []*live{inLane(1, 0), inLane(2, 0)}, nil)}, 100,
+			[]*openLane{queue(1, false, []*liveMessage{inLane(1, 0), inLane(2, 0)}, nil)}, 100,
 			[]posthaste.Position{1}, []int{-1},
 		},
 		"a narrowed queue waits for what is in flight": {
-			[]*openLane{queue(1, false, []*live{inLane(1, 0), leased(inLane(2, 0))}, nil)}, 100,
+			[]*openLane{queue(1, false, []*liveMessage{inLane(1, 0), leased(inLane(2, 0))}, nil)}, 100,
 			nil, []int{-1},
 		},
 		"a paused queue": {
-			[]*openLane{queue(3, true, nil, []*live{inLane(1, 0)})}, 100, nil, []int{-1},
+			[]*openLane{queue(3, true, nil, []*liveMessage{inLane(1, 0)})}, 100, nil, []int{-1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,7 @@ var errURL = errors.New("it cannot be read: postgres://USER:PASSWORD@HOST:PORT/D
 // vitalConnections are those of a node that are kept for saying that it lives, and for
 // hearing what others have committed: under however long a queue for the others, it is
 // not taken for dead.
-const vitalConnections = 2
+const controlConnections = 2
 
 // newPool returns connections of this node, of which none is made yet.
 func newPool(ctx context.Context, url string, connections int32) (*pgxpool.Pool, error) {

@@ -17,7 +17,7 @@ type positions struct {
 }
 
 // takePositions asks for positions that follow each other, none below the lowest.
-func (t *turn) takePositions(batch *pgx.Batch, count int, lowest posthaste.Position) {
+func (t *userTx) takePositions(batch *pgx.Batch, count int, lowest posthaste.Position) {
 	batch.Queue(`SELECT posthaste.take_positions($1, $2)`, count, int64(lowest)).QueryRow(func(r pgx.Row) error {
 		var first int64
 		err := r.Scan(&first)

@@ -56,7 +56,7 @@ func (s *Store) Queue(ctx context.Context, user, name string) (store.QueueStatus
 // Queues implements store.Queues.
 func (s *Store) Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (list store.List[store.QueueStatus], err error) {
-		part, err := queues.part(ctx, q, user, after)
+		part, err := queues.page(ctx, q, user, after)
 		if err != nil {
 			return list, err
 		}
@@ -103,8 +103,8 @@ const cancelledAtOnce = 500
 // nobody up, and removes the queue with the last.
 func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name string) error {
 	lane := queueLane(user, name)
-	for from := (&live{}); from != nil; {
-		var last *live
+	for from := (&liveMessage{}); from != nil; {
+		var last *liveMessage
 		err := s.call(ctx, now, []string{user}, func(tx *tx) (err error) {
 			last, err = tx.cancelInQueue(lane, from)
 			if err == nil && last == nil {
@@ -124,8 +124,8 @@ func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name strin
 // cancelInQueue cancels the first messages that wait behind another one, and all that have
 // begun: one of those may have waited when the others were cancelled. It returns the last
 // that waited, nil if none did.
-func (tx *tx) cancelInQueue(lane laneID, from *live) (last *live, err error) {
-	begun, err := tx.livesOf(`user_id = $1 AND kind = 113 AND lane = $2 AND begun`, lane.user, []byte(lane.name))
+func (tx *tx) cancelInQueue(lane laneID, from *liveMessage) (last *liveMessage, err error) {
+	begun, err := tx.findLive(`user_id = $1 AND kind = 113 AND lane = $2 AND begun`, lane.user, []byte(lane.name))
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +134,11 @@ func (tx *tx) cancelInQueue(lane laneID, from *live) (last *live, err error) {
 		return nil, err
 	}
 	all := slices.Concat(begun, waiting)
-	if err := tx.learnAll(all); err != nil {
+	if err := tx.loadEnvelopes(all); err != nil {
 		return nil, err
 	}
 	for _, l := range all {
-		if _, err := tx.cancelAlone(l); err != nil {
+		if _, err := tx.cancelUnlessRun(l); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +150,7 @@ func (tx *tx) cancelInQueue(lane laneID, from *live) (last *live, err error) {
 
 // waitingBehind reads the messages of a queue that have not begun and come first behind
 // another one: cancelledAtOnce at most, and not many that are large.
-func (tx *tx) waitingBehind(lane laneID, from *live) ([]*live, error) {
+func (tx *tx) waitingBehind(lane laneID, from *liveMessage) ([]*liveMessage, error) {
 	return rows(tx.ctx, tx, tx.scanLive, `
 		SELECT `+liveColumns+` FROM (
 			SELECT w.*, sum(size) OVER (ORDER BY place, id) - size AS before FROM (

@@ -21,21 +21,21 @@ func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim
 	if len(claims) == 0 {
 		return nil // they end with this node's number
 	}
-	err := s.callWanting(ctx, now, usersOf(claims), wantsOf(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+	err := s.callWith(ctx, now, usersOf(claims), prefetchFor(claims), func(tx *tx) error { return tx.releaseAll(claims) })
 	if err != nil {
-		s.unsure.add(claims)
+		s.inDoubt.add(claims)
 	}
 	return err
 }
 
 // wantsOf is what the end of claims asks for: where their messages stand, and those that
 // they are callbacks of.
-func wantsOf(claims []store.Claim) (w wants) {
+func prefetchFor(claims []store.Claim) (w prefetch) {
 	for _, claim := range claims {
 		m := claim.Message
-		w.lives = append(w.lives, messageOf{m.User, m.ID})
+		w.live = append(w.live, messageOf{m.User, m.ID})
 		if !m.SourceID.IsZero() {
-			w.lives = append(w.lives, messageOf{m.User, m.SourceID})
+			w.live = append(w.live, messageOf{m.User, m.SourceID})
 		}
 	}
 	return w
@@ -67,8 +67,8 @@ func (tx *tx) releaseAll(claims []store.Claim) error {
 
 // claimed returns where a claimed message stands, or store.ErrLeaseLost if the claim
 // is not its current one.
-func (tx *tx) claimed(claim store.Claim) (*live, error) {
-	l, err := tx.life(claim.Message.User, claim.Message.ID)
+func (tx *tx) claimed(claim store.Claim) (*liveMessage, error) {
+	l, err := tx.live(claim.Message.User, claim.Message.ID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (l.lease == 0 || uint64(l.lease) != claim.Lease) {
 		return nil, store.ErrLeaseLost
 	}
@@ -76,19 +76,19 @@ func (tx *tx) claimed(claim store.Claim) (*live, error) {
 }
 
 // release ends a lease without a result.
-func (tx *tx) release(l *live) error {
+func (tx *tx) release(l *liveMessage) error {
 	l.lease = 0
 	if l.cancelRequested {
 		return tx.endCancelled(l)
 	}
 	tx.save(l)
 	tx.touch(l.lane, 0)
-	tx.makeRoom(l)
+	tx.wakeBlocked(l)
 	return nil
 }
 
 // endCancelled grants a cancellation.
-func (tx *tx) endCancelled(l *live) error {
+func (tx *tx) endCancelled(l *liveMessage) error {
 	m, err := tx.message(l.user, l.id)
 	if err != nil {
 		return err
@@ -100,12 +100,12 @@ func (tx *tx) endCancelled(l *live) error {
 
 // unsure are claims of which this node does not know whether they were committed, or given
 // back. Nobody works on them, and the node goes on living, so it has to give them back.
-type unsure struct {
+type inDoubtClaims struct {
 	mu     sync.Mutex
 	claims map[uint64]store.Claim // by lease
 }
 
-func (u *unsure) add(claims []store.Claim) {
+func (u *inDoubtClaims) add(claims []store.Claim) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.claims == nil {
@@ -116,20 +116,20 @@ func (u *unsure) add(claims []store.Claim) {
 	}
 }
 
-func (u *unsure) has(lease uint64) bool {
+func (u *inDoubtClaims) has(lease uint64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	_, there := u.claims[lease]
 	return there
 }
 
-func (u *unsure) any() bool {
+func (u *inDoubtClaims) any() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.claims) > 0
 }
 
-func (u *unsure) take() map[uint64]store.Claim {
+func (u *inDoubtClaims) take() map[uint64]store.Claim {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	claims := u.claims
@@ -139,15 +139,15 @@ func (u *unsure) take() map[uint64]store.Claim {
 
 // giveBackUnsure releases claims of which it is not known whether they are any. Once more
 // does no harm: no two claims have the same lease.
-func (s *Store) giveBackUnsure(ctx context.Context, now time.Time) error {
+func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
 	of := map[string][]store.Claim{}
-	for _, claim := range s.unsure.take() {
+	for _, claim := range s.inDoubt.take() {
 		of[claim.Message.User] = append(of[claim.Message.User], claim)
 	}
 	users := slices.Sorted(maps.Keys(of))
-	left, err := s.eachTurn(ctx, now, users, func(tx *tx, user string) error { return tx.releaseAll(of[user]) })
+	left, err := s.forEachUser(ctx, now, users, func(tx *tx, user string) error { return tx.releaseAll(of[user]) })
 	for _, user := range left {
-		s.unsure.add(of[user])
+		s.inDoubt.add(of[user])
 	}
 	if err != nil {
 		err = fmt.Errorf("give back claims: %w", err)

@@ -57,7 +57,7 @@ func (s *Store) Trim(ctx context.Context, user string, h store.Horizon) (trimmed
 // returns how much was removed.
 func (s *Store) inSteps(ctx context.Context, user string, step func(*tx) (int, error)) (removed int, err error) {
 	for n := trimmedAtOnce; n == trimmedAtOnce; {
-		err := s.change(ctx, time.Time{}, []string{user}, wants{}, func(tx *tx) (err error) {
+		err := s.change(ctx, time.Time{}, []string{user}, prefetch{}, func(tx *tx) (err error) {
 			n, err = step(tx)
 			return err
 		})
@@ -72,14 +72,14 @@ func (s *Store) inSteps(ctx context.Context, user string, step func(*tx) (int, e
 // trimDeadLetters removes entries of both DLQs.
 func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Time) (removed int, err error) {
 	for kind, table := range map[int16]string{
-		keptDeadLetters: "posthaste.dead_letters", keptFailedRuns: "posthaste.run_dead_letters",
+		usageDeadLetters: "posthaste.dead_letters", usageFailedRuns: "posthaste.run_dead_letters",
 	} {
 		n, err := s.inSteps(ctx, user, func(tx *tx) (int, error) {
 			gone, err := rows(tx.ctx, tx, scanRemoved, `
 				DELETE FROM `+table+` WHERE user_id = $1 AND id IN (
 					SELECT id FROM `+table+` WHERE user_id = $1 AND id < $2 ORDER BY id LIMIT $3)
 				RETURNING id, octet_length(record)`, user, int64(posthaste.FirstPosition(before)), trimmedAtOnce)
-			tx.countRemoved(keptOf{user: user, kind: kind}, gone)
+			tx.countRemoved(usageKey{user: user, kind: kind}, gone)
 			tx.unindex(user, kind, placesOf(gone))
 			return len(gone), err
 		})
@@ -102,9 +102,9 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (in
 		if err != nil {
 			return 0, err
 		}
-		of := keptOf{user: user, kind: keptRuns}
+		of := usageKey{user: user, kind: usageRuns}
 		tx.countRemoved(of, gone)
-		tx.unindex(user, keptRuns, placesOf(gone))
+		tx.unindex(user, usageRuns, placesOf(gone))
 		return len(gone), tx.removeListsOf(of, gone)
 	})
 }
@@ -142,7 +142,7 @@ func (s *Store) removeIdleKeys(ctx context.Context, user string, names []string,
 	if len(names) == 0 {
 		return 0, nil
 	}
-	var w wants
+	var w prefetch
 	for _, key := range names {
 		w.keys = append(w.keys, name{user, key})
 	}
@@ -165,7 +165,7 @@ func (s *Store) removeIdleKeys(ctx context.Context, user string, names []string,
 }
 
 // removeListsOf removes what belonged to runs.
-func (tx *tx) removeListsOf(of keptOf, runs []removed) error {
+func (tx *tx) removeListsOf(of usageKey, runs []removed) error {
 	positions := placesOf(runs)
 	entries, err := rows(tx.ctx, tx, scanRemoved, `
 		DELETE FROM posthaste.run_entries WHERE user_id = $1 AND run = ANY($2)

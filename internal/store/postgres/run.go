@@ -70,7 +70,7 @@ func readRun(ctx context.Context, q querier, user string, at posthaste.Position)
 func readLatest(ctx context.Context, q querier, user, id string) (*posthaste.Run, error) {
 	return row(ctx, q, scanRun(user), `
 		SELECT record, progress FROM posthaste.runs
-		WHERE user_id = $1 AND id = $2 ORDER BY position DESC LIMIT 1`, user, hashed(id))
+		WHERE user_id = $1 AND id = $2 ORDER BY position DESC LIMIT 1`, user, shortHash(id))
 }
 
 // readList returns the first entries of a run's list, all if count is negative.
@@ -92,14 +92,14 @@ func readList(ctx context.Context, q querier, user string, at posthaste.Position
 }
 
 // place is where a query comes upon a run or a dead letter.
-type place struct {
+type foundRun struct {
 	at     posthaste.Position
 	run    *posthaste.Run        // nil if a page has no room for it
 	letter *posthaste.DeadLetter // likewise
 }
 
 // size returns what the run counts on a page, with its dead letter.
-func (p *place) size() int {
+func (p *foundRun) size() int {
 	n := store.RunSize(p.run)
 	if p.letter != nil {
 		n += store.DeadLetterSize(p.letter)
@@ -111,7 +111,7 @@ func (p *place) size() int {
 func (s *Store) Runs(ctx context.Context, user string, query store.RunQuery) (page store.RunPage, err error) {
 	f := newRunFinder(user, &query)
 	var found findings
-	places, err := read(ctx, s, func(ctx context.Context, q querier) (_ []place, err error) {
+	places, err := read(ctx, s, func(ctx context.Context, q querier) (_ []foundRun, err error) {
 		if found, err = f.find(ctx, q); err != nil {
 			return nil, err
 		}
@@ -140,25 +140,25 @@ func (s *Store) Runs(ctx context.Context, user string, query store.RunQuery) (pa
 
 func newRunFinder(user string, query *store.RunQuery) *finder {
 	f := &finder{
-		user: user, kind: keptRuns, table: "posthaste.runs", key: "position",
+		user: user, kind: usageRuns, table: "posthaste.runs", key: "position",
 		low: query.Low, high: query.High, oldestFirst: query.OldestFirst, limit: query.Limit,
 	}
 	for _, at := range query.Filter.Positions {
 		f.named = append(f.named, int64(at))
 	}
 	if query.Failed {
-		f.kind, f.table, f.key = keptFailedRuns, "posthaste.run_dead_letters", "id"
+		f.kind, f.table, f.key = usageFailedRuns, "posthaste.run_dead_letters", "id"
 		f.named = letterIDs(query.Filter.DeadLetterIDs)
 	}
-	f.question, f.whole = runQuestion(query)
+	f.question, f.whole = runTermQuery(query)
 	f.whole = f.whole && len(f.named) == 0
 	return f
 }
 
 // allRuns reads the runs at some positions, as far as a page may hold them.
-func allRuns(ctx context.Context, q querier, user string, at []int64, oldestFirst bool) ([]place, error) {
+func allRuns(ctx context.Context, q querier, user string, at []int64, oldestFirst bool) ([]foundRun, error) {
 	order := direction(oldestFirst)
-	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) { return scanPlace(r, user) }, `
+	return rows(ctx, q, func(r pgx.CollectableRow) (foundRun, error) { return scanFoundRun(r, user) }, `
 		SELECT position, NULL::bytea, CASE WHEN total - size < $3 THEN record END, progress FROM (
 			SELECT position, record, progress, octet_length(record) + octet_length(progress) AS size,
 				sum(octet_length(record) + octet_length(progress)) OVER (ORDER BY position `+order+`) AS total
@@ -168,12 +168,12 @@ func allRuns(ctx context.Context, q querier, user string, at []int64, oldestFirs
 
 // failedRuns reads the entries of the DLQ of runs at some positions, as far as a page may
 // hold them.
-func failedRuns(ctx context.Context, q querier, user string, at []int64, query *store.RunQuery) ([]place, error) {
+func failedRuns(ctx context.Context, q querier, user string, at []int64, query *store.RunQuery) ([]foundRun, error) {
 	letter, order := `d.record`, direction(query.OldestFirst)
 	if query.Bare {
 		letter = `NULL::bytea`
 	}
-	return rows(ctx, q, func(r pgx.CollectableRow) (place, error) { return scanPlace(r, user) }, `
+	return rows(ctx, q, func(r pgx.CollectableRow) (foundRun, error) { return scanFoundRun(r, user) }, `
 		SELECT id, CASE WHEN total - size < $3 THEN letter END, CASE WHEN total - size < $3 THEN record END, progress FROM (
 			SELECT *, sum(size) OVER (ORDER BY id `+order+`) AS total FROM (
 				SELECT d.id, `+letter+` AS letter, r.record, r.progress,
@@ -185,14 +185,14 @@ func failedRuns(ctx context.Context, q querier, user string, at []int64, query *
 
 // scanPlace reads a run and where it was found: position, dead letter, record and progress.
 // A run without a record has no room.
-func scanPlace(r pgx.CollectableRow, user string) (p place, err error) {
+func scanFoundRun(r pgx.CollectableRow, user string) (p foundRun, err error) {
 	var letter, envelope, progress []byte
 	if err := r.Scan(&p.at, &letter, &envelope, &progress); err != nil || envelope == nil {
 		return p, err
 	}
 	if letter != nil {
 		if p.letter, err = record.DecodeDeadLetter(posthaste.DeadLetterID(p.at), user, letter); err != nil {
-			return place{}, err
+			return foundRun{}, err
 		}
 	}
 	p.run, err = decodeRun(user, envelope, progress)

@@ -14,8 +14,8 @@ func (r *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 	r.stage(func() error {
 		r.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
 			r.user, int64(d.ID), int64(run.Position), data)
-		r.index(r.user, keptFailedRuns, int64(d.ID), failureTerms(run))
-		r.count(keptOf{user: r.user, kind: keptFailedRuns}, 1, len(data))
+		r.index(r.user, usageFailedRuns, int64(d.ID), failureTerms(run))
+		r.count(usageKey{user: r.user, kind: usageFailedRuns}, 1, len(data))
 		return nil
 	})
 }
@@ -25,7 +25,7 @@ func (r *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *pos
 	if r.gone[posthaste.Position(id)] {
 		return nil, nil, store.ErrNotFound
 	}
-	found, err := row(r.ctx, r, func(cr pgx.CollectableRow) (place, error) { return scanPlace(cr, r.user) }, `
+	found, err := row(r.ctx, r, func(cr pgx.CollectableRow) (foundRun, error) { return scanFoundRun(cr, r.user) }, `
 		SELECT d.id, d.record, r.record, r.progress
 		FROM posthaste.run_dead_letters d JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run
 		WHERE d.user_id = $1 AND d.id = $2`, r.user, int64(id))
@@ -43,8 +43,8 @@ func (r *runTx) RemoveFromDLQ(run *posthaste.Run) {
 		gone, err := rows(r.ctx, r, scanRemoved, `
 			DELETE FROM posthaste.run_dead_letters WHERE user_id = $1 AND id = $2 RETURNING id, octet_length(record)`,
 			r.user, int64(id))
-		r.countRemoved(keptOf{user: r.user, kind: keptFailedRuns}, gone)
-		r.unindex(r.user, keptFailedRuns, []int64{int64(id)})
+		r.countRemoved(usageKey{user: r.user, kind: usageFailedRuns}, gone)
+		r.unindex(r.user, usageFailedRuns, []int64{int64(id)})
 		return err
 	})
 }

@@ -10,9 +10,9 @@ import (
 
 // RunNow implements store.Expediter.
 func (s *Store) RunNow(ctx context.Context, now time.Time, user string, id posthaste.MessageID) error {
-	w := wants{lives: []messageOf{{user, id}}}
-	return s.callWanting(ctx, now, []string{user}, w, func(tx *tx) error {
-		l, err := tx.life(user, id)
+	w := prefetch{live: []messageOf{{user, id}}}
+	return s.callWith(ctx, now, []string{user}, w, func(tx *tx) error {
+		l, err := tx.live(user, id)
 		if err != nil {
 			return err
 		}

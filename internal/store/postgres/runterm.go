@@ -38,7 +38,7 @@ func createdTerm(at time.Time) term { return numberTerm(fieldCreated, at.UnixMil
 func callbackTerm(state posthaste.CallbackState) term { return textTerm(fieldCallback, string(state)) }
 
 // runQuestion translates a filter of runs. It reports whether that is all of it.
-func runQuestion(query *store.RunQuery) (q question, whole bool) {
+func runTermQuery(query *store.RunQuery) (q termQuery, whole bool) {
 	f := &query.Filter
 	q = q.texts(fieldRun, f.IDs).
 		texts(fieldURL, f.URLs).
@@ -47,11 +47,11 @@ func runQuestion(query *store.RunQuery) (q question, whole bool) {
 		texts(fieldFlowKey, f.FlowKeys)
 	whole = len(f.IDPrefixes)+len(f.URLPrefixes)+len(f.Hosts)+len(f.Paths) == 0
 	if !query.Failed {
-		q = ask(q, f.States, stateTerm)
+		q = addTerms(q, f.States, stateTerm)
 		return q, whole && len(f.DeadLetterIDs)+len(f.CreatedAts)+len(f.CallbackStates)+len(f.Statuses) == 0
 	}
-	q = ask(q, f.CreatedAts, createdTerm)
-	q = ask(q, f.CallbackStates, callbackTerm)
+	q = addTerms(q, f.CreatedAts, createdTerm)
+	q = addTerms(q, f.CallbackStates, callbackTerm)
 	return q.numbers(fieldStatus, f.Statuses), whole && len(f.Positions)+len(f.States) == 0
 }
 
@@ -71,7 +71,7 @@ func (r *runTx) indexRun(run *posthaste.Run, was *indexedRun) {
 	if was == nil {
 		was = &indexedRun{}
 	}
-	r.reindex(r.user, keptRuns, int64(run.Position), was.terms, runTerms(run))
+	r.reindex(r.user, usageRuns, int64(run.Position), was.terms, runTerms(run))
 	if was.letter != 0 && was.letter == run.DeadLetterID && !r.gone[posthaste.Position(was.letter)] {
 		r.reindexFailed(int64(was.letter), was.failure, failureTerms(run))
 	}
@@ -80,11 +80,11 @@ func (r *runTx) indexRun(run *posthaste.Run, was *indexedRun) {
 // reindexFailed is reindex for an entry of the DLQ of runs, if there is one: a run that was
 // taken out of it goes on naming it.
 func (r *runTx) reindexFailed(id int64, before, after []term) {
-	r.reindex(r.user, keptFailedRuns, id, without(before, after), nil)
+	r.reindex(r.user, usageFailedRuns, id, without(before, after), nil)
 	if fresh := without(after, before); len(fresh) > 0 {
 		r.exec(`
 			INSERT INTO posthaste.terms (user_id, kind, at, term)
 			SELECT user_id, $2, id, unnest($4::bigint[]) FROM posthaste.run_dead_letters WHERE user_id = $1 AND id = $3
-			ON CONFLICT DO NOTHING`, r.user, keptFailedRuns, id, hashes(fresh))
+			ON CONFLICT DO NOTHING`, r.user, usageFailedRuns, id, hashes(fresh))
 	}
 }

@@ -75,7 +75,7 @@ func (r *runTx) saveRun(run *posthaste.Run) {
 		INSERT INTO posthaste.runs (user_id, position, id, record, progress, completed) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (user_id, position) DO UPDATE
 			SET record = excluded.record, progress = excluded.progress, completed = excluded.completed`,
-		r.user, int64(run.Position), hashed(run.ID), record.AppendRun(nil, run),
+		r.user, int64(run.Position), shortHash(run.ID), record.AppendRun(nil, run),
 		record.AppendRunProgress(nil, &run.RunProgress), completedAt(run))
 }
 
@@ -133,7 +133,7 @@ func (r *runTx) Start(run *posthaste.Run) {
 	r.latest[run.ID] = run.Position
 	r.Save(run)
 	r.stage(func() error {
-		r.count(keptOf{user: r.user, kind: keptRuns}, 1, len(record.AppendRun(nil, run)))
+		r.count(usageKey{user: r.user, kind: usageRuns}, 1, len(record.AppendRun(nil, run)))
 		return nil
 	})
 }
@@ -159,7 +159,7 @@ func (r *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthast
 	r.stage(func() error {
 		r.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
 			r.user, int64(run.Position), entry.Index, data)
-		r.count(keptOf{user: r.user, kind: keptRuns}, 0, len(data))
+		r.count(usageKey{user: r.user, kind: usageRuns}, 0, len(data))
 		return nil
 	})
 	if m == nil {
@@ -175,7 +175,7 @@ func (r *runTx) PutIdempotencyRecord(run *posthaste.Run, key string, id posthast
 	r.stageExec(`
 		INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (user_id, run, key) DO UPDATE SET message_id = excluded.message_id`,
-		r.user, int64(run.Position), hashed(key), [16]byte(id))
+		r.user, int64(run.Position), shortHash(key), [16]byte(id))
 }
 
 // IdempotencyRecord implements store.RunDeliveries.
@@ -185,7 +185,7 @@ func (r *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste.
 	}
 	stored, err := row(r.ctx, r, pgx.RowTo[[16]byte], `
 		SELECT message_id FROM posthaste.run_memory WHERE user_id = $1 AND run = $2 AND key = $3`,
-		r.user, int64(run.Position), hashed(key))
+		r.user, int64(run.Position), shortHash(key))
 	if errors.Is(err, store.ErrNotFound) {
 		return id, false, nil
 	}
@@ -219,11 +219,11 @@ func (r *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
 	for _, entry := range entries {
 		ids = append(ids, entry.MessageID)
 	}
-	targets, err := r.livesOf(`user_id = $1 AND id = ANY($2) AND NOT ended AND NOT cancel_requested`, r.user, uuids(ids))
+	targets, err := r.findLive(`user_id = $1 AND id = ANY($2) AND NOT ended AND NOT cancel_requested`, r.user, uuids(ids))
 	if err != nil {
 		return err
 	}
-	if err := r.learnAll(targets); err != nil {
+	if err := r.loadEnvelopes(targets); err != nil {
 		return err
 	}
 	for _, l := range targets {
@@ -236,9 +236,9 @@ func (r *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
 
 // Cancel implements store.RunDeliveries.
 func (r *runTx) Cancel(id posthaste.MessageID) (bool, error) {
-	l, err := r.life(r.user, id)
+	l, err := r.live(r.user, id)
 	if err != nil {
-		return false, except(err, store.ErrNotFound)
+		return false, ignore(err, store.ErrNotFound)
 	}
 	if l.ended || l.cancelRequested {
 		return false, nil
@@ -251,9 +251,9 @@ func (r *runTx) Cancel(id posthaste.MessageID) (bool, error) {
 // it.
 func (r *runTx) stageCancel(id posthaste.MessageID) {
 	r.stage(func() error {
-		l, err := r.life(r.user, id)
+		l, err := r.live(r.user, id)
 		if err != nil {
-			return except(err, store.ErrNotFound)
+			return ignore(err, store.ErrNotFound)
 		}
 		_, err = r.cancel(l)
 		return err
@@ -264,8 +264,8 @@ func (r *runTx) stageCancel(id posthaste.MessageID) {
 func (r *runTx) CachedResponse(key string) ([]byte, error) {
 	answer, err := row(r.ctx, r, pgx.RowTo[[]byte], `
 		SELECT answer FROM posthaste.answers WHERE user_id = $1 AND key = $2 AND at > $3`,
-		r.user, hashed(key), r.now.Add(-store.ResponseWindow).UnixMilli())
-	return answer, except(err, store.ErrNotFound)
+		r.user, shortHash(key), r.now.Add(-store.ResponseWindow).UnixMilli())
+	return answer, ignore(err, store.ErrNotFound)
 }
 
 // CacheResponse implements store.RunResponses. It forgets some that are out of the window:
@@ -278,7 +278,7 @@ func (r *runTx) CacheResponse(key string, answer []byte) {
 	r.stageExec(`
 		INSERT INTO posthaste.answers (user_id, key, at, answer) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (user_id, key) DO UPDATE SET at = excluded.at, answer = excluded.answer`,
-		r.user, hashed(key), r.now.UnixMilli(), answer)
+		r.user, shortHash(key), r.now.UnixMilli(), answer)
 }
 
 // Advance implements store.RunResponses.

@@ -25,7 +25,7 @@ func scanWaiter(r pgx.CollectableRow) (*posthaste.Waiter, error) {
 func waitersFor(ctx context.Context, q querier, user string, topic posthaste.Topic) ([]*posthaste.Waiter, error) {
 	return rows(ctx, q, scanWaiter, `
 		SELECT position, record FROM posthaste.waiters
-		WHERE user_id = $1 AND topic = $2 ORDER BY position`, user, hashed(string(topic)))
+		WHERE user_id = $1 AND topic = $2 ORDER BY position`, user, shortHash(string(topic)))
 }
 
 func waitersOf(ctx context.Context, q querier, user string, run posthaste.Position) ([]*posthaste.Waiter, error) {
@@ -83,7 +83,7 @@ func (r *runTx) Wait(w *posthaste.Waiter) {
 	w.Position = r.NextPosition()
 	r.stageExec(`
 		INSERT INTO posthaste.waiters (user_id, run, position, topic, deadline, record) VALUES ($1, $2, $3, $4, $5, $6)`,
-		r.user, int64(w.Run.Position), int64(w.Position), hashed(string(w.Topic)), milli(w.Deadline), record.AppendWaiter(nil, w))
+		r.user, int64(w.Run.Position), int64(w.Position), shortHash(string(w.Topic)), milli(w.Deadline), record.AppendWaiter(nil, w))
 }
 
 // Waiter implements store.RunWaiting.
@@ -124,7 +124,7 @@ func (r *runTx) EndWait(w *posthaste.Waiter) {
 func (r *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {
 	r.stageExec(`
 		INSERT INTO posthaste.run_events (user_id, run, position, event_id, body) VALUES ($1, $2, $3, $4, $5)`,
-		r.user, int64(run), int64(r.NextPosition()), hashed(eventID), body)
+		r.user, int64(run), int64(r.NextPosition()), shortHash(eventID), body)
 }
 
 // keptEvent is an event that came before its waiter.
@@ -142,7 +142,7 @@ func (r *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, 
 		return keptEvent{posthaste.Position(at), body}, err
 	}, `
 		SELECT position, body FROM posthaste.run_events
-		WHERE user_id = $1 AND run = $2 AND event_id = $3 ORDER BY position`, r.user, int64(run), hashed(eventID))
+		WHERE user_id = $1 AND run = $2 AND event_id = $3 ORDER BY position`, r.user, int64(run), shortHash(eventID))
 	first := slices.IndexFunc(kept, func(e keptEvent) bool { return !r.gone[e.at] })
 	if err != nil || first < 0 {
 		return nil, false, err

@@ -35,7 +35,7 @@ func (s *Store) Schedule(ctx context.Context, user, id string) (*posthaste.Sched
 // Schedules implements store.Schedules.
 func (s *Store) Schedules(ctx context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.List[*posthaste.Schedule], error) {
-		return schedules.part(ctx, q, user, after)
+		return schedules.page(ctx, q, user, after)
 	})
 }
 
@@ -52,7 +52,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
 	for count := limit + 1; ; count *= 2 { // those that cannot be read leave room for others
 		first, err := read(ctx, s, func(ctx context.Context, q querier) ([]dated[posthaste.Schedule], error) {
-			return schedules.until(ctx, q, math.MaxInt64, count, except...)
+			return schedules.dueBy(ctx, q, math.MaxInt64, count, except...)
 		})
 		if err != nil {
 			return nil, time.Time{}, err

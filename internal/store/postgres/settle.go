@@ -12,7 +12,7 @@ import (
 // Settle implements store.Worker.
 func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
 	m := settlement.Claim.Message
-	err := s.callWanting(ctx, now, []string{m.User}, wantsOf([]store.Claim{settlement.Claim}), func(tx *tx) error {
+	err := s.callWith(ctx, now, []string{m.User}, prefetchFor([]store.Claim{settlement.Claim}), func(tx *tx) error {
 		l, err := tx.claimed(settlement.Claim)
 		if err != nil {
 			return err
@@ -27,7 +27,7 @@ func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Sett
 
 // settle ends a claim. A message of a run never enters the DLQ of messages: its run
 // enters that of runs.
-func (tx *tx) settle(m *posthaste.Message, l *live, settlement store.Settlement) error {
+func (tx *tx) settle(m *posthaste.Message, l *liveMessage, settlement store.Settlement) error {
 	runs := tx.runTx(m.User)
 	runs.settling = m.ID
 	if settlement.UpdateRun != nil {
@@ -54,7 +54,7 @@ func (tx *tx) settle(m *posthaste.Message, l *live, settlement store.Settlement)
 	if l.lane.strict() {
 		l.callbacks += len(callbacks)
 	}
-	if err := tx.place(m, l, settlement); err != nil {
+	if err := tx.enqueueRetry(m, l, settlement); err != nil {
 		return err
 	}
 	if err := tx.accept(callbacks); err != nil {
@@ -64,7 +64,7 @@ func (tx *tx) settle(m *posthaste.Message, l *live, settlement store.Settlement)
 }
 
 // place writes where a settled message stands.
-func (tx *tx) place(m *posthaste.Message, l *live, settlement store.Settlement) error {
+func (tx *tx) enqueueRetry(m *posthaste.Message, l *liveMessage, settlement store.Settlement) error {
 	l.state, l.lease = settlement.State, 0
 	if l.state != posthaste.StateRetry {
 		return tx.end(m, l)
@@ -76,6 +76,6 @@ func (tx *tx) place(m *posthaste.Message, l *live, settlement store.Settlement) 
 	}
 	tx.save(l)
 	tx.touch(l.lane, 0)
-	tx.makeRoom(l)
+	tx.wakeBlocked(l)
 	return nil
 }

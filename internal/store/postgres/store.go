@@ -51,9 +51,9 @@ type Options struct {
 	// one is made, or brought up to date.
 	Existing bool
 
-	newer    migrator             // that the program knows beside its own
-	wrong    func() time.Duration // by how much the clock of this node is ahead; nil: it is as it is
-	patience time.Duration        // how long Claim waits for turns; 0: claimPatience
+	newer       migrator             // that the program knows beside its own
+	clockOffset func() time.Duration // by how much the clock of this node is ahead; nil: it is as it is
+	patience    time.Duration        // how long Claim waits for turns; 0: claimPatience
 }
 
 // DefaultConnections is how many connections a node opens at most unless told otherwise.
@@ -61,24 +61,24 @@ const DefaultConnections = 10
 
 // Store implements store.Store. Open makes one.
 type Store struct {
-	pool      *pgxpool.Pool
-	vital     *pgxpool.Pool // for what keeps the node among the others, which waits for nobody
-	schema    migrator
-	existing  bool // the schema must be there
-	node      node
-	days      days
-	turns     turns
-	unsure    unsure
-	held      held
-	late      late
-	setAside  setAside
-	returning aside // of claims that are unsure
-	reaping   aside
-	patience  time.Duration // how long Claim waits for turns that somebody else has
-	joined    func(node int64)
-	logger    *slog.Logger
-	wake      chan struct{}
-	followers followers
+	pool        *pgxpool.Pool
+	control     *pgxpool.Pool // for what keeps the node among the others, which waits for nobody
+	schema      migrator
+	existing    bool // the schema must be there
+	node        node
+	partitions  partitions
+	changes     changeQueue
+	inDoubt     inDoubtClaims
+	held        heldClaims
+	lateResults lateResults
+	setAside    setAside
+	releasing   backgroundTask // of claims that are unsure
+	reaping     backgroundTask
+	patience    time.Duration // how long Claim waits for turns that somebody else has
+	joined      func(node int64)
+	logger      *slog.Logger
+	wake        chan struct{}
+	followers   logWaiters
 
 	closing context.Context // done when Close begins
 	close   context.CancelFunc
@@ -102,13 +102,13 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
-	s.node.clock.logger, s.node.clock.tell, s.node.clock.wrong = s.logger, options.Clock, options.wrong
+	s.node.clock.logger, s.node.clock.onOffset, s.node.clock.offset = s.logger, options.Clock, options.clockOffset
 	s.node.clock.any = options.AnyClock
 	var err error
-	if s.pool, err = newPool(ctx, url, max(1, connections-vitalConnections)); err != nil {
+	if s.pool, err = newPool(ctx, url, max(1, connections-controlConnections)); err != nil {
 		return nil, err
 	}
-	if s.vital, err = newPool(ctx, url, vitalConnections); err != nil {
+	if s.control, err = newPool(ctx, url, controlConnections); err != nil {
 		s.pool.Close()
 		return nil, err
 	}
@@ -117,11 +117,11 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		s.disconnect()
 		return nil, unavailable(err)
 	}
-	if err := s.reap(ctx, time.Time{}); err != nil {
+	if err := s.reapDeadNodes(ctx, time.Time{}); err != nil {
 		s.logger.Warn("leases.kept", "error", err) // the first claim tries again
 	}
 	s.loops.Go(s.keepAlive)
-	s.loops.Go(s.listen)
+	s.loops.Go(s.pollCommits)
 	s.loops.Go(s.compareLeases)
 	return s, nil
 }
@@ -130,7 +130,7 @@ func (s *Store) join(ctx context.Context) error {
 	if err := s.prepareSchema(ctx); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	return s.joinNodes(ctx, nil)
+	return s.joinCluster(ctx, nil)
 }
 
 // prepareSchema brings the schema up to date, or finds it so if it must be there.
@@ -161,7 +161,7 @@ func (s *Store) Close() error {
 
 func (s *Store) disconnect() {
 	s.pool.Close()
-	s.vital.Close()
+	s.control.Close()
 }
 
 // begin lets a call begin unless the store is closed, or this node takes no part. The context it returns ends
@@ -182,7 +182,7 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error)
 	return ctx, func(err *error) {
 		stop()
 		cancel()
-		if *err != nil && s.closing.Err() != nil && !errors.Is(*err, errUnknown) {
+		if *err != nil && s.closing.Err() != nil && !errors.Is(*err, errInDoubt) {
 			*err = store.ErrClosed
 		} else if callers.Err() == nil { // else it is the caller who did not wait
 			*err = unavailable(*err)

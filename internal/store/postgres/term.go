@@ -88,10 +88,10 @@ func identityTerms(m *posthaste.Message) []term {
 
 // question is what a filter asks for: one list of terms for each field that it narrows.
 // What is looked for has a term of each list.
-type question [][]term
+type termQuery [][]term
 
 // ask adds the values of a field, if it is narrowed.
-func ask[T any](q question, values []T, of func(T) term) question {
+func addTerms[T any](q termQuery, values []T, of func(T) term) termQuery {
 	if len(values) == 0 {
 		return q
 	}
@@ -102,17 +102,17 @@ func ask[T any](q question, values []T, of func(T) term) question {
 	return append(q, terms)
 }
 
-func (q question) texts(field byte, values []string) question {
-	return ask(q, values, func(v string) term { return textTerm(field, v) })
+func (q termQuery) texts(field byte, values []string) termQuery {
+	return addTerms(q, values, func(v string) term { return textTerm(field, v) })
 }
 
-func (q question) numbers(field byte, values []int) question {
-	return ask(q, values, func(v int) term { return numberTerm(field, int64(v)) })
+func (q termQuery) numbers(field byte, values []int) termQuery {
+	return addTerms(q, values, func(v int) term { return numberTerm(field, int64(v)) })
 }
 
 // eventQuestion translates a filter of events.
-func eventQuestion(f *store.EventFilter) question {
-	q := ask(nil, f.MessageIDs, messageTerm).
+func eventTermQuery(f *store.EventFilter) termQuery {
+	q := addTerms(nil, f.MessageIDs, messageTerm).
 		texts(fieldURL, f.URLs).
 		texts(fieldGroup, f.URLGroups).
 		texts(fieldSchedule, f.ScheduleIDs).
@@ -121,8 +121,8 @@ func eventQuestion(f *store.EventFilter) question {
 		texts(fieldPath, f.Paths).
 		texts(fieldCallerIP, f.CallerIPs).
 		texts(fieldFlowKey, f.FlowKeys)
-	q = ask(q, f.States, func(s posthaste.State) term { return textTerm(fieldState, string(s)) })
-	q = ask(q, f.Hosts, func(host string) term { return textTerm(fieldHost, strings.ToLower(host)) })
+	q = addTerms(q, f.States, func(s posthaste.State) term { return textTerm(fieldState, string(s)) })
+	q = addTerms(q, f.Hosts, func(host string) term { return textTerm(fieldHost, strings.ToLower(host)) })
 	if f.Runs {
 		q = append(q, []term{workflowTerm}).texts(fieldRun, f.RunIDs).texts(fieldWorkflowURL, f.WorkflowURLs)
 	}

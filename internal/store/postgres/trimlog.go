@@ -23,7 +23,7 @@ const (
 func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int, error) {
 	days, err := rows(ctx, s.pool, pgx.RowTo[int64], `
 		SELECT day FROM posthaste.kept WHERE user_id = $1 AND kind = $2 AND day < $3 ORDER BY day`,
-		user, keptLog, before.UnixMilli())
+		user, usageLog, before.UnixMilli())
 	if err != nil {
 		return 0, err
 	}
@@ -43,7 +43,7 @@ func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Ti
 		return err
 	}
 	for more := true; more; {
-		err := s.change(ctx, time.Time{}, []string{user}, wants{}, func(tx *tx) (err error) {
+		err := s.change(ctx, time.Time{}, []string{user}, prefetch{}, func(tx *tx) (err error) {
 			more, err = tx.trimBlocks(user, span, posthaste.FirstPosition(before))
 			return err
 		})
@@ -104,7 +104,7 @@ func (tx *tx) trimBlocks(user string, in span, end posthaste.Position) (more boo
 		for _, e := range events {
 			of.add(e.MessageID)
 			last = max(last, e.Position)
-			tx.count(keptOf{user, keptLog, dayOf(e.Position)}, -1, 0) // the size goes with the day
+			tx.count(usageKey{user, usageLog, dayOf(e.Position)}, -1, 0) // the size goes with the day
 		}
 	}
 	tx.exec(`DELETE FROM posthaste.responses WHERE user_id = $1 AND first BETWEEN $2 AND $3`,
@@ -169,7 +169,7 @@ func (tx *tx) beginsRun(m *posthaste.Message) (bool, error) {
 	}
 	run, err := readRun(tx.ctx, tx, m.User, m.Run.Position)
 	if err != nil {
-		return false, except(err, store.ErrNotFound)
+		return false, ignore(err, store.ErrNotFound)
 	}
 	return run.Active() && run.FirstID == m.ID, nil
 }

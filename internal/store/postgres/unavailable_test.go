@@ -24,7 +24,7 @@ func TestUnavailable(t *testing.T) {
 		"what a rule says":              {store.ErrConflict, false},
 		"a connection that was refused": {fmt.Errorf("dial: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true},
 		"a connection that ended":       {io.ErrUnexpectedEOF, true},
-		"a commit without an answer":    {fmt.Errorf("%w: %w", errUnknown, io.EOF), true},
+		"a commit without an answer":    {fmt.Errorf("%w: %w", errInDoubt, io.EOF), true},
 		"no answer in time":             {context.DeadlineExceeded, true},
 		"a database that starts":        {&pgconn.PgError{Code: "57P03"}, true},
 		"a database without room":       {&pgconn.PgError{Code: "53300"}, true},

@@ -37,7 +37,7 @@ func (s *Store) URLGroup(ctx context.Context, user, name string) (*posthaste.URL
 // URLGroups implements store.URLGroups.
 func (s *Store) URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.List[*posthaste.URLGroup], error) {
-		return urlGroups.part(ctx, q, user, after)
+		return urlGroups.page(ctx, q, user, after)
 	})
 }
 

@@ -12,21 +12,21 @@ import (
 
 // The kinds of what is kept. Their numbers are stored.
 const (
-	keptLog         int16 = 1
-	keptDeadLetters int16 = 2
-	keptFailedRuns  int16 = 3
-	keptRuns        int16 = 4
+	usageLog         int16 = 1
+	usageDeadLetters int16 = 2
+	usageFailedRuns  int16 = 3
+	usageRuns        int16 = 4
 )
 
 // keptOf names a count of what is kept.
-type keptOf struct {
+type usageKey struct {
 	user string
 	kind int16
 	day  int64 // when it begins, in Unix milliseconds; of the log only
 }
 
 // kept is how much is kept.
-type kept struct{ entries, bytes int }
+type usageChange struct{ entries, bytes int }
 
 // eventOverhead is what an event needs beside its record, about, in bytes.
 const eventOverhead = 100
@@ -34,14 +34,14 @@ const eventOverhead = 100
 func dayOf(p posthaste.Position) int64 { return p.Time().UTC().Truncate(day).UnixMilli() }
 
 // count says that there is more of something, or less.
-func (t *turn) count(of keptOf, entries, bytes int) {
+func (t *userTx) count(of usageKey, entries, bytes int) {
 	t.writes++
-	k := t.kept[of]
-	t.kept[of] = kept{k.entries + entries, k.bytes + bytes}
+	k := t.usage[of]
+	t.usage[of] = usageChange{k.entries + entries, k.bytes + bytes}
 }
 
 // writeKept writes by how much a count has changed. One that comes to nothing goes.
-func writeKept(batch *pgx.Batch, of keptOf, k kept) {
+func writeUsage(batch *pgx.Batch, of usageKey, k usageChange) {
 	batch.Queue(`
 		INSERT INTO posthaste.kept (user_id, kind, day, entries, bytes) VALUES ($1, $2, $3, $4, greatest($5, 0))
 		ON CONFLICT (user_id, kind, day) DO UPDATE
@@ -71,7 +71,7 @@ func placesOf(gone []removed) []int64 {
 	return all
 }
 
-func (t *turn) countRemoved(of keptOf, gone []removed) {
+func (t *userTx) countRemoved(of usageKey, gone []removed) {
 	for _, r := range gone {
 		t.count(of, -1, -r.bytes)
 	}
@@ -88,16 +88,16 @@ func (s *Store) TotalUsage(ctx context.Context) (store.Usage, error) {
 }
 
 // keptRow is a count and when the oldest of what it counts came to be.
-type keptRow struct {
-	keptOf
+type usageRow struct {
+	usageKey
 	store.KindUsage
 }
 
 // usage adds up counts. They and the oldest of each are read by one statement, and so
 // as of one moment.
 func (s *Store) usage(ctx context.Context, where string, args ...any) (u store.Usage, err error) {
-	counts, err := read(ctx, s, func(ctx context.Context, q querier) ([]keptRow, error) {
-		return rows(ctx, q, scanKept, `
+	counts, err := read(ctx, s, func(ctx context.Context, q querier) ([]usageRow, error) {
+		return rows(ctx, q, scanUsage, `
 			SELECT user_id, kind, day, entries, bytes, CASE kind
 				WHEN 1 THEN (SELECT min(first) FROM posthaste.events e WHERE e.user_id = k.user_id
 					AND first >= day << 20 AND first < (day + 86400000) << 20)
@@ -108,13 +108,13 @@ func (s *Store) usage(ctx context.Context, where string, args ...any) (u store.U
 	})
 	for _, k := range counts {
 		if k.Entries > 0 {
-			addKept(&u, k)
+			addUsage(&u, k)
 		}
 	}
 	return u, err
 }
 
-func scanKept(r pgx.CollectableRow) (k keptRow, err error) {
+func scanUsage(r pgx.CollectableRow) (k usageRow, err error) {
 	var oldest *int64
 	err = r.Scan(&k.user, &k.kind, &k.day, &k.Entries, &k.Bytes, &oldest)
 	if oldest != nil {
@@ -124,25 +124,25 @@ func scanKept(r pgx.CollectableRow) (k keptRow, err error) {
 }
 
 // addKept adds a count to those of its kind. Days come in order.
-func addKept(u *store.Usage, k keptRow) {
+func addUsage(u *store.Usage, k usageRow) {
 	switch k.kind {
-	case keptDeadLetters:
-		sumKept(&u.DeadLetters, k.KindUsage)
-	case keptFailedRuns:
-		sumKept(&u.FailedRuns, k.KindUsage)
-	case keptRuns:
-		sumKept(&u.Runs, k.KindUsage)
+	case usageDeadLetters:
+		sumUsage(&u.DeadLetters, k.KindUsage)
+	case usageFailedRuns:
+		sumUsage(&u.FailedRuns, k.KindUsage)
+	case usageRuns:
+		sumUsage(&u.Runs, k.KindUsage)
 	default:
 		start := time.UnixMilli(k.day).UTC()
 		if last := len(u.Days) - 1; last < 0 || !u.Days[last].Start.Equal(start) {
 			u.Days = append(u.Days, store.DayUsage{Start: start})
 		}
-		sumKept(&u.Days[len(u.Days)-1].KindUsage, k.KindUsage)
-		sumKept(&u.Log, k.KindUsage)
+		sumUsage(&u.Days[len(u.Days)-1].KindUsage, k.KindUsage)
+		sumUsage(&u.Log, k.KindUsage)
 	}
 }
 
-func sumKept(sum *store.KindUsage, k store.KindUsage) {
+func sumUsage(sum *store.KindUsage, k store.KindUsage) {
 	sum.Entries += k.Entries
 	sum.Bytes += k.Bytes
 	if sum.Oldest.IsZero() || k.Oldest.Before(sum.Oldest) {

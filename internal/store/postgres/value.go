@@ -8,7 +8,7 @@ import (
 
 // hashed is what a text of any length is found by. Hashes are those of the other backend,
 // for of some texts nothing else is kept that could be copied.
-func hashed(text string) []byte {
+func shortHash(text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	return sum[:16]
 }
@@ -31,7 +31,7 @@ func fromMilli(ms *int64) time.Time {
 }
 
 // except returns err unless it is the expected one.
-func except(err, expected error) error {
+func ignore(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil
 	}

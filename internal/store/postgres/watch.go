@@ -15,7 +15,7 @@ func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-c
 	who := s.followers.join(user) // first: what is written in between wakes
 	end, err := read(ctx, s, func(ctx context.Context, q querier) (posthaste.Position, error) { return readEnd(ctx, q, user) })
 	if err == nil {
-		s.followers.know(user, who, end)
+		s.followers.setRead(user, who, end)
 	}
 	return end, who.grown, err
 }
@@ -28,7 +28,7 @@ func (s *Store) Latest(context.Context, string, store.EventQuery) (store.EventPa
 // readEnd returns the position of a user's last event, 0 if there was none yet.
 func readEnd(ctx context.Context, q querier, user string) (posthaste.Position, error) {
 	end, err := row(ctx, q, pgx.RowTo[int64], `SELECT position FROM posthaste.users WHERE user_id = $1`, user)
-	return posthaste.Position(end), except(err, store.ErrNotFound)
+	return posthaste.Position(end), ignore(err, store.ErrNotFound)
 }
 
 // Wake implements store.Worker.
@@ -50,17 +50,17 @@ func (s *Store) signal() {
 
 // listenEvery is how long it may take at most until a node hears of what others
 // have committed.
-const listenEvery = 50 * time.Millisecond
+const pollEvery = 50 * time.Millisecond
 
 // listen tells who waits in this process that other nodes have committed something.
 // It asks which transactions are in progress: the answer reads no table, needs no
 // session, and is another one after anything was committed. That may have been anybody,
 // in any database of the server, so then it asks what there is for those who wait.
-func (s *Store) listen() {
-	ticker := time.NewTicker(listenEvery)
+func (s *Store) pollCommits() {
+	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	var heard string
-	var n news
+	var n pollResult
 	for {
 		select {
 		case <-s.closing.Done():
@@ -71,8 +71,8 @@ func (s *Store) listen() {
 		if err != nil || snapshot == heard {
 			continue
 		}
-		if next, err := s.askNews(); err == nil {
-			s.tell(n, next)
+		if next, err := s.poll(); err == nil {
+			s.announce(n, next)
 			heard, n = snapshot, next
 		}
 	}
@@ -82,20 +82,20 @@ func (s *Store) listen() {
 func (s *Store) snapshot() (string, error) {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
-	return row(ctx, s.vital, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
+	return row(ctx, s.control, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
 }
 
 // news is what this node has to know of what others commit.
-type news struct {
+type pollResult struct {
 	followed []string // users whose logs are followed here
 	ends     []int64  // of those logs
 	ready    *int64   // when the first lane is to be looked at
 }
 
-func (s *Store) askNews() (news, error) {
+func (s *Store) poll() (pollResult, error) {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
-	return row(ctx, s.vital, func(r pgx.CollectableRow) (n news, err error) {
+	return row(ctx, s.control, func(r pgx.CollectableRow) (n pollResult, err error) {
 		err = r.Scan(&n.followed, &n.ends, &n.ready)
 		return n, err
 	}, `
@@ -107,9 +107,9 @@ func (s *Store) askNews() (news, error) {
 // tell tells those whom news concern. A lane in which something has happened is to be
 // looked at from the first of all times on; the others when their time has come, which a
 // node knows unless it has changed.
-func (s *Store) tell(before, now news) {
+func (s *Store) announce(before, now pollResult) {
 	for i, user := range now.followed {
-		s.followers.hear(user, posthaste.Position(now.ends[i]))
+		s.followers.notify(user, posthaste.Position(now.ends[i]))
 	}
 	if now.ready != nil && (*now.ready == 0 || before.ready == nil || *now.ready != *before.ready) {
 		s.signal()

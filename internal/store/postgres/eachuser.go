@@ -10,23 +10,23 @@ import (
 
 // turnTime is how long each of many turns is waited for: longer than turns take that others
 // have one after another, and not for one that somebody keeps.
-const turnTime = 200 * time.Millisecond
+const userLockTimeout = 200 * time.Millisecond
 
 // eachTurn makes a change in the turn of each of some users, and returns those for whom it
 // was not made, and why. Those whose turns nobody has come first, many in one transaction;
 // each of the others is waited for, but not for long, so that a turn which is kept holds
 // up nobody else.
-func (s *Store) eachTurn(ctx context.Context, now time.Time, users []string, do func(tx *tx, user string) error) (left []string, failed error) {
+func (s *Store) forEachUser(ctx context.Context, now time.Time, users []string, do func(tx *tx, user string) error) (left []string, failed error) {
 	left = slices.Clone(users)
 	for some := range slices.Chunk(users, changesAtOnce) {
-		made, err := s.takeTurns(ctx, now, 0, some, do)
+		made, err := s.changeUsers(ctx, now, 0, some, do)
 		if isUnavailable(err) {
 			return left, err
 		}
 		left = without(left, made) // none if it failed, for it is not known because of whom
 	}
 	left = slices.DeleteFunc(left, func(user string) bool {
-		_, err := s.takeTurns(ctx, now, turnTime, []string{user}, do)
+		_, err := s.changeUsers(ctx, now, userLockTimeout, []string{user}, do)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("user %q: %w", user, err))
 		}
@@ -38,8 +38,8 @@ func (s *Store) eachTurn(ctx context.Context, now time.Time, users []string, do 
 // takeTurns makes a change in the turn of each of some users, in one transaction, and
 // returns those for whom it was made: all, if each turn was to be had within a time, or
 // for a time of 0 those whose turns nobody had.
-func (s *Store) takeTurns(ctx context.Context, now time.Time, within time.Duration, users []string, do func(tx *tx, user string) error) (made []string, err error) {
-	if err := s.days.make(ctx, s.pool, now); err != nil {
+func (s *Store) changeUsers(ctx context.Context, now time.Time, within time.Duration, users []string, do func(tx *tx, user string) error) (made []string, err error) {
+	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
@@ -49,14 +49,14 @@ func (s *Store) takeTurns(ctx context.Context, now time.Time, within time.Durati
 		return nil, err
 	}
 	defer conn.Release() // ends the connection if the transaction goes on
-	t := newTurn(ctx, s, conn.Conn())
-	if t.patience = within; within == 0 {
-		made, err = t.take(lockFreeUsers, users, []*change{{now: now}})
+	t := newUserTx(ctx, s, conn.Conn())
+	if t.lockTimeout = within; within == 0 {
+		made, err = t.lock(lockFreeUserRows, users, []*change{{now: now}})
 	} else {
-		made, err = t.take(lockUsers, users, []*change{{now: now}})
+		made, err = t.lock(lockUserRows, users, []*change{{now: now}})
 	}
 	for i := 0; i < len(made) && err == nil; i++ {
-		err = do(&tx{turn: t, now: now}, made[i])
+		err = do(&tx{userTx: t, now: now}, made[i])
 	}
 	if err != nil {
 		return nil, err

@@ -10,22 +10,22 @@ import (
 
 // wants is what a change is going to ask for. It is read with the beginning of the turn,
 // for all changes at once; what a change asks for beyond is read when it does.
-type wants struct {
-	lives       []messageOf
+type prefetch struct {
+	live        []messageOf
 	keys        []name // of flow control
 	submissions []name // hashed deduplication keys
 }
 
 // want adds the reading of what changes want to the statements that begin a turn, and of
 // positions for their events.
-func (t *turn) want(batch *pgx.Batch, changes []*change) {
-	var all wants
+func (t *userTx) queuePrefetch(batch *pgx.Batch, changes []*change) {
+	var all prefetch
 	var logs bool
 	lowest := changes[0].now
 	for _, c := range changes {
-		all.lives = append(all.lives, c.wants.lives...)
-		all.keys = append(all.keys, c.wants.keys...)
-		all.submissions = append(all.submissions, c.wants.submissions...)
+		all.live = append(all.live, c.prefetch.live...)
+		all.keys = append(all.keys, c.prefetch.keys...)
+		all.submissions = append(all.submissions, c.prefetch.submissions...)
 		logs = logs || !c.now.IsZero()
 		if c.now.After(lowest) {
 			lowest = c.now
@@ -34,13 +34,13 @@ func (t *turn) want(batch *pgx.Batch, changes []*change) {
 	if logs {
 		t.takePositions(batch, positionsAtOnce, posthaste.FirstPosition(lowest))
 	}
-	t.wantLives(batch, all.lives)
-	t.wantKeys(batch, all.keys)
-	t.wantSubmissions(batch, all.submissions)
+	t.prefetchLive(batch, all.live)
+	t.prefetchFlowKeys(batch, all.keys)
+	t.prefetchSubmissions(batch, all.submissions)
 }
 
 // wantLives reads where messages stand, and notes of which there is nothing to be read.
-func (t *turn) wantLives(batch *pgx.Batch, of []messageOf) {
+func (t *userTx) prefetchLive(batch *pgx.Batch, of []messageOf) {
 	if len(of) == 0 {
 		return
 	}
@@ -58,7 +58,7 @@ func (t *turn) wantLives(batch *pgx.Batch, of []messageOf) {
 }
 
 // wantKeys reads flow-control keys, and notes those that there are not.
-func (t *turn) wantKeys(batch *pgx.Batch, of []name) {
+func (t *userTx) prefetchFlowKeys(batch *pgx.Batch, of []name) {
 	if len(of) == 0 {
 		return
 	}
@@ -67,14 +67,14 @@ func (t *turn) wantKeys(batch *pgx.Batch, of []name) {
 		users[i], names[i] = k.user, []byte(k.name)
 		t.keys[k] = &flowKey{FlowKey: &posthaste.FlowKey{Key: k.name}}
 	}
-	batch.Queue(flowKeys.among(), users, flowKeys.kind, names).Query(func(found pgx.Rows) error {
-		_, err := pgx.CollectRows(found, t.knowKey)
+	batch.Queue(flowKeys.byNames(), users, flowKeys.kind, names).Query(func(found pgx.Rows) error {
+		_, err := pgx.CollectRows(found, t.scanFlowKey)
 		return err
 	})
 }
 
 // knowKey reads a flow-control key, or notes that it cannot be read.
-func (t *turn) knowKey(r pgx.CollectableRow) (*flowKey, error) {
+func (t *userTx) scanFlowKey(r pgx.CollectableRow) (*flowKey, error) {
 	of, stored, damage, err := flowKeys.scanNamed(r)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ type submission struct {
 }
 
 // wantSubmissions reads what is remembered of submissions.
-func (t *turn) wantSubmissions(batch *pgx.Batch, of []name) {
+func (t *userTx) prefetchSubmissions(batch *pgx.Batch, of []name) {
 	if len(of) == 0 {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 // held are the claims that this process has handed out, or is about to commit, and that were
 // not given back since, by whose messages they are of. They take its slots and its memory, whatever has
 // become of their leases.
-type held struct {
+type heldClaims struct {
 	mu     sync.Mutex
 	users  map[uint64]string // by lease
 	counts map[string]int    // by user
@@ -24,7 +24,7 @@ type inFlight struct {
 	memory flow.Memory[laneID]
 }
 
-func (h *held) add(claims []store.Claim) {
+func (h *heldClaims) add(claims []store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.users == nil {
@@ -37,7 +37,7 @@ func (h *held) add(claims []store.Claim) {
 	}
 }
 
-func (h *held) remove(claims ...store.Claim) {
+func (h *heldClaims) remove(claims ...store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, claim := range claims {
@@ -54,7 +54,7 @@ func (h *held) remove(claims ...store.Claim) {
 }
 
 // leases returns those of the claims.
-func (h *held) leases() []int64 {
+func (h *heldClaims) leases() []int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := make([]int64, 0, len(h.users)) // never NULL
@@ -65,7 +65,7 @@ func (h *held) leases() []int64 {
 }
 
 // has reports whether one of the claims has a lease.
-func (h *held) has(lease uint64) bool {
+func (h *heldClaims) has(lease uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, there := h.users[lease]
@@ -73,7 +73,7 @@ func (h *held) has(lease uint64) bool {
 }
 
 // withoutRoom returns the users who can start nothing while so many slots are free.
-func (h *held) withoutRoom(free int) []string {
+func (h *heldClaims) usersOverQuota(free int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	users := []string{} // never NULL
@@ -86,7 +86,7 @@ func (h *held) withoutRoom(free int) []string {
 }
 
 // inFlight returns what they take.
-func (h *held) inFlight() inFlight {
+func (h *heldClaims) inFlight() inFlight {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	counts := make(map[string]int, len(h.counts))

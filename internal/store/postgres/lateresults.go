@@ -18,35 +18,35 @@ const claimPatience = time.Second
 
 // late is what claims come to that are made in the lines of users, one of each user at a
 // time, when nobody waits for them any more.
-type late struct {
-	mu      sync.Mutex
-	waiting map[string]bool // users in whose line a claim stands
-	claims  []store.Claim
-	err     error
+type lateResults struct {
+	mu       sync.Mutex
+	claiming map[string]bool // users in whose line a claim stands
+	claims   []store.Claim
+	err      error
 }
 
 // begin reports whether a claim may be made in the line of a user: not while another is.
-func (l *late) begin(user string) bool {
+func (l *lateResults) start(user string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiting[user] {
+	if l.claiming[user] {
 		return false
 	}
-	if l.waiting == nil {
-		l.waiting = map[string]bool{}
+	if l.claiming == nil {
+		l.claiming = map[string]bool{}
 	}
-	l.waiting[user] = true
+	l.claiming[user] = true
 	return true
 }
 
-func (l *late) end(user string) {
+func (l *lateResults) end(user string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiting, user)
+	delete(l.claiming, user)
 }
 
 // keep keeps what came too late. That a turn did not come is not worth telling.
-func (l *late) keep(c claimed) {
+func (l *lateResults) add(c claimResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.claims = append(l.claims, c.claims...)
@@ -56,7 +56,7 @@ func (l *late) keep(c claimed) {
 }
 
 // take returns up to limit claims that came too late, and what failed.
-func (l *late) take(limit int) ([]store.Claim, error) {
+func (l *lateResults) take(limit int) ([]store.Claim, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := min(limit, len(l.claims))
@@ -66,14 +66,14 @@ func (l *late) take(limit int) ([]store.Claim, error) {
 }
 
 // users returns those in whose line a claim stands.
-func (l *late) users() []string {
+func (l *lateResults) users() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.AppendSeq([]string{}, maps.Keys(l.waiting)) // never NULL
+	return slices.AppendSeq([]string{}, maps.Keys(l.claiming)) // never NULL
 }
 
 // claimed is what a claim in the line of a user came to.
-type claimed struct {
+type claimResult struct {
 	claims []store.Claim
 	next   time.Time
 	err    error
@@ -82,15 +82,15 @@ type claimed struct {
 // claimInLines claims messages of each user in the line of that user, and returns what
 // came of it while there was patience. Neither a turn that somebody else keeps nor what is
 // wrong with the messages of one keeps anybody else from being served for longer.
-func (s *Store) claimInLines(ctx context.Context, now time.Time, users []string, limit int, patience time.Duration) (claims []store.Claim, next time.Time, err error) {
+func (s *Store) claimPerUser(ctx context.Context, now time.Time, users []string, limit int, patience time.Duration) (claims []store.Claim, next time.Time, err error) {
 	users = users[:min(len(users), limit)]
-	came, gone := make(chan claimed), make(chan struct{})
+	came, gone := make(chan claimResult), make(chan struct{})
 	defer close(gone)
 	standing := 0
 	for _, user := range users {
-		if s.late.begin(user) {
+		if s.lateResults.start(user) {
 			standing++
-			s.loops.Go(func() { s.claimInLine(now, user, limit/len(users), came, gone) })
+			s.loops.Go(func() { s.claimForOne(now, user, limit/len(users), came, gone) })
 		}
 	}
 	enough := time.NewTimer(max(patience, time.Nanosecond)) // see wake.In
@@ -110,17 +110,17 @@ func (s *Store) claimInLines(ctx context.Context, now time.Time, users []string,
 
 // claimInLine claims messages of a user and hands them to who waits for them, or else
 // keeps them.
-func (s *Store) claimInLine(now time.Time, user string, limit int, came chan<- claimed, gone <-chan struct{}) {
-	var c claimed
-	c.claims, c.next, c.err = s.claimOf(s.closing, now, user, limit)
+func (s *Store) claimForOne(now time.Time, user string, limit int, came chan<- claimResult, gone <-chan struct{}) {
+	var c claimResult
+	c.claims, c.next, c.err = s.claimForUser(s.closing, now, user, limit)
 	if c.err != nil {
 		c.err = fmt.Errorf("user %q: %w", user, c.err)
 	}
-	s.late.end(user)
+	s.lateResults.end(user)
 	select {
 	case came <- c:
 	case <-gone:
-		s.late.keep(c)
+		s.lateResults.add(c)
 		s.signal()
 	}
 }

@@ -9,17 +9,17 @@ import (
 )
 
 // gathered are rows to be written, those of each table by one statement.
-type gathered struct {
-	accepted newMessages
-	changed  []*live // in the order in which they were first changed
-	finished endings
-	queues   map[name]*posthaste.Queue // that come into being unless they are there
-	room     map[name]bool             // flow-control keys under which there is some
-	log      logWriter
+type writeBatch struct {
+	accepted  newMessages
+	changed   []*liveMessage // in the order in which they were first changed
+	finished  endings
+	queues    map[name]*posthaste.Queue // that come into being unless they are there
+	freedKeys map[name]bool             // flow-control keys under which there is some
+	log       logWriter
 }
 
-func newGathered() gathered {
-	return gathered{queues: map[name]*posthaste.Queue{}, room: map[name]bool{}}
+func newWriteBatch() writeBatch {
+	return writeBatch{queues: map[name]*posthaste.Queue{}, freedKeys: map[name]bool{}}
 }
 
 // newMessages are the columns of messages.
@@ -43,14 +43,14 @@ type endings struct {
 	retried []int32
 }
 
-func (e *endings) add(l *live) {
+func (e *endings) add(l *liveMessage) {
 	e.users, e.ids = append(e.users, l.user), append(e.ids, l.id)
 	e.states = append(e.states, int16(record.StateCode(l.state)))
 	e.retried = append(e.retried, int32(l.retried))
 }
 
 // write writes everything but the log, and forgets it.
-func (g *gathered) write(batch *pgx.Batch) {
+func (g *writeBatch) write(batch *pgx.Batch) {
 	if m := &g.accepted; len(m.ids) > 0 {
 		batch.Queue(`
 			INSERT INTO posthaste.messages (user_id, id, record, list_bytes)
@@ -65,8 +65,8 @@ func (g *gathered) write(batch *pgx.Batch) {
 	for of, queue := range g.queues {
 		queues.queueAdd(batch, of.user, queue)
 	}
-	writeRoom(batch, g.room)
+	writeFreedKeys(batch, g.freedKeys)
 	g.accepted, g.changed, g.finished = newMessages{}, nil, endings{}
 	clear(g.queues)
-	clear(g.room)
+	clear(g.freedKeys)
 }

@@ -18,14 +18,14 @@ import (
 const day = 24 * time.Hour
 
 // days makes the partitions of the log, one for each day of UTC.
-type days struct {
+type partitions struct {
 	mu   sync.Mutex
 	made map[time.Time]bool
 }
 
 // make sees to it that there are partitions for the day of a time and the next, if
 // there is a time.
-func (d *days) make(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
+func (d *partitions) ensure(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
 	if now.IsZero() {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (d *days) make(ctx context.Context, pool *pgxpool.Pool, now time.Time) erro
 		if d.made[begins] {
 			continue
 		}
-		if err := makeDay(ctx, pool, begins); err != nil {
+		if err := createPartitions(ctx, pool, begins); err != nil {
 			return err
 		}
 		if d.made == nil {
@@ -50,7 +50,7 @@ func (d *days) make(ctx context.Context, pool *pgxpool.Pool, now time.Time) erro
 }
 
 // forget lets the partitions of a day be made again.
-func (d *days) forget(begins time.Time) {
+func (d *partitions) forget(begins time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.made, begins)
@@ -58,7 +58,7 @@ func (d *days) forget(begins time.Time) {
 
 // forgetAll lets the partitions of all days be made again, if a statement failed for want of
 // one: they were made in commits that a failover has lost.
-func (d *days) forgetAll(failed error) {
+func (d *partitions) forgetAll(failed error) {
 	if said, ok := errors.AsType[*pgconn.PgError](failed); !ok || said.Code != noPartition {
 		return
 	}
@@ -73,7 +73,7 @@ const noPartition = "23514"
 
 // makeDay makes the partitions of a day, unless there are some. They become part of the
 // log when they are complete, which holds up neither readers nor writers.
-func makeDay(ctx context.Context, pool *pgxpool.Pool, begins time.Time) error {
+func createPartitions(ctx context.Context, pool *pgxpool.Pool, begins time.Time) error {
 	table := dayTable(logParts[0], begins)
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
@@ -154,7 +154,7 @@ func (s *Store) dropDay(ctx context.Context, begins time.Time) error {
 				return err
 			}
 		}
-		s.days.forget(begins)
+		s.partitions.forget(begins)
 		return nil
 	})
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok && (said.Code == lockNotAvailable || said.Code == undefinedTable) {

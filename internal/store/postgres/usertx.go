@@ -15,26 +15,26 @@ import (
 // turn is a transaction that has the turn of some users. It knows what it has read and
 // gathers what is to be written: many rows of a table are one statement, many
 // statements one round trip, and what several changes would change is written once.
-type turn struct {
-	ctx    context.Context
-	conn   *pgx.Conn
-	store  *Store
-	free   positions
-	batch  *pgx.Batch // statements to be sent
-	last   *pgx.Batch // those that come right before the end
-	writes int        // how often something was written
-	failed error      // the transaction cannot be committed
+type userTx struct {
+	ctx        context.Context
+	conn       *pgx.Conn
+	store      *Store
+	free       positions
+	batch      *pgx.Batch // statements to be sent
+	queuedLast *pgx.Batch // those that come right before the end
+	writes     int        // how often something was written
+	failed     error      // the transaction cannot be committed
 
-	patience time.Duration // how long the turns of users are waited for; 0: as long as the context lasts
+	lockTimeout time.Duration // how long the turns of users are waited for; 0: as long as the context lasts
 
-	known
-	gathered
-	sums
+	readCache
+	writeBatch
+	totals
 }
 
 // known is what a turn has read, as its changes have left it.
-type known struct {
-	lives       map[messageOf]*live              // nil: there is none
+type readCache struct {
+	lives       map[messageOf]*liveMessage       // nil: there is none
 	messages    map[messageOf]*posthaste.Message // envelopes
 	keys        map[name]*flowKey                // flow-control keys
 	submissions map[name]submission              // none: there is none
@@ -49,58 +49,58 @@ type messageOf struct {
 }
 
 // sums are what changes come to.
-type sums struct {
-	ends    map[string]posthaste.Position // of the logs that have grown
-	touched map[laneID]laneSum            // lanes in which something has happened
-	kept    map[keptOf]kept               // by how much it has changed
+type totals struct {
+	ends        map[string]posthaste.Position // of the logs that have grown
+	laneChanges map[laneID]laneChange         // lanes in which something has happened
+	usage       map[usageKey]usageChange      // by how much it has changed
 }
 
-func newTurn(ctx context.Context, s *Store, conn *pgx.Conn) *turn {
-	return &turn{
-		ctx: ctx, conn: conn, store: s, batch: &pgx.Batch{}, last: &pgx.Batch{},
-		known:    known{map[messageOf]*live{}, map[messageOf]*posthaste.Message{}, map[name]*flowKey{}, map[name]submission{}},
-		gathered: newGathered(),
-		sums:     sums{map[string]posthaste.Position{}, map[laneID]laneSum{}, map[keptOf]kept{}},
+func newUserTx(ctx context.Context, s *Store, conn *pgx.Conn) *userTx {
+	return &userTx{
+		ctx: ctx, conn: conn, store: s, batch: &pgx.Batch{}, queuedLast: &pgx.Batch{},
+		readCache:  readCache{map[messageOf]*liveMessage{}, map[messageOf]*posthaste.Message{}, map[name]*flowKey{}, map[name]submission{}},
+		writeBatch: newWriteBatch(),
+		totals:     totals{map[string]posthaste.Position{}, map[laneID]laneChange{}, map[usageKey]usageChange{}},
 	}
 }
 
 // tx is one change within a turn.
 type tx struct {
-	*turn
+	*userTx
 	now time.Time
 }
 
 // beginTurn sets what holds for a turn. The database ends a transaction of which it
 // has heard nothing for a while, so that a node whose network is cut does not keep a
 // turn. Plans are kept, and must do for tables that grow: they use the indexes.
-const beginTurn = `
+const txSettings = `
 	SELECT set_config('idle_in_transaction_session_timeout', '5s', true), set_config('enable_seqscan', 'off', true),
 		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
 
 // lockUsers locks the rows of users, in order.
-const lockUsers = `SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE`
+const lockUserRows = `SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE`
 
 // lockFreeUsers locks those that nobody has locked.
-const lockFreeUsers = lockUsers + ` SKIP LOCKED`
+const lockFreeUserRows = lockUserRows + ` SKIP LOCKED`
 
 // take takes the turns of users by a statement and reads what the changes want, all in
 // one round trip. It returns those whose turns it has.
-func (t *turn) take(lock string, users []string, changes []*change) (taken []string, err error) {
+func (t *userTx) lock(lock string, users []string, changes []*change) (taken []string, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`) // whatever the database does unless told
-	batch.Queue(beginTurn)
-	if t.patience > 0 {
-		batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", t.patience.Milliseconds()))
+	batch.Queue(txSettings)
+	if t.lockTimeout > 0 {
+		batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", t.lockTimeout.Milliseconds()))
 	}
 	collect(batch.Queue(lock, users), &taken, pgx.RowTo[string])
-	t.want(batch, changes)
+	t.queuePrefetch(batch, changes)
 	err = t.send(batch)
 	return taken, err
 }
 
 // begin takes the turns of users, who come into being by that.
-func (t *turn) begin(users []string, changes []*change) error {
-	taken, err := t.take(lockUsers, users, changes)
+func (t *userTx) begin(users []string, changes []*change) error {
+	taken, err := t.lock(lockUserRows, users, changes)
 	if err != nil || len(taken) == len(users) {
 		return err
 	}
@@ -116,14 +116,14 @@ func (t *turn) begin(users []string, changes []*change) error {
 }
 
 // exec adds a statement to what is to be written.
-func (t *turn) exec(sql string, args ...any) {
+func (t *userTx) exec(sql string, args ...any) {
 	t.writes++
 	t.batch.Queue(sql, args...)
 }
 
 // send sends statements and returns when all are answered. A turn in which one has
 // failed is lost.
-func (t *turn) send(batch *pgx.Batch) error {
+func (t *userTx) send(batch *pgx.Batch) error {
 	if batch.Len() == 0 {
 		return nil
 	}
@@ -135,8 +135,8 @@ func (t *turn) send(batch *pgx.Batch) error {
 }
 
 // ask sends questions after what was written before, in one round trip.
-func (t *turn) ask(questions func(*pgx.Batch)) error {
-	batch := t.gather()
+func (t *userTx) ask(questions func(*pgx.Batch)) error {
+	batch := t.takeWrites()
 	questions(batch)
 	return t.send(batch)
 }
@@ -150,8 +150,8 @@ func collect[T any](question *pgx.QueuedQuery, into *[]T, scan pgx.RowToFunc[T])
 }
 
 // Query reads, after what was written before.
-func (t *turn) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	batch := t.gather()
+func (t *userTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	batch := t.takeWrites()
 	before := batch.Len()
 	batch.Queue(sql, args...)
 	results := t.conn.SendBatch(ctx, batch)
@@ -173,7 +173,7 @@ func (t *turn) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, er
 type answer struct {
 	pgx.Rows
 	results pgx.BatchResults
-	turn    *turn
+	turn    *userTx
 }
 
 // Close implements pgx.Rows.
@@ -186,24 +186,24 @@ func (a *answer) Close() {
 
 // gather returns what is to be written and forgets it. The log is left out: nothing in
 // a turn reads what is new in it, and it shall lie together.
-func (t *turn) gather() *pgx.Batch {
+func (t *userTx) takeWrites() *pgx.Batch {
 	batch := t.batch
 	t.batch = &pgx.Batch{}
 	t.writeFlowKeys(batch)
-	t.gathered.write(batch)
+	t.writeBatch.write(batch)
 	return batch
 }
 
 // errUnknown says that a commit was asked for and not answered.
-var errUnknown = errors.New("postgres: it is not known whether the change took place")
+var errInDoubt = errors.New("postgres: it is not known whether the change took place")
 
 // commit writes what is left and ends the transaction, in one round trip. It does not
 // end with its context: what became of the transaction would not be known.
-func (t *turn) commit() error {
-	batch := t.gather()
+func (t *userTx) commit() error {
+	batch := t.takeWrites()
 	t.log.write(batch)
-	t.sums.write(batch)
-	batch.QueuedQueries = append(batch.QueuedQueries, t.last.QueuedQueries...)
+	t.totals.write(batch)
+	batch.QueuedQueries = append(batch.QueuedQueries, t.queuedLast.QueuedQueries...)
 	batch.Queue(`COMMIT`)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), callTime)
 	defer cancel()
@@ -211,29 +211,29 @@ func (t *turn) commit() error {
 	switch {
 	case err == nil:
 		return nil
-	case answered(err):
-		t.store.days.forgetAll(err)
+	case rejected(err):
+		t.store.partitions.forgetAll(err)
 		return errors.Join(err, t.rollback())
 	default:
-		return fmt.Errorf("%w: %w", errUnknown, err)
+		return fmt.Errorf("%w: %w", errInDoubt, err)
 	}
 }
 
 // rollback ends the transaction as if it had not been.
-func (t *turn) rollback() error {
+func (t *userTx) rollback() error {
 	_, err := t.conn.Exec(t.ctx, `ROLLBACK`)
 	return err
 }
 
 // write writes what the changes come to.
-func (s *sums) write(batch *pgx.Batch) {
+func (s *totals) write(batch *pgx.Batch) {
 	for user, end := range s.ends {
 		batch.Queue(`UPDATE posthaste.users SET position = $2 WHERE user_id = $1`, user, int64(end))
 	}
-	for of, k := range s.kept {
-		writeKept(batch, of, k)
+	for of, k := range s.usage {
+		writeUsage(batch, of, k)
 	}
-	writeTouched(batch, s.touched)
+	writeLanes(batch, s.laneChanges)
 }
 
 // advance counts a change as part of a user's bulk action, if it is of one that
@@ -244,7 +244,7 @@ func (tx *tx) advance(user string, step *store.Step, processed int, failures []p
 	}
 	action, err := actions.get(tx.ctx, tx, user, step.ActionID)
 	if err != nil {
-		return except(err, store.ErrNotFound)
+		return ignore(err, store.ErrNotFound)
 	}
 	if err := step.Check(action); err != nil {
 		return err

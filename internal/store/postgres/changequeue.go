@@ -23,33 +23,33 @@ const (
 // change is something to be done in the turn of a user. It is done again if the
 // transaction it was part of failed because of another.
 type change struct {
-	ctx   context.Context
-	now   time.Time
-	wants wants
-	do    func(*tx) error
-	err   error
-	done  chan struct{}
+	ctx      context.Context
+	now      time.Time
+	prefetch prefetch
+	do       func(*tx) error
+	err      error
+	done     chan struct{}
 }
 
 // turns are the changes of this node that wait for the turn of one user. There is an
 // entry for a user while somebody makes such changes.
-type turns struct {
+type changeQueue struct {
 	mu      sync.Mutex
 	waiting map[string][]*change
 
-	short time.Duration // in place of workTime, for tests; 0: none
+	workTime time.Duration // in place of workTime, for tests; 0: none
 }
 
 // time returns how long one goes on to begin changes: after it, there is as much left to
 // end them, of the context too.
-func (t *turns) time(ctx context.Context) time.Duration {
+func (t *changeQueue) timeToStart(ctx context.Context) time.Duration {
 	end, _ := ctx.Deadline()
-	return min(cmp.Or(t.short, workTime), time.Until(end)/2)
+	return min(cmp.Or(t.workTime, workTime), time.Until(end)/2)
 }
 
 // join adds a change to those that wait. It reports whether it is the first, for which
 // somebody has to be found who makes them.
-func (t *turns) join(user string, c *change) (first bool) {
+func (t *changeQueue) enqueue(user string, c *change) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.waiting == nil {
@@ -62,7 +62,7 @@ func (t *turns) join(user string, c *change) (first bool) {
 
 // take returns the changes to be made next: none when there are none any more, and
 // whoever makes them shall stop.
-func (t *turns) take(user string) (changes []*change) {
+func (t *changeQueue) next(user string) (changes []*change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.waiting[user]
@@ -76,14 +76,14 @@ func (t *turns) take(user string) (changes []*change) {
 }
 
 // back puts changes at the head of the line.
-func (t *turns) back(user string, changes []*change) {
+func (t *changeQueue) requeue(user string, changes []*change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting[user] = slices.Concat(changes, t.waiting[user])
 }
 
 // leave takes a change out of the line, and reports whether it still stood there.
-func (t *turns) leave(user string, c *change) bool {
+func (t *changeQueue) withdraw(user string, c *change) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	line := t.waiting[user]
@@ -99,19 +99,19 @@ func (t *turns) leave(user string, c *change) bool {
 // it is committed and who waits for such changes has been told. Changes of one user that
 // wait at the same time share a transaction; what they want is read for all of them at
 // once. A change that logs nothing has no time.
-func (s *Store) change(ctx context.Context, now time.Time, users []string, w wants, do func(*tx) error) error {
-	if err := s.days.make(ctx, s.pool, now); err != nil {
+func (s *Store) change(ctx context.Context, now time.Time, users []string, w prefetch, do func(*tx) error) error {
+	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
 		return fmt.Errorf("log of %s: %w", now.UTC().Format(time.DateOnly), err)
 	}
 	users = slices.Compact(slices.Sorted(slices.Values(users)))
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	c := &change{ctx: ctx, now: now, wants: w, do: do, done: make(chan struct{})}
+	c := &change{ctx: ctx, now: now, prefetch: w, do: do, done: make(chan struct{})}
 	if len(users) != 1 {
-		s.make(users, []*change{c})
+		s.apply(users, []*change{c})
 		close(c.done)
-	} else if s.turns.join(users[0], c) {
-		s.loops.Go(func() { s.makeAll(users[0]) })
+	} else if s.changes.enqueue(users[0], c) {
+		s.loops.Go(func() { s.applyQueued(users[0]) })
 	}
 	return s.await(ctx, users, c)
 }
@@ -124,7 +124,7 @@ func (s *Store) await(ctx context.Context, users []string, c *change) error {
 		return c.err
 	case <-ctx.Done():
 	}
-	if len(users) == 1 && s.turns.leave(users[0], c) {
+	if len(users) == 1 && s.changes.withdraw(users[0], c) {
 		return ctx.Err()
 	}
 	<-c.done
@@ -133,11 +133,11 @@ func (s *Store) await(ctx context.Context, users []string, c *change) error {
 
 // call is change for a whole call of the seam.
 func (s *Store) call(ctx context.Context, now time.Time, users []string, do func(*tx) error) error {
-	return s.callWanting(ctx, now, users, wants{}, do)
+	return s.callWith(ctx, now, users, prefetch{}, do)
 }
 
 // callWanting is call for a change that says what it wants to have read.
-func (s *Store) callWanting(ctx context.Context, now time.Time, users []string, w wants, do func(*tx) error) (err error) {
+func (s *Store) callWith(ctx context.Context, now time.Time, users []string, w prefetch, do func(*tx) error) (err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return err
@@ -147,10 +147,10 @@ func (s *Store) callWanting(ctx context.Context, now time.Time, users []string, 
 }
 
 // makeAll makes the changes of a user until none waits.
-func (s *Store) makeAll(user string) {
-	for changes := s.turns.take(user); len(changes) > 0; changes = s.turns.take(user) {
-		left := s.make([]string{user}, changes)
-		s.turns.back(user, left)
+func (s *Store) applyQueued(user string) {
+	for changes := s.changes.next(user); len(changes) > 0; changes = s.changes.next(user) {
+		left := s.apply([]string{user}, changes)
+		s.changes.requeue(user, left)
 		for _, c := range without(changes, left) {
 			close(c.done)
 		}
@@ -161,19 +161,19 @@ func (s *Store) makeAll(user string) {
 // unless that fails because of one of them: the others are made without it then, or
 // each alone, if it is not known which it was. It returns those that there was no time
 // for, never the first.
-func (s *Store) make(users []string, changes []*change) (left []*change) {
+func (s *Store) apply(users []string, changes []*change) (left []*change) {
 	left, failed, err := s.transact(users, changes)
 	switch {
 	case failed != nil:
 		if others := without(changes, []*change{failed}); len(others) > 0 {
-			return s.make(users, others)
+			return s.apply(users, others)
 		}
 	case err == nil:
 		s.changed(users...)
 		return left
-	case len(changes) > 1 && refused(err):
+	case len(changes) > 1 && statementRejected(err):
 		for _, c := range changes {
-			s.make(users, []*change{c})
+			s.apply(users, []*change{c})
 		}
 	default:
 		for _, c := range changes {
@@ -185,15 +185,15 @@ func (s *Store) make(users []string, changes []*change) (left []*change) {
 
 // answered reports whether the database has refused a statement, and with it the
 // transaction, and goes on.
-func answered(err error) bool {
+func rejected(err error) bool {
 	said, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && said.Severity == "ERROR"
 }
 
 // refused reports whether that was because of what the statement says.
-func refused(err error) bool {
+func statementRejected(err error) bool {
 	said, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && answered(err) && !isPassing(said.Code)
+	return ok && rejected(err) && !isTransient(said.Code)
 }
 
 // transact makes changes in one transaction, and returns those that it has not come to.
@@ -207,11 +207,11 @@ func (s *Store) transact(users []string, changes []*change) (left []*change, fai
 		return nil, nil, err
 	}
 	defer conn.Release() // ends the connection if the transaction goes on
-	t := newTurn(ctx, s, conn.Conn())
+	t := newUserTx(ctx, s, conn.Conn())
 	if err := t.begin(users, changes); err != nil {
 		return nil, nil, err
 	}
-	until := time.Now().Add(s.turns.time(ctx))
+	until := time.Now().Add(s.changes.timeToStart(ctx))
 	for i, c := range changes {
 		if i > 0 && !time.Now().Before(until) {
 			return changes[i:], nil, t.commit()
@@ -220,7 +220,7 @@ func (s *Store) transact(users []string, changes []*change) (left []*change, fai
 			continue // nobody waits for it any more
 		}
 		written := t.writes
-		c.err = c.do(&tx{turn: t, now: c.now})
+		c.err = c.do(&tx{userTx: t, now: c.now})
 		if t.failed != nil {
 			return nil, nil, t.failed
 		}

@@ -26,30 +26,30 @@ func (s *Store) compareLeases() {
 		case <-s.closing.Done():
 			return
 		case <-ticker.C:
-			s.giveBackUnheld()
+			s.releaseOrphans()
 		}
 	}
 }
 
 // giveBackUnheld compares once. What goes wrong is tried again the next time.
-func (s *Store) giveBackUnheld() {
+func (s *Store) releaseOrphans() {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
-	_ = s.boundLives(ctx)
-	if unheld, err := s.unheldClaims(ctx); err == nil && len(unheld) > 0 {
+	_ = s.capExpiry(ctx)
+	if unheld, err := s.orphanedClaims(ctx); err == nil && len(unheld) > 0 {
 		s.logger.Warn("leases.unheld", "leases", len(unheld), "first_message_id", unheld[0].Message.ID,
 			"consequence", "the database says that this node has claimed these messages, and nobody here works on them: they are due again")
-		s.unsure.add(unheld)
+		s.inDoubt.add(unheld)
 	}
-	if s.unsure.any() { // also while nothing is claimed for want of slots
-		s.returning.do(ctx, s, func(ctx context.Context) error { return s.giveBackUnsure(ctx, time.Time{}) })
+	if s.inDoubt.any() { // also while nothing is claimed for want of slots
+		s.releasing.run(ctx, s, func(ctx context.Context) error { return s.releaseInDoubt(ctx, time.Time{}) })
 	}
 }
 
 // boundLives lets no node count as alive for longer than a lease lasts, which one does when
 // the clock of the database was set back after the node said that it lives. A node that lives
 // says so again before that.
-func (s *Store) boundLives(ctx context.Context) error {
+func (s *Store) capExpiry(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $1::interval
 		WHERE expires_at > clock_timestamp() + 2 * $1::interval`, leaseTime)
@@ -60,19 +60,19 @@ func (s *Store) boundLives(ctx context.Context) error {
 // here. A claim is held from before the commit that makes its lease until after the commit
 // that ends it. So a lease that is still there after it was found not to be held is one that
 // nobody is going to end. One look is not enough: a claim may be made and settled within it.
-func (s *Store) unheldClaims(ctx context.Context) ([]store.Claim, error) {
-	suspects, err := s.lookForUnheld(ctx)
+func (s *Store) orphanedClaims(ctx context.Context) ([]store.Claim, error) {
+	suspects, err := s.findOrphans(ctx)
 	if err != nil || len(suspects) == 0 {
 		return nil, err
 	}
-	still, err := s.lookForUnheld(ctx)
+	still, err := s.findOrphans(ctx)
 	return slices.DeleteFunc(still, func(claim store.Claim) bool {
 		return !slices.ContainsFunc(suspects, func(s store.Claim) bool { return s.Lease == claim.Lease })
 	}), err
 }
 
 // lookForUnheld returns leases of this node, as of one moment, that are not held after it.
-func (s *Store) lookForUnheld(ctx context.Context) ([]store.Claim, error) {
+func (s *Store) findOrphans(ctx context.Context) ([]store.Claim, error) {
 	found, err := rows(ctx, s.pool, func(r pgx.CollectableRow) (store.Claim, error) {
 		var user string
 		var id [16]byte
@@ -83,6 +83,6 @@ func (s *Store) lookForUnheld(ctx context.Context) ([]store.Claim, error) {
 		SELECT user_id, id, lease FROM posthaste.live
 		WHERE node = $1 AND node <> 0 AND lease <> ALL($2) LIMIT 1000`, s.node.number(), s.held.leases())
 	return slices.DeleteFunc(found, func(claim store.Claim) bool {
-		return s.held.has(claim.Lease) || s.unsure.has(claim.Lease)
+		return s.held.has(claim.Lease) || s.inDoubt.has(claim.Lease)
 	}), err
 }
