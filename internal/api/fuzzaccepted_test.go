@@ -21,6 +21,9 @@ import (
 // the server accepts, it does not fail, and the store opens afterwards and is whole (contract,
 // decision 35).
 func FuzzAcceptedRequests(f *testing.F) {
+	if testing.Short() {
+		f.Skip("it does one thing at a time")
+	}
 	addAcceptedSeeds(func(seed uint64, text string, size uint16) { f.Add(seed, text, size) })
 	f.Fuzz(func(t *testing.T, seed uint64, text string, size uint16) {
 		disk := vfs.NewMem()
@@ -31,6 +34,9 @@ func FuzzAcceptedRequests(f *testing.F) {
 
 // TestAcceptedRequestsOnPostgres is FuzzAcceptedRequests for a few inputs, on PostgreSQL.
 func TestAcceptedRequestsOnPostgres(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	cluster := pgtest.Run(t)
 	addAcceptedSeeds(func(seed uint64, text string, size uint16) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {

@@ -44,6 +44,9 @@ const callsOfHistory = 250
 // Ids have names in order of appearance. What a store may put in any order is sorted: what
 // happens in the same millisecond.
 func TestHistories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	cluster := pgtest.Run(t)
 	for _, seed := range historySeeds() {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

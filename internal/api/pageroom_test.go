@@ -79,6 +79,9 @@ func (w withFailedRun) Entries(_ context.Context, _ string, _ workflow.RunID, re
 // TestPagesHoldWhatTheyTake has room for the largest page taken before one is read, what it
 // takes held while it is written, and all given back behind it.
 func TestPagesHoldWhatTheyTake(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	letter := &posthaste.DeadLetter{Message: fullMessage, Response: &posthaste.Response{Status: 500, Body: []byte("no")}}
 	logged := 0
 	for _, entry := range logFake().Entries {

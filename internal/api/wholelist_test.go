@@ -78,7 +78,7 @@ var lists = []string{"/v2/queues", "/v2/topics", "/v2/flowControl", "/v2/schedul
 // takes held while it is written, and all given back behind it: no reader holds more than
 // one part, however many there are.
 func TestListsHoldWhatTheyTake(t *testing.T) {
-	const items, size = 20, 1 << 20
+	const items, size = 20, 64 << 10
 	for _, path := range lists {
 		t.Run(path, func(t *testing.T) {
 			gate := &roomGate{}

@@ -21,6 +21,9 @@ import (
 // clock was set forward, and none later by more than it was set back. That positions
 // increase all the same is a part of the audit.
 func TestClockJumps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	const slack = 10 * time.Second // of the loop, which looks at the clock at every heartbeat
 	tests := []struct {
 		name  string

@@ -64,6 +64,9 @@ func TestFanOutIsBounded(t *testing.T) {
 // A batch of large messages is several commits. When one fails, what came before it is
 // stored, and each of the others is told.
 func TestLargeBatchIsSeveralCommits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	for _, failAt := range []int{-1, 0, 1} {
 		t.Run(fmt.Sprint(failAt), func(t *testing.T) {
 			var sizes []int

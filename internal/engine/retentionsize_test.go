@@ -95,6 +95,9 @@ func (b *bounded) usage() store.Usage {
 // of bytes: the disk holds no more than that and a little, and the log is as long as
 // fits. Nothing that is alive goes, however old it is.
 func TestRetentionBySize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	const days, daily = 20, 40 * 16 << 10 // bytes of bodies
 	inBounded(t, 5*daily, func(b *bounded) {
 		var waits posthaste.MessageID
@@ -158,6 +161,9 @@ func TestRetentionBySizeKeepsTwoDays(t *testing.T) {
 // first, as many as have to; never those of today and yesterday, and no run that goes on.
 // The log says so.
 func TestRetentionBySizeDropsDeadLettersAndRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	const daily = 10
 	tests := map[string]struct {
 		days      int64 // of dead letters and runs that the bound has room for, and the log of two

@@ -164,6 +164,9 @@ func dayByDay(t testing.TB, s *lsm.Store, days int) (all []store.Entry) {
 // TestManyValuesOverManyDays asks by more values than a page may look for in all weeks: it ends
 // before them, and its cursor leads on.
 func TestManyValuesOverManyDays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	const days, values, most = 300, 1500, 20_000
 	s := open(t, vfs.NewMem())
 	wanted := store.EventFilter{Labels: []string{"first", "last"}}

@@ -133,6 +133,9 @@ func namesIn(t *testing.T, dir string) (names []string) {
 // TestCheckMissesNoKey deletes one key of each kind. Check notices, unless nothing else
 // speaks of what was deleted.
 func TestCheckMissesNoKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	whole := fillAll(t)
 	alone := map[string]bool{
 		"m format": true, "v": true, // settings
@@ -157,6 +160,9 @@ func TestCheckMissesNoKey(t *testing.T) {
 
 // TestCheckReadsEveryRecord replaces the value of one key of each kind.
 func TestCheckReadsEveryRecord(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	whole := fillAll(t)
 	opaque := map[string]bool{
 		"v": true, "s b": true, "n s": true, // texts of others

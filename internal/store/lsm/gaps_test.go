@@ -204,6 +204,9 @@ func fillFiles(t *testing.T, options *pebble.Options, prefix []byte, file, files
 // TestPagesAmongDeletedLetters deletes dead letters and lists what is left, of which the
 // first page may step over what was deleted and no other does.
 func TestPagesAmongDeletedLetters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	const letters, page = 2000, 10
 	oldest := func(n int) bool { return n < letters*9/10 }
 	newest := func(n int) bool { return n >= letters/10 }

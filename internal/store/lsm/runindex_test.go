@@ -232,6 +232,9 @@ func (s *scribe) check() {
 // Every key of runs is for something that is there, and all there is has its keys,
 // whatever comes together in a transaction and whatever retention removes.
 func TestKeysOfRunsAreExact(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			s := &scribe{
@@ -257,6 +260,9 @@ func TestKeysOfRunsAreExact(t *testing.T) {
 
 // A prefix that names more runs than are looked up by it finds them all the same.
 func TestPrefixOfMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	s := openMem(t)
 	var ids []string
 	for n := range maxNamed + 10 {

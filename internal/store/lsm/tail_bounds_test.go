@@ -99,6 +99,9 @@ func TestTailLacksWhatWasNotGathered(t *testing.T) {
 }
 
 func TestTailIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	const big = tailBytes / 100
 	empty := &posthaste.Message{}
 	header := http.Header{"A": {strings.Repeat("a", big)}}
