@@ -16,6 +16,7 @@ interface Known {
   usage: Usage;
   slots: { parallelismMax: number; parallelismCount: number };
   overdue: number | undefined; // seconds
+  paused: number; // likewise, of what a pause holds back
   held: Held[] | undefined; // asked for when it is late
   disk: number | undefined; // bytes
   dead: Dead[];
@@ -32,8 +33,9 @@ async function ask(signal: AbortSignal): Promise<Known> {
     deadDestinations(signal),
   ]);
   const overdue = gauge("posthaste_due_backlog_age_seconds");
-  const held = (overdue ?? 0) > late ? await heldBack(signal) : undefined;
-  return { sample: newest, usage, slots, overdue, held, disk: gauge("posthaste_store_bytes"), dead };
+  const paused = gauge("posthaste_paused_backlog_age_seconds") ?? 0;
+  const held = Math.max(overdue ?? 0, paused) > late ? await heldBack(signal) : undefined;
+  return { sample: newest, usage, slots, overdue, paused, held, disk: gauge("posthaste_store_bytes"), dead };
 }
 
 const pause = 10_000; // ms between two readings
@@ -85,7 +87,7 @@ function Numbers({ of }: { of: Known }) {
         <Card name="Success" value={ended === 0 ? "–" : share(newest.delivered, ended)} tone={newest.failed > 0 ? "amber" : "green"}
           note={<>{plural(newest.failed, "message")} failed permanently; {share(newest.attemptsFailed, newest.attempts)} of {plural(newest.attempts, "attempt")} failed</>} />
         <Card name="Oldest due message" value={of.overdue === undefined ? "–" : of.overdue === 0 ? "none" : span(of.overdue * 1000)} tone={(of.overdue ?? 0) > late ? "red" : "green"}
-          note={<>how long the most overdue message has been waiting{of.held !== undefined && <>: <a href="#held">why</a></>}</>} />
+          note={<>how long the most overdue message has been waiting{of.paused > 0 && <>; {span(of.paused * 1000)} behind a pause</>}{of.held !== undefined && <>: <a href="#held">why</a></>}</>} />
         <Card name="Attempts in flight" value={count(of.slots.parallelismCount)} note={`of at most ${count(of.slots.parallelismMax)}`} />
         <Card name="Dead letters" value={count(letters)} tone={letters > 0 ? "amber" : "green"}
           note={<><a href={href("/dlq/runs")}>{plural(usage.failedRuns.entries, "run")}</a>, <a href={href("/dlq/messages")}>{plural(usage.deadLetters.entries, "message")}</a></>} />
