@@ -12,9 +12,9 @@ import (
 
 // Schedules keeps schedules.
 type Schedules interface {
-	// PutScheduleOnce makes a schedule, or replaces the one with its id, unless the
+	// PutScheduleDedup makes a schedule, or replaces the one with its id, unless the
 	// request is a repetition: it returns the id of the earlier one then.
-	PutScheduleOnce(ctx context.Context, schedule posthaste.Schedule, once engine.Once) (id string, repeated bool, err error)
+	PutScheduleDedup(ctx context.Context, schedule posthaste.Schedule, once engine.Dedup) (id string, repeated bool, err error)
 	PauseSchedule(ctx context.Context, user, id string, paused bool) error
 	Schedule(ctx context.Context, user, id string) (engine.ScheduleStatus, error)
 	Schedules(ctx context.Context, user, after string) (store.List[engine.ScheduleStatus], error)
@@ -63,8 +63,8 @@ func (a *api) putSchedule(r *request, c controls, queue string) (answer, error) 
 	if schedule.Body, err = r.readBody(a.options.MaxBody); err != nil {
 		return answer{}, err
 	}
-	once := engine.Once{ID: p.DeduplicationID, ByContent: p.ContentBasedDeduplication}
-	id, repeated, err := a.options.Engine.PutScheduleOnce(r.Context(), schedule, once)
+	once := engine.Dedup{ID: p.DeduplicationID, ByContent: p.ContentBasedDeduplication}
+	id, repeated, err := a.options.Engine.PutScheduleDedup(r.Context(), schedule, once)
 	if err != nil {
 		return answer{}, err
 	}

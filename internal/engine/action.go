@@ -6,29 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
 )
 
-// ActionWorker does one kind of bulk action. It is asked again and again until
-// the action is finished, also by another process after a crash, so all it knows
-// is in the action.
+// ActionWorker handles one kind of bulk action. All of its state is in the action, because
+// another process continues it after a crash.
 type ActionWorker interface {
-	// Begin returns how many things the action's filter matches, and the cursor of the
-	// first step. It tells where the action ends, if nothing else does: what matches
-	// later is none of its business.
+	// Begin returns the number of matching things and the first cursor. It fixes where the action
+	// ends, so that things which match later are not changed.
 	Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error)
 
-	// Step changes the next few things. The step's Advance must be called in the
-	// commit of that change; advance returns it for the cursor to continue at.
-	// An empty cursor means that this was the last step.
+	// Step changes the next few things. It must commit advance(cursor) with the change, where
+	// cursor is that of the next step, "" after the last one.
 	Step(ctx context.Context, action *posthaste.BulkAction, advance func(cursor string) *store.Step) error
 }
 
-// StartAction begins a bulk action and returns it: asked has its user, kind, filter,
-// overrides and caller.
+// StartAction stores and starts a bulk action. The caller sets user, kind, filter, overrides and
+// caller IP.
 func (e *Engine) StartAction(ctx context.Context, asked posthaste.BulkAction) (*posthaste.BulkAction, error) {
 	worker := e.actionWorkers[asked.Kind]
 	if worker == nil {
@@ -46,14 +44,14 @@ func (e *Engine) StartAction(ctx context.Context, asked posthaste.BulkAction) (*
 	if err := e.options.Store.PutAction(ctx, action); err != nil {
 		return nil, fmt.Errorf("store bulk action: %w", err)
 	}
-	running := *action // what is returned is the caller's
+	running := *action // the caller owns what is returned
 	if e.own.add(action.ID) {
 		e.running.Go(func() { e.runAction(&running) })
 	}
 	return action, nil
 }
 
-// newActionID makes an id that sorts by time.
+// newActionID returns an id that sorts by time.
 func (e *Engine) newActionID() (string, error) {
 	var random [6]byte
 	if _, err := io.ReadFull(e.options.Entropy, random[:]); err != nil {
@@ -62,20 +60,9 @@ func (e *Engine) newActionID() (string, error) {
 	return fmt.Sprintf("act_%013d%s", e.now().UnixMilli(), hex.EncodeToString(random[:])), nil
 }
 
-// Action returns a bulk action, or store.ErrNotFound.
-func (e *Engine) Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
-	return e.options.Store.Action(ctx, user, id)
-}
-
-// Actions returns all bulk actions of a user, oldest first.
-func (e *Engine) Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error) {
-	return e.options.Store.Actions(ctx, user)
-}
-
-// CancelAction ends a bulk action that goes on and returns it, or store.ErrNotFound. What
-// it has changed stays changed, and is counted in what is returned; it changes nothing
-// more, not even what a step at hand has found, whichever engine takes that. An action that
-// has ended is returned as it is.
+// CancelAction ends a running bulk action and returns it, or store.ErrNotFound. Changes already
+// made remain and are counted; no engine makes further ones. An action that has ended is returned
+// as it is.
 func (e *Engine) CancelAction(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
 	err := e.options.Store.UpdateAction(ctx, user, id, func(a *posthaste.BulkAction) {
 		if !a.Finished() {
@@ -88,14 +75,14 @@ func (e *Engine) CancelAction(ctx context.Context, user, id string) (*posthaste.
 	return e.Action(ctx, user, id)
 }
 
-// runAction takes steps until the action has ended, another engine does it, or this
-// one stops. A step that fails is tried again later. That two take the same step does no
-// harm: what one has changed is not there for the other, and a step is counted once.
+// runAction takes steps until the action has ended, another engine owns it or this one stops.
+// Failed steps are retried. Two engines taking the same step do no harm: changed things no longer
+// match, and the step counts once.
 func (e *Engine) runAction(action *posthaste.BulkAction) {
 	const pause = time.Second
 	defer e.own.remove(action.ID)
 	for !action.Finished() {
-		mine, err := e.options.Store.TryLease(e.claiming, "action "+action.ID, takeUpEvery)
+		mine, err := e.options.Store.TryLease(e.claiming, "action "+action.ID, adoptInterval)
 		if err == nil && !mine {
 			return
 		}
@@ -109,7 +96,7 @@ func (e *Engine) runAction(action *posthaste.BulkAction) {
 			return
 		}
 		if code := posthaste.ErrorCode(err); code != posthaste.CodeInternal && code != posthaste.CodeUnavailable {
-			e.giveUpAction(action, err)
+			e.failAction(action, err)
 			return
 		}
 		e.options.Logger.Error("action.step_failed", "action_id", action.ID, "kind", action.Kind, "error", err)
@@ -118,19 +105,18 @@ func (e *Engine) runAction(action *posthaste.BulkAction) {
 		case <-e.claiming.Done():
 			return
 		}
-		_ = e.reread(action) // or the step is tried again, and fails
+		_ = e.reread(action)
 	}
 }
 
-// isOver reports whether a step failed because its action has ended or is gone, or because
-// this engine ends.
+// isOver reports whether a step failed because its action has ended or does not exist, or this
+// engine stops.
 func (e *Engine) isOver(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrClosed) || e.claiming.Err() != nil
 }
 
-// giveUpAction ends an action that can never go on: its filter or its overrides
-// were accepted once, and this version of the program refuses them.
-func (e *Engine) giveUpAction(action *posthaste.BulkAction, cause error) {
+// failAction ends an action whose filter or overrides this version rejects.
+func (e *Engine) failAction(action *posthaste.BulkAction, cause error) {
 	err := e.options.Store.UpdateAction(e.claiming, action.User, action.ID, func(a *posthaste.BulkAction) {
 		if a.Finished() {
 			return
@@ -143,7 +129,7 @@ func (e *Engine) giveUpAction(action *posthaste.BulkAction, cause error) {
 	}
 }
 
-// reread reads an action as it is by now: with the step that was taken, or cancelled.
+// reread loads the action's stored state.
 func (e *Engine) reread(action *posthaste.BulkAction) error {
 	after, err := e.options.Store.Action(e.claiming, action.User, action.ID)
 	if err != nil {
@@ -153,7 +139,7 @@ func (e *Engine) reread(action *posthaste.BulkAction) error {
 	return nil
 }
 
-// actionStep takes one step and reads the action as the step left it.
+// actionStep takes one step and reloads the action.
 func (e *Engine) actionStep(action *posthaste.BulkAction) error {
 	worker := e.actionWorkers[action.Kind]
 	if worker == nil {
@@ -163,7 +149,7 @@ func (e *Engine) actionStep(action *posthaste.BulkAction) error {
 	err := worker.Step(e.claiming, action, func(cursor string) *store.Step {
 		return &store.Step{ActionID: action.ID, Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
 			if a.Cursor != from {
-				return // another engine has done this step before
+				return // another engine has taken this step
 			}
 			a.Count(processed, failures)
 			if a.Cursor = cursor; cursor == "" {
@@ -175,4 +161,65 @@ func (e *Engine) actionStep(action *posthaste.BulkAction) error {
 		return err
 	}
 	return e.reread(action)
+}
+
+// adoptInterval is how often an engine looks for orphaned bulk actions, and the lease of an
+// action's owner.
+const adoptInterval = 10 * time.Second
+
+// adoptOrphanedActions continues unfinished bulk actions whose process died, and removes old
+// ended ones.
+func (e *Engine) adoptOrphanedActions() {
+	ticker := time.NewTicker(adoptInterval)
+	defer ticker.Stop()
+	for {
+		e.adoptOnce()
+		select {
+		case <-ticker.C:
+		case <-e.claiming.Done():
+			return
+		}
+	}
+}
+
+// adoptOnce starts all unfinished actions; runAction stops at those that another engine owns.
+func (e *Engine) adoptOnce() {
+	if err := e.options.Store.DeleteActions(e.claiming, e.now().Add(-posthaste.ActionRetention)); err != nil {
+		e.options.Logger.Error("action.cleanup_failed", "error", err)
+	}
+	unfinished, err := e.options.Store.UnfinishedActions(e.claiming)
+	if err != nil {
+		e.options.Logger.Error("action.resume_failed", "error", err)
+	}
+	for _, action := range unfinished {
+		if e.own.add(action.ID) {
+			e.running.Go(func() { e.runAction(action) })
+		}
+	}
+}
+
+// ownActions are the bulk actions that this engine works on.
+type ownActions struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+// add reports whether the action is new.
+func (o *ownActions) add(id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ids[id] {
+		return false
+	}
+	if o.ids == nil {
+		o.ids = map[string]bool{}
+	}
+	o.ids[id] = true
+	return true
+}
+
+func (o *ownActions) remove(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.ids, id)
 }

@@ -122,7 +122,7 @@ type process struct {
 }
 
 // TryLease implements store.Jobs.
-func (p process) TryLease(_ context.Context, job string, held time.Duration) (bool, error) {
+func (p process) TryLease(_ context.Context, job string, leaseContext time.Duration) (bool, error) {
 	p.jobs.mu.Lock()
 	defer p.jobs.mu.Unlock()
 	if p.jobs.holder == nil {
@@ -131,7 +131,7 @@ func (p process) TryLease(_ context.Context, job string, held time.Duration) (bo
 	if p.jobs.holder[job] != p.name && time.Now().Before(p.jobs.until[job]) {
 		return false, nil
 	}
-	p.jobs.holder[job], p.jobs.until[job] = p.name, time.Now().Add(held)
+	p.jobs.holder[job], p.jobs.until[job] = p.name, time.Now().Add(leaseContext)
 	return true, nil
 }
 

@@ -8,8 +8,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// cancelWorker cancels the messages that match a filter and were there when the
-// action began.
+// cancelWorker cancels matching messages that existed when the action began.
 type cancelWorker struct{ engine *Engine }
 
 func (w cancelWorker) query(action *posthaste.BulkAction) (store.LiveQuery, error) {
@@ -48,10 +47,8 @@ func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 	return err
 }
 
-// deadLetterSteps walks through the dead letters that match a filter and had
-// failed when the action began, oldest first, so that what fails again meanwhile
-// is not met twice. It is a sweep like that of a client: the cursor tells where it goes
-// on and where it ends.
+// deadLetterSteps pages through matching dead letters that existed when the action began, oldest
+// first. The cursor has the next and the last position, as in a client's sweep.
 type deadLetterSteps struct{ engine *Engine }
 
 func (w deadLetterSteps) query(ctx context.Context, action *posthaste.BulkAction) (store.DeadLetterQuery, error) {
@@ -68,7 +65,7 @@ func (w deadLetterSteps) query(ctx context.Context, action *posthaste.BulkAction
 	return query, err
 }
 
-// newest returns the position of the latest dead letter, one before all if there is none.
+// newest returns the position of the latest dead letter, 0 if there is none.
 func (w deadLetterSteps) newest(ctx context.Context, user string) (posthaste.Position, error) {
 	page, err := w.engine.DeadLetters(ctx, user, store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
 	if err != nil || len(page.IDs) == 0 {
@@ -92,10 +89,9 @@ func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction
 	return total, cursor, err
 }
 
-// next returns the ids of the next step, and the step when some of them are left for the
-// one after.
+// next returns the ids of the next step, and its progress.
 func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step,
-) (ids []posthaste.DeadLetterID, step store.Progress, err error) {
+) (ids []posthaste.DeadLetterID, progress store.Progress, err error) {
 	query, err := w.query(ctx, action)
 	if err != nil {
 		return nil, nil, err
@@ -113,35 +109,25 @@ func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction,
 	}, err
 }
 
-// deleteWorker deletes the dead letters that match a filter.
-type deleteWorker struct{ engine *Engine }
-
-// Begin implements ActionWorker.
-func (w deleteWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
-	return deadLetterSteps(w).Begin(ctx, action)
-}
+// deleteWorker deletes matching dead letters.
+type deleteWorker struct{ deadLetterSteps }
 
 // Step implements ActionWorker.
 func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	ids, step, err := deadLetterSteps(w).next(ctx, action, advance)
+	ids, progress, err := w.next(ctx, action, advance)
 	if err != nil {
 		return err
 	}
-	_, err = w.engine.options.Store.DeleteDeadLetters(ctx, action.User, ids, step)
+	_, err = w.engine.options.Store.DeleteDeadLetters(ctx, action.User, ids, progress)
 	return err
 }
 
-// retryWorker retries the dead letters that match a filter.
-type retryWorker struct{ engine *Engine }
-
-// Begin implements ActionWorker.
-func (w retryWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
-	return deadLetterSteps(w).Begin(ctx, action)
-}
+// retryWorker retries matching dead letters.
+type retryWorker struct{ deadLetterSteps }
 
 // Step implements ActionWorker.
 func (w retryWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	ids, step, err := deadLetterSteps(w).next(ctx, action, advance)
+	ids, progress, err := w.next(ctx, action, advance)
 	if err != nil {
 		return err
 	}
@@ -149,6 +135,6 @@ func (w retryWorker) Step(ctx context.Context, action *posthaste.BulkAction, adv
 	if err != nil {
 		return err
 	}
-	_, err = w.engine.retry(ctx, action.User, ids, overrides, step)
+	_, err = w.engine.retry(ctx, action.User, ids, overrides, progress)
 	return err
 }

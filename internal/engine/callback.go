@@ -10,14 +10,13 @@ import (
 	"posthaste/internal/store"
 )
 
-// Report is what a callback tells of an attempt (contract, messages 5; those of
-// workflow runs, workflows 4.5 and 5.2).
-// Byte slices are base64 in JSON.
+// Report is the body of a callback (contract, messages 5; for workflow runs, workflows 4.5 and
+// 5.2).
 type Report struct {
-	Status          int         `json:"status"` // 0: no answer
+	Status          int         `json:"status"` // 0: no response
 	Header          http.Header `json:"header"`
 	Body            []byte      `json:"body"`
-	Truncated       bool        `json:"truncated,omitempty"` // the answer was larger than what is kept
+	Truncated       bool        `json:"truncated,omitempty"` // the response was larger than what is stored
 	Retried         int         `json:"retried"`
 	MaxRetries      int         `json:"maxRetries"`
 	DLQID           string      `json:"dlqId,omitempty"`
@@ -37,7 +36,7 @@ type Report struct {
 	WorkflowCreatedAt int64  `json:"workflowCreatedAt,omitempty"`
 }
 
-// NewReport tells of an attempt that had the response, nil for none.
+// NewReport returns the report of an attempt. response is nil if there was none.
 func NewReport(claim store.Claim, response *posthaste.Response) Report {
 	m := claim.Message
 	body := Report{
@@ -71,9 +70,8 @@ func orEmpty(h http.Header) http.Header {
 	return h
 }
 
-// callbacks returns the maker of the messages that tell of an attempt, nil if
-// nobody is to be told: the callback hears of every attempt, the failure callback
-// of the failure.
+// callbacks returns a function that makes the callback messages of an attempt, nil if there are
+// none. The callback gets every attempt, the failure callback only the last failure.
 func (e *Engine) callbacks(claim store.Claim, state posthaste.State, response *posthaste.Response, now time.Time,
 ) func(posthaste.DeadLetterID) ([]*posthaste.Message, error) {
 	m := claim.Message
@@ -106,15 +104,14 @@ func (e *Engine) callbacks(claim store.Claim, state posthaste.State, response *p
 	}
 }
 
-// ReportRedaction returns what is not shown of a message whose body is a report:
-// what its own settings say, what the source of the report hides, and all of the
-// body if the source hides anything, for the report tells it.
+// ReportRedaction returns the redaction of a message whose body is a report: its own, the
+// source's, and the whole body if the source redacts anything.
 func ReportRedaction(source, own posthaste.Redaction) posthaste.Redaction {
 	return own.And(source).And(posthaste.Redaction{Body: !source.IsZero()})
 }
 
-// newCallback makes the message of a callback. Unless the callback says
-// otherwise it is retried as often as its source; it has no callbacks itself.
+// newCallback makes a callback message. It has its source's retries by default, and no callbacks
+// itself.
 func (e *Engine) newCallback(source *posthaste.Message, to *posthaste.Callback, body Report, now time.Time) (*posthaste.Message, error) {
 	id, err := e.newID(now)
 	if err != nil {

@@ -9,13 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Message returns a message and where it stands, or store.ErrNotFound.
-func (e *Engine) Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error) {
-	return e.options.Store.Message(ctx, user, id)
-}
-
-// Cancel asks for messages to be cancelled and returns how many it changed:
-// unknown ids and messages that ended, or were cancelled before, do not count.
+// Cancel cancels messages and returns the number changed, see store.Canceller.
 func (e *Engine) Cancel(ctx context.Context, user string, ids []posthaste.MessageID) (int, error) {
 	return e.cancel(ctx, user, ids, nil)
 }
@@ -28,8 +22,7 @@ func (e *Engine) cancel(ctx context.Context, user string, ids []posthaste.Messag
 	return len(cancelled), nil
 }
 
-// RunNow makes a message due at once that waits for its delay or its next attempt: see
-// store.Expediter.
+// RunNow makes a message due now, see store.Expediter.
 func (e *Engine) RunNow(ctx context.Context, user string, id posthaste.MessageID) error {
 	if err := e.options.Store.RunNow(ctx, e.now(), user, id); err != nil {
 		return fmt.Errorf("run now: %w", err)
@@ -40,9 +33,8 @@ func (e *Engine) RunNow(ctx context.Context, user string, id posthaste.MessageID
 // stepSize is how many things a bulk operation changes in one commit.
 const stepSize = 200
 
-// CancelMatching cancels the messages that match, at most limit of them if that
-// is not 0, and returns how many it changed. What is published while it goes on
-// is not touched.
+// CancelMatching cancels up to limit matching messages (0 = all) and returns the number changed.
+// Messages published during the call are not cancelled.
 func (e *Engine) CancelMatching(ctx context.Context, user string, query store.LiveQuery, limit int) (int, error) {
 	query.CreatedUntil = earlier(query.CreatedUntil, e.now())
 	total := 0
@@ -64,7 +56,7 @@ func (e *Engine) CancelMatching(ctx context.Context, user string, query store.Li
 	return total, nil
 }
 
-// earlier returns the earlier of two times; a first one that is zero is none.
+// earlier returns the earlier time; a zero bound is ignored.
 func earlier(bound, now time.Time) time.Time {
 	if bound.IsZero() || now.Before(bound) {
 		return now

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"posthaste/internal/backoff"
 	"sync/atomic"
 	"time"
 
@@ -10,15 +11,14 @@ import (
 	"posthaste/internal/store"
 )
 
-// The dispatch loop goes round when the store wakes it, when a slot becomes free,
-// when the next message is due, and at least every heartbeat, so that Healthy can
-// tell a loop with nothing to do from one that hangs.
+// The dispatch loop runs when the store wakes it, a slot becomes free or a message is due, and at
+// least every heartbeat, so that Healthy can detect a hanging loop.
 const (
 	heartbeat  = 5 * time.Second
-	claimPause = time.Second // after the store failed to hand out messages
+	claimPause = time.Second // after a failed claim
 )
 
-// dispatch hands due messages to attempts until the engine stops.
+// dispatch starts attempts for due messages until the engine stops.
 func (e *Engine) dispatch() {
 	timer := time.NewTimer(heartbeat)
 	defer timer.Stop()
@@ -36,9 +36,8 @@ func (e *Engine) dispatch() {
 	}
 }
 
-// untilNext returns how long the loop may rest, which is never nothing: a timer that has run
-// out before it is waited for crashes the race detector in tests with a fake clock
-// (golang/go#78156).
+// untilNext returns how long the loop may sleep. It is never 0: a timer that fires before it is
+// waited for crashes the race detector in tests with a fake clock (golang/go#78156).
 func (e *Engine) untilNext(next time.Time) time.Duration {
 	if next.IsZero() || e.freeSlots() == 0 {
 		return heartbeat
@@ -50,28 +49,27 @@ func (e *Engine) freeSlots() int {
 	return max(0, e.options.Concurrency-int(e.inflight.Load()))
 }
 
-// runOnce claims as many due messages as there are free slots and starts an
-// attempt for each. It returns when it should be called again, the zero time if
-// nothing waits.
+// runOnce claims messages for all free slots and starts an attempt for each. It returns when to
+// run again, zero if nothing waits.
 func (e *Engine) runOnce(now time.Time) time.Time {
 	free := e.freeSlots()
 	if free == 0 {
 		return time.Time{}
 	}
-	// Stop must not cut a claim short: what it leases it is also to log.
+	// not e.claiming: a claim that Stop interrupted could lease messages without logging them
 	claims, next, err := e.options.Store.Claim(e.attempts, now, free)
 	for _, claim := range claims {
 		e.start(claim)
 	}
 	if err != nil && e.attempts.Err() == nil {
 		e.logClaimFailed(now, err)
-		return nextBesideError(next, now, len(claims))
+		return nextAfterError(next, now, len(claims))
 	}
 	return next
 }
 
-// logClaimFailed logs that the store failed to hand out messages, once a claimPause: the store
-// wakes the loop for what others can do as well, many times a second.
+// logClaimFailed logs at most once per claimPause, because other users' messages wake the loop
+// many times a second.
 func (e *Engine) logClaimFailed(now time.Time, err error) {
 	if pause := now.Sub(e.claimFailedAt); pause >= 0 && pause < claimPause {
 		return
@@ -80,10 +78,10 @@ func (e *Engine) logClaimFailed(now time.Time, err error) {
 	e.options.Logger.Error("claim.failed", "error", err)
 }
 
-// nextBesideError returns when to claim again after something went wrong: when the store
-// said, for others wait beside that, and after a pause at the latest. A store that handed
-// out nothing and says now may mean what went wrong, and is not asked again at once.
-func nextBesideError(next, now time.Time, claims int) time.Time {
+// nextAfterError returns when to claim again after an error: at next, because other messages
+// wait, but after claimPause at the latest. If nothing was claimed and next is now, it waits
+// claimPause.
+func nextAfterError(next, now time.Time, claims int) time.Time {
 	pause := now.Add(claimPause)
 	if claims == 0 && !next.After(now) {
 		return pause
@@ -91,40 +89,39 @@ func nextBesideError(next, now time.Time, claims int) time.Time {
 	return earlier(next, pause)
 }
 
-// mostResting is how many goroutines that have made an attempt are kept for another.
-const mostResting = 64
+// maxIdle is how many idle worker goroutines are kept.
+const maxIdle = 64
 
-// flight is an attempt that is made.
+// flight is an attempt in progress.
 type flight struct {
 	store.Claim
-	beforeStop bool // it belongs to the cohort of that name
+	beforeStop bool // counted by Engine.beforeStop
 }
 
-// start makes an attempt in a goroutine that rests, or else in a new one. That of a
-// new one costs more: its stack has to grow to what HTTP and the log need.
+// start runs an attempt in an idle worker, else in a new one, which costs more: its stack has to
+// grow.
 func (e *Engine) start(claim store.Claim) {
 	e.inflight.Add(1)
 	f := flight{claim, e.beforeStop.join()}
 	select {
-	case e.rested <- f:
+	case e.idleWorkers <- f:
 	default:
 		e.running.Go(func() { e.work(f) })
 	}
 }
 
-// work makes an attempt, then rests until there is another one to be made. It returns
-// when no more are to come, or when enough others rest.
+// work makes attempts until the engine stops claiming or enough other workers are idle.
 func (e *Engine) work(f flight) {
 	for {
 		e.attempt(f.Claim)
-		e.land(f)
-		if e.resting.Add(1) > mostResting {
-			e.resting.Add(-1)
+		e.finish(f)
+		if e.idle.Add(1) > maxIdle {
+			e.idle.Add(-1)
 			return
 		}
 		select {
-		case f = <-e.rested:
-			e.resting.Add(-1)
+		case f = <-e.idleWorkers:
+			e.idle.Add(-1)
 		case <-e.claiming.Done():
 			return
 		}
@@ -133,7 +130,7 @@ func (e *Engine) work(f flight) {
 
 // attempt delivers a claimed message once and settles the claim.
 func (e *Engine) attempt(claim store.Claim) {
-	ctx, end := e.held(claim)
+	ctx, end := e.leaseContext(claim)
 	defer end()
 	m := e.prepare(ctx, claim)
 	if m == nil {
@@ -157,15 +154,14 @@ func (e *Engine) attempt(claim store.Claim) {
 	}
 }
 
-// held returns a context that ends when attempts in flight are to be abandoned, or the
-// claim may be somebody else's.
-func (e *Engine) held(claim store.Claim) (context.Context, context.CancelFunc) {
+// leaseContext returns a context that ends when attempts are abandoned or the lease may be lost.
+func (e *Engine) leaseContext(claim store.Claim) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(e.attempts)
 	if claim.Held == nil {
 		return ctx, cancel
 	}
 	if claim.Held.Err() != nil {
-		cancel() // before anything is sent
+		cancel()
 	}
 	stop := context.AfterFunc(claim.Held, cancel)
 	return ctx, func() {
@@ -174,8 +170,7 @@ func (e *Engine) held(claim store.Claim) (context.Context, context.CancelFunc) {
 	}
 }
 
-// prepare returns a claimed message as it is to be sent, or nil when there is
-// nothing to be sent and the claim is ended.
+// prepare returns a claimed message as it is sent, or nil if the claim has been ended.
 func (e *Engine) prepare(ctx context.Context, claim store.Claim) *posthaste.Message {
 	if claim.Message.Run == nil {
 		return claim.Message
@@ -184,7 +179,7 @@ func (e *Engine) prepare(ctx context.Context, claim store.Claim) *posthaste.Mess
 	if err != nil {
 		e.options.Logger.Error("prepare.failed", "message_id", claim.Message.ID, "error", err)
 		select {
-		case <-time.After(claimPause): // it will be claimed again at once
+		case <-time.After(claimPause): // because it is due again at once
 		case <-ctx.Done():
 		}
 		e.release(claim)
@@ -196,7 +191,6 @@ func (e *Engine) prepare(ctx context.Context, claim store.Claim) *posthaste.Mess
 	return m
 }
 
-// decide says what an outcome means.
 func (e *Engine) decide(claim store.Claim, outcome posthaste.Outcome) store.Settlement {
 	now := e.now()
 	if claim.Message.Run != nil {
@@ -207,8 +201,8 @@ func (e *Engine) decide(claim store.Claim, outcome posthaste.Outcome) store.Sett
 	return settlement
 }
 
-// land gives back what an attempt in flight holds.
-func (e *Engine) land(f flight) {
+// finish frees the slot of an attempt.
+func (e *Engine) finish(f flight) {
 	if f.beforeStop {
 		e.beforeStop.leave()
 	}
@@ -219,21 +213,19 @@ func (e *Engine) land(f flight) {
 	}
 }
 
-// settle writes a settlement down, trying again while the store has trouble: an
-// outcome that is not written is an attempt made in vain. It returns the settlement as
-// it stands, nil if none does. If the lease is gone after a try of which the store could
-// not tell what became, it was that try that ended it, unless somebody else may have the
-// message.
+// settle stores a settlement, retrying until the engine abandons attempts. It returns the final
+// settlement, nil if there is none. ErrLeaseLost after a try with unknown result means that this
+// try took effect, unless the lease may have been given to another node.
 func (e *Engine) settle(settlement store.Settlement) *store.Settlement {
 	const firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
-	var stands atomic.Pointer[store.Settlement] // a try that was given up may still tell
-	settlement.Settled = func(s store.Settlement) { stands.Store(&s) }
+	var settled atomic.Pointer[store.Settlement] // concurrent: a try that timed out may still take effect
+	settlement.Settled = func(s store.Settlement) { settled.Store(&s) }
 	unknown := false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := e.options.Store.Settle(e.attempts, e.options.Now(), settlement)
 		claim := settlement.Claim
 		if err == nil || unknown && errors.Is(err, store.ErrLeaseLost) && (claim.Held == nil || claim.Held.Err() == nil) {
-			return stands.Load()
+			return settled.Load()
 		}
 		unknown = unknown || errors.Is(err, store.ErrUnavailable)
 		e.options.Logger.Error("settle.failed", "message_id", claim.Message.ID, "error", err)
@@ -248,12 +240,25 @@ func (e *Engine) settle(settlement store.Settlement) *store.Settlement {
 	}
 }
 
-// release gives a claim back when its attempt was abandoned.
+// release releases the claim of an abandoned attempt.
 func (e *Engine) release(claim store.Claim) {
 	const patience = 5 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := e.options.Store.Release(ctx, e.options.Now(), []store.Claim{claim}); err != nil {
 		e.options.Logger.Error("release.failed", "message_id", claim.Message.ID, "error", err)
+	}
+}
+
+// Decide says what an attempt's outcome means for the message: delivered, failed
+// for good, or to be retried, and when (contract, messages 3).
+func Decide(claim store.Claim, outcome posthaste.Outcome, now time.Time) store.Settlement {
+	switch {
+	case outcome.Class == posthaste.OutcomeDelivered:
+		return store.Delivered(claim)
+	case outcome.Class == posthaste.OutcomePermanent, claim.Retried >= claim.Message.MaxRetries():
+		return store.Failed(claim, outcome)
+	default:
+		return store.RetryAt(claim, now.Add(backoff.Next(claim.Message, claim.Retried, outcome)), outcome)
 	}
 }

@@ -1,9 +1,7 @@
-// Package engine holds the rules of delivery: how a publication becomes
-// messages, when they are attempted, and what an attempt's outcome means.
+// Package engine has the rules of delivery: what a publication becomes, when a message is
+// attempted, and what the outcome means.
 //
-// It decides from what the store says and changes nothing except through the
-// store, so it has no state worth recovering: an engine that starts after a
-// crash is like any other engine.
+// All state is in the store, so an engine needs no recovery after a crash.
 package engine
 
 import (
@@ -22,30 +20,27 @@ import (
 	"posthaste/internal/store"
 )
 
-// Dispatcher makes one attempt to deliver a message. If ctx ends during the
-// attempt its outcome is disregarded.
+// Dispatcher attempts to deliver a message once. If ctx ends first, the outcome is ignored.
 type Dispatcher interface {
 	Attempt(ctx context.Context, m *posthaste.Message, retried int) posthaste.Outcome
 }
 
-// Runs decides what deliveries mean for the workflow runs they belong to. It is
-// asked about messages of runs only.
+// Runs has the rules for messages of workflow runs; it is called for no others.
 type Runs interface {
-	// Prepare returns a claimed message as it is to be sent, or nil when its run has
-	// ended and nobody waits for the answer.
+	// Prepare returns a claimed message as it is sent, or nil if its run has ended and nobody
+	// waits for the response.
 	Prepare(ctx context.Context, m *posthaste.Message) (*posthaste.Message, error)
 
-	// Settle says what an attempt's outcome means for the message and its run.
+	// Settle returns the settlement of a message and its run.
 	Settle(claim store.Claim, outcome posthaste.Outcome, now time.Time) store.Settlement
 }
 
-// Observer is told what the engine does. Its methods are called from many
-// goroutines and must not block.
+// Observer receives what the engine does. Its methods are called concurrently and must not block.
 type Observer interface {
-	// Accepted is called after messages became durable.
+	// Accepted reports messages that became durable.
 	Accepted(messages int)
-	// AttemptStarted and AttemptFinished enclose each attempt; an attempt that is
-	// abandoned at shutdown finishes with a report whose State is ACTIVE.
+	// AttemptStarted and AttemptFinished enclose each attempt. One abandoned at shutdown is
+	// reported as ACTIVE.
 	AttemptStarted()
 	AttemptFinished(AttemptReport)
 }
@@ -56,18 +51,16 @@ type AttemptReport struct {
 	Retried   int
 	StartedAt time.Time
 	Outcome   posthaste.Outcome
-	State     posthaste.State // the state the message entered
-	NextAt    time.Time       // of the next attempt; RETRY only
+	State     posthaste.State // new state of the message
+	NextAt    time.Time       // next attempt; RETRY only
 }
 
-// Traces give what is delivered its place in traces. Contexts follow from what is
-// stored, so a crash breaks no trace.
+// Traces derives trace contexts from stored messages, so a crash breaks no trace.
 type Traces interface {
-	// Publish returns the context that the attempts of a new message are part of: that
-	// of its publication, which is itself part of the context that the message has.
+	// Publish returns the context for the attempts of a new message: its publication, a child of
+	// the message's context.
 	Publish(m *posthaste.Message) posthaste.TraceContext
-	// Published is called after a message became durable; parent is what its
-	// publication is part of.
+	// Published is called once a message is durable; parent is the parent of its publication.
 	Published(m *posthaste.Message, parent posthaste.TraceContext)
 	// Attempt returns the context of an attempt of a message.
 	Attempt(m *posthaste.Message, retried int) posthaste.TraceContext
@@ -77,38 +70,56 @@ type Traces interface {
 type Options struct {
 	Store      store.Store
 	Dispatcher Dispatcher
-	Runs       Runs            // nil: there are no messages of runs
-	Observer   Observer        // nil: nobody
-	Missed     func(ticks int) // told of ticks that made no message; nil: nobody
-	Traces     Traces          // nil: messages keep the contexts they are given
+	Runs       Runs            // nil: no messages of runs
+	Observer   Observer        // optional
+	Missed     func(ticks int) // receives the number of ticks that created no message; optional
+	Traces     Traces          // nil: messages keep their contexts
 	Logger     *slog.Logger    // nil: slog.Default()
 
-	Concurrency int              // attempts in flight; 0: DefaultConcurrency
-	Limits      Limits           // what publishers may ask for
+	Concurrency int              // maximum attempts in flight; 0: DefaultConcurrency
+	Limits      Limits           // for publications
 	Now         func() time.Time // nil: time.Now
 	Entropy     io.Reader        // for ids; nil: crypto/rand
 
-	Retention     Retention            // of users that are not in UserRetention
+	Retention     Retention            // for users not in UserRetention
 	UserRetention map[string]Retention // by user
 
-	// ActionWorkers do kinds of bulk actions that are not the engine's own.
+	// ActionWorkers handles kinds of bulk actions that are not the engine's own.
 	ActionWorkers map[posthaste.ActionKind]ActionWorker
 
-	// DecodeOverrides reads the overrides of a bulk action, which are kept as the
-	// headers they came in. nil: there are none.
+	// DecodeOverrides decodes the overrides of a bulk action, which are stored as the request's
+	// headers. nil: none.
 	DecodeOverrides func(http.Header) (Overrides, error)
 }
 
-// DefaultConcurrency is how many attempts may be in flight unless told otherwise.
+// DefaultConcurrency is the default maximum of attempts in flight.
 const DefaultConcurrency = 4096
 
-// Engine accepts publications and delivers messages. Make one with New.
+// direct are the store's methods that need no rules.
+type direct interface {
+	Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error)
+	DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error)
+	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
+	Queue(ctx context.Context, user, name string) (store.QueueStatus, error)
+	Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error)
+	URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error)
+	URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error)
+	DeleteURLGroup(ctx context.Context, user, name string) error
+	DeleteSchedule(ctx context.Context, user, id string) error
+	DeleteFlowKey(ctx context.Context, user, key string) error
+	Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error)
+	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
+	Usage(ctx context.Context, user string) (store.Usage, error)
+}
+
+// Engine accepts publications and delivers messages. Use New.
 type Engine struct {
+	direct
 	options Options
 
-	claiming context.Context // ends when no more claims are to be made
+	claiming context.Context // ends when claiming stops
 	stop     context.CancelFunc
-	attempts context.Context // ends when attempts in flight are to be abandoned
+	attempts context.Context // ends when attempts in flight are abandoned
 	abandon  context.CancelFunc
 	running  sync.WaitGroup
 
@@ -116,19 +127,19 @@ type Engine struct {
 	own             ownActions
 	scheduleChanged chan struct{}
 
-	beforeStop cohort // attempts that were in flight when Stop was called
+	beforeStop cohort // attempts that started before Stop
 
 	inflight atomic.Int64
-	freed    chan struct{} // receives after an attempt gave its slot back
-	beat     atomic.Int64  // when the dispatch loop last went round, Unix ms
+	freed    chan struct{} // signals a free slot
+	beat     atomic.Int64  // last round of the dispatch loop, Unix ms
 
-	claimFailedAt time.Time // when that was last logged; of the dispatch loop alone
+	claimFailedAt time.Time // last claim.failed log line; dispatch loop only
 
-	resting atomic.Int64 // goroutines that wait for an attempt to make
-	rested  chan flight  // takes one when such a goroutine is there to make it
+	idle        atomic.Int64 // idle worker goroutines
+	idleWorkers chan flight  // hands an attempt to an idle worker
 }
 
-// New returns an engine that accepts publications; Start makes it deliver.
+// New returns an engine that accepts publications. Start starts delivery.
 func New(options Options) *Engine {
 	if options.Missed == nil {
 		options.Missed = func(int) {}
@@ -152,15 +163,16 @@ func New(options Options) *Engine {
 		options.DecodeOverrides = func(http.Header) (Overrides, error) { return Overrides{}, nil }
 	}
 	e := &Engine{
+		direct:          options.Store,
 		options:         options,
 		freed:           make(chan struct{}, 1),
-		rested:          make(chan flight),
+		idleWorkers:     make(chan flight),
 		scheduleChanged: make(chan struct{}, 1),
 	}
 	e.actionWorkers = map[posthaste.ActionKind]ActionWorker{
 		posthaste.ActionCancel: cancelWorker{e},
-		posthaste.ActionDelete: deleteWorker{e},
-		posthaste.ActionRetry:  retryWorker{e},
+		posthaste.ActionDelete: deleteWorker{deadLetterSteps{e}},
+		posthaste.ActionRetry:  retryWorker{deadLetterSteps{e}},
 	}
 	maps.Copy(e.actionWorkers, options.ActionWorkers)
 	e.claiming, e.stop = context.WithCancel(context.Background())
@@ -168,23 +180,22 @@ func New(options Options) *Engine {
 	return e
 }
 
-// Start begins to deliver. It returns at once.
+// Start starts delivery and returns.
 func (e *Engine) Start() {
 	e.beat.Store(e.options.Now().UnixMilli())
 	e.running.Go(e.dispatch)
 	e.running.Go(e.schedule)
 	e.running.Go(e.trim)
-	e.running.Go(e.takeUpActions)
+	e.running.Go(e.adoptOrphanedActions)
 }
 
-// Stop waits for the attempts in flight and makes no more. While attempts that were in flight
-// when it was called go on, due messages are still delivered beside them, so that a
-// destination that hangs holds up no other; the last quarter of the time until ctx ends
-// is left to attempts that began meanwhile. When ctx ends first, the attempts in flight are
-// abandoned: their messages are due again for the next engine, and no retry is counted.
-// Calling it twice is harmless.
+// Stop stops claiming and waits for the attempts in flight. Until those that started before the
+// call have ended, other due messages are still delivered, so a hanging destination blocks no
+// other; the last quarter of ctx's time is left to attempts that started after the call. When ctx
+// ends, remaining attempts are abandoned: their messages are due again, and no retry is counted.
+// Stop is idempotent.
 func (e *Engine) Stop(ctx context.Context) {
-	e.deliverBeside(ctx, e.beforeStop.close())
+	e.keepDelivering(ctx, e.beforeStop.close())
 	e.stop()
 	idle := make(chan struct{})
 	go func() {
@@ -200,9 +211,9 @@ func (e *Engine) Stop(ctx context.Context) {
 	e.abandon()
 }
 
-// deliverBeside lets the engine go on until ended is closed, or three quarters of the time
-// until ctx ends have passed.
-func (e *Engine) deliverBeside(ctx context.Context, ended <-chan struct{}) {
+// keepDelivering returns when ended is closed, or after three quarters of the time until ctx
+// ends.
+func (e *Engine) keepDelivering(ctx context.Context, ended <-chan struct{}) {
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
 		var cancel context.CancelFunc
@@ -215,15 +226,15 @@ func (e *Engine) deliverBeside(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// cohort is the attempts that began before it was closed. The zero value is ready.
+// cohort counts the attempts that started before close. The zero value is ready.
 type cohort struct {
 	mu       sync.Mutex
 	inFlight int
-	ended    chan struct{} // closed when all have ended; nil until the cohort is closed
+	ended    chan struct{} // closed when all have ended; nil before close
 }
 
-// join counts an attempt and reports whether it belongs to the cohort; if so, leave is to
-// be called at its end.
+// join counts an attempt and reports whether it started before close. If so, call leave at its
+// end.
 func (c *cohort) join() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,8 +254,8 @@ func (c *cohort) leave() {
 	}
 }
 
-// close lets no more attempts join. It returns a channel that is closed when those of the
-// cohort have ended.
+// close stops counting new attempts. The returned channel closes when the counted ones have
+// ended.
 func (c *cohort) close() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,17 +268,16 @@ func (c *cohort) close() <-chan struct{} {
 	return c.ended
 }
 
-// standstill is how long the dispatch loop may take for one round.
-const standstill = 30 * time.Second
+// maxRound is the time after which a round of the dispatch loop counts as stalled.
+const maxRound = 30 * time.Second
 
-// ErrStandstill is returned by Healthy when the dispatch loop does not go round.
-var ErrStandstill = errors.New("engine: the dispatcher stands still")
+// ErrStalled is returned by Healthy.
+var ErrStalled = errors.New("engine: the dispatcher settled still")
 
-// Healthy returns ErrStandstill when no messages are being handed out though the
-// engine was started.
+// Healthy returns ErrStalled if the dispatch loop of a started engine does not run.
 func (e *Engine) Healthy() error {
-	if e.options.Now().UnixMilli()-e.beat.Load() > standstill.Milliseconds() {
-		return ErrStandstill
+	if e.options.Now().UnixMilli()-e.beat.Load() > maxRound.Milliseconds() {
+		return ErrStalled
 	}
 	return nil
 }
@@ -275,9 +285,25 @@ func (e *Engine) Healthy() error {
 // InFlight returns the number of attempts in flight.
 func (e *Engine) InFlight() int { return int(e.inflight.Load()) }
 
-// nobody observes nothing.
 type nobody struct{}
 
 func (nobody) Accepted(int)                  {}
 func (nobody) AttemptStarted()               {}
 func (nobody) AttemptFinished(AttemptReport) {}
+
+// FailedForGood reports whether the attempt created an entry in a DLQ: that of runs for a message
+// of a run, else that of messages. Failed calls whose SDK can handle the response, and failure
+// callbacks, create none.
+func (r AttemptReport) FailedForGood() bool {
+	run := r.Message.Run
+	switch {
+	case r.State != posthaste.StateFailed:
+		return false
+	case run == nil:
+		return true
+	case run.CallType == posthaste.CallRequest:
+		return !run.Features.Has(posthaste.FeatureNoDelete)
+	default:
+		return run.CallType != posthaste.CallFailure
+	}
+}

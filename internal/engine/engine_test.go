@@ -564,8 +564,8 @@ func TestHealthy(t *testing.T) {
 		}
 		e.Stop(t.Context())
 		time.Sleep(time.Hour)
-		if err := e.Healthy(); !errors.Is(err, engine.ErrStandstill) {
-			t.Errorf("stopped engine: %v, want ErrStandstill", err)
+		if err := e.Healthy(); !errors.Is(err, engine.ErrStalled) {
+			t.Errorf("stopped engine: %v, want ErrStalled", err)
 		}
 	})
 }

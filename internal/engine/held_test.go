@@ -18,13 +18,13 @@ import (
 // leasing is a store whose claims last as long as it is told.
 type leasing struct {
 	store.Store
-	held []context.Context // of the claims, one after the other
+	leaseContext []context.Context // of the claims, one after the other
 }
 
 func (l *leasing) Claim(ctx context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
 	claims, next, err := l.Store.Claim(ctx, now, limit)
 	for i := range claims {
-		claims[i].Held, l.held = l.held[0], l.held[1:]
+		claims[i].Held, l.leaseContext = l.leaseContext[0], l.leaseContext[1:]
 	}
 	return claims, next, err
 }

@@ -8,7 +8,7 @@ import (
 	"posthaste"
 )
 
-// Limits bound what a publisher may ask for. Zero means no bound.
+// Limits limit the settings of a publication. Zero: unlimited.
 type Limits struct {
 	Retries     int
 	Delay       time.Duration
@@ -18,36 +18,33 @@ type Limits struct {
 	Schedules   int           // of a user
 }
 
-// Setting names a setting that has a limit.
 type Setting string
 
-// The settings of a message that have limits.
+// Setting is a setting of a message that has a limit.
 const (
 	SettingRetries Setting = "retries"
-	SettingDelay   Setting = "delay" // also that until an absolute time
+	SettingDelay   Setting = "delay" // also of NotBefore
 	SettingTimeout Setting = "timeout"
 )
 
-// Part is one of the messages that a publication asks for.
+// Part is the part of a publication that a setting belongs to.
 type Part string
 
-// The parts of a publication.
 const (
-	PartMessage         Part = "" // the one that it is about
+	PartMessage         Part = "" // the message itself
 	PartCallback        Part = "callback"
 	PartFailureCallback Part = "failure callback"
 )
 
-// OverLimit is an Error with CodeLimit about a setting of a message. Its sentence
-// has our name of the setting; who knows what the publisher called it can say so.
+// OverLimit is an Error with CodeLimit about a setting. The API replaces the setting's name by
+// the client's.
 type OverLimit struct {
-	Part    Part // whose setting it is
+	Part    Part
 	Setting Setting
 	Value   string
-	Fault   string // what is wrong with it, such as "over the limit of 10"
+	Fault   string // such as "over the limit of 10"
 }
 
-// Error returns the sentence.
 func (e *OverLimit) Error() string {
 	sentence := fmt.Sprintf("%s %s is %s", e.Setting, e.Value, e.Fault)
 	if e.Part == PartMessage {
@@ -56,11 +53,11 @@ func (e *OverLimit) Error() string {
 	return string(e.Part) + " " + sentence
 }
 
-// Unwrap returns the Error.
+// Unwrap returns the posthaste.Error.
 func (e *OverLimit) Unwrap() error { return posthaste.Errorf(posthaste.CodeLimit, "%s", e.Error()) }
 
-// Check returns an OverLimit for a setting above its limit that was given, to the message
-// or to a callback. The delay is the time until the first attempt.
+// Check returns an OverLimit if a setting of the message or of a callback exceeds its limit.
+// delay is the time until the first attempt.
 func (l Limits) Check(p Publication, delay time.Duration) error {
 	if err := l.check(PartMessage, p.Settings, delay); err != nil {
 		return err
@@ -89,8 +86,7 @@ func (l Limits) check(part Part, s posthaste.Settings, delay time.Duration) erro
 	return nil
 }
 
-// WithDefaults returns settings that say how many retries there are, if they do not and
-// the default is above the limit: as many as the limit allows.
+// WithDefaults sets Retries to the limit if it is unset and the default exceeds the limit.
 func (l Limits) WithDefaults(s posthaste.Settings) posthaste.Settings {
 	if s.Retries == nil && l.Retries > 0 && l.Retries < posthaste.DefaultRetries {
 		s.Retries = &l.Retries
@@ -98,7 +94,7 @@ func (l Limits) WithDefaults(s posthaste.Settings) posthaste.Settings {
 	return s
 }
 
-// CheckOverrides is Check for what is given alone, whatever it will be applied to.
+// CheckOverrides is Check for overrides alone.
 func (l Limits) CheckOverrides(o Overrides, now time.Time) error {
 	return l.Check(Publication{Settings: o.Settings}, o.StartAt(now).Sub(now))
 }

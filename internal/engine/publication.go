@@ -10,32 +10,31 @@ import (
 	"posthaste"
 )
 
-// Publication is a request to deliver something, before it is a message.
+// Publication is a request to deliver something.
 type Publication struct {
-	Destination string        // an absolute URL, or the name of a URL group
-	Queue       string        // the queue to go through, if any
-	Body        []byte        // owned by the engine from here on
-	Delay       time.Duration // wait before the first attempt
-	NotBefore   time.Time     // absolute start; beats Delay
-	CallerIP    string        // address of the publisher, without port
+	Destination string        // absolute URL, or name of a URL group
+	Queue       string        // optional
+	Body        []byte        // owned by the engine
+	Delay       time.Duration // before the first attempt
+	NotBefore   time.Time     // overrides Delay
+	CallerIP    string        // without port
 
-	DeduplicationID           string // explicit id; beats ContentBasedDeduplication
-	ContentBasedDeduplication bool   // the content is the id
+	DeduplicationID           string // overrides ContentBasedDeduplication
+	ContentBasedDeduplication bool   // the id is a hash of the content
 
-	scheduleID string // of the schedule that publishes
+	scheduleID string // of the publishing schedule
 
 	posthaste.Settings
 }
 
-// Receipt tells what became of one publication and one endpoint.
+// Receipt is the result of a publication for one endpoint.
 type Receipt struct {
 	MessageID    posthaste.MessageID
 	URL          string
-	Deduplicated bool // MessageID is an earlier message's; nothing was accepted
+	Deduplicated bool // MessageID is that of the earlier message; nothing was accepted
 }
 
-// StartAt returns when the first attempt is due: NotBefore beats Delay, and
-// neither reaches into the past.
+// StartAt returns when the first attempt is due, not before now.
 func (p *Publication) StartAt(now time.Time) time.Time {
 	start := now.Add(p.Delay)
 	if !p.NotBefore.IsZero() {
@@ -47,8 +46,7 @@ func (p *Publication) StartAt(now time.Time) time.Time {
 	return start
 }
 
-// dedupKey returns what identifies the publication against repetition, "" if
-// nothing does. An id beats the content.
+// dedupKey returns the deduplication key, "" for none.
 func (p *Publication) dedupKey() string {
 	switch {
 	case p.DeduplicationID != "":
@@ -60,8 +58,8 @@ func (p *Publication) dedupKey() string {
 	}
 }
 
-// contentHash covers what the destination would see: the destination, the body,
-// and the forwarded headers with the Content-Type (contract, messages 6.4).
+// contentHash covers destination, body, forwarded headers and Content-Type (contract, messages
+// 6.4).
 func (p *Publication) contentHash() []byte {
 	h := sha256.New()
 	hashText(h, p.Destination)
@@ -76,12 +74,12 @@ func (p *Publication) contentHash() []byte {
 		for _, value := range p.Header[name] {
 			hashText(h, value)
 		}
-		hashText(h, "") // no header value and name can run into each other
+		hashText(h, "") // end of the values
 	}
 	return h.Sum(nil)
 }
 
-// hashText adds a text and its length, so that no two lists of texts hash alike.
+// hashText hashes length and text, so that different lists have different hashes.
 func hashText(h hash.Hash, text string) {
 	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))
 	_, _ = h.Write([]byte(text))

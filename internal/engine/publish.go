@@ -11,9 +11,9 @@ import (
 	"posthaste/internal/store"
 )
 
-// Publish accepts a publication and returns a receipt for each endpoint it goes
-// to, once the messages are durable. Its errors are posthaste.Errors: NotFound
-// for a URL group that does not exist, Limit for a setting above its limit.
+// Publish accepts a publication and returns a receipt per endpoint once the messages are durable.
+// It returns a posthaste.Error: NotFound for an unknown URL group, Limit for a setting above its
+// limit.
 func (e *Engine) Publish(ctx context.Context, user string, p Publication) ([]Receipt, error) {
 	results, err := e.PublishBatch(ctx, user, []Publication{p})
 	if err != nil {
@@ -22,8 +22,7 @@ func (e *Engine) Publish(ctx context.Context, user string, p Publication) ([]Rec
 	return results[0].Receipts, results[0].Err
 }
 
-// Result is what became of one publication of a batch: its receipts, or why it
-// was not accepted.
+// Result is the receipts of a publication, or why it was rejected.
 type Result struct {
 	Receipts []Receipt
 	Err      error
@@ -32,9 +31,9 @@ type Result struct {
 // batchChunk is how many publications share a commit.
 const batchChunk = 500
 
-// PublishBatch accepts publications independently of each other, in chunks of one
-// commit each. The results are in the order of the publications; err is only our
-// own failure, after which it is not known which of them were accepted.
+// PublishBatch accepts publications independently, in chunks of one commit each, and returns
+// results in order. err is an internal error, after which the caller does not know which were
+// accepted.
 func (e *Engine) PublishBatch(ctx context.Context, user string, publications []Publication) ([]Result, error) {
 	results := make([]Result, len(publications))
 	for first := 0; first < len(publications); first += batchChunk {
@@ -47,7 +46,7 @@ func (e *Engine) PublishBatch(ctx context.Context, user string, publications []P
 }
 
 func (e *Engine) publishChunk(ctx context.Context, user string, publications []Publication, results []Result) error {
-	stored := false // something of it is: the others are told one by one from then on
+	stored := false // part of the chunk is stored: report errors one by one
 	fail := func(err error) error {
 		if !stored {
 			return err
@@ -61,7 +60,7 @@ func (e *Engine) publishChunk(ctx context.Context, user string, publications []P
 	}
 	now, size := e.now(), 0
 	var submissions []store.Submission
-	var indexes []int // of the results they belong to
+	var indexes []int // of publications and results
 	for i, p := range publications {
 		if size >= maxCommit {
 			if err := e.accept(ctx, user, now, publications, submissions, indexes, results); err != nil {
@@ -88,8 +87,7 @@ func (e *Engine) publishChunk(ctx context.Context, user string, publications []P
 	return nil
 }
 
-// accept accepts the submissions of some publications in one commit. The indexes are those
-// of the publications, and of the results.
+// accept accepts submissions in one commit; indexes are those of their publications and results.
 func (e *Engine) accept(ctx context.Context, user string, now time.Time, publications []Publication,
 	submissions []store.Submission, indexes []int, results []Result,
 ) error {
@@ -114,8 +112,8 @@ func (e *Engine) accept(ctx context.Context, user string, now time.Time, publica
 	return nil
 }
 
-// receipts tells of the messages of a submission, or of the earlier one that it
-// repeats: those went where that one sent them, whatever became of its URL group.
+// receipts returns the receipts of a submission. A deduplicated one has the URLs of the earlier
+// messages.
 func (e *Engine) receipts(ctx context.Context, user string, submission store.Submission, accepted store.Accepted) ([]Receipt, error) {
 	all := make([]Receipt, len(accepted.IDs))
 	for i, id := range accepted.IDs {
@@ -134,15 +132,14 @@ func (e *Engine) receipts(ctx context.Context, user string, submission store.Sub
 	return all, nil
 }
 
-// maxFanOut is how many bytes the messages of a publication to a URL group may have
-// together: they are one commit, which is in memory as a whole.
+// maxFanOut limits the total bytes of a publication to a URL group, because its messages share a
+// commit.
 const maxFanOut = 64 << 20
 
-// maxCommit is from how many bytes on the publications of a batch get another commit.
+// maxCommit is the size in bytes after which a batch starts another commit.
 const maxCommit = 16 << 20
 
-// submission makes the messages of a publication: one for a URL, one for each
-// endpoint of a group.
+// submission makes the messages of a publication, one per endpoint.
 func (e *Engine) submission(ctx context.Context, user string, p Publication, now time.Time) (store.Submission, error) {
 	endpoints, group, err := e.endpoints(ctx, user, p.Destination)
 	if err != nil {
@@ -170,7 +167,7 @@ func (e *Engine) submission(ctx context.Context, user string, p Publication, now
 	return submission, nil
 }
 
-// endpoints resolves a destination. group is empty for a URL.
+// endpoints resolves a destination. group is "" for a URL.
 func (e *Engine) endpoints(ctx context.Context, user, destination string) (endpoints []posthaste.Endpoint, group string, err error) {
 	if isURL(destination) {
 		return []posthaste.Endpoint{{URL: destination}}, "", nil
@@ -185,7 +182,7 @@ func (e *Engine) endpoints(ctx context.Context, user, destination string) (endpo
 	return found.Endpoints, found.Name, nil
 }
 
-// newMessage turns a publication into a message without a destination.
+// newMessage makes a message without a URL.
 func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthaste.Message, error) {
 	start := p.StartAt(now)
 	if err := e.options.Limits.Check(p, start.Sub(now)); err != nil {
@@ -212,7 +209,7 @@ func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthas
 	return m, nil
 }
 
-// tracePublished tells of messages that are durable now.
+// tracePublished reports durable messages.
 func (e *Engine) tracePublished(messages []*posthaste.Message, parent posthaste.TraceContext) {
 	if e.options.Traces == nil {
 		return
@@ -230,8 +227,7 @@ func (e *Engine) newID(now time.Time) (posthaste.MessageID, error) {
 	return id, nil
 }
 
-// now returns the present time to the millisecond, the precision of everything
-// that is stored.
+// now returns the time in milliseconds, the precision of the store.
 func (e *Engine) now() time.Time { return e.options.Now().Truncate(time.Millisecond) }
 
 func isURL(destination string) bool {

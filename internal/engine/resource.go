@@ -9,14 +9,13 @@ import (
 	"posthaste/internal/store"
 )
 
-// QueueChange is what is to change about a queue.
+// QueueChange is a change of a queue.
 type QueueChange struct {
-	Parallelism int   // 0: as it is, or posthaste.DefaultParallelism for a new one
-	Paused      *bool // nil: as it is
+	Parallelism int   // 0: unchanged; posthaste.DefaultParallelism for a new one
+	Paused      *bool // nil: unchanged
 }
 
-// PutQueue changes a queue or makes it. It returns an Error with CodeLimit above
-// the limits for queues and parallelism.
+// PutQueue changes or creates a queue. It returns an Error with CodeLimit above a limit.
 func (e *Engine) PutQueue(ctx context.Context, user, name string, change QueueChange) error {
 	limits := e.options.Limits
 	if limits.Parallelism > 0 && change.Parallelism > limits.Parallelism {
@@ -39,7 +38,7 @@ func (e *Engine) PutQueue(ctx context.Context, user, name string, change QueueCh
 	})
 }
 
-// checkQueueCount refuses a queue too many. One that is there may always change.
+// checkQueueCount rejects a new queue above the limit.
 func (e *Engine) checkQueueCount(ctx context.Context, user, name string) error {
 	most := e.options.Limits.Queues
 	if most == 0 {
@@ -52,8 +51,8 @@ func (e *Engine) checkQueueCount(ctx context.Context, user, name string) error {
 	return posthaste.Errorf(posthaste.CodeLimit, "there are %d queues already, the limit is %d", len(all), most)
 }
 
-// PauseQueue stops or resumes a queue, or returns store.ErrNotFound. A paused
-// queue accepts messages and starts none.
+// PauseQueue pauses or resumes a queue, or returns store.ErrNotFound. A paused queue still
+// accepts messages.
 func (e *Engine) PauseQueue(ctx context.Context, user, name string, paused bool) error {
 	return e.options.Store.UpdateQueue(ctx, e.now(), user, name, func(q *posthaste.Queue) error {
 		if q.CreatedAt.IsZero() {
@@ -64,23 +63,12 @@ func (e *Engine) PauseQueue(ctx context.Context, user, name string, paused bool)
 	})
 }
 
-// Queue returns a queue, or store.ErrNotFound.
-func (e *Engine) Queue(ctx context.Context, user, name string) (store.QueueStatus, error) {
-	return e.options.Store.Queue(ctx, user, name)
-}
-
-// Queues returns queues of a user, a part at a time: see store.Queues.
-func (e *Engine) Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error) {
-	return e.options.Store.Queues(ctx, user, after)
-}
-
-// DeleteQueue removes a queue and cancels what waits in it, but for messages of runs.
+// DeleteQueue removes a queue and cancels its messages, except those of runs.
 func (e *Engine) DeleteQueue(ctx context.Context, user, name string) error {
 	return e.options.Store.DeleteQueue(ctx, e.now(), user, name)
 }
 
-// AddEndpoints adds endpoints to a URL group or changes those it names, and makes
-// the group if need be.
+// AddEndpoints adds or changes endpoints of a URL group, creating the group if needed.
 func (e *Engine) AddEndpoints(ctx context.Context, user, name string, endpoints []posthaste.Endpoint) error {
 	return e.options.Store.UpdateURLGroup(ctx, e.now(), user, name, func(g *posthaste.URLGroup) error {
 		for _, endpoint := range endpoints {
@@ -92,8 +80,8 @@ func (e *Engine) AddEndpoints(ctx context.Context, user, name string, endpoints 
 	})
 }
 
-// RemoveEndpoints takes endpoints out of a URL group, which is removed with its
-// last. It returns store.ErrNotFound for an unknown group.
+// RemoveEndpoints removes endpoints of a URL group, and the group with its last one. It returns
+// store.ErrNotFound for an unknown group.
 func (e *Engine) RemoveEndpoints(ctx context.Context, user, name string, endpoints []posthaste.Endpoint) error {
 	return e.updateURLGroup(ctx, user, name, func(g *posthaste.URLGroup) {
 		for _, endpoint := range endpoints {
@@ -102,8 +90,7 @@ func (e *Engine) RemoveEndpoints(ctx context.Context, user, name string, endpoin
 	})
 }
 
-// SetGroupHeaders replaces the default headers of a URL group, or returns
-// store.ErrNotFound.
+// SetGroupHeaders replaces the default headers of a URL group, or returns store.ErrNotFound.
 func (e *Engine) SetGroupHeaders(ctx context.Context, user, name string, headers map[string][]string) error {
 	return e.updateURLGroup(ctx, user, name, func(g *posthaste.URLGroup) { g.Headers = headers })
 }
@@ -118,40 +105,24 @@ func (e *Engine) updateURLGroup(ctx context.Context, user, name string, change f
 	})
 }
 
-// URLGroup returns a group, or store.ErrNotFound.
-func (e *Engine) URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error) {
-	return e.options.Store.URLGroup(ctx, user, name)
-}
-
-// URLGroups returns groups of a user, a part at a time: see store.URLGroups.
-func (e *Engine) URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
-	return e.options.Store.URLGroups(ctx, user, after)
-}
-
-// DeleteURLGroup removes a group; one that is not there is no error.
-func (e *Engine) DeleteURLGroup(ctx context.Context, user, name string) error {
-	return e.options.Store.DeleteURLGroup(ctx, user, name)
-}
-
 // FlowKey returns a flow-control key, or store.ErrNotFound.
 func (e *Engine) FlowKey(ctx context.Context, user, key string) (store.FlowStatus, error) {
 	return e.options.Store.FlowKey(ctx, e.now(), user, key)
 }
 
-// FlowKeys returns flow-control keys of a user that contain the text, a part at a time: see
+// FlowKeys returns a part of the user's flow-control keys that contain the text, see
 // store.FlowKeys.
 func (e *Engine) FlowKeys(ctx context.Context, user, contains, after string) (store.List[store.FlowStatus], error) {
 	return e.options.Store.FlowKeys(ctx, e.now(), user, contains, after)
 }
 
-// Pin holds limits of a key. Nil leaves a limit as it is. A pinned rate begins a
-// new window.
+// Pin has the limits to pin; nil leaves one unchanged. Pinning a rate starts a new window.
 type Pin struct {
 	Parallelism *int
-	Rate        *posthaste.FlowLimit // its Rate and Period
+	Rate        *posthaste.FlowLimit // Rate and Period only
 }
 
-// PinFlowKey pins limits of a key, and makes the key if need be.
+// PinFlowKey pins limits of a key, creating it if needed.
 func (e *Engine) PinFlowKey(ctx context.Context, user, key string, pin Pin) error {
 	now := e.now()
 	return e.options.Store.UpdateFlowKey(ctx, now, user, key, func(k *posthaste.FlowKey) error {
@@ -166,8 +137,7 @@ func (e *Engine) PinFlowKey(ctx context.Context, user, key string, pin Pin) erro
 	})
 }
 
-// UnpinFlowKey lets limits of a key follow its messages again. They stay as they
-// are until the next message. An unknown key is no error.
+// UnpinFlowKey lets the next message set the limits of a key again. An unknown key is no error.
 func (e *Engine) UnpinFlowKey(ctx context.Context, user, key string, parallelism, rate bool) error {
 	return e.updateFlowKey(ctx, user, key, func(k *posthaste.FlowKey) {
 		k.PinnedParallelism = k.PinnedParallelism && !parallelism
@@ -175,7 +145,7 @@ func (e *Engine) UnpinFlowKey(ctx context.Context, user, key string, parallelism
 	})
 }
 
-// PauseFlowKey stops what has the key, and makes the key if need be.
+// PauseFlowKey pauses a key, creating it if needed.
 func (e *Engine) PauseFlowKey(ctx context.Context, user, key string) error {
 	return e.options.Store.UpdateFlowKey(ctx, e.now(), user, key, func(k *posthaste.FlowKey) error {
 		k.Paused = true
@@ -183,23 +153,17 @@ func (e *Engine) PauseFlowKey(ctx context.Context, user, key string) error {
 	})
 }
 
-// ResumeFlowKey lets what has the key go on. An unknown key is no error.
+// ResumeFlowKey resumes a key. An unknown key is no error.
 func (e *Engine) ResumeFlowKey(ctx context.Context, user, key string) error {
 	return e.updateFlowKey(ctx, user, key, func(k *posthaste.FlowKey) { k.Paused = false })
 }
 
-// ResetFlowRate begins a new window of the key's rate. An unknown key is no error.
+// ResetFlowRate starts a new rate window. An unknown key is no error.
 func (e *Engine) ResetFlowRate(ctx context.Context, user, key string) error {
 	return e.updateFlowKey(ctx, user, key, func(k *posthaste.FlowKey) { k.ResetRate(e.now()) })
 }
 
-// DeleteFlowKey removes a key, or returns store.ErrNotFound. A key that messages need is not
-// removed: see store.FlowKeys.
-func (e *Engine) DeleteFlowKey(ctx context.Context, user, key string) error {
-	return e.options.Store.DeleteFlowKey(ctx, user, key)
-}
-
-// updateFlowKey changes a key if there is one.
+// updateFlowKey changes a key if it exists.
 func (e *Engine) updateFlowKey(ctx context.Context, user, key string, change func(*posthaste.FlowKey)) error {
 	err := e.options.Store.UpdateFlowKey(ctx, e.now(), user, key, func(k *posthaste.FlowKey) error {
 		if k.CreatedAt.IsZero() {
@@ -214,8 +178,7 @@ func (e *Engine) updateFlowKey(ctx context.Context, user, key string, change fun
 	return err
 }
 
-// GlobalParallelism returns how many attempts of a user are in flight, and how
-// many there may be at once of all users.
+// GlobalParallelism returns a user's attempts in flight, and the maximum of all users together.
 func (e *Engine) GlobalParallelism(ctx context.Context, user string) (inFlight, most int, err error) {
 	inFlight, err = e.options.Store.InFlight(ctx, user)
 	return inFlight, e.options.Concurrency, err

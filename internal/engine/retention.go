@@ -3,25 +3,25 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"posthaste/internal/store"
 )
 
-// Retention says how long things are kept after they were of use, and how much may be
-// kept of a user. Zero means for ever, and any amount.
+// Retention is how long data is kept, and how much per user. Zero: forever, unlimited.
 type Retention struct {
-	Log         time.Duration // events, and messages that have ended, from their beginning
+	Log         time.Duration // events and ended messages, from their creation
 	DeadLetters time.Duration // entries of both DLQs, from their failure
 	Runs        time.Duration // workflow runs, from their end
 
-	// Size bounds all of it together, in bytes. Above it the oldest days of the log go,
-	// and if that is not enough those of dead letters and of runs that have ended; but
-	// never today's and yesterday's, which hold what repeated requests are answered.
+	// Size limits a user's total bytes. Above it, the oldest days of the log are removed, then
+	// those of dead letters and ended runs; but never today and yesterday, which deduplication
+	// and idempotency need.
 	Size int64
 }
 
-// idleFlowKeys is how long a flow-control key stays that nothing uses.
+// idleFlowKeys is how long an unused flow-control key is kept.
 const idleFlowKeys = 24 * time.Hour
 
 func (r Retention) horizon(now time.Time) store.Horizon {
@@ -34,11 +34,10 @@ func (r Retention) horizon(now time.Time) store.Horizon {
 	return store.Horizon{Log: before(r.Log), DeadLetters: before(r.DeadLetters), Runs: before(r.Runs), FlowKeys: before(idleFlowKeys)}
 }
 
-// trimInterval is how often what is behind the horizon is removed.
+// trimInterval is the time between trims.
 const trimInterval = time.Hour
 
-// trim removes what was kept long enough, at once and then again and again until the
-// engine stops.
+// trim removes old data every trimInterval until the engine stops.
 func (e *Engine) trim() {
 	var clock trimClock
 	for {
@@ -53,8 +52,8 @@ func (e *Engine) trim() {
 	}
 }
 
-// trimByClock is trimOnce, unless the clock was set ahead: then it leaves out one turn,
-// for somebody to set it right.
+// trimByClock is trimOnce, but skips one round after the clock was set ahead, so that it can be
+// corrected.
 func (e *Engine) trimByClock(ctx context.Context, clock *trimClock) error {
 	if clock.at.IsZero() {
 		if err := e.startTrimClock(ctx, clock); err != nil {
@@ -68,8 +67,8 @@ func (e *Engine) trimByClock(ctx context.Context, clock *trimClock) error {
 	return e.trimOnce(ctx)
 }
 
-// trimOnce trims what is kept of every user whom no other engine has trimmed within the
-// interval. That one cannot be served does not keep the others from it.
+// trimOnce trims each user that no other engine has trimmed within the interval. One user's error
+// does not stop it.
 func (e *Engine) trimOnce(ctx context.Context) error {
 	users, err := e.options.Store.Users(ctx)
 	if err != nil {
@@ -88,7 +87,7 @@ func (e *Engine) trimOnce(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// trimAll removes of a user what is behind the horizon, and then what is too much.
+// trimAll trims a user by age, then by size.
 func (e *Engine) trimAll(ctx context.Context, user string) error {
 	retention, now := e.retentionOf(user), e.options.Now()
 	err := e.trimUser(ctx, user, retention.horizon(now))
@@ -107,14 +106,52 @@ func (e *Engine) trimUser(ctx context.Context, user string, horizon store.Horizo
 	return err
 }
 
-// Usage returns how much is kept of a user.
-func (e *Engine) Usage(ctx context.Context, user string) (store.Usage, error) {
-	return e.options.Store.Usage(ctx, user)
-}
-
 func (e *Engine) retentionOf(user string) Retention {
 	if own, ok := e.options.UserRetention[user]; ok {
 		return own
 	}
 	return e.options.Retention
+}
+
+// longestJump is the largest clock jump that retention accepts. Nobody with at least two days of
+// retention loses data by it.
+const longestJump = wholeDay
+
+// trimClock detects that the wall clock was set ahead, which would make retention remove recent
+// data.
+type trimClock struct {
+	wall time.Time // without the monotonic part
+	at   time.Time // when wall was read
+}
+
+// startTrimClock initialises the clock as if the server had last run a day after the newest log
+// entry before today. Today's entries do not count: a wrong clock wrote them too. It warns if the
+// log ends in the future.
+func (e *Engine) startTrimClock(ctx context.Context, clock *trimClock) error {
+	usage, err := e.options.Store.TotalUsage(ctx)
+	if err != nil {
+		return err
+	}
+	today := e.options.Now().UTC().Truncate(wholeDay)
+	if n := len(usage.Days); n > 0 && usage.Days[n-1].Start.After(today) {
+		e.options.Logger.Warn("clock.behind", "today", today.Format(time.DateOnly), "log_ends", usage.Days[n-1].Start.Format(time.DateOnly),
+			"consequence", "the clock is behind the newest log entry, so it is wrong now or was wrong then; until it catches up, new entries get the newest entry's time")
+	}
+	for _, d := range slices.Backward(usage.Days) {
+		if d.Start.Before(today) {
+			*clock = trimClock{wall: d.Start.Add(2 * wholeDay), at: time.Now()}
+			break
+		}
+	}
+	return nil
+}
+
+// ahead returns how much further the wall clock has moved than the time since the last call.
+func (c *trimClock) ahead(now time.Time) time.Duration {
+	before := *c
+	*c = trimClock{wall: now.Round(0), at: time.Now()}
+	if before.wall.IsZero() {
+		return 0
+	}
+	return c.wall.Sub(before.wall) - c.at.Sub(before.at)
 }

@@ -9,16 +9,15 @@ import (
 
 const wholeDay = 24 * time.Hour
 
-// trimSize removes of a user the oldest days of the log until all that is kept is within
-// the bound, and then the oldest days of dead letters and ended runs. What remains above
-// it is only told of: it is alive, or young.
+// trimSize removes the user's oldest days of the log, then of dead letters and ended runs, until
+// all fits within most bytes. If too much is in use or recent, it only logs that.
 func (e *Engine) trimSize(ctx context.Context, user string, most int64, now time.Time) error {
 	usage, err := e.options.Store.Usage(ctx, user)
 	if err != nil || usage.Bytes() <= most {
 		return err
 	}
 	yesterday := now.UTC().Truncate(wholeDay).Add(-wholeDay)
-	end, over := fitting(usage, most, yesterday)
+	end, over := keepFrom(usage, most, yesterday)
 	if !end.IsZero() {
 		if err := e.trimUser(ctx, user, store.Horizon{Log: end}); err != nil {
 			return err
@@ -33,10 +32,9 @@ func (e *Engine) trimSize(ctx context.Context, user string, most int64, now time
 	return nil
 }
 
-// fitting returns from when on the log can be kept without all being more than the most
-// bytes, the zero time if nothing can be removed, and by how much it will be more still.
-// Yesterday's log stays.
-func fitting(usage store.Usage, most int64, yesterday time.Time) (from time.Time, over int64) {
+// keepFrom returns the start of the log that fits within most bytes, zero if nothing can be
+// removed, and how many bytes are still over. It keeps yesterday's log.
+func keepFrom(usage store.Usage, most int64, yesterday time.Time) (from time.Time, over int64) {
 	over = usage.Bytes() - most
 	for _, d := range usage.Days {
 		if over <= 0 || !d.Start.Before(yesterday) {
@@ -47,10 +45,9 @@ func fitting(usage store.Usage, most int64, yesterday time.Time) (from time.Time
 	return from, max(over, 0)
 }
 
-// trimOldest removes dead letters and ended runs, the oldest day of both first, until
-// there are so many bytes less. It returns how many are still too much. Each counts as
-// much as the average of its kind: what the store says of its size just after a removal
-// may include what was removed.
+// trimOldest removes the oldest days of dead letters and ended runs until over bytes are gone,
+// and returns the remaining excess. It counts an average size per entry, because the store's
+// sizes lag behind removals.
 func (e *Engine) trimOldest(ctx context.Context, user string, usage store.Usage, over int64, yesterday time.Time) (int64, error) {
 	letterSize, runSize := average(usage.DeadLetters, usage.FailedRuns), average(usage.Runs)
 	var removed store.Trimmed
@@ -72,7 +69,7 @@ func (e *Engine) trimOldest(ctx context.Context, user string, usage store.Usage,
 	return max(over, 0), nil
 }
 
-// average returns how many bytes one of some kinds takes.
+// average returns the average bytes per entry.
 func average(kinds ...store.KindUsage) int64 {
 	var bytes, entries int64
 	for _, k := range kinds {
@@ -81,7 +78,7 @@ func average(kinds ...store.KindUsage) int64 {
 	return bytes / max(entries, 1)
 }
 
-// oldest returns when the oldest of some kinds came to be, if that was before a time.
+// oldest returns the earliest Oldest of some kinds, at most before.
 func oldest(before time.Time, kinds ...store.KindUsage) time.Time {
 	for _, k := range kinds {
 		if k.Entries > 0 && k.Oldest.Before(before) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,9 +17,8 @@ import (
 	"posthaste/internal/store"
 )
 
-// PutSchedule makes a schedule or replaces the one with its id: all of it, but
-// for when it was made and whether it is paused. It makes an id if there is none,
-// and returns the id.
+// PutSchedule creates a schedule or replaces the one with its id, except for creation time and
+// pause. It generates a missing id, and returns the id.
 func (e *Engine) PutSchedule(ctx context.Context, schedule posthaste.Schedule) (id string, err error) {
 	times, err := cron.Parse(schedule.Cron)
 	if err != nil {
@@ -46,8 +46,8 @@ func (e *Engine) PutSchedule(ctx context.Context, schedule posthaste.Schedule) (
 	return schedule.ID, nil
 }
 
-// checkSchedule applies the limits that its messages would be checked by, and
-// refuses a schedule too many. One that is there may always be replaced.
+// checkSchedule rejects settings above the limits of messages, and a new schedule above the
+// limit.
 func (e *Engine) checkSchedule(ctx context.Context, schedule *posthaste.Schedule) error {
 	limits := e.options.Limits
 	if err := limits.Check(Publication{Settings: schedule.Settings}, schedule.Delay); err != nil || limits.Schedules == 0 {
@@ -79,8 +79,8 @@ func (e *Engine) newScheduleID() (string, error) {
 	return "scd_" + hex.EncodeToString(random[:]), nil
 }
 
-// PauseSchedule stops or resumes a schedule. What would have ticked while it was
-// paused never does. It returns store.ErrNotFound for an unknown schedule.
+// PauseSchedule pauses or resumes a schedule. Ticks during the pause are skipped for good. It
+// returns store.ErrNotFound for an unknown one.
 func (e *Engine) PauseSchedule(ctx context.Context, user, id string, paused bool) error {
 	now := e.now()
 	err := e.options.Store.UpdateSchedule(ctx, now, user, id, func(schedule *posthaste.Schedule) error {
@@ -101,10 +101,10 @@ func (e *Engine) PauseSchedule(ctx context.Context, user, id string, paused bool
 	return err
 }
 
-// ScheduleStatus is a schedule and what became of its last tick.
+// ScheduleStatus is a schedule and the result of its last tick.
 type ScheduleStatus struct {
 	*posthaste.Schedule
-	LastStates map[posthaste.MessageID]posthaste.State // of the messages of the last tick that are still known
+	LastStates map[posthaste.MessageID]posthaste.State // of the last tick's messages that still exist
 }
 
 // Schedule returns a schedule, or store.ErrNotFound.
@@ -116,7 +116,7 @@ func (e *Engine) Schedule(ctx context.Context, user, id string) (ScheduleStatus,
 	return e.scheduleStatus(ctx, schedule)
 }
 
-// Schedules returns schedules of a user, a part at a time: see store.Schedules.
+// Schedules returns a part of the user's schedules, see store.Schedules.
 func (e *Engine) Schedules(ctx context.Context, user, after string) (store.List[ScheduleStatus], error) {
 	part, err := e.options.Store.Schedules(ctx, user, after)
 	if err != nil {
@@ -133,7 +133,7 @@ func (e *Engine) Schedules(ctx context.Context, user, after string) (store.List[
 
 func (e *Engine) scheduleStatus(ctx context.Context, schedule *posthaste.Schedule) (ScheduleStatus, error) {
 	shown := *schedule
-	shown.Settings = e.options.Limits.WithDefaults(shown.Settings) // as its ticks have them
+	shown.Settings = e.options.Limits.WithDefaults(shown.Settings) // as its ticks use them
 	status := ScheduleStatus{Schedule: &shown, LastStates: map[posthaste.MessageID]posthaste.State{}}
 	for _, id := range schedule.LastMessages {
 		message, err := e.options.Store.Message(ctx, schedule.User, id)
@@ -148,13 +148,7 @@ func (e *Engine) scheduleStatus(ctx context.Context, schedule *posthaste.Schedul
 	return status, nil
 }
 
-// DeleteSchedule removes a schedule; messages it made are not touched.
-func (e *Engine) DeleteSchedule(ctx context.Context, user, id string) error {
-	return e.options.Store.DeleteSchedule(ctx, user, id)
-}
-
-// schedule fires ticks until the engine stops. Those of schedules that cannot be read are an
-// error, and keep no other from it.
+// schedule fires ticks until the engine stops.
 func (e *Engine) schedule() {
 	const atOnce, schedulerHeartbeat = 100, 30 * time.Second
 	peruser.Work[*posthaste.Schedule]{
@@ -174,9 +168,8 @@ func (e *Engine) schedule() {
 
 func (e *Engine) wakeScheduler() { peruser.LookAgain(e.scheduleChanged) }
 
-// tickAll fires schedules of a user, earliest first: those that are due at the same time
-// side by side, so that their ticks share commits. One that fails does not keep the others
-// from it, unless the store is unavailable to the user.
+// tickAll fires a user's schedules, earliest first; those due at the same time concurrently, so
+// that they share commits. It continues after errors, unless the store is unavailable.
 func (e *Engine) tickAll(schedules []*posthaste.Schedule, now time.Time) (err error) {
 	for len(schedules) > 0 && !errors.Is(err, store.ErrUnavailable) {
 		later := slices.IndexFunc(schedules, func(s *posthaste.Schedule) bool { return !s.NextAt.Equal(schedules[0].NextAt) })
@@ -204,9 +197,8 @@ func (e *Engine) tickTogether(schedules []*posthaste.Schedule, now time.Time) er
 	return errors.Join(errs...)
 }
 
-// tick fires a schedule once. Ticks that were missed because no engine ran are
-// caught up by one: the schedule goes on from now. A tick that makes no message,
-// because its group is gone, leaves its reason on the schedule.
+// tick fires a schedule once. One tick makes up for all that were missed. A tick that creates no
+// message because its group does not exist stores the error in the schedule.
 func (e *Engine) tick(schedule *posthaste.Schedule, now time.Time) error {
 	times, err := cron.Parse(schedule.Cron)
 	if err != nil {
@@ -228,7 +220,7 @@ func (e *Engine) tick(schedule *posthaste.Schedule, now time.Time) error {
 	case "":
 		after.LastMessages = submission.IDs()
 	case posthaste.CodeInternal, posthaste.CodeUnavailable:
-		return err // it is tried again
+		return err // retried
 	default:
 		after.Error = err.Error()
 	}
@@ -241,9 +233,8 @@ func (e *Engine) tick(schedule *posthaste.Schedule, now time.Time) error {
 	return err
 }
 
-// missedTicks returns how many ticks made no message when the one that was due had its
-// turn now: it itself if it was refused, and those after it that had no turn. Beyond a
-// week of minutes it does not go on counting.
+// missedTicks returns how many ticks from due until now created no message, counting due only if
+// it was refused. It counts up to a week of minutes.
 func missedTicks(times cron.Schedule, due, now time.Time, refused bool) (missed int) {
 	const enough = 7 * 24 * 60
 	for at := times.Next(due); !at.IsZero() && !at.After(now) && missed < enough; at = times.Next(at) {
@@ -253,4 +244,59 @@ func missedTicks(times cron.Schedule, due, now time.Time, refused bool) (missed 
 		missed++
 	}
 	return missed
+}
+
+// Dedup identifies a request that may be repeated. The zero value never matches.
+type Dedup struct {
+	ID        string // overrides ByContent
+	ByContent bool   // the id is a hash of the content
+}
+
+// PutScheduleDedup is PutSchedule, but returns the earlier schedule's id if the request repeats
+// one within store.DedupWindow (contract, U-7). A request with a schedule id is idempotent
+// anyway.
+func (e *Engine) PutScheduleDedup(ctx context.Context, schedule posthaste.Schedule, dedup Dedup) (id string, repeated bool, err error) {
+	key := dedup.key(&schedule)
+	if key == "" || schedule.ID != "" {
+		id, err = e.PutSchedule(ctx, schedule)
+		return id, false, err
+	}
+	now := e.now()
+	for _, at := range []time.Time{now.Add(-store.DedupWindow), now} {
+		earlier, err := e.options.Store.Schedule(ctx, schedule.User, scheduleIDOf(key, at))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return "", false, err
+		}
+		if err == nil && now.Sub(earlier.CreatedAt) < store.DedupWindow {
+			return earlier.ID, true, nil
+		}
+	}
+	schedule.ID = scheduleIDOf(key, now)
+	id, err = e.PutSchedule(ctx, schedule)
+	return id, false, err
+}
+
+// key returns the deduplication key, "" for none.
+func (d Dedup) key(schedule *posthaste.Schedule) string {
+	p := Publication{
+		Destination:               schedule.Destination,
+		Body:                      schedule.Body,
+		DeduplicationID:           d.ID,
+		ContentBasedDeduplication: d.ByContent,
+		Settings:                  schedule.Settings,
+	}
+	key := p.dedupKey()
+	if key != "" && d.ID == "" {
+		key += "cron:" + schedule.Cron
+	}
+	return key
+}
+
+// scheduleIDOf derives the schedule's id from the key and its time window. Concurrent requests
+// create the same schedule, and a repetition finds it under the id of this window or of the one
+// before.
+func scheduleIDOf(key string, at time.Time) string {
+	window := at.UnixMilli() / store.DedupWindow.Milliseconds()
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", window, key))
+	return "scd_" + hex.EncodeToString(sum[:12])
 }
