@@ -2,6 +2,7 @@ package posthaste
 
 import (
 	"net/http"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -88,4 +89,37 @@ func isASCII(text string) bool {
 		}
 	}
 	return true
+}
+
+// IsHeaderName reports whether a text is a valid name of a header (RFC 9110, 5.6.2).
+func IsHeaderName(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		letter, digit := 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9'
+		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// IsHeaderValue reports whether a text is a valid value of a header: without control characters.
+func IsHeaderValue(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// IsConnectionHeader reports whether a header, by its canonical name, belongs to one connection or
+// to the framing of one request, so that it is never forwarded.
+func IsConnectionHeader(name string) bool {
+	switch name {
+	case "Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate",
+		"Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
 }

@@ -304,7 +304,7 @@ func jsonBody(raw json.RawMessage) ([]byte, error) {
 func jsonHeader(what string, fields map[string]json.RawMessage) (http.Header, error) {
 	header := make(http.Header, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !isHeaderName(name) {
+		if !posthaste.IsHeaderName(name) {
 			return nil, posthaste.Invalidf("%.100q is not the name of a header", name)
 		}
 		values, err := texts(name, fields[name])
@@ -312,7 +312,7 @@ func jsonHeader(what string, fields map[string]json.RawMessage) (http.Header, er
 			return nil, err
 		}
 		for i, value := range values {
-			if !isHeaderValue(value) {
+			if !posthaste.IsHeaderValue(value) {
 				return nil, posthaste.Invalidf("the value of %s has a line break or another control character, "+
 					"which headers cannot carry", name)
 			}

@@ -78,7 +78,7 @@ func (r *request) callParameters(ids string) (params url.Values, hasBody bool, e
 			return nil, false, err
 		}
 	}
-	params, err = selection.Unite(query, body, ids)
+	params, err = selection.Merge(query, body, ids)
 	return params, hasBody, err
 }
 

@@ -136,7 +136,7 @@ func parametersAsHeader(query []parameter) (http.Header, error) {
 		if p.name == tokenParameter {
 			continue
 		}
-		if !isHeaderName(p.name) {
+		if !posthaste.IsHeaderName(p.name) {
 			return nil, posthaste.Invalidf("query parameter %.100q is not the name of a header", p.name)
 		}
 		header.Add(p.name, posthaste.EncodeHeaderText(p.value))
@@ -152,7 +152,7 @@ func (c *controls) add(header http.Header, prefix string) (found bool, err error
 			continue
 		}
 		for _, value := range values {
-			if !isHeaderValue(value) {
+			if !posthaste.IsHeaderValue(value) {
 				return false, posthaste.Invalidf("the value of %s has a line break or another control character, "+
 					"which headers cannot carry", name)
 			}
@@ -252,23 +252,4 @@ func (c controls) under(prefix string) controls {
 		nested.values[rest] = given
 	}
 	return nested
-}
-
-// isHeaderName reports whether a text can be the name of a header (RFC 9110,
-// 5.6.2).
-func isHeaderName(text string) bool {
-	const marks = "!#$%&'*+-.^_`|~"
-	for _, r := range []byte(text) {
-		letter := 'a' <= r|0x20 && r|0x20 <= 'z'
-		digit := '0' <= r && r <= '9'
-		if !letter && !digit && strings.IndexByte(marks, r) < 0 {
-			return false
-		}
-	}
-	return text != ""
-}
-
-// isHeaderValue reports whether a text can be the value of a header.
-func isHeaderValue(text string) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }

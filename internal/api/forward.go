@@ -2,18 +2,10 @@ package api
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"posthaste"
 )
-
-// notForwarded are headers that belong to one connection or to the framing of
-// one request, in canonical form: they are never taken over to another one.
-var notForwarded = []string{
-	"Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate",
-	"Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-}
 
 // forwardedHeader returns the headers that were given with the Forward- prefix,
 // under their own names; nil if there are none. The Content-Type is always that
@@ -22,7 +14,7 @@ func forwardedHeader(c controls) (http.Header, error) {
 	var header http.Header
 	for suffix, given := range c.values {
 		name, ok := strings.CutPrefix(suffix, forwardPrefix)
-		if !ok || name == "Content-Type" || slices.Contains(notForwarded, name) {
+		if !ok || name == "Content-Type" || posthaste.IsConnectionHeader(name) {
 			continue
 		}
 		if name == "" {
@@ -81,7 +73,7 @@ func (in incoming) mayForward(name string) bool {
 	case strings.HasPrefix(name, upstashPrefix) || strings.HasPrefix(name, servicePrefix):
 		return false
 	default:
-		return !slices.Contains(notForwarded, name) && !in.isPerConnection(name)
+		return !posthaste.IsConnectionHeader(name) && !in.isPerConnection(name)
 	}
 }
 
@@ -90,7 +82,7 @@ func (in incoming) mayForward(name string) bool {
 func (in incoming) withoutConnection() http.Header {
 	header := make(http.Header, len(in.header))
 	for name, values := range in.header {
-		if !slices.Contains(notForwarded, name) && !in.isPerConnection(name) {
+		if !posthaste.IsConnectionHeader(name) && !in.isPerConnection(name) {
 			header[name] = values
 		}
 	}

@@ -121,10 +121,10 @@ func checkSettings(t *testing.T, s posthaste.Settings) {
 		t.Fatalf("half a flow control: %+v", s.FlowControl)
 	}
 	for name, values := range s.Header {
-		if textproto.CanonicalMIMEHeaderKey(name) != name || !isHeaderName(name) {
+		if textproto.CanonicalMIMEHeaderKey(name) != name || !posthaste.IsHeaderName(name) {
 			t.Fatalf("header %q", name)
 		}
-		if slices.Contains(notForwarded, name) || len(values) == 0 {
+		if posthaste.IsConnectionHeader(name) || len(values) == 0 {
 			t.Fatalf("header %q with %d values", name, len(values))
 		}
 	}
@@ -137,7 +137,7 @@ func parseLines(lines string) http.Header {
 	for line := range strings.SplitSeq(lines, "\n") {
 		name, value, _ := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
-		if isHeaderName(name) && isHeaderValue(value) {
+		if posthaste.IsHeaderName(name) && posthaste.IsHeaderValue(value) {
 			header.Add(name, value)
 		}
 	}
@@ -158,7 +158,7 @@ func FuzzControlsInQuery(f *testing.F) {
 			return
 		}
 		for suffix, given := range c.values {
-			if !isHeaderName(given.name) || !strings.HasSuffix(given.name, suffix) || !isHeaderValue(given.text()) {
+			if !posthaste.IsHeaderName(given.name) || !strings.HasSuffix(given.name, suffix) || !posthaste.IsHeaderValue(given.text()) {
 				t.Fatalf("control %q = %+v", suffix, given)
 			}
 		}
@@ -175,7 +175,7 @@ func FuzzRedaction(f *testing.F) {
 			return
 		}
 		for _, name := range r.Headers {
-			if http.CanonicalHeaderKey(name) != name || !isHeaderName(name) {
+			if http.CanonicalHeaderKey(name) != name || !posthaste.IsHeaderName(name) {
 				t.Fatalf("parseRedaction(%q) = header %q", text, name)
 			}
 		}

@@ -103,7 +103,7 @@ func (d decoder) readEndpoint(endpoint *posthaste.Endpoint) (err error) {
 	if err := posthaste.CheckLen("endpoint name", endpoint.Name, posthaste.MaxNameLen); err != nil {
 		return err
 	}
-	if !isHeaderValue(endpoint.Name) {
+	if !posthaste.IsHeaderValue(endpoint.Name) {
 		return posthaste.Invalidf("endpoint name %q has a line break or another control character, any other text is accepted", endpoint.Name)
 	}
 	if endpoint.URL == "" {

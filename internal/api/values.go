@@ -46,7 +46,7 @@ func parseRedaction(given control) (posthaste.Redaction, error) {
 			r.Body = true
 		case isHeader && !single:
 			r.AllHeaders = true
-		case isHeader && isHeaderName(name):
+		case isHeader && posthaste.IsHeaderName(name):
 			r.Headers = append(r.Headers, http.CanonicalHeaderKey(name))
 		default:
 			return posthaste.Redaction{}, posthaste.Invalidf("%s %.100q cannot be redacted, give body, header or header[Name]",

@@ -6,18 +6,17 @@ import (
 	"unicode"
 )
 
-// addressRange is a range of addresses that are not ordinary public hosts.
+// addressRange is a special-purpose address range.
 type addressRange struct {
 	prefix  netip.Prefix
-	kind    string // completes the sentence "the address is …"; "" for a range that is let through
-	private bool   // let through when private addresses are
+	kind    string // completes "the address is …"; "" for an allowed range
+	private bool   // allowed if private addresses are
 }
 
-// addressRanges are the special-purpose ranges of the IANA registries and the
-// addresses at which clouds serve their machines. The first match counts, so
-// single addresses come before the ranges around them.
+// addressRanges are the special-purpose ranges of the IANA registries and the metadata addresses
+// of clouds. The first match counts, so single addresses come first.
 var addressRanges = []addressRange{
-	// Reached from inside a machine, these hand out its credentials.
+	// Metadata services, which hand out a machine's credentials.
 	{prefix: block("169.254.169.254/32"), kind: metadata},     // most clouds
 	{prefix: block("168.63.129.16/32"), kind: metadata},       // Azure, in a public range
 	{prefix: block("100.100.100.200/32"), kind: metadata},     // Alibaba
@@ -50,7 +49,7 @@ var addressRanges = []addressRange{
 
 	{prefix: block("::/128"), kind: "an unspecified address"},
 	{prefix: block("::1/128"), kind: "a loopback address"},
-	{prefix: block("64:ff9b::/96")}, // NAT64: as good as the IPv4 address within
+	{prefix: block("64:ff9b::/96")}, // NAT64: embeddedIPv4 decides
 	{prefix: block("fc00::/7"), kind: "a private address", private: true},
 	{prefix: block("fe80::/10"), kind: "a link-local address"},
 	{prefix: block("ff00::/8"), kind: "a multicast address"},
@@ -66,13 +65,13 @@ const (
 	reserved = "a reserved address"
 )
 
-// globalIPv6 is all of IPv6 that has been given out to hosts of the internet.
+// globalIPv6 has all public IPv6 addresses.
 var globalIPv6 = block("2000::/3")
 
 func block(text string) netip.Prefix { return netip.MustParsePrefix(text) }
 
-// specialPurpose returns what kind of special address addr is, "" for an
-// ordinary one. The address must be unmapped and without zone.
+// specialPurpose returns the kind of a special address, "" for an ordinary one. addr must be
+// unmapped, without zone.
 func specialPurpose(addr netip.Addr, allowPrivate bool) string {
 	for _, r := range addressRanges {
 		if !r.prefix.Contains(addr) {
@@ -89,11 +88,11 @@ func specialPurpose(addr netip.Addr, allowPrivate bool) string {
 	return ""
 }
 
-// embedding is a range of IPv6 whose addresses carry an IPv4 address.
+// embedding is an IPv6 range whose addresses contain an IPv4 address.
 type embedding struct {
 	prefix   netip.Prefix
-	offset   int  // of the IPv4 address, in bytes
-	inverted bool // its bits are flipped
+	offset   int  // of the IPv4 address in bytes
+	inverted bool // bits are inverted
 }
 
 var (
@@ -113,9 +112,8 @@ var (
 
 // embeddedIPv4 returns the IPv4 addresses within an IPv6 address.
 //
-// A network may choose where its own NAT64 (64:ff9b:1::/48) puts the address.
-// Only the usual place, the end, is known here; all other layouts end in three
-// zero bytes, and are read as 0.0.0.0 so that they are refused.
+// A local NAT64 (64:ff9b:1::/48) may put the address elsewhere than at the end. Those layouts end
+// in three zero bytes and are read as 0.0.0.0, which is refused.
 func embeddedIPv4(addr netip.Addr) []netip.Addr {
 	if !addr.Is6() || addr.IsUnspecified() || addr.IsLoopback() {
 		return nil
@@ -138,20 +136,19 @@ func embeddedIPv4(addr netip.Addr) []netip.Addr {
 	return found
 }
 
-// plainHost returns a URL's host in ASCII as far as numbers are concerned:
-// digits, letters and dots of other scripts and widths become the ASCII ones
-// that name resolution would make of them. Brackets are cut off.
-func plainHost(host string) string {
+// asciiHost returns a URL's host without brackets, with digits, letters and dots of other scripts
+// and widths replaced by the ASCII ones that name resolution uses.
+func asciiHost(host string) string {
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	for i := range len(host) {
 		if host[i] > unicode.MaxASCII {
-			return strings.Map(plainRune, host)
+			return strings.Map(asciiRune, host)
 		}
 	}
 	return host
 }
 
-func plainRune(r rune) rune {
+func asciiRune(r rune) rune {
 	const fullWidthFirst, fullWidthLast, fullWidthShift = '！', '～', '！' - '!'
 	switch {
 	case r <= unicode.MaxASCII:
@@ -161,15 +158,14 @@ func plainRune(r rune) rune {
 	case r == '。' || r == '｡':
 		return '.'
 	case unicode.IsNumber(r):
-		return '0' // which digit does not matter: an address is not written so
+		return '0' // any digit will do
 	default:
 		return r
 	}
 }
 
-// isNumericHost reports whether a plain host is an address, or might be taken
-// for one: it has a colon, or its last label is a decimal or hexadecimal
-// number, which no name in the DNS ends with.
+// isNumericHost reports whether a host in ASCII is or may be taken for an address: it has a
+// colon, or its last label is a decimal or hexadecimal number, as in no DNS name.
 func isNumericHost(host string) bool {
 	if strings.IndexByte(host, ':') >= 0 {
 		return true

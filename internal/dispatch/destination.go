@@ -8,15 +8,14 @@ import (
 	"posthaste/internal/weburl"
 )
 
-// destination is a message's URL, ready to be requested.
+// destination is a message's URL, parsed.
 type destination struct {
-	url    *url.URL // whose RequestURI is the target, byte for byte
-	signed string   // what the signature names: the URL as it is sent, without its fragment
+	url    *url.URL // its RequestURI is the request target, byte for byte
+	signed string   // the URL without fragment, which is signed
 }
 
-// CheckURL returns an Error with CodeInvalid for a destination that no attempt
-// could ever be made to: no absolute http or https URL, one that HTTP cannot
-// carry, or one whose host is an address the policy refuses.
+// CheckURL returns an Error with CodeInvalid for a URL that can never be requested: not an
+// absolute http or https URL, not valid in HTTP, or with an address that the policy refuses.
 func (d *Dispatcher) CheckURL(raw string) error {
 	_, err := d.destination(raw)
 	return err
@@ -24,11 +23,11 @@ func (d *Dispatcher) CheckURL(raw string) error {
 
 func (d *Dispatcher) destination(raw string) (destination, error) {
 	signed, _, _ := strings.Cut(raw, "#")
-	signed, err := weburl.ASCII("destination", signed) // it may have been stored by an earlier version
+	signed, err := weburl.ASCII("destination", signed) // stored URLs may not be in ASCII
 	if err != nil {
 		return destination{}, err
 	}
-	shown := withoutUser(signed) // an error is logged, and a user has a password
+	shown := withoutUser(signed) // errors are logged, and the URL may have a password
 	u, err := url.Parse(signed)
 	if err != nil {
 		return destination{}, posthaste.Invalidf("destination %.200q is not a URL", shown)
@@ -42,11 +41,11 @@ func (d *Dispatcher) destination(raw string) (destination, error) {
 	if err := d.options.Policy.CheckHost(u.Hostname()); err != nil {
 		return destination{}, err
 	}
-	aim(u, targetOf(signed))
+	setTarget(u, targetOf(signed))
 	return destination{url: u, signed: signed}, nil
 }
 
-// withoutUser returns a URL, or what should be one, without its user and password.
+// withoutUser removes user and password from a URL, valid or not.
 func withoutUser(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {
@@ -59,9 +58,8 @@ func withoutUser(raw string) string {
 	return scheme + "://" + rest[strings.LastIndexByte(rest[:end], '@')+1:]
 }
 
-// targetOf returns what follows the authority of an absolute URL without
-// fragment: path and query as written, with the "/" that HTTP asks for when
-// there is no path.
+// targetOf returns path and query of an absolute URL without fragment, as written; "/" for an
+// empty path.
 func targetOf(absolute string) string {
 	_, rest, _ := strings.Cut(absolute, "://")
 	start := strings.IndexAny(rest, "/?")
@@ -75,22 +73,21 @@ func targetOf(absolute string) string {
 	}
 }
 
-// aim makes the target go out byte for byte. Parsing keeps every query and most
-// paths as they are; a path with bytes that should have been percent-encoded
-// would be re-encoded unless it is given as opaque.
-func aim(u *url.URL, target string) {
+// setTarget makes u's request target target, byte for byte. Package url would re-encode some
+// paths, unless they are given as Opaque.
+func setTarget(u *url.URL, target string) {
 	path, _, _ := strings.Cut(target, "?")
 	if u.Path == "" || u.EscapedPath() == path {
 		return
 	}
 	u.Opaque = path
 	if strings.HasPrefix(path, "//") {
-		makeAbsolute(u) // package url would take the path for an authority
+		makeAbsolute(u) // package url would parse it as an authority
 	}
 }
 
-// makeAbsolute turns an opaque path into the absolute form of a target, which
-// every server has to understand and a proxy has to be given.
+// makeAbsolute turns an opaque path into the absolute form of a request target, which proxies
+// need.
 func makeAbsolute(u *url.URL) {
 	u.Opaque = "//" + u.Host + u.Opaque
 }

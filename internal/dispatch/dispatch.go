@@ -1,25 +1,16 @@
-// Package dispatch makes one outbound HTTP attempt of a message and tells what
-// came of it.
+// Package dispatch makes one outbound HTTP attempt of a message and returns its outcome.
 //
-// It owns the request on the wire (method, target, control headers, signature
-// header), the limits an exchange is held to, the rules that turn an answer or
-// a failure into a posthaste.Outcome, and the Policy on which addresses may be
-// reached at all. It knows nothing of retries, queues or storage: signing and
-// the reading of reset headers are handed in as functions.
+// It builds the request, limits the exchange, decides what a response or failure means, and owns
+// the Policy of reachable addresses. Signatures and reset headers are read by functions that the
+// caller provides.
 //
-// The package trusts neither side. A destination is bound in time, header and
-// body size, is never followed to another place, and is reached only through a
-// dialer that judges the address of the socket, so that no name can lead
-// around the policy.
+// Neither side is trusted. Time, headers and body of a response are limited, redirects are not
+// followed, and the policy checks the address of the socket, so that no name can bypass it.
 //
-// One attempt is one request, as far as keeping connections alive allows. A
-// kept connection that proves dead before anything was written is replaced. One
-// that closes as a request is written, before the first byte of an answer, had
-// most likely been closed while it was idle: the request is sent once more, over
-// a new connection. The destination may have acted on the first one, as it may
-// have before any retry: deliveries are made at least once. Package http itself
-// does so for a request that is idempotent by definition (GET) or by the
-// publisher's word (an Idempotency-Key), over other kept connections, too.
+// An attempt is one request, with an exception for kept connections: if one closes before the
+// first byte of a response, it had most likely been idle-closed, and the request is sent once
+// more on a new connection. The destination may have processed the first request, as before any
+// retry: delivery is at least once. Package http does the same for idempotent requests.
 package dispatch
 
 import (
@@ -34,47 +25,43 @@ import (
 	"posthaste"
 )
 
-// Options configure a Dispatcher. Sign and RetryAfter are needed; the zero
-// value of every other field means its default.
+// Options configure a Dispatcher. Sign and RetryAfter are required; zero values mean defaults.
 type Options struct {
-	// Sign returns the signature of a delivery of body to url for a user.
+	// Sign returns the signature of a user's delivery.
 	Sign func(ctx context.Context, user, url string, body []byte) (string, error)
 
-	// RetryAfter reads how long a failed answer asks us to wait.
+	// RetryAfter reads how long to wait from a failed response.
 	RetryAfter func(header http.Header, now time.Time) (time.Duration, bool)
 
-	// Trace returns the place of an attempt in a trace, which the destination is told;
-	// nil means that of the message.
+	// Trace returns the trace context of an attempt, which is sent; nil: the message's.
 	Trace func(m *posthaste.Message, retried int) posthaste.TraceContext
 
-	Policy  Policy       // which addresses may be reached; the zero value is ModeInternal without exceptions
-	Version string       // of this program, for the User-Agent; "dev" by default
-	Region  string       // value of the Region control header; "EU-CENTRAL-1" by default
-	Log     *slog.Logger // for causes that no outcome shows; the default logger by default
+	Policy  Policy       // default: ModeInternal without exceptions
+	Version string       // for the User-Agent; default "dev"
+	Region  string       // for the Region header; default "EU-CENTRAL-1"
+	Log     *slog.Logger // for errors that no outcome shows
 
-	MaxTimeout        time.Duration // of a whole exchange, which a message may only shorten; 2 h by default
-	MaxResponseBody   int           // bytes of an answer's body that are kept; 1 MiB by default
-	MaxResponseHeader int64         // bytes of an answer's status line and headers; 64 KiB by default
-	MaxResponseMemory int64         // bytes of all answers that are being read, beyond the first 64 KiB of each; 256 MiB by default
+	MaxTimeout        time.Duration // of an exchange; messages may only shorten it; default 2 h
+	MaxResponseBody   int           // bytes stored of a body; default 1 MiB
+	MaxResponseHeader int64         // bytes of status line and headers; default 64 KiB
+	MaxResponseMemory int64         // bytes of all responses being read, beyond the first 64 KiB of each; default 256 MiB
 
-	ConnectTimeout  time.Duration // for the name, the connection, and again for TLS; 10 s by default
-	IdleTimeout     time.Duration // how long an unused connection is kept; 4 s by default
-	MaxConnsPerHost int           // connections open to one host; an attempt beyond waits for one; 512 by default
-	MaxIdleConns    int           // unused connections kept to all hosts together; 1024 by default
+	ConnectTimeout  time.Duration // for name and connection, and again for TLS; default 10 s
+	IdleTimeout     time.Duration // of kept connections; default 4 s
+	MaxConnsPerHost int           // per host; further attempts wait; default 512
+	MaxIdleConns    int           // kept for all hosts; default 1024
 
-	Resolver *net.Resolver  // looks names up; the system's by default
-	RootCAs  *x509.CertPool // whom to trust for https; the system's by default
+	Resolver *net.Resolver  // default: the system's
+	RootCAs  *x509.CertPool // default: the system's
 
-	// Proxy returns the proxy for a request, or nil to go without one;
-	// http.ProxyFromEnvironment fits. Behind a proxy it is the proxy that
-	// resolves names, so the policy judges hosts that are addresses but cannot
-	// judge what a name resolves to.
+	// Proxy returns the proxy for a request, nil for none, like http.ProxyFromEnvironment. A
+	// proxy resolves names itself, so the policy then only checks hosts that are addresses.
 	Proxy func(*http.Request) (*url.URL, error)
 }
 
 const (
 	defaultVersion           = "dev"
-	defaultRegion            = "EU-CENTRAL-1" // one that region-aware receivers know
+	defaultRegion            = "EU-CENTRAL-1" // known to region-aware receivers
 	defaultMaxTimeout        = 2 * time.Hour
 	defaultMaxResponseBody   = 1 << 20
 	defaultMaxResponseHeader = 64 << 10
@@ -83,8 +70,7 @@ const (
 	defaultMaxConnsPerHost   = 512
 	defaultMaxIdleConns      = 1024
 
-	// Common servers close an unused connection after five seconds. Closing
-	// first keeps a request from crossing their goodbye on the way.
+	// Common servers close idle connections after five seconds; the client should be first.
 	defaultIdleTimeout = 4 * time.Second
 )
 
@@ -111,16 +97,16 @@ func orDefault[T comparable](value, standard T) T {
 	return value
 }
 
-// Dispatcher makes attempts. It may be used by many goroutines at once.
+// Dispatcher makes attempts. Safe for concurrent use.
 type Dispatcher struct {
 	options   Options
-	userAgent string     // of deliveries that carry no Upstash family
-	room      room       // for the bodies of large answers
-	direct    transports // dial under the policy
-	proxied   transports // dial proxies only; not there without Options.Proxy
+	userAgent string       // for the Service dialect
+	budget    memoryBudget // for large responses
+	direct    transports
+	proxied   transports // unset without Options.Proxy
 }
 
-// New returns a Dispatcher that is ready to use.
+// New returns a Dispatcher.
 func New(options Options) *Dispatcher {
 	options = options.withDefaults()
 	if options.Trace == nil {
@@ -131,35 +117,31 @@ func New(options Options) *Dispatcher {
 		userAgent: "Posthaste/" + options.Version,
 		direct:    newTransports(newDirectTransport(options)),
 	}
-	d.room.left.Store(options.MaxResponseMemory)
+	d.budget.left.Store(options.MaxResponseMemory)
 	if options.Proxy != nil {
 		d.proxied = newTransports(newProxiedTransport(options))
 	}
 	return d
 }
 
-// Close closes the connections that are not in use. Call it after the last
-// attempt has returned.
+// Close closes idle connections. Call it after the last attempt.
 func (d *Dispatcher) Close() {
 	d.direct.close()
 	d.proxied.close()
 }
 
-// Attempt delivers the message once and returns what came of it: retried is the
-// number of attempts that failed before. The message is only read.
+// Attempt delivers a message once, without changing it. retried is the number of failed attempts
+// before.
 //
-// A failure is permanent when the destination says so, and when no later
-// attempt could differ: the URL or a header cannot be sent over HTTP, or the
-// host is an address the policy refuses. A name that resolves to a refused
-// address is retryable, for names change.
+// A failure is permanent if the destination says so, or if no later attempt could differ: an
+// invalid URL or header, or a refused address as host. A name that resolves to a refused address
+// is retryable.
 //
-// When ctx ends before the attempt does, the attempt is abandoned: the outcome
-// is retryable, but says nothing about the destination. A caller that may
-// cancel ctx looks at ctx.Err() before it uses the outcome.
+// If ctx ends first, the outcome is retryable and meaningless: callers that cancel ctx check
+// ctx.Err() before using it.
 //
-// An answer for which there is no memory is cut, unless a callback is to tell of it and
-// it is a good one: half of it must not pass for what the destination said, so the
-// outcome is retryable then.
+// A response that exceeds the memory budget is truncated. A good response that a callback will
+// report must be complete, so the outcome is retryable then.
 func (d *Dispatcher) Attempt(ctx context.Context, m *posthaste.Message, retried int) posthaste.Outcome {
 	start := time.Now()
 	outcome := d.attempt(ctx, m, retried)
@@ -184,8 +166,8 @@ func (d *Dispatcher) attempt(parent context.Context, m *posthaste.Message, retri
 	if err != nil {
 		return permanent(err)
 	}
-	memory := loan{room: &d.room}
-	defer memory.giveBack()
+	memory := reservation{budget: &d.budget}
+	defer memory.release()
 	response, err := d.exchange(req, &memory, m.Callback != nil)
 	if err != nil {
 		return d.unanswered(parent, m, err, dest.url.Host, limit)
@@ -193,7 +175,7 @@ func (d *Dispatcher) attempt(parent context.Context, m *posthaste.Message, retri
 	return d.judge(response)
 }
 
-// timeout returns how long the whole exchange may take.
+// timeout returns the time limit of the exchange.
 func (d *Dispatcher) timeout(m *posthaste.Message) time.Duration {
 	if m.Timeout > 0 {
 		return min(m.Timeout, d.options.MaxTimeout)

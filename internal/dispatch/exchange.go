@@ -11,18 +11,17 @@ import (
 	"posthaste"
 )
 
-// errIncomplete marks an answer that began and did not end.
+// errIncomplete marks a response that started but did not complete.
 var errIncomplete = errors.New("incomplete answer")
 
-// request builds the request of an attempt. Its error is an Error for what
-// cannot be sent.
+// request builds the request of an attempt, or returns an Error.
 func (d *Dispatcher) request(ctx context.Context, m *posthaste.Message, dest destination, retried int, signature string) (*http.Request, error) {
 	header, err := d.header(m, dest.url.User, retried, signature)
 	if err != nil {
 		return nil, err
 	}
-	// The reader lets a request be sent again when a kept-alive connection
-	// proves dead. The URL is set below, past its parser.
+	// A bytes.Reader lets package http resend the request. The URL is set below to bypass its
+	// parser.
 	req, err := http.NewRequestWithContext(ctx, m.Verb(), "", bytes.NewReader(m.Body))
 	if err != nil {
 		return nil, posthaste.Invalidf("method %q is not an HTTP method", m.Verb())
@@ -31,17 +30,16 @@ func (d *Dispatcher) request(ctx context.Context, m *posthaste.Message, dest des
 	return req, nil
 }
 
-// exchange sends the request and reads the answer, whose body takes memory of the room.
-// The error tells why there is no complete one, and wraps errIncomplete when it had
-// begun. A good answer that is told of is not cut for want of memory.
-func (d *Dispatcher) exchange(req *http.Request, memory *loan, told bool) (*posthaste.Response, error) {
+// exchange sends the request and reads the response. The error wraps errIncomplete if the
+// response had started. If complete is set, a good response is not truncated for lack of memory.
+func (d *Dispatcher) exchange(req *http.Request, memory *reservation, complete bool) (*posthaste.Response, error) {
 	resp, err := d.roundTrip(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 
-	memory.whole = told && isGood(resp.StatusCode)
+	memory.whole = complete && isGood(resp.StatusCode)
 	body, truncated, err := readBody(resp, d.options.MaxResponseBody, memory)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errIncomplete, err)
@@ -54,8 +52,8 @@ func (d *Dispatcher) exchange(req *http.Request, memory *loan, told bool) (*post
 	}, nil
 }
 
-// roundTrip sends the request through a proxy if one is meant for it. It uses
-// the transport itself: a client on top would follow redirects.
+// roundTrip sends the request, through a proxy if there is one for it. An http.Client would
+// follow redirects.
 func (d *Dispatcher) roundTrip(req *http.Request) (*http.Response, error) {
 	if d.options.Proxy == nil {
 		return d.direct.roundTrip(req)

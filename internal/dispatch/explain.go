@@ -15,9 +15,8 @@ import (
 
 const abandoned = "the attempt was abandoned"
 
-// explain says in a sentence for people why there is no complete answer from
-// host after at most limit. It names what the publisher knows, the host as it
-// is in the URL, and nothing else of our network.
+// explain returns a sentence about why there is no complete response from host within limit. It
+// reveals nothing of our network but the host as written in the URL.
 func explain(err error, host string, limit time.Duration) string {
 	for _, try := range []func(error, string) string{
 		explainProxy, explainRefusal, explainLookup, explainCertificate, explainConnection,
@@ -26,11 +25,10 @@ func explain(err error, host string, limit time.Duration) string {
 			return text
 		}
 	}
-	return explainAnswer(err, host, limit)
+	return explainResponse(err, host, limit)
 }
 
-// explainProxy comes first, since what follows would blame the host for a
-// failure to reach the proxy.
+// explainProxy comes first, because the others would blame the host.
 func explainProxy(err error, host string) string {
 	if errors.Is(err, errProxyRefused) {
 		return "the proxy refused to connect to " + host
@@ -82,7 +80,7 @@ func explainCertificate(err error, host string) string {
 	return ""
 }
 
-// explainConnection explains what went wrong before a request could be sent.
+// explainConnection explains failures before the request.
 func explainConnection(err error, host string) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
 		return host + " does not speak TLS"
@@ -113,10 +111,10 @@ func explainDial(op *net.OpError, host string) string {
 	}
 }
 
-// explainAnswer explains what went wrong with the answer.
-func explainAnswer(err error, host string, limit time.Duration) string {
+// explainResponse explains failures after the request was sent.
+func explainResponse(err error, host string, limit time.Duration) string {
 	switch {
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, errNoMemory):
 		return "there was no memory for the answer of " + host + " beside other large ones"
 	case errors.Is(err, context.DeadlineExceeded) && errors.Is(err, errIncomplete):
 		return "no complete answer within " + formatDuration(limit)
@@ -135,8 +133,8 @@ func explainAnswer(err error, host string, limit time.Duration) string {
 	}
 }
 
-// isDisconnect reports whether the destination ended the exchange: its connection, or,
-// in HTTP/2, its part of it. Package http exports no values for some of these errors.
+// isDisconnect reports whether the destination closed the connection or, in HTTP/2, the stream.
+// Package http exports no values for some of these errors.
 func isDisconnect(err error) bool {
 	text := err.Error()
 	return isHangUp(err) ||
@@ -144,7 +142,7 @@ func isDisconnect(err error) bool {
 		strings.Contains(text, "received from peer") // a reset
 }
 
-// isHangUp reports whether the connection was lost, and nothing was said before.
+// isHangUp reports whether the connection was lost without a message.
 func isHangUp(err error) bool {
 	_, network := errors.AsType[*net.OpError](err)
 	return network ||
@@ -153,21 +151,19 @@ func isHangUp(err error) bool {
 		strings.Contains(err.Error(), "server closed idle connection")
 }
 
-// isHandshakeTimeout relies on the TLS handshake being the only thing of the
-// transport with a timeout of its own, besides connecting.
+// isHandshakeTimeout: besides connecting, only the TLS handshake has a timeout of its own.
 func isHandshakeTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout()
 }
 
-// isOversizedHeader knows the error by its text, for package http exports no
-// value for it in either version of the protocol.
+// isOversizedHeader compares text, because package http exports no value for this error.
 func isOversizedHeader(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "response headers exceeded") || strings.Contains(text, "response header list larger")
 }
 
-// formatDuration writes a duration without the zero units: "2h", not "2h0m0s".
+// formatDuration omits zero units: "2h", not "2h0m0s".
 func formatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

@@ -10,7 +10,7 @@ import (
 	"posthaste"
 )
 
-// control is one of the headers that a delivery carries about itself.
+// control is a header about the delivery itself.
 type control int
 
 const (
@@ -27,7 +27,7 @@ const (
 	controlCount
 )
 
-// suffixes are the canonical names of the control headers after their prefix.
+// suffixes are the control headers' canonical names without prefix.
 var suffixes = [controlCount]string{
 	controlMessageID:    "Message-Id",
 	controlRetried:      "Retried",
@@ -41,16 +41,15 @@ var suffixes = [controlCount]string{
 	controlLabel:        "Label",
 }
 
-// yields reports whether a forwarded header of the same name wins. These three
-// are extras that a publisher may have used for something else.
+// yields reports whether a forwarded header of the same name takes precedence.
 func (c control) yields() bool {
 	return c == controlEndpointName || c == controlQueueName || c == controlLabel
 }
 
-// names are the full names of the control headers in one family.
+// names are the full names in one family.
 type names [controlCount]string
 
-// families holds the names by prefix, so that no attempt has to build them.
+// families has the names by prefix.
 var families = func() map[string]*names {
 	families := make(map[string]*names)
 	for _, prefix := range posthaste.DialectBoth.Prefixes() {
@@ -63,31 +62,12 @@ var families = func() map[string]*names {
 	return families
 }()
 
-// notForwarded are the headers that belong to one connection or to the framing
-// of one request, and so are never taken over from another.
-var notForwarded = map[string]bool{
-	"Connection":          true,
-	"Content-Length":      true,
-	"Expect":              true,
-	"Host":                true,
-	"Http2-Settings":      true,
-	"Keep-Alive":          true,
-	"Proxy-Authenticate":  true,
-	"Proxy-Authorization": true,
-	"Proxy-Connection":    true,
-	"Te":                  true,
-	"Trailer":             true,
-	"Transfer-Encoding":   true,
-	"Upgrade":             true,
-}
-
-// header returns the headers of a delivery, or an Error with CodeInvalid when
-// one of them cannot be sent. The values of forwarded headers are shared with
+// header returns the headers of a delivery, or an Error with CodeInvalid. It shares values with
 // the message.
 func (d *Dispatcher) header(m *posthaste.Message, user *url.Userinfo, retried int, signature string) (http.Header, error) {
 	prefixes := m.Dialect.Prefixes()
 	own := d.controls(m, retried, signature)
-	// The exact size matters: up to eight headers fit the smallest map.
+	// exact size: up to eight headers fit the smallest map
 	header := make(http.Header, len(m.Header)+len(prefixes)*own.len()+1)
 	forward(header, m.Header)
 	own.addTo(header, prefixes)
@@ -99,18 +79,18 @@ func (d *Dispatcher) header(m *posthaste.Message, user *url.Userinfo, retried in
 	return header, checkHeader(header)
 }
 
-// forward copies what may be forwarded. Names are made canonical once more: a
-// stray lower-case "transfer-encoding" would reach the wire as it is.
+// forward copies forwardable headers under canonical names; "transfer-encoding" would be sent as
+// it is.
 func forward(header, forwarded http.Header) {
 	for name, values := range forwarded {
 		name = textproto.CanonicalMIMEHeaderKey(name)
-		if !notForwarded[name] {
+		if !posthaste.IsConnectionHeader(name) {
 			header[name] = values
 		}
 	}
 }
 
-// addTrace tells the destination where it is in a trace, unless the publisher does.
+// addTrace sets Traceparent, unless the publisher has.
 func addTrace(header http.Header, trace posthaste.TraceContext) {
 	const name = "Traceparent"
 	if _, taken := header[name]; !taken && trace != "" {
@@ -118,7 +98,7 @@ func addTrace(header http.Header, trace posthaste.TraceContext) {
 	}
 }
 
-// controls are the values of the control headers; an empty one is not sent.
+// controls are the control headers' values; empty ones are not sent.
 type controls [controlCount]string
 
 func (d *Dispatcher) controls(m *posthaste.Message, retried int, signature string) *controls {
@@ -136,7 +116,7 @@ func (d *Dispatcher) controls(m *posthaste.Message, retried int, signature strin
 	}
 }
 
-// len returns how many control headers there are in one family.
+// len returns the number of control headers in one family.
 func (own *controls) len() int {
 	n := 0
 	for _, value := range own {
@@ -147,8 +127,8 @@ func (own *controls) len() int {
 	return n
 }
 
-// addTo sets the control headers in each family the publisher uses. They win
-// over forwarded ones, except for those that yield.
+// addTo sets the control headers in the publisher's families. Except for those that yield, they
+// replace forwarded ones.
 func (own *controls) addTo(header http.Header, prefixes []string) {
 	for c := range controlCount {
 		if own[c] == "" {
@@ -164,8 +144,7 @@ func (own *controls) addTo(header http.Header, prefixes []string) {
 	}
 }
 
-// agent returns the User-Agent: receivers that were written for the Upstash
-// family may look for its name.
+// agent returns the User-Agent; receivers for the Upstash family may check its name.
 func (d *Dispatcher) agent(dialect posthaste.Dialect) string {
 	if dialect == posthaste.DialectService {
 		return d.userAgent
@@ -173,8 +152,7 @@ func (d *Dispatcher) agent(dialect posthaste.Dialect) string {
 	return "Upstash-QStash"
 }
 
-// addAuthorization turns the user and password of a URL into a header, unless
-// the publisher forwards one.
+// addAuthorization sends user and password of the URL, unless the publisher forwards the header.
 func addAuthorization(header http.Header, user *url.Userinfo) {
 	if _, taken := header["Authorization"]; taken || user == nil {
 		return
@@ -184,45 +162,18 @@ func addAuthorization(header http.Header, user *url.Userinfo) {
 	req.SetBasicAuth(user.Username(), password)
 }
 
-// checkHeader returns an Error for a name or value that HTTP cannot carry. The
-// value is left out of the sentence, for it may be a secret.
+// checkHeader returns an Error for a name or value that HTTP does not allow. It omits the value,
+// which may be secret.
 func checkHeader(header http.Header) error {
 	for name, values := range header {
-		if !validName(name) {
+		if !posthaste.IsHeaderName(name) {
 			return posthaste.Invalidf("header name %q has characters that HTTP does not allow", name)
 		}
 		for _, value := range values {
-			if !validValue(value) {
+			if !posthaste.IsHeaderValue(value) {
 				return posthaste.Invalidf("the value of header %s has control characters, which HTTP does not allow", name)
 			}
 		}
 	}
 	return nil
 }
-
-func validName(name string) bool {
-	for i := range len(name) {
-		if !tokenByte[name[i]] {
-			return false
-		}
-	}
-	return name != ""
-}
-
-func validValue(value string) bool {
-	for i := range len(value) {
-		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-// tokenByte tells which bytes may stand in a header name (RFC 9110, 5.6.2).
-var tokenByte = func() (allowed [256]bool) {
-	const token = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	for i := range len(token) {
-		allowed[token[i]] = true
-	}
-	return allowed
-}()

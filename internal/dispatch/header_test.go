@@ -57,7 +57,7 @@ func TestForwardedHeaders(t *testing.T) {
 			},
 		},
 		{
-			name:   "the place in a trace is told",
+			name:   "the place in a trace is complete",
 			change: func(m *posthaste.Message) { m.Trace = "00-a-b-01" },
 			want:   http.Header{"Traceparent": {"00-a-b-01"}},
 		},

@@ -159,11 +159,11 @@ func TestRedirectLeadsNowhere(t *testing.T) {
 // first are whole, the others are cut, none to less than every answer may have.
 func TestAnswersShareMemory(t *testing.T) {
 	const size, limit, memory = 400 << 10, 1 << 20, 1 << 20
-	var shared room
+	var shared memoryBudget
 	shared.left.Store(memory)
-	loans := make([]loan, 8)
+	loans := make([]reservation, 8)
 	for i := range loans {
-		loans[i].room = &shared
+		loans[i].budget = &shared
 		body, truncated, err := readGrowing(strings.NewReader(strings.Repeat("a", size)), limit, &loans[i])
 		if err != nil {
 			t.Fatal(err)
@@ -179,7 +179,7 @@ func TestAnswersShareMemory(t *testing.T) {
 		}
 	}
 	for i := range loans {
-		loans[i].giveBack()
+		loans[i].release()
 	}
 	if left := shared.left.Load(); left != memory {
 		t.Errorf("%d bytes are free when all are given back, want %d", left, memory)
@@ -192,7 +192,7 @@ func TestAnswersThatAreToldOfAreWhole(t *testing.T) {
 	const large = 100 << 10
 	tests := []struct {
 		name, status string
-		told         bool
+		complete     bool
 		want         posthaste.OutcomeClass
 		wantError    string
 		cut          bool
@@ -206,7 +206,7 @@ func TestAnswersThatAreToldOfAreWhole(t *testing.T) {
 			d := newTestDispatcher(t, func(o *Options) { o.MaxResponseMemory = 1 })
 			host := serveTCP(t, answer("HTTP/1.1 "+test.status+"\r\n\r\n"+strings.Repeat("a", large)))
 			m := newMessage("http://" + host)
-			if test.told {
+			if test.complete {
 				m.Callback = &posthaste.Callback{URL: "https://example.com"}
 			}
 			got := d.Attempt(t.Context(), m, 0)
@@ -216,7 +216,7 @@ func TestAnswersThatAreToldOfAreWhole(t *testing.T) {
 			if cut := got.Response != nil && got.Response.Truncated; cut != test.cut {
 				t.Errorf("cut %t, want %t", cut, test.cut)
 			}
-			if left := d.room.left.Load(); left != 1 {
+			if left := d.budget.left.Load(); left != 1 {
 				t.Errorf("%d bytes are free when all is done, want 1", left)
 			}
 		})
@@ -235,7 +235,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	} {
 		d.Attempt(t.Context(), newMessage("http://"+serveTCP(t, answer(text))), 0)
 	}
-	if left := d.room.left.Load(); left != defaultMaxResponseMemory {
+	if left := d.budget.left.Load(); left != defaultMaxResponseMemory {
 		t.Errorf("%d bytes are free when all is done, want %d", left, defaultMaxResponseMemory)
 	}
 }
@@ -283,9 +283,9 @@ func FuzzAnswer(f *testing.F) {
 		if response == nil || response.StatusCode == http.StatusSwitchingProtocols {
 			return
 		}
-		var shared room
+		var shared memoryBudget
 		shared.left.Store(memory)
-		borrowed := loan{room: &shared}
+		borrowed := reservation{budget: &shared}
 		body, truncated, err := readBody(response, limit, &borrowed)
 		whole, wholeErr := io.ReadAll(read().Body)
 		switch {
@@ -296,7 +296,7 @@ func FuzzAnswer(f *testing.F) {
 		case truncated && (len(body) >= len(whole) || !bytes.HasPrefix(whole, body)):
 			t.Errorf("kept %q as the beginning of %q", body, whole)
 		}
-		borrowed.giveBack()
+		borrowed.release()
 		if left := shared.left.Load(); left != memory {
 			t.Errorf("%d of %d bytes were given back", left, memory)
 		}

@@ -91,7 +91,7 @@ func headerBlock(fields ...string) []byte {
 }
 
 // TestHostileHTTP2 has destinations that misuse what only HTTP/2 has. Each attempt ends
-// by itself, is told in a sentence, and leaves nothing behind for the next.
+// by itself, is complete in a sentence, and leaves nothing behind for the next.
 func TestHostileHTTP2(t *testing.T) {
 	const noAnswer, invalid, incomplete = "HOST closed the connection without an answer", "HOST gave no valid HTTP answer", "HOST closed the connection before its answer was complete"
 	tests := []struct {

@@ -12,14 +12,12 @@ import (
 	"posthaste"
 )
 
-// statusNonRetryable is the status of a destination that wants no retries, if
-// it also says so in a header: alone it is a failure like any other.
+// statusNonRetryable, together with a header, asks for no retry.
 const statusNonRetryable = 489
 
 var nonRetryableHeaders = []string{"Upstash-Nonretryable-Error", "Service-Nonretryable-Error"}
 
-// judge returns the outcome of a complete answer. Anything but a 2xx is a
-// failed attempt, a redirect included.
+// judge returns the outcome of a complete response. Only 2xx is a success.
 func (d *Dispatcher) judge(response *posthaste.Response) posthaste.Outcome {
 	outcome := posthaste.Outcome{Response: response}
 	switch {
@@ -47,8 +45,7 @@ func wantsNoRetry(header http.Header) bool {
 	return false
 }
 
-// describeStatus returns the number of a status and, if it is a known one, what
-// it stands for. The destination's own phrase is not repeated.
+// describeStatus returns a status with its standard text, not the destination's.
 func describeStatus(status int) string {
 	text := strconv.Itoa(status)
 	if reason := http.StatusText(status); reason != "" {
@@ -60,8 +57,7 @@ func describeStatus(status int) string {
 	return text
 }
 
-// permanent returns the outcome of an attempt that can never be made. The
-// error's sentence is shown, its cause is not.
+// permanent returns the outcome of an impossible attempt. Only the message of an Error is shown.
 func permanent(err error) posthaste.Outcome {
 	text := "the destination cannot be requested"
 	if shown, ok := errors.AsType[*posthaste.Error](err); ok {
@@ -74,8 +70,7 @@ func retryable(text string) posthaste.Outcome {
 	return posthaste.Outcome{Class: posthaste.OutcomeRetryable, Error: text}
 }
 
-// unsigned returns the outcome when signing failed, which is our own fault: the
-// cause is for our log alone.
+// unsigned returns the outcome of an internal signing failure, whose cause is only logged.
 func (d *Dispatcher) unsigned(parent context.Context, m *posthaste.Message, cause error) posthaste.Outcome {
 	if parent.Err() != nil {
 		return retryable(abandoned)
@@ -84,7 +79,7 @@ func (d *Dispatcher) unsigned(parent context.Context, m *posthaste.Message, caus
 	return retryable("the request could not be signed")
 }
 
-// unanswered returns the outcome when there was no complete answer.
+// unanswered returns the outcome without a complete response.
 func (d *Dispatcher) unanswered(parent context.Context, m *posthaste.Message, cause error, host string, limit time.Duration) posthaste.Outcome {
 	if parent.Err() != nil {
 		return retryable(abandoned)

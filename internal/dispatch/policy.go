@@ -8,19 +8,19 @@ import (
 	"posthaste"
 )
 
-// Mode says which addresses a Policy lets through.
+// Mode is the set of addresses that a Policy allows.
 type Mode uint8
 
-// The modes. The zero value is the one for a server of one's own.
+// The default is for a self-hosted server.
 const (
-	ModeInternal Mode = iota // public and private addresses
-	ModePublic               // public addresses only
-	ModeAny                  // every address; for development
+	ModeInternal Mode = iota // public and private
+	ModePublic               // public only
+	ModeAny                  // all, for development
 )
 
 var modeNames = [...]string{ModeInternal: "internal", ModePublic: "public", ModeAny: "any"}
 
-// ParseMode reads "any", "internal" or "public".
+// ParseMode parses "any", "internal" or "public".
 func ParseMode(text string) (Mode, error) {
 	index := slices.Index(modeNames[:], text)
 	if index < 0 {
@@ -29,7 +29,7 @@ func ParseMode(text string) (Mode, error) {
 	return Mode(index), nil
 }
 
-// String returns the name that ParseMode reads.
+// String returns the mode's name.
 func (m Mode) String() string {
 	if int(m) < len(modeNames) {
 		return modeNames[m]
@@ -37,32 +37,27 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// UnmarshalText reads what ParseMode reads.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (m *Mode) UnmarshalText(text []byte) error {
 	mode, err := ParseMode(string(text))
 	*m = mode
 	return err
 }
 
-// Policy decides which addresses may be connected to. The lists are exceptions
-// from the mode: an address in Allow passes, else one in Deny is refused, else
-// the mode decides. Allow comes first so that one machine can be let through
-// in a network that is denied.
+// Policy decides which addresses may be connected to: those in Allow, else not those in Deny,
+// else those of the mode. Allow comes first so that it can make exceptions from Deny.
 //
-// An IPv6 address that carries an IPv4 address (NAT64, 6to4, Teredo and the
-// like) passes only if both do, each judged by the lists and the mode. One
-// that is merely another way to write an IPv4 address (::ffff:10.0.0.1) is
-// that IPv4 address. A zone is ignored.
+// An IPv6 address that contains an IPv4 address (NAT64, 6to4, Teredo) must pass with both. A
+// mapped one (::ffff:10.0.0.1) is that IPv4 address. Zones are ignored.
 //
-// A Policy must not be changed once it is in use.
+// Do not change a Policy in use.
 type Policy struct {
 	Mode  Mode
 	Allow []netip.Prefix // as ParsePrefix returns them
 	Deny  []netip.Prefix // as ParsePrefix returns them
 }
 
-// ParsePrefix reads an element of Allow or Deny: an address range such as
-// 10.0.0.0/8 or a single address.
+// ParsePrefix parses an element of Allow or Deny: a range such as 10.0.0.0/8 or an address.
 func ParsePrefix(text string) (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -79,11 +74,10 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	return prefix.Masked(), nil
 }
 
-// notDelivered ends the sentence about a refused address. Whoever runs the server may be the
-// one who reads it.
+// notDelivered ends the sentence about a refused address; its reader may be the operator.
 const notDelivered = ", which this server does not deliver to unless its settings destinations or allow-destinations say so"
 
-// Check returns an Error with CodeInvalid if the address is refused.
+// Check returns an Error with CodeInvalid for a refused address.
 func (p *Policy) Check(addr netip.Addr) error {
 	if kind := p.refusal(addr); kind != "" {
 		return posthaste.Invalidf("destination address %s is %s%s", addr, kind, notDelivered)
@@ -91,12 +85,9 @@ func (p *Policy) Check(addr netip.Addr) error {
 	return nil
 }
 
-// CheckHost returns an Error with CodeInvalid if the host of a URL is known to
-// be refused without looking it up: an address, by Check; a name of the local
-// host; and, unless the mode is ModeAny, a spelling that some resolvers take
-// for an IPv4 address and others do not, such as 0x7f.1, 2130706433 or
-// 0177.0.0.1. Any other name passes: what it resolves to is judged on the
-// socket.
+// CheckHost returns an Error with CodeInvalid for a host that is refused without lookup: a
+// refused address, localhost, and, unless the mode is ModeAny, ambiguous spellings such as
+// 0x7f.1, 2130706433 or 0177.0.0.1. Other names are checked by the address of the socket.
 func (p *Policy) CheckHost(host string) error {
 	if kind := p.hostRefusal(host); kind != "" {
 		return posthaste.Invalidf("destination host %q is %s%s", host, kind, notDelivered)
@@ -105,7 +96,7 @@ func (p *Policy) CheckHost(host string) error {
 }
 
 func (p *Policy) hostRefusal(host string) string {
-	name := plainHost(host)
+	name := asciiHost(host)
 	if isLocalName(name) {
 		return p.localRefusal()
 	}
@@ -123,8 +114,7 @@ func (p *Policy) hostRefusal(host string) string {
 	}
 }
 
-// localRefusal judges a name of the local host: it passes if either of the
-// addresses it stands for does.
+// localRefusal judges localhost, which passes if either of its addresses does.
 func (p *Policy) localRefusal() string {
 	if p.refusal(netip.IPv6Loopback()) == "" {
 		return ""
@@ -132,7 +122,7 @@ func (p *Policy) localRefusal() string {
 	return p.refusal(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 }
 
-// refusal returns what kind of address is refused, "" for one that passes.
+// refusal returns the kind of a refused address, "" for an allowed one.
 func (p *Policy) refusal(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return "no address"
@@ -166,8 +156,7 @@ func anyContains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 }
 
-// isLocalName reports whether a plain host name is reserved for the local host
-// (RFC 6761, 6.3).
+// isLocalName reports whether a name is localhost or below it (RFC 6761, 6.3).
 func isLocalName(name string) bool {
 	name = strings.TrimSuffix(name, ".")
 	const local = "localhost"

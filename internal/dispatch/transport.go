@@ -14,12 +14,11 @@ import (
 )
 
 const (
-	tlsSessions  = 1024             // hosts whose TLS session is resumed
-	pingInterval = 15 * time.Second // silence on an HTTP/2 connection before it is asked for a sign of life
+	tlsSessions  = 1024             // cached for resumption
+	pingInterval = 15 * time.Second // idle time before an HTTP/2 ping
 )
 
-// newDirectTransport returns the transport for destinations that are reached
-// without a proxy. Every connection it makes has passed the policy.
+// newDirectTransport returns the transport without proxy. The policy checks each connection.
 func newDirectTransport(o Options) *http.Transport {
 	dialer := net.Dialer{
 		Timeout:        o.ConnectTimeout,
@@ -34,33 +33,31 @@ func newDirectTransport(o Options) *http.Transport {
 			ClientSessionCache: tls.NewLRUClientSessionCache(tlsSessions),
 		},
 		ForceAttemptHTTP2: true,
-		// All streams to a host share a connection, so one that died silently
-		// would hold them all until their timeouts.
+		// All streams to a host share a connection; without pings, one that died silently would
+		// block them until they time out.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval},
 
-		// A host in use keeps all the connections it may have: parallel
-		// attempts would otherwise open and close one each.
+		// Keep all connections of a busy host, instead of opening and closing them.
 		MaxConnsPerHost:     o.MaxConnsPerHost,
 		MaxIdleConnsPerHost: o.MaxConnsPerHost,
 		MaxIdleConns:        o.MaxIdleConns,
 		IdleConnTimeout:     o.IdleTimeout,
 
 		MaxResponseHeaderBytes: o.MaxResponseHeader,
-		DisableCompression:     true, // an answer is kept as it was sent
+		DisableCompression:     true, // responses are stored as sent
 	}
 }
 
-// newProxiedTransport returns the transport for requests that a proxy is meant
-// for. It connects to proxies alone, which the operator chose, so the policy
-// does not apply; nor does the bound per host, since all hosts share the proxy.
+// newProxiedTransport returns the transport for proxies. The operator chose them, so neither the
+// policy nor the limit per host applies.
 func newProxiedTransport(o Options) *http.Transport {
 	transport := newDirectTransport(o)
 	dialer := net.Dialer{Timeout: o.ConnectTimeout, Resolver: o.Resolver}
 	transport.DialContext = dialer.DialContext
 	transport.MaxConnsPerHost = 0
 	transport.Proxy = func(req *http.Request) (*url.URL, error) {
-		// A function that changes its mind since it was asked whether to come
-		// here at all must not open a way around the policy.
+		// Proxy is called a second time here; if it now returns none, the policy must not be
+		// bypassed.
 		proxy, err := o.Proxy(req)
 		if proxy == nil && err == nil {
 			return nil, errNoProxy
@@ -81,8 +78,8 @@ var (
 	errProxyRefused = errors.New("proxy refused to connect")
 )
 
-// guard checks the address of each socket before it is connected, the only
-// place that no name and no second lookup can pass.
+// guard checks the address of each socket before it connects, which no name and no second lookup
+// can bypass.
 func guard(policy Policy) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		remote, err := netip.ParseAddrPort(address)
@@ -96,7 +93,7 @@ func guard(policy Policy) func(context.Context, string, string, syscall.RawConn)
 	}
 }
 
-// refusalError is a connection that the policy refused.
+// refusalError means that the policy refused a connection.
 type refusalError struct{ kind string }
 
 func (e *refusalError) Error() string { return "refused by the address policy: " + e.kind }

@@ -7,30 +7,26 @@ import (
 	"posthaste"
 )
 
-// A cursor is "p" and the position to continue at in base 36. The letter keeps
-// clients from taking it for a number, which might not survive as one, and from
-// being mistaken for the other form that is read: a time, as loops begin with
-// that know no cursor yet. The cursor of a sweep is two such marks with a hyphen
-// between them: where it continues, and where it ends.
+// A cursor is "p" and a position in base 36. The letter distinguishes it from a number, which
+// clients could round, and from a time, with which loops may begin. The cursor of a sweep is two
+// of them with a hyphen: next and last position.
 const (
 	cursorMark  = "p"
 	cursorBase  = 36
 	sweepHyphen = "-"
 )
 
-// Cursor returns the cursor that continues at a position.
+// Cursor returns the cursor of a position.
 func Cursor(next posthaste.Position) string {
 	return cursorMark + strconv.FormatUint(uint64(next), cursorBase)
 }
 
-// SweepCursor returns the cursor that continues a sweep at a position and ends it
-// where it ended before.
+// SweepCursor returns the cursor of a sweep.
 func SweepCursor(next, end posthaste.Position) string {
 	return Cursor(next) + sweepHyphen + Cursor(end)
 }
 
-// FirstSweepCursor returns the cursor of the first page of a sweep between two
-// positions.
+// FirstSweepCursor returns the cursor of a sweep's first page.
 func FirstSweepCursor(low, high posthaste.Position, oldestFirst bool) string {
 	if oldestFirst {
 		return SweepCursor(low, high)
@@ -38,7 +34,7 @@ func FirstSweepCursor(low, high posthaste.Position, oldestFirst bool) string {
 	return SweepCursor(high, high)
 }
 
-// ParseSweepCursor reads what SweepCursor wrote.
+// ParseSweepCursor parses the result of SweepCursor.
 func ParseSweepCursor(text string) (next, end posthaste.Position, ok bool) {
 	nextText, endText, ofSweep := strings.Cut(text, sweepHyphen)
 	next, isNext := parsePosition(nextText)
@@ -46,7 +42,7 @@ func ParseSweepCursor(text string) (next, end posthaste.Position, ok bool) {
 	return next, end, ofSweep && isNext && isEnd
 }
 
-// parsePosition reads what Cursor wrote.
+// parsePosition parses the result of Cursor.
 func parsePosition(text string) (posthaste.Position, bool) {
 	digits, marked := strings.CutPrefix(text, cursorMark)
 	p, err := strconv.ParseUint(digits, cursorBase, 63)
@@ -54,14 +50,13 @@ func parsePosition(text string) (posthaste.Position, bool) {
 	return position, marked && err == nil && Cursor(position) == text
 }
 
-// rangeOf is what selects by position: the near end moves to a cursor's place.
+// rangeOf is the range of a query, narrowed by cursors and dates.
 type rangeOf struct {
 	low, high   *posthaste.Position
 	oldestFirst bool
 }
 
-// continueAt moves the near end to a place, which is one position or all those
-// of a millisecond.
+// continueAt starts at a place, which is a position or all those of a millisecond.
 func (r rangeOf) continueAt(first, last posthaste.Position) {
 	if r.oldestFirst {
 		*r.low = max(*r.low, first)
@@ -70,7 +65,7 @@ func (r rangeOf) continueAt(first, last posthaste.Position) {
 	}
 }
 
-// readCursor continues at a cursor, or at a Unix time in milliseconds.
+// readCursor starts at a cursor or a Unix time in milliseconds.
 func (r rangeOf) readCursor(p parameters) error {
 	text, err := p.one("cursor")
 	if text == "" || err != nil {
@@ -88,8 +83,8 @@ func (r rangeOf) readCursor(p parameters) error {
 	return nil
 }
 
-// readSweepCursor continues a sweep and reports whether there was one to
-// continue. It takes what readCursor takes too, and begins there.
+// readSweepCursor continues a sweep and reports whether the cursor was one of a sweep. It also
+// accepts what readCursor does.
 func (r rangeOf) readSweepCursor(p parameters) (begun bool, err error) {
 	text, err := p.one("cursor")
 	if err != nil {
@@ -104,7 +99,7 @@ func (r rangeOf) readSweepCursor(p parameters) (begun bool, err error) {
 	return true, nil
 }
 
-// readDates sets the ends of a range, both included.
+// readDates sets the range from dates, both inclusive.
 func (r rangeOf) readDates(p parameters) error {
 	from, given, err := p.date("fromDate")
 	if err != nil {

@@ -8,15 +8,14 @@ import (
 	"posthaste/internal/store"
 )
 
-// deadLetterFilters are the filters of the calls on the DLQ.
+// deadLetterFilters are the filters of calls on the DLQ.
 var deadLetterFilters = []string{
 	"dlqIds", "messageId", "url", "topicName", "urlGroup", "scheduleId", "queueName", "responseStatus", "label",
 	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
 }
 
-// DeadLetters translates the parameters of a list of dead letters (contract,
-// messages 2.9), without the count and how much of a body is shown; the latest come first
-// unless told otherwise. It takes no unknown parameter either, as no call on the DLQ does.
+// DeadLetters reads the parameters of a list of dead letters (contract, messages 2.9), except
+// count and trimBody. Default order: newest first.
 func DeadLetters(params url.Values) (query store.DeadLetterQuery, err error) {
 	p := parameters(params)
 	if err := p.checkNames(deadLetterFilters, "count", "cursor", "order", "source", "api", "trimBody"); err != nil {
@@ -32,13 +31,11 @@ func DeadLetters(params url.Values) (query store.DeadLetterQuery, err error) {
 	return query, within.readCursor(p)
 }
 
-// Sweep translates the parameters of a call that retries or deletes what matches
-// a filter, a page at a time: as DeadLetters does, but the oldest come first
-// unless told otherwise, so that they are retried in the order they failed in.
+// Sweep reads the parameters of a call that retries or deletes matching dead letters page by
+// page. Default order: oldest first, in which they failed.
 //
-// begun says that the cursor is of this very sweep, and High then ends it where
-// the sweep first ended: what fails again while the sweep goes on lies beyond
-// that. Who begins a sweep has to lower High to the newest dead letter.
+// begun is true if the cursor continues a sweep; High then is where the sweep ends, so that later
+// failures are not included. Otherwise the caller must lower High to the newest dead letter.
 func Sweep(params url.Values) (query store.DeadLetterQuery, begun bool, err error) {
 	p := parameters(params)
 	if err := p.checkNames(deadLetterFilters, "count", "cursor", "order", "source", "api", "async"); err != nil {
@@ -58,8 +55,7 @@ func Sweep(params url.Values) (query store.DeadLetterQuery, begun bool, err erro
 	return query, begun, err
 }
 
-// readDeadLetterFilter reads the filters and dates, and returns the range for
-// the cursor to narrow.
+// readDeadLetterFilter reads filters and dates, and returns the range for the cursor.
 func readDeadLetterFilter(query *store.DeadLetterQuery, p parameters) (within rangeOf, err error) {
 	if err := p.checkOfMessages(); err != nil {
 		return within, err
@@ -76,7 +72,7 @@ func readDeadLetterFilter(query *store.DeadLetterQuery, p parameters) (within ra
 	if f.Statuses, err = p.statuses("an HTTP status, or 0 for no response"); err != nil {
 		return within, err
 	}
-	if err := readDeadLetterIDs(f, p); err != nil {
+	if f.IDs, err = p.deadLetterIDs(); err != nil {
 		return within, err
 	}
 	return within, p.texts([]textFilter{
@@ -90,28 +86,24 @@ func readDeadLetterFilter(query *store.DeadLetterQuery, p parameters) (within ra
 	})
 }
 
-// noDeadLetter is the id of none.
+// noDeadLetter is the id of no dead letter.
 const noDeadLetter posthaste.DeadLetterID = 0
 
-// readDeadLetterIDs reads dlqIds. A text that is no id is the id of no dead letter.
-func readDeadLetterIDs(f *store.DeadLetterFilter, p parameters) error {
+// deadLetterIDs reads dlqIds. A text that is no id matches no dead letter.
+func (p parameters) deadLetterIDs() (ids []posthaste.DeadLetterID, err error) {
 	texts, err := p.list(parts, "dlqIds")
-	if err != nil {
-		return err
-	}
 	for _, text := range texts {
 		if id, ok := posthaste.ParseDeadLetterID(text); ok {
-			f.IDs = append(f.IDs, id)
+			ids = append(ids, id)
 		}
 	}
-	if len(texts) > 0 && len(f.IDs) == 0 {
-		f.IDs = []posthaste.DeadLetterID{noDeadLetter}
+	if len(texts) > 0 && len(ids) == 0 {
+		ids = []posthaste.DeadLetterID{noDeadLetter}
 	}
-	return nil
+	return ids, err
 }
 
-// ofWorkflows reports whether the dead letters of workflow runs are meant rather
-// than those of messages.
+// ofWorkflows reports whether source asks for failed workflow runs.
 func (p parameters) ofWorkflows() (bool, error) {
 	text, err := p.one("source")
 	if err != nil {
@@ -127,8 +119,7 @@ func (p parameters) ofWorkflows() (bool, error) {
 	}
 }
 
-// checkOfMessages returns an error if the dead letters of workflow runs are meant: they
-// are none of those of messages (contract, decision 13).
+// checkOfMessages rejects source=workflow (contract, decision 13).
 func (p parameters) checkOfMessages() error {
 	workflows, err := p.ofWorkflows()
 	if workflows {
@@ -137,14 +128,14 @@ func (p parameters) checkOfMessages() error {
 	return err
 }
 
-// statuses reads responseStatus; accepted is what it may be.
+// statuses reads responseStatus; accepted completes the error.
 func (p parameters) statuses(accepted string) (statuses []int, err error) {
 	texts, err := p.list(parts, "responseStatus")
 	if err != nil {
 		return nil, err
 	}
 	for _, text := range texts {
-		const highest = 999 // three digits
+		const highest = 999
 		status, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || status > highest {
 			return nil, invalid("responseStatus", text, accepted)

@@ -14,8 +14,8 @@ var eventFilters = []string{
 	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
 }
 
-// Events translates the parameters of a log query (contract 4.1, messages 2.10). How
-// much of a body is shown is for the caller to apply, see BodyLimit.
+// Events reads the parameters of a log query (contract 4.1, messages 2.10). The caller applies
+// trimBody, see BodyLimit.
 func Events(params url.Values, count Count) (query store.EventQuery, err error) {
 	p := parameters(params)
 	if err := p.checkNames(eventFilters, "count", "cursor", "order", "trimBody"); err != nil {
@@ -46,8 +46,7 @@ func Events(params url.Values, count Count) (query store.EventQuery, err error) 
 	return query, readMessageFilter(&query.Filter, p)
 }
 
-// readMessageFilter reads the filters by what a message is, which events and
-// messages have in common.
+// readMessageFilter reads the filters that events and messages share.
 func readMessageFilter(f *store.EventFilter, p parameters) (err error) {
 	if f.MessageIDs, err = p.messageIDs(); err != nil {
 		return err
@@ -65,8 +64,7 @@ func readMessageFilter(f *store.EventFilter, p parameters) (err error) {
 	})
 }
 
-// inProgress stands for the states of a message between its acceptance and its
-// end, in the filter only.
+// inProgress is a value of the state filter that stands for inProgressStates.
 const inProgress = "IN_PROGRESS"
 
 var inProgressStates = []posthaste.State{posthaste.StateActive, posthaste.StateRetry, posthaste.StateError}
@@ -103,4 +101,32 @@ func stateNames() string {
 		names.WriteString(string(state) + ", ")
 	}
 	return names.String() + inProgress
+}
+
+// liveFilters are the filters of a bulk cancellation.
+var liveFilters = []string{
+	"messageId", "messageIds", "url", "topicName", "urlGroup", "scheduleId", "queueName", "label", "host", "path",
+	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
+}
+
+// Live reads the filter of a bulk cancellation (contract, messages 2.5), except count. Dates are
+// creation times.
+func Live(params url.Values) (query store.LiveQuery, err error) {
+	p := parameters(params)
+	if err := p.checkNames(liveFilters, "count", "async"); err != nil {
+		return query, err
+	}
+	if err := p.checkValues(liveFilters); err != nil {
+		return query, err
+	}
+	if err := p.checkUnpaged(); err != nil {
+		return query, err
+	}
+	if query.CreatedFrom, _, err = p.date("fromDate"); err != nil {
+		return query, err
+	}
+	if query.CreatedUntil, _, err = p.date("toDate"); err != nil {
+		return query, err
+	}
+	return query, readMessageFilter(&query.Filter, p)
 }

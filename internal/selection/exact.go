@@ -9,12 +9,12 @@ import (
 	"posthaste"
 )
 
-// exact ends the name under which values of a filter are taken as they are: of
-// "label", a value is a list with commas, of "label[]" it is one label. Elements of
-// arrays in a body are kept so, also with a bulk action, and a query may say it too.
+// exact is the suffix of a parameter whose values are not split at commas: "label[]" is one
+// label. Elements of arrays in a body are stored like this, also with a bulk action; a query may
+// use it too.
 const exact = "[]"
 
-// SetElements sets a parameter to the elements of an array, which are no lists.
+// SetElements sets a parameter to the elements of an array.
 func SetElements(params url.Values, name string, elements []string) {
 	delete(params, name+exact)
 	params[name] = []string{}
@@ -30,7 +30,7 @@ func SetElements(params url.Values, name string, elements []string) {
 	}
 }
 
-// Without returns the parameters but for one.
+// Without returns the parameters without one.
 func Without(params url.Values, name string) url.Values {
 	rest := maps.Clone(params)
 	delete(rest, name)
@@ -38,32 +38,32 @@ func Without(params url.Values, name string) url.Values {
 	return rest
 }
 
-// Unite merges the parameters of a body into those of a query. The ids that both list
-// add up (contract, workflows D 1). Whatever else both give has to be the same in both:
-// to pass over one of two filters would change more than was asked for.
-func Unite(query, body url.Values, ids string) (url.Values, error) {
-	united := url.Values{}
-	maps.Copy(united, body)
-	maps.Copy(united, query)
+// Merge merges the parameters of query and body. ids of both are combined (contract, workflows D
+// 1); other parameters in both must be equal: ignoring one of two filters would change more than
+// asked for.
+func Merge(query, body url.Values, ids string) (url.Values, error) {
+	merged := url.Values{}
+	maps.Copy(merged, body)
+	maps.Copy(merged, query)
 	for key := range body {
 		switch name := strings.TrimSuffix(key, exact); {
 		case name == ids:
-			united[key] = slices.Concat(query[key], body[key])
+			merged[key] = slices.Concat(query[key], body[key])
 		case disagree(query, name, body, name), disagree(query, otherName[name], body, name):
 			return nil, posthaste.Invalidf("%.100s is given in the query and in the body, with different values: give it once", name)
 		}
 	}
-	return united, nil
+	return merged, nil
 }
 
-// otherName are the names of filters that have two.
+// otherName has the synonyms of filters.
 var otherName = map[string]string{
 	"callerIp": "callerIP", "callerIP": "callerIp",
-	"topicName": "urlGroup", "urlGroup": "topicName", // an SDK gives both
+	"topicName": "urlGroup", "urlGroup": "topicName", // an SDK sends both
 	"workflowUrl": "url", "url": "workflowUrl",
 }
 
-// disagree reports whether a query gives a parameter, and other values than a body does.
+// disagree reports whether query and body have different values for a parameter.
 func disagree(query url.Values, inQuery string, body url.Values, inBody string) bool {
 	if inQuery == "" || !parameters(query).given(inQuery) {
 		return false
@@ -72,4 +72,37 @@ func disagree(query url.Values, inQuery string, body url.Values, inBody string) 
 	slices.Sort(asked)
 	slices.Sort(given)
 	return !slices.Equal(asked, given)
+}
+
+// Background returns the filter of a background bulk action: the parameters without those that
+// have no effect. It rejects count and cursor, because the action changes everything that
+// matches.
+func Background(params url.Values) (url.Values, error) {
+	for _, name := range []string{"count", "cursor"} {
+		if _, given := params[name]; given {
+			return nil, posthaste.Invalidf("%s cannot be given with async=true, which works on all that the filters match", name)
+		}
+	}
+	filter := maps.Clone(params)
+	maps.DeleteFunc(filter, func(name string, _ []string) bool {
+		return name == "async" || slices.Contains(tolerated, name)
+	})
+	return filter, nil
+}
+
+// Flag returns a parameter that is true or false in any letter case, false if it is missing. No
+// value is an error: a client that sends ?dryRun means true.
+func Flag(params url.Values, name string) (bool, error) {
+	text, err := parameters(params).one(name)
+	if _, given := params[name]; !given || err != nil {
+		return false, err
+	}
+	switch strings.ToLower(text) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, invalid(name, text, "true or false")
+	}
 }

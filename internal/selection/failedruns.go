@@ -12,15 +12,14 @@ import (
 	"posthaste/internal/store"
 )
 
-// failedRunFilters are the filters of the calls on the DLQ of runs.
+// failedRunFilters are the filters of calls on the DLQ of runs.
 var failedRunFilters = []string{
 	"dlqIds", "workflowUrl", "url", "workflowRunId", "workflowCreatedAt", "label", "responseStatus",
 	"failureFunctionState", "failureCallbackState", "callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
 }
 
-// FailedRuns translates the parameters of a call that restarts, resumes or deletes
-// what matches a filter, a page at a time (contract, workflows 7.1): the oldest
-// failures come first unless told otherwise. begun is as in Sweep.
+// FailedRuns reads the parameters of a call that restarts, resumes or deletes matching failed
+// runs page by page (contract, workflows 7.1), as Sweep does. Default order: oldest first.
 func FailedRuns(params url.Values) (query store.RunQuery, begun bool, err error) {
 	p := parameters(params)
 	if err := p.checkNames(failedRunFilters, "count", "cursor", "order", "source", "async", "dryRun", "api"); err != nil {
@@ -40,8 +39,8 @@ func FailedRuns(params url.Values) (query store.RunQuery, begun bool, err error)
 	return query, begun, err
 }
 
-// FailedRunList translates the parameters of a list of failed runs, without the count and
-// how much of a body is shown; the latest come first unless told otherwise.
+// FailedRunList reads the parameters of a list of failed runs, except count and trimBody. Default
+// order: newest first.
 func FailedRunList(params url.Values) (query store.RunQuery, err error) {
 	p := parameters(params)
 	if err := p.checkNames(failedRunFilters, "count", "cursor", "order", "source", "api", "trimBody"); err != nil {
@@ -57,22 +56,20 @@ func FailedRunList(params url.Values) (query store.RunQuery, err error) {
 	return query, within.readCursor(p)
 }
 
-// OfWorkflows reports whether parameters ask for the dead letters of workflow runs
-// rather than those of messages.
+// OfWorkflows reports whether source asks for failed workflow runs.
 func OfWorkflows(params url.Values) (bool, error) { return parameters(params).ofWorkflows() }
 
-// A list of ids is worked through in pages too. Its cursor is "i", how many of them
-// were done, a hyphen, and a mark of these by which another list is recognised.
+// The cursor of a list of ids is "i", the number done, a hyphen and a hash of those, by which
+// another list is recognised.
 const listMark = "i"
 
-// ListCursor returns the cursor that continues behind the first ids of a list.
+// ListCursor returns the cursor after the first ids of a list.
 func ListCursor(done []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(done, ",")))
 	return listMark + strconv.Itoa(len(done)) + "-" + hex.EncodeToString(sum[:4])
 }
 
-// ListDone returns how many ids of a list were done before, by the cursor among the
-// parameters; begun is false if there is none.
+// ListDone returns how many ids the cursor says are done; begun is false without cursor.
 func ListDone(params url.Values, ids []string) (done int, begun bool, err error) {
 	text, err := parameters(params).one("cursor")
 	if text == "" || err != nil {
@@ -86,8 +83,7 @@ func ListDone(params url.Values, ids []string) (done int, begun bool, err error)
 	return done, true, nil
 }
 
-// readFailedRunFilter reads the filters and dates, and returns the range for the
-// cursor to narrow.
+// readFailedRunFilter reads filters and dates, and returns the range for the cursor.
 func readFailedRunFilter(query *store.RunQuery, p parameters) (within rangeOf, err error) {
 	query.Failed, query.High = true, posthaste.MaxPosition
 	if err := p.checkSource(); err != nil {
@@ -101,7 +97,7 @@ func readFailedRunFilter(query *store.RunQuery, p parameters) (within rangeOf, e
 	if f.Statuses, err = p.statuses("an HTTP status, 503 for no answer or 504 for a timeout"); err != nil {
 		return within, err
 	}
-	if err := readFailedRunIDs(f, p); err != nil {
+	if f.DeadLetterIDs, err = p.deadLetterIDs(); err != nil {
 		return within, err
 	}
 	if err := readCreatedAts(f, p); err != nil {
@@ -117,20 +113,6 @@ func readFailedRunFilter(query *store.RunQuery, p parameters) (within rangeOf, e
 		{&f.CallerIPs, []string{"callerIp", "callerIP"}},
 		{&f.FlowKeys, []string{"flowControlKey"}},
 	})
-}
-
-// readFailedRunIDs reads dlqIds. A text that is no id is the id of no dead letter.
-func readFailedRunIDs(f *store.RunFilter, p parameters) error {
-	texts, err := p.list(parts, "dlqIds")
-	for _, text := range texts {
-		if id, ok := posthaste.ParseDeadLetterID(text); ok {
-			f.DeadLetterIDs = append(f.DeadLetterIDs, id)
-		}
-	}
-	if len(texts) > 0 && len(f.DeadLetterIDs) == 0 {
-		f.DeadLetterIDs = []posthaste.DeadLetterID{noDeadLetter}
-	}
-	return err
 }
 
 func readCreatedAts(f *store.RunFilter, p parameters) error {
@@ -165,8 +147,7 @@ func readCallbackStates(f *store.RunFilter, p parameters) error {
 	return nil
 }
 
-// checkSource returns an error if the dead letters of messages are asked for, where
-// there are those of runs only.
+// checkSource rejects source=message.
 func (p parameters) checkSource() error {
 	workflows, err := p.ofWorkflows()
 	if text, _ := p.one("source"); err == nil && text != "" && !workflows {
@@ -180,8 +161,8 @@ var liveRunFilters = []string{
 	"workflowRunIds", "workflowUrl", "workflowUrlExactMatch", "label", "host", "path", "callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
 }
 
-// LiveRuns translates the parameters of a bulk cancellation of runs, without the
-// count and the ids (contract, workflows 6.2). Dates are those of creation.
+// LiveRuns reads the parameters of a bulk cancellation of runs, except count and ids (contract,
+// workflows 6.2). Dates are creation times.
 func LiveRuns(params url.Values) (query store.RunQuery, err error) {
 	p := parameters(params)
 	if err := p.checkNames(liveRunFilters, "count", "async"); err != nil {

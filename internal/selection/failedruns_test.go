@@ -73,12 +73,12 @@ func TestUnite(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := selection.Unite(parse(t, test.query), parse(t, test.body), "dlqIds")
+			got, err := selection.Merge(parse(t, test.query), parse(t, test.body), "dlqIds")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(parse(t, test.want), got); diff != "" {
-				t.Errorf("Unite differs (-want +got):\n%s", diff)
+				t.Errorf("Merge differs (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -96,16 +96,16 @@ func TestUnite(t *testing.T) {
 	}
 	for _, test := range refused {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := selection.Unite(parse(t, test.query), parse(t, test.body), "dlqIds")
+			_, err := selection.Merge(parse(t, test.query), parse(t, test.body), "dlqIds")
 			checkRefused(t, err, test.parameter+" is given in the query and in the body, with different values: give it once")
 		})
 	}
 	t.Run("a body with an empty list", func(t *testing.T) {
-		united, err := selection.Unite(url.Values{}, url.Values{"dlqIds": {}}, "dlqIds")
+		merged, err := selection.Merge(url.Values{}, url.Values{"dlqIds": {}}, "dlqIds")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids, err := selection.IDs(united, "dlqIds")
+		ids, err := selection.IDs(merged, "dlqIds")
 		if err != nil || ids == nil || len(ids) > 0 {
 			t.Errorf("ids %#v, error %v; want a list of none", ids, err)
 		}

@@ -12,22 +12,19 @@ import (
 	"posthaste/internal/weburl"
 )
 
-// maxValues bounds the values of one filter: each costs a search of its own.
+// maxValues limits the values of one filter, each of which is searched for.
 const maxValues = 1000
 
-// parameters are the parameters of a query by name. An empty value counts as
-// one that was not given.
+// parameters are a query's parameters. An empty value counts as missing.
 type parameters url.Values
 
-// tolerated are parameters that some clients add to every request that selects,
-// whatever it can do with them (contract, U-27).
+// tolerated are parameters that some clients add to every request (contract, U-27).
 var tolerated = []string{"api", "count", "cursor", "order"}
 
-// RefuseAll returns an error that names a parameter, for calls that have none.
+// RefuseAll returns an error if there are parameters.
 func RefuseAll(params url.Values) error { return CheckNames(params) }
 
-// CheckNames returns an error that names a parameter that is none of those that are
-// known (contract, decision 16).
+// CheckNames returns an error for a parameter that is not known (contract, decision 16).
 func CheckNames(params url.Values, known ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.Contains(known, name) {
@@ -37,7 +34,7 @@ func CheckNames(params url.Values, known ...string) error {
 	return nil
 }
 
-// accepted ends the sentence about a name that is not known.
+// accepted completes the error about an unknown name.
 func accepted(names []string) string {
 	switch len(names) {
 	case 0:
@@ -49,8 +46,8 @@ func accepted(names []string) string {
 	}
 }
 
-// checkNames returns an error that names a parameter that is neither a filter nor
-// one of the others. Of a filter, the form for exact values is known too.
+// checkNames returns an error for a parameter that is neither a filter, exact or not, nor one of
+// others.
 func (p parameters) checkNames(filters []string, others ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		known := slices.Contains(filters, strings.TrimSuffix(name, exact)) || slices.Contains(others, name)
@@ -62,9 +59,8 @@ func (p parameters) checkNames(filters []string, others ...string) error {
 	return nil
 }
 
-// checkValues returns an error that names a filter, or the count, that is given without
-// a value: its values were lost on the way, and without them it would let everything
-// pass.
+// checkValues returns an error for a filter, or a count, without value: it was probably lost, and
+// everything would match.
 func (p parameters) checkValues(filters []string) error {
 	for _, name := range filters {
 		if p.lost(name) {
@@ -77,20 +73,19 @@ func (p parameters) checkValues(filters []string) error {
 	return nil
 }
 
-// lost reports whether a parameter is given without a value.
+// lost reports whether a parameter has no value.
 func (p parameters) lost(name string) bool {
 	return p.given(name) && len(p.distinct(parts, name)) == 0
 }
 
-// given reports whether a parameter is given, in either form.
+// given reports whether a parameter is present, exact or not.
 func (p parameters) given(name string) bool {
 	_, asList := p[name]
 	_, exactly := p[name+exact]
 	return asList || exactly
 }
 
-// checkUnpaged returns an error for a cursor given to a call that has no pages: it would
-// be done to everything from the beginning.
+// checkUnpaged rejects a cursor for a call without pages, which would start at the beginning.
 func (p parameters) checkUnpaged() error {
 	if p.lost("cursor") || p["cursor"] == nil {
 		return nil
@@ -98,10 +93,10 @@ func (p parameters) checkUnpaged() error {
 	return posthaste.Invalidf("cursor %.100q cannot be given here: a cancellation has no pages, repeat it until it cancels nothing more", p["cursor"][0])
 }
 
-// One returns the value of a parameter that can have only one, "" if it is not given.
+// One returns a parameter with a single value, "" if it is missing.
 func One(params url.Values, name string) (string, error) { return parameters(params).one(name) }
 
-// one returns the value of a parameter that can have only one.
+// one returns a parameter with a single value.
 func (p parameters) one(name string) (string, error) {
 	values := p[name]
 	switch len(values) {
@@ -114,7 +109,7 @@ func (p parameters) one(name string) (string, error) {
 	}
 }
 
-// date returns the value of a parameter that is a time.
+// date returns a parameter that is a time.
 func (p parameters) date(name string) (at time.Time, given bool, err error) {
 	text, err := p.one(name)
 	if text == "" || err != nil {
@@ -127,7 +122,7 @@ func (p parameters) date(name string) (at time.Time, given bool, err error) {
 	return at, true, nil
 }
 
-// parseMillis reads a Unix time in milliseconds: digits, without a sign.
+// parseMillis parses a Unix time in milliseconds.
 func parseMillis(text string) (time.Time, bool) {
 	ms, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
@@ -136,7 +131,7 @@ func parseMillis(text string) (time.Time, bool) {
 	return time.UnixMilli(int64(ms)), true
 }
 
-// textFilter is a filter whose values are free texts. It may have an older name.
+// textFilter is a filter of free texts, with its names.
 type textFilter struct {
 	values *[]string
 	names  []string
@@ -157,8 +152,7 @@ func (p parameters) texts(filters []textFilter) error {
 	return nil
 }
 
-// spellings are how values are stored that may be given in another form: URLs in ASCII. Both
-// are looked for, since earlier versions stored what they were given.
+// spellings return the stored form of values, such as URLs in ASCII. Both forms are searched for.
 var spellings = map[string]func(string) string{
 	"url": asciiURL, "workflowUrl": asciiURL, "host": weburl.Host, "path": weburl.Escape,
 }
@@ -171,7 +165,7 @@ func asciiURL(text string) string {
 	return ascii
 }
 
-// alsoIn adds the spelling of each value to the values.
+// alsoIn adds the spelling of each value.
 func alsoIn(spelling func(string) string, values []string) []string {
 	for _, value := range values {
 		values = append(values, spelling(value))
@@ -179,8 +173,7 @@ func alsoIn(spelling func(string) string, values []string) []string {
 	return values
 }
 
-// list returns the distinct values of a filter, which may have several names:
-// each of them may be repeated, and split takes lists apart.
+// list returns the distinct values of a filter under all of its names. split splits values.
 func (p parameters) list(split func(string) []string, names ...string) ([]string, error) {
 	list := p.distinct(split, names...)
 	if len(list) > maxValues {
@@ -189,8 +182,8 @@ func (p parameters) list(split func(string) []string, names ...string) ([]string
 	return list, nil
 }
 
-// distinct takes lists apart and returns the texts in them that are not empty, then the
-// values that are exact, each once, in order; nil if there are none.
+// distinct returns the distinct non-empty values in order, split ones first, then exact ones; nil
+// if there are none.
 func (p parameters) distinct(split func(string) []string, names ...string) []string {
 	var texts []string
 	seen := map[string]bool{"": true}
@@ -211,7 +204,7 @@ func (p parameters) distinct(split func(string) []string, names ...string) []str
 	return texts
 }
 
-// parts takes a list with commas apart.
+// parts splits a comma-separated list.
 func parts(value string) []string {
 	list := strings.Split(value, ",")
 	for i, part := range list {
@@ -220,13 +213,62 @@ func parts(value string) []string {
 	return list
 }
 
-// wholeAndParts is for filters whose values may contain commas themselves, such
-// as URLs: a value counts as a whole and by its parts (contract, U-66).
+// wholeAndParts returns a value whole and split, for values such as URLs that may contain commas
+// (contract, U-66).
 func wholeAndParts(value string) []string {
 	return append(parts(value), value)
 }
 
-// invalid is the error of a bad value.
+// invalid returns the error about a value.
 func invalid(name, value, accepted string) error {
 	return posthaste.Invalidf("%s %.100q is not %s", name, value, accepted)
+}
+
+// IDs returns the distinct values of a parameter that lists ids, nil if it is missing. Their
+// number is not limited. An empty list in a body is a list, and selects nothing (contract,
+// workflows D 38).
+func IDs(params url.Values, name string) ([]string, error) {
+	p := parameters(params)
+	if values, given := p[name]; given && len(values) == 0 && p[name+exact] == nil {
+		return []string{}, nil
+	}
+	if err := p.checkValues([]string{name}); err != nil {
+		return nil, err
+	}
+	return p.distinct(parts, name), nil
+}
+
+// noMessage is the id of no message. Filters without a valid id select nothing, not everything.
+var noMessage posthaste.MessageID
+
+// messageIDs reads messageId and messageIds; given both, an id must be in both. A text that is no
+// id matches no message.
+func (p parameters) messageIDs() (ids []posthaste.MessageID, err error) {
+	for _, name := range []string{"messageId", "messageIds"} {
+		texts, err := p.list(parts, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(texts) == 0 {
+			continue
+		}
+		named := parseMessageIDs(texts)
+		if len(ids) > 0 {
+			named = slices.DeleteFunc(named, func(id posthaste.MessageID) bool { return !slices.Contains(ids, id) })
+		}
+		if ids = named; len(ids) == 0 {
+			ids = []posthaste.MessageID{noMessage}
+		}
+	}
+	return ids, nil
+}
+
+func parseMessageIDs(texts []string) []posthaste.MessageID {
+	var ids []posthaste.MessageID
+	for _, text := range texts {
+		if id, err := posthaste.ParseMessageID(text); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }

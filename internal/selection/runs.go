@@ -10,25 +10,24 @@ import (
 	"posthaste/internal/store"
 )
 
-// RunLog is what a reader of the log of runs asks for (contract, workflows 6.3). It
-// makes the queries of both forms of that log; what they find has to pass
-// MatchesRun too. The other fields are for the reader to apply: a run is found by
-// a message of its, and the state of a step is not stored.
+// RunLog is a query of the log of runs (contract, workflows 6.3). Runs and Events make store
+// queries of it; results must also pass MatchesRun. The caller applies the exported fields,
+// because runs are found by their messages, and states of steps are not stored.
 type RunLog struct {
 	MessageIDs []posthaste.MessageID
 	RunStates  []posthaste.RunState
 	StepStates []posthaste.StepState
-	BodyLimit  int // bytes of a body to show; math.MaxInt for all
+	BodyLimit  int // bytes of a body to show
 
 	low, high   posthaste.Position
 	oldestFirst bool
 	limit       int
 	filter      store.RunFilter
-	named       []runName         // if there are any, nothing else counts
-	place       store.EventFilter // Hosts and Paths of the workflow
+	named       []runName         // if set, filters are ignored
+	place       store.EventFilter // hosts and paths of the workflow
 }
 
-// runName names one run: its id may have been used again.
+// runName identifies a run; ids may be reused.
 type runName struct {
 	id        string
 	createdAt int64 // Unix ms
@@ -40,8 +39,7 @@ var runLogFilters = []string{
 	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
 }
 
-// ReadRunLog translates the parameters of the log of runs. The newest come first
-// unless told otherwise.
+// ReadRunLog reads the parameters of the log of runs. Default order: newest first.
 func ReadRunLog(params url.Values, count Count) (q RunLog, err error) {
 	p := parameters(params)
 	if err := p.checkNames(runLogFilters, "count", "cursor", "order", "groupBy", "trimBody"); err != nil {
@@ -70,8 +68,7 @@ func ReadRunLog(params url.Values, count Count) (q RunLog, err error) {
 
 func (q *RunLog) within() rangeOf { return rangeOf{&q.low, &q.high, q.oldestFirst} }
 
-// selectNamed selects the runs that are named one by one. An id with the time of
-// another one is for MatchesRun to refuse.
+// selectNamed selects the named runs; MatchesRun checks that id and time belong together.
 func (q *RunLog) selectNamed() {
 	for _, name := range q.named {
 		q.filter.IDs = append(q.filter.IDs, name.id)
@@ -131,22 +128,21 @@ func names[S ~string](states []S) string {
 	return strings.Join(texts, ", ")
 }
 
-// Runs returns the query for runs. A step state is none of a run's, so with one
-// every state of a run may do.
+// Runs returns the query for runs. If states of steps are given, runs of all states are selected.
 func (q *RunLog) Runs() store.RunQuery {
 	query := store.RunQuery{Filter: q.filter, Low: q.low, High: q.high, OldestFirst: q.oldestFirst, Limit: q.limit}
 	if len(q.StepStates) == 0 {
 		query.Filter.States = q.RunStates
 	}
-	if created := q.filter.CreatedAts; len(created) > 0 { // a run's position has its time
+	if created := q.filter.CreatedAts; len(created) > 0 { // a run's position has its creation time
 		query.Low = max(query.Low, posthaste.FirstPosition(slices.MinFunc(created, time.Time.Compare)))
 		query.High = min(query.High, posthaste.LastPosition(slices.MaxFunc(created, time.Time.Compare)))
 	}
 	return query
 }
 
-// Events returns the query for events, whose States are for the caller to set.
-// Labels, callers and flow-control keys are those of the messages.
+// Events returns the query for events, whose States the caller sets. Labels, callers and
+// flow-control keys are those of messages.
 func (q *RunLog) Events() store.EventQuery {
 	query := store.EventQuery{
 		Filter: store.EventFilter{
@@ -163,13 +159,13 @@ func (q *RunLog) Events() store.EventQuery {
 		OldestFirst: q.oldestFirst,
 		Limit:       q.limit,
 	}
-	if created := q.filter.CreatedAts; len(created) > 0 { // nothing happened to a run before
+	if created := q.filter.CreatedAts; len(created) > 0 { // a run has no earlier events
 		query.Low = max(query.Low, posthaste.FirstPosition(slices.MinFunc(created, time.Time.Compare)))
 	}
 	return query
 }
 
-// MatchesRun reports whether a run passes what the queries do not ask for.
+// MatchesRun reports whether a run passes the filters that the queries do not have.
 func (q *RunLog) MatchesRun(run posthaste.RunRef) bool {
 	name := runName{run.ID, run.CreatedAt.UnixMilli()}
 	created := q.filter.CreatedAts
@@ -178,7 +174,7 @@ func (q *RunLog) MatchesRun(run posthaste.RunRef) bool {
 		q.place.Matches(&posthaste.Event{}, &posthaste.Message{URL: run.URL})
 }
 
-// Grouped reports whether parameters ask for the events of each run as one.
+// Grouped reports whether groupBy asks for events grouped by run.
 func Grouped(params url.Values) (bool, error) {
 	const byRun = "workflowRunId"
 	text, err := parameters(params).one("groupBy")
@@ -188,14 +184,14 @@ func Grouped(params url.Values) (bool, error) {
 	return text == byRun, err
 }
 
-// runNames reads workflowRuns: run ids, each with an @ and the time of its creation.
+// runNames reads workflowRuns: ids, each with @ and creation time.
 func (p parameters) runNames() (named []runName, err error) {
 	texts, err := p.list(parts, "workflowRuns")
 	if err != nil {
 		return nil, err
 	}
 	for _, text := range texts {
-		at := strings.LastIndexByte(text, '@') // an id may contain one
+		at := strings.LastIndexByte(text, '@') // ids may contain @
 		created, ok := parseMillis(text[at+1:])
 		if at < 1 || !ok {
 			return nil, invalid("workflowRuns", text, "a run id, an @ and the Unix time in milliseconds of its creation")

@@ -1,31 +1,27 @@
-// Package selection owns how a request says what it means: the parameters that
-// filter events, dead letters and messages, how their values are written, counts,
-// orders, date ranges, and the cursors by which a reader goes on.
+// Package selection reads the parameters of a request: filters, counts, orders, dates and
+// cursors, and makes queries of package store of them.
 //
-// Each function translates parameters into a query of package store. A bad value
-// is an Error with CodeInvalid that names the parameter, the value and what is
-// accepted.
-//
-// A parameter that is not known is an error everywhere (contract, decision 16): a misspelt
-// filter would let everything pass. Who reads may give one without a value, which counts as
-// not given. Who changes things in bulk may not, because an empty variable must not widen
-// what is changed.
+// A bad value is an Error with CodeInvalid that has the parameter, its value and what is
+// accepted. An unknown parameter is always an error (contract, decision 16), because ignoring a
+// misspelt filter would select everything. When reading, a parameter without value counts as
+// missing. In a bulk change it is an error: an empty shell variable must not widen the change.
 package selection
 
 import (
 	"errors"
+	"math"
 	"net/url"
 	"strconv"
 )
 
-// Count says how many things a page may have.
+// Count is the limit of a page.
 type Count struct {
-	Default int // when the request names no count; 0: no bound
-	Most    int // a larger count is lowered to this one; 0: no bound
+	Default int // without a count; 0: unlimited
+	Most    int // larger counts are lowered to it; 0: unlimited
 }
 
-// Read returns the count that parameters ask for. One above the most is lowered
-// to it: SDKs ask for more than some lists give (contract, decision 4).
+// Read returns the requested count, lowered to Most because SDKs ask for more (contract, decision
+// 4).
 func (c Count) Read(params url.Values) (int, error) {
 	text, err := parameters(params).one("count")
 	if text == "" || err != nil {
@@ -45,14 +41,13 @@ func (c Count) Read(params url.Values) (int, error) {
 	return int(count), nil
 }
 
-// The values of the parameter order.
+// Values of the parameter order.
 const (
 	latestFirst   = "latestFirst"
 	earliestFirst = "earliestFirst"
 )
 
-// order reports whether the oldest come first; otherwise is the answer for a
-// request that does not say.
+// order reports whether the oldest come first; otherwise is the default.
 func (p parameters) order(otherwise bool) (oldestFirst bool, err error) {
 	text, err := p.one("order")
 	if err != nil {
@@ -68,4 +63,21 @@ func (p parameters) order(otherwise bool) (oldestFirst bool, err error) {
 	default:
 		return false, invalid("order", text, earliestFirst+" or "+latestFirst)
 	}
+}
+
+// BodyLimit returns from trimBody how many bytes of a body to show: all if it is missing, none
+// for -1 (contract, workflows D 51).
+func BodyLimit(params url.Values) (int, error) {
+	text, err := parameters(params).one("trimBody")
+	switch {
+	case text == "" || err != nil:
+		return math.MaxInt, err
+	case text == "-1":
+		return 0, nil
+	}
+	limit, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, invalid("trimBody", text, "a number of bytes, or -1 for no bodies")
+	}
+	return int(limit), nil
 }

@@ -5,27 +5,21 @@ import (
 	"fmt"
 )
 
-// Authenticator knows the accepted tokens. It never changes and may be used by
-// many goroutines.
+// Authenticator checks tokens. It is immutable and safe for concurrent use.
 //
-// It keeps the SHA-256 of each token's text and looks up the hash of what is
-// presented, so the time that takes depends on hashes alone. A guess cannot be
-// improved by it: a text closer to the secret has no closer hash. What timing
-// might show of an accepted hash would help only to test guesses elsewhere, and
-// the passwords of NewToken are beyond guessing. Secrets themselves are never
-// compared, which would have to take constant time.
+// It looks up the SHA-256 of the presented text, so timing depends on hashes and does not help to
+// guess a token.
 type Authenticator struct {
 	accepted map[[sha256.Size]byte]identity
 }
 
-// identity is what a token stands for.
 type identity struct {
 	user     string
 	readOnly bool
 }
 
-// NewAuthenticator accepts tokens by their texts, byte for byte. A text that is
-// no token is an error with CodeInvalid that says which of them it is.
+// NewAuthenticator accepts the given tokens. For an invalid one it returns an error with
+// CodeInvalid that has its index.
 func NewAuthenticator(texts ...string) (*Authenticator, error) {
 	a := &Authenticator{accepted: make(map[[sha256.Size]byte]identity, len(texts))}
 	for i, text := range texts {
@@ -38,8 +32,8 @@ func NewAuthenticator(texts ...string) (*Authenticator, error) {
 	return a, nil
 }
 
-// Authenticate returns the user whose token was presented and whether the token
-// only reads. It returns false for anything but an accepted token.
+// Authenticate returns the token's user and whether it is read-only; ok is false for an unknown
+// token.
 func (a *Authenticator) Authenticate(presented string) (user string, readOnly, ok bool) {
 	id, ok := a.accepted[sha256.Sum256([]byte(presented))]
 	return id.user, id.readOnly, ok

@@ -12,19 +12,19 @@ import (
 
 const (
 	keyPrefix = "sig_"
-	keyLength = 28 // letters and digits after the prefix, 166 bits
+	keyLength = 28 // 166 bits
 
 	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// KeyPair is a user's signing keys. Requests are signed with Current. Receivers
-// also accept Next, so that the keys can be rotated under them.
+// KeyPair is a user's signing keys. Current signs; receivers also accept Next, which makes
+// rotation possible.
 type KeyPair struct {
 	Current string `json:"current"`
 	Next    string `json:"next"`
 }
 
-// NewKey makes a signing key: "sig_" and 28 random letters and digits.
+// NewKey returns a random key: "sig_" and 28 letters and digits.
 func NewKey(entropy io.Reader) (string, error) {
 	random, err := alphanumeric(entropy, keyLength)
 	if err != nil {
@@ -42,8 +42,7 @@ func newKeyPair(entropy io.Reader) (KeyPair, error) {
 	return KeyPair{Current: current, Next: next}, err
 }
 
-// Check returns an Error with CodeInvalid unless both keys have the form that
-// NewKey gives them. It does not show what they are instead.
+// Check returns an Error with CodeInvalid for a key of the wrong form. It does not show keys.
 func (p KeyPair) Check() error {
 	if !isKey(p.Current) {
 		return posthaste.Invalidf("the current signing key must be sig_ and %d letters or digits", keyLength)
@@ -59,9 +58,8 @@ func isKey(text string) bool {
 	return ok && len(random) == keyLength && strings.Trim(random, alphabet) == ""
 }
 
-// alphanumeric returns so many random letters and digits. It spends 32 bits of
-// entropy on each, which favours none by more than one part in 60 million and,
-// unlike drawing again, never waits for luck.
+// alphanumeric returns random letters and digits. With 32 bits for each, the bias is below one in
+// 60 million.
 func alphanumeric(entropy io.Reader, length int) (string, error) {
 	const perLetter = 4
 	random := make([]byte, perLetter*length)

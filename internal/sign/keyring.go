@@ -12,61 +12,57 @@ import (
 	"posthaste"
 )
 
-// Vault keeps small secrets under short keys, each change durable when the call
-// returns. It is what a Keyring needs of the store.
+// Vault is the part of the store that a Keyring needs. Changes are durable on return.
 type Vault interface {
-	// Secret returns the value kept under the key, or an error if there is none.
+	// Secret returns a value, or an error if there is none.
 	Secret(ctx context.Context, key string) (string, error)
 
-	// PutSecretIfAbsent stores the value unless there is one, and returns the one that
-	// is kept then.
+	// PutSecretIfAbsent stores the value if there is none, and returns the stored one.
 	PutSecretIfAbsent(ctx context.Context, key, value string) (string, error)
 
-	// CompareAndSwapSecret stores the value if the present one is old, and returns an
-	// error otherwise.
+	// CompareAndSwapSecret replaces old by value, or returns an error if the stored value is not
+	// old.
 	CompareAndSwapSecret(ctx context.Context, key, old, value string) error
 }
 
 // KeyringOptions configure a Keyring.
 type KeyringOptions struct {
 	Vault   Vault
-	Entropy io.Reader // source of new keys; nil means crypto/rand
+	Entropy io.Reader // default crypto/rand
 
-	// Freshness is how long a pair is used without asking the vault again, and
-	// so how long this process may go on signing with the old key after another
-	// one rotated. 5 seconds if not given.
+	// Freshness is how long a pair is cached, and so how long this process may sign with an old
+	// key after another process rotated it. Default 5 s.
 	Freshness time.Duration
 }
 
 const defaultFreshness = 5 * time.Second
 
-// Keyring holds the signing keys of every user. The vault has the truth; memory
-// has what was read of it lately. A Keyring may be used by many goroutines, and
-// many processes may share a vault.
+// Keyring has the signing keys of all users: in a vault, which processes may share, and in a
+// cache. Safe for concurrent use.
 type Keyring struct {
 	vault     Vault
 	entropy   io.Reader
 	freshness time.Duration
 
 	mu     sync.Mutex
-	recent map[string]recentPair // by user; guarded by mu
+	recent map[string]recentPair // by user
 }
 
-// recentPair is a pair that was in the vault at some time after readAt.
+// recentPair is a cached pair, read from the vault at or after readAt.
 type recentPair struct {
 	pair   KeyPair
 	readAt time.Time
 }
 
-// record is what the vault keeps of a user: the pair in use, and the last pair
-// that was preset. One value holds both, so that they change together.
+// record is stored in the vault: the pair in use and the last preset. One value, so that both
+// change together.
 type record struct {
 	KeyPair
 	Preset KeyPair `json:"preset,omitzero"`
 }
 
-// keptRecord is a record with the text it has in the vault.
-type keptRecord struct {
+// storedRecord is a record with its stored text.
+type storedRecord struct {
 	record
 	text string
 }
@@ -88,28 +84,27 @@ func NewKeyring(options KeyringOptions) *Keyring {
 	return k
 }
 
-// Keys returns the user's pair, and makes one at the first call for a user.
+// Keys returns the user's pair, creating it if needed.
 func (k *Keyring) Keys(ctx context.Context, user string) (KeyPair, error) {
 	now := time.Now()
-	if pair, ok := k.recall(user, now); ok {
+	if pair, ok := k.cached(user, now); ok {
 		return pair, nil
 	}
-	kept, err := k.load(ctx, user)
+	stored, err := k.load(ctx, user)
 	if err != nil {
 		return KeyPair{}, err
 	}
-	k.rememberRead(user, kept.KeyPair, now)
-	return kept.KeyPair, nil
+	k.cacheRead(user, stored.KeyPair, now)
+	return stored.KeyPair, nil
 }
 
-// Rotate makes the user's next key the current one, adds a fresh next key, and
-// returns the new pair. It is in force when Rotate returns, in other processes
-// after their freshness limit.
+// Rotate replaces the current key by the next one and that by a new one, and returns the new
+// pair. Other processes use it after their Freshness.
 //
-// Of two rotations at once, one fails with CodeConflict: done twice, they would
-// leave receivers that hold the old pair without a key that still works.
+// If two rotations run at once, one fails with CodeConflict: rotating twice would leave receivers
+// with the old pair without a valid key.
 func (k *Keyring) Rotate(ctx context.Context, user string) (KeyPair, error) {
-	kept, err := k.load(ctx, user)
+	stored, err := k.load(ctx, user)
 	if err != nil {
 		return KeyPair{}, err
 	}
@@ -117,41 +112,38 @@ func (k *Keyring) Rotate(ctx context.Context, user string) (KeyPair, error) {
 	if err != nil {
 		return KeyPair{}, err
 	}
-	rotated := record{KeyPair: KeyPair{Current: kept.Next, Next: fresh}, Preset: kept.Preset}
-	if err := k.replace(ctx, user, kept, rotated); err != nil {
+	rotated := record{KeyPair: KeyPair{Current: stored.Next, Next: fresh}, Preset: stored.Preset}
+	if err := k.replace(ctx, user, stored, rotated); err != nil {
 		return KeyPair{}, err
 	}
 	return rotated.KeyPair, nil
 }
 
-// Preset sets the user's pair to a configured one, once: the vault remembers
-// it, and presetting the same pair again changes nothing. So a rotation outlives
-// a restart under the same configuration, which would else bring back a key that
-// was rotated away, and a changed configuration takes effect at the next start.
-// A malformed pair is an Error with CodeInvalid.
+// Preset sets the user's pair to a configured one, once: the vault records it, so restarts with
+// the same configuration do not undo a rotation, and a changed configuration applies at the next
+// start. An invalid pair is an Error with CodeInvalid.
 func (k *Keyring) Preset(ctx context.Context, user string, pair KeyPair) error {
 	if err := pair.Check(); err != nil {
 		return err
 	}
 	preset := record{KeyPair: pair, Preset: pair}
-	kept, err := k.keep(ctx, user, preset)
-	if err != nil || kept.Preset == pair {
+	stored, err := k.putIfAbsent(ctx, user, preset)
+	if err != nil || stored.Preset == pair {
 		return err
 	}
-	return k.replace(ctx, user, kept, preset)
+	return k.replace(ctx, user, stored, preset)
 }
 
-// recall returns a pair that is recent enough.
-func (k *Keyring) recall(user string, now time.Time) (KeyPair, bool) {
+// cached returns a cached pair that is fresh.
+func (k *Keyring) cached(user string, now time.Time) (KeyPair, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	recent, ok := k.recent[user]
 	return recent.pair, ok && now.Sub(recent.readAt) < k.freshness
 }
 
-// rememberRead notes a pair whose reading began at a time. A rotation may have
-// overtaken that reading: what was noted since stays.
-func (k *Keyring) rememberRead(user string, pair KeyPair, began time.Time) {
+// cacheRead caches a pair read from began on, unless a newer one is cached.
+func (k *Keyring) cacheRead(user string, pair KeyPair, began time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if recent, ok := k.recent[user]; !ok || began.After(recent.readAt) {
@@ -159,58 +151,57 @@ func (k *Keyring) rememberRead(user string, pair KeyPair, began time.Time) {
 	}
 }
 
-// rememberWritten notes a pair that this process has just put in the vault.
-func (k *Keyring) rememberWritten(user string, pair KeyPair) {
+// cacheWritten caches a pair just written.
+func (k *Keyring) cacheWritten(user string, pair KeyPair) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.recent[user] = recentPair{pair, time.Now()}
 }
 
-// load returns the user's record, and makes one if there is none.
-func (k *Keyring) load(ctx context.Context, user string) (keptRecord, error) {
+// load returns the user's record, creating it if needed.
+func (k *Keyring) load(ctx context.Context, user string) (storedRecord, error) {
 	if text, err := k.vault.Secret(ctx, secretName(user)); err == nil {
 		return decodeRecord(user, text)
 	}
-	// The vault has no keys of this user or cannot be read: keeping tells which.
+	// no keys, or an error of the vault, which putIfAbsent returns
 	pair, err := newKeyPair(k.entropy)
 	if err != nil {
-		return keptRecord{}, err
+		return storedRecord{}, err
 	}
-	return k.keep(ctx, user, record{KeyPair: pair})
+	return k.putIfAbsent(ctx, user, record{KeyPair: pair})
 }
 
-// keep stores a record unless the user has one, and returns the one there is.
-func (k *Keyring) keep(ctx context.Context, user string, initial record) (keptRecord, error) {
+// putIfAbsent stores a record if there is none, and returns the stored one.
+func (k *Keyring) putIfAbsent(ctx context.Context, user string, initial record) (storedRecord, error) {
 	text, err := initial.encode()
 	if err != nil {
-		return keptRecord{}, err
+		return storedRecord{}, err
 	}
-	kept, err := k.vault.PutSecretIfAbsent(ctx, secretName(user), text)
+	stored, err := k.vault.PutSecretIfAbsent(ctx, secretName(user), text)
 	if err != nil {
-		return keptRecord{}, fmt.Errorf("keep the signing keys of %q: %w", user, err)
+		return storedRecord{}, fmt.Errorf("putIfAbsent the signing keys of %q: %w", user, err)
 	}
-	return decodeRecord(user, kept)
+	return decodeRecord(user, stored)
 }
 
-// replace puts a record in the place of the one that was read. An error of the
-// vault leaves three possibilities, and only reading again tells which is true:
-// nothing changed, the change was made after all, or someone else was faster.
-func (k *Keyring) replace(ctx context.Context, user string, kept keptRecord, changed record) error {
+// replace replaces a record. After an error the change may have happened, or another request's;
+// only reading again shows which.
+func (k *Keyring) replace(ctx context.Context, user string, stored storedRecord, changed record) error {
 	text, err := changed.encode()
 	if err != nil {
 		return err
 	}
-	if err := k.vault.CompareAndSwapSecret(ctx, secretName(user), kept.text, text); err != nil {
+	if err := k.vault.CompareAndSwapSecret(ctx, secretName(user), stored.text, text); err != nil {
 		present, readErr := k.vault.Secret(ctx, secretName(user))
 		switch {
-		case readErr != nil || present == kept.text:
+		case readErr != nil || present == stored.text:
 			return fmt.Errorf("replace the signing keys of %q: %w", user, err)
 		case present != text:
 			return posthaste.Errorf(posthaste.CodeConflict,
 				"the signing keys were changed by another request at the same time; read them before changing them again")
 		}
 	}
-	k.rememberWritten(user, changed.KeyPair)
+	k.cacheWritten(user, changed.KeyPair)
 	return nil
 }
 
@@ -221,13 +212,13 @@ func (r record) encode() (string, error) {
 	return string(text), err
 }
 
-func decodeRecord(user, text string) (keptRecord, error) {
-	kept := keptRecord{text: text}
-	if err := json.Unmarshal([]byte(text), &kept.record); err != nil {
-		return keptRecord{}, fmt.Errorf("decode the signing keys of %q: %w", user, err)
+func decodeRecord(user, text string) (storedRecord, error) {
+	stored := storedRecord{text: text}
+	if err := json.Unmarshal([]byte(text), &stored.record); err != nil {
+		return storedRecord{}, fmt.Errorf("decode the signing keys of %q: %w", user, err)
 	}
-	if err := kept.Check(); err != nil {
-		return keptRecord{}, fmt.Errorf("decode the signing keys of %q: %w", user, err)
+	if err := stored.Check(); err != nil {
+		return storedRecord{}, fmt.Errorf("decode the signing keys of %q: %w", user, err)
 	}
-	return kept, nil
+	return stored, nil
 }

@@ -130,8 +130,8 @@ func TestRotate(t *testing.T) {
 	if now := keysOf(t, keyring, "me"); now != after {
 		t.Errorf("pair in use %+v, want %+v", now, after)
 	}
-	if kept := keysOf(t, newKeyring(vault), "me"); kept != after {
-		t.Errorf("pair kept %+v, want %+v", kept, after)
+	if stored := keysOf(t, newKeyring(vault), "me"); stored != after {
+		t.Errorf("pair stored %+v, want %+v", stored, after)
 	}
 	if now := keysOf(t, keyring, "you"); now != other {
 		t.Errorf("the other user's pair became %+v", now)
@@ -222,8 +222,8 @@ func TestRotateLosesRace(t *testing.T) {
 	if pair, err := keyring.Rotate(t.Context(), "me"); posthaste.ErrorCode(err) != posthaste.CodeConflict {
 		t.Errorf("Rotate = %+v, %v; want CodeConflict", pair, err)
 	}
-	if kept := keysOf(t, newKeyring(vault), "me"); kept != won || kept.Current != before.Next {
-		t.Errorf("pair kept %+v, want the winner's %+v", kept, won)
+	if stored := keysOf(t, newKeyring(vault), "me"); stored != won || stored.Current != before.Next {
+		t.Errorf("pair stored %+v, want the winner's %+v", stored, won)
 	}
 }
 
@@ -248,13 +248,13 @@ func TestVaultFailures(t *testing.T) {
 		damage func(*memoryVault)
 		call   step
 	}{
-		{"keys cannot be kept", func(v *memoryVault) { v.onKeep = fail }, callKeys},
-		{"rotate: keys cannot be kept", func(v *memoryVault) { v.onKeep = fail }, callRotate},
+		{"keys cannot be stored", func(v *memoryVault) { v.onKeep = fail }, callKeys},
+		{"rotate: keys cannot be stored", func(v *memoryVault) { v.onKeep = fail }, callRotate},
 		{"rotate: nothing is replaced", func(v *memoryVault) { v.onReplace = fail }, callRotate},
 		{"rotate: the result is unknown", func(v *memoryVault) {
 			v.onReplace = func() error { v.onSecret = fail; return errVault }
 		}, callRotate},
-		{"preset: keys cannot be kept", func(v *memoryVault) { v.onKeep = fail }, callPreset},
+		{"preset: keys cannot be stored", func(v *memoryVault) { v.onKeep = fail }, callPreset},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestKeysSurviveUnreadableSecret(t *testing.T) {
 	want := keysOf(t, newKeyring(vault), "me")
 	vault.onSecret = func() error { return errVault }
 	if got := keysOf(t, newKeyring(vault), "me"); got != want {
-		t.Errorf("pair %+v, want the kept %+v", got, want)
+		t.Errorf("pair %+v, want the stored %+v", got, want)
 	}
 }
 

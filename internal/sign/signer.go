@@ -1,3 +1,8 @@
+// Package sign owns identities: the signatures of deliveries, the signing keys and their rotation,
+// and the tokens of API users.
+//
+// A Signer signs, a Verifier explains signatures, a Keyring stores each user's keys in a vault, and
+// an Authenticator checks tokens. Nothing here logs a secret or puts one into an error.
 package sign
 
 import (
@@ -15,10 +20,10 @@ import (
 )
 
 const (
-	issuer   = "Upstash" // receivers demand it, whoever serves them
+	issuer   = "Upstash" // receivers require it
 	lifetime = 300       // seconds from issue to expiry
 	idPrefix = "jwt_"
-	idLength = 22 // letters and digits after the prefix, 130 bits
+	idLength = 22 // 130 bits
 )
 
 // signatureHeader is the first part of every signature: {"alg":"HS256","typ":"JWT"}.
@@ -26,17 +31,15 @@ const signatureHeader = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"
 
 // SignerOptions configure a Signer.
 type SignerOptions struct {
-	// Entropy is read for the id of each signature, by many goroutines at once.
-	// Nil means crypto/rand.
+	// Entropy is the source of signature ids, read concurrently. Default crypto/rand.
 	Entropy io.Reader
 
-	// StampNotBefore sets the claim nbf to the time of issue. It is 0 otherwise,
-	// which verifiers that require the claim and take 0 for a missing one refuse.
+	// StampNotBefore sets the claim nbf to the time of issue instead of 0, which some verifiers
+	// reject.
 	StampNotBefore bool
 }
 
-// Signer makes the signatures of delivered requests. It may be used by many
-// goroutines.
+// Signer signs deliveries. Safe for concurrent use.
 type Signer struct {
 	entropy        io.Reader
 	stampNotBefore bool
@@ -52,13 +55,10 @@ func NewSigner(options SignerOptions) *Signer {
 	return s
 }
 
-// Sign returns the signature, issued now, of a request that delivers the body
-// to the URL: a compact JWT (contract, messages 4). The key is the text of a
-// signing key, and the URL is that of the message, byte for byte. Each attempt
-// is signed anew: a signature is good for five minutes.
+// Sign returns a compact JWT (contract, messages 4) for a delivery of body to url, the message's
+// URL byte for byte. It is valid for five minutes, so each attempt is signed.
 //
-// The URL stands in JSON, which cannot hold bytes that are not UTF-8; each such
-// byte becomes U+FFFD. The error is one of reading entropy.
+// Bytes of url that are not UTF-8 become U+FFFD. The error is that of Entropy.
 func (s *Signer) Sign(key, url string, body []byte, now time.Time) (string, error) {
 	id, err := alphanumeric(s.entropy, idLength)
 	if err != nil {
@@ -73,9 +73,8 @@ func (s *Signer) Sign(key, url string, body []byte, now time.Time) (string, erro
 	return p.sign(&c), nil
 }
 
-// pen writes signatures with a key. It is kept from one signature to the next, which
-// most often is made with the same key: to set the HMAC up, and to find room for the
-// text, takes much of the time of a signature.
+// pen is a reusable HMAC for one key, with its buffers; setting it up takes much of the time of a
+// signature.
 type pen struct {
 	key     string
 	mac     hash.Hash
@@ -83,7 +82,7 @@ type pen struct {
 	token   []byte // scratch
 }
 
-// pen returns a pen for the key that nobody else has.
+// pen returns an unused pen for the key.
 func (s *Signer) pen(key string) *pen {
 	if p, ok := s.pens.Get().(*pen); ok && p.key == key {
 		return p
@@ -91,7 +90,7 @@ func (s *Signer) pen(key string) *pen {
 	return &pen{key: key, mac: hmac.New(sha256.New, []byte(key))}
 }
 
-// claims are what a signature says. Times are Unix seconds.
+// claims of a signature; times are Unix seconds.
 type claims struct {
 	id        string
 	url       string
@@ -100,9 +99,8 @@ type claims struct {
 	notBefore int64
 }
 
-// sign is written out for the one shape there is, because it runs once per
-// attempt: the JWT library, which the tests check it with, takes several times
-// as long on top of the hashing that both have to do.
+// sign writes the only form there is, several times faster than the JWT library, which tests
+// compare it with.
 func (p *pen) sign(c *claims) string {
 	p.payload = c.appendJSON(p.payload[:0])
 	p.token = append(p.token[:0], signatureHeader...)
@@ -133,8 +131,7 @@ func (c *claims) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendText appends a JSON string. Almost all URLs are plain; the library is
-// for the others.
+// appendText appends a JSON string.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

@@ -136,7 +136,7 @@ func FuzzSign(f *testing.F) {
 	})
 }
 
-// TestSignWithManyKeys checks that what is kept of a signature is not taken for one
+// TestSignWithManyKeys checks that what is stored of a signature is not taken for one
 // with another key, or by two signatures at once.
 func TestSignWithManyKeys(t *testing.T) {
 	signer := NewSigner(SignerOptions{})

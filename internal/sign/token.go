@@ -9,22 +9,19 @@ import (
 	"posthaste"
 )
 
-const passwordLength = 32 // letters and digits, 190 bits
+const passwordLength = 32 // 190 bits
 
-// Token identifies a user of the API. Its text is base64 of JSON, because the
-// workflow SDKs look into it for the user's id (contract, messages 8).
+// Token identifies a user of the API. Its text is base64 of JSON, in the order of the fields,
+// because the workflow SDKs read the user's id from it (contract, messages 8).
 //
-// A read-only token needs a password of its own: who knows the password of a
-// full token can write down that token.
-//
-// The names and the order of the fields are those of the JSON.
+// A read-only token needs its own password: otherwise its owner could write the full token.
 type Token struct {
-	UserID   string // owner of all that is made with the token; see Check
-	Password string // the secret; not empty
-	ReadOnly bool   `json:",omitempty"` // every write is refused
+	UserID   string // see Check
+	Password string // not empty
+	ReadOnly bool   `json:",omitempty"` // rejects writes
 }
 
-// NewToken makes a full token with a random password.
+// NewToken returns a full token with a random password.
 func NewToken(entropy io.Reader, userID string) (Token, error) {
 	password, err := alphanumeric(entropy, passwordLength)
 	if err != nil {
@@ -39,8 +36,7 @@ func (t Token) Encode() string {
 	return base64.StdEncoding.EncodeToString(text)
 }
 
-// ParseToken reads the text of a token. The error has CodeInvalid and does not
-// repeat the text, which is a secret.
+// ParseToken parses a token. The error has CodeInvalid and does not contain the text.
 func ParseToken(text string) (Token, error) {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || base64.StdEncoding.EncodeToString(raw) != text {
@@ -53,8 +49,8 @@ func ParseToken(text string) (Token, error) {
 	return t, t.Check()
 }
 
-// Check returns an Error with CodeInvalid unless the token names a user whom a store can
-// keep, and a password, which the error does not show.
+// Check returns an Error with CodeInvalid unless there are a valid user id and a password, which
+// it does not show.
 func (t Token) Check() error {
 	if t.UserID == "" || t.Password == "" {
 		return posthaste.Invalidf("a token must name a UserID and a Password, neither of them empty")

@@ -13,31 +13,28 @@ import (
 	"posthaste"
 )
 
-// Verifier checks signatures the way receivers do, and says what is wrong with
-// one that fails.
+// Verifier checks signatures as receivers do, and explains failures.
 type Verifier struct {
-	Keys      KeyPair       // Current is tried first; an empty key is left out
-	Tolerance time.Duration // how far the clocks may differ
+	Keys      KeyPair       // empty keys are ignored
+	Tolerance time.Duration // allowed clock difference
 }
 
-// receivedClaims are the claims as a receiver reads them.
+// receivedClaims are parsed claims.
 type receivedClaims struct {
 	jwt.RegisteredClaims
 	Body string `json:"body"`
 }
 
-// Check is what a receiver checks of a signature, and whether it holds.
+// Check is the result of one check.
 type Check struct {
-	Name    string // "alg", "signature", or the name of a claim; "form" of what is no JWT
-	Problem string // a sentence; "" if it holds
-	Unknown string // why it could not be told whether it holds; "" if it could
+	Name    string // "alg", "signature", a claim, or "form" if it is no JWT
+	Problem string // "" if it passes
+	Unknown string // why it could not be checked
 }
 
-// Explain checks everything a receiver does, in its order, for a request with this URL
-// and body at this time. Of an empty URL it is unknown whether it is right, and so of one
-// without a scheme, //HOST/PATH, that is right but for it. Of a signature that is no JWT as
-// it should be, nothing but the form or the algorithm can be checked. The error is for a
-// Verifier without a key.
+// Explain runs a receiver's checks in order. Without a URL, or for one without scheme
+// (//HOST/PATH), the URL may remain unknown. If the signature is no valid JWT, only form or
+// algorithm is checked. The error is for a Verifier without keys.
 func (v Verifier) Explain(signature, url string, body []byte, now time.Time) ([]Check, error) {
 	if v.Keys == (KeyPair{}) {
 		return nil, posthaste.Invalidf("there is no signing key to verify with")
@@ -76,9 +73,8 @@ func newCheck(name string, problem error) Check {
 	return Check{Name: name, Problem: problem.Error()}
 }
 
-// Verify returns nil if the signature fits a request with this URL and body at this time.
-// An empty URL is not compared, and of one without a scheme no scheme. The error has
-// CodeInvalid and names the claim that does not fit, the first one if there are several.
+// Verify returns nil if the signature matches, else an Error with CodeInvalid for the first
+// failed check. An empty URL, or a missing scheme, is not compared.
 func (v Verifier) Verify(signature, url string, body []byte, now time.Time) error {
 	checks, err := v.Explain(signature, url, body, now)
 	if err != nil {
@@ -92,14 +88,14 @@ func (v Verifier) Verify(signature, url string, body []byte, now time.Time) erro
 	return nil
 }
 
-// candidates returns the keys to try, for the one algorithm that is used.
+// candidates returns the keys to try with HS256.
 func (v Verifier) candidates(token *jwt.Token) (any, error) {
 	if token.Method != jwt.SigningMethodHS256 {
 		return nil, fmt.Errorf("its alg is %s, expected HS256", token.Method.Alg())
 	}
 	var set jwt.VerificationKeySet
 	for _, key := range []string{v.Keys.Current, v.Keys.Next} {
-		if key != "" { // anyone can sign with no key
+		if key != "" { // an empty key proves nothing
 			set.Keys = append(set.Keys, []byte(key))
 		}
 	}
@@ -150,7 +146,7 @@ func (c *receivedClaims) checkURL(url string) Check {
 	}
 }
 
-// withoutScheme returns the //HOST/PATH of an http or https URL, "" of any other.
+// withoutScheme returns //HOST/PATH of an http or https URL, else "".
 func withoutScheme(url string) string {
 	scheme, rest, _ := strings.Cut(url, ":")
 	if scheme != "http" && scheme != "https" {
