@@ -2,118 +2,60 @@ package main
 
 import (
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// examples are command lines to copy, by command. Its help ends with them.
-var examples = map[string][]string{
-	"dev": {
-		`posthaste dev`,
-		`posthaste dev --port 9000 --data ./data    # keep data between runs`,
-	},
-	"serve": {
-		`posthaste serve --data /var/lib/posthaste`,
-		`posthaste serve --config /etc/posthaste.yaml --log-format json`,
-		`posthaste serve --database-url postgres://posthaste:secret@db/posthaste`,
-	},
-	"logs": {
-		`posthaste logs --state FAILED --from-date 15m`,
-		`posthaste logs --message-id msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
-		`posthaste logs --follow --host api.example.com --output ndjson`,
-	},
-	"runs list": {
-		`posthaste runs list --state RUN_FAILED --from-date 1d`,
-		`posthaste runs list --host app.example.com --label order-42 --output ndjson`,
-	},
-	"runs show": {
-		`posthaste runs show wfr_65b1f0c2a4`,
-	},
-	"runs cancel": {
-		`posthaste runs cancel wfr_65b1f0c2a4`,
-		`posthaste runs cancel --workflow-url https://app.example.com/api/order`,
-	},
-	"messages show": {
-		`posthaste messages show msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
-	},
-	"messages run-now": {
-		`posthaste messages run-now msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
-	},
-	"messages cancel": {
-		`posthaste messages cancel msg_26hZCxZCuWyyTWPmSVBrNB882AAA`,
-		`posthaste messages cancel --host api.example.com --label order-42`,
-	},
-	"actions list": {
-		`posthaste actions list`,
-	},
-	"actions cancel": {
-		`posthaste actions cancel act_17000000000008c1f0e2a9b3d`,
-	},
-	"dlq list": {
-		`posthaste dlq list --from-date 12h`,
-	},
-	"dlq show": {
-		`posthaste dlq show 1700000000000-0`,
-	},
-	"dlq restart": {
-		`posthaste dlq restart --workflow-url https://app.example.com/api/order --dry-run`,
-		`posthaste dlq restart --workflow-url https://app.example.com/api/order`,
-	},
-	"dlq resume": {
-		`posthaste dlq resume --all --with-flow-control-key recover --with-flow-control-value parallelism=10`,
-	},
-	"dlq delete": {
-		`posthaste dlq delete --label test`,
-	},
-	"dlq messages list": {
-		`posthaste dlq messages list --destination https://api.example.com/orders --from-date 12h`,
-	},
-	"dlq messages show": {
-		`posthaste dlq messages show 1700000000000-0`,
-	},
-	"dlq messages retry": {
-		`posthaste dlq messages retry --destination https://api.example.com/orders --dry-run`,
-		`posthaste dlq messages retry --destination https://api.example.com/orders`,
-	},
-	"dlq messages delete": {
-		`posthaste dlq messages delete --label test`,
-	},
-	"stats": {
-		`posthaste stats --days`,
-	},
-	"copy": {
-		`posthaste copy --from /var/lib/posthaste --to postgres://posthaste:secret@db/posthaste`,
-		`posthaste copy --from postgres://posthaste:secret@db/posthaste --to /var/lib/posthaste`,
-	},
-	"backup": {
-		`posthaste backup --data /var/lib/posthaste --to /backup/posthaste-monday`,
-	},
-	"restore": {
-		`posthaste restore --from /backup/posthaste-monday --to /var/lib/posthaste`,
-	},
-	"check": {
-		`posthaste check --data /backup/posthaste-monday`,
-		`posthaste check --database-url postgres://posthaste:secret@db/posthaste`,
-	},
-	"schema show": {
-		`posthaste schema show --database-url postgres://posthaste:secret@db/posthaste`,
-	},
-	"verify": {
-		`posthaste verify "$SIGNATURE" --destination https://example.com/hook --body-file body.json`,
-		`posthaste verify "$SIGNATURE" --body '{"hello":"world"}' --at 5m --output json`,
-		`posthaste verify --request received.http`,
-	},
-	"completion": {
-		`posthaste completion bash > /etc/bash_completion.d/posthaste`,
-		`posthaste completion zsh > "${fpath[1]}/_posthaste"`,
-		`posthaste completion fish > ~/.config/fish/completions/posthaste.fish`,
-	},
-	"version": {
-		`posthaste version --output json`,
-	},
-}
+// examples are command lines to copy. The help of a command ends with those that begin with
+// its name.
+const examples = `
+posthaste dev
+posthaste dev --port 9000 --data ./data    # keep data between runs
+posthaste serve --data /var/lib/posthaste
+posthaste serve --config /etc/posthaste.yaml --log-format json
+posthaste serve --database-url postgres://posthaste:secret@db/posthaste
+posthaste logs --state FAILED --from-date 15m
+posthaste logs --message-id msg_26hZCxZCuWyyTWPmSVBrNB882AAA
+posthaste logs --follow --host api.example.com --output ndjson
+posthaste runs list --state RUN_FAILED --from-date 1d
+posthaste runs list --host app.example.com --label order-42 --output ndjson
+posthaste runs show wfr_65b1f0c2a4
+posthaste runs cancel wfr_65b1f0c2a4
+posthaste runs cancel --workflow-url https://app.example.com/api/order
+posthaste messages show msg_26hZCxZCuWyyTWPmSVBrNB882AAA
+posthaste messages run-now msg_26hZCxZCuWyyTWPmSVBrNB882AAA
+posthaste messages cancel msg_26hZCxZCuWyyTWPmSVBrNB882AAA
+posthaste messages cancel --host api.example.com --label order-42
+posthaste actions list
+posthaste actions cancel act_17000000000008c1f0e2a9b3d
+posthaste dlq list --from-date 12h
+posthaste dlq show 1700000000000-0
+posthaste dlq restart --workflow-url https://app.example.com/api/order --dry-run
+posthaste dlq restart --workflow-url https://app.example.com/api/order
+posthaste dlq resume --all --with-flow-control-key recover --with-flow-control-value parallelism=10
+posthaste dlq delete --label test
+posthaste dlq messages list --destination https://api.example.com/orders --from-date 12h
+posthaste dlq messages show 1700000000000-0
+posthaste dlq messages retry --destination https://api.example.com/orders --dry-run
+posthaste dlq messages retry --destination https://api.example.com/orders
+posthaste dlq messages delete --label test
+posthaste stats --days
+posthaste copy --from /var/lib/posthaste --to postgres://posthaste:secret@db/posthaste
+posthaste copy --from postgres://posthaste:secret@db/posthaste --to /var/lib/posthaste
+posthaste backup --data /var/lib/posthaste --to /backup/posthaste-monday
+posthaste restore --from /backup/posthaste-monday --to /var/lib/posthaste
+posthaste check --data /backup/posthaste-monday
+posthaste check --database-url postgres://posthaste:secret@db/posthaste
+posthaste schema show --database-url postgres://posthaste:secret@db/posthaste
+posthaste verify "$SIGNATURE" --destination https://example.com/hook --body-file body.json
+posthaste verify "$SIGNATURE" --body '{"hello":"world"}' --at 5m --output json
+posthaste verify --request received.http
+posthaste completion bash > /etc/bash_completion.d/posthaste
+posthaste completion zsh > "${fpath[1]}/_posthaste"
+posthaste completion fish > ~/.config/fish/completions/posthaste.fish
+posthaste version --output json
+`
 
 // helpCommand is --help for those who say help first.
 type helpCommand struct {
@@ -145,11 +87,12 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// examplesOf returns the examples of a command, or of all below it.
-func examplesOf(node *kong.Node) []string {
-	lines := examples[pathOf(node)]
-	for _, child := range node.Children {
-		lines = append(slices.Clip(lines), examplesOf(child)...)
+// examplesOf returns the examples of a command and of those below it.
+func examplesOf(node *kong.Node) (lines []string) {
+	for line := range strings.Lines(examples) {
+		if strings.HasPrefix(strings.TrimSpace(line)+" ", "posthaste "+pathOf(node)+" ") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
 	}
 	return lines
 }
