@@ -5,41 +5,21 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"posthaste/internal/client"
 )
 
-// deadLetters is the DLQ of messages (contract, messages 2.9). Its filters have the names
-// that those of the log have.
+// deadLetters is the DLQ of messages (contract, messages 2.9).
 type deadLetters struct {
-	MessageID      []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Message with an ID. A filter given more than once matches any of its values."`
-	Destination    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Messages to a URL."`
-	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages sent through a URL group."`
-	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Messages created by a schedule."`
-	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages sent through a queue."`
-	ResponseStatus []string `group:"filter" env:"-" sep:"none" placeholder:"STATUS" help:"Messages that failed with a response status, such as 500; 0 means no response."`
-	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Messages with a label."`
-	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Messages published from an IP address."`
-	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Messages with a flow-control key."`
-	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages that failed at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
-	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages that failed at or before a time."`
+	MessageID      []string `group:"filter" param:"messageId" env:"-" sep:"none" placeholder:"ID" help:"Message with an ID. A filter given more than once matches any of its values."`
+	ResponseStatus []string `group:"filter" param:"responseStatus" env:"-" sep:"none" placeholder:"STATUS" help:"Messages that failed with a response status, such as 500; 0 means no response."`
+
+	messageFilters `set:"things=Messages" set:"made=Messages published" set:"timed=Messages that failed"`
 }
 
 func (deadLetters) path() string { return "/v2/dlq" }
-
-func (f deadLetters) params() url.Values {
-	params := url.Values{}
-	setAll(params, map[string][]string{
-		"messageId": f.MessageID, "url": f.Destination, "topicName": f.TopicName, "scheduleId": f.ScheduleID,
-		"queueName": f.QueueName, "responseStatus": f.ResponseStatus, "label": f.Label,
-		"callerIp": f.CallerIP, "flowControlKey": f.FlowControlKey,
-		"fromDate": f.FromDate.values(), "toDate": f.ToDate.values(),
-	})
-	return params
-}
 
 // selectedLetters are the dead letters that a command is about.
 type selectedLetters struct{ selectedEntries[deadLetters] }
@@ -75,7 +55,7 @@ func (s *selectedLetters) listAll(ctx context.Context, server *client.Client) (f
 // has room for: unlike a change, a list takes only so many.
 func (s *selectedLetters) lists() (requests []client.Request) {
 	const portion = 100
-	list := client.Request{Path: s.DLQ.path(), Query: s.DLQ.params()}.With("trimBody", noBodies)
+	list := client.Request{Path: s.DLQ.path(), Query: params(s.DLQ)}.With("trimBody", noBodies)
 	if len(s.IDs) == 0 {
 		return []client.Request{list}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"io"
-	"net/url"
 
 	"posthaste/internal/client"
 )
@@ -30,7 +29,6 @@ type deadLettersCommand struct {
 // dlq is one of the two DLQs. Its fields are the filters of its entries, as flags.
 type dlq interface {
 	path() string
-	params() url.Values // the filters that are given
 	newTable(out io.Writer, coloured bool) *table
 	print(t terminal, entry json.RawMessage) error
 	tellOfOther(t terminal, server *client.Client) error // what the other DLQ holds
@@ -54,7 +52,7 @@ func (c *listEntries[D]) Run(t terminal) error {
 	if err != nil {
 		return err
 	}
-	request := client.Request{Path: c.DLQ.path(), Query: c.listing.params(c.DLQ.params())}
+	request := client.Request{Path: c.DLQ.path(), Query: c.withoutBodies(params(c))}
 	if err := c.print(t, server, request, "messages", c.DLQ.newTable); err != nil || c.Output != "table" {
 		return err
 	}
@@ -109,11 +107,11 @@ type selectedEntries[D dlq] struct {
 }
 
 // Validate returns a sentence about the first setting that is wrong.
-func (s *selectedEntries[D]) Validate() error { return s.check(s.IDs, s.DLQ.params()) }
+func (s *selectedEntries[D]) Validate() error { return s.check(s.IDs, params(s.DLQ)) }
 
 // request returns the request for a method and a path below the DLQ.
 func (s *selectedEntries[D]) request(method, path string) client.Request {
-	request := client.Request{Method: method, Path: s.DLQ.path() + path, Query: s.DLQ.params()}
+	request := client.Request{Method: method, Path: s.DLQ.path() + path, Query: params(s.DLQ)}
 	if len(s.IDs) > 0 {
 		request.Body = map[string]any{"dlqIds": s.IDs}
 	}

@@ -2,37 +2,23 @@ package main
 
 import (
 	"net/http"
-	"net/url"
+	"reflect"
 
 	"posthaste/internal/client"
 )
 
 // failedRuns is the DLQ of runs (contract, workflows 6.4).
 type failedRuns struct {
-	WorkflowRunID        []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs whose IDs start with a prefix. A filter given more than once matches any of its values."`
-	WorkflowURL          []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
-	Label                []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
-	ResponseStatus       []string `group:"filter" env:"-" sep:"none" placeholder:"STATUS" help:"Runs that failed with a response status, such as 500. A run that got no response has 503, or 504 after a timeout."`
-	FailureFunctionState []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Runs whose failure function is in a state, such as CALLBACK_FAIL."`
-	CallerIP             []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an IP address."`
-	FlowControlKey       []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs with a flow-control key."`
-	WorkflowCreatedAt    []string `group:"filter" env:"-" sep:"none" placeholder:"MS" help:"Runs created at exactly this time, in Unix milliseconds: tells apart runs that reused an ID."`
-	FromDate             moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs that failed at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
-	ToDate               moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs that failed at or before a time."`
+	WorkflowRunID        []string `group:"filter" param:"workflowRunId" env:"-" sep:"none" placeholder:"ID" help:"Runs whose IDs start with a prefix. A filter given more than once matches any of its values."`
+	WorkflowURL          []string `group:"filter" param:"workflowUrl" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
+	ResponseStatus       []string `group:"filter" param:"responseStatus" env:"-" sep:"none" placeholder:"STATUS" help:"Runs that failed with a response status, such as 500. A run that got no response has 503, or 504 after a timeout."`
+	FailureFunctionState []string `group:"filter" param:"failureFunctionState" env:"-" sep:"none" placeholder:"STATE" help:"Runs whose failure function is in a state, such as CALLBACK_FAIL."`
+	WorkflowCreatedAt    []string `group:"filter" param:"workflowCreatedAt" env:"-" sep:"none" placeholder:"MS" help:"Runs created at exactly this time, in Unix milliseconds: tells apart runs that reused an ID."`
+
+	commonFilters `set:"things=Runs" set:"made=Runs triggered" set:"timed=Runs that failed"`
 }
 
 func (failedRuns) path() string { return "/v2/workflows/dlq" }
-
-func (f failedRuns) params() url.Values {
-	params := url.Values{}
-	setAll(params, map[string][]string{
-		"workflowRunId": f.WorkflowRunID, "workflowUrl": f.WorkflowURL, "label": f.Label,
-		"responseStatus": f.ResponseStatus, "failureFunctionState": f.FailureFunctionState,
-		"callerIp": f.CallerIP, "flowControlKey": f.FlowControlKey, "workflowCreatedAt": f.WorkflowCreatedAt,
-		"fromDate": f.FromDate.values(), "toDate": f.ToDate.values(),
-	})
-	return params
-}
 
 // selectedRuns are the failed runs that a command is about.
 type selectedRuns struct {
@@ -44,7 +30,9 @@ type selectedRuns struct {
 // with the oldest failure.
 func (s *selectedRuns) request(method, path string) client.Request {
 	request := s.selectedEntries.request(method, path)
-	setIf(request.Query, "cursor", s.Cursor)
+	if s.Cursor != "" {
+		request.Query.Set("cursor", s.Cursor)
+	}
 	return request
 }
 
@@ -61,29 +49,18 @@ func (s *selectedRuns) change(done string) change {
 // overrides are what runs are started with instead of what they were triggered with
 // (contract, workflows 7.2).
 type overrides struct {
-	Delay            string   `group:"override" env:"-" name:"with-delay" placeholder:"SPAN" help:"Delay before the run starts, such as 10m."`
-	Retries          string   `group:"override" env:"-" name:"with-retries" placeholder:"N" help:"Maximum number of retries of a failed delivery."`
-	RetryDelay       string   `group:"override" env:"-" name:"with-retry-delay" placeholder:"EXPR" help:"Expression for the delay before a retry, in milliseconds, such as 1000 * pow(2, retried)."`
-	FlowControlKey   string   `group:"override" env:"-" name:"with-flow-control-key" placeholder:"KEY" help:"Flow-control key."`
-	FlowControlValue string   `group:"override" env:"-" name:"with-flow-control-value" placeholder:"VALUE" help:"Flow-control limits, such as parallelism=5,rate=10."`
-	Label            []string `group:"override" env:"-" name:"with-label" sep:"none" placeholder:"LABEL" help:"Label; can be given more than once."`
-	FailureCallback  string   `group:"override" env:"-" name:"with-failure-callback" placeholder:"URL" help:"URL that is called if the run fails again."`
+	Delay            string   `group:"override" header:"Service-Delay" env:"-" name:"with-delay" placeholder:"SPAN" help:"Delay before the run starts, such as 10m."`
+	Retries          string   `group:"override" header:"Service-Retries" env:"-" name:"with-retries" placeholder:"N" help:"Maximum number of retries of a failed delivery."`
+	RetryDelay       string   `group:"override" header:"Service-Retry-Delay" env:"-" name:"with-retry-delay" placeholder:"EXPR" help:"Expression for the delay before a retry, in milliseconds, such as 1000 * pow(2, retried)."`
+	FlowControlKey   string   `group:"override" header:"Service-Flow-Control-Key" env:"-" name:"with-flow-control-key" placeholder:"KEY" help:"Flow-control key."`
+	FlowControlValue string   `group:"override" header:"Service-Flow-Control-Value" env:"-" name:"with-flow-control-value" placeholder:"VALUE" help:"Flow-control limits, such as parallelism=5,rate=10."`
+	Label            []string `group:"override" header:"Service-Label" env:"-" name:"with-label" sep:"none" placeholder:"LABEL" help:"Label; can be given more than once."`
+	FailureCallback  string   `group:"override" header:"Service-Failure-Callback" env:"-" name:"with-failure-callback" placeholder:"URL" help:"URL that is called if the run fails again."`
 }
 
 func (o *overrides) header() http.Header {
 	header := http.Header{}
-	for name, value := range map[string]string{
-		"Delay": o.Delay, "Retries": o.Retries, "Retry-Delay": o.RetryDelay,
-		"Flow-Control-Key": o.FlowControlKey, "Flow-Control-Value": o.FlowControlValue,
-		"Failure-Callback": o.FailureCallback,
-	} {
-		if value != "" {
-			header.Set("Service-"+name, value)
-		}
-	}
-	for _, label := range o.Label {
-		header.Add("Service-Label", label)
-	}
+	addTagged("header", reflect.ValueOf(*o), header.Add)
 	return header
 }
 

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/url"
 	"strconv"
-	"strings"
 
 	"posthaste"
 	"posthaste/internal/client"
@@ -18,8 +16,8 @@ import (
 // listing is how much of a list is shown, and how.
 type listing struct {
 	Count  int    `env:"-" default:"100" placeholder:"N" help:"Maximum number of results (0 = all)."`
-	Order  string `env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst (default) or earliestFirst."`
-	Cursor string `env:"-" placeholder:"CURSOR" help:"Continue from a cursor of an earlier response."`
+	Order  string `param:"order" env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst (default) or earliestFirst."`
+	Cursor string `param:"cursor" env:"-" placeholder:"CURSOR" help:"Continue from a cursor of an earlier response."`
 	listOutput
 }
 
@@ -28,40 +26,6 @@ func (l *listing) check() error {
 		return posthaste.Invalidf("count %d is negative: give a number, or 0 for all", l.Count)
 	}
 	return nil
-}
-
-// params adds the parameters of a page to those of a filter.
-func (l *listing) params(filter url.Values) url.Values {
-	setIf(filter, "order", l.Order)
-	setIf(filter, "cursor", l.Cursor)
-	l.leaveOutBodies(filter)
-	return filter
-}
-
-// setIf sets a parameter unless its value is empty.
-func setIf(params url.Values, name, value string) {
-	if value != "" {
-		params.Set(name, value)
-	}
-}
-
-// withCommas are the filters whose values may have commas themselves. The server takes such a
-// value for a list unless the name of the filter says that it is one.
-var withCommas = map[string]string{
-	"url": "url[]", "path": "path[]", "workflowUrl": "workflowUrl[]", "workflowRunId": "workflowRunId[]", "flowControlKey": "flowControlKey[]",
-}
-
-// setAll sets the parameters that have values.
-func setAll(params url.Values, values map[string][]string) {
-	for name, given := range values {
-		for _, value := range given {
-			key := name
-			if exact, may := withCommas[name]; may && strings.Contains(value, ",") {
-				key = exact
-			}
-			params[key] = append(params[key], value)
-		}
-	}
 }
 
 // print writes a list that the server has, page by page, with its values under a name

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 )
@@ -66,9 +65,9 @@ func TestListsSayHowToGoOn(t *testing.T) {
 // TestFilterWithComma checks that a value with a comma reaches the server as one where it may
 // be one, and as the list that it is elsewhere.
 func TestFilterWithComma(t *testing.T) {
-	params := url.Values{}
-	setAll(params, map[string][]string{"flowControlKey": {"eu,prod", "us"}, "state": {"ERROR,FAILED"}, "label": nil})
-	if got, want := params.Encode(), "flowControlKey=us&flowControlKey%5B%5D=eu%2Cprod&state=ERROR%2CFAILED"; got != want {
+	var c logsCommand
+	c.FlowControlKey, c.State = []string{"eu,prod", "us"}, []string{"ERROR,FAILED"}
+	if got, want := params(c).Encode(), "flowControlKey=us&flowControlKey%5B%5D=eu%2Cprod&state=ERROR%2CFAILED"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

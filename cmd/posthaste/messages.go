@@ -117,39 +117,22 @@ func (c *runNowCommand) Run(t terminal) error {
 }
 
 // cancelMessagesCommand cancels messages that have not ended. Its filters are those of
-// DELETE /v2/messages, and have the names that those of the log have.
+// DELETE /v2/messages.
 type cancelMessagesCommand struct {
 	IDs []string `arg:"" optional:"" name:"id" help:"Message IDs."`
 
-	Destination    []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Messages to a URL. A filter given more than once matches any of its values."`
-	TopicName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages sent through a URL group."`
-	ScheduleID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Messages created by a schedule."`
-	QueueName      []string `group:"filter" env:"-" sep:"none" placeholder:"NAME" help:"Messages sent through a queue."`
-	Label          []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Messages with a label."`
-	Host           []string `group:"filter" env:"-" sep:"none" placeholder:"HOST" help:"Messages to a host, with or without port."`
-	Path           []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Messages to a path."`
-	CallerIP       []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Messages published from an IP address."`
-	FlowControlKey []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Messages with a flow-control key."`
-	FromDate       moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
-	ToDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Messages published at or before a time."`
-	All            bool     `env:"-" help:"Select every message. Required if neither IDs nor a filter are given."`
+	Host []string `group:"filter" param:"host" env:"-" sep:"none" placeholder:"HOST" help:"Messages to a host, with or without port. A filter given more than once matches any of its values."`
+	Path []string `group:"filter" param:"path" env:"-" sep:"none" placeholder:"PATH" help:"Messages to a path."`
+
+	messageFilters `set:"things=Messages" set:"made=Messages published" set:"timed=Messages published"`
+	All            bool `env:"-" help:"Select every message. Required if neither IDs nor a filter are given."`
 	oneOutput
 	connection
 }
 
-func (c *cancelMessagesCommand) filter() url.Values {
-	filter := url.Values{}
-	setAll(filter, map[string][]string{
-		"url": c.Destination, "topicName": c.TopicName, "scheduleId": c.ScheduleID, "queueName": c.QueueName,
-		"label": c.Label, "host": c.Host, "path": c.Path, "callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey,
-		"fromDate": c.FromDate.values(), "toDate": c.ToDate.values(),
-	})
-	return filter
-}
-
 // Validate returns a sentence about the first setting that is wrong.
 func (c *cancelMessagesCommand) Validate() error {
-	if err := selectionOf(len(c.IDs) > 0, len(c.filter()) > 0, c.All); err != nil {
+	if err := selectionOf(len(c.IDs) > 0, len(params(c)) > 0, c.All); err != nil {
 		return err
 	}
 	return c.check()
@@ -158,7 +141,7 @@ func (c *cancelMessagesCommand) Validate() error {
 // Run cancels the messages, as many at a time as one request takes, and tells how many
 // there were.
 func (c *cancelMessagesCommand) Run(t terminal) error {
-	request := client.Request{Method: http.MethodDelete, Path: pathMessages, Query: c.filter()}
+	request := client.Request{Method: http.MethodDelete, Path: pathMessages, Query: params(c)}
 	if len(c.IDs) > 0 {
 		request.Body = map[string]any{"messageIds": c.IDs}
 	} else {

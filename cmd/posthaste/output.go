@@ -24,11 +24,12 @@ type listOutput struct {
 	Output string `env:"-" default:"table" enum:"table,json,ndjson" help:"Output format: table, json (one document) or ndjson (one JSON value per line)."`
 }
 
-// leaveOutBodies asks for a list without bodies where it becomes a table, which has none.
-func (o *listOutput) leaveOutBodies(query url.Values) {
+// withoutBodies asks for a list without bodies if it becomes a table, which has none.
+func (o *listOutput) withoutBodies(query url.Values) url.Values {
 	if o.Output == "table" {
 		query.Set("trimBody", noBodies)
 	}
+	return query
 }
 
 // noBodies is the trimBody that leaves out the bodies of messages and answers.

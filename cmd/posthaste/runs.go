@@ -18,19 +18,15 @@ type runsCommand struct {
 
 // listRunsCommand lists runs. Its filters are those of GET /v2/workflows/logs.
 type listRunsCommand struct {
-	WorkflowRunID     []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"Runs with an ID. A filter given more than once matches any of its values."`
-	WorkflowURL       []string `group:"filter" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
-	State             []string `group:"filter" env:"-" sep:"none" placeholder:"STATE" help:"Runs in a state: RUN_STARTED, RUN_SUCCESS, RUN_FAILED or RUN_CANCELED."`
-	MessageID         []string `group:"filter" env:"-" sep:"none" placeholder:"ID" help:"The run that a message belongs to."`
-	Host              []string `group:"filter" env:"-" sep:"none" placeholder:"HOST" help:"Runs of workflows at a host, with or without port."`
-	Path              []string `group:"filter" env:"-" sep:"none" placeholder:"PATH" help:"Runs of workflows at a path."`
-	Label             []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
-	CallerIP          []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an IP address."`
-	FlowControlKey    []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs with a flow-control key."`
-	WorkflowCreatedAt []string `group:"filter" env:"-" sep:"none" placeholder:"MS" help:"Runs created at exactly this time, in Unix milliseconds: tells apart runs that reused an ID."`
-	FromDate          moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
-	ToDate            moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created at or before a time."`
+	WorkflowRunID     []string `group:"filter" param:"workflowRunId" env:"-" sep:"none" placeholder:"ID" help:"Runs with an ID. A filter given more than once matches any of its values."`
+	WorkflowURL       []string `group:"filter" param:"workflowUrl" env:"-" sep:"none" placeholder:"URL" help:"Runs of the workflow at a URL."`
+	State             []string `group:"filter" param:"state" env:"-" sep:"none" placeholder:"STATE" help:"Runs in a state: RUN_STARTED, RUN_SUCCESS, RUN_FAILED or RUN_CANCELED."`
+	MessageID         []string `group:"filter" param:"messageId" env:"-" sep:"none" placeholder:"ID" help:"The run that a message belongs to."`
+	Host              []string `group:"filter" param:"host" env:"-" sep:"none" placeholder:"HOST" help:"Runs of workflows at a host, with or without port."`
+	Path              []string `group:"filter" param:"path" env:"-" sep:"none" placeholder:"PATH" help:"Runs of workflows at a path."`
+	WorkflowCreatedAt []string `group:"filter" param:"workflowCreatedAt" env:"-" sep:"none" placeholder:"MS" help:"Runs created at exactly this time, in Unix milliseconds: tells apart runs that reused an ID."`
 
+	commonFilters `set:"things=Runs" set:"made=Runs triggered" set:"timed=Runs created"`
 	listing
 	connection
 }
@@ -49,14 +45,7 @@ func (c *listRunsCommand) Run(t terminal) error {
 	if err != nil {
 		return err
 	}
-	filter := url.Values{}
-	setAll(filter, map[string][]string{
-		"workflowRunId": c.WorkflowRunID, "workflowUrl": c.WorkflowURL, "state": c.State, "label": c.Label,
-		"messageId": c.MessageID, "host": c.Host, "path": c.Path,
-		"callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey, "workflowCreatedAt": c.WorkflowCreatedAt,
-		"fromDate": c.FromDate.values(), "toDate": c.ToDate.values(),
-	})
-	request := client.Request{Path: "/v2/workflows/logs", Query: c.params(filter)}
+	request := client.Request{Path: "/v2/workflows/logs", Query: c.withoutBodies(params(c))}
 	return c.listing.print(t, server, request, "runs", newRunTable)
 }
 
@@ -105,34 +94,18 @@ func (c *showRunCommand) Run(t terminal) error {
 type cancelRunsCommand struct {
 	IDs []string `arg:"" optional:"" name:"id" help:"Run IDs."`
 
-	WorkflowURL      string   `group:"filter" env:"-" placeholder:"URL" help:"Runs of workflows whose URL starts with a prefix."`
-	WorkflowURLExact bool     `group:"filter" env:"-" name:"exact" help:"Match --workflow-url as the whole URL, not as a prefix."`
-	Label            []string `group:"filter" env:"-" sep:"none" placeholder:"LABEL" help:"Runs with a label."`
-	CallerIP         []string `group:"filter" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"Runs triggered from an IP address."`
-	FlowControlKey   []string `group:"filter" env:"-" sep:"none" placeholder:"KEY" help:"Runs with a flow-control key."`
-	FromDate         moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created at or after a time."`
-	ToDate           moment   `group:"filter" env:"-" placeholder:"TIME" help:"Runs created at or before a time."`
-	All              bool     `env:"-" help:"Select every run. Required if neither IDs nor a filter are given."`
+	WorkflowURL      string `group:"filter" param:"workflowUrl" env:"-" placeholder:"URL" help:"Runs of workflows whose URL starts with a prefix."`
+	WorkflowURLExact bool   `group:"filter" param:"workflowUrlExactMatch" env:"-" name:"exact" help:"Match --workflow-url as the whole URL, not as a prefix."`
+
+	commonFilters `set:"things=Runs" set:"made=Runs triggered" set:"timed=Runs created"`
+	All           bool `env:"-" help:"Select every run. Required if neither IDs nor a filter are given."`
 	oneOutput
 	connection
 }
 
-func (c *cancelRunsCommand) filter() url.Values {
-	filter := url.Values{}
-	setIf(filter, "workflowUrl", c.WorkflowURL)
-	if c.WorkflowURLExact {
-		filter.Set("workflowUrlExactMatch", "true")
-	}
-	setAll(filter, map[string][]string{
-		"label": c.Label, "callerIp": c.CallerIP, "flowControlKey": c.FlowControlKey,
-		"fromDate": c.FromDate.values(), "toDate": c.ToDate.values(),
-	})
-	return filter
-}
-
 // Validate returns a sentence about the first setting that is wrong.
 func (c *cancelRunsCommand) Validate() error {
-	if err := selectionOf(len(c.IDs) > 0, len(c.filter()) > 0, c.All); err != nil {
+	if err := selectionOf(len(c.IDs) > 0, len(params(c)) > 0, c.All); err != nil {
 		return err
 	}
 	return c.check()
@@ -140,7 +113,7 @@ func (c *cancelRunsCommand) Validate() error {
 
 // Run cancels the runs, a thousand at a time, and tells how many there were.
 func (c *cancelRunsCommand) Run(t terminal) error {
-	request := client.Request{Method: http.MethodDelete, Path: "/v2/workflows/runs", Query: c.filter()}
+	request := client.Request{Method: http.MethodDelete, Path: "/v2/workflows/runs", Query: params(c)}
 	if len(c.IDs) > 0 {
 		request.Body = map[string]any{"workflowRunIds": c.IDs}
 	} else {
