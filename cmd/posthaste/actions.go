@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -17,7 +15,7 @@ import (
 	"posthaste/internal/client"
 )
 
-// actionsCommand is about bulk changes that go on behind the requests that began them.
+// actionsCommand is about bulk changes that run in the background.
 type actionsCommand struct {
 	List   listActionsCommand  `cmd:"" help:"List the bulk actions of the last week."`
 	Cancel cancelActionCommand `cmd:"" help:"Cancel a bulk action. Changes already made are kept."`
@@ -45,20 +43,12 @@ type listActionsCommand struct {
 	connection
 }
 
-// Validate returns a sentence about the first setting that is wrong.
-func (c *listActionsCommand) Validate() error { return c.check() }
-
 // Run prints the actions, the latest first.
 func (c *listActionsCommand) Run(t terminal) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	server, err := c.open(t)
-	if err != nil {
-		return err
-	}
-	return printAll(t, func(out *bufio.Writer, coloured bool) printer {
-		return newPrinter(c.Output, "bulkActions", newActionTable, out, coloured)
-	}, latestActions(ctx, server))
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		all := list{output: c.Output, name: "bulkActions", table: actionTable}
+		return all.write(t, latestActions(ctx, server))
+	})
 }
 
 // latestActions yields all actions, the latest first.
@@ -91,27 +81,21 @@ func beganAt(action json.RawMessage) int64 {
 	return began.At
 }
 
-func newActionTable(out io.Writer, coloured bool) *table {
-	return &table{out, coloured, []column{
-		{"STARTED", len(tableTime)},
-		{"ACTION", 29},
-		{"KIND", 7},
-		{"STATE", 11},
-		{"DONE", 9},
-		{"FAILED", 9},
-		{"TOTAL", 9},
-		{name: "FILTER"},
-	}, func(value json.RawMessage) ([]cell, error) {
-		var a listedAction
-		if err := json.Unmarshal(value, &a); err != nil {
-			return nil, err
-		}
-		return []cell{
-			at(a.CreatedAt), {text: a.ID}, {text: a.Kind}, inState(a.State), {text: strconv.Itoa(a.Processed)},
-			{text: strconv.Itoa(a.Failed)}, {text: strconv.Itoa(a.Total)}, {text: a.Filter.Encode()},
-		}, nil
-	}}
-}
+var actionTable = tableOf(columns{
+	{"STARTED", len(tableTime)},
+	{"ACTION", 29},
+	{"KIND", 7},
+	{"STATE", 11},
+	{"DONE", 9},
+	{"FAILED", 9},
+	{"TOTAL", 9},
+	{name: "FILTER"},
+}, func(a listedAction) []cell {
+	return []cell{
+		at(a.CreatedAt), {text: a.ID}, {text: a.Kind}, inState(a.State), {text: strconv.Itoa(a.Processed)},
+		{text: strconv.Itoa(a.Failed)}, {text: strconv.Itoa(a.Total)}, {text: a.Filter.Encode()},
+	}
+})
 
 // cancelActionCommand ends an action.
 type cancelActionCommand struct {
@@ -120,45 +104,21 @@ type cancelActionCommand struct {
 	connection
 }
 
-// Validate returns a sentence about the first setting that is wrong.
-func (c *cancelActionCommand) Validate() error { return c.check() }
-
-// Run ends the action and prints what it has done.
-func (c *cancelActionCommand) Run(t terminal) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	server, err := c.open(t)
-	if err != nil {
-		return err
-	}
-	ended, err := c.cancel(ctx, server)
-	if err != nil {
-		return err
-	}
-	if c.Output == "json" {
-		return writeJSON(t.Out, ended)
-	}
-	return printAction(t, ended)
-}
-
-// cancel ends the action wherever it is: its id does not tell whether it is on messages or
-// on runs.
-func (c *cancelActionCommand) cancel(ctx context.Context, server *client.Client) (ended json.RawMessage, err error) {
+// Run ends the action wherever it is: its id does not tell whether it is on messages or on
+// runs.
+func (c *cancelActionCommand) Run(t terminal) (err error) {
 	for _, path := range pathsOfActions {
-		err = server.Do(ctx, client.Request{Method: http.MethodDelete, Path: path + "/" + url.PathEscape(c.ID)}, &ended)
+		request := client.Request{Method: http.MethodDelete, Path: path + "/" + url.PathEscape(c.ID)}
+		err = c.show(t, request, c.Output, printAction)
 		if refused, ok := errors.AsType[*client.StatusError](err); !ok || refused.Status != http.StatusNotFound {
-			return ended, err
+			return err
 		}
 	}
-	return nil, err
+	return err
 }
 
-func printAction(t terminal, value json.RawMessage) error {
-	var a listedAction
-	if err := json.Unmarshal(value, &a); err != nil {
-		return fmt.Errorf("read a bulk action: %w", err)
-	}
-	return printFields(t.Out, []field{
+var printAction = fieldsOf(func(a listedAction) []field {
+	return []field{
 		{"action", a.ID},
 		{"kind", a.Kind},
 		{"state", a.State},
@@ -167,5 +127,5 @@ func printAction(t terminal, value json.RawMessage) error {
 		{"done", fmt.Sprintf("%d of %d", a.Processed, a.Total)},
 		{"failed", strconv.Itoa(a.Failed)},
 		{"filter", a.Filter.Encode()},
-	})
-}
+	}
+})

@@ -33,10 +33,7 @@ func (c *backupCommand) Run(t terminal) error {
 	if err != nil {
 		return err
 	}
-	if c.Output == "json" {
-		return writeJSON(t.Out, map[string]string{"data": c.Data, "to": c.To})
-	}
-	return writeLine(t.Out, "%s was backed up to %s", c.Data, c.To)
+	return writeResult(t, c.Output, map[string]string{"data": c.Data, "to": c.To}, "%s was backed up to %s", c.Data, c.To)
 }
 
 // restoreCommand makes a data directory of a backup.

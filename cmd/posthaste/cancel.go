@@ -2,46 +2,70 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net/http"
 
 	"posthaste/internal/client"
 )
 
-// cancellation is what a command cancels.
+// live is what can be cancelled. Its fields are the filters, as flags.
+type live interface{ cancellation() cancellation }
+
+// cancellation is how things are cancelled.
 type cancellation struct {
-	thing  string // what it cancels
-	named  int    // how many of them are named by their ids, 0 if they are selected otherwise
+	thing  string // what is cancelled
+	path   string
+	ids    string // the name of a list of ids in a request
+	count  string // of things that one request with a filter cancels at most
 	spared string // which of those that are named are not cancelled
 }
 
-// run sends the request that cancels, and tells how many things there were.
-func (c cancellation) run(t terminal, to *connection, request client.Request, output string) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	server, err := to.open(t)
-	if err != nil {
-		return err
-	}
-	return c.cancel(ctx, t, server, request, output)
+// cancelCommand cancels what ids or filters select.
+type cancelCommand[L live] struct {
+	IDs  []string `arg:"" optional:"" name:"id" help:"IDs of ${thing}s."`
+	Live L        `embed:""`
+	All  bool     `env:"-" help:"Select every ${thing}. Required if neither IDs nor a filter are given."`
+	oneOutput
+	connection
 }
 
-// cancel is run until ctx ends: then, or when it fails, it tells how many things there were
-// until then. That one of those that are named was not cancelled is an error.
-func (c cancellation) cancel(ctx context.Context, t terminal, server *client.Client, request client.Request, output string) error {
+// Validate returns a sentence about the first setting that is wrong.
+func (c *cancelCommand[L]) Validate() error {
+	if err := selectionOf(len(c.IDs) > 0, len(params(c.Live)) > 0, c.All); err != nil {
+		return err
+	}
+	return c.connection.Validate()
+}
+
+// Run cancels things, as many at a time as one request takes, and says how many there were.
+func (c *cancelCommand[L]) Run(t terminal) error {
+	how := c.Live.cancellation()
+	request := client.Request{Method: http.MethodDelete, Path: how.path, Query: params(c.Live)}
+	if len(c.IDs) > 0 {
+		request.Body = map[string]any{how.ids: c.IDs}
+	} else {
+		request.Query.Set("count", how.count)
+	}
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		return how.cancel(ctx, t, server, request, countIDs(c.IDs), c.Output)
+	})
+}
+
+// cancel sends the request until ctx ends: then, or when it fails, it says how many things
+// were cancelled until then. That one of those that are named was not is an error.
+func (c cancellation) cancel(ctx context.Context, t terminal, server *client.Client, request client.Request, named int, output string) error {
 	total, err := c.cancelAll(ctx, t, server, request)
-	if err != nil {
-		err = fmt.Errorf("%s cancelled: %w", counted(total, c.thing), err)
-		if output == "json" {
-			err = errors.Join(err, c.tell(t, total, output))
+	if err == nil || output == "json" {
+		told := writeResult(t, output, map[string]int{"cancelled": total}, "cancelled %s", counted(total, c.thing))
+		if err == nil && told != nil {
+			return told
 		}
-		return err
 	}
-	if err := c.tell(t, total, output); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("%s cancelled: %w", counted(total, c.thing), err)
 	}
-	if n := c.named - total; n > 0 {
-		return fmt.Errorf("%d of %s could not be cancelled: %s", n, counted(c.named, c.thing), c.spared)
+	if n := named - total; n > 0 {
+		return fmt.Errorf("%d of %s could not be cancelled: %s", n, counted(named, c.thing), c.spared)
 	}
 	return nil
 }
@@ -68,11 +92,4 @@ func (c cancellation) cancelAll(ctx context.Context, t terminal, server *client.
 			return total, client.ErrInterrupted
 		}
 	}
-}
-
-func (c cancellation) tell(t terminal, total int, output string) error {
-	if output == "json" {
-		return writeJSON(t.Out, map[string]int{"cancelled": total})
-	}
-	return writeLine(t.Out, "cancelled %s", counted(total, c.thing))
 }

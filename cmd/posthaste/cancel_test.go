@@ -47,7 +47,7 @@ func TestBrokenCancellation(t *testing.T) {
 			}
 			var out bytes.Buffer
 			request := client.Request{Method: http.MethodDelete, Path: pathMessages}
-			err = cancellation{thing: "message"}.cancel(ctx, terminal{&out, &bytes.Buffer{}}, to, request, test.output)
+			err = cancellation{thing: "message"}.cancel(ctx, terminal{&out, &bytes.Buffer{}}, to, request, 0, test.output)
 			if err == nil || err.Error() != test.failure || out.String() != test.out || asked != 3 {
 				t.Errorf("%v, %q, after %d requests; want %s, %q, after 3", err, &out, asked, test.failure, test.out)
 			}

@@ -88,7 +88,7 @@ func printChecked(t terminal, checked app.Checked, own []lookedAt) error {
 	}...) {
 		rows = append(rows, []cell{{text: row.name}, {text: strconv.FormatInt(row.n, 10)}})
 	}
-	if err := writeRows(&table{out: t.Out, columns: []column{{"CHECKED", 14}, {name: "NUMBER"}}}, rows); err != nil {
+	if err := (columns{{"CHECKED", 14}, {name: "NUMBER"}}).writeRows(t.Out, rows); err != nil {
 		return err
 	}
 	for _, problem := range checked.Problems {

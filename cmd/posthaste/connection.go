@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"time"
@@ -20,8 +22,8 @@ type connection struct {
 // developmentServer is where posthaste dev runs unless told otherwise.
 var developmentServer = client.Server{URL: "http://127.0.0.1:8080", Token: devUsers[0].token(false).Encode()}
 
-// check returns a sentence about a URL that is none.
-func (c *connection) check() error {
+// Validate returns a sentence about a URL that is none.
+func (c *connection) Validate() error {
 	_, err := c.open(terminal{})
 	for _, variable := range []string{"POSTHASTE_URL", "QSTASH_URL"} { // as client.Find has them
 		if err != nil && c.URL == "" && os.Getenv(variable) != "" {
@@ -40,5 +42,30 @@ func (c *connection) open(t terminal) (*client.Client, error) {
 		Lost: func(err error, wait time.Duration) {
 			_, _ = fmt.Fprintf(t.Err, "posthaste: %v, retrying in %s\n", err, wait)
 		},
+	})
+}
+
+// call calls do with a client of the server, and a context that ends at the first signal.
+func (c *connection) call(t terminal, do func(context.Context, *client.Client) error) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	return do(ctx, server)
+}
+
+// show sends a request and writes the answer: as JSON, or as print does.
+func (c *connection) show(t terminal, request client.Request, output string, print func(terminal, json.RawMessage) error) error {
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		var answer json.RawMessage
+		if err := server.Do(ctx, request, &answer); err != nil {
+			return err
+		}
+		if output == "json" {
+			return writeJSON(t.Out, answer)
+		}
+		return print(t, answer)
 	})
 }

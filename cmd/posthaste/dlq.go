@@ -1,8 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
-	"io"
+	"net/url"
 
 	"posthaste/internal/client"
 )
@@ -27,60 +28,43 @@ type deadLettersCommand struct {
 }
 
 // dlq is one of the two DLQs. Its fields are the filters of its entries, as flags.
-type dlq interface {
-	path() string
-	newTable(out io.Writer, coloured bool) *table
-	print(t terminal, entry json.RawMessage) error
-	tellOfOther(t terminal, server *client.Client) error // what the other DLQ holds
+type dlq interface{ dlq() dlqKind }
+
+// dlqKind is where a DLQ is, and how its entries are shown.
+type dlqKind struct {
+	path  string
+	table table
+	print func(t terminal, entry json.RawMessage) error
+
+	// Who looks for an entry would not look for a second DLQ.
+	other     string // a thing in the other DLQ
+	listOther string // the command that lists them
+	inOther   func(kept) keptKind
 }
 
 // listEntries lists the entries of a DLQ.
 type listEntries[D dlq] struct {
 	DLQ D `embed:""`
 	listing
-	connection
 }
 
-// Validate returns a sentence about the first setting that is wrong.
-func (c *listEntries[D]) Validate() error {
-	return firstError(c.listing.check(), c.connection.check())
-}
-
-// Run prints the entries.
+// Run prints the entries, and on Err how to list those of the other DLQ if there are any.
 func (c *listEntries[D]) Run(t terminal) error {
-	server, err := c.open(t)
-	if err != nil {
+	kind := c.DLQ.dlq()
+	request := client.Request{Path: kind.path, Query: c.withoutBodies(params(c))}
+	if err := c.print(t, request, "messages", kind.table); err != nil || c.Output != "table" {
 		return err
 	}
-	request := client.Request{Path: c.DLQ.path(), Query: c.withoutBodies(params(c))}
-	if err := c.print(t, server, request, "messages", c.DLQ.newTable); err != nil || c.Output != "table" {
-		return err
-	}
-	return c.DLQ.tellOfOther(t, server)
-}
-
-// tellOfOther says how to list the messages that failed for good, if there are any: who
-// looks for one would not look for a second DLQ.
-func (failedRuns) tellOfOther(t terminal, server *client.Client) error {
-	return tellOfOther(t, server, "message", "posthaste dlq messages list", func(k kept) keptKind { return k.DeadLetters })
-}
-
-// tellOfOther says how to list the runs that failed, if there are any.
-func (deadLetters) tellOfOther(t terminal, server *client.Client) error {
-	return tellOfOther(t, server, "workflow run", "posthaste dlq list", func(k kept) keptKind { return k.FailedRuns })
-}
-
-func tellOfOther(t terminal, server *client.Client, thing, command string, in func(kept) keptKind) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	var found kept
-	if err := server.Do(ctx, client.Request{Path: "/v2/usage"}, &found); err != nil {
-		return err
-	}
-	if n := int(in(found).Entries); n > 0 {
-		return writeLine(t.Err, "The DLQ also has %s. List them with: %s", counted(n, thing), command)
-	}
-	return nil
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		var found kept
+		if err := server.Do(ctx, client.Request{Path: "/v2/usage"}, &found); err != nil {
+			return err
+		}
+		if n := int(kind.inOther(found).Entries); n > 0 {
+			return writeLine(t.Err, "The DLQ also has %s. List them with: %s", counted(n, kind.other), kind.listOther)
+		}
+		return nil
+	})
 }
 
 // showEntry shows one entry of a DLQ.
@@ -90,13 +74,10 @@ type showEntry[D dlq] struct {
 	connection
 }
 
-// Validate returns a sentence about the first setting that is wrong.
-func (c *showEntry[D]) Validate() error { return c.check() }
-
 // Run prints the entry.
 func (c *showEntry[D]) Run(t terminal) error {
 	var d D
-	return showOne(t, &c.connection, d.path(), c.ID, c.Output, d.print)
+	return c.show(t, client.Request{Path: d.dlq().path + "/" + url.PathEscape(c.ID)}, c.Output, d.dlq().print)
 }
 
 // selectedEntries are the entries of a DLQ that a command is about.
@@ -107,11 +88,16 @@ type selectedEntries[D dlq] struct {
 }
 
 // Validate returns a sentence about the first setting that is wrong.
-func (s *selectedEntries[D]) Validate() error { return s.check(s.IDs, params(s.DLQ)) }
+func (s *selectedEntries[D]) Validate() error {
+	if err := selectionOf(len(s.IDs) > 0, len(params(s.DLQ)) > 0, s.All); err != nil {
+		return err
+	}
+	return s.connection.Validate()
+}
 
 // request returns the request for a method and a path below the DLQ.
 func (s *selectedEntries[D]) request(method, path string) client.Request {
-	request := client.Request{Method: method, Path: s.DLQ.path() + path, Query: params(s.DLQ)}
+	request := client.Request{Method: method, Path: s.DLQ.dlq().path + path, Query: params(s.DLQ)}
 	if len(s.IDs) > 0 {
 		request.Body = map[string]any{"dlqIds": s.IDs}
 	}

@@ -1,12 +1,6 @@
 package main
 
-import (
-	"encoding/json"
-	"fmt"
-	"io"
-
-	"posthaste"
-)
+import "posthaste"
 
 // listedFailure is what is shown of an entry of the DLQ of runs.
 type listedFailure struct {
@@ -24,32 +18,21 @@ type listedFailure struct {
 	FailureState       posthaste.CallbackState `json:"failureFunctionState"`
 }
 
-// newTable returns a table of entries.
-func (failedRuns) newTable(out io.Writer, coloured bool) *table {
-	return &table{out, coloured, []column{
-		{"FAILED", len(tableTime)},
-		{"DEAD LETTER", 20},
-		{"STATUS", 6},
-		{"RUN", 28},
-		{name: "WORKFLOW"},
-	}, func(value json.RawMessage) ([]cell, error) {
-		var entry listedFailure
-		if err := json.Unmarshal(value, &entry); err != nil {
-			return nil, err
-		}
-		return []cell{
-			at(entry.FailedAt), {text: entry.DLQID}, {text: statusText(entry.ResponseStatus)}, {text: entry.RunID}, {text: entry.WorkflowURL},
-		}, nil
-	}}
-}
-
-// print writes an entry.
-func (failedRuns) print(t terminal, value json.RawMessage) error {
-	var entry listedFailure
-	if err := json.Unmarshal(value, &entry); err != nil {
-		return fmt.Errorf("read a dead letter: %w", err)
+// failedRunTable shows entries of the DLQ of runs.
+var failedRunTable = tableOf(columns{
+	{"FAILED", len(tableTime)},
+	{"DEAD LETTER", 20},
+	{"STATUS", 6},
+	{"RUN", 28},
+	{name: "WORKFLOW"},
+}, func(entry listedFailure) []cell {
+	return []cell{
+		at(entry.FailedAt), {text: entry.DLQID}, {text: statusText(entry.ResponseStatus)}, {text: entry.RunID}, {text: entry.WorkflowURL},
 	}
-	return printFields(t.Out, []field{
+})
+
+var printFailedRun = fieldsOf(func(entry listedFailure) []field {
+	return []field{
 		{"dead letter", entry.DLQID},
 		{"run", entry.RunID},
 		{"workflow", entry.WorkflowURL},
@@ -61,24 +44,14 @@ func (failedRuns) print(t terminal, value json.RawMessage) error {
 		{"error", entry.Error},
 		{"answer", briefBody(entry.ResponseBody, entry.ResponseBodyBase64)},
 		{"callback", string(entry.FailureState)},
-	})
-}
+	}
+})
 
-// newStartedTable returns a table of runs that took the place of failed ones.
-func newStartedTable(out io.Writer, coloured bool) *table {
-	return &table{out, coloured, []column{
-		{"CREATED", len(tableTime)},
-		{"DEAD LETTER", 20},
-		{name: "RUN"},
-	}, func(value json.RawMessage) ([]cell, error) {
-		var started struct {
-			DLQID     string `json:"dlqId"`
-			RunID     string `json:"workflowRunId"`
-			CreatedAt int64  `json:"workflowCreatedAt"` // Unix ms
-		}
-		if err := json.Unmarshal(value, &started); err != nil {
-			return nil, err
-		}
-		return []cell{at(started.CreatedAt), {text: started.DLQID}, {text: started.RunID}}, nil
-	}}
-}
+// startedTable shows runs that took the place of failed ones.
+var startedTable = tableOf(columns{
+	{"CREATED", len(tableTime)},
+	{"DEAD LETTER", 20},
+	{name: "RUN"},
+}, func(started listedFailure) []cell {
+	return []cell{at(started.CreatedAt), {text: started.DLQID}, {text: started.RunID}}
+})

@@ -15,10 +15,15 @@ type failedRuns struct {
 	FailureFunctionState []string `group:"filter" param:"failureFunctionState" env:"-" sep:"none" placeholder:"STATE" help:"Runs whose failure function is in a state, such as CALLBACK_FAIL."`
 	WorkflowCreatedAt    []string `group:"filter" param:"workflowCreatedAt" env:"-" sep:"none" placeholder:"MS" help:"Runs created at exactly this time, in Unix milliseconds: tells apart runs that reused an ID."`
 
-	commonFilters `set:"things=Runs" set:"made=Runs triggered" set:"timed=Runs that failed"`
+	commonFilters `kong:"set='things=Runs',set='made=Runs triggered',set='timed=Runs that failed'"`
 }
 
-func (failedRuns) path() string { return "/v2/workflows/dlq" }
+func (failedRuns) dlq() dlqKind {
+	return dlqKind{
+		path: "/v2/workflows/dlq", table: failedRunTable, print: printFailedRun,
+		other: "message", listOther: "posthaste dlq messages list", inOther: func(k kept) keptKind { return k.DeadLetters },
+	}
+}
 
 // selectedRuns are the failed runs that a command is about.
 type selectedRuns struct {
@@ -39,7 +44,7 @@ func (s *selectedRuns) request(method, path string) client.Request {
 // change returns what becomes of the runs. How many of a list are left for it to go on with
 // is not known.
 func (s *selectedRuns) change(done string) change {
-	c := change{thing: "failed run", done: done, foresee: dryRun, repeatable: true}
+	c := change{thing: "failed run", done: done, dryRun: serverDryRun, repeatable: true}
 	if s.Cursor == "" {
 		c.named = countIDs(s.IDs)
 	}
@@ -64,7 +69,7 @@ func (o *overrides) header() http.Header {
 	return header
 }
 
-// startCommand starts failed runs anew.
+// startCommand starts failed runs again.
 type startCommand struct {
 	selectedRuns
 	overrides
@@ -74,7 +79,7 @@ type startCommand struct {
 func (c *startCommand) start(t terminal, path, done string) error {
 	request, change := c.request(http.MethodPost, path), c.change(done)
 	request.Header = c.header()
-	change.made, change.newTable = "workflowRuns", newStartedTable
+	change.made, change.table = "workflowRuns", startedTable
 	return c.sweep(t, request, change, c.Output)
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,23 +18,24 @@ type listing struct {
 	Order  string `param:"order" env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst (default) or earliestFirst."`
 	Cursor string `param:"cursor" env:"-" placeholder:"CURSOR" help:"Continue from a cursor of an earlier response."`
 	listOutput
+	connection
 }
 
-func (l *listing) check() error {
+// Validate returns a sentence about the first setting that is wrong.
+func (l *listing) Validate() error {
 	if l.Count < 0 {
 		return posthaste.Invalidf("count %d is negative: give a number, or 0 for all", l.Count)
 	}
-	return nil
+	return l.connection.Validate()
 }
 
-// print writes a list that the server has, page by page, with its values under a name
-// in each page.
-func (l *listing) print(t terminal, server *client.Client, request client.Request, name string, newTable func(io.Writer, bool) *table) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	const mostPage = 100 // values that one answer has
-	from := &source{server: server, request: request, name: name, count: l.Count, mostPage: mostPage}
-	return from.print(ctx, t, l.Output, newTable)
+// print writes a list that the server has, page by page.
+func (l *listing) print(t terminal, request client.Request, name string, table table) error {
+	return l.call(t, func(ctx context.Context, server *client.Client) error {
+		const mostPage = 100 // values that one answer has
+		from := &source{server: server, request: request, name: name, count: l.Count, mostPage: mostPage}
+		return from.print(ctx, t, l.Output, table)
+	})
 }
 
 // source is a list that the server has, from which a number of values is read.
@@ -46,26 +46,25 @@ type source struct {
 	count    int    // of values, 0 for all
 	mostPage int    // values that the server puts into one page
 
-	cursor string // where a read that stopped at the count goes on, "" if it read all
+	at   string // the cursor of the page that is read
+	next string // where a read that stopped at the count goes on, "" if it read all
 }
 
-// print writes the values. When there are more than were asked for it says how to go on:
-// in a document, or beside a table.
-func (s *source) print(ctx context.Context, t terminal, output string, newTable func(io.Writer, bool) *table) error {
-	err := printAll(t, func(out *bufio.Writer, coloured bool) printer {
-		if output == "json" {
-			return &documentPrinter{out: out, name: s.name, cursor: func() string { return s.cursor }}
-		}
-		return newPrinter(output, s.name, newTable, out, coloured)
-	}, s.values(ctx))
-	if err == nil && output == "table" && s.cursor != "" {
-		err = writeLine(t.Err, "Showing the first %d. Use --count 0 for all, or --cursor %s for the next ones.", s.count, s.cursor)
+// print writes the values. When there are more than were asked for, or it cannot go on, it
+// says with which cursor another command continues.
+func (s *source) print(ctx context.Context, t terminal, output string, table table) error {
+	err := list{output: output, name: s.name, table: table, cursor: func() string { return s.next }}.write(t, s.values(ctx))
+	switch {
+	case err != nil && s.at != "":
+		return fmt.Errorf("the list is incomplete, use --cursor %s to continue: %w", s.at, err)
+	case err == nil && output == "table" && s.next != "":
+		return writeLine(t.Err, "Showing the first %d. Use --count 0 for all, or --cursor %s for the next ones.", s.count, s.next)
 	}
 	return err
 }
 
-// values yields the values. Each page has as many as are still wanted at most, so that the
-// cursor of the last one leads to the first value that was not read.
+// values yields the values. No page has more than are still wanted, so that the cursor of the
+// last one leads to the first value that was not read.
 func (s *source) values(ctx context.Context) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		request, left := s.request, s.count
@@ -74,72 +73,30 @@ func (s *source) values(ctx context.Context) iter.Seq2[json.RawMessage, error] {
 				request = request.With("count", strconv.Itoa(left))
 			}
 			page, err := s.server.Page(ctx, request)
-			if err != nil {
-				yield(nil, brokenOff(err, request))
-				return
-			}
-			read, err := yieldPage(page, s.name, left, yield)
-			if err != nil {
-				yield(nil, err)
-			}
-			if err != nil || read < 0 || page.Cursor == "" {
-				return
-			}
-			if left -= read; s.count > 0 && left == 0 {
-				s.cursor = page.Cursor
-				return
-			}
-			if request = request.With("cursor", page.Cursor); ctx.Err() != nil {
-				yield(nil, brokenOff(client.ErrInterrupted, request))
-				return
-			}
-		}
-	}
-}
-
-// brokenOff says of an error with which cursor the command goes on.
-func brokenOff(err error, request client.Request) error {
-	cursor := request.Query.Get("cursor")
-	if cursor == "" {
-		return err
-	}
-	return fmt.Errorf("the list is incomplete, use --cursor %s to continue: %w", cursor, err)
-}
-
-// yieldPage yields the values of a page, up to a limit unless that is 0. It returns how many
-// there were, or -1 if no more are wanted.
-func yieldPage(page client.Page, name string, limit int, yield func(json.RawMessage, error) bool) (int, error) {
-	values, err := listIn(page.Body, name)
-	if err != nil {
-		return 0, err
-	}
-	if limit > 0 && len(values) > limit {
-		values = values[:limit]
-	}
-	for _, value := range values {
-		if !yield(value, nil) {
-			return -1, nil
-		}
-	}
-	return len(values), nil
-}
-
-// values yields the values under a name in the pages of a list.
-func values(pages iter.Seq2[client.Page, error], name string) iter.Seq2[json.RawMessage, error] {
-	return func(yield func(json.RawMessage, error) bool) {
-		for page, err := range pages {
 			var values []json.RawMessage
 			if err == nil {
-				values, err = listIn(page.Body, name)
+				values, err = listIn(page.Body, s.name)
 			}
 			if err != nil {
 				yield(nil, err)
 				return
+			}
+			if s.count > 0 {
+				values = values[:min(left, len(values))]
 			}
 			for _, value := range values {
 				if !yield(value, nil) {
 					return
 				}
+			}
+			if left -= len(values); page.Cursor == "" || s.count > 0 && left == 0 {
+				s.next = page.Cursor
+				return
+			}
+			s.at, request = page.Cursor, request.With("cursor", page.Cursor)
+			if ctx.Err() != nil {
+				yield(nil, client.ErrInterrupted)
+				return
 			}
 		}
 	}
@@ -157,6 +114,17 @@ func listIn(page json.RawMessage, name string) (values []json.RawMessage, err er
 
 // field is a named value of one thing.
 type field struct{ name, value string }
+
+// fieldsOf returns a function that prints a value of a type by its fields.
+func fieldsOf[T any](fields func(T) []field) func(terminal, json.RawMessage) error {
+	return func(t terminal, value json.RawMessage) error {
+		var decoded T
+		if err := json.Unmarshal(value, &decoded); err != nil {
+			return fmt.Errorf("read the response: %w", err)
+		}
+		return printFields(t.Out, fields(decoded))
+	}
+}
 
 // printFields writes the fields that have a value, a line for each.
 func printFields(out io.Writer, fields []field) error {
@@ -178,6 +146,14 @@ func writeJSON(out io.Writer, thing any) error {
 		return fmt.Errorf("encode the response: %w", err)
 	}
 	return writeLine(out, "%s", text)
+}
+
+// writeResult writes what a command has done: as JSON, or as a line.
+func writeResult(t terminal, output string, thing any, format string, args ...any) error {
+	if output == "json" {
+		return writeJSON(t.Out, thing)
+	}
+	return writeLine(t.Out, format, args...)
 }
 
 func writeLine(out io.Writer, format string, args ...any) error {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"context"
 
 	"posthaste"
 	"posthaste/internal/client"
@@ -15,7 +15,7 @@ type logsCommand struct {
 	Host      []string `group:"filter" param:"host" env:"-" sep:"none" placeholder:"HOST" help:"Entries of messages to a host, with or without port."`
 	Path      []string `group:"filter" param:"path" env:"-" sep:"none" placeholder:"PATH" help:"Entries of messages to a path."`
 
-	messageFilters `set:"things=Entries of messages" set:"made=Entries of messages published" set:"timed=Entries"`
+	messageFilters `kong:"set='things=Entries of messages',set='made=Entries of messages published',set='timed=Entries'"`
 
 	Count  *int   `env:"-" placeholder:"N" help:"Maximum number of entries (0 = all). Default: 100, or all with --follow or --output ndjson."`
 	Order  string `param:"order" env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst or earliestFirst. Default: latestFirst, or earliestFirst with --follow."`
@@ -40,31 +40,20 @@ func (c *logsCommand) Validate() error {
 	case c.Follow && c.Output == "json":
 		return posthaste.Invalidf("output json cannot be combined with --follow, which does not end: use ndjson")
 	}
-	return c.check()
+	return c.connection.Validate()
 }
 
 // Run prints entries until there are no more, or no more are wanted.
 func (c *logsCommand) Run(t terminal) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	server, err := c.open(t)
-	if err != nil {
-		return err
-	}
 	request := client.Request{Path: "/v2/logs", Query: c.withoutBodies(params(c))}
-	if c.Follow {
-		return printAll(t, c.newPrinter(), first(c.count(), server.Follow(ctx, request)))
-	}
-	from := &source{server: server, request: request, name: "events", count: c.count(), mostPage: mostLogPage}
-	return from.print(ctx, t, c.Output, newLogTable)
-}
-
-// newPrinter returns what makes the printer of entries that are followed. Each is written
-// at once: there is no telling when the next one comes.
-func (c *logsCommand) newPrinter() func(*bufio.Writer, bool) printer {
-	return func(out *bufio.Writer, coloured bool) printer {
-		return promptPrinter{newPrinter(c.Output, "events", newLogTable, out, coloured), out}
-	}
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		if c.Follow {
+			followed := list{output: c.Output, table: logTable, prompt: true}
+			return followed.write(t, first(c.count(), server.Follow(ctx, request)))
+		}
+		from := &source{server: server, request: request, name: "events", count: c.count(), mostPage: mostLogPage}
+		return from.print(ctx, t, c.Output, logTable)
+	})
 }
 
 // count returns after how many entries to end, 0 for never.
@@ -78,3 +67,27 @@ func (c *logsCommand) count() int {
 		return defaultLogCount
 	}
 }
+
+// logTable shows log entries.
+var logTable = tableOf(columns{
+	{"TIME", len(tableTime)},
+	{"STATE", len(posthaste.StateCancelRequested)},
+	{"MESSAGE", 26},
+	{name: "DESTINATION"},
+}, func(entry struct {
+	Time             int64           `json:"time"` // Unix ms
+	State            posthaste.State `json:"state"`
+	MessageID        string          `json:"messageId"`
+	URL              string          `json:"url"`
+	Error            string          `json:"error"`
+	NextDeliveryTime int64           `json:"nextDeliveryTime"` // Unix ms
+}) []cell {
+	end := entry.URL
+	if entry.Error != "" {
+		end += "  " + entry.Error
+	}
+	if entry.NextDeliveryTime != 0 {
+		end += "  next " + at(entry.NextDeliveryTime).text
+	}
+	return []cell{at(entry.Time), inState(entry.State), {text: entry.MessageID}, {text: end}}
+})

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -39,35 +37,19 @@ type listedMessage struct {
 	ResponseBodyBase64 string `json:"responseBodyBase64"`
 }
 
-// newTable returns a table of entries.
-func (deadLetters) newTable(out io.Writer, coloured bool) *table {
-	return &table{out, coloured, []column{
-		{"FAILED", len(tableTime)},
-		{"DEAD LETTER", 20},
-		{"STATUS", 6},
-		{"MESSAGE", 26},
-		{name: "DESTINATION"},
-	}, func(value json.RawMessage) ([]cell, error) {
-		var m listedMessage
-		if err := json.Unmarshal(value, &m); err != nil {
-			return nil, err
-		}
-		return []cell{at(m.FailedAt), {text: m.DLQID}, {text: statusText(m.ResponseStatus)}, {text: m.ID}, {text: m.URL}}, nil
-	}}
-}
+// deadLetterTable shows entries of the DLQ of messages.
+var deadLetterTable = tableOf(columns{
+	{"FAILED", len(tableTime)},
+	{"DEAD LETTER", 20},
+	{"STATUS", 6},
+	{"MESSAGE", 26},
+	{name: "DESTINATION"},
+}, func(m listedMessage) []cell {
+	return []cell{at(m.FailedAt), {text: m.DLQID}, {text: statusText(m.ResponseStatus)}, {text: m.ID}, {text: m.URL}}
+})
 
-// newRetriedTable returns a table of messages that took the place of dead letters.
-func newRetriedTable(out io.Writer, coloured bool) *table {
-	return &table{out, coloured, []column{
-		{name: "MESSAGE"},
-	}, func(value json.RawMessage) ([]cell, error) {
-		var m listedMessage
-		if err := json.Unmarshal(value, &m); err != nil {
-			return nil, err
-		}
-		return []cell{{text: m.ID}}, nil
-	}}
-}
+// retriedTable shows messages that took the place of dead letters.
+var retriedTable = tableOf(columns{{name: "MESSAGE"}}, func(m listedMessage) []cell { return []cell{{text: m.ID}} })
 
 // statusText returns the status of an answer, 0 for none.
 func statusText(status int) string {
@@ -77,15 +59,8 @@ func statusText(status int) string {
 	return strconv.Itoa(status)
 }
 
-// print writes an entry, which is a message.
-func (deadLetters) print(t terminal, entry json.RawMessage) error { return printMessage(t, entry) }
-
 // printMessage writes a message, and why it failed if it is in the DLQ.
-func printMessage(t terminal, value json.RawMessage) error {
-	var m listedMessage
-	if err := json.Unmarshal(value, &m); err != nil {
-		return fmt.Errorf("read a message: %w", err)
-	}
+var printMessage = fieldsOf(func(m listedMessage) []field {
 	retries := ""
 	if m.CreatedAt != 0 { // else its log is all that is left
 		retries = strconv.Itoa(m.MaxRetries)
@@ -118,8 +93,8 @@ func printMessage(t terminal, value json.RawMessage) error {
 	case m.ResponseStatus != 0 || m.Error != "":
 		fields = append(fields, field{"status", statusText(m.ResponseStatus)}, field{"error", m.Error})
 	}
-	return printFields(t.Out, fields)
-}
+	return fields
+})
 
 // briefBody returns the beginning of a body, or its size if the server has sent it in base64
 // because it is no text.

@@ -35,45 +35,72 @@ func (o *listOutput) withoutBodies(query url.Values) url.Values {
 // noBodies is the trimBody that leaves out the bodies of messages and answers.
 const noBodies = "-1"
 
-// printer writes a list of JSON values, one after the other.
-type printer interface {
-	begin() error
-	print(value json.RawMessage) error
-	end() error
+// list is how a list of JSON values is written.
+type list struct {
+	output string // table, json or ndjson
+	name   string // of the values in a document
+	table  table
+	cursor func() string // that a document ends with, "" for none; nil: there is none
+	prompt bool          // each value is written at once
 }
 
-// newPrinter returns the printer of an output: table, json or ndjson. A document has
-// its values under a name.
-func newPrinter(output, name string, newTable func(io.Writer, bool) *table, out io.Writer, coloured bool) printer {
-	switch output {
-	case "json":
-		return &documentPrinter{out: out, name: name}
-	case "ndjson":
-		return linePrinter{out}
-	default:
-		return newTable(out, coloured)
-	}
-}
-
-// printAll writes all values. What came before an error is written, too.
-func printAll(t terminal, newPrinter func(*bufio.Writer, bool) printer, values iter.Seq2[json.RawMessage, error]) error {
+// write writes the values. What came before an error is written too.
+func (l list) write(t terminal, values iter.Seq2[json.RawMessage, error]) error {
 	out := bufio.NewWriter(t.Out)
-	return errors.Join(printEach(newPrinter(out, hasColours(t.Out)), values), out.Flush())
+	return errors.Join(l.writeTo(out, hasColours(t.Out), values), out.Flush())
 }
 
-func printEach(p printer, values iter.Seq2[json.RawMessage, error]) error {
-	if err := p.begin(); err != nil {
+func (l list) writeTo(out *bufio.Writer, coloured bool, values iter.Seq2[json.RawMessage, error]) error {
+	err := l.begin(out)
+	if err != nil {
 		return err
 	}
-	for value, err := range values {
-		if err == nil {
-			err = p.print(value)
+	comma := ""
+	for value, failure := range values {
+		if err = failure; err != nil {
+			break
+		}
+		switch l.output {
+		case "json":
+			_, err = fmt.Fprintf(out, "%s\n%s", comma, value)
+			comma = ","
+		case "ndjson":
+			err = writeLine(out, "%s", value)
+		default:
+			err = l.table.write(out, coloured, value)
+		}
+		if err == nil && l.prompt {
+			err = out.Flush()
 		}
 		if err != nil {
-			return errors.Join(err, p.end()) // a document is one that can be read
+			break
 		}
 	}
-	return p.end()
+	return errors.Join(err, l.end(out)) // a document can be read after an error too
+}
+
+func (l list) begin(out *bufio.Writer) (err error) {
+	switch l.output {
+	case "json": // as the API does
+		_, err = fmt.Fprintf(out, "{%q:[", l.name)
+	case "table":
+		err = l.table.columns.writeNames(out)
+	}
+	if err == nil && l.prompt {
+		err = out.Flush()
+	}
+	return err
+}
+
+func (l list) end(out *bufio.Writer) error {
+	if l.output != "json" {
+		return nil
+	}
+	end := ""
+	if l.cursor != nil && l.cursor() != "" {
+		end = fmt.Sprintf(",%q:%q", "cursor", l.cursor())
+	}
+	return writeLine(out, "\n]%s}", end)
 }
 
 // first yields the first n values, or all if n is 0.
@@ -86,61 +113,6 @@ func first(n int, values iter.Seq2[json.RawMessage, error]) iter.Seq2[json.RawMe
 			}
 		}
 	}
-}
-
-// promptPrinter is a printer whose values are seen at once.
-type promptPrinter struct {
-	printer
-	out *bufio.Writer
-}
-
-func (p promptPrinter) begin() error { return errors.Join(p.printer.begin(), p.out.Flush()) }
-
-func (p promptPrinter) print(value json.RawMessage) error {
-	if err := p.printer.print(value); err != nil {
-		return err
-	}
-	return p.out.Flush()
-}
-
-// linePrinter writes each value in a line of its own.
-type linePrinter struct{ out io.Writer }
-
-func (linePrinter) begin() error { return nil }
-func (linePrinter) end() error   { return nil }
-
-func (p linePrinter) print(value json.RawMessage) error {
-	_, err := fmt.Fprintf(p.out, "%s\n", value)
-	return err
-}
-
-// documentPrinter writes one document, as the API does: an object that has the
-// values under a name, and the cursor if there are more.
-type documentPrinter struct {
-	out    io.Writer
-	name   string
-	cursor func() string // nil: there are never more
-	comma  string        // before the next value
-}
-
-func (p *documentPrinter) begin() error {
-	_, err := fmt.Fprintf(p.out, "{%q:[", p.name)
-	return err
-}
-
-func (p *documentPrinter) print(value json.RawMessage) error {
-	_, err := fmt.Fprintf(p.out, "%s\n%s", p.comma, value)
-	p.comma = ","
-	return err
-}
-
-func (p *documentPrinter) end() error {
-	end := ""
-	if p.cursor != nil && p.cursor() != "" {
-		end = fmt.Sprintf(",%q:%q", "cursor", p.cursor())
-	}
-	_, err := fmt.Fprintf(p.out, "\n]%s}\n", end)
-	return err
 }
 
 // hasColours reports whether colours are shown where w leads to: on a terminal, and

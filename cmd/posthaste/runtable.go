@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"strings"
 
 	"posthaste"
@@ -19,7 +17,7 @@ type listedRun struct {
 	Response    string             `json:"workflowRunResponse"`
 	DLQID       string             `json:"dlqId"`
 	Label       string             `json:"label"`
-	Successor   *struct {
+	Successor   struct {
 		ID string `json:"workflowRunId"`
 	} `json:"successor"`
 	Groups []struct {
@@ -42,38 +40,26 @@ type listedStep struct {
 	} `json:"errors"`
 }
 
-// newRunTable returns a table of runs.
-func newRunTable(out io.Writer, coloured bool) *table {
-	return &table{out, coloured, []column{
-		{"CREATED", len(tableTime)},
-		{"STATE", len(posthaste.RunCancelled)},
-		{"RUN", 28},
-		{name: "WORKFLOW"},
-	}, func(value json.RawMessage) ([]cell, error) {
-		var run listedRun
-		if err := json.Unmarshal(value, &run); err != nil {
-			return nil, err
-		}
-		return []cell{at(run.CreatedAt), inState(run.State), {text: run.ID}, {text: run.URL}}, nil
-	}}
-}
+// runTable shows runs.
+var runTable = tableOf(columns{
+	{"CREATED", len(tableTime)},
+	{"STATE", len(posthaste.RunCancelled)},
+	{"RUN", 28},
+	{name: "WORKFLOW"},
+}, func(run listedRun) []cell {
+	return []cell{at(run.CreatedAt), inState(run.State), {text: run.ID}, {text: run.URL}}
+})
 
-// newStepTable returns a table of the steps of a run.
-func newStepTable(out io.Writer, coloured bool) *table {
-	return &table{out, coloured, []column{
-		{"CREATED", len(tableTime)},
-		{"STATE", len(posthaste.StepCancelled)},
-		{"TYPE", 12},
-		{"STEP", 20},
-		{name: "RESULT"},
-	}, func(value json.RawMessage) ([]cell, error) {
-		var step listedStep
-		if err := json.Unmarshal(value, &step); err != nil {
-			return nil, err
-		}
-		return []cell{at(step.CreatedAt), inState(step.State), {text: step.Type}, {text: step.Name}, step.result()}, nil
-	}}
-}
+// stepTable shows the steps of a run.
+var stepTable = tableOf(columns{
+	{"CREATED", len(tableTime)},
+	{"STATE", len(posthaste.StepCancelled)},
+	{"TYPE", 12},
+	{"STEP", 20},
+	{name: "RESULT"},
+}, func(step listedStep) []cell {
+	return []cell{at(step.CreatedAt), inState(step.State), {text: step.Type}, {text: step.Name}, step.result()}
+})
 
 // result tells what became of a step, or what is wrong with it.
 func (s *listedStep) result() cell {
@@ -98,12 +84,29 @@ func brief(text string) string {
 }
 
 // printRun writes a run and its steps.
-func printRun(out io.Writer, coloured bool, value json.RawMessage) error {
-	var run listedRun
-	if err := json.Unmarshal(value, &run); err != nil {
-		return fmt.Errorf("read a run: %w", err)
+func printRun(t terminal, value json.RawMessage) error {
+	if err := printRunFields(t, value); err != nil {
+		return err
 	}
-	fields := []field{
+	steps := func(yield func(json.RawMessage, error) bool) {
+		var run listedRun
+		_ = json.Unmarshal(value, &run) // was read before
+		for _, group := range run.Groups {
+			for _, step := range group.Steps {
+				if !yield(step, nil) {
+					return
+				}
+			}
+		}
+	}
+	if err := (list{output: "table", table: stepTable}).write(t, steps); err != nil {
+		return err
+	}
+	return writeLine(t.Out, "")
+}
+
+var printRunFields = fieldsOf(func(run listedRun) []field {
+	return []field{
 		{"run", run.ID},
 		{"workflow", run.URL},
 		{"state", string(run.State)},
@@ -112,24 +115,6 @@ func printRun(out io.Writer, coloured bool, value json.RawMessage) error {
 		{"label", run.Label},
 		{"response", brief(run.Response)},
 		{"dead letter", run.DLQID},
+		{"restarted as", run.Successor.ID},
 	}
-	if run.Successor != nil {
-		fields = append(fields, field{"restarted as", run.Successor.ID})
-	}
-	if err := printFields(out, fields); err != nil {
-		return err
-	}
-	steps := newStepTable(out, coloured)
-	if err := steps.begin(); err != nil {
-		return err
-	}
-	for _, group := range run.Groups {
-		for _, step := range group.Steps {
-			if err := steps.print(step); err != nil {
-				return err
-			}
-		}
-	}
-	_, err := fmt.Fprintln(out)
-	return err
-}
+})

@@ -45,5 +45,5 @@ func (c *schemaShowCommand) Run(t terminal) error {
 	for _, n := range at.Nodes {
 		rows = append(rows, []cell{{text: "node " + strconv.FormatInt(n.Node, 10)}, {text: strconv.Itoa(n.Known)}})
 	}
-	return writeRows(&table{out: t.Out, columns: []column{{"OF", 14}, {name: "VERSION"}}}, rows)
+	return columns{{"OF", 14}, {name: "VERSION"}}.writeRows(t.Out, rows)
 }

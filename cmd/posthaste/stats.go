@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 
 	"posthaste/internal/client"
@@ -16,25 +15,9 @@ type statsCommand struct {
 	connection
 }
 
-// Validate returns a sentence about the first setting that is wrong.
-func (c *statsCommand) Validate() error { return c.check() }
-
 // Run prints what is kept, kind by kind.
 func (c *statsCommand) Run(t terminal) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	server, err := c.open(t)
-	if err != nil {
-		return err
-	}
-	var usage json.RawMessage
-	if err := server.Do(ctx, client.Request{Path: "/v2/usage"}, &usage); err != nil {
-		return err
-	}
-	if c.Output == "json" {
-		return writeJSON(t.Out, usage)
-	}
-	return c.printTable(t.Out, usage)
+	return c.show(t, client.Request{Path: "/v2/usage"}, c.Output, c.print)
 }
 
 // keptKind is how much is kept of a kind, or of a day of the log.
@@ -56,7 +39,7 @@ type kept struct {
 	Runs        keptKind `json:"runs"`
 }
 
-func (c *statsCommand) printTable(out io.Writer, usage json.RawMessage) error {
+func (c *statsCommand) print(t terminal, usage json.RawMessage) error {
 	var kept kept
 	if err := json.Unmarshal(usage, &kept); err != nil {
 		return fmt.Errorf("read the response: %w", err)
@@ -71,28 +54,14 @@ func (c *statsCommand) printTable(out io.Writer, usage json.RawMessage) error {
 		keptRow("dead letters", kept.DeadLetters),
 		keptRow("failed runs", kept.FailedRuns),
 		keptRow("runs", kept.Runs))
-	return writeRows(newKeptTable(out), rows)
+	return keptColumns.writeRows(t.Out, rows)
 }
 
-func newKeptTable(out io.Writer) *table {
-	return &table{out: out, columns: []column{
-		{"KIND", 12},
-		{"ENTRIES", 12},
-		{"OLDEST", len(tableTime)},
-		{name: "BYTES"},
-	}}
-}
-
-func writeRows(t *table, rows [][]cell) error {
-	if err := t.begin(); err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if err := t.write(row); err != nil {
-			return err
-		}
-	}
-	return nil
+var keptColumns = columns{
+	{"KIND", 12},
+	{"ENTRIES", 12},
+	{"OLDEST", len(tableTime)},
+	{name: "BYTES"},
 }
 
 func keptRow(name string, k keptKind) []cell {

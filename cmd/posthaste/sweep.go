@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"net/url"
 	"strings"
 	"time"
 
@@ -23,15 +21,6 @@ type sweeping struct {
 	All    bool `env:"-" help:"Select every entry. Required if neither IDs nor a filter are given."`
 	DryRun bool `env:"-" help:"Change nothing; show how many entries would be affected."`
 	connection
-}
-
-// check returns a sentence about what is selected if that is not clear, or about the
-// server.
-func (s *sweeping) check(ids []string, filter url.Values) error {
-	if err := selectionOf(len(ids) > 0, len(filter) > 0, s.All); err != nil {
-		return err
-	}
-	return s.connection.check()
 }
 
 // selectionOf returns a sentence about what a command is to change if that is not
@@ -68,24 +57,24 @@ func countIDs(given []string) int { return len(distinctIDs(given)) }
 
 // change is what a sweep does to the entries that a request selects.
 type change struct {
-	thing      string                       // what an entry is
-	done       string                       // what becomes of it
-	named      int                          // how many entries are named by their ids, 0 if that is not known
-	together   bool                         // of those that are named, all or none
-	made       string                       // the name under which an answer has what takes the place of entries; "" if nothing does
-	newTable   func(io.Writer, bool) *table // of that
-	foresee    foreseer
+	thing      string // what an entry is
+	done       string // what becomes of it
+	named      int    // how many entries are named by their ids, 0 if that is not known
+	together   bool   // of those that are named, all or none
+	made       string // the name under which an answer has what takes the place of entries; "" if nothing does
+	table      table  // of that
+	dryRun     dryRun
 	repeatable bool // a page may be asked for again, and its cursor by another command
 }
 
-// shortfall returns an error if entries stay that were to be changed, or if some that were
-// named are not there.
-func (c change) shortfall(done, stay int) error {
-	switch missing := c.named - done - stay; {
+// shortfall returns an error if entries failed to be changed, or if some that were named are
+// not there.
+func (c change) shortfall(done, failed int) error {
+	switch missing := c.named - done - failed; {
 	case missing > 0:
 		return fmt.Errorf("%d of %s could not be %s: not in the DLQ", missing, counted(c.named, c.thing), c.done)
-	case stay > 0:
-		return fmt.Errorf("%s could not be %s", counted(stay, c.thing), c.done)
+	case failed > 0:
+		return fmt.Errorf("%s could not be %s", counted(failed, c.thing), c.done)
 	}
 	return nil
 }
@@ -102,18 +91,18 @@ func (c change) pages(ctx context.Context, server *client.Client, request client
 type sweptPage struct {
 	made []json.RawMessage
 
-	Deleted  int    `json:"deleted"`
-	Failures []stay `json:"failures"`
+	Deleted  int       `json:"deleted"`
+	Failures []failure `json:"failures"`
 }
 
-// stay is an entry that a sweep does not change, and why.
-type stay struct {
+// failure is an entry that a sweep does not change, and why.
+type failure struct {
 	DLQID string `json:"dlqId"`
 	Error string `json:"error"`
 }
 
-func (s stay) tell(t terminal) {
-	_, _ = fmt.Fprintf(t.Err, "DLQ entry %s was not changed: %s\n", shown(s.DLQID), shown(s.Error))
+func (f failure) tell(t terminal) {
+	_ = writeLine(t.Err, "DLQ entry %s was not changed: %s", shown(f.DLQID), shown(f.Error))
 }
 
 func (c change) read(body json.RawMessage) (page sweptPage, err error) {
@@ -138,30 +127,24 @@ type sweep struct {
 // how many there were, and says on Err how far it is. An entry that could not be changed,
 // or was named and is not there, is an error once the others are.
 func (s *sweeping) sweep(t terminal, request client.Request, c change, output string) error {
-	ctx, forget := untilSignal()
-	defer forget()
-	server, err := s.open(t)
-	if err != nil {
-		return err
-	}
-	if s.DryRun {
-		return c.foretell(t, c.foresee(ctx, server, request), output)
-	}
-	total, err := c.total(ctx, server, request)
-	if err != nil {
-		return err
-	}
-	w := &sweep{terminal: t, change: c, bar: newBar(t.Err, total, c.thing+"s"), cursor: request.Query.Get("cursor")}
-	return w.tell(total, w.print(output, w.changed(c.pages(ctx, server, request))))
+	return s.call(t, func(ctx context.Context, server *client.Client) error {
+		if s.DryRun {
+			return c.preview(t, c.dryRun(ctx, server, request), output)
+		}
+		total, err := c.total(ctx, server, request)
+		if err != nil {
+			return err
+		}
+		w := &sweep{terminal: t, change: c, bar: newBar(t.Err, total, c.thing+"s"), cursor: request.Query.Get("cursor")}
+		return w.tell(total, w.print(output, w.changed(c.pages(ctx, server, request))))
+	})
 }
 
 // print makes the changes, and writes what comes of them.
 func (w *sweep) print(output string, made iter.Seq2[json.RawMessage, error]) error {
 	c := w.change
 	if c.made != "" {
-		return printAll(w.terminal, func(out *bufio.Writer, coloured bool) printer {
-			return newPrinter(output, c.made, c.newTable, out, coloured)
-		}, made)
+		return list{output: output, name: c.made, table: c.table}.write(w.terminal, made)
 	}
 	var failure error
 	for _, failure = range made {
@@ -213,7 +196,7 @@ func (w *sweep) tell(total int, failure error) error {
 	if failure != nil {
 		return fmt.Errorf("%s of %d %s%s: %w", counted(w.done, c.thing), total, c.done, w.rest(), failure)
 	}
-	_, _ = fmt.Fprintf(w.Err, "%s %s\n", counted(w.done, c.thing), c.done)
+	_ = writeLine(w.Err, "%s %s", counted(w.done, c.thing), c.done)
 	return c.shortfall(w.done, w.failed)
 }
 

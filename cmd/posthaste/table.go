@@ -14,16 +14,27 @@ import (
 // from UTC. Filters take it as it is shown.
 const tableTime = "2006-01-02 15:04:05.000-07:00"
 
-// table writes values as lines of a table. Its columns have fixed widths: nothing is
-// known of the values to come.
+// table is how values are shown as lines. Its columns have fixed widths: nothing is known of
+// the values to come.
 type table struct {
-	out      io.Writer
-	coloured bool
-	columns  []column
-	row      func(json.RawMessage) ([]cell, error) // a cell for each column
+	columns columns
+	row     func(json.RawMessage) ([]cell, error) // a cell for each column
 }
 
-// column is a column of a table. The last one is as wide as what is in it.
+// tableOf returns a table whose rows are made of values of a type.
+func tableOf[T any](columns columns, row func(T) []cell) table {
+	return table{columns, func(value json.RawMessage) ([]cell, error) {
+		var decoded T
+		if err := json.Unmarshal(value, &decoded); err != nil {
+			return nil, fmt.Errorf("read the response: %w", err)
+		}
+		return row(decoded), nil
+	}}
+}
+
+// columns are the columns of a table. The last one is as wide as what is in it.
+type columns []column
+
 type column struct {
 	name  string
 	width int // in characters
@@ -35,37 +46,47 @@ type cell struct {
 	colour
 }
 
-func (t *table) begin() error {
-	names := make([]cell, len(t.columns))
-	for i, c := range t.columns {
-		names[i].text = c.name
-	}
-	return t.write(names)
-}
-
-func (t *table) print(value json.RawMessage) error {
+func (t table) write(out io.Writer, coloured bool, value json.RawMessage) error {
 	cells, err := t.row(value)
 	if err != nil {
-		return fmt.Errorf("read the response: %w", err)
+		return err
 	}
-	return t.write(cells)
+	return t.columns.write(out, coloured, cells)
 }
 
-func (t *table) end() error { return nil }
+func (columns columns) writeNames(out io.Writer) error {
+	names := make([]cell, len(columns))
+	for i, c := range columns {
+		names[i].text = c.name
+	}
+	return columns.write(out, false, names)
+}
 
-func (t *table) write(cells []cell) error {
+func (columns columns) write(out io.Writer, coloured bool, cells []cell) error {
 	line := make([]string, len(cells))
 	for i, c := range cells {
 		line[i] = shown(c.text)
 		if i < len(cells)-1 {
-			line[i] = fmt.Sprintf("%-*s", t.columns[i].width, line[i])
+			line[i] = fmt.Sprintf("%-*s", columns[i].width, line[i])
 		}
-		if t.coloured {
+		if coloured {
 			line[i] = c.of(line[i])
 		}
 	}
-	_, err := fmt.Fprintln(t.out, strings.TrimRight(strings.Join(line, "  "), " "))
-	return err
+	return writeLine(out, "%s", strings.TrimRight(strings.Join(line, "  "), " "))
+}
+
+// writeRows writes a table whose rows are all known.
+func (columns columns) writeRows(out io.Writer, rows [][]cell) error {
+	if err := columns.writeNames(out); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := columns.write(out, hasColours(out), row); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // at returns the cell of a time in Unix milliseconds, 0 for none.

@@ -30,7 +30,7 @@ error         no answer` + "\uFFFD" + `[2J
 callback      CALLBACK_FAIL
 `
 	var out bytes.Buffer
-	if err := (failedRuns{}).print(terminal{Out: &out}, json.RawMessage(entry)); err != nil {
+	if err := printFailedRun(terminal{Out: &out}, json.RawMessage(entry)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, moments(out.String())); diff != "" {
@@ -42,8 +42,8 @@ callback      CALLBACK_FAIL
 func TestPrintBinary(t *testing.T) {
 	for base64, want := range map[string]string{"/w==": "binary, 1 B", "//4=": "binary, 2 B", "//79": "binary, 3 B"} {
 		for name, print := range map[string]func(terminal, json.RawMessage) error{
-			"message": deadLetters{}.print,
-			"run":     failedRuns{}.print,
+			"message": printMessage,
+			"run":     printFailedRun,
 		} {
 			var out bytes.Buffer
 			entry := json.RawMessage(`{"dlqId":"17-0","responseBodyBase64":"` + base64 + `"}`)
@@ -75,7 +75,7 @@ CREATED                        STATE          TYPE          STEP                
 
 `
 	var out bytes.Buffer
-	if err := printRun(&out, false, json.RawMessage(run)); err != nil {
+	if err := printRun(terminal{Out: &out}, json.RawMessage(run)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, moments(out.String())); diff != "" {
@@ -85,8 +85,7 @@ CREATED                        STATE          TYPE          STEP                
 
 func TestColours(t *testing.T) {
 	var out bytes.Buffer
-	states := newRunTable(&out, true)
-	if err := states.print(json.RawMessage(`{"workflowState":"RUN_FAILED"}`)); err != nil {
+	if err := runTable.write(&out, true, json.RawMessage(`{"workflowState":"RUN_FAILED"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if want := string(bad) + "RUN_FAILED  " + normal; !strings.Contains(out.String(), want) {

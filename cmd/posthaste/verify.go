@@ -122,7 +122,7 @@ func (c *verifyCommand) print(out io.Writer, checks []sign.Check) error {
 	for i, check := range checks {
 		rows[i] = []cell{{text: check.Name}, verdict(check)}
 	}
-	return writeRows(&table{out: out, coloured: hasColours(out), columns: []column{{"CHECK", 9}, {name: "RESULT"}}}, rows)
+	return columns{{"CHECK", 9}, {name: "RESULT"}}.writeRows(out, rows)
 }
 
 func newCheckView(check sign.Check) checkView {

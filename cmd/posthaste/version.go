@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"runtime"
 
 	"github.com/alecthomas/kong"
@@ -17,11 +16,8 @@ type versionCommand struct {
 // Run prints one line.
 func (c versionCommand) Run(t terminal) error {
 	platform := runtime.GOOS + "/" + runtime.GOARCH
-	if c.Output == "json" {
-		return writeJSON(t.Out, map[string]string{"version": app.Version, "go": runtime.Version(), "platform": platform})
-	}
-	_, err := fmt.Fprintf(t.Out, "posthaste %s %s %s\n", app.Version, runtime.Version(), platform)
-	return err
+	return writeResult(t, c.Output, map[string]string{"version": app.Version, "go": runtime.Version(), "platform": platform},
+		"posthaste %s %s %s", app.Version, runtime.Version(), platform)
 }
 
 // versionFlag is what people try first: --version prints what the command version does.

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestDryRunTellsWhatStays checks that a dry run of a restart ends as the restart would,
-// also if what would stay is on a later page.
-func TestDryRunTellsWhatStays(t *testing.T) {
+// TestDryRunTellsWhatFails checks that a dry run of a restart ends as the restart would,
+// also if what would fail is on a later page.
+func TestDryRunTellsWhatFails(t *testing.T) {
 	const first = `{"dryRun":true,"total":3,"dlqIds":["1-1","1-2"],"cursor":"p1"%s}`
 	const last = `{"dryRun":true,"total":1,"dlqIds":["1-3"]%s}`
 	const refused = `,"failures":[{"dlqId":"%s","error":"give a key"}]`
