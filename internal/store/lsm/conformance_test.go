@@ -47,7 +47,7 @@ func TestCrowdedMoment(t *testing.T) {
 func TestCrash(t *testing.T) {
 	seeds := int64(50)
 	if testing.Short() {
-		seeds = 3
+		seeds = 2
 	}
 	storetest.RunCrash(t, seeds, func(t *testing.T) storetest.Crashable {
 		c := &crashable{fs: vfs.NewCrashableMem()}

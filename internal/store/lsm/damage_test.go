@@ -31,6 +31,9 @@ import (
 //
 //	DAMAGE_SEEDS=500 go test -run TestDamage -timeout 1h ./internal/store/lsm
 func TestDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	seeds := damageSeeds(t)
 	stopped, killed := vfs.NewCrashableMem(), vfs.NewCrashableMem()
 	knowStopped, s := fillWithAll(t, stopped)

@@ -62,6 +62,9 @@ func isWrite(op errorfs.Op) bool {
 // TestFailingDisk lets syncs and writes fail: what they were for is not acknowledged,
 // the process stops, and all that was acknowledged is there after a new start.
 func TestFailingDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	of := func(kind func(errorfs.Op) bool, name string) func(errorfs.Op) bool {
 		return func(op errorfs.Op) bool { return kind(op) && strings.Contains(op.Path, name) }
 	}

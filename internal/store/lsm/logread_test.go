@@ -190,6 +190,9 @@ func blocksRead(t *testing.T, s *lsm.Store) int64 {
 // TestBareEventsAreReadWithoutBodies lists messages of which a page holds few: without
 // bodies, it holds all.
 func TestBareEventsAreReadWithoutBodies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	const messages, size = 10, store.PageBytes / 4
 	s := open(t, vfs.NewMem())
 	for range messages {
@@ -210,6 +213,9 @@ func TestBareEventsAreReadWithoutBodies(t *testing.T) {
 // TestStatesBesideRareTerms asks for events of a rare label by their states, page by page:
 // they are those of the label that have one of them, although the index is not asked for all.
 func TestStatesBesideRareTerms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	s := filledLog(t, 3000)
 	read := func(oldestFirst bool, states ...posthaste.State) (all []store.Entry) {
 		t.Helper()

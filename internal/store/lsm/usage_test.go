@@ -71,6 +71,9 @@ func TestUsageBytes(t *testing.T) {
 // What was dropped between messages that are alive has left the disk, and its estimate,
 // long before the next turn of retention: it would remove another day for it.
 func TestUsageForgetsWhatWasDropped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	const many, size = 600, 16 << 10
 	synctest.Test(t, func(t *testing.T) {
 		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})

@@ -136,6 +136,9 @@ func TestCheckRefusesADatabaseOfAnother(t *testing.T) {
 // TestCheckMissesNoRow deletes one row of each table. Check notices, unless nothing else
 // speaks of what was deleted.
 func TestCheckMissesNoRow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	url := emptyDatabase(t)
 	fillAll(t, open(t, url))
 	d := newDamager(t, url)
@@ -157,6 +160,9 @@ func TestCheckMissesNoRow(t *testing.T) {
 
 // TestCheckTellsWhatIsWrong changes one thing at a time, which a problem names.
 func TestCheckTellsWhatIsWrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	url := emptyDatabase(t)
 	fillAll(t, open(t, url))
 	d := newDamager(t, url)

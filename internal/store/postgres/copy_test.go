@@ -14,6 +14,9 @@ import (
 )
 
 func TestCopy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it does one thing at a time")
+	}
 	storetest.RunCopy(t, openEmbedded, openDatabase, openEmbedded)
 }
 

@@ -12,7 +12,11 @@ import (
 )
 
 func TestCrash(t *testing.T) {
-	storetest.RunCrash(t, 10, func(t *testing.T) storetest.Crashable {
+	seeds := int64(10)
+	if testing.Short() {
+		seeds = 2
+	}
+	storetest.RunCrash(t, seeds, func(t *testing.T) storetest.Crashable {
 		c := &crashable{t: t, url: emptyDatabase(t)}
 		t.Cleanup(func() { _ = c.store.Close() })
 		return c

@@ -97,6 +97,25 @@ var deadLetterPromises = []promise{
 		}
 		tr.wantDeadLetters(bad)
 	}},
+	{"a dead letter is retried once, whoever asks", func(tr *trial) {
+		d := tr.fail(tr.accept(), refused)
+		messages := make([]*posthaste.Message, 8)
+		for i := range messages {
+			messages[i] = newMaker(uint64(400 + i)).message(tr.now)
+		}
+		tr.together(len(messages), func(n int) error {
+			_, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, []posthaste.DeadLetterID{d.ID},
+				func(*posthaste.DeadLetter) (*posthaste.Message, error) { return messages[n], nil }, nil)
+			return err
+		})
+		if claims, _ := tr.claim(plenty); len(claims) != 1 {
+			tr.Errorf("%d messages were made of one dead letter", len(claims))
+		}
+	}},
+}
+
+// largeDeadLetterPromises are about what takes more memory than one call may have.
+var largeDeadLetterPromises = []promise{
 	{"large dead letters are retried in batches", func(tr *trial) {
 		tr.inBatches(6, func(ids []posthaste.DeadLetterID, step store.Progress) []posthaste.DeadLetterID {
 			size, last := 0, 0
@@ -119,21 +138,6 @@ var deadLetterPromises = []promise{
 			}
 			return deleted
 		})
-	}},
-	{"a dead letter is retried once, whoever asks", func(tr *trial) {
-		d := tr.fail(tr.accept(), refused)
-		messages := make([]*posthaste.Message, 8)
-		for i := range messages {
-			messages[i] = newMaker(uint64(400 + i)).message(tr.now)
-		}
-		tr.together(len(messages), func(n int) error {
-			_, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, []posthaste.DeadLetterID{d.ID},
-				func(*posthaste.DeadLetter) (*posthaste.Message, error) { return messages[n], nil }, nil)
-			return err
-		})
-		if claims, _ := tr.claim(plenty); len(claims) != 1 {
-			tr.Errorf("%d messages were made of one dead letter", len(claims))
-		}
 	}},
 }
 

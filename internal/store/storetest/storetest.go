@@ -42,7 +42,7 @@ var promises = []struct {
 	name   string
 	trials []promise
 	breaks bool // what they are tried on, or leave nothing behind
-	reads  bool // many filters, one after the other: left out by -short
+	reads  bool // many calls, one after the other: left out by -short
 }{
 	{name: "Accept", trials: acceptPromises},
 	{name: "Claim", trials: claimPromises},
@@ -54,12 +54,13 @@ var promises = []struct {
 	{name: "Message", trials: messagePromises},
 	{name: "Callbacks", trials: callbackPromises},
 	{name: "DeadLetters", trials: deadLetterPromises},
+	{name: "LargeDeadLetters", trials: largeDeadLetterPromises, reads: true},
 	{name: "LiveMessages", trials: livePromises},
 	{name: "Queues", trials: queuePromises},
 	{name: "FlowKeys", trials: flowKeyPromises},
 	{name: "URLGroups", trials: urlGroupPromises},
 	{name: "Schedules", trials: schedulePromises},
-	{name: "Lists", trials: listPromises},
+	{name: "Lists", trials: listPromises, reads: true},
 	{name: "Actions", trials: actionPromises},
 	{name: "Runs", trials: runPromises},
 	{name: "RunTransactions", trials: runAtomicPromises},
@@ -72,7 +73,7 @@ var promises = []struct {
 	{name: "RunQueries", trials: runQueryPromises, reads: true},
 	{name: "RunEvents", trials: runEventPromises, reads: true},
 	{name: "Events", trials: eventsPromises, reads: true},
-	{name: "Pages", trials: pagePromises, breaks: true},
+	{name: "Pages", trials: pagePromises, breaks: true, reads: true},
 	{name: "Watch", trials: watchPromises, breaks: true},
 	{name: "Positions", trials: positionPromises},
 	{name: "Retention", trials: retentionPromises},
