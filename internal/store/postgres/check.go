@@ -138,20 +138,12 @@ func (c *checker) documents() error {
 }
 
 func checkDocument(kind int16, user, name string, data []byte, at *int64) error {
-	switch kind {
-	case queues.kind:
-		return queues.check(user, name, data, at)
-	case urlGroups.kind:
-		return urlGroups.check(user, name, data, at)
-	case flowKeys.kind:
-		return flowKeys.check(user, name, data, at)
-	case schedules.kind:
-		return schedules.check(user, name, data, at)
-	case actions.kind:
-		return actions.check(user, name, data, at)
-	default:
-		return errors.New("documents of this kind are not known")
+	for _, documents := range documentsOf {
+		if documents.stored() == kind {
+			return documents.check(user, name, data, at)
+		}
 	}
+	return errors.New("documents of this kind are not known")
 }
 
 // check returns what is wrong with a document that is found by a time, or never.

@@ -85,6 +85,29 @@ var actions = documents[posthaste.BulkAction]{
 	},
 }
 
+// documentsOf are the documents of each kind of item.
+var documentsOf = map[store.ItemKind]interface {
+	stored() int16
+	check(user, name string, data []byte, at *int64) error
+	restore(*tx, store.Item) error
+}{
+	store.ItemQueue: &queues, store.ItemURLGroup: &urlGroups, store.ItemFlowKey: &flowKeys,
+	store.ItemSchedule: &schedules, store.ItemAction: &actions,
+}
+
+func (d *documents[T]) stored() int16 { return d.kind }
+
+// restore writes a document that was exported.
+func (d *documents[T]) restore(tx *tx, item store.Item) error {
+	value, err := d.decode(item.User, string(item.Key), item.Value)
+	if err != nil {
+		return err
+	}
+	tx.exec(`INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)`,
+		item.User, d.kind, item.Key, item.Value, d.at(value))
+	return nil
+}
+
 // read decodes a document. An error names it.
 func (d *documents[T]) read(user string, name, data []byte) (*T, error) {
 	value, err := d.decode(user, string(name), data)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,11 +15,9 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// errNotAlone says that other nodes use the database.
 var errNotAlone = errors.New("other nodes use the database, or did until a moment ago: stop them, and wait 10 seconds if one was killed")
 
-// Empty implements store.Copier. It is asked before anything is written, so it returns
-// errNotAlone too.
+// Empty implements store.Copier. It returns errNotAlone too, before anything is written.
 func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -33,16 +32,15 @@ func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
 			AND NOT EXISTS (SELECT FROM posthaste.runs)`)
 }
 
-// alone returns errNotAlone if other nodes live, and gives back what the dead had
-// claimed.
+// alone returns errNotAlone if other nodes are alive. It releases the claims of dead nodes.
 func (s *Store) alone(ctx context.Context) error {
-	others, err := row(ctx, s.pool, pgx.RowTo[int], `
-		SELECT count(*)::integer FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND node <> $1`, s.node.number())
-	if err == nil && others > 0 {
-		return errNotAlone
-	}
+	others, err := row(ctx, s.pool, pgx.RowTo[bool], `
+		SELECT EXISTS (SELECT FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND node <> $1)`, s.node.number())
 	if err != nil {
 		return err
+	}
+	if others {
+		return errNotAlone
 	}
 	return s.reapDeadNodes(ctx, time.Time{})
 }
@@ -69,40 +67,32 @@ func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item
 	return s.alone(ctx)
 }
 
-// export is how the items of a kind are read, one or several of a row: user, what their
-// keys are made of, and what their values are.
+// export reads the items of a kind. The query returns user, key and the parts of the value,
+// unless items reads something else.
 type export struct {
 	kind  store.ItemKind
 	query string
-	items func(r pgx.CollectableRow) ([]store.Item, error)
+	items func(pgx.CollectableRow) ([]store.Item, error) // nil: scanItem
 }
 
-// one reads one item of each row.
-func one(item func(r pgx.CollectableRow) (store.Item, error)) func(r pgx.CollectableRow) ([]store.Item, error) {
-	return func(r pgx.CollectableRow) ([]store.Item, error) {
-		i, err := item(r)
-		return []store.Item{i}, err
-	}
-}
-
-// exports are in the order of the kinds.
+// exports are in the order of the kinds. int8send and int4send return a number in big-endian bytes.
 var exports = []export{
-	{store.ItemSecret, `SELECT '', key, value FROM posthaste.secrets ORDER BY key`, one(plainItem)},
+	{store.ItemSecret, `SELECT '', key, ARRAY[value] FROM posthaste.secrets ORDER BY key`, nil},
 	exportDocuments(store.ItemQueue, queues.kind),
 	exportDocuments(store.ItemURLGroup, urlGroups.kind),
 	exportDocuments(store.ItemFlowKey, flowKeys.kind),
 	exportDocuments(store.ItemSchedule, schedules.kind),
 	exportDocuments(store.ItemAction, actions.kind),
-	{store.ItemRun, `SELECT user_id, position, record, progress FROM posthaste.runs ORDER BY user_id, position`, one(runItem)},
-	{store.ItemRunEntry, `SELECT user_id, run, entry, record FROM posthaste.run_entries ORDER BY user_id, run, entry`, one(runEntryItem)},
-	{store.ItemIdempotencyRecord, `SELECT user_id, run, key, message_id FROM posthaste.run_memory ORDER BY user_id, run, key`, one(runMemoryItem)},
-	{store.ItemRunEvent, `SELECT user_id, run, position, event_id, body FROM posthaste.run_events ORDER BY user_id, run, position`, one(runEventItem)},
-	{store.ItemWaiter, `SELECT user_id, run, position, record FROM posthaste.waiters ORDER BY user_id, run, position`, one(waiterItem)},
+	{store.ItemRun, `SELECT user_id, int8send(position), ARRAY[record, progress] FROM posthaste.runs ORDER BY user_id, position`, nil},
+	{store.ItemRunEntry, `SELECT user_id, int8send(run) || int4send(entry), ARRAY[record] FROM posthaste.run_entries ORDER BY user_id, run, entry`, nil},
+	{store.ItemIdempotencyRecord, `SELECT user_id, int8send(run) || key, ARRAY[uuid_send(message_id)] FROM posthaste.run_memory ORDER BY user_id, run, key`, nil},
+	{store.ItemRunEvent, `SELECT user_id, int8send(run) || int8send(position), ARRAY[event_id, body] FROM posthaste.run_events ORDER BY user_id, run, position`, nil},
+	{store.ItemWaiter, `SELECT user_id, int8send(run) || int8send(position), ARRAY[record] FROM posthaste.waiters ORDER BY user_id, run, position`, nil},
 	{store.ItemMessage, `
 		SELECT user_id, id, record, coalesce(l.state, e.state), coalesce(l.retried, e.retried),
 			l.place, l.due, coalesce(l.callbacks, 0), coalesce(l.cancel_requested, false)
 		FROM posthaste.messages LEFT JOIN posthaste.live l USING (user_id, id) LEFT JOIN posthaste.ended e USING (user_id, id)
-		ORDER BY user_id, id`, one(messageItem)},
+		ORDER BY user_id, id`, messageItem},
 	{store.ItemEvent, `
 		SELECT user_id, first, block,
 			ARRAY(SELECT r.first FROM posthaste.responses r WHERE r.user_id = e.user_id AND r.first >= e.first AND r.first < e.next ORDER BY r.first),
@@ -111,16 +101,29 @@ var exports = []export{
 			SELECT user_id, first, block, lead(first, 1, 9223372036854775807) OVER (PARTITION BY user_id ORDER BY first) AS next
 			FROM posthaste.events) AS e
 		ORDER BY user_id, first`, eventItems},
-	{store.ItemDeadLetter, `SELECT user_id, id, record FROM posthaste.dead_letters ORDER BY user_id, id`, one(deadLetterItem)},
-	{store.ItemRunDeadLetter, `SELECT user_id, id, run, record FROM posthaste.run_dead_letters ORDER BY user_id, id`, one(runDeadLetterItem)},
-	{store.ItemSubmission, `SELECT user_id, key, at, ids FROM posthaste.submissions ORDER BY user_id, key`, one(submissionItem)},
-	{store.ItemResponse, `SELECT user_id, key, at, answer FROM posthaste.answers ORDER BY user_id, key`, one(answerItem)},
+	{store.ItemDeadLetter, `SELECT user_id, int8send(id), ARRAY[record] FROM posthaste.dead_letters ORDER BY user_id, id`, nil},
+	{store.ItemRunDeadLetter, `SELECT user_id, int8send(id), ARRAY[int8send(run), record] FROM posthaste.run_dead_letters ORDER BY user_id, id`, nil},
+	{store.ItemSubmission, `
+		SELECT user_id, key, ARRAY[int8send(at) || (
+			SELECT coalesce(string_agg(uuid_send(id), '' ORDER BY n), '') FROM unnest(ids) WITH ORDINALITY AS i (id, n))]
+		FROM posthaste.submissions ORDER BY user_id, key`, nil},
+	{store.ItemResponse, `SELECT user_id, key, ARRAY[int8send(at) || answer] FROM posthaste.answers ORDER BY user_id, key`, nil},
 }
 
-func exportDocuments(kind store.ItemKind, stored int16) export {
-	return export{kind, `
-		SELECT user_id, name, record FROM posthaste.documents WHERE kind = ` + string('0'+rune(stored)) + `
-		ORDER BY user_id, name`, one(plainItem)}
+func exportDocuments(item store.ItemKind, kind int16) export {
+	return export{item, fmt.Sprintf(`SELECT user_id, name, ARRAY[record] FROM posthaste.documents WHERE kind = %d ORDER BY user_id, name`, kind), nil}
+}
+
+func scanItem(r pgx.CollectableRow) ([]store.Item, error) {
+	var i store.Item
+	var parts [][]byte
+	if err := r.Scan(&i.User, &i.Key, &parts); err != nil {
+		return nil, err
+	}
+	if i.Value = parts[0]; len(parts) > 1 {
+		i.Value = record.AppendParts(nil, parts...)
+	}
+	return []store.Item{i}, nil
 }
 
 // export yields the items of a kind while they are read.
@@ -130,8 +133,12 @@ func (s *Store) export(ctx context.Context, e export, now time.Time, yield func(
 		return err
 	}
 	defer found.Close()
+	scan := e.items
+	if scan == nil {
+		scan = scanItem
+	}
 	for found.Next() {
-		items, err := e.items(found)
+		items, err := scan(found)
 		if err != nil {
 			return err
 		}
@@ -147,11 +154,10 @@ func (s *Store) export(ctx context.Context, e export, now time.Time, yield func(
 	return found.Err()
 }
 
-// eventsAtOnce bounds the events whose messages are looked for together.
+// eventsAtOnce is how many events one query looks up messages for.
 const eventsAtOnce = 1000
 
-// exportEvents leaves out the events whose message retention has removed, as it does
-// before it comes to all of them.
+// exportEvents skips events whose message retention has already removed.
 func (s *Store) exportEvents(ctx context.Context, e export, now time.Time, yield func(store.Item) error) error {
 	var events []store.Item
 	flush := func() error {
@@ -176,8 +182,8 @@ func (s *Store) exportEvents(ctx context.Context, e export, now time.Time, yield
 	return flush()
 }
 
-// haveMessages reports of each of some events whether there is its message. The pool may
-// have no other connection than the one that the events are read from.
+// haveMessages reports for each event whether its message is stored. It uses the control pool:
+// the other may have no connection left beside the one that reads the events.
 func (s *Store) haveMessages(ctx context.Context, events []store.Item) ([]bool, error) {
 	users, ids := make([]string, len(events)), make([][16]byte, len(events))
 	for i, event := range events {
@@ -192,81 +198,28 @@ func (s *Store) haveMessages(ctx context.Context, events []store.Item) ([]bool, 
 		FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS w (user_id, id, n) ORDER BY n`, users, ids)
 }
 
-// numbersKey is a key of numbers.
-func numbersKey(numbers ...int64) (key []byte) {
-	for _, n := range numbers {
-		key = binary.BigEndian.AppendUint64(key, uint64(n))
-	}
-	return key
-}
-
-func plainItem(r pgx.CollectableRow) (i store.Item, err error) {
-	err = r.Scan(&i.User, &i.Key, &i.Value)
-	return i, err
-}
-
-func runItem(r pgx.CollectableRow) (i store.Item, err error) {
-	var at int64
-	var envelope, progress []byte
-	err = r.Scan(&i.User, &at, &envelope, &progress)
-	i.Key, i.Value = numbersKey(at), record.AppendParts(nil, envelope, progress)
-	return i, err
-}
-
-func runEntryItem(r pgx.CollectableRow) (i store.Item, err error) {
-	var run int64
-	var entry int32
-	err = r.Scan(&i.User, &run, &entry, &i.Value)
-	i.Key = binary.BigEndian.AppendUint32(numbersKey(run), uint32(entry))
-	return i, err
-}
-
-func runMemoryItem(r pgx.CollectableRow) (i store.Item, err error) {
-	var run int64
-	var key []byte
-	var id [16]byte
-	err = r.Scan(&i.User, &run, &key, &id)
-	i.Key, i.Value = append(numbersKey(run), key...), id[:]
-	return i, err
-}
-
-func runEventItem(r pgx.CollectableRow) (i store.Item, err error) {
-	var run, at int64
-	var id, body []byte
-	err = r.Scan(&i.User, &run, &at, &id, &body)
-	i.Key, i.Value = numbersKey(run, at), record.AppendParts(nil, id, body)
-	return i, err
-}
-
-func waiterItem(r pgx.CollectableRow) (i store.Item, err error) {
-	var run, at int64
-	err = r.Scan(&i.User, &run, &at, &i.Value)
-	i.Key = numbersKey(run, at)
-	return i, err
-}
-
-func messageItem(r pgx.CollectableRow) (i store.Item, err error) {
+func messageItem(r pgx.CollectableRow) ([]store.Item, error) {
+	var i store.Item
 	var id [16]byte
 	var envelope []byte
 	var state int16
 	var order, due *int64
 	var p record.Place
-	if err := r.Scan(&i.User, &id, &envelope, &state, &p.Retried, &order, &due, &p.Callbacks, &p.CancelRequested); err != nil {
-		return i, err
+	err := r.Scan(&i.User, &id, &envelope, &state, &p.Retried, &order, &due, &p.Callbacks, &p.CancelRequested)
+	if err != nil {
+		return nil, err
 	}
 	if p.State, err = record.StateOf(uint8(state)); err != nil {
-		return i, err
+		return nil, err
 	}
 	if order != nil {
 		p.Order, p.DueAt = posthaste.Position(*order), time.UnixMilli(*due)
 	}
-	m, err := record.DecodeMessage(id, i.User, envelope)
-	if err != nil {
-		return i, err
+	if _, err := record.DecodeMessage(id, i.User, envelope); err != nil {
+		return nil, err
 	}
-	i.Key = id[:]
-	i.Value = record.AppendParts(nil, record.AppendMessage(nil, m), record.AppendPlace(nil, &p))
-	return i, nil
+	i.Key, i.Value = id[:], record.AppendParts(nil, envelope, record.AppendPlace(nil, &p))
+	return []store.Item{i}, nil
 }
 
 // eventItems reads the events of a block, and the responses that belong to them.
@@ -286,43 +239,9 @@ func eventItems(r pgx.CollectableRow) (items []store.Item, err error) {
 			response = responses[n]
 		}
 		items = append(items, store.Item{
-			User: user, Key: numbersKey(int64(e.Position)),
+			User: user, Key: binary.BigEndian.AppendUint64(nil, uint64(e.Position)),
 			Value: record.AppendParts(nil, e.MessageID[:], record.AppendEvent(nil, &e), response),
 		})
 	}
 	return items, err
-}
-
-func deadLetterItem(r pgx.CollectableRow) (i store.Item, err error) {
-	var id int64
-	err = r.Scan(&i.User, &id, &i.Value)
-	i.Key = numbersKey(id)
-	return i, err
-}
-
-func runDeadLetterItem(r pgx.CollectableRow) (i store.Item, err error) {
-	var id, run int64
-	var letter []byte
-	err = r.Scan(&i.User, &id, &run, &letter)
-	i.Key, i.Value = numbersKey(id), record.AppendParts(nil, numbersKey(run), letter)
-	return i, err
-}
-
-func submissionItem(r pgx.CollectableRow) (i store.Item, err error) {
-	var at int64
-	var ids [][16]byte
-	err = r.Scan(&i.User, &i.Key, &at, &ids)
-	i.Value = numbersKey(at)
-	for _, id := range ids {
-		i.Value = append(i.Value, id[:]...)
-	}
-	return i, err
-}
-
-func answerItem(r pgx.CollectableRow) (i store.Item, err error) {
-	var at int64
-	var answer []byte
-	err = r.Scan(&i.User, &i.Key, &at, &answer)
-	i.Value = append(numbersKey(at), answer...)
-	return i, err
 }

@@ -87,20 +87,13 @@ func (i *importer) add(item store.Item) error {
 	if want, fixed := keyLengths[item.Kind]; fixed && len(item.Key) != want {
 		return fmt.Errorf("its key has %d bytes, not %d", len(item.Key), want)
 	}
+	if documents := documentsOf[item.Kind]; documents != nil {
+		return documents.restore(i.tx, item)
+	}
 	switch item.Kind {
 	case store.ItemSecret:
 		i.exec(`INSERT INTO posthaste.secrets (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, item.Key, item.Value)
 		return nil
-	case store.ItemQueue:
-		return importDocument(i.tx, queues, item)
-	case store.ItemURLGroup:
-		return importDocument(i.tx, urlGroups, item)
-	case store.ItemFlowKey:
-		return importDocument(i.tx, flowKeys, item)
-	case store.ItemSchedule:
-		return importDocument(i.tx, schedules, item)
-	case store.ItemAction:
-		return importDocument(i.tx, actions, item)
 	case store.ItemMessage:
 		return i.message(item)
 	case store.ItemEvent:
@@ -112,16 +105,6 @@ func (i *importer) add(item store.Item) error {
 	default:
 		return i.partOfRun(item)
 	}
-}
-
-func importDocument[T any](tx *tx, d documents[T], item store.Item) error {
-	value, err := d.decode(item.User, string(item.Key), item.Value)
-	if err != nil {
-		return err
-	}
-	tx.exec(`INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)`,
-		item.User, d.kind, item.Key, item.Value, d.at(value))
-	return nil
 }
 
 func (i *importer) message(item store.Item) error {
