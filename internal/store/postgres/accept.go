@@ -81,11 +81,7 @@ func (tx *tx) saveSubmission(key name, ids []posthaste.MessageID) {
 }
 
 func uuids(ids []posthaste.MessageID) [][16]byte {
-	all := make([][16]byte, len(ids))
-	for i, id := range ids {
-		all[i] = id
-	}
-	return all
+	return column(ids, func(id posthaste.MessageID) [16]byte { return id })
 }
 
 // accept stores new messages. A message makes the queue it names, and the key it
@@ -94,7 +90,7 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 	for _, m := range messages {
 		position := tx.event(m, store.Created(m))
 		envelope := record.AppendMessage(nil, m)
-		tx.accepted.add(m, envelope)
+		tx.accepted = append(tx.accepted, newMessageRow(m, envelope))
 		tx.count(usageKey{m.User, usageLog, dayOf(position)}, 0, len(envelope))
 		l := &liveMessage{
 			user:  m.User,

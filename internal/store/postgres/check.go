@@ -204,7 +204,7 @@ func (c *checker) deadLetters() error {
 
 // sameTerms returns an error unless something is found by the terms it should be found by.
 func sameTerms(found []int64, want []term) error {
-	all := hashes(want)
+	all := int64s(want)
 	slices.Sort(all)
 	slices.Sort(found)
 	if !slices.Equal(found, slices.Compact(all)) {

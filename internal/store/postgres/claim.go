@@ -316,22 +316,19 @@ func (c *claiming) lease(picked []*liveMessage) error {
 
 // saveLanes writes when to look at lanes again, and in which order they were served.
 func (c *claiming) saveLanes() {
-	var looked laneNames
-	var ready, served []*int64
 	for _, lane := range c.lanes {
-		looked.add(lane.id)
-		ready = append(ready, milli(lane.ready))
-		served = append(served, c.servedAt(lane))
 		if lane.blockedBy != nil {
 			c.exec(`UPDATE posthaste.lanes SET held_by = $4 WHERE user_id = $1 AND kind = $2 AND lane = $3`,
 				lane.id.user, lane.id.kind, []byte(lane.id.name), lane.blockedBy)
 		}
 	}
-	if len(looked.users) > 0 {
+	if len(c.lanes) > 0 {
 		c.exec(`
 			UPDATE posthaste.lanes l SET ready = r.ready, served = coalesce(r.served, l.served)
 			FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::bigint[], $5::bigint[]) AS r (user_id, kind, lane, ready, served)
-			WHERE l.user_id = r.user_id AND l.kind = r.kind AND l.lane = r.lane`, looked.users, looked.kinds, looked.lanes, ready, served)
+			WHERE l.user_id = r.user_id AND l.kind = r.kind AND l.lane = r.lane`,
+			append(laneKeys(column(c.lanes, func(l *openLane) laneID { return l.id })),
+				column(c.lanes, func(l *openLane) *int64 { return milli(l.ready) }), column(c.lanes, c.servedAt))...)
 	}
 }
 

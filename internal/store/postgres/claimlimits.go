@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +20,7 @@ func (c *claiming) readLimits() error {
 	stored := map[name]*posthaste.Queue{}
 	err = c.ask(func(batch *pgx.Batch) {
 		c.readQueues(batch, queueOf, stored)
-		c.prefetchFlowKeys(batch, c.unknownKeys(used))
+		c.prefetchFlowKeys(batch, slices.DeleteFunc(slices.Clone(used), func(of name) bool { return c.keys[of] != nil }))
 		c.countInFlight(batch, used)
 	})
 	if err != nil {
@@ -66,11 +67,7 @@ func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stor
 	if len(queueOf) == 0 {
 		return
 	}
-	var users []string
-	var names [][]byte
-	for _, of := range queueOf {
-		users, names = append(users, of.user), append(names, []byte(of.name))
-	}
+	users, names := nameColumns(slices.Collect(maps.Values(queueOf)))
 	batch.Queue(queues.byNames(), users, queues.kind, names).Query(func(found pgx.Rows) error {
 		_, err := pgx.CollectRows(found, func(r pgx.CollectableRow) (*posthaste.Queue, error) {
 			of, queue, damage, err := queues.scanNamed(r)
@@ -86,7 +83,7 @@ func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stor
 }
 
 // usedKeys returns the flow-control keys that messages in the lanes name.
-func (c *claiming) usedKeys() map[name]bool {
+func (c *claiming) usedKeys() []name {
 	used := map[name]bool{}
 	for _, lane := range c.lanes {
 		for _, l := range slices.Concat(lane.begun, lane.waiting) {
@@ -95,30 +92,16 @@ func (c *claiming) usedKeys() map[name]bool {
 			}
 		}
 	}
-	return used
-}
-
-func (c *claiming) unknownKeys(used map[name]bool) (unknown []name) {
-	for of := range used {
-		if c.keys[of] == nil {
-			unknown = append(unknown, of)
-		}
-	}
-	return unknown
+	return slices.Collect(maps.Keys(used))
 }
 
 // countInFlight counts the attempts under keys of which that is not known.
-func (c *claiming) countInFlight(batch *pgx.Batch, used map[name]bool) {
-	var users []string
-	var keys [][]byte
-	for of := range used {
-		if key := c.keys[of]; !key.counted {
-			users, keys = append(users, of.user), append(keys, []byte(of.name))
-		}
-	}
-	if len(users) == 0 {
+func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
+	uncounted := slices.DeleteFunc(used, func(of name) bool { return c.keys[of].counted })
+	if len(uncounted) == 0 {
 		return
 	}
+	users, keys := nameColumns(uncounted)
 	batch.Queue(`
 		SELECT user_id, key, (
 			SELECT count(*) FROM posthaste.live l WHERE l.user_id = k.user_id AND l.flow_key = k.key AND l.lease <> 0)

@@ -27,22 +27,14 @@ func (tx *tx) addToDLQ(d *posthaste.DeadLetter) {
 func (tx *tx) removeFromDLQ(user string, ids []posthaste.DeadLetterID) (removed []posthaste.DeadLetterID, size int, err error) {
 	gone, err := rows(tx.ctx, tx, scanRemoved, `
 		DELETE FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2) RETURNING id, octet_length(record)`,
-		user, letterIDs(ids))
+		user, int64s(ids))
 	for _, r := range gone {
 		removed, size = append(removed, posthaste.DeadLetterID(r.at)), size+r.bytes
 	}
 	slices.SortFunc(removed, func(a, b posthaste.DeadLetterID) int { return cmp.Compare(slices.Index(ids, a), slices.Index(ids, b)) })
 	tx.countRemoved(usageKey{user: user, kind: usageDeadLetters}, gone)
-	tx.unindex(user, usageDeadLetters, letterIDs(removed))
+	tx.unindex(user, usageDeadLetters, int64s(removed))
 	return removed, size, err
-}
-
-// letterIDs returns ids as they are stored, nil for none.
-func letterIDs(ids []posthaste.DeadLetterID) (all []int64) {
-	for _, id := range ids {
-		all = append(all, int64(id))
-	}
-	return all
 }
 
 // scanDeadLetter reads the dead letters of a user: id and record.
@@ -121,7 +113,7 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 	f := &finder{
 		user: user, kind: usageDeadLetters, table: "posthaste.dead_letters", key: "id",
 		low: query.Low, high: query.High, oldestFirst: query.OldestFirst, limit: query.Limit,
-		question: deadLetterQuery(&query.Filter), named: letterIDs(query.Filter.IDs), whole: len(query.Filter.IDs) == 0,
+		question: deadLetterQuery(&query.Filter), named: int64s(query.Filter.IDs), whole: len(query.Filter.IDs) == 0,
 	}
 	var found findings
 	letters, err := read(ctx, s, func(ctx context.Context, q querier) (_ []foundLetter, err error) {

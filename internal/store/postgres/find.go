@@ -20,7 +20,7 @@ const foundAtOnce = 2000
 func (t *userTx) index(user string, kind int16, at int64, terms []term) {
 	t.exec(`
 		INSERT INTO posthaste.terms (user_id, kind, at, term) SELECT $1, $2, $3, unnest($4::bigint[])
-		ON CONFLICT DO NOTHING`, user, kind, at, hashes(terms))
+		ON CONFLICT DO NOTHING`, user, kind, at, int64s(terms))
 }
 
 // unindex lets what was at some positions be found no more.
@@ -33,7 +33,7 @@ func (t *userTx) unindex(user string, kind int16, at []int64) {
 // reindex lets something that was found by some terms be found by others.
 func (t *userTx) reindex(user string, kind int16, at int64, before, after []term) {
 	if gone := without(before, after); len(gone) > 0 {
-		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = $3 AND term = ANY($4)`, user, kind, at, hashes(gone))
+		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = $3 AND term = ANY($4)`, user, kind, at, int64s(gone))
 	}
 	if fresh := without(after, before); len(fresh) > 0 {
 		t.index(user, kind, at, fresh)
@@ -43,14 +43,6 @@ func (t *userTx) reindex(user string, kind int16, at int64, before, after []term
 // without returns those of some things that are not among others.
 func without[T comparable](some, others []T) []T {
 	return slices.DeleteFunc(slices.Clone(some), func(t T) bool { return slices.Contains(others, t) })
-}
-
-func hashes(terms []term) []int64 {
-	all := make([]int64, len(terms))
-	for i, t := range terms {
-		all[i] = int64(t)
-	}
-	return all
 }
 
 // finder finds the positions of dead letters or runs for a page.
@@ -119,11 +111,11 @@ func (f *finder) search(ctx context.Context, q querier, atMost int) (findings, e
 	if len(f.question) > 1 {
 		atMost = max(atMost, foundAtOnce)
 	}
-	args := []any{f.user, f.kind, int64(f.low), int64(f.high), atMost, hashes(f.question[leads])}
+	args := []any{f.user, f.kind, int64(f.low), int64(f.high), atMost, int64s(f.question[leads])}
 	passes := `true`
 	for i, terms := range f.question {
 		if i != leads {
-			args = append(args, hashes(terms))
+			args = append(args, int64s(terms))
 			passes += fmt.Sprintf(` AND EXISTS (SELECT FROM posthaste.terms o
 				WHERE o.user_id = $1 AND o.kind = $2 AND o.term = ANY($%d) AND o.at = c.at)`, len(args))
 		}

@@ -112,10 +112,10 @@ func (i *importer) message(item store.Item) error {
 	if err != nil {
 		return err
 	}
-	i.accepted.add(m, data)
+	i.accepted = append(i.accepted, newMessageRow(m, data))
 	i.messages[messageOf{m.User, m.ID}] = m
 	if place.State.Terminal() {
-		i.finished.add(&liveMessage{user: m.User, id: m.ID, state: place.State, retried: place.Retried})
+		i.finished = append(i.finished, &ending{messageOf{m.User, m.ID}, place.State, place.Retried})
 	}
 	day := m.ID.CreatedAt().UTC().Truncate(day).UnixMilli()
 	i.count(usageKey{m.User, usageLog, day}, 0, len(data))

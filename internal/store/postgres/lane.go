@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
@@ -59,53 +62,46 @@ func (t *userTx) touch(lane laneID, live int32) {
 	t.laneChanges[lane] = sum
 }
 
-// laneNames are the columns that name lanes.
-type laneNames struct {
-	users []string
-	kinds []int16
-	lanes [][]byte
+// laneKeys are the columns that name lanes.
+func laneKeys(lanes []laneID) []any {
+	return []any{
+		column(lanes, func(l laneID) string { return l.user }),
+		column(lanes, func(l laneID) int16 { return l.kind }),
+		column(lanes, func(l laneID) []byte { return []byte(l.name) }),
+	}
 }
 
-func (n *laneNames) add(lane laneID) {
-	n.users, n.kinds, n.lanes = append(n.users, lane.user), append(n.kinds, lane.kind), append(n.lanes, []byte(lane.name))
-}
-
-// writeTouched writes what has happened in lanes. One with nothing in it goes.
-func writeLanes(batch *pgx.Batch, touched map[laneID]laneChange) {
-	if len(touched) == 0 {
+// writeLanes writes the changes of lanes, and deletes those that may be empty now if they are.
+func writeLanes(batch *pgx.Batch, changes map[laneID]laneChange) {
+	if len(changes) == 0 {
 		return
 	}
-	var names, left laneNames
-	var live, inFlight []int32
-	var ready []*int64
-	for lane, sum := range touched {
-		names.add(lane)
-		live, inFlight = append(live, sum.live), append(inFlight, sum.inFlight)
-		var at *int64
-		if sum.ready {
-			at = new(int64)
-		}
-		if sum.ready && sum.live <= 0 {
-			left.add(lane)
-		}
-		ready = append(ready, at)
-	}
+	lanes := slices.Collect(maps.Keys(changes))
 	batch.Queue(`
 		INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, ready)
 		SELECT * FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::bigint[])
 		ON CONFLICT (user_id, kind, lane) DO UPDATE SET live = lanes.live + excluded.live,
 			in_flight = lanes.in_flight + excluded.in_flight, ready = coalesce(excluded.ready, lanes.ready)`,
-		names.users, names.kinds, names.lanes, live, inFlight, ready)
-	if len(left.users) > 0 {
+		append(laneKeys(lanes),
+			column(lanes, func(l laneID) int32 { return changes[l].live }),
+			column(lanes, func(l laneID) int32 { return changes[l].inFlight }),
+			column(lanes, func(l laneID) *int64 {
+				if !changes[l].ready {
+					return nil
+				}
+				return new(int64)
+			}))...)
+	left := slices.DeleteFunc(lanes, func(l laneID) bool { return !changes[l].ready || changes[l].live > 0 })
+	if len(left) > 0 {
 		batch.Queue(`
 			DELETE FROM posthaste.lanes l USING unnest($1::text[], $2::smallint[], $3::bytea[]) AS r (user_id, kind, lane)
 			WHERE l.user_id = r.user_id AND l.kind = r.kind AND l.lane = r.lane AND l.live = 0 AND NOT EXISTS (
 				SELECT FROM posthaste.live s WHERE s.user_id = l.user_id AND s.lane = l.lane AND s.begun AND s.kind = 113 AND l.kind = 113)`,
-			left.users, left.kinds, left.lanes)
+			laneKeys(left)...)
 	}
 }
 
-// makeRoom tells the lanes that wait for room under a message's flow-control key.
+// wakeBlocked has Claim look at the lanes that wait for capacity under a message's flow-control key.
 func (t *userTx) wakeBlocked(l *liveMessage) {
 	if l.flowKey != nil {
 		t.wakeBlockedOn(l.user, string(l.flowKey))
@@ -121,15 +117,11 @@ func (t *userTx) wakeBlockedOn(user, key string) {
 }
 
 // writeRoom makes the lanes ready that wait for room under flow-control keys.
-func writeFreedKeys(batch *pgx.Batch, room map[name]bool) {
-	if len(room) == 0 {
+func writeFreedKeys(batch *pgx.Batch, freed map[name]bool) {
+	if len(freed) == 0 {
 		return
 	}
-	var users []string
-	var keys [][]byte
-	for of := range room {
-		users, keys = append(users, of.user), append(keys, []byte(of.name))
-	}
+	users, keys := nameColumns(slices.Collect(maps.Keys(freed)))
 	batch.Queue(`
 		UPDATE posthaste.lanes l SET ready = 0, held_by = NULL
 		FROM unnest($1::text[], $2::bytea[]) AS r (user_id, key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -141,7 +142,7 @@ func (t *userTx) remove(l *liveMessage) {
 // end writes that a message has ended. One in a queue keeps its slot until its
 // callbacks have ended, too.
 func (tx *tx) end(m *posthaste.Message, l *liveMessage) error {
-	tx.finished.add(l)
+	tx.finished = append(tx.finished, &ending{messageOf{l.user, l.id}, l.state, l.retried})
 	l.lease = 0
 	if l.ended = l.callbacks > 0; l.ended {
 		tx.save(l)
@@ -324,16 +325,11 @@ func (t *userTx) envelopes(of []messageOf) ([]*posthaste.Message, error) {
 // readMessages reads those envelopes of messages that are not known and there are. If some
 // cannot be read, it reads the others and returns an unreadableError.
 func (t *userTx) readMessages(of []messageOf) error {
-	var users []string
-	var ids [][16]byte
-	for _, m := range of {
-		if t.messages[m] == nil {
-			users, ids = append(users, m.user), append(ids, m.id)
-		}
-	}
-	if len(ids) == 0 {
+	unread := slices.DeleteFunc(slices.Clone(of), func(m messageOf) bool { return t.messages[m] != nil })
+	if len(unread) == 0 {
 		return nil
 	}
+	users, ids := messageColumns(unread)
 	unreadable := unreadableError{}
 	read, err := rows(t.ctx, t, func(r pgx.CollectableRow) (*posthaste.Message, error) {
 		of, data, err := scanRecord(r)

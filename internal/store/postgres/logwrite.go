@@ -30,7 +30,7 @@ type logWriter struct {
 	open      map[string]*block // that may grow, by user
 	postings  []*posting
 	growing   map[postingOf]*posting
-	responses responseRows
+	responses []newResponse
 	terms     map[messageOf][]term // of messages that events were about
 }
 
@@ -55,11 +55,11 @@ type postingOf struct {
 	term term
 }
 
-// responseRows are the columns of responses.
-type responseRows struct {
-	users   []string
-	firsts  []int64
-	records [][]byte
+// newResponse is a row of responses.
+type newResponse struct {
+	user   string
+	at     posthaste.Position
+	record []byte
 }
 
 // event adds an event about a message to its user's log.
@@ -79,8 +79,7 @@ func (w *logWriter) add(m *posthaste.Message, e *posthaste.Event) (bytes int) {
 	bytes = eventOverhead + w.block(m.User, e.Position).add(e)
 	if e.Response != nil {
 		data := record.AppendResponse(nil, e.Response)
-		r := &w.responses
-		r.users, r.firsts, r.records = append(r.users, m.User), append(r.firsts, int64(e.Position)), append(r.records, data)
+		w.responses = append(w.responses, newResponse{m.User, e.Position, data})
 		bytes += len(data)
 	}
 	about := messageOf{m.User, m.ID}
@@ -124,7 +123,7 @@ func (w *logWriter) post(of postingOf, at posthaste.Position) {
 	p := w.growing[of]
 	switch {
 	case p == nil || len(p.gaps) >= maxPostingBytes || at-p.first >= maxSpan:
-		p = &posting{postingOf: of, first: at, last: at}
+		p = &posting{postingOf: of, first: at, last: at, gaps: []byte{}}
 		w.growing[of] = p
 		w.postings = append(w.postings, p)
 	case p.last != at: // else two terms of an event have one hash
@@ -138,33 +137,27 @@ func (w *logWriter) write(batch *pgx.Batch) {
 	if len(w.blocks) == 0 {
 		return
 	}
-	users, firsts, data := make([]string, len(w.blocks)), make([]int64, len(w.blocks)), make([][]byte, len(w.blocks))
-	for i, b := range w.blocks {
-		users[i], firsts[i], data[i] = b.user, int64(b.first), b.data
-	}
 	batch.Queue(`
 		INSERT INTO posthaste.events (user_id, first, block)
-		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[])`, users, firsts, data)
-	if r := &w.responses; len(r.users) > 0 {
+		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[])`,
+		column(w.blocks, func(b *block) string { return b.user }),
+		column(w.blocks, func(b *block) int64 { return int64(b.first) }),
+		column(w.blocks, func(b *block) []byte { return b.data }))
+	if r := w.responses; len(r) > 0 {
 		batch.Queue(`
 			INSERT INTO posthaste.responses (user_id, first, record)
-			SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[])`, r.users, r.firsts, r.records)
-	}
-	w.writePostings(batch)
-}
-
-func (w *logWriter) writePostings(batch *pgx.Batch) {
-	n := len(w.postings)
-	users, terms, firsts, gaps := make([]string, n), make([]int64, n), make([]int64, n), make([][]byte, n)
-	for i, p := range w.postings {
-		users[i], terms[i], firsts[i], gaps[i] = p.user, int64(p.term), int64(p.first), p.gaps
-		if gaps[i] == nil {
-			gaps[i] = []byte{}
-		}
+			SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[])`,
+			column(r, func(r newResponse) string { return r.user }),
+			column(r, func(r newResponse) int64 { return int64(r.at) }),
+			column(r, func(r newResponse) []byte { return r.record }))
 	}
 	batch.Queue(`
 		INSERT INTO posthaste.postings (user_id, term, first, gaps)
-		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[])`, users, terms, firsts, gaps)
+		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[])`,
+		column(w.postings, func(p *posting) string { return p.user }),
+		column(w.postings, func(p *posting) int64 { return int64(p.term) }),
+		column(w.postings, func(p *posting) int64 { return int64(p.first) }),
+		column(w.postings, func(p *posting) []byte { return p.gaps }))
 }
 
 // errCorrupt says that what is stored cannot be read.

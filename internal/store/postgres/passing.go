@@ -81,7 +81,7 @@ func (r *logReader) postingsOfRange(positions []posthaste.Position, c condition)
 	found, err = rows(r.ctx, r.q, scanPosting, `
 		SELECT term, first, gaps FROM posthaste.postings
 		WHERE user_id = $1 AND term = ANY($2) AND first BETWEEN $3 AND $4 LIMIT $5`,
-		r.user, hashes(c.terms), int64(from-maxSpan), int64(to), atMost+1)
+		r.user, int64s(c.terms), int64(from-maxSpan), int64(to), atMost+1)
 	return found, len(found) <= atMost, err
 }
 
@@ -92,7 +92,7 @@ func (r *logReader) postingsOfEach(positions []posthaste.Position, c condition) 
 		FROM unnest($2::bigint[]) AS t (term), unnest($3::bigint[]) AS c (at), LATERAL (
 			SELECT p.term, p.first, p.gaps FROM posthaste.postings p
 			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at AND p.first BETWEEN $5 AND $6
-			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, hashes(c.terms), int64s(positions), int64(maxSpan),
+			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, int64s(c.terms), int64s(positions), int64(maxSpan),
 		int64(max(slices.Min(positions), maxSpan)-maxSpan), int64(slices.Max(positions)))
 }
 

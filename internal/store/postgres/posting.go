@@ -249,10 +249,10 @@ func (f *fieldList) often(begins posthaste.Position) (often float64) {
 	return often
 }
 
-func int64s(positions []posthaste.Position) []int64 {
-	all := make([]int64, len(positions))
-	for i, at := range positions {
-		all[i] = int64(at)
+// int64s returns numbers as they are stored, nil for none.
+func int64s[T ~int64 | ~uint64](numbers []T) (all []int64) {
+	for _, n := range numbers {
+		all = append(all, int64(n))
 	}
 	return all
 }

@@ -44,11 +44,10 @@ func (t *userTx) prefetchLive(batch *pgx.Batch, of []messageOf) {
 	if len(of) == 0 {
 		return
 	}
-	users, ids := make([]string, len(of)), make([][16]byte, len(of))
-	for i, m := range of {
-		users[i], ids[i] = m.user, m.id
+	for _, m := range of {
 		t.lives[m] = nil
 	}
+	users, ids := messageColumns(of)
 	batch.Queue(`
 		SELECT `+liveColumns+` FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
 		JOIN posthaste.live USING (user_id, id)`, users, ids).Query(func(found pgx.Rows) error {
@@ -62,11 +61,10 @@ func (t *userTx) prefetchFlowKeys(batch *pgx.Batch, of []name) {
 	if len(of) == 0 {
 		return
 	}
-	users, names := make([]string, len(of)), make([][]byte, len(of))
-	for i, k := range of {
-		users[i], names[i] = k.user, []byte(k.name)
+	for _, k := range of {
 		t.keys[k] = &flowKey{FlowKey: &posthaste.FlowKey{Key: k.name}}
 	}
+	users, names := nameColumns(of)
 	batch.Queue(flowKeys.byNames(), users, flowKeys.kind, names).Query(func(found pgx.Rows) error {
 		_, err := pgx.CollectRows(found, t.scanFlowKey)
 		return err
@@ -100,10 +98,7 @@ func (t *userTx) prefetchSubmissions(batch *pgx.Batch, of []name) {
 	if len(of) == 0 {
 		return
 	}
-	users, keys := make([]string, len(of)), make([][]byte, len(of))
-	for i, k := range of {
-		users[i], keys[i] = k.user, []byte(k.name)
-	}
+	users, keys := nameColumns(of)
 	batch.Queue(`
 		SELECT user_id, key, at, ids, cardinality(ids) = (
 			SELECT count(*) FROM posthaste.ended e WHERE e.user_id = s.user_id AND e.id = ANY(s.ids) AND e.state = ANY($3))
@@ -116,7 +111,7 @@ func (t *userTx) prefetchSubmissions(batch *pgx.Batch, of []name) {
 		var undelivered bool
 		_, err := pgx.ForEachRow(found, []any{&of.user, &key, &at, &ids, &undelivered}, func() error {
 			of.name = string(key)
-			t.submissions[of] = submission{at, messageIDs(ids), undelivered}
+			t.submissions[of] = submission{at, column(ids, func(id [16]byte) posthaste.MessageID { return id }), undelivered}
 			return nil
 		})
 		return err
@@ -132,11 +127,3 @@ var undeliveredStates = func() (codes []int16) {
 	}
 	return codes
 }()
-
-func messageIDs(ids [][16]byte) []posthaste.MessageID {
-	all := make([]posthaste.MessageID, len(ids))
-	for i, id := range ids {
-		all[i] = id
-	}
-	return all
-}

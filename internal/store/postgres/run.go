@@ -148,7 +148,7 @@ func newRunFinder(user string, query *store.RunQuery) *finder {
 	}
 	if query.Failed {
 		f.kind, f.table, f.key = usageFailedRuns, "posthaste.run_dead_letters", "id"
-		f.named = letterIDs(query.Filter.DeadLetterIDs)
+		f.named = int64s(query.Filter.DeadLetterIDs)
 	}
 	f.question, f.whole = runTermQuery(query)
 	f.whole = f.whole && len(f.named) == 0

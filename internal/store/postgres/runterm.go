@@ -85,6 +85,6 @@ func (r *runTx) reindexFailed(id int64, before, after []term) {
 		r.exec(`
 			INSERT INTO posthaste.terms (user_id, kind, at, term)
 			SELECT user_id, $2, id, unnest($4::bigint[]) FROM posthaste.run_dead_letters WHERE user_id = $1 AND id = $3
-			ON CONFLICT DO NOTHING`, r.user, usageFailedRuns, id, hashes(fresh))
+			ON CONFLICT DO NOTHING`, r.user, usageFailedRuns, id, int64s(fresh))
 	}
 }

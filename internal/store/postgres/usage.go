@@ -63,13 +63,7 @@ func scanRemoved(r pgx.CollectableRow) (gone removed, err error) {
 	return gone, err
 }
 
-func placesOf(gone []removed) []int64 {
-	all := make([]int64, len(gone))
-	for i, r := range gone {
-		all[i] = r.at
-	}
-	return all
-}
+func placesOf(gone []removed) []int64 { return column(gone, func(r removed) int64 { return r.at }) }
 
 func (t *userTx) countRemoved(of usageKey, gone []removed) {
 	for _, r := range gone {

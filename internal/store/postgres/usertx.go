@@ -43,9 +43,19 @@ type readCache struct {
 // name is a name of something that belongs to a user.
 type name struct{ user, name string }
 
+// nameColumns are the columns of names, for unnest.
+func nameColumns(of []name) (users []string, names [][]byte) {
+	return column(of, func(n name) string { return n.user }), column(of, func(n name) []byte { return []byte(n.name) })
+}
+
 type messageOf struct {
 	user string
 	id   posthaste.MessageID
+}
+
+// messageColumns are the columns of messages, for unnest.
+func messageColumns(of []messageOf) (users []string, ids [][16]byte) {
+	return column(of, func(m messageOf) string { return m.user }), column(of, func(m messageOf) [16]byte { return m.id })
 }
 
 // sums are what changes come to.
