@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -78,4 +79,89 @@ func (tx *tx) enqueueRetry(m *posthaste.Message, l *liveMessage, settlement stor
 	tx.touch(l.lane, 0)
 	tx.wakeBlocked(l)
 	return nil
+}
+
+// Release implements store.Worker. Claims that it could not give back are given back later:
+// the caller has forgotten them, and the node may live on.
+func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
+	defer s.held.remove(claims...) // after the commit, as with Settle
+	claims = slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return c.Held != nil && c.Held.Err() != nil })
+	if len(claims) == 0 {
+		return nil // they end with this node's number
+	}
+	err := s.callWith(ctx, now, usersOf(claims), prefetchFor(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+	if err != nil {
+		s.inDoubt.add(claims)
+	}
+	return err
+}
+
+// wantsOf is what the end of claims asks for: where their messages stand, and those that
+// they are callbacks of.
+func prefetchFor(claims []store.Claim) (w prefetch) {
+	for _, claim := range claims {
+		m := claim.Message
+		w.live = append(w.live, messageOf{m.User, m.ID})
+		if !m.SourceID.IsZero() {
+			w.live = append(w.live, messageOf{m.User, m.SourceID})
+		}
+	}
+	return w
+}
+
+func usersOf(claims []store.Claim) []string {
+	users := make([]string, len(claims))
+	for i, claim := range claims {
+		users[i] = claim.Message.User
+	}
+	return users
+}
+
+func (tx *tx) releaseAll(claims []store.Claim) error {
+	for _, claim := range claims {
+		l, err := tx.claimed(claim)
+		if errors.Is(err, store.ErrLeaseLost) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := tx.release(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimed returns where a claimed message stands, or store.ErrLeaseLost if the claim
+// is not its current one.
+func (tx *tx) claimed(claim store.Claim) (*liveMessage, error) {
+	l, err := tx.live(claim.Message.User, claim.Message.ID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (l.lease == 0 || uint64(l.lease) != claim.Lease) {
+		return nil, store.ErrLeaseLost
+	}
+	return l, err
+}
+
+// release ends a lease without a result.
+func (tx *tx) release(l *liveMessage) error {
+	l.lease = 0
+	if l.cancelRequested {
+		return tx.endCancelled(l)
+	}
+	tx.save(l)
+	tx.touch(l.lane, 0)
+	tx.wakeBlocked(l)
+	return nil
+}
+
+// endCancelled grants a cancellation.
+func (tx *tx) endCancelled(l *liveMessage) error {
+	m, err := tx.message(l.user, l.id)
+	if err != nil {
+		return err
+	}
+	tx.event(m, posthaste.Event{MessageID: l.id, State: posthaste.StateCancelled})
+	l.state = posthaste.StateCancelled
+	return tx.end(m, l)
 }

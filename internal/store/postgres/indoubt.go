@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,6 +13,63 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 )
+
+// unsure are claims of which this node does not know whether they were committed, or given
+// back. Nobody works on them, and the node goes on living, so it has to give them back.
+type inDoubtClaims struct {
+	mu     sync.Mutex
+	claims map[uint64]store.Claim // by lease
+}
+
+func (u *inDoubtClaims) add(claims []store.Claim) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.claims == nil {
+		u.claims = map[uint64]store.Claim{}
+	}
+	for _, claim := range claims {
+		u.claims[claim.Lease] = claim
+	}
+}
+
+func (u *inDoubtClaims) has(lease uint64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, there := u.claims[lease]
+	return there
+}
+
+func (u *inDoubtClaims) any() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.claims) > 0
+}
+
+func (u *inDoubtClaims) take() map[uint64]store.Claim {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	claims := u.claims
+	u.claims = nil
+	return claims
+}
+
+// giveBackUnsure releases claims of which it is not known whether they are any. Once more
+// does no harm: no two claims have the same lease.
+func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
+	of := map[string][]store.Claim{}
+	for _, claim := range s.inDoubt.take() {
+		of[claim.Message.User] = append(of[claim.Message.User], claim)
+	}
+	users := slices.Sorted(maps.Keys(of))
+	left, err := s.forEachUser(ctx, now, users, func(tx *tx, user string) error { return tx.releaseAll(of[user]) })
+	for _, user := range left {
+		s.inDoubt.add(of[user])
+	}
+	if err != nil {
+		err = fmt.Errorf("give back claims: %w", err)
+	}
+	return err
+}
 
 // compareEvery is how often a node compares the leases that the database says it has with
 // the claims that it holds.

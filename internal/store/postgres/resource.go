@@ -1,0 +1,263 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// UpdateSchedule implements store.Schedules.
+func (s *Store) UpdateSchedule(ctx context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error {
+	return s.call(ctx, now, []string{user}, func(tx *tx) error {
+		return schedules.update(tx, user, id, &posthaste.Schedule{ID: id, User: user}, func(sc *posthaste.Schedule) error {
+			if err := change(sc); err != nil {
+				return err
+			}
+			if sc.CreatedAt.IsZero() {
+				sc.CreatedAt = now
+			}
+			return nil
+		})
+	})
+}
+
+// Schedule implements store.Schedules.
+func (s *Store) Schedule(ctx context.Context, user, id string) (*posthaste.Schedule, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.Schedule, error) {
+		return schedules.get(ctx, q, user, id)
+	})
+}
+
+// Schedules implements store.Schedules.
+func (s *Store) Schedules(ctx context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (store.List[*posthaste.Schedule], error) {
+		return schedules.page(ctx, q, user, after)
+	})
+}
+
+// DeleteSchedule implements store.Schedules.
+func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
+	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
+		schedules.remove(tx, user, id)
+		return nil
+	})
+}
+
+// DueSchedules implements store.Schedules. Each node is told of all that are due; the
+// first whose Tick commits has fired it.
+func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
+	for count := limit + 1; ; count *= 2 { // those that cannot be read leave room for others
+		first, err := read(ctx, s, func(ctx context.Context, q querier) ([]dated[posthaste.Schedule], error) {
+			return schedules.dueBy(ctx, q, math.MaxInt64, count, except...)
+		})
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		due, next, err = dueOf(first, now, limit)
+		if !next.IsZero() || len(first) < count {
+			return due, next, err
+		}
+	}
+}
+
+// dueOf returns which schedules are due of those that wait, the earliest of which come
+// first, and when the next other one is: see store.Schedules.
+func dueOf(waiting []dated[posthaste.Schedule], now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
+	var damaged []error
+	for _, w := range waiting {
+		switch {
+		case w.at > now.UnixMilli() || len(due) == limit:
+			return due, fromMilli(&w.at), errors.Join(damaged...)
+		case w.damage != nil:
+			damaged = append(damaged, w.damage)
+		default:
+			due = append(due, w.value)
+		}
+	}
+	return due, time.Time{}, errors.Join(damaged...)
+}
+
+// Tick implements store.Schedules.
+func (s *Store) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
+	return s.call(ctx, now, []string{after.User}, func(tx *tx) error {
+		stored, err := schedules.get(tx.ctx, tx, after.User, after.ID)
+		if errors.Is(err, store.ErrNotFound) || err == nil && (schedules.at(stored) == nil || !stored.Equal(before)) {
+			return store.ErrConflict
+		}
+		if err != nil {
+			return err
+		}
+		schedules.put(tx, after.User, after)
+		return tx.accept(messages)
+	})
+}
+
+// UpdateURLGroup implements store.URLGroups.
+func (s *Store) UpdateURLGroup(ctx context.Context, now time.Time, user, name string, change func(*posthaste.URLGroup) error) error {
+	return s.call(ctx, now, []string{user}, func(tx *tx) error {
+		var left int
+		err := urlGroups.update(tx, user, name, &posthaste.URLGroup{Name: name}, func(g *posthaste.URLGroup) error {
+			if err := change(g); err != nil {
+				return err
+			}
+			stamp(now, &g.CreatedAt, &g.UpdatedAt)
+			left = len(g.Endpoints)
+			return nil
+		})
+		if err == nil && left == 0 {
+			urlGroups.remove(tx, user, name)
+		}
+		return err
+	})
+}
+
+// URLGroup implements store.URLGroups.
+func (s *Store) URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.URLGroup, error) {
+		return urlGroups.get(ctx, q, user, name)
+	})
+}
+
+// URLGroups implements store.URLGroups.
+func (s *Store) URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (store.List[*posthaste.URLGroup], error) {
+		return urlGroups.page(ctx, q, user, after)
+	})
+}
+
+// DeleteURLGroup implements store.URLGroups.
+func (s *Store) DeleteURLGroup(ctx context.Context, user, name string) error {
+	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
+		urlGroups.remove(tx, user, name)
+		return nil
+	})
+}
+
+// PutAction implements store.Actions.
+func (s *Store) PutAction(ctx context.Context, action *posthaste.BulkAction) error {
+	return s.call(ctx, time.Time{}, []string{action.User}, func(tx *tx) error {
+		actions.put(tx, action.User, action)
+		return nil
+	})
+}
+
+// Action implements store.Actions.
+func (s *Store) Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.BulkAction, error) {
+		return actions.get(ctx, q, user, id)
+	})
+}
+
+// Actions implements store.Actions.
+func (s *Store) Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.BulkAction, error) {
+		return actions.list(ctx, q, user)
+	})
+}
+
+// UnfinishedActions implements store.Actions.
+func (s *Store) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error) {
+	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]dated[posthaste.BulkAction], error) {
+		return actions.dueBy(ctx, q, 0, math.MaxInt32)
+	})
+	var unfinished []*posthaste.BulkAction
+	damaged := []error{err}
+	for _, f := range found {
+		if f.damage != nil {
+			damaged = append(damaged, f.damage)
+			continue
+		}
+		unfinished = append(unfinished, f.value)
+	}
+	return unfinished, errors.Join(damaged...)
+}
+
+// UpdateAction implements store.Actions.
+func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {
+	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
+		action, err := actions.get(tx.ctx, tx, user, id)
+		if err != nil {
+			return err
+		}
+		change(action)
+		actions.put(tx, user, action)
+		return nil
+	})
+}
+
+// DeleteActions implements store.Actions. A finished action does not change any more,
+// so nobody's turn is needed. What was held of old goes, too.
+func (s *Store) DeleteActions(ctx context.Context, completedBefore time.Time) error {
+	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
+		_, err := s.pool.Exec(ctx, `DELETE FROM posthaste.documents WHERE kind = $1 AND at > 0 AND at < $2`,
+			actions.kind, completedBefore.UnixMilli())
+		if err == nil {
+			err = s.forgetJobs(ctx)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// Secret implements store.Vault.
+func (s *Store) Secret(ctx context.Context, key string) (string, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (string, error) { return secret(ctx, q, key) })
+}
+
+func secret(ctx context.Context, q querier, key string) (string, error) {
+	value, err := row(ctx, q, pgx.RowTo[[]byte], `SELECT value FROM posthaste.secrets WHERE key = $1`, []byte(key))
+	return string(value), err
+}
+
+// PutSecretIfAbsent implements store.Vault.
+func (s *Store) PutSecretIfAbsent(ctx context.Context, key, value string) (string, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (string, error) {
+		_, err := s.pool.Exec(ctx, `
+			INSERT INTO posthaste.secrets (key, value) VALUES ($1, $2)
+			ON CONFLICT DO NOTHING`, []byte(key), []byte(value))
+		if err != nil {
+			return "", err
+		}
+		return secret(ctx, q, key)
+	})
+}
+
+// CompareAndSwapSecret implements store.Vault.
+func (s *Store) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
+	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
+		tag, err := s.pool.Exec(ctx, `
+			UPDATE posthaste.secrets SET value = $3 WHERE key = $1 AND value = $2`,
+			[]byte(key), []byte(old), []byte(value))
+		if err == nil && tag.RowsAffected() == 0 {
+			err = store.ErrConflict
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// TryLease implements store.Jobs, by the clock of the database. What a dead node holds is
+// free.
+func (s *Store) TryLease(ctx context.Context, job string, held time.Duration) (bool, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (bool, error) {
+		got, err := rows(ctx, q, pgx.RowTo[int64], `
+			INSERT INTO posthaste.jobs AS j (job, node, expires_at) VALUES ($1, $2, clock_timestamp() + $3::interval)
+			ON CONFLICT (job) DO UPDATE SET node = excluded.node, expires_at = excluded.expires_at
+			WHERE j.node = excluded.node OR j.expires_at <= clock_timestamp() OR NOT EXISTS (
+				SELECT FROM posthaste.nodes n WHERE n.node = j.node AND n.expires_at > clock_timestamp())
+			RETURNING node`, job, s.node.number(), held)
+		return len(got) > 0, err
+	})
+}
+
+// forgetJobs removes jobs that nobody holds.
+func (s *Store) forgetJobs(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, `DELETE FROM posthaste.jobs WHERE expires_at < clock_timestamp() - $1::interval`, graveTime)
+	return err
+}
