@@ -90,6 +90,20 @@ func (c *checker) each(look func(pgx.CollectableRow) error, sql string, args ...
 	return found.Err()
 }
 
+// scan reads the rows of a query one by one into variables and calls look after each.
+func (c *checker) scan(into []any, look func(), sql string, args ...any) error {
+	found, err := c.tx.Query(c.ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(found, into, func() error {
+		c.Rows++
+		look()
+		return nil
+	})
+	return err
+}
+
 // wrong tells what is wrong with something, if anything is.
 func (c *checker) report(err error, format string, args ...any) {
 	if err != nil {
@@ -110,30 +124,22 @@ func (c *checker) reportRows(format, sql string) error {
 
 // secrets: one of them says whether all is there that was copied.
 func (c *checker) secrets() error {
-	return c.each(func(r pgx.CollectableRow) error {
-		var key, value []byte
-		if err := r.Scan(&key, &value); err != nil {
-			return err
-		}
+	var key, value []byte
+	return c.scan([]any{&key, &value}, func() {
 		if err := store.CheckCopied(string(key), string(value)); err != nil {
 			c.Add("%v", err)
 		}
-		return nil
 	}, `SELECT key, value FROM posthaste.secrets`)
 }
 
 // documents: what is found by a time says that time.
 func (c *checker) documents() error {
-	return c.each(func(r pgx.CollectableRow) error {
-		var user string
-		var kind int16
-		var name, data []byte
-		var at *int64
-		if err := r.Scan(&user, &kind, &name, &data, &at); err != nil {
-			return err
-		}
+	var user string
+	var kind int16
+	var name, data []byte
+	var at *int64
+	return c.scan([]any{&user, &kind, &name, &data, &at}, func() {
 		c.report(checkDocument(kind, user, string(name), data, at), "document %q of kind %d of user %q", name, kind, user)
-		return nil
 	}, `SELECT user_id, kind, name, record, at FROM posthaste.documents`)
 }
 
@@ -172,21 +178,17 @@ func shown(n *int64) string {
 
 // deadLetters: each is found by its terms, and so is nothing else.
 func (c *checker) deadLetters() error {
-	err := c.each(func(r pgx.CollectableRow) error {
-		var user string
-		var id int64
-		var data []byte
-		var terms []int64
-		if err := r.Scan(&user, &id, &data, &terms); err != nil {
-			return err
-		}
+	var user string
+	var id int64
+	var data []byte
+	var terms []int64
+	err := c.scan([]any{&user, &id, &data, &terms}, func() {
 		c.DeadLetters++
 		d, err := decodeDeadLetter(user, id, data)
 		if err == nil {
 			err = sameTerms(terms, deadLetterTerms(d))
 		}
 		c.report(err, "dead letter %s of user %q", posthaste.DeadLetterID(id), user)
-		return nil
 	}, `
 		SELECT user_id, id, record, ARRAY(
 			SELECT term FROM posthaste.terms t WHERE t.user_id = d.user_id AND t.kind = 2 AND t.at = d.id)

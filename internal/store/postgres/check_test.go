@@ -188,11 +188,11 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		"event":                  {"events", `block = set_byte(block, 5, 1 - get_byte(block, 5) % 2)`, `event at `},
 		"gaps":                   {"postings", `gaps = '\xff'`, `index of the log of user "ann": posting of term`},
 		"posting":                {"postings", `gaps = gaps || '\x01'`, `its index does not agree with the events`},
-		"answer":                 {"responses", `record = '\xff'`, `answer of the event at`},
+		"answer":                 {"responses", `record = '\xff'`, `response of the event at`},
 		"end of the log":         {"users", `position = 1`, `the log ends at 1`},
 		"position":               {"users", `position = 9223372036854775806`, `would be given again`},
-		"events of a day":        {"kept", `entries = entries + 1 WHERE kind = 1`, `, and its number says `},
-		"day without events":     {"kept", `day = 0 WHERE kind = 1`, `on 1970-01-01: it has no events, and its number says `},
+		"events of a day":        {"kept", `entries = entries + 1 WHERE kind = 1`, `, and its count says `},
+		"day without events":     {"kept", `day = 0 WHERE kind = 1`, `on 1970-01-01: it has no events, and its count says `},
 		"number":                 {"kept", `entries = 7 WHERE kind = 4`, `number of kind 4 of user "ann": it says 7, and there are 2`},
 		"dead letter":            {"dead_letters", `record = '\xff'`, `dead letter 1`},
 		"term":                   {"terms", `term = 1 WHERE kind = 2`, `its index does not agree with it`},
@@ -211,7 +211,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		"topic":                  {"waiters", `topic = '\xff'`, `it would never be notified`},
 		"deadline":               {"waiters", `deadline = NULL`, `its deadline is none, and should be`},
 		"failed run":             {"run_dead_letters", `record = '\xff'`, `failed run 1`},
-		"run of a failed run":    {"run_dead_letters", `run = 1`, `its run is not there`},
+		"run of a failed run":    {"run_dead_letters", `run = 1`, `its run is missing`},
 	}
 	for name, test := range tests {
 		set, where, _ := strings.Cut(test.change, " WHERE ")

@@ -22,13 +22,9 @@ const (
 // log compares each day of the log with its index and its numbers.
 func (c *checker) log() error {
 	c.terms, c.ends, c.older = map[messageOf][]term{}, map[string]posthaste.Position{}, map[string]bool{}
-	err := c.each(func(r pgx.CollectableRow) error {
-		var user string
-		var end int64
-		err := r.Scan(&user, &end)
-		c.ends[user] = posthaste.Position(end)
-		return err
-	}, `SELECT user_id, position FROM posthaste.users`)
+	var user string
+	var end, dayMS, entries int64
+	err := c.scan([]any{&user, &end}, func() { c.ends[user] = posthaste.Position(end) }, `SELECT user_id, position FROM posthaste.users`)
 	if err != nil {
 		return err
 	}
@@ -43,12 +39,8 @@ func (c *checker) log() error {
 		}
 		begins[i] = day.UnixMilli()
 	}
-	return c.each(func(r pgx.CollectableRow) error {
-		var user string
-		var day, entries int64
-		err := r.Scan(&user, &day, &entries)
-		c.Add("log of user %q on %s: it has no events, and its number says %d", user, time.UnixMilli(day).UTC().Format(time.DateOnly), entries)
-		return err
+	return c.scan([]any{&user, &dayMS, &entries}, func() {
+		c.Add("log of user %q on %s: it has no events, and its count says %d", user, time.UnixMilli(dayMS).UTC().Format(time.DateOnly), entries)
 	}, `SELECT user_id, day, entries FROM posthaste.kept WHERE kind = 1 AND entries <> 0 AND NOT day = ANY($1)`, begins)
 }
 
@@ -95,36 +87,36 @@ func (d *checkedDay) of(user string) *checkedLog {
 // day looks at a day of all users.
 func (c *checker) day(begins time.Time) error {
 	d := &checkedDay{c, span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}, map[string]*checkedLog{}}
-	numbers := map[string]int64{}
-	count := func(r pgx.CollectableRow) error {
-		var user string
-		var entries int64
-		err := r.Scan(&user, &entries)
-		d.of(user)
-		numbers[user] = entries
+	low, high := int64(d.span.low), int64(d.span.high)
+	var user string
+	var key postingKey
+	var at, entries int64
+	var data []byte
+	err := c.scan([]any{&user, &key.Term, &key.First, &data}, func() { d.posting(user, key, data) },
+		`SELECT user_id, term, first, gaps FROM posthaste.postings WHERE first BETWEEN $1 AND $2`, low, high)
+	if err != nil {
 		return err
 	}
-	low, high := int64(d.span.low), int64(d.span.high)
-	for _, read := range []func() error{
-		func() error {
-			return c.each(d.posting, `SELECT user_id, term, first, gaps FROM posthaste.postings WHERE first BETWEEN $1 AND $2`, low, high)
-		},
-		d.blocks,
-		func() error {
-			return c.each(d.response, `SELECT user_id, first, record FROM posthaste.responses WHERE first BETWEEN $1 AND $2`, low, high)
-		},
-		func() error {
-			return c.each(count, `SELECT user_id, entries FROM posthaste.kept WHERE kind = 1 AND day = $1`, begins.UnixMilli())
-		},
-	} {
-		if err := read(); err != nil {
-			return err
-		}
+	if err := d.blocks(); err != nil {
+		return err
+	}
+	err = c.scan([]any{&user, &at, &data}, func() {
+		_, damage := record.DecodeResponse(data)
+		d.report(damage, "response of the event at %d of user %q", at, user)
+	}, `SELECT user_id, first, record FROM posthaste.responses WHERE first BETWEEN $1 AND $2`, low, high)
+	if err != nil {
+		return err
+	}
+	counts := map[string]int64{}
+	err = c.scan([]any{&user, &entries}, func() { d.of(user); counts[user] = entries },
+		`SELECT user_id, entries FROM posthaste.kept WHERE kind = 1 AND day = $1`, begins.UnixMilli())
+	if err != nil {
+		return err
 	}
 	for user, log := range d.users {
 		name := fmt.Sprintf("log of user %q on %s", user, begins.Format(time.DateOnly))
-		if log.events != numbers[user] {
-			c.Add("%s: it has %d events, and its number says %d", name, log.events, numbers[user])
+		if log.events != counts[user] {
+			c.Add("%s: it has %d events, and its count says %d", name, log.events, counts[user])
 		}
 		if log.sum != 0 && !log.broken {
 			c.Add("%s: its index does not agree with the events", name)
@@ -134,14 +126,8 @@ func (c *checker) day(begins time.Time) error {
 	return nil
 }
 
-// posting takes away what a posting says.
-func (d *checkedDay) posting(r pgx.CollectableRow) error {
-	var user string
-	var key postingKey
-	var gaps []byte
-	if err := r.Scan(&user, &key.Term, &key.First, &gaps); err != nil {
-		return err
-	}
+// posting subtracts what a posting says.
+func (d *checkedDay) posting(user string, key postingKey, gaps []byte) {
 	positions, err := decodeGaps(nil, posthaste.Position(key.First), gaps)
 	log := d.of(user)
 	if log.least == nil || key.before(*log.least) {
@@ -154,7 +140,6 @@ func (d *checkedDay) posting(r pgx.CollectableRow) error {
 		log.broken = true
 		d.report(err, "index of the log of user %q: posting of term %d at %d", user, key.Term, key.First)
 	}
-	return nil
 }
 
 func (k postingKey) before(o postingKey) bool {
@@ -168,18 +153,6 @@ func (c *checker) mix(t term, at posthaste.Position) uint64 {
 		term term
 		at   posthaste.Position
 	}{t, at})
-}
-
-func (d *checkedDay) response(r pgx.CollectableRow) error {
-	var user string
-	var at int64
-	var data []byte
-	if err := r.Scan(&user, &at, &data); err != nil {
-		return err
-	}
-	_, err := record.DecodeResponse(data)
-	d.report(err, "answer of the event at %d of user %q", at, user)
-	return nil
 }
 
 // checkedBlock is a block of events.

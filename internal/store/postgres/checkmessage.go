@@ -14,28 +14,20 @@ import (
 
 // messages: each waits or has ended, and what waits is as the message says.
 func (c *checker) messages() error {
-	err := c.each(func(r pgx.CollectableRow) error {
-		var m checkedMessage
-		if err := r.Scan(&m.user, &m.id, &m.data, &m.slot, &m.state); err != nil {
-			return err
-		}
+	var m checkedMessage
+	err := c.scan([]any{&m.user, &m.id, &m.data, &m.slot, &m.state}, func() {
 		c.Messages++
 		c.report(m.check(), "message %s of user %q", posthaste.MessageID(m.id), m.user)
-		return nil
 	}, `
 		SELECT user_id, id, m.record, l.ended, e.state FROM posthaste.messages m
 		LEFT JOIN posthaste.live l USING (user_id, id) LEFT JOIN posthaste.ended e USING (user_id, id)`)
 	if err != nil {
 		return err
 	}
-	err = c.each(func(r pgx.CollectableRow) error {
-		var user string
-		var id [16]byte
-		if err := r.Scan(&user, &id); err != nil {
-			return err
-		}
+	var user string
+	var id [16]byte
+	err = c.scan([]any{&user, &id}, func() {
 		c.Add("message %s of user %q: it has ended, and is not there", posthaste.MessageID(id), user)
-		return nil
 	}, `
 		SELECT user_id, id FROM posthaste.ended e
 		WHERE NOT EXISTS (SELECT FROM posthaste.messages m WHERE m.user_id = e.user_id AND m.id = e.id)`)
@@ -52,15 +44,11 @@ func (c *checker) messages() error {
 
 // nodes: none says that it lives for longer than it may.
 func (c *checker) nodes() error {
-	return c.each(func(r pgx.CollectableRow) error {
-		var node int64
-		var until time.Time
-		if err := r.Scan(&node, &until); err != nil {
-			return err
-		}
+	var node int64
+	var until time.Time
+	return c.scan([]any{&node, &until}, func() {
 		c.Add("node %d: it is said to live until %s, so what it has claimed is not due again before that",
 			node, until.UTC().Format(time.RFC3339))
-		return nil
 	}, `SELECT node, expires_at FROM posthaste.nodes WHERE expires_at > clock_timestamp() + 2 * $1::interval`, leaseTime)
 }
 

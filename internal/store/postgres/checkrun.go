@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"posthaste"
 	"posthaste/internal/store/record"
 )
@@ -14,14 +12,10 @@ import (
 // runs: each is found by its id and its terms, and has its list; an entry of the DLQ is of
 // a run.
 func (c *checker) runs() error {
-	err := c.each(func(r pgx.CollectableRow) error {
-		var run storedRun
-		if err := r.Scan(&run.user, &run.at, &run.id, &run.envelope, &run.progress, &run.completed, &run.terms, &run.entries, &run.next); err != nil {
-			return err
-		}
+	var run storedRun
+	err := c.scan([]any{&run.user, &run.at, &run.id, &run.envelope, &run.progress, &run.completed, &run.terms, &run.entries, &run.next}, func() {
 		c.Runs++
 		c.report(run.check(), "run at %d of user %q", run.at, run.user)
-		return nil
 	}, `
 		SELECT user_id, position, id, record, progress, completed,
 			ARRAY(SELECT term FROM posthaste.terms t WHERE t.user_id = r.user_id AND t.kind = 4 AND t.at = r.position),
@@ -31,22 +25,24 @@ func (c *checker) runs() error {
 	if err != nil {
 		return err
 	}
-	err = c.each(func(r pgx.CollectableRow) error {
-		var user string
-		var run int64
-		var entry int
-		var data []byte
-		if err := r.Scan(&user, &run, &entry, &data); err != nil {
-			return err
-		}
+	var user string
+	var at int64
+	var entry int
+	var data []byte
+	err = c.scan([]any{&user, &at, &entry, &data}, func() {
 		_, err := record.DecodeRunEntry(entry, data)
-		c.report(err, "entry %d of the run at %d of user %q", entry, run, user)
-		return nil
+		c.report(err, "entry %d of the run at %d of user %q", entry, at, user)
 	}, `SELECT user_id, run, entry, record FROM posthaste.run_entries`)
 	if err != nil {
 		return err
 	}
-	return c.each(c.failedRun, `
+	var id int64
+	var envelope, progress []byte
+	var terms []int64
+	return c.scan([]any{&user, &id, &data, &envelope, &progress, &terms}, func() {
+		c.FailedRuns++
+		c.report(checkFailedRun(user, id, data, envelope, progress, terms), "failed run %s of user %q", posthaste.DeadLetterID(id), user)
+	}, `
 		SELECT d.user_id, d.id, d.record, r.record, r.progress,
 			ARRAY(SELECT term FROM posthaste.terms t WHERE t.user_id = d.user_id AND t.kind = 3 AND t.at = d.id)
 		FROM posthaste.run_dead_letters d LEFT JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run`)
@@ -80,27 +76,19 @@ func (r *storedRun) check() error {
 	return sameTerms(r.terms, runTerms(run))
 }
 
-// failedRun looks at an entry of the DLQ of runs.
-func (c *checker) failedRun(r pgx.CollectableRow) error {
-	var user string
-	var id int64
-	var data, envelope, progress []byte
-	var terms []int64
-	if err := r.Scan(&user, &id, &data, &envelope, &progress, &terms); err != nil {
+// checkFailedRun returns what is wrong with an entry of the DLQ of runs.
+func checkFailedRun(user string, id int64, data, envelope, progress []byte, terms []int64) error {
+	if _, err := decodeDeadLetter(user, id, data); err != nil {
 		return err
 	}
-	c.FailedRuns++
-	_, err := decodeDeadLetter(user, id, data)
-	if err == nil && envelope == nil {
-		err = errors.New("its run is not there")
+	if envelope == nil {
+		return errors.New("its run is missing")
 	}
-	if err == nil {
-		if run, damage := decodeRun(user, envelope, progress); damage == nil { // else that was told with the run
-			err = sameTerms(terms, failureTerms(run))
-		}
+	run, err := decodeRun(user, envelope, progress)
+	if err != nil {
+		return nil // reported with the run
 	}
-	c.report(err, "failed run %s of user %q", posthaste.DeadLetterID(id), user)
-	return nil
+	return sameTerms(terms, failureTerms(run))
 }
 
 func decodeDeadLetter(user string, id int64, data []byte) (*posthaste.DeadLetter, error) {
@@ -109,14 +97,11 @@ func decodeDeadLetter(user string, id int64, data []byte) (*posthaste.DeadLetter
 
 // waits: what belongs to a run has one, and who waits is found by topic and deadline.
 func (c *checker) waits() error {
-	err := c.each(func(r pgx.CollectableRow) error {
-		var user string
-		var run, at int64
-		var topic, data []byte
-		var deadline *int64
-		if err := r.Scan(&user, &run, &at, &topic, &deadline, &data); err != nil {
-			return err
-		}
+	var user string
+	var run, at int64
+	var topic, data []byte
+	var deadline *int64
+	err := c.scan([]any{&user, &run, &at, &topic, &deadline, &data}, func() {
 		w, err := record.DecodeWaiter(posthaste.Position(at), data)
 		if err == nil && !bytes.Equal(topic, shortHash(string(w.Topic))) {
 			err = errors.New("it would never be notified")
@@ -125,7 +110,6 @@ func (c *checker) waits() error {
 			err = same("its deadline", deadline, milli(w.Deadline))
 		}
 		c.report(err, "waiter at %d of the run at %d of user %q", at, run, user)
-		return nil
 	}, `SELECT user_id, run, position, topic, deadline, record FROM posthaste.waiters`)
 	if err != nil {
 		return err
