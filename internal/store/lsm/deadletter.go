@@ -26,13 +26,18 @@ func (s *Store) addToDLQ(c *commit, d *posthaste.DeadLetter) {
 	}
 }
 
-func (s *Store) removeFromDLQ(c *commit, d *posthaste.DeadLetter) {
-	c.deadLetters[d.ID] = true
-	c.delete(appendDeadLetterKey(c.key(), d.Message.User, d.ID))
-	c.count(appendCountKey(c.key(), countedDeadLetters, d.Message.User), -1)
-	for _, t := range deadLetterTerms(d) {
-		c.delete(appendDeadLetterPosting(c.key(), d, t))
+// removeFromDLQ deletes dead letters of a user, each of which is there, and their postings.
+func (s *Store) removeFromDLQ(c *commit, user string, letters []*posthaste.DeadLetter) {
+	removed, entry := removals{}, appendUser([]byte{kindDeadLetter, deadLetterEntry}, user)
+	for _, d := range letters {
+		c.deadLetters[d.ID] = true
+		c.count(appendCountKey(c.key(), countedDeadLetters, user), -1)
+		removed.add(entry, posthaste.Position(d.ID))
+		for _, t := range deadLetterTerms(d) {
+			removed.add(appendDeadLetterPostingPrefix(nil, user, t), posthaste.Position(d.ID))
+		}
 	}
+	removed.write(c.db, c.batch)
 }
 
 func appendDeadLetterPosting(key []byte, d *posthaste.DeadLetter, t term) []byte {
@@ -118,9 +123,7 @@ func deadLetterPositions(e *entries, user string, query *store.DeadLetterQuery) 
 	for _, terms := range deadLetterFilterTerms(&query.Filter) {
 		prefixes = append(prefixes, each(terms, func(t term) []byte { return appendDeadLetterPostingPrefix(nil, user, t) }))
 	}
-	in, err := intersectOf(prefixes, e.direction, func(prefix []byte, seeks *int) (positionSet, error) {
-		return e.open(prefix, seeks, false)
-	})
+	in, err := intersectOf(prefixes, e.direction, e.open)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +133,7 @@ func deadLetterPositions(e *entries, user string, query *store.DeadLetterQuery) 
 		slices.Sort(ids)
 		in.sets = append(in.sets, fixedList{ids, e.direction})
 	case len(prefixes) == 0:
-		all, err := e.open(appendUser([]byte{kindDeadLetter, deadLetterEntry}, user), &in.seeks, false)
+		all, err := e.open(appendUser([]byte{kindDeadLetter, deadLetterEntry}, user), &in.seeks)
 		if err != nil {
 			return nil, errors.Join(err, in.close())
 		}
@@ -189,8 +192,8 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []postha
 		if err := advance(c, user, step.Step(left), len(found), nil); err != nil {
 			return err
 		}
+		s.removeFromDLQ(c, user, found)
 		for _, d := range found {
-			s.removeFromDLQ(c, d)
 			deleted = append(deleted, d.ID)
 		}
 		return nil
@@ -260,12 +263,14 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 		if err := advance(c, user, step.Step(left), len(found)-len(failures), failures); err != nil {
 			return err
 		}
+		var retried []*posthaste.DeadLetter
 		for i, d := range found {
 			if results[i].Err == nil {
 				s.accept(c, now, &remade[i])
-				s.removeFromDLQ(c, d)
+				retried = append(retried, d)
 			}
 		}
+		s.removeFromDLQ(c, user, retried)
 		return nil
 	})
 	return answer(&results, err)

@@ -1,7 +1,9 @@
 package lsm
 
 import (
+	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -14,58 +16,15 @@ import (
 type entryList struct {
 	keys      *blockSeeker
 	direction direction
-	seeks     *int
-	gaps      *gaps              // nil if positions are added anywhere
-	known     []gap              // of this set
-	visible   posthaste.Position // what is added has a position above it
+	seeks     *int // counts work
 }
 
 func (l *entryList) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
 	*l.seeks++
-	before := l.keys.stepped()
-	nearest, ok = l.jump(p)
-	if l.gaps != nil && l.keys.failed == nil && l.keys.stepped()-before >= gapSteps {
-		l.remember(p, nearest, ok)
-	}
-	return nearest, ok
-}
-
-// jump returns what seek does. It steps over what is deleted between known gaps only.
-func (l *entryList) jump(p posthaste.Position) (nearest posthaste.Position, ok bool) {
-	for at := l.direction.nearestGap(l.known, p); at >= 0 && at < len(l.known); {
-		near, far := l.known[at].low, l.known[at].high
-		if l.direction == descending {
-			near, far = far, near
-		}
-		if l.direction.nearer(p, near) && l.keys.nearest(p, l.direction, &near) {
-			return l.keys.first(), true
-		}
-		if p, ok = l.direction.after(far); !ok {
-			return 0, false
-		}
-		at = l.direction.nearestGap(l.known, p)
-	}
-	if !l.keys.nearest(p, l.direction, nil) {
+	if !l.keys.nearest(p, l.direction) {
 		return 0, false
 	}
 	return l.keys.first(), true
-}
-
-// remember notes that there is nothing from p to the nearest position, or to the end.
-func (l *entryList) remember(p, nearest posthaste.Position, ok bool) {
-	found := gap{p, l.visible}
-	switch {
-	case l.direction == ascending && ok:
-		found.high = nearest - 1
-	case l.direction == descending:
-		found = gap{0, p}
-		if ok {
-			found.low = nearest + 1
-		}
-	}
-	if found.low <= found.high {
-		l.known = l.gaps.add(l.keys.prefix, found)
-	}
 }
 
 func (l *entryList) close() error { return l.keys.close() }
@@ -74,8 +33,6 @@ func (l *entryList) close() error { return l.keys.close() }
 type entries struct {
 	reader    pebble.Reader
 	direction direction
-	gaps      *gaps
-	visible   posthaste.Position
 }
 
 // browse lends what is stored now to who reads a page of it in one direction, unless the range
@@ -86,25 +43,62 @@ func (s *Store) browse(low posthaste.Position, high *posthaste.Position, dir dir
 		return err
 	}
 	defer done(&err)
-	visible := s.visible()
-	if *high = min(*high, visible); low > *high {
+	if *high = min(*high, s.visible()); low > *high {
 		return nil
 	}
 	snapshot := s.db.NewSnapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	return read(&entries{snapshot, dir, &s.gaps, visible})
+	return read(&entries{snapshot, dir})
 }
 
-// open opens the set of the keys with a prefix. With anywhere, what is added to it may
-// lie among what is there.
-func (e *entries) open(prefix []byte, seeks *int, anywhere bool) (positionSet, error) {
+// open opens the set of the keys with a prefix.
+func (e *entries) open(prefix []byte, seeks *int) (positionSet, error) {
 	keys, err := newBlockSeeker(e.reader, prefix)
 	if err != nil {
 		return nil, err
 	}
-	list := &entryList{keys: keys, direction: e.direction, seeks: seeks, visible: e.visible}
-	if !anywhere {
-		list.gaps, list.known = e.gaps, e.gaps.get(prefix)
+	return &entryList{keys, e.direction, seeks}, nil
+}
+
+// removals are the positions to delete from sets, by the prefix of the set's keys. The zero
+// value is not usable.
+type removals map[string][]posthaste.Position
+
+func (r removals) add(prefix []byte, at posthaste.Position) {
+	r[string(prefix)] = append(r[string(prefix)], at)
+}
+
+// write deletes the positions. If a set has no other position between them, it writes one range
+// deletion: pages skip that at once, but step over each key that was deleted by itself until a
+// compaction has removed it.
+func (r removals) write(reader pebble.Reader, to pebble.Writer) {
+	for prefix, positions := range r {
+		slices.Sort(positions)
+		key := func(p posthaste.Position) []byte { return binary.BigEndian.AppendUint64([]byte(prefix), uint64(p)) }
+		if first, last := positions[0], positions[len(positions)-1]; len(positions) > fewInARow && hasOnly(reader, []byte(prefix), positions) {
+			_ = to.DeleteRange(key(first), key(last+1), nil)
+			continue
+		}
+		for _, p := range positions {
+			_ = to.Delete(key(p), nil)
+		}
 	}
-	return list, nil
+}
+
+// fewInARow is how many keys in a row are deleted one by one. For more, one range deletion costs
+// readers less.
+const fewInARow = 8
+
+// hasOnly reports whether a set has none but the ascending positions from the first to the last of
+// them. If it cannot be read it returns false.
+func hasOnly(reader pebble.Reader, prefix []byte, positions []posthaste.Position) bool {
+	keys, err := newBlockSeeker(reader, prefix)
+	if err != nil {
+		return false
+	}
+	only, last := true, positions[len(positions)-1]
+	for ok := keys.nearest(positions[0], ascending); ok && only && keys.first() <= last; ok = keys.next() {
+		_, only = slices.BinarySearch(positions, keys.first())
+	}
+	return keys.close() == nil && only
 }

@@ -55,10 +55,10 @@ func (d direction) nearest(positions []posthaste.Position, p posthaste.Position)
 // blockSeeker finds blocks by position among keys that share a prefix and end
 // in the block's first position.
 type blockSeeker struct {
-	iter       *pebble.Iterator
-	prefix     []byte
-	key, limit []byte // scratch
-	failed     error  // of the iterator, which forgets it when it is moved again
+	iter   *pebble.Iterator
+	prefix []byte
+	key    []byte // scratch
+	failed error  // of the iterator, which forgets it when it is moved again
 }
 
 func newBlockSeeker(r pebble.Reader, prefix []byte) (*blockSeeker, error) {
@@ -102,29 +102,13 @@ func (b *blockSeeker) first() posthaste.Position {
 	return posthaste.Position(binary.BigEndian.Uint64(b.iter.Key()[len(b.prefix):]))
 }
 
-// nearest goes to the nearest block that begins at or beyond p. It may stop short of
-// limit, if there is one: then found is false too, and none begins before that.
-func (b *blockSeeker) nearest(p posthaste.Position, dir direction, limit *posthaste.Position) (found bool) {
-	if dir == ascending {
-		b.key = binary.BigEndian.AppendUint64(append(b.key[:0], b.prefix...), uint64(p))
-		return b.moved(b.iter.SeekGEWithLimit(b.key, b.limitKey(limit)) == pebble.IterValid)
+// nearest goes to the nearest block that begins at or beyond p.
+func (b *blockSeeker) nearest(p posthaste.Position, dir direction) (found bool) {
+	if dir == descending {
+		return b.at(p)
 	}
-	b.key = binary.BigEndian.AppendUint64(append(b.key[:0], b.prefix...), uint64(p)+1)
-	return b.moved(b.iter.SeekLTWithLimit(b.key, b.limitKey(limit)) == pebble.IterValid)
-}
-
-func (b *blockSeeker) limitKey(limit *posthaste.Position) []byte {
-	if limit == nil {
-		return nil
-	}
-	b.limit = binary.BigEndian.AppendUint64(append(b.limit[:0], b.prefix...), uint64(*limit))
-	return b.limit
-}
-
-// stepped returns how many keys were stepped over so far, most of them deleted ones.
-func (b *blockSeeker) stepped() int {
-	stats := b.iter.Stats()
-	return stats.ForwardStepCount[pebble.InternalIterCall] + stats.ReverseStepCount[pebble.InternalIterCall]
+	b.key = binary.BigEndian.AppendUint64(append(b.key[:0], b.prefix...), uint64(p))
+	return b.moved(b.iter.SeekGE(b.key))
 }
 
 func (b *blockSeeker) close() error { return errors.Join(b.failed, b.iter.Close()) }

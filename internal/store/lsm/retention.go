@@ -288,10 +288,9 @@ type messageRange struct{ from, to posthaste.MessageID }
 // behindAll is no message: all are before it.
 var behindAll = posthaste.MessageID(bytes.Repeat([]byte{0xff}, len(posthaste.MessageID{})))
 
-// A commit deletes about mostSteps messages and ranges of them, less those that are kept
-// between them. Of fewMessages in a row each is deleted by itself: a range costs those who
-// read near it, for as long as it is not compacted.
-const mostSteps, fewMessages = 1000, 8
+// mostSteps is about how many messages and ranges of them a commit deletes, less those that are
+// kept between them.
+const mostSteps = 1000
 
 // messagesBetween looks for the messages from an envelope on that are not among the
 // ascending ones that are kept.
@@ -325,7 +324,7 @@ func (s *Store) messagesBetween(envelopes, from []byte, kept []posthaste.Message
 func (b *messagesBetween) add(iter *pebble.Iterator, envelopes []byte, to posthaste.MessageID) (valid bool) {
 	before := len(b.alone)
 	for valid = true; valid && compareIDs(idOf(iter), to) < 0; valid = iter.Next() {
-		if len(b.alone)-before == fewMessages {
+		if len(b.alone)-before == fewInARow {
 			b.ranges = append(b.ranges, messageRange{b.alone[before], to})
 			b.alone = b.alone[:before]
 			return iter.SeekGE(append(slices.Clone(envelopes), to[:]...))

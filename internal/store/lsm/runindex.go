@@ -88,9 +88,6 @@ func appendRunPostingPrefix(key []byte, part byte, user string, t term) []byte {
 	return binary.BigEndian.AppendUint64(append(appendRunPart(key, part, user), byte(t.field)), t.hash)
 }
 
-// fieldOfPostings returns the field of the term that a prefix of postings ends in.
-func fieldOfPostings(prefix []byte) field { return field(prefix[len(prefix)-9]) }
-
 func appendRunPostingKey(key []byte, part byte, user string, t term, at posthaste.Position) []byte {
 	return binary.BigEndian.AppendUint64(appendRunPostingPrefix(key, part, user, t), uint64(at))
 }
@@ -142,9 +139,11 @@ func (tx *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	}
 	state := tx.runs[run.Position].callback
 	tx.stage(func() {
-		tx.c.deleteRun(appendRunKey(nil, runDeadLetter, tx.user, at))
 		tx.c.deleteRun(appendLetterIDKey(nil, tx.user, run.ID, id))
-		tx.c.replacePostings(runDeadLetterPosting, tx.user, at, append(failureTerms(run), callbackTerm(state)), nil)
+		tx.removed.add(appendRunPart(nil, runDeadLetter, tx.user), at)
+		for _, t := range append(failureTerms(run), callbackTerm(state)) {
+			tx.removed.add(appendRunPostingPrefix(nil, runDeadLetterPosting, tx.user, t), at)
+		}
 	})
 }
 
@@ -196,9 +195,7 @@ func runPositions(e *entries, user string, query *store.RunQuery) (*intersection
 	for _, terms := range runFilterTerms(query) {
 		prefixes = append(prefixes, each(terms, func(t term) []byte { return appendRunPostingPrefix(nil, posting, user, t) }))
 	}
-	in, err := intersectOf(prefixes, e.direction, func(prefix []byte, seeks *int) (positionSet, error) {
-		return e.open(prefix, seeks, mayChange(fieldOfPostings(prefix), query.Failed))
-	})
+	in, err := intersectOf(prefixes, e.direction, e.open)
 	if err != nil {
 		return nil, err
 	}
@@ -210,26 +207,13 @@ func runPositions(e *entries, user string, query *store.RunQuery) (*intersection
 		in.sets = append(in.sets, fixedList{named, e.direction})
 	}
 	if len(in.sets) == 0 {
-		all, err := e.open(appendRunPart(nil, entry, user), &in.seeks, false)
+		all, err := e.open(appendRunPart(nil, entry, user), &in.seeks)
 		if err != nil {
 			return nil, errors.Join(err, in.close())
 		}
 		in.sets = append(in.sets, all)
 	}
 	return in, nil
-}
-
-// mayChange reports whether runs, or entries of their DLQ, come to have other values of a
-// field than they began with. An SDK's trigger brings labels and a flow-control key.
-func mayChange(f field, failed bool) bool {
-	switch f {
-	case fieldState, fieldCallback:
-		return true
-	case fieldLabel, fieldFlowKey:
-		return !failed
-	default:
-		return false
-	}
 }
 
 // maxNamed is how many entries a prefix may name to be looked up by it. One that

@@ -33,6 +33,8 @@ type runTx struct {
 	kept   [][]byte                    // keys of events that this transaction keeps
 	taken  map[string]bool             // events that were kept before
 	writes []func()
+
+	removed removals // entries of the DLQ and their postings, once it is written
 }
 
 // heldRun is a run that the transaction has read or started.
@@ -61,6 +63,8 @@ func (s *Store) newRunTx(c *commit, now time.Time, user string) *runTx {
 		memory: map[memoryKey]posthaste.MessageID{},
 		ended:  map[posthaste.Position]bool{},
 		taken:  map[string]bool{},
+
+		removed: removals{},
 	}
 }
 
@@ -97,6 +101,9 @@ func (tx *runTx) seal() (err error) {
 func (tx *runTx) write() {
 	for _, write := range tx.writes {
 		write()
+	}
+	if len(tx.removed) > 0 {
+		tx.removed.write(tx.c.runs(), tx.c.writableRuns())
 	}
 	for _, held := range tx.dirty {
 		tx.writeRun(held)

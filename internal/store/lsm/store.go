@@ -72,7 +72,6 @@ type Store struct {
 	writer    *writer
 	scheduler *scheduler
 	reads     logReads
-	gaps      gaps // of dead letters and runs
 	aside     aside
 
 	removingKeys sync.Mutex // held while flow-control keys are removed
