@@ -200,12 +200,12 @@ func (s *someTurns) Do(_ context.Context, _ string, work func() error) error {
 // sent, they are refused like any other request.
 func TestPageWithoutATurn(t *testing.T) {
 	for path := range pages {
+		if path == "/v2/logs" || path == "/v2/events" { // the turns of reading the log are its source's
+			continue
+		}
 		t.Run(path, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.readers.left = 1
-				if strings.HasPrefix(path, "/v2/logs") || strings.HasPrefix(path, "/v2/events") {
-					w.readers.left = 0 // the turns of reading the log are its source's
-				}
 				status, body := w.ask(call{method: http.MethodGet, path: path}, "full")
 				if status != http.StatusServiceUnavailable {
 					t.Errorf("answered %d %s, want 503", status, body)

@@ -17,6 +17,7 @@ import (
 
 	"posthaste/internal/eventlog"
 	"posthaste/internal/sign"
+	"posthaste/internal/store"
 )
 
 // Engine does what requests ask for. Its methods return store.ErrNotFound for
@@ -42,7 +43,7 @@ type Workflows interface {
 
 // Log reads a user's log: a page of it, all of it, or what is yet to come.
 type Log interface {
-	Query(ctx context.Context, user string, params url.Values) (eventlog.Page, error)
+	Query(ctx context.Context, user string, params url.Values, visit func(*store.Entry) error) (cursor string, err error)
 	Export(ctx context.Context, user string, params url.Values) (*eventlog.Export, error)
 	Follow(ctx context.Context, user string, params url.Values, last string) (*eventlog.Follower, error)
 }
@@ -125,10 +126,9 @@ type Options struct {
 
 // api is the handler behind New.
 type api struct {
-	options  Options
-	decoder  decoder
-	router   *chi.Mux
-	followed sharedMessages
+	options Options
+	decoder decoder
+	router  *chi.Mux
 }
 
 // New returns the handler of everything below /v2.

@@ -31,9 +31,9 @@ func (c *counted) DeleteDeadLetters(context.Context, string, []posthaste.DeadLet
 	return nil, nil
 }
 
-func (c *counted) Events(_ context.Context, _ string, query store.EventQuery) (store.EventPage, error) {
+func (c *counted) Events(_ context.Context, _ string, query store.EventQuery, _ func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	c.most = query.Limit
-	return store.EventPage{}, nil
+	return 0, false, nil
 }
 
 // TestCounts checks how much a call returns or changes at once if it is not told,

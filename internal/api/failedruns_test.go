@@ -349,7 +349,7 @@ func (w *restartWorld) logs() map[string][]posthaste.Event {
 	logs := map[string][]posthaste.Event{}
 	query := store.EventQuery{Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
 	for {
-		page, err := w.store.Events(w.Context(), "ann", query)
+		page, err := store.ReadEvents(w.Context(), w.store, "ann", query)
 		if err != nil {
 			w.Fatalf("read the log: %v", err)
 		}

@@ -51,17 +51,22 @@ func (f fakeEngine) Message(_ context.Context, user string, id posthaste.Message
 }
 
 // fakeLog is an api.Log made of a function.
-type fakeLog func(user string, params url.Values) (eventlog.Page, error)
+type fakeLog func(user string, params url.Values) (store.EventPage, error)
 
-func (f fakeLog) Query(_ context.Context, user string, params url.Values) (eventlog.Page, error) {
-	return f(user, params)
+func (f fakeLog) Query(_ context.Context, user string, params url.Values, visit func(*store.Entry) error) (cursor string, err error) {
+	page, err := f(user, params)
+	if err == nil {
+		_, _, err = page.Visit(visit)
+	}
+	return "", err
 }
 
 // fakeStore is a store.Log that has a page for every query.
 type fakeStore func() store.EventPage
 
-func (f fakeStore) Events(context.Context, string, store.EventQuery) (store.EventPage, error) {
-	return f(), nil
+func (f fakeStore) Events(_ context.Context, _ string, _ store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	page := f()
+	return page.Visit(visit)
 }
 
 // fakeKeyring names keys after their user.

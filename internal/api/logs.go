@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"posthaste"
-	"posthaste/internal/eventlog"
 	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
@@ -40,23 +39,27 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	case mediaLines:
 		return a.exportLog(r, params, form)
 	}
-	var read eventlog.Page
+	encoder := newEntryEncoder(form)
+	encoder.text = append(encoder.text, `{"events":[`...)
 	room, err := r.readPage(func() (size int, err error) {
-		read, err = a.options.Log.Query(r.Context(), r.user, params)
-		return entriesSize(read.Entries), err
+		first := len(encoder.text)
+		cursor, err := a.options.Log.Query(r.Context(), r.user, params, func(entry *store.Entry) error {
+			if len(encoder.text) > first {
+				encoder.text = append(encoder.text, ',')
+			}
+			encoder.add(entry)
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		encoder.text = append(encoder.text, endOfPage(cursor)...)
+		return len(encoder.text), nil
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	encoder := newEntryEncoder(form)
-	done := func() {
-		encoder.release()
-		read.Return()
-		room.give()
-	}
-	return ok(page{r.turn(), done, "events", len(read.Entries), func(i int) []byte {
-		return encoder.encode(read.Entries[i])
-	}, read.Cursor}), nil
+	return ok(encodedPage{encoder.text, room}), nil
 }
 
 // entryForm is how entries are shown.
@@ -74,7 +77,7 @@ func (f entryForm) trim(body []byte) []byte {
 }
 
 // view returns what is an entry's own.
-func (f entryForm) view(entry store.Entry) logEntry {
+func (f entryForm) view(entry *store.Entry) logEntry {
 	view := logEntry{
 		Time:           entry.Position.Time().UnixMilli(),
 		State:          entry.State,

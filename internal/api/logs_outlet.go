@@ -1,10 +1,10 @@
 package api
 
 import (
-	"bufio"
 	"context"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -63,15 +63,13 @@ func (s stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// pieceBytes is how much of a stream is gathered to be sent at once: what goes out in
-// small pieces costs more than to make it.
+// pieceBytes is how much of a stream is sent at once.
 const pieceBytes = 64 << 10
 
 // outlet writes to a client that may be slow, but must not stand still: the
 // deadlines of the connection, which are those of ordinary answers, give way to one
 // for each piece.
 type outlet struct {
-	pieces  *bufio.Writer
 	writer  http.ResponseWriter
 	control *http.ResponseController
 	gone    bool // nothing can be written any more
@@ -80,41 +78,28 @@ type outlet struct {
 
 func newOutlet(w http.ResponseWriter) *outlet {
 	o := &outlet{writer: w, control: http.NewResponseController(w)}
-	o.pieces = bufio.NewWriterSize(sender(o.send), pieceBytes)
 	_ = o.control.SetReadDeadline(time.Time{}) // it would end the request in the middle of the answer
 	return o
 }
 
-// sender is an io.Writer made of a function.
-type sender func(p []byte) (int, error)
+// write sends a text, piece by piece.
+func (o *outlet) write(text []byte) error {
+	for piece := range slices.Chunk(text, pieceBytes) {
+		if err := o.send(piece); err != nil {
+			return err
+		}
+	}
+	err := o.control.Flush()
+	o.gone = o.gone || err != nil
+	return err
+}
 
-// Write calls the function.
-func (s sender) Write(p []byte) (int, error) { return s(p) }
-
-// Write writes what is sent with the piece it belongs to, at the latest by flush, which
-// returns the error of any Write before.
-func (o *outlet) Write(p []byte) (int, error) { return o.pieces.Write(p) }
-
-// writeString is Write of a text. Its error is that of the next flush.
-func (o *outlet) writeString(text string) { _, _ = o.pieces.WriteString(text) }
-
-// send sends a piece.
-func (o *outlet) send(p []byte) (int, error) {
+func (o *outlet) send(piece []byte) error {
 	o.wait(stallTime)
 	if o.hurried.Load() { // looked at last: hurry may come in between
 		o.wait(farewellTime)
 	}
-	n, err := o.writer.Write(p)
-	o.gone = o.gone || err != nil
-	return n, err
-}
-
-// flush sends what was written.
-func (o *outlet) flush() error {
-	if err := o.pieces.Flush(); err != nil {
-		return err
-	}
-	err := o.control.Flush()
+	_, err := o.writer.Write(piece)
 	o.gone = o.gone || err != nil
 	return err
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -30,39 +29,33 @@ func (a *api) exportLog(r *request, params url.Values, form entryForm) (answer, 
 		return answer{}, err
 	}
 	room := r.newPageBudget()
-	entries, err := nextPiece(r.Context(), export, room)
+	piece, err := nextPiece(r.Context(), export, room, form)
 	if err != nil && !errors.Is(err, io.EOF) {
+		room.give()
 		return answer{}, err
 	}
 	return a.newStream(r, mediaLines, room, func(ctx context.Context, out *outlet) error {
 		for err == nil {
-			if err = writeLines(out, r.turn(), entries, form); err == nil {
-				entries, err = nextPiece(ctx, export, room)
+			if err = out.write(piece); err == nil {
+				piece, err = nextPiece(ctx, export, room, form)
 			}
 		}
 		return unlessEnd(err)
 	})
 }
 
-// nextPiece reads the next entries of an export when there is room for them.
-func nextPiece(ctx context.Context, export *eventlog.Export, room *pageRoom) ([]store.Entry, error) {
+// nextPiece returns the next entries of an export, one a line, when there is room for them.
+func nextPiece(ctx context.Context, export *eventlog.Export, room *pageRoom, form entryForm) ([]byte, error) {
 	if err := room.reserve(ctx); err != nil {
 		return nil, err
 	}
-	entries, err := export.Next(ctx)
-	room.keep(entriesSize(entries))
-	return entries, err
-}
-
-// writeLines writes entries, one a line.
-func writeLines(out *outlet, turn turn, entries []store.Entry, form entryForm) error {
 	encoder := newEntryEncoder(form)
-	defer encoder.release()
-	lines := list{length: len(entries), item: func(i int) []byte { return encoder.encode(entries[i]) }}
-	if err := turn.write(out, lines); err != nil {
-		return err
-	}
-	return out.flush()
+	err := export.Next(ctx, func(entry *store.Entry) error {
+		encoder.add(entry)
+		return nil
+	})
+	room.keep(len(encoder.text))
+	return encoder.text, err
 }
 
 // followLog answers with the entries that match, as they are written, in the form
@@ -90,15 +83,15 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 	defer context.AfterFunc(a.options.Serving, cancel)()
 	err := writeMark(out, follower)
 	for err == nil {
-		var entries []store.Entry
-		entries, err = follower.Next(ctx, heartbeatTime)
-		room.keep(entriesSize(entries))
+		encoder := newEntryEncoder(form)
+		err = follower.Next(ctx, heartbeatTime, encoder.addEvent)
+		room.keep(len(encoder.text))
 		switch {
 		case err != nil:
-		case len(entries) == 0:
+		case len(encoder.text) == 0:
 			err = writeMark(out, follower)
 		default:
-			err = a.writeEntries(out, follower, entries, form)
+			err = out.write(encoder.text)
 			room.give()
 		}
 	}
@@ -116,30 +109,15 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 // no data, so it is no event; to those who do not know marks it is a comment, a sign
 // of life.
 func writeMark(out *outlet, follower *eventlog.Follower) error {
-	if _, err := fmt.Fprintf(out, ": following\nid: %s\n\n", follower.Mark()); err != nil {
-		return err
-	}
-	return out.flush()
+	return out.write([]byte(": following\nid: " + follower.Mark() + "\n\n"))
 }
 
-// writeEntries writes entries as events, each with the mark to go on behind it.
-func (a *api) writeEntries(out *outlet, follower *eventlog.Follower, entries []store.Entry, form entryForm) error {
-	encoder := newEntryEncoder(form)
-	defer encoder.release()
-	if time.Since(entries[0].Position.Time()) < sharedAge {
-		encoder.shared = &a.followed
-	}
-	for i, entry := range entries {
-		if out.gone {
-			break
-		}
-		out.writeString("id: ")
-		out.writeString(follower.MarkBehind(entries, i))
-		out.writeString("\ndata: ")
-		_, _ = out.Write(encoder.encode(entry))
-		out.writeString("\n")
-	}
-	return out.flush()
+// addEvent appends an entry as an event with the mark to go on behind it.
+func (e *entryEncoder) addEvent(mark string, entry *store.Entry) error {
+	e.text = append(append(append(e.text, "id: "...), mark...), "\ndata: "...)
+	e.add(entry)
+	e.text = append(e.text, '\n')
+	return nil
 }
 
 // unlessEnd returns an error unless it says that a stream has come to its end.

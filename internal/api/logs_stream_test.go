@@ -30,10 +30,6 @@ import (
 
 // Watch makes a fakeStore an eventlog.Source whose log ends with the entries of
 // logFake and does not grow.
-func (fakeStore) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
-	return store.EventPage{}, false, nil
-}
-
 func (fakeStore) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
 	return posthaste.LastPosition(createdAt.Add(9 * time.Millisecond)), make(chan struct{}), nil
 }
@@ -701,12 +697,12 @@ func breaking(reads int) *eventlog.Log {
 // fakeSource is an eventlog.Source made of a function.
 type fakeSource func() (store.EventPage, error)
 
-func (f fakeSource) Events(context.Context, string, store.EventQuery) (store.EventPage, error) {
-	return f()
-}
-
-func (fakeSource) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
-	return store.EventPage{}, false, nil
+func (f fakeSource) Events(_ context.Context, _ string, _ store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	page, err := f()
+	if err != nil {
+		return 0, false, err
+	}
+	return page.Visit(visit)
 }
 
 func (fakeSource) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {

@@ -17,15 +17,32 @@ type page struct {
 // stream implements streamed.
 func (p page) stream(w io.Writer) error {
 	defer p.done()
-	tail := "]}\n"
-	if p.cursor != "" {
-		tail = `],"cursor":"` + p.cursor + "\"}\n"
-	}
 	return p.turn.write(w, list{
 		head:   `{"` + p.name + `":[`,
 		comma:  ",",
-		tail:   tail,
+		tail:   endOfPage(p.cursor),
 		length: p.length,
 		item:   p.item,
 	})
+}
+
+// endOfPage returns what follows the items of a page: the cursor unless it is the last page.
+func endOfPage(cursor string) string {
+	if cursor == "" {
+		return "]}\n"
+	}
+	return `],"cursor":"` + cursor + "\"}\n"
+}
+
+// encodedPage is a page that is encoded already, and the room that it takes until it is written.
+type encodedPage struct {
+	text []byte
+	room *pageRoom
+}
+
+// stream implements streamed.
+func (p encodedPage) stream(w io.Writer) error {
+	defer p.room.give()
+	_, err := w.Write(p.text)
+	return err
 }

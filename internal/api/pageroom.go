@@ -106,11 +106,3 @@ func (r *request) inRoom(work func() error) error {
 	defer room.give()
 	return work()
 }
-
-// entriesSize returns the bytes of entries together.
-func entriesSize(entries []store.Entry) (size int) {
-	for i := range entries {
-		size += entries[i].Size()
-	}
-	return size
-}

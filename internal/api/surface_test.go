@@ -20,7 +20,6 @@ import (
 	"posthaste"
 	"posthaste/internal/api"
 	"posthaste/internal/engine"
-	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
 )
 
@@ -316,9 +315,9 @@ func TestLogPassesOn(t *testing.T) {
 	var user string
 	var params url.Values
 	handler := newSurface(t, &published{}, func(o *api.Options) {
-		o.Log = fakeLog(func(u string, p url.Values) (eventlog.Page, error) {
+		o.Log = fakeLog(func(u string, p url.Values) (store.EventPage, error) {
 			user, params = u, p
-			return eventlog.Page{}, nil
+			return store.EventPage{}, nil
 		})
 	})
 	r := httptest.NewRequest("GET", "/v2/logs?label=a%20b&qstash_token=reader&label=c", nil)
@@ -365,8 +364,8 @@ func TestTokenInQuery(t *testing.T) {
 // TestLogFails checks that a failure is answered as one, and not within a page.
 func TestLogFails(t *testing.T) {
 	handler := newSurface(t, &published{}, func(o *api.Options) {
-		o.Log = fakeLog(func(string, url.Values) (eventlog.Page, error) {
-			return eventlog.Page{}, errors.New("disk on fire")
+		o.Log = fakeLog(func(string, url.Values) (store.EventPage, error) {
+			return store.EventPage{}, errors.New("disk on fire")
 		})
 	})
 	if w := do(handler, newRequest("GET", "/v2/logs", nil)); w.Code != http.StatusInternalServerError {
@@ -424,13 +423,15 @@ func BenchmarkLogPage(b *testing.B) {
 			continue
 		}
 		m := *fullMessage
+		m.ID = messageID(byte(i))
+		m.ID[0] = byte(i >> 8)
 		m.Body = bytes.Repeat([]byte("x"), 512)
 		entries[i].Message = &m
 	}
 	handler := api.New(api.Options{
 		Authenticator: fakeTokens{},
-		Log: fakeLog(func(string, url.Values) (eventlog.Page, error) {
-			return eventlog.Page{Entries: entries}, nil
+		Log: fakeLog(func(string, url.Values) (store.EventPage, error) {
+			return store.EventPage{Entries: entries}, nil
 		}),
 	})
 	for b.Loop() {

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"posthaste"
 	"posthaste/internal/admission"
 	"posthaste/internal/background"
 	"posthaste/internal/eventlog"
@@ -57,18 +58,17 @@ func (r readers) close() {
 }
 
 // takingTurns is a log whose readers take turns. A turn is one page of the store, whose
-// work is bounded.
+// work is bounded, with what its visitor makes of it.
 type takingTurns struct {
 	eventlog.Source
 	readers readers
 }
 
-// Events implements store.Log. Latest takes no turn: what is in memory is read in less time
-// than it takes to wake a thread, and by as many as follow the log.
-func (l takingTurns) Events(ctx context.Context, user string, query store.EventQuery) (page store.EventPage, err error) {
+// Events implements store.Log.
+func (l takingTurns) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	err = l.readers.Do(ctx, user, func() error {
-		page, err = l.Source.Events(ctx, user, query)
+		next, more, err = l.Source.Events(ctx, user, query, visit)
 		return err
 	})
-	return page, err
+	return next, more, err
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"posthaste"
 	"posthaste/internal/background"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
@@ -21,16 +22,11 @@ type slowLog struct {
 	reading, most, pages int
 }
 
-func (l *slowLog) Events(context.Context, string, store.EventQuery) (store.EventPage, error) {
+func (l *slowLog) Events(context.Context, string, store.EventQuery, func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	l.note(1, 0)
 	time.Sleep(time.Second)
 	l.note(-1, 1)
-	return store.EventPage{}, nil
-}
-
-func (l *slowLog) Latest(ctx context.Context, user string, query store.EventQuery) (store.EventPage, bool, error) {
-	page, err := l.Events(ctx, user, query)
-	return page, true, err
+	return 0, false, nil
 }
 
 func (l *slowLog) note(reading, pages int) {
@@ -77,7 +73,7 @@ func readAtOnce(t *testing.T, options Options, each int, users ...string) (most 
 		for range each {
 			for _, user := range users {
 				reading.Go(func() {
-					if _, err := log.Events(t.Context(), user, store.EventQuery{}); err != nil {
+					if _, _, err := log.Events(t.Context(), user, store.EventQuery{}, nil); err != nil {
 						t.Error(err)
 					}
 				})
@@ -90,28 +86,6 @@ func readAtOnce(t *testing.T, options Options, each int, users ...string) (most 
 		most = slow.most
 	})
 	return most
-}
-
-// TestLatestTakesNoTurn reads what is in memory while others have all turns.
-func TestLatestTakesNoTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		readers := newReaders(Options{}, nil)
-		defer readers.close()
-		log := takingTurns{&slowLog{}, readers}
-		var reading sync.WaitGroup
-		defer reading.Wait()
-		for range max(1, runtime.GOMAXPROCS(0)/2) {
-			reading.Go(func() { _, _ = log.Events(t.Context(), "ann", store.EventQuery{}) })
-		}
-		synctest.Wait()
-		began := time.Now()
-		if _, ok, err := log.Latest(t.Context(), "bob", store.EventQuery{}); !ok || err != nil {
-			t.Errorf("Latest = %t, %v", ok, err)
-		}
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("took %v, want a second", took)
-		}
-	})
 }
 
 // TestReadersGiveWay reads a page while there is foreground work, and while there is none.
@@ -145,13 +119,13 @@ func TestReaderGivesUpItsTurn(t *testing.T) {
 		log := takingTurns{&slowLog{}, readers}
 		var reading sync.WaitGroup
 		for range runtime.GOMAXPROCS(0) {
-			reading.Go(func() { _, _ = log.Events(t.Context(), "ann", store.EventQuery{}) })
+			reading.Go(func() { _, _, _ = log.Events(t.Context(), "ann", store.EventQuery{}, nil) })
 		}
 		synctest.Wait()
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(gone)
-		if _, err := log.Events(ctx, "bob", store.EventQuery{}); !errors.Is(err, gone) {
+		if _, _, err := log.Events(ctx, "bob", store.EventQuery{}, nil); !errors.Is(err, gone) {
 			t.Errorf("Events = %v, want the cause", err)
 		}
 		reading.Wait()

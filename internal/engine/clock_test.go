@@ -115,7 +115,7 @@ func (w *world) pages(oldestFirst bool) (positions []posthaste.Position) {
 	w.t.Helper()
 	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 3}
 	for {
-		page, err := w.store.Events(w.t.Context(), user, query)
+		page, err := store.ReadEvents(w.t.Context(), w.store, user, query)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestClockJumpsOfSchedules(t *testing.T) {
 // events returns the whole log.
 func (w *world) events() []store.Entry {
 	w.t.Helper()
-	page, err := w.store.Events(w.t.Context(), user, store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000})
+	page, err := store.ReadEvents(w.t.Context(), w.store, user, store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000})
 	if err != nil {
 		w.t.Fatal(err)
 	}

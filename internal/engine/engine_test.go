@@ -103,7 +103,7 @@ func (w *world) publish(p engine.Publication) posthaste.MessageID {
 // log returns the log of a message: times since the start and states.
 func (w *world) log(id posthaste.MessageID) []string {
 	w.t.Helper()
-	page, err := w.store.Events(w.t.Context(), user, store.EventQuery{
+	page, err := store.ReadEvents(w.t.Context(), w.store, user, store.EventQuery{
 		Filter:      store.EventFilter{MessageIDs: []posthaste.MessageID{id}},
 		High:        posthaste.MaxPosition,
 		OldestFirst: true,

@@ -210,7 +210,7 @@ func (a *archive) read(query store.EventQuery, size int) (entries []store.Entry)
 func (a *archive) page(query store.EventQuery, size int) store.EventPage {
 	a.t.Helper()
 	query.Limit = size
-	page, err := a.store.Events(a.t.Context(), user, query)
+	page, err := store.ReadEvents(a.t.Context(), a.store, user, query)
 	if err != nil {
 		a.t.Fatal(err)
 	}

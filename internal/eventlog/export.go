@@ -24,8 +24,7 @@ type Export struct {
 	store Source
 	user  string
 	query store.EventQuery // what is left to be read
-	left  int              // entries that may still be returned
-	page  store.EventPage  // that was read last
+	left  int              // entries that may still be visited
 	ended bool
 }
 
@@ -42,48 +41,39 @@ func (l *Log) Export(ctx context.Context, user string, params url.Values) (*Expo
 		return nil, fmt.Errorf("export log: %w", err)
 	}
 	query.High = min(query.High, end)
-	query.Bytes, query.Lent = pieceBytes, true
+	query.Bytes = pieceBytes
 	return &Export{store: l.store, user: user, query: query, left: query.Limit}, nil
 }
 
-// Next returns the next entries, at least one, and io.EOF after the last. They and their
-// messages are valid until the next call.
-func (e *Export) Next(ctx context.Context) ([]store.Entry, error) {
-	e.giveBack()
+// Next visits the next entries, at least one. It returns io.EOF after the last.
+func (e *Export) Next(ctx context.Context, visit func(*store.Entry) error) error {
 	for !e.ended {
 		if ctx.Err() != nil { // nothing else would notice while nothing matches
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		entries, err := e.read(ctx)
-		if len(entries) > 0 || err != nil {
-			return entries, err
+		before := e.left
+		if err := e.read(ctx, visit); err != nil {
+			return fmt.Errorf("export log: %w", err)
 		}
-		e.giveBack()
+		if e.left < before {
+			return nil
+		}
 	}
-	return nil, io.EOF
+	return io.EOF
 }
 
-// giveBack gives back the page that was read last.
-func (e *Export) giveBack() {
-	page := e.page
-	e.page = store.EventPage{}
-	page.Return()
-}
-
-// read returns the next page, which may be empty.
-func (e *Export) read(ctx context.Context) ([]store.Entry, error) {
+// read visits the next page, which may be empty.
+func (e *Export) read(ctx context.Context, visit func(*store.Entry) error) error {
 	e.query.Limit = min(e.left, pieceSize)
-	page, err := e.store.Events(ctx, e.user, e.query)
-	if err != nil {
-		return nil, fmt.Errorf("export log: %w", err)
-	}
-	e.page = page
+	next, more, err := e.store.Events(ctx, e.user, e.query, func(entry *store.Entry) error {
+		e.left--
+		return visit(entry)
+	})
 	if e.query.OldestFirst {
-		e.query.Low = page.Next
+		e.query.Low = next
 	} else {
-		e.query.High = page.Next
+		e.query.High = next
 	}
-	e.left -= len(page.Entries)
-	e.ended = !page.More || e.left == 0
-	return page.Entries, nil
+	e.ended = !more || e.left == 0
+	return err
 }

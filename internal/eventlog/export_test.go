@@ -18,10 +18,6 @@ import (
 )
 
 // Watch makes a fakeStore an eventlog.Source whose log does not grow.
-func (fakeStore) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
-	return store.EventPage{}, false, nil
-}
-
 func (f fakeStore) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
 	return posthaste.MaxPosition, make(chan struct{}), nil
 }
@@ -35,14 +31,14 @@ func exportAll(t *testing.T, log *eventlog.Log, params url.Values) []store.Entry
 	}
 	var all []store.Entry
 	for {
-		entries, err := export.Next(t.Context())
-		if errors.Is(err, io.EOF) {
+		before := len(all)
+		err := export.Next(t.Context(), collect(&all))
+		if errors.Is(err, io.EOF) && len(all) == before {
 			return all
 		}
-		if err != nil || len(entries) == 0 {
-			t.Fatalf("Next = %d entries, %v, want some or the end", len(entries), err)
+		if err != nil || len(all) == before {
+			t.Fatalf("Next = %d entries, %v, want some or the end", len(all)-before, err)
 		}
-		all = append(all, entries...)
 	}
 }
 
@@ -137,14 +133,13 @@ func TestExportEnds(t *testing.T) {
 	}
 	read := 0
 	for {
-		entries, err := export.Next(t.Context())
+		err := export.Next(t.Context(), func(*store.Entry) error { read++; return nil })
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		read += len(entries)
 		g.add(someEntries(300 + 2*read)[300+read:]...)
 	}
 	if read != 300 {
@@ -156,13 +151,9 @@ func TestExportEnds(t *testing.T) {
 // takes a second.
 type barren struct{}
 
-func (barren) Events(_ context.Context, _ string, query store.EventQuery) (store.EventPage, error) {
+func (barren) Events(_ context.Context, _ string, query store.EventQuery, _ func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	time.Sleep(time.Second)
-	return store.EventPage{More: true, Next: query.Low + 1}, nil
-}
-
-func (barren) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
-	return store.EventPage{}, false, nil
+	return query.Low + 1, true, nil
 }
 
 func (barren) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
@@ -178,7 +169,7 @@ func TestExportStops(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := export.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := export.Next(ctx, unseen); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Next = %v, want the end of the context", err)
 		}
 	})
@@ -196,7 +187,7 @@ func TestExportFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := export.Next(t.Context()); !errors.Is(err, broken) {
+	if err := export.Next(t.Context(), unseen); !errors.Is(err, broken) {
 		t.Errorf("Next = %v, want the store's error", err)
 	}
 }

@@ -40,7 +40,7 @@ type Follower struct {
 	store   Source
 	user    string
 	query   store.EventQuery // what is left to be read
-	left    int              // entries that may still be returned
+	left    int              // entries that may still be visited
 	bounded bool             // by a count
 	grown   <-chan struct{}  // to wait for before the next read; nil if there is more already
 	endedAt time.Time        // when it had read to the end
@@ -122,35 +122,29 @@ func (f *Follower) mark(next posthaste.Position, left int) string {
 // whether it matched or not.
 func (f *Follower) Mark() string { return f.mark(f.query.Low, f.left) }
 
-// MarkBehind returns the text by which Follow goes on behind one of the entries that Next
-// returned last.
-func (f *Follower) MarkBehind(entries []store.Entry, i int) string {
-	return f.mark(entries[i].Position+1, f.left+len(entries)-1-i)
-}
-
 // Ended reports whether nothing can come any more: the count is reached, or toDate has
 // passed and all that was written until then was read.
 func (f *Follower) Ended() bool { return f.left == 0 || f.query.Low > f.query.High }
 
-// Next returns the next entries. It waits for them and looks for them, but no longer
-// than patience, after which it returns none; what Reserve waits comes on top of that. At the
-// end, see Ended, it returns io.EOF.
-func (f *Follower) Next(ctx context.Context, patience time.Duration) ([]store.Entry, error) {
+// Next visits the next entries, each with the text by which Follow goes on behind it. It waits
+// for them and looks for them, but no longer than patience, after which it has visited none;
+// what Reserve waits comes on top of that. At the end, see Ended, it returns io.EOF.
+func (f *Follower) Next(ctx context.Context, patience time.Duration, visit func(mark string, entry *store.Entry) error) error {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for !f.Ended() {
 		if ready, err := f.wait(ctx, timeout.C); !ready {
-			return nil, err
+			return err
 		}
-		entries, err := f.read(ctx)
-		if len(entries) > 0 || err != nil {
-			return entries, err
+		before := f.left
+		if err := f.read(ctx, visit); err != nil || f.left < before {
+			return err
 		}
 		if f.Release != nil {
 			f.Release()
 		}
 	}
-	return nil, io.EOF
+	return io.EOF
 }
 
 // over is when nothing can be written any more that matches: far away without a toDate.
@@ -200,43 +194,36 @@ func (f *Follower) mayGoOn(ctx context.Context, timeout <-chan time.Time) (bool,
 	}
 }
 
-// read returns the next page of what is stored, which may be empty.
-func (f *Follower) read(ctx context.Context) ([]store.Entry, error) {
+// read visits the next page of what is stored, which may be empty.
+func (f *Follower) read(ctx context.Context, visit func(mark string, entry *store.Entry) error) error {
 	if f.Reserve != nil {
 		if err := f.Reserve(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	over := !time.Now().Before(f.over())
 	end, grown, err := f.store.Watch(ctx, f.user)
 	if err != nil {
-		return nil, fmt.Errorf("follow log: %w", err)
+		return fmt.Errorf("follow log: %w", err)
 	}
 	query := f.query
 	query.High = min(query.High, end)
 	query.Limit, query.Bytes = min(f.left, DefaultCount), pieceBytes
-	page, err := f.page(ctx, query)
+	next, more, err := f.store.Events(ctx, f.user, query, func(entry *store.Entry) error {
+		f.left--
+		return visit(f.mark(entry.Position+1, f.left), entry)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("follow log: %w", err)
+		return fmt.Errorf("follow log: %w", err)
 	}
-	f.left -= len(page.Entries)
-	if page.More {
-		f.query.Low, f.grown = page.Next, nil
-		return page.Entries, nil
+	if more {
+		f.query.Low, f.grown = next, nil
+		return nil
 	}
 	f.query.Low, f.grown = max(f.query.Low, query.High+1), grown
 	if over {
 		f.query.Low = f.query.High + 1
 	}
 	f.endedAt = time.Now()
-	return page.Entries, nil
-}
-
-// page returns a page that begins with the latest events, if that is so, or else any page.
-func (f *Follower) page(ctx context.Context, query store.EventQuery) (store.EventPage, error) {
-	page, ok, err := f.store.Latest(ctx, f.user, query)
-	if ok || err != nil {
-		return page, err
-	}
-	return f.store.Events(ctx, f.user, query)
+	return nil
 }

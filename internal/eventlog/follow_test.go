@@ -26,12 +26,10 @@ type growing struct {
 	entries []store.Entry
 	grown   chan struct{}
 	reads   int
-	floor   posthaste.Position // entries above it are in memory
-	latest  bool               // the last read was of these
 }
 
 func newGrowing() *growing {
-	return &growing{grown: make(chan struct{}), floor: posthaste.MaxPosition}
+	return &growing{grown: make(chan struct{})}
 }
 
 // add adds entries and wakes who waits.
@@ -52,24 +50,11 @@ func (g *growing) Watch(context.Context, string) (end posthaste.Position, grown 
 	return end, g.grown, nil
 }
 
-func (g *growing) Events(_ context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+func (g *growing) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.reads++
-	g.latest = false
-	return storeOf(g.entries)(user, query)
-}
-
-func (g *growing) Latest(_ context.Context, user string, query store.EventQuery) (store.EventPage, bool, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if query.Low <= g.floor {
-		return store.EventPage{}, false, nil
-	}
-	g.reads++
-	g.latest = true
-	page, err := storeOf(g.entries)(user, query)
-	return page, true, err
+	return storeOf(g.entries).Events(ctx, user, query, visit)
 }
 
 const patience = 15 * time.Second
@@ -101,10 +86,19 @@ func follow(t *testing.T, params, last string, test func(f *followed)) {
 	})
 }
 
+// next returns what a follower visits, and the marks to go on behind each entry.
+func next(ctx context.Context, f *eventlog.Follower, patience time.Duration) (entries []store.Entry, marks []string, err error) {
+	err = f.Next(ctx, patience, func(mark string, entry *store.Entry) error {
+		entries, marks = append(entries, *entry), append(marks, mark)
+		return nil
+	})
+	return entries, marks, err
+}
+
 // want requires the next entries.
 func (f *followed) want(want ...store.Entry) {
 	f.Helper()
-	got, err := f.Next(f.Context(), patience)
+	got, _, err := next(f.Context(), f.Follower, patience)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -116,7 +110,7 @@ func (f *followed) want(want ...store.Entry) {
 // wantEnd requires that nothing can follow.
 func (f *followed) wantEnd() {
 	f.Helper()
-	if entries, err := f.Next(f.Context(), patience); !errors.Is(err, io.EOF) || !f.Ended() {
+	if entries, _, err := next(f.Context(), f.Follower, patience); !errors.Is(err, io.EOF) || !f.Ended() {
 		f.Errorf("Next = %d entries, %v, Ended = %v, want the end", len(entries), err, f.Ended())
 	}
 }
@@ -250,7 +244,7 @@ func TestFollowLooksNoLonger(t *testing.T) {
 		}
 		for n := range 3 {
 			begun, mark := time.Now(), f.Mark()
-			entries, err := f.Next(t.Context(), patience)
+			entries, _, err := next(t.Context(), f, patience)
 			if waited := time.Since(begun); len(entries) > 0 || err != nil || waited > patience+time.Second {
 				t.Errorf("call %d: %d entries, %v after %s, want none within %s", n, len(entries), err, waited, patience+time.Second)
 			}
@@ -260,7 +254,7 @@ func TestFollowLooksNoLonger(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience/2)
 		defer cancel()
-		if _, err := f.Next(ctx, patience); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := next(ctx, f, patience); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Next = %v, want the end of the context", err)
 		}
 	})
@@ -281,28 +275,6 @@ func TestFollowRests(t *testing.T) {
 		if f.log.reads > 6 {
 			f.Errorf("%d reads within a second, while there were %d commits", f.log.reads, commits)
 		}
-	})
-}
-
-// TestFollowReadsTheLatest reads what is not in memory, what is, and what is not any more.
-func TestFollowReadsTheLatest(t *testing.T) {
-	follow(t, "fromDate=1", "", func(f *followed) {
-		next := func(latest bool, want ...store.Entry) {
-			f.Helper()
-			f.want(want...)
-			if f.log.latest != latest {
-				f.Errorf("from memory: %t, want %t", f.log.latest, latest)
-			}
-		}
-		f.log.floor = f.entries[9].Position
-		next(false, f.entries[:10]...)
-		f.log.add(f.entries[10])
-		next(true, f.entries[10])
-		f.log.floor = f.entries[11].Position
-		f.log.add(f.entries[11])
-		next(false, f.entries[11])
-		f.log.add(f.entries[12])
-		next(true, f.entries[12])
 	})
 }
 
@@ -332,7 +304,7 @@ func TestFollowEnds(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(f.Context())
 			gone := errors.New("gone")
 			time.AfterFunc(time.Second, func() { cancel(gone) })
-			if _, err := f.Next(ctx, patience); !errors.Is(err, gone) {
+			if _, _, err := next(ctx, f.Follower, patience); !errors.Is(err, gone) {
 				f.Errorf("Next = %v, want the cause", err)
 			}
 		})
@@ -390,12 +362,12 @@ func TestFollowCountsOn(t *testing.T) {
 		if follower.Ended() {
 			break
 		}
-		more, err := follower.Next(t.Context(), patience)
+		more, marks, err := next(t.Context(), follower, patience)
 		if err != nil || lives == count {
 			t.Fatalf("life %d after %d entries: %v", lives, len(got), err)
 		}
 		read := min(2, len(more)) // before the connection is lost
-		got, mark = append(got, more[:read]...), follower.MarkBehind(more, read-1)
+		got, mark = append(got, more[:read]...), marks[read-1]
 	}
 	if diff := cmp.Diff(entries[:count], got); diff != "" {
 		t.Errorf("entries differ (-want +got):\n%s", diff)
@@ -424,7 +396,7 @@ func TestFollowGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				more, err := follower.Next(t.Context(), time.Second)
+				more, _, err := next(t.Context(), follower, time.Second)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -26,7 +26,7 @@ func FuzzQuery(f *testing.F) {
 			}
 			return store.EventPage{}, nil
 		})})
-		if _, err := log.Query(t.Context(), "ann", params); err != nil && posthaste.ErrorCode(err) != posthaste.CodeInvalid {
+		if _, err := log.Query(t.Context(), "ann", params, unseen); err != nil && posthaste.ErrorCode(err) != posthaste.CodeInvalid {
 			t.Fatalf("Query(%q): %v", raw, err)
 		}
 	})

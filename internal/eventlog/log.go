@@ -3,7 +3,8 @@
 // one after the other, or those to come.
 //
 // It relies on package selection for what parameters mean, and on the store for
-// finding the events; each read is one call, whose work is bounded.
+// finding the events; each read is one call, whose work is bounded. Entries are visited,
+// which is subject to the rules of store.Log.
 package eventlog
 
 import (
@@ -51,35 +52,21 @@ func New(options Options) *Log {
 	return &Log{store: options.Store, count: selection.Count{Default: min(usual, most), Most: most}}
 }
 
-// Page is a part of the answer to a query. It may hold fewer entries than were
-// asked for, also none, and still have a cursor.
-type Page struct {
-	Entries []store.Entry // shared, not to be changed
-	Cursor  string        // asks for what follows; "" at the end
-	lent    store.EventPage
-}
-
-// Return says that nobody will look at the entries any more, see store.EventPage.Return.
-func (p *Page) Return() { p.lent.Return() }
-
-// Query returns the page of a user's log that URL parameters ask for. An
-// unknown parameter and a bad value are Errors with CodeInvalid.
-func (l *Log) Query(ctx context.Context, user string, params url.Values) (Page, error) {
+// Query visits the page of a user's log that URL parameters ask for, and returns the cursor
+// that asks for what follows, "" at the end. It may visit fewer entries than were asked for,
+// also none, and still return a cursor. An unknown parameter and a bad value are Errors with
+// CodeInvalid.
+func (l *Log) Query(ctx context.Context, user string, params url.Values, visit func(*store.Entry) error) (cursor string, err error) {
 	query, err := selection.Events(params, l.count)
+	if err != nil || query.Low > query.High {
+		return "", err
+	}
+	next, more, err := l.store.Events(ctx, user, query, visit)
 	if err != nil {
-		return Page{}, err
+		return "", fmt.Errorf("query log: %w", err)
 	}
-	if query.Low > query.High {
-		return Page{}, nil
+	if !more {
+		return "", nil
 	}
-	query.Lent = true
-	found, err := l.store.Events(ctx, user, query)
-	if err != nil {
-		return Page{}, fmt.Errorf("query log: %w", err)
-	}
-	page := Page{Entries: found.Entries, lent: found}
-	if found.More {
-		page.Cursor = selection.Cursor(found.Next)
-	}
-	return page, nil
+	return selection.Cursor(next), nil
 }

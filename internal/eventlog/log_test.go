@@ -3,6 +3,7 @@ package eventlog_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"testing"
@@ -18,8 +19,12 @@ import (
 // fakeStore is a store.Log made of a function.
 type fakeStore func(user string, query store.EventQuery) (store.EventPage, error)
 
-func (f fakeStore) Events(_ context.Context, user string, query store.EventQuery) (store.EventPage, error) {
-	return f(user, query)
+func (f fakeStore) Events(_ context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	page, err := f(user, query)
+	if err != nil {
+		return 0, false, err
+	}
+	return page.Visit(visit)
 }
 
 // storeOf answers queries from a list of entries, oldest first.
@@ -43,6 +48,17 @@ func storeOf(entries []store.Entry) fakeStore {
 	}
 }
 
+// unseen is a visitor for whom there is nothing.
+func unseen(entry *store.Entry) error { return fmt.Errorf("entry %d is shown", entry.Position) }
+
+// collect returns a visitor that appends entries to a list.
+func collect(all *[]store.Entry) func(*store.Entry) error {
+	return func(entry *store.Entry) error {
+		*all = append(*all, *entry)
+		return nil
+	}
+}
+
 // asked returns the query that parameters are translated to.
 func asked(t *testing.T, options eventlog.Options, params string) (query store.EventQuery, called bool, err error) {
 	t.Helper()
@@ -54,7 +70,7 @@ func asked(t *testing.T, options eventlog.Options, params string) (query store.E
 		query, called = q, true
 		return store.EventPage{}, nil
 	})
-	_, err = eventlog.New(options).Query(t.Context(), "ann", values)
+	_, err = eventlog.New(options).Query(t.Context(), "ann", values, unseen)
 	return query, called, err
 }
 
@@ -112,7 +128,7 @@ func TestQueryPassesOn(t *testing.T) {
 		}
 		return store.EventPage{}, broken
 	})})
-	if _, err := log.Query(t.Context(), "ann", nil); !errors.Is(err, broken) {
+	if _, err := log.Query(t.Context(), "ann", nil, unseen); !errors.Is(err, broken) {
 		t.Errorf("Query = %v, want the store's error", err)
 	}
 }
@@ -167,15 +183,14 @@ func readAll(t *testing.T, log *eventlog.Log, params url.Values) []store.Entry {
 	t.Helper()
 	var all []store.Entry
 	for range 100 {
-		page, err := log.Query(t.Context(), "ann", params)
+		cursor, err := log.Query(t.Context(), "ann", params, collect(&all))
 		if err != nil {
 			t.Fatalf("Query(%v): %v", params, err)
 		}
-		all = append(all, page.Entries...)
-		if page.Cursor == "" {
+		if cursor == "" {
 			return all
 		}
-		params.Set("cursor", page.Cursor)
+		params.Set("cursor", cursor)
 	}
 	t.Fatal("the log has no end")
 	return nil

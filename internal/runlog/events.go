@@ -34,7 +34,7 @@ func (l *Log) Events(ctx context.Context, user string, params url.Values) (page 
 	r := &changeReader{l.store, user, &q, map[posthaste.Position]*posthaste.Run{}}
 	page.Cursor, err = fill(query.Limit, func(room int) (part, error) {
 		query.Limit = room
-		found, err := l.store.Events(ctx, user, query)
+		found, err := store.ReadEvents(ctx, l.store, user, query)
 		if err != nil {
 			return part{}, fmt.Errorf("query events of runs: %w", err)
 		}

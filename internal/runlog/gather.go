@@ -86,18 +86,19 @@ func (l *Log) findFirst(ctx context.Context, f *Facts) error {
 		return nil
 	}
 	const enough = 4 // it was one of the first messages of the run
-	page, err := l.store.Events(ctx, f.Run.User, store.EventQuery{
+	query := store.EventQuery{
 		Filter:      store.EventFilter{Runs: true, RunIDs: []string{f.Run.ID}, States: []posthaste.State{posthaste.StateCreated}},
 		Low:         f.Run.Position,
 		High:        posthaste.MaxPosition,
 		OldestFirst: true,
 		Limit:       enough,
-	})
-	for _, entry := range page.Entries {
+	}
+	_, _, err := l.store.Events(ctx, f.Run.User, query, func(entry *store.Entry) error {
 		if m := entry.Message; m.Run.Position == f.Run.Position && deliversFirst(m) {
 			f.First = m.ID
 		}
-	}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (l *Log) readErrors(ctx context.Context, f *Facts) error {
 	if len(troubled) == 0 {
 		return nil
 	}
-	page, err := l.store.Events(ctx, f.Run.User, store.EventQuery{
+	page, err := store.ReadEvents(ctx, l.store, f.Run.User, store.EventQuery{
 		Filter: store.EventFilter{Runs: true, MessageIDs: troubled, States: []posthaste.State{posthaste.StateError}},
 		Low:    f.Run.Position,
 		High:   posthaste.MaxPosition,

@@ -385,11 +385,11 @@ func (s brokenStore) Message(ctx context.Context, user string, id posthaste.Mess
 	return s.Store.Message(ctx, user, id)
 }
 
-func (s brokenStore) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+func (s brokenStore) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	if err := s.fails("Events"); err != nil {
-		return store.EventPage{}, err
+		return 0, false, err
 	}
-	return s.Store.Events(ctx, user, query)
+	return s.Store.Events(ctx, user, query, visit)
 }
 
 // An error of the store is passed on, not shown as a run that lacks something.

@@ -12,16 +12,20 @@ import (
 
 // Log reads the log of events.
 type Log interface {
-	// Events returns the events of a user that match the query, joined with
-	// their messages, in the query's order.
+	// Events calls visit for each event of a user that matches the query, joined with its
+	// message, in the query's order. It returns the position at which the next call continues,
+	// which is the next Low if OldestFirst and else the next High; more is false at the end.
 	//
-	// The work of one call is bounded: a page may hold fewer events than asked
-	// for, or none, and still have More to come. A reader that continues at
-	// Next sees each matching event exactly once, whatever is written meanwhile:
-	// an event is shown only when none with a lower position can follow. However
-	// large they are, the entries of a page have no more bytes together than the
-	// query says, unless there is only one.
-	Events(ctx context.Context, user string, query EventQuery) (EventPage, error)
+	// The entry is valid until visit returns. What it points to, its message and its response,
+	// is read for this call or never changes: it may be kept, but not changed. visit must
+	// return soon and must not call the store. If it fails, Events stops and returns its error.
+	// After an error, whoever called discards what was visited.
+	//
+	// The work of one call is bounded: it may visit fewer events than asked for, or none, and
+	// still have more. A reader that continues at next sees each matching event exactly once,
+	// whatever is written meanwhile: an event is shown only when none with a lower position can
+	// follow. The entries of a call have at most query.Bytes together, unless there is only one.
+	Events(ctx context.Context, user string, query EventQuery, visit func(*Entry) error) (next posthaste.Position, more bool, err error)
 }
 
 // EventQuery selects events by position and filter.
@@ -32,7 +36,6 @@ type EventQuery struct {
 	Limit       int  // at most so many events; at least 1
 	Bytes       int  // at most so many bytes together, unless one entry has more; 0: PageBytes
 	Bare        bool // nobody looks at bodies: those that cost reading may be left out
-	Lent        bool // who asks gives the page back when done with it, see EventPage.Return
 }
 
 // Since returns a time before which no event matches: a message has none before it was made, but
@@ -51,22 +54,30 @@ func (q *EventQuery) Since() time.Time {
 // maxSetBack is by how much the clock may be set back between a message and its events.
 const maxSetBack = 24 * time.Hour
 
-// EventPage is a part of the answer to an EventQuery.
+// EventPage is the entries of one call of Events, for a caller that needs them all in memory.
 type EventPage struct {
 	Entries []Entry
 	More    bool               // matching events may follow
 	Next    posthaste.Position // where they begin: the next Low if OldestFirst, else the next High
-
-	GiveBack func() // by Return; nil if the page is not wanted back, as in a store that lends none
 }
 
-// Return gives a page back that was lent: its memory is used for pages to come, and nobody
-// may look at its entries any more, or at their messages and responses. It is called once at
-// most; a page that is never given back is garbage like any other.
-func (p *EventPage) Return() {
-	if p.GiveBack != nil {
-		p.GiveBack()
+// ReadEvents returns what Events visits as a page.
+func ReadEvents(ctx context.Context, log Log, user string, query EventQuery) (page EventPage, err error) {
+	page.Next, page.More, err = log.Events(ctx, user, query, func(entry *Entry) error {
+		page.Entries = append(page.Entries, *entry)
+		return nil
+	})
+	return page, err
+}
+
+// Visit calls visit for each entry and returns what Events does. The error is that of visit.
+func (p *EventPage) Visit(visit func(*Entry) error) (next posthaste.Position, more bool, err error) {
+	for _, entry := range p.Entries { // a copy: the page may be read again
+		if err := visit(&entry); err != nil {
+			return 0, false, err
+		}
 	}
+	return p.Next, p.More, nil
 }
 
 // Entry is an event with the message it is about. Make one with NewEntry.

@@ -17,9 +17,4 @@ type Watcher interface {
 	// to the end and waits for the channel therefore misses nothing. Waiting holds
 	// nothing back: to a writer it is the same how many wait, and for how long.
 	Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error)
-
-	// Latest returns what Events does, from memory alone, which costs so little that all
-	// who follow the log may ask at the same time. ok is false where that is not possible,
-	// as always in a store that keeps no events in memory: Events has the answer then.
-	Latest(ctx context.Context, user string, query EventQuery) (page EventPage, ok bool, err error)
 }

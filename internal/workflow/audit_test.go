@@ -216,7 +216,7 @@ func (w *world) runEvents() []store.Entry {
 	var all []store.Entry
 	query := store.EventQuery{Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
 	for {
-		page, err := w.store.Events(context.Background(), user, query)
+		page, err := store.ReadEvents(context.Background(), w.store, user, query)
 		if err != nil {
 			w.t.Fatal(err)
 		}

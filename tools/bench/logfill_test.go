@@ -88,7 +88,7 @@ func TestHistoryKnowsWhatEnded(t *testing.T) {
 		"message": {MessageIDs: []posthaste.MessageID{h.known}},
 		"run":     {Runs: true, RunIDs: []string{h.knownRun}},
 	} {
-		page, err := s.Events(t.Context(), benchingUser, store.EventQuery{
+		page, err := store.ReadEvents(t.Context(), s, benchingUser, store.EventQuery{
 			Filter: filter, High: posthaste.LastPosition(h.middle()), Limit: h.total,
 		})
 		if err != nil || len(page.Entries) < entriesDelivered {

@@ -115,7 +115,7 @@ func (s *sqlLog) copyFrom(ctx context.Context, data string) (entries int, err er
 	defer func() { err = errors.Join(err, from.Close()) }()
 	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 5000}
 	for more := true; more; {
-		page, err := from.Events(ctx, benchingUser, query)
+		page, err := store.ReadEvents(ctx, from, benchingUser, query)
 		if err != nil {
 			return 0, err
 		}

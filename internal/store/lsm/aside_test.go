@@ -291,7 +291,7 @@ func TestBesideADamagedMessage(t *testing.T) {
 	damaged, whole, queued := submitTo(t, s, "q", "same.example", 1), submitTo(t, s, "", "same.example", 2), submitTo(t, s, "q", "same.example", 3)
 	damageEnvelope(t, s, damaged)
 
-	page, err := s.Events(t.Context(), "ann", store.EventQuery{High: math.MaxInt64, Limit: 10})
+	page, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{High: math.MaxInt64, Limit: 10})
 	if err != nil || len(page.Entries) != 2 {
 		t.Errorf("Events = %d entries, %v; want those of the two others", len(page.Entries), err)
 	}

@@ -47,7 +47,7 @@ func eventsOf(t testing.TB, s *lsm.Store, user string, filter store.EventFilter,
 	t.Helper()
 	query := store.EventQuery{Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit}
 	for {
-		page, err := s.Events(t.Context(), user, query)
+		page, err := store.ReadEvents(t.Context(), s, user, query)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func dayByDay(t testing.TB, s *lsm.Store, days int) (all []store.Entry) {
 	t.Helper()
 	for d := range days {
 		begins := noon.Truncate(wholeDay).Add(time.Duration(d) * wholeDay)
-		page, err := s.Events(t.Context(), "ann", store.EventQuery{
+		page, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{
 			Low: posthaste.FirstPosition(begins), High: posthaste.FirstPosition(begins.Add(wholeDay)) - 1,
 			OldestFirst: true, Limit: 1000,
 		})

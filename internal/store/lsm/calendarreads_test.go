@@ -45,7 +45,7 @@ func TestPagesOfFailingReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		left.Store(reads + 1)
-		page, err := s.Events(t.Context(), "ann", query)
+		page, err := store.ReadEvents(t.Context(), s, "ann", query)
 		failed = left.Load() <= 0
 		left.Store(0)
 		if entries := len(page.Entries); err == nil && entries != days {

@@ -215,7 +215,7 @@ func readLedger(ctx context.Context, s *lsm.Store) (ledger, error) {
 	know := ledger{statuses: map[posthaste.MessageID]store.Status{}}
 	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
 	for {
-		page, err := s.Events(ctx, "ann", query)
+		page, err := store.ReadEvents(ctx, s, "ann", query)
 		if err != nil {
 			return know, err
 		}

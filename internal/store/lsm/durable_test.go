@@ -53,7 +53,7 @@ func TestReadersSeeWhatIsDurable(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			page, err := s.Events(t.Context(), m.User, store.EventQuery{High: posthaste.MaxPosition, Limit: 1})
+			page, err := store.ReadEvents(t.Context(), s, m.User, store.EventQuery{High: posthaste.MaxPosition, Limit: 1})
 			if err != nil || len(page.Entries) == 0 || page.Entries[0].State != status.State {
 				t.Errorf("a reader sees %s, and the log ends with %+v, %v", status.State, page.Entries, err)
 			}

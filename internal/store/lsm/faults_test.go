@@ -423,7 +423,7 @@ func TestFullDisk(t *testing.T) {
 		if changed, err := s.Cancel(t.Context(), noon, "ann", []posthaste.MessageID{waits.ID}, nil); err != nil || len(changed) != 1 {
 			t.Errorf("Cancel on a full disk: %v, %v", changed, err)
 		}
-		if page, err := s.Events(t.Context(), "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 100}); err != nil || len(page.Entries) == 0 {
+		if page, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 100}); err != nil || len(page.Entries) == 0 {
 			t.Errorf("Events on a full disk: %d, %v", len(page.Entries), err)
 		}
 		if _, err := s.Trim(t.Context(), "ann", store.Horizon{Log: noon}); err != nil {

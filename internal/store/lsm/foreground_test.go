@@ -49,7 +49,7 @@ func TestCommitsAreForeground(t *testing.T) {
 func pauseOf(t *testing.T, s *lsm.Store, filter store.EventFilter) time.Duration {
 	t.Helper()
 	began := time.Now()
-	if _, err := s.Events(t.Context(), "ann", store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: 1000}); err != nil {
+	if _, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	return time.Since(began)

@@ -13,6 +13,7 @@ import (
 	"posthaste"
 	"posthaste/internal/background"
 	"posthaste/internal/store"
+	"posthaste/internal/store/record"
 )
 
 // Bounds of the work of one page. A query that reaches one of them returns what
@@ -22,74 +23,44 @@ const (
 	maxPageScan  = 20_000 // events looked at
 )
 
-// Events implements store.Log.
-func (s *Store) Events(_ context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+// Events implements store.Log. The latest events are in memory while somebody follows the log.
+func (s *Store) Events(_ context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	done, err := s.hold()
 	if err != nil {
-		return store.EventPage{}, err
+		return 0, false, err
 	}
 	defer done()
-	page, ok, err := s.readLatest(user, query)
-	if ok || err != nil {
-		return page, err
+	query.High = min(query.High, s.visible()) // first: tail and snapshot have all up to there
+	read := (*logReader).run
+	if query.OldestFirst {
+		if latest, ok := s.writer.tail.from(query.Low); ok {
+			read = func(r *logReader) error { return r.readTail(latest) }
+		}
 	}
-	return s.readPage(user, query, (*logReader).run)
-}
-
-// readLatest returns the page of a query that what is in memory answers. ok is false if it
-// does not.
-func (s *Store) readLatest(user string, query store.EventQuery) (page store.EventPage, ok bool, err error) {
-	if !query.OldestFirst {
-		return store.EventPage{}, false, nil
-	}
-	query.High = min(query.High, s.visible()) // first: the tail has all up to there
-	latest, ok := s.writer.tail.from(query.Low)
-	if !ok {
-		return store.EventPage{}, false, nil
-	}
-	page, err = s.readPage(user, query, func(r *logReader) error { return r.readTail(latest) })
-	return page, true, err
-}
-
-// visible returns the position up to which all events are durable.
-func (s *Store) visible() posthaste.Position { return posthaste.Position(s.writer.visible.Load()) }
-
-// readPage answers a query by one of the ways to read the log.
-func (s *Store) readPage(user string, query store.EventQuery, read func(*logReader) error) (store.EventPage, error) {
-	query.High = min(query.High, s.visible()) // what is durable now is in the snapshot taken after
 	snapshot := s.db.NewSnapshot()
 	defer func() { _ = snapshot.Close() }()
 	r := &logReader{
 		reader:     snapshot,
 		user:       user,
 		query:      query,
+		visit:      visit,
 		terms:      filterTerms(&query.Filter),
+		messages:   messageReader{reader: snapshot, user: user},
+		known:      map[posthaste.MessageID]sizedMessage{},
 		room:       store.NewPageBudget(query.Bytes),
 		foreground: s.writer.foreground,
-		memory:     newPageMemory(query.Lent),
 		passedOver: func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
 	}
-	r.messages = messageReader{reader: snapshot, user: user, decode: r.memory.decoder.Message}
-	err := read(r)
+	err = read(r)
 	s.reads.add(r)
 	if err != nil {
-		return store.EventPage{}, fmt.Errorf("read log: %w", err)
+		return 0, false, fmt.Errorf("read log: %w", err)
 	}
-	if query.Lent {
-		r.page.GiveBack = r.giveBack
-	} else {
-		r.page.Entries = r.memory.leave(r.page.Entries)
-	}
-	return r.page, nil
+	return r.next, r.more, nil
 }
 
-// giveBack gives the memory of the page back. It panics the second time: the memory is
-// somebody else's then.
-func (r *logReader) giveBack() {
-	memory := r.memory
-	r.memory = nil
-	memory.release(r.page.Entries)
-}
+// visible returns the position up to which all events are durable.
+func (s *Store) visible() posthaste.Position { return posthaste.Position(s.writer.visible.Load()) }
 
 // Foreground returns the work to which pages of the log give way: commits, and what is done
 // with them.
@@ -101,7 +72,7 @@ type logReads struct{ indexBlocks, entries, returned atomic.Int64 }
 func (l *logReads) add(r *logReader) {
 	l.indexBlocks.Add(int64(r.seeks))
 	l.entries.Add(int64(r.read))
-	l.returned.Add(int64(len(r.page.Entries)))
+	l.returned.Add(int64(r.visited))
 }
 
 func (l *logReads) sum() store.LogReads {
@@ -114,9 +85,14 @@ type logReader struct {
 	user       string
 	query      store.EventQuery
 	terms      [][]term
+	visit      func(*store.Entry) error
 	messages   messageReader
-	memory     *pageMemory
-	page       store.EventPage
+	known      map[posthaste.MessageID]sizedMessage // read so far: most have several events on a page
+	block      []eventRecord                        // scratch, for the log of one day after the other
+	entry      store.Entry                          // that is visited
+	visited    int
+	more       bool // what the call returns
+	next       posthaste.Position
 	room       store.PageBudget
 	foreground *background.Foreground
 	passedOver func(posthaste.MessageID, error) bool
@@ -124,6 +100,12 @@ type logReader struct {
 	states         sparingSet // of the present day, if others narrow it, too
 	seeks, scanned int
 	read           int // events that were decoded
+}
+
+// sizedMessage is a message with its store.MessageSize.
+type sizedMessage struct {
+	*posthaste.Message
+	size int
 }
 
 func (r *logReader) direction() direction { return direction(r.query.OldestFirst) }
@@ -142,7 +124,7 @@ func (r *logReader) run() (err error) {
 		d = first
 	}
 	for ok {
-		if err := r.readDay(d); err != nil || r.page.More {
+		if err := r.readDay(d); err != nil || r.more {
 			return err
 		}
 		if d, ok, err = calendar.next(d); err != nil {
@@ -222,14 +204,14 @@ func (r *logReader) days() (first, last day, ok bool, err error) {
 	return first, last, ok, errors.Join(iter.Error(), iter.Close())
 }
 
-// readDay adds a day's matching events to the page.
+// readDay visits a day's matching events.
 func (r *logReader) readDay(d day) error {
 	blocks, err := newBlockSeeker(r.reader, appendSegment(nil, d, segmentLog, r.user))
 	if err != nil {
 		return err
 	}
 	log := &dayLog{
-		blocks: blocks, direction: r.direction(), events: r.memory.block[:0],
+		blocks: blocks, direction: r.direction(), events: r.block[:0],
 		read: &r.read, foreground: r.foreground,
 	}
 	if len(r.terms) == 0 {
@@ -237,7 +219,7 @@ func (r *logReader) readDay(d day) error {
 	} else {
 		err = r.search(log, d)
 	}
-	r.memory.block = log.events
+	r.block = log.events
 	return errors.Join(err, blocks.close())
 }
 
@@ -324,7 +306,7 @@ func (r *logReader) spareStates(in *intersection) {
 	in.sets[at], in.sets[last] = in.sets[last], &r.states
 }
 
-// consider adds an event to the page if it matches. It reports whether the page
+// consider visits an event if it matches. It reports whether the page
 // has come to its end before that event.
 func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
 	if r.scanned++; r.scanned > maxPageScan {
@@ -334,7 +316,7 @@ func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
 	if !r.query.Filter.PassesState(event.State) {
 		return false, nil // and its message need not be read
 	}
-	entry, err := r.entry(event)
+	entry, err := r.withMessage(event)
 	if r.passedOver(event.MessageID, err) || errors.Is(err, store.ErrNotFound) {
 		return false, nil // it is damaged, or retention is removing the message
 	}
@@ -344,10 +326,10 @@ func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
 	return r.add(entry)
 }
 
-// add adds an entry that matches to the page. It reports whether the page has come to its
-// end before that entry.
+// add visits an entry that matches. It reports whether the page has come to its end before
+// that entry.
 func (r *logReader) add(entry store.Entry) (full bool, err error) {
-	if len(r.page.Entries) == r.query.Limit {
+	if r.visited == r.query.Limit {
 		r.stop(entry.Position)
 		return true, nil
 	}
@@ -358,39 +340,25 @@ func (r *logReader) add(entry store.Entry) (full bool, err error) {
 		r.stop(entry.Position)
 		return true, nil
 	}
-	r.makeRoom()
-	r.page.Entries = append(r.page.Entries, entry)
-	return false, nil
+	r.visited++
+	r.entry = entry
+	return false, r.visit(&r.entry)
 }
-
-// makeRoom makes room for four times as many entries when there is none: each room leaves
-// the one before it behind as garbage.
-func (r *logReader) makeRoom() {
-	n := len(r.page.Entries)
-	if n == 0 {
-		r.page.Entries = r.memory.entries[:0]
-	}
-	if n == cap(r.page.Entries) {
-		r.page.Entries = append(make([]store.Entry, 0, min(max(4*n, leastRoom), r.query.Limit)), r.page.Entries...)
-	}
-}
-
-const leastRoom = 16 // entries
 
 func (r *logReader) stop(at posthaste.Position) {
-	r.page.More, r.page.Next = true, at
+	r.more, r.next = true, at
 }
 
-// entry returns an event with its message.
-func (r *logReader) entry(event posthaste.Event) (store.Entry, error) {
-	m, known := r.memory.messages[event.MessageID]
+// withMessage returns an event with its message.
+func (r *logReader) withMessage(event posthaste.Event) (store.Entry, error) {
+	m, known := r.known[event.MessageID]
 	if !known {
 		read, err := r.readMessage(event.MessageID)
 		if err != nil {
 			return store.Entry{}, err
 		}
 		m = sizedMessage{read, store.MessageSize(read)}
-		r.memory.messages[event.MessageID] = m
+		r.known[event.MessageID] = m
 	}
 	return store.Entry{Event: event, Message: m.Message, MessageSize: m.size}, nil
 }
@@ -411,7 +379,7 @@ func (r *logReader) attachResponse(event *posthaste.Event) error {
 	}
 	key := appendPositionKey(nil, segmentResponse, r.user, event.Position)
 	err := get(r.reader, key, func(data []byte) (err error) {
-		event.Response, err = r.memory.decoder.Response(data)
+		event.Response, err = record.DecodeResponse(data)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {

@@ -47,7 +47,7 @@ func TestStatsCountWhatQueriesRead(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			before := reads()
-			_, err := s.Events(t.Context(), "ann", store.EventQuery{Filter: test.filter, High: posthaste.MaxPosition, Limit: test.limit})
+			_, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{Filter: test.filter, High: posthaste.MaxPosition, Limit: test.limit})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,30 +59,6 @@ func TestStatsCountWhatQueriesRead(t *testing.T) {
 			}
 			if got != test.want {
 				t.Errorf("the query read %+v, want %+v", got, test.want)
-			}
-		})
-	}
-}
-
-// TestPagesTakeTheMemoryTheyNeed asks for as many entries as there may be on a page.
-func TestPagesTakeTheMemoryTheyNeed(t *testing.T) {
-	const limit = 1000
-	s := filledLog(t, 1000)
-	for name, test := range map[string]struct {
-		filter store.EventFilter
-		most   func(entries int) int
-	}{
-		"few":  {store.EventFilter{Labels: []string{"rare"}}, func(n int) int { return 4 * n }},
-		"many": {store.EventFilter{}, func(int) int { return limit }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			page, err := s.Events(t.Context(), "ann", store.EventQuery{Filter: test.filter, High: posthaste.MaxPosition, Limit: limit})
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := len(page.Entries)
-			if room := cap(page.Entries); room > test.most(n) {
-				t.Errorf("room for %d entries on a page of %d, want %d at most", room, n, test.most(n))
 			}
 		})
 	}
@@ -110,7 +86,7 @@ func TestEntriesAtAnyDistance(t *testing.T) {
 	labelled.Filter.Labels = []string{"x"}
 	for _, oldestFirst := range []bool{false, true} {
 		everything.OldestFirst, labelled.OldestFirst = oldestFirst, oldestFirst
-		all, err := s.Events(t.Context(), "ann", everything)
+		all, err := store.ReadEvents(t.Context(), s, "ann", everything)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +95,7 @@ func TestEntriesAtAnyDistance(t *testing.T) {
 			if labelled.Low, labelled.High = 0, first; oldestFirst {
 				labelled.Low, labelled.High = first, posthaste.MaxPosition
 			}
-			page, err := s.Events(t.Context(), "ann", labelled)
+			page, err := store.ReadEvents(t.Context(), s, "ann", labelled)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +141,7 @@ func TestManyValuesAreOnePage(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			before := blocksRead(t, s)
-			page, err := s.Events(t.Context(), "ann", store.EventQuery{
+			page, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{
 				Filter: test.filter, High: posthaste.MaxPosition, Limit: values, OldestFirst: test.oldestFirst,
 			})
 			if err != nil || len(page.Entries) != values || page.More {
@@ -203,7 +179,7 @@ func TestBareEventsAreReadWithoutBodies(t *testing.T) {
 		}
 	}
 	for bare, want := range map[bool]int{false: store.PageBytes / size, true: messages} {
-		page, err := s.Events(t.Context(), "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: messages, Bare: bare})
+		page, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: messages, Bare: bare})
 		if err != nil || len(page.Entries) > want || bare && len(page.Entries) < want {
 			t.Errorf("bare %t: %d entries on a page, %v; want %d", bare, len(page.Entries), err, want)
 		}
@@ -222,7 +198,7 @@ func TestStatesBesideRareTerms(t *testing.T) {
 		query := store.EventQuery{High: posthaste.MaxPosition, Limit: 7, OldestFirst: oldestFirst}
 		query.Filter = store.EventFilter{Labels: []string{"rare"}, States: states}
 		for {
-			page, err := s.Events(t.Context(), "ann", query)
+			page, err := store.ReadEvents(t.Context(), s, "ann", query)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +224,7 @@ func TestStatesBesideRareTerms(t *testing.T) {
 		query := store.EventQuery{High: posthaste.MaxPosition, Limit: 1000, OldestFirst: oldestFirst}
 		query.Filter = store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}
 		before := readSoFar(t, s)
-		page, err := s.Events(t.Context(), "ann", query)
+		page, err := store.ReadEvents(t.Context(), s, "ann", query)
 		if read := readSoFar(t, s).Entries - before.Entries; err != nil || read <= int64(len(page.Entries)) {
 			t.Errorf("oldest first %t: %d entries were looked at for %d, %v: the index was asked for every position", oldestFirst, read, len(page.Entries), err)
 		}
@@ -272,7 +248,7 @@ func TestMessageIsReadFromItsDayOn(t *testing.T) {
 	}
 	last := noon.Add(days * 24 * time.Hour)
 	settleAll(t, s, last)
-	all, err := s.Events(t.Context(), "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 1000})
+	all, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 1000})
 	if err != nil || all.More {
 		t.Fatalf("all entries are more: %t, %v", all.More, err)
 	}
@@ -296,7 +272,7 @@ func TestMessageIsReadFromItsDayOn(t *testing.T) {
 				query := store.EventQuery{High: posthaste.MaxPosition, Limit: 100, OldestFirst: oldestFirst}
 				query.Filter.MessageIDs = test.ids
 				before := readSoFar(t, s)
-				page, err := s.Events(t.Context(), "ann", query)
+				page, err := store.ReadEvents(t.Context(), s, "ann", query)
 				if err != nil || page.More {
 					t.Fatalf("a page of %d entries, more %t, %v", len(page.Entries), page.More, err)
 				}

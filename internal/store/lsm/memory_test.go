@@ -206,7 +206,7 @@ func TestReleaseBeforeTheClaimIsLogged(t *testing.T) {
 	if err := l.writer.do(t.Context(), func(*commit) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	page, err := l.Events(t.Context(), "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 100})
+	page, err := store.ReadEvents(t.Context(), l, "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,13 +16,12 @@ const largeBody = 4 << 10
 type messageReader struct {
 	reader pebble.Reader
 	user   string
-	decode func(id posthaste.MessageID, user string, data []byte) (*posthaste.Message, error)
 	key    []byte // scratch
 }
 
 // readMessage returns store.ErrNotFound for an unknown message.
 func readMessage(reader pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
-	r := messageReader{reader: reader, user: user, decode: record.DecodeMessage}
+	r := messageReader{reader: reader, user: user}
 	return r.read(id)
 }
 
@@ -55,7 +54,7 @@ func (r *messageReader) envelope(id posthaste.MessageID) (m *posthaste.Message, 
 			return errCorrupt
 		}
 		place = data[0]
-		if m, err = r.decode(id, r.user, data[1:]); err != nil {
+		if m, err = record.DecodeMessage(id, r.user, data[1:]); err != nil {
 			return fmt.Errorf("%w: %w", errCorrupt, err)
 		}
 		return nil

@@ -63,7 +63,7 @@ func TestClaimedMessagesAreDueAgainAfterReopening(t *testing.T) {
 	if err := second.Settle(t.Context(), noon, store.Delivered(again[0])); err != nil {
 		t.Fatal(err)
 	}
-	page, err := second.Events(t.Context(), "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 10, OldestFirst: true})
+	page, err := store.ReadEvents(t.Context(), second, "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 10, OldestFirst: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,30 +28,30 @@ type followed struct {
 	compared map[posthaste.Position]bool // entries that are what is stored
 }
 
-func (f *followed) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+func (f *followed) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	if !query.OldestFirst {
-		return f.Store.Events(ctx, user, query)
+		return f.Store.Events(ctx, user, query, visit)
 	}
 	end, _, err := f.Watch(ctx, user)
 	if err != nil {
-		return store.EventPage{}, err
+		return 0, false, err
 	}
 	query.Low, query.High = max(query.Low, 1), min(query.High, end)
-	page, err := f.Store.Events(ctx, user, query)
+	page, err := store.ReadEvents(ctx, f.Store, user, query)
 	if err != nil {
-		return store.EventPage{}, err
+		return 0, false, err
 	}
 	if page.More {
 		query.High = page.Next - 1
 	}
 	stored, err := f.stored(ctx, user, query)
 	if err != nil {
-		return store.EventPage{}, err
+		return 0, false, err
 	}
 	if !slices.EqualFunc(page.Entries, stored, f.same) {
-		return store.EventPage{}, fmt.Errorf("what is in memory differs (-stored +in memory):\n%s", cmp.Diff(stored, page.Entries))
+		return 0, false, fmt.Errorf("what is in memory differs (-stored +in memory):\n%s", cmp.Diff(stored, page.Entries))
 	}
-	return page, nil
+	return page.Visit(visit)
 }
 
 // same reports whether two entries have the same position and the same stored form,
@@ -78,7 +78,7 @@ func storedForm(e store.Entry) []byte {
 func (f *followed) stored(ctx context.Context, user string, query store.EventQuery) (entries []store.Entry, err error) {
 	query.OldestFirst = false
 	for more := query.Low <= query.High; more; {
-		page, err := f.Store.Events(ctx, user, query)
+		page, err := store.ReadEvents(ctx, f.Store, user, query)
 		if err != nil {
 			return nil, err
 		}
@@ -106,8 +106,9 @@ func TestConformanceOfFollowed(t *testing.T) {
 	})
 }
 
-// TestLatest answers what is asked of events that are in memory, and nothing else.
-func TestLatest(t *testing.T) {
+// TestLatestEventsAreInMemory finds events without the index once the log is watched, but no
+// earlier ones and none latest first.
+func TestLatestEventsAreInMemory(t *testing.T) {
 	s := open(t, vfs.NewMem())
 	accept := func(number int) {
 		submission := store.Submission{Messages: []*posthaste.Message{loggedMessage(number, noon)}}
@@ -115,26 +116,29 @@ func TestLatest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	query := func(low posthaste.Position, oldestFirst bool) store.EventQuery {
-		return store.EventQuery{Low: low, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 10}
-	}
-	want := func(entries int, ok bool, query store.EventQuery) {
+	want := func(entries int, inMemory bool, low posthaste.Position, oldestFirst bool) {
 		t.Helper()
-		page, got, err := s.Latest(t.Context(), "ann", query)
-		if err != nil || got != ok || len(page.Entries) != entries {
-			t.Errorf("Latest from %d on = %d entries, %t, %v, want %d, %t", query.Low, len(page.Entries), got, err, entries, ok)
+		before := readSoFar(t, s)
+		page, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{
+			Filter: store.EventFilter{States: []posthaste.State{posthaste.StateCreated}},
+			Low:    low, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 10,
+		})
+		indexed := readSoFar(t, s).IndexBlocks > before.IndexBlocks
+		if err != nil || len(page.Entries) != entries || indexed == inMemory {
+			t.Errorf("from %d on, oldest first %t: %d entries, with the index %t, %v, want %d, %t",
+				low, oldestFirst, len(page.Entries), indexed, err, entries, !inMemory)
 		}
 	}
 	accept(1)
-	want(0, false, query(1, true)) // nobody has asked for the end of the log
+	want(1, false, 1, true) // nobody has watched the log
 	end, _, err := s.Watch(t.Context(), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(0, true, query(end+1, true))
+	want(0, true, end+1, true)
 	accept(2)
 	accept(3)
-	want(2, true, query(end+1, true))
-	want(0, false, query(end, true))
-	want(0, false, query(end+1, false))
+	want(2, true, end+1, true)
+	want(3, false, end, true)
+	want(2, false, end+1, false)
 }

@@ -119,7 +119,7 @@ func follow(t *testing.T, s store.Store, n int) (seen []posthaste.Position) {
 			t.Fatal(err)
 		}
 		query.High = end
-		page, err := s.Events(t.Context(), ann, query)
+		page, err := store.ReadEvents(t.Context(), s, ann, query)
 		if err != nil {
 			t.Fatal(err)
 		}

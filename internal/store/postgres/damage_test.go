@@ -277,7 +277,7 @@ func TestBesideADamagedMessage(t *testing.T) {
 	damaged, whole, queued := ids[0], ids[1], ids[2]
 	execute(t, url, `UPDATE posthaste.messages SET record = '\xff' WHERE id = $1`, [16]byte(damaged))
 
-	page, err := s.Events(t.Context(), user, store.EventQuery{High: math.MaxInt64, Limit: 10})
+	page, err := store.ReadEvents(t.Context(), s, user, store.EventQuery{High: math.MaxInt64, Limit: 10})
 	if err != nil || len(page.Entries) != 2 {
 		t.Errorf("Events = %d entries, %v; want those of the two others", len(page.Entries), err)
 	}

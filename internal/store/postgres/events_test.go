@@ -31,7 +31,7 @@ func TestAPageMissesNothingThatIsCommittedMeanwhile(t *testing.T) {
 		t.Fatalf("a page of %d events, %v, want %d at least", len(page.Entries), err, postings)
 	}
 	query.Filter = store.EventFilter{}
-	log, err := s.Events(t.Context(), ann, query)
+	log, err := store.ReadEvents(t.Context(), s, ann, query)
 	if err != nil {
 		t.Fatal(err)
 	}

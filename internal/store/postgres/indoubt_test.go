@@ -125,7 +125,7 @@ func settleAll(t *testing.T, s store.Store) {
 // statesOf returns the states of a message's events, oldest first.
 func statesOf(t *testing.T, s store.Store, m *posthaste.Message) (states []posthaste.State) {
 	t.Helper()
-	page, err := s.Events(t.Context(), ann, store.EventQuery{
+	page, err := store.ReadEvents(t.Context(), s, ann, store.EventQuery{
 		Filter: store.EventFilter{MessageIDs: []posthaste.MessageID{m.ID}},
 		High:   posthaste.MaxPosition, OldestFirst: true, Limit: 100,
 	})

@@ -59,14 +59,18 @@ func behind(block []posthaste.Event, oldestFirst bool) posthaste.Position {
 
 // Events implements store.Log. What is committed has lower positions than whatever
 // can still be committed, so all of it may be shown.
-func (s *Store) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) (store.EventPage, error) {
+func (s *Store) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	page, err := read(ctx, s, func(ctx context.Context, q querier) (store.EventPage, error) {
 		query.Low = max(query.Low, posthaste.FirstPosition(query.Since()))
 		r := &logReader{ctx: ctx, q: q, user: user, query: query, room: store.NewPageBudget(query.Bytes)}
 		err := r.run()
 		s.setAside.add(r.unreadable, s.logger)
 		return r.page, err
 	})
+	if err != nil {
+		return 0, false, err
+	}
+	return page.Visit(visit) // the connection is free again
 }
 
 // logReader answers one query.

@@ -85,7 +85,7 @@ func comparePages(b *testing.B, embedded, many store.Store, query store.EventQue
 	for range b.N {
 		for i, s := range []store.Store{embedded, many} {
 			began := time.Now()
-			if _, err := s.Events(b.Context(), ann, query); err != nil {
+			if _, err := store.ReadEvents(b.Context(), s, ann, query); err != nil {
 				b.Fatal(err)
 			}
 			took[i] = append(took[i], time.Since(began))
@@ -116,11 +116,11 @@ func TestLargePages(t *testing.T) {
 			for _, page := range pages {
 				for _, oldestFirst := range []bool{false, true} {
 					query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: 800, OldestFirst: oldestFirst}
-					expected, err := embedded.Events(t.Context(), ann, query)
+					expected, err := store.ReadEvents(t.Context(), embedded, ann, query)
 					if err != nil {
 						t.Fatal(err)
 					}
-					got, err := many.Events(t.Context(), ann, query)
+					got, err := store.ReadEvents(t.Context(), many, ann, query)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -57,7 +57,7 @@ func TestTrimDropsEmptyDays(t *testing.T) {
 	if days := daysOf(t, reader); !slices.Contains(days, recentDay) {
 		t.Errorf("there are partitions for %v, want %s", days, recentDay)
 	}
-	page, err := s.Events(t.Context(), ann, store.EventQuery{High: posthaste.MaxPosition, Limit: 10})
+	page, err := store.ReadEvents(t.Context(), s, ann, store.EventQuery{High: posthaste.MaxPosition, Limit: 10})
 	if err != nil || len(page.Entries) != 3 {
 		t.Errorf("%d events are left, %v, want those of the recent message", len(page.Entries), err)
 	}

@@ -24,11 +24,6 @@ func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-c
 	return end, who.grown, err
 }
 
-// Latest implements store.Watcher: nothing is in memory here.
-func (s *Store) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
-	return store.EventPage{}, false, nil
-}
-
 // readEnd returns the position of a user's last event, 0 if there was none yet.
 func readEnd(ctx context.Context, q querier, user string) (posthaste.Position, error) {
 	end, err := row(ctx, q, pgx.RowTo[int64], `SELECT position FROM posthaste.users WHERE user_id = $1`, user)

@@ -36,7 +36,7 @@ func BenchmarkYear(b *testing.B) {
 					b.Run(fmt.Sprintf("%s/oldestFirst=%t", page.name, oldestFirst), func(b *testing.B) {
 						query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: page.limit, OldestFirst: oldestFirst}
 						for b.Loop() {
-							if _, err := s.Events(b.Context(), ann, query); err != nil {
+							if _, err := store.ReadEvents(b.Context(), s, ann, query); err != nil {
 								b.Fatal(err)
 							}
 						}

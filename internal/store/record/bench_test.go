@@ -54,19 +54,6 @@ func BenchmarkDecodeMessage(b *testing.B) {
 	}
 }
 
-func BenchmarkDecoderMessage(b *testing.B) {
-	m := typical()
-	data := AppendMessage(nil, m)
-	var decoder Decoder
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := decoder.Message(m.ID, m.User, data); err != nil {
-			b.Fatal(err)
-		}
-		decoder.Release()
-	}
-}
-
 func BenchmarkAppendEvent(b *testing.B) {
 	e := &posthaste.Event{State: posthaste.StateActive}
 	var dst []byte

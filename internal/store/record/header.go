@@ -29,32 +29,15 @@ func newHeader(h http.Header) header {
 	return flat
 }
 
-// emptied returns the memory of a header for another one, without its texts. That of a very
-// long one is not kept.
-func (flat header) emptied() header {
-	clear(flat)
-	if cap(flat) > 2*mostKeptValues {
-		return nil
-	}
-	return flat[:0]
-}
-
 // restore returns nil for an empty header.
-func (flat header) restore() (http.Header, error) { return flat.restoreInto(&parts{}) }
-
-// restoreInto is restore with as much of the memory as it needs.
-func (flat header) restoreInto(memory *parts) (http.Header, error) {
+func (flat header) restore() (http.Header, error) {
 	if len(flat) == 0 {
 		return nil, nil
 	}
 	if len(flat)%2 != 0 {
 		return nil, errHeader
 	}
-	if memory.header == nil {
-		memory.header = make(http.Header, len(flat)/2)
-	}
-	memory.values = slices.Grow(memory.values[:0], len(flat)/2)[:len(flat)/2]
-	h, values := memory.header, memory.values
+	h, values := make(http.Header, len(flat)/2), make([]string, len(flat)/2)
 	name, first := flat[0], 0
 	for i := range values {
 		if flat[2*i] < name {

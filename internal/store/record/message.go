@@ -1,9 +1,7 @@
 package record
 
 import (
-	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"posthaste"
@@ -12,7 +10,7 @@ import (
 // message is the stored form of a posthaste.Message.
 type message struct {
 	URL        string   `cbor:"1,keyasint,omitempty"`
-	Body       body     `cbor:"2,keyasint,omitempty"`
+	Body       []byte   `cbor:"2,keyasint,omitempty"`
 	CreatedAt  int64    `cbor:"3,keyasint,omitempty"`
 	NotBefore  int64    `cbor:"4,keyasint,omitempty"` // none: CreatedAt
 	CallerIP   string   `cbor:"5,keyasint,omitempty"`
@@ -81,54 +79,19 @@ func AppendMessage(dst []byte, m *posthaste.Message) []byte {
 	return encode(slices.Grow(dst, len(m.Body)+usualOverhead), &rec)
 }
 
-// body is a body that is decoded into the memory it has, if that is enough.
-type body []byte
-
-// UnmarshalBinary implements encoding.BinaryUnmarshaler.
-func (b *body) UnmarshalBinary(data []byte) error {
-	*b = append((*b)[:0], data...)
-	return nil
-}
-
 // DecodeMessage reads what AppendMessage wrote and adds the id and the user.
 // Empty bodies, headers and lists come back as nil.
-func DecodeMessage(id posthaste.MessageID, user string, data []byte) (*posthaste.Message, error) {
-	m := &posthaste.Message{ID: id, User: user}
-	if err := decodeMessage(m, &parts{}, data); err != nil {
+func DecodeMessage(id posthaste.MessageID, user string, data []byte) (m *posthaste.Message, err error) {
+	var rec message
+	if err := decode(data, &rec); err != nil {
 		return nil, err
-	}
-	return m, nil
-}
-
-// parts is memory for what most messages and responses have. Whoever decodes into it finds
-// the header empty.
-type parts struct {
-	body   body
-	header http.Header
-	values []string // of the header
-}
-
-// decodedMessages are records to decode messages into. A page of the log has a thousand.
-var decodedMessages = sync.Pool{New: func() any { return new(message) }}
-
-// decodeMessage decodes a message with as much of the memory as it needs, but for its id and
-// its user.
-func decodeMessage(m *posthaste.Message, memory *parts, data []byte) (err error) {
-	rec := decodedMessages.Get().(*message)
-	defer func() {
-		*rec = message{Settings: settings{Header: rec.Settings.Header.emptied()}} // all else is the message's
-		decodedMessages.Put(rec)
-	}()
-	rec.Body = memory.body[:0]
-	if err := decode(data, rec); err != nil {
-		return err
 	}
 	if rec.NotBefore == 0 {
 		rec.NotBefore = rec.CreatedAt
 	}
-	*m = posthaste.Message{
-		ID:         m.ID,
-		User:       m.User,
+	m = &posthaste.Message{
+		ID:         id,
+		User:       user,
 		URL:        rec.URL,
 		CreatedAt:  fromMilli(rec.CreatedAt),
 		NotBefore:  fromMilli(rec.NotBefore),
@@ -139,14 +102,16 @@ func decodeMessage(m *posthaste.Message, memory *parts, data []byte) (err error)
 		ScheduleID: rec.ScheduleID,
 		Run:        rec.Run.restore(),
 	}
-	memory.body = rec.Body
 	if len(rec.Body) > 0 {
-		m.Body = slices.Clip(rec.Body)
+		m.Body = rec.Body
 	}
 	if m.SourceID, err = restoreID(rec.SourceID); err != nil {
-		return err
+		return nil, err
 	}
-	return rec.Settings.restoreInto(&m.Settings, memory)
+	if err := rec.Settings.restore(&m.Settings); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 func newSettings(s *posthaste.Settings) settings {
@@ -172,10 +137,7 @@ func newSettings(s *posthaste.Settings) settings {
 }
 
 // restore fills s.
-func (rec *settings) restore(s *posthaste.Settings) error { return rec.restoreInto(s, &parts{}) }
-
-// restoreInto is restore with as much of the memory as it needs.
-func (rec *settings) restoreInto(s *posthaste.Settings, memory *parts) (err error) {
+func (rec *settings) restore(s *posthaste.Settings) (err error) {
 	*s = posthaste.Settings{
 		Method:     rec.Method,
 		Retries:    rec.Retries,
@@ -198,7 +160,7 @@ func (rec *settings) restoreInto(s *posthaste.Settings, memory *parts) (err erro
 		Dialect: posthaste.Dialect(rec.Dialect),
 		Trace:   posthaste.TraceContext(rec.Trace),
 	}
-	if s.Header, err = rec.Header.restoreInto(memory); err != nil {
+	if s.Header, err = rec.Header.restore(); err != nil {
 		return err
 	}
 	if s.Callback, err = rec.Callback.restore(); err != nil {

@@ -3,10 +3,7 @@ package record
 import (
 	"encoding/hex"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -60,90 +57,6 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, "bulk action", anyAction, func(a *posthaste.BulkAction) (*posthaste.BulkAction, error) {
 		return DecodeAction(a.User, a.ID, AppendAction(nil, a))
 	})
-}
-
-// TestDecoder decodes some of each kind with one decoder, again and again in the same memory.
-func TestDecoder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var decoder Decoder
-		for range 3 {
-			messages := rapid.SliceOfN(anyMessage, 0, 5).Draw(t, "messages")
-			responses := rapid.SliceOfN(anyResponse, 0, 5).Draw(t, "responses")
-			same(t, messages, func(m *posthaste.Message) (*posthaste.Message, error) {
-				return decoder.Message(m.ID, m.User, AppendMessage(nil, m))
-			})
-			same(t, responses, func(r *posthaste.Response) (*posthaste.Response, error) {
-				return decoder.Response(AppendResponse(nil, r))
-			})
-			decoder.Release()
-		}
-	})
-}
-
-// same decodes all of some values, and compares them then.
-func same[T any](t *rapid.T, values []T, through func(T) (T, error)) {
-	var decoded []T
-	for _, value := range values {
-		got, err := through(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		decoded = append(decoded, got)
-	}
-	for i, value := range values {
-		if diff := cmp.Diff(value, decoded[i]); diff != "" {
-			t.Fatalf("number %d of %d changed (-want +got):\n%s", i, len(values), diff)
-		}
-	}
-}
-
-// The memory of usual messages is kept, not that of large ones, and none of their texts.
-func TestDecoderForgets(t *testing.T) {
-	usual, longBody, longHeader := typical(), typical(), typical()
-	longBody.Body = make([]byte, mostKeptBody+1)
-	for n := range mostKeptValues + 1 {
-		longHeader.Header.Add("X-Many", strconv.Itoa(n))
-	}
-	var pool sync.Pool
-	for _, test := range []struct {
-		name string
-		m    *posthaste.Message
-		kept bool
-	}{{"usual", usual, true}, {"a long body", longBody, false}, {"a long header", longHeader, false}} {
-		t.Run(test.name, func(t *testing.T) {
-			s := new(slot[posthaste.Message])
-			if err := decodeMessage(&s.value, &s.parts, AppendMessage(nil, test.m)); err != nil {
-				t.Fatal(err)
-			}
-			if s.parts.usual() != test.kept {
-				t.Fatalf("kept is %t, want %t", s.parts.usual(), test.kept)
-			}
-			slots := release([]*slot[posthaste.Message]{s}, &pool)
-			if test.kept && (s.value.URL != "" || len(s.parts.header) > 0 || slices.Max(s.parts.values) != "") {
-				t.Errorf("something of a message was kept: %+v", s)
-			}
-			if len(slots) > 0 || slots[:1][0] != nil {
-				t.Error("a slot is still in the list")
-			}
-		})
-	}
-}
-
-// A body cannot grow into memory that others may get.
-func TestDecodedBodyCannotGrow(t *testing.T) {
-	var decoder Decoder
-	long, short := typical(), typical()
-	short.Body = short.Body[:1]
-	for _, m := range []*posthaste.Message{long, short} {
-		got, err := decoder.Message(m.ID, m.User, AppendMessage(nil, m))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if cap(got.Body) != len(got.Body) {
-			t.Errorf("a body of %d bytes has room for %d", len(got.Body), cap(got.Body))
-		}
-		decoder.Release()
-	}
 }
 
 func TestAppendKeepsWhatIsThere(t *testing.T) {

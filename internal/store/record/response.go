@@ -2,7 +2,6 @@ package record
 
 import (
 	"slices"
-	"sync"
 
 	"posthaste"
 )
@@ -11,7 +10,7 @@ import (
 type response struct {
 	Status    int    `cbor:"1,keyasint,omitempty"`
 	Header    header `cbor:"2,keyasint,omitempty"`
-	Body      body   `cbor:"3,keyasint,omitempty"`
+	Body      []byte `cbor:"3,keyasint,omitempty"`
 	Truncated bool   `cbor:"4,keyasint,omitempty"`
 }
 
@@ -28,32 +27,17 @@ func AppendResponse(dst []byte, r *posthaste.Response) []byte {
 // DecodeResponse reads what AppendResponse wrote. Empty bodies and headers come
 // back as nil.
 func DecodeResponse(data []byte) (*posthaste.Response, error) {
-	r := new(posthaste.Response)
-	if err := decodeResponse(r, &parts{}, data); err != nil {
+	var rec response
+	if err := decode(data, &rec); err != nil {
 		return nil, err
 	}
-	return r, nil
-}
-
-// decodedResponses are records to decode responses into, as decodedMessages are for messages.
-var decodedResponses = sync.Pool{New: func() any { return new(response) }}
-
-// decodeResponse decodes a response with as much of the memory as it needs.
-func decodeResponse(r *posthaste.Response, memory *parts, data []byte) (err error) {
-	rec := decodedResponses.Get().(*response)
-	defer func() {
-		*rec = response{Header: rec.Header.emptied()} // all else is the response's
-		decodedResponses.Put(rec)
-	}()
-	rec.Body = memory.body[:0]
-	if err := decode(data, rec); err != nil {
-		return err
+	header, err := rec.Header.restore()
+	if err != nil {
+		return nil, err
 	}
-	*r = posthaste.Response{Status: rec.Status, Truncated: rec.Truncated}
-	memory.body = rec.Body
+	r := &posthaste.Response{Status: rec.Status, Header: header, Truncated: rec.Truncated}
 	if len(rec.Body) > 0 {
-		r.Body = slices.Clip(rec.Body)
+		r.Body = rec.Body
 	}
-	r.Header, err = rec.Header.restoreInto(memory)
-	return err
+	return r, nil
 }

@@ -138,7 +138,7 @@ func statesOf(events []posthaste.Event) []posthaste.State {
 func readAll(ctx context.Context, s store.Log, user string, query store.EventQuery) ([]store.Entry, error) {
 	var all []store.Entry
 	for {
-		page, err := s.Events(ctx, user, query)
+		page, err := store.ReadEvents(ctx, s, user, query)
 		if err != nil {
 			return nil, fmt.Errorf("events from %d to %d: %w", query.Low, query.High, err)
 		}

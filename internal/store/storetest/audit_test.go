@@ -18,12 +18,15 @@ type altered struct {
 	status  func(*store.Status)
 }
 
-func (a altered) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
-	page, err := a.Store.Events(ctx, user, query)
+func (a altered) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	page, err := store.ReadEvents(ctx, a.Store, user, query)
+	if err != nil {
+		return 0, false, err
+	}
 	if a.entries != nil && len(page.Entries) > 0 {
 		page.Entries = a.entries(page.Entries)
 	}
-	return page, err
+	return page.Visit(visit)
 }
 
 func (a altered) Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error) {

@@ -74,7 +74,7 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 		"RunNow":  func() error { return s.RunNow(ctx, now, user, m.ID) },
 		"Message": func() error { return errorOf(s.Message(ctx, user, m.ID)) },
 		"Events": func() error {
-			return errorOf(s.Events(ctx, user, store.EventQuery{High: posthaste.MaxPosition, Limit: 1}))
+			return errorOf(store.ReadEvents(ctx, s, user, store.EventQuery{High: posthaste.MaxPosition, Limit: 1}))
 		},
 		"Watch": func() error {
 			_, _, err := s.Watch(ctx, user)

@@ -97,18 +97,18 @@ var defects = map[string]func(store.Store) store.Store{
 			return s.Settle(context.Background(), start, settlement)
 		}}
 	},
-	"DeadLetters/deleted dead letters are gone":                      func(s store.Store) store.Store { return hoarder{s} },
-	"DeadLetters/every query finds what matches":                     func(s store.Store) store.Store { return unfiltered{s} },
-	"LiveMessages/every filter finds what matches":                   func(s store.Store) store.Store { return unfiltered{s} },
-	"Events/each field filters alone":                                func(s store.Store) store.Store { return unfiltered{s} },
-	"Events/pages of every size make the same log":                   func(s store.Store) store.Store { return skipping{s} },
-	"Events/ranges include both ends":                                func(s store.Store) store.Store { return halfOpen{s} },
-	"Events/pages that are lent leave those that are kept alone":     func(s store.Store) store.Store { return &careless{Store: s} },
-	"Events/pages that are lent are right until they are given back": func(s store.Store) store.Store { return &overwriting{Store: s} },
-	"Positions/an event is logged at the time it is told":            late,
-	"Pages/pages of the log hold no more than they may":              func(s store.Store) store.Store { return generous{s} },
-	"Watch/all who wait are woken":                                   func(s store.Store) store.Store { return sleepy{s} },
-	"Watch/the latest events are those that are stored":              func(s store.Store) store.Store { return stale{s} },
+	"DeadLetters/deleted dead letters are gone":                         func(s store.Store) store.Store { return hoarder{s} },
+	"DeadLetters/every query finds what matches":                        func(s store.Store) store.Store { return unfiltered{s} },
+	"LiveMessages/every filter finds what matches":                      func(s store.Store) store.Store { return unfiltered{s} },
+	"Events/each field filters alone":                                   func(s store.Store) store.Store { return unfiltered{s} },
+	"Events/pages of every size make the same log":                      func(s store.Store) store.Store { return skipping{s} },
+	"Events/ranges include both ends":                                   func(s store.Store) store.Store { return halfOpen{s} },
+	"Events/what was visited does not change afterwards":                func(s store.Store) store.Store { return &careless{Store: s} },
+	"Events/a visitor that fails ends the call":                         func(s store.Store) store.Store { return stubborn{s} },
+	"Positions/an event is logged at the time it is told":               late,
+	"Pages/pages of the log hold no more than they may":                 func(s store.Store) store.Store { return generous{s} },
+	"Watch/all who wait are woken":                                      func(s store.Store) store.Store { return sleepy{s} },
+	"Watch/a reader is shown the same events whether it watches or not": func(s store.Store) store.Store { return stale{s} },
 	"Watch/the end is at or above all that was written, and below what follows": func(s store.Store) store.Store {
 		return ahead{s}
 	},
@@ -265,11 +265,14 @@ func (a ahead) Watch(ctx context.Context, user string) (posthaste.Position, <-ch
 	return posthaste.MaxPosition, grown, err
 }
 
-// stale says that there is nothing new.
+// stale has nothing new for those who read the log as it grows.
 type stale struct{ store.Store }
 
-func (stale) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
-	return store.EventPage{}, true, nil
+func (s stale) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	if query.OldestFirst && query.Low > 0 {
+		return 0, false, nil
+	}
+	return s.Store.Events(ctx, user, query, visit)
 }
 
 // settling settles in its own way.
@@ -318,9 +321,9 @@ func (hoarder) Close() error { return nil }
 // unfiltered answers every query as if it had no filter.
 type unfiltered struct{ store.Store }
 
-func (u unfiltered) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+func (u unfiltered) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	query.Filter = store.EventFilter{}
-	return u.Store.Events(ctx, user, query)
+	return u.Store.Events(ctx, user, query, visit)
 }
 
 func (u unfiltered) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
@@ -336,78 +339,64 @@ func (u unfiltered) LiveMessages(ctx context.Context, user string, query store.L
 // generous lets pages of the log hold any number of bytes.
 type generous struct{ store.Store }
 
-func (s generous) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+func (s generous) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	query.Bytes = math.MaxInt
-	return s.Store.Events(ctx, user, query)
+	return s.Store.Events(ctx, user, query, visit)
 }
 
 // skipping loses an event between two pages.
 type skipping struct{ store.Store }
 
-func (s skipping) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
-	page, err := s.Store.Events(ctx, user, query)
+func (s skipping) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	page, err := store.ReadEvents(ctx, s.Store, user, query)
+	if err != nil {
+		return 0, false, err
+	}
 	if page.More && len(page.Entries) > 1 {
 		page.Entries = page.Entries[:len(page.Entries)-1]
 	}
-	return page, err
+	return page.Visit(visit)
 }
 
 // halfOpen leaves the upper end out of a range.
 type halfOpen struct{ store.Store }
 
-func (h halfOpen) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
+func (h halfOpen) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	query.High--
-	return h.Store.Events(ctx, user, query)
+	return h.Store.Events(ctx, user, query, visit)
 }
 
-// careless uses the memory of pages again that were not lent, when others are given back.
+// careless uses the memory of messages that it has shown for others.
 type careless struct {
 	store.Store
-	given []store.Entry
+	mu    sync.Mutex
+	shown []*posthaste.Message
 }
 
-func (c *careless) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
-	page, err := c.Store.Events(ctx, user, query)
-	ownMessages(page.Entries)
-	if !query.Lent {
-		c.given = append(c.given, page.Entries...)
+func (c *careless) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.shown {
+		m.Body = nil
 	}
-	page.GiveBack = func() { forgetBodies(c.given) }
-	return page, err
+	c.shown = nil
+	return c.Store.Events(ctx, user, query, func(entry *store.Entry) error {
+		own := *entry.Message
+		entry.Message, c.shown = &own, append(c.shown, &own)
+		return visit(entry)
+	})
 }
 
-// overwriting uses the memory of pages that are lent for the next ones, whether these were given back
-// or not.
-type overwriting struct {
-	store.Store
-	mu   sync.Mutex
-	lent []store.Entry
-}
+// stubborn goes on when a visitor fails.
+type stubborn struct{ store.Store }
 
-func (o *overwriting) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
-	page, err := o.Store.Events(ctx, user, query)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if query.Lent {
-		forgetBodies(o.lent)
-		ownMessages(page.Entries)
-		o.lent = page.Entries
-	}
-	return page, err
-}
-
-// ownMessages replaces messages by copies.
-func ownMessages(entries []store.Entry) {
-	for i := range entries {
-		m := *entries[i].Message
-		entries[i].Message = &m
-	}
-}
-
-func forgetBodies(entries []store.Entry) {
-	for _, entry := range entries {
-		entry.Message.Body = nil
-	}
+func (s stubborn) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	var failed error
+	next, more, err = s.Store.Events(ctx, user, query, func(entry *store.Entry) error {
+		failed = errors.Join(failed, visit(entry))
+		return nil
+	})
+	return next, more, errors.Join(err, failed)
 }
 
 // late logs events a second after their time.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -19,7 +20,7 @@ import (
 var eventsPromises = []promise{
 	{"an empty log has no events", func(tr *trial) {
 		for _, oldestFirst := range []bool{true, false} {
-			page, err := tr.store.Events(tr.Context(), ann, store.EventQuery{
+			page, err := store.ReadEvents(tr.Context(), tr.store, ann, store.EventQuery{
 				High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 1,
 			})
 			if err != nil || len(page.Entries) > 0 || page.More {
@@ -63,22 +64,8 @@ var eventsPromises = []promise{
 	}},
 	{"ranges include both ends", checkRanges}, // contract 4.1, rule 4
 	{"who looks at no bodies is shown all the rest", checkBare},
-	{"pages that are lent leave those that are kept alone", func(tr *trial) {
-		log := tr.history()
-		checkLent(tr, log, rand.New(rand.NewPCG(5, 6)))
-		tr.same("the log that was kept", tr.wholeLog(ann), log.entries)
-	}},
-	{"pages that are lent are right until they are given back", func(tr *trial) {
-		checkLent(tr, tr.history(), rand.New(rand.NewPCG(5, 6)))
-	}},
-	{"several readers may have pages that are lent", func(tr *trial) {
-		log := tr.history()
-		var readers sync.WaitGroup
-		for n := range 4 {
-			readers.Go(func() { checkLent(tr, log, rand.New(rand.NewPCG(7, uint64(n)))) })
-		}
-		readers.Wait()
-	}},
+	{"what was visited does not change afterwards", checkVisited},
+	{"a visitor that fails ends the call", checkFailingVisitor},
 	{"a range of nothing is empty", func(tr *trial) {
 		p := tr.logOf(tr.accept())[0].Position
 		for _, query := range []store.EventQuery{
@@ -221,37 +208,75 @@ func checkBare(tr *trial) {
 	tr.same("events without bodies", withoutBodies(whole), withoutBodies(bare))
 }
 
-// checkLent asks for pages that are lent. It gives each of them back when it has the next one,
-// and looks at it once more before.
-func checkLent(tr *trial, log *history, rng *rand.Rand) {
-	var before store.EventPage
-	var wanted []store.Entry
+// checkVisited has several readers of two users keep what they are shown, each of which is
+// compared with what it was when all of them have read their pages.
+func checkVisited(tr *trial) {
+	log := tr.history()
 	for range 50 {
-		query := store.EventQuery{
-			High: posthaste.MaxPosition, Limit: 1 + rng.IntN(50), OldestFirst: rng.IntN(2) == 0, Lent: true,
+		tr.accept(ownedBy(anna), delayed(never))
+	}
+	var readers sync.WaitGroup
+	var kept [4][]store.Entry
+	var texts [4][]string
+	for n, user := range []string{ann, ann, anna, anna} {
+		readers.Go(func() { kept[n], texts[n] = tr.keepVisited(log, user, rand.New(rand.NewPCG(7, uint64(n)))) })
+	}
+	readers.Wait()
+	for n := range kept {
+		for i := range kept[n] {
+			if now := wholeText(&kept[n][i]); now != texts[n][i] {
+				tr.Fatalf("an entry was shown as\n%s\nand is now\n%s", texts[n][i], now)
+			}
 		}
+	}
+}
+
+// keepVisited reads pages of a user's log. It returns their entries, and what each showed in
+// its visit.
+func (tr *trial) keepVisited(log *history, user string, rng *rand.Rand) (kept []store.Entry, texts []string) {
+	for range 50 {
+		query := store.EventQuery{High: posthaste.MaxPosition, Limit: 1 + rng.IntN(50), OldestFirst: rng.IntN(2) == 0}
 		if field := rng.IntN(2 * len(filterFields)); field < len(filterFields) {
 			filterFields[field].ask(&query.Filter, log.entries[rng.IntN(len(log.entries))])
 		}
-		page, err := tr.store.Events(tr.Context(), ann, query)
+		_, _, err := tr.store.Events(tr.Context(), user, query, func(entry *store.Entry) error {
+			if entry.Message.User != user {
+				return fmt.Errorf("%s is shown a message of %s", user, entry.Message.User)
+			}
+			kept, texts = append(kept, *entry), append(texts, wholeText(entry))
+			return nil
+		})
 		if err != nil {
 			tr.Error(err)
-			return
+			break
 		}
-		tr.same("the page before", wanted, before.Entries)
-		before.Return()
-		want := log.answer(query)
-		want = want[:min(query.Limit, len(want))]
-		if page.More {
-			want = want[:min(len(page.Entries), len(want))]
-		}
-		if len(want) == 0 {
-			want = nil
-		}
-		tr.same("a page that is lent", want, page.Entries)
-		before, wanted = page, want
 	}
-	before.Return()
+	return kept, texts
+}
+
+// wholeText returns all that an entry shows as a text.
+func wholeText(e *store.Entry) string {
+	return fmt.Sprintf("%+v %+v %+v", e.Event, e.Response, *e.Message)
+}
+
+func checkFailingVisitor(tr *trial) {
+	for range 5 {
+		tr.accept()
+	}
+	enough := errors.New("enough")
+	for _, oldestFirst := range []bool{true, false} {
+		visits := 0
+		query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: plenty}
+		_, _, err := tr.store.Events(tr.Context(), ann, query, func(*store.Entry) error {
+			if visits++; visits == 3 {
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) || visits != 3 {
+			tr.Errorf("Events = %v after %d visits, want the error of the third", err, visits)
+		}
+	}
 }
 
 func withoutBodies(entries []store.Entry) []store.Entry {
@@ -300,7 +325,7 @@ func (tr *trial) checkPagingWhileWriting(oldestFirst bool) {
 	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 3}
 	seen := map[posthaste.Position]int{}
 	for pages := 0; pages < 1000; pages++ {
-		page, err := tr.store.Events(tr.Context(), ann, query)
+		page, err := store.ReadEvents(tr.Context(), tr.store, ann, query)
 		if err != nil {
 			tr.Fatal(err)
 		}
@@ -344,7 +369,7 @@ func checkCrowdedMoment(tr *trial) {
 	for _, oldestFirst := range []bool{true, false} {
 		seen := 0
 		for query, more := (store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 1000, Bare: true}), true; more; {
-			page, err := tr.store.Events(tr.Context(), ann, query)
+			page, err := store.ReadEvents(tr.Context(), tr.store, ann, query)
 			if err != nil {
 				tr.Fatal(err)
 			}
@@ -395,7 +420,7 @@ func checkFollowing(tr *trial) {
 func follow(ctx context.Context, s store.Log, stop <-chan struct{}) (seen []posthaste.Position) {
 	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 10}
 	for last := false; ; {
-		page, err := s.Events(ctx, ann, query)
+		page, err := store.ReadEvents(ctx, s, ann, query)
 		if err != nil {
 			return nil
 		}

@@ -129,8 +129,12 @@ func (f *faulty) Message(ctx context.Context, user string, id posthaste.MessageI
 	return ask(f, "Message", func() (store.Status, error) { return f.Store.Message(ctx, user, id) })
 }
 
-func (f *faulty) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
-	return ask(f, "Events", func() (store.EventPage, error) { return f.Store.Events(ctx, user, query) })
+func (f *faulty) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	page, err := ask(f, "Events", func() (store.EventPage, error) { return store.ReadEvents(ctx, f.Store, user, query) })
+	if err != nil {
+		return 0, false, err
+	}
+	return page.Visit(visit)
 }
 
 func (f *faulty) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, step store.Progress) ([]posthaste.DeadLetterID, error) {

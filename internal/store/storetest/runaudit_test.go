@@ -72,12 +72,15 @@ func (a alteredRuns) DueWaiters(ctx context.Context, now time.Time, limit int, e
 	return due, next, err
 }
 
-func (a alteredRuns) Events(ctx context.Context, user string, query store.EventQuery) (store.EventPage, error) {
-	page, err := a.Store.Events(ctx, user, query)
+func (a alteredRuns) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	page, err := store.ReadEvents(ctx, a.Store, user, query)
+	if err != nil {
+		return 0, false, err
+	}
 	if a.log != nil && query.Filter.Runs {
 		page.Entries = a.log(page.Entries)
 	}
-	return page, err
+	return page.Visit(visit)
 }
 
 func TestAuditOfRuns(t *testing.T) {

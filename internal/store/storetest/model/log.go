@@ -10,7 +10,8 @@ import (
 )
 
 // Events implements store.Log.
-func (m *Model) Events(_ context.Context, user string, query store.EventQuery) (page store.EventPage, err error) {
+func (m *Model) Events(_ context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	var page store.EventPage
 	err = m.do(func() error {
 		log, room := slices.Clone(m.log), store.NewPageBudget(query.Bytes)
 		if !query.OldestFirst {
@@ -32,7 +33,10 @@ func (m *Model) Events(_ context.Context, user string, query store.EventQuery) (
 		}
 		return nil
 	})
-	return page, err
+	if err != nil {
+		return 0, false, err
+	}
+	return page.Visit(visit)
 }
 
 // Watch implements store.Watcher. The end counts as read: a crash must not take it
@@ -44,11 +48,6 @@ func (m *Model) Watch(context.Context, string) (end posthaste.Position, grown <-
 		return nil
 	})
 	return end, grown, err
-}
-
-// Latest implements store.Watcher: to the model nothing is nearer than the rest.
-func (m *Model) Latest(context.Context, string, store.EventQuery) (store.EventPage, bool, error) {
-	return store.EventPage{}, false, nil
 }
 
 // LiveMessages implements store.LiveMessages. The cursor is the id of the next
