@@ -17,18 +17,12 @@ type alertSettings struct {
 	AlertQuiet      span   `group:"alerts" default:"15m" help:"Minimum time between two alerts: 1s to 7d."`
 }
 
-// Bounds of alerts.
-const (
-	maxAlertThreshold = 1_000_000
-	maxAlertQuiet     = 7 * day
-)
-
 func (s *alertSettings) check(policy dispatch.Policy) error {
 	return firstError(
 		s.alerts().Check(policy),
 		s.checkKey(),
-		within("alert-threshold", count(s.AlertThreshold), 1, maxAlertThreshold),
-		within("alert-quiet", s.AlertQuiet, span(time.Second), span(maxAlertQuiet)),
+		within("alert-threshold", count(s.AlertThreshold), 1, 1_000_000),
+		within("alert-quiet", s.AlertQuiet, span(time.Second), span(7*day)),
 	)
 }
 

@@ -65,24 +65,21 @@ func complete(node *kong.Node, words []string) []string {
 	before, last := words[:len(words)-1], words[len(words)-1]
 	var flag *kong.Flag // that the next word is a value of
 	for _, word := range before {
-		if flag != nil {
+		switch name, isFlag := strings.CutPrefix(word, "--"); {
+		case flag != nil:
 			flag = nil
-			continue
-		}
-		if name, isFlag := strings.CutPrefix(word, "--"); isFlag {
+		case isFlag:
 			flag = valueFlag(node, name)
-		} else if child := childOf(node, word); child != nil && !isHelp(child) {
-			node = child
+		default:
+			child := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == word })
+			if child >= 0 && (node.Parent != nil || word != "help") { // after help comes a command of the program
+				node = node.Children[child]
+			}
 		}
 	}
-	switch {
-	case flag != nil:
-		return startingWith(last, strings.Split(flag.Enum, ","))
-	case strings.HasPrefix(last, "-"):
-		return startingWith(last, flagNames(node))
-	default:
-		return startingWith(last, commandNames(node))
-	}
+	found := slices.DeleteFunc(candidates(node, flag, last), func(word string) bool { return word == "" || !strings.HasPrefix(word, last) })
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // valueFlag returns the flag of a name if a value has to follow it.
@@ -95,47 +92,25 @@ func valueFlag(node *kong.Node, name string) *kong.Flag {
 	return nil
 }
 
-func childOf(node *kong.Node, name string) *kong.Node {
-	for _, child := range node.Children {
-		if child.Name == name {
-			return child
+// candidates returns the values of a flag, or else the flags, or the commands below a command
+// and the values of its arguments.
+func candidates(node *kong.Node, flag *kong.Flag, last string) (words []string) {
+	switch {
+	case flag != nil:
+		return strings.Split(flag.Enum, ",")
+	case strings.HasPrefix(last, "-"):
+		for _, flag := range slices.Concat(node.AllFlags(true)...) {
+			words = append(words, "--"+flag.Name)
 		}
+		return words
 	}
-	return nil
-}
-
-// isHelp reports whether a command is help: what follows it is a command of the program.
-func isHelp(node *kong.Node) bool { return node.Parent.Parent == nil && node.Name == "help" }
-
-func flagNames(node *kong.Node) []string {
-	var names []string
-	for _, flag := range slices.Concat(node.AllFlags(true)...) {
-		names = append(names, "--"+flag.Name)
-	}
-	return names
-}
-
-// commandNames returns the commands below a command, or what its first argument can be.
-func commandNames(node *kong.Node) []string {
-	var names []string
 	for _, child := range node.Children {
 		if !child.Hidden {
-			names = append(names, child.Name)
+			words = append(words, child.Name)
 		}
 	}
 	for _, argument := range node.Positional {
-		names = append(names, strings.Split(argument.Enum, ",")...)
+		words = append(words, strings.Split(argument.Enum, ",")...)
 	}
-	return names
-}
-
-func startingWith(prefix string, words []string) []string {
-	var found []string
-	for _, word := range words {
-		if word != "" && strings.HasPrefix(word, prefix) {
-			found = append(found, word)
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	return words
 }

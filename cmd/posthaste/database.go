@@ -13,20 +13,14 @@ type databaseSettings struct {
 	DatabaseConnections int    `group:"database" default:"10" help:"Maximum number of connections from this server to the database: 4 to 1000."`
 }
 
-// Bounds of the connections: one listens for what other nodes do, one says that this node
-// lives, and two have to be left for everything else.
-const (
-	minConnections = 4
-	maxConnections = 1000
-)
-
 func (s *databaseSettings) check() error {
 	if s.DatabaseURL == "" {
 		return nil
 	}
 	return firstError(
 		checkDatabaseURL(s.DatabaseURL),
-		within("database-connections", count(s.DatabaseConnections), minConnections, maxConnections),
+		// One listens to other nodes, one renews this node's lease, and two are left for everything else.
+		within("database-connections", count(s.DatabaseConnections), 4, 1000),
 	)
 }
 

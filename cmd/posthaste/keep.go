@@ -19,13 +19,6 @@ type keepSettings struct {
 	KeepFor []string `group:"retention" placeholder:"USER:KIND=VALUE" help:"Retention of one user, overriding --keep-logs, --keep-dlq, --keep-runs or --keep-bytes: KIND is logs, dlq, runs or bytes, as in acme:logs=7d or acme:bytes=10GB. Write a comma in a user ID as \\,."`
 }
 
-const (
-	minKeepLogs  = 2 * day // what is remembered of requests for a day lies with the log
-	maxKeep      = 36500 * day
-	minKeepBytes = 64 << 20 // sizes are estimates, by blocks of files
-	maxKeepBytes = 1 << 50
-)
-
 // check returns a sentence about the first setting that is out of bounds.
 func (s *keepSettings) check() error {
 	if err := checkKeep("keep-", s.keep()); err != nil {
@@ -37,11 +30,12 @@ func (s *keepSettings) check() error {
 
 // checkKeep names a value by what its setting's name begins with.
 func checkKeep(setting string, k app.Keep) error {
+	const longest = span(36500 * day)
 	return firstError(
-		keeping(setting+"logs", span(k.Logs), span(minKeepLogs), span(maxKeep)),
-		keeping(setting+"dlq", span(k.DLQ), span(time.Second), span(maxKeep)),
-		keeping(setting+"runs", span(k.Runs), span(time.Second), span(maxKeep)),
-		keeping(setting+"bytes", byteSize(k.Bytes), minKeepBytes, maxKeepBytes),
+		keeping(setting+"logs", span(k.Logs), span(2*day), longest), // idempotency records of a day are stored with the log
+		keeping(setting+"dlq", span(k.DLQ), span(time.Second), longest),
+		keeping(setting+"runs", span(k.Runs), span(time.Second), longest),
+		keeping(setting+"bytes", byteSize(k.Bytes), 64<<20, 1<<50), // sizes are estimates, by blocks of files
 	)
 }
 

@@ -46,44 +46,26 @@ type settings struct {
 	LogFormat       telemetry.Format `default:"text" enum:"text,json" help:"Log format: text or json."`
 }
 
-// Bounds of settings. Zero would mean "the default" further down, except for
-// resources.
-const (
-	maxBytes       = 100 << 20
-	minCache       = 1 << 20
-	maxCache       = 1 << 40
-	minReserve     = 16 << 20
-	maxReserve     = 1 << 40
-	maxTimeout     = 24 * time.Hour
-	maxDelay       = 3660 * day
-	maxRetries     = 100_000
-	maxResources   = 1_000_000
-	maxConcurrency = 100_000
-	maxRequests    = 100_000
-	maxClients     = 1_000_000
-	minMemory      = 256 << 20
-	maxMemory      = 1 << 40
-)
-
-// check returns a sentence about the first setting that is out of bounds.
+// check returns a sentence about the first setting that is out of bounds. Zero would mean
+// "the default" further down, except for resources.
 func (s *settings) check() error {
 	return firstError(
-		within("max-body-size", s.MaxBodySize, 1, maxBytes),
-		within("max-batch-size", s.MaxBatchSize, 1, maxBytes),
-		within("max-response-size", s.MaxResponseSize, 1, maxBytes),
-		within("max-timeout", s.MaxTimeout, span(time.Second), span(maxTimeout)),
-		within("max-retries", count(s.MaxRetries), 1, maxRetries),
-		within("max-delay", s.MaxDelay, span(time.Second), span(maxDelay)),
-		within("max-queues", count(s.MaxQueues), 0, maxResources),
-		within("max-parallelism", count(s.MaxParallelism), 0, maxResources),
-		within("max-schedules", count(s.MaxSchedules), 0, maxResources),
+		within("max-body-size", s.MaxBodySize, 1, 100<<20),
+		within("max-batch-size", s.MaxBatchSize, 1, 100<<20),
+		within("max-response-size", s.MaxResponseSize, 1, 100<<20),
+		within("max-timeout", s.MaxTimeout, span(time.Second), span(day)),
+		within("max-retries", count(s.MaxRetries), 1, 100_000),
+		within("max-delay", s.MaxDelay, span(time.Second), span(3660*day)),
+		within("max-queues", count(s.MaxQueues), 0, 1_000_000),
+		within("max-parallelism", count(s.MaxParallelism), 0, 1_000_000),
+		within("max-schedules", count(s.MaxSchedules), 0, 1_000_000),
 		s.keepSettings.check(),
-		within("concurrency", count(s.Concurrency), 1, maxConcurrency),
-		within("max-requests", count(s.MaxRequests), 1, maxRequests),
-		within("max-connections", count(s.MaxConnections), 0, maxClients),
-		keeping("memory-limit", s.MemoryLimit, minMemory, maxMemory),
-		within("cache-size", s.CacheSize, minCache, maxCache),
-		keeping("disk-reserve", s.DiskReserve, minReserve, maxReserve),
+		within("concurrency", count(s.Concurrency), 1, 100_000),
+		within("max-requests", count(s.MaxRequests), 1, 100_000),
+		within("max-connections", count(s.MaxConnections), 0, 1_000_000),
+		keeping("memory-limit", s.MemoryLimit, 256<<20, 1<<40),
+		within("cache-size", s.CacheSize, 1<<20, 1<<40),
+		keeping("disk-reserve", s.DiskReserve, 16<<20, 1<<40),
 		headerValue("region", s.Region),
 		telemetry.CheckTraces(os.Getenv),
 	)
