@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"posthaste/internal/admission"
 )
@@ -18,22 +19,14 @@ func RegisterAdmission(registerer prometheus.Registerer, requests, bodies func()
 			return total
 		}
 	}
-	r := register{registerer}
-	r.gaugeFunc("requests_working", "API requests being served.", func() float64 { return float64(requests().Held) })
-	r.gaugeFunc("request_body_bytes", "Memory reserved for request bodies.", func() float64 { return float64(bodies().Held) })
-	r.gaugeFunc("requests_waiting", "Requests waiting to be admitted.", sum(func(u admission.Usage) float64 { return float64(u.Waiting) }))
-	r.counterFunc("requests_refused_total", "Requests rejected with 429 or 503 because a request, memory or user limit was reached.", sum(func(u admission.Usage) float64 { return float64(u.Refused) }))
+	r := promauto.With(prefixed(registerer))
+	r.NewGaugeFunc(prometheus.GaugeOpts{Name: "requests_working", Help: "API requests being served."}, func() float64 { return float64(requests().Held) })
+	r.NewGaugeFunc(prometheus.GaugeOpts{Name: "request_body_bytes", Help: "Memory reserved for request bodies."}, func() float64 { return float64(bodies().Held) })
+	r.NewGaugeFunc(prometheus.GaugeOpts{Name: "requests_waiting", Help: "Requests waiting to be admitted."}, sum(func(u admission.Usage) float64 { return float64(u.Waiting) }))
+	r.NewCounterFunc(prometheus.CounterOpts{Name: "requests_refused_total", Help: "Requests rejected with 429 or 503 because a request, memory or user limit was reached."}, sum(func(u admission.Usage) float64 { return float64(u.Refused) }))
 }
 
 // RegisterConnections registers how many clients are connected.
 func RegisterConnections(registerer prometheus.Registerer, count func() int) {
-	register{registerer}.gaugeFunc("connections", "Open client connections.", func() float64 { return float64(count()) })
-}
-
-func (r register) gaugeFunc(name, help string, read func() float64) {
-	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, read))
-}
-
-func (r register) counterFunc(name, help string, read func() float64) {
-	r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, read))
+	promauto.With(prefixed(registerer)).NewGaugeFunc(prometheus.GaugeOpts{Name: "connections", Help: "Open client connections."}, func() float64 { return float64(count()) })
 }

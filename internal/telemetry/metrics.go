@@ -4,13 +4,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"posthaste"
 	"posthaste/internal/engine"
 )
 
-// namespace begins the name of every metric.
-const namespace = "posthaste"
+// prefixed returns a registerer of metrics whose names begin with posthaste_.
+func prefixed(registerer prometheus.Registerer) prometheus.Registerer {
+	return prometheus.WrapRegistererWithPrefix("posthaste_", registerer)
+}
 
 // metrics are the counters and histograms that events feed.
 type metrics struct {
@@ -85,20 +88,20 @@ func (m *metrics) failedForGood(message *posthaste.Message) {
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
-	r := register{registerer}
+	r := promauto.With(prefixed(registerer))
 	return &metrics{
-		accepted:   r.counter("messages_accepted_total", "Messages accepted."),
-		attempts:   r.counters("attempts_total", "Delivery attempts, by outcome.", "outcome", outcomes),
-		failed:     r.counters("failed_total", "Permanent failures: messages and runs moved to a dead letter queue, and alerts that could not be delivered.", "kind", failedKinds),
-		runs:       r.counters("runs_total", "Workflow runs that entered a state.", "state", runStates),
-		missed:     r.counter("ticks_missed_total", "Schedule ticks that published no message, because no server was running or the message was rejected."),
-		inFlight:   r.gauge("attempts_in_flight", "Attempts in progress."),
-		delivery:   r.histogram("delivery_seconds", "Time from when a message became due until it was delivered, including retries.", deliveryBounds),
-		attempt:    r.histogram("attempt_seconds", "Duration of an attempt, from the start of its request to its result.", attemptBounds),
-		wait:       r.histogram("attempt_wait_seconds", "Time from when a message became due until its first attempt started.", waitBounds),
-		operations: r.counter("store_operations_total", "Operations committed by the store."),
-		commit:     r.histogram("store_commit_seconds", "Time to apply a commit, without its sync. One commit may hold several operations.", storeBounds),
-		sync:       r.histogram("store_sync_seconds", "Time to make a commit durable.", storeBounds),
+		accepted:   r.NewCounter(prometheus.CounterOpts{Name: "messages_accepted_total", Help: "Messages accepted."}),
+		attempts:   counters(r.NewCounterVec(prometheus.CounterOpts{Name: "attempts_total", Help: "Delivery attempts, by outcome."}, []string{"outcome"}), outcomes),
+		failed:     counters(r.NewCounterVec(prometheus.CounterOpts{Name: "failed_total", Help: "Permanent failures: messages and runs moved to a dead letter queue, and alerts that could not be delivered."}, []string{"kind"}), failedKinds),
+		runs:       counters(r.NewCounterVec(prometheus.CounterOpts{Name: "runs_total", Help: "Workflow runs that entered a state."}, []string{"state"}), runStates),
+		missed:     r.NewCounter(prometheus.CounterOpts{Name: "ticks_missed_total", Help: "Schedule ticks that published no message, because no server was running or the message was rejected."}),
+		inFlight:   r.NewGauge(prometheus.GaugeOpts{Name: "attempts_in_flight", Help: "Attempts in progress."}),
+		delivery:   r.NewHistogram(prometheus.HistogramOpts{Name: "delivery_seconds", Help: "Time from when a message became due until it was delivered, including retries.", Buckets: deliveryBounds}),
+		attempt:    r.NewHistogram(prometheus.HistogramOpts{Name: "attempt_seconds", Help: "Duration of an attempt, from the start of its request to its result.", Buckets: attemptBounds}),
+		wait:       r.NewHistogram(prometheus.HistogramOpts{Name: "attempt_wait_seconds", Help: "Time from when a message became due until its first attempt started.", Buckets: waitBounds}),
+		operations: r.NewCounter(prometheus.CounterOpts{Name: "store_operations_total", Help: "Operations committed by the store."}),
+		commit:     r.NewHistogram(prometheus.HistogramOpts{Name: "store_commit_seconds", Help: "Time to apply a commit, without its sync. One commit may hold several operations.", Buckets: storeBounds}),
+		sync:       r.NewHistogram(prometheus.HistogramOpts{Name: "store_sync_seconds", Help: "Time to make a commit durable.", Buckets: storeBounds}),
 	}
 }
 
@@ -124,35 +127,12 @@ func (m *metrics) attemptFinished(r engine.AttemptReport) {
 // notNegative guards sums of observations against a clock that stepped back.
 func notNegative(d time.Duration) time.Duration { return max(d, 0) }
 
-// register makes metrics and registers them.
-type register struct{ prometheus.Registerer }
-
-func (r register) counter(name, help string) prometheus.Counter {
-	counter := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
-	r.MustRegister(counter)
-	return counter
-}
-
 // counters registers one counter for each value of a label, so that all of them
 // are there from the start.
-func (r register) counters(name, help, label string, values []string) map[string]prometheus.Counter {
-	vector := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, []string{label})
-	r.MustRegister(vector)
+func counters(vector *prometheus.CounterVec, values []string) map[string]prometheus.Counter {
 	counters := make(map[string]prometheus.Counter, len(values))
 	for _, value := range values {
 		counters[value] = vector.WithLabelValues(value)
 	}
 	return counters
-}
-
-func (r register) gauge(name, help string) prometheus.Gauge {
-	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
-	r.MustRegister(gauge)
-	return gauge
-}
-
-func (r register) histogram(name, help string, bounds []float64) prometheus.Histogram {
-	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: bounds})
-	r.MustRegister(histogram)
-	return histogram
 }

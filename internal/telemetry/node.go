@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Node is which of the nodes of a database this process is. Make one with NewNode.
@@ -18,16 +19,15 @@ type Node struct {
 // NewNode returns a node that has not joined, and registers its metrics.
 func NewNode(registerer prometheus.Registerer) *Node {
 	n := &Node{}
-	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace,
-		Name:      "node_clock_ahead_seconds",
-		Help:      "Clock offset of this node from its database; positive if the node is ahead.",
-	}, func() float64 { return time.Duration(n.ahead.Load()).Seconds() }))
-	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace,
-		Name:      "node",
-		Help:      "Number of this node in its database, as in its log lines. It changes when the node was declared dead and rejoins.",
-	}, func() float64 { return float64(n.number.Load()) }))
+	r := promauto.With(prefixed(registerer))
+	r.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "node_clock_ahead_seconds",
+		Help: "Clock offset of this node from its database; positive if the node is ahead.",
+	}, func() float64 { return time.Duration(n.ahead.Load()).Seconds() })
+	r.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "node",
+		Help: "Number of this node in its database, as in its log lines. It changes when the node was declared dead and rejoins.",
+	}, func() float64 { return float64(n.number.Load()) })
 	return n
 }
 

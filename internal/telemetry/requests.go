@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // routeClasses are the values of the route label, by the first path segment below
@@ -28,13 +29,10 @@ type Requests struct{ total *prometheus.CounterVec }
 // NewRequests registers the counter. It panics when the registerer has a metric
 // of this name already.
 func NewRequests(registerer prometheus.Registerer) *Requests {
-	total := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace,
-		Name:      "http_requests_total",
-		Help:      "Requests answered, by API area and status class.",
-	}, []string{"route", "status"})
-	registerer.MustRegister(total)
-	return &Requests{total: total}
+	return &Requests{promauto.With(prefixed(registerer)).NewCounterVec(prometheus.CounterOpts{
+		Name: "http_requests_total",
+		Help: "Requests answered, by API area and status class.",
+	}, []string{"route", "status"})}
 }
 
 // Count returns a handler that answers as next does and counts.

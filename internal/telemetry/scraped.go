@@ -1,0 +1,124 @@
+package telemetry
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"posthaste/internal/store"
+)
+
+// scrapeTimeout is how long a scrape waits for the store.
+const scrapeTimeout = 2 * time.Second
+
+// scraped reads a store at every scrape.
+type scraped[T any] struct {
+	read    func(context.Context) (T, error)
+	metrics []scrapedMetric[T]
+}
+
+// scrapedMetric is a number among what was read. NaN is left out.
+type scrapedMetric[T any] struct {
+	kind  prometheus.ValueType
+	desc  *prometheus.Desc
+	value func(T) float64
+}
+
+// Describe implements prometheus.Collector.
+func (s scraped[T]) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range s.metrics {
+		out <- m.desc
+	}
+}
+
+// Collect implements prometheus.Collector. When the store does not answer, a scrape shows the
+// failure instead of the numbers.
+func (s scraped[T]) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	read, err := s.read(ctx)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(s.metrics[0].desc, err)
+		return
+	}
+	for _, m := range s.metrics {
+		if value := m.value(read); !math.IsNaN(value) {
+			out <- prometheus.MustNewConstMetric(m.desc, m.kind, value)
+		}
+	}
+}
+
+// StatsReader is the part of a store that knows its state.
+type StatsReader interface {
+	Stats(ctx context.Context, now time.Time) (store.Stats, error)
+}
+
+// RegisterStore registers metrics that describe the store at the moment of a
+// scrape. It panics when the registerer has metrics of these names already.
+func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() time.Time) {
+	describe := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	prefixed(registerer).MustRegister(scraped[store.Stats]{
+		func(ctx context.Context) (store.Stats, error) { return s.Stats(ctx, now()) },
+		[]scrapedMetric[store.Stats]{
+			{gauge, describe("due_backlog_age_seconds", "Age of the most overdue message, not counting paused queues and flow-control keys; 0 if none is due."), func(s store.Stats) float64 { return overdue(s.OldestDueAt, now()) }},
+			{gauge, describe("paused_backlog_age_seconds", "Age of the most overdue message in paused queues and flow-control keys; 0 if none is due."), func(s store.Stats) float64 { return overdue(s.OldestPausedDueAt, now()) }},
+			{gauge, describe("lanes", "Queues, flow-control keys and hosts with messages waiting or in flight."), func(s store.Stats) float64 { return float64(s.Lanes) }},
+			{gauge, describe("store_bytes", "Disk space used by the store."), func(s store.Stats) float64 { return float64(s.DiskBytes) }},
+			{gauge, describe("store_set_aside_records", "Unreadable records found since startup; they are skipped and stay stored."), func(s store.Stats) float64 { return float64(s.SetAside) }},
+			{gauge, describe("store_free_bytes", "Free space on the store's disk; 0 if unknown."), func(s store.Stats) float64 { return float64(s.FreeBytes) }},
+			{gauge, describe("store_full", "1 while free disk space is below the reserve and new work is rejected, else 0."), func(s store.Stats) float64 {
+				if s.Full {
+					return 1
+				}
+				return 0
+			}},
+			{gauge, describe("store_stalled_seconds", "Time since the disk stopped responding; 0 while it responds."), func(s store.Stats) float64 { return s.Stalled.Seconds() }},
+			{counter, describe("store_written_bytes_total", "Bytes written to disk by the store, including compactions; 0 if the store does not count them."), func(s store.Stats) float64 { return float64(s.WrittenBytes) }},
+			{counter, describe("log_index_blocks_read_total", "Index blocks read by log queries; 0 if the store does not count them."), func(s store.Stats) float64 { return float64(s.LogReads.IndexBlocks) }},
+			{counter, describe("log_entries_read_total", "Entries read by log queries; 0 if the store does not count them."), func(s store.Stats) float64 { return float64(s.LogReads.Entries) }},
+			{counter, describe("log_entries_returned_total", "Entries returned by log queries; 0 if the store does not count them."), func(s store.Stats) float64 { return float64(s.LogReads.Returned) }},
+		},
+	})
+}
+
+// overdue returns for how many seconds something has been due.
+func overdue(dueAt, now time.Time) float64 {
+	if dueAt.IsZero() {
+		return 0
+	}
+	return notNegative(now.Sub(dueAt)).Seconds()
+}
+
+// UsageReader is the part of a store that knows how much is kept.
+type UsageReader interface {
+	TotalUsage(ctx context.Context) (store.Usage, error)
+}
+
+// RegisterUsage registers metrics that describe how much is kept of all users together at the
+// moment of a scrape. It panics when the registerer has metrics of these names already.
+func RegisterUsage(registerer prometheus.Registerer, s UsageReader) {
+	usage := scraped[store.Usage]{read: s.TotalUsage}
+	for kind, of := range map[string]func(store.Usage) store.KindUsage{
+		"log":          func(u store.Usage) store.KindUsage { return u.Log },
+		"dead_letters": func(u store.Usage) store.KindUsage { return u.DeadLetters },
+		"failed_runs":  func(u store.Usage) store.KindUsage { return u.FailedRuns },
+		"runs":         func(u store.Usage) store.KindUsage { return u.Runs },
+	} {
+		add := func(name, help string, value func(store.KindUsage) float64) {
+			desc := prometheus.NewDesc("kept_"+name, help, nil, prometheus.Labels{"kind": kind})
+			usage.metrics = append(usage.metrics, scrapedMetric[store.Usage]{prometheus.GaugeValue, desc, func(u store.Usage) float64 { return value(of(u)) }})
+		}
+		add("entries", "Stored events, dead letters, failed runs and runs.", func(k store.KindUsage) float64 { return float64(k.Entries) })
+		add("bytes", "Estimated disk space of stored events, dead letters, failed runs and runs.", func(k store.KindUsage) float64 { return float64(k.Bytes) })
+		add("oldest_timestamp_seconds", "Creation time of the oldest stored item of each kind; absent if there is none.", func(k store.KindUsage) float64 {
+			if k.Oldest.IsZero() {
+				return math.NaN()
+			}
+			return float64(k.Oldest.UnixMilli()) / 1000
+		})
+	}
+	prefixed(registerer).MustRegister(usage)
+}
