@@ -21,7 +21,7 @@ func CheckName(what, name string) error {
 // of the path of a request, so that nothing could be asked of what is called so.
 func CheckNewName(what, name string) error {
 	if name == "." || name == ".." {
-		return Invalidf("%s %q is invalid: clients take it out of the path of a request, add a letter or a digit", what, name)
+		return Invalidf("%s %q is invalid: HTTP clients remove it from a path, add a letter or a digit", what, name)
 	}
 	return CheckName(what, name)
 }

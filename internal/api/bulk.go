@@ -49,7 +49,7 @@ func (r *request) bulkCall(ids string) (call bulkCall, err error) {
 		return call, err
 	}
 	if call.async && call.ids != nil {
-		return call, posthaste.Invalidf("%s cannot be given with async=true: what is listed is done at once", ids)
+		return call, posthaste.Invalidf("%s cannot be given with async=true: listed entries are changed at once", ids)
 	}
 	return call, nil
 }

@@ -208,5 +208,5 @@ func (a *api) orNoDeadLetter(r *request, err error, id posthaste.DeadLetterID) e
 	if len(runs.Runs) == 0 {
 		return noDeadLetter(id.String())
 	}
-	return posthaste.Errorf(posthaste.CodeNotFound, "dead letter %s is of a workflow run and not of a message: it is known to /v2/workflows/dlq", id)
+	return posthaste.Errorf(posthaste.CodeNotFound, "dead letter %s belongs to a workflow run, not to a message: use /v2/workflows/dlq", id)
 }

@@ -185,5 +185,5 @@ func (a *api) explainMissing(r *request, id posthaste.DeadLetterID) error {
 	if err != nil {
 		return err
 	}
-	return posthaste.Invalidf("dead letter %s is of a message and not of a workflow run: it is known to /v2/dlq", id)
+	return posthaste.Invalidf("dead letter %s belongs to a message, not to a workflow run: use /v2/dlq", id)
 }

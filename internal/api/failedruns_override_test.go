@@ -111,10 +111,10 @@ func TestRestartHalfFlowControl(t *testing.T) {
 		change             func(*posthaste.Settings)
 	}{
 		{"key", "Service-Flow-Control-Key: other",
-			`the flow-control key "other" cannot be taken alone: the failed run had no flow-control value, give one too`,
+			`the flow-control key "other" cannot be set alone: the failed run had no flow-control value, give one too`,
 			func(s *posthaste.Settings) { s.FlowControl.Key = "other" }},
 		{"value", "Upstash-Flow-Control-Value: parallelism=3",
-			`the flow-control value cannot be taken alone: the failed run had no flow-control key, give one too`,
+			`the flow-control value cannot be set alone: the failed run had no flow-control key, give one too`,
 			func(s *posthaste.Settings) { s.FlowControl.Parallelism = 3 }},
 	}
 	for _, test := range tests {

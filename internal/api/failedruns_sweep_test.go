@@ -279,7 +279,7 @@ func TestRestartInTheBackground(t *testing.T) {
 				w.same("action", action{
 					Kind: kind, State: "FINISHED", Total: 231, Processed: 230, Failed: 1,
 					Failures: []struct{ DLQID, Error string }{{before[230].id(),
-						`the flow-control key "other" cannot be taken alone: the failed run had no flow-control value, give one too`}},
+						`the flow-control key "other" cannot be set alone: the failed run had no flow-control value, give one too`}},
 					Filter: map[string][]string{"workflowRunId": {"wfr_failed"}},
 				}, got)
 				w.wantSuccessors(before, upTo(230))

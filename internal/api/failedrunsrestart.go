@@ -63,7 +63,7 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 			return answer{}, err
 		case s.async && req.Once != nil:
 			return answer{}, posthaste.Invalidf("%s cannot be given with async=true: "+
-				"GET /v2/workflows/bulkActions tells whether an action was begun", idempotencyKey)
+				"GET /v2/workflows/bulkActions shows whether the action was started", idempotencyKey)
 		case s.async:
 			return a.sweepBehind(r, kind, &s, c.header())
 		case s.dryRun:

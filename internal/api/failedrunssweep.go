@@ -239,9 +239,9 @@ func (a *api) deleteFailedRuns(r *request) (answer, error) {
 func (a *api) sweepBehind(r *request, kind posthaste.ActionKind, s *failedRunSweep, overrides http.Header) (answer, error) {
 	switch {
 	case s.ids != nil:
-		return answer{}, posthaste.Invalidf("dlqIds cannot be given with async=true: what is listed is done in the request, and in those that its cursor leads to")
+		return answer{}, posthaste.Invalidf("dlqIds cannot be given with async=true: listed entries are changed by this request and those with its cursors")
 	case s.dryRun:
-		return answer{}, posthaste.Invalidf("dryRun cannot be given with async=true: nothing is done behind a dry run")
+		return answer{}, posthaste.Invalidf("dryRun cannot be given with async=true: a dry run does nothing in the background")
 	}
 	return a.startAction(r, kind, s.filters(), overrides)
 }

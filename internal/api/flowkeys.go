@@ -130,7 +130,7 @@ func (a *api) changeFlowKey(r *request) (answer, error) {
 	change, known := flowKeyChanges[action]
 	if !known {
 		return answer{}, posthaste.Errorf(posthaste.CodeNotFound,
-			"%.100q cannot be done to a flow-control key: pause, resume, pin, unpin, resetRate and reset can", action)
+			"%.100q is not an action on a flow-control key: pause, resume, pin, unpin, resetRate and reset are", action)
 	}
 	if key == "" {
 		return answer{}, posthaste.Invalidf("the flow-control key is empty, write POST /v2/flowControl/<key>/%s", action)

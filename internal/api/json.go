@@ -56,7 +56,7 @@ func (r *request) refuseBody() error {
 	if _, err := r.decodeJSON(&body); err != nil || len(body) == 0 {
 		return err
 	}
-	return posthaste.Invalidf("%.100q is not known in the body: none is accepted here", slices.Sorted(maps.Keys(body))[0])
+	return posthaste.Invalidf("%.100q is not known in the body: no member is accepted here", slices.Sorted(maps.Keys(body))[0])
 }
 
 var errNoBody = posthaste.Invalidf("the body is empty, a JSON object is expected")

@@ -74,10 +74,10 @@ func (a *api) explainNotCancelled(r *request, id posthaste.MessageID) error {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	case err != nil, status.Message.Run == nil, status.State.Terminal():
-		return posthaste.Errorf(posthaste.CodeNotFound, "message %s is not known, or it has ended or was cancelled before", id)
+		return posthaste.Errorf(posthaste.CodeNotFound, "message %s is not known, has ended, or was cancelled", id)
 	}
 	run := status.Message.Run.ID
-	return posthaste.Invalidf("message %s belongs to workflow run %.200q and is not cancelled alone: DELETE /v2/workflows/runs/%s cancels the run",
+	return posthaste.Invalidf("message %s belongs to workflow run %.200q and cannot be cancelled on its own: DELETE /v2/workflows/runs/%s cancels the run",
 		id, run, url.PathEscape(run))
 }
 
@@ -95,7 +95,7 @@ func (a *api) runMessageNow(r *request) (answer, error) {
 	}
 	err = a.options.Engine.RunNow(r.Context(), r.user, id)
 	if errors.Is(err, store.ErrNotFound) {
-		err = posthaste.Errorf(posthaste.CodeNotFound, "message %s is not known, or it has ended", id)
+		err = posthaste.Errorf(posthaste.CodeNotFound, "message %s is not known, or has ended", id)
 	}
 	return ok(runNowView{id.String()}), err
 }

@@ -18,9 +18,9 @@ func (a *api) refuseRoute(w http.ResponseWriter, r *http.Request) {
 		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound,
 			"this server offers no language models: publish to the URL of a provider instead of %.200q", path))
 	case !strings.HasPrefix(path, "/v2/"):
-		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound, "there is no route %.200q, all begin with /v2/", path))
+		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound, "there is no route %.200q: all routes begin with /v2/", path))
 	default:
-		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound, "there is no route %.200q, what comes closest begins with %s",
+		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound, "there is no route %.200q: the closest ones begin with %s",
 			path, strings.Join(a.closestPaths(path), ", ")))
 	}
 }

@@ -14,23 +14,23 @@ import (
 func TestNoRoute(t *testing.T) {
 	const everything = "/v2/publish, /v2/enqueue, /v2/batch, /v2/messages, /v2/queues, /v2/topics, /v2/schedules, /v2/ticks, /v2/dlq, "
 	tests := []struct{ name, path, want string }{
-		{"an unknown name", "/v2/nothing", "what comes closest begins with " + everything},
-		{"no name", "/v2/", "what comes closest begins with " + everything},
-		{"too short", "/v2/publish", "what comes closest begins with /v2/publish/"},
-		{"too short by far", "/v2/enqueue", "what comes closest begins with /v2/enqueue/{queue}"},
-		{"a queue without a destination", "/v2/enqueue/q", "what comes closest begins with /v2/enqueue/{queue}/"},
-		{"too long", "/v2/logs/1", "what comes closest begins with /v2/logs"},
-		{"one that no source knows", "/v2/workflows/messageLogs", "what comes closest begins with /v2/workflows/"}, // (D 29)
-		{"a wrong end", "/v2/queues/q/stop", "what comes closest begins with /v2/queues/{queue}, /v2/queues/{queue}/pause, /v2/queues/{queue}/resume"},
-		{"wrong letter case", "/v2/FlowControl", "what comes closest begins with /v2/flowControl, /v2/flowControl/"},
-		{"without the version", "/publish/https://example.com", "all begin with /v2/"},
-		{"another version", "/v1/publish/https://example.com", "all begin with /v2/"},
+		{"an unknown name", "/v2/nothing", "the closest ones begin with " + everything},
+		{"no name", "/v2/", "the closest ones begin with " + everything},
+		{"too short", "/v2/publish", "the closest ones begin with /v2/publish/"},
+		{"too short by far", "/v2/enqueue", "the closest ones begin with /v2/enqueue/{queue}"},
+		{"a queue without a destination", "/v2/enqueue/q", "the closest ones begin with /v2/enqueue/{queue}/"},
+		{"too long", "/v2/logs/1", "the closest ones begin with /v2/logs"},
+		{"one that no source knows", "/v2/workflows/messageLogs", "the closest ones begin with /v2/workflows/"}, // (D 29)
+		{"a wrong end", "/v2/queues/q/stop", "the closest ones begin with /v2/queues/{queue}, /v2/queues/{queue}/pause, /v2/queues/{queue}/resume"},
+		{"wrong letter case", "/v2/FlowControl", "the closest ones begin with /v2/flowControl, /v2/flowControl/"},
+		{"without the version", "/publish/https://example.com", "all routes begin with /v2/"},
+		{"another version", "/v1/publish/https://example.com", "all routes begin with /v2/"},
 	}
 	handler := newSurface(t, &published{}, nil)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := do(handler, newRequest("GET", test.path, nil))
-			want := `{"error":"there is no route \"` + test.path + `\", ` + test.want
+			want := `{"error":"there is no route \"` + test.path + `\": ` + test.want
 			if got.Code != http.StatusNotFound || !strings.HasPrefix(got.Body.String(), want) {
 				t.Errorf("%d %s, want %s…", got.Code, got.Body, want)
 			}

@@ -107,7 +107,7 @@ func decodeInvocation(item *workflow.Item, c controls) error {
 		return err
 	}
 	if !item.Init {
-		return posthaste.Invalidf("%s true needs %s true beside it: to invoke a run is to start it",
+		return posthaste.Invalidf("%s true also requires %s true: an invocation starts a run",
 			c.values[controlRunInvoke].name, upstashPrefix+controlRunInit)
 	}
 	item.Invocation = &workflow.Invocation{}
@@ -197,7 +197,7 @@ func canFetch(c controls, in incoming) bool {
 func (d decoder) runPublication(item *workflow.Item, destinationText string, c controls, in incoming) error {
 	destination, err := d.destination(destinationText)
 	if destinationText == "" || err == nil && destination.group {
-		return posthaste.Invalidf("destination %.200q is not a URL, where all has to go that belongs to a workflow run", destination.text)
+		return posthaste.Invalidf("destination %.200q is not a URL: requests that belong to a workflow run need one", destination.text)
 	}
 	if err != nil {
 		return err
@@ -302,7 +302,7 @@ func (d decoder) invocation(item *workflow.Item, body []byte) (err error) {
 		return err
 	}
 	if envelope.WorkflowRunID == "" {
-		return posthaste.Invalidf("workflowRunId is missing, the id of the workflow run that invokes is expected")
+		return posthaste.Invalidf("workflowRunId is missing, the id of the invoking workflow run is expected")
 	}
 	if err := checkStep(envelope.Step); err != nil {
 		return err

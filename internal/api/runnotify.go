@@ -119,7 +119,7 @@ func (a *api) findHook(r *request, hook workflow.Hook) error {
 
 func orNoHook(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return posthaste.Errorf(posthaste.CodeNotFound, "there is no webhook at this URL: its run has ended, or no run made it")
+		return posthaste.Errorf(posthaste.CodeNotFound, "there is no webhook at this URL: its run has ended, or no run created it")
 	}
 	return err
 }

@@ -69,7 +69,7 @@ func (r *request) runID() (id workflow.RunID, err error) {
 }
 
 func noActiveRun(id string) error {
-	return posthaste.Errorf(posthaste.CodeNotFound, "workflow run %.200q is not active: it has ended, or there never was one", id)
+	return posthaste.Errorf(posthaste.CodeNotFound, "workflow run %.200q is not active: it has ended, or never existed", id)
 }
 
 // getEntries shows the list of a run that goes on, for an SDK that was not delivered it

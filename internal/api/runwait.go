@@ -61,7 +61,7 @@ func (d decoder) waitRequest(body *waitBody, c controls, in incoming) (req workf
 		return req, err
 	}
 	if req.Run.ID == "" {
-		return req, posthaste.Invalidf("%s%s is missing, the id of the workflow run that waits is expected", upstashPrefix, controlRunID)
+		return req, posthaste.Invalidf("%s%s is missing, the id of the waiting workflow run is expected", upstashPrefix, controlRunID)
 	}
 	req.Features, req.FetchingSDK = c.features(), canFetch(c, in)
 	if req.Delivery, err = d.delivery(c, in); err != nil {

@@ -85,7 +85,7 @@ func decodeSchedule(schedule *posthaste.Schedule, c controls) error {
 		return posthaste.Invalidf("%s %v", expression.name, err)
 	}
 	if start, ok := c.values[controlNotBefore]; ok {
-		return posthaste.Invalidf("%s %.100q cannot be given to a schedule, whose messages start at its ticks", start.name, start.text())
+		return posthaste.Invalidf("%s %.100q cannot be given to a schedule: its messages start at its ticks", start.name, start.text())
 	}
 	if id, ok := c.values[controlScheduleID]; ok {
 		schedule.ID = id.text()

@@ -115,10 +115,10 @@ func checkFlowControl(c controls) error {
 	value, hasValue := c.values[controlFlowControlValue]
 	switch {
 	case hasKey && !hasValue:
-		return posthaste.Invalidf("%s %.100q needs the header %s beside it, such as parallelism=1",
+		return posthaste.Invalidf("%s %.100q also requires the header %s, such as parallelism=1",
 			key.name, key.text(), siblingName(key.name, "Value"))
 	case hasValue && !hasKey:
-		return posthaste.Invalidf("%s %.100q needs the header %s beside it",
+		return posthaste.Invalidf("%s %.100q also requires the header %s",
 			value.name, value.text(), siblingName(value.name, "Key"))
 	default:
 		return nil

@@ -88,7 +88,7 @@ func TestUnknownMembers(t *testing.T) {
 		"two expressions":     {"GET /v2/ticks?cron=@daily&cron=@hourly", ``, `cron is given 2 times, it can have one value`},
 		"an unpin":            {"POST /v2/flowControl/k/unpin?paralelism=true", ``, `parameter "paralelism" is unknown: parallelism, rate are accepted`},
 		"junk for unpin":      {"POST /v2/flowControl/k/unpin?rate=junk", ``, `rate "junk" is not true or false`},
-		"a run's end":         {"DELETE /v2/workflows/runs/r", `{"dryRun":true}`, `"dryRun" is not known in the body: none is accepted here`},
+		"a run's end":         {"DELETE /v2/workflows/runs/r", `{"dryRun":true}`, `"dryRun" is not known in the body: no member is accepted here`},
 		"a rotation":          {"POST /v2/keys/rotate", `{"dryRun":true}`, `parameter "dryRun" is unknown: none is accepted here`},
 		"a trigger of many":   {"POST /v2/batch/trigger", `[{"destination":"https://example.com","delay":"1h"}]`, `"delay" is not known in the message: destination, headers, body and queue are accepted, settings are headers`},
 		"JSON with more":      {"POST /v2/queues", `{"queueName":"new"} x`, `the body is not valid JSON: invalid character 'x' after top-level value`},

@@ -91,8 +91,8 @@ func TestURLOutsideASCIIIsRefused(t *testing.T) {
 		request *http.Request
 		want    string
 	}{
-		"destination":             {newRequest("POST", "/v2/publish/"+bad, nil), "destination has the host \"a／b.example\", which is not the name of a host"},
-		"schedule":                {newRequest("POST", "/v2/schedules/"+bad, nil), "destination has the host \"a／b.example\", which is not the name of a host"},
+		"destination":             {newRequest("POST", "/v2/publish/"+bad, nil), "destination has the host \"a／b.example\", which is not a valid host name"},
+		"schedule":                {newRequest("POST", "/v2/schedules/"+bad, nil), "destination has the host \"a／b.example\", which is not a valid host name"},
 		"address that is refused": {newRequest("POST", "/v2/publish/http://１６９.254.169.254/", nil), "destination \"http://169.254.169.254/\" is refused"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -137,7 +137,7 @@ func parsePattern(words []string) (pattern, error) {
 		eitherDay: restricted[2] && restricted[4],
 	}
 	if !p.hasDate() {
-		return pattern{}, errors.New("it would never tick, for no such day is in any of its months")
+		return pattern{}, errors.New("it would never tick: none of its months has such a day")
 	}
 	return p, nil
 }

@@ -15,7 +15,7 @@ func TestParseErrors(t *testing.T) {
 	const noZone = " is not a time zone of the IANA database, such as Europe/Paris"
 	const noInterval = " is not a duration in whole minutes from 1m to 8760h, such as 90m or 1h30m"
 	const noShortcut = " is not one of @annually @daily @hourly @midnight @monthly @weekly @yearly, or @every with an interval"
-	const never = "it would never tick, for no such day is in any of its months"
+	const never = "it would never tick: none of its months has such a day"
 	tests := []struct {
 		name string
 		text string

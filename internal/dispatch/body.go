@@ -29,7 +29,7 @@ func readBody(resp *http.Response, limit int, memory *reservation) (body []byte,
 }
 
 // errNoMemory is returned if a response must be complete and there is no memory for it.
-var errNoMemory = errors.New("no memory for the answer")
+var errNoMemory = errors.New("no memory for the response")
 
 // readGrowing reads a body until limit or until the memory budget is used up, which truncates it,
 // or is an error if the response must be complete.

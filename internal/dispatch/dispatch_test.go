@@ -219,20 +219,20 @@ func TestFailedExchange(t *testing.T) {
 		within time.Duration // 0 for what is not about time
 		want   string        // with HOST for the address
 	}{
-		{"closed at once", func(net.Conn) {}, 0, "HOST closed the connection without an answer"},
-		{"closed after the request", answer(""), 0, "HOST closed the connection without an answer"},
-		{"reset", reset, 0, "HOST closed the connection without an answer"},
-		{"closed within the headers", answer("HTTP/1.1 200 OK\r\nX-A: "), 0, "HOST closed the connection without an answer"},
-		{"closed within the body", answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi"), 0, "HOST closed the connection before its answer was complete"},
-		{"closed before the body", answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), 0, "HOST closed the connection before its answer was complete"},
-		{"closed within a large body", answer("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\nhi"), 0, "HOST closed the connection before its answer was complete"},
-		{"closed within the chunks", answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhi"), 0, "HOST closed the connection before its answer was complete"},
-		{"no HTTP", answer("220 mail.example.com ESMTP\r\n"), 0, "HOST gave no valid HTTP answer"},
-		{"huge headers", answer("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 1<<17) + "\r\n\r\n"), 0, "the headers of the answer of HOST are too large"},
-		{"silence", silence(""), 100 * time.Millisecond, "no answer within 100ms"},
-		{"headers and then silence", silence("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi"), 2 * time.Second, "no complete answer within 2s"},
-		{"endless headers", drip("HTTP/1.1 200 OK\r\n", "X"), 100 * time.Millisecond, "no answer within 100ms"},
-		{"endless slow body", drip("HTTP/1.1 200 OK\r\n\r\n", "x"), 2 * time.Second, "no complete answer within 2s"},
+		{"closed at once", func(net.Conn) {}, 0, "HOST closed the connection without a response"},
+		{"closed after the request", answer(""), 0, "HOST closed the connection without a response"},
+		{"reset", reset, 0, "HOST closed the connection without a response"},
+		{"closed within the headers", answer("HTTP/1.1 200 OK\r\nX-A: "), 0, "HOST closed the connection without a response"},
+		{"closed within the body", answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi"), 0, "HOST closed the connection before its response was complete"},
+		{"closed before the body", answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), 0, "HOST closed the connection before its response was complete"},
+		{"closed within a large body", answer("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\nhi"), 0, "HOST closed the connection before its response was complete"},
+		{"closed within the chunks", answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhi"), 0, "HOST closed the connection before its response was complete"},
+		{"no HTTP", answer("220 mail.example.com ESMTP\r\n"), 0, "HOST sent no valid HTTP response"},
+		{"huge headers", answer("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 1<<17) + "\r\n\r\n"), 0, "the response headers of HOST are too large"},
+		{"silence", silence(""), 100 * time.Millisecond, "no response within 100ms"},
+		{"headers and then silence", silence("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi"), 2 * time.Second, "no complete response within 2s"},
+		{"endless headers", drip("HTTP/1.1 200 OK\r\n", "X"), 100 * time.Millisecond, "no response within 100ms"},
+		{"endless slow body", drip("HTTP/1.1 200 OK\r\n\r\n", "x"), 2 * time.Second, "no complete response within 2s"},
 	}
 	d := newTestDispatcher(t)
 	for _, test := range tests {

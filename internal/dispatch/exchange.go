@@ -12,7 +12,7 @@ import (
 )
 
 // errIncomplete marks a response that started but did not complete.
-var errIncomplete = errors.New("incomplete answer")
+var errIncomplete = errors.New("incomplete response")
 
 // request builds the request of an attempt, or returns an Error.
 func (d *Dispatcher) request(ctx context.Context, m *posthaste.Message, dest destination, retried int, signature string) (*http.Request, error) {

@@ -115,21 +115,21 @@ func explainDial(op *net.OpError, host string) string {
 func explainResponse(err error, host string, limit time.Duration) string {
 	switch {
 	case errors.Is(err, errNoMemory):
-		return "there was no memory for the answer of " + host + " beside other large ones"
+		return "no memory was left for the response of " + host + " beside other large responses"
 	case errors.Is(err, context.DeadlineExceeded) && errors.Is(err, errIncomplete):
-		return "no complete answer within " + formatDuration(limit)
+		return "no complete response within " + formatDuration(limit)
 	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer within " + formatDuration(limit)
+		return "no response within " + formatDuration(limit)
 	case isDisconnect(err) && errors.Is(err, errIncomplete):
-		return host + " closed the connection before its answer was complete"
+		return host + " closed the connection before its response was complete"
 	case isDisconnect(err):
-		return host + " closed the connection without an answer"
+		return host + " closed the connection without a response"
 	case isHandshakeTimeout(err):
 		return "the TLS handshake with " + host + " took too long"
 	case isOversizedHeader(err):
-		return "the headers of the answer of " + host + " are too large"
+		return "the response headers of " + host + " are too large"
 	default:
-		return host + " gave no valid HTTP answer"
+		return host + " sent no valid HTTP response"
 	}
 }
 

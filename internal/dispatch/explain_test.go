@@ -29,13 +29,13 @@ func TestExplain(t *testing.T) {
 		{"name server failed", dial(&net.DNSError{Err: "server misbehaving"}), "looking up the address of a.test failed"},
 		{"expired", certificate(x509.CertificateInvalidError{Reason: x509.Expired}), "the certificate of a.test has expired or is not valid yet"},
 		{"not for servers", certificate(x509.CertificateInvalidError{Reason: x509.IncompatibleUsage}), "the certificate of a.test is not valid"},
-		{"connection lost", &net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, "a.test closed the connection without an answer"},
-		{"pipe", fmt.Errorf("broken: %w", &net.OpError{Op: "write", Err: syscall.EPIPE}), "a.test closed the connection without an answer"},
-		{"idle connection", errors.New("http: server closed idle connection"), "a.test closed the connection without an answer"},
-		{"large headers over HTTP/2", errors.New("http2: response header list larger than advertised limit"), "the headers of the answer of a.test are too large"},
-		{"deadline", context.DeadlineExceeded, "no answer within 1m30s"},
-		{"deadline within the answer", fmt.Errorf("%w: %w", errIncomplete, context.DeadlineExceeded), "no complete answer within 1m30s"},
-		{"anything else", errors.New("secret internals"), "a.test gave no valid HTTP answer"},
+		{"connection lost", &net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, "a.test closed the connection without a response"},
+		{"pipe", fmt.Errorf("broken: %w", &net.OpError{Op: "write", Err: syscall.EPIPE}), "a.test closed the connection without a response"},
+		{"idle connection", errors.New("http: server closed idle connection"), "a.test closed the connection without a response"},
+		{"large headers over HTTP/2", errors.New("http2: response header list larger than advertised limit"), "the response headers of a.test are too large"},
+		{"deadline", context.DeadlineExceeded, "no response within 1m30s"},
+		{"deadline within the answer", fmt.Errorf("%w: %w", errIncomplete, context.DeadlineExceeded), "no complete response within 1m30s"},
+		{"anything else", errors.New("secret internals"), "a.test sent no valid HTTP response"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

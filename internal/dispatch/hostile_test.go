@@ -52,9 +52,9 @@ func TestHostileAnswers(t *testing.T) {
 	const (
 		ok       = "HTTP/1.1 200 OK\r\n"
 		chunked  = ok + "Transfer-Encoding: chunked\r\n\r\n"
-		invalid  = "HOST gave no valid HTTP answer"
-		tooLarge = "the headers of the answer of HOST are too large"
-		cutOff   = "HOST closed the connection before its answer was complete"
+		invalid  = "HOST sent no valid HTTP response"
+		tooLarge = "the response headers of HOST are too large"
+		cutOff   = "HOST closed the connection before its response was complete"
 	)
 	tests := []struct {
 		name   string
@@ -66,7 +66,7 @@ func TestHostileAnswers(t *testing.T) {
 		{"endless header", repeat(ok+"a: ", "b"), tooLarge},
 		{"endless informational answers", repeat("", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"), tooLarge},
 		{"endless continues", repeat("", "HTTP/1.1 100 Continue\r\n\r\n"), tooLarge},
-		{"endless chunk header", repeat(chunked, "a"), "HOST gave no valid HTTP answer"},
+		{"endless chunk header", repeat(chunked, "a"), "HOST sent no valid HTTP response"},
 		{"endless chunk extension", repeat(chunked+"1;", "a"), invalid},
 		{"endless trailer", repeat(chunked+"0\r\n", "a: b\r\n"), invalid},
 		{"endless tiny chunks", repeat(chunked, "1\r\na\r\n"), ""},
@@ -197,7 +197,7 @@ func TestAnswersThatAreToldOfAreWhole(t *testing.T) {
 		wantError    string
 		cut          bool
 	}{
-		{"a good answer of a message with a callback", "200 OK", true, posthaste.OutcomeRetryable, "there was no memory for the answer of HOST beside other large ones", false},
+		{"a good answer of a message with a callback", "200 OK", true, posthaste.OutcomeRetryable, "no memory was left for the response of HOST beside other large responses", false},
 		{"a bad one", "500 No", true, posthaste.OutcomeRetryable, "500 Internal Server Error", true},
 		{"a good answer nobody is told of", "200 OK", false, posthaste.OutcomeDelivered, "", true},
 	}

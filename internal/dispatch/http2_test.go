@@ -93,7 +93,7 @@ func headerBlock(fields ...string) []byte {
 // TestHostileHTTP2 has destinations that misuse what only HTTP/2 has. Each attempt ends
 // by itself, is complete in a sentence, and leaves nothing behind for the next.
 func TestHostileHTTP2(t *testing.T) {
-	const noAnswer, invalid, incomplete = "HOST closed the connection without an answer", "HOST gave no valid HTTP answer", "HOST closed the connection before its answer was complete"
+	const noAnswer, invalid, incomplete = "HOST closed the connection without a response", "HOST sent no valid HTTP response", "HOST closed the connection before its response was complete"
 	tests := []struct {
 		name   string
 		script func(p *peer, stream uint32) bool

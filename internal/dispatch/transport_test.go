@@ -248,11 +248,11 @@ func TestFailedConnection(t *testing.T) {
 		{name: "refused", url: "http://" + unused.Addr().String(), want: "connection refused by " + unused.Addr().String()},
 		{name: "unknown name", url: "http://nowhere.test:8080", resolver: newResolver(t, func() netip.Addr { return netip.Addr{} }), want: "no address is known for nowhere.test:8080"},
 		{name: "name server is silent", url: "http://slow.test", resolver: newSilentResolver(t), change: func(o *Options) { o.ConnectTimeout = 50 * time.Millisecond }, want: "looking up the address of slow.test took too long"},
-		{name: "whole time spent on the name", url: "http://slow.test", resolver: newSilentResolver(t), change: func(o *Options) { o.MaxTimeout = 50 * time.Millisecond }, want: "no answer within 50ms"},
+		{name: "whole time spent on the name", url: "http://slow.test", resolver: newSilentResolver(t), change: func(o *Options) { o.MaxTimeout = 50 * time.Millisecond }, want: "no response within 50ms"},
 		{name: "unknown authority", url: tlsServer.URL, want: "the certificate of HOST is signed by an unknown authority"},
 		{name: "certificate of another", url: "https://other.test:" + tlsPort, resolver: newResolver(t, fixed("127.0.0.1")), change: trust(tlsServer), want: "the certificate of other.test:" + tlsPort + " is for another name"},
 		{name: "no TLS", url: "https://" + plainServer, want: plainServer + " does not speak TLS"},
-		{name: "closed during the handshake", url: "https://" + closed, want: closed + " closed the connection without an answer"},
+		{name: "closed during the handshake", url: "https://" + closed, want: closed + " closed the connection without a response"},
 		{name: "silent during the handshake", url: "https://" + silent, change: func(o *Options) { o.ConnectTimeout = time.Second }, want: "the TLS handshake with HOST took too long"},
 		{name: "too old TLS", url: oldServer.URL, want: "the TLS handshake with HOST failed"},
 	}

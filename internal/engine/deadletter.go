@@ -58,9 +58,9 @@ func CheckFlowControl(flow posthaste.FlowControl, failed string) error {
 	hasKey, hasLimit := flow.Key != "", flow.FlowLimit != posthaste.FlowLimit{}
 	switch {
 	case hasKey && !hasLimit:
-		return posthaste.Invalidf("the flow-control key %.100q cannot be taken alone: the %s had no flow-control value, give one too", flow.Key, failed)
+		return posthaste.Invalidf("the flow-control key %.100q cannot be set alone: the %s had no flow-control value, give one too", flow.Key, failed)
 	case hasLimit && !hasKey:
-		return posthaste.Invalidf("the flow-control value cannot be taken alone: the %s had no flow-control key, give one too", failed)
+		return posthaste.Invalidf("the flow-control value cannot be set alone: the %s had no flow-control key, give one too", failed)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func TestBadNeighbours(t *testing.T) {
 			return outcome
 		}
 	}
-	timedOut := posthaste.Outcome{Error: "no answer within 2h", TimedOut: true}
+	timedOut := posthaste.Outcome{Error: "no response within 2h", TimedOut: true}
 	tests := map[string]func(context.Context) posthaste.Outcome{
 		"dead":      after(10*time.Second, posthaste.Outcome{Error: "connecting took too long"}),
 		"refusing":  after(time.Nanosecond, posthaste.Outcome{Error: "connection refused"}), // see untilNext

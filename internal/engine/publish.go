@@ -159,7 +159,7 @@ func (e *Engine) submission(ctx context.Context, user string, p Publication, now
 		m.URL, m.Endpoint, m.URLGroup = endpoint.URL, endpoint.Name, group
 		if size := store.MessageSize(m) * len(endpoints); group != "" && len(endpoints) > 1 && size > maxFanOut {
 			return store.Submission{}, posthaste.Errorf(posthaste.CodeTooLarge,
-				"%d bytes for each of the %d endpoints of URL group %s are more than the %d that one publication may come to",
+				"%d bytes for each of the %d endpoints of URL group %s exceed the limit of %d for one publication",
 				store.MessageSize(m), len(endpoints), group, maxFanOut)
 		}
 		submission.Messages = append(submission.Messages, m)

@@ -80,7 +80,7 @@ func disagree(query url.Values, inQuery string, body url.Values, inBody string) 
 func Background(params url.Values) (url.Values, error) {
 	for _, name := range []string{"count", "cursor"} {
 		if _, given := params[name]; given {
-			return nil, posthaste.Invalidf("%s cannot be given with async=true, which works on all that the filters match", name)
+			return nil, posthaste.Invalidf("%s cannot be given with async=true, which changes everything that the filters match", name)
 		}
 	}
 	filter := maps.Clone(params)

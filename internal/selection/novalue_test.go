@@ -81,7 +81,7 @@ func TestChangingWithoutCount(t *testing.T) {
 		"sweep runs":      func(params string) error { _, _, err := selection.FailedRuns(parse(t, params)); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			checkRefused(t, change("count="), "count has no value: give one, or leave it out to change as many as one call may")
+			checkRefused(t, change("count="), "count has no value: give one, or leave it out to change as many as one call can")
 			if err := change("count=1&cursor="); err != nil {
 				t.Error(err)
 			}

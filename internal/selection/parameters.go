@@ -68,7 +68,7 @@ func (p parameters) checkValues(filters []string) error {
 		}
 	}
 	if p.lost("count") {
-		return posthaste.Invalidf("count has no value: give one, or leave it out to change as many as one call may")
+		return posthaste.Invalidf("count has no value: give one, or leave it out to change as many as one call can")
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func TestBackground(t *testing.T) {
 	for _, name := range []string{"count", "cursor"} {
 		t.Run(name, func(t *testing.T) {
 			_, err := selection.Background(url.Values{"async": {"true"}, name: {"1"}})
-			checkRefused(t, err, name+" cannot be given with async=true, which works on all that the filters match")
+			checkRefused(t, err, name+" cannot be given with async=true, which changes everything that the filters match")
 		})
 	}
 }

@@ -56,7 +56,7 @@ func (t Token) Check() error {
 		return posthaste.Invalidf("a token must name a UserID and a Password, neither of them empty")
 	}
 	if t.UserID == posthaste.ServerUser {
-		return posthaste.Invalidf("a token must not name the UserID %q, which is the server's own: choose another", t.UserID)
+		return posthaste.Invalidf("a token must not name the UserID %q, which is reserved for the server: choose another", t.UserID)
 	}
 	return posthaste.CheckUserID("UserID", t.UserID)
 }

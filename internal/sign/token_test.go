@@ -71,7 +71,7 @@ func TestParseTokenErrors(t *testing.T) {
 		{"a user of 300 bytes", encoded(`{"UserID":"` + strings.Repeat("x", 300) + `","Password":"secret"}`),
 			`UserID "` + strings.Repeat("x", 40) + `"… has 300 bytes: at most 255 are accepted`},
 		{"the server's own user", encoded(`{"UserID":"posthaste:server","Password":"secret"}`),
-			`a token must not name the UserID "posthaste:server", which is the server's own: choose another`},
+			`a token must not name the UserID "posthaste:server", which is reserved for the server: choose another`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func (v Verifier) Explain(signature, url string, body []byte, now time.Time) ([]
 }
 
 func notAsItShouldBe(err error) error {
-	return posthaste.Invalidf("the signature is not a JWT as it should be: %v", err)
+	return posthaste.Invalidf("the signature is not a valid JWT: %v", err)
 }
 
 func newCheck(name string, problem error) Check {

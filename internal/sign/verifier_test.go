@@ -96,14 +96,14 @@ func TestVerifyExplains(t *testing.T) {
 		{"other key", verifier, madeWith(t, jwt.SigningMethodHS256, "sig_other", good),
 			"the signature was made with neither the current nor the next signing key"},
 		{"other algorithm", verifier, madeWith(t, jwt.SigningMethodHS512, currentKey, good),
-			"the signature is not a JWT as it should be: token is unverifiable: error while executing keyfunc: its alg is HS512, expected HS256"},
+			"the signature is not a valid JWT: token is unverifiable: error while executing keyfunc: its alg is HS512, expected HS256"},
 		{"no algorithm", verifier, "eyJhbGciOiJub25lIn0.eyJpc3MiOiJVcHN0YXNoIn0.",
-			"the signature is not a JWT as it should be: token is unverifiable: error while executing keyfunc: its alg is none, expected HS256"},
+			"the signature is not a valid JWT: token is unverifiable: error while executing keyfunc: its alg is none, expected HS256"},
 		{"empty key is no key", sign.Verifier{Keys: sign.KeyPair{Current: nextKey}}, madeWith(t, jwt.SigningMethodHS256, "", good),
 			"the signature was made with neither the current nor the next signing key"},
 		{"no keys", sign.Verifier{}, made(good), "there is no signing key to verify with"},
 		{"no JWT", verifier, "hello",
-			"the signature is not a JWT as it should be: token is malformed: token contains an invalid number of segments"},
+			"the signature is not a valid JWT: token is malformed: token contains an invalid number of segments"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

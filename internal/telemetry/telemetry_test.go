@@ -58,13 +58,13 @@ func TestCanonicalLine(t *testing.T) {
 		"retried": {
 			engine.AttemptReport{
 				Retried: 1,
-				Outcome: posthaste.Outcome{Class: posthaste.OutcomeRetryable, Error: "no answer within 30s", Duration: 30 * time.Second},
+				Outcome: posthaste.Outcome{Class: posthaste.OutcomeRetryable, Error: "no response within 30s", Duration: 30 * time.Second},
 				State:   posthaste.StateRetry,
 				NextAt:  start.Add(time.Minute),
 			},
 			map[string]any{
 				"level": "INFO", "outcome": "retryable", "state": "RETRY", "retried": 1.0, "duration_ms": 30000.0,
-				"error": "no answer within 30s", "next_at": start.Add(time.Minute).Format(time.RFC3339),
+				"error": "no response within 30s", "next_at": start.Add(time.Minute).Format(time.RFC3339),
 			},
 		},
 		"given up": {

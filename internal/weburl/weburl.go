@@ -32,7 +32,7 @@ func ASCII(what, text string) (string, error) {
 	}
 	ascii, ok := asciiHost(host)
 	if !ok {
-		return "", posthaste.Invalidf("%s has the host %.200q, which is not the name of a host", what, host)
+		return "", posthaste.Invalidf("%s has the host %.200q, which is not a valid host name", what, host)
 	}
 	return Escape(scheme) + "://" + Escape(user) + ascii + Escape(rest[end:]), nil
 }

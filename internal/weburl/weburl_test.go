@@ -70,7 +70,7 @@ func TestASCII(t *testing.T) {
 
 func TestSentence(t *testing.T) {
 	_, err := weburl.ASCII("Upstash-Callback", "http://me:secret@a／b.test/x?secret")
-	want := `Upstash-Callback has the host "a／b.test", which is not the name of a host`
+	want := `Upstash-Callback has the host "a／b.test", which is not a valid host name`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -28,7 +28,7 @@ func (t *tx) invoke(item *Item) (Receipt, error) {
 	}
 	step, ok := ParseStep(item.Invocation.Step)
 	if !ok {
-		return Receipt{}, posthaste.Invalidf("step of the invocation is not a step of a workflow, a JSON object with stepId and stepType")
+		return Receipt{}, posthaste.Invalidf("step of the invocation is not a workflow step: a JSON object with stepId and stepType is expected")
 	}
 	id, again, err := t.recallStep(invoker, invokeKey(step.ID))
 	if err != nil || again {

@@ -158,7 +158,7 @@ func (f *fault) Error() string { return fmt.Sprintf("restart dead letter %s: %v"
 
 func (f *fault) Unwrap() error { return f.err } // a backend may know it as a reason to try again
 
-var errBroken = posthaste.Errorf(posthaste.CodeInternal, "the server failed to restart this run, its log tells why")
+var errBroken = posthaste.Errorf(posthaste.CodeInternal, "the server failed to restart this run, see its log")
 
 // The keys under which answers are kept: for each key of a client what it stands for,
 // and for each page what was answered.
@@ -177,7 +177,7 @@ func (t *tx) keptAnswer(once *Once) ([]byte, error) {
 	}
 	if asks != nil && string(asks) != once.Asks {
 		return nil, posthaste.Invalidf("Idempotency-Key %q was used for a request with other parameters: "+
-			"choose another key, only the cursor may differ under the same one", once.Key)
+			"choose another key, or change only the cursor", once.Key)
 	}
 	return t.CachedResponse(answerKey(once))
 }

@@ -93,7 +93,7 @@ func TestNoAnswerHasNoHeader(t *testing.T) {
 // run, and a call that has had an answer is not made again for it (contract, workflows 4.5
 // and decision 32).
 func TestCutAnswer(t *testing.T) {
-	const reason = "the destination answered with the status %d and more than the 10 bytes that are kept of an answer (--max-response-size)"
+	const reason = "the destination responded with the status %d and a body of more than 10 bytes, the limit of --max-response-size"
 	cut := func(status int) func() *posthaste.Outcome {
 		return func() *posthaste.Outcome {
 			o := outcome(status)

@@ -144,7 +144,7 @@ func withoutPart(answer *posthaste.Response) *posthaste.Response {
 }
 
 func tooLarge(answer *posthaste.Response) string {
-	return fmt.Sprintf("the destination answered with the status %d and more than the %d bytes that are kept of an answer (--max-response-size)",
+	return fmt.Sprintf("the destination responded with the status %d and a body of more than %d bytes, the limit of --max-response-size",
 		answer.Status, len(answer.Body))
 }
 

@@ -76,7 +76,7 @@ func (s *Service) Submit(ctx context.Context, user string, items []Item) ([]Rece
 // check applies the limits and invents the run id that was not given.
 func (s *Service) check(item *Item, now time.Time) (err error) {
 	if item.InvokeDepth > maxInvokeDepth {
-		return posthaste.Errorf(posthaste.CodeLimit, "runs invoke runs %d deep, the limit is %d", item.InvokeDepth, maxInvokeDepth)
+		return posthaste.Errorf(posthaste.CodeLimit, "invocations are nested %d deep, the limit is %d", item.InvokeDepth, maxInvokeDepth)
 	}
 	if item.WorkflowURL == "" {
 		item.WorkflowURL = item.Destination

@@ -36,7 +36,7 @@ type WaitRequest struct {
 func (s *Service) Wait(ctx context.Context, user string, req WaitRequest) (id posthaste.MessageID, err error) {
 	step, ok := ParseStep(req.Step)
 	if !ok {
-		return id, posthaste.Invalidf("step is not a step of a workflow, a JSON object with stepId and stepType")
+		return id, posthaste.Invalidf("step is not a workflow step: a JSON object with stepId and stepType is expected")
 	}
 	if err := s.checkWait(&req); err != nil {
 		return id, err
@@ -55,7 +55,7 @@ func (s *Service) Wait(ctx context.Context, user string, req WaitRequest) (id po
 func (s *Service) checkWait(req *WaitRequest) error {
 	limits := s.options.Limits
 	if limits.Delay > 0 && req.Timeout > limits.Delay {
-		return posthaste.Errorf(posthaste.CodeLimit, "timeout %.100q is further ahead than the limit of %s", req.TimeoutText, limits.Delay)
+		return posthaste.Errorf(posthaste.CodeLimit, "timeout %.100q is longer than the limit of %s", req.TimeoutText, limits.Delay)
 	}
 	for _, settings := range []posthaste.Settings{req.Delivery, req.TimeoutDelivery} {
 		if err := limits.Check(engine.Publication{Settings: settings}, 0); err != nil {
@@ -230,7 +230,7 @@ func (t *tx) keepEvent(run *posthaste.Run, eventID string, event []byte, limit i
 	alone := run.KeptBytes == 0 && limit == maxKept
 	if kept > limit && !alone {
 		return posthaste.MessageID{}, posthaste.Errorf(posthaste.CodeRateLimited,
-			"workflow run %.200q keeps %d bytes of events that it has not waited for, the limit is %d: try again when it has",
+			"workflow run %.200q has %d bytes of stored events that it has not waited for, the limit is %d: try again when it has",
 			run.ID, run.KeptBytes, limit)
 	}
 	run.KeptBytes = kept

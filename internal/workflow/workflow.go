@@ -225,7 +225,7 @@ func (t *tx) mustBeActive(id string, createdAt time.Time) (*posthaste.Run, error
 }
 
 func notActive(id string) error {
-	return posthaste.Errorf(posthaste.CodeEnded, "workflow run %.200q is not active: it has ended, or there never was one", id)
+	return posthaste.Errorf(posthaste.CodeEnded, "workflow run %.200q is not active: it has ended, or never existed", id)
 }
 
 // checkRoom returns an Error with CodeLimit for a run whose list may not grow. An
