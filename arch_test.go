@@ -31,7 +31,6 @@ var layers = map[string]layer{
 		"the vocabulary is shared by all, so it depends on nobody"},
 
 	"internal/admission":  {nil, "a pure rule: who goes on when there is not enough for all"},
-	"internal/background": {nil, "a means of giving way, with no meaning of its own"},
 	"internal/backoff":    {nil, "a pure rule: when to try again"},
 	"internal/cron":       {nil, "a pure rule: when a schedule is due"},
 	"internal/flow":       {nil, "a pure rule: what a limit lets through"},
@@ -43,7 +42,7 @@ var layers = map[string]layer{
 		"the seam: consumers and backends meet here and never in each other"},
 	"internal/store/record": {nil,
 		"the stored form of the vocabulary, the same for every backend"},
-	"internal/store/lsm": {[]string{"internal/store", "internal/store/record", "internal/background", "internal/backoff", "internal/cron", "internal/flow"},
+	"internal/store/lsm": {[]string{"internal/store", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
 	"internal/store/postgres": {[]string{"internal/store", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
@@ -82,7 +81,7 @@ var layers = map[string]layer{
 		"what the command line asks of a server it asks over HTTP, as any client does"},
 
 	"internal/app": {[]string{
-		"internal/admission", "internal/alert", "internal/api", "internal/background", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
+		"internal/admission", "internal/alert", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
 		"internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
 	"cmd/posthaste": {[]string{"internal/app", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"posthaste/internal/admission"
-	"posthaste/internal/background"
 	"posthaste/internal/telemetry"
 )
 
@@ -52,12 +51,12 @@ func share(capacity int64, patience time.Duration) *admission.Gate {
 }
 
 // newGates makes gates that fit the memory there is.
-func newGates(options Options, foreground *background.Foreground) gates {
+func newGates(options Options) gates {
 	return gates{
 		requests: share(int64(options.MaxRequests), patience),
 		bodies:   share(memoryOf(options.MemoryLimit)/memoryParts, patience),
 		answers:  share(memoryOf(options.MemoryLimit)/memoryParts, readersPatience),
-		readers:  newReaders(options, foreground),
+		readers:  newReaders(options),
 		streams:  share(max(1, int64(options.MaxConnections)/2), 0), // the next one may not end for hours
 	}
 }

@@ -33,7 +33,6 @@ type App struct {
 	workflows  *workflow.Service
 	dispatcher *dispatch.Dispatcher
 	store      store.Store
-	readers    readers
 	traces     *telemetry.Traces // nil: none
 	alerter    *alert.Alerter    // nil: none
 	log        *slog.Logger
@@ -130,9 +129,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 	})
 	serving, endStreams := context.WithCancel(context.Background())
 	a.endStreams = endStreams
-	g := newGates(options, foregroundOf(s))
-	a.readers = g.readers
-	a.handler = newHandler(serving, options, a.engine, a.workflows, s, access, g, registry, a.stopping.Load)
+	a.handler = newHandler(serving, options, a.engine, a.workflows, s, access, newGates(options), registry, a.stopping.Load)
 	return nil
 }
 
@@ -206,7 +203,6 @@ func (a *App) drain(ctx context.Context) error {
 	}
 	a.serving.Wait()
 	closeAll(a.listeners) // if they were never served
-	a.readers.close()
 	a.dispatcher.Close()
 	a.finishTraces(ctx)
 	if a.control != nil {

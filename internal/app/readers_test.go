@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"posthaste"
-	"posthaste/internal/background"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
 )
@@ -66,8 +66,7 @@ func TestReadersLeaveRoom(t *testing.T) {
 func readAtOnce(t *testing.T, options Options, each int, users ...string) (most int) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowLog{}
-		readers := newReaders(options, nil)
-		defer readers.close()
+		readers := newReaders(options)
 		log := takingTurns{slow, readers}
 		var reading sync.WaitGroup
 		for range each {
@@ -88,34 +87,40 @@ func readAtOnce(t *testing.T, options Options, each int, users ...string) (most 
 	return most
 }
 
-// TestReadersGiveWay reads a page while there is foreground work, and while there is none.
-func TestReadersGiveWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		foreground := background.NewForeground()
-		readers := newReaders(Options{}, foreground)
-		defer readers.close()
-		read := func() time.Duration {
-			began := time.Now()
-			if err := readers.Do(t.Context(), "ann", func() error { return nil }); err != nil {
-				t.Error(err)
-			}
-			return time.Since(began)
-		}
-		if paused := read(); paused != 0 {
-			t.Errorf("paused for %v for nobody", paused)
-		}
-		foreground.Begin()
-		if paused := read(); paused == 0 {
-			t.Error("did not pause")
-		}
-	})
+// TestReadersPauseWhileOthersWait reads a page alone, and pages for which readers wait.
+func TestReadersPauseWhileOthersWait(t *testing.T) {
+	turns := max(1, runtime.GOMAXPROCS(0)/2)
+	tests := map[string]struct {
+		options Options
+		pages   int
+		want    time.Duration
+	}{
+		"one reader":          {Options{}, 1, time.Second},
+		"two for each turn":   {Options{}, 2 * turns, 3 * time.Second}, // the last ones pause for nobody
+		"those of a database": {Options{DatabaseURL: "postgres://h", Connections: 2 * turns}, 2 * turns, 2 * time.Second},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := takingTurns{&slowLog{}, newReaders(test.options)}
+				began := time.Now()
+				var reading sync.WaitGroup
+				for i := range test.pages {
+					reading.Go(func() { _, _, _ = log.Events(t.Context(), strconv.Itoa(i), store.EventQuery{}, nil) })
+				}
+				reading.Wait()
+				if took := time.Since(began); took != test.want {
+					t.Errorf("%d pages of a second took %v, want %v", test.pages, took, test.want)
+				}
+			})
+		})
+	}
 }
 
 // TestReaderGivesUpItsTurn has a reader go away that waits.
 func TestReaderGivesUpItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		readers := newReaders(Options{}, nil)
-		defer readers.close()
+		readers := newReaders(Options{})
 		log := takingTurns{&slowLog{}, readers}
 		var reading sync.WaitGroup
 		for range runtime.GOMAXPROCS(0) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"posthaste/internal/background"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres"
@@ -97,15 +96,6 @@ func clockOf(s store.Store) func() time.Time {
 		return own.Now
 	}
 	return time.Now
-}
-
-// foregroundOf returns the work of a store to which other work gives way, nil for one that
-// has its work done elsewhere.
-func foregroundOf(s store.Store) *background.Foreground {
-	if own, ok := s.(interface{ Foreground() *background.Foreground }); ok {
-		return own.Foreground()
-	}
-	return nil
 }
 
 // roomOf returns how to ask a store whether there is room for new work, nil for one that

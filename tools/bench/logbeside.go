@@ -3,24 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
-	"sync"
 	"time"
-
-	"posthaste/internal/background"
 )
 
-// deliverBeside notes how long deliveries take at a fixed rate: alone, beside queries that
-// never end, and beside threads that compute and do nothing else, which shows what the
-// machine makes of any work that gives way. They take turns, so that what changes meanwhile,
-// of the store or of the machine, does for all of them.
+// deliverBeside measures delivery times at a fixed rate, in turns: alone, and beside queries
+// that never end. Turns expose both to the same changes of the store and of the machine.
 func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
 	var read readSoFar
 	alone := &company{how: "alone", begin: nothing}
 	queries := &company{how: "beside queries", begin: func(ctx context.Context) (end func() error, err error) { return c.query(ctx, l, &read) }}
-	computing := &company{how: "beside computing", begin: compute}
-	order := []*company{alone, queries, computing}
+	order := []*company{alone, queries}
 	for range turnsOfCompany {
 		for _, beside := range order {
 			if err := beside.deliver(ctx, l, c.server); err != nil {
@@ -29,12 +22,11 @@ func (c *logStore) deliverBeside(ctx context.Context, l *lab) error {
 		}
 		slices.Reverse(order) // so that none is always the first
 	}
-	if alone.p99() == 0 || computing.p99() == 0 {
+	if alone.p99() == 0 {
 		return errors.New("nothing was delivered")
 	}
-	c.rounds = append(c.rounds, slices.Concat(alone.readings(), queries.readings(), computing.readings(), read.readings(), []reading{
+	c.rounds = append(c.rounds, slices.Concat(alone.readings(), queries.readings(), read.readings(), []reading{
 		measured("delivered beside queries, p99, of alone", "ms/ms", float64(queries.p99())/float64(alone.p99())),
-		measured("delivered beside queries, p99, of beside computing", "ms/ms", float64(queries.p99())/float64(computing.p99())),
 	}))
 	return nil
 }
@@ -82,26 +74,3 @@ func (c *company) readings() []reading {
 }
 
 func nothing(context.Context) (end func() error, err error) { return func() error { return nil }, nil }
-
-// compute keeps as many threads busy as a server gives its readers, of the same priority,
-// until it is ended.
-func compute(ctx context.Context) (end func() error, err error) {
-	ctx, stop := context.WithCancel(ctx)
-	count := max(1, runtime.NumCPU()/2)
-	threads := background.Start(count)
-	var busy sync.WaitGroup
-	for range count {
-		busy.Go(func() {
-			threads.Do(func() {
-				for ctx.Err() == nil {
-				}
-			})
-		})
-	}
-	return func() error {
-		stop()
-		busy.Wait()
-		threads.Close()
-		return nil
-	}, nil
-}

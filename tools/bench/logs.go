@@ -9,8 +9,8 @@ import (
 
 // logsScenario compares Posthaste with itself: a server with a short log, and others with
 // longer ones. All are asked for the same pages in turn, also while they take messages,
-// and all deliver at a fixed rate, alone, beside queries that never end and beside threads
-// that compute. A PostgreSQL is asked for the same pages of the longest log if there is one.
+// and all deliver at a fixed rate, alone and beside queries that never end. A PostgreSQL is
+// asked for the same pages of the longest log if there is one.
 type logsScenario struct{}
 
 func (logsScenario) name() string { return "logs" }

@@ -12,8 +12,6 @@ import (
 	"os/exec"
 	"sync"
 	"time"
-
-	"posthaste/internal/background"
 )
 
 // heavyFilters are pages that take a server long.
@@ -89,22 +87,18 @@ func (r *readSoFar) readings() []reading {
 	}
 }
 
-// query lets readers ask for heavy pages until it is ended. They are a process of their own,
-// of the priority that pages have: what a client takes of the processors to receive them
-// would come before them, and before deliveries, if it were this one.
+// query lets readers ask for heavy pages until it is ended. They run as a low-priority
+// process of their own: receiving the pages should not slow down deliveries, nor this process.
 func (c *logStore) query(ctx context.Context, l *lab, read *readSoFar) (end func() error, err error) {
 	var words bytes.Buffer
-	command := exec.CommandContext(ctx, l.options.Self, "--readers", c.server.host, "--readers-token", l.token)
+	command := exec.CommandContext(ctx, "nice", "-n", "5", l.options.Self, "--readers", c.server.host, "--readers-token", l.token)
 	command.Env, command.Stderr = plainEnvironment(os.Environ()), &words
 	in, inErr := command.StdinPipe()
 	out, outErr := command.StdoutPipe()
 	if err := errors.Join(inErr, outErr); err != nil {
 		return nil, err
 	}
-	threads := background.Start(1) // whose priority the process inherits
-	threads.Do(func() { err = command.Start() })
-	threads.Close()
-	if err != nil {
+	if err = command.Start(); err != nil {
 		return nil, fmt.Errorf("start readers: %w", err)
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {

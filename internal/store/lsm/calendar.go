@@ -7,8 +7,6 @@ import (
 	"hash/maphash"
 
 	"github.com/cockroachdb/pebble/v2"
-
-	"posthaste/internal/background"
 )
 
 // The log and its index lie in days, and a page that does not find enough in one goes on to
@@ -87,7 +85,6 @@ type calendarReader struct {
 	first, last day      // of those that are stored
 	direction   direction
 	seeks       *int // counts work
-	foreground  *background.Foreground
 
 	iter *pebble.Iterator // nil until the first week is read
 	week week             // that was read last
@@ -154,9 +151,7 @@ func (c *calendarReader) turnTo(w week) error {
 
 // daysOf returns the days of the present week that have events of a term.
 func (c *calendarReader) daysOf(t term) (days weekDays, err error) {
-	if *c.seeks++; *c.seeks%seeksOfWork == 0 {
-		c.foreground.GiveWay()
-	}
+	*c.seeks++
 	if born, ok := t.bornOn(); ok && weekOf(born) == c.week {
 		days = dayBit(born)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
-	"posthaste/internal/background"
 	"posthaste/internal/store"
 	"posthaste/internal/store/record"
 )
@@ -48,7 +47,6 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery, v
 		messages:   messageReader{reader: snapshot, user: user},
 		known:      map[posthaste.MessageID]sizedMessage{},
 		room:       store.NewPageBudget(query.Bytes),
-		foreground: s.writer.foreground,
 		passedOver: func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
 	}
 	err = read(r)
@@ -61,10 +59,6 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery, v
 
 // visible returns the position up to which all events are durable.
 func (s *Store) visible() posthaste.Position { return posthaste.Position(s.writer.visible.Load()) }
-
-// Foreground returns the work to which pages of the log give way: commits, and what is done
-// with them.
-func (s *Store) Foreground() *background.Foreground { return s.writer.foreground }
 
 // logReads adds up the work of queries.
 type logReads struct{ indexBlocks, entries, returned atomic.Int64 }
@@ -94,7 +88,6 @@ type logReader struct {
 	more       bool // what the call returns
 	next       posthaste.Position
 	room       store.PageBudget
-	foreground *background.Foreground
 	passedOver func(posthaste.MessageID, error) bool
 
 	states         sparingSet // of the present day, if others narrow it, too
@@ -142,7 +135,7 @@ func (r *logReader) openCalendar(first, last day) *calendarReader {
 	return &calendarReader{
 		reader: r.reader, user: r.user, terms: terms,
 		first: first, last: last,
-		direction: r.direction(), seeks: &r.seeks, foreground: r.foreground,
+		direction: r.direction(), seeks: &r.seeks,
 	}
 }
 
@@ -212,7 +205,7 @@ func (r *logReader) readDay(d day) error {
 	}
 	log := &dayLog{
 		blocks: blocks, direction: r.direction(), events: r.block[:0],
-		read: &r.read, foreground: r.foreground,
+		read: &r.read,
 	}
 	if len(r.terms) == 0 {
 		err = r.scan(log, d)
@@ -263,7 +256,7 @@ func (r *logReader) search(log *dayLog, d day) (err error) {
 	if err != nil {
 		return err
 	}
-	in.seeks, in.gaveWay, in.foreground = r.seeks, r.seeks, r.foreground
+	in.seeks = r.seeks
 	r.spareStates(in)
 	defer func() {
 		r.seeks = in.seeks
@@ -394,8 +387,6 @@ type dayLog struct {
 	direction direction
 	events    []eventRecord // of the present block, ascending
 	read      *int          // counts work: events that were decoded
-
-	foreground *background.Foreground
 }
 
 // nearest returns the nearest event at or beyond p.
@@ -409,9 +400,7 @@ func (l *dayLog) nearest(p posthaste.Position) (event posthaste.Event, found boo
 	if !exact && l.direction == descending {
 		at--
 	}
-	if *l.read++; *l.read%entriesOfWork == 0 {
-		l.foreground.GiveWay()
-	}
+	*l.read++
 	event, err = l.events[at].decode()
 	return event, true, err
 }

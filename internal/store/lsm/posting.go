@@ -9,7 +9,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
-	"posthaste/internal/background"
 )
 
 // Indexes are read through cursors over sorted sets of positions. All of them run
@@ -312,14 +311,7 @@ func (u *union) close() error {
 type intersection struct {
 	sets  []positionSet
 	seeks int // blocks read so far
-
-	foreground *background.Foreground // to which way is given; nil: to nobody
-	gaveWay    int                    // when so many blocks had been read
 }
-
-// seeksOfWork is how many blocks are read before way is given, and entriesOfWork how many
-// entries are looked at: some tens of microseconds.
-const seeksOfWork, entriesOfWork = 16, 16
 
 // walk visits the positions of a range that all sets have, nearest first, until visit
 // says that it has enough, or the bounds of a page's work are reached: then more
@@ -379,10 +371,6 @@ func (in *intersection) seek(p posthaste.Position, budget int) (at posthaste.Pos
 	for agreed := 0; agreed < len(in.sets); {
 		if in.seeks >= budget {
 			return p, false, false
-		}
-		if in.seeks-in.gaveWay >= seeksOfWork {
-			in.foreground.GiveWay()
-			in.gaveWay = in.seeks
 		}
 		nearest, ok := in.sets[agreed].seek(p)
 		switch {

@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
-	"posthaste/internal/background"
 	"posthaste/internal/store"
 )
 
@@ -23,16 +22,15 @@ import (
 // An operation reads what it needs, checks, and only then writes: one that fails
 // leaves nothing behind in the commit it shares.
 type writer struct {
-	db         *pebble.DB
-	guard      *guard
-	observer   Observer
-	fatal      func(error)
-	stall      *stallWatch
-	foreground *background.Foreground // the commits
-	ops        chan *op
-	commits    chan *commit
-	stop       chan struct{}
-	stopped    chan struct{} // closed when no operation will be answered any more
+	db       *pebble.DB
+	guard    *guard
+	observer Observer
+	fatal    func(error)
+	stall    *stallWatch
+	ops      chan *op
+	commits  chan *commit
+	stop     chan struct{}
+	stopped  chan struct{} // closed when no operation will be answered any more
 
 	last     posthaste.Position    // of the last event; writer goroutine only
 	number   uint64                // of the last commit; writer goroutine only
@@ -62,21 +60,20 @@ const (
 
 func newWriter(db *pebble.DB, guard *guard, end end, options Options) *writer {
 	w := &writer{
-		db:         db,
-		guard:      guard,
-		observer:   options.Observer,
-		fatal:      options.fail,
-		stall:      newStallWatch(options.Logger),
-		foreground: background.NewForeground(),
-		ops:        make(chan *op, maxOpsPerCommit),
-		commits:    make(chan *commit), // one waits for the disk, one to be waited for: more would only be smaller
-		stop:       make(chan struct{}),
-		stopped:    make(chan struct{}),
-		last:       end.last,
-		number:     end.commits,
-		overlay:    newOverlay(),
-		calendar:   newCalendarWriter(),
-		tail:       &tail{floor: end.last},
+		db:       db,
+		guard:    guard,
+		observer: options.Observer,
+		fatal:    options.fail,
+		stall:    newStallWatch(options.Logger),
+		ops:      make(chan *op, maxOpsPerCommit),
+		commits:  make(chan *commit), // one waits for the disk, one to be waited for: more would only be smaller
+		stop:     make(chan struct{}),
+		stopped:  make(chan struct{}),
+		last:     end.last,
+		number:   end.commits,
+		overlay:  newOverlay(),
+		calendar: newCalendarWriter(),
+		tail:     &tail{floor: end.last},
 	}
 	w.visible.Store(uint64(end.last))
 	go w.write()
@@ -163,7 +160,6 @@ func (w *writer) write() {
 			w.refuse(store.ErrClosed)
 			return
 		case first := <-w.ops:
-			w.foreground.Begin()
 			w.commits <- w.build(first)
 		}
 	}
@@ -247,7 +243,6 @@ func (w *writer) finish() {
 			o.answer(c.err)
 		}
 		_ = c.batch.Close()
-		w.foreground.End()
 	}
 }
 
