@@ -157,7 +157,7 @@ func (a *App) serveAll() {
 }
 
 func (a *App) serve(listener net.Listener) {
-	err := a.server.Serve(refusingListener{listener, a.all})
+	err := a.server.Serve(limitedListener{listener, a.all})
 	if errors.Is(err, http.ErrServerClosed) {
 		return
 	}

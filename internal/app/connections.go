@@ -2,7 +2,10 @@ package app
 
 import (
 	"container/heap"
+	"context"
 	"io"
+	"net"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -32,8 +35,79 @@ func newConnections(most int) *connections {
 	return all
 }
 
-// add counts a connection as soon as there is room for it.
-func (all *connections) add(c *refusingConn) {
+// serve makes a server report what its connections do. It must accept them from a
+// limitedListener.
+func (all *connections) serve(server *http.Server) {
+	next := server.Handler
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(*clientConn); ok {
+			all.resume(c)
+			if r.ContentLength != 0 {
+				r.Body = &awaitedBody{ReadCloser: r.Body, all: all, conn: c}
+			}
+			defer all.wait(c, 0)
+		}
+		next.ServeHTTP(w, r)
+	})
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		if c, ok := conn.(*clientConn); ok && state == http.StateClosed {
+			all.remove(c)
+		}
+	}
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// limitedListener accepts a connection when one more is allowed.
+type limitedListener struct {
+	net.Listener
+	all *connections
+}
+
+// Accept implements net.Listener.
+func (l limitedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	limited := &clientConn{Conn: c, all: l.all, place: nowhere}
+	l.all.add(limited)
+	return limited, nil
+}
+
+// clientConn is a connection of a client.
+type clientConn struct {
+	net.Conn
+	all *connections
+
+	counted    bool // guarded by connections, as all that follow
+	place      int  // among those that wait, or nowhere
+	waitsSince time.Time
+}
+
+// Write implements net.Conn. The connection waits while its client does not read.
+func (c *clientConn) Write(p []byte) (int, error) {
+	if c.all.wait(c, 0) {
+		defer c.all.resume(c)
+	}
+	return c.Conn.Write(p)
+}
+
+// CloseWrite lets the server end its side first, so that a client that is still
+// sending reads the response before the connection is gone.
+func (c *clientConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// add counts a connection as soon as one more is allowed.
+func (all *connections) add(c *clientConn) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for all.open >= all.most && !all.closeLongest() {
@@ -80,7 +154,7 @@ func (all *connections) wakeAfter(d time.Duration) {
 // wait is called before the server waits for the client, who has let it wait for so long
 // already. It reports whether the connection did not wait before, and has to be told by
 // resume that the client has done its part.
-func (all *connections) wait(c *refusingConn, waited time.Duration) bool {
+func (all *connections) wait(c *clientConn, waited time.Duration) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !c.counted || c.place >= 0 {
@@ -91,21 +165,21 @@ func (all *connections) wait(c *refusingConn, waited time.Duration) bool {
 }
 
 // resume is called when the server goes on. It returns how long it has waited.
-func (all *connections) resume(c *refusingConn) time.Duration {
+func (all *connections) resume(c *clientConn) time.Duration {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.stopWaiting(c)
 	return time.Since(c.waitsSince)
 }
 
-func (all *connections) startWaiting(c *refusingConn, waited time.Duration) {
+func (all *connections) startWaiting(c *clientConn, waited time.Duration) {
 	c.waitsSince = time.Now().Add(-waited)
 	heap.Push(&all.waiting, c)
 	all.changed.Signal()
 }
 
 // remove is called when the connection was closed.
-func (all *connections) remove(c *refusingConn) {
+func (all *connections) remove(c *clientConn) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.drop(c)
@@ -113,7 +187,7 @@ func (all *connections) remove(c *refusingConn) {
 }
 
 // drop stops counting a connection.
-func (all *connections) drop(c *refusingConn) {
+func (all *connections) drop(c *clientConn) {
 	all.stopWaiting(c)
 	if c.counted {
 		c.counted = false
@@ -121,7 +195,7 @@ func (all *connections) drop(c *refusingConn) {
 	}
 }
 
-func (all *connections) stopWaiting(c *refusingConn) {
+func (all *connections) stopWaiting(c *clientConn) {
 	if c.place >= 0 {
 		heap.Remove(&all.waiting, c.place)
 	}
@@ -139,7 +213,7 @@ func (all *connections) count() int {
 type awaitedBody struct {
 	io.ReadCloser
 	all    *connections
-	conn   *refusingConn
+	conn   *clientConn
 	waited time.Duration
 }
 
@@ -154,7 +228,7 @@ func (b *awaitedBody) Read(p []byte) (int, error) {
 }
 
 // waitingConns is a heap of connections: the one that has waited longest is the first.
-type waitingConns []*refusingConn
+type waitingConns []*clientConn
 
 // Len implements heap.Interface.
 func (w waitingConns) Len() int { return len(w) }
@@ -170,7 +244,7 @@ func (w waitingConns) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (w *waitingConns) Push(x any) {
-	c := x.(*refusingConn)
+	c := x.(*clientConn)
 	c.place = len(*w)
 	*w = append(*w, c)
 }

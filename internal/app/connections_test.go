@@ -144,7 +144,7 @@ func TestSlowestBodyGivesWay(t *testing.T) {
 	now := time.Now()
 	quick, slow := new(awaitedBody), new(awaitedBody)
 	for _, b := range []*awaitedBody{quick, slow} {
-		b.ReadCloser, b.all, b.conn = io.NopCloser(strings.NewReader(strings.Repeat("x", honestRate))), all, &refusingConn{Conn: nobody{}, all: all, place: nowhere}
+		b.ReadCloser, b.all, b.conn = io.NopCloser(strings.NewReader(strings.Repeat("x", honestRate))), all, &clientConn{Conn: nobody{}, all: all, place: nowhere}
 		all.add(b.conn)
 		all.resume(b.conn)
 	}
@@ -157,7 +157,7 @@ func TestSlowestBodyGivesWay(t *testing.T) {
 	}
 	all.wait(quick.conn, quick.waited)
 	all.wait(slow.conn, slow.waited)
-	all.add(&refusingConn{Conn: nobody{}, all: all, place: nowhere})
+	all.add(&clientConn{Conn: nobody{}, all: all, place: nowhere})
 	if slow.conn.counted || !quick.conn.counted {
 		t.Errorf("the slow one is there: %v, the quick one: %v", slow.conn.counted, quick.conn.counted)
 	}

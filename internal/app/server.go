@@ -25,8 +25,9 @@ const (
 	ignoredTime = 5 * time.Second // for a body that is not read
 )
 
-// newServer returns a server that holds its clients to the bounds above. Whatever
-// goes wrong, its clients get an error in our form.
+// newServer returns a server that holds its clients to the bounds above. Panics are answered
+// with an error in our form; a request that is not valid HTTP reaches no handler, and net/http
+// answers it in plain text and closes the connection.
 func newServer(handler http.Handler, all *connections, logger *slog.Logger) *http.Server {
 	server := &http.Server{
 		Handler:           recovering(endingDoubt(handler), logger),
@@ -37,7 +38,7 @@ func newServer(handler http.Handler, all *connections, logger *slog.Logger) *htt
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
-	refusing(server, all)
+	all.serve(server)
 	return server
 }
 
@@ -145,9 +146,6 @@ func answerJSON(w http.ResponseWriter, status int, value map[string]string) {
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
-
-// encodeError returns an error in the form of all our errors.
-func encodeError(sentence string) []byte { return encodeJSON(map[string]string{"error": sentence}) }
 
 func encodeJSON(value map[string]string) []byte {
 	body, _ := json.Marshal(value) // cannot fail
