@@ -46,7 +46,7 @@ func (a *api) authenticate(r *request, needed access) error {
 	switch {
 	case readOnly && needed == secrets:
 		return posthaste.Errorf(posthaste.CodeForbidden,
-			"this is a readonly token, which may not read signing keys: anyone anyone who knows them can sign requests that destinations trust")
+			"this is a readonly token, which may not read signing keys: anyone who knows them can sign requests that destinations trust")
 	case readOnly && needed != read:
 		return posthaste.Errorf(posthaste.CodeForbidden,
 			"this is a readonly token, which may read but not publish, create or change anything")
