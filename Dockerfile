@@ -9,8 +9,8 @@ RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -ldflags "-s -w" -o /out/posthaste ./cmd/posthaste \
     && mkdir /out/data
 
-# The image has the certificates of public authorities, time zones are part of the
-# program, and nobody but the server's own user may read its data.
+# The image contains public CA certificates; time zones are in the program. Only the server's
+# user can read the data.
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build --chown=65532:65532 --chmod=0700 /out/data /data
