@@ -68,7 +68,7 @@ test-program: ## the end-to-end tests; some on PostgreSQL, too, and some under t
 	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -timeout 20m ./e2e $(RACE_PROGRAM)
 
-check: format vet lint vulnerabilities test ## all that must hold before a merge
+check: format vet lint vulnerabilities test ## what CI runs: format, vet, lint, vulnerabilities and tests
 
 format: ## fail if a file is not gofmt's output
 	@unformatted=$$(gofmt -l .); \
