@@ -90,7 +90,6 @@ type logReader struct {
 	room       store.PageBudget
 	passedOver func(posthaste.MessageID, error) bool
 
-	states         sparingSet // of the present day, if others narrow it, too
 	seeks, scanned int
 	read           int // events that were decoded
 }
@@ -257,7 +256,6 @@ func (r *logReader) search(log *dayLog, d day) (err error) {
 		return err
 	}
 	in.seeks = r.seeks
-	r.spareStates(in)
 	defer func() {
 		r.seeks = in.seeks
 		err = errors.Join(err, in.close())
@@ -284,19 +282,6 @@ func (r *logReader) search(log *dayLog, d day) (err error) {
 		p, ok = r.direction().after(at)
 	}
 	return nil
-}
-
-// spareStates asks for the states of positions last, and only while that saves work: to look
-// at the state of an event takes no more than the event, and others of its message mostly
-// are beside it.
-func (r *logReader) spareStates(in *intersection) {
-	last := len(in.sets) - 1
-	at := slices.IndexFunc(r.terms, func(terms []term) bool { return terms[0].field == fieldState })
-	if at < 0 || last == 0 {
-		return
-	}
-	r.states.positionSet, r.states.blocks = in.sets[at], &in.seeks
-	in.sets[at], in.sets[last] = in.sets[last], &r.states
 }
 
 // consider visits an event if it matches. It reports whether the page
