@@ -34,7 +34,6 @@ var layers = map[string]layer{
 	"internal/backoff":   {nil, "a pure rule: when to try again"},
 	"internal/cron":      {nil, "a pure rule: when a schedule is due"},
 	"internal/flow":      {nil, "a pure rule: what a limit lets through"},
-	"internal/peruser":   {nil, "a means of working side by side, with no meaning of its own"},
 	"internal/weburl":    {nil, "a pure rule: how a URL is written in ASCII"},
 	"internal/sign":      {nil, "a pure rule: who signs and who may call; its vault is handed in"},
 
@@ -53,9 +52,9 @@ var layers = map[string]layer{
 	"internal/store/storetest/model": {[]string{"internal/store", "internal/flow"},
 		"the plainest backend: what it shares with the others are pure rules"},
 
-	"internal/engine": {[]string{"internal/store", "internal/selection", "internal/backoff", "internal/cron", "internal/flow", "internal/peruser"},
+	"internal/engine": {[]string{"internal/store", "internal/selection", "internal/backoff", "internal/cron", "internal/flow"},
 		"the rules of delivery speak to the world through the store and through interfaces of their own"},
-	"internal/workflow": {[]string{"internal/engine", "internal/peruser", "internal/selection", "internal/store"},
+	"internal/workflow": {[]string{"internal/engine", "internal/selection", "internal/store"},
 		"runs are made of the engine's messages; the engine knows them by an interface of its own"},
 	"internal/dispatch": {[]string{"internal/weburl"},
 		"one attempt over HTTP knows neither retries nor storage; signatures and the rules of reset headers are handed in"},

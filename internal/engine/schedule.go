@@ -13,7 +13,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/cron"
-	"posthaste/internal/peruser"
 	"posthaste/internal/store"
 )
 
@@ -151,7 +150,7 @@ func (e *Engine) scheduleStatus(ctx context.Context, schedule *posthaste.Schedul
 // schedule fires ticks until the engine stops.
 func (e *Engine) schedule() {
 	const atOnce, schedulerHeartbeat = 100, 30 * time.Second
-	peruser.Work[*posthaste.Schedule]{
+	DueWork[*posthaste.Schedule]{
 		Due: func(ctx context.Context, busy []string) ([]*posthaste.Schedule, time.Time, error) {
 			return e.options.Store.DueSchedules(ctx, e.now(), atOnce, busy...)
 		},
@@ -166,7 +165,7 @@ func (e *Engine) schedule() {
 	}.Run(e.claiming)
 }
 
-func (e *Engine) wakeScheduler() { peruser.LookAgain(e.scheduleChanged) }
+func (e *Engine) wakeScheduler() { LookAgain(e.scheduleChanged) }
 
 // tickAll fires a user's schedules, earliest first; those due at the same time concurrently, so
 // that they share commits. It continues after errors, unless the store is unavailable.

@@ -8,7 +8,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
-	"posthaste/internal/peruser"
 	"posthaste/internal/store"
 )
 
@@ -269,12 +268,12 @@ func (s *Service) EventWaiters(ctx context.Context, user, eventID string) ([]*po
 	return s.options.Store.EventWaiters(ctx, user, eventID)
 }
 
-func (s *Service) lookAgain() { peruser.LookAgain(s.changed) }
+func (s *Service) lookAgain() { engine.LookAgain(s.changed) }
 
 // watchDeadlines ends waits whose deadline passes, until the service stops.
 func (s *Service) watchDeadlines() {
 	const atOnce, deadlineHeartbeat = 100, 5 * time.Second
-	peruser.Work[store.DueWaiter]{
+	engine.DueWork[store.DueWaiter]{
 		Due: func(ctx context.Context, busy []string) ([]store.DueWaiter, time.Time, error) {
 			return s.options.Store.DueWaiters(ctx, s.now(), atOnce, busy...)
 		},
