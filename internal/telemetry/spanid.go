@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"posthaste"
@@ -42,16 +42,8 @@ func (idGenerator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID 
 
 // read returns the context that a text is, an invalid one for none.
 func read(text posthaste.TraceContext) trace.SpanContext {
-	if _, ok := posthaste.ParseTraceContext(string(text)); !ok {
-		return trace.SpanContext{}
-	}
-	const traceAt, spanAt, flagsAt = 3, 36, 53
-	traceID, _ := trace.TraceIDFromHex(string(text[traceAt : spanAt-1]))
-	id, _ := trace.SpanIDFromHex(string(text[spanAt : flagsAt-1]))
-	flags, _ := hex.DecodeString(string(text[flagsAt:]))
-	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: traceID, SpanID: id, TraceFlags: trace.TraceFlags(flags[0]), Remote: true,
-	})
+	header := propagation.MapCarrier{"traceparent": string(text)}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), header))
 }
 
 // written returns the text of a context.
