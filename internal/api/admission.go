@@ -9,12 +9,27 @@ import (
 	"time"
 )
 
-// Gate holds back what is more than the server can do at once. Its errors are
-// Errors that say so.
+// Gate limits what all requests hold together: places or bytes. Its errors are Errors that
+// a client can act on.
 type Gate interface {
 	Enter(ctx context.Context, user string, amount int64) error
 	Leave(user string, amount int64)
+	// Shrink gives back all but the rest of an amount that was entered with.
+	Shrink(user string, amount, rest int64)
 }
+
+// Turns limits how many read logs and dead letters at the same time: pages are work for a
+// processor and nothing else, and would leave none for deliveries and for those who publish.
+// Do runs work in the user's turn. It returns what work returns, or an Error that says why
+// there was no turn.
+type Turns interface {
+	Do(ctx context.Context, user string, work func() error) error
+}
+
+// allAtOnce are turns for everybody at the same time.
+type allAtOnce struct{}
+
+func (allAtOnce) Do(_ context.Context, _ string, work func() error) error { return work() }
 
 // openGate lets everybody in.
 type openGate struct{}
@@ -28,8 +43,8 @@ func (openGate) Shrink(string, int64, int64)                {}
 const leastBody = 64 << 10
 
 // readsPages are the routes whose work is to read pages of logs, of dead letters and of
-// lists, or one thing that may be as large. While they wait for a turn or for room, which may be for
-// long, they keep no place from those who publish.
+// lists, or one record that may be as large. While they wait for a turn or for memory, which may
+// take long, they hold no place at the gate of requests.
 var readsPages = map[string]bool{
 	"GET /v2/logs": true, "GET /v2/events": true, "GET /v2/workflows/logs": true, "GET /v2/workflows/events": true,
 	"GET /v2/dlq": true, "GET /v2/workflows/dlq": true,
@@ -37,22 +52,22 @@ var readsPages = map[string]bool{
 	"GET /v2/messages/{id}": true, "GET /v2/dlq/{id}": true, "GET /v2/workflows/dlq/{id}": true, "GET /v2/workflows/runs/{run}": true,
 }
 
-// visit is a request's way through the gates. Memory for the body comes first, the
+// visit is what a request holds at the gates. Memory for the body comes first, the
 // work on it when all of it has arrived: a client that sends slowly keeps nobody from
 // working.
 type visit struct {
-	carried int64 // bytes held at the gate of bodies
+	carried int64 // bytes of its body
 	working bool  // holds a place at the gate of requests
 }
 
-// carry waits for room for a body of so many bytes, at most limit if their number is
+// carry waits until there is memory for a body of size bytes, of limit bytes if size is
 // negative, which means unknown.
 func (r *request) carry(size, limit int64) error {
 	if size < 0 {
 		size = limit
 	}
 	size = max(size, leastBody)
-	if err := r.bodies.Enter(r.Context(), r.user, size); err != nil {
+	if err := r.bodyBytes.Enter(r.Context(), r.user, size); err != nil {
 		return err
 	}
 	r.visit.carried += size
@@ -77,7 +92,7 @@ func (r *request) leave() {
 		r.requests.Leave(r.user, 1)
 	}
 	if r.visit.carried > 0 {
-		r.bodies.Leave(r.user, r.visit.carried)
+		r.bodyBytes.Leave(r.user, r.visit.carried)
 	}
 	r.visit = visit{}
 }

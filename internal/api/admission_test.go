@@ -19,7 +19,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// TestBusy checks that what finds no room is refused in a way a client can act on,
+// TestBusy checks that what the gates do not admit is refused in a way a client can act on,
 // and that nothing of it was done.
 func TestBusy(t *testing.T) {
 	tests := []struct {
@@ -196,8 +196,7 @@ func (s *someTurns) Do(_ context.Context, _ string, work func() error) error {
 	return work()
 }
 
-// TestPageWithoutATurn has pages that are read, and no turn to write them. As nothing was
-// sent, they are refused like any other request.
+// TestPageWithoutATurn has no turn to read pages: they are refused like any other request.
 func TestPageWithoutATurn(t *testing.T) {
 	for path := range pages {
 		if path == "/v2/logs" || path == "/v2/events" { // the turns of reading the log are its source's
@@ -205,7 +204,7 @@ func TestPageWithoutATurn(t *testing.T) {
 		}
 		t.Run(path, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				w.readers.left = 1
+				w.readers.left = 0
 				status, body := w.ask(call{method: http.MethodGet, path: path}, "full")
 				if status != http.StatusServiceUnavailable {
 					t.Errorf("answered %d %s, want 503", status, body)
@@ -313,13 +312,13 @@ func (r hangingReader) Read([]byte) (int, error) {
 	return 0, fmt.Errorf("the client is gone")
 }
 
-// TestUnannouncedBodyCountsWhole checks that a body of unknown length finds room for
+// TestUnannouncedBodyCountsWhole checks that a body of unknown length needs memory for
 // the largest one there may be, and small ones for what they take with them.
 func TestUnannouncedBodyCountsWhole(t *testing.T) {
 	var entered []int64
 	handler := newSurface(t, &published{}, func(o *api.Options) {
 		o.MaxBody = 1 << 20
-		o.Bodies = noting{&entered}
+		o.BodyBytes = noting{&entered}
 	})
 	for _, size := range []int64{-1, 5, 100_000} {
 		r := newRequest("POST", "/v2/publish/https://example.com", strings.NewReader(strings.Repeat("x", max(5, int(size)))))
@@ -342,6 +341,8 @@ func (n noting) Enter(_ context.Context, _ string, amount int64) error {
 }
 
 func (n noting) Leave(_ string, amount int64) { *n.amounts = append(*n.amounts, -amount) }
+
+func (n noting) Shrink(user string, amount, rest int64) { n.Leave(user, amount-rest) }
 
 // TestReadersKeepNobodyFromPublishing has more who wait to read the log than requests may
 // be worked on.

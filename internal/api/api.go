@@ -96,14 +96,10 @@ type Options struct {
 	// more than DefaultMaxBatch, mean DefaultMaxBatch.
 	MaxBatch int64
 
-	// Requests admits requests to be worked on, one at a time, Bodies the bytes of their
-	// bodies to memory, and Streams answers that go on for any time. nil lets everybody
-	// in.
-	Requests, Bodies, Streams Gate
-
-	// Answers admits pages of logs and dead letters to memory, by their bytes, for as long
-	// as clients take to read them. nil lets in all.
-	Answers RoomGate
+	// Requests limits the requests at work, BodyBytes the memory for their bodies, PageBytes
+	// the memory for pages and lists until clients have received them, and Streams the
+	// responses that never end by themselves. nil is without a limit.
+	Requests, BodyBytes, PageBytes, Streams Gate
 
 	// Readers has those who read logs and dead letters take turns; nil lets all work at
 	// once.
@@ -145,11 +141,11 @@ func New(options Options) http.Handler {
 	if options.Requests == nil {
 		options.Requests = openGate{}
 	}
-	if options.Bodies == nil {
-		options.Bodies = openGate{}
+	if options.BodyBytes == nil {
+		options.BodyBytes = openGate{}
 	}
-	if options.Answers == nil {
-		options.Answers = openGate{}
+	if options.PageBytes == nil {
+		options.PageBytes = openGate{}
 	}
 	if options.Readers == nil {
 		options.Readers = allAtOnce{}

@@ -52,23 +52,13 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var read store.DeadLetterPage
-	room, err := r.readPage(func() (size int, err error) {
-		err = r.turn()(func() (err error) {
-			read, err = a.options.Engine.DeadLetters(r.Context(), r.user, query)
-			return err
-		})
+	return r.page("messages", func(add func(any)) (cursor string, err error) {
+		read, err := a.options.Engine.DeadLetters(r.Context(), r.user, query)
 		for _, d := range read.DeadLetters {
-			size += store.DeadLetterSize(d)
+			add(newDeadLetterView(d, bodyLimit(limit)))
 		}
-		return size, err
+		return cursorOf(read.More, read.Next), err
 	})
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(page{r.turn(), room.give, "messages", len(read.DeadLetters), func(i int) []byte {
-		return encodeJSON(newDeadLetterView(read.DeadLetters[i], bodyLimit(limit)))
-	}, cursorOf(read.More, read.Next)}), nil
 }
 
 // cursorOf returns the cursor of a page, "" for the last one.
@@ -128,7 +118,7 @@ func (a *api) deleteDeadLetter(r *request) (answer, error) {
 		return answer{}, err
 	}
 	var deleted []posthaste.DeadLetterID
-	err = r.inRoom(func() (err error) {
+	err = r.withReservation(func() (err error) {
 		deleted, err = a.options.Engine.DeleteDeadLetters(r.Context(), r.user, []posthaste.DeadLetterID{id})
 		return err
 	})
@@ -150,7 +140,7 @@ func (a *api) retryDeadLetter(r *request) (answer, error) {
 		return answer{}, err
 	}
 	var page retriedPage
-	err = r.inRoom(func() (err error) {
+	err = r.withReservation(func() (err error) {
 		page, _, err = a.retry(r, []posthaste.DeadLetterID{id}, true, overrides)
 		return err
 	})

@@ -189,5 +189,5 @@ func errorText(err error) string {
 // bodyOf returns a request with a body.
 func bodyOf(text string) *request {
 	r := httptest.NewRequest(http.MethodDelete, "/v2/dlq?label=query", strings.NewReader(text))
-	return &request{Request: r, writer: httptest.NewRecorder(), rest: r.URL.RawQuery, requests: openGate{}, bodies: openGate{}, readers: allAtOnce{}}
+	return &request{Request: r, writer: httptest.NewRecorder(), rest: r.URL.RawQuery, requests: openGate{}, bodyBytes: openGate{}, readers: allAtOnce{}}
 }

@@ -79,23 +79,13 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var read store.RunPage
-	room, err := r.readPage(func() (size int, err error) {
-		err = r.turn()(func() (err error) {
-			read, err = a.options.Workflows.Failed(r.Context(), r.user, query)
-			return err
-		})
+	return r.page("messages", func(add func(any)) (cursor string, err error) {
+		read, err := a.options.Workflows.Failed(r.Context(), r.user, query)
 		for i, run := range read.Runs {
-			size += store.RunSize(run) + store.DeadLetterSize(read.DeadLetters[i])
+			add(newFailedRunView(run, read.DeadLetters[i], bodyLimit(limit)))
 		}
-		return size, err
+		return cursorOf(read.More, read.Next), err
 	})
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(page{r.turn(), room.give, "messages", len(read.Runs), func(i int) []byte {
-		return encodeJSON(newFailedRunView(read.Runs[i], read.DeadLetters[i], bodyLimit(limit)))
-	}, cursorOf(read.More, read.Next)}), nil
 }
 
 func (a *api) getFailedRun(r *request) (answer, error) {

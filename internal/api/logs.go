@@ -41,7 +41,7 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	}
 	encoder := newEntryEncoder(form)
 	encoder.text = append(encoder.text, `{"events":[`...)
-	room, err := r.readPage(func() (size int, err error) {
+	reserved, err := r.readPage(func() (size int, err error) {
 		first := len(encoder.text)
 		cursor, err := a.options.Log.Query(r.Context(), r.user, params, func(entry *store.Entry) error {
 			if len(encoder.text) > first {
@@ -59,7 +59,7 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(encodedPage{encoder.text, room}), nil
+	return ok(encodedPage{encoder.text, reserved}), nil
 }
 
 // entryForm is how entries are shown.

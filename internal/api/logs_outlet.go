@@ -27,15 +27,15 @@ type stream struct {
 	leave func() // gives back its place among the streams, and what it holds
 }
 
-// newStream returns a stream as the answer to a request, if there is room for one more:
+// newStream returns a stream as the answer to a request, if one more is allowed:
 // it holds a connection for as long as the client likes.
-func (a *api) newStream(r *request, media string, room *pageRoom, write func(ctx context.Context, out *outlet) error) (answer, error) {
+func (a *api) newStream(r *request, media string, reserved *reservation, write func(ctx context.Context, out *outlet) error) (answer, error) {
 	if err := a.options.Streams.Enter(r.Context(), r.user, 1); err != nil {
-		room.give()
+		reserved.release()
 		return answer{}, err
 	}
 	return ok(stream{a, media, write, func() {
-		room.give()
+		reserved.release()
 		a.options.Streams.Leave(r.user, 1)
 	}}), nil
 }

@@ -28,25 +28,25 @@ func (a *api) exportLog(r *request, params url.Values, form entryForm) (answer, 
 	if err != nil {
 		return answer{}, err
 	}
-	room := r.newPageBudget()
-	piece, err := nextPiece(r.Context(), export, room, form)
+	reserved := r.newReservation()
+	piece, err := nextPiece(r.Context(), export, reserved, form)
 	if err != nil && !errors.Is(err, io.EOF) {
-		room.give()
+		reserved.release()
 		return answer{}, err
 	}
-	return a.newStream(r, mediaLines, room, func(ctx context.Context, out *outlet) error {
+	return a.newStream(r, mediaLines, reserved, func(ctx context.Context, out *outlet) error {
 		for err == nil {
 			if err = out.write(piece); err == nil {
-				piece, err = nextPiece(ctx, export, room, form)
+				piece, err = nextPiece(ctx, export, reserved, form)
 			}
 		}
 		return unlessEnd(err)
 	})
 }
 
-// nextPiece returns the next entries of an export, one a line, when there is room for them.
-func nextPiece(ctx context.Context, export *eventlog.Export, room *pageRoom, form entryForm) ([]byte, error) {
-	if err := room.reserve(ctx); err != nil {
+// nextPiece returns the next entries of an export, one a line, when there is memory for them.
+func nextPiece(ctx context.Context, export *eventlog.Export, reserved *reservation, form entryForm) ([]byte, error) {
+	if err := reserved.reserve(ctx); err != nil {
 		return nil, err
 	}
 	encoder := newEntryEncoder(form)
@@ -54,7 +54,7 @@ func nextPiece(ctx context.Context, export *eventlog.Export, room *pageRoom, for
 		encoder.add(entry)
 		return nil
 	})
-	room.keep(len(encoder.text))
+	reserved.shrink(len(encoder.text))
 	return encoder.text, err
 }
 
@@ -68,16 +68,16 @@ func (a *api) followLog(r *request, params url.Values, form entryForm) (answer, 
 	if follower.Ended() {
 		return answer{status: http.StatusNoContent}, nil // by which clients know not to ask again
 	}
-	room := r.newPageBudget()
-	follower.Reserve, follower.Release = room.reserve, room.give
-	return a.newStream(r, mediaEvents, room, func(ctx context.Context, out *outlet) error {
-		return a.writeEvents(ctx, out, follower, room, form)
+	reserved := r.newReservation()
+	follower.Reserve, follower.Release = reserved.reserve, reserved.release
+	return a.newStream(r, mediaEvents, reserved, func(ctx context.Context, out *outlet) error {
+		return a.writeEvents(ctx, out, follower, reserved, form)
 	})
 }
 
 // writeEvents writes what a follower reads until there is no more to come, the
 // client goes away or the server stops.
-func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.Follower, room *pageRoom, form entryForm) error {
+func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.Follower, reserved *reservation, form entryForm) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.options.Serving, cancel)()
@@ -85,14 +85,14 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 	for err == nil {
 		encoder := newEntryEncoder(form)
 		err = follower.Next(ctx, heartbeatTime, encoder.addEvent)
-		room.keep(len(encoder.text))
+		reserved.shrink(len(encoder.text))
 		switch {
 		case err != nil:
 		case len(encoder.text) == 0:
 			err = writeMark(out, follower)
 		default:
 			err = out.write(encoder.text)
-			room.give()
+			reserved.release()
 		}
 	}
 	switch {

@@ -2,28 +2,44 @@ package api
 
 import "io"
 
-// page is an answer with one page of what may be many: an object with the items under a
-// name, and the cursor unless it is the last page. Items are encoded one by one: with
-// bodies and responses a page can be many megabytes.
-type page struct {
-	turn   turn
-	done   func() // is called when all is written
-	name   string
-	length int
-	item   func(i int) []byte // as JSON, valid until the next call
-	cursor string
+// encodedPage is a page of a list in JSON, and the memory reserved for it until it is written.
+type encodedPage struct {
+	text     []byte
+	reserved *reservation
 }
 
 // stream implements streamed.
-func (p page) stream(w io.Writer) error {
-	defer p.done()
-	return p.turn.write(w, list{
-		head:   `{"` + p.name + `":[`,
-		comma:  ",",
-		tail:   endOfPage(p.cursor),
-		length: p.length,
-		item:   p.item,
+func (p encodedPage) stream(w io.Writer) error {
+	defer p.reserved.release()
+	_, err := w.Write(p.text)
+	return err
+}
+
+// page reads and encodes a page in the user's turn. read passes each item to add and returns
+// the cursor, "" for the last page. The answer is an object with the items under a name, and
+// the cursor.
+func (r *request) page(name string, read func(add func(item any)) (cursor string, err error)) (answer, error) {
+	text := []byte(`{"` + name + `":[`)
+	first := len(text)
+	var buffer jsonBuffer
+	add := func(item any) {
+		if len(text) > first {
+			text = append(text, ',')
+		}
+		text = append(text, buffer.encode(item)...)
+	}
+	reserved, err := r.readPage(func() (size int, err error) {
+		err = r.readers.Do(r.Context(), r.user, func() error {
+			cursor, err := read(add)
+			text = append(text, endOfPage(cursor)...)
+			return err
+		})
+		return len(text), err
 	})
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(encodedPage{text, reserved}), nil
 }
 
 // endOfPage returns what follows the items of a page: the cursor unless it is the last page.
@@ -32,17 +48,4 @@ func endOfPage(cursor string) string {
 		return "]}\n"
 	}
 	return `],"cursor":"` + cursor + "\"}\n"
-}
-
-// encodedPage is a page that is encoded already, and the room that it takes until it is written.
-type encodedPage struct {
-	text []byte
-	room *pageRoom
-}
-
-// stream implements streamed.
-func (p encodedPage) stream(w io.Writer) error {
-	defer p.room.give()
-	_, err := w.Write(p.text)
-	return err
 }

@@ -27,11 +27,10 @@ type request struct {
 	forRun   bool        // the endpoint of a running workflow may have sent it: see failRun
 	caller
 
-	requests, bodies Gate
-	answers          RoomGate
-	largestPage      int64 // bytes
-	readers          Turns
-	visit            visit
+	requests, bodyBytes, pageBytes Gate
+	largestPage                    int64 // bytes
+	readers                        Turns
+	visit                          visit
 }
 
 // newRequest divides the query; it does not authenticate.
@@ -43,8 +42,8 @@ func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, erro
 	}
 	return &request{
 		Request: r, writer: w, target: t, reserved: reserved, rest: rest,
-		requests: a.options.Requests, bodies: a.options.Bodies, readers: a.options.Readers,
-		answers: a.options.Answers, largestPage: largestPage(a.options.MaxStep),
+		requests: a.options.Requests, bodyBytes: a.options.BodyBytes, readers: a.options.Readers,
+		pageBytes: a.options.PageBytes, largestPage: largestPage(a.options.MaxStep),
 	}, nil
 }
 

@@ -48,35 +48,21 @@ func (a *api) listRunEvents(r *request) (answer, error) {
 	if grouped {
 		return a.runLogPage(r, params)
 	}
-	var read runlog.EventPage
-	room, err := r.readPage(func() (int, error) {
-		err := r.turn()(func() (err error) {
-			read, err = a.options.RunLog.Events(r.Context(), r.user, params)
-			return err
-		})
-		return read.Size, err
+	return r.page("events", func(add func(any)) (cursor string, err error) {
+		read, err := a.options.RunLog.Events(r.Context(), r.user, params)
+		for i := range read.Events {
+			add(read.Events[i])
+		}
+		return read.Cursor, err
 	})
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(page{r.turn(), room.give, "events", len(read.Events), func(i int) []byte {
-		return encodeJSON(read.Events[i])
-	}, read.Cursor}), nil
 }
 
 func (a *api) runLogPage(r *request, params url.Values) (answer, error) {
-	var read runlog.RunPage
-	room, err := r.readPage(func() (int, error) {
-		err := r.turn()(func() (err error) {
-			read, err = a.options.RunLog.Runs(r.Context(), r.user, params)
-			return err
-		})
-		return read.Size, err
+	return r.page("runs", func(add func(any)) (cursor string, err error) {
+		read, err := a.options.RunLog.Runs(r.Context(), r.user, params)
+		for i := range read.Runs {
+			add(read.Runs[i])
+		}
+		return read.Cursor, err
 	})
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(page{r.turn(), room.give, "runs", len(read.Runs), func(i int) []byte {
-		return encodeJSON(read.Runs[i])
-	}, read.Cursor}), nil
 }

@@ -79,16 +79,16 @@ func (a *api) getEntries(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list := entryList{room: r.newPageBudget()}
+	list := entryList{reserved: r.newReservation()}
 	list.entries, err = a.options.Workflows.Entries(r.Context(), r.user, id, func(bytes int) error {
-		list.room.most = max(int64(bytes), leastBody)
-		if err := list.room.reserve(r.Context()); err != nil {
+		list.reserved.most = max(int64(bytes), leastBody)
+		if err := list.reserved.reserve(r.Context()); err != nil {
 			return err
 		}
 		return r.work()
 	})
 	if err != nil {
-		list.room.give()
+		list.reserved.release()
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return answer{}, noActiveRun(id.ID)
@@ -99,8 +99,8 @@ func (a *api) getEntries(r *request) (answer, error) {
 // entryList is written entry by entry: the list may be large, and so may be each of
 // its bodies.
 type entryList struct {
-	room    *pageRoom // given back when all is written
-	entries []posthaste.RunEntry
+	reserved *reservation // given back when all is written
+	entries  []posthaste.RunEntry
 }
 
 type entryView struct {
@@ -110,7 +110,7 @@ type entryView struct {
 }
 
 func (l entryList) stream(w io.Writer) error {
-	defer l.room.give()
+	defer l.reserved.release()
 	separator := "["
 	for _, entry := range l.entries {
 		view := encodeJSON(entryView{entry.MessageID, append([]byte{}, entry.Body...), entry.CallType})

@@ -171,7 +171,7 @@ func inWorldOf(t *testing.T, in setting, test func(w *world)) {
 			MaxBody:       in.maxBody,
 			MaxBatch:      in.maxBatch,
 			Requests:      w.requests,
-			Bodies:        w.bodies,
+			BodyBytes:     w.bodies,
 			Streams:       w.streams,
 			Readers:       w.readers,
 			CheckHost:     refuseMetadata,

@@ -78,7 +78,7 @@ func (a *api) deleteDeadLetters(r *request) (answer, error) {
 		return a.startAction(r, posthaste.ActionDelete, s.params, nil)
 	}
 	var page deletedPage
-	err = r.inRoom(func() (err error) {
+	err = r.withReservation(func() (err error) {
 		page, err = a.deletePage(r, &s)
 		return err
 	})
@@ -184,7 +184,7 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 		return a.startAction(r, posthaste.ActionRetry, s.params, controls.header())
 	}
 	var page retriedPage
-	err = r.inRoom(func() (err error) {
+	err = r.withReservation(func() (err error) {
 		page, err = a.retryPage(r, &s, overrides)
 		return err
 	})

@@ -11,21 +11,21 @@ import (
 // wholeList is an answer with all of a list, which clients read without a cursor: a JSON
 // array. It is read and written part by part, each within the memory for a page.
 type wholeList[T, V any] struct {
-	ctx  context.Context
-	room *pageRoom
-	part store.List[T] // that is to be written next
-	view func(T) V
-	size func(T) int
-	read func(ctx context.Context, after string) (store.List[T], error)
+	ctx      context.Context
+	reserved *reservation
+	part     store.List[T] // that is to be written next
+	view     func(T) V
+	size     func(T) int
+	read     func(ctx context.Context, after string) (store.List[T], error)
 }
 
-// newList reads the first part of a list when there is room for it. While there is none
-// the request keeps no place from others.
+// newList reads the first part of a list when there is memory for it. While there is none
+// the request holds no place at the gate of requests.
 func newList[T, V any](r *request, view func(T) V, size func(T) int,
 	read func(ctx context.Context, after string) (store.List[T], error),
 ) (answer, error) {
-	l := &wholeList[T, V]{ctx: r.Context(), room: r.newPageBudget(), view: view, size: size, read: read}
-	if err := l.room.reserve(l.ctx); err != nil {
+	l := &wholeList[T, V]{ctx: r.Context(), reserved: r.newReservation(), view: view, size: size, read: read}
+	if err := l.reserved.reserve(l.ctx); err != nil {
 		return answer{}, err
 	}
 	err := r.work()
@@ -33,13 +33,13 @@ func newList[T, V any](r *request, view func(T) V, size func(T) int,
 		err = l.next("")
 	}
 	if err != nil {
-		l.room.give()
+		l.reserved.release()
 		return answer{}, err
 	}
 	return ok(l), nil
 }
 
-// next reads the part behind a name, within room that is held.
+// next reads the part behind a name, within the reserved memory.
 func (l *wholeList[T, V]) next(after string) (err error) {
 	if l.part, err = l.read(l.ctx, after); err != nil {
 		return err
@@ -48,13 +48,13 @@ func (l *wholeList[T, V]) next(after string) (err error) {
 	for _, item := range l.part.Items {
 		size += l.size(item)
 	}
-	l.room.keep(size)
+	l.reserved.shrink(size)
 	return nil
 }
 
 // stream implements streamed.
 func (l *wholeList[T, V]) stream(w io.Writer) error {
-	defer l.room.give()
+	defer l.reserved.release()
 	var buffer jsonBuffer
 	head := "["
 	for {
@@ -72,7 +72,7 @@ func (l *wholeList[T, V]) stream(w io.Writer) error {
 		if l.part.Next == "" {
 			break
 		}
-		if err := l.room.reserve(l.ctx); err != nil {
+		if err := l.reserved.reserve(l.ctx); err != nil {
 			return err
 		}
 		if err := l.next(l.part.Next); err != nil {

@@ -74,16 +74,16 @@ func (e inParts) Schedules(_ context.Context, _, after string) (store.List[engin
 // lists are the routes that answer with all of a list.
 var lists = []string{"/v2/queues", "/v2/topics", "/v2/flowControl", "/v2/schedules"}
 
-// TestListsHoldWhatTheyTake has room for a part of a list taken before one is read, what it
+// TestListsHoldWhatTheyTake has memory for a part of a list reserved before one is read, what it
 // takes held while it is written, and all given back behind it: no reader holds more than
 // one part, however many there are.
 func TestListsHoldWhatTheyTake(t *testing.T) {
 	const items, size = 20, 64 << 10
 	for _, path := range lists {
 		t.Run(path, func(t *testing.T) {
-			gate := &roomGate{}
+			gate := &notingGate{}
 			handler := newSurface(t, &published{}, func(o *api.Options) {
-				o.Answers, o.Engine = gate, inParts{o.Engine.(fakeEngine), items, -1, size}
+				o.PageBytes, o.Engine = gate, inParts{o.Engine.(fakeEngine), items, -1, size}
 			})
 			w := &watchedWriter{ResponseRecorder: httptest.NewRecorder(), gate: gate}
 			handler.ServeHTTP(w, newRequest(http.MethodGet, path, nil))
@@ -108,9 +108,9 @@ func TestListsThatFail(t *testing.T) {
 	for _, path := range lists {
 		for failAt, want := range map[int]int{0: http.StatusInternalServerError, 1: 0} {
 			t.Run(fmt.Sprintf("%s part %d", path, failAt), func(t *testing.T) {
-				gate := &roomGate{}
+				gate := &notingGate{}
 				handler := newSurface(t, &published{}, func(o *api.Options) {
-					o.Answers, o.Engine = gate, inParts{o.Engine.(fakeEngine), 3, failAt, 1}
+					o.PageBytes, o.Engine = gate, inParts{o.Engine.(fakeEngine), 3, failAt, 1}
 				})
 				code := func() (code int) {
 					defer func() {

@@ -33,11 +33,11 @@ const (
 
 // gates are what requests have to pass.
 type gates struct {
-	requests *admission.Gate // those that are worked on
-	bodies   *admission.Gate // bytes of their bodies
-	answers  *admission.Gate // bytes of pages that are read and written
-	readers  readers
-	streams  *admission.Gate // answers that go on, of which each keeps a connection
+	requests  *admission.Gate // at work
+	bodyBytes *admission.Gate // of their bodies
+	pageBytes *admission.Gate // of pages until clients have received them
+	readers   readers
+	streams   *admission.Gate // responses that do not end, each of which holds a connection
 }
 
 // share makes a gate of which a user gets three quarters, so that no one of them can shut
@@ -53,17 +53,17 @@ func share(capacity int64, patience time.Duration) *admission.Gate {
 // newGates makes gates that fit the memory there is.
 func newGates(options Options) gates {
 	return gates{
-		requests: share(int64(options.MaxRequests), patience),
-		bodies:   share(memoryOf(options.MemoryLimit)/memoryParts, patience),
-		answers:  share(memoryOf(options.MemoryLimit)/memoryParts, readersPatience),
-		readers:  newReaders(options),
-		streams:  share(max(1, int64(options.MaxConnections)/2), 0), // the next one may not end for hours
+		requests:  share(int64(options.MaxRequests), patience),
+		bodyBytes: share(memoryOf(options.MemoryLimit)/memoryParts, patience),
+		pageBytes: share(memoryOf(options.MemoryLimit)/memoryParts, readersPatience),
+		readers:   newReaders(options),
+		streams:   share(max(1, int64(options.MaxConnections)/2), 0), // the next one may not end for hours
 	}
 }
 
 // register counts what waits and is refused at every gate.
 func (g gates) register(registry prometheus.Registerer) {
-	telemetry.RegisterAdmission(registry, g.requests.Usage, g.bodies.Usage, g.answers.Usage, g.readers.turns.Usage, g.streams.Usage)
+	telemetry.RegisterAdmission(registry, g.requests.Usage, g.bodyBytes.Usage, g.pageBytes.Usage, g.readers.turns.Usage, g.streams.Usage)
 }
 
 // connectionsFor returns how many connections there is memory for.

@@ -17,7 +17,6 @@ import (
 // asked for, also none, and still have a cursor.
 type EventPage struct {
 	Events []*Event
-	Size   int    // bytes of what was read for them
 	Cursor string // asks for what follows; "" at the end
 }
 
@@ -41,9 +40,6 @@ func (l *Log) Events(ctx context.Context, user string, params url.Values) (page 
 		query.Low, query.High = rest(query.Low, query.High, query.OldestFirst, found.Next)
 		kept, err := r.read(ctx, found.Entries)
 		page.Events = append(page.Events, kept...)
-		for i := range found.Entries {
-			page.Size += found.Entries[i].Size()
-		}
 		return part{len(found.Entries), len(kept), found.More, found.Next}, err
 	})
 	return page, err

@@ -16,22 +16,22 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// roomGate notes what is held of it.
-type roomGate struct{ held, most int64 }
+// notingGate notes what is held of it.
+type notingGate struct{ held, most int64 }
 
-func (g *roomGate) Enter(_ context.Context, _ string, amount int64) error {
+func (g *notingGate) Enter(_ context.Context, _ string, amount int64) error {
 	g.held += amount
 	g.most = max(g.most, g.held)
 	return nil
 }
 
-func (g *roomGate) Leave(_ string, amount int64)        { g.held -= amount }
-func (g *roomGate) Shrink(_ string, amount, rest int64) { g.held -= amount - rest }
+func (g *notingGate) Leave(_ string, amount int64)        { g.held -= amount }
+func (g *notingGate) Shrink(_ string, amount, rest int64) { g.held -= amount - rest }
 
 // watchedWriter notes what is held when the client gets the first bytes of entries.
 type watchedWriter struct {
 	*httptest.ResponseRecorder
-	gate  *roomGate
+	gate  *notingGate
 	held  int64
 	bytes int
 }
@@ -77,7 +77,7 @@ func (w withFailedRun) Entries(_ context.Context, _ string, _ workflow.RunID, re
 	return w.list, reserve(size)
 }
 
-// TestPagesHoldWhatTheyTake has room for the largest page taken before one is read, what it
+// TestPagesHoldWhatTheyTake has memory for the largest page reserved before one is read, what it
 // takes held while it is written, and all given back behind it.
 func TestPagesHoldWhatTheyTake(t *testing.T) {
 	if testing.Short() {
@@ -98,7 +98,7 @@ func TestPagesHoldWhatTheyTake(t *testing.T) {
 		{"a page of the log", "/v2/logs", "", store.PageBytes, 0},
 		{"an export", "/v2/logs", "application/x-ndjson", store.PageBytes, 0},
 		{"a follower", "/v2/logs?fromDate=0&toDate=1", "text/event-stream", store.PageBytes, 0},
-		{"dead letters", "/v2/dlq", "", store.PageBytes, store.DeadLetterSize(letter)},
+		{"dead letters", "/v2/dlq", "", store.PageBytes, 0},
 		{"a dead letter", "/v2/dlq/5-0", "", store.PageBytes, store.DeadLetterSize(letter)},
 		{"a message", "/v2/messages/" + plainMessage.ID.String(), "", store.PageBytes, store.MessageSize(plainMessage)},
 		{"a failed run", "/v2/workflows/dlq/5-0", "", store.PageBytes, store.RunSize(run) + store.DeadLetterSize(letter)},
@@ -106,9 +106,9 @@ func TestPagesHoldWhatTheyTake(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			gate := &roomGate{}
+			gate := &notingGate{}
 			handler := newSurface(t, &published{}, func(o *api.Options) {
-				o.Answers = gate
+				o.PageBytes = gate
 				o.Engine = withDeadLetters{o.Engine.(fakeEngine), []*posthaste.DeadLetter{letter}}
 				o.Workflows = withFailedRun{run: run, letter: &failedEntry, list: list}
 				o.Log = eventlog.New(eventlog.Options{Store: fakeSource(only)})
@@ -134,12 +134,12 @@ func TestPagesHoldWhatTheyTake(t *testing.T) {
 	}
 }
 
-// TestWaitingHoldsNoRoom has a follower find nothing, and wait for more.
-func TestWaitingHoldsNoRoom(t *testing.T) {
+// TestWaitingHoldsNoMemory has a follower find nothing, and wait for more.
+func TestWaitingHoldsNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := &roomGate{}
+		gate := &notingGate{}
 		handler := newSurface(t, &published{}, func(o *api.Options) {
-			o.Answers = gate
+			o.PageBytes = gate
 			o.Log = eventlog.New(eventlog.Options{Store: fakeSource(func() (store.EventPage, error) { return store.EventPage{}, nil })})
 		})
 		read(t, handler, func(r *reader) {
@@ -152,9 +152,9 @@ func TestWaitingHoldsNoRoom(t *testing.T) {
 	})
 }
 
-// TestNoRoomForPages has a gate let nobody in: nothing is read, to be shown or to be
+// TestNoMemoryForPages has a gate let nobody in: nothing is read, to be shown or to be
 // changed.
-func TestNoRoomForPages(t *testing.T) {
+func TestNoMemoryForPages(t *testing.T) {
 	for _, request := range []string{
 		"GET /v2/logs", "GET /v2/dlq", "GET /v2/dlq/5-0", "GET /v2/workflows/dlq/5-0",
 		"GET /v2/messages/" + plainMessage.ID.String(),
@@ -162,7 +162,7 @@ func TestNoRoomForPages(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		handler := newSurface(t, &published{}, func(o *api.Options) {
-			o.Answers = closedGate{}
+			o.PageBytes = closedGate{}
 			o.Engine, o.Log = fakeEngine{}, nil // which reads nothing
 		})
 		if got := do(handler, newRequest(method, path, nil)).Code; got != http.StatusServiceUnavailable {
