@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// BulkAction is work on many messages, dead letters or runs that goes on behind
-// a request, and across restarts, until it is finished.
+// BulkAction is a change of many messages, dead letters or runs that continues in the
+// background, also across restarts, until it is finished.
 type BulkAction struct {
 	ID       string
 	User     string
 	Kind     ActionKind
-	Filter   url.Values  // what it works on, as it was asked for
-	Header   http.Header // overrides for what it makes, as they were asked for
-	CallerIP string      // address of whoever asked for it, without port
+	Filter   url.Values  // what it changes, as requested
+	Header   http.Header // overrides for what it publishes, as requested
+	CallerIP string      // address of the caller who requested it, without port
 
 	Total     int             // how many matched when it began
 	Processed int             // how many were changed

@@ -11,7 +11,7 @@ import (
 type Run struct {
 	RunRef
 	User     string
-	CallerIP string    // address of whoever triggered it, without port
+	CallerIP string    // address of the caller who triggered it, without port
 	Features Features  // of its trigger
 	FirstID  MessageID // of the message that delivers its first entry
 	Queue    string    // that this message goes through, "" for none

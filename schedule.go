@@ -15,7 +15,7 @@ type Schedule struct {
 	Queue       string // its messages go through this queue, if any
 	Body        []byte
 	Delay       time.Duration // postpones each message, not the tick
-	CallerIP    string        // of whoever made the schedule
+	CallerIP    string        // of the caller who created the schedule
 	CreatedAt   time.Time
 	Paused      bool
 

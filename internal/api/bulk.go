@@ -33,7 +33,7 @@ type bulkCall struct {
 	ids     []string   // listed; nil if it lists none
 	params  url.Values // all other parameters
 	hasBody bool       // it says so in a body, maybe with nothing in it
-	async   bool       // it is to go on behind the request
+	async   bool       // it continues in the background
 }
 
 // bulkCall reads a bulk call whose ids are listed by a parameter of that name.

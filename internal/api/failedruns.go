@@ -19,7 +19,7 @@ type FailedRuns interface {
 	// BeginSweep ends a query at what is the newest entry now.
 	BeginSweep(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error)
 
-	// Restart starts failed runs anew, or resumes them. It returns the kept answer
+	// Restart restarts failed runs, or resumes them. It returns the cached response
 	// instead if the request is a repetition.
 	Restart(ctx context.Context, user string, req workflow.RestartRequest) (done workflow.Restarts, kept []byte, err error)
 

@@ -25,11 +25,11 @@ type failedRunSweep struct {
 	begun bool           // by an earlier call
 	limit int
 
-	async  bool // it is to go on behind the request
-	dryRun bool // it only tells what would be changed
+	async  bool // it continues in the background
+	dryRun bool // it only shows what would be changed
 }
 
-// failedRunSweep reads such a call, of which a page has so many entries.
+// failedRunSweep reads such a call; count is its page size.
 func (r *request) failedRunSweep(count selection.Count) (s failedRunSweep, err error) {
 	if s.given, _, err = r.callParameters("dlqIds"); err != nil {
 		return s, err

@@ -19,7 +19,7 @@ type FlowKeys interface {
 	// FlowKeys returns the keys that contain the text, a part at a time, as all lists do.
 	FlowKeys(ctx context.Context, user, contains, after string) (store.List[store.FlowStatus], error)
 
-	// PinFlowKey and PauseFlowKey make the key if need be; to the others an unknown
+	// PinFlowKey and PauseFlowKey create a missing key; to the others an unknown
 	// key is no error.
 	PinFlowKey(ctx context.Context, user, key string, pin engine.Pin) error
 	UnpinFlowKey(ctx context.Context, user, key string, parallelism, rate bool) error

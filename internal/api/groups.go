@@ -16,7 +16,7 @@ import (
 
 // URLGroups keeps URL groups.
 type URLGroups interface {
-	// AddEndpoints makes the group if need be.
+	// AddEndpoints creates the group if it does not exist.
 	AddEndpoints(ctx context.Context, user, name string, endpoints []posthaste.Endpoint) error
 	// RemoveEndpoints removes the group with its last endpoint. An endpoint that
 	// is not there is no error.

@@ -57,7 +57,7 @@ func (i *intake) incoming(header http.Header) incoming {
 	return incoming{header: header, outerTrace: i.trace}
 }
 
-// body returns the bytes that the body of a batch's item stands for, at most so many.
+// body returns the bytes of a batch item's body, up to a limit.
 func (i *intake) body(raw json.RawMessage, limit int64) ([]byte, error) {
 	body, err := jsonBody(raw)
 	if int64(len(body)) > limit {

@@ -22,7 +22,7 @@ type Schedules interface {
 	DeleteSchedule(ctx context.Context, user, id string) error
 }
 
-// scheduleReceipt is the answer to whoever makes a schedule.
+// scheduleReceipt is the response to a request that creates a schedule.
 type scheduleReceipt struct {
 	ScheduleID   string `json:"scheduleId"`
 	Deduplicated bool   `json:"deduplicated,omitempty"`
@@ -56,7 +56,7 @@ func (a *api) putSchedule(r *request, c controls, queue string) (answer, error) 
 		CallerIP:    p.CallerIP,
 		Settings:    p.Settings,
 	}
-	schedule.Trace = "" // each tick begins anew
+	schedule.Trace = "" // each tick starts a trace
 	if err := decodeSchedule(&schedule, c); err != nil {
 		return answer{}, err
 	}

@@ -7,7 +7,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Meter tells how much is kept of a user.
+// Meter returns the size of a user's stored data.
 type Meter interface {
 	Usage(ctx context.Context, user string) (store.Usage, error)
 }

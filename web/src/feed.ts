@@ -50,7 +50,7 @@ export class Feed<T> {
     this.changed();
   }
 
-  // upTo reads on until there are so many rows, if there are.
+  // upTo reads on until there are that many rows, or no more.
   async upTo(many: number): Promise<void> {
     while (this.rows.length < many && !this.ended && !this.full && this.error === "" && !this.stopped.signal.aborted) {
       if (this.busy) {

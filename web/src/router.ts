@@ -71,7 +71,7 @@ export function setParams(changes: Record<string, string | string[] | undefined>
 
 export function usePlace(): Place {
   const [place, setPlace] = useState(here);
-  useLayoutEffect(() => { // not later: whoever is quick changes the address at once
+  useLayoutEffect(() => { // not later: a quick user changes the address at once
     const update = () => setPlace(here());
     listeners.add(update);
     return () => void listeners.delete(update);

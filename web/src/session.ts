@@ -1,4 +1,4 @@
-// The token of whoever is signed in. It lives as long as a tab of the console does, is not
+// The token of the signed-in user. It lives as long as a tab of the console does, is not
 // written to the disk, and goes to the server this page came from and to its other tabs.
 
 const key = "posthaste.token";

@@ -57,7 +57,7 @@ export interface Preview {
 const previewed = 5000; // entries of a list that are counted
 const named = 200; // entries that are listed where the server counts
 
-// preview tells how many entries a selection has, and which come first. The server
+// preview returns how many entries a selection has, and the first ones. The server
 // counts runs; of messages it lists pages, which are counted here.
 export async function preview(selection: Selection, signal: AbortSignal): Promise<Preview> {
   if (selection.chosen !== null) {

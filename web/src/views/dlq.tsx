@@ -1,4 +1,4 @@
-// What failed for good: workflow runs and messages, to be looked at, started anew or
+// What failed for good: workflow runs and messages, to be looked at, restarted or
 // deleted, some or all that match.
 
 import { useCallback, useEffect, useState } from "preact/hooks";

@@ -18,7 +18,7 @@ const ended = new Set(["DELIVERED", "FAILED", "CANCELLED"]);
 
 const pause = 1000; // ms between two readings of a message that has not ended
 
-// MessageDrawer shows one message; it is made anew for another.
+// MessageDrawer shows one message; another message gets a new one.
 export function MessageDrawer({ id }: { id: string }) {
   const panel = useRef<HTMLElement>(null);
   const life = useRef<Life | undefined>(undefined);

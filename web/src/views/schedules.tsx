@@ -153,7 +153,7 @@ function ScheduleForm({ schedule, done }: { schedule?: Schedule; done: () => voi
 }
 
 // isWhole reports whether all that a schedule was made with can be read, and sent by a
-// browser, so that it can be made anew.
+// browser, so that it can be created again.
 function isWhole(schedule: Schedule): boolean {
   const headers = Object.values(schedule.header ?? {});
   const shown = [schedule.body ?? "", ...headers.flat()];
@@ -170,7 +170,7 @@ function bodyOf(schedule: Schedule | undefined, body: string): string | Uint8Arr
   return schedule.bodyBase64 === undefined ? new TextEncoder().encode(body) : fromBase64(schedule.bodyBase64)!;
 }
 
-// settingsOf returns the headers that make a schedule, or make it anew with all it had.
+// settingsOf returns the headers that create a schedule, or create it again with all its settings.
 function settingsOf(schedule: Schedule | undefined, cron: string, id: string): Record<string, string> {
   const headers: Record<string, string> = { "Upstash-Cron": cron };
   const set = (name: string, value: string | number | undefined) => {
