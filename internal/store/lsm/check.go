@@ -226,8 +226,8 @@ func (c *checker) record(key, value []byte) error {
 		return c.deadLetter(key, value)
 	case kindSegment:
 		return c.segment(key, value)
-	case kindCalendar:
-		return checkCalendarKey(key)
+	case kindDayIndex:
+		return checkDayIndexKey(key)
 	case kindRun:
 		return c.run(key, value)
 	case kindCount:

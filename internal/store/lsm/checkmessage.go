@@ -93,7 +93,7 @@ type dayCheck struct {
 	day    day
 	events map[string]int64  // by user, minus what their numbers say
 	sums   map[string]uint64 // by user: events minus postings
-	noted  postingID         // was found in the calendar last
+	noted  postingID         // was found in the day index last
 }
 
 // begin makes a day the present one.
@@ -237,19 +237,19 @@ func (c *checker) posting(user string, tail, value []byte) error {
 	return c.noted(user, t)
 }
 
-// noted returns an error unless the present day is in the calendar with a term. Those it is
+// noted returns an error unless the present day is in the day index with a term. Those it is
 // asked for come in order.
 func (c *checker) noted(user string, t term) error {
 	id := postingID{blockID{user, c.day.day}, t}
-	if born, ok := t.bornOn(); ok && born == id.day || id == c.day.noted {
+	if born, ok := t.createdOn(); ok && born == id.day || id == c.day.noted {
 		return nil
 	}
 	c.day.noted = id
-	return c.exists(appendCalendarKey(nil, user, id.day, t), "the calendar lacks a day")
+	return c.exists(appendDayIndexKey(nil, user, id.day, t), "the day index lacks a day")
 }
 
-// checkCalendarKey: a day lies in its week. It may have been dropped.
-func checkCalendarKey(key []byte) error {
+// checkDayIndexKey: a day lies in its week. It may have been dropped.
+func checkDayIndexKey(key []byte) error {
 	if len(key) < 3 {
 		return errCorrupt
 	}

@@ -201,4 +201,4 @@ func (c *commit) addEvent(m *posthaste.Message, event posthaste.Event) {
 }
 
 // writeLog adds the log blocks and postings of all events to the batch.
-func (c *commit) writeLog(calendar *calendarWriter) { c.log.flush(calendar, c.set) }
+func (c *commit) writeLog(dayIndex *dayIndexWriter) { c.log.flush(dayIndex, c.set) }

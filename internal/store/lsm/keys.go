@@ -36,7 +36,7 @@ import (
 //	s DAY i USER hash128                        → answer to an operation on runs
 //	s DAY o USER ID                             → nothing: the day has events of that older message
 //	s DAY n USER                                → how many events the day has, varint
-//	t WEEK USER FIELD hash64 DAY                → nothing: the day has events with that; see calendar
+//	t WEEK USER FIELD hash64 DAY                → nothing: the day has events with that; see dayindex.go
 //	n r USER run64                              → run, record.AppendRun
 //	n p USER run64                              → its progress
 //	n i USER ID                                 → run64 of the latest run with that id
@@ -74,7 +74,7 @@ const (
 	kindWaiting    = 'w'
 	kindDeadLetter = 'd'
 	kindSegment    = 's'
-	kindCalendar   = 't'
+	kindDayIndex   = 't'
 	kindRun        = 'n'
 	kindCount      = 'u'
 
@@ -166,7 +166,7 @@ const (
 	fieldCallerIP field = 'i'
 	fieldFlowKey  field = 'f'
 	fieldStatus   field = 'r' // of the response of a dead letter
-	fieldAny      field = '*' // of any event, in the calendar alone
+	fieldAny      field = '*' // of any event, only in the day index
 
 	fieldWorkflow    field = 'w' // of what belongs to any run
 	fieldRun         field = 'n'

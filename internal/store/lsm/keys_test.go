@@ -132,7 +132,7 @@ func TestLogBlocksAreBounded(t *testing.T) {
 		w.add(m, posthaste.Event{Position: at + posthaste.Position(i), State: posthaste.StateCreated})
 	}
 	blocks, read := 0, 0
-	w.flush(newCalendarWriter(), func(key, value []byte) {
+	w.flush(newDayIndexWriter(), func(key, value []byte) {
 		if key[0] != kindSegment || key[3] != segmentLog {
 			return
 		}

@@ -18,7 +18,7 @@ import (
 // Bounds of the work of one page. A query that reaches one of them returns what
 // it has, and where to continue.
 const (
-	maxPageSeeks = 20_000 // posting blocks read, and values looked for in a week of the calendar
+	maxPageSeeks = 20_000 // posting blocks read, and weeks of values looked up in the day index
 	maxPageScan  = 20_000 // events looked at
 )
 
@@ -109,8 +109,8 @@ func (r *logReader) run() (err error) {
 	if err != nil || !ok {
 		return err
 	}
-	calendar := r.openCalendar(first, last)
-	defer func() { err = errors.Join(err, calendar.close()) }()
+	dayIndex := r.openDayIndex(first, last)
+	defer func() { err = errors.Join(err, dayIndex.close()) }()
 	d := last
 	if r.direction() == ascending {
 		d = first
@@ -119,19 +119,19 @@ func (r *logReader) run() (err error) {
 		if err := r.readDay(d); err != nil || r.more {
 			return err
 		}
-		if d, ok, err = calendar.next(d); err != nil {
+		if d, ok, err = dayIndex.next(d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *logReader) openCalendar(first, last day) *calendarReader {
+func (r *logReader) openDayIndex(first, last day) *dayIndexReader {
 	terms := slices.Clone(r.terms)
 	if len(terms) == 0 {
 		terms = [][]term{{anyTerm}}
 	}
-	return &calendarReader{
+	return &dayIndexReader{
 		reader: r.reader, user: r.user, terms: terms,
 		first: first, last: last,
 		direction: r.direction(), seeks: &r.seeks,

@@ -90,10 +90,10 @@ func (w *logWriter) empty() {
 }
 
 // flush writes everything gathered.
-func (w *logWriter) flush(calendar *calendarWriter, set func(key, value []byte)) {
+func (w *logWriter) flush(dayIndex *dayIndexWriter, set func(key, value []byte)) {
 	var key []byte
 	for id, block := range w.blocks {
-		calendar.note(postingID{id, anyTerm}, set)
+		dayIndex.note(postingID{id, anyTerm}, set)
 		block.seal()
 		for _, b := range block.full {
 			key = appendPositionKey(key[:0], segmentLog, id.user, b.first)
@@ -101,7 +101,7 @@ func (w *logWriter) flush(calendar *calendarWriter, set func(key, value []byte))
 		}
 	}
 	for id, list := range w.postings {
-		calendar.note(id, set)
+		dayIndex.note(id, set)
 		key = appendPostingPrefix(key[:0], id.day, id.user, id.term)
 		key = binary.BigEndian.AppendUint64(key, uint64(list.first))
 		set(key, list.data)

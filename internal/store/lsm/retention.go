@@ -30,7 +30,7 @@ func (s *Store) Users(context.Context) ([]string, error) {
 		for _, d := range days {
 			err = errors.Join(err, s.usersOfDay(d, found))
 		}
-		weeks, wrong := numbersBefore(s.db, kindCalendar, maxWeek)
+		weeks, wrong := numbersBefore(s.db, kindDayIndex, maxWeek)
 		err = errors.Join(err, wrong)
 		for _, w := range weeks {
 			err = errors.Join(err, s.usersUnder(weekPrefix(w), found))
@@ -141,7 +141,7 @@ func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int
 		return 0, err
 	}
 	if len(days) == 0 {
-		return 0, s.trimCalendar(ctx, user, end)
+		return 0, s.trimDayIndex(ctx, user, end)
 	}
 	needed, err := read(s, func() (map[day][]posthaste.MessageID, error) { return s.needed(user, end) })
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int
 			return dropped, err
 		}
 	}
-	return dropped, s.trimCalendar(ctx, user, end)
+	return dropped, s.trimDayIndex(ctx, user, end)
 }
 
 // needed returns the messages of a user from before a day that have not ended, have

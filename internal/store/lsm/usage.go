@@ -148,7 +148,7 @@ func (m *meter) log(u *store.Usage) {
 			break
 		}
 	}
-	for start = []byte{kindCalendar}; m.seek(start) && m.iter.Key()[0] == kindCalendar; {
+	for start = []byte{kindDayIndex}; m.seek(start) && m.iter.Key()[0] == kindDayIndex; {
 		week := bytes.Clone(m.iter.Key()[:3])
 		u.Log.Bytes += m.bytes(week)
 		start = prefixEnd(week)

@@ -35,7 +35,7 @@ type writer struct {
 	last     posthaste.Position    // of the last event; writer goroutine only
 	number   uint64                // of the last commit; writer goroutine only
 	overlay  *overlay              // of the commit that is built; writer goroutine only
-	calendar *calendarWriter       // writer goroutine only
+	dayIndex *dayIndexWriter       // writer goroutine only
 	tail     *tail                 // the end of the log, as far as it is durable
 	visible  atomic.Uint64         // the last position that is durable
 	grown    broadcast             // signalled when visible has moved, and at the end
@@ -72,7 +72,7 @@ func newWriter(db *pebble.DB, guard *guard, end end, options Options) *writer {
 		last:     end.last,
 		number:   end.commits,
 		overlay:  newOverlay(),
-		calendar: newCalendarWriter(),
+		dayIndex: newDayIndexWriter(),
 		tail:     &tail{floor: end.last},
 	}
 	w.visible.Store(uint64(end.last))
@@ -198,10 +198,10 @@ func (w *writer) build(first *op) *commit {
 		c.err = err
 		return c
 	}
-	c.writeLog(w.calendar)
+	c.writeLog(w.dayIndex)
 	w.last = c.last
 	if c.err = errors.Join(c.writeCounts(), c.joinRuns()); c.err != nil {
-		w.calendar.forget()
+		w.dayIndex.forget()
 		return c
 	}
 	if c.batch.Empty() {

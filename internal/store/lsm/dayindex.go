@@ -9,13 +9,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The log and its index lie in days, and a page that does not find enough in one goes on to
-// the next. The calendar tells which days have events with a term, so that a page by what is
-// rare looks into those alone, however long the log is. It lies in weeks: a page reads a few
-// keys of each, and retention drops a week when the last of its days is dropped. Until then it
-// may name days that are not there any more.
+// The log and its index are stored by day, and a page that does not find enough in one day
+// goes on to the next. The term-day index (a skip index) lists the days that have events with a
+// term, so a page by a rare term reads only those days, however long the log is. It is stored by
+// week: a page reads a few keys of each, and retention drops a week with the last of its days.
+// Until then it may list days that have been dropped.
 //
-// A message's own day is in its id, so only other days with events of it are written down.
+// A message id contains the message's day, so the index lists only other days of that message.
 
 // week numbers spans of seven days.
 type week uint16
@@ -34,35 +34,35 @@ func dayBit(d day) weekDays { return 1 << (d % weekLen) }
 // anyTerm stands for all events of a user. It has no postings.
 var anyTerm = term{field: fieldAny}
 
-// bornOn returns the day in which the message of a term was made; ok is false if the term is
-// of anything else.
-func (t term) bornOn() (d day, ok bool) {
+// createdOn returns the day on which the message of a term was created; ok is false if the term
+// is not a message id.
+func (t term) createdOn() (d day, ok bool) {
 	const belowTime = 16 // bits
 	return day(int64(t.hash>>belowTime) / dayMS), t.field == fieldMessage
 }
 
-func appendCalendarPrefix(key []byte, w week, user string, t term) []byte {
-	key = binary.BigEndian.AppendUint16(append(key, kindCalendar), uint16(w))
+func appendDayIndexPrefix(key []byte, w week, user string, t term) []byte {
+	key = binary.BigEndian.AppendUint16(append(key, kindDayIndex), uint16(w))
 	return binary.BigEndian.AppendUint64(append(appendUser(key, user), byte(t.field)), t.hash)
 }
 
-func appendCalendarKey(key []byte, user string, d day, t term) []byte {
-	return binary.BigEndian.AppendUint16(appendCalendarPrefix(key, weekOf(d), user, t), uint16(d))
+func appendDayIndexKey(key []byte, user string, d day, t term) []byte {
+	return binary.BigEndian.AppendUint16(appendDayIndexPrefix(key, weekOf(d), user, t), uint16(d))
 }
 
-// calendarWriter writes down in which days terms have events. It remembers some of what is
-// written, lest each commit writes all of it again, which would do no harm.
-type calendarWriter struct {
+// dayIndexWriter adds the days of new events to the index. A small cache of recent keys avoids
+// most repeated writes, which would be harmless.
+type dayIndexWriter struct {
 	seed   maphash.Seed
-	recent [4096]postingID // each at the place that its hash tells
+	recent [4096]postingID // by hash
 	key    []byte          // scratch
 }
 
-func newCalendarWriter() *calendarWriter { return &calendarWriter{seed: maphash.MakeSeed()} }
+func newDayIndexWriter() *dayIndexWriter { return &dayIndexWriter{seed: maphash.MakeSeed()} }
 
-// note writes down that there are events of a term in a day.
-func (c *calendarWriter) note(id postingID, set func(key, value []byte)) {
-	if born, ok := id.term.bornOn(); ok && born == id.day {
+// note records that a term has events on a day.
+func (c *dayIndexWriter) note(id postingID, set func(key, value []byte)) {
+	if created, ok := id.term.createdOn(); ok && created == id.day {
 		return
 	}
 	known := &c.recent[maphash.Comparable(c.seed, id)%uint64(len(c.recent))]
@@ -70,15 +70,15 @@ func (c *calendarWriter) note(id postingID, set func(key, value []byte)) {
 		return
 	}
 	*known = id
-	c.key = appendCalendarKey(c.key[:0], id.user, id.day, id.term)
+	c.key = appendDayIndexKey(c.key[:0], id.user, id.day, id.term)
 	set(c.key, nil)
 }
 
-// forget makes it write down everything again.
-func (c *calendarWriter) forget() { clear(c.recent[:]) }
+// forget clears the cache: the next commit writes its keys again.
+func (c *dayIndexWriter) forget() { clear(c.recent[:]) }
 
-// calendarReader finds the days in which events may match a query.
-type calendarReader struct {
+// dayIndexReader finds the days on which events may match a query.
+type dayIndexReader struct {
 	reader      pebble.Reader
 	user        string
 	terms       [][]term // in any order
@@ -92,17 +92,17 @@ type calendarReader struct {
 	key  []byte           // scratch
 }
 
-// next returns the nearest day behind another one in which events may match; ok is false if
-// there is none. When a page has no work left to spend it is the one beside the other.
-func (c *calendarReader) next(d day) (next day, ok bool, err error) {
+// next returns the nearest day after another one, in the direction, on which events may match; ok
+// is false if there is none. Once the page has used up its reads it returns the adjacent day.
+func (c *dayIndexReader) next(d day) (next day, ok bool, err error) {
 	for {
-		if d, ok = c.beside(d); !ok {
+		if d, ok = c.adjacent(d); !ok {
 			return 0, false, nil
 		}
 		if *c.seeks >= maxPageSeeks {
 			return d, true, nil
 		}
-		if err := c.turnTo(weekOf(d)); err != nil {
+		if err := c.readWeek(weekOf(d)); err != nil {
 			return 0, false, err
 		}
 		if c.days&dayBit(d) != 0 {
@@ -111,21 +111,21 @@ func (c *calendarReader) next(d day) (next day, ok bool, err error) {
 	}
 }
 
-// beside returns the next day in the direction.
-func (c *calendarReader) beside(d day) (next day, ok bool) {
+// adjacent returns the next day in the direction.
+func (c *dayIndexReader) adjacent(d day) (next day, ok bool) {
 	if c.direction == ascending {
 		return d + 1, d < c.last
 	}
 	return d - 1, d > c.first
 }
 
-// turnTo reads a week, unless it is the present one.
-func (c *calendarReader) turnTo(w week) error {
+// readWeek reads a week, unless it is the current one.
+func (c *dayIndexReader) readWeek(w week) error {
 	if c.iter != nil && w == c.week {
 		return nil
 	}
 	if c.iter == nil {
-		iter, err := c.reader.NewIter(&pebble.IterOptions{LowerBound: []byte{kindCalendar}, UpperBound: []byte{kindCalendar + 1}})
+		iter, err := c.reader.NewIter(&pebble.IterOptions{LowerBound: []byte{kindDayIndex}, UpperBound: []byte{kindDayIndex + 1}})
 		if err != nil {
 			return err
 		}
@@ -149,20 +149,20 @@ func (c *calendarReader) turnTo(w week) error {
 	return nil
 }
 
-// daysOf returns the days of the present week that have events of a term.
-func (c *calendarReader) daysOf(t term) (days weekDays, err error) {
+// daysOf returns the days of the current week that have events with a term.
+func (c *dayIndexReader) daysOf(t term) (days weekDays, err error) {
 	*c.seeks++
-	if born, ok := t.bornOn(); ok && weekOf(born) == c.week {
-		days = dayBit(born)
+	if created, ok := t.createdOn(); ok && weekOf(created) == c.week {
+		days = dayBit(created)
 	}
-	c.key = appendCalendarPrefix(c.key[:0], c.week, c.user, t)
+	c.key = appendDayIndexPrefix(c.key[:0], c.week, c.user, t)
 	for valid := c.iter.SeekGE(c.key); valid && bytes.HasPrefix(c.iter.Key(), c.key); valid = c.iter.Next() {
 		days |= dayBit(day(binary.BigEndian.Uint16(c.iter.Key()[len(c.key):])))
 	}
 	return days, c.iter.Error()
 }
 
-func (c *calendarReader) close() error {
+func (c *dayIndexReader) close() error {
 	if c.iter == nil {
 		return nil
 	}
@@ -170,17 +170,17 @@ func (c *calendarReader) close() error {
 }
 
 func weekPrefix(w week) []byte {
-	return binary.BigEndian.AppendUint16([]byte{kindCalendar}, uint16(w))
+	return binary.BigEndian.AppendUint16([]byte{kindDayIndex}, uint16(w))
 }
 
-// trimCalendar drops the weeks of a user that have days before another one, and no events.
-func (s *Store) trimCalendar(ctx context.Context, user string, end day) error {
+// trimDayIndex drops the weeks of a user that have days before another one, and no events.
+func (s *Store) trimDayIndex(ctx context.Context, user string, end day) error {
 	weeks, err := read(s, func() ([]week, error) { return s.emptyWeeks(user, end) })
 	if err != nil || len(weeks) == 0 {
 		return err
 	}
 	return s.writer.do(ctx, func(c *commit) error {
-		s.writer.calendar.forget() // and what this commit adds is written behind what it drops
+		s.writer.dayIndex.forget() // and what this commit adds is written behind what it drops
 		for _, w := range weeks {
 			logged, err := s.loggedIn(w, user) // meanwhile
 			if err == nil && !logged {
@@ -194,10 +194,10 @@ func (s *Store) trimCalendar(ctx context.Context, user string, end day) error {
 	})
 }
 
-// emptyWeeks returns the weeks that have days before another one and are in the calendar of a
+// emptyWeeks returns the weeks with days before end that are in the day index of a
 // user who has no events in them.
 func (s *Store) emptyWeeks(user string, end day) (empty []week, err error) {
-	weeks, err := numbersBefore(s.db, kindCalendar, weekOf(end)+1)
+	weeks, err := numbersBefore(s.db, kindDayIndex, weekOf(end)+1)
 	for i := 0; i < len(weeks) && err == nil; i++ {
 		var noted, logged bool
 		if noted, err = exists(s.db, appendUser(weekPrefix(weeks[i]), user)); err == nil && noted {

@@ -144,7 +144,7 @@ func TestPagesAreThoseOfTheDefinition(t *testing.T) {
 	})
 }
 
-// dayByDay reads the log of so many days by queries for one day each, which need no calendar.
+// dayByDay reads the log of so many days by queries for one day each, which do not use the day index.
 func dayByDay(t testing.TB, s *lsm.Store, days int) (all []store.Entry) {
 	t.Helper()
 	for d := range days {
@@ -235,12 +235,12 @@ func TestWeeksAreDropped(t *testing.T) {
 			t.Errorf("%s: %d entries, want %d", step.name, len(all), step.wantEntries)
 		}
 		if n := weeksIn(t, fs); n != step.wantWeeks {
-			t.Errorf("%s: %d weeks in the calendar, want %d", step.name, n, step.wantWeeks)
+			t.Errorf("%s: %d weeks in the day index, want %d", step.name, n, step.wantWeeks)
 		}
 	}
 }
 
-// weeksIn returns how many weeks are in the calendar of a store that is open.
+// weeksIn returns how many weeks are in the day index of a store that is open.
 func weeksIn(t *testing.T, fs vfs.FS) int {
 	t.Helper()
 	weeks := map[string]bool{}
