@@ -1,8 +1,5 @@
-// Package admission decides who goes on when more is asked of a server than it
-// can do at once.
-//
-// It relies on nothing: what is shared, requests at work or bytes of memory, is
-// a number to it, and users are names.
+// Package admission limits what all requests to a server hold together, fairly between users.
+// What is limited, places or bytes, is a number here, and users are names.
 package admission
 
 import (
@@ -14,20 +11,19 @@ import (
 	"posthaste"
 )
 
-// Gate shares a quantity among users, and makes those wait for whom there is none
-// left. They wait in one line for each user, and the lines take turns: a user who
-// asks for a thousand times as much as another gets no more than that one, as long
-// as both wait.
+// Gate divides a capacity among users. When it is exhausted, requests wait in one queue per
+// user, and the queues are served round-robin: while both wait, a user with a thousand requests
+// gets no more than a user with one.
 //
-// A user never holds more than a share of the whole, so that what is left lets
-// others in at once, even if what the first one holds takes minutes. Nobody
-// overtakes a turn that waits for room: what is large comes in among what is small.
+// A user never holds more than a share of the capacity. The rest admits others at once, even
+// if the first user holds its share for minutes. A request that needs more than is free is not
+// overtaken, so large ones are admitted among small ones.
 //
-// Waiting is what holds clients back: one with a hundred connections can have no
-// more than a hundred requests that wait, and is refused a hundred times in the
-// patience of the gate at most. To refuse at once would cost more than to serve.
+// Waiting slows clients down: a client with a hundred connections has at most a hundred requests
+// waiting, and is refused at most a hundred times per Patience. Refusing at once would cost
+// more than serving.
 //
-// A Gate may be used by many goroutines. Make one with New.
+// A Gate is safe for concurrent use. Make one with New.
 type Gate struct {
 	options Options
 
@@ -36,88 +32,108 @@ type Gate struct {
 	waiting int
 	refused uint64
 	users   map[string]*user // those who hold something or wait
-	turns   []*user          // those who wait, in the order of their turns
+	queue   []*user          // those who wait, the next one first
 }
 
-// Options say what a gate shares. All are needed.
+// Options configure a gate.
 type Options struct {
-	Capacity int64         // what may be held at once, by all users together
-	Share    int64         // what a user may hold of it; from 1 to Capacity
-	Patience time.Duration // how long who waits is kept before being refused
+	Capacity int64         // of all users together
+	Share    int64         // of one user; from 1 to Capacity
+	Patience time.Duration // how long a request waits before it is refused
+	Pauses   bool          // Do pauses after its work
 }
 
-// user is what a gate knows of one.
+// user is a user who holds something or waits.
 type user struct {
-	name string
-	held int64
-	line []*ticket
+	name  string
+	held  int64
+	queue []*ticket
 }
 
-// ticket is a place in a line.
+// ticket is a request that waits.
 type ticket struct {
 	amount   int64
 	admitted chan struct{} // closed when the amount is held
 }
 
-// New returns a gate of which nothing is held.
+// New returns an unused gate.
 func New(options Options) *Gate {
 	return &Gate{options: options, users: make(map[string]*user)}
 }
 
-// Enter returns nil when the user holds the amount, which has to be given back by
-// Leave. An amount above the share of a user waits for all of that share. Otherwise
-// the error is the cause of ctx, or one with CodeRateLimited for a user who asks for
-// more than others do, and with CodeUnavailable for who waited in vain as all did.
+// Enter waits until the user holds the amount. The caller must then call Leave. An amount above
+// the user's share counts as the whole share. The error is the cause of ctx, or, after Patience,
+// one with CodeRateLimited if the user asks for more than others who wait, and with
+// CodeUnavailable otherwise.
 func (g *Gate) Enter(ctx context.Context, name string, amount int64) error {
-	place := g.ask(name, amount)
-	if place == nil {
+	waiting := g.tryEnter(name, amount)
+	if waiting == nil {
 		return nil
 	}
 	patience := time.NewTimer(g.options.Patience)
 	defer patience.Stop()
 	select {
-	case <-place.admitted:
+	case <-waiting.admitted:
 		return nil
 	case <-patience.C:
-		return g.giveUp(name, place, nil)
+		return g.giveUp(name, waiting, nil)
 	case <-ctx.Done():
-		return g.giveUp(name, place, context.Cause(ctx))
+		return g.giveUp(name, waiting, context.Cause(ctx))
 	}
 }
 
-// Leave gives back what Enter was given for.
+// Leave releases an amount that was entered with.
 func (g *Gate) Leave(name string, amount int64) { g.Shrink(name, amount, 0) }
 
-// Shrink gives back what Enter was given for but the rest, for which Leave gives it back.
+// shortWork is the longest work without a pause after it.
+const shortWork = time.Millisecond
+
+// Do runs work while the user holds a place, and returns its error, or that of Enter. If the
+// gate pauses and others wait, the place stays taken for as long again, unless the work was
+// short: work that never stops would slow down the rest of the process on a busy machine.
+func (g *Gate) Do(ctx context.Context, user string, work func() error) error {
+	if err := g.Enter(ctx, user, 1); err != nil {
+		return err
+	}
+	defer g.Leave(user, 1)
+	began := time.Now()
+	err := work()
+	if took := time.Since(began); g.options.Pauses && took > shortWork && g.Usage().Waiting > 0 {
+		time.Sleep(took)
+	}
+	return err
+}
+
+// Shrink releases all but rest of an amount that was entered with. Leave releases the rest.
 func (g *Gate) Shrink(name string, amount, rest int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	u, amount := g.users[name], g.bounded(amount)-g.bounded(rest)
+	u, amount := g.users[name], g.capped(amount)-g.capped(rest)
 	g.held -= amount
 	u.held -= amount
 	g.forget(u)
 	g.admit()
 }
 
-// Usage is what a gate does at a moment.
+// Usage is the state of a gate.
 type Usage struct {
 	Held    int64  // of the capacity
-	Waiting int    // users' requests in line
-	Refused uint64 // since the start
+	Waiting int    // requests
+	Refused uint64 // requests, since the start
 }
 
-// Usage returns what is held, who waits, and how many were refused.
+// Usage returns the state of the gate.
 func (g *Gate) Usage() Usage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return Usage{Held: g.held, Waiting: g.waiting, Refused: g.refused}
 }
 
-// bounded makes an amount one that can be had.
-func (g *Gate) bounded(amount int64) int64 { return min(amount, g.options.Share) }
+// capped returns the amount, or the share if that is less.
+func (g *Gate) capped(amount int64) int64 { return min(amount, g.options.Share) }
 
-// ask takes the amount, or else a place in the user's line.
-func (g *Gate) ask(name string, amount int64) *ticket {
+// tryEnter takes the amount and returns nil, or returns a ticket in the user's queue.
+func (g *Gate) tryEnter(name string, amount int64) *ticket {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	u := g.users[name]
@@ -125,40 +141,40 @@ func (g *Gate) ask(name string, amount int64) *ticket {
 		u = &user{name: name}
 		g.users[name] = u
 	}
-	amount = g.bounded(amount)
-	if len(g.turns) == 0 && g.fits(u, amount) {
+	amount = g.capped(amount)
+	if len(g.queue) == 0 && g.fits(u, amount) {
 		g.take(u, amount)
 		return nil
 	}
-	place := &ticket{amount: amount, admitted: make(chan struct{})}
-	u.line = append(u.line, place)
+	t := &ticket{amount: amount, admitted: make(chan struct{})}
+	u.queue = append(u.queue, t)
 	g.waiting++
-	if len(u.line) == 1 {
-		g.turns = append(g.turns, u)
+	if len(u.queue) == 1 {
+		g.queue = append(g.queue, u)
 	}
 	g.admit()
-	return place
+	return t
 }
 
-// fits reports whether there is room for an amount, for all and for the user.
+// fits reports whether an amount exceeds neither the capacity nor the user's share.
 func (g *Gate) fits(u *user, amount int64) bool {
-	return g.held+amount <= g.options.Capacity && !g.beyondShare(u, amount)
+	return g.held+amount <= g.options.Capacity && !g.overShare(u, amount)
 }
 
-func (g *Gate) beyondShare(u *user, amount int64) bool { return u.held+amount > g.options.Share }
+func (g *Gate) overShare(u *user, amount int64) bool { return u.held+amount > g.options.Share }
 
 func (g *Gate) take(u *user, amount int64) {
 	g.held += amount
 	u.held += amount
 }
 
-// admit lets in whose turns have come. A user who has its share is passed over, for
-// it waits for itself; one for whom there is no room is not.
+// admit admits waiting requests in the order of the queue. It skips users over their share. It
+// stops at a request that fits into the share and not into what is left of the capacity.
 func (g *Gate) admit() {
-	for i := 0; i < len(g.turns); {
-		u := g.turns[i]
-		next := u.line[0]
-		if g.beyondShare(u, next.amount) {
+	for i := 0; i < len(g.queue); {
+		u := g.queue[i]
+		next := u.queue[0]
+		if g.overShare(u, next.amount) {
 			i++
 			continue
 		}
@@ -167,61 +183,61 @@ func (g *Gate) admit() {
 		}
 		g.take(u, next.amount)
 		close(next.admitted)
-		g.step(u, 0)
-		g.moveBehind(u)
+		g.dequeue(u, 0)
+		g.moveToBack(u)
 	}
 }
 
-// moveBehind has a user's next turn, if it waits for one, come after those of all others.
-func (g *Gate) moveBehind(u *user) {
-	if i := slices.Index(g.turns, u); i >= 0 {
-		g.turns = append(slices.Delete(g.turns, i, i+1), u)
+// moveToBack moves a user, if it waits, to the end of the queue.
+func (g *Gate) moveToBack(u *user) {
+	if i := slices.Index(g.queue, u); i >= 0 {
+		g.queue = append(slices.Delete(g.queue, i, i+1), u)
 	}
 }
 
-// step takes a place out of a line, and the line out of the turns if it was the last.
-func (g *Gate) step(u *user, index int) {
-	u.line = slices.Delete(u.line, index, index+1)
+// dequeue removes a user's ticket, and the user from the queue if it was the last.
+func (g *Gate) dequeue(u *user, index int) {
+	u.queue = slices.Delete(u.queue, index, index+1)
 	g.waiting--
-	if len(u.line) == 0 {
-		i := slices.Index(g.turns, u)
-		g.turns = slices.Delete(g.turns, i, i+1)
+	if len(u.queue) == 0 {
+		i := slices.Index(g.queue, u)
+		g.queue = slices.Delete(g.queue, i, i+1)
 	}
 }
 
-// giveUp leaves the line and returns why: the cause, or that patience has ended. It
-// returns nil if the turn has come meanwhile.
-func (g *Gate) giveUp(name string, place *ticket, cause error) error {
+// giveUp removes a ticket and returns why: the cause, or that Patience is over. It returns nil
+// if the ticket was admitted meanwhile.
+func (g *Gate) giveUp(name string, t *ticket, cause error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-place.admitted:
+	case <-t.admitted:
 		return nil
 	default:
 	}
 	u := g.users[name]
-	others := g.waiting - len(u.line)
-	crowding := others > 0 && len(u.line)*len(g.turns) > g.waiting
-	index := slices.Index(u.line, place)
-	g.step(u, index)
-	if index == 0 { // it was its turn that was given up
-		g.moveBehind(u)
+	others := g.waiting - len(u.queue)
+	overQuota := others > 0 && len(u.queue)*len(g.queue) > g.waiting
+	index := slices.Index(u.queue, t)
+	g.dequeue(u, index)
+	if index == 0 { // the user's turn is used up
+		g.moveToBack(u)
 	}
 	g.forget(u)
-	g.admit() // the place may have been what others waited behind
+	g.admit() // others may have waited behind this ticket
 	if cause != nil {
 		return cause
 	}
 	g.refused++
-	if crowding {
+	if overQuota {
 		return posthaste.Errorf(posthaste.CodeRateLimited, "this user asks for more than its share while others wait: send less at a time, and try again")
 	}
-	return posthaste.Errorf(posthaste.CodeUnavailable, "the server is busy and has no room for this request: try again")
+	return posthaste.Errorf(posthaste.CodeUnavailable, "the server is busy: try again")
 }
 
-// forget drops what is known of a user who neither holds anything nor waits.
+// forget removes a user who neither holds anything nor waits.
 func (g *Gate) forget(u *user) {
-	if u.held == 0 && len(u.line) == 0 {
+	if u.held == 0 && len(u.queue) == 0 {
 		delete(g.users, u.name)
 	}
 }

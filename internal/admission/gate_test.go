@@ -271,16 +271,16 @@ func (g *Gate) audit(t *testing.T) {
 	waiting, lines := 0, 0
 	for name, u := range g.users {
 		held += u.held
-		waiting += len(u.line)
-		if len(u.line) > 0 {
+		waiting += len(u.queue)
+		if len(u.queue) > 0 {
 			lines++
 		}
 		if u.held < 0 || u.held > g.options.Share {
 			t.Errorf("%s holds %d of its share of %d", name, u.held, g.options.Share)
 		}
 	}
-	if held != g.held || held > g.options.Capacity || waiting != g.waiting || lines != len(g.turns) {
-		t.Errorf("held %d, counted %d of %d; waiting %d, counted %d; lines %d, turns %d",
-			held, g.held, g.options.Capacity, waiting, g.waiting, lines, len(g.turns))
+	if held != g.held || held > g.options.Capacity || waiting != g.waiting || lines != len(g.queue) {
+		t.Errorf("held %d, counted %d of %d; waiting %d, counted %d; users %d, in the queue %d",
+			held, g.held, g.options.Capacity, waiting, g.waiting, lines, len(g.queue))
 	}
 }

@@ -31,39 +31,39 @@ const (
 	memoryPerConnection = 256 << 10 // of the limit; a connection that waits takes a fifth of it
 )
 
-// gates are what requests have to pass.
+// gates limit what requests hold.
 type gates struct {
 	requests  *admission.Gate // at work
 	bodyBytes *admission.Gate // of their bodies
 	pageBytes *admission.Gate // of pages until clients have received them
-	readers   readers
+	readers   *admission.Gate // at work on pages
 	streams   *admission.Gate // responses that do not end, each of which holds a connection
 }
 
-// share makes a gate of which a user gets three quarters, so that no one of them can shut
-// out the others, unless one is all there is.
-func share(capacity int64, patience time.Duration) *admission.Gate {
-	return admission.New(admission.Options{
+// shares returns the options of a gate that gives a user up to three quarters of its capacity,
+// so that nobody can shut out the others, unless the capacity is 1.
+func shares(capacity int64, patience time.Duration) admission.Options {
+	return admission.Options{
 		Capacity: capacity,
 		Share:    max(1, min(capacity-1, capacity-capacity/4)),
 		Patience: patience,
-	})
-}
-
-// newGates makes gates that fit the memory there is.
-func newGates(options Options) gates {
-	return gates{
-		requests:  share(int64(options.MaxRequests), patience),
-		bodyBytes: share(memoryOf(options.MemoryLimit)/memoryParts, patience),
-		pageBytes: share(memoryOf(options.MemoryLimit)/memoryParts, readersPatience),
-		readers:   newReaders(options),
-		streams:   share(max(1, int64(options.MaxConnections)/2), 0), // the next one may not end for hours
 	}
 }
 
-// register counts what waits and is refused at every gate.
+// newGates returns gates that fit the memory limit.
+func newGates(options Options) gates {
+	return gates{
+		requests:  admission.New(shares(int64(options.MaxRequests), patience)),
+		bodyBytes: admission.New(shares(memoryOf(options.MemoryLimit)/memoryParts, patience)),
+		pageBytes: admission.New(shares(memoryOf(options.MemoryLimit)/memoryParts, readersPatience)),
+		readers:   newReaders(options),
+		streams:   admission.New(shares(max(1, int64(options.MaxConnections)/2), 0)), // the next one may not end for hours
+	}
+}
+
+// register exports how many requests wait and are refused at all gates together.
 func (g gates) register(registry prometheus.Registerer) {
-	telemetry.RegisterAdmission(registry, g.requests.Usage, g.bodyBytes.Usage, g.pageBytes.Usage, g.readers.turns.Usage, g.streams.Usage)
+	telemetry.RegisterAdmission(registry, g.requests.Usage, g.bodyBytes.Usage, g.pageBytes.Usage, g.readers.Usage, g.streams.Usage)
 }
 
 // connectionsFor returns how many connections there is memory for.

@@ -48,7 +48,7 @@ func TestEveryGateIsCounted(t *testing.T) {
 		g.register(registry)
 		refused := 0
 		for name, gate := range map[string]*admission.Gate{
-			"requests": g.requests, "bytes of bodies": g.bodyBytes, "bytes of pages": g.pageBytes, "readers": g.readers.turns, "streams": g.streams,
+			"requests": g.requests, "bytes of bodies": g.bodyBytes, "bytes of pages": g.pageBytes, "readers": g.readers, "streams": g.streams,
 		} {
 			if err := gate.Enter(t.Context(), "ann", math.MaxInt64); err != nil {
 				t.Fatalf("%s: %v", name, err)
