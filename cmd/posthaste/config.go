@@ -62,40 +62,35 @@ func readSettings(path string) (map[string]any, error) {
 
 func decodeSettings(data []byte) (map[string]any, error) {
 	var nodes map[string]yaml.Node
-	if err := yaml.Unmarshal(data, &nodes); err != nil {
+	err := yaml.Unmarshal(data, &nodes)
+	if err != nil {
 		return nil, fmt.Errorf("not a YAML mapping of settings: %w", err)
 	}
 	values := make(map[string]any, len(nodes))
 	for name, node := range nodes {
-		value, err := settingValue(&node)
-		if err != nil {
+		if values[name], err = settingValue(&node); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		values[name] = value
 	}
 	return values, nil
 }
 
 func settingValue(node *yaml.Node) (any, error) {
+	isText := func(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag != "!!null" }
 	switch {
 	case isText(node):
 		return node.Value, nil
-	case node.Kind == yaml.SequenceNode:
-		texts := make([]any, len(node.Content))
-		for i, item := range node.Content {
-			if !isText(item) {
-				return nil, fmt.Errorf("line %d is not a scalar value", item.Line)
-			}
-			texts[i] = item.Value
-		}
-		return texts, nil
-	default:
+	case node.Kind != yaml.SequenceNode:
 		return nil, fmt.Errorf("line %d is neither a scalar value nor a list of scalars", node.Line)
 	}
-}
-
-func isText(node *yaml.Node) bool {
-	return node.Kind == yaml.ScalarNode && node.Tag != "!!null"
+	texts := make([]any, len(node.Content))
+	for i, item := range node.Content {
+		if !isText(item) {
+			return nil, fmt.Errorf("line %d is not a scalar value", item.Line)
+		}
+		texts[i] = item.Value
+	}
+	return texts, nil
 }
 
 // checkNames refuses a file with a setting the command does not have: a typing
@@ -121,18 +116,16 @@ func checkNames(path string, values map[string]any, flags []*kong.Flag) error {
 	return nil
 }
 
-// fileSettings gives flags their values from a file.
+// fileSettings gives flags their values from a file. Kong asks resolvers before it looks at
+// the environment; this one gives way to it.
 func fileSettings(values map[string]any) kong.Resolver {
-	resolve := func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-		if inEnvironment(flag) {
-			return nil, nil // kong asks resolvers first; ours gives way
+	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+		if variableOf(flag) != "" {
+			return nil, nil
 		}
 		return values[flag.Name], nil
-	}
-	return kong.ResolverFunc(resolve)
+	})
 }
-
-func inEnvironment(flag *kong.Flag) bool { return variableOf(flag) != "" }
 
 // variableOf returns the environment variable that gives a flag its value, "" if none does.
 func variableOf(flag *kong.Flag) string {
