@@ -17,24 +17,24 @@ import (
 
 // TestEntryEncoder has several entries of some messages, each of which shows its own.
 func TestEntryEncoder(t *testing.T) {
-	e := newEntryEncoder(entryForm{cancelled: posthaste.StateCancelled, bodyLimit: 10})
+	e := newEntryEncoder(entryForm{cancelled: posthaste.StateCancelled, bodyLimit: pieceBytes})
 	messages := []*posthaste.Message{
 		{ID: posthaste.MessageID{1}, URL: "https://a.example", Body: []byte("a")},
-		{ID: posthaste.MessageID{2}, URL: "https://b.example"},
+		{ID: posthaste.MessageID{2}, URL: "https://b.example", Body: make([]byte, pieceBytes)},
 	}
 	events := []posthaste.Event{{State: posthaste.StateCreated}, {State: posthaste.StateError, Error: "no"}, {State: posthaste.StateActive}}
 	for _, event := range events {
 		for _, m := range messages {
-			e.text = e.text[:len(e.text):len(e.text)] // it has to move to grow
-			before := len(e.text)
+			before := e.size
 			entry := store.NewEntry(event, m)
 			e.add(&entry)
-			if want := asOneObject(t, e.form.view(&entry), e.form.message(m)); !bytes.Equal(canonical(t, e.text[before:]), want) {
-				t.Errorf("an entry is %s, want %s", e.text[before:], want)
+			line := bytes.Join(e.list, nil)[before:]
+			if want := asOneObject(t, e.form.view(&entry), e.form.message(m)); !bytes.Equal(canonical(t, line), want) {
+				t.Errorf("an entry is %s, want %s", line, want)
 			}
 		}
 	}
-	if lines := bytes.Count(e.text, []byte("\n")); lines != len(events)*len(messages) {
+	if lines := bytes.Count(bytes.Join(e.list, nil), []byte("\n")); lines != len(events)*len(messages) {
 		t.Errorf("%d lines", lines)
 	}
 }
@@ -63,7 +63,7 @@ func canonical(t *testing.T, text []byte) []byte {
 
 // TestEncodeOwn compares what is an entry's own with what an encoder of JSON makes of it.
 func TestEncodeOwn(t *testing.T) {
-	form := entryForm{cancelled: cancelledToSDKs, bodyLimit: 10}
+	form := entryForm{cancelled: cancelledToSDKs, bodyLimit: pieceBytes}
 	own := []posthaste.Event{
 		{Error: "no \"answer\""}, {NextDeliveryAt: time.UnixMilli(2)}, {Response: &posthaste.Response{Status: 500, Body: []byte("no")}},
 	}
@@ -73,9 +73,7 @@ func TestEncodeOwn(t *testing.T) {
 	for _, event := range own {
 		entry := store.Entry{Event: event}
 		want := encodeJSON(form.view(&entry))
-		e := newEntryEncoder(form)
-		e.addOwn(&entry)
-		if got := append(e.text, "}\n"...); !bytes.Equal(got, want) {
+		if got := newEntryEncoder(form).encodeOwn(&entry); !bytes.Equal(got, want) {
 			t.Errorf("%+v is %s, want %s", event, got, want)
 		}
 	}

@@ -40,12 +40,12 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 		return a.exportLog(r, params, form)
 	}
 	encoder := newEntryEncoder(form)
-	encoder.text = append(encoder.text, `{"events":[`...)
+	encoder.writeString(`{"events":[`)
 	reserved, err := r.readPage(func() (size int, err error) {
-		first := len(encoder.text)
+		first := encoder.size
 		cursor, err := a.options.Log.Query(r.Context(), r.user, params, func(entry *store.Entry) error {
-			if len(encoder.text) > first {
-				encoder.text = append(encoder.text, ',')
+			if encoder.size > first {
+				encoder.writeString(",")
 			}
 			encoder.add(entry)
 			return nil
@@ -53,13 +53,13 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 		if err != nil {
 			return 0, err
 		}
-		encoder.text = append(encoder.text, endOfPage(cursor)...)
-		return len(encoder.text), nil
+		encoder.writeString(endOfPage(cursor))
+		return encoder.size, nil
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(encodedPage{encoder.text, reserved}), nil
+	return ok(encodedPage{encoder.list, reserved}), nil
 }
 
 // entryForm is how entries are shown.

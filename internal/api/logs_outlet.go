@@ -82,11 +82,13 @@ func newOutlet(w http.ResponseWriter) *outlet {
 	return o
 }
 
-// write sends a text, piece by piece.
-func (o *outlet) write(text []byte) error {
-	for piece := range slices.Chunk(text, pieceBytes) {
-		if err := o.send(piece); err != nil {
-			return err
+// write sends texts, piece by piece.
+func (o *outlet) write(texts ...[]byte) error {
+	for _, text := range texts {
+		for piece := range slices.Chunk(text, pieceBytes) {
+			if err := o.send(piece); err != nil {
+				return err
+			}
 		}
 	}
 	err := o.control.Flush()

@@ -29,23 +29,23 @@ func (a *api) exportLog(r *request, params url.Values, form entryForm) (answer, 
 		return answer{}, err
 	}
 	reserved := r.newReservation()
-	piece, err := nextPiece(r.Context(), export, reserved, form)
+	lines, err := nextLines(r.Context(), export, reserved, form)
 	if err != nil && !errors.Is(err, io.EOF) {
 		reserved.release()
 		return answer{}, err
 	}
 	return a.newStream(r, mediaLines, reserved, func(ctx context.Context, out *outlet) error {
 		for err == nil {
-			if err = out.write(piece); err == nil {
-				piece, err = nextPiece(ctx, export, reserved, form)
+			if err = out.write(lines...); err == nil {
+				lines, err = nextLines(ctx, export, reserved, form)
 			}
 		}
 		return unlessEnd(err)
 	})
 }
 
-// nextPiece returns the next entries of an export, one a line, when there is memory for them.
-func nextPiece(ctx context.Context, export *eventlog.Export, reserved *reservation, form entryForm) ([]byte, error) {
+// nextLines returns the next entries of an export, one a line, when there is memory for them.
+func nextLines(ctx context.Context, export *eventlog.Export, reserved *reservation, form entryForm) ([][]byte, error) {
 	if err := reserved.reserve(ctx); err != nil {
 		return nil, err
 	}
@@ -54,8 +54,8 @@ func nextPiece(ctx context.Context, export *eventlog.Export, reserved *reservati
 		encoder.add(entry)
 		return nil
 	})
-	reserved.shrink(len(encoder.text))
-	return encoder.text, err
+	reserved.shrink(encoder.size)
+	return encoder.list, err
 }
 
 // followLog answers with the entries that match, as they are written, in the form
@@ -85,13 +85,13 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 	for err == nil {
 		encoder := newEntryEncoder(form)
 		err = follower.Next(ctx, heartbeatTime, encoder.addEvent)
-		reserved.shrink(len(encoder.text))
+		reserved.shrink(encoder.size)
 		switch {
 		case err != nil:
-		case len(encoder.text) == 0:
+		case encoder.size == 0:
 			err = writeMark(out, follower)
 		default:
-			err = out.write(encoder.text)
+			err = out.write(encoder.list...)
 			reserved.release()
 		}
 	}
@@ -114,9 +114,9 @@ func writeMark(out *outlet, follower *eventlog.Follower) error {
 
 // addEvent appends an entry as an event with the mark to go on behind it.
 func (e *entryEncoder) addEvent(mark string, entry *store.Entry) error {
-	e.text = append(append(append(e.text, "id: "...), mark...), "\ndata: "...)
+	e.writeString("id: " + mark + "\ndata: ")
 	e.add(entry)
-	e.text = append(e.text, '\n')
+	e.writeString("\n")
 	return nil
 }
 
