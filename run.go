@@ -57,7 +57,7 @@ type RunProgress struct {
 	FailedStatus int          // of the answer to that; 503 if there was none, 504 after a timeout
 	Reported     *RunCallback // where its failure callback stands; nil if it has none
 	Successor    *RunRef      // the run that restarted or resumed this one
-	KeptBytes    int          // of events that are kept for its waits to come, or for those of the run that resumes it
+	BufferedBytes    int          // of events that are kept for its waits to come, or for those of the run that resumes it
 }
 
 // RunCallback is where the failure callback of a run stands.

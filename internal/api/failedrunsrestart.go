@@ -61,7 +61,7 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 		switch {
 		case err != nil:
 			return answer{}, err
-		case s.async && req.Once != nil:
+		case s.async && req.Idempotency != nil:
 			return answer{}, posthaste.Invalidf("%s cannot be given with async=true: "+
 				"GET /v2/workflows/bulkActions shows whether the action was started", idempotencyKey)
 		case s.async:
@@ -80,7 +80,7 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 				return answer{}, err
 			}
 		}
-		return a.restart(r, req, func(done workflow.Restarts) any { return newRestartedPage(done, page.after(done.Left)) })
+		return a.restart(r, req, func(done workflow.Restarts) any { return newRestartedPage(done, page.after(done.Remaining)) })
 	}
 }
 
@@ -118,18 +118,18 @@ func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.V
 	}
 	once, err := r.once(kind, c, params)
 	return c, workflow.RestartRequest{
-		Resume:    kind == posthaste.ActionResume,
-		CallerIP:  a.callerIP(r.Request),
-		Overrides: overrides,
-		Once:      once,
+		Resume:      kind == posthaste.ActionResume,
+		CallerIP:    a.callerIP(r.Request),
+		Overrides:   overrides,
+		Idempotency: once,
 	}, err
 }
 
 // restart answers with what became of a request, or with what became of it the first
 // time.
 func (a *api) restart(r *request, req workflow.RestartRequest, view func(workflow.Restarts) any) (answer, error) {
-	if req.Once != nil {
-		req.Once.Answer = func(done workflow.Restarts) []byte { return encodeJSON(view(done)) }
+	if req.Idempotency != nil {
+		req.Idempotency.Encode = func(done workflow.Restarts) []byte { return encodeJSON(view(done)) }
 	}
 	done, kept, err := a.options.Workflows.Restart(r.Context(), r.user, req)
 	switch {
@@ -150,7 +150,7 @@ const maxIdempotencyKey = 255
 
 // once reads the idempotency key of a request, nil if it has none. What the key stands
 // for is the kind of request, its overrides, and its parameters but for the cursor.
-func (r *request) once(kind posthaste.ActionKind, overrides controls, params url.Values) (*workflow.Once, error) {
+func (r *request) once(kind posthaste.ActionKind, overrides controls, params url.Values) (*workflow.Idempotency, error) {
 	values, given := r.Header[idempotencyKey]
 	if !given {
 		return nil, nil
@@ -170,5 +170,5 @@ func (r *request) once(kind posthaste.ActionKind, overrides controls, params url
 		}
 	}
 	sum := sha256.Sum256([]byte(asked.Encode()))
-	return &workflow.Once{Key: key, Asks: hex.EncodeToString(sum[:]), Page: params.Get("cursor")}, nil
+	return &workflow.Idempotency{Key: key, Fingerprint: hex.EncodeToString(sum[:]), Page: params.Get("cursor")}, nil
 }

@@ -12,13 +12,13 @@ import (
 	"posthaste/internal/store"
 )
 
-// actionStep is how many runs a bulk action changes in one commit at most.
+// actionStep is the maximum number of runs that a bulk action changes in one commit.
 const actionStep = 200
 
-// ActionWorkers returns what does the bulk actions on runs. overrides reads those of
-// an action, which are kept as the headers they came in.
+// ActionWorkers returns the workers for bulk actions on runs. overrides decodes those of an
+// action, which are stored as the request's headers.
 func (s *Service) ActionWorkers(overrides func(http.Header) (engine.Overrides, error)) map[posthaste.ActionKind]engine.ActionWorker {
-	letters := letterSteps{s}
+	letters := dlqSteps{s}
 	return map[posthaste.ActionKind]engine.ActionWorker{
 		posthaste.ActionRestart:    restartWorker{letters, overrides, false},
 		posthaste.ActionResume:     restartWorker{letters, overrides, true},
@@ -27,12 +27,11 @@ func (s *Service) ActionWorkers(overrides func(http.Header) (engine.Overrides, e
 	}
 }
 
-// letterSteps walks through the entries of the DLQ of runs that match a filter and
-// had failed when the action began, oldest first. It is a sweep like that of a client:
-// the cursor tells where it goes on and where it ends.
-type letterSteps struct{ service *Service }
+// dlqSteps pages through matching entries of the DLQ of runs that existed when the action began,
+// oldest first. The cursor has the next and the last position, as in a client's sweep.
+type dlqSteps struct{ service *Service }
 
-func (l letterSteps) query(ctx context.Context, action *posthaste.BulkAction) (store.RunQuery, error) {
+func (l dlqSteps) query(ctx context.Context, action *posthaste.BulkAction) (store.RunQuery, error) {
 	params := url.Values{"cursor": {action.Cursor}}
 	maps.Copy(params, action.Filter)
 	query, begun, err := selection.FailedRuns(params)
@@ -42,8 +41,7 @@ func (l letterSteps) query(ctx context.Context, action *posthaste.BulkAction) (s
 	return l.service.BeginSweep(ctx, action.User, query)
 }
 
-// Begin implements engine.ActionWorker.
-func (l letterSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
+func (l dlqSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
 	query, err := l.query(ctx, action)
 	if err != nil {
 		return 0, "", err
@@ -52,9 +50,8 @@ func (l letterSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (t
 	return total, selection.FirstSweepCursor(query.Low, query.High, query.OldestFirst), err
 }
 
-// next returns the ids of the next step, and what returns the cursor for the one after
-// when some of them are left.
-func (l letterSteps) next(ctx context.Context, action *posthaste.BulkAction) (ids []posthaste.DeadLetterID, after func(left []posthaste.DeadLetterID) string, err error) {
+// next returns the ids of the next step, and its progress.
+func (l dlqSteps) next(ctx context.Context, action *posthaste.BulkAction) (ids []posthaste.DeadLetterID, after func(left []posthaste.DeadLetterID) string, err error) {
 	query, err := l.query(ctx, action)
 	if err != nil {
 		return nil, nil, err
@@ -72,8 +69,7 @@ func (l letterSteps) next(ctx context.Context, action *posthaste.BulkAction) (id
 	}, err
 }
 
-// cursorAfter returns the cursor of a sweep that continues after a page, "" after the
-// last.
+// cursorAfter returns the sweep's cursor after a page, "" after the last one.
 func cursorAfter(page store.RunPage, end posthaste.Position) string {
 	if !page.More {
 		return ""
@@ -81,14 +77,13 @@ func cursorAfter(page store.RunPage, end posthaste.Position) string {
 	return selection.SweepCursor(page.Next, end)
 }
 
-// restartWorker restarts or resumes what matches a filter.
+// restartWorker restarts or resumes matching entries.
 type restartWorker struct {
-	letterSteps
+	dlqSteps
 	overrides func(http.Header) (engine.Overrides, error)
 	resume    bool
 }
 
-// Step implements engine.ActionWorker.
 func (w restartWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
 	overrides, err := w.overrides(action.Header)
 	if err != nil {
@@ -102,10 +97,9 @@ func (w restartWorker) Step(ctx context.Context, action *posthaste.BulkAction, a
 	return w.service.restartStep(ctx, action.User, req, func(left []posthaste.DeadLetterID) *store.Step { return advance(after(left)) })
 }
 
-// deleteWorker deletes what matches a filter from the DLQ of runs.
-type deleteWorker struct{ letterSteps }
+// deleteWorker deletes matching entries.
+type deleteWorker struct{ dlqSteps }
 
-// Step implements engine.ActionWorker.
 func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
 	ids, after, err := w.next(ctx, action)
 	if err != nil {
@@ -115,8 +109,7 @@ func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 	return err
 }
 
-// cancelWorker cancels the runs that match a filter and went on when the action
-// began.
+// cancelWorker cancels matching runs that were active when the action began.
 type cancelWorker struct{ service *Service }
 
 func (w cancelWorker) query(ctx context.Context, action *posthaste.BulkAction) (store.RunQuery, error) {
@@ -128,10 +121,9 @@ func (w cancelWorker) query(ctx context.Context, action *posthaste.BulkAction) (
 	if next, end, begun := selection.ParseSweepCursor(action.Cursor); begun {
 		query.Low, query.High = max(query.Low, next), min(query.High, end)
 	}
-	return w.service.goingOn(ctx, action.User, query)
+	return w.service.activeNow(ctx, action.User, query)
 }
 
-// Begin implements engine.ActionWorker.
 func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
 	query, err := w.query(ctx, action)
 	cursor = selection.SweepCursor(query.Low, query.High)
@@ -146,7 +138,6 @@ func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (
 	return total, cursor, err
 }
 
-// Step implements engine.ActionWorker.
 func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
 	query, err := w.query(ctx, action)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"posthaste/internal/store"
 )
 
-// A call that has succeeded may have moved money. When its run failed before the answer was
-// used, because another branch failed or the endpoint did, a resume uses that answer rather
-// than make the call again (docs/design/2026-11-25-answered-calls.md).
+// A successful call may have moved money. If its run failed before a step used the response,
+// resuming the run uses it instead of making the call again
+// (docs/design/2026-11-25-answered-calls.md).
 
-// keepCallAnswer adds the answer of a call that has succeeded to the list of a run that
-// failed while the call was in flight, for the run that may resume it. Nothing delivers it.
-func (t *tx) keepCallAnswer(run *posthaste.Run, claim store.Claim, outcome posthaste.Outcome) error {
+// recordCallResult appends the response of a successful call to a run that failed meanwhile, for
+// the run that may resume it. It is not delivered.
+func (t *tx) recordCallResult(run *posthaste.Run, claim store.Claim, outcome posthaste.Outcome) error {
 	call := claim.Message
-	kept := run.State == posthaste.RunFailed && run.Successor == nil && stepOfCall(call) != "" &&
+	kept := run.State == posthaste.RunFailed && run.Successor == nil && callStepKey(call) != "" &&
 		review(call, outcome).Class == posthaste.OutcomeDelivered
 	if !kept {
 		return nil
@@ -32,18 +32,17 @@ func (t *tx) keepCallAnswer(run *posthaste.Run, claim store.Claim, outcome posth
 	return t.Append(run, posthaste.RunEntry{MessageID: id, CallType: posthaste.CallAnswer, Body: body}, nil)
 }
 
-// stepOfCall returns the key of the step that a message makes a call for, "" if it is no
-// call or says no step.
-func stepOfCall(m *posthaste.Message) string {
+// callStepKey returns the key of the step that makes a call, "" if there is none.
+func callStepKey(m *posthaste.Message) string {
 	if m.Run.CallType != posthaste.CallRequest {
 		return ""
 	}
 	return entryKey(posthaste.CallRequest, nil, m.Callback)
 }
 
-// answeredCalls returns the calls of a failed run that have succeeded and whose answers no
-// step has used, by the entries of the answers. A call whose message is not kept any more
-// is not among them: it says how the answer is delivered.
+// answeredCalls returns a failed run's successful calls whose responses no step has used, by the
+// entries of the responses. It leaves out calls whose message has been removed, because the
+// message says how to deliver the response.
 func (t *tx) answeredCalls(entries []posthaste.RunEntry) (map[int]*posthaste.Message, error) {
 	list := readList(entries)
 	answered := map[int]*posthaste.Message{}
@@ -55,7 +54,7 @@ func (t *tx) answeredCalls(entries []posthaste.RunEntry) (map[int]*posthaste.Mes
 		if err != nil {
 			return nil, err
 		}
-		if call == nil || stepOfCall(call) == "" || list.hasResultOf(stepOfCall(call)) {
+		if call == nil || callStepKey(call) == "" || list.hasResultOf(callStepKey(call)) {
 			continue
 		}
 		answered[entry.Index] = call
@@ -63,8 +62,7 @@ func (t *tx) answeredCalls(entries []posthaste.RunEntry) (map[int]*posthaste.Mes
 	return answered, nil
 }
 
-// succeededCall returns the call that a report tells of, nil if it has not succeeded or is
-// not known.
+// succeededCall returns the call of a report, nil if it failed or is unknown.
 func (t *tx) succeededCall(report []byte) (*posthaste.Message, error) {
 	var told struct {
 		Status int    `json:"status"`

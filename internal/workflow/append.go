@@ -7,7 +7,7 @@ import (
 	"posthaste"
 )
 
-// add adds an item to the list of its run and delivers it (section 4).
+// add appends an item to its run's list and delivers it (section 4).
 func (t *tx) add(item *Item) (Receipt, error) {
 	run, err := t.mustBeActive(item.RunID, item.CreatedAt)
 	if err != nil {
@@ -18,16 +18,16 @@ func (t *tx) add(item *Item) (Receipt, error) {
 		callType = posthaste.CallStep
 	}
 	if callType == posthaste.CallStep {
-		item.Body = withTrueName(item.Body)
+		item.Body = withStepName(item.Body)
 	}
 	key := entryKey(callType, item.Body, item.Callback)
 	if key != "" {
-		id, again, err := t.recallStep(run, key)
+		id, again, err := t.recordedStep(run, key)
 		if err != nil || again {
 			return Receipt{MessageID: id, Run: run.RunRef, Deduplicated: true}, err
 		}
 	}
-	if err := t.checkRoom(run); err != nil {
+	if err := t.checkEntryLimit(run); err != nil {
 		return Receipt{}, err
 	}
 	m, err := t.newMessage(run, callType, item.Destination, item.Body, settingsOf(run, callType, item))
@@ -41,8 +41,8 @@ func (t *tx) add(item *Item) (Receipt, error) {
 	if key != "" {
 		t.PutIdempotencyRecord(run, key, m.ID)
 	}
-	t.noteHook(run, callType, item.Body, m.ID)
-	t.noteSDK(run, item.FetchingSDK)
+	t.recordHook(run, callType, item.Body, m.ID)
+	t.recordSDK(run, item.FetchingSDK)
 	receipt := Receipt{MessageID: m.ID, Run: run.RunRef}
 	if callType != posthaste.CallStep && callType != posthaste.CallRequest {
 		return receipt, t.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: callType, Body: m.Body}, nil)
@@ -50,10 +50,9 @@ func (t *tx) add(item *Item) (Receipt, error) {
 	return receipt, t.append(run, callType, m)
 }
 
-// recallStep returns the message of what was asked for under the key of a step or, if
-// the step has ended, that of its result. A run that was resumed knows only the latter
-// of a call, a wait or an invocation.
-func (t *tx) recallStep(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
+// recordedStep returns the message recorded under a step's key or, if the step has ended, under
+// that of its result. A resumed run has only the latter for calls, waits and invocations.
+func (t *tx) recordedStep(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
 	id, ok, err = t.IdempotencyRecord(run, key)
 	if ok || err != nil {
 		return id, ok, err
@@ -61,17 +60,16 @@ func (t *tx) recallStep(run *posthaste.Run, key string) (id posthaste.MessageID,
 	return t.IdempotencyRecord(run, resultKeyOf(key))
 }
 
-// noteSDK remembers that the SDK of a run has shown that it can fetch its list.
-func (t *tx) noteSDK(run *posthaste.Run, fetching bool) {
+// recordSDK records that the run's SDK can fetch its list.
+func (t *tx) recordSDK(run *posthaste.Run, fetching bool) {
 	if fetching && !run.LazySDK {
 		run.LazySDK = true
 		t.Save(run)
 	}
 }
 
-// settingsOf returns what the message of an item is sent with. How a call is made is
-// nobody's business but its own; what is not to be shown of its run is not to be shown
-// of a call that it makes either.
+// settingsOf returns the settings of an item's message. A call has its own, except that it
+// inherits redaction.
 func settingsOf(run *posthaste.Run, callType posthaste.CallType, item *Item) posthaste.Settings {
 	if callType != posthaste.CallRequest {
 		return inherit(run, item.Settings, item.Features)
@@ -82,11 +80,10 @@ func settingsOf(run *posthaste.Run, callType posthaste.CallType, item *Item) pos
 	return own
 }
 
-// inherit completes the settings of a delivery to a workflow with what its run was
-// triggered with (section 2.3): what the message has itself wins. An SDK without the
-// feature sends everything each time. A message that names no features has those of
-// its run. What was overridden wins over all: an SDK that repeats itself does not know
-// of it.
+// inherit adds the settings of the run's trigger to those of a delivery to the workflow (section
+// 2.3). The message's own win, and overrides win over all, because a repeating SDK does not know
+// them. An SDK without the feature sends all settings itself. A message without features has its
+// run's.
 func inherit(run *posthaste.Run, own posthaste.Settings, features posthaste.Features) posthaste.Settings {
 	if features == 0 {
 		features = run.Features
@@ -115,7 +112,7 @@ func inherit(run *posthaste.Run, own posthaste.Settings, features posthaste.Feat
 	return own
 }
 
-// mergeHeader returns both headers in one; of names in both the second's values.
+// mergeHeader merges two headers; the second one wins.
 func mergeHeader(first, second http.Header) http.Header {
 	merged := make(http.Header, len(first)+len(second))
 	maps.Copy(merged, first)

@@ -2,19 +2,18 @@ package workflow
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
 )
 
-// cancelStep is how many runs a bulk cancellation ends in one commit at most.
+// cancelStep is the maximum number of runs that a cancellation ends in one commit.
 const cancelStep = 50
 
-// Cancel cancels the run with an id. A run that has ended stays as it is; it returns
-// store.ErrNotFound if there never was one (decision 9 of the contract on
-// workflows).
+// Cancel cancels a run. An ended run stays as it is. It returns store.ErrNotFound for an unknown
+// one (decision 9 of the contract on workflows).
 func (s *Service) Cancel(ctx context.Context, user string, id RunID) error {
 	return s.transact(ctx, user, func(t *tx) error {
 		run, err := t.LatestRun(id.ID)
@@ -30,41 +29,31 @@ func (s *Service) Cancel(ctx context.Context, user string, id RunID) error {
 
 func (t *tx) cancel(run *posthaste.Run) error { return t.end(run, posthaste.RunCancelled, true, "") }
 
-// CancelIDs cancels the runs that go on under the ids and returns how many there
-// were.
+// CancelIDs cancels the active runs with the ids and returns their number.
 func (s *Service) CancelIDs(ctx context.Context, user string, ids []string) (cancelled int, err error) {
-	for len(ids) > 0 {
-		n, some := 0, ids[:min(cancelStep, len(ids))]
-		var left []string
-		err := s.transact(ctx, user, func(t *tx) (err error) {
-			n = 0
-			left, err = doEach(t, some, func(id string) error {
+	for some := range slices.Chunk(ids, cancelStep) {
+		for len(some) > 0 {
+			n := 0
+			n, some, err = changeEach(ctx, s, user, some, noStep, func(t *tx, id string) (bool, error) {
 				run, err := t.active(id, time.Time{})
-				if errors.Is(err, store.ErrNotFound) {
-					return nil
-				}
 				if err != nil {
-					return err
+					return false, err
 				}
-				n++
-				return t.cancel(run)
+				return true, t.cancel(run)
 			})
-			return err
-		})
-		if err != nil {
-			return cancelled, err
+			if err != nil {
+				return cancelled, err
+			}
+			cancelled += n
 		}
-		cancelled += n
-		ids = ids[len(some)-len(left):]
 	}
 	return cancelled, nil
 }
 
-// CancelMatching cancels the runs that go on and match, newest first and at most
-// limit of them if that is not 0, and returns how many it changed. What starts while
-// it goes on is not touched.
+// CancelMatching cancels up to limit matching active runs (0 = all), newest first, and returns
+// their number. Runs started during the call are not cancelled.
 func (s *Service) CancelMatching(ctx context.Context, user string, query store.RunQuery, limit int) (cancelled int, err error) {
-	query, err = s.goingOn(ctx, user, query)
+	query, err = s.activeNow(ctx, user, query)
 	if err != nil {
 		return 0, err
 	}
@@ -90,11 +79,11 @@ func (s *Service) CancelMatching(ctx context.Context, user string, query store.R
 	return cancelled, nil
 }
 
-// goingOn narrows a query to runs that go on and are there now.
-func (s *Service) goingOn(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error) {
+// activeNow narrows a query to runs that are active now.
+func (s *Service) activeNow(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error) {
 	query.Filter.States = []posthaste.RunState{posthaste.RunStarted}
 	newest, err := s.options.Store.Runs(ctx, user, store.RunQuery{High: posthaste.MaxPosition, Limit: 1})
-	var end posthaste.Position // before the first of all
+	var end posthaste.Position // 0: matches none
 	for _, run := range newest.Runs {
 		end = run.Position
 	}
@@ -102,31 +91,15 @@ func (s *Service) goingOn(ctx context.Context, user string, query store.RunQuery
 	return query, err
 }
 
-// cancelRuns cancels those of some runs that still go on, as many as fit in one commit,
-// and returns those that are left.
+// cancelRuns cancels runs that are still active, as many as fit in one commit.
 func (s *Service) cancelRuns(ctx context.Context, user string, runs []*posthaste.Run,
-	step func(left []*posthaste.Run) *store.Step,
-) (cancelled int, left []*posthaste.Run, err error) {
-	err = s.transact(ctx, user, func(t *tx) (err error) {
-		cancelled = 0
-		left, err = doEach(t, runs, func(found *posthaste.Run) error {
-			run, err := t.Run(found.Position)
-			if errors.Is(err, store.ErrNotFound) || err == nil && !run.Active() {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			cancelled++
-			return t.cancel(run)
-		})
-		if err != nil {
-			return err
+	progress func(remaining []*posthaste.Run) *store.Step,
+) (cancelled int, remaining []*posthaste.Run, err error) {
+	return changeEach(ctx, s, user, runs, progress, func(t *tx, found *posthaste.Run) (bool, error) {
+		run, err := t.Run(found.Position)
+		if err != nil || !run.Active() {
+			return false, err
 		}
-		return t.Advance(step(left), cancelled, nil)
+		return true, t.cancel(run)
 	})
-	if err != nil {
-		return 0, nil, err
-	}
-	return cancelled, left, nil
 }

@@ -15,8 +15,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// The headers of a delivery that tell an SDK about its run (section 2.5). They are
-// the protocol of the SDKs and always have these names.
+// Headers of a delivery that SDKs read (section 2.5), always under these names.
 const (
 	headerRunID      = "Upstash-Workflow-Runid"
 	headerInit       = "Upstash-Workflow-Init"
@@ -30,7 +29,7 @@ const (
 	headerLabel      = "Upstash-Label"
 )
 
-// sdkVersion is the version of the protocol that is spoken here.
+// sdkVersion is the version of the protocol.
 const sdkVersion = "1"
 
 // Prepare implements engine.Runs.
@@ -42,7 +41,7 @@ func (s *Service) Prepare(ctx context.Context, m *posthaste.Message) (*posthaste
 	if err != nil {
 		return nil, fmt.Errorf("read run: %w", err)
 	}
-	if isIdle(run, m) {
+	if isObsolete(run, m) {
 		return nil, nil
 	}
 	if m.Run.CallType == posthaste.CallRequest {
@@ -57,16 +56,15 @@ func (s *Service) Prepare(ctx context.Context, m *posthaste.Message) (*posthaste
 		}
 		prepared.Body = listBody(entries, m)
 	}
-	if s.fetched(run, m, len(prepared.Body)) {
+	if s.mustFetch(run, m, len(prepared.Body)) {
 		prepared.Body = nil
 	}
 	return &prepared, nil
 }
 
-// isIdle reports whether nobody waits any more for what a message is answered: its run
-// has ended, or another message delivers the first entry because the SDK has triggered
-// the run once more (section 2.4).
-func isIdle(run *posthaste.Run, m *posthaste.Message) bool {
+// isObsolete reports whether nobody needs the response of a message: its run has ended, or its
+// SDK has triggered the run again and another message delivers the first entry (section 2.4).
+func isObsolete(run *posthaste.Run, m *posthaste.Message) bool {
 	if m.Run.CallType == posthaste.CallFailure {
 		return false
 	}
@@ -74,17 +72,15 @@ func isIdle(run *posthaste.Run, m *posthaste.Message) bool {
 	return !run.Active() || isFirst && m.ID != run.FirstID
 }
 
-// fetched reports whether a body is so large that the SDK is made to fetch it
-// (section 3.4). That is for lists of steps only: SDKs are meant to fetch the answer
-// of a call too, but read it as JSON before they do.
-func (s *Service) fetched(run *posthaste.Run, m *posthaste.Message, size int) bool {
+// mustFetch reports whether the SDK has to fetch a large body (section 3.4). This is for lists of
+// steps only: SDKs parse the result of a call as JSON before they would fetch it.
+func (s *Service) mustFetch(run *posthaste.Run, m *posthaste.Message, size int) bool {
 	features := m.Run.Features | run.Features
 	return size > s.options.LazyThreshold && run.LazySDK &&
 		m.Run.CallType == posthaste.CallStep && features.Has(posthaste.FeatureLazyFetch)
 }
 
-// protocolHeader returns the headers of a delivery to the workflow or to its failure
-// function.
+// protocolHeader returns the headers of a delivery to the workflow or its failure function.
 func protocolHeader(run *posthaste.Run, m *posthaste.Message) http.Header {
 	h := maps.Clone(m.Header)
 	if h == nil {
@@ -100,15 +96,15 @@ func protocolHeader(run *posthaste.Run, m *posthaste.Message) http.Header {
 	}
 	switch {
 	case m.Run.CallType == posthaste.CallAnswer, h.Get(headerUnknownSDK) != "":
-		h.Del(headerSDKVersion) // to an SDK it would mean a step
+		h.Del(headerSDKVersion) // an SDK would take it for a step
 	case m.Run.CallType == posthaste.CallStep && h.Get(headerSDKVersion) == "":
 		h.Set(headerSDKVersion, sdkVersion)
 	}
 	return h
 }
 
-// listBody writes a run's list as SDKs read it, up to the entry that is delivered
-// (section 3.2). What they pass over is left out.
+// listBody encodes a run's list for SDKs up to the delivered entry (section 3.2), without entries
+// that they ignore.
 func listBody(entries []posthaste.RunEntry, m *posthaste.Message) []byte {
 	size := 2
 	for _, e := range entries {
@@ -121,7 +117,7 @@ func listBody(entries []posthaste.RunEntry, m *posthaste.Message) []byte {
 		}
 		id := e.MessageID
 		if e.Index == m.Run.Entry {
-			id = m.ID // an entry may be delivered by several messages
+			id = m.ID // an entry may have several messages
 		}
 		if len(body) > 1 {
 			body = append(body, ',')
@@ -135,8 +131,8 @@ func listBody(entries []posthaste.RunEntry, m *posthaste.Message) []byte {
 	return append(body, ']')
 }
 
-// Entries returns the list of the run that goes on under an id, or
-// store.ErrNotFound. Before it reads the list it asks for room for so many bytes.
+// Entries returns the list of an active run, or store.ErrNotFound. It calls reserve with the
+// list's size before reading it.
 func (s *Service) Entries(ctx context.Context, user string, id RunID, reserve func(bytes int) error) ([]posthaste.RunEntry, error) {
 	run, err := s.options.Store.LatestRun(ctx, user, id.ID)
 	if err != nil {
@@ -151,12 +147,12 @@ func (s *Service) Entries(ctx context.Context, user string, id RunID, reserve fu
 	entries, err := s.options.Store.RunEntries(ctx, user, run.Position, -1)
 	isFirst := func(e posthaste.RunEntry) bool { return e.MessageID == run.FirstID }
 	if len(entries) > 0 && !slices.ContainsFunc(entries, isFirst) {
-		entries[0].MessageID = run.FirstID // it was delivered again; SDKs look for what they were delivered
+		entries[0].MessageID = run.FirstID // SDKs look for the message that they received
 	}
 	return entries, err
 }
 
-// joinLabels writes labels as the value of a header.
+// joinLabels returns labels as a header value.
 func joinLabels(labels []string) string {
 	return posthaste.EncodeHeaderText(strings.Join(labels, ","))
 }

@@ -13,20 +13,18 @@ import (
 	"posthaste/internal/store"
 )
 
-// RunID names a run to those who have its id: the latest, unless CreatedAt says
-// which.
+// RunID identifies the latest run with an id, or the one created at CreatedAt.
 type RunID struct {
 	ID        string
-	CreatedAt time.Time // zero: it does not say
+	CreatedAt time.Time // zero: the latest
 }
 
 func (id RunID) names(run *posthaste.Run) bool {
 	return id.CreatedAt.IsZero() || id.CreatedAt.Equal(run.CreatedAt)
 }
 
-// Finish ends a run with success and keeps what it returned, nil for nothing. A run
-// that has ended stays as it is, and one that never was does not matter (section
-// 4.10).
+// Finish ends a run successfully with a result, nil for none. It ignores ended and unknown runs
+// (section 4.10).
 func (s *Service) Finish(ctx context.Context, user string, id RunID, result *string) error {
 	return s.transact(ctx, user, func(t *tx) error {
 		run, err := t.active(id.ID, id.CreatedAt)
@@ -41,8 +39,8 @@ func (s *Service) Finish(ctx context.Context, user string, id RunID, result *str
 	})
 }
 
-// end ends a run: nothing of it is delivered any more, nothing waits, and those who
-// wait for it are told. Deliveries in flight are cancelled if inFlight says so.
+// end ends a run: its deliveries, including those in flight if inFlight is set, and its waits
+// end, and its invokers are notified.
 func (t *tx) end(run *posthaste.Run, state posthaste.RunState, inFlight bool, reason string) error {
 	t.moved = append(t.moved, state)
 	run.State, run.CompletedAt = state, t.Now()
@@ -50,7 +48,7 @@ func (t *tx) end(run *posthaste.Run, state posthaste.RunState, inFlight bool, re
 	if err := t.CancelDeliveries(run, inFlight); err != nil {
 		return err
 	}
-	if state != posthaste.RunFailed { // a failed run may be resumed, and then gets its events
+	if state != posthaste.RunFailed { // a failed run may be resumed, and keeps its events
 		if err := t.dropEvents(run); err != nil {
 			return err
 		}
@@ -59,11 +57,11 @@ func (t *tx) end(run *posthaste.Run, state posthaste.RunState, inFlight bool, re
 		return err
 	}
 	t.logRun(run, reason)
-	return t.tellInvokers(run)
+	return t.notifyInvokers(run)
 }
 
-// stopWaiting ends the waits of a run for events. Those for runs it invoked stay:
-// how these end is recorded in its list.
+// stopWaiting ends a run's waits for events, but not for invoked runs, whose ends are recorded in
+// its list.
 func (t *tx) stopWaiting(run *posthaste.Run) error {
 	waiters, err := t.RunWaiters(run.Position)
 	for _, w := range waiters {
@@ -74,8 +72,8 @@ func (t *tx) stopWaiting(run *posthaste.Run) error {
 	return err
 }
 
-// fail ends a run because a message of it has failed (section 5.1): it enters the
-// DLQ of runs, and its failure callback is sent.
+// fail ends a run because a message has failed (section 5.1): it adds the run to the DLQ and
+// sends its failure callback.
 func (t *tx) fail(run *posthaste.Run, claim store.Claim, answer *posthaste.Response, reason string) error {
 	letter := &posthaste.DeadLetter{
 		ID:       posthaste.DeadLetterID(t.NextPosition()),
@@ -94,8 +92,8 @@ func (t *tx) fail(run *posthaste.Run, claim store.Claim, answer *posthaste.Respo
 	return nil
 }
 
-// sendFailure sends the failure callback of a run, if it has one: that of the
-// message that failed, or else that of the trigger (section 5.2).
+// sendFailure sends the failure callback of the failed message or else of the trigger, if any
+// (section 5.2).
 func (t *tx) sendFailure(run *posthaste.Run, letter *posthaste.DeadLetter, retried int) error {
 	callback := letter.Message.FailureCallback
 	if callback == nil {
@@ -116,9 +114,9 @@ func (t *tx) sendFailure(run *posthaste.Run, letter *posthaste.DeadLetter, retri
 	return t.report(run, m)
 }
 
-// sendFailureAgain sends the failure callback of a run as it was sent before (section
-// 7.5). One that is not kept any more is made anew.
-func (t *tx) sendFailureAgain(run *posthaste.Run, letter *posthaste.DeadLetter) error {
+// resendFailure sends a run's failure callback as before (section 7.5), or a new one if the old
+// one has been removed.
+func (t *tx) resendFailure(run *posthaste.Run, letter *posthaste.DeadLetter) error {
 	sent, _, err := t.Message(run.Reported.MessageID)
 	if errors.Is(err, store.ErrNotFound) {
 		return t.sendFailure(run, letter, letter.Message.MaxRetries())
@@ -133,15 +131,14 @@ func (t *tx) sendFailureAgain(run *posthaste.Run, letter *posthaste.DeadLetter) 
 	return t.report(run, m)
 }
 
-// report sends a message as the failure callback of a run.
+// report sends m as the run's failure callback.
 func (t *tx) report(run *posthaste.Run, m *posthaste.Message) error {
 	run.Reported = &posthaste.RunCallback{MessageID: m.ID, URL: m.URL, State: posthaste.CallbackInProgress}
 	t.Save(run)
 	return t.accept(m)
 }
 
-// failureSettings returns what a failure callback is sent with. Unless it says
-// otherwise it is retried like its run.
+// failureSettings returns the settings of a failure callback. Its default retries are the run's.
 func failureSettings(run *posthaste.Run, callback *posthaste.Callback) posthaste.Settings {
 	settings := callback.Settings
 	settings.Method = http.MethodPost
@@ -189,15 +186,15 @@ func errNoEntries(entries []posthaste.RunEntry) error {
 	return errors.New("the run has no list")
 }
 
-// Ending of an invoked run, as the one that waits for it is told (section 4.9).
+// invokeResult is the end of an invoked run, as its invoker gets it (section 4.9).
 type invokeResult struct {
 	Body        *string `json:"body,omitempty"`
 	IsFailed    bool    `json:"isFailed"`
 	IsCancelled bool    `json:"isCanceled"`
 }
 
-// tellInvokers tells those who wait for a run how it ended.
-func (t *tx) tellInvokers(run *posthaste.Run) error {
+// notifyInvokers resumes the runs that wait for the end of this one.
+func (t *tx) notifyInvokers(run *posthaste.Run) error {
 	waiters, err := t.Waiters(posthaste.RunTopic(run.RunRef))
 	if err != nil {
 		return err
@@ -225,9 +222,8 @@ func (t *tx) tellInvokers(run *posthaste.Run) error {
 	return nil
 }
 
-// resume adds the end of a wait to the list of its run and delivers it. A run that
-// has ended only has it recorded. The settings are complete: a waiter inherits what
-// its run was triggered with when it begins to wait.
+// resume appends the end of a wait to its run's list and delivers it. If the run has ended, it
+// only appends. The settings are complete: a waiter inherits its run's when it starts.
 func (t *tx) resume(w *posthaste.Waiter, url string, settings posthaste.Settings, more map[string]any) (*posthaste.Message, error) {
 	run, err := t.Run(w.Run.Position)
 	if err != nil {
@@ -250,5 +246,5 @@ func (t *tx) resume(w *posthaste.Waiter, url string, settings posthaste.Settings
 	return m, t.append(run, posthaste.CallStep, m)
 }
 
-// encoded is how an event is carried in a step.
+// encoded returns an event as it is put into a step.
 func encoded(event []byte) string { return base64.StdEncoding.EncodeToString(event) }

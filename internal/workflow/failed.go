@@ -2,20 +2,19 @@ package workflow
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"posthaste"
 	"posthaste/internal/store"
 )
 
-// Failed returns a page of the DLQ of runs: see store.Runs.
+// Failed returns a page of the DLQ of runs, see store.Runs.
 func (s *Service) Failed(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error) {
 	query.Failed = true
 	return s.options.Store.Runs(ctx, user, query)
 }
 
-// CountFailed returns how many entries of the DLQ of runs match.
+// CountFailed returns the number of matching entries of the DLQ of runs.
 func (s *Service) CountFailed(ctx context.Context, user string, query store.RunQuery) (total int, err error) {
 	const pageSize = 1000
 	query.Limit, query.OldestFirst, query.Bare = pageSize, true, true
@@ -28,8 +27,8 @@ func (s *Service) CountFailed(ctx context.Context, user string, query store.RunQ
 	}
 }
 
-// BeginSweep ends a query at what is the newest entry of the DLQ now: what fails again
-// while its pages are worked through lies beyond that.
+// BeginSweep limits a query to present entries of the DLQ, so that later failures are not
+// included.
 func (s *Service) BeginSweep(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error) {
 	newest, err := s.Failed(ctx, user, store.RunQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
 	if err != nil {
@@ -43,8 +42,8 @@ func (s *Service) BeginSweep(ctx context.Context, user string, query store.RunQu
 	return query, nil
 }
 
-// DeleteFailed removes entries from the DLQ of runs and returns how many there were.
-// The runs stay in the logs.
+// DeleteFailed removes entries from the DLQ of runs and returns their number. The runs stay in
+// the logs.
 func (s *Service) DeleteFailed(ctx context.Context, user string, ids []posthaste.DeadLetterID) (deleted int, err error) {
 	for len(ids) > 0 && err == nil {
 		n := 0
@@ -54,41 +53,22 @@ func (s *Service) DeleteFailed(ctx context.Context, user string, ids []posthaste
 	return deleted, err
 }
 
-// noStep says that a change is no step of a bulk action, whatever it leaves.
-func noStep[T any]([]T) *store.Step { return nil }
-
-// deleteFailed does what fits in one commit, and returns the ids that are left.
+// deleteFailed deletes as many entries as fit in one commit.
 func (s *Service) deleteFailed(ctx context.Context, user string, ids []posthaste.DeadLetterID,
-	step func(left []posthaste.DeadLetterID) *store.Step,
-) (deleted int, left []posthaste.DeadLetterID, err error) {
-	err = s.transact(ctx, user, func(t *tx) (err error) {
-		deleted = 0
-		left, err = doEach(t, ids, func(id posthaste.DeadLetterID) error {
-			_, run, err := t.DLQEntry(id)
-			if errors.Is(err, store.ErrNotFound) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			t.RemoveFromDLQ(run)
-			deleted++
-			return t.dropEvents(run)
-		})
+	progress func(remaining []posthaste.DeadLetterID) *store.Step,
+) (deleted int, remaining []posthaste.DeadLetterID, err error) {
+	return changeEach(ctx, s, user, ids, progress, func(t *tx, id posthaste.DeadLetterID) (bool, error) {
+		_, run, err := t.DLQEntry(id)
 		if err != nil {
-			return err
+			return false, err
 		}
-		return t.Advance(step(left), deleted, nil)
+		t.RemoveFromDLQ(run)
+		return true, t.dropEvents(run)
 	})
-	if err != nil {
-		return 0, nil, err
-	}
-	return deleted, left, nil
 }
 
-// RetryFailureCallback sends the failure callback of a failed run again, which is
-// allowed only after it has failed (section 7.5). It returns store.ErrNotFound for
-// an unknown entry and an Error with CodeInvalid for another state.
+// RetryFailureCallback resends a failed failure callback (section 7.5). It returns
+// store.ErrNotFound for an unknown entry, an Error with CodeInvalid in another state.
 func (s *Service) RetryFailureCallback(ctx context.Context, user string, id posthaste.DeadLetterID) (of RunID, err error) {
 	err = s.transact(ctx, user, func(t *tx) error {
 		letter, run, err := t.DLQEntry(id)
@@ -99,13 +79,13 @@ func (s *Service) RetryFailureCallback(ctx context.Context, user string, id post
 		if err := checkCallbackState(run, posthaste.CallbackFailed, "retried"); err != nil {
 			return err
 		}
-		return t.sendFailureAgain(run, letter)
+		return t.resendFailure(run, letter)
 	})
 	return of, err
 }
 
-// CancelFailureCallback cancels a failure callback that is in progress. Its errors are
-// those of RetryFailureCallback.
+// CancelFailureCallback cancels a failure callback in progress, with the errors of
+// RetryFailureCallback.
 func (s *Service) CancelFailureCallback(ctx context.Context, user string, id posthaste.DeadLetterID) (of RunID, err error) {
 	err = s.transact(ctx, user, func(t *tx) error {
 		_, run, err := t.DLQEntry(id)
@@ -137,11 +117,10 @@ func checkCallbackState(run *posthaste.Run, want posthaste.CallbackState, done s
 	return nil
 }
 
-// runID returns the names of a run.
 func runID(run *posthaste.Run) RunID { return RunID{ID: run.ID, CreatedAt: run.CreatedAt} }
 
-// SentHeader returns what was sent with a message of a run, but for the headers that
-// every delivery has.
+// SentHeader returns the headers that were sent with a message of a run, except those of every
+// delivery.
 func SentHeader(run *posthaste.Run, m *posthaste.Message) http.Header {
 	if m.Run.CallType == posthaste.CallRequest {
 		return m.Header

@@ -9,21 +9,21 @@ import (
 	"posthaste/internal/store"
 )
 
-// Hook names a webhook of a run (section 4.7). Whoever knows it may call it, so what
-// can be called is what a step of the run has made, and no other event of it.
+// Hook identifies a webhook of a run (section 4.7). Its URL needs no token, so only webhooks that
+// a step has created can be called, not other events.
 type Hook struct {
 	User, RunID, EventID string
 }
 
-// FindHook returns store.ErrNotFound unless the webhook can be called now. It does not
-// tell whether there is such a run.
+// FindHook returns store.ErrNotFound if the webhook cannot be called, whether or not its run
+// exists.
 func (s *Service) FindHook(ctx context.Context, hook Hook) error {
 	run, err := s.options.Store.LatestRun(ctx, hook.User, hook.RunID)
 	if err != nil {
 		return err
 	}
 	if !run.Active() && run.Successor == nil {
-		return store.ErrNotFound // without a transaction: strangers ask
+		return store.ErrNotFound // no transaction for unauthenticated requests
 	}
 	return s.transact(ctx, hook.User, func(t *tx) error {
 		_, err := t.hooked(hook)
@@ -31,29 +31,28 @@ func (s *Service) FindHook(ctx context.Context, hook Hook) error {
 	})
 }
 
-// CallHook gives an event to the run that made the webhook, as NotifyRun does, but leaves
-// room for what that gives. It returns store.ErrNotFound for what FindHook does not find.
+// CallHook sends an event to the webhook's run like NotifyRun, with a smaller buffer. It returns
+// store.ErrNotFound as FindHook does.
 func (s *Service) CallHook(ctx context.Context, hook Hook, event []byte) error {
 	return s.transact(ctx, hook.User, func(t *tx) error {
 		run, err := t.hooked(hook)
 		if err != nil {
 			return err
 		}
-		_, err = t.tellEvent(run, hook.EventID, event, maxKeptOfStrangers)
+		_, err = t.sendEvent(run, hook.EventID, event, maxBufferedByHooks)
 		return err
 	})
 }
 
-// hooked returns the run of a webhook, or store.ErrNotFound if it has made none of
-// that name. One that waits for it has made it, though it may not be remembered. The
-// webhooks of a run that was resumed are those of the run in its place: their URLs were
-// given away.
+// hooked returns the run of a webhook, or store.ErrNotFound if it has not created it. A wait for
+// it is proof too. After a resume, the webhooks of the failed run belong to the new one, because
+// their URLs have been given away.
 func (t *tx) hooked(hook Hook) (*posthaste.Run, error) {
 	run, err := t.LatestRun(hook.RunID)
 	if err != nil {
 		return nil, err
 	}
-	if run, err = t.goesOnAs(run); err != nil {
+	if run, err = t.activeSuccessor(run); err != nil {
 		return nil, err
 	}
 	_, made, err := t.IdempotencyRecord(run, hookKey(hook.EventID))
@@ -72,26 +71,26 @@ func (t *tx) hooked(hook Hook) (*posthaste.Run, error) {
 	return nil, store.ErrNotFound
 }
 
-// The types of the steps of webhooks.
+// Step types of webhooks.
 const (
 	stepCreateWebhook  = "CreateWebhook"
 	stepWaitForWebhook = "WaitForWebhook"
 )
 
-// noteHook remembers the webhook that an entry of a run's list makes, if it does.
-func (t *tx) noteHook(run *posthaste.Run, callType posthaste.CallType, body []byte, id posthaste.MessageID) {
+// recordHook records the webhook that an entry creates, if any.
+func (t *tx) recordHook(run *posthaste.Run, callType posthaste.CallType, body []byte, id posthaste.MessageID) {
 	if callType != posthaste.CallStep {
 		return
 	}
-	if eventID := madeHook(body); eventID != "" {
+	if eventID := createdHook(body); eventID != "" {
 		t.PutIdempotencyRecord(run, hookKey(eventID), id)
 	}
 }
 
-// madeHook returns the event id of the webhook that a step made, "" if it made none.
-func madeHook(body []byte) (eventID string) {
+// createdHook returns the event id of the webhook that a step has created, "" for none.
+func createdHook(body []byte) (eventID string) {
 	if !bytes.Contains(body, []byte(stepCreateWebhook)) {
-		return "" // without reading a large result
+		return "" // without parsing a large result
 	}
 	var step struct {
 		Type string `json:"stepType"`

@@ -152,7 +152,7 @@ func TestEventsAfterResume(t *testing.T) {
 				w.wantState("r", posthaste.RunFailed)
 				failing = false
 				id := w.restart("r", c.resume)
-				if kept := w.run("r").KeptBytes; kept != 0 {
+				if kept := w.run("r").BufferedBytes; kept != 0 {
 					t.Errorf("the failed run keeps %d bytes of events", kept)
 				}
 				_, err := w.NotifyRun(w.t.Context(), user, "r", "e", []byte("three"))
@@ -189,7 +189,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 					err = call(size)
 				}
 				wantCode(t, "one too many", err, posthaste.CodeRateLimited)
-				if kept := w.run("r").KeptBytes; kept > half {
+				if kept := w.run("r").BufferedBytes; kept > half {
 					t.Errorf("%d bytes of strangers are kept, want %d at most", kept, half)
 				}
 				if _, err := w.NotifyRun(w.t.Context(), user, "r", "other", make([]byte, half/2)); err != nil {
@@ -236,7 +236,7 @@ func TestKeptEventsAreBounded(t *testing.T) {
 		for _, step := range []string{"2", "3", "4"} {
 			take(step)
 		}
-		if kept := w.run("r").KeptBytes; kept != 0 {
+		if kept := w.run("r").BufferedBytes; kept != 0 {
 			t.Errorf("%d bytes are kept after all were taken", kept)
 		}
 		if err := keep(5 * size); err != nil {

@@ -9,15 +9,15 @@ import (
 	"posthaste/internal/store"
 )
 
-// Invocation is a run's wish to wait for the run that an item starts (section 4.9).
+// Invocation makes a run wait for the run that an item starts (section 4.9).
 type Invocation struct {
 	Invoker  RunID
-	Step     []byte             // the step of the invoker that waits
-	Features posthaste.Features // of whoever invokes; none: those of the invoker
-	Delivery posthaste.Settings // of the message that tells it the end
+	Step     []byte             // the waiting step
+	Features posthaste.Features // none: the invoker's
+	Delivery posthaste.Settings // of the message with the result
 }
 
-// invoke starts a run for another one, or lets it wait for one that goes on already.
+// invoke starts a run for another one, or makes that wait for an active one.
 func (t *tx) invoke(item *Item) (Receipt, error) {
 	invoker, err := t.mustBeActive(item.Invocation.Invoker.ID, item.Invocation.Invoker.CreatedAt)
 	if err != nil {
@@ -30,11 +30,11 @@ func (t *tx) invoke(item *Item) (Receipt, error) {
 	if !ok {
 		return Receipt{}, posthaste.Invalidf("step of the invocation is not a workflow step: a JSON object with stepId and stepType is expected")
 	}
-	id, again, err := t.recallStep(invoker, invokeKey(step.ID))
+	id, again, err := t.recordedStep(invoker, invokeKey(step.ID))
 	if err != nil || again {
 		return Receipt{MessageID: id, Run: posthaste.RunRef{ID: item.RunID}, Deduplicated: true}, err
 	}
-	if err := t.checkRoom(invoker); err != nil {
+	if err := t.checkEntryLimit(invoker); err != nil {
 		return Receipt{}, err
 	}
 	run, err := t.active(item.RunID, time.Time{})
@@ -60,7 +60,7 @@ func (t *tx) invoke(item *Item) (Receipt, error) {
 	return Receipt{MessageID: run.FirstID, Run: run.RunRef, Deduplicated: !started}, nil
 }
 
-// startInvoked starts a run that knows who invoked it.
+// startInvoked starts a run with an invoker.
 func (t *tx) startInvoked(item *Item, invoker *posthaste.Run) (*posthaste.Run, error) {
 	ref := invoker.RunRef
 	run := &posthaste.Run{

@@ -9,10 +9,10 @@ import (
 	"posthaste/internal/engine"
 )
 
-// likeFailed makes a run with a new id and all that a failed one was triggered with,
-// but for the overrides (section 7.3). It waits for nobody, and nobody waits for it.
-// What is refused is an Error that is not our own.
-func (t *tx) likeFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.Run, error) {
+// cloneFailed makes a run with a new id and the settings of a failed one, with overrides (section
+// 7.3). Waiters and invokers are not copied. Rejected overrides are an Error that is not
+// internal.
+func (t *tx) cloneFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.Run, error) {
 	id, err := t.service.newRunID()
 	if err != nil {
 		return nil, err
@@ -40,15 +40,14 @@ func (t *tx) likeFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.
 	return run, t.service.options.Limits.Check(engine.Publication{Settings: run.Settings}, wait)
 }
 
-// CheckOverrides returns an Error about overrides with which no run could be started:
-// one that is over its limit. Overrides that runs do not take are not looked at.
+// CheckOverrides returns an Error if overrides that apply to runs exceed a limit.
 func (s *Service) CheckOverrides(o engine.Overrides) error {
 	o.Settings = withOverrides(posthaste.Settings{}, &o.Settings)
 	return s.options.Limits.CheckOverrides(o, s.now())
 }
 
-// withOverrides returns settings with those overrides that a run takes (section 7.2),
-// callbacks left as they were. Labels are changed where deliveries tell them, too.
+// withOverrides applies the overrides that a run accepts (section 7.2), except callbacks, to
+// settings. Labels are changed in the header too.
 func withOverrides(s posthaste.Settings, o *posthaste.Settings) posthaste.Settings {
 	s = s.With(posthaste.Settings{Retries: o.Retries, RetryDelay: o.RetryDelay, FlowControl: o.FlowControl, Labels: o.Labels})
 	if len(o.Labels) > 0 {
@@ -57,7 +56,7 @@ func withOverrides(s posthaste.Settings, o *posthaste.Settings) posthaste.Settin
 	return s
 }
 
-// overriddenBy returns which settings of a run are overridden.
+// overriddenBy returns which settings are overridden.
 func overriddenBy(o *posthaste.Settings) (set posthaste.Overridden) {
 	for setting, given := range map[posthaste.Overridden]bool{
 		posthaste.OverriddenRetries:         o.Retries != nil,
@@ -73,7 +72,7 @@ func overriddenBy(o *posthaste.Settings) (set posthaste.Overridden) {
 	return set
 }
 
-// overridesOf returns what overriddenBy was given for a run.
+// overridesOf returns a run's overrides.
 func overridesOf(run *posthaste.Run) *posthaste.Settings {
 	var o posthaste.Settings
 	if run.Overridden.Has(posthaste.OverriddenRetries) {
@@ -94,15 +93,14 @@ func overridesOf(run *posthaste.Run) *posthaste.Settings {
 	return &o
 }
 
-// overridden returns the settings of a delivery of a run with what was overridden.
+// overridden applies a run's overrides to the settings of a delivery.
 func overridden(run *posthaste.Run, own posthaste.Settings) posthaste.Settings {
 	own = withOverrides(own, overridesOf(run))
 	own.FailureCallback = failureCallbackOf(run, own.FailureCallback)
 	return own
 }
 
-// ofRun returns a callback of a failed run, or of a message of it, as one of the run in
-// its place; nil if there is none.
+// ofRun changes the run id in a failed run's callback, nil for nil.
 func ofRun(run *posthaste.Run, callback *posthaste.Callback) *posthaste.Callback {
 	if callback == nil {
 		return nil
@@ -117,13 +115,13 @@ func ofRun(run *posthaste.Run, callback *posthaste.Callback) *posthaste.Callback
 	return &c
 }
 
-// failureCallbackOf is ofRun for a failure callback, with what was overridden.
+// failureCallbackOf is ofRun for a failure callback, with the run's overrides.
 func failureCallbackOf(run *posthaste.Run, callback *posthaste.Callback) *posthaste.Callback {
 	return withFailureOverrides(run, callback, overridesOf(run))
 }
 
-// withFailureOverrides is ofRun for a failure callback, with the overrides that it
-// takes: another URL, and the labels where it tells them.
+// withFailureOverrides is ofRun for a failure callback, with an overridden URL, and labels where
+// it has them.
 func withFailureOverrides(run *posthaste.Run, callback *posthaste.Callback, o *posthaste.Settings) *posthaste.Callback {
 	c := ofRun(run, callback)
 	if c == nil {
@@ -139,8 +137,8 @@ func withFailureOverrides(run *posthaste.Run, callback *posthaste.Callback, o *p
 	return c
 }
 
-// OwnFailureCallback is the failure callback of a run whose trigger left the protocol
-// to the server: the forwarded headers go to it too.
+// OwnFailureCallback is the failure callback of a run triggered without the SDK's protocol:
+// forwarded headers are sent to it too.
 func OwnFailureCallback(url string, forwarded http.Header) *posthaste.Callback {
 	return &posthaste.Callback{
 		URL:      url,

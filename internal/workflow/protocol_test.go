@@ -371,16 +371,16 @@ func TestSubmitIsAllOrNothing(t *testing.T) {
 	})
 }
 
-// Contract, workflows 3.4: a list that is too large is fetched by those that can.
+// Contract, workflows 3.4: a list that is too large is mustFetch by those that can.
 func TestLazyFetch(t *testing.T) {
 	large := strings.Repeat("x", 3000)
 	flows := map[string]flow{
 		"wf": {{run("a")}, {call("b", "http://third/ok", 0), run("c"), wait("d", "e", time.Second)}, {run("f")}},
 	}
 	for name, c := range map[string]struct {
-		sdk     sdk
-		payload string
-		fetched int
+		sdk       sdk
+		payload   string
+		mustFetch int
 	}{
 		"small":              {sdkTypeScript, "x", 0},
 		"large":              {sdkTypeScript, large, 9},
@@ -391,14 +391,14 @@ func TestLazyFetch(t *testing.T) {
 				w.submit(c.sdk.trigger(site+"wf", "r", c.payload))
 				w.pass(time.Minute)
 				w.wantSuccess("r", "<a> 200answer 200 <c> timeout <f>")
-				fetched := 0
+				mustFetch := 0
 				for _, v := range w.visits {
 					if v.list != nil && len(v.message.Body) == 0 {
-						fetched++
+						mustFetch++
 					}
 				}
-				if fetched != c.fetched {
-					t.Errorf("%d lists were fetched, want %d", fetched, c.fetched)
+				if mustFetch != c.mustFetch {
+					t.Errorf("%d lists were mustFetch, want %d", mustFetch, c.mustFetch)
 				}
 			})
 		})

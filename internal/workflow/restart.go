@@ -11,84 +11,82 @@ import (
 	"posthaste/internal/store"
 )
 
-// RestartRequest asks for failed runs to be started anew, from their beginning or,
-// to resume them, from the step that failed (section 7).
+// RestartRequest restarts failed runs from the beginning or resumes them at the failed step
+// (section 7).
 type RestartRequest struct {
 	IDs      []posthaste.DeadLetterID
 	Resume   bool
 	CallerIP string
 
-	// Overrides change what the runs were triggered with. Only those of section 7.2
-	// count: when to begin, retries, retry delay, flow control, labels and the URL of
-	// the failure callback.
+	// Overrides replace settings of the runs. Only those of section 7.2 apply: start, retries,
+	// retry delay, flow control, labels and the URL of the failure callback.
 	Overrides engine.Overrides
 
-	// AllKnown refuses the request, with nothing changed, if one of the ids is not in
-	// the DLQ. Otherwise such ids are passed over.
+	// AllKnown rejects the whole request if an id is not in the DLQ; otherwise unknown ids are
+	// skipped.
 	AllKnown bool
 
-	// More says that the request is a page of a sweep and not its last one: that none of
-	// its runs can be started is no error then, for those behind them may.
+	// More means that other pages of a sweep follow, so that it is no error if no run of this
+	// page can be restarted.
 	More bool
 
-	Once *Once // nil: a repetition is another request
+	Idempotency *Idempotency // nil: not idempotent
 
-	// Refusal, if not nil, is the answer unless the request is a repetition: what is
-	// wrong with it may be that it was done.
+	// Refusal, if not nil, is returned unless the request is a repetition, whose first execution
+	// may be the reason for it.
 	Refusal error
 }
 
-// Once makes a request repeatable: what it answered the first time is kept for
-// store.ResponseWindow, and a repetition changes nothing and is answered the same.
-type Once struct {
-	Key  string // chosen by the client, for a request or for all pages of a sweep
-	Asks string // what is asked for; a key stands for one thing
-	Page string // of the sweep; each page is a request of its own
+// Idempotency makes a request idempotent: its response is cached for store.ResponseWindow, and a
+// repetition returns it and changes nothing.
+type Idempotency struct {
+	Key         string // the client's, for a request or all pages of a sweep
+	Fingerprint string // hash of the request; a key has only one
+	Page        string // cursor; each page has a response
 
-	// Answer turns the results into what is kept. It is called within the commit.
-	Answer func(Restarts) []byte
+	// Encode returns the response. It is called within the commit.
+	Encode func(Restarts) []byte
 }
 
-// Restarted is what became of an entry of the DLQ of runs.
+// Restarted is the result for an entry of the DLQ of runs.
 type Restarted struct {
 	ID  posthaste.DeadLetterID
 	Run posthaste.RunRef // the new run
-	Err error            // why there is none: the entry stays
+	Err error            // the entry stays
 }
 
-// Restarts is what became of a request.
+// Restarts is the result of a request.
 type Restarts struct {
-	Results []Restarted              // in the order of the ids, without those that were passed over
-	Left    []posthaste.DeadLetterID // those that were too many for one commit, never all
+	Results   []Restarted              // in the order of ids, without skipped ones
+	Remaining []posthaste.DeadLetterID // remaining ids that did not fit in the commit
 }
 
-// Restart starts failed runs anew and takes them out of the DLQ, all in one commit,
-// which is bounded: the last ids may be left for another request. A run that cannot be
-// started does not keep the others from it, but it is an error if that is so for all and
-// no more follow. It returns the kept answer instead if the request is a repetition.
-func (s *Service) Restart(ctx context.Context, user string, req RestartRequest) (done Restarts, kept []byte, err error) {
-	err = s.restart(ctx, user, func(t *tx, broken faults) (err error) {
+// Restart restarts or resumes failed runs and removes them from the DLQ in one commit of limited
+// size, see Restarts.Remaining. A run that cannot be restarted does not stop the others; it is an
+// error if none can and no more pages follow. For a repetition it returns the cached response.
+func (s *Service) Restart(ctx context.Context, user string, req RestartRequest) (done Restarts, cached []byte, err error) {
+	err = s.restart(ctx, user, func(t *tx, failed failedItems) (err error) {
 		done = Restarts{}
-		if kept, err = t.keptAnswer(req.Once); err != nil || kept != nil {
+		if cached, err = t.storedResponse(req.Idempotency); err != nil || cached != nil {
 			return err
 		}
 		if req.Refusal != nil {
 			return req.Refusal
 		}
-		if done, err = t.restartAll(&req, broken); err != nil {
+		if done, err = t.restartAll(&req, failed); err != nil {
 			return err
 		}
-		if err := noneStarted(done.Results); err != nil && !req.More && len(done.Left) == 0 {
+		if err := noneStarted(done.Results); err != nil && !req.More && len(done.Remaining) == 0 {
 			return err
 		}
-		t.keepAnswer(req.Once, done)
+		t.storeResponse(req.Idempotency, done)
 		return nil
 	})
-	return done, kept, err
+	return done, cached, err
 }
 
-// CannotRestart returns those entries that a request would not restart, and why: it
-// changes nothing. What breaks in the middle of a restart it cannot foresee.
+// CannotRestart returns the entries that Restart would reject, without changing anything.
+// Internal failures cannot be predicted.
 func (s *Service) CannotRestart(ctx context.Context, user string, req RestartRequest) (refused []Restarted, err error) {
 	err = s.transact(ctx, user, func(t *tx) error {
 		refused = nil
@@ -100,7 +98,7 @@ func (s *Service) CannotRestart(ctx context.Context, user string, req RestartReq
 			if err != nil {
 				return err
 			}
-			_, err = t.likeFailed(failed, &req)
+			_, err = t.cloneFailed(failed, &req)
 			if posthaste.ErrorCode(err) == posthaste.CodeInternal {
 				return err
 			}
@@ -113,84 +111,80 @@ func (s *Service) CannotRestart(ctx context.Context, user string, req RestartReq
 	return refused, err
 }
 
-// restartStep is Restart for a step of a bulk action, which notes what could not be
-// started and goes on, with those that are left.
-func (s *Service) restartStep(ctx context.Context, user string, req RestartRequest, step func(left []posthaste.DeadLetterID) *store.Step) error {
-	return s.restart(ctx, user, func(t *tx, broken faults) error {
-		done, err := t.restartAll(&req, broken)
+// restartStep is Restart for a step of a bulk action, which records failures and continues.
+func (s *Service) restartStep(ctx context.Context, user string, req RestartRequest, progress func(remaining []posthaste.DeadLetterID) *store.Step) error {
+	return s.restart(ctx, user, func(t *tx, failed failedItems) error {
+		done, err := t.restartAll(&req, failed)
 		if err != nil {
 			return err
 		}
 		failures := failures(done.Results)
-		return t.Advance(step(done.Left), len(done.Results)-len(failures), failures)
+		return t.Advance(progress(done.Remaining), len(done.Results)-len(failures), failures)
 	})
 }
 
-// faults are the entries that cannot be restarted though nobody asked for anything
-// wrong, and what may be said about it.
-type faults map[posthaste.DeadLetterID]error
+// failedItems are entries whose restart failed internally, with the error to show.
+type failedItems map[posthaste.DeadLetterID]error
 
-// restart runs a change that restarts entries. When one of them fails in the middle,
-// nothing is written, and the change is run again without it.
-func (s *Service) restart(ctx context.Context, user string, change func(*tx, faults) error) error {
-	broken := faults{}
+// restart runs a change that restarts entries. If one fails, it is run again without that entry.
+func (s *Service) restart(ctx context.Context, user string, change func(*tx, failedItems) error) error {
+	failed := failedItems{}
 	for {
-		err := s.transact(ctx, user, func(t *tx) error { return change(t, broken) })
-		fault, ok := errors.AsType[*fault](err)
+		err := s.transact(ctx, user, func(t *tx) error { return change(t, failed) })
+		item, ok := errors.AsType[*itemError](err)
 		if !ok {
 			return err
 		}
-		broken[fault.id] = fault.err
-		if posthaste.ErrorCode(fault.err) == posthaste.CodeInternal {
-			s.options.Logger.Error("restart.failed", "dlq_id", fault.id.String(), "error", fault.err)
-			broken[fault.id] = errBroken
+		failed[item.id] = item.err
+		if posthaste.ErrorCode(item.err) == posthaste.CodeInternal {
+			s.options.Logger.Error("restart.failed", "dlq_id", item.id.String(), "error", item.err)
+			failed[item.id] = errRestart
 		}
 	}
 }
 
-// fault is a failure in the middle of restarting an entry.
-type fault struct {
+// itemError is an internal failure while restarting an entry.
+type itemError struct {
 	id  posthaste.DeadLetterID
 	err error
 }
 
-func (f *fault) Error() string { return fmt.Sprintf("restart dead letter %s: %v", f.id, f.err) }
+func (e *itemError) Error() string { return fmt.Sprintf("restart dead letter %s: %v", e.id, e.err) }
 
-func (f *fault) Unwrap() error { return f.err } // a backend may know it as a reason to try again
+func (e *itemError) Unwrap() error { return e.err } // backends check for retryable errors
 
-var errBroken = posthaste.Errorf(posthaste.CodeInternal, "the server failed to restart this run, see its log")
+var errRestart = posthaste.Errorf(posthaste.CodeInternal, "the server failed to restart this run, see its log")
 
-// The keys under which answers are kept: for each key of a client what it stands for,
-// and for each page what was answered.
-func asksKey(once *Once) string   { return "restart asks " + once.Key }
-func answerKey(once *Once) string { return fmt.Sprintf("restart answer %q %q", once.Key, once.Page) }
+// Keys of cached responses: a fingerprint for each client key, a response for each page.
+func fingerprintKey(id *Idempotency) string { return "restart asks " + id.Key }
+func responseKey(id *Idempotency) string    { return fmt.Sprintf("restart answer %q %q", id.Key, id.Page) }
 
-// keptAnswer returns the answer that was kept, nil if there is none. It returns an
-// Error with CodeInvalid for a key that stands for something else.
-func (t *tx) keptAnswer(once *Once) ([]byte, error) {
-	if once == nil {
+// storedResponse returns the cached response, nil if there is none. It returns an Error with
+// CodeInvalid if the key was used for another request.
+func (t *tx) storedResponse(id *Idempotency) ([]byte, error) {
+	if id == nil {
 		return nil, nil
 	}
-	asks, err := t.CachedResponse(asksKey(once))
+	fingerprint, err := t.CachedResponse(fingerprintKey(id))
 	if err != nil {
 		return nil, err
 	}
-	if asks != nil && string(asks) != once.Asks {
+	if fingerprint != nil && string(fingerprint) != id.Fingerprint {
 		return nil, posthaste.Invalidf("Idempotency-Key %q was used for a request with other parameters: "+
-			"choose another key, or change only the cursor", once.Key)
+			"choose another key, or change only the cursor", id.Key)
 	}
-	return t.CachedResponse(answerKey(once))
+	return t.CachedResponse(responseKey(id))
 }
 
-func (t *tx) keepAnswer(once *Once, done Restarts) {
-	if once == nil {
+func (t *tx) storeResponse(id *Idempotency, done Restarts) {
+	if id == nil {
 		return
 	}
-	t.CacheResponse(asksKey(once), []byte(once.Asks))
-	t.CacheResponse(answerKey(once), once.Answer(done))
+	t.CacheResponse(fingerprintKey(id), []byte(id.Fingerprint))
+	t.CacheResponse(responseKey(id), id.Encode(done))
 }
 
-// failures lists the entries that were not restarted.
+// failures returns the entries that were not restarted.
 func failures(results []Restarted) []posthaste.ActionFailure {
 	var failed []posthaste.ActionFailure
 	for _, r := range results {
@@ -201,8 +195,7 @@ func failures(results []Restarted) []posthaste.ActionFailure {
 	return failed
 }
 
-// noneStarted returns why none of the entries was restarted, nil if one was or there
-// was none to restart.
+// noneStarted returns the first error if no entry was restarted, else nil.
 func noneStarted(results []Restarted) error {
 	if len(results) == 0 || len(failures(results)) < len(results) {
 		return nil
@@ -210,24 +203,24 @@ func noneStarted(results []Restarted) error {
 	return results[0].Err
 }
 
-// NoFailedRun is the error about an id that is not in the DLQ of runs.
+// NoFailedRun returns the error about an unknown entry.
 func NoFailedRun(id string) error {
 	return posthaste.Errorf(posthaste.CodeNotFound, "there is no failed workflow run %.100q in the DLQ", id)
 }
 
-func (t *tx) restartAll(req *RestartRequest, broken faults) (done Restarts, err error) {
-	done.Left, err = doEach(t, req.IDs, func(id posthaste.DeadLetterID) error {
+func (t *tx) restartAll(req *RestartRequest, failed failedItems) (done Restarts, err error) {
+	done.Remaining, err = forEach(t, req.IDs, func(id posthaste.DeadLetterID) error {
 		if slices.ContainsFunc(done.Results, func(r Restarted) bool { return r.ID == id }) {
-			return nil // it was given twice
+			return nil // duplicate id
 		}
-		if err := broken[id]; err != nil {
+		if err := failed[id]; err != nil {
 			done.Results = append(done.Results, Restarted{ID: id, Err: err})
 			return nil
 		}
 		result, err := t.restartOne(id, req)
 		switch {
 		case err != nil:
-			return &fault{id, err}
+			return &itemError{id, err}
 		case result != nil:
 			done.Results = append(done.Results, *result)
 		case req.AllKnown:
@@ -238,9 +231,8 @@ func (t *tx) restartAll(req *RestartRequest, broken faults) (done Restarts, err 
 	return done, err
 }
 
-// restartOne starts the run that takes the place of one that failed, nil if there is
-// no such entry. What the overrides make unacceptable is in the result; an error is
-// our own, and then a part of the run may have been written.
+// restartOne restarts an entry, nil if there is none. Rejected overrides are in the result; an
+// error is internal, and part of the run may have been written.
 func (t *tx) restartOne(id posthaste.DeadLetterID, req *RestartRequest) (*Restarted, error) {
 	letter, failed, err := t.DLQEntry(id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -249,14 +241,14 @@ func (t *tx) restartOne(id posthaste.DeadLetterID, req *RestartRequest) (*Restar
 	if err != nil {
 		return nil, err
 	}
-	run, err := t.likeFailed(failed, req)
+	run, err := t.cloneFailed(failed, req)
 	if err != nil && posthaste.ErrorCode(err) != posthaste.CodeInternal {
 		return &Restarted{ID: id, Err: err}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := t.beginAgain(run, failed, letter, req); err != nil {
+	if err := t.startClone(run, failed, letter, req); err != nil {
 		return nil, err
 	}
 	if err := t.replace(failed, run); err != nil {
@@ -265,9 +257,8 @@ func (t *tx) restartOne(id posthaste.DeadLetterID, req *RestartRequest) (*Restar
 	return &Restarted{ID: id, Run: run.RunRef}, nil
 }
 
-// beginAgain starts a run with the payload of one that failed or, to resume it, with
-// its list.
-func (t *tx) beginAgain(run, failed *posthaste.Run, letter *posthaste.DeadLetter, req *RestartRequest) error {
+// startClone starts a clone with the failed run's payload or, to resume, its list.
+func (t *tx) startClone(run, failed *posthaste.Run, letter *posthaste.DeadLetter, req *RestartRequest) error {
 	if req.Resume && letter.Message.Run.Entry > 0 {
 		return t.resumeFrom(run, failed, letter, &req.Overrides)
 	}
@@ -278,8 +269,8 @@ func (t *tx) beginAgain(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 	return t.begin(run, entries[0].Body, req.Overrides.StartAt(t.Now()))
 }
 
-// replace takes a failed run out of the DLQ and links it with the run in its place. One
-// that resumes it inherits the events that it had not waited for (contract, decision 33).
+// replace removes a failed run from the DLQ and links it with its successor, which inherits its
+// buffered events if it resumes it (contract, decision 33).
 func (t *tx) replace(failed, run *posthaste.Run) error {
 	t.RemoveFromDLQ(failed)
 	successor := run.RunRef
@@ -287,20 +278,20 @@ func (t *tx) replace(failed, run *posthaste.Run) error {
 	if !run.Origin.Resumed {
 		return t.dropEvents(failed)
 	}
-	if failed.KeptBytes == 0 {
+	if failed.BufferedBytes == 0 {
 		t.Save(failed)
 		return nil
 	}
-	t.portion.Take(failed.KeptBytes)
-	run.KeptBytes, failed.KeptBytes = failed.KeptBytes, 0
+	t.batch.Take(failed.BufferedBytes)
+	run.BufferedBytes, failed.BufferedBytes = failed.BufferedBytes, 0
 	t.Save(run)
 	t.Save(failed)
 	return t.MoveEvents(failed.Position, run.Position)
 }
 
-// dropEvents forgets what a run has been told and not waited for, and saves the run.
+// dropEvents drops a run's buffered events and saves it.
 func (t *tx) dropEvents(run *posthaste.Run) error {
-	run.KeptBytes = 0
+	run.BufferedBytes = 0
 	t.Save(run)
 	return t.DropEvents(run.Position)
 }

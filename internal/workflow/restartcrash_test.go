@@ -140,9 +140,9 @@ func (s *keyedSweep) restart(w *world, page int) string {
 		return []byte(strings.Join(ids, ", "))
 	}
 	done, kept, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{
-		IDs:    s.pages[page],
-		Resume: s.resume,
-		Once:   &workflow.Once{Key: "k", Asks: "all", Page: fmt.Sprint(page), Answer: answer},
+		IDs:         s.pages[page],
+		Resume:      s.resume,
+		Idempotency: &workflow.Idempotency{Key: "k", Fingerprint: "all", Page: fmt.Sprint(page), Encode: answer},
 	})
 	if err != nil {
 		w.t.Fatalf("restart page %d: %v", page, err)

@@ -3,20 +3,18 @@ package workflow
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"posthaste"
 	"posthaste/internal/engine"
 	"posthaste/internal/store"
 )
 
-// resumeFrom starts a run with the list of one that failed and delivers again what
-// leads on from there (section 7.4).
+// resumeFrom starts a run with the list of a failed one and delivers again the entries that
+// continue it (section 7.4).
 //
-// Requests that the server made for steps are left out of the list: SDKs pass over them,
-// and one without a result must be made again. But the answer of a call that succeeded is
-// delivered again, or for the first time, unless a step has used it: the call is not made
-// again.
+// Calls are left out of the list: SDKs ignore them, and one without a result is made again. But
+// the response of a successful call that no step has used is delivered, and the call is not
+// repeated.
 func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter, o *engine.Overrides) error {
 	entries, err := t.Entries(failed.Position, -1)
 	if err != nil {
@@ -25,11 +23,7 @@ func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 	if len(entries) <= letter.Message.Run.Entry {
 		return errNoEntries(nil)
 	}
-	run.User = t.user
-	run.Position = t.NextPosition()
-	run.CreatedAt = run.Position.Time()
-	t.moved = append(t.moved, posthaste.RunStarted)
-	run.State = posthaste.RunStarted
+	t.create(run)
 	messages := map[int]*posthaste.Message{}
 	answered, err := t.answeredCalls(entries)
 	if err != nil {
@@ -48,7 +42,7 @@ func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 		if err != nil {
 			return err
 		}
-		if messages[index], err = t.deliverAgain(run, original, entries[index], o); err != nil {
+		if messages[index], err = t.redeliver(run, original, entries[index], o); err != nil {
 			return err
 		}
 	}
@@ -58,8 +52,7 @@ func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter
 	return t.copyList(run, entries, messages)
 }
 
-// copyList gives a run the list of another one, with new messages for the entries
-// that are delivered again.
+// copyList copies a list to a run. messages are those of entries that are delivered again.
 func (t *tx) copyList(run *posthaste.Run, entries []posthaste.RunEntry, messages map[int]*posthaste.Message) error {
 	for _, entry := range entries {
 		m := messages[entry.Index]
@@ -70,14 +63,14 @@ func (t *tx) copyList(run *posthaste.Run, entries []posthaste.RunEntry, messages
 		if m != nil {
 			entry.MessageID, callback = m.ID, m.Callback
 		}
-		// An SDK that repeats the step is recognised.
+		// recognises a repeated step
 		if key := entryKey(entry.CallType, entry.Body, callback); key != "" && entry.Index > 0 {
 			t.PutIdempotencyRecord(run, key, entry.MessageID)
 		}
 		if m != nil && entry.CallType == posthaste.CallAnswer {
-			t.PutIdempotencyRecord(run, callKey(m.Header.Get(headerStepID)), entry.MessageID) // the call was made
+			t.PutIdempotencyRecord(run, callKey(m.Header.Get(headerStepID)), entry.MessageID) // the call has been made
 		}
-		t.noteHook(run, entry.CallType, entry.Body, entry.MessageID)
+		t.recordHook(run, entry.CallType, entry.Body, entry.MessageID)
 		if m == nil {
 			if err := t.Append(run, entry, nil); err != nil {
 				return err
@@ -89,10 +82,10 @@ func (t *tx) copyList(run *posthaste.Run, entries []posthaste.RunEntry, messages
 	return nil
 }
 
-// deliverAgain makes a message of a new run of one of the run that failed.
-func (t *tx) deliverAgain(run *posthaste.Run, original *posthaste.Message, entry posthaste.RunEntry, o *engine.Overrides) (*posthaste.Message, error) {
+// redeliver makes a new run's message from one of the failed run.
+func (t *tx) redeliver(run *posthaste.Run, original *posthaste.Message, entry posthaste.RunEntry, o *engine.Overrides) (*posthaste.Message, error) {
 	settings := original.Settings
-	if entry.CallType != posthaste.CallRequest { // which is nobody's business but its own
+	if entry.CallType != posthaste.CallRequest { // calls have their own settings
 		settings = overridden(run, settings)
 	}
 	settings.Callback = ofRun(run, original.Callback)
@@ -102,13 +95,14 @@ func (t *tx) deliverAgain(run *posthaste.Run, original *posthaste.Message, entry
 		return nil, err
 	}
 	m.Run.Features, m.Queue = original.Run.Features, original.Queue
-	m.NotBefore = later(original.NotBefore, o.StartAt(t.Now()))
+	if m.NotBefore = o.StartAt(t.Now()); original.NotBefore.After(m.NotBefore) {
+		m.NotBefore = original.NotBefore
+	}
 	return m, nil
 }
 
-// deliveryOf returns the message of a failed run that delivered an entry or would have.
-// One that is not known any more, or never was because the run had ended before, is
-// made of what the run was triggered with.
+// deliveryOf returns the message of an entry of a failed run. If it has been removed or was never
+// made, it is made from the run's settings.
 func (t *tx) deliveryOf(failed *posthaste.Run, entry posthaste.RunEntry, letter *posthaste.DeadLetter) (*posthaste.Message, error) {
 	if entry.Index == letter.Message.Run.Entry {
 		return letter.Message, nil
@@ -122,9 +116,8 @@ func (t *tx) deliveryOf(failed *posthaste.Run, entry posthaste.RunEntry, letter 
 	return m, err
 }
 
-// unfinished returns the indexes of the entries to deliver again: that whose delivery
-// failed; the plans that have no result; and the last step, if it leads to the next
-// one and nothing shows that it did.
+// unfinished returns the indexes of entries to deliver again: the failed one, plans without
+// result, and the last step if it leads to another one.
 func unfinished(entries []posthaste.RunEntry, failed int) []int {
 	list := readList(entries)
 	again := []int{failed}
@@ -140,7 +133,7 @@ func unfinished(entries []posthaste.RunEntry, failed int) []int {
 	return slices.Compact(again)
 }
 
-// listedStep is an entry of a list that SDKs read: a step, or the initial payload.
+// listedStep is an entry that SDKs read: a step or the payload.
 type listedStep struct {
 	Step
 	index int // in the list
@@ -148,8 +141,7 @@ type listedStep struct {
 
 type stepList []listedStep
 
-// readList returns the steps of a list. What cannot be read as a step counts as one
-// that is alone.
+// readList parses the steps of a list. An unreadable one counts as a single step.
 func readList(entries []posthaste.RunEntry) stepList {
 	var list stepList
 	for _, entry := range entries {
@@ -157,7 +149,7 @@ func readList(entries []posthaste.RunEntry) stepList {
 			continue
 		}
 		var step Step
-		if entry.Index > 0 { // the payload is the user's, whatever it looks like
+		if entry.Index > 0 { // the payload is user data
 			step, _ = ParseStep(entry.Body)
 		}
 		list = append(list, listedStep{step, entry.Index})
@@ -165,7 +157,7 @@ func readList(entries []posthaste.RunEntry) stepList {
 	return list
 }
 
-// hasResultOf reports whether the list has the result of the step that a key is about.
+// hasResultOf reports whether the list has the result of a key's step.
 func (l stepList) hasResultOf(key string) bool {
 	return slices.ContainsFunc(l, func(s listedStep) bool { return s.index > 0 && !s.IsPlan() && s.key() == resultKeyOf(key) })
 }
@@ -174,9 +166,8 @@ func (l stepList) hasResult(id int) bool {
 	return slices.ContainsFunc(l, func(s listedStep) bool { return s.index > 0 && !s.IsPlan() && s.ID == id })
 }
 
-// leadsOn reports whether an SDK goes on to the next step when the last one of the list
-// is delivered. Of a parallel group it does so with the last result only (section
-// 4.3).
+// leadsOn reports whether an SDK continues after the last step is delivered. In a parallel group
+// it does so only after the last result (section 4.3).
 func (l stepList) leadsOn(last listedStep) bool {
 	if last.IsPlan() {
 		return false
@@ -189,8 +180,8 @@ func (l stepList) leadsOn(last listedStep) bool {
 	return true
 }
 
-// groupOf returns the plans of the group that a result belongs to, which lie side by
-// side; none if it belongs to no group.
+// groupOf returns the adjacent plans of the group that a result belongs to, none for a single
+// step.
 func (l stepList) groupOf(result listedStep) stepList {
 	isOne := func(s listedStep) bool { return s.IsPlan() && s.Target == result.ID }
 	first := slices.IndexFunc(l, isOne)
@@ -205,12 +196,4 @@ func (l stepList) groupOf(result listedStep) stepList {
 		last++
 	}
 	return l[first : last+1]
-}
-
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

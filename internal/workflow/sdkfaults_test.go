@@ -41,7 +41,7 @@ func TestEndedWaits(t *testing.T) {
 	})
 }
 
-// TestAnswerOfCallIsDelivered has lists fetched, whatever their size, but not the
+// TestAnswerOfCallIsDelivered has lists mustFetch, whatever their size, but not the
 // answer of a call: the SDKs for TypeScript read it as JSON before they would fetch it
 // (contract, workflows 3.4 and 4.5).
 func TestAnswerOfCallIsDelivered(t *testing.T) {

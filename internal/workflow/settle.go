@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	statusNonRetryable = 489 // of an SDK that asks not to be tried again (section 3.5)
+	statusNonRetryable = 489 // an SDK asks for no retry (section 3.5)
 
 	notAWorkflow = "detected a non-workflow destination for trigger/invoke. make sure you are sending the request to the correct endpoint"
 	unknownSDK   = "trigger rest api is only usable with sdk versions after v1.0.0 major version"
@@ -26,15 +26,14 @@ func (s *Service) Settle(claim store.Claim, outcome posthaste.Outcome, now time.
 	settlement := engine.Decide(claim, reviewed, now)
 	settlement.UpdateRun = func(storeTx store.RunTx, settlement *store.Settlement) error {
 		t := &tx{RunTx: storeTx, service: s, user: claim.Message.User}
-		return t.conclude(claim, outcome, settlement)
+		return t.updateRun(claim, outcome, settlement)
 	}
 	return settlement
 }
 
-// review reads an answer as that of a workflow (section 3.5): one that asks not to
-// be tried again is final with or without the header that says so, and the first one
-// of a run must come from an SDK if the trigger says so. A call has failed if a part of
-// its answer is missing, and is not repeated: what it did was done.
+// review applies the rules of workflows to an outcome (section 3.5): an SDK's non-retryable
+// status needs no header, the first response must come from an SDK if the trigger asks for that,
+// and a call with a truncated response has failed for good.
 func review(m *posthaste.Message, outcome posthaste.Outcome) posthaste.Outcome {
 	if outcome.Response == nil {
 		return outcome
@@ -61,31 +60,30 @@ func review(m *posthaste.Message, outcome posthaste.Outcome) posthaste.Outcome {
 	return outcome
 }
 
-// isKnownSDK reports whether the version of an SDK, such as v1.2.3, has a major
-// number of at least 1.
+// isKnownSDK reports whether an SDK's version, such as v1.2.3, is at least 1.
 func isKnownSDK(version string) bool {
 	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	return major != "" && major != "0" && strings.Trim(major, "0123456789") == ""
 }
 
-// conclude writes what a settlement means for the run of its message.
-func (t *tx) conclude(claim store.Claim, outcome posthaste.Outcome, settlement *store.Settlement) error {
+// updateRun applies a settlement to the message's run.
+func (t *tx) updateRun(claim store.Claim, outcome posthaste.Outcome, settlement *store.Settlement) error {
 	m := claim.Message
 	run, err := t.Run(m.Run.Position)
 	if errors.Is(err, store.ErrNotFound) {
-		disregard(outcome, settlement) // retention has removed it meanwhile
+		discard(outcome, settlement) // removed by retention
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if m.Run.CallType == posthaste.CallFailure {
-		t.concludeCallback(run, m, outcome, settlement)
+		t.updateCallback(run, m, outcome, settlement)
 		return nil
 	}
-	if isIdle(run, m) {
-		disregard(outcome, settlement)
-		return t.keepCallAnswer(run, claim, outcome)
+	if isObsolete(run, m) {
+		discard(outcome, settlement)
+		return t.recordCallResult(run, claim, outcome)
 	}
 	answer := answerOf(outcome)
 	called := m.Run.CallType == posthaste.CallRequest
@@ -102,9 +100,8 @@ func (t *tx) conclude(claim store.Claim, outcome posthaste.Outcome, settlement *
 	return nil
 }
 
-// disregard settles a message whose answer nobody waits for: whatever it was is of no
-// interest any more (section 3.7).
-func disregard(outcome posthaste.Outcome, settlement *store.Settlement) {
+// discard settles a message whose response nobody needs (section 3.7).
+func discard(outcome posthaste.Outcome, settlement *store.Settlement) {
 	settlement.NextAt = time.Time{}
 	settlement.State = posthaste.StateCancelled
 	if outcome.Class == posthaste.OutcomeDelivered {
@@ -112,9 +109,8 @@ func disregard(outcome posthaste.Outcome, settlement *store.Settlement) {
 	}
 }
 
-// answerOf returns the answer of an attempt. Where there was none it says so in the
-// form of one, for SDKs read every answer as one (decision 17 of the contract on
-// workflows).
+// answerOf returns the response of an attempt or, because SDKs need one, a substitute (decision
+// 17 of the contract on workflows).
 func answerOf(outcome posthaste.Outcome) *posthaste.Response {
 	if outcome.Response != nil {
 		return outcome.Response
@@ -126,15 +122,14 @@ func answerOf(outcome posthaste.Outcome) *posthaste.Response {
 	return explained(status, outcome.Error)
 }
 
-// explained returns an answer of our own, in the form in which SDKs answer.
+// explained returns a response of our own in the form of SDKs.
 func explained(status int, message string) *posthaste.Response {
 	body, _ := json.Marshal(map[string]string{"error": http.StatusText(status), "message": message}) // texts always can
 	return &posthaste.Response{Status: status, Body: body}
 }
 
-// withoutPart returns what a run is told of a call of whose answer a part is kept. No code
-// of a workflow looks for a mark, so the part is left out, and the status says that the
-// call has failed.
+// withoutPart replaces a call's truncated response by a failure, because no workflow would check
+// for truncation.
 func withoutPart(answer *posthaste.Response) *posthaste.Response {
 	status := answer.Status
 	if isGood(status) {
@@ -148,12 +143,11 @@ func tooLarge(answer *posthaste.Response) string {
 		answer.Status, len(answer.Body))
 }
 
-// answerCall tells a run what came of a request that the server made for it
-// (section 4.5).
+// answerCall appends the response of a call to its run (section 4.5).
 func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste.Response) error {
 	call := claim.Message
 	if call.Callback == nil {
-		return nil // nobody asked for the answer
+		return nil // no response wanted
 	}
 	body, err := reportCall(claim, answer)
 	if err != nil {
@@ -166,19 +160,18 @@ func (t *tx) answerCall(run *posthaste.Run, claim store.Claim, answer *posthaste
 	return t.append(run, posthaste.CallAnswer, m)
 }
 
-// reportCall writes what came of a call, as its run is told.
+// reportCall returns a call's result as its run gets it.
 func reportCall(claim store.Claim, answer *posthaste.Response) ([]byte, error) {
 	report := engine.NewReport(claim, answer)
 	if !isGood(answer.Status) {
-		// There is no further attempt, also where retries were left. SDKs take a failed
-		// call with retries left for one that is tried again, and wait (decision 32).
+		// SDKs keep waiting if a failed call has retries left (decision 32), but there are none.
 		report.Retried = report.MaxRetries
 	}
 	return json.Marshal(report)
 }
 
-// newAnswer makes the message that tells a run what came of a call. The call may be one of
-// a run that this one resumes.
+// newAnswer makes the message with a call's result. The call may be of the run that this one
+// resumes.
 func (t *tx) newAnswer(run *posthaste.Run, call *posthaste.Message, report []byte) (*posthaste.Message, error) {
 	features := givenFeatures(call.Callback, "Callback")
 	if features == 0 {
@@ -196,11 +189,10 @@ func (t *tx) newAnswer(run *posthaste.Run, call *posthaste.Message, report []byt
 	return m, nil
 }
 
-// isGood reports whether a status says that a request succeeded.
+// isGood reports a successful status.
 func isGood(status int) bool { return status >= 200 && status <= 299 }
 
-// givenFeatures returns the features that were given with the settings of a callback,
-// in either family of headers.
+// givenFeatures returns the features set for a callback in either family of headers.
 func givenFeatures(callback *posthaste.Callback, setting string) posthaste.Features {
 	const suffix = "-Feature-Set"
 	var lists []string
@@ -210,12 +202,12 @@ func givenFeatures(callback *posthaste.Callback, setting string) posthaste.Featu
 	return posthaste.ParseFeatures(lists)
 }
 
-// headerNotFound is how an SDK says that there is no failure function.
+// headerNotFound is set by SDKs without failure function.
 const headerNotFound = "Upstash-Workflow-Failure-Callback-Notfound"
 
-// concludeCallback writes where a run's failure callback stands. One that is not the
-// last that was sent, or was cancelled, says nothing any more.
-func (t *tx) concludeCallback(run *posthaste.Run, m *posthaste.Message, outcome posthaste.Outcome, settlement *store.Settlement) {
+// updateCallback records the state of a run's failure callback, ignoring all but the last one
+// sent.
+func (t *tx) updateCallback(run *posthaste.Run, m *posthaste.Message, outcome posthaste.Outcome, settlement *store.Settlement) {
 	if run.Reported == nil || run.Reported.MessageID != m.ID || run.Reported.State != posthaste.CallbackInProgress {
 		return
 	}

@@ -9,17 +9,17 @@ import (
 	"posthaste"
 )
 
-// Step is what the rules need to know of a step as SDKs write it (section 3.1). The
-// rest of it is theirs: a step is kept and delivered as it came.
+// Step is the part of an SDK's step that the rules need (section 3.1). Steps are stored and
+// delivered unchanged.
 type Step struct {
 	ID         int    `json:"stepId"`
 	Name       string `json:"stepName"`
 	Type       string `json:"stepType"`
 	Concurrent int    `json:"concurrent"`
-	Target     int    `json:"targetStep"` // of a plan: the id of the step it plans
+	Target     int    `json:"targetStep"` // of a plan: the planned step's id
 }
 
-// ParseStep reads a step. ok is false for what is none.
+// ParseStep parses a step; ok is false for anything else.
 func ParseStep(data []byte) (step Step, ok bool) {
 	trimmed := strings.TrimLeft(string(data[:min(len(data), 64)]), " \t\r\n")
 	if !strings.HasPrefix(trimmed, "{") {
@@ -29,12 +29,10 @@ func ParseStep(data []byte) (step Step, ok bool) {
 	return step, err == nil && step.Type != ""
 }
 
-// IsPlan reports whether the step announces a step of a parallel group rather than
-// being its result.
+// IsPlan reports whether the step announces one of a parallel group.
 func (s Step) IsPlan() bool { return s.ID == 0 && s.Target > 0 }
 
-// key returns what identifies the step within its run: an SDK that repeats itself
-// says the same again (section 3.3).
+// key identifies the step within its run, so that repetitions are recognised (section 3.3).
 func (s Step) key() string {
 	if s.IsPlan() {
 		return "plan:" + strconv.Itoa(s.Target)
@@ -48,16 +46,16 @@ func waitKey(stepID int) string     { return "wait:" + strconv.Itoa(stepID) }
 func hookKey(eventID string) string { return "hook:" + eventID }
 func invokeKey(stepID int) string   { return "invoke:" + strconv.Itoa(stepID) }
 
-// resultKeyOf returns the key of the result of the step that a key is about.
+// resultKeyOf returns the result's key for a step's key.
 func resultKeyOf(key string) string {
 	_, id, _ := strings.Cut(key, ":")
 	return "result:" + id
 }
 
-// headerStepID is the header in which the callback of a call names its step.
+// headerStepID is the header of a call's callback that names its step.
 const headerStepID = "Upstash-Workflow-Stepid"
 
-// entryKey returns the key of what is appended, "" if it has none.
+// entryKey returns the key of an entry, "" if it has none.
 func entryKey(callType posthaste.CallType, body []byte, callback *posthaste.Callback) string {
 	switch callType {
 	case posthaste.CallRequest:
@@ -72,12 +70,11 @@ func entryKey(callType posthaste.CallType, body []byte, callback *posthaste.Call
 	return ""
 }
 
-// withTrueName returns the result of a call under the name that its step has. SDKs read
-// that from a header of the answer, a character for each byte. A name with a character above
-// U+00FF went there as UTF-8, and what comes back of it would be taken for another step.
-func withTrueName(result []byte) []byte {
+// withStepName restores the step name in a call's result. SDKs read it from a header, a character
+// per byte, so a name above U+00FF, sent as UTF-8, would come back as another one.
+func withStepName(result []byte) []byte {
 	if !bytes.Contains(result, []byte(stepCall)) {
-		return result // without reading a large one
+		return result // without parsing a large result
 	}
 	step, ok := ParseStep(result)
 	name := posthaste.DecodeHeaderText(posthaste.EncodeHeaderText(step.Name))
@@ -91,10 +88,10 @@ func withTrueName(result []byte) []byte {
 	return renamed
 }
 
-// stepCall is the type of the step that is a request to somebody else.
+// stepCall is the type of a step that calls another server.
 const stepCall = "Call"
 
-// extend returns a step with more fields, or others in their place.
+// extend sets fields of a step.
 func extend(step []byte, more map[string]any) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(step, &fields); err != nil {

@@ -12,45 +12,42 @@ import (
 	"posthaste/internal/store"
 )
 
-// Item is a publication that belongs to a run: it starts one, or adds to its list.
+// Item is a publication of a run: it starts one or appends to its list.
 type Item struct {
 	engine.Publication
 
-	RunID       string    // of the run it starts or belongs to
-	CreatedAt   time.Time // of the run it belongs to; zero if it does not say
-	WorkflowURL string    // where the run's steps are delivered
-	Init        bool      // it starts the run
+	RunID       string    // the run's id
+	CreatedAt   time.Time // the run's creation time; zero if not given
+	WorkflowURL string    // destination of steps
+	Init        bool      // starts the run
 	CallType    posthaste.CallType
 	Features    posthaste.Features
 	InvokeDepth int
 
-	Invocation  *Invocation // it starts the run for another one, which waits for it
-	BySDK       bool        // an SDK triggers the run once more, after it was asked to
-	FetchingSDK bool        // the publisher is an SDK that can fetch what is not delivered
+	Invocation  *Invocation // starts the run for one that waits for it
+	BySDK       bool        // an SDK repeats the trigger, as it was asked to
+	FetchingSDK bool        // the SDK can fetch lists
 }
 
-// Receipt tells what became of an item.
+// Receipt is the result of an item.
 type Receipt struct {
 	MessageID    posthaste.MessageID
 	Run          posthaste.RunRef
-	Deduplicated bool // MessageID is that of an earlier one; nothing was accepted
+	Deduplicated bool // MessageID is an earlier one; nothing was accepted
 }
 
-// Refused is the error of one of several items, for which none of them was taken in.
+// Refused is the error of one item, for which all are rejected.
 type Refused struct {
-	Index int // of the item
+	Index int
 	Err   error
 }
 
-// Error returns the sentence about the item.
 func (r *Refused) Error() string { return r.Err.Error() }
 
-// Unwrap returns the error of the item.
 func (r *Refused) Unwrap() error { return r.Err }
 
-// Submit takes in items, all or none (section 4). The error of an item is Refused with
-// an Error: CodeEnded for an item of a run that is not active, CodeLimit for a
-// setting above its limit.
+// Submit accepts all items or none (section 4). It returns Refused with an Error: CodeEnded if a
+// run is not active, CodeLimit for a setting above its limit.
 func (s *Service) Submit(ctx context.Context, user string, items []Item) ([]Receipt, error) {
 	now := s.now()
 	for i := range items {
@@ -73,7 +70,7 @@ func (s *Service) Submit(ctx context.Context, user string, items []Item) ([]Rece
 	return receipts, err
 }
 
-// check applies the limits and invents the run id that was not given.
+// check applies limits and generates a missing run id.
 func (s *Service) check(item *Item, now time.Time) (err error) {
 	if item.InvokeDepth > maxInvokeDepth {
 		return posthaste.Errorf(posthaste.CodeLimit, "invocations are nested %d deep, the limit is %d", item.InvokeDepth, maxInvokeDepth)
@@ -105,9 +102,8 @@ func (t *tx) submit(item *Item) (Receipt, error) {
 	}
 }
 
-// trigger starts a run. One that goes on under the same id is the answer instead,
-// unless its SDK was asked to trigger it once more: what ended in the meantime must not
-// rise again by that.
+// trigger starts a run, or returns the active one with that id. If an SDK repeats a trigger, an
+// ended run is not started again.
 func (t *tx) trigger(item *Item) (Receipt, error) {
 	run, err := t.LatestRun(item.RunID)
 	switch {
@@ -122,13 +118,13 @@ func (t *tx) trigger(item *Item) (Receipt, error) {
 	case !run.Active():
 		return Receipt{}, notActive(item.RunID)
 	case item.BySDK:
-		return t.triggerAgain(run, item)
+		return t.repeatTrigger(run, item)
 	default:
 		return Receipt{MessageID: run.FirstID, Run: run.RunRef, Deduplicated: true}, nil
 	}
 }
 
-// start makes a run of an item.
+// start starts an item's run.
 func (t *tx) start(item *Item) (*posthaste.Run, error) {
 	run := &posthaste.Run{
 		RunRef:   posthaste.RunRef{ID: item.RunID, URL: item.WorkflowURL},
@@ -141,15 +137,10 @@ func (t *tx) start(item *Item) (*posthaste.Run, error) {
 	return run, t.begin(run, item.Body, item.StartAt(t.Now()))
 }
 
-// begin writes a new run with its first entry, which is delivered from the given
-// time on.
+// begin stores a new run with its first entry, due at start.
 func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time) error {
-	run.User = t.user
+	t.create(run)
 	run.Settings = t.service.options.Limits.WithDefaults(run.Settings)
-	run.Position = t.NextPosition()
-	run.CreatedAt = run.Position.Time()
-	t.moved = append(t.moved, posthaste.RunStarted)
-	run.State = posthaste.RunStarted
 	first, err := t.firstMessage(run, payload)
 	if err != nil {
 		return err
@@ -162,24 +153,30 @@ func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time) error {
 	return t.append(run, posthaste.CallStep, first)
 }
 
-// headerUnknownSDK asks an SDK whose version is not known to trigger the run once
-// more.
+// create gives a new run its position and state.
+func (t *tx) create(run *posthaste.Run) {
+	run.User, run.State = t.user, posthaste.RunStarted
+	run.Position = t.NextPosition()
+	run.CreatedAt = run.Position.Time()
+	t.moved = append(t.moved, posthaste.RunStarted)
+}
+
+// headerUnknownSDK asks an SDK of unknown version to repeat the trigger.
 const headerUnknownSDK = "Upstash-Workflow-Unknown-Sdk"
 
-// firstMessage makes the message that delivers a run's first entry.
+// firstMessage makes the message of a run's first entry.
 func (t *tx) firstMessage(run *posthaste.Run, payload []byte) (*posthaste.Message, error) {
 	settings := run.Settings
-	settings.FailureCallback = nil // the run's; it may change
+	settings.FailureCallback = nil // the run has it
 	if run.Features.Has(posthaste.FeatureUnknownSDK) {
 		settings.Header = withHeader(settings.Header, headerUnknownSDK, "true")
 	}
 	return t.newMessage(run, posthaste.CallStep, run.URL, payload, settings)
 }
 
-// triggerAgain gives a run what its SDK says about itself and delivers the first
-// entry once more, now in its words (section 2.4). What the SDK leaves out stays as
-// the trigger had it.
-func (t *tx) triggerAgain(run *posthaste.Run, item *Item) (Receipt, error) {
+// repeatTrigger updates a run with what its SDK sent and delivers the first entry again (section
+// 2.4). Unset settings stay.
+func (t *tx) repeatTrigger(run *posthaste.Run, item *Item) (Receipt, error) {
 	const key = "by-sdk"
 	id, again, err := t.IdempotencyRecord(run, key)
 	if err != nil || again {
@@ -206,7 +203,7 @@ func (t *tx) triggerAgain(run *posthaste.Run, item *Item) (Receipt, error) {
 	return Receipt{MessageID: m.ID, Run: run.RunRef}, t.accept(m)
 }
 
-// withHeader returns a copy of a header with one more value.
+// withHeader returns a copy of a header with a value set.
 func withHeader(h http.Header, name, value string) http.Header {
 	c := maps.Clone(h)
 	if c == nil {

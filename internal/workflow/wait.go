@@ -11,27 +11,27 @@ import (
 	"posthaste/internal/store"
 )
 
-// WaitRequest is a run's wish to wait for an event (section 4.6).
+// WaitRequest makes a run wait for an event (section 4.6).
 type WaitRequest struct {
 	Run     RunID
 	EventID string
-	Step    []byte // the step that waits
+	Step    []byte // the waiting step
 
-	Features    posthaste.Features // of whoever asks; none: those of the run
-	FetchingSDK bool               // it is an SDK that can fetch what is not delivered
+	Features    posthaste.Features // none: the run's
+	FetchingSDK bool               // the SDK can fetch lists
 
-	Delivery posthaste.Settings // of the message that tells the event, to Shown.URL
+	Delivery posthaste.Settings // of the message with the event, to Shown.URL
 
-	Timeout         time.Duration // 0: it waits for ever
-	TimeoutText     string        // the same, as it was given
+	Timeout         time.Duration // 0: forever
+	TimeoutText     string        // as given
 	TimeoutURL      string
 	TimeoutDelivery posthaste.Settings
 
 	Shown posthaste.WaiterShown
 }
 
-// Wait makes a run wait, or go on at once with an event that came before. It returns
-// the id of a message: the one that goes on, or one that stands for the waiting.
+// Wait makes a run wait, or continue at once with a buffered event. It returns the id of the
+// message that continues, or of the waiter.
 func (s *Service) Wait(ctx context.Context, user string, req WaitRequest) (id posthaste.MessageID, err error) {
 	step, ok := ParseStep(req.Step)
 	if !ok {
@@ -45,12 +45,12 @@ func (s *Service) Wait(ctx context.Context, user string, req WaitRequest) (id po
 		return err
 	})
 	if err == nil && req.Timeout > 0 {
-		s.lookAgain()
+		s.wakeDeadlines()
 	}
 	return id, err
 }
 
-// checkWait applies the limits.
+// checkWait applies limits.
 func (s *Service) checkWait(req *WaitRequest) error {
 	limits := s.options.Limits
 	if limits.Delay > 0 && req.Timeout > limits.Delay {
@@ -69,11 +69,11 @@ func (t *tx) wait(step Step, req *WaitRequest) (posthaste.MessageID, error) {
 	if err != nil {
 		return posthaste.MessageID{}, err
 	}
-	id, again, err := t.recallStep(run, waitKey(step.ID))
+	id, again, err := t.recordedStep(run, waitKey(step.ID))
 	if err != nil || again {
 		return id, err
 	}
-	if err := t.checkRoom(run); err != nil {
+	if err := t.checkEntryLimit(run); err != nil {
 		return posthaste.MessageID{}, err
 	}
 	w, err := t.newWaiter(run, req)
@@ -81,13 +81,13 @@ func (t *tx) wait(step Step, req *WaitRequest) (posthaste.MessageID, error) {
 		return posthaste.MessageID{}, err
 	}
 	t.PutIdempotencyRecord(run, waitKey(step.ID), w.MessageID)
-	t.noteSDK(run, req.FetchingSDK)
+	t.recordSDK(run, req.FetchingSDK)
 	event, early, err := t.TakeEvent(run.Position, req.EventID)
 	if err != nil {
 		return posthaste.MessageID{}, err
 	}
 	if early {
-		run.KeptBytes = max(0, run.KeptBytes-sizeKept(event))
+		run.BufferedBytes = max(0, run.BufferedBytes-bufferedSize(event))
 		t.Save(run)
 		m, err := t.notified(w, event)
 		if err != nil {
@@ -120,19 +120,18 @@ func (t *tx) newWaiter(run *posthaste.Run, req *WaitRequest) (*posthaste.Waiter,
 	return w, err
 }
 
-// Notified tells of a waiter that an event was given to.
+// Notified is the result of an event for one run.
 type Notified struct {
-	Waiter    *posthaste.Waiter // nil: the event is kept for the run's next wait
+	Waiter    *posthaste.Waiter // nil: the event is buffered
 	Run       posthaste.RunRef
 	MessageID posthaste.MessageID
 }
 
-// notifyStep is how many waits one commit ends.
+// notifyStep is the maximum number of waits that one commit ends.
 const notifyStep = 100
 
-// Notify gives an event to everything that waits for it now (section 4.8), in steps:
-// whoever begins to wait meanwhile is left alone. An event that nobody waits for is
-// lost. What was told before an error is told.
+// Notify sends an event to all its present waiters (section 4.8), in several commits. Without
+// waiters it is lost. After an error, it returns those notified before.
 func (s *Service) Notify(ctx context.Context, user, eventID string, event []byte) (told []Notified, err error) {
 	waiters, err := s.options.Store.EventWaiters(ctx, user, eventID)
 	if err != nil {
@@ -147,7 +146,7 @@ func (s *Service) Notify(ctx context.Context, user, eventID string, event []byte
 	return told, nil
 }
 
-// notifySome ends those waits that have not ended yet.
+// notifySome ends those waits that still exist.
 func (s *Service) notifySome(ctx context.Context, user string, waiters []*posthaste.Waiter, event []byte) (told []Notified, err error) {
 	err = s.transact(ctx, user, func(t *tx) error {
 		told = nil
@@ -173,33 +172,32 @@ func (s *Service) notifySome(ctx context.Context, user string, waiters []*postha
 	return told, nil
 }
 
-// NotifyRun gives an event to the run that goes on under an id, or to the one that has
-// resumed it: to its first wait for it, or to the next one to come. It returns
-// store.ErrNotFound if there is no such run.
+// NotifyRun sends an event to an active run, or to the one that resumed it: to its first wait for
+// the event, or its next. It returns store.ErrNotFound if there is no such run.
 func (s *Service) NotifyRun(ctx context.Context, user, runID, eventID string, event []byte) (told Notified, err error) {
 	err = s.transact(ctx, user, func(t *tx) error {
 		run, err := t.LatestRun(runID)
 		if err != nil {
 			return err
 		}
-		if run, err = t.goesOnAs(run); err != nil {
+		if run, err = t.activeSuccessor(run); err != nil {
 			return err
 		}
-		told, err = t.tellEvent(run, eventID, event, maxKept)
+		told, err = t.sendEvent(run, eventID, event, maxBuffered)
 		return err
 	})
 	return told, err
 }
 
-// tellEvent gives an event to a run, which keeps so many bytes for waits to come.
-func (t *tx) tellEvent(run *posthaste.Run, eventID string, event []byte, limit int) (told Notified, err error) {
+// sendEvent sends an event to a run, which buffers up to limit bytes.
+func (t *tx) sendEvent(run *posthaste.Run, eventID string, event []byte, limit int) (told Notified, err error) {
 	told = Notified{Run: run.RunRef}
 	w, err := t.waiterOf(run, eventID)
 	if err != nil {
 		return told, err
 	}
 	if w == nil {
-		told.MessageID, err = t.keepEvent(run, eventID, event, limit)
+		told.MessageID, err = t.bufferEvent(run, eventID, event, limit)
 		return told, err
 	}
 	m, err := t.endWait(w, event)
@@ -210,29 +208,27 @@ func (t *tx) tellEvent(run *posthaste.Run, eventID string, event []byte, limit i
 	return told, nil
 }
 
-// Events that a run has not waited for yet are kept up to so many bytes, 16 MiB in all,
-// or one of any size. Strangers, who call webhooks, may fill half of that and no more, so
-// that there is room for those who have a token. Each counts keptOverhead more than it has.
+// Limits of events buffered for a run, in bytes; a single event may be larger. Unauthenticated
+// webhooks may use half of it. Each event counts bufferOverhead more than its size.
 const (
-	maxKept            = 16 << 20
-	maxKeptOfStrangers = maxKept / 2
-	keptOverhead       = 1 << 10
+	maxBuffered        = 16 << 20
+	maxBufferedByHooks = maxBuffered / 2
+	bufferOverhead     = 1 << 10
 )
 
-func sizeKept(event []byte) int { return len(event) + keptOverhead }
+func bufferedSize(event []byte) int { return len(event) + bufferOverhead }
 
-// keepEvent keeps an event for a wait to come and returns an id that stands for it. It
-// returns an Error with CodeRateLimited if the run has too many already: when it takes
-// one, another may come.
-func (t *tx) keepEvent(run *posthaste.Run, eventID string, event []byte, limit int) (posthaste.MessageID, error) {
-	kept := run.KeptBytes + sizeKept(event)
-	alone := run.KeptBytes == 0 && limit == maxKept
-	if kept > limit && !alone {
+// bufferEvent buffers an event and returns an id that stands for it, or an Error with
+// CodeRateLimited if the buffer is full.
+func (t *tx) bufferEvent(run *posthaste.Run, eventID string, event []byte, limit int) (posthaste.MessageID, error) {
+	size := run.BufferedBytes + bufferedSize(event)
+	only := run.BufferedBytes == 0 && limit == maxBuffered
+	if size > limit && !only {
 		return posthaste.MessageID{}, posthaste.Errorf(posthaste.CodeRateLimited,
 			"workflow run %.200q has %d bytes of stored events that it has not waited for, the limit is %d: try again when it has",
-			run.ID, run.KeptBytes, limit)
+			run.ID, run.BufferedBytes, limit)
 	}
-	run.KeptBytes = kept
+	run.BufferedBytes = size
 	t.Save(run)
 	t.BufferEvent(run.Position, eventID, event)
 	return t.service.newMessageID(t.Now())
@@ -254,7 +250,7 @@ func (t *tx) endWait(w *posthaste.Waiter, event []byte) (*posthaste.Message, err
 	return t.notified(w, event)
 }
 
-// notified lets a run go on with an event.
+// notified continues a run with an event.
 func (t *tx) notified(w *posthaste.Waiter, event []byte) (*posthaste.Message, error) {
 	more := waited(w, false)
 	if len(event) > 0 {
@@ -263,14 +259,14 @@ func (t *tx) notified(w *posthaste.Waiter, event []byte) (*posthaste.Message, er
 	return t.resume(w, w.Shown.URL, w.Delivery, more)
 }
 
-// EventWaiters returns what waits for an event, first come first.
+// EventWaiters returns the waiters for an event, oldest first.
 func (s *Service) EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error) {
 	return s.options.Store.EventWaiters(ctx, user, eventID)
 }
 
-func (s *Service) lookAgain() { engine.LookAgain(s.changed) }
+func (s *Service) wakeDeadlines() { engine.LookAgain(s.changed) }
 
-// watchDeadlines ends waits whose deadline passes, until the service stops.
+// watchDeadlines ends waits at their deadlines until the service stops.
 func (s *Service) watchDeadlines() {
 	const atOnce, deadlineHeartbeat = 100, 5 * time.Second
 	engine.DueWork[store.DueWaiter]{
@@ -288,8 +284,7 @@ func (s *Service) watchDeadlines() {
 	}.Run(s.waiting)
 }
 
-// expireAll ends waits of a user. One that cannot be ended does not keep the others from
-// it, unless the store is unavailable to the user.
+// expireAll ends a user's waits. It continues after errors, unless the store is unavailable.
 func (s *Service) expireAll(ctx context.Context, due []store.DueWaiter) (err error) {
 	for _, d := range due {
 		err = errors.Join(err, s.transact(ctx, d.User, func(t *tx) error { return t.expire(d) }))
@@ -300,8 +295,7 @@ func (s *Service) expireAll(ctx context.Context, due []store.DueWaiter) (err err
 	return err
 }
 
-// expire lets a run go on without the event it waited for. One that was notified in
-// the last moment has gone on already.
+// expire continues a run without its event, unless the wait has just ended.
 func (t *tx) expire(due store.DueWaiter) error {
 	w, err := t.Waiter(due.Run, due.Position)
 	if errors.Is(err, store.ErrNotFound) {
@@ -315,7 +309,7 @@ func (t *tx) expire(due store.DueWaiter) error {
 	return err
 }
 
-// waited returns what the step of a wait for an event tells when it has ended.
+// waited returns the fields of a step that has waited for an event.
 func waited(w *posthaste.Waiter, timedOut bool) map[string]any {
 	eventID, _ := w.Topic.EventID()
 	more := map[string]any{"waitEventId": eventID, "timeout": w.Timeout, "waitTimeout": timedOut}

@@ -1,16 +1,13 @@
-// Package workflow holds the rules of durable workflow runs.
+// Package workflow has the rules of durable workflow runs.
 //
-// A run is a list that only grows: the initial payload and one entry for each step
-// that is planned or done. Every delivery to the workflow is an ordinary message of
-// the engine, whose body is that list up to the message's own entry; the SDK at the
-// destination replays it, does the first step that is missing and publishes what
-// came of it, which is the next entry. Nothing of a run lives in memory: each thing
-// that happens is one transaction of the store, and the messages it makes are
-// delivered, retried and logged by the engine like all others.
+// A run is an append-only list: the payload, and an entry for each planned or completed step. A
+// delivery to the workflow is an ordinary message with the list up to its entry; the SDK at the
+// destination replays it, runs the first missing step and publishes its result as the next entry.
+// All state is in the store; each event is one transaction.
 //
-// A run begins in trigger.go, grows in append.go, waits in wait.go and invoke.go,
-// is delivered by delivery.go, concluded by settle.go and end.go, and rises again in
-// restart.go and resume.go. Section numbers are those of the contract on workflows.
+// A run starts in trigger.go, grows in append.go, waits in wait.go and invoke.go, is delivered by
+// delivery.go, ends in settle.go and end.go, and restarts in restart.go and resume.go. Section
+// numbers are those of the contract on workflows.
 package workflow
 
 import (
@@ -30,7 +27,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Store is what the rules need of a store.
+// Store is the part of the store that the rules need.
 type Store interface {
 	store.Runs
 	store.Waiters
@@ -39,14 +36,14 @@ type Store interface {
 // Options configure a Service. Store is required.
 type Options struct {
 	Store    Store
-	Accepted func(messages int)       // called after messages became durable; nil: nobody is told
-	Moved    func(posthaste.RunState) // called after a run began, or ended other than by a failed delivery; nil: nobody is told
-	Traces   engine.Traces            // nil: messages keep the contexts they are given
+	Accepted func(messages int)       // receives the number of messages that became durable; optional
+	Moved    func(posthaste.RunState) // receives states that runs entered, except by a failed delivery; optional
+	Traces   engine.Traces            // nil: messages keep their contexts
 	Logger   *slog.Logger             // nil: slog.Default()
 
-	Limits        engine.Limits // what each message may ask for
-	LazyThreshold int           // bytes of a body from which an SDK that can is made to fetch it; 0: DefaultLazyThreshold
-	MaxEntries    int           // entries of a run's list from which its endpoint may add no more; 0: no bound
+	Limits        engine.Limits // for each message
+	LazyThreshold int           // bytes from which an SDK has to fetch a list; 0: DefaultLazyThreshold
+	MaxEntries    int           // entries of a list from which its endpoint may append no more; 0: unlimited
 
 	Now     func() time.Time // nil: time.Now
 	Entropy io.Reader        // for ids; nil: crypto/rand
@@ -55,25 +52,24 @@ type Options struct {
 // DefaultLazyThreshold is 3 MiB.
 const DefaultLazyThreshold = 3 << 20
 
-// MaxStep returns the most bytes that the result of a step has whose SDK was handed an
-// answer of so many bytes: text within JSON within JSON, in which a byte takes up to seven
-// (\\u00e9, and the backslash once more), and the headers of the answer.
+// MaxStep returns the maximum size of a step whose SDK received a response of the given size:
+// text within JSON within JSON, up to seven bytes for one (\\u00e9, escaped again), plus headers.
 func MaxStep(answer int64) int64 { return 7*answer + 1<<20 }
 
-// maxInvokeDepth is how deep runs may invoke runs.
+// maxInvokeDepth limits nested invocations.
 const maxInvokeDepth = 100
 
-// Service starts runs and moves them on. Make one with New.
+// Service applies the rules to runs. Use New.
 type Service struct {
 	options Options
 
-	waiting context.Context // ends when no more deadlines are to be watched
+	waiting context.Context // ends when deadlines are no longer watched
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	changed chan struct{} // receives after a deadline was set
+	changed chan struct{} // signals a new deadline
 }
 
-// New returns a service; Start makes it watch deadlines.
+// New returns a service. Start starts watching deadlines.
 func New(options Options) *Service {
 	if options.Accepted == nil {
 		options.Accepted = func(int) {}
@@ -98,17 +94,16 @@ func New(options Options) *Service {
 	return s
 }
 
-// Start begins to watch deadlines. It returns at once.
+// Start starts watching deadlines and returns.
 func (s *Service) Start() { s.running.Go(s.watchDeadlines) }
 
-// Stop watches no more deadlines. Calling it twice is harmless.
+// Stop stops watching deadlines. It is idempotent.
 func (s *Service) Stop() {
 	s.stop()
 	s.running.Wait()
 }
 
-// now returns the present time to the millisecond, the precision of everything that
-// is stored.
+// now returns the time in milliseconds, the precision of the store.
 func (s *Service) now() time.Time { return s.options.Now().Truncate(time.Millisecond) }
 
 func (s *Service) newMessageID(now time.Time) (posthaste.MessageID, error) {
@@ -119,7 +114,7 @@ func (s *Service) newMessageID(now time.Time) (posthaste.MessageID, error) {
 	return id, nil
 }
 
-// newRunID makes a run id that nobody can guess.
+// newRunID returns an unguessable run id.
 func (s *Service) newRunID() (string, error) {
 	var random [12]byte
 	if _, err := io.ReadFull(s.options.Entropy, random[:]); err != nil {
@@ -128,38 +123,38 @@ func (s *Service) newRunID() (string, error) {
 	return "wfr_" + hex.EncodeToString(random[:]), nil
 }
 
-// transact runs a change of one user's runs and tells of the messages it made.
+// transact runs a transaction and reports its messages.
 func (s *Service) transact(ctx context.Context, user string, change func(*tx) error) error {
 	var done *tx
 	err := s.options.Store.Transact(ctx, s.now(), user, func(storeTx store.RunTx) error {
-		done = &tx{RunTx: storeTx, service: s, user: user, portion: store.NewBatchLimit()}
+		done = &tx{RunTx: storeTx, service: s, user: user, batch: store.NewBatchLimit()}
 		return change(done)
 	})
 	if err == nil {
-		done.tell()
+		done.reportDurable()
 	}
 	return err
 }
 
-// tx is a transaction with what the rules need to make messages.
+// tx is a transaction with what is needed to make messages.
 type tx struct {
 	store.RunTx
-	portion  store.BatchLimit
+	batch    store.BatchLimit
 	service  *Service
 	user     string
 	accepted int
 	begun    []begunRun
-	moved    []posthaste.RunState // that runs entered
+	moved    []posthaste.RunState // states that runs entered
 }
 
-// begunRun is a run that was begun, for its trace.
+// begunRun is a started run, for its trace.
 type begunRun struct {
 	first  *posthaste.Message
-	parent posthaste.TraceContext // what the beginning is part of
+	parent posthaste.TraceContext // parent context of the start
 }
 
-// tell tells of what became durable.
-func (t *tx) tell() {
+// reportDurable reports what became durable.
+func (t *tx) reportDurable() {
 	if t.accepted > 0 {
 		t.service.options.Accepted(t.accepted)
 	}
@@ -171,7 +166,7 @@ func (t *tx) tell() {
 	}
 }
 
-// trace gives a new run its place in a trace, and with it all that follows.
+// trace sets the trace context of a new run.
 func (t *tx) trace(run *posthaste.Run, first *posthaste.Message) {
 	traces := t.service.options.Traces
 	if traces == nil {
@@ -182,9 +177,8 @@ func (t *tx) trace(run *posthaste.Run, first *posthaste.Message) {
 	run.Trace = first.Trace
 }
 
-// active returns the run that goes on under an id. It returns store.ErrNotFound if
-// there is none, or if it is not the one that was created at the given time, which
-// is zero if it was not given (decision 18 of the contract on workflows).
+// active returns the active run with an id, created at createdAt if that is not zero (decision 18
+// of the contract on workflows), or store.ErrNotFound.
 func (t *tx) active(id string, createdAt time.Time) (*posthaste.Run, error) {
 	run, err := t.LatestRun(id)
 	if err != nil {
@@ -196,10 +190,10 @@ func (t *tx) active(id string, createdAt time.Time) (*posthaste.Run, error) {
 	return run, nil
 }
 
-// goesOnAs returns a run itself if it goes on, and otherwise the run that has resumed it,
-// however often that was: what the outside was told of the failed run still holds. It
-// returns store.ErrNotFound if there is none (contract, decision 33).
-func (t *tx) goesOnAs(run *posthaste.Run) (_ *posthaste.Run, err error) {
+// activeSuccessor returns the run if it is active, else the active one that resumed it, because
+// what others know of the failed run still applies. It returns store.ErrNotFound if there is none
+// (contract, decision 33).
+func (t *tx) activeSuccessor(run *posthaste.Run) (_ *posthaste.Run, err error) {
 	for !run.Active() {
 		if run.Successor == nil {
 			return nil, store.ErrNotFound
@@ -214,8 +208,7 @@ func (t *tx) goesOnAs(run *posthaste.Run) (_ *posthaste.Run, err error) {
 	return run, nil
 }
 
-// mustBeActive is active for those who work for a run: that it has ended is for
-// them to know (section 3.6).
+// mustBeActive is active with the error for endpoints of runs (section 3.6).
 func (t *tx) mustBeActive(id string, createdAt time.Time) (*posthaste.Run, error) {
 	run, err := t.active(id, createdAt)
 	if errors.Is(err, store.ErrNotFound) {
@@ -228,29 +221,28 @@ func notActive(id string) error {
 	return posthaste.Errorf(posthaste.CodeEnded, "workflow run %.200q is not active: it has ended, or never existed", id)
 }
 
-// checkRoom returns an Error with CodeLimit for a run whose list may not grow. An
-// endpoint is told, and lets its run fail; what the server itself adds to a list is
-// never refused, for nobody could be told.
-func (t *tx) checkRoom(run *posthaste.Run) error {
+// checkEntryLimit returns an Error with CodeLimit if the list is full. It applies to endpoints;
+// the server's own entries are never rejected.
+func (t *tx) checkEntryLimit(run *posthaste.Run) error {
 	if limit := t.service.options.MaxEntries; limit > 0 && run.Entries >= limit {
 		return posthaste.Errorf(posthaste.CodeLimit, "workflow run %.200q has %d entries in its list, the limit is %d", run.ID, run.Entries, limit)
 	}
 	return nil
 }
 
-// append adds an entry to a run's list with a new message that delivers it.
+// append appends an entry and accepts its message.
 func (t *tx) append(run *posthaste.Run, callType posthaste.CallType, m *posthaste.Message) error {
 	t.accepted++
 	return t.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: callType, Body: m.Body}, m)
 }
 
-// accept accepts a message that is no new entry.
+// accept accepts a message without new entry.
 func (t *tx) accept(m *posthaste.Message) error {
 	t.accepted++
 	return t.Accept(m)
 }
 
-// newMessage makes a message of a run with a new id.
+// newMessage makes a message of a run.
 func (t *tx) newMessage(run *posthaste.Run, callType posthaste.CallType, url string, body []byte, settings posthaste.Settings) (*posthaste.Message, error) {
 	id, err := t.service.newMessageID(t.Now())
 	if err != nil {
@@ -270,7 +262,7 @@ func (t *tx) newMessage(run *posthaste.Run, callType posthaste.CallType, url str
 	}, nil
 }
 
-// logRun adds a run's state to the log.
+// logRun logs a run's state.
 func (t *tx) logRun(run *posthaste.Run, reason string) {
 	t.Log(&posthaste.Message{
 		ID:       run.FirstID,
@@ -281,3 +273,66 @@ func (t *tx) logRun(run *posthaste.Run, reason string) {
 		Settings: posthaste.Settings{Labels: run.Labels, FlowControl: run.FlowControl},
 	}, posthaste.State(run.State), reason)
 }
+
+// forEach calls do for things, at least the first one, until the transaction's batch is full. It
+// returns the remaining ones.
+func forEach[T any](t *tx, things []T, do func(T) error) (remaining []T, err error) {
+	for i, thing := range things {
+		if i > 0 && t.batch.Full() {
+			return things[i:], nil
+		}
+		if err := do(thing); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// Entries counts the bytes of store.RunTx.Entries.
+func (t *tx) Entries(run posthaste.Position, count int) ([]posthaste.RunEntry, error) {
+	entries, err := t.RunTx.Entries(run, count)
+	for _, entry := range entries {
+		t.batch.Take(len(entry.Body))
+	}
+	return entries, err
+}
+
+// DLQEntry counts the bytes of store.RunTx.DLQEntry.
+func (t *tx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
+	letter, run, err := t.RunTx.DLQEntry(id)
+	if err == nil {
+		t.batch.Take(store.DeadLetterSize(letter) + store.RunSize(run))
+	}
+	return letter, run, err
+}
+
+// changeEach changes as many things as fit in one commit and advances the bulk action, if progress
+// returns a step. do reports whether it changed the thing; one that no longer exists is skipped.
+func changeEach[T any](ctx context.Context, s *Service, user string, things []T, progress func(remaining []T) *store.Step,
+	do func(t *tx, thing T) (changed bool, err error),
+) (changed int, remaining []T, err error) {
+	err = s.transact(ctx, user, func(t *tx) (err error) {
+		changed = 0
+		remaining, err = forEach(t, things, func(thing T) error {
+			done, err := do(t, thing)
+			if done {
+				changed++
+			}
+			if !done && errors.Is(err, store.ErrNotFound) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return t.Advance(progress(remaining), changed, nil)
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	return changed, remaining, nil
+}
+
+// noStep is the progress of a change outside bulk actions.
+func noStep[T any]([]T) *store.Step { return nil }

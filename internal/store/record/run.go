@@ -150,17 +150,17 @@ func DecodeRun(user string, data []byte) (*posthaste.Run, error) {
 
 // runProgress is the stored form of a posthaste.RunProgress.
 type runProgress struct {
-	State        string       `cbor:"1,keyasint,omitempty"`
-	Entries      int          `cbor:"2,keyasint,omitempty"`
-	CompletedAt  int64        `cbor:"3,keyasint,omitempty"`
-	Result       *string      `cbor:"4,keyasint,omitempty"` // an empty one is not none
-	DeadLetterID uint64       `cbor:"5,keyasint,omitempty"`
-	FailedID     []byte       `cbor:"6,keyasint,omitempty"`
-	FailedStatus int          `cbor:"7,keyasint,omitempty"`
-	Reported     *runCallback `cbor:"8,keyasint,omitempty"`
-	Successor    *runRef      `cbor:"9,keyasint,omitempty"`
-	KeptBytes    int          `cbor:"10,keyasint,omitempty"`
-	ListBytes    int          `cbor:"11,keyasint,omitempty"`
+	State         string       `cbor:"1,keyasint,omitempty"`
+	Entries       int          `cbor:"2,keyasint,omitempty"`
+	CompletedAt   int64        `cbor:"3,keyasint,omitempty"`
+	Result        *string      `cbor:"4,keyasint,omitempty"` // an empty one is not none
+	DeadLetterID  uint64       `cbor:"5,keyasint,omitempty"`
+	FailedID      []byte       `cbor:"6,keyasint,omitempty"`
+	FailedStatus  int          `cbor:"7,keyasint,omitempty"`
+	Reported      *runCallback `cbor:"8,keyasint,omitempty"`
+	Successor     *runRef      `cbor:"9,keyasint,omitempty"`
+	BufferedBytes int          `cbor:"10,keyasint,omitempty"`
+	ListBytes     int          `cbor:"11,keyasint,omitempty"`
 }
 
 // runCallback is the stored form of a posthaste.RunCallback.
@@ -176,17 +176,17 @@ type runCallback struct {
 // AppendRunProgress appends the record of a run's progress to dst.
 func AppendRunProgress(dst []byte, p *posthaste.RunProgress) []byte {
 	return encode(dst, &runProgress{
-		State:        string(p.State),
-		Entries:      p.Entries,
-		CompletedAt:  toMilli(p.CompletedAt),
-		Result:       p.Result,
-		DeadLetterID: uint64(p.DeadLetterID),
-		FailedID:     optionalID(p.FailedID),
-		FailedStatus: p.FailedStatus,
-		Reported:     newRunCallback(p.Reported),
-		Successor:    newOptionalRef(p.Successor),
-		KeptBytes:    p.KeptBytes,
-		ListBytes:    p.ListBytes,
+		State:         string(p.State),
+		Entries:       p.Entries,
+		CompletedAt:   toMilli(p.CompletedAt),
+		Result:        p.Result,
+		DeadLetterID:  uint64(p.DeadLetterID),
+		FailedID:      optionalID(p.FailedID),
+		FailedStatus:  p.FailedStatus,
+		Reported:      newRunCallback(p.Reported),
+		Successor:     newOptionalRef(p.Successor),
+		BufferedBytes: p.BufferedBytes,
+		ListBytes:     p.ListBytes,
 	})
 }
 
@@ -197,15 +197,15 @@ func DecodeRunProgress(data []byte) (posthaste.RunProgress, error) {
 		return posthaste.RunProgress{}, err
 	}
 	p := posthaste.RunProgress{
-		State:        posthaste.RunState(rec.State),
-		Entries:      rec.Entries,
-		CompletedAt:  fromMilli(rec.CompletedAt),
-		Result:       rec.Result,
-		DeadLetterID: posthaste.DeadLetterID(rec.DeadLetterID),
-		FailedStatus: rec.FailedStatus,
-		Successor:    rec.Successor.restoreOptional(),
-		KeptBytes:    rec.KeptBytes,
-		ListBytes:    rec.ListBytes,
+		State:         posthaste.RunState(rec.State),
+		Entries:       rec.Entries,
+		CompletedAt:   fromMilli(rec.CompletedAt),
+		Result:        rec.Result,
+		DeadLetterID:  posthaste.DeadLetterID(rec.DeadLetterID),
+		FailedStatus:  rec.FailedStatus,
+		Successor:     rec.Successor.restoreOptional(),
+		BufferedBytes: rec.BufferedBytes,
+		ListBytes:     rec.ListBytes,
 	}
 	var err error
 	if p.FailedID, err = restoreID(rec.FailedID); err != nil {

@@ -72,17 +72,17 @@ var anyRunCallback = rapid.Custom(func(t *rapid.T) posthaste.RunCallback {
 
 var anyRunProgress = rapid.Custom(func(t *rapid.T) posthaste.RunProgress {
 	return posthaste.RunProgress{
-		State:        posthaste.RunState(anyText.Draw(t, "state")),
-		Entries:      rapid.Int().Draw(t, "entries"),
-		CompletedAt:  anyTime.Draw(t, "completed at"),
-		Result:       rapid.Ptr(anyText, true).Draw(t, "result"),
-		DeadLetterID: posthaste.DeadLetterID(rapid.Uint64().Draw(t, "letter")),
-		FailedID:     anyOptionalID.Draw(t, "failed"),
-		FailedStatus: rapid.Int().Draw(t, "status"),
-		Reported:     rapid.Ptr(anyRunCallback, true).Draw(t, "reported"),
-		Successor:    anyOptionalRef.Draw(t, "successor"),
-		KeptBytes:    rapid.Int().Draw(t, "kept bytes"),
-		ListBytes:    rapid.Int().Draw(t, "list bytes"),
+		State:         posthaste.RunState(anyText.Draw(t, "state")),
+		Entries:       rapid.Int().Draw(t, "entries"),
+		CompletedAt:   anyTime.Draw(t, "completed at"),
+		Result:        rapid.Ptr(anyText, true).Draw(t, "result"),
+		DeadLetterID:  posthaste.DeadLetterID(rapid.Uint64().Draw(t, "letter")),
+		FailedID:      anyOptionalID.Draw(t, "failed"),
+		FailedStatus:  rapid.Int().Draw(t, "status"),
+		Reported:      rapid.Ptr(anyRunCallback, true).Draw(t, "reported"),
+		Successor:     anyOptionalRef.Draw(t, "successor"),
+		BufferedBytes: rapid.Int().Draw(t, "kept bytes"),
+		ListBytes:     rapid.Int().Draw(t, "list bytes"),
 	}
 })
 
@@ -180,7 +180,7 @@ func TestStoredFormOfRuns(t *testing.T) {
 					MessageID: id, URL: "c", State: posthaste.CallbackFailed, NotFound: true,
 					Response: &posthaste.Response{Status: 500}, Error: "no",
 				},
-				Successor: &ref, KeptBytes: 7, ListBytes: 8,
+				Successor: &ref, BufferedBytes: 7, ListBytes: 8,
 			}),
 			"01ab" + "016a" + hex.EncodeToString([]byte("RUN_FAILED")) + "0202" + "03" + storedAt + "0460" + "0506" + "06" + storedID + "071901f7" +
 				"08a6" + "01" + storedID + "026163" + "036d" + hex.EncodeToString([]byte("CALLBACK_FAIL")) + "04f5" + "054601a1011901f4" + "06626e6f" +

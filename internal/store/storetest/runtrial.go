@@ -311,7 +311,7 @@ func withEveryRunField(run *posthaste.Run) {
 			Response:  refused.Response,
 			Error:     refused.Error,
 		},
-		Successor: &successor,
-		KeptBytes: 10,
+		Successor:     &successor,
+		BufferedBytes: 10,
 	}
 }

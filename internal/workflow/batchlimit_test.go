@@ -169,10 +169,10 @@ func TestRequestsForManyRunsAreDoneInPortions(t *testing.T) {
 			for len(left) > 0 && err == nil {
 				var done workflow.Restarts
 				done, _, err = w.Restart(w.t.Context(), user, workflow.RestartRequest{IDs: left})
-				if n := len(done.Results); n < 1 || n > 3 || n+len(done.Left) != len(left) {
-					w.t.Fatalf("%d of %d runs are restarted, %d are left, %v", n, len(left), len(done.Left), err)
+				if n := len(done.Results); n < 1 || n > 3 || n+len(done.Remaining) != len(left) {
+					w.t.Fatalf("%d of %d runs are restarted, %d are left, %v", n, len(left), len(done.Remaining), err)
 				}
-				left = done.Left
+				left = done.Remaining
 				total += len(done.Results)
 			}
 			return total, err
