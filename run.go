@@ -47,17 +47,17 @@ type RunOrigin struct {
 
 // RunProgress is how far a run has come.
 type RunProgress struct {
-	State        RunState
-	Entries      int       // length of its list
-	ListBytes    int       // of the bodies in its list
-	CompletedAt  time.Time // zero while it goes on
-	Result       *string   // what it returned, as its SDK wrote it
-	DeadLetterID DeadLetterID
-	FailedID     MessageID    // the message whose delivery failed it
-	FailedStatus int          // of the answer to that; 503 if there was none, 504 after a timeout
-	Reported     *RunCallback // where its failure callback stands; nil if it has none
-	Successor    *RunRef      // the run that restarted or resumed this one
-	BufferedBytes    int          // of events that are kept for its waits to come, or for those of the run that resumes it
+	State         RunState
+	Entries       int       // length of its list
+	ListBytes     int       // of the bodies in its list
+	CompletedAt   time.Time // zero while it goes on
+	Result        *string   // what it returned, as its SDK wrote it
+	DeadLetterID  DeadLetterID
+	FailedID      MessageID    // the message whose delivery failed it
+	FailedStatus  int          // of the answer to that; 503 if there was none, 504 after a timeout
+	Reported      *RunCallback // where its failure callback stands; nil if it has none
+	Successor     *RunRef      // the run that restarted or resumed this one
+	BufferedBytes int          // of events that are kept for its waits to come, or for those of the run that resumes it
 }
 
 // RunCallback is where the failure callback of a run stands.
