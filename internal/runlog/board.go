@@ -4,30 +4,29 @@ import (
 	"posthaste"
 )
 
-// board lays out the steps of a run in groups. It takes what is known of the run in
-// the order in which it came about; a step is found again by its id, or by the call
-// that is made for it, when more of it comes to light.
+// board arranges the steps of a run in groups. Facts are added in the order in which they
+// happened; later ones find their step by its id or its call.
 type board struct {
 	view
 	groups []Group
 	all    []*progress
 	steps  map[int]*progress
 	calls  map[posthaste.MessageID]*progress
-	told   []*progress // those with a result, in the order in which it came
+	told   []*progress // steps with a result, in order
 }
 
-// progress is a step and what it depends on.
+// progress is a step and its messages.
 type progress struct {
 	*Step
 	group   int
-	work    []posthaste.MessageID // the plan, the call, its answer: those there are, latest last
+	work    []posthaste.MessageID // plan, call and response, latest last
 	call    *posthaste.Message
 	waiting bool
-	done    bool                // there is a result
-	teller  posthaste.MessageID // tells the result to the workflow, which then goes on
+	done    bool
+	teller  posthaste.MessageID // message with the result
 }
 
-// groups lays out the steps of a run.
+// groups returns the steps of a run in groups.
 func (v view) groups() []Group {
 	b := &board{view: v, steps: map[int]*progress{}, calls: map[posthaste.MessageID]*progress{}}
 	waiters := v.Waiters
@@ -42,7 +41,7 @@ func (v view) groups() []Group {
 		b.addWaiter(w)
 	}
 	for _, p := range b.all {
-		b.judge(p)
+		b.setState(p)
 	}
 	if next := b.next(); next != nil {
 		b.groups = append(b.groups, Group{[]*Step{next}, Next})
@@ -59,26 +58,24 @@ func (b *board) addEntry(entry posthaste.RunEntry) {
 	case entry.CallType == posthaste.CallRequest:
 		b.addCall(entry)
 	case entry.CallType == posthaste.CallAnswer:
-		b.addAnswer(entry)
+		b.addResponse(entry)
 	}
 }
 
-// addInitial adds the initial payload. It has the headers of the trigger, which the
-// message may have been given more to.
+// addInitial adds the payload. Its headers are the trigger's; the message may have more.
 func (b *board) addInitial(entry posthaste.RunEntry) {
 	p := b.sequential()
 	p.describe(initial, b.display)
 	p.Out = b.body(entry.Body)
 	p.describeMessage(entry.MessageID, b.Messages[entry.MessageID].Message, b.display)
-	if !b.resumed() { // the run began with it: an id is made before the commit that places the run
+	if !b.resumed() { // the message id is older than the run
 		p.CreatedAt = max(p.CreatedAt, b.Run.CreatedAt.UnixMilli())
 	}
 	p.Header, p.Retries, p.RetryDelay = b.header(b.Run.Header), b.Run.MaxRetries(), b.Run.RetryDelay
 	b.finish(p, b.First)
 }
 
-// addStep adds a plan or a result. An entry that is no step of any SDK we know is
-// shown as it is.
+// addStep adds a plan or result. An unknown entry is shown as it is.
 func (b *board) addStep(entry posthaste.RunEntry) {
 	w, ok := readStep(entry.Body)
 	if !ok {
@@ -93,14 +90,14 @@ func (b *board) addStep(entry posthaste.RunEntry) {
 		return
 	}
 	b.finish(p, entry.MessageID)
-	if p.call != nil { // whose retries are the choice that was made for the step
+	if p.call != nil { // the step's own choice
 		p.Retries, p.RetryDelay = p.call.MaxRetries(), p.call.RetryDelay
 	}
 }
 
 func (b *board) addCall(entry posthaste.RunEntry) {
 	call := b.Messages[entry.MessageID].Message
-	w := stepOfCall(answerHeader(call))
+	w := stepOfCall(responseHeader(call))
 	p := b.at(w.ID, w.Concurrent)
 	p.describe(w, b.display)
 	p.describeMessage(entry.MessageID, call, b.display)
@@ -110,9 +107,8 @@ func (b *board) addCall(entry posthaste.RunEntry) {
 	b.calls[entry.MessageID] = p
 }
 
-// addAnswer adds what came of a call, which is not there if it was made for an
-// earlier run.
-func (b *board) addAnswer(entry posthaste.RunEntry) {
+// addResponse adds a call's response. The call is missing if an earlier run made it.
+func (b *board) addResponse(entry posthaste.RunEntry) {
 	answer := b.Messages[entry.MessageID].Message
 	r := readReport(entry.Body)
 	source, _ := posthaste.ParseMessageID(r.SourceMessageID)
@@ -127,7 +123,7 @@ func (b *board) addAnswer(entry posthaste.RunEntry) {
 		p.describeMessage(entry.MessageID, answer, b.display)
 	}
 	p.MessageID, p.CallType = entry.MessageID, posthaste.CallAnswer
-	p.describeAnswer(r, b.display)
+	p.describeResponse(r, b.display)
 	p.work = append(p.work, entry.MessageID)
 }
 
@@ -141,8 +137,7 @@ func (b *board) addWaiter(w *posthaste.Waiter) {
 	p.waiting = true
 }
 
-// at returns the step with an id, which is awaited together with so many, itself
-// included. An id of 0 is that of no step.
+// at returns the step with an id (0: a new one) in a group of the given size.
 func (b *board) at(id, concurrent int) *progress {
 	p := b.steps[id]
 	if p == nil {
@@ -163,7 +158,7 @@ func (b *board) sequential() *progress {
 	return b.add()
 }
 
-// parallel adds a step to the last group if it belongs there, else to a new one.
+// parallel adds a step to the last group, if it belongs there, else to a new one.
 func (b *board) parallel(size int) *progress {
 	last := len(b.groups) - 1
 	if last < 0 || b.groups[last].Type != Parallel || len(b.groups[last].Steps) == size {
@@ -186,11 +181,11 @@ func (b *board) finish(p *progress, teller posthaste.MessageID) {
 	b.told = append(b.told, p)
 }
 
-// judge sets the state of a step.
-func (b *board) judge(p *progress) {
+// setState sets the state of a step.
+func (b *board) setState(p *progress) {
 	switch {
 	case !p.done:
-		b.judgeUnfinished(p)
+		b.setUnfinished(p)
 	case b.asleep(p.teller) && p.Type != initial.Type:
 		st := b.Messages[p.teller]
 		p.State, p.NextAt = stateOf(st), b.nextAt(st)
@@ -204,9 +199,9 @@ func (b *board) judge(p *progress) {
 	}
 }
 
-// judgeUnfinished judges a step by the last thing that was done for it. When all of
-// it was delivered the result may still come, unless the run has ended.
-func (b *board) judgeUnfinished(p *progress) {
+// setUnfinished sets the state by the step's last message. If that was delivered, the result is
+// still expected, unless the run has ended.
+func (b *board) setUnfinished(p *progress) {
 	p.State = posthaste.StepProgress
 	if p.waiting {
 		return
@@ -221,8 +216,8 @@ func (b *board) judgeUnfinished(p *progress) {
 	}
 }
 
-// next returns the step that a run is about to take: the workflow is being told of
-// the results so far and has not said how it goes on. It is nil if there is none.
+// next returns the step that the workflow is about to run, nil if there is none: a result is
+// being delivered.
 func (b *board) next() *Step {
 	if b.Run.State == posthaste.RunSuccess {
 		return nil
@@ -244,7 +239,7 @@ func (b *board) next() *Step {
 	return next
 }
 
-// working reports whether a step of the last group has no result yet.
+// working reports whether a step of the last group has no result.
 func (b *board) working() bool {
 	for _, p := range b.all {
 		if p.group == len(b.groups)-1 && !p.done {

@@ -9,25 +9,24 @@ import (
 	"posthaste"
 )
 
-// display says how much of a run may be shown: what it redacts (contract, workflows
-// 8.4), and how many bytes of a body the reader wants.
+// display limits what is shown: the run's redaction (contract, workflows 8.4) and the requested
+// bytes of a body.
 type display struct {
 	redact posthaste.Redaction
 	limit  int
 }
 
-// body shows what a run was given or made.
+// body returns a payload or result.
 func (d display) body(data []byte) string {
 	if d.redact.Body && len(data) > 0 && d.limit > 0 {
 		return posthaste.Redacted(data)
 	}
-	return d.answer(data)
+	return d.response(data)
 }
 
-// answer shows what a destination answered to a delivery, which is not redacted in
-// the log of messages either. What is no text is shown in base64. What is left out is not
-// kept in memory by the rest.
-func (d display) answer(data []byte) string {
+// response returns a response to a delivery, which is not redacted, as in the log of messages.
+// Binary data is in base64. The result does not share memory with what is cut off.
+func (d display) response(data []byte) string {
 	if d.limit == 0 {
 		return ""
 	}
@@ -45,7 +44,7 @@ func (d display) answer(data []byte) string {
 	return strings.Clone(text[:end])
 }
 
-// result shows what a run returned, nil if that is nothing.
+// result returns a run's result, nil for none.
 func (d display) result(text *string) *string {
 	if text == nil || d.limit == 0 {
 		return nil
@@ -58,7 +57,7 @@ func (d display) header(h http.Header) http.Header {
 	return posthaste.HeaderInJSON(d.redact.ShowHeader(h))
 }
 
-// and adds what another run redacts.
+// and adds another run's redaction.
 func (d display) and(other posthaste.Redaction) display {
 	d.redact = d.redact.And(other)
 	return d

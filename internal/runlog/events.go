@@ -13,16 +13,14 @@ import (
 	"posthaste/internal/store"
 )
 
-// EventPage is a part of the answer to a query. It may hold fewer events than were
-// asked for, also none, and still have a cursor.
+// EventPage is one page of results. It may be short or empty and still have a cursor.
 type EventPage struct {
 	Events []*Event
-	Cursor string // asks for what follows; "" at the end
+	Cursor string // of the next page; "" at the end
 }
 
-// Events returns the page of changes of a user's runs and their steps that URL
-// parameters ask for. An unknown parameter and a bad value are Errors with
-// CodeInvalid.
+// Events returns the page of changes that the parameters select. Unknown parameters and bad
+// values are Errors with CodeInvalid.
 func (l *Log) Events(ctx context.Context, user string, params url.Values) (page EventPage, err error) {
 	q, err := selection.ReadRunLog(params, eventCount)
 	if err != nil {
@@ -45,15 +43,15 @@ func (l *Log) Events(ctx context.Context, user string, params url.Values) (page 
 	return page, err
 }
 
-// changeReader reads the events of a page as changes.
+// changeReader converts events to changes.
 type changeReader struct {
 	store Store
 	user  string
 	query *selection.RunLog
-	runs  map[posthaste.Position]*posthaste.Run // those of the page so far, nil if one is not known
+	runs  map[posthaste.Position]*posthaste.Run // read so far, nil if unknown
 }
 
-// read returns the changes that are asked for.
+// read returns the selected changes.
 func (r *changeReader) read(ctx context.Context, entries []store.Entry) (changes []*Event, err error) {
 	for _, entry := range entries {
 		ref := entry.Message.Run.RunRef
@@ -65,7 +63,7 @@ func (r *changeReader) read(ctx context.Context, entries []store.Entry) (changes
 			return nil, fmt.Errorf("read run %s: %w", ref.ID, err)
 		}
 		if run == nil {
-			continue // retention is removing it
+			continue // being removed by retention
 		}
 		if event := newEvent(run, entry, r.query.BodyLimit); event != nil && isAskedFor(r.query, event.State) {
 			changes = append(changes, event)
@@ -74,7 +72,7 @@ func (r *changeReader) read(ctx context.Context, entries []store.Entry) (changes
 	return changes, nil
 }
 
-// run returns a run, which is read once a page, nil if it is not known.
+// run returns a run, nil if unknown, reading each once.
 func (r *changeReader) run(ctx context.Context, at posthaste.Position) (*posthaste.Run, error) {
 	run, read := r.runs[at]
 	if read {
@@ -88,8 +86,7 @@ func (r *changeReader) run(ctx context.Context, at posthaste.Position) (*posthas
 	return run, nil
 }
 
-// changes are the states of a step, and those in which a message is logged when a
-// step enters them.
+// changes maps states of steps to the logged states of messages that cause them.
 var changes = map[posthaste.StepState][]posthaste.State{
 	posthaste.StepSuccess:   {posthaste.StateCreated, posthaste.StateDelivered},
 	posthaste.StepProgress:  {posthaste.StateCreated},
@@ -98,7 +95,7 @@ var changes = map[posthaste.StepState][]posthaste.State{
 	posthaste.StepCancelled: {posthaste.StateCancelled},
 }
 
-// loggedAs returns the states to look for in the log.
+// loggedAs returns the states to search for.
 func loggedAs(q *selection.RunLog) []posthaste.State {
 	runs, steps := q.RunStates, q.StepStates
 	if len(runs)+len(steps) == 0 {
@@ -124,8 +121,7 @@ func isAskedFor(q *selection.RunLog, state string) bool {
 		slices.Contains(q.StepStates, posthaste.StepState(state))
 }
 
-// newEvent reads an event of a message as a change of its run or of a step, nil if
-// it is none.
+// newEvent converts an event of a message to a change of its run or step, nil if it is none.
 func newEvent(run *posthaste.Run, entry store.Entry, bodyLimit int) *Event {
 	d := display{run.Redact, bodyLimit}
 	m := entry.Message
@@ -157,7 +153,7 @@ func newEvent(run *posthaste.Run, entry store.Entry, bodyLimit int) *Event {
 	return event
 }
 
-// describeRun shows what is known of a run since it entered a state.
+// describeRun adds what a run's change shows.
 func (e *Event) describeRun(run *posthaste.Run, d display) {
 	switch posthaste.RunState(e.State) {
 	case posthaste.RunStarted:
@@ -173,8 +169,7 @@ func (e *Event) describeRun(run *posthaste.Run, d display) {
 	}
 }
 
-// changeOf returns the state that a step enters by an event of a message; ok is
-// false if it enters none. The package comment lists the cases.
+// changeOf returns the state that a step enters, as listed in the package comment.
 func changeOf(run *posthaste.Run, entry store.Entry) (state posthaste.StepState, ok bool) {
 	m := entry.Message
 	if m.Run.CallType == posthaste.CallFailure {
@@ -199,7 +194,7 @@ func changeOf(run *posthaste.Run, entry store.Entry) (state posthaste.StepState,
 func changeOfCreated(run *posthaste.Run, m *posthaste.Message) (state posthaste.StepState, ok bool) {
 	switch {
 	case deliversFirst(m):
-		return posthaste.StepSuccess, m.ID == run.FirstID // not if it is delivered once more
+		return posthaste.StepSuccess, m.ID == run.FirstID // not if delivered again
 	case isResult(m) && !isSleep(m):
 		return posthaste.StepSuccess, true
 	default:
@@ -207,7 +202,7 @@ func changeOfCreated(run *posthaste.Run, m *posthaste.Message) (state posthaste.
 	}
 }
 
-// isResult reports whether a message tells the result of a step to its workflow.
+// isResult reports whether a message has the result of a step.
 func isResult(m *posthaste.Message) bool {
 	if m.Run.CallType != posthaste.CallStep || m.Run.Entry == 0 {
 		return false
@@ -216,24 +211,23 @@ func isResult(m *posthaste.Message) bool {
 	return !w.isPlan()
 }
 
-// isSleep reports whether a message is the result of a step that is done when the
-// message is due.
+// isSleep reports whether a message is the result of a sleep.
 func isSleep(m *posthaste.Message) bool {
 	return isResult(m) && m.NotBefore.After(m.CreatedAt)
 }
 
-// stepOf returns the step that an event is about.
+// stepOf returns the step of an event.
 func stepOf(run *posthaste.Run, entry store.Entry, d display) *Step {
 	m := entry.Message
 	s := &Step{}
 	switch {
 	case m.Run.CallType == posthaste.CallRequest:
-		s.describe(stepOfCall(answerHeader(m)), d)
+		s.describe(stepOfCall(responseHeader(m)), d)
 		s.describeCall(m, m.Body, d)
 		s.CallType = posthaste.CallRequest
 	case m.Run.CallType == posthaste.CallAnswer:
 		s.describe(stepOfCall(m.Header), d)
-		s.describeAnswer(readReport(m.Body), d)
+		s.describeResponse(readReport(m.Body), d)
 		s.CallType = posthaste.CallAnswer
 	case isAboutNext(entry):
 		s.Name = nameOfFailure(entry.Response)
@@ -251,8 +245,8 @@ func stepOf(run *posthaste.Run, entry store.Entry, d display) *Step {
 	return s
 }
 
-// isAboutNext reports whether an event of a message that tells a result is about the
-// step that comes after it: its attempts are, once it is due.
+// isAboutNext reports whether an event of a result belongs to the next step: failed attempts
+// after it is due.
 func isAboutNext(entry store.Entry) bool {
 	m := entry.Message
 	switch {

@@ -11,29 +11,27 @@ import (
 type Facts struct {
 	Run     *posthaste.Run
 	Entries []posthaste.RunEntry
-	Waiters []*posthaste.Waiter // of the run, first come first
+	Waiters []*posthaste.Waiter // oldest first
 
-	// Messages are those of the entries and of the run, without their bodies, as far as
-	// they are still known: some entries never had one, and some are of an earlier run.
+	// Messages of the entries and of the run, without bodies. Some entries have none, or one of
+	// an earlier run.
 	Messages map[posthaste.MessageID]store.Status
 
-	// First delivers the first entry. It may be another message than that of the
-	// entry: some SDKs have it delivered once more, in their own words.
+	// First is the message of the first entry, or the one that delivers it again for some SDKs.
 	First posthaste.MessageID
 
-	Errors  map[posthaste.MessageID][]posthaste.Event // of the messages of Troubled, oldest first
-	Invoked map[int]*Invoked                          // by the id of the step that invoked it
+	Errors  map[posthaste.MessageID][]posthaste.Event // of messages in Troubled, oldest first
+	Invoked map[int]*Invoked                          // by id of the invoking step
 	Now     time.Time
 }
 
-// Invoked is what a run was given that another one invoked.
+// Invoked is an invoked run and its payload.
 type Invoked struct {
 	Run     *posthaste.Run
 	Payload []byte
 }
 
-// size returns how many bytes of all that a run is shown with, of bodies as far as the
-// limit. Each step shows a body, and what its request and its failed attempts had.
+// size returns the bytes shown, counting up to bodyLimit bytes of each body.
 func (f *Facts) size(bodyLimit int) int {
 	n := store.RunSize(f.Run)
 	for _, entry := range f.Entries {
@@ -56,8 +54,8 @@ func (f *Facts) size(bodyLimit int) int {
 	return n
 }
 
-// Troubled returns the messages whose failed attempts are of interest: those that
-// were not delivered all the same, that failed the run, or tell of its failure.
+// Troubled returns the messages whose failed attempts are shown: those retried and not delivered,
+// the one that failed the run, and its failure callback.
 func (f *Facts) Troubled() []posthaste.MessageID {
 	var troubled []posthaste.MessageID
 	for id, st := range f.Messages {
@@ -72,26 +70,25 @@ func (f *Facts) Troubled() []posthaste.MessageID {
 	return troubled
 }
 
-// owns reports whether a message is one of the run. An entry that was taken over
-// from an earlier run has a message of that one, which says nothing about this one.
+// owns reports whether a message belongs to the run. Copied entries have messages of an earlier
+// one.
 func (f *Facts) owns(st store.Status) bool {
 	return st.Message != nil && st.Message.Run != nil && st.Message.Run.Position == f.Run.Position
 }
 
-// failedBy reports whether the run failed because a message did.
+// failedBy reports whether the message failed the run.
 func (f *Facts) failedBy(id posthaste.MessageID) bool {
 	return !id.IsZero() && f.Run.FailedID == id
 }
 
-// delivery returns where a message of the run stands. open is false for one that is
-// not its own, or was delivered: there is nothing more to come of it.
+// delivery returns a message's status. open is false if it was delivered or belongs to another
+// run.
 func (f *Facts) delivery(id posthaste.MessageID) (st store.Status, open bool) {
 	st = f.Messages[id]
 	return st, f.owns(st) && st.State != posthaste.StateDelivered
 }
 
-// asleep reports whether the time of a message's first attempt has not come, or
-// had not when the run ended.
+// asleep reports whether a message's first attempt is not due, or was not when the run ended.
 func (f *Facts) asleep(id posthaste.MessageID) bool {
 	st, open := f.delivery(id)
 	if !open {
@@ -103,7 +100,7 @@ func (f *Facts) asleep(id posthaste.MessageID) bool {
 	return st.Message.NotBefore.After(f.Now)
 }
 
-// stateOf returns the state of a step whose delivery stands so.
+// stateOf returns the state of a step from its message.
 func stateOf(st store.Status) posthaste.StepState {
 	switch st.State {
 	case posthaste.StateRetry:
@@ -117,8 +114,7 @@ func stateOf(st store.Status) posthaste.StepState {
 	}
 }
 
-// nextAt returns when a message will be attempted, in Unix milliseconds; 0 if there
-// is nothing to wait for.
+// nextAt returns the next attempt in Unix milliseconds, 0 for none.
 func (f *Facts) nextAt(st store.Status) int64 {
 	if !st.NextAttemptAt.After(f.Now) {
 		return 0

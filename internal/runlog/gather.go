@@ -10,14 +10,13 @@ import (
 	"posthaste/internal/store"
 )
 
-// maxErrors is how many failed attempts of a run are shown, the latest ones. It is as
-// many as a message may have retries, unless that is set otherwise.
+// maxErrors is how many failed attempts of a run are shown, the latest ones.
 const maxErrors = 1000
 
-// gather reads what is known of a run, nil if its list is not there any more.
+// gather reads the facts of a run, nil if its list has been removed.
 //
-// It is read while the run goes on. Waiters are read before the list, so that a wait
-// that ends meanwhile is found in one of them, or in both.
+// The run may go on meanwhile: waiters are read before the list, so that a wait that ends is
+// found in one of them.
 func (l *Log) gather(ctx context.Context, run *posthaste.Run) (*Facts, error) {
 	f := &Facts{Run: run, Messages: map[posthaste.MessageID]store.Status{}, Now: l.now()}
 	var err error
@@ -53,8 +52,7 @@ func (l *Log) readMessages(ctx context.Context, f *Facts) error {
 	return l.readMessage(ctx, f, f.Run.FailedID)
 }
 
-// readMessage adds a message if it is known. Its body is left out: it is that of an
-// entry, which is there, and may be large.
+// readMessage adds a message, if it exists, without its body, which an entry has.
 func (l *Log) readMessage(ctx context.Context, f *Facts, id posthaste.MessageID) error {
 	if _, known := f.Messages[id]; known || id.IsZero() {
 		return nil
@@ -72,9 +70,8 @@ func (l *Log) readMessage(ctx context.Context, f *Facts, id posthaste.MessageID)
 	return nil
 }
 
-// findFirst finds the message that delivers the first entry. It is that of the entry
-// unless there is another one that failed the run, or one was made after the SDK had
-// answered and done nothing else: it has asked for that.
+// findFirst finds the message of the first entry: the entry's, unless another one failed the run,
+// or was made because the SDK asked for another delivery.
 func (l *Log) findFirst(ctx context.Context, f *Facts) error {
 	f.First = f.Entries[0].MessageID
 	if st, open := f.delivery(f.Run.FailedID); open && deliversFirst(st.Message) {
@@ -85,7 +82,7 @@ func (l *Log) findFirst(ctx context.Context, f *Facts) error {
 	if open || !f.owns(st) || len(f.Entries) > 1 || len(f.Waiters) > 0 {
 		return nil
 	}
-	const enough = 4 // it was one of the first messages of the run
+	const enough = 4 // it is one of the run's first messages
 	query := store.EventQuery{
 		Filter:      store.EventFilter{Runs: true, RunIDs: []string{f.Run.ID}, States: []posthaste.State{posthaste.StateCreated}},
 		Low:         f.Run.Position,
@@ -109,8 +106,7 @@ func deliversFirst(m *posthaste.Message) bool {
 	return m.Run.CallType == posthaste.CallStep && m.Run.Entry == 0
 }
 
-// readErrors reads the failed attempts that are of interest. Most runs have none. They
-// are in the log, for the states of their messages were read before.
+// readErrors reads the failed attempts of troubled messages, which are few.
 func (l *Log) readErrors(ctx context.Context, f *Facts) error {
 	troubled := f.Troubled()
 	if len(troubled) == 0 {
@@ -129,8 +125,7 @@ func (l *Log) readErrors(ctx context.Context, f *Facts) error {
 	return err
 }
 
-// readInvoked reads what the runs were given that this one invoked: those it waits
-// for, and those that its list names because they have ended.
+// readInvoked reads the payloads of invoked runs: those waited for and those named in the list.
 func (l *Log) readInvoked(ctx context.Context, f *Facts) error {
 	f.Invoked = map[int]*Invoked{}
 	for _, w := range f.Waiters {
@@ -156,7 +151,7 @@ func (l *Log) readInvoked(ctx context.Context, f *Facts) error {
 	return nil
 }
 
-// findRun finds a run by its name, the zero RunRef if it is not known.
+// findRun returns a run by id and time, zero if it does not exist.
 func (l *Log) findRun(ctx context.Context, user, id string, createdAt time.Time) (posthaste.RunRef, error) {
 	page, err := l.store.Runs(ctx, user, store.RunQuery{
 		Filter: store.RunFilter{IDs: []string{id}},
@@ -170,7 +165,7 @@ func (l *Log) findRun(ctx context.Context, user, id string, createdAt time.Time)
 	return page.Runs[0].RunRef, nil
 }
 
-// readPayload adds what an invoked run was given, if it is known.
+// readPayload adds an invoked run's payload, if it exists.
 func (l *Log) readPayload(ctx context.Context, f *Facts, stepID int, ref posthaste.RunRef) error {
 	run, err := l.store.Run(ctx, f.Run.User, ref.Position)
 	if errors.Is(err, store.ErrNotFound) {

@@ -8,14 +8,12 @@ import (
 	"posthaste"
 )
 
-// view shows what is known of a run.
 type view struct {
 	*Facts
 	display
 }
 
-// Show returns a run as it is read, with at most so many bytes of each body. It is a
-// pure function: what it shows follows from the facts.
+// Show returns a run as shown, with up to bodyLimit bytes of each body. It is a pure function.
 func (f *Facts) Show(bodyLimit int) *Run {
 	v := view{f, display{f.Run.Redact, bodyLimit}}
 	r := f.Run
@@ -46,14 +44,14 @@ func (f *Facts) Show(bodyLimit int) *Run {
 	return shown
 }
 
-// resumed reports whether the run took over what an earlier one had done rather than
-// its payload alone: then its first entry is of a message of that one.
+// resumed reports whether the run resumed an earlier one, whose message then is that of the first
+// entry.
 func (f *Facts) resumed() bool {
 	return f.Run.Origin != nil && f.Entries[0].MessageID != f.Run.FirstID
 }
 
-// failure shows the failure callback. One that found no function is as none
-// (contract, workflows D 26).
+// failure returns the failure callback, nil if there is no failure function (contract, workflows
+// D 26).
 func (v view) failure() *Failure {
 	reported := v.Run.Reported
 	if reported == nil || reported.NotFound {
@@ -74,7 +72,7 @@ func (v view) failure() *Failure {
 	}
 	if answer := reported.Response; answer != nil {
 		shown.ResponseStatus, shown.ResponseHeader = answer.Status, posthaste.HeaderInJSON(answer.Header)
-		shown.ResponseBody = v.answer(answer.Body)
+		shown.ResponseBody = v.response(answer.Body)
 	}
 	if st, known := v.Messages[reported.MessageID]; known {
 		shown.MaxRetries, shown.NextAt = st.Message.MaxRetries(), v.nextAt(st)
@@ -82,7 +80,7 @@ func (v view) failure() *Failure {
 	return shown
 }
 
-// errors shows the failed attempts of a message.
+// errors returns the failed attempts of a message.
 func (v view) errors(id posthaste.MessageID) []Error {
 	attempts := v.Errors[id]
 	var shown []Error
@@ -96,12 +94,12 @@ func (v view) errors(id posthaste.MessageID) []Error {
 	return shown
 }
 
-// attempt shows a failed attempt. SDKs read each as one with an answer, and so one
-// without is shown as if it had one with this status (contract, workflows D 17).
+// attempt returns a failed attempt. Without response, it gets one with the given status, because
+// SDKs expect one (contract, workflows D 17).
 func (d display) attempt(event posthaste.Event, unanswered int) Error {
 	answer := event.Response
 	if answer == nil {
-		answer = noAnswer(unanswered, event.Error)
+		answer = noResponse(unanswered, event.Error)
 	}
 	header := posthaste.HeaderInJSON(answer.Header)
 	if header == nil {
@@ -109,15 +107,15 @@ func (d display) attempt(event posthaste.Event, unanswered int) Error {
 	}
 	return Error{
 		Error:  event.Error,
-		Body:   d.answer(answer.Body),
+		Body:   d.response(answer.Body),
 		Header: header,
 		Status: answer.Status,
 		Time:   event.Position.Time().UnixMilli(),
 	}
 }
 
-// noAnswer is what stands for the answer of an attempt that had none.
-func noAnswer(status int, reason string) *posthaste.Response {
+// noResponse stands for a missing response.
+func noResponse(status int, reason string) *posthaste.Response {
 	body, _ := json.Marshal(map[string]string{"error": http.StatusText(status), "message": reason}) // texts always can
 	return &posthaste.Response{Status: status, Body: body}
 }
@@ -143,7 +141,7 @@ func letterID(id posthaste.DeadLetterID) string {
 	return id.String()
 }
 
-// millis returns a time in Unix milliseconds, 0 for none.
+// millis returns Unix milliseconds, 0 for no time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -1,30 +1,22 @@
-// Package runlog owns the log of workflow runs as people and SDKs read it (contract,
-// workflows 6.3). Nothing of it is stored: it is made from the runs, their lists,
-// what they wait for, and where their messages stand.
+// Package runlog makes the log of workflow runs that people and SDKs read (contract, workflows
+// 6.3) from runs, lists, waiters and messages. Nothing of it is stored.
 //
-// It has two forms. Runs shows each run with its steps in groups: first the initial
-// payload; then every step in the order in which they began, those that are awaited
-// together in one group; last, if a delivery to the workflow is not through yet, the
-// step that is about to be taken. Facts is all that this is made of, and Facts.Show
-// is a pure function.
+// Runs returns each run with its steps in groups: the payload; then every step in order of its
+// start, parallel ones in one group; then the step about to run, if a delivery to the workflow is
+// under way. Facts has the data, and Facts.Show is a pure function.
 //
-// Events shows what changed, one by one. It reads the events of messages as changes
-// of steps:
+// Events returns single changes, derived from events of messages:
 //
-//   - RUN_STARTED, RUN_SUCCESS, RUN_FAILED and RUN_CANCELED are logged as they are;
-//   - CREATED of a result, or of the initial payload, is STEP_SUCCESS; but of one
-//     that is delivered later, which is a sleep, it is STEP_PROGRESS, and its
-//     DELIVERED is STEP_SUCCESS;
-//   - CREATED of a plan, of a call and of the answer of a call is STEP_PROGRESS;
-//   - ERROR is STEP_RETRY if another attempt is planned, STEP_FAILED if it failed
-//     the run, and nothing otherwise: a call that failed for good has an answer, and
-//     after the end of a run nobody asks;
+//   - RUN_STARTED, RUN_SUCCESS, RUN_FAILED and RUN_CANCELED are logged as such;
+//   - CREATED of a result or payload is STEP_SUCCESS; if delivered later, as in a sleep, it is
+//     STEP_PROGRESS and its DELIVERED is STEP_SUCCESS;
+//   - CREATED of a plan, a call or its response is STEP_PROGRESS;
+//   - ERROR is STEP_RETRY before another attempt, STEP_FAILED if it failed the run, else nothing;
 //   - CANCELLED is STEP_CANCELED.
 //
-// When a result cannot be delivered, the step in trouble is the one that comes after
-// it; of that no more is known than the message, and the name if the SDK tells it.
-// Failure callbacks are no steps. A step that waits has no message until its wait
-// ends, which is STEP_SUCCESS.
+// If a result cannot be delivered, the failing step is the next one, of which only the message is
+// known, and the name if the SDK sends it. Failure callbacks are no steps. A waiting step has no
+// message until its wait ends with STEP_SUCCESS.
 package runlog
 
 import (
@@ -40,7 +32,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Store is what the log is made from.
+// Store is the part of the store that the log needs.
 type Store interface {
 	Run(ctx context.Context, user string, at posthaste.Position) (*posthaste.Run, error)
 	RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error)
@@ -56,13 +48,13 @@ type Options struct {
 	Now   func() time.Time // nil: time.Now
 }
 
-// Log answers queries. It holds no state and may be used by many goroutines.
+// Log answers queries. It has no state and is safe for concurrent use.
 type Log struct {
 	store Store
 	now   func() time.Time
 }
 
-// New returns a Log that reads from the options' store.
+// New returns a Log.
 func New(options Options) *Log {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -70,26 +62,24 @@ func New(options Options) *Log {
 	return &Log{store: options.Store, now: options.Now}
 }
 
-// How many runs and events a page has.
+// Page limits.
 var (
 	runCount   = selection.Count{Default: 10, Most: 10}
 	eventCount = selection.Count{Default: 1000, Most: 1000}
 )
 
-// maxRounds bounds the work for a page: at most so many times as many runs or events
-// as it has room for are looked at.
+// maxRounds limits the work for a page to this many times its length.
 const maxRounds = 10
 
-// RunPage is a part of the answer to a query. It may hold fewer runs than were asked
-// for, also none, and still have a cursor.
+// RunPage is one page of results. It may be short or empty and still have a cursor.
 type RunPage struct {
 	Runs   []*Run
-	Size   int    // bytes of what is shown, about
-	Cursor string // asks for what follows; "" at the end
+	Size   int    // approximate bytes shown
+	Cursor string // of the next page; "" at the end
 }
 
-// Runs returns the page of a user's runs that URL parameters ask for. An unknown
-// parameter and a bad value are Errors with CodeInvalid.
+// Runs returns the page of runs that the parameters select. Unknown parameters and bad values are
+// Errors with CodeInvalid.
 func (l *Log) Runs(ctx context.Context, user string, params url.Values) (page RunPage, err error) {
 	q, err := selection.ReadRunLog(params, runCount)
 	if err != nil {
@@ -117,15 +107,15 @@ func (l *Log) Runs(ctx context.Context, user string, params url.Values) (page Ru
 	return page, err
 }
 
-// part is what came of reading for a page.
+// part is the result of one read for a page.
 type part struct {
 	found, kept int
 	more        bool
-	next        posthaste.Position // where what follows begins
+	next        posthaste.Position // start of the next part
 }
 
-// fill reads for a page until its room is taken, everything was read, or enough was
-// looked at; read is told how much room is left. It returns the cursor of the page.
+// fill reads parts until the page is full, everything was read or enough was searched, and
+// returns the cursor. read gets the number of missing results.
 func fill(room int, read func(room int) (part, error)) (cursor string, err error) {
 	for range maxRounds {
 		got, err := read(room)
@@ -133,7 +123,7 @@ func fill(room int, read func(room int) (part, error)) (cursor string, err error
 			return "", err
 		}
 		cursor = selection.Cursor(got.next)
-		short := got.found < room // the store has done enough
+		short := got.found < room // the store has stopped early
 		if room -= got.kept; short || room == 0 {
 			break
 		}
@@ -141,7 +131,7 @@ func fill(room int, read func(room int) (part, error)) (cursor string, err error
 	return cursor, nil
 }
 
-// rest returns what of a range is left when reading has come to a position.
+// rest returns the rest of a range after a position.
 func rest(low, high posthaste.Position, oldestFirst bool, next posthaste.Position) (posthaste.Position, posthaste.Position) {
 	if oldestFirst {
 		return next, high
@@ -149,16 +139,15 @@ func rest(low, high posthaste.Position, oldestFirst bool, next posthaste.Positio
 	return low, next
 }
 
-// nowhere is the position of no run.
-const nowhere posthaste.Position = 0
+// noRun is the position of no run.
+const noRun posthaste.Position = 0
 
-// runsOf returns the positions of the runs that messages belong to, nil if none are
-// asked for.
+// runsOf returns the positions of the messages' runs, nil if ids is empty.
 func (l *Log) runsOf(ctx context.Context, user string, ids []posthaste.MessageID) ([]posthaste.Position, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	positions := []posthaste.Position{nowhere}
+	positions := []posthaste.Position{noRun}
 	for _, id := range ids {
 		st, err := l.store.Message(ctx, user, id)
 		if errors.Is(err, store.ErrNotFound) || err == nil && st.Message.Run == nil {
@@ -172,13 +161,12 @@ func (l *Log) runsOf(ctx context.Context, user string, ids []posthaste.MessageID
 	return positions, nil
 }
 
-// pageBytes is what a page of runs holds, or one run that has more. Runs are read one by one
-// and shown before the next one is read, so that what is left out of a body takes no memory
-// but that of its run.
+// pageBytes limits a page, or one larger run. Runs are read and shown one by one, so that cut
+// bodies are freed.
 const pageBytes = 4 << 20
 
-// show adds those of some runs to a page that are asked for, as they are read. It returns how
-// many it has looked at: all, or as many as there was room for.
+// show adds selected runs to a page and returns how many it has looked at before the page was
+// full.
 func (l *Log) show(ctx context.Context, q *selection.RunLog, runs []*posthaste.Run, page *RunPage) (looked int, err error) {
 	for i, run := range runs {
 		if page.Size >= pageBytes {
@@ -202,8 +190,8 @@ func (l *Log) show(ctx context.Context, q *selection.RunLog, runs []*posthaste.R
 	return len(runs), nil
 }
 
-// hasState reports whether a run, or a step of it, is in a state that is asked for
-// (contract, workflows D 49). Without a step state the query has seen to it.
+// hasState reports whether a run or one of its steps is in a requested state (contract, workflows
+// D 49). Without states of steps, the query has checked it.
 func hasState(q *selection.RunLog, run *Run) bool {
 	if len(q.StepStates) == 0 || slices.Contains(q.RunStates, run.State) {
 		return true

@@ -11,8 +11,8 @@ import (
 	"posthaste/internal/backoff"
 )
 
-// written is a step as SDKs write it into the list of a run (contract, workflows
-// 3.1). The server adds what ended a wait.
+// written is a step as SDKs write it (contract, workflows 3.1), with what the server adds when a
+// wait ends.
 type written struct {
 	ID         int    `json:"stepId"`
 	Name       string `json:"stepName"`
@@ -33,11 +33,9 @@ type written struct {
 	InvokedCreatedAt int64  `json:"invokedWorkflowCreatedAt"`
 }
 
-// text is a JSON string, or another value as it is written: SDKs differ. null is
-// the empty text.
+// text is a JSON string, or the JSON of another value, because SDKs differ. null is "".
 type text string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (t *text) UnmarshalJSON(data []byte) error {
 	switch data[0] {
 	case '"':
@@ -50,17 +48,16 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readStep reads a step. ok is false for an entry that is none.
+// readStep parses a step; ok is false for anything else.
 func readStep(data []byte) (w written, ok bool) {
 	err := json.Unmarshal(data, &w)
 	return w, err == nil && w.Type != ""
 }
 
-// isPlan reports whether the step announces one that is awaited together with
-// others, and is not its result.
+// isPlan reports whether the step announces one of a parallel group.
 func (w *written) isPlan() bool { return w.ID == 0 && w.Target > 0 }
 
-// stepID returns the id of the step, also if it is only planned.
+// stepID returns the id of the step, planned or not.
 func (w *written) stepID() int {
 	if w.isPlan() {
 		return w.Target
@@ -68,7 +65,7 @@ func (w *written) stepID() int {
 	return w.ID
 }
 
-// describe shows a step as it is written.
+// describe sets what the written step has.
 func (s *Step) describe(w written, d display) {
 	s.ID, s.Name, s.Type, s.CallType = w.stepID(), w.Name, w.Type, posthaste.CallStep
 	s.Concurrent = max(w.Concurrent, 1)
@@ -95,7 +92,7 @@ func (s *Step) describe(w written, d display) {
 	}
 }
 
-// describeMessage shows what delivers a step; m is nil if it is not known any more.
+// describeMessage sets what the message has; m is nil if it has been removed.
 func (s *Step) describeMessage(id posthaste.MessageID, m *posthaste.Message, d display) {
 	s.MessageID, s.CreatedAt = id, id.CreatedAt().UnixMilli()
 	if m != nil {
@@ -103,7 +100,7 @@ func (s *Step) describeMessage(id posthaste.MessageID, m *posthaste.Message, d d
 	}
 }
 
-// The headers in which the answer of a call names its step.
+// Headers of a call's response that name its step.
 const (
 	headerStepID     = "Upstash-Workflow-Stepid"
 	headerStepName   = "Upstash-Workflow-Stepname"
@@ -111,22 +108,22 @@ const (
 	headerConcurrent = "Upstash-Workflow-Concurrent"
 )
 
-// stepOfCall returns what the headers of a call's answer tell of its step.
+// stepOfCall returns the step named by those headers.
 func stepOfCall(h http.Header) written {
 	id, _ := strconv.Atoi(h.Get(headerStepID))
 	concurrent, _ := strconv.Atoi(h.Get(headerConcurrent))
 	return written{ID: id, Name: posthaste.DecodeHeaderText(h.Get(headerStepName)), Type: h.Get(headerStepType), Concurrent: concurrent}
 }
 
-// answerHeader returns the headers of the answer that a call is to have.
-func answerHeader(call *posthaste.Message) http.Header {
+// responseHeader returns the headers that a call's response will have.
+func responseHeader(call *posthaste.Message) http.Header {
 	if call == nil || call.Callback == nil {
 		return nil
 	}
 	return call.Callback.Settings.Header
 }
 
-// describeCall shows a request that is made for a step.
+// describeCall sets a step's call.
 func (s *Step) describeCall(call *posthaste.Message, body []byte, d display) {
 	s.CallBody = d.body(body)
 	if call != nil {
@@ -134,7 +131,7 @@ func (s *Step) describeCall(call *posthaste.Message, body []byte, d display) {
 	}
 }
 
-// report is what came of a call, as the run is told (contract, workflows 4.5).
+// report is the result of a call (contract, workflows 4.5).
 type report struct {
 	Status          int         `json:"status"`
 	Header          http.Header `json:"header"`
@@ -143,20 +140,19 @@ type report struct {
 }
 
 func readReport(data []byte) (r report) {
-	_ = json.Unmarshal(data, &r) // we wrote it; what is not there is not shown
+	_ = json.Unmarshal(data, &r) // written by us; missing fields are not shown
 	r.Header = posthaste.HeaderFromJSON(r.Header)
 	return r
 }
 
-// describeAnswer shows what came of a call.
-func (s *Step) describeAnswer(r report, d display) {
+// describeResponse sets a call's response.
+func (s *Step) describeResponse(r report, d display) {
 	s.CallResponseStatus = r.Status
 	s.CallResponseHeader = d.header(r.Header)
 	s.CallResponseBody = d.body(r.Body)
 }
 
-// describeWait shows what a step waits for; invoked is nil if it is no run, or none
-// that is known.
+// describeWait sets what a step waits for; invoked is nil unless it is a known run.
 func (s *Step) describeWait(w *posthaste.Waiter, invoked *Invoked, d display) {
 	if eventID, ok := w.Topic.EventID(); ok {
 		s.WaitEventID, s.WaitDuration = eventID, w.Timeout
@@ -171,7 +167,7 @@ func (s *Step) describeWait(w *posthaste.Waiter, invoked *Invoked, d display) {
 	s.describeInvoked(invoked, d)
 }
 
-// describeInvoked shows what a run was given by the one that invoked it.
+// describeInvoked sets an invoked run's payload.
 func (s *Step) describeInvoked(invoked *Invoked, d display) {
 	if invoked == nil {
 		return
@@ -180,14 +176,13 @@ func (s *Step) describeInvoked(invoked *Invoked, d display) {
 	s.InvokedHeader, s.InvokedBody = d.header(invoked.Run.Header), d.body(invoked.Payload)
 }
 
-// initial is the name and the type of a run's first entry.
+// initial is a run's first entry.
 var initial = written{Name: "init", Type: "Initial", Concurrent: 1}
 
-// headerErrorStep names the step that failed in an SDK.
+// headerErrorStep has the name of the failed step.
 const headerErrorStep = "Upstash-Error-Step-Name"
 
-// nameOfFailure returns the name of the step that an SDK says has failed, "" if it
-// says none.
+// nameOfFailure returns the failed step's name from an SDK's response, "" if it has none.
 func nameOfFailure(answer *posthaste.Response) string {
 	if answer == nil {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"posthaste"
 )
 
-// Run is a run as people and SDKs read it (contract, workflows 6.3). Times are Unix
-// milliseconds unless said otherwise, and bodies are text.
+// Run is a run as shown (contract, workflows 6.3). Times are Unix milliseconds and bodies text,
+// unless stated.
 type Run struct {
 	ID          string             `json:"workflowRunId"`
 	URL         string             `json:"workflowUrl"`
@@ -15,7 +15,7 @@ type Run struct {
 	CreatedAt   int64              `json:"workflowRunCreatedAt"`
 	CompletedAt int64              `json:"workflowRunCompletedAt,omitempty"`
 	CallerIP    string             `json:"workflowRunCallerIp,omitempty"`
-	Response    *string            `json:"workflowRunResponse,omitempty"` // as it was returned
+	Response    *string            `json:"workflowRunResponse,omitempty"`
 	DLQID       string             `json:"dlqId,omitempty"`
 	FlowKey     string             `json:"flowControlKey,omitempty"`
 	Labels
@@ -23,54 +23,54 @@ type Run struct {
 	Invoker   *Ref    `json:"invoker,omitempty"`
 	RestartOf *Origin `json:"restartOf,omitempty"`
 	ResumeOf  *Origin `json:"resumeOf,omitempty"`
-	Successor *Ref    `json:"successor,omitempty"` // the run that restarted or resumed this one
+	Successor *Ref    `json:"successor,omitempty"` // that restarted or resumed this one
 
 	Failure *Failure `json:"failureFunction,omitempty"`
 	Groups  []Group  `json:"steps"`
 }
 
-// Labels shows labels; the first is the one that older clients know.
+// Labels has First for older clients.
 type Labels struct {
 	First string   `json:"label,omitempty"`
 	All   []string `json:"labels,omitempty"`
 }
 
-// Ref names another run.
+// Ref identifies another run.
 type Ref struct {
 	ID        string `json:"workflowRunId"`
 	URL       string `json:"workflowUrl,omitempty"`
 	CreatedAt int64  `json:"workflowRunCreatedAt"`
 }
 
-// Origin names the failed run that a run took the place of.
+// Origin identifies the failed run that this one replaced.
 type Origin struct {
 	Ref
-	DLQID string `json:"dlqId"` // its entry in the DLQ at that time
+	DLQID string `json:"dlqId"` // its former entry
 }
 
-// The types of groups.
+// Types of groups.
 const (
 	Sequential = "sequential" // one step
-	Parallel   = "parallel"   // steps that are awaited together
-	Next       = "next"       // the step that is being looked for: the last group, if there is one
+	Parallel   = "parallel"   // steps awaited together
+	Next       = "next"       // the step about to run, always last
 )
 
-// Group is a part of a run's steps, in the order in which they began.
+// Group is a group of steps, in order of their start.
 type Group struct {
 	Steps []*Step `json:"steps"`
 	Type  string  `json:"type"`
 }
 
-// Step is a step of a run. What it has depends on its type and on how far it is.
+// Step is a step of a run. Its fields depend on its type and state.
 type Step struct {
-	ID         int                 `json:"stepId,omitempty"` // 0: the initial payload, or not known yet
+	ID         int                 `json:"stepId,omitempty"` // 0: payload, or unknown
 	Name       string              `json:"stepName,omitempty"`
 	Type       string              `json:"stepType,omitempty"`
 	CallType   posthaste.CallType  `json:"callType,omitempty"`
 	MessageID  posthaste.MessageID `json:"messageId"`
 	State      posthaste.StepState `json:"state"`
-	Concurrent int                 `json:"concurrent,omitempty"` // steps awaited together; 1: it alone
-	Target     int                 `json:"targetStep,omitempty"` // the id, of a step that was planned and not begun
+	Concurrent int                 `json:"concurrent,omitempty"` // size of the group
+	Target     int                 `json:"targetStep,omitempty"` // planned step's id
 	CreatedAt  int64               `json:"createdAt,omitempty"`
 	Header     http.Header         `json:"headers,omitempty"`
 	Out        string              `json:"out,omitempty"`
@@ -111,7 +111,7 @@ type Error struct {
 	Time   int64       `json:"time"`
 }
 
-// Failure is the failure callback of a run, and the answer that it tells of.
+// Failure is a run's failure callback and the response that it reports.
 type Failure struct {
 	MessageID    posthaste.MessageID     `json:"messageId"`
 	URL          string                  `json:"url"`
@@ -129,27 +129,27 @@ type Failure struct {
 	Errors         []Error     `json:"errors,omitempty"`
 }
 
-// Event is one change of a run or of a step of it.
+// Event is one change of a run or step.
 type Event struct {
 	Time         int64       `json:"time"`
-	State        string      `json:"state"` // of the run or of the step
+	State        string      `json:"state"` // of run or step
 	RunID        string      `json:"workflowRunId"`
 	URL          string      `json:"workflowUrl"`
 	RunCreatedAt int64       `json:"workflowCreatedAt"`
 	Step         *Step       `json:"stepInfo,omitempty"`
 	NextAt       int64       `json:"nextDeliveryTime,omitempty"`
-	Header       http.Header `json:"headers,omitempty"` // of the trigger, of a run that began
+	Header       http.Header `json:"headers,omitempty"` // trigger's; RUN_STARTED
 
 	Error          string      `json:"error,omitempty"`
 	ResponseStatus int         `json:"responseStatus,omitempty"`
 	ResponseHeader http.Header `json:"responseHeaders,omitempty"`
 	ResponseBody   string      `json:"responseBody,omitempty"`
 
-	InvokerID        string  `json:"invokerWorkflowRunId,omitempty"` // of a run that began, as are the next two
+	InvokerID        string  `json:"invokerWorkflowRunId,omitempty"` // RUN_STARTED, as the next two
 	InvokerURL       string  `json:"invokerWorkflowUrl,omitempty"`
 	InvokerCreatedAt int64   `json:"invokerWorkflowCreatedAt,omitempty"`
-	Response         *string `json:"workflowRunResponse,omitempty"` // of a run that succeeded
-	DLQID            string  `json:"dlqId,omitempty"`               // of a run that failed
+	Response         *string `json:"workflowRunResponse,omitempty"` // RUN_SUCCESS
+	DLQID            string  `json:"dlqId,omitempty"`               // RUN_FAILED
 	Labels
 	CallerIP string `json:"callerIp,omitempty"`
 }

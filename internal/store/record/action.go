@@ -7,8 +7,7 @@ import (
 	"posthaste"
 )
 
-// action is the stored form of a posthaste.BulkAction. Failures are id, error,
-// id, error.
+// action is the stored form of a posthaste.BulkAction. Failures alternate id and error.
 type action struct {
 	Kind        string   `cbor:"1,keyasint,omitempty"`
 	Filter      header   `cbor:"2,keyasint,omitempty"`
@@ -24,8 +23,7 @@ type action struct {
 	Cancelled   bool     `cbor:"12,keyasint,omitempty"`
 }
 
-// AppendAction appends the record of a bulk action to dst: everything but its id
-// and its user.
+// AppendAction appends the record of a bulk action without id and user.
 func AppendAction(dst []byte, a *posthaste.BulkAction) []byte {
 	rec := action{
 		Kind:        string(a.Kind),
@@ -46,7 +44,7 @@ func AppendAction(dst []byte, a *posthaste.BulkAction) []byte {
 	return encode(dst, &rec)
 }
 
-// DecodeAction reads what AppendAction wrote and adds the id and the user.
+// DecodeAction decodes a record of AppendAction.
 func DecodeAction(user, id string, data []byte) (*posthaste.BulkAction, error) {
 	var rec action
 	if err := decode(data, &rec); err != nil {

@@ -13,7 +13,7 @@ var (
 	errID    = errors.New("record: a message id has another length")
 )
 
-// AppendParts joins parts so that Parts can take them apart.
+// AppendParts encodes parts for Parts.
 func AppendParts(dst []byte, parts ...[]byte) []byte {
 	for _, part := range parts {
 		dst = append(binary.AppendUvarint(dst, uint64(len(part))), part...)
@@ -21,7 +21,7 @@ func AppendParts(dst []byte, parts ...[]byte) []byte {
 	return dst
 }
 
-// Parts takes apart what AppendParts joined: exactly n parts, which share the data.
+// Parts splits the result of AppendParts into exactly n parts, which share its memory.
 func Parts(data []byte, n int) ([][]byte, error) {
 	parts := make([][]byte, 0, n)
 	for len(data) > 0 {
@@ -39,8 +39,7 @@ func Parts(data []byte, n int) ([][]byte, error) {
 	return parts, nil
 }
 
-// DecodeMessageItem decodes a message that is copied, from its id and the two parts of its
-// value: the message's record, which is returned, too, and its place.
+// DecodeMessageItem decodes an exported message into the message, its record and its place.
 func DecodeMessageItem(user string, key, value []byte) (m *posthaste.Message, data []byte, place Place, err error) {
 	parts, err := Parts(value, 2)
 	if err != nil {
@@ -56,7 +55,7 @@ func DecodeMessageItem(user string, key, value []byte) (m *posthaste.Message, da
 	return m, parts[0], place, err
 }
 
-// EventItemMessage returns what message an event is of that is copied.
+// EventItemMessage returns the message id of an exported event.
 func EventItemMessage(value []byte) (posthaste.MessageID, error) {
 	parts, err := eventParts(value)
 	if err != nil {
@@ -65,8 +64,7 @@ func EventItemMessage(value []byte) (posthaste.MessageID, error) {
 	return posthaste.MessageID(parts[0]), nil
 }
 
-// DecodeEventItem decodes an event that is copied to a position, from the three parts of
-// its value: the id of its message, its record, and the response if there is one.
+// DecodeEventItem decodes an exported event: message id, record and optional response.
 func DecodeEventItem(at posthaste.Position, value []byte) (event posthaste.Event, err error) {
 	parts, err := eventParts(value)
 	if err != nil {
@@ -90,20 +88,19 @@ func eventParts(value []byte) ([][]byte, error) {
 	return parts, err
 }
 
-// Place is where a message stands that nobody has claimed.
+// Place is the status of an unclaimed message.
 type Place struct {
-	State   posthaste.State // CREATED or RETRY while it waits, else how it ended
+	State   posthaste.State // CREATED, RETRY or a final state
 	Retried int
 
-	// Of one that has a place in its lane, because it waits, or because it has ended
-	// and its callbacks in a queue have not; Order is zero for all others.
+	// Only if it waits, or has ended before its callbacks in a queue; otherwise Order is zero.
 	Order           posthaste.Position
 	DueAt           time.Time
-	Callbacks       int // that have not ended
+	Callbacks       int // not ended
 	CancelRequested bool
 }
 
-// AppendPlace encodes a place.
+// AppendPlace appends a place.
 func AppendPlace(dst []byte, p *Place) []byte {
 	dst = append(dst, version, StateCode(p.State))
 	dst = binary.AppendUvarint(dst, uint64(p.Retried))
@@ -119,7 +116,7 @@ func AppendPlace(dst []byte, p *Place) []byte {
 	return append(dst, 0)
 }
 
-// DecodePlace decodes what AppendPlace encoded.
+// DecodePlace decodes a result of AppendPlace.
 func DecodePlace(data []byte) (p Place, err error) {
 	if len(data) < 2 || data[0] != version {
 		return p, errEmpty
@@ -140,7 +137,7 @@ func DecodePlace(data []byte) (p Place, err error) {
 	return p, nil
 }
 
-// numbers reads one number after the other.
+// numbers reads consecutive varints.
 type numbers struct {
 	rest   []byte
 	failed bool

@@ -2,17 +2,16 @@ package record
 
 import "posthaste"
 
-// deadLetter is the stored form of a posthaste.DeadLetter. It holds the whole
-// message, because it may outlive the day the message belongs to.
+// deadLetter is the stored form of a posthaste.DeadLetter. It contains the message, which it may
+// outlive.
 type deadLetter struct {
 	MessageID []byte `cbor:"1,keyasint,omitempty"`
-	Message   []byte `cbor:"2,keyasint,omitempty"` // a record of its own
+	Message   []byte `cbor:"2,keyasint,omitempty"` // record
 	Error     string `cbor:"3,keyasint,omitempty"`
-	Response  []byte `cbor:"4,keyasint,omitempty"` // a record of its own, if there is one
+	Response  []byte `cbor:"4,keyasint,omitempty"` // optional record
 }
 
-// AppendDeadLetter appends the record of a dead letter to dst: everything but
-// its id and its message's user.
+// AppendDeadLetter appends the record of a dead letter without id and user.
 func AppendDeadLetter(dst []byte, d *posthaste.DeadLetter) []byte {
 	rec := deadLetter{
 		MessageID: d.Message.ID[:],
@@ -25,8 +24,7 @@ func AppendDeadLetter(dst []byte, d *posthaste.DeadLetter) []byte {
 	return encode(dst, &rec)
 }
 
-// DecodeDeadLetter reads what AppendDeadLetter wrote and adds the id and the
-// user.
+// DecodeDeadLetter decodes a record of AppendDeadLetter.
 func DecodeDeadLetter(id posthaste.DeadLetterID, user string, data []byte) (*posthaste.DeadLetter, error) {
 	var rec deadLetter
 	if err := decode(data, &rec); err != nil {

@@ -14,8 +14,7 @@ type event struct {
 	NextDeliveryAt int64  `cbor:"3,keyasint,omitempty"`
 }
 
-// states holds the stored form of states: the index of each. Like the numbers of
-// fields these are never reused; 0 is no state.
+// states has the stored codes as indexes. Codes are never reused; 0 is invalid.
 var states = [...]posthaste.State{
 	1: posthaste.StateCreated,
 	2: posthaste.StateActive,
@@ -32,8 +31,7 @@ var states = [...]posthaste.State{
 	12: posthaste.StateRunCancelled,
 }
 
-// AppendEvent appends the record of an event to dst: its state, its error and
-// its next delivery time. The response has a record of its own.
+// AppendEvent appends the record of an event without its response, which has its own.
 func AppendEvent(dst []byte, e *posthaste.Event) []byte {
 	return encode(dst, &event{
 		State:          StateCode(e.State),
@@ -66,8 +64,7 @@ func DecodeEvent(data []byte) (posthaste.Event, error) {
 	}, nil
 }
 
-// StateCode returns the stored form of a state. It panics for a state that is not of the vocabulary: what it would
-// write could never be read again.
+// StateCode returns a state's code. It panics for an unknown state.
 func StateCode(state posthaste.State) uint8 {
 	for code, known := range states {
 		if code > 0 && known == state {
@@ -77,7 +74,7 @@ func StateCode(state posthaste.State) uint8 {
 	panic(fmt.Sprintf("record: state %q cannot be stored", state))
 }
 
-// StateOf returns the state that a code stands for.
+// StateOf returns the state of a code.
 func StateOf(code uint8) (posthaste.State, error) {
 	if code == 0 || int(code) >= len(states) {
 		return "", fmt.Errorf("record: state %d is unknown", code)

@@ -1,18 +1,13 @@
-// Package record owns the stored form of messages, events, responses and the
-// other things a user has. All backends share it.
+// Package record has the stored form of messages, events, responses and a user's other data, for
+// all backends.
 //
-// A record is a version byte and a CBOR map whose keys are small integers. The
-// keys are the stored form: a number is never given to another field, also when
-// its own is gone. A field that is zero is left out, and a reader passes over
-// keys it does not know, so fields may be added without a new version.
+// A record is a version byte and a CBOR map with small integers as keys. Keys are never reused.
+// Zero fields are omitted and unknown keys ignored, so fields can be added without a new version.
+// Backend keys, such as id and user, are not in the record. Times are Unix milliseconds (0:
+// none), durations nanoseconds, texts arbitrary bytes.
 //
-// What a backend keeps in its keys is not repeated in the record: the id and
-// the user of a message, the position and the message id of an event. Times are
-// Unix milliseconds with 0 for none, durations are nanoseconds, and texts hold
-// the bytes that were given, UTF-8 or not.
-//
-// Decoding refuses what is no record of this version with an error, copies what
-// it keeps, and needs memory in proportion to the data.
+// Decoding rejects anything else with an error, copies what it keeps, and needs memory
+// proportional to the data.
 package record
 
 import (
@@ -24,13 +19,12 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// version is the first byte of every record. A record whose fields changed their
-// meaning needs a new one; an added field does not.
+// version is the first byte of a record. It changes when a field changes its meaning, not when
+// one is added.
 const version = 1
 
-// What a decoder accepts. Both bounds are far above anything that is accepted
-// from a client: a message nests a level for each callback of a callback, and
-// its longest list has two elements for each header line.
+// Decoding limits, far above what clients can send: a message nests a level per callback, and its
+// longest list has two elements per header line.
 const (
 	maxNesting  = 256
 	maxElements = 1 << 22
@@ -72,7 +66,7 @@ var decoder = func() cbor.DecMode {
 	return mode
 }()
 
-// encode appends a record to dst.
+// encode appends a record.
 func encode(dst []byte, record any) []byte {
 	buffer := bytes.NewBuffer(append(dst, version))
 	if err := encoder.MarshalToBuffer(record, buffer); err != nil {
@@ -81,7 +75,7 @@ func encode(dst []byte, record any) []byte {
 	return buffer.Bytes()
 }
 
-// decode reads a record that encode made.
+// decode decodes a record of encode.
 func decode(data []byte, record any) error {
 	switch {
 	case len(data) < 2:
@@ -97,8 +91,7 @@ func decode(data []byte, record any) error {
 	return nil
 }
 
-// majorMap is the CBOR major type of maps, in the upper three bits of the first
-// byte.
+// majorMap is the CBOR major type of maps, in the upper three bits.
 const majorMap = 5
 
 func toMilli(t time.Time) int64 {

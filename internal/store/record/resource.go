@@ -14,7 +14,7 @@ type queue struct {
 	UpdatedAt   int64 `cbor:"4,keyasint,omitempty"`
 }
 
-// AppendQueue appends the record of a queue to dst: everything but its name.
+// AppendQueue appends the record of a queue without its name.
 func AppendQueue(dst []byte, q *posthaste.Queue) []byte {
 	return encode(dst, &queue{
 		Parallelism: q.Parallelism,
@@ -24,7 +24,7 @@ func AppendQueue(dst []byte, q *posthaste.Queue) []byte {
 	})
 }
 
-// DecodeQueue reads what AppendQueue wrote and adds the name.
+// DecodeQueue decodes a record of AppendQueue.
 func DecodeQueue(name string, data []byte) (*posthaste.Queue, error) {
 	var rec queue
 	if err := decode(data, &rec); err != nil {
@@ -39,8 +39,7 @@ func DecodeQueue(name string, data []byte) (*posthaste.Queue, error) {
 	}, nil
 }
 
-// urlGroup is the stored form of a posthaste.URLGroup. Endpoints are name, URL,
-// name, URL.
+// urlGroup is the stored form of a posthaste.URLGroup. Endpoints alternate name and URL.
 type urlGroup struct {
 	Endpoints []string `cbor:"1,keyasint,omitempty"`
 	Headers   header   `cbor:"2,keyasint,omitempty"`
@@ -48,8 +47,7 @@ type urlGroup struct {
 	UpdatedAt int64    `cbor:"4,keyasint,omitempty"`
 }
 
-// AppendURLGroup appends the record of a URL group to dst: everything but its
-// name.
+// AppendURLGroup appends the record of a URL group without its name.
 func AppendURLGroup(dst []byte, g *posthaste.URLGroup) []byte {
 	rec := urlGroup{
 		Headers:   newHeader(g.Headers),
@@ -62,7 +60,7 @@ func AppendURLGroup(dst []byte, g *posthaste.URLGroup) []byte {
 	return encode(dst, &rec)
 }
 
-// DecodeURLGroup reads what AppendURLGroup wrote and adds the name.
+// DecodeURLGroup decodes a record of AppendURLGroup.
 func DecodeURLGroup(name string, data []byte) (*posthaste.URLGroup, error) {
 	var rec urlGroup
 	if err := decode(data, &rec); err != nil {
@@ -104,8 +102,7 @@ type schedule struct {
 	Settings     settings      `cbor:"13,keyasint"`
 }
 
-// AppendSchedule appends the record of a schedule to dst: everything but its id
-// and its user.
+// AppendSchedule appends the record of a schedule without id and user.
 func AppendSchedule(dst []byte, s *posthaste.Schedule) []byte {
 	rec := schedule{
 		Cron:        s.Cron,
@@ -127,7 +124,7 @@ func AppendSchedule(dst []byte, s *posthaste.Schedule) []byte {
 	return encode(dst, &rec)
 }
 
-// DecodeSchedule reads what AppendSchedule wrote and adds the id and the user.
+// DecodeSchedule decodes a record of AppendSchedule.
 func DecodeSchedule(user, id string, data []byte) (*posthaste.Schedule, error) {
 	var rec schedule
 	if err := decode(data, &rec); err != nil {
@@ -171,8 +168,7 @@ type flowKey struct {
 	UsedAt            int64         `cbor:"10,keyasint,omitempty"`
 }
 
-// AppendFlowKey appends the record of a flow-control key to dst: everything but
-// the key itself.
+// AppendFlowKey appends the record of a flow-control key without the key.
 func AppendFlowKey(dst []byte, k *posthaste.FlowKey) []byte {
 	return encode(dst, &flowKey{
 		Parallelism:       k.Parallelism,
@@ -188,7 +184,7 @@ func AppendFlowKey(dst []byte, k *posthaste.FlowKey) []byte {
 	})
 }
 
-// DecodeFlowKey reads what AppendFlowKey wrote and adds the key.
+// DecodeFlowKey decodes a record of AppendFlowKey.
 func DecodeFlowKey(key string, data []byte) (*posthaste.FlowKey, error) {
 	var rec flowKey
 	if err := decode(data, &rec); err != nil {

@@ -81,7 +81,7 @@ func (rec *runLink) restore() *posthaste.RunLink {
 	}
 }
 
-// run is the stored form of a posthaste.Run without its progress.
+// run is the stored form of a posthaste.Run without progress.
 type run struct {
 	Run          runRef   `cbor:"1,keyasint"`
 	CallerIP     string   `cbor:"2,keyasint,omitempty"`
@@ -94,11 +94,10 @@ type run struct {
 	FirstID      []byte   `cbor:"9,keyasint,omitempty"`
 	Overridden   uint8    `cbor:"10,keyasint,omitempty"`
 	Queue        string   `cbor:"11,keyasint,omitempty"`
-	Resumed      bool     `cbor:"12,keyasint,omitempty"` // it resumes its origin
+	Resumed      bool     `cbor:"12,keyasint,omitempty"`
 }
 
-// AppendRun appends the record of a run to dst: everything but its user and its
-// progress.
+// AppendRun appends the record of a run without user and progress.
 func AppendRun(dst []byte, r *posthaste.Run) []byte {
 	rec := run{
 		Run:      newRunRef(r.RunRef),
@@ -119,7 +118,7 @@ func AppendRun(dst []byte, r *posthaste.Run) []byte {
 	return encode(dst, &rec)
 }
 
-// DecodeRun reads what AppendRun wrote and adds the user.
+// DecodeRun decodes a record of AppendRun.
 func DecodeRun(user string, data []byte) (*posthaste.Run, error) {
 	var rec run
 	if err := decode(data, &rec); err != nil {
@@ -153,7 +152,7 @@ type runProgress struct {
 	State         string       `cbor:"1,keyasint,omitempty"`
 	Entries       int          `cbor:"2,keyasint,omitempty"`
 	CompletedAt   int64        `cbor:"3,keyasint,omitempty"`
-	Result        *string      `cbor:"4,keyasint,omitempty"` // an empty one is not none
+	Result        *string      `cbor:"4,keyasint,omitempty"` // empty differs from none
 	DeadLetterID  uint64       `cbor:"5,keyasint,omitempty"`
 	FailedID      []byte       `cbor:"6,keyasint,omitempty"`
 	FailedStatus  int          `cbor:"7,keyasint,omitempty"`
@@ -169,11 +168,11 @@ type runCallback struct {
 	URL       string `cbor:"2,keyasint,omitempty"`
 	State     string `cbor:"3,keyasint,omitempty"`
 	NotFound  bool   `cbor:"4,keyasint,omitempty"`
-	Response  []byte `cbor:"5,keyasint,omitempty"` // a record of its own, if there is one
+	Response  []byte `cbor:"5,keyasint,omitempty"` // optional record
 	Error     string `cbor:"6,keyasint,omitempty"`
 }
 
-// AppendRunProgress appends the record of a run's progress to dst.
+// AppendRunProgress appends the record of a run's progress.
 func AppendRunProgress(dst []byte, p *posthaste.RunProgress) []byte {
 	return encode(dst, &runProgress{
 		State:         string(p.State),
@@ -190,7 +189,7 @@ func AppendRunProgress(dst []byte, p *posthaste.RunProgress) []byte {
 	})
 }
 
-// DecodeRunProgress reads what AppendRunProgress wrote.
+// DecodeRunProgress decodes a record of AppendRunProgress.
 func DecodeRunProgress(data []byte) (posthaste.RunProgress, error) {
 	var rec runProgress
 	if err := decode(data, &rec); err != nil {
@@ -259,7 +258,7 @@ type runEntry struct {
 	Body      []byte `cbor:"3,keyasint,omitempty"`
 }
 
-// AppendRunEntry appends the record of an entry to dst: everything but its index.
+// AppendRunEntry appends the record of an entry without its index.
 func AppendRunEntry(dst []byte, e *posthaste.RunEntry) []byte {
 	rec := runEntry{MessageID: optionalID(e.MessageID), CallType: string(e.CallType), Body: e.Body}
 	if e.CallType == posthaste.CallStep {
@@ -269,8 +268,7 @@ func AppendRunEntry(dst []byte, e *posthaste.RunEntry) []byte {
 	return encode(slices.Grow(dst, len(e.Body)+overhead), &rec)
 }
 
-// DecodeRunEntry reads what AppendRunEntry wrote and adds the index. An empty body
-// comes back as nil.
+// DecodeRunEntry decodes a record of AppendRunEntry. An empty body becomes nil.
 func DecodeRunEntry(index int, data []byte) (posthaste.RunEntry, error) {
 	var rec runEntry
 	if err := decode(data, &rec); err != nil {
@@ -304,7 +302,7 @@ type waiter struct {
 	MessageID       []byte   `cbor:"16,keyasint,omitempty"`
 }
 
-// AppendWaiter appends the record of a waiter to dst: everything but its position.
+// AppendWaiter appends the record of a waiter without its position.
 func AppendWaiter(dst []byte, w *posthaste.Waiter) []byte {
 	return encode(dst, &waiter{
 		Run:             newRunRef(w.Run),
@@ -326,7 +324,7 @@ func AppendWaiter(dst []byte, w *posthaste.Waiter) []byte {
 	})
 }
 
-// DecodeWaiter reads what AppendWaiter wrote and adds its position.
+// DecodeWaiter decodes a record of AppendWaiter.
 func DecodeWaiter(at posthaste.Position, data []byte) (*posthaste.Waiter, error) {
 	var rec waiter
 	if err := decode(data, &rec); err != nil {
@@ -362,7 +360,7 @@ func DecodeWaiter(at posthaste.Position, data []byte) (*posthaste.Waiter, error)
 	return w, err
 }
 
-// optionalID returns nothing for the zero id.
+// optionalID returns nil for the zero id.
 func optionalID(id posthaste.MessageID) []byte {
 	if id.IsZero() {
 		return nil
