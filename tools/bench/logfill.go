@@ -202,7 +202,7 @@ func (h *history) deliver(ctx context.Context, s store.Store, random *mathrand.R
 	for i, claim := range claims {
 		settlement := h.settle(claim, random, now)
 		if claim.Message.Run != nil {
-			settlement.Conclude = h.conclude
+			settlement.UpdateRun = h.conclude
 		}
 		settling.Go(func() { failures[i] = s.Settle(ctx, now, settlement) })
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste/internal/eventlog"
+	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres/pgtest"
 )
@@ -60,13 +61,13 @@ func TestSQLLogHasTheSamePages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer, err := log.Query(t.Context(), benchingUser, params)
+			var want []int64
+			_, err = log.Query(t.Context(), benchingUser, params, func(entry *store.Entry) error {
+				want = append(want, int64(entry.Position))
+				return nil
+			})
 			if err != nil {
 				t.Fatal(err)
-			}
-			var want []int64
-			for _, entry := range answer.Entries {
-				want = append(want, int64(entry.Position))
 			}
 			if got := table.positions(t, page); !slices.Equal(got, want) {
 				t.Errorf("PostgreSQL has %d entries, not the same %d", len(got), len(want))
