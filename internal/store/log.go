@@ -12,19 +12,18 @@ import (
 
 // Log reads the log of events.
 type Log interface {
-	// Events calls visit for each event of a user that matches the query, joined with its
-	// message, in the query's order. It returns the position at which the next call continues,
-	// which is the next Low if OldestFirst and else the next High; more is false at the end.
+	// Events calls visit for each matching event with its message, in the query's order. next is
+	// where the next call continues: its Low if OldestFirst, else its High. more is false at the
+	// end.
 	//
-	// The entry is valid until visit returns. What it points to, its message and its response,
-	// is read for this call or never changes: it may be kept, but not changed. visit must
-	// return soon and must not call the store. If it fails, Events stops and returns its error.
-	// After an error, whoever called discards what was visited.
+	// The entry is valid until visit returns; its message and response may be kept, but not
+	// changed. visit must be quick and must not call the store. If it returns an error, Events
+	// stops and returns it. After an error, discard what was visited.
 	//
-	// The work of one call is bounded: it may visit fewer events than asked for, or none, and
+	// The work of one call is bounded: it may visit fewer events than requested, or none, and
 	// still have more. A reader that continues at next sees each matching event exactly once,
-	// whatever is written meanwhile: an event is shown only when none with a lower position can
-	// follow. The entries of a call have at most query.Bytes together, unless there is only one.
+	// because an event is visible only when no lower position can follow. The entries of a call
+	// have at most query.Bytes together, unless there is only one.
 	Events(ctx context.Context, user string, query EventQuery, visit func(*Entry) error) (next posthaste.Position, more bool, err error)
 }
 
@@ -33,13 +32,13 @@ type EventQuery struct {
 	Filter      EventFilter
 	Low, High   posthaste.Position // both inclusive
 	OldestFirst bool
-	Limit       int  // at most so many events; at least 1
-	Bytes       int  // at most so many bytes together, unless one entry has more; 0: PageBytes
-	Bare        bool // nobody looks at bodies: those that cost reading may be left out
+	Limit       int  // maximum number of events, at least 1
+	Bytes       int  // maximum bytes, unless a single entry has more; 0: PageBytes
+	Bare        bool // bodies that cost reading may be left out
 }
 
-// Since returns a time before which no event matches: a message has none before it was made, but
-// for what the clock was set back by.
+// Since returns a time before which no event matches, because a message has no earlier events. It
+// allows for maxSetBack.
 func (q *EventQuery) Since() time.Time {
 	since := q.Low.Time()
 	if ids := q.Filter.MessageIDs; len(ids) > 0 {
@@ -51,7 +50,7 @@ func (q *EventQuery) Since() time.Time {
 	return since
 }
 
-// maxSetBack is by how much the clock may be set back between a message and its events.
+// maxSetBack is how far the clock may be set back between a message and its events.
 const maxSetBack = 24 * time.Hour
 
 // EventPage is the entries of one call of Events, for a caller that needs them all in memory.
@@ -80,11 +79,11 @@ func (p *EventPage) Visit(visit func(*Entry) error) (next posthaste.Position, mo
 	return p.Next, p.More, nil
 }
 
-// Entry is an event with the message it is about. Make one with NewEntry.
+// Entry is an event with its message. Make one with NewEntry.
 type Entry struct {
 	posthaste.Event
-	Message     *posthaste.Message // shared, not to be changed
-	MessageSize int                // of Message, which takes longer to find out than to keep
+	Message     *posthaste.Message // shared: read-only
+	MessageSize int                // cached store.MessageSize
 }
 
 // NewEntry returns an entry.
@@ -92,8 +91,8 @@ func NewEntry(event posthaste.Event, m *posthaste.Message) Entry {
 	return Entry{Event: event, Message: m, MessageSize: MessageSize(m)}
 }
 
-// EventFilter narrows a query. Fields are joined by AND, the values of one
-// field by OR; a field without values does not filter. No value is empty.
+// EventFilter selects events. Fields are joined by AND, the values of one field by OR; an empty
+// field matches all.
 type EventFilter struct {
 	MessageIDs  []posthaste.MessageID
 	States      []posthaste.State
@@ -107,15 +106,15 @@ type EventFilter struct {
 	CallerIPs   []string
 	FlowKeys    []string
 
-	// Runs selects the events of messages that belong to runs, and those that tell
-	// of runs. Without it those that tell of runs are left out.
+	// Runs includes only events of messages of runs, and events of runs, which are left out
+	// otherwise.
 	Runs         bool
 	RunIDs       []string
 	WorkflowURLs []string
 }
 
-// Matches reports whether an event and its message pass the filter. It is the
-// definition that every index has to agree with.
+// Matches reports whether an event and its message pass the filter. Every index must agree with
+// it.
 func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool {
 	return f.passesRun(event, m.Run) &&
 		passes(f.MessageIDs, event.MessageID) &&
@@ -130,7 +129,7 @@ func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool
 		passesHostAndPath(f.Hosts, f.Paths, m.URL)
 }
 
-// PassesState reports whether events of a state may pass the filter.
+// PassesState reports whether events in a state may pass.
 func (f *EventFilter) PassesState(state posthaste.State) bool {
 	return passes(f.States, state) && (f.Runs || !state.OfRun())
 }
@@ -153,8 +152,7 @@ func passesHostAndPath(hosts, paths []string, rawURL string) bool {
 	}))
 }
 
-// HostWithoutPort cuts a port off a host, leaving the brackets of an IPv6
-// address in place.
+// HostWithoutPort removes the port of a host, keeping brackets of an IPv6 address.
 func HostWithoutPort(host string) string {
 	colon := strings.LastIndexByte(host, ':')
 	if colon < 0 || strings.HasSuffix(host, "]") {

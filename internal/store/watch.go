@@ -6,15 +6,13 @@ import (
 	"posthaste"
 )
 
-// Watcher tells who reads the log that there is more to read, so that many can
-// follow it and nobody has to ask again and again.
+// Watcher notifies readers of new log entries.
 type Watcher interface {
-	// Watch returns the end of a user's log, and a channel that is closed when the
-	// log may have grown beyond it, or when the store is closed.
+	// Watch returns the end of a user's log, and a channel that closes when the log may have
+	// grown or the store is closed.
 	//
-	// Events shows what is at or below the end already, and goes on showing it
-	// after a crash; whatever is written later is above. A reader who has read up
-	// to the end and waits for the channel therefore misses nothing. Waiting holds
-	// nothing back: to a writer it is the same how many wait, and for how long.
+	// Events already shows what is at or below end, also after a crash; later events are above
+	// it. So a reader that reads up to end and then waits misses nothing. Waiting readers do not
+	// slow down writers.
 	Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error)
 }

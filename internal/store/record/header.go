@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// header is an http.Header as a flat list of name, value, name, value, with the
-// names ascending, so that one header has one stored form. A name without values
-// is left out.
+// header is an http.Header as name, value, name, value, with ascending names, so that it has one
+// encoding. Names without values are omitted.
 type header []string
 
 func newHeader(h http.Header) header {

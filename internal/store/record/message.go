@@ -52,12 +52,10 @@ type callback struct {
 	Settings settings      `cbor:"4,keyasint"`
 }
 
-// usualOverhead is what a record of a message needs beside its body, in bytes:
-// room made at once, enough for most.
+// usualOverhead is the usual size of a record without its body.
 const usualOverhead = 512
 
-// AppendMessage appends the record of a message to dst: everything but its id
-// and its user.
+// AppendMessage appends the record of a message without id and user.
 func AppendMessage(dst []byte, m *posthaste.Message) []byte {
 	rec := message{
 		URL:        m.URL,
@@ -79,8 +77,7 @@ func AppendMessage(dst []byte, m *posthaste.Message) []byte {
 	return encode(slices.Grow(dst, len(m.Body)+usualOverhead), &rec)
 }
 
-// DecodeMessage reads what AppendMessage wrote and adds the id and the user.
-// Empty bodies, headers and lists come back as nil.
+// DecodeMessage decodes a record of AppendMessage. Empty bodies, headers and lists become nil.
 func DecodeMessage(id posthaste.MessageID, user string, data []byte) (m *posthaste.Message, err error) {
 	var rec message
 	if err := decode(data, &rec); err != nil {
@@ -136,7 +133,6 @@ func newSettings(s *posthaste.Settings) settings {
 	}
 }
 
-// restore fills s.
 func (rec *settings) restore(s *posthaste.Settings) (err error) {
 	*s = posthaste.Settings{
 		Method:     rec.Method,

@@ -14,7 +14,7 @@ type response struct {
 	Truncated bool   `cbor:"4,keyasint,omitempty"`
 }
 
-// AppendResponse appends the record of a response to dst.
+// AppendResponse appends the record of a response.
 func AppendResponse(dst []byte, r *posthaste.Response) []byte {
 	return encode(slices.Grow(dst, len(r.Body)+usualOverhead), &response{
 		Status:    r.Status,
@@ -24,8 +24,7 @@ func AppendResponse(dst []byte, r *posthaste.Response) []byte {
 	})
 }
 
-// DecodeResponse reads what AppendResponse wrote. Empty bodies and headers come
-// back as nil.
+// DecodeResponse decodes a record of AppendResponse. Empty bodies and headers become nil.
 func DecodeResponse(data []byte) (*posthaste.Response, error) {
 	var rec response
 	if err := decode(data, &rec); err != nil {
