@@ -1,9 +1,7 @@
-// Package api owns the HTTP surface: which routes there are and who may use
-// them, how requests become calls of the engine, and what answers look like.
+// Package api is the HTTP API: routes, access, decoding of requests and rendering of responses.
 //
-// A handler decodes, calls, and returns a body or an error; everything else,
-// from authentication to the form of an error, is done once for all of them.
-// Paths are matched as they were sent, because some carry a whole URL.
+// A handler decodes, calls the engine, and returns a body or an error; the rest is common to all.
+// Paths are matched as sent, because some contain a URL.
 package api
 
 import (
@@ -20,8 +18,8 @@ import (
 	"posthaste/internal/store"
 )
 
-// Engine does what requests ask for. Its methods return store.ErrNotFound for
-// what does not exist for the user, and an Error for what the user can mend.
+// Engine executes requests. Its methods return store.ErrNotFound for what the user does not have,
+// and an Error for what the user can correct.
 type Engine interface {
 	Publisher
 	Messages
@@ -34,43 +32,41 @@ type Engine interface {
 	Meter
 }
 
-// Workflows starts workflow runs, moves them on and ends them. Its errors are as
-// those of an Engine.
+// Workflows executes requests about runs, with the errors of an Engine.
 type Workflows interface {
 	Runs
 	FailedRuns
 }
 
-// Log reads a user's log: a page of it, all of it, or what is yet to come.
+// Log reads a user's log: a page, an export, or new entries.
 type Log interface {
 	Query(ctx context.Context, user string, params url.Values, visit func(*store.Entry) error) (cursor string, err error)
 	Export(ctx context.Context, user string, params url.Values) (*eventlog.Export, error)
 	Follow(ctx context.Context, user string, params url.Values, last string) (*eventlog.Follower, error)
 }
 
-// Keyring keeps the signing keys of users.
+// Keyring has the signing keys of users.
 type Keyring interface {
 	Keys(ctx context.Context, user string) (sign.KeyPair, error)
 	Rotate(ctx context.Context, user string) (sign.KeyPair, error)
 }
 
-// Authenticator knows the accepted tokens.
+// Authenticator checks tokens.
 type Authenticator interface {
 	Authenticate(presented string) (user string, readOnly, ok bool)
 }
 
-// Bounds of a request's body, in bytes.
+// Limits of a request's body in bytes.
 const (
-	DefaultMaxBody  = 1 << 20   // unless Options say otherwise
-	LargestMaxBody  = 100 << 20 // that Options can ask for
-	DefaultMaxBatch = 100 << 20 // unless Options say otherwise; no more can be asked for
+	DefaultMaxBody  = 1 << 20   // default
+	LargestMaxBody  = 100 << 20 // maximum
+	DefaultMaxBatch = 100 << 20 // default and maximum
 )
 
-// MaxHeader is the most bytes the headers of a request may have, and those of each message
-// in one that has many.
+// MaxHeader limits the headers of a request, and of each message of a batch, in bytes.
 const MaxHeader = 256 << 10
 
-// Options configure the surface. The interfaces are required.
+// Options configure the API. The interfaces are required.
 type Options struct {
 	Engine        Engine
 	Workflows     Workflows
@@ -79,21 +75,17 @@ type Options struct {
 	Keyring       Keyring
 	Authenticator Authenticator
 
-	// Ready says why the server does not do its work, for anybody to read; nil is
-	// for one that always does.
+	// Ready returns why the server is not ready; nil: always ready. The error is public.
 	Ready func() error
 
-	// MaxBody is the most bytes a message may have; 0 means DefaultMaxBody, and
-	// more than LargestMaxBody means LargestMaxBody.
+	// MaxBody limits a message in bytes, up to LargestMaxBody; 0: DefaultMaxBody.
 	MaxBody int64
 
-	// MaxStep is the most bytes that a step of a workflow run may have, and what a run
-	// returns: as much as an SDK makes of the answer to a call. Less than MaxBody means
-	// MaxBody, and more than LargestMaxBody means LargestMaxBody.
+	// MaxStep limits a step or result of a run in bytes, between MaxBody and LargestMaxBody: an
+	// SDK puts the response to a call into one.
 	MaxStep int64
 
-	// MaxBatch is the most bytes a request with many messages may have; 0, and
-	// more than DefaultMaxBatch, mean DefaultMaxBatch.
+	// MaxBatch limits a batch in bytes, up to DefaultMaxBatch, which 0 means.
 	MaxBatch int64
 
 	// Requests limits the requests at work, BodyBytes the memory for their bodies, PageBytes
@@ -105,29 +97,25 @@ type Options struct {
 	// once.
 	Readers Turns
 
-	// CheckHost says why nothing may be delivered to a host, without port and
-	// brackets; nil allows every host.
+	// CheckHost returns why a host, without port and brackets, is refused; nil: all are allowed.
 	CheckHost func(host string) error
 
-	// TrustedProxies are the networks of proxies whose X-Forwarded-For tells the
-	// address of the caller.
+	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 
-	// Serving ends when the server begins to stop, and with it the answers that
-	// would never end by themselves; nil never ends.
+	// Serving ends when the server starts to stop, and with it endless responses; nil: never.
 	Serving context.Context
 
-	Logger *slog.Logger // told of our own failures; nil: slog.Default()
+	Logger *slog.Logger // logs internal errors; nil: slog.Default()
 }
 
-// api is the handler behind New.
 type api struct {
 	options Options
 	decoder decoder
 	router  *chi.Mux
 }
 
-// New returns the handler of everything below /v2.
+// New returns the handler for everything below /v2.
 func New(options Options) http.Handler {
 	if options.MaxBody <= 0 {
 		options.MaxBody = DefaultMaxBody

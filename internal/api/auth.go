@@ -6,26 +6,24 @@ import (
 	"posthaste"
 )
 
-// access is what a route asks of its caller.
+// access is what a route requires of its caller.
 type access int
 
 const (
 	read    access = iota // any token
-	write                 // a token that is not read-only
-	submit                // the same, and a body: the handler calls readBody
-	secrets               // a token that is not read-only: the answer is a secret
-	open                  // nothing: anybody may ask
+	write                 // a full token
+	submit                // a full token; the handler calls readBody
+	secrets               // a full token: the response is a secret
+	open                  // no token
 )
 
-// caller is who makes a request.
 type caller struct {
 	user         string
 	tokenInQuery bool
 }
 
-// authenticate sets the caller of a request, or returns an Error with
-// CodeUnauthorized or CodeForbidden. A token in the query is the one that
-// counts: the Authorization header may be meant for the destination then
+// authenticate sets the caller, or returns an Error with CodeUnauthorized or CodeForbidden. A
+// token in the query takes precedence, because Authorization may be for the destination
 // (contract, U-73).
 func (a *api) authenticate(r *request, needed access) error {
 	if needed == open {
@@ -55,8 +53,7 @@ func (a *api) authenticate(r *request, needed access) error {
 	return nil
 }
 
-// bearerToken returns the token of an Authorization header, "" for another
-// scheme. The name of the scheme may be in any letter case.
+// bearerToken returns the token of an Authorization header, "" for another scheme.
 func bearerToken(authorization string) string {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {

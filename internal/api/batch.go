@@ -14,13 +14,11 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// batchChunk is how many items are decoded before they are published: what is
-// held in memory beside the request and its answer.
+// batchChunk is how many items are decoded before they are published, which limits memory.
 const batchChunk = 500
 
-// publishBatch accepts many messages, independently of each other (contract,
-// messages 2.3). Nothing is accepted of a body that is no JSON array; an item
-// that cannot be accepted is answered with its error in its place.
+// publishBatch accepts messages independently (contract, messages 2.3). A rejected item's error
+// is in its place; a body that is no JSON array is rejected as a whole.
 func (a *api) publishBatch(r *request) (answer, error) {
 	body, err := r.readBody(a.options.MaxBatch)
 	if err != nil {
@@ -36,7 +34,7 @@ func (a *api) publishBatch(r *request) (answer, error) {
 	return ok(rawJSON(append(b.answer, ']', '\n'))), nil
 }
 
-// rawJSON is an answer that is JSON already.
+// rawJSON is an encoded response.
 type rawJSON []byte
 
 func (j rawJSON) stream(w io.Writer) error {
@@ -44,12 +42,12 @@ func (j rawJSON) stream(w io.Writer) error {
 	return err
 }
 
-// checkArray returns an error unless the text is one well-formed JSON array.
+// checkArray returns an error for anything but a well-formed JSON array.
 func checkArray(text []byte) error {
 	if len(text) == 0 {
 		return posthaste.Invalidf("the body is empty, a JSON array of messages is expected")
 	}
-	var all uninteresting
+	var all ignored
 	if err := unmarshal("the body", text, &all); err != nil {
 		return err
 	}
@@ -59,35 +57,33 @@ func checkArray(text []byte) error {
 	return nil
 }
 
-// uninteresting is JSON of which nothing is kept once it was found well-formed.
-type uninteresting struct{}
+// ignored is JSON that is only checked.
+type ignored struct{}
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (*uninteresting) UnmarshalJSON([]byte) error { return nil }
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
-// batch publishes the items of an array and writes the array of the answer.
+// batch publishes the items of an array and builds the response.
 type batch struct {
 	api     *api
 	request *request
 	intake  *intake
-	taken   map[int]workflow.Receipt // by the index of those items that belong to runs
+	taken   map[int]workflow.Receipt // of items of runs, by index
 
-	publications []engine.Publication // of the present chunk
-	controls     []controls           // one for each of the publications
-	chunk        []batchPlace         // of all items of it
-	answer       []byte               // without the closing bracket
-	stored       bool                 // something of the request is: it is answered item by item from then on
+	publications []engine.Publication // of the chunk
+	controls     []controls           // of the publications
+	chunk        []batchPlace         // all items of the chunk
+	answer       []byte
+	stored       bool // something is stored: errors are reported by item
 }
 
-// batchPlace is the place of an item in its chunk. Without a refusal and a view the
-// item is the next of the publications.
+// batchPlace is an item of the chunk. Without refusal and view, it is the next publication.
 type batchPlace struct {
-	refusal error // why it is not published
-	view    any   // the answer, if the item was taken in before
+	refusal error // why it is rejected
+	view    any   // the response, if already accepted
 }
 
-// run publishes all items of a well-formed array. Those that belong to runs are taken
-// in before the others, all or none: should they be refused, nothing was accepted.
+// run publishes all items. Those of runs come first, all or none: if they are rejected, nothing
+// was accepted.
 func (b *batch) run(array []byte) (err error) {
 	if mayNameRun(array) {
 		if b.taken, err = b.submitRuns(array); err != nil {
@@ -109,10 +105,10 @@ func (b *batch) run(array []byte) (err error) {
 	return b.publish()
 }
 
-// eachItem goes through the items of a well-formed array.
+// eachItem calls do for the items of a well-formed array.
 func eachItem(array []byte, do func(index int, raw json.RawMessage) error) error {
 	decoder := json.NewDecoder(bytes.NewReader(array))
-	if _, err := decoder.Token(); err != nil { // the opening bracket
+	if _, err := decoder.Token(); err != nil { // [
 		return err
 	}
 	for index := 0; decoder.More(); index++ {
@@ -127,7 +123,7 @@ func eachItem(array []byte, do func(index int, raw json.RawMessage) error) error
 	return nil
 }
 
-// add gives an item its place in the chunk.
+// add adds an item to the chunk.
 func (b *batch) add(index int, raw json.RawMessage) {
 	if receipt, taken := b.taken[index]; taken {
 		b.chunk = append(b.chunk, batchPlace{view: newRunReceiptView(receipt)})
@@ -140,9 +136,8 @@ func (b *batch) add(index int, raw json.RawMessage) {
 	}
 }
 
-// publish publishes the present chunk and answers each item of it, in order. Our own
-// failure is an error only while nothing is stored: a client that is told that the batch
-// has failed sends all of it again.
+// publish publishes the chunk and appends the responses in order. An internal failure is an error
+// only if nothing is stored, because the client then repeats the whole batch.
 func (b *batch) publish() error {
 	for _, place := range b.chunk {
 		if !b.stored && posthaste.ErrorCode(place.refusal) == posthaste.CodeInternal {
@@ -180,8 +175,7 @@ func (b *batch) publish() error {
 	return nil
 }
 
-// failed returns the failure of a chunk as that of each of its publications, or the error
-// if nothing of the batch is stored.
+// failed returns an error as the result of each publication, or as such if nothing is stored.
 func (b *batch) failed(err error) ([]engine.Result, error) {
 	if !b.stored {
 		return nil, err
@@ -203,8 +197,7 @@ func (b *batch) resultView(destination string, result engine.Result) (any, error
 	return newReceiptsView(destination, result.Receipts)
 }
 
-// refusal shows why an item is not published. Our own fault is that of the whole batch,
-// and returned, unless something of it is stored.
+// refusal returns the response of a rejected item, or an internal error if nothing is stored.
 func (b *batch) refusal(err error) (any, error) {
 	if posthaste.ErrorCode(err) == posthaste.CodeInternal {
 		if !b.stored {
@@ -215,8 +208,7 @@ func (b *batch) refusal(err error) (any, error) {
 	return errorBody{showable(err).Message}, nil
 }
 
-// batchItem is an item as it is written. Some SDKs write null or "" for what is
-// not given.
+// batchItem is an item as sent. Some SDKs send null or "" for missing fields.
 type batchItem struct {
 	Destination string                     `json:"destination"`
 	Headers     map[string]json.RawMessage `json:"headers"`
@@ -227,11 +219,11 @@ type batchItem struct {
 	controls controls
 }
 
-// readItem reads an item, all but its destination and its body.
+// readItem reads an item without destination and body.
 func readItem(raw json.RawMessage) (item batchItem, err error) {
 	const accepted = "destination, headers, body and queue are accepted, settings are headers"
 	err = unmarshalKnown("the message", raw, &item, accepted)
-	if err != nil && runControl(readableHeader(raw), controlRunID) != "" { // an SDK wrote it, maybe a later one: its run must not fail
+	if err != nil && runControl(readableHeader(raw), controlRunID) != "" { // a later SDK may add fields, and its run must not fail
 		item = batchItem{}
 		err = unmarshal("the message", raw, &item)
 	}
@@ -254,7 +246,7 @@ func readItem(raw json.RawMessage) (item batchItem, err error) {
 	return item, nil
 }
 
-// decode makes a publication of an item, and returns its controls too.
+// decode returns an item's publication and controls.
 func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c controls, err error) {
 	item, err := readItem(raw)
 	if err != nil {
@@ -272,7 +264,7 @@ func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c controls, e
 	return p, item.controls, err
 }
 
-// headerSize returns the bytes of names and values.
+// headerSize returns the bytes of a header.
 func headerSize(header http.Header) (size int) {
 	for name, values := range header {
 		for _, value := range values {
@@ -282,8 +274,8 @@ func headerSize(header http.Header) (size int) {
 	return size
 }
 
-// jsonBody returns the bytes that a body in JSON stands for: those of a string, and
-// the JSON text itself of anything else (contract, U-20). An empty one is nil.
+// jsonBody returns the text of a JSON string, or other JSON as it is (contract, U-20); nil if
+// empty.
 func jsonBody(raw json.RawMessage) ([]byte, error) {
 	switch {
 	case len(raw) == 0 || string(raw) == "null" || string(raw) == `""`:
@@ -296,11 +288,9 @@ func jsonBody(raw json.RawMessage) ([]byte, error) {
 	return raw, nil
 }
 
-// jsonHeader reads headers whose values are strings or arrays of strings, and returns
-// them as they are on the wire. What no
-// request could carry as a header is refused, and so are more than MaxHeader bytes; what they
-// are begins that sentence. Some SDKs write a name in two spellings: where their values are
-// the same, they count once.
+// jsonHeader reads headers whose values are strings or arrays of strings. It rejects names and
+// values that are invalid in HTTP, and more than MaxHeader bytes; what begins that error. The
+// same values under two spellings of a name, as some SDKs send them, count once.
 func jsonHeader(what string, fields map[string]json.RawMessage) (http.Header, error) {
 	header := make(http.Header, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

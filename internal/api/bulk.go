@@ -14,29 +14,28 @@ import (
 	"posthaste/internal/store"
 )
 
-// Actions keeps bulk actions.
+// Actions manages bulk actions.
 type Actions interface {
 	StartAction(ctx context.Context, asked posthaste.BulkAction) (*posthaste.BulkAction, error)
 	Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error)
-	// CancelAction ends an action that goes on and returns it.
+	// CancelAction ends a running action and returns it.
 	CancelAction(ctx context.Context, user, id string) (*posthaste.BulkAction, error)
-	// Actions returns all bulk actions, oldest first.
+	// Actions returns all actions, oldest first.
 	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
 }
 
-// atOnce is how many things that a call lists are changed in one commit.
+// atOnce is how many listed things are changed in one commit.
 const atOnce = 100
 
-// bulkCall is a call on many things: those it lists, whatever its filters say, or
-// else those that match its filters.
+// bulkCall is a call about many things: the listed ones or else the matching ones.
 type bulkCall struct {
-	ids     []string   // listed; nil if it lists none
-	params  url.Values // all other parameters
-	hasBody bool       // it says so in a body, maybe with nothing in it
-	async   bool       // it continues in the background
+	ids     []string   // nil: no list
+	params  url.Values // the other parameters
+	hasBody bool       // sent a body, even an empty one
+	async   bool       // in the background
 }
 
-// bulkCall reads a bulk call whose ids are listed by a parameter of that name.
+// bulkCall reads a bulk call; ids is the name of the list.
 func (r *request) bulkCall(ids string) (call bulkCall, err error) {
 	if call.params, call.hasBody, err = r.callParameters(ids); err != nil {
 		return call, err
@@ -54,11 +53,9 @@ func (r *request) bulkCall(ids string) (call bulkCall, err error) {
 	return call, nil
 }
 
-// callParameters returns what a call says in its query and in a JSON body (contract, U-80
-// and workflows D 1), and whether there was one; ids is the name of a list of what it is
-// about. A parameter that
-// the body has without a value is there without one. So is one that is null, but for a null
-// that is all the call says: SDKs write an empty list so.
+// callParameters returns the parameters of query and JSON body (contract, U-80 and workflows D
+// 1), and whether there was a body. ids is the name of a list. A null field has no value; but if
+// null is all that was sent, it is an empty list, as SDKs write it.
 func (r *request) callParameters(ids string) (params url.Values, hasBody bool, err error) {
 	query, err := r.params()
 	if err != nil {
@@ -82,13 +79,13 @@ func (r *request) callParameters(ids string) (params url.Values, hasBody bool, e
 	return params, hasBody, err
 }
 
-// addField adds a parameter of a body.
+// addField adds a field of the body.
 func addField(body url.Values, name string, raw json.RawMessage, alone bool) error {
 	if hasPrefixFold(name, upstashPrefix) || hasPrefixFold(name, servicePrefix) {
 		return posthaste.Invalidf("%.100q has no effect in the body: give settings as headers", name)
 	}
 	if string(raw) == "null" && !alone {
-		body[name] = []string{""} // no empty list, which would select nothing
+		body[name] = []string{""} // not an empty list, which selects nothing
 		return nil
 	}
 	values, err := texts(name, raw)
@@ -103,7 +100,7 @@ func addField(body url.Values, name string, raw json.RawMessage, alone bool) err
 	return nil
 }
 
-// startAction begins a bulk action on what the filters of a call match.
+// startAction starts a bulk action on what the filters match.
 func (a *api) startAction(r *request, kind posthaste.ActionKind, params url.Values, overrides http.Header) (answer, error) {
 	filter, err := selection.Background(params)
 	if err != nil {
@@ -120,7 +117,7 @@ func (a *api) startAction(r *request, kind posthaste.ActionKind, params url.Valu
 	}{action.ID}}, nil
 }
 
-// actionView is a bulk action as it is read (contract, decision 19, and one state more).
+// actionView is a bulk action as shown (contract, decision 19, with another state).
 type actionView struct {
 	ActionID    string               `json:"actionId"`
 	Kind        posthaste.ActionKind `json:"kind"`
@@ -153,16 +150,14 @@ func actionStateOf(action *posthaste.BulkAction) actionState {
 	}
 }
 
-// failureView tells of something that could not be changed. It has one of the
-// ids.
+// failureView is a failed item, with one of the ids.
 type failureView struct {
 	MessageID string `json:"messageId,omitempty"`
 	DLQID     string `json:"dlqId,omitempty"`
 	Error     string `json:"error"`
 }
 
-// shownKinds are the kinds that are shown as others: a list of actions is of messages
-// or of runs, so there is no need to tell them apart.
+// shownKinds are kinds shown under another name: lists are of messages or of runs.
 var shownKinds = map[posthaste.ActionKind]posthaste.ActionKind{
 	posthaste.ActionCancelRuns: posthaste.ActionCancel,
 	posthaste.ActionDeleteRuns: posthaste.ActionDelete,
@@ -200,7 +195,7 @@ func (a *api) getRunAction(r *request) (answer, error)   { return a.action(r, tr
 func (a *api) cancelAction(r *request) (answer, error)    { return a.endAction(r, false) }
 func (a *api) cancelRunAction(r *request) (answer, error) { return a.endAction(r, true) }
 
-// actions shows all bulk actions on messages, or on runs, the latest first.
+// actions lists bulk actions on messages or runs, newest first.
 func (a *api) actions(r *request, ofRuns bool) (answer, error) {
 	all, err := a.options.Engine.Actions(r.Context(), r.user)
 	all = slices.DeleteFunc(all, func(action *posthaste.BulkAction) bool { return action.Kind.OfRuns() != ofRuns })
@@ -209,7 +204,7 @@ func (a *api) actions(r *request, ofRuns bool) (answer, error) {
 	return ok(list), err
 }
 
-// action shows the bulk action in the path.
+// action shows the action in the path.
 func (a *api) action(r *request, ofRuns bool) (answer, error) {
 	action, err := a.actionInPath(r, ofRuns)
 	if err != nil {
@@ -218,7 +213,7 @@ func (a *api) action(r *request, ofRuns bool) (answer, error) {
 	return ok(newActionView(action)), nil
 }
 
-// endAction ends the bulk action in the path, and shows it.
+// endAction ends the action in the path and shows it.
 func (a *api) endAction(r *request, ofRuns bool) (answer, error) {
 	action, err := a.actionInPath(r, ofRuns)
 	if err != nil {
@@ -231,7 +226,7 @@ func (a *api) endAction(r *request, ofRuns bool) (answer, error) {
 	return ok(newActionView(action)), nil
 }
 
-// actionInPath returns the bulk action that the path names: of runs, or of messages.
+// actionInPath returns the action in the path, of runs or of messages.
 func (a *api) actionInPath(r *request, ofRuns bool) (*posthaste.BulkAction, error) {
 	id := r.pathText("id")
 	action, err := a.options.Engine.Action(r.Context(), r.user, id)

@@ -10,14 +10,14 @@ import (
 	"posthaste"
 )
 
-// The two families of control headers. Both mean the same.
+// The two families of control headers, with the same meaning.
 const (
 	upstashPrefix = "Upstash-"
 	servicePrefix = "Service-"
 )
 
-// The controls of a publication, by what follows the prefix of their family.
-// Callback and Failure-Callback are also prefixes of settings of their own.
+// Controls of a publication without prefix. Callback and Failure-Callback are also prefixes of
+// settings.
 const (
 	controlCallback         = "Callback"
 	controlContentDedup     = "Content-Based-Deduplication"
@@ -49,8 +49,8 @@ var controlNames = map[string]bool{
 	controlRetryDelay: true, controlScheduleID: true, controlTimeout: true,
 }
 
-// isKnown reports whether a suffix names a control, or one of a callback. What belongs to
-// the protocol of runs is for SDKs to say.
+// isKnown reports whether a suffix names a control or one of a callback. SDKs define what follows
+// workflowPrefix.
 func isKnown(suffix string) bool {
 	for _, family := range []string{controlFailureCallback + "-", controlCallback + "-"} {
 		if nested, of := strings.CutPrefix(suffix, family); of {
@@ -60,7 +60,7 @@ func isKnown(suffix string) bool {
 	return strings.HasPrefix(suffix, forwardPrefix) || strings.HasPrefix(suffix, workflowPrefix) || controlNames[suffix]
 }
 
-// isControl reports whether a suffix names a control, or belongs to one.
+// isControl reports whether a suffix names or belongs to a control.
 func isControl(suffix string) bool {
 	for _, prefix := range []string{forwardPrefix, controlCallback + "-", controlFailureCallback + "-", workflowPrefix} {
 		if strings.HasPrefix(suffix, prefix) {
@@ -70,10 +70,9 @@ func isControl(suffix string) bool {
 	return controlNames[suffix]
 }
 
-// isIgnored reports whether a control header is one that carries no wish: what
-// SDKs tell of themselves, and what deliveries carry, in case a destination
-// publishes with the headers it received. Such a header does not make its
-// family the publisher's dialect either.
+// isIgnored reports whether a control header says nothing: what SDKs send about themselves, and
+// what deliveries have, in case a destination publishes with received headers. It does not
+// determine the dialect.
 func isIgnored(suffix string) bool {
 	switch suffix {
 	case "Caller-Ip", "Endpoint-Name", "Max-Retries", "Message-Id", "Region", "Retried", "Signature", "Topic-Name":
@@ -82,22 +81,20 @@ func isIgnored(suffix string) bool {
 	return strings.HasPrefix(suffix, "Telemetry-")
 }
 
-// controls are the control values of one publication by suffix, whatever
-// carried them: headers of a request, its query, headers within a JSON body.
+// controls are the control values of a publication from headers, query or JSON.
 type controls struct {
-	values  map[string]control // by canonical suffix
+	values  map[string]control
 	dialect posthaste.Dialect
-	unknown []string // names of no effect, in full, in any order
+	unknown []string // full names without effect, unordered
 }
 
-// control is a control that was given.
 type control struct {
-	name   string   // in full, canonical
-	values []string // as on the wire
+	name   string // full, canonical
+	values []string
 }
 
-// text returns the value of a control that has one. Several lines are one value
-// with commas, as HTTP has it, so that a contradiction fails to parse.
+// text returns the value. Several lines are joined with commas, as in HTTP, so contradictions
+// fail to parse.
 func (c control) text() string {
 	if len(c.values) == 1 {
 		return strings.TrimSpace(posthaste.DecodeHeaderText(c.values[0]))
@@ -105,10 +102,8 @@ func (c control) text() string {
 	return strings.TrimSpace(posthaste.DecodeHeaderText(strings.Join(c.values, ", ")))
 }
 
-// collectControls finds the control values among headers and query parameters.
-// Where a value is given more than once, a header wins over the query and then
-// the Service family over the other. A name that is no header name, or a value
-// that could not be one, is an Error with CodeInvalid.
+// collectControls returns the controls of headers and query. A header overrides the query, and
+// Service- overrides Upstash-. An invalid name or value is an Error with CodeInvalid.
 func collectControls(header http.Header, query []parameter) (controls, error) {
 	c := controls{values: make(map[string]control)}
 	asHeader, err := parametersAsHeader(query)
@@ -116,7 +111,7 @@ func collectControls(header http.Header, query []parameter) (controls, error) {
 		return controls{}, err
 	}
 	var used [2]bool
-	for _, carrier := range []http.Header{asHeader, header} { // later ones win
+	for _, carrier := range []http.Header{asHeader, header} { // later ones override
 		for i, prefix := range []string{upstashPrefix, servicePrefix} {
 			found, err := c.add(carrier, prefix)
 			if err != nil {
@@ -129,7 +124,7 @@ func collectControls(header http.Header, query []parameter) (controls, error) {
 	return c, nil
 }
 
-// parametersAsHeader gives reserved query parameters the form of headers.
+// parametersAsHeader returns reserved parameters as headers.
 func parametersAsHeader(query []parameter) (http.Header, error) {
 	header := make(http.Header, len(query))
 	for _, p := range query {
@@ -144,7 +139,7 @@ func parametersAsHeader(query []parameter) (http.Header, error) {
 	return header, nil
 }
 
-// add takes over the headers of a family and reports whether there were any.
+// add adds the headers of a family and reports whether there were any.
 func (c *controls) add(header http.Header, prefix string) (found bool, err error) {
 	for name, values := range header {
 		suffix, ok := strings.CutPrefix(name, prefix)
@@ -166,10 +161,9 @@ func (c *controls) add(header http.Header, prefix string) (found bool, err error
 	return found, nil
 }
 
-// checkKnown returns an error about a setting that is not known: one that is misspelt would
-// be passed over. It returns the names that are only to be told of: SDKs write whatever
-// their users give them for callbacks, and Service- is what strangers may call their own
-// headers (contract, decision 16).
+// checkKnown returns an error for an unknown setting, which may be misspelt. It returns other
+// unknown names, which only cause a warning: SDKs send anything for callbacks, and applications
+// may use Service- for their own headers (contract, decision 16).
 func (c controls) checkKnown() (odd []string, err error) {
 	for _, name := range slices.Sorted(slices.Values(c.unknown)) {
 		if suffix, ours := strings.CutPrefix(name, upstashPrefix); ours && !isControl(suffix) {
@@ -180,14 +174,13 @@ func (c controls) checkKnown() (odd []string, err error) {
 	return odd, nil
 }
 
-// maxWarnings bounds what an answer tells besides.
+// maxWarnings limits the warnings of a response.
 const maxWarnings = 10
 
-// warning is the header of an answer that tells what had no effect.
+// warning is the header about names without effect.
 const warning = "Posthaste-Warning"
 
-// checkKnown is that of the controls of a request, or of an item of it. What is only to be
-// told goes into the headers of the answer.
+// checkKnown checks the controls of a request or item, and adds warnings to the response.
 func (r *request) checkKnown(c controls) error {
 	odd, err := c.checkKnown()
 	header := r.writer.Header()
@@ -200,10 +193,10 @@ func (r *request) checkKnown(c controls) error {
 	return err
 }
 
-// settingNames are the settings of messages and schedules, as an error lists them.
+// settingNames lists the settings for errors.
 var settingNames = func() string {
 	names := slices.Sorted(maps.Keys(controlNames))
-	names = slices.DeleteFunc(names, func(name string) bool { return name == controlFeatureSet }) // SDKs alone have it
+	names = slices.DeleteFunc(names, func(name string) bool { return name == controlFeatureSet }) // only for SDKs
 	return strings.Join(names, ", ") + ", Forward-NAME, Callback-SETTING and Failure-Callback-SETTING"
 }()
 
@@ -218,8 +211,7 @@ func dialectOf(upstash, service bool) posthaste.Dialect {
 	}
 }
 
-// withDefaults adds those of the default headers that were not given. Whose
-// defaults they are does not matter to the dialect.
+// withDefaults adds missing controls from default headers, which do not affect the dialect.
 func (c controls) withDefaults(header http.Header) (controls, error) {
 	defaults, err := collectControls(header, nil)
 	if err != nil {
@@ -229,7 +221,7 @@ func (c controls) withDefaults(header http.Header) (controls, error) {
 	return controls{values: defaults.values, dialect: c.dialect}, nil
 }
 
-// header returns the controls as the headers they were given as.
+// header returns the controls as headers.
 func (c controls) header() http.Header {
 	header := make(http.Header, len(c.values))
 	for _, given := range c.values {
@@ -238,7 +230,7 @@ func (c controls) header() http.Header {
 	return header
 }
 
-// under returns the controls whose suffix begins with a prefix, without it.
+// under returns the controls with a prefix, without it.
 func (c controls) under(prefix string) controls {
 	nested := controls{dialect: c.dialect}
 	for suffix, given := range c.values {

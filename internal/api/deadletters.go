@@ -5,34 +5,29 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
-
 	"posthaste"
 	"posthaste/internal/engine"
 	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
-// DeadLetters keeps what failed for good.
+// DeadLetters manages dead letters.
 type DeadLetters interface {
 	DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error)
 	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
-	// DeleteDeadLetters returns those of the dead letters that there were, up to one
-	// behind which it is to be called again: it does as much as is enough for a commit.
+	// DeleteDeadLetters returns the removed ids. It may stop early, see store.DeadLetters.
 	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error)
-	// CheckOverrides returns an Error about overrides that every retry would refuse.
+	// CheckOverrides returns an Error about overrides that every retry would reject.
 	CheckOverrides(o engine.Overrides) error
-	// RetryDeadLetters makes new messages of dead letters. It passes over ids that
-	// are not there, and tells of each of the others, up to one behind which it is to be
-	// called again, as DeleteDeadLetters.
+	// RetryDeadLetters skips unknown ids, and may stop early like DeleteDeadLetters.
 	RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o engine.Overrides) ([]store.Retried, error)
 }
 
-// deadLetterCount is how many dead letters one call lists, retries or deletes.
+// deadLetterCount limits one call that lists, retries or deletes.
 var deadLetterCount = selection.Count{Default: 100, Most: 100}
 
-// listDeadLetters shows a page of the DLQ (contract, messages 2.9), or of that of
-// workflow runs if these are asked for.
+// listDeadLetters shows a page of the DLQ (contract, messages 2.9), or of failed runs if
+// requested.
 func (a *api) listDeadLetters(r *request) (answer, error) {
 	params, err := r.params()
 	if err != nil {
@@ -61,7 +56,7 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 	})
 }
 
-// cursorOf returns the cursor of a page, "" for the last one.
+// cursorOf returns the cursor of a page, "" for the last.
 func cursorOf(more bool, next posthaste.Position) string {
 	if !more {
 		return ""
@@ -69,8 +64,7 @@ func cursorOf(more bool, next posthaste.Position) string {
 	return selection.Cursor(next)
 }
 
-// deadLetterView is a dead letter as it is read: a message, and the answer that
-// sealed its fate.
+// deadLetterView is a dead letter as shown: a message and its last response.
 type deadLetterView struct {
 	DLQID string `json:"dlqId"`
 	messageView
@@ -80,7 +74,7 @@ type deadLetterView struct {
 	ResponseHeader     http.Header `json:"responseHeader,omitempty"`
 	ResponseBody       string      `json:"responseBody,omitempty"`       // if it is text
 	ResponseBodyBase64 string      `json:"responseBodyBase64,omitempty"` // if it is not
-	ResponseTruncated  bool        `json:"responseTruncated,omitempty"`  // it was larger than what is kept
+	ResponseTruncated  bool        `json:"responseTruncated,omitempty"`  // larger than what is stored
 }
 
 func newDeadLetterView(d *posthaste.DeadLetter, limit bodyLimit) deadLetterView {
@@ -99,7 +93,7 @@ func newDeadLetterView(d *posthaste.DeadLetter, limit bodyLimit) deadLetterView 
 }
 
 func (a *api) getDeadLetter(r *request) (answer, error) {
-	id, err := r.deadLetterID()
+	id, err := r.dlqID(noDeadLetter)
 	if err != nil {
 		return answer{}, err
 	}
@@ -113,7 +107,7 @@ func (a *api) getDeadLetter(r *request) (answer, error) {
 }
 
 func (a *api) deleteDeadLetter(r *request) (answer, error) {
-	id, err := r.deadLetterID()
+	id, err := r.dlqID(noDeadLetter)
 	if err != nil {
 		return answer{}, err
 	}
@@ -128,10 +122,9 @@ func (a *api) deleteDeadLetter(r *request) (answer, error) {
 	return done, err
 }
 
-// retryDeadLetter publishes a dead letter again as a new message. Control headers
-// of the request override what it was published with.
+// retryDeadLetter retries a dead letter, with overrides from control headers.
 func (a *api) retryDeadLetter(r *request) (answer, error) {
-	id, err := r.deadLetterID()
+	id, err := r.dlqID(noDeadLetter)
 	if err != nil {
 		return answer{}, err
 	}
@@ -156,8 +149,7 @@ func (a *api) retryDeadLetter(r *request) (answer, error) {
 	return answer{http.StatusCreated, page.Responses[0]}, nil
 }
 
-// decodeOverrides reads what dead letters are retried with, and returns the
-// controls that said so too.
+// decodeOverrides returns the overrides and their controls.
 func (a *api) decodeOverrides(r *request) (controls, engine.Overrides, error) {
 	c, err := collectControls(r.Header, r.reserved)
 	if err != nil {
@@ -170,13 +162,12 @@ func (a *api) decodeOverrides(r *request) (controls, engine.Overrides, error) {
 	return c, overrides, err
 }
 
-// deadLetterID returns the id in the path. A text that is no id names no dead
-// letter.
-func (r *request) deadLetterID() (posthaste.DeadLetterID, error) {
-	text := chi.URLParamFromCtx(r.Context(), "id")
+// dlqID returns the id in the path, or the error of missing for invalid text.
+func (r *request) dlqID(missing func(text string) error) (posthaste.DeadLetterID, error) {
+	text := r.pathText("id")
 	id, ok := posthaste.ParseDeadLetterID(text)
 	if !ok {
-		return 0, noDeadLetter(text)
+		return 0, missing(text)
 	}
 	return id, nil
 }
@@ -185,8 +176,7 @@ func noDeadLetter(id string) error {
 	return posthaste.Errorf(posthaste.CodeNotFound, "dead letter %.100q is not known", id)
 }
 
-// orNoDeadLetter says of an error that there is no such dead letter of a message, if that
-// is what it means, and where the id is known instead.
+// orNoDeadLetter replaces ErrNotFound by an error that says whether the id is of a failed run.
 func (a *api) orNoDeadLetter(r *request, err error, id posthaste.DeadLetterID) error {
 	if !errors.Is(err, store.ErrNotFound) {
 		return err

@@ -7,20 +7,20 @@ import (
 	"posthaste"
 )
 
-// destination is where a publication goes.
+// destination is the target of a publication.
 type destination struct {
-	text  string // an absolute URL in ASCII, or the name of a URL group
+	text  string // absolute URL in ASCII, or name of a URL group
 	group bool
 }
 
-// destination reads a destination as paths and batches have it (contract,
-// messages 2.2). A bad one is an Error with CodeInvalid.
+// destination parses a destination (contract, messages 2.2), or returns an Error with
+// CodeInvalid.
 func (d decoder) destination(text string) (destination, error) {
 	if text = repairURL(text); isURL(text) {
 		text, err := d.url("destination", text)
 		return destination{text: text}, err
 	}
-	name, _, _ := strings.Cut(text, "?") // a group has no use for a query
+	name, _, _ := strings.Cut(text, "?") // groups have no query
 	if unescaped, err := url.PathUnescape(name); err == nil {
 		name = unescaped
 	}
@@ -43,8 +43,7 @@ func checkGroupName(name string) error {
 	return nil
 }
 
-// isHosted reports whether a destination is one of those that stand for a
-// service of the hosted original.
+// isHosted reports whether a destination names a hosted service of the original.
 func isHosted(name string) bool {
 	for _, service := range []string{"api/llm", "api/email"} {
 		if rest, ok := strings.CutPrefix(name, service); ok && (rest == "" || rest[0] == '/') {
@@ -58,8 +57,8 @@ func isURL(text string) bool {
 	return hasPrefixFold(text, "http://") || hasPrefixFold(text, "https://")
 }
 
-// repairURL undoes what clients and proxies are known to do to a URL within a
-// path: escape it as a whole, or make one slash of two (contract, U-75).
+// repairURL undoes what clients and proxies do to a URL in a path: escaping it, or collapsing
+// slashes (contract, U-75).
 func repairURL(text string) string {
 	path, query, hasQuery := strings.Cut(text, "?")
 	separator := "?"
@@ -78,7 +77,7 @@ func repairURL(text string) string {
 	return path
 }
 
-// isSchemed reports whether a text begins like a URL with at least one slash.
+// isSchemed reports whether a text starts like a URL with at least one slash.
 func isSchemed(text string) bool {
 	return hasPrefixFold(text, "http:/") || hasPrefixFold(text, "https:/")
 }

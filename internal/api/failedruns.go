@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/http"
 
 	"posthaste"
 	"posthaste/internal/engine"
@@ -11,24 +13,23 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// FailedRuns is the DLQ of workflow runs.
+// FailedRuns manages the DLQ of runs.
 type FailedRuns interface {
 	Failed(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error)
 	CountFailed(ctx context.Context, user string, query store.RunQuery) (int, error)
 
-	// BeginSweep ends a query at what is the newest entry now.
+	// BeginSweep limits a query to present entries.
 	BeginSweep(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error)
 
-	// Restart restarts failed runs, or resumes them. It returns the cached response
-	// instead if the request is a repetition.
+	// Restart restarts or resumes failed runs, or returns the cached response to a repetition.
 	Restart(ctx context.Context, user string, req workflow.RestartRequest) (done workflow.Restarts, kept []byte, err error)
 
-	// CheckOverrides returns an Error about overrides that every restart would refuse.
+	// CheckOverrides returns an Error about overrides that every restart would reject.
 	CheckOverrides(o engine.Overrides) error
 
-	// CannotRestart returns those entries that Restart would refuse.
+	// CannotRestart returns the entries that Restart would reject.
 	CannotRestart(ctx context.Context, user string, req workflow.RestartRequest) ([]workflow.Restarted, error)
-	// DeleteFailed returns how many of the entries there were.
+	// DeleteFailed returns the number of removed entries.
 	DeleteFailed(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, error)
 
 	RetryFailureCallback(ctx context.Context, user string, id posthaste.DeadLetterID) (workflow.RunID, error)
@@ -42,24 +43,24 @@ func (a *api) failedRunRoutes() []route {
 		{"GET /v2/workflows/dlq", read, a.listFailedRuns},
 		{"DELETE /v2/workflows/dlq", submit, a.deleteFailedRuns},
 		{"DELETE /v2/workflows/dlq/", write, refuseEmptyID},
-		{"GET /v2/workflows/dlq/{id}", read, plain(a.getFailedRun)},
-		{"DELETE /v2/workflows/dlq/{id}", submit, alone(a.deleteFailedRun)},
+		{"GET /v2/workflows/dlq/{id}", read, withoutQuery(a.getFailedRun)},
+		{"DELETE /v2/workflows/dlq/{id}", submit, withoutBody(a.deleteFailedRun)},
 
 		{"POST /v2/workflows/dlq/restart", submit, controlled(a.restartFailedRuns(restart))},
 		{"POST /v2/workflows/dlq/restart/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/restart/{id}", submit, controlled(alone(a.restartFailedRun(restart)))},
+		{"POST /v2/workflows/dlq/restart/{id}", submit, controlled(withoutBody(a.restartFailedRun(restart)))},
 		{"POST /v2/workflows/dlq/resume", submit, controlled(a.restartFailedRuns(resume))},
 		{"POST /v2/workflows/dlq/resume/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/resume/{id}", submit, controlled(alone(a.restartFailedRun(resume)))},
+		{"POST /v2/workflows/dlq/resume/{id}", submit, controlled(withoutBody(a.restartFailedRun(resume)))},
 
 		{"POST /v2/workflows/dlq/callback/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/callback/{id}", submit, alone(a.retryFailureCallback)},
+		{"POST /v2/workflows/dlq/callback/{id}", submit, withoutBody(a.retryFailureCallback)},
 		{"DELETE /v2/workflows/dlq/callback/", write, refuseEmptyID},
-		{"DELETE /v2/workflows/dlq/callback/{id}", submit, alone(a.cancelFailureCallback)},
+		{"DELETE /v2/workflows/dlq/callback/{id}", submit, withoutBody(a.cancelFailureCallback)},
 	}
 }
 
-// failedRunCount is how many entries one call lists or deletes.
+// failedRunCount limits one call that lists or deletes.
 var failedRunCount = selection.Count{Default: 100, Most: 100}
 
 // listFailedRuns shows a page of the DLQ of runs.
@@ -89,7 +90,7 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 }
 
 func (a *api) getFailedRun(r *request) (answer, error) {
-	id, err := r.failedRunID()
+	id, err := r.dlqID(workflow.NoFailedRun)
 	if err != nil {
 		return answer{}, err
 	}
@@ -106,7 +107,6 @@ func (a *api) getFailedRun(r *request) (answer, error) {
 	})
 }
 
-// oneFailedRun is the query for one entry.
 func oneFailedRun(id posthaste.DeadLetterID) store.RunQuery {
 	return store.RunQuery{
 		Filter: store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{id}},
@@ -116,7 +116,7 @@ func oneFailedRun(id posthaste.DeadLetterID) store.RunQuery {
 }
 
 func (a *api) deleteFailedRun(r *request) (answer, error) {
-	id, err := r.failedRunID()
+	id, err := r.dlqID(workflow.NoFailedRun)
 	if err != nil {
 		return answer{}, err
 	}
@@ -127,24 +127,24 @@ func (a *api) deleteFailedRun(r *request) (answer, error) {
 	return done, err
 }
 
-// runView names a run and when it was created.
+// runView identifies a run.
 type runView struct {
 	WorkflowRunID     string `json:"workflowRunId"`
 	WorkflowCreatedAt int64  `json:"workflowCreatedAt"` // Unix ms
 }
 
-// retryFailureCallback sends the failure callback of a failed run once more.
+// retryFailureCallback resends a failed run's failure callback.
 func (a *api) retryFailureCallback(r *request) (answer, error) {
 	return a.changeFailureCallback(r, a.options.Workflows.RetryFailureCallback)
 }
 
-// cancelFailureCallback cancels a failure callback that is in progress.
+// cancelFailureCallback cancels a failure callback in progress.
 func (a *api) cancelFailureCallback(r *request) (answer, error) {
 	return a.changeFailureCallback(r, a.options.Workflows.CancelFailureCallback)
 }
 
 func (a *api) changeFailureCallback(r *request, change func(context.Context, string, posthaste.DeadLetterID) (workflow.RunID, error)) (answer, error) {
-	id, err := r.failedRunID()
+	id, err := r.dlqID(workflow.NoFailedRun)
 	if err != nil {
 		return answer{}, err
 	}
@@ -155,18 +155,7 @@ func (a *api) changeFailureCallback(r *request, change func(context.Context, str
 	return ok(runView{run.ID, run.CreatedAt.UnixMilli()}), err
 }
 
-// failedRunID returns the id in the path. A text that is no id names no failed run.
-func (r *request) failedRunID() (posthaste.DeadLetterID, error) {
-	text := r.pathText("id")
-	id, ok := posthaste.ParseDeadLetterID(text)
-	if !ok {
-		return 0, workflow.NoFailedRun(text)
-	}
-	return id, nil
-}
-
-// explainMissing returns the error about an id that is not in the DLQ of runs, and
-// says so if it is one of a message.
+// explainMissing returns the error about an unknown entry, which may be one of a message.
 func (a *api) explainMissing(r *request, id posthaste.DeadLetterID) error {
 	_, err := a.options.Engine.DeadLetter(r.Context(), r.user, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -176,4 +165,47 @@ func (a *api) explainMissing(r *request, id posthaste.DeadLetterID) error {
 		return err
 	}
 	return posthaste.Invalidf("dead letter %s belongs to a message, not to a workflow run: use /v2/dlq", id)
+}
+
+// failedRunView is an entry of the DLQ of runs as shown (contract, workflows 5.3): the failed
+// message as sent, and the run's failure callback.
+type failedRunView struct {
+	deadLetterView
+	FailureFunctionState posthaste.CallbackState `json:"failureFunctionState,omitempty"`
+	FailureCallbackInfo  *callbackInfo           `json:"failureCallbackInfo,omitempty"`
+}
+
+// callbackInfo is the state and last response of a failure callback.
+type callbackInfo struct {
+	State              posthaste.CallbackState `json:"state"`
+	ResponseStatus     int                     `json:"responseStatus,omitempty"`
+	ResponseHeaders    http.Header             `json:"responseHeaders,omitempty"`
+	ResponseBody       string                  `json:"responseBody,omitempty"`       // if it is text
+	ResponseBodyBase64 string                  `json:"responseBodyBase64,omitempty"` // if it is not
+	ResponseTruncated  bool                    `json:"responseTruncated,omitempty"`  // larger than what is stored
+	Error              string                  `json:"error,omitempty"`
+}
+
+func newFailedRunView(run *posthaste.Run, d *posthaste.DeadLetter, limit bodyLimit) failedRunView {
+	m, shown := *d.Message, *d
+	m.Header = workflow.SentHeader(run, d.Message)
+	m.CallerIP, m.Labels = run.CallerIP, run.Labels
+	m.FailureCallback = cmp.Or(m.FailureCallback, run.FailureCallback)
+	shown.Message = &m
+	view := failedRunView{deadLetterView: newDeadLetterView(&shown, limit)}
+	if run.Reported != nil {
+		view.FailureFunctionState = run.Reported.State
+		view.FailureCallbackInfo = newCallbackInfo(run.Reported, limit)
+	}
+	return view
+}
+
+func newCallbackInfo(c *posthaste.RunCallback, limit bodyLimit) *callbackInfo {
+	info := &callbackInfo{State: c.State, Error: c.Error}
+	if c.Response != nil {
+		info.ResponseStatus, info.ResponseHeaders = c.Response.Status, posthaste.HeaderInJSON(c.Response.Header)
+		info.ResponseBody, info.ResponseBodyBase64 = limit.textOrBase64(c.Response.Body)
+		info.ResponseTruncated = c.Response.Truncated
+	}
+	return info
 }

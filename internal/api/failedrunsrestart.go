@@ -12,20 +12,20 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// restartCount is how many runs one call restarts or resumes (contract 4.2, rule 1).
+// restartCount limits one call that restarts or resumes (contract 4.2, rule 1).
 var restartCount = selection.Count{Default: 50, Most: 50}
 
-// restartedView tells which run took the place of one that failed.
+// restartedView is a new run and the entry that it replaces.
 type restartedView struct {
 	runView
-	DLQID string `json:"dlqId"` // of the entry that is gone
+	DLQID string `json:"dlqId"` // removed entry
 }
 
-// restartedPage is the answer to a call that restarts many runs.
+// restartedPage is the response to a restart of many runs.
 type restartedPage struct {
 	Cursor       string          `json:"cursor,omitempty"`
 	WorkflowRuns []restartedView `json:"workflowRuns"`
-	Failures     []failureView   `json:"failures,omitempty"` // entries that stay, and why
+	Failures     []failureView   `json:"failures,omitempty"` // entries that stay
 }
 
 func newRestartedView(r workflow.Restarted) restartedView {
@@ -48,9 +48,8 @@ func newRestartFailure(r workflow.Restarted) failureView {
 	return failureView{DLQID: r.ID.String(), Error: showable(r.Err).Message}
 }
 
-// restartFailedRuns makes the handler that restarts or resumes many failed runs: those
-// that are listed, or else those that match (contract 4.2; workflows 7). Control
-// headers override what they were triggered with.
+// restartFailedRuns restarts or resumes listed or matching runs (contract 4.2; workflows 7), with
+// overrides from control headers.
 func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (answer, error) {
 	return func(r *request) (answer, error) {
 		s, err := r.failedRunSweep(restartCount)
@@ -65,7 +64,7 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 			return answer{}, posthaste.Invalidf("%s cannot be given with async=true: "+
 				"GET /v2/workflows/bulkActions shows whether the action was started", idempotencyKey)
 		case s.async:
-			return a.sweepBehind(r, kind, &s, c.header())
+			return a.sweepInBackground(r, kind, &s, c.header())
 		case s.dryRun:
 			return a.dryRestart(r, &s, req)
 		}
@@ -74,7 +73,7 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 			return answer{}, err
 		}
 		req.IDs, req.More = page.ids, page.cursor != ""
-		if s.ids != nil && !s.begun { // a list is checked as a whole, before its first page
+		if s.ids != nil && !s.begun { // a list is checked before its first page
 			req.AllKnown = true
 			if _, req.Refusal, err = a.knownFailedRuns(r, s.ids); err != nil {
 				return answer{}, err
@@ -84,10 +83,10 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 	}
 }
 
-// restartFailedRun makes the handler that restarts or resumes one failed run.
+// restartFailedRun restarts or resumes one run.
 func (a *api) restartFailedRun(kind posthaste.ActionKind) func(r *request) (answer, error) {
 	return func(r *request) (answer, error) {
-		id, err := r.failedRunID()
+		id, err := r.dlqID(workflow.NoFailedRun)
 		if err != nil {
 			return answer{}, err
 		}
@@ -104,10 +103,8 @@ func (a *api) restartFailedRun(kind posthaste.ActionKind) func(r *request) (answ
 	}
 }
 
-// restartRequest reads what requests to restart or to resume have in common, but for
-// the selection, which is in the parameters. It returns the controls that were
-// overrides, too. An override that every run would refuse is refused at once, so that
-// no sweep begins with it.
+// restartRequest reads a request without its selection, and returns the overrides' controls too.
+// Overrides that every run would reject are rejected before a sweep starts.
 func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.Values) (controls, workflow.RestartRequest, error) {
 	c, overrides, err := a.decodeOverrides(r)
 	if err != nil {
@@ -116,7 +113,7 @@ func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.V
 	if err := a.options.Workflows.CheckOverrides(overrides); err != nil {
 		return controls{}, workflow.RestartRequest{}, c.nameLimit(err)
 	}
-	once, err := r.once(kind, c, params)
+	once, err := r.idempotency(kind, c, params)
 	return c, workflow.RestartRequest{
 		Resume:      kind == posthaste.ActionResume,
 		CallerIP:    a.callerIP(r.Request),
@@ -125,8 +122,7 @@ func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.V
 	}, err
 }
 
-// restart answers with what became of a request, or with what became of it the first
-// time.
+// restart executes a request, or returns the cached response.
 func (a *api) restart(r *request, req workflow.RestartRequest, view func(workflow.Restarts) any) (answer, error) {
 	if req.Idempotency != nil {
 		req.Idempotency.Encode = func(done workflow.Restarts) []byte { return encodeJSON(view(done)) }
@@ -142,15 +138,15 @@ func (a *api) restart(r *request, req workflow.RestartRequest, view func(workflo
 	}
 }
 
-// idempotencyKey is the header that makes a request repeatable.
+// idempotencyKey is the header of an idempotent request.
 const idempotencyKey = "Idempotency-Key"
 
-// maxIdempotencyKey is how many bytes its value may have.
+// maxIdempotencyKey limits its value in bytes.
 const maxIdempotencyKey = 255
 
-// once reads the idempotency key of a request, nil if it has none. What the key stands
-// for is the kind of request, its overrides, and its parameters but for the cursor.
-func (r *request) once(kind posthaste.ActionKind, overrides controls, params url.Values) (*workflow.Idempotency, error) {
+// idempotency returns a request's idempotency key, nil if it has none. The fingerprint covers
+// kind, overrides, and parameters except the cursor.
+func (r *request) idempotency(kind posthaste.ActionKind, overrides controls, params url.Values) (*workflow.Idempotency, error) {
 	values, given := r.Header[idempotencyKey]
 	if !given {
 		return nil, nil

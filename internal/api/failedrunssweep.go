@@ -11,25 +11,23 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// failedRunSweep is a call on many entries of the DLQ of runs: those it lists,
-// whatever its filters say, or else those that match its filters. Both are done page
-// by page, and the cursor of a page leads to the next one: through the list, or
-// through what had failed when the sweep began.
+// failedRunSweep is a call on listed or matching entries of the DLQ of runs. Both are done in
+// pages; the cursor leads through the list, or through what had failed when the sweep began.
 type failedRunSweep struct {
-	given url.Values // all parameters
+	given url.Values
 
-	ids  []string // listed, each once; nil if it lists none
-	done int      // how many of those were done by earlier calls
+	ids  []string // distinct; nil: no list
+	done int      // by earlier calls
 
-	query store.RunQuery // if it lists none
+	query store.RunQuery // without list
 	begun bool           // by an earlier call
 	limit int
 
-	async  bool // it continues in the background
-	dryRun bool // it only shows what would be changed
+	async  bool // in the background
+	dryRun bool // changes nothing
 }
 
-// failedRunSweep reads such a call; count is its page size.
+// failedRunSweep reads such a call; count limits a page.
 func (r *request) failedRunSweep(count selection.Count) (s failedRunSweep, err error) {
 	if s.given, _, err = r.callParameters("dlqIds"); err != nil {
 		return s, err
@@ -61,20 +59,19 @@ func (r *request) failedRunSweep(count selection.Count) (s failedRunSweep, err e
 	return s, err
 }
 
-// filters returns the parameters without those that say what the call is about
-// otherwise.
+// filters returns the filters among the parameters.
 func (s *failedRunSweep) filters() url.Values {
 	return selection.Without(selection.Without(s.given, "dlqIds"), "dryRun")
 }
 
-// failedRunPage is the part of a sweep that one call does.
+// failedRunPage is what one call does of a sweep.
 type failedRunPage struct {
 	ids    []posthaste.DeadLetterID
-	cursor string                                 // of the next call, "" if this is the last
-	at     func(id posthaste.DeadLetterID) string // the cursor of a call that begins with one of the ids
+	cursor string                                 // of the next call, "" for the last
+	at     func(id posthaste.DeadLetterID) string // cursor of a call that starts at an id
 }
 
-// after returns the cursor of the next call if some of the ids are left for it.
+// after returns the next cursor if some ids remain.
 func (p *failedRunPage) after(left []posthaste.DeadLetterID) string {
 	if len(left) > 0 {
 		return p.at(left[0])
@@ -82,7 +79,7 @@ func (p *failedRunPage) after(left []posthaste.DeadLetterID) string {
 	return p.cursor
 }
 
-// failedRunPage returns the page of a sweep that is next.
+// failedRunPage returns the next page of a sweep.
 func (a *api) failedRunPage(r *request, s *failedRunSweep) (page failedRunPage, err error) {
 	if s.ids != nil {
 		return s.listedPage(), nil
@@ -106,7 +103,7 @@ func (a *api) failedRunPage(r *request, s *failedRunSweep) (page failedRunPage, 
 	return page, err
 }
 
-// listedPage passes over texts that are no ids: they name no failed run.
+// listedPage returns the next page of a list, without invalid ids.
 func (s *failedRunSweep) listedPage() failedRunPage {
 	end := min(s.done+s.limit, len(s.ids))
 	page := failedRunPage{ids: parseDeadLetterIDs(s.ids[s.done:end])}
@@ -119,8 +116,8 @@ func (s *failedRunSweep) listedPage() failedRunPage {
 	return page
 }
 
-// knownFailedRuns returns those of the ids that are in the DLQ, in their order, and an
-// Error with CodeNotFound about the first text that is not, nil if all are.
+// knownFailedRuns returns the ids in the DLQ, in order, and an Error with CodeNotFound about the
+// first one that is not.
 func (a *api) knownFailedRuns(r *request, texts []string) (known []posthaste.DeadLetterID, missing, err error) {
 	const atOnce = 1000
 	there := map[posthaste.DeadLetterID]bool{}
@@ -150,26 +147,24 @@ func (a *api) knownFailedRuns(r *request, texts []string) (known []posthaste.Dea
 	return known, missing, nil
 }
 
-// dryRunView tells what a call would have changed (contract, decision 18).
+// dryRunView is the response to a dry run (contract, decision 18).
 type dryRunView struct {
 	DryRun   bool          `json:"dryRun"`
-	Total    int           `json:"total"` // also those of later pages
+	Total    int           `json:"total"` // including later pages
 	DLQIDs   []string      `json:"dlqIds"`
 	Cursor   string        `json:"cursor,omitempty"`
-	Failures []failureView `json:"failures,omitempty"` // entries of the page that would stay, and why
+	Failures []failureView `json:"failures,omitempty"` // entries that would stay
 }
 
-// dryRun answers what a sweep would change from here on. With allKnown it is refused
-// where the sweep would be, because of an id that is not in the DLQ.
+// dryRun shows what a sweep would change. allKnown rejects unknown ids like the sweep would.
 func (a *api) dryRun(r *request, s *failedRunSweep, allKnown bool) (answer, error) {
-	page, total, err := a.foresee(r, s, allKnown)
+	page, total, err := a.dryRunPage(r, s, allKnown)
 	return ok(newDryRunView(page, total)), err
 }
 
-// dryRestart is dryRun for a request to restart or to resume. It tells what would be
-// refused, too.
+// dryRestart is dryRun for a restart, with what would be rejected.
 func (a *api) dryRestart(r *request, s *failedRunSweep, req workflow.RestartRequest) (answer, error) {
-	page, total, err := a.foresee(r, s, !s.begun)
+	page, total, err := a.dryRunPage(r, s, !s.begun)
 	if err != nil {
 		return answer{}, err
 	}
@@ -186,9 +181,9 @@ func newDryRunView(page failedRunPage, total int) dryRunView {
 	return dryRunView{DryRun: true, Total: total, DLQIDs: views(page.ids, posthaste.DeadLetterID.String), Cursor: page.cursor}
 }
 
-// foresee returns the page of a sweep that is next, of a list only what is there, and how
-// many entries there are from here on.
-func (a *api) foresee(r *request, s *failedRunSweep, allKnown bool) (page failedRunPage, total int, err error) {
+// dryRunPage returns the next page of a sweep, of a list only known ids, and the number of
+// remaining entries.
+func (a *api) dryRunPage(r *request, s *failedRunSweep, allKnown bool) (page failedRunPage, total int, err error) {
 	if page, err = a.failedRunPage(r, s); err != nil {
 		return page, 0, err
 	}
@@ -204,15 +199,15 @@ func (a *api) foresee(r *request, s *failedRunSweep, allKnown bool) (page failed
 	return page, len(known), err
 }
 
-// deleteFailedRuns removes entries. Those that are listed and not there do not count,
-// and a list is done at once, however long it is.
+// deleteFailedRuns removes entries. Unknown ids do not count, and a list of any length is done at
+// once.
 func (a *api) deleteFailedRuns(r *request) (answer, error) {
 	s, err := r.failedRunSweep(failedRunCount)
 	if err != nil {
 		return answer{}, err
 	}
 	if s.async {
-		return a.sweepBehind(r, posthaste.ActionDeleteRuns, &s, nil)
+		return a.sweepInBackground(r, posthaste.ActionDeleteRuns, &s, nil)
 	}
 	s.limit = max(s.limit, len(s.ids))
 	if s.dryRun {
@@ -235,8 +230,8 @@ func (a *api) deleteFailedRuns(r *request) (answer, error) {
 	}{deleted, page.cursor}), nil
 }
 
-// sweepBehind begins a bulk action on all that the filters of a call match.
-func (a *api) sweepBehind(r *request, kind posthaste.ActionKind, s *failedRunSweep, overrides http.Header) (answer, error) {
+// sweepInBackground starts a bulk action on what the filters match.
+func (a *api) sweepInBackground(r *request, kind posthaste.ActionKind, s *failedRunSweep, overrides http.Header) (answer, error) {
 	switch {
 	case s.ids != nil:
 		return answer{}, posthaste.Invalidf("dlqIds cannot be given with async=true: listed entries are changed by this request and those with its cursors")

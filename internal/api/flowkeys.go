@@ -13,30 +13,27 @@ import (
 	"posthaste/internal/store"
 )
 
-// FlowKeys keeps flow-control keys.
+// FlowKeys manages flow-control keys.
 type FlowKeys interface {
 	FlowKey(ctx context.Context, user, key string) (store.FlowStatus, error)
-	// FlowKeys returns the keys that contain the text, a part at a time, as all lists do.
+	// FlowKeys returns a part of the keys that contain the text.
 	FlowKeys(ctx context.Context, user, contains, after string) (store.List[store.FlowStatus], error)
 
-	// PinFlowKey and PauseFlowKey create a missing key; to the others an unknown
-	// key is no error.
+	// PinFlowKey and PauseFlowKey create the key if needed; the others ignore an unknown one.
 	PinFlowKey(ctx context.Context, user, key string, pin engine.Pin) error
 	UnpinFlowKey(ctx context.Context, user, key string, parallelism, rate bool) error
 	PauseFlowKey(ctx context.Context, user, key string) error
 	ResumeFlowKey(ctx context.Context, user, key string) error
 	ResetFlowRate(ctx context.Context, user, key string) error
-	// DeleteFlowKey refuses a key that messages need, and returns store.ErrNotFound for an
-	// unknown one.
+	// DeleteFlowKey rejects a key in use, and returns store.ErrNotFound for an unknown one.
 	DeleteFlowKey(ctx context.Context, user, key string) error
 
-	// GlobalParallelism returns how many attempts of the user are in flight, and
-	// how many there may be of all users.
+	// GlobalParallelism returns the user's attempts in flight and the maximum of all users.
 	GlobalParallelism(ctx context.Context, user string) (inFlight, most int, err error)
 }
 
-// flowKeyView is a flow-control key as it is read (contract, messages 2.11). SDKs
-// want every member; a limit that is not set is 0.
+// flowKeyView is a flow-control key as shown (contract, messages 2.11). SDKs need all members; an
+// unset limit is 0.
 type flowKeyView struct {
 	FlowControlKey      string `json:"flowControlKey"`
 	WaitListSize        int    `json:"waitListSize"`
@@ -89,8 +86,7 @@ func (a *api) listFlowKeys(r *request) (answer, error) {
 	})
 }
 
-// getFlowKey shows the key that the rest of the path is: keys may hold slashes,
-// and SDKs do not escape them.
+// getFlowKey shows the key in the rest of the path, in which SDKs do not escape slashes.
 func (a *api) getFlowKey(r *request) (answer, error) {
 	key := r.pathText("*")
 	status, err := a.options.Engine.FlowKey(r.Context(), r.user, key)
@@ -100,29 +96,27 @@ func (a *api) getFlowKey(r *request) (answer, error) {
 	return ok(newFlowKeyView(status)), nil
 }
 
-// deleteFlowKey removes the key that the rest of the path is, as for getFlowKey.
 func (a *api) deleteFlowKey(r *request) (answer, error) {
 	key := r.pathText("*")
 	err := a.options.Engine.DeleteFlowKey(r.Context(), r.user, key)
 	return done, orNotFound(err, "flow-control key", key)
 }
 
-// flowKeyChanges are what can be done to a key, by the last part of the path, and the
-// parameters that each takes. To reset is to reset the rate: attempts in flight are counted,
-// not remembered, so that count is never wrong.
+// flowKeyChanges are the changes of a key by the last segment of the path, with their parameters.
+// reset resets the rate only: attempts in flight are counted, so that count is never wrong.
 var flowKeyChanges = map[string]struct {
 	do    func(a *api, r *request, key string, params url.Values) error
 	takes []string
 }{
-	"pause":     {do: (*api).pauseFlowKey},
-	"resume":    {do: (*api).resumeFlowKey},
+	"pause":     {do: simple(FlowKeys.PauseFlowKey)},
+	"resume":    {do: simple(FlowKeys.ResumeFlowKey)},
 	"pin":       {(*api).pinFlowKey, []string{"parallelism", "rate", "period"}},
 	"unpin":     {(*api).unpinFlowKey, []string{"parallelism", "rate"}},
-	"resetRate": {do: (*api).resetFlowRate},
-	"reset":     {do: (*api).resetFlowRate},
+	"resetRate": {do: simple(FlowKeys.ResetFlowRate)},
+	"reset":     {do: simple(FlowKeys.ResetFlowRate)},
 }
 
-// changeFlowKey does to the key in the path what its last part says.
+// changeFlowKey executes the change in the path.
 func (a *api) changeFlowKey(r *request) (answer, error) {
 	text := strings.TrimSuffix(r.pathText("*"), "/")
 	slash := strings.LastIndexByte(text, '/')
@@ -148,20 +142,14 @@ func (a *api) changeFlowKey(r *request) (answer, error) {
 	return done, change.do(a, r, key, params)
 }
 
-func (a *api) pauseFlowKey(r *request, key string, _ url.Values) error {
-	return a.options.Engine.PauseFlowKey(r.Context(), r.user, key)
+// simple is a change without parameters.
+func simple(change func(keys FlowKeys, ctx context.Context, user, key string) error) func(*api, *request, string, url.Values) error {
+	return func(a *api, r *request, key string, _ url.Values) error {
+		return change(a.options.Engine, r.Context(), r.user, key)
+	}
 }
 
-func (a *api) resumeFlowKey(r *request, key string, _ url.Values) error {
-	return a.options.Engine.ResumeFlowKey(r.Context(), r.user, key)
-}
-
-func (a *api) resetFlowRate(r *request, key string, _ url.Values) error {
-	return a.options.Engine.ResetFlowRate(r.Context(), r.user, key)
-}
-
-// pinFlowKey pins the limits that are given. Of a rate and its period, the one
-// that is not given stays as it is.
+// pinFlowKey pins limits. Rate or period alone leaves the other.
 func (a *api) pinFlowKey(r *request, key string, params url.Values) error {
 	limit, err := parsePin(params)
 	if err != nil {
@@ -180,8 +168,7 @@ func (a *api) pinFlowKey(r *request, key string, params url.Values) error {
 	return a.options.Engine.PinFlowKey(r.Context(), r.user, key, pin)
 }
 
-// completeRate fills in the half of a rate that is not given from what the key
-// has.
+// completeRate sets the missing half of a rate from the key.
 func (a *api) completeRate(r *request, key string, limit *posthaste.FlowLimit) error {
 	present, err := a.options.Engine.FlowKey(r.Context(), r.user, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -244,7 +231,7 @@ func (a *api) unpinFlowKey(r *request, key string, params url.Values) error {
 	return a.options.Engine.UnpinFlowKey(r.Context(), r.user, key, parallelism, rate)
 }
 
-// getGlobalParallelism shows the attempts in flight and their bound.
+// getGlobalParallelism shows the attempts in flight and their limit.
 func (a *api) getGlobalParallelism(r *request) (answer, error) {
 	inFlight, most, err := a.options.Engine.GlobalParallelism(r.Context(), r.user)
 	return ok(struct {

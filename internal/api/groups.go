@@ -14,21 +14,20 @@ import (
 	"posthaste/internal/weburl"
 )
 
-// URLGroups keeps URL groups.
+// URLGroups manages URL groups.
 type URLGroups interface {
-	// AddEndpoints creates the group if it does not exist.
+	// AddEndpoints creates the group if needed.
 	AddEndpoints(ctx context.Context, user, name string, endpoints []posthaste.Endpoint) error
-	// RemoveEndpoints removes the group with its last endpoint. An endpoint that
-	// is not there is no error.
+	// RemoveEndpoints removes the group with its last endpoint, and ignores unknown ones.
 	RemoveEndpoints(ctx context.Context, user, name string, endpoints []posthaste.Endpoint) error
 	SetGroupHeaders(ctx context.Context, user, name string, headers map[string][]string) error
 	URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error)
 	URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error)
-	// DeleteURLGroup returns nil for a group that is not there.
+	// DeleteURLGroup ignores an unknown group.
 	DeleteURLGroup(ctx context.Context, user, name string) error
 }
 
-// groupView is a URL group as it is read (contract, messages 2.8).
+// groupView is a URL group as shown (contract, messages 2.8).
 type groupView struct {
 	Name      string         `json:"name"`
 	CreatedAt int64          `json:"createdAt"` // Unix ms
@@ -37,8 +36,7 @@ type groupView struct {
 	Headers   http.Header    `json:"headers,omitempty"`
 }
 
-// endpointView is an endpoint as it is read and written. SDKs compare it as a
-// whole: it has no other members.
+// endpointView is an endpoint. SDKs compare all of it: it has no other members.
 type endpointView struct {
 	Name string `json:"name,omitempty"`
 	URL  string `json:"url"`
@@ -80,7 +78,7 @@ func (a *api) deleteGroup(r *request) (answer, error) {
 	return done, a.options.Engine.DeleteURLGroup(r.Context(), r.user, name)
 }
 
-// addEndpoints adds endpoints to a group or changes those that it has.
+// addEndpoints adds or changes endpoints of a group.
 func (a *api) addEndpoints(r *request) (answer, error) {
 	name, endpoints, err := r.endpoints()
 	if err != nil {
@@ -97,8 +95,8 @@ func (a *api) addEndpoints(r *request) (answer, error) {
 	return done, a.options.Engine.AddEndpoints(r.Context(), r.user, name, endpoints)
 }
 
-// readEndpoint writes the URL of an endpoint as it is stored. It returns an Error with
-// CodeInvalid unless messages can be sent to the endpoint and its name can be sent with them.
+// readEndpoint normalises an endpoint's URL, or returns an Error with CodeInvalid if URL or name
+// cannot be sent.
 func (d decoder) readEndpoint(endpoint *posthaste.Endpoint) (err error) {
 	if err := posthaste.CheckLen("endpoint name", endpoint.Name, posthaste.MaxNameLen); err != nil {
 		return err
@@ -113,7 +111,7 @@ func (d decoder) readEndpoint(endpoint *posthaste.Endpoint) (err error) {
 	return err
 }
 
-// removeEndpoints removes endpoints by their name or their URL.
+// removeEndpoints removes endpoints by name or URL.
 func (a *api) removeEndpoints(r *request) (answer, error) {
 	name, endpoints, err := r.endpoints()
 	if err != nil {
@@ -123,7 +121,7 @@ func (a *api) removeEndpoints(r *request) (answer, error) {
 		if endpoint.Name == "" && endpoint.URL == "" {
 			return answer{}, posthaste.Invalidf("an endpoint has neither a name nor a url, one of them is needed to find it")
 		}
-		// One that an earlier version stored as it was given is found by that.
+		// stored URLs may not be in ASCII
 		if ascii, err := weburl.ASCII("endpoint", endpoint.URL); err == nil && ascii != endpoint.URL {
 			endpoints = append(endpoints, posthaste.Endpoint{Name: endpoint.Name, URL: ascii})
 		}
@@ -131,7 +129,7 @@ func (a *api) removeEndpoints(r *request) (answer, error) {
 	return done, orNoURLGroup(a.options.Engine.RemoveEndpoints(r.Context(), r.user, name, endpoints), name)
 }
 
-// endpoints reads the name of a group from the path and endpoints from the body.
+// endpoints returns the group in the path and the endpoints in the body.
 func (r *request) endpoints() (name string, endpoints []posthaste.Endpoint, err error) {
 	if name, err = r.groupName(); err != nil {
 		return "", nil, err
@@ -148,7 +146,7 @@ func (r *request) endpoints() (name string, endpoints []posthaste.Endpoint, err 
 	return name, views(body.Endpoints, func(e endpointView) posthaste.Endpoint { return posthaste.Endpoint(e) }), nil
 }
 
-// setGroupHeaders replaces the default headers of a group (contract, U-41).
+// setGroupHeaders replaces a group's default headers (contract, U-41).
 func (a *api) setGroupHeaders(r *request) (answer, error) {
 	name, err := r.groupName()
 	if err != nil {
@@ -173,12 +171,10 @@ func (a *api) setGroupHeaders(r *request) (answer, error) {
 	return done, orNoURLGroup(a.options.Engine.SetGroupHeaders(r.Context(), r.user, name, header), name)
 }
 
-// notDefaults are controls that name one thing, which cannot be the same thing
-// for every publication.
+// notDefaults are controls that cannot be the same for every publication.
 var notDefaults = []string{controlCron, controlScheduleID}
 
-// checkDefaults returns an Error with CodeInvalid unless every publication to a
-// group can have the headers.
+// checkDefaults returns an Error with CodeInvalid for headers that cannot be defaults.
 func (d decoder) checkDefaults(header http.Header) error {
 	c, err := collectControls(header, nil)
 	if err != nil {
@@ -197,8 +193,7 @@ func (d decoder) checkDefaults(header http.Header) error {
 
 func (r *request) groupName() (string, error) { return r.pathName("group", "URL group name") }
 
-// orNoURLGroup puts store.ErrNotFound into the words that SDKs expect and leaves
-// other errors, and nil, as they are.
+// orNoURLGroup replaces store.ErrNotFound by the error that SDKs expect.
 func orNoURLGroup(err error, name string) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return posthaste.Errorf(posthaste.CodeNotFound, "topic %s not found", name)

@@ -9,17 +9,16 @@ import (
 	"posthaste/internal/engine"
 )
 
-// intake turns what one request publishes into what the engine takes. It asks for
-// each URL group once, however often a batch names it.
+// intake decodes what one request publishes. It reads each URL group once.
 type intake struct {
 	decoder  decoder
 	groups   URLGroups
 	user     string
 	callerIP string
 	maxBody  int64
-	maxStep  int64                  // the same for steps of runs
+	maxStep  int64                  // for steps of runs
 	trace    posthaste.TraceContext // of the request
-	defaults map[string]http.Header // of the groups asked for so far
+	defaults map[string]http.Header // by group
 }
 
 func (a *api) newIntake(r *request) *intake {
@@ -35,8 +34,8 @@ func (a *api) newIntake(r *request) *intake {
 	}
 }
 
-// publication reads a publication, all but its body and its queue. An unknown
-// URL group is an Error with CodeNotFound, a bad value one with CodeInvalid.
+// publication reads a publication without body and queue. It returns an Error with CodeNotFound
+// for an unknown URL group, CodeInvalid for a bad value.
 func (i *intake) publication(ctx context.Context, destinationText string, c controls, in incoming) (engine.Publication, error) {
 	destination, err := i.decoder.destination(destinationText)
 	if err != nil {
@@ -52,12 +51,12 @@ func (i *intake) publication(ctx context.Context, destinationText string, c cont
 	return p, err
 }
 
-// incoming returns the headers of an item of a batch.
+// incoming returns the headers of a batch item.
 func (i *intake) incoming(header http.Header) incoming {
 	return incoming{header: header, outerTrace: i.trace}
 }
 
-// body returns the bytes of a batch item's body, up to a limit.
+// body returns the body of a batch item, up to limit bytes.
 func (i *intake) body(raw json.RawMessage, limit int64) ([]byte, error) {
 	body, err := jsonBody(raw)
 	if int64(len(body)) > limit {
@@ -66,8 +65,8 @@ func (i *intake) body(raw json.RawMessage, limit int64) ([]byte, error) {
 	return body, err
 }
 
-// withGroupDefaults adds the default headers of a URL group, which are weaker
-// than everything the publisher says (contract, U-41).
+// withGroupDefaults adds a URL group's default headers, which all else overrides (contract,
+// U-41).
 func (i *intake) withGroupDefaults(ctx context.Context, name string, c controls) (controls, error) {
 	header, known := i.defaults[name]
 	if !known {

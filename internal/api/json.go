@@ -13,13 +13,11 @@ import (
 	"posthaste"
 )
 
-// maxJSON is the most bytes a body may have that is JSON of ours, and not a
-// message: 1 MiB.
+// maxJSON limits JSON bodies other than messages.
 const maxJSON = 1 << 20
 
-// decodeJSON reads the body into a value, whatever its Content-Type says, and
-// reports whether there was one. What is not the JSON that is expected is an
-// Error with CodeInvalid.
+// decodeJSON decodes the body, whatever its Content-Type, and reports whether there was one. Bad
+// JSON is an Error with CodeInvalid.
 func (r *request) decodeJSON(into any) (given bool, err error) {
 	body, err := r.readBody(maxJSON)
 	if err != nil || body == nil {
@@ -28,7 +26,7 @@ func (r *request) decodeJSON(into any) (given bool, err error) {
 	return true, unmarshal("the body", body, into)
 }
 
-// requireJSON is decodeJSON for a request that means nothing without a body.
+// requireJSON is decodeJSON for a required body.
 func (r *request) requireJSON(into any) error {
 	given, err := r.decodeJSON(into)
 	if err == nil && !given {
@@ -37,8 +35,7 @@ func (r *request) requireJSON(into any) error {
 	return err
 }
 
-// requireKnown is requireJSON for a body of which every member has to be known: accepted
-// says which there are.
+// requireKnown is requireJSON without unknown members; accepted lists the known ones.
 func (r *request) requireKnown(into any, accepted string) error {
 	body, err := r.readBody(maxJSON)
 	if err != nil {
@@ -50,7 +47,7 @@ func (r *request) requireKnown(into any, accepted string) error {
 	return unmarshalKnown("the body", body, into, accepted)
 }
 
-// refuseBody returns an error about a body that asks for something: it would be passed over.
+// refuseBody returns an error about members of a body without meaning.
 func (r *request) refuseBody() error {
 	var body map[string]json.RawMessage
 	if _, err := r.decodeJSON(&body); err != nil || len(body) == 0 {
@@ -61,8 +58,8 @@ func (r *request) refuseBody() error {
 
 var errNoBody = posthaste.Invalidf("the body is empty, a JSON object is expected")
 
-// unmarshalKnown is unmarshal for objects of which every member has to be known: one that
-// is misspelt would be passed over (contract, decision 16).
+// unmarshalKnown is unmarshal without unknown members, which may be misspelt (contract, decision
+// 16).
 func unmarshalKnown(what string, data []byte, into any, accepted string) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
@@ -74,13 +71,12 @@ func unmarshalKnown(what string, data []byte, into any, accepted string) error {
 		return unmarshal(what, data, into)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return unmarshal(what, data, into) // there is more
+		return unmarshal(what, data, into) // trailing data
 	}
 	return nil
 }
 
-// unmarshal decodes JSON. An error is a sentence about what, or about a field of
-// it.
+// unmarshal decodes JSON. what names it in errors.
 func unmarshal(what string, data []byte, into any) error {
 	err := json.Unmarshal(data, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -95,7 +91,7 @@ func unmarshal(what string, data []byte, into any) error {
 	return nil
 }
 
-// describeKind says in the words of JSON what a Go value is decoded from.
+// describeKind returns the JSON name of a Go kind.
 func describeKind(kind reflect.Kind) string {
 	switch kind {
 	case reflect.Int:
@@ -111,9 +107,8 @@ func describeKind(kind reflect.Kind) string {
 	}
 }
 
-// texts reads a JSON value that is a text or an array of texts; the name begins
-// the sentence of an error. Numbers, true and false count as the texts they are
-// written as, and null as nothing: the result is not nil then, but empty.
+// texts reads a string or an array of strings; name is for errors. Numbers and booleans count as
+// written, null as nothing. The result is never nil.
 func texts(name string, raw json.RawMessage) ([]string, error) {
 	var items []json.RawMessage
 	if raw[0] != '[' {

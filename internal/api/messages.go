@@ -16,17 +16,16 @@ import (
 // Messages reads and cancels messages.
 type Messages interface {
 	Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error)
-	// Cancel returns how many of the messages it changed.
+	// Cancel returns the number of changed messages.
 	Cancel(ctx context.Context, user string, ids []posthaste.MessageID) (int, error)
-	// CancelMatching cancels at most limit messages if that is not 0, and returns
-	// how many it changed.
+	// CancelMatching cancels up to limit messages (0 = all) and returns their number.
 	CancelMatching(ctx context.Context, user string, query store.LiveQuery, limit int) (int, error)
-	// RunNow makes a message due at once.
+	// RunNow makes a message due now.
 	RunNow(ctx context.Context, user string, id posthaste.MessageID) error
 }
 
-// getMessage shows a message. One that was cancelled does not exist any more;
-// other ended ones stay until retention removes them.
+// getMessage shows a message. Cancelled ones are not shown, other ended ones until retention
+// removes them.
 func (a *api) getMessage(r *request) (answer, error) {
 	id, err := r.messageID()
 	if err != nil {
@@ -44,8 +43,7 @@ func (a *api) getMessage(r *request) (answer, error) {
 	})
 }
 
-// cancelledView is the answer to a cancellation. It has only integers: one SDK
-// reads it into a map of them.
+// cancelledView has only integers, because an SDK decodes it into a map of them.
 type cancelledView struct {
 	Cancelled int `json:"cancelled"`
 }
@@ -66,8 +64,8 @@ func (a *api) cancelMessage(r *request) (answer, error) {
 	return ok(cancelledView{cancelled}), nil
 }
 
-// explainNotCancelled returns the error about a message that there is not to be
-// cancelled. One of a workflow run that goes on ends with its run.
+// explainNotCancelled returns the error about a message that cannot be cancelled. One of an
+// active run ends with its run.
 func (a *api) explainNotCancelled(r *request, id posthaste.MessageID) error {
 	status, err := a.options.Engine.Message(r.Context(), r.user, id)
 	switch {
@@ -81,13 +79,11 @@ func (a *api) explainNotCancelled(r *request, id posthaste.MessageID) error {
 		id, run, url.PathEscape(run))
 }
 
-// runNowView is the answer to the wish to run a message now.
 type runNowView struct {
 	MessageID string `json:"messageId"`
 }
 
-// runMessageNow makes a message due at once that waits for its delay or its next attempt
-// (contract, decision 36).
+// runMessageNow makes a waiting message due now (contract, decision 36).
 func (a *api) runMessageNow(r *request) (answer, error) {
 	id, err := r.messageID()
 	if err != nil {
@@ -100,15 +96,14 @@ func (a *api) runMessageNow(r *request) (answer, error) {
 	return ok(runNowView{id.String()}), err
 }
 
-// cancelCount bounds a bulk cancellation (contract, messages 2.5).
+// cancelCount limits a bulk cancellation (contract, messages 2.5).
 var cancelCount = selection.Count{Most: 500}
 
-// addedCount is a count that one SDK adds to each cancellation by itself, and promises that
-// all that match are cancelled: it means none (contract, decision 28).
+// addedCount is a count that an SDK always adds though it promises to cancel all; it is ignored
+// (contract, decision 28).
 const addedCount = "100"
 
-// cancelMessages cancels the messages whose ids are listed, or else those that
-// match the filters, or else all.
+// cancelMessages cancels listed messages or else matching ones or else all.
 func (a *api) cancelMessages(r *request) (answer, error) {
 	call, err := r.bulkCall("messageIds")
 	if err != nil {
@@ -137,8 +132,7 @@ func (a *api) cancelMessages(r *request) (answer, error) {
 	return ok(cancelledView{cancelled}), err
 }
 
-// cancelListed cancels messages, a bounded number in one commit. It passes over
-// texts that are no ids: they name no message.
+// cancelListed cancels messages and ignores invalid ids.
 func (a *api) cancelListed(r *request, texts []string) (cancelled int, err error) {
 	ids := make([]posthaste.MessageID, 0, len(texts))
 	for _, text := range texts {
@@ -155,13 +149,13 @@ func (a *api) cancelListed(r *request, texts []string) (cancelled int, err error
 	return cancelled, nil
 }
 
-// refuseEmptyID answers a request for a single thing that lost its id, which must
-// not become one for all things (contract, U-28).
+// refuseEmptyID rejects a request that lost its id, which must not select everything (contract,
+// U-28).
 func refuseEmptyID(r *request) (answer, error) {
 	return answer{}, posthaste.Invalidf("the id is empty, write %s %s<id>", r.Method, r.target.path)
 }
 
-// messageID returns the id in the path. A text that is no id names no message.
+// messageID returns the id in the path; invalid text names no message.
 func (r *request) messageID() (posthaste.MessageID, error) {
 	text := chi.URLParamFromCtx(r.Context(), "id")
 	id, err := posthaste.ParseMessageID(text)

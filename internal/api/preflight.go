@@ -2,17 +2,16 @@ package api
 
 import "net/http"
 
-// IsPreflight reports whether a browser asks, before a request of a script, whether it may
-// be made.
+// IsPreflight reports whether a browser asks if a script may make a request.
 func IsPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// AllowOrigins lets scripts of any web page read an answer.
+// AllowOrigins lets scripts of any web page read the response.
 func AllowOrigins(header http.Header) { header.Set("Access-Control-Allow-Origin", "*") }
 
-// AnswerPreflight allows any web page the request that the browser asks about. The headers
-// are repeated because "*" does not cover Authorization.
+// AnswerPreflight allows the request. It repeats the headers because "*" does not include
+// Authorization.
 func AnswerPreflight(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	AllowOrigins(header)

@@ -10,14 +10,13 @@ import (
 	"posthaste/internal/weburl"
 )
 
-// decoder turns what a publisher sent into what the engine takes.
+// decoder decodes publications.
 type decoder struct {
 	checkHost func(host string) error
 }
 
-// publication reads everything but the destination and the body from the
-// controls and the other headers that came with them. A bad value is an Error
-// with CodeInvalid.
+// publication reads controls and headers of a publication. A bad value is an Error with
+// CodeInvalid.
 func (d decoder) publication(c controls, in incoming) (engine.Publication, error) {
 	p, err := decodeTimes(c)
 	if err != nil {
@@ -30,7 +29,7 @@ func (d decoder) publication(c controls, in incoming) (engine.Publication, error
 	return p, err
 }
 
-// delivery reads what a message is sent with.
+// delivery reads the settings of a message.
 func (d decoder) delivery(c controls, in incoming) (s posthaste.Settings, err error) {
 	if err := checkFlowControl(c); err != nil {
 		return s, err
@@ -43,8 +42,7 @@ func (d decoder) delivery(c controls, in incoming) (s posthaste.Settings, err er
 	return s, err
 }
 
-// overrides reads what a dead letter is retried with. Half of a flow control
-// overrides that half.
+// overrides reads the overrides of a retry; half of a flow control overrides that half.
 func (d decoder) overrides(c controls) (engine.Overrides, error) {
 	p, err := decodeTimes(c)
 	if err != nil {
@@ -54,8 +52,7 @@ func (d decoder) overrides(c controls) (engine.Overrides, error) {
 	return engine.Overrides{Delay: p.Delay, NotBefore: p.NotBefore, Settings: settings}, err
 }
 
-// DecodeOverrides reads the overrides of a bulk action, which are kept as the
-// headers they came in and were found valid then.
+// DecodeOverrides decodes the stored overrides of a bulk action, which were valid.
 func DecodeOverrides(header http.Header) (engine.Overrides, error) {
 	c, err := collectControls(header, nil)
 	if err != nil {
@@ -64,10 +61,9 @@ func DecodeOverrides(header http.Header) (engine.Overrides, error) {
 	return decoder{checkHost: allowAll}.overrides(c)
 }
 
-// allowAll allows deliveries to every host.
 func allowAll(string) error { return nil }
 
-// decodeTimes reads when the first attempt may be made.
+// decodeTimes reads the time of the first attempt.
 func decodeTimes(c controls) (p engine.Publication, err error) {
 	if given, ok := c.values[controlDelay]; ok {
 		if p.Delay, err = given.duration(); err != nil {
@@ -93,7 +89,7 @@ func decodeDeduplication(p *engine.Publication, c controls) (err error) {
 	return err
 }
 
-// settings reads the settings of a message, its callbacks included.
+// settings reads settings and callbacks.
 func (d decoder) settings(c controls) (posthaste.Settings, error) {
 	s, err := decodeSettings(c)
 	if err != nil {
@@ -106,9 +102,8 @@ func (d decoder) settings(c controls) (posthaste.Settings, error) {
 	return s, err
 }
 
-// header completes the forwarded headers with what came without a prefix: the
-// Content-Type, and the rest if the publisher asked for it. It returns nil
-// rather than an empty header.
+// header adds Content-Type and, if requested, all other incoming headers to the forwarded ones.
+// It returns nil if empty.
 func (d decoder) header(forwarded http.Header, c controls, in incoming) (http.Header, error) {
 	if forwarded == nil {
 		forwarded = make(http.Header)
@@ -131,9 +126,8 @@ func (d decoder) header(forwarded http.Header, c controls, in incoming) (http.He
 	return forwarded, nil
 }
 
-// callback reads one family of callback controls (contract, messages 1.5); it
-// returns nil if no URL was given. Settings without a URL are checked all the
-// same, and have no effect: the URL may be one that was left out on purpose.
+// callback reads the controls of a callback (contract, messages 1.5), nil without URL. Settings
+// without URL are only checked, because the URL may be left out on purpose.
 func (d decoder) callback(c controls, family string) (*posthaste.Callback, error) {
 	nested := c.under(family + "-")
 	given, ok := c.values[family]
@@ -160,9 +154,8 @@ func (d decoder) callback(c controls, family string) (*posthaste.Callback, error
 	return callback, err
 }
 
-// givenHeader returns a family's headers for display: forwarded ones under
-// their own names, all others in full, unknown ones too (contract, U-11, U-12).
-// It is nil if there are none.
+// givenHeader returns a family's headers for display (contract, U-11, U-12), nil if there are
+// none.
 func givenHeader(nested controls, forwarded http.Header) http.Header {
 	if len(nested.values) == 0 {
 		return nil
@@ -179,8 +172,7 @@ func givenHeader(nested controls, forwarded http.Header) http.Header {
 	return header
 }
 
-// url returns a URL in ASCII, as it is stored and shown everywhere, or an Error with
-// CodeInvalid if no request can be made to it. The name of the parameter begins the sentence.
+// url returns a URL in ASCII, or an Error with CodeInvalid, which starts with name.
 func (d decoder) url(name, text string) (string, error) {
 	text, err := weburl.ASCII(name, text)
 	if err != nil {
@@ -204,4 +196,91 @@ func (d decoder) checkURL(name, text string) error {
 		return posthaste.Invalidf("%s %.200q is refused: %v", name, text, err)
 	}
 	return nil
+}
+
+// forwardedHeader returns the headers with the Forward- prefix, nil if there are none.
+// Content-Type is that of the publication.
+func forwardedHeader(c controls) (http.Header, error) {
+	var header http.Header
+	for suffix, given := range c.values {
+		name, ok := strings.CutPrefix(suffix, forwardPrefix)
+		if !ok || name == "Content-Type" || posthaste.IsConnectionHeader(name) {
+			continue
+		}
+		if name == "" {
+			return nil, posthaste.Invalidf("%s lacks the name of the header to forward, write %sX-Name", given.name, given.name)
+		}
+		if header == nil {
+			header = make(http.Header)
+		}
+		header[name] = given.values
+	}
+	return header, nil
+}
+
+// incoming is the header of a publication without controls.
+type incoming struct {
+	header http.Header
+	// ownsAuthorization means that Authorization has our token, which is not forwarded.
+	ownsAuthorization bool
+	// outerTrace is the request's trace, for items of a batch without their own.
+	outerTrace posthaste.TraceContext
+}
+
+func (in incoming) contentType() string { return in.header.Get("Content-Type") }
+
+// trace returns the publisher's trace context, from its own or a forwarded header.
+func (in incoming) trace(forwarded http.Header) posthaste.TraceContext {
+	const name = "Traceparent"
+	for _, header := range []http.Header{in.header, forwarded} {
+		if trace, ok := posthaste.ParseTraceContext(header.Get(name)); ok {
+			return trace
+		}
+	}
+	return in.outerTrace
+}
+
+// addAll adds incoming headers that may be forwarded (contract, U-8) and are not set.
+func (in incoming) addAll(header http.Header) {
+	for name, values := range in.header {
+		if _, given := header[name]; !given && in.mayForward(name) {
+			header[name] = values
+		}
+	}
+}
+
+func (in incoming) mayForward(name string) bool {
+	switch {
+	case name == "Accept-Encoding" || name == "User-Agent":
+		return false
+	case name == "Authorization":
+		return !in.ownsAuthorization
+	case strings.HasPrefix(name, upstashPrefix) || strings.HasPrefix(name, servicePrefix):
+		return false
+	default:
+		return !posthaste.IsConnectionHeader(name) && !in.isPerConnection(name)
+	}
+}
+
+// withoutConnection returns a copy without headers of one connection.
+func (in incoming) withoutConnection() http.Header {
+	header := make(http.Header, len(in.header))
+	for name, values := range in.header {
+		if !posthaste.IsConnectionHeader(name) && !in.isPerConnection(name) {
+			header[name] = values
+		}
+	}
+	return header
+}
+
+// isPerConnection reports whether the Connection header lists the name.
+func (in incoming) isPerConnection(name string) bool {
+	for _, value := range in.header["Connection"] {
+		for listed := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(listed), name) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -13,16 +13,13 @@ import (
 
 // Publisher accepts messages.
 type Publisher interface {
-	// Publish returns a receipt for each endpoint a publication goes to: exactly
-	// one if its destination is a URL.
+	// Publish returns a receipt per endpoint, exactly one for a URL.
 	Publish(ctx context.Context, user string, p engine.Publication) ([]engine.Receipt, error)
-	// PublishBatch accepts publications independently of each other and returns
-	// the results in their order.
+	// PublishBatch accepts publications independently and returns results in order.
 	PublishBatch(ctx context.Context, user string, publications []engine.Publication) ([]engine.Result, error)
 }
 
-// publish accepts a message for the destination in the path (contract, messages
-// 2.2).
+// publish accepts a message for the destination in the path (contract, messages 2.2).
 func (a *api) publish(r *request) (answer, error) {
 	return a.accept(r, "")
 }
@@ -36,7 +33,7 @@ func (a *api) enqueue(r *request) (answer, error) {
 	return a.accept(r, queue)
 }
 
-// accept makes a message, or a schedule if the publisher names a cron expression.
+// accept makes a message, or a schedule if there is a cron expression.
 func (a *api) accept(r *request, queue string) (answer, error) {
 	controls, err := collectControls(r.Header, r.reserved)
 	if err != nil {
@@ -66,13 +63,12 @@ func (a *api) accept(r *request, queue string) (answer, error) {
 	return receiptAnswer(p.Destination, receipts)
 }
 
-// incoming returns the headers of a publication that is the request itself.
+// incoming returns the headers of a single publication.
 func (r *request) incoming() incoming {
 	return incoming{header: r.Header, ownsAuthorization: !r.tokenInQuery}
 }
 
-// destinationText returns what follows the route's prefix, with what the query
-// holds for the destination.
+// destinationText returns the destination in the path with its query.
 func (r *request) destinationText() string {
 	text := chi.URLParamFromCtx(r.Context(), "*")
 	if r.rest != "" || r.target.hasQuery && len(r.reserved) == 0 {
@@ -81,15 +77,14 @@ func (r *request) destinationText() string {
 	return text
 }
 
-// receiptView is what a publisher is told about one endpoint.
+// receiptView is the result for one endpoint.
 type receiptView struct {
 	MessageID    posthaste.MessageID `json:"messageId"`
-	URL          string              `json:"url,omitempty"` // of an endpoint of a URL group
+	URL          string              `json:"url,omitempty"` // for URL groups
 	Deduplicated bool                `json:"deduplicated,omitempty"`
 }
 
-// receiptAnswer tells a publication that was accepted before from one that is new
-// by its status.
+// receiptAnswer's status says whether all was deduplicated.
 func receiptAnswer(destination string, receipts []engine.Receipt) (answer, error) {
 	view, err := newReceiptsView(destination, receipts)
 	if err != nil {
@@ -104,9 +99,8 @@ func receiptAnswer(destination string, receipts []engine.Receipt) (answer, error
 	return answer{status, view}, nil
 }
 
-// newReceiptsView returns one object for a URL and an array for a URL group. A publication
-// to a URL that repeats one to a URL group, by its deduplication id, is told of the first of
-// its messages.
+// newReceiptsView returns an object for a URL, an array for a URL group. If a URL repeats a
+// publication to a group, it is the first receipt.
 func newReceiptsView(destination string, receipts []engine.Receipt) (any, error) {
 	group := !isURL(destination)
 	views := make([]receiptView, len(receipts))

@@ -9,25 +9,24 @@ import (
 	"posthaste/internal/store"
 )
 
-// Queues keeps queues.
+// Queues manages queues.
 type Queues interface {
 	PutQueue(ctx context.Context, user, name string, change engine.QueueChange) error
 	PauseQueue(ctx context.Context, user, name string, paused bool) error
 	Queue(ctx context.Context, user, name string) (store.QueueStatus, error)
 	Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error)
-	// DeleteQueue also cancels what waits in the queue. One that is not there is
-	// no error.
+	// DeleteQueue cancels the queue's messages, and ignores an unknown queue.
 	DeleteQueue(ctx context.Context, user, name string) error
 }
 
-// queueView is a queue as it is read (contract, messages 2.6).
+// queueView is a queue as shown (contract, messages 2.6).
 type queueView struct {
 	Name        string `json:"name"`
 	CreatedAt   int64  `json:"createdAt"` // Unix ms
 	UpdatedAt   int64  `json:"updatedAt"` // Unix ms
 	Parallelism int    `json:"parallelism"`
 	Paused      bool   `json:"paused"`
-	Lag         int    `json:"lag"` // messages that have not ended
+	Lag         int    `json:"lag"` // messages not ended
 }
 
 func newQueueView(q store.QueueStatus) queueView {
@@ -41,8 +40,8 @@ func newQueueView(q store.QueueStatus) queueView {
 	}
 }
 
-// putQueue makes a queue or changes it. A parallelism of 0 counts as not given:
-// one SDK sends it for none (contract, decision 17).
+// putQueue creates or changes a queue. Parallelism 0 means none given, as one SDK sends it
+// (contract, decision 17).
 func (a *api) putQueue(r *request) (answer, error) {
 	var body struct {
 		QueueName   string `json:"queueName"`
@@ -101,8 +100,7 @@ func (a *api) setQueuePaused(r *request, paused bool) (answer, error) {
 
 func (r *request) queueName() (string, error) { return r.pathName("queue", "queue name") }
 
-// orNotFound puts store.ErrNotFound into a sentence and leaves other errors, and
-// nil, as they are.
+// orNotFound replaces store.ErrNotFound by a sentence.
 func orNotFound(err error, what, name string) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return posthaste.Errorf(posthaste.CodeNotFound, "%s %.200q is not known", what, name)
@@ -110,7 +108,7 @@ func orNotFound(err error, what, name string) error {
 	return err
 }
 
-// views returns the view of each item, never nil: lists are arrays.
+// views returns the views of items, never nil.
 func views[T, V any](items []T, newView func(T) V) []V {
 	list := make([]V, len(items))
 	for i, item := range items {

@@ -14,24 +14,24 @@ import (
 	"posthaste/internal/store"
 )
 
-// answer is what a handler answers with when all went well.
+// answer is the response of a handler.
 type answer struct {
 	status int
-	body   any // JSON, streamed, or a handler that writes the whole answer; nil: none
+	body   any // JSON, streamed, or a handler that writes it all; nil: empty
 }
 
 func ok(body any) answer { return answer{http.StatusOK, body} }
 
-// done is the answer to a change that has nothing to tell (contract, U-14).
+// done is an empty response (contract, U-14).
 var done = answer{status: http.StatusOK}
 
-// streamed is a body that writes itself as JSON piece by piece, for answers too
-// large to be built as a whole. It fails when the client is gone, or when it cannot go on.
+// streamed is a large body that writes its JSON piece by piece. It returns an error if it cannot
+// continue.
 type streamed interface {
 	stream(w io.Writer) error
 }
 
-// statuses are the HTTP statuses of the codes.
+// statuses maps codes to HTTP statuses.
 var statuses = map[posthaste.Code]int{
 	posthaste.CodeInvalid:      http.StatusBadRequest,
 	posthaste.CodeUnauthorized: http.StatusUnauthorized,
@@ -47,7 +47,7 @@ var statuses = map[posthaste.Code]int{
 	posthaste.CodeInternal:     http.StatusInternalServerError,
 }
 
-// render writes the answer, or the error if there is one.
+// render writes the response or error.
 func (a *api) render(w http.ResponseWriter, r *http.Request, answer answer, err error) {
 	if err != nil {
 		a.renderError(w, r, err)
@@ -67,7 +67,7 @@ func (a *api) render(w http.ResponseWriter, r *http.Request, answer answer, err 
 	}
 }
 
-// renderStream writes a body piece by piece, with the status 200.
+// renderStream writes a body piece by piece with status 200.
 func (a *api) renderStream(w http.ResponseWriter, r *http.Request, body streamed) {
 	out := &jsonWriter{ResponseWriter: w}
 	switch err := body.stream(out); {
@@ -75,19 +75,17 @@ func (a *api) renderStream(w http.ResponseWriter, r *http.Request, body streamed
 	case !out.begun:
 		a.renderError(w, r, err)
 	default:
-		// A connection that is cut tells the client, should it still be there, that
-		// what it has is not all.
+		// an aborted connection tells the client that the response is incomplete
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// jsonWriter writes JSON as the answer to a request.
+// jsonWriter sets the content type when writing starts.
 type jsonWriter struct {
 	http.ResponseWriter
-	begun bool // the client may have a part of it
+	begun bool // part of the response is written
 }
 
-// Write implements io.Writer.
 func (w *jsonWriter) Write(p []byte) (int, error) {
 	if !w.begun {
 		w.Header().Set("Content-Type", "application/json")
@@ -96,7 +94,7 @@ func (w *jsonWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// errorBody is the form of every error.
+// errorBody is the JSON of every error.
 type errorBody struct {
 	Error string `json:"error"`
 }
@@ -114,7 +112,7 @@ func (a *api) renderError(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	case http.StatusRequestEntityTooLarge:
-		w.Header().Set("Connection", "close") // the rest of the body may be longer than what is read of it
+		w.Header().Set("Connection", "close") // the rest of the body may exceed what is read of it
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter())
 	}
@@ -122,7 +120,7 @@ func (a *api) renderError(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, status, errorBody{shown.Message})
 }
 
-// showable returns what a caller may know of an error.
+// showable returns what a caller may see of an error.
 func showable(err error) *posthaste.Error {
 	if shown, ok := errors.AsType[*posthaste.Error](err); ok {
 		return shown
@@ -139,12 +137,12 @@ func showable(err error) *posthaste.Error {
 	return posthaste.Errorf(posthaste.CodeInternal, "the server failed to answer this request, see its log")
 }
 
-// logFailure logs an error that is our own. The path is left out: it may hold a
-// destination, and that a password.
+// logFailure logs an internal error without the path, which may contain a destination with a
+// password.
 func (a *api) logFailure(r *http.Request, err error) {
 	level := slog.LevelError
 	if errors.Is(err, context.Canceled) || posthaste.ErrorCode(err) == posthaste.CodeUnavailable {
-		level = slog.LevelDebug // the client went away; or a reason that was logged once and holds for all
+		level = slog.LevelDebug // the client left, or the reason has been logged
 	}
 	a.options.Logger.Log(r.Context(), level, "request.failed",
 		"method", r.Method, "route", r.Pattern, "error", err.Error())
@@ -158,22 +156,20 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(encoded)
 }
 
-// encodeJSON returns a value's JSON and a line break. It leaves the & of URLs as
-// it is. The types that come here always have a JSON form; to be wrong about
-// that is a bug.
+// encodeJSON returns JSON with a line break, without escaping &. It panics for a type without
+// JSON form.
 func encodeJSON(value any) []byte {
 	var buffer jsonBuffer
 	return buffer.encode(value)
 }
 
-// jsonBuffer encodes one value after the other, for those who have many. The zero value
-// is ready.
+// jsonBuffer encodes one value after another. The zero value is ready.
 type jsonBuffer struct {
 	buffer  bytes.Buffer
 	encoder *json.Encoder // into buffer
 }
 
-// encode is encodeJSON. What it returns is valid until the next call.
+// encode is encodeJSON; the result is valid until the next call.
 func (b *jsonBuffer) encode(value any) []byte {
 	if b.encoder == nil {
 		b.encoder = json.NewEncoder(&b.buffer)

@@ -14,9 +14,8 @@ import (
 	"posthaste"
 )
 
-// request is a request as handlers see it: authenticated, its query divided into
-// what is for us and the rest. Its body is read by readBody and decodeJSON alone,
-// which bound it.
+// request is an authenticated request. Its query is split into ours and the rest; readBody and
+// decodeJSON read its body.
 type request struct {
 	*http.Request
 	writer   http.ResponseWriter
@@ -24,7 +23,7 @@ type request struct {
 	reserved []parameter // of the query
 	rest     string      // of the query, raw
 	controls bool        // the query may have controls
-	forRun   bool        // the endpoint of a running workflow may have sent it: see failRun
+	forRun   bool        // may come from a running workflow, see failRun
 	caller
 
 	requests, bodyBytes, pageBytes Gate
@@ -33,7 +32,6 @@ type request struct {
 	visit                          visit
 }
 
-// newRequest divides the query; it does not authenticate.
 func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
 	t := targetOf(r)
 	rest, reserved, err := splitQuery(t.query)
@@ -47,8 +45,8 @@ func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, erro
 	}, nil
 }
 
-// params returns the query without what is reserved, decoded. Controls, where they have
-// no effect, are parameters that are not known (contract, decision 16).
+// params returns the query without reserved parameters. Controls without effect are unknown
+// parameters (contract, decision 16).
 func (r *request) params() (url.Values, error) {
 	values, err := url.ParseQuery(r.rest)
 	if err != nil {
@@ -64,8 +62,7 @@ func (r *request) params() (url.Values, error) {
 	return values, nil
 }
 
-// parameter returns the first value of a reserved parameter, "" if it was not
-// given.
+// parameter returns the first value of a reserved parameter, "" if missing.
 func (r *request) parameter(name string) string {
 	for _, p := range r.reserved {
 		if p.name == name {
@@ -75,8 +72,7 @@ func (r *request) parameter(name string) string {
 	return ""
 }
 
-// pathText returns a part of the path, decoded. A bad escape does not come this
-// far: the server refuses the whole request.
+// pathText returns a part of the path, decoded. The server rejects bad escapes before.
 func (r *request) pathText(name string) string {
 	raw := chi.URLParamFromCtx(r.Context(), name)
 	text, err := url.PathUnescape(raw)
@@ -86,16 +82,14 @@ func (r *request) pathText(name string) string {
 	return text
 }
 
-// pathName returns a part of the path that has to be a name; what is the name of
-// begins the sentence of the error.
+// pathName returns a part of the path that is a name; what is for errors.
 func (r *request) pathName(name, what string) (string, error) {
 	text := r.pathText(name)
 	return text, posthaste.CheckName(what, text)
 }
 
-// readBody returns the whole body, nil if it is empty. Of one that is larger than the
-// limit nothing is kept: if that was announced no memory is taken for it. When it returns
-// the request may be worked on.
+// readBody returns the body, nil if empty, when the request may be worked on. A body above limit
+// is an error; if announced, no memory is allocated for it.
 func (r *request) readBody(limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
@@ -118,8 +112,7 @@ func (r *request) readBody(limit int64) ([]byte, error) {
 	return body, r.work()
 }
 
-// readAll reads a body to its end. One whose length was announced gets as much
-// memory as it needs, and no more: the message keeps it.
+// readAll reads a body. An announced length is allocated exactly, because the message keeps it.
 func readAll(body io.Reader, announced int64) ([]byte, error) {
 	if announced < 0 {
 		return io.ReadAll(body)
@@ -133,10 +126,8 @@ func tooLarge(limit int64) error {
 	return posthaste.Errorf(posthaste.CodeTooLarge, "the body is larger than the limit of %d bytes", limit)
 }
 
-// callerIP returns the address the request came from, without port; "" if the
-// connection has none. Behind trusted proxies it is the last address in
-// X-Forwarded-For that is not one of theirs: what stands before it could have
-// been written by anyone.
+// callerIP returns the caller's address without port, "" if unknown. Behind trusted proxies it is
+// the last untrusted address in X-Forwarded-For; anyone could write earlier ones.
 func (a *api) callerIP(r *http.Request) string {
 	addr, ok := parseAddr(r.RemoteAddr)
 	if !ok {
@@ -162,11 +153,70 @@ func (a *api) isTrusted(addr netip.Addr) bool {
 	return false
 }
 
-// parseAddr reads an address with or without port, brackets and zone.
+// parseAddr parses an address with or without port, brackets and zone.
 func parseAddr(text string) (netip.Addr, bool) {
 	if host, _, err := net.SplitHostPort(text); err == nil {
 		text = host
 	}
 	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
 	return addr.Unmap().WithZone(""), err == nil
+}
+
+// target is the request target, byte for byte: a destination in it is stored as sent.
+type target struct {
+	path     string // escaped, with one leading slash
+	query    string // raw
+	hasQuery bool   // there was a "?"
+}
+
+func targetOf(r *http.Request) target {
+	raw := r.RequestURI
+	if !strings.HasPrefix(raw, "/") {
+		raw = r.URL.RequestURI() // absolute, as sent to a proxy
+	}
+	var t target
+	t.path, t.query, t.hasQuery = strings.Cut(raw, "?")
+	t.path = "/" + strings.TrimLeft(t.path, "/") // base URLs may end with a slash
+	return t
+}
+
+type parameter struct{ name, value string }
+
+// tokenParameter replaces the Authorization header.
+const tokenParameter = "qstash_token"
+
+// splitQuery removes our parameters, the token and controls, from a raw query (contract, messages
+// 1.6). The rest belongs to the destination and stays as sent. A bad escape in a reserved value
+// is an Error with CodeInvalid.
+func splitQuery(raw string) (rest string, reserved []parameter, err error) {
+	kept := make([]string, 0, strings.Count(raw, "&")+1)
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		if err != nil || !isReserved(name) {
+			kept = append(kept, pair)
+			continue
+		}
+		unescape := url.QueryUnescape
+		if name == tokenParameter {
+			unescape = url.PathUnescape // + is base64, not a space
+		}
+		if value, err = unescape(value); err != nil {
+			return "", nil, posthaste.Invalidf("the value of %s is not percent-encoded correctly", name)
+		}
+		reserved = append(reserved, parameter{name, value})
+	}
+	return strings.Join(kept, "&"), reserved, nil
+}
+
+// isReserved reports whether a parameter is ours: all upstash- names, and service- names of
+// controls, because destinations use others.
+func isReserved(name string) bool {
+	if name == tokenParameter {
+		return true
+	}
+	if suffix, ok := strings.CutPrefix(http.CanonicalHeaderKey(name), servicePrefix); ok {
+		return isControl(suffix)
+	}
+	return hasPrefixFold(name, upstashPrefix)
 }

@@ -9,20 +9,20 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"posthaste"
 	"posthaste/internal/selection"
 )
 
-// route is a row of the table of routes.
+// route is an entry of the routing table.
 type route struct {
-	pattern string // method and path; * takes the rest of the path as it was sent
+	pattern string // method and path; * is the rest of the path as sent
 	access  access
 	handle  func(r *request) (answer, error)
 }
 
-// anyMethod stands for all methods in a pattern.
+// anyMethod matches all methods.
 const anyMethod = "ANY"
 
-// routes is the whole surface.
 func (a *api) routes() []route {
 	return slices.Concat(a.messageRoutes(), a.runRoutes(), a.failedRunRoutes(), a.runLogRoutes())
 }
@@ -31,75 +31,74 @@ func (a *api) messageRoutes() []route {
 	return []route{
 		{"POST /v2/publish/*", submit, a.publish},
 		{"POST /v2/enqueue/{queue}/*", submit, a.enqueue},
-		{"POST /v2/batch", submit, plain(a.publishBatch)},
+		{"POST /v2/batch", submit, withoutQuery(a.publishBatch)},
 
-		{"GET /v2/messages/{id}", read, plain(a.getMessage)},
-		{"DELETE /v2/messages/{id}", submit, alone(a.cancelMessage)},
-		{"POST /v2/messages/{id}/retry", submit, alone(a.runMessageNow)},
+		{"GET /v2/messages/{id}", read, withoutQuery(a.getMessage)},
+		{"DELETE /v2/messages/{id}", submit, withoutBody(a.cancelMessage)},
+		{"POST /v2/messages/{id}/retry", submit, withoutBody(a.runMessageNow)},
 		{"DELETE /v2/messages", submit, a.cancelMessages},
 		{"DELETE /v2/messages/", write, refuseEmptyID},
 
-		{"GET /v2/queues", read, plain(a.listQueues)},
-		{"POST /v2/queues", submit, plain(a.putQueue)},
-		{"GET /v2/queues/{queue}", read, plain(a.getQueue)},
-		{"DELETE /v2/queues/{queue}", submit, alone(a.deleteQueue)},
-		{"POST /v2/queues/{queue}/pause", submit, alone(a.pauseQueue)},
-		{"POST /v2/queues/{queue}/resume", submit, alone(a.resumeQueue)},
+		{"GET /v2/queues", read, withoutQuery(a.listQueues)},
+		{"POST /v2/queues", submit, withoutQuery(a.putQueue)},
+		{"GET /v2/queues/{queue}", read, withoutQuery(a.getQueue)},
+		{"DELETE /v2/queues/{queue}", submit, withoutBody(a.deleteQueue)},
+		{"POST /v2/queues/{queue}/pause", submit, withoutBody(a.pauseQueue)},
+		{"POST /v2/queues/{queue}/resume", submit, withoutBody(a.resumeQueue)},
 
-		{"GET /v2/topics", read, plain(a.listGroups)},
-		{"GET /v2/topics/{group}", read, plain(a.getGroup)},
-		{"PATCH /v2/topics/{group}", submit, plain(a.setGroupHeaders)},
-		{"DELETE /v2/topics/{group}", submit, alone(a.deleteGroup)},
-		{"POST /v2/topics/{group}/endpoints", submit, plain(a.addEndpoints)},
-		{"DELETE /v2/topics/{group}/endpoints", submit, plain(a.removeEndpoints)},
+		{"GET /v2/topics", read, withoutQuery(a.listGroups)},
+		{"GET /v2/topics/{group}", read, withoutQuery(a.getGroup)},
+		{"PATCH /v2/topics/{group}", submit, withoutQuery(a.setGroupHeaders)},
+		{"DELETE /v2/topics/{group}", submit, withoutBody(a.deleteGroup)},
+		{"POST /v2/topics/{group}/endpoints", submit, withoutQuery(a.addEndpoints)},
+		{"DELETE /v2/topics/{group}/endpoints", submit, withoutQuery(a.removeEndpoints)},
 
-		{"GET /v2/schedules", read, plain(a.listSchedules)},
+		{"GET /v2/schedules", read, withoutQuery(a.listSchedules)},
 		{"POST /v2/schedules/*", submit, a.createSchedule},
-		{"GET /v2/schedules/{schedule}", read, plain(a.getSchedule)},
-		{"DELETE /v2/schedules/{schedule}", submit, alone(a.deleteSchedule)},
-		{"POST /v2/schedules/{schedule}/pause", submit, alone(a.pauseSchedule)},
-		{"POST /v2/schedules/{schedule}/resume", submit, alone(a.resumeSchedule)},
-		{"PATCH /v2/schedules/{schedule}/pause", submit, alone(a.pauseSchedule)},
-		{"PATCH /v2/schedules/{schedule}/resume", submit, alone(a.resumeSchedule)},
+		{"GET /v2/schedules/{schedule}", read, withoutQuery(a.getSchedule)},
+		{"DELETE /v2/schedules/{schedule}", submit, withoutBody(a.deleteSchedule)},
+		{"POST /v2/schedules/{schedule}/pause", submit, withoutBody(a.pauseSchedule)},
+		{"POST /v2/schedules/{schedule}/resume", submit, withoutBody(a.resumeSchedule)},
+		{"PATCH /v2/schedules/{schedule}/pause", submit, withoutBody(a.pauseSchedule)},
+		{"PATCH /v2/schedules/{schedule}/resume", submit, withoutBody(a.resumeSchedule)},
 
 		{"GET /v2/ticks", read, a.getTicks},
 
 		{"GET /v2/dlq", read, a.listDeadLetters},
 		{"DELETE /v2/dlq", submit, a.deleteDeadLetters},
 		{"DELETE /v2/dlq/", write, refuseEmptyID},
-		{"GET /v2/dlq/{id}", read, plain(a.getDeadLetter)},
-		{"DELETE /v2/dlq/{id}", submit, alone(a.deleteDeadLetter)},
+		{"GET /v2/dlq/{id}", read, withoutQuery(a.getDeadLetter)},
+		{"DELETE /v2/dlq/{id}", submit, withoutBody(a.deleteDeadLetter)},
 		{"POST /v2/dlq/retry", submit, controlled(a.retryDeadLetters)},
 		{"POST /v2/dlq/retry/", write, refuseEmptyID},
-		{"POST /v2/dlq/retry/{id}", submit, controlled(alone(a.retryDeadLetter))},
+		{"POST /v2/dlq/retry/{id}", submit, controlled(withoutBody(a.retryDeadLetter))},
 
-		{"GET /v2/bulkActions", read, plain(a.listActions)},
-		{"GET /v2/bulkActions/{id}", read, plain(a.getAction)},
-		{"DELETE /v2/bulkActions/{id}", submit, alone(a.cancelAction)},
+		{"GET /v2/bulkActions", read, withoutQuery(a.listActions)},
+		{"GET /v2/bulkActions/{id}", read, withoutQuery(a.getAction)},
+		{"DELETE /v2/bulkActions/{id}", submit, withoutBody(a.cancelAction)},
 
 		{"GET /v2/logs", read, a.listLogs},
 		{"GET /v2/events", read, a.listEvents},
 
 		{"GET /v2/flowControl", read, a.listFlowKeys},
-		{"GET /v2/flowControl/*", read, plain(a.getFlowKey)},
-		{"DELETE /v2/flowControl/*", submit, alone(a.deleteFlowKey)},
+		{"GET /v2/flowControl/*", read, withoutQuery(a.getFlowKey)},
+		{"DELETE /v2/flowControl/*", submit, withoutBody(a.deleteFlowKey)},
 		{"POST /v2/flowControl/*", submit, a.changeFlowKey},
-		{"GET /v2/globalParallelism", read, plain(a.getGlobalParallelism)},
+		{"GET /v2/globalParallelism", read, withoutQuery(a.getGlobalParallelism)},
 
-		{"GET /v2/usage", read, plain(a.getUsage)},
+		{"GET /v2/usage", read, withoutQuery(a.getUsage)},
 
 		{"GET /v2/readiness", open, a.getReadiness},
 		{"GET /v2/liveness", open, a.getLiveness},
 
-		{"GET /v2/keys", secrets, plain(a.getKeys)},
-		{"POST /v2/keys/rotate", submit, alone(a.rotateKeys)},
-		{"POST /v2/rotate", submit, alone(a.rotateKeys)},
+		{"GET /v2/keys", secrets, withoutQuery(a.getKeys)},
+		{"POST /v2/keys/rotate", submit, withoutBody(a.rotateKeys)},
+		{"POST /v2/rotate", submit, withoutBody(a.rotateKeys)},
 	}
 }
 
-// plain makes the handler of a route that takes no query parameters of its own: one
-// that is not understood is not passed over (contract, decision 16).
-func plain(handle func(r *request) (answer, error)) func(r *request) (answer, error) {
+// withoutQuery rejects query parameters (contract, decision 16).
+func withoutQuery(handle func(r *request) (answer, error)) func(r *request) (answer, error) {
 	return func(r *request) (answer, error) {
 		params, err := r.params()
 		if err != nil {
@@ -112,10 +111,9 @@ func plain(handle func(r *request) (answer, error)) func(r *request) (answer, er
 	}
 }
 
-// alone makes the handler of a change of the one thing in the path. What a call on many
-// would heed in a body is refused like anything else that is asked for in vain: a dry run
-// must not become a change.
-func alone(change func(r *request) (answer, error)) func(r *request) (answer, error) {
+// withoutBody rejects parameters in query and body of a change of one thing, such as a dry run
+// that would be ignored.
+func withoutBody(change func(r *request) (answer, error)) func(r *request) (answer, error) {
 	return func(r *request) (answer, error) {
 		params, _, err := r.callParameters("")
 		if err != nil {
@@ -128,7 +126,7 @@ func alone(change func(r *request) (answer, error)) func(r *request) (answer, er
 	}
 }
 
-// controlled makes the handler of a route whose query may have controls, as its headers.
+// controlled allows controls in the query.
 func controlled(handle func(r *request) (answer, error)) func(r *request) (answer, error) {
 	return func(r *request) (answer, error) {
 		r.controls = true
@@ -136,9 +134,8 @@ func controlled(handle func(r *request) (answer, error)) func(r *request) (answe
 	}
 }
 
-// newRouter makes a router of the table. A slash too many at the end of a path
-// is forgiven, unless the table has a row for it, and what can be got can be asked
-// for with HEAD (RFC 9110, 9.1): the server leaves the body out then.
+// newRouter returns a router that also accepts a trailing slash, unless the table has that path,
+// and HEAD for GET (RFC 9110, 9.1).
 func (a *api) newRouter() *chi.Mux {
 	router := chi.NewRouter()
 	table := a.routes()
@@ -177,11 +174,11 @@ func (a *api) addRoute(router *chi.Mux, pattern string, route route) {
 	}
 }
 
-// routings are kept because the router fills several lists in each.
+// routings reuses the router's lists.
 var routings = sync.Pool{New: func() any { return chi.NewRouteContext() }}
 
-// ServeHTTP routes by the path as it was sent. Nothing is cleaned and nobody is
-// redirected: a client that follows a redirect turns its POST into a GET.
+// ServeHTTP routes by the path as sent. It never redirects, because clients would turn a POST
+// into a GET.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	routing := routings.Get().(*chi.Context)
 	defer routings.Put(routing)
@@ -190,8 +187,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, routing)))
 }
 
-// routePath returns a path as the table has it: one SDK spells a segment with a
-// capital letter (contract, messages 0.7).
+// routePath returns the path for routing: one SDK capitalises a segment (contract, messages 0.7).
 func routePath(path string) string {
 	const schedules = "/v2/schedules"
 	if !hasPrefixFold(path, schedules) {
@@ -239,4 +235,89 @@ func (a *api) handle(r *request, route route) (answer, error) {
 	}
 	answer, err := route.handle(r)
 	return answer, r.nameLimit(err)
+}
+
+// refuseRoute handles unknown paths.
+func (a *api) refuseRoute(w http.ResponseWriter, r *http.Request) {
+	path := targetOf(r).path
+	switch {
+	case strings.HasPrefix(path, "/llm/"):
+		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound,
+			"this server offers no language models: publish to the URL of a provider instead of %.200q", path))
+	case !strings.HasPrefix(path, "/v2/"):
+		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound, "there is no route %.200q: all routes begin with /v2/", path))
+	default:
+		a.renderError(w, r, posthaste.Errorf(posthaste.CodeNotFound, "there is no route %.200q: the closest ones begin with %s",
+			path, strings.Join(a.closestPaths(path), ", ")))
+	}
+}
+
+// refuseMethod handles unknown methods.
+func (a *api) refuseMethod(w http.ResponseWriter, r *http.Request) {
+	path := targetOf(r).path
+	allowed := a.allowedMethods(routePath(path))
+	if allowed == "" {
+		a.refuseRoute(w, r)
+		return
+	}
+	w.Header().Set("Allow", allowed)
+	a.renderError(w, r, posthaste.Errorf(posthaste.CodeMethod, "%.20s is not a method of %.200q, use %s", r.Method, path, allowed))
+}
+
+var routeMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// nameMethods are the methods of names that stand beside ids of dead letters, and would be taken
+// for one with another method.
+var nameMethods = map[string]string{
+	"/v2/dlq/retry":             http.MethodPost,
+	"/v2/workflows/dlq/restart": http.MethodPost,
+	"/v2/workflows/dlq/resume":  http.MethodPost,
+}
+
+// allowedMethods returns a path's methods for the Allow header.
+func (a *api) allowedMethods(path string) string {
+	if allowed, isName := nameMethods[strings.TrimSuffix(path, "/")]; isName {
+		return allowed
+	}
+	var allowed []string
+	for _, method := range routeMethods {
+		if a.router.Match(chi.NewRouteContext(), method, path) {
+			allowed = append(allowed, method)
+		}
+	}
+	return strings.Join(allowed, ", ")
+}
+
+// closestPaths returns the routes' beginnings that share the most segments with a path, and one
+// more.
+func (a *api) closestPaths(path string) []string {
+	var closest []string
+	most := 0
+	for _, route := range a.routes() {
+		_, pattern, _ := strings.Cut(route.pattern, " ")
+		known := segments(pattern)
+		common := commonSegments(known, segments(path))
+		if common > most {
+			most, closest = common, nil
+		}
+		beginning := strings.TrimSuffix("/"+strings.Join(known[:min(common+1, len(known))], "/"), "*")
+		if common == most && !slices.Contains(closest, beginning) {
+			closest = append(closest, beginning)
+		}
+	}
+	return closest
+}
+
+func segments(path string) []string { return strings.Split(strings.Trim(path, "/"), "/") }
+
+// commonSegments counts the leading segments that match a pattern.
+func commonSegments(pattern, path []string) int {
+	common := 0
+	for common < min(len(pattern), len(path)) {
+		if segment := pattern[common]; segment[0] != '{' && !strings.EqualFold(segment, path[common]) {
+			break
+		}
+		common++
+	}
+	return common
 }

@@ -1,7 +1,10 @@
 package api
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,8 +16,7 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// The controls of a publication that belongs to a workflow run (contract, workflows
-// 2.1).
+// Controls of a publication of a run (contract, workflows 2.1).
 const (
 	workflowPrefix = "Workflow-"
 
@@ -37,7 +39,7 @@ func (c controls) ofRun() bool {
 	return ok
 }
 
-// publishForRun takes in a publication that belongs to a run.
+// publishForRun accepts a publication of a run.
 func (a *api) publishForRun(r *request, c controls, queue string) (answer, error) {
 	i := a.newIntake(r)
 	item, err := i.runItem(r.destinationText(), c, r.incoming())
@@ -60,7 +62,7 @@ func (a *api) publishForRun(r *request, c controls, queue string) (answer, error
 	return receiptAnswer(item.Destination, []engine.Receipt{accepted})
 }
 
-// maxItem returns the most bytes that the body of an item may have.
+// maxItem returns the maximum body size of an item.
 func (i *intake) maxItem(item *workflow.Item) int64 {
 	if item.Init || item.CallType == posthaste.CallRequest {
 		return i.maxBody
@@ -68,7 +70,7 @@ func (i *intake) maxItem(item *workflow.Item) int64 {
 	return i.maxStep
 }
 
-// runItem reads a publication that belongs to a run, all but its body and its queue.
+// runItem reads an item without body and queue.
 func (i *intake) runItem(destinationText string, c controls, in incoming) (workflow.Item, error) {
 	item, err := i.decoder.runItem(destinationText, c, in)
 	item.CallerIP = i.callerIP
@@ -77,7 +79,7 @@ func (i *intake) runItem(destinationText string, c controls, in incoming) (workf
 
 func (d decoder) runItem(destinationText string, c controls, in incoming) (item workflow.Item, err error) {
 	if c.dialect == posthaste.DialectService {
-		c.dialect = posthaste.DialectBoth // SDKs read the names of their own family
+		c.dialect = posthaste.DialectBoth // SDKs read the Upstash family
 	}
 	if item.Init, err = c.flag(controlRunInit); err != nil {
 		return item, err
@@ -91,7 +93,7 @@ func (d decoder) runItem(destinationText string, c controls, in incoming) (item 
 	return item, err
 }
 
-// flag returns the value of a control that is true or false; false if it is not given.
+// flag returns a boolean control, false if missing.
 func (c controls) flag(suffix string) (bool, error) {
 	given, ok := c.values[suffix]
 	if !ok {
@@ -100,7 +102,7 @@ func (c controls) flag(suffix string) (bool, error) {
 	return given.boolean()
 }
 
-// decodeInvocation reads whether an item starts its run for another one.
+// decodeInvocation reads whether another run invokes this one.
 func decodeInvocation(item *workflow.Item, c controls) error {
 	invoked, err := c.flag(controlRunInvoke)
 	if !invoked || err != nil {
@@ -114,7 +116,7 @@ func decodeInvocation(item *workflow.Item, c controls) error {
 	return decodeInvokeDepth(item, c)
 }
 
-// decodeInvokeDepth reads how many runs invoked each other to get here.
+// decodeInvokeDepth reads the depth of nested invocations.
 func decodeInvokeDepth(item *workflow.Item, c controls) error {
 	given, ok := c.values[controlInvokeCount]
 	if !ok {
@@ -126,14 +128,13 @@ func decodeInvokeDepth(item *workflow.Item, c controls) error {
 	return nil
 }
 
-// decodeIdentity reads which run an item belongs to, what it is for the run, and who
-// says so.
+// decodeIdentity reads an item's run, its call type and its SDK.
 func decodeIdentity(item *workflow.Item, c controls, in incoming) error {
 	run, err := decodeRunID(c)
 	if err != nil {
 		return err
 	}
-	if item.Init && !comesBack(run.ID) {
+	if item.Init && !isEchoed(run.ID) {
 		return c.values[controlRunID].invalid(`an id for a new workflow run: printable ASCII without / \ ? # and %`)
 	}
 	item.RunID, item.CreatedAt = run.ID, run.CreatedAt
@@ -151,11 +152,10 @@ func decodeIdentity(item *workflow.Item, c controls, in incoming) error {
 	return err
 }
 
-// decodeRunID reads the id of a run, which may be missing, and when that was created
-// (contract, workflows D 18).
+// decodeRunID reads an optional run id and creation time (contract, workflows D 18).
 func decodeRunID(c controls) (id workflow.RunID, err error) {
 	if given, ok := c.values[controlRunID]; ok {
-		given.values = slices.Compact(slices.Clone(given.values)) // some SDKs write the name twice
+		given.values = slices.Compact(slices.Clone(given.values)) // some SDKs send it twice
 		if id.ID = given.text(); id.ID == "" || len(id.ID) > posthaste.MaxRunIDLen {
 			return id, given.invalid("the id of a workflow run, which has from 1 to " + strconv.Itoa(posthaste.MaxRunIDLen) + " bytes")
 		}
@@ -170,30 +170,26 @@ func decodeRunID(c controls) (id workflow.RunID, err error) {
 	return id, nil
 }
 
-// comesBack reports whether the id of a run is one that SDKs send back as it was sent to
-// them. They read it from a header, some of them as Latin-1, and write it into the path
-// of a URL as it is. A run of which the endpoint speaks by another id would go on for
-// ever.
-func comesBack(id string) bool {
+// isEchoed reports whether SDKs return a run id unchanged. They read it from a header, some as
+// Latin-1, and put it into URLs unescaped. With another id, the run would never end.
+func isEchoed(id string) bool {
 	isChanged := func(c rune) bool { return c < ' ' || c > '~' || strings.ContainsRune(`/\?#%`, c) }
 	return id != "." && id != ".." && !strings.ContainsFunc(id, isChanged)
 }
 
-// features returns what the publisher's SDK asks for, which may be spread over
-// several lines.
+// features returns the SDK's features, from several lines.
 func (c controls) features() posthaste.Features {
 	return posthaste.ParseFeatures(c.values[controlFeatureSet].values)
 }
 
-// canFetch reports whether the publisher is an SDK that fetches what is not delivered
-// to it. Others announce that they do, and cannot (contract, workflows D 12).
+// canFetch reports whether the publisher is an SDK that fetches lists. Others claim it and cannot
+// (contract, workflows D 12).
 func canFetch(c controls, in incoming) bool {
 	_, isVersioned := c.values[controlSDKVersion]
 	return isVersioned || strings.Contains(in.header.Get("Upstash-Telemetry-Sdk"), "@upstash/workflow")
 }
 
-// runPublication reads where an item goes and what it has in common with other
-// publications.
+// runPublication reads an item's destination and common settings.
 func (d decoder) runPublication(item *workflow.Item, destinationText string, c controls, in incoming) error {
 	destination, err := d.destination(destinationText)
 	if destinationText == "" || err == nil && destination.group {
@@ -216,8 +212,7 @@ func (d decoder) runPublication(item *workflow.Item, destinationText string, c c
 	return d.decodeWorkflowURL(item, c)
 }
 
-// checkRunControls returns an error for what other publications can be given, and those
-// of a run cannot.
+// checkRunControls rejects controls that items of runs cannot have.
 func checkRunControls(c controls) error {
 	for suffix, instead := range map[string]string{
 		controlCron:            "schedule a message to the workflow instead, which starts a run each time",
@@ -231,9 +226,8 @@ func checkRunControls(c controls) error {
 	return nil
 }
 
-// runHeader completes the headers of a delivery to a workflow. Its body is JSON unless
-// someone says otherwise, and its answer is for us: how it may be encoded is not for a
-// header to say that came with the first request of a run (contract, workflows 1.5).
+// runHeader completes the headers of a delivery to a workflow: JSON by default, and no
+// Accept-Encoding, because the response is for the server (contract, workflows 1.5).
 func runHeader(header http.Header) http.Header {
 	if header == nil {
 		header = http.Header{}
@@ -245,9 +239,8 @@ func runHeader(header http.Header) http.Header {
 	return header
 }
 
-// completeCall reads the failure callback of the delivery that will tell what came of
-// a call. What it was given gets the names that the failure callback of any delivery
-// has it under.
+// completeCall reads the failure callback of a call's response, and gives its headers their usual
+// names.
 func (d decoder) completeCall(item *workflow.Item, c controls) error {
 	const nested, plain = "-" + controlCallback + "-" + controlFailureCallback + "-", "-" + controlFailureCallback + "-"
 	failure, err := d.callback(c.under(controlCallback+"-"), controlFailureCallback)
@@ -263,8 +256,7 @@ func (d decoder) completeCall(item *workflow.Item, c controls) error {
 	return nil
 }
 
-// decodeWorkflowURL reads where the steps of a run are delivered. Only the start of
-// the run says it.
+// decodeWorkflowURL reads the destination of steps, which only the run's start has.
 func (d decoder) decodeWorkflowURL(item *workflow.Item, c controls) (err error) {
 	given, ok := c.values[controlRunURL]
 	if !ok || !item.Init {
@@ -274,8 +266,7 @@ func (d decoder) decodeWorkflowURL(item *workflow.Item, c controls) (err error) 
 	return err
 }
 
-// invocationBody is the body of an item that starts a run for another one (contract,
-// workflows 4.9).
+// invocationBody is the body of an invocation (contract, workflows 4.9).
 type invocationBody struct {
 	Body                 json.RawMessage            `json:"body"`
 	Headers              map[string]json.RawMessage `json:"headers"`
@@ -284,7 +275,7 @@ type invocationBody struct {
 	Step                 json.RawMessage            `json:"step"`
 }
 
-// runBody gives an item its body. That of an invocation also says who invokes.
+// runBody sets an item's body. That of an invocation has the invoker too.
 func (d decoder) runBody(item *workflow.Item, body []byte) error {
 	if item.Invocation == nil {
 		item.Body = body
@@ -321,7 +312,7 @@ func (d decoder) invocation(item *workflow.Item, body []byte) (err error) {
 	return err
 }
 
-// checkStep returns an Error with CodeInvalid unless a text is a step of a workflow.
+// checkStep returns an Error with CodeInvalid for anything but a step.
 func checkStep(raw json.RawMessage) error {
 	const accepted = "a JSON object with stepId and stepType"
 	if len(raw) == 0 {
@@ -333,9 +324,9 @@ func checkStep(raw json.RawMessage) error {
 	return nil
 }
 
-// laterDelivery is what a request says, in its body, of a delivery to come.
+// laterDelivery is what a body says about a later delivery.
 type laterDelivery struct {
-	header   http.Header // as it was given
+	header   http.Header // as given
 	features posthaste.Features
 	settings posthaste.Settings
 }
@@ -352,4 +343,97 @@ func (d decoder) laterDelivery(fields map[string]json.RawMessage) (later laterDe
 	later.settings, err = d.delivery(c, incoming{header: later.header})
 	later.settings.Header = runHeader(later.settings.Header)
 	return later, err
+}
+
+// runItems are a request's items of runs.
+type runItems struct {
+	items    []workflow.Item
+	controls []controls
+}
+
+// itemReader reads an item without body and queue.
+type itemReader func(destinationText string, c controls, in incoming) (workflow.Item, error)
+
+// add reads a batch item.
+func (l *runItems) add(i *intake, item *batchItem, read itemReader) error {
+	run, err := read(item.Destination, item.controls, i.incoming(item.header))
+	if err != nil {
+		return err
+	}
+	run.Queue = item.Queue
+	body, err := i.body(item.Body, i.maxItem(&run))
+	if err != nil {
+		return err
+	}
+	if err := i.decoder.runBody(&run, body); err != nil {
+		return err
+	}
+	l.items, l.controls = append(l.items, run), append(l.controls, item.controls)
+	return nil
+}
+
+// submit accepts all items or none.
+func (l *runItems) submit(ctx context.Context, runs Runs, user string) ([]workflow.Receipt, error) {
+	receipts, err := runs.Submit(ctx, user, l.items)
+	if refused, ok := errors.AsType[*workflow.Refused](err); ok {
+		return nil, l.controls[refused.Index].nameLimit(refused.Err)
+	}
+	return receipts, err
+}
+
+// submitRuns accepts the array's items of runs, and returns their receipts by index.
+func (b *batch) submitRuns(array []byte) (map[int]workflow.Receipt, error) {
+	var found runItems
+	var indexes []int
+	err := eachItem(array, func(index int, raw json.RawMessage) error {
+		item, err := readItem(raw)
+		header := item.header
+		if err != nil {
+			header = readableHeader(raw)
+		}
+		if runControl(header, controlRunID) == "" && !item.controls.ofRun() {
+			return nil // reported in its place
+		}
+		b.request.forRun = b.request.forRun || continuesRun(header)
+		if err != nil {
+			return err
+		}
+		indexes = append(indexes, index)
+		return found.add(b.intake, &item, b.intake.runItem)
+	})
+	if err != nil || len(indexes) == 0 {
+		return nil, err
+	}
+	receipts, err := found.submit(b.request.Context(), b.api.options.Workflows, b.request.user)
+	taken := make(map[int]workflow.Receipt, len(receipts))
+	for i, receipt := range receipts {
+		taken[indexes[i]] = receipt
+	}
+	return taken, err
+}
+
+// mayNameRun reports whether JSON may contain the header of an item of a run, so that other
+// batches are read once. Names may be escaped.
+func mayNameRun(text []byte) bool {
+	return bytes.Contains(text, []byte(`\u`)) || namesRun(text)
+}
+
+// namesRun reports whether the header occurs unescaped, in any case.
+func namesRun(text []byte) bool {
+	const name, beforeHyphen = controlRunID, len("Workflow")
+	for at := 0; ; at++ {
+		hyphen := bytes.IndexByte(text[at:], '-')
+		if hyphen < 0 {
+			return false
+		}
+		at += hyphen
+		first := at - beforeHyphen
+		if first >= 0 && len(text)-first >= len(name) && bytes.EqualFold(text[first:first+len(name)], []byte(name)) {
+			return true
+		}
+	}
+}
+
+func newRunReceiptView(receipt workflow.Receipt) receiptView {
+	return receiptView{MessageID: receipt.MessageID, Deduplicated: receipt.Deduplicated}
 }

@@ -8,13 +8,12 @@ import (
 	"posthaste/internal/selection"
 )
 
-// RunLog reads pages of the log of a user's runs, run by run or change by change.
+// RunLog reads the log of runs, by run or by change.
 type RunLog interface {
 	Runs(ctx context.Context, user string, params url.Values) (runlog.RunPage, error)
 	Events(ctx context.Context, user string, params url.Values) (runlog.EventPage, error)
 }
 
-// runLogRoutes are the routes of the log of runs.
 func (a *api) runLogRoutes() []route {
 	return []route{
 		{"GET /v2/workflows/logs", read, a.listRunLogs},
@@ -22,20 +21,19 @@ func (a *api) runLogRoutes() []route {
 	}
 }
 
-// listRunLogs answers with a page of runs (contract, workflows 6.3).
+// listRunLogs shows a page of runs (contract, workflows 6.3).
 func (a *api) listRunLogs(r *request) (answer, error) {
 	params, err := r.params()
 	if err != nil {
 		return answer{}, err
 	}
-	if _, err := selection.Grouped(params); err != nil { // there is one way to group, and it is taken
+	if _, err := selection.Grouped(params); err != nil { // grouping by run is the only one
 		return answer{}, err
 	}
 	return a.runLogPage(r, params)
 }
 
-// listRunEvents answers with a page of changes, or of runs if it is asked to group
-// them.
+// listRunEvents shows a page of changes, or of runs if grouped.
 func (a *api) listRunEvents(r *request) (answer, error) {
 	params, err := r.params()
 	if err != nil {

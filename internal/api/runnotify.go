@@ -13,9 +13,9 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// notifiedView tells of a run that was given an event (contract, workflows 6.5).
+// notifiedView is a notified run (contract, workflows 6.5).
 type notifiedView struct {
-	Waiter            *waiterView         `json:"waiter,omitempty"` // nil: the event is kept for the run
+	Waiter            *waiterView         `json:"waiter,omitempty"` // nil: the event is buffered
 	MessageID         posthaste.MessageID `json:"messageId"`
 	WorkflowRunID     string              `json:"workflowRunId"`
 	WorkflowCreatedAt int64               `json:"workflowCreatedAt"` // Unix ms
@@ -34,7 +34,7 @@ func newNotifiedView(told workflow.Notified) notifiedView {
 	return view
 }
 
-// readEvent returns the id of an event, which is in the path, and the body.
+// readEvent returns the event id in the path, and the body.
 func (a *api) readEvent(r *request) (id string, body []byte, err error) {
 	if id, err = r.eventID(); err != nil {
 		return "", nil, err
@@ -43,7 +43,7 @@ func (a *api) readEvent(r *request) (id string, body []byte, err error) {
 	return id, body, err
 }
 
-// notify gives an event to everything that waits for it.
+// notify sends an event to all its waiters.
 func (a *api) notify(r *request) (answer, error) {
 	eventID, event, err := a.readEvent(r)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *api) notify(r *request) (answer, error) {
 	return answer{http.StatusCreated, views(told, newNotifiedView)}, err
 }
 
-// notifyRun gives an event to one run, which may come to wait for it only later.
+// notifyRun sends an event to one run, which may wait for it later.
 func (a *api) notifyRun(r *request) (answer, error) {
 	eventID, event, err := a.readEvent(r)
 	if err != nil {
@@ -67,22 +67,19 @@ func (a *api) notifyRun(r *request) (answer, error) {
 	return answer{http.StatusCreated, newNotifiedView(told)}, err
 }
 
-// hookEvent is the event that a request to a webhook is for its run: enough to make
-// the request anew (contract, workflows 4.7).
+// hookEvent is a request to a webhook as its run gets it (contract, workflows 4.7).
 type hookEvent struct {
 	Method string      `json:"method"`
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body,omitempty"` // base64
 	Proto  string      `json:"proto"`
 	Host   string      `json:"host"`
-	URL    string      `json:"url"` // path and query, as they were sent, in ASCII
+	URL    string      `json:"url"` // path and query as sent, in ASCII
 }
 
-// callHook gives a request to the run that made the webhook. It needs no token: who
-// knows the URL may call it. Whoever guesses learns nothing, and is not listened to: an
-// unknown run and an unknown event are answered alike, before the body is read.
-//
-// Scripts of web pages may call it, too. What a browser asks before that is no call.
+// callHook sends a request to the webhook's run. The URL is the secret. Unknown runs and events
+// get the same response, before the body is read, so guessing reveals nothing. Browser scripts
+// may call it; their preflight is no call.
 func (a *api) callHook(r *request) (answer, error) {
 	if IsPreflight(r.Request) {
 		return answer{body: http.HandlerFunc(AnswerPreflight)}, nil
@@ -104,8 +101,8 @@ func (a *api) callHook(r *request) (answer, error) {
 	return ok(struct{}{}), orNoHook(a.options.Workflows.CallHook(r.Context(), hook, event))
 }
 
-// findHook returns store.ErrNotFound for a webhook that cannot be called. To look takes
-// a place among those who work, which a slow body must not keep.
+// findHook returns store.ErrNotFound for an unknown webhook. It holds its place at the gate only
+// for the lookup, because the body may be slow.
 func (a *api) findHook(r *request, hook workflow.Hook) error {
 	if len(hook.User) > posthaste.MaxUserIDLen || !isStorable(hook.User) || !isStorable(hook.RunID) || !isStorable(hook.EventID) {
 		return store.ErrNotFound
@@ -124,7 +121,7 @@ func orNoHook(err error) error {
 	return err
 }
 
-// isStorable reports whether every store can look for a text: PostgreSQL refuses others.
+// isStorable reports whether every store can search for a text; PostgreSQL rejects others.
 func isStorable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
@@ -137,15 +134,14 @@ func (a *api) newHookEvent(r *request, body []byte) hookEvent {
 		URL:    r.RequestURI,
 	}
 	if !strings.HasPrefix(event.URL, "/") {
-		event.URL = r.URL.RequestURI() // absolute, as a forward proxy is asked
+		event.URL = r.URL.RequestURI() // absolute, as sent to a proxy
 	}
 	event.URL = weburl.Escape(event.URL)
 	event.Proto, event.Host = a.publicBase(r.Request)
 	return event
 }
 
-// publicBase returns how the caller addressed this server. Behind a trusted proxy that
-// is what the proxy was asked for.
+// publicBase returns scheme and host as the caller used them, through trusted proxies.
 func (a *api) publicBase(r *http.Request) (proto, host string) {
 	proto, host = "http", r.Host
 	if r.TLS != nil {
@@ -163,7 +159,7 @@ func (a *api) publicBase(r *http.Request) (proto, host string) {
 	return proto, host
 }
 
-// firstOf returns the first element of a list with commas.
+// firstOf returns the first element of a comma-separated list.
 func firstOf(list string) string {
 	first, _, _ := strings.Cut(list, ",")
 	return strings.TrimSpace(first)

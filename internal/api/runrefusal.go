@@ -8,19 +8,18 @@ import (
 	"posthaste"
 )
 
-// What the endpoint of a running workflow is refused with decides what becomes of its
-// run, for SDKs act on the status (contract, workflows 3.6):
+// The status with which an endpoint of a run is refused decides about the run, because SDKs act
+// on it (contract, workflows 3.6):
 //
-//	400    the run has ended: the SDK stops without a word and answers 200
-//	412    the SDK lets the run fail, with the sentence of the error
-//	other  the SDK answers 500, and the step is tried again
+//	400    the run has ended: the SDK stops silently and responds 200
+//	412    the SDK fails the run, with the error's sentence
+//	other  the SDK responds 500, and the step is retried
 //
-// So 400 is for CodeEnded alone. Where everybody else is told 400 or 413 an endpoint is
-// told 412: a repetition would send the same. This is done in one place, serve, for
-// whatever is refused on the way (contract, decision 31).
+// So 400 means CodeEnded only, and other 400s and 413s become 412 in serve, because a repetition
+// would send the same (contract, decision 31).
 
-// failRun returns the error that makes an SDK fail its run where err is about what the
-// SDK has sent, and err itself otherwise.
+// failRun returns the error that makes an SDK fail its run, if err is about what the SDK sent,
+// else err.
 func failRun(err error) error {
 	switch posthaste.ErrorCode(err) {
 	case posthaste.CodeInvalid, posthaste.CodeTooLarge:
@@ -30,9 +29,8 @@ func failRun(err error) error {
 	}
 }
 
-// isForRun reports whether a request is one that endpoints of running workflows send.
-// A notification says nothing of its sender: it counts as one. What a batch is for is
-// found out from its items, and how a run is ended from the query.
+// isForRun reports whether endpoints of running workflows send such requests. Notifications have
+// no sender and count as such. Batches are decided by their items, and ends of runs by the query.
 func (route route) isForRun(header http.Header) bool {
 	switch _, path, _ := strings.Cut(route.pattern, " "); path {
 	case "/v2/wait/{event}", "/v2/wait/", "/v2/notify/{event}", "/v2/notify/{run}/{event}", "/v2/notify/":
@@ -44,8 +42,8 @@ func (route route) isForRun(header http.Header) bool {
 	}
 }
 
-// continuesRun reports whether headers are those of a publication by a run that goes on:
-// a step of it, or a run that it invokes. Clients trigger runs.
+// continuesRun reports whether the headers are of an active run's step or invocation, not a
+// trigger.
 func continuesRun(header http.Header) bool {
 	if runControl(header, controlRunID) == "" {
 		return false
@@ -54,7 +52,7 @@ func continuesRun(header http.Header) bool {
 	return !starts || strings.EqualFold(runControl(header, controlRunInvoke), "true")
 }
 
-// runControl returns the first value of a control of either family.
+// runControl returns a control of either family.
 func runControl(header http.Header, suffix string) string {
 	if value := header.Get(servicePrefix + suffix); value != "" {
 		return value
@@ -62,13 +60,12 @@ func runControl(header http.Header, suffix string) string {
 	return header.Get(upstashPrefix + suffix)
 }
 
-// readableHeader returns the headers of an item of a batch that can be read, though the
-// item may be refused.
+// readableHeader returns the readable headers of a batch item, which may be invalid.
 func readableHeader(item json.RawMessage) http.Header {
 	var fields struct {
 		Headers map[string]json.RawMessage `json:"headers"`
 	}
-	_ = json.Unmarshal(item, &fields) // of what is no object there are none
+	_ = json.Unmarshal(item, &fields) // none if it is no object
 	header := make(http.Header, len(fields.Headers))
 	for name, raw := range fields.Headers {
 		if values, err := texts(name, raw); err == nil {

@@ -13,15 +13,15 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// Runs is the protocol that the SDKs of workflows speak.
+// Runs is the protocol of the workflow SDKs.
 type Runs interface {
-	// Submit takes in items of runs, all or none.
+	// Submit accepts all items or none.
 	Submit(ctx context.Context, user string, items []workflow.Item) ([]workflow.Receipt, error)
 	Wait(ctx context.Context, user string, req workflow.WaitRequest) (posthaste.MessageID, error)
 	Notify(ctx context.Context, user, eventID string, event []byte) ([]workflow.Notified, error)
 	NotifyRun(ctx context.Context, user, runID, eventID string, event []byte) (workflow.Notified, error)
-	// FindHook returns store.ErrNotFound unless a run that goes on made the webhook, and
-	// so does CallHook, which gives an event to that run.
+	// FindHook and CallHook return store.ErrNotFound unless an active run has created the
+	// webhook.
 	FindHook(ctx context.Context, hook workflow.Hook) error
 	CallHook(ctx context.Context, hook workflow.Hook, event []byte) error
 	EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error)
@@ -32,32 +32,31 @@ type Runs interface {
 	CancelMatching(ctx context.Context, user string, query store.RunQuery, limit int) (int, error)
 }
 
-// runRoutes are the routes of the protocol of runs (contract, workflows 6).
+// runRoutes are the routes of that protocol (contract, workflows 6).
 func (a *api) runRoutes() []route {
 	return []route{
 		{"POST /v2/trigger/*", submit, a.trigger},
-		{"POST /v2/batch/trigger", submit, plain(a.triggerBatch)},
+		{"POST /v2/batch/trigger", submit, withoutQuery(a.triggerBatch)},
 
-		{"GET /v2/workflows/runs/{run}", read, controlled(plain(a.getEntries))},
+		{"GET /v2/workflows/runs/{run}", read, controlled(withoutQuery(a.getEntries))},
 		{"DELETE /v2/workflows/runs/{run}", submit, controlled(a.endRun)},
 		{"DELETE /v2/workflows/runs", submit, a.cancelRuns},
 		{"DELETE /v2/workflows/runs/", write, refuseEmptyID},
-		{"GET /v2/workflows/bulkActions", read, plain(a.listRunActions)},
-		{"GET /v2/workflows/bulkActions/{id}", read, plain(a.getRunAction)},
-		{"DELETE /v2/workflows/bulkActions/{id}", submit, alone(a.cancelRunAction)},
+		{"GET /v2/workflows/bulkActions", read, withoutQuery(a.listRunActions)},
+		{"GET /v2/workflows/bulkActions/{id}", read, withoutQuery(a.getRunAction)},
+		{"DELETE /v2/workflows/bulkActions/{id}", submit, withoutBody(a.cancelRunAction)},
 
 		{"POST /v2/wait/{event}", submit, controlled(a.wait)},
 		{"POST /v2/wait/", write, refuseEmptyID},
-		{"GET /v2/waiters/{event}", read, plain(a.listWaiters)},
-		{"POST /v2/notify/{event}", submit, plain(a.notify)},
+		{"GET /v2/waiters/{event}", read, withoutQuery(a.listWaiters)},
+		{"POST /v2/notify/{event}", submit, withoutQuery(a.notify)},
 		{"POST /v2/notify/", write, refuseEmptyID},
-		{"POST /v2/notify/{run}/{event}", submit, plain(a.notifyRun)},
+		{"POST /v2/notify/{run}/{event}", submit, withoutQuery(a.notifyRun)},
 		{anyMethod + " /v2/workflows/hooks/{user}/{run}/{event}", open, a.callHook},
 	}
 }
 
-// runID returns which run a request is about: the one in the path, or of those that had
-// its id the one that the request says it works for.
+// runID returns the run in the path, created at the time in the headers.
 func (r *request) runID() (id workflow.RunID, err error) {
 	c, err := collectControls(r.Header, r.reserved)
 	if err != nil {
@@ -72,8 +71,8 @@ func noActiveRun(id string) error {
 	return posthaste.Errorf(posthaste.CodeNotFound, "workflow run %.200q is not active: it has ended, or never existed", id)
 }
 
-// getEntries shows the list of a run that goes on, for an SDK that was not delivered it
-// (contract, workflows 3.4).
+// getEntries shows the list of an active run to an SDK that must fetch it (contract, workflows
+// 3.4).
 func (a *api) getEntries(r *request) (answer, error) {
 	id, err := r.runID()
 	if err != nil {
@@ -96,8 +95,7 @@ func (a *api) getEntries(r *request) (answer, error) {
 	return ok(list), err
 }
 
-// entryList is written entry by entry: the list may be large, and so may be each of
-// its bodies.
+// entryList writes entries one by one, because bodies may be large.
 type entryList struct {
 	reserved *reservation // given back when all is written
 	entries  []posthaste.RunEntry
@@ -126,8 +124,7 @@ func (l entryList) stream(w io.Writer) error {
 	return err
 }
 
-// endRun ends a run: an SDK tells that it is finished with cancel=false and its result,
-// all others cancel it.
+// endRun finishes a run with cancel=false and its result, as SDKs do, or cancels it.
 func (a *api) endRun(r *request) (answer, error) {
 	params, err := r.params()
 	if err != nil {
@@ -155,7 +152,7 @@ func (a *api) endRun(r *request) (answer, error) {
 	return done, err
 }
 
-// readFinished reports whether a run is said to be finished, rather than cancelled.
+// readFinished reports whether a run is finished rather than cancelled.
 func readFinished(params url.Values) (bool, error) {
 	const name = "cancel"
 	if err := selection.CheckNames(params, name); err != nil {
@@ -165,8 +162,7 @@ func readFinished(params url.Values) (bool, error) {
 	return params.Get(name) != "" && !cancelled, err
 }
 
-// finishRun keeps what a run returned. That it ended before, or never was, is not for
-// its SDK to care about (contract, workflows D 10).
+// finishRun stores a result. It ignores ended and unknown runs (contract, workflows D 10).
 func (a *api) finishRun(r *request, id workflow.RunID) (answer, error) {
 	body, err := r.readBody(a.options.MaxStep)
 	if err != nil {
@@ -180,9 +176,8 @@ func (a *api) finishRun(r *request, id workflow.RunID) (answer, error) {
 	return done, a.options.Workflows.Finish(r.Context(), r.user, id, result)
 }
 
-// cancelRuns cancels the runs whose ids are listed, or else those that match the
-// filters, or else all. A request that says so in a body means all that match, if it
-// gives no count; one in the query no more than a hundred (contract, workflows D 8).
+// cancelRuns cancels listed runs, or else matching ones, or else all. Without count, a request
+// with a body cancels all, others up to 100 (contract, workflows D 8).
 func (a *api) cancelRuns(r *request) (answer, error) {
 	call, err := r.bulkCall("workflowRunIds")
 	if err != nil {

@@ -31,7 +31,7 @@ type waitBody struct {
 	Step           json.RawMessage            `json:"step"`
 }
 
-// wait lets a step of a run wait for an event.
+// wait makes a step wait for an event.
 func (a *api) wait(r *request) (answer, error) {
 	eventID, err := r.eventID()
 	if err != nil {
@@ -54,8 +54,8 @@ func (a *api) wait(r *request) (answer, error) {
 	return ok(receiptView{MessageID: id}), err
 }
 
-// waitRequest reads everything but the event. The headers of the request are those of
-// the delivery that tells the event.
+// waitRequest reads everything but the event. The request's headers are those of the delivery
+// with the event.
 func (d decoder) waitRequest(body *waitBody, c controls, in incoming) (req workflow.WaitRequest, err error) {
 	if req.Run, err = decodeRunID(c); err != nil {
 		return req, err
@@ -83,7 +83,7 @@ func (d decoder) waitRequest(body *waitBody, c controls, in incoming) (req workf
 	return req, d.waitTimeout(&req, body)
 }
 
-// waitTimeout reads how long a step waits, and what is delivered then.
+// waitTimeout reads the timeout and its delivery.
 func (d decoder) waitTimeout(req *workflow.WaitRequest, body *waitBody) (err error) {
 	if req.Timeout, req.TimeoutText, err = parseWaitTimeout(body.Timeout); err != nil {
 		return err
@@ -100,11 +100,10 @@ func (d decoder) waitTimeout(req *workflow.WaitRequest, body *waitBody) (err err
 	return err
 }
 
-// defaultWait is how long a step waits that does not say.
+// defaultWait is the default timeout.
 const defaultWait = "7d"
 
-// parseWaitTimeout reads a timeout: a duration, or a number of seconds. One of no time
-// at all ends at once.
+// parseWaitTimeout parses a duration or a number of seconds. 0 ends the wait at once.
 func parseWaitTimeout(raw json.RawMessage) (timeout time.Duration, text string, err error) {
 	text = defaultWait
 	if len(raw) > 0 && string(raw) != "null" {
@@ -120,7 +119,7 @@ func parseWaitTimeout(raw json.RawMessage) (timeout time.Duration, text string, 
 	return max(timeout, time.Millisecond), text, nil
 }
 
-// waiterView is a step that waits for an event (contract, workflows 6.5).
+// waiterView is a waiter as shown (contract, workflows 6.5).
 type waiterView struct {
 	URL            string      `json:"url"`
 	Headers        http.Header `json:"headers"`
@@ -145,8 +144,7 @@ func newWaiterView(w *posthaste.Waiter) waiterView {
 	return view
 }
 
-// showForwarded shows headers of a request of which some are to be forwarded: these are
-// what a redaction is about, by the names they are delivered under.
+// showForwarded redacts a request's headers that are to be forwarded, by their forwarded names.
 func showForwarded(redact posthaste.Redaction, header http.Header) http.Header {
 	shown := make(http.Header, len(header))
 	for name, values := range header {
@@ -158,7 +156,7 @@ func showForwarded(redact posthaste.Redaction, header http.Header) http.Header {
 	return shown
 }
 
-// listWaiters shows what waits for an event, first come first.
+// listWaiters lists the waiters for an event, oldest first.
 func (a *api) listWaiters(r *request) (answer, error) {
 	eventID, err := r.eventID()
 	if err != nil {

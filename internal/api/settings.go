@@ -13,9 +13,8 @@ import (
 	"posthaste/internal/engine"
 )
 
-// settingDecoders reads the controls that are settings of every message,
-// callbacks included (contract, messages 1.3). They are tried in this order, so
-// that of several bad values always the same one is reported.
+// settingDecoders decode the settings of messages and callbacks (contract, messages 1.3), in the
+// order in which errors are reported.
 var settingDecoders = []struct {
 	suffix string
 	decode func(s *posthaste.Settings, given control) error
@@ -28,8 +27,7 @@ var settingDecoders = []struct {
 	{controlRedactFields, decodeRedaction},
 }
 
-// decodeSettings reads what every message can be given: all settings but the
-// callbacks. A bad value is an Error with CodeInvalid.
+// decodeSettings reads all settings but callbacks. A bad value is an Error with CodeInvalid.
 func decodeSettings(c controls) (posthaste.Settings, error) {
 	s := posthaste.Settings{Dialect: c.dialect}
 	for _, setting := range settingDecoders {
@@ -93,8 +91,7 @@ func decodeRedaction(s *posthaste.Settings, given control) (err error) {
 	return err
 }
 
-// decodeFlowControl reads the flow-control key and what it allows, each if it is
-// given.
+// decodeFlowControl reads flow-control key and value, each optional.
 func decodeFlowControl(c controls) (flow posthaste.FlowControl, err error) {
 	if key, ok := c.values[controlFlowControlKey]; ok {
 		flow.Key = key.text()
@@ -108,8 +105,7 @@ func decodeFlowControl(c controls) (flow posthaste.FlowControl, err error) {
 	return flow, err
 }
 
-// checkFlowControl returns an error unless the flow-control key and what it
-// allows are given together (contract, U-6).
+// checkFlowControl returns an error unless key and value are given together (contract, U-6).
 func checkFlowControl(c controls) error {
 	key, hasKey := c.values[controlFlowControlKey]
 	value, hasValue := c.values[controlFlowControlValue]
@@ -130,23 +126,21 @@ func siblingName(name, word string) string {
 	return name[:strings.LastIndexByte(name, '-')+1] + word
 }
 
-// limitedBy are the controls that give the settings which have limits, the
-// stronger ones first.
+// limitedBy has the controls of limited settings, overriding ones first.
 var limitedBy = map[engine.Setting][]string{
 	engine.SettingRetries: {controlRetries},
 	engine.SettingDelay:   {controlNotBefore, controlDelay},
 	engine.SettingTimeout: {controlTimeout},
 }
 
-// partPrefix is what the names of the controls of a part begin with.
+// partPrefix has the prefix of a part's controls.
 var partPrefix = map[engine.Part]string{
 	engine.PartCallback:        controlCallback + "-",
 	engine.PartFailureCallback: controlFailureCallback + "-",
 }
 
-// nameLimit puts the control that gave a setting into an error about its limit.
-// It leaves other errors, and nil, as they are, and those about a setting that
-// came from elsewhere: a default of a URL group, or a dead letter.
+// nameLimit names the control in an error about a limit. It leaves other errors, nil, and
+// settings from elsewhere, such as a group's default.
 func (c controls) nameLimit(err error) error {
 	over, ok := errors.AsType[*engine.OverLimit](err)
 	if !ok {
@@ -160,7 +154,6 @@ func (c controls) nameLimit(err error) error {
 	return err
 }
 
-// nameLimit does so with the controls of the request.
 func (r *request) nameLimit(err error) error {
 	if err == nil {
 		return nil
@@ -172,12 +165,11 @@ func (r *request) nameLimit(err error) error {
 	return c.nameLimit(err)
 }
 
-// invalid is the error of a bad value.
+// invalid returns the error about a value.
 func (c control) invalid(accepted string) error {
 	return posthaste.Invalidf("%s %.100q is not %s", c.name, c.text(), accepted)
 }
 
-// duration reads the value as a duration.
 func (c control) duration() (time.Duration, error) {
 	d, err := backoff.ParseDuration(c.text())
 	if err != nil {
@@ -186,7 +178,6 @@ func (c control) duration() (time.Duration, error) {
 	return d, nil
 }
 
-// boolean reads the value as true or false, in any letter case.
 func (c control) boolean() (bool, error) {
 	switch strings.ToLower(c.text()) {
 	case "true":
@@ -198,10 +189,9 @@ func (c control) boolean() (bool, error) {
 	}
 }
 
-// endOfTime is the last second with a year of four digits, in Unix seconds.
+// endOfTime is the last Unix second of the year 9999.
 const endOfTime = 253402300799
 
-// unixSeconds reads the value as a time.
 func (c control) unixSeconds() (time.Time, error) {
 	seconds, err := strconv.ParseUint(c.text(), 10, 63)
 	if err != nil || seconds > endOfTime {

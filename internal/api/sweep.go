@@ -9,14 +9,12 @@ import (
 	"posthaste/internal/store"
 )
 
-// sweep is a call on many dead letters: those it lists, or else a page of those
-// that match its filters. Pages go from the oldest to the newest unless the call
-// says otherwise, and end at what was the newest when the first of them was asked
-// for: what fails again meanwhile is not met twice.
+// sweep is a call on listed dead letters or a page of matching ones. Pages are oldest first by
+// default and end at the newest when the sweep began, so that later failures are not included.
 type sweep struct {
 	bulkCall
 	query store.DeadLetterQuery
-	begun bool // by an earlier call; the query ends where that said
+	begun bool // by an earlier call, which fixed the end
 }
 
 func (r *request) sweep() (s sweep, err error) {
@@ -30,8 +28,7 @@ func (r *request) sweep() (s sweep, err error) {
 	return s, err
 }
 
-// nextPage returns the dead letters of a page, and the cursor of the next one, ""
-// after the last. The sweep knows its end then.
+// nextPage returns the ids of a page and the next cursor, "" after the last.
 func (a *api) nextPage(r *request, s *sweep) (ids []posthaste.DeadLetterID, cursor string, err error) {
 	if !s.begun {
 		newest, err := a.newestDeadLetter(r)
@@ -51,13 +48,12 @@ func (a *api) nextPage(r *request, s *sweep) (ids []posthaste.DeadLetterID, curs
 	return page.IDs, cursor, nil
 }
 
-// from returns the cursor of a page that begins with the first of the ids.
+// from returns the cursor of a page that starts at the first id.
 func (s *sweep) from(ids []posthaste.DeadLetterID) string {
 	return selection.SweepCursor(posthaste.Position(ids[0]), s.query.High)
 }
 
-// newestDeadLetter returns the id of the latest one, below all ids if there is
-// none.
+// newestDeadLetter returns the latest id, 0 if there is none.
 func (a *api) newestDeadLetter(r *request) (posthaste.DeadLetterID, error) {
 	page, err := a.options.Engine.DeadLetters(r.Context(), r.user,
 		store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
@@ -67,8 +63,7 @@ func (a *api) newestDeadLetter(r *request) (posthaste.DeadLetterID, error) {
 	return page.IDs[0], nil
 }
 
-// deleteDeadLetters removes dead letters. Those that are listed and not there do
-// not count.
+// deleteDeadLetters removes dead letters; unknown ids do not count.
 func (a *api) deleteDeadLetters(r *request) (answer, error) {
 	s, err := r.sweep()
 	if err != nil {
@@ -85,7 +80,6 @@ func (a *api) deleteDeadLetters(r *request) (answer, error) {
 	return ok(page), err
 }
 
-// deletedPage is the answer to a call that removes many dead letters.
 type deletedPage struct {
 	Deleted int    `json:"deleted"`
 	Cursor  string `json:"cursor,omitempty"`
@@ -109,10 +103,9 @@ func (a *api) deletePage(r *request, s *sweep) (page deletedPage, err error) {
 	return page, err
 }
 
-// inCommits does something with dead letters, a bounded number in one commit, of which do
-// returns those that it has come to. Unless all are to be done it ends when that takes long.
-// It returns the ids that are left, after an error those that begin with what may have been
-// done.
+// inCommits calls do with up to atOnce ids per commit; do returns those that are done. Unless all
+// is set it stops when that takes long. It returns the remaining ids, which after an error may
+// start with changed ones.
 func inCommits(ids []posthaste.DeadLetterID, all bool, do func(some []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error),
 ) (left []posthaste.DeadLetterID, err error) {
 	batch := store.NewBatchLimit()
@@ -130,7 +123,7 @@ func inCommits(ids []posthaste.DeadLetterID, all bool, do func(some []posthaste.
 	return left, nil
 }
 
-// parseDeadLetterIDs passes over texts that are no ids: they name no dead letter.
+// parseDeadLetterIDs ignores invalid ids.
 func parseDeadLetterIDs(texts []string) []posthaste.DeadLetterID {
 	ids := make([]posthaste.DeadLetterID, 0, len(texts))
 	for _, text := range texts {
@@ -141,22 +134,22 @@ func parseDeadLetterIDs(texts []string) []posthaste.DeadLetterID {
 	return ids
 }
 
-// retriedView tells which message a dead letter became.
+// retriedView is a retried dead letter.
 type retriedView struct {
 	MessageID posthaste.MessageID `json:"messageId"`
 	DLQID     string              `json:"dlqId"`
 }
 
-// retriedPage is the answer to a call that retries many dead letters.
+// retriedPage is the response to a retry of many dead letters.
 type retriedPage struct {
 	Responses []retriedView `json:"responses"`
 	Cursor    string        `json:"cursor,omitempty"`
-	Failures  []failureView `json:"failures,omitempty"` // dead letters that stay, and why
+	Failures  []failureView `json:"failures,omitempty"` // dead letters that stay
 
-	refusal error // of the last of those
+	refusal error // of the last failure
 }
 
-// noneRetried returns why no dead letter was retried, nil if one was or there was none.
+// noneRetried returns why no dead letter was retried, nil if one was.
 func (p *retriedPage) noneRetried() error {
 	if len(p.Responses) > 0 {
 		return nil
@@ -164,10 +157,8 @@ func (p *retriedPage) noneRetried() error {
 	return p.refusal
 }
 
-// retryDeadLetters publishes dead letters again as new messages. Control headers
-// of the request override what they were published with. What every retry would refuse is
-// refused at once; it is an error, too, if they make all of a page unacceptable, and no
-// other one follows.
+// retryDeadLetters retries dead letters, with overrides from control headers. It is an error if
+// every retry would reject them, or if all of the last page are rejected.
 func (a *api) retryDeadLetters(r *request) (answer, error) {
 	s, err := r.sweep()
 	if err != nil {
@@ -197,10 +188,8 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 	return answer{http.StatusCreated, page}, nil
 }
 
-// retryPage retries what is listed, or a page of what matches, which ends early when that
-// takes long. When it breaks off after some were retried it is answered what they became.
-// What is left begins the next page, which fails if that goes on; of a list, which has no
-// pages, it is told.
+// retryPage retries a list, or a page that may end early. If it fails after some were retried, it
+// returns those; the rest starts the next page or, of a list, is reported as failed.
 func (a *api) retryPage(r *request, s *sweep, o engine.Overrides) (page retriedPage, err error) {
 	var ids []posthaste.DeadLetterID
 	var cursor string
@@ -228,8 +217,7 @@ func (a *api) retryPage(r *request, s *sweep, o engine.Overrides) (page retriedP
 	return page, nil
 }
 
-// knownDeadLetters returns an Error with CodeNotFound unless all of the dead
-// letters are there (contract, U-43).
+// knownDeadLetters returns an Error with CodeNotFound unless all ids exist (contract, U-43).
 func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLetterID, error) {
 	ids := make([]posthaste.DeadLetterID, len(texts))
 	for i, text := range texts {
@@ -245,8 +233,7 @@ func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLett
 	return ids, nil
 }
 
-// retry makes messages of the dead letters that are there, as inCommits does. One that its
-// overrides make unacceptable stays where it is.
+// retry retries existing dead letters like inCommits. Those that reject the overrides stay.
 func (a *api) retry(r *request, ids []posthaste.DeadLetterID, all bool, o engine.Overrides) (page retriedPage, left []posthaste.DeadLetterID, err error) {
 	page.Responses = []retriedView{}
 	left, err = inCommits(ids, all, func(some []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error) {
@@ -257,7 +244,6 @@ func (a *api) retry(r *request, ids []posthaste.DeadLetterID, all bool, o engine
 	return page, left, err
 }
 
-// add tells of the results.
 func (p *retriedPage) add(results []store.Retried) {
 	for _, result := range results {
 		if result.Err != nil {
@@ -269,7 +255,7 @@ func (p *retriedPage) add(results []store.Retried) {
 	}
 }
 
-// leave tells of dead letters that were left because of an error that is not theirs.
+// leave adds dead letters that were left because of an error.
 func (p *retriedPage) leave(left []posthaste.DeadLetterID, err error) {
 	for _, id := range left {
 		p.Failures = append(p.Failures, failureView{DLQID: id.String(), Error: showable(err).Message})

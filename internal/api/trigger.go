@@ -10,25 +10,24 @@ import (
 	"posthaste/internal/workflow"
 )
 
-// A trigger starts a run and leaves the protocol to the server, which says what an SDK
-// would have said (contract, workflows 2.4 and 6.1).
+// A trigger starts a run; the server adds what an SDK would have sent (contract, workflows 2.4
+// and 6.1).
 
-// allFeatures are what an SDK asks for that knows the protocol in full.
+// allFeatures are those of an SDK with the full protocol.
 const allFeatures = "LazyFetch,InitialBody,WF_DetectTrigger,WF_TriggerOnConfig"
 
-// triggeredView tells of the run that a trigger started.
+// triggeredView is a triggered run.
 type triggeredView struct {
 	WorkflowRunID     string `json:"workflowRunId"`
 	WorkflowCreatedAt int64  `json:"workflowCreatedAt"` // Unix ms
-	Deduplicated      bool   `json:"deduplicated"`      // it went on under the same id
+	Deduplicated      bool   `json:"deduplicated"`      // it was active already
 }
 
 func newTriggeredView(receipt workflow.Receipt) triggeredView {
 	return triggeredView{receipt.Run.ID, receipt.Run.CreatedAt.UnixMilli(), receipt.Deduplicated}
 }
 
-// trigger starts a run of the workflow in the path. One that goes on under the same id
-// is the answer instead.
+// trigger starts a run of the workflow in the path, or returns the active one with that id.
 func (a *api) trigger(r *request) (answer, error) {
 	c, err := collectControls(r.Header, r.reserved)
 	if err != nil {
@@ -79,10 +78,10 @@ func (a *api) triggerBatch(r *request) (answer, error) {
 	return answer{http.StatusCreated, views(receipts, newTriggeredView)}, err
 }
 
-// triggerItem reads a trigger, all but its body and its queue. That its SDK is one of
-// the protocol is found out by what the endpoint answers, or by asking it first.
+// triggerItem reads a trigger without body and queue. The SDK's version is known from the
+// endpoint's response, or by asking first.
 func (i *intake) triggerItem(destinationText string, c controls, in incoming) (workflow.Item, error) {
-	destination, _ := i.decoder.destination(destinationText) // runItem checks it
+	destination, _ := i.decoder.destination(destinationText) // checked by runItem
 	item, err := i.runItem(destinationText, triggerControls(c, destination.text), in)
 	if !item.Features.Has(posthaste.FeatureUnknownSDK) {
 		item.Features |= posthaste.FeatureCheckSDK
@@ -90,10 +89,9 @@ func (i *intake) triggerItem(destinationText string, c controls, in incoming) (w
 	return item, err
 }
 
-// triggerControls returns the controls of a trigger as an SDK would have given them. Of
-// the protocol's those count alone that name the run and ask for its SDK; the failure
-// callback goes to the workflow itself unless it is given another URL, with all headers
-// that are forwarded.
+// triggerControls returns controls as an SDK would send them. Of the protocol's own, only run id
+// and unknown SDK count. The failure callback goes to the workflow by default, with all forwarded
+// headers.
 func triggerControls(given controls, url string) controls {
 	own := map[string]control{}
 	set := func(suffix, value string) {

@@ -11,8 +11,8 @@ import (
 	"posthaste/internal/backoff"
 )
 
-// parseLabels reads a list with commas. Blanks, empty labels and repetitions
-// are left out (contract, U-81).
+// parseLabels parses a comma-separated list, without blanks, empty labels and repetitions
+// (contract, U-81).
 func parseLabels(given control) ([]string, error) {
 	var labels []string
 	for label := range strings.SplitSeq(given.text(), ",") {
@@ -31,8 +31,7 @@ func parseLabels(given control) ([]string, error) {
 	return labels, nil
 }
 
-// parseRedaction reads a list with commas of the parts to redact: body, header
-// for all headers, header[Name] for one. headers is the same as header.
+// parseRedaction parses a comma-separated list of body, header (or headers) and header[Name].
 func parseRedaction(given control) (posthaste.Redaction, error) {
 	var r posthaste.Redaction
 	for field := range strings.SplitSeq(given.text(), ",") {
@@ -56,7 +55,7 @@ func parseRedaction(given control) (posthaste.Redaction, error) {
 	return r, nil
 }
 
-// cutBrackets takes "header[Name]" apart; ok is false for a text without brackets.
+// cutBrackets splits "header[Name]"; ok is false without brackets.
 func cutBrackets(text string) (before, within string, ok bool) {
 	before, rest, ok := strings.Cut(text, "[")
 	if !ok {
@@ -69,11 +68,10 @@ func cutBrackets(text string) (before, within string, ok bool) {
 	return strings.TrimSpace(before), strings.TrimSpace(within), true
 }
 
-// maxFlowPeriod is the longest window of a rate.
+// maxFlowPeriod limits the window of a rate.
 const maxFlowPeriod = 7 * 24 * time.Hour
 
-// parseFlowLimit reads what a flow-control key allows: one or more of
-// parallelism=<n>, rate=<n> and period=<duration>, in any order.
+// parseFlowLimit parses parallelism=<n>, rate=<n> and period=<duration>, in any order.
 func parseFlowLimit(given control) (posthaste.FlowLimit, error) {
 	var limit posthaste.FlowLimit
 	for part := range strings.SplitSeq(given.text(), ",") {
@@ -87,7 +85,7 @@ func parseFlowLimit(given control) (posthaste.FlowLimit, error) {
 	return limit, nil
 }
 
-// setFlowLimit sets one part of a limit that is not set yet.
+// setFlowLimit sets a part of a limit once.
 func setFlowLimit(limit *posthaste.FlowLimit, name, value string) bool {
 	switch name {
 	case "parallelism":
@@ -115,10 +113,9 @@ func setCount(count *int, value string) bool {
 	return true
 }
 
-// maxCount is the largest number of things that can be asked for.
 const maxCount = 1<<31 - 1
 
-// parseCount reads a whole number from 0 to maxCount: digits without a sign.
+// parseCount parses digits, up to maxCount.
 func parseCount(text string) (int, bool) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	return int(n), err == nil

@@ -11,10 +11,9 @@ import (
 	"posthaste"
 )
 
-// The views are the JSON forms of what is stored. Parts that several forms
-// share are structs of their own, embedded where they belong.
+// Views are the JSON forms of stored data; shared parts are embedded structs.
 
-// messageFields are the members that every view of a message has.
+// messageFields are in every view of a message.
 type messageFields struct {
 	MessageID       string `json:"messageId"`
 	URL             string `json:"url"`
@@ -32,21 +31,20 @@ type messageFields struct {
 	runFields
 }
 
-// runFields name the workflow run that a message belongs to.
+// runFields identify a message's run.
 type runFields struct {
 	WorkflowRunID     string `json:"workflowRunId,omitempty"`
 	WorkflowCreatedAt int64  `json:"workflowCreatedAt,omitempty"` // Unix ms
 	WorkflowURL       string `json:"workflowUrl,omitempty"`
 }
 
-// labelFields show labels; the first is the one that older clients know.
+// labelFields have the first label for older clients.
 type labelFields struct {
 	Label  string   `json:"label,omitempty"`
 	Labels []string `json:"labels,omitempty"`
 }
 
-// flowFields show a flow-control key and its limits. Unset limits are left out,
-// the period is shown whenever there is a key.
+// flowFields omit unset limits; a key always has a period.
 type flowFields struct {
 	FlowControlKey string `json:"flowControlKey,omitempty"`
 	Parallelism    int    `json:"parallelism,omitempty"`
@@ -54,7 +52,7 @@ type flowFields struct {
 	Period         int    `json:"period,omitempty"` // seconds
 }
 
-// contentFields show what a message carries, where it is not redacted.
+// contentFields are the content, redacted.
 type contentFields struct {
 	Header                http.Header `json:"header,omitempty"`
 	Body                  string      `json:"body,omitempty"`       // if it is text
@@ -78,11 +76,10 @@ func newContentFields(s *posthaste.Settings, body []byte, limit bodyLimit) conte
 	return fields
 }
 
-// messageView is a message as it is read by its id (contract, messages 2.4);
-// dead letters have the same members and some more.
+// messageView is a message as shown (contract, messages 2.4).
 type messageView struct {
 	messageFields
-	URLGroup string `json:"urlGroup,omitempty"` // the name one SDK reads topicName by
+	URLGroup string `json:"urlGroup,omitempty"` // one SDK's name of topicName
 	contentFields
 	NotBefore int64  `json:"notBefore"` // Unix ms
 	CreatedAt int64  `json:"createdAt"` // Unix ms
@@ -157,9 +154,8 @@ func callbackURL(callback *posthaste.Callback) string {
 	return callback.URL
 }
 
-// callbackHeader shows the headers given for a callback. What is redacted in
-// the message or in the callback is redacted there: the same secret often goes
-// to both.
+// callbackHeader returns a callback's headers. Redactions of message and callback both apply,
+// because they often share a secret.
 func callbackHeader(redact posthaste.Redaction, callback *posthaste.Callback) http.Header {
 	if callback == nil {
 		return nil
@@ -172,8 +168,8 @@ type bodyLimit int
 
 const wholeBody bodyLimit = math.MaxInt
 
-// textOrBase64 returns bytes as text, or in base64 if they are not text. A character that
-// the limit would cut is left out.
+// textOrBase64 returns bytes as text, or in base64 if they are not UTF-8. It does not cut
+// characters.
 func (l bodyLimit) textOrBase64(data []byte) (text, inBase64 string) {
 	end := min(len(data), int(l))
 	if !utf8.Valid(data) {
