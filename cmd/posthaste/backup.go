@@ -29,7 +29,7 @@ func named(name, directory string) error {
 func (c *backupCommand) Run(t terminal) error {
 	ctx, forget := untilSignal()
 	defer forget()
-	err := watched(t, c.Data, c.To, func() error { return app.Backup(ctx, c.Data, c.To) })
+	err := withProgress(t, c.Data, c.To, func() error { return app.Backup(ctx, c.Data, c.To) })
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (c *restoreCommand) Validate() error {
 // Run copies the backup and checks the copy.
 func (c *restoreCommand) Run(t terminal) error {
 	var report app.Report
-	err := watched(t, c.From, c.To, func() (err error) {
+	err := withProgress(t, c.From, c.To, func() (err error) {
 		report, err = app.Restore(c.From, c.To)
 		return err
 	})

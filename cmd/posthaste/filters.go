@@ -15,8 +15,8 @@ type commonFilters struct {
 	Label          []string `group:"filter" param:"label" env:"-" sep:"none" placeholder:"LABEL" help:"${things} with a label."`
 	CallerIP       []string `group:"filter" param:"callerIp" env:"-" sep:"none" name:"caller-ip" placeholder:"ADDRESS" help:"${made} from an IP address."`
 	FlowControlKey []string `group:"filter" param:"flowControlKey" env:"-" sep:"none" placeholder:"KEY" help:"${things} with a flow-control key."`
-	FromDate       moment   `group:"filter" param:"fromDate" env:"-" placeholder:"TIME" help:"${timed} at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
-	ToDate         moment   `group:"filter" param:"toDate" env:"-" placeholder:"TIME" help:"${timed} at or before a time."`
+	FromDate       timeFlag `group:"filter" param:"fromDate" env:"-" placeholder:"TIME" help:"${timed} at or after a time: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m or 2d."`
+	ToDate         timeFlag `group:"filter" param:"toDate" env:"-" placeholder:"TIME" help:"${timed} at or before a time."`
 }
 
 // messageFilters are the filters that messages have too.
@@ -68,7 +68,7 @@ func texts(value any) []string {
 	switch value := value.(type) {
 	case []string:
 		return value
-	case moment:
+	case timeFlag:
 		return value.values()
 	case bool:
 		return []string{"true"}

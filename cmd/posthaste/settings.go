@@ -33,7 +33,7 @@ type settings struct {
 	MaxConnections int      `group:"limits" default:"0" help:"Maximum number of client connections: 1 to 1000000, or 0 for one per 256KiB of memory, up to 10000. At the limit, a new connection replaces the one that the server has waited on longest."`
 	MemoryLimit    byteSize `group:"limits" default:"0B" help:"Memory limit of the server: 256MiB to 1TiB, or 0B to use the environment variable GOMEMLIMIT. One eighth of it is for request bodies."`
 
-	keepSettings
+	retentionSettings
 
 	Region             string   `default:"EU-CENTRAL-1" help:"Value of the Region header of deliveries."`
 	SignatureNotBefore bool     `help:"Set the nbf claim of signatures to the time of issue, for receivers that require it. Default: nbf is 0."`
@@ -59,7 +59,7 @@ func (s *settings) check() error {
 		within("max-queues", count(s.MaxQueues), 0, 1_000_000),
 		within("max-parallelism", count(s.MaxParallelism), 0, 1_000_000),
 		within("max-schedules", count(s.MaxSchedules), 0, 1_000_000),
-		s.keepSettings.check(),
+		s.retentionSettings.check(),
 		within("concurrency", count(s.Concurrency), 1, 100_000),
 		within("max-requests", count(s.MaxRequests), 1, 100_000),
 		within("max-connections", count(s.MaxConnections), 0, 1_000_000),

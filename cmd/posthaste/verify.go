@@ -25,8 +25,8 @@ type verifyCommand struct {
 	CurrentSigningKey string `env:"POSTHASTE_CURRENT_SIGNING_KEY,QSTASH_CURRENT_SIGNING_KEY" placeholder:"KEY" help:"Current signing key."`
 	NextSigningKey    string `env:"POSTHASTE_NEXT_SIGNING_KEY,QSTASH_NEXT_SIGNING_KEY" placeholder:"KEY" help:"Next signing key."`
 
-	At        moment `env:"-" placeholder:"TIME" help:"Time the delivery was received: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m. Default: now."`
-	Tolerance span   `env:"-" default:"0s" help:"Allowed clock difference."`
+	At        timeFlag `env:"-" placeholder:"TIME" help:"Time the delivery was received: Unix milliseconds, 2006-01-02 15:04 (local time), 2006-01-02T15:04:05Z, or an age such as 15m. Default: now."`
+	Tolerance span     `env:"-" default:"0s" help:"Allowed clock difference."`
 	oneOutput
 }
 

@@ -8,8 +8,8 @@ import (
 	"posthaste/internal/app"
 )
 
-// keepSettings say how long things are kept, and how much of a user.
-type keepSettings struct {
+// retentionSettings configure retention and storage quota.
+type retentionSettings struct {
 	KeepLogs span `group:"retention" default:"30d" help:"Retention of the log and of finished messages: 2d to 36500d, or 0s for no limit. Data is removed in whole days."`
 	KeepDLQ  span `group:"retention" default:"90d" help:"Retention of the dead letter queues, of messages and of workflow runs: 1s to 36500d, or 0s for no limit."`
 	KeepRuns span `group:"retention" default:"30d" help:"Retention of finished workflow runs: 1s to 36500d, or 0s for no limit. Runs in the DLQ are kept regardless."`
@@ -19,17 +19,17 @@ type keepSettings struct {
 	KeepFor []string `group:"retention" placeholder:"USER:KIND=VALUE" help:"Retention of one user, overriding --keep-logs, --keep-dlq, --keep-runs or --keep-bytes: KIND is logs, dlq, runs or bytes, as in acme:logs=7d or acme:bytes=10GB. Write a comma in a user ID as \\,."`
 }
 
-// check returns a sentence about the first setting that is out of bounds.
-func (s *keepSettings) check() error {
-	if err := checkKeep("keep-", s.keep()); err != nil {
+// check returns an error about the first setting out of bounds.
+func (s *retentionSettings) check() error {
+	if err := checkRetention("keep-", s.keep()); err != nil {
 		return err
 	}
 	_, err := s.keepFor()
 	return err
 }
 
-// checkKeep names a value by what its setting's name begins with.
-func checkKeep(setting string, k app.Keep) error {
+// checkRetention checks bounds; setting is the prefix of names in errors.
+func checkRetention(setting string, k app.Keep) error {
 	const longest = span(36500 * day)
 	return firstError(
 		keeping(setting+"logs", span(k.Logs), span(2*day), longest), // idempotency records of a day are stored with the log
@@ -39,8 +39,8 @@ func checkKeep(setting string, k app.Keep) error {
 	)
 }
 
-// keep returns what is kept of users of whom nothing else is said.
-func (s *keepSettings) keep() app.Keep {
+// keep returns the retention of users without their own.
+func (s *retentionSettings) keep() app.Keep {
 	return app.Keep{
 		Logs:  time.Duration(s.KeepLogs),
 		DLQ:   time.Duration(s.KeepDLQ),
@@ -49,8 +49,8 @@ func (s *keepSettings) keep() app.Keep {
 	}
 }
 
-// keepFor returns what is kept of users who have settings of their own, nil if none has.
-func (s *keepSettings) keepFor() (map[string]app.Keep, error) {
+// keepFor returns the retention of users who have their own, nil if none.
+func (s *retentionSettings) keepFor() (map[string]app.Keep, error) {
 	var all map[string]app.Keep
 	for i, text := range s.KeepFor {
 		user, kind, value := parseKeepFor(text)
@@ -67,7 +67,7 @@ func (s *keepSettings) keepFor() (map[string]app.Keep, error) {
 		if err := setKeep(&k, kind, value); err != nil {
 			return nil, posthaste.Invalidf("keep-for %s: %v", text, err)
 		}
-		if err := checkKeep("keep-for "+user+":", k); err != nil {
+		if err := checkRetention("keep-for "+user+":", k); err != nil {
 			return nil, err
 		}
 		if all == nil {
@@ -78,8 +78,8 @@ func (s *keepSettings) keepFor() (map[string]app.Keep, error) {
 	return all, nil
 }
 
-// parseKeepFor takes USER:KIND=VALUE apart. The id of a user may have either sign in it. The
-// user is "" if the text does not have that form.
+// parseKeepFor parses USER:KIND=VALUE, where USER may contain both signs. user is "" for other
+// text.
 func parseKeepFor(text string) (user, kind, value string) {
 	equals := max(0, strings.LastIndexByte(text, '='))
 	colon := max(0, strings.LastIndexByte(text[:equals], ':'))
@@ -89,7 +89,7 @@ func parseKeepFor(text string) (user, kind, value string) {
 	return text[:colon], text[colon+1 : equals], text[equals+1:]
 }
 
-// setKeep sets one kind to a value.
+// setKeep sets one kind.
 func setKeep(k *app.Keep, kind, value string) error {
 	times := map[string]*time.Duration{"logs": &k.Logs, "dlq": &k.DLQ, "runs": &k.Runs}
 	switch at := times[kind]; {

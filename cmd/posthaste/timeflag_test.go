@@ -25,7 +25,7 @@ func TestMoment(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got, err := parseMoment(test.text, now); err != nil || !got.Equal(test.want) {
+			if got, err := parseTimeFlag(test.text, now); err != nil || !got.Equal(test.want) {
 				t.Errorf("%q = %s, %v; want %s", test.text, got, err, test.want)
 			}
 		})
@@ -36,7 +36,7 @@ func TestMoment(t *testing.T) {
 		"": noTime, "yesterday": noTime, "-1": noTime,
 	} {
 		t.Run("refuse "+text, func(t *testing.T) {
-			if got, err := parseMoment(text, now); err == nil || !strings.Contains(err.Error(), want) {
+			if got, err := parseTimeFlag(text, now); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q = %s, %v; want %s", text, got, err, want)
 			}
 		})

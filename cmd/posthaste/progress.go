@@ -8,14 +8,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// watched does a work that fills one directory with what another has, and shows how far
-// it is where that is a terminal: by the size of what is there, since the work may be
-// another process's.
-func watched(t terminal, from, to string, work func() error) error {
+// withProgress runs work that fills one directory from another, and shows progress on a terminal
+// by their sizes, because another process may do the work.
+func withProgress(t terminal, from, to string, work func() error) error {
 	if !isTerminal(t.Err) {
 		return work()
 	}
-	const glance = 200 * time.Millisecond
+	const interval = 200 * time.Millisecond
 	bar := newBar(t.Err, int(sizeOf(from)), "bytes")
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -24,19 +23,18 @@ func watched(t terminal, from, to string, work func() error) error {
 		case err := <-done:
 			_ = bar.Clear()
 			return err
-		case <-time.After(glance):
+		case <-time.After(interval):
 			show(bar, sizeOf(to))
 		}
 	}
 }
 
-// show moves a bar, but not to its end: the work is done when it says so.
+// show moves a bar, but not to its end, which is for work to report.
 func show(bar *progressbar.ProgressBar, size int64) {
-	_ = bar.Set64(min(size, bar.GetMax64()-1)) // for the eye only
+	_ = bar.Set64(min(size, bar.GetMax64()-1))
 }
 
-// sizeOf returns how many bytes the files of a directory have, as far as they can be
-// seen: they come and go.
+// sizeOf returns the bytes of the files of a directory that can be read; files come and go.
 func sizeOf(directory string) (size int64) {
 	_ = filepath.WalkDir(directory, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
