@@ -115,17 +115,17 @@ func copyAndCheck(from, to string, options Options) (Report, error) {
 	return Check(to, options)
 }
 
-// moveUp moves the files of a store to the directory above theirs, in three turns. If it
-// is broken off, that directory is one that has lost its database, which is noticed, and
-// never one that has none yet.
+// moveUp moves the files of a store to the parent directory, in three passes. If it is
+// interrupted, the parent looks like a store that has lost its database, which opening detects,
+// and never like an empty one.
 func moveUp(fs vfs.FS, from, to string) error {
 	names, err := fs.List(from)
 	if err != nil {
 		return err
 	}
-	for turn := range 3 {
+	for pass := range 3 {
 		for _, name := range names {
-			if turnOf(name) != turn {
+			if passOf(name) != pass {
 				continue
 			}
 			if err := fs.Rename(fs.PathJoin(from, name), fs.PathJoin(to, name)); err != nil {
@@ -139,9 +139,9 @@ func moveUp(fs vfs.FS, from, to string) error {
 	return errors.Join(fs.Remove(from), syncDirectory(fs, to))
 }
 
-// turnOf returns when a file is moved: the guard, which knows that there is something,
-// first, and what makes a database of the files last.
-func turnOf(name string) int {
+// passOf returns the pass that moves a file: the guard, which records that there is a store, in
+// the first, and the manifest marker, which makes the files a database, in the last.
+func passOf(name string) int {
 	switch {
 	case name == GuardFile:
 		return 0

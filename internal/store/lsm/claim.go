@@ -20,8 +20,8 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 	var begun, cancelled []*lease
 	for _, held := range leases {
 		if readErr := s.loadMessage(held.item); readErr != nil {
-			s.aside.add(appendMessageKey(nil, segmentEnvelope, held.lane.id.user, held.id), readErr)
-			s.scheduler.setAside(held)
+			s.unreadable.add(appendMessageKey(nil, segmentEnvelope, held.lane.id.user, held.id), readErr)
+			s.scheduler.dropUnreadable(held)
 			err = errors.Join(err, readErr)
 		} else if held.waiting.cancelRequested {
 			cancelled = append(cancelled, held)

@@ -10,9 +10,9 @@ import (
 	"posthaste"
 )
 
-// Dead letters and runs come and go one by one, so each of their terms is a key of its own.
+// Dead letters and runs are added and removed one by one, so each of their terms has a key.
 
-// entryList is the set of positions that the keys with a prefix end in.
+// entryList is a set of positions, each the end of a key with the prefix.
 type entryList struct {
 	keys      *blockSeeker
 	direction direction
@@ -29,14 +29,14 @@ func (l *entryList) seek(p posthaste.Position) (nearest posthaste.Position, ok b
 
 func (l *entryList) close() error { return l.keys.close() }
 
-// entries opens sets of positions of which each has a key of its own.
+// entries opens sets of positions that have a key each.
 type entries struct {
 	reader    pebble.Reader
 	direction direction
 }
 
-// browse lends what is stored now to who reads a page of it in one direction, unless the range
-// is empty. What is not durable is above the range: high is lowered for that.
+// browse calls read with a snapshot of the store, unless the range is empty. It lowers high to
+// the last durable position first.
 func (s *Store) browse(low posthaste.Position, high *posthaste.Position, dir direction, read func(*entries) error) (err error) {
 	done, err := s.reading()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"posthaste"
 )
 
-// lease is the right of a claim. Guarded by scheduler.mu.
+// lease is a claimed message. Guarded by scheduler.mu.
 type lease struct {
 	*item
 	limiter         *limiter // nil without flow control
@@ -62,21 +62,21 @@ func (s *scheduler) endSettle(held *lease, again *item) {
 	s.signal()
 }
 
-// setAside gives up the lease of a message that cannot be read, which is passed over from
-// now on.
-func (s *scheduler) setAside(held *lease) {
+// dropUnreadable gives up the lease of a message that cannot be read. The scheduler skips the
+// message from now on.
+func (s *scheduler) dropUnreadable(held *lease) {
 	s.mu.Lock()
-	s.aside[held.id] = true
+	s.unreadable[held.id] = true
 	s.mu.Unlock()
 	s.endSettle(held, nil)
 }
 
-// passesOver reports whether a message that has a place in its lane does not wait there.
+// passesOver reports whether a message with a place in its lane is held, claimed or unreadable.
 func (s *scheduler) passesOver(id posthaste.MessageID) bool {
-	return s.held[id] || s.aside[id] || s.leases[id] != nil
+	return s.held[id] || s.unreadable[id] || s.leases[id] != nil
 }
 
-// giveUp ends a lease and lets the lanes try again that waited for its limiter.
+// giveUp ends a lease and makes the lanes that waited for its limiter ready.
 func (s *scheduler) giveUp(held *lease) {
 	delete(s.leases, held.id)
 	s.memory.Give(held.lane.id.user, held.lane.id, held.waiting.size)
@@ -114,8 +114,8 @@ func (s *scheduler) release(id posthaste.MessageID, token uint64) (cancelled *le
 	return nil
 }
 
-// hold takes a message out of the running until unhold, unless it is claimed: then
-// it marks the lease if request says so. It reports whether it is claimed.
+// hold keeps a message from being claimed until unhold. If it is claimed already, hold reports
+// that instead and, with request, marks its lease as to be cancelled.
 func (s *scheduler) hold(id laneID, t ticket, request bool) (claimed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

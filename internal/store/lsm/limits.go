@@ -105,7 +105,7 @@ func (s *Store) readQueue(user, name string) (*posthaste.Queue, error) {
 		return noQueue(name), nil
 	}
 	if err != nil {
-		s.aside.add(queues.key(user, name), err)
+		s.unreadable.add(queues.key(user, name), err)
 	}
 	return q, err
 }
@@ -117,7 +117,7 @@ func (s *Store) readFlowKey(user, key string) (*posthaste.FlowKey, error) {
 		return &posthaste.FlowKey{Key: key}, nil
 	}
 	if err != nil {
-		s.aside.add(flowKeys.key(user, key), err)
+		s.unreadable.add(flowKeys.key(user, key), err)
 	}
 	return k, err
 }

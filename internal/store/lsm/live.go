@@ -64,7 +64,7 @@ func (s *Store) liveMatch(user string, key, value []byte, query *store.LiveQuery
 	w, err := parseWaiting(value)
 	switch {
 	case !ok || err != nil:
-		s.aside.add(key, errCorrupt)
+		s.unreadable.add(key, errCorrupt)
 		return false, nil
 	case w.ended || w.cancelRequested:
 		return false, nil

@@ -22,7 +22,7 @@ const (
 	maxBlockBytes  = 16 << 10
 )
 
-// logWriter gathers the events of a commit. The zero value is ready.
+// logWriter collects the events of a commit. The zero value is ready.
 type logWriter struct {
 	blocks   map[blockID]*logBlock
 	postings map[postingID]*positions
@@ -83,13 +83,13 @@ func (w *logWriter) add(m *posthaste.Message, event posthaste.Event) {
 	}
 }
 
-// empty forgets everything gathered.
+// empty drops everything that was collected.
 func (w *logWriter) empty() {
 	clear(w.blocks)
 	clear(w.postings)
 }
 
-// flush writes everything gathered.
+// flush writes everything that was collected.
 func (w *logWriter) flush(dayIndex *dayIndexWriter, set func(key, value []byte)) {
 	var key []byte
 	for id, block := range w.blocks {

@@ -270,7 +270,7 @@ func (s *Store) dropLog(c *commit, d day, user string) (logged bool, err error) 
 	}
 	if logged { // the log is the last of them
 		c.after(s.writer.tail.forget)
-		c.tally(appendSegment(c.key(), d, segmentCount, user)).anew = true
+		c.tally(appendSegment(c.key(), d, segmentCount, user)).reset = true
 	}
 	return logged, nil
 }

@@ -13,9 +13,8 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// runTx implements store.RunTx. It reads what the commit has so far, gathers what
-// is to be written, and writes when nothing can fail any more: a transaction that
-// fails leaves nothing behind in the commit it shares.
+// runTx implements store.RunTx. It reads the commit so far, stages its writes, and writes them
+// once nothing can fail any more: a failed transaction leaves nothing behind in the commit.
 type runTx struct {
 	store *Store
 	c     *commit
@@ -97,7 +96,7 @@ func (tx *runTx) seal() (err error) {
 	return nil
 }
 
-// write writes everything that was gathered.
+// write applies the staged writes.
 func (tx *runTx) write() {
 	for _, write := range tx.writes {
 		write()

@@ -72,7 +72,7 @@ func (s *Store) DueWaiters(_ context.Context, now time.Time, limit int, except .
 	err = scan(s.db, []byte{kindRun, runDeadline}, func(key, _ []byte) error {
 		deadline, waiter, err := parseDeadlineKey(key)
 		if err != nil {
-			s.aside.add(key, err)
+			s.unreadable.add(key, err)
 			return nil
 		}
 		if slices.Contains(except, waiter.User) {

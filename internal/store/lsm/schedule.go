@@ -117,7 +117,7 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int, except
 	err = scan(s.db, []byte{kindTick}, func(key, _ []byte) error {
 		at, user, id, err := parseTickKey(key)
 		if err != nil {
-			s.aside.add(key, err)
+			s.unreadable.add(key, err)
 			return nil
 		}
 		if slices.Contains(except, user) {
@@ -131,7 +131,7 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int, except
 		err = get(s.db, key, func(data []byte) error {
 			schedule, err := schedules.read(user, id, data)
 			if err != nil {
-				s.aside.add(key, err)
+				s.unreadable.add(key, err)
 				damaged = append(damaged, err)
 				return nil
 			}

@@ -21,7 +21,7 @@ import (
 // that it cannot be claimed in between.
 //
 // A lane is in one place: in the timer heap if its next message becomes due
-// later, in ready if it may have one now, in blocked, crowded, hungry or a limiter's
+// later, in ready if it may have one now, in blocked, overQuota, awaitingMemory or a limiter's
 // list if it has one that must wait for room, or in none if there is nothing to do
 // before something is added or settled. A lane with one that must wait is in the timer
 // heap too if it is known when to look again: when a key's window ends, or when a queue
@@ -30,21 +30,21 @@ type scheduler struct {
 	disk lanesOnDisk
 	wake chan struct{}
 
-	mu        sync.Mutex
-	lanes     map[laneID]*lane
-	limiters  map[flowID]*limiter
-	ready     list.List // of *lane, served in turn
-	blocked   list.List // of *lane, at their ceiling, or with as much memory as they may have
-	crowded   lines     // who has no room for more
-	hungry    lines     // first come, first served with memory
-	timed     timerHeap
-	leases    map[posthaste.MessageID]*lease
-	held      map[posthaste.MessageID]bool
-	aside     map[posthaste.MessageID]bool // cannot be read
-	inflight  map[string]int               // claims by user
-	memory    flow.Memory[laneID]          // for what is claimed
-	kept      kept                         // in all lanes
-	lastToken uint64
+	mu             sync.Mutex
+	lanes          map[laneID]*lane
+	limiters       map[flowID]*limiter
+	ready          list.List // of *lane, served in turn
+	blocked        list.List // of *lane, at their ceiling, or with as much memory as they may have
+	overQuota      lines     // of users that may start no more
+	awaitingMemory lines     // first come, first served with memory
+	timed          timerHeap
+	leases         map[posthaste.MessageID]*lease
+	held           map[posthaste.MessageID]bool
+	unreadable     map[posthaste.MessageID]bool
+	inflight       map[string]int      // claims by user
+	memory         flow.Memory[laneID] // for what is claimed
+	kept           kept                // in all lanes
+	lastToken      uint64
 }
 
 // lines are lists of *lane by user.
@@ -73,19 +73,19 @@ type lanesOnDisk interface {
 // and keeps messages that wait of half as many.
 func newScheduler(disk lanesOnDisk, memory int) *scheduler {
 	return &scheduler{
-		disk:      disk,
-		wake:      make(chan struct{}, 1),
-		lanes:     map[laneID]*lane{},
-		limiters:  map[flowID]*limiter{},
-		crowded:   lines{},
-		hungry:    lines{},
-		leases:    map[posthaste.MessageID]*lease{},
-		held:      map[posthaste.MessageID]bool{},
-		aside:     map[posthaste.MessageID]bool{},
-		inflight:  map[string]int{},
-		memory:    flow.NewMemory[laneID](memory),
-		kept:      kept{most: memory / 2},
-		lastToken: rand.Uint64() >> 1, // so that a claim of an earlier process fits no lease of this one
+		disk:           disk,
+		wake:           make(chan struct{}, 1),
+		lanes:          map[laneID]*lane{},
+		limiters:       map[flowID]*limiter{},
+		overQuota:      lines{},
+		awaitingMemory: lines{},
+		leases:         map[posthaste.MessageID]*lease{},
+		held:           map[posthaste.MessageID]bool{},
+		unreadable:     map[posthaste.MessageID]bool{},
+		inflight:       map[string]int{},
+		memory:         flow.NewMemory[laneID](memory),
+		kept:           kept{most: memory / 2},
+		lastToken:      rand.Uint64() >> 1, // so that a claim of an earlier process fits no lease of this one
 	}
 }
 

@@ -279,7 +279,7 @@ func TestALargeMessageBesideBusyQueues(t *testing.T) {
 						return
 					}
 				}
-				if next := l.now.Add(hungryPause); !wakes.Equal(next) {
+				if next := l.now.Add(memoryPause); !wakes.Equal(next) {
 					t.Fatalf("to be called again at %v, want %v, while a lane waits for memory", wakes, next)
 				}
 				if busy = append(busy, leases...); len(busy) == 0 {

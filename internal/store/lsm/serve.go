@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	brokenPause = time.Second // how long a lane rests that cannot be read
-	hungryPause = time.Second // how long one that waits for memory rests before it asks again
+	brokenPause = time.Second // until a lane that cannot be read is tried again
+	memoryPause = time.Second // until a lane that waits for memory is tried again
 )
 
-// claim leases up to limit due messages, serving the lanes in turn, and returns
-// when to call again: see store.Worker. What is wrong with some lanes it returns
-// beside what it leased of the others.
+// claim leases up to limit due messages, one of each lane in turn, and returns when to call
+// again: see store.Worker. It returns the errors of some lanes together with the leases of the
+// others.
 func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.promote(now)
 	s.unblock(limit)
-	s.uncrowd(limit)
+	s.readyWithinQuota(limit)
 	var leases []*lease
 	var failed []error
-	hungry := func(int) *lane { return s.firstHungry(now) }
-	for _, first := range []func(free int) *lane{hungry, s.firstReady} {
+	awaitingMemory := func(int) *lane { return s.firstAwaitingMemory(now) }
+	for _, first := range []func(free int) *lane{awaitingMemory, s.firstReady} {
 		for len(leases) < limit {
 			l := first(limit - len(leases))
 			if l == nil {
@@ -45,15 +45,15 @@ func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error)
 	return leases, s.next(now), errors.Join(failed...)
 }
 
-// promote makes the lanes ready whose time has come.
+// promote makes lanes whose time has come ready.
 func (s *scheduler) promote(now time.Time) {
 	for len(s.timed) > 0 && s.timed[0].wakesMS <= now.UnixMilli() {
 		s.enlist(s.timed[0], &s.ready)
 	}
 }
 
-// unblock makes blocked lanes ready that have room by now: free slots let the
-// ceiling of every lane rise. It looks at a few, in turn.
+// unblock makes blocked lanes ready that are below their ceiling, which rises with the number of
+// free slots. It looks at a few lanes a call.
 func (s *scheduler) unblock(free int) {
 	const atOnce = 16
 	for range min(atOnce, s.blocked.Len()) {
@@ -71,27 +71,27 @@ func (s *scheduler) room(l *lane, free int) int {
 	return flow.UserRoom(free, s.inflight[l.id.user])
 }
 
-// crowd lets a lane wait until its user has room.
-func (s *scheduler) crowd(l *lane) { s.enlist(l, s.crowded.of(l.id.user)) }
+// holdOverQuota makes a lane wait until its user is within quota.
+func (s *scheduler) holdOverQuota(l *lane) { s.enlist(l, s.overQuota.of(l.id.user)) }
 
-// uncrowd makes as many lanes ready as their users have room for by now.
-func (s *scheduler) uncrowd(free int) {
-	for user, lanes := range s.crowded {
+// readyWithinQuota makes as many lanes ready as their users' quotas allow.
+func (s *scheduler) readyWithinQuota(free int) {
+	for user, lanes := range s.overQuota {
 		for range min(flow.UserRoom(free, s.inflight[user]), lanes.Len()) {
 			s.enlist(lanes.Front().Value.(*lane), &s.ready)
 		}
 		if lanes.Len() == 0 {
-			delete(s.crowded, user)
+			delete(s.overQuota, user)
 		}
 	}
 }
 
-// firstHungry returns a lane that has waited for memory longest of its user's, and for
-// whose next message there is some by now, or nil.
-func (s *scheduler) firstHungry(now time.Time) *lane {
-	for user, lanes := range s.hungry {
+// firstAwaitingMemory returns a lane that can have memory for its next message now, or nil. It
+// considers the lane of each user that has waited longest.
+func (s *scheduler) firstAwaitingMemory(now time.Time) *lane {
+	for user, lanes := range s.awaitingMemory {
 		if lanes.Len() == 0 {
-			delete(s.hungry, user)
+			delete(s.awaitingMemory, user)
 			continue
 		}
 		l := lanes.Front().Value.(*lane)
@@ -102,11 +102,11 @@ func (s *scheduler) firstHungry(now time.Time) *lane {
 	return nil
 }
 
-// firstReady returns the lane whose turn it is, or nil. Those that were ready may have had
-// nothing to start, and left room to others of their user.
+// firstReady returns the next ready lane, or nil. If none is ready it first looks for lanes whose
+// users are within quota again.
 func (s *scheduler) firstReady(free int) *lane {
 	if s.ready.Len() == 0 {
-		s.uncrowd(free)
+		s.readyWithinQuota(free)
 	}
 	if s.ready.Len() == 0 {
 		return nil
@@ -114,14 +114,14 @@ func (s *scheduler) firstReady(free int) *lane {
 	return s.ready.Front().Value.(*lane)
 }
 
-// feeds reports whether there is memory for a message of so many bytes of a lane. If not,
-// the lane is where it waits for some: one that holds none in the line of its user, behind
-// which nobody of the user is given any before the first in it. It holds up no other user.
-func (s *scheduler) feeds(l *lane, now time.Time, size int) bool {
+// admitMemory reports whether there is memory for a lane's message of size bytes. If not, it
+// moves the lane to where it waits for memory: a lane that holds some to blocked, any other to
+// its user's line, which is served in order. It delays no other user.
+func (s *scheduler) admitMemory(l *lane, now time.Time, size int) bool {
 	if size <= flow.SmallMessage {
 		return true
 	}
-	line := s.hungry[l.id.user]
+	line := s.awaitingMemory[l.id.user]
 	first := line == nil || line.Len() == 0 || line.Front() == l.element
 	switch {
 	case first && s.memory.Admits(now, l.id.user, l.id, size):
@@ -129,17 +129,17 @@ func (s *scheduler) feeds(l *lane, now time.Time, size int) bool {
 	case s.memory.Holds(l.id):
 		s.enlist(l, &s.blocked)
 	case l.list != line:
-		s.enlist(l, s.hungry.of(l.id.user))
+		s.enlist(l, s.awaitingMemory.of(l.id.user))
 	}
 	return false
 }
 
-// serve leases the next message of a lane that is ready or hungry. When it has none that
-// may start now it returns nil, and the lane is where it waits for that.
+// serve leases the next message of a lane that is ready or waits for memory. If none may start
+// now, it returns nil and moves the lane to where it waits.
 func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 	switch room := s.room(l, free); {
 	case room == 0:
-		s.crowd(l)
+		s.holdOverQuota(l)
 		return nil, nil
 	case l.inflight >= flow.Ceiling(room):
 		s.enlist(l, &s.blocked)
@@ -153,7 +153,7 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 		s.rest(l, wakes)
 		return nil, nil
 	}
-	if !s.feeds(l, now, l.items[at].waiting.size) {
+	if !s.admitMemory(l, now, l.items[at].waiting.size) {
 		s.wakeBefore(l, wakes)
 		return nil, nil
 	}
@@ -173,22 +173,19 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 	return nil, nil
 }
 
-// wakeBefore makes a lane that waits in a list for what its next message needs ready at the
-// given time, unless that is zero: when there is some, or when another message comes first,
-// which may do without.
+// wakeBefore also makes a lane that waits in a list ready at the given time, unless that is zero:
+// another message may be first by then.
 func (s *scheduler) wakeBefore(l *lane, wakes time.Time) {
 	if !wakes.IsZero() {
 		s.setTimer(l, notBefore(wakes))
 	}
 }
 
-// notBefore returns the first millisecond that does not begin before a time. Windows of keys
-// end within one: who looks at its beginning may start nothing, and would look again and
-// again until then.
+// notBefore rounds a time up to a millisecond. The window of a key ends within a millisecond; a
+// caller that was woken at its beginning would find nothing to start and ask again at once.
 func notBefore(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
-// rest takes a lane out of ready until the given time, or, when that is zero,
-// until something happens to it.
+// rest takes a lane out of ready until the given time or, if that is zero, until it changes.
 func (s *scheduler) rest(l *lane, wakes time.Time) {
 	s.delist(l)
 	switch {
@@ -199,8 +196,7 @@ func (s *scheduler) rest(l *lane, wakes time.Time) {
 	}
 }
 
-// load reads on from disk when a lane's messages in memory are used up, and what
-// the lane is bound by.
+// load reads a lane's queue settings and, if it has no messages in memory, its next ones.
 func (s *scheduler) load(l *lane) (err error) {
 	if l.strict() && l.queue == nil {
 		if l.queue, err = s.disk.readQueue(l.id.user, l.id.Name); err != nil {
@@ -215,8 +211,8 @@ func (s *scheduler) load(l *lane) (err error) {
 	return nil
 }
 
-// refill reads the next messages of a lane from disk. Those that are claimed, held or set
-// aside have keys there too and are passed over.
+// refill reads the next messages of a lane from disk, except those that are claimed, held or
+// unreadable.
 func (s *scheduler) refill(l *lane) error {
 	const atOnce = laneHead / 2
 	read, err := s.disk.readWaiting(l.id, l.horizon, atOnce)
@@ -255,8 +251,8 @@ func (s *scheduler) limiterOf(it *item) (*limiter, error) {
 	return limit, nil
 }
 
-// next returns when claim should be called again if nothing wakes its caller. Who waits for
-// memory has to ask for it again and again.
+// next returns when claim should be called again if nothing wakes its caller. Lanes that wait for
+// memory have to be tried again.
 func (s *scheduler) next(now time.Time) (next time.Time) {
 	if s.ready.Len() > 0 {
 		return now
@@ -264,8 +260,8 @@ func (s *scheduler) next(now time.Time) (next time.Time) {
 	if len(s.timed) > 0 {
 		next = milliTime(s.timed[0].wakesMS)
 	}
-	if len(s.hungry) > 0 {
-		next = earlier(next, now.Add(hungryPause))
+	if len(s.awaitingMemory) > 0 {
+		next = earlier(next, now.Add(memoryPause))
 	}
 	return next
 }

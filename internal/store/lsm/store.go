@@ -66,13 +66,13 @@ type Observer interface {
 
 // Store implements store.Store. Make one with Open.
 type Store struct {
-	db        *pebble.DB
-	guard     *guard
-	room      *room
-	writer    *writer
-	scheduler *scheduler
-	reads     logReads
-	aside     aside
+	db         *pebble.DB
+	guard      *guard
+	room       *room
+	writer     *writer
+	scheduler  *scheduler
+	reads      logReads
+	unreadable unreadableRecords
 
 	removingKeys sync.Mutex // held while flow-control keys are removed
 
@@ -108,8 +108,8 @@ func Exists(dir string) (bool, error) {
 
 func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) {
 	s := &Store{
-		room:  &room{fs: options.FS, dir: dir, reserve: options.Reserve, logger: options.Logger},
-		aside: aside{logger: options.Logger},
+		room:       &room{fs: options.FS, dir: dir, reserve: options.Reserve, logger: options.Logger},
+		unreadable: unreadableRecords{logger: options.Logger},
 	}
 	fs, err := s.openGuard(dir, options)
 	if err != nil {
@@ -306,7 +306,7 @@ func (s *Store) findLanes() error {
 		lane, _, ok := parseWaitingKey(iter.Key())
 		waiting, err := parseWaiting(iter.Value())
 		if !ok || err != nil {
-			s.aside.add(iter.Key(), errCorrupt)
+			s.unreadable.add(iter.Key(), errCorrupt)
 			valid = iter.Next()
 			continue
 		}
@@ -329,7 +329,7 @@ func (s *Store) readWaiting(lane laneID, from ticket, limit int) ([]*item, error
 	for valid := iter.First(); valid && len(items) < limit; valid = iter.Next() {
 		waiting, err := parseWaiting(iter.Value())
 		if err != nil {
-			s.aside.add(iter.Key(), err)
+			s.unreadable.add(iter.Key(), err)
 			continue
 		}
 		items = append(items, &item{ticket: parseTicket(iter.Key()), waiting: waiting})
@@ -397,7 +397,7 @@ func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 	}
 	defer done()
 	stats := s.scheduler.count(now)
-	stats.LogReads, stats.SetAside = s.reads.sum(), s.aside.count()
+	stats.LogReads, stats.SetAside = s.reads.sum(), s.unreadable.count()
 	metrics := s.db.Metrics()
 	stats.DiskBytes, stats.WrittenBytes = int64(metrics.DiskSpaceUsage()), writtenBytes(metrics)
 	stats.FreeBytes, stats.Full = s.room.left()

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 
@@ -9,76 +10,75 @@ import (
 	"posthaste/internal/store"
 )
 
-// Bounds of what the tail holds. A body counts for each event of its message.
+// Limits of the tail. A body counts for each event of its message.
 const (
 	tailEntries = 16 << 10
 	tailBytes   = 8 << 20 // as Entry.Size counts them
 )
 
-// Bounds of a chunk of the tail, which is dropped as a whole. The bytes are those at which
-// a chunk is full.
+// Limits of a chunk of the tail, which is dropped as a whole. A chunk is full at chunkBytes.
 const (
 	chunkEntries = 1 << 10
 	chunkBytes   = tailBytes / 16
 )
 
-// tail is the end of the log in memory, of all users, as the commits made it. Those
-// who follow the log all read the same few events, and would each read and decode the
-// same blocks of them. Nothing is gathered while nobody has asked for the end of the log.
+// tail holds the last events of all users' logs in memory. Followers of the log all read the
+// same few events, and would each read and decode the same blocks. It stays empty while nobody
+// follows the log.
 //
-// It holds every event above its floor, so whoever reads from there on needs nothing
-// else; all others read what is stored.
+// It holds every event above its floor: readers of later positions need nothing else, and all
+// others read from disk.
 type tail struct {
-	mu     sync.Mutex
-	wanted bool
-	unread int // entries added since it was last wanted
-	floor  posthaste.Position
-	chunks []tailChunk // ascending, none of them empty
-	count  int         // entries of all chunks
-	bytes  int
-	spare  [][]store.Entry // empty, for commits to gather in: as many as there were at a time
+	mu       sync.Mutex
+	followed bool
+	unread   int // entries added since somebody last followed
+	floor    posthaste.Position
+	chunks   []tailChunk // ascending, none of them empty
+	count    int         // entries of all chunks
+	bytes    int
+	spare    [][]store.Entry // empty, for commits to reuse: as many as were in use at a time
 }
 
 // tailChunk is a part of the tail.
 type tailChunk struct {
-	entries []store.Entry // ascending; those that are there do not change, so readers need no lock
+	entries []store.Entry // ascending; entries never change, so readers need no lock
 	bytes   int
 }
 
-// isFull reports whether what comes next belongs to another chunk.
+// isFull reports whether the next entry needs another chunk.
 func (c *tailChunk) isFull() bool {
 	return len(c.entries) == chunkEntries || c.bytes >= chunkBytes
 }
 
-// want has the events of commits that begin from now on gathered.
-func (t *tail) want() {
+// follow makes commits that begin from now on add their events.
+func (t *tail) follow() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.wanted, t.unread = true, 0
+	t.followed, t.unread = true, 0
 }
 
-// begin tells a commit whether it is to bring its events, and what it may gather them in.
-func (t *tail) begin() (wanted bool, empty []store.Entry) {
+// begin reports whether a new commit must collect its events, and returns a slice to reuse.
+func (t *tail) begin() (followed bool, empty []store.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last := len(t.spare) - 1; last >= 0 {
 		empty, t.spare = t.spare[last], t.spare[:last]
 	}
-	return t.wanted, empty
+	return t.followed, empty
 }
 
-// mostSpare is how many entries a commit may have that leaves room for those of another.
+// mostSpare is the largest capacity, in entries, that is kept for another commit.
 const mostSpare = 1 << 10
 
-// add adds the events of a commit that is durable, and takes what they are gathered in.
-// gathered tells whether these are all events up to the last position.
-func (t *tail) add(entries []store.Entry, gathered bool, last posthaste.Position) {
+// add adds the events of a durable commit and takes over the slice. complete reports whether
+// they are all its events, up to the position last.
+func (t *tail) add(entries []store.Entry, complete bool, last posthaste.Position) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.unread += len(entries); t.unread > tailEntries {
-		t.wanted = false // who followed has gone
+		t.followed = false // all followers have gone
 	}
-	if !gathered || !t.wanted {
+	if !complete || !t.followed {
 		t.chunks, t.count, t.bytes, t.floor = nil, 0, 0, last
 		return
 	}
@@ -117,7 +117,7 @@ func (t *tail) drop() {
 	t.floor = first.entries[len(first.entries)-1].Position
 }
 
-// forget drops everything: some of it may have been removed from the store.
+// forget drops everything, because the store may have deleted some of it.
 func (t *tail) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,8 +126,8 @@ func (t *tail) forget() {
 	}
 }
 
-// from returns all events from a position on, in as many lists as there are chunks of them.
-// ok is false if it does not have them all.
+// from returns all events from a position on, one list a chunk. ok is false if the tail does not
+// have them all.
 func (t *tail) from(low posthaste.Position) (lists [][]store.Entry, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,4 +146,17 @@ func (t *tail) from(low posthaste.Position) (lists [][]store.Entry, ok bool) {
 	}
 	slices.Reverse(lists)
 	return lists, true
+}
+
+// Watch implements store.Watcher. It returns the end of all users' logs, which is at or above
+// each user's last event.
+func (s *Store) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
+	done, err := s.hold()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer done()
+	s.writer.tail.follow()
+	grown := s.writer.grown.next() // before visible is read: a commit in between closes it
+	return s.visible(), grown, nil
 }

@@ -60,7 +60,7 @@ func wantNotFrom(t *testing.T, tail *tail, low posthaste.Position) {
 
 func TestTailHasWhatCommitsBrought(t *testing.T) {
 	tail := &tail{floor: 10}
-	tail.want()
+	tail.follow()
 	tail.add(entriesAt(11, 15, 1), true, 15)
 	lists, _ := tail.from(13)
 	before := lists[0]
@@ -88,7 +88,7 @@ func TestTailLacksWhatWasNotGathered(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			tail := &tail{}
-			tail.want()
+			tail.follow()
 			tail.add(entriesAt(1, 20, 1), true, 20)
 			test.spoil(tail)
 			tail.add(entriesAt(test.floor+1, 40, 1), true, 40)
@@ -126,7 +126,7 @@ func TestTailIsBounded(t *testing.T) {
 			tail := &tail{}
 			var last posthaste.Position
 			for range 5 * tailEntries / 100 {
-				tail.want()
+				tail.follow()
 				tail.add(entriesLike(test.entry, last+1, last+100), true, last+100)
 				last += 100
 				if n := held(tail); n > test.most {
@@ -143,7 +143,7 @@ func TestTailIsBounded(t *testing.T) {
 // TestTailIsGivenUp has commits go on after the last reader has gone.
 func TestTailIsGivenUp(t *testing.T) {
 	tail := &tail{}
-	tail.want()
+	tail.follow()
 	var last posthaste.Position
 	for {
 		if wanted, _ := tail.begin(); !wanted {

@@ -25,7 +25,7 @@ func appendCountKey(key []byte, part byte, user string) []byte {
 // tally is how a number changes in a commit.
 type tally struct {
 	change int64
-	anew   bool // what was stored before does not count any more
+	reset  bool // the stored value no longer counts
 }
 
 // count adds to the number that is kept under a key.
@@ -47,7 +47,7 @@ func (c *commit) writeCounts() error {
 	}
 	for key, t := range c.tallies {
 		n := t.change
-		if !t.anew {
+		if !t.reset {
 			stored, err := readCount(c.db, []byte(key))
 			if err != nil {
 				return fmt.Errorf("count: %w", err)

@@ -14,13 +14,13 @@ import (
 	"posthaste/internal/store"
 )
 
-// writer is the one goroutine that changes the store. It gathers the operations
-// that wait, builds one commit of them, and goes on to the next commit while a
-// second goroutine, the finisher, waits for the disk: so the busier the store,
-// the more operations share a sync, and an idle one waits for nobody.
+// writer is the one goroutine that changes the store. It collects the waiting operations into one
+// commit, and goes on to the next commit while a second goroutine, the finisher, waits for the
+// disk. So the busier the store, the more operations share a sync, and an idle store syncs at
+// once.
 //
-// An operation reads what it needs, checks, and only then writes: one that fails
-// leaves nothing behind in the commit it shares.
+// An operation reads what it needs, checks, and only then writes: one that fails leaves nothing
+// behind in the commit.
 type writer struct {
 	db       *pebble.DB
 	guard    *guard
@@ -177,7 +177,7 @@ func (w *writer) refuse(err error) {
 	}
 }
 
-// build gathers operations into one commit and hands it to the storage engine,
+// build collects operations into one commit and hands it to the storage engine,
 // which queues its sync.
 func (w *writer) build(first *op) *commit {
 	w.overlay = w.overlay.emptied()

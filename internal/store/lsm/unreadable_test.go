@@ -18,16 +18,16 @@ import (
 	"posthaste/internal/store"
 )
 
-var asideNow = time.UnixMilli(1_700_000_000_000)
+var unreadableNow = time.UnixMilli(1_700_000_000_000)
 
 // submitTo accepts a message of ann for a lane: a queue if it has a name, else the host.
 func submitTo(t *testing.T, s *Store, queue, host string, n int) *posthaste.Message {
 	t.Helper()
 	m := &posthaste.Message{
-		User: "ann", URL: "https://" + host + "/", Queue: queue, Body: []byte("b"), CreatedAt: asideNow, NotBefore: asideNow,
+		User: "ann", URL: "https://" + host + "/", Queue: queue, Body: []byte("b"), CreatedAt: unreadableNow, NotBefore: unreadableNow,
 	}
-	m.ID, _ = posthaste.NewMessageID(asideNow, strings.NewReader(fmt.Sprintf("%010d", n)))
-	if _, err := s.Accept(t.Context(), asideNow, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+	m.ID, _ = posthaste.NewMessageID(unreadableNow, strings.NewReader(fmt.Sprintf("%010d", n)))
+	if _, err := s.Accept(t.Context(), unreadableNow, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -122,7 +122,7 @@ func TestAStoreWithUnreadableRecordsServesTheOthers(t *testing.T) {
 				if n := strings.Count(log.String(), "store.set_aside"); n != 1 {
 					t.Errorf("place %d: it was logged %d times:\n%.1000s", place, n, log.String())
 				}
-				stats, err := s.Stats(t.Context(), asideNow)
+				stats, err := s.Stats(t.Context(), unreadableNow)
 				if err != nil || stats.SetAside != 1 || stats.InFlight != 0 {
 					t.Errorf("place %d: Stats = %+v, %v; want one record set aside and nothing in flight", place, stats, err)
 				}
@@ -186,7 +186,7 @@ func openLogged(t *testing.T, disk vfs.FS, log *bytes.Buffer) *Store {
 // returned an error, too.
 func claimAll(t *testing.T, s *Store) (ids []posthaste.MessageID, told bool) {
 	t.Helper()
-	for now, idle := asideNow, 0; idle < 3; now = now.Add(2 * brokenPause) {
+	for now, idle := unreadableNow, 0; idle < 3; now = now.Add(2 * brokenPause) {
 		claims, _, err := s.Claim(t.Context(), now, 10)
 		told = told || err != nil
 		for _, claim := range claims {
@@ -222,8 +222,8 @@ func TestAnUnreadableQueue(t *testing.T) {
 	if !slices.Equal(got, want) || !told {
 		t.Errorf("claimed %v, %v; want %v, and an error", got, told, want)
 	}
-	if n := strings.Count(log.String(), "store.set_aside"); n != 1 || s.aside.count() != 1 {
-		t.Errorf("logged %d times, counted %d", n, s.aside.count())
+	if n := strings.Count(log.String(), "store.set_aside"); n != 1 || s.unreadable.count() != 1 {
+		t.Errorf("logged %d times, counted %d", n, s.unreadable.count())
 	}
 }
 
@@ -255,12 +255,12 @@ func TestABackupWithAnUnreadableRecord(t *testing.T) {
 // beside a key that cannot be read, and schedules their ticks.
 func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {
 	s := openInMemory(t)
-	w := &posthaste.Waiter{Position: 9, Run: posthaste.RunRef{Position: 8}, Deadline: asideNow}
+	w := &posthaste.Waiter{Position: 9, Run: posthaste.RunRef{Position: 8}, Deadline: unreadableNow}
 	for _, key := range [][]byte{
 		{kindRun, runDeadline, 0},
 		appendDeadlineKey(nil, "ann", w),
 		{kindTick, 0},
-		tickKey(&posthaste.Schedule{ID: "s", User: "ann", NextAt: asideNow.Add(-time.Second)}),
+		tickKey(&posthaste.Schedule{ID: "s", User: "ann", NextAt: unreadableNow.Add(-time.Second)}),
 	} {
 		if err := s.db.Set(key, nil, pebble.Sync); err != nil {
 			t.Fatal(err)
@@ -270,16 +270,16 @@ func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		due, _, err := s.DueWaiters(t.Context(), asideNow, 10)
+		due, _, err := s.DueWaiters(t.Context(), unreadableNow, 10)
 		if err != nil || len(due) != 1 || due[0].User != "ann" {
 			t.Errorf("DueWaiters = %+v, %v; want that of ann", due, err)
 		}
-		ticks, _, err := s.DueSchedules(t.Context(), asideNow, 10)
+		ticks, _, err := s.DueSchedules(t.Context(), unreadableNow, 10)
 		if err != nil || len(ticks) != 1 || ticks[0].ID != "s" {
 			t.Errorf("DueSchedules = %+v, %v; want the one that can be read", ticks, err)
 		}
 	}
-	if n := s.aside.count(); n != 2 {
+	if n := s.unreadable.count(); n != 2 {
 		t.Errorf("%d records are set aside, want 2", n)
 	}
 }
@@ -300,17 +300,17 @@ func TestBesideADamagedMessage(t *testing.T) {
 	if want := []posthaste.MessageID{whole.ID, queued.ID}; err != nil || !slices.Equal(live, want) {
 		t.Errorf("LiveMessages = %v, %v; want %v", live, err, want)
 	}
-	cancelled, err := s.Cancel(t.Context(), asideNow, "ann", []posthaste.MessageID{damaged.ID, whole.ID}, nil)
+	cancelled, err := s.Cancel(t.Context(), unreadableNow, "ann", []posthaste.MessageID{damaged.ID, whole.ID}, nil)
 	if err != nil || !slices.Equal(cancelled, []posthaste.MessageID{whole.ID}) {
 		t.Errorf("Cancel = %v, %v; want %v", cancelled, err, whole.ID)
 	}
-	if err := s.DeleteQueue(t.Context(), asideNow, "ann", "q"); err != nil {
+	if err := s.DeleteQueue(t.Context(), unreadableNow, "ann", "q"); err != nil {
 		t.Error(err)
 	}
 	if status, err := s.Message(t.Context(), "ann", queued.ID); err != nil || status.State != posthaste.StateCancelled {
 		t.Errorf("the other message of the queue: %+v, %v", status, err)
 	}
-	if n := s.aside.count(); n != 1 {
+	if n := s.unreadable.count(); n != 1 {
 		t.Errorf("%d records are set aside, want 1", n)
 	}
 }
