@@ -9,7 +9,6 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Accept implements store.Acceptor.
 func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
 	var users []string
 	var w prefetch
@@ -36,7 +35,7 @@ func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.S
 	return accepted, nil
 }
 
-// submission adds what the acceptance of a submission asks for.
+// submission adds what accepting a submission needs.
 func (w *prefetch) submission(s *store.Submission) {
 	if s.DedupKey != "" {
 		w.submissions = append(w.submissions, submissionName(s))
@@ -52,7 +51,7 @@ func submissionName(s *store.Submission) name {
 	return name{s.Messages[0].User, string(shortHash(s.DedupKey))}
 }
 
-// submit accepts a submission unless it repeats one.
+// submit accepts a submission unless it is a duplicate.
 func (tx *tx) submit(s *store.Submission) (store.Accepted, error) {
 	ids := s.IDs()
 	if s.DedupKey != "" {
@@ -66,8 +65,8 @@ func (tx *tx) submit(s *store.Submission) (store.Accepted, error) {
 	return store.Accepted{IDs: ids}, tx.accept(s.Messages)
 }
 
-// remember keeps the ids of a submission, and forgets some that are out of the
-// window: more than are added, so that few are kept in vain.
+// saveSubmission stores the ids of a submission and deletes up to four that left the
+// deduplication window, so that expired ones never pile up.
 func (tx *tx) saveSubmission(key name, ids []posthaste.MessageID) {
 	tx.submissions[key] = submission{at: tx.now.UnixMilli(), ids: ids}
 	tx.exec(`
@@ -84,8 +83,7 @@ func uuids(ids []posthaste.MessageID) [][16]byte {
 	return column(ids, func(id posthaste.MessageID) [16]byte { return id })
 }
 
-// accept stores new messages. A message makes the queue it names, and the key it
-// names follows its limits.
+// accept stores new messages, and creates the queues and flow-control keys that they name.
 func (tx *tx) accept(messages []*posthaste.Message) error {
 	for _, m := range messages {
 		position := tx.event(m, store.Created(m))
@@ -114,7 +112,7 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 	return nil
 }
 
-// follow lets the flow-control key a message names follow its limits.
+// follow applies the message's limits to its flow-control key.
 func (tx *tx) follow(m *posthaste.Message, l *liveMessage) error {
 	if m.FlowControl.Key == "" {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"posthaste/internal/store"
 )
 
-// Cancel implements store.Canceller.
 func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID,
 	step *store.Step,
 ) (changed []posthaste.MessageID, err error) {
@@ -40,15 +39,15 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []po
 	return changed, nil
 }
 
-// learn reads the envelopes of those messages that have not ended.
+// loadEnvelopesIfLive reads the envelopes of those messages that have not ended.
 func (tx *tx) loadEnvelopesIfLive(of []messageOf) error {
 	living := slices.DeleteFunc(slices.Clone(of), func(m messageOf) bool { return tx.lives[m] == nil })
 	_, err := tx.envelopes(living)
 	return tx.skipUnreadable(err)
 }
 
-// passOver makes nothing of an error that tells of messages that cannot be read, and sets
-// them aside: what is done to many messages does without them.
+// skipUnreadable sets unreadable messages aside and returns any other error: bulk changes go
+// on without them.
 func (tx *tx) skipUnreadable(err error) error {
 	if unreadable, ok := errors.AsType[unreadableError](err); ok {
 		tx.store.setAside.add(unreadable, tx.store.logger)
@@ -57,7 +56,6 @@ func (tx *tx) skipUnreadable(err error) error {
 	return err
 }
 
-// learnAll reads the envelopes of messages.
 func (tx *tx) loadEnvelopes(lives []*liveMessage) error {
 	of := make([]messageOf, len(lives))
 	for i, l := range lives {
@@ -67,7 +65,7 @@ func (tx *tx) loadEnvelopes(lives []*liveMessage) error {
 	return tx.skipUnreadable(err)
 }
 
-// cancelByID cancels a message that belongs to no run.
+// cancelByID cancels a message unless it belongs to a run.
 func (tx *tx) cancelByID(user string, id posthaste.MessageID) (changed bool, err error) {
 	l, err := tx.live(user, id)
 	if err != nil {
@@ -76,7 +74,7 @@ func (tx *tx) cancelByID(user string, id posthaste.MessageID) (changed bool, err
 	return tx.cancelUnlessRun(l)
 }
 
-// cancelAlone is cancel for a message that may belong to a run, and ends with it then.
+// cancelUnlessRun cancels a message unless it belongs to a run, with which it ends.
 func (tx *tx) cancelUnlessRun(l *liveMessage) (changed bool, err error) {
 	m, err := tx.message(l.user, l.id)
 	if err != nil || m.Run != nil {
@@ -85,7 +83,7 @@ func (tx *tx) cancelUnlessRun(l *liveMessage) (changed bool, err error) {
 	return tx.cancel(l)
 }
 
-// cancel asks for a cancellation, and grants it unless the message is claimed.
+// cancel requests a cancellation, and grants it at once unless the message is claimed.
 func (tx *tx) cancel(l *liveMessage) (changed bool, err error) {
 	if l.ended || l.cancelRequested {
 		return false, nil
@@ -103,7 +101,6 @@ func (tx *tx) cancel(l *liveMessage) (changed bool, err error) {
 	return true, tx.endCancelled(l)
 }
 
-// RunNow implements store.Expediter.
 func (s *Store) RunNow(ctx context.Context, now time.Time, user string, id posthaste.MessageID) error {
 	w := prefetch{live: []messageOf{{user, id}}}
 	return s.callWith(ctx, now, []string{user}, w, func(tx *tx) error {

@@ -12,16 +12,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Bounds of one transaction, and so of how long the turn of a user is kept from other
-// nodes. What it does not come to is made by the next one: many changes that take long
-// would otherwise run out of time together, and again when they are tried together.
+// Bounds of one transaction, which limit how long other nodes wait for the user's row. The
+// next transaction makes the changes that are left: slow ones would otherwise time out
+// together, and again when they are retried.
 const (
 	changesAtOnce = 256
 	workTime      = 2 * time.Second // no other change is begun after it
 )
 
-// change is something to be done in the turn of a user. It is done again if the
-// transaction it was part of failed because of another.
+// change is one change of a user's data. It is made again if its transaction failed because of
+// another change.
 type change struct {
 	ctx      context.Context
 	now      time.Time
@@ -31,8 +31,8 @@ type change struct {
 	done     chan struct{}
 }
 
-// turns are the changes of this node that wait for the turn of one user. There is an
-// entry for a user while somebody makes such changes.
+// changeQueue holds, by user, the changes of this node that wait for the user's row. A user
+// has an entry while a goroutine makes such changes.
 type changeQueue struct {
 	mu      sync.Mutex
 	waiting map[string][]*change
@@ -40,15 +40,15 @@ type changeQueue struct {
 	workTime time.Duration // in place of workTime, for tests; 0: none
 }
 
-// time returns how long one goes on to begin changes: after it, there is as much left to
-// end them, of the context too.
+// timeToStart is how long a transaction may go on to start changes: at most half of what its
+// context leaves.
 func (t *changeQueue) timeToStart(ctx context.Context) time.Duration {
 	end, _ := ctx.Deadline()
 	return min(cmp.Or(t.workTime, workTime), time.Until(end)/2)
 }
 
-// join adds a change to those that wait. It reports whether it is the first, for which
-// somebody has to be found who makes them.
+// enqueue adds a change. It reports whether the caller must start a goroutine that makes the
+// user's changes.
 func (t *changeQueue) enqueue(user string, c *change) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,8 +60,7 @@ func (t *changeQueue) enqueue(user string, c *change) (first bool) {
 	return !busy
 }
 
-// take returns the changes to be made next: none when there are none any more, and
-// whoever makes them shall stop.
+// next returns the changes to be made next. If there are none, the caller must stop.
 func (t *changeQueue) next(user string) (changes []*change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,14 +74,14 @@ func (t *changeQueue) next(user string) (changes []*change) {
 	return all[:n:n]
 }
 
-// back puts changes at the head of the line.
+// requeue puts changes back at the head.
 func (t *changeQueue) requeue(user string, changes []*change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting[user] = slices.Concat(changes, t.waiting[user])
 }
 
-// leave takes a change out of the line, and reports whether it still stood there.
+// withdraw removes a change and reports whether it was still waiting.
 func (t *changeQueue) withdraw(user string, c *change) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,10 +94,9 @@ func (t *changeQueue) withdraw(user string, c *change) bool {
 	return true
 }
 
-// change makes one change of what belongs to some users, in their turn, and returns when
-// it is committed and who waits for such changes has been told. Changes of one user that
-// wait at the same time share a transaction; what they want is read for all of them at
-// once. A change that logs nothing has no time.
+// change makes one change of some users' data and returns when it is committed and waiters are
+// notified. Changes of one user that wait at the same time share a transaction and one
+// prefetch. now is zero for a change that logs nothing.
 func (s *Store) change(ctx context.Context, now time.Time, users []string, w prefetch, do func(*tx) error) error {
 	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
 		return fmt.Errorf("log of %s: %w", now.UTC().Format(time.DateOnly), err)
@@ -116,8 +114,8 @@ func (s *Store) change(ctx context.Context, now time.Time, users []string, w pre
 	return s.await(ctx, users, c)
 }
 
-// await returns what became of a change. Nobody waits in line for longer than its context
-// lasts, which is callTime at most: what has not begun by then does not take place.
+// await returns the result of a change. A change that has not started when its context ends,
+// after callTime at most, is withdrawn.
 func (s *Store) await(ctx context.Context, users []string, c *change) error {
 	select {
 	case <-c.done:
@@ -131,12 +129,12 @@ func (s *Store) await(ctx context.Context, users []string, c *change) error {
 	return c.err
 }
 
-// call is change for a whole call of the seam.
+// call is change for a whole call of the seam, without a prefetch.
 func (s *Store) call(ctx context.Context, now time.Time, users []string, do func(*tx) error) error {
 	return s.callWith(ctx, now, users, prefetch{}, do)
 }
 
-// callWanting is call for a change that says what it wants to have read.
+// callWith is call with a prefetch.
 func (s *Store) callWith(ctx context.Context, now time.Time, users []string, w prefetch, do func(*tx) error) (err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -146,7 +144,7 @@ func (s *Store) callWith(ctx context.Context, now time.Time, users []string, w p
 	return s.change(ctx, now, users, w, do)
 }
 
-// makeAll makes the changes of a user until none waits.
+// applyQueued makes the changes of a user until none waits.
 func (s *Store) applyQueued(user string) {
 	for changes := s.changes.next(user); len(changes) > 0; changes = s.changes.next(user) {
 		left := s.apply([]string{user}, changes)
@@ -157,10 +155,9 @@ func (s *Store) applyQueued(user string) {
 	}
 }
 
-// make makes changes and says what became of each. They are made in one transaction,
-// unless that fails because of one of them: the others are made without it then, or
-// each alone, if it is not known which it was. It returns those that there was no time
-// for, never the first.
+// apply makes changes in one transaction and sets their results. If that fails because of one
+// of them, the others are made without it, or each alone if it is unknown which it was. It
+// returns those it had no time for, never the first.
 func (s *Store) apply(users []string, changes []*change) (left []*change) {
 	left, failed, err := s.transact(users, changes)
 	switch {
@@ -183,22 +180,22 @@ func (s *Store) apply(users []string, changes []*change) (left []*change) {
 	return nil
 }
 
-// answered reports whether the database has refused a statement, and with it the
-// transaction, and goes on.
+// rejected reports whether the database rejected a statement, and with it the transaction, but
+// keeps the connection.
 func rejected(err error) bool {
 	said, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && said.Severity == "ERROR"
 }
 
-// refused reports whether that was because of what the statement says.
+// statementRejected reports whether the statement itself was the reason.
 func statementRejected(err error) bool {
 	said, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && rejected(err) && !isTransient(said.Code)
 }
 
-// transact makes changes in one transaction, and returns those that it has not come to.
-// If one fails that has written already it is returned, and nothing took place; one that
-// fails before has not disturbed the others. An error is that of all.
+// transact makes changes in one transaction, and returns those it had no time for. A change
+// that failed after it had written is returned as failed, and nothing is committed; one that
+// failed before does not affect the others. err is the error of all.
 func (s *Store) transact(users []string, changes []*change) (left []*change, failed *change, err error) {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()

@@ -13,17 +13,16 @@ import (
 	"posthaste/internal/store"
 )
 
-// Report is what Check has looked at and what it found.
+// Report is what Check has read and found.
 type Report struct {
 	Rows int64 `json:"rows"` // that were read
 	store.Checked
 }
 
-// Check looks at everything in a database, which nodes may use meanwhile, as of one
-// moment, and changes nothing: at every record, and at whether indexes, lanes and numbers
-// agree with what they are about. What does not fit is in the report; an error says that
-// it could not be made. Rows are looked at as they come: held in memory are a few numbers of
-// each user, and what some messages are found by.
+// Check reads one snapshot of a database, which nodes may use meanwhile, and changes nothing.
+// It checks every record, and whether indexes, lanes and counts agree with the records.
+// Problems are in the report; an error means that there is none. Memory is bounded: a few
+// numbers per user, and the terms of some messages.
 func Check(ctx context.Context, url string) (report Report, err error) {
 	report.Problems = []string{} // not null in JSON
 	pool, err := dial(ctx, url)
@@ -45,13 +44,12 @@ func Check(ctx context.Context, url string) (report Report, err error) {
 	return report, err
 }
 
-// beginCheck sets what holds for a check. No day of the log is dropped until it ends: rows
-// that the moment of the check has would be gone with it. That moment is the first question.
+// beginCheck keeps retention from dropping a day's partitions until the check ends. The first
+// query takes the snapshot.
 const beginCheck = `
 	SET LOCAL statement_timeout = 0; SET LOCAL jit = off;
 	LOCK TABLE posthaste.events, posthaste.postings, posthaste.responses IN ACCESS SHARE MODE`
 
-// checker looks at the rows of a database.
 type checker struct {
 	ctx context.Context
 	tx  pgx.Tx
@@ -63,7 +61,6 @@ type checker struct {
 	older map[string]bool               // users of whom an earlier day has events
 }
 
-// all looks at everything.
 func (c *checker) all() error {
 	for _, check := range []func() error{c.nodes, c.messages, c.lanes, c.documents, c.deadLetters, c.runs, c.waits, c.counts, c.secrets, c.log} {
 		if err := check(); err != nil {
@@ -73,8 +70,7 @@ func (c *checker) all() error {
 	return nil
 }
 
-// each reads the rows of a question one by one. A row that cannot be read as what it is
-// asked to be is an error.
+// each calls look for each row of a query.
 func (c *checker) each(look func(pgx.CollectableRow) error, sql string, args ...any) error {
 	found, err := c.tx.Query(c.ctx, sql, args...)
 	if err != nil {
@@ -104,14 +100,14 @@ func (c *checker) scan(into []any, look func(), sql string, args ...any) error {
 	return err
 }
 
-// wrong tells what is wrong with something, if anything is.
+// report adds a problem if there is an error.
 func (c *checker) report(err error, format string, args ...any) {
 	if err != nil {
 		c.Add("%s: %v", fmt.Sprintf(format, args...), err)
 	}
 }
 
-// problems tells a problem for each row of a question, whose columns the format shows.
+// reportRows adds a problem for each row of a query; the format shows its columns.
 func (c *checker) reportRows(format, sql string) error {
 	return c.each(func(r pgx.CollectableRow) error {
 		values, err := r.Values()
@@ -122,7 +118,7 @@ func (c *checker) reportRows(format, sql string) error {
 	}, sql)
 }
 
-// secrets: one of them says whether all is there that was copied.
+// secrets checks the one that says whether a copy was completed.
 func (c *checker) secrets() error {
 	var key, value []byte
 	return c.scan([]any{&key, &value}, func() {
@@ -132,7 +128,7 @@ func (c *checker) secrets() error {
 	}, `SELECT key, value FROM posthaste.secrets`)
 }
 
-// documents: what is found by a time says that time.
+// documents checks records and the times they are found by.
 func (c *checker) documents() error {
 	var user string
 	var kind int16
@@ -152,7 +148,7 @@ func checkDocument(kind int16, user, name string, data []byte, at *int64) error 
 	return errors.New("documents of this kind are not known")
 }
 
-// check returns what is wrong with a document that is found by a time, or never.
+// check returns what is wrong with a document.
 func (d *documents[T]) check(user, name string, data []byte, at *int64) error {
 	value, err := d.decode(user, name, data)
 	if err != nil {
@@ -161,7 +157,7 @@ func (d *documents[T]) check(user, name string, data []byte, at *int64) error {
 	return same("the time it is found by", at, d.at(value))
 }
 
-// same returns an error unless a column, which may be NULL, has what the record says.
+// same returns an error unless a nullable column has the record's value.
 func same(what string, found, want *int64) error {
 	if found == nil && want == nil || found != nil && want != nil && *found == *want {
 		return nil
@@ -176,7 +172,7 @@ func shown(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-// deadLetters: each is found by its terms, and so is nothing else.
+// deadLetters checks records and terms.
 func (c *checker) deadLetters() error {
 	var user string
 	var id int64
@@ -204,7 +200,7 @@ func (c *checker) deadLetters() error {
 			ELSE false END`)
 }
 
-// sameTerms returns an error unless something is found by the terms it should be found by.
+// sameTerms returns an error unless the index has the wanted terms.
 func sameTerms(found []int64, want []term) error {
 	all := int64s(want)
 	slices.Sort(all)
@@ -215,7 +211,7 @@ func sameTerms(found []int64, want []term) error {
 	return nil
 }
 
-// counts: what is kept is as much as is said, and no position is given twice.
+// counts checks the counts of usage, and that no position can be given twice.
 func (c *checker) counts() error {
 	err := c.reportRows(`number of kind %[2]d of user %[1]q: it says %[3]d, and there are %[4]d`, `
 		SELECT user_id, kind, coalesce(k.entries, 0), coalesce(n.entries, 0)

@@ -13,13 +13,13 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Bounds of what is held of the log at a time.
+// Bounds of what is held in memory of the log.
 const (
 	blocksChecked = 256     // blocks that are read together
 	termsChecked  = 1 << 15 // messages whose terms are known
 )
 
-// log compares each day of the log with its index and its numbers.
+// log compares each day of the log with its index and its counts.
 func (c *checker) log() error {
 	c.terms, c.ends, c.older = map[messageOf][]term{}, map[string]posthaste.Position{}, map[string]bool{}
 	var user string
@@ -44,7 +44,7 @@ func (c *checker) log() error {
 	}, `SELECT user_id, day, entries FROM posthaste.kept WHERE kind = 1 AND entries <> 0 AND NOT day = ANY($1)`, begins)
 }
 
-// days returns the days that the log has partitions for, the oldest first.
+// days returns the days with partitions, oldest first.
 func (c *checker) days() (days []time.Time, err error) {
 	err = c.each(func(r pgx.CollectableRow) error {
 		var table string
@@ -60,14 +60,14 @@ func (c *checker) days() (days []time.Time, err error) {
 	return days, err
 }
 
-// checkedDay is a day of the log.
+// checkedDay is one day of the log, of all users.
 type checkedDay struct {
 	*checker
 	span  span
 	users map[string]*checkedLog
 }
 
-// checkedLog is a day of a user's log.
+// checkedLog is one day of a user's log.
 type checkedLog struct {
 	events int64
 	sum    uint64             // of events minus postings: see mix
@@ -76,7 +76,6 @@ type checkedLog struct {
 	broken bool               // and told, so that the index cannot agree
 }
 
-// of returns the day of a user.
 func (d *checkedDay) of(user string) *checkedLog {
 	if d.users[user] == nil {
 		d.users[user] = &checkedLog{}
@@ -84,7 +83,6 @@ func (d *checkedDay) of(user string) *checkedLog {
 	return d.users[user]
 }
 
-// day looks at a day of all users.
 func (c *checker) day(begins time.Time) error {
 	d := &checkedDay{c, span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}, map[string]*checkedLog{}}
 	low, high := int64(d.span.low), int64(d.span.high)
@@ -126,7 +124,7 @@ func (c *checker) day(begins time.Time) error {
 	return nil
 }
 
-// posting subtracts what a posting says.
+// posting subtracts the positions of a posting from the user's sum.
 func (d *checkedDay) posting(user string, key postingKey, gaps []byte) {
 	positions, err := decodeGaps(nil, posthaste.Position(key.First), gaps)
 	log := d.of(user)
@@ -146,8 +144,7 @@ func (k postingKey) before(o postingKey) bool {
 	return k.Term < o.Term || k.Term == o.Term && k.First < o.First
 }
 
-// mix mixes a term with a position, so that a sum of them shows whether two sets are the
-// same.
+// mix hashes a term with a position: two sets of them are the same if their sums are.
 func (c *checker) mix(t term, at posthaste.Position) uint64 {
 	return maphash.Comparable(c.seed, struct {
 		term term
@@ -155,7 +152,6 @@ func (c *checker) mix(t term, at posthaste.Position) uint64 {
 	}{t, at})
 }
 
-// checkedBlock is a block of events.
 type checkedBlock struct {
 	user   string
 	first  int64
@@ -170,7 +166,7 @@ func scanChecked(r pgx.CollectableRow) (b checkedBlock, err error) {
 	return b, err
 }
 
-// blocks looks at the events of the day, in order. Their messages are read beside them.
+// blocks checks the events of the day in order, together with their messages.
 func (d *checkedDay) blocks() error {
 	var last checkedBlock
 	for {
@@ -192,7 +188,7 @@ func (d *checkedDay) blocks() error {
 	}
 }
 
-// learn reads the terms of the messages that some blocks are about.
+// learn reads the terms of the messages of some blocks.
 func (d *checkedDay) learn(blocks []checkedBlock) error {
 	if len(d.terms) > termsChecked {
 		clear(d.terms)
@@ -219,7 +215,6 @@ func (d *checkedDay) learn(blocks []checkedBlock) error {
 		JOIN posthaste.messages USING (user_id, id)`, users, ids)
 }
 
-// block adds what the events of a block say.
 func (d *checkedDay) block(b checkedBlock) {
 	log := d.of(b.user)
 	if b.damage != nil || len(b.events) == 0 {
@@ -236,9 +231,9 @@ func (d *checkedDay) block(b checkedBlock) {
 	d.Events += int64(len(b.events))
 }
 
-// event adds what an event says. Retention removes the oldest day of a user: its postings
-// first, in order, and when all are gone the events, with messages that later ones of the
-// day may be about. What it may have removed is not missed.
+// event adds an event's terms to the user's sum. Retention removes a user's oldest day: first
+// the postings, in order, then the events, with messages that later events of the day may be
+// about. What it may have removed is not missed.
 func (d *checkedDay) event(user string, log *checkedLog, e *posthaste.Event) error {
 	before := log.end
 	log.end = e.Position
@@ -262,7 +257,6 @@ func (d *checkedDay) event(user string, log *checkedLog, e *posthaste.Event) err
 	}
 }
 
-// distinct returns each term once.
 func distinct(terms []term, and term) map[term]bool {
 	set := map[term]bool{and: true}
 	for _, t := range terms {

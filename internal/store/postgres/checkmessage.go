@@ -12,7 +12,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// messages: each waits or has ended, and what waits is as the message says.
+// messages checks that each message either waits or has ended, and waits as its record says.
 func (c *checker) messages() error {
 	var m checkedMessage
 	err := c.scan([]any{&m.user, &m.id, &m.data, &m.slot, &m.state}, func() {
@@ -42,7 +42,7 @@ func (c *checker) messages() error {
 		FROM posthaste.live l`)
 }
 
-// nodes: none says that it lives for longer than it may.
+// nodes checks that no node is alive for longer than a lease.
 func (c *checker) nodes() error {
 	var node int64
 	var until time.Time
@@ -52,7 +52,7 @@ func (c *checker) nodes() error {
 	}, `SELECT node, expires_at FROM posthaste.nodes WHERE expires_at > clock_timestamp() + 2 * $1::interval`, leaseTime)
 }
 
-// standing is a message, and what other tables say of it.
+// checkedMessage is a message and what other tables say of it.
 type checkedMessage struct {
 	user  string
 	id    [16]byte
@@ -61,7 +61,6 @@ type checkedMessage struct {
 	state *int16 // how it ended; NULL: it has not
 }
 
-// check returns what is wrong with the message.
 func (m *checkedMessage) check() error {
 	if _, err := record.DecodeMessage(m.id, m.user, m.data); err != nil {
 		return err
@@ -83,7 +82,7 @@ func (m *checkedMessage) check() error {
 	return err
 }
 
-// waiting looks at a row of live: what waits is a message, in its own lane.
+// waiting checks a row of live.
 func (c *checker) waiting(r pgx.CollectableRow) error {
 	var data []byte
 	var orphaned, kept bool
@@ -106,13 +105,13 @@ func (c *checker) waiting(r pgx.CollectableRow) error {
 	return nil
 }
 
-// An attempt takes longestAttempt at most, whatever the settings of a node are, and
-// settleTime is more than it takes to write down how it ended.
+// No attempt takes longer than longestAttempt, whatever the settings; settleTime is ample for
+// settling it.
 const longestAttempt, settleTime = 24 * time.Hour, 10 * time.Minute
 
-// checkAge returns an error if the message was claimed so long before a time that nobody
-// can be working on it, though the node that claimed it lives. The lease is the position
-// of its ACTIVE event, so this compares times of the log with each other.
+// checkAge returns an error if the message was claimed longer ago than any attempt takes,
+// although its node is alive. The lease is the position of its ACTIVE event, so times of the
+// log are compared with each other.
 func (l *liveMessage) checkAge(data []byte, now time.Time) error {
 	m, err := record.DecodeMessage(l.id, l.user, data)
 	if err != nil {
@@ -127,8 +126,7 @@ func (l *liveMessage) checkAge(data []byte, now time.Time) error {
 		l.node, since.UTC().Format(time.RFC3339))
 }
 
-// check returns what is wrong with where a message stands whose record is given, nil for
-// none.
+// check returns what is wrong with a row whose message has a record, nil if that is missing.
 func (l *liveMessage) check(data []byte) error {
 	if data == nil {
 		return errors.New("it waits, and is not there")
@@ -153,7 +151,7 @@ func (l *liveMessage) check(data []byte) error {
 	return nil
 }
 
-// lanes: each has as many messages as it says.
+// lanes checks the counts of lanes.
 func (c *checker) lanes() error {
 	return c.reportRows(`lane %[3]q of kind %[2]d of user %[1]q: it has %[5]d messages, %[7]d of them claimed, and says %[4]d and %[6]d`, `
 		SELECT user_id, kind, lane, coalesce(s.live, 0), coalesce(n.live, 0), coalesce(s.in_flight, 0), coalesce(n.in_flight, 0)

@@ -9,8 +9,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// runs: each is found by its id and its terms, and has its list; an entry of the DLQ is of
-// a run.
+// runs checks records, ids, terms, entries, and the DLQ of runs.
 func (c *checker) runs() error {
 	var run storedRun
 	err := c.scan([]any{&run.user, &run.at, &run.id, &run.envelope, &run.progress, &run.completed, &run.terms, &run.entries, &run.next}, func() {
@@ -48,7 +47,7 @@ func (c *checker) runs() error {
 		FROM posthaste.run_dead_letters d LEFT JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run`)
 }
 
-// storedRun is a row of runs, and what other tables say of it.
+// storedRun is a row of runs and what other tables say of it.
 type storedRun struct {
 	user               string
 	at                 int64
@@ -59,7 +58,6 @@ type storedRun struct {
 	entries, next      int // of its list, and the number behind the last
 }
 
-// check returns what is wrong with the run.
 func (r *storedRun) check() error {
 	run, err := decodeRun(r.user, r.envelope, r.progress)
 	switch {
@@ -95,7 +93,7 @@ func decodeDeadLetter(user string, id int64, data []byte) (*posthaste.DeadLetter
 	return record.DecodeDeadLetter(posthaste.DeadLetterID(id), user, data)
 }
 
-// waits: what belongs to a run has one, and who waits is found by topic and deadline.
+// waits checks waiters, and that all that belongs to a run has one.
 func (c *checker) waits() error {
 	var user string
 	var run, at int64

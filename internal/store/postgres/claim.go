@@ -12,8 +12,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Claim implements store.Worker. It writes nothing, and holds nobody up, while
-// nothing is due.
+// Claim implements store.Worker. It writes nothing while nothing is due.
 func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -43,8 +42,8 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	return s.withoutExpired(claims), next, err
 }
 
-// stillHeld returns those of claims that this node still has. It may have stood still since
-// it made them.
+// withoutExpired drops claims whose lease this node has lost meanwhile, as after a pause of
+// the process.
 func (s *Store) withoutExpired(claims []store.Claim) []store.Claim {
 	s.node.session.Load().alive() // or else it lapses now
 	return slices.DeleteFunc(claims, func(claim store.Claim) bool {
@@ -56,9 +55,9 @@ func (s *Store) withoutExpired(claims []store.Claim) []store.Claim {
 	})
 }
 
-// claimOfAll claims messages of users: in one transaction those whose turns nobody has,
-// then the others, each in the line of its user. If that transaction fails, all are
-// others, for it is not known whose messages it was. What is claimed waits for nobody.
+// claimForUsers claims in one transaction from users whose rows are not locked, then from each
+// other user alone, also if that transaction failed: it is unknown whose message was the
+// reason. Claims that were made are returned without waiting for the others.
 func (s *Store) claimForUsers(ctx context.Context, now time.Time, users []string, limit int) ([]store.Claim, time.Time, error) {
 	if len(users) == 1 {
 		return s.claimPerUser(ctx, now, users, limit, s.patience)
@@ -89,8 +88,8 @@ func (s *Store) claimForUsers(ctx context.Context, now time.Time, users []string
 	return append(c.claims, more...), next, err
 }
 
-// claimAtOnce claims messages of those users whose turns nobody has, in one transaction.
-// It leaves in the claim whose turns it had, which says nothing if it failed.
+// claimUnlocked claims in one transaction from users whose rows are not locked. c.users says
+// which they were, unless it failed.
 func (s *Store) claimUnlocked(ctx context.Context, now time.Time, c *claiming) error {
 	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
 		return err
@@ -117,15 +116,15 @@ func (s *Store) claimUnlocked(ctx context.Context, now time.Time, c *claiming) e
 	return err
 }
 
-// claimOf claims messages of a user, in a turn that it waits for.
+// claimForUser claims from one user and waits for the row.
 func (s *Store) claimForUser(ctx context.Context, now time.Time, user string, limit int) ([]store.Claim, time.Time, error) {
 	c := s.newClaiming([]string{user}, limit)
 	err := s.finishClaim(c, s.change(ctx, now, c.users, prefetch{}, c.run))
 	return c.claims, fromMilli(c.next), err
 }
 
-// concluded notes what became of a claim. One that failed came to nothing, or it is not
-// known to what. The next one passes over what could not be read.
+// finishClaim handles a failed claim: its messages are not held, or in doubt, and unreadable
+// ones are set aside.
 func (s *Store) finishClaim(c *claiming, err error) error {
 	if err == nil {
 		return nil
@@ -141,14 +140,14 @@ func (s *Store) finishClaim(c *claiming, err error) error {
 	return err
 }
 
-// survey is what a claim has to know before it takes turns.
+// survey is what Claim must know before it locks users.
 type survey struct {
 	dead  []int64  // nodes that have fallen silent and hold leases
 	users []string // with lanes that are ready, those first that were served longest ago
 	next  *int64   // when the next lane is, if none is now
 }
 
-// survey looks at all users but those for whom nothing can be claimed here now.
+// survey looks at all users but the busy ones.
 func (s *Store) survey(ctx context.Context, now time.Time, limit int, busy []string) (survey, error) {
 	return row(ctx, s.pool, func(r pgx.CollectableRow) (seen survey, err error) {
 		err = r.Scan(&seen.dead, &seen.users, &seen.next)
@@ -162,7 +161,7 @@ func (s *Store) survey(ctx context.Context, now time.Time, limit int, busy []str
 			(SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($3))`, now.UnixMilli(), limit, busy)
 }
 
-// claiming is one claim in the turns of some users.
+// claiming is one claim in a transaction of some users.
 type claiming struct {
 	*tx
 	users     []string
@@ -198,7 +197,7 @@ func (c *claiming) run(tx *tx) error {
 	return nil
 }
 
-// stampKeys tells the flow-control keys when attempts will be logged.
+// stampKeys tells the flow-control keys the time that the attempts' events will have.
 func (c *claiming) stampKeys() {
 	for _, lane := range c.lanes {
 		for _, key := range lane.keys {
@@ -207,20 +206,18 @@ func (c *claiming) stampKeys() {
 	}
 }
 
-// spare is how many messages of a lane are read beyond its equal share.
+// readAhead is how many messages of a lane are read beyond its equal share.
 const readAhead = 8
 
-// readyLanes are the lanes to look at, one of each user in turn, and of each those first
-// that were served longest ago.
+// readyLanes are the lanes to look at, one of each user in turn, least recently served first.
 const readyLanes = `
 	SELECT user_id, kind, lane, in_flight FROM (
 		SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS turn
 		FROM posthaste.lanes WHERE ready <= $1 AND user_id = ANY($2)) AS l
 	ORDER BY turn, served, user_id, kind, lane LIMIT $3`
 
-// inLanes are the first messages that wait in those lanes, and in queues those that have
-// begun, each with the size of its delivery, which is not read for that. Those that are set
-// aside are not among them.
+// messagesInLanes are the first waiting messages of those lanes, and all that have begun in
+// queues, each with the size of its delivery. Messages that are set aside are left out.
 const messagesInLanes = `
 	WITH ready AS MATERIALIZED (` + readyLanes + `),
 		share AS MATERIALIZED (SELECT $3 / greatest(count(*), 1) + $4 AS n FROM ready)
@@ -236,7 +233,7 @@ const messagesInLanes = `
 		WHERE b.user_id = l.user_id AND b.kind = 113 AND b.lane = l.lane AND b.begun AND b.id <> ALL($5)) AS b
 	WHERE l.kind = 113`
 
-// read reads lanes and what is in them, and asks whether this node lives.
+// read reads lanes and their messages, and whether this node is alive.
 func (c *claiming) read() error {
 	var alive []bool
 	var found []*liveMessage
@@ -266,7 +263,7 @@ func (c *claiming) read() error {
 	return nil
 }
 
-// scanLane reads a lane, and adds what has changed in it in this turn.
+// scanLane reads a lane, and adds the changes of this transaction.
 func (c *claiming) scanLane(r pgx.CollectableRow) (*openLane, error) {
 	lane := &openLane{keys: map[string]*flowKey{}}
 	var name []byte
@@ -276,7 +273,6 @@ func (c *claiming) scanLane(r pgx.CollectableRow) (*openLane, error) {
 	return lane, err
 }
 
-// scanSized reads where a message stands, and the size of its record.
 func (c *claiming) scanSized(r pgx.CollectableRow) (*liveMessage, error) {
 	var size *int
 	l, err := c.scanLiveAnd(r, &size)
@@ -286,10 +282,9 @@ func (c *claiming) scanSized(r pgx.CollectableRow) (*liveMessage, error) {
 	return l, err
 }
 
-// lease gives the picked messages to this node and logs them as ACTIVE. The position of
-// that event is the token. Messages whose cancellation was asked for are never among
-// them: it was granted when their lease ended. The claims count as held before they are
-// committed, so that none of them is ever taken for one that nobody works on.
+// lease leases the picked messages to this node and logs them as ACTIVE; the position of that
+// event is the lease. The claims are held before they are committed, so that none is ever
+// taken for an orphan.
 func (c *claiming) lease(picked []*liveMessage) error {
 	if len(picked) == 0 {
 		return nil
@@ -314,7 +309,7 @@ func (c *claiming) lease(picked []*liveMessage) error {
 	return nil
 }
 
-// saveLanes writes when to look at lanes again, and in which order they were served.
+// saveLanes writes when to look at lanes again, and when they were served.
 func (c *claiming) saveLanes() {
 	for _, lane := range c.lanes {
 		if lane.blockedBy != nil {
@@ -332,8 +327,7 @@ func (c *claiming) saveLanes() {
 	}
 }
 
-// servedAt is the place of a lane in the order in which lanes were served, nil if it was
-// not in this claim.
+// servedAt is the lease that a lane was served with last in this claim, or nil.
 func (c *claiming) servedAt(lane *openLane) *int64 {
 	if lane.servedAs == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"posthaste"
 )
 
-// readLimits reads what holds messages up: the queues that lanes are, and the
-// flow-control keys that messages name, with what is in flight under them.
+// readLimits reads what limits the messages: the queues of the lanes, and the flow-control
+// keys with their attempts in flight.
 func (c *claiming) readLimits() error {
 	queueOf, err := c.queueNames()
 	if err != nil {
@@ -41,8 +41,8 @@ func (c *claiming) readLimits() error {
 	return nil
 }
 
-// queueNames returns the queues that lanes are. The lane of a queue with a long name does
-// not have that name; its messages do.
+// queueNames returns the queues of lanes. A long queue name is hashed in the lane, so it is
+// read from a message.
 func (c *claiming) queueNames() (map[*openLane]name, error) {
 	queueOf := map[*openLane]name{}
 	for _, lane := range c.lanes {
@@ -61,8 +61,7 @@ func (c *claiming) queueNames() (map[*openLane]name, error) {
 	return queueOf, nil
 }
 
-// readQueues reads queues as they are stored. One that cannot be read stands still, and no
-// other.
+// readQueues reads queues. An unreadable one counts as paused.
 func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stored map[name]*posthaste.Queue) {
 	if len(queueOf) == 0 {
 		return
@@ -82,7 +81,7 @@ func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stor
 	})
 }
 
-// usedKeys returns the flow-control keys that messages in the lanes name.
+// usedKeys returns the flow-control keys of the messages.
 func (c *claiming) usedKeys() []name {
 	used := map[name]bool{}
 	for _, lane := range c.lanes {
@@ -95,7 +94,7 @@ func (c *claiming) usedKeys() []name {
 	return slices.Collect(maps.Keys(used))
 }
 
-// countInFlight counts the attempts under keys of which that is not known.
+// countInFlight counts the attempts under keys that were not counted in this transaction.
 func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
 	uncounted := slices.DeleteFunc(used, func(of name) bool { return c.keys[of].counted })
 	if len(uncounted) == 0 {

@@ -9,16 +9,15 @@ import (
 	"posthaste/internal/store"
 )
 
-// How far the clock of a node may be from that of its database: beyond worthTelling it is
-// logged, and beyond mostApart the node takes no part. Nothing that is stored depends on the
-// clock of a node, but signatures and TLS do; and if it is the clock of the database that is
-// wrong, all its nodes take no part, and nothing becomes due before its time.
+// A clock offset from the database beyond warnOffset is logged; beyond maxOffset the node does
+// not take part. Stored times never come from a node's clock, but signatures and TLS do. If
+// the database's clock is wrong, no node takes part, and nothing becomes due early.
 const (
 	warnOffset = time.Second
 	maxOffset  = 10 * time.Second
 )
 
-// clock tells the time of the database, and how far the clock of this node is from it.
+// clock knows the database's time, and the offset of this node's clock from it.
 type clock struct {
 	logger   *slog.Logger
 	onOffset func(ahead time.Duration) // nil: nobody
@@ -33,7 +32,7 @@ type clock struct {
 	here     time.Time // by the monotonic clock of this node
 }
 
-// severity is how bad a difference of the clocks is.
+// severity is how bad an offset is.
 type severity int
 
 const (
@@ -42,8 +41,8 @@ const (
 	intolerable
 )
 
-// Now returns the time of the database, as this node knows it from when it asked last. It
-// passes by the monotonic clock of the node, so it does not matter what the other one says.
+// Now returns the database's time: the last answer, plus what has passed on the monotonic
+// clock.
 func (s *Store) Now() time.Time { return s.node.clock.now() }
 
 func (c *clock) now() time.Time {
@@ -54,9 +53,9 @@ func (c *clock) now() time.Time {
 
 func (c *clock) nowAt(here time.Time) time.Time { return c.there.Add(here.Sub(c.here)) }
 
-// correct makes the time of the database one that agrees with what it said between two times
-// of this node. It begins with the clock of this node and changes as little as it can: where
-// the clocks are the same it stays the same to the nanosecond, however long an answer takes.
+// correct adjusts the known time to the database's answer, given between two local times. It
+// starts with the local clock and changes as little as possible: equal clocks stay equal to
+// the nanosecond, however slow the answer.
 func (c *clock) correct(asked, answered, there time.Time) {
 	if c.here.IsZero() {
 		c.here, c.there = asked, asked.Round(0)
@@ -73,16 +72,15 @@ func (c *clock) correct(asked, answered, there time.Time) {
 	}
 }
 
-// err returns store.ErrClock while the clock of this node is too far from that of the
-// database for it to take part.
+// err returns store.ErrClock while the node does not take part.
 func (c *clock) err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.excluded
 }
 
-// compare notes what time it was at the database while it was asked, which began at a time
-// of this node and has ended now. It returns the error of err.
+// compare notes the database's time, which was asked for at a local time and has arrived now.
+// It returns what err returns.
 func (c *clock) compare(asked, there time.Time) error {
 	answered := time.Now()
 	uncertain := answered.Sub(asked) / 2

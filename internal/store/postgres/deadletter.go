@@ -14,7 +14,6 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// addToDLQ adds a dead letter.
 func (tx *tx) addToDLQ(d *posthaste.DeadLetter) {
 	data := record.AppendDeadLetter(nil, d)
 	tx.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, d.Message.User, int64(d.ID), data)
@@ -22,8 +21,8 @@ func (tx *tx) addToDLQ(d *posthaste.DeadLetter) {
 	tx.count(usageKey{user: d.Message.User, kind: usageDeadLetters}, 1, len(data))
 }
 
-// removeFromDLQ removes dead letters. It returns those that were there, in their order, and how
-// many bytes they had.
+// removeFromDLQ removes dead letters. It returns those that existed, in their order, and their
+// size in bytes.
 func (tx *tx) removeFromDLQ(user string, ids []posthaste.DeadLetterID) (removed []posthaste.DeadLetterID, size int, err error) {
 	gone, err := rows(tx.ctx, tx, scanRemoved, `
 		DELETE FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2) RETURNING id, octet_length(record)`,
@@ -37,7 +36,7 @@ func (tx *tx) removeFromDLQ(user string, ids []posthaste.DeadLetterID) (removed 
 	return removed, size, err
 }
 
-// scanDeadLetter reads the dead letters of a user: id and record.
+// scanDeadLetter reads id and record.
 func scanDeadLetter(user string) func(pgx.CollectableRow) (*posthaste.DeadLetter, error) {
 	return func(r pgx.CollectableRow) (*posthaste.DeadLetter, error) {
 		var id int64
@@ -49,7 +48,7 @@ func scanDeadLetter(user string) func(pgx.CollectableRow) (*posthaste.DeadLetter
 	}
 }
 
-// foundLetter is a dead letter that a query comes upon.
+// foundLetter is a dead letter that a query found.
 type foundLetter struct {
 	at      posthaste.Position
 	fits    bool // a page may hold it; else the rest is not known
@@ -58,8 +57,7 @@ type foundLetter struct {
 	letter  *posthaste.DeadLetter // nil if the query is bare
 }
 
-// scanFound reads the dead letters of a user that were found: id and record, NULL for
-// those beyond what a page may hold.
+// scanFound reads id and record; the record is NULL beyond the page's byte limit.
 func scanFound(user string, query *store.DeadLetterQuery) func(pgx.CollectableRow) (foundLetter, error) {
 	return func(r pgx.CollectableRow) (f foundLetter, err error) {
 		var data []byte
@@ -83,14 +81,12 @@ func readDeadLetter(ctx context.Context, q querier, user string, id posthaste.De
 		SELECT id, record FROM posthaste.dead_letters WHERE user_id = $1 AND id = $2`, user, int64(id))
 }
 
-// DeadLetter implements store.DeadLetters.
 func (s *Store) DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.DeadLetter, error) {
 		return readDeadLetter(ctx, q, user, id)
 	})
 }
 
-// deadLetterTerms are what a dead letter is found by.
 func deadLetterTerms(d *posthaste.DeadLetter) []term {
 	status := 0
 	if d.Response != nil {
@@ -99,7 +95,6 @@ func deadLetterTerms(d *posthaste.DeadLetter) []term {
 	return append(identityTerms(d.Message), numberTerm(fieldStatus, int64(status)))
 }
 
-// deadLetterQuestion translates a filter of dead letters.
 func deadLetterQuery(f *store.DeadLetterFilter) termQuery {
 	q := eventTermQuery(&store.EventFilter{
 		MessageIDs: f.MessageIDs, URLs: f.URLs, URLGroups: f.URLGroups, ScheduleIDs: f.ScheduleIDs,
@@ -108,7 +103,6 @@ func deadLetterQuery(f *store.DeadLetterFilter) termQuery {
 	return q.numbers(fieldStatus, f.Statuses)
 }
 
-// DeadLetters implements store.DeadLetters.
 func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
 	f := &finder{
 		user: user, kind: usageDeadLetters, table: "posthaste.dead_letters", key: "id",
@@ -146,7 +140,6 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 	return page, err
 }
 
-// DeleteDeadLetters implements store.DeadLetters.
 func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID,
 	step store.Progress,
 ) (deleted []posthaste.DeadLetterID, err error) {
@@ -166,8 +159,8 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, user string, ids []postha
 // deletedAtOnce is how many dead letters one statement deletes.
 const deletedAtOnce = 20
 
-// deleteDeadLetters deletes dead letters until that is enough for a commit. It returns
-// those it has deleted, and the ids that are left.
+// deleteDeadLetters deletes dead letters up to a commit's limit. It returns the deleted ones,
+// and the ids that are left.
 func (tx *tx) deleteDeadLetters(user string, ids []posthaste.DeadLetterID) (deleted, left []posthaste.DeadLetterID, err error) {
 	batch := store.NewBatchLimit()
 	for left = ids; len(left) > 0; {
@@ -186,7 +179,6 @@ func (tx *tx) deleteDeadLetters(user string, ids []posthaste.DeadLetterID) (dele
 	return deleted, nil, nil
 }
 
-// RetryDeadLetters implements store.DeadLetters.
 func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.Progress,
 ) (results []store.Retried, err error) {
@@ -204,8 +196,8 @@ func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string
 	return results, nil
 }
 
-// retryDeadLetters retries dead letters until that is enough for a commit. It returns what
-// became of them, and the ids that are left.
+// retryDeadLetters retries dead letters up to a commit's limit. It returns the results, and
+// the ids that are left.
 func (tx *tx) retryDeadLetters(user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error),
 ) (results []store.Retried, left []posthaste.DeadLetterID, err error) {
@@ -231,7 +223,7 @@ func (tx *tx) retryDeadLetters(user string, ids []posthaste.DeadLetterID,
 	return results, nil, nil
 }
 
-// retry accepts a new message for a dead letter, unless none can be made of it.
+// retry replaces a dead letter by a new message, unless remake fails.
 func (tx *tx) retry(d *posthaste.DeadLetter, remake func(*posthaste.DeadLetter) (*posthaste.Message, error)) (store.Retried, error) {
 	result := store.Retried{ID: d.ID}
 	if result.Message, result.Err = remake(d); result.Err != nil {

@@ -14,7 +14,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// documents are the things of a kind that users have by name, each a record.
+// documents are records that users have by name.
 type documents[T any] struct {
 	kind   int16  // stored: never given to another
 	thing  string // what one of them is, for errors
@@ -70,7 +70,7 @@ var schedules = documents[posthaste.Schedule]{
 	},
 }
 
-// Actions are found by when they were completed; those that go on by 0.
+// Actions are found by their completion time, unfinished ones by 0.
 var actions = documents[posthaste.BulkAction]{
 	kind:   5,
 	thing:  "bulk action",
@@ -85,7 +85,6 @@ var actions = documents[posthaste.BulkAction]{
 	},
 }
 
-// documentsOf are the documents of each kind of item.
 var documentsOf = map[store.ItemKind]interface {
 	stored() int16
 	check(user, name string, data []byte, at *int64) error
@@ -97,7 +96,7 @@ var documentsOf = map[store.ItemKind]interface {
 
 func (d *documents[T]) stored() int16 { return d.kind }
 
-// restore writes a document that was exported.
+// restore writes an exported document.
 func (d *documents[T]) restore(tx *tx, item store.Item) error {
 	value, err := d.decode(item.User, string(item.Key), item.Value)
 	if err != nil {
@@ -117,7 +116,7 @@ func (d *documents[T]) read(user string, name, data []byte) (*T, error) {
 	return value, nil
 }
 
-// scanNamed reads user, name and record, or returns what is wrong with the record.
+// scanNamed reads user, name and record. damage says why the record cannot be decoded.
 func (d *documents[T]) scanNamed(r pgx.CollectableRow) (of name, value *T, damage, err error) {
 	var id, data []byte
 	if err = r.Scan(&of.user, &id, &data); err != nil {
@@ -134,13 +133,12 @@ func (d *documents[T]) scanOf(r pgx.CollectableRow) (user string, value *T, err 
 	return of.user, value, cmp.Or(err, damage)
 }
 
-// scan is scanOf for who knows the user.
 func (d *documents[T]) scan(r pgx.CollectableRow) (*T, error) {
 	_, value, err := d.scanOf(r)
 	return value, err
 }
 
-// among is the question for those with some names: users, the kind, names.
+// byNames selects documents by users, kind and names.
 func (d *documents[T]) byNames() string {
 	return `
 		SELECT user_id, name, record FROM unnest($1::text[], $3::bytea[]) AS wanted (user_id, name)
@@ -154,23 +152,21 @@ func (d *documents[T]) get(ctx context.Context, q querier, user, name string) (*
 		WHERE user_id = $1 AND kind = $2 AND name = $3`, user, d.kind, []byte(name))
 }
 
-// list returns all of a user by name, or an error that names one that cannot be read: what
-// is left would not tell that it is missing.
+// list returns all documents of a user by name, or an error that names an unreadable one.
 func (d *documents[T]) list(ctx context.Context, q querier, user string) ([]*T, error) {
 	return rows(ctx, q, d.scan, `
 		SELECT user_id, name, record FROM posthaste.documents
 		WHERE user_id = $1 AND kind = $2 ORDER BY name`, user, d.kind)
 }
 
-// listedAtOnce and listedOverhead bound a part of a list: how many documents are looked at,
-// and what each takes in memory beside its record.
+// listedAtOnce and listedOverhead bound a page: its documents, and the memory of each beside
+// its record.
 const (
 	listedAtOnce   = 10_000
 	listedOverhead = 512
 )
 
-// part returns documents of a user whose names come after one, as list does: as many as fit
-// in a part of a list.
+// page returns documents of a user whose names come after one, up to a page's byte limit.
 func (d *documents[T]) page(ctx context.Context, q querier, user, after string) (list store.List[*T], err error) {
 	more := false
 	list.Items, err = rows(ctx, q, func(r pgx.CollectableRow) (*T, error) {
@@ -196,14 +192,14 @@ func (d *documents[T]) page(ctx context.Context, q querier, user, after string) 
 	return list, nil
 }
 
-// dated is a document that is found by its time, or what is wrong with it.
+// dated is a document found by its time, or why it cannot be decoded.
 type dated[T any] struct {
 	at     int64
 	value  *T
 	damage error
 }
 
-// until returns the first of those of all users but some up to a time, earliest first.
+// dueBy returns the first documents up to a time, earliest first, of all users except some.
 func (d *documents[T]) dueBy(ctx context.Context, q querier, at int64, limit int, except ...string) ([]dated[T], error) {
 	return rows(ctx, q, d.scanDated, `
 		SELECT user_id, name, record, at FROM posthaste.documents
@@ -211,7 +207,6 @@ func (d *documents[T]) dueBy(ctx context.Context, q querier, at int64, limit int
 		ORDER BY at, user_id, name LIMIT $3`, d.kind, at, limit, except)
 }
 
-// scanDated reads user, name, record and time.
 func (d *documents[T]) scanDated(r pgx.CollectableRow) (found dated[T], err error) {
 	var user string
 	var name, data []byte
@@ -222,7 +217,6 @@ func (d *documents[T]) scanDated(r pgx.CollectableRow) (found dated[T], err erro
 	return found, nil
 }
 
-// put writes a document.
 func (d *documents[T]) put(tx *tx, user string, value *T) {
 	tx.writes++
 	d.queuePut(tx.batch, user, value)
@@ -235,7 +229,7 @@ func (d *documents[T]) queuePut(batch *pgx.Batch, user string, value *T) {
 		user, d.kind, []byte(d.name(value)), d.encode(nil, value), d.at(value))
 }
 
-// queueAdd writes a document unless there is one.
+// queueAdd writes a document unless it exists.
 func (d *documents[T]) queueAdd(batch *pgx.Batch, user string, value *T) {
 	batch.Queue(`
 		INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)
@@ -243,13 +237,11 @@ func (d *documents[T]) queueAdd(batch *pgx.Batch, user string, value *T) {
 		user, d.kind, []byte(d.name(value)), d.encode(nil, value), d.at(value))
 }
 
-// remove deletes a document, if there is one.
 func (d *documents[T]) remove(tx *tx, user, name string) {
 	tx.exec(`DELETE FROM posthaste.documents WHERE user_id = $1 AND kind = $2 AND name = $3`, user, d.kind, []byte(name))
 }
 
-// update changes a document, or fresh if there is none, and writes what is left in
-// it.
+// update changes a document, or fresh if it does not exist, and writes it.
 func (d *documents[T]) update(tx *tx, user, name string, fresh *T, change func(*T) error) error {
 	value, err := d.get(tx.ctx, tx, user, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -265,7 +257,7 @@ func (d *documents[T]) update(tx *tx, user, name string, fresh *T, change func(*
 	return nil
 }
 
-// stamp sets when something was made, if that is new, and when it was changed.
+// stamp sets the time of a change, and of the creation if it is unset.
 func stamp(now time.Time, created, updated *time.Time) {
 	if *updated = now; created.IsZero() {
 		*created = now

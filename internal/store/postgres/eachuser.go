@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// turnTime is how long each of many turns is waited for: longer than turns take that others
-// have one after another, and not for one that somebody keeps.
+// userLockTimeout is how long to wait for one of many users' rows: longer than ordinary
+// transactions take.
 const userLockTimeout = 200 * time.Millisecond
 
-// eachTurn makes a change in the turn of each of some users, and returns those for whom it
-// was not made, and why. Those whose turns nobody has come first, many in one transaction;
-// each of the others is waited for, but not for long, so that a turn which is kept holds
-// up nobody else.
+// forEachUser makes a change for each user, and returns those for whom it failed, and why.
+// Users whose rows are not locked come first, many in one transaction; then each other one
+// alone, with a short lock timeout, so that a row that stays locked delays nobody else.
 func (s *Store) forEachUser(ctx context.Context, now time.Time, users []string, do func(tx *tx, user string) error) (left []string, failed error) {
 	left = slices.Clone(users)
 	for some := range slices.Chunk(users, changesAtOnce) {
@@ -36,9 +35,8 @@ func (s *Store) forEachUser(ctx context.Context, now time.Time, users []string, 
 	return left, failed
 }
 
-// takeTurns makes a change in the turn of each of some users, in one transaction, and
-// returns those for whom it was made: all, if each turn was to be had within a time, or
-// for a time of 0 those whose turns nobody had.
+// changeUsers makes a change for users in one transaction and returns those for whom it was
+// made: all within a lock timeout, or without one those whose rows are not locked.
 func (s *Store) changeUsers(ctx context.Context, now time.Time, within time.Duration, users []string, do func(tx *tx, user string) error) (made []string, err error) {
 	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
 		return nil, err
@@ -69,14 +67,13 @@ func (s *Store) changeUsers(ctx context.Context, now time.Time, within time.Dura
 	return made, nil
 }
 
-// aside is work in the turns of users that a claim finds to be done before all is due that
-// should be, and that may have to wait for turns which somebody else keeps. It is done once
-// at a time.
+// backgroundTask is work that a claim starts before it looks for messages, and that may have
+// to wait for locked users. It runs once at a time.
 type backgroundTask struct{ running atomic.Bool }
 
-// do does the work unless it is being done, and reports whether it has begun it: it returns
-// when that is done, or the patience of the store is at its end. What fails is logged, and
-// may be done again after a while.
+// run starts the work unless it is running, and reports whether it did. It waits until the
+// work is done, for claimPatience at most. A failure is logged, and the task may run again
+// after aliveEvery.
 func (a *backgroundTask) run(ctx context.Context, s *Store, work func(context.Context) error) (begun bool) {
 	if !a.running.CompareAndSwap(false, true) {
 		return false

@@ -45,7 +45,6 @@ func (s *Store) alone(ctx context.Context) error {
 	return s.reapDeadNodes(ctx, time.Time{})
 }
 
-// Export implements store.Copier.
 func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item) error) (err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -183,7 +182,7 @@ func (s *Store) exportEvents(ctx context.Context, e export, now time.Time, yield
 }
 
 // haveMessages reports for each event whether its message is stored. It uses the control pool:
-// the other may have no connection left beside the one that reads the events.
+// the other may have no connection left.
 func (s *Store) haveMessages(ctx context.Context, events []store.Item) ([]bool, error) {
 	users, ids := make([]string, len(events)), make([][16]byte, len(events))
 	for i, event := range events {
@@ -222,7 +221,7 @@ func messageItem(r pgx.CollectableRow) ([]store.Item, error) {
 	return []store.Item{i}, nil
 }
 
-// eventItems reads the events of a block, and the responses that belong to them.
+// eventItems reads the events of a block with their responses.
 func eventItems(r pgx.CollectableRow) (items []store.Item, err error) {
 	var user string
 	var first int64

@@ -13,7 +13,6 @@ import (
 	"posthaste/internal/store"
 )
 
-// flowKey is a flow-control key within a transaction.
 type flowKey struct {
 	*posthaste.FlowKey
 	dirty    bool
@@ -21,14 +20,13 @@ type flowKey struct {
 	inFlight int   // attempts
 	damage   error // why it cannot be read: nothing starts under it, and nothing changes it
 
-	// loggedAt is when the next attempt will be logged. Windows begin and end by that:
-	// it never goes back, whatever the clocks of the nodes say, and however long one
-	// had to wait for its turn.
+	// loggedAt is the time of the next attempt's event. Rate windows go by it: it never goes
+	// back, whatever the nodes' clocks say.
 	loggedAt time.Time
 }
 
-// flowKey returns a key, which holds nothing but its name if there is none. It is
-// read once in a turn, and written if it is dirty.
+// flowKey returns a key, a new one if it does not exist. It is read once in a transaction, and
+// written if dirty.
 func (t *userTx) flowKey(user, key string) (*flowKey, error) {
 	of := name{user, key}
 	if t.keys[of] == nil {
@@ -39,7 +37,6 @@ func (t *userTx) flowKey(user, key string) (*flowKey, error) {
 	return t.keys[of], t.keys[of].damage
 }
 
-// writeFlowKeys writes the keys that have changed.
 func (t *userTx) writeFlowKeys(batch *pgx.Batch) {
 	for of, key := range t.keys {
 		if key.dirty {
@@ -49,8 +46,8 @@ func (t *userTx) writeFlowKeys(batch *pgx.Batch) {
 	}
 }
 
-// admit says whether an attempt may start under the key, and counts it if so. If
-// not, wakes is when to look again, zero if only an event can change that.
+// admit counts an attempt if it may start now. If not, wakes is when to look again, zero if
+// only an event can change that.
 func (k *flowKey) admit(now time.Time) (ok bool, wakes time.Time) {
 	if k.damage != nil || k.Paused || k.Parallelism > 0 && k.inFlight >= k.Parallelism {
 		return false, time.Time{}
@@ -71,7 +68,6 @@ func (k *flowKey) window() flow.Window {
 	return flow.Window{StartedAt: k.WindowStartedAt, Count: k.WindowCount}
 }
 
-// UpdateFlowKey implements store.FlowKeys.
 func (s *Store) UpdateFlowKey(ctx context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
 	return s.call(ctx, now, []string{user}, func(tx *tx) error {
 		known, err := tx.flowKey(user, key)
@@ -92,7 +88,6 @@ func (s *Store) UpdateFlowKey(ctx context.Context, now time.Time, user, key stri
 	})
 }
 
-// DeleteFlowKey implements store.FlowKeys.
 func (s *Store) DeleteFlowKey(ctx context.Context, user, key string) error {
 	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
 		known, err := tx.flowKey(user, key)
@@ -114,13 +109,13 @@ func (s *Store) DeleteFlowKey(ctx context.Context, user, key string) error {
 	})
 }
 
-// removeFlowKey removes a key. What names it later in the turn makes it again.
+// removeFlowKey removes a key. A later use in the transaction creates it again.
 func (tx *tx) removeFlowKey(user, key string) {
 	flowKeys.remove(tx, user, key)
 	tx.keys[name{user, key}] = &flowKey{FlowKey: &posthaste.FlowKey{Key: key}}
 }
 
-// messagesUnder counts the messages of a user that have not ended under each of some keys.
+// messagesUnder counts messages that have not ended, by flow-control key.
 func (tx *tx) messagesUnder(user string, names []string) (map[string]int, error) {
 	keys := make([][]byte, len(names))
 	for i, name := range names {
@@ -141,7 +136,6 @@ func (tx *tx) messagesUnder(user string, names []string) (map[string]int, error)
 	return under, nil
 }
 
-// FlowKey implements store.FlowKeys.
 func (s *Store) FlowKey(ctx context.Context, now time.Time, user, key string) (store.FlowStatus, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.FlowStatus, error) {
 		k, err := flowKeys.get(ctx, q, user, key)
@@ -156,7 +150,6 @@ func (s *Store) FlowKey(ctx context.Context, now time.Time, user, key string) (s
 	})
 }
 
-// FlowKeys implements store.FlowKeys.
 func (s *Store) FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (store.List[store.FlowStatus], error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (list store.List[store.FlowStatus], err error) {
 		part, err := flowKeys.page(ctx, q, user, after)
@@ -170,7 +163,7 @@ func (s *Store) FlowKeys(ctx context.Context, now time.Time, user, contains, aft
 	})
 }
 
-// flowStatuses counts what happens under keys.
+// flowStatuses counts the messages under keys.
 func flowStatuses(ctx context.Context, q querier, now time.Time, user string, of ...*posthaste.FlowKey) ([]store.FlowStatus, error) {
 	keys := make([][]byte, len(of))
 	for i, k := range of {

@@ -10,7 +10,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Ping implements store.Health. It commits a renewal of this node.
+// Ping implements store.Health: it renews the node's session.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
 		return struct{}{}, s.renew(ctx)
@@ -18,7 +18,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// Stats implements store.Health.
 func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.Stats, error) {
 		stats, err := row(ctx, q, func(r pgx.CollectableRow) (stats store.Stats, err error) {
@@ -47,15 +46,15 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
 	})
 }
 
-// lateLane is a lane whose first message waits past its time.
+// lateLane is a lane whose first message is overdue.
 type lateLane struct {
 	Due   int64
 	Queue []byte // record of the queue that it is
 	Key   []byte // record of the flow-control key of that message
 }
 
-// lateLanes are those of all users, the latest first. The lane of a queue with a long name
-// has another one: see laneOf.
+// lateLanes are those of all users, most overdue first. A long queue name is hashed in its
+// lane: see laneOf.
 const lateLanes = `
 	SELECT first.due,
 		CASE WHEN l.kind = 113 THEN coalesce(
@@ -70,7 +69,7 @@ const lateLanes = `
 		ORDER BY place, id LIMIT 1) AS first
 	WHERE first.due < $1 ORDER BY first.due`
 
-// paused reports whether a pause holds the lane. What cannot be read is not paused.
+// paused reports whether a pause blocks the lane. An unreadable record is not a pause.
 func (l *lateLane) paused() bool {
 	if l.Queue != nil {
 		if queue, err := record.DecodeQueue("", l.Queue); err == nil && queue.Paused {
@@ -85,7 +84,6 @@ func (l *lateLane) paused() bool {
 	return false
 }
 
-// InFlight implements store.Health.
 func (s *Store) InFlight(ctx context.Context, user string) (int, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (int, error) {
 		return row(ctx, q, pgx.RowTo[int], `SELECT coalesce(sum(in_flight), 0)::integer FROM posthaste.lanes WHERE user_id = $1`, user)

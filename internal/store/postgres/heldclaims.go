@@ -8,9 +8,8 @@ import (
 	"posthaste/internal/store"
 )
 
-// held are the claims that this process has handed out, or is about to commit, and that were
-// not given back since, by whose messages they are of. They take its slots and its memory, whatever has
-// become of their leases.
+// heldClaims are the claims that this process works on or is about to commit. They take its
+// slots and memory, whatever became of their leases.
 type heldClaims struct {
 	mu     sync.Mutex
 	users  map[uint64]string // by lease
@@ -18,7 +17,7 @@ type heldClaims struct {
 	memory flow.Memory[laneID]
 }
 
-// inFlight is what a node has in flight.
+// inFlight is what users have in flight on this node.
 type inFlight struct {
 	users  map[string]int
 	memory flow.Memory[laneID]
@@ -53,7 +52,6 @@ func (h *heldClaims) remove(claims ...store.Claim) {
 	}
 }
 
-// leases returns those of the claims.
 func (h *heldClaims) leases() []int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +62,6 @@ func (h *heldClaims) leases() []int64 {
 	return all
 }
 
-// has reports whether one of the claims has a lease.
 func (h *heldClaims) has(lease uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,7 +69,8 @@ func (h *heldClaims) has(lease uint64) bool {
 	return there
 }
 
-// withoutRoom returns the users who can start nothing while so many slots are free.
+// usersOverQuota returns the users who may not start an attempt while that many slots are
+// free.
 func (h *heldClaims) usersOverQuota(free int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +83,6 @@ func (h *heldClaims) usersOverQuota(free int) []string {
 	return users
 }
 
-// inFlight returns what they take.
 func (h *heldClaims) inFlight() inFlight {
 	h.mu.Lock()
 	defer h.mu.Unlock()

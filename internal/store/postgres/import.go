@@ -13,7 +13,6 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Import implements store.Copier.
 func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -58,10 +57,10 @@ type importer struct {
 	ends map[string]posthaste.Position // the highest ones that were imported, by user
 }
 
-// raise notes a position that was imported.
+// raise notes an imported position.
 func (i *importer) raise(user string, p posthaste.Position) { i.ends[user] = max(i.ends[user], p) }
 
-// raisePositions sees to it that no event to come has a position that was imported.
+// raisePositions ensures that no new event gets an imported position.
 func (i *importer) raisePositions() error {
 	for user, end := range i.ends {
 		i.exec(`UPDATE posthaste.users SET position = greatest(position, $2) WHERE user_id = $1`, user, int64(end))
@@ -72,12 +71,11 @@ func (i *importer) raisePositions() error {
 	return nil
 }
 
-// positionAt reads a position at the beginning of a key.
 func positionAt(key []byte) posthaste.Position {
 	return posthaste.Position(binary.BigEndian.Uint64(key))
 }
 
-// keyLengths are those of kinds whose keys are made of numbers and hashes.
+// keyLengths are the lengths of keys made of numbers and hashes.
 var keyLengths = map[store.ItemKind]int{
 	store.ItemRun: 8, store.ItemRunEntry: 12, store.ItemIdempotencyRecord: 24, store.ItemRunEvent: 16, store.ItemWaiter: 16,
 	store.ItemMessage: 16, store.ItemEvent: 8, store.ItemDeadLetter: 8, store.ItemRunDeadLetter: 8,
@@ -125,8 +123,8 @@ func (i *importer) message(item store.Item) error {
 	return nil
 }
 
-// place gives a message its place in its lane. One that is to be cancelled is claimed by
-// this node: when the node leaves, that is granted, as to any claim of the dead.
+// addToLane writes where a message waits. One whose cancellation was requested is claimed by
+// this node: the cancellation is granted when the node leaves.
 func (i *importer) addToLane(m *posthaste.Message, p *record.Place) {
 	l := &liveMessage{
 		user: m.User, id: m.ID, lane: laneOf(m), place: p.Order, dueMS: p.DueAt.UnixMilli(),
@@ -175,7 +173,7 @@ func (i *importer) deadLetter(item store.Item) error {
 	return nil
 }
 
-// remembered writes a submission or an answer.
+// submission writes a submission or a cached response.
 func (i *importer) submission(item store.Item) error {
 	const atLen, idLen = 8, len(posthaste.MessageID{})
 	if len(item.Value) < atLen {
@@ -194,7 +192,7 @@ func (i *importer) submission(item store.Item) error {
 	return nil
 }
 
-// ofRun writes what belongs to a run.
+// partOfRun writes a run or what belongs to one.
 func (i *importer) partOfRun(item store.Item) error {
 	if len(item.Key) < 8 {
 		return fmt.Errorf("an item of kind %d is not known", item.Kind)

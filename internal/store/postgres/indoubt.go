@@ -14,8 +14,8 @@ import (
 	"posthaste/internal/store"
 )
 
-// unsure are claims of which this node does not know whether they were committed, or given
-// back. Nobody works on them, and the node goes on living, so it has to give them back.
+// inDoubtClaims are claims of which it is unknown whether they were committed or released.
+// Nobody works on them, so this node has to release them.
 type inDoubtClaims struct {
 	mu     sync.Mutex
 	claims map[uint64]store.Claim // by lease
@@ -53,8 +53,7 @@ func (u *inDoubtClaims) take() map[uint64]store.Claim {
 	return claims
 }
 
-// giveBackUnsure releases claims of which it is not known whether they are any. Once more
-// does no harm: no two claims have the same lease.
+// releaseInDoubt releases claims in doubt. Releasing twice is harmless: leases are unique.
 func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
 	of := map[string][]store.Claim{}
 	for _, claim := range s.inDoubt.take() {
@@ -71,13 +70,13 @@ func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// compareEvery is how often a node compares the leases that the database says it has with
-// the claims that it holds.
+// compareEvery is how often a node compares its leases in the database with the claims it
+// holds.
 const compareEvery = aliveEvery
 
-// compareLeases gives back, until the store is closed, the leases of this node that nobody
-// works on. There are some after a failover to a standby that had not received the last
-// commits: what this node had settled in them is claimed again.
+// compareLeases releases orphaned leases of this node until the store is closed. They appear
+// after a failover to a standby that lacked the last commits: what was settled in those is
+// leased again.
 func (s *Store) compareLeases() {
 	ticker := time.NewTicker(compareEvery)
 	defer ticker.Stop()
@@ -91,7 +90,7 @@ func (s *Store) compareLeases() {
 	}
 }
 
-// giveBackUnheld compares once. What goes wrong is tried again the next time.
+// releaseOrphans compares once. Errors are left to the next time.
 func (s *Store) releaseOrphans() {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
@@ -106,9 +105,8 @@ func (s *Store) releaseOrphans() {
 	}
 }
 
-// boundLives lets no node count as alive for longer than a lease lasts, which one does when
-// the clock of the database was set back after the node said that it lives. A node that lives
-// says so again before that.
+// capExpiry lets no node count as alive for longer than a lease, as one does after the
+// database's clock was set back. Nodes that live renew before that.
 func (s *Store) capExpiry(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $1::interval
@@ -116,10 +114,10 @@ func (s *Store) capExpiry(ctx context.Context) error {
 	return err
 }
 
-// unheldClaims returns what the database says this node has claimed and nobody works on
-// here. A claim is held from before the commit that makes its lease until after the commit
-// that ends it. So a lease that is still there after it was found not to be held is one that
-// nobody is going to end. One look is not enough: a claim may be made and settled within it.
+// orphanedClaims returns leases of this node that it does not hold. A claim is held from
+// before the commit of its lease until after the commit that ends it, so a lease found twice
+// without a holder is an orphan; once is not enough, for a claim may be made and settled
+// meanwhile.
 func (s *Store) orphanedClaims(ctx context.Context) ([]store.Claim, error) {
 	suspects, err := s.findOrphans(ctx)
 	if err != nil || len(suspects) == 0 {
@@ -131,7 +129,7 @@ func (s *Store) orphanedClaims(ctx context.Context) ([]store.Claim, error) {
 	}), err
 }
 
-// lookForUnheld returns leases of this node, as of one moment, that are not held after it.
+// findOrphans returns leases of this node, in one snapshot, that are not held after it.
 func (s *Store) findOrphans(ctx context.Context) ([]store.Claim, error) {
 	found, err := rows(ctx, s.pool, func(r pgx.CollectableRow) (store.Claim, error) {
 		var user string

@@ -9,18 +9,16 @@ import (
 	"posthaste"
 )
 
-// laneID names a lane of a user.
 type laneID struct {
 	user string
 	kind int16 // a posthaste.LaneKind
 	name string
 }
 
-// longestLane is how long the name of a lane may be that is stored as it is: it is
-// part of keys, which have little room.
+// longestLane bounds the lane names that are stored as they are, for the sake of index keys.
 const longestLane = 200
 
-// hashedLane is how long the name is that a lane has instead.
+// hashedLane is the length of the hash that replaces a longer one.
 const hashedLane = 16
 
 func laneOf(m *posthaste.Message) laneID {
@@ -34,15 +32,14 @@ func laneOf(m *posthaste.Message) laneID {
 // strict reports whether the lane is a queue, whose messages keep slots.
 func (l laneID) strict() bool { return posthaste.LaneKind(l.kind) == posthaste.LaneQueue }
 
-// laneSum is what changes come to in a lane: by how much the number of messages that
-// have not ended has changed, by how much that of claimed ones, and whether Claim should
-// look at it.
+// laneChange is how a transaction changes a lane's counts, of messages that have not ended and
+// of claimed ones, and whether Claim should look at it.
 type laneChange struct {
 	live, inFlight int32
 	ready          bool
 }
 
-// leased counts a message that is claimed, or is not any more.
+// leased counts a message as claimed, or not any more.
 func (s laneChange) leased(claimed bool) laneChange {
 	if claimed {
 		s.inFlight++
@@ -52,8 +49,7 @@ func (s laneChange) leased(claimed bool) laneChange {
 	return s
 }
 
-// touch says that something has happened in a lane, so that Claim looks at it, and by how
-// much the number of messages in it that have not ended has changed.
+// touch has Claim look at a lane, and changes its count of messages that have not ended.
 func (t *userTx) touch(lane laneID, live int32) {
 	t.writes++
 	sum := t.laneChanges[lane]
@@ -62,7 +58,6 @@ func (t *userTx) touch(lane laneID, live int32) {
 	t.laneChanges[lane] = sum
 }
 
-// laneKeys are the columns that name lanes.
 func laneKeys(lanes []laneID) []any {
 	return []any{
 		column(lanes, func(l laneID) string { return l.user }),
@@ -71,7 +66,7 @@ func laneKeys(lanes []laneID) []any {
 	}
 }
 
-// writeLanes writes the changes of lanes, and deletes those that may be empty now if they are.
+// writeLanes writes the changes of lanes, and deletes lanes that are empty.
 func writeLanes(batch *pgx.Batch, changes map[laneID]laneChange) {
 	if len(changes) == 0 {
 		return
@@ -116,7 +111,7 @@ func (t *userTx) wakeBlockedOn(user, key string) {
 	}
 }
 
-// writeRoom makes the lanes ready that wait for room under flow-control keys.
+// writeFreedKeys has Claim look at the lanes that are blocked by flow-control keys.
 func writeFreedKeys(batch *pgx.Batch, freed map[name]bool) {
 	if len(freed) == 0 {
 		return

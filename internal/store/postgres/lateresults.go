@@ -12,12 +12,12 @@ import (
 	"posthaste/internal/store"
 )
 
-// claimPatience is how long Claim waits for turns that somebody else has. Then it goes on
-// without them: what is claimed in those turns comes with a later call.
+// claimPatience is how long Claim waits for locked users. Their claims then come with a later
+// call.
 const claimPatience = time.Second
 
-// late is what claims come to that are made in the lines of users, one of each user at a
-// time, when nobody waits for them any more.
+// lateResults are claims for single users that were made after Claim had returned. Each user
+// has one such claim at a time.
 type lateResults struct {
 	mu       sync.Mutex
 	claiming map[string]bool // users in whose line a claim stands
@@ -25,7 +25,7 @@ type lateResults struct {
 	err      error
 }
 
-// begin reports whether a claim may be made in the line of a user: not while another is.
+// start reports whether a claim for the user may start: none is running.
 func (l *lateResults) start(user string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *lateResults) end(user string) {
 	delete(l.claiming, user)
 }
 
-// keep keeps what came too late. That a turn did not come is not worth telling.
+// add keeps a late result. That a row stayed locked is no error to report.
 func (l *lateResults) add(c claimResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *lateResults) add(c claimResult) {
 	}
 }
 
-// take returns up to limit claims that came too late, and what failed.
+// take returns up to limit claims, and the errors.
 func (l *lateResults) take(limit int) ([]store.Claim, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,23 +65,21 @@ func (l *lateResults) take(limit int) ([]store.Claim, error) {
 	return claims, err
 }
 
-// users returns those in whose line a claim stands.
+// users returns those with a running claim.
 func (l *lateResults) users() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.AppendSeq([]string{}, maps.Keys(l.claiming)) // never NULL
 }
 
-// claimed is what a claim in the line of a user came to.
 type claimResult struct {
 	claims []store.Claim
 	next   time.Time
 	err    error
 }
 
-// claimInLines claims messages of each user in the line of that user, and returns what
-// came of it while there was patience. Neither a turn that somebody else keeps nor what is
-// wrong with the messages of one keeps anybody else from being served for longer.
+// claimPerUser claims from each user in a goroutine, and returns the results that arrive in
+// time. A user whose row stays locked or whose messages are unreadable delays nobody else.
 func (s *Store) claimPerUser(ctx context.Context, now time.Time, users []string, limit int, patience time.Duration) (claims []store.Claim, next time.Time, err error) {
 	users = users[:min(len(users), limit)]
 	came, gone := make(chan claimResult), make(chan struct{})
@@ -108,8 +106,7 @@ func (s *Store) claimPerUser(ctx context.Context, now time.Time, users []string,
 	return claims, next, err
 }
 
-// claimInLine claims messages of a user and hands them to who waits for them, or else
-// keeps them.
+// claimForOne claims from a user and sends the result, or keeps it if nobody waits any more.
 func (s *Store) claimForOne(now time.Time, user string, limit int, came chan<- claimResult, gone <-chan struct{}) {
 	var c claimResult
 	c.claims, c.next, c.err = s.claimForUser(s.closing, now, user, limit)

@@ -14,7 +14,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// live is where a message stands that has not ended, or has but keeps its slot.
+// liveMessage is the row of a message that has not ended, or has ended and keeps its slot.
 type liveMessage struct {
 	user            string
 	id              posthaste.MessageID
@@ -40,10 +40,9 @@ type liveMessage struct {
 
 const liveColumns = `user_id, id, kind, lane, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, node, flow_key`
 
-// scanLive reads where a message stands. What the turn knows already stays as it is.
+// scanLive reads a row, unless the transaction knows it.
 func (t *userTx) scanLive(r pgx.CollectableRow) (*liveMessage, error) { return t.scanLiveAnd(r) }
 
-// scanLiveAnd also reads the columns that follow.
 func (t *userTx) scanLiveAnd(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
 	l, err := readLive(r, others...)
 	if err != nil {
@@ -81,7 +80,7 @@ func readLive(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
 // waits reports whether the message waits for an attempt.
 func (l *liveMessage) waits() bool { return l.lease == 0 && !l.ended }
 
-// before reports whether a message comes before another in their lane.
+// before is the order in a lane.
 func (l *liveMessage) before(o *liveMessage) bool {
 	if l.place != o.place {
 		return l.place < o.place
@@ -89,18 +88,17 @@ func (l *liveMessage) before(o *liveMessage) bool {
 	return string(l.id[:]) < string(o.id[:])
 }
 
-// holdsSlot reports whether the message has begun, as its lane understands that: in
-// a queue it has until it ends, elsewhere while it is claimed.
+// holdsSlot reports whether the message has begun: in a queue until it ends, elsewhere while
+// it is claimed.
 func (l *liveMessage) holdsSlot() bool {
 	return l.lease != 0 || l.lane.strict() && (l.retried > 0 || l.ended)
 }
 
-// livesOf reads the messages that a condition selects.
 func (t *userTx) findLive(condition string, args ...any) ([]*liveMessage, error) {
 	return rows(t.ctx, t, t.scanLive, `SELECT `+liveColumns+` FROM posthaste.live WHERE `+condition+` ORDER BY user_id, id`, args...)
 }
 
-// life returns where a message stands that has not ended, or store.ErrNotFound.
+// live returns the row of a message, or store.ErrNotFound.
 func (t *userTx) live(user string, id posthaste.MessageID) (*liveMessage, error) {
 	if l, known := t.lives[messageOf{user, id}]; known {
 		if l == nil || l.gone {
@@ -115,8 +113,7 @@ func (t *userTx) live(user string, id posthaste.MessageID) (*liveMessage, error)
 	return l, err
 }
 
-// save sees to it that it is written where a message stands, and that its lane counts
-// whether it is claimed.
+// save queues the row to be written, and counts claims in its lane.
 func (t *userTx) save(l *liveMessage) {
 	t.writes++
 	l.begun = l.holdsSlot()
@@ -133,14 +130,13 @@ func (t *userTx) save(l *liveMessage) {
 	}
 }
 
-// remove forgets where a message stands.
 func (t *userTx) remove(l *liveMessage) {
 	l.gone = true
 	t.save(l)
 }
 
-// end writes that a message has ended. One in a queue keeps its slot until its
-// callbacks have ended, too.
+// end writes that a message has ended. In a queue it keeps its slot until its callbacks have
+// ended.
 func (tx *tx) end(m *posthaste.Message, l *liveMessage) error {
 	tx.finished = append(tx.finished, &ending{messageOf{l.user, l.id}, l.state, l.retried})
 	l.lease = 0
@@ -154,8 +150,7 @@ func (tx *tx) end(m *posthaste.Message, l *liveMessage) error {
 	return tx.callbackEnded(m)
 }
 
-// callbackEnded counts the end of a message that is the callback of another: that
-// one is a callback nearer to giving up its slot.
+// callbackEnded releases the slot of the message that this is the last callback of.
 func (tx *tx) callbackEnded(m *posthaste.Message) error {
 	if m.SourceID.IsZero() {
 		return nil
@@ -173,11 +168,11 @@ func (tx *tx) callbackEnded(m *posthaste.Message) error {
 	return nil
 }
 
-// maxLiveScan bounds how many waiting messages one call looks at, maxPageBytes how large
-// they are together, but for the last one.
+// maxLiveScan bounds the waiting messages that one call reads; maxPageBytes bounds their
+// bytes.
 const maxLiveScan = 5000
 
-// LiveMessages implements store.LiveMessages. The cursor is the id to continue behind.
+// LiveMessages implements store.LiveMessages. The cursor is the last id.
 func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
 	after, err := liveStart(query.Cursor)
 	if err != nil {
@@ -240,12 +235,10 @@ func liveStart(cursor string) (id posthaste.MessageID, err error) {
 	return posthaste.MessageID(data), nil
 }
 
-// Message implements store.Reader.
 func (s *Store) Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.Status, error) { return readStatus(ctx, q, user, id) })
 }
 
-// readStatus reads a message and where it stands.
 func readStatus(ctx context.Context, q querier, user string, id posthaste.MessageID) (store.Status, error) {
 	return row(ctx, q, func(r pgx.CollectableRow) (store.Status, error) {
 		var envelope []byte
@@ -277,7 +270,7 @@ func readStatus(ctx context.Context, q querier, user string, id posthaste.Messag
 		WHERE m.user_id = $1 AND m.id = $2`, user, [16]byte(id))
 }
 
-// scanReadable reads the messages of a user: id and record. One that cannot be read is nil.
+// scanReadable reads id and record, nil for an unreadable one.
 func scanReadable(user string) func(pgx.CollectableRow) (*posthaste.Message, error) {
 	return func(r pgx.CollectableRow) (*posthaste.Message, error) {
 		var id [16]byte
@@ -293,7 +286,6 @@ func scanReadable(user string) func(pgx.CollectableRow) (*posthaste.Message, err
 	}
 }
 
-// message reads an envelope.
 func (t *userTx) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {
 	found, err := t.envelopes([]messageOf{{user, id}})
 	if err != nil {
@@ -304,7 +296,7 @@ func (t *userTx) message(user string, id posthaste.MessageID) (*posthaste.Messag
 
 var errNoEnvelope = errors.New("its envelope is missing")
 
-// envelopes returns the envelopes of messages, in their order, or an unreadableError.
+// envelopes returns the envelopes of messages in their order, or an unreadableError.
 func (t *userTx) envelopes(of []messageOf) ([]*posthaste.Message, error) {
 	unreadable := unreadableError{}
 	if err := t.readMessages(of); err != nil && !errors.As(err, &unreadable) {
@@ -322,8 +314,8 @@ func (t *userTx) envelopes(of []messageOf) ([]*posthaste.Message, error) {
 	return all, nil
 }
 
-// readMessages reads those envelopes of messages that are not known and there are. If some
-// cannot be read, it reads the others and returns an unreadableError.
+// readMessages reads the envelopes of messages that are not known yet. If some are unreadable,
+// it reads the others and returns an unreadableError.
 func (t *userTx) readMessages(of []messageOf) error {
 	unread := slices.DeleteFunc(slices.Clone(of), func(m messageOf) bool { return t.messages[m] != nil })
 	if len(unread) == 0 {
@@ -355,7 +347,6 @@ func (t *userTx) readMessages(of []messageOf) error {
 	return err
 }
 
-// scanMessage reads user, id and record.
 func scanMessage(r pgx.CollectableRow) (*posthaste.Message, error) {
 	of, data, err := scanRecord(r)
 	if err != nil {
@@ -364,7 +355,7 @@ func scanMessage(r pgx.CollectableRow) (*posthaste.Message, error) {
 	return record.DecodeMessage(of.id, of.user, data)
 }
 
-// scanRecord reads user, id and record, which it does not decode.
+// scanRecord reads user, id and record.
 func scanRecord(r pgx.CollectableRow) (of messageOf, data []byte, err error) {
 	var id [16]byte
 	err = r.Scan(&of.user, &id, &data)

@@ -10,13 +10,13 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// The log is written in blocks: the events that one commit adds for a user lie in one
-// row, and so do the positions of those that have a term. A busy user's commits are
-// large, so its hot terms cost little; an idle one has blocks of one.
+// The log is written in blocks: a commit's events of one user are one row, and so are the
+// positions of those with one term. A busy user's commits are large, so its frequent terms
+// cost little; an idle user has blocks of one.
 
-// Bounds of a block, so that reading one event never means reading much, and of a
-// posting, so that it fits a page of the database. Both end less than maxSpan behind their
-// first position, so that whoever looks for a position knows where to begin.
+// Bounds of a block, so that reading one event stays cheap, and of a posting, so that it fits
+// an index page. Both end less than maxSpan after their first position, which bounds where to
+// search.
 const (
 	maxBlockEvents  = 64
 	maxBlockBytes   = 16 << 10
@@ -24,7 +24,7 @@ const (
 	maxSpan         = 1 << 32
 )
 
-// logWriter gathers the events of a turn. The zero value is ready.
+// logWriter collects the events of a transaction. The zero value is ready.
 type logWriter struct {
 	blocks    []*block
 	open      map[string]*block // that may grow, by user
@@ -34,7 +34,7 @@ type logWriter struct {
 	terms     map[messageOf][]term // of messages that events were about
 }
 
-// block is some events of a user that follow each other, on one day.
+// block is consecutive events of a user on one day.
 type block struct {
 	user        string
 	first, last posthaste.Position
@@ -42,7 +42,7 @@ type block struct {
 	data        []byte
 }
 
-// posting is the positions of those events of a user with a term, on one day.
+// posting is the positions of a user's events with a term on one day.
 type posting struct {
 	postingOf
 	first, last posthaste.Position
@@ -55,14 +55,13 @@ type postingOf struct {
 	term term
 }
 
-// newResponse is a row of responses.
 type newResponse struct {
 	user   string
 	at     posthaste.Position
 	record []byte
 }
 
-// event adds an event about a message to its user's log.
+// event logs an event of a message.
 func (tx *tx) event(m *posthaste.Message, e posthaste.Event) posthaste.Position {
 	e.Position = tx.nextPosition(m.User)
 	size := tx.log.add(m, &e)
@@ -70,8 +69,7 @@ func (tx *tx) event(m *posthaste.Message, e posthaste.Event) posthaste.Position 
 	return e.Position
 }
 
-// add adds an event, whose position is above all earlier ones, and returns about how
-// many bytes it takes.
+// add adds an event, in order of positions, and returns its approximate size in bytes.
 func (w *logWriter) add(m *posthaste.Message, e *posthaste.Event) (bytes int) {
 	if w.open == nil {
 		w.open, w.growing, w.terms = map[string]*block{}, map[postingOf]*posting{}, map[messageOf][]term{}
@@ -94,7 +92,7 @@ func (w *logWriter) add(m *posthaste.Message, e *posthaste.Event) (bytes int) {
 	return bytes
 }
 
-// block returns the one that an event at a position goes into.
+// block returns the block for an event at a position.
 func (w *logWriter) block(user string, at posthaste.Position) *block {
 	b := w.open[user]
 	if b == nil || b.events == maxBlockEvents || len(b.data) >= maxBlockBytes || at-b.first >= maxSpan || dayOf(b.first) != dayOf(at) {
@@ -105,7 +103,6 @@ func (w *logWriter) block(user string, at posthaste.Position) *block {
 	return b
 }
 
-// add appends an event and returns its size.
 func (b *block) add(e *posthaste.Event) int {
 	before := len(b.data)
 	b.data = binary.AppendUvarint(b.data, uint64(e.Position-b.last))
@@ -132,7 +129,6 @@ func (w *logWriter) post(of postingOf, at posthaste.Position) {
 	}
 }
 
-// write writes what was gathered.
 func (w *logWriter) write(batch *pgx.Batch) {
 	if len(w.blocks) == 0 {
 		return
@@ -160,15 +156,13 @@ func (w *logWriter) write(batch *pgx.Batch) {
 		column(w.postings, func(p *posting) []byte { return p.gaps }))
 }
 
-// errCorrupt says that what is stored cannot be read.
 var errCorrupt = errors.New("postgres: a block of the log is damaged")
 
-// scanBlock reads a block of events: first and block. It is never empty.
+// scanBlock reads first and block, which is never empty.
 func scanBlock(r pgx.CollectableRow) ([]posthaste.Event, error) { return scanEvents(r, everyPosition) }
 
 func everyPosition(posthaste.Position) bool { return true }
 
-// scanEvents reads those events of a block that are wanted.
 func scanEvents(r pgx.CollectableRow, wanted func(posthaste.Position) bool) ([]posthaste.Event, error) {
 	var first int64
 	var data []byte
@@ -178,8 +172,7 @@ func scanEvents(r pgx.CollectableRow, wanted func(posthaste.Position) bool) ([]p
 	return decodeEvents(first, data, wanted)
 }
 
-// decodeEvents returns those events of a block that are wanted, in the order of positions
-// and without responses.
+// decodeEvents returns the wanted events of a block in order, without responses.
 func decodeEvents(first int64, data []byte, wanted func(posthaste.Position) bool) (events []posthaste.Event, err error) {
 	position := posthaste.Position(first)
 	for len(data) > 0 {

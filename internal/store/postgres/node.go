@@ -14,25 +14,23 @@ import (
 	"posthaste/internal/store"
 )
 
-// A node that falls silent loses its leases after leaseTime; it speaks three times
-// as often. Its row stays for graveTime, so that leases are found that it took in a
-// transaction which was longer than it lived.
+// A node loses its leases leaseTime after its last heartbeat; it sends three in that time. Its
+// row stays for graveTime, to find leases that it took in a transaction longer than its life.
 const (
 	leaseTime  = 10 * time.Second
 	aliveEvery = leaseTime / 3
 	graveTime  = time.Hour
 )
 
-// errSilent says that this node was taken for dead, and must not claim anything.
+// errSessionExpired says that this node counts as dead and must not claim.
 var errSessionExpired = errors.New("postgres: this node did not say in time that it lives")
 
-// node is this process among the nodes of the database.
 type node struct {
 	session atomic.Pointer[nodeSession]
 	clock   clock
 }
 
-// number is the one that the node has at the moment; 0: none yet.
+// number is the node's number, 0 before it has one.
 func (n *node) number() int64 {
 	if t := n.session.Load(); t != nil {
 		return t.node
@@ -40,7 +38,7 @@ func (n *node) number() int64 {
 	return 0
 }
 
-// leave gives up all leases: the node counts as dead from now on.
+// leave gives up all leases.
 func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
 	n.session.Load().stop()
 	ctx, cancel := context.WithTimeout(ctx, aliveEvery)
@@ -49,8 +47,7 @@ func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// renew says that the node lives. One that was taken for dead, or counts itself among
-// them, has lost its leases and joins anew.
+// renew sends a heartbeat. A node whose session expired joins again under a new number.
 func (s *Store) renew(ctx context.Context) error {
 	t := s.node.session.Load()
 	if t.alive() {
@@ -75,9 +72,8 @@ func (s *Store) renew(ctx context.Context) error {
 	return s.joinCluster(ctx, t)
 }
 
-// joinNodes takes a number that no node ever had, in place of the one that was lost, of
-// which it ends what is left; nil: there was none. Of two calls at once, the number of one
-// is not used. A node whose clock is wrong does not join.
+// joinCluster starts a session under a new number, in place of the lost one, which may be nil.
+// Of two concurrent calls, one number stays unused. A node whose clock is wrong does not join.
 func (s *Store) joinCluster(ctx context.Context, lost *nodeSession) error {
 	if err := s.askClock(ctx); err != nil {
 		return err
@@ -110,7 +106,7 @@ func (s *Store) joinCluster(ctx context.Context, lost *nodeSession) error {
 	return nil
 }
 
-// askClock compares the clock of this node with that of the database.
+// askClock compares this node's clock with the database's.
 func (s *Store) askClock(ctx context.Context) error {
 	said := time.Now()
 	there, err := row(ctx, s.control, pgx.RowTo[time.Time], `SELECT clock_timestamp()`)
@@ -120,8 +116,7 @@ func (s *Store) askClock(ctx context.Context) error {
 	return s.node.clock.compare(said, there)
 }
 
-// keepAlive renews this node's right to its leases until the store is closed. A
-// renewal that fails is tried again soon; there is nobody to be told.
+// keepAlive sends heartbeats until the store is closed.
 func (s *Store) keepAlive() {
 	ticker := time.NewTicker(aliveEvery)
 	defer ticker.Stop()
@@ -135,7 +130,7 @@ func (s *Store) keepAlive() {
 	}
 }
 
-// speak renews, for as long as it is not time for the next renewal.
+// renewWithRetry retries until the next heartbeat is due.
 func (s *Store) renewWithRetry() {
 	ctx, cancel := context.WithTimeout(s.closing, aliveEvery)
 	defer cancel()
@@ -153,9 +148,8 @@ func (s *Store) renewWithRetry() {
 	}
 }
 
-// reap makes the leases of nodes that have fallen silent void: their messages are due
-// again, or cancelled if that was asked for. What keeps it from those of one user keeps it
-// from those of nobody else.
+// reapDeadNodes releases the leases of dead nodes: their messages are due again, or cancelled
+// if that was requested. A locked user delays only their own messages.
 func (s *Store) reapDeadNodes(ctx context.Context, now time.Time) error {
 	dead, err := rows(ctx, s.pool, pgx.RowTo[int64], `SELECT node FROM posthaste.nodes WHERE expires_at <= clock_timestamp()`)
 	if err != nil || len(dead) == 0 {
@@ -175,7 +169,6 @@ func (s *Store) reapDeadNodes(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// void ends what leases dead nodes have on a user's messages.
 func (tx *tx) releaseOfNodes(user string, dead []int64) error {
 	held, err := tx.findLive(`user_id = $1 AND node = ANY($2) AND node <> 0`, user, dead)
 	if err != nil {
@@ -189,13 +182,12 @@ func (tx *tx) releaseOfNodes(user string, dead []int64) error {
 	return nil
 }
 
-// ownTime is how long a node counts on its leases after it last said that it lives. Then
-// it ends its attempts, which leaves them a second before others may make them.
+// sessionTime is how long a node counts on its leases after a heartbeat. It then ends its
+// attempts, a second before others may repeat them.
 const sessionTime = leaseTime - time.Second
 
-// tenure is this process under one of the numbers it has among the nodes. It lapses by
-// the process's own clock, which goes on while the process does not, and whether or not
-// the database can be asked. One that has lapsed does not come back.
+// nodeSession is this process under one number. It expires by the process's own clock, whether
+// or not the database can be reached, and never comes back.
 type nodeSession struct {
 	node      int64
 	ctx       context.Context // ends when the tenure lapses
@@ -205,8 +197,8 @@ type nodeSession struct {
 	timer     *time.Timer
 }
 
-// newTenure returns that of a node which said at a time that it lives. Silent is called
-// when it lapses.
+// newNodeSession starts the session of a node whose heartbeat was sent at a time. silent is
+// called when it expires.
 func newNodeSession(node int64, said time.Time, silent func()) *nodeSession {
 	t := &nodeSession{node: node, expiresAt: said.Add(sessionTime)}
 	held, lapse := context.WithCancel(context.Background())
@@ -219,7 +211,7 @@ func newNodeSession(node int64, said time.Time, silent func()) *nodeSession {
 	return t
 }
 
-// lives reports whether the tenure goes on, by the clock: a timer may be late.
+// alive asks the clock: a timer may be late.
 func (t *nodeSession) alive() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,8 +225,7 @@ func (t *nodeSession) aliveLocked() bool {
 	return t.ctx.Err() == nil
 }
 
-// extend notes that the node said at a time that it lives, and reports whether that came
-// before the tenure had lapsed.
+// renew extends the session by a heartbeat sent at a time, and reports whether it is alive.
 func (t *nodeSession) renew(said time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -245,5 +236,5 @@ func (t *nodeSession) renew(said time.Time) bool {
 	return t.aliveLocked()
 }
 
-// forget lets the tenure pass without a word: nobody counts on it.
+// stop ends the session without calling silent.
 func (t *nodeSession) stop() { t.timer.Stop() }

@@ -9,8 +9,7 @@ import (
 	"posthaste/internal/flow"
 )
 
-// openLane is a lane that Claim looks at: a pure choice of what may start, made of
-// what was read.
+// openLane is a lane that Claim looks at. It decides, without queries, what may start.
 type openLane struct {
 	id       laneID
 	queue    *posthaste.Queue     // of a strict lane
@@ -34,7 +33,7 @@ func (lane *openLane) add(l *liveMessage) {
 	}
 }
 
-// arrange puts what was read in order: up to share messages that wait.
+// arrange sorts what was read; share is how many waiting messages that was at most.
 func (lane *openLane) arrange(share int) {
 	slices.SortFunc(lane.begun, compareInLane)
 	slices.SortFunc(lane.waiting, compareInLane)
@@ -48,11 +47,10 @@ func compareInLane(a, b *liveMessage) int {
 	return 1
 }
 
-// maxClaimBytes bounds the messages of a claim together, but for the last one.
+// maxClaimBytes bounds the bytes of a claim, but for its last message.
 const maxClaimBytes = 64 << 20
 
-// serveInTurn picks up to limit messages that may start, one of each lane in turn, and
-// counts them as in flight.
+// serveInTurn picks up to limit messages that may start, one of each lane in turn.
 func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (picked []*liveMessage) {
 	open, size := slices.Clone(lanes), 0
 	for _, lane := range lanes {
@@ -85,19 +83,17 @@ func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (p
 	return picked
 }
 
-// look says that the lane should be looked at no later than at a time.
 func (lane *openLane) lookBy(at time.Time) {
 	if lane.ready.IsZero() || at.Before(lane.ready) {
 		lane.ready = at
 	}
 }
 
-// ceilingPause is how long a lane waits that has as much in flight as it may, or for whose
-// next message there is no memory.
+// ceilingPause is how long a lane waits that reached its ceiling, or for memory.
 const ceilingPause = time.Second
 
-// next takes the next message that may start, or returns nil and says in the lane
-// when to look again. Room is how many attempts the user may still start.
+// next takes the next message that may start. If it returns nil, lane.ready is when to look
+// again. room is how many attempts the user may still start.
 func (lane *openLane) next(now time.Time, room int) *liveMessage {
 	lane.ready, lane.blockedBy = time.Time{}, nil
 	if lane.id.strict() {
@@ -120,8 +116,8 @@ func (lane *openLane) next(now time.Time, room int) *liveMessage {
 	return lane.start()
 }
 
-// nextOfQueue takes the first that may start of those that have begun and wait again,
-// and of the one that is next to begin.
+// nextOfQueue takes the first that may start of those that have begun, and of the next to
+// begin.
 func (lane *openLane) nextOfQueue(now time.Time) *liveMessage {
 	if lane.queue.Paused {
 		return nil
@@ -146,8 +142,8 @@ func (lane *openLane) nextOfQueue(now time.Time) *liveMessage {
 	return l
 }
 
-// slotsTaken counts the slots that are not for the i-th that has begun: when the queue
-// was narrowed, the earlier go on first.
+// slotsTaken counts the slots that the i-th message must leave to others: after the
+// parallelism was lowered, earlier ones go first.
 func (lane *openLane) slotsTaken(i int) (taken int) {
 	for j, other := range lane.begun {
 		if j < i || j > i && other.lease != 0 {
@@ -157,10 +153,10 @@ func (lane *openLane) slotsTaken(i int) (taken int) {
 	return taken
 }
 
-// pickedLease stands for the lease that a picked message is going to have.
+// pickedLease stands for the lease that a picked message will get.
 const pickedLease = -1
 
-// start takes the first of those that wait.
+// start takes the first waiting message.
 func (lane *openLane) start() *liveMessage {
 	l := lane.waiting[0]
 	lane.waiting = lane.waiting[1:]
@@ -168,8 +164,8 @@ func (lane *openLane) start() *liveMessage {
 	return l
 }
 
-// admits reports whether time and flow control let a message start, and counts it
-// then. If not, it says in the lane when to look again.
+// admits reports whether time, memory and flow control let a message start, and counts it
+// then. If not, lane.ready is when to look again.
 func (lane *openLane) admits(l *liveMessage, now time.Time) bool {
 	if due := time.UnixMilli(l.dueMS); due.After(now) {
 		lane.lookBy(due)

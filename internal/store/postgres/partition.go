@@ -17,14 +17,13 @@ import (
 
 const day = 24 * time.Hour
 
-// days makes the partitions of the log, one for each day of UTC.
+// partitions creates the partitions of the log, one for each UTC day.
 type partitions struct {
 	mu   sync.Mutex
 	made map[time.Time]bool
 }
 
-// make sees to it that there are partitions for the day of a time and the next, if
-// there is a time.
+// ensure creates the partitions of a time's day and the next; none for the zero time.
 func (d *partitions) ensure(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
 	if now.IsZero() {
 		return nil
@@ -49,15 +48,14 @@ func (d *partitions) ensure(ctx context.Context, pool *pgxpool.Pool, now time.Ti
 	return nil
 }
 
-// forget lets the partitions of a day be made again.
 func (d *partitions) forget(begins time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.made, begins)
 }
 
-// forgetAll lets the partitions of all days be made again, if a statement failed for want of
-// one: they were made in commits that a failover has lost.
+// forgetAll has all partitions checked again after an error for want of one: a failover may
+// have lost the commit that created it.
 func (d *partitions) forgetAll(failed error) {
 	if said, ok := errors.AsType[*pgconn.PgError](failed); !ok || said.Code != noPartition {
 		return
@@ -67,12 +65,12 @@ func (d *partitions) forgetAll(failed error) {
 	clear(d.made)
 }
 
-// noPartition is what the database says of a row for which there is no partition. It is the
-// code of a check that fails, of which the schema has no other.
+// noPartition is the database's code for a row without a partition: check_violation, of which
+// the schema has no other.
 const noPartition = "23514"
 
-// makeDay makes the partitions of a day, unless there are some. They become part of the
-// log when they are complete, which holds up neither readers nor writers.
+// createPartitions creates a day's partitions unless they exist. They are attached when
+// complete, which blocks neither readers nor writers.
 func createPartitions(ctx context.Context, pool *pgxpool.Pool, begins time.Time) error {
 	table := dayTable(logParts[0], begins)
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -96,19 +94,16 @@ func createPartitions(ctx context.Context, pool *pgxpool.Pool, begins time.Time)
 	})
 }
 
-// logParts are the tables that have a partition for each day.
 var logParts = []string{"posthaste.events", "posthaste.postings", "posthaste.responses"}
 
-// dayTable names the partition of a day.
 func dayTable(part string, begins time.Time) string {
 	return part + "_" + begins.UTC().Format(dayFormat)
 }
 
 const dayFormat = "20060102"
 
-// dropDays drops the partitions of days before a time in which no event is left. Days
-// that somebody may still write to are left alone, which are those from that of the last
-// position on.
+// dropDays drops partitions without events of days before a time, and before the day of the
+// last position, which may still be written to.
 func (s *Store) dropDays(ctx context.Context, before time.Time) error {
 	last, err := row(ctx, s.pool, pgx.RowTo[int64], `SELECT last_value FROM posthaste.positions`)
 	if err != nil {
@@ -135,9 +130,8 @@ func (s *Store) dropDays(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// dropDay drops the partitions of a day if there is no event in it. Readers and writers of the log
-// wait while it does, so it waits for them no longer than dropWait: it can be done
-// another time.
+// dropDay drops a day's partitions if there is no event. Readers and writers wait meanwhile,
+// so it gives up after dropWait, until the next time.
 func (s *Store) dropDay(ctx context.Context, begins time.Time) error {
 	const dropWait, lockNotAvailable = "100ms", "55P03"
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -163,5 +157,5 @@ func (s *Store) dropDay(ctx context.Context, begins time.Time) error {
 	return err
 }
 
-// undefinedTable is what the database says of a table that another node has dropped.
+// undefinedTable is the database's code when another node dropped the table.
 const undefinedTable = "42P01"

@@ -6,17 +6,17 @@ import (
 	"posthaste"
 )
 
-// A search asks of the events that one field proposes whether they pass the others. A few
-// values are looked up in the index, event by event. Of many values that would be millions of
-// lookups, so the events and their messages are read to tell, unless they are large.
+// A search tests the events of one field against the others. A few values are looked up in the
+// index, event by event. For many values that would be millions of lookups, so the events and
+// their messages are read instead, unless they are large.
 
 const (
 	fewTerms    = 32  // that are looked up for each event
 	askedAtOnce = 256 // events that are read to tell
 )
 
-// passing returns those of some positions whose events meet a condition, and of those
-// whose events it reads to tell only those that pass the whole filter.
+// passing returns positions whose events meet a condition; where it read the events, those
+// that pass the whole filter.
 func (r *logReader) passing(positions []posthaste.Position, c condition) (told []posthaste.Position, err error) {
 	if len(positions) == 0 {
 		return nil, nil
@@ -39,7 +39,7 @@ func (r *logReader) passing(positions []posthaste.Position, c condition) (told [
 	return append(told, having...), err
 }
 
-// withPosting returns those of some positions that are in postings.
+// withPosting returns the positions that are in postings.
 func withPosting(positions []posthaste.Position, postings []storedPosting) (having []posthaste.Position, err error) {
 	ascending := slices.Sorted(slices.Values(positions))
 	has := make([]bool, len(ascending))
@@ -66,12 +66,12 @@ func withPosting(positions []posthaste.Position, postings []storedPosting) (havi
 	return having, nil
 }
 
-// postingsEach is how many postings in the range of some positions are read to find those
-// of one position: it costs as much as to look for them.
+// postingsEach is how many postings per position are read as a range: it costs as much as one
+// lookup.
 const postingsEach = 3
 
-// postingsOfRange returns the postings of a condition in the range of some positions, unless
-// there are many, or it is plain that there must be.
+// postingsOfRange returns a condition's postings in the range of some positions. all is false
+// if there are too many.
 func (r *logReader) postingsOfRange(positions []posthaste.Position, c condition) (found []storedPosting, all bool, err error) {
 	from, to := slices.Min(positions), slices.Max(positions)
 	atMost := postingsEach * len(positions)
@@ -85,7 +85,7 @@ func (r *logReader) postingsOfRange(positions []posthaste.Position, c condition)
 	return found, len(found) <= atMost, err
 }
 
-// postingsOfEach returns the postings of a condition that may hold each of some positions.
+// postingsOfEach looks up the postings that may hold each position.
 func (r *logReader) postingsOfEach(positions []posthaste.Position, c condition) ([]storedPosting, error) {
 	return rows(r.ctx, r.q, scanPosting, `
 		SELECT DISTINCT ON (found.term, found.first) found.term, found.first, found.gaps
@@ -96,8 +96,8 @@ func (r *logReader) postingsOfEach(positions []posthaste.Position, c condition) 
 		int64(max(slices.Min(positions), maxSpan)-maxSpan), int64(slices.Max(positions)))
 }
 
-// tell returns those of some positions whose events pass the whole filter, and the rest from
-// the first on whose message is too large to be read with those before it.
+// tell returns positions whose events pass the whole filter, and the rest from the first one
+// whose message is too large.
 func (r *logReader) tell(positions []posthaste.Position) (passing, rest []posthaste.Position, err error) {
 	for rest = positions; len(rest) > 0; {
 		n := min(len(rest), askedAtOnce)

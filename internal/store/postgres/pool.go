@@ -16,28 +16,25 @@ import (
 	"posthaste/internal/store"
 )
 
-// callTime is how long a call waits for a database that has fallen silent. What a
-// database that is there cannot do in this time has no use for the caller any more.
+// callTime is how long a call waits for an unresponsive database.
 const callTime = leaseTime
 
-// A connection takes connectTime at most. One at rest whose other end has gone without a
-// word is noticed by the system within three keepAlive, or when it is used within
-// pingTime.
+// Connecting takes connectTime at most. A dead idle connection is noticed after three
+// keepAlive, or within pingTime when it is used.
 const (
 	connectTime = 5 * time.Second
 	keepAlive   = 3 * time.Second
 	pingTime    = 2 * time.Second
 )
 
-// errURL leaves out what is wrong with a URL, for that would show a part of it.
+// errURL does not quote the URL, which may hold a password.
 var errURL = errors.New("it cannot be read: postgres://USER:PASSWORD@HOST:PORT/DATABASE is accepted")
 
-// vitalConnections are those of a node that are kept for saying that it lives, and for
-// hearing what others have committed: under however long a queue for the others, it is
-// not taken for dead.
+// controlConnections are reserved for heartbeats and for polling commits: a node that is busy
+// is not taken for dead.
 const controlConnections = 2
 
-// newPool returns connections of this node, of which none is made yet.
+// newPool returns a pool that connects on demand.
 func newPool(ctx context.Context, url string, connections int32) (*pgxpool.Pool, error) {
 	config, err := poolConfig(url, connections)
 	if err != nil {
@@ -46,8 +43,8 @@ func newPool(ctx context.Context, url string, connections int32) (*pgxpool.Pool,
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// dial returns a connection for a tool, which is no node. Nothing is prepared on it, so
-// that any pooler may lie between.
+// dial returns a connection for a tool, which is no node. It prepares no statements, so that
+// any pooler may lie between.
 func dial(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	config, err := poolConfig(url, 1)
 	if err != nil {
@@ -76,15 +73,15 @@ func poolConfig(url string, connections int32) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// knowTypes names the type of what does not say it, for statements that are not prepared.
+// knowTypes names the types of ids, for statements that are not prepared.
 func knowTypes(_ context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterDefaultPgType([16]byte{}, "uuid")
 	conn.TypeMap().RegisterDefaultPgType([][16]byte{}, "_uuid")
 	return nil
 }
 
-// unavailable marks an error that tells nothing of what was asked for, only that the
-// database cannot be asked now, or did not say what became of it.
+// unavailable marks errors that say nothing about the request: the database cannot be asked
+// now, or its answer was lost.
 func unavailable(err error) error {
 	if err == nil || !isUnavailable(err) {
 		return err
@@ -109,8 +106,7 @@ func isUnavailable(err error) bool {
 	return network || pgconn.SafeToRetry(err)
 }
 
-// passing are the classes of what a database says while it starts, ends, or has more
-// to do than it can; a class is the first two letters of a code.
+// transientClasses are SQLSTATE classes of a database that starts, stops or is overloaded.
 var transientClasses = []string{
 	"08", // connection exception
 	"40", // transaction rollback: another one was in its way
@@ -119,17 +115,14 @@ var transientClasses = []string{
 	"58", // system error
 }
 
-// isPassing reports whether the database may say another thing a moment later. That it ended
-// a transaction it had heard nothing of is in class 25, the only such code there; that this
-// one is a standby, which refuses writes, is another; that a lock was not to be had in time is
-// a third. The missing partition of a day is made the next time.
+// isTransient reports whether a retry may succeed: also after an idle transaction was ended,
+// on a standby, after a lock timeout, and for want of a partition.
 func isTransient(code string) bool {
 	const silent, readOnly, locked = "25P03", "25006", "55P03"
 	return code == silent || code == readOnly || code == locked || code == noPartition || isUnknownStatement(code) || slices.Contains(transientClasses, code[:min(2, len(code))])
 }
 
-// isUnfollowed reports whether the database has said that a statement which was prepared is
-// not there, or one that was not is: a pooler asked another connection than before.
+// isUnknownStatement reports a pooler that does not track prepared statements.
 func isUnknownStatement(code string) bool {
 	const invalidStatementName, duplicateStatement = "26000", "42P05"
 	return code == invalidStatementName || code == duplicateStatement

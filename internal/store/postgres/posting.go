@@ -9,10 +9,10 @@ import (
 	"posthaste"
 )
 
-// A query with filters reads the postings of that field which the fewest events pass, and
-// asks of those events alone whether they pass the others, many at once.
+// A search reads the postings of the field with the fewest events, and tests only those events
+// against the other fields, many at once.
 
-// termList reads the positions of a term, as far as they are needed.
+// termList reads the positions of a term on demand.
 type termList struct {
 	term    term
 	cursor  posthaste.Position   // where the postings begin that were not read
@@ -22,7 +22,7 @@ type termList struct {
 	end     bool                 // there are no others
 }
 
-// fieldList reads the positions that any term of a field has.
+// fieldList reads the positions that have any term of a field.
 type fieldList struct {
 	terms []term
 	lists []*termList
@@ -39,7 +39,7 @@ func (r *logReader) newFieldList(terms []term) *fieldList {
 	return f
 }
 
-// first returns where the postings begin that a query may need.
+// first returns the lowest, or highest, position where postings are needed.
 func (r *logReader) first() posthaste.Position {
 	if r.query.OldestFirst {
 		return max(r.query.Low, maxSpan) - maxSpan
@@ -47,7 +47,7 @@ func (r *logReader) first() posthaste.Position {
 	return r.query.High
 }
 
-// last returns where they end.
+// last returns the other end.
 func (r *logReader) last() posthaste.Position {
 	if r.query.OldestFirst {
 		return r.query.High
@@ -55,7 +55,7 @@ func (r *logReader) last() posthaste.Position {
 	return max(r.query.Low, maxSpan) - maxSpan
 }
 
-// load reads more of those lists of which nothing is left.
+// load reads more of the lists that are used up.
 func (r *logReader) load(fields ...*fieldList) error {
 	var terms, cursors, counts []int64
 	var of []*termList
@@ -95,8 +95,8 @@ func (r *logReader) load(fields ...*fieldList) error {
 	return nil
 }
 
-// listQuestion asks for the next postings of lists. No cursor is beyond where they begin; that
-// is said so that PostgreSQL plans for no days beyond.
+// listQuestion reads the next postings of lists. The bound on first lets PostgreSQL plan for
+// fewer days.
 func (r *logReader) listQuestion() string {
 	within := `p.first BETWEEN $5 AND l.cursor AND p.first <= $6`
 	if r.query.OldestFirst {
@@ -110,7 +110,6 @@ func (r *logReader) listQuestion() string {
 			ORDER BY p.first ` + direction(r.query.OldestFirst) + ` LIMIT l.count) AS found`
 }
 
-// storedPosting is a posting of a list that was asked for.
 type storedPosting struct {
 	list, first int64
 	gaps        []byte
@@ -121,7 +120,7 @@ func scanPosting(r pgx.CollectableRow) (p storedPosting, err error) {
 	return p, err
 }
 
-// add adds the positions of a posting to a list. Postings of a term do not overlap.
+// add adds a posting's positions to a list. Postings of a term do not overlap.
 func (r *logReader) add(l *termList, p storedPosting) error {
 	first := posthaste.Position(p.first)
 	positions, err := decodeGaps(nil, first, p.gaps)
@@ -141,12 +140,12 @@ func (r *logReader) add(l *termList, p storedPosting) error {
 	return nil
 }
 
-// within reports whether a position belongs to the query's range.
+// within reports whether a position is in the query's range.
 func (r *logReader) within(at posthaste.Position) bool {
 	return at >= r.query.Low && at <= r.query.High
 }
 
-// nearer reports whether a comes before b in the query's order.
+// nearer is the query's order.
 func (r *logReader) nearer(a, b posthaste.Position) bool {
 	if r.query.OldestFirst {
 		return a < b
@@ -154,8 +153,7 @@ func (r *logReader) nearer(a, b posthaste.Position) bool {
 	return a > b
 }
 
-// merge makes those positions ready before which no list can have another that was not
-// read yet.
+// merge makes those positions ready that no unread posting can precede.
 func (r *logReader) merge(f *fieldList) {
 	safe := r.last()
 	for _, l := range f.lists {
@@ -180,7 +178,6 @@ func (r *logReader) merge(f *fieldList) {
 	f.ready = slices.Compact(f.ready)
 }
 
-// sort puts positions in the query's order.
 func (r *logReader) sort(positions []posthaste.Position) {
 	slices.Sort(positions)
 	if !r.query.OldestFirst {
@@ -205,8 +202,7 @@ func (f *fieldList) atEnd() bool {
 	return !slices.ContainsFunc(f.lists, func(l *termList) bool { return !l.end || len(l.unused) > 0 })
 }
 
-// rarest returns the index of the field with the fewest positions in what was read of it,
-// by the range that this covers.
+// rarest returns the field with the lowest density of positions in what was read.
 func (r *logReader) rarest(fields []*fieldList) (at int) {
 	begins := r.begins(fields)
 	fewest := 0.0
@@ -222,7 +218,7 @@ func (r *logReader) rarest(fields []*fieldList) (at int) {
 	return at
 }
 
-// begins returns where the first of all was found.
+// begins returns the first position of all.
 func (r *logReader) begins(fields []*fieldList) (begins posthaste.Position) {
 	for _, f := range fields {
 		if len(f.ready) > 0 && (begins == 0 || r.nearer(f.ready[0], begins)) {
@@ -232,7 +228,7 @@ func (r *logReader) begins(fields []*fieldList) (begins posthaste.Position) {
 	return begins
 }
 
-// covered returns how much of the query's range was read of a list.
+// covered returns how much of the range was read of a list.
 func (l *termList) covered(begins posthaste.Position) float64 {
 	if l.end {
 		return math.MaxFloat64
@@ -240,8 +236,7 @@ func (l *termList) covered(begins posthaste.Position) float64 {
 	return max(1, math.Abs(float64(l.reached)-float64(begins)))
 }
 
-// often returns how many postings a field has for each unit of positions, by what was read of
-// it.
+// often returns a field's postings per position, as far as was read.
 func (f *fieldList) often(begins posthaste.Position) (often float64) {
 	for _, l := range f.lists {
 		often += float64(l.read) / l.covered(begins)
@@ -249,7 +244,7 @@ func (f *fieldList) often(begins posthaste.Position) (often float64) {
 	return often
 }
 
-// int64s returns numbers as they are stored, nil for none.
+// int64s converts to column values, nil for none.
 func int64s[T ~int64 | ~uint64](numbers []T) (all []int64) {
 	for _, n := range numbers {
 		all = append(all, int64(n))

@@ -8,16 +8,15 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// wants is what a change is going to ask for. It is read with the beginning of the turn,
-// for all changes at once; what a change asks for beyond is read when it does.
+// prefetch is what a change will need. It is read with the first round trip, for all changes
+// at once; anything else is read on demand.
 type prefetch struct {
 	live        []messageOf
 	keys        []name // of flow control
 	submissions []name // hashed deduplication keys
 }
 
-// want adds the reading of what changes want to the statements that begin a turn, and of
-// positions for their events.
+// queuePrefetch queues the reads of all changes, and takes positions for their events.
 func (t *userTx) queuePrefetch(batch *pgx.Batch, changes []*change) {
 	var all prefetch
 	var logs bool
@@ -39,7 +38,6 @@ func (t *userTx) queuePrefetch(batch *pgx.Batch, changes []*change) {
 	t.prefetchSubmissions(batch, all.submissions)
 }
 
-// wantLives reads where messages stand, and notes of which there is nothing to be read.
 func (t *userTx) prefetchLive(batch *pgx.Batch, of []messageOf) {
 	if len(of) == 0 {
 		return
@@ -56,7 +54,6 @@ func (t *userTx) prefetchLive(batch *pgx.Batch, of []messageOf) {
 	})
 }
 
-// wantKeys reads flow-control keys, and notes those that there are not.
 func (t *userTx) prefetchFlowKeys(batch *pgx.Batch, of []name) {
 	if len(of) == 0 {
 		return
@@ -71,7 +68,7 @@ func (t *userTx) prefetchFlowKeys(batch *pgx.Batch, of []name) {
 	})
 }
 
-// knowKey reads a flow-control key, or notes that it cannot be read.
+// scanFlowKey reads a flow-control key, or notes that it is unreadable.
 func (t *userTx) scanFlowKey(r pgx.CollectableRow) (*flowKey, error) {
 	of, stored, damage, err := flowKeys.scanNamed(r)
 	if err != nil {
@@ -86,14 +83,13 @@ func (t *userTx) scanFlowKey(r pgx.CollectableRow) (*flowKey, error) {
 	return key, nil
 }
 
-// submission is what is remembered of one.
+// submission is a stored deduplication key.
 type submission struct {
 	at          int64
 	ids         []posthaste.MessageID
 	undelivered bool // all of them had ended without delivery when the turn began
 }
 
-// wantSubmissions reads what is remembered of submissions.
 func (t *userTx) prefetchSubmissions(batch *pgx.Batch, of []name) {
 	if len(of) == 0 {
 		return
@@ -118,7 +114,7 @@ func (t *userTx) prefetchSubmissions(batch *pgx.Batch, of []name) {
 	})
 }
 
-// undeliveredStates are the codes of those states of which store.Undelivered says so.
+// undeliveredStates are the codes of states for which store.Undelivered is true.
 var undeliveredStates = func() (codes []int16) {
 	for _, state := range posthaste.States {
 		if store.Undelivered(state) {

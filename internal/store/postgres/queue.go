@@ -15,7 +15,6 @@ func newQueue(name string, now time.Time) *posthaste.Queue {
 	return &posthaste.Queue{Name: name, Parallelism: posthaste.DefaultParallelism, CreatedAt: now, UpdatedAt: now}
 }
 
-// UpdateQueue implements store.Queues.
 func (s *Store) UpdateQueue(ctx context.Context, now time.Time, user, name string, change func(*posthaste.Queue) error) error {
 	return s.call(ctx, now, []string{user}, func(tx *tx) error {
 		err := queues.update(tx, user, name, &posthaste.Queue{Name: name}, func(q *posthaste.Queue) error {
@@ -38,7 +37,6 @@ func queueLane(user, name string) laneID {
 	return laneOf(&posthaste.Message{User: user, Queue: name})
 }
 
-// Queue implements store.Queues.
 func (s *Store) Queue(ctx context.Context, user, name string) (store.QueueStatus, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.QueueStatus, error) {
 		queue, err := queues.get(ctx, q, user, name)
@@ -53,7 +51,6 @@ func (s *Store) Queue(ctx context.Context, user, name string) (store.QueueStatus
 	})
 }
 
-// Queues implements store.Queues.
 func (s *Store) Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (list store.List[store.QueueStatus], err error) {
 		part, err := queues.page(ctx, q, user, after)
@@ -66,7 +63,6 @@ func (s *Store) Queues(ctx context.Context, user, after string) (store.List[stor
 	})
 }
 
-// QueueNames implements store.Queues.
 func (s *Store) QueueNames(ctx context.Context, user string) ([]string, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
 		return rows(ctx, q, func(r pgx.CollectableRow) (string, error) {
@@ -76,7 +72,6 @@ func (s *Store) QueueNames(ctx context.Context, user string) ([]string, error) {
 	})
 }
 
-// queueStatuses counts what in queues has not ended.
 func queueStatuses(ctx context.Context, q querier, user string, of ...*posthaste.Queue) ([]store.QueueStatus, error) {
 	lanes := make([][]byte, len(of))
 	for i, queue := range of {
@@ -96,11 +91,11 @@ func queueStatuses(ctx context.Context, q querier, user string, of ...*posthaste
 	return statuses, nil
 }
 
-// cancelledAtOnce bounds how many waiting messages one commit of DeleteQueue cancels.
+// cancelledAtOnce bounds the messages that one commit of DeleteQueue cancels.
 const cancelledAtOnce = 500
 
-// DeleteQueue implements store.Queues. It cancels in steps, so that a long queue holds
-// nobody up, and removes the queue with the last.
+// DeleteQueue implements store.Queues. It cancels in several commits, and removes the queue in
+// the last.
 func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name string) error {
 	lane := queueLane(user, name)
 	for from := (&liveMessage{}); from != nil; {
@@ -121,9 +116,8 @@ func (s *Store) DeleteQueue(ctx context.Context, now time.Time, user, name strin
 	return nil
 }
 
-// cancelInQueue cancels the first messages that wait behind another one, and all that have
-// begun: one of those may have waited when the others were cancelled. It returns the last
-// that waited, nil if none did.
+// cancelInQueue cancels all messages that have begun, which may have waited before, and the
+// first that wait after another. It returns the last of these, nil if none waits.
 func (tx *tx) cancelInQueue(lane laneID, from *liveMessage) (last *liveMessage, err error) {
 	begun, err := tx.findLive(`user_id = $1 AND kind = 113 AND lane = $2 AND begun`, lane.user, []byte(lane.name))
 	if err != nil {
@@ -148,8 +142,8 @@ func (tx *tx) cancelInQueue(lane laneID, from *liveMessage) (last *liveMessage, 
 	return last, nil
 }
 
-// waitingBehind reads the messages of a queue that have not begun and come first behind
-// another one: cancelledAtOnce at most, and not many that are large.
+// waitingBehind reads the first messages that wait after another: cancelledAtOnce at most,
+// within the byte limit.
 func (tx *tx) waitingBehind(lane laneID, from *liveMessage) ([]*liveMessage, error) {
 	return rows(tx.ctx, tx, tx.scanLive, `
 		SELECT `+liveColumns+` FROM (

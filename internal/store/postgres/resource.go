@@ -12,7 +12,6 @@ import (
 	"posthaste/internal/store"
 )
 
-// UpdateSchedule implements store.Schedules.
 func (s *Store) UpdateSchedule(ctx context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error {
 	return s.call(ctx, now, []string{user}, func(tx *tx) error {
 		return schedules.update(tx, user, id, &posthaste.Schedule{ID: id, User: user}, func(sc *posthaste.Schedule) error {
@@ -27,21 +26,18 @@ func (s *Store) UpdateSchedule(ctx context.Context, now time.Time, user, id stri
 	})
 }
 
-// Schedule implements store.Schedules.
 func (s *Store) Schedule(ctx context.Context, user, id string) (*posthaste.Schedule, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.Schedule, error) {
 		return schedules.get(ctx, q, user, id)
 	})
 }
 
-// Schedules implements store.Schedules.
 func (s *Store) Schedules(ctx context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.List[*posthaste.Schedule], error) {
 		return schedules.page(ctx, q, user, after)
 	})
 }
 
-// DeleteSchedule implements store.Schedules.
 func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
 		schedules.remove(tx, user, id)
@@ -49,8 +45,8 @@ func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 	})
 }
 
-// DueSchedules implements store.Schedules. Each node is told of all that are due; the
-// first whose Tick commits has fired it.
+// DueSchedules implements store.Schedules. Each node gets all that are due; the first Tick to
+// commit wins.
 func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
 	for count := limit + 1; ; count *= 2 { // those that cannot be read leave room for others
 		first, err := read(ctx, s, func(ctx context.Context, q querier) ([]dated[posthaste.Schedule], error) {
@@ -66,8 +62,7 @@ func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int, exce
 	}
 }
 
-// dueOf returns which schedules are due of those that wait, the earliest of which come
-// first, and when the next other one is: see store.Schedules.
+// dueOf returns the due ones of schedules in order, and when the next is: see store.Schedules.
 func dueOf(waiting []dated[posthaste.Schedule], now time.Time, limit int) (due []*posthaste.Schedule, next time.Time, err error) {
 	var damaged []error
 	for _, w := range waiting {
@@ -83,7 +78,6 @@ func dueOf(waiting []dated[posthaste.Schedule], now time.Time, limit int) (due [
 	return due, time.Time{}, errors.Join(damaged...)
 }
 
-// Tick implements store.Schedules.
 func (s *Store) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	return s.call(ctx, now, []string{after.User}, func(tx *tx) error {
 		stored, err := schedules.get(tx.ctx, tx, after.User, after.ID)
@@ -98,7 +92,6 @@ func (s *Store) Tick(ctx context.Context, now time.Time, before, after *posthast
 	})
 }
 
-// UpdateURLGroup implements store.URLGroups.
 func (s *Store) UpdateURLGroup(ctx context.Context, now time.Time, user, name string, change func(*posthaste.URLGroup) error) error {
 	return s.call(ctx, now, []string{user}, func(tx *tx) error {
 		var left int
@@ -117,21 +110,18 @@ func (s *Store) UpdateURLGroup(ctx context.Context, now time.Time, user, name st
 	})
 }
 
-// URLGroup implements store.URLGroups.
 func (s *Store) URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.URLGroup, error) {
 		return urlGroups.get(ctx, q, user, name)
 	})
 }
 
-// URLGroups implements store.URLGroups.
 func (s *Store) URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (store.List[*posthaste.URLGroup], error) {
 		return urlGroups.page(ctx, q, user, after)
 	})
 }
 
-// DeleteURLGroup implements store.URLGroups.
 func (s *Store) DeleteURLGroup(ctx context.Context, user, name string) error {
 	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
 		urlGroups.remove(tx, user, name)
@@ -139,7 +129,6 @@ func (s *Store) DeleteURLGroup(ctx context.Context, user, name string) error {
 	})
 }
 
-// PutAction implements store.Actions.
 func (s *Store) PutAction(ctx context.Context, action *posthaste.BulkAction) error {
 	return s.call(ctx, time.Time{}, []string{action.User}, func(tx *tx) error {
 		actions.put(tx, action.User, action)
@@ -147,21 +136,18 @@ func (s *Store) PutAction(ctx context.Context, action *posthaste.BulkAction) err
 	})
 }
 
-// Action implements store.Actions.
 func (s *Store) Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.BulkAction, error) {
 		return actions.get(ctx, q, user, id)
 	})
 }
 
-// Actions implements store.Actions.
 func (s *Store) Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.BulkAction, error) {
 		return actions.list(ctx, q, user)
 	})
 }
 
-// UnfinishedActions implements store.Actions.
 func (s *Store) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error) {
 	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]dated[posthaste.BulkAction], error) {
 		return actions.dueBy(ctx, q, 0, math.MaxInt32)
@@ -178,7 +164,6 @@ func (s *Store) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction,
 	return unfinished, errors.Join(damaged...)
 }
 
-// UpdateAction implements store.Actions.
 func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {
 	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
 		action, err := actions.get(tx.ctx, tx, user, id)
@@ -191,8 +176,8 @@ func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*
 	})
 }
 
-// DeleteActions implements store.Actions. A finished action does not change any more,
-// so nobody's turn is needed. What was held of old goes, too.
+// DeleteActions implements store.Actions. Finished actions do not change, so no lock is
+// needed. It removes expired jobs, too.
 func (s *Store) DeleteActions(ctx context.Context, completedBefore time.Time) error {
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
 		_, err := s.pool.Exec(ctx, `DELETE FROM posthaste.documents WHERE kind = $1 AND at > 0 AND at < $2`,
@@ -205,7 +190,6 @@ func (s *Store) DeleteActions(ctx context.Context, completedBefore time.Time) er
 	return err
 }
 
-// Secret implements store.Vault.
 func (s *Store) Secret(ctx context.Context, key string) (string, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (string, error) { return secret(ctx, q, key) })
 }
@@ -215,7 +199,6 @@ func secret(ctx context.Context, q querier, key string) (string, error) {
 	return string(value), err
 }
 
-// PutSecretIfAbsent implements store.Vault.
 func (s *Store) PutSecretIfAbsent(ctx context.Context, key, value string) (string, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (string, error) {
 		_, err := s.pool.Exec(ctx, `
@@ -228,7 +211,6 @@ func (s *Store) PutSecretIfAbsent(ctx context.Context, key, value string) (strin
 	})
 }
 
-// CompareAndSwapSecret implements store.Vault.
 func (s *Store) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
 		tag, err := s.pool.Exec(ctx, `
@@ -242,8 +224,7 @@ func (s *Store) CompareAndSwapSecret(ctx context.Context, key, old, value string
 	return err
 }
 
-// TryLease implements store.Jobs, by the clock of the database. What a dead node holds is
-// free.
+// TryLease implements store.Jobs, by the database's clock. A dead node's jobs are free.
 func (s *Store) TryLease(ctx context.Context, job string, held time.Duration) (bool, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (bool, error) {
 		got, err := rows(ctx, q, pgx.RowTo[int64], `
@@ -256,7 +237,6 @@ func (s *Store) TryLease(ctx context.Context, job string, held time.Duration) (b
 	})
 }
 
-// forgetJobs removes jobs that nobody holds.
 func (s *Store) forgetJobs(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `DELETE FROM posthaste.jobs WHERE expires_at < clock_timestamp() - $1::interval`, graveTime)
 	return err

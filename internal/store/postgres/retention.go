@@ -10,11 +10,9 @@ import (
 	"posthaste/internal/store"
 )
 
-// trimmedAtOnce bounds how much one commit of Trim removes, so that the user's turn
-// is not held for long.
+// trimmedAtOnce bounds what one commit of Trim removes.
 const trimmedAtOnce = 1000
 
-// Users implements store.Retention.
 func (s *Store) Users(ctx context.Context) ([]string, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
 		return rows(ctx, q, pgx.RowTo[string], `
@@ -25,7 +23,6 @@ func (s *Store) Users(ctx context.Context) ([]string, error) {
 	})
 }
 
-// Trim implements store.Retention.
 func (s *Store) Trim(ctx context.Context, user string, h store.Horizon) (trimmed store.Trimmed, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -53,8 +50,8 @@ func (s *Store) Trim(ctx context.Context, user string, h store.Horizon) (trimmed
 	return trimmed, err
 }
 
-// inSteps repeats a step in the user's turn until one removes less than trimmedAtOnce. It
-// returns how much was removed.
+// inSteps repeats a step, each in its own commit, until one removes less than trimmedAtOnce.
+// It returns the number removed.
 func (s *Store) inSteps(ctx context.Context, user string, step func(*tx) (int, error)) (removed int, err error) {
 	for n := trimmedAtOnce; n == trimmedAtOnce; {
 		err := s.change(ctx, time.Time{}, []string{user}, prefetch{}, func(tx *tx) (err error) {
@@ -69,7 +66,6 @@ func (s *Store) inSteps(ctx context.Context, user string, step func(*tx) (int, e
 	return removed, nil
 }
 
-// trimDeadLetters removes entries of both DLQs.
 func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Time) (removed int, err error) {
 	for kind, table := range map[int16]string{
 		usageDeadLetters: "posthaste.dead_letters", usageFailedRuns: "posthaste.run_dead_letters",
@@ -90,7 +86,7 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 	return removed, nil
 }
 
-// trimRuns removes runs that have ended and are in no DLQ, with all that is theirs.
+// trimRuns removes ended runs that are not in the DLQ, with all that belongs to them.
 func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (int, error) {
 	return s.inSteps(ctx, user, func(tx *tx) (int, error) {
 		gone, err := rows(tx.ctx, tx, scanRemoved, `
@@ -109,8 +105,7 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (in
 	})
 }
 
-// trimFlowKeys removes keys that have been idle since a time and that no message needs. Keys
-// that cannot be read stay.
+// trimFlowKeys removes idle keys without messages. Unreadable keys stay.
 func (s *Store) trimFlowKeys(ctx context.Context, user string, since time.Time) (removed int, err error) {
 	for after, more := []byte{}, true; more; {
 		some, err := rows(ctx, s.pool, pgx.RowToStructByPos[storedKey], `
@@ -137,7 +132,7 @@ func (s *Store) trimFlowKeys(ctx context.Context, user string, since time.Time) 
 
 type storedKey struct{ Name, Record []byte }
 
-// removeIdleKeys removes those of the keys that still are idle and that no message needs.
+// removeIdleKeys removes the keys that are still idle and without messages.
 func (s *Store) removeIdleKeys(ctx context.Context, user string, names []string, since time.Time) (removed int, err error) {
 	if len(names) == 0 {
 		return 0, nil
@@ -164,7 +159,7 @@ func (s *Store) removeIdleKeys(ctx context.Context, user string, names []string,
 	return removed, err
 }
 
-// removeListsOf removes what belonged to runs.
+// removeListsOf removes what belongs to runs.
 func (tx *tx) removeListsOf(of usageKey, runs []removed) error {
 	positions := placesOf(runs)
 	entries, err := rows(tx.ctx, tx, scanRemoved, `

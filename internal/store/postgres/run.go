@@ -11,8 +11,8 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Transact implements store.Runs. It calls change again if the turn that it shared with
-// other changes failed because of one of them.
+// Transact implements store.Runs. It calls change again if another change failed the shared
+// transaction.
 func (s *Store) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
 	return s.call(ctx, now, []string{user}, func(tx *tx) error {
 		runs := tx.runTx(user)
@@ -23,24 +23,21 @@ func (s *Store) Transact(ctx context.Context, now time.Time, user string, change
 	})
 }
 
-// Run implements store.Runs.
 func (s *Store) Run(ctx context.Context, user string, at posthaste.Position) (*posthaste.Run, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.Run, error) { return readRun(ctx, q, user, at) })
 }
 
-// LatestRun implements store.Runs.
 func (s *Store) LatestRun(ctx context.Context, user, id string) (*posthaste.Run, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (*posthaste.Run, error) { return readLatest(ctx, q, user, id) })
 }
 
-// RunEntries implements store.Runs.
 func (s *Store) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]posthaste.RunEntry, error) {
 		return readList(ctx, q, user, at, count)
 	})
 }
 
-// scanRun reads the runs of a user: record and progress.
+// scanRun reads record and progress.
 func scanRun(user string) func(pgx.CollectableRow) (*posthaste.Run, error) {
 	return func(r pgx.CollectableRow) (*posthaste.Run, error) {
 		var envelope, progress []byte
@@ -60,20 +57,19 @@ func decodeRun(user string, envelope, progress []byte) (*posthaste.Run, error) {
 	return run, err
 }
 
-// readRun returns store.ErrNotFound for an unknown run.
 func readRun(ctx context.Context, q querier, user string, at posthaste.Position) (*posthaste.Run, error) {
 	return row(ctx, q, scanRun(user), `
 		SELECT record, progress FROM posthaste.runs WHERE user_id = $1 AND position = $2`, user, int64(at))
 }
 
-// readLatest returns the run with an id that was created last.
+// readLatest returns the newest run with an id.
 func readLatest(ctx context.Context, q querier, user, id string) (*posthaste.Run, error) {
 	return row(ctx, q, scanRun(user), `
 		SELECT record, progress FROM posthaste.runs
 		WHERE user_id = $1 AND id = $2 ORDER BY position DESC LIMIT 1`, user, shortHash(id))
 }
 
-// readList returns the first entries of a run's list, all if count is negative.
+// readList returns the first entries of a run's list, all for a negative count.
 func readList(ctx context.Context, q querier, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
 	var limit *int
 	if count >= 0 {
@@ -91,14 +87,13 @@ func readList(ctx context.Context, q querier, user string, at posthaste.Position
 		WHERE user_id = $1 AND run = $2 ORDER BY entry LIMIT $3`, user, int64(at), limit)
 }
 
-// place is where a query comes upon a run or a dead letter.
+// foundRun is a run or a dead letter that a query found.
 type foundRun struct {
 	at     posthaste.Position
 	run    *posthaste.Run        // nil if a page has no room for it
 	letter *posthaste.DeadLetter // likewise
 }
 
-// size returns what the run counts on a page, with its dead letter.
 func (p *foundRun) size() int {
 	n := store.RunSize(p.run)
 	if p.letter != nil {
@@ -107,7 +102,6 @@ func (p *foundRun) size() int {
 	return n
 }
 
-// Runs implements store.Runs.
 func (s *Store) Runs(ctx context.Context, user string, query store.RunQuery) (page store.RunPage, err error) {
 	f := newRunFinder(user, &query)
 	var found findings
@@ -155,7 +149,7 @@ func newRunFinder(user string, query *store.RunQuery) *finder {
 	return f
 }
 
-// allRuns reads the runs at some positions, as far as a page may hold them.
+// allRuns reads runs up to a page's byte limit.
 func allRuns(ctx context.Context, q querier, user string, at []int64, oldestFirst bool) ([]foundRun, error) {
 	order := direction(oldestFirst)
 	return rows(ctx, q, func(r pgx.CollectableRow) (foundRun, error) { return scanFoundRun(r, user) }, `
@@ -166,8 +160,7 @@ func allRuns(ctx context.Context, q querier, user string, at []int64, oldestFirs
 		ORDER BY position `+order, user, at, maxPageBytes)
 }
 
-// failedRuns reads the entries of the DLQ of runs at some positions, as far as a page may
-// hold them.
+// failedRuns reads entries of the DLQ of runs up to a page's byte limit.
 func failedRuns(ctx context.Context, q querier, user string, at []int64, query *store.RunQuery) ([]foundRun, error) {
 	letter, order := `d.record`, direction(query.OldestFirst)
 	if query.Bare {
@@ -183,8 +176,8 @@ func failedRuns(ctx context.Context, q querier, user string, at []int64, query *
 		ORDER BY id `+order, user, at, maxPageBytes)
 }
 
-// scanPlace reads a run and where it was found: position, dead letter, record and progress.
-// A run without a record has no room.
+// scanFoundRun reads position, dead letter, record and progress. The record is NULL beyond the
+// byte limit.
 func scanFoundRun(r pgx.CollectableRow, user string) (p foundRun, err error) {
 	var letter, envelope, progress []byte
 	if err := r.Scan(&p.at, &letter, &envelope, &progress); err != nil || envelope == nil {

@@ -7,10 +7,9 @@ import (
 	"posthaste/internal/store"
 )
 
-// runTerms are what a run is found by.
 func runTerms(run *posthaste.Run) []term { return append(commonTerms(run), stateTerm(run.State)) }
 
-// commonTerms are what a run is found by, in the DLQ and elsewhere.
+// commonTerms are the terms of a run in the DLQ and elsewhere.
 func commonTerms(run *posthaste.Run) []term {
 	terms := []term{textTerm(fieldRun, run.ID), textTerm(fieldURL, run.URL)}
 	if run.CallerIP != "" {
@@ -25,7 +24,7 @@ func commonTerms(run *posthaste.Run) []term {
 	return terms
 }
 
-// failureTerms are what an entry of the DLQ of runs is found by.
+// failureTerms are the terms of an entry in the DLQ of runs.
 func failureTerms(run *posthaste.Run) []term {
 	return append(commonTerms(run),
 		createdTerm(run.CreatedAt), numberTerm(fieldStatus, int64(run.FailedStatus)), callbackTerm(run.CallbackState()))
@@ -37,7 +36,7 @@ func createdTerm(at time.Time) term { return numberTerm(fieldCreated, at.UnixMil
 
 func callbackTerm(state posthaste.CallbackState) term { return textTerm(fieldCallback, string(state)) }
 
-// runQuestion translates a filter of runs. It reports whether that is all of it.
+// runTermQuery translates a filter of runs, and reports whether the terms are all of it.
 func runTermQuery(query *store.RunQuery) (q termQuery, whole bool) {
 	f := &query.Filter
 	q = q.texts(fieldRun, f.IDs).
@@ -55,7 +54,7 @@ func runTermQuery(query *store.RunQuery) (q termQuery, whole bool) {
 	return q.numbers(fieldStatus, f.Statuses), whole && len(f.Positions)+len(f.States) == 0
 }
 
-// indexedRun is what a run was found by when it was read.
+// indexedRun is the terms of a run as it was read.
 type indexedRun struct {
 	terms   []term
 	letter  posthaste.DeadLetterID // 0: it was not in the DLQ
@@ -66,7 +65,7 @@ func newIndexedRun(run *posthaste.Run) *indexedRun {
 	return &indexedRun{runTerms(run), run.DeadLetterID, failureTerms(run)}
 }
 
-// indexRun lets a run be found by what it is now. Was is nil if it is new.
+// indexRun updates the terms of a run. was is nil for a new one.
 func (r *runTx) indexRun(run *posthaste.Run, was *indexedRun) {
 	if was == nil {
 		was = &indexedRun{}
@@ -77,8 +76,8 @@ func (r *runTx) indexRun(run *posthaste.Run, was *indexedRun) {
 	}
 }
 
-// reindexFailed is reindex for an entry of the DLQ of runs, if there is one: a run that was
-// taken out of it goes on naming it.
+// reindexFailed updates the terms of an entry in the DLQ of runs, if it exists: a run keeps
+// the id of an entry that was removed.
 func (r *runTx) reindexFailed(id int64, before, after []term) {
 	r.reindex(r.user, usageFailedRuns, id, without(before, after), nil)
 	if fresh := without(after, before); len(fresh) > 0 {

@@ -11,8 +11,8 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// runTx implements store.RunTx. It reads the state before the transaction, gathers
-// what is to be written, and writes when the rules have decided.
+// runTx implements store.RunTx, where its methods are described. It reads the state before the
+// transaction, collects the writes, and makes them after the rules have decided.
 type runTx struct {
 	*tx
 	user     string
@@ -45,10 +45,9 @@ func (tx *tx) runTx(user string) *runTx {
 	}
 }
 
-// stage registers something to be written, in order.
+// stage queues a write, in order.
 func (r *runTx) stage(write func() error) { r.writes = append(r.writes, write) }
 
-// stageExec registers a statement to be executed.
 func (r *runTx) stageExec(sql string, args ...any) {
 	r.stage(func() error {
 		r.exec(sql, args...)
@@ -56,7 +55,6 @@ func (r *runTx) stageExec(sql string, args ...any) {
 	})
 }
 
-// write writes everything that was gathered.
 func (r *runTx) write() error {
 	for _, write := range r.writes {
 		if err := write(); err != nil {
@@ -79,7 +77,7 @@ func (r *runTx) saveRun(run *posthaste.Run) {
 		record.AppendRunProgress(nil, &run.RunProgress), completedAt(run))
 }
 
-// completedAt is when a run ended, nil while it goes on.
+// completedAt is when a run ended, nil for an active one.
 func completedAt(run *posthaste.Run) *int64 {
 	if run.Active() {
 		return nil
@@ -87,13 +85,10 @@ func completedAt(run *posthaste.Run) *int64 {
 	return milli(run.CompletedAt)
 }
 
-// Now implements store.RunRecords.
 func (r *runTx) Now() time.Time { return r.now }
 
-// NextPosition implements store.RunRecords.
 func (r *runTx) NextPosition() posthaste.Position { return r.nextPosition(r.user) }
 
-// Run implements store.RunRecords.
 func (r *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	if run := r.runs[at]; run != nil {
 		return run, nil
@@ -105,7 +100,7 @@ func (r *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	return r.hold(run), nil
 }
 
-// hold returns the run that was read first of those at its position.
+// hold returns the first copy that was read of a run.
 func (r *runTx) hold(run *posthaste.Run) *posthaste.Run {
 	if held := r.runs[run.Position]; held != nil {
 		return held
@@ -115,7 +110,6 @@ func (r *runTx) hold(run *posthaste.Run) *posthaste.Run {
 	return run
 }
 
-// LatestRun implements store.RunRecords.
 func (r *runTx) LatestRun(id string) (*posthaste.Run, error) {
 	if at, started := r.latest[id]; started {
 		return r.runs[at], nil
@@ -127,7 +121,6 @@ func (r *runTx) LatestRun(id string) (*posthaste.Run, error) {
 	return r.Run(run.Position)
 }
 
-// Start implements store.RunRecords.
 func (r *runTx) Start(run *posthaste.Run) {
 	r.runs[run.Position] = run
 	r.latest[run.ID] = run.Position
@@ -138,10 +131,8 @@ func (r *runTx) Start(run *posthaste.Run) {
 	})
 }
 
-// Save implements store.RunRecords.
 func (r *runTx) Save(run *posthaste.Run) { r.dirty[run.Position] = true }
 
-// Log implements store.RunRecords.
 func (r *runTx) Log(m *posthaste.Message, state posthaste.State, reason string) {
 	r.stage(func() error {
 		r.event(m, posthaste.Event{MessageID: m.ID, State: state, Error: reason})
@@ -149,7 +140,6 @@ func (r *runTx) Log(m *posthaste.Message, state posthaste.State, reason string) 
 	})
 }
 
-// Append implements store.RunDeliveries.
 func (r *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error {
 	entry.Index = run.Entries
 	run.Entries++
@@ -169,7 +159,6 @@ func (r *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthast
 	return r.Accept(m)
 }
 
-// PutIdempotencyRecord implements store.RunDeliveries.
 func (r *runTx) PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID) {
 	r.memory[memoryKey{run.Position, key}] = id
 	r.stageExec(`
@@ -178,7 +167,6 @@ func (r *runTx) PutIdempotencyRecord(run *posthaste.Run, key string, id posthast
 		r.user, int64(run.Position), shortHash(key), [16]byte(id))
 }
 
-// IdempotencyRecord implements store.RunDeliveries.
 func (r *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
 	if id, ok = r.memory[memoryKey{run.Position, key}]; ok {
 		return id, true, nil
@@ -192,24 +180,20 @@ func (r *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste.
 	return stored, err == nil, err
 }
 
-// Entries implements store.RunDeliveries.
 func (r *runTx) Entries(run posthaste.Position, count int) ([]posthaste.RunEntry, error) {
 	return readList(r.ctx, r, r.user, run, count)
 }
 
-// Accept implements store.RunDeliveries.
 func (r *runTx) Accept(m *posthaste.Message) error {
 	r.stage(func() error { return r.accept([]*posthaste.Message{m}) })
 	return nil
 }
 
-// Message implements store.RunDeliveries.
 func (r *runTx) Message(id posthaste.MessageID) (*posthaste.Message, posthaste.State, error) {
 	status, err := readStatus(r.ctx, r, r.user, id)
 	return status.Message, status.State, err
 }
 
-// CancelDeliveries implements store.RunDeliveries.
 func (r *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
 	entries, err := r.Entries(run.Position, -1)
 	if err != nil {
@@ -234,7 +218,6 @@ func (r *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
 	return nil
 }
 
-// Cancel implements store.RunDeliveries.
 func (r *runTx) Cancel(id posthaste.MessageID) (bool, error) {
 	l, err := r.live(r.user, id)
 	if err != nil {
@@ -247,8 +230,7 @@ func (r *runTx) Cancel(id posthaste.MessageID) (bool, error) {
 	return true, nil
 }
 
-// stageCancel registers a cancellation of a message as what is written before leaves
-// it.
+// stageCancel queues a cancellation, decided by what was written before it.
 func (r *runTx) stageCancel(id posthaste.MessageID) {
 	r.stage(func() error {
 		l, err := r.live(r.user, id)
@@ -260,7 +242,6 @@ func (r *runTx) stageCancel(id posthaste.MessageID) {
 	})
 }
 
-// CachedResponse implements store.RunResponses.
 func (r *runTx) CachedResponse(key string) ([]byte, error) {
 	answer, err := row(r.ctx, r, pgx.RowTo[[]byte], `
 		SELECT answer FROM posthaste.answers WHERE user_id = $1 AND key = $2 AND at > $3`,
@@ -268,8 +249,7 @@ func (r *runTx) CachedResponse(key string) ([]byte, error) {
 	return answer, ignore(err, store.ErrNotFound)
 }
 
-// CacheResponse implements store.RunResponses. It forgets some that are out of the window:
-// more than are added, so that few are kept in vain.
+// CacheResponse deletes up to four expired responses, so that they never pile up.
 func (r *runTx) CacheResponse(key string, answer []byte) {
 	r.stageExec(`
 		DELETE FROM posthaste.answers WHERE (user_id, key) IN (
@@ -281,7 +261,6 @@ func (r *runTx) CacheResponse(key string, answer []byte) {
 		r.user, shortHash(key), r.now.UnixMilli(), answer)
 }
 
-// Advance implements store.RunResponses.
 func (r *runTx) Advance(step *store.Step, processed int, failures []posthaste.ActionFailure) error {
 	if step == nil {
 		return nil
@@ -297,7 +276,6 @@ func (r *runTx) Advance(step *store.Step, processed int, failures []posthaste.Ac
 	return nil
 }
 
-// AddToDLQ implements store.RunDLQ.
 func (r *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 	data := record.AppendDeadLetter(nil, d)
 	r.stage(func() error {
@@ -309,7 +287,6 @@ func (r *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 	})
 }
 
-// DLQEntry implements store.RunDLQ.
 func (r *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
 	if r.gone[posthaste.Position(id)] {
 		return nil, nil, store.ErrNotFound
@@ -324,7 +301,6 @@ func (r *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *pos
 	return found.letter, r.hold(found.run), nil
 }
 
-// RemoveFromDLQ implements store.RunDLQ.
 func (r *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	id := run.DeadLetterID
 	r.gone[posthaste.Position(id)] = true

@@ -12,7 +12,6 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// scanWaiter reads position and record.
 func scanWaiter(r pgx.CollectableRow) (*posthaste.Waiter, error) {
 	var at int64
 	var data []byte
@@ -34,27 +33,23 @@ func waitersOf(ctx context.Context, q querier, user string, run posthaste.Positi
 		WHERE user_id = $1 AND run = $2 ORDER BY position`, user, int64(run))
 }
 
-// EventWaiters implements store.Waiters.
 func (s *Store) EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Waiter, error) {
 		return waitersFor(ctx, q, user, posthaste.EventTopic(eventID))
 	})
 }
 
-// RunWaiters implements store.Waiters.
 func (s *Store) RunWaiters(ctx context.Context, user string, run posthaste.Position) ([]*posthaste.Waiter, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]*posthaste.Waiter, error) {
 		return waitersOf(ctx, q, user, run)
 	})
 }
 
-// deadline is a waiter and when it has waited long enough.
 type deadline struct {
 	at time.Time
 	store.DueWaiter
 }
 
-// DueWaiters implements store.Waiters.
 func (s *Store) DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) (due []store.DueWaiter, next time.Time, err error) {
 	deadlines, err := read(ctx, s, func(ctx context.Context, q querier) ([]deadline, error) {
 		return rows(ctx, q, scanDeadline, `
@@ -78,7 +73,6 @@ func scanDeadline(r pgx.CollectableRow) (d deadline, err error) {
 	return d, err
 }
 
-// Wait implements store.RunWaiting.
 func (r *runTx) Wait(w *posthaste.Waiter) {
 	w.Position = r.NextPosition()
 	r.stageExec(`
@@ -86,7 +80,6 @@ func (r *runTx) Wait(w *posthaste.Waiter) {
 		r.user, int64(w.Run.Position), int64(w.Position), shortHash(string(w.Topic)), milli(w.Deadline), record.AppendWaiter(nil, w))
 }
 
-// Waiter implements store.RunWaiting.
 func (r *runTx) Waiter(run, at posthaste.Position) (*posthaste.Waiter, error) {
 	if r.gone[at] {
 		return nil, store.ErrNotFound
@@ -96,44 +89,38 @@ func (r *runTx) Waiter(run, at posthaste.Position) (*posthaste.Waiter, error) {
 		WHERE user_id = $1 AND run = $2 AND position = $3`, r.user, int64(run), int64(at))
 }
 
-// Waiters implements store.RunWaiting.
 func (r *runTx) Waiters(topic posthaste.Topic) ([]*posthaste.Waiter, error) {
 	all, err := waitersFor(r.ctx, r, r.user, topic)
 	return r.left(all), err
 }
 
-// RunWaiters implements store.RunWaiting.
 func (r *runTx) RunWaiters(run posthaste.Position) ([]*posthaste.Waiter, error) {
 	all, err := waitersOf(r.ctx, r, r.user, run)
 	return r.left(all), err
 }
 
-// left leaves out what this transaction has ended.
+// left drops the waiters that this transaction has ended.
 func (r *runTx) left(all []*posthaste.Waiter) []*posthaste.Waiter {
 	return slices.DeleteFunc(all, func(w *posthaste.Waiter) bool { return r.gone[w.Position] })
 }
 
-// EndWait implements store.RunWaiting.
 func (r *runTx) EndWait(w *posthaste.Waiter) {
 	r.gone[w.Position] = true
 	r.stageExec(`DELETE FROM posthaste.waiters WHERE user_id = $1 AND run = $2 AND position = $3`,
 		r.user, int64(w.Run.Position), int64(w.Position))
 }
 
-// BufferEvent implements store.RunWaiting.
 func (r *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {
 	r.stageExec(`
 		INSERT INTO posthaste.run_events (user_id, run, position, event_id, body) VALUES ($1, $2, $3, $4, $5)`,
 		r.user, int64(run), int64(r.NextPosition()), shortHash(eventID), body)
 }
 
-// keptEvent is an event that came before its waiter.
 type keptEvent struct {
 	at   posthaste.Position
 	body []byte
 }
 
-// TakeEvent implements store.RunWaiting.
 func (r *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, ok bool, err error) {
 	kept, err := rows(r.ctx, r, func(cr pgx.CollectableRow) (keptEvent, error) {
 		var at int64
@@ -153,13 +140,11 @@ func (r *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, 
 	return kept[first].body, true, nil
 }
 
-// DropEvents implements store.RunWaiting.
 func (r *runTx) DropEvents(run posthaste.Position) error {
 	r.stageExec(`DELETE FROM posthaste.run_events WHERE user_id = $1 AND run = $2`, r.user, int64(run))
 	return nil
 }
 
-// MoveEvents implements store.RunWaiting.
 func (r *runTx) MoveEvents(from, to posthaste.Position) error {
 	r.stageExec(`UPDATE posthaste.run_events SET run = $3 WHERE user_id = $1 AND run = $2`, r.user, int64(from), int64(to))
 	return nil

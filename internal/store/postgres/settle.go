@@ -10,7 +10,6 @@ import (
 	"posthaste/internal/store"
 )
 
-// Settle implements store.Worker.
 func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
 	m := settlement.Claim.Message
 	err := s.callWith(ctx, now, []string{m.User}, prefetchFor([]store.Claim{settlement.Claim}), func(tx *tx) error {
@@ -26,8 +25,7 @@ func (s *Store) Settle(ctx context.Context, now time.Time, settlement store.Sett
 	return err
 }
 
-// settle ends a claim. A message of a run never enters the DLQ of messages: its run
-// enters that of runs.
+// settle ends a claim. A failed message of a run does not enter the DLQ: its run does.
 func (tx *tx) settle(m *posthaste.Message, l *liveMessage, settlement store.Settlement) error {
 	runs := tx.runTx(m.User)
 	runs.settling = m.ID
@@ -64,7 +62,6 @@ func (tx *tx) settle(m *posthaste.Message, l *liveMessage, settlement store.Sett
 	return runs.write()
 }
 
-// place writes where a settled message stands.
 func (tx *tx) enqueueRetry(m *posthaste.Message, l *liveMessage, settlement store.Settlement) error {
 	l.state, l.lease = settlement.State, 0
 	if l.state != posthaste.StateRetry {
@@ -81,8 +78,7 @@ func (tx *tx) enqueueRetry(m *posthaste.Message, l *liveMessage, settlement stor
 	return nil
 }
 
-// Release implements store.Worker. Claims that it could not give back are given back later:
-// the caller has forgotten them, and the node may live on.
+// Release implements store.Worker. Claims that cannot be released now are released later.
 func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
 	defer s.held.remove(claims...) // after the commit, as with Settle
 	claims = slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return c.Held != nil && c.Held.Err() != nil })
@@ -96,8 +92,8 @@ func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim
 	return err
 }
 
-// wantsOf is what the end of claims asks for: where their messages stand, and those that
-// they are callbacks of.
+// prefetchFor is what ending claims needs: their rows, and those of the messages that they are
+// callbacks of.
 func prefetchFor(claims []store.Claim) (w prefetch) {
 	for _, claim := range claims {
 		m := claim.Message
@@ -133,8 +129,8 @@ func (tx *tx) releaseAll(claims []store.Claim) error {
 	return nil
 }
 
-// claimed returns where a claimed message stands, or store.ErrLeaseLost if the claim
-// is not its current one.
+// claimed returns the row of a claimed message, or store.ErrLeaseLost for a claim that is not
+// current.
 func (tx *tx) claimed(claim store.Claim) (*liveMessage, error) {
 	l, err := tx.live(claim.Message.User, claim.Message.ID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (l.lease == 0 || uint64(l.lease) != claim.Lease) {

@@ -1,15 +1,14 @@
-// Package postgres keeps everything in a PostgreSQL that any number of nodes share.
-// No node leads, none keeps anything in memory that another would have to know, and
-// nothing is kept in a session, so that a transaction pooler may lie between.
+// Package postgres stores everything in a PostgreSQL database that any number of nodes share.
+// There is no leader, no node caches what another changes, and no state is kept in a database
+// session, so that a transaction pooler may lie between.
 //
-// Everything belongs to a user, and a user's changes are made one after another: a
-// transaction begins by locking the row of its user, which holds the position of
-// the last event. Positions therefore ascend in the order of commit on however many
-// nodes, and all that a transaction reads stays as it is until it ends.
+// A user's changes are serial: each transaction first locks the user's row, which holds the
+// position of the last event. Positions therefore ascend in commit order across nodes, and
+// what a transaction reads stays valid until it ends.
 //
-// A claim is a lease of a node. A node says every few seconds that it lives, by the
-// clock of the database; what it had claimed is due again when it has not done so
-// in time, and a settlement that comes later finds another lease.
+// A claim is a lease of a node. Nodes send heartbeats every few seconds, timed by the
+// database's clock. The claims of a node that missed them are due again, and a late settlement
+// finds another lease.
 package postgres
 
 import (
@@ -30,26 +29,24 @@ import (
 	"posthaste/internal/store"
 )
 
-// Options are the choices of whoever opens a store. The zero value has the defaults.
+// Options of a store. The zero value has the defaults.
 type Options struct {
-	// Connections is how many this node may have open at once, 4 at least; 0:
+	// Connections is the maximum number of open connections, at least 4; 0:
 	// DefaultConnections.
 	Connections int32
-	// Joined is told the number that this node has in the table of nodes: when it is
-	// opened, and when it gets another one because it was taken for dead. nil: nobody.
+	// Joined is called with this node's number when it joins, and again when it rejoins
+	// because it was taken for dead. May be nil.
 	Joined func(node int64)
-	// Clock is told every few seconds how far the clock of this node is ahead of that of
-	// the database. nil: nobody. A node whose clock is too far away takes no part: Open, and
-	// each call, fails with store.ErrClock until it is right again.
+	// Clock is called every few seconds with the offset of this node's clock from the
+	// database's. May be nil. A node whose clock is too far away does not take part: Open and
+	// each call fail with store.ErrClock.
 	Clock func(ahead time.Duration)
-	// AnyClock lets this node take part whatever its clock says: for tests, whose time is
-	// not that of the database.
+	// AnyClock lets this node take part whatever its clock says, for tests in virtual time.
 	AnyClock bool
 	Logger   *slog.Logger // nil: slog.Default()
-	// Memory is how many bytes of large messages this node may have claimed; 0: any number.
+	// Memory is how many bytes of large messages this node may have claimed; 0: no limit.
 	Memory int
-	// Existing says that there must be a schema, and one of this version. Unless it is set
-	// one is made, or brought up to date.
+	// Existing requires a schema of this version. By default it is created or migrated.
 	Existing bool
 
 	newer       migrator             // that the program knows beside its own
@@ -57,10 +54,9 @@ type Options struct {
 	patience    time.Duration        // how long Claim waits for turns; 0: claimPatience
 }
 
-// DefaultConnections is how many connections a node opens at most unless told otherwise.
 const DefaultConnections = 10
 
-// Store implements store.Store. Open makes one.
+// Store implements store.Store, where its methods are described.
 type Store struct {
 	pool        *pgxpool.Pool
 	control     *pgxpool.Pool // for what keeps the node among the others, which waits for nobody
@@ -90,8 +86,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to a database, brings its schema up to date and joins its nodes. It
-// returns store.ErrUnavailable if the database cannot be asked at this moment.
+// Open connects to a database, migrates its schema and joins its nodes. It returns
+// store.ErrUnavailable if the database cannot be reached.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	connections := cmp.Or(options.Connections, DefaultConnections)
 	s := &Store{
@@ -134,7 +130,6 @@ func (s *Store) join(ctx context.Context) error {
 	return s.joinCluster(ctx, nil)
 }
 
-// prepareSchema brings the schema up to date, or finds it so if it must be there.
 func (s *Store) prepareSchema(ctx context.Context) error {
 	if s.existing {
 		return s.schema.check(ctx, s.pool)
@@ -142,8 +137,7 @@ func (s *Store) prepareSchema(ctx context.Context) error {
 	return s.schema.up(ctx, s.pool)
 }
 
-// Close implements store.Store. What this node has claimed is due again for others
-// as soon as they look.
+// Close implements store.Store. Other nodes see this node's messages as due at once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.closing.Err() != nil
@@ -165,8 +159,8 @@ func (s *Store) disconnect() {
 	s.control.Close()
 }
 
-// begin lets a call begin unless the store is closed, or this node takes no part. The context it returns ends
-// when the store is closed; done must be called with what the call returns.
+// begin starts a call, unless the store is closed or this node does not take part. The
+// returned context ends when the store is closed; done must be called with the call's error.
 func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,12 +186,12 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error)
 	}, nil
 }
 
-// querier is what reads: the pool, or a transaction.
+// querier is a pool or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// read runs a call that changes nothing.
+// read runs a call outside of a transaction.
 func read[T any](ctx context.Context, s *Store, f func(context.Context, querier) (T, error)) (value T, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -209,7 +203,7 @@ func read[T any](ctx context.Context, s *Store, f func(context.Context, querier)
 	return f(ctx, s.pool)
 }
 
-// rows returns what a query finds, each row as scan reads it.
+// rows returns the rows of a query.
 func rows[T any](ctx context.Context, q querier, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
 	found, err := q.Query(ctx, sql, args...)
 	if err != nil {
@@ -218,7 +212,7 @@ func rows[T any](ctx context.Context, q querier, scan func(pgx.CollectableRow) (
 	return pgx.CollectRows(found, scan)
 }
 
-// row returns the one row a query finds, or store.ErrNotFound.
+// row returns the one row of a query, or store.ErrNotFound.
 func row[T any](ctx context.Context, q querier, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) (value T, err error) {
 	found, err := q.Query(ctx, sql, args...)
 	if err != nil {
@@ -231,14 +225,14 @@ func row[T any](ctx context.Context, q querier, scan func(pgx.CollectableRow) (T
 	return value, err
 }
 
-// hashed is what a text of any length is found by. Hashes are those of the other backend,
-// for of some texts nothing else is kept that could be copied.
+// shortHash is the key of a text of any length. Both backends use it: of some texts only the
+// hash is stored, and copied.
 func shortHash(text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	return sum[:16]
 }
 
-// milli is a time as it is stored, nil for none.
+// milli is the stored form of a time, nil for the zero time.
 func milli(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
@@ -247,7 +241,7 @@ func milli(t time.Time) *int64 {
 	return &ms
 }
 
-// fromMilli is the time that milli stored.
+// fromMilli is the inverse of milli.
 func fromMilli(ms *int64) time.Time {
 	if ms == nil {
 		return time.Time{}
@@ -255,7 +249,7 @@ func fromMilli(ms *int64) time.Time {
 	return time.UnixMilli(*ms)
 }
 
-// except returns err unless it is the expected one.
+// ignore returns err unless it is the expected one.
 func ignore(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"posthaste/internal/store"
 )
 
-// term is a value of a field, hashed: what is found by it may have another value, and
-// is compared with the filter.
+// term is a hashed value of a field. Matches are compared with the filter, since hashes may
+// collide.
 type term int64
 
-// The fields. Their numbers are part of what is hashed and stored.
+// The fields. Their numbers are part of stored hashes.
 const (
 	fieldState byte = iota + 1
 	fieldURL
@@ -34,7 +34,6 @@ const (
 	fieldCallback // state of a failure callback
 )
 
-// textTerm is the term of a value.
 func textTerm(field byte, value string) term {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte{field}) // never fails
@@ -44,14 +43,14 @@ func textTerm(field byte, value string) term {
 
 func numberTerm(field byte, value int64) term { return textTerm(field, strconv.FormatInt(value, 10)) }
 
-// messageTerm is the term of the events of a message. Its upper half is a time, so
-// that those of messages that were made together lie together.
+// messageTerm is the term of a message's events. Its upper half is the creation time, for
+// locality.
 func messageTerm(id posthaste.MessageID) term {
 	made := uint64(id.CreatedAt().UnixMilli()) << 32
 	return term(made | uint64(binary.BigEndian.Uint32(id[len(id)-4:])))
 }
 
-// messageTerms are what all events of a message are found by.
+// messageTerms are the terms of all events of a message.
 func messageTerms(m *posthaste.Message) []term {
 	host, path := posthaste.HostAndPath(m.URL)
 	terms := append(identityTerms(m), textTerm(fieldHost, host), textTerm(fieldPath, path))
@@ -66,7 +65,7 @@ func messageTerms(m *posthaste.Message) []term {
 
 var workflowTerm = textTerm(fieldWorkflow, "")
 
-// identityTerms are what a message is found by, in the log and in the DLQ.
+// identityTerms are the terms of a message in the log and in the DLQ.
 func identityTerms(m *posthaste.Message) []term {
 	terms := []term{messageTerm(m.ID), textTerm(fieldURL, m.URL)}
 	for field, value := range map[byte]string{
@@ -86,11 +85,10 @@ func identityTerms(m *posthaste.Message) []term {
 	return terms
 }
 
-// question is what a filter asks for: one list of terms for each field that it narrows.
-// What is looked for has a term of each list.
+// termQuery is a filter as terms: a match has a term of each list.
 type termQuery [][]term
 
-// ask adds the values of a field, if it is narrowed.
+// addTerms adds the values of a field, if there are any.
 func addTerms[T any](q termQuery, values []T, of func(T) term) termQuery {
 	if len(values) == 0 {
 		return q
@@ -110,7 +108,7 @@ func (q termQuery) numbers(field byte, values []int) termQuery {
 	return addTerms(q, values, func(v int) term { return numberTerm(field, int64(v)) })
 }
 
-// eventQuestion translates a filter of events.
+// eventTermQuery translates a filter of events.
 func eventTermQuery(f *store.EventFilter) termQuery {
 	q := addTerms(nil, f.MessageIDs, messageTerm).
 		texts(fieldURL, f.URLs).

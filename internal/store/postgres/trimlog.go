@@ -11,15 +11,15 @@ import (
 	"posthaste/internal/store"
 )
 
-// blocksAtOnce and postingsAtOnce bound how much one commit removes of the log.
+// blocksAtOnce and postingsAtOnce bound what one commit removes of the log.
 const (
 	blocksAtOnce   = 50
 	postingsAtOnce = 10_000
 )
 
-// trimLog removes a user's events before a day, and the messages of which no event is
-// left. Those that have not ended stay, and the first of a run that goes on. It returns
-// of how many days something was removed.
+// trimLog removes a user's events before a day, and the messages without any event left,
+// except those that have not ended and the first of an active run. It returns the number of
+// days.
 func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int, error) {
 	days, err := rows(ctx, s.pool, pgx.RowTo[int64], `
 		SELECT day FROM posthaste.kept WHERE user_id = $1 AND kind = $2 AND day < $3 ORDER BY day`,
@@ -35,8 +35,8 @@ func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int
 	return len(days), s.dropDays(ctx, before)
 }
 
-// trimDay removes a day of a user's log. What finds events goes first: should the rest
-// fail, the day is still counted, and is trimmed another time.
+// trimDay removes a day of a user's log, the index first: if the rest fails, the day is still
+// counted and is trimmed again.
 func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Time) error {
 	span := span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}
 	if err := s.trimPostings(ctx, user, span); err != nil {
@@ -54,12 +54,11 @@ func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Ti
 	return nil
 }
 
-// span is a range of positions, both ends included.
+// span is an inclusive range of positions.
 type span struct{ low, high posthaste.Position }
 
-// trimPostings removes what finds the events of a day. Nobody writes there any more, so
-// the user's turn is not needed: of two who do the same, each removes what the other has
-// not, in one order, and ends when nothing more is there.
+// trimPostings removes the index of a day. Nobody writes there any more, so the user is not
+// locked; concurrent calls delete in the same order.
 func (s *Store) trimPostings(ctx context.Context, user string, in span) error {
 	for reached := (&postingKey{Term: math.MinInt64}); reached != nil; {
 		seen, err := rows(ctx, s.pool, pgx.RowToAddrOfStructByPos[postingKey], `
@@ -85,11 +84,11 @@ func (s *Store) trimPostings(ctx context.Context, user string, in span) error {
 	return nil
 }
 
-// postingKey is where a posting of a user is found.
+// postingKey is the key of a user's posting.
 type postingKey struct{ Term, First int64 }
 
-// trimBlocks removes the first blocks of a day, and those of the messages in them that
-// have no event from the end of what is trimmed on. It reports whether there are more.
+// trimBlocks removes the first blocks of a day, and those of their messages that have no event
+// from end on. It reports whether there are more.
 func (tx *tx) trimBlocks(user string, in span, end posthaste.Position) (more bool, err error) {
 	gone, err := rows(tx.ctx, tx, scanBlock, `
 		DELETE FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND first IN (
@@ -112,7 +111,7 @@ func (tx *tx) trimBlocks(user string, in span, end posthaste.Position) (more boo
 	return len(gone) == blocksAtOnce, tx.trimMessages(user, of.ids, end)
 }
 
-// idSet is some ids, each once.
+// idSet is a set of ids in order.
 type idSet struct {
 	known map[posthaste.MessageID]bool
 	ids   []posthaste.MessageID
@@ -128,8 +127,8 @@ func (s *idSet) add(id posthaste.MessageID) {
 	}
 }
 
-// trimMessages removes those messages that have ended and have no event from a position
-// on. One that cannot be read stays: it may have begun a run that goes on.
+// trimMessages removes ended messages without an event from a position on. An unreadable one
+// stays: it may have started an active run.
 func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste.Position) error {
 	terms := make([]int64, len(ids))
 	for i, id := range ids {
@@ -162,7 +161,7 @@ func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste
 	return nil
 }
 
-// beginsRun reports whether a message is the first of a run that goes on.
+// beginsRun reports whether a message is the first of an active run.
 func (tx *tx) beginsRun(m *posthaste.Message) (bool, error) {
 	if m.Run == nil {
 		return false, nil

@@ -7,10 +7,9 @@ import (
 	"sync"
 )
 
-// unreadableError tells of messages whose envelopes are damaged or missing.
+// unreadableError lists messages whose envelopes are damaged or missing.
 type unreadableError map[messageOf]error
 
-// Error returns a sentence for each of them.
 func (e unreadableError) Error() string {
 	var all []error
 	for m, err := range e {
@@ -19,16 +18,16 @@ func (e unreadableError) Error() string {
 	return errors.Join(all...).Error()
 }
 
-// setAside knows the rows that this node could not read. They stay as they are, for Check to
-// name and for somebody to mend. Claims pass over the messages until the node starts again;
-// queues and flow-control keys stand still until they can be read.
+// setAside lists the rows that this node could not read. They stay stored, for Check to name
+// and for somebody to repair. Claims skip the messages until the node restarts; queues and
+// flow-control keys count as paused until they can be read.
 type setAside struct {
 	mu        sync.Mutex
 	messages  map[messageOf]bool
 	documents map[string]bool // by what is wrong with them, which names them
 }
 
-// add sets messages aside, and logs that once.
+// add sets messages aside, and logs each once.
 func (s *setAside) add(unreadable unreadableError, logger *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +42,6 @@ func (s *setAside) add(unreadable unreadableError, logger *slog.Logger) {
 	}
 }
 
-// ids returns the ids of all messages that are set aside.
 func (s *setAside) ids() [][16]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +52,7 @@ func (s *setAside) ids() [][16]byte {
 	return ids
 }
 
-// addDocument sets aside a document, which its damage names, and logs that once.
+// addDocument sets a document aside, and logs it once.
 func (s *setAside) addDocument(damage error, logger *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +65,6 @@ func (s *setAside) addDocument(damage error, logger *slog.Logger) {
 	}
 }
 
-// count returns the number of rows that were set aside.
 func (s *setAside) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

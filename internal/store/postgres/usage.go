@@ -10,7 +10,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// The kinds of what is kept. Their numbers are stored.
+// The kinds of usage and of terms. Their numbers are stored.
 const (
 	usageLog         int16 = 1
 	usageDeadLetters int16 = 2
@@ -18,29 +18,27 @@ const (
 	usageRuns        int16 = 4
 )
 
-// keptOf names a count of what is kept.
+// usageKey names a count.
 type usageKey struct {
 	user string
 	kind int16
 	day  int64 // when it begins, in Unix milliseconds; of the log only
 }
 
-// kept is how much is kept.
 type usageChange struct{ entries, bytes int }
 
-// eventOverhead is what an event needs beside its record, about, in bytes.
+// eventOverhead is about how many bytes an event takes beside its record.
 const eventOverhead = 100
 
 func dayOf(p posthaste.Position) int64 { return p.Time().UTC().Truncate(day).UnixMilli() }
 
-// count says that there is more of something, or less.
 func (t *userTx) count(of usageKey, entries, bytes int) {
 	t.writes++
 	k := t.usage[of]
 	t.usage[of] = usageChange{k.entries + entries, k.bytes + bytes}
 }
 
-// writeKept writes by how much a count has changed. One that comes to nothing goes.
+// writeUsage changes a count, and deletes it at zero.
 func writeUsage(batch *pgx.Batch, of usageKey, k usageChange) {
 	batch.Queue(`
 		INSERT INTO posthaste.kept (user_id, kind, day, entries, bytes) VALUES ($1, $2, $3, $4, greatest($5, 0))
@@ -52,7 +50,7 @@ func writeUsage(batch *pgx.Batch, of usageKey, k usageChange) {
 	}
 }
 
-// removed is the place of something that was removed, and its size.
+// removed is the position and the size of something that was removed.
 type removed struct {
 	at    int64
 	bytes int
@@ -71,24 +69,21 @@ func (t *userTx) countRemoved(of usageKey, gone []removed) {
 	}
 }
 
-// Usage implements store.Retention.
 func (s *Store) Usage(ctx context.Context, user string) (store.Usage, error) {
 	return s.usage(ctx, `WHERE user_id = $1`, user)
 }
 
-// TotalUsage implements store.Retention.
 func (s *Store) TotalUsage(ctx context.Context) (store.Usage, error) {
 	return s.usage(ctx, ``)
 }
 
-// keptRow is a count and when the oldest of what it counts came to be.
+// usageRow is a count and the time of the oldest thing counted.
 type usageRow struct {
 	usageKey
 	store.KindUsage
 }
 
-// usage adds up counts. They and the oldest of each are read by one statement, and so
-// as of one moment.
+// usage sums counts. One statement reads them with the oldest of each.
 func (s *Store) usage(ctx context.Context, where string, args ...any) (u store.Usage, err error) {
 	counts, err := read(ctx, s, func(ctx context.Context, q querier) ([]usageRow, error) {
 		return rows(ctx, q, scanUsage, `
@@ -117,7 +112,7 @@ func scanUsage(r pgx.CollectableRow) (k usageRow, err error) {
 	return k, err
 }
 
-// addKept adds a count to those of its kind. Days come in order.
+// addUsage adds a count to those of its kind. Days come in order.
 func addUsage(u *store.Usage, k usageRow) {
 	switch k.kind {
 	case usageDeadLetters:

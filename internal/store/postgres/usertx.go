@@ -12,9 +12,9 @@ import (
 	"posthaste/internal/store"
 )
 
-// turn is a transaction that has the turn of some users. It knows what it has read and
-// gathers what is to be written: many rows of a table are one statement, many
-// statements one round trip, and what several changes would change is written once.
+// userTx is a transaction that has locked some users. It caches what it read and collects
+// writes: the rows of a table become one statement, all statements one round trip, and totals
+// are written once.
 type userTx struct {
 	ctx        context.Context
 	conn       *pgx.Conn
@@ -32,7 +32,7 @@ type userTx struct {
 	totals
 }
 
-// known is what a turn has read, as its changes have left it.
+// readCache is what the transaction has read, with its changes.
 type readCache struct {
 	lives       map[messageOf]*liveMessage       // nil: there is none
 	messages    map[messageOf]*posthaste.Message // envelopes
@@ -40,7 +40,7 @@ type readCache struct {
 	submissions map[name]submission              // none: there is none
 }
 
-// name is a name of something that belongs to a user.
+// name is the name of something of a user.
 type name struct{ user, name string }
 
 // nameColumns are the columns of names, for unnest.
@@ -58,7 +58,7 @@ func messageColumns(of []messageOf) (users []string, ids [][16]byte) {
 	return column(of, func(m messageOf) string { return m.user }), column(of, func(m messageOf) [16]byte { return m.id })
 }
 
-// sums are what changes come to.
+// totals are the sums of what the changes did.
 type totals struct {
 	ends        map[string]posthaste.Position // of the logs that have grown
 	laneChanges map[laneID]laneChange         // lanes in which something has happened
@@ -74,27 +74,24 @@ func newUserTx(ctx context.Context, s *Store, conn *pgx.Conn) *userTx {
 	}
 }
 
-// tx is one change within a turn.
+// tx is one change within a transaction.
 type tx struct {
 	*userTx
 	now time.Time
 }
 
-// beginTurn sets what holds for a turn. The database ends a transaction of which it
-// has heard nothing for a while, so that a node whose network is cut does not keep a
-// turn. Plans are kept, and must do for tables that grow: they use the indexes.
+// txSettings ends a transaction that is idle for 5 s, so that a node that lost its network
+// does not keep users locked. Cached plans must suit growing tables, so they use the indexes.
 const txSettings = `
 	SELECT set_config('idle_in_transaction_session_timeout', '5s', true), set_config('enable_seqscan', 'off', true),
 		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
 
-// lockUsers locks the rows of users, in order.
 const lockUserRows = `SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE`
 
-// lockFreeUsers locks those that nobody has locked.
 const lockFreeUserRows = lockUserRows + ` SKIP LOCKED`
 
-// take takes the turns of users by a statement and reads what the changes want, all in
-// one round trip. It returns those whose turns it has.
+// lock begins the transaction, locks users by a statement and prefetches, in one round trip.
+// It returns the users it has locked.
 func (t *userTx) lock(lock string, users []string, changes []*change) (taken []string, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`) // whatever the database does unless told
@@ -108,7 +105,7 @@ func (t *userTx) lock(lock string, users []string, changes []*change) (taken []s
 	return taken, err
 }
 
-// begin takes the turns of users, who come into being by that.
+// begin locks users, and creates their rows if they are new.
 func (t *userTx) begin(users []string, changes []*change) error {
 	taken, err := t.lock(lockUserRows, users, changes)
 	if err != nil || len(taken) == len(users) {
@@ -125,14 +122,13 @@ func (t *userTx) begin(users []string, changes []*change) error {
 	return t.begin(users, changes)
 }
 
-// exec adds a statement to what is to be written.
+// exec queues a statement.
 func (t *userTx) exec(sql string, args ...any) {
 	t.writes++
 	t.batch.Queue(sql, args...)
 }
 
-// send sends statements and returns when all are answered. A turn in which one has
-// failed is lost.
+// send sends statements and waits for their results. If one fails, so does the transaction.
 func (t *userTx) send(batch *pgx.Batch) error {
 	if batch.Len() == 0 {
 		return nil
@@ -144,14 +140,13 @@ func (t *userTx) send(batch *pgx.Batch) error {
 	return err
 }
 
-// ask sends questions after what was written before, in one round trip.
+// ask sends queries after the queued writes, in one round trip.
 func (t *userTx) ask(questions func(*pgx.Batch)) error {
 	batch := t.takeWrites()
 	questions(batch)
 	return t.send(batch)
 }
 
-// collect lets the answer to a queued question become values.
 func collect[T any](question *pgx.QueuedQuery, into *[]T, scan pgx.RowToFunc[T]) {
 	question.Query(func(found pgx.Rows) (err error) {
 		*into, err = pgx.CollectRows(found, scan)
@@ -159,7 +154,7 @@ func collect[T any](question *pgx.QueuedQuery, into *[]T, scan pgx.RowToFunc[T])
 	})
 }
 
-// Query reads, after what was written before.
+// Query implements querier. Queued writes are sent first.
 func (t *userTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	batch := t.takeWrites()
 	before := batch.Len()
@@ -179,14 +174,13 @@ func (t *userTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 	return &answer{found, results, t}, nil
 }
 
-// answer is that to a question, which is the last of what was sent.
+// answer is the result of a query that was sent last in a batch.
 type answer struct {
 	pgx.Rows
 	results pgx.BatchResults
 	turn    *userTx
 }
 
-// Close implements pgx.Rows.
 func (a *answer) Close() {
 	a.Rows.Close()
 	if err := a.results.Close(); err != nil && a.turn.failed == nil {
@@ -194,8 +188,8 @@ func (a *answer) Close() {
 	}
 }
 
-// gather returns what is to be written and forgets it. The log is left out: nothing in
-// a turn reads what is new in it, and it shall lie together.
+// takeWrites returns the queued writes and clears them, except the log: the transaction does
+// not read its new events, and they are best written together.
 func (t *userTx) takeWrites() *pgx.Batch {
 	batch := t.batch
 	t.batch = &pgx.Batch{}
@@ -204,11 +198,11 @@ func (t *userTx) takeWrites() *pgx.Batch {
 	return batch
 }
 
-// errUnknown says that a commit was asked for and not answered.
+// errInDoubt says that the answer to a commit was lost.
 var errInDoubt = errors.New("postgres: it is not known whether the change took place")
 
-// commit writes what is left and ends the transaction, in one round trip. It does not
-// end with its context: what became of the transaction would not be known.
+// commit sends the rest and commits, in one round trip. It outlives the context of the
+// transaction, so that the outcome is known.
 func (t *userTx) commit() error {
 	batch := t.takeWrites()
 	t.log.write(batch)
@@ -229,13 +223,11 @@ func (t *userTx) commit() error {
 	}
 }
 
-// rollback ends the transaction as if it had not been.
 func (t *userTx) rollback() error {
 	_, err := t.conn.Exec(t.ctx, `ROLLBACK`)
 	return err
 }
 
-// write writes what the changes come to.
 func (s *totals) write(batch *pgx.Batch) {
 	for user, end := range s.ends {
 		batch.Queue(`UPDATE posthaste.users SET position = $2 WHERE user_id = $1`, user, int64(end))
@@ -246,8 +238,8 @@ func (s *totals) write(batch *pgx.Batch) {
 	writeLanes(batch, s.laneChanges)
 }
 
-// advance counts a change as part of a user's bulk action, if it is of one that
-// there still is. One that has ended fails it.
+// advance counts a change as part of a bulk action that still exists. It fails if the action
+// has ended.
 func (tx *tx) advance(user string, step *store.Step, processed int, failures []posthaste.ActionFailure) error {
 	if step == nil {
 		return nil
@@ -264,17 +256,16 @@ func (tx *tx) advance(user string, step *store.Step, processed int, failures []p
 	return nil
 }
 
-// positionsAtOnce is how many positions a transaction takes: enough for most. What it
-// does not use nobody uses.
+// positionsAtOnce is how many positions a transaction takes. Unused ones are lost.
 const positionsAtOnce = 1024
 
-// positions are some that a turn has taken and not used.
+// positions are taken and not yet used.
 type positions struct {
 	next posthaste.Position
 	left int
 }
 
-// takePositions asks for positions that follow each other, none below the lowest.
+// takePositions takes consecutive positions, none below lowest.
 func (t *userTx) takePositions(batch *pgx.Batch, count int, lowest posthaste.Position) {
 	batch.Queue(`SELECT posthaste.take_positions($1, $2)`, count, int64(lowest)).QueryRow(func(r pgx.Row) error {
 		var first int64
@@ -284,9 +275,8 @@ func (t *userTx) takePositions(batch *pgx.Batch, count int, lowest posthaste.Pos
 	})
 }
 
-// nextPosition takes the next position for a user's log. Positions are taken in the
-// user's turn and ascend over all users, so they ascend in the order of commit for
-// each.
+// nextPosition takes the next position for a user's log. Positions ascend over all users and
+// are taken while the user is locked, so they ascend in commit order for each.
 func (tx *tx) nextPosition(user string) posthaste.Position {
 	tx.writes++
 	tx.reserve(1)
@@ -297,14 +287,13 @@ func (tx *tx) nextPosition(user string) posthaste.Position {
 	return p
 }
 
-// peek returns the n-th position from here, which the n-th event will have.
+// peek returns the position that the n-th event from here will have.
 func (tx *tx) peek(n int) posthaste.Position {
 	tx.reserve(n)
 	return tx.free.next + posthaste.Position(n-1)
 }
 
-// reserve sees to it that the next n positions follow each other, and are not below
-// those of the present time.
+// reserve ensures that the next n positions are consecutive and not before the present time.
 func (tx *tx) reserve(n int) {
 	lowest := posthaste.FirstPosition(tx.now)
 	if tx.free.left >= n && tx.free.next >= lowest {

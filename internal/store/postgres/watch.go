@@ -14,7 +14,6 @@ import (
 	"posthaste/internal/store"
 )
 
-// Watch implements store.Watcher.
 func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
 	who := s.followers.join(user) // first: what is written in between wakes
 	end, err := read(ctx, s, func(ctx context.Context, q querier) (posthaste.Position, error) { return readEnd(ctx, q, user) })
@@ -24,22 +23,20 @@ func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-c
 	return end, who.grown, err
 }
 
-// readEnd returns the position of a user's last event, 0 if there was none yet.
+// readEnd returns the position of a user's last event, 0 for none.
 func readEnd(ctx context.Context, q querier, user string) (posthaste.Position, error) {
 	end, err := row(ctx, q, pgx.RowTo[int64], `SELECT position FROM posthaste.users WHERE user_id = $1`, user)
 	return posthaste.Position(end), ignore(err, store.ErrNotFound)
 }
 
-// Wake implements store.Worker.
 func (s *Store) Wake() <-chan struct{} { return s.wake }
 
-// changed tells who waits in this process that something of users was committed here.
+// changed notifies those who wait in this process that data of users was committed.
 func (s *Store) changed(users ...string) {
 	s.followers.wake(users...)
 	s.signal()
 }
 
-// signal says that Claim should be called.
 func (s *Store) signal() {
 	select {
 	case s.wake <- struct{}{}:
@@ -47,14 +44,12 @@ func (s *Store) signal() {
 	}
 }
 
-// listenEvery is how long it may take at most until a node hears of what others
-// have committed.
+// pollEvery is how soon a node notices the commits of others.
 const pollEvery = 50 * time.Millisecond
 
-// listen tells who waits in this process that other nodes have committed something.
-// It asks which transactions are in progress: the answer reads no table, needs no
-// session, and is another one after anything was committed. That may have been anybody,
-// in any database of the server, so then it asks what there is for those who wait.
+// pollCommits notices what other nodes commit. It polls the snapshot of transactions in
+// progress, which reads no table, needs no session, and differs after any commit on the
+// server. Only then it reads what is of interest.
 func (s *Store) pollCommits() {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -77,14 +72,13 @@ func (s *Store) pollCommits() {
 	}
 }
 
-// snapshot tells which transactions are in progress.
 func (s *Store) snapshot() (string, error) {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
 	return row(ctx, s.control, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
 }
 
-// news is what this node has to know of what others commit.
+// pollResult is what this node needs to know of others' commits.
 type pollResult struct {
 	followed []string // users whose logs are followed here
 	ends     []int64  // of those logs
@@ -103,9 +97,8 @@ func (s *Store) poll() (pollResult, error) {
 		FROM posthaste.users WHERE user_id = ANY($1)`, s.followers.users())
 }
 
-// tell tells those whom news concern. A lane in which something has happened is to be
-// looked at from the first of all times on; the others when their time has come, which a
-// node knows unless it has changed.
+// announce notifies those concerned. A changed lane is ready from time 0 on; this node knows
+// when the others are ready, unless that has changed.
 func (s *Store) announce(before, now pollResult) {
 	for i, user := range now.followed {
 		s.followers.notify(user, posthaste.Position(now.ends[i]))
@@ -115,21 +108,21 @@ func (s *Store) announce(before, now pollResult) {
 	}
 }
 
-// followers are who waits in this process for the logs of users to grow.
+// logWaiters wait in this process for users' logs to grow.
 type logWaiters struct {
 	mu sync.Mutex
 	of map[string]*logWaiter
 }
 
-// following is who waits for one log. It ends when they are woken.
+// logWaiter is everybody who waits for one log, until it grows.
 type logWaiter struct {
 	grown chan struct{}
 	read  posthaste.Position // the least end of the log that one of them knows
 	heard posthaste.Position // the end that was heard of last, while they waited
 }
 
-// join returns what is closed when the log of a user has grown. Whoever joins then reads
-// the end of the log, and calls know.
+// join returns the waiter of a log. The caller then reads the end of the log, and calls
+// setRead.
 func (f *logWaiters) join(user string) *logWaiter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,8 +135,8 @@ func (f *logWaiters) join(user string) *logWaiter {
 	return f.of[user]
 }
 
-// know notes which end of the log one of those who wait has read. It wakes them if what was
-// heard since is beyond that.
+// setRead notes the end that a caller has read, and wakes all if the log is known to be
+// longer.
 func (f *logWaiters) setRead(user string, who *logWaiter, end posthaste.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,7 +146,7 @@ func (f *logWaiters) setRead(user string, who *logWaiter, end posthaste.Position
 	}
 }
 
-// hear wakes those for whom a log has grown, which ends at a position.
+// notify wakes those who have not read up to the end of a log.
 func (f *logWaiters) notify(user string, end posthaste.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,7 +160,6 @@ func (f *logWaiters) notify(user string, end posthaste.Position) {
 	}
 }
 
-// wake wakes who waits for the logs of some users.
 func (f *logWaiters) wake(users ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,7 +177,6 @@ func (f *logWaiters) wakeLocked(user string) {
 	}
 }
 
-// users returns those for whose logs somebody waits.
 func (f *logWaiters) users() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// writeBatch holds the rows to be written, those of each table by one statement.
+// writeBatch holds rows to be written, each table's by one statement.
 type writeBatch struct {
 	accepted  []newMessage
 	changed   []*liveMessage // in the order in which they were first changed
@@ -40,7 +40,7 @@ func newWriteBatch() writeBatch {
 	return writeBatch{queues: map[name]*posthaste.Queue{}, freedKeys: map[name]bool{}}
 }
 
-// column returns a value of each row, for unnest.
+// column returns one value of each row, for unnest.
 func column[T, C any](rows []T, of func(T) C) []C {
 	values := make([]C, len(rows))
 	for i, row := range rows {
@@ -49,7 +49,7 @@ func column[T, C any](rows []T, of func(T) C) []C {
 	return values
 }
 
-// write writes everything but the log, and clears it.
+// write writes all but the log, and clears the batch.
 func (b *writeBatch) write(batch *pgx.Batch) {
 	if m := b.accepted; len(m) > 0 {
 		batch.Queue(`
@@ -79,7 +79,6 @@ func (b *writeBatch) write(batch *pgx.Batch) {
 	clear(b.freedKeys)
 }
 
-// writeLives writes rows of live as they are now.
 func writeLives(batch *pgx.Batch, changed []*liveMessage) {
 	var fresh, old, gone []*liveMessage
 	for _, l := range changed {
