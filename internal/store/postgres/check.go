@@ -58,7 +58,7 @@ type checker struct {
 	seed  maphash.Seed
 	terms map[messageOf][]term          // of messages that events were about lately; nil: it is not there
 	ends  map[string]posthaste.Position // of the logs
-	older map[string]bool               // users of whom an earlier day has events
+	older map[string]bool               // users with events on an earlier day
 }
 
 func (c *checker) all() error {

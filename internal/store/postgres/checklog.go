@@ -73,7 +73,7 @@ type checkedLog struct {
 	sum    uint64             // of events minus postings: see mix
 	least  *postingKey        // the first posting; nil: there is none
 	end    posthaste.Position // of the events so far
-	broken bool               // and told, so that the index cannot agree
+	broken bool               // and reported; the index cannot agree
 }
 
 func (d *checkedDay) of(user string) *checkedLog {
@@ -193,23 +193,23 @@ func (d *checkedDay) learn(blocks []checkedBlock) error {
 	if len(d.terms) > termsChecked {
 		clear(d.terms)
 	}
-	var users []string
-	var ids [][16]byte
+	var unknown []messageOf
 	for _, b := range blocks {
 		for _, e := range b.events {
 			of := messageOf{b.user, e.MessageID}
 			if _, known := d.terms[of]; !known {
 				d.terms[of] = nil
-				users, ids = append(users, b.user), append(ids, e.MessageID)
+				unknown = append(unknown, of)
 			}
 		}
 	}
+	users, ids := messageColumns(unknown)
 	return d.each(func(r pgx.CollectableRow) error {
-		m, err := scanMessage(r)
-		if err == nil {
-			d.terms[messageOf{m.User, m.ID}] = messageTerms(m)
+		of, data, err := scanRecord(r)
+		if m, damage := record.DecodeMessage(of.id, of.user, data); damage == nil { // else reported with the message
+			d.terms[of] = messageTerms(m)
 		}
-		return nil // what cannot be read was told with the message
+		return err
 	}, `
 		SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
 		JOIN posthaste.messages USING (user_id, id)`, users, ids)

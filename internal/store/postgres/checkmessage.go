@@ -27,7 +27,7 @@ func (c *checker) messages() error {
 	var user string
 	var id [16]byte
 	err = c.scan([]any{&user, &id}, func() {
-		c.Add("message %s of user %q: it has ended, and is not there", posthaste.MessageID(id), user)
+		c.Add("message %s of user %q: it has ended, and its record is missing", posthaste.MessageID(id), user)
 	}, `
 		SELECT user_id, id FROM posthaste.ended e
 		WHERE NOT EXISTS (SELECT FROM posthaste.messages m WHERE m.user_id = e.user_id AND m.id = e.id)`)
@@ -47,7 +47,7 @@ func (c *checker) nodes() error {
 	var node int64
 	var until time.Time
 	return c.scan([]any{&node, &until}, func() {
-		c.Add("node %d: it is said to live until %s, so what it has claimed is not due again before that",
+		c.Add("node %d: it counts as alive until %s; what it has claimed is not due again before that",
 			node, until.UTC().Format(time.RFC3339))
 	}, `SELECT node, expires_at FROM posthaste.nodes WHERE expires_at > clock_timestamp() + 2 * $1::interval`, leaseTime)
 }
@@ -85,9 +85,9 @@ func (m *checkedMessage) check() error {
 // waiting checks a row of live.
 func (c *checker) waiting(r pgx.CollectableRow) error {
 	var data []byte
-	var orphaned, kept bool
+	var orphaned, alive bool
 	var last int64
-	l, err := readLive(r, &data, &orphaned, &kept, &last)
+	l, err := readLive(r, &data, &orphaned, &alive, &last)
 	if l == nil {
 		return err
 	}
@@ -96,9 +96,9 @@ func (c *checker) waiting(r pgx.CollectableRow) error {
 		err = l.check(data)
 	}
 	if err == nil && orphaned {
-		err = fmt.Errorf("it is claimed by node %d, which there never was: it would not be due again", l.node)
+		err = fmt.Errorf("it is claimed by node %d, which does not exist: it would never be due again", l.node)
 	}
-	if err == nil && kept {
+	if err == nil && alive {
 		err = l.checkAge(data, posthaste.Position(last).Time())
 	}
 	c.report(err, "message %s of user %q", l.id, l.user)
@@ -129,7 +129,7 @@ func (l *liveMessage) checkAge(data []byte, now time.Time) error {
 // check returns what is wrong with a row whose message has a record, nil if that is missing.
 func (l *liveMessage) check(data []byte) error {
 	if data == nil {
-		return errors.New("it waits, and is not there")
+		return errors.New("it waits, and its record is missing")
 	}
 	m, err := record.DecodeMessage(l.id, l.user, data)
 	switch {
@@ -140,7 +140,7 @@ func (l *liveMessage) check(data []byte) error {
 	case string(l.flowKey) != m.FlowControl.Key:
 		return errors.New("it waits under another flow-control key than its own")
 	case l.begun != l.holdsSlot():
-		return fmt.Errorf("that it has begun is said to be %t", l.begun)
+		return fmt.Errorf("its begun flag is %t", l.begun)
 	case l.ended != l.state.Terminal():
 		return fmt.Errorf("it waits as %s", l.state)
 	case l.ended && l.callbacks == 0:

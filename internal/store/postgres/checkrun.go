@@ -55,7 +55,7 @@ type storedRun struct {
 	envelope, progress []byte
 	completed          *int64
 	terms              []int64
-	entries, next      int // of its list, and the number behind the last
+	entries, next      int // of its list, and the number after the last
 }
 
 func (r *storedRun) check() error {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,13 +30,13 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	}
 	busy := append(s.lateResults.users(), s.held.usersOverQuota(limit)...)
 	seen, err := s.survey(ctx, now, limit, busy)
-	if err == nil && len(seen.dead) > 0 && s.reaping.run(ctx, s, func(ctx context.Context) error { return s.reapDeadNodes(ctx, now) }) {
+	if err == nil && len(seen.Dead) > 0 && s.reaping.run(ctx, s, func(ctx context.Context) error { return s.reapDeadNodes(ctx, now) }) {
 		seen, err = s.survey(ctx, now, limit, busy)
 	}
-	if err != nil || len(seen.users) == 0 {
-		return nil, fromMilli(seen.next), err
+	if err != nil || len(seen.Users) == 0 {
+		return nil, fromMilli(seen.Next), err
 	}
-	claims, next, err = s.claimForUsers(ctx, now, seen.users, limit)
+	claims, next, err = s.claimForUsers(ctx, now, seen.Users, limit)
 	if errors.Is(err, errSessionExpired) {
 		return s.withoutExpired(claims), now, s.renew(ctx)
 	}
@@ -45,7 +46,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 // withoutExpired drops claims whose lease this node has lost meanwhile, as after a pause of
 // the process.
 func (s *Store) withoutExpired(claims []store.Claim) []store.Claim {
-	s.node.session.Load().alive() // or else it lapses now
+	s.node.session.Load().alive() // or it expires now
 	return slices.DeleteFunc(claims, func(claim store.Claim) bool {
 		lost := claim.Held.Err() != nil
 		if lost {
@@ -91,29 +92,9 @@ func (s *Store) claimForUsers(ctx context.Context, now time.Time, users []string
 // claimUnlocked claims in one transaction from users whose rows are not locked. c.users says
 // which they were, unless it failed.
 func (s *Store) claimUnlocked(ctx context.Context, now time.Time, c *claiming) error {
-	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
-		return err
-	}
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release() // ends the connection if the transaction goes on
-	t := newUserTx(ctx, s, conn.Conn())
-	all := c.users
-	if c.users, err = t.lock(lockFreeUserRows, all, []*change{{now: now}}); err != nil {
-		return err
-	}
-	if len(c.users) == 0 {
-		return t.rollback()
-	}
-	if err = c.run(&tx{userTx: t, now: now}); err == nil {
-		err = t.commit()
-	}
-	if err = s.finishClaim(c, err); err == nil {
-		s.changed(c.users...)
-	}
-	return err
+	locked, err := s.changeLocked(ctx, now, 0, c.users, func(tx *tx, _ []string) error { return c.run(tx) })
+	c.users = locked
+	return s.finishClaim(c, err)
 }
 
 // claimForUser claims from one user and waits for the row.
@@ -142,17 +123,14 @@ func (s *Store) finishClaim(c *claiming, err error) error {
 
 // survey is what Claim must know before it locks users.
 type survey struct {
-	dead  []int64  // nodes that have fallen silent and hold leases
-	users []string // with lanes that are ready, those first that were served longest ago
-	next  *int64   // when the next lane is, if none is now
+	Dead  []int64  // dead nodes with leases
+	Users []string // with ready lanes, least recently served first
+	Next  *int64   // when the next lane is ready
 }
 
 // survey looks at all users but the busy ones.
 func (s *Store) survey(ctx context.Context, now time.Time, limit int, busy []string) (survey, error) {
-	return row(ctx, s.pool, func(r pgx.CollectableRow) (seen survey, err error) {
-		err = r.Scan(&seen.dead, &seen.users, &seen.next)
-		return seen, err
-	}, `
+	return row(ctx, s.pool, pgx.RowToStructByPos[survey], `
 		SELECT
 			ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
 				AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0)),
@@ -166,8 +144,8 @@ type claiming struct {
 	*tx
 	users     []string
 	limit     int
-	overQuota []string     // whose lanes are of no interest when to look again
-	node      *nodeSession // of this node in this turn
+	overQuota []string // users that the next time to look does not depend on
+	node      *nodeSession
 	lanes     []*openLane
 	claims    []store.Claim
 	next      *int64 // when to look at a lane again; known after the commit
@@ -179,7 +157,7 @@ func (s *Store) newClaiming(users []string, limit int) *claiming {
 
 // run serves lanes, one message of each in turn.
 func (c *claiming) run(tx *tx) error {
-	tx.store.held.remove(c.claims...) // of a try that failed
+	tx.store.held.remove(c.claims...) // of a failed try
 	c.tx, c.node, c.lanes, c.claims, c.next = tx, tx.store.node.session.Load(), nil, nil, nil
 	if err := c.read(); err != nil {
 		return err
@@ -188,7 +166,7 @@ func (c *claiming) run(tx *tx) error {
 		return err
 	}
 	c.stampKeys()
-	c.writes++ // what is picked is not as it was read any more
+	c.writes++ // picked rows have changed
 	if err := c.lease(serveInTurn(c.lanes, c.store.held.inFlight(), c.now, c.limit)); err != nil {
 		return err
 	}
@@ -212,9 +190,9 @@ const readAhead = 8
 // readyLanes are the lanes to look at, one of each user in turn, least recently served first.
 const readyLanes = `
 	SELECT user_id, kind, lane, in_flight FROM (
-		SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS turn
+		SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS nth
 		FROM posthaste.lanes WHERE ready <= $1 AND user_id = ANY($2)) AS l
-	ORDER BY turn, served, user_id, kind, lane LIMIT $3`
+	ORDER BY nth, served, user_id, kind, lane LIMIT $3`
 
 // messagesInLanes are the first waiting messages of those lanes, and all that have begun in
 // queues, each with the size of its delivery. Messages that are set aside are left out.
@@ -334,4 +312,112 @@ func (c *claiming) servedAt(lane *openLane) *int64 {
 	}
 	at := int64(c.claims[lane.servedAs-1].Lease)
 	return &at
+}
+
+// readLimits reads what limits the messages: the queues of the lanes, and the flow-control
+// keys with their attempts in flight.
+func (c *claiming) readLimits() error {
+	queueOf, err := c.queueNames()
+	if err != nil {
+		return err
+	}
+	used := c.usedKeys()
+	stored := map[name]*posthaste.Queue{}
+	err = c.ask(func(batch *pgx.Batch) {
+		c.readQueues(batch, queueOf, stored)
+		c.prefetchFlowKeys(batch, slices.DeleteFunc(slices.Clone(used), func(of name) bool { return c.keys[of] != nil }))
+		c.countInFlight(batch, used)
+	})
+	if err != nil {
+		return err
+	}
+	for lane, of := range queueOf {
+		if lane.queue = stored[of]; lane.queue == nil {
+			lane.queue = newQueue(of.name, c.now) // it was deleted
+		}
+	}
+	for _, lane := range c.lanes {
+		for _, l := range slices.Concat(lane.begun, lane.waiting) {
+			if l.flowKey != nil {
+				lane.keys[string(l.flowKey)] = c.keys[name{l.user, string(l.flowKey)}]
+			}
+		}
+	}
+	return nil
+}
+
+// queueNames returns the queues of lanes. A long queue name is hashed in the lane, so it is
+// read from a message.
+func (c *claiming) queueNames() (map[*openLane]name, error) {
+	queueOf := map[*openLane]name{}
+	for _, lane := range c.lanes {
+		if !lane.id.strict() {
+			continue
+		}
+		queueOf[lane] = name{lane.id.user, lane.id.name}
+		if inside := slices.Concat(lane.begun, lane.waiting); len(lane.id.name) == hashedLane && len(inside) > 0 {
+			m, err := c.message(lane.id.user, inside[0].id)
+			if err != nil {
+				return nil, err
+			}
+			queueOf[lane] = name{m.User, m.Queue}
+		}
+	}
+	return queueOf, nil
+}
+
+// readQueues reads queues. An unreadable one counts as paused.
+func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stored map[name]*posthaste.Queue) {
+	if len(queueOf) == 0 {
+		return
+	}
+	users, names := nameColumns(slices.Collect(maps.Values(queueOf)))
+	batch.Queue(queues.byNames(), users, queues.kind, names).Query(func(found pgx.Rows) error {
+		_, err := pgx.CollectRows(found, func(r pgx.CollectableRow) (*posthaste.Queue, error) {
+			of, queue, damage, err := queues.scanNamed(r)
+			if damage != nil {
+				c.store.setAside.addDocument(damage, c.store.logger)
+				queue = &posthaste.Queue{Name: of.name, Paused: true}
+			}
+			stored[of] = queue
+			return queue, err
+		})
+		return err
+	})
+}
+
+// usedKeys returns the flow-control keys of the messages.
+func (c *claiming) usedKeys() []name {
+	used := map[name]bool{}
+	for _, lane := range c.lanes {
+		for _, l := range slices.Concat(lane.begun, lane.waiting) {
+			if l.flowKey != nil {
+				used[name{l.user, string(l.flowKey)}] = true
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(used))
+}
+
+// countInFlight counts the attempts under keys that were not counted in this transaction.
+func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
+	uncounted := slices.DeleteFunc(used, func(of name) bool { return c.keys[of].counted })
+	if len(uncounted) == 0 {
+		return
+	}
+	users, keys := nameColumns(uncounted)
+	batch.Queue(`
+		SELECT user_id, key, (
+			SELECT count(*) FROM posthaste.live l WHERE l.user_id = k.user_id AND l.flow_key = k.key AND l.lease <> 0)
+		FROM unnest($1::text[], $2::bytea[]) AS k (user_id, key)`, users, keys).Query(func(found pgx.Rows) error {
+		var user string
+		var text []byte
+		var inFlight int
+		_, err := pgx.ForEachRow(found, []any{&user, &text, &inFlight}, func() error {
+			key := c.keys[name{user, string(text)}]
+			key.inFlight, key.counted = inFlight, true
+			return nil
+		})
+		return err
+	})
 }

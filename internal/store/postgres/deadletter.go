@@ -24,11 +24,11 @@ func (tx *tx) addToDLQ(d *posthaste.DeadLetter) {
 // removeFromDLQ removes dead letters. It returns those that existed, in their order, and their
 // size in bytes.
 func (tx *tx) removeFromDLQ(user string, ids []posthaste.DeadLetterID) (removed []posthaste.DeadLetterID, size int, err error) {
-	gone, err := rows(tx.ctx, tx, scanRemoved, `
+	gone, err := rows(tx.ctx, tx, pgx.RowToStructByPos[removedRow], `
 		DELETE FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2) RETURNING id, octet_length(record)`,
 		user, int64s(ids))
 	for _, r := range gone {
-		removed, size = append(removed, posthaste.DeadLetterID(r.at)), size+r.bytes
+		removed, size = append(removed, posthaste.DeadLetterID(r.At)), size+int(r.Bytes)
 	}
 	slices.SortFunc(removed, func(a, b posthaste.DeadLetterID) int { return cmp.Compare(slices.Index(ids, a), slices.Index(ids, b)) })
 	tx.countRemoved(usageKey{user: user, kind: usageDeadLetters}, gone)
@@ -51,7 +51,7 @@ func scanDeadLetter(user string) func(pgx.CollectableRow) (*posthaste.DeadLetter
 // foundLetter is a dead letter that a query found.
 type foundLetter struct {
 	at      posthaste.Position
-	fits    bool // a page may hold it; else the rest is not known
+	fits    bool // within the byte limit; else the rest is unknown
 	matches bool
 	size    int
 	letter  *posthaste.DeadLetter // nil if the query is bare
@@ -121,12 +121,12 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 				FROM posthaste.dead_letters WHERE user_id = $1 AND id = ANY($2)) AS found
 			ORDER BY id `+order, user, found.at, maxPageBytes)
 	})
-	room := store.NewPageBudget(0)
+	budget := store.NewPageBudget(0)
 	for _, f := range letters {
 		if f.fits && !f.matches {
 			continue
 		}
-		if !f.fits || len(page.DeadLetters)+len(page.IDs) == query.Limit || !room.Take(f.size) {
+		if !f.fits || len(page.DeadLetters)+len(page.IDs) == query.Limit || !budget.Take(f.size) {
 			page.More, page.Next = true, f.at
 			return page, nil
 		}

@@ -127,15 +127,10 @@ func (d *documents[T]) scanNamed(r pgx.CollectableRow) (of name, value *T, damag
 	return of, value, damage, nil
 }
 
-// scanOf reads user, name and record.
-func (d *documents[T]) scanOf(r pgx.CollectableRow) (user string, value *T, err error) {
-	of, value, damage, err := d.scanNamed(r)
-	return of.user, value, cmp.Or(err, damage)
-}
-
+// scan reads user, name and record.
 func (d *documents[T]) scan(r pgx.CollectableRow) (*T, error) {
-	_, value, err := d.scanOf(r)
-	return value, err
+	_, value, damage, err := d.scanNamed(r)
+	return value, cmp.Or(err, damage)
 }
 
 // byNames selects documents by users, kind and names.

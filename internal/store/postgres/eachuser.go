@@ -17,16 +17,24 @@ const userLockTimeout = 200 * time.Millisecond
 // Users whose rows are not locked come first, many in one transaction; then each other one
 // alone, with a short lock timeout, so that a row that stays locked delays nobody else.
 func (s *Store) forEachUser(ctx context.Context, now time.Time, users []string, do func(tx *tx, user string) error) (left []string, failed error) {
+	each := func(tx *tx, locked []string) error {
+		for _, user := range locked {
+			if err := do(tx, user); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	left = slices.Clone(users)
 	for some := range slices.Chunk(users, changesAtOnce) {
-		made, err := s.changeUsers(ctx, now, 0, some, do)
+		made, err := s.changeLocked(ctx, now, 0, some, each)
 		if isUnavailable(err) {
 			return left, err
 		}
 		left = without(left, made) // none if it failed, for it is not known because of whom
 	}
 	left = slices.DeleteFunc(left, func(user string) bool {
-		_, err := s.changeUsers(ctx, now, userLockTimeout, []string{user}, do)
+		_, err := s.changeLocked(ctx, now, userLockTimeout, []string{user}, each)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("user %q: %w", user, err))
 		}
@@ -35,9 +43,9 @@ func (s *Store) forEachUser(ctx context.Context, now time.Time, users []string, 
 	return left, failed
 }
 
-// changeUsers makes a change for users in one transaction and returns those for whom it was
-// made: all within a lock timeout, or without one those whose rows are not locked.
-func (s *Store) changeUsers(ctx context.Context, now time.Time, within time.Duration, users []string, do func(tx *tx, user string) error) (made []string, err error) {
+// changeLocked makes a change in one transaction and returns the users that it locked: all within
+// a lock timeout, or with a timeout of 0 those whose rows are not locked. do gets those.
+func (s *Store) changeLocked(ctx context.Context, now time.Time, timeout time.Duration, users []string, do func(tx *tx, locked []string) error) (locked []string, err error) {
 	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
 		return nil, err
 	}
@@ -49,22 +57,25 @@ func (s *Store) changeUsers(ctx context.Context, now time.Time, within time.Dura
 	}
 	defer conn.Release() // ends the connection if the transaction goes on
 	t := newUserTx(ctx, s, conn.Conn())
-	if t.lockTimeout = within; within == 0 {
-		made, err = t.lock(lockFreeUserRows, users, []*change{{now: now}})
-	} else {
-		made, err = t.lock(lockUserRows, users, []*change{{now: now}})
+	query := lockUserRows
+	if t.lockTimeout = timeout; timeout == 0 {
+		query = lockFreeUserRows
 	}
-	for i := 0; i < len(made) && err == nil; i++ {
-		err = do(&tx{userTx: t, now: now}, made[i])
+	locked, err = t.lock(query, users, []*change{{now: now}})
+	if err == nil && len(locked) == 0 {
+		return nil, t.rollback()
+	}
+	if err == nil {
+		err = do(&tx{userTx: t, now: now}, locked)
+	}
+	if err == nil {
+		err = t.commit()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := t.commit(); err != nil {
-		return nil, err
-	}
-	s.changed(made...)
-	return made, nil
+	s.changed(locked...)
+	return locked, nil
 }
 
 // backgroundTask is work that a claim starts before it looks for messages, and that may have

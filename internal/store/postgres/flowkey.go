@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -117,21 +118,13 @@ func (tx *tx) removeFlowKey(user, key string) {
 
 // messagesUnder counts messages that have not ended, by flow-control key.
 func (tx *tx) messagesUnder(user string, names []string) (map[string]int, error) {
-	keys := make([][]byte, len(names))
-	for i, name := range names {
-		keys[i] = []byte(name)
-	}
-	counts, err := rows(tx.ctx, tx, pgx.RowTo[int], `
-		SELECT
-			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease <> 0) +
-			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease = 0 AND NOT ended)
-		FROM unnest($2::bytea[]) WITH ORDINALITY AS k (key, n) ORDER BY k.n`, user, keys)
+	counts, err := countUnder(tx.ctx, tx, user, names, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
 	under := map[string]int{}
 	for i, name := range names {
-		under[name] = counts[i]
+		under[name] = counts[i].InFlight + counts[i].Waiting
 	}
 	return under, nil
 }
@@ -165,25 +158,28 @@ func (s *Store) FlowKeys(ctx context.Context, now time.Time, user, contains, aft
 
 // flowStatuses counts the messages under keys.
 func flowStatuses(ctx context.Context, q querier, now time.Time, user string, of ...*posthaste.FlowKey) ([]store.FlowStatus, error) {
-	keys := make([][]byte, len(of))
-	for i, k := range of {
-		keys[i] = []byte(k.Key)
-	}
-	statuses, err := rows(ctx, q, func(r pgx.CollectableRow) (status store.FlowStatus, err error) {
-		err = r.Scan(&status.InFlight, &status.Waiting)
-		return status, err
-	}, `
-		SELECT
-			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease <> 0),
-			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease = 0 AND NOT ended AND due <= $3)
-		FROM unnest($2::bytea[]) WITH ORDINALITY AS k (key, n) ORDER BY k.n`, user, keys, now.UnixMilli())
+	counts, err := countUnder(ctx, q, user, column(of, func(k *posthaste.FlowKey) string { return k.Key }), now.UnixMilli())
 	if err != nil {
 		return nil, err
 	}
+	statuses := make([]store.FlowStatus, len(of))
 	for i, k := range of {
-		statuses[i].FlowKey = *k
+		statuses[i] = store.FlowStatus{FlowKey: *k, InFlight: counts[i].InFlight, Waiting: counts[i].Waiting}
 		window := flow.Window{StartedAt: k.WindowStartedAt, Count: k.WindowCount}.Current(k.FlowLimit, now)
 		statuses[i].WindowStartedAt, statuses[i].WindowCount = window.StartedAt, window.Count
 	}
 	return statuses, nil
+}
+
+// underKey counts messages under a flow-control key.
+type underKey struct{ InFlight, Waiting int }
+
+// countUnder counts messages under keys: attempts, and messages that wait and are due by a time.
+func countUnder(ctx context.Context, q querier, user string, keys []string, dueBy int64) ([]underKey, error) {
+	return rows(ctx, q, pgx.RowToStructByPos[underKey], `
+		SELECT
+			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease <> 0),
+			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease = 0 AND NOT ended AND due <= $3)
+		FROM unnest($2::bytea[]) WITH ORDINALITY AS k (key, n) ORDER BY k.n`,
+		user, column(keys, func(k string) []byte { return []byte(k) }), dueBy)
 }

@@ -1,9 +1,16 @@
 package postgres
 
 import (
+	"context"
+	"fmt"
 	"maps"
+	"slices"
 	"sync"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
 )
@@ -89,4 +96,135 @@ func (h *heldClaims) inFlight() inFlight {
 	counts := make(map[string]int, len(h.counts))
 	maps.Copy(counts, h.counts)
 	return inFlight{counts, h.memory.Clone()}
+}
+
+// inDoubtClaims are claims of which it is unknown whether they were committed or released.
+// Nobody works on them, so this node has to release them.
+type inDoubtClaims struct {
+	mu     sync.Mutex
+	claims map[uint64]store.Claim // by lease
+}
+
+func (u *inDoubtClaims) add(claims []store.Claim) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.claims == nil {
+		u.claims = map[uint64]store.Claim{}
+	}
+	for _, claim := range claims {
+		u.claims[claim.Lease] = claim
+	}
+}
+
+func (u *inDoubtClaims) has(lease uint64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, there := u.claims[lease]
+	return there
+}
+
+func (u *inDoubtClaims) any() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.claims) > 0
+}
+
+func (u *inDoubtClaims) take() map[uint64]store.Claim {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	claims := u.claims
+	u.claims = nil
+	return claims
+}
+
+// releaseInDoubt releases claims in doubt. Releasing twice is harmless: leases are unique.
+func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
+	of := map[string][]store.Claim{}
+	for _, claim := range s.inDoubt.take() {
+		of[claim.Message.User] = append(of[claim.Message.User], claim)
+	}
+	users := slices.Sorted(maps.Keys(of))
+	left, err := s.forEachUser(ctx, now, users, func(tx *tx, user string) error { return tx.releaseAll(of[user]) })
+	for _, user := range left {
+		s.inDoubt.add(of[user])
+	}
+	if err != nil {
+		err = fmt.Errorf("give back claims: %w", err)
+	}
+	return err
+}
+
+// compareEvery is how often a node compares its leases in the database with the claims it
+// holds.
+const compareEvery = aliveEvery
+
+// compareLeases releases orphaned leases of this node until the store is closed. They appear
+// after a failover to a standby that lacked the last commits: what was settled in those is
+// leased again.
+func (s *Store) compareLeases() {
+	ticker := time.NewTicker(compareEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.closing.Done():
+			return
+		case <-ticker.C:
+			s.releaseOrphans()
+		}
+	}
+}
+
+// releaseOrphans compares once. Errors are left to the next time.
+func (s *Store) releaseOrphans() {
+	ctx, cancel := context.WithTimeout(s.closing, callTime)
+	defer cancel()
+	_ = s.capExpiry(ctx)
+	if unheld, err := s.orphanedClaims(ctx); err == nil && len(unheld) > 0 {
+		s.logger.Warn("leases.unheld", "leases", len(unheld), "first_message_id", unheld[0].Message.ID,
+			"consequence", "the database says that this node has claimed these messages, and nobody here works on them: they are due again")
+		s.inDoubt.add(unheld)
+	}
+	if s.inDoubt.any() { // also while nothing is claimed for want of slots
+		s.releasing.run(ctx, s, func(ctx context.Context) error { return s.releaseInDoubt(ctx, time.Time{}) })
+	}
+}
+
+// capExpiry lets no node count as alive for longer than a lease, as one does after the
+// database's clock was set back. Nodes that live renew before that.
+func (s *Store) capExpiry(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $1::interval
+		WHERE expires_at > clock_timestamp() + 2 * $1::interval`, leaseTime)
+	return err
+}
+
+// orphanedClaims returns leases of this node that it does not hold. A claim is held from
+// before the commit of its lease until after the commit that ends it, so a lease found twice
+// without a holder is an orphan; once is not enough, for a claim may be made and settled
+// meanwhile.
+func (s *Store) orphanedClaims(ctx context.Context) ([]store.Claim, error) {
+	suspects, err := s.findOrphans(ctx)
+	if err != nil || len(suspects) == 0 {
+		return nil, err
+	}
+	still, err := s.findOrphans(ctx)
+	return slices.DeleteFunc(still, func(claim store.Claim) bool {
+		return !slices.ContainsFunc(suspects, func(s store.Claim) bool { return s.Lease == claim.Lease })
+	}), err
+}
+
+// findOrphans returns leases of this node, in one snapshot, that are not held after it.
+func (s *Store) findOrphans(ctx context.Context) ([]store.Claim, error) {
+	found, err := rows(ctx, s.pool, func(r pgx.CollectableRow) (store.Claim, error) {
+		var user string
+		var id [16]byte
+		var lease int64
+		err := r.Scan(&user, &id, &lease)
+		return store.Claim{Message: &posthaste.Message{User: user, ID: id}, Lease: uint64(lease)}, err
+	}, `
+		SELECT user_id, id, lease FROM posthaste.live
+		WHERE node = $1 AND node <> 0 AND lease <> ALL($2) LIMIT 1000`, s.node.number(), s.held.leases())
+	return slices.DeleteFunc(found, func(claim store.Claim) bool {
+		return s.held.has(claim.Lease) || s.inDoubt.has(claim.Lease)
+	}), err
 }

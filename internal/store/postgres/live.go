@@ -32,9 +32,9 @@ type liveMessage struct {
 	flowKey         []byte
 	size            int // of the record, in bytes; known to claims only
 
-	stored bool // there is a row
-	gone   bool // there shall be none any more
-	dirty  bool // it is to be written
+	stored bool // the row exists
+	gone   bool // to be deleted
+	dirty  bool // to be written
 	leased bool // and counted as such in its lane
 }
 
@@ -345,14 +345,6 @@ func (t *userTx) readMessages(of []messageOf) error {
 		return unreadable
 	}
 	return err
-}
-
-func scanMessage(r pgx.CollectableRow) (*posthaste.Message, error) {
-	of, data, err := scanRecord(r)
-	if err != nil {
-		return nil, err
-	}
-	return record.DecodeMessage(of.id, of.user, data)
 }
 
 // scanRecord reads user, id and record.

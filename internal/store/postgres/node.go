@@ -23,7 +23,7 @@ const (
 )
 
 // errSessionExpired says that this node counts as dead and must not claim.
-var errSessionExpired = errors.New("postgres: this node did not say in time that it lives")
+var errSessionExpired = errors.New("postgres: the session of this node has expired")
 
 type node struct {
 	session atomic.Pointer[nodeSession]
@@ -93,7 +93,7 @@ func (s *Store) joinCluster(ctx context.Context, lost *nodeSession) error {
 		return err
 	}
 	t := newNodeSession(number, said, func() {
-		s.logger.Warn("node.silent", "consequence", "what it had claimed may be claimed by others, and its attempts have ended")
+		s.logger.Warn("node.silent", "consequence", "other nodes may claim its messages; its attempts were ended")
 	})
 	if !s.node.session.CompareAndSwap(lost, t) {
 		t.stop()
@@ -191,7 +191,7 @@ const sessionTime = leaseTime - time.Second
 type nodeSession struct {
 	node      int64
 	ctx       context.Context // ends when the tenure lapses
-	expire    func()          // lets it lapse; what is told of that is told once
+	expire    func()          // expires it, once
 	mu        sync.Mutex
 	expiresAt time.Time
 	timer     *time.Timer
@@ -201,10 +201,10 @@ type nodeSession struct {
 // called when it expires.
 func newNodeSession(node int64, said time.Time, silent func()) *nodeSession {
 	t := &nodeSession{node: node, expiresAt: said.Add(sessionTime)}
-	held, lapse := context.WithCancel(context.Background())
+	held, cancel := context.WithCancel(context.Background())
 	t.ctx = held
 	t.expire = sync.OnceFunc(func() {
-		lapse()
+		cancel()
 		silent()
 	})
 	t.timer = time.AfterFunc(time.Until(t.expiresAt), t.expire)

@@ -16,13 +16,13 @@ type openLane struct {
 	keys     map[string]*flowKey  // that its messages name
 	begun    []*liveMessage       // those with a slot, in a queue
 	inFlight int                  // claimed messages; of no meaning in a queue
-	waiting  []*liveMessage       // the others, as far as they were read
-	more     bool                 // there are others
+	waiting  []*liveMessage       // the others that were read
+	more     bool                 // others were not read
 	memory   *flow.Memory[laneID] // of the node, for what is large
 
 	ready     time.Time // when to look again; zero: when something happens
 	blockedBy [][]byte  // keys it waits for
-	servedAs  int       // its last turn in this claim; 0: none
+	servedAs  int       // number of its last message in this claim; 0: none
 }
 
 func (lane *openLane) add(l *liveMessage) {
@@ -59,15 +59,15 @@ func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (p
 	for len(open) > 0 {
 		open = slices.DeleteFunc(open, func(lane *openLane) bool {
 			if len(picked) == limit || size >= maxClaimBytes {
-				lane.lookBy(now) // for there may be more
+				lane.lookBy(now) // there may be more
 				return true
 			}
-			room := flow.UserRoom(limit-len(picked), taken.users[lane.id.user])
-			if room == 0 {
+			allowed := flow.UserRoom(limit-len(picked), taken.users[lane.id.user])
+			if allowed == 0 {
 				lane.lookBy(now) // another node may have some
 				return true
 			}
-			l := lane.next(now, room)
+			l := lane.next(now, allowed)
 			if l == nil {
 				return true
 			}
@@ -93,8 +93,8 @@ func (lane *openLane) lookBy(at time.Time) {
 const ceilingPause = time.Second
 
 // next takes the next message that may start. If it returns nil, lane.ready is when to look
-// again. room is how many attempts the user may still start.
-func (lane *openLane) next(now time.Time, room int) *liveMessage {
+// again. allowed is how many attempts the user may still start.
+func (lane *openLane) next(now time.Time, allowed int) *liveMessage {
 	lane.ready, lane.blockedBy = time.Time{}, nil
 	if lane.id.strict() {
 		return lane.nextOfQueue(now)
@@ -105,7 +105,7 @@ func (lane *openLane) next(now time.Time, room int) *liveMessage {
 		}
 		return nil
 	}
-	if lane.inFlight >= flow.Ceiling(room) {
+	if lane.inFlight >= flow.Ceiling(allowed) {
 		lane.lookBy(now.Add(ceilingPause)) // what is free grows elsewhere, too
 		return nil
 	}

@@ -87,7 +87,7 @@ func unavailable(err error) error {
 		return err
 	}
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok && isUnknownStatement(said.Code) {
-		err = fmt.Errorf("a pooler lies between that does not follow prepared statements: add default_query_exec_mode=exec to the URL of the database: %w", err)
+		err = fmt.Errorf("a pooler between does not track prepared statements: add default_query_exec_mode=exec to the URL of the database: %w", err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
@@ -118,8 +118,8 @@ var transientClasses = []string{
 // isTransient reports whether a retry may succeed: also after an idle transaction was ended,
 // on a standby, after a lock timeout, and for want of a partition.
 func isTransient(code string) bool {
-	const silent, readOnly, locked = "25P03", "25006", "55P03"
-	return code == silent || code == readOnly || code == locked || code == noPartition || isUnknownStatement(code) || slices.Contains(transientClasses, code[:min(2, len(code))])
+	const idleTransaction, readOnly, lockTimeout = "25P03", "25006", "55P03"
+	return code == idleTransaction || code == readOnly || code == lockTimeout || code == noPartition || isUnknownStatement(code) || slices.Contains(transientClasses, code[:min(2, len(code))])
 }
 
 // isUnknownStatement reports a pooler that does not track prepared statements.

@@ -87,7 +87,7 @@ func (t *userTx) scanFlowKey(r pgx.CollectableRow) (*flowKey, error) {
 type submission struct {
 	at          int64
 	ids         []posthaste.MessageID
-	undelivered bool // all of them had ended without delivery when the turn began
+	undelivered bool // all had ended without delivery when the transaction began
 }
 
 func (t *userTx) prefetchSubmissions(batch *pgx.Batch, of []name) {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,7 +72,7 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 		usageDeadLetters: "posthaste.dead_letters", usageFailedRuns: "posthaste.run_dead_letters",
 	} {
 		n, err := s.inSteps(ctx, user, func(tx *tx) (int, error) {
-			gone, err := rows(tx.ctx, tx, scanRemoved, `
+			gone, err := rows(tx.ctx, tx, pgx.RowToStructByPos[removedRow], `
 				DELETE FROM `+table+` WHERE user_id = $1 AND id IN (
 					SELECT id FROM `+table+` WHERE user_id = $1 AND id < $2 ORDER BY id LIMIT $3)
 				RETURNING id, octet_length(record)`, user, int64(posthaste.FirstPosition(before)), trimmedAtOnce)
@@ -89,7 +90,7 @@ func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Ti
 // trimRuns removes ended runs that are not in the DLQ, with all that belongs to them.
 func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (int, error) {
 	return s.inSteps(ctx, user, func(tx *tx) (int, error) {
-		gone, err := rows(tx.ctx, tx, scanRemoved, `
+		gone, err := rows(tx.ctx, tx, pgx.RowToStructByPos[removedRow], `
 			DELETE FROM posthaste.runs WHERE user_id = $1 AND position IN (
 				SELECT position FROM posthaste.runs r WHERE user_id = $1 AND completed < $2
 					AND NOT EXISTS (SELECT FROM posthaste.run_dead_letters d WHERE d.user_id = $1 AND d.run = r.position)
@@ -160,16 +161,178 @@ func (s *Store) removeIdleKeys(ctx context.Context, user string, names []string,
 }
 
 // removeListsOf removes what belongs to runs.
-func (tx *tx) removeListsOf(of usageKey, runs []removed) error {
+func (tx *tx) removeListsOf(of usageKey, runs []removedRow) error {
 	positions := placesOf(runs)
-	entries, err := rows(tx.ctx, tx, scanRemoved, `
+	entries, err := rows(tx.ctx, tx, pgx.RowToStructByPos[removedRow], `
 		DELETE FROM posthaste.run_entries WHERE user_id = $1 AND run = ANY($2)
 		RETURNING run, octet_length(record)`, of.user, positions)
 	for _, e := range entries {
-		tx.count(of, 0, -e.bytes)
+		tx.count(of, 0, -int(e.Bytes))
 	}
 	for _, table := range []string{"run_memory", "run_events", "waiters"} {
 		tx.exec(`DELETE FROM posthaste.`+table+` WHERE user_id = $1 AND run = ANY($2)`, of.user, positions)
 	}
 	return err
+}
+
+// blocksAtOnce and postingsAtOnce bound what one commit removes of the log.
+const (
+	blocksAtOnce   = 50
+	postingsAtOnce = 10_000
+)
+
+// trimLog removes a user's events before a day, and the messages without any event left,
+// except those that have not ended and the first of an active run. It returns the number of
+// days.
+func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int, error) {
+	days, err := rows(ctx, s.pool, pgx.RowTo[int64], `
+		SELECT day FROM posthaste.kept WHERE user_id = $1 AND kind = $2 AND day < $3 ORDER BY day`,
+		user, usageLog, before.UnixMilli())
+	if err != nil {
+		return 0, err
+	}
+	for _, day := range days {
+		if err := s.trimDay(ctx, user, time.UnixMilli(day), before); err != nil {
+			return 0, err
+		}
+	}
+	return len(days), s.dropDays(ctx, before)
+}
+
+// trimDay removes a day of a user's log, the index first: if the rest fails, the day is still
+// counted and is trimmed again.
+func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Time) error {
+	span := span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}
+	if err := s.trimPostings(ctx, user, span); err != nil {
+		return err
+	}
+	for more := true; more; {
+		err := s.change(ctx, time.Time{}, []string{user}, prefetch{}, func(tx *tx) (err error) {
+			more, err = tx.trimBlocks(user, span, posthaste.FirstPosition(before))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// span is an inclusive range of positions.
+type span struct{ low, high posthaste.Position }
+
+// trimPostings removes the index of a day. Nobody writes there any more, so the user is not
+// locked; concurrent calls delete in the same order.
+func (s *Store) trimPostings(ctx context.Context, user string, in span) error {
+	for reached := (&postingKey{Term: math.MinInt64}); reached != nil; {
+		seen, err := rows(ctx, s.pool, pgx.RowToAddrOfStructByPos[postingKey], `
+			WITH seen AS MATERIALIZED (
+				SELECT term, first FROM posthaste.postings
+				WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND (term, first) > ($4, $5)
+				ORDER BY term, first LIMIT $6),
+			locked AS MATERIALIZED (
+				SELECT p.term, p.first FROM posthaste.postings p JOIN seen USING (term, first)
+				WHERE p.user_id = $1 AND p.first BETWEEN $2 AND $3 ORDER BY p.term, p.first FOR UPDATE OF p),
+			gone AS (
+				DELETE FROM posthaste.postings p USING locked l
+				WHERE p.user_id = $1 AND p.first BETWEEN $2 AND $3 AND p.term = l.term AND p.first = l.first)
+			SELECT term, first FROM seen ORDER BY term DESC, first DESC LIMIT 1`,
+			user, int64(in.low), int64(in.high), reached.Term, reached.First, postingsAtOnce)
+		if err != nil {
+			return err
+		}
+		if reached = nil; len(seen) > 0 {
+			reached = seen[0]
+		}
+	}
+	return nil
+}
+
+// postingKey is the key of a user's posting.
+type postingKey struct{ Term, First int64 }
+
+// trimBlocks removes the first blocks of a day, and those of their messages that have no event
+// from end on. It reports whether there are more.
+func (tx *tx) trimBlocks(user string, in span, end posthaste.Position) (more bool, err error) {
+	gone, err := rows(tx.ctx, tx, scanBlock, `
+		DELETE FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND first IN (
+			SELECT first FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 ORDER BY first LIMIT $4)
+		RETURNING first, block`, user, int64(in.low), int64(in.high), blocksAtOnce)
+	if err != nil || len(gone) == 0 {
+		return false, err
+	}
+	var of idSet
+	var last posthaste.Position
+	for _, events := range gone {
+		for _, e := range events {
+			of.add(e.MessageID)
+			last = max(last, e.Position)
+			tx.count(usageKey{user, usageLog, dayOf(e.Position)}, -1, 0) // the size goes with the day
+		}
+	}
+	tx.exec(`DELETE FROM posthaste.responses WHERE user_id = $1 AND first BETWEEN $2 AND $3`,
+		user, int64(in.low), int64(last))
+	return len(gone) == blocksAtOnce, tx.trimMessages(user, of.ids, end)
+}
+
+// idSet is a set of ids in order.
+type idSet struct {
+	known map[posthaste.MessageID]bool
+	ids   []posthaste.MessageID
+}
+
+func (s *idSet) add(id posthaste.MessageID) {
+	if s.known == nil {
+		s.known = map[posthaste.MessageID]bool{}
+	}
+	if !s.known[id] {
+		s.known[id] = true
+		s.ids = append(s.ids, id)
+	}
+}
+
+// trimMessages removes ended messages without an event from a position on. An unreadable one
+// stays: it may have started an active run.
+func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste.Position) error {
+	terms := make([]int64, len(ids))
+	for i, id := range ids {
+		terms[i] = int64(messageTerm(id))
+	}
+	ended, err := rows(tx.ctx, tx, scanReadable(user), `
+		SELECT m.id, m.record FROM unnest($2::uuid[], $3::bigint[]) AS w (id, term)
+		JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id
+		WHERE NOT EXISTS (SELECT FROM posthaste.live l WHERE l.user_id = $1 AND l.id = w.id)
+			AND NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = $1 AND p.term = w.term AND p.first >= $4)`,
+		user, uuids(ids), terms, int64(end))
+	if err != nil {
+		return err
+	}
+	var gone [][16]byte
+	for _, m := range ended {
+		if m == nil {
+			continue
+		}
+		begins, err := tx.beginsRun(m)
+		if err != nil {
+			return err
+		}
+		if !begins {
+			gone = append(gone, m.ID)
+		}
+	}
+	tx.exec(`DELETE FROM posthaste.messages WHERE user_id = $1 AND id = ANY($2)`, user, gone)
+	tx.exec(`DELETE FROM posthaste.ended WHERE user_id = $1 AND id = ANY($2)`, user, gone)
+	return nil
+}
+
+// beginsRun reports whether a message is the first of an active run.
+func (tx *tx) beginsRun(m *posthaste.Message) (bool, error) {
+	if m.Run == nil {
+		return false, nil
+	}
+	run, err := readRun(tx.ctx, tx, m.User, m.Run.Position)
+	if err != nil {
+		return false, ignore(err, store.ErrNotFound)
+	}
+	return run.Active() && run.FirstID == m.ID, nil
 }

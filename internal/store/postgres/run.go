@@ -90,7 +90,7 @@ func readList(ctx context.Context, q querier, user string, at posthaste.Position
 // foundRun is a run or a dead letter that a query found.
 type foundRun struct {
 	at     posthaste.Position
-	run    *posthaste.Run        // nil if a page has no room for it
+	run    *posthaste.Run        // nil beyond the byte limit
 	letter *posthaste.DeadLetter // likewise
 }
 
@@ -114,12 +114,12 @@ func (s *Store) Runs(ctx context.Context, user string, query store.RunQuery) (pa
 		}
 		return allRuns(ctx, q, user, found.at, query.OldestFirst)
 	})
-	room := store.NewPageBudget(0)
+	budget := store.NewPageBudget(0)
 	for _, p := range places {
 		if p.run != nil && !query.Filter.Matches(p.run) {
 			continue
 		}
-		if p.run == nil || len(page.Runs) == query.Limit || !room.Take(p.size()) {
+		if p.run == nil || len(page.Runs) == query.Limit || !budget.Take(p.size()) {
 			page.More, page.Next = true, p.at
 			return page, nil
 		}

@@ -305,7 +305,7 @@ func (r *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	id := run.DeadLetterID
 	r.gone[posthaste.Position(id)] = true
 	r.stage(func() error {
-		gone, err := rows(r.ctx, r, scanRemoved, `
+		gone, err := rows(r.ctx, r, pgx.RowToStructByPos[removedRow], `
 			DELETE FROM posthaste.run_dead_letters WHERE user_id = $1 AND id = $2 RETURNING id, octet_length(record)`,
 			r.user, int64(id))
 		r.countRemoved(usageKey{user: r.user, kind: usageFailedRuns}, gone)

@@ -122,7 +122,7 @@ type keptEvent struct {
 }
 
 func (r *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, ok bool, err error) {
-	kept, err := rows(r.ctx, r, func(cr pgx.CollectableRow) (keptEvent, error) {
+	buffered, err := rows(r.ctx, r, func(cr pgx.CollectableRow) (keptEvent, error) {
 		var at int64
 		var body []byte
 		err := cr.Scan(&at, &body)
@@ -130,14 +130,14 @@ func (r *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, 
 	}, `
 		SELECT position, body FROM posthaste.run_events
 		WHERE user_id = $1 AND run = $2 AND event_id = $3 ORDER BY position`, r.user, int64(run), shortHash(eventID))
-	first := slices.IndexFunc(kept, func(e keptEvent) bool { return !r.gone[e.at] })
+	first := slices.IndexFunc(buffered, func(e keptEvent) bool { return !r.gone[e.at] })
 	if err != nil || first < 0 {
 		return nil, false, err
 	}
-	at := kept[first].at
+	at := buffered[first].at
 	r.gone[at] = true
 	r.stageExec(`DELETE FROM posthaste.run_events WHERE user_id = $1 AND run = $2 AND position = $3`, r.user, int64(run), int64(at))
-	return kept[first].body, true, nil
+	return buffered[first].body, true, nil
 }
 
 func (r *runTx) DropEvents(run posthaste.Position) error {

@@ -49,9 +49,9 @@ type Options struct {
 	// Existing requires a schema of this version. By default it is created or migrated.
 	Existing bool
 
-	newer       migrator             // that the program knows beside its own
-	clockOffset func() time.Duration // by how much the clock of this node is ahead; nil: it is as it is
-	patience    time.Duration        // how long Claim waits for turns; 0: claimPatience
+	newer       migrator             // migrations that the program knows beside its own
+	clockOffset func() time.Duration // added to this node's clock, for tests
+	patience    time.Duration        // in place of claimPatience, for tests
 }
 
 const DefaultConnections = 10
@@ -59,7 +59,7 @@ const DefaultConnections = 10
 // Store implements store.Store, where its methods are described.
 type Store struct {
 	pool        *pgxpool.Pool
-	control     *pgxpool.Pool // for what keeps the node among the others, which waits for nobody
+	control     *pgxpool.Pool // for heartbeats and polling
 	schema      migrator
 	existing    bool // the schema must be there
 	node        node
@@ -69,17 +69,17 @@ type Store struct {
 	held        heldClaims
 	lateResults lateResults
 	setAside    setAside
-	releasing   backgroundTask // of claims that are unsure
+	releasing   backgroundTask // of claims in doubt
 	reaping     backgroundTask
-	patience    time.Duration // how long Claim waits for turns that somebody else has
+	patience    time.Duration
 	joined      func(node int64)
 	logger      *slog.Logger
 	wake        chan struct{}
 	followers   logWaiters
 
-	closing context.Context // done when Close begins
+	closing context.Context // done when Close starts
 	close   context.CancelFunc
-	mu      sync.Mutex // guards the beginning of calls against that of Close
+	mu      sync.Mutex // orders the start of calls and of Close
 	calls   sync.WaitGroup
 	loops   sync.WaitGroup
 }
@@ -115,7 +115,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		return nil, unavailable(err)
 	}
 	if err := s.reapDeadNodes(ctx, time.Time{}); err != nil {
-		s.logger.Warn("leases.kept", "error", err) // the first claim tries again
+		s.logger.Warn("leases.kept", "error", err) // the first claim retries
 	}
 	s.loops.Go(s.keepAlive)
 	s.loops.Go(s.pollCommits)
@@ -179,7 +179,7 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error)
 		cancel()
 		if *err != nil && s.closing.Err() != nil && !errors.Is(*err, errInDoubt) {
 			*err = store.ErrClosed
-		} else if callers.Err() == nil { // else it is the caller who did not wait
+		} else if callers.Err() == nil { // else the caller gave up
 			*err = unavailable(*err)
 		}
 		s.calls.Done()

@@ -50,22 +50,16 @@ func writeUsage(batch *pgx.Batch, of usageKey, k usageChange) {
 	}
 }
 
-// removed is the position and the size of something that was removed.
-type removed struct {
-	at    int64
-	bytes int
+// removedRow is the position and the size of something that was removed.
+type removedRow struct{ At, Bytes int64 }
+
+func placesOf(gone []removedRow) []int64 {
+	return column(gone, func(r removedRow) int64 { return r.At })
 }
 
-func scanRemoved(r pgx.CollectableRow) (gone removed, err error) {
-	err = r.Scan(&gone.at, &gone.bytes)
-	return gone, err
-}
-
-func placesOf(gone []removed) []int64 { return column(gone, func(r removed) int64 { return r.at }) }
-
-func (t *userTx) countRemoved(of usageKey, gone []removed) {
+func (t *userTx) countRemoved(of usageKey, gone []removedRow) {
 	for _, r := range gone {
-		t.count(of, -1, -r.bytes)
+		t.count(of, -1, -int(r.Bytes))
 	}
 }
 

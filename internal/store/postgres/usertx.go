@@ -20,12 +20,12 @@ type userTx struct {
 	conn       *pgx.Conn
 	store      *Store
 	free       positions
-	batch      *pgx.Batch // statements to be sent
-	queuedLast *pgx.Batch // those that come right before the end
-	writes     int        // how often something was written
+	batch      *pgx.Batch // queued statements
+	queuedLast *pgx.Batch // queued for right before COMMIT
+	writes     int        // number of writes
 	failed     error      // the transaction cannot be committed
 
-	lockTimeout time.Duration // how long the turns of users are waited for; 0: as long as the context lasts
+	lockTimeout time.Duration // for users; 0: as long as the context lasts
 
 	readCache
 	writeBatch
@@ -94,7 +94,7 @@ const lockFreeUserRows = lockUserRows + ` SKIP LOCKED`
 // It returns the users it has locked.
 func (t *userTx) lock(lock string, users []string, changes []*change) (taken []string, err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`) // whatever the database does unless told
+	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`) // whatever the database's default is
 	batch.Queue(txSettings)
 	if t.lockTimeout > 0 {
 		batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", t.lockTimeout.Milliseconds()))
@@ -178,13 +178,13 @@ func (t *userTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 type answer struct {
 	pgx.Rows
 	results pgx.BatchResults
-	turn    *userTx
+	tx      *userTx
 }
 
 func (a *answer) Close() {
 	a.Rows.Close()
-	if err := a.results.Close(); err != nil && a.turn.failed == nil {
-		a.turn.failed = err
+	if err := a.results.Close(); err != nil && a.tx.failed == nil {
+		a.tx.failed = err
 	}
 }
 
@@ -300,5 +300,5 @@ func (tx *tx) reserve(n int) {
 		return
 	}
 	tx.free = positions{}
-	_ = tx.ask(func(batch *pgx.Batch) { tx.takePositions(batch, max(n, positionsAtOnce), lowest) }) // a failure is the turn's
+	_ = tx.ask(func(batch *pgx.Batch) { tx.takePositions(batch, max(n, positionsAtOnce), lowest) }) // a failure is the transaction's
 }

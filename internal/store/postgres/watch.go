@@ -80,18 +80,15 @@ func (s *Store) snapshot() (string, error) {
 
 // pollResult is what this node needs to know of others' commits.
 type pollResult struct {
-	followed []string // users whose logs are followed here
-	ends     []int64  // of those logs
-	ready    *int64   // when the first lane is to be looked at
+	Followed []string // users whose logs are followed here
+	Ends     []int64  // of those logs
+	Ready    *int64   // when the first lane is to be looked at
 }
 
 func (s *Store) poll() (pollResult, error) {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
-	return row(ctx, s.control, func(r pgx.CollectableRow) (n pollResult, err error) {
-		err = r.Scan(&n.followed, &n.ends, &n.ready)
-		return n, err
-	}, `
+	return row(ctx, s.control, pgx.RowToStructByPos[pollResult], `
 		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(position), '{}'),
 			(SELECT min(ready) FROM posthaste.lanes)
 		FROM posthaste.users WHERE user_id = ANY($1)`, s.followers.users())
@@ -100,10 +97,10 @@ func (s *Store) poll() (pollResult, error) {
 // announce notifies those concerned. A changed lane is ready from time 0 on; this node knows
 // when the others are ready, unless that has changed.
 func (s *Store) announce(before, now pollResult) {
-	for i, user := range now.followed {
-		s.followers.notify(user, posthaste.Position(now.ends[i]))
+	for i, user := range now.Followed {
+		s.followers.notify(user, posthaste.Position(now.Ends[i]))
 	}
-	if now.ready != nil && (*now.ready == 0 || before.ready == nil || *now.ready != *before.ready) {
+	if now.Ready != nil && (*now.Ready == 0 || before.Ready == nil || *now.Ready != *before.Ready) {
 		s.signal()
 	}
 }
