@@ -173,12 +173,12 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		"an unknown end":         {"ended", `state = 100`, `state 100 is unknown`},
 		"lane of a message":      {"live", `lane = 'other'`, `it waits in another lane than its own`},
 		"key of a message":       {"live", `flow_key = 'other'`, `it waits under another flow-control key than its own`},
-		"begin":                  {"live", `begun = NOT begun`, `that it has begun is said to be`},
+		"begin":                  {"live", `begun = NOT begun`, `its begun flag is`},
 		"slot":                   {"live", `ended = true`, `it keeps its slot, and has not ended`},
 		"state":                  {"live", `state = 100`, `state 100 is unknown`},
 		"an end that waits":      {"live", `state = (SELECT state FROM posthaste.ended LIMIT 1)`, `it waits as FAILED`},
 		"lease":                  {"live", `lease = 1, begun = true, node = 0`, `its lease 1 is of node 0`},
-		"node":                   {"live", `lease = 1, begun = true, node = 12345`, `it is claimed by node 12345, which there never was`},
+		"node":                   {"live", `lease = 1, begun = true, node = 12345`, `it is claimed by node 12345, which does not exist`},
 		"lane":                   {"lanes", `live = live + 1`, `lane "`},
 		"claims of a lane":       {"lanes", `in_flight = in_flight + 1`, `and says `},
 		"document":               {"documents", `record = '\xff'`, `of user "ann"`},
@@ -325,7 +325,7 @@ func TestCheckTellsOfLeasesThatNobodyWorksOn(t *testing.T) {
 		"within its own timeout":        {2 * time.Hour, time.Hour, "10s", ""},
 		"beyond its own timeout":        {30 * time.Minute, time.Hour, "10s", "longer than an attempt takes"},
 		"of a node that died":           {30 * time.Minute, time.Hour, "-1s", ""}, // due again when a node looks
-		"of a node from another future": {0, time.Hour, "1 year", "node 12345: it is said to live until"},
+		"of a node from another future": {0, time.Hour, "1 year", "node 12345: it counts as alive until"},
 	} {
 		m := newMessage(start)
 		m.Timeout = c.timeout
