@@ -9,9 +9,8 @@ import (
 	"posthaste"
 )
 
-// Events lie in blocks, and which block holds a position is known once the positions are
-// known at which blocks begin. These are read at once where the events of a page lie so close
-// together that there is no more than a block for each.
+// The block that holds a position is known once the first positions of blocks are known. Those
+// are read for a whole range if it has at most one block for each wanted position.
 
 const fewEvents = 128 // whose blocks are looked for one by one, wherever they lie
 
@@ -46,12 +45,12 @@ func (r *logReader) blocksOf(wanted []posthaste.Position, scan func(pgx.Collecta
 		int64(max(wanted[0], maxSpan)-maxSpan), int64(wanted[len(wanted)-1]))
 }
 
-// nearSpan is within which the block of a position is looked for first: PostgreSQL looks at
-// all of a range that is on one page of the index, which may be many blocks.
+// nearSpan is where the block of a position is looked for first: PostgreSQL reads a whole
+// index page of a range, which may be many blocks.
 const nearSpan = maxSpan / 64
 
-// lastBlock is a query for the last block that begins within a span before c.at. What it says of
-// all of them lets PostgreSQL plan for a few days instead of each that is kept.
+// lastBlock selects the last block that begins within a span before c.at. The second range
+// lets PostgreSQL plan for fewer days.
 func lastBlock(span string) string {
 	return `(
 		SELECT e.first, e.block FROM posthaste.events e
@@ -59,8 +58,8 @@ func lastBlock(span string) string {
 		ORDER BY e.first DESC LIMIT 1)`
 }
 
-// beginsOfRange returns where the blocks begin that hold a range, the lowest first, but no
-// more than some.
+// beginsOfRange returns the first positions of the blocks of a range, ascending, up to a
+// limit.
 func (r *logReader) beginsOfRange(from, to posthaste.Position, atMost int) ([]int64, error) {
 	return rows(r.ctx, r.q, pgx.RowTo[int64], `
 		SELECT first FROM posthaste.events
@@ -68,16 +67,16 @@ func (r *logReader) beginsOfRange(from, to posthaste.Position, atMost int) ([]in
 		ORDER BY first LIMIT $4`, r.user, int64(from), int64(to), atMost)
 }
 
-// blockHolding2 is where the block begins that may hold the position $2 of a user: the last
-// one that begins within maxSpan before it. It is $2 if there is none.
+// blockHolding2 is the first position of the block that may hold the position $2, or $2 if
+// there is none.
 var blockHolding2 = fmt.Sprintf(`coalesce((
 	SELECT first FROM posthaste.events
 	WHERE user_id = $1 AND first BETWEEN %s AND $2 ORDER BY first DESC LIMIT 1), $2)`, leastHolding2)
 
-// leastHolding2 is before where that block begins. PostgreSQL plans for the days from then on.
+// leastHolding2 is a lower bound of it, which lets PostgreSQL plan for fewer days.
 var leastHolding2 = fmt.Sprintf(`$2 - %d`, int64(maxSpan))
 
-// beginsHolding returns those of some blocks that may hold any of some positions. Both ascend.
+// beginsHolding returns the blocks that may hold any of some positions. Both ascend.
 func beginsHolding(begins []int64, wanted []posthaste.Position) (holding []int64) {
 	for i, begin := range begins {
 		from, _ := slices.BinarySearch(wanted, posthaste.Position(begin))
@@ -92,7 +91,7 @@ func beginsHolding(begins []int64, wanted []posthaste.Position) (holding []int64
 	return holding
 }
 
-// blocksAt reads the blocks that begin at ascending positions.
+// blocksAt reads the blocks at ascending first positions.
 func (r *logReader) blocksAt(begins []int64, scan func(pgx.CollectableRow) ([]posthaste.Event, error)) ([][]posthaste.Event, error) {
 	if len(begins) == 0 {
 		return nil, nil

@@ -10,27 +10,27 @@ import (
 	"posthaste"
 )
 
-// Dead letters and runs come and go one by one, so each of their terms is a row of its
-// own, and PostgreSQL looks for what has several.
+// Dead letters and runs come and go one by one, so each of their terms is a row of its own,
+// and PostgreSQL intersects them.
 
-// foundAtOnce bounds how many things that have one term are asked whether they have others.
+// foundAtOnce bounds how many candidates with one term are tested for the others.
 const foundAtOnce = 2000
 
-// index lets something at a position be found by terms.
+// index adds the terms of something at a position.
 func (t *userTx) index(user string, kind int16, at int64, terms []term) {
 	t.exec(`
 		INSERT INTO posthaste.terms (user_id, kind, at, term) SELECT $1, $2, $3, unnest($4::bigint[])
 		ON CONFLICT DO NOTHING`, user, kind, at, int64s(terms))
 }
 
-// unindex lets what was at some positions be found no more.
+// unindex removes all terms of some positions.
 func (t *userTx) unindex(user string, kind int16, at []int64) {
 	if len(at) > 0 {
 		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = ANY($3)`, user, kind, at)
 	}
 }
 
-// reindex lets something that was found by some terms be found by others.
+// reindex replaces the terms of a position.
 func (t *userTx) reindex(user string, kind int16, at int64, before, after []term) {
 	if gone := without(before, after); len(gone) > 0 {
 		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = $3 AND term = ANY($4)`, user, kind, at, int64s(gone))
@@ -40,12 +40,11 @@ func (t *userTx) reindex(user string, kind int16, at int64, before, after []term
 	}
 }
 
-// without returns those of some things that are not among others.
+// without returns the elements that are not among others.
 func without[T comparable](some, others []T) []T {
 	return slices.DeleteFunc(slices.Clone(some), func(t T) bool { return slices.Contains(others, t) })
 }
 
-// finder finds the positions of dead letters or runs for a page.
 type finder struct {
 	user        string
 	kind        int16 // of terms
@@ -58,7 +57,7 @@ type finder struct {
 	named       []int64   // the only positions there may be; nil: any
 }
 
-// findings are some positions, in order, and where those that follow them begin.
+// findings are positions in order, and where the next ones begin.
 type findings struct {
 	at   []int64
 	more bool
@@ -82,9 +81,9 @@ func (f *finder) find(ctx context.Context, q querier) (findings, error) {
 	return f.findings(at, at, atMost), err
 }
 
-// findings makes findings of those that pass of what was looked at, as many as were to be
-// looked at or all there are. Where the index knows all of the filter, a page needs no
-// more than one that follows it.
+// findings returns the passing ones of the positions that were looked at, atMost of them
+// unless there were no more. If the index knows the whole filter, a page needs only one
+// position beyond it.
 func (f *finder) findings(passing, looked []int64, atMost int) findings {
 	if needed := f.limit + 1; f.whole && len(passing) > needed {
 		return findings{passing[:needed], true, posthaste.Position(passing[needed])}
@@ -96,13 +95,13 @@ func (f *finder) findings(passing, looked []int64, atMost int) findings {
 	return result
 }
 
-// candidate is a position that has a term of the leading field.
+// candidate is a position with a term of the leading field.
 type candidate struct {
 	at     int64
 	passes bool // it has one of each other field
 }
 
-// search looks at what has the rarest field.
+// search reads positions with the rarest field.
 func (f *finder) search(ctx context.Context, q querier, atMost int) (findings, error) {
 	leads, err := f.rarest(ctx, q)
 	if err != nil {
@@ -141,7 +140,7 @@ func (f *finder) search(ctx context.Context, q querier, atMost int) (findings, e
 	return f.findings(passing, looked, atMost), err
 }
 
-// rarest returns the field that the fewest things have, as far as it takes to tell.
+// rarest returns the field with the fewest positions, up to a sample.
 func (f *finder) rarest(ctx context.Context, q querier) (int, error) {
 	if len(f.question) == 1 {
 		return 0, nil

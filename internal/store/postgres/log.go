@@ -12,14 +12,13 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Bounds of the work of one page. A query that reaches one of them returns what it has,
-// and where to continue.
+// Bounds of one page. A query that reaches one returns what it has, and where to continue.
 const (
 	maxScan      = 20_000 // events looked at
 	maxPageBytes = store.PageBytes
 )
 
-// What is read in one round trip grows with the need: at first, and at most.
+// What one round trip reads: at first, and at most.
 const (
 	blocksAtLeast  = 4
 	blocksFirst    = 32
@@ -28,7 +27,6 @@ const (
 	postingsAtMost = 1024
 )
 
-// direction is the order of a page.
 func direction(oldestFirst bool) string {
 	if oldestFirst {
 		return "ASC"
@@ -36,7 +34,7 @@ func direction(oldestFirst bool) string {
 	return "DESC"
 }
 
-// beyond returns where a page goes on that ended at a position.
+// beyond returns where a page continues that ended at a position.
 func beyond(p posthaste.Position, oldestFirst bool) posthaste.Position {
 	switch {
 	case oldestFirst:
@@ -48,7 +46,7 @@ func beyond(p posthaste.Position, oldestFirst bool) posthaste.Position {
 	}
 }
 
-// behind returns where a scan goes on that has looked at a block, whose events ascend.
+// behind returns where a scan continues after a block.
 func behind(block []posthaste.Event, oldestFirst bool) posthaste.Position {
 	end := block[0]
 	if oldestFirst {
@@ -57,8 +55,8 @@ func behind(block []posthaste.Event, oldestFirst bool) posthaste.Position {
 	return beyond(end.Position, oldestFirst)
 }
 
-// Events implements store.Log. What is committed has lower positions than whatever
-// can still be committed, so all of it may be shown.
+// Events implements store.Log. Whatever can still be committed has higher positions than what
+// is committed, so all of that may be shown.
 func (s *Store) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	page, err := read(ctx, s, func(ctx context.Context, q querier) (store.EventPage, error) {
 		query.Low = max(query.Low, posthaste.FirstPosition(query.Since()))
@@ -73,7 +71,7 @@ func (s *Store) Events(ctx context.Context, user string, query store.EventQuery,
 	return page.Visit(visit) // the connection is free again
 }
 
-// logReader answers one query.
+// logReader runs one query.
 type logReader struct {
 	ctx   context.Context
 	q     querier
@@ -86,7 +84,6 @@ type logReader struct {
 	unreadable unreadableError // messages that were left out
 }
 
-// run reads the page.
 func (r *logReader) run() error {
 	if r.query.Low > r.query.High {
 		return nil
@@ -101,9 +98,8 @@ func (r *logReader) run() error {
 	return r.search(q)
 }
 
-// holdEnd leaves out what is committed from here on. Postings are read by several
-// statements: oldest first, one would show an event before which another, which was
-// asked earlier, has missed one.
+// holdEnd excludes events committed from now on. Postings are read by several statements:
+// oldest first, one could show an event after one that an earlier statement missed.
 func (r *logReader) holdEnd() error {
 	if !r.query.OldestFirst {
 		return nil
@@ -113,7 +109,7 @@ func (r *logReader) holdEnd() error {
 	return err
 }
 
-// search walks through the events that the postings propose.
+// search reads the events that the postings propose.
 func (r *logReader) search(q termQuery) error {
 	fields := make([]*fieldList, len(q))
 	for i, terms := range q {
@@ -146,7 +142,7 @@ func (r *logReader) search(q termQuery) error {
 	return nil
 }
 
-// search is how far a search has come.
+// search is the state of a search.
 type search struct {
 	leads  *fieldList
 	others []condition
@@ -161,7 +157,7 @@ type condition struct {
 }
 
 // propose returns the next positions that have a term of each field: enough for the page,
-// unless there are no more, or too many were looked at for that.
+// unless there are no more or maxScan is reached.
 func (r *logReader) propose(s *search) (passing []posthaste.Position, more bool, err error) {
 	for len(passing) <= r.query.Limit-len(r.page.Entries) && r.scanned < maxScan {
 		next, err := r.take(s.leads, s.window)
@@ -197,7 +193,7 @@ func (r *logReader) show(positions []posthaste.Position) error {
 	return nil
 }
 
-// scan walks through all events of the range.
+// scan reads all events of the range.
 func (r *logReader) scan() error {
 	cursor, question := r.query.High, scanBackward
 	if r.query.OldestFirst {
@@ -233,8 +229,7 @@ func (r *logReader) scan() error {
 	return nil
 }
 
-// What is asked for blocks, from a place to another. The first block, forward, is the one
-// that holds the place, if any: those before it may be many, and end before it.
+// Queries for blocks. Forward, the first block is the one that holds the start, if any.
 var (
 	scanFrom = `
 		SELECT first, block FROM posthaste.events
@@ -248,14 +243,14 @@ var (
 		ORDER BY first DESC LIMIT $4`
 )
 
-// blocksFor returns how many blocks are read for so many events, if others had so many in
-// so many blocks: those of an idle user have one each, those of a busy one many.
+// blocksFor estimates how many blocks hold the missing events: an idle user's blocks have one
+// each, a busy user's many.
 func blocksFor(missing, events, blocks int) int {
 	each := max(1, events/max(1, blocks))
 	return min(blocksAtLeast+max(0, missing)/each, postingsAtMost)
 }
 
-// considerAll considers events, no more at a time than the page may need.
+// considerAll considers events, as many at a time as the page may need.
 func (r *logReader) considerAll(events []posthaste.Event) error {
 	for len(events) > 0 && !r.page.More {
 		n := min(len(events), r.query.Limit-len(r.page.Entries)+1)
@@ -267,7 +262,7 @@ func (r *logReader) considerAll(events []posthaste.Event) error {
 	return nil
 }
 
-// ordered puts events in the query's order.
+// ordered sorts events in the query's order.
 func (r *logReader) ordered(events []posthaste.Event) []posthaste.Event {
 	slices.SortFunc(events, func(a, b posthaste.Event) int {
 		if r.nearer(a.Position, b.Position) {
@@ -278,7 +273,7 @@ func (r *logReader) ordered(events []posthaste.Event) []posthaste.Event {
 	return events
 }
 
-// consider adds those of some events, which are in order, to the page that match.
+// consider adds the events that match to the page, in order.
 func (r *logReader) consider(events []posthaste.Event) error {
 	messages, err := r.messagesOf(events)
 	if err != nil {
@@ -299,7 +294,7 @@ func (r *logReader) consider(events []posthaste.Event) error {
 	return r.keep(matching)
 }
 
-// keep adds entries with their responses to the page, as far as there is room.
+// keep adds entries with their responses to the page, up to its byte limit.
 func (r *logReader) keep(entries []store.Entry) error {
 	responses, err := r.responses(entries)
 	if err != nil {
@@ -319,7 +314,6 @@ func (r *logReader) keep(entries []store.Entry) error {
 
 func (r *logReader) stop(at posthaste.Position) { r.page.More, r.page.Next = true, at }
 
-// messagesOf reads the messages of some events.
 func (r *logReader) messagesOf(events []posthaste.Event) (map[posthaste.MessageID]*posthaste.Message, error) {
 	var about idSet
 	for _, e := range events {
@@ -328,7 +322,7 @@ func (r *logReader) messagesOf(events []posthaste.Event) (map[posthaste.MessageI
 	return r.messages(about.ids)
 }
 
-// messages reads messages. Those beyond what a page may hold are nil.
+// messages reads messages, nil beyond the page's byte limit.
 func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID]*posthaste.Message, error) {
 	room := max(1, r.room.Left())
 	all, whole, err := r.messagesFound(len(ids), `
@@ -345,8 +339,7 @@ func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID
 	return all, err
 }
 
-// messagesFound reads the messages that a query finds, and tells whether it was told each of
-// them.
+// messagesFound reads the messages of a query. whole is false if a record was NULL.
 func (r *logReader) messagesFound(atMost int, query string, args ...any) (all map[posthaste.MessageID]*posthaste.Message, whole bool, err error) {
 	all, whole = make(map[posthaste.MessageID]*posthaste.Message, atMost), true
 	_, err = rows(r.ctx, r.q, func(row pgx.CollectableRow) (struct{}, error) {
@@ -369,7 +362,7 @@ func (r *logReader) messagesFound(atMost int, query string, args ...any) (all ma
 	return all, whole, err
 }
 
-// leaveOut notes that a message cannot be read.
+// leaveOut notes an unreadable message.
 func (r *logReader) leaveOut(id posthaste.MessageID, damage error) {
 	if r.unreadable == nil {
 		r.unreadable = unreadableError{}
@@ -377,8 +370,7 @@ func (r *logReader) leaveOut(id posthaste.MessageID, damage error) {
 	r.unreadable[messageOf{r.user, id}] = damage
 }
 
-// responses reads the responses that belong to ERROR events. Those beyond what a page may
-// hold are nil.
+// responses reads the responses of ERROR events, nil beyond the page's byte limit.
 func (r *logReader) responses(entries []store.Entry) (map[posthaste.Position]*posthaste.Response, error) {
 	var at []posthaste.Position
 	for _, e := range entries {
