@@ -204,15 +204,16 @@ func (d *checkedDay) learn(blocks []checkedBlock) error {
 		}
 	}
 	users, ids := messageColumns(unknown)
-	return d.each(func(r pgx.CollectableRow) error {
-		of, data, err := scanRecord(r)
-		if m, damage := record.DecodeMessage(of.id, of.user, data); damage == nil { // else reported with the message
-			d.terms[of] = messageTerms(m)
-		}
-		return err
-	}, `
+	found, err := rows(d.ctx, d.tx, scanMessage, `
 		SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
 		JOIN posthaste.messages USING (user_id, id)`, users, ids)
+	d.Rows += int64(len(found))
+	for _, m := range found {
+		if m.message != nil { // else it is reported with the message
+			d.terms[m.messageOf] = messageTerms(m.message)
+		}
+	}
+	return err
 }
 
 func (d *checkedDay) block(b checkedBlock) {

@@ -92,8 +92,12 @@ func (s *Store) claimForUsers(ctx context.Context, now time.Time, users []string
 // claimUnlocked claims in one transaction from users whose rows are not locked. c.users says
 // which they were, unless it failed.
 func (s *Store) claimUnlocked(ctx context.Context, now time.Time, c *claiming) error {
-	locked, err := s.changeLocked(ctx, now, 0, c.users, func(tx *tx, _ []string) error { return c.run(tx) })
-	c.users = locked
+	users := c.users
+	c.users = nil
+	_, err := s.changeLocked(ctx, now, 0, users, func(tx *tx, locked []string) error {
+		c.users = locked
+		return c.run(tx)
+	})
 	return s.finishClaim(c, err)
 }
 

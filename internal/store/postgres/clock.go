@@ -20,26 +20,17 @@ const (
 // clock knows the database's time, and the offset of this node's clock from it.
 type clock struct {
 	logger   *slog.Logger
-	onOffset func(ahead time.Duration) // nil: nobody
-	offset   func() time.Duration      // by how much a test sets the clock of this node ahead; nil: it does not
+	onOffset func(ahead time.Duration) // may be nil
+	offset   func() time.Duration      // added to the node's clock, for tests; may be nil
 
-	any bool // this node takes part all the same
+	any bool // take part with any clock
 
 	mu       sync.Mutex
-	reported severity
-	excluded error     // why this node takes no part; nil: it does
+	reported string    // the consequence that was logged last
+	excluded error     // why this node takes no part, or nil
 	there    time.Time // at the database at the time here
 	here     time.Time // by the monotonic clock of this node
 }
-
-// severity is how bad an offset is.
-type severity int
-
-const (
-	negligible severity = iota
-	tolerable
-	intolerable
-)
 
 // Now returns the database's time: the last answer, plus what has passed on the monotonic
 // clock.
@@ -94,27 +85,19 @@ func (c *clock) compare(asked, there time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.correct(asked, answered, there)
-	now := negligible
+	consequence := ""
 	c.excluded = nil
 	switch apart := ahead.Abs() - uncertain; {
 	case apart > maxOffset && !c.any:
-		now = intolerable
+		consequence = "this node takes no part until its clock is within " + maxOffset.String() + " of that of the database"
 		c.excluded = fmt.Errorf("%w: %w: it is %v %s", store.ErrUnavailable, store.ErrClock, ahead.Abs().Round(time.Millisecond),
 			map[bool]string{true: "behind", false: "ahead"}[ahead < 0])
 	case apart > warnOffset:
-		now = tolerable
+		consequence = "none for due times, which go by the clock of the database; signatures of deliveries have wrong dates"
 	}
-	if now != c.reported && now != negligible {
-		c.warn(now, ahead)
+	if consequence != c.reported && consequence != "" {
+		c.logger.Warn("node.clock", "ahead_ms", ahead.Milliseconds(), "consequence", consequence)
 	}
-	c.reported = now
+	c.reported = consequence
 	return c.excluded
-}
-
-func (c *clock) warn(now severity, ahead time.Duration) {
-	consequence := "none for what is due, which goes by the clock of the database; signatures of deliveries are dated that much wrong"
-	if now == intolerable {
-		consequence = "this node takes no part until its clock is within " + maxOffset.String() + " of that of the database"
-	}
-	c.logger.Warn("node.clock", "ahead_ms", ahead.Milliseconds(), "consequence", consequence)
 }

@@ -178,28 +178,11 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 	if err != nil {
 		return nil, "", err
 	}
-	type candidate struct {
-		id      posthaste.MessageID
-		message *posthaste.Message // nil if it cannot be read
-	}
-	size, unreadable := 0, unreadableError{}
-	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]candidate, error) {
-		return rows(ctx, q, func(r pgx.CollectableRow) (candidate, error) {
-			var id [16]byte
-			var data []byte
-			if err := r.Scan(&id, &data); err != nil {
-				return candidate{}, err
-			}
-			size += len(data)
-			m, damage := record.DecodeMessage(id, user, data)
-			if damage != nil {
-				unreadable[messageOf{user, id}], m = damage, nil
-			}
-			return candidate{id, m}, nil
-		}, `
-			SELECT id, record FROM (
-				SELECT id, record, sum(octet_length(record)) OVER (ORDER BY id) - octet_length(record) AS before FROM (
-					SELECT id, record FROM posthaste.live JOIN posthaste.messages USING (user_id, id)
+	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]storedMessage, error) {
+		return rows(ctx, q, scanMessage, `
+			SELECT user_id, id, record FROM (
+				SELECT *, sum(octet_length(record)) OVER (ORDER BY id) - octet_length(record) AS before FROM (
+					SELECT user_id, id, record FROM posthaste.live JOIN posthaste.messages USING (user_id, id)
 					WHERE user_id = $1 AND id > $2 AND NOT ended AND NOT cancel_requested
 					ORDER BY id LIMIT $3) AS first) AS found
 			WHERE before < $4 ORDER BY id`, user, [16]byte(after), maxLiveScan, maxPageBytes)
@@ -207,7 +190,11 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 	if err != nil {
 		return nil, "", err
 	}
-	s.setAside.add(unreadable, s.logger)
+	s.setAside.add(unreadableOf(found), s.logger)
+	size := 0
+	for _, c := range found {
+		size += c.size
+	}
 	for _, c := range found {
 		if len(ids) == query.Limit {
 			return ids, encodeCursor(ids[len(ids)-1]), nil
@@ -270,22 +257,6 @@ func readStatus(ctx context.Context, q querier, user string, id posthaste.Messag
 		WHERE m.user_id = $1 AND m.id = $2`, user, [16]byte(id))
 }
 
-// scanReadable reads id and record, nil for an unreadable one.
-func scanReadable(user string) func(pgx.CollectableRow) (*posthaste.Message, error) {
-	return func(r pgx.CollectableRow) (*posthaste.Message, error) {
-		var id [16]byte
-		var data []byte
-		if err := r.Scan(&id, &data); err != nil {
-			return nil, err
-		}
-		m, damage := record.DecodeMessage(id, user, data)
-		if damage != nil {
-			return nil, nil
-		}
-		return m, nil
-	}
-}
-
 func (t *userTx) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {
 	found, err := t.envelopes([]messageOf{{user, id}})
 	if err != nil {
@@ -322,35 +293,49 @@ func (t *userTx) readMessages(of []messageOf) error {
 		return nil
 	}
 	users, ids := messageColumns(unread)
-	unreadable := unreadableError{}
-	read, err := rows(t.ctx, t, func(r pgx.CollectableRow) (*posthaste.Message, error) {
-		of, data, err := scanRecord(r)
-		if err != nil {
-			return nil, err
-		}
-		m, damage := record.DecodeMessage(of.id, of.user, data)
-		if damage != nil {
-			unreadable[of] = damage
-		}
-		return m, nil
-	}, `
+	found, err := rows(t.ctx, t, scanMessage, `
 		SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
 		JOIN posthaste.messages USING (user_id, id)`, users, ids)
-	for _, m := range read {
-		if m != nil {
-			t.messages[messageOf{m.User, m.ID}] = m
+	for _, m := range found {
+		if m.message != nil {
+			t.messages[m.messageOf] = m.message
 		}
 	}
-	if err == nil && len(unreadable) > 0 {
+	if unreadable := unreadableOf(found); err == nil && len(unreadable) > 0 {
 		return unreadable
 	}
 	return err
 }
 
-// scanRecord reads user, id and record.
-func scanRecord(r pgx.CollectableRow) (of messageOf, data []byte, err error) {
+// storedMessage is a message as it was read.
+type storedMessage struct {
+	messageOf
+	size    int                // of the record; 0 if that was NULL
+	message *posthaste.Message // nil if the record was NULL or unreadable
+	damage  error              // why it is unreadable
+}
+
+// scanMessage reads user, id and record.
+func scanMessage(r pgx.CollectableRow) (m storedMessage, err error) {
 	var id [16]byte
-	err = r.Scan(&of.user, &id, &data)
-	of.id = id
-	return of, data, err
+	var data []byte
+	err = r.Scan(&m.user, &id, &data)
+	m.id, m.size = id, len(data)
+	if err != nil || data == nil {
+		return m, err
+	}
+	if m.message, m.damage = record.DecodeMessage(id, m.user, data); m.damage != nil {
+		m.message = nil
+	}
+	return m, nil
+}
+
+func unreadableOf(messages []storedMessage) unreadableError {
+	unreadable := unreadableError{}
+	for _, m := range messages {
+		if m.damage != nil {
+			unreadable[m.messageOf] = m.damage
+		}
+	}
+	return unreadable
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -326,14 +327,14 @@ func (r *logReader) messagesOf(events []posthaste.Event) (map[posthaste.MessageI
 func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID]*posthaste.Message, error) {
 	room := max(1, r.room.Left())
 	all, whole, err := r.messagesFound(len(ids), `
-		SELECT id, CASE WHEN octet_length(record) <= $3 THEN record END FROM posthaste.messages
+		SELECT user_id, id, CASE WHEN octet_length(record) <= $3 THEN record END FROM posthaste.messages
 		WHERE user_id = $1 AND id = ANY($2)`, r.user, uuids(ids), room/max(1, len(ids)))
 	if err != nil || whole {
 		return all, err
 	}
 	all, _, err = r.messagesFound(len(ids), `
-		SELECT id, CASE WHEN total - size < $3 THEN record END FROM (
-			SELECT m.id, m.record, octet_length(m.record) AS size, sum(octet_length(m.record)) OVER (ORDER BY w.n) AS total
+		SELECT user_id, id, CASE WHEN total - size < $3 THEN record END FROM (
+			SELECT m.user_id, m.id, m.record, octet_length(m.record) AS size, sum(octet_length(m.record)) OVER (ORDER BY w.n) AS total
 			FROM unnest($2::uuid[]) WITH ORDINALITY AS w (id, n)
 			JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id) AS found`, r.user, uuids(ids), room)
 	return all, err
@@ -342,32 +343,18 @@ func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID
 // messagesFound reads the messages of a query. whole is false if a record was NULL.
 func (r *logReader) messagesFound(atMost int, query string, args ...any) (all map[posthaste.MessageID]*posthaste.Message, whole bool, err error) {
 	all, whole = make(map[posthaste.MessageID]*posthaste.Message, atMost), true
-	_, err = rows(r.ctx, r.q, func(row pgx.CollectableRow) (struct{}, error) {
-		var id [16]byte
-		var data []byte
-		if err := row.Scan(&id, &data); err != nil {
-			return struct{}{}, err
+	found, err := rows(r.ctx, r.q, scanMessage, query, args...)
+	for _, m := range found {
+		if m.damage == nil {
+			all[m.id], whole = m.message, whole && m.message != nil
 		}
-		if data == nil {
-			all[id], whole = nil, false
-			return struct{}{}, nil
-		}
-		if m, damage := record.DecodeMessage(id, r.user, data); damage == nil {
-			all[id] = m
-		} else {
-			r.leaveOut(id, damage)
-		}
-		return struct{}{}, nil
-	}, query, args...)
-	return all, whole, err
-}
-
-// leaveOut notes an unreadable message.
-func (r *logReader) leaveOut(id posthaste.MessageID, damage error) {
-	if r.unreadable == nil {
-		r.unreadable = unreadableError{}
 	}
-	r.unreadable[messageOf{r.user, id}] = damage
+	if unreadable := unreadableOf(found); r.unreadable == nil {
+		r.unreadable = unreadable
+	} else {
+		maps.Copy(r.unreadable, unreadable)
+	}
+	return all, whole, err
 }
 
 // responses reads the responses of ERROR events, nil beyond the page's byte limit.

@@ -298,8 +298,8 @@ func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste
 	for i, id := range ids {
 		terms[i] = int64(messageTerm(id))
 	}
-	ended, err := rows(tx.ctx, tx, scanReadable(user), `
-		SELECT m.id, m.record FROM unnest($2::uuid[], $3::bigint[]) AS w (id, term)
+	ended, err := rows(tx.ctx, tx, scanMessage, `
+		SELECT m.user_id, m.id, m.record FROM unnest($2::uuid[], $3::bigint[]) AS w (id, term)
 		JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id
 		WHERE NOT EXISTS (SELECT FROM posthaste.live l WHERE l.user_id = $1 AND l.id = w.id)
 			AND NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = $1 AND p.term = w.term AND p.first >= $4)`,
@@ -309,15 +309,15 @@ func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste
 	}
 	var gone [][16]byte
 	for _, m := range ended {
-		if m == nil {
+		if m.message == nil {
 			continue
 		}
-		begins, err := tx.beginsRun(m)
+		begins, err := tx.beginsRun(m.message)
 		if err != nil {
 			return err
 		}
 		if !begins {
-			gone = append(gone, m.ID)
+			gone = append(gone, m.id)
 		}
 	}
 	tx.exec(`DELETE FROM posthaste.messages WHERE user_id = $1 AND id = ANY($2)`, user, gone)

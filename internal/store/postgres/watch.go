@@ -61,21 +61,16 @@ func (s *Store) pollCommits() {
 			return
 		case <-ticker.C:
 		}
-		snapshot, err := s.snapshot()
-		if err != nil || snapshot == heard {
-			continue
+		ctx, cancel := context.WithTimeout(s.closing, callTime)
+		snapshot, err := row(ctx, s.control, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
+		if err == nil && snapshot != heard {
+			if next, err := s.poll(ctx); err == nil {
+				s.announce(n, next)
+				heard, n = snapshot, next
+			}
 		}
-		if next, err := s.poll(); err == nil {
-			s.announce(n, next)
-			heard, n = snapshot, next
-		}
+		cancel()
 	}
-}
-
-func (s *Store) snapshot() (string, error) {
-	ctx, cancel := context.WithTimeout(s.closing, callTime)
-	defer cancel()
-	return row(ctx, s.control, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
 }
 
 // pollResult is what this node needs to know of others' commits.
@@ -85,9 +80,7 @@ type pollResult struct {
 	Ready    *int64   // when the first lane is to be looked at
 }
 
-func (s *Store) poll() (pollResult, error) {
-	ctx, cancel := context.WithTimeout(s.closing, callTime)
-	defer cancel()
+func (s *Store) poll(ctx context.Context) (pollResult, error) {
 	return row(ctx, s.control, pgx.RowToStructByPos[pollResult], `
 		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(position), '{}'),
 			(SELECT min(ready) FROM posthaste.lanes)
