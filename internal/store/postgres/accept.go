@@ -89,7 +89,7 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 		position := tx.event(m, store.Created(m))
 		envelope := record.AppendMessage(nil, m)
 		tx.accepted = append(tx.accepted, newMessageRow(m, envelope))
-		tx.count(usageKey{m.User, usageLog, dayOf(position)}, 0, len(envelope))
+		tx.addUsage(usageKey{m.User, usageLog, dayOf(position)}, 0, len(envelope))
 		l := &liveMessage{
 			user:  m.User,
 			id:    m.ID,

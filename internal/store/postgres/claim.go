@@ -29,9 +29,9 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 		return s.withoutExpired(claims), now, err
 	}
 	busy := append(s.lateResults.users(), s.held.usersOverQuota(limit)...)
-	seen, err := s.survey(ctx, now, limit, busy)
+	seen, err := s.findDue(ctx, now, limit, busy)
 	if err == nil && len(seen.Dead) > 0 && s.reaping.run(ctx, s, func(ctx context.Context) error { return s.reapDeadNodes(ctx, now) }) {
-		seen, err = s.survey(ctx, now, limit, busy)
+		seen, err = s.findDue(ctx, now, limit, busy)
 	}
 	if err != nil || len(seen.Users) == 0 {
 		return nil, fromMilli(seen.Next), err
@@ -125,16 +125,16 @@ func (s *Store) finishClaim(c *claiming, err error) error {
 	return err
 }
 
-// survey is what Claim must know before it locks users.
-type survey struct {
+// dueUsers is what Claim must know before it locks users.
+type dueUsers struct {
 	Dead  []int64  // dead nodes with leases
 	Users []string // with ready lanes, least recently served first
 	Next  *int64   // when the next lane is ready
 }
 
-// survey looks at all users but the busy ones.
-func (s *Store) survey(ctx context.Context, now time.Time, limit int, busy []string) (survey, error) {
-	return row(ctx, s.pool, pgx.RowToStructByPos[survey], `
+// findDue looks at all users but the busy ones.
+func (s *Store) findDue(ctx context.Context, now time.Time, limit int, busy []string) (dueUsers, error) {
+	return row(ctx, s.pool, pgx.RowToStructByPos[dueUsers], `
 		SELECT
 			ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
 				AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0)),

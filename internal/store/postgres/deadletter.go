@@ -18,7 +18,7 @@ func (tx *tx) addToDLQ(d *posthaste.DeadLetter) {
 	data := record.AppendDeadLetter(nil, d)
 	tx.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, d.Message.User, int64(d.ID), data)
 	tx.index(d.Message.User, usageDeadLetters, int64(d.ID), deadLetterTerms(d))
-	tx.count(usageKey{user: d.Message.User, kind: usageDeadLetters}, 1, len(data))
+	tx.addUsage(usageKey{user: d.Message.User, kind: usageDeadLetters}, 1, len(data))
 }
 
 // removeFromDLQ removes dead letters. It returns those that existed, in their order, and their
@@ -107,7 +107,7 @@ func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLe
 	f := &finder{
 		user: user, kind: usageDeadLetters, table: "posthaste.dead_letters", key: "id",
 		low: query.Low, high: query.High, oldestFirst: query.OldestFirst, limit: query.Limit,
-		question: deadLetterQuery(&query.Filter), named: int64s(query.Filter.IDs), whole: len(query.Filter.IDs) == 0,
+		terms: deadLetterQuery(&query.Filter), only: int64s(query.Filter.IDs), complete: len(query.Filter.IDs) == 0,
 	}
 	var found findings
 	letters, err := read(ctx, s, func(ctx context.Context, q querier) (_ []foundLetter, err error) {

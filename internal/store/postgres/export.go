@@ -24,7 +24,7 @@ func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
 		return false, err
 	}
 	defer done(&err)
-	if err := s.alone(ctx); err != nil {
+	if err := s.requireAlone(ctx); err != nil {
 		return false, err
 	}
 	return row(ctx, s.pool, pgx.RowTo[bool], `
@@ -32,8 +32,8 @@ func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
 			AND NOT EXISTS (SELECT FROM posthaste.runs)`)
 }
 
-// alone returns errNotAlone if other nodes are alive. It releases the claims of dead nodes.
-func (s *Store) alone(ctx context.Context) error {
+// requireAlone returns errNotAlone if other nodes are alive. It releases the claims of dead nodes.
+func (s *Store) requireAlone(ctx context.Context) error {
 	others, err := row(ctx, s.pool, pgx.RowTo[bool], `
 		SELECT EXISTS (SELECT FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND node <> $1)`, s.node.number())
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item
 		return err
 	}
 	defer done(&err)
-	if err := s.alone(ctx); err != nil {
+	if err := s.requireAlone(ctx); err != nil {
 		return err
 	}
 	for _, e := range exports {
@@ -63,7 +63,7 @@ func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item
 			return err
 		}
 	}
-	return s.alone(ctx)
+	return s.requireAlone(ctx)
 }
 
 // export reads the items of a kind. The query returns user, key and the parts of the value,

@@ -52,9 +52,9 @@ type finder struct {
 	low, high   posthaste.Position
 	oldestFirst bool
 	limit       int       // of the page
-	question    termQuery // what the index knows of the filter
-	whole       bool      // which is all of it
-	named       []int64   // the only positions there may be; nil: any
+	terms       termQuery // what the index knows of the filter
+	complete    bool      // which is all of it
+	only        []int64   // the only positions there may be; nil: any
 }
 
 // findings are positions in order, and where the next ones begin.
@@ -67,17 +67,17 @@ type findings struct {
 // find returns the next positions that the index proposes.
 func (f *finder) find(ctx context.Context, q querier) (findings, error) {
 	atMost := f.limit + 1
-	if !f.whole {
+	if !f.complete {
 		atMost = max(atMost, foundAtOnce)
 	}
-	if len(f.question) > 0 && f.named == nil {
+	if len(f.terms) > 0 && f.only == nil {
 		return f.search(ctx, q, atMost)
 	}
 	at, err := rows(ctx, q, pgx.RowTo[int64], fmt.Sprintf(`
 		SELECT %[2]s FROM %[1]s
 		WHERE user_id = $1 AND %[2]s BETWEEN $2 AND $3 AND ($4::bigint[] IS NULL OR %[2]s = ANY($4))
 		ORDER BY %[2]s %[3]s LIMIT $5`, f.table, f.key, direction(f.oldestFirst)),
-		f.user, int64(f.low), int64(f.high), f.named, atMost)
+		f.user, int64(f.low), int64(f.high), f.only, atMost)
 	return f.findings(at, at, atMost), err
 }
 
@@ -85,7 +85,7 @@ func (f *finder) find(ctx context.Context, q querier) (findings, error) {
 // unless there were no more. If the index knows the whole filter, a page needs only one
 // position beyond it.
 func (f *finder) findings(passing, looked []int64, atMost int) findings {
-	if needed := f.limit + 1; f.whole && len(passing) > needed {
+	if needed := f.limit + 1; f.complete && len(passing) > needed {
 		return findings{passing[:needed], true, posthaste.Position(passing[needed])}
 	}
 	result := findings{at: passing}
@@ -107,12 +107,12 @@ func (f *finder) search(ctx context.Context, q querier, atMost int) (findings, e
 	if err != nil {
 		return findings{}, err
 	}
-	if len(f.question) > 1 {
+	if len(f.terms) > 1 {
 		atMost = max(atMost, foundAtOnce)
 	}
-	args := []any{f.user, f.kind, int64(f.low), int64(f.high), atMost, int64s(f.question[leads])}
+	args := []any{f.user, f.kind, int64(f.low), int64(f.high), atMost, int64s(f.terms[leads])}
 	passes := `true`
-	for i, terms := range f.question {
+	for i, terms := range f.terms {
 		if i != leads {
 			args = append(args, int64s(terms))
 			passes += fmt.Sprintf(` AND EXISTS (SELECT FROM posthaste.terms o
@@ -142,11 +142,11 @@ func (f *finder) search(ctx context.Context, q querier, atMost int) (findings, e
 
 // rarest returns the field with the fewest positions, up to a sample.
 func (f *finder) rarest(ctx context.Context, q querier) (int, error) {
-	if len(f.question) == 1 {
+	if len(f.terms) == 1 {
 		return 0, nil
 	}
 	var fields, terms []int64
-	for i, alternatives := range f.question {
+	for i, alternatives := range f.terms {
 		for _, t := range alternatives {
 			fields, terms = append(fields, int64(i)), append(terms, int64(t))
 		}

@@ -19,7 +19,7 @@ func TestFindingsOfAPage(t *testing.T) {
 		"less than a page":           {true, []int64{1}, findings{at: []int64{1}, more: true, next: 6}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &finder{whole: c.whole, limit: 2, oldestFirst: true}
+			f := &finder{complete: c.whole, limit: 2, oldestFirst: true}
 			got := f.findings(c.passing, []int64{1, 2, 3, 4, looked}, looked)
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(findings{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

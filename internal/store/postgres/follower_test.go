@@ -30,11 +30,11 @@ func TestFollowers(t *testing.T) {
 		}, false},
 		"another one has read further": {func(f *logWaiters, who *logWaiter) {
 			f.setRead("ann", who, end)
-			f.setRead("ann", f.join("ann"), end+1)
+			f.setRead("ann", f.wait("ann"), end+1)
 			f.notify("ann", end+1)
 		}, true},
 		"another one reads less, later": {func(f *logWaiters, who *logWaiter) {
-			f.setRead("ann", f.join("ann"), end+1)
+			f.setRead("ann", f.wait("ann"), end+1)
 			f.notify("ann", end+1)
 			f.setRead("ann", who, end)
 		}, true},
@@ -48,7 +48,7 @@ func TestFollowers(t *testing.T) {
 		"those who came later": {func(f *logWaiters, who *logWaiter) {
 			f.wake("ann")
 			f.setRead("ann", who, end) // of before
-			f.setRead("ann", f.join("ann"), end)
+			f.setRead("ann", f.wait("ann"), end)
 			f.notify("ann", end)
 			if len(f.users()) != 1 {
 				panic("who came later waits no more")
@@ -57,7 +57,7 @@ func TestFollowers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f logWaiters
-			who := f.join("ann")
+			who := f.wait("ann")
 			c.happens(&f, who)
 			select {
 			case <-who.grown:

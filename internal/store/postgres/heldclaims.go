@@ -69,7 +69,7 @@ func (h *heldClaims) leases() []int64 {
 	return all
 }
 
-func (h *heldClaims) has(lease uint64) bool {
+func (h *heldClaims) holds(lease uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, there := h.users[lease]
@@ -225,6 +225,6 @@ func (s *Store) findOrphans(ctx context.Context) ([]store.Claim, error) {
 		SELECT user_id, id, lease FROM posthaste.live
 		WHERE node = $1 AND node <> 0 AND lease <> ALL($2) LIMIT 1000`, s.node.number(), s.held.leases())
 	return slices.DeleteFunc(found, func(claim store.Claim) bool {
-		return s.held.has(claim.Lease) || s.inDoubt.has(claim.Lease)
+		return s.held.holds(claim.Lease) || s.inDoubt.has(claim.Lease)
 	}), err
 }

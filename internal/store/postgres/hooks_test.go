@@ -41,7 +41,7 @@ func (s *Store) InLine(user string) int {
 
 // EventsBetween is Events with something that happens before each of its statements.
 func (s *Store) EventsBetween(ctx context.Context, user string, query store.EventQuery, happens func()) (store.EventPage, error) {
-	r := &logReader{ctx: ctx, q: disturbed{s.pool, happens}, user: user, query: query, room: store.NewPageBudget(query.Bytes)}
+	r := &logReader{ctx: ctx, q: disturbed{s.pool, happens}, user: user, query: query, budget: store.NewPageBudget(query.Bytes)}
 	err := r.run()
 	return r.page, err
 }

@@ -19,7 +19,7 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 		return err
 	}
 	defer done(&err)
-	if err := s.alone(ctx); err != nil {
+	if err := s.requireAlone(ctx); err != nil {
 		return err
 	}
 	var users []string
@@ -116,7 +116,7 @@ func (i *importer) message(item store.Item) error {
 		i.finished = append(i.finished, &ending{messageOf{m.User, m.ID}, place.State, place.Retried})
 	}
 	day := m.ID.CreatedAt().UTC().Truncate(day).UnixMilli()
-	i.count(usageKey{m.User, usageLog, day}, 0, len(data))
+	i.addUsage(usageKey{m.User, usageLog, day}, 0, len(data))
 	if place.Order != 0 {
 		i.addToLane(m, &place)
 	}
@@ -156,7 +156,7 @@ func (i *importer) event(item store.Item) error {
 	}
 	i.raise(item.User, event.Position)
 	size := i.log.add(m, &event)
-	i.count(usageKey{item.User, usageLog, dayOf(event.Position)}, 1, size)
+	i.addUsage(usageKey{item.User, usageLog, dayOf(event.Position)}, 1, size)
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (i *importer) deadLetter(item store.Item) error {
 	i.raise(item.User, at)
 	i.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, item.User, int64(at), item.Value)
 	i.index(item.User, usageDeadLetters, int64(at), deadLetterTerms(d))
-	i.count(usageKey{user: item.User, kind: usageDeadLetters}, 1, len(item.Value))
+	i.addUsage(usageKey{user: item.User, kind: usageDeadLetters}, 1, len(item.Value))
 	return nil
 }
 
@@ -204,7 +204,7 @@ func (i *importer) partOfRun(item store.Item) error {
 	case store.ItemRunEntry:
 		i.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
 			item.User, int64(run), int32(binary.BigEndian.Uint32(item.Key[8:])), item.Value)
-		i.count(usageKey{user: item.User, kind: usageRuns}, 0, len(item.Value))
+		i.addUsage(usageKey{user: item.User, kind: usageRuns}, 0, len(item.Value))
 	case store.ItemIdempotencyRecord:
 		i.exec(`INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)`,
 			item.User, int64(run), item.Key[8:], [16]byte(item.Value))
@@ -234,7 +234,7 @@ func (i *importer) run(item store.Item) error {
 	i.exec(`INSERT INTO posthaste.runs (user_id, position, id, record, progress, completed) VALUES ($1, $2, $3, $4, $5, $6)`,
 		item.User, int64(at), shortHash(run.ID), parts[0], parts[1], completedAt(run))
 	i.index(item.User, usageRuns, int64(at), runTerms(run))
-	i.count(usageKey{user: item.User, kind: usageRuns}, 1, len(parts[0]))
+	i.addUsage(usageKey{user: item.User, kind: usageRuns}, 1, len(parts[0]))
 	return nil
 }
 
@@ -279,6 +279,6 @@ func (i *importer) runDeadLetter(item store.Item) error {
 	i.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
 		item.User, int64(at), int64(run.Position), parts[1])
 	i.index(item.User, usageFailedRuns, int64(at), failureTerms(run))
-	i.count(usageKey{user: item.User, kind: usageFailedRuns}, 1, len(parts[1]))
+	i.addUsage(usageKey{user: item.User, kind: usageFailedRuns}, 1, len(parts[1]))
 	return nil
 }

@@ -47,8 +47,8 @@ func beyond(p posthaste.Position, oldestFirst bool) posthaste.Position {
 	}
 }
 
-// behind returns where a scan continues after a block.
-func behind(block []posthaste.Event, oldestFirst bool) posthaste.Position {
+// afterBlock returns where a scan continues after a block.
+func afterBlock(block []posthaste.Event, oldestFirst bool) posthaste.Position {
 	end := block[0]
 	if oldestFirst {
 		end = block[len(block)-1]
@@ -61,7 +61,7 @@ func behind(block []posthaste.Event, oldestFirst bool) posthaste.Position {
 func (s *Store) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	page, err := read(ctx, s, func(ctx context.Context, q querier) (store.EventPage, error) {
 		query.Low = max(query.Low, posthaste.FirstPosition(query.Since()))
-		r := &logReader{ctx: ctx, q: q, user: user, query: query, room: store.NewPageBudget(query.Bytes)}
+		r := &logReader{ctx: ctx, q: q, user: user, query: query, budget: store.NewPageBudget(query.Bytes)}
 		err := r.run()
 		s.setAside.add(r.unreadable, s.logger)
 		return r.page, err
@@ -74,12 +74,12 @@ func (s *Store) Events(ctx context.Context, user string, query store.EventQuery,
 
 // logReader runs one query.
 type logReader struct {
-	ctx   context.Context
-	q     querier
-	user  string
-	query store.EventQuery
-	page  store.EventPage
-	room  store.PageBudget
+	ctx    context.Context
+	q      querier
+	user   string
+	query  store.EventQuery
+	page   store.EventPage
+	budget store.PageBudget
 
 	scanned    int
 	unreadable unreadableError // messages that were left out
@@ -93,15 +93,15 @@ func (r *logReader) run() error {
 	if len(q) == 0 {
 		return r.scan()
 	}
-	if err := r.holdEnd(); err != nil {
+	if err := r.fixEnd(); err != nil {
 		return err
 	}
 	return r.search(q)
 }
 
-// holdEnd excludes events committed from now on. Postings are read by several statements:
+// fixEnd excludes events committed from now on. Postings are read by several statements:
 // oldest first, one could show an event after one that an earlier statement missed.
-func (r *logReader) holdEnd() error {
+func (r *logReader) fixEnd() error {
 	if !r.query.OldestFirst {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (r *logReader) search(q termQuery) error {
 	s := &search{leads: fields[leads], window: r.query.Limit + 1}
 	for i, f := range fields {
 		if i != leads {
-			s.others = append(s.others, condition{f.terms, f.often(begins)})
+			s.others = append(s.others, condition{f.terms, f.frequency(begins)})
 		}
 	}
 	slices.SortFunc(s.others, func(a, b condition) int { return cmp.Compare(len(a.terms), len(b.terms)) }) // the cheapest first
@@ -153,8 +153,8 @@ type search struct {
 
 // condition is that an event has one of some terms.
 type condition struct {
-	terms []term
-	often float64 // how many postings these have for each unit of positions, about
+	terms     []term
+	frequency float64 // how many postings these have for each unit of positions, about
 }
 
 // propose returns the next positions that have a term of each field: enough for the page,
@@ -211,7 +211,7 @@ func (r *logReader) scan() error {
 			before := r.scanned
 			for _, block := range blocks {
 				r.scanned += len(block)
-				cursor = behind(block, r.query.OldestFirst)
+				cursor = afterBlock(block, r.query.OldestFirst)
 				events = append(events, slices.DeleteFunc(block, func(e posthaste.Event) bool { return !r.within(e.Position) })...)
 			}
 			more = len(blocks) == count && r.within(cursor)
@@ -304,7 +304,7 @@ func (r *logReader) keep(entries []store.Entry) error {
 	for _, e := range entries {
 		response, answered := responses[e.Position]
 		e.Response = response
-		if answered && response == nil || !r.room.Take(e.Size()) {
+		if answered && response == nil || !r.budget.Take(e.Size()) {
 			r.stop(e.Position)
 			return nil
 		}
@@ -325,7 +325,7 @@ func (r *logReader) messagesOf(events []posthaste.Event) (map[posthaste.MessageI
 
 // messages reads messages, nil beyond the page's byte limit.
 func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID]*posthaste.Message, error) {
-	room := max(1, r.room.Left())
+	room := max(1, r.budget.Left())
 	all, whole, err := r.messagesFound(len(ids), `
 		SELECT user_id, id, CASE WHEN octet_length(record) <= $3 THEN record END FROM posthaste.messages
 		WHERE user_id = $1 AND id = ANY($2)`, r.user, uuids(ids), room/max(1, len(ids)))
@@ -385,6 +385,6 @@ func (r *logReader) responses(entries []store.Entry) (map[posthaste.Position]*po
 		SELECT first, CASE WHEN total - size < $3 THEN record END FROM (
 			SELECT first, r.record, octet_length(r.record) AS size, sum(octet_length(r.record)) OVER (ORDER BY w.n) AS total
 			FROM unnest($2::bigint[]) WITH ORDINALITY AS w (first, n) JOIN posthaste.responses r USING (first)
-			WHERE r.user_id = $1) AS found`, r.user, int64s(at), max(1, r.room.Left()))
+			WHERE r.user_id = $1) AS found`, r.user, int64s(at), max(1, r.budget.Left()))
 	return responses, err
 }

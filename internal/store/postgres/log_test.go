@@ -16,7 +16,7 @@ func TestAScanGoesOnBehindABlock(t *testing.T) {
 		"newest first": {false, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := behind(block, c.oldestFirst); got != c.want {
+			if got := afterBlock(block, c.oldestFirst); got != c.want {
 				t.Errorf("behind = %d, want %d", got, c.want)
 			}
 		})

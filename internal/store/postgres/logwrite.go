@@ -65,7 +65,7 @@ type newResponse struct {
 func (tx *tx) event(m *posthaste.Message, e posthaste.Event) posthaste.Position {
 	e.Position = tx.nextPosition(m.User)
 	size := tx.log.add(m, &e)
-	tx.count(usageKey{m.User, usageLog, dayOf(e.Position)}, 1, size)
+	tx.addUsage(usageKey{m.User, usageLog, dayOf(e.Position)}, 1, size)
 	return e.Position
 }
 

@@ -71,7 +71,7 @@ func (r *logReader) load(fields ...*fieldList) error {
 	if len(of) == 0 {
 		return nil
 	}
-	found, err := rows(r.ctx, r.q, scanPosting, r.listQuestion(), r.user, terms, cursors, counts, int64(r.last()), int64(r.first()))
+	found, err := rows(r.ctx, r.q, scanPosting, r.listQuery(), r.user, terms, cursors, counts, int64(r.last()), int64(r.first()))
 	if err != nil {
 		return err
 	}
@@ -95,9 +95,9 @@ func (r *logReader) load(fields ...*fieldList) error {
 	return nil
 }
 
-// listQuestion reads the next postings of lists. The bound on first lets PostgreSQL plan for
+// listQuery reads the next postings of lists. The bound on first lets PostgreSQL plan for
 // fewer days.
-func (r *logReader) listQuestion() string {
+func (r *logReader) listQuery() string {
 	within := `p.first BETWEEN $5 AND l.cursor AND p.first <= $6`
 	if r.query.OldestFirst {
 		within = `p.first BETWEEN l.cursor AND $5 AND p.first >= $6`
@@ -236,8 +236,8 @@ func (l *termList) covered(begins posthaste.Position) float64 {
 	return max(1, math.Abs(float64(l.reached)-float64(begins)))
 }
 
-// often returns a field's postings per position, as far as was read.
-func (f *fieldList) often(begins posthaste.Position) (often float64) {
+// frequency returns a field's postings per position, as far as was read.
+func (f *fieldList) frequency(begins posthaste.Position) (often float64) {
 	for _, l := range f.lists {
 		often += float64(l.read) / l.covered(begins)
 	}
@@ -273,7 +273,7 @@ func (r *logReader) passing(positions []posthaste.Position, c condition) (told [
 	}
 	if !all {
 		if len(c.terms) > fewTerms {
-			if told, positions, err = r.tell(positions); err != nil || len(positions) == 0 {
+			if told, positions, err = r.passingByReading(positions); err != nil || len(positions) == 0 {
 				return told, err
 			}
 		}
@@ -321,7 +321,7 @@ const postingsEach = 3
 func (r *logReader) postingsOfRange(positions []posthaste.Position, c condition) (found []storedPosting, all bool, err error) {
 	from, to := slices.Min(positions), slices.Max(positions)
 	atMost := postingsEach * len(positions)
-	if c.often*float64(to-from) > float64(atMost) {
+	if c.frequency*float64(to-from) > float64(atMost) {
 		return nil, false, nil
 	}
 	found, err = rows(r.ctx, r.q, scanPosting, `
@@ -342,9 +342,9 @@ func (r *logReader) postingsOfEach(positions []posthaste.Position, c condition) 
 		int64(max(slices.Min(positions), maxSpan)-maxSpan), int64(slices.Max(positions)))
 }
 
-// tell returns positions whose events pass the whole filter, and the rest from the first one
+// passingByReading returns positions whose events pass the whole filter, and the rest from the first one
 // whose message is too large.
-func (r *logReader) tell(positions []posthaste.Position) (passing, rest []posthaste.Position, err error) {
+func (r *logReader) passingByReading(positions []posthaste.Position) (passing, rest []posthaste.Position, err error) {
 	for rest = positions; len(rest) > 0; {
 		n := min(len(rest), askedAtOnce)
 		events, err := r.eventsAt(rest[:n])

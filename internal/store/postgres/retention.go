@@ -167,7 +167,7 @@ func (tx *tx) removeListsOf(of usageKey, runs []removedRow) error {
 		DELETE FROM posthaste.run_entries WHERE user_id = $1 AND run = ANY($2)
 		RETURNING run, octet_length(record)`, of.user, positions)
 	for _, e := range entries {
-		tx.count(of, 0, -int(e.Bytes))
+		tx.addUsage(of, 0, -int(e.Bytes))
 	}
 	for _, table := range []string{"run_memory", "run_events", "waiters"} {
 		tx.exec(`DELETE FROM posthaste.`+table+` WHERE user_id = $1 AND run = ANY($2)`, of.user, positions)
@@ -267,7 +267,7 @@ func (tx *tx) trimBlocks(user string, in span, end posthaste.Position) (more boo
 		for _, e := range events {
 			of.add(e.MessageID)
 			last = max(last, e.Position)
-			tx.count(usageKey{user, usageLog, dayOf(e.Position)}, -1, 0) // the size goes with the day
+			tx.addUsage(usageKey{user, usageLog, dayOf(e.Position)}, -1, 0) // the size goes with the day
 		}
 	}
 	tx.exec(`DELETE FROM posthaste.responses WHERE user_id = $1 AND first BETWEEN $2 AND $3`,

@@ -138,14 +138,14 @@ func newRunFinder(user string, query *store.RunQuery) *finder {
 		low: query.Low, high: query.High, oldestFirst: query.OldestFirst, limit: query.Limit,
 	}
 	for _, at := range query.Filter.Positions {
-		f.named = append(f.named, int64(at))
+		f.only = append(f.only, int64(at))
 	}
 	if query.Failed {
 		f.kind, f.table, f.key = usageFailedRuns, "posthaste.run_dead_letters", "id"
-		f.named = int64s(query.Filter.DeadLetterIDs)
+		f.only = int64s(query.Filter.DeadLetterIDs)
 	}
-	f.question, f.whole = runTermQuery(query)
-	f.whole = f.whole && len(f.named) == 0
+	f.terms, f.complete = runTermQuery(query)
+	f.complete = f.complete && len(f.only) == 0
 	return f
 }
 

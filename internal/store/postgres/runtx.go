@@ -18,13 +18,13 @@ type runTx struct {
 	user     string
 	settling posthaste.MessageID // the message that is being settled, if any
 
-	runs   map[posthaste.Position]*posthaste.Run // that were read or started
-	latest map[string]posthaste.Position         // started with an id
-	memory map[memoryKey]posthaste.MessageID
-	gone   map[posthaste.Position]bool // waiters, dead letters and events
-	dirty  map[posthaste.Position]bool // runs to be saved
-	was    map[posthaste.Position]*indexedRun
-	writes []func() error
+	runs    map[posthaste.Position]*posthaste.Run // that were read or started
+	latest  map[string]posthaste.Position         // started with an id
+	memory  map[memoryKey]posthaste.MessageID
+	removed map[posthaste.Position]bool // waiters, dead letters and events
+	dirty   map[posthaste.Position]bool // runs to be saved
+	before  map[posthaste.Position]*termsBefore
+	writes  []func() error
 }
 
 type memoryKey struct {
@@ -34,14 +34,14 @@ type memoryKey struct {
 
 func (tx *tx) runTx(user string) *runTx {
 	return &runTx{
-		tx:     tx,
-		user:   user,
-		runs:   map[posthaste.Position]*posthaste.Run{},
-		latest: map[string]posthaste.Position{},
-		memory: map[memoryKey]posthaste.MessageID{},
-		gone:   map[posthaste.Position]bool{},
-		dirty:  map[posthaste.Position]bool{},
-		was:    map[posthaste.Position]*indexedRun{},
+		tx:      tx,
+		user:    user,
+		runs:    map[posthaste.Position]*posthaste.Run{},
+		latest:  map[string]posthaste.Position{},
+		memory:  map[memoryKey]posthaste.MessageID{},
+		removed: map[posthaste.Position]bool{},
+		dirty:   map[posthaste.Position]bool{},
+		before:  map[posthaste.Position]*termsBefore{},
 	}
 }
 
@@ -63,7 +63,7 @@ func (r *runTx) write() error {
 	}
 	for at := range r.dirty {
 		r.saveRun(r.runs[at])
-		r.indexRun(r.runs[at], r.was[at])
+		r.indexRun(r.runs[at], r.before[at])
 	}
 	return nil
 }
@@ -97,16 +97,16 @@ func (r *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.hold(run), nil
+	return r.firstRead(run), nil
 }
 
-// hold returns the first copy that was read of a run.
-func (r *runTx) hold(run *posthaste.Run) *posthaste.Run {
+// firstRead returns the first copy that was read of a run.
+func (r *runTx) firstRead(run *posthaste.Run) *posthaste.Run {
 	if held := r.runs[run.Position]; held != nil {
 		return held
 	}
 	r.runs[run.Position] = run
-	r.was[run.Position] = newIndexedRun(run)
+	r.before[run.Position] = newTermsBefore(run)
 	return run
 }
 
@@ -126,7 +126,7 @@ func (r *runTx) Start(run *posthaste.Run) {
 	r.latest[run.ID] = run.Position
 	r.Save(run)
 	r.stage(func() error {
-		r.count(usageKey{user: r.user, kind: usageRuns}, 1, len(record.AppendRun(nil, run)))
+		r.addUsage(usageKey{user: r.user, kind: usageRuns}, 1, len(record.AppendRun(nil, run)))
 		return nil
 	})
 }
@@ -149,7 +149,7 @@ func (r *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthast
 	r.stage(func() error {
 		r.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
 			r.user, int64(run.Position), entry.Index, data)
-		r.count(usageKey{user: r.user, kind: usageRuns}, 0, len(data))
+		r.addUsage(usageKey{user: r.user, kind: usageRuns}, 0, len(data))
 		return nil
 	})
 	if m == nil {
@@ -282,13 +282,13 @@ func (r *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 		r.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
 			r.user, int64(d.ID), int64(run.Position), data)
 		r.index(r.user, usageFailedRuns, int64(d.ID), failureTerms(run))
-		r.count(usageKey{user: r.user, kind: usageFailedRuns}, 1, len(data))
+		r.addUsage(usageKey{user: r.user, kind: usageFailedRuns}, 1, len(data))
 		return nil
 	})
 }
 
 func (r *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
-	if r.gone[posthaste.Position(id)] {
+	if r.removed[posthaste.Position(id)] {
 		return nil, nil, store.ErrNotFound
 	}
 	found, err := row(r.ctx, r, func(cr pgx.CollectableRow) (foundRun, error) { return scanFoundRun(cr, r.user) }, `
@@ -298,12 +298,12 @@ func (r *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *pos
 	if err != nil {
 		return nil, nil, err
 	}
-	return found.letter, r.hold(found.run), nil
+	return found.letter, r.firstRead(found.run), nil
 }
 
 func (r *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	id := run.DeadLetterID
-	r.gone[posthaste.Position(id)] = true
+	r.removed[posthaste.Position(id)] = true
 	r.stage(func() error {
 		gone, err := rows(r.ctx, r, pgx.RowToStructByPos[removedRow], `
 			DELETE FROM posthaste.run_dead_letters WHERE user_id = $1 AND id = $2 RETURNING id, octet_length(record)`,

@@ -81,7 +81,7 @@ func (r *runTx) Wait(w *posthaste.Waiter) {
 }
 
 func (r *runTx) Waiter(run, at posthaste.Position) (*posthaste.Waiter, error) {
-	if r.gone[at] {
+	if r.removed[at] {
 		return nil, store.ErrNotFound
 	}
 	return row(r.ctx, r, scanWaiter, `
@@ -101,11 +101,11 @@ func (r *runTx) RunWaiters(run posthaste.Position) ([]*posthaste.Waiter, error) 
 
 // left drops the waiters that this transaction has ended.
 func (r *runTx) left(all []*posthaste.Waiter) []*posthaste.Waiter {
-	return slices.DeleteFunc(all, func(w *posthaste.Waiter) bool { return r.gone[w.Position] })
+	return slices.DeleteFunc(all, func(w *posthaste.Waiter) bool { return r.removed[w.Position] })
 }
 
 func (r *runTx) EndWait(w *posthaste.Waiter) {
-	r.gone[w.Position] = true
+	r.removed[w.Position] = true
 	r.stageExec(`DELETE FROM posthaste.waiters WHERE user_id = $1 AND run = $2 AND position = $3`,
 		r.user, int64(w.Run.Position), int64(w.Position))
 }
@@ -130,12 +130,12 @@ func (r *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, 
 	}, `
 		SELECT position, body FROM posthaste.run_events
 		WHERE user_id = $1 AND run = $2 AND event_id = $3 ORDER BY position`, r.user, int64(run), shortHash(eventID))
-	first := slices.IndexFunc(buffered, func(e keptEvent) bool { return !r.gone[e.at] })
+	first := slices.IndexFunc(buffered, func(e keptEvent) bool { return !r.removed[e.at] })
 	if err != nil || first < 0 {
 		return nil, false, err
 	}
 	at := buffered[first].at
-	r.gone[at] = true
+	r.removed[at] = true
 	r.stageExec(`DELETE FROM posthaste.run_events WHERE user_id = $1 AND run = $2 AND position = $3`, r.user, int64(run), int64(at))
 	return buffered[first].body, true, nil
 }

@@ -175,24 +175,24 @@ func runTermQuery(query *store.RunQuery) (q termQuery, whole bool) {
 	return q.numbers(fieldStatus, f.Statuses), whole && len(f.Positions)+len(f.States) == 0
 }
 
-// indexedRun is the terms of a run as it was read.
-type indexedRun struct {
+// termsBefore is the terms of a run as it was read.
+type termsBefore struct {
 	terms   []term
 	letter  posthaste.DeadLetterID // 0: it was not in the DLQ
 	failure []term
 }
 
-func newIndexedRun(run *posthaste.Run) *indexedRun {
-	return &indexedRun{runTerms(run), run.DeadLetterID, failureTerms(run)}
+func newTermsBefore(run *posthaste.Run) *termsBefore {
+	return &termsBefore{runTerms(run), run.DeadLetterID, failureTerms(run)}
 }
 
 // indexRun updates the terms of a run. was is nil for a new one.
-func (r *runTx) indexRun(run *posthaste.Run, was *indexedRun) {
+func (r *runTx) indexRun(run *posthaste.Run, was *termsBefore) {
 	if was == nil {
-		was = &indexedRun{}
+		was = &termsBefore{}
 	}
 	r.reindex(r.user, usageRuns, int64(run.Position), was.terms, runTerms(run))
-	if was.letter != 0 && was.letter == run.DeadLetterID && !r.gone[posthaste.Position(was.letter)] {
+	if was.letter != 0 && was.letter == run.DeadLetterID && !r.removed[posthaste.Position(was.letter)] {
 		r.reindexFailed(int64(was.letter), was.failure, failureTerms(run))
 	}
 }

@@ -32,7 +32,7 @@ const eventOverhead = 100
 
 func dayOf(p posthaste.Position) int64 { return p.Time().UTC().Truncate(day).UnixMilli() }
 
-func (t *userTx) count(of usageKey, entries, bytes int) {
+func (t *userTx) addUsage(of usageKey, entries, bytes int) {
 	t.writes++
 	k := t.usage[of]
 	t.usage[of] = usageChange{k.entries + entries, k.bytes + bytes}
@@ -59,7 +59,7 @@ func placesOf(gone []removedRow) []int64 {
 
 func (t *userTx) countRemoved(of usageKey, gone []removedRow) {
 	for _, r := range gone {
-		t.count(of, -1, -int(r.Bytes))
+		t.addUsage(of, -1, -int(r.Bytes))
 	}
 }
 
@@ -91,7 +91,7 @@ func (s *Store) usage(ctx context.Context, where string, args ...any) (u store.U
 	})
 	for _, k := range counts {
 		if k.Entries > 0 {
-			addUsage(&u, k)
+			sumByKind(&u, k)
 		}
 	}
 	return u, err
@@ -106,8 +106,8 @@ func scanUsage(r pgx.CollectableRow) (k usageRow, err error) {
 	return k, err
 }
 
-// addUsage adds a count to those of its kind. Days come in order.
-func addUsage(u *store.Usage, k usageRow) {
+// sumByKind adds a count to those of its kind. Days come in order.
+func sumByKind(u *store.Usage, k usageRow) {
 	switch k.kind {
 	case usageDeadLetters:
 		sumUsage(&u.DeadLetters, k.KindUsage)

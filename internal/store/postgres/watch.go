@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
-	who := s.followers.join(user) // first: what is written in between wakes
+	who := s.followers.wait(user) // first: what is written in between wakes
 	end, err := read(ctx, s, func(ctx context.Context, q querier) (posthaste.Position, error) { return readEnd(ctx, q, user) })
 	if err == nil {
 		s.followers.setRead(user, who, end)
@@ -111,9 +111,9 @@ type logWaiter struct {
 	heard posthaste.Position // the end that was heard of last, while they waited
 }
 
-// join returns the waiter of a log. The caller then reads the end of the log, and calls
+// wait returns the waiter of a log. The caller then reads the end of the log, and calls
 // setRead.
-func (f *logWaiters) join(user string) *logWaiter {
+func (f *logWaiters) wait(user string) *logWaiter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil {
