@@ -100,8 +100,25 @@ func (i *importer) add(item store.Item) error {
 		return i.deadLetter(item)
 	case store.ItemSubmission, store.ItemResponse:
 		return i.submission(item)
+	case store.ItemRun:
+		return i.run(item)
+	case store.ItemRunEntry:
+		i.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
+			item.User, int64(positionAt(item.Key)), int32(binary.BigEndian.Uint32(item.Key[8:])), item.Value)
+		i.addUsage(usageKey{user: item.User, kind: usageRuns}, 0, len(item.Value))
+		return nil
+	case store.ItemIdempotencyRecord:
+		i.exec(`INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)`,
+			item.User, int64(positionAt(item.Key)), item.Key[8:], [16]byte(item.Value))
+		return nil
+	case store.ItemRunEvent:
+		return i.runEvent(item)
+	case store.ItemWaiter:
+		return i.waiter(item)
+	case store.ItemRunDeadLetter:
+		return i.runDeadLetter(item)
 	default:
-		return i.partOfRun(item)
+		return fmt.Errorf("items of kind %d are unknown", item.Kind)
 	}
 }
 
@@ -189,34 +206,6 @@ func (i *importer) submission(item store.Item) error {
 		ids = append(ids, [16]byte(rest[:idLen]))
 	}
 	i.exec(`INSERT INTO posthaste.submissions (user_id, key, at, ids) VALUES ($1, $2, $3, $4)`, item.User, item.Key, at, ids)
-	return nil
-}
-
-// partOfRun writes a run or what belongs to one.
-func (i *importer) partOfRun(item store.Item) error {
-	if len(item.Key) < 8 {
-		return fmt.Errorf("an item of kind %d is not known", item.Kind)
-	}
-	run := positionAt(item.Key)
-	switch item.Kind {
-	case store.ItemRun:
-		return i.run(item)
-	case store.ItemRunEntry:
-		i.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
-			item.User, int64(run), int32(binary.BigEndian.Uint32(item.Key[8:])), item.Value)
-		i.addUsage(usageKey{user: item.User, kind: usageRuns}, 0, len(item.Value))
-	case store.ItemIdempotencyRecord:
-		i.exec(`INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)`,
-			item.User, int64(run), item.Key[8:], [16]byte(item.Value))
-	case store.ItemRunEvent:
-		return i.runEvent(item)
-	case store.ItemWaiter:
-		return i.waiter(item)
-	case store.ItemRunDeadLetter:
-		return i.runDeadLetter(item)
-	default:
-		return fmt.Errorf("an item of kind %d is not known", item.Kind)
-	}
 	return nil
 }
 

@@ -1,22 +1,20 @@
--- Texts that clients choose are bytea: they may hold what a text of PostgreSQL may
--- not, and compare byte by byte. Times are Unix milliseconds, positions those of
--- the log. A record is what package record makes.
+-- Texts that clients choose are bytea: they may hold NUL bytes, and compare byte by byte.
+-- Times are Unix milliseconds, positions are log positions, records are of package record.
 
--- Who holds the row of a user has the user's turn to write.
+-- A transaction that writes a user's data locks the user's row first.
 CREATE TABLE posthaste.users (
     user_id  text COLLATE "C" PRIMARY KEY,
     position bigint NOT NULL DEFAULT 0 -- of the last event
 );
 
--- A node that has not said in time that it lives has lost its leases. The times
--- are those of the database, whatever the clocks of nodes say.
+-- A node whose expires_at has passed, by the clock of the database, has lost its leases.
 CREATE TABLE posthaste.nodes (
     node       bigint PRIMARY KEY,
     expires_at timestamptz NOT NULL,
     known      integer NOT NULL -- version of the schema that its program knows
 );
 
--- What one node at a time does: whoever finds it free or run out.
+-- Jobs that one node at a time does: any node that finds the lease free or expired.
 CREATE TABLE posthaste.jobs (
     job        text COLLATE "C" PRIMARY KEY,
     node       bigint NOT NULL,
@@ -24,17 +22,16 @@ CREATE TABLE posthaste.jobs (
 );
 CREATE INDEX jobs_expired ON posthaste.jobs (expires_at);
 
--- Numbers of nodes, which are never given twice.
+-- Numbers of nodes, never reused.
 CREATE SEQUENCE posthaste.tokens;
 
--- The last position that was taken. A sequence, for what a transaction took is not
--- given back when it fails, and nobody waits until it ends.
+-- The last position that was taken. A sequence, so that nobody waits for a transaction that
+-- took some; positions of a failed transaction are lost.
 CREATE SEQUENCE posthaste.positions MINVALUE 0 START 0;
 
--- take_positions takes so many positions that follow each other, all above those that
--- were taken before, none below the first of a time, and returns the first of them.
--- A sequence cannot be raised to a value by two at once, hence the lock, which is
--- held for this one statement.
+-- take_positions takes count consecutive positions, above all taken before and none below
+-- lowest, and returns the first. The lock is held for this one statement: two sessions cannot
+-- raise a sequence to a value at once.
 CREATE FUNCTION posthaste.take_positions(count bigint, lowest bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     first bigint;
@@ -50,7 +47,7 @@ EXCEPTION WHEN OTHERS OR query_canceled THEN
     RAISE;
 END $$;
 
--- What of a message never changes.
+-- The part of a message that never changes.
 CREATE TABLE posthaste.messages (
     user_id    text COLLATE "C" NOT NULL,
     id         uuid NOT NULL,
@@ -60,7 +57,7 @@ CREATE TABLE posthaste.messages (
     PRIMARY KEY (user_id, id)
 );
 
--- How messages ended, which is written once.
+-- How messages ended; written once.
 CREATE TABLE posthaste.ended (
     user_id text COLLATE "C" NOT NULL,
     id      uuid NOT NULL,
@@ -69,8 +66,8 @@ CREATE TABLE posthaste.ended (
     PRIMARY KEY (user_id, id)
 );
 
--- What has not ended, and what has but keeps its slot in a queue. Rows come and go
--- with each message, so they are cleared away long before a fifth of them is dead.
+-- Messages that have not ended, and those that have but keep their slot in a queue. Rows come
+-- and go with each message, so vacuum runs long before a fifth of them is dead.
 CREATE TABLE posthaste.live (
     user_id          text COLLATE "C" NOT NULL,
     id               uuid NOT NULL,
@@ -103,14 +100,14 @@ CREATE TABLE posthaste.lanes (
     in_flight integer NOT NULL,   -- of them, claimed
     ready     bigint,             -- when to look at it; NULL: when something happens
     served    bigint NOT NULL DEFAULT 0,
-    held_by   bytea[],            -- flow-control keys whose room it waits for
+    held_by   bytea[],            -- flow-control keys whose capacity it waits for
     PRIMARY KEY (user_id, kind, lane)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX lanes_ready ON posthaste.lanes (ready) WHERE ready IS NOT NULL;
 CREATE INDEX lanes_held  ON posthaste.lanes (user_id) WHERE held_by IS NOT NULL;
 
--- The log: blocks of events that one commit added for a user, named by the position of
--- the first. It has a partition for each day, made as days come, as have its parts.
+-- The log: blocks of events that one commit added for a user, keyed by their first position.
+-- It has a partition for each day, as have postings and responses.
 CREATE TABLE posthaste.events (
     user_id text COLLATE "C" NOT NULL,
     first   bigint NOT NULL,
@@ -118,8 +115,8 @@ CREATE TABLE posthaste.events (
     PRIMARY KEY (user_id, first)
 ) PARTITION BY RANGE (first);
 
--- What can be found by a term, which is a value of a field, hashed: blocks of the
--- positions that one commit added, and the gaps between them.
+-- The index of the log: for each term, which is a hashed value of a field, the positions that
+-- one commit added, as the first and the gaps between them.
 CREATE TABLE posthaste.postings (
     user_id text COLLATE "C" NOT NULL,
     term    bigint NOT NULL,
@@ -128,7 +125,7 @@ CREATE TABLE posthaste.postings (
     PRIMARY KEY (user_id, term, first)
 ) PARTITION BY RANGE (first);
 
--- Answers of destinations that an event tells of.
+-- Responses of destinations, of ERROR events.
 CREATE TABLE posthaste.responses (
     user_id text COLLATE "C" NOT NULL,
     first   bigint NOT NULL, -- the position of the event
@@ -136,7 +133,7 @@ CREATE TABLE posthaste.responses (
     PRIMARY KEY (user_id, first)
 ) PARTITION BY RANGE (first);
 
--- How much is kept of each user: see the kinds in usage.go.
+-- Usage: what is stored of each user. The kinds are in usage.go.
 CREATE TABLE posthaste.kept (
     user_id text COLLATE "C" NOT NULL,
     kind    smallint NOT NULL,
@@ -168,7 +165,7 @@ CREATE TABLE posthaste.documents (
     kind    smallint NOT NULL,
     name    bytea NOT NULL,
     record  bytea NOT NULL,
-    at      bigint, -- what is found among all users by a time: see the kinds
+    at      bigint, -- the time it is found by among all users, by kind
     PRIMARY KEY (user_id, kind, name)
 );
 CREATE INDEX documents_at ON posthaste.documents (kind, at) WHERE at IS NOT NULL;
@@ -179,7 +176,7 @@ CREATE TABLE posthaste.runs (
     id        bytea NOT NULL, -- hashed
     record    bytea NOT NULL,
     progress  bytea NOT NULL,
-    completed bigint, -- NULL while it goes on
+    completed bigint, -- NULL while it is active
     PRIMARY KEY (user_id, position)
 );
 CREATE INDEX runs_id        ON posthaste.runs (user_id, id, position);
@@ -231,7 +228,7 @@ CREATE TABLE posthaste.run_dead_letters (
 );
 CREATE INDEX run_dead_letters_run ON posthaste.run_dead_letters (user_id, run);
 
--- What dead letters, runs and failed runs can be found by: those kinds of usage.go.
+-- The index of dead letters, runs and failed runs, by the kinds in usage.go.
 CREATE TABLE posthaste.terms (
     user_id text COLLATE "C" NOT NULL,
     kind    smallint NOT NULL,
