@@ -105,7 +105,7 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 		if err := tx.follow(m, l); err != nil {
 			return err
 		}
-		tx.lives[messageOf{l.user, l.id}] = l
+		tx.lives[l.of()] = l
 		tx.save(l)
 		tx.touch(l.lane, 1)
 	}

@@ -13,10 +13,7 @@ import (
 func (s *Store) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID,
 	step *store.Step,
 ) (changed []posthaste.MessageID, err error) {
-	var w prefetch
-	for _, id := range ids {
-		w.live = append(w.live, messageOf{user, id})
-	}
+	w := prefetch{live: column(ids, func(id posthaste.MessageID) messageOf { return messageOf{user, id} })}
 	err = s.callWith(ctx, now, []string{user}, w, func(tx *tx) error {
 		changed = nil
 		if err := tx.loadEnvelopesIfLive(w.live); err != nil {
@@ -57,11 +54,7 @@ func (tx *tx) skipUnreadable(err error) error {
 }
 
 func (tx *tx) loadEnvelopes(lives []*liveMessage) error {
-	of := make([]messageOf, len(lives))
-	for i, l := range lives {
-		of[i] = messageOf{l.user, l.id}
-	}
-	_, err := tx.envelopes(of)
+	_, err := tx.envelopes(column(lives, (*liveMessage).of))
 	return tx.skipUnreadable(err)
 }
 

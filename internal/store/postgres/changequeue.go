@@ -52,9 +52,6 @@ func (t *changeQueue) timeToStart(ctx context.Context) time.Duration {
 func (t *changeQueue) enqueue(user string, c *change) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.waiting == nil {
-		t.waiting = map[string][]*change{}
-	}
 	others, busy := t.waiting[user]
 	t.waiting[user] = append(others, c)
 	return !busy

@@ -22,7 +22,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	defer done(&err)
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	if s.inDoubt.any() {
+	if s.held.anyInDoubt() {
 		s.releasing.run(ctx, s, func(ctx context.Context) error { return s.releaseInDoubt(ctx, now) })
 	}
 	if claims, err := s.lateResults.take(limit); len(claims) > 0 || err != nil {
@@ -116,7 +116,7 @@ func (s *Store) finishClaim(c *claiming, err error) error {
 	}
 	s.held.remove(c.claims...)
 	if errors.Is(err, errInDoubt) {
-		s.inDoubt.add(c.claims)
+		s.held.doubt(c.claims)
 	}
 	if unreadable, ok := errors.AsType[unreadableError](err); ok {
 		s.setAside.add(unreadable, s.logger)
@@ -271,11 +271,7 @@ func (c *claiming) lease(picked []*liveMessage) error {
 	if len(picked) == 0 {
 		return nil
 	}
-	of := make([]messageOf, len(picked))
-	for i, l := range picked {
-		of[i] = messageOf{l.user, l.id}
-	}
-	messages, err := c.envelopes(of)
+	messages, err := c.envelopes(column(picked, (*liveMessage).of))
 	if err != nil {
 		return err
 	}

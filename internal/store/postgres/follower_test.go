@@ -56,7 +56,7 @@ func TestFollowers(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var f logWaiters
+			f := logWaiters{of: map[string]*logWaiter{}}
 			who := f.wait("ann")
 			c.happens(&f, who)
 			select {

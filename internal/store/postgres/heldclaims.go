@@ -16,12 +16,18 @@ import (
 )
 
 // heldClaims are the claims that this process works on or is about to commit. They take its
-// slots and memory, whatever became of their leases.
+// slots and memory, whatever became of their leases. Of claims in doubt it is unknown whether
+// they were committed or released: nobody works on them, so this node has to release them.
 type heldClaims struct {
-	mu     sync.Mutex
-	users  map[uint64]string // by lease
-	counts map[string]int    // by user
-	memory flow.Memory[laneID]
+	mu      sync.Mutex
+	users   map[uint64]string // by lease
+	counts  map[string]int    // by user
+	memory  flow.Memory[laneID]
+	inDoubt map[uint64]store.Claim // by lease
+}
+
+func newHeldClaims(memory int) heldClaims {
+	return heldClaims{users: map[uint64]string{}, counts: map[string]int{}, memory: flow.NewMemory[laneID](memory), inDoubt: map[uint64]store.Claim{}}
 }
 
 // inFlight is what users have in flight on this node.
@@ -33,9 +39,6 @@ type inFlight struct {
 func (h *heldClaims) add(claims []store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.users == nil {
-		h.users, h.counts = map[uint64]string{}, map[string]int{}
-	}
 	for _, claim := range claims {
 		h.users[claim.Lease] = claim.Message.User
 		h.counts[claim.Message.User]++
@@ -69,11 +72,13 @@ func (h *heldClaims) leases() []int64 {
 	return all
 }
 
-func (h *heldClaims) holds(lease uint64) bool {
+// knows reports whether a claim with the lease is held or in doubt.
+func (h *heldClaims) knows(lease uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, there := h.users[lease]
-	return there
+	_, held := h.users[lease]
+	_, inDoubt := h.inDoubt[lease]
+	return held || inDoubt
 }
 
 // usersOverQuota returns the users who may not start an attempt while that many slots are
@@ -98,55 +103,38 @@ func (h *heldClaims) inFlight() inFlight {
 	return inFlight{counts, h.memory.Clone()}
 }
 
-// inDoubtClaims are claims of which it is unknown whether they were committed or released.
-// Nobody works on them, so this node has to release them.
-type inDoubtClaims struct {
-	mu     sync.Mutex
-	claims map[uint64]store.Claim // by lease
-}
-
-func (u *inDoubtClaims) add(claims []store.Claim) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.claims == nil {
-		u.claims = map[uint64]store.Claim{}
-	}
+func (h *heldClaims) doubt(claims []store.Claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, claim := range claims {
-		u.claims[claim.Lease] = claim
+		h.inDoubt[claim.Lease] = claim
 	}
 }
 
-func (u *inDoubtClaims) has(lease uint64) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	_, there := u.claims[lease]
-	return there
+func (h *heldClaims) anyInDoubt() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.inDoubt) > 0
 }
 
-func (u *inDoubtClaims) any() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.claims) > 0
-}
-
-func (u *inDoubtClaims) take() map[uint64]store.Claim {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	claims := u.claims
-	u.claims = nil
+func (h *heldClaims) takeInDoubt() map[uint64]store.Claim {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	claims := h.inDoubt
+	h.inDoubt = map[uint64]store.Claim{}
 	return claims
 }
 
 // releaseInDoubt releases claims in doubt. Releasing twice is harmless: leases are unique.
 func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
 	of := map[string][]store.Claim{}
-	for _, claim := range s.inDoubt.take() {
+	for _, claim := range s.held.takeInDoubt() {
 		of[claim.Message.User] = append(of[claim.Message.User], claim)
 	}
 	users := slices.Sorted(maps.Keys(of))
 	left, err := s.forEachUser(ctx, now, users, func(tx *tx, user string) error { return tx.releaseAll(of[user]) })
 	for _, user := range left {
-		s.inDoubt.add(of[user])
+		s.held.doubt(of[user])
 	}
 	if err != nil {
 		err = fmt.Errorf("give back claims: %w", err)
@@ -182,9 +170,9 @@ func (s *Store) releaseOrphans() {
 	if unheld, err := s.orphanedClaims(ctx); err == nil && len(unheld) > 0 {
 		s.logger.Warn("leases.unheld", "leases", len(unheld), "first_message_id", unheld[0].Message.ID,
 			"consequence", "the database says that this node has claimed these messages, and nobody here works on them: they are due again")
-		s.inDoubt.add(unheld)
+		s.held.doubt(unheld)
 	}
-	if s.inDoubt.any() { // also while nothing is claimed for want of slots
+	if s.held.anyInDoubt() { // also while nothing is claimed for want of slots
 		s.releasing.run(ctx, s, func(ctx context.Context) error { return s.releaseInDoubt(ctx, time.Time{}) })
 	}
 }
@@ -225,6 +213,6 @@ func (s *Store) findOrphans(ctx context.Context) ([]store.Claim, error) {
 		SELECT user_id, id, lease FROM posthaste.live
 		WHERE node = $1 AND node <> 0 AND lease <> ALL($2) LIMIT 1000`, s.node.number(), s.held.leases())
 	return slices.DeleteFunc(found, func(claim store.Claim) bool {
-		return s.held.holds(claim.Lease) || s.inDoubt.has(claim.Lease)
+		return s.held.knows(claim.Lease)
 	}), err
 }

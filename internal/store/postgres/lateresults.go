@@ -32,9 +32,6 @@ func (l *lateResults) start(user string) bool {
 	if l.claiming[user] {
 		return false
 	}
-	if l.claiming == nil {
-		l.claiming = map[string]bool{}
-	}
 	l.claiming[user] = true
 	return true
 }

@@ -48,10 +48,10 @@ func (t *userTx) scanLiveAnd(r pgx.CollectableRow, others ...any) (*liveMessage,
 	if err != nil {
 		return nil, err
 	}
-	if known := t.lives[messageOf{l.user, l.id}]; known != nil {
+	if known := t.lives[l.of()]; known != nil {
 		return known, nil
 	}
-	t.lives[messageOf{l.user, l.id}] = l
+	t.lives[l.of()] = l
 	return l, nil
 }
 
@@ -76,6 +76,8 @@ func readLive(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
 	l.state, err = record.StateOf(uint8(state))
 	return l, err
 }
+
+func (l *liveMessage) of() messageOf { return messageOf{l.user, l.id} }
 
 // waits reports whether the message waits for an attempt.
 func (l *liveMessage) waits() bool { return l.lease == 0 && !l.ended }
@@ -138,7 +140,7 @@ func (t *userTx) remove(l *liveMessage) {
 // end writes that a message has ended. In a queue it keeps its slot until its callbacks have
 // ended.
 func (tx *tx) end(m *posthaste.Message, l *liveMessage) error {
-	tx.finished = append(tx.finished, &ending{messageOf{l.user, l.id}, l.state, l.retried})
+	tx.finished = append(tx.finished, &ending{l.of(), l.state, l.retried})
 	l.lease = 0
 	if l.ended = l.callbacks > 0; l.ended {
 		tx.save(l)

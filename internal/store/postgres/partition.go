@@ -40,9 +40,6 @@ func (d *partitions) ensure(ctx context.Context, pool *pgxpool.Pool, now time.Ti
 		if err := createPartitions(ctx, pool, begins); err != nil {
 			return err
 		}
-		if d.made == nil {
-			d.made = map[time.Time]bool{}
-		}
 		d.made[begins] = true
 	}
 	return nil

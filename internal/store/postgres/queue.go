@@ -73,10 +73,7 @@ func (s *Store) QueueNames(ctx context.Context, user string) ([]string, error) {
 }
 
 func queueStatuses(ctx context.Context, q querier, user string, of ...*posthaste.Queue) ([]store.QueueStatus, error) {
-	lanes := make([][]byte, len(of))
-	for i, queue := range of {
-		lanes[i] = []byte(queueLane(user, queue.Name).name)
-	}
+	lanes := column(of, func(q *posthaste.Queue) []byte { return []byte(queueLane(user, q.Name).name) })
 	lags, err := rows(ctx, q, pgx.RowTo[int], `
 		SELECT coalesce(l.live, 0) FROM unnest($3::bytea[]) WITH ORDINALITY AS w (lane, n)
 		LEFT JOIN posthaste.lanes l ON l.user_id = $1 AND l.kind = $2 AND l.lane = w.lane ORDER BY w.n`,

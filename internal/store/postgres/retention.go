@@ -138,10 +138,7 @@ func (s *Store) removeIdleKeys(ctx context.Context, user string, names []string,
 	if len(names) == 0 {
 		return 0, nil
 	}
-	var w prefetch
-	for _, key := range names {
-		w.keys = append(w.keys, name{user, key})
-	}
+	w := prefetch{keys: column(names, func(key string) name { return name{user, key} })}
 	err = s.change(ctx, time.Time{}, []string{user}, w, func(tx *tx) error {
 		removed = 0
 		under, err := tx.messagesUnder(user, names)
@@ -294,10 +291,7 @@ func (s *idSet) add(id posthaste.MessageID) {
 // trimMessages removes ended messages without an event from a position on. An unreadable one
 // stays: it may have started an active run.
 func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste.Position) error {
-	terms := make([]int64, len(ids))
-	for i, id := range ids {
-		terms[i] = int64(messageTerm(id))
-	}
+	terms := column(ids, func(id posthaste.MessageID) int64 { return int64(messageTerm(id)) })
 	ended, err := rows(tx.ctx, tx, scanMessage, `
 		SELECT m.user_id, m.id, m.record FROM unnest($2::uuid[], $3::bigint[]) AS w (id, term)
 		JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id

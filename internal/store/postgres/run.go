@@ -137,9 +137,7 @@ func newRunFinder(user string, query *store.RunQuery) *finder {
 		user: user, kind: usageRuns, table: "posthaste.runs", key: "position",
 		low: query.Low, high: query.High, oldestFirst: query.OldestFirst, limit: query.Limit,
 	}
-	for _, at := range query.Filter.Positions {
-		f.only = append(f.only, int64(at))
-	}
+	f.only = int64s(query.Filter.Positions)
 	if query.Failed {
 		f.kind, f.table, f.key = usageFailedRuns, "posthaste.run_dead_letters", "id"
 		f.only = int64s(query.Filter.DeadLetterIDs)

@@ -85,9 +85,9 @@ func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim
 	if len(claims) == 0 {
 		return nil // they end with this node's number
 	}
-	err := s.callWith(ctx, now, usersOf(claims), prefetchFor(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+	err := s.callWith(ctx, now, column(claims, func(c store.Claim) string { return c.Message.User }), prefetchFor(claims), func(tx *tx) error { return tx.releaseAll(claims) })
 	if err != nil {
-		s.inDoubt.add(claims)
+		s.held.doubt(claims)
 	}
 	return err
 }
@@ -103,14 +103,6 @@ func prefetchFor(claims []store.Claim) (w prefetch) {
 		}
 	}
 	return w
-}
-
-func usersOf(claims []store.Claim) []string {
-	users := make([]string, len(claims))
-	for i, claim := range claims {
-		users[i] = claim.Message.User
-	}
-	return users
 }
 
 func (tx *tx) releaseAll(claims []store.Claim) error {

@@ -25,7 +25,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"posthaste/internal/flow"
 	"posthaste/internal/store"
 )
 
@@ -65,7 +64,6 @@ type Store struct {
 	node        node
 	partitions  partitions
 	changes     changeQueue
-	inDoubt     inDoubtClaims
 	held        heldClaims
 	lateResults lateResults
 	setAside    setAside
@@ -94,8 +92,10 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1),
 		schema: slices.Concat(migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
+		held:     newHeldClaims(options.Memory), changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
+		partitions: partitions{made: map[time.Time]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, documents: map[string]bool{}},
+		followers: logWaiters{of: map[string]*logWaiter{}},
 	}
-	s.held.memory = flow.NewMemory[laneID](options.Memory)
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}

@@ -31,9 +31,6 @@ type setAside struct {
 func (s *setAside) add(unreadable unreadableError, logger *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.messages == nil {
-		s.messages = map[messageOf]bool{}
-	}
 	for m, err := range unreadable {
 		if !s.messages[m] {
 			s.messages[m] = true
@@ -56,9 +53,6 @@ func (s *setAside) ids() [][16]byte {
 func (s *setAside) addDocument(damage error, logger *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.documents == nil {
-		s.documents = map[string]bool{}
-	}
 	if !s.documents[damage.Error()] {
 		s.documents[damage.Error()] = true
 		logger.Error("store.set_aside", "error", damage)

@@ -116,9 +116,6 @@ type logWaiter struct {
 func (f *logWaiters) wait(user string) *logWaiter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.of == nil {
-		f.of = map[string]*logWaiter{}
-	}
 	if f.of[user] == nil {
 		f.of[user] = &logWaiter{grown: make(chan struct{}), read: math.MaxInt64}
 	}
