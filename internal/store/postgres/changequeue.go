@@ -17,7 +17,7 @@ import (
 // together, and again when they are retried.
 const (
 	changesAtOnce = 256
-	workTime      = 2 * time.Second // no other change is begun after it
+	workTime      = 2 * time.Second // no other change is started after it
 )
 
 // change is one change of a user's data. It is made again if its transaction failed because of

@@ -115,7 +115,7 @@ const longestAttempt, settleTime = 24 * time.Hour, 10 * time.Minute
 func (l *liveMessage) checkAge(data []byte, now time.Time) error {
 	m, err := record.DecodeMessage(l.id, l.user, data)
 	if err != nil {
-		return nil // that was told with the message
+		return nil // reported with the message
 	}
 	since := posthaste.Position(l.lease).Time()
 	longest := cmp.Or(m.Timeout, longestAttempt)
@@ -134,7 +134,7 @@ func (l *liveMessage) check(data []byte) error {
 	m, err := record.DecodeMessage(l.id, l.user, data)
 	switch {
 	case err != nil:
-		return nil // that was told with the message
+		return nil // reported with the message
 	case laneOf(m) != l.lane:
 		return errors.New("it waits in another lane than its own")
 	case string(l.flowKey) != m.FlowControl.Key:

@@ -18,7 +18,7 @@ func TestATurnThatIsKeptStopsNobodyElse(t *testing.T) {
 	url := emptyDatabase(t)
 	s := openWith(t, url, postgres.Options{})
 	hers, first := accept(t, s, start), acceptOf(t, s, "bob")
-	over := keepTurn(t, url, ann)
+	over := keepLocked(t, url, ann)
 	wantClaimed(t, s, first)
 	wantClaimed(t, s, acceptOf(t, s, "bob"))
 	wantClaimed(t, s, acceptOf(t, s, "carl"), acceptOf(t, s, "dora"))
@@ -31,7 +31,7 @@ func TestAClaimThatWaitsForATurnStopsNobodyElse(t *testing.T) {
 	url := emptyDatabase(t)
 	s := openWith(t, url, postgres.Options{})
 	hers := accept(t, s, start)
-	over := keepTurn(t, url, ann)
+	over := keepLocked(t, url, ann)
 	wantNoClaims(t, s)
 	wantClaimed(t, s, acceptOf(t, s, "bob"))
 	over()
@@ -49,7 +49,7 @@ func TestALeaseThatCannotBeMadeVoidStopsNobodyElse(t *testing.T) {
 	if err := s.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	over := keepTurn(t, url, ann)
+	over := keepLocked(t, url, ann)
 	wantClaimed(t, s, acceptOf(t, s, "bob"))
 	over()
 	wantClaimed(t, s, hers)
@@ -82,7 +82,7 @@ func TestWhatIsClaimedWaitsForNoTurn(t *testing.T) {
 	url := emptyDatabase(t)
 	s := openWith(t, url, postgres.Options{}.WithPatience(time.Hour))
 	hers, other := accept(t, s, start), acceptOf(t, s, "bob")
-	over := keepTurn(t, url, ann)
+	over := keepLocked(t, url, ann)
 	settle(t, s, store.Delivered(claimOne(t, s, other)))
 	over()
 	wantClaimed(t, s, hers)
@@ -114,8 +114,8 @@ func acceptOf(t *testing.T, s store.Store, user string) *posthaste.Message {
 	return m
 }
 
-// keepTurn keeps the turn of a user until over is called.
-func keepTurn(t *testing.T, url, user string) (over func()) {
+// keepLocked keeps the turn of a user until over is called.
+func keepLocked(t *testing.T, url, user string) (over func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {

@@ -31,7 +31,7 @@ func (s *Store) forEachUser(ctx context.Context, now time.Time, users []string, 
 		if isUnavailable(err) {
 			return left, err
 		}
-		left = without(left, made) // none if it failed, for it is not known because of whom
+		left = without(left, made) // none if it failed
 	}
 	left = slices.DeleteFunc(left, func(user string) bool {
 		_, err := s.changeLocked(ctx, now, userLockTimeout, []string{user}, each)

@@ -24,7 +24,7 @@ func TestTurnsThatAreKeptHoldUpNoLeasesOfOthers(t *testing.T) {
 	execute(t, url, `UPDATE posthaste.nodes SET expires_at = '-infinity'`)
 	var over []func()
 	for _, m := range theirs {
-		over = append(over, keepTurn(t, url, m.User))
+		over = append(over, keepLocked(t, url, m.User))
 	}
 	s := openWith(t, url, postgres.Options{})
 	wantClaimed(t, s, other)

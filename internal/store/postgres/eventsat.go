@@ -12,7 +12,7 @@ import (
 // The block that holds a position is known once the first positions of blocks are known. Those
 // are read for a whole range if it has at most one block for each wanted position.
 
-const fewEvents = 128 // whose blocks are looked for one by one, wherever they lie
+const fewEvents = 128 // up to which blocks are looked up one by one
 
 // eventsAt reads the events at some positions, in the query's order.
 func (r *logReader) eventsAt(positions []posthaste.Position) ([]posthaste.Event, error) {

@@ -167,10 +167,10 @@ func (s *Store) releaseOrphans() {
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
 	_ = s.capExpiry(ctx)
-	if unheld, err := s.orphanedClaims(ctx); err == nil && len(unheld) > 0 {
-		s.logger.Warn("leases.unheld", "leases", len(unheld), "first_message_id", unheld[0].Message.ID,
-			"consequence", "the database says that this node has claimed these messages, and nobody here works on them: they are due again")
-		s.held.doubt(unheld)
+	if orphaned, err := s.orphanedClaims(ctx); err == nil && len(orphaned) > 0 {
+		s.logger.Warn("leases.unheld", "leases", len(orphaned), "first_message_id", orphaned[0].Message.ID,
+			"consequence", "the database lists leases of this node that it does not work on: their messages are due again")
+		s.held.doubt(orphaned)
 	}
 	if s.held.anyInDoubt() { // also while nothing is claimed for want of slots
 		s.releasing.run(ctx, s, func(ctx context.Context) error { return s.releaseInDoubt(ctx, time.Time{}) })

@@ -16,8 +16,7 @@ func (o Options) WithMigration(statements string, needs int) Options {
 	return o
 }
 
-// WithPatience are options of a store whose Claim waits so long for turns that somebody
-// else has.
+// WithPatience are options of a store whose Claim waits that long for locked users.
 func (o Options) WithPatience(d time.Duration) Options {
 	o.patience = d
 	return o
@@ -29,11 +28,11 @@ func (o Options) WithClock(ahead func() time.Duration) Options {
 	return o
 }
 
-// Hurry lets a turn begin one change only.
-func (s *Store) Hurry() { s.changes.workTime = 1 }
+// OneChangePerCommit lets a transaction make one change only.
+func (s *Store) OneChangePerCommit() { s.changes.workTime = 1 }
 
-// InLine returns how many changes of a user wait for a turn.
-func (s *Store) InLine(user string) int {
+// Waiting returns the number of changes that wait for a user.
+func (s *Store) Waiting(user string) int {
 	s.changes.mu.Lock()
 	defer s.changes.mu.Unlock()
 	return len(s.changes.waiting[user])

@@ -20,7 +20,7 @@ const claimPatience = time.Second
 // has one such claim at a time.
 type lateResults struct {
 	mu       sync.Mutex
-	claiming map[string]bool // users in whose line a claim stands
+	claiming map[string]bool // users with a running claim
 	claims   []store.Claim
 	err      error
 }

@@ -51,7 +51,7 @@ func (n *node) leave(ctx context.Context, pool *pgxpool.Pool) error {
 func (s *Store) renew(ctx context.Context) error {
 	t := s.node.session.Load()
 	if t.alive() {
-		said := time.Now()
+		sentAt := time.Now()
 		there, err := row(ctx, s.control, pgx.RowTo[time.Time], `
 			UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
 			WHERE node = $1 AND expires_at > clock_timestamp() RETURNING clock_timestamp()`, t.node, leaseTime)
@@ -59,11 +59,11 @@ func (s *Store) renew(ctx context.Context) error {
 			return err
 		}
 		if err == nil {
-			if err := s.node.clock.compare(said, there); err != nil {
+			if err := s.node.clock.compare(sentAt, there); err != nil {
 				t.expire()
 				return err
 			}
-			if t.renew(said) {
+			if t.renew(sentAt) {
 				return nil
 			}
 		}
@@ -78,7 +78,7 @@ func (s *Store) joinCluster(ctx context.Context, lost *nodeSession) error {
 	if err := s.askClock(ctx); err != nil {
 		return err
 	}
-	said := time.Now()
+	sentAt := time.Now()
 	var before, number int64
 	if lost != nil {
 		before = lost.node
@@ -92,7 +92,7 @@ func (s *Store) joinCluster(ctx context.Context, lost *nodeSession) error {
 	if err != nil {
 		return err
 	}
-	t := newNodeSession(number, said, func() {
+	t := newNodeSession(number, sentAt, func() {
 		s.logger.Warn("node.silent", "consequence", "other nodes may claim its messages; its attempts were ended")
 	})
 	if !s.node.session.CompareAndSwap(lost, t) {
@@ -108,12 +108,12 @@ func (s *Store) joinCluster(ctx context.Context, lost *nodeSession) error {
 
 // askClock compares this node's clock with the database's.
 func (s *Store) askClock(ctx context.Context) error {
-	said := time.Now()
+	sentAt := time.Now()
 	there, err := row(ctx, s.control, pgx.RowTo[time.Time], `SELECT clock_timestamp()`)
 	if err != nil {
 		return err
 	}
-	return s.node.clock.compare(said, there)
+	return s.node.clock.compare(sentAt, there)
 }
 
 // keepAlive sends heartbeats until the store is closed.
@@ -137,7 +137,7 @@ func (s *Store) renewWithRetry() {
 	for {
 		err := s.renew(ctx)
 		if err == nil || errors.Is(err, store.ErrClock) || s.closing.Err() != nil {
-			return // a clock that is wrong is told by itself
+			return // a wrong clock is logged elsewhere
 		}
 		s.logger.Warn("node.unheard", "error", err)
 		select {
@@ -190,22 +190,22 @@ const sessionTime = leaseTime - time.Second
 // or not the database can be reached, and never comes back.
 type nodeSession struct {
 	node      int64
-	ctx       context.Context // ends when the tenure lapses
-	expire    func()          // expires it, once
+	ctx       context.Context // ends when the session expires
+	expire    func()          // idempotent
 	mu        sync.Mutex
 	expiresAt time.Time
 	timer     *time.Timer
 }
 
-// newNodeSession starts the session of a node whose heartbeat was sent at a time. silent is
+// newNodeSession starts the session of a node whose heartbeat was sent at a time. onExpire is
 // called when it expires.
-func newNodeSession(node int64, said time.Time, silent func()) *nodeSession {
-	t := &nodeSession{node: node, expiresAt: said.Add(sessionTime)}
-	held, cancel := context.WithCancel(context.Background())
-	t.ctx = held
+func newNodeSession(node int64, sentAt time.Time, onExpire func()) *nodeSession {
+	t := &nodeSession{node: node, expiresAt: sentAt.Add(sessionTime)}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.ctx = ctx
 	t.expire = sync.OnceFunc(func() {
 		cancel()
-		silent()
+		onExpire()
 	})
 	t.timer = time.AfterFunc(time.Until(t.expiresAt), t.expire)
 	return t
@@ -226,15 +226,15 @@ func (t *nodeSession) aliveLocked() bool {
 }
 
 // renew extends the session by a heartbeat sent at a time, and reports whether it is alive.
-func (t *nodeSession) renew(said time.Time) bool {
+func (t *nodeSession) renew(sentAt time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if until := said.Add(sessionTime); t.aliveLocked() && until.After(t.expiresAt) {
+	if until := sentAt.Add(sessionTime); t.aliveLocked() && until.After(t.expiresAt) {
 		t.expiresAt = until
 		t.timer.Reset(time.Until(until))
 	}
 	return t.aliveLocked()
 }
 
-// stop ends the session without calling silent.
+// stop leaves the session without a warning when its time is over.
 func (t *nodeSession) stop() { t.timer.Stop() }

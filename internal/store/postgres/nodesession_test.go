@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-func TestTenure(t *testing.T) {
+func TestNodeSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		renewals []time.Duration // when the node said that it lives, and was heard at once
-		want     time.Duration   // when it lapses
+		want     time.Duration   // when it expires
 	}{
 		"from its first word":            {nil, sessionTime},
 		"from its last word":             {[]time.Duration{3 * time.Second, 6 * time.Second}, 6*time.Second + sessionTime},
@@ -19,19 +19,19 @@ func TestTenure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun, told := time.Now(), 0
-				tenure := newNodeSession(1, begun, func() { told++ })
+				session := newNodeSession(1, begun, func() { told++ })
 				for _, at := range c.renewals {
 					time.Sleep(time.Until(begun.Add(at)))
-					tenure.renew(begun.Add(at))
+					session.renew(begun.Add(at))
 				}
-				<-tenure.ctx.Done()
+				<-session.ctx.Done()
 				if got := time.Since(begun); got != c.want {
-					t.Errorf("it lapses after %v, want %v", got, c.want)
+					t.Errorf("it expires after %v, want %v", got, c.want)
 				}
-				if tenure.renew(time.Now()) || tenure.alive() {
+				if session.renew(time.Now()) || session.alive() {
 					t.Error("it comes back")
 				}
-				tenure.expire()
+				session.expire()
 				if told != 1 {
 					t.Errorf("that was told %d times, want once", told)
 				}
@@ -46,9 +46,9 @@ func TestAnAnswerThatWasReadTooLate(t *testing.T) {
 	if newNodeSession(1, said, func() {}).alive() {
 		t.Error("a node lives that spoke a lease ago")
 	}
-	tenure := newNodeSession(1, time.Now(), func() {})
-	tenure.expiresAt = said // as if it had stood still, and the timer not run yet
-	if tenure.renew(said) || tenure.ctx.Err() == nil {
+	session := newNodeSession(1, time.Now(), func() {})
+	session.expiresAt = said // as if it had stood still, and the timer not run yet
+	if session.renew(said) || session.ctx.Err() == nil {
 		t.Error("a node lives on by an answer that is a lease old")
 	}
 }

@@ -19,7 +19,7 @@ type termList struct {
 	unused  []posthaste.Position // positions that were read and not taken
 	reached posthaste.Position   // all positions up to here were read
 	read    int                  // postings
-	end     bool                 // there are no others
+	end     bool                 // everything was read
 }
 
 // fieldList reads the positions that have any term of a field.

@@ -48,7 +48,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 // DueSchedules implements store.Schedules. Each node gets all that are due; the first Tick to
 // commit wins.
 func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
-	for count := limit + 1; ; count *= 2 { // those that cannot be read leave room for others
+	for count := limit + 1; ; count *= 2 { // unreadable ones do not count
 		first, err := read(ctx, s, func(ctx context.Context, q querier) ([]dated[posthaste.Schedule], error) {
 			return schedules.dueBy(ctx, q, math.MaxInt64, count, except...)
 		})

@@ -16,7 +16,7 @@ import (
 type runTx struct {
 	*tx
 	user     string
-	settling posthaste.MessageID // the message that is being settled, if any
+	settling posthaste.MessageID // the message being settled, if any
 
 	runs    map[posthaste.Position]*posthaste.Run // that were read or started
 	latest  map[string]posthaste.Position         // started with an id

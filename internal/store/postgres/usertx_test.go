@@ -55,10 +55,10 @@ func TestChangesThatTakeLongAreCommittedInParts(t *testing.T) {
 	const waiting = 5
 	url := emptyDatabase(t)
 	s, others := open(t, url), connect(t, url)
-	s.Hurry()
+	s.OneChangePerCommit()
 	accept(t, s, start) // the day is made
 	var working sync.WaitGroup
-	over := fillTurn(t, s, &working)
+	over := occupy(t, s, &working)
 	var order []int // by the turn of ann
 	for i := range waiting {
 		working.Go(func() {
@@ -76,7 +76,7 @@ func TestChangesThatTakeLongAreCommittedInParts(t *testing.T) {
 				t.Errorf("change %d: %v", i, err)
 			}
 		})
-		for s.InLine(ann) <= i {
+		for s.Waiting(ann) <= i {
 			runtime.Gosched()
 		}
 	}
@@ -114,7 +114,7 @@ func TestAChangeLeavesTheLineWithItsContext(t *testing.T) {
 	s := open(t, emptyDatabase(t))
 	accept(t, s, start) // the day is made
 	var working sync.WaitGroup
-	over := fillTurn(t, s, &working)
+	over := occupy(t, s, &working)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	took := false
@@ -130,9 +130,9 @@ func TestAChangeLeavesTheLineWithItsContext(t *testing.T) {
 	accept(t, s, start)
 }
 
-// fillTurn has a change in the turn of ann, behind which others wait in line, until over is
+// occupy has a change in the turn of ann, behind which others wait in line, until over is
 // closed.
-func fillTurn(t *testing.T, s *postgres.Store, working *sync.WaitGroup) (over chan struct{}) {
+func occupy(t *testing.T, s *postgres.Store, working *sync.WaitGroup) (over chan struct{}) {
 	t.Helper()
 	begun, over := make(chan struct{}), make(chan struct{})
 	working.Go(func() {
