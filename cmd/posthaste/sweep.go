@@ -211,7 +211,7 @@ func (w *sweep) rest() string {
 // unknownTotal is the total of a progress bar that shows only how much was done.
 const unknownTotal = -1
 
-// newBar returns a progress bar of so many things, which is seen on a terminal only.
+// newBar returns a progress bar with a total, shown on a terminal only.
 func newBar(out io.Writer, total int, things string) *progressbar.ProgressBar {
 	return progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(out),

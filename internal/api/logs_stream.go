@@ -112,7 +112,7 @@ func writeMark(out *outlet, follower *eventlog.Follower) error {
 	return out.write([]byte(": following\nid: " + follower.Mark() + "\n\n"))
 }
 
-// addEvent appends an entry as an event with the mark to go on behind it.
+// addEvent appends an entry as an event, with the id after which the stream can continue.
 func (e *entryEncoder) addEvent(mark string, entry *store.Entry) error {
 	e.writeString("id: " + mark + "\ndata: ")
 	e.add(entry)

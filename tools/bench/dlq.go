@@ -202,7 +202,7 @@ func listInTurn(ctx context.Context, l *lab, sides []*dlqStore, name, target str
 // dlqStore is a server with dead letters.
 type dlqStore struct{ condition }
 
-// open starts a server on a store with so many dead letters of both kinds.
+// open starts a server on a store with a number of dead letters of each kind.
 func (c *dlqStore) open(ctx context.Context, l *lab, failed int) (err error) {
 	if c.dir, err = l.place(); err != nil {
 		return err
@@ -299,7 +299,7 @@ func (c *dlqStore) thin(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// call sends a request for so many dead letters. It returns how long the answer took, and
+// call sends a request for count dead letters. It returns how long the answer took, and
 // what that is about.
 func (c *dlqStore) call(ctx context.Context, l *lab, method, target string, count int) (time.Duration, letters, error) {
 	text, took, err := c.send(ctx, l, method, fmt.Sprintf("%s&count=%d", target, count))
@@ -337,7 +337,7 @@ type letters struct {
 	cursor  string // "" at the end
 }
 
-// has returns an error unless it is about so many dead letters.
+// has returns an error unless the response is about the wanted number of dead letters.
 func (p letters) has(wanted int) error {
 	if p.letters != wanted {
 		return fmt.Errorf("the answer is about %d dead letters, %d were expected", p.letters, wanted)

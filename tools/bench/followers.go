@@ -67,7 +67,7 @@ type follower struct {
 	host    string
 	token   string
 	arrival chan<- struct{}
-	last    []byte // the id to go on behind
+	last    []byte // the id to continue after
 
 	mu      sync.Mutex
 	entries []followedEntry
@@ -105,10 +105,10 @@ func follow(ctx context.Context, l *lab, c *child, filters []followed) (*followe
 	return f, nil
 }
 
-// A connection is lost after so many entries, or a few more.
+// A connection is lost after about this many entries.
 const followedAtOnce = 3000
 
-// readOn reads until ctx ends, and goes on behind the last entry when it has lost the
+// readOn reads until ctx ends, and continues after the last entry when it has lost the
 // connection.
 func (f *follower) readOn(ctx context.Context) {
 	for ctx.Err() == nil {

@@ -28,7 +28,7 @@ func (e extent) warmUp() extent {
 	return extent{messages: (e.messages + 9) / 10, duration: e.duration / 10}
 }
 
-// part is one of so many parts of the extent, together no less than it.
+// part returns one of n parts of the extent, whose sum is not below it.
 func (e extent) part(of int) extent {
 	return extent{messages: (e.messages + of - 1) / of, duration: e.duration / time.Duration(of)}
 }
@@ -44,7 +44,7 @@ func (e extent) meter() func() bool {
 	return func() bool { return time.Now().Before(end) }
 }
 
-// count is the number of messages at so many a second, at least one.
+// count is the number of messages at a rate per second, at least one.
 func (e extent) count(rate int) int {
 	if e.messages > 0 {
 		return e.messages

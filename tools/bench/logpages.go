@@ -79,7 +79,7 @@ var (
 	}
 )
 
-// anyOf returns a parameter with so many values.
+// anyOf returns a parameter with n values.
 func anyOf(name string, n int, value string) string {
 	var params []string
 	for i := range n {

@@ -71,7 +71,7 @@ func (o Options) logs() []int {
 	return o.Entries
 }
 
-// spanOf returns how much time a log of so many entries spans.
+// spanOf returns how much time a log of n entries spans.
 func (o Options) spanOf(entries int) time.Duration {
 	if o.Days == 0 {
 		return logSpan
@@ -250,7 +250,7 @@ type logStore struct {
 
 func (c *logStore) data() string { return filepath.Join(c.dir, dataDir) }
 
-// fill writes a history of so many entries.
+// fill writes a history of n entries.
 func (c *logStore) fill(ctx context.Context, l *lab, entries int) (err error) {
 	if c.dir, err = l.place(); err != nil {
 		return err

@@ -68,7 +68,7 @@ func (s overloadScenario) round(ctx context.Context, l *lab, peak, over *conditi
 	return nil
 }
 
-// surge is a load of so many messages a second, divided among clients. One that was
+// surge is a load at a rate of messages per second, divided among clients. One that was
 // not answered in time sends what it is late with at once, and never waits because it
 // was refused.
 type surge struct {

@@ -140,7 +140,7 @@ func failedRun(tx store.RunTx, destination string, p *population) error {
 	return nil
 }
 
-// restart restarts so many runs by cursor.
+// restart restarts a number of runs by cursor.
 func (c *sweep) restart(ctx context.Context, l *lab, enough int) error {
 	var took []time.Duration
 	restarted := 0

@@ -51,7 +51,7 @@ func (c *child) attempts(ctx context.Context) (int, error) {
 
 const attemptsPause = 5 * time.Millisecond // between two looks
 
-// awaitAttempts waits until so many attempts have a result. It gives up when there is no
+// awaitAttempts waits until a number of attempts have a result. It gives up when there is no
 // further one for as long as patience.
 func (c *child) awaitAttempts(ctx context.Context, want int) error {
 	last, since := -1, time.Now()
