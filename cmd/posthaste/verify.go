@@ -114,7 +114,10 @@ func (c *verifyCommand) print(out io.Writer, checks []sign.Check) error {
 	if c.Output == "json" {
 		views := make([]checkView, len(checks))
 		for i, check := range checks {
-			views[i] = newCheckView(check)
+			views[i] = checkView{Check: check.Name, Problem: check.Problem, Unknown: check.Unknown}
+			if check.Unknown == "" {
+				views[i].Holds = new(check.Problem == "")
+			}
 		}
 		return writeJSON(out, map[string]any{"checks": views})
 	}
@@ -123,14 +126,6 @@ func (c *verifyCommand) print(out io.Writer, checks []sign.Check) error {
 		rows[i] = []cell{{text: check.Name}, verdict(check)}
 	}
 	return columns{{"CHECK", 9}, {name: "RESULT"}}.writeRows(out, rows)
-}
-
-func newCheckView(check sign.Check) checkView {
-	view := checkView{Check: check.Name, Problem: check.Problem, Unknown: check.Unknown}
-	if holds := check.Problem == ""; check.Unknown == "" {
-		view.Holds = &holds
-	}
-	return view
 }
 
 func verdict(check sign.Check) cell {

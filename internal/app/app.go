@@ -22,6 +22,10 @@ import (
 	"posthaste/internal/workflow"
 )
 
+// Version is the version of this program, without a leading v. A release is made
+// by changing it.
+const Version = "0.1.0"
+
 // App is a server. Make one with New.
 type App struct {
 	listeners  []net.Listener
