@@ -76,6 +76,9 @@ func New(ctx context.Context, options Options) (*App, error) {
 		closeAll(options.Listeners)
 		return nil, err
 	}
+	if options.DatabaseURL == "" {
+		addSyncThread()
+	}
 	return a, nil
 }
 
