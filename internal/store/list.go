@@ -11,19 +11,6 @@ type List[T any] struct {
 	Next string
 }
 
-// ListAll reads all parts.
-func ListAll[T any](part func(after string) (List[T], error)) (all []T, err error) {
-	for after, more := "", true; more; {
-		list, err := part(after)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list.Items...)
-		after, more = list.Next, list.Next != ""
-	}
-	return all, nil
-}
-
 // listedSize is the fixed size of an item in bytes.
 const listedSize = 256
 

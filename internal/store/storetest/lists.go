@@ -85,25 +85,38 @@ func (tr *trial) wantParts(want []string, read func(after string) (names []strin
 }
 
 func (tr *trial) allSchedules(user string) ([]*posthaste.Schedule, error) {
-	return store.ListAll(func(after string) (store.List[*posthaste.Schedule], error) {
+	return listAll(func(after string) (store.List[*posthaste.Schedule], error) {
 		return tr.store.Schedules(tr.Context(), user, after)
 	})
 }
 
 func (tr *trial) allGroups(user string) ([]*posthaste.URLGroup, error) {
-	return store.ListAll(func(after string) (store.List[*posthaste.URLGroup], error) {
+	return listAll(func(after string) (store.List[*posthaste.URLGroup], error) {
 		return tr.store.URLGroups(tr.Context(), user, after)
 	})
 }
 
 func (tr *trial) allQueues(user string) ([]store.QueueStatus, error) {
-	return store.ListAll(func(after string) (store.List[store.QueueStatus], error) {
+	return listAll(func(after string) (store.List[store.QueueStatus], error) {
 		return tr.store.Queues(tr.Context(), user, after)
 	})
 }
 
 func (tr *trial) allFlowKeys(contains string) ([]store.FlowStatus, error) {
-	return store.ListAll(func(after string) (store.List[store.FlowStatus], error) {
+	return listAll(func(after string) (store.List[store.FlowStatus], error) {
 		return tr.store.FlowKeys(tr.Context(), tr.now, ann, contains, after)
 	})
+}
+
+// listAll reads all parts.
+func listAll[T any](part func(after string) (store.List[T], error)) (all []T, err error) {
+	for after, more := "", true; more; {
+		list, err := part(after)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+		after, more = list.Next, list.Next != ""
+	}
+	return all, nil
 }
