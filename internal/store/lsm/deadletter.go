@@ -107,7 +107,7 @@ func (s *Store) DeadLetters(_ context.Context, user string, query store.DeadLett
 			return err
 		}
 		defer func() { err = errors.Join(err, positions.close()) }()
-		r := &deadLetterReader{reader: e.reader, user: user, query: query, room: store.NewPageBudget(0)}
+		r := &deadLetterReader{reader: e.reader, user: user, query: query, budget: store.NewPageBudget(0)}
 		if err := r.run(positions); err != nil {
 			return fmt.Errorf("read dead letters: %w", err)
 		}
@@ -148,7 +148,7 @@ type deadLetterReader struct {
 	user   string
 	query  store.DeadLetterQuery
 	page   store.DeadLetterPage
-	room   store.PageBudget
+	budget store.PageBudget
 }
 
 func (r *deadLetterReader) run(positions *intersection) (err error) {
@@ -166,7 +166,7 @@ func (r *deadLetterReader) consider(at posthaste.Position) (full bool, err error
 	if err != nil || !r.query.Filter.Matches(d) {
 		return false, err
 	}
-	if len(r.page.DeadLetters)+len(r.page.IDs) == r.query.Limit || !r.room.Take(store.DeadLetterSize(d)) {
+	if len(r.page.DeadLetters)+len(r.page.IDs) == r.query.Limit || !r.budget.Take(store.DeadLetterSize(d)) {
 		return true, nil
 	}
 	if r.query.Bare {
@@ -238,7 +238,7 @@ func (s *Store) lettersOf(c *commit, user string, ids []posthaste.DeadLetterID, 
 func (s *Store) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.Progress,
 ) ([]store.Retried, error) {
-	if err := s.room.check(); err != nil {
+	if err := s.reserve.check(); err != nil {
 		return nil, err
 	}
 	var results []store.Retried

@@ -64,7 +64,7 @@ func (d documents[T]) part(r pebble.Reader, user, after string) (list store.List
 	if after != "" {
 		from = append(d.key(user, after), 0)
 	}
-	room, last := store.NewPageBudget(0), ""
+	budget, last := store.NewPageBudget(0), ""
 	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(prefix)})
 	if err != nil {
 		return list, err
@@ -72,7 +72,7 @@ func (d documents[T]) part(r pebble.Reader, user, after string) (list store.List
 	defer func() { err = errors.Join(err, iter.Error(), iter.Close()) }()
 	for valid := iter.First(); valid; valid = iter.Next() {
 		name := string(iter.Key()[len(prefix):])
-		if !room.Take(listedOverhead + len(name) + len(iter.Value())) {
+		if !budget.Take(listedOverhead + len(name) + len(iter.Value())) {
 			list.Next = last
 			return list, nil
 		}

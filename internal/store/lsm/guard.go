@@ -27,15 +27,13 @@ var ErrDamaged = errors.New("the data directory is damaged")
 // database still has it.
 const GuardFile = "guard"
 
-// guard remembers, outside of the storage engine, what the disk acknowledged. The
-// engine takes damage at the end of its log or of its manifest for a write that a
-// crash cut short, and goes on without what stood there; the guard tells the two
-// apart when the store is opened.
+// guard records, outside of the storage engine, what the disk has acknowledged: the number of
+// synced commits and the synced length of manifests. The engine treats damage at the end of its
+// log or manifest as a write that a crash cut short, and drops it; opening the store compares the
+// database with the guard to detect that.
 //
-// It says no more than is true: how many commits were synced, and up to which length
-// manifests were. What it says may be older than what the disk has, by guardDelay
-// after a power failure, but never newer. So it accuses nobody falsely, and without
-// one, or with one that cannot be read, a store opens all the same.
+// The guard may be older than the database, by up to guardDelay after a power failure, but never
+// newer, so it causes no false alarm. Without a readable guard the store opens unchecked.
 type guard struct {
 	fs     vfs.FS
 	dir    string
@@ -51,7 +49,7 @@ type guard struct {
 	timer     *time.Timer    // syncs the file; nil when it is synced
 }
 
-// manifestSeal is what was synced of a manifest: so many bytes with that hash.
+// manifestSeal is the synced length of a manifest and the hash of those bytes.
 type manifestSeal struct {
 	name string
 	size int64
@@ -59,8 +57,8 @@ type manifestSeal struct {
 }
 
 const (
-	// guardDelay is how long a commit may be acknowledged before the guard's word of it
-	// survives a power failure. That of a dead process it survives at once.
+	// guardDelay is how long after a commit's acknowledgement the guard may need to survive a
+	// power failure. It survives a crash of the process at once.
 	guardDelay = time.Second
 
 	guardSize    = 4096 // bytes; the file never grows, so that to sync it is cheap
@@ -68,8 +66,7 @@ const (
 	guardHeading = "posthaste guard 1"
 )
 
-// readGuard reads the guard of a directory. One that is missing or cannot be read
-// knows nothing.
+// readGuard reads the guard of a directory. A missing or unreadable guard is empty.
 func readGuard(fs vfs.FS, dir string, logger *slog.Logger) (*guard, error) {
 	g := &guard{fs: fs, dir: dir, logger: logger}
 	file, err := fs.Open(g.path())
@@ -161,8 +158,8 @@ func (g *guard) write() error {
 	return err
 }
 
-// synced notes that so many commits are durable. It must be called before the first
-// of them is acknowledged.
+// synced records that this many commits are durable. It must be called before they are
+// acknowledged.
 func (g *guard) synced(commits uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -191,8 +188,8 @@ func (g *guard) syncLater() {
 	}
 }
 
-// fail stops the process if what was done to a file has failed. The error is returned
-// to whoever is still there.
+// fail stops the process if a file operation failed. It returns the error for callers that are
+// still running.
 func (g *guard) fail(doing, path string, err error) error {
 	if err == nil {
 		return nil
@@ -202,7 +199,7 @@ func (g *guard) fail(doing, path string, err error) error {
 	return err
 }
 
-// seal notes that a manifest was synced, and is durable when it returns.
+// seal records that a manifest was synced, durably.
 func (g *guard) seal(m manifestSeal) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -337,9 +337,8 @@ func (s *Store) FlowKeys(_ context.Context, now time.Time, user, contains, after
 // in all queues of its user, and in its own lane.
 const maxCounted = 100_000
 
-// queuedUnderKeys counts, by the flow-control key they name, the due messages among the
-// first ones in queues of a user, of which it looks at so many at most. Their lane is that
-// of the queue, so all queues are looked through.
+// queuedUnderKeys counts the due messages in a user's queues by flow-control key. It looks at up
+// to limit of them. A message in a queue waits in the queue's lane, so it reads all queues.
 func (s *Store) queuedUnderKeys(now time.Time, user string, most int) (map[string]int, error) {
 	due, seen := map[string]int{}, 0
 	prefix := append(appendUser([]byte{kindWaiting}, user), byte(posthaste.LaneQueue))
@@ -358,7 +357,7 @@ func (s *Store) queuedUnderKeys(now time.Time, user string, most int) (map[strin
 	return due, err
 }
 
-// flowStatus says how a key stands under which so many messages in queues are due.
+// flowStatus returns the status of a key with a number of due messages in queues.
 func (s *Store) flowStatus(now time.Time, user string, key *posthaste.FlowKey, queued int) (store.FlowStatus, error) {
 	status := store.FlowStatus{FlowKey: *key}
 	window, inflight, known := s.scheduler.use(user, key.Key)

@@ -46,7 +46,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery, v
 		terms:      filterTerms(&query.Filter),
 		messages:   messageReader{reader: snapshot, user: user},
 		known:      map[posthaste.MessageID]sizedMessage{},
-		room:       store.NewPageBudget(query.Bytes),
+		budget:     store.NewPageBudget(query.Bytes),
 		passedOver: func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
 	}
 	err = read(r)
@@ -87,7 +87,7 @@ type logReader struct {
 	visited    int
 	more       bool // what the call returns
 	next       posthaste.Position
-	room       store.PageBudget
+	budget     store.PageBudget
 	passedOver func(posthaste.MessageID, error) bool
 
 	seeks, scanned int
@@ -314,7 +314,7 @@ func (r *logReader) add(entry store.Entry) (full bool, err error) {
 	if err := r.attachResponse(&entry.Event); err != nil {
 		return false, err
 	}
-	if !r.room.Take(entry.Size()) {
+	if !r.budget.Take(entry.Size()) {
 		r.stop(entry.Position)
 		return true, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // Accept implements store.Acceptor.
 func (s *Store) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
-	if err := s.room.check(); err != nil {
+	if err := s.reserve.check(); err != nil {
 		return nil, err
 	}
 	arrivals := make([]arrival, len(submissions))

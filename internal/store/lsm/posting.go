@@ -11,10 +11,9 @@ import (
 	"posthaste"
 )
 
-// Indexes are read through cursors over sorted sets of positions. All of them run
-// in one direction and answer one question: the nearest position of the set at or
-// beyond another. Sets are united by asking each, and intersected by letting them
-// overtake one another (leapfrog).
+// Indexes are read through cursors over sorted sets of positions. A cursor moves in one direction
+// and has one operation, seek: the nearest position of the set at or beyond another. A union
+// merges its sets with a heap; an intersection seeks in each set in turn (leapfrog join).
 
 // direction is the order in which a query reads.
 type direction bool
@@ -32,8 +31,7 @@ func (d direction) nearer(a, b posthaste.Position) bool {
 	return a > b
 }
 
-// after returns the position right behind p in the direction; ok is false at
-// the end of all positions.
+// after returns the position next to p in the direction; ok is false at the last position.
 func (d direction) after(p posthaste.Position) (next posthaste.Position, ok bool) {
 	if d == ascending {
 		return p + 1, p < posthaste.MaxPosition
@@ -87,8 +85,8 @@ func (b *blockSeeker) step(dir direction) bool {
 	return b.moved(b.iter.Prev())
 }
 
-// moved returns whether there is a block where the iterator was moved to. Once it has
-// failed there is none any more, wherever that is.
+// moved reports whether the iterator, which was just moved, is at a block. After an error it always
+// returns false.
 func (b *blockSeeker) moved(valid bool) bool {
 	if b.failed == nil {
 		b.failed = b.iter.Error()
@@ -145,8 +143,8 @@ func (l *postingList) seek(p posthaste.Position) (nearest posthaste.Position, ok
 	return l.nearest(p), true
 }
 
-// nearest returns the nearest position at or beyond p, to which the present block reaches.
-// It looks further and further from where it was last: mostly that is close.
+// nearest returns the nearest position at or beyond p, which must be within the current block. It
+// searches exponentially from where it was last, because p is mostly close.
 func (l *postingList) nearest(p posthaste.Position) posthaste.Position {
 	if l.direction == ascending {
 		ahead, reach := l.block[l.at:], 1
@@ -227,7 +225,7 @@ func (l *postingList) decode(p posthaste.Position) {
 
 func (l *postingList) close() error { return l.blocks.close() }
 
-// fixedList is a set of positions that the query names itself.
+// fixedList is a set of positions given by the query.
 type fixedList struct {
 	positions []posthaste.Position // ascending
 	direction direction
@@ -243,9 +241,9 @@ func (l fixedList) seek(p posthaste.Position) (nearest posthaste.Position, ok bo
 
 func (l fixedList) close() error { return nil }
 
-// union is the set of positions that any of its sets has. It keeps what each of them has
-// answered, the nearest in front, and asks a set again when it has been overtaken: a
-// thousand sets of a few positions each cost a few questions each.
+// union is the set of positions in any of its sets. It keeps the nearest position of each set in a
+// heap, and seeks in a set again only when that position was passed: a thousand sets of a few
+// positions cost a few seeks each.
 type union struct {
 	sets      []positionSet
 	direction direction
@@ -253,7 +251,7 @@ type union struct {
 	begun     bool
 }
 
-// front is the nearest position of a set that was not passed yet.
+// front is the nearest position of a set that has not been passed.
 type front struct {
 	at  posthaste.Position
 	set positionSet
@@ -277,7 +275,7 @@ func (u *union) seek(p posthaste.Position) (nearest posthaste.Position, ok bool)
 	return u.fronts[0].at, true
 }
 
-// begin asks all sets.
+// begin seeks in all sets.
 func (u *union) begin(p posthaste.Position) {
 	u.begun = true
 	for _, set := range u.sets {
@@ -307,15 +305,14 @@ func (u *union) close() error {
 	return errors.Join(errs...)
 }
 
-// intersection is the set of positions that all of its sets have.
+// intersection is the set of positions in all of its sets.
 type intersection struct {
 	sets  []positionSet
 	seeks int // blocks read so far
 }
 
-// walk visits the positions of a range that all sets have, nearest first, until visit
-// says that it has enough, or the bounds of a page's work are reached: then more
-// positions may follow, from next on.
+// walk visits the positions of the intersection within a range, nearest first. It stops when visit
+// returns enough or the page has reached its limits; then more may follow from next on.
 func (in *intersection) walk(low, high posthaste.Position, dir direction, visit func(posthaste.Position) (enough bool, err error)) (next posthaste.Position, more bool, err error) {
 	p, ok := high, true
 	if dir == ascending {

@@ -15,9 +15,8 @@ import (
 	"posthaste/internal/store"
 )
 
-// Retention drops a day as a few ranges, whatever is in it. Those of its messages
-// that are alive have a place in a lane, and those that have events in a day that is
-// kept are named there: both are left standing between the ranges.
+// Retention drops a day as a few ranges. It keeps messages that have not ended, which have a place
+// in a lane, and messages with events in a later day, which are listed there.
 
 // trimStep is how many dead letters, runs or flow-control keys one commit removes.
 const trimStep = 200

@@ -175,7 +175,7 @@ func (s *Store) Runs(_ context.Context, user string, query store.RunQuery) (page
 			return err
 		}
 		defer func() { err = errors.Join(err, positions.close()) }()
-		r := &runReader{reader: e.reader, user: user, query: query, room: store.NewPageBudget(0)}
+		r := &runReader{reader: e.reader, user: user, query: query, budget: store.NewPageBudget(0)}
 		if err := r.run(positions); err != nil {
 			return fmt.Errorf("read runs: %w", err)
 		}
@@ -266,7 +266,7 @@ type runReader struct {
 	user   string
 	query  store.RunQuery
 	page   store.RunPage
-	room   store.PageBudget
+	budget store.PageBudget
 }
 
 func (r *runReader) run(positions *intersection) (err error) {
@@ -288,7 +288,7 @@ func (r *runReader) consider(at posthaste.Position) (full bool, err error) {
 	if d != nil {
 		size += store.DeadLetterSize(d)
 	}
-	if len(r.page.Runs) == r.query.Limit || !r.room.Take(size) {
+	if len(r.page.Runs) == r.query.Limit || !r.budget.Take(size) {
 		return true, nil
 	}
 	r.page.Runs = append(r.page.Runs, run)

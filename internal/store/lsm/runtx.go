@@ -75,7 +75,7 @@ func (tx *runTx) stage(write func()) { tx.writes = append(tx.writes, write) }
 func (tx *runTx) seal() (err error) {
 	for _, held := range tx.dirty {
 		if held.envelope == nil && held.run.Invoker == nil {
-			err = tx.store.room.check()
+			err = tx.store.reserve.check()
 		}
 		if err != nil {
 			return err

@@ -151,7 +151,7 @@ func (s *Store) DueSchedules(_ context.Context, now time.Time, limit int, except
 
 // Tick implements store.Schedules.
 func (s *Store) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
-	if err := s.room.check(); err != nil && len(messages) > 0 {
+	if err := s.reserve.check(); err != nil && len(messages) > 0 {
 		return err
 	}
 	return s.writer.do(ctx, func(c *commit) error {

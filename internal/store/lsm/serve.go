@@ -58,7 +58,7 @@ func (s *scheduler) unblock(free int) {
 	const atOnce = 16
 	for range min(atOnce, s.blocked.Len()) {
 		l := s.blocked.Front().Value.(*lane)
-		if l.inflight < flow.Ceiling(s.room(l, free)) {
+		if l.inflight < flow.Ceiling(s.quota(l, free)) {
 			s.enlist(l, &s.ready)
 		} else {
 			s.blocked.MoveToBack(l.element)
@@ -66,8 +66,8 @@ func (s *scheduler) unblock(free int) {
 	}
 }
 
-// room is how many more attempts the user of a lane may start.
-func (s *scheduler) room(l *lane, free int) int {
+// quota returns how many more attempts the lane's user may start.
+func (s *scheduler) quota(l *lane, free int) int {
 	return flow.UserRoom(free, s.inflight[l.id.user])
 }
 
@@ -137,11 +137,11 @@ func (s *scheduler) admitMemory(l *lane, now time.Time, size int) bool {
 // serve leases the next message of a lane that is ready or waits for memory. If none may start
 // now, it returns nil and moves the lane to where it waits.
 func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
-	switch room := s.room(l, free); {
-	case room == 0:
+	switch quota := s.quota(l, free); {
+	case quota == 0:
 		s.holdOverQuota(l)
 		return nil, nil
-	case l.inflight >= flow.Ceiling(room):
+	case l.inflight >= flow.Ceiling(quota):
 		s.enlist(l, &s.blocked)
 		return nil, nil
 	}

@@ -9,8 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// stallAfter is how long the disk may take for a commit before nobody waits for it any
-// longer.
+// stallAfter is how long the disk may take for a commit before callers stop waiting.
 const stallAfter = 5 * time.Second
 
 // Errors while the disk does not answer. Both are store.ErrUnavailable.
@@ -27,9 +26,9 @@ var (
 	}
 )
 
-// stallWatch knows whether the disk answers. A disk that does not is waited for by the
-// writer alone: whoever else calls gets an error at once, and what was begun takes
-// effect when the disk answers again.
+// stallWatch detects a disk that does not answer. Then only the writer waits for the disk: all
+// other callers get an error at once, and operations in progress take effect when the disk answers
+// again.
 type stallWatch struct {
 	logger *slog.Logger
 
@@ -90,8 +89,7 @@ func (w *stallWatch) notice() {
 	w.logger.Error("store.stalled", "error", "the disk does not respond; requests are rejected until it does", "after", stallAfter)
 }
 
-// noticed returns a channel that is closed as soon as the disk is found not to answer,
-// and as long as it does not.
+// noticed returns a channel that is closed while the disk does not answer.
 func (w *stallWatch) noticed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +106,7 @@ func (w *stallWatch) err() error {
 	}
 }
 
-// duration returns for how long the disk has not answered: 0 unless that is too long.
+// duration returns how long the disk has not answered, 0 below stallAfter.
 func (w *stallWatch) duration() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -68,7 +68,7 @@ type Observer interface {
 type Store struct {
 	db         *pebble.DB
 	guard      *guard
-	room       *room
+	reserve    *diskReserve
 	writer     *writer
 	scheduler  *scheduler
 	reads      logReads
@@ -108,7 +108,7 @@ func Exists(dir string) (bool, error) {
 
 func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) {
 	s := &Store{
-		room:       &room{fs: options.FS, dir: dir, reserve: options.Reserve, logger: options.Logger},
+		reserve:    &diskReserve{fs: options.FS, dir: dir, reserve: options.Reserve, logger: options.Logger},
 		unreadable: unreadableRecords{logger: options.Logger},
 	}
 	fs, err := s.openGuard(dir, options)
@@ -400,7 +400,7 @@ func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 	stats.LogReads, stats.SetAside = s.reads.sum(), s.unreadable.count()
 	metrics := s.db.Metrics()
 	stats.DiskBytes, stats.WrittenBytes = int64(metrics.DiskSpaceUsage()), writtenBytes(metrics)
-	stats.FreeBytes, stats.Full = s.room.left()
+	stats.FreeBytes, stats.Full = s.reserve.left()
 	stats.Stalled = s.writer.stall.duration()
 	return stats, nil
 }

@@ -11,13 +11,12 @@ import (
 	"posthaste"
 )
 
-// roomFreshness is how long an answer about the free space of the disk is good for.
-const roomFreshness = time.Second
+// freeSpaceMaxAge is how long a measured free space is used.
+const freeSpaceMaxAge = time.Second
 
-// room watches over the last free space of the disk. When less than the reserve is
-// left, what would begin something new is refused: what has begun needs the rest to
-// come to its end, and retention to make room.
-type room struct {
+// diskReserve keeps the last free space of the disk for work in progress and for retention. When
+// less than the reserve is free, it rejects operations that begin something new.
+type diskReserve struct {
 	fs      vfs.FS
 	dir     string
 	reserve int64 // bytes; 0: nothing is refused
@@ -29,8 +28,8 @@ type room struct {
 	refusal error // nil while there is room
 }
 
-// check returns nil, or a posthaste.Error that says why nothing new is taken on.
-func (r *room) check() error {
+// check returns nil, or a posthaste.Error that says why nothing new is accepted.
+func (r *diskReserve) check() error {
 	if r.reserve == 0 {
 		return nil
 	}
@@ -41,17 +40,17 @@ func (r *room) check() error {
 }
 
 // left returns how many bytes are free, and whether new work is refused.
-func (r *room) left() (free int64, refusing bool) {
+func (r *diskReserve) left() (free int64, refusing bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ask()
 	return r.free, r.refusal != nil
 }
 
-// ask brings up to date what is known, unless that was done a moment ago. r.mu is held.
-func (r *room) ask() {
+// ask measures the free space unless the last measurement is recent. r.mu is held.
+func (r *diskReserve) ask() {
 	now := time.Now()
-	if !r.askedAt.IsZero() && now.Sub(r.askedAt) < roomFreshness {
+	if !r.askedAt.IsZero() && now.Sub(r.askedAt) < freeSpaceMaxAge {
 		return
 	}
 	r.askedAt = now
@@ -76,11 +75,11 @@ func (r *room) ask() {
 	}
 }
 
-func (r *room) refuse() error {
+func (r *diskReserve) refuse() error {
 	return posthaste.Errorf(posthaste.CodeUnavailable,
 		"the disk of the server is full: %d MiB are left, and %d MiB are reserved for what was accepted before; nothing new is accepted until there is room",
 		r.free>>20, r.reserve>>20)
 }
 
-// Room returns nil, or why the store takes on nothing new at this moment.
-func (s *Store) Room() error { return s.room.check() }
+// Room returns nil, or why the store accepts nothing new now.
+func (s *Store) Room() error { return s.reserve.check() }
