@@ -237,11 +237,11 @@ func (c *checker) posting(user string, tail, value []byte) error {
 	return c.noted(user, t)
 }
 
-// noted returns an error unless the present day is in the day index with a term. Those it is
-// asked for come in order.
+// noted returns an error unless the day index lists the current day for a term. Terms must be
+// passed in order.
 func (c *checker) noted(user string, t term) error {
 	id := postingID{blockID{user, c.day.day}, t}
-	if born, ok := t.createdOn(); ok && born == id.day || id == c.day.noted {
+	if created, ok := t.createdOn(); ok && created == id.day || id == c.day.noted {
 		return nil
 	}
 	c.day.noted = id

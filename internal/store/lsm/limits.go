@@ -339,11 +339,11 @@ const maxCounted = 100_000
 
 // queuedUnderKeys counts the due messages in a user's queues by flow-control key. It looks at up
 // to limit of them. A message in a queue waits in the queue's lane, so it reads all queues.
-func (s *Store) queuedUnderKeys(now time.Time, user string, most int) (map[string]int, error) {
+func (s *Store) queuedUnderKeys(now time.Time, user string, limit int) (map[string]int, error) {
 	due, seen := map[string]int{}, 0
 	prefix := append(appendUser([]byte{kindWaiting}, user), byte(posthaste.LaneQueue))
 	err := scan(s.db, prefix, func(_, value []byte) error {
-		if seen++; seen > most {
+		if seen++; seen > limit {
 			return errEnough
 		}
 		if w, err := parseWaiting(value); err == nil && w.flowKey != "" && !w.ended && !milliTime(w.readyMS).After(now) {
