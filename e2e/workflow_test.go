@@ -50,7 +50,7 @@ func serveForWorkflows(t *testing.T, flags ...string) []string {
 		t.Fatalf("read the signing keys: %v", err)
 	}
 	return []string{
-		"QSTASH_URL=" + described(t, c.base), "QSTASH_TOKEN=" + c.token,
+		"QSTASH_URL=" + described(t, c.base), "QSTASH_TOKEN=" + c.token, "SERVER_URL=" + c.base,
 		"QSTASH_CURRENT_SIGNING_KEY=" + current, "QSTASH_NEXT_SIGNING_KEY=" + next,
 	}
 }

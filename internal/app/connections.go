@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"container/heap"
 	"context"
 	"io"
@@ -53,7 +54,12 @@ func (all *connections) serve(server *http.Server) {
 		next.ServeHTTP(w, r)
 	})
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
-		if c, ok := conn.(*clientConn); ok && state == http.StateClosed {
+		c, ok := conn.(*clientConn)
+		switch {
+		case !ok:
+		case state == http.StateIdle:
+			c.line = c.line[:0]
+		case state == http.StateClosed:
 			all.remove(c)
 		}
 	}
@@ -82,7 +88,8 @@ func (l limitedListener) Accept() (net.Conn, error) {
 // clientConn is a connection of a client.
 type clientConn struct {
 	net.Conn
-	all *connections
+	all  *connections
+	line []byte // how the request begins that is read: see malformed.go
 
 	counted    bool // guarded by connections, as all that follow
 	place      int  // among those that wait, or nowhere
@@ -93,6 +100,10 @@ type clientConn struct {
 func (c *clientConn) Write(p []byte) (int, error) {
 	if c.all.wait(c, 0) {
 		defer c.all.resume(c)
+	}
+	if bytes.Equal(p, malformed) && isOfARun(c.line) {
+		_, err := c.Conn.Write(malformedInARun)
+		return len(p), err
 	}
 	return c.Conn.Write(p)
 }

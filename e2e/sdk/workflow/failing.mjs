@@ -2,6 +2,7 @@
 // the log and the DLQ (contract, workflows 3.5 and 5).
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { Client } from "@upstash/qstash";
 import { WorkflowNonRetryableError, WorkflowRetryAfterError } from "@upstash/workflow";
 import { client, destination, ended, eventually, logOf, resultFrom, start, testNoMoreCalls, workflow } from "./setup.mjs";
 
@@ -298,9 +299,13 @@ describe("a run", { concurrency: true }, () => {
 // What the server would refuse with 400 anywhere else: to the SDK that means that the run
 // has ended, and it would say nothing more (contract, decision 31).
 describe("a step that the server refuses fails the run with the reason", { concurrency: true }, () => {
+  // The server itself: what stands before it in these tests would refuse a bare % instead.
+  const qstashClient = new Client({ baseUrl: process.env.SERVER_URL, token: process.env.QSTASH_TOKEN });
   const cases = {
     "an event id that is too long": [(context) => context.notify("tell", "x".repeat(300), "text"), /event id/],
     "an event id that is too long, of a run": [(context) => context.notify("tell", "x".repeat(300), "text", "wfr_other"), /event id/],
+    "an event id with a bare %": [(context) => context.notify("tell", "100%", "text"), /% that is not followed/],
+    "a wait for an id with a bare %": [(context) => context.waitForEvent("wait", "100%", { timeout: 60 }), /% that is not followed/],
     "a control character in a header of a call": [
       (context) => context.call("call", { url: context.url, headers: { "X-Title": "\u001b[31mred" } }),
       /control character/,
@@ -310,7 +315,7 @@ describe("a step that the server refuses fails the run with the reason", { concu
   };
   for (const [name, [step, reason]] of Object.entries(cases)) {
     test(name, async () => {
-      const route = workflow(`/refused/${name.replaceAll(/\W+/g, "-")}`, step);
+      const route = workflow(`/refused/${name.replaceAll(/\W+/g, "-")}`, step, { qstashClient });
       const run = await ended(await start(route), "RUN_FAILED");
       const [{ status, body }] = errorsOf(run);
       assert.equal(status, 489);
