@@ -34,7 +34,7 @@ describe("an answer", { concurrency: true }, () => {
   test("of one byte more is a failure that says so", async () => {
     const { status, text: body } = await answerTo("/larger", () => new Response("x".repeat(KEPT + 1), text));
     assert.equal(status, 502);
-    assert.match(JSON.parse(body).message, /^the destination answered with the status 200 and more than the 1048576 bytes/);
+    assert.match(JSON.parse(body).message, /^the destination responded with the status 200 and a body of more than 1048576 bytes/);
   });
 });
 
