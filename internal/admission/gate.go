@@ -40,7 +40,7 @@ type Options struct {
 	Capacity int64         // of all users together
 	Share    int64         // of one user; from 1 to Capacity
 	Patience time.Duration // how long a request waits before it is refused
-	Pauses   bool          // Do pauses after its work
+	Pauses   bool          // Do keeps its place for a while after its work
 }
 
 // user is a user who holds something or waits.
@@ -90,18 +90,21 @@ const shortWork = time.Millisecond
 
 // Do runs work while the user holds a place, and returns its error, or that of Enter. If the
 // gate pauses and others wait, the place stays taken for as long again, unless the work was
-// short: work that never stops would slow down the rest of the process on a busy machine.
+// short: work that never stops would slow down the rest of the process on a busy machine. The
+// caller does not wait for that.
 func (g *Gate) Do(ctx context.Context, user string, work func() error) error {
 	if err := g.Enter(ctx, user, 1); err != nil {
 		return err
 	}
-	defer g.Leave(user, 1)
 	began := time.Now()
-	err := work()
-	if took := time.Since(began); g.options.Pauses && took > shortWork && g.Usage().Waiting > 0 {
-		time.Sleep(took)
-	}
-	return err
+	defer func() {
+		if took := time.Since(began); g.options.Pauses && took > shortWork && g.Usage().Waiting > 0 {
+			time.AfterFunc(took, func() { g.Leave(user, 1) })
+			return
+		}
+		g.Leave(user, 1)
+	}()
+	return work()
 }
 
 // Shrink releases all but rest of an amount that was entered with. Leave releases the rest.

@@ -284,3 +284,56 @@ func (g *Gate) audit(t *testing.T) {
 			held, g.held, g.options.Capacity, waiting, g.waiting, lines, len(g.queue))
 	}
 }
+
+// TestDoPauses has work of one user while another waits: the next work begins after a pause that
+// is as long as the work was, unless that was short or the gate does not pause. Who has worked
+// does not wait for it.
+func TestDoPauses(t *testing.T) {
+	const long, short = 10 * time.Millisecond, shortWork
+	tests := []struct {
+		name        string
+		pauses      bool
+		works, next time.Duration // how long the first work takes, and when the next begins
+	}{
+		{"long work", true, long, 2 * long},
+		{"short work", true, short, short},
+		{"a gate without pauses", false, long, long},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := New(Options{Capacity: 1, Share: 1, Patience: time.Minute, Pauses: test.pauses})
+				began := time.Now()
+				next := make(chan time.Duration, 1)
+				err := gate.Do(t.Context(), "ann", func() error {
+					go func() {
+						_ = gate.Do(t.Context(), "bob", func() error { next <- time.Since(began); return nil })
+					}()
+					time.Sleep(test.works)
+					return errors.New("done")
+				})
+				if took := time.Since(began); err == nil || err.Error() != "done" || took != test.works {
+					t.Errorf("Do returned %v after %v, want the work's error after %v", err, took, test.works)
+				}
+				if begins := <-next; begins != test.next {
+					t.Errorf("the next work began after %v, want %v", begins, test.next)
+				}
+				synctest.Wait()
+				if held := gate.Usage().Held; held != 0 {
+					t.Errorf("%d places are held in the end", held)
+				}
+			})
+		})
+	}
+}
+
+// TestDoAloneDoesNotPause has nobody else who waits.
+func TestDoAloneDoesNotPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := New(Options{Capacity: 1, Share: 1, Patience: time.Minute, Pauses: true})
+		_ = gate.Do(t.Context(), "ann", func() error { time.Sleep(time.Second); return nil })
+		if held := gate.Usage().Held; held != 0 {
+			t.Errorf("%d places are held after the work, want 0", held)
+		}
+	})
+}
