@@ -16,7 +16,7 @@ import (
 )
 
 // heldClaims are the claims that this process works on or is about to commit. They take its
-// slots and memory, whatever became of their leases. Of claims in doubt it is unknown whether
+// slots and memory, even if their leases were lost. Of claims in doubt it is unknown whether
 // they were committed or released: nobody works on them, so this node has to release them.
 type heldClaims struct {
 	mu      sync.Mutex
@@ -150,16 +150,7 @@ const compareEvery = aliveEvery
 // after a failover to a standby that lacked the last commits: what was settled in those is
 // leased again.
 func (s *Store) compareLeases() {
-	ticker := time.NewTicker(compareEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.closing.Done():
-			return
-		case <-ticker.C:
-			s.releaseOrphans()
-		}
-	}
+	s.repeat(compareEvery, s.releaseOrphans)
 }
 
 // releaseOrphans compares once. Errors are left to the next time.

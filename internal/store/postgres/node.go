@@ -117,15 +117,18 @@ func (s *Store) askClock(ctx context.Context) error {
 }
 
 // keepAlive sends heartbeats until the store is closed.
-func (s *Store) keepAlive() {
-	ticker := time.NewTicker(aliveEvery)
+func (s *Store) keepAlive() { s.repeat(aliveEvery, s.renewWithRetry) }
+
+// repeat does work at an interval until the store is closed.
+func (s *Store) repeat(interval time.Duration, work func()) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-s.closing.Done():
 			return
 		case <-ticker.C:
-			s.renewWithRetry()
+			work()
 		}
 	}
 }
