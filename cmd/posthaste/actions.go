@@ -77,7 +77,7 @@ func beganAt(action json.RawMessage) int64 {
 	var began struct {
 		At int64 `json:"createdAt"`
 	}
-	_ = json.Unmarshal(action, &began) // whoever prints it will tell
+	_ = json.Unmarshal(action, &began) // printing it reports the error
 	return began.At
 }
 

@@ -44,10 +44,9 @@ func serveUntil(ctx context.Context, options app.Options, patience time.Duration
 func untilSignal() (context.Context, context.CancelFunc) { return untilSignals(nothingAtEnd) }
 
 // untilSignals returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. A SIGINT
-// or SIGTERM after that calls atEnd and ends the program: whoever sends it does not want to
-// wait.
-// SIGHUP does not, a terminal that is closed may send it twice; and one that was ignored
-// when the program started, as by nohup, stays so.
+// or SIGTERM after that calls atEnd and ends the program: the sender does not want to
+// wait. SIGHUP does not end it: a closing terminal may send it twice. A SIGHUP that was ignored
+// at the start, as by nohup, stays ignored.
 func untilSignals(atEnd func() error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	first := make(chan os.Signal, 1)

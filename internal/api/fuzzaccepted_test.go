@@ -22,7 +22,7 @@ import (
 // decision 35).
 func FuzzAcceptedRequests(f *testing.F) {
 	if testing.Short() {
-		f.Skip("it does one thing at a time")
+		f.Skip("sequential: nothing for the race detector")
 	}
 	addAcceptedSeeds(func(seed uint64, text string, size uint16) { f.Add(seed, text, size) })
 	f.Fuzz(func(t *testing.T, seed uint64, text string, size uint16) {
@@ -35,7 +35,7 @@ func FuzzAcceptedRequests(f *testing.F) {
 // TestAcceptedRequestsOnPostgres is FuzzAcceptedRequests for a few inputs, on PostgreSQL.
 func TestAcceptedRequestsOnPostgres(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	cluster := pgtest.Run(t)
 	addAcceptedSeeds(func(seed uint64, text string, size uint16) {

@@ -45,7 +45,7 @@ const callsOfHistory = 250
 // happens in the same millisecond.
 func TestHistories(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	cluster := pgtest.Run(t)
 	for _, seed := range historySeeds() {

@@ -81,7 +81,7 @@ func (w withFailedRun) Entries(_ context.Context, _ string, _ workflow.RunID, re
 // takes held while it is written, and all given back behind it.
 func TestPagesHoldWhatTheyTake(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	letter := &posthaste.DeadLetter{Message: fullMessage, Response: &posthaste.Response{Status: 500, Body: []byte("no")}}
 	failedEntry := *letter

@@ -139,7 +139,7 @@ const (
 )
 
 // closeLongest closes the connection that has waited longest, and reports whether it did.
-// If it may not be closed yet, whoever waits is woken when it may.
+// If it may not be closed yet, waiting callers are woken when it may.
 func (all *connections) closeLongest() bool {
 	if len(all.waiting) == 0 {
 		return false

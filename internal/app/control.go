@@ -20,9 +20,9 @@ import (
 	"posthaste/internal/store/postgres"
 )
 
-// controlFile is the name of a Unix socket in the data directory. Whoever may use the
-// directory may tell the server that has it open to do what nobody else can do then.
-// There is nothing of it on the network.
+// controlFile is the name of a Unix socket in the data directory. Anyone who may use the
+// directory can ask the server that has it open for what no other process can do meanwhile.
+// It is not reachable over the network.
 const controlFile = "control"
 
 // control listens to the socket of one server.

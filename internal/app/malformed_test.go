@@ -50,7 +50,7 @@ func serveHandler(t *testing.T, handler http.Handler, logger *slog.Logger) strin
 	return serveConnections(t, handler, newConnections(100), logger)
 }
 
-// serveConnections is serveHandler for so many connections.
+// serveConnections is serveHandler with a limit of connections.
 func serveConnections(t *testing.T, handler http.Handler, all *connections, logger *slog.Logger) string {
 	t.Helper()
 	listener := listen(t)

@@ -22,7 +22,7 @@ import (
 // increase all the same is a part of the audit.
 func TestClockJumps(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	const slack = 10 * time.Second // of the loop, which looks at the clock at every heartbeat
 	tests := []struct {

@@ -65,7 +65,7 @@ func TestFanOutIsBounded(t *testing.T) {
 // stored, and each of the others is told.
 func TestLargeBatchIsSeveralCommits(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	for _, failAt := range []int{-1, 0, 1} {
 		t.Run(fmt.Sprint(failAt), func(t *testing.T) {

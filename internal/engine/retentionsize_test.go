@@ -96,7 +96,7 @@ func (b *bounded) usage() store.Usage {
 // fits. Nothing that is alive goes, however old it is.
 func TestRetentionBySize(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	const days, daily = 20, 40 * 16 << 10 // bytes of bodies
 	inBounded(t, 5*daily, func(b *bounded) {
@@ -162,7 +162,7 @@ func TestRetentionBySizeKeepsTwoDays(t *testing.T) {
 // The log says so.
 func TestRetentionBySizeDropsDeadLettersAndRuns(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	const daily = 10
 	tests := map[string]struct {

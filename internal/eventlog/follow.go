@@ -56,8 +56,8 @@ func (l *Log) Follow(ctx context.Context, user string, params url.Values, last s
 	if err != nil {
 		return nil, err
 	}
-	// Whoever goes on somewhere asks as well: that the store does not answer is told before
-	// a stream begins.
+	// A follower that continues from a cursor asks, too: a store that does not answer is
+	// reported before the stream begins.
 	end, _, err := l.store.Watch(ctx, user)
 	if err != nil {
 		return nil, fmt.Errorf("follow log: %w", err)

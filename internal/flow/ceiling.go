@@ -7,7 +7,7 @@ package flow
 const shareOfRoom = 8
 
 // Ceiling returns how many attempts a lane without limits of its own may have
-// in flight while its user has room for so many more.
+// in flight while its user may start room more.
 //
 // A lane may use an eighth of the room, and always one. With few busy lanes that
 // is plenty (a twelfth of all slots for the only one); the more lanes fill up, the

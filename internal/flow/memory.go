@@ -25,13 +25,13 @@ type Memory[K comparable] struct {
 	line        *memoryLine[K]
 }
 
-// NewMemory returns memory of so many bytes of which nothing is taken.
+// NewMemory returns an unused memory of most bytes.
 func NewMemory[K comparable](most int) Memory[K] {
 	return Memory[K]{most: most, users: map[string]int{}, lanes: map[K]int{}, line: &memoryLine[K]{users: map[string]*waiter[K]{}}}
 }
 
-// Admits reports whether a message of so many bytes, in a lane of a user, may be in flight
-// too. If not, the lane waits, as long as it asks again each few seconds.
+// Admits reports whether a message of size bytes, in a lane of a user, may be in flight
+// too. If not, the lane waits, as long as it asks again every few seconds.
 func (m *Memory[K]) Admits(now time.Time, user string, lane K, size int) bool {
 	if m.most == 0 || size <= SmallMessage {
 		return true

@@ -134,7 +134,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 // speaks of what was deleted.
 func TestCheckMissesNoKey(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	whole := fillAll(t)
 	alone := map[string]bool{
@@ -161,7 +161,7 @@ func TestCheckMissesNoKey(t *testing.T) {
 // TestCheckReadsEveryRecord replaces the value of one key of each kind.
 func TestCheckReadsEveryRecord(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	whole := fillAll(t)
 	opaque := map[string]bool{

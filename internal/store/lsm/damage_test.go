@@ -32,7 +32,7 @@ import (
 //	DAMAGE_SEEDS=500 go test -run TestDamage -timeout 1h ./internal/store/lsm
 func TestDamage(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	seeds := damageSeeds(t)
 	stopped, killed := vfs.NewCrashableMem(), vfs.NewCrashableMem()

@@ -144,7 +144,7 @@ func TestPagesAreThoseOfTheDefinition(t *testing.T) {
 	})
 }
 
-// dayByDay reads the log of so many days by queries for one day each, which do not use the day index.
+// dayByDay reads a number of days of the log, each by its own query, which do not use the day index.
 func dayByDay(t testing.TB, s *lsm.Store, days int) (all []store.Entry) {
 	t.Helper()
 	for d := range days {
@@ -165,7 +165,7 @@ func dayByDay(t testing.TB, s *lsm.Store, days int) (all []store.Entry) {
 // before them, and its cursor leads on.
 func TestManyValuesOverManyDays(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	const days, values, most = 300, 1500, 20_000
 	s := open(t, vfs.NewMem())

@@ -63,7 +63,7 @@ func isWrite(op errorfs.Op) bool {
 // the process stops, and all that was acknowledged is there after a new start.
 func TestFailingDisk(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	of := func(kind func(errorfs.Op) bool, name string) func(errorfs.Op) bool {
 		return func(op errorfs.Op) bool { return kind(op) && strings.Contains(op.Path, name) }

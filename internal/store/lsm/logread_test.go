@@ -167,7 +167,7 @@ func blocksRead(t *testing.T, s *lsm.Store) int64 {
 // bodies, it holds all.
 func TestBareEventsAreReadWithoutBodies(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	const messages, size = 10, store.PageBytes / 4
 	s := open(t, vfs.NewMem())
@@ -190,7 +190,7 @@ func TestBareEventsAreReadWithoutBodies(t *testing.T) {
 // the label's events with one of the states.
 func TestStatesBesideRareTerms(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	s := filledLog(t, 3000)
 	read := func(oldestFirst bool, states ...posthaste.State) (all []store.Entry) {

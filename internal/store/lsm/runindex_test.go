@@ -233,7 +233,7 @@ func (s *scribe) check() {
 // whatever comes together in a transaction and whatever retention removes.
 func TestKeysOfRunsAreExact(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestKeysOfRunsAreExact(t *testing.T) {
 // A prefix that names more runs than are looked up by it finds them all the same.
 func TestPrefixOfMany(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	s := openMem(t)
 	var ids []string

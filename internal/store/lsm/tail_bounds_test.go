@@ -100,7 +100,7 @@ func TestTailLacksWhatWasNotGathered(t *testing.T) {
 
 func TestTailIsBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	const big = tailBytes / 100
 	empty := &posthaste.Message{}

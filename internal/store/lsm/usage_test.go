@@ -72,7 +72,7 @@ func TestUsageBytes(t *testing.T) {
 // long before the next turn of retention: it would remove another day for it.
 func TestUsageForgetsWhatWasDropped(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	const many, size = 600, 16 << 10
 	synctest.Test(t, func(t *testing.T) {

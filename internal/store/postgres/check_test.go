@@ -137,7 +137,7 @@ func TestCheckRefusesADatabaseOfAnother(t *testing.T) {
 // speaks of what was deleted.
 func TestCheckMissesNoRow(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	url := emptyDatabase(t)
 	fillAll(t, open(t, url))
@@ -161,7 +161,7 @@ func TestCheckMissesNoRow(t *testing.T) {
 // TestCheckTellsWhatIsWrong changes one thing at a time, which a problem names.
 func TestCheckTellsWhatIsWrong(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	url := emptyDatabase(t)
 	fillAll(t, open(t, url))

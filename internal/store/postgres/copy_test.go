@@ -15,7 +15,7 @@ import (
 
 func TestCopy(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	storetest.RunCopy(t, openEmbedded, openDatabase, openEmbedded)
 }

@@ -15,7 +15,7 @@ import (
 // Who uses the API cannot tell which backend is behind it.
 func TestHistories(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it does one thing at a time")
+		t.Skip("sequential: nothing for the race detector")
 	}
 	storetest.RunHistories(t, 3, func(t *testing.T) ([]string, []store.Store) {
 		embedded, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)})

@@ -97,7 +97,7 @@ var deadLetterPromises = []promise{
 		}
 		tr.wantDeadLetters(bad)
 	}},
-	{"a dead letter is retried once, whoever asks", func(tr *trial) {
+	{"a dead letter is retried once, by any caller", func(tr *trial) {
 		d := tr.fail(tr.accept(), refused)
 		messages := make([]*posthaste.Message, 8)
 		for i := range messages {

@@ -63,7 +63,7 @@ var runDLQPromises = []promise{
 		tr.same("successor", &successor.RunRef, tr.run(failed).Successor)
 		tr.same("origin", &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: letter.ID}, successor.Origin)
 	}},
-	{"a run is restarted once, whoever asks", func(tr *trial) {
+	{"a run is restarted once, by any caller", func(tr *trial) {
 		failed, first := tr.start()
 		letter := tr.addToDLQ(failed)
 		tr.settle(store.Failed(tr.claimOne(first), refused))
