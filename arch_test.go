@@ -47,7 +47,9 @@ var layers = map[string]layer{
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
 	"internal/store/postgres/pgtest": {nil,
 		"a server of the tests' own knows nothing of what they test"},
-	"internal/store/storetest": {[]string{"internal/store"},
+	"internal/ledger": {[]string{"internal/store", "internal/store/record", "internal/store/index", "internal/flow"},
+		"the rules of delivery are written once, over the seam; they name no backend"},
+	"internal/store/storetest": {[]string{"internal/store", "internal/ledger"},
 		"the suite defines a backend by the seam alone"},
 	"internal/store/storetest/model": {[]string{"internal/store", "internal/flow"},
 		"the plainest backend: what it shares with the others are pure rules"},
@@ -81,7 +83,7 @@ var layers = map[string]layer{
 
 	"internal/app": {[]string{
 		"internal/admission", "internal/alert", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
-		"internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/telemetry", "internal/workflow",
+		"internal/ledger", "internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
 	"cmd/posthaste": {[]string{"internal/app", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},
 		"the command line turns texts into options; of the parts it knows those whose values are settings"},

@@ -13,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -92,7 +93,7 @@ func TestEveryTextIsBounded(t *testing.T) {
 func diskOf(disk vfs.FS) backend {
 	return func(t *testing.T) store.Store {
 		t.Helper()
-		s, err := lsm.Open("data", lsm.Options{FS: disk})
+		s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: disk}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,7 @@ func diskOf(disk vfs.FS) backend {
 // checkWhole opens the store on a disk once more, and requires that its check finds nothing.
 func checkWhole(t *testing.T, disk vfs.FS) {
 	t.Helper()
-	s, err := lsm.Open("data", lsm.Options{FS: disk})
+	s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: disk}))
 	if err != nil {
 		t.Fatalf("the store does not open: %v", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"posthaste/internal/api"
 	"posthaste/internal/engine"
 	"posthaste/internal/eventlog"
+	"posthaste/internal/ledger"
 	"posthaste/internal/openapi/openapitest"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
@@ -44,7 +45,7 @@ type restartWorld struct {
 func inRestartWorld(t *testing.T, test func(w *restartWorld)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/postgres/pgtest"
@@ -94,7 +95,7 @@ func onDatabase(url string, joined func(node int64)) backend {
 	return func(t *testing.T) store.Store {
 		t.Helper()
 		options := postgres.Options{Joined: joined, AnyClock: true, Logger: slog.New(slog.DiscardHandler)}
-		s, err := postgres.Open(t.Context(), url+"&synchronous_commit=off", options)
+		s, err := ledger.Over(postgres.Open(t.Context(), url+"&synchronous_commit=off", options))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,6 +29,7 @@ import (
 	"posthaste/internal/api"
 	"posthaste/internal/engine"
 	"posthaste/internal/eventlog"
+	"posthaste/internal/ledger"
 	"posthaste/internal/openapi/openapitest"
 	"posthaste/internal/runlog"
 	"posthaste/internal/store"
@@ -110,7 +111,7 @@ type backend func(t *testing.T) store.Store
 // onDisk is the embedded store, on a disk in memory.
 func onDisk(t *testing.T) store.Store {
 	t.Helper()
-	s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+	s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func openControl(data string, s *lsm.Store) (*control, error) {
 // startControl opens the socket of a server on a directory. The server can do without:
 // not every file system has sockets.
 func (a *App) startControl(options Options, s store.Store) {
-	local, ok := s.(*lsm.Store)
+	local, ok := backendOf(s).(*lsm.Store)
 	if !ok {
 		return
 	}

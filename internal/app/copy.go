@@ -39,7 +39,7 @@ func (p Place) IsDatabase() bool {
 
 // copying is a store that can be copied.
 type copying interface {
-	store.Store
+	store.Backend
 	store.Copier
 }
 

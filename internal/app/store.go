@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres"
@@ -24,7 +25,7 @@ func (a *App) openStore(ctx context.Context, options *Options, registry promethe
 		if err != nil {
 			return nil, nil, err
 		}
-		return observer, s, nil
+		return observer, ledger.New(s), nil
 	}
 	node := telemetry.NewNode(registry)
 	options.Log = node.Label(options.Log)
@@ -74,7 +75,7 @@ func openDatabase(ctx context.Context, options Options, node *telemetry.Node, fr
 		})
 		switch {
 		case err == nil:
-			return s, nil
+			return ledger.New(s), nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case !errors.Is(err, store.ErrUnavailable):
@@ -92,7 +93,7 @@ func openDatabase(ctx context.Context, options Options, node *telemetry.Node, fr
 // clockOf returns what time it is for everybody who uses a store: for a database, that of the
 // database.
 func clockOf(s store.Store) func() time.Time {
-	if own, ok := s.(interface{ Now() time.Time }); ok {
+	if own, ok := backendOf(s).(interface{ Now() time.Time }); ok {
 		return own.Now
 	}
 	return time.Now
@@ -101,8 +102,16 @@ func clockOf(s store.Store) func() time.Time {
 // roomOf returns how to ask a store whether there is room for new work, nil for one that
 // does not know.
 func roomOf(s store.Store) func() error {
-	if watched, ok := s.(interface{ Room() error }); ok {
+	if watched, ok := backendOf(s).(interface{ Room() error }); ok {
 		return watched.Room
 	}
 	return nil
+}
+
+// backendOf returns what is below the rules, or the store itself if that has no backend.
+func backendOf(s store.Store) any {
+	if l, ok := s.(*ledger.Ledger); ok {
+		return l.Backend
+	}
+	return s
 }

@@ -15,6 +15,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -51,7 +52,7 @@ func TestCancelInTheBackground(t *testing.T) {
 // An action that another process began goes on where it stopped.
 func TestActionsAreTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +78,7 @@ func TestActionsAreTakenUp(t *testing.T) {
 // what the first one comes with late is not counted again.
 func TestActionsOfTheDeadAreTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -34,7 +35,7 @@ func TestActionIsCancelled(t *testing.T) {
 	for name, elsewhere := range map[string]bool{"by the engine that does it": false, "by another one": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+				s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 				if err != nil {
 					t.Fatal(err)
 				}

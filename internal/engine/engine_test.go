@@ -15,6 +15,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/storetest"
@@ -65,7 +66,7 @@ func inWorld(t *testing.T, d engine.Dispatcher, options engine.Options, scenario
 func inWorldOn(t *testing.T, front func(store.Store) store.Store, d engine.Dispatcher, options engine.Options, scenario func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -485,7 +486,7 @@ func TestStopReleasesWhatIsInFlight(t *testing.T) {
 // without a word in the log because its claim was cut short.
 func TestStopWaitsForAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		inner, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -514,7 +515,7 @@ func (s slowToClaim) Claim(ctx context.Context, now time.Time, limit int) ([]sto
 
 func TestSettleIsTriedAgainWhileTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		inner, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -551,7 +552,7 @@ func (s *stubborn) Settle(ctx context.Context, now time.Time, settlement store.S
 
 func TestHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -32,7 +33,7 @@ func (l *leasing) Claim(ctx context.Context, now time.Time, limit int) ([]store.
 // An attempt ends when its message may be somebody else's, and does not begin after that.
 func TestAttemptsEndWithTheirClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}

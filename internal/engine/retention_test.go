@@ -16,6 +16,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -101,7 +102,7 @@ func TestRetentionOfOneUser(t *testing.T) {
 type archive struct {
 	*world
 	opened time.Time // of the store, the last time
-	disk   *lsm.Store
+	disk   *ledger.Ledger
 	fs     vfs.FS
 	random *rand.ChaCha8
 	sent   int
@@ -125,7 +126,7 @@ func newArchive(t *testing.T) *archive {
 // leaps.
 func (a *archive) live(happens func()) {
 	a.t.Helper()
-	s, err := lsm.Open("data", lsm.Options{FS: a.fs})
+	s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: a.fs}))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -355,7 +356,7 @@ func (a *archive) compareDeadLetters() {
 // the first time: the days of the window, and the one in which it begins.
 func (a *archive) measure() {
 	a.t.Helper()
-	if err := a.disk.Compact(a.t.Context()); err != nil {
+	if err := a.disk.Backend.(*lsm.Store).Compact(a.t.Context()); err != nil {
 		a.t.Fatal(err)
 	}
 	a.pass(time.Second) // for the files that are not needed any more to be deleted

@@ -14,6 +14,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/storetest"
@@ -42,7 +43,7 @@ func inBounded(t *testing.T, most int64, scenario func(b *bounded)) {
 // disk, where its size is known.
 func (b *bounded) day(happens func()) {
 	b.t.Helper()
-	s, err := lsm.Open("data", lsm.Options{FS: b.fs})
+	s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: b.fs}))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func (b *bounded) send(n int, p engine.Publication) {
 
 func (b *bounded) compact() {
 	b.t.Helper()
-	if err := b.disk.Compact(b.t.Context()); err != nil {
+	if err := b.disk.Backend.(*lsm.Store).Compact(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
 }

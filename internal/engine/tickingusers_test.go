@@ -13,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -33,7 +34,7 @@ func (s slowTicks) Tick(ctx context.Context, now time.Time, before, after *posth
 func inTickingWorld(t *testing.T, before func(context.Context, *posthaste.Schedule) error, scenario func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -42,7 +43,7 @@ func (s *shaky) Settle(ctx context.Context, now time.Time, settlement store.Sett
 func inShakyWorld(t *testing.T, options engine.Options, scenario func(w *world, s *shaky)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 		if err != nil {
 			t.Fatal(err)
 		}

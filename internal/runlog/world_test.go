@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/runlog"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
@@ -21,7 +22,7 @@ import (
 // to go on.
 type world struct {
 	*testing.T
-	store   *lsm.Store
+	store   *ledger.Ledger
 	log     *runlog.Log
 	now     time.Time
 	entropy *rand.ChaCha8
@@ -29,7 +30,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+	s, err := ledger.Over(lsm.Open("data", lsm.Options{FS: vfs.NewMem()}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,13 +41,13 @@ var (
 	ErrClock = errors.New("the clock of this node is too far from that of the database")
 )
 
-// Store is a backend.
+// Store is what the engine works with: a backend with the rules of package ledger.
 type Store interface {
 	Acceptor
 	Worker
 	Canceller
 	Expediter
-	Reader
+	MessageReader
 	Log
 	Watcher
 	DeadLetters
@@ -150,8 +150,8 @@ func RefuseRunNow(m *posthaste.Message, claimed, cancelRequested bool) error {
 	return nil
 }
 
-// Reader reads messages.
-type Reader interface {
+// MessageReader reads messages.
+type MessageReader interface {
 	// Message returns a message and its status until retention removes it, or ErrNotFound.
 	Message(ctx context.Context, user string, id posthaste.MessageID) (Status, error)
 }

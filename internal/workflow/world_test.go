@@ -18,6 +18,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/workflow"
@@ -103,7 +104,7 @@ func newWorld(t *testing.T, begin setup) *world {
 	time.Sleep(begin.delay)
 	if begin.nodes == nil {
 		begin.nodes = []func() (store.Store, error){func() (store.Store, error) {
-			return lsm.Open("data", lsm.Options{FS: begin.disk, Observer: begin.watch})
+			return ledger.Over(lsm.Open("data", lsm.Options{FS: begin.disk, Observer: begin.watch}))
 		}}
 	}
 	w := &world{

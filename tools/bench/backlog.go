@@ -105,7 +105,7 @@ func (c *condition) open(ctx context.Context, l *lab) (err error) {
 
 // fill publishes the backlog.
 func (c *condition) fill(ctx context.Context, l *lab) error {
-	book := newLedger()
+	book := newAccount()
 	work := closedLoop{backlogClients, extent{messages: l.options.Backlog}}
 	if err := work.apply(ctx, l.address(c.server, backlogDelay), book); err != nil {
 		return fmt.Errorf("store the backlog: %w%s", err, c.server.lastWords())
@@ -129,7 +129,7 @@ func (c *condition) round(ctx context.Context, l *lab) error {
 }
 
 // add notes what a load came to.
-func (c *condition) add(l *lab, book *ledger) {
+func (c *condition) add(l *lab, book *account) {
 	t := book.tally()
 	l.note("  %s: %s messages/s", c.name, decimal(perSecond(t.delivered, t.window)))
 	c.rounds = append(c.rounds, append(t.readings(), c.server.memory()...))

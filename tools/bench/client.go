@@ -81,7 +81,7 @@ func (c *client) close() {
 
 // publish sends one message and enters it in the ledger. Anything but a 2xx is
 // an error that quotes the answer.
-func (c *client) publish(book *ledger) error {
+func (c *client) publish(book *account) error {
 	response, number, err := c.send(book)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *client) publish(book *ledger) error {
 
 // send sends one message and returns its number and the answer, whose body is not read
 // yet.
-func (c *client) send(book *ledger) (response *http.Response, number uint64, err error) {
+func (c *client) send(book *account) (response *http.Response, number uint64, err error) {
 	_, _ = c.noise.Read(c.body) // never fails, by its contract
 	number = book.send()
 	stamp(c.body, book.tag, number)

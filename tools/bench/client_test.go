@@ -46,7 +46,7 @@ func TestClientPublishes(t *testing.T) {
 		{"with a delay", 24 * time.Hour, "86400s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			book := newLedger()
+			book := newAccount()
 			to := serveAddress(t, func(_ http.ResponseWriter, r *http.Request) {
 				got := []string{r.Method, r.RequestURI, r.Header.Get("Authorization"), r.Header.Get("Upstash-Delay")}
 				want := []string{"POST", "/v2/publish/http://sink:1/a//b", "Bearer secret", test.want}
@@ -76,7 +76,7 @@ func TestClientSendsAnotherBodyEachTime(t *testing.T) {
 		bodies = append(bodies, body[stampLen:])
 		_, _ = io.WriteString(w, `{"messageId":"msg_1"}`)
 	}))
-	book := newLedger()
+	book := newAccount()
 	for range 2 {
 		if err := c.publish(book); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestClientSendsAnotherBodyEachTime(t *testing.T) {
 }
 
 func TestClientQuotesARefusal(t *testing.T) {
-	book := newLedger()
+	book := newAccount()
 	c := dialTest(t, t.Context(), serveAddress(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"error":"no such token"}`, http.StatusUnauthorized)
 	}))
@@ -108,7 +108,7 @@ func TestClientEndsWithItsContext(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	}))
-	if err := c.publish(newLedger()); err == nil {
+	if err := c.publish(newAccount()); err == nil {
 		t.Error("publish = nil, want an error when the context has ended")
 	}
 }

@@ -151,8 +151,8 @@ func (s *clusterSide) start(ctx context.Context, l *lab) (*child, error) {
 }
 
 // deliverTo divides a load among nodes, and waits for its messages to arrive.
-func deliverTo(ctx context.Context, l *lab, nodes []*child, work closedLoop) (*ledger, error) {
-	book := newLedger()
+func deliverTo(ctx context.Context, l *lab, nodes []*child, work closedLoop) (*account, error) {
+	book := newAccount()
 	l.sink.use(book)
 	more := work.meter()
 	err := together(ctx, func(ctx context.Context, spawn func(func() error)) {

@@ -119,7 +119,7 @@ func (o labelledLoop) warmUp() load {
 	return labelledLoop{closedLoop{o.clients, o.extent.warmUp()}, o.labels}
 }
 
-func (o labelledLoop) apply(ctx context.Context, to address, book *ledger) error {
+func (o labelledLoop) apply(ctx context.Context, to address, book *account) error {
 	more := o.meter()
 	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
 		for n := range o.clients {

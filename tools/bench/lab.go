@@ -32,7 +32,7 @@ func newLab(options Options) (*lab, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	s.use(newLedger())
+	s.use(newAccount())
 	return &lab{options: options, dir: dir, token: newToken(), sink: s}, nil
 }
 
@@ -112,8 +112,8 @@ const patience = 20 * time.Second
 
 // deliver applies a load to a program and waits for its messages to arrive. The
 // ledger stays in use, so that it also sees what comes late or twice.
-func (l *lab) deliver(ctx context.Context, c *child, work load) (*ledger, error) {
-	book := newLedger()
+func (l *lab) deliver(ctx context.Context, c *child, work load) (*account, error) {
+	book := newAccount()
 	l.sink.use(book)
 	if err := work.apply(ctx, l.address(c, 0), book); err != nil {
 		return nil, fmt.Errorf("%s: %w%s", c.name, err, c.lastWords())

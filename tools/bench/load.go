@@ -11,7 +11,7 @@ import (
 // load publishes messages at an address and enters each in the ledger. It stops
 // at the first failure.
 type load interface {
-	apply(ctx context.Context, to address, book *ledger) error
+	apply(ctx context.Context, to address, book *account) error
 	// warmUp is a small one of the same kind, to be applied before.
 	warmUp() load
 }
@@ -61,7 +61,7 @@ type closedLoop struct {
 
 func (c closedLoop) warmUp() load { return closedLoop{c.clients, c.extent.warmUp()} }
 
-func (c closedLoop) apply(ctx context.Context, to address, book *ledger) error {
+func (c closedLoop) apply(ctx context.Context, to address, book *account) error {
 	more := c.meter()
 	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
 		for range c.clients {
@@ -70,7 +70,7 @@ func (c closedLoop) apply(ctx context.Context, to address, book *ledger) error {
 	})
 }
 
-func publishWhile(ctx context.Context, more func() bool, to address, book *ledger) error {
+func publishWhile(ctx context.Context, more func() bool, to address, book *account) error {
 	c, err := dial(ctx, to)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ type openLoop struct {
 
 func (o openLoop) warmUp() load { return openLoop{o.rate, o.extent.warmUp()} }
 
-func (o openLoop) apply(ctx context.Context, to address, book *ledger) error {
+func (o openLoop) apply(ctx context.Context, to address, book *account) error {
 	interval := time.Second / time.Duration(o.rate)
 	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
 		idle := &pool{to: to}
@@ -171,7 +171,7 @@ type pool struct {
 
 // publish publishes a message. A server that has no room is asked again a second later,
 // as it says, a few times.
-func (p *pool) publish(ctx context.Context, book *ledger) error {
+func (p *pool) publish(ctx context.Context, book *account) error {
 	const patience = 10 * time.Second
 	for began := time.Now(); ; {
 		err := p.tryPublish(ctx, book)
@@ -182,7 +182,7 @@ func (p *pool) publish(ctx context.Context, book *ledger) error {
 }
 
 // tryPublish publishes on an idle connection, or on a new one if there is none.
-func (p *pool) tryPublish(ctx context.Context, book *ledger) error {
+func (p *pool) tryPublish(ctx context.Context, book *account) error {
 	c := p.take()
 	if c == nil {
 		var err error

@@ -31,7 +31,7 @@ func TestLoadPublishesItsMessages(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var requests atomic.Int64
-			book := newLedger()
+			book := newAccount()
 			to := serveAddress(t, func(w http.ResponseWriter, r *http.Request) {
 				requests.Add(1)
 				accepting(w, r)
@@ -49,7 +49,7 @@ func TestLoadPublishesItsMessages(t *testing.T) {
 // The first request is refused for want of room, and its message is published later.
 func TestOpenLoopAsksABusyServerAgain(t *testing.T) {
 	var requests atomic.Int64
-	book := newLedger()
+	book := newAccount()
 	to := serveAddress(t, func(w http.ResponseWriter, r *http.Request) {
 		if requests.Add(1) == 1 {
 			http.Error(w, "full", http.StatusServiceUnavailable)
@@ -77,7 +77,7 @@ func TestLoadStopsAtTheFirstFailure(t *testing.T) {
 			to := serveAddress(t, func(w http.ResponseWriter, _ *http.Request) {
 				http.Error(w, "broken", http.StatusInternalServerError)
 			})
-			if err := test.work.apply(t.Context(), to, newLedger()); err == nil {
+			if err := test.work.apply(t.Context(), to, newAccount()); err == nil {
 				t.Error("apply = nil, want the refusal")
 			}
 		})
@@ -92,7 +92,7 @@ func TestOpenLoopDoesNotWaitForAnswers(t *testing.T) {
 		together.Done()
 		together.Wait() // nobody is answered before all have come
 	})
-	if err := (openLoop{1000, extent{messages: messages}}).apply(t.Context(), to, newLedger()); err != nil {
+	if err := (openLoop{1000, extent{messages: messages}}).apply(t.Context(), to, newAccount()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -80,7 +81,7 @@ type written struct {
 
 // write stores the history in a store that no program uses.
 func (h *history) write(ctx context.Context, data string) (w written, err error) {
-	s, err := lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := ledger.Over(lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		return written{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -14,7 +15,7 @@ import (
 // openStore opens an empty store for the time of the test.
 func openStore(t *testing.T) store.Store {
 	t.Helper()
-	s, err := lsm.Open(t.TempDir(), lsm.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := ledger.Over(lsm.Open(t.TempDir(), lsm.Options{Logger: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,7 +209,7 @@ func (logsScenario) write(ctx context.Context, l *lab, sides []*logStore) error 
 	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
 		for _, side := range sides {
 			spawn(func() error {
-				return endless(l.options.Rate).apply(ctx, l.address(side.server, 0), newLedger())
+				return endless(l.options.Rate).apply(ctx, l.address(side.server, 0), newAccount())
 			})
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -108,7 +109,7 @@ func (s *sqlLog) close() {
 
 // copyFrom copies the log of a store and returns how many entries it has.
 func (s *sqlLog) copyFrom(ctx context.Context, data string) (entries int, err error) {
-	from, err := lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)})
+	from, err := ledger.Over(lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		return 0, err
 	}

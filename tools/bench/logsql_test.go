@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste/internal/eventlog"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres/pgtest"
@@ -45,7 +46,7 @@ func TestSQLLogHasTheSamePages(t *testing.T) {
 		table.close()
 		wantNoSchema(t, l.options.DatabaseURL)
 	}()
-	s, err := lsm.Open(side.data(), lsm.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := ledger.Over(lsm.Open(side.data(), lsm.Options{Logger: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		t.Fatal(err)
 	}

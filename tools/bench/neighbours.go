@@ -121,7 +121,7 @@ func (n *neighbours) address(l *lab, c *child, to net.Listener) address {
 // hang publishes to the destination that hangs.
 func (n *neighbours) hang(ctx context.Context, l *lab, c *child) error {
 	work := closedLoop{l.options.Clients, extent{messages: hangingMessages}}
-	if err := work.apply(ctx, n.address(l, c, n.hanging), newLedger()); err != nil {
+	if err := work.apply(ctx, n.address(l, c, n.hanging), newAccount()); err != nil {
 		return fmt.Errorf("publish to the destination that hangs: %w%s", err, c.lastWords())
 	}
 	return nil
@@ -130,6 +130,6 @@ func (n *neighbours) hang(ctx context.Context, l *lab, c *child) error {
 // meanwhile publishes to the destination that fails while work goes on.
 func (n *neighbours) meanwhile(ctx context.Context, l *lab, c *child, work func() error) error {
 	return meanwhile(ctx, func(ctx context.Context) error {
-		return endless(failingRate).apply(ctx, n.address(l, c, n.failing), newLedger())
+		return endless(failingRate).apply(ctx, n.address(l, c, n.failing), newAccount())
 	}, work)
 }

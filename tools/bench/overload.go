@@ -82,7 +82,7 @@ func (s *surge) warmUp() load {
 	return &surge{clients: s.clients, rate: s.rate, lasting: s.lasting / 10}
 }
 
-func (s *surge) apply(ctx context.Context, to address, book *ledger) error {
+func (s *surge) apply(ctx context.Context, to address, book *account) error {
 	start := time.Now()
 	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
 		for number := range s.clients {
@@ -93,7 +93,7 @@ func (s *surge) apply(ctx context.Context, to address, book *ledger) error {
 
 // insist is one of the clients: it sends every message of its part when it is due, or
 // as soon as it can.
-func (s *surge) insist(ctx context.Context, number int, start time.Time, to address, book *ledger) error {
+func (s *surge) insist(ctx context.Context, number int, start time.Time, to address, book *account) error {
 	c, err := dial(ctx, to)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *surge) readings() []reading {
 
 // offer is publish for a server that may refuse, and reports whether it accepted. A
 // refusal that does not say when to come back is an error.
-func (c *client) offer(book *ledger) (accepted bool, err error) {
+func (c *client) offer(book *account) (accepted bool, err error) {
 	response, number, err := c.send(book)
 	if err != nil {
 		return false, err

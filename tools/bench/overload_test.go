@@ -37,7 +37,7 @@ func TestOffer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.close()
-			book := newLedger()
+			book := newAccount()
 			accepted, err := c.offer(book)
 			if accepted != test.accepted || (err != nil) != test.fails {
 				t.Errorf("accepted %t, %v", accepted, err)

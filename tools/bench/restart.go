@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -93,7 +94,7 @@ func (c *sweep) openFailed(ctx context.Context, l *lab, failed int) (err error) 
 
 // fillFailed writes failed runs into a store that no program uses.
 func fillFailed(ctx context.Context, data, destination string, failed int) error {
-	s, err := lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := ledger.Over(lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func writeAmplification(written float64, messages, size int) reading {
 	return measured("written to disk, of bodies", "B/B", written/(float64(messages)*float64(size)))
 }
 
-func (l *lab) warmUpAndDeliver(ctx context.Context, c *child, work load) (warm, book *ledger, err error) {
+func (l *lab) warmUpAndDeliver(ctx context.Context, c *child, work load) (warm, book *account, err error) {
 	warm, err = l.deliver(ctx, c, work.warmUp())
 	if err != nil {
 		return nil, nil, err

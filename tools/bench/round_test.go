@@ -9,13 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store/lsm"
 )
 
 func TestRoundDisk(t *testing.T) {
 	r := &round{tally: tally{accepted: 8}, warmedUp: 2, dir: t.TempDir()}
 	data := filepath.Join(r.dir, dataDir)
-	s, err := lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := ledger.Over(lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (s runsScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 }
 
 // trigger starts runs and enters each in a ledger.
-type trigger func(ctx context.Context, book *ledger) error
+type trigger func(ctx context.Context, book *account) error
 
 // runs lets a server of its own carry out the runs of a trigger.
 func (c *condition) runs(ctx context.Context, l *lab, workflow *endpoint, start trigger) error {
@@ -58,7 +58,7 @@ func (c *condition) runs(ctx context.Context, l *lab, workflow *endpoint, start 
 			return err
 		}
 	}
-	book := newLedger()
+	book := newAccount()
 	workflow.use(c.server.host, book)
 	if err := start(ctx, book); err != nil {
 		return fmt.Errorf("%s: %w%s", c.name, err, c.server.lastWords())
@@ -84,7 +84,7 @@ type endpoint struct {
 	client   *http.Client
 
 	host   string // of the server under test
-	book   *ledger
+	book   *account
 	failed chan error // receives the first failure
 }
 
@@ -109,7 +109,7 @@ func (e *endpoint) url() string { return "http://" + e.listener.Addr().String() 
 
 // use says which server the endpoint works with from now on. It is called only
 // while no run goes on.
-func (e *endpoint) use(host string, book *ledger) { e.host, e.book = host, book }
+func (e *endpoint) use(host string, book *account) { e.host, e.book = host, book }
 
 // failure returns the first failure to publish a step.
 func (e *endpoint) failure() error {
@@ -201,7 +201,7 @@ func (e *endpoint) call(ctx context.Context, method, path string, body []byte) e
 }
 
 // start triggers one run, which is named after its place in the ledger.
-func (e *endpoint) start(ctx context.Context, book *ledger) error {
+func (e *endpoint) start(ctx context.Context, book *account) error {
 	number := book.send()
 	if err := e.publish(ctx, runName(book.tag, number), "true", "{}"); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (e *endpoint) start(ctx context.Context, book *ledger) error {
 
 // atRate triggers runs at fixed intervals.
 func (e *endpoint) atRate(rate int, much extent) trigger {
-	return func(ctx context.Context, book *ledger) error {
+	return func(ctx context.Context, book *account) error {
 		interval := time.Second / time.Duration(rate)
 		return together(ctx, func(ctx context.Context, spawn func(func() error)) {
 			began := time.Now()
@@ -228,7 +228,7 @@ func (e *endpoint) atRate(rate int, much extent) trigger {
 
 // byClients triggers runs as fast as the answers come.
 func (e *endpoint) byClients(clients int, much extent) trigger {
-	return func(ctx context.Context, book *ledger) error {
+	return func(ctx context.Context, book *account) error {
 		more := much.meter()
 		return together(ctx, func(ctx context.Context, spawn func(func() error)) {
 			for range clients {

@@ -12,14 +12,14 @@ import (
 )
 
 // sink is the destination of all messages: an HTTP server that takes everything
-// and enters it in the ledger of the round.
+// and enters it in the account of the round.
 //
 // It speaks HTTP/1.1 on its connections itself. The server of net/http costs
 // about twice as much processor time, and on a small machine that is taken from
 // the programs under test and hides the difference between them.
 type sink struct {
 	listener net.Listener
-	ledger   atomic.Pointer[ledger]
+	account  atomic.Pointer[account]
 	serving  sync.WaitGroup
 
 	mu    sync.Mutex
@@ -40,8 +40,8 @@ func newSink() (*sink, error) {
 // url is the destination of every message.
 func (s *sink) url() string { return "http://" + s.listener.Addr().String() + "/sink" }
 
-// use makes the sink enter what arrives from now on in the ledger.
-func (s *sink) use(l *ledger) { s.ledger.Store(l) }
+// use makes the sink enter what arrives from now on in the account.
+func (s *sink) use(l *account) { s.account.Store(l) }
 
 // close ends all connections and waits until none is served.
 func (s *sink) close() {
@@ -116,7 +116,7 @@ func (s *sink) take(body io.Reader) error {
 		return err
 	}
 	if tag, number, ok := readStamp(head[:n]); ok {
-		s.ledger.Load().deliver(tag, number)
+		s.account.Load().deliver(tag, number)
 	}
 	return nil
 }

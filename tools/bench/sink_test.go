@@ -9,20 +9,20 @@ import (
 	"testing"
 )
 
-func startSink(t *testing.T) (*sink, *ledger) {
+func startSink(t *testing.T) (*sink, *account) {
 	t.Helper()
 	s, err := newSink()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
-	book := newLedger()
+	book := newAccount()
 	s.use(book)
 	return s, book
 }
 
 // message returns the body of a message that was sent.
-func message(book *ledger, size int) []byte {
+func message(book *account, size int) []byte {
 	body := make([]byte, size)
 	stamp(body, book.tag, book.send())
 	return body
@@ -31,14 +31,14 @@ func message(book *ledger, size int) []byte {
 func TestSinkEntersWholeBodies(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		body func(*ledger) io.Reader
+		body func(*account) io.Reader
 		want int
 	}{
-		{"of known length", func(l *ledger) io.Reader { return bytes.NewReader(message(l, 512)) }, 1},
-		{"in chunks", func(l *ledger) io.Reader { return io.MultiReader(bytes.NewReader(message(l, 9000))) }, 1},
-		{"of the shortest length", func(l *ledger) io.Reader { return bytes.NewReader(message(l, stampLen)) }, 1},
-		{"too short for one of ours", func(l *ledger) io.Reader { return strings.NewReader("hello") }, 0},
-		{"empty", func(l *ledger) io.Reader { return http.NoBody }, 0},
+		{"of known length", func(l *account) io.Reader { return bytes.NewReader(message(l, 512)) }, 1},
+		{"in chunks", func(l *account) io.Reader { return io.MultiReader(bytes.NewReader(message(l, 9000))) }, 1},
+		{"of the shortest length", func(l *account) io.Reader { return bytes.NewReader(message(l, stampLen)) }, 1},
+		{"too short for one of ours", func(l *account) io.Reader { return strings.NewReader("hello") }, 0},
+		{"empty", func(l *account) io.Reader { return http.NoBody }, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, book := startSink(t)
@@ -105,7 +105,7 @@ func TestSinkDoesNotEnterBodiesThatBreakOff(t *testing.T) {
 func TestSinkEntersInTheLedgerInUse(t *testing.T) {
 	s, old := startSink(t)
 	late := message(old, 512)
-	fresh := newLedger()
+	fresh := newAccount()
 	s.use(fresh)
 	for _, body := range [][]byte{late, message(fresh, 512)} {
 		if err := s.take(bytes.NewReader(body)); err != nil {

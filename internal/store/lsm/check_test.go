@@ -34,7 +34,7 @@ func fillAll(t *testing.T) image {
 }
 
 // fillWithAll is fillStore for a store that has something of every kind.
-func fillWithAll(t *testing.T, fs vfs.FS) (ledger, *lsm.Store) {
+func fillWithAll(t *testing.T, fs vfs.FS) (acknowledged, *lsm.Store) {
 	t.Helper()
 	_, s := fillStore(t, fs)
 	failing := anyMessage(noon)

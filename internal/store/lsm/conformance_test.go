@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/storetest"
@@ -24,7 +25,7 @@ func TestConformance(t *testing.T) {
 			_ = s.Close()
 			checkWhole(t, fs, dir)
 		})
-		return s
+		return ledger.New(s)
 	})
 }
 
@@ -40,7 +41,7 @@ func disk(t *testing.T) (fs vfs.FS, dir string) {
 
 func TestCrowdedMoment(t *testing.T) {
 	storetest.RunCrowdedMoment(t, func(t *testing.T) store.Store {
-		return open(t, vfs.NewMem())
+		return ledger.New(open(t, vfs.NewMem()))
 	})
 }
 
@@ -69,7 +70,7 @@ func (c *crashable) Open() (s store.Store, err error) {
 		}
 	}
 	c.store, err = lsm.Open("data", lsm.Options{FS: c.fs})
-	return c.store, err
+	return ledger.New(c.store), err
 }
 
 // Crash goes on with what a power failure leaves: all that was synced, and of the

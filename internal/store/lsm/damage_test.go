@@ -45,7 +45,7 @@ func TestDamage(t *testing.T) {
 	states := []struct {
 		name  string
 		image image
-		know  ledger
+		know  acknowledged
 	}{
 		{"stopped", imageOf(t, stopped), knowStopped},
 		{"killed", imageOf(t, killed.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})), knowKilled},
@@ -158,8 +158,8 @@ func zeroBlock(random *rand.Rand, data []byte) []byte {
 	return data
 }
 
-// ledger is what was acknowledged.
-type ledger struct {
+// acknowledged is what was acknowledged.
+type acknowledged struct {
 	log       []store.Entry
 	statuses  map[posthaste.MessageID]store.Status
 	letters   []*posthaste.DeadLetter
@@ -170,7 +170,7 @@ type ledger struct {
 
 // fillStore makes a store whose content is in tables and in its write-ahead log, and
 // returns what it acknowledged.
-func fillStore(t *testing.T, fs vfs.FS) (ledger, *lsm.Store) {
+func fillStore(t *testing.T, fs vfs.FS) (acknowledged, *lsm.Store) {
 	t.Helper()
 	s, err := lsm.Open("data", lsm.Options{FS: fs, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -211,8 +211,8 @@ func fillStore(t *testing.T, fs vfs.FS) (ledger, *lsm.Store) {
 	return know, s
 }
 
-func readLedger(ctx context.Context, s *lsm.Store) (ledger, error) {
-	know := ledger{statuses: map[posthaste.MessageID]store.Status{}}
+func readLedger(ctx context.Context, s *lsm.Store) (acknowledged, error) {
+	know := acknowledged{statuses: map[posthaste.MessageID]store.Status{}}
 	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
 	for {
 		page, err := store.ReadEvents(ctx, s, "ann", query)
@@ -256,9 +256,9 @@ const (
 	failed  = "failed"  // a call, or the process
 )
 
-// try opens a store that may be damaged and compares it with the ledger. It
+// try opens a store that may be damaged and compares it with the acknowledged. It
 // returns an error when the store is silently wrong, or does not say what is damaged.
-func try(files image, know ledger) (verdict string, err error) {
+func try(files image, know acknowledged) (verdict string, err error) {
 	type result struct {
 		verdict string
 		err     error
@@ -305,7 +305,7 @@ func named(err error) error {
 	return fmt.Errorf("no file is named in %q", err)
 }
 
-func (know ledger) compare(found ledger) error {
+func (know acknowledged) compare(found acknowledged) error {
 	if !reflect.DeepEqual(know.log, found.log) {
 		return fmt.Errorf("silently wrong, the log (-want +got):\n%.2000s", cmp.Diff(know.log, found.log))
 	}

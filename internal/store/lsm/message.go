@@ -265,7 +265,7 @@ func parseSubmission(data []byte) (submitted time.Time, ids []posthaste.MessageI
 	return milliTime(int64(binary.BigEndian.Uint64(data))), ids, nil
 }
 
-// Message implements store.Reader.
+// Message implements store.MessageReader.
 func (s *Store) Message(_ context.Context, user string, id posthaste.MessageID) (_ store.Status, err error) {
 	done, err := s.reading()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/record"
@@ -22,7 +23,7 @@ import (
 // for oldest first is answered from memory. It refuses to answer with anything else
 // than what is stored, which it reads the other way round.
 type followed struct {
-	*lsm.Store
+	store.Store
 
 	mu       sync.Mutex
 	compared map[posthaste.Position]bool // entries that are what is stored
@@ -102,7 +103,7 @@ func TestConformanceOfFollowed(t *testing.T) {
 		if _, _, err := s.Watch(t.Context(), "ann"); err != nil {
 			t.Fatal(err)
 		}
-		return &followed{Store: s, compared: map[posthaste.Position]bool{}}
+		return &followed{Store: ledger.New(s), compared: map[posthaste.Position]bool{}}
 	})
 }
 

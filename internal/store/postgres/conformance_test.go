@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/postgres/pgtest"
@@ -24,7 +25,7 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)
 		t.Cleanup(func() { wantWhole(t, url) })
-		return openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
+		return ledger.New(openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience)))
 	})
 }
 
@@ -32,7 +33,7 @@ func TestCrowdedMoment(t *testing.T) {
 	storetest.RunCrowdedMoment(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)
 		t.Cleanup(func() { wantWhole(t, url) })
-		return openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
+		return ledger.New(openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience)))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/storetest"
@@ -33,7 +34,7 @@ type crashable struct {
 
 func (c *crashable) Open() (s store.Store, err error) {
 	c.store, err = postgres.Open(c.t.Context(), c.url, postgres.Options{}.WithPatience(claimPatience))
-	return c.store, err
+	return ledger.New(c.store), err
 }
 
 // Crash has nothing for a seed to decide: what was committed is durable.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/storetest"
@@ -23,6 +24,6 @@ func TestHistories(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = embedded.Close() })
-		return []string{"model", "embedded", "postgres"}, []store.Store{model.New(), embedded, open(t, emptyDatabase(t))}
+		return []string{"model", "embedded", "postgres"}, []store.Store{model.New(), ledger.New(embedded), ledger.New(open(t, emptyDatabase(t)))}
 	})
 }

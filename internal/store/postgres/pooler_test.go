@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/storetest"
@@ -26,7 +27,7 @@ func TestATransactionPoolerBetween(t *testing.T) {
 	pooled := unfollowed + "&default_query_exec_mode=exec"
 	storetest.RunHistories(t, 1, func(t *testing.T) ([]string, []store.Store) {
 		emptyDatabase(t)
-		return []string{"model", "pooled"}, []store.Store{model.New(), open(t, pooled)}
+		return []string{"model", "pooled"}, []store.Store{model.New(), ledger.New(open(t, pooled))}
 	})
 	t.Run("nodes", func(t *testing.T) {
 		emptyDatabase(t)

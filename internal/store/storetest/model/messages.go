@@ -195,7 +195,7 @@ func (m *Model) RunNow(_ context.Context, now time.Time, user string, id posthas
 	})
 }
 
-// Message implements store.Reader.
+// Message implements store.MessageReader.
 func (m *Model) Message(_ context.Context, user string, id posthaste.MessageID) (status store.Status, err error) {
 	err = m.do(func() error {
 		l := m.find(user, id)

@@ -13,38 +13,38 @@ import (
 func TestLedgerCountsEachMessageOnce(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		live func(l *ledger) // what happens to messages 0 and 1, which were sent
-		want tally           // counts alone
+		live func(l *account) // what happens to messages 0 and 1, which were sent
+		want tally            // counts alone
 	}{
-		{"nothing", func(*ledger) {}, tally{}},
-		{"accepted is lost until delivered", func(l *ledger) {
+		{"nothing", func(*account) {}, tally{}},
+		{"accepted is lost until delivered", func(l *account) {
 			l.accept(0)
 			l.accept(1)
 			l.deliver(l.tag, 1)
 		}, tally{accepted: 2, delivered: 1, lost: 1}},
-		{"delivered before the publisher hears of it", func(l *ledger) {
+		{"delivered before the publisher hears of it", func(l *account) {
 			l.deliver(l.tag, 0)
 			l.accept(0)
 		}, tally{accepted: 1, delivered: 1}},
-		{"delivered again", func(l *ledger) {
+		{"delivered again", func(l *account) {
 			l.accept(0)
 			l.deliver(l.tag, 0)
 			l.deliver(l.tag, 0)
 			l.deliver(l.tag, 0)
 		}, tally{accepted: 1, delivered: 1, duplicates: 2}},
-		{"delivered and never accepted is not lost", func(l *ledger) {
+		{"delivered and never accepted is not lost", func(l *account) {
 			l.deliver(l.tag, 0)
 		}, tally{delivered: 1}},
-		{"message of another ledger", func(l *ledger) {
+		{"message of another ledger", func(l *account) {
 			l.accept(0)
 			l.deliver(l.tag+1, 0)
 		}, tally{accepted: 1, lost: 1}},
-		{"number that was never sent", func(l *ledger) {
+		{"number that was never sent", func(l *account) {
 			l.deliver(l.tag, 2)
 		}, tally{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l := newLedger()
+			l := newAccount()
 			l.send()
 			l.send()
 			test.live(l)
@@ -59,7 +59,7 @@ func TestLedgerCountsEachMessageOnce(t *testing.T) {
 
 func TestLedgerTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
+		l := newAccount()
 		time.Sleep(1 * time.Second)
 		first := l.send()
 		time.Sleep(2 * time.Second)
@@ -87,7 +87,7 @@ func TestLedgerTimes(t *testing.T) {
 
 func TestDrainWaitsForTheLastMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
+		l := newAccount()
 		for range 3 {
 			l.accept(l.send())
 		}
@@ -108,7 +108,7 @@ func TestDrainWaitsForTheLastMessage(t *testing.T) {
 
 func TestDrainGivesLostMessagesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
+		l := newAccount()
 		l.accept(l.send())
 		if err := l.drain(t.Context(), 10*time.Second); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestDrainGivesLostMessagesUp(t *testing.T) {
 }
 
 func TestDrainEndsWithItsContext(t *testing.T) {
-	l := newLedger()
+	l := newAccount()
 	l.accept(l.send())
 	gone := errors.New("the person left")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -27,10 +27,10 @@ func readStamp(body []byte) (tag, number uint64, ok bool) {
 	return binary.BigEndian.Uint64(body), binary.BigEndian.Uint64(body[8:]), true
 }
 
-// ledger is the account of one load: when each message was sent, accepted and
+// account records one load: when each message was sent, accepted and
 // delivered. It may be used by many goroutines at once. Times are counted from
 // its making.
-type ledger struct {
+type account struct {
 	tag     uint64
 	start   time.Time
 	arrival chan struct{} // receives after messages were delivered
@@ -46,10 +46,10 @@ type entry struct {
 	sent, accepted, delivered time.Duration
 }
 
-func newLedger() *ledger {
+func newAccount() *account {
 	var tag [8]byte
 	_, _ = rand.Read(tag[:]) // never fails, by its contract
-	return &ledger{
+	return &account{
 		tag:     binary.BigEndian.Uint64(tag[:]),
 		start:   time.Now(),
 		arrival: make(chan struct{}, 1),
@@ -58,7 +58,7 @@ func newLedger() *ledger {
 
 // send opens the account of a message that is about to be published and returns
 // its number.
-func (l *ledger) send() uint64 {
+func (l *account) send() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries = append(l.entries, entry{sent: l.elapsed()})
@@ -66,7 +66,7 @@ func (l *ledger) send() uint64 {
 }
 
 // accept notes the server's promise to deliver a message.
-func (l *ledger) accept(number uint64) {
+func (l *account) accept(number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := &l.entries[number]
@@ -78,7 +78,7 @@ func (l *ledger) accept(number uint64) {
 
 // deliver notes the arrival of a message, which may come before its publisher
 // has heard that it was accepted. A message of another ledger is none of ours.
-func (l *ledger) deliver(tag, number uint64) {
+func (l *account) deliver(tag, number uint64) {
 	if l.enter(tag, number) {
 		select {
 		case l.arrival <- struct{}{}:
@@ -87,7 +87,7 @@ func (l *ledger) deliver(tag, number uint64) {
 	}
 }
 
-func (l *ledger) enter(tag, number uint64) bool {
+func (l *account) enter(tag, number uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if tag != l.tag || number >= uint64(len(l.entries)) {
@@ -106,11 +106,11 @@ func (l *ledger) enter(tag, number uint64) bool {
 }
 
 // elapsed is never zero, so that zero can mean never.
-func (l *ledger) elapsed() time.Duration { return max(1, time.Since(l.start)) }
+func (l *account) elapsed() time.Duration { return max(1, time.Since(l.start)) }
 
 // drain waits until every accepted message was delivered. It gives up when none
 // has arrived for as long as patience.
-func (l *ledger) drain(ctx context.Context, patience time.Duration) error {
+func (l *account) drain(ctx context.Context, patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for l.outstanding() > 0 {
@@ -126,7 +126,7 @@ func (l *ledger) drain(ctx context.Context, patience time.Duration) error {
 	return nil
 }
 
-func (l *ledger) outstanding() int {
+func (l *account) outstanding() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.missing
@@ -142,7 +142,7 @@ type tally struct {
 }
 
 // tally adds the ledger up.
-func (l *ledger) tally() tally {
+func (l *account) tally() tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := tally{lost: l.missing, duplicates: l.duplicates}

@@ -1,0 +1,169 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"posthaste"
+)
+
+// Backend keeps records, messages with their places in lanes, and the log. It decides nothing that
+// a user could notice: the rules of delivery are in package ledger, which makes a Store of it.
+//
+// The methods of Store that are embedded here are still the backend's.
+type Backend interface {
+	Store
+	Transactor
+}
+
+// Transactor changes what is stored by serializable transactions.
+type Transactor interface {
+	// Update calls change and makes what it wrote durable in one commit, unless it returns an
+	// error: then nothing happened, and Update returns that error. change may be called more than
+	// once, and only its last call counts. It must be quick, must not block, and must have no
+	// other side effects.
+	Update(ctx context.Context, now time.Time, scope Scope, change func(Tx) error) error
+
+	// View calls read with what is durable. Reads may see different moments.
+	View(ctx context.Context, scope Scope, read func(Reader) error) error
+
+	// Due returns up to limit records of a kind whose Found.DueAt has passed, of all users except
+	// some, the earliest first, and when the next other one is due: zero if there is none, now or
+	// earlier if limit left some behind.
+	Due(ctx context.Context, kind ItemKind, now time.Time, limit int, except ...string) (due []Record, next time.Time, err error)
+}
+
+// Scope is what a transaction is about.
+type Scope struct {
+	User string
+	Hint Hint
+}
+
+// Hint names what a transaction is going to read, so that a backend can fetch it in one round
+// trip. It has no other effect: anything may be read without it.
+type Hint struct {
+	Records  []RecordKey
+	Places   []posthaste.MessageID
+	Messages []posthaste.MessageID
+}
+
+// RecordKey names a record of a user.
+type RecordKey struct {
+	Kind ItemKind
+	Key  []byte
+}
+
+// Record is a record of a user.
+type Record struct {
+	User string
+	RecordKey
+	Value []byte
+}
+
+// Reader reads what belongs to the user of a Scope.
+type Reader interface {
+	// Fetch reads what the hint names in one round trip. See Hint.
+	Fetch(hint Hint) error
+
+	// Get returns the value of a record, which must not be changed, or ErrNotFound.
+	Get(kind ItemKind, key []byte) ([]byte, error)
+
+	// Scan visits, in order, the records of a kind whose keys begin with a prefix and come after a
+	// key: at least one if there is one, and no more than limit or about PageBytes. more reports
+	// whether it left some out. Key and value are valid until visit returns; visit must not read.
+	// An error of visit ends the scan and is returned.
+	Scan(kind ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) (more bool, err error)
+
+	// Find visits the records that a query selects, with the promises of Log.Events. visit
+	// returns whether it had no room for the record: then that is where the next page begins. It
+	// must not read.
+	Find(query FindQuery, visit func(at posthaste.Position, value []byte) (full bool, err error)) (next posthaste.Position, more bool, err error)
+
+	// Message returns a message, which must not be changed, or ErrNotFound.
+	Message(id posthaste.MessageID) (*posthaste.Message, error)
+
+	// Place returns where a message stands, as long as it is stored, or ErrNotFound. In an Update,
+	// no claim begins or ends between this and the commit.
+	Place(id posthaste.MessageID) (*Place, error)
+}
+
+// FindQuery selects records whose keys are positions.
+type FindQuery struct {
+	Kind        ItemKind
+	Terms       [][]Term             // of each list, a record has a term; hashes may collide, so compare what was found
+	At          []posthaste.Position // if not empty: no other records
+	Low, High   posthaste.Position   // both inclusive
+	OldestFirst bool
+	Limit       int // about how many records will be visited, at least 1
+}
+
+// Tx changes what belongs to the user of a Scope. Its reads see its writes, except those of Find.
+type Tx interface {
+	Reader
+
+	Now() time.Time
+
+	// NextPosition returns a unique position above those of all events.
+	NextPosition() posthaste.Position
+
+	// Put writes a record. was is what it was found by until now (nothing, if it is new), is what
+	// it is found by from now on.
+	//
+	// What limits messages applies at once: queues (ItemQueue) and flow-control keys (ItemFlowKey).
+	// Get returns a flow-control key with its window as of now; a changed window replaces it.
+	Put(kind ItemKind, key, value []byte, was, is Found)
+
+	// Delete deletes a record, if there is one. was is what it was found by.
+	Delete(kind ItemKind, key []byte, was Found)
+
+	// Count changes what Retention.Usage returns for a kind: ItemDeadLetter, ItemRun, or
+	// ItemRunDeadLetter.
+	Count(kind ItemKind, entries, bytes int)
+
+	// Log adds an event of a message to the log.
+	Log(m *posthaste.Message, event posthaste.Event) posthaste.Position
+
+	// Accept stores a new message with its place.
+	Accept(m *posthaste.Message, place Place)
+
+	// Save writes the changed place of a message that stays in its lane. A Lease set to 0 ends the
+	// claim: the message waits again.
+	Save(m *posthaste.Message, place *Place)
+
+	// End takes a message out of its lane. Place.State is how it ended.
+	End(m *posthaste.Message, place *Place)
+
+	// CheckSpace returns an Error with CodeUnavailable while the disk is too full for new work.
+	CheckSpace() error
+}
+
+// ErrStop can be returned by a visitor to end a scan; Scan returns it.
+var ErrStop = errors.New("store: stop")
+
+// Found is what a record can be found by, other than its key.
+type Found struct {
+	DueAt time.Time // by Transactor.Due; zero: never
+	Terms []Term    // by Reader.Find; the key must be a position of 8 bytes
+}
+
+// Term is a value of a field that something is found by. Values are hashed, see package index.
+type Term struct {
+	Field byte
+	Hash  uint64
+}
+
+// Place is where a message stands: in its lane, until it has ended.
+type Place struct {
+	State           posthaste.State // CREATED or RETRY while it waits or is claimed, or how it ended
+	Order           posthaste.Position
+	DueAt           time.Time // of the next attempt
+	Retried         int       // failed attempts
+	CancelRequested bool
+	Callbacks       int    // of a message in a queue: callbacks that have not ended
+	Lingers         bool   // in a queue: it has ended, but keeps its slot until its callbacks have
+	Lease           uint64 // of its claim; 0: not claimed
+}
+
+// Waits reports whether the message has not ended and is not claimed.
+func (p *Place) Waits() bool { return !p.State.Terminal() && p.Lease == 0 }
