@@ -33,6 +33,9 @@ var (
 	ErrConflict  = errors.New("store: changed by someone else")
 	ErrClosed    = errors.New("store: closed")
 
+	// ErrUnreadable means that a stored message is damaged.
+	ErrUnreadable = errors.New("store: unreadable")
+
 	// ErrUnavailable means that the backend cannot be reached now. Whether a change took place is
 	// unknown.
 	ErrUnavailable = errors.New("store: unavailable")
@@ -190,6 +193,8 @@ type Claim struct {
 	// Held ends when the lease may be lost, so the attempt must stop. nil: the lease lasts as
 	// long as the process.
 	Held context.Context
+
+	CancelRequested bool // its cancellation was requested before the claim: it ends without an attempt
 }
 
 // Status is a message and its state.

@@ -80,12 +80,23 @@ type Reader interface {
 	// must not read.
 	Find(query FindQuery, visit func(at posthaste.Position, value []byte) (full bool, err error)) (next posthaste.Position, more bool, err error)
 
-	// Message returns a message, which must not be changed, or ErrNotFound.
+	// Message returns a message, which must not be changed, ErrNotFound, or ErrUnreadable for a
+	// damaged one, which the backend counts in Stats.SetAside. Fetch passes over damaged ones.
 	Message(id posthaste.MessageID) (*posthaste.Message, error)
 
 	// Place returns where a message stands, as long as it is stored, or ErrNotFound. In an Update,
 	// no claim begins or ends between this and the commit.
 	Place(id posthaste.MessageID) (*Place, error)
+
+	// InLane returns up to limit messages of a lane that come after a spot, in order, and the spot
+	// of the last one. Of a lane that changes meanwhile it may miss those that move.
+	InLane(lane posthaste.Lane, after Spot, limit int) (ids []posthaste.MessageID, last Spot, err error)
+}
+
+// Spot is a message's spot in its lane: by Place.Order, then by id.
+type Spot struct {
+	Order posthaste.Position
+	ID    posthaste.MessageID
 }
 
 // FindQuery selects records whose keys are positions.
@@ -116,6 +127,10 @@ type Tx interface {
 
 	// Delete deletes a record, if there is one. was is what it was found by.
 	Delete(kind ItemKind, key []byte, was Found)
+
+	// DeleteBefore deletes the records of a kind whose keys come before one, and by which nothing is
+	// found. Reads of the transaction may still see them.
+	DeleteBefore(kind ItemKind, before []byte)
 
 	// Count changes what Retention.Usage returns for a kind: ItemDeadLetter, ItemRun, or
 	// ItemRunDeadLetter.

@@ -1,0 +1,40 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// tx is a transaction on what belongs to a user.
+type tx struct {
+	store.Tx
+	user string
+}
+
+// update is Transactor.Update for the rules.
+func (l *Ledger) update(ctx context.Context, now time.Time, user string, hint store.Hint, change func(*tx) error) error {
+	return l.Update(ctx, now, store.Scope{User: user, Hint: hint}, func(t store.Tx) error {
+		return change(&tx{t, user})
+	})
+}
+
+// readable returns a message, nil if it cannot be read: bulk changes go on without it.
+func (tx *tx) readable(id posthaste.MessageID) (*posthaste.Message, error) {
+	m, err := tx.Message(id)
+	if errors.Is(err, store.ErrUnreadable) {
+		return nil, nil
+	}
+	return m, err
+}
+
+// ignore returns nil in place of an expected error.
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
