@@ -31,7 +31,7 @@ func (r Retention) horizon(now time.Time) store.Horizon {
 		}
 		return now.Add(-kept)
 	}
-	return store.Horizon{Log: before(r.Log), DeadLetters: before(r.DeadLetters), Runs: before(r.Runs), FlowKeys: before(idleFlowKeys)}
+	return store.Horizon{Log: before(r.Log), DeadLetters: before(r.DeadLetters), Runs: before(r.Runs), Expired: now, FlowKeys: before(idleFlowKeys)}
 }
 
 // trimInterval is the time between trims.

@@ -33,6 +33,7 @@ type Horizon struct {
 	Log         time.Time // events, and messages of which no event is left
 	DeadLetters time.Time // entries of both DLQs that failed before
 	Runs        time.Time // runs that ended before
+	Expired     time.Time // submissions and cached responses that are not valid any more at this time
 	FlowKeys    time.Time // keys that have been idle since (posthaste.FlowKey.Idle), and that no message needs
 }
 
