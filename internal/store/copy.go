@@ -75,6 +75,11 @@ const (
 	ItemRunDeadLetter                         // position: position of the run, record
 	ItemSubmission                            // hash: Unix milliseconds, message ids
 	ItemResponse                              // hash: Unix milliseconds, response
+
+	// These say only where others are, and are not exported.
+	ItemLatestRun   // hash of an id: position of the latest run with it
+	ItemTopic       // hash of a topic, position of a waiter: position of its run
+	ItemFailedRunID // id of a run, 0, position of its entry in the DLQ: nothing
 )
 
 // Expired reports whether an item is a submission or a response past its window.
@@ -96,6 +101,7 @@ var itemKinds = [...]string{
 	ItemIdempotencyRecord: "idempotency records of runs", ItemRunEvent: "events of runs", ItemWaiter: "waiters", ItemMessage: "messages",
 	ItemEvent: "log entries", ItemDeadLetter: "dead letters", ItemRunDeadLetter: "failed runs",
 	ItemSubmission: "deduplicated submissions", ItemResponse: "cached responses",
+	ItemLatestRun: "latest runs", ItemTopic: "topics of waiters", ItemFailedRunID: "ids of failed runs",
 }
 
 // String returns the plural name of the kind.

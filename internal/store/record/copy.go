@@ -55,6 +55,42 @@ func DecodeMessageItem(user string, key, value []byte) (m *posthaste.Message, da
 	return m, parts[0], place, err
 }
 
+// AppendRunItem appends a run with its progress.
+func AppendRunItem(dst []byte, r *posthaste.Run) []byte {
+	return AppendParts(dst, AppendRun(nil, r), AppendRunProgress(nil, &r.RunProgress))
+}
+
+// DecodeRunItem decodes a result of AppendRunItem.
+func DecodeRunItem(user string, value []byte) (*posthaste.Run, error) {
+	parts, err := Parts(value, 2)
+	if err != nil {
+		return nil, err
+	}
+	r, err := DecodeRun(user, parts[0])
+	if err != nil {
+		return nil, err
+	}
+	r.RunProgress, err = DecodeRunProgress(parts[1])
+	return r, err
+}
+
+// AppendFailedRun appends an entry of the DLQ of runs: the run's position and the dead letter.
+func AppendFailedRun(dst []byte, run posthaste.Position, d *posthaste.DeadLetter) []byte {
+	return AppendParts(dst, binary.BigEndian.AppendUint64(nil, uint64(run)), AppendDeadLetter(nil, d))
+}
+
+// FailedRun splits a result of AppendFailedRun.
+func FailedRun(value []byte) (run posthaste.Position, letter []byte, err error) {
+	parts, err := Parts(value, 2)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(parts[0]) != 8 {
+		return 0, nil, errParts
+	}
+	return posthaste.Position(binary.BigEndian.Uint64(parts[0])), parts[1], nil
+}
+
 // EventItemMessage returns the message id of an exported event.
 func EventItemMessage(value []byte) (posthaste.MessageID, error) {
 	parts, err := eventParts(value)
