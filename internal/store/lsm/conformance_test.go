@@ -29,6 +29,36 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestSeam(t *testing.T) {
+	t.Skip("until the seam is written")
+	storetest.RunSeam(t, func(t *testing.T) store.Backend {
+		fs, dir := disk(t)
+		s, err := lsm.Open(dir, lsm.Options{FS: fs, Memory: storetest.Memory})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	})
+}
+
+func TestSeamCrash(t *testing.T) {
+	t.Skip("until the seam is written")
+	storetest.RunSeamCrash(t, func(t *testing.T) storetest.CrashableBackend {
+		c := &crashableSeam{crashable{fs: vfs.NewCrashableMem()}}
+		t.Cleanup(func() { _ = c.store.Close() })
+		return c
+	})
+}
+
+// crashableSeam is crashable without the rules, so that what it keeps need not make sense.
+type crashableSeam struct{ crashable }
+
+func (c *crashableSeam) Open() (_ store.Backend, err error) {
+	c.store, err = lsm.Open("data", lsm.Options{FS: c.fs})
+	return c.store, err
+}
+
 // disk returns a directory in memory, or, where pages of 16 MiB are tried, one of the system:
 // with the race detector the storage engine inverts whatever was written to its memory, byte
 // by byte, to find who relies on it, and a commit of some megabytes takes seconds.

@@ -29,6 +29,13 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestSeam(t *testing.T) {
+	t.Skip("until the seam is written")
+	storetest.RunSeam(t, func(t *testing.T) store.Backend {
+		return openWith(t, emptyDatabase(t), postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
+	})
+}
+
 func TestCrowdedMoment(t *testing.T) {
 	storetest.RunCrowdedMoment(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)

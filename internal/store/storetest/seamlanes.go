@@ -1,0 +1,126 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+var seamQueuePromises = []seamPromise{
+	{"messages of a queue keep their slot until they end", func(s *seam) {
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1})
+		first, second := s.accept(through("q")), s.accept(through("q"))
+		s.claimThese(first)
+		retry := s.now.Add(time.Minute)
+		s.save(first, func(p *store.Place) { p.Lease, p.State, p.Retried, p.DueAt = 0, posthaste.StateRetry, 1, retry })
+		s.claimThese()
+		s.now = retry
+		s.claimThese(first)
+		s.end(first, posthaste.StateDelivered)
+		s.wantWakeUp()
+		s.claimThese(second)
+	}},
+	{"a message that lingers keeps its slot until it is taken out", func(s *seam) {
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1})
+		first, second := s.accept(through("q")), s.accept(through("q"))
+		s.claimThese(first)
+		s.update(ann, func(tx store.Tx) error {
+			p := s.placeIn(tx, first)
+			p.State, p.Lease, p.Callbacks, p.Lingers = posthaste.StateDelivered, 0, 2, true
+			tx.Log(first, posthaste.Event{MessageID: first.ID, State: posthaste.StateDelivered})
+			tx.Save(first, p)
+			return nil
+		})
+		s.claimThese()
+		s.wantPlace(first, func(p store.Place) bool {
+			return p.State == posthaste.StateDelivered && p.Lingers && p.Callbacks == 2 && !p.Waits()
+		})
+		s.save(first, func(p *store.Place) { p.Callbacks-- })
+		s.claimThese()
+		s.update(ann, func(tx store.Tx) error {
+			p := s.placeIn(tx, first)
+			p.Callbacks, p.Lingers = 0, false
+			tx.End(first, p)
+			return nil
+		})
+		s.wantPlace(first, func(p store.Place) bool { return p.State == posthaste.StateDelivered && !p.Lingers })
+		s.claimThese(second)
+	}},
+	{"a paused queue hands out nothing until it goes on", func(s *seam) {
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1, Paused: true})
+		m := s.accept(through("q"))
+		s.claimThese()
+		s.drainWake()
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1})
+		s.wantWakeUp()
+		s.claimThese(m)
+	}},
+	{"a wider queue applies at once", func(s *seam) {
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1})
+		first, second, third := s.accept(through("q")), s.accept(through("q")), s.accept(through("q"))
+		s.claimThese(first)
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 3})
+		s.claimThese(second, third)
+	}},
+	{"a queue whose change failed stays as it is", func(s *seam) {
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1})
+		err := s.Update(s.Context(), s.now, scopeOf(ann), func(tx store.Tx) error {
+			tx.Put(store.ItemQueue, []byte("q"), queueRecord(posthaste.Queue{Parallelism: 1, Paused: true}), store.Found{}, store.Found{})
+			return errNoChange
+		})
+		if !errors.Is(err, errNoChange) {
+			s.Errorf("Update = %v, want the error of the change", err)
+		}
+		s.claimThese(s.accept(through("q")))
+	}},
+}
+
+var seamFlowKeyPromises = []seamPromise{
+	{"a key limits its messages, and a change of it applies at once", func(s *seam) {
+		s.putFlowKey(posthaste.FlowKey{Key: "k", FlowLimit: posthaste.FlowLimit{Parallelism: 1}})
+		first, second := s.accept(underKey("k")), s.accept(underKey("k"))
+		s.claimOnly(plenty, first)
+		s.claimThese()
+		s.putFlowKey(posthaste.FlowKey{Key: "k", FlowLimit: posthaste.FlowLimit{Parallelism: 2}})
+		s.claimThese(second)
+	}},
+	{"a paused key hands out nothing until it goes on", func(s *seam) {
+		s.putFlowKey(posthaste.FlowKey{Key: "k", Paused: true})
+		m := s.accept(underKey("k"))
+		s.claimThese()
+		s.drainWake()
+		s.putFlowKey(posthaste.FlowKey{Key: "k"})
+		s.wantWakeUp()
+		s.claimThese(m)
+	}},
+	{"the window of a key is as of now, and stays unless it was changed", func(s *seam) {
+		limit := posthaste.FlowLimit{Rate: 2, Period: time.Hour}
+		s.putFlowKey(posthaste.FlowKey{Key: "k", FlowLimit: limit})
+		for range 3 {
+			s.accept(underKey("k"))
+		}
+		if claims, _, err := s.Claim(s.Context(), s.now, plenty); err != nil || len(claims) != 2 {
+			s.Fatalf("Claim = %v, %v, want two", idsOf(claims), err)
+		}
+		s.now = s.now.Add(time.Minute)
+		check := func(r store.Reader) {
+			if k := s.flowKey(r, "k"); k.WindowCount != 2 || k.WindowStartedAt.After(s.now) || k.WindowStartedAt.Before(start) {
+				s.Errorf("window of %d attempts that began at %v, want 2 since %v", k.WindowCount, k.WindowStartedAt, start)
+			}
+		}
+		s.view(ann, check)
+		s.updateFlowKey("k", func(k *posthaste.FlowKey) { k.PinnedRate = true })
+		s.view(ann, check)
+		s.claimThese()
+		s.updateFlowKey("k", func(k *posthaste.FlowKey) { k.ResetRate(s.now) })
+		if claims, _, err := s.Claim(s.Context(), s.now, plenty); err != nil || len(claims) != 1 {
+			s.Errorf("Claim in a new window = %v, %v, want one", idsOf(claims), err)
+		}
+	}},
+}
+
+func underKey(key string) func(*posthaste.Message) {
+	return func(m *posthaste.Message) { m.FlowControl.Key = key }
+}
