@@ -148,7 +148,8 @@ func passesHostAndPath(hosts, paths []string, rawURL string) bool {
 	host, path := posthaste.HostAndPath(rawURL)
 	bare := HostWithoutPort(host)
 	return passes(paths, path) && (len(hosts) == 0 || slices.ContainsFunc(hosts, func(want string) bool {
-		return strings.EqualFold(want, host) || strings.EqualFold(want, bare)
+		want = strings.ToLower(want) // as HostAndPath does
+		return want == host || want == bare
 	}))
 }
 

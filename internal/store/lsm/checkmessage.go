@@ -9,6 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -209,20 +211,20 @@ func (c *checker) logBlock(user string, tail, value []byte) error {
 		if event.Position > c.last {
 			return fmt.Errorf("event at %d is behind %d, where the log ends", event.Position, c.last)
 		}
-		for t := range distinct(appendTerms(nil, m.Message, event.State)) {
+		for t := range distinct(index.AppendEvent(nil, m.Message, event.State)) {
 			c.day.sums[user] += postingHash(t, event.Position)
 		}
 	}
 	c.day.events[user] += int64(len(events))
 	c.report.Events += int64(len(events))
-	return c.noted(user, anyTerm)
+	return c.noted(user, index.Any)
 }
 
 func (c *checker) posting(user string, tail, value []byte) error {
 	if len(tail) != 1+8+8 {
 		return errCorrupt
 	}
-	t := term{field(tail[0]), binary.BigEndian.Uint64(tail[1:])}
+	t := store.Term{Field: tail[0], Hash: binary.BigEndian.Uint64(tail[1:])}
 	position := posthaste.Position(binary.BigEndian.Uint64(tail[9:]))
 	c.day.sums[user] -= postingHash(t, position)
 	for len(value) > 0 {
@@ -239,9 +241,9 @@ func (c *checker) posting(user string, tail, value []byte) error {
 
 // noted returns an error unless the day index lists the current day for a term. Terms must be
 // passed in order.
-func (c *checker) noted(user string, t term) error {
+func (c *checker) noted(user string, t store.Term) error {
 	id := postingID{blockID{user, c.day.day}, t}
-	if created, ok := t.createdOn(); ok && created == id.day || id == c.day.noted {
+	if created, ok := createdOn(t); ok && created == id.day || id == c.day.noted {
 		return nil
 	}
 	c.day.noted = id
@@ -262,17 +264,17 @@ func checkDayIndexKey(key []byte) error {
 
 // postingHash mixes a term with a position, so that a sum of them shows whether two sets
 // are the same.
-func postingHash(t term, at posthaste.Position) uint64 {
+func postingHash(t store.Term, at posthaste.Position) uint64 {
 	var data [17]byte
-	data[0] = byte(t.field)
-	binary.BigEndian.PutUint64(data[1:], t.hash)
+	data[0] = t.Field
+	binary.BigEndian.PutUint64(data[1:], t.Hash)
 	binary.BigEndian.PutUint64(data[9:], uint64(at))
 	return xxhash.Sum64(data[:])
 }
 
 // distinct returns each term once.
-func distinct(terms []term) map[term]bool {
-	set := make(map[term]bool, len(terms))
+func distinct(terms []store.Term) map[store.Term]bool {
+	set := make(map[store.Term]bool, len(terms))
 	for _, t := range terms {
 		set[t] = true
 	}
@@ -285,9 +287,9 @@ func (c *checker) deadLetter(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	index := fmt.Sprintf("dead letters of user %q", user)
+	name := fmt.Sprintf("dead letters of user %q", user)
 	if key[1] == deadLetterPosting {
-		return c.lonePosting(index, tail)
+		return c.lonePosting(name, tail)
 	}
 	at, err := parsePosition(tail)
 	if err != nil {
@@ -299,24 +301,24 @@ func (c *checker) deadLetter(key, value []byte) error {
 	}
 	c.report.DeadLetters++
 	c.counts[string(appendCountKey(nil, countedDeadLetters, user))]++
-	c.indexed(index, at, deadLetterTerms(d))
+	c.indexed(name, at, index.DeadLetter(d))
 	return nil
 }
 
 // lonePosting is a posting that stands alone: a term and a position.
-func (c *checker) lonePosting(index string, tail []byte) error {
+func (c *checker) lonePosting(name string, tail []byte) error {
 	if len(tail) != 1+8+8 {
 		return errCorrupt
 	}
-	t := term{field(tail[0]), binary.BigEndian.Uint64(tail[1:])}
-	c.agree(index, -postingHash(t, posthaste.Position(binary.BigEndian.Uint64(tail[9:]))))
+	t := store.Term{Field: tail[0], Hash: binary.BigEndian.Uint64(tail[1:])}
+	c.agree(name, -postingHash(t, posthaste.Position(binary.BigEndian.Uint64(tail[9:]))))
 	return nil
 }
 
 // indexed notes that something at a position is to be found by the terms.
-func (c *checker) indexed(index string, at posthaste.Position, terms []term) {
+func (c *checker) indexed(name string, at posthaste.Position, terms []store.Term) {
 	for t := range distinct(terms) {
-		c.agree(index, postingHash(t, at))
+		c.agree(name, postingHash(t, at))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"posthaste"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -79,7 +80,7 @@ func (c *checker) runRecord(user string, tail []byte) error {
 	}
 	c.report.Runs++
 	c.counts[string(appendCountKey(nil, countedRuns, user))]++
-	c.indexed(fmt.Sprintf("runs of user %q", user), at, runTerms(run))
+	c.indexed(fmt.Sprintf("runs of user %q", user), at, index.Run(run))
 	return nil
 }
 
@@ -110,7 +111,7 @@ func (c *checker) runLetter(user string, tail, value []byte) error {
 	}
 	c.report.FailedRuns++
 	c.counts[string(appendCountKey(nil, countedFailedRuns, user))]++
-	c.indexed(fmt.Sprintf("failed runs of user %q", user), at, failureTerms(run))
+	c.indexed(fmt.Sprintf("failed runs of user %q", user), at, index.FailedRun(run))
 	return c.exists(appendLetterIDKey(nil, user, run.ID, id), "entry %s of the DLQ is not found by the id of its run", id)
 }
 

@@ -7,6 +7,9 @@ import (
 	"hash/maphash"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 )
 
 // The log and its index are stored by day, and a page that does not find enough in one day
@@ -31,22 +34,19 @@ const wholeWeek weekDays = 1<<weekLen - 1
 
 func dayBit(d day) weekDays { return 1 << (d % weekLen) }
 
-// anyTerm stands for all events of a user. It has no postings.
-var anyTerm = term{field: fieldAny}
-
 // createdOn returns the day on which the message of a term was created; ok is false if the term
 // is not a message id.
-func (t term) createdOn() (d day, ok bool) {
-	const belowTime = 16 // bits
-	return day(int64(t.hash>>belowTime) / dayMS), t.field == fieldMessage
+func createdOn(t store.Term) (d day, ok bool) {
+	created, ok := index.CreatedAt(t)
+	return dayOf(created), ok
 }
 
-func appendDayIndexPrefix(key []byte, w week, user string, t term) []byte {
+func appendDayIndexPrefix(key []byte, w week, user string, t store.Term) []byte {
 	key = binary.BigEndian.AppendUint16(append(key, kindDayIndex), uint16(w))
-	return binary.BigEndian.AppendUint64(append(appendUser(key, user), byte(t.field)), t.hash)
+	return binary.BigEndian.AppendUint64(append(appendUser(key, user), t.Field), t.Hash)
 }
 
-func appendDayIndexKey(key []byte, user string, d day, t term) []byte {
+func appendDayIndexKey(key []byte, user string, d day, t store.Term) []byte {
 	return binary.BigEndian.AppendUint16(appendDayIndexPrefix(key, weekOf(d), user, t), uint16(d))
 }
 
@@ -62,7 +62,7 @@ func newDayIndexWriter() *dayIndexWriter { return &dayIndexWriter{seed: maphash.
 
 // note records that a term has events on a day.
 func (c *dayIndexWriter) note(id postingID, set func(key, value []byte)) {
-	if created, ok := id.term.createdOn(); ok && created == id.day {
+	if created, ok := createdOn(id.term); ok && created == id.day {
 		return
 	}
 	known := &c.recent[maphash.Comparable(c.seed, id)%uint64(len(c.recent))]
@@ -81,8 +81,8 @@ func (c *dayIndexWriter) forget() { clear(c.recent[:]) }
 type dayIndexReader struct {
 	reader      pebble.Reader
 	user        string
-	terms       [][]term // in any order
-	first, last day      // of those that are stored
+	terms       [][]store.Term // in any order
+	first, last day            // of those that are stored
 	direction   direction
 	seeks       *int // counts work
 
@@ -150,9 +150,9 @@ func (c *dayIndexReader) readWeek(w week) error {
 }
 
 // daysOf returns the days of the current week that have events with a term.
-func (c *dayIndexReader) daysOf(t term) (days weekDays, err error) {
+func (c *dayIndexReader) daysOf(t store.Term) (days weekDays, err error) {
 	*c.seeks++
-	if created, ok := t.createdOn(); ok && weekOf(created) == c.week {
+	if created, ok := createdOn(t); ok && weekOf(created) == c.week {
 		days = dayBit(created)
 	}
 	c.key = appendDayIndexPrefix(c.key[:0], c.week, c.user, t)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -21,7 +21,7 @@ import (
 func (s *Store) addToDLQ(c *commit, d *posthaste.DeadLetter) {
 	c.set(appendDeadLetterKey(c.key(), d.Message.User, d.ID), record.AppendDeadLetter(nil, d))
 	c.count(appendCountKey(c.key(), countedDeadLetters, d.Message.User), 1)
-	for _, t := range deadLetterTerms(d) {
+	for _, t := range index.DeadLetter(d) {
 		c.set(appendDeadLetterPosting(c.key(), d, t), nil)
 	}
 }
@@ -33,50 +33,15 @@ func (s *Store) removeFromDLQ(c *commit, user string, letters []*posthaste.DeadL
 		c.deadLetters[d.ID] = true
 		c.count(appendCountKey(c.key(), countedDeadLetters, user), -1)
 		removed.add(entry, posthaste.Position(d.ID))
-		for _, t := range deadLetterTerms(d) {
+		for _, t := range index.DeadLetter(d) {
 			removed.add(appendDeadLetterPostingPrefix(nil, user, t), posthaste.Position(d.ID))
 		}
 	}
 	removed.write(c.db, c.batch)
 }
 
-func appendDeadLetterPosting(key []byte, d *posthaste.DeadLetter, t term) []byte {
+func appendDeadLetterPosting(key []byte, d *posthaste.DeadLetter, t store.Term) []byte {
 	return binary.BigEndian.AppendUint64(appendDeadLetterPostingPrefix(key, d.Message.User, t), uint64(d.ID))
-}
-
-// deadLetterTerms lists what a dead letter can be found by. Its message's state,
-// host and path are not among them.
-func deadLetterTerms(d *posthaste.DeadLetter) []term {
-	var terms []term
-	for _, t := range appendTerms(nil, d.Message, posthaste.StateFailed) {
-		if t.field != fieldState && t.field != fieldHost && t.field != fieldPath {
-			terms = append(terms, t)
-		}
-	}
-	status := 0
-	if d.Response != nil {
-		status = d.Response.Status
-	}
-	return append(terms, statusTerm(status))
-}
-
-func statusTerm(status int) term { return textTerm(fieldStatus, strconv.Itoa(status)) }
-
-func deadLetterFilterTerms(f *store.DeadLetterFilter) [][]term {
-	all := filterTerms(&store.EventFilter{
-		MessageIDs:  f.MessageIDs,
-		URLs:        f.URLs,
-		URLGroups:   f.URLGroups,
-		ScheduleIDs: f.ScheduleIDs,
-		Queues:      f.Queues,
-		Labels:      f.Labels,
-		CallerIPs:   f.CallerIPs,
-		FlowKeys:    f.FlowKeys,
-	})
-	if len(f.Statuses) > 0 {
-		all = append(all, each(f.Statuses, statusTerm))
-	}
-	return all
 }
 
 // readDeadLetter returns store.ErrNotFound for an unknown one.
@@ -120,8 +85,8 @@ func (s *Store) DeadLetters(_ context.Context, user string, query store.DeadLett
 // deadLetterPositions opens the set of positions that a query's filter selects.
 func deadLetterPositions(e *entries, user string, query *store.DeadLetterQuery) (*intersection, error) {
 	var prefixes [][][]byte
-	for _, terms := range deadLetterFilterTerms(&query.Filter) {
-		prefixes = append(prefixes, each(terms, func(t term) []byte { return appendDeadLetterPostingPrefix(nil, user, t) }))
+	for _, terms := range index.DeadLetters(&query.Filter) {
+		prefixes = append(prefixes, each(terms, func(t store.Term) []byte { return appendDeadLetterPostingPrefix(nil, user, t) }))
 	}
 	in, err := intersectOf(prefixes, e.direction, e.open)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -202,7 +203,7 @@ func (i *importer) run(item store.Item, at posthaste.Position) error {
 		return err
 	}
 	i.c.setRun(append(appendRunPart(nil, runLatest, item.User), run.ID...), item.Key) // the last one stays
-	i.c.replacePostings(runPosting, item.User, at, nil, runTerms(run))
+	i.c.replacePostings(runPosting, item.User, at, nil, index.Run(run))
 	i.c.count(appendCountKey(nil, countedRuns, item.User), 1)
 	return nil
 }

@@ -4,9 +4,8 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 // The key schema, all of it. Integers are big-endian so that byte order is
@@ -150,49 +149,9 @@ func appendPositionKey(key []byte, part byte, user string, p posthaste.Position)
 	return binary.BigEndian.AppendUint64(appendSegment(key, dayOf(p.Time()), part, user), uint64(p))
 }
 
-// field names what a posting list is about.
-type field byte
-
-const (
-	fieldMessage  field = 'm'
-	fieldState    field = 's'
-	fieldURL      field = 'u'
-	fieldGroup    field = 'g'
-	fieldSchedule field = 'c'
-	fieldQueue    field = 'q'
-	fieldLabel    field = 'l'
-	fieldHost     field = 'h'
-	fieldPath     field = 'p'
-	fieldCallerIP field = 'i'
-	fieldFlowKey  field = 'f'
-	fieldStatus   field = 'r' // of the response of a dead letter
-	fieldAny      field = '*' // of any event, only in the day index
-
-	fieldWorkflow    field = 'w' // of what belongs to any run
-	fieldRun         field = 'n'
-	fieldWorkflowURL field = 'W'
-	fieldCallback    field = 'b' // state of a failure callback
-	fieldCreated     field = 'a' // when a run was created
-)
-
-// term is one value of one field. Values are hashed, so a posting list may hold
-// positions of another value too; readers check each event against the filter.
-type term struct {
-	field field
-	hash  uint64
-}
-
-func textTerm(f field, value string) term { return term{f, xxhash.Sum64String(value)} }
-
-// messageTerm keeps the leading bytes of the id instead of hashing it: lists of
-// messages made together then lie together.
-func messageTerm(id posthaste.MessageID) term {
-	return term{fieldMessage, binary.BigEndian.Uint64(id[:8])}
-}
-
-func appendPostingPrefix(key []byte, d day, user string, t term) []byte {
-	key = append(appendSegment(key, d, segmentPosting, user), byte(t.field))
-	return binary.BigEndian.AppendUint64(key, t.hash)
+func appendPostingPrefix(key []byte, d day, user string, t store.Term) []byte {
+	key = append(appendSegment(key, d, segmentPosting, user), t.Field)
+	return binary.BigEndian.AppendUint64(key, t.Hash)
 }
 
 // appendDeadLetterKey makes the key of a dead letter.
@@ -201,9 +160,9 @@ func appendDeadLetterKey(key []byte, user string, id posthaste.DeadLetterID) []b
 	return binary.BigEndian.AppendUint64(key, uint64(id))
 }
 
-func appendDeadLetterPostingPrefix(key []byte, user string, t term) []byte {
-	key = append(appendUser(append(key, kindDeadLetter, deadLetterPosting), user), byte(t.field))
-	return binary.BigEndian.AppendUint64(key, t.hash)
+func appendDeadLetterPostingPrefix(key []byte, user string, t store.Term) []byte {
+	key = append(appendUser(append(key, kindDeadLetter, deadLetterPosting), user), t.Field)
+	return binary.BigEndian.AppendUint64(key, t.Hash)
 }
 
 // laneID is a lane of a user.

@@ -12,6 +12,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -43,7 +44,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery, v
 		user:       user,
 		query:      query,
 		visit:      visit,
-		terms:      filterTerms(&query.Filter),
+		terms:      index.Events(&query.Filter),
 		messages:   messageReader{reader: snapshot, user: user},
 		known:      map[posthaste.MessageID]sizedMessage{},
 		budget:     store.NewPageBudget(query.Bytes),
@@ -78,7 +79,7 @@ type logReader struct {
 	reader     pebble.Reader
 	user       string
 	query      store.EventQuery
-	terms      [][]term
+	terms      [][]store.Term
 	visit      func(*store.Entry) error
 	messages   messageReader
 	known      map[posthaste.MessageID]sizedMessage // read so far: most have several events on a page
@@ -129,7 +130,7 @@ func (r *logReader) run() (err error) {
 func (r *logReader) openDayIndex(first, last day) *dayIndexReader {
 	terms := slices.Clone(r.terms)
 	if len(terms) == 0 {
-		terms = [][]term{{anyTerm}}
+		terms = [][]store.Term{{index.Any}}
 	}
 	return &dayIndexReader{
 		reader: r.reader, user: r.user, terms: terms,
@@ -249,7 +250,7 @@ func (r *logReader) scan(log *dayLog, d day) error {
 func (r *logReader) search(log *dayLog, d day) (err error) {
 	prefixes := make([][][]byte, len(r.terms))
 	for i, terms := range r.terms {
-		prefixes[i] = each(terms, func(t term) []byte { return appendPostingPrefix(nil, d, r.user, t) })
+		prefixes[i] = each(terms, func(t store.Term) []byte { return appendPostingPrefix(nil, d, r.user, t) })
 	}
 	in, err := intersect(r.reader, prefixes, r.direction())
 	if err != nil {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -26,7 +26,7 @@ const (
 type logWriter struct {
 	blocks   map[blockID]*logBlock
 	postings map[postingID]*positions
-	terms    []term // scratch
+	terms    index.EventTerms
 }
 
 type blockID struct {
@@ -36,7 +36,7 @@ type blockID struct {
 
 type postingID struct {
 	blockID
-	term term
+	term store.Term
 }
 
 // logBlock is a growing log block, and those of the same commit that are full.
@@ -72,8 +72,7 @@ func (w *logWriter) add(m *posthaste.Message, event posthaste.Event) {
 		w.blocks[id] = block
 	}
 	block.add(event)
-	w.terms = appendTerms(w.terms[:0], m, event.State)
-	for _, t := range w.terms {
+	for _, t := range w.terms.Of(m, event.State) {
 		list := w.postings[postingID{id, t}]
 		if list == nil {
 			list = &positions{}
@@ -87,13 +86,14 @@ func (w *logWriter) add(m *posthaste.Message, event posthaste.Event) {
 func (w *logWriter) empty() {
 	clear(w.blocks)
 	clear(w.postings)
+	w.terms.Forget()
 }
 
 // flush writes everything that was collected.
 func (w *logWriter) flush(dayIndex *dayIndexWriter, set func(key, value []byte)) {
 	var key []byte
 	for id, block := range w.blocks {
-		dayIndex.note(postingID{id, anyTerm}, set)
+		dayIndex.note(postingID{id, index.Any}, set)
 		block.seal()
 		for _, b := range block.full {
 			key = appendPositionKey(key[:0], segmentLog, id.user, b.first)
@@ -142,75 +142,6 @@ func (p *positions) add(position posthaste.Position) {
 	}
 	p.data = binary.AppendUvarint(p.data, uint64(position-p.last))
 	p.last = position
-}
-
-// appendTerms lists what an event can be found by.
-func appendTerms(terms []term, m *posthaste.Message, state posthaste.State) []term {
-	terms = append(terms, messageTerm(m.ID), textTerm(fieldState, string(state)), textTerm(fieldURL, m.URL))
-	host, path := posthaste.HostAndPath(m.URL)
-	terms = append(terms, textTerm(fieldHost, host), textTerm(fieldPath, path))
-	if bare := store.HostWithoutPort(host); bare != host {
-		terms = append(terms, textTerm(fieldHost, bare))
-	}
-	for _, optional := range []struct {
-		field field
-		value string
-	}{
-		{fieldGroup, m.URLGroup},
-		{fieldSchedule, m.ScheduleID},
-		{fieldQueue, m.Queue},
-		{fieldCallerIP, m.CallerIP},
-		{fieldFlowKey, m.FlowControl.Key},
-	} {
-		if optional.value != "" {
-			terms = append(terms, textTerm(optional.field, optional.value))
-		}
-	}
-	for _, label := range m.Labels {
-		terms = append(terms, textTerm(fieldLabel, label))
-	}
-	if m.Run != nil {
-		terms = append(terms, workflowTerm, textTerm(fieldRun, m.Run.ID), textTerm(fieldWorkflowURL, m.Run.URL))
-	}
-	return terms
-}
-
-// workflowTerm finds the events of everything that belongs to a run.
-var workflowTerm = term{field: fieldWorkflow}
-
-// filterTerms translates a filter: one list of terms for each field that it
-// narrows, to be united within a list and intersected between lists.
-func filterTerms(f *store.EventFilter) [][]term {
-	var all [][]term
-	add := func(terms []term) {
-		if len(terms) > 0 {
-			all = append(all, terms)
-		}
-	}
-	add(each(f.MessageIDs, messageTerm))
-	add(each(f.States, func(s posthaste.State) term { return textTerm(fieldState, string(s)) }))
-	for _, text := range []struct {
-		field  field
-		values []string
-	}{
-		{fieldURL, f.URLs},
-		{fieldGroup, f.URLGroups},
-		{fieldSchedule, f.ScheduleIDs},
-		{fieldQueue, f.Queues},
-		{fieldLabel, f.Labels},
-		{fieldPath, f.Paths},
-		{fieldCallerIP, f.CallerIPs},
-		{fieldFlowKey, f.FlowKeys},
-	} {
-		add(each(text.values, func(v string) term { return textTerm(text.field, v) }))
-	}
-	if f.Runs {
-		add([]term{workflowTerm})
-		add(each(f.RunIDs, func(v string) term { return textTerm(fieldRun, v) }))
-		add(each(f.WorkflowURLs, func(v string) term { return textTerm(fieldWorkflowURL, v) }))
-	}
-	add(each(f.Hosts, func(v string) term { return textTerm(fieldHost, strings.ToLower(v)) }))
-	return all
 }
 
 // each returns what of makes of each value.

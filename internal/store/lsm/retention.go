@@ -13,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 )
 
 // Retention drops a day as a few ranges. It keeps messages that have not ended, which have a place
@@ -209,7 +210,7 @@ func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, err
 // beginnings adds the first messages of the runs from before a day that go on: what
 // becomes of a run is logged as an event of that message.
 func (s *Store) beginnings(user string, end day, add func(posthaste.MessageID)) error {
-	prefix := appendRunPostingPrefix(nil, runPosting, user, textTerm(fieldState, string(posthaste.RunStarted)))
+	prefix := appendRunPostingPrefix(nil, runPosting, user, index.RunState(posthaste.RunStarted))
 	err := scan(s.db, prefix, func(key, _ []byte) error {
 		at, err := parsePosition(key[len(prefix):])
 		if err != nil {
@@ -487,7 +488,7 @@ func (s *Store) forgetRun(c *commit, user string, at posthaste.Position, before 
 			return false, err
 		}
 	}
-	c.replacePostings(runPosting, user, at, runTerms(run), nil)
+	c.replacePostings(runPosting, user, at, index.Run(run), nil)
 	c.count(appendCountKey(nil, countedRuns, user), -1)
 	return true, nil
 }
@@ -500,7 +501,7 @@ func forgetLatest(c *commit, run *posthaste.Run) error {
 		return err
 	}
 	var left posthaste.Position
-	prefix := appendRunPostingPrefix(nil, runPosting, run.User, textTerm(fieldRun, run.ID))
+	prefix := appendRunPostingPrefix(nil, runPosting, run.User, index.RunID(run.ID))
 	err = scan(c.runs(), prefix, func(key, _ []byte) error {
 		at, err := parsePosition(key[len(prefix):])
 		if err != nil || at == run.Position {

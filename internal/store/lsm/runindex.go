@@ -6,72 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
 // Runs and their DLQ are indexed like the DLQ of messages: they change and leave
 // one by one, so each posting stands alone.
 
-// runTerms lists what a run can be found by.
-func runTerms(run *posthaste.Run) []term {
-	return append(identityTerms(run), textTerm(fieldState, string(run.State)))
-}
-
-// identityTerms lists what of a run never changes.
-func identityTerms(run *posthaste.Run) []term {
-	terms := []term{textTerm(fieldRun, run.ID), textTerm(fieldURL, run.URL)}
-	if run.CallerIP != "" {
-		terms = append(terms, textTerm(fieldCallerIP, run.CallerIP))
-	}
-	if run.FlowControl.Key != "" {
-		terms = append(terms, textTerm(fieldFlowKey, run.FlowControl.Key))
-	}
-	for _, label := range run.Labels {
-		terms = append(terms, textTerm(fieldLabel, label))
-	}
-	return terms
-}
-
-// failureTerms lists what an entry of the DLQ can be found by.
-func failureTerms(run *posthaste.Run) []term {
-	return append(identityTerms(run),
-		createdTerm(run.CreatedAt), statusTerm(run.FailedStatus), callbackTerm(run.CallbackState()))
-}
-
-func createdTerm(at time.Time) term {
-	return textTerm(fieldCreated, strconv.FormatInt(at.UnixMilli(), 10))
-}
-
-func callbackTerm(state posthaste.CallbackState) term { return textTerm(fieldCallback, string(state)) }
-
-// runFilterTerms translates a filter: one list of terms for each field it narrows
-// that is indexed.
-func runFilterTerms(q *store.RunQuery) [][]term {
-	f := &q.Filter
-	lists := [][]term{
-		each(f.IDs, func(v string) term { return textTerm(fieldRun, v) }),
-		each(f.URLs, func(v string) term { return textTerm(fieldURL, v) }),
-		each(f.Labels, func(v string) term { return textTerm(fieldLabel, v) }),
-		each(f.CallerIPs, func(v string) term { return textTerm(fieldCallerIP, v) }),
-		each(f.FlowKeys, func(v string) term { return textTerm(fieldFlowKey, v) }),
-	}
-	if q.Failed {
-		lists = append(lists, each(f.CreatedAts, createdTerm), each(f.Statuses, statusTerm), each(f.CallbackStates, callbackTerm))
-	} else {
-		lists = append(lists, each(f.States, func(v posthaste.RunState) term { return textTerm(fieldState, string(v)) }))
-	}
-	return slices.DeleteFunc(lists, func(terms []term) bool { return len(terms) == 0 })
-}
-
 // replacePostings changes what something at a position can be found by.
-func (c *commit) replacePostings(part byte, user string, at posthaste.Position, before, after []term) {
+func (c *commit) replacePostings(part byte, user string, at posthaste.Position, before, after []store.Term) {
 	for _, t := range before {
 		if !slices.Contains(after, t) {
 			c.deleteRun(appendRunPostingKey(nil, part, user, t, at))
@@ -84,11 +32,11 @@ func (c *commit) replacePostings(part byte, user string, at posthaste.Position, 
 	}
 }
 
-func appendRunPostingPrefix(key []byte, part byte, user string, t term) []byte {
-	return binary.BigEndian.AppendUint64(append(appendRunPart(key, part, user), byte(t.field)), t.hash)
+func appendRunPostingPrefix(key []byte, part byte, user string, t store.Term) []byte {
+	return binary.BigEndian.AppendUint64(append(appendRunPart(key, part, user), t.Field), t.Hash)
 }
 
-func appendRunPostingKey(key []byte, part byte, user string, t term, at posthaste.Position) []byte {
+func appendRunPostingKey(key []byte, part byte, user string, t store.Term, at posthaste.Position) []byte {
 	return binary.BigEndian.AppendUint64(appendRunPostingPrefix(key, part, user, t), uint64(at))
 }
 
@@ -114,7 +62,7 @@ func (c *commit) addRunToDLQ(user string, run *posthaste.Run, d *posthaste.DeadL
 	c.setRun(appendRunKey(nil, runDeadLetter, user, at), record.AppendDeadLetter(place, d))
 	c.setRun(appendLetterIDKey(nil, user, run.ID, d.ID), nil)
 	c.count(appendCountKey(nil, countedFailedRuns, user), 1)
-	c.replacePostings(runDeadLetterPosting, user, at, nil, failureTerms(run))
+	c.replacePostings(runDeadLetterPosting, user, at, nil, index.FailedRun(run))
 }
 
 // DLQEntry implements store.RunDLQ.
@@ -141,7 +89,7 @@ func (tx *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	tx.stage(func() {
 		tx.c.deleteRun(appendLetterIDKey(nil, tx.user, run.ID, id))
 		tx.removed.add(appendRunPart(nil, runDeadLetter, tx.user), at)
-		for _, t := range append(failureTerms(run), callbackTerm(state)) {
+		for _, t := range append(index.FailedRun(run), index.Callback(state)) {
 			tx.removed.add(appendRunPostingPrefix(nil, runDeadLetterPosting, tx.user, t), at)
 		}
 	})
@@ -192,8 +140,9 @@ func runPositions(e *entries, user string, query *store.RunQuery) (*intersection
 		posting, entry = runDeadLetterPosting, runDeadLetter
 	}
 	var prefixes [][][]byte
-	for _, terms := range runFilterTerms(query) {
-		prefixes = append(prefixes, each(terms, func(t term) []byte { return appendRunPostingPrefix(nil, posting, user, t) }))
+	lists, _ := index.Runs(query)
+	for _, terms := range lists {
+		prefixes = append(prefixes, each(terms, func(t store.Term) []byte { return appendRunPostingPrefix(nil, posting, user, t) }))
 	}
 	in, err := intersectOf(prefixes, e.direction, e.open)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 )
 
 var noonOfRuns = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -186,7 +187,7 @@ func (s *scribe) check() {
 			add(appendEntryKey(nil, "ann", at, i))
 			add(appendMemoryKey(nil, "ann", at, "k"))
 		}
-		for _, t := range runTerms(run) {
+		for _, t := range index.Run(run) {
 			add(appendRunPostingKey(nil, runPosting, "ann", t, at))
 		}
 		if !s.inDLQ[at] {
@@ -195,7 +196,7 @@ func (s *scribe) check() {
 		letter := posthaste.Position(run.DeadLetterID)
 		add(appendRunKey(nil, runDeadLetter, "ann", letter))
 		add(appendLetterIDKey(nil, "ann", run.ID, run.DeadLetterID))
-		for _, t := range failureTerms(run) {
+		for _, t := range index.FailedRun(run) {
 			add(appendRunPostingKey(nil, runDeadLetterPosting, "ann", t, letter))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 // drawUser draws short names of few letters, so that one is often the beginning of
@@ -101,10 +102,10 @@ func TestPrefixesOfRunsDoNotMix(t *testing.T) {
 		},
 		"postings": {
 			func(n named) []byte {
-				return appendRunPostingPrefix(nil, runPosting, n.user, term{fieldRun, uint64(n.run)})
+				return appendRunPostingPrefix(nil, runPosting, n.user, store.Term{Field: 'n', Hash: uint64(n.run)})
 			},
 			func(n named, at posthaste.Position) []byte {
-				return appendRunPostingKey(nil, runPosting, n.user, term{fieldRun, uint64(n.run)}, at)
+				return appendRunPostingKey(nil, runPosting, n.user, store.Term{Field: 'n', Hash: uint64(n.run)}, at)
 			},
 			func(a, b named) bool { return a.user == b.user && a.run == b.run },
 		},
@@ -128,7 +129,7 @@ func TestKeysOfRunsAreInOrder(t *testing.T) {
 		"waiters":   func(at posthaste.Position) []byte { return appendWaiterKey(nil, "ann", 7, at) },
 		"of topics": func(at posthaste.Position) []byte { return appendTopicKey(nil, "ann", "topic", at) },
 		"postings": func(at posthaste.Position) []byte {
-			return appendRunPostingKey(nil, runPosting, "ann", term{fieldRun, 7}, at)
+			return appendRunPostingKey(nil, runPosting, "ann", store.Term{Field: 'n', Hash: 7}, at)
 		},
 		"entries": func(at posthaste.Position) []byte { return appendEntryKey(nil, "ann", 7, int(at>>32)) },
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -39,8 +40,8 @@ type runTx struct {
 // heldRun is a run that the transaction has read or started.
 type heldRun struct {
 	run      *posthaste.Run
-	envelope []byte // as stored; nil for a new run
-	indexed  []term // as stored
+	envelope []byte       // as stored; nil for a new run
+	indexed  []store.Term // as stored
 	callback posthaste.CallbackState
 	dirty    bool
 	refile   bool // its entry in the DLQ is to be found by another callback state
@@ -128,7 +129,7 @@ func (tx *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	held := &heldRun{run: run, envelope: record.AppendRun(nil, run), indexed: runTerms(run), callback: run.CallbackState()}
+	held := &heldRun{run: run, envelope: record.AppendRun(nil, run), indexed: index.Run(run), callback: run.CallbackState()}
 	tx.runs[at] = held
 	return run, nil
 }
@@ -173,10 +174,10 @@ func (tx *runTx) writeRun(held *heldRun) {
 		tx.c.setRun(appendRunKey(nil, runEnvelope, tx.user, run.Position), envelope)
 	}
 	tx.c.setRun(appendRunKey(nil, runProgress, tx.user, run.Position), record.AppendRunProgress(nil, &run.RunProgress))
-	tx.c.replacePostings(runPosting, tx.user, run.Position, held.indexed, runTerms(run))
+	tx.c.replacePostings(runPosting, tx.user, run.Position, held.indexed, index.Run(run))
 	if held.refile {
 		tx.c.replacePostings(runDeadLetterPosting, tx.user, posthaste.Position(run.DeadLetterID),
-			[]term{callbackTerm(held.callback)}, []term{callbackTerm(run.CallbackState())})
+			[]store.Term{index.Callback(held.callback)}, []store.Term{index.Callback(run.CallbackState())})
 	}
 }
 

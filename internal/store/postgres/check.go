@@ -11,6 +11,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 )
 
 // Report is what Check has read and found.
@@ -56,7 +57,7 @@ type checker struct {
 	*Report
 
 	seed  maphash.Seed
-	terms map[messageOf][]term          // of messages that events were about lately; nil: it is not there
+	terms map[messageOf][]int64         // of messages that events were about lately; nil: it is not there
 	ends  map[string]posthaste.Position // of the logs
 	older map[string]bool               // users with events on an earlier day
 }
@@ -182,7 +183,7 @@ func (c *checker) deadLetters() error {
 		c.DeadLetters++
 		d, err := decodeDeadLetter(user, id, data)
 		if err == nil {
-			err = sameTerms(terms, deadLetterTerms(d))
+			err = sameTerms(terms, index.DeadLetter(d))
 		}
 		c.report(err, "dead letter %s of user %q", posthaste.DeadLetterID(id), user)
 	}, `
@@ -201,8 +202,8 @@ func (c *checker) deadLetters() error {
 }
 
 // sameTerms returns an error unless the index has the wanted terms.
-func sameTerms(found []int64, want []term) error {
-	all := int64s(want)
+func sameTerms(found []int64, want []store.Term) error {
+	all := termColumns(want)
 	slices.Sort(all)
 	slices.Sort(found)
 	if !slices.Equal(found, slices.Compact(all)) {

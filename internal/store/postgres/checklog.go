@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // log compares each day of the log with its index and its counts.
 func (c *checker) log() error {
-	c.terms, c.ends, c.older = map[messageOf][]term{}, map[string]posthaste.Position{}, map[string]bool{}
+	c.terms, c.ends, c.older = map[messageOf][]int64{}, map[string]posthaste.Position{}, map[string]bool{}
 	var user string
 	var end, dayMS, entries int64
 	err := c.scan([]any{&user, &end}, func() { c.ends[user] = posthaste.Position(end) }, `SELECT user_id, position FROM posthaste.users`)
@@ -132,7 +133,7 @@ func (d *checkedDay) posting(user string, key postingKey, gaps []byte) {
 		log.least = &key
 	}
 	for _, at := range positions {
-		log.sum -= d.mix(term(key.Term), at)
+		log.sum -= d.mix(key.Term, at)
 	}
 	if err != nil {
 		log.broken = true
@@ -145,11 +146,11 @@ func (k postingKey) before(o postingKey) bool {
 }
 
 // mix hashes a term with a position: two sets of them are the same if their sums are.
-func (c *checker) mix(t term, at posthaste.Position) uint64 {
+func (c *checker) mix(term int64, at posthaste.Position) uint64 {
 	return maphash.Comparable(c.seed, struct {
-		term term
+		term int64
 		at   posthaste.Position
-	}{t, at})
+	}{term, at})
 }
 
 type checkedBlock struct {
@@ -210,7 +211,7 @@ func (d *checkedDay) learn(blocks []checkedBlock) error {
 	d.Rows += int64(len(found))
 	for _, m := range found {
 		if m.message != nil { // else it is reported with the message
-			d.terms[m.messageOf] = messageTerms(m.message)
+			d.terms[m.messageOf] = termColumns(index.AppendMessage(nil, m.message))
 		}
 	}
 	return err
@@ -249,8 +250,8 @@ func (d *checkedDay) event(user string, log *checkedLog, e *posthaste.Event) err
 	case terms == nil:
 		return errors.New("its message is not there, or cannot be read")
 	default:
-		for t := range distinct(terms, textTerm(fieldState, string(e.State))) {
-			if !oldest || !(postingKey{int64(t), int64(e.Position)}).before(*log.least) {
+		for t := range distinct(terms, termColumn(index.State(e.State))) {
+			if !oldest || !(postingKey{t, int64(e.Position)}).before(*log.least) {
 				log.sum += d.mix(t, e.Position)
 			}
 		}
@@ -258,8 +259,8 @@ func (d *checkedDay) event(user string, log *checkedLog, e *posthaste.Event) err
 	}
 }
 
-func distinct(terms []term, and term) map[term]bool {
-	set := map[term]bool{and: true}
+func distinct(terms []int64, and int64) map[int64]bool {
+	set := map[int64]bool{and: true}
 	for _, t := range terms {
 		set[t] = true
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"posthaste"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -71,7 +72,7 @@ func (r *storedRun) check() error {
 	if err := same("when it ended", r.completed, completedAt(run)); err != nil {
 		return err
 	}
-	return sameTerms(r.terms, runTerms(run))
+	return sameTerms(r.terms, index.Run(run))
 }
 
 // checkFailedRun returns what is wrong with an entry of the DLQ of runs.
@@ -86,7 +87,7 @@ func checkFailedRun(user string, id int64, data, envelope, progress []byte, term
 	if err != nil {
 		return nil // reported with the run
 	}
-	return sameTerms(terms, failureTerms(run))
+	return sameTerms(terms, index.FailedRun(run))
 }
 
 func decodeDeadLetter(user string, id int64, data []byte) (*posthaste.DeadLetter, error) {

@@ -11,13 +11,14 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
 func (tx *tx) addToDLQ(d *posthaste.DeadLetter) {
 	data := record.AppendDeadLetter(nil, d)
 	tx.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, d.Message.User, int64(d.ID), data)
-	tx.index(d.Message.User, usageDeadLetters, int64(d.ID), deadLetterTerms(d))
+	tx.index(d.Message.User, usageDeadLetters, int64(d.ID), index.DeadLetter(d))
 	tx.addUsage(usageKey{user: d.Message.User, kind: usageDeadLetters}, 1, len(data))
 }
 
@@ -87,27 +88,11 @@ func (s *Store) DeadLetter(ctx context.Context, user string, id posthaste.DeadLe
 	})
 }
 
-func deadLetterTerms(d *posthaste.DeadLetter) []term {
-	status := 0
-	if d.Response != nil {
-		status = d.Response.Status
-	}
-	return append(identityTerms(d.Message), numberTerm(fieldStatus, int64(status)))
-}
-
-func deadLetterQuery(f *store.DeadLetterFilter) termQuery {
-	q := eventTermQuery(&store.EventFilter{
-		MessageIDs: f.MessageIDs, URLs: f.URLs, URLGroups: f.URLGroups, ScheduleIDs: f.ScheduleIDs,
-		Queues: f.Queues, Labels: f.Labels, CallerIPs: f.CallerIPs, FlowKeys: f.FlowKeys,
-	})
-	return q.numbers(fieldStatus, f.Statuses)
-}
-
 func (s *Store) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
 	f := &finder{
 		user: user, kind: usageDeadLetters, table: "posthaste.dead_letters", key: "id",
 		low: query.Low, high: query.High, oldestFirst: query.OldestFirst, limit: query.Limit,
-		terms: deadLetterQuery(&query.Filter), only: int64s(query.Filter.IDs), complete: len(query.Filter.IDs) == 0,
+		terms: index.DeadLetters(&query.Filter), only: int64s(query.Filter.IDs), complete: len(query.Filter.IDs) == 0,
 	}
 	var found findings
 	letters, err := read(ctx, s, func(ctx context.Context, q querier) (_ []foundLetter, err error) {

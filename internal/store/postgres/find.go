@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 // Dead letters and runs come and go one by one, so each of their terms is a row of its own,
@@ -17,11 +18,16 @@ import (
 const foundAtOnce = 2000
 
 // index adds the terms of something at a position.
-func (t *userTx) index(user string, kind int16, at int64, terms []term) {
-	t.exec(`
-		INSERT INTO posthaste.terms (user_id, kind, at, term) SELECT $1, $2, $3, unnest($4::bigint[])
-		ON CONFLICT DO NOTHING`, user, kind, at, int64s(terms))
+func (t *userTx) index(user string, kind int16, at int64, terms []store.Term) {
+	t.exec(insertTerms, user, kind, at, termColumns(terms))
 }
+
+const (
+	insertTerms = `
+		INSERT INTO posthaste.terms (user_id, kind, at, term) SELECT $1, $2, $3, unnest($4::bigint[])
+		ON CONFLICT DO NOTHING`
+	deleteTerms = `DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = $3 AND term = ANY($4)`
+)
 
 // unindex removes all terms of some positions.
 func (t *userTx) unindex(user string, kind int16, at []int64) {
@@ -31,12 +37,13 @@ func (t *userTx) unindex(user string, kind int16, at []int64) {
 }
 
 // reindex replaces the terms of a position.
-func (t *userTx) reindex(user string, kind int16, at int64, before, after []term) {
-	if gone := without(before, after); len(gone) > 0 {
-		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = $3 AND term = ANY($4)`, user, kind, at, int64s(gone))
+func (t *userTx) reindex(user string, kind int16, at int64, before, after []store.Term) {
+	was, is := termColumns(before), termColumns(after)
+	if gone := without(was, is); len(gone) > 0 {
+		t.exec(deleteTerms, user, kind, at, gone)
 	}
-	if fresh := without(after, before); len(fresh) > 0 {
-		t.index(user, kind, at, fresh)
+	if fresh := without(is, was); len(fresh) > 0 {
+		t.exec(insertTerms, user, kind, at, fresh)
 	}
 }
 
@@ -51,10 +58,10 @@ type finder struct {
 	table, key  string
 	low, high   posthaste.Position
 	oldestFirst bool
-	limit       int       // of the page
-	terms       termQuery // what the index knows of the filter
-	complete    bool      // which is all of it
-	only        []int64   // the only positions there may be; nil: any
+	limit       int            // of the page
+	terms       [][]store.Term // what the index knows of the filter
+	complete    bool           // which is all of it
+	only        []int64        // the only positions there may be; nil: any
 }
 
 // findings are positions in order, and where the next ones begin.
@@ -110,11 +117,11 @@ func (f *finder) search(ctx context.Context, q querier, atMost int) (findings, e
 	if len(f.terms) > 1 {
 		atMost = max(atMost, foundAtOnce)
 	}
-	args := []any{f.user, f.kind, int64(f.low), int64(f.high), atMost, int64s(f.terms[leads])}
+	args := []any{f.user, f.kind, int64(f.low), int64(f.high), atMost, termColumns(f.terms[leads])}
 	passes := `true`
 	for i, terms := range f.terms {
 		if i != leads {
-			args = append(args, int64s(terms))
+			args = append(args, termColumns(terms))
 			passes += fmt.Sprintf(` AND EXISTS (SELECT FROM posthaste.terms o
 				WHERE o.user_id = $1 AND o.kind = $2 AND o.term = ANY($%d) AND o.at = c.at)`, len(args))
 		}
@@ -148,7 +155,7 @@ func (f *finder) rarest(ctx context.Context, q querier) (int, error) {
 	var fields, terms []int64
 	for i, alternatives := range f.terms {
 		for _, t := range alternatives {
-			fields, terms = append(fields, int64(i)), append(terms, int64(t))
+			fields, terms = append(fields, int64(i)), append(terms, termColumn(t))
 		}
 	}
 	return row(ctx, q, pgx.RowTo[int], `

@@ -10,6 +10,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -185,7 +186,7 @@ func (i *importer) deadLetter(item store.Item) error {
 	}
 	i.raise(item.User, at)
 	i.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, item.User, int64(at), item.Value)
-	i.index(item.User, usageDeadLetters, int64(at), deadLetterTerms(d))
+	i.index(item.User, usageDeadLetters, int64(at), index.DeadLetter(d))
 	i.addUsage(usageKey{user: item.User, kind: usageDeadLetters}, 1, len(item.Value))
 	return nil
 }
@@ -222,7 +223,7 @@ func (i *importer) run(item store.Item) error {
 	i.raise(item.User, at)
 	i.exec(`INSERT INTO posthaste.runs (user_id, position, id, record, progress, completed) VALUES ($1, $2, $3, $4, $5, $6)`,
 		item.User, int64(at), shortHash(run.ID), parts[0], parts[1], completedAt(run))
-	i.index(item.User, usageRuns, int64(at), runTerms(run))
+	i.index(item.User, usageRuns, int64(at), index.Run(run))
 	i.addUsage(usageKey{user: item.User, kind: usageRuns}, 1, len(parts[0]))
 	return nil
 }
@@ -267,7 +268,7 @@ func (i *importer) runDeadLetter(item store.Item) error {
 	i.raise(item.User, at)
 	i.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
 		item.User, int64(at), int64(run.Position), parts[1])
-	i.index(item.User, usageFailedRuns, int64(at), failureTerms(run))
+	i.index(item.User, usageFailedRuns, int64(at), index.FailedRun(run))
 	i.addUsage(usageKey{user: item.User, kind: usageFailedRuns}, 1, len(parts[1]))
 	return nil
 }

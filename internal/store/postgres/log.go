@@ -10,6 +10,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -89,7 +90,7 @@ func (r *logReader) run() error {
 	if r.query.Low > r.query.High {
 		return nil
 	}
-	q := eventTermQuery(&r.query.Filter)
+	q := index.Events(&r.query.Filter)
 	if len(q) == 0 {
 		return r.scan()
 	}
@@ -111,7 +112,7 @@ func (r *logReader) fixEnd() error {
 }
 
 // search reads the events that the postings propose.
-func (r *logReader) search(q termQuery) error {
+func (r *logReader) search(q [][]store.Term) error {
 	fields := make([]*fieldList, len(q))
 	for i, terms := range q {
 		fields[i] = r.newFieldList(terms)
@@ -153,7 +154,7 @@ type search struct {
 
 // condition is that an event has one of some terms.
 type condition struct {
-	terms     []term
+	terms     []store.Term
 	frequency float64 // how many postings these have for each unit of positions, about
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -31,7 +32,7 @@ type logWriter struct {
 	postings  []*posting
 	growing   map[postingOf]*posting
 	responses []newResponse
-	terms     map[messageOf][]term // of messages that events were about
+	terms     index.EventTerms
 }
 
 // block is consecutive events of a user on one day.
@@ -52,7 +53,7 @@ type posting struct {
 type postingOf struct {
 	user string
 	day  int64
-	term term
+	term int64
 }
 
 type newResponse struct {
@@ -72,7 +73,7 @@ func (tx *tx) event(m *posthaste.Message, e posthaste.Event) posthaste.Position 
 // add adds an event, in order of positions, and returns its approximate size in bytes.
 func (w *logWriter) add(m *posthaste.Message, e *posthaste.Event) (bytes int) {
 	if w.open == nil {
-		w.open, w.growing, w.terms = map[string]*block{}, map[postingOf]*posting{}, map[messageOf][]term{}
+		w.open, w.growing = map[string]*block{}, map[postingOf]*posting{}
 	}
 	bytes = eventOverhead + w.block(m.User, e.Position).add(e)
 	if e.Response != nil {
@@ -80,14 +81,9 @@ func (w *logWriter) add(m *posthaste.Message, e *posthaste.Event) (bytes int) {
 		w.responses = append(w.responses, newResponse{m.User, e.Position, data})
 		bytes += len(data)
 	}
-	about := messageOf{m.User, m.ID}
-	if w.terms[about] == nil {
-		w.terms[about] = messageTerms(m)
-	}
 	day := dayOf(e.Position)
-	w.post(postingOf{m.User, day, textTerm(fieldState, string(e.State))}, e.Position)
-	for _, t := range w.terms[about] {
-		w.post(postingOf{m.User, day, t}, e.Position)
+	for _, t := range w.terms.Of(m, e.State) {
+		w.post(postingOf{m.User, day, termColumn(t)}, e.Position)
 	}
 	return bytes
 }
@@ -151,7 +147,7 @@ func (w *logWriter) write(batch *pgx.Batch) {
 		INSERT INTO posthaste.postings (user_id, term, first, gaps)
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[])`,
 		column(w.postings, func(p *posting) string { return p.user }),
-		column(w.postings, func(p *posting) int64 { return int64(p.term) }),
+		column(w.postings, func(p *posting) int64 { return p.term }),
 		column(w.postings, func(p *posting) int64 { return int64(p.first) }),
 		column(w.postings, func(p *posting) []byte { return p.gaps }))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 // A search reads the postings of the field with the fewest events, and tests only those events
@@ -14,7 +15,7 @@ import (
 
 // termList reads the positions of a term on demand.
 type termList struct {
-	term    term
+	term    int64
 	cursor  posthaste.Position   // where the postings begin that were not read
 	unused  []posthaste.Position // positions that were read and not taken
 	reached posthaste.Position   // all positions up to here were read
@@ -24,17 +25,17 @@ type termList struct {
 
 // fieldList reads the positions that have any term of a field.
 type fieldList struct {
-	terms []term
+	terms []store.Term
 	lists []*termList
 	ready []posthaste.Position // the next, nearest first
 	count int                  // of postings to be read next
 	found int                  // positions that were read
 }
 
-func (r *logReader) newFieldList(terms []term) *fieldList {
+func (r *logReader) newFieldList(terms []store.Term) *fieldList {
 	f := &fieldList{terms: terms, count: postingsFirst}
 	for _, t := range terms {
-		f.lists = append(f.lists, &termList{term: t, cursor: r.first()})
+		f.lists = append(f.lists, &termList{term: termColumn(t), cursor: r.first()})
 	}
 	return f
 }
@@ -63,7 +64,7 @@ func (r *logReader) load(fields ...*fieldList) error {
 		for _, l := range f.lists {
 			if len(l.unused) == 0 && !l.end {
 				of = append(of, l)
-				terms, cursors, counts = append(terms, int64(l.term)), append(cursors, int64(l.cursor)), append(counts, int64(f.count))
+				terms, cursors, counts = append(terms, l.term), append(cursors, int64(l.cursor)), append(counts, int64(f.count))
 			}
 		}
 		f.count = min(4*f.count, postingsAtMost)
@@ -327,7 +328,7 @@ func (r *logReader) postingsOfRange(positions []posthaste.Position, c condition)
 	found, err = rows(r.ctx, r.q, scanPosting, `
 		SELECT term, first, gaps FROM posthaste.postings
 		WHERE user_id = $1 AND term = ANY($2) AND first BETWEEN $3 AND $4 LIMIT $5`,
-		r.user, int64s(c.terms), int64(from-maxSpan), int64(to), atMost+1)
+		r.user, termColumns(c.terms), int64(from-maxSpan), int64(to), atMost+1)
 	return found, len(found) <= atMost, err
 }
 
@@ -338,7 +339,7 @@ func (r *logReader) postingsOfEach(positions []posthaste.Position, c condition) 
 		FROM unnest($2::bigint[]) AS t (term), unnest($3::bigint[]) AS c (at), LATERAL (
 			SELECT p.term, p.first, p.gaps FROM posthaste.postings p
 			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at AND p.first BETWEEN $5 AND $6
-			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, int64s(c.terms), int64s(positions), int64(maxSpan),
+			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, termColumns(c.terms), int64s(positions), int64(maxSpan),
 		int64(max(slices.Min(positions), maxSpan)-maxSpan), int64(slices.Max(positions)))
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 )
 
 // trimmedAtOnce bounds what one commit of Trim removes.
@@ -291,7 +292,7 @@ func (s *idSet) add(id posthaste.MessageID) {
 // trimMessages removes ended messages without an event from a position on. An unreadable one
 // stays: it may have started an active run.
 func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste.Position) error {
-	terms := column(ids, func(id posthaste.MessageID) int64 { return int64(messageTerm(id)) })
+	terms := column(ids, func(id posthaste.MessageID) int64 { return termColumn(index.Message(id)) })
 	ended, err := rows(tx.ctx, tx, scanMessage, `
 		SELECT m.user_id, m.id, m.record FROM unnest($2::uuid[], $3::bigint[]) AS w (id, term)
 		JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id

@@ -8,6 +8,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -142,8 +143,7 @@ func newRunFinder(user string, query *store.RunQuery) *finder {
 		f.kind, f.table, f.key = usageFailedRuns, "posthaste.run_dead_letters", "id"
 		f.only = int64s(query.Filter.DeadLetterIDs)
 	}
-	f.terms, f.complete = runTermQuery(query)
-	f.complete = f.complete && len(f.only) == 0
+	f.terms, f.complete = index.Runs(query)
 	return f
 }
 

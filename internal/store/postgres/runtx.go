@@ -8,6 +8,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -281,7 +282,7 @@ func (r *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 	r.stage(func() error {
 		r.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
 			r.user, int64(d.ID), int64(run.Position), data)
-		r.index(r.user, usageFailedRuns, int64(d.ID), failureTerms(run))
+		r.index(r.user, usageFailedRuns, int64(d.ID), index.FailedRun(run))
 		r.addUsage(usageKey{user: r.user, kind: usageFailedRuns}, 1, len(data))
 		return nil
 	})

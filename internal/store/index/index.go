@@ -1,0 +1,179 @@
+// Package index says what events, dead letters, runs and waiters are found by, and what of it a
+// filter asks for. Whoever writes an index and whoever searches it ask here, so they agree.
+//
+// Something that matches a filter has a term of each list that the filter makes. The opposite does
+// not hold: values are hashed, and not every field of a filter is indexed. So what was found is
+// compared with the filter.
+package index
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// The fields. They are stored, and below 128.
+const (
+	fieldMessage     = 'm'
+	fieldState       = 's'
+	fieldURL         = 'u'
+	fieldGroup       = 'g'
+	fieldSchedule    = 'c'
+	fieldQueue       = 'q'
+	fieldLabel       = 'l'
+	fieldHost        = 'h' // of the URL, with its port and without
+	fieldPath        = 'p' // of the URL
+	fieldCallerIP    = 'i'
+	fieldFlowKey     = 'f'
+	fieldStatus      = 'r' // of the last response, 0 without one
+	fieldWorkflow    = 'w' // of what belongs to any run
+	fieldRun         = 'n' // id
+	fieldWorkflowURL = 'W'
+	fieldCallback    = 'b' // state of a failure callback
+	fieldCreated     = 'a' // when a run was created
+	fieldTopic       = 't' // what a waiter waits for
+	fieldWaiting     = 'v' // position of the run that waits
+	fieldAny         = '*'
+)
+
+// Any stands for all events of a user. No event has it.
+var Any = store.Term{Field: fieldAny}
+
+var workflow = store.Term{Field: fieldWorkflow}
+
+func text(field byte, value string) store.Term {
+	return store.Term{Field: field, Hash: xxhash.Sum64String(value)}
+}
+
+func number[T ~int | ~int64 | ~uint64](field byte, value T) store.Term {
+	return store.Term{Field: field, Hash: uint64(value)}
+}
+
+// Message is the term of a message's events. It begins with the creation time, so that the terms of
+// messages made together lie together.
+func Message(id posthaste.MessageID) store.Term {
+	return store.Term{Field: fieldMessage, Hash: binary.BigEndian.Uint64(id[:8])}
+}
+
+// CreatedAt returns when the message of a term was created; ok is false for any other term.
+func CreatedAt(t store.Term) (at time.Time, ok bool) {
+	const belowTime = 16 // bits
+	return time.UnixMilli(int64(t.Hash >> belowTime)), t.Field == fieldMessage
+}
+
+// AppendEvent appends what an event of a message is found by.
+func AppendEvent(terms []store.Term, m *posthaste.Message, state posthaste.State) []store.Term {
+	return append(AppendMessage(terms, m), State(state))
+}
+
+// EventTerms is AppendEvent for one event after the other: those of a message share their work. The
+// zero value is ready.
+type EventTerms struct {
+	message *posthaste.Message
+	terms   []store.Term // the last is that of a state
+}
+
+// Of returns what an event is found by, until the next call.
+func (e *EventTerms) Of(m *posthaste.Message, state posthaste.State) []store.Term {
+	if m != e.message {
+		e.message, e.terms = m, append(AppendMessage(e.terms[:0], m), store.Term{})
+	}
+	e.terms[len(e.terms)-1] = State(state)
+	return e.terms
+}
+
+// Forget lets the message go.
+func (e *EventTerms) Forget() { e.message = nil }
+
+// AppendMessage appends what all events of a message are found by.
+func AppendMessage(terms []store.Term, m *posthaste.Message) []store.Term {
+	host, path := posthaste.HostAndPath(m.URL)
+	terms = append(appendIdentity(terms, m), text(fieldHost, host), text(fieldPath, path))
+	if bare := store.HostWithoutPort(host); bare != host {
+		terms = append(terms, text(fieldHost, bare))
+	}
+	if m.Run != nil {
+		terms = append(terms, workflow, text(fieldRun, m.Run.ID), text(fieldWorkflowURL, m.Run.URL))
+	}
+	return terms
+}
+
+// State is the term of events in a state.
+func State(state posthaste.State) store.Term { return text(fieldState, string(state)) }
+
+// appendIdentity appends what a message is found by in the log and in the DLQ.
+func appendIdentity(terms []store.Term, m *posthaste.Message) []store.Term {
+	terms = append(terms, Message(m.ID), text(fieldURL, m.URL))
+	terms = appendOptional(terms, fieldGroup, m.URLGroup)
+	terms = appendOptional(terms, fieldSchedule, m.ScheduleID)
+	terms = appendOptional(terms, fieldQueue, m.Queue)
+	return appendSettings(terms, &m.Settings, m.CallerIP)
+}
+
+// appendSettings appends what messages and runs have in common.
+func appendSettings(terms []store.Term, s *posthaste.Settings, callerIP string) []store.Term {
+	terms = appendOptional(terms, fieldCallerIP, callerIP)
+	terms = appendOptional(terms, fieldFlowKey, s.FlowControl.Key)
+	for _, label := range s.Labels {
+		terms = append(terms, text(fieldLabel, label))
+	}
+	return terms
+}
+
+// appendOptional appends the term of a value, if there is one.
+func appendOptional(terms []store.Term, field byte, value string) []store.Term {
+	if value == "" {
+		return terms
+	}
+	return append(terms, text(field, value))
+}
+
+// DeadLetter lists what a dead letter is found by.
+func DeadLetter(d *posthaste.DeadLetter) []store.Term {
+	status := 0
+	if d.Response != nil {
+		status = d.Response.Status
+	}
+	return append(appendIdentity(nil, d.Message), number(fieldStatus, status))
+}
+
+// Run lists what a run is found by.
+func Run(run *posthaste.Run) []store.Term {
+	return append(appendRun(nil, run), RunState(run.State))
+}
+
+// FailedRun lists what a run is found by in the DLQ.
+func FailedRun(run *posthaste.Run) []store.Term {
+	return append(appendRun(nil, run),
+		created(run.CreatedAt), number(fieldStatus, run.FailedStatus), Callback(run.CallbackState()))
+}
+
+func appendRun(terms []store.Term, run *posthaste.Run) []store.Term {
+	return appendSettings(append(terms, RunID(run.ID), text(fieldURL, run.URL)), &run.Settings, run.CallerIP)
+}
+
+// RunID is the term of runs with an id.
+func RunID(id string) store.Term { return text(fieldRun, id) }
+
+// RunState is the term of runs in a state.
+func RunState(state posthaste.RunState) store.Term { return text(fieldState, string(state)) }
+
+// Callback is the term of failed runs with a state of their failure callback.
+func Callback(state posthaste.CallbackState) store.Term { return text(fieldCallback, string(state)) }
+
+func created(at time.Time) store.Term { return number(fieldCreated, at.UnixMilli()) }
+
+// Waiter lists what a waiter is found by.
+func Waiter(w *posthaste.Waiter) []store.Term {
+	return []store.Term{Topic(w.Topic), Waiting(w.Run.Position)}
+}
+
+// Topic is the term of the waiters for a topic.
+func Topic(topic posthaste.Topic) store.Term { return text(fieldTopic, string(topic)) }
+
+// Waiting is the term of the waiters of a run.
+func Waiting(run posthaste.Position) store.Term { return number(fieldWaiting, run) }
