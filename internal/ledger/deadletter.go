@@ -1,5 +1,3 @@
-//go:build seam
-
 package ledger
 
 import (
