@@ -1,7 +1,12 @@
 package ledger
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -24,4 +29,73 @@ func (tx *tx) advance(step *store.Step, processed int, failures []posthaste.Acti
 	step.Advance(&changed, processed, failures)
 	actions.save(tx, step.ActionID, stored, &changed)
 	return nil
+}
+
+// PutAction implements store.Actions.
+func (l *rules) PutAction(ctx context.Context, action *posthaste.BulkAction) error {
+	return l.update(ctx, time.Time{}, action.User, actions.scope(action.User, action.ID).Hint, func(tx *tx) error {
+		stored, err := actions.load(tx, action.ID)
+		if err == nil {
+			actions.save(tx, action.ID, stored, action)
+		}
+		return err
+	})
+}
+
+// Action implements store.Actions.
+func (l *rules) Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
+	return actions.one(ctx, l.Ledger, user, id)
+}
+
+// Actions implements store.Actions.
+func (l *rules) Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error) {
+	return actions.all(ctx, l.Ledger, user)
+}
+
+// UnfinishedActions implements store.Actions.
+func (l *rules) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error) {
+	unfinished, _, err := actions.due(ctx, l.Ledger, time.UnixMilli(0), math.MaxInt32)
+	return unfinished, err
+}
+
+// UpdateAction implements store.Actions.
+func (l *rules) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {
+	return l.update(ctx, time.Time{}, user, actions.scope(user, id).Hint, func(tx *tx) error {
+		stored, err := actions.get(tx, user, id)
+		if err != nil {
+			return fmt.Errorf("bulk action %s: %w", id, err)
+		}
+		changed := *stored
+		change(&changed)
+		actions.save(tx, id, stored, &changed)
+		return nil
+	})
+}
+
+// deletedAtOnce bounds the actions of a user that one commit of DeleteActions deletes.
+const deletedAtOnce = 200
+
+// DeleteActions implements store.Actions. Finished actions do not change any more.
+func (l *rules) DeleteActions(ctx context.Context, completedBefore time.Time) error {
+	due, _, damage := actions.due(ctx, l.Ledger, completedBefore.Add(-time.Millisecond), math.MaxInt32)
+	old := map[string][]*posthaste.BulkAction{}
+	for _, action := range due {
+		if action.Finished() {
+			old[action.User] = append(old[action.User], action)
+		}
+	}
+	for user, of := range old {
+		for some := range slices.Chunk(of, deletedAtOnce) {
+			err := l.update(ctx, time.Time{}, user, store.Hint{}, func(tx *tx) error {
+				for _, action := range some {
+					actions.remove(tx, action.ID, action)
+				}
+				return nil
+			})
+			if err != nil {
+				return errors.Join(damage, err)
+			}
+		}
+	}
+	return damage
 }

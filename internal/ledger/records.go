@@ -33,6 +33,15 @@ var flowKeys = records[posthaste.FlowKey]{
 	decode: func(_, name string, data []byte) (*posthaste.FlowKey, error) { return record.DecodeFlowKey(name, data) },
 }
 
+var urlGroups = records[posthaste.URLGroup]{
+	kind:   store.ItemURLGroup,
+	thing:  "URL group",
+	encode: record.AppendURLGroup,
+	decode: func(_, name string, data []byte) (*posthaste.URLGroup, error) {
+		return record.DecodeURLGroup(name, data)
+	},
+}
+
 // Schedules are due at their next tick.
 var schedules = records[posthaste.Schedule]{
 	kind:   store.ItemSchedule,
@@ -100,6 +109,23 @@ func (r records[T]) save(tx *tx, name string, before, after *T) {
 // remove deletes a stored value.
 func (r records[T]) remove(tx *tx, name string, before *T) {
 	tx.Delete(r.kind, []byte(name), r.foundBy(before))
+}
+
+// update changes a value, or fresh if there is none, and writes it.
+func (r records[T]) update(tx *tx, name string, fresh T, change func(*T) error) error {
+	before, err := r.load(tx, name)
+	if err != nil {
+		return err
+	}
+	after := fresh
+	if before != nil {
+		after = *before
+	}
+	if err := change(&after); err != nil {
+		return err
+	}
+	r.save(tx, name, before, &after)
+	return nil
 }
 
 func (r records[T]) foundBy(value *T) store.Found {

@@ -63,6 +63,7 @@ var seamPromises = []struct {
 	{"Log", seamLogPromises},
 	{"Places", seamPlacePromises},
 	{"Queues", seamQueuePromises},
+	{"Lanes", seamLanePromises},
 	{"FlowKeys", seamFlowKeyPromises},
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -75,6 +76,64 @@ var seamQueuePromises = []seamPromise{
 		}
 		s.claimThese(s.accept(through("q")))
 	}},
+}
+
+var seamLanePromises = []seamPromise{
+	{"the messages of a lane are listed in order, in parts", func(s *seam) {
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1})
+		var want []posthaste.MessageID
+		for range 7 {
+			want = append(want, s.accept(through("q")).ID)
+		}
+		late := s.accept(through("q"), delayed(time.Hour))
+		s.accept(through("other"))
+		s.accept()
+		s.claimQueue("q", want[0])
+		ended := want[3]
+		s.endByID(ended)
+		want = append(slices.Delete(want, 3, 4), late.ID)
+		for _, limit := range []int{1, 3, plenty} {
+			if got := s.inLane(posthaste.Lane{Kind: posthaste.LaneQueue, Name: "q"}, limit); !slices.Equal(got, want) {
+				s.Errorf("in parts of %d: %v, want %v", limit, got, want)
+			}
+		}
+		if got := s.inLane(posthaste.Lane{Kind: posthaste.LaneFlow, Name: "q"}, plenty); len(got) > 0 {
+			s.Errorf("in a lane of another kind: %v", got)
+		}
+	}},
+}
+
+// claimQueue claims all there is, which must include the message.
+func (s *seam) claimQueue(queue string, id posthaste.MessageID) {
+	s.Helper()
+	claims, _, err := s.Claim(s.Context(), s.now, plenty)
+	if err != nil || !slices.Contains(idsOf(claims), id) {
+		s.Fatalf("Claim = %v, %v, want %s of queue %q too", idsOf(claims), err, id, queue)
+	}
+}
+
+func (s *seam) endByID(id posthaste.MessageID) {
+	s.Helper()
+	m, err := s.readMessage(ann, id)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.end(m, posthaste.StateCancelled)
+}
+
+// inLane returns the messages of a lane of ann, read in parts.
+func (s *seam) inLane(lane posthaste.Lane, limit int) (all []posthaste.MessageID) {
+	s.Helper()
+	s.view(ann, func(r store.Reader) {
+		for after, more := (store.Spot{}), true; more; {
+			ids, last, err := r.InLane(lane, after, limit)
+			if err != nil || len(ids) > limit {
+				s.Fatalf("InLane: %d of %d, %v", len(ids), limit, err)
+			}
+			all, after, more = append(all, ids...), last, len(ids) > 0
+		}
+	})
+	return all
 }
 
 var seamFlowKeyPromises = []seamPromise{

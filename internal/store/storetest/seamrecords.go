@@ -213,6 +213,38 @@ var seamRecordPromises = []seamPromise{
 			s.Errorf("%d are found by their term, want %d", len(got), len(want))
 		}
 	}},
+	{"records before a key are deleted", func(s *seam) {
+		for _, user := range []string{ann, anna} {
+			s.update(user, func(tx store.Tx) error {
+				for _, key := range []string{"0001a", "0001b", "0002a", "0003a"} {
+					tx.Put(store.ItemSubmission, []byte(key), []byte("v"), store.Found{}, store.Found{})
+					tx.Put(store.ItemResponse, []byte(key), []byte("v"), store.Found{}, store.Found{})
+				}
+				return nil
+			})
+		}
+		s.update(ann, func(tx store.Tx) error {
+			tx.DeleteBefore(store.ItemSubmission, []byte("0002"))
+			return nil
+		})
+		left := func(user string, kind store.ItemKind) (keys []string) {
+			s.view(user, func(r store.Reader) { keys = s.scanAll(r, kind, nil, nil, plenty) })
+			return keys
+		}
+		if got := left(ann, store.ItemSubmission); !slices.Equal(got, []string{"0002a", "0003a"}) {
+			s.Errorf("left: %q", got)
+		}
+		if others := len(left(ann, store.ItemResponse)) + len(left(anna, store.ItemSubmission)); others != 8 {
+			s.Errorf("%d of 8 records of another kind or user are left", others)
+		}
+		s.update(ann, func(tx store.Tx) error {
+			tx.DeleteBefore(store.ItemSubmission, []byte("0009"))
+			return nil
+		})
+		if got := left(ann, store.ItemSubmission); len(got) > 0 {
+			s.Errorf("left in the end: %q", got)
+		}
+	}},
 	{"a hint has no effect but speed", func(s *seam) {
 		m := s.accept()
 		unknown := s.message()

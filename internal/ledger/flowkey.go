@@ -1,0 +1,253 @@
+//go:build seam
+
+package ledger
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/flow"
+	"posthaste/internal/store"
+)
+
+// UpdateFlowKey implements store.FlowKeys.
+func (l *rules) UpdateFlowKey(ctx context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
+	return l.update(ctx, now, user, flowKeys.scope(user, key).Hint, func(tx *tx) error {
+		return flowKeys.update(tx, key, posthaste.FlowKey{Key: key}, func(k *posthaste.FlowKey) error {
+			if err := change(k); err != nil {
+				return err
+			}
+			if k.CreatedAt.IsZero() {
+				k.CreatedAt = now
+			}
+			k.Use(now)
+			return nil
+		})
+	})
+}
+
+// countedAtMost bounds how many waiting messages are looked at to count those under a key.
+const countedAtMost = 100_000
+
+// FlowKey implements store.FlowKeys.
+func (l *rules) FlowKey(ctx context.Context, now time.Time, user, key string) (status store.FlowStatus, err error) {
+	err = l.View(ctx, flowKeys.scope(user, key), func(r store.Reader) error {
+		k, err := flowKeys.get(r, user, key)
+		if err != nil {
+			return err
+		}
+		all, err := flowStatuses(r, now, []*posthaste.FlowKey{k})
+		if err == nil {
+			status = all[0]
+		}
+		return err
+	})
+	return status, err
+}
+
+// FlowKeys implements store.FlowKeys.
+func (l *rules) FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (list store.List[store.FlowStatus], err error) {
+	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
+		part, err := flowKeys.part(r, user, after)
+		if err != nil {
+			return err
+		}
+		list.Next = part.Next
+		wanted := slices.DeleteFunc(part.Items, func(k *posthaste.FlowKey) bool { return !strings.Contains(k.Key, contains) })
+		list.Items, err = flowStatuses(r, now, wanted)
+		return err
+	})
+	return list, err
+}
+
+// flowStatuses counts the messages under keys.
+func flowStatuses(r store.Reader, now time.Time, of []*posthaste.FlowKey) ([]store.FlowStatus, error) {
+	uses, err := r.UnderKeys(namesOf(of), now, countedAtMost)
+	if err != nil {
+		return nil, err
+	}
+	statuses := make([]store.FlowStatus, len(of))
+	for i, k := range of {
+		window := flow.Window{StartedAt: k.WindowStartedAt, Count: k.WindowCount}.Current(k.FlowLimit, now)
+		statuses[i] = store.FlowStatus{FlowKey: *k, InFlight: uses[i].InFlight, Waiting: uses[i].Waiting}
+		statuses[i].WindowStartedAt, statuses[i].WindowCount = window.StartedAt, window.Count
+	}
+	return statuses, nil
+}
+
+func namesOf(keys []*posthaste.FlowKey) []string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Key
+	}
+	return names
+}
+
+// A flow-control key is removed in three steps, because many messages may have to be counted, and
+// no change may wait for that. A change marks the key; then the messages under it are counted; then
+// a change removes the key if there are none and it still has the mark. A message that is accepted
+// meanwhile uses the key, which takes away the mark, so that the key stays.
+
+// DeleteFlowKey implements store.FlowKeys. It begins again if the key was used meanwhile.
+func (l *rules) DeleteFlowKey(ctx context.Context, user, key string) error {
+	any := func(*posthaste.FlowKey) bool { return true }
+	for {
+		marked, err := l.markKeys(ctx, user, []string{key}, any)
+		if err != nil {
+			return err
+		}
+		if len(marked.keys) == 0 {
+			return store.ErrNotFound
+		}
+		under, err := l.messagesUnder(ctx, user, marked.keys)
+		if err != nil {
+			return err
+		}
+		if err := store.RefuseDeleteFlowKey(key, under[0]); err != nil {
+			return err
+		}
+		if removed, err := l.removeMarked(ctx, user, marked, any); removed > 0 || err != nil {
+			return err
+		}
+	}
+}
+
+// trimmedKeys is how many flow-control keys retention looks at, and removes, at once.
+const trimmedKeys = 200
+
+// trimFlowKeys removes keys that have been idle since a time and that no message needs. Keys that
+// cannot be read stay.
+func (l *rules) trimFlowKeys(ctx context.Context, user string, since time.Time) (removed int, err error) {
+	idle := func(k *posthaste.FlowKey) bool { return k.Idle(since) }
+	for after, more := []byte(nil), true; more; {
+		var names []string
+		err := l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
+			names = nil
+			more, err = r.Scan(store.ItemFlowKey, nil, after, trimmedKeys, func(name, data []byte) error {
+				after = append(after[:0], name...)
+				if k, err := flowKeys.read(user, string(name), data); err == nil && idle(k) {
+					names = append(names, k.Key)
+				}
+				return nil
+			})
+			return err
+		})
+		if err != nil {
+			return removed, err
+		}
+		n, err := l.removeIdle(ctx, user, names, idle)
+		if removed += n; err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// removeIdle removes those of some keys that are idle and that no message needs.
+func (l *rules) removeIdle(ctx context.Context, user string, names []string, idle func(*posthaste.FlowKey) bool) (int, error) {
+	if len(names) == 0 {
+		return 0, nil
+	}
+	marked, err := l.markKeys(ctx, user, names, idle)
+	if err != nil {
+		return 0, err
+	}
+	under, err := l.messagesUnder(ctx, user, marked.keys)
+	if err != nil {
+		return 0, err
+	}
+	var needless []string
+	for i, key := range marked.keys {
+		if under[i] == 0 {
+			needless = append(needless, key)
+		}
+	}
+	marked.keys = needless
+	return l.removeMarked(ctx, user, marked, idle)
+}
+
+// markedKeys are flow-control keys with a mark: a time of use that nothing else sets.
+type markedKeys struct {
+	mark time.Time
+	keys []string
+}
+
+// markKeys marks those of some keys that exist and for which a condition holds.
+func (l *rules) markKeys(ctx context.Context, user string, names []string, condition func(*posthaste.FlowKey) bool) (marked markedKeys, err error) {
+	const year = 365 * 24 * time.Hour
+	marked.mark = time.UnixMilli(1 + rand.Int64N(year.Milliseconds())) // long ago, so that any use replaces it
+	err = l.update(ctx, time.Time{}, user, keysHint(names), func(tx *tx) error {
+		marked.keys = nil
+		for _, name := range names {
+			stored, err := flowKeys.load(tx, name)
+			if err != nil {
+				return err
+			}
+			if stored == nil || !condition(stored) {
+				continue
+			}
+			changed := *stored
+			changed.UsedAt = marked.mark
+			flowKeys.save(tx, name, stored, &changed)
+			marked.keys = append(marked.keys, name)
+		}
+		return nil
+	})
+	return marked, err
+}
+
+// messagesUnder counts the messages under keys that have not ended.
+func (l *rules) messagesUnder(ctx context.Context, user string, keys []string) (counts []int, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
+		uses, err := r.UnderKeys(keys, time.UnixMilli(math.MaxInt64), math.MaxInt)
+		counts = make([]int, len(uses))
+		for i, use := range uses {
+			counts[i] = use.InFlight + use.Waiting
+		}
+		return err
+	})
+	return counts, err
+}
+
+// removeMarked removes those of some keys that nothing has used since they were marked and for which
+// a condition still holds: an attempt that has ended meanwhile counts in the window of its key. It
+// returns how many.
+func (l *rules) removeMarked(ctx context.Context, user string, marked markedKeys, condition func(*posthaste.FlowKey) bool) (removed int, err error) {
+	if len(marked.keys) == 0 {
+		return 0, nil
+	}
+	err = l.update(ctx, time.Time{}, user, keysHint(marked.keys), func(tx *tx) error {
+		removed = 0
+		for _, name := range marked.keys {
+			stored, err := flowKeys.load(tx, name)
+			if err != nil {
+				return err
+			}
+			if stored == nil || !stored.UsedAt.Equal(marked.mark) || !condition(stored) {
+				continue
+			}
+			flowKeys.remove(tx, name, stored)
+			removed++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
+func keysHint(names []string) (h store.Hint) {
+	for _, name := range names {
+		h.Records = append(h.Records, flowKeys.key(name))
+	}
+	return h
+}

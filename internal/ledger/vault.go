@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"posthaste/internal/store"
+)
+
+// Secrets are records of nobody.
+func secretScope(key string) store.Scope {
+	return store.Scope{Hint: store.Hint{Records: []store.RecordKey{{Kind: store.ItemSecret, Key: []byte(key)}}}}
+}
+
+func readSecret(r store.Reader, key string) (string, error) {
+	value, err := r.Get(store.ItemSecret, []byte(key))
+	return string(value), err
+}
+
+// Secret implements store.Vault.
+func (l *rules) Secret(ctx context.Context, key string) (value string, err error) {
+	err = l.View(ctx, secretScope(key), func(r store.Reader) (err error) {
+		value, err = readSecret(r, key)
+		return err
+	})
+	return value, err
+}
+
+// PutSecretIfAbsent implements store.Vault.
+func (l *rules) PutSecretIfAbsent(ctx context.Context, key, value string) (stored string, err error) {
+	err = l.Update(ctx, time.Time{}, secretScope(key), func(tx store.Tx) (err error) {
+		stored, err = readSecret(tx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			putSecret(tx, key, value)
+			stored, err = value, nil
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return stored, nil
+}
+
+// CompareAndSwapSecret implements store.Vault.
+func (l *rules) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
+	return l.Update(ctx, time.Time{}, secretScope(key), func(tx store.Tx) error {
+		stored, err := readSecret(tx, key)
+		if errors.Is(err, store.ErrNotFound) || err == nil && stored != old {
+			return store.ErrConflict
+		}
+		if err == nil {
+			putSecret(tx, key, value)
+		}
+		return err
+	})
+}
+
+func putSecret(tx store.Tx, key, value string) {
+	tx.Put(store.ItemSecret, []byte(key), []byte(value), store.Found{}, store.Found{})
+}
