@@ -41,7 +41,7 @@ var layers = map[string]layer{
 		"the seam: consumers and backends meet here and never in each other"},
 	"internal/store/record": {nil,
 		"the stored form of the vocabulary, the same for every backend"},
-	"internal/store/index": {[]string{"internal/store"},
+	"internal/store/index": {[]string{"internal/store", "internal/store/record"},
 		"a pure rule: what something is found by and what a filter asks for, so that whoever writes an index and whoever searches it agree"},
 	"internal/store/lsm": {[]string{"internal/store", "internal/store/index", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},

@@ -20,21 +20,12 @@ func failedKey(id posthaste.DeadLetterID) store.RecordKey {
 
 func foundFailed(run *posthaste.Run) store.Found { return store.Found{Terms: index.FailedRun(run)} }
 
-// maxKeyID is how much of a run's id is in a key.
-const maxKeyID = 500
-
-func failedIDPrefix(id string) []byte { return []byte(id[:min(len(id), maxKeyID)]) }
-
-func failedIDKey(run *posthaste.Run) []byte {
-	return append(append(failedIDPrefix(run.ID), 0), positionKey(posthaste.Position(run.DeadLetterID))...)
-}
-
 func (r *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 	held, key := r.runs[run.Position], failedKey(d.ID)
 	held.failed = foundFailed(run)
 	data := record.AppendFailedRun(nil, run.Position, d)
 	r.tx.Put(key.Kind, key.Key, data, store.Found{}, held.failed)
-	r.tx.Put(store.ItemFailedRunID, failedIDKey(run), nil, store.Found{}, store.Found{})
+	r.tx.putRef(index.FailedRunRef(run, d.ID))
 	r.tx.Count(key.Kind, 1, len(data))
 }
 
@@ -71,7 +62,7 @@ func (r *runTx) RemoveFromDLQ(run *posthaste.Run) {
 		return
 	}
 	r.tx.Delete(key.Kind, key.Key, r.runs[run.Position].failed)
-	r.tx.Delete(store.ItemFailedRunID, failedIDKey(run), store.Found{})
+	r.tx.removeRef(index.FailedRunRef(run, run.DeadLetterID))
 	r.tx.Count(key.Kind, -1, -len(data))
 }
 
@@ -100,7 +91,7 @@ func (r *runTx) refile(held *heldRun) error {
 func failedByID(r store.Reader, prefixes []string) (at []posthaste.Position, ok bool, err error) {
 	errMany := errors.New("too many")
 	for _, prefix := range prefixes {
-		err := scanAll(r, store.ItemFailedRunID, failedIDPrefix(prefix), maxNamed+1, func(key, _ []byte) error {
+		err := scanAll(r, store.ItemFailedRunID, index.FailedRunID(prefix), maxNamed+1, func(key, _ []byte) error {
 			if len(at) == maxNamed {
 				return errMany
 			}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -20,23 +20,12 @@ func runKey(at posthaste.Position) store.RecordKey {
 	return store.RecordKey{Kind: store.ItemRun, Key: positionKey(at)}
 }
 
-// latestRunKey is the key of the position of the latest run with an id.
-func latestRunKey(id string) store.RecordKey {
-	return store.RecordKey{Kind: store.ItemLatestRun, Key: hashOf(id)}
-}
-
 func entryKey(run posthaste.Position, index int) []byte {
 	return binary.BigEndian.AppendUint32(positionKey(run), uint32(index))
 }
 
 func idempotencyKey(run posthaste.Position, key string) []byte {
-	return append(positionKey(run), hashOf(key)...)
-}
-
-// hashOf stands for a text of any length in a key.
-func hashOf(text string) []byte {
-	sum := sha256.Sum256([]byte(text))
-	return sum[:16]
+	return append(positionKey(run), index.IdempotencyRecord(key)...)
 }
 
 // positionOf is the inverse of positionKey.
@@ -63,7 +52,7 @@ func readRun(r store.Reader, user string, at posthaste.Position) (*posthaste.Run
 
 // readLatest returns the position of the latest run with an id, or store.ErrNotFound.
 func readLatest(r store.Reader, id string) (posthaste.Position, error) {
-	key := latestRunKey(id)
+	key := index.LatestRun(id)
 	data, err := r.Get(key.Kind, key.Key)
 	if err != nil {
 		return 0, err
@@ -75,11 +64,11 @@ func readLatest(r store.Reader, id string) (posthaste.Position, error) {
 func readEntries(r store.Reader, run posthaste.Position, count int) (entries []posthaste.RunEntry, err error) {
 	prefix := positionKey(run)
 	err = scanAll(r, store.ItemRunEntry, prefix, count, func(key, value []byte) error {
-		index := key[len(prefix):]
-		if len(index) != 4 {
+		number := key[len(prefix):]
+		if len(number) != 4 {
 			return errDamaged
 		}
-		entry, err := record.DecodeRunEntry(int(binary.BigEndian.Uint32(index)), value)
+		entry, err := record.DecodeRunEntry(int(binary.BigEndian.Uint32(number)), value)
 		entries = append(entries, entry)
 		return err
 	})
@@ -136,6 +125,13 @@ func (tx *tx) removeAll(kind store.ItemKind, prefix []byte) (size int, err error
 	return size, err
 }
 
+// putRef and removeRef write and delete a record that says where another one is.
+func (tx *tx) putRef(ref index.Ref) {
+	tx.Put(ref.Kind, ref.Key, ref.Value, store.Found{}, store.Found{})
+}
+
+func (tx *tx) removeRef(ref index.Ref) { tx.Delete(ref.Kind, ref.Key, store.Found{}) }
+
 // Run implements store.Runs.
 func (l *rules) Run(ctx context.Context, user string, at posthaste.Position) (run *posthaste.Run, err error) {
 	scope := store.Scope{User: user, Hint: store.Hint{Records: []store.RecordKey{runKey(at)}}}
@@ -148,7 +144,7 @@ func (l *rules) Run(ctx context.Context, user string, at posthaste.Position) (ru
 
 // LatestRun implements store.Runs.
 func (l *rules) LatestRun(ctx context.Context, user, id string) (run *posthaste.Run, err error) {
-	scope := store.Scope{User: user, Hint: store.Hint{Records: []store.RecordKey{latestRunKey(id)}}}
+	scope := store.Scope{User: user, Hint: store.Hint{Records: []store.RecordKey{index.LatestRun(id)}}}
 	err = l.View(ctx, scope, func(r store.Reader) error {
 		at, err := readLatest(r, id)
 		if err != nil {

@@ -52,7 +52,7 @@ func (l *rules) trimRuns(ctx context.Context, user string, before time.Time) (re
 // trimHint names what removing runs reads of each.
 func trimHint(runs []*posthaste.Run) (hint store.Hint) {
 	for _, run := range runs {
-		hint.Records = append(hint.Records, runKey(run.Position), latestRunKey(run.ID))
+		hint.Records = append(hint.Records, runKey(run.Position), index.LatestRun(run.ID))
 		if run.DeadLetterID != 0 {
 			hint.Records = append(hint.Records, failedKey(run.DeadLetterID))
 		}
@@ -101,15 +101,16 @@ func (tx *tx) forgetLatest(run *posthaste.Run) error {
 	if at, err := readLatest(tx, run.ID); err != nil || at != run.Position {
 		return ignore(err, store.ErrNotFound)
 	}
-	key := latestRunKey(run.ID)
 	left, err := tx.lastWithID(run.ID)
 	if err != nil {
 		return err
 	}
+	ref := index.LatestRunRef(run)
 	if left == 0 {
-		tx.Delete(key.Kind, key.Key, store.Found{})
+		tx.removeRef(ref)
 	} else {
-		tx.Put(key.Kind, key.Key, positionKey(left), store.Found{}, store.Found{})
+		ref.Value = positionKey(left)
+		tx.putRef(ref)
 	}
 	return nil
 }

@@ -124,8 +124,7 @@ func (r *runTx) LatestRun(id string) (*posthaste.Run, error) {
 
 func (r *runTx) Start(run *posthaste.Run) {
 	r.hold(&heldRun{run: run})
-	key := latestRunKey(run.ID)
-	r.tx.Put(key.Kind, key.Key, positionKey(run.Position), store.Found{}, store.Found{})
+	r.tx.putRef(index.LatestRunRef(run))
 	r.Save(run)
 }
 

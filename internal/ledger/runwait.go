@@ -10,6 +10,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -19,27 +20,23 @@ func waiterKey(run, at posthaste.Position) store.RecordKey {
 	return store.RecordKey{Kind: store.ItemWaiter, Key: append(positionKey(run), positionKey(at)...)}
 }
 
-func topicKey(topic posthaste.Topic, at posthaste.Position) []byte {
-	return append(hashOf(string(topic)), positionKey(at)...)
-}
-
 func foundWaiter(w *posthaste.Waiter) store.Found { return store.Found{DueAt: w.Deadline} }
 
 func (tx *tx) putWaiter(w *posthaste.Waiter) {
 	key := waiterKey(w.Run.Position, w.Position)
 	tx.Put(key.Kind, key.Key, record.AppendWaiter(nil, w), store.Found{}, foundWaiter(w))
-	tx.Put(store.ItemTopic, topicKey(w.Topic, w.Position), positionKey(w.Run.Position), store.Found{}, store.Found{})
+	tx.putRef(index.TopicRef(w))
 }
 
 func (tx *tx) removeWaiter(w *posthaste.Waiter) {
 	key := waiterKey(w.Run.Position, w.Position)
 	tx.Delete(key.Kind, key.Key, foundWaiter(w))
-	tx.Delete(store.ItemTopic, topicKey(w.Topic, w.Position), store.Found{})
+	tx.removeRef(index.TopicRef(w))
 }
 
 // waitersFor returns what waits for a topic, oldest first.
 func waitersFor(r store.Reader, topic posthaste.Topic) ([]*posthaste.Waiter, error) {
-	prefix := hashOf(string(topic))
+	prefix := index.Topic(topic)
 	var keys []store.RecordKey
 	err := scanAll(r, store.ItemTopic, prefix, -1, func(key, value []byte) error {
 		at, err := positionOf(key[len(prefix):])
@@ -162,7 +159,7 @@ func (r *runTx) EndWait(w *posthaste.Waiter) { r.tx.removeWaiter(w) }
 
 // eventPrefix begins the keys of a run's events with an id, which end with their positions.
 func eventPrefix(run posthaste.Position, eventID string) []byte {
-	return append(positionKey(run), hashOf(eventID)...)
+	return append(positionKey(run), index.Event(eventID)...)
 }
 
 func (r *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {

@@ -35,8 +35,6 @@ const (
 	fieldWorkflowURL = 'W'
 	fieldCallback    = 'b' // state of a failure callback
 	fieldCreated     = 'a' // when a run was created
-	fieldTopic       = 't' // what a waiter waits for
-	fieldWaiting     = 'v' // position of the run that waits
 	fieldAny         = '*'
 )
 
@@ -166,14 +164,3 @@ func RunState(state posthaste.RunState) store.Term { return text(fieldState, str
 func Callback(state posthaste.CallbackState) store.Term { return text(fieldCallback, string(state)) }
 
 func created(at time.Time) store.Term { return number(fieldCreated, at.UnixMilli()) }
-
-// Waiter lists what a waiter is found by.
-func Waiter(w *posthaste.Waiter) []store.Term {
-	return []store.Term{Topic(w.Topic), Waiting(w.Run.Position)}
-}
-
-// Topic is the term of the waiters for a topic.
-func Topic(topic posthaste.Topic) store.Term { return text(fieldTopic, string(topic)) }
-
-// Waiting is the term of the waiters of a run.
-func Waiting(run posthaste.Position) store.Term { return number(fieldWaiting, run) }

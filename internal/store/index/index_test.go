@@ -177,22 +177,6 @@ func TestRunsThatMatchAreFound(t *testing.T) {
 	}
 }
 
-func TestWaitersAreFound(t *testing.T) {
-	w := &posthaste.Waiter{Run: posthaste.RunRef{Position: 7}, Topic: posthaste.EventTopic("paid")}
-	terms := Waiter(w)
-	for _, wanted := range []store.Term{Topic(posthaste.EventTopic("paid")), Waiting(7)} {
-		if !slices.Contains(terms, wanted) {
-			t.Errorf("%v is not among %v", wanted, terms)
-		}
-	}
-	for _, other := range []store.Term{Topic(posthaste.EventTopic("sent")), Waiting(8)} {
-		if slices.Contains(terms, other) {
-			t.Errorf("%v is among %v", other, terms)
-		}
-	}
-}
-
-// The same value in two fields is two terms.
 func TestFieldsDiffer(t *testing.T) {
 	m := &posthaste.Message{
 		URL: "x", URLGroup: "x", ScheduleID: "x", Queue: "x", CallerIP: "x",
