@@ -42,7 +42,7 @@ func (w *prefetch) submission(s *store.Submission) {
 	}
 	for _, m := range s.Messages {
 		if m.FlowControl.Key != "" {
-			w.keys = append(w.keys, name{m.User, m.FlowControl.Key})
+			w.records = append(w.records, flowKeyOf(m.User, m.FlowControl.Key))
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 		}
 		if l.lane.strict() {
 			l.place = max(l.place, position)
-			tx.queues[name{m.User, m.Queue}] = newQueue(m.Queue, tx.now)
+			tx.ensureQueue(m.User, m.Queue)
 		}
 		if err := tx.follow(m, l); err != nil {
 			return err
@@ -110,6 +110,16 @@ func (tx *tx) accept(messages []*posthaste.Message) error {
 		tx.touch(l.lane, 1)
 	}
 	return nil
+}
+
+// ensureQueue creates a queue unless it exists.
+func (tx *tx) ensureQueue(user, queue string) {
+	switch known := tx.readCache.records[recordOf{user, store.ItemQueue, queue}]; {
+	case known == nil:
+		tx.queues[name{user, queue}] = newQueue(queue, tx.now)
+	case known.value == nil:
+		queues.put(tx, user, newQueue(queue, tx.now))
+	}
 }
 
 // follow applies the message's limits to its flow-control key.

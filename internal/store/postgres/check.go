@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -12,6 +13,7 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
+	"posthaste/internal/store/record"
 )
 
 // Report is what Check has read and found.
@@ -63,7 +65,7 @@ type checker struct {
 }
 
 func (c *checker) all() error {
-	for _, check := range []func() error{c.nodes, c.messages, c.lanes, c.documents, c.deadLetters, c.runs, c.waits, c.counts, c.secrets, c.log} {
+	for _, check := range []func() error{c.nodes, c.messages, c.lanes, c.records, c.deadLetters, c.runs, c.waits, c.counts, c.secrets, c.log} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -129,24 +131,57 @@ func (c *checker) secrets() error {
 	}, `SELECT key, value FROM posthaste.secrets`)
 }
 
-// documents checks records and the times they are found by.
-func (c *checker) documents() error {
+// records checks records and the times they are found by.
+func (c *checker) records() error {
 	var user string
 	var kind int16
-	var name, data []byte
-	var at *int64
-	return c.scan([]any{&user, &kind, &name, &data, &at}, func() {
-		c.report(checkDocument(kind, user, string(name), data, at), "document %q of kind %d of user %q", name, kind, user)
-	}, `SELECT user_id, kind, name, record, at FROM posthaste.documents`)
+	var key, value []byte
+	var due *int64
+	return c.scan([]any{&user, &kind, &key, &value, &due}, func() {
+		if store.ItemKind(kind) == store.ItemDeadLetter {
+			c.DeadLetters++
+		}
+		c.report(checkRecord(store.ItemKind(kind), user, key, value, due), "record %q of kind %d of user %q", key, kind, user)
+	}, `SELECT user_id, kind, key, value, due FROM posthaste.records`)
 }
 
-func checkDocument(kind int16, user, name string, data []byte, at *int64) error {
-	for _, documents := range documentsOf {
-		if documents.stored() == kind {
-			return documents.check(user, name, data, at)
-		}
+// checkRecord returns what is wrong with a record.
+func checkRecord(kind store.ItemKind, user string, key, value []byte, due *int64) error {
+	if documents := documentsOf[kind]; documents != nil {
+		return documents.check(user, string(key), value, due)
 	}
-	return errors.New("documents of this kind are not known")
+	if want, fixed := keyLengths[kind]; fixed && len(key) != want {
+		return fmt.Errorf("its key has %d bytes, not %d", len(key), want)
+	}
+	switch kind {
+	case store.ItemRun:
+		parts, err := record.Parts(value, 2)
+		if err == nil {
+			_, err = decodeRun(user, parts[0], parts[1])
+		}
+		return err
+	case store.ItemRunEntry:
+		_, err := record.DecodeRunEntry(int(binary.BigEndian.Uint32(key[8:])), value)
+		return err
+	case store.ItemRunEvent:
+		_, err := record.Parts(value, 2)
+		return err
+	case store.ItemWaiter:
+		_, err := record.DecodeWaiter(positionAt(key[8:]), value)
+		return err
+	case store.ItemDeadLetter:
+		_, err := decodeDeadLetter(user, int64(positionAt(key)), value)
+		return err
+	case store.ItemRunDeadLetter:
+		parts, err := record.Parts(value, 2)
+		if err == nil {
+			_, err = decodeDeadLetter(user, int64(positionAt(key)), parts[1])
+		}
+		return err
+	case store.ItemIdempotencyRecord, store.ItemSubmission, store.ItemResponse:
+		return nil
+	}
+	return errors.New("records of this kind are not known")
 }
 
 // check returns what is wrong with a document.
@@ -188,17 +223,17 @@ func (c *checker) deadLetters() error {
 		c.report(err, "dead letter %s of user %q", posthaste.DeadLetterID(id), user)
 	}, `
 		SELECT user_id, id, record, ARRAY(
-			SELECT term FROM posthaste.terms t WHERE t.user_id = d.user_id AND t.kind = 2 AND t.at = d.id)
+			SELECT term FROM posthaste.terms t WHERE t.user_id = d.user_id AND t.kind = 14 AND t.at = d.id)
 		FROM posthaste.dead_letters d`)
 	if err != nil {
 		return err
 	}
 	return c.reportRows(`index of kind %[2]d of user %[1]q: it finds something at %[3]d, which is not there`, `
 		SELECT DISTINCT user_id, kind, at FROM posthaste.terms t WHERE NOT CASE kind
-			WHEN 2 THEN EXISTS (SELECT FROM posthaste.dead_letters d WHERE d.user_id = t.user_id AND d.id = t.at)
-			WHEN 3 THEN EXISTS (SELECT FROM posthaste.run_dead_letters d WHERE d.user_id = t.user_id AND d.id = t.at)
-			WHEN 4 THEN EXISTS (SELECT FROM posthaste.runs r WHERE r.user_id = t.user_id AND r.position = t.at)
-			ELSE false END`)
+			WHEN 14 THEN EXISTS (SELECT FROM posthaste.dead_letters d WHERE d.user_id = t.user_id AND d.id = t.at)
+			WHEN 15 THEN EXISTS (SELECT FROM posthaste.run_dead_letters d WHERE d.user_id = t.user_id AND d.id = t.at)
+			WHEN 7 THEN EXISTS (SELECT FROM posthaste.runs r WHERE r.user_id = t.user_id AND r.position = t.at)
+			ELSE false END AND NOT EXISTS (SELECT FROM posthaste.records r WHERE r.user_id = t.user_id AND r.kind = t.kind AND r.key = int8send(t.at))`)
 }
 
 // sameTerms returns an error unless the index has the wanted terms.
@@ -216,10 +251,11 @@ func sameTerms(found []int64, want []store.Term) error {
 func (c *checker) counts() error {
 	err := c.reportRows(`number of kind %[2]d of user %[1]q: it says %[3]d, and there are %[4]d`, `
 		SELECT user_id, kind, coalesce(k.entries, 0), coalesce(n.entries, 0)
-		FROM (SELECT * FROM posthaste.kept WHERE kind <> 1) AS k FULL JOIN (
-			SELECT user_id, 2::smallint AS kind, count(*) AS entries FROM posthaste.dead_letters GROUP BY user_id
-			UNION ALL SELECT user_id, 3, count(*) FROM posthaste.run_dead_letters GROUP BY user_id
-			UNION ALL SELECT user_id, 4, count(*) FROM posthaste.runs GROUP BY user_id) AS n USING (user_id, kind)
+		FROM (SELECT * FROM posthaste.kept WHERE kind <> 13) AS k FULL JOIN (
+			SELECT user_id, kind, count(*) AS entries FROM posthaste.records WHERE kind IN (7, 14, 15) GROUP BY user_id, kind
+			UNION ALL SELECT user_id, 14::smallint AS kind, count(*) AS entries FROM posthaste.dead_letters GROUP BY user_id
+			UNION ALL SELECT user_id, 15, count(*) FROM posthaste.run_dead_letters GROUP BY user_id
+			UNION ALL SELECT user_id, 7, count(*) FROM posthaste.runs GROUP BY user_id) AS n USING (user_id, kind)
 		WHERE coalesce(k.entries, 0) <> coalesce(n.entries, 0)`)
 	if err != nil {
 		return err

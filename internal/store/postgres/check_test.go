@@ -146,7 +146,7 @@ func TestCheckMissesNoRow(t *testing.T) {
 		"answers", "secrets", "submissions", // what is remembered of nothing else
 		"responses", // of events, which need not have one
 		"jobs",      // in the schema when somebody does one
-		"documents", "waiters", "run_memory", "run_events",
+		"records", "waiters", "run_memory", "run_events",
 	}
 	for _, table := range d.tables() {
 		problems := d.with(table, `DELETE FROM posthaste.`+table+` WHERE (tableoid, ctid) IN (
@@ -181,9 +181,9 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		"node":                   {"live", `lease = 1, begun = true, node = 12345`, `it is claimed by node 12345, which does not exist`},
 		"lane":                   {"lanes", `live = live + 1`, `lane "`},
 		"claims of a lane":       {"lanes", `in_flight = in_flight + 1`, `and says `},
-		"document":               {"documents", `record = '\xff'`, `of user "ann"`},
-		"kind of a document":     {"documents", `kind = 100`, `documents of this kind are not known`},
-		"time of a document":     {"documents", `at = 1`, `the time it is found by is 1`},
+		"document":               {"records", `value = '\xff'`, `of user "ann"`},
+		"kind of a document":     {"records", `kind = 100`, `records of this kind are not known`},
+		"time of a document":     {"records", `due = 1`, `the time it is found by is 1`},
 		"block":                  {"events", `block = '\xff'`, `the block at `},
 		"event":                  {"events", `block = set_byte(block, 5, 1 - get_byte(block, 5) % 2)`, `event at `},
 		"gaps":                   {"postings", `gaps = '\xff'`, `index of the log of user "ann": posting of term`},
@@ -191,11 +191,11 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		"answer":                 {"responses", `record = '\xff'`, `response of the event at`},
 		"end of the log":         {"users", `position = 1`, `the log ends at 1`},
 		"position":               {"users", `position = 9223372036854775806`, `would be given again`},
-		"events of a day":        {"kept", `entries = entries + 1 WHERE kind = 1`, `, and its count says `},
-		"day without events":     {"kept", `day = 0 WHERE kind = 1`, `on 1970-01-01: it has no events, and its count says `},
-		"number":                 {"kept", `entries = 7 WHERE kind = 4`, `number of kind 4 of user "ann": it says 7, and there are 2`},
+		"events of a day":        {"kept", `entries = entries + 1 WHERE kind = 13`, `, and its count says `},
+		"day without events":     {"kept", `day = 0 WHERE kind = 13`, `on 1970-01-01: it has no events, and its count says `},
+		"number":                 {"kept", `entries = 7 WHERE kind = 7`, `number of kind 7 of user "ann": it says 7, and there are 2`},
 		"dead letter":            {"dead_letters", `record = '\xff'`, `dead letter 1`},
-		"term":                   {"terms", `term = 1 WHERE kind = 2`, `its index does not agree with it`},
+		"term":                   {"terms", `term = 1 WHERE kind = 14`, `its index does not agree with it`},
 		"what a term finds":      {"terms", `at = 1`, `it finds something at 1, which is not there`},
 		"run":                    {"runs", `record = '\xff'`, `run at `},
 		"progress of a run":      {"runs", `progress = '\xff'`, `run at `},
@@ -234,7 +234,7 @@ func TestCheckBesideRetention(t *testing.T) {
 	d := newDamager(t, url)
 	bounds := map[string]string{"the oldest day": "<", "the next": ">="}
 	for day, bound := range bounds {
-		of := ` WHERE first ` + bound + ` (SELECT (day << 20) FROM posthaste.kept WHERE kind = 1 ORDER BY day DESC LIMIT 1)`
+		of := ` WHERE first ` + bound + ` (SELECT (day << 20) FROM posthaste.kept WHERE kind = 13 ORDER BY day DESC LIMIT 1)`
 		for what, change := range map[string]string{
 			"some postings": `DELETE FROM posthaste.postings p USING (
 				SELECT term, first FROM posthaste.postings` + of + ` ORDER BY term, first LIMIT 3) AS gone

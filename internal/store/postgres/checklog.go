@@ -42,7 +42,7 @@ func (c *checker) log() error {
 	}
 	return c.scan([]any{&user, &dayMS, &entries}, func() {
 		c.Add("log of user %q on %s: it has no events, and its count says %d", user, time.UnixMilli(dayMS).UTC().Format(time.DateOnly), entries)
-	}, `SELECT user_id, day, entries FROM posthaste.kept WHERE kind = 1 AND entries <> 0 AND NOT day = ANY($1)`, begins)
+	}, `SELECT user_id, day, entries FROM posthaste.kept WHERE kind = 13 AND entries <> 0 AND NOT day = ANY($1)`, begins)
 }
 
 // days returns the days with partitions, oldest first.
@@ -108,7 +108,7 @@ func (c *checker) day(begins time.Time) error {
 	}
 	counts := map[string]int64{}
 	err = c.scan([]any{&user, &entries}, func() { d.of(user); counts[user] = entries },
-		`SELECT user_id, entries FROM posthaste.kept WHERE kind = 1 AND day = $1`, begins.UnixMilli())
+		`SELECT user_id, entries FROM posthaste.kept WHERE kind = 13 AND day = $1`, begins.UnixMilli())
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func (c *checker) runs() error {
 		c.report(run.check(), "run at %d of user %q", run.at, run.user)
 	}, `
 		SELECT user_id, position, id, record, progress, completed,
-			ARRAY(SELECT term FROM posthaste.terms t WHERE t.user_id = r.user_id AND t.kind = 4 AND t.at = r.position),
+			ARRAY(SELECT term FROM posthaste.terms t WHERE t.user_id = r.user_id AND t.kind = 7 AND t.at = r.position),
 			(SELECT count(*) FROM posthaste.run_entries e WHERE e.user_id = r.user_id AND e.run = r.position),
 			(SELECT coalesce(max(entry) + 1, 0) FROM posthaste.run_entries e WHERE e.user_id = r.user_id AND e.run = r.position)
 		FROM posthaste.runs r`)
@@ -44,7 +44,7 @@ func (c *checker) runs() error {
 		c.report(checkFailedRun(user, id, data, envelope, progress, terms), "failed run %s of user %q", posthaste.DeadLetterID(id), user)
 	}, `
 		SELECT d.user_id, d.id, d.record, r.record, r.progress,
-			ARRAY(SELECT term FROM posthaste.terms t WHERE t.user_id = d.user_id AND t.kind = 3 AND t.at = d.id)
+			ARRAY(SELECT term FROM posthaste.terms t WHERE t.user_id = d.user_id AND t.kind = 15 AND t.at = d.id)
 		FROM posthaste.run_dead_letters d LEFT JOIN posthaste.runs r ON r.user_id = d.user_id AND r.position = d.run`)
 }
 

@@ -322,19 +322,22 @@ func (c *claiming) readLimits() error {
 		return err
 	}
 	used := c.usedKeys()
-	stored := map[name]*posthaste.Queue{}
+	limits := column(used, func(of name) recordOf { return flowKeyOf(of.user, of.name) })
+	for _, of := range queueOf {
+		limits = append(limits, recordOf{of.user, store.ItemQueue, of.name})
+	}
 	err = c.ask(func(batch *pgx.Batch) {
-		c.readQueues(batch, queueOf, stored)
-		c.prefetchFlowKeys(batch, slices.DeleteFunc(slices.Clone(used), func(of name) bool { return c.keys[of] != nil }))
+		c.queueRecords(batch, unknown(limits, c.readCache.records))
 		c.countInFlight(batch, used)
 	})
 	if err != nil {
 		return err
 	}
 	for lane, of := range queueOf {
-		if lane.queue = stored[of]; lane.queue == nil {
-			lane.queue = newQueue(of.name, c.now) // it was deleted
-		}
+		lane.queue = c.queueLimits(of)
+	}
+	for _, of := range used {
+		c.knownKey(of)
 	}
 	for _, lane := range c.lanes {
 		for _, l := range slices.Concat(lane.begun, lane.waiting) {
@@ -366,24 +369,19 @@ func (c *claiming) queueNames() (map[*openLane]name, error) {
 	return queueOf, nil
 }
 
-// readQueues reads queues. An unreadable one counts as paused.
-func (c *claiming) readQueues(batch *pgx.Batch, queueOf map[*openLane]name, stored map[name]*posthaste.Queue) {
-	if len(queueOf) == 0 {
-		return
+// queueLimits returns a queue whose record is known. An unreadable one counts as paused, one
+// that was deleted as new.
+func (c *claiming) queueLimits(of name) *posthaste.Queue {
+	r := c.readCache.records[recordOf{of.user, store.ItemQueue, of.name}]
+	if r.value == nil {
+		return newQueue(of.name, c.now)
 	}
-	users, names := nameColumns(slices.Collect(maps.Values(queueOf)))
-	batch.Queue(queues.byNames(), users, queues.kind, names).Query(func(found pgx.Rows) error {
-		_, err := pgx.CollectRows(found, func(r pgx.CollectableRow) (*posthaste.Queue, error) {
-			of, queue, damage, err := queues.scanNamed(r)
-			if damage != nil {
-				c.store.setAside.addDocument(damage, c.store.logger)
-				queue = &posthaste.Queue{Name: of.name, Paused: true}
-			}
-			stored[of] = queue
-			return queue, err
-		})
-		return err
-	})
+	queue, damage := queues.read(of.user, []byte(of.name), r.value)
+	if damage != nil {
+		c.store.setAside.addDocument(damage, c.store.logger)
+		return &posthaste.Queue{Name: of.name, Paused: true}
+	}
+	return queue
 }
 
 // usedKeys returns the flow-control keys of the messages.
@@ -401,7 +399,7 @@ func (c *claiming) usedKeys() []name {
 
 // countInFlight counts the attempts under keys that were not counted in this transaction.
 func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
-	uncounted := slices.DeleteFunc(used, func(of name) bool { return c.keys[of].counted })
+	uncounted := slices.DeleteFunc(slices.Clone(used), func(of name) bool { return c.keys[of] != nil && c.keys[of].counted })
 	if len(uncounted) == 0 {
 		return
 	}
@@ -414,7 +412,7 @@ func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
 		var text []byte
 		var inFlight int
 		_, err := pgx.ForEachRow(found, []any{&user, &text, &inFlight}, func() error {
-			key := c.keys[name{user, string(text)}]
+			key := c.knownKey(name{user, string(text)})
 			key.inFlight, key.counted = inFlight, true
 			return nil
 		})

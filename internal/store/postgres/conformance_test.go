@@ -30,7 +30,6 @@ func TestConformance(t *testing.T) {
 }
 
 func TestSeam(t *testing.T) {
-	t.Skip("until the seam is written")
 	storetest.RunSeam(t, func(t *testing.T) store.Backend {
 		return openWith(t, emptyDatabase(t), postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
 	})

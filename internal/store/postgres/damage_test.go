@@ -126,8 +126,8 @@ func TestAClaimBesideDamagedLimits(t *testing.T) {
 	}
 	slices.Sort(held)
 	slices.Sort(want)
-	execute(t, url, `CREATE TABLE whole AS SELECT * FROM posthaste.documents WHERE name = 'damaged'`)
-	execute(t, url, `UPDATE posthaste.documents SET record = '\xff' WHERE name = 'damaged'`)
+	execute(t, url, `CREATE TABLE whole AS SELECT * FROM posthaste.records WHERE key = 'damaged'`)
+	execute(t, url, `UPDATE posthaste.records SET value = '\xff' WHERE key = 'damaged'`)
 	if got := claim(start); !slices.Equal(got, want) {
 		t.Errorf("claimed %v, want %v", got, want)
 	}
@@ -139,7 +139,7 @@ func TestAClaimBesideDamagedLimits(t *testing.T) {
 	if err := acceptOne(t.Context(), s, m); err == nil || !strings.Contains(err.Error(), `flow-control key "damaged"`) {
 		t.Errorf("a message under the damaged key: %v", err)
 	}
-	execute(t, url, `UPDATE posthaste.documents d SET record = w.record FROM whole w WHERE d.user_id = w.user_id AND d.kind = w.kind AND d.name = w.name`)
+	execute(t, url, `UPDATE posthaste.records r SET value = w.value FROM whole w WHERE r.user_id = w.user_id AND r.kind = w.kind AND r.key = w.key`)
 	execute(t, url, `UPDATE posthaste.lanes SET ready = 0, held_by = NULL WHERE ready IS NULL`)
 	if got := claim(start.Add(time.Second)); !slices.Equal(got, held) {
 		t.Errorf("claimed %v when they could be read, want %v", got, held)
@@ -161,7 +161,7 @@ func TestDueSchedulesBesideDamagedOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	execute(t, url, `UPDATE posthaste.documents SET record = '\xff' WHERE name LIKE 'damaged%'`)
+	execute(t, url, `UPDATE posthaste.records SET value = '\xff' WHERE key LIKE 'damaged%'`)
 	due, next, err := s.DueSchedules(t.Context(), start, 1)
 	if len(due) != 1 || due[0].ID != "whole" || !next.Equal(later) {
 		t.Errorf("due %v, next %v; want the schedule that is whole, then the later one", due, next)
@@ -182,7 +182,7 @@ func TestUnfinishedActionsBesideDamagedOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	execute(t, url, `UPDATE posthaste.documents SET record = '\xff' WHERE name = 'damaged'`)
+	execute(t, url, `UPDATE posthaste.records SET value = '\xff' WHERE key = 'damaged'`)
 	found, err := s.UnfinishedActions(t.Context())
 	if len(found) != 1 || found[0].ID != "whole" || err == nil || !strings.Contains(err.Error(), `"damaged" of user "ann"`) {
 		t.Errorf("UnfinishedActions = %v, %v; want the one that is whole, and an error that names the other", found, err)
@@ -220,34 +220,34 @@ func TestDamagedDocumentsAreNamed(t *testing.T) {
 		list, get func() (any, error)
 	}{
 		"queue": {
-			1,
+			2,
 			func() (any, error) { return s.Queues(t.Context(), user, "") },
 			func() (any, error) { return s.Queue(t.Context(), user, name) },
 		},
 		"URL group": {
-			2,
+			3,
 			func() (any, error) { return s.URLGroups(t.Context(), user, "") },
 			func() (any, error) { return s.URLGroup(t.Context(), user, name) },
 		},
 		"flow-control key": {
-			3,
+			4,
 			func() (any, error) { return s.FlowKeys(t.Context(), start, user, "", "") },
 			func() (any, error) { return s.FlowKey(t.Context(), start, user, name) },
 		},
 		"schedule": {
-			4,
+			5,
 			func() (any, error) { return s.Schedules(t.Context(), user, "") },
 			func() (any, error) { return s.Schedule(t.Context(), user, name) },
 		},
 		"bulk action": {
-			5,
+			6,
 			func() (any, error) { return s.Actions(t.Context(), user) },
 			func() (any, error) { return s.Action(t.Context(), user, name) },
 		},
 	}
 	for thing, test := range tests {
 		t.Run(thing, func(t *testing.T) {
-			execute(t, url, `INSERT INTO posthaste.documents (user_id, kind, name, record) VALUES ($1, $2, $3, '\xff')`,
+			execute(t, url, `INSERT INTO posthaste.records (user_id, kind, key, value) VALUES ($1, $2, $3, '\xff')`,
 				user, test.kind, []byte(name))
 			want := fmt.Sprintf("%s %q of user %q", thing, name, user)
 			for _, read := range []func() (any, error){test.list, test.get} {

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,7 @@ import (
 
 // documents are records that users have by name.
 type documents[T any] struct {
-	kind   int16  // stored: never given to another
+	kind   store.ItemKind
 	thing  string // what one of them is, for errors
 	name   func(*T) string
 	encode func(dst []byte, value *T) []byte
@@ -27,7 +26,7 @@ type documents[T any] struct {
 func never[T any](*T) *int64 { return nil }
 
 var queues = documents[posthaste.Queue]{
-	kind:   1,
+	kind:   store.ItemQueue,
 	thing:  "queue",
 	name:   func(q *posthaste.Queue) string { return q.Name },
 	encode: record.AppendQueue,
@@ -36,7 +35,7 @@ var queues = documents[posthaste.Queue]{
 }
 
 var urlGroups = documents[posthaste.URLGroup]{
-	kind:   2,
+	kind:   store.ItemURLGroup,
 	thing:  "URL group",
 	name:   func(g *posthaste.URLGroup) string { return g.Name },
 	encode: record.AppendURLGroup,
@@ -47,7 +46,7 @@ var urlGroups = documents[posthaste.URLGroup]{
 }
 
 var flowKeys = documents[posthaste.FlowKey]{
-	kind:   3,
+	kind:   store.ItemFlowKey,
 	thing:  "flow-control key",
 	name:   func(k *posthaste.FlowKey) string { return k.Key },
 	encode: record.AppendFlowKey,
@@ -57,7 +56,7 @@ var flowKeys = documents[posthaste.FlowKey]{
 
 // Schedules are found by their next tick.
 var schedules = documents[posthaste.Schedule]{
-	kind:   4,
+	kind:   store.ItemSchedule,
 	thing:  "schedule",
 	name:   func(s *posthaste.Schedule) string { return s.ID },
 	encode: record.AppendSchedule,
@@ -72,7 +71,7 @@ var schedules = documents[posthaste.Schedule]{
 
 // Actions are found by their completion time, unfinished ones by 0.
 var actions = documents[posthaste.BulkAction]{
-	kind:   5,
+	kind:   store.ItemAction,
 	thing:  "bulk action",
 	name:   func(a *posthaste.BulkAction) string { return a.ID },
 	encode: record.AppendAction,
@@ -86,7 +85,6 @@ var actions = documents[posthaste.BulkAction]{
 }
 
 var documentsOf = map[store.ItemKind]interface {
-	stored() int16
 	check(user, name string, data []byte, at *int64) error
 	restore(*tx, store.Item) error
 }{
@@ -94,16 +92,13 @@ var documentsOf = map[store.ItemKind]interface {
 	store.ItemSchedule: &schedules, store.ItemAction: &actions,
 }
 
-func (d *documents[T]) stored() int16 { return d.kind }
-
 // restore writes an exported document.
 func (d *documents[T]) restore(tx *tx, item store.Item) error {
 	value, err := d.decode(item.User, string(item.Key), item.Value)
 	if err != nil {
 		return err
 	}
-	tx.exec(`INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)`,
-		item.User, d.kind, item.Key, item.Value, d.at(value))
+	tx.putRecord(recordOf{item.User, d.kind, string(item.Key)}, item.Value, d.at(value))
 	return nil
 }
 
@@ -116,42 +111,37 @@ func (d *documents[T]) read(user string, name, data []byte) (*T, error) {
 	return value, nil
 }
 
-// scanNamed reads user, name and record. damage says why the record cannot be decoded.
-func (d *documents[T]) scanNamed(r pgx.CollectableRow) (of name, value *T, damage, err error) {
-	var id, data []byte
-	if err = r.Scan(&of.user, &id, &data); err != nil {
-		return of, nil, nil, err
-	}
-	of.name = string(id)
-	value, damage = d.read(of.user, id, data)
-	return of, value, damage, nil
-}
-
 // scan reads user, name and record.
 func (d *documents[T]) scan(r pgx.CollectableRow) (*T, error) {
-	_, value, damage, err := d.scanNamed(r)
-	return value, cmp.Or(err, damage)
-}
-
-// byNames selects documents by users, kind and names.
-func (d *documents[T]) byNames() string {
-	return `
-		SELECT user_id, name, record FROM unnest($1::text[], $3::bytea[]) AS wanted (user_id, name)
-		JOIN posthaste.documents USING (user_id, name) WHERE kind = $2`
+	var user string
+	var name, data []byte
+	if err := r.Scan(&user, &name, &data); err != nil {
+		return nil, err
+	}
+	return d.read(user, name, data)
 }
 
 // get returns a document, or store.ErrNotFound.
 func (d *documents[T]) get(ctx context.Context, q querier, user, name string) (*T, error) {
 	return row(ctx, q, d.scan, `
-		SELECT user_id, name, record FROM posthaste.documents
-		WHERE user_id = $1 AND kind = $2 AND name = $3`, user, d.kind, []byte(name))
+		SELECT user_id, key, value FROM posthaste.records
+		WHERE user_id = $1 AND kind = $2 AND key = $3`, user, d.kind, []byte(name))
+}
+
+// getIn is get within a transaction.
+func (d *documents[T]) getIn(tx *tx, user, name string) (*T, error) {
+	data, err := tx.record(tx.ctx, tx, recordOf{user, d.kind, name})
+	if err != nil {
+		return nil, err
+	}
+	return d.read(user, []byte(name), data)
 }
 
 // list returns all documents of a user by name, or an error that names an unreadable one.
 func (d *documents[T]) list(ctx context.Context, q querier, user string) ([]*T, error) {
 	return rows(ctx, q, d.scan, `
-		SELECT user_id, name, record FROM posthaste.documents
-		WHERE user_id = $1 AND kind = $2 ORDER BY name`, user, d.kind)
+		SELECT user_id, key, value FROM posthaste.records
+		WHERE user_id = $1 AND kind = $2 ORDER BY key`, user, d.kind)
 }
 
 // listedAtOnce and listedOverhead bound a page: its documents, and the memory of each beside
@@ -171,13 +161,13 @@ func (d *documents[T]) page(ctx context.Context, q querier, user, after string) 
 		}
 		return d.read(user, name, data)
 	}, `
-		SELECT name, record, more FROM (
-			SELECT name, record, lead(name) OVER (ORDER BY name) IS NOT NULL AS more,
-				sum(octet_length(name) + octet_length(record) + $4::integer) OVER (ORDER BY name) AS upto, row_number() OVER (ORDER BY name) AS n
+		SELECT key, value, more FROM (
+			SELECT key, value, lead(key) OVER (ORDER BY key) IS NOT NULL AS more,
+				sum(octet_length(key) + octet_length(value) + $4::integer) OVER (ORDER BY key) AS upto, row_number() OVER (ORDER BY key) AS n
 			FROM (
-				SELECT name, record FROM posthaste.documents
-				WHERE user_id = $1 AND kind = $2 AND name > $3 ORDER BY name LIMIT $5) AS first) AS sized
-		WHERE upto <= $6 OR n = 1 ORDER BY name`, user, d.kind, []byte(after), listedOverhead, listedAtOnce, store.PageBytes)
+				SELECT key, value FROM posthaste.records
+				WHERE user_id = $1 AND kind = $2 AND key > $3 ORDER BY key LIMIT $5) AS first) AS sized
+		WHERE upto <= $6 OR n = 1 ORDER BY key`, user, d.kind, []byte(after), listedOverhead, listedAtOnce, store.PageBytes)
 	if err != nil {
 		return store.List[*T]{}, err
 	}
@@ -197,9 +187,9 @@ type dated[T any] struct {
 // dueBy returns the first documents up to a time, earliest first, of all users except some.
 func (d *documents[T]) dueBy(ctx context.Context, q querier, at int64, limit int, except ...string) ([]dated[T], error) {
 	return rows(ctx, q, d.scanDated, `
-		SELECT user_id, name, record, at FROM posthaste.documents
-		WHERE kind = $1 AND at <= $2 AND (user_id = ANY($4)) IS NOT TRUE
-		ORDER BY at, user_id, name LIMIT $3`, d.kind, at, limit, except)
+		SELECT user_id, key, value, due FROM posthaste.records
+		WHERE kind = $1 AND due <= $2 AND (user_id = ANY($4)) IS NOT TRUE
+		ORDER BY due, user_id, key LIMIT $3`, d.kind, at, limit, except)
 }
 
 func (d *documents[T]) scanDated(r pgx.CollectableRow) (found dated[T], err error) {
@@ -213,32 +203,24 @@ func (d *documents[T]) scanDated(r pgx.CollectableRow) (found dated[T], err erro
 }
 
 func (d *documents[T]) put(tx *tx, user string, value *T) {
-	tx.writes++
-	d.queuePut(tx.batch, user, value)
-}
-
-func (d *documents[T]) queuePut(batch *pgx.Batch, user string, value *T) {
-	batch.Queue(`
-		INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (user_id, kind, name) DO UPDATE SET record = excluded.record, at = excluded.at`,
-		user, d.kind, []byte(d.name(value)), d.encode(nil, value), d.at(value))
+	tx.putRecord(recordOf{user, d.kind, d.name(value)}, d.encode(nil, value), d.at(value))
 }
 
 // queueAdd writes a document unless it exists.
 func (d *documents[T]) queueAdd(batch *pgx.Batch, user string, value *T) {
 	batch.Queue(`
-		INSERT INTO posthaste.documents (user_id, kind, name, record, at) VALUES ($1, $2, $3, $4, $5)
+		INSERT INTO posthaste.records (user_id, kind, key, value, due) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT DO NOTHING`,
 		user, d.kind, []byte(d.name(value)), d.encode(nil, value), d.at(value))
 }
 
 func (d *documents[T]) remove(tx *tx, user, name string) {
-	tx.exec(`DELETE FROM posthaste.documents WHERE user_id = $1 AND kind = $2 AND name = $3`, user, d.kind, []byte(name))
+	tx.deleteRecord(recordOf{user, d.kind, name})
 }
 
 // update changes a document, or fresh if it does not exist, and writes it.
 func (d *documents[T]) update(tx *tx, user, name string, fresh *T, change func(*T) error) error {
-	value, err := d.get(tx.ctx, tx, user, name)
+	value, err := d.getIn(tx, user, name)
 	if errors.Is(err, store.ErrNotFound) {
 		value, err = fresh, nil
 	}

@@ -28,7 +28,7 @@ func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
 		return false, err
 	}
 	return row(ctx, s.pool, pgx.RowTo[bool], `
-		SELECT NOT EXISTS (SELECT FROM posthaste.messages) AND NOT EXISTS (SELECT FROM posthaste.documents)
+		SELECT NOT EXISTS (SELECT FROM posthaste.messages) AND NOT EXISTS (SELECT FROM posthaste.records)
 			AND NOT EXISTS (SELECT FROM posthaste.runs)`)
 }
 
@@ -77,11 +77,11 @@ type export struct {
 // exports are in the order of the kinds. int8send and int4send return a number in big-endian bytes.
 var exports = []export{
 	{store.ItemSecret, `SELECT '', key, ARRAY[value] FROM posthaste.secrets ORDER BY key`, nil},
-	exportDocuments(store.ItemQueue, queues.kind),
-	exportDocuments(store.ItemURLGroup, urlGroups.kind),
-	exportDocuments(store.ItemFlowKey, flowKeys.kind),
-	exportDocuments(store.ItemSchedule, schedules.kind),
-	exportDocuments(store.ItemAction, actions.kind),
+	exportRecords(store.ItemQueue),
+	exportRecords(store.ItemURLGroup),
+	exportRecords(store.ItemFlowKey),
+	exportRecords(store.ItemSchedule),
+	exportRecords(store.ItemAction),
 	{store.ItemRun, `SELECT user_id, int8send(position), ARRAY[record, progress] FROM posthaste.runs ORDER BY user_id, position`, nil},
 	{store.ItemRunEntry, `SELECT user_id, int8send(run) || int4send(entry), ARRAY[record] FROM posthaste.run_entries ORDER BY user_id, run, entry`, nil},
 	{store.ItemIdempotencyRecord, `SELECT user_id, int8send(run) || key, ARRAY[uuid_send(message_id)] FROM posthaste.run_memory ORDER BY user_id, run, key`, nil},
@@ -109,8 +109,8 @@ var exports = []export{
 	{store.ItemResponse, `SELECT user_id, key, ARRAY[int8send(at) || answer] FROM posthaste.answers ORDER BY user_id, key`, nil},
 }
 
-func exportDocuments(item store.ItemKind, kind int16) export {
-	return export{item, fmt.Sprintf(`SELECT user_id, name, ARRAY[record] FROM posthaste.documents WHERE kind = %d ORDER BY user_id, name`, kind), nil}
+func exportRecords(kind store.ItemKind) export {
+	return export{kind, fmt.Sprintf(`SELECT user_id, key, ARRAY[value] FROM posthaste.records WHERE kind = %d ORDER BY user_id, key`, kind), nil}
 }
 
 func scanItem(r pgx.CollectableRow) ([]store.Item, error) {

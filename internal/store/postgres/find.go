@@ -54,8 +54,8 @@ func without[T comparable](some, others []T) []T {
 
 type finder struct {
 	user        string
-	kind        int16 // of terms
-	table, key  string
+	kind        int16  // of terms
+	table, key  string // that has what is found; "": records of the kind
 	low, high   posthaste.Position
 	oldestFirst bool
 	limit       int            // of the page
@@ -79,6 +79,10 @@ func (f *finder) find(ctx context.Context, q querier) (findings, error) {
 	}
 	if len(f.terms) > 0 && f.only == nil {
 		return f.search(ctx, q, atMost)
+	}
+	if f.table == "" {
+		at, err := f.listRecords(ctx, q, atMost)
+		return f.findings(at, at, atMost), err
 	}
 	at, err := rows(ctx, q, pgx.RowTo[int64], fmt.Sprintf(`
 		SELECT %[2]s FROM %[1]s

@@ -29,19 +29,44 @@ type flowKey struct {
 // flowKey returns a key, a new one if it does not exist. It is read once in a transaction, and
 // written if dirty.
 func (t *userTx) flowKey(user, key string) (*flowKey, error) {
-	of := name{user, key}
-	if t.keys[of] == nil {
-		if err := t.ask(func(batch *pgx.Batch) { t.prefetchFlowKeys(batch, []name{of}) }); err != nil {
-			return nil, err
-		}
+	_, err := t.record(t.ctx, t, flowKeyOf(user, key))
+	if ignore(err, store.ErrNotFound) != nil {
+		return nil, err
 	}
-	return t.keys[of], t.keys[of].damage
+	k := t.knownKey(name{user, key})
+	return k, k.damage
 }
 
-func (t *userTx) writeFlowKeys(batch *pgx.Batch) {
+// knownKey is flowKey for a key whose record is known.
+func (t *userTx) knownKey(of name) *flowKey {
+	if t.keys[of] == nil {
+		t.keys[of] = &flowKey{}
+		t.decodeKey(of)
+	}
+	return t.keys[of]
+}
+
+// decodeKey reads a flow-control key from its record.
+func (t *userTx) decodeKey(of name) {
+	k := t.keys[of]
+	k.FlowKey, k.damage, k.dirty = &posthaste.FlowKey{Key: of.name}, nil, false
+	r := t.readCache.records[flowKeyOf(of.user, of.name)]
+	if r == nil || r.value == nil {
+		return
+	}
+	stored, damage := flowKeys.read(of.user, []byte(of.name), r.value)
+	if k.damage = damage; damage != nil {
+		t.store.setAside.addDocument(damage, t.store.logger)
+		return
+	}
+	k.FlowKey = stored
+}
+
+// saveFlowKeys writes the changed keys to their records.
+func (t *userTx) saveFlowKeys() {
 	for of, key := range t.keys {
 		if key.dirty {
-			flowKeys.queuePut(batch, of.user, key.FlowKey)
+			t.changedRecord(flowKeyOf(of.user, of.name)).value = flowKeys.encode(nil, key.FlowKey)
 			key.dirty = false
 		}
 	}
@@ -113,7 +138,6 @@ func (s *Store) DeleteFlowKey(ctx context.Context, user, key string) error {
 // removeFlowKey removes a key. A later use in the transaction creates it again.
 func (tx *tx) removeFlowKey(user, key string) {
 	flowKeys.remove(tx, user, key)
-	tx.keys[name{user, key}] = &flowKey{FlowKey: &posthaste.FlowKey{Key: key}}
 }
 
 // messagesUnder counts messages that have not ended, by flow-control key.

@@ -58,11 +58,11 @@ type lateLane struct {
 const lateLanes = `
 	SELECT first.due,
 		CASE WHEN l.kind = 113 THEN coalesce(
-			(SELECT record FROM posthaste.documents WHERE user_id = l.user_id AND kind = 1 AND name = l.lane),
+			(SELECT value FROM posthaste.records WHERE user_id = l.user_id AND kind = 2 AND key = l.lane),
 			CASE WHEN octet_length(l.lane) = $3 THEN (
-				SELECT record FROM posthaste.documents WHERE user_id = l.user_id AND kind = 1
-					AND octet_length(name) > $2 AND substring(sha256(name) FOR $3) = l.lane) END) END,
-		(SELECT record FROM posthaste.documents WHERE user_id = l.user_id AND kind = 3 AND name = first.flow_key)
+				SELECT value FROM posthaste.records WHERE user_id = l.user_id AND kind = 2
+					AND octet_length(key) > $2 AND substring(sha256(key) FOR $3) = l.lane) END) END,
+		(SELECT value FROM posthaste.records WHERE user_id = l.user_id AND kind = 4 AND key = first.flow_key)
 	FROM posthaste.lanes l, LATERAL (
 		SELECT due, flow_key FROM posthaste.live w
 		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT begun

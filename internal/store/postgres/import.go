@@ -39,7 +39,7 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 		}
 	}
 	return s.change(ctx, time.Time{}, users, prefetch{}, func(tx *tx) error {
-		if err := tx.readMessages(about); err != nil {
+		if err := tx.readMessages(tx.ctx, tx, about); err != nil {
 			return err
 		}
 		i := &importer{tx, map[string]posthaste.Position{}}

@@ -21,12 +21,13 @@ const longestLane = 200
 // hashedLane is the length of the hash that replaces a longer one.
 const hashedLane = 16
 
-func laneOf(m *posthaste.Message) laneID {
-	lane := m.Lane()
+func laneOf(m *posthaste.Message) laneID { return laneIn(m.User, m.Lane()) }
+
+func laneIn(user string, lane posthaste.Lane) laneID {
 	if len(lane.Name) > longestLane {
 		lane.Name = string(shortHash(lane.Name))
 	}
-	return laneID{m.User, int16(lane.Kind), lane.Name}
+	return laneID{user, int16(lane.Kind), lane.Name}
 }
 
 // strict reports whether the lane is a queue, whose messages keep slots.
@@ -94,6 +95,17 @@ func writeLanes(batch *pgx.Batch, changes map[laneID]laneChange) {
 				SELECT FROM posthaste.live s WHERE s.user_id = l.user_id AND s.lane = l.lane AND s.begun AND s.kind = 113 AND l.kind = 113)`,
 			laneKeys(left)...)
 	}
+}
+
+// writeReopened has Claim look at the lanes of queues that have changed.
+func writeReopened(batch *pgx.Batch, reopened map[laneID]bool, changes map[laneID]laneChange) {
+	lanes := slices.DeleteFunc(slices.Collect(maps.Keys(reopened)), func(l laneID) bool { return changes[l].ready })
+	if len(lanes) == 0 {
+		return
+	}
+	batch.Queue(`
+		UPDATE posthaste.lanes l SET ready = 0 FROM unnest($1::text[], $2::smallint[], $3::bytea[]) AS r (user_id, kind, lane)
+		WHERE l.user_id = r.user_id AND l.kind = r.kind AND l.lane = r.lane`, laneKeys(lanes)...)
 }
 
 // wakeBlocked has Claim look at the lanes that wait for capacity under a message's flow-control key.

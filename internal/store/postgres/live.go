@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,18 +39,18 @@ type liveMessage struct {
 
 const liveColumns = `user_id, id, kind, lane, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, node, flow_key`
 
-// scanLive reads a row, unless the transaction knows it.
-func (t *userTx) scanLive(r pgx.CollectableRow) (*liveMessage, error) { return t.scanLiveAnd(r) }
+// scanLive reads a row, unless it is known.
+func (c *readCache) scanLive(r pgx.CollectableRow) (*liveMessage, error) { return c.scanLiveAnd(r) }
 
-func (t *userTx) scanLiveAnd(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
+func (c *readCache) scanLiveAnd(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
 	l, err := readLive(r, others...)
 	if err != nil {
 		return nil, err
 	}
-	if known := t.lives[l.of()]; known != nil {
+	if known := c.lives[l.of()]; known != nil {
 		return known, nil
 	}
-	t.lives[l.of()] = l
+	c.lives[l.of()] = l
 	return l, nil
 }
 
@@ -102,15 +101,19 @@ func (t *userTx) findLive(condition string, args ...any) ([]*liveMessage, error)
 
 // live returns the row of a message, or store.ErrNotFound.
 func (t *userTx) live(user string, id posthaste.MessageID) (*liveMessage, error) {
-	if l, known := t.lives[messageOf{user, id}]; known {
+	return t.liveOf(t.ctx, t, messageOf{user, id})
+}
+
+func (c *readCache) liveOf(ctx context.Context, q querier, of messageOf) (*liveMessage, error) {
+	if l, known := c.lives[of]; known {
 		if l == nil || l.gone {
 			return nil, store.ErrNotFound
 		}
 		return l, nil
 	}
-	l, err := row(t.ctx, t, t.scanLive, `SELECT `+liveColumns+` FROM posthaste.live WHERE user_id = $1 AND id = $2`, user, [16]byte(id))
+	l, err := row(ctx, q, c.scanLive, `SELECT `+liveColumns+` FROM posthaste.live WHERE user_id = $1 AND id = $2`, of.user, [16]byte(of.id))
 	if errors.Is(err, store.ErrNotFound) {
-		t.lives[messageOf{user, id}] = nil
+		c.lives[of] = nil
 	}
 	return l, err
 }
@@ -272,7 +275,7 @@ var errNoEnvelope = errors.New("its envelope is missing")
 // envelopes returns the envelopes of messages in their order, or an unreadableError.
 func (t *userTx) envelopes(of []messageOf) ([]*posthaste.Message, error) {
 	unreadable := unreadableError{}
-	if err := t.readMessages(of); err != nil && !errors.As(err, &unreadable) {
+	if err := t.readMessages(t.ctx, t, of); err != nil && !errors.As(err, &unreadable) {
 		return nil, err
 	}
 	all := make([]*posthaste.Message, len(of))
@@ -289,24 +292,39 @@ func (t *userTx) envelopes(of []messageOf) ([]*posthaste.Message, error) {
 
 // readMessages reads the envelopes of messages that are not known yet. If some are unreadable,
 // it reads the others and returns an unreadableError.
-func (t *userTx) readMessages(of []messageOf) error {
-	unread := slices.DeleteFunc(slices.Clone(of), func(m messageOf) bool { return t.messages[m] != nil })
+func (c *readCache) readMessages(ctx context.Context, q querier, of []messageOf) error {
+	unread := unknown(of, c.messages)
 	if len(unread) == 0 {
 		return nil
 	}
 	users, ids := messageColumns(unread)
-	found, err := rows(t.ctx, t, scanMessage, `
-		SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
-		JOIN posthaste.messages USING (user_id, id)`, users, ids)
-	for _, m := range found {
-		if m.message != nil {
-			t.messages[m.messageOf] = m.message
-		}
+	found, err := rows(ctx, q, scanMessage, messagesByID, users, ids)
+	if err != nil {
+		return err
 	}
-	if unreadable := unreadableOf(found); err == nil && len(unreadable) > 0 {
+	c.addMessages(unread, found)
+	if unreadable := unreadableOf(found); len(unreadable) > 0 {
 		return unreadable
 	}
-	return err
+	return nil
+}
+
+// messagesByID selects what scanMessage reads.
+const messagesByID = `
+	SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
+	JOIN posthaste.messages USING (user_id, id)`
+
+// addMessages adds the messages that were found of those that were looked for. Unreadable
+// ones stay unknown.
+func (c *readCache) addMessages(of []messageOf, found []storedMessage) {
+	for _, m := range of {
+		c.messages[m] = nil
+	}
+	for _, m := range found {
+		if c.messages[m.messageOf] = m.message; m.message == nil {
+			delete(c.messages, m.messageOf)
+		}
+	}
 }
 
 // storedMessage is a message as it was read.

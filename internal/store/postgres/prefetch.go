@@ -12,9 +12,21 @@ import (
 // at once; anything else is read on demand.
 type prefetch struct {
 	live        []messageOf
-	keys        []name // of flow control
+	messages    []messageOf
+	records     []recordOf
 	submissions []name // hashed deduplication keys
 }
+
+// add adds what another change will need.
+func (w *prefetch) add(other prefetch) {
+	w.live = append(w.live, other.live...)
+	w.messages = append(w.messages, other.messages...)
+	w.records = append(w.records, other.records...)
+	w.submissions = append(w.submissions, other.submissions...)
+}
+
+// flowKeyOf names the record of a flow-control key.
+func flowKeyOf(user, key string) recordOf { return recordOf{user, store.ItemFlowKey, key} }
 
 // queuePrefetch queues the reads of all changes, and takes positions for their events.
 func (t *userTx) queuePrefetch(batch *pgx.Batch, changes []*change) {
@@ -22,9 +34,7 @@ func (t *userTx) queuePrefetch(batch *pgx.Batch, changes []*change) {
 	var logs bool
 	lowest := changes[0].now
 	for _, c := range changes {
-		all.live = append(all.live, c.prefetch.live...)
-		all.keys = append(all.keys, c.prefetch.keys...)
-		all.submissions = append(all.submissions, c.prefetch.submissions...)
+		all.add(c.prefetch)
 		logs = logs || !c.now.IsZero()
 		if c.now.After(lowest) {
 			lowest = c.now
@@ -33,54 +43,8 @@ func (t *userTx) queuePrefetch(batch *pgx.Batch, changes []*change) {
 	if logs {
 		t.takePositions(batch, positionsAtOnce, posthaste.FirstPosition(lowest))
 	}
-	t.prefetchLive(batch, all.live)
-	t.prefetchFlowKeys(batch, all.keys)
+	t.queue(batch, all)
 	t.prefetchSubmissions(batch, all.submissions)
-}
-
-func (t *userTx) prefetchLive(batch *pgx.Batch, of []messageOf) {
-	if len(of) == 0 {
-		return
-	}
-	for _, m := range of {
-		t.lives[m] = nil
-	}
-	users, ids := messageColumns(of)
-	batch.Queue(`
-		SELECT `+liveColumns+` FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
-		JOIN posthaste.live USING (user_id, id)`, users, ids).Query(func(found pgx.Rows) error {
-		_, err := pgx.CollectRows(found, t.scanLive)
-		return err
-	})
-}
-
-func (t *userTx) prefetchFlowKeys(batch *pgx.Batch, of []name) {
-	if len(of) == 0 {
-		return
-	}
-	for _, k := range of {
-		t.keys[k] = &flowKey{FlowKey: &posthaste.FlowKey{Key: k.name}}
-	}
-	users, names := nameColumns(of)
-	batch.Queue(flowKeys.byNames(), users, flowKeys.kind, names).Query(func(found pgx.Rows) error {
-		_, err := pgx.CollectRows(found, t.scanFlowKey)
-		return err
-	})
-}
-
-// scanFlowKey reads a flow-control key, or notes that it is unreadable.
-func (t *userTx) scanFlowKey(r pgx.CollectableRow) (*flowKey, error) {
-	of, stored, damage, err := flowKeys.scanNamed(r)
-	if err != nil {
-		return nil, err
-	}
-	key := &flowKey{FlowKey: stored, damage: damage}
-	if damage != nil {
-		t.store.setAside.addDocument(damage, t.store.logger)
-		key.FlowKey = &posthaste.FlowKey{Key: of.name}
-	}
-	t.keys[of] = key
-	return key, nil
 }
 
 // submission is a stored deduplication key.

@@ -17,19 +17,14 @@ func newQueue(name string, now time.Time) *posthaste.Queue {
 
 func (s *Store) UpdateQueue(ctx context.Context, now time.Time, user, name string, change func(*posthaste.Queue) error) error {
 	return s.call(ctx, now, []string{user}, func(tx *tx) error {
-		err := queues.update(tx, user, name, &posthaste.Queue{Name: name}, func(q *posthaste.Queue) error {
+		tx.reopened[queueLane(user, name)] = true
+		return queues.update(tx, user, name, &posthaste.Queue{Name: name}, func(q *posthaste.Queue) error {
 			if err := change(q); err != nil {
 				return err
 			}
 			stamp(now, &q.CreatedAt, &q.UpdatedAt)
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		tx.exec(`UPDATE posthaste.lanes SET ready = 0 WHERE user_id = $1 AND kind = $2 AND lane = $3`,
-			user, int16(posthaste.LaneQueue), []byte(queueLane(user, name).name))
-		return nil
 	})
 }
 
@@ -68,7 +63,7 @@ func (s *Store) QueueNames(ctx context.Context, user string) ([]string, error) {
 		return rows(ctx, q, func(r pgx.CollectableRow) (string, error) {
 			name, err := pgx.RowTo[[]byte](r)
 			return string(name), err
-		}, `SELECT name FROM posthaste.documents WHERE user_id = $1 AND kind = $2 ORDER BY name`, user, queues.kind)
+		}, `SELECT key FROM posthaste.records WHERE user_id = $1 AND kind = $2 ORDER BY key`, user, queues.kind)
 	})
 }
 

@@ -80,7 +80,7 @@ func dueOf(waiting []dated[posthaste.Schedule], now time.Time, limit int) (due [
 
 func (s *Store) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	return s.call(ctx, now, []string{after.User}, func(tx *tx) error {
-		stored, err := schedules.get(tx.ctx, tx, after.User, after.ID)
+		stored, err := schedules.getIn(tx, after.User, after.ID)
 		if errors.Is(err, store.ErrNotFound) || err == nil && (schedules.at(stored) == nil || !stored.Equal(before)) {
 			return store.ErrConflict
 		}
@@ -166,7 +166,7 @@ func (s *Store) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction,
 
 func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {
 	return s.call(ctx, time.Time{}, []string{user}, func(tx *tx) error {
-		action, err := actions.get(tx.ctx, tx, user, id)
+		action, err := actions.getIn(tx, user, id)
 		if err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (s *Store) UpdateAction(ctx context.Context, user, id string, change func(*
 // needed. It removes expired jobs, too.
 func (s *Store) DeleteActions(ctx context.Context, completedBefore time.Time) error {
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
-		_, err := s.pool.Exec(ctx, `DELETE FROM posthaste.documents WHERE kind = $1 AND at > 0 AND at < $2`,
+		_, err := s.pool.Exec(ctx, `DELETE FROM posthaste.records WHERE kind = $1 AND due > 0 AND due < $2`,
 			actions.kind, completedBefore.UnixMilli())
 		if err == nil {
 			err = s.forgetJobs(ctx)

@@ -20,7 +20,7 @@ func (s *Store) Users(ctx context.Context) ([]string, error) {
 		return rows(ctx, q, pgx.RowTo[string], `
 			SELECT user_id FROM posthaste.kept
 			UNION SELECT user_id FROM posthaste.users u
-				WHERE EXISTS (SELECT FROM posthaste.documents d WHERE d.user_id = u.user_id AND d.kind = $1)
+				WHERE EXISTS (SELECT FROM posthaste.records r WHERE r.user_id = u.user_id AND r.kind = $1)
 			ORDER BY user_id`, flowKeys.kind)
 	})
 }
@@ -111,8 +111,8 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (in
 func (s *Store) trimFlowKeys(ctx context.Context, user string, since time.Time) (removed int, err error) {
 	for after, more := []byte{}, true; more; {
 		some, err := rows(ctx, s.pool, pgx.RowToStructByPos[storedKey], `
-			SELECT name, record FROM posthaste.documents WHERE user_id = $1 AND kind = $2 AND name > $3
-			ORDER BY name LIMIT $4`, user, flowKeys.kind, after, trimmedAtOnce)
+			SELECT key, value FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key > $3
+			ORDER BY key LIMIT $4`, user, flowKeys.kind, after, trimmedAtOnce)
 		if err != nil {
 			return removed, err
 		}
@@ -139,7 +139,7 @@ func (s *Store) removeIdleKeys(ctx context.Context, user string, names []string,
 	if len(names) == 0 {
 		return 0, nil
 	}
-	w := prefetch{keys: column(names, func(key string) name { return name{user, key} })}
+	w := prefetch{records: column(names, func(key string) recordOf { return flowKeyOf(user, key) })}
 	err = s.change(ctx, time.Time{}, []string{user}, w, func(tx *tx) error {
 		removed = 0
 		under, err := tx.messagesUnder(user, names)

@@ -266,7 +266,7 @@ func (r *runTx) Advance(step *store.Step, processed int, failures []posthaste.Ac
 	if step == nil {
 		return nil
 	}
-	action, err := actions.get(r.ctx, r, r.user, step.ActionID)
+	action, err := actions.getIn(r.tx, r.user, step.ActionID)
 	if err != nil {
 		return err
 	}

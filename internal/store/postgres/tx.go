@@ -1,23 +1,238 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/record"
 )
 
-var errUnfinished = errors.New("not written yet")
-
-func (s *Store) Update(context.Context, time.Time, store.Scope, func(store.Tx) error) error {
-	return errUnfinished
+// scopedTx implements store.Tx: a change, and the user that it is about.
+type scopedTx struct {
+	reader
+	*tx
+	user  string
+	ended []store.Claim // by this change
+	err   error         // why the change fails, whatever it returns
 }
 
-func (s *Store) View(context.Context, store.Scope, func(store.Reader) error) error {
-	return errUnfinished
+// Update implements store.Transactor. The changes of a user that wait at the same time share a
+// transaction: see change.
+func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
+	var ended []store.Claim
+	err := s.callWith(ctx, now, []string{scope.User}, prefetchOf(scope.User, scope.Hint), func(tx *tx) error {
+		scoped := &scopedTx{reader: reader{tx, &tx.readCache, tx.ctx, s, scope.User}, tx: tx, user: scope.User}
+		err := cmp.Or(change(scoped), scoped.err)
+		ended = scoped.ended
+		return err
+	})
+	if err == nil {
+		s.held.remove(ended...)
+	}
+	return err
 }
 
-func (s *Store) Due(context.Context, store.ItemKind, time.Time, int, ...string) ([]store.Record, time.Time, error) {
-	return nil, time.Time{}, errUnfinished
+// Due implements store.Transactor. Each node gets all that are due.
+func (s *Store) Due(ctx context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) (due []store.Record, next time.Time, err error) {
+	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]dueRecord, error) {
+		return rows(ctx, q, scanDue, `
+			SELECT user_id, kind, key, value, due FROM posthaste.records
+			WHERE kind = $1 AND due IS NOT NULL AND (user_id = ANY($3)) IS NOT TRUE
+			ORDER BY due, user_id, key LIMIT $2`, int16(kind), limit+1, except)
+	})
+	for _, d := range found {
+		if len(due) == limit || d.at.After(now) {
+			return due, d.at, err
+		}
+		due = append(due, d.Record)
+	}
+	return due, time.Time{}, err
+}
+
+type dueRecord struct {
+	store.Record
+	at time.Time
+}
+
+func scanDue(r pgx.CollectableRow) (d dueRecord, err error) {
+	var at int64
+	err = r.Scan(&d.User, &d.Kind, &d.Key, &d.Value, &at)
+	d.at = time.UnixMilli(at)
+	return d, err
+}
+
+func (s *scopedTx) Now() time.Time { return s.now }
+
+func (s *scopedTx) NextPosition() posthaste.Position { return s.nextPosition(s.user) }
+
+// Get returns a flow-control key as the claims of this transaction have left it.
+func (s *scopedTx) Get(kind store.ItemKind, key []byte) ([]byte, error) {
+	if kind == store.ItemFlowKey {
+		s.saveFlowKeys()
+	}
+	return s.reader.Get(kind, key)
+}
+
+func (s *scopedTx) Put(kind store.ItemKind, key, value []byte, was, is store.Found) {
+	of := recordOf{s.user, kind, string(key)}
+	s.putTerms(of, was, is)
+	if kind == store.ItemFlowKey {
+		s.putFlowKey(of, value)
+		return
+	}
+	s.putRecord(of, value, milli(is.DueAt))
+	if kind == store.ItemQueue {
+		s.reopened[queueLane(s.user, of.key)] = true
+	}
+}
+
+// putFlowKey writes a flow-control key, and wakes what it blocks if more than its use has
+// changed.
+func (s *scopedTx) putFlowKey(of recordOf, value []byte) {
+	key := name{of.user, of.key}
+	var before []byte
+	if s.readCache.records[of] != nil {
+		before = s.knownKey(key).limits()
+	}
+	s.putRecord(of, value, nil)
+	after := s.knownKey(key)
+	s.decodeKey(key)
+	if before == nil || !bytes.Equal(before, after.limits()) {
+		s.wakeBlockedOn(of.user, of.key)
+	}
+}
+
+// limits is what decides about attempts, nil if that is not known.
+func (k *flowKey) limits() []byte {
+	if k.damage != nil {
+		return nil
+	}
+	limits := *k.FlowKey
+	limits.CreatedAt, limits.UsedAt = time.Time{}, time.Time{}
+	return flowKeys.encode(nil, &limits)
+}
+
+func (s *scopedTx) Delete(kind store.ItemKind, key []byte, was store.Found) {
+	of := recordOf{s.user, kind, string(key)}
+	s.putTerms(of, was, store.Found{})
+	s.deleteRecord(of)
+	switch kind {
+	case store.ItemQueue:
+		s.reopened[queueLane(s.user, of.key)] = true // what is left obeys no queue any more
+	case store.ItemFlowKey:
+		s.wakeBlockedOn(s.user, of.key)
+	}
+}
+
+// putTerms changes what a record is found by.
+func (s *scopedTx) putTerms(of recordOf, was, is store.Found) {
+	before, after := termColumns(was.Terms), termColumns(is.Terms)
+	for _, t := range without(before, after) {
+		s.terms[of.term(t)] = false
+	}
+	for _, t := range without(after, before) {
+		s.terms[of.term(t)] = true
+	}
+}
+
+// term names a term of a record.
+func (of recordOf) term(t int64) termOf {
+	return termOf{of.user, of.kind, int64(positionAt([]byte(of.key))), t}
+}
+
+// DeleteBefore deletes at once what is stored.
+func (s *scopedTx) DeleteBefore(kind store.ItemKind, before []byte) {
+	s.exec(`DELETE FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key < $3`, s.user, int16(kind), before)
+}
+
+func (s *scopedTx) Count(kind store.ItemKind, entries, size int) {
+	s.addUsage(usageKey{user: s.user, kind: int16(kind)}, entries, size)
+}
+
+func (s *scopedTx) Log(m *posthaste.Message, event posthaste.Event) posthaste.Position {
+	return s.event(m, event)
+}
+
+func (s *scopedTx) Accept(m *posthaste.Message, place store.Place) {
+	envelope := record.AppendMessage(nil, m)
+	s.accepted = append(s.accepted, newMessageRow(m, envelope))
+	s.addUsage(usageKey{m.User, usageLog, dayOf(s.peek(1))}, 0, len(envelope))
+	l := &liveMessage{user: m.User, id: m.ID, lane: laneOf(m)}
+	l.setPlace(&place)
+	if m.FlowControl.Key != "" {
+		l.flowKey = []byte(m.FlowControl.Key)
+	}
+	s.messages[l.of()], s.lives[l.of()] = m, l
+	s.save(l)
+	s.touch(l.lane, 1)
+}
+
+func (s *scopedTx) Save(m *posthaste.Message, place *store.Place) {
+	if l := s.inLane(m); l != nil {
+		s.move(m, l, place)
+		s.save(l)
+	}
+}
+
+func (s *scopedTx) End(m *posthaste.Message, place *store.Place) {
+	if l := s.inLane(m); l != nil {
+		ended := *place
+		ended.Lease = 0
+		s.move(m, l, &ended)
+		s.remove(l)
+		s.touch(l.lane, 0)
+	}
+}
+
+// move changes the place of a message, and has Claim look at what that may let start. A message
+// that has ended does not count in its lane, where it may linger.
+func (s *scopedTx) move(m *posthaste.Message, l *liveMessage, place *store.Place) {
+	before := *l
+	if l.setPlace(place); l.lease == 0 && before.lease != 0 {
+		s.ended = append(s.ended, store.Claim{Message: m, Lease: uint64(before.lease)})
+	}
+	switch ends := l.state.Terminal() && !before.state.Terminal(); {
+	case ends:
+		s.finished = append(s.finished, &ending{l.of(), l.state, l.retried})
+		s.touch(l.lane, -1)
+		s.wakeBlocked(l)
+	case l.lease != before.lease:
+		s.touch(l.lane, 0)
+		s.wakeBlocked(l)
+	case l.dueMS != before.dueMS || l.place != before.place:
+		s.touch(l.lane, 0)
+	}
+}
+
+// inLane returns the row of a message in a lane. If there is none, the change fails.
+func (s *scopedTx) inLane(m *posthaste.Message) *liveMessage {
+	l, err := s.live(m.User, m.ID)
+	if err != nil {
+		s.err = fmt.Errorf("message %s has no place that could change: %w", m.ID, err)
+		return nil
+	}
+	return l
+}
+
+// CheckSpace implements store.Tx: the database minds its own disk.
+func (s *scopedTx) CheckSpace() error { return nil }
+
+// asPlace returns the place of a message.
+func (l *liveMessage) asPlace() *store.Place {
+	return &store.Place{
+		State: l.state, Order: l.place, DueAt: time.UnixMilli(l.dueMS), Retried: l.retried,
+		CancelRequested: l.cancelRequested, Callbacks: l.callbacks, Lingers: l.ended, Lease: uint64(l.lease),
+	}
+}
+
+func (l *liveMessage) setPlace(p *store.Place) {
+	l.state, l.place, l.dueMS, l.retried = p.State, p.Order, p.DueAt.UnixMilli(), p.Retried
+	l.cancelRequested, l.callbacks, l.ended, l.lease = p.CancelRequested, p.Callbacks, p.Lingers, int64(p.Lease)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+
+	"posthaste/internal/store"
 )
 
 // unreadableError lists messages whose envelopes are damaged or missing.
@@ -17,6 +19,9 @@ func (e unreadableError) Error() string {
 	}
 	return errors.Join(all...).Error()
 }
+
+// Is reports that it is a store.ErrUnreadable.
+func (unreadableError) Is(target error) bool { return target == store.ErrUnreadable }
 
 // setAside lists the rows that this node could not read. They stay stored, for Check to name
 // and for somebody to repair. Claims skip the messages until the node restarts; queues and

@@ -10,12 +10,12 @@ import (
 	"posthaste/internal/store"
 )
 
-// The kinds of usage and of terms. Their numbers are stored.
+// The kinds of usage and of terms, which are stored.
 const (
-	usageLog         int16 = 1
-	usageDeadLetters int16 = 2
-	usageFailedRuns  int16 = 3
-	usageRuns        int16 = 4
+	usageLog         = int16(store.ItemEvent)
+	usageDeadLetters = int16(store.ItemDeadLetter)
+	usageFailedRuns  = int16(store.ItemRunDeadLetter)
+	usageRuns        = int16(store.ItemRun)
 )
 
 // usageKey names a count.
@@ -82,11 +82,12 @@ func (s *Store) usage(ctx context.Context, where string, args ...any) (u store.U
 	counts, err := read(ctx, s, func(ctx context.Context, q querier) ([]usageRow, error) {
 		return rows(ctx, q, scanUsage, `
 			SELECT user_id, kind, day, entries, bytes, CASE kind
-				WHEN 1 THEN (SELECT min(first) FROM posthaste.events e WHERE e.user_id = k.user_id
+				WHEN 13 THEN (SELECT min(first) FROM posthaste.events e WHERE e.user_id = k.user_id
 					AND first >= day << 20 AND first < (day + 86400000) << 20)
-				WHEN 2 THEN (SELECT min(id) FROM posthaste.dead_letters d WHERE d.user_id = k.user_id)
-				WHEN 3 THEN (SELECT min(id) FROM posthaste.run_dead_letters d WHERE d.user_id = k.user_id)
-				ELSE (SELECT min(position) FROM posthaste.runs r WHERE r.user_id = k.user_id) END
+				WHEN 14 THEN (SELECT min(id) FROM posthaste.dead_letters d WHERE d.user_id = k.user_id)
+				WHEN 15 THEN (SELECT min(id) FROM posthaste.run_dead_letters d WHERE d.user_id = k.user_id)
+				ELSE (SELECT min(position) FROM posthaste.runs r WHERE r.user_id = k.user_id) END,
+				(SELECT key FROM posthaste.records r WHERE r.user_id = k.user_id AND r.kind = k.kind ORDER BY key LIMIT 1)
 			FROM posthaste.kept k `+where+` ORDER BY day`, args...)
 	})
 	for _, k := range counts {
@@ -99,9 +100,13 @@ func (s *Store) usage(ctx context.Context, where string, args ...any) (u store.U
 
 func scanUsage(r pgx.CollectableRow) (k usageRow, err error) {
 	var oldest *int64
-	err = r.Scan(&k.user, &k.kind, &k.day, &k.Entries, &k.Bytes, &oldest)
-	if oldest != nil {
+	var key []byte
+	err = r.Scan(&k.user, &k.kind, &k.day, &k.Entries, &k.Bytes, &oldest, &key)
+	switch {
+	case oldest != nil:
 		k.Oldest = posthaste.Position(*oldest).Time()
+	case len(key) == 8:
+		k.Oldest = positionAt(key).Time()
 	}
 	return k, err
 }

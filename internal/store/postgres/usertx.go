@@ -32,14 +32,6 @@ type userTx struct {
 	totals
 }
 
-// readCache is what the transaction has read, with its changes.
-type readCache struct {
-	lives       map[messageOf]*liveMessage       // nil: there is none
-	messages    map[messageOf]*posthaste.Message // envelopes
-	keys        map[name]*flowKey                // flow-control keys
-	submissions map[name]submission              // none: there is none
-}
-
 // name is the name of something of a user.
 type name struct{ user, name string }
 
@@ -62,15 +54,16 @@ func messageColumns(of []messageOf) (users []string, ids [][16]byte) {
 type totals struct {
 	ends        map[string]posthaste.Position // of the logs that have grown
 	laneChanges map[laneID]laneChange         // lanes in which something has happened
+	reopened    map[laneID]bool               // lanes of queues that have changed
 	usage       map[usageKey]usageChange      // by how much it has changed
 }
 
 func newUserTx(ctx context.Context, s *Store, conn *pgx.Conn) *userTx {
 	return &userTx{
 		ctx: ctx, conn: conn, store: s, batch: &pgx.Batch{}, queuedLast: &pgx.Batch{},
-		readCache:  readCache{map[messageOf]*liveMessage{}, map[messageOf]*posthaste.Message{}, map[name]*flowKey{}, map[name]submission{}},
+		readCache:  newReadCache(),
 		writeBatch: newWriteBatch(),
-		totals:     totals{map[string]posthaste.Position{}, map[laneID]laneChange{}, map[usageKey]usageChange{}},
+		totals:     totals{map[string]posthaste.Position{}, map[laneID]laneChange{}, map[laneID]bool{}, map[usageKey]usageChange{}},
 	}
 }
 
@@ -193,7 +186,7 @@ func (a *answer) Close() {
 func (t *userTx) takeWrites() *pgx.Batch {
 	batch := t.batch
 	t.batch = &pgx.Batch{}
-	t.writeFlowKeys(batch)
+	t.saveFlowKeys()
 	t.writeBatch.write(batch)
 	return batch
 }
@@ -236,6 +229,7 @@ func (s *totals) write(batch *pgx.Batch) {
 		writeUsage(batch, of, k)
 	}
 	writeLanes(batch, s.laneChanges)
+	writeReopened(batch, s.reopened, s.laneChanges)
 }
 
 // advance counts a change as part of a bulk action that still exists. It fails if the action
@@ -244,7 +238,7 @@ func (tx *tx) advance(user string, step *store.Step, processed int, failures []p
 	if step == nil {
 		return nil
 	}
-	action, err := actions.get(tx.ctx, tx, user, step.ActionID)
+	action, err := actions.getIn(tx, user, step.ActionID)
 	if err != nil {
 		return ignore(err, store.ErrNotFound)
 	}

@@ -14,6 +14,8 @@ type writeBatch struct {
 	changed   []*liveMessage // in the order in which they were first changed
 	finished  []*ending
 	queues    map[name]*posthaste.Queue // created unless they exist
+	records   []*storedRecord           // to be written
+	terms     map[termOf]bool           // to be added, or removed
 	freedKeys map[name]bool             // flow-control keys that have capacity again
 	log       logWriter
 }
@@ -37,7 +39,7 @@ type ending struct {
 }
 
 func newWriteBatch() writeBatch {
-	return writeBatch{queues: map[name]*posthaste.Queue{}, freedKeys: map[name]bool{}}
+	return writeBatch{queues: map[name]*posthaste.Queue{}, terms: map[termOf]bool{}, freedKeys: map[name]bool{}}
 }
 
 // column returns one value of each row, for unnest.
@@ -70,12 +72,15 @@ func (b *writeBatch) write(batch *pgx.Batch) {
 			column(e, func(e *ending) int16 { return int16(record.StateCode(e.state)) }),
 			column(e, func(e *ending) int { return e.retried }))
 	}
+	writeRecords(batch, b.records)
+	writeTerms(batch, b.terms)
 	for of, queue := range b.queues {
 		queues.queueAdd(batch, of.user, queue)
 	}
 	writeFreedKeys(batch, b.freedKeys)
-	b.accepted, b.changed, b.finished = nil, nil, nil
+	b.accepted, b.changed, b.finished, b.records = nil, nil, nil, nil
 	clear(b.queues)
+	clear(b.terms)
 	clear(b.freedKeys)
 }
 

@@ -133,7 +133,7 @@ CREATE TABLE posthaste.responses (
     PRIMARY KEY (user_id, first)
 ) PARTITION BY RANGE (first);
 
--- Usage: what is stored of each user. The kinds are in usage.go.
+-- Usage: what is stored of each user, by kind of item.
 CREATE TABLE posthaste.kept (
     user_id text COLLATE "C" NOT NULL,
     kind    smallint NOT NULL,
@@ -159,16 +159,16 @@ CREATE TABLE posthaste.dead_letters (
     PRIMARY KEY (user_id, id)
 );
 
--- Queues, URL groups, flow-control keys, schedules and bulk actions.
-CREATE TABLE posthaste.documents (
+-- Records of users. Kinds, keys and values are those of store.Item.
+CREATE TABLE posthaste.records (
     user_id text COLLATE "C" NOT NULL,
     kind    smallint NOT NULL,
-    name    bytea NOT NULL,
-    record  bytea NOT NULL,
-    at      bigint, -- the time it is found by among all users, by kind
-    PRIMARY KEY (user_id, kind, name)
+    key     bytea NOT NULL,
+    value   bytea NOT NULL,
+    due     bigint, -- when it is found among those of all users
+    PRIMARY KEY (user_id, kind, key)
 );
-CREATE INDEX documents_at ON posthaste.documents (kind, at) WHERE at IS NOT NULL;
+CREATE INDEX records_due ON posthaste.records (kind, due, user_id, key) WHERE due IS NOT NULL;
 
 CREATE TABLE posthaste.runs (
     user_id   text COLLATE "C" NOT NULL,
@@ -228,12 +228,12 @@ CREATE TABLE posthaste.run_dead_letters (
 );
 CREATE INDEX run_dead_letters_run ON posthaste.run_dead_letters (user_id, run);
 
--- The index of dead letters, runs and failed runs, by the kinds in usage.go.
+-- What records are found by: hashed values of their fields.
 CREATE TABLE posthaste.terms (
     user_id text COLLATE "C" NOT NULL,
     kind    smallint NOT NULL,
     term    bigint NOT NULL,
-    at      bigint NOT NULL, -- the position of what is found
+    at      bigint NOT NULL, -- the position that is the key of the record
     PRIMARY KEY (user_id, kind, term, at)
 );
 CREATE INDEX terms_at ON posthaste.terms (user_id, kind, at);

@@ -1,0 +1,255 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// asker asks a database, within a transaction or outside.
+type asker interface {
+	querier
+
+	// ask sends queries in one round trip.
+	ask(questions func(*pgx.Batch)) error
+}
+
+// outside asks outside of a transaction: each statement sees what is committed by then.
+type outside struct {
+	*pgxpool.Pool
+	ctx context.Context
+}
+
+func (o outside) ask(questions func(*pgx.Batch)) error {
+	batch := &pgx.Batch{}
+	if questions(batch); batch.Len() == 0 {
+		return nil
+	}
+	return o.SendBatch(o.ctx, batch).Close()
+}
+
+// reader implements store.Reader.
+type reader struct {
+	asker
+	*readCache
+	ctx   context.Context
+	store *Store
+	user  string
+}
+
+// View implements store.Transactor.
+func (s *Store) View(ctx context.Context, scope store.Scope, view func(store.Reader) error) (err error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done(&err)
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	cache := newReadCache()
+	r := &reader{outside{s.pool, ctx}, &cache, ctx, s, scope.User}
+	if err := r.Fetch(scope.Hint); err != nil {
+		return err
+	}
+	return view(r)
+}
+
+// prefetchOf is what a hint names.
+func prefetchOf(user string, hint store.Hint) prefetch {
+	of := func(id posthaste.MessageID) messageOf { return messageOf{user, id} }
+	return prefetch{
+		live:     column(hint.Places, of),
+		messages: column(hint.Messages, of),
+		records:  column(hint.Records, func(r store.RecordKey) recordOf { return recordOf{user, r.Kind, string(r.Key)} }),
+	}
+}
+
+// Fetch asks last how messages have ended, so that one that ends meanwhile is found.
+func (r *reader) Fetch(hint store.Hint) error {
+	w := prefetchOf(r.user, hint)
+	return r.ask(func(batch *pgx.Batch) {
+		r.queue(batch, w)
+		r.queueEndings(batch, unknown(slices.DeleteFunc(w.live, func(m messageOf) bool { return r.lives[m] != nil }), r.endings))
+	})
+}
+
+func (r *reader) Get(kind store.ItemKind, key []byte) ([]byte, error) {
+	return r.record(r.ctx, r, recordOf{r.user, kind, string(key)})
+}
+
+func (r *reader) Message(id posthaste.MessageID) (*posthaste.Message, error) {
+	of := messageOf{r.user, id}
+	err := r.readMessages(r.ctx, r, []messageOf{of})
+	if err == nil && r.messages[of] == nil {
+		if l := r.lives[of]; l == nil || l.gone {
+			return nil, store.ErrNotFound
+		}
+		err = unreadableError{of: errNoEnvelope}
+	}
+	if unreadable, ok := errors.AsType[unreadableError](err); ok {
+		r.store.setAside.add(unreadable, r.store.logger)
+	}
+	return r.messages[of], err
+}
+
+func (r *reader) Place(id posthaste.MessageID) (*store.Place, error) {
+	return r.place(r.ctx, r, messageOf{r.user, id})
+}
+
+// InLane implements store.Reader. Messages that have begun have an index of their own.
+func (r *reader) InLane(lane posthaste.Lane, after store.Spot, limit int) (ids []posthaste.MessageID, last store.Spot, err error) {
+	of := laneIn(r.user, lane)
+	begun := `begun`
+	if of.strict() {
+		begun = `begun AND kind = 113`
+	}
+	spots, err := rows(r.ctx, r, scanSpot, `
+		SELECT place, id FROM (
+			(SELECT place, id FROM posthaste.live
+				WHERE user_id = $1 AND kind = $2 AND lane = $3 AND NOT begun AND (place, id) > ($4, $5) ORDER BY place, id LIMIT $6)
+			UNION ALL (SELECT place, id FROM posthaste.live
+				WHERE user_id = $1 AND kind = $2 AND lane = $3 AND `+begun+` AND (place, id) > ($4, $5))) AS spots
+		ORDER BY place, id LIMIT $6`, of.user, of.kind, []byte(of.name), int64(after.Order), [16]byte(after.ID), limit)
+	for _, spot := range spots {
+		ids, last = append(ids, spot.ID), spot
+	}
+	return ids, last, err
+}
+
+func scanSpot(r pgx.CollectableRow) (s store.Spot, err error) {
+	var place int64
+	var id [16]byte
+	err = r.Scan(&place, &id)
+	return store.Spot{Order: posthaste.Position(place), ID: id}, err
+}
+
+// InLanes implements store.Reader.
+func (r *reader) InLanes(lanes []posthaste.Lane) ([]int, error) {
+	of := column(lanes, func(l posthaste.Lane) laneID { return laneIn(r.user, l) })
+	return rows(r.ctx, r, pgx.RowTo[int], `
+		SELECT coalesce(l.live, 0) FROM unnest($1::text[], $2::smallint[], $3::bytea[]) WITH ORDINALITY AS w (user_id, kind, lane, n)
+		LEFT JOIN posthaste.lanes l USING (user_id, kind, lane) ORDER BY w.n`, laneKeys(of)...)
+}
+
+// storedValue is a record as a scan or a search finds it.
+type storedValue struct {
+	key   []byte
+	value []byte // nil beyond the byte limit
+	more  bool   // others follow
+}
+
+func scanValue(r pgx.CollectableRow) (v storedValue, err error) {
+	err = r.Scan(&v.key, &v.value, &v.more)
+	return v, err
+}
+
+// Scan reads what it visits by one statement, before it visits it.
+func (r *reader) Scan(kind store.ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) (more bool, err error) {
+	limit = max(1, min(limit, listedAtOnce))
+	args := []any{r.user, int16(kind), append([]byte{}, prefix...), append([]byte{}, after...), limit, listedOverhead, store.PageBytes}
+	within := ``
+	if end := prefixEnd(prefix); end != nil {
+		args = append(args, end)
+		within = `AND key < $8`
+	}
+	found, err := rows(r.ctx, r, scanValue, `
+		SELECT key, value, more FROM (
+			SELECT key, value, lead(key) OVER (ORDER BY key) IS NOT NULL AS more,
+				sum(octet_length(key) + octet_length(value) + $6::integer) OVER (ORDER BY key) AS upto, row_number() OVER (ORDER BY key) AS n
+			FROM (
+				SELECT key, value FROM posthaste.records
+				WHERE user_id = $1 AND kind = $2 AND key >= $3 AND key > $4 `+within+` ORDER BY key LIMIT $5::integer + 1) AS first) AS sized
+		WHERE n = 1 OR n <= $5 AND upto <= $7 ORDER BY key`, args...)
+	if err != nil {
+		return false, err
+	}
+	for _, v := range found {
+		if more, err = v.more, visit(v.key, v.value); err != nil {
+			return more, err
+		}
+	}
+	return more, nil
+}
+
+// prefixEnd returns the first key after all that have a prefix, nil if there is none.
+func prefixEnd(prefix []byte) []byte {
+	end := bytes.TrimRight(prefix, "\xff")
+	if len(end) == 0 {
+		return nil
+	}
+	end = bytes.Clone(end)
+	end[len(end)-1]++
+	return end
+}
+
+func (r *reader) Find(query store.FindQuery, visit func(at posthaste.Position, value []byte) (full bool, err error)) (next posthaste.Position, more bool, err error) {
+	f := &finder{
+		user: r.user, kind: int16(query.Kind), low: query.Low, high: min(query.High, posthaste.MaxPosition),
+		oldestFirst: query.OldestFirst, limit: query.Limit, terms: query.Terms, only: int64s(query.At), complete: true,
+	}
+	found, err := f.find(r.ctx, r)
+	if err != nil {
+		return 0, false, err
+	}
+	records, err := f.read(r.ctx, r, found.at)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, v := range records {
+		at := positionAt(v.key)
+		if v.value == nil {
+			return at, true, nil
+		}
+		if full, err := visit(at, v.value); full || err != nil {
+			return at, err == nil, err
+		}
+	}
+	return found.next, found.more, nil
+}
+
+// positionKey is the key of a record at a position.
+func positionKey(at int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(at)) }
+
+// listRecords returns the positions of records in the query's order.
+func (f *finder) listRecords(ctx context.Context, q querier, atMost int) ([]int64, error) {
+	var only [][]byte
+	if f.only != nil {
+		only = column(f.only, positionKey)
+	}
+	return rows(ctx, q, func(r pgx.CollectableRow) (int64, error) {
+		var key []byte
+		err := r.Scan(&key)
+		if err == nil && len(key) != 8 {
+			err = errCorrupt
+		}
+		if err != nil {
+			return 0, err
+		}
+		return int64(positionAt(key)), nil
+	}, `
+		SELECT key FROM posthaste.records
+		WHERE user_id = $1 AND kind = $2 AND key BETWEEN $3 AND $4 AND ($5::bytea[] IS NULL OR key = ANY($5))
+		ORDER BY key `+direction(f.oldestFirst)+` LIMIT $6`,
+		f.user, f.kind, positionKey(int64(f.low)), positionKey(int64(f.high)), only, atMost)
+}
+
+// read returns the records at positions in the query's order, up to the byte limit.
+func (f *finder) read(ctx context.Context, q querier, at []int64) ([]storedValue, error) {
+	if len(at) == 0 {
+		return nil, nil
+	}
+	order := direction(f.oldestFirst)
+	return rows(ctx, q, scanValue, `
+		SELECT key, CASE WHEN total - size < $4 THEN value END, false FROM (
+			SELECT key, value, octet_length(value) AS size, sum(octet_length(value)) OVER (ORDER BY key `+order+`) AS total
+			FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key = ANY($3)) AS found
+		ORDER BY key `+order, f.user, f.kind, column(at, positionKey), maxPageBytes)
+}
