@@ -3,10 +3,10 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -48,12 +48,7 @@ var schedules = records[posthaste.Schedule]{
 	thing:  "schedule",
 	encode: record.AppendSchedule,
 	decode: record.DecodeSchedule,
-	found: func(s *posthaste.Schedule) (f store.Found) {
-		if !s.Paused {
-			f.DueAt = s.NextAt
-		}
-		return f
-	},
+	found:  index.Schedule,
 }
 
 // Unfinished actions are always due, the others since they completed.
@@ -62,12 +57,7 @@ var actions = records[posthaste.BulkAction]{
 	thing:  "bulk action",
 	encode: record.AppendAction,
 	decode: record.DecodeAction,
-	found: func(a *posthaste.BulkAction) store.Found {
-		if a.Finished() {
-			return store.Found{DueAt: a.CompletedAt}
-		}
-		return store.Found{DueAt: time.UnixMilli(0)}
-	},
+	found:  index.Action,
 }
 
 func (r records[T]) key(name string) store.RecordKey {

@@ -67,14 +67,14 @@ const (
 	ItemRun                                   // position: envelope and progress
 	ItemRunEntry                              // position of the run, index: record
 	ItemIdempotencyRecord                     // position of the run, hash: message id
-	ItemRunEvent                              // position of the run, position: event id and body
+	ItemRunEvent                              // position of the run, hash of the event id, position: body
 	ItemWaiter                                // position of the run, position: record
 	ItemMessage                               // id: message and its record.Place
 	ItemEvent                                 // position: message id, event, optional response
 	ItemDeadLetter                            // position: record
 	ItemRunDeadLetter                         // position: position of the run, record
-	ItemSubmission                            // hash: Unix milliseconds, message ids
-	ItemResponse                              // hash: Unix milliseconds, response
+	ItemSubmission                            // window, hash: Unix milliseconds, message ids
+	ItemResponse                              // window, hash: Unix milliseconds, response
 
 	// These say only where others are, and are not exported.
 	ItemLatestRun   // hash of an id: position of the latest run with it
