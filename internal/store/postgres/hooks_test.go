@@ -28,6 +28,13 @@ func (o Options) WithClock(ahead func() time.Duration) Options {
 	return o
 }
 
+// WithTracer are options of a store whose statements are traced, but for those that go beside:
+// heartbeats, and the poll for commits.
+func (o Options) WithTracer(tracer pgx.QueryTracer) Options {
+	o.tracer = tracer
+	return o
+}
+
 // OneChangePerCommit lets a transaction make one change only.
 func (s *Store) OneChangePerCommit() { s.changes.workTime = 1 }
 

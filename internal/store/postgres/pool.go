@@ -34,12 +34,13 @@ var errURL = errors.New("it cannot be read: postgres://USER:PASSWORD@HOST:PORT/D
 // is not taken for dead.
 const controlConnections = 2
 
-// newPool returns a pool that connects on demand.
-func newPool(ctx context.Context, url string, connections int32) (*pgxpool.Pool, error) {
+// newPool returns a pool that connects on demand. tracer may be nil.
+func newPool(ctx context.Context, url string, connections int32, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
 	config, err := poolConfig(url, connections)
 	if err != nil {
 		return nil, err
 	}
+	config.ConnConfig.Tracer = tracer
 	return pgxpool.NewWithConfig(ctx, config)
 }
 

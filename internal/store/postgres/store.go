@@ -51,6 +51,7 @@ type Options struct {
 	newer       migrator             // migrations that the program knows beside its own
 	clockOffset func() time.Duration // added to this node's clock, for tests
 	patience    time.Duration        // in place of claimPatience, for tests
+	tracer      pgx.QueryTracer      // of statements, for tests
 }
 
 const DefaultConnections = 10
@@ -102,10 +103,10 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s.node.clock.logger, s.node.clock.onOffset, s.node.clock.offset = s.logger, options.Clock, options.clockOffset
 	s.node.clock.any = options.AnyClock
 	var err error
-	if s.pool, err = newPool(ctx, url, max(1, connections-controlConnections)); err != nil {
+	if s.pool, err = newPool(ctx, url, max(1, connections-controlConnections), options.tracer); err != nil {
 		return nil, err
 	}
-	if s.control, err = newPool(ctx, url, controlConnections); err != nil {
+	if s.control, err = newPool(ctx, url, controlConnections, nil); err != nil {
 		s.pool.Close()
 		return nil, err
 	}
