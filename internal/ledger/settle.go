@@ -10,7 +10,7 @@ import (
 )
 
 // Claim implements store.Worker. Messages whose cancellation was requested end here.
-func (l *rules) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
+func (l *Ledger) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
 	claims, next, err = l.Backend.Claim(ctx, now, limit)
 	cancelled := 0
 	for _, claim := range claims {

@@ -99,7 +99,7 @@ func (s *Store) cancel(c *commit, now time.Time, t target, inFlight bool) {
 		return
 	}
 	s.endCancelled(c, now, t)
-	c.after(func() { s.scheduler.unhold(m.ID) })
+	c.after(func() { s.scheduler.move(laneOf(m), place, nil) })
 }
 
 // endCancelled writes that a waiting message is cancelled.

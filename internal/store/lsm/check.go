@@ -204,10 +204,11 @@ func (c *checker) record(key, value []byte) error {
 	case kindMeta:
 		return nil
 	case kindVault:
-		if err := store.CheckCopied(string(key[1:]), string(value)); err != nil {
+		_, name, err := userKey(key[1:])
+		if err := store.CheckCopied(string(name), string(value)); err != nil {
 			c.report.Add("%v", err)
 		}
-		return nil
+		return err
 	case kindQueue:
 		return checkDocument(queues, key, value)
 	case kindGroup:

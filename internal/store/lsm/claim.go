@@ -17,24 +17,24 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 	}
 	defer done()
 	leases, next, err := s.scheduler.claim(now, limit)
-	var begun, cancelled []*lease
+	claims := make([]store.Claim, 0, len(leases))
+	var begun []*lease
 	for _, held := range leases {
-		if readErr := s.loadMessage(held.item); readErr != nil {
+		if readErr := s.loadMessage(held); readErr != nil {
 			s.unreadable.add(appendMessageKey(nil, segmentEnvelope, held.lane.id.user, held.id), readErr)
 			s.scheduler.dropUnreadable(held)
 			err = errors.Join(err, readErr)
-		} else if held.waiting.cancelRequested {
-			cancelled = append(cancelled, held)
-		} else {
+			continue
+		}
+		claims = append(claims, store.Claim{
+			Message:         held.message,
+			Retried:         held.waiting.retried,
+			Lease:           held.token,
+			CancelRequested: held.waiting.cancelRequested,
+		})
+		if !held.waiting.cancelRequested {
 			begun = append(begun, held)
 		}
-	}
-	if len(cancelled) > 0 { // before a crash; nobody gets them
-		err = errors.Join(err, s.writer.do(ctx, func(c *commit) error { return s.finishCancelled(c, now, cancelled) }))
-	}
-	claims := make([]store.Claim, len(begun))
-	for i, held := range begun {
-		claims[i] = store.Claim{Message: held.message, Retried: held.waiting.retried, Lease: held.token}
 	}
 	if len(begun) > 0 {
 		messages := each(begun, func(held *lease) *posthaste.Message { return held.message })
@@ -58,9 +58,13 @@ func (s *Store) begin(c *commit, now time.Time, begun []*lease, messages []*post
 }
 
 // loadMessage reads the envelope of a message that is not in memory.
-func (s *Store) loadMessage(it *item) (err error) {
-	if it.message == nil {
-		it.message, err = readMessage(s.db, it.lane.id.user, it.id)
+func (s *Store) loadMessage(held *lease) error {
+	if held.message != nil {
+		return nil
+	}
+	m, err := readMessage(s.db, held.lane.id.user, held.id)
+	if err == nil {
+		s.scheduler.setMessage(held, m)
 	}
 	return err
 }
@@ -68,18 +72,19 @@ func (s *Store) loadMessage(it *item) (err error) {
 // Wake implements store.Worker.
 func (s *Store) Wake() <-chan struct{} { return s.scheduler.wake }
 
-// Release implements store.Worker.
+// Release implements store.Worker. Like all that ends claims it is an operation of the writer. It is
+// not refused while the disk does not answer: nobody else would give the claims up.
 func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
-	var cancelled []*lease
-	for _, claim := range claims {
-		if held := s.scheduler.release(claim.Message.ID, claim.Lease); held != nil {
-			cancelled = append(cancelled, held)
+	release := func(c *commit) error {
+		var cancelled []*lease
+		for _, claim := range claims {
+			if held := s.scheduler.release(claim.Message.ID, claim.Lease); held != nil {
+				cancelled = append(cancelled, held)
+			}
 		}
+		return s.finishCancelled(c, now, cancelled)
 	}
-	if len(cancelled) == 0 {
-		return nil
-	}
-	return s.writer.do(ctx, func(c *commit) error { return s.finishCancelled(c, now, cancelled) })
+	return s.writer.await(ctx, release, nil)
 }
 
 // InFlight implements store.Health.

@@ -22,7 +22,7 @@ type commit struct {
 	effects []func()
 	scratch [512]byte
 
-	runBatch *pebble.Batch // what belongs to runs, readable; nil if there is nothing
+	recordBatch *pebble.Batch // the records, readable; nil if there are none
 
 	followed bool          // somebody follows the log
 	latest   []store.Entry // if so, the events
@@ -36,25 +36,26 @@ type commit struct {
 // overlay is what operations of a commit wrote, for those that come after. It is of
 // use only while the commit is built.
 type overlay struct {
-	log         logWriter
-	states      map[messageID]status // also those only read
-	secrets     map[string]string
-	dedups      map[string][]byte                // by key
-	documents   map[string]any                   // by key; also those only loaded
-	deadLetters map[posthaste.DeadLetterID]bool  // removed
-	messages    map[messageID]*posthaste.Message // of runs
-	tallies     map[string]*tally                // by key
+	log       logWriter
+	states    map[messageID]known // also those only read
+	dedups    map[string][]byte   // by key
+	documents map[string]any      // by key; also those only loaded
+	tallies   map[string]*tally   // by key
+	tx        transaction         // of the present operation
+}
+
+// known is what is known of a message.
+type known struct {
+	status
+	message *posthaste.Message // nil if it was only read where it stands
 }
 
 func newOverlay() *overlay {
 	return &overlay{
-		states:      map[messageID]status{},
-		secrets:     map[string]string{},
-		dedups:      map[string][]byte{},
-		documents:   map[string]any{},
-		deadLetters: map[posthaste.DeadLetterID]bool{},
-		messages:    map[messageID]*posthaste.Message{},
-		tallies:     map[string]*tally{},
+		states:    map[messageID]known{},
+		dedups:    map[string][]byte{},
+		documents: map[string]any{},
+		tallies:   map[string]*tally{},
 	}
 }
 
@@ -67,11 +68,8 @@ func (o *overlay) emptied() *overlay {
 	}
 	o.log.empty()
 	clear(o.states)
-	clear(o.secrets)
 	clear(o.dedups)
 	clear(o.documents)
-	clear(o.deadLetters)
-	clear(o.messages)
 	clear(o.tallies)
 	return o
 }
@@ -104,7 +102,7 @@ func (c *commit) key() []byte { return c.scratch[:0] }
 
 // setStatus writes a message's status.
 func (c *commit) setStatus(m *posthaste.Message, st status) {
-	c.states[messageID{m.User, m.ID}] = st
+	c.states[messageID{m.User, m.ID}] = known{st, m}
 	c.set(appendMessageKey(c.key(), segmentStatus, m.User, m.ID), st.append(nil))
 }
 
@@ -112,59 +110,58 @@ func (c *commit) setStatus(m *posthaste.Message, st status) {
 // read it can be read again without an error.
 func (c *commit) status(user string, id posthaste.MessageID) (status, error) {
 	key := messageID{user, id}
-	if st, ok := c.states[key]; ok {
-		return st, nil
+	if found, ok := c.states[key]; ok {
+		return found.status, nil
 	}
 	st, err := readStatus(c.db, user, id)
 	if err == nil {
-		c.states[key] = st
+		c.states[key] = known{status: st}
 	}
 	return st, err
 }
 
 // message returns a message as of this commit, or store.ErrNotFound.
 func (c *commit) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {
-	if m := c.messages[messageID{user, id}]; m != nil {
+	if m := c.states[messageID{user, id}].message; m != nil {
 		return m, nil
 	}
-	return readMessage(c.db, user, id)
+	return readMessage(c.records(), user, id)
 }
 
-// runs returns what belongs to runs as of this commit. Rules of runs read much of
-// what they wrote a moment before, so their writes go through a batch that can be
-// read.
-func (c *commit) runs() pebble.Reader {
-	if c.runBatch == nil {
+// records returns the records as of this commit. Rules read much of what was written a
+// moment before, so writes of records go through a batch that can be read.
+func (c *commit) records() pebble.Reader {
+	if c.recordBatch == nil {
 		return c.db
 	}
-	return c.runBatch
+	return c.recordBatch
 }
 
-// setRun and deleteRun write what belongs to runs.
-func (c *commit) setRun(key, value []byte) { _ = c.writableRuns().Set(key, value, nil) }
-func (c *commit) deleteRun(key []byte)     { _ = c.writableRuns().Delete(key, nil) }
+// setRecord and deleteRecord write a record, or a key that it is found by.
+func (c *commit) setRecord(key, value []byte) { _ = c.writableRecords().Set(key, value, nil) }
+func (c *commit) deleteRecord(key []byte)     { _ = c.writableRecords().Delete(key, nil) }
 
-func (c *commit) writableRuns() *pebble.Batch {
-	if c.runBatch == nil {
-		c.runBatch = c.db.NewIndexedBatch()
+func (c *commit) writableRecords() *pebble.Batch {
+	if c.recordBatch == nil {
+		c.recordBatch = c.db.NewIndexedBatch()
 	}
-	return c.runBatch
+	return c.recordBatch
 }
 
 // size returns how many bytes the commit will write, its log left out.
 func (c *commit) size() int {
-	if c.runBatch == nil {
+	if c.recordBatch == nil {
 		return c.batch.Len()
 	}
-	return c.batch.Len() + c.runBatch.Len()
+	return c.batch.Len() + c.recordBatch.Len()
 }
 
-// joinRuns makes one batch of the two.
-func (c *commit) joinRuns() error {
-	if c.runBatch == nil {
+// joinRecords makes one batch of the two.
+func (c *commit) joinRecords() error {
+	if c.recordBatch == nil {
 		return nil
 	}
-	return errors.Join(c.batch.Apply(c.runBatch, nil), c.runBatch.Close())
+	return errors.Join(c.batch.Apply(c.recordBatch, nil), c.recordBatch.Close())
 }
 
 // messageID is the id of a message of a user.

@@ -30,7 +30,6 @@ func TestConformance(t *testing.T) {
 }
 
 func TestSeam(t *testing.T) {
-	t.Skip("until the seam is written")
 	storetest.RunSeam(t, func(t *testing.T) store.Backend {
 		fs, dir := disk(t)
 		s, err := lsm.Open(dir, lsm.Options{FS: fs, Memory: storetest.Memory})
@@ -43,7 +42,6 @@ func TestSeam(t *testing.T) {
 }
 
 func TestSeamCrash(t *testing.T) {
-	t.Skip("until the seam is written")
 	storetest.RunSeamCrash(t, func(t *testing.T) storetest.CrashableBackend {
 		c := &crashableSeam{crashable{fs: vfs.NewCrashableMem()}}
 		t.Cleanup(func() { _ = c.store.Close() })

@@ -19,10 +19,10 @@ import (
 // addToDLQ writes a dead letter and its postings. Dead letters leave one by one, so
 // each posting stands alone.
 func (s *Store) addToDLQ(c *commit, d *posthaste.DeadLetter) {
-	c.set(appendDeadLetterKey(c.key(), d.Message.User, d.ID), record.AppendDeadLetter(nil, d))
+	c.setRecord(appendDeadLetterKey(c.key(), d.Message.User, d.ID), record.AppendDeadLetter(nil, d))
 	c.count(appendCountKey(c.key(), countedDeadLetters, d.Message.User), 1)
 	for _, t := range index.DeadLetter(d) {
-		c.set(appendDeadLetterPosting(c.key(), d, t), nil)
+		c.setRecord(appendDeadLetterPosting(c.key(), d, t), nil)
 	}
 }
 
@@ -30,14 +30,13 @@ func (s *Store) addToDLQ(c *commit, d *posthaste.DeadLetter) {
 func (s *Store) removeFromDLQ(c *commit, user string, letters []*posthaste.DeadLetter) {
 	removed, entry := removals{}, appendUser([]byte{kindDeadLetter, deadLetterEntry}, user)
 	for _, d := range letters {
-		c.deadLetters[d.ID] = true
 		c.count(appendCountKey(c.key(), countedDeadLetters, user), -1)
 		removed.add(entry, posthaste.Position(d.ID))
 		for _, t := range index.DeadLetter(d) {
 			removed.add(appendDeadLetterPostingPrefix(nil, user, t), posthaste.Position(d.ID))
 		}
 	}
-	removed.write(c.db, c.batch)
+	removed.write(c.records(), c.writableRecords())
 }
 
 func appendDeadLetterPosting(key []byte, d *posthaste.DeadLetter, t store.Term) []byte {
@@ -182,10 +181,10 @@ func (s *Store) lettersOf(c *commit, user string, ids []posthaste.DeadLetterID, 
 		if len(seen) > 0 && batch.Full() {
 			return ids[i:], nil
 		}
-		if seen[id] || c.deadLetters[id] {
+		if seen[id] {
 			continue
 		}
-		d, err := readDeadLetter(s.db, user, id)
+		d, err := readDeadLetter(c.records(), user, id)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}

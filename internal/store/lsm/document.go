@@ -106,7 +106,7 @@ func (d documents[T]) load(c *commit, user, name string) (*T, error) {
 	if cached, ok := c.documents[string(key)]; ok {
 		return cached.(*T), nil
 	}
-	document, err := d.get(c.db, user, name)
+	document, err := d.get(c.records(), user, name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
@@ -118,14 +118,14 @@ func (d documents[T]) load(c *commit, user, name string) (*T, error) {
 func (d documents[T]) save(c *commit, user, name string, document *T) {
 	key := d.key(user, name)
 	c.documents[string(key)] = document
-	c.set(key, d.encode(nil, document))
+	c.setRecord(key, d.encode(nil, document))
 }
 
 // remove deletes a document.
 func (d documents[T]) remove(c *commit, user, name string) {
 	key := d.key(user, name)
 	c.documents[string(key)] = (*T)(nil)
-	c.delete(key)
+	c.deleteRecord(key)
 }
 
 // scan visits all keys with a prefix, in order, until visit returns an error.

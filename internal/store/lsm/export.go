@@ -140,9 +140,7 @@ func (e *exporter) remembered(kind store.ItemKind, part byte) func(user string, 
 }
 
 func (e *exporter) secrets() error {
-	return scan(e.reader, []byte{kindVault}, func(key, value []byte) error {
-		return e.yield(store.Item{Kind: store.ItemSecret, Key: key[1:], Value: value})
-	})
+	return e.named(store.ItemSecret, kindVault)()
 }
 
 func (e *exporter) runs() error {

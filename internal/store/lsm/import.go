@@ -175,9 +175,9 @@ func (i *importer) ofRun(item store.Item) error {
 	case store.ItemRun:
 		return i.run(item, run)
 	case store.ItemRunEntry:
-		i.c.setRun(append(appendRunPart(nil, runEntry, item.User), item.Key...), item.Value)
+		i.c.setRecord(append(appendRunPart(nil, runEntry, item.User), item.Key...), item.Value)
 	case store.ItemIdempotencyRecord:
-		i.c.setRun(append(appendRunPart(nil, runMemory, item.User), item.Key...), item.Value)
+		i.c.setRecord(append(appendRunPart(nil, runMemory, item.User), item.Key...), item.Value)
 	case store.ItemRunEvent:
 		return i.runEvent(item, run)
 	case store.ItemWaiter:
@@ -196,13 +196,13 @@ func (i *importer) run(item store.Item, at posthaste.Position) error {
 		return err
 	}
 	i.raise(at)
-	i.c.setRun(appendRunKey(nil, runEnvelope, item.User, at), parts[0])
-	i.c.setRun(appendRunKey(nil, runProgress, item.User, at), parts[1])
-	run, err := readRun(i.c.runs(), item.User, at)
+	i.c.setRecord(appendRunKey(nil, runEnvelope, item.User, at), parts[0])
+	i.c.setRecord(appendRunKey(nil, runProgress, item.User, at), parts[1])
+	run, err := readRun(i.c.records(), item.User, at)
 	if err != nil {
 		return err
 	}
-	i.c.setRun(append(appendRunPart(nil, runLatest, item.User), run.ID...), item.Key) // the last one stays
+	i.c.setRecord(append(appendRunPart(nil, runLatest, item.User), run.ID...), item.Key) // the last one stays
 	i.c.replacePostings(runPosting, item.User, at, nil, index.Run(run))
 	i.c.count(appendCountKey(nil, countedRuns, item.User), 1)
 	return nil
@@ -219,7 +219,7 @@ func (i *importer) runEvent(item store.Item, run posthaste.Position) error {
 	}
 	i.raise(at)
 	key := appendText(appendRunKey(nil, runEvent, item.User, run), string(parts[0]))
-	i.c.setRun(binary.BigEndian.AppendUint64(key, uint64(at)), parts[1])
+	i.c.setRecord(binary.BigEndian.AppendUint64(key, uint64(at)), parts[1])
 	return nil
 }
 
@@ -246,7 +246,7 @@ func (i *importer) runDeadLetter(item store.Item, id posthaste.Position) error {
 	if err != nil {
 		return err
 	}
-	run, err := readRun(i.c.runs(), item.User, at)
+	run, err := readRun(i.c.records(), item.User, at)
 	if err != nil {
 		return err
 	}

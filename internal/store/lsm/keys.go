@@ -15,7 +15,7 @@ import (
 //	m format                                    → format version, uvarint
 //	m position                                  → highest position written, 8 bytes
 //	m commits                                   → how many commits there were, 8 bytes; see guard
-//	v KEY                                       → secret
+//	v USER KEY                                  → secret
 //	q USER NAME                                 → queue
 //	g USER NAME                                 → URL group
 //	c USER ID                                   → schedule
@@ -76,6 +76,10 @@ const (
 	kindDayIndex   = 't'
 	kindRun        = 'n'
 	kindCount      = 'u'
+	kindDue        = 'z'
+	kindFound      = 'y'
+	kindSubmission = 'x'
+	kindResponse   = 'i'
 
 	segmentEnvelope = 'e'
 	segmentBody     = 'b'

@@ -54,7 +54,8 @@ type item struct {
 	lane    *lane
 	message *posthaste.Message // nil until it is needed, when it was read from disk
 	waiting waiting
-	bytes   int // that the message counts among those kept
+	bytes   int  // that the message counts among those kept
+	held    bool // its place may be about to change: it must not be claimed
 }
 
 // lane is the line in which the messages of one laneID wait. It holds the
@@ -64,7 +65,7 @@ type lane struct {
 	id       laneID
 	kept     *kept // of all lanes
 	items    []*item
-	horizon  ticket // all messages before this one are in items, claimed or held
+	horizon  ticket // all messages before this one are in items or claimed
 	partial  bool   // there may be messages from horizon on
 	inflight int
 	queue    *posthaste.Queue // of a LaneQueue
@@ -107,6 +108,14 @@ func (l *lane) trim(keep int) {
 	clear(l.items[keep:])
 	l.items = l.items[:keep]
 	l.horizon, l.partial = l.items[keep-1].ticket.next(), true
+}
+
+// find returns the message with the ticket, or nil.
+func (l *lane) find(t ticket) *item {
+	if at, present := slices.BinarySearchFunc(l.items, t, compareItem); present {
+		return l.items[at]
+	}
+	return nil
 }
 
 // remove takes the message with the ticket out, if it is there.
@@ -157,13 +166,15 @@ func (l *lane) candidate(now time.Time) (at int, wakes time.Time) {
 	if l.strict() {
 		return l.strictCandidate(now)
 	}
-	if len(l.items) == 0 {
-		return -1, time.Time{}
+	for at, it := range l.items {
+		if ready := milliTime(it.waiting.readyMS); ready.After(now) {
+			return -1, ready
+		}
+		if !it.held {
+			return at, time.Time{}
+		}
 	}
-	if ready := milliTime(l.items[0].waiting.readyMS); ready.After(now) {
-		return -1, ready
-	}
-	return 0, time.Time{}
+	return -1, time.Time{}
 }
 
 // strictCandidate finds the next attempt of a queue. Messages begin in order, so
@@ -182,11 +193,13 @@ func (l *lane) strictCandidate(now time.Time) (at int, wakes time.Time) {
 			taken++
 			continue
 		}
-		ready := milliTime(it.waiting.readyMS)
-		if !ready.After(now) {
-			return at, wakes
+		if !it.held {
+			ready := milliTime(it.waiting.readyMS)
+			if !ready.After(now) {
+				return at, wakes
+			}
+			wakes = earlier(wakes, ready)
 		}
-		wakes = earlier(wakes, ready)
 		if it.waiting.retried == 0 {
 			break // not begun: no later one may overtake it
 		}

@@ -45,10 +45,14 @@ func (s *scheduler) abortSettle(held *lease) {
 	held.settling = false
 }
 
-// endSettle gives a lease up, and its message a new place if it waits again.
+// endSettle gives a lease up, and its message a new place if it waits again. It does nothing
+// about a message that was found to be unreadable meanwhile.
 func (s *scheduler) endSettle(held *lease, again *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.leases[held.id] != held {
+		return
+	}
 	l := held.lane
 	s.giveUp(held)
 	if again != nil {
@@ -71,9 +75,9 @@ func (s *scheduler) dropUnreadable(held *lease) {
 	s.endSettle(held, nil)
 }
 
-// passesOver reports whether a message with a place in its lane is held, claimed or unreadable.
+// passesOver reports whether a message with a place in its lane is claimed or unreadable.
 func (s *scheduler) passesOver(id posthaste.MessageID) bool {
-	return s.held[id] || s.unreadable[id] || s.leases[id] != nil
+	return s.unreadable[id] || s.leases[id] != nil
 }
 
 // giveUp ends a lease and makes the lanes that waited for its limiter ready.
@@ -114,8 +118,8 @@ func (s *scheduler) release(id posthaste.MessageID, token uint64) (cancelled *le
 	return nil
 }
 
-// hold keeps a message from being claimed until unhold. If it is claimed already, hold reports
-// that instead and, with request, marks its lease as to be cancelled.
+// hold keeps a message from being claimed until as many calls of letGo or move. If it is claimed
+// already, hold reports that instead and, with request, marks its lease as to be cancelled.
 func (s *scheduler) hold(id laneID, t ticket, request bool) (claimed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,16 +127,97 @@ func (s *scheduler) hold(id laneID, t ticket, request bool) (claimed bool) {
 		held.cancelRequested = held.cancelRequested || request
 		return true
 	}
-	s.held[t.id] = true
-	s.dropLocked(id, t)
-	s.signal()
+	s.holdLocked(id, t)
 	return false
 }
 
-func (s *scheduler) unhold(id posthaste.MessageID) {
+func (s *scheduler) holdLocked(id laneID, t ticket) {
+	if s.held[t.id]++; s.held[t.id] > 1 {
+		return
+	}
+	if it := s.itemAt(id, t); it != nil {
+		it.held = true
+	}
+}
+
+// itemAt returns the message at a place in a lane, as far as it is in memory.
+func (s *scheduler) itemAt(id laneID, t ticket) *item {
+	l := s.lanes[id]
+	if l == nil {
+		return nil
+	}
+	return l.find(t)
+}
+
+// letGo ends a hold of a message, whose place in its lane is given.
+func (s *scheduler) letGo(id laneID, t ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.held, id)
+	s.letGoLocked(id, t)
+	s.signal()
+}
+
+func (s *scheduler) letGoLocked(id laneID, t ticket) {
+	if s.held[t.id]--; s.held[t.id] > 0 {
+		return
+	}
+	delete(s.held, t.id)
+	if it := s.itemAt(id, t); it != nil {
+		it.held = false
+		s.lookAgain(it.lane)
+	}
+}
+
+// standing is a claim, as its message stands. A claim that is being given up is none.
+type standing struct {
+	lease           *lease // nil: none
+	token           uint64
+	ticket          ticket
+	waiting         waiting
+	cancelRequested bool
+	message         *posthaste.Message
+	strict          bool
+}
+
+// standing returns the claim of a message of a user.
+func (s *scheduler) standing(user string, id posthaste.MessageID) standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.standingLocked(user, id)
+}
+
+func (s *scheduler) standingLocked(user string, id posthaste.MessageID) standing {
+	held := s.leases[id]
+	if held == nil || held.settling || held.lane.id.user != user {
+		return standing{}
+	}
+	return standing{held, held.token, held.ticket, held.waiting, held.cancelRequested, held.message, held.lane.strict()}
+}
+
+// seize returns the claim of a message of a user, or, if there is none, keeps the message from being
+// claimed until as many calls of letGo or move.
+func (s *scheduler) seize(id laneID, t ticket) standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	claim := s.standingLocked(id.user, t.id)
+	if claim.lease == nil {
+		s.holdLocked(id, t)
+	}
+	return claim
+}
+
+// setMessage keeps the message of a claim, which was read from disk.
+func (s *scheduler) setMessage(held *lease, m *posthaste.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held.message = m
+}
+
+// requestCancel writes down that the message of a claim is to be cancelled.
+func (s *scheduler) requestCancel(held *lease, requested bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held.cancelRequested = requested
 }
 
 // claimed reports whether the message is claimed.
@@ -140,6 +225,16 @@ func (s *scheduler) claimed(id posthaste.MessageID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leases[id] != nil
+}
+
+// token returns the token of a message's claim, 0 if it is not claimed.
+func (s *scheduler) token(id posthaste.MessageID) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if held := s.leases[id]; held != nil {
+		return held.token
+	}
+	return 0
 }
 
 // attempted reports whether the message is claimed and not being settled.

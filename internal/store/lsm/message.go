@@ -138,9 +138,6 @@ func (s *Store) acceptMessage(c *commit, now time.Time, m *posthaste.Message, en
 	if len(m.Body) >= largeBody && !isEntry(m) {
 		c.set(appendMessageKey(c.key(), segmentBody, m.User, m.ID), m.Body)
 	}
-	if m.Run != nil {
-		c.messages[messageID{m.User, m.ID}] = m
-	}
 	order := posthaste.FirstPosition(m.NotBefore)
 	if at := c.event(m, now, store.Created(m)); m.Queue != "" {
 		order = max(order, at)
@@ -155,11 +152,14 @@ func (s *Store) acceptMessage(c *commit, now time.Time, m *posthaste.Message, en
 
 // wait writes that a message waits, and adds it to its lane when that is durable.
 func (s *Store) wait(c *commit, m *posthaste.Message, st status) {
-	lane := laneOf(m)
-	it := newItem(m, st)
+	s.setWaiting(c, m, st)
+	c.after(func() { s.scheduler.add(laneOf(m), newItem(m, st)) })
+}
+
+// setWaiting writes that a message waits.
+func (s *Store) setWaiting(c *commit, m *posthaste.Message, st status) {
 	c.setStatus(m, st)
-	c.set(appendWaitingKey(c.key(), lane, it.ticket), st.waiting.append(nil))
-	c.after(func() { s.scheduler.add(lane, it) })
+	c.set(appendWaitingKey(c.key(), laneOf(m), ticket{st.order, m.ID}), st.waiting.append(nil))
 }
 
 func newItem(m *posthaste.Message, st status) *item {

@@ -458,18 +458,18 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (re
 // forgetRun deletes a run that has ended, with all that belongs to it, unless it
 // ended too late, is in the DLQ or is gone already.
 func (s *Store) forgetRun(c *commit, user string, at posthaste.Position, before time.Time) (bool, error) {
-	run, err := readRun(c.runs(), user, at)
+	run, err := readRun(c.records(), user, at)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil || run.Active() || !run.CompletedAt.Before(before) {
 		return false, err
 	}
-	_, _, err = readRunLetter(c.runs(), user, run.DeadLetterID)
+	_, _, err = readRunLetter(c.records(), user, run.DeadLetterID)
 	if !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
-	waiters, err := readRunWaiters(c.runs(), user, at)
+	waiters, err := readRunWaiters(c.records(), user, at)
 	if err != nil {
 		return false, err
 	}
@@ -480,11 +480,11 @@ func (s *Store) forgetRun(c *commit, user string, at posthaste.Position, before 
 		c.deleteWaiter(user, w)
 	}
 	for _, part := range []byte{runEnvelope, runProgress} {
-		c.deleteRun(appendRunKey(nil, part, user, at))
+		c.deleteRecord(appendRunKey(nil, part, user, at))
 	}
 	for _, part := range []byte{runEntry, runMemory, runEvent} {
 		prefix := appendRunKey(nil, part, user, at)
-		if err := c.writableRuns().DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
+		if err := c.writableRecords().DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
 			return false, err
 		}
 	}
@@ -496,18 +496,18 @@ func (s *Store) forgetRun(c *commit, user string, at posthaste.Position, before 
 // forgetLatest makes the last of the other runs with the id of a run the latest, if
 // the run was that.
 func forgetLatest(c *commit, run *posthaste.Run) error {
-	latest, err := readLatest(c.runs(), run.User, run.ID)
+	latest, err := readLatest(c.records(), run.User, run.ID)
 	if err != nil || latest != run.Position {
 		return err
 	}
 	var left posthaste.Position
 	prefix := appendRunPostingPrefix(nil, runPosting, run.User, index.RunID(run.ID))
-	err = scan(c.runs(), prefix, func(key, _ []byte) error {
+	err = scan(c.records(), prefix, func(key, _ []byte) error {
 		at, err := parsePosition(key[len(prefix):])
 		if err != nil || at == run.Position {
 			return err
 		}
-		other, err := readRun(c.runs(), run.User, at)
+		other, err := readRun(c.records(), run.User, at)
 		if err == nil && other.ID == run.ID {
 			left = at
 		}
@@ -518,9 +518,9 @@ func forgetLatest(c *commit, run *posthaste.Run) error {
 	}
 	key := append(appendRunPart(nil, runLatest, run.User), run.ID...)
 	if left == 0 {
-		c.deleteRun(key)
+		c.deleteRecord(key)
 	} else {
-		c.setRun(key, binary.BigEndian.AppendUint64(nil, uint64(left)))
+		c.setRecord(key, binary.BigEndian.AppendUint64(nil, uint64(left)))
 	}
 	return nil
 }

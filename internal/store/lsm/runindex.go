@@ -22,12 +22,12 @@ import (
 func (c *commit) replacePostings(part byte, user string, at posthaste.Position, before, after []store.Term) {
 	for _, t := range before {
 		if !slices.Contains(after, t) {
-			c.deleteRun(appendRunPostingKey(nil, part, user, t, at))
+			c.deleteRecord(appendRunPostingKey(nil, part, user, t, at))
 		}
 	}
 	for _, t := range after {
 		if !slices.Contains(before, t) {
-			c.setRun(appendRunPostingKey(nil, part, user, t, at), nil)
+			c.setRecord(appendRunPostingKey(nil, part, user, t, at), nil)
 		}
 	}
 }
@@ -59,8 +59,8 @@ func (tx *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 func (c *commit) addRunToDLQ(user string, run *posthaste.Run, d *posthaste.DeadLetter) {
 	at := posthaste.Position(d.ID)
 	place := binary.BigEndian.AppendUint64(nil, uint64(run.Position))
-	c.setRun(appendRunKey(nil, runDeadLetter, user, at), record.AppendDeadLetter(place, d))
-	c.setRun(appendLetterIDKey(nil, user, run.ID, d.ID), nil)
+	c.setRecord(appendRunKey(nil, runDeadLetter, user, at), record.AppendDeadLetter(place, d))
+	c.setRecord(appendLetterIDKey(nil, user, run.ID, d.ID), nil)
 	c.count(appendCountKey(nil, countedFailedRuns, user), 1)
 	c.replacePostings(runDeadLetterPosting, user, at, nil, index.FailedRun(run))
 }
@@ -70,7 +70,7 @@ func (tx *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *po
 	if tx.ended[posthaste.Position(id)] {
 		return nil, nil, store.ErrNotFound
 	}
-	d, at, err := readRunLetter(tx.c.runs(), tx.user, id)
+	d, at, err := readRunLetter(tx.c.records(), tx.user, id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +87,7 @@ func (tx *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	}
 	state := tx.runs[run.Position].callback
 	tx.stage(func() {
-		tx.c.deleteRun(appendLetterIDKey(nil, tx.user, run.ID, id))
+		tx.c.deleteRecord(appendLetterIDKey(nil, tx.user, run.ID, id))
 		tx.removed.add(appendRunPart(nil, runDeadLetter, tx.user), at)
 		for _, t := range append(index.FailedRun(run), index.Callback(state)) {
 			tx.removed.add(appendRunPostingPrefix(nil, runDeadLetterPosting, tx.user, t), at)

@@ -29,13 +29,14 @@ func (s *Store) RunNow(ctx context.Context, now time.Time, user string, id posth
 			return nil
 		}
 		before := ticket{st.order, id}
-		if s.scheduler.hold(laneOf(m), before, false) { // claimed since
+		lane := laneOf(m)
+		if s.scheduler.hold(lane, before, false) { // claimed since
 			return store.RefuseRunNow(m, true, false)
 		}
-		c.delete(appendWaitingKey(c.key(), laneOf(m), before))
+		c.delete(appendWaitingKey(c.key(), lane, before))
 		st.order, st.readyMS = posthaste.FirstPosition(now), now.UnixMilli()
-		c.after(func() { s.scheduler.unhold(id) })
-		s.wait(c, m, st)
+		s.setWaiting(c, m, st)
+		c.after(func() { s.scheduler.move(lane, before, newItem(m, st)) })
 		return nil
 	})
 }

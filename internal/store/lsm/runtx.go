@@ -103,7 +103,7 @@ func (tx *runTx) write() {
 		write()
 	}
 	if len(tx.removed) > 0 {
-		tx.removed.write(tx.c.runs(), tx.c.writableRuns())
+		tx.removed.write(tx.c.records(), tx.c.writableRecords())
 	}
 	for _, held := range tx.dirty {
 		tx.writeRun(held)
@@ -125,7 +125,7 @@ func (tx *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	if held := tx.runs[at]; held != nil {
 		return held.run, nil
 	}
-	run, err := readRun(tx.c.runs(), tx.user, at)
+	run, err := readRun(tx.c.records(), tx.user, at)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (tx *runTx) LatestRun(id string) (*posthaste.Run, error) {
 	at, ok := tx.latest[id]
 	if !ok {
 		var err error
-		if at, err = readLatest(tx.c.runs(), tx.user, id); err != nil {
+		if at, err = readLatest(tx.c.records(), tx.user, id); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +152,7 @@ func (tx *runTx) Start(run *posthaste.Run) {
 	tx.latest[run.ID] = run.Position
 	tx.Save(run)
 	tx.stage(func() {
-		tx.c.setRun(append(appendRunPart(nil, runLatest, tx.user), run.ID...), binary.BigEndian.AppendUint64(nil, uint64(run.Position)))
+		tx.c.setRecord(append(appendRunPart(nil, runLatest, tx.user), run.ID...), binary.BigEndian.AppendUint64(nil, uint64(run.Position)))
 		tx.c.count(appendCountKey(nil, countedRuns, tx.user), 1)
 	})
 }
@@ -171,9 +171,9 @@ func (tx *runTx) writeRun(held *heldRun) {
 	run := held.run
 	envelope := record.AppendRun(nil, run)
 	if !bytes.Equal(envelope, held.envelope) {
-		tx.c.setRun(appendRunKey(nil, runEnvelope, tx.user, run.Position), envelope)
+		tx.c.setRecord(appendRunKey(nil, runEnvelope, tx.user, run.Position), envelope)
 	}
-	tx.c.setRun(appendRunKey(nil, runProgress, tx.user, run.Position), record.AppendRunProgress(nil, &run.RunProgress))
+	tx.c.setRecord(appendRunKey(nil, runProgress, tx.user, run.Position), record.AppendRunProgress(nil, &run.RunProgress))
 	tx.c.replacePostings(runPosting, tx.user, run.Position, held.indexed, index.Run(run))
 	if held.refile {
 		tx.c.replacePostings(runDeadLetterPosting, tx.user, posthaste.Position(run.DeadLetterID),
@@ -193,7 +193,7 @@ func (tx *runTx) refiles(held *heldRun) (bool, error) {
 
 // inDLQ reports whether the DLQ of runs has an entry.
 func (tx *runTx) inDLQ(letter posthaste.Position) (bool, error) {
-	err := get(tx.c.runs(), appendRunKey(nil, runDeadLetter, tx.user, letter), func([]byte) error { return nil })
+	err := get(tx.c.records(), appendRunKey(nil, runDeadLetter, tx.user, letter), func([]byte) error { return nil })
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -214,7 +214,7 @@ func (tx *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthas
 	run.ListBytes += len(entry.Body)
 	tx.Save(run)
 	tx.stage(func() {
-		tx.c.setRun(appendEntryKey(nil, tx.user, run.Position, entry.Index), record.AppendRunEntry(nil, &entry))
+		tx.c.setRecord(appendEntryKey(nil, tx.user, run.Position, entry.Index), record.AppendRunEntry(nil, &entry))
 	})
 	if m == nil {
 		return nil
@@ -233,7 +233,7 @@ func appendMemoryKey(key []byte, user string, run posthaste.Position, text strin
 // PutIdempotencyRecord implements store.RunDeliveries.
 func (tx *runTx) PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID) {
 	tx.memory[memoryKey{run.Position, key}] = id
-	tx.stage(func() { tx.c.setRun(appendMemoryKey(nil, tx.user, run.Position, key), id[:]) })
+	tx.stage(func() { tx.c.setRecord(appendMemoryKey(nil, tx.user, run.Position, key), id[:]) })
 }
 
 // IdempotencyRecord implements store.RunDeliveries.
@@ -241,7 +241,7 @@ func (tx *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste
 	if id, ok = tx.memory[memoryKey{run.Position, key}]; ok {
 		return id, true, nil
 	}
-	err = get(tx.c.runs(), appendMemoryKey(nil, tx.user, run.Position, key), func(data []byte) error {
+	err = get(tx.c.records(), appendMemoryKey(nil, tx.user, run.Position, key), func(data []byte) error {
 		if len(data) != len(id) {
 			return errCorrupt
 		}
@@ -256,7 +256,7 @@ func (tx *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste
 
 // Entries implements store.RunDeliveries.
 func (tx *runTx) Entries(run posthaste.Position, count int) ([]posthaste.RunEntry, error) {
-	return readEntries(tx.c.runs(), tx.user, run, count)
+	return readEntries(tx.c.records(), tx.user, run, count)
 }
 
 // Accept implements store.RunDeliveries.
@@ -330,7 +330,7 @@ func (tx *runTx) cancelTarget(t target, inFlight bool) {
 func (tx *runTx) CachedResponse(key string) ([]byte, error) {
 	for _, at := range []time.Time{tx.now, tx.now.Add(-store.ResponseWindow)} {
 		var kept []byte
-		err := get(tx.c.runs(), appendAnswerKey(nil, tx.user, at, key), func(data []byte) error {
+		err := get(tx.c.records(), appendAnswerKey(nil, tx.user, at, key), func(data []byte) error {
 			given, answer, err := parseAnswer(data)
 			if err == nil && tx.now.Sub(given) < store.ResponseWindow {
 				kept = append([]byte{}, answer...)
@@ -348,7 +348,7 @@ func (tx *runTx) CachedResponse(key string) ([]byte, error) {
 func (tx *runTx) CacheResponse(key string, answer []byte) {
 	tx.stage(func() {
 		value := binary.BigEndian.AppendUint64(nil, uint64(tx.now.UnixMilli()))
-		tx.c.setRun(appendAnswerKey(nil, tx.user, tx.now, key), append(value, answer...))
+		tx.c.setRecord(appendAnswerKey(nil, tx.user, tx.now, key), append(value, answer...))
 	})
 }
 

@@ -145,10 +145,10 @@ func (tx *runTx) Wait(w *posthaste.Waiter) {
 
 // setWaiter writes every key of a waiter.
 func (c *commit) setWaiter(user string, w *posthaste.Waiter) {
-	c.setRun(appendWaiterKey(nil, user, w.Run.Position, w.Position), record.AppendWaiter(nil, w))
-	c.setRun(appendTopicKey(nil, user, w.Topic, w.Position), binary.BigEndian.AppendUint64(nil, uint64(w.Run.Position)))
+	c.setRecord(appendWaiterKey(nil, user, w.Run.Position, w.Position), record.AppendWaiter(nil, w))
+	c.setRecord(appendTopicKey(nil, user, w.Topic, w.Position), binary.BigEndian.AppendUint64(nil, uint64(w.Run.Position)))
 	if !w.Deadline.IsZero() {
-		c.setRun(appendDeadlineKey(nil, user, w), nil)
+		c.setRecord(appendDeadlineKey(nil, user, w), nil)
 	}
 }
 
@@ -160,10 +160,10 @@ func (tx *runTx) EndWait(w *posthaste.Waiter) {
 
 // deleteWaiter deletes every key of a waiter.
 func (c *commit) deleteWaiter(user string, w *posthaste.Waiter) {
-	c.deleteRun(appendWaiterKey(nil, user, w.Run.Position, w.Position))
-	c.deleteRun(appendTopicKey(nil, user, w.Topic, w.Position))
+	c.deleteRecord(appendWaiterKey(nil, user, w.Run.Position, w.Position))
+	c.deleteRecord(appendTopicKey(nil, user, w.Topic, w.Position))
 	if !w.Deadline.IsZero() {
-		c.deleteRun(appendDeadlineKey(nil, user, w))
+		c.deleteRecord(appendDeadlineKey(nil, user, w))
 	}
 }
 
@@ -172,18 +172,18 @@ func (tx *runTx) Waiter(run, at posthaste.Position) (*posthaste.Waiter, error) {
 	if tx.ended[at] {
 		return nil, store.ErrNotFound
 	}
-	return readWaiter(tx.c.runs(), tx.user, run, at)
+	return readWaiter(tx.c.records(), tx.user, run, at)
 }
 
 // Waiters implements store.RunWaiting.
 func (tx *runTx) Waiters(topic posthaste.Topic) ([]*posthaste.Waiter, error) {
-	waiters, err := readTopic(tx.c.runs(), tx.user, topic)
+	waiters, err := readTopic(tx.c.records(), tx.user, topic)
 	return tx.waiting(waiters), err
 }
 
 // RunWaiters implements store.RunWaiting.
 func (tx *runTx) RunWaiters(run posthaste.Position) ([]*posthaste.Waiter, error) {
-	waiters, err := readRunWaiters(tx.c.runs(), tx.user, run)
+	waiters, err := readRunWaiters(tx.c.records(), tx.user, run)
 	return tx.waiting(waiters), err
 }
 
@@ -206,13 +206,13 @@ func (tx *runTx) eventPrefix(run posthaste.Position, eventID string) []byte {
 func (tx *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {
 	key := binary.BigEndian.AppendUint64(tx.eventPrefix(run, eventID), uint64(tx.NextPosition()))
 	tx.kept = append(tx.kept, key)
-	tx.stage(func() { tx.c.setRun(key, body) })
+	tx.stage(func() { tx.c.setRecord(key, body) })
 }
 
 // TakeEvent implements store.RunWaiting.
 func (tx *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, ok bool, err error) {
 	var first []byte
-	err = scan(tx.c.runs(), tx.eventPrefix(run, eventID), func(key, value []byte) error {
+	err = scan(tx.c.records(), tx.eventPrefix(run, eventID), func(key, value []byte) error {
 		if tx.taken[string(key)] {
 			return nil
 		}
@@ -223,18 +223,18 @@ func (tx *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte,
 		return nil, false, err
 	}
 	tx.taken[string(first)] = true
-	tx.stage(func() { tx.c.deleteRun(first) })
+	tx.stage(func() { tx.c.deleteRecord(first) })
 	return body, true, nil
 }
 
 // MoveEvents implements store.RunWaiting.
 func (tx *runTx) MoveEvents(from, to posthaste.Position) error {
 	prefix, moved := appendRunKey(nil, runEvent, tx.user, from), appendRunKey(nil, runEvent, tx.user, to)
-	return scan(tx.c.runs(), prefix, func(key, value []byte) error {
+	return scan(tx.c.records(), prefix, func(key, value []byte) error {
 		old, body := bytes.Clone(key), bytes.Clone(value)
 		tx.stage(func() {
-			tx.c.deleteRun(old)
-			tx.c.setRun(append(bytes.Clone(moved), old[len(prefix):]...), body)
+			tx.c.deleteRecord(old)
+			tx.c.setRecord(append(bytes.Clone(moved), old[len(prefix):]...), body)
 		})
 		return nil
 	})
@@ -245,12 +245,12 @@ func (tx *runTx) DropEvents(run posthaste.Position) error {
 	prefix := appendRunKey(nil, runEvent, tx.user, run)
 	for _, key := range tx.kept {
 		if bytes.HasPrefix(key, prefix) {
-			tx.stage(func() { tx.c.deleteRun(key) })
+			tx.stage(func() { tx.c.deleteRecord(key) })
 		}
 	}
-	return scan(tx.c.runs(), prefix, func(key, _ []byte) error {
+	return scan(tx.c.records(), prefix, func(key, _ []byte) error {
 		kept := bytes.Clone(key)
-		tx.stage(func() { tx.c.deleteRun(kept) })
+		tx.stage(func() { tx.c.deleteRecord(kept) })
 		return nil
 	})
 }

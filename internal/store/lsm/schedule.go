@@ -51,11 +51,11 @@ func parseTickKey(key []byte) (due time.Time, user, id string, err error) {
 // ticks.
 func (s *Store) saveSchedule(c *commit, before, after *posthaste.Schedule) {
 	if key := tickKey(before); key != nil {
-		c.delete(key)
+		c.deleteRecord(key)
 	}
 	schedules.save(c, after.User, after.ID, after)
 	if key := tickKey(after); key != nil {
-		c.set(key, nil)
+		c.setRecord(key, nil)
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, user, id string) error {
 			return err
 		}
 		if key := tickKey(schedule); key != nil {
-			c.delete(key)
+			c.deleteRecord(key)
 		}
 		schedules.remove(c, user, id)
 		return nil

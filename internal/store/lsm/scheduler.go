@@ -17,8 +17,8 @@ import (
 //
 // It changes after the disk did: an accepted or retried message is added once
 // its commit is durable, in the order of commits. The other way round, a
-// message that is about to be cancelled is held before its commit is built, so
-// that it cannot be claimed in between.
+// message whose place is about to change is held before its commit is built, so
+// that it cannot be claimed in between: it keeps its place in the lane until then.
 //
 // A lane is in one place: in the timer heap if its next message becomes due
 // later, in ready if it may have one now, in blocked, overQuota, awaitingMemory or a limiter's
@@ -39,7 +39,7 @@ type scheduler struct {
 	awaitingMemory lines     // first come, first served with memory
 	timed          timerHeap
 	leases         map[posthaste.MessageID]*lease
-	held           map[posthaste.MessageID]bool
+	held           map[posthaste.MessageID]int // how many operations hold it
 	unreadable     map[posthaste.MessageID]bool
 	inflight       map[string]int      // claims by user
 	memory         flow.Memory[laneID] // for what is claimed
@@ -80,7 +80,7 @@ func newScheduler(disk lanesOnDisk, memory int) *scheduler {
 		overQuota:      lines{},
 		awaitingMemory: lines{},
 		leases:         map[posthaste.MessageID]*lease{},
-		held:           map[posthaste.MessageID]bool{},
+		held:           map[posthaste.MessageID]int{},
 		unreadable:     map[posthaste.MessageID]bool{},
 		inflight:       map[string]int{},
 		memory:         flow.NewMemory[laneID](memory),
@@ -98,7 +98,7 @@ func (s *scheduler) restore(id laneID, firstMS int64) {
 	s.setTimer(l, firstMS)
 }
 
-// add puts a waiting message into its lane, unless it is claimed or held.
+// add puts a waiting message into its lane, unless it is claimed.
 func (s *scheduler) add(id laneID, it *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 		return
 	}
 	l := s.lane(id)
-	it.lane = l
+	it.lane, it.held = l, s.held[it.id] > 0
 	inserted := l.insert(it)
 	behind := !inserted || l.items[len(l.items)-1] == it // all others, so they go first as before
 	if inserted {
@@ -152,6 +152,19 @@ func (s *scheduler) dropLocked(id laneID, t ticket) {
 	}
 	l.remove(t)
 	s.lookAgain(l)
+}
+
+// move gives a held message another place in its lane, or none if again is nil, and lets go of it.
+func (s *scheduler) move(id laneID, from ticket, again *item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(id, from)
+	if again != nil {
+		s.addLocked(id, again)
+		from = again.ticket
+	}
+	s.letGoLocked(id, from)
+	s.signal()
 }
 
 // lane returns the lane of that id, and makes it if need be.

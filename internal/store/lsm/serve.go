@@ -211,8 +211,7 @@ func (s *scheduler) load(l *lane) (err error) {
 	return nil
 }
 
-// refill reads the next messages of a lane from disk, except those that are claimed, held or
-// unreadable.
+// refill reads the next messages of a lane from disk, except those that are claimed or unreadable.
 func (s *scheduler) refill(l *lane) error {
 	const atOnce = laneHead / 2
 	read, err := s.disk.readWaiting(l.id, l.horizon, atOnce)
@@ -225,7 +224,7 @@ func (s *scheduler) refill(l *lane) error {
 		if s.passesOver(it.id) {
 			continue
 		}
-		it.lane = l
+		it.lane, it.held = l, s.held[it.id] > 0
 		l.items = append(l.items, it)
 		s.kept.add(it)
 	}

@@ -145,7 +145,7 @@ func (s *Store) callbackEnded(c *commit, m *posthaste.Message, st status) (write
 	if err != nil {
 		return nil, err
 	}
-	envelope, err := readMessage(s.db, m.User, m.SourceID)
+	envelope, err := c.message(m.User, m.SourceID)
 	if err != nil {
 		return nil, err
 	}

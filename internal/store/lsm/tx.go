@@ -1,23 +1,402 @@
 package lsm
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	"posthaste"
+	"posthaste/internal/flow"
 	"posthaste/internal/store"
+	"posthaste/internal/store/record"
 )
 
-var errUnfinished = errors.New("not written yet")
-
-func (s *Store) Update(context.Context, time.Time, store.Scope, func(store.Tx) error) error {
-	return errUnfinished
+// Update implements store.Transactor. It is one operation of the writer.
+func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
+	if len(scope.User) > maxUserLen {
+		return fmt.Errorf("user id of %d bytes: at most %d fit", len(scope.User), maxUserLen)
+	}
+	return s.writer.do(ctx, func(c *commit) error {
+		tx := &c.tx
+		tx.begin(s, c, now, scope.User)
+		defer tx.end()
+		if err := change(tx); err != nil {
+			return err
+		}
+		if tx.err != nil {
+			return tx.err
+		}
+		tx.write()
+		return nil
+	})
 }
 
-func (s *Store) View(context.Context, store.Scope, func(store.Reader) error) error {
-	return errUnfinished
+// transaction implements store.Tx. It stages its writes, and writes them once nothing can fail any more: a
+// failed transaction leaves nothing behind in the commit. Reads see the staged writes, then the
+// commit so far, then the database.
+type transaction struct {
+	store *Store
+	c     *commit
+	now   time.Time
+	user  string
+
+	records  map[string]staged // by their keys; also the keys that they are found by
+	cuts     []keyRange        // of records to be deleted
+	settings []setting
+	counts   []counted
+	events   []logged
+	places   []*placed
+	placeOf  map[posthaste.MessageID]*placed
+	messages map[posthaste.MessageID]*posthaste.Message // that were read from disk
+	windows  map[string]flow.Window                     // of flow-control keys, as Get has told them
+	scratch  []byte
+	err      error // that a write ran into
 }
 
-func (s *Store) Due(context.Context, store.ItemKind, time.Time, int, ...string) ([]store.Record, time.Time, error) {
-	return nil, time.Time{}, errUnfinished
+// staged is a record to be written or deleted.
+type staged struct {
+	value   []byte
+	deleted bool
+	at      bool // the key ends in a position, and is one of a set of such
+}
+
+// keyRange is all keys from one on and before another.
+type keyRange struct{ from, to []byte }
+
+// setting is a queue or a flow-control key that has changed. value is nil if it is deleted.
+type setting struct {
+	kind  store.ItemKind
+	name  string
+	value []byte
+}
+
+// counted is a change of a number of records.
+type counted struct {
+	part   byte
+	change int64
+}
+
+// logged is an event with its position.
+type logged struct {
+	message *posthaste.Message
+	event   posthaste.Event
+}
+
+// placed is a message whose place was read or written.
+type placed struct {
+	id       posthaste.MessageID
+	message  *posthaste.Message // nil if the place is not in a lane, or the message cannot be read
+	lane     laneID
+	before   status
+	now      status
+	claim    *lease // nil if it was not claimed
+	token    uint64 // of the claim
+	lease    uint64 // as saved
+	held     bool   // by this transaction
+	accepted bool
+	saved    bool
+}
+
+func (p *placed) ticket() ticket { return ticket{p.before.order, p.id} }
+
+// begin makes a transaction out of one that has ended.
+func (tx *transaction) begin(s *Store, c *commit, now time.Time, user string) {
+	if tx.records == nil {
+		tx.records = map[string]staged{}
+		tx.placeOf = map[posthaste.MessageID]*placed{}
+		tx.messages = map[posthaste.MessageID]*posthaste.Message{}
+		tx.windows = map[string]flow.Window{}
+	}
+	tx.store, tx.c, tx.now, tx.user = s, c, now, user
+}
+
+// end lets go of what was only read and forgets all. To empty large maps would take longer than to
+// make new ones.
+func (tx *transaction) end() {
+	for _, p := range tx.places {
+		if p.held {
+			tx.store.scheduler.letGo(p.lane, p.ticket())
+		}
+	}
+	const large = 256
+	if len(tx.records) > large || len(tx.placeOf) > large || len(tx.messages) > large {
+		*tx = transaction{}
+		return
+	}
+	clear(tx.records)
+	clear(tx.placeOf)
+	clear(tx.messages)
+	clear(tx.windows)
+	tx.cuts, tx.settings, tx.counts = emptied(tx.cuts), emptied(tx.settings), emptied(tx.counts)
+	tx.events, tx.places = emptied(tx.events), emptied(tx.places)
+	tx.c, tx.err = nil, nil
+}
+
+// emptied returns an empty slice with the same memory, which refers to nothing.
+func emptied[T any](all []T) []T {
+	clear(all)
+	return all[:0]
+}
+
+// Now implements store.Tx.
+func (tx *transaction) Now() time.Time { return tx.now }
+
+// NextPosition implements store.Tx. A position that is not used is of no harm.
+func (tx *transaction) NextPosition() posthaste.Position {
+	tx.c.last = tx.c.last.Next(tx.now)
+	return tx.c.last
+}
+
+// CheckSpace implements store.Tx.
+func (tx *transaction) CheckSpace() error { return tx.store.reserve.check() }
+
+// Put implements store.Tx.
+func (tx *transaction) Put(kind store.ItemKind, key, value []byte, was, is store.Found) {
+	t := tableOf(kind)
+	tx.stage(t.appendRecord(tx.scratch[:0], tx.user, key), staged{value: value})
+	tx.refile(&t, key, was, is)
+	if kind == store.ItemQueue || kind == store.ItemFlowKey {
+		tx.settings = append(tx.settings, setting{kind, string(key), value})
+	}
+}
+
+// Delete implements store.Tx.
+func (tx *transaction) Delete(kind store.ItemKind, key []byte, was store.Found) {
+	t := tableOf(kind)
+	tx.stage(t.appendRecord(tx.scratch[:0], tx.user, key), staged{deleted: true, at: len(key) == 8})
+	tx.refile(&t, key, was, store.Found{})
+	if kind == store.ItemQueue || kind == store.ItemFlowKey {
+		tx.settings = append(tx.settings, setting{kind: kind, name: string(key)})
+	}
+}
+
+// DeleteBefore implements store.Tx.
+func (tx *transaction) DeleteBefore(kind store.ItemKind, before []byte) {
+	t := tableOf(kind)
+	tx.cuts = append(tx.cuts, keyRange{t.appendRecordPrefix(nil, tx.user), t.appendRecord(nil, tx.user, before)})
+}
+
+// stage takes the key to be scratch.
+func (tx *transaction) stage(key []byte, record staged) {
+	tx.scratch = key
+	tx.records[string(key)] = record
+}
+
+// refile changes what a record is found by.
+func (tx *transaction) refile(t *table, key []byte, was, is store.Found) {
+	if !sameMilli(was.DueAt, is.DueAt) {
+		if !was.DueAt.IsZero() {
+			tx.stage(t.appendDue(tx.scratch[:0], was.DueAt, tx.user, key), staged{deleted: true})
+		}
+		if !is.DueAt.IsZero() {
+			tx.stage(t.appendDue(tx.scratch[:0], is.DueAt, tx.user, key), staged{})
+		}
+	}
+	for _, term := range was.Terms {
+		if !slices.Contains(is.Terms, term) {
+			tx.stage(t.appendPosting(tx.scratch[:0], tx.user, term, key), staged{deleted: true, at: true})
+		}
+	}
+	for _, term := range is.Terms {
+		if !slices.Contains(was.Terms, term) {
+			tx.stage(t.appendPosting(tx.scratch[:0], tx.user, term, key), staged{})
+		}
+	}
+}
+
+func sameMilli(a, b time.Time) bool {
+	return a.IsZero() == b.IsZero() && a.UnixMilli() == b.UnixMilli()
+}
+
+// Count implements store.Tx. Bytes are measured when they are asked for.
+func (tx *transaction) Count(kind store.ItemKind, entries, _ int) {
+	tx.counts = append(tx.counts, counted{tables[kind].counted, int64(entries)})
+}
+
+// Log implements store.Tx.
+func (tx *transaction) Log(m *posthaste.Message, event posthaste.Event) posthaste.Position {
+	event.Position, event.MessageID = tx.NextPosition(), m.ID
+	tx.events = append(tx.events, logged{m, event})
+	return event.Position
+}
+
+// Accept implements store.Tx.
+func (tx *transaction) Accept(m *posthaste.Message, place store.Place) {
+	st := newStatus(m, &place)
+	tx.addPlace(&placed{id: m.ID, message: m, lane: laneOf(m), before: st, now: st, accepted: true})
+}
+
+func (tx *transaction) addPlace(p *placed) {
+	tx.places = append(tx.places, p)
+	tx.placeOf[p.id] = p
+}
+
+// Save implements store.Tx.
+func (tx *transaction) Save(m *posthaste.Message, place *store.Place) { tx.setPlace(m, *place) }
+
+// End implements store.Tx.
+func (tx *transaction) End(m *posthaste.Message, place *store.Place) {
+	ended := *place
+	ended.Lingers, ended.Lease = false, 0
+	tx.setPlace(m, ended)
+}
+
+func (tx *transaction) setPlace(m *posthaste.Message, place store.Place) {
+	p, err := tx.place(m.ID)
+	if err != nil {
+		tx.err = errors.Join(tx.err, err)
+		return
+	}
+	p.message, p.lane = m, laneOf(m)
+	p.now, p.lease, p.saved = p.now.at(&place), place.Lease, true
+}
+
+// write writes all that was staged. It cannot fail.
+func (tx *transaction) write() {
+	tx.writeSettings()
+	tx.writeRecords()
+	for _, n := range tx.counts {
+		tx.c.count(appendCountKey(tx.c.key(), n.part, tx.user), n.change)
+	}
+	for _, e := range tx.events {
+		tx.c.addEvent(e.message, e.event)
+	}
+	for _, p := range tx.places {
+		switch {
+		case p.accepted:
+			tx.writeMessage(p)
+		case p.saved:
+			tx.writePlace(p)
+		}
+	}
+}
+
+// writeRecords deletes first: one range may stand for many records, and have new ones in it.
+func (tx *transaction) writeRecords() {
+	for _, cut := range tx.cuts {
+		_ = tx.c.writableRecords().DeleteRange(cut.from, cut.to, nil)
+	}
+	var removed removals
+	for key, r := range tx.records {
+		delete(tx.c.documents, key)
+		switch {
+		case r.deleted && r.at:
+			if removed == nil {
+				removed = removals{}
+			}
+			removed.addKey([]byte(key))
+		case r.deleted:
+			tx.c.deleteRecord([]byte(key))
+		}
+	}
+	if removed != nil {
+		removed.write(tx.c.records(), tx.c.writableRecords())
+	}
+	for key, r := range tx.records {
+		if !r.deleted {
+			tx.c.setRecord([]byte(key), r.value)
+		}
+	}
+}
+
+// writeSettings tells the scheduler of queues and flow-control keys once they are durable. A window
+// that was replaced counts at once if it is in memory: see scheduler.resetWindow.
+func (tx *transaction) writeSettings() {
+	scheduler, user := tx.store.scheduler, tx.user
+	for _, set := range tx.settings {
+		switch {
+		case set.kind == store.ItemQueue:
+			queue := noQueue(set.name)
+			if set.value != nil {
+				queue, _ = record.DecodeQueue(set.name, set.value)
+			}
+			tx.c.after(func() { scheduler.changeQueue(user, queue) })
+		case set.value == nil:
+			tx.c.after(func() { scheduler.forgetFlowKey(user, set.name) })
+		default:
+			key, err := record.DecodeFlowKey(set.name, set.value)
+			if err != nil {
+				continue // it cannot be: it was encoded just now
+			}
+			before, told := tx.windows[set.name]
+			if !told {
+				_, _ = tx.getBelow(store.ItemFlowKey, []byte(set.name))
+				before = tx.windows[set.name]
+			}
+			window := windowOf(key)
+			tx.windows[set.name] = window
+			reset := window.Count != before.Count || !sameMilli(window.StartedAt, before.StartedAt)
+			if reset && scheduler.resetWindow(user, set.name, window) {
+				reset = false // a window that goes on from now
+			}
+			tx.c.after(func() { scheduler.changeFlowKey(user, *key, reset) })
+		}
+	}
+}
+
+func windowOf(key *posthaste.FlowKey) flow.Window {
+	return flow.Window{StartedAt: key.WindowStartedAt, Count: key.WindowCount}
+}
+
+// writeMessage writes a new message, and adds it to its lane when that is durable.
+func (tx *transaction) writeMessage(p *placed) {
+	c, m, s := tx.c, p.message, tx.store.scheduler
+	c.set(appendMessageKey(c.key(), segmentEnvelope, m.User, m.ID), encodeEnvelope(m))
+	if len(m.Body) >= largeBody && !isEntry(m) {
+		c.set(appendMessageKey(c.key(), segmentBody, m.User, m.ID), m.Body)
+	}
+	c.setStatus(m, p.now)
+	if p.now.inLane() {
+		c.set(appendWaitingKey(c.key(), p.lane, ticket{p.now.order, m.ID}), p.now.waiting.append(nil))
+		c.after(func() { s.add(p.lane, newItem(m, p.now)) })
+	}
+}
+
+// writePlace writes where a message stands, as far as that has changed, and lets the scheduler know
+// when it is durable.
+func (tx *transaction) writePlace(p *placed) {
+	s, stays := tx.store.scheduler, p.now.inLane()
+	if p.now != p.before {
+		tx.writeStatus(p)
+	} else if p.claim == nil {
+		return // nothing has happened
+	}
+	var again *item
+	if stays {
+		again = newItem(p.message, p.now)
+	}
+	switch {
+	case p.claim != nil && p.lease == p.token:
+		s.requestCancel(p.claim, p.now.cancelRequested)
+	case p.claim != nil:
+		if s.beginSettle(p.id, p.token) != nil {
+			tx.c.after(func() { s.endSettle(p.claim, again) })
+		}
+	case p.held:
+		p.held = false
+		tx.c.after(func() { s.move(p.lane, p.ticket(), again) })
+	case p.before.inLane() && !stays:
+		tx.c.after(func() { s.drop(p.lane, p.ticket()) })
+	}
+}
+
+func (tx *transaction) writeStatus(p *placed) {
+	c, to := tx.c, ticket{p.now.order, p.id}
+	c.setStatus(p.message, p.now)
+	if p.before.inLane() && (!p.now.inLane() || to != p.ticket()) {
+		c.delete(appendWaitingKey(c.key(), p.lane, p.ticket()))
+	}
+	if p.now.inLane() {
+		c.set(appendWaitingKey(c.key(), p.lane, to), p.now.waiting.append(nil))
+	}
+}
+
+// addKey adds the position that a key ends in.
+func (r removals) addKey(key []byte) {
+	at := len(key) - 8
+	r.add(bytes.Clone(key[:at]), posthaste.Position(binary.BigEndian.Uint64(key[at:])))
 }

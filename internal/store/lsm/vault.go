@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"posthaste/internal/store"
 )
 
-func vaultKey(key string) []byte { return append([]byte{kindVault}, key...) }
+// vaultKey makes the key of a secret, which belongs to no user.
+func vaultKey(key string) []byte { return append(appendUser([]byte{kindVault}, ""), key...) }
 
 // Secret implements store.Vault.
 func (s *Store) Secret(_ context.Context, key string) (_ string, err error) {
@@ -16,11 +19,11 @@ func (s *Store) Secret(_ context.Context, key string) (_ string, err error) {
 		return "", err
 	}
 	defer done(&err)
-	return s.secret(key)
+	return secret(s.db, key)
 }
 
-func (s *Store) secret(key string) (value string, err error) {
-	err = get(s.db, vaultKey(key), func(data []byte) error {
+func secret(r pebble.Reader, key string) (value string, err error) {
+	err = get(r, vaultKey(key), func(data []byte) error {
 		value = string(data)
 		return nil
 	})
@@ -54,19 +57,14 @@ func (s *Store) CompareAndSwapSecret(ctx context.Context, key, old, value string
 // replaceSecret sets a secret if check agrees to replace the present one.
 func (s *Store) replaceSecret(ctx context.Context, key, value string, check func(present string, exists bool) error) error {
 	return s.writer.do(ctx, func(c *commit) error {
-		present, exists := c.secrets[key]
-		if !exists {
-			stored, err := s.secret(key)
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
-			present, exists = stored, err == nil
-		}
-		if err := check(present, exists); err != nil {
+		present, err := secret(c.records(), key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		c.secrets[key] = value
-		c.set(vaultKey(key), []byte(value))
+		if err := check(present, err == nil); err != nil {
+			return err
+		}
+		c.setRecord(vaultKey(key), []byte(value))
 		return nil
 	})
 }

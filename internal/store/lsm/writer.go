@@ -87,8 +87,13 @@ func (w *writer) do(ctx context.Context, apply func(*commit) error) error {
 	if err := w.stall.err(); err != nil {
 		return err
 	}
+	return w.await(ctx, apply, w.stall.noticed())
+}
+
+// await runs an operation and returns when it is durable, or stalled is closed.
+func (w *writer) await(ctx context.Context, apply func(*commit) error, stalled <-chan struct{}) error {
 	o := &op{apply: apply, result: make(chan error, 1)}
-	if err := w.submit(ctx, o, w.stall.noticed()); err != nil {
+	if err := w.submit(ctx, o, stalled); err != nil {
 		return err
 	}
 	select {
@@ -96,7 +101,7 @@ func (w *writer) do(ctx context.Context, apply func(*commit) error) error {
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-w.stall.noticed():
+	case <-stalled:
 		return errStalledMeanwhile
 	case <-w.stopped:
 	}
@@ -200,7 +205,7 @@ func (w *writer) build(first *op) *commit {
 	}
 	c.writeLog(w.dayIndex)
 	w.last = c.last
-	if c.err = errors.Join(c.writeCounts(), c.joinRuns()); c.err != nil {
+	if c.err = errors.Join(c.writeCounts(), c.joinRecords()); c.err != nil {
 		w.dayIndex.forget()
 		return c
 	}

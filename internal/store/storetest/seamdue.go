@@ -39,12 +39,13 @@ var seamDuePromises = []seamPromise{
 		s.wantDue(time.Time{}, []string{"anna/second", "ann/first", "anna/later"})
 	}},
 	{"a changed value leaves a record due", func(s *seam) {
-		due := store.Found{DueAt: s.now}
+		was, due := store.Found{}, store.Found{DueAt: s.now}
 		for _, value := range []string{"value", "value of s"} {
 			s.update(ann, func(tx store.Tx) error {
-				tx.Put(store.ItemSchedule, []byte("s"), []byte(value), due, due)
+				tx.Put(store.ItemSchedule, []byte("s"), []byte(value), was, due)
 				return nil
 			})
+			was = due
 		}
 		s.wantDue(time.Time{}, []string{"ann/s"})
 	}},

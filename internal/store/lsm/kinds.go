@@ -1,0 +1,124 @@
+package lsm
+
+import (
+	"encoding/binary"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// table says under which prefixes the records of a kind are kept.
+type table struct {
+	record   string // prefix USER KEY: the record
+	due      string // prefix due64 USER KEY: nothing, the record is due then
+	postings string // prefix USER FIELD hash64 KEY: nothing, the record is found by that
+	counted  byte   // part of the number of records, 0 if they are not counted
+}
+
+var tables = [...]table{
+	store.ItemSecret:            {record: string(kindVault)},
+	store.ItemQueue:             {record: string(kindQueue)},
+	store.ItemURLGroup:          {record: string(kindGroup)},
+	store.ItemFlowKey:           {record: string(kindFlowKey)},
+	store.ItemSchedule:          {record: string(kindSchedule), due: string(kindTick)},
+	store.ItemAction:            {record: string(kindAction)},
+	store.ItemRun:               {record: runPart(runEnvelope), postings: runPart(runPosting), counted: countedRuns},
+	store.ItemRunEntry:          {record: runPart(runEntry)},
+	store.ItemIdempotencyRecord: {record: runPart(runMemory)},
+	store.ItemRunEvent:          {record: runPart(runEvent)},
+	store.ItemWaiter:            {record: runPart(runWaiter), due: runPart(runDeadline)},
+	store.ItemDeadLetter: {
+		record:   string([]byte{kindDeadLetter, deadLetterEntry}),
+		postings: string([]byte{kindDeadLetter, deadLetterPosting}),
+		counted:  countedDeadLetters,
+	},
+	store.ItemRunDeadLetter: {
+		record: runPart(runDeadLetter), postings: runPart(runDeadLetterPosting), counted: countedFailedRuns,
+	},
+	store.ItemSubmission: {record: string(kindSubmission)},
+	store.ItemResponse:   {record: string(kindResponse)},
+
+	store.ItemLatestRun:   {record: runPart(runLatest)},
+	store.ItemTopic:       {record: runPart(runTopic)},
+	store.ItemFailedRunID: {record: runPart(runDeadLetterID)},
+}
+
+func runPart(part byte) string { return string([]byte{kindRun, part}) }
+
+// tableOf returns where a kind is kept. Due keys and postings that have no place of their own are
+// under their kind's number.
+func tableOf(kind store.ItemKind) table {
+	t := tables[kind]
+	if t.due == "" {
+		t.due = string([]byte{kindDue, byte(kind)})
+	}
+	if t.postings == "" {
+		t.postings = string([]byte{kindFound, byte(kind)})
+	}
+	return t
+}
+
+// appendRecordPrefix makes the beginning of the keys of a user's records.
+func (t *table) appendRecordPrefix(dst []byte, user string) []byte {
+	return appendUser(append(dst, t.record...), user)
+}
+
+func (t *table) appendRecord(dst []byte, user string, key []byte) []byte {
+	return append(t.appendRecordPrefix(dst, user), key...)
+}
+
+func (t *table) appendDue(dst []byte, at time.Time, user string, key []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, t.due...), uint64(at.UnixMilli()))
+	return append(appendUser(dst, user), key...)
+}
+
+// parseDue splits a due key.
+func (t *table) parseDue(key []byte) (at time.Time, user string, tail []byte, err error) {
+	rest := key[len(t.due):]
+	if len(rest) < 8 {
+		return time.Time{}, "", nil, errCorrupt
+	}
+	user, tail, err = userKey(rest[8:])
+	return milliTime(int64(binary.BigEndian.Uint64(rest))), user, tail, err
+}
+
+// appendPostingPrefix makes the beginning of the keys of a user's records that have a term.
+func (t *table) appendPostingPrefix(dst []byte, user string, term store.Term) []byte {
+	dst = append(appendUser(append(dst, t.postings...), user), term.Field)
+	return binary.BigEndian.AppendUint64(dst, term.Hash)
+}
+
+func (t *table) appendPosting(dst []byte, user string, term store.Term, key []byte) []byte {
+	return append(t.appendPostingPrefix(dst, user, term), key...)
+}
+
+// placeOf returns where a message stands as the seam has it.
+func (s status) placeOf(lease uint64) *store.Place {
+	return &store.Place{
+		State:           s.state,
+		Order:           s.order,
+		DueAt:           milliTime(s.readyMS),
+		Retried:         s.retried,
+		CancelRequested: s.cancelRequested,
+		Callbacks:       s.callbacks,
+		Lingers:         s.ended,
+		Lease:           lease,
+	}
+}
+
+// at returns the status of a message whose place has changed.
+func (s status) at(p *store.Place) status {
+	s.state, s.order = p.State, p.Order
+	s.readyMS, s.retried, s.cancelRequested = p.DueAt.UnixMilli(), p.Retried, p.CancelRequested
+	s.callbacks, s.ended = p.Callbacks, p.Lingers
+	return s
+}
+
+// inLane reports whether the message has a place in its lane.
+func (s status) inLane() bool { return !s.state.Terminal() || s.ended }
+
+// newStatus returns the status of a new message.
+func newStatus(m *posthaste.Message, p *store.Place) status {
+	return status{waiting: newWaiting(m)}.at(p)
+}

@@ -1,0 +1,391 @@
+package lsm
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"posthaste"
+	"posthaste/internal/flow"
+	"posthaste/internal/store"
+	"posthaste/internal/store/record"
+)
+
+// Fetch implements store.Reader. What is read is close by.
+func (tx *transaction) Fetch(store.Hint) error { return nil }
+
+// Get implements store.Reader.
+func (tx *transaction) Get(kind store.ItemKind, key []byte) ([]byte, error) {
+	t := tableOf(kind)
+	tx.scratch = t.appendRecord(tx.scratch[:0], tx.user, key)
+	if r, ok := tx.records[string(tx.scratch)]; ok {
+		if r.deleted {
+			return nil, store.ErrNotFound
+		}
+		return r.value, nil
+	}
+	return tx.getBelow(kind, key)
+}
+
+// getBelow returns a record as it was before this transaction.
+func (tx *transaction) getBelow(kind store.ItemKind, key []byte) ([]byte, error) {
+	value, err := getRecord(tx.c.records(), kind, tx.user, key)
+	if err != nil || kind != store.ItemFlowKey {
+		return value, err
+	}
+	value, window, err := tx.store.withWindow(tx.user, string(key), value)
+	tx.windows[string(key)] = window
+	return value, err
+}
+
+// getRecord returns a record of a user, or store.ErrNotFound.
+func getRecord(r pebble.Reader, kind store.ItemKind, user string, key []byte) (value []byte, err error) {
+	t := tableOf(kind)
+	err = get(r, t.appendRecord(nil, user, key), func(data []byte) error {
+		value = bytes.Clone(data)
+		return nil
+	})
+	return value, err
+}
+
+// withWindow returns the record of a flow-control key with its window as of now, and the window.
+func (s *Store) withWindow(user, name string, value []byte) ([]byte, flow.Window, error) {
+	key, err := record.DecodeFlowKey(name, value)
+	if err != nil {
+		return value, flow.Window{}, nil // whoever reads it will tell
+	}
+	stored := windowOf(key)
+	window, _, known := s.scheduler.use(user, name)
+	if !known || window.Count == stored.Count && sameMilli(window.StartedAt, stored.StartedAt) {
+		return value, stored, nil
+	}
+	key.WindowStartedAt, key.WindowCount = window.StartedAt, window.Count
+	return record.AppendFlowKey(nil, key), window, nil
+}
+
+// Scan implements store.Reader.
+func (tx *transaction) Scan(kind store.ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) (more bool, err error) {
+	t := tableOf(kind)
+	base := t.appendRecordPrefix(nil, tx.user)
+	var over []stagedRecord
+	for key, r := range tx.records {
+		if strings.HasPrefix(key, string(base)) {
+			over = append(over, stagedRecord{key, r})
+		}
+	}
+	slices.SortFunc(over, func(a, b stagedRecord) int { return cmp.Compare(a.key, b.key) })
+	return scanRecords(tx.c.records(), base, prefix, after, limit, over, visit)
+}
+
+// stagedRecord is a record to be written or deleted, and its key.
+type stagedRecord struct {
+	key string
+	staged
+}
+
+// scanRecords visits the records whose keys begin with base and prefix and come after base and
+// another key: those of a reader, replaced by those of over, which are in order.
+func scanRecords(r pebble.Reader, base, prefix, after []byte, limit int, over []stagedRecord, visit func(key, value []byte) error) (more bool, err error) {
+	from := slices.Concat(base, prefix)
+	to := prefixEnd(from)
+	if bytes.Compare(after, prefix) >= 0 {
+		from = append(slices.Concat(base, after), 0)
+	}
+	if after == nil && len(prefix) == 0 {
+		from = base
+	}
+	if bytes.Compare(from, to) >= 0 {
+		return false, nil
+	}
+	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, iter.Error(), iter.Close()) }()
+	over = slices.DeleteFunc(over, func(s stagedRecord) bool { return s.key < string(from) || s.key >= string(to) })
+	budget := store.NewPageBudget(0)
+	for n, valid := 0, iter.First(); valid || len(over) > 0; {
+		var key, value []byte
+		skip, own := false, false
+		if own = len(over) > 0 && (!valid || over[0].key <= string(iter.Key())); own {
+			key, value, skip = []byte(over[0].key), over[0].value, over[0].deleted
+		} else {
+			key, value = iter.Key(), iter.Value()
+		}
+		if !skip {
+			if n == limit || !budget.Take(len(key)+len(value)) {
+				return true, nil
+			}
+			n++
+			if err := visit(key[len(base):], value); err != nil {
+				return false, err
+			}
+		}
+		if valid && (!own || over[0].key == string(iter.Key())) {
+			valid = iter.Next()
+		}
+		if own {
+			over = over[1:]
+		}
+	}
+	return false, nil
+}
+
+// Find implements store.Reader.
+func (tx *transaction) Find(query store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (posthaste.Position, bool, error) {
+	return find(&entries{tx.c.records(), direction(query.OldestFirst)}, tx.user, &query, visit)
+}
+
+// find visits the records of a user that a query selects.
+func find(e *entries, user string, query *store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (next posthaste.Position, more bool, err error) {
+	t := tableOf(query.Kind)
+	in, err := found(e, user, &t, query)
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	prefix := t.appendRecordPrefix(nil, user)
+	return in.walk(query.Low, query.High, e.direction, func(at posthaste.Position) (full bool, err error) {
+		key := binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], uint64(at))
+		err = get(e.reader, key, func(value []byte) (err error) {
+			full, err = visit(at, value)
+			return err
+		})
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		}
+		return full, err
+	})
+}
+
+// found opens the set of positions that a query selects.
+func found(e *entries, user string, t *table, query *store.FindQuery) (*intersection, error) {
+	var prefixes [][][]byte
+	for _, terms := range query.Terms {
+		prefixes = append(prefixes, each(terms, func(term store.Term) []byte { return t.appendPostingPrefix(nil, user, term) }))
+	}
+	in, err := intersectOf(prefixes, e.direction, e.open)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(query.At) > 0:
+		at := slices.Clone(query.At)
+		slices.Sort(at)
+		in.sets = append(in.sets, fixedList{slices.Compact(at), e.direction})
+	case len(in.sets) == 0:
+		all, err := e.open(t.appendRecordPrefix(nil, user), &in.seeks)
+		if err != nil {
+			return nil, errors.Join(err, in.close())
+		}
+		in.sets = append(in.sets, all)
+	}
+	return in, nil
+}
+
+// Message implements store.Reader.
+func (tx *transaction) Message(id posthaste.MessageID) (*posthaste.Message, error) {
+	if p := tx.placeOf[id]; p != nil && p.message != nil {
+		return p.message, nil
+	}
+	if m := tx.messages[id]; m != nil {
+		return m, nil
+	}
+	if m := tx.store.scheduler.standing(tx.user, id).message; m != nil {
+		return m, nil
+	}
+	m, err := tx.c.message(tx.user, id)
+	if err != nil {
+		return nil, tx.store.told(tx.user, id, err)
+	}
+	tx.messages[id] = m
+	return m, nil
+}
+
+// told returns what the readers of a message are told of an error.
+func (s *Store) told(user string, id posthaste.MessageID, err error) error {
+	if s.passedOver(user, id, err) {
+		return fmt.Errorf("%w: %w", store.ErrUnreadable, err)
+	}
+	return err
+}
+
+// InLane implements store.Reader. It does not see the commit so far.
+func (tx *transaction) InLane(lane posthaste.Lane, after store.Spot, limit int) ([]posthaste.MessageID, store.Spot, error) {
+	return tx.store.inLane(tx.user, lane, after, limit)
+}
+
+// Place implements store.Reader.
+func (tx *transaction) Place(id posthaste.MessageID) (*store.Place, error) {
+	p, err := tx.place(id)
+	if err != nil {
+		return nil, err
+	}
+	return p.now.placeOf(p.lease), nil
+}
+
+// place returns where a message stands. One that waits is held, so that it is not claimed before this
+// commit is durable; claims end only in operations of the writer. What has ended and keeps its slot
+// is not claimed anyway, and neither is a message that cannot be read.
+func (tx *transaction) place(id posthaste.MessageID) (*placed, error) {
+	if p := tx.placeOf[id]; p != nil {
+		return p, nil
+	}
+	claim := tx.store.scheduler.standing(tx.user, id)
+	st, err := tx.statusOf(id, &claim)
+	if err != nil {
+		return nil, err
+	}
+	p := &placed{id: id, before: st, now: st}
+	if st.inLane() {
+		p.message, err = tx.Message(id)
+		if err != nil && !errors.Is(err, store.ErrUnreadable) {
+			return nil, err
+		}
+	}
+	if p.message != nil {
+		p.lane = laneOf(p.message)
+		if !st.state.Terminal() {
+			claim = tx.store.scheduler.seize(p.lane, p.ticket())
+			p.claim, p.token, p.lease, p.held = claim.lease, claim.token, claim.token, claim.lease == nil
+		}
+	}
+	tx.addPlace(p)
+	return p, nil
+}
+
+// statusOf returns the status of a message that may be claimed. A claim knows as much as the disk,
+// except in a queue, where it may have changed since: by the end of a callback.
+func (tx *transaction) statusOf(id posthaste.MessageID, claim *standing) (status, error) {
+	if known, ok := tx.c.states[messageID{tx.user, id}]; ok {
+		return known.status, nil
+	}
+	if claim.lease == nil || claim.strict {
+		return tx.c.status(tx.user, id)
+	}
+	st := status{state: posthaste.StateCreated, order: claim.ticket.order, waiting: claim.waiting}
+	if st.retried > 0 {
+		st.state = posthaste.StateRetry
+	}
+	st.cancelRequested = claim.cancelRequested
+	return st, nil
+}
+
+// View implements store.Transactor.
+func (s *Store) View(_ context.Context, scope store.Scope, read func(store.Reader) error) (err error) {
+	done, err := s.reading()
+	if err != nil {
+		return err
+	}
+	defer done(&err)
+	return read(&view{s, scope.User})
+}
+
+// view implements store.Reader.
+type view struct {
+	store *Store
+	user  string
+}
+
+// Fetch implements store.Reader.
+func (v *view) Fetch(store.Hint) error { return nil }
+
+// Get implements store.Reader.
+func (v *view) Get(kind store.ItemKind, key []byte) ([]byte, error) {
+	value, err := getRecord(v.store.db, kind, v.user, key)
+	if err != nil || kind != store.ItemFlowKey {
+		return value, err
+	}
+	value, _, err = v.store.withWindow(v.user, string(key), value)
+	return value, err
+}
+
+// Scan implements store.Reader.
+func (v *view) Scan(kind store.ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) (more bool, err error) {
+	t := tableOf(kind)
+	return scanRecords(v.store.db, t.appendRecordPrefix(nil, v.user), prefix, after, limit, nil, visit)
+}
+
+// Find implements store.Reader.
+func (v *view) Find(query store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (next posthaste.Position, more bool, err error) {
+	snapshot := v.store.db.NewSnapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	return find(&entries{snapshot, direction(query.OldestFirst)}, v.user, &query, visit)
+}
+
+// Message implements store.Reader.
+func (v *view) Message(id posthaste.MessageID) (*posthaste.Message, error) {
+	m, err := readMessage(v.store.db, v.user, id)
+	if err != nil {
+		return nil, v.store.told(v.user, id, err)
+	}
+	return m, nil
+}
+
+// InLane implements store.Reader.
+func (v *view) InLane(lane posthaste.Lane, after store.Spot, limit int) ([]posthaste.MessageID, store.Spot, error) {
+	return v.store.inLane(v.user, lane, after, limit)
+}
+
+func (s *Store) inLane(user string, lane posthaste.Lane, after store.Spot, limit int) ([]posthaste.MessageID, store.Spot, error) {
+	items, err := s.readWaiting(laneID{user, lane}, ticket{after.Order, after.ID}.next(), limit)
+	ids := make([]posthaste.MessageID, len(items))
+	for i, it := range items {
+		ids[i], after = it.id, store.Spot{Order: it.order, ID: it.id}
+	}
+	return ids, after, err
+}
+
+// Place implements store.Reader.
+func (v *view) Place(id posthaste.MessageID) (*store.Place, error) {
+	st, err := readStatus(v.store.db, v.user, id)
+	if err != nil {
+		return nil, err
+	}
+	if st.state.Terminal() {
+		return st.placeOf(0), nil
+	}
+	return st.placeOf(v.store.scheduler.token(id)), nil
+}
+
+// Due implements store.Transactor.
+func (s *Store) Due(_ context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) (due []store.Record, next time.Time, err error) {
+	done, err := s.hold()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer done()
+	t := tableOf(kind)
+	err = scan(s.db, []byte(t.due), func(key, _ []byte) error {
+		at, user, tail, err := t.parseDue(key)
+		if err != nil {
+			s.unreadable.add(key, err)
+			return nil
+		}
+		if slices.Contains(except, user) {
+			return nil
+		}
+		if at.After(now) || len(due) == limit {
+			next = at
+			return errEnough
+		}
+		value, err := getRecord(s.db, kind, user, tail)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil // deleted since the scan began
+		}
+		due = append(due, store.Record{User: user, RecordKey: store.RecordKey{Kind: kind, Key: bytes.Clone(tail)}, Value: value})
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return due, next, err
+}
