@@ -164,8 +164,8 @@ type Found struct {
 
 // Term is a value of a field that something is found by. Values are hashed, see package index.
 type Term struct {
-	Field byte
-	Hash  uint64
+	Field byte   // below 128
+	Hash  uint64 // of 56 bits
 }
 
 // Place is where a message stands: in its lane, until it has ended.

@@ -43,23 +43,29 @@ var Any = store.Term{Field: fieldAny}
 
 var workflow = store.Term{Field: fieldWorkflow}
 
+// hashMask is the bits of a hash, so that a term fits eight bytes.
+const hashMask = 1<<56 - 1
+
 func text(field byte, value string) store.Term {
-	return store.Term{Field: field, Hash: xxhash.Sum64String(value)}
+	return store.Term{Field: field, Hash: xxhash.Sum64String(value) & hashMask}
 }
 
-func number[T ~int | ~int64 | ~uint64](field byte, value T) store.Term {
-	return store.Term{Field: field, Hash: uint64(value)}
+func number[T ~int | ~int64](field byte, value T) store.Term {
+	return store.Term{Field: field, Hash: uint64(value) & hashMask}
 }
+
+// belowTime is how many bits of the term of a message are not its creation time: of an id, 44 bits
+// are time until the year 2527.
+const belowTime = 12
 
 // Message is the term of a message's events. It begins with the creation time, so that the terms of
 // messages made together lie together.
 func Message(id posthaste.MessageID) store.Term {
-	return store.Term{Field: fieldMessage, Hash: binary.BigEndian.Uint64(id[:8])}
+	return store.Term{Field: fieldMessage, Hash: binary.BigEndian.Uint64(id[:8]) >> 4 & hashMask}
 }
 
 // CreatedAt returns when the message of a term was created; ok is false for any other term.
 func CreatedAt(t store.Term) (at time.Time, ok bool) {
-	const belowTime = 16 // bits
 	return time.UnixMilli(int64(t.Hash >> belowTime)), t.Field == fieldMessage
 }
 

@@ -196,17 +196,14 @@ func (c *checker) logBlock(user string, tail, value []byte) error {
 	if err != nil {
 		return err
 	}
-	events, err := decodeBlock(nil, first, value)
+	events, err := index.DecodeBlock(first, value, nil)
 	if err != nil {
 		return err
 	}
-	for i, event := range events {
+	for _, event := range events {
 		m, err := c.message(user, event.MessageID)
 		if err != nil {
 			return fmt.Errorf("event at %d: %w", event.Position, err)
-		}
-		if i > 0 && event.Position <= events[i-1].Position {
-			return fmt.Errorf("event at %d follows one at %d", event.Position, events[i-1].Position)
 		}
 		if event.Position > c.last {
 			return fmt.Errorf("event at %d is behind %d, where the log ends", event.Position, c.last)
@@ -225,16 +222,12 @@ func (c *checker) posting(user string, tail, value []byte) error {
 		return errCorrupt
 	}
 	t := store.Term{Field: tail[0], Hash: binary.BigEndian.Uint64(tail[1:])}
-	position := posthaste.Position(binary.BigEndian.Uint64(tail[9:]))
-	c.day.sums[user] -= postingHash(t, position)
-	for len(value) > 0 {
-		delta, n := binary.Uvarint(value)
-		if n <= 0 {
-			return errCorrupt
-		}
-		position += posthaste.Position(delta)
-		c.day.sums[user] -= postingHash(t, position)
-		value = value[n:]
+	positions, err := index.DecodePosting(nil, posthaste.Position(binary.BigEndian.Uint64(tail[9:])), value)
+	if err != nil {
+		return err
+	}
+	for _, at := range positions {
+		c.day.sums[user] -= postingHash(t, at)
 	}
 	return c.noted(user, t)
 }
@@ -242,7 +235,7 @@ func (c *checker) posting(user string, tail, value []byte) error {
 // noted returns an error unless the day index lists the current day for a term. Terms must be
 // passed in order.
 func (c *checker) noted(user string, t store.Term) error {
-	id := postingID{blockID{user, c.day.day}, t}
+	id := postingID{user, c.day.day, t}
 	if created, ok := createdOn(t); ok && created == id.day || id == c.day.noted {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -36,7 +37,7 @@ type commit struct {
 // overlay is what operations of a commit wrote, for those that come after. It is of
 // use only while the commit is built.
 type overlay struct {
-	log       logWriter
+	log       index.LogWriter
 	states    map[messageID]known // also those only read
 	dedups    map[string][]byte   // by key
 	documents map[string]any      // by key; also those only loaded
@@ -63,10 +64,10 @@ func newOverlay() *overlay {
 // unless they are so large that to empty them would take longer.
 func (o *overlay) emptied() *overlay {
 	const large = 2048 // entries
-	if len(o.log.postings) > large || len(o.documents) > large || len(o.tallies) > large {
+	if len(o.log.Postings) > large || len(o.documents) > large || len(o.tallies) > large {
 		return newOverlay()
 	}
-	o.log.empty()
+	o.log.Reset()
 	clear(o.states)
 	clear(o.dedups)
 	clear(o.documents)
@@ -185,7 +186,7 @@ func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Even
 
 // addEvent adds an event at the position it has, which is above all of its user's.
 func (c *commit) addEvent(m *posthaste.Message, event posthaste.Event) {
-	c.log.add(m, event)
+	c.log.Add(m, &event)
 	if c.followed {
 		c.latest = append(c.latest, store.NewEntry(event, m))
 	}
@@ -196,6 +197,3 @@ func (c *commit) addEvent(m *posthaste.Message, event posthaste.Event) {
 		c.set(appendPositionKey(c.key(), segmentResponse, m.User, event.Position), record.AppendResponse(nil, event.Response))
 	}
 }
-
-// writeLog adds the log blocks and postings of all events to the batch.
-func (c *commit) writeLog(dayIndex *dayIndexWriter) { c.log.flush(dayIndex, c.set) }

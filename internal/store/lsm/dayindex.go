@@ -50,6 +50,13 @@ func appendDayIndexKey(key []byte, user string, d day, t store.Term) []byte {
 	return binary.BigEndian.AppendUint16(appendDayIndexPrefix(key, weekOf(d), user, t), uint16(d))
 }
 
+// postingID names the postings of a user's events with a term on one day.
+type postingID struct {
+	user string
+	day  day
+	term store.Term
+}
+
 // dayIndexWriter adds the days of new events to the index. A small cache of recent keys avoids
 // most repeated writes, which would be harmless.
 type dayIndexWriter struct {

@@ -10,6 +10,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -219,7 +220,7 @@ func (e *exporter) block(user string, key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	events, err := decodeBlock(nil, first, value)
+	events, err := index.DecodeBlock(first, value, nil)
 	for i := 0; i < len(events) && err == nil; i++ {
 		err = e.event(user, &events[i])
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -106,44 +105,4 @@ func FuzzParseStatus(f *testing.F) {
 			t.Errorf("%+v is read back as %+v, %v", s, again, err)
 		}
 	})
-}
-
-func FuzzDecodeBlock(f *testing.F) {
-	var block logBlock
-	at := posthaste.FirstPosition(time.UnixMilli(1_700_000_000_000))
-	for i, state := range posthaste.States {
-		block.add(posthaste.Event{Position: at + posthaste.Position(i*i), MessageID: posthaste.MessageID{byte(i)}, State: state, Error: "e"})
-	}
-	f.Add(block.data)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		events, err := decodeBlock(nil, at, data)
-		if err == nil && len(events) == 0 {
-			t.Error("a block without events is no error")
-		}
-	})
-}
-
-func TestLogBlocksAreBounded(t *testing.T) {
-	var w logWriter
-	m := &posthaste.Message{User: "ann", URL: "http://a.example/"}
-	at := posthaste.FirstPosition(time.UnixMilli(1_700_000_000_000))
-	const events = 3*maxBlockEvents + 1
-	for i := range events {
-		w.add(m, posthaste.Event{Position: at + posthaste.Position(i), State: posthaste.StateCreated})
-	}
-	blocks, read := 0, 0
-	w.flush(newDayIndexWriter(), func(key, value []byte) {
-		if key[0] != kindSegment || key[3] != segmentLog {
-			return
-		}
-		blocks++
-		decoded, err := decodeBlock(nil, at, value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read += len(decoded)
-	})
-	if blocks != 4 || read != events {
-		t.Errorf("%d blocks with %d events, want 4 with %d", blocks, read, events)
-	}
 }

@@ -83,7 +83,7 @@ type logReader struct {
 	visit      func(*store.Entry) error
 	messages   messageReader
 	known      map[posthaste.MessageID]sizedMessage // read so far: most have several events on a page
-	block      []eventRecord                        // scratch, for the log of one day after the other
+	block      []index.StoredEvent                  // scratch, for the log of one day after the other
 	entry      store.Entry                          // that is visited
 	visited    int
 	more       bool // what the call returns
@@ -371,8 +371,8 @@ func (r *logReader) attachResponse(event *posthaste.Event) error {
 type dayLog struct {
 	blocks    *blockSeeker
 	direction direction
-	events    []eventRecord // of the present block, ascending
-	read      *int          // counts work: events that were decoded
+	events    []index.StoredEvent // of the present block, ascending
+	read      *int                // counts work: events that were decoded
 }
 
 // nearest returns the nearest event at or beyond p.
@@ -382,17 +382,17 @@ func (l *dayLog) nearest(p posthaste.Position) (event posthaste.Event, found boo
 			return posthaste.Event{}, false, err
 		}
 	}
-	at, exact := searchRecords(l.events, p)
+	at, exact := searchEvents(l.events, p)
 	if !exact && l.direction == descending {
 		at--
 	}
 	*l.read++
-	event, err = l.events[at].decode()
+	event, err = l.events[at].Decode()
 	return event, true, err
 }
 
 func (l *dayLog) covers(p posthaste.Position) bool {
-	return len(l.events) > 0 && p >= l.events[0].position && p <= l.events[len(l.events)-1].position
+	return len(l.events) > 0 && p >= l.events[0].Position && p <= l.events[len(l.events)-1].Position
 }
 
 // adjoins reports whether nothing lies between p and the present block, which p is behind.
@@ -400,9 +400,9 @@ func (l *dayLog) adjoins(p posthaste.Position) bool {
 	if len(l.events) == 0 {
 		return false
 	}
-	edge := l.events[0].position
+	edge := l.events[0].Position
 	if l.direction == ascending {
-		edge = l.events[len(l.events)-1].position
+		edge = l.events[len(l.events)-1].Position
 	}
 	next, ok := l.direction.after(edge)
 	return ok && p == next
@@ -420,7 +420,7 @@ func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
 		if err := l.split(); err != nil {
 			return false, err
 		}
-		if l.direction == descending || p <= l.events[len(l.events)-1].position {
+		if l.direction == descending || p <= l.events[len(l.events)-1].Position {
 			return true, nil
 		}
 		if !l.blocks.next() {
@@ -433,6 +433,6 @@ func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
 }
 
 func (l *dayLog) split() (err error) {
-	l.events, err = splitBlock(l.events[:0], l.blocks.first(), l.blocks.iter.Value())
+	l.events, err = index.SplitBlock(l.events[:0], l.blocks.first(), l.blocks.iter.Value())
 	return err
 }

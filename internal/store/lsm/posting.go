@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
+	"posthaste/internal/store/index"
 )
 
 // Indexes are read through cursors over sorted sets of positions. A cursor moves in one direction
@@ -173,7 +174,9 @@ func (l *postingList) reaches(p posthaste.Position) bool {
 	if l.direction == descending && p < l.block[0] {
 		return false
 	}
-	l.decode(p)
+	if len(l.rest) > 0 && p > l.block[len(l.block)-1] {
+		l.decode(p)
+	}
 	return l.direction == descending || p <= l.block[len(l.block)-1]
 }
 
@@ -207,19 +210,11 @@ func (l *postingList) open(p posthaste.Position) bool {
 	return reached
 }
 
-// decode decodes the present block up to p: the gaps between its positions.
+// decode decodes the present block up to p.
 func (l *postingList) decode(p posthaste.Position) {
-	position := l.block[len(l.block)-1]
-	for position < p && len(l.rest) > 0 {
-		delta, n := uint64(l.rest[0]), 1
-		if delta >= 0x80 { // most are smaller
-			if delta, n = binary.Uvarint(l.rest); n <= 0 {
-				l.rest = nil
-				return
-			}
-		}
-		position += posthaste.Position(delta)
-		l.block, l.rest = append(l.block, position), l.rest[n:]
+	block, rest, err := index.DecodeUpTo(p, l.block, l.rest)
+	if l.block, l.rest = block, rest; err != nil {
+		l.blocks.failed = errors.Join(l.blocks.failed, err)
 	}
 }
 

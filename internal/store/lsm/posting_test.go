@@ -18,12 +18,12 @@ import (
 func writePostings(t *rapid.T, db *pebble.DB, prefix []byte, list []posthaste.Position) {
 	for len(list) > 0 {
 		n := rapid.IntRange(1, min(len(list), 40)).Draw(t, "block")
-		var block positions
-		for _, p := range list[:n] {
-			block.add(p)
+		gaps := []byte{}
+		for i, p := range list[1:n] {
+			gaps = binary.AppendUvarint(gaps, uint64(p-list[i]))
 		}
 		key := binary.BigEndian.AppendUint64(slices.Clone(prefix), uint64(list[0]))
-		if err := db.Set(key, block.data, nil); err != nil {
+		if err := db.Set(key, gaps, nil); err != nil {
 			t.Fatal(err)
 		}
 		list = list[n:]

@@ -42,8 +42,8 @@ func (c *commit) tally(key []byte) *tally {
 
 // writeCounts writes the numbers that have changed.
 func (c *commit) writeCounts() error {
-	for id, block := range c.log.blocks {
-		c.count(appendSegment(c.key(), id.day, segmentCount, id.user), int64(block.total))
+	for _, b := range c.log.Blocks {
+		c.count(appendSegment(c.key(), dayOf(b.First.Time()), segmentCount, b.User), int64(b.Events))
 	}
 	for key, t := range c.tallies {
 		n := t.change

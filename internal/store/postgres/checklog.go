@@ -127,7 +127,7 @@ func (c *checker) day(begins time.Time) error {
 
 // posting subtracts the positions of a posting from the user's sum.
 func (d *checkedDay) posting(user string, key postingKey, gaps []byte) {
-	positions, err := decodeGaps(nil, posthaste.Position(key.First), gaps)
+	positions, err := index.DecodePosting(nil, posthaste.Position(key.First), gaps)
 	log := d.of(user)
 	if log.least == nil || key.before(*log.least) {
 		log.least = &key
@@ -163,7 +163,7 @@ type checkedBlock struct {
 func scanChecked(r pgx.CollectableRow) (b checkedBlock, err error) {
 	var data []byte
 	err = r.Scan(&b.user, &b.first, &data)
-	b.events, b.damage = decodeEvents(b.first, data, everyPosition)
+	b.events, b.damage = index.DecodeBlock(posthaste.Position(b.first), data, nil)
 	return b, err
 }
 
@@ -219,7 +219,7 @@ func (d *checkedDay) learn(blocks []checkedBlock) error {
 
 func (d *checkedDay) block(b checkedBlock) {
 	log := d.of(b.user)
-	if b.damage != nil || len(b.events) == 0 {
+	if b.damage != nil {
 		log.broken = true
 		d.Add("log of user %q: the block at %d is damaged", b.user, b.first)
 	}

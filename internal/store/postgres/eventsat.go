@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store/index"
 )
 
 // The block that holds a position is known once the first positions of blocks are known. Those
@@ -41,13 +42,13 @@ func (r *logReader) blocksOf(wanted []posthaste.Position, scan func(pgx.Collecta
 	return rows(r.ctx, r.q, scan, `
 		SELECT DISTINCT ON (found.first) found.first, found.block
 		FROM unnest($2::bigint[]) AS c (at), LATERAL (`+lastBlock("$3")+` UNION ALL `+lastBlock("$4")+` LIMIT 1) AS found`,
-		r.user, int64s(wanted), int64(nearSpan), int64(maxSpan),
-		int64(max(wanted[0], maxSpan)-maxSpan), int64(wanted[len(wanted)-1]))
+		r.user, int64s(wanted), int64(nearSpan), int64(index.MaxSpan),
+		int64(max(wanted[0], index.MaxSpan)-index.MaxSpan), int64(wanted[len(wanted)-1]))
 }
 
 // nearSpan is where the block of a position is looked for first: PostgreSQL reads a whole
 // index page of a range, which may be many blocks.
-const nearSpan = maxSpan / 64
+const nearSpan = index.MaxSpan / 64
 
 // lastBlock selects the last block that begins within a span before c.at. The second range
 // lets PostgreSQL plan for fewer days.
@@ -74,7 +75,7 @@ var blockHolding2 = fmt.Sprintf(`coalesce((
 	WHERE user_id = $1 AND first BETWEEN %s AND $2 ORDER BY first DESC LIMIT 1), $2)`, leastHolding2)
 
 // leastHolding2 is a lower bound of it, which lets PostgreSQL plan for fewer days.
-var leastHolding2 = fmt.Sprintf(`$2 - %d`, int64(maxSpan))
+var leastHolding2 = fmt.Sprintf(`$2 - %d`, int64(index.MaxSpan))
 
 // beginsHolding returns the blocks that may hold any of some positions. Both ascend.
 func beginsHolding(begins []int64, wanted []posthaste.Position) (holding []int64) {

@@ -12,6 +12,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
 
@@ -231,7 +232,7 @@ func eventItems(r pgx.CollectableRow) (items []store.Item, err error) {
 	if err := r.Scan(&user, &first, &block, &answered, &responses); err != nil {
 		return nil, err
 	}
-	events, err := decodeEvents(first, block, everyPosition)
+	events, err := index.DecodeBlock(posthaste.Position(first), block, nil)
 	for _, e := range events {
 		var response []byte
 		if n, has := slices.BinarySearch(answered, int64(e.Position)); has {

@@ -201,7 +201,7 @@ func (r *logReader) scan() error {
 	if r.query.OldestFirst {
 		cursor, question = r.query.Low, scanFrom
 	}
-	count := min(blocksFirst, r.query.Limit/maxBlockEvents+blocksAtLeast)
+	count := min(blocksFirst, r.query.Limit/index.MaxBlockEvents+blocksAtLeast)
 	for more := true; more && !r.page.More; {
 		var events []posthaste.Event
 		for room := r.query.Limit - len(r.page.Entries); more && len(events) <= room && r.scanned < maxScan; {

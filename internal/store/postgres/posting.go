@@ -8,6 +8,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 )
 
 // A search reads the postings of the field with the fewest events, and tests only those events
@@ -43,7 +44,7 @@ func (r *logReader) newFieldList(terms []store.Term) *fieldList {
 // first returns the lowest, or highest, position where postings are needed.
 func (r *logReader) first() posthaste.Position {
 	if r.query.OldestFirst {
-		return max(r.query.Low, maxSpan) - maxSpan
+		return max(r.query.Low, index.MaxSpan) - index.MaxSpan
 	}
 	return r.query.High
 }
@@ -53,7 +54,7 @@ func (r *logReader) last() posthaste.Position {
 	if r.query.OldestFirst {
 		return r.query.High
 	}
-	return max(r.query.Low, maxSpan) - maxSpan
+	return max(r.query.Low, index.MaxSpan) - index.MaxSpan
 }
 
 // load reads more of the lists that are used up.
@@ -124,7 +125,7 @@ func scanPosting(r pgx.CollectableRow) (p storedPosting, err error) {
 // add adds a posting's positions to a list. Postings of a term do not overlap.
 func (r *logReader) add(l *termList, p storedPosting) error {
 	first := posthaste.Position(p.first)
-	positions, err := decodeGaps(nil, first, p.gaps)
+	positions, err := index.DecodePosting(nil, first, p.gaps)
 	if err != nil {
 		return err
 	}
@@ -292,7 +293,7 @@ func withPosting(positions []posthaste.Position, postings []storedPosting) (havi
 	has := make([]bool, len(ascending))
 	var posted []posthaste.Position
 	for _, p := range postings {
-		if posted, err = decodeGaps(posted[:0], posthaste.Position(p.first), p.gaps); err != nil {
+		if posted, err = index.DecodePosting(posted[:0], posthaste.Position(p.first), p.gaps); err != nil {
 			return nil, err
 		}
 		i, _ := slices.BinarySearch(ascending, posted[0])
@@ -328,7 +329,7 @@ func (r *logReader) postingsOfRange(positions []posthaste.Position, c condition)
 	found, err = rows(r.ctx, r.q, scanPosting, `
 		SELECT term, first, gaps FROM posthaste.postings
 		WHERE user_id = $1 AND term = ANY($2) AND first BETWEEN $3 AND $4 LIMIT $5`,
-		r.user, termColumns(c.terms), int64(from-maxSpan), int64(to), atMost+1)
+		r.user, termColumns(c.terms), int64(from-index.MaxSpan), int64(to), atMost+1)
 	return found, len(found) <= atMost, err
 }
 
@@ -339,8 +340,8 @@ func (r *logReader) postingsOfEach(positions []posthaste.Position, c condition) 
 		FROM unnest($2::bigint[]) AS t (term), unnest($3::bigint[]) AS c (at), LATERAL (
 			SELECT p.term, p.first, p.gaps FROM posthaste.postings p
 			WHERE p.user_id = $1 AND p.term = t.term AND p.first BETWEEN c.at - $4 AND c.at AND p.first BETWEEN $5 AND $6
-			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, termColumns(c.terms), int64s(positions), int64(maxSpan),
-		int64(max(slices.Min(positions), maxSpan)-maxSpan), int64(slices.Max(positions)))
+			ORDER BY p.first DESC LIMIT 1) AS found`, r.user, termColumns(c.terms), int64s(positions), int64(index.MaxSpan),
+		int64(max(slices.Min(positions), index.MaxSpan)-index.MaxSpan), int64(slices.Max(positions)))
 }
 
 // passingByReading returns positions whose events pass the whole filter, and the rest from the first one

@@ -218,6 +218,8 @@ func (r *reader) Find(query store.FindQuery, visit func(at posthaste.Position, v
 // positionKey is the key of a record at a position.
 func positionKey(at int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(at)) }
 
+var errNoPosition = errors.New("postgres: the key of a record is not a position")
+
 // listRecords returns the positions of records in the query's order.
 func (f *finder) listRecords(ctx context.Context, q querier, atMost int) ([]int64, error) {
 	var only [][]byte
@@ -228,7 +230,7 @@ func (f *finder) listRecords(ctx context.Context, q querier, atMost int) ([]int6
 		var key []byte
 		err := r.Scan(&key)
 		if err == nil && len(key) != 8 {
-			err = errCorrupt
+			err = errNoPosition
 		}
 		if err != nil {
 			return 0, err

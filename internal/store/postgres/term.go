@@ -6,9 +6,8 @@ import (
 	"posthaste/internal/store/index"
 )
 
-// termColumn returns a term as it is stored: the field, and what fits of the hash. The terms of
-// messages made together lie together.
-func termColumn(t store.Term) int64 { return int64(uint64(t.Field)<<56 | t.Hash&(1<<56-1)) }
+// termColumn returns a term as it is stored: its field, and the 56 bits of its hash.
+func termColumn(t store.Term) int64 { return int64(uint64(t.Field)<<56 | t.Hash) }
 
 func termColumns(terms []store.Term) []int64 { return column(terms, termColumn) }
 

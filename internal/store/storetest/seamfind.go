@@ -22,7 +22,7 @@ func findQuery(edit func(*store.FindQuery)) store.FindQuery {
 func colour(i int) store.Term { return store.Term{Field: 'u', Hash: uint64(i % 3)} }
 func size(i int) store.Term   { return store.Term{Field: 'l', Hash: uint64(i % 2)} }
 
-var common = store.Term{Field: 'h', Hash: 1<<64 - 1}
+var common = store.Term{Field: 'h', Hash: 1<<56 - 1}
 
 func findable(i int) store.Found { return store.Found{Terms: []store.Term{colour(i), size(i), common}} }
 
