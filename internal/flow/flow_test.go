@@ -39,6 +39,86 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+func TestAdmitUnderAKey(t *testing.T) {
+	const period = time.Minute
+	both := posthaste.FlowLimit{Parallelism: 2, Rate: 3, Period: period}
+	began := start.Add(-time.Second)
+	for name, c := range map[string]struct {
+		key      posthaste.FlowKey // its window began at began
+		inFlight int
+		retryAt  time.Time
+		ok       bool
+	}{
+		"no limits":                         {posthaste.FlowKey{}, 1000, time.Time{}, true},
+		"within both limits":                {posthaste.FlowKey{FlowLimit: both, WindowCount: 2}, 1, time.Time{}, true},
+		"too many in flight":                {posthaste.FlowKey{FlowLimit: both}, 2, time.Time{}, false},
+		"more than allowed":                 {posthaste.FlowKey{FlowLimit: both}, 3, time.Time{}, false},
+		"the window is full":                {posthaste.FlowKey{FlowLimit: both, WindowCount: 3}, 1, began.Add(period), false},
+		"an event comes first":              {posthaste.FlowKey{FlowLimit: both, WindowCount: 3}, 2, time.Time{}, false},
+		"paused":                            {posthaste.FlowKey{Paused: true}, 0, time.Time{}, false},
+		"paused, and full":                  {posthaste.FlowKey{Paused: true, FlowLimit: both, WindowCount: 3}, 0, time.Time{}, false},
+		"parallelism alone":                 {posthaste.FlowKey{FlowLimit: posthaste.FlowLimit{Parallelism: 1}, WindowCount: 9}, 0, time.Time{}, true},
+		"rate alone, none left":             {posthaste.FlowKey{FlowLimit: posthaste.FlowLimit{Rate: 1, Period: period}, WindowCount: 1}, 0, began.Add(period), false},
+		"rate alone, whatever is in flight": {posthaste.FlowKey{FlowLimit: posthaste.FlowLimit{Rate: 2, Period: period}, WindowCount: 1}, 99, time.Time{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.key.WindowStartedAt = began
+			want := flow.WindowOf(&c.key)
+			if c.ok && c.key.Rate > 0 {
+				want.Count++
+			}
+			window, retryAt, ok := flow.Admit(&c.key, c.inFlight, start)
+			if window != want || !retryAt.Equal(c.retryAt) || ok != c.ok {
+				t.Errorf("Admit = %+v, %v, %t; want %+v, %v, %t", window, retryAt, ok, want, c.retryAt, c.ok)
+			}
+		})
+	}
+}
+
+// Attempts under a key start and end at any time: one starts exactly if fewer are in flight than
+// the parallelism, and fewer have started since the window began than the rate.
+func TestAdmitAgreesWithTheNaiveRule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := posthaste.FlowKey{FlowLimit: posthaste.FlowLimit{
+			Parallelism: rapid.IntRange(0, 3).Draw(t, "parallelism"),
+			Rate:        rapid.IntRange(0, 4).Draw(t, "rate"),
+			Period:      time.Duration(rapid.IntRange(1, 5).Draw(t, "period")) * time.Second,
+		}}
+		now, inFlight := start, 0
+		var began time.Time     // the window of the naive rule
+		var started []time.Time // all attempts
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "wait")) * time.Millisecond)
+			if inFlight > 0 && rapid.Bool().Draw(t, "one ends") {
+				inFlight--
+			}
+			key.Paused = rapid.IntRange(0, 9).Draw(t, "pause") == 0
+			inWindow := 0
+			for _, at := range started {
+				if !at.Before(began) && now.Before(began.Add(key.Period)) {
+					inWindow++
+				}
+			}
+			want := !key.Paused && (key.Parallelism == 0 || inFlight < key.Parallelism) && (key.Rate == 0 || inWindow < key.Rate)
+			window, retryAt, ok := flow.Admit(&key, inFlight, now)
+			if ok != want {
+				t.Fatalf("Admit = %t with %d in flight under %+v, %d in its window, want %t", ok, inFlight, key, inWindow, want)
+			}
+			if !retryAt.IsZero() && (ok || !retryAt.Equal(began.Add(key.Period))) {
+				t.Fatalf("Admit = %t, and at %v; the window began at %v", ok, retryAt, began)
+			}
+			if !ok {
+				continue
+			}
+			key.WindowStartedAt, key.WindowCount = window.StartedAt, window.Count
+			if !now.Before(began.Add(key.Period)) {
+				began = now
+			}
+			started, inFlight = append(started, now), inFlight+1
+		}
+	})
+}
+
 // A limiter that tries whenever it is told to keeps to the rate in each window,
 // and starts as many as the rate allows.
 func TestAdmitKeepsTheRateAndUsesIt(t *testing.T) {

@@ -14,6 +14,23 @@ type Window struct {
 	Count     int
 }
 
+// WindowOf returns the window of a flow-control key.
+func WindowOf(key *posthaste.FlowKey) Window {
+	return Window{StartedAt: key.WindowStartedAt, Count: key.WindowCount}
+}
+
+// Admit reports whether one more attempt may start at now under a flow-control key, and returns
+// the key's window with that attempt counted. inFlight is the number of attempts in flight under
+// the key. If the attempt may not start, retryAt is when it may: the zero time if that depends on
+// an event.
+func Admit(key *posthaste.FlowKey, inFlight int, now time.Time) (next Window, retryAt time.Time, ok bool) {
+	window := WindowOf(key)
+	if key.Paused || key.Parallelism > 0 && inFlight >= key.Parallelism {
+		return window, time.Time{}, false
+	}
+	return window.Admit(key.FlowLimit, now)
+}
+
 // Admit says whether one more attempt may start at now, and returns the window
 // with that attempt counted. If it may not, retryAt is when it may.
 //
