@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/flow"
 	"posthaste/internal/store"
 )
 
@@ -58,13 +59,13 @@ type item struct {
 	held    bool // its place may be about to change: it must not be claimed
 }
 
-// lane is the line in which the messages of one laneID wait. It holds the
-// earliest of them in memory, in order; whatever is not before horizon may be on
-// disk alone. Guarded by scheduler.mu.
+// lane holds the messages of one laneID that wait. It keeps the earliest of them in memory, in
+// order; those from horizon on may be on disk only. Guarded by scheduler.mu.
 type lane struct {
 	id       laneID
 	kept     *kept // of all lanes
 	items    []*item
+	begun    int    // items that use a slot of the queue
 	horizon  ticket // all messages before this one are in items or claimed
 	partial  bool   // there may be messages from horizon on
 	inflight int
@@ -72,8 +73,16 @@ type lane struct {
 
 	list    *list.List // the scheduler's list it is in, if any
 	element *list.Element
-	wakesMS int64 // when it is looked at again, if it is in the timer heap
-	index   int   // its place in the timer heap; notTimed otherwise
+	keys    []keyWait // flow-control keys that refused its messages
+	needs   int       // bytes of its message that waits for memory
+	wakesMS int64     // when it is looked at again, if it is in the timer heap
+	index   int       // its place in the timer heap; notTimed otherwise
+}
+
+// keyWait is the place of a lane in a list of a limiter.
+type keyWait struct {
+	list    *list.List
+	element *list.Element
 }
 
 const notTimed = -1
@@ -81,6 +90,46 @@ const notTimed = -1
 // strict reports whether messages keep their slot from their first attempt until
 // they have ended.
 func (l *lane) strict() bool { return l.id.Kind == posthaste.LaneQueue }
+
+// standing returns what an item has of the slots.
+func (l *lane) standing(it *item) flow.Standing {
+	switch {
+	case !l.strict():
+		return flow.NotBegun
+	case it.waiting.ended:
+		return flow.Lingers
+	case it.waiting.retried > 0:
+		return flow.Begun
+	}
+	return flow.NotBegun
+}
+
+// slots returns the slots for a pass over the items.
+func (l *lane) slots() flow.Slots {
+	switch {
+	case !l.strict():
+		return flow.NoSlots()
+	case l.queue == nil:
+		return flow.Slots{}
+	}
+	return flow.QueueSlots(l.queue, l.inflight, l.begun)
+}
+
+// count counts an item that has entered the lane's memory.
+func (l *lane) count(it *item) {
+	l.kept.add(it)
+	if l.standing(it) != flow.NotBegun {
+		l.begun++
+	}
+}
+
+// discount counts an item that has left the lane's memory.
+func (l *lane) discount(it *item) {
+	l.kept.remove(it)
+	if l.standing(it) != flow.NotBegun {
+		l.begun--
+	}
+}
 
 // insert puts the item in its place and reports whether it is in memory now:
 // one that belongs beyond the horizon of a partial lane stays on disk.
@@ -93,21 +142,23 @@ func (l *lane) insert(it *item) bool {
 		return false
 	}
 	l.items = slices.Insert(l.items, at, it)
-	l.kept.add(it)
+	l.count(it)
 	return true
 }
 
-// trim drops items from the tail until at most keep are left. They remain on disk.
+// trim drops items from the tail until at most keep are left besides those that use a slot. They
+// remain on disk.
 func (l *lane) trim(keep int) {
+	keep += l.begun
 	if len(l.items) <= keep {
 		return
 	}
+	l.horizon, l.partial = l.items[keep].ticket, true
 	for _, it := range l.items[keep:] {
-		l.kept.remove(it)
+		l.discount(it)
 	}
 	clear(l.items[keep:])
 	l.items = l.items[:keep]
-	l.horizon, l.partial = l.items[keep-1].ticket.next(), true
 }
 
 // find returns the message with the ticket, or nil.
@@ -128,7 +179,7 @@ func (l *lane) remove(t ticket) {
 // takeAt takes an item out. Most leave from the front.
 func (l *lane) takeAt(at int) *item {
 	it := l.items[at]
-	l.kept.remove(it)
+	l.discount(it)
 	if at == 0 {
 		l.items[0] = nil
 		l.items = l.items[1:]
@@ -159,53 +210,73 @@ func (l *lane) first() *item {
 	return nil
 }
 
-// candidate returns the index of the item whose attempt may start now, -1 if there is
-// none, and when another one may that comes before it: the zero time if only an event can
-// change the answer.
-func (l *lane) candidate(now time.Time) (at int, wakes time.Time) {
-	if l.strict() {
-		return l.strictCandidate(now)
-	}
-	for at, it := range l.items {
-		if ready := milliTime(it.waiting.readyMS); ready.After(now) {
-			return -1, ready
-		}
-		if !it.held {
-			return at, time.Time{}
-		}
-	}
-	return -1, time.Time{}
+// search is a pass over the items of a lane for those whose attempt may start.
+type search struct {
+	lane  *lane
+	slots flow.Slots
+	at    int       // index of the item that next found
+	wakes time.Time // when one that was passed over may start; zero if that depends on an event
 }
 
-// strictCandidate finds the next attempt of a queue. Messages begin in order, so
-// those that hold a slot are claimed or stand in front: they wait for a retry,
-// or for their callbacks to end.
-func (l *lane) strictCandidate(now time.Time) (at int, wakes time.Time) {
-	if l.queue == nil || l.queue.Paused {
-		return -1, time.Time{}
-	}
-	taken := l.inflight
-	for at, it := range l.items {
-		if taken >= l.queue.Parallelism {
-			break
+func (l *lane) search() search { return search{lane: l, slots: l.slots(), at: -1} }
+
+// next finds the next item whose attempt may start now.
+func (s *search) next(now time.Time) bool {
+	for s.at+1 < len(s.lane.items) && !s.slots.Done() {
+		s.at++
+		it := s.lane.items[s.at]
+		if it.held && !s.lane.strict() {
+			continue // the others need not wait
 		}
-		if it.waiting.ended {
-			taken++
+		if !s.slots.Next(s.lane.standing(it)) || it.held {
 			continue
 		}
-		if !it.held {
-			ready := milliTime(it.waiting.readyMS)
-			if !ready.After(now) {
-				return at, wakes
-			}
-			wakes = earlier(wakes, ready)
+		ready := milliTime(it.waiting.readyMS)
+		if !ready.After(now) {
+			return true
 		}
-		if it.waiting.retried == 0 {
-			break // not begun: no later one may overtake it
-		}
-		taken++
+		s.wakes = earlier(s.wakes, ready)
 	}
-	return -1, wakes
+	return false
+}
+
+// onlyToBegin reports whether the last item is the only one that has not begun.
+func (l *lane) onlyToBegin() bool {
+	return len(l.items) == l.begun+1 && l.standing(l.items[l.begun]) == flow.NotBegun
+}
+
+// needsMore reports whether there may be a message on disk that could start before all in memory.
+func (l *lane) needsMore() bool {
+	switch {
+	case !l.partial || len(l.items) > l.begun:
+		return false
+	case len(l.items) == 0:
+		return true
+	}
+	return l.inflight+l.begun < l.queue.Parallelism
+}
+
+// waitFor puts the lane into a list of a limiter, where it keeps its place if it is there, and
+// returns in how many lists it is if it was in n, which come first in keys.
+func (l *lane) waitFor(in *list.List, n int) int {
+	at := slices.IndexFunc(l.keys, func(k keyWait) bool { return k.list == in })
+	if at >= 0 && at < n {
+		return n
+	}
+	if at < 0 {
+		at = len(l.keys)
+		l.keys = append(l.keys, keyWait{in, in.PushBack(l)})
+	}
+	l.keys[n], l.keys[at] = l.keys[at], l.keys[n]
+	return n + 1
+}
+
+// waitForFirst takes the lane out of all lists of limiters but the first n.
+func (l *lane) waitForFirst(n int) {
+	for _, k := range l.keys[n:] {
+		k.list.Remove(k.element)
+	}
+	l.keys = l.keys[:n]
 }
 
 // earlier returns the first of two times, of which the zero time is never.

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"container/list"
+	"slices"
 
 	"posthaste"
 )
@@ -61,7 +62,7 @@ func (s *scheduler) endSettle(held *lease, again *item) {
 	if l.list == &s.blocked {
 		s.enlist(l, &s.ready)
 	} else if l.list == nil {
-		s.schedule(l)
+		s.lookAgain(l)
 	}
 	s.signal()
 }
@@ -100,10 +101,15 @@ func (s *scheduler) giveUp(held *lease) {
 	}
 }
 
-// retry makes the lanes of a limiter's list ready.
+// retry makes the lanes of a limiter's list ready, unless they wait for anything else.
 func (s *scheduler) retry(lanes *list.List) {
 	for lanes.Len() > 0 {
-		s.enlist(lanes.Front().Value.(*lane), &s.ready)
+		l := lanes.Front().Value.(*lane)
+		lanes.Remove(lanes.Front())
+		l.keys = slices.DeleteFunc(l.keys, func(k keyWait) bool { return k.list == lanes })
+		if l.list == nil {
+			s.enlist(l, &s.ready)
+		}
 	}
 }
 

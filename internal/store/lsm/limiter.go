@@ -23,31 +23,25 @@ type limiter struct {
 	resting  list.List // of *lane: for the end of its window
 }
 
-// admit counts one more attempt if it may start now. If it may not, wakes is
-// when it may: the zero time if only an event can change that.
-func (m *limiter) admit(now time.Time) (ok bool, wakes time.Time) {
-	if m.key.Paused || m.key.Parallelism > 0 && m.inflight >= m.key.Parallelism {
-		return false, time.Time{}
-	}
-	window, wakes, ok := m.window().Admit(m.key.FlowLimit, now)
+// admit counts one more attempt if flow.Admit lets it start now.
+func (m *limiter) admit(now time.Time) (ok bool, opens time.Time) {
+	window, opens, ok := flow.Admit(&m.key, m.inflight, now)
 	if ok {
 		m.key.WindowStartedAt, m.key.WindowCount = window.StartedAt, window.Count
 		m.inflight++
 	}
-	return ok, wakes
+	return ok, opens
 }
 
-// line returns the list of those who must wait until the key opens, as admit tells it.
-func (m *limiter) line(opens time.Time) *list.List {
+// refused returns the list for lanes that admit refused until the key opens.
+func (m *limiter) refused(opens time.Time) *list.List {
 	if opens.IsZero() {
 		return &m.waiting
 	}
 	return &m.resting
 }
 
-func (m *limiter) window() flow.Window {
-	return flow.Window{StartedAt: m.key.WindowStartedAt, Count: m.key.WindowCount}
-}
+func (m *limiter) window() flow.Window { return flow.WindowOf(&m.key) }
 
 // idle reports whether the limiter knows nothing that is not on disk.
 func (m *limiter) idle() bool {

@@ -20,12 +20,12 @@ import (
 // message whose place is about to change is held before its commit is built, so
 // that it cannot be claimed in between: it keeps its place in the lane until then.
 //
-// A lane is in one place: in the timer heap if its next message becomes due
-// later, in ready if it may have one now, in blocked, overQuota, awaitingMemory or a limiter's
-// list if it has one that must wait for room, or in none if there is nothing to do
-// before something is added or settled. A lane with one that must wait is in the timer
-// heap too if it is known when to look again: when a key's window ends, or when a queue
-// retries an earlier message, which may not have to wait.
+// A lane is in one list: in ready if a message of it may start now, or in blocked, overQuota or
+// awaitingMemory if one has to wait for slots or memory. It is in none if its next message is due
+// later, if flow-control keys refuse all that are due, or if there is nothing to do before
+// something is added or settled. It waits in a list of each key that refused one of its messages,
+// and is in the timer heap if it is known when to look again: when a message is due, or when the
+// window of a key ends.
 type scheduler struct {
 	disk lanesOnDisk
 	wake chan struct{}
@@ -121,18 +121,19 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 		}
 		l.trim(keep)
 	}
-	if l.list == nil || !behind {
+	if !behind || l.list == nil && (len(l.keys) == 0 || l.onlyToBegin()) {
 		s.lookAgain(l)
 	}
 }
 
-// lookAgain sees to it that a lane is served whose first messages may have changed. A queue
-// that waits for room under a key may have another first one, without that key.
+// lookAgain sees to it that a lane is served whose first messages may have changed, or the slots
+// of its queue. Nothing of that matters to another lane of which keys refuse a message: all of its
+// messages have this key.
 func (s *scheduler) lookAgain(l *lane) {
 	switch {
-	case l.list == nil:
+	case l.list == nil && (l.strict() || len(l.keys) == 0):
 		s.schedule(l)
-	case l.strict() && l.list != &s.ready:
+	case l.list != nil && l.list != &s.ready && l.strict():
 		s.enlist(l, &s.ready)
 	}
 }
@@ -189,6 +190,7 @@ func (s *scheduler) schedule(l *lane) {
 		s.setTimer(l, atOnce)
 	default:
 		s.clearTimer(l)
+		l.waitForFirst(0)
 		if l.inflight == 0 {
 			delete(s.lanes, l.id)
 		}

@@ -148,6 +148,67 @@ func TestQueueRetriesOnTime(t *testing.T) {
 	}
 }
 
+// laneOnDisk is a lane of which everything is on disk.
+type laneOnDisk struct {
+	nothingOnDisk
+	items []*item // in order
+}
+
+func (d *laneOnDisk) readWaiting(_ laneID, from ticket, limit int) (read []*item, _ error) {
+	for _, it := range d.items {
+		if !it.before(from) && len(read) < limit {
+			read = append(read, &item{ticket: it.ticket, waiting: it.waiting})
+		}
+	}
+	return read, nil
+}
+
+// TestManyRetriesOfAWideQueue has more messages of a queue wait for a retry than are read at once,
+// and the queue is wider still: the next messages begin, also when memory is so short that few of
+// a lane are kept in it.
+func TestManyRetriesOfAWideQueue(t *testing.T) {
+	const retries, width = laneHead, laneHead + 100
+	for name, crowded := range map[string]bool{"alone": false, "beside many lanes": true} {
+		t.Run(name, func(t *testing.T) {
+			l := newLine(t, 0)
+			disk := &laneOnDisk{}
+			l.disk = disk
+			queue := laneID{"ann", posthaste.Lane{Kind: posthaste.LaneQueue, Name: "queue"}}
+			later := l.now.Add(time.Hour)
+			for n := range width + 10 {
+				it := &item{ticket: ticket{order: posthaste.Position(n + 1)}}
+				it.id[0], it.id[1] = byte(n>>8), byte(n)
+				if n < retries {
+					it.waiting = waiting{readyMS: later.UnixMilli(), retried: 1}
+				}
+				disk.items = append(disk.items, it)
+			}
+			if crowded {
+				l.kept.items = crowdedItems + 1
+			}
+			l.restore(queue, 0)
+			l.changeQueue("ann", &posthaste.Queue{Name: "queue", Parallelism: width})
+			claim := func() int {
+				leases, _, err := l.claim(l.now, 16*width)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(leases)
+			}
+			if got := claim(); got != width-retries {
+				t.Fatalf("%d messages begin beside those that wait for a retry, want %d", got, width-retries)
+			}
+			last := &item{ticket: ticket{order: width + 100}}
+			disk.items = append(disk.items, last)
+			l.add(queue, last)
+			l.now = later
+			if got := claim(); got != retries {
+				t.Errorf("%d messages are retried, want %d", got, retries)
+			}
+		})
+	}
+}
+
 // TestWindowEndsWithinAMillisecond has a key's window end within one: nothing starts before,
 // and it takes one look to start something then.
 func TestWindowEndsWithinAMillisecond(t *testing.T) {

@@ -95,7 +95,7 @@ func (s *scheduler) firstAwaitingMemory(now time.Time) *lane {
 			continue
 		}
 		l := lanes.Front().Value.(*lane)
-		if at, _ := l.candidate(now); at < 0 || s.memory.Admits(now, user, l.id, l.items[at].waiting.size) {
+		if s.memory.Admits(now, user, l.id, l.needs) {
 			return l
 		}
 	}
@@ -121,6 +121,7 @@ func (s *scheduler) admitMemory(l *lane, now time.Time, size int) bool {
 	if size <= flow.SmallMessage {
 		return true
 	}
+	l.needs = size
 	line := s.awaitingMemory[l.id.user]
 	first := line == nil || line.Len() == 0 || line.Front() == l.element
 	switch {
@@ -148,28 +149,31 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 	if err := s.load(l); err != nil {
 		return nil, err
 	}
-	at, wakes := l.candidate(now)
-	if at < 0 {
-		s.rest(l, wakes)
-		return nil, nil
+	refusals := 0 // by keys
+	look := l.search()
+	for look.next(now) {
+		it := l.items[look.at]
+		if !s.admitMemory(l, now, it.waiting.size) {
+			l.waitForFirst(refusals)
+			s.wakeBefore(l, look.wakes)
+			return nil, nil
+		}
+		limit, err := s.limiterOf(it)
+		if err != nil {
+			return nil, err
+		}
+		if limit == nil {
+			return s.lease(l.takeAt(look.at), nil), nil
+		}
+		ok, opens := limit.admit(now)
+		if ok {
+			return s.lease(l.takeAt(look.at), limit), nil
+		}
+		refusals = l.waitFor(limit.refused(opens), refusals)
+		look.wakes = earlier(look.wakes, opens)
 	}
-	if !s.admitMemory(l, now, l.items[at].waiting.size) {
-		s.wakeBefore(l, wakes)
-		return nil, nil
-	}
-	limit, err := s.limiterOf(l.items[at])
-	if err != nil {
-		return nil, err
-	}
-	if limit == nil {
-		return s.lease(l.takeAt(at), nil), nil
-	}
-	ok, opens := limit.admit(now)
-	if ok {
-		return s.lease(l.takeAt(at), limit), nil
-	}
-	s.enlist(l, limit.line(opens))
-	s.wakeBefore(l, earlier(wakes, opens))
+	l.waitForFirst(refusals)
+	s.rest(l, look.wakes)
 	return nil, nil
 }
 
@@ -196,14 +200,14 @@ func (s *scheduler) rest(l *lane, wakes time.Time) {
 	}
 }
 
-// load reads a lane's queue settings and, if it has no messages in memory, its next ones.
+// load reads a lane's queue settings and, if those in memory do not suffice, its next messages.
 func (s *scheduler) load(l *lane) (err error) {
 	if l.strict() && l.queue == nil {
 		if l.queue, err = s.disk.readQueue(l.id.user, l.id.Name); err != nil {
 			return err
 		}
 	}
-	for l.partial && len(l.items) == 0 {
+	for l.needsMore() {
 		if err := s.refill(l); err != nil {
 			return err
 		}
@@ -226,7 +230,7 @@ func (s *scheduler) refill(l *lane) error {
 		}
 		it.lane, it.held = l, s.held[it.id] > 0
 		l.items = append(l.items, it)
-		s.kept.add(it)
+		l.count(it)
 	}
 	return nil
 }

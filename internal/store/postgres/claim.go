@@ -251,7 +251,11 @@ func (c *claiming) scanLane(r pgx.CollectableRow) (*openLane, error) {
 	var name []byte
 	err := r.Scan(&lane.id.user, &lane.id.kind, &name, &lane.inFlight)
 	lane.id.name = string(name)
-	lane.inFlight += int(c.laneChanges[lane.id].inFlight)
+	if lane.id.strict() {
+		lane.inFlight = 0 // its claimed messages are read, too
+	} else {
+		lane.inFlight += int(c.laneChanges[lane.id].inFlight)
+	}
 	return lane, err
 }
 
@@ -340,7 +344,7 @@ func (c *claiming) readLimits() error {
 		c.knownKey(of)
 	}
 	for _, lane := range c.lanes {
-		for _, l := range slices.Concat(lane.begun, lane.waiting) {
+		for _, l := range lane.waiting {
 			if l.flowKey != nil {
 				lane.keys[string(l.flowKey)] = c.keys[name{l.user, string(l.flowKey)}]
 			}
@@ -358,8 +362,8 @@ func (c *claiming) queueNames() (map[*openLane]name, error) {
 			continue
 		}
 		queueOf[lane] = name{lane.id.user, lane.id.name}
-		if inside := slices.Concat(lane.begun, lane.waiting); len(lane.id.name) == hashedLane && len(inside) > 0 {
-			m, err := c.message(lane.id.user, inside[0].id)
+		if len(lane.id.name) == hashedLane && len(lane.waiting) > 0 {
+			m, err := c.message(lane.id.user, lane.waiting[0].id)
 			if err != nil {
 				return nil, err
 			}
@@ -388,7 +392,7 @@ func (c *claiming) queueLimits(of name) *posthaste.Queue {
 func (c *claiming) usedKeys() []name {
 	used := map[name]bool{}
 	for _, lane := range c.lanes {
-		for _, l := range slices.Concat(lane.begun, lane.waiting) {
+		for _, l := range lane.waiting {
 			if l.flowKey != nil {
 				used[name{l.user, string(l.flowKey)}] = true
 			}

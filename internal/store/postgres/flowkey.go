@@ -72,26 +72,21 @@ func (t *userTx) saveFlowKeys() {
 	}
 }
 
-// admit counts an attempt if it may start now. If not, wakes is when to look again, zero if
-// only an event can change that.
-func (k *flowKey) admit(now time.Time) (ok bool, wakes time.Time) {
-	if k.damage != nil || k.Paused || k.Parallelism > 0 && k.inFlight >= k.Parallelism {
+// admit counts an attempt if flow.Admit lets it start now.
+func (k *flowKey) admit(now time.Time) (ok bool, opens time.Time) {
+	if k.damage != nil {
 		return false, time.Time{}
 	}
 	if k.loggedAt.After(now) {
 		now = k.loggedAt
 	}
-	window, wakes, ok := k.window().Admit(k.FlowLimit, now)
+	window, opens, ok := flow.Admit(k.FlowKey, k.inFlight, now)
 	if ok {
 		k.inFlight++
-		k.dirty = k.dirty || window != k.window()
+		k.dirty = k.dirty || window != flow.WindowOf(k.FlowKey)
 		k.WindowStartedAt, k.WindowCount = window.StartedAt, window.Count
 	}
-	return ok, wakes
-}
-
-func (k *flowKey) window() flow.Window {
-	return flow.Window{StartedAt: k.WindowStartedAt, Count: k.WindowCount}
+	return ok, opens
 }
 
 func (s *Store) UpdateFlowKey(ctx context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {

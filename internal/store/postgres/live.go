@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/flow"
 	"posthaste/internal/store"
 	"posthaste/internal/store/record"
 )
@@ -89,11 +90,22 @@ func (l *liveMessage) before(o *liveMessage) bool {
 	return string(l.id[:]) < string(o.id[:])
 }
 
+// standing returns what a message that is not claimed has of the slots of its lane.
+func (l *liveMessage) standing() flow.Standing {
+	switch {
+	case !l.lane.strict():
+		return flow.NotBegun
+	case l.ended:
+		return flow.Lingers
+	case l.retried > 0:
+		return flow.Begun
+	}
+	return flow.NotBegun
+}
+
 // holdsSlot reports whether the message has begun: in a queue until it ends, elsewhere while
 // it is claimed.
-func (l *liveMessage) holdsSlot() bool {
-	return l.lease != 0 || l.lane.strict() && (l.retried > 0 || l.ended)
-}
+func (l *liveMessage) holdsSlot() bool { return l.lease != 0 || l.standing() != flow.NotBegun }
 
 func (t *userTx) findLive(condition string, args ...any) ([]*liveMessage, error) {
 	return rows(t.ctx, t, t.scanLive, `SELECT `+liveColumns+` FROM posthaste.live WHERE `+condition+` ORDER BY user_id, id`, args...)

@@ -14,30 +14,33 @@ type openLane struct {
 	id       laneID
 	queue    *posthaste.Queue     // of a strict lane
 	keys     map[string]*flowKey  // that its messages name
-	begun    []*liveMessage       // those with a slot, in a queue
-	inFlight int                  // claimed messages; of no meaning in a queue
-	waiting  []*liveMessage       // the others that were read
-	more     bool                 // others were not read
-	memory   *flow.Memory[laneID] // of the node, for what is large
+	waiting  []*liveMessage       // that were read and are not claimed, in order
+	begun    int                  // waiting messages that use a slot of the queue
+	inFlight int                  // claimed messages
+	more     bool                 // not all that have not begun were read
+	memory   *flow.Memory[laneID] // of the node, for large messages
 
 	ready     time.Time // when to look again; zero: when something happens
 	blockedBy [][]byte  // keys it waits for
 	servedAs  int       // number of its last message in this claim; 0: none
 }
 
+// add adds a message that was read.
 func (lane *openLane) add(l *liveMessage) {
-	if l.begun {
-		lane.begun = append(lane.begun, l)
-	} else {
-		lane.waiting = append(lane.waiting, l)
+	switch {
+	case l.lease != 0:
+		lane.inFlight++
+		return
+	case l.standing() != flow.NotBegun:
+		lane.begun++
 	}
+	lane.waiting = append(lane.waiting, l)
 }
 
-// arrange sorts what was read; share is how many waiting messages that was at most.
+// arrange sorts what was read. share is how many messages that have not begun were read at most.
 func (lane *openLane) arrange(share int) {
-	slices.SortFunc(lane.begun, compareInLane)
 	slices.SortFunc(lane.waiting, compareInLane)
-	lane.more = len(lane.waiting) == share
+	lane.more = len(lane.waiting)-lane.begun == share
 }
 
 func compareInLane(a, b *liveMessage) int {
@@ -89,101 +92,78 @@ func (lane *openLane) lookBy(at time.Time) {
 	}
 }
 
-// ceilingPause is how long a lane waits that reached its ceiling, or for memory.
+// ceilingPause is when to look again at a lane that is at its ceiling, or waits for memory.
 const ceilingPause = time.Second
 
 // next takes the next message that may start. If it returns nil, lane.ready is when to look
 // again. allowed is how many attempts the user may still start.
 func (lane *openLane) next(now time.Time, allowed int) *liveMessage {
 	lane.ready, lane.blockedBy = time.Time{}, nil
-	if lane.id.strict() {
-		return lane.nextOfQueue(now)
-	}
-	if len(lane.waiting) == 0 {
-		if lane.more {
-			lane.lookBy(now)
+	slots := lane.slots()
+	for i, l := range lane.waiting {
+		if slots.Done() {
+			return nil
 		}
-		return nil
-	}
-	if lane.inFlight >= flow.Ceiling(allowed) {
-		lane.lookBy(now.Add(ceilingPause)) // what is free grows elsewhere, too
-		return nil
-	}
-	if !lane.admits(lane.waiting[0], now) {
-		return nil
-	}
-	lane.inFlight++
-	return lane.start()
-}
-
-// nextOfQueue takes the first that may start of those that have begun, and of the next to
-// begin.
-func (lane *openLane) nextOfQueue(now time.Time) *liveMessage {
-	if lane.queue.Paused {
-		return nil
-	}
-	for i, l := range lane.begun {
-		if l.waits() && lane.slotsTaken(i) < lane.queue.Parallelism && lane.admits(l, now) {
-			l.lease = pickedLease
-			return l
+		if !slots.Next(l.standing()) {
+			continue
+		}
+		if due := time.UnixMilli(l.dueMS); due.After(now) {
+			lane.lookBy(due)
+			continue
+		}
+		if lane.inFlight >= flow.Ceiling(allowed) || !lane.memory.Admits(now, lane.id.user, lane.id, l.size) {
+			lane.lookBy(now.Add(ceilingPause)) // what is free grows on other nodes, too
+			return nil
+		}
+		if lane.admits(l, now) {
+			return lane.start(i)
 		}
 	}
-	switch {
-	case len(lane.begun) >= lane.queue.Parallelism:
-		return nil
-	case len(lane.waiting) == 0 && lane.more:
+	if lane.more && !slots.Done() {
 		lane.lookBy(now)
-		return nil
-	case len(lane.waiting) == 0 || !lane.admits(lane.waiting[0], now):
-		return nil
 	}
-	l := lane.start()
-	lane.begun = append(lane.begun, l)
-	return l
+	return nil
 }
 
-// slotsTaken counts the slots that the i-th message must leave to others: after the
-// parallelism was lowered, earlier ones go first.
-func (lane *openLane) slotsTaken(i int) (taken int) {
-	for j, other := range lane.begun {
-		if j < i || j > i && other.lease != 0 {
-			taken++
-		}
+// slots returns the slots for a pass over the waiting messages.
+func (lane *openLane) slots() flow.Slots {
+	if !lane.id.strict() {
+		return flow.NoSlots()
 	}
-	return taken
+	return flow.QueueSlots(lane.queue, lane.inFlight, lane.begun)
 }
 
 // pickedLease stands for the lease that a picked message will get.
 const pickedLease = -1
 
-// start takes the first waiting message.
-func (lane *openLane) start() *liveMessage {
-	l := lane.waiting[0]
-	lane.waiting = lane.waiting[1:]
+// start takes a waiting message. Most are the first.
+func (lane *openLane) start(at int) *liveMessage {
+	l := lane.waiting[at]
+	if at == 0 {
+		lane.waiting = lane.waiting[1:]
+	} else {
+		lane.waiting = slices.Delete(lane.waiting, at, at+1)
+	}
+	if l.standing() != flow.NotBegun {
+		lane.begun--
+	}
+	lane.inFlight++
 	l.lease = pickedLease
 	return l
 }
 
-// admits reports whether time, memory and flow control let a message start, and counts it
-// then. If not, lane.ready is when to look again.
+// admits reports whether a message's flow-control key lets it start, and counts it then. If not,
+// lane.ready is when to look again.
 func (lane *openLane) admits(l *liveMessage, now time.Time) bool {
-	if due := time.UnixMilli(l.dueMS); due.After(now) {
-		lane.lookBy(due)
-		return false
-	}
-	if !lane.memory.Admits(now, lane.id.user, lane.id, l.size) {
-		lane.lookBy(now.Add(ceilingPause)) // another node may have some
-		return false
-	}
 	key := lane.keys[string(l.flowKey)]
 	if key == nil {
 		return true
 	}
-	ok, wakes := key.admit(now)
+	ok, opens := key.admit(now)
 	if !ok {
 		lane.blockedBy = append(lane.blockedBy, l.flowKey)
-		if !wakes.IsZero() {
-			lane.lookBy(wakes)
+		if !opens.IsZero() {
+			lane.lookBy(opens)
 		}
 	}
 	return ok

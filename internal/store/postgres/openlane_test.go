@@ -20,19 +20,36 @@ func TestServeInTurn(t *testing.T) {
 		l.size = maxClaimBytes - 1
 		return l
 	}
-	queue := func(parallelism int, paused bool, begun, waiting []*liveMessage) *openLane {
-		return &openLane{
-			id:    laneID{kind: int16(posthaste.LaneQueue)},
-			queue: &posthaste.Queue{Parallelism: parallelism, Paused: paused},
-			begun: begun, waiting: waiting,
+	open := func(lane *openLane, messages []*liveMessage) *openLane {
+		for _, l := range messages {
+			l.lane = lane.id
+			lane.add(l)
 		}
+		lane.arrange(-1)
+		return lane
 	}
-	host := func(waiting ...*liveMessage) *openLane {
-		return &openLane{id: laneID{kind: int16(posthaste.LaneHost)}, waiting: waiting}
+	queue := func(parallelism int, paused bool, messages ...*liveMessage) *openLane {
+		settings := &posthaste.Queue{Parallelism: parallelism, Paused: paused}
+		return open(&openLane{id: laneID{kind: int16(posthaste.LaneQueue)}, queue: settings}, messages)
+	}
+	host := func(messages ...*liveMessage) *openLane {
+		return open(&openLane{id: laneID{kind: int16(posthaste.LaneHost)}}, messages)
+	}
+	retry := func(l *liveMessage) *liveMessage {
+		l.retried = 1
+		return l
 	}
 	leased := func(l *liveMessage) *liveMessage {
 		l.lease = 7
 		return l
+	}
+	under := func(key string, l *liveMessage) *liveMessage {
+		l.flowKey = []byte(key)
+		return l
+	}
+	withPausedKey := func(key string, lane *openLane) *openLane {
+		lane.keys = map[string]*flowKey{key: {FlowKey: &posthaste.FlowKey{Paused: true}}}
+		return lane
 	}
 	for name, c := range map[string]struct {
 		lanes []*openLane
@@ -65,27 +82,39 @@ func TestServeInTurn(t *testing.T) {
 			[]posthaste.Position{1}, []int{1},
 		},
 		"a queue starts one at a time": {
-			[]*openLane{queue(1, false, nil, []*liveMessage{inLane(1, 0), inLane(2, 0)})}, 100,
+			[]*openLane{queue(1, false, inLane(1, 0), inLane(2, 0))}, 100,
 			[]posthaste.Position{1}, []int{-1},
 		},
+		"a wide queue at its ceiling": {
+			[]*openLane{queue(9, false, inLane(1, 0), inLane(2, 0))}, 8,
+			[]posthaste.Position{1}, []int{1},
+		},
 		"a retry comes before who is next": {
-			[]*openLane{queue(1, false, []*liveMessage{inLane(1, 0)}, []*liveMessage{inLane(2, 0)})}, 100,
+			[]*openLane{queue(1, false, retry(inLane(1, 0)), inLane(2, 0))}, 100,
 			[]posthaste.Position{1}, []int{-1},
 		},
 		"a slot is kept until the retry": {
-			[]*openLane{queue(1, false, []*liveMessage{inLane(1, 9)}, []*liveMessage{inLane(2, 0)})}, 100,
+			[]*openLane{queue(1, false, retry(inLane(1, 9)), inLane(2, 0))}, 100,
 			nil, []int{9},
 		},
 		"a narrowed queue lets the earlier go on": {
-			[]*openLane{queue(1, false, []*liveMessage{inLane(1, 0), inLane(2, 0)}, nil)}, 100,
+			[]*openLane{queue(1, false, retry(inLane(1, 0)), retry(inLane(2, 0)))}, 100,
 			[]posthaste.Position{1}, []int{-1},
 		},
 		"a narrowed queue waits for what is in flight": {
-			[]*openLane{queue(1, false, []*liveMessage{inLane(1, 0), leased(inLane(2, 0))}, nil)}, 100,
+			[]*openLane{queue(1, false, retry(inLane(1, 0)), leased(inLane(2, 0)))}, 100,
 			nil, []int{-1},
 		},
 		"a paused queue": {
-			[]*openLane{queue(3, true, nil, []*liveMessage{inLane(1, 0)})}, 100, nil, []int{-1},
+			[]*openLane{queue(3, true, inLane(1, 0))}, 100, nil, []int{-1},
+		},
+		"a retry that its key refuses": {
+			[]*openLane{withPausedKey("k", queue(3, false, under("k", retry(inLane(1, 0))), retry(inLane(2, 0)), inLane(3, 9)))}, 100,
+			[]posthaste.Position{2}, []int{9},
+		},
+		"the next to begin, which its key refuses": {
+			[]*openLane{withPausedKey("k", queue(3, false, under("k", inLane(1, 0)), inLane(2, 0)))}, 100,
+			nil, []int{-1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -91,6 +91,16 @@ var claimPromises = []promise{
 	{"a user with more keys than slots leaves room for others", leavesRoom(func(m *posthaste.Message) {
 		m.URL, m.FlowControl = "http://hangs.example/", posthaste.FlowControl{Key: m.ID.String(), FlowLimit: posthaste.FlowLimit{Parallelism: 1}}
 	})},
+	{"a wide queue leaves room for its user's other lanes", func(tr *trial) {
+		const slots = 40
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = slots })
+		tr.acceptMany(slots, through("q"))
+		claims, _ := tr.claim(slots)
+		m := tr.accept()
+		if others, _ := tr.claim(slots - len(claims)); !slices.Contains(idsOf(others), m.ID) {
+			tr.Errorf("%d messages of a queue leave no slot of %d", len(claims), slots)
+		}
+	}},
 	{"a user with large messages leaves memory for others", func(tr *trial) {
 		large := func(m *posthaste.Message) { m.Body = make([]byte, Memory/16) }
 		tr.acceptMany(32, large, ownedBy("greedy"))

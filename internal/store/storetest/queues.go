@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -172,6 +173,101 @@ var queuePromises = []promise{
 			tr.settle(store.Delivered(claim))
 		}
 		tr.claimOne(messages[3])
+	}},
+	{"in a narrower queue the earlier messages go first", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 3 })
+		messages := tr.acceptMany(4, through("q"))
+		for _, claim := range tr.claimThese(messages[:3]...) {
+			tr.settle(store.RetryAt(claim, tr.now, refused))
+		}
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 1 })
+		for _, m := range messages {
+			claim := tr.claimOne(m)
+			tr.wantNoClaims()
+			tr.settle(store.Delivered(claim))
+		}
+	}},
+	{"in a narrower queue a message does not wait for callbacks of a later one", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 2 })
+		messages := tr.acceptMany(3, through("q"))
+		claims := tr.claimThese(messages[:2]...)
+		callback := tr.message(delayed(time.Hour), func(m *posthaste.Message) { m.SourceID = messages[1].ID })
+		settlement := store.Delivered(claims[1])
+		settlement.Callbacks = makes(callback)
+		tr.settle(settlement)
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 1 })
+		tr.settle(store.RetryAt(claims[0], tr.now, refused))
+		tr.settle(store.Delivered(tr.claimOne(messages[0])))
+		tr.wantNext(tr.now.Add(time.Hour))
+		tr.wait(time.Hour)
+		tr.settle(store.Delivered(tr.claimOne(callback)))
+		tr.claimOne(messages[2])
+	}},
+	{"a released message waits while a later one has the only slot", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 2 })
+		first, second := tr.accept(through("q")), tr.accept(through("q"))
+		claims := tr.claimThese(first, second)
+		tr.settle(store.RetryAt(claims[1], tr.now.Add(time.Hour), refused))
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 1 })
+		tr.release(claims[0])
+		tr.wantNext(tr.now.Add(time.Hour))
+		tr.wait(time.Hour)
+		tr.settle(store.Delivered(tr.claimOne(second)))
+		tr.claimOne(first)
+	}},
+	{"a message that has begun and that its key holds up does not hold up others", func(tr *trial) {
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 3 })
+		held, again, third := tr.accept(through("q"), under("k", posthaste.FlowLimit{})), tr.accept(through("q")), tr.accept(through("q"))
+		claims := tr.claimThese(held, again, third)
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Paused = true })
+		tr.settle(store.RetryAt(claims[0], tr.now, refused))
+		tr.settle(store.RetryAt(claims[1], tr.now, refused))
+		claims[1] = tr.claimOne(again)
+
+		next := tr.accept(through("q"))
+		tr.wantNoClaims()
+		tr.wantWake()
+		tr.settle(store.Delivered(claims[2])) // a slot is free
+		tr.wantWake()
+		tr.settle(store.Delivered(tr.claimOne(next)))
+
+		tr.wantNoClaims()
+		tr.wantWake()
+		next = tr.accept(through("q"))
+		tr.wantWake()
+		claim := tr.claimOne(next)
+
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = 4 })
+		next = tr.accept(through("q"))
+		tr.claimOne(next)
+		tr.settle(store.RetryAt(claim, tr.now.Add(time.Minute), refused))
+		tr.wantNext(tr.now.Add(time.Minute))
+		tr.wait(time.Minute)
+		tr.claimOne(claim.Message)
+
+		tr.updateFlowKey("k", func(k *posthaste.FlowKey) { k.Paused = false })
+		tr.claimOne(held)
+	}},
+	{"messages of a queue wait for several keys at once", func(tr *trial) {
+		const keys = 3
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Parallelism = keys })
+		var messages []*posthaste.Message
+		for n := range keys {
+			messages = append(messages, tr.accept(through("q"), under(fmt.Sprint(n), posthaste.FlowLimit{})))
+		}
+		claims := tr.claimThese(messages...)
+		for n, claim := range claims {
+			tr.updateFlowKey(fmt.Sprint(n), func(k *posthaste.FlowKey) { k.Paused = true })
+			tr.settle(store.RetryAt(claim, tr.now, refused))
+		}
+		tr.wantNoClaims()
+		tr.wantWake()
+		for _, n := range []int{2, 0, 1} {
+			tr.updateFlowKey(fmt.Sprint(n), func(k *posthaste.FlowKey) { k.Paused = false })
+			tr.wantWake()
+			tr.claimOne(messages[n])
+			tr.wantNoClaims()
+		}
 	}},
 	{"a paused queue hands out nothing", func(tr *trial) {
 		m := tr.accept(through("q"))

@@ -44,7 +44,7 @@ func (m *Model) nextDue(now time.Time, free int) *life {
 	var first *life
 	inFlight := m.inFlight()
 	for _, l := range m.lives {
-		if flow.UserRoom(free, inFlight[l.message.User]) == 0 {
+		if !inFlight.leave(free, l) {
 			continue
 		}
 		if ok, _ := m.mayStart(l, now); ok && (first == nil || m.compare(l, first) < 0) {
@@ -90,7 +90,7 @@ func (m *Model) claim(now time.Time, l *life) store.Claim {
 func (m *Model) nextTime(now time.Time, free int) (next time.Time) {
 	inFlight := m.inFlight()
 	for _, l := range m.lives {
-		if free > 0 && flow.UserRoom(free, inFlight[l.message.User]) == 0 {
+		if free > 0 && !inFlight.leave(free, l) {
 			continue
 		}
 		ok, at := m.mayStart(l, now)
@@ -128,15 +128,27 @@ func windowOf(key *posthaste.FlowKey) flow.Window {
 	return flow.Window{StartedAt: key.WindowStartedAt, Count: key.WindowCount}
 }
 
-// inFlight counts the claims of each user.
-func (m *Model) inFlight() map[string]int {
-	claims := map[string]int{}
+// inFlight are the numbers of claims.
+type inFlight struct {
+	users map[string]int
+	lanes map[laneOf]int
+}
+
+func (m *Model) inFlight() inFlight {
+	claims := inFlight{map[string]int{}, map[laneOf]int{}}
 	for _, l := range m.lives {
 		if l.lease != 0 {
-			claims[l.message.User]++
+			claims.users[l.message.User]++
+			claims.lanes[l.lane()]++
 		}
 	}
 	return claims
+}
+
+// leave reports whether a number of free slots leaves one to a message's user and lane.
+func (f inFlight) leave(free int, l *life) bool {
+	room := flow.UserRoom(free, f.users[l.message.User])
+	return room > 0 && f.lanes[l.lane()] < flow.Ceiling(room)
 }
 
 // attempts counts those in flight under a flow-control key.
