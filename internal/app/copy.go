@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
-	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres"
 )
 
@@ -37,11 +37,19 @@ func (p Place) IsDatabase() bool {
 	return strings.HasPrefix(string(p), "postgres://") || strings.HasPrefix(string(p), "postgresql://")
 }
 
-// copying is a store that can be copied.
-type copying interface {
+// copying is a store that can be copied, and the rules for its secrets.
+type copying struct {
+	store.Copier
+	*ledger.Ledger
+}
+
+// copyable is a backend that can be copied.
+type copyable interface {
 	store.Backend
 	store.Copier
 }
+
+func newCopying(b copyable) *copying { return &copying{b, ledger.New(b)} }
 
 // check returns an error for a URL of something else, which is not shown: it may hold a
 // password.
@@ -53,25 +61,20 @@ func (p Place) check() error {
 }
 
 // open opens a place. A database that must be there already is not changed for that.
-func (p Place) open(ctx context.Context, existing bool, logger *slog.Logger) (copying, error) {
+func (p Place) open(ctx context.Context, existing bool, logger *slog.Logger) (*copying, error) {
 	if !p.IsDatabase() {
 		s, err := openDirectory(Options{Data: string(p), Log: logger}, nil)
 		if err != nil {
 			return nil, err
 		}
-		return s, nil
+		return newCopying(s), nil
 	}
 	s, err := postgres.Open(ctx, string(p), postgres.Options{Existing: existing, Logger: logger})
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	return s, nil
+	return newCopying(s), nil
 }
-
-var (
-	_ copying = (*lsm.Store)(nil)
-	_ copying = (*postgres.Store)(nil)
-)
 
 // Copied is how many items of each kind were copied.
 type Copied map[store.ItemKind]int
@@ -163,7 +166,7 @@ func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress fun
 }
 
 // openSource opens a place that has something to be copied.
-func openSource(ctx context.Context, now time.Time, from Place, logger *slog.Logger) (copying, error) {
+func openSource(ctx context.Context, now time.Time, from Place, logger *slog.Logger) (*copying, error) {
 	if err := cmp.Or(from.check(), from.exists()); err != nil {
 		return nil, err
 	}
@@ -200,7 +203,7 @@ func checkAnything(ctx context.Context, now time.Time, source store.Copier) erro
 }
 
 // reserve marks a store, which must be empty, as one that is copied into.
-func reserve(ctx context.Context, target copying) error {
+func reserve(ctx context.Context, target *copying) error {
 	empty, err := target.Empty(ctx)
 	if err != nil {
 		return err
@@ -222,7 +225,7 @@ const (
 )
 
 // move moves everything from one store into another, and returns what it has moved.
-func move(ctx context.Context, now time.Time, source, target copying, progress func(Copied)) (sums, error) {
+func move(ctx context.Context, now time.Time, source, target *copying, progress func(Copied)) (sums, error) {
 	moved := sums{}
 	var items []store.Item
 	size := 0

@@ -32,7 +32,7 @@ func (tx *tx) advance(step *store.Step, processed int, failures []posthaste.Acti
 }
 
 // PutAction implements store.Actions.
-func (l *rules) PutAction(ctx context.Context, action *posthaste.BulkAction) error {
+func (l *Ledger) PutAction(ctx context.Context, action *posthaste.BulkAction) error {
 	return l.update(ctx, time.Time{}, action.User, actions.scope(action.User, action.ID).Hint, func(tx *tx) error {
 		stored, err := actions.load(tx, action.ID)
 		if err == nil {
@@ -43,23 +43,26 @@ func (l *rules) PutAction(ctx context.Context, action *posthaste.BulkAction) err
 }
 
 // Action implements store.Actions.
-func (l *rules) Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
-	return actions.one(ctx, l.Ledger, user, id)
+func (l *Ledger) Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
+	return actions.one(ctx, l, user, id)
 }
 
 // Actions implements store.Actions.
-func (l *rules) Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error) {
-	return actions.all(ctx, l.Ledger, user)
+func (l *Ledger) Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error) {
+	return actions.all(ctx, l, user)
 }
 
+// unfinishedSince is when unfinished actions are due, before all others: see index.Action.
+var unfinishedSince = time.UnixMilli(0)
+
 // UnfinishedActions implements store.Actions.
-func (l *rules) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error) {
-	unfinished, _, err := actions.due(ctx, l.Ledger, time.UnixMilli(0), math.MaxInt32)
+func (l *Ledger) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error) {
+	unfinished, _, err := actions.due(ctx, l, unfinishedSince, math.MaxInt32)
 	return unfinished, err
 }
 
 // UpdateAction implements store.Actions.
-func (l *rules) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {
+func (l *Ledger) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {
 	return l.update(ctx, time.Time{}, user, actions.scope(user, id).Hint, func(tx *tx) error {
 		stored, err := actions.get(tx, user, id)
 		if err != nil {
@@ -76,8 +79,8 @@ func (l *rules) UpdateAction(ctx context.Context, user, id string, change func(*
 const deletedAtOnce = 200
 
 // DeleteActions implements store.Actions. Finished actions do not change any more.
-func (l *rules) DeleteActions(ctx context.Context, completedBefore time.Time) error {
-	due, _, damage := actions.due(ctx, l.Ledger, completedBefore.Add(-time.Millisecond), math.MaxInt32)
+func (l *Ledger) DeleteActions(ctx context.Context, completedBefore time.Time) error {
+	due, _, damage := actions.due(ctx, l, completedBefore.Add(-time.Millisecond), math.MaxInt32)
 	old := map[string][]*posthaste.BulkAction{}
 	for _, action := range due {
 		if action.Finished() {

@@ -1,9 +1,8 @@
-//go:build seam
-
 package ledger
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -16,7 +15,7 @@ import (
 )
 
 // UpdateFlowKey implements store.FlowKeys.
-func (l *rules) UpdateFlowKey(ctx context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
+func (l *Ledger) UpdateFlowKey(ctx context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
 	return l.update(ctx, now, user, flowKeys.scope(user, key).Hint, func(tx *tx) error {
 		return flowKeys.update(tx, key, posthaste.FlowKey{Key: key}, func(k *posthaste.FlowKey) error {
 			if err := change(k); err != nil {
@@ -35,7 +34,7 @@ func (l *rules) UpdateFlowKey(ctx context.Context, now time.Time, user, key stri
 const countedAtMost = 100_000
 
 // FlowKey implements store.FlowKeys.
-func (l *rules) FlowKey(ctx context.Context, now time.Time, user, key string) (status store.FlowStatus, err error) {
+func (l *Ledger) FlowKey(ctx context.Context, now time.Time, user, key string) (status store.FlowStatus, err error) {
 	err = l.View(ctx, flowKeys.scope(user, key), func(r store.Reader) error {
 		k, err := flowKeys.get(r, user, key)
 		if err != nil {
@@ -51,7 +50,7 @@ func (l *rules) FlowKey(ctx context.Context, now time.Time, user, key string) (s
 }
 
 // FlowKeys implements store.FlowKeys.
-func (l *rules) FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (list store.List[store.FlowStatus], err error) {
+func (l *Ledger) FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (list store.List[store.FlowStatus], err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		part, err := flowKeys.part(r, user, after)
 		if err != nil {
@@ -59,10 +58,32 @@ func (l *rules) FlowKeys(ctx context.Context, now time.Time, user, contains, aft
 		}
 		list.Next = part.Next
 		wanted := slices.DeleteFunc(part.Items, func(k *posthaste.FlowKey) bool { return !strings.Contains(k.Key, contains) })
+		if wanted, err = withWindows(r, user, wanted); err != nil {
+			return err
+		}
 		list.Items, err = flowStatuses(r, now, wanted)
 		return err
 	})
 	return list, err
+}
+
+// withWindows returns keys with their windows as of now, which a scan does not know.
+func withWindows(r store.Reader, user string, of []*posthaste.FlowKey) (keys []*posthaste.FlowKey, err error) {
+	names := namesOf(of)
+	if err := r.Fetch(keysHint(names)); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		k, err := flowKeys.get(r, user, name)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
 }
 
 // flowStatuses counts the messages under keys.
@@ -94,7 +115,7 @@ func namesOf(keys []*posthaste.FlowKey) []string {
 // meanwhile uses the key, which takes away the mark, so that the key stays.
 
 // DeleteFlowKey implements store.FlowKeys. It begins again if the key was used meanwhile.
-func (l *rules) DeleteFlowKey(ctx context.Context, user, key string) error {
+func (l *Ledger) DeleteFlowKey(ctx context.Context, user, key string) error {
 	any := func(*posthaste.FlowKey) bool { return true }
 	for {
 		marked, err := l.markKeys(ctx, user, []string{key}, any)
@@ -122,7 +143,7 @@ const trimmedKeys = 200
 
 // trimFlowKeys removes keys that have been idle since a time and that no message needs. Keys that
 // cannot be read stay.
-func (l *rules) trimFlowKeys(ctx context.Context, user string, since time.Time) (removed int, err error) {
+func (l *Ledger) trimFlowKeys(ctx context.Context, user string, since time.Time) (removed int, err error) {
 	idle := func(k *posthaste.FlowKey) bool { return k.Idle(since) }
 	for after, more := []byte(nil), true; more; {
 		var names []string
@@ -149,7 +170,7 @@ func (l *rules) trimFlowKeys(ctx context.Context, user string, since time.Time) 
 }
 
 // removeIdle removes those of some keys that are idle and that no message needs.
-func (l *rules) removeIdle(ctx context.Context, user string, names []string, idle func(*posthaste.FlowKey) bool) (int, error) {
+func (l *Ledger) removeIdle(ctx context.Context, user string, names []string, idle func(*posthaste.FlowKey) bool) (int, error) {
 	if len(names) == 0 {
 		return 0, nil
 	}
@@ -178,7 +199,7 @@ type markedKeys struct {
 }
 
 // markKeys marks those of some keys that exist and for which a condition holds.
-func (l *rules) markKeys(ctx context.Context, user string, names []string, condition func(*posthaste.FlowKey) bool) (marked markedKeys, err error) {
+func (l *Ledger) markKeys(ctx context.Context, user string, names []string, condition func(*posthaste.FlowKey) bool) (marked markedKeys, err error) {
 	const year = 365 * 24 * time.Hour
 	marked.mark = time.UnixMilli(1 + rand.Int64N(year.Milliseconds())) // long ago, so that any use replaces it
 	err = l.update(ctx, time.Time{}, user, keysHint(names), func(tx *tx) error {
@@ -202,7 +223,7 @@ func (l *rules) markKeys(ctx context.Context, user string, names []string, condi
 }
 
 // messagesUnder counts the messages under keys that have not ended.
-func (l *rules) messagesUnder(ctx context.Context, user string, keys []string) (counts []int, err error) {
+func (l *Ledger) messagesUnder(ctx context.Context, user string, keys []string) (counts []int, err error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -220,7 +241,7 @@ func (l *rules) messagesUnder(ctx context.Context, user string, keys []string) (
 // removeMarked removes those of some keys that nothing has used since they were marked and for which
 // a condition still holds: an attempt that has ended meanwhile counts in the window of its key. It
 // returns how many.
-func (l *rules) removeMarked(ctx context.Context, user string, marked markedKeys, condition func(*posthaste.FlowKey) bool) (removed int, err error) {
+func (l *Ledger) removeMarked(ctx context.Context, user string, marked markedKeys, condition func(*posthaste.FlowKey) bool) (removed int, err error) {
 	if len(marked.keys) == 0 {
 		return 0, nil
 	}

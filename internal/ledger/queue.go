@@ -1,5 +1,3 @@
-//go:build seam
-
 package ledger
 
 import (
@@ -11,7 +9,7 @@ import (
 )
 
 // UpdateQueue implements store.Queues.
-func (l *rules) UpdateQueue(ctx context.Context, now time.Time, user, name string, change func(*posthaste.Queue) error) error {
+func (l *Ledger) UpdateQueue(ctx context.Context, now time.Time, user, name string, change func(*posthaste.Queue) error) error {
 	return l.update(ctx, now, user, queues.scope(user, name).Hint, func(tx *tx) error {
 		return queues.update(tx, name, posthaste.Queue{Name: name}, func(q *posthaste.Queue) error {
 			if err := change(q); err != nil {
@@ -24,7 +22,7 @@ func (l *rules) UpdateQueue(ctx context.Context, now time.Time, user, name strin
 }
 
 // Queue implements store.Queues.
-func (l *rules) Queue(ctx context.Context, user, name string) (status store.QueueStatus, err error) {
+func (l *Ledger) Queue(ctx context.Context, user, name string) (status store.QueueStatus, err error) {
 	err = l.View(ctx, queues.scope(user, name), func(r store.Reader) error {
 		q, err := queues.get(r, user, name)
 		if err != nil {
@@ -40,7 +38,7 @@ func (l *rules) Queue(ctx context.Context, user, name string) (status store.Queu
 }
 
 // Queues implements store.Queues.
-func (l *rules) Queues(ctx context.Context, user, after string) (list store.List[store.QueueStatus], err error) {
+func (l *Ledger) Queues(ctx context.Context, user, after string) (list store.List[store.QueueStatus], err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		part, err := queues.part(r, user, after)
 		if err != nil {
@@ -59,7 +57,7 @@ func queueStatuses(r store.Reader, of []*posthaste.Queue) ([]store.QueueStatus, 
 	for i, q := range of {
 		lanes[i] = posthaste.Lane{Kind: posthaste.LaneQueue, Name: q.Name}
 	}
-	lags, err := r.InLanes(lanes)
+	lags, err := r.LaneLengths(lanes)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +69,6 @@ func queueStatuses(r store.Reader, of []*posthaste.Queue) ([]store.QueueStatus, 
 }
 
 // QueueNames implements store.Queues.
-func (l *rules) QueueNames(ctx context.Context, user string) ([]string, error) {
-	return queues.names(ctx, l.Ledger, user)
+func (l *Ledger) QueueNames(ctx context.Context, user string) ([]string, error) {
+	return queues.names(ctx, l, user)
 }

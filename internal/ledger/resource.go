@@ -10,7 +10,7 @@ import (
 )
 
 // UpdateURLGroup implements store.URLGroups.
-func (l *rules) UpdateURLGroup(ctx context.Context, now time.Time, user, name string, change func(*posthaste.URLGroup) error) error {
+func (l *Ledger) UpdateURLGroup(ctx context.Context, now time.Time, user, name string, change func(*posthaste.URLGroup) error) error {
 	return l.update(ctx, now, user, urlGroups.scope(user, name).Hint, func(tx *tx) error {
 		stored, err := urlGroups.load(tx, name)
 		if err != nil {
@@ -41,17 +41,17 @@ func stamp(now time.Time, created, updated *time.Time) {
 }
 
 // URLGroup implements store.URLGroups.
-func (l *rules) URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error) {
-	return urlGroups.one(ctx, l.Ledger, user, name)
+func (l *Ledger) URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error) {
+	return urlGroups.one(ctx, l, user, name)
 }
 
 // URLGroups implements store.URLGroups.
-func (l *rules) URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
-	return urlGroups.list(ctx, l.Ledger, user, after)
+func (l *Ledger) URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
+	return urlGroups.list(ctx, l, user, after)
 }
 
 // DeleteURLGroup implements store.URLGroups.
-func (l *rules) DeleteURLGroup(ctx context.Context, user, name string) error {
+func (l *Ledger) DeleteURLGroup(ctx context.Context, user, name string) error {
 	return l.update(ctx, time.Time{}, user, store.Hint{}, func(tx *tx) error {
 		urlGroups.remove(tx, name, nil)
 		return nil
@@ -59,7 +59,7 @@ func (l *rules) DeleteURLGroup(ctx context.Context, user, name string) error {
 }
 
 // UpdateSchedule implements store.Schedules.
-func (l *rules) UpdateSchedule(ctx context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error {
+func (l *Ledger) UpdateSchedule(ctx context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error {
 	return l.update(ctx, now, user, schedules.scope(user, id).Hint, func(tx *tx) error {
 		return schedules.update(tx, id, posthaste.Schedule{ID: id, User: user}, func(s *posthaste.Schedule) error {
 			if err := change(s); err != nil {
@@ -74,17 +74,17 @@ func (l *rules) UpdateSchedule(ctx context.Context, now time.Time, user, id stri
 }
 
 // Schedule implements store.Schedules.
-func (l *rules) Schedule(ctx context.Context, user, id string) (*posthaste.Schedule, error) {
-	return schedules.one(ctx, l.Ledger, user, id)
+func (l *Ledger) Schedule(ctx context.Context, user, id string) (*posthaste.Schedule, error) {
+	return schedules.one(ctx, l, user, id)
 }
 
 // Schedules implements store.Schedules.
-func (l *rules) Schedules(ctx context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
-	return schedules.list(ctx, l.Ledger, user, after)
+func (l *Ledger) Schedules(ctx context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
+	return schedules.list(ctx, l, user, after)
 }
 
 // DeleteSchedule implements store.Schedules.
-func (l *rules) DeleteSchedule(ctx context.Context, user, id string) error {
+func (l *Ledger) DeleteSchedule(ctx context.Context, user, id string) error {
 	return l.update(ctx, time.Time{}, user, schedules.scope(user, id).Hint, func(tx *tx) error {
 		stored, err := schedules.load(tx, id)
 		if err != nil || stored == nil {
@@ -97,8 +97,8 @@ func (l *rules) DeleteSchedule(ctx context.Context, user, id string) error {
 
 // DueSchedules implements store.Schedules. Each process gets all that are due; the first Tick to
 // commit wins.
-func (l *rules) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
-	return schedules.due(ctx, l.Ledger, now, limit, except...)
+func (l *Ledger) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
+	return schedules.due(ctx, l, now, limit, except...)
 }
 
 // due returns up to limit values that are due, of all users except some, the earliest first, and when

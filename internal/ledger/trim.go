@@ -29,7 +29,7 @@ func (l *rules) Trim(ctx context.Context, user string, horizon store.Horizon) (t
 			return trimmed, err
 		}
 	}
-	rest, err := l.Backend.Trim(ctx, user, store.Horizon{Log: horizon.Log, Runs: horizon.Runs, FlowKeys: horizon.FlowKeys})
+	rest, err := l.Ledger.Trim(ctx, user, store.Horizon{Log: horizon.Log, Runs: horizon.Runs, FlowKeys: horizon.FlowKeys})
 	rest.DeadLetters = trimmed.DeadLetters
 	return rest, err
 }

@@ -19,7 +19,7 @@ func readSecret(r store.Reader, key string) (string, error) {
 }
 
 // Secret implements store.Vault.
-func (l *rules) Secret(ctx context.Context, key string) (value string, err error) {
+func (l *Ledger) Secret(ctx context.Context, key string) (value string, err error) {
 	err = l.View(ctx, secretScope(key), func(r store.Reader) (err error) {
 		value, err = readSecret(r, key)
 		return err
@@ -28,7 +28,7 @@ func (l *rules) Secret(ctx context.Context, key string) (value string, err error
 }
 
 // PutSecretIfAbsent implements store.Vault.
-func (l *rules) PutSecretIfAbsent(ctx context.Context, key, value string) (stored string, err error) {
+func (l *Ledger) PutSecretIfAbsent(ctx context.Context, key, value string) (stored string, err error) {
 	err = l.Update(ctx, time.Time{}, secretScope(key), func(tx store.Tx) (err error) {
 		stored, err = readSecret(tx, key)
 		if errors.Is(err, store.ErrNotFound) {
@@ -44,7 +44,7 @@ func (l *rules) PutSecretIfAbsent(ctx context.Context, key, value string) (store
 }
 
 // CompareAndSwapSecret implements store.Vault.
-func (l *rules) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
+func (l *Ledger) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
 	return l.Update(ctx, time.Time{}, secretScope(key), func(tx store.Tx) error {
 		stored, err := readSecret(tx, key)
 		if errors.Is(err, store.ErrNotFound) || err == nil && stored != old {

@@ -11,10 +11,38 @@ import (
 // Backend keeps records, messages with their places in lanes, and the log. It decides nothing that
 // a user could notice: the rules of delivery are in package ledger, which makes a Store of it.
 //
-// The methods of Store that are embedded here are still the backend's.
+// The groups of methods of Store that are embedded here are still the backend's.
 type Backend interface {
-	Store
 	Transactor
+
+	Acceptor
+	Worker
+	Canceller
+	Expediter
+	MessageReader
+	Log
+	Watcher
+	DeadLetters
+	LiveMessages
+	QueueDeleter
+	Ticker
+	Runs
+	Waiters
+	Jobs
+	Retention
+	Health
+
+	Close() error
+}
+
+// QueueDeleter is a part of Queues.
+type QueueDeleter interface {
+	DeleteQueue(ctx context.Context, now time.Time, user, name string) error
+}
+
+// Ticker is a part of Schedules.
+type Ticker interface {
+	Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error
 }
 
 // Transactor changes what is stored by serializable transactions.
@@ -91,6 +119,20 @@ type Reader interface {
 	// InLane returns up to limit messages of a lane that come after a spot, in order, and the spot
 	// of the last one. Of a lane that changes meanwhile it may miss those that move.
 	InLane(lane posthaste.Lane, after Spot, limit int) (ids []posthaste.MessageID, last Spot, err error)
+
+	// LaneLengths returns for each lane how many of its messages have not ended. An Update does not
+	// see its own writes here.
+	LaneLengths(lanes []posthaste.Lane) ([]int, error)
+
+	// UnderKeys counts for each flow-control key the messages that name it, but does not see what an
+	// Update wrote. Of those that wait in a lane, or in all queues, it may look only at a number.
+	UnderKeys(keys []string, dueBy time.Time, atMost int) ([]KeyUse, error)
+}
+
+// KeyUse counts messages under a flow-control key that have not ended.
+type KeyUse struct {
+	InFlight int // attempts
+	Waiting  int // not in flight, and due by a time
 }
 
 // Spot is a message's spot in its lane: by Place.Order, then by id.

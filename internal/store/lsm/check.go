@@ -13,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 )
 
 // Report is what Check has looked at and what it found.
@@ -210,17 +211,22 @@ func (c *checker) record(key, value []byte) error {
 		}
 		return err
 	case kindQueue:
-		return checkDocument(queues, key, value)
+		return c.named(store.ItemQueue, key, value)
 	case kindGroup:
-		return checkDocument(groups, key, value)
+		return c.named(store.ItemURLGroup, key, value)
 	case kindFlowKey:
-		return checkDocument(flowKeys, key, value)
+		return c.named(store.ItemFlowKey, key, value)
 	case kindAction:
-		return checkDocument(actions, key, value)
+		return c.named(store.ItemAction, key, value)
 	case kindSchedule:
-		return c.schedule(key, value)
+		return c.named(store.ItemSchedule, key, value)
 	case kindTick:
-		return c.tick(key)
+		return c.due(store.ItemSchedule, key)
+	case kindDue:
+		if len(key) < 2 {
+			return errCorrupt
+		}
+		return c.due(store.ItemKind(key[1]), key)
 	case kindWaiting:
 		return c.waiting(key, value)
 	case kindDeadLetter:
@@ -259,11 +265,37 @@ func userKey(rest []byte) (user string, tail []byte, err error) {
 	return string(rest[1 : 1+n]), rest[1+n:], nil
 }
 
-func checkDocument[T any](d documents[T], key, value []byte) error {
+// named: one that is due is found by its time.
+func (c *checker) named(kind store.ItemKind, key, value []byte) error {
 	user, name, err := userKey(key[1:])
 	if err != nil {
 		return err
 	}
-	_, err = d.decode(user, string(name), value)
+	found, err := index.Of(nil, &store.Item{Kind: kind, User: user, Key: name, Value: value})
+	if err != nil || found.DueAt.IsZero() {
+		return err
+	}
+	t := tableOf(kind)
+	return c.exists(t.appendDue(nil, found.DueAt, user, name), "one of the %s, %.200q, would never be due", kind, name)
+}
+
+// due: what is due is a record that says the same.
+func (c *checker) due(kind store.ItemKind, key []byte) error {
+	if kind != store.ItemSchedule && kind != store.ItemAction {
+		return errors.New("records of this kind are never due")
+	}
+	t := tableOf(kind)
+	at, user, name, err := t.parseDue(key)
+	if err != nil {
+		return err
+	}
+	value, err := getRecord(c.db, kind, user, name)
+	if err != nil {
+		return fmt.Errorf("due time of one of the %s, %.200q: %w", kind, name, err)
+	}
+	found, err := index.Of(nil, &store.Item{Kind: kind, User: user, Key: name, Value: value})
+	if err == nil && !sameMilli(found.DueAt, at) {
+		err = fmt.Errorf("one of the %s, %.200q, would be due at another time than it says", kind, name)
+	}
 	return err
 }

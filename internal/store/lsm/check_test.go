@@ -34,7 +34,7 @@ func fillAll(t *testing.T) image {
 }
 
 // fillWithAll is fillStore for a store that has something of every kind.
-func fillWithAll(t *testing.T, fs vfs.FS) (acknowledged, *lsm.Store) {
+func fillWithAll(t *testing.T, fs vfs.FS) (acknowledged, *ruled) {
 	t.Helper()
 	_, s := fillStore(t, fs)
 	failing := anyMessage(noon)
@@ -62,7 +62,7 @@ func fillWithAll(t *testing.T, fs vfs.FS) (acknowledged, *lsm.Store) {
 }
 
 // settle ends the claim of one message.
-func settle(t *testing.T, s *lsm.Store, id posthaste.MessageID, how func(store.Claim) store.Settlement) {
+func settle(t *testing.T, s *ruled, id posthaste.MessageID, how func(store.Claim) store.Settlement) {
 	t.Helper()
 	claims, _, err := s.Claim(t.Context(), noon, 1000)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestCheckChangesNothing(t *testing.T) {
 	if _, err := lsm.Check(empty, lsm.Options{}); err == nil || !strings.Contains(err.Error(), "neither a data directory nor a backup") {
 		t.Errorf("Check of an empty directory = %v", err)
 	}
-	s, err := lsm.Open(t.TempDir(), lsm.Options{})
+	s, err := openRuled(t.TempDir(), lsm.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestBackup(t *testing.T) {
 			t.Errorf("Restore to %s = %v, want ErrNotEmpty", target, err)
 		}
 	}
-	restored, err := lsm.Open("restored", lsm.Options{FS: fs})
+	restored, err := openRuled("restored", lsm.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestBackup(t *testing.T) {
 // TestBackupIsForNobodyElse backs up on a disk that has permissions.
 func TestBackupIsForNobodyElse(t *testing.T) {
 	data, backup := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
-	s, err := lsm.Open(data, lsm.Options{})
+	s, err := openRuled(data, lsm.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestBackupIsForNobodyElse(t *testing.T) {
 // TestRestoreKeepsADirectory fills one that is there, as if a disk were mounted on it.
 func TestRestoreKeepsADirectory(t *testing.T) {
 	backup, to := filepath.Join(t.TempDir(), "backup"), t.TempDir()
-	s, err := lsm.Open(filepath.Join(t.TempDir(), "data"), lsm.Options{})
+	s, err := openRuled(filepath.Join(t.TempDir(), "data"), lsm.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestRestoreThatIsBrokenOff(t *testing.T) {
 			}
 			continue
 		}
-		if _, err := lsm.Open(to, lsm.Options{FS: fs}); !errors.Is(err, lsm.ErrDamaged) {
+		if _, err := openRuled(to, lsm.Options{FS: fs}); !errors.Is(err, lsm.ErrDamaged) {
 			t.Errorf("Open of what has %d of %d files = %v, want ErrDamaged", n, len(names), err)
 		}
 	}

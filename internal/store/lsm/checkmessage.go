@@ -322,38 +322,3 @@ func (c *checker) count(key, value []byte) error {
 	c.counts[string(key)] -= n
 	return err
 }
-
-// schedule: one that is to tick is found by its time.
-func (c *checker) schedule(key, value []byte) error {
-	user, id, err := userKey(key[1:])
-	if err != nil {
-		return err
-	}
-	schedule, err := schedules.decode(user, string(id), value)
-	if err != nil {
-		return err
-	}
-	if tick := tickKey(schedule); tick != nil {
-		return c.exists(tick, "schedule %s would never tick", id)
-	}
-	return nil
-}
-
-// tick: what is to tick is a schedule that says the same.
-func (c *checker) tick(key []byte) error {
-	if len(key) < 1+8 {
-		return errCorrupt
-	}
-	user, id, err := userKey(key[9:])
-	if err != nil {
-		return err
-	}
-	schedule, err := schedules.get(c.db, user, string(id))
-	if err != nil {
-		return fmt.Errorf("tick of schedule %s: %w", id, err)
-	}
-	if string(tickKey(schedule)) != string(key) {
-		return fmt.Errorf("schedule %s would tick at another time than it says", id)
-	}
-	return nil
-}

@@ -69,7 +69,7 @@ func disk(t *testing.T) (fs vfs.FS, dir string) {
 
 func TestCrowdedMoment(t *testing.T) {
 	storetest.RunCrowdedMoment(t, func(t *testing.T) store.Store {
-		return ledger.New(open(t, vfs.NewMem()))
+		return open(t, vfs.NewMem())
 	})
 }
 

@@ -170,9 +170,9 @@ type acknowledged struct {
 
 // fillStore makes a store whose content is in tables and in its write-ahead log, and
 // returns what it acknowledged.
-func fillStore(t *testing.T, fs vfs.FS) (acknowledged, *lsm.Store) {
+func fillStore(t *testing.T, fs vfs.FS) (acknowledged, *ruled) {
 	t.Helper()
-	s, err := lsm.Open("data", lsm.Options{FS: fs, Logger: slog.New(slog.DiscardHandler)})
+	s, err := openRuled("data", lsm.Options{FS: fs, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func fillStore(t *testing.T, fs vfs.FS) (acknowledged, *lsm.Store) {
 	return know, s
 }
 
-func readLedger(ctx context.Context, s *lsm.Store) (acknowledged, error) {
+func readLedger(ctx context.Context, s *ruled) (acknowledged, error) {
 	know := acknowledged{statuses: map[posthaste.MessageID]store.Status{}}
 	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
 	for {
@@ -275,7 +275,7 @@ func try(files image, know acknowledged) (verdict string, err error) {
 		runtime.Goexit() // as good as the end of the process
 	}
 	go func() {
-		s, err := lsm.Open("data", lsm.Options{FS: files.fs(), CacheSize: 1 << 20, Fatal: stop, Logger: slog.New(slog.DiscardHandler)})
+		s, err := openRuled("data", lsm.Options{FS: files.fs(), CacheSize: 1 << 20, Fatal: stop, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			report(refused, named(err))
 			return

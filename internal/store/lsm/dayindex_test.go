@@ -22,7 +22,7 @@ const wholeDay = 24 * time.Hour
 
 // scattered accepts messages of Ann's at noon of some days after the first, in that order. What
 // they have is for change to say.
-func scattered(t testing.TB, s *lsm.Store, days []int, change func(day int, m *posthaste.Message)) {
+func scattered(t testing.TB, s *ruled, days []int, change func(day int, m *posthaste.Message)) {
 	t.Helper()
 	for _, d := range days {
 		now := noon.Add(time.Duration(d) * wholeDay)
@@ -43,7 +43,7 @@ func everyDay(days int) (all []int) {
 }
 
 // eventsOf reads pages of at most some entries until none follows.
-func eventsOf(t testing.TB, s *lsm.Store, user string, filter store.EventFilter, oldestFirst bool, limit int) (all []store.Entry, pages int) {
+func eventsOf(t testing.TB, s *ruled, user string, filter store.EventFilter, oldestFirst bool, limit int) (all []store.Entry, pages int) {
 	t.Helper()
 	query := store.EventQuery{Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit}
 	for {
@@ -109,7 +109,7 @@ func TestPagesPassOverDays(t *testing.T) {
 func TestPagesAreThoseOfTheDefinition(t *testing.T) {
 	labels := []string{"a", "b", "c"}
 	rapid.Check(t, func(rt *rapid.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := openRuled("data", lsm.Options{FS: vfs.NewMem()})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestPagesAreThoseOfTheDefinition(t *testing.T) {
 }
 
 // dayByDay reads a number of days of the log, each by its own query, which do not use the day index.
-func dayByDay(t testing.TB, s *lsm.Store, days int) (all []store.Entry) {
+func dayByDay(t testing.TB, s *ruled, days int) (all []store.Entry) {
 	t.Helper()
 	for d := range days {
 		begins := noon.Truncate(wholeDay).Add(time.Duration(d) * wholeDay)

@@ -40,65 +40,6 @@ func (d documents[T]) get(r pebble.Reader, user, name string) (*T, error) {
 	return document, err
 }
 
-// list returns all documents of a user by name, or an error that names one that cannot be
-// read: what is left would not tell that it is missing.
-func (d documents[T]) list(r pebble.Reader, user string) ([]*T, error) {
-	prefix := d.key(user, "")
-	var all []*T
-	err := scan(r, prefix, func(key, value []byte) error {
-		document, err := d.read(user, string(key[len(prefix):]), value)
-		if err != nil {
-			return err
-		}
-		all = append(all, document)
-		return nil
-	})
-	return all, err
-}
-
-// part returns documents of a user whose names come after one, as list does: as many as fit
-// in a part of a list.
-func (d documents[T]) part(r pebble.Reader, user, after string) (list store.List[*T], err error) {
-	prefix := d.key(user, "")
-	from := prefix
-	if after != "" {
-		from = append(d.key(user, after), 0)
-	}
-	budget, last := store.NewPageBudget(0), ""
-	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(prefix)})
-	if err != nil {
-		return list, err
-	}
-	defer func() { err = errors.Join(err, iter.Error(), iter.Close()) }()
-	for valid := iter.First(); valid; valid = iter.Next() {
-		name := string(iter.Key()[len(prefix):])
-		if !budget.Take(listedOverhead + len(name) + len(iter.Value())) {
-			list.Next = last
-			return list, nil
-		}
-		document, err := d.read(user, name, iter.Value())
-		if err != nil {
-			return list, err
-		}
-		list.Items, last = append(list.Items, document), name
-	}
-	return list, nil
-}
-
-// listedOverhead is what a document of a list takes in memory beside its record.
-const listedOverhead = 512
-
-// names returns the names of all documents of a user, in order.
-func (d documents[T]) names(r pebble.Reader, user string) ([]string, error) {
-	prefix := d.key(user, "")
-	var names []string
-	err := scan(r, prefix, func(key, _ []byte) error {
-		names = append(names, string(key[len(prefix):]))
-		return nil
-	})
-	return names, err
-}
-
 // load returns a document as of the commit, nil if there is none. Once loaded it
 // can be loaded again without an error.
 func (d documents[T]) load(c *commit, user, name string) (*T, error) {

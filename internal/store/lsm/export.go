@@ -63,7 +63,7 @@ type exporter struct {
 // all yields everything in the order of the kinds.
 func (e *exporter) all() error {
 	for _, step := range []func() error{
-		e.secrets,
+		e.named(store.ItemSecret, kindVault),
 		e.named(store.ItemQueue, kindQueue),
 		e.named(store.ItemURLGroup, kindGroup),
 		e.named(store.ItemFlowKey, kindFlowKey),
@@ -138,10 +138,6 @@ func (e *exporter) remembered(kind store.ItemKind, part byte) func(user string, 
 		}
 		return err
 	}
-}
-
-func (e *exporter) secrets() error {
-	return e.named(store.ItemSecret, kindVault)()
 }
 
 func (e *exporter) runs() error {

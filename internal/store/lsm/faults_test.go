@@ -110,7 +110,7 @@ func publishUntilStopped(t *testing.T, d *failingDisk) []*posthaste.Message {
 	var mu sync.Mutex
 	go func() {
 		defer close(ended)
-		s, err := lsm.Open("data", lsm.Options{FS: d.fs(), Fatal: stop, Logger: slog.New(slog.DiscardHandler)})
+		s, err := openRuled("data", lsm.Options{FS: d.fs(), Fatal: stop, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			stopped <- err.Error() // the program ends with this sentence
 			return
@@ -199,7 +199,7 @@ func TestStalledDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &stallingDisk{}
 		var log bytes.Buffer
-		s, err := lsm.Open("data", lsm.Options{FS: disk.fs(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s, err := openRuled("data", lsm.Options{FS: disk.fs(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func TestStalledDisk(t *testing.T) {
 func TestTrimOnStalledDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &stallingDisk{}
-		s, err := lsm.Open("data", lsm.Options{FS: disk.fs(), Logger: slog.New(slog.DiscardHandler)})
+		s, err := openRuled("data", lsm.Options{FS: disk.fs(), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +309,7 @@ func TestTrimOnStalledDisk(t *testing.T) {
 func TestStallEndsAllWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &stallingDisk{}
-		s, err := lsm.Open("data", lsm.Options{FS: disk.fs(), Logger: slog.New(slog.DiscardHandler)})
+		s, err := openRuled("data", lsm.Options{FS: disk.fs(), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +366,7 @@ func (d *meteredDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &meteredDisk{vfs.NewMem(), 1 << 30}
-		s, err := lsm.Open("data", lsm.Options{FS: disk, Reserve: 256 << 20, Logger: slog.New(slog.DiscardHandler)})
+		s, err := openRuled("data", lsm.Options{FS: disk, Reserve: 256 << 20, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -37,18 +38,8 @@ func (i *importer) add(item store.Item) error {
 		return fmt.Errorf("a user id of %d bytes: at most %d fit", len(item.User), maxUserLen)
 	}
 	switch item.Kind {
-	case store.ItemSecret:
-		i.c.set(vaultKey(string(item.Key)), item.Value)
-	case store.ItemQueue:
-		i.c.set(queues.key(item.User, string(item.Key)), item.Value)
-	case store.ItemURLGroup:
-		i.c.set(groups.key(item.User, string(item.Key)), item.Value)
-	case store.ItemFlowKey:
-		i.c.set(flowKeys.key(item.User, string(item.Key)), item.Value)
-	case store.ItemAction:
-		i.c.set(actions.key(item.User, string(item.Key)), item.Value)
-	case store.ItemSchedule:
-		return i.schedule(item)
+	case store.ItemSecret, store.ItemQueue, store.ItemURLGroup, store.ItemFlowKey, store.ItemAction, store.ItemSchedule:
+		return i.record(item)
 	case store.ItemMessage:
 		return i.message(item)
 	case store.ItemEvent:
@@ -60,21 +51,20 @@ func (i *importer) add(item store.Item) error {
 	default:
 		return i.ofRun(item)
 	}
-	return nil
 }
 
 // raise sees to it that no event to come has a position that was given before.
 func (i *importer) raise(p posthaste.Position) { i.c.last = max(i.c.last, p) }
 
-func (i *importer) schedule(item store.Item) error {
-	schedule, err := schedules.decode(item.User, string(item.Key), item.Value)
+// record writes a record and when it is due.
+func (i *importer) record(item store.Item) error {
+	found, err := index.Of(nil, &item)
 	if err != nil {
 		return err
 	}
-	i.c.set(schedules.key(item.User, schedule.ID), item.Value)
-	if key := tickKey(schedule); key != nil {
-		i.c.set(key, nil)
-	}
+	t := tableOf(item.Kind)
+	i.c.setRecord(t.appendRecord(nil, item.User, item.Key), item.Value)
+	moveDue(i.c, item.Kind, item.User, string(item.Key), time.Time{}, found.DueAt)
 	return nil
 }
 

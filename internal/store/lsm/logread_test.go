@@ -12,7 +12,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
-	"posthaste/internal/store/lsm"
 )
 
 // TestStatsCountWhatQueriesRead asks for a part of a log of five entries in five
@@ -154,7 +153,7 @@ func TestManyValuesAreOnePage(t *testing.T) {
 	}
 }
 
-func blocksRead(t *testing.T, s *lsm.Store) int64 {
+func blocksRead(t *testing.T, s *ruled) int64 {
 	t.Helper()
 	stats, err := s.Stats(t.Context(), noon)
 	if err != nil {
@@ -286,7 +285,7 @@ func TestMessageIsReadFromItsDayOn(t *testing.T) {
 }
 
 // readSoFar returns what queries have read.
-func readSoFar(t testing.TB, s *lsm.Store) store.LogReads {
+func readSoFar(t testing.TB, s *ruled) store.LogReads {
 	t.Helper()
 	stats, err := s.Stats(t.Context(), noon)
 	if err != nil {

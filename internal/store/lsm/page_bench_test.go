@@ -11,7 +11,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
-	"posthaste/internal/store/lsm"
 )
 
 // BenchmarkPage reads pages of a log that lies in the block cache, by filters that match
@@ -68,7 +67,7 @@ func BenchmarkYear(b *testing.B) {
 	}
 }
 
-func readPages(b *testing.B, s *lsm.Store, query store.EventQuery) {
+func readPages(b *testing.B, s *ruled, query store.EventQuery) {
 	before := readSoFar(b, s)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -86,13 +85,13 @@ func readPages(b *testing.B, s *lsm.Store, query store.EventQuery) {
 
 // filledLog returns a store with a log of messages that were delivered, each tenth after a
 // failed attempt, over three days. Each hundredth has a rare label.
-func filledLog(b testing.TB, messages int) *lsm.Store {
+func filledLog(b testing.TB, messages int) *ruled {
 	b.Helper()
 	return filledLogOver(b, messages, 72*time.Hour)
 }
 
 // filledLogOver is filledLog over another time.
-func filledLogOver(b testing.TB, messages int, span time.Duration) *lsm.Store {
+func filledLogOver(b testing.TB, messages int, span time.Duration) *ruled {
 	b.Helper()
 	s := open(b, vfs.NewMem())
 	const batch = 100
@@ -129,7 +128,7 @@ func loggedMessage(number int, now time.Time) *posthaste.Message {
 }
 
 // settleAll claims what is due and settles it, a tenth of it to be tried again.
-func settleAll(b testing.TB, s *lsm.Store, now time.Time) {
+func settleAll(b testing.TB, s *ruled, now time.Time) {
 	broken := posthaste.Outcome{
 		Class:    posthaste.OutcomeRetryable,
 		Response: &posthaste.Response{Status: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"1"}}, Body: []byte("try again later")},

@@ -19,7 +19,7 @@ import (
 // Retention drops a day as a few ranges. It keeps messages that have not ended, which have a place
 // in a lane, and messages with events in a later day, which are listed there.
 
-// trimStep is how many dead letters, runs or flow-control keys one commit removes.
+// trimStep is how many dead letters or runs one commit removes.
 const trimStep = 200
 
 // Users implements store.Retention.
@@ -123,11 +123,6 @@ func (s *Store) Trim(ctx context.Context, user string, horizon store.Horizon) (t
 	if !horizon.Log.IsZero() {
 		if trimmed.Days, err = s.trimDays(ctx, user, dayOf(horizon.Log)); err != nil {
 			return trimmed, fmt.Errorf("trim log: %w", err)
-		}
-	}
-	if !horizon.FlowKeys.IsZero() {
-		if trimmed.FlowKeys, err = s.trimFlowKeys(ctx, user, horizon.FlowKeys); err != nil {
-			return trimmed, fmt.Errorf("trim flow-control keys: %w", err)
 		}
 	}
 	return trimmed, nil

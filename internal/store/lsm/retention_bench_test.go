@@ -24,7 +24,7 @@ func BenchmarkRetention(b *testing.B) {
 	)
 	for b.Loop() {
 		dir := b.TempDir()
-		s, err := lsm.Open(dir, lsm.Options{})
+		s, err := openRuled(dir, lsm.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func BenchmarkRetention(b *testing.B) {
 }
 
 // deliverMany delivers messages with bodies that nothing can compress.
-func deliverMany(b *testing.B, s *lsm.Store, now time.Time, messages int) {
+func deliverMany(b *testing.B, s *ruled, now time.Time, messages int) {
 	const batch = 500
 	for first := 0; first < messages; first += batch {
 		now = now.Add(100 * time.Millisecond)

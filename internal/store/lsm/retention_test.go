@@ -98,7 +98,7 @@ func (c *crashing) Committed(int, time.Duration, time.Duration) {
 func TestCrashWhileDaysAreDropped(t *testing.T) {
 	const day = 24 * time.Hour
 	disks := &crashing{disk: vfs.NewCrashableMem()}
-	s, err := lsm.Open("data", lsm.Options{FS: disks.disk, Observer: disks})
+	s, err := openRuled("data", lsm.Options{FS: disks.disk, Observer: disks})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestTrimBesideManyThatWait(t *testing.T) {
 	)
 	waits := func(n int) bool { return n < 200 || n%2 == 0 && n < 2400 }
 	disks := &crashing{disk: vfs.NewCrashableMem()}
-	s, err := lsm.Open("data", lsm.Options{FS: disks.disk, Observer: disks})
+	s, err := openRuled("data", lsm.Options{FS: disks.disk, Observer: disks})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestTrimBesideManyThatWait(t *testing.T) {
 }
 
 // deliverAll delivers so many messages, or all that are due, and returns how many.
-func deliverAll(t *testing.T, s *lsm.Store, now time.Time, wanted int) (delivered int) {
+func deliverAll(t *testing.T, s *ruled, now time.Time, wanted int) (delivered int) {
 	t.Helper()
 	for delivered < wanted {
 		claims, _, err := s.Claim(t.Context(), now, 500)

@@ -74,13 +74,11 @@ type Store struct {
 	reads      logReads
 	unreadable unreadableRecords
 
-	removingKeys sync.Mutex // held while flow-control keys are removed
-
 	mu      sync.RWMutex // held for reading while the database is read
 	closing bool
 }
 
-var _ store.Store = (*Store)(nil)
+var _ store.Backend = (*Store)(nil)
 
 // Open opens the store in a directory, and makes it if there is none. It returns
 // ErrLocked, ErrNewer or ErrDamaged, wrapped, where they apply.

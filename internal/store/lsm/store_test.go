@@ -18,9 +18,9 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func open(t testing.TB, fs vfs.FS) *lsm.Store {
+func open(t testing.TB, fs vfs.FS) *ruled {
 	t.Helper()
-	s, err := lsm.Open("data", lsm.Options{FS: fs})
+	s, err := openRuled("data", lsm.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,12 +128,12 @@ func TestPausesSurviveReopening(t *testing.T) {
 
 func TestOpenRefusesADirectoryInUse(t *testing.T) {
 	dir := t.TempDir()
-	s, err := lsm.Open(dir, lsm.Options{})
+	s, err := openRuled(dir, lsm.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	if _, err := lsm.Open(dir, lsm.Options{}); !errors.Is(err, lsm.ErrLocked) {
+	if _, err := openRuled(dir, lsm.Options{}); !errors.Is(err, lsm.ErrLocked) {
 		t.Errorf("second Open = %v, want ErrLocked", err)
 	}
 }
@@ -147,14 +147,14 @@ func (forbidden) Lock(name string) (io.Closer, error) {
 }
 
 func TestOpenOfADirectoryThatMayNotBeWritten(t *testing.T) {
-	_, err := lsm.Open("data", lsm.Options{FS: forbidden{vfs.NewMem()}})
+	_, err := openRuled("data", lsm.Options{FS: forbidden{vfs.NewMem()}})
 	if err == nil || errors.Is(err, lsm.ErrLocked) || !strings.Contains(err.Error(), "may not be written by this user") {
 		t.Errorf("Open = %v, want that the directory may not be written", err)
 	}
 }
 
 func BenchmarkLife(b *testing.B) {
-	s, err := lsm.Open(b.TempDir(), lsm.Options{})
+	s, err := openRuled(b.TempDir(), lsm.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

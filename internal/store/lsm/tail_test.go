@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
-	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/record"
@@ -96,14 +95,14 @@ func TestConformanceOfFollowed(t *testing.T) {
 		t.Skip("the promises are those of TestConformance; followers beside writers are for TestFollowers of the API")
 	}
 	storetest.Run(t, func(t *testing.T) store.Store {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem(), Memory: storetest.Memory})
+		s, err := openRuled("data", lsm.Options{FS: vfs.NewMem(), Memory: storetest.Memory})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := s.Watch(t.Context(), "ann"); err != nil {
 			t.Fatal(err)
 		}
-		return &followed{Store: ledger.New(s), compared: map[posthaste.Position]bool{}}
+		return &followed{Store: s, compared: map[posthaste.Position]bool{}}
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 )
 
@@ -255,12 +256,13 @@ func TestABackupWithAnUnreadableRecord(t *testing.T) {
 // beside a key that cannot be read, and schedules their ticks.
 func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {
 	s := openInMemory(t)
+	ticks := tableOf(store.ItemSchedule)
 	w := &posthaste.Waiter{Position: 9, Run: posthaste.RunRef{Position: 8}, Deadline: unreadableNow}
 	for _, key := range [][]byte{
 		{kindRun, runDeadline, 0},
 		appendDeadlineKey(nil, "ann", w),
 		{kindTick, 0},
-		tickKey(&posthaste.Schedule{ID: "s", User: "ann", NextAt: unreadableNow.Add(-time.Second)}),
+		ticks.appendDue(nil, unreadableNow.Add(-time.Second), "ann", []byte("s")),
 	} {
 		if err := s.db.Set(key, nil, pebble.Sync); err != nil {
 			t.Fatal(err)
@@ -274,9 +276,9 @@ func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {
 		if err != nil || len(due) != 1 || due[0].User != "ann" {
 			t.Errorf("DueWaiters = %+v, %v; want that of ann", due, err)
 		}
-		ticks, _, err := s.DueSchedules(t.Context(), unreadableNow, 10)
-		if err != nil || len(ticks) != 1 || ticks[0].ID != "s" {
-			t.Errorf("DueSchedules = %+v, %v; want the one that can be read", ticks, err)
+		schedules, _, err := ledger.New(s).DueSchedules(t.Context(), unreadableNow, 10)
+		if err != nil || len(schedules) != 1 || schedules[0].ID != "s" {
+			t.Errorf("DueSchedules = %+v, %v; want the one that can be read", schedules, err)
 		}
 	}
 	if n := s.unreadable.count(); n != 2 {

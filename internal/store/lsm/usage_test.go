@@ -76,7 +76,7 @@ func TestUsageForgetsWhatWasDropped(t *testing.T) {
 	}
 	const many, size = 600, 16 << 10
 	synctest.Test(t, func(t *testing.T) {
-		s, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem()})
+		s, err := openRuled("data", lsm.Options{FS: vfs.NewMem()})
 		if err != nil {
 			t.Fatal(err)
 		}

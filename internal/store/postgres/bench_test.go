@@ -23,6 +23,7 @@ func BenchmarkLife(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
+	rules := newRuled(s)
 	var left, delivered atomic.Int64
 	left.Store(int64(b.N))
 	var working sync.WaitGroup
@@ -32,7 +33,7 @@ func BenchmarkLife(b *testing.B) {
 			for left.Add(-1) >= 0 {
 				m := newMessage(time.Now())
 				m.URL, m.Body = "http://destination.example/", make([]byte, 512)
-				if err := acceptOne(b.Context(), s, m); err != nil {
+				if err := acceptOne(b.Context(), rules, m); err != nil {
 					b.Error(err)
 				}
 			}

@@ -65,7 +65,7 @@ type checker struct {
 }
 
 func (c *checker) all() error {
-	for _, check := range []func() error{c.nodes, c.messages, c.lanes, c.records, c.deadLetters, c.runs, c.waits, c.counts, c.secrets, c.log} {
+	for _, check := range []func() error{c.nodes, c.messages, c.lanes, c.records, c.deadLetters, c.runs, c.waits, c.counts, c.log} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -121,16 +121,6 @@ func (c *checker) reportRows(format, sql string) error {
 	}, sql)
 }
 
-// secrets checks the one that says whether a copy was completed.
-func (c *checker) secrets() error {
-	var key, value []byte
-	return c.scan([]any{&key, &value}, func() {
-		if err := store.CheckCopied(string(key), string(value)); err != nil {
-			c.Add("%v", err)
-		}
-	}, `SELECT key, value FROM posthaste.secrets`)
-}
-
 // records checks records and the times they are found by.
 func (c *checker) records() error {
 	var user string
@@ -138,7 +128,13 @@ func (c *checker) records() error {
 	var key, value []byte
 	var due *int64
 	return c.scan([]any{&user, &kind, &key, &value, &due}, func() {
-		if store.ItemKind(kind) == store.ItemDeadLetter {
+		switch store.ItemKind(kind) {
+		case store.ItemSecret:
+			if err := store.CheckCopied(string(key), string(value)); err != nil {
+				c.Add("%v", err)
+			}
+			return
+		case store.ItemDeadLetter:
 			c.DeadLetters++
 		}
 		c.report(checkRecord(store.ItemKind(kind), user, key, value, due), "record %q of kind %d of user %q", key, kind, user)
@@ -147,13 +143,12 @@ func (c *checker) records() error {
 
 // checkRecord returns what is wrong with a record.
 func checkRecord(kind store.ItemKind, user string, key, value []byte, due *int64) error {
-	if documents := documentsOf[kind]; documents != nil {
-		return documents.check(user, string(key), value, due)
-	}
 	if want, fixed := keyLengths[kind]; fixed && len(key) != want {
 		return fmt.Errorf("its key has %d bytes, not %d", len(key), want)
 	}
 	switch kind {
+	case store.ItemQueue, store.ItemURLGroup, store.ItemFlowKey, store.ItemSchedule, store.ItemAction:
+		return checkNamed(store.Item{Kind: kind, User: user, Key: key, Value: value}, due)
 	case store.ItemRun:
 		parts, err := record.Parts(value, 2)
 		if err == nil {
@@ -184,13 +179,13 @@ func checkRecord(kind store.ItemKind, user string, key, value []byte, due *int64
 	return errors.New("records of this kind are not known")
 }
 
-// check returns what is wrong with a document.
-func (d *documents[T]) check(user, name string, data []byte, at *int64) error {
-	value, err := d.decode(user, name, data)
+// checkNamed checks a record and the time it is found by.
+func checkNamed(item store.Item, due *int64) error {
+	found, err := index.Of(nil, &item)
 	if err != nil {
 		return err
 	}
-	return same("the time it is found by", at, d.at(value))
+	return same("the time it is found by", due, milli(found.DueAt))
 }
 
 // same returns an error unless a nullable column has the record's value.

@@ -29,7 +29,7 @@ func wantWhole(t *testing.T, url string) postgres.Report {
 }
 
 // fillAll makes rows in every table, on two days of the log.
-func fillAll(t *testing.T, s *postgres.Store) {
+func fillAll(t *testing.T, s *ruled) {
 	t.Helper()
 	failing, next := newMessage(start), start.Add(10*time.Minute)
 	failing.Labels = []string{"label"}

@@ -136,7 +136,7 @@ func follow(t *testing.T, s store.Store, n int) (seen []posthaste.Position) {
 
 func TestQueueIsInOrderAcrossNodes(t *testing.T) {
 	url := emptyDatabase(t)
-	nodes := []*postgres.Store{open(t, url), open(t, url), open(t, url)}
+	nodes := []*ruled{open(t, url), open(t, url), open(t, url)}
 	var messages []*posthaste.Message
 	for i := range 12 {
 		m := newMessage(start)
@@ -158,7 +158,7 @@ func TestQueueIsInOrderAcrossNodes(t *testing.T) {
 func TestLimitsHoldAcrossNodes(t *testing.T) {
 	const parallelism, messages = 3, 30
 	url := emptyDatabase(t)
-	nodes := []*postgres.Store{open(t, url), open(t, url)}
+	nodes := []*ruled{open(t, url), open(t, url)}
 	for range messages {
 		m := newMessage(start)
 		m.FlowControl = posthaste.FlowControl{Key: "k", FlowLimit: posthaste.FlowLimit{Parallelism: parallelism}}
@@ -213,7 +213,7 @@ func TestRatesHoldAcrossClocks(t *testing.T) {
 	}
 	steps := []struct {
 		name string
-		node *postgres.Store
+		node *ruled
 		at   time.Duration
 		want int
 	}{

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/postgres/pgtest"
@@ -25,13 +24,13 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)
 		t.Cleanup(func() { wantWhole(t, url) })
-		return ledger.New(openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience)))
+		return openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
 	})
 }
 
 func TestSeam(t *testing.T) {
 	storetest.RunSeam(t, func(t *testing.T) store.Backend {
-		return openWith(t, emptyDatabase(t), postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
+		return openWith(t, emptyDatabase(t), postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience)).Store
 	})
 }
 
@@ -39,7 +38,7 @@ func TestCrowdedMoment(t *testing.T) {
 	storetest.RunCrowdedMoment(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)
 		t.Cleanup(func() { wantWhole(t, url) })
-		return ledger.New(openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience)))
+		return openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
 	})
 }
 
@@ -48,12 +47,12 @@ func TestCrowdedMoment(t *testing.T) {
 const claimPatience = 8 * time.Second
 
 // open joins the nodes of a database.
-func open(t testing.TB, url string) *postgres.Store {
+func open(t testing.TB, url string) *ruled {
 	t.Helper()
 	return openWith(t, url, postgres.Options{}.WithPatience(claimPatience))
 }
 
-func openWith(t testing.TB, url string, options postgres.Options) *postgres.Store {
+func openWith(t testing.TB, url string, options postgres.Options) *ruled {
 	t.Helper()
 	options.Logger = slog.New(slog.DiscardHandler)
 	s, err := postgres.Open(t.Context(), url, options)
@@ -61,7 +60,7 @@ func openWith(t testing.TB, url string, options postgres.Options) *postgres.Stor
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return newRuled(s)
 }
 
 // idle are the databases that no test uses now: to empty one takes far less time than to

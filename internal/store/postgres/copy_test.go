@@ -48,11 +48,11 @@ func openDatabase(t *testing.T) storetest.Opened {
 	t.Helper()
 	url := emptyDatabase(t)
 	s := open(t, url)
-	return storetest.Opened{Store: s, Reopen: func() storetest.Copying {
+	return storetest.Opened{Store: storetest.NewCopying(s.Store), Reopen: func() storetest.Copying {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		return open(t, url)
+		return storetest.NewCopying(open(t, url).Store)
 	}}
 }
 
@@ -64,7 +64,7 @@ func openEmbedded(t *testing.T) storetest.Opened {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return storetest.Opened{Store: s, Reopen: func() storetest.Copying {
+	return storetest.Opened{Store: storetest.NewCopying(s), Reopen: func() storetest.Copying {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -73,8 +73,8 @@ func openEmbedded(t *testing.T) storetest.Opened {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = again.Close() })
-		return again
+		return storetest.NewCopying(again)
 	}}
 }
 
-var _ storetest.Copying = (*postgres.Store)(nil)
+var _ storetest.Copyable = (*postgres.Store)(nil)

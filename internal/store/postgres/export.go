@@ -29,8 +29,8 @@ func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
 		return false, err
 	}
 	return row(ctx, s.pool, pgx.RowTo[bool], `
-		SELECT NOT EXISTS (SELECT FROM posthaste.messages) AND NOT EXISTS (SELECT FROM posthaste.records)
-			AND NOT EXISTS (SELECT FROM posthaste.runs)`)
+		SELECT NOT EXISTS (SELECT FROM posthaste.messages) AND NOT EXISTS (SELECT FROM posthaste.records WHERE kind <> $1)
+			AND NOT EXISTS (SELECT FROM posthaste.runs)`, int16(store.ItemSecret))
 }
 
 // requireAlone returns errNotAlone if other nodes are alive. It releases the claims of dead nodes.
@@ -77,7 +77,7 @@ type export struct {
 
 // exports are in the order of the kinds. int8send and int4send return a number in big-endian bytes.
 var exports = []export{
-	{store.ItemSecret, `SELECT '', key, ARRAY[value] FROM posthaste.secrets ORDER BY key`, nil},
+	exportRecords(store.ItemSecret),
 	exportRecords(store.ItemQueue),
 	exportRecords(store.ItemURLGroup),
 	exportRecords(store.ItemFlowKey),

@@ -24,6 +24,6 @@ func TestHistories(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = embedded.Close() })
-		return []string{"model", "embedded", "postgres"}, []store.Store{model.New(), ledger.New(embedded), ledger.New(open(t, emptyDatabase(t)))}
+		return []string{"model", "embedded", "postgres"}, []store.Store{model.New(), ledger.New(embedded), open(t, emptyDatabase(t))}
 	})
 }

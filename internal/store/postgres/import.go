@@ -86,13 +86,9 @@ func (i *importer) add(item store.Item) error {
 	if want, fixed := keyLengths[item.Kind]; fixed && len(item.Key) != want {
 		return fmt.Errorf("its key has %d bytes, not %d", len(item.Key), want)
 	}
-	if documents := documentsOf[item.Kind]; documents != nil {
-		return documents.restore(i.tx, item)
-	}
 	switch item.Kind {
-	case store.ItemSecret:
-		i.exec(`INSERT INTO posthaste.secrets (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, item.Key, item.Value)
-		return nil
+	case store.ItemSecret, store.ItemQueue, store.ItemURLGroup, store.ItemFlowKey, store.ItemSchedule, store.ItemAction:
+		return i.record(item)
 	case store.ItemMessage:
 		return i.message(item)
 	case store.ItemEvent:
@@ -271,4 +267,13 @@ func (i *importer) runDeadLetter(item store.Item) error {
 	i.index(item.User, usageFailedRuns, int64(at), index.FailedRun(run))
 	i.addUsage(usageKey{user: item.User, kind: usageFailedRuns}, 1, len(parts[1]))
 	return nil
+}
+
+// record writes a record and when it is due.
+func (i *importer) record(item store.Item) error {
+	found, err := index.Of(nil, &item)
+	if err == nil {
+		i.putRecord(recordOf{item.User, item.Kind, string(item.Key)}, item.Value, milli(found.DueAt))
+	}
+	return err
 }

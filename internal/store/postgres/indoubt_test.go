@@ -6,7 +6,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
-	"posthaste/internal/store/postgres"
 )
 
 // The connection is lost in the middle of a commit. The caller is told that the outcome
@@ -17,7 +16,7 @@ func TestAConnectionThatIsLostInACommit(t *testing.T) {
 	s := open(t, url)
 	for name, c := range map[string]struct {
 		// prepare returns the call that is cut, and what tells whether it took place.
-		prepare func(*testing.T, *postgres.Store) (call func() error, tookPlace func() (bool, error))
+		prepare func(*testing.T, *ruled) (call func() error, tookPlace func() (bool, error))
 	}{
 		"Accept":   {acceptance},
 		"Claim":    {claim},
@@ -53,7 +52,7 @@ func TestAReleaseThatFails(t *testing.T) {
 	settle(t, s, store.Delivered(claimOne(t, s, m)))
 }
 
-func acceptance(t *testing.T, s *postgres.Store) (call func() error, tookPlace func() (bool, error)) {
+func acceptance(t *testing.T, s *ruled) (call func() error, tookPlace func() (bool, error)) {
 	m := newMessage(start)
 	return func() error { return acceptOne(t.Context(), s, m) }, func() (bool, error) {
 		_, err := s.Message(t.Context(), ann, m.ID)
@@ -66,7 +65,7 @@ func acceptance(t *testing.T, s *postgres.Store) (call func() error, tookPlace f
 
 // claim is of a message that is then claimed again, also when this node has got it
 // without knowing.
-func claim(t *testing.T, s *postgres.Store) (call func() error, tookPlace func() (bool, error)) {
+func claim(t *testing.T, s *ruled) (call func() error, tookPlace func() (bool, error)) {
 	settleAll(t, s)
 	m := accept(t, s, start)
 	return func() error {
@@ -79,7 +78,7 @@ func claim(t *testing.T, s *postgres.Store) (call func() error, tookPlace func()
 		}
 }
 
-func settlement(t *testing.T, s *postgres.Store) (call func() error, tookPlace func() (bool, error)) {
+func settlement(t *testing.T, s *ruled) (call func() error, tookPlace func() (bool, error)) {
 	settleAll(t, s)
 	delivered := store.Delivered(claimOne(t, s, accept(t, s, start)))
 	settle := func() error { return s.Settle(t.Context(), start, delivered) }
@@ -92,7 +91,7 @@ func settlement(t *testing.T, s *postgres.Store) (call func() error, tookPlace f
 	}
 }
 
-func transaction(t *testing.T, s *postgres.Store) (call func() error, tookPlace func() (bool, error)) {
+func transaction(t *testing.T, s *ruled) (call func() error, tookPlace func() (bool, error)) {
 	const key = "key"
 	id := newMessage(start).ID.String()
 	return func() error {

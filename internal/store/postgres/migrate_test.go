@@ -29,7 +29,7 @@ func TestSeveralStartAtOnce(t *testing.T) {
 				t.Errorf("Open: %v", err)
 				return
 			}
-			if err := errors.Join(acceptOne(t.Context(), s, newMessage(start)), s.Close()); err != nil {
+			if err := errors.Join(acceptOne(t.Context(), newRuled(s), newMessage(start)), s.Close()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -115,7 +115,7 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("the schema has version %d, want %d", got, known+1)
 		}
 		for range 20 {
-			if err := acceptOne(t.Context(), s, newMessage(start)); err != nil {
+			if err := acceptOne(t.Context(), newRuled(s), newMessage(start)); err != nil {
 				t.Errorf("the newer node: %v", err)
 			}
 		}
@@ -145,7 +145,7 @@ func TestUpgrade(t *testing.T) {
 }
 
 // deliverOne accepts a message at a node, and delivers what that claims.
-func deliverOne(t *testing.T, s *postgres.Store) error {
+func deliverOne(t *testing.T, s *ruled) error {
 	if err := acceptOne(t.Context(), s, newMessage(start)); err != nil {
 		return err
 	}

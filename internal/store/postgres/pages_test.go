@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres"
@@ -69,13 +70,13 @@ func BenchmarkPages(b *testing.B) {
 		messages = n
 	}
 	embedded, many := twoStores(b)
-	fill(b, embedded, messages)
+	fill(b, ledger.New(embedded), messages)
 	duplicate(b, embedded, many)
 	for _, page := range pages {
 		query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: 1000}
-		b.Run(page.name, func(b *testing.B) { comparePages(b, embedded, many, query) })
+		b.Run(page.name, func(b *testing.B) { comparePages(b, ledger.New(embedded), ledger.New(many), query) })
 		query.OldestFirst = true
-		b.Run(page.name+", oldest first", func(b *testing.B) { comparePages(b, embedded, many, query) })
+		b.Run(page.name+", oldest first", func(b *testing.B) { comparePages(b, ledger.New(embedded), ledger.New(many), query) })
 	}
 }
 
@@ -111,7 +112,7 @@ func TestLargePages(t *testing.T) {
 		t.Run(log.name, func(t *testing.T) {
 			t.Parallel()
 			embedded, many := twoStores(t)
-			log.fill(t, embedded)
+			log.fill(t, ledger.New(embedded))
 			duplicate(t, embedded, many)
 			for _, page := range pages {
 				for _, oldestFirst := range []bool{false, true} {

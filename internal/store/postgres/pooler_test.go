@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/storetest"
@@ -27,7 +26,7 @@ func TestATransactionPoolerBetween(t *testing.T) {
 	pooled := unfollowed + "&default_query_exec_mode=exec"
 	storetest.RunHistories(t, 1, func(t *testing.T) ([]string, []store.Store) {
 		emptyDatabase(t)
-		return []string{"model", "pooled"}, []store.Store{model.New(), ledger.New(open(t, pooled))}
+		return []string{"model", "pooled"}, []store.Store{model.New(), open(t, pooled)}
 	})
 	t.Run("nodes", func(t *testing.T) {
 		emptyDatabase(t)
@@ -55,5 +54,5 @@ func acceptBehind(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(acceptOne(ctx, s, newMessage(start)), s.Close())
+	return errors.Join(acceptOne(ctx, newRuled(s), newMessage(start)), s.Close())
 }

@@ -62,7 +62,7 @@ func TestSlowDeletionsAreDoneInPortions(t *testing.T) {
 }
 
 // failMany lets messages fail for good and returns their dead letters, oldest first.
-func failMany(t *testing.T, s *postgres.Store, n int) []posthaste.DeadLetterID {
+func failMany(t *testing.T, s *ruled, n int) []posthaste.DeadLetterID {
 	t.Helper()
 	for range n {
 		if err := acceptOne(t.Context(), s, newMessage(start)); err != nil {

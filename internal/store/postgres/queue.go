@@ -5,82 +5,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"posthaste"
-	"posthaste/internal/store"
 )
 
 func newQueue(name string, now time.Time) *posthaste.Queue {
 	return &posthaste.Queue{Name: name, Parallelism: posthaste.DefaultParallelism, CreatedAt: now, UpdatedAt: now}
 }
 
-func (s *Store) UpdateQueue(ctx context.Context, now time.Time, user, name string, change func(*posthaste.Queue) error) error {
-	return s.call(ctx, now, []string{user}, func(tx *tx) error {
-		tx.reopened[queueLane(user, name)] = true
-		return queues.update(tx, user, name, &posthaste.Queue{Name: name}, func(q *posthaste.Queue) error {
-			if err := change(q); err != nil {
-				return err
-			}
-			stamp(now, &q.CreatedAt, &q.UpdatedAt)
-			return nil
-		})
-	})
-}
-
 func queueLane(user, name string) laneID {
 	return laneOf(&posthaste.Message{User: user, Queue: name})
-}
-
-func (s *Store) Queue(ctx context.Context, user, name string) (store.QueueStatus, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) (store.QueueStatus, error) {
-		queue, err := queues.get(ctx, q, user, name)
-		if err != nil {
-			return store.QueueStatus{}, err
-		}
-		all, err := queueStatuses(ctx, q, user, queue)
-		if err != nil {
-			return store.QueueStatus{}, err
-		}
-		return all[0], nil
-	})
-}
-
-func (s *Store) Queues(ctx context.Context, user, after string) (store.List[store.QueueStatus], error) {
-	return read(ctx, s, func(ctx context.Context, q querier) (list store.List[store.QueueStatus], err error) {
-		part, err := queues.page(ctx, q, user, after)
-		if err != nil {
-			return list, err
-		}
-		list.Next = part.Next
-		list.Items, err = queueStatuses(ctx, q, user, part.Items...)
-		return list, err
-	})
-}
-
-func (s *Store) QueueNames(ctx context.Context, user string) ([]string, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
-		return rows(ctx, q, func(r pgx.CollectableRow) (string, error) {
-			name, err := pgx.RowTo[[]byte](r)
-			return string(name), err
-		}, `SELECT key FROM posthaste.records WHERE user_id = $1 AND kind = $2 ORDER BY key`, user, queues.kind)
-	})
-}
-
-func queueStatuses(ctx context.Context, q querier, user string, of ...*posthaste.Queue) ([]store.QueueStatus, error) {
-	lanes := column(of, func(q *posthaste.Queue) []byte { return []byte(queueLane(user, q.Name).name) })
-	lags, err := rows(ctx, q, pgx.RowTo[int], `
-		SELECT coalesce(l.live, 0) FROM unnest($3::bytea[]) WITH ORDINALITY AS w (lane, n)
-		LEFT JOIN posthaste.lanes l ON l.user_id = $1 AND l.kind = $2 AND l.lane = w.lane ORDER BY w.n`,
-		user, int16(posthaste.LaneQueue), lanes)
-	if err != nil {
-		return nil, err
-	}
-	statuses := make([]store.QueueStatus, len(of))
-	for i, queue := range of {
-		statuses[i] = store.QueueStatus{Queue: *queue, Lag: lags[i]}
-	}
-	return statuses, nil
 }
 
 // cancelledAtOnce bounds the messages that one commit of DeleteQueue cancels.

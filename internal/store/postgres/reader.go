@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -131,12 +132,22 @@ func scanSpot(r pgx.CollectableRow) (s store.Spot, err error) {
 	return store.Spot{Order: posthaste.Position(place), ID: id}, err
 }
 
-// InLanes implements store.Reader.
-func (r *reader) InLanes(lanes []posthaste.Lane) ([]int, error) {
+// LaneLengths implements store.Reader.
+func (r *reader) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
 	of := column(lanes, func(l posthaste.Lane) laneID { return laneIn(r.user, l) })
 	return rows(r.ctx, r, pgx.RowTo[int], `
 		SELECT coalesce(l.live, 0) FROM unnest($1::text[], $2::smallint[], $3::bytea[]) WITH ORDINALITY AS w (user_id, kind, lane, n)
 		LEFT JOIN posthaste.lanes l USING (user_id, kind, lane) ORDER BY w.n`, laneKeys(of)...)
+}
+
+// UnderKeys implements store.Reader. It looks at all messages.
+func (r *reader) UnderKeys(keys []string, dueBy time.Time, _ int) ([]store.KeyUse, error) {
+	return rows(r.ctx, r, pgx.RowToStructByPos[store.KeyUse], `
+		SELECT
+			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease <> 0),
+			(SELECT count(*) FROM posthaste.live l WHERE l.user_id = $1 AND l.flow_key = k.key AND lease = 0 AND NOT ended AND due <= $3)
+		FROM unnest($2::bytea[]) WITH ORDINALITY AS k (key, n) ORDER BY k.n`,
+		r.user, column(keys, func(k string) []byte { return []byte(k) }), dueBy.UnixMilli())
 }
 
 // storedValue is a record as a scan or a search finds it.
@@ -150,6 +161,12 @@ func scanValue(r pgx.CollectableRow) (v storedValue, err error) {
 	err = r.Scan(&v.key, &v.value, &v.more)
 	return v, err
 }
+
+// listedAtOnce and listedOverhead bound a scan: its records, and the memory of each beside its value.
+const (
+	listedAtOnce   = 10_000
+	listedOverhead = 512
+)
 
 // Scan reads what it visits by one statement, before it visits it.
 func (r *reader) Scan(kind store.ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) (more bool, err error) {

@@ -46,9 +46,6 @@ func (s *Store) Trim(ctx context.Context, user string, h store.Horizon) (trimmed
 			return trimmed, err
 		}
 	}
-	if !h.FlowKeys.IsZero() {
-		trimmed.FlowKeys, err = s.trimFlowKeys(ctx, user, h.FlowKeys)
-	}
 	return trimmed, err
 }
 
@@ -105,57 +102,6 @@ func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (in
 		tx.unindex(user, usageRuns, placesOf(gone))
 		return len(gone), tx.removeListsOf(of, gone)
 	})
-}
-
-// trimFlowKeys removes idle keys without messages. Unreadable keys stay.
-func (s *Store) trimFlowKeys(ctx context.Context, user string, since time.Time) (removed int, err error) {
-	for after, more := []byte{}, true; more; {
-		some, err := rows(ctx, s.pool, pgx.RowToStructByPos[storedKey], `
-			SELECT key, value FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key > $3
-			ORDER BY key LIMIT $4`, user, flowKeys.kind, after, trimmedAtOnce)
-		if err != nil {
-			return removed, err
-		}
-		var idle []string
-		for _, k := range some {
-			after = k.Name
-			if key, err := flowKeys.read(user, k.Name, k.Record); err == nil && key.Idle(since) {
-				idle = append(idle, key.Key)
-			}
-		}
-		n, err := s.removeIdleKeys(ctx, user, idle, since)
-		if removed += n; err != nil {
-			return removed, err
-		}
-		more = len(some) == trimmedAtOnce
-	}
-	return removed, nil
-}
-
-type storedKey struct{ Name, Record []byte }
-
-// removeIdleKeys removes the keys that are still idle and without messages.
-func (s *Store) removeIdleKeys(ctx context.Context, user string, names []string, since time.Time) (removed int, err error) {
-	if len(names) == 0 {
-		return 0, nil
-	}
-	w := prefetch{records: column(names, func(key string) recordOf { return flowKeyOf(user, key) })}
-	err = s.change(ctx, time.Time{}, []string{user}, w, func(tx *tx) error {
-		removed = 0
-		under, err := tx.messagesUnder(user, names)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			key, err := tx.flowKey(user, name)
-			if err == nil && key.Idle(since) && under[name] == 0 {
-				tx.removeFlowKey(user, name)
-				removed++
-			}
-		}
-		return nil
-	})
-	return removed, err
 }
 
 // removeListsOf removes what belongs to runs.

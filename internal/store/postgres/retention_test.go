@@ -10,7 +10,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
-	"posthaste/internal/store/postgres"
 )
 
 // Trim gives the space of whole days back, and never at the cost of who reads or writes:
@@ -81,7 +80,7 @@ func daysOf(t *testing.T, conn *pgx.Conn) []string {
 
 // trimUntilGone trims until a day has no partition any more. A table that something reads is
 // left to the next time, and the database may be cleaning up at any moment.
-func trimUntilGone(t *testing.T, s *postgres.Store, horizon store.Horizon, conn *pgx.Conn, day string) {
+func trimUntilGone(t *testing.T, s *ruled, horizon store.Horizon, conn *pgx.Conn, day string) {
 	t.Helper()
 	const patience = time.Minute
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -103,7 +102,7 @@ func trimUntilGone(t *testing.T, s *postgres.Store, horizon store.Horizon, conn 
 func TestTwoNodesTrimTheSameDay(t *testing.T) {
 	const day, messages = 24 * time.Hour, 300
 	url := emptyDatabase(t)
-	nodes := []*postgres.Store{open(t, url), open(t, url)}
+	nodes := []*ruled{open(t, url), open(t, url)}
 	for range messages {
 		if err := acceptOne(t.Context(), nodes[0], newMessage(start)); err != nil {
 			t.Fatal(err)

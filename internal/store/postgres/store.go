@@ -83,7 +83,7 @@ type Store struct {
 	loops   sync.WaitGroup
 }
 
-var _ store.Store = (*Store)(nil)
+var _ store.Backend = (*Store)(nil)
 
 // Open connects to a database, migrates its schema and joins its nodes. It returns
 // store.ErrUnavailable if the database cannot be reached.

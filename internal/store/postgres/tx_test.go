@@ -157,14 +157,14 @@ func acceptIn(tx store.Tx, m *posthaste.Message) {
 	tx.Accept(m, store.Place{State: posthaste.StateCreated, Order: order, DueAt: m.NotBefore})
 }
 
-func update(t *testing.T, s *postgres.Store, hint store.Hint, change func(store.Tx) error) {
+func update(t *testing.T, s *ruled, hint store.Hint, change func(store.Tx) error) {
 	t.Helper()
 	if err := s.Update(t.Context(), start, store.Scope{User: ann, Hint: hint}, change); err != nil {
 		t.Fatalf("Update: %v", err)
 	}
 }
 
-func view(t *testing.T, s *postgres.Store, hint store.Hint, read func(store.Reader) error) {
+func view(t *testing.T, s *ruled, hint store.Hint, read func(store.Reader) error) {
 	t.Helper()
 	if err := s.View(t.Context(), store.Scope{User: ann, Hint: hint}, read); err != nil {
 		t.Fatalf("View: %v", err)

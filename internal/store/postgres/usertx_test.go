@@ -11,7 +11,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
-	"posthaste/internal/store/postgres"
 )
 
 // Changes of a user that wait at the same time share a transaction. One that the database
@@ -132,7 +131,7 @@ func TestAChangeLeavesTheLineWithItsContext(t *testing.T) {
 
 // occupy has a change in the turn of ann, behind which others wait in line, until over is
 // closed.
-func occupy(t *testing.T, s *postgres.Store, working *sync.WaitGroup) (over chan struct{}) {
+func occupy(t *testing.T, s *ruled, working *sync.WaitGroup) (over chan struct{}) {
 	t.Helper()
 	begun, over := make(chan struct{}), make(chan struct{})
 	working.Go(func() {

@@ -10,14 +10,24 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 )
 
 // Copying is a store that can be moved.
-type Copying interface {
+type Copying struct {
 	store.Store
 	store.Copier
 }
+
+// Copyable is a backend that can be moved.
+type Copyable interface {
+	store.Backend
+	store.Copier
+}
+
+// NewCopying returns a store over a backend.
+func NewCopying(b Copyable) Copying { return Copying{ledger.New(b), b} }
 
 // Opened is an empty store, and how to close it and open it again.
 type Opened struct {

@@ -102,10 +102,10 @@ func (s *seam) survives(crash func()) {
 		tx.Count(store.ItemDeadLetter, findables, 0)
 		return nil
 	})
-	ended, claimed, paused := s.accept(), s.accept(), s.accept(through("q"))
+	ended, claimed, asked, paused := s.accept(), s.accept(), s.accept(delayed(time.Hour)), s.accept(through("q"))
 	s.end(ended, posthaste.StateCancelled)
 	s.claimThese(claimed)
-	s.save(claimed, func(p *store.Place) { p.CancelRequested = true })
+	s.save(asked, func(p *store.Place) { p.CancelRequested = true })
 	var before posthaste.Position
 	s.update(ann, func(tx store.Tx) error {
 		before = tx.NextPosition()
@@ -129,7 +129,8 @@ func (s *seam) survives(crash func()) {
 		s.Errorf("Usage = %+v, %v, want %d dead letters", usage.DeadLetters, err, findables)
 	}
 	s.wantPlace(ended, func(p store.Place) bool { return p.State == posthaste.StateCancelled })
-	s.wantPlace(claimed, func(p store.Place) bool { return p.Waits() && p.CancelRequested })
+	s.wantPlace(claimed, func(p store.Place) bool { return p.Waits() && !p.CancelRequested })
+	s.wantPlace(asked, func(p store.Place) bool { return p.Waits() && p.CancelRequested })
 	s.wantPlace(paused, func(p store.Place) bool { return p.Waits() })
 	s.update(ann, func(tx store.Tx) error {
 		if at := tx.NextPosition(); at <= before {

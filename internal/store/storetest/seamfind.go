@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -39,6 +40,7 @@ func (s *seam) putFindable(kind store.ItemKind) {
 	if kind == store.ItemRun || kind == store.ItemRunDeadLetter {
 		value = func(i int) []byte { return record.AppendParts(nil, fmt.Appendf(nil, "%08d", i), []byte("part")) }
 	}
+	s.reachPosition(findableAt(findables))
 	s.update(ann, func(tx store.Tx) error {
 		for i := range findables {
 			tx.Put(kind, positionKey(findableAt(i)), value(i), store.Found{}, findable(i))
@@ -49,6 +51,20 @@ func (s *seam) putFindable(kind store.ItemKind) {
 		tx.Put(kind, positionKey(findableAt(1)), value(1), store.Found{}, findable(1))
 		return nil
 	})
+}
+
+// reachPosition lets positions go beyond one: what is found has a position that was given.
+func (s *seam) reachPosition(p posthaste.Position) {
+	s.Helper()
+	m := s.message()
+	err := s.Update(s.Context(), p.Time().Add(time.Second), scopeOf(ann), func(tx store.Tx) error {
+		acceptIn(tx, m)
+		endIn(tx, s.placeIn(tx, m), m, posthaste.StateCancelled)
+		return nil
+	})
+	if err != nil {
+		s.Fatalf("Update: %v", err)
+	}
 }
 
 // wantFound requires a query, in both orders and with several limits, to find the records that

@@ -177,6 +177,7 @@ var seamRecordPromises = []seamPromise{
 		const n = 300
 		key := func(i int) []byte { return positionKey(posthaste.FirstPosition(s.now) + posthaste.Position(i)) }
 		term := store.Found{Terms: []store.Term{{Field: 'u', Hash: 9}}}
+		s.reachPosition(posthaste.FirstPosition(s.now) + n)
 		s.update(ann, func(tx store.Tx) error {
 			for i := range n {
 				tx.Put(store.ItemDeadLetter, key(i), []byte("v"), store.Found{}, term)

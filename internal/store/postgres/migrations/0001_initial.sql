@@ -246,8 +246,3 @@ CREATE TABLE posthaste.answers (
     PRIMARY KEY (user_id, key)
 );
 CREATE INDEX answers_at ON posthaste.answers (user_id, at);
-
-CREATE TABLE posthaste.secrets (
-    key   bytea PRIMARY KEY,
-    value bytea NOT NULL
-);

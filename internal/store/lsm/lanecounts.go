@@ -1,0 +1,102 @@
+package lsm
+
+import (
+	"errors"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// LaneLengths implements store.Reader.
+func (tx *transaction) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
+	return tx.store.laneLengths(tx.user, lanes)
+}
+
+// UnderKeys implements store.Reader.
+func (tx *transaction) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]store.KeyUse, error) {
+	return tx.store.underKeys(tx.user, keys, dueBy, atMost)
+}
+
+// LaneLengths implements store.Reader.
+func (v *view) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
+	return v.store.laneLengths(v.user, lanes)
+}
+
+// UnderKeys implements store.Reader.
+func (v *view) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]store.KeyUse, error) {
+	return v.store.underKeys(v.user, keys, dueBy, atMost)
+}
+
+func (s *Store) laneLengths(user string, lanes []posthaste.Lane) ([]int, error) {
+	lengths := make([]int, len(lanes))
+	for i, lane := range lanes {
+		err := scan(s.db, appendLane(nil, laneID{user, lane}), func(_, value []byte) error {
+			if w, err := parseWaiting(value); err == nil && !w.ended {
+				lengths[i]++
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return lengths, nil
+}
+
+// underKeys counts messages in the lanes of the keys and in the queues of their user.
+func (s *Store) underKeys(user string, keys []string, dueBy time.Time, atMost int) ([]store.KeyUse, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	queued, err := s.queuedUnderKeys(dueBy, user, atMost)
+	if err != nil {
+		return nil, err
+	}
+	uses := make([]store.KeyUse, len(keys))
+	for i, key := range keys {
+		own, err := s.dueInLane(laneID{user, posthaste.Lane{Kind: posthaste.LaneFlow, Name: key}}, dueBy, atMost)
+		if err != nil {
+			return nil, err
+		}
+		_, uses[i].InFlight, _ = s.scheduler.use(user, key)
+		uses[i].Waiting = max(0, queued[key]+own-uses[i].InFlight)
+	}
+	return uses, nil
+}
+
+// dueInLane counts the first messages of a lane that are due by a time, claimed ones too.
+func (s *Store) dueInLane(lane laneID, dueBy time.Time, atMost int) (due int, err error) {
+	err = scan(s.db, appendLane(nil, lane), func(key, _ []byte) error {
+		if due == atMost || parseTicket(key).order > posthaste.LastPosition(dueBy) {
+			return errEnough
+		}
+		due++
+		return nil
+	})
+	return due, ignoreEnough(err)
+}
+
+// queuedUnderKeys counts the due messages in a user's queues by flow-control key. It looks at up
+// to limit of them. A message in a queue waits in the queue's lane, so it reads all queues.
+func (s *Store) queuedUnderKeys(now time.Time, user string, limit int) (map[string]int, error) {
+	due, seen := map[string]int{}, 0
+	prefix := append(appendUser([]byte{kindWaiting}, user), byte(posthaste.LaneQueue))
+	err := scan(s.db, prefix, func(_, value []byte) error {
+		if seen++; seen > limit {
+			return errEnough
+		}
+		if w, err := parseWaiting(value); err == nil && w.flowKey != "" && !w.ended && !milliTime(w.readyMS).After(now) {
+			due[w.flowKey]++
+		}
+		return nil
+	})
+	return due, ignoreEnough(err)
+}
+
+func ignoreEnough(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
