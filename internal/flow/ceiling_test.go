@@ -8,7 +8,7 @@ import (
 	"posthaste/internal/flow"
 )
 
-func TestUserRoom(t *testing.T) {
+func TestUserQuota(t *testing.T) {
 	for name, c := range map[string]struct{ free, inFlight, want int }{
 		"nothing is free":        {0, 0, 0},
 		"the only slot":          {1, 0, 1},
@@ -19,37 +19,37 @@ func TestUserRoom(t *testing.T) {
 		"the last of three":      {1, 2, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := flow.UserRoom(c.free, c.inFlight); got != c.want {
-				t.Errorf("UserRoom(%d, %d) = %d, want %d", c.free, c.inFlight, got, c.want)
+			if got := flow.UserQuota(c.free, c.inFlight); got != c.want {
+				t.Errorf("UserQuota(%d, %d) = %d, want %d", c.free, c.inFlight, got, c.want)
 			}
 		})
 	}
 }
 
-// What a user is said to have room for can be started one after the other, and no more.
-func TestUserRoomCountsDown(t *testing.T) {
+// A quota can be used one attempt after the other, and no more than that can start.
+func TestUserQuotaCountsDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		free, inFlight := rapid.IntRange(0, 5000).Draw(t, "free"), rapid.IntRange(0, 5000).Draw(t, "in flight")
-		for room := flow.UserRoom(free, inFlight); room > 0; room-- {
+		for quota := flow.UserQuota(free, inFlight); quota > 0; quota-- {
 			free, inFlight = free-1, inFlight+1
-			if got := flow.UserRoom(free, inFlight); got != room-1 {
-				t.Fatalf("%d are left after one of %d", got, room)
+			if got := flow.UserQuota(free, inFlight); got != quota-1 {
+				t.Fatalf("%d are left after one of %d", got, quota)
 			}
 		}
 	})
 }
 
-// Whatever the order in which users take all they may, and though nothing they started
-// ends, another finds a slot: for as long as a quarter of a quarter, and so on, is one.
-func TestUsersLeaveRoomForAnother(t *testing.T) {
+// Users use all of their quotas, in any order, and none of their attempts ends: another user finds
+// a slot, as long as a quarter of a quarter, and so on, is one.
+func TestUsersLeaveASlotForAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		users := rapid.IntRange(1, 6).Draw(t, "users")
 		inFlight, free := make([]int, users), rapid.IntRange(1<<(2*users), 5000).Draw(t, "slots")
 		for _, user := range rapid.SliceOf(rapid.IntRange(0, users-1)).Draw(t, "order") {
-			room := flow.UserRoom(free, inFlight[user])
-			inFlight[user], free = inFlight[user]+room, free-room
+			quota := flow.UserQuota(free, inFlight[user])
+			inFlight[user], free = inFlight[user]+quota, free-quota
 		}
-		if flow.UserRoom(free, 0) == 0 {
+		if flow.UserQuota(free, 0) == 0 {
 			t.Errorf("nothing is left to another than %d users, who hold %v", users, inFlight)
 		}
 	})

@@ -31,12 +31,11 @@ func Admit(key *posthaste.FlowKey, inFlight int, now time.Time) (next Window, re
 	return window.Admit(key.FlowLimit, now)
 }
 
-// Admit says whether one more attempt may start at now, and returns the window
+// Admit reports whether one more attempt may start at now, and returns the window
 // with that attempt counted. If it may not, retryAt is when it may.
 //
-// A window that begins in the future is the trace of a clock that stepped back;
-// it counts as ended, for the sooner of two wrong times is the one that does not
-// stop a key for good.
+// A window that begins in the future was written before the clock stepped back. It
+// counts as ended: otherwise it could stop a key for a long time.
 func (w Window) Admit(limit posthaste.FlowLimit, now time.Time) (next Window, retryAt time.Time, ok bool) {
 	if limit.Rate <= 0 {
 		return w, time.Time{}, true
@@ -52,9 +51,9 @@ func (w Window) Admit(limit posthaste.FlowLimit, now time.Time) (next Window, re
 	return w, time.Time{}, true
 }
 
-// Current returns the window as it stands at now: one that has ended counts
-// nothing and begins now. One that begins later is shown as it is, for an attempt
-// may have begun it since its reader looked at the clock.
+// Current returns the window to show at now. One that has ended counts nothing and
+// begins now. One that begins later is returned unchanged: an attempt may have begun
+// it since the caller looked at the clock.
 func (w Window) Current(limit posthaste.FlowLimit, now time.Time) Window {
 	if !now.Before(w.StartedAt.Add(Period(limit))) {
 		return Window{StartedAt: now}

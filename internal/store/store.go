@@ -95,7 +95,7 @@ type Worker interface {
 	// Paused lanes are skipped.
 	//
 	// limit is the number of free slots. A user who already has many claims gets fewer, so that
-	// other users find a slot (flow.UserRoom).
+	// other users find a slot (flow.UserQuota).
 	//
 	// next is when the next waiting message becomes due: zero if none waits, now or earlier if
 	// limit left messages behind. For lanes blocked by parallelism, a pause or their user's

@@ -20,15 +20,15 @@ const (
 	crowdedItems    = 1 << 17
 )
 
-// kept is what all lanes have in memory: places of messages, and the messages themselves
-// as far as there is room for them. The others are read when they are claimed.
+// kept counts what all lanes have in memory: items, and their messages up to a number of bytes.
+// Other messages are read when they are claimed.
 type kept struct {
 	items int
 	bytes int // of the messages
 	most  int // bytes
 }
 
-// add counts an item, whose message it drops if there is no room for it.
+// add counts an item. It drops the item's message if that exceeds the limit.
 func (k *kept) add(it *item) {
 	k.items++
 	it.bytes = 0

@@ -81,7 +81,7 @@ func (s *scheduler) passesOver(id posthaste.MessageID) bool {
 	return s.unreadable[id] || s.leases[id] != nil
 }
 
-// giveUp ends a lease and makes the lanes that waited for its limiter ready.
+// giveUp ends a lease and makes the lanes that wait for its key ready.
 func (s *scheduler) giveUp(held *lease) {
 	delete(s.leases, held.id)
 	s.memory.Give(held.lane.id.user, held.lane.id, held.waiting.size)

@@ -12,8 +12,8 @@ import (
 	"posthaste/internal/store"
 )
 
-// scheduler knows who is next: the lanes, the claims, and which lane has work
-// when. It holds only what can be read again from disk.
+// scheduler decides which messages are claimed next. It knows the lanes, the claims, and when
+// each lane has to be looked at. All of it can be read again from disk.
 //
 // It changes after the disk did: an accepted or retried message is added once
 // its commit is durable, in the order of commits. The other way round, a
@@ -34,9 +34,9 @@ type scheduler struct {
 	lanes          map[laneID]*lane
 	limiters       map[flowID]*limiter
 	ready          list.List // of *lane, served in turn
-	blocked        list.List // of *lane, at their ceiling, or with as much memory as they may have
-	overQuota      lines     // of users that may start no more
-	awaitingMemory lines     // first come, first served with memory
+	blocked        list.List // of *lane, at their ceiling or memory limit
+	overQuota      lines     // of users that are over their quota
+	awaitingMemory lines     // get memory in order
 	timed          timerHeap
 	leases         map[posthaste.MessageID]*lease
 	held           map[posthaste.MessageID]int // how many operations hold it
@@ -69,8 +69,8 @@ type lanesOnDisk interface {
 	readFlowKey(user, key string) (*posthaste.FlowKey, error)
 }
 
-// newScheduler returns a scheduler that claims large messages of so many bytes together,
-// and keeps messages that wait of half as many.
+// newScheduler returns a scheduler that claims large messages of up to memory bytes together, and
+// keeps waiting messages of up to half of that.
 func newScheduler(disk lanesOnDisk, memory int) *scheduler {
 	return &scheduler{
 		disk:           disk,
@@ -113,7 +113,7 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 	l := s.lane(id)
 	it.lane, it.held = l, s.held[it.id] > 0
 	inserted := l.insert(it)
-	behind := !inserted || l.items[len(l.items)-1] == it // all others, so they go first as before
+	behind := !inserted || l.items[len(l.items)-1] == it // so those before it still come first
 	if inserted {
 		keep := laneHead
 		if s.kept.items > crowdedItems {
@@ -126,9 +126,8 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 	}
 }
 
-// lookAgain sees to it that a lane is served whose first messages may have changed, or the slots
-// of its queue. Nothing of that matters to another lane of which keys refuse a message: all of its
-// messages have this key.
+// lookAgain schedules a lane after a change of its first messages or of its queue's slots. A lane
+// that is no queue and waits for its flow-control key is left alone: all its messages have that key.
 func (s *scheduler) lookAgain(l *lane) {
 	switch {
 	case l.list == nil && (l.strict() || len(l.keys) == 0):

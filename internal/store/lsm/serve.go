@@ -68,7 +68,7 @@ func (s *scheduler) unblock(free int) {
 
 // quota returns how many more attempts the lane's user may start.
 func (s *scheduler) quota(l *lane, free int) int {
-	return flow.UserRoom(free, s.inflight[l.id.user])
+	return flow.UserQuota(free, s.inflight[l.id.user])
 }
 
 // holdOverQuota makes a lane wait until its user is within quota.
@@ -77,7 +77,7 @@ func (s *scheduler) holdOverQuota(l *lane) { s.enlist(l, s.overQuota.of(l.id.use
 // readyWithinQuota makes as many lanes ready as their users' quotas allow.
 func (s *scheduler) readyWithinQuota(free int) {
 	for user, lanes := range s.overQuota {
-		for range min(flow.UserRoom(free, s.inflight[user]), lanes.Len()) {
+		for range min(flow.UserQuota(free, s.inflight[user]), lanes.Len()) {
 			s.enlist(lanes.Front().Value.(*lane), &s.ready)
 		}
 		if lanes.Len() == 0 {

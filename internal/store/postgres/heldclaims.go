@@ -88,7 +88,7 @@ func (h *heldClaims) usersOverQuota(free int) []string {
 	defer h.mu.Unlock()
 	users := []string{} // never NULL
 	for user, count := range h.counts {
-		if flow.UserRoom(free, count) == 0 {
+		if flow.UserQuota(free, count) == 0 {
 			users = append(users, user)
 		}
 	}

@@ -53,7 +53,8 @@ func compareInLane(a, b *liveMessage) int {
 // maxClaimBytes bounds the bytes of a claim, but for its last message.
 const maxClaimBytes = 64 << 20
 
-// serveInTurn picks up to limit messages that may start, one of each lane in turn.
+// serveInTurn picks up to limit messages that may start, one of each lane in turn. taken is what
+// this node has in flight.
 func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (picked []*liveMessage) {
 	open, size := slices.Clone(lanes), 0
 	for _, lane := range lanes {
@@ -65,7 +66,7 @@ func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (p
 				lane.lookBy(now) // there may be more
 				return true
 			}
-			allowed := flow.UserRoom(limit-len(picked), taken.users[lane.id.user])
+			allowed := flow.UserQuota(limit-len(picked), taken.users[lane.id.user])
 			if allowed == 0 {
 				lane.lookBy(now) // another node may have some
 				return true

@@ -147,8 +147,8 @@ func (m *Model) inFlight() inFlight {
 
 // leave reports whether a number of free slots leaves one to a message's user and lane.
 func (f inFlight) leave(free int, l *life) bool {
-	room := flow.UserRoom(free, f.users[l.message.User])
-	return room > 0 && f.lanes[l.lane()] < flow.Ceiling(room)
+	quota := flow.UserQuota(free, f.users[l.message.User])
+	return quota > 0 && f.lanes[l.lane()] < flow.Ceiling(quota)
 }
 
 // attempts counts those in flight under a flow-control key.
