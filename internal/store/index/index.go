@@ -4,6 +4,8 @@
 // Something that matches a filter has a term of each list that the filter makes. The opposite does
 // not hold: values are hashed, and not every field of a filter is indexed. So what was found is
 // compared with the filter.
+//
+// It also has the format of the blocks that the log and its index are stored in.
 package index
 
 import (

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"posthaste"
+	"posthaste/internal/store/index"
 )
 
 // writePostings stores an ascending list under a prefix, in blocks of random size.
@@ -191,4 +192,26 @@ func (f *fewIterators) NewIter(options *pebble.IterOptions) (*pebble.Iterator, e
 	}
 	f.left--
 	return f.DB.NewIter(options)
+}
+
+// A damaged posting is an error, not the end of the list.
+func TestADamagedPostingIsAnError(t *testing.T) {
+	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.Set(binary.BigEndian.AppendUint64([]byte{'x'}, 7), []byte{1, 0xff}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []direction{ascending, descending} {
+		in, err := intersect(db, [][][]byte{{{'x'}}}, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.seek(9, 100)
+		if err := in.close(); !errors.Is(err, index.ErrDamaged) {
+			t.Errorf("ascending %t: %v, want ErrDamaged", dir, err)
+		}
+	}
 }
