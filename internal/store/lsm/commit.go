@@ -43,6 +43,7 @@ type overlay struct {
 	documents map[string]any      // by key; also those only loaded
 	tallies   map[string]*tally   // by key
 	tx        transaction         // of the present operation
+	encoded   []byte              // scratch for a value
 }
 
 // known is what is known of a message.
@@ -63,8 +64,8 @@ func newOverlay() *overlay {
 // emptied returns an empty overlay: the same one, whose maps need not grow again,
 // unless they are so large that to empty them would take longer.
 func (o *overlay) emptied() *overlay {
-	const large = 2048 // entries
-	if len(o.log.Postings) > large || len(o.documents) > large || len(o.tallies) > large {
+	const large, long = 2048, 64 << 10 // entries, bytes
+	if len(o.log.Postings) > large || len(o.documents) > large || len(o.tallies) > large || cap(o.encoded) > long {
 		return newOverlay()
 	}
 	o.log.Reset()
@@ -104,7 +105,14 @@ func (c *commit) key() []byte { return c.scratch[:0] }
 // setStatus writes a message's status.
 func (c *commit) setStatus(m *posthaste.Message, st status) {
 	c.states[messageID{m.User, m.ID}] = known{st, m}
-	c.set(appendMessageKey(c.key(), segmentStatus, m.User, m.ID), st.append(nil))
+	c.encoded = st.append(c.encoded[:0])
+	c.set(appendMessageKey(c.key(), segmentStatus, m.User, m.ID), c.encoded)
+}
+
+// setPlace writes a message's place in its lane.
+func (c *commit) setPlace(lane laneID, id posthaste.MessageID, st *status) {
+	c.encoded = st.waiting.append(c.encoded[:0])
+	c.set(appendWaitingKey(c.key(), lane, ticket{st.order, id}), c.encoded)
 }
 
 // status returns a message's status as of this commit, or store.ErrNotFound. Once

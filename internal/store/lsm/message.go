@@ -75,17 +75,22 @@ const (
 	bodyInRun // it is an entry of the run's list
 )
 
-func encodeEnvelope(m *posthaste.Message) []byte {
-	bare := *m
-	bare.Body = nil
+func encodeEnvelope(m *posthaste.Message) []byte { return appendEnvelope(nil, m) }
+
+func appendEnvelope(dst []byte, m *posthaste.Message) []byte {
+	place := bodyWithin
 	switch {
 	case isEntry(m):
-		return record.AppendMessage([]byte{bodyInRun}, &bare)
-	case len(m.Body) < largeBody:
-		return record.AppendMessage([]byte{bodyWithin}, m)
-	default:
-		return record.AppendMessage([]byte{bodyBeside}, &bare)
+		place = bodyInRun
+	case len(m.Body) >= largeBody:
+		place = bodyBeside
 	}
+	if place != bodyWithin {
+		bare := *m
+		bare.Body = nil
+		m = &bare
+	}
+	return record.AppendMessage(append(dst, place), m)
 }
 
 // isEntry reports whether a message is an entry of its run's list, which holds its

@@ -20,9 +20,10 @@ func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, ch
 	if len(scope.User) > maxUserLen {
 		return fmt.Errorf("user id of %d bytes: at most %d fit", len(scope.User), maxUserLen)
 	}
+	user := scope.User // alone: what a closure keeps is allocated
 	return s.writer.do(ctx, func(c *commit) error {
 		tx := &c.tx
-		tx.begin(s, c, now, scope.User)
+		tx.begin(s, c, now, user)
 		defer tx.end()
 		if err := change(tx); err != nil {
 			return err
@@ -49,8 +50,8 @@ type transaction struct {
 	settings []setting
 	counts   []counted
 	events   []logged
-	places   []*placed
-	placeOf  map[posthaste.MessageID]*placed
+	places   []placed
+	placeOf  map[posthaste.MessageID]int                // in places
 	messages map[posthaste.MessageID]*posthaste.Message // that were read from disk
 	windows  map[string]flow.Window                     // of flow-control keys, as Get has told them
 	scratch  []byte
@@ -107,7 +108,7 @@ func (p *placed) ticket() ticket { return ticket{p.before.order, p.id} }
 func (tx *transaction) begin(s *Store, c *commit, now time.Time, user string) {
 	if tx.records == nil {
 		tx.records = map[string]staged{}
-		tx.placeOf = map[posthaste.MessageID]*placed{}
+		tx.placeOf = map[posthaste.MessageID]int{}
 		tx.messages = map[posthaste.MessageID]*posthaste.Message{}
 		tx.windows = map[string]flow.Window{}
 	}
@@ -117,8 +118,8 @@ func (tx *transaction) begin(s *Store, c *commit, now time.Time, user string) {
 // end lets go of what was only read and forgets all. To empty large maps would take longer than to
 // make new ones.
 func (tx *transaction) end() {
-	for _, p := range tx.places {
-		if p.held {
+	for i := range tx.places {
+		if p := &tx.places[i]; p.held {
 			tx.store.scheduler.letGo(p.lane, p.ticket())
 		}
 	}
@@ -227,12 +228,14 @@ func (tx *transaction) Log(m *posthaste.Message, event posthaste.Event) posthast
 // Accept implements store.Tx.
 func (tx *transaction) Accept(m *posthaste.Message, place store.Place) {
 	st := newStatus(m, &place)
-	tx.addPlace(&placed{id: m.ID, message: m, lane: laneOf(m), before: st, now: st, accepted: true})
+	tx.addPlace(placed{id: m.ID, message: m, lane: laneOf(m), before: st, now: st, accepted: true})
 }
 
-func (tx *transaction) addPlace(p *placed) {
+// addPlace returns the place as it is kept, until the next one is added.
+func (tx *transaction) addPlace(p placed) *placed {
+	tx.placeOf[p.id] = len(tx.places)
 	tx.places = append(tx.places, p)
-	tx.placeOf[p.id] = p
+	return &tx.places[len(tx.places)-1]
 }
 
 // Save implements store.Tx.
@@ -251,7 +254,9 @@ func (tx *transaction) setPlace(m *posthaste.Message, place store.Place) {
 		tx.err = errors.Join(tx.err, err)
 		return
 	}
-	p.message, p.lane = m, laneOf(m)
+	if p.message == nil {
+		p.message, p.lane = m, laneOf(m)
+	}
 	p.now, p.lease, p.saved = p.now.at(&place), place.Lease, true
 }
 
@@ -265,8 +270,8 @@ func (tx *transaction) write() {
 	for _, e := range tx.events {
 		tx.c.addEvent(e.message, e.event)
 	}
-	for _, p := range tx.places {
-		switch {
+	for i := range tx.places {
+		switch p := &tx.places[i]; {
 		case p.accepted:
 			tx.writeMessage(p)
 		case p.saved:
@@ -345,14 +350,16 @@ func windowOf(key *posthaste.FlowKey) flow.Window {
 // writeMessage writes a new message, and adds it to its lane when that is durable.
 func (tx *transaction) writeMessage(p *placed) {
 	c, m, s := tx.c, p.message, tx.store.scheduler
-	c.set(appendMessageKey(c.key(), segmentEnvelope, m.User, m.ID), encodeEnvelope(m))
+	c.encoded = appendEnvelope(c.encoded[:0], m)
+	c.set(appendMessageKey(c.key(), segmentEnvelope, m.User, m.ID), c.encoded)
 	if len(m.Body) >= largeBody && !isEntry(m) {
 		c.set(appendMessageKey(c.key(), segmentBody, m.User, m.ID), m.Body)
 	}
 	c.setStatus(m, p.now)
 	if p.now.inLane() {
-		c.set(appendWaitingKey(c.key(), p.lane, ticket{p.now.order, m.ID}), p.now.waiting.append(nil))
-		c.after(func() { s.add(p.lane, newItem(m, p.now)) })
+		c.setPlace(p.lane, m.ID, &p.now)
+		lane, it := p.lane, newItem(m, p.now)
+		c.after(func() { s.add(lane, it) })
 	}
 }
 
@@ -365,22 +372,25 @@ func (tx *transaction) writePlace(p *placed) {
 	} else if p.claim == nil {
 		return // nothing has happened
 	}
+	if p.claim != nil && p.lease == p.token {
+		s.requestCancel(p.claim, p.now.cancelRequested)
+		return
+	}
 	var again *item
 	if stays {
 		again = newItem(p.message, p.now)
 	}
+	claim, lane, from := p.claim, p.lane, p.ticket()
 	switch {
-	case p.claim != nil && p.lease == p.token:
-		s.requestCancel(p.claim, p.now.cancelRequested)
-	case p.claim != nil:
+	case claim != nil:
 		if s.beginSettle(p.id, p.token) != nil {
-			tx.c.after(func() { s.endSettle(p.claim, again) })
+			tx.c.after(func() { s.endSettle(claim, again) })
 		}
 	case p.held:
 		p.held = false
-		tx.c.after(func() { s.move(p.lane, p.ticket(), again) })
+		tx.c.after(func() { s.move(lane, from, again) })
 	case p.before.inLane() && !stays:
-		tx.c.after(func() { s.drop(p.lane, p.ticket()) })
+		tx.c.after(func() { s.drop(lane, from) })
 	}
 }
 
@@ -391,7 +401,7 @@ func (tx *transaction) writeStatus(p *placed) {
 		c.delete(appendWaitingKey(c.key(), p.lane, p.ticket()))
 	}
 	if p.now.inLane() {
-		c.set(appendWaitingKey(c.key(), p.lane, to), p.now.waiting.append(nil))
+		c.setPlace(p.lane, p.id, &p.now)
 	}
 }
 

@@ -193,8 +193,8 @@ func found(e *entries, user string, t *table, query *store.FindQuery) (*intersec
 
 // Message implements store.Reader.
 func (tx *transaction) Message(id posthaste.MessageID) (*posthaste.Message, error) {
-	if p := tx.placeOf[id]; p != nil && p.message != nil {
-		return p.message, nil
+	if at, ok := tx.placeOf[id]; ok && tx.places[at].message != nil {
+		return tx.places[at].message, nil
 	}
 	if m := tx.messages[id]; m != nil {
 		return m, nil
@@ -236,15 +236,15 @@ func (tx *transaction) Place(id posthaste.MessageID) (*store.Place, error) {
 // commit is durable; claims end only in operations of the writer. What has ended and keeps its slot
 // is not claimed anyway, and neither is a message that cannot be read.
 func (tx *transaction) place(id posthaste.MessageID) (*placed, error) {
-	if p := tx.placeOf[id]; p != nil {
-		return p, nil
+	if at, ok := tx.placeOf[id]; ok {
+		return &tx.places[at], nil
 	}
 	claim := tx.store.scheduler.standing(tx.user, id)
 	st, err := tx.statusOf(id, &claim)
 	if err != nil {
 		return nil, err
 	}
-	p := &placed{id: id, before: st, now: st}
+	p := placed{id: id, before: st, now: st}
 	if st.inLane() {
 		p.message, err = tx.Message(id)
 		if err != nil && !errors.Is(err, store.ErrUnreadable) {
@@ -258,8 +258,7 @@ func (tx *transaction) place(id posthaste.MessageID) (*placed, error) {
 			p.claim, p.token, p.lease, p.held = claim.lease, claim.token, claim.token, claim.lease == nil
 		}
 	}
-	tx.addPlace(p)
-	return p, nil
+	return tx.addPlace(p), nil
 }
 
 // statusOf returns the status of a message that may be claimed. A claim knows as much as the disk,
