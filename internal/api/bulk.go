@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -40,11 +40,11 @@ func (r *request) bulkCall(ids string) (call bulkCall, err error) {
 	if call.params, call.hasBody, err = r.callParameters(ids); err != nil {
 		return call, err
 	}
-	if call.ids, err = selection.IDs(call.params, ids); err != nil {
+	if call.ids, err = wire.IDs(call.params, ids); err != nil {
 		return call, err
 	}
-	call.params = selection.Without(call.params, ids)
-	if call.async, err = selection.Flag(call.params, "async"); err != nil {
+	call.params = wire.Without(call.params, ids)
+	if call.async, err = wire.Flag(call.params, "async"); err != nil {
 		return call, err
 	}
 	if call.async && call.ids != nil {
@@ -75,7 +75,7 @@ func (r *request) callParameters(ids string) (params url.Values, hasBody bool, e
 			return nil, false, err
 		}
 	}
-	params, err = selection.Merge(query, body, ids)
+	params, err = wire.Merge(query, body, ids)
 	return params, hasBody, err
 }
 
@@ -93,7 +93,7 @@ func addField(body url.Values, name string, raw json.RawMessage, alone bool) err
 	case err != nil:
 		return err
 	case raw[0] == '[':
-		selection.SetElements(body, name, values)
+		wire.SetElements(body, name, values)
 	default:
 		body[name] = values
 	}
@@ -102,7 +102,7 @@ func addField(body url.Values, name string, raw json.RawMessage, alone bool) err
 
 // startAction starts a bulk action on what the filters match.
 func (a *api) startAction(r *request, kind posthaste.ActionKind, params url.Values, overrides http.Header) (answer, error) {
-	filter, err := selection.Background(params)
+	filter, err := wire.Background(params)
 	if err != nil {
 		return answer{}, err
 	}

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
-	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
@@ -24,7 +24,7 @@ type DeadLetters interface {
 }
 
 // deadLetterCount limits one call that lists, retries or deletes.
-var deadLetterCount = selection.Count{Default: 100, Most: 100}
+var deadLetterCount = wire.Count{Default: 100, Most: 100}
 
 // listDeadLetters shows a page of the DLQ (contract, messages 2.9), or of failed runs if
 // requested.
@@ -33,17 +33,17 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if ofWorkflows, err := selection.OfWorkflows(params); ofWorkflows && err == nil {
+	if ofWorkflows, err := wire.OfWorkflows(params); ofWorkflows && err == nil {
 		return a.listFailedRuns(r)
 	}
-	query, err := selection.DeadLetters(params)
+	query, err := wire.DeadLetters(params)
 	if err != nil {
 		return answer{}, err
 	}
 	if query.Limit, err = deadLetterCount.Read(params); err != nil {
 		return answer{}, err
 	}
-	limit, err := selection.BodyLimit(params)
+	limit, err := wire.BodyLimit(params)
 	if err != nil {
 		return answer{}, err
 	}
@@ -61,7 +61,7 @@ func cursorOf(more bool, next posthaste.Position) string {
 	if !more {
 		return ""
 	}
-	return selection.Cursor(next)
+	return wire.Cursor(next)
 }
 
 // deadLetterView is a dead letter as shown: a message and its last response.

@@ -7,8 +7,8 @@ import (
 	"net/http"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
-	"posthaste/internal/selection"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -61,7 +61,7 @@ func (a *api) failedRunRoutes() []route {
 }
 
 // failedRunCount limits one call that lists or deletes.
-var failedRunCount = selection.Count{Default: 100, Most: 100}
+var failedRunCount = wire.Count{Default: 100, Most: 100}
 
 // listFailedRuns shows a page of the DLQ of runs.
 func (a *api) listFailedRuns(r *request) (answer, error) {
@@ -69,14 +69,14 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	query, err := selection.FailedRunList(params)
+	query, err := wire.FailedRunList(params)
 	if err != nil {
 		return answer{}, err
 	}
 	if query.Limit, err = failedRunCount.Read(params); err != nil {
 		return answer{}, err
 	}
-	limit, err := selection.BodyLimit(params)
+	limit, err := wire.BodyLimit(params)
 	if err != nil {
 		return answer{}, err
 	}

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/workflow"
 )
 
 // restartCount limits one call that restarts or resumes (contract 4.2, rule 1).
-var restartCount = selection.Count{Default: 50, Most: 50}
+var restartCount = wire.Count{Default: 50, Most: 50}
 
 // restartedView is a new run and the entry that it replaces.
 type restartedView struct {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -28,30 +28,30 @@ type failedRunSweep struct {
 }
 
 // failedRunSweep reads such a call; count limits a page.
-func (r *request) failedRunSweep(count selection.Count) (s failedRunSweep, err error) {
+func (r *request) failedRunSweep(count wire.Count) (s failedRunSweep, err error) {
 	if s.given, _, err = r.callParameters("dlqIds"); err != nil {
 		return s, err
 	}
-	if s.async, err = selection.Flag(s.given, "async"); err != nil {
+	if s.async, err = wire.Flag(s.given, "async"); err != nil {
 		return s, err
 	}
-	if s.dryRun, err = selection.Flag(s.given, "dryRun"); err != nil {
+	if s.dryRun, err = wire.Flag(s.given, "dryRun"); err != nil {
 		return s, err
 	}
 	if s.limit, err = count.Read(s.given); err != nil {
 		return s, err
 	}
-	if s.ids, err = selection.IDs(s.given, "dlqIds"); err != nil {
+	if s.ids, err = wire.IDs(s.given, "dlqIds"); err != nil {
 		return s, err
 	}
 	filters := s.filters()
 	if s.ids != nil {
-		if s.done, s.begun, err = selection.ListDone(s.given, s.ids); err != nil {
+		if s.done, s.begun, err = wire.ListDone(s.given, s.ids); err != nil {
 			return s, err
 		}
 		delete(filters, "cursor")
 	}
-	query, begun, err := selection.FailedRuns(filters)
+	query, begun, err := wire.FailedRuns(filters)
 	if s.ids == nil {
 		s.query, s.begun = query, begun
 		s.query.Limit = s.limit
@@ -61,7 +61,7 @@ func (r *request) failedRunSweep(count selection.Count) (s failedRunSweep, err e
 
 // filters returns the filters among the parameters.
 func (s *failedRunSweep) filters() url.Values {
-	return selection.Without(selection.Without(s.given, "dlqIds"), "dryRun")
+	return wire.Without(wire.Without(s.given, "dlqIds"), "dryRun")
 }
 
 // failedRunPage is what one call does of a sweep.
@@ -95,10 +95,10 @@ func (a *api) failedRunPage(r *request, s *failedRunSweep) (page failedRunPage, 
 		page.ids = append(page.ids, run.DeadLetterID)
 	}
 	if found.More {
-		page.cursor = selection.SweepCursor(found.Next, s.query.High)
+		page.cursor = wire.SweepCursor(found.Next, s.query.High)
 	}
 	page.at = func(id posthaste.DeadLetterID) string {
-		return selection.SweepCursor(posthaste.Position(id), s.query.High)
+		return wire.SweepCursor(posthaste.Position(id), s.query.High)
 	}
 	return page, err
 }
@@ -108,10 +108,10 @@ func (s *failedRunSweep) listedPage() failedRunPage {
 	end := min(s.done+s.limit, len(s.ids))
 	page := failedRunPage{ids: parseDeadLetterIDs(s.ids[s.done:end])}
 	if end < len(s.ids) {
-		page.cursor = selection.ListCursor(s.ids[:end])
+		page.cursor = wire.ListCursor(s.ids[:end])
 	}
 	page.at = func(id posthaste.DeadLetterID) string {
-		return selection.ListCursor(s.ids[:slices.Index(s.ids, id.String())])
+		return wire.ListCursor(s.ids[:slices.Index(s.ids, id.String())])
 	}
 	return page
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
-	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
@@ -74,10 +74,10 @@ func (a *api) listFlowKeys(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := selection.CheckNames(params, "search"); err != nil {
+	if err := wire.CheckNames(params, "search"); err != nil {
 		return answer{}, err
 	}
-	search, err := selection.One(params, "search")
+	search, err := wire.One(params, "search")
 	if err != nil {
 		return answer{}, err
 	}
@@ -136,7 +136,7 @@ func (a *api) changeFlowKey(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := selection.CheckNames(params, change.takes...); err != nil {
+	if err := wire.CheckNames(params, change.takes...); err != nil {
 		return answer{}, err
 	}
 	return done, change.do(a, r, key, params)
@@ -202,7 +202,7 @@ func parsePin(params url.Values) (posthaste.FlowLimit, error) {
 		if !params.Has(part.name) {
 			continue
 		}
-		text, err := selection.One(params, part.name)
+		text, err := wire.One(params, part.name)
 		if err != nil {
 			return limit, err
 		}
@@ -220,11 +220,11 @@ func parsePin(params url.Values) (posthaste.FlowLimit, error) {
 }
 
 func (a *api) unpinFlowKey(r *request, key string, params url.Values) error {
-	parallelism, err := selection.Flag(params, "parallelism")
+	parallelism, err := wire.Flag(params, "parallelism")
 	if err != nil {
 		return err
 	}
-	rate, err := selection.Flag(params, "rate")
+	rate, err := wire.Flag(params, "rate")
 	if err != nil {
 		return err
 	}

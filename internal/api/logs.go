@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -28,7 +28,7 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	limit, err := selection.BodyLimit(params)
+	limit, err := wire.BodyLimit(params)
 	if err != nil {
 		return answer{}, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -97,7 +97,7 @@ func (a *api) runMessageNow(r *request) (answer, error) {
 }
 
 // cancelCount limits a bulk cancellation (contract, messages 2.5).
-var cancelCount = selection.Count{Most: 500}
+var cancelCount = wire.Count{Most: 500}
 
 // addedCount is a count that an SDK always adds though it promises to cancel all; it is ignored
 // (contract, decision 28).
@@ -112,7 +112,7 @@ func (a *api) cancelMessages(r *request) (answer, error) {
 	if slices.Equal(call.params["count"], []string{addedCount}) {
 		delete(call.params, "count")
 	}
-	query, err := selection.Live(call.params)
+	query, err := wire.Live(call.params)
 	if err != nil {
 		return answer{}, err
 	}

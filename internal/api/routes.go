@@ -10,7 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 )
 
 // route is an entry of the routing table.
@@ -104,7 +104,7 @@ func withoutQuery(handle func(r *request) (answer, error)) func(r *request) (ans
 		if err != nil {
 			return answer{}, err
 		}
-		if err := selection.RefuseAll(params); err != nil {
+		if err := wire.RefuseAll(params); err != nil {
 			return answer{}, err
 		}
 		return handle(r)
@@ -119,7 +119,7 @@ func withoutBody(change func(r *request) (answer, error)) func(r *request) (answ
 		if err != nil {
 			return answer{}, err
 		}
-		if err := selection.RefuseAll(params); err != nil {
+		if err := wire.RefuseAll(params); err != nil {
 			return answer{}, err
 		}
 		return change(r)

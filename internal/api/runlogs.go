@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/url"
 
+	"posthaste/internal/api/wire"
 	"posthaste/internal/runlog"
-	"posthaste/internal/selection"
 )
 
 // RunLog reads the log of runs, by run or by change.
@@ -27,7 +27,7 @@ func (a *api) listRunLogs(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if _, err := selection.Grouped(params); err != nil { // grouping by run is the only one
+	if _, err := wire.Grouped(params); err != nil { // grouping by run is the only one
 		return answer{}, err
 	}
 	return a.runLogPage(r, params)
@@ -39,7 +39,7 @@ func (a *api) listRunEvents(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	grouped, err := selection.Grouped(params)
+	grouped, err := wire.Grouped(params)
 	if err != nil {
 		return answer{}, err
 	}

@@ -8,7 +8,7 @@ import (
 	"net/url"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -155,10 +155,10 @@ func (a *api) endRun(r *request) (answer, error) {
 // readFinished reports whether a run is finished rather than cancelled.
 func readFinished(params url.Values) (bool, error) {
 	const name = "cancel"
-	if err := selection.CheckNames(params, name); err != nil {
+	if err := wire.CheckNames(params, name); err != nil {
 		return false, err
 	}
-	cancelled, err := selection.Flag(params, name)
+	cancelled, err := wire.Flag(params, name)
 	return params.Get(name) != "" && !cancelled, err
 }
 
@@ -183,11 +183,11 @@ func (a *api) cancelRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	query, err := selection.LiveRuns(call.params)
+	query, err := wire.LiveRuns(call.params)
 	if err != nil {
 		return answer{}, err
 	}
-	count := selection.Count{Default: 100}
+	count := wire.Count{Default: 100}
 	if call.hasBody {
 		count.Default = 0
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/cron"
 	"posthaste/internal/engine"
-	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
@@ -230,7 +230,7 @@ func tickStates(states map[posthaste.MessageID]posthaste.State) map[posthaste.Me
 }
 
 // tickCount limits the ticks of a call.
-var tickCount = selection.Count{Default: 5, Most: 100}
+var tickCount = wire.Count{Default: 5, Most: 100}
 
 // ticksView has the next ticks of a cron expression.
 type ticksView struct {
@@ -245,14 +245,14 @@ func (a *api) getTicks(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := selection.CheckNames(params, "cron", "count"); err != nil {
+	if err := wire.CheckNames(params, "cron", "count"); err != nil {
 		return answer{}, err
 	}
 	count, err := tickCount.Read(params)
 	if err != nil {
 		return answer{}, err
 	}
-	text, err := selection.One(params, "cron")
+	text, err := wire.One(params, "cron")
 	if err != nil {
 		return answer{}, err
 	}

@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
-	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
@@ -21,7 +21,7 @@ func (r *request) sweep() (s sweep, err error) {
 	if s.bulkCall, err = r.bulkCall("dlqIds"); err != nil {
 		return s, err
 	}
-	if s.query, s.begun, err = selection.Sweep(s.params); err != nil {
+	if s.query, s.begun, err = wire.Sweep(s.params); err != nil {
 		return s, err
 	}
 	s.query.Limit, err = deadLetterCount.Read(s.params)
@@ -43,14 +43,14 @@ func (a *api) nextPage(r *request, s *sweep) (ids []posthaste.DeadLetterID, curs
 		return nil, "", err
 	}
 	if page.More {
-		cursor = selection.SweepCursor(page.Next, s.query.High)
+		cursor = wire.SweepCursor(page.Next, s.query.High)
 	}
 	return page.IDs, cursor, nil
 }
 
 // from returns the cursor of a page that starts at the first id.
 func (s *sweep) from(ids []posthaste.DeadLetterID) string {
-	return selection.SweepCursor(posthaste.Position(ids[0]), s.query.High)
+	return wire.SweepCursor(posthaste.Position(ids[0]), s.query.High)
 }
 
 // newestDeadLetter returns the latest id, 0 if there is none.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -12,7 +12,7 @@ import (
 type cancelWorker struct{ engine *Engine }
 
 func (w cancelWorker) query(action *posthaste.BulkAction) (store.LiveQuery, error) {
-	query, err := selection.Live(action.Filter)
+	query, err := wire.Live(action.Filter)
 	query.Limit, query.Cursor = stepSize, action.Cursor
 	query.CreatedUntil = earlier(query.CreatedUntil, action.CreatedAt)
 	return query, err
@@ -52,12 +52,12 @@ func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 type deadLetterSteps struct{ engine *Engine }
 
 func (w deadLetterSteps) query(ctx context.Context, action *posthaste.BulkAction) (store.DeadLetterQuery, error) {
-	query, err := selection.DeadLetters(action.Filter)
+	query, err := wire.DeadLetters(action.Filter)
 	if err != nil {
 		return query, err
 	}
 	query.OldestFirst, query.Limit, query.Bare = true, stepSize, true
-	next, end, begun := selection.ParseSweepCursor(action.Cursor)
+	next, end, begun := wire.ParseSweepCursor(action.Cursor)
 	if !begun {
 		end, err = w.newest(ctx, action.User)
 	}
@@ -77,7 +77,7 @@ func (w deadLetterSteps) newest(ctx context.Context, user string) (posthaste.Pos
 // Begin implements ActionWorker.
 func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
 	query, err := w.query(ctx, action)
-	cursor = selection.SweepCursor(query.Low, query.High)
+	cursor = wire.SweepCursor(query.Low, query.High)
 	for err == nil {
 		var page store.DeadLetterPage
 		page, err = w.engine.DeadLetters(ctx, action.User, query)
@@ -100,9 +100,9 @@ func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction,
 	return page.IDs, func(left []posthaste.DeadLetterID) *store.Step {
 		switch {
 		case len(left) > 0:
-			return advance(selection.SweepCursor(posthaste.Position(left[0]), query.High))
+			return advance(wire.SweepCursor(posthaste.Position(left[0]), query.High))
 		case page.More:
-			return advance(selection.SweepCursor(page.Next, query.High))
+			return advance(wire.SweepCursor(page.Next, query.High))
 		default:
 			return advance("")
 		}

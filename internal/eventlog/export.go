@@ -7,7 +7,7 @@ import (
 	"math"
 	"net/url"
 
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -32,7 +32,7 @@ type Export struct {
 // it is now: what is written from now on is left out. A count bounds it, without
 // a maximum. Errors are those of Query.
 func (l *Log) Export(ctx context.Context, user string, params url.Values) (*Export, error) {
-	query, err := selection.Events(params, selection.Count{Default: math.MaxInt})
+	query, err := wire.Events(params, wire.Count{Default: math.MaxInt})
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -76,7 +76,7 @@ func parseFollow(params url.Values, last string) (query store.EventQuery, fromNo
 	if ascending.Get("order") == "" {
 		ascending.Set("order", "earliestFirst")
 	}
-	query, err = selection.Events(ascending, selection.Count{Default: math.MaxInt})
+	query, err = wire.Events(ascending, wire.Count{Default: math.MaxInt})
 	if err != nil {
 		return query, false, err
 	}
@@ -103,19 +103,19 @@ const markHyphen = "-"
 // if it is not said.
 func parseMark(text string) (next posthaste.Position, left int, ok bool) {
 	cursor, leftText, counted := strings.Cut(text, markHyphen)
-	query, err := selection.Events(url.Values{"order": {"earliestFirst"}, "cursor": {cursor}}, selection.Count{})
+	query, err := wire.Events(url.Values{"order": {"earliestFirst"}, "cursor": {cursor}}, wire.Count{})
 	if err != nil || !counted {
 		return query.Low, math.MaxInt, err == nil
 	}
 	number, err := strconv.ParseUint(leftText, 10, strconv.IntSize-1)
-	return query.Low, int(number), err == nil && selection.Cursor(query.Low) == cursor
+	return query.Low, int(number), err == nil && wire.Cursor(query.Low) == cursor
 }
 
 func (f *Follower) mark(next posthaste.Position, left int) string {
 	if !f.bounded {
-		return selection.Cursor(next)
+		return wire.Cursor(next)
 	}
-	return selection.Cursor(next) + markHyphen + strconv.Itoa(left)
+	return wire.Cursor(next) + markHyphen + strconv.Itoa(left)
 }
 
 // Mark returns the text by which Follow goes on behind all that was read so far,

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/eventlog"
-	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
@@ -119,7 +119,7 @@ func (f *followed) wantEnd() {
 func TestFollowBegins(t *testing.T) {
 	entries := someEntries(20)
 	at := func(i int) string { return fmt.Sprint(entries[i].Position.Time().UnixMilli()) }
-	behind := func(i int) string { return selection.Cursor(entries[i].Position + 1) }
+	behind := func(i int) string { return wire.Cursor(entries[i].Position + 1) }
 	tests := []struct {
 		name, params, last string
 		want               int
@@ -404,7 +404,7 @@ func TestFollowGoesOn(t *testing.T) {
 			}
 			mark = follower.Mark()
 			if lives%2 == 0 && len(got) > 0 {
-				mark = selection.Cursor(got[len(got)-1].Position + 1)
+				mark = wire.Cursor(got[len(got)-1].Position + 1)
 			}
 		}
 		if diff := cmp.Diff(entries, got); diff != "" {

@@ -2,7 +2,7 @@
 // parameters of a request and the cursor by which a reader goes on, all of them
 // one after the other, or those to come.
 //
-// It relies on package selection for what parameters mean, and on the store for
+// It relies on package wire for what parameters mean, and on the store for
 // finding the events; each read is one call, whose work is bounded. Entries are visited,
 // which is subject to the rules of store.Log.
 package eventlog
@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -36,7 +36,7 @@ type Options struct {
 // Log answers queries. It holds no state and may be used by many goroutines.
 type Log struct {
 	store Source
-	count selection.Count
+	count wire.Count
 }
 
 // New returns a Log that reads from the options' store.
@@ -49,7 +49,7 @@ func New(options Options) *Log {
 	if usual <= 0 {
 		usual = most
 	}
-	return &Log{store: options.Store, count: selection.Count{Default: min(usual, most), Most: most}}
+	return &Log{store: options.Store, count: wire.Count{Default: min(usual, most), Most: most}}
 }
 
 // Query visits the page of a user's log that URL parameters ask for, and returns the cursor
@@ -57,7 +57,7 @@ func New(options Options) *Log {
 // also none, and still return a cursor. An unknown parameter and a bad value are Errors with
 // CodeInvalid.
 func (l *Log) Query(ctx context.Context, user string, params url.Values, visit func(*store.Entry) error) (cursor string, err error) {
-	query, err := selection.Events(params, l.count)
+	query, err := wire.Events(params, l.count)
 	if err != nil || query.Low > query.High {
 		return "", err
 	}
@@ -68,5 +68,5 @@ func (l *Log) Query(ctx context.Context, user string, params url.Values, visit f
 	if !more {
 		return "", nil
 	}
-	return selection.Cursor(next), nil
+	return wire.Cursor(next), nil
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -22,7 +22,7 @@ type EventPage struct {
 // Events returns the page of changes that the parameters select. Unknown parameters and bad
 // values are Errors with CodeInvalid.
 func (l *Log) Events(ctx context.Context, user string, params url.Values) (page EventPage, err error) {
-	q, err := selection.ReadRunLog(params, eventCount)
+	q, err := wire.ReadRunLog(params, eventCount)
 	if err != nil {
 		return page, err
 	}
@@ -47,7 +47,7 @@ func (l *Log) Events(ctx context.Context, user string, params url.Values) (page 
 type changeReader struct {
 	store Store
 	user  string
-	query *selection.RunLog
+	query *wire.RunLog
 	runs  map[posthaste.Position]*posthaste.Run // read so far, nil if unknown
 }
 
@@ -96,7 +96,7 @@ var changes = map[posthaste.StepState][]posthaste.State{
 }
 
 // loggedAs returns the states to search for.
-func loggedAs(q *selection.RunLog) []posthaste.State {
+func loggedAs(q *wire.RunLog) []posthaste.State {
 	runs, steps := q.RunStates, q.StepStates
 	if len(runs)+len(steps) == 0 {
 		runs, steps = posthaste.RunStates, posthaste.StepStates
@@ -115,7 +115,7 @@ func loggedAs(q *selection.RunLog) []posthaste.State {
 	return states
 }
 
-func isAskedFor(q *selection.RunLog, state string) bool {
+func isAskedFor(q *wire.RunLog, state string) bool {
 	return len(q.RunStates)+len(q.StepStates) == 0 ||
 		slices.Contains(q.RunStates, posthaste.RunState(state)) ||
 		slices.Contains(q.StepStates, posthaste.StepState(state))

@@ -28,7 +28,7 @@ import (
 	"time"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -64,8 +64,8 @@ func New(options Options) *Log {
 
 // Page limits.
 var (
-	runCount   = selection.Count{Default: 10, Most: 10}
-	eventCount = selection.Count{Default: 1000, Most: 1000}
+	runCount   = wire.Count{Default: 10, Most: 10}
+	eventCount = wire.Count{Default: 1000, Most: 1000}
 )
 
 // maxRounds limits the work for a page to this many times its length.
@@ -81,7 +81,7 @@ type RunPage struct {
 // Runs returns the page of runs that the parameters select. Unknown parameters and bad values are
 // Errors with CodeInvalid.
 func (l *Log) Runs(ctx context.Context, user string, params url.Values) (page RunPage, err error) {
-	q, err := selection.ReadRunLog(params, runCount)
+	q, err := wire.ReadRunLog(params, runCount)
 	if err != nil {
 		return page, err
 	}
@@ -122,7 +122,7 @@ func fill(room int, read func(room int) (part, error)) (cursor string, err error
 		if err != nil || !got.more {
 			return "", err
 		}
-		cursor = selection.Cursor(got.next)
+		cursor = wire.Cursor(got.next)
 		short := got.found < room // the store has stopped early
 		if room -= got.kept; short || room == 0 {
 			break
@@ -167,7 +167,7 @@ const pageBytes = 4 << 20
 
 // show adds selected runs to a page and returns how many it has looked at before the page was
 // full.
-func (l *Log) show(ctx context.Context, q *selection.RunLog, runs []*posthaste.Run, page *RunPage) (looked int, err error) {
+func (l *Log) show(ctx context.Context, q *wire.RunLog, runs []*posthaste.Run, page *RunPage) (looked int, err error) {
 	for i, run := range runs {
 		if page.Size >= pageBytes {
 			return i, nil
@@ -192,7 +192,7 @@ func (l *Log) show(ctx context.Context, q *selection.RunLog, runs []*posthaste.R
 
 // hasState reports whether a run or one of its steps is in a requested state (contract, workflows
 // D 49). Without states of steps, the query has checked it.
-func hasState(q *selection.RunLog, run *Run) bool {
+func hasState(q *wire.RunLog, run *Run) bool {
 	if len(q.StepStates) == 0 || slices.Contains(q.RunStates, run.State) {
 		return true
 	}

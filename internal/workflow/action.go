@@ -7,8 +7,8 @@ import (
 	"net/url"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
-	"posthaste/internal/selection"
 	"posthaste/internal/store"
 )
 
@@ -34,7 +34,7 @@ type dlqSteps struct{ service *Service }
 func (l dlqSteps) query(ctx context.Context, action *posthaste.BulkAction) (store.RunQuery, error) {
 	params := url.Values{"cursor": {action.Cursor}}
 	maps.Copy(params, action.Filter)
-	query, begun, err := selection.FailedRuns(params)
+	query, begun, err := wire.FailedRuns(params)
 	if err != nil || begun {
 		return query, err
 	}
@@ -47,7 +47,7 @@ func (l dlqSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (tota
 		return 0, "", err
 	}
 	total, err = l.service.CountFailed(ctx, action.User, query)
-	return total, selection.FirstSweepCursor(query.Low, query.High, query.OldestFirst), err
+	return total, wire.FirstSweepCursor(query.Low, query.High, query.OldestFirst), err
 }
 
 // next returns the ids of the next step, and its progress.
@@ -63,7 +63,7 @@ func (l dlqSteps) next(ctx context.Context, action *posthaste.BulkAction) (ids [
 	}
 	return ids, func(left []posthaste.DeadLetterID) string {
 		if len(left) > 0 {
-			return selection.SweepCursor(posthaste.Position(left[0]), query.High)
+			return wire.SweepCursor(posthaste.Position(left[0]), query.High)
 		}
 		return cursorAfter(page, query.High)
 	}, err
@@ -74,7 +74,7 @@ func cursorAfter(page store.RunPage, end posthaste.Position) string {
 	if !page.More {
 		return ""
 	}
-	return selection.SweepCursor(page.Next, end)
+	return wire.SweepCursor(page.Next, end)
 }
 
 // restartWorker restarts or resumes matching entries.
@@ -113,12 +113,12 @@ func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 type cancelWorker struct{ service *Service }
 
 func (w cancelWorker) query(ctx context.Context, action *posthaste.BulkAction) (store.RunQuery, error) {
-	query, err := selection.LiveRuns(action.Filter)
+	query, err := wire.LiveRuns(action.Filter)
 	if err != nil {
 		return query, err
 	}
 	query.OldestFirst, query.Limit = true, actionStep
-	if next, end, begun := selection.ParseSweepCursor(action.Cursor); begun {
+	if next, end, begun := wire.ParseSweepCursor(action.Cursor); begun {
 		query.Low, query.High = max(query.Low, next), min(query.High, end)
 	}
 	return w.service.activeNow(ctx, action.User, query)
@@ -126,7 +126,7 @@ func (w cancelWorker) query(ctx context.Context, action *posthaste.BulkAction) (
 
 func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
 	query, err := w.query(ctx, action)
-	cursor = selection.SweepCursor(query.Low, query.High)
+	cursor = wire.SweepCursor(query.Low, query.High)
 	for err == nil {
 		var page store.RunPage
 		page, err = w.service.options.Store.Runs(ctx, action.User, query)
@@ -149,7 +149,7 @@ func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 	}
 	_, _, err = w.service.cancelRuns(ctx, action.User, page.Runs, func(left []*posthaste.Run) *store.Step {
 		if len(left) > 0 {
-			return advance(selection.SweepCursor(left[0].Position, query.High))
+			return advance(wire.SweepCursor(left[0].Position, query.High))
 		}
 		return advance(cursorAfter(page, query.High))
 	})

@@ -1,4 +1,4 @@
-package selection_test
+package wire_test
 
 import (
 	"net/url"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 )
 
 // FuzzCursor checks that a reader goes on exactly where a page ended, and that
@@ -17,17 +17,17 @@ func FuzzCursor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b uint64) {
 		next, end := posthaste.Position(a)&posthaste.MaxPosition, posthaste.Position(b)&posthaste.MaxPosition
-		page, sweep := selection.Cursor(next), selection.SweepCursor(next, end)
+		page, sweep := wire.Cursor(next), wire.SweepCursor(next, end)
 		for _, cursor := range []string{page, sweep} {
 			if _, err := strconv.ParseFloat(cursor, 64); err == nil || url.QueryEscape(cursor) != cursor {
 				t.Fatalf("cursor %q is a number or not safe in a URL", cursor)
 			}
 		}
-		events, err := selection.Events(url.Values{"cursor": {page}}, selection.Count{})
+		events, err := wire.Events(url.Values{"cursor": {page}}, wire.Count{})
 		if err != nil || events.High != next {
 			t.Fatalf("cursor %q of %d continues at %d, %v", page, next, events.High, err)
 		}
-		swept, begun, err := selection.Sweep(url.Values{"cursor": {sweep}})
+		swept, begun, err := wire.Sweep(url.Values{"cursor": {sweep}})
 		if err != nil || !begun || swept.Low != next || swept.High != end {
 			t.Fatalf("cursor %q of %d to %d continues at %+v, %v", sweep, next, end, swept, err)
 		}
@@ -47,22 +47,22 @@ func FuzzSelection(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if events, err := selection.Events(params, thousand); err != nil {
+		if events, err := wire.Events(params, thousand); err != nil {
 			checkCode(t, err)
 		} else if events.High > posthaste.MaxPosition || events.Limit < 1 || events.Limit > thousand.Most {
 			t.Fatalf("Events(%q) = %+v", raw, events)
 		}
-		if live, err := selection.Live(params); err != nil {
+		if live, err := wire.Live(params); err != nil {
 			checkCode(t, err)
 		} else if len(params["label"]) > 0 && len(live.Filter.Labels) == 0 {
 			t.Fatalf("Live(%q) lost a filter: %+v", raw, live)
 		}
-		if list, err := selection.DeadLetters(params); err != nil {
+		if list, err := wire.DeadLetters(params); err != nil {
 			checkCode(t, err)
 		} else if list.High > posthaste.MaxPosition {
 			t.Fatalf("DeadLetters(%q) = %+v", raw, list)
 		}
-		if sweep, _, err := selection.Sweep(params); err != nil {
+		if sweep, _, err := wire.Sweep(params); err != nil {
 			checkCode(t, err)
 		} else if len(params["dlqIds"]) > 0 && len(sweep.Filter.IDs) == 0 {
 			t.Fatalf("Sweep(%q) lost a filter: %+v", raw, sweep)

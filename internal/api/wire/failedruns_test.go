@@ -1,4 +1,4 @@
-package selection_test
+package wire_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -38,7 +38,7 @@ func TestFailedRuns(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run("list of "+test.name, func(t *testing.T) {
-			got, err := selection.FailedRunList(parse(t, test.params))
+			got, err := wire.FailedRunList(parse(t, test.params))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +48,7 @@ func TestFailedRuns(t *testing.T) {
 			}
 		})
 		t.Run("sweep of "+test.name, func(t *testing.T) {
-			got, begun, err := selection.FailedRuns(parse(t, test.params+"&async=true&dryRun=false"))
+			got, begun, err := wire.FailedRuns(parse(t, test.params+"&async=true&dryRun=false"))
 			if err != nil || begun {
 				t.Fatalf("begun %v, error %v", begun, err)
 			}
@@ -73,7 +73,7 @@ func TestUnite(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := selection.Merge(parse(t, test.query), parse(t, test.body), "dlqIds")
+			got, err := wire.Merge(parse(t, test.query), parse(t, test.body), "dlqIds")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,16 +96,16 @@ func TestUnite(t *testing.T) {
 	}
 	for _, test := range refused {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := selection.Merge(parse(t, test.query), parse(t, test.body), "dlqIds")
+			_, err := wire.Merge(parse(t, test.query), parse(t, test.body), "dlqIds")
 			checkRefused(t, err, test.parameter+" is given in the query and in the body, with different values: give it once")
 		})
 	}
 	t.Run("a body with an empty list", func(t *testing.T) {
-		merged, err := selection.Merge(url.Values{}, url.Values{"dlqIds": {}}, "dlqIds")
+		merged, err := wire.Merge(url.Values{}, url.Values{"dlqIds": {}}, "dlqIds")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids, err := selection.IDs(merged, "dlqIds")
+		ids, err := wire.IDs(merged, "dlqIds")
 		if err != nil || ids == nil || len(ids) > 0 {
 			t.Errorf("ids %#v, error %v; want a list of none", ids, err)
 		}
@@ -117,18 +117,18 @@ func TestUnite(t *testing.T) {
 func TestListCursor(t *testing.T) {
 	ids := []string{"a", "b", "c"}
 	for n := range len(ids) + 1 {
-		cursor := selection.ListCursor(ids[:n])
-		done, begun, err := selection.ListDone(url.Values{"cursor": {cursor}}, ids)
+		cursor := wire.ListCursor(ids[:n])
+		done, begun, err := wire.ListDone(url.Values{"cursor": {cursor}}, ids)
 		if done != n || !begun || err != nil {
 			t.Errorf("cursor %q of %d ids continues at %d, %v, %v", cursor, n, done, begun, err)
 		}
 	}
-	if done, begun, err := selection.ListDone(url.Values{"cursor": {""}}, ids); done != 0 || begun || err != nil {
+	if done, begun, err := wire.ListDone(url.Values{"cursor": {""}}, ids); done != 0 || begun || err != nil {
 		t.Errorf("without a cursor: %d, %v, %v", done, begun, err)
 	}
-	two := selection.ListCursor(ids[:2])
+	two := wire.ListCursor(ids[:2])
 	for name, list := range map[string][]string{"another": {"a", "x", "c"}, "a shorter": {"a"}, "an empty": {}, "one in another order": {"b", "a", "c"}} {
-		if _, _, err := selection.ListDone(url.Values{"cursor": {two}}, list); err == nil {
+		if _, _, err := wire.ListDone(url.Values{"cursor": {two}}, list); err == nil {
 			t.Errorf("the cursor of a list continues %s list", name)
 		}
 	}
@@ -148,7 +148,7 @@ func FuzzFailedRuns(f *testing.F) {
 		if err != nil {
 			return
 		}
-		query, _, err := selection.FailedRuns(params)
+		query, _, err := wire.FailedRuns(params)
 		switch {
 		case err != nil:
 			checkCode(t, err)
@@ -158,7 +158,7 @@ func FuzzFailedRuns(f *testing.F) {
 			params.Has("label") != (len(query.Filter.Labels) > 0), params.Has("workflowCreatedAt") != (len(query.Filter.CreatedAts) > 0):
 			t.Fatalf("FailedRuns(%q) lost a filter: %+v", raw, query)
 		}
-		if done, _, err := selection.ListDone(params, []string{ids}); err != nil {
+		if done, _, err := wire.ListDone(params, []string{ids}); err != nil {
 			checkCode(t, err)
 		} else if done > 1 {
 			t.Fatalf("ListDone(%q) of one id = %d", raw, done)
@@ -169,8 +169,8 @@ func FuzzFailedRuns(f *testing.F) {
 // Contract, workflows D 17: a run without an answer has a status all the same.
 func TestFailedRunStatusIsNone(t *testing.T) {
 	const want = `responseStatus "none" is not an HTTP status, 503 for no answer or 504 for a timeout`
-	_, err := selection.FailedRunList(parse(t, "responseStatus=none"))
+	_, err := wire.FailedRunList(parse(t, "responseStatus=none"))
 	checkRefused(t, err, want)
-	_, _, err = selection.FailedRuns(parse(t, "responseStatus=none"))
+	_, _, err = wire.FailedRuns(parse(t, "responseStatus=none"))
 	checkRefused(t, err, want)
 }

@@ -1,4 +1,4 @@
-package selection_test
+package wire_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -47,7 +47,7 @@ func TestLive(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := selection.Live(parse(t, test.params))
+			got, err := wire.Live(parse(t, test.params))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestLiveErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := selection.Live(parse(t, test.params))
+			_, err := wire.Live(parse(t, test.params))
 			checkRefused(t, err, test.want)
 		})
 	}
@@ -111,7 +111,7 @@ var deadLetterFilters = []struct {
 func TestDeadLetters(t *testing.T) {
 	for _, test := range deadLetterFilters {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := selection.DeadLetters(parse(t, test.params))
+			got, err := wire.DeadLetters(parse(t, test.params))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestDeadLetters(t *testing.T) {
 			}
 		})
 		t.Run("sweep of "+test.name, func(t *testing.T) {
-			got, begun, err := selection.Sweep(parse(t, test.params+"&async=true"))
+			got, begun, err := wire.Sweep(parse(t, test.params+"&async=true"))
 			if err != nil || begun {
 				t.Fatalf("begun %v, error %v", begun, err)
 			}
@@ -143,15 +143,15 @@ func TestDeadLetterRange(t *testing.T) {
 	}{
 		{"without values", "cursor=&order=&fromDate=&toDate=", 0, everything.High, false},
 		{"dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms), first, last, false},
-		{"cursor", "cursor=" + selection.Cursor(first), 0, first, false},
-		{"cursor, oldest first", "order=earliestFirst&cursor=" + selection.Cursor(first), first, everything.High, true},
+		{"cursor", "cursor=" + wire.Cursor(first), 0, first, false},
+		{"cursor, oldest first", "order=earliestFirst&cursor=" + wire.Cursor(first), first, everything.High, true},
 		{"a time as cursor", fmt.Sprint("cursor=", ms), 0, last, false},
 		{"a time as cursor, oldest first", fmt.Sprint("order=earliestFirst&cursor=", ms), first, everything.High, true},
-		{"cursor outside of the dates", fmt.Sprintf("toDate=%d&cursor=%s", ms, selection.Cursor(last+5)), 0, last, false},
+		{"cursor outside of the dates", fmt.Sprintf("toDate=%d&cursor=%s", ms, wire.Cursor(last+5)), 0, last, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := selection.DeadLetters(parse(t, test.params))
+			got, err := wire.DeadLetters(parse(t, test.params))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func TestDeadLetterRange(t *testing.T) {
 // TestSweepRange checks that a sweep, of messages and of runs alike, goes on where it was and
 // ends where it ended first (contract, decision 8).
 func TestSweepRange(t *testing.T) {
-	sweep := selection.SweepCursor(first, last)
+	sweep := wire.SweepCursor(first, last)
 	tests := []struct {
 		name      string
 		params    string
@@ -176,20 +176,20 @@ func TestSweepRange(t *testing.T) {
 		{"begins", "cursor=", 0, posthaste.MaxPosition, false},
 		{"begins at a time", fmt.Sprint("cursor=", ms), first, posthaste.MaxPosition, false},
 		{"begins within dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms), first, last, false},
-		{"begins at a position", "cursor=" + selection.Cursor(first), first, posthaste.MaxPosition, false},
+		{"begins at a position", "cursor=" + wire.Cursor(first), first, posthaste.MaxPosition, false},
 		{"goes on", "cursor=" + sweep, first, last, true},
 		{"goes on within dates", fmt.Sprintf("cursor=%s&fromDate=%d&toDate=%d", sweep, ms+1, ms-1), last + 1, first - 1, true},
 		{"goes on, latest first", "order=latestFirst&cursor=" + sweep, 0, first, true},
 	}
 	for _, test := range tests {
 		t.Run("messages: "+test.name, func(t *testing.T) {
-			got, begun, err := selection.Sweep(parse(t, test.params))
+			got, begun, err := wire.Sweep(parse(t, test.params))
 			if err != nil || begun != test.begun || got.Low != test.low || got.High != test.high {
 				t.Errorf("Sweep(%s) = %+v, %v, %v", test.params, got, begun, err)
 			}
 		})
 		t.Run("runs: "+test.name, func(t *testing.T) {
-			got, begun, err := selection.FailedRuns(parse(t, test.params))
+			got, begun, err := wire.FailedRuns(parse(t, test.params))
 			if err != nil || begun != test.begun || got.Low != test.low || got.High != test.high {
 				t.Errorf("FailedRuns(%s) = %+v, %v, %v", test.params, got, begun, err)
 			}
@@ -218,24 +218,24 @@ func TestDeadLetterErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := selection.DeadLetters(parse(t, test.params))
+			_, err := wire.DeadLetters(parse(t, test.params))
 			checkRefused(t, err, sentence(test.want, ", trimBody"))
 		})
 		t.Run("sweep: "+test.name, func(t *testing.T) {
-			_, _, err := selection.Sweep(parse(t, test.params))
+			_, _, err := wire.Sweep(parse(t, test.params))
 			checkRefused(t, err, sentence(test.want, ", async"))
 		})
 	}
 	t.Run("a list has no sweep", func(t *testing.T) {
-		_, err := selection.DeadLetters(parse(t, "cursor=p1-p2"))
+		_, err := wire.DeadLetters(parse(t, "cursor=p1-p2"))
 		checkRefused(t, err, `cursor "p1-p2" is not `+cursors)
 	})
 	t.Run("a list is not in the background", func(t *testing.T) {
-		_, err := selection.DeadLetters(parse(t, "async=true"))
+		_, err := wire.DeadLetters(parse(t, "async=true"))
 		checkRefused(t, err, `parameter "async" is unknown: `+filters+`, trimBody are accepted`)
 	})
 	t.Run("a sweep takes no filter without a value", func(t *testing.T) {
-		_, _, err := selection.Sweep(parse(t, "dlqIds=&label=x"))
+		_, _, err := wire.Sweep(parse(t, "dlqIds=&label=x"))
 		checkRefused(t, err, "dlqIds has no value: give one, or leave it out to select by other filters or everything")
 	})
 }

@@ -1,11 +1,11 @@
-// Package selection reads the parameters of a request: filters, counts, orders, dates and
-// cursors, and makes queries of package store of them.
+// Package wire reads the parameters of a request: filters, counts, orders, dates and
+// cursors, and makes typed values of them. Nothing behind the API knows query strings.
 //
 // A bad value is an Error with CodeInvalid that has the parameter, its value and what is
 // accepted. An unknown parameter is always an error (contract, decision 16), because ignoring a
 // misspelt filter would select everything. When reading, a parameter without value counts as
 // missing. In a bulk change it is an error: an empty shell variable must not widen the change.
-package selection
+package wire
 
 import (
 	"errors"

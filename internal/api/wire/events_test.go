@@ -1,4 +1,4 @@
-package selection_test
+package wire_test
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
 // thousand is how many entries a page of the log has.
-var thousand = selection.Count{Default: 1000, Most: 1000}
+var thousand = wire.Count{Default: 1000, Most: 1000}
 
 // Contract 4.1, rules 1, 4 and 5, messages 2.10, U-66, decisions 3 and 21.
 func TestEvents(t *testing.T) {
@@ -105,7 +105,7 @@ func TestEvents(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := selection.Events(parse(t, test.params), thousand)
+			got, err := wire.Events(parse(t, test.params), thousand)
 			if err != nil {
 				t.Fatalf("Events(%s): %v", test.params, err)
 			}
@@ -155,7 +155,7 @@ func TestEventsErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := selection.Events(parse(t, test.params), thousand)
+			_, err := wire.Events(parse(t, test.params), thousand)
 			checkRefused(t, err, test.want)
 		})
 	}

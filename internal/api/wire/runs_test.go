@@ -1,4 +1,4 @@
-package selection_test
+package wire_test
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
 // ten is how many runs a page of their log has.
-var ten = selection.Count{Default: 10, Most: 10}
+var ten = wire.Count{Default: 10, Most: 10}
 
 // Contract, workflows 6.3: what the parameters select, of runs and of events.
 func TestRunLog(t *testing.T) {
@@ -43,10 +43,10 @@ func TestRunLog(t *testing.T) {
 			func(q *store.EventQuery) {
 				q.Low, q.High = posthaste.FirstPosition(at(ms)), posthaste.LastPosition(at(ms+1))
 			}},
-		{"cursor", "cursor=" + selection.Cursor(77),
+		{"cursor", "cursor=" + wire.Cursor(77),
 			func(q *store.RunQuery) { q.High = 77 },
 			func(q *store.EventQuery) { q.High = 77 }},
-		{"cursor, earliest first", "order=earliestFirst&cursor=" + selection.Cursor(77),
+		{"cursor, earliest first", "order=earliestFirst&cursor=" + wire.Cursor(77),
 			func(q *store.RunQuery) { q.OldestFirst, q.Low = true, 77 },
 			func(q *store.EventQuery) { q.OldestFirst, q.Low = true, 77 }},
 		{"id", "workflowRunId=x&workflowRunId=y",
@@ -103,7 +103,7 @@ func TestRunLog(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			q, err := selection.ReadRunLog(parse(t, test.params), ten)
+			q, err := wire.ReadRunLog(parse(t, test.params), ten)
 			if err != nil {
 				t.Fatalf("ReadRunLog(%s): %v", test.params, err)
 			}
@@ -123,7 +123,7 @@ func TestRunLog(t *testing.T) {
 
 // Contract, workflows 6.3, D 49 and D 51: what the reader applies itself.
 func TestRunLogLeftToTheReader(t *testing.T) {
-	q, err := selection.ReadRunLog(parse(t, "state=step_retry,RUN_FAILED&state=STEP_FAILED,RUN_FAILED&messageId="+messageID(1).String()), ten)
+	q, err := wire.ReadRunLog(parse(t, "state=step_retry,RUN_FAILED&state=STEP_FAILED,RUN_FAILED&messageId="+messageID(1).String()), ten)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestRunLogLeftToTheReader(t *testing.T) {
 		t.Errorf("differs (-want +got):\n%s", diff)
 	}
 	for text, want := range map[string]int{"": math.MaxInt, "-1": 0, "0": 0, "1": 1, "2147483647": math.MaxInt32} {
-		q, err := selection.ReadRunLog(parse(t, "trimBody="+text), ten)
+		q, err := wire.ReadRunLog(parse(t, "trimBody="+text), ten)
 		if err != nil || q.BodyLimit != want {
 			t.Errorf("trimBody %q shows %d bytes, %v; want %d", text, q.BodyLimit, err, want)
 		}
@@ -165,7 +165,7 @@ func TestRunLogMatchesRun(t *testing.T) {
 		{fmt.Sprintf("workflowRuns=x@%d&host=b.example", ms), true},
 	}
 	for _, test := range tests {
-		q, err := selection.ReadRunLog(parse(t, test.params), ten)
+		q, err := wire.ReadRunLog(parse(t, test.params), ten)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestRunLogErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.params, func(t *testing.T) {
-			_, err := selection.ReadRunLog(parse(t, test.params), ten)
+			_, err := wire.ReadRunLog(parse(t, test.params), ten)
 			checkRefused(t, err, test.want)
 		})
 	}
@@ -211,7 +211,7 @@ func TestRunLogErrors(t *testing.T) {
 // Contract, workflows 6.3: the one way to group events.
 func TestGrouped(t *testing.T) {
 	for params, want := range map[string]bool{"": false, "groupBy=": false, "groupBy=workflowRunId": true} {
-		if got, err := selection.Grouped(parse(t, params)); got != want || err != nil {
+		if got, err := wire.Grouped(parse(t, params)); got != want || err != nil {
 			t.Errorf("Grouped(%s) = %v, %v; want %v", params, got, err, want)
 		}
 	}
@@ -219,7 +219,7 @@ func TestGrouped(t *testing.T) {
 		"groupBy=workflowUrl":                   `groupBy "workflowUrl" is not workflowRunId`,
 		"groupBy=workflowRunId&groupBy=another": `groupBy is given 2 times, it can have one value`,
 	} {
-		_, err := selection.Grouped(parse(t, params))
+		_, err := wire.Grouped(parse(t, params))
 		checkRefused(t, err, want)
 	}
 }
@@ -235,7 +235,7 @@ func FuzzRunLog(f *testing.F) {
 		if err != nil {
 			return
 		}
-		q, err := selection.ReadRunLog(params, ten)
+		q, err := wire.ReadRunLog(params, ten)
 		if err != nil {
 			checkCode(t, err)
 			return

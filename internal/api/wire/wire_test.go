@@ -1,4 +1,4 @@
-package selection_test
+package wire_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"posthaste"
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 )
 
 func parse(t *testing.T, params string) url.Values {
@@ -32,19 +32,19 @@ func messageID(n byte) posthaste.MessageID { return posthaste.MessageID{5: n, 15
 func TestCount(t *testing.T) {
 	tests := []struct {
 		name   string
-		count  selection.Count
+		count  wire.Count
 		params string
 		want   int
 	}{
-		{"default", selection.Count{Default: 10, Most: 50}, "", 10},
-		{"without a value", selection.Count{Default: 10, Most: 50}, "count=", 10},
-		{"between", selection.Count{Default: 10, Most: 50}, "count=40", 40},
-		{"at the most", selection.Count{Default: 10, Most: 50}, "count=50", 50},
-		{"over the most", selection.Count{Default: 10, Most: 50}, "count=51", 50},
-		{"over all integers", selection.Count{Default: 10, Most: 50}, "count=99999999999999999999999", 50},
-		{"no bound by default", selection.Count{Most: 50}, "", 0},
-		{"no bound at all", selection.Count{}, "count=70", 70},
-		{"no bound and over 32 bits", selection.Count{}, "count=5000000000", 1<<31 - 1},
+		{"default", wire.Count{Default: 10, Most: 50}, "", 10},
+		{"without a value", wire.Count{Default: 10, Most: 50}, "count=", 10},
+		{"between", wire.Count{Default: 10, Most: 50}, "count=40", 40},
+		{"at the most", wire.Count{Default: 10, Most: 50}, "count=50", 50},
+		{"over the most", wire.Count{Default: 10, Most: 50}, "count=51", 50},
+		{"over all integers", wire.Count{Default: 10, Most: 50}, "count=99999999999999999999999", 50},
+		{"no bound by default", wire.Count{Most: 50}, "", 0},
+		{"no bound at all", wire.Count{}, "count=70", 70},
+		{"no bound and over 32 bits", wire.Count{}, "count=5000000000", 1<<31 - 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestCount(t *testing.T) {
 		})
 	}
 	t.Run("not a count", func(t *testing.T) {
-		_, err := selection.Count{}.Read(parse(t, "count=0"))
+		_, err := wire.Count{}.Read(parse(t, "count=0"))
 		checkRefused(t, err, `count "0" is not a whole number of at least 1`)
 	})
 }
@@ -64,24 +64,24 @@ func TestTooManyValues(t *testing.T) {
 	const most = 1000
 	for _, name := range []string{"label", "state", "messageId", "messageIds"} {
 		t.Run("events "+name, func(t *testing.T) {
-			_, err := selection.Events(url.Values{name: distinct(name, most+1)}, selection.Count{})
+			_, err := wire.Events(url.Values{name: distinct(name, most+1)}, wire.Count{})
 			checkRefused(t, err, name+" has more than the 1000 values that it can have")
 		})
 	}
 	for _, name := range []string{"dlqIds", "responseStatus", "url", "messageId"} {
 		t.Run("dead letters "+name, func(t *testing.T) {
-			_, err := selection.DeadLetters(url.Values{name: distinct(name, most+1)})
+			_, err := wire.DeadLetters(url.Values{name: distinct(name, most+1)})
 			checkRefused(t, err, name+" has more than the 1000 values that it can have")
 		})
 	}
 	t.Run("as many as there can be", func(t *testing.T) {
-		query, err := selection.Events(url.Values{"label": distinct("label", most)}, selection.Count{})
+		query, err := wire.Events(url.Values{"label": distinct("label", most)}, wire.Count{})
 		if err != nil || len(query.Filter.Labels) != most {
 			t.Errorf("%d labels, error %v", len(query.Filter.Labels), err)
 		}
 	})
 	t.Run("ids of a bulk call", func(t *testing.T) {
-		texts, err := selection.IDs(url.Values{"dlqIds": distinct("", most+1)}, "dlqIds")
+		texts, err := wire.IDs(url.Values{"dlqIds": distinct("", most+1)}, "dlqIds")
 		if err != nil || len(texts) != most+1 {
 			t.Errorf("%d ids, error %v", len(texts), err)
 		}
@@ -103,7 +103,7 @@ func TestNoIDs(t *testing.T) {
 		if list != nil {
 			params["ids"] = list
 		}
-		texts, err := selection.IDs(params, "ids")
+		texts, err := wire.IDs(params, "ids")
 		if err != nil || len(texts) > 0 || (texts == nil) != (list == nil) {
 			t.Errorf("%s: %#v, %v", name, texts, err)
 		}
@@ -117,7 +117,7 @@ func TestIDs(t *testing.T) {
 		"ids=b,%20a,,&ids=c,a&x=": "[b a c]",
 	} {
 		t.Run(params, func(t *testing.T) {
-			texts, err := selection.IDs(parse(t, params), "ids")
+			texts, err := wire.IDs(parse(t, params), "ids")
 			if fmt.Sprint(texts) != want || err != nil {
 				t.Errorf("IDs(%s) = %v, %v", params, texts, err)
 			}
@@ -125,7 +125,7 @@ func TestIDs(t *testing.T) {
 	}
 	for _, params := range []string{"ids=", "ids=,", "ids=&ids=%20"} {
 		t.Run(params, func(t *testing.T) {
-			_, err := selection.IDs(parse(t, params), "ids")
+			_, err := wire.IDs(parse(t, params), "ids")
 			checkRefused(t, err, "ids has no value: give one, or leave it out to select by other filters or everything")
 		})
 	}
@@ -133,13 +133,13 @@ func TestIDs(t *testing.T) {
 
 // Contract, decision 10.
 func TestBackground(t *testing.T) {
-	filter, err := selection.Background(parse(t, "label=a&label=b&async=true&order=latestFirst&api=x&source=workflow&url[]=a,b"))
+	filter, err := wire.Background(parse(t, "label=a&label=b&async=true&order=latestFirst&api=x&source=workflow&url[]=a,b"))
 	if err != nil || filter.Encode() != "label=a&label=b&source=workflow&url%5B%5D=a%2Cb" {
 		t.Errorf("Background = %v, %v", filter, err)
 	}
 	for _, name := range []string{"count", "cursor"} {
 		t.Run(name, func(t *testing.T) {
-			_, err := selection.Background(url.Values{"async": {"true"}, name: {"1"}})
+			_, err := wire.Background(url.Values{"async": {"true"}, name: {"1"}})
 			checkRefused(t, err, name+" cannot be given with async=true, which changes everything that the filters match")
 		})
 	}
@@ -156,33 +156,33 @@ func TestFlag(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.params, func(t *testing.T) {
-			if got, err := selection.Flag(parse(t, test.params), "x"); got != test.want || err != nil {
+			if got, err := wire.Flag(parse(t, test.params), "x"); got != test.want || err != nil {
 				t.Errorf("Flag(%s) = %v, %v", test.params, got, err)
 			}
 		})
 	}
 	t.Run("neither", func(t *testing.T) {
-		_, err := selection.Flag(parse(t, "x=1"), "x")
+		_, err := wire.Flag(parse(t, "x=1"), "x")
 		checkRefused(t, err, `x "1" is not true or false`)
 	})
 	for name, params := range map[string]url.Values{"no value": parse(t, "x"), "null in a body": {"x": {}}} {
 		t.Run(name, func(t *testing.T) {
-			_, err := selection.Flag(params, "x")
+			_, err := wire.Flag(params, "x")
 			checkRefused(t, err, `x "" is not true or false`)
 		})
 	}
 	t.Run("both", func(t *testing.T) {
-		_, err := selection.Flag(parse(t, "x=true&x=false"), "x")
+		_, err := wire.Flag(parse(t, "x=true&x=false"), "x")
 		checkRefused(t, err, `x is given 2 times, it can have one value`)
 	})
 }
 
 // Contract, decision 16.
 func TestRefuseAll(t *testing.T) {
-	if err := selection.RefuseAll(parse(t, "")); err != nil {
+	if err := wire.RefuseAll(parse(t, "")); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{"keep", "api", "count", "cursor", "order", "Service-X", "label[]"} {
-		checkRefused(t, selection.RefuseAll(parse(t, name+"=1")), `parameter "`+name+`" is unknown: none is accepted here`)
+		checkRefused(t, wire.RefuseAll(parse(t, name+"=1")), `parameter "`+name+`" is unknown: none is accepted here`)
 	}
 }

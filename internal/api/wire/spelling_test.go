@@ -1,11 +1,11 @@
-package selection_test
+package wire_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"posthaste/internal/selection"
+	"posthaste/internal/api/wire"
 )
 
 // URLs are stored in ASCII, and by earlier versions as they were given (contract, decision
@@ -13,19 +13,19 @@ import (
 func TestFiltersOutsideASCII(t *testing.T) {
 	const given, ascii = "https://bücher.example/größe", "https://xn--bcher-kva.example/gr%C3%B6%C3%9Fe"
 	params := parse(t, "url="+given+"&url=https://plain.example/&host=BÜCHER.example:80&path=/größe,/x")
-	events, err := selection.Events(params, selection.Count{})
+	events, err := wire.Events(params, wire.Count{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	letters, err := selection.DeadLetters(parse(t, "url="+given))
+	letters, err := wire.DeadLetters(parse(t, "url="+given))
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs, err := selection.LiveRuns(parse(t, "workflowUrl="+given+"&host=bücher.example&path=/größe"))
+	runs, err := wire.LiveRuns(parse(t, "workflowUrl="+given+"&host=bücher.example&path=/größe"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed, err := selection.FailedRunList(parse(t, "url="+given))
+	failed, err := wire.FailedRunList(parse(t, "url="+given))
 	if err != nil {
 		t.Fatal(err)
 	}
