@@ -1,30 +1,37 @@
 package posthaste
 
-import (
-	"net/http"
-	"net/url"
-	"time"
-)
+import "time"
 
 // BulkAction is a change of many messages, dead letters or runs that continues in the
 // background, also across restarts, until it is finished.
 type BulkAction struct {
-	ID       string
-	User     string
-	Kind     ActionKind
-	Filter   url.Values  // what it changes, as requested
-	Header   http.Header // overrides for what it publishes, as requested
-	CallerIP string      // address of the caller who requested it, without port
+	ID        string
+	User      string
+	Kind      ActionKind
+	Filter    Filter    // what it changes
+	Overrides Overrides // for what it publishes
+	CallerIP  string    // address of the caller who requested it, without port
+
+	// Asked is the filter in the words of the request. It is shown, and nothing depends on it.
+	Asked map[string][]string
 
 	Total     int             // how many matched when it began
 	Processed int             // how many were changed
 	Failed    int             // how many could not be changed
 	Failures  []ActionFailure // the first MaxActionFailures of those
 
-	Cursor      string // where it continues; opaque to all but its kind
+	Cursor      ActionCursor
 	CreatedAt   time.Time
 	CompletedAt time.Time // zero while it goes on
 	Cancelled   bool      // it was ended before it was done
+}
+
+// ActionCursor is where a bulk action continues: with the dead letters or runs at the positions
+// from Low to High, or with messages at a cursor of the store. The zero cursor is that of the
+// first message, and comes after the last step.
+type ActionCursor struct {
+	Low, High Position
+	Live      string
 }
 
 // ActionKind says what a bulk action does.

@@ -100,14 +100,14 @@ func addField(body url.Values, name string, raw json.RawMessage, alone bool) err
 	return nil
 }
 
-// startAction starts a bulk action on what the filters match.
-func (a *api) startAction(r *request, kind posthaste.ActionKind, params url.Values, overrides http.Header) (answer, error) {
-	filter, err := wire.Background(params)
+// startAction starts a bulk action on what a filter of the parameters matches.
+func (a *api) startAction(r *request, kind posthaste.ActionKind, params url.Values, filter posthaste.Filter, overrides posthaste.Overrides) (answer, error) {
+	asked, err := wire.Background(params)
 	if err != nil {
 		return answer{}, err
 	}
 	action, err := a.options.Engine.StartAction(r.Context(), posthaste.BulkAction{
-		User: r.user, Kind: kind, Filter: filter, Header: overrides, CallerIP: a.callerIP(r.Request),
+		User: r.user, Kind: kind, Filter: filter, Overrides: overrides, Asked: asked, CallerIP: a.callerIP(r.Request),
 	})
 	if err != nil {
 		return answer{}, err
@@ -173,7 +173,7 @@ func newActionView(action *posthaste.BulkAction) actionView {
 		Failed:      action.Failed,
 		CreatedAt:   action.CreatedAt.UnixMilli(),
 		CompletedAt: optionalMillis(action.CompletedAt),
-		Filter:      action.Filter,
+		Filter:      action.Asked,
 	}
 	if view.Filter == nil {
 		view.Filter = url.Values{}

@@ -221,15 +221,6 @@ func (c controls) withDefaults(header http.Header) (controls, error) {
 	return controls{values: defaults.values, dialect: c.dialect}, nil
 }
 
-// header returns the controls as headers.
-func (c controls) header() http.Header {
-	header := make(http.Header, len(c.values))
-	for _, given := range c.values {
-		header[given.name] = given.values
-	}
-	return header
-}
-
 // under returns the controls with a prefix, without it.
 func (c controls) under(prefix string) controls {
 	nested := controls{dialect: c.dialect}

@@ -7,20 +7,21 @@ import (
 
 	"posthaste"
 	"posthaste/internal/api/wire"
-	"posthaste/internal/engine"
 	"posthaste/internal/store"
 )
 
 // DeadLetters manages dead letters.
 type DeadLetters interface {
 	DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error)
+	// NewestDeadLetter returns the position of the latest dead letter, 0 if there is none.
+	NewestDeadLetter(ctx context.Context, user string) (posthaste.Position, error)
 	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
 	// DeleteDeadLetters returns the removed ids. It may stop early, see store.DeadLetters.
 	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error)
 	// CheckOverrides returns an Error about overrides that every retry would reject.
-	CheckOverrides(o engine.Overrides) error
+	CheckOverrides(o posthaste.Overrides) error
 	// RetryDeadLetters skips unknown ids, and may stop early like DeleteDeadLetters.
-	RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o engine.Overrides) ([]store.Retried, error)
+	RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o posthaste.Overrides) ([]store.Retried, error)
 }
 
 // deadLetterCount limits one call that lists, retries or deletes.
@@ -36,21 +37,14 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 	if ofWorkflows, err := wire.OfWorkflows(params); ofWorkflows && err == nil {
 		return a.listFailedRuns(r)
 	}
-	query, err := wire.DeadLetters(params)
-	if err != nil {
-		return answer{}, err
-	}
-	if query.Limit, err = deadLetterCount.Read(params); err != nil {
-		return answer{}, err
-	}
-	limit, err := wire.BodyLimit(params)
+	selected, err := wire.DeadLetters(params, deadLetterCount)
 	if err != nil {
 		return answer{}, err
 	}
 	return r.page("messages", func(add func(any)) (cursor string, err error) {
-		read, err := a.options.Engine.DeadLetters(r.Context(), r.user, query)
+		read, err := a.options.Engine.DeadLetters(r.Context(), r.user, selected.DeadLetters())
 		for _, d := range read.DeadLetters {
-			add(newDeadLetterView(d, bodyLimit(limit)))
+			add(newDeadLetterView(d, bodyLimit(selected.BodyLimit)))
 		}
 		return cursorOf(read.More, read.Next), err
 	})
@@ -150,13 +144,13 @@ func (a *api) retryDeadLetter(r *request) (answer, error) {
 }
 
 // decodeOverrides returns the overrides and their controls.
-func (a *api) decodeOverrides(r *request) (controls, engine.Overrides, error) {
+func (a *api) decodeOverrides(r *request) (controls, posthaste.Overrides, error) {
 	c, err := collectControls(r.Header, r.reserved)
 	if err != nil {
-		return controls{}, engine.Overrides{}, err
+		return controls{}, posthaste.Overrides{}, err
 	}
 	if err := r.checkKnown(c); err != nil {
-		return controls{}, engine.Overrides{}, err
+		return controls{}, posthaste.Overrides{}, err
 	}
 	overrides, err := a.decoder.overrides(c)
 	return c, overrides, err

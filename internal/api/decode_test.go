@@ -12,12 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
-	"posthaste/internal/engine"
 )
 
-// TestDecodeOverrides checks that overrides survive being kept as headers, as
-// those of a bulk action are.
-func TestDecodeOverrides(t *testing.T) {
+// TestOverrides checks what controls override, and that nothing else is kept.
+func TestOverrides(t *testing.T) {
 	given := http.Header{
 		"Authorization":              {"Bearer secret"},
 		"Content-Type":               {"application/json"},
@@ -31,16 +29,11 @@ func TestDecodeOverrides(t *testing.T) {
 		"Upstash-Callback-Retries":   {"1"},
 		"Upstash-Telemetry-Sdk":      {"x"},
 	}
-	c, err := collectControls(given, nil)
+	got, err := overridesOf(given)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := c.header()
-	got, err := DecodeOverrides(kept)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := engine.Overrides{
+	want := posthaste.Overrides{
 		Delay:     time.Minute,
 		NotBefore: time.Unix(1_700_000_000, 0),
 		Settings: posthaste.Settings{
@@ -57,23 +50,27 @@ func TestDecodeOverrides(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("overrides differ (-want +got):\n%s", diff)
 	}
-	for _, secret := range []string{"Authorization", "Content-Type", "Upstash-Retries", "Upstash-Telemetry-Sdk"} {
-		if kept[secret] != nil {
-			t.Errorf("%s is kept", secret)
-		}
+}
+
+// overridesOf returns the overrides in headers.
+func overridesOf(header http.Header) (posthaste.Overrides, error) {
+	c, err := collectControls(header, nil)
+	if err != nil {
+		return posthaste.Overrides{}, err
 	}
+	return decoder{checkHost: allowAll}.overrides(c)
 }
 
 func ptr[T any](value T) *T { return &value }
 
-func TestDecodeOverridesRefuses(t *testing.T) {
+func TestOverridesRefuses(t *testing.T) {
 	for name, header := range map[string]http.Header{
 		"a value that no header has": {"Upstash-Label": {"a\nb"}},
 		"a bad time":                 {"Upstash-Delay": {"x"}},
 		"a bad setting":              {"Upstash-Retries": {"x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := DecodeOverrides(header); posthaste.ErrorCode(err) != posthaste.CodeInvalid {
+			if _, err := overridesOf(header); posthaste.ErrorCode(err) != posthaste.CodeInvalid {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -97,17 +94,18 @@ func TestActionView(t *testing.T) {
 	action := posthaste.BulkAction{
 		ID:        "act_1",
 		Kind:      posthaste.ActionCancel,
-		Filter:    url.Values{"label": {"a", "b"}},
-		Header:    http.Header{"Upstash-Forward-Authorization": {"secret"}},
+		Filter:    posthaste.Filter{Labels: []string{"secret"}},
+		Overrides: posthaste.Overrides{Settings: posthaste.Settings{Header: http.Header{"Authorization": {"secret"}}}},
+		Asked:     url.Values{"label": {"a", "b"}},
 		Total:     5,
 		Processed: 2,
 		Failed:    1,
 		Failures:  []posthaste.ActionFailure{{ID: "msg_1", Error: "no"}},
-		Cursor:    "secret",
+		Cursor:    posthaste.ActionCursor{Live: "secret"},
 		CreatedAt: time.UnixMilli(1000),
 	}
 	finished := action
-	finished.Kind, finished.Filter, finished.CompletedAt = posthaste.ActionRetry, nil, time.UnixMilli(2000)
+	finished.Kind, finished.Asked, finished.CompletedAt = posthaste.ActionRetry, nil, time.UnixMilli(2000)
 	cancelled := finished
 	cancelled.Cancelled = true
 	tests := map[string]struct {

@@ -8,7 +8,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/api/wire"
-	"posthaste/internal/engine"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -25,7 +24,7 @@ type FailedRuns interface {
 	Restart(ctx context.Context, user string, req workflow.RestartRequest) (done workflow.Restarts, kept []byte, err error)
 
 	// CheckOverrides returns an Error about overrides that every restart would reject.
-	CheckOverrides(o engine.Overrides) error
+	CheckOverrides(o posthaste.Overrides) error
 
 	// CannotRestart returns the entries that Restart would reject.
 	CannotRestart(ctx context.Context, user string, req workflow.RestartRequest) ([]workflow.Restarted, error)
@@ -69,21 +68,14 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	query, err := wire.FailedRunList(params)
-	if err != nil {
-		return answer{}, err
-	}
-	if query.Limit, err = failedRunCount.Read(params); err != nil {
-		return answer{}, err
-	}
-	limit, err := wire.BodyLimit(params)
+	selected, err := wire.FailedRuns(params, failedRunCount)
 	if err != nil {
 		return answer{}, err
 	}
 	return r.page("messages", func(add func(any)) (cursor string, err error) {
-		read, err := a.options.Workflows.Failed(r.Context(), r.user, query)
+		read, err := a.options.Workflows.Failed(r.Context(), r.user, selected.Runs())
 		for i, run := range read.Runs {
-			add(newFailedRunView(run, read.DeadLetters[i], bodyLimit(limit)))
+			add(newFailedRunView(run, read.DeadLetters[i], bodyLimit(selected.BodyLimit)))
 		}
 		return cursorOf(read.More, read.Next), err
 	})

@@ -58,7 +58,7 @@ func inRestartWorld(t *testing.T, test func(w *restartWorld)) {
 			Runs:          w,
 			Logger:        slog.New(slog.DiscardHandler),
 			Limits:        limits,
-			ActionWorkers: w.ActionWorkers(api.DecodeOverrides),
+			ActionWorkers: w.ActionWorkers(),
 		})
 		e.Start()
 		defer func() {

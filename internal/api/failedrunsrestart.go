@@ -56,7 +56,7 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 		if err != nil {
 			return answer{}, err
 		}
-		c, req, err := a.restartRequest(r, kind, s.given)
+		req, err := a.restartRequest(r, kind, s.given)
 		switch {
 		case err != nil:
 			return answer{}, err
@@ -64,7 +64,7 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 			return answer{}, posthaste.Invalidf("%s cannot be given with async=true: "+
 				"GET /v2/workflows/bulkActions shows whether the action was started", idempotencyKey)
 		case s.async:
-			return a.sweepInBackground(r, kind, &s, c.header())
+			return a.sweepInBackground(r, kind, &s, req.Overrides)
 		case s.dryRun:
 			return a.dryRestart(r, &s, req)
 		}
@@ -73,7 +73,7 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 			return answer{}, err
 		}
 		req.IDs, req.More = page.ids, page.cursor != ""
-		if s.ids != nil && !s.begun { // a list is checked before its first page
+		if s.ids != nil && !s.Begun { // a list is checked before its first page
 			req.AllKnown = true
 			if _, req.Refusal, err = a.knownFailedRuns(r, s.ids); err != nil {
 				return answer{}, err
@@ -90,7 +90,7 @@ func (a *api) restartFailedRun(kind posthaste.ActionKind) func(r *request) (answ
 		if err != nil {
 			return answer{}, err
 		}
-		_, req, err := a.restartRequest(r, kind, url.Values{"one": {id.String()}})
+		req, err := a.restartRequest(r, kind, url.Values{"one": {id.String()}})
 		if err != nil {
 			return answer{}, err
 		}
@@ -103,18 +103,18 @@ func (a *api) restartFailedRun(kind posthaste.ActionKind) func(r *request) (answ
 	}
 }
 
-// restartRequest reads a request without its selection, and returns the overrides' controls too.
-// Overrides that every run would reject are rejected before a sweep starts.
-func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.Values) (controls, workflow.RestartRequest, error) {
+// restartRequest reads a request without its selection. Overrides that every run would reject are
+// rejected before a sweep starts.
+func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.Values) (workflow.RestartRequest, error) {
 	c, overrides, err := a.decodeOverrides(r)
 	if err != nil {
-		return controls{}, workflow.RestartRequest{}, err
+		return workflow.RestartRequest{}, err
 	}
 	if err := a.options.Workflows.CheckOverrides(overrides); err != nil {
-		return controls{}, workflow.RestartRequest{}, c.nameLimit(err)
+		return workflow.RestartRequest{}, c.nameLimit(err)
 	}
 	once, err := r.idempotency(kind, c, params)
-	return c, workflow.RestartRequest{
+	return workflow.RestartRequest{
 		Resume:      kind == posthaste.ActionResume,
 		CallerIP:    a.callerIP(r.Request),
 		Overrides:   overrides,

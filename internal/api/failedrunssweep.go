@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 
@@ -19,9 +18,7 @@ type failedRunSweep struct {
 	ids  []string // distinct; nil: no list
 	done int      // by earlier calls
 
-	query store.RunQuery // without list
-	begun bool           // by an earlier call
-	limit int
+	wire.Selected // with a list: only Begun and Limit
 
 	async  bool // in the background
 	dryRun bool // changes nothing
@@ -38,24 +35,21 @@ func (r *request) failedRunSweep(count wire.Count) (s failedRunSweep, err error)
 	if s.dryRun, err = wire.Flag(s.given, "dryRun"); err != nil {
 		return s, err
 	}
-	if s.limit, err = count.Read(s.given); err != nil {
-		return s, err
-	}
 	if s.ids, err = wire.IDs(s.given, "dlqIds"); err != nil {
 		return s, err
 	}
 	filters := s.filters()
 	if s.ids != nil {
-		if s.done, s.begun, err = wire.ListDone(s.given, s.ids); err != nil {
+		if s.done, s.Begun, err = wire.ListDone(s.given, s.ids); err != nil {
 			return s, err
 		}
 		delete(filters, "cursor")
 	}
-	query, begun, err := wire.FailedRuns(filters)
-	if s.ids == nil {
-		s.query, s.begun = query, begun
-		s.query.Limit = s.limit
+	selected, err := wire.SweepFailedRuns(filters, count)
+	if s.ids != nil {
+		selected = wire.Selected{Begun: s.Begun, Limit: selected.Limit}
 	}
+	s.Selected = selected
 	return s, err
 }
 
@@ -84,28 +78,30 @@ func (a *api) failedRunPage(r *request, s *failedRunSweep) (page failedRunPage, 
 	if s.ids != nil {
 		return s.listedPage(), nil
 	}
-	if !s.begun {
-		if s.query, err = a.options.Workflows.BeginSweep(r.Context(), r.user, s.query); err != nil {
+	query := s.Runs()
+	if !s.Begun {
+		if query, err = a.options.Workflows.BeginSweep(r.Context(), r.user, query); err != nil {
 			return page, err
 		}
+		s.High = query.High
 	}
-	s.query.Bare = true
-	found, err := a.options.Workflows.Failed(r.Context(), r.user, s.query)
+	query.Bare = true
+	found, err := a.options.Workflows.Failed(r.Context(), r.user, query)
 	for _, run := range found.Runs {
 		page.ids = append(page.ids, run.DeadLetterID)
 	}
 	if found.More {
-		page.cursor = wire.SweepCursor(found.Next, s.query.High)
+		page.cursor = wire.SweepCursor(found.Next, s.High)
 	}
 	page.at = func(id posthaste.DeadLetterID) string {
-		return wire.SweepCursor(posthaste.Position(id), s.query.High)
+		return wire.SweepCursor(posthaste.Position(id), s.High)
 	}
 	return page, err
 }
 
 // listedPage returns the next page of a list, without invalid ids.
 func (s *failedRunSweep) listedPage() failedRunPage {
-	end := min(s.done+s.limit, len(s.ids))
+	end := min(s.done+s.Limit, len(s.ids))
 	page := failedRunPage{ids: parseDeadLetterIDs(s.ids[s.done:end])}
 	if end < len(s.ids) {
 		page.cursor = wire.ListCursor(s.ids[:end])
@@ -164,7 +160,7 @@ func (a *api) dryRun(r *request, s *failedRunSweep, allKnown bool) (answer, erro
 
 // dryRestart is dryRun for a restart, with what would be rejected.
 func (a *api) dryRestart(r *request, s *failedRunSweep, req workflow.RestartRequest) (answer, error) {
-	page, total, err := a.dryRunPage(r, s, !s.begun)
+	page, total, err := a.dryRunPage(r, s, !s.Begun)
 	if err != nil {
 		return answer{}, err
 	}
@@ -188,7 +184,7 @@ func (a *api) dryRunPage(r *request, s *failedRunSweep, allKnown bool) (page fai
 		return page, 0, err
 	}
 	if s.ids == nil {
-		total, err = a.options.Workflows.CountFailed(r.Context(), r.user, s.query)
+		total, err = a.options.Workflows.CountFailed(r.Context(), r.user, s.Runs())
 		return page, total, err
 	}
 	known, missing, err := a.knownFailedRuns(r, s.ids[s.done:])
@@ -207,9 +203,9 @@ func (a *api) deleteFailedRuns(r *request) (answer, error) {
 		return answer{}, err
 	}
 	if s.async {
-		return a.sweepInBackground(r, posthaste.ActionDeleteRuns, &s, nil)
+		return a.sweepInBackground(r, posthaste.ActionDeleteRuns, &s, posthaste.Overrides{})
 	}
-	s.limit = max(s.limit, len(s.ids))
+	s.Limit = max(s.Limit, len(s.ids))
 	if s.dryRun {
 		return a.dryRun(r, &s, false)
 	}
@@ -231,12 +227,12 @@ func (a *api) deleteFailedRuns(r *request) (answer, error) {
 }
 
 // sweepInBackground starts a bulk action on what the filters match.
-func (a *api) sweepInBackground(r *request, kind posthaste.ActionKind, s *failedRunSweep, overrides http.Header) (answer, error) {
+func (a *api) sweepInBackground(r *request, kind posthaste.ActionKind, s *failedRunSweep, overrides posthaste.Overrides) (answer, error) {
 	switch {
 	case s.ids != nil:
 		return answer{}, posthaste.Invalidf("dlqIds cannot be given with async=true: listed entries are changed by this request and those with its cursors")
 	case s.dryRun:
 		return answer{}, posthaste.Invalidf("dryRun cannot be given with async=true: a dry run does nothing in the background")
 	}
-	return a.startAction(r, kind, s.filters(), overrides)
+	return a.startAction(r, kind, s.filters(), s.Filter, overrides)
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"testing"
 	"time"
 
@@ -40,7 +39,7 @@ func (f fakeEngine) URLGroup(_ context.Context, _, name string) (*posthaste.URLG
 }
 
 // CheckOverrides knows no limits.
-func (fakeEngine) CheckOverrides(engine.Overrides) error { return nil }
+func (fakeEngine) CheckOverrides(posthaste.Overrides) error { return nil }
 
 func (f fakeEngine) Cancel(_ context.Context, user string, ids []posthaste.MessageID) (int, error) {
 	return f.cancel(user, ids)
@@ -51,14 +50,14 @@ func (f fakeEngine) Message(_ context.Context, user string, id posthaste.Message
 }
 
 // fakeLog is an api.Log made of a function.
-type fakeLog func(user string, params url.Values) (store.EventPage, error)
+type fakeLog func(user string, query store.EventQuery) (store.EventPage, error)
 
-func (f fakeLog) Query(_ context.Context, user string, params url.Values, visit func(*store.Entry) error) (cursor string, err error) {
-	page, err := f(user, params)
-	if err == nil {
-		_, _, err = page.Visit(visit)
+func (f fakeLog) Query(_ context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	page, err := f(user, query)
+	if err != nil {
+		return 0, false, err
 	}
-	return "", err
+	return page.Visit(visit)
 }
 
 // fakeStore is a store.Log that has a page for every query.

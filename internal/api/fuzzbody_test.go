@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"posthaste"
 	"posthaste/internal/engine"
+	"posthaste/internal/store/record"
 )
 
 // fuzzEngine accepts every batch and knows every URL group.
@@ -100,26 +102,24 @@ func FuzzBulkParameters(f *testing.F) {
 }
 
 // FuzzOverrides checks that any headers are refused or make overrides that
-// survive being kept as headers.
+// survive being stored with a bulk action.
 func FuzzOverrides(f *testing.F) {
 	f.Add("Upstash-Retries: 3\nService-Retries: 4\nUpstash-Forward-X: 1")
 	f.Add("Upstash-Flow-Control-Key: k\nUpstash-Delay: 1m\nUpstash-Callback: https://h\nService-Callback-Retries: 1")
 	f.Fuzz(func(t *testing.T, lines string) {
 		header := parseLines(lines)
-		first, err := DecodeOverrides(header)
+		given, err := overridesOf(header)
 		if err != nil {
 			checkRefusal(t, err)
 			return
 		}
-		c, err := collectControls(header, nil)
+		stored := record.AppendAction(nil, &posthaste.BulkAction{Overrides: given})
+		again, err := record.DecodeAction("u", "a", stored)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := DecodeOverrides(c.header())
-		again.Dialect = first.Dialect // overrides do not change the dialect
-		dialects := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Dialect" }, cmp.Ignore())
-		if diff := cmp.Diff(first, again, dialects); diff != "" || err != nil {
-			t.Fatalf("kept as headers they differ, %v:\n%s", err, diff)
+		if diff := cmp.Diff(given, again.Overrides, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("stored they differ:\n%s", diff)
 		}
 	})
 }

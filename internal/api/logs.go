@@ -12,6 +12,9 @@ import (
 // they know the state by this name (contract, decision 3).
 const cancelledToSDKs posthaste.State = "CANCELED"
 
+// logCount limits a page of the log (contract, 4.1).
+var logCount = wire.Count{Default: 1000, Most: 1000}
+
 // listLogs answers with a page of the log (contract, 4.1), or with one of the
 // streams of it.
 func (a *api) listLogs(r *request) (answer, error) {
@@ -39,11 +42,15 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 	case mediaLines:
 		return a.exportLog(r, params, form)
 	}
+	query, err := wire.Events(params, logCount)
+	if err != nil {
+		return answer{}, err
+	}
 	encoder := newEntryEncoder(form)
 	encoder.writeString(`{"events":[`)
 	reserved, err := r.readPage(func() (size int, err error) {
 		first := encoder.size
-		cursor, err := a.options.Log.Query(r.Context(), r.user, params, func(entry *store.Entry) error {
+		next, more, err := a.options.Log.Query(r.Context(), r.user, query, func(entry *store.Entry) error {
 			if encoder.size > first {
 				encoder.writeString(",")
 			}
@@ -53,7 +60,7 @@ func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
 		if err != nil {
 			return 0, err
 		}
-		encoder.writeString(endOfPage(cursor))
+		encoder.writeString(endOfPage(cursorOf(more, next)))
 		return encoder.size, nil
 	})
 	if err != nil {

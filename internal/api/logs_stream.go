@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"posthaste/internal/api/wire"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
 )
@@ -24,7 +25,11 @@ const heartbeatTime = 15 * time.Second
 // exportLog answers with every entry that matches. The first ones are read here,
 // so that what fails early is answered with an error as usual.
 func (a *api) exportLog(r *request, params url.Values, form entryForm) (answer, error) {
-	export, err := a.options.Log.Export(r.Context(), r.user, params)
+	query, err := wire.Events(params, wire.Count{Default: eventlog.Unbounded})
+	if err != nil {
+		return answer{}, err
+	}
+	export, err := a.options.Log.Export(r.Context(), r.user, query)
 	if err != nil {
 		return answer{}, err
 	}
@@ -61,7 +66,11 @@ func nextLines(ctx context.Context, export *eventlog.Export, reserved *reservati
 // followLog answers with the entries that match, as they are written, in the form
 // of server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html.
 func (a *api) followLog(r *request, params url.Values, form entryForm) (answer, error) {
-	follower, err := a.options.Log.Follow(r.Context(), r.user, params, r.Header.Get("Last-Event-ID"))
+	query, fromNow, err := wire.Follow(params, r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		return answer{}, err
+	}
+	follower, err := a.options.Log.Follow(r.Context(), r.user, query, fromNow)
 	if err != nil {
 		return answer{}, err
 	}
@@ -109,12 +118,12 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 // no data, so it is no event; to those who do not know marks it is a comment, a sign
 // of life.
 func writeMark(out *outlet, follower *eventlog.Follower) error {
-	return out.write([]byte(": following\nid: " + follower.Mark() + "\n\n"))
+	return out.write([]byte(": following\nid: " + wire.Mark(follower.Mark()) + "\n\n"))
 }
 
 // addEvent appends an entry as an event, with the id after which the stream can continue.
-func (e *entryEncoder) addEvent(mark string, entry *store.Entry) error {
-	e.writeString("id: " + mark + "\ndata: ")
+func (e *entryEncoder) addEvent(mark eventlog.Mark, entry *store.Entry) error {
+	e.writeString("id: " + wire.Mark(mark) + "\ndata: ")
 	e.add(entry)
 	e.writeString("\n")
 	return nil

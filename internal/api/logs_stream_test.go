@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -35,11 +34,11 @@ func (fakeStore) Watch(context.Context, string) (posthaste.Position, <-chan stru
 }
 
 // A fakeLog has nothing but pages.
-func (fakeLog) Export(context.Context, string, url.Values) (*eventlog.Export, error) {
+func (fakeLog) Export(context.Context, string, store.EventQuery) (*eventlog.Export, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (fakeLog) Follow(context.Context, string, url.Values, string) (*eventlog.Follower, error) {
+func (fakeLog) Follow(context.Context, string, store.EventQuery, bool) (*eventlog.Follower, error) {
 	return nil, errors.ErrUnsupported
 }
 

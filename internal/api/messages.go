@@ -112,7 +112,7 @@ func (a *api) cancelMessages(r *request) (answer, error) {
 	if slices.Equal(call.params["count"], []string{addedCount}) {
 		delete(call.params, "count")
 	}
-	query, err := wire.Live(call.params)
+	filter, err := wire.Live(call.params)
 	if err != nil {
 		return answer{}, err
 	}
@@ -123,11 +123,11 @@ func (a *api) cancelMessages(r *request) (answer, error) {
 	var cancelled int
 	switch {
 	case call.async:
-		return a.startAction(r, posthaste.ActionCancel, call.params, nil)
+		return a.startAction(r, posthaste.ActionCancel, call.params, filter, posthaste.Overrides{})
 	case call.ids != nil:
 		cancelled, err = a.cancelListed(r, call.ids)
 	default:
-		cancelled, err = a.options.Engine.CancelMatching(r.Context(), r.user, query, limit)
+		cancelled, err = a.options.Engine.CancelMatching(r.Context(), r.user, store.LiveMatching(&filter), limit)
 	}
 	return ok(cancelledView{cancelled}), err
 }

@@ -43,25 +43,14 @@ func (d decoder) delivery(c controls, in incoming) (s posthaste.Settings, err er
 }
 
 // overrides reads the overrides of a retry; half of a flow control overrides that half.
-func (d decoder) overrides(c controls) (engine.Overrides, error) {
+func (d decoder) overrides(c controls) (posthaste.Overrides, error) {
 	p, err := decodeTimes(c)
 	if err != nil {
-		return engine.Overrides{}, err
+		return posthaste.Overrides{}, err
 	}
 	settings, err := d.settings(c)
-	return engine.Overrides{Delay: p.Delay, NotBefore: p.NotBefore, Settings: settings}, err
+	return posthaste.Overrides{Delay: p.Delay, NotBefore: p.NotBefore, Settings: settings}, err
 }
-
-// DecodeOverrides decodes the stored overrides of a bulk action, which were valid.
-func DecodeOverrides(header http.Header) (engine.Overrides, error) {
-	c, err := collectControls(header, nil)
-	if err != nil {
-		return engine.Overrides{}, err
-	}
-	return decoder{checkHost: allowAll}.overrides(c)
-}
-
-func allowAll(string) error { return nil }
 
 // decodeTimes reads the time of the first attempt.
 func decodeTimes(c controls) (p engine.Publication, err error) {

@@ -10,9 +10,15 @@ import (
 
 // RunLog reads the log of runs, by run or by change.
 type RunLog interface {
-	Runs(ctx context.Context, user string, params url.Values) (runlog.RunPage, error)
-	Events(ctx context.Context, user string, params url.Values) (runlog.EventPage, error)
+	Runs(ctx context.Context, user string, query *runlog.Query) (runlog.RunPage, error)
+	Events(ctx context.Context, user string, query *runlog.Query) (runlog.EventPage, error)
 }
+
+// Page limits of both forms.
+var (
+	runLogCount   = wire.Count{Default: 10, Most: 10}
+	runEventCount = wire.Count{Default: 1000, Most: 1000}
+)
 
 func (a *api) runLogRoutes() []route {
 	return []route{
@@ -46,21 +52,29 @@ func (a *api) listRunEvents(r *request) (answer, error) {
 	if grouped {
 		return a.runLogPage(r, params)
 	}
+	query, err := wire.RunLog(params, runEventCount)
+	if err != nil {
+		return answer{}, err
+	}
 	return r.page("events", func(add func(any)) (cursor string, err error) {
-		read, err := a.options.RunLog.Events(r.Context(), r.user, params)
+		read, err := a.options.RunLog.Events(r.Context(), r.user, &query)
 		for i := range read.Events {
 			add(read.Events[i])
 		}
-		return read.Cursor, err
+		return cursorOf(read.More, read.Next), err
 	})
 }
 
 func (a *api) runLogPage(r *request, params url.Values) (answer, error) {
+	query, err := wire.RunLog(params, runLogCount)
+	if err != nil {
+		return answer{}, err
+	}
 	return r.page("runs", func(add func(any)) (cursor string, err error) {
-		read, err := a.options.RunLog.Runs(r.Context(), r.user, params)
+		read, err := a.options.RunLog.Runs(r.Context(), r.user, &query)
 		for i := range read.Runs {
 			add(read.Runs[i])
 		}
-		return read.Cursor, err
+		return cursorOf(read.More, read.Next), err
 	})
 }

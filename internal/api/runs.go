@@ -183,7 +183,7 @@ func (a *api) cancelRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	query, err := wire.LiveRuns(call.params)
+	filter, err := wire.LiveRuns(call.params)
 	if err != nil {
 		return answer{}, err
 	}
@@ -198,11 +198,11 @@ func (a *api) cancelRuns(r *request) (answer, error) {
 	var cancelled int
 	switch {
 	case call.async:
-		return a.startAction(r, posthaste.ActionCancelRuns, call.params, nil)
+		return a.startAction(r, posthaste.ActionCancelRuns, call.params, filter, posthaste.Overrides{})
 	case call.ids != nil:
 		cancelled, err = a.options.Workflows.CancelIDs(r.Context(), r.user, call.ids)
 	default:
-		cancelled, err = a.options.Workflows.CancelMatching(r.Context(), r.user, query, limit)
+		cancelled, err = a.options.Workflows.CancelMatching(r.Context(), r.user, store.RunsMatching(&filter), limit)
 	}
 	return ok(cancelledView{cancelled}), err
 }

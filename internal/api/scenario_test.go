@@ -143,15 +143,14 @@ func inWorldOf(t *testing.T, in setting, test func(w *world)) {
 			Entropy: in.entropy,
 		})
 		e := engine.New(engine.Options{
-			Store:           s,
-			Dispatcher:      w.destinations,
-			Runs:            workflows,
-			Logger:          slog.New(slog.DiscardHandler),
-			Concurrency:     100,
-			Limits:          limits,
-			Entropy:         in.entropy,
-			DecodeOverrides: api.DecodeOverrides,
-			ActionWorkers:   workflows.ActionWorkers(api.DecodeOverrides),
+			Store:         s,
+			Dispatcher:    w.destinations,
+			Runs:          workflows,
+			Logger:        slog.New(slog.DiscardHandler),
+			Concurrency:   100,
+			Limits:        limits,
+			Entropy:       in.entropy,
+			ActionWorkers: workflows.ActionWorkers(),
 		})
 		e.Start()
 		workflows.Start()

@@ -5,7 +5,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/api/wire"
-	"posthaste/internal/engine"
 	"posthaste/internal/store"
 )
 
@@ -13,54 +12,41 @@ import (
 // default and end at the newest when the sweep began, so that later failures are not included.
 type sweep struct {
 	bulkCall
-	query store.DeadLetterQuery
-	begun bool // by an earlier call, which fixed the end
+	wire.Selected
 }
 
 func (r *request) sweep() (s sweep, err error) {
 	if s.bulkCall, err = r.bulkCall("dlqIds"); err != nil {
 		return s, err
 	}
-	if s.query, s.begun, err = wire.Sweep(s.params); err != nil {
-		return s, err
-	}
-	s.query.Limit, err = deadLetterCount.Read(s.params)
+	s.Selected, err = wire.SweepDeadLetters(s.params, deadLetterCount)
 	return s, err
 }
 
 // nextPage returns the ids of a page and the next cursor, "" after the last.
 func (a *api) nextPage(r *request, s *sweep) (ids []posthaste.DeadLetterID, cursor string, err error) {
-	if !s.begun {
-		newest, err := a.newestDeadLetter(r)
+	if !s.Begun {
+		newest, err := a.options.Engine.NewestDeadLetter(r.Context(), r.user)
 		if err != nil {
 			return nil, "", err
 		}
-		s.query.High = min(s.query.High, posthaste.Position(newest))
+		s.High = min(s.High, newest)
 	}
-	s.query.Bare = true
-	page, err := a.options.Engine.DeadLetters(r.Context(), r.user, s.query)
+	query := s.DeadLetters()
+	query.Bare = true
+	page, err := a.options.Engine.DeadLetters(r.Context(), r.user, query)
 	if err != nil {
 		return nil, "", err
 	}
 	if page.More {
-		cursor = wire.SweepCursor(page.Next, s.query.High)
+		cursor = wire.SweepCursor(page.Next, s.High)
 	}
 	return page.IDs, cursor, nil
 }
 
 // from returns the cursor of a page that starts at the first id.
 func (s *sweep) from(ids []posthaste.DeadLetterID) string {
-	return wire.SweepCursor(posthaste.Position(ids[0]), s.query.High)
-}
-
-// newestDeadLetter returns the latest id, 0 if there is none.
-func (a *api) newestDeadLetter(r *request) (posthaste.DeadLetterID, error) {
-	page, err := a.options.Engine.DeadLetters(r.Context(), r.user,
-		store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
-	if err != nil || len(page.IDs) == 0 {
-		return 0, err
-	}
-	return page.IDs[0], nil
+	return wire.SweepCursor(posthaste.Position(ids[0]), s.High)
 }
 
 // deleteDeadLetters removes dead letters; unknown ids do not count.
@@ -70,7 +56,7 @@ func (a *api) deleteDeadLetters(r *request) (answer, error) {
 		return answer{}, err
 	}
 	if s.async {
-		return a.startAction(r, posthaste.ActionDelete, s.params, nil)
+		return a.startAction(r, posthaste.ActionDelete, s.params, s.Filter, posthaste.Overrides{})
 	}
 	var page deletedPage
 	err = r.withReservation(func() (err error) {
@@ -164,7 +150,7 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	controls, overrides, err := a.decodeOverrides(r)
+	_, overrides, err := a.decodeOverrides(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -172,7 +158,7 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 		return answer{}, err
 	}
 	if s.async {
-		return a.startAction(r, posthaste.ActionRetry, s.params, controls.header())
+		return a.startAction(r, posthaste.ActionRetry, s.params, s.Filter, overrides)
 	}
 	var page retriedPage
 	err = r.withReservation(func() (err error) {
@@ -190,7 +176,7 @@ func (a *api) retryDeadLetters(r *request) (answer, error) {
 
 // retryPage retries a list, or a page that may end early. If it fails after some were retried, it
 // returns those; the rest starts the next page or, of a list, is reported as failed.
-func (a *api) retryPage(r *request, s *sweep, o engine.Overrides) (page retriedPage, err error) {
+func (a *api) retryPage(r *request, s *sweep, o posthaste.Overrides) (page retriedPage, err error) {
 	var ids []posthaste.DeadLetterID
 	var cursor string
 	if s.ids != nil {
@@ -234,7 +220,7 @@ func (a *api) knownDeadLetters(r *request, texts []string) ([]posthaste.DeadLett
 }
 
 // retry retries existing dead letters like inCommits. Those that reject the overrides stay.
-func (a *api) retry(r *request, ids []posthaste.DeadLetterID, all bool, o engine.Overrides) (page retriedPage, left []posthaste.DeadLetterID, err error) {
+func (a *api) retry(r *request, ids []posthaste.DeadLetterID, all bool, o posthaste.Overrides) (page retriedPage, left []posthaste.DeadLetterID, err error) {
 	page.Responses = []retriedView{}
 	left, err = inCommits(ids, all, func(some []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error) {
 		results, err := a.options.Engine.RetryDeadLetters(r.Context(), r.user, some, o)

@@ -16,7 +16,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/api"
-	"posthaste/internal/engine"
 	"posthaste/internal/store"
 )
 
@@ -34,11 +33,19 @@ func (e *lettersEngine) DeadLetters(_ context.Context, _ string, query store.Dea
 	return e.letters(query)
 }
 
+func (e *lettersEngine) NewestDeadLetter(context.Context, string) (posthaste.Position, error) {
+	page, err := e.letters(store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
+	if err != nil || len(page.IDs) == 0 {
+		return 0, err
+	}
+	return posthaste.Position(page.IDs[0]), nil
+}
+
 func (e *lettersEngine) DeadLetter(_ context.Context, _ string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
 	return &posthaste.DeadLetter{ID: id}, nil
 }
 
-func (e *lettersEngine) RetryDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ engine.Overrides) ([]store.Retried, error) {
+func (e *lettersEngine) RetryDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ posthaste.Overrides) ([]store.Retried, error) {
 	time.Sleep(e.takes)
 	if e.retried = append(e.retried, len(ids)); len(e.retried) == e.breaks {
 		return nil, errors.New("disk on fire")

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"posthaste/internal/alert"
-	"posthaste/internal/api"
 	"posthaste/internal/dispatch"
 	"posthaste/internal/engine"
 	"posthaste/internal/store"
@@ -119,20 +118,19 @@ func (a *App) open(ctx context.Context, options Options) error {
 		Limits:   limits,
 	})
 	a.engine = engine.New(engine.Options{
-		Store:           s,
-		Dispatcher:      a.dispatcher,
-		Runs:            a.workflows,
-		Observer:        a.withAlerts(options, observer),
-		Missed:          observer.TicksMissed,
-		Traces:          a.contexts(),
-		Logger:          options.Log,
-		Concurrency:     options.Concurrency,
-		Limits:          limits,
-		Now:             now,
-		Retention:       options.Keep.retention(),
-		UserRetention:   options.retentionFor(),
-		DecodeOverrides: api.DecodeOverrides,
-		ActionWorkers:   a.workflows.ActionWorkers(api.DecodeOverrides),
+		Store:         s,
+		Dispatcher:    a.dispatcher,
+		Runs:          a.workflows,
+		Observer:      a.withAlerts(options, observer),
+		Missed:        observer.TicksMissed,
+		Traces:        a.contexts(),
+		Logger:        options.Log,
+		Concurrency:   options.Concurrency,
+		Limits:        limits,
+		Now:           now,
+		Retention:     options.Keep.retention(),
+		UserRetention: options.retentionFor(),
+		ActionWorkers: a.workflows.ActionWorkers(),
 	})
 	serving, endStreams := context.WithCancel(context.Background())
 	a.endStreams = endStreams

@@ -18,15 +18,18 @@ import (
 type ActionWorker interface {
 	// Begin returns the number of matching things and the first cursor. It fixes where the action
 	// ends, so that things which match later are not changed.
-	Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error)
+	Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor posthaste.ActionCursor, err error)
 
 	// Step changes the next few things. It must commit advance(cursor) with the change, where
-	// cursor is that of the next step, "" after the last one.
-	Step(ctx context.Context, action *posthaste.BulkAction, advance func(cursor string) *store.Step) error
+	// cursor is that of the next step, zero after the last one.
+	Step(ctx context.Context, action *posthaste.BulkAction, advance Advance) error
 }
 
-// StartAction stores and starts a bulk action. The caller sets user, kind, filter, overrides and
-// caller IP.
+// Advance returns the step of an action that moves it to a cursor.
+type Advance func(posthaste.ActionCursor) *store.Step
+
+// StartAction stores and starts a bulk action. The caller sets user, kind, filter, overrides
+// and caller IP.
 func (e *Engine) StartAction(ctx context.Context, asked posthaste.BulkAction) (*posthaste.BulkAction, error) {
 	worker := e.actionWorkers[asked.Kind]
 	if worker == nil {
@@ -115,7 +118,7 @@ func (e *Engine) isOver(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrClosed) || e.claiming.Err() != nil
 }
 
-// failAction ends an action whose filter or overrides this version rejects.
+// failAction ends an action whose step was rejected.
 func (e *Engine) failAction(action *posthaste.BulkAction, cause error) {
 	err := e.options.Store.UpdateAction(e.claiming, action.User, action.ID, func(a *posthaste.BulkAction) {
 		if a.Finished() {
@@ -146,13 +149,13 @@ func (e *Engine) actionStep(action *posthaste.BulkAction) error {
 		return fmt.Errorf("bulk action of kind %q: %w", action.Kind, store.ErrNotFound)
 	}
 	from := action.Cursor
-	err := worker.Step(e.claiming, action, func(cursor string) *store.Step {
+	err := worker.Step(e.claiming, action, func(cursor posthaste.ActionCursor) *store.Step {
 		return &store.Step{ActionID: action.ID, Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
 			if a.Cursor != from {
 				return // another engine has taken this step
 			}
 			a.Count(processed, failures)
-			if a.Cursor = cursor; cursor == "" {
+			if a.Cursor = cursor; cursor == (posthaste.ActionCursor{}) {
 				a.CompletedAt = e.now()
 			}
 		}}

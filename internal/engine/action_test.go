@@ -3,8 +3,6 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,7 +34,7 @@ func TestCancelInTheBackground(t *testing.T) {
 			w.publish(engine.Publication{Delay: time.Hour, Settings: posthaste.Settings{Labels: []string{"l"}}})
 		}
 		kept := w.publish(engine.Publication{Delay: time.Hour})
-		action, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: posthaste.ActionCancel, Filter: url.Values{"label": {"l"}}})
+		action, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: posthaste.ActionCancel, Filter: posthaste.Filter{Labels: []string{"l"}}})
 		if err != nil || action.Total != messages {
 			w.t.Fatalf("action %+v, %v; want a total of %d", action, err, messages)
 		}
@@ -150,12 +148,12 @@ func workers(w engine.ActionWorker) map[posthaste.ActionKind]engine.ActionWorker
 // countingWorker does all there is to do in one step.
 type countingWorker struct{ store store.Store }
 
-func (countingWorker) Begin(context.Context, *posthaste.BulkAction) (int, string, error) {
-	return 1, "", nil
+func (countingWorker) Begin(context.Context, *posthaste.BulkAction) (int, posthaste.ActionCursor, error) {
+	return 1, posthaste.ActionCursor{}, nil
 }
 
-func (w countingWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	step := advance("")
+func (w countingWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance) error {
+	step := advance(posthaste.ActionCursor{})
 	_, err := w.store.Cancel(ctx, time.Now(), action.User, nil, &store.Step{
 		ActionID: step.ActionID,
 		Advance:  func(a *posthaste.BulkAction, _ int, _ []posthaste.ActionFailure) { step.Advance(a, 1, nil) },
@@ -169,25 +167,52 @@ type hangingWorker struct {
 	late chan struct{}
 }
 
-func (w *hangingWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
+func (w *hangingWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance) error {
 	<-w.late
 	return w.countingWorker.Step(ctx, action, advance)
 }
 
-func TestActionThatCannotGoOnIsGivenUp(t *testing.T) {
-	refuses := engine.Options{DecodeOverrides: func(http.Header) (engine.Overrides, error) {
-		return engine.Overrides{}, posthaste.Invalidf("retries are refused")
-	}}
-	inWorld(t, answers(broken), refuses, func(w *world) {
+// refusingWorker is one whose steps are refused.
+type refusingWorker struct{ countingWorker }
+
+func (refusingWorker) Step(context.Context, *posthaste.BulkAction, engine.Advance) error {
+	return posthaste.Invalidf("it is refused")
+}
+
+// Overrides replace settings of what an action retries.
+func TestRetryInTheBackground(t *testing.T) {
+	inWorld(t, answers(broken), engine.Options{}, func(w *world) {
 		w.publish(engine.Publication{Settings: retries(0)})
 		w.pass(time.Second)
-		action, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: posthaste.ActionRetry, Header: http.Header{"Upstash-Retries": {"1"}}})
+		later := posthaste.Overrides{Delay: time.Hour, Settings: posthaste.Settings{Labels: []string{"again"}}}
+		action, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: posthaste.ActionRetry, Overrides: later})
+		if err != nil || action.Total != 1 {
+			w.t.Fatalf("action %+v, %v; want a total of 1", action, err)
+		}
+		w.pass(time.Second)
+		if done := w.finished(action.ID); done.Processed != 1 {
+			w.t.Errorf("processed %d, want 1", done.Processed)
+		}
+		live, _, err := w.store.LiveMessages(w.t.Context(), user, store.LiveQuery{Filter: store.EventFilter{Labels: []string{"again"}}, Limit: 2})
+		if err != nil || len(live) != 1 {
+			w.t.Fatalf("messages %v, %v; want the one that was retried", live, err)
+		}
+		status, err := w.Message(w.t.Context(), user, live[0])
+		if err != nil || status.Message.NotBefore.Sub(status.Message.CreatedAt) != time.Hour {
+			w.t.Errorf("message %+v, %v; want it in an hour", status.Message, err)
+		}
+	})
+}
+
+func TestActionThatCannotGoOnIsGivenUp(t *testing.T) {
+	inWorld(t, answers(ok), engine.Options{ActionWorkers: workers(refusingWorker{})}, func(w *world) {
+		action, err := w.StartAction(w.t.Context(), posthaste.BulkAction{User: user, Kind: "count"})
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		w.pass(time.Minute)
 		done := w.finished(action.ID)
-		if len(done.Failures) != 1 || done.Failures[0].Error != "retries are refused" {
+		if len(done.Failures) != 1 || done.Failures[0].Error != "it is refused" {
 			w.t.Errorf("failures %+v, want the refusal", done.Failures)
 		}
 	})

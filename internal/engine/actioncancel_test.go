@@ -111,7 +111,7 @@ type failingWorker struct {
 	steps *atomic.Int64
 }
 
-func (w failingWorker) Step(context.Context, *posthaste.BulkAction, func(string) *store.Step) error {
+func (w failingWorker) Step(context.Context, *posthaste.BulkAction, engine.Advance) error {
 	w.steps.Add(1)
 	return errors.New("a record is damaged")
 }

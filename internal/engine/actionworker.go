@@ -4,80 +4,58 @@ import (
 	"context"
 
 	"posthaste"
-	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
 // cancelWorker cancels matching messages that existed when the action began.
 type cancelWorker struct{ engine *Engine }
 
-func (w cancelWorker) query(action *posthaste.BulkAction) (store.LiveQuery, error) {
-	query, err := wire.Live(action.Filter)
-	query.Limit, query.Cursor = stepSize, action.Cursor
+func (w cancelWorker) query(action *posthaste.BulkAction) store.LiveQuery {
+	query := store.LiveMatching(&action.Filter)
+	query.Limit, query.Cursor = stepSize, action.Cursor.Live
 	query.CreatedUntil = earlier(query.CreatedUntil, action.CreatedAt)
-	return query, err
+	return query
 }
 
 // Begin implements ActionWorker.
-func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, first string, err error) {
-	query, err := w.query(action)
-	if err != nil {
-		return 0, "", err
-	}
+func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, first posthaste.ActionCursor, err error) {
+	query := w.query(action)
 	for {
 		ids, cursor, err := w.engine.options.Store.LiveMessages(ctx, action.User, query)
 		if total += len(ids); err != nil || cursor == "" {
-			return total, "", err
+			return total, first, err
 		}
 		query.Cursor = cursor
 	}
 }
 
 // Step implements ActionWorker.
-func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	query, err := w.query(action)
+func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance Advance) error {
+	ids, cursor, err := w.engine.options.Store.LiveMessages(ctx, action.User, w.query(action))
 	if err != nil {
 		return err
 	}
-	ids, cursor, err := w.engine.options.Store.LiveMessages(ctx, action.User, query)
-	if err != nil {
-		return err
-	}
-	_, err = w.engine.cancel(ctx, action.User, ids, advance(cursor))
+	_, err = w.engine.cancel(ctx, action.User, ids, advance(posthaste.ActionCursor{Live: cursor}))
 	return err
 }
 
 // deadLetterSteps pages through matching dead letters that existed when the action began, oldest
-// first. The cursor has the next and the last position, as in a client's sweep.
+// first.
 type deadLetterSteps struct{ engine *Engine }
 
-func (w deadLetterSteps) query(ctx context.Context, action *posthaste.BulkAction) (store.DeadLetterQuery, error) {
-	query, err := wire.DeadLetters(action.Filter)
-	if err != nil {
-		return query, err
-	}
+func (w deadLetterSteps) query(action *posthaste.BulkAction, left posthaste.ActionCursor) store.DeadLetterQuery {
+	query := store.DeadLettersMatching(&action.Filter)
+	query.Low, query.High = left.Low, left.High
 	query.OldestFirst, query.Limit, query.Bare = true, stepSize, true
-	next, end, begun := wire.ParseSweepCursor(action.Cursor)
-	if !begun {
-		end, err = w.newest(ctx, action.User)
-	}
-	query.Low, query.High = max(query.Low, next), min(query.High, end)
-	return query, err
-}
-
-// newest returns the position of the latest dead letter, 0 if there is none.
-func (w deadLetterSteps) newest(ctx context.Context, user string) (posthaste.Position, error) {
-	page, err := w.engine.DeadLetters(ctx, user, store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
-	if err != nil || len(page.IDs) == 0 {
-		return 0, err
-	}
-	return posthaste.Position(page.IDs[0]), nil
+	return query
 }
 
 // Begin implements ActionWorker.
-func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
-	query, err := w.query(ctx, action)
-	cursor = wire.SweepCursor(query.Low, query.High)
+func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor posthaste.ActionCursor, err error) {
+	newest, err := w.engine.NewestDeadLetter(ctx, action.User)
+	cursor.Low, cursor.High = action.Filter.Positions()
+	cursor.High = min(cursor.High, newest)
+	query := w.query(action, cursor)
 	for err == nil {
 		var page store.DeadLetterPage
 		page, err = w.engine.DeadLetters(ctx, action.User, query)
@@ -90,21 +68,18 @@ func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction
 }
 
 // next returns the ids of the next step, and its progress.
-func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step,
+func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction, advance Advance,
 ) (ids []posthaste.DeadLetterID, progress store.Progress, err error) {
-	query, err := w.query(ctx, action)
-	if err != nil {
-		return nil, nil, err
-	}
-	page, err := w.engine.DeadLetters(ctx, action.User, query)
+	page, err := w.engine.DeadLetters(ctx, action.User, w.query(action, action.Cursor))
+	end := action.Cursor.High
 	return page.IDs, func(left []posthaste.DeadLetterID) *store.Step {
 		switch {
 		case len(left) > 0:
-			return advance(wire.SweepCursor(posthaste.Position(left[0]), query.High))
+			return advance(posthaste.ActionCursor{Low: posthaste.Position(left[0]), High: end})
 		case page.More:
-			return advance(wire.SweepCursor(page.Next, query.High))
+			return advance(posthaste.ActionCursor{Low: page.Next, High: end})
 		default:
-			return advance("")
+			return advance(posthaste.ActionCursor{})
 		}
 	}, err
 }
@@ -113,7 +88,7 @@ func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction,
 type deleteWorker struct{ deadLetterSteps }
 
 // Step implements ActionWorker.
-func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
+func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance Advance) error {
 	ids, progress, err := w.next(ctx, action, advance)
 	if err != nil {
 		return err
@@ -126,15 +101,11 @@ func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 type retryWorker struct{ deadLetterSteps }
 
 // Step implements ActionWorker.
-func (w retryWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
+func (w retryWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance Advance) error {
 	ids, progress, err := w.next(ctx, action, advance)
 	if err != nil {
 		return err
 	}
-	overrides, err := w.engine.options.DecodeOverrides(action.Header)
-	if err != nil {
-		return err
-	}
-	_, err = w.engine.retry(ctx, action.User, ids, overrides, progress)
+	_, err = w.engine.retry(ctx, action.User, ids, action.Overrides, progress)
 	return err
 }

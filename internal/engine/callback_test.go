@@ -299,7 +299,7 @@ func TestRetryDeadLetter(t *testing.T) {
 		}
 		id := page.DeadLetters[0].ID
 		box.answer = func(int) posthaste.Outcome { return ok }
-		overrides := engine.Overrides{Delay: time.Minute, Settings: posthaste.Settings{Header: http.Header{"X-B": {"2"}}}}
+		overrides := posthaste.Overrides{Delay: time.Minute, Settings: posthaste.Settings{Header: http.Header{"X-B": {"2"}}}}
 		results, err := w.RetryDeadLetters(w.t.Context(), user, []posthaste.DeadLetterID{id, 1}, overrides)
 		if err != nil || len(results) != 1 || results[0].Message == nil {
 			t.Fatalf("results %+v, %v; want one message", results, err)

@@ -8,17 +8,13 @@ import (
 	"posthaste/internal/store"
 )
 
-// Overrides replace settings of a dead letter when it is retried. Unset ones are kept.
-type Overrides struct {
-	Delay     time.Duration
-	NotBefore time.Time
-	posthaste.Settings
-}
-
-// StartAt returns when the first attempt is due.
-func (o *Overrides) StartAt(now time.Time) time.Time {
-	p := Publication{Delay: o.Delay, NotBefore: o.NotBefore}
-	return p.StartAt(now)
+// NewestDeadLetter returns the position of the latest dead letter, 0 if there is none.
+func (e *Engine) NewestDeadLetter(ctx context.Context, user string) (posthaste.Position, error) {
+	page, err := e.DeadLetters(ctx, user, store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
+	if err != nil || len(page.IDs) == 0 {
+		return 0, err
+	}
+	return posthaste.Position(page.IDs[0]), nil
 }
 
 // DeleteDeadLetters removes dead letters and returns the removed ones; it may stop early, see
@@ -29,17 +25,17 @@ func (e *Engine) DeleteDeadLetters(ctx context.Context, user string, ids []posth
 
 // CheckOverrides returns an Error if the overrides exceed a limit, so that every retry would be
 // rejected.
-func (e *Engine) CheckOverrides(o Overrides) error {
+func (e *Engine) CheckOverrides(o posthaste.Overrides) error {
 	return e.options.Limits.CheckOverrides(o, e.now())
 }
 
 // RetryDeadLetters replaces dead letters by new messages with overrides. Unknown ids are skipped,
 // and it may stop early, see store.DeadLetters.
-func (e *Engine) RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o Overrides) ([]store.Retried, error) {
+func (e *Engine) RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o posthaste.Overrides) ([]store.Retried, error) {
 	return e.retry(ctx, user, ids, o, nil)
 }
 
-func (e *Engine) retry(ctx context.Context, user string, ids []posthaste.DeadLetterID, o Overrides, progress store.Progress) ([]store.Retried, error) {
+func (e *Engine) retry(ctx context.Context, user string, ids []posthaste.DeadLetterID, o posthaste.Overrides, progress store.Progress) ([]store.Retried, error) {
 	now := e.now()
 	retried, err := e.options.Store.RetryDeadLetters(ctx, now, user, ids, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
 		return e.remake(d.Message, o, now)
@@ -66,7 +62,7 @@ func CheckFlowControl(flow posthaste.FlowControl, failed string) error {
 }
 
 // remake makes a new message from a failed one.
-func (e *Engine) remake(failed *posthaste.Message, o Overrides, now time.Time) (*posthaste.Message, error) {
+func (e *Engine) remake(failed *posthaste.Message, o posthaste.Overrides, now time.Time) (*posthaste.Message, error) {
 	again := Publication{Delay: o.Delay, NotBefore: o.NotBefore, Settings: failed.Settings.With(o.Settings)}
 	if err := CheckFlowControl(again.FlowControl, "failed message"); err != nil {
 		return nil, err

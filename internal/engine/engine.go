@@ -11,7 +11,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,10 +85,6 @@ type Options struct {
 
 	// ActionWorkers handles kinds of bulk actions that are not the engine's own.
 	ActionWorkers map[posthaste.ActionKind]ActionWorker
-
-	// DecodeOverrides decodes the overrides of a bulk action, which are stored as the request's
-	// headers. nil: none.
-	DecodeOverrides func(http.Header) (Overrides, error)
 }
 
 // DefaultConcurrency is the default maximum of attempts in flight.
@@ -158,9 +153,6 @@ func New(options Options) *Engine {
 	}
 	if options.Entropy == nil {
 		options.Entropy = rand.Reader
-	}
-	if options.DecodeOverrides == nil {
-		options.DecodeOverrides = func(http.Header) (Overrides, error) { return Overrides{}, nil }
 	}
 	e := &Engine{
 		direct:          options.Store,

@@ -95,6 +95,6 @@ func (l Limits) WithDefaults(s posthaste.Settings) posthaste.Settings {
 }
 
 // CheckOverrides is Check for overrides alone.
-func (l Limits) CheckOverrides(o Overrides, now time.Time) error {
+func (l Limits) CheckOverrides(o posthaste.Overrides, now time.Time) error {
 	return l.Check(Publication{Settings: o.Settings}, o.StartAt(now).Sub(now))
 }

@@ -36,14 +36,8 @@ type Receipt struct {
 
 // StartAt returns when the first attempt is due, not before now.
 func (p *Publication) StartAt(now time.Time) time.Time {
-	start := now.Add(p.Delay)
-	if !p.NotBefore.IsZero() {
-		start = p.NotBefore
-	}
-	if start.Before(now) {
-		return now
-	}
-	return start
+	o := posthaste.Overrides{Delay: p.Delay, NotBefore: p.NotBefore}
+	return o.StartAt(now)
 }
 
 // dedupKey returns the deduplication key, "" for none.

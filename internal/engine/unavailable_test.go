@@ -84,7 +84,7 @@ type unavailableWorker struct {
 	steps atomic.Int64
 }
 
-func (w *unavailableWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
+func (w *unavailableWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance) error {
 	if w.steps.Add(1) == 1 {
 		return errAway
 	}

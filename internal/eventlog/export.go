@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
-	"net/url"
 
-	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -18,7 +15,7 @@ const (
 	pieceBytes = 1 << 20 // of them, unless a single one has more
 )
 
-// Export reads all that parameters ask for, piece by piece. It is for one
+// Export reads all that a query selects, piece by piece. It is for one
 // goroutine.
 type Export struct {
 	store Source
@@ -29,13 +26,8 @@ type Export struct {
 }
 
 // Export returns a reader of what Query shows page by page, in the same order, as
-// it is now: what is written from now on is left out. A count bounds it, without
-// a maximum. Errors are those of Query.
-func (l *Log) Export(ctx context.Context, user string, params url.Values) (*Export, error) {
-	query, err := wire.Events(params, wire.Count{Default: math.MaxInt})
-	if err != nil {
-		return nil, err
-	}
+// it is now: what is written from now on is left out. The query's limit is that of the whole.
+func (l *Log) Export(ctx context.Context, user string, query store.EventQuery) (*Export, error) {
 	end, _, err := l.store.Watch(ctx, user)
 	if err != nil {
 		return nil, fmt.Errorf("export log: %w", err)

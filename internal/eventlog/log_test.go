@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/store"
 )
@@ -59,64 +60,26 @@ func collect(all *[]store.Entry) func(*store.Entry) error {
 	}
 }
 
-// asked returns the query that parameters are translated to.
-func asked(t *testing.T, options eventlog.Options, params string) (query store.EventQuery, called bool, err error) {
+// thousand is the count of a page of the log.
+var thousand = wire.Count{Default: 1000, Most: 1000}
+
+// parse returns the query that parameters are translated to.
+func parse(t *testing.T, params url.Values, count wire.Count) store.EventQuery {
 	t.Helper()
-	values, err := url.ParseQuery(params)
+	query, err := wire.Events(params, count)
 	if err != nil {
-		t.Fatalf("bad test parameters %q: %v", params, err)
+		t.Fatalf("bad test parameters %v: %v", params, err)
 	}
-	options.Store = fakeStore(func(_ string, q store.EventQuery) (store.EventPage, error) {
-		query, called = q, true
-		return store.EventPage{}, nil
-	})
-	_, err = eventlog.New(options).Query(t.Context(), "ann", values, unseen)
-	return query, called, err
+	return query
 }
 
 func TestQuerySelectsNothing(t *testing.T) {
-	tests := []struct{ name, params string }{
-		{"from after to", "fromDate=2&toDate=1"},
-		{"cursor before fromDate", "fromDate=2000&cursor=1000"},
-		{"cursor after toDate, earliest first", "order=earliestFirst&toDate=1000&cursor=2000"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			if query, called, err := asked(t, eventlog.Options{}, test.params); called || err != nil {
-				t.Errorf("Query(%s) asked for %+v, error %v; want neither", test.params, query, err)
-			}
-		})
-	}
-}
-
-func TestQueryRefuses(t *testing.T) {
-	_, called, err := asked(t, eventlog.Options{}, "count=x")
-	const want = `count "x" is not a whole number of at least 1`
-	if called || posthaste.ErrorCode(err) != posthaste.CodeInvalid || err.Error() != want {
-		t.Errorf("Query asked the store: %v, error %v; want invalid: %s", called, err, want)
-	}
-}
-
-func TestCountOptions(t *testing.T) {
-	tests := []struct {
-		name    string
-		options eventlog.Options
-		params  string
-		want    int
-	}{
-		{"default", eventlog.Options{DefaultCount: 10, MaxCount: 50}, "", 10},
-		{"between", eventlog.Options{DefaultCount: 10, MaxCount: 50}, "count=40", 40},
-		{"over the maximum", eventlog.Options{DefaultCount: 10, MaxCount: 50}, "count=60", 50},
-		{"maximum alone is the default too", eventlog.Options{MaxCount: 50}, "", 50},
-		{"default over the maximum", eventlog.Options{DefaultCount: 100, MaxCount: 50}, "", 50},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			query, _, err := asked(t, test.options, test.params)
-			if err != nil || query.Limit != test.want {
-				t.Errorf("Limit = %d, %v; want %d", query.Limit, err, test.want)
-			}
-		})
+	log := eventlog.New(eventlog.Options{Store: fakeStore(func(_ string, query store.EventQuery) (store.EventPage, error) {
+		t.Errorf("the store is asked for %+v", query)
+		return store.EventPage{}, nil
+	})})
+	if _, more, err := log.Query(t.Context(), "ann", store.EventQuery{Low: 2, High: 1}, unseen); more || err != nil {
+		t.Errorf("Query = %v, %v; want the end", more, err)
 	}
 }
 
@@ -128,7 +91,7 @@ func TestQueryPassesOn(t *testing.T) {
 		}
 		return store.EventPage{}, broken
 	})})
-	if _, err := log.Query(t.Context(), "ann", nil, unseen); !errors.Is(err, broken) {
+	if _, _, err := log.Query(t.Context(), "ann", store.EventQuery{High: 1}, unseen); !errors.Is(err, broken) {
 		t.Errorf("Query = %v, want the store's error", err)
 	}
 }
@@ -183,14 +146,14 @@ func readAll(t *testing.T, log *eventlog.Log, params url.Values) []store.Entry {
 	t.Helper()
 	var all []store.Entry
 	for range 100 {
-		cursor, err := log.Query(t.Context(), "ann", params, collect(&all))
+		next, more, err := log.Query(t.Context(), "ann", parse(t, params, thousand), collect(&all))
 		if err != nil {
 			t.Fatalf("Query(%v): %v", params, err)
 		}
-		if cursor == "" {
+		if !more {
 			return all
 		}
-		params.Set("cursor", cursor)
+		params.Set("cursor", wire.Cursor(next))
 	}
 	t.Fatal("the log has no end")
 	return nil

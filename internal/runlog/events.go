@@ -5,31 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"posthaste"
-	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
-// EventPage is one page of results. It may be short or empty and still have a cursor.
+// EventPage is one page of results. It may be short or empty and still have More.
 type EventPage struct {
 	Events []*Event
-	Cursor string // of the next page; "" at the end
+	More   bool
+	Next   posthaste.Position // as in store.EventPage
 }
 
-// Events returns the page of changes that the parameters select. Unknown parameters and bad
-// values are Errors with CodeInvalid.
-func (l *Log) Events(ctx context.Context, user string, params url.Values) (page EventPage, err error) {
-	q, err := wire.ReadRunLog(params, eventCount)
-	if err != nil {
-		return page, err
-	}
+// Events returns the page of changes that a query selects.
+func (l *Log) Events(ctx context.Context, user string, q *Query) (page EventPage, err error) {
 	query := q.Events()
-	query.Filter.States = loggedAs(&q)
-	r := &changeReader{l.store, user, &q, map[posthaste.Position]*posthaste.Run{}}
-	page.Cursor, err = fill(query.Limit, func(room int) (part, error) {
+	query.Filter.States = loggedAs(q)
+	r := &changeReader{l.store, user, q, map[posthaste.Position]*posthaste.Run{}}
+	page.Next, page.More, err = fill(query.Limit, func(room int) (part, error) {
 		query.Limit = room
 		found, err := store.ReadEvents(ctx, l.store, user, query)
 		if err != nil {
@@ -47,7 +41,7 @@ func (l *Log) Events(ctx context.Context, user string, params url.Values) (page 
 type changeReader struct {
 	store Store
 	user  string
-	query *wire.RunLog
+	query *Query
 	runs  map[posthaste.Position]*posthaste.Run // read so far, nil if unknown
 }
 
@@ -96,7 +90,7 @@ var changes = map[posthaste.StepState][]posthaste.State{
 }
 
 // loggedAs returns the states to search for.
-func loggedAs(q *wire.RunLog) []posthaste.State {
+func loggedAs(q *Query) []posthaste.State {
 	runs, steps := q.RunStates, q.StepStates
 	if len(runs)+len(steps) == 0 {
 		runs, steps = posthaste.RunStates, posthaste.StepStates
@@ -115,7 +109,7 @@ func loggedAs(q *wire.RunLog) []posthaste.State {
 	return states
 }
 
-func isAskedFor(q *wire.RunLog, state string) bool {
+func isAskedFor(q *Query, state string) bool {
 	return len(q.RunStates)+len(q.StepStates) == 0 ||
 		slices.Contains(q.RunStates, posthaste.RunState(state)) ||
 		slices.Contains(q.StepStates, posthaste.StepState(state))

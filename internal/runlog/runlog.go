@@ -23,12 +23,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
 	"posthaste"
-	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 )
 
@@ -62,34 +60,24 @@ func New(options Options) *Log {
 	return &Log{store: options.Store, now: options.Now}
 }
 
-// Page limits.
-var (
-	runCount   = wire.Count{Default: 10, Most: 10}
-	eventCount = wire.Count{Default: 1000, Most: 1000}
-)
-
 // maxRounds limits the work for a page to this many times its length.
 const maxRounds = 10
 
-// RunPage is one page of results. It may be short or empty and still have a cursor.
+// RunPage is one page of results. It may be short or empty and still have More.
 type RunPage struct {
-	Runs   []*Run
-	Size   int    // approximate bytes shown
-	Cursor string // of the next page; "" at the end
+	Runs []*Run
+	Size int // approximate bytes shown
+	More bool
+	Next posthaste.Position // as in store.EventPage
 }
 
-// Runs returns the page of runs that the parameters select. Unknown parameters and bad values are
-// Errors with CodeInvalid.
-func (l *Log) Runs(ctx context.Context, user string, params url.Values) (page RunPage, err error) {
-	q, err := wire.ReadRunLog(params, runCount)
-	if err != nil {
-		return page, err
-	}
+// Runs returns the page of runs that a query selects.
+func (l *Log) Runs(ctx context.Context, user string, q *Query) (page RunPage, err error) {
 	query := q.Runs()
-	if query.Filter.Positions, err = l.runsOf(ctx, user, q.MessageIDs); err != nil {
+	if query.Filter.Positions, err = l.runsOf(ctx, user, q.Filter.MessageIDs); err != nil {
 		return page, err
 	}
-	page.Cursor, err = fill(query.Limit, func(room int) (part, error) {
+	page.Next, page.More, err = fill(query.Limit, func(room int) (part, error) {
 		query.Limit = room
 		found, err := l.store.Runs(ctx, user, query)
 		if err != nil {
@@ -97,7 +85,7 @@ func (l *Log) Runs(ctx context.Context, user string, params url.Values) (page Ru
 		}
 		query.Low, query.High = rest(query.Low, query.High, query.OldestFirst, found.Next)
 		before := len(page.Runs)
-		looked, err := l.show(ctx, &q, found.Runs, &page)
+		looked, err := l.show(ctx, q, found.Runs, &page)
 		kept := len(page.Runs) - before
 		if looked < len(found.Runs) {
 			return part{looked, kept, true, found.Runs[looked].Position}, err
@@ -115,20 +103,20 @@ type part struct {
 }
 
 // fill reads parts until the page is full, everything was read or enough was searched, and
-// returns the cursor. read gets the number of missing results.
-func fill(room int, read func(room int) (part, error)) (cursor string, err error) {
+// returns where the next page begins. read gets the number of missing results.
+func fill(room int, read func(room int) (part, error)) (next posthaste.Position, more bool, err error) {
 	for range maxRounds {
 		got, err := read(room)
 		if err != nil || !got.more {
-			return "", err
+			return 0, false, err
 		}
-		cursor = wire.Cursor(got.next)
+		next = got.next
 		short := got.found < room // the store has stopped early
 		if room -= got.kept; short || room == 0 {
 			break
 		}
 	}
-	return cursor, nil
+	return next, true, nil
 }
 
 // rest returns the rest of a range after a position.
@@ -167,7 +155,7 @@ const pageBytes = 4 << 20
 
 // show adds selected runs to a page and returns how many it has looked at before the page was
 // full.
-func (l *Log) show(ctx context.Context, q *wire.RunLog, runs []*posthaste.Run, page *RunPage) (looked int, err error) {
+func (l *Log) show(ctx context.Context, q *Query, runs []*posthaste.Run, page *RunPage) (looked int, err error) {
 	for i, run := range runs {
 		if page.Size >= pageBytes {
 			return i, nil
@@ -192,7 +180,7 @@ func (l *Log) show(ctx context.Context, q *wire.RunLog, runs []*posthaste.Run, p
 
 // hasState reports whether a run or one of its steps is in a requested state (contract, workflows
 // D 49). Without states of steps, the query has checked it.
-func hasState(q *wire.RunLog, run *Run) bool {
+func hasState(q *Query, run *Run) bool {
 	if len(q.StepStates) == 0 || slices.Contains(q.RunStates, run.State) {
 		return true
 	}

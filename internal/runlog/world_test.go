@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/ledger"
 	"posthaste/internal/runlog"
 	"posthaste/internal/store"
@@ -189,13 +190,18 @@ func failure(status int) posthaste.Outcome {
 	}
 }
 
-func parse(t *testing.T, params string) url.Values {
+// parse returns the query that parameters are translated to, for pages of ten.
+func parse(t *testing.T, params string) *runlog.Query {
 	t.Helper()
 	values, err := url.ParseQuery(params)
 	if err != nil {
 		t.Fatalf("bad test parameters %q: %v", params, err)
 	}
-	return values
+	query, err := wire.RunLog(values, wire.Count{Default: 10, Most: 10})
+	if err != nil {
+		t.Fatalf("bad test parameters %q: %v", params, err)
+	}
+	return &query
 }
 
 // runs returns a page of the log.
@@ -216,10 +222,10 @@ func (w *world) allRuns(params string) (ids []string, pages int) {
 		for _, run := range page.Runs {
 			ids = append(ids, run.ID)
 		}
-		if page.Cursor == "" {
+		if !page.More {
 			return ids, pages + 1
 		}
-		cursor = "&cursor=" + page.Cursor
+		cursor = "&cursor=" + wire.Cursor(page.Next)
 	}
 	w.Fatalf("Runs(%s) has no end", params)
 	return nil, 0
@@ -248,10 +254,10 @@ func (w *world) events(params string) []string {
 		for _, event := range page.Events {
 			lines = append(lines, outlineEvent(event))
 		}
-		if page.Cursor == "" {
+		if !page.More {
 			return lines
 		}
-		cursor = "&cursor=" + page.Cursor
+		cursor = "&cursor=" + wire.Cursor(page.Next)
 	}
 	w.Fatalf("Events(%s) has no end", params)
 	return nil

@@ -2,12 +2,8 @@ package workflow
 
 import (
 	"context"
-	"maps"
-	"net/http"
-	"net/url"
 
 	"posthaste"
-	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
 	"posthaste/internal/store"
 )
@@ -15,118 +11,96 @@ import (
 // actionStep is the maximum number of runs that a bulk action changes in one commit.
 const actionStep = 200
 
-// ActionWorkers returns the workers for bulk actions on runs. overrides decodes those of an
-// action, which are stored as the request's headers.
-func (s *Service) ActionWorkers(overrides func(http.Header) (engine.Overrides, error)) map[posthaste.ActionKind]engine.ActionWorker {
+// ActionWorkers returns the workers for bulk actions on runs.
+func (s *Service) ActionWorkers() map[posthaste.ActionKind]engine.ActionWorker {
 	letters := dlqSteps{s}
 	return map[posthaste.ActionKind]engine.ActionWorker{
-		posthaste.ActionRestart:    restartWorker{letters, overrides, false},
-		posthaste.ActionResume:     restartWorker{letters, overrides, true},
+		posthaste.ActionRestart:    restartWorker{letters, false},
+		posthaste.ActionResume:     restartWorker{letters, true},
 		posthaste.ActionDeleteRuns: deleteWorker{letters},
 		posthaste.ActionCancelRuns: cancelWorker{s},
 	}
 }
 
+// runsLeft returns the query for the runs that an action has left, oldest first.
+func runsLeft(action *posthaste.BulkAction) store.RunQuery {
+	query := store.RunsMatching(&action.Filter)
+	query.Low, query.High = action.Cursor.Low, action.Cursor.High
+	query.OldestFirst, query.Limit, query.Bare = true, actionStep, true
+	return query
+}
+
+// cursorAfter returns an action's cursor after a page, zero after the last one.
+func cursorAfter(page store.RunPage, end posthaste.Position) posthaste.ActionCursor {
+	if !page.More {
+		return posthaste.ActionCursor{}
+	}
+	return posthaste.ActionCursor{Low: page.Next, High: end}
+}
+
 // dlqSteps pages through matching entries of the DLQ of runs that existed when the action began,
-// oldest first. The cursor has the next and the last position, as in a client's sweep.
+// oldest first.
 type dlqSteps struct{ service *Service }
 
-func (l dlqSteps) query(ctx context.Context, action *posthaste.BulkAction) (store.RunQuery, error) {
-	params := url.Values{"cursor": {action.Cursor}}
-	maps.Copy(params, action.Filter)
-	query, begun, err := wire.FailedRuns(params)
-	if err != nil || begun {
-		return query, err
-	}
-	return l.service.BeginSweep(ctx, action.User, query)
-}
-
-func (l dlqSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
-	query, err := l.query(ctx, action)
+func (l dlqSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor posthaste.ActionCursor, err error) {
+	query, err := l.service.BeginSweep(ctx, action.User, store.RunsMatching(&action.Filter))
 	if err != nil {
-		return 0, "", err
+		return 0, cursor, err
 	}
 	total, err = l.service.CountFailed(ctx, action.User, query)
-	return total, wire.FirstSweepCursor(query.Low, query.High, query.OldestFirst), err
+	return total, posthaste.ActionCursor{Low: query.Low, High: query.High}, err
 }
 
-// next returns the ids of the next step, and its progress.
-func (l dlqSteps) next(ctx context.Context, action *posthaste.BulkAction) (ids []posthaste.DeadLetterID, after func(left []posthaste.DeadLetterID) string, err error) {
-	query, err := l.query(ctx, action)
-	if err != nil {
-		return nil, nil, err
-	}
-	query.Limit, query.Bare = actionStep, true
-	page, err := l.service.Failed(ctx, action.User, query)
+// next returns the ids of the next step, and the step that leaves some of them.
+func (l dlqSteps) next(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance,
+) (ids []posthaste.DeadLetterID, progress store.Progress, err error) {
+	page, err := l.service.Failed(ctx, action.User, runsLeft(action))
 	for _, run := range page.Runs {
 		ids = append(ids, run.DeadLetterID)
 	}
-	return ids, func(left []posthaste.DeadLetterID) string {
+	end := action.Cursor.High
+	return ids, func(left []posthaste.DeadLetterID) *store.Step {
 		if len(left) > 0 {
-			return wire.SweepCursor(posthaste.Position(left[0]), query.High)
+			return advance(posthaste.ActionCursor{Low: posthaste.Position(left[0]), High: end})
 		}
-		return cursorAfter(page, query.High)
+		return advance(cursorAfter(page, end))
 	}, err
-}
-
-// cursorAfter returns the sweep's cursor after a page, "" after the last one.
-func cursorAfter(page store.RunPage, end posthaste.Position) string {
-	if !page.More {
-		return ""
-	}
-	return wire.SweepCursor(page.Next, end)
 }
 
 // restartWorker restarts or resumes matching entries.
 type restartWorker struct {
 	dlqSteps
-	overrides func(http.Header) (engine.Overrides, error)
-	resume    bool
+	resume bool
 }
 
-func (w restartWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	overrides, err := w.overrides(action.Header)
+func (w restartWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance) error {
+	ids, progress, err := w.next(ctx, action, advance)
 	if err != nil {
 		return err
 	}
-	ids, after, err := w.next(ctx, action)
-	if err != nil {
-		return err
-	}
-	req := RestartRequest{IDs: ids, Resume: w.resume, Overrides: overrides, CallerIP: action.CallerIP}
-	return w.service.restartStep(ctx, action.User, req, func(left []posthaste.DeadLetterID) *store.Step { return advance(after(left)) })
+	req := RestartRequest{IDs: ids, Resume: w.resume, Overrides: action.Overrides, CallerIP: action.CallerIP}
+	return w.service.restartStep(ctx, action.User, req, progress)
 }
 
 // deleteWorker deletes matching entries.
 type deleteWorker struct{ dlqSteps }
 
-func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	ids, after, err := w.next(ctx, action)
+func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance) error {
+	ids, progress, err := w.next(ctx, action, advance)
 	if err != nil {
 		return err
 	}
-	_, _, err = w.service.deleteFailed(ctx, action.User, ids, func(left []posthaste.DeadLetterID) *store.Step { return advance(after(left)) })
+	_, _, err = w.service.deleteFailed(ctx, action.User, ids, progress)
 	return err
 }
 
 // cancelWorker cancels matching runs that were active when the action began.
 type cancelWorker struct{ service *Service }
 
-func (w cancelWorker) query(ctx context.Context, action *posthaste.BulkAction) (store.RunQuery, error) {
-	query, err := wire.LiveRuns(action.Filter)
-	if err != nil {
-		return query, err
-	}
+func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor posthaste.ActionCursor, err error) {
+	query, err := w.service.activeNow(ctx, action.User, store.RunsMatching(&action.Filter))
+	cursor.Low, cursor.High = query.Low, query.High
 	query.OldestFirst, query.Limit = true, actionStep
-	if next, end, begun := wire.ParseSweepCursor(action.Cursor); begun {
-		query.Low, query.High = max(query.Low, next), min(query.High, end)
-	}
-	return w.service.activeNow(ctx, action.User, query)
-}
-
-func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor string, err error) {
-	query, err := w.query(ctx, action)
-	cursor = wire.SweepCursor(query.Low, query.High)
 	for err == nil {
 		var page store.RunPage
 		page, err = w.service.options.Store.Runs(ctx, action.User, query)
@@ -138,18 +112,16 @@ func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (
 	return total, cursor, err
 }
 
-func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance func(string) *store.Step) error {
-	query, err := w.query(ctx, action)
-	if err != nil {
-		return err
-	}
+func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance) error {
+	query := runsLeft(action)
+	query.Filter.States = []posthaste.RunState{posthaste.RunStarted}
 	page, err := w.service.options.Store.Runs(ctx, action.User, query)
 	if err != nil {
 		return err
 	}
 	_, _, err = w.service.cancelRuns(ctx, action.User, page.Runs, func(left []*posthaste.Run) *store.Step {
 		if len(left) > 0 {
-			return advance(wire.SweepCursor(left[0].Position, query.High))
+			return advance(posthaste.ActionCursor{Low: left[0].Position, High: query.High})
 		}
 		return advance(cursorAfter(page, query.High))
 	})

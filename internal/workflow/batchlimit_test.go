@@ -3,14 +3,12 @@ package workflow_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"posthaste"
-	"posthaste/internal/engine"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -115,7 +113,7 @@ func (w *world) triggerMany(n, payload int, goOn bool) {
 func (w *world) do(kind posthaste.ActionKind) (steps []int) {
 	w.t.Helper()
 	const tooMany = 100
-	worker := w.ActionWorkers(func(http.Header) (o engine.Overrides, err error) { return o, nil })[kind]
+	worker := w.ActionWorkers()[kind]
 	action := &posthaste.BulkAction{ID: "act_1", User: user, Kind: kind, CreatedAt: w.setup.now()}
 	var err error
 	if action.Total, action.Cursor, err = worker.Begin(w.t.Context(), action); err != nil {
@@ -130,11 +128,11 @@ func (w *world) do(kind posthaste.ActionKind) (steps []int) {
 		}
 	}
 	for !action.Finished() && len(steps) < tooMany {
-		err := worker.Step(w.t.Context(), action, func(cursor string) *store.Step {
+		err := worker.Step(w.t.Context(), action, func(cursor posthaste.ActionCursor) *store.Step {
 			return &store.Step{ActionID: action.ID, Advance: func(a *posthaste.BulkAction, processed int, _ []posthaste.ActionFailure) {
 				steps = append(steps, processed)
 				a.Cursor = cursor
-				if cursor == "" {
+				if cursor == (posthaste.ActionCursor{}) {
 					a.CompletedAt = w.setup.now()
 				}
 			}}

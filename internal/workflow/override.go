@@ -41,7 +41,7 @@ func (t *tx) cloneFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste
 }
 
 // CheckOverrides returns an Error if overrides that apply to runs exceed a limit.
-func (s *Service) CheckOverrides(o engine.Overrides) error {
+func (s *Service) CheckOverrides(o posthaste.Overrides) error {
 	o.Settings = withOverrides(posthaste.Settings{}, &o.Settings)
 	return s.options.Limits.CheckOverrides(o, s.now())
 }

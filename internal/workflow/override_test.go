@@ -10,7 +10,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"posthaste"
-	"posthaste/internal/engine"
 	"posthaste/internal/workflow"
 )
 
@@ -73,7 +72,7 @@ func newOverrides() posthaste.Settings {
 func (w *world) restartWith(id string, resume bool, overrides posthaste.Settings) string {
 	w.t.Helper()
 	done, _, err := w.Restart(w.t.Context(), user, workflow.RestartRequest{
-		IDs: []posthaste.DeadLetterID{w.run(id).DeadLetterID}, Resume: resume, Overrides: engine.Overrides{Settings: overrides},
+		IDs: []posthaste.DeadLetterID{w.run(id).DeadLetterID}, Resume: resume, Overrides: posthaste.Overrides{Settings: overrides},
 	})
 	if err != nil || len(done.Results) != 1 || done.Results[0].Err != nil {
 		w.t.Fatalf("restart %s: %+v, %v", id, done, err)

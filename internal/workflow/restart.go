@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"posthaste"
-	"posthaste/internal/engine"
 	"posthaste/internal/store"
 )
 
@@ -20,7 +19,7 @@ type RestartRequest struct {
 
 	// Overrides replace settings of the runs. Only those of section 7.2 apply: start, retries,
 	// retry delay, flow control, labels and the URL of the failure callback.
-	Overrides engine.Overrides
+	Overrides posthaste.Overrides
 
 	// AllKnown rejects the whole request if an id is not in the DLQ; otherwise unknown ids are
 	// skipped.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"posthaste"
-	"posthaste/internal/engine"
 	"posthaste/internal/store"
 )
 
@@ -15,7 +14,7 @@ import (
 // Calls are left out of the list: SDKs ignore them, and one without a result is made again. But
 // the response of a successful call that no step has used is delivered, and the call is not
 // repeated.
-func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter, o *engine.Overrides) error {
+func (t *tx) resumeFrom(run, failed *posthaste.Run, letter *posthaste.DeadLetter, o *posthaste.Overrides) error {
 	entries, err := t.Entries(failed.Position, -1)
 	if err != nil {
 		return err
@@ -83,7 +82,7 @@ func (t *tx) copyList(run *posthaste.Run, entries []posthaste.RunEntry, messages
 }
 
 // redeliver makes a new run's message from one of the failed run.
-func (t *tx) redeliver(run *posthaste.Run, original *posthaste.Message, entry posthaste.RunEntry, o *engine.Overrides) (*posthaste.Message, error) {
+func (t *tx) redeliver(run *posthaste.Run, original *posthaste.Message, entry posthaste.RunEntry, o *posthaste.Overrides) (*posthaste.Message, error) {
 	settings := original.Settings
 	if entry.CallType != posthaste.CallRequest { // calls have their own settings
 		settings = overridden(run, settings)

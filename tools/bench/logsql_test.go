@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"posthaste/internal/api/wire"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
@@ -62,8 +63,12 @@ func TestSQLLogHasTheSamePages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			query, err := wire.Events(params, wire.Count{Default: 1000, Most: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
 			var want []int64
-			_, err = log.Query(t.Context(), benchingUser, params, func(entry *store.Entry) error {
+			_, _, err = log.Query(t.Context(), benchingUser, query, func(entry *store.Entry) error {
 				want = append(want, int64(entry.Position))
 				return nil
 			})

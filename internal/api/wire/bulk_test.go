@@ -43,11 +43,12 @@ func TestLive(t *testing.T) {
 		{"exact ids", "messageIds[]=" + messageID(1).String(), filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{messageID(1)}})},
 		{"dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms+1),
 			store.LiveQuery{CreatedFrom: at, CreatedUntil: at.Add(time.Millisecond)}},
-		{"the first date of all", "fromDate=0", store.LiveQuery{CreatedFrom: time.UnixMilli(0)}},
+		{"a date before all messages", "toDate=0", store.LiveQuery{CreatedUntil: time.UnixMilli(0)}},
+		{"the first date of all", "fromDate=0", store.LiveQuery{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := wire.Live(parse(t, test.params))
+			got, err := live(parse(t, test.params))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +74,7 @@ func TestLiveErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := wire.Live(parse(t, test.params))
+			_, err := live(parse(t, test.params))
 			checkRefused(t, err, test.want)
 		})
 	}
@@ -111,7 +112,7 @@ var deadLetterFilters = []struct {
 func TestDeadLetters(t *testing.T) {
 	for _, test := range deadLetterFilters {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := wire.DeadLetters(parse(t, test.params))
+			got, err := deadLetters(parse(t, test.params))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +122,7 @@ func TestDeadLetters(t *testing.T) {
 			}
 		})
 		t.Run("sweep of "+test.name, func(t *testing.T) {
-			got, begun, err := wire.Sweep(parse(t, test.params+"&async=true"))
+			got, begun, err := sweepLetters(parse(t, test.params+"&async=true"))
 			if err != nil || begun {
 				t.Fatalf("begun %v, error %v", begun, err)
 			}
@@ -151,7 +152,7 @@ func TestDeadLetterRange(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := wire.DeadLetters(parse(t, test.params))
+			got, err := deadLetters(parse(t, test.params))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,13 +184,13 @@ func TestSweepRange(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run("messages: "+test.name, func(t *testing.T) {
-			got, begun, err := wire.Sweep(parse(t, test.params))
+			got, begun, err := sweepLetters(parse(t, test.params))
 			if err != nil || begun != test.begun || got.Low != test.low || got.High != test.high {
 				t.Errorf("Sweep(%s) = %+v, %v, %v", test.params, got, begun, err)
 			}
 		})
 		t.Run("runs: "+test.name, func(t *testing.T) {
-			got, begun, err := wire.FailedRuns(parse(t, test.params))
+			got, begun, err := sweepRuns(parse(t, test.params))
 			if err != nil || begun != test.begun || got.Low != test.low || got.High != test.high {
 				t.Errorf("FailedRuns(%s) = %+v, %v, %v", test.params, got, begun, err)
 			}
@@ -218,24 +219,24 @@ func TestDeadLetterErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := wire.DeadLetters(parse(t, test.params))
+			_, err := deadLetters(parse(t, test.params))
 			checkRefused(t, err, sentence(test.want, ", trimBody"))
 		})
 		t.Run("sweep: "+test.name, func(t *testing.T) {
-			_, _, err := wire.Sweep(parse(t, test.params))
+			_, _, err := sweepLetters(parse(t, test.params))
 			checkRefused(t, err, sentence(test.want, ", async"))
 		})
 	}
 	t.Run("a list has no sweep", func(t *testing.T) {
-		_, err := wire.DeadLetters(parse(t, "cursor=p1-p2"))
+		_, err := deadLetters(parse(t, "cursor=p1-p2"))
 		checkRefused(t, err, `cursor "p1-p2" is not `+cursors)
 	})
 	t.Run("a list is not in the background", func(t *testing.T) {
-		_, err := wire.DeadLetters(parse(t, "async=true"))
+		_, err := deadLetters(parse(t, "async=true"))
 		checkRefused(t, err, `parameter "async" is unknown: `+filters+`, trimBody are accepted`)
 	})
 	t.Run("a sweep takes no filter without a value", func(t *testing.T) {
-		_, _, err := wire.Sweep(parse(t, "dlqIds=&label=x"))
+		_, _, err := sweepLetters(parse(t, "dlqIds=&label=x"))
 		checkRefused(t, err, "dlqIds has no value: give one, or leave it out to select by other filters or everything")
 	})
 }

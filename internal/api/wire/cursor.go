@@ -26,16 +26,8 @@ func SweepCursor(next, end posthaste.Position) string {
 	return Cursor(next) + sweepHyphen + Cursor(end)
 }
 
-// FirstSweepCursor returns the cursor of a sweep's first page.
-func FirstSweepCursor(low, high posthaste.Position, oldestFirst bool) string {
-	if oldestFirst {
-		return SweepCursor(low, high)
-	}
-	return SweepCursor(high, high)
-}
-
-// ParseSweepCursor parses the result of SweepCursor.
-func ParseSweepCursor(text string) (next, end posthaste.Position, ok bool) {
+// parseSweepCursor parses the result of SweepCursor.
+func parseSweepCursor(text string) (next, end posthaste.Position, ok bool) {
 	nextText, endText, ofSweep := strings.Cut(text, sweepHyphen)
 	next, isNext := parsePosition(nextText)
 	end, isEnd := parsePosition(endText)
@@ -50,23 +42,30 @@ func parsePosition(text string) (posthaste.Position, bool) {
 	return position, marked && err == nil && Cursor(position) == text
 }
 
-// rangeOf is the range of a query, narrowed by cursors and dates.
-type rangeOf struct {
-	low, high   *posthaste.Position
-	oldestFirst bool
+// Range is what of a query is left: the positions within its dates, from its cursor on.
+type Range struct {
+	Low, High   posthaste.Position // both inclusive
+	OldestFirst bool
+}
+
+// rangeOf reads order and dates; oldestFirst is the default order.
+func (p parameters) rangeOf(f *posthaste.Filter, oldestFirst bool) (r Range, err error) {
+	r.Low, r.High = f.Positions()
+	r.OldestFirst, err = p.order(oldestFirst)
+	return r, err
 }
 
 // continueAt starts at a place, which is a position or all those of a millisecond.
-func (r rangeOf) continueAt(first, last posthaste.Position) {
-	if r.oldestFirst {
-		*r.low = max(*r.low, first)
+func (r *Range) continueAt(first, last posthaste.Position) {
+	if r.OldestFirst {
+		r.Low = max(r.Low, first)
 	} else {
-		*r.high = min(*r.high, last)
+		r.High = min(r.High, last)
 	}
 }
 
 // readCursor starts at a cursor or a Unix time in milliseconds.
-func (r rangeOf) readCursor(p parameters) error {
+func (r *Range) readCursor(p parameters) error {
 	text, err := p.one("cursor")
 	if text == "" || err != nil {
 		return err
@@ -85,32 +84,16 @@ func (r rangeOf) readCursor(p parameters) error {
 
 // readSweepCursor continues a sweep and reports whether the cursor was one of a sweep. It also
 // accepts what readCursor does.
-func (r rangeOf) readSweepCursor(p parameters) (begun bool, err error) {
+func (r *Range) readSweepCursor(p parameters) (begun bool, err error) {
 	text, err := p.one("cursor")
 	if err != nil {
 		return false, err
 	}
-	next, end, ofSweep := ParseSweepCursor(text)
+	next, end, ofSweep := parseSweepCursor(text)
 	if !ofSweep {
 		return false, r.readCursor(p)
 	}
 	r.continueAt(next, next)
-	*r.high = min(*r.high, end)
+	r.High = min(r.High, end)
 	return true, nil
-}
-
-// readDates sets the range from dates, both inclusive.
-func (r rangeOf) readDates(p parameters) error {
-	from, given, err := p.date("fromDate")
-	if err != nil {
-		return err
-	}
-	if given {
-		*r.low = posthaste.FirstPosition(from)
-	}
-	to, given, err := p.date("toDate")
-	if given {
-		*r.high = posthaste.LastPosition(to)
-	}
-	return err
 }

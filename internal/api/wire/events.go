@@ -21,11 +21,15 @@ func Events(params url.Values, count Count) (query store.EventQuery, err error) 
 	if err := p.checkNames(eventFilters, "count", "cursor", "order", "trimBody"); err != nil {
 		return query, err
 	}
-	query.High = posthaste.MaxPosition
-	if query.Limit, err = count.Read(params); err != nil {
+	filter, err := p.filter("")
+	if err != nil {
 		return query, err
 	}
-	if query.OldestFirst, err = p.order(false); err != nil {
+	query.Filter = store.EventsMatching(&filter)
+	if query.Filter.States, err = p.states(); err != nil {
+		return query, err
+	}
+	if query.Limit, err = count.Read(params); err != nil {
 		return query, err
 	}
 	limit, err := BodyLimit(params)
@@ -33,35 +37,13 @@ func Events(params url.Values, count Count) (query store.EventQuery, err error) 
 		return query, err
 	}
 	query.Bare = limit == 0
-	within := rangeOf{&query.Low, &query.High, query.OldestFirst}
-	if err := within.readDates(p); err != nil {
+	r, err := p.rangeOf(&filter, false)
+	if err != nil {
 		return query, err
 	}
-	if err := within.readCursor(p); err != nil {
-		return query, err
-	}
-	if query.Filter.States, err = p.states(); err != nil {
-		return query, err
-	}
-	return query, readMessageFilter(&query.Filter, p)
-}
-
-// readMessageFilter reads the filters that events and messages share.
-func readMessageFilter(f *store.EventFilter, p parameters) (err error) {
-	if f.MessageIDs, err = p.messageIDs(); err != nil {
-		return err
-	}
-	return p.texts([]textFilter{
-		{&f.URLs, []string{"url"}},
-		{&f.URLGroups, []string{"topicName", "urlGroup"}},
-		{&f.ScheduleIDs, []string{"scheduleId"}},
-		{&f.Queues, []string{"queueName"}},
-		{&f.Labels, []string{"label"}},
-		{&f.Hosts, []string{"host"}},
-		{&f.Paths, []string{"path"}},
-		{&f.CallerIPs, []string{"callerIp", "callerIP"}},
-		{&f.FlowKeys, []string{"flowControlKey"}},
-	})
+	err = r.readCursor(p)
+	query.Low, query.High, query.OldestFirst = r.Low, r.High, r.OldestFirst
+	return query, err
 }
 
 // inProgress is a value of the state filter that stands for inProgressStates.
@@ -101,32 +83,4 @@ func stateNames() string {
 		names.WriteString(string(state) + ", ")
 	}
 	return names.String() + inProgress
-}
-
-// liveFilters are the filters of a bulk cancellation.
-var liveFilters = []string{
-	"messageId", "messageIds", "url", "topicName", "urlGroup", "scheduleId", "queueName", "label", "host", "path",
-	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
-}
-
-// Live reads the filter of a bulk cancellation (contract, messages 2.5), except count. Dates are
-// creation times.
-func Live(params url.Values) (query store.LiveQuery, err error) {
-	p := parameters(params)
-	if err := p.checkNames(liveFilters, "count", "async"); err != nil {
-		return query, err
-	}
-	if err := p.checkValues(liveFilters); err != nil {
-		return query, err
-	}
-	if err := p.checkUnpaged(); err != nil {
-		return query, err
-	}
-	if query.CreatedFrom, _, err = p.date("fromDate"); err != nil {
-		return query, err
-	}
-	if query.CreatedUntil, _, err = p.date("toDate"); err != nil {
-		return query, err
-	}
-	return query, readMessageFilter(&query.Filter, p)
 }

@@ -38,21 +38,21 @@ func TestFailedRuns(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run("list of "+test.name, func(t *testing.T) {
-			got, err := wire.FailedRunList(parse(t, test.params))
+			got, err := failedRuns(parse(t, test.params))
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := store.RunQuery{Filter: test.want, Failed: true, High: posthaste.MaxPosition}
+			want := store.RunQuery{Filter: test.want, High: posthaste.MaxPosition}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("FailedRunList(%s) differs (-want +got):\n%s", test.params, diff)
 			}
 		})
 		t.Run("sweep of "+test.name, func(t *testing.T) {
-			got, begun, err := wire.FailedRuns(parse(t, test.params+"&async=true&dryRun=false"))
+			got, begun, err := sweepRuns(parse(t, test.params+"&async=true&dryRun=false"))
 			if err != nil || begun {
 				t.Fatalf("begun %v, error %v", begun, err)
 			}
-			want := store.RunQuery{Filter: test.want, Failed: true, High: posthaste.MaxPosition, OldestFirst: true}
+			want := store.RunQuery{Filter: test.want, High: posthaste.MaxPosition, OldestFirst: true}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("FailedRuns(%s) differs (-want +got):\n%s", test.params, diff)
 			}
@@ -148,11 +148,11 @@ func FuzzFailedRuns(f *testing.F) {
 		if err != nil {
 			return
 		}
-		query, _, err := wire.FailedRuns(params)
+		query, _, err := sweepRuns(params)
 		switch {
 		case err != nil:
 			checkCode(t, err)
-		case query.High > posthaste.MaxPosition || !query.Failed:
+		case query.High > posthaste.MaxPosition:
 			t.Fatalf("FailedRuns(%q) = %+v", raw, query)
 		case params.Has("workflowRunId") != (len(query.Filter.IDPrefixes) > 0), params.Has("dlqIds") != (len(query.Filter.DeadLetterIDs) > 0),
 			params.Has("label") != (len(query.Filter.Labels) > 0), params.Has("workflowCreatedAt") != (len(query.Filter.CreatedAts) > 0):
@@ -169,8 +169,8 @@ func FuzzFailedRuns(f *testing.F) {
 // Contract, workflows D 17: a run without an answer has a status all the same.
 func TestFailedRunStatusIsNone(t *testing.T) {
 	const want = `responseStatus "none" is not an HTTP status, 503 for no answer or 504 for a timeout`
-	_, err := wire.FailedRunList(parse(t, "responseStatus=none"))
+	_, err := failedRuns(parse(t, "responseStatus=none"))
 	checkRefused(t, err, want)
-	_, _, err = wire.FailedRuns(parse(t, "responseStatus=none"))
+	_, _, err = sweepRuns(parse(t, "responseStatus=none"))
 	checkRefused(t, err, want)
 }

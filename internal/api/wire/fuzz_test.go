@@ -27,7 +27,7 @@ func FuzzCursor(f *testing.F) {
 		if err != nil || events.High != next {
 			t.Fatalf("cursor %q of %d continues at %d, %v", page, next, events.High, err)
 		}
-		swept, begun, err := wire.Sweep(url.Values{"cursor": {sweep}})
+		swept, begun, err := sweepLetters(url.Values{"cursor": {sweep}})
 		if err != nil || !begun || swept.Low != next || swept.High != end {
 			t.Fatalf("cursor %q of %d to %d continues at %+v, %v", sweep, next, end, swept, err)
 		}
@@ -52,17 +52,17 @@ func FuzzSelection(f *testing.F) {
 		} else if events.High > posthaste.MaxPosition || events.Limit < 1 || events.Limit > thousand.Most {
 			t.Fatalf("Events(%q) = %+v", raw, events)
 		}
-		if live, err := wire.Live(params); err != nil {
+		if live, err := live(params); err != nil {
 			checkCode(t, err)
 		} else if len(params["label"]) > 0 && len(live.Filter.Labels) == 0 {
 			t.Fatalf("Live(%q) lost a filter: %+v", raw, live)
 		}
-		if list, err := wire.DeadLetters(params); err != nil {
+		if list, err := deadLetters(params); err != nil {
 			checkCode(t, err)
 		} else if list.High > posthaste.MaxPosition {
 			t.Fatalf("DeadLetters(%q) = %+v", raw, list)
 		}
-		if sweep, _, err := wire.Sweep(params); err != nil {
+		if sweep, _, err := sweepLetters(params); err != nil {
 			checkCode(t, err)
 		} else if len(params["dlqIds"]) > 0 && len(sweep.Filter.IDs) == 0 {
 			t.Fatalf("Sweep(%q) lost a filter: %+v", raw, sweep)

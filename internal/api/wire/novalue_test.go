@@ -23,7 +23,7 @@ var readers = map[string]struct {
 		},
 	},
 	"DLQ": {
-		func(t *testing.T, params string) (any, error) { return wire.DeadLetters(parse(t, params)) },
+		func(t *testing.T, params string) (any, error) { return deadLetters(parse(t, params)) },
 		[]string{
 			"dlqIds", "messageId", "url", "topicName", "scheduleId", "queueName", "responseStatus", "label",
 			"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate", "cursor", "count", "order", "source", "trimBody",
@@ -31,8 +31,8 @@ var readers = map[string]struct {
 	},
 	"log of runs": {
 		func(t *testing.T, params string) (any, error) {
-			q, err := wire.ReadRunLog(parse(t, params), thousand)
-			return []any{q.Runs(), q.Events(), q.RunStates, q.StepStates, q.MessageIDs, q.BodyLimit}, err
+			q, err := wire.RunLog(parse(t, params), thousand)
+			return []any{q.Runs(), q.Events(), q.RunStates, q.StepStates, q.Filter.MessageIDs, q.BodyLimit}, err
 		},
 		[]string{
 			"state", "messageId", "messageIds", "workflowRuns", "workflowRunId", "workflowCreatedAt", "workflowUrl",
@@ -41,7 +41,7 @@ var readers = map[string]struct {
 		},
 	},
 	"DLQ of runs": {
-		func(t *testing.T, params string) (any, error) { return wire.FailedRunList(parse(t, params)) },
+		func(t *testing.T, params string) (any, error) { return failedRuns(parse(t, params)) },
 		[]string{
 			"dlqIds", "workflowUrl", "url", "workflowRunId", "workflowCreatedAt", "label", "responseStatus",
 			"failureFunctionState", "failureCallbackState", "callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
@@ -75,10 +75,10 @@ func TestReadingWithoutValue(t *testing.T) {
 // decision 16).
 func TestChangingWithoutCount(t *testing.T) {
 	for name, change := range map[string]func(params string) error{
-		"cancel messages": func(params string) error { _, err := wire.Live(parse(t, params)); return err },
-		"cancel runs":     func(params string) error { _, err := wire.LiveRuns(parse(t, params)); return err },
-		"sweep messages":  func(params string) error { _, _, err := wire.Sweep(parse(t, params)); return err },
-		"sweep runs":      func(params string) error { _, _, err := wire.FailedRuns(parse(t, params)); return err },
+		"cancel messages": func(params string) error { _, err := live(parse(t, params)); return err },
+		"cancel runs":     func(params string) error { _, err := liveRuns(parse(t, params)); return err },
+		"sweep messages":  func(params string) error { _, _, err := sweepLetters(parse(t, params)); return err },
+		"sweep runs":      func(params string) error { _, _, err := sweepRuns(parse(t, params)); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkRefused(t, change("count="), "count has no value: give one, or leave it out to change as many as one call can")
@@ -103,7 +103,7 @@ func TestRestartingWithoutValue(t *testing.T) {
 	for _, name := range filters {
 		for spelling, value := range map[string]string{"empty": "", "commas": ",%20,", "empty twice": "&" + name + "="} {
 			t.Run(name+" "+spelling, func(t *testing.T) {
-				_, _, err := wire.FailedRuns(parse(t, name+"="+value))
+				_, _, err := sweepRuns(parse(t, name+"="+value))
 				checkRefused(t, err, name+" has no value: give one, or leave it out to select by other filters or everything")
 			})
 		}

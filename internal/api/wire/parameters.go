@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"posthaste"
-	"posthaste/internal/weburl"
 )
 
 // maxValues limits the values of one filter, each of which is searched for.
@@ -109,17 +108,17 @@ func (p parameters) one(name string) (string, error) {
 	}
 }
 
-// date returns a parameter that is a time.
-func (p parameters) date(name string) (at time.Time, given bool, err error) {
+// date returns the first or last position of a parameter that is a time, 0 if it is missing.
+func (p parameters) date(name string, position func(time.Time) posthaste.Position) (posthaste.Position, error) {
 	text, err := p.one(name)
 	if text == "" || err != nil {
-		return time.Time{}, false, err
+		return 0, err
 	}
 	at, ok := parseMillis(text)
 	if !ok {
-		return time.Time{}, false, invalid(name, text, "a Unix time in milliseconds")
+		return 0, invalid(name, text, "a Unix time in milliseconds")
 	}
-	return at, true, nil
+	return position(at), nil
 }
 
 // parseMillis parses a Unix time in milliseconds.
@@ -131,53 +130,12 @@ func parseMillis(text string) (time.Time, bool) {
 	return time.UnixMilli(int64(ms)), true
 }
 
-// textFilter is a filter of free texts, with its names.
-type textFilter struct {
-	values *[]string
-	names  []string
-}
-
-func (p parameters) texts(filters []textFilter) error {
-	for _, filter := range filters {
-		split := wholeAndParts
-		if spell := spellings[filter.names[0]]; spell != nil {
-			split = func(value string) []string { return alsoIn(spell, wholeAndParts(value)) }
-		}
-		values, err := p.list(split, filter.names...)
-		if err != nil {
-			return err
-		}
-		*filter.values = values
-	}
-	return nil
-}
-
-// spellings return the stored form of values, such as URLs in ASCII. Both forms are searched for.
-var spellings = map[string]func(string) string{
-	"url": asciiURL, "workflowUrl": asciiURL, "host": weburl.Host, "path": weburl.Escape,
-}
-
-func asciiURL(text string) string {
-	ascii, err := weburl.ASCII("url", text)
-	if err != nil {
-		return text
-	}
-	return ascii
-}
-
-// alsoIn adds the spelling of each value.
-func alsoIn(spelling func(string) string, values []string) []string {
-	for _, value := range values {
-		values = append(values, spelling(value))
-	}
-	return values
-}
-
 // list returns the distinct values of a filter under all of its names. split splits values.
 func (p parameters) list(split func(string) []string, names ...string) ([]string, error) {
 	list := p.distinct(split, names...)
 	if len(list) > maxValues {
-		return nil, posthaste.Invalidf("%s has more than the %d values that it can have", names[0], maxValues)
+		given := names[slices.IndexFunc(names, p.given)]
+		return nil, posthaste.Invalidf("%s has more than the %d values that it can have", given, maxValues)
 	}
 	return list, nil
 }
@@ -236,39 +194,4 @@ func IDs(params url.Values, name string) ([]string, error) {
 		return nil, err
 	}
 	return p.distinct(parts, name), nil
-}
-
-// noMessage is the id of no message. Filters without a valid id select nothing, not everything.
-var noMessage posthaste.MessageID
-
-// messageIDs reads messageId and messageIds; given both, an id must be in both. A text that is no
-// id matches no message.
-func (p parameters) messageIDs() (ids []posthaste.MessageID, err error) {
-	for _, name := range []string{"messageId", "messageIds"} {
-		texts, err := p.list(parts, name)
-		if err != nil {
-			return nil, err
-		}
-		if len(texts) == 0 {
-			continue
-		}
-		named := parseMessageIDs(texts)
-		if len(ids) > 0 {
-			named = slices.DeleteFunc(named, func(id posthaste.MessageID) bool { return !slices.Contains(ids, id) })
-		}
-		if ids = named; len(ids) == 0 {
-			ids = []posthaste.MessageID{noMessage}
-		}
-	}
-	return ids, nil
-}
-
-func parseMessageIDs(texts []string) []posthaste.MessageID {
-	var ids []posthaste.MessageID
-	for _, text := range texts {
-		if id, err := posthaste.ParseMessageID(text); err == nil {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }

@@ -103,9 +103,9 @@ func TestRunLog(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			q, err := wire.ReadRunLog(parse(t, test.params), ten)
+			q, err := wire.RunLog(parse(t, test.params), ten)
 			if err != nil {
-				t.Fatalf("ReadRunLog(%s): %v", test.params, err)
+				t.Fatalf("RunLog(%s): %v", test.params, err)
 			}
 			runs := store.RunQuery{High: posthaste.MaxPosition, Limit: 10}
 			test.runs(&runs)
@@ -123,11 +123,11 @@ func TestRunLog(t *testing.T) {
 
 // Contract, workflows 6.3, D 49 and D 51: what the reader applies itself.
 func TestRunLogLeftToTheReader(t *testing.T) {
-	q, err := wire.ReadRunLog(parse(t, "state=step_retry,RUN_FAILED&state=STEP_FAILED,RUN_FAILED&messageId="+messageID(1).String()), ten)
+	q, err := wire.RunLog(parse(t, "state=step_retry,RUN_FAILED&state=STEP_FAILED,RUN_FAILED&messageId="+messageID(1).String()), ten)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{q.RunStates, q.StepStates, q.MessageIDs}
+	got := []any{q.RunStates, q.StepStates, q.Filter.MessageIDs}
 	want := []any{
 		[]posthaste.RunState{posthaste.RunFailed},
 		[]posthaste.StepState{posthaste.StepRetry, posthaste.StepFailed},
@@ -137,7 +137,7 @@ func TestRunLogLeftToTheReader(t *testing.T) {
 		t.Errorf("differs (-want +got):\n%s", diff)
 	}
 	for text, want := range map[string]int{"": math.MaxInt, "-1": 0, "0": 0, "1": 1, "2147483647": math.MaxInt32} {
-		q, err := wire.ReadRunLog(parse(t, "trimBody="+text), ten)
+		q, err := wire.RunLog(parse(t, "trimBody="+text), ten)
 		if err != nil || q.BodyLimit != want {
 			t.Errorf("trimBody %q shows %d bytes, %v; want %d", text, q.BodyLimit, err, want)
 		}
@@ -165,7 +165,7 @@ func TestRunLogMatchesRun(t *testing.T) {
 		{fmt.Sprintf("workflowRuns=x@%d&host=b.example", ms), true},
 	}
 	for _, test := range tests {
-		q, err := wire.ReadRunLog(parse(t, test.params), ten)
+		q, err := wire.RunLog(parse(t, test.params), ten)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestRunLogErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.params, func(t *testing.T) {
-			_, err := wire.ReadRunLog(parse(t, test.params), ten)
+			_, err := wire.RunLog(parse(t, test.params), ten)
 			checkRefused(t, err, test.want)
 		})
 	}
@@ -235,7 +235,7 @@ func FuzzRunLog(f *testing.F) {
 		if err != nil {
 			return
 		}
-		q, err := wire.ReadRunLog(params, ten)
+		q, err := wire.RunLog(params, ten)
 		if err != nil {
 			checkCode(t, err)
 			return

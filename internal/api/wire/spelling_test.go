@@ -17,15 +17,15 @@ func TestFiltersOutsideASCII(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	letters, err := wire.DeadLetters(parse(t, "url="+given))
+	letters, err := deadLetters(parse(t, "url="+given))
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs, err := wire.LiveRuns(parse(t, "workflowUrl="+given+"&host=bücher.example&path=/größe"))
+	runs, err := liveRuns(parse(t, "workflowUrl="+given+"&host=bücher.example&path=/größe"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed, err := wire.FailedRunList(parse(t, "url="+given))
+	failed, err := failedRuns(parse(t, "url="+given))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/api/wire"
+	"posthaste/internal/store"
 )
 
 func parse(t *testing.T, params string) url.Values {
@@ -70,7 +71,7 @@ func TestTooManyValues(t *testing.T) {
 	}
 	for _, name := range []string{"dlqIds", "responseStatus", "url", "messageId"} {
 		t.Run("dead letters "+name, func(t *testing.T) {
-			_, err := wire.DeadLetters(url.Values{name: distinct(name, most+1)})
+			_, err := deadLetters(url.Values{name: distinct(name, most+1)})
 			checkRefused(t, err, name+" has more than the 1000 values that it can have")
 		})
 	}
@@ -185,4 +186,41 @@ func TestRefuseAll(t *testing.T) {
 	for _, name := range []string{"keep", "api", "count", "cursor", "order", "Service-X", "label[]"} {
 		checkRefused(t, wire.RefuseAll(parse(t, name+"=1")), `parameter "`+name+`" is unknown: none is accepted here`)
 	}
+}
+
+// What calls on the DLQs, and those that cancel, select, as queries of the store
+// without limits.
+
+func live(params url.Values) (store.LiveQuery, error) {
+	filter, err := wire.Live(params)
+	return store.LiveMatching(&filter), err
+}
+
+func liveRuns(params url.Values) (store.RunQuery, error) {
+	filter, err := wire.LiveRuns(params)
+	return store.RunsMatching(&filter), err
+}
+
+func deadLetters(params url.Values) (store.DeadLetterQuery, error) {
+	s, err := wire.DeadLetters(params, wire.Count{})
+	s.Limit = 0
+	return s.DeadLetters(), err
+}
+
+func failedRuns(params url.Values) (store.RunQuery, error) {
+	s, err := wire.FailedRuns(params, wire.Count{})
+	s.Limit = 0
+	return s.Runs(), err
+}
+
+func sweepLetters(params url.Values) (store.DeadLetterQuery, bool, error) {
+	s, err := wire.SweepDeadLetters(params, wire.Count{})
+	s.Limit = 0
+	return s.DeadLetters(), s.Begun, err
+}
+
+func sweepRuns(params url.Values) (store.RunQuery, bool, error) {
+	s, err := wire.SweepFailedRuns(params, wire.Count{})
+	s.Limit = 0
+	return s.Runs(), s.Begun, err
 }

@@ -87,6 +87,6 @@ func FuzzDecodeFlowKey(f *testing.F) {
 
 func FuzzDecodeAction(f *testing.F) {
 	decode := func(data []byte) (*posthaste.BulkAction, error) { return DecodeAction("u", "a", data) }
-	seed := &posthaste.BulkAction{Kind: posthaste.ActionRetry, Failures: []posthaste.ActionFailure{{ID: "i", Error: "no"}}}
+	seed := &posthaste.BulkAction{Kind: posthaste.ActionRetry, Filter: posthaste.Filter{Labels: []string{"l"}, Until: 1}, Failures: []posthaste.ActionFailure{{ID: "i", Error: "no"}}}
 	fuzz(f, recode(decode, AppendAction), AppendAction(nil, seed))
 }

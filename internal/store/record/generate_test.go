@@ -2,7 +2,6 @@ package record
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -226,17 +225,59 @@ var anyFlowKey = rapid.Custom(func(t *rapid.T) *posthaste.FlowKey {
 	}
 })
 
+// anyTimeOf1970 draws a time that may be the first of all that a record can have, or none.
+var anyTimeOf1970 = rapid.OneOf(anyTime, rapid.Just(time.UnixMilli(0)))
+
+// listOf draws a list, nil for none.
+func listOf[T any](element *rapid.Generator[T]) *rapid.Generator[[]T] {
+	return rapid.OneOf(rapid.Just[[]T](nil), rapid.SliceOfN(element, 1, 3))
+}
+
+var anyFilter = rapid.Custom(func(t *rapid.T) posthaste.Filter {
+	texts := func(name string) []string { return anyTexts.Draw(t, name) }
+	return posthaste.Filter{
+		MessageIDs:     listOf(anyID).Draw(t, "messages"),
+		DeadLetterIDs:  listOf(rapid.Map(rapid.Uint64(), func(id uint64) posthaste.DeadLetterID { return posthaste.DeadLetterID(id) })).Draw(t, "letters"),
+		RunIDPrefixes:  texts("runs"),
+		URLs:           texts("URLs"),
+		URLPrefixes:    texts("URL prefixes"),
+		URLGroups:      texts("groups"),
+		ScheduleIDs:    texts("schedules"),
+		Queues:         texts("queues"),
+		Labels:         texts("labels"),
+		Hosts:          texts("hosts"),
+		Paths:          texts("paths"),
+		CallerIPs:      texts("callers"),
+		FlowKeys:       texts("flow keys"),
+		Statuses:       listOf(rapid.IntRange(0, 999)).Draw(t, "statuses"),
+		CallbackStates: listOf(rapid.SampledFrom(posthaste.CallbackStates)).Draw(t, "callbacks"),
+		CreatedAts:     listOf(rapid.Map(rapid.Int64Range(0, 1<<52), time.UnixMilli)).Draw(t, "created"),
+		From:           posthaste.Position(rapid.Uint64().Draw(t, "from")),
+		Until:          posthaste.Position(rapid.Uint64().Draw(t, "until")),
+	}
+})
+
 var anyAction = rapid.Custom(func(t *rapid.T) *posthaste.BulkAction {
 	a := &posthaste.BulkAction{
-		ID:          anyText.Draw(t, "id"),
-		User:        anyText.Draw(t, "user"),
-		Kind:        posthaste.ActionKind(anyText.Draw(t, "kind")),
-		Filter:      url.Values(anyHeader.Draw(t, "filter")),
-		Header:      anyHeader.Draw(t, "header"),
-		Total:       rapid.Int().Draw(t, "total"),
-		Processed:   rapid.Int().Draw(t, "processed"),
-		Failed:      rapid.Int().Draw(t, "failed"),
-		Cursor:      anyText.Draw(t, "cursor"),
+		ID:        anyText.Draw(t, "id"),
+		User:      anyText.Draw(t, "user"),
+		Kind:      posthaste.ActionKind(anyText.Draw(t, "kind")),
+		Filter:    anyFilter.Draw(t, "filter"),
+		Asked:     anyHeader.Draw(t, "asked"),
+		CallerIP:  anyText.Draw(t, "caller"),
+		Total:     rapid.Int().Draw(t, "total"),
+		Processed: rapid.Int().Draw(t, "processed"),
+		Failed:    rapid.Int().Draw(t, "failed"),
+		Cursor: posthaste.ActionCursor{
+			Low:  posthaste.Position(rapid.Uint64().Draw(t, "low")),
+			High: posthaste.Position(rapid.Uint64().Draw(t, "high")),
+			Live: anyText.Draw(t, "live"),
+		},
+		Overrides: posthaste.Overrides{
+			Delay:     anyDuration.Draw(t, "delay"),
+			NotBefore: anyTimeOf1970.Draw(t, "not before"),
+			Settings:  anySettings(1).Draw(t, "overrides"),
+		},
 		CreatedAt:   anyTime.Draw(t, "created at"),
 		CompletedAt: anyTime.Draw(t, "completed at"),
 		Cancelled:   rapid.Bool().Draw(t, "cancelled"),

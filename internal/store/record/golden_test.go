@@ -3,7 +3,6 @@ package record
 import (
 	"encoding/hex"
 	"net/http"
-	"net/url"
 	"testing"
 	"time"
 
@@ -138,11 +137,20 @@ func TestStoredFormOfOtherKinds(t *testing.T) {
 		{
 			"bulk action",
 			AppendAction(nil, &posthaste.BulkAction{
-				ID: "a", User: "u", Kind: posthaste.ActionRetry, Filter: url.Values{"f": {"1"}}, Header: http.Header{"A": {"1"}},
-				Total: 3, Processed: 1, Failed: 1, Failures: []posthaste.ActionFailure{{ID: "i", Error: "no"}},
-				Cursor: "c", CreatedAt: at, CompletedAt: at, Cancelled: true,
+				ID: "a", User: "u", Kind: posthaste.ActionRetry, CallerIP: "::1",
+				Filter: posthaste.Filter{
+					MessageIDs: []posthaste.MessageID{id}, DeadLetterIDs: []posthaste.DeadLetterID{2}, RunIDPrefixes: []string{"3"},
+					URLs: []string{"4"}, URLPrefixes: []string{"5"}, URLGroups: []string{"6"}, ScheduleIDs: []string{"7"}, Queues: []string{"8"},
+					Labels: []string{"9"}, Hosts: []string{"10"}, Paths: []string{"11"}, CallerIPs: []string{"12"}, FlowKeys: []string{"13"},
+					Statuses: []int{14}, CallbackStates: []posthaste.CallbackState{"15"}, CreatedAts: []time.Time{time.UnixMilli(16)},
+					From: 17, Until: 18,
+				},
+				Overrides: posthaste.Overrides{Delay: 1, NotBefore: time.UnixMilli(0), Settings: posthaste.Settings{Method: "GET"}},
+				Asked:     map[string][]string{"f": {"1"}},
+				Total:     3, Processed: 1, Failed: 1, Failures: []posthaste.ActionFailure{{ID: "i", Error: "no"}},
+				Cursor: posthaste.ActionCursor{Low: 1, High: 2, Live: "c"}, CreatedAt: at, CompletedAt: at, Cancelled: true,
 			}),
-			"01ab0165726574727902826166613103826141613104030501060107826169626e6f086163091b0000018bcfe568000a1b0000018bcfe568000cf5",
+			"01b10165726574727902b00181020281613303816134048161350581613606816137078161380881613909816231300a816231310b816231320c816231330d810e0e816231350f11101203a30101020003a1016347455404030501060107826169626e6f0801091b0000018bcfe568000a1b0000018bcfe568000b633a3a310cf50d020e61630f8261666131108150ff000000000000000000000000000000118110",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

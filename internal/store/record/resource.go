@@ -117,9 +117,8 @@ func AppendSchedule(dst []byte, s *posthaste.Schedule) []byte {
 		NextAt:      toMilli(s.NextAt),
 		Error:       s.Error,
 		Settings:    newSettings(&s.Settings),
-	}
-	for _, id := range s.LastMessages {
-		rec.LastMessages = append(rec.LastMessages, id[:])
+
+		LastMessages: newIDs(s.LastMessages),
 	}
 	return encode(dst, &rec)
 }
@@ -145,11 +144,9 @@ func DecodeSchedule(user, id string, data []byte) (*posthaste.Schedule, error) {
 		NextAt:      fromMilli(rec.NextAt),
 		Error:       rec.Error,
 	}
-	for _, id := range rec.LastMessages {
-		if len(id) != len(posthaste.MessageID{}) {
-			return nil, errMessageID
-		}
-		s.LastMessages = append(s.LastMessages, posthaste.MessageID(id))
+	var err error
+	if s.LastMessages, err = restoreIDs(rec.LastMessages); err != nil {
+		return nil, err
 	}
 	return s, rec.Settings.restore(&s.Settings)
 }

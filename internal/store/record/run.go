@@ -377,3 +377,20 @@ func restoreID(data []byte) (id posthaste.MessageID, err error) {
 	}
 	return posthaste.MessageID(data), nil
 }
+
+func newIDs(ids []posthaste.MessageID) (data [][]byte) {
+	for _, id := range ids {
+		data = append(data, id[:])
+	}
+	return data
+}
+
+func restoreIDs(data [][]byte) (ids []posthaste.MessageID, err error) {
+	for _, id := range data {
+		if len(id) != len(posthaste.MessageID{}) {
+			return nil, errMessageID
+		}
+		ids = append(ids, posthaste.MessageID(id))
+	}
+	return ids, nil
+}

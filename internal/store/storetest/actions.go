@@ -2,8 +2,6 @@ package storetest
 
 import (
 	"errors"
-	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -33,8 +31,8 @@ var actionPromises = []promise{
 	}},
 	{"an action is changed", func(tr *trial) {
 		tr.putAction("a", ann)
-		err := tr.store.UpdateAction(tr.Context(), ann, "a", func(a *posthaste.BulkAction) { a.Cursor = "next" })
-		if got, readErr := tr.store.Action(tr.Context(), ann, "a"); err != nil || readErr != nil || got.Cursor != "next" {
+		err := tr.store.UpdateAction(tr.Context(), ann, "a", func(a *posthaste.BulkAction) { a.Cursor.Live = "next" })
+		if got, readErr := tr.store.Action(tr.Context(), ann, "a"); err != nil || readErr != nil || got.Cursor.Live != "next" {
 			tr.Errorf("action %+v, %v, %v after a change of its cursor", got, err, readErr)
 		}
 		err = tr.store.UpdateAction(tr.Context(), ann, "b", func(*posthaste.BulkAction) {})
@@ -143,10 +141,11 @@ func (tr *trial) putAction(id, user string) *posthaste.BulkAction {
 		ID:        id,
 		User:      user,
 		Kind:      posthaste.ActionRetry,
-		Filter:    url.Values{"queueName": {"q", "r"}},
-		Header:    http.Header{"Upstash-Retries": {"1"}},
+		Filter:    posthaste.Filter{Queues: []string{"q", "r"}, Until: posthaste.LastPosition(tr.now)},
+		Overrides: posthaste.Overrides{Settings: posthaste.Settings{Labels: []string{"again"}}},
+		Asked:     map[string][]string{"queueName": {"q,r"}},
 		Total:     10,
-		Cursor:    "begin",
+		Cursor:    posthaste.ActionCursor{Low: 1, High: 2, Live: "begin"},
 		CreatedAt: tr.now,
 	}
 	if err := tr.store.PutAction(tr.Context(), a); err != nil {

@@ -70,7 +70,7 @@ func (h *historian) cancelInSteps() {
 	last := h.chance(4)
 	step := &store.Step{ActionID: id, Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
 		a.Count(processed, failures)
-		if a.Cursor += "."; last {
+		if a.Cursor.Live += "."; last {
 			a.CompletedAt = h.now
 		}
 	}}
@@ -127,7 +127,7 @@ func (h *historian) lookAtResources() {
 	}
 	actions, actionsErr := h.store.Actions(h.Context(), ann)
 	for _, a := range actions {
-		h.tell("%s is at %q after %d", a.ID, a.Cursor, a.Processed)
+		h.tell("%s is at %q after %d", a.ID, a.Cursor.Live, a.Processed)
 	}
 	for _, run := range h.runs {
 		waiters, err := h.store.RunWaiters(h.Context(), ann, run.Position)

@@ -1,0 +1,73 @@
+package runlog
+
+import (
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Query selects runs, or changes of runs and steps. The log applies itself what queries of the
+// store do not have.
+type Query struct {
+	Filter     posthaste.Filter // except run ids; Low and High have its dates
+	RunIDs     []string
+	Named      []posthaste.RunRef // nil: any; otherwise RunIDs and Filter.CreatedAts have their parts
+	RunStates  []posthaste.RunState
+	StepStates []posthaste.StepState
+
+	Low, High   posthaste.Position // both inclusive
+	OldestFirst bool
+	Limit       int
+	BodyLimit   int // bytes of a body to show
+}
+
+// Runs returns the query for runs. If states of steps are given, runs of all states are selected.
+func (q *Query) Runs() store.RunQuery {
+	query := store.RunsMatching(&q.Filter)
+	query.Filter.IDs, query.Filter.Hosts, query.Filter.Paths = q.RunIDs, nil, nil
+	query.Low, query.High, query.OldestFirst, query.Limit = q.Low, q.High, q.OldestFirst, q.Limit
+	if len(q.StepStates) == 0 {
+		query.Filter.States = q.RunStates
+	}
+	if created := q.Filter.CreatedAts; len(created) > 0 { // a run's position has its creation time
+		query.Low = max(query.Low, posthaste.FirstPosition(slices.MinFunc(created, time.Time.Compare)))
+		query.High = min(query.High, posthaste.LastPosition(slices.MaxFunc(created, time.Time.Compare)))
+	}
+	return query
+}
+
+// Events returns the query for events, whose States the caller sets. Labels, callers and
+// flow-control keys are those of messages.
+func (q *Query) Events() store.EventQuery {
+	query := store.EventQuery{
+		Filter: store.EventFilter{
+			Runs:         true,
+			RunIDs:       q.RunIDs,
+			WorkflowURLs: q.Filter.URLs,
+			MessageIDs:   q.Filter.MessageIDs,
+			Labels:       q.Filter.Labels,
+			CallerIPs:    q.Filter.CallerIPs,
+			FlowKeys:     q.Filter.FlowKeys,
+		},
+		Low:         q.Low,
+		High:        q.High,
+		OldestFirst: q.OldestFirst,
+		Limit:       q.Limit,
+	}
+	if created := q.Filter.CreatedAts; len(created) > 0 { // a run has no earlier events
+		query.Low = max(query.Low, posthaste.FirstPosition(slices.MinFunc(created, time.Time.Compare)))
+	}
+	return query
+}
+
+// MatchesRun reports whether a run passes the filters that the queries do not have.
+func (q *Query) MatchesRun(run posthaste.RunRef) bool {
+	isRun := func(named posthaste.RunRef) bool { return named.ID == run.ID && named.CreatedAt.Equal(run.CreatedAt) }
+	created := q.Filter.CreatedAts
+	place := store.EventFilter{Hosts: q.Filter.Hosts, Paths: q.Filter.Paths}
+	return (len(q.Named) == 0 || slices.ContainsFunc(q.Named, isRun)) &&
+		(len(created) == 0 || slices.ContainsFunc(created, run.CreatedAt.Equal)) &&
+		place.Matches(&posthaste.Event{}, &posthaste.Message{URL: run.URL})
+}
