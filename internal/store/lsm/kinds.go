@@ -13,7 +13,7 @@ type table struct {
 	record   string // prefix USER KEY: the record
 	due      string // prefix due64 USER KEY: nothing, the record is due then
 	postings string // prefix USER FIELD hash64 KEY: nothing, the record is found by that
-	counted  byte   // part of the number of records, 0 if they are not counted
+	counted  byte   // part of the number of records; their keys are positions. 0: they are not counted
 }
 
 var tables = [...]table{

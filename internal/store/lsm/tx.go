@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -168,7 +167,7 @@ func (tx *transaction) Put(kind store.ItemKind, key, value []byte, was, is store
 // Delete implements store.Tx.
 func (tx *transaction) Delete(kind store.ItemKind, key []byte, was store.Found) {
 	t := tableOf(kind)
-	tx.stage(t.appendRecord(tx.scratch[:0], tx.user, key), staged{deleted: true, at: len(key) == 8})
+	tx.stage(t.appendRecord(tx.scratch[:0], tx.user, key), staged{deleted: true, at: t.counted != 0})
 	tx.refile(&t, key, was, store.Found{})
 	if kind == store.ItemQueue || kind == store.ItemFlowKey {
 		tx.settings = append(tx.settings, setting{kind: kind, name: string(key)})
@@ -408,5 +407,5 @@ func (tx *transaction) writeStatus(p *placed) {
 // addKey adds the position that a key ends in.
 func (r removals) addKey(key []byte) {
 	at := len(key) - 8
-	r.add(bytes.Clone(key[:at]), posthaste.Position(binary.BigEndian.Uint64(key[at:])))
+	r.add(key[:at], posthaste.Position(binary.BigEndian.Uint64(key[at:])))
 }

@@ -326,3 +326,45 @@ func TestClaimsRaceWithUpdates(t *testing.T) {
 		t.Errorf("%d claims are left", n)
 	}
 }
+
+// TestDeleteOfNames deletes many records at once whose names are as long as a position: others, whose
+// names are shorter or longer, stay.
+func TestDeleteOfNames(t *testing.T) {
+	s := newTxTest(t)
+	var gone, left []string
+	for i := range 3 * fewInARow {
+		name := fmt.Sprintf("name%04d", i)
+		gone, left = append(gone, name), append(left, name+"x")
+	}
+	left = append(left, "name1")
+	none := store.Found{}
+	err := s.update(func(tx store.Tx) error {
+		for _, name := range slices.Concat(gone, left) {
+			tx.Put(store.ItemURLGroup, []byte(name), []byte("value"), none, none)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.update(func(tx store.Tx) error {
+		for _, name := range gone {
+			tx.Delete(store.ItemURLGroup, []byte(name), none)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	err = s.View(t.Context(), store.Scope{User: "ann"}, func(r store.Reader) error {
+		_, err := r.Scan(store.ItemURLGroup, nil, nil, 1000, func(key, _ []byte) error {
+			names = append(names, string(key))
+			return nil
+		})
+		return err
+	})
+	if slices.Sort(left); err != nil || !slices.Equal(names, left) {
+		t.Errorf("left: %q, %v, want %q", names, err, left)
+	}
+}
