@@ -109,7 +109,7 @@ func (tx *tx) settle(m *posthaste.Message, place *store.Place, settlement store.
 
 // Release implements store.Worker. The backend gives back the claims at once; those whose
 // cancellation was requested end then, or with their next claim.
-func (l *rules) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
+func (l *Ledger) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
 	if err := l.Backend.Release(ctx, now, claims); err != nil {
 		return err
 	}

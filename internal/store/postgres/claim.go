@@ -151,6 +151,7 @@ type claiming struct {
 	overQuota []string // users that the next time to look does not depend on
 	node      *nodeSession
 	lanes     []*openLane
+	cancelled []*liveMessage // that wait to be cancelled, and are claimed for that
 	claims    []store.Claim
 	next      *int64 // when to look at a lane again; known after the commit
 }
@@ -162,7 +163,7 @@ func (s *Store) newClaiming(users []string, limit int) *claiming {
 // run serves lanes, one message of each in turn.
 func (c *claiming) run(tx *tx) error {
 	tx.store.held.remove(c.claims...) // of a failed try
-	c.tx, c.node, c.lanes, c.claims, c.next = tx, tx.store.node.session.Load(), nil, nil, nil
+	c.tx, c.node, c.lanes, c.cancelled, c.claims, c.next = tx, tx.store.node.session.Load(), nil, nil, nil, nil
 	if err := c.read(); err != nil {
 		return err
 	}
@@ -171,7 +172,8 @@ func (c *claiming) run(tx *tx) error {
 	}
 	c.stampKeys()
 	c.writes++ // picked rows have changed
-	if err := c.lease(serveInTurn(c.lanes, c.store.held.inFlight(), c.now, c.limit)); err != nil {
+	picked := serveInTurn(c.lanes, c.store.held.inFlight(), c.now, c.limit-len(c.cancelled))
+	if err := c.lease(append(picked, c.cancelled...)); err != nil {
 		return err
 	}
 	c.saveLanes()
@@ -199,7 +201,8 @@ const readyLanes = `
 	ORDER BY nth, served, user_id, kind, lane LIMIT $3`
 
 // messagesInLanes are the first waiting messages of those lanes, and all that have begun in
-// queues, each with the size of its delivery. Messages that are set aside are left out.
+// queues, each with the size of its delivery; and messages of any lane that wait to be
+// cancelled. Messages that are set aside are left out.
 const messagesInLanes = `
 	WITH ready AS MATERIALIZED (` + readyLanes + `),
 		share AS MATERIALIZED (SELECT $3 / greatest(count(*), 1) + $4 AS n FROM ready)
@@ -213,7 +216,11 @@ const messagesInLanes = `
 		SELECT ` + liveColumns + `, (SELECT octet_length(record) + list_bytes FROM posthaste.messages m WHERE m.user_id = b.user_id AND m.id = b.id) AS size
 		FROM posthaste.live b
 		WHERE b.user_id = l.user_id AND b.kind = 113 AND b.lane = l.lane AND b.begun AND b.id <> ALL($5)) AS b
-	WHERE l.kind = 113`
+	WHERE l.kind = 113
+	UNION ALL
+	SELECT * FROM (
+		SELECT ` + liveColumns + `, NULL::bigint FROM posthaste.live
+		WHERE user_id = ANY($2) AND cancel_requested AND lease = 0 AND NOT ended AND id <> ALL($5) LIMIT $3) AS c`
 
 // read reads lanes and their messages, and whether this node is alive.
 func (c *claiming) read() error {
@@ -237,12 +244,30 @@ func (c *claiming) read() error {
 		byID[lane.id] = lane
 	}
 	for _, l := range found {
-		byID[l.lane].add(l)
+		c.place(l, byID[l.lane])
 	}
 	for _, lane := range c.lanes {
 		lane.arrange(c.limit/len(c.lanes) + readAhead)
 	}
 	return nil
+}
+
+// place adds a message to its lane, which is nil if it need not be looked at. One that waits to
+// be cancelled is claimed whatever limits its lane; in a queue it keeps its slot meanwhile.
+func (c *claiming) place(l *liveMessage, lane *openLane) {
+	switch {
+	case !l.cancelRequested || l.ended:
+		lane.add(l)
+		return
+	case l.lease == pickedLease: // it was read twice
+		return
+	case l.lease == 0 && len(c.cancelled) < c.limit:
+		l.lease = pickedLease
+		c.cancelled = append(c.cancelled, l)
+	}
+	if l.begun && lane != nil {
+		lane.inFlight++
+	}
 }
 
 // scanLane reads a lane, and adds the changes of this transaction.
@@ -268,8 +293,8 @@ func (c *claiming) scanSized(r pgx.CollectableRow) (*liveMessage, error) {
 	return l, err
 }
 
-// lease leases the picked messages to this node and logs them as ACTIVE; the position of that
-// event is the lease. The claims are held before they are committed, so that none is ever
+// lease leases the picked messages to this node and logs them as ACTIVE, but for those that are
+// to be cancelled. The position of that event is the lease. The claims are held before they are committed, so that none is ever
 // taken for an orphan.
 func (c *claiming) lease(picked []*liveMessage) error {
 	if len(picked) == 0 {
@@ -282,10 +307,17 @@ func (c *claiming) lease(picked []*liveMessage) error {
 	c.reserve(len(picked))
 	c.claims = make([]store.Claim, len(picked))
 	for i, l := range picked {
-		position := c.event(messages[i], posthaste.Event{MessageID: l.id, State: posthaste.StateActive})
+		var position posthaste.Position
+		if l.cancelRequested {
+			position = c.nextPosition(l.user)
+		} else {
+			position = c.event(messages[i], posthaste.Event{MessageID: l.id, State: posthaste.StateActive})
+		}
 		l.lease, l.node = int64(position), c.node.node
 		c.save(l)
-		c.claims[i] = store.Claim{Message: messages[i], Retried: l.retried, Lease: uint64(l.lease), Held: c.node.ctx}
+		c.claims[i] = store.Claim{
+			Message: messages[i], Retried: l.retried, Lease: uint64(l.lease), Held: c.node.ctx, CancelRequested: l.cancelRequested,
+		}
 	}
 	c.store.held.add(c.claims)
 	return nil

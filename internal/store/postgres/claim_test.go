@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,8 +56,8 @@ func TestALeaseThatCannotBeMadeVoidStopsNobodyElse(t *testing.T) {
 	wantClaimed(t, s, hers)
 }
 
-// The lease that a dead node has on a message which is damaged cannot be ended: those on
-// the messages of others are.
+// A message that was to be cancelled when its node died is damaged, so nobody can end it. That is
+// told, and stops nobody else.
 func TestALeaseOnADamagedMessageStopsNobodyElse(t *testing.T) {
 	url := emptyDatabase(t)
 	dead, s := open(t, url), openWith(t, url, postgres.Options{})
@@ -73,7 +74,11 @@ func TestALeaseOnADamagedMessageStopsNobodyElse(t *testing.T) {
 	if err := s.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantClaimed(t, s, other)
+	again, _, err := s.Claim(t.Context(), start, 10)
+	if len(again) != 1 || again[0].Message.ID != other.ID || err == nil || !strings.Contains(err.Error(), hers.ID.String()) {
+		t.Errorf("Claim = %v, %v; want %s alone, and an error that names %s", again, err, other.ID, hers.ID)
+	}
+	wantNoClaims(t, s)
 }
 
 // What was claimed of some is handed out while the turn of another is kept, however long a

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
 )
@@ -41,7 +42,7 @@ func TestANodeThatLeavesGivesUpItsLeases(t *testing.T) {
 
 func TestANodeThatFellSilentSettlesNothingAndRecovers(t *testing.T) {
 	url := emptyDatabase(t)
-	silent, other := open(t, url), open(t, url)
+	silent, other := open(t, url), ledger.New(open(t, url))
 	first, asked := accept(t, silent, start), accept(t, silent, start)
 	claims, _, err := silent.Claim(t.Context(), start, 10)
 	if err != nil || len(claims) != 2 {

@@ -137,8 +137,7 @@ func (i *importer) message(item store.Item) error {
 	return nil
 }
 
-// addToLane writes where a message waits. One whose cancellation was requested is claimed by
-// this node: the cancellation is granted when the node leaves.
+// addToLane writes where a message waits.
 func (i *importer) addToLane(m *posthaste.Message, p *record.Place) {
 	l := &liveMessage{
 		user: m.User, id: m.ID, lane: laneOf(m), place: p.Order, dueMS: p.DueAt.UnixMilli(),
@@ -146,10 +145,6 @@ func (i *importer) addToLane(m *posthaste.Message, p *record.Place) {
 	}
 	if m.FlowControl.Key != "" {
 		l.flowKey = []byte(m.FlowControl.Key)
-	}
-	if p.CancelRequested {
-		l.lease = i.store.node.number()
-		l.node = l.lease
 	}
 	i.save(l)
 	var counted int32 = 1

@@ -114,9 +114,7 @@ func (tx *tx) releaseAll(claims []store.Claim) error {
 		if err != nil {
 			return err
 		}
-		if err := tx.release(l); err != nil {
-			return err
-		}
+		tx.release(l)
 	}
 	return nil
 }
@@ -132,15 +130,11 @@ func (tx *tx) claimed(claim store.Claim) (*liveMessage, error) {
 }
 
 // release ends a lease without a result.
-func (tx *tx) release(l *liveMessage) error {
+func (tx *tx) release(l *liveMessage) {
 	l.lease = 0
-	if l.cancelRequested {
-		return tx.endCancelled(l)
-	}
 	tx.save(l)
 	tx.touch(l.lane, 0)
 	tx.wakeBlocked(l)
-	return nil
 }
 
 // endCancelled grants a cancellation.

@@ -35,7 +35,7 @@ func TestRoundTrips(t *testing.T) {
 			return nil
 		})
 	}
-	claims, _, err := s.Claim(t.Context(), start, 20)
+	claims, _, err := s.Claim(t.Context(), start, 100)
 	if err != nil || len(claims) != 4 {
 		t.Fatalf("Claim = %d claims, %v, want 4", len(claims), err)
 	}

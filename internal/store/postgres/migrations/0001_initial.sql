@@ -88,6 +88,7 @@ CREATE TABLE posthaste.live (
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX live_waiting ON posthaste.live (user_id, kind, lane, place, id) WHERE NOT begun;
 CREATE INDEX live_slots   ON posthaste.live (user_id, lane) WHERE begun AND kind = 113; -- 'q', a queue
+CREATE INDEX live_cancelled ON posthaste.live (user_id) WHERE cancel_requested AND lease = 0 AND NOT ended;
 CREATE INDEX live_node    ON posthaste.live (node) WHERE node <> 0;
 CREATE INDEX live_leased  ON posthaste.live (user_id, flow_key) WHERE lease <> 0 AND flow_key IS NOT NULL;
 CREATE INDEX live_flow    ON posthaste.live (user_id, flow_key, due) WHERE lease = 0 AND NOT ended AND flow_key IS NOT NULL;
