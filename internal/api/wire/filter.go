@@ -16,6 +16,10 @@ type textFilter struct {
 	names  []string
 }
 
+// maxBytes limits the texts of all filters, which a bulk action keeps. It is twice what a body may
+// have, because a value with commas is searched for whole and split.
+const maxBytes = 2 << 20
+
 // filter reads the filters of any call; checkNames rejects those that a call does not have.
 // statuses completes the error about a bad status.
 func (p parameters) filter(statuses string) (f posthaste.Filter, err error) {
@@ -40,6 +44,7 @@ func (p parameters) filter(statuses string) (f posthaste.Filter, err error) {
 	if f.CallbackStates, err = p.callbackStates(); err != nil {
 		return f, err
 	}
+	bytes := 0
 	for _, text := range []textFilter{
 		{&f.URLs, []string{"workflowUrl", "url"}},
 		{&f.RunIDPrefixes, []string{"workflowRunId"}},
@@ -59,6 +64,12 @@ func (p parameters) filter(statuses string) (f posthaste.Filter, err error) {
 		if *text.values, err = p.list(split, text.names...); err != nil {
 			return f, err
 		}
+		for _, value := range *text.values {
+			bytes += len(value)
+		}
+	}
+	if bytes > maxBytes {
+		return f, posthaste.Invalidf("the filters have %d bytes with the spellings that are searched for, at most %d are accepted", bytes, maxBytes)
 	}
 	return f, nil
 }

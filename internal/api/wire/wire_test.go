@@ -3,6 +3,7 @@ package wire_test
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 
 	"posthaste"
@@ -75,6 +76,15 @@ func TestTooManyValues(t *testing.T) {
 			checkRefused(t, err, name+" has more than the 1000 values that it can have")
 		})
 	}
+	t.Run("bytes", func(t *testing.T) {
+		const body = 1 << 20
+		long := url.Values{"label": {"a," + strings.Repeat("b", body-2)}}
+		if _, err := wire.Live(long); err != nil {
+			t.Error(err)
+		}
+		_, err := wire.Live(url.Values{"path": {strings.Repeat("é", body/2)}})
+		checkRefused(t, err, "the filters have 4194304 bytes with the spellings that are searched for, at most 2097152 are accepted")
+	})
 	t.Run("as many as there can be", func(t *testing.T) {
 		query, err := wire.Events(url.Values{"label": distinct("label", most)}, wire.Count{})
 		if err != nil || len(query.Filter.Labels) != most {
