@@ -52,6 +52,8 @@ import (
 //	u d USER                                    → how many dead letters there are, varint
 //	u f USER                                    → how many runs are in the DLQ, varint
 //	u r USER                                    → how many runs there are, varint
+//	z KIND due64 USER KEY                       → nothing: that record is due then; KIND is its store.ItemKind
+//	y KIND USER FIELD hash64 KEY                → nothing: that record is found by that
 //
 // Everything under s belongs to a day, so that retention drops a day as one
 // range: envelopes, bodies and states by the day in the message's id; log

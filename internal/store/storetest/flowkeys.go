@@ -232,6 +232,23 @@ var flowKeyPromises = []promise{
 			tr.Errorf("after the window: %+v, want nothing in flight or counted, 2 waiting", got)
 		}
 	}},
+	{"a list tells the same of keys as a read of each", func(tr *trial) {
+		limit := posthaste.FlowLimit{Parallelism: 1, Rate: 5, Period: time.Hour}
+		for _, key := range []string{"a", "b"} {
+			tr.acceptMany(2, under(key, limit))
+		}
+		tr.settleAll(first(tr.claim(plenty)))
+		tr.claim(plenty)
+		tr.wait(time.Minute)
+		keys, err := tr.allFlowKeys("")
+		if err != nil {
+			tr.Fatal(err)
+		}
+		tr.same("keys", []store.FlowStatus{tr.flowKey("a"), tr.flowKey("b")}, keys)
+		if k := tr.flowKey("a"); k.WindowCount != 2 || k.InFlight != 1 {
+			tr.Errorf("key %+v, want one attempt in flight and two in the window", k)
+		}
+	}},
 	{"a deleted key is gone with its settings, and the next message makes it again", func(tr *trial) {
 		limit := posthaste.FlowLimit{Parallelism: 2, Rate: 1, Period: time.Hour}
 		tr.settle(store.Delivered(tr.claimOne(tr.accept(under("k", limit)))))
@@ -325,6 +342,8 @@ var flowKeyPromises = []promise{
 		})
 	}},
 }
+
+func first[A, B any](a A, _ B) A { return a }
 
 func (tr *trial) deleteFlowKey(key string) {
 	tr.Helper()

@@ -64,6 +64,7 @@ var seamPromises = []struct {
 	{"Places", seamPlacePromises},
 	{"Queues", seamQueuePromises},
 	{"Lanes", seamLanePromises},
+	{"Counts", seamCountPromises},
 	{"FlowKeys", seamFlowKeyPromises},
 }
 

@@ -103,6 +103,60 @@ var seamLanePromises = []seamPromise{
 	}},
 }
 
+var seamCountPromises = []seamPromise{
+	{"lanes are counted by what has not ended in them", func(s *seam) {
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 2})
+		first, second := s.accept(through("q")), s.accept(through("q"))
+		s.accept(through("q"), delayed(time.Hour))
+		s.accept(through("other"))
+		s.accept(through("q"), ownedBy(anna))
+		s.claimQueue("q", first.ID)
+		s.end(first, posthaste.StateCancelled)
+		s.save(second, func(p *store.Place) {
+			p.State, p.Lease, p.Callbacks, p.Lingers = posthaste.StateDelivered, 0, 1, true
+		})
+		lanes := []posthaste.Lane{
+			{Kind: posthaste.LaneQueue, Name: "q"}, {Kind: posthaste.LaneQueue, Name: "none"},
+			{Kind: posthaste.LaneQueue, Name: "other"}, {Kind: posthaste.LaneFlow, Name: "q"},
+		}
+		s.view(ann, func(r store.Reader) {
+			if got, err := r.LaneLengths(lanes); err != nil || !slices.Equal(got, []int{1, 0, 1, 0}) {
+				s.Errorf("LaneLengths = %v, %v, want 1, 0, 1, 0", got, err)
+			}
+			if got, err := r.LaneLengths(nil); err != nil || len(got) > 0 {
+				s.Errorf("LaneLengths of nothing = %v, %v", got, err)
+			}
+		})
+	}},
+	{"messages are counted under their keys, in queues too", func(s *seam) {
+		s.putFlowKey(posthaste.FlowKey{Key: "k", FlowLimit: posthaste.FlowLimit{Parallelism: 1}})
+		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 9})
+		first := s.accept(underKey("k"))
+		s.claimThese(first)
+		s.accept(underKey("k"))
+		s.accept(underKey("k"), delayed(time.Hour))
+		s.accept(underKey("k"), through("q"))
+		s.accept(underKey("k"), through("q"), delayed(time.Hour))
+		ended := s.accept(underKey("k"), through("q"))
+		s.end(ended, posthaste.StateCancelled)
+		s.accept(underKey("k"), ownedBy(anna))
+		s.accept(underKey("other"), delayed(time.Minute))
+		keys := []string{"k", "none", "other"}
+		for dueBy, want := range map[time.Time][]store.KeyUse{
+			s.now:                                {{InFlight: 1, Waiting: 2}, {}, {}},
+			s.now.Add(time.Minute):               {{InFlight: 1, Waiting: 2}, {}, {Waiting: 1}},
+			time.UnixMilli(1<<63 - 1):            {{InFlight: 1, Waiting: 4}, {}, {Waiting: 1}},
+			s.now.Add(time.Hour - time.Second/2): {{InFlight: 1, Waiting: 2}, {}, {Waiting: 1}},
+		} {
+			s.view(ann, func(r store.Reader) {
+				if got, err := r.UnderKeys(keys, dueBy, plenty); err != nil || !slices.Equal(got, want) {
+					s.Errorf("UnderKeys until %v = %v, %v, want %v", dueBy, got, err, want)
+				}
+			})
+		}
+	}},
+}
+
 // claimQueue claims all there is, which must include the message.
 func (s *seam) claimQueue(queue string, id posthaste.MessageID) {
 	s.Helper()
