@@ -57,7 +57,7 @@ func readLetter(r store.Reader, user string, id posthaste.DeadLetterID) (storedL
 }
 
 // DeadLetter implements store.DeadLetters.
-func (l *rules) DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (d *posthaste.DeadLetter, err error) {
+func (l *Ledger) DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (d *posthaste.DeadLetter, err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		stored, err := readLetter(r, user, id)
 		d = stored.DeadLetter
@@ -67,7 +67,7 @@ func (l *rules) DeadLetter(ctx context.Context, user string, id posthaste.DeadLe
 }
 
 // DeadLetters implements store.DeadLetters.
-func (l *rules) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
+func (l *Ledger) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
 	at := make([]posthaste.Position, len(query.Filter.IDs))
 	for i, id := range query.Filter.IDs {
 		at[i] = posthaste.Position(id)
@@ -144,7 +144,7 @@ func letterKeys(ids []posthaste.DeadLetterID) []store.RecordKey {
 }
 
 // DeleteDeadLetters implements store.DeadLetters.
-func (l *rules) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress store.Progress) (deleted []posthaste.DeadLetterID, err error) {
+func (l *Ledger) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress store.Progress) (deleted []posthaste.DeadLetterID, err error) {
 	err = l.update(ctx, time.Time{}, user, store.Hint{}, func(tx *tx) error {
 		found, left, err := tx.letters(ids)
 		if err != nil {
@@ -164,7 +164,7 @@ func (l *rules) DeleteDeadLetters(ctx context.Context, user string, ids []postha
 }
 
 // RetryDeadLetters implements store.DeadLetters.
-func (l *rules) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
+func (l *Ledger) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), progress store.Progress,
 ) (results []store.Retried, err error) {
 	err = l.update(ctx, now, user, store.Hint{}, func(tx *tx) error {

@@ -133,7 +133,7 @@ func (tx *tx) putRef(ref index.Ref) {
 func (tx *tx) removeRef(ref index.Ref) { tx.Delete(ref.Kind, ref.Key, store.Found{}) }
 
 // Run implements store.Runs.
-func (l *rules) Run(ctx context.Context, user string, at posthaste.Position) (run *posthaste.Run, err error) {
+func (l *Ledger) Run(ctx context.Context, user string, at posthaste.Position) (run *posthaste.Run, err error) {
 	scope := store.Scope{User: user, Hint: store.Hint{Records: []store.RecordKey{runKey(at)}}}
 	err = l.View(ctx, scope, func(r store.Reader) error {
 		run, _, err = readRun(r, user, at)
@@ -143,7 +143,7 @@ func (l *rules) Run(ctx context.Context, user string, at posthaste.Position) (ru
 }
 
 // LatestRun implements store.Runs.
-func (l *rules) LatestRun(ctx context.Context, user, id string) (run *posthaste.Run, err error) {
+func (l *Ledger) LatestRun(ctx context.Context, user, id string) (run *posthaste.Run, err error) {
 	scope := store.Scope{User: user, Hint: store.Hint{Records: []store.RecordKey{index.LatestRun(id)}}}
 	err = l.View(ctx, scope, func(r store.Reader) error {
 		at, err := readLatest(r, id)
@@ -157,7 +157,7 @@ func (l *rules) LatestRun(ctx context.Context, user, id string) (run *posthaste.
 }
 
 // RunEntries implements store.Runs.
-func (l *rules) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) (entries []posthaste.RunEntry, err error) {
+func (l *Ledger) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) (entries []posthaste.RunEntry, err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		entries, err = readEntries(r, at, count)
 		return err

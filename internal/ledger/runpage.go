@@ -13,7 +13,7 @@ import (
 )
 
 // Runs implements store.Runs.
-func (l *rules) Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error) {
+func (l *Ledger) Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error) {
 	p := runPage{user: user, query: &query}
 	err := l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		p.page, p.budget = store.RunPage{}, store.NewPageBudget(0)

@@ -14,7 +14,7 @@ import (
 const runsTrimmedAtOnce = 20
 
 // trimRuns removes runs that ended before a time and are not in the DLQ.
-func (l *rules) trimRuns(ctx context.Context, user string, before time.Time) (removed int, err error) {
+func (l *Ledger) trimRuns(ctx context.Context, user string, before time.Time) (removed int, err error) {
 	query := store.RunQuery{
 		Filter: store.RunFilter{
 			States: []posthaste.RunState{posthaste.RunSuccess, posthaste.RunFailed, posthaste.RunCancelled},

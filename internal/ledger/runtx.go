@@ -38,7 +38,7 @@ type heldRun struct {
 func newRunTx(tx *tx) *runTx { return &runTx{tx: tx} }
 
 // Transact implements store.Runs.
-func (l *rules) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
+func (l *Ledger) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
 	return l.update(ctx, now, user, store.Hint{}, func(tx *tx) error {
 		r := newRunTx(tx)
 		if err := change(r); err != nil {

@@ -104,7 +104,7 @@ func parseWaiterKey(key []byte) (w store.DueWaiter, err error) {
 }
 
 // EventWaiters implements store.Waiters.
-func (l *rules) EventWaiters(ctx context.Context, user, eventID string) (waiters []*posthaste.Waiter, err error) {
+func (l *Ledger) EventWaiters(ctx context.Context, user, eventID string) (waiters []*posthaste.Waiter, err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		waiters, err = waitersFor(r, posthaste.EventTopic(eventID))
 		return err
@@ -113,7 +113,7 @@ func (l *rules) EventWaiters(ctx context.Context, user, eventID string) (waiters
 }
 
 // RunWaiters implements store.Waiters.
-func (l *rules) RunWaiters(ctx context.Context, user string, at posthaste.Position) (waiters []*posthaste.Waiter, err error) {
+func (l *Ledger) RunWaiters(ctx context.Context, user string, at posthaste.Position) (waiters []*posthaste.Waiter, err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		waiters, err = waitersOf(r, at)
 		return err
@@ -122,7 +122,7 @@ func (l *rules) RunWaiters(ctx context.Context, user string, at posthaste.Positi
 }
 
 // DueWaiters implements store.Waiters.
-func (l *rules) DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) (due []store.DueWaiter, next time.Time, err error) {
+func (l *Ledger) DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) (due []store.DueWaiter, next time.Time, err error) {
 	records, next, err := l.Due(ctx, store.ItemWaiter, now, limit, except...)
 	for _, found := range records {
 		w, damaged := parseWaiterKey(found.Key)

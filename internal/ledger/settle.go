@@ -44,7 +44,7 @@ func (l *Ledger) drop(ctx context.Context, now time.Time, claim store.Claim) err
 }
 
 // Settle implements store.Worker.
-func (l *rules) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+func (l *Ledger) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
 	m := settlement.Claim.Message
 	err := l.update(ctx, now, m.User, endHint(m).Hint, func(tx *tx) error {
 		place, err := tx.claimed(settlement.Claim)

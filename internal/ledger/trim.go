@@ -14,7 +14,7 @@ import (
 const trimStep = 200
 
 // Trim implements store.Retention. The backend drops the days of the log.
-func (l *rules) Trim(ctx context.Context, user string, horizon store.Horizon) (trimmed store.Trimmed, err error) {
+func (l *Ledger) Trim(ctx context.Context, user string, horizon store.Horizon) (trimmed store.Trimmed, err error) {
 	if !horizon.DeadLetters.IsZero() {
 		if trimmed.DeadLetters, err = l.trimDeadLetters(ctx, user, horizon.DeadLetters); err != nil {
 			return trimmed, fmt.Errorf("trim DLQ: %w", err)
@@ -24,17 +24,28 @@ func (l *rules) Trim(ctx context.Context, user string, horizon store.Horizon) (t
 			return trimmed, fmt.Errorf("trim DLQ of runs: %w", err)
 		}
 	}
+	if !horizon.Runs.IsZero() {
+		if trimmed.Runs, err = l.trimRuns(ctx, user, horizon.Runs); err != nil {
+			return trimmed, fmt.Errorf("trim runs: %w", err)
+		}
+	}
 	if !horizon.Expired.IsZero() {
 		if err := l.trimExpired(ctx, user, horizon.Expired); err != nil {
 			return trimmed, err
 		}
 	}
-	rest, err := l.Ledger.Trim(ctx, user, store.Horizon{Log: horizon.Log, Runs: horizon.Runs, FlowKeys: horizon.FlowKeys})
-	rest.DeadLetters = trimmed.DeadLetters
-	return rest, err
+	rest, err := l.Backend.Trim(ctx, user, store.Horizon{Log: horizon.Log})
+	trimmed.Days = rest.Days
+	if err != nil || horizon.FlowKeys.IsZero() {
+		return trimmed, err
+	}
+	if trimmed.FlowKeys, err = l.trimFlowKeys(ctx, user, horizon.FlowKeys); err != nil {
+		return trimmed, fmt.Errorf("trim flow-control keys: %w", err)
+	}
+	return trimmed, nil
 }
 
-func (l *rules) trimDeadLetters(ctx context.Context, user string, before time.Time) (removed int, err error) {
+func (l *Ledger) trimDeadLetters(ctx context.Context, user string, before time.Time) (removed int, err error) {
 	query := store.DeadLetterQuery{High: posthaste.FirstPosition(before) - 1, OldestFirst: true, Limit: trimStep, Bare: true}
 	for more := true; more; {
 		page, err := l.DeadLetters(ctx, user, query)
@@ -54,7 +65,7 @@ func (l *rules) trimDeadLetters(ctx context.Context, user string, before time.Ti
 }
 
 // trimFailedRuns removes entries of the DLQ of runs.
-func (l *rules) trimFailedRuns(ctx context.Context, user string, before time.Time) (removed int, err error) {
+func (l *Ledger) trimFailedRuns(ctx context.Context, user string, before time.Time) (removed int, err error) {
 	query := store.RunQuery{Failed: true, High: posthaste.FirstPosition(before) - 1, OldestFirst: true, Limit: trimStep, Bare: true}
 	for more := true; more; {
 		page, err := l.Runs(ctx, user, query)
@@ -91,7 +102,7 @@ func removeFailed(tx store.RunTx, runs []*posthaste.Run) (removed int, err error
 }
 
 // trimExpired removes submissions and cached responses that are not valid any more.
-func (l *rules) trimExpired(ctx context.Context, user string, now time.Time) error {
+func (l *Ledger) trimExpired(ctx context.Context, user string, now time.Time) error {
 	return l.update(ctx, now, user, store.Hint{}, func(tx *tx) error {
 		submissions.trim(tx)
 		responses.trim(tx)

@@ -85,6 +85,18 @@ type Acceptor interface {
 
 // Worker leases due messages and records the results.
 type Worker interface {
+	Claimer
+
+	// Settle ends a claim with a new state and its events. Settlement.Resolve applies a
+	// cancellation requested in the meantime. If the claim is not current, it returns
+	// ErrLeaseLost and changes nothing.
+	//
+	// A failed message becomes a dead letter. Callbacks are accepted in the same commit.
+	Settle(ctx context.Context, now time.Time, settlement Settlement) error
+}
+
+// Claimer leases due messages.
+type Claimer interface {
 	// Claim leases up to limit due messages and logs each as ACTIVE. Due lanes take turns; within
 	// a lane the order is due time, then message id. Nobody else gets a leased message until it
 	// is settled or released, or its process ends.
@@ -110,13 +122,6 @@ type Worker interface {
 	// Wake returns a channel that signals when Claim should be called: a message was accepted, or
 	// a lane is no longer blocked.
 	Wake() <-chan struct{}
-
-	// Settle ends a claim with a new state and its events. Settlement.Resolve applies a
-	// cancellation requested in the meantime. If the claim is not current, it returns
-	// ErrLeaseLost and changes nothing.
-	//
-	// A failed message becomes a dead letter. Callbacks are accepted in the same commit.
-	Settle(ctx context.Context, now time.Time, settlement Settlement) error
 
 	// Release ends claims without a result: the messages are due at once, with the same order and
 	// attempts, or CANCELLED if that was requested. Claims that are not current are skipped.

@@ -16,18 +16,15 @@ type Backend interface {
 	Transactor
 
 	Acceptor
-	Worker
+	Claimer
 	Canceller
 	Expediter
 	MessageReader
 	Log
 	Watcher
-	DeadLetters
 	LiveMessages
 	QueueDeleter
 	Ticker
-	Runs
-	Waiters
 	Jobs
 	Retention
 	Health

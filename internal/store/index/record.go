@@ -78,7 +78,7 @@ func Of(r store.Reader, item *store.Item) (f Filed, err error) {
 // Check returns an error if a record does not agree with the records that it belongs to.
 func Check(r store.Reader, item *store.Item, f Filed) error {
 	if f.Run != 0 && item.Kind != store.ItemRun {
-		if err := exists(r, runKey(f.Run)); err != nil {
+		if err := exists(r, RunKey(f.Run)); err != nil {
 			return fmt.Errorf("its run: %w", err)
 		}
 	}
@@ -103,7 +103,8 @@ func exists(r store.Reader, of store.RecordKey) error {
 	return err
 }
 
-func runKey(at posthaste.Position) store.RecordKey {
+// RunKey is the key of a run.
+func RunKey(at posthaste.Position) store.RecordKey {
 	return store.RecordKey{Kind: store.ItemRun, Key: key(at)}
 }
 

@@ -109,7 +109,8 @@ func OfRun(item *store.Item, readRun func(posthaste.Position) (*posthaste.Run, e
 		ref := TopicRef(w)
 		f.DueAt, f.Ref = w.Deadline, &ref
 	case store.ItemRunDeadLetter:
-		return f, f.failed(item, readRun)
+		err := f.failed(item, readRun)
+		return f, err
 	}
 	return f, nil
 }

@@ -112,6 +112,15 @@ func (s *Store) endCancelled(c *commit, now time.Time, t target) {
 	t.ended()
 }
 
+// claimedStatus returns the status of a claimed message. That of one in a queue may
+// have changed since it was claimed: by the end of a callback.
+func (s *Store) claimedStatus(c *commit, held *lease) (status, error) {
+	if held.lane.strict() {
+		return c.status(held.message.User, held.id)
+	}
+	return status{order: held.order, waiting: held.waiting}, nil
+}
+
 // finishCancelled ends claimed messages whose cancellation was asked for.
 func (s *Store) finishCancelled(c *commit, now time.Time, cancelled []*lease) error {
 	targets := make([]target, len(cancelled))

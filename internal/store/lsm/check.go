@@ -13,7 +13,6 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
-	"posthaste/internal/store/index"
 )
 
 // Report is what Check has looked at and what it found.
@@ -204,43 +203,16 @@ func (c *checker) record(key, value []byte) error {
 	switch key[0] {
 	case kindMeta:
 		return nil
-	case kindVault:
-		_, name, err := userKey(key[1:])
-		if err := store.CheckCopied(string(name), string(value)); err != nil {
-			c.report.Add("%v", err)
-		}
-		return err
-	case kindQueue:
-		return c.named(store.ItemQueue, key, value)
-	case kindGroup:
-		return c.named(store.ItemURLGroup, key, value)
-	case kindFlowKey:
-		return c.named(store.ItemFlowKey, key, value)
-	case kindAction:
-		return c.named(store.ItemAction, key, value)
-	case kindSchedule:
-		return c.named(store.ItemSchedule, key, value)
-	case kindTick:
-		return c.due(store.ItemSchedule, key)
-	case kindDue:
-		if len(key) < 2 {
-			return errCorrupt
-		}
-		return c.due(store.ItemKind(key[1]), key)
 	case kindWaiting:
 		return c.waiting(key, value)
-	case kindDeadLetter:
-		return c.deadLetter(key, value)
 	case kindSegment:
 		return c.segment(key, value)
 	case kindDayIndex:
 		return checkDayIndexKey(key)
-	case kindRun:
-		return c.run(key, value)
 	case kindCount:
 		return c.count(key, value)
 	default:
-		return errors.New("keys of this kind are not known")
+		return c.inTables(key, value)
 	}
 }
 
@@ -263,39 +235,4 @@ func userKey(rest []byte) (user string, tail []byte, err error) {
 	}
 	n := int(rest[0])
 	return string(rest[1 : 1+n]), rest[1+n:], nil
-}
-
-// named: one that is due is found by its time.
-func (c *checker) named(kind store.ItemKind, key, value []byte) error {
-	user, name, err := userKey(key[1:])
-	if err != nil {
-		return err
-	}
-	found, err := index.Of(nil, &store.Item{Kind: kind, User: user, Key: name, Value: value})
-	if err != nil || found.DueAt.IsZero() {
-		return err
-	}
-	t := tableOf(kind)
-	return c.exists(t.appendDue(nil, found.DueAt, user, name), "one of the %s, %.200q, would never be due", kind, name)
-}
-
-// due: what is due is a record that says the same.
-func (c *checker) due(kind store.ItemKind, key []byte) error {
-	if kind != store.ItemSchedule && kind != store.ItemAction {
-		return errors.New("records of this kind are never due")
-	}
-	t := tableOf(kind)
-	at, user, name, err := t.parseDue(key)
-	if err != nil {
-		return err
-	}
-	value, err := getRecord(c.db, kind, user, name)
-	if err != nil {
-		return fmt.Errorf("due time of one of the %s, %.200q: %w", kind, name, err)
-	}
-	found, err := index.Of(nil, &store.Item{Kind: kind, User: user, Key: name, Value: value})
-	if err == nil && !sameMilli(found.DueAt, at) {
-		err = fmt.Errorf("one of the %s, %.200q, would be due at another time than it says", kind, name)
-	}
-	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/storetest"
@@ -50,7 +51,7 @@ func fillWithAll(t *testing.T, fs vfs.FS) (acknowledged, *ruled) {
 	if err := errors.Join(
 		s.UpdateQueue(t.Context(), noon, "ann", "q", func(*posthaste.Queue) error { return nil }),
 		s.UpdateSchedule(t.Context(), noon, "ann", "s", func(s *posthaste.Schedule) error { s.NextAt = noon; return nil }),
-		s.Transact(t.Context(), noon, "ann", storetest.TwoRuns("ann", noon, anyMessage)),
+		ledger.New(s).Transact(t.Context(), noon, "ann", storetest.TwoRuns("ann", noon, anyMessage)),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func settle(t *testing.T, s *ruled, id posthaste.MessageID, how func(store.Claim
 	}
 	for _, claim := range claims {
 		if claim.Message.ID == id {
-			err = s.Settle(t.Context(), noon, how(claim))
+			err = ledger.New(s).Settle(t.Context(), noon, how(claim))
 		} else {
 			err = s.Release(t.Context(), noon, []store.Claim{claim})
 		}
@@ -142,8 +143,7 @@ func TestCheckMissesNoKey(t *testing.T) {
 		"q": true, "s x": true, "n k": true, "n s": true, // what is remembered of nothing else
 		"s r": true, // responses of events, which need not have one
 		"s o": true, // a hint for retention
-		"s i": true, // answers, which are given for as long as they are there
-		"n i": true, // the latest of runs that may all be gone
+		"i":   true, // responses, which are given for as long as they are there
 	}
 	for kind, key := range oneOfEach(t, whole) {
 		fs := whole.fs()

@@ -147,9 +147,6 @@ func (c *checker) segment(key, value []byte) error {
 		n, err := parseCount(value)
 		c.day.events[user] -= n
 		return err
-	case segmentAnswer:
-		_, _, err := parseAnswer(value)
-		return err
 	case segmentDedup:
 		_, _, err := parseSubmission(value)
 		return err
@@ -272,30 +269,6 @@ func distinct(terms []store.Term) map[store.Term]bool {
 		set[t] = true
 	}
 	return set
-}
-
-// deadLetter looks at a key of the DLQ of messages.
-func (c *checker) deadLetter(key, value []byte) error {
-	user, tail, err := userKey(key[2:])
-	if err != nil {
-		return err
-	}
-	name := fmt.Sprintf("dead letters of user %q", user)
-	if key[1] == deadLetterPosting {
-		return c.lonePosting(name, tail)
-	}
-	at, err := parsePosition(tail)
-	if err != nil {
-		return err
-	}
-	d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(at), user, value)
-	if err != nil {
-		return err
-	}
-	c.report.DeadLetters++
-	c.counts[string(appendCountKey(nil, countedDeadLetters, user))]++
-	c.indexed(name, at, index.DeadLetter(d))
-	return nil
 }
 
 // lonePosting is a posting that stands alone: a term and a position.

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -191,7 +192,7 @@ func fillStore(t *testing.T, fs vfs.FS) (acknowledged, *ruled) {
 			t.Fatal(err)
 		}
 		for _, claim := range claims {
-			if err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+			if err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -232,11 +233,11 @@ func readLedger(ctx context.Context, s *ruled) (acknowledged, error) {
 		}
 		know.statuses[entry.MessageID] = status
 	}
-	letters, err := s.DeadLetters(ctx, "ann", store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1000})
+	letters, err := ledger.New(s).DeadLetters(ctx, "ann", store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1000})
 	if err != nil {
 		return know, err
 	}
-	runs, err := s.Runs(ctx, "ann", store.RunQuery{High: posthaste.MaxPosition, Limit: 1000})
+	runs, err := ledger.New(s).Runs(ctx, "ann", store.RunQuery{High: posthaste.MaxPosition, Limit: 1000})
 	if err != nil {
 		return know, err
 	}

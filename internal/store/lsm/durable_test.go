@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 )
 
@@ -46,7 +47,7 @@ func TestReadersSeeWhatIsDurable(t *testing.T) {
 		release := sync.OnceFunc(func() { held = nil; close(hold) })
 		defer release()
 		settled, read := make(chan error, 1), make(chan store.Status, 1)
-		go func() { settled <- s.Settle(t.Context(), noon, store.Delivered(claims[0])) }()
+		go func() { settled <- ledger.New(s).Settle(t.Context(), noon, store.Delivered(claims[0])) }()
 		synctest.Wait()
 		go func() {
 			status, err := s.Message(t.Context(), m.User, m.ID)

@@ -14,7 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
+	"posthaste/internal/store/record"
 )
 
 // TestEntriesAndFailedReads lets each read from the disk that a walk needs fail once: the
@@ -171,7 +174,7 @@ func TestPagesAmongDeletedLetters(t *testing.T) {
 				if test.kept(n) {
 					continue
 				}
-				if _, err := s.DeleteDeadLetters(t.Context(), "ann", ids[n*deletion:(n+1)*deletion], nil); err != nil {
+				if _, err := ledger.New(s).DeleteDeadLetters(t.Context(), "ann", ids[n*deletion:(n+1)*deletion], nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -188,7 +191,7 @@ func TestPagesAmongDeletedLetters(t *testing.T) {
 // ids, which ascend.
 func addLettersToDLQ(t *testing.T, s *Store, n int) (ids []posthaste.DeadLetterID) {
 	t.Helper()
-	err := s.writer.do(t.Context(), func(c *commit) error {
+	err := s.Update(t.Context(), noonOfRuns, store.Scope{User: "ann"}, func(tx store.Tx) error {
 		for i := range n {
 			id, err := posthaste.NewMessageID(noonOfRuns.Add(time.Duration(i)*time.Millisecond), zeros{})
 			if err != nil {
@@ -198,9 +201,11 @@ func addLettersToDLQ(t *testing.T, s *Store, n int) (ids []posthaste.DeadLetterI
 			if i%2 == 1 {
 				m.Labels = []string{"odd"}
 			}
-			at := c.event(m, noonOfRuns, posthaste.Event{MessageID: id, State: posthaste.StateFailed})
+			at := tx.Log(m, posthaste.Event{MessageID: id, State: posthaste.StateFailed})
 			ids = append(ids, posthaste.DeadLetterID(at))
-			s.addToDLQ(c, &posthaste.DeadLetter{ID: posthaste.DeadLetterID(at), Message: m})
+			d := &posthaste.DeadLetter{ID: posthaste.DeadLetterID(at), Message: m}
+			tx.Put(store.ItemDeadLetter, binary.BigEndian.AppendUint64(nil, uint64(at)), record.AppendDeadLetter(nil, d),
+				store.Found{}, store.Found{Terms: index.DeadLetter(d)})
 		}
 		return nil
 	})
@@ -212,17 +217,18 @@ func addLettersToDLQ(t *testing.T, s *Store, n int) (ids []posthaste.DeadLetterI
 
 // stepsOfPage reads a page and returns how many dead letters it has, and how many keys
 // were stepped over in all the sets it was found by.
-func stepsOfPage(t *testing.T, s *Store, query store.DeadLetterQuery) (found, steps int) {
+func stepsOfPage(t *testing.T, s *Store, query store.DeadLetterQuery) (shown, steps int) {
 	t.Helper()
 	visible := s.visible()
 	query.High = visible
-	in, err := deadLetterPositions(&entries{s.db, direction(query.OldestFirst)}, "ann", &query)
+	letters := tableOf(store.ItemDeadLetter)
+	in, err := found(&entries{s.db, direction(query.OldestFirst)}, "ann", &letters, &store.FindQuery{Terms: index.DeadLetters(&query.Filter)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = in.walk(0, visible, direction(query.OldestFirst), func(posthaste.Position) (bool, error) {
-		found++
-		return found == query.Limit, nil
+		shown++
+		return shown == query.Limit, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +243,7 @@ func stepsOfPage(t *testing.T, s *Store, query store.DeadLetterQuery) (found, st
 	if err := in.close(); err != nil {
 		t.Fatal(err)
 	}
-	return found, steps
+	return shown, steps
 }
 
 type zeros struct{}

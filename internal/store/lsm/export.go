@@ -69,17 +69,17 @@ func (e *exporter) all() error {
 		e.named(store.ItemFlowKey, kindFlowKey),
 		e.named(store.ItemSchedule, kindSchedule),
 		e.named(store.ItemAction, kindAction),
-		e.runs,
+		e.named(store.ItemRun, kindRun, runEnvelope),
 		e.named(store.ItemRunEntry, kindRun, runEntry),
 		e.named(store.ItemIdempotencyRecord, kindRun, runMemory),
-		e.runEvents,
+		e.named(store.ItemRunEvent, kindRun, runEvent),
 		e.named(store.ItemWaiter, kindRun, runWaiter),
 		e.daily(segmentEnvelope, e.message),
 		e.daily(segmentLog, e.block),
 		e.named(store.ItemDeadLetter, kindDeadLetter, deadLetterEntry),
-		e.runDeadLetters,
+		e.named(store.ItemRunDeadLetter, kindRun, runDeadLetter),
 		e.daily(segmentDedup, e.remembered(store.ItemSubmission, segmentDedup)),
-		e.daily(segmentAnswer, e.remembered(store.ItemResponse, segmentAnswer)),
+		e.named(store.ItemResponse, kindResponse),
 	} {
 		if err := step(); err != nil {
 			return err
@@ -138,51 +138,6 @@ func (e *exporter) remembered(kind store.ItemKind, part byte) func(user string, 
 		}
 		return err
 	}
-}
-
-func (e *exporter) runs() error {
-	return e.each([]byte{kindRun, runEnvelope}, func(user string, key, envelope []byte) error {
-		at, err := parsePosition(key)
-		if err != nil {
-			return err
-		}
-		return get(e.reader, appendRunKey(nil, runProgress, user, at), func(progress []byte) error {
-			value := record.AppendParts(nil, envelope, progress)
-			return e.yield(store.Item{Kind: store.ItemRun, User: user, Key: key, Value: value})
-		})
-	})
-}
-
-// runEvents yields events that came before their waiters, whose ids are in their keys.
-func (e *exporter) runEvents() error {
-	return e.each([]byte{kindRun, runEvent}, func(user string, key, body []byte) error {
-		const run = 8
-		if len(key) < run {
-			return errCorrupt
-		}
-		id, at, ok := cutText(key[run:])
-		if !ok || len(at) != 8 {
-			return errCorrupt
-		}
-		return e.yield(store.Item{
-			Kind:  store.ItemRunEvent,
-			User:  user,
-			Key:   append(append([]byte(nil), key[:run]...), at...),
-			Value: record.AppendParts(nil, id, body),
-		})
-	})
-}
-
-func (e *exporter) runDeadLetters() error {
-	return e.each([]byte{kindRun, runDeadLetter}, func(user string, key, value []byte) error {
-		if len(value) < 8 {
-			return errCorrupt
-		}
-		return e.yield(store.Item{
-			Kind: store.ItemRunDeadLetter, User: user, Key: key,
-			Value: record.AppendParts(nil, value[:8], value[8:]),
-		})
-	})
 }
 
 // message yields a message with its body, wherever that is, and where it stands.

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -272,7 +273,7 @@ func TestTrimOnStalledDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
+		err = ledger.New(s).Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
 			run := &posthaste.Run{
 				RunRef:      posthaste.RunRef{ID: "run", Position: tx.NextPosition()},
 				RunProgress: posthaste.RunProgress{State: posthaste.RunFailed, CompletedAt: noon},
@@ -389,14 +390,14 @@ func TestFullDisk(t *testing.T) {
 				return err
 			}},
 			{"a run", func() error {
-				return s.Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
+				return ledger.New(s).Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
 					at := tx.NextPosition()
 					tx.Start(&posthaste.Run{RunRef: posthaste.RunRef{ID: "wfr_1", Position: at, CreatedAt: at.Time()}, User: "ann"})
 					return nil
 				})
 			}},
 			{"a retry of a dead letter", func() error {
-				_, err := s.RetryDeadLetters(t.Context(), noon, "ann", []posthaste.DeadLetterID{1}, nil, nil)
+				_, err := ledger.New(s).RetryDeadLetters(t.Context(), noon, "ann", []posthaste.DeadLetterID{1}, nil, nil)
 				return err
 			}},
 			{"a tick", func() error { return s.Tick(t.Context(), noon, tick, tick, []*posthaste.Message{anyMessage(noon)}) }},
@@ -414,10 +415,10 @@ func TestFullDisk(t *testing.T) {
 		if err != nil || len(claims) != 2 {
 			t.Fatalf("Claim on a full disk: %d claims, %v, want 2", len(claims), err)
 		}
-		if err := s.Settle(t.Context(), noon, store.Delivered(claims[0])); err != nil {
+		if err := ledger.New(s).Settle(t.Context(), noon, store.Delivered(claims[0])); err != nil {
 			t.Errorf("Settle on a full disk: %v", err)
 		}
-		if err := s.Settle(t.Context(), noon, store.Failed(claims[1], posthaste.Outcome{Error: "broken"})); err != nil {
+		if err := ledger.New(s).Settle(t.Context(), noon, store.Failed(claims[1], posthaste.Outcome{Error: "broken"})); err != nil {
 			t.Errorf("Settle of a failure on a full disk: %v", err)
 		}
 		if changed, err := s.Cancel(t.Context(), noon, "ann", []posthaste.MessageID{waits.ID}, nil); err != nil || len(changed) != 1 {

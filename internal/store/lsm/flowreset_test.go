@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 )
 
@@ -81,11 +82,11 @@ func TestAResetOfARateIsNotUndone(t *testing.T) {
 							when, status.WindowCount, status.Paused, err, test.want, test.pauses)
 					}
 				}
-				wantWindow("now", s)
+				wantWindow("now", ledger.New(s))
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
-				wantWindow("after the next start", open(t, fs))
+				wantWindow("after the next start", ledger.New(open(t, fs)))
 			})
 		})
 	}

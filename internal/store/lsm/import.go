@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -38,35 +37,19 @@ func (i *importer) add(item store.Item) error {
 		return fmt.Errorf("a user id of %d bytes: at most %d fit", len(item.User), maxUserLen)
 	}
 	switch item.Kind {
-	case store.ItemSecret, store.ItemQueue, store.ItemURLGroup, store.ItemFlowKey, store.ItemAction, store.ItemSchedule:
-		return i.record(item)
 	case store.ItemMessage:
 		return i.message(item)
 	case store.ItemEvent:
 		return i.event(item)
-	case store.ItemDeadLetter:
-		return i.deadLetter(item)
-	case store.ItemSubmission, store.ItemResponse:
-		return i.remembered(item)
+	case store.ItemSubmission:
+		return i.submission(item)
 	default:
-		return i.ofRun(item)
+		return i.record(item)
 	}
 }
 
 // raise sees to it that no event to come has a position that was given before.
 func (i *importer) raise(p posthaste.Position) { i.c.last = max(i.c.last, p) }
-
-// record writes a record and when it is due.
-func (i *importer) record(item store.Item) error {
-	found, err := index.Of(nil, &item)
-	if err != nil {
-		return err
-	}
-	t := tableOf(item.Kind)
-	i.c.setRecord(t.appendRecord(nil, item.User, item.Key), item.Value)
-	moveDue(i.c, item.Kind, item.User, string(item.Key), time.Time{}, found.DueAt)
-	return nil
-}
 
 func (i *importer) message(item store.Item) error {
 	m, _, place, err := record.DecodeMessageItem(item.User, item.Key, item.Value)
@@ -127,124 +110,52 @@ func (i *importer) messageOf(id messageID) (m *posthaste.Message, err error) {
 	return m, err
 }
 
-func (i *importer) deadLetter(item store.Item) error {
-	at, err := parsePosition(item.Key)
-	if err != nil {
-		return err
-	}
-	d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(at), item.User, item.Value)
-	if err != nil {
-		return err
-	}
-	i.raise(at)
-	i.store.addToDLQ(i.c, d)
-	return nil
-}
-
-// remembered writes a submission or an answer, which lie in their day.
-func (i *importer) remembered(item store.Item) error {
+// submission writes a submission, which lies in its day.
+func (i *importer) submission(item store.Item) error {
 	if len(item.Value) < 8 {
 		return errCorrupt
 	}
-	part := byte(segmentDedup)
-	if item.Kind == store.ItemResponse {
-		part = segmentAnswer
-	}
 	at := milliTime(int64(binary.BigEndian.Uint64(item.Value)))
-	i.c.set(append(appendSegment(i.c.key(), dayOf(at), part, item.User), item.Key...), item.Value)
+	i.c.set(append(appendSegment(i.c.key(), dayOf(at), segmentDedup, item.User), item.Key...), item.Value)
 	return nil
 }
 
-// ofRun writes what belongs to a run. Its key begins with a position.
-func (i *importer) ofRun(item store.Item) error {
-	if len(item.Key) < 8 {
-		return errCorrupt
+// record writes a record, and how it is found.
+func (i *importer) record(item store.Item) error {
+	filed, err := index.Of(imported{c: i.c, user: item.User}, &item)
+	if err != nil {
+		return err
 	}
-	run, _ := parsePosition(item.Key[:8])
-	switch item.Kind {
-	case store.ItemRun:
-		return i.run(item, run)
-	case store.ItemRunEntry:
-		i.c.setRecord(append(appendRunPart(nil, runEntry, item.User), item.Key...), item.Value)
-	case store.ItemIdempotencyRecord:
-		i.c.setRecord(append(appendRunPart(nil, runMemory, item.User), item.Key...), item.Value)
-	case store.ItemRunEvent:
-		return i.runEvent(item, run)
-	case store.ItemWaiter:
-		return i.waiter(item)
-	case store.ItemRunDeadLetter:
-		return i.runDeadLetter(item, run)
-	default:
-		return fmt.Errorf("an item of kind %d is not known", item.Kind)
+	i.raise(filed.At)
+	i.put(&item, filed.Found)
+	if ref := filed.Ref; ref != nil { // of those with the same key the last one stays
+		i.put(&store.Item{Kind: ref.Kind, User: item.User, Key: ref.Key, Value: ref.Value}, store.Found{})
 	}
 	return nil
 }
 
-func (i *importer) run(item store.Item, at posthaste.Position) error {
-	parts, err := record.Parts(item.Value, 2)
-	if err != nil {
-		return err
-	}
-	i.raise(at)
-	i.c.setRecord(appendRunKey(nil, runEnvelope, item.User, at), parts[0])
-	i.c.setRecord(appendRunKey(nil, runProgress, item.User, at), parts[1])
-	run, err := readRun(i.c.records(), item.User, at)
-	if err != nil {
-		return err
-	}
-	i.c.setRecord(append(appendRunPart(nil, runLatest, item.User), run.ID...), item.Key) // the last one stays
-	i.c.replacePostings(runPosting, item.User, at, nil, index.Run(run))
-	i.c.count(appendCountKey(nil, countedRuns, item.User), 1)
-	return nil
+// imported reads records as of a commit.
+type imported struct {
+	store.Reader
+	c    *commit
+	user string
 }
 
-func (i *importer) runEvent(item store.Item, run posthaste.Position) error {
-	parts, err := record.Parts(item.Value, 2)
-	if err != nil {
-		return err
-	}
-	at, err := parsePosition(item.Key[8:])
-	if err != nil {
-		return err
-	}
-	i.raise(at)
-	key := appendText(appendRunKey(nil, runEvent, item.User, run), string(parts[0]))
-	i.c.setRecord(binary.BigEndian.AppendUint64(key, uint64(at)), parts[1])
-	return nil
+func (i imported) Get(kind store.ItemKind, key []byte) ([]byte, error) {
+	return getRecord(i.c.records(), kind, i.user, key)
 }
 
-func (i *importer) waiter(item store.Item) error {
-	at, err := parsePosition(item.Key[8:])
-	if err != nil {
-		return err
+// put writes a record and what it is found by.
+func (i *importer) put(item *store.Item, found store.Found) {
+	t := tableOf(item.Kind)
+	i.c.setRecord(t.appendRecord(nil, item.User, item.Key), item.Value)
+	if !found.DueAt.IsZero() {
+		i.c.setRecord(t.appendDue(nil, found.DueAt, item.User, item.Key), nil)
 	}
-	w, err := record.DecodeWaiter(at, item.Value)
-	if err != nil {
-		return err
+	for _, term := range found.Terms {
+		i.c.setRecord(t.appendPosting(nil, item.User, term, item.Key), nil)
 	}
-	i.raise(at)
-	i.c.setWaiter(item.User, w)
-	return nil
-}
-
-func (i *importer) runDeadLetter(item store.Item, id posthaste.Position) error {
-	parts, err := record.Parts(item.Value, 2)
-	if err != nil {
-		return err
+	if t.counted != 0 {
+		i.c.count(appendCountKey(nil, t.counted, item.User), 1)
 	}
-	at, err := parsePosition(parts[0])
-	if err != nil {
-		return err
-	}
-	run, err := readRun(i.c.records(), item.User, at)
-	if err != nil {
-		return err
-	}
-	d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(id), item.User, parts[1])
-	if err != nil {
-		return err
-	}
-	i.raise(id)
-	i.c.addRunToDLQ(item.User, run, d)
-	return nil
 }

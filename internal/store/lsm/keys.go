@@ -32,21 +32,20 @@ import (
 //	s DAY r USER position64                     → response of the event at that position
 //	s DAY p USER FIELD hash64 position64        → posting block, named by its first position
 //	s DAY x USER hash128                        → submission: accepted64, ids
-//	s DAY i USER hash128                        → answer to an operation on runs
 //	s DAY o USER ID                             → nothing: the day has events of that older message
 //	s DAY n USER                                → how many events the day has, varint
 //	t WEEK USER FIELD hash64 DAY                → nothing: the day has events with that; see dayindex.go
-//	n r USER run64                              → run, record.AppendRun
-//	n p USER run64                              → its progress
-//	n i USER ID                                 → run64 of the latest run with that id
+//	i USER window32 hash128                     → response to an operation on runs
+//	n r USER run64                              → run with its progress
+//	n i USER hash128                            → run64 of the latest run with an id
 //	n e USER run64 index32                      → entry of its list
 //	n k USER run64 hash128                      → message id that the run remembers under a text
 //	n w USER run64 waiter64                     → waiter
-//	n v USER TEXT waiter64                      → run64: that waiter waits for the topic
+//	n v USER hash128 waiter64                   → run64: that waiter waits for a topic
 //	n t due64 USER run64 waiter64               → nothing: the waiter's deadline is then
-//	n s USER run64 TEXT position64              → event, by its id, that came before its waiter
+//	n s USER run64 hash128 position64           → event, by its id, that came before its waiter
 //	n x USER FIELD hash64 run64                 → posting of a run
-//	n d USER position64                         → run64, dead letter: a run in the DLQ
+//	n d USER position64                         → a run in the DLQ: run64 and the dead letter
 //	n y USER FIELD hash64 position64            → posting of that dead letter
 //	n o USER ID 0 position64                    → nothing: that dead letter is of a run with that id
 //	u d USER                                    → how many dead letters there are, varint
@@ -90,7 +89,6 @@ const (
 	segmentResponse = 'r'
 	segmentPosting  = 'p'
 	segmentDedup    = 'x'
-	segmentAnswer   = 'i'
 	segmentOlder    = 'o'
 	segmentCount    = 'n'
 
@@ -98,7 +96,6 @@ const (
 	deadLetterPosting = 'p'
 
 	runEnvelope          = 'r'
-	runProgress          = 'p'
 	runLatest            = 'i'
 	runEntry             = 'e'
 	runMemory            = 'k'

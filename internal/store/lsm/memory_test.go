@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 )
 
@@ -61,6 +62,8 @@ func (l *large) accept(url string, size int) {
 	}
 }
 
+func (l *large) rules() *ledger.Ledger { return ledger.New(l.Store) }
+
 // claim claims what may be claimed, and requires it to be within the memory there is.
 func (l *large) claim() []store.Claim {
 	l.Helper()
@@ -94,7 +97,7 @@ func TestMemoryOfMessages(t *testing.T) {
 			t.Fatalf("nothing is claimed after %d of %d messages", delivered, hosts*each)
 		}
 		for _, claim := range claims {
-			if err := l.Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
+			if err := l.rules().Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -127,7 +130,7 @@ func TestMemoryIsForLargeMessages(t *testing.T) {
 	for found := false; !found; {
 		for _, claim := range hanging {
 			found = found || claim.Message.URL == "http://huge.example/"
-			if err := l.Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
+			if err := l.rules().Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -151,7 +154,7 @@ func TestMemoryOfLists(t *testing.T) {
 			t.Fatalf("%d deliveries of %d bytes are claimed, want %d at most, and some", len(claims), delivered, largeMemory/delivered)
 		}
 		for _, claim := range claims {
-			if err := l.Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
+			if err := l.rules().Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -167,7 +170,7 @@ func (l *large) start(url string, size int) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	err = l.Transact(l.Context(), l.now, "ann", func(tx store.RunTx) error {
+	err = l.rules().Transact(l.Context(), l.now, "ann", func(tx store.RunTx) error {
 		ref := posthaste.RunRef{ID: url, URL: url, Position: tx.NextPosition(), CreatedAt: l.now}
 		run := &posthaste.Run{RunRef: ref, User: "ann", FirstID: id, RunProgress: posthaste.RunProgress{State: posthaste.RunStarted}}
 		tx.Start(run)

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 )
 
@@ -149,7 +150,7 @@ func settleAll(b testing.TB, s *ruled, now time.Time) {
 				settlement = store.RetryAt(claim, now.Add(time.Second), broken)
 			}
 			settling.Go(func() {
-				if err := s.Settle(b.Context(), now, settlement); err != nil {
+				if err := ledger.New(s).Settle(b.Context(), now, settlement); err != nil {
 					b.Error(err)
 				}
 			})

@@ -14,6 +14,7 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
+	"posthaste/internal/store/record"
 )
 
 // Retention drops a day as a few ranges. It keeps messages that have not ended, which have a place
@@ -110,16 +111,6 @@ func skip(r pebble.Reader, prefix []byte, visit func(key []byte) (next []byte)) 
 
 // Trim implements store.Retention.
 func (s *Store) Trim(ctx context.Context, user string, horizon store.Horizon) (trimmed store.Trimmed, err error) {
-	if !horizon.DeadLetters.IsZero() {
-		if trimmed.DeadLetters, err = s.trimDeadLetters(ctx, user, horizon.DeadLetters); err != nil {
-			return trimmed, fmt.Errorf("trim DLQ: %w", err)
-		}
-	}
-	if !horizon.Runs.IsZero() {
-		if trimmed.Runs, err = s.trimRuns(ctx, user, horizon.Runs); err != nil {
-			return trimmed, fmt.Errorf("trim runs: %w", err)
-		}
-	}
 	if !horizon.Log.IsZero() {
 		if trimmed.Days, err = s.trimDays(ctx, user, dayOf(horizon.Log)); err != nil {
 			return trimmed, fmt.Errorf("trim log: %w", err)
@@ -205,27 +196,17 @@ func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, err
 // beginnings adds the first messages of the runs from before a day that go on: what
 // becomes of a run is logged as an event of that message.
 func (s *Store) beginnings(user string, end day, add func(posthaste.MessageID)) error {
-	prefix := appendRunPostingPrefix(nil, runPosting, user, index.RunState(posthaste.RunStarted))
-	err := scan(s.db, prefix, func(key, _ []byte) error {
-		at, err := parsePosition(key[len(prefix):])
-		if err != nil {
-			return err
-		}
-		if dayOf(at.Time()) >= end {
-			return errEnough
-		}
-		run, err := readRun(s.db, user, at)
-		if errors.Is(err, store.ErrNotFound) { // it has ended and was removed
-			return nil
-		}
+	query := store.FindQuery{
+		Kind: store.ItemRun, Terms: [][]store.Term{{index.RunState(posthaste.RunStarted)}},
+		High: posthaste.FirstPosition(time.UnixMilli(int64(end)*dayMS)) - 1, OldestFirst: true,
+	}
+	_, _, err := find(&entries{s.db, ascending}, user, &query, func(_ posthaste.Position, value []byte) (bool, error) {
+		run, err := record.DecodeRunItem(user, value)
 		if err == nil {
 			add(run.FirstID)
 		}
-		return err
+		return false, err
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
 	return err
 }
 
@@ -257,7 +238,7 @@ func (s *Store) dropDay(ctx context.Context, d day, user string, needed []postha
 
 // dropLog deletes the events that a user has in a day, and what belongs to them.
 func (s *Store) dropLog(c *commit, d day, user string) (logged bool, err error) {
-	for _, part := range []byte{segmentResponse, segmentPosting, segmentDedup, segmentAnswer, segmentOlder, segmentLog} {
+	for _, part := range []byte{segmentResponse, segmentPosting, segmentDedup, segmentOlder, segmentLog} {
 		prefix := appendSegment(nil, d, part, user)
 		if logged, err = s.dropAll(c, prefix); err != nil {
 			return false, err
@@ -362,160 +343,4 @@ func (s *Store) dropAll(c *commit, prefix []byte) (found bool, err error) {
 		return false, err
 	}
 	return true, c.batch.DeleteRange(prefix, prefixEnd(prefix), nil)
-}
-
-// trimDeadLetters removes entries of both DLQs that failed before a time.
-func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Time) (removed int, err error) {
-	high := posthaste.FirstPosition(before) - 1
-	letters := store.DeadLetterQuery{High: high, OldestFirst: true, Limit: trimStep, Bare: true}
-	for more := true; more; {
-		page, err := s.DeadLetters(ctx, user, letters)
-		if err != nil {
-			return removed, err
-		}
-		for ids := page.IDs; len(ids) > 0; {
-			deleted, err := s.DeleteDeadLetters(ctx, user, ids, nil)
-			if removed += len(deleted); err != nil {
-				return removed, err
-			}
-			ids = store.IDsAfter(ids, deleted)
-		}
-		more, letters.Low = page.More, page.Next
-	}
-	runs := store.RunQuery{Failed: true, High: high, OldestFirst: true, Limit: trimStep}
-	for more := true; more; {
-		page, err := s.Runs(ctx, user, runs)
-		if err != nil {
-			return removed, err
-		}
-		n, err := s.removeRunsFromDLQ(ctx, user, page.DeadLetters)
-		if removed += n; err != nil {
-			return removed, err
-		}
-		more, runs.Low = page.More, page.Next
-	}
-	return removed, nil
-}
-
-func (s *Store) removeRunsFromDLQ(ctx context.Context, user string, letters []*posthaste.DeadLetter) (int, error) {
-	removed := 0
-	err := s.Transact(ctx, time.Time{}, user, func(tx store.RunTx) error {
-		for _, d := range letters {
-			_, run, err := tx.DLQEntry(d.ID)
-			if errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			tx.RemoveFromDLQ(run)
-			removed++
-		}
-		return nil
-	})
-	return answer(&removed, err)
-}
-
-// trimRuns removes runs that ended before a time and are not in the DLQ.
-func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (removed int, err error) {
-	query := store.RunQuery{
-		Filter:      store.RunFilter{States: []posthaste.RunState{posthaste.RunSuccess, posthaste.RunFailed, posthaste.RunCancelled}},
-		High:        posthaste.FirstPosition(before) - 1,
-		OldestFirst: true,
-		Limit:       trimStep,
-	}
-	for {
-		page, err := s.Runs(ctx, user, query)
-		if err != nil {
-			return removed, err
-		}
-		step := 0
-		err = s.writer.do(ctx, func(c *commit) error {
-			for _, run := range page.Runs {
-				forgotten, err := s.forgetRun(c, user, run.Position, before)
-				if err != nil {
-					return err
-				}
-				if forgotten {
-					step++
-				}
-			}
-			return nil
-		})
-		step, err = answer(&step, err)
-		if removed += step; err != nil || !page.More {
-			return removed, err
-		}
-		query.Low = page.Next
-	}
-}
-
-// forgetRun deletes a run that has ended, with all that belongs to it, unless it
-// ended too late, is in the DLQ or is gone already.
-func (s *Store) forgetRun(c *commit, user string, at posthaste.Position, before time.Time) (bool, error) {
-	run, err := readRun(c.records(), user, at)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil || run.Active() || !run.CompletedAt.Before(before) {
-		return false, err
-	}
-	_, _, err = readRunLetter(c.records(), user, run.DeadLetterID)
-	if !errors.Is(err, store.ErrNotFound) {
-		return false, err
-	}
-	waiters, err := readRunWaiters(c.records(), user, at)
-	if err != nil {
-		return false, err
-	}
-	if err := forgetLatest(c, run); err != nil {
-		return false, err
-	}
-	for _, w := range waiters { // for runs that it invoked and that go on
-		c.deleteWaiter(user, w)
-	}
-	for _, part := range []byte{runEnvelope, runProgress} {
-		c.deleteRecord(appendRunKey(nil, part, user, at))
-	}
-	for _, part := range []byte{runEntry, runMemory, runEvent} {
-		prefix := appendRunKey(nil, part, user, at)
-		if err := c.writableRecords().DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
-			return false, err
-		}
-	}
-	c.replacePostings(runPosting, user, at, index.Run(run), nil)
-	c.count(appendCountKey(nil, countedRuns, user), -1)
-	return true, nil
-}
-
-// forgetLatest makes the last of the other runs with the id of a run the latest, if
-// the run was that.
-func forgetLatest(c *commit, run *posthaste.Run) error {
-	latest, err := readLatest(c.records(), run.User, run.ID)
-	if err != nil || latest != run.Position {
-		return err
-	}
-	var left posthaste.Position
-	prefix := appendRunPostingPrefix(nil, runPosting, run.User, index.RunID(run.ID))
-	err = scan(c.records(), prefix, func(key, _ []byte) error {
-		at, err := parsePosition(key[len(prefix):])
-		if err != nil || at == run.Position {
-			return err
-		}
-		other, err := readRun(c.records(), run.User, at)
-		if err == nil && other.ID == run.ID {
-			left = at
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	key := append(appendRunPart(nil, runLatest, run.User), run.ID...)
-	if left == 0 {
-		c.deleteRecord(key)
-	} else {
-		c.setRecord(key, binary.BigEndian.AppendUint64(nil, uint64(left)))
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -20,7 +21,7 @@ func TestClaimOfAMessageWhoseRunIsGone(t *testing.T) {
 	fs := vfs.NewMem()
 	first := open(t, fs)
 	m := message(t, "http://a.example/x", noon)
-	err := first.Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
+	err := ledger.New(first).Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
 		run := &posthaste.Run{
 			RunRef:      posthaste.RunRef{ID: "run", Position: tx.NextPosition()},
 			RunProgress: posthaste.RunProgress{State: posthaste.RunSuccess, CompletedAt: noon},
@@ -49,7 +50,7 @@ func TestClaimOfAMessageWhoseRunIsGone(t *testing.T) {
 func TestTrimOfManyRuns(t *testing.T) {
 	const many = 450
 	s := open(t, vfs.NewMem())
-	err := s.Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
+	err := ledger.New(s).Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
 		for n := range many {
 			run := &posthaste.Run{
 				RunRef:      posthaste.RunRef{ID: fmt.Sprint("run-", n), Position: tx.NextPosition()},
@@ -112,7 +113,7 @@ func TestCrashWhileDaysAreDropped(t *testing.T) {
 	if err != nil || len(claims) != 1 {
 		t.Fatalf("Claim: %d claims, %v", len(claims), err)
 	}
-	if err := s.Settle(t.Context(), m.NotBefore, store.Delivered(claims[0])); err != nil {
+	if err := ledger.New(s).Settle(t.Context(), m.NotBefore, store.Delivered(claims[0])); err != nil {
 		t.Fatal(err)
 	}
 	disks.watches = true
@@ -201,7 +202,7 @@ func deliverAll(t *testing.T, s *ruled, now time.Time, wanted int) (delivered in
 			if len(claim.Message.Body) == 0 {
 				t.Errorf("message %s has no body", claim.Message.ID)
 			}
-			if err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+			if err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -64,7 +64,7 @@ type Observer interface {
 	Committed(operations int, apply, sync time.Duration)
 }
 
-// Store implements store.Store. Make one with Open.
+// Store implements store.Backend. Make one with Open.
 type Store struct {
 	db         *pebble.DB
 	guard      *guard

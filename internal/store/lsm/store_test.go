@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -57,10 +58,10 @@ func TestClaimedMessagesAreDueAgainAfterReopening(t *testing.T) {
 	if err != nil || len(again) != 1 || again[0].Message.ID != m.ID {
 		t.Fatalf("Claim after reopening: %d claims, %v", len(again), err)
 	}
-	if err := second.Settle(t.Context(), noon, store.Delivered(claims[0])); !errors.Is(err, store.ErrLeaseLost) {
+	if err := ledger.New(second).Settle(t.Context(), noon, store.Delivered(claims[0])); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("Settle with the lease of the earlier store = %v, want ErrLeaseLost", err)
 	}
-	if err := second.Settle(t.Context(), noon, store.Delivered(again[0])); err != nil {
+	if err := ledger.New(second).Settle(t.Context(), noon, store.Delivered(again[0])); err != nil {
 		t.Fatal(err)
 	}
 	page, err := store.ReadEvents(t.Context(), second, "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 10, OldestFirst: true})
@@ -166,7 +167,7 @@ func BenchmarkLife(b *testing.B) {
 				return
 			}
 			for _, c := range claims {
-				go func() { _ = s.Settle(b.Context(), time.Now(), store.Delivered(c)) }()
+				go func() { _ = ledger.New(s).Settle(b.Context(), time.Now(), store.Delivered(c)) }()
 			}
 		}
 	}()

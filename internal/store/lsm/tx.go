@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"posthaste"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
@@ -282,7 +284,9 @@ func (tx *transaction) write() {
 // writeRecords deletes first: one range may stand for many records, and have new ones in it.
 func (tx *transaction) writeRecords() {
 	for _, cut := range tx.cuts {
-		_ = tx.c.writableRecords().DeleteRange(cut.from, cut.to, nil)
+		if tx.hasAny(cut) { // else it would only cost
+			_ = tx.c.writableRecords().DeleteRange(cut.from, cut.to, nil)
+		}
 	}
 	var removed removals
 	for key, r := range tx.records {
@@ -305,6 +309,16 @@ func (tx *transaction) writeRecords() {
 			tx.c.setRecord([]byte(key), r.value)
 		}
 	}
+}
+
+// hasAny reports whether a range of keys may have any.
+func (tx *transaction) hasAny(keys keyRange) bool {
+	iter, err := tx.c.records().NewIter(&pebble.IterOptions{LowerBound: keys.from, UpperBound: keys.to})
+	if err != nil {
+		return true
+	}
+	found := iter.First()
+	return errors.Join(iter.Error(), iter.Close()) != nil || found
 }
 
 // writeSettings tells the scheduler of queues and flow-control keys once they are durable. A window

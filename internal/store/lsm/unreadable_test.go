@@ -192,7 +192,7 @@ func claimAll(t *testing.T, s *Store) (ids []posthaste.MessageID, told bool) {
 		told = told || err != nil
 		for _, claim := range claims {
 			ids = append(ids, claim.Message.ID)
-			if err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+			if err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -257,10 +257,11 @@ func TestABackupWithAnUnreadableRecord(t *testing.T) {
 func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {
 	s := openInMemory(t)
 	ticks := tableOf(store.ItemSchedule)
-	w := &posthaste.Waiter{Position: 9, Run: posthaste.RunRef{Position: 8}, Deadline: unreadableNow}
+	waiters, waiter := tableOf(store.ItemWaiter), make([]byte, 16)
 	for _, key := range [][]byte{
 		{kindRun, runDeadline, 0},
-		appendDeadlineKey(nil, "ann", w),
+		waiters.appendDue(nil, unreadableNow, "ann", waiter),
+		waiters.appendRecord(nil, "ann", waiter),
 		{kindTick, 0},
 		ticks.appendDue(nil, unreadableNow.Add(-time.Second), "ann", []byte("s")),
 	} {
@@ -272,7 +273,7 @@ func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		due, _, err := s.DueWaiters(t.Context(), unreadableNow, 10)
+		due, _, err := ledger.New(s).DueWaiters(t.Context(), unreadableNow, 10)
 		if err != nil || len(due) != 1 || due[0].User != "ann" {
 			t.Errorf("DueWaiters = %+v, %v; want that of ann", due, err)
 		}

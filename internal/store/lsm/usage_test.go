@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 )
@@ -32,7 +33,7 @@ func TestUsageBytes(t *testing.T) {
 			if err != nil || len(claims) != 1 {
 				t.Fatalf("Claim = %v, %v, want one", claims, err)
 			}
-			if err := s.Settle(t.Context(), now, store.Failed(claims[0], posthaste.Outcome{})); err != nil {
+			if err := ledger.New(s).Settle(t.Context(), now, store.Failed(claims[0], posthaste.Outcome{})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -100,7 +101,7 @@ func TestUsageForgetsWhatWasDropped(t *testing.T) {
 			if err != nil || len(claims) != 1 {
 				t.Fatalf("Claim = %v, %v, want one", claims, err)
 			}
-			if err := s.Settle(t.Context(), now, store.Delivered(claims[0])); err != nil {
+			if err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claims[0])); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -122,7 +123,7 @@ func TestUsageForgetsWhatWasDropped(t *testing.T) {
 	})
 }
 
-func usage(t *testing.T, s store.Store) store.Usage {
+func usage(t *testing.T, s store.Retention) store.Usage {
 	t.Helper()
 	u, err := s.Usage(t.Context(), "ann")
 	if err != nil {

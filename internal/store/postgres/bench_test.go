@@ -43,7 +43,7 @@ func BenchmarkLife(b *testing.B) {
 	for range clients {
 		working.Go(func() {
 			for claim := range claims {
-				if err := s.Settle(b.Context(), time.Now(), store.Delivered(claim)); err != nil {
+				if err := rules.Settle(b.Context(), time.Now(), store.Delivered(claim)); err != nil {
 					b.Error(err)
 				}
 				delivered.Add(1)

@@ -29,8 +29,8 @@ func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
 		return false, err
 	}
 	return row(ctx, s.pool, pgx.RowTo[bool], `
-		SELECT NOT EXISTS (SELECT FROM posthaste.messages) AND NOT EXISTS (SELECT FROM posthaste.records WHERE kind <> $1)
-			AND NOT EXISTS (SELECT FROM posthaste.runs)`, int16(store.ItemSecret))
+		SELECT NOT EXISTS (SELECT FROM posthaste.messages)
+			AND NOT EXISTS (SELECT FROM posthaste.records WHERE kind <> $1)`, int16(store.ItemSecret))
 }
 
 // requireAlone returns errNotAlone if other nodes are alive. It releases the claims of dead nodes.
@@ -83,11 +83,11 @@ var exports = []export{
 	exportRecords(store.ItemFlowKey),
 	exportRecords(store.ItemSchedule),
 	exportRecords(store.ItemAction),
-	{store.ItemRun, `SELECT user_id, int8send(position), ARRAY[record, progress] FROM posthaste.runs ORDER BY user_id, position`, nil},
-	{store.ItemRunEntry, `SELECT user_id, int8send(run) || int4send(entry), ARRAY[record] FROM posthaste.run_entries ORDER BY user_id, run, entry`, nil},
-	{store.ItemIdempotencyRecord, `SELECT user_id, int8send(run) || key, ARRAY[uuid_send(message_id)] FROM posthaste.run_memory ORDER BY user_id, run, key`, nil},
-	{store.ItemRunEvent, `SELECT user_id, int8send(run) || int8send(position), ARRAY[event_id, body] FROM posthaste.run_events ORDER BY user_id, run, position`, nil},
-	{store.ItemWaiter, `SELECT user_id, int8send(run) || int8send(position), ARRAY[record] FROM posthaste.waiters ORDER BY user_id, run, position`, nil},
+	exportRecords(store.ItemRun),
+	exportRecords(store.ItemRunEntry),
+	exportRecords(store.ItemIdempotencyRecord),
+	exportRecords(store.ItemRunEvent),
+	exportRecords(store.ItemWaiter),
 	{store.ItemMessage, `
 		SELECT user_id, id, record, coalesce(l.state, e.state), coalesce(l.retried, e.retried),
 			l.place, l.due, coalesce(l.callbacks, 0), coalesce(l.cancel_requested, false)
@@ -101,13 +101,13 @@ var exports = []export{
 			SELECT user_id, first, block, lead(first, 1, 9223372036854775807) OVER (PARTITION BY user_id ORDER BY first) AS next
 			FROM posthaste.events) AS e
 		ORDER BY user_id, first`, eventItems},
-	{store.ItemDeadLetter, `SELECT user_id, int8send(id), ARRAY[record] FROM posthaste.dead_letters ORDER BY user_id, id`, nil},
-	{store.ItemRunDeadLetter, `SELECT user_id, int8send(id), ARRAY[int8send(run), record] FROM posthaste.run_dead_letters ORDER BY user_id, id`, nil},
+	exportRecords(store.ItemDeadLetter),
+	exportRecords(store.ItemRunDeadLetter),
 	{store.ItemSubmission, `
 		SELECT user_id, key, ARRAY[int8send(at) || (
 			SELECT coalesce(string_agg(uuid_send(id), '' ORDER BY n), '') FROM unnest(ids) WITH ORDINALITY AS i (id, n))]
 		FROM posthaste.submissions ORDER BY user_id, key`, nil},
-	{store.ItemResponse, `SELECT user_id, key, ARRAY[int8send(at) || answer] FROM posthaste.answers ORDER BY user_id, key`, nil},
+	exportRecords(store.ItemResponse),
 }
 
 func exportRecords(kind store.ItemKind) export {

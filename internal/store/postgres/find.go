@@ -17,36 +17,6 @@ import (
 // foundAtOnce bounds how many candidates with one term are tested for the others.
 const foundAtOnce = 2000
 
-// index adds the terms of something at a position.
-func (t *userTx) index(user string, kind int16, at int64, terms []store.Term) {
-	t.exec(insertTerms, user, kind, at, termColumns(terms))
-}
-
-const (
-	insertTerms = `
-		INSERT INTO posthaste.terms (user_id, kind, at, term) SELECT $1, $2, $3, unnest($4::bigint[])
-		ON CONFLICT DO NOTHING`
-	deleteTerms = `DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = $3 AND term = ANY($4)`
-)
-
-// unindex removes all terms of some positions.
-func (t *userTx) unindex(user string, kind int16, at []int64) {
-	if len(at) > 0 {
-		t.exec(`DELETE FROM posthaste.terms WHERE user_id = $1 AND kind = $2 AND at = ANY($3)`, user, kind, at)
-	}
-}
-
-// reindex replaces the terms of a position.
-func (t *userTx) reindex(user string, kind int16, at int64, before, after []store.Term) {
-	was, is := termColumns(before), termColumns(after)
-	if gone := without(was, is); len(gone) > 0 {
-		t.exec(deleteTerms, user, kind, at, gone)
-	}
-	if fresh := without(is, was); len(fresh) > 0 {
-		t.exec(insertTerms, user, kind, at, fresh)
-	}
-}
-
 // without returns the elements that are not among others.
 func without[T comparable](some, others []T) []T {
 	return slices.DeleteFunc(slices.Clone(some), func(t T) bool { return slices.Contains(others, t) })
@@ -54,8 +24,7 @@ func without[T comparable](some, others []T) []T {
 
 type finder struct {
 	user        string
-	kind        int16  // of terms
-	table, key  string // that has what is found; "": records of the kind
+	kind        int16 // of terms
 	low, high   posthaste.Position
 	oldestFirst bool
 	limit       int            // of the page
@@ -80,15 +49,7 @@ func (f *finder) find(ctx context.Context, q querier) (findings, error) {
 	if len(f.terms) > 0 && f.only == nil {
 		return f.search(ctx, q, atMost)
 	}
-	if f.table == "" {
-		at, err := f.listRecords(ctx, q, atMost)
-		return f.findings(at, at, atMost), err
-	}
-	at, err := rows(ctx, q, pgx.RowTo[int64], fmt.Sprintf(`
-		SELECT %[2]s FROM %[1]s
-		WHERE user_id = $1 AND %[2]s BETWEEN $2 AND $3 AND ($4::bigint[] IS NULL OR %[2]s = ANY($4))
-		ORDER BY %[2]s %[3]s LIMIT $5`, f.table, f.key, direction(f.oldestFirst)),
-		f.user, int64(f.low), int64(f.high), f.only, atMost)
+	at, err := f.listRecords(ctx, q, atMost)
 	return f.findings(at, at, atMost), err
 }
 

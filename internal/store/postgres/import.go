@@ -78,8 +78,7 @@ func positionAt(key []byte) posthaste.Position {
 
 // keyLengths are the lengths of keys made of numbers and hashes.
 var keyLengths = map[store.ItemKind]int{
-	store.ItemRun: 8, store.ItemRunEntry: 12, store.ItemIdempotencyRecord: 24, store.ItemRunEvent: 16, store.ItemWaiter: 16,
-	store.ItemMessage: 16, store.ItemEvent: 8, store.ItemDeadLetter: 8, store.ItemRunDeadLetter: 8,
+	store.ItemMessage: 16, store.ItemEvent: 8,
 }
 
 func (i *importer) add(item store.Item) error {
@@ -87,35 +86,41 @@ func (i *importer) add(item store.Item) error {
 		return fmt.Errorf("its key has %d bytes, not %d", len(item.Key), want)
 	}
 	switch item.Kind {
-	case store.ItemSecret, store.ItemQueue, store.ItemURLGroup, store.ItemFlowKey, store.ItemSchedule, store.ItemAction:
-		return i.record(item)
 	case store.ItemMessage:
 		return i.message(item)
 	case store.ItemEvent:
 		return i.event(item)
-	case store.ItemDeadLetter:
-		return i.deadLetter(item)
-	case store.ItemSubmission, store.ItemResponse:
+	case store.ItemSubmission:
 		return i.submission(item)
-	case store.ItemRun:
-		return i.run(item)
-	case store.ItemRunEntry:
-		i.exec(`INSERT INTO posthaste.run_entries (user_id, run, entry, record) VALUES ($1, $2, $3, $4)`,
-			item.User, int64(positionAt(item.Key)), int32(binary.BigEndian.Uint32(item.Key[8:])), item.Value)
-		i.addUsage(usageKey{user: item.User, kind: usageRuns}, 0, len(item.Value))
-		return nil
-	case store.ItemIdempotencyRecord:
-		i.exec(`INSERT INTO posthaste.run_memory (user_id, run, key, message_id) VALUES ($1, $2, $3, $4)`,
-			item.User, int64(positionAt(item.Key)), item.Key[8:], [16]byte(item.Value))
-		return nil
-	case store.ItemRunEvent:
-		return i.runEvent(item)
-	case store.ItemWaiter:
-		return i.waiter(item)
-	case store.ItemRunDeadLetter:
-		return i.runDeadLetter(item)
 	default:
-		return fmt.Errorf("items of kind %d are unknown", item.Kind)
+		return i.restore(&item)
+	}
+}
+
+// restore writes a record, and how it is found.
+func (i *importer) restore(item *store.Item) error {
+	filed, err := index.Of(i.store.scoped(i.tx, item.User), item)
+	if err != nil {
+		return err
+	}
+	i.raise(item.User, filed.At)
+	i.put(item, filed.Found)
+	if ref := filed.Ref; ref != nil { // of those with the same key the last one stays
+		i.put(&store.Item{Kind: ref.Kind, User: item.User, Key: ref.Key, Value: ref.Value}, store.Found{})
+	}
+	return nil
+}
+
+// put writes a record and what it is found by.
+func (i *importer) put(item *store.Item, found store.Found) {
+	scoped, of := i.store.scoped(i.tx, item.User), recordOf{item.User, item.Kind, string(item.Key)}
+	i.putRecord(of, item.Value, milli(found.DueAt))
+	scoped.putTerms(of, store.Found{}, found)
+	switch item.Kind {
+	case store.ItemDeadLetter, store.ItemRun, store.ItemRunDeadLetter:
+		scoped.Count(item.Kind, 1, len(item.Value))
+	case store.ItemRunEntry:
+		scoped.Count(store.ItemRun, 0, len(item.Value))
 	}
 }
 
@@ -169,106 +174,16 @@ func (i *importer) event(item store.Item) error {
 	return nil
 }
 
-func (i *importer) deadLetter(item store.Item) error {
-	at := positionAt(item.Key)
-	d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(at), item.User, item.Value)
-	if err != nil {
-		return err
-	}
-	i.raise(item.User, at)
-	i.exec(`INSERT INTO posthaste.dead_letters (user_id, id, record) VALUES ($1, $2, $3)`, item.User, int64(at), item.Value)
-	i.index(item.User, usageDeadLetters, int64(at), index.DeadLetter(d))
-	i.addUsage(usageKey{user: item.User, kind: usageDeadLetters}, 1, len(item.Value))
-	return nil
-}
-
-// submission writes a submission or a cached response.
 func (i *importer) submission(item store.Item) error {
 	const atLen, idLen = 8, len(posthaste.MessageID{})
 	if len(item.Value) < atLen {
 		return fmt.Errorf("its value has %d bytes", len(item.Value))
 	}
 	at, rest := int64(binary.BigEndian.Uint64(item.Value)), item.Value[atLen:]
-	if item.Kind == store.ItemResponse {
-		i.exec(`INSERT INTO posthaste.answers (user_id, key, at, answer) VALUES ($1, $2, $3, $4)`, item.User, item.Key, at, rest)
-		return nil
-	}
 	ids := [][16]byte{}
 	for ; len(rest) >= idLen; rest = rest[idLen:] {
 		ids = append(ids, [16]byte(rest[:idLen]))
 	}
 	i.exec(`INSERT INTO posthaste.submissions (user_id, key, at, ids) VALUES ($1, $2, $3, $4)`, item.User, item.Key, at, ids)
 	return nil
-}
-
-func (i *importer) run(item store.Item) error {
-	parts, err := record.Parts(item.Value, 2)
-	if err != nil {
-		return err
-	}
-	run, err := decodeRun(item.User, parts[0], parts[1])
-	if err != nil {
-		return err
-	}
-	at := positionAt(item.Key)
-	i.raise(item.User, at)
-	i.exec(`INSERT INTO posthaste.runs (user_id, position, id, record, progress, completed) VALUES ($1, $2, $3, $4, $5, $6)`,
-		item.User, int64(at), shortHash(run.ID), parts[0], parts[1], completedAt(run))
-	i.index(item.User, usageRuns, int64(at), index.Run(run))
-	i.addUsage(usageKey{user: item.User, kind: usageRuns}, 1, len(parts[0]))
-	return nil
-}
-
-func (i *importer) runEvent(item store.Item) error {
-	parts, err := record.Parts(item.Value, 2)
-	if err != nil {
-		return err
-	}
-	at := positionAt(item.Key[8:])
-	i.raise(item.User, at)
-	i.exec(`INSERT INTO posthaste.run_events (user_id, run, position, event_id, body) VALUES ($1, $2, $3, $4, $5)`,
-		item.User, int64(positionAt(item.Key)), int64(at), parts[0], parts[1])
-	return nil
-}
-
-func (i *importer) waiter(item store.Item) error {
-	at := positionAt(item.Key[8:])
-	w, err := record.DecodeWaiter(at, item.Value)
-	if err != nil {
-		return err
-	}
-	i.raise(item.User, at)
-	i.exec(`INSERT INTO posthaste.waiters (user_id, run, position, topic, deadline, record) VALUES ($1, $2, $3, $4, $5, $6)`,
-		item.User, int64(positionAt(item.Key)), int64(at), shortHash(string(w.Topic)), milli(w.Deadline), item.Value)
-	return nil
-}
-
-func (i *importer) runDeadLetter(item store.Item) error {
-	parts, err := record.Parts(item.Value, 2)
-	if err != nil {
-		return err
-	}
-	if len(parts[0]) != 8 {
-		return fmt.Errorf("the position of its run has %d bytes", len(parts[0]))
-	}
-	run, err := readRun(i.ctx, i, item.User, positionAt(parts[0]))
-	if err != nil {
-		return fmt.Errorf("its run: %w", err)
-	}
-	at := positionAt(item.Key)
-	i.raise(item.User, at)
-	i.exec(`INSERT INTO posthaste.run_dead_letters (user_id, id, run, record) VALUES ($1, $2, $3, $4)`,
-		item.User, int64(at), int64(run.Position), parts[1])
-	i.index(item.User, usageFailedRuns, int64(at), index.FailedRun(run))
-	i.addUsage(usageKey{user: item.User, kind: usageFailedRuns}, 1, len(parts[1]))
-	return nil
-}
-
-// record writes a record and when it is due.
-func (i *importer) record(item store.Item) error {
-	found, err := index.Of(nil, &item)
-	if err == nil {
-		i.putRecord(recordOf{item.User, item.Kind, string(item.Key)}, item.Value, milli(found.DueAt))
-	}
-	return err
 }

@@ -1,12 +1,9 @@
 package postgres_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -33,32 +30,6 @@ func TestSlowRetriesAreDoneInPortions(t *testing.T) {
 			ids = store.IDsAfter(ids, store.RetriedIDs(retried))
 		}
 	})
-}
-
-// A commit that deletes dead letters ends as soon as a second has passed, however long a
-// statement takes.
-func TestSlowDeletionsAreDoneInPortions(t *testing.T) {
-	const letters, atOnce = 25, 20
-	url := cluster.Database(t)
-	s := open(t, url)
-	ids := failMany(t, s, letters)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
-	if _, err := conn.Exec(t.Context(), `
-		CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.06); RETURN OLD; END $$;
-		CREATE TRIGGER slow BEFORE DELETE ON posthaste.dead_letters FOR EACH ROW EXECUTE FUNCTION slow()`); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []int{atOnce, letters - atOnce} {
-		deleted, err := s.DeleteDeadLetters(t.Context(), ann, ids, nil)
-		if err != nil || len(deleted) != want {
-			t.Fatalf("%d dead letters are deleted in one commit, %v, want %d", len(deleted), err, want)
-		}
-		ids = store.IDsAfter(ids, deleted)
-	}
 }
 
 // failMany lets messages fail for good and returns their dead letters, oldest first.

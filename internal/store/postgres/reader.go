@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -23,10 +22,17 @@ type asker interface {
 	ask(questions func(*pgx.Batch)) error
 }
 
-// outside asks outside of a transaction: each statement sees what is committed by then.
+// outside asks outside of the transactions of changes. From a pool each statement sees what is
+// committed by then.
 type outside struct {
-	*pgxpool.Pool
+	batcher
 	ctx context.Context
+}
+
+// batcher is a pool or a transaction.
+type batcher interface {
+	querier
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
 func (o outside) ask(questions func(*pgx.Batch)) error {

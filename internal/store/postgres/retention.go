@@ -10,10 +10,8 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
+	"posthaste/internal/store/record"
 )
-
-// trimmedAtOnce bounds what one commit of Trim removes.
-const trimmedAtOnce = 1000
 
 func (s *Store) Users(ctx context.Context) ([]string, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
@@ -31,92 +29,12 @@ func (s *Store) Trim(ctx context.Context, user string, h store.Horizon) (trimmed
 		return trimmed, err
 	}
 	defer done(&err)
-	if !h.DeadLetters.IsZero() {
-		if trimmed.DeadLetters, err = s.trimDeadLetters(ctx, user, h.DeadLetters); err != nil {
-			return trimmed, err
-		}
-	}
-	if !h.Runs.IsZero() {
-		if trimmed.Runs, err = s.trimRuns(ctx, user, h.Runs); err != nil {
-			return trimmed, err
-		}
-	}
 	if !h.Log.IsZero() {
 		if trimmed.Days, err = s.trimLog(ctx, user, h.Log.UTC().Truncate(day)); err != nil {
 			return trimmed, err
 		}
 	}
 	return trimmed, err
-}
-
-// inSteps repeats a step, each in its own commit, until one removes less than trimmedAtOnce.
-// It returns the number removed.
-func (s *Store) inSteps(ctx context.Context, user string, step func(*tx) (int, error)) (removed int, err error) {
-	for n := trimmedAtOnce; n == trimmedAtOnce; {
-		err := s.change(ctx, time.Time{}, []string{user}, prefetch{}, func(tx *tx) (err error) {
-			n, err = step(tx)
-			return err
-		})
-		if err != nil {
-			return removed, err
-		}
-		removed += n
-	}
-	return removed, nil
-}
-
-func (s *Store) trimDeadLetters(ctx context.Context, user string, before time.Time) (removed int, err error) {
-	for kind, table := range map[int16]string{
-		usageDeadLetters: "posthaste.dead_letters", usageFailedRuns: "posthaste.run_dead_letters",
-	} {
-		n, err := s.inSteps(ctx, user, func(tx *tx) (int, error) {
-			gone, err := rows(tx.ctx, tx, pgx.RowToStructByPos[removedRow], `
-				DELETE FROM `+table+` WHERE user_id = $1 AND id IN (
-					SELECT id FROM `+table+` WHERE user_id = $1 AND id < $2 ORDER BY id LIMIT $3)
-				RETURNING id, octet_length(record)`, user, int64(posthaste.FirstPosition(before)), trimmedAtOnce)
-			tx.countRemoved(usageKey{user: user, kind: kind}, gone)
-			tx.unindex(user, kind, placesOf(gone))
-			return len(gone), err
-		})
-		if removed += n; err != nil {
-			return removed, err
-		}
-	}
-	return removed, nil
-}
-
-// trimRuns removes ended runs that are not in the DLQ, with all that belongs to them.
-func (s *Store) trimRuns(ctx context.Context, user string, before time.Time) (int, error) {
-	return s.inSteps(ctx, user, func(tx *tx) (int, error) {
-		gone, err := rows(tx.ctx, tx, pgx.RowToStructByPos[removedRow], `
-			DELETE FROM posthaste.runs WHERE user_id = $1 AND position IN (
-				SELECT position FROM posthaste.runs r WHERE user_id = $1 AND completed < $2
-					AND NOT EXISTS (SELECT FROM posthaste.run_dead_letters d WHERE d.user_id = $1 AND d.run = r.position)
-				ORDER BY completed LIMIT $3)
-			RETURNING position, octet_length(record)`, user, before.UnixMilli(), trimmedAtOnce)
-		if err != nil {
-			return 0, err
-		}
-		of := usageKey{user: user, kind: usageRuns}
-		tx.countRemoved(of, gone)
-		tx.unindex(user, usageRuns, placesOf(gone))
-		return len(gone), tx.removeListsOf(of, gone)
-	})
-}
-
-// removeListsOf removes what belongs to runs.
-func (tx *tx) removeListsOf(of usageKey, runs []removedRow) error {
-	positions := placesOf(runs)
-	entries, err := rows(tx.ctx, tx, pgx.RowToStructByPos[removedRow], `
-		DELETE FROM posthaste.run_entries WHERE user_id = $1 AND run = ANY($2)
-		RETURNING run, octet_length(record)`, of.user, positions)
-	for _, e := range entries {
-		tx.addUsage(of, 0, -int(e.Bytes))
-	}
-	for _, table := range []string{"run_memory", "run_events", "waiters"} {
-		tx.exec(`DELETE FROM posthaste.`+table+` WHERE user_id = $1 AND run = ANY($2)`, of.user, positions)
-	}
-	return err
 }
 
 // blocksAtOnce and postingsAtOnce bound what one commit removes of the log.
@@ -271,9 +189,13 @@ func (tx *tx) beginsRun(m *posthaste.Message) (bool, error) {
 	if m.Run == nil {
 		return false, nil
 	}
-	run, err := readRun(tx.ctx, tx, m.User, m.Run.Position)
+	data, err := tx.record(tx.ctx, tx, recordOf{m.User, store.ItemRun, string(positionKey(int64(m.Run.Position)))})
 	if err != nil {
 		return false, ignore(err, store.ErrNotFound)
+	}
+	run, err := record.DecodeRunItem(m.User, data)
+	if err != nil {
+		return false, err
 	}
 	return run.Active() && run.FirstID == m.ID, nil
 }

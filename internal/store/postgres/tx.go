@@ -28,7 +28,7 @@ type scopedTx struct {
 func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
 	var ended []store.Claim
 	err := s.callWith(ctx, now, []string{scope.User}, prefetchOf(scope.User, scope.Hint), func(tx *tx) error {
-		scoped := &scopedTx{reader: reader{tx, &tx.readCache, tx.ctx, s, scope.User}, tx: tx, user: scope.User}
+		scoped := s.scoped(tx, scope.User)
 		err := cmp.Or(change(scoped), scoped.err)
 		ended = scoped.ended
 		return err
@@ -37,6 +37,10 @@ func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, ch
 		s.held.remove(ended...)
 	}
 	return err
+}
+
+func (s *Store) scoped(tx *tx, user string) *scopedTx {
+	return &scopedTx{reader: reader{tx, &tx.readCache, tx.ctx, s, user}, tx: tx, user: user}
 }
 
 // Due implements store.Transactor. Each node gets all that are due.

@@ -50,19 +50,6 @@ func writeUsage(batch *pgx.Batch, of usageKey, k usageChange) {
 	}
 }
 
-// removedRow is the position and the size of something that was removed.
-type removedRow struct{ At, Bytes int64 }
-
-func placesOf(gone []removedRow) []int64 {
-	return column(gone, func(r removedRow) int64 { return r.At })
-}
-
-func (t *userTx) countRemoved(of usageKey, gone []removedRow) {
-	for _, r := range gone {
-		t.addUsage(of, -1, -int(r.Bytes))
-	}
-}
-
 func (s *Store) Usage(ctx context.Context, user string) (store.Usage, error) {
 	return s.usage(ctx, `WHERE user_id = $1`, user)
 }
@@ -83,10 +70,7 @@ func (s *Store) usage(ctx context.Context, where string, args ...any) (u store.U
 		return rows(ctx, q, scanUsage, `
 			SELECT user_id, kind, day, entries, bytes, CASE kind
 				WHEN 13 THEN (SELECT min(first) FROM posthaste.events e WHERE e.user_id = k.user_id
-					AND first >= day << 20 AND first < (day + 86400000) << 20)
-				WHEN 14 THEN (SELECT min(id) FROM posthaste.dead_letters d WHERE d.user_id = k.user_id)
-				WHEN 15 THEN (SELECT min(id) FROM posthaste.run_dead_letters d WHERE d.user_id = k.user_id)
-				ELSE (SELECT min(position) FROM posthaste.runs r WHERE r.user_id = k.user_id) END,
+					AND first >= day << 20 AND first < (day + 86400000) << 20) END,
 				(SELECT key FROM posthaste.records r WHERE r.user_id = k.user_id AND r.kind = k.kind ORDER BY key LIMIT 1)
 			FROM posthaste.kept k `+where+` ORDER BY day`, args...)
 	})

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 
 	"posthaste/internal/store"
@@ -13,11 +12,7 @@ import (
 // others commit.
 func TestABusyNodeIsNotTakenForDead(t *testing.T) {
 	url := emptyDatabase(t)
-	busy, err := postgres.Open(t.Context(), url, postgres.Options{Connections: 1, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = busy.Close() }()
+	busy := openWith(t, url, postgres.Options{Connections: 1})
 	other := open(t, url)
 	begun, over, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {

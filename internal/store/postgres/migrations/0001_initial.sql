@@ -153,13 +153,6 @@ CREATE TABLE posthaste.submissions (
 );
 CREATE INDEX submissions_at ON posthaste.submissions (user_id, at);
 
-CREATE TABLE posthaste.dead_letters (
-    user_id text COLLATE "C" NOT NULL,
-    id      bigint NOT NULL,
-    record  bytea NOT NULL,
-    PRIMARY KEY (user_id, id)
-);
-
 -- Records of users. Kinds, keys and values are those of store.Item.
 CREATE TABLE posthaste.records (
     user_id text COLLATE "C" NOT NULL,
@@ -171,64 +164,6 @@ CREATE TABLE posthaste.records (
 );
 CREATE INDEX records_due ON posthaste.records (kind, due, user_id, key) WHERE due IS NOT NULL;
 
-CREATE TABLE posthaste.runs (
-    user_id   text COLLATE "C" NOT NULL,
-    position  bigint NOT NULL,
-    id        bytea NOT NULL, -- hashed
-    record    bytea NOT NULL,
-    progress  bytea NOT NULL,
-    completed bigint, -- NULL while it is active
-    PRIMARY KEY (user_id, position)
-);
-CREATE INDEX runs_id        ON posthaste.runs (user_id, id, position);
-CREATE INDEX runs_completed ON posthaste.runs (user_id, completed) WHERE completed IS NOT NULL;
-
-CREATE TABLE posthaste.run_entries (
-    user_id text COLLATE "C" NOT NULL,
-    run     bigint NOT NULL,
-    entry   integer NOT NULL,
-    record  bytea NOT NULL,
-    PRIMARY KEY (user_id, run, entry)
-);
-
-CREATE TABLE posthaste.run_memory (
-    user_id    text COLLATE "C" NOT NULL,
-    run        bigint NOT NULL,
-    key        bytea NOT NULL, -- hashed
-    message_id uuid NOT NULL,
-    PRIMARY KEY (user_id, run, key)
-);
-
-CREATE TABLE posthaste.run_events (
-    user_id  text COLLATE "C" NOT NULL,
-    run      bigint NOT NULL,
-    position bigint NOT NULL,
-    event_id bytea NOT NULL,
-    body     bytea,
-    PRIMARY KEY (user_id, run, position)
-);
-
-CREATE TABLE posthaste.waiters (
-    user_id  text COLLATE "C" NOT NULL,
-    run      bigint NOT NULL,
-    position bigint NOT NULL,
-    topic    bytea NOT NULL, -- hashed
-    deadline bigint,
-    record   bytea NOT NULL,
-    PRIMARY KEY (user_id, run, position)
-);
-CREATE INDEX waiters_topic    ON posthaste.waiters (user_id, topic, position);
-CREATE INDEX waiters_deadline ON posthaste.waiters (deadline, user_id, run, position) WHERE deadline IS NOT NULL;
-
-CREATE TABLE posthaste.run_dead_letters (
-    user_id text COLLATE "C" NOT NULL,
-    id      bigint NOT NULL,
-    run     bigint NOT NULL,
-    record  bytea NOT NULL,
-    PRIMARY KEY (user_id, id)
-);
-CREATE INDEX run_dead_letters_run ON posthaste.run_dead_letters (user_id, run);
-
 -- What records are found by: hashed values of their fields.
 CREATE TABLE posthaste.terms (
     user_id text COLLATE "C" NOT NULL,
@@ -239,11 +174,3 @@ CREATE TABLE posthaste.terms (
 );
 CREATE INDEX terms_at ON posthaste.terms (user_id, kind, at);
 
-CREATE TABLE posthaste.answers (
-    user_id text COLLATE "C" NOT NULL,
-    key     bytea NOT NULL, -- hashed
-    at      bigint NOT NULL,
-    answer  bytea NOT NULL,
-    PRIMARY KEY (user_id, key)
-);
-CREATE INDEX answers_at ON posthaste.answers (user_id, at);
