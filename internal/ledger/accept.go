@@ -9,7 +9,7 @@ import (
 )
 
 // Accept implements store.Acceptor.
-func (l *rules) Accept(ctx context.Context, now time.Time, submissions []store.Submission) (accepted []store.Accepted, err error) {
+func (l *Ledger) Accept(ctx context.Context, now time.Time, submissions []store.Submission) (accepted []store.Accepted, err error) {
 	hint := acceptHint(nil)
 	for i := range submissions {
 		hint.add(&submissions[i], now)

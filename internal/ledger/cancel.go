@@ -10,7 +10,7 @@ import (
 )
 
 // Cancel implements store.Canceller.
-func (l *rules) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *store.Step) (changed []posthaste.MessageID, err error) {
+func (l *Ledger) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *store.Step) (changed []posthaste.MessageID, err error) {
 	err = l.update(ctx, now, user, store.Hint{Places: ids}, func(tx *tx) error {
 		if changed, err = tx.cancelAll(ids); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (tx *tx) endCancelled(m *posthaste.Message, place *store.Place) error {
 }
 
 // RunNow implements store.Expediter.
-func (l *rules) RunNow(ctx context.Context, now time.Time, user string, id posthaste.MessageID) error {
+func (l *Ledger) RunNow(ctx context.Context, now time.Time, user string, id posthaste.MessageID) error {
 	hint := store.Hint{Places: []posthaste.MessageID{id}, Messages: []posthaste.MessageID{id}}
 	return l.update(ctx, now, user, hint, func(tx *tx) error {
 		place, err := tx.Place(id)
@@ -123,7 +123,7 @@ const cancelledAtOnce = 500
 
 // DeleteQueue implements store.Queues. It cancels in several commits, so that a long queue delays
 // nobody, and removes the queue in the last one.
-func (l *rules) DeleteQueue(ctx context.Context, now time.Time, user, name string) error {
+func (l *Ledger) DeleteQueue(ctx context.Context, now time.Time, user, name string) error {
 	lane := posthaste.Lane{Kind: posthaste.LaneQueue, Name: name}
 	for after, more := (store.Spot{}), true; more; {
 		var ids []posthaste.MessageID

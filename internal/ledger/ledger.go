@@ -22,6 +22,3 @@ func Over[B store.Backend](backend B, err error) (*Ledger, error) {
 	}
 	return New(backend), nil
 }
-
-// rules has the methods that will override those of the backend once both backends are Transactors.
-type rules struct{ *Ledger }

@@ -8,7 +8,7 @@ import (
 )
 
 // Message implements store.MessageReader.
-func (l *rules) Message(ctx context.Context, user string, id posthaste.MessageID) (status store.Status, err error) {
+func (l *Ledger) Message(ctx context.Context, user string, id posthaste.MessageID) (status store.Status, err error) {
 	hint := store.Hint{Places: []posthaste.MessageID{id}, Messages: []posthaste.MessageID{id}}
 	err = l.View(ctx, store.Scope{User: user, Hint: hint}, func(r store.Reader) error {
 		place, err := r.Place(id)

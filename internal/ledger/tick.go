@@ -9,7 +9,7 @@ import (
 )
 
 // Tick implements store.Schedules.
-func (l *rules) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
+func (l *Ledger) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	hint := acceptHint(messages)
 	hint.Records = append(hint.Records, schedules.key(after.ID))
 	return l.update(ctx, now, after.User, hint.Hint, func(tx *tx) error {

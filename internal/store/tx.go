@@ -10,36 +10,18 @@ import (
 
 // Backend keeps records, messages with their places in lanes, and the log. It decides nothing that
 // a user could notice: the rules of delivery are in package ledger, which makes a Store of it.
-//
-// The groups of methods of Store that are embedded here are still the backend's.
 type Backend interface {
 	Transactor
-
-	Acceptor
 	Claimer
-	Canceller
-	Expediter
-	MessageReader
 	Log
 	Watcher
 	LiveMessages
-	QueueDeleter
-	Ticker
 	Jobs
 	Retention
 	Health
+	Copier
 
 	Close() error
-}
-
-// QueueDeleter is a part of Queues.
-type QueueDeleter interface {
-	DeleteQueue(ctx context.Context, now time.Time, user, name string) error
-}
-
-// Ticker is a part of Schedules.
-type Ticker interface {
-	Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error
 }
 
 // Transactor changes what is stored by serializable transactions.

@@ -140,7 +140,7 @@ func TestCheckMissesNoKey(t *testing.T) {
 	whole := fillAll(t)
 	alone := map[string]bool{
 		"m format": true, "v": true, // settings
-		"q": true, "s x": true, "n k": true, "n s": true, // what is remembered of nothing else
+		"q": true, "x": true, "n k": true, "n s": true, // what is remembered of nothing else
 		"s r": true, // responses of events, which need not have one
 		"s o": true, // a hint for retention
 		"i":   true, // responses, which are given for as long as they are there

@@ -147,9 +147,6 @@ func (c *checker) segment(key, value []byte) error {
 		n, err := parseCount(value)
 		c.day.events[user] -= n
 		return err
-	case segmentDedup:
-		_, _, err := parseSubmission(value)
-		return err
 	default:
 		return errors.New("keys of this part of a day are not known")
 	}

@@ -74,15 +74,12 @@ func (s *Store) Wake() <-chan struct{} { return s.scheduler.wake }
 
 // Release implements store.Worker. Like all that ends claims it is an operation of the writer. It is
 // not refused while the disk does not answer: nobody else would give the claims up.
-func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
-	release := func(c *commit) error {
-		var cancelled []*lease
+func (s *Store) Release(ctx context.Context, _ time.Time, claims []store.Claim) error {
+	release := func(*commit) error {
 		for _, claim := range claims {
-			if held := s.scheduler.release(claim.Message.ID, claim.Lease); held != nil {
-				cancelled = append(cancelled, held)
-			}
+			s.scheduler.release(claim.Message.ID, claim.Lease)
 		}
-		return s.finishCancelled(c, now, cancelled)
+		return nil
 	}
 	return s.writer.await(ctx, release, nil)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 )
 
@@ -29,7 +30,7 @@ func TestPagesOfFailingReads(t *testing.T) {
 		}
 		m := &posthaste.Message{ID: id, User: "ann", URL: "http://a.example/", CreatedAt: now, NotBefore: now}
 		m.Labels = []string{[]string{"odd", "even"}[d%2]}
-		if _, err := s.Accept(t.Context(), now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+		if _, err := ledger.New(s).Accept(t.Context(), now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -78,7 +78,7 @@ func (e *exporter) all() error {
 		e.daily(segmentLog, e.block),
 		e.named(store.ItemDeadLetter, kindDeadLetter, deadLetterEntry),
 		e.named(store.ItemRunDeadLetter, kindRun, runDeadLetter),
-		e.daily(segmentDedup, e.remembered(store.ItemSubmission, segmentDedup)),
+		e.named(store.ItemSubmission, kindSubmission),
 		e.named(store.ItemResponse, kindResponse),
 	} {
 		if err := step(); err != nil {
@@ -119,22 +119,6 @@ func (e *exporter) daily(part byte, visit func(user string, key, value []byte) e
 		for i := 0; i < len(days) && err == nil; i++ {
 			prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(days[i]))
 			err = e.each(append(prefix, part), visit)
-		}
-		return err
-	}
-}
-
-// remembered yields what is remembered for a day, unless the next day has the same.
-func (e *exporter) remembered(kind store.ItemKind, part byte) func(user string, key, value []byte) error {
-	yield := e.as(kind)
-	return func(user string, key, value []byte) error {
-		if len(value) < 8 {
-			return errCorrupt
-		}
-		next := dayOf(milliTime(int64(binary.BigEndian.Uint64(value)))) + 1
-		err := get(e.reader, append(appendSegment(nil, next, part, user), key...), func([]byte) error { return nil })
-		if errors.Is(err, store.ErrNotFound) {
-			return yield(user, key, value)
 		}
 		return err
 	}

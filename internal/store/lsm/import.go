@@ -2,7 +2,6 @@ package lsm
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
 	"posthaste"
@@ -41,8 +40,6 @@ func (i *importer) add(item store.Item) error {
 		return i.message(item)
 	case store.ItemEvent:
 		return i.event(item)
-	case store.ItemSubmission:
-		return i.submission(item)
 	default:
 		return i.record(item)
 	}
@@ -108,16 +105,6 @@ func (i *importer) messageOf(id messageID) (m *posthaste.Message, err error) {
 		i.messages[id] = m
 	}
 	return m, err
-}
-
-// submission writes a submission, which lies in its day.
-func (i *importer) submission(item store.Item) error {
-	if len(item.Value) < 8 {
-		return errCorrupt
-	}
-	at := milliTime(int64(binary.BigEndian.Uint64(item.Value)))
-	i.c.set(append(appendSegment(i.c.key(), dayOf(at), segmentDedup, item.User), item.Key...), item.Value)
-	return nil
 }
 
 // record writes a record, and how it is found.

@@ -31,7 +31,6 @@ import (
 //	s DAY l USER position64                     → log block, named by its first position
 //	s DAY r USER position64                     → response of the event at that position
 //	s DAY p USER FIELD hash64 position64        → posting block, named by its first position
-//	s DAY x USER hash128                        → submission: accepted64, ids
 //	s DAY o USER ID                             → nothing: the day has events of that older message
 //	s DAY n USER                                → how many events the day has, varint
 //	t WEEK USER FIELD hash64 DAY                → nothing: the day has events with that; see dayindex.go
@@ -88,7 +87,6 @@ const (
 	segmentLog      = 'l'
 	segmentResponse = 'r'
 	segmentPosting  = 'p'
-	segmentDedup    = 'x'
 	segmentOlder    = 'o'
 	segmentCount    = 'n'
 

@@ -39,13 +39,6 @@ func (s *scheduler) beginSettle(id posthaste.MessageID, token uint64) *lease {
 	return held
 }
 
-// abortSettle lets the claim be settled again after a settlement failed.
-func (s *scheduler) abortSettle(held *lease) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	held.settling = false
-}
-
 // endSettle gives a lease up, and its message a new place if it waits again. It does nothing
 // about a message that was found to be unreadable meanwhile.
 func (s *scheduler) endSettle(held *lease, again *item) {
@@ -113,28 +106,15 @@ func (s *scheduler) retry(lanes *list.List) {
 	}
 }
 
-// release gives up the lease of a claim without a result. If the message is to be
-// cancelled it returns the lease instead, for the caller to settle.
-func (s *scheduler) release(id posthaste.MessageID, token uint64) (cancelled *lease) {
+// release gives up the lease of a claim without a result.
+func (s *scheduler) release(id posthaste.MessageID, token uint64) {
 	held := s.beginSettle(id, token)
-	if held == nil || held.cancelRequested {
-		return held
+	if held == nil {
+		return
 	}
-	s.endSettle(held, held.item)
-	return nil
-}
-
-// hold keeps a message from being claimed until as many calls of letGo or move. If it is claimed
-// already, hold reports that instead and, with request, marks its lease as to be cancelled.
-func (s *scheduler) hold(id laneID, t ticket, request bool) (claimed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if held := s.leases[t.id]; held != nil && !held.settling {
-		held.cancelRequested = held.cancelRequested || request
-		return true
-	}
-	s.holdLocked(id, t)
-	return false
+	again := *held.item
+	again.waiting.cancelRequested = held.cancelRequested
+	s.endSettle(held, &again)
 }
 
 func (s *scheduler) holdLocked(id laneID, t ticket) {
@@ -226,13 +206,6 @@ func (s *scheduler) requestCancel(held *lease, requested bool) {
 	held.cancelRequested = requested
 }
 
-// claimed reports whether the message is claimed.
-func (s *scheduler) claimed(id posthaste.MessageID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.leases[id] != nil
-}
-
 // token returns the token of a message's claim, 0 if it is not claimed.
 func (s *scheduler) token(id posthaste.MessageID) uint64 {
 	s.mu.Lock()
@@ -241,12 +214,4 @@ func (s *scheduler) token(id posthaste.MessageID) uint64 {
 		return held.token
 	}
 	return 0
-}
-
-// attempted reports whether the message is claimed and not being settled.
-func (s *scheduler) attempted(id posthaste.MessageID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	held := s.leases[id]
-	return held != nil && !held.settling
 }

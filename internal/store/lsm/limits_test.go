@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"posthaste"
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 )
 
@@ -17,7 +18,7 @@ func TestQueuedUnderKeysIsBounded(t *testing.T) {
 		m := &posthaste.Message{User: "ann", URL: "http://a.example/", CreatedAt: noonOfRuns, NotBefore: noonOfRuns}
 		m.Queue, m.FlowControl.Key = "q", "k"
 		binary.BigEndian.PutUint64(m.ID[8:], uint64(n)+1)
-		if _, err := s.Accept(t.Context(), noonOfRuns, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+		if _, err := ledger.New(s).Accept(t.Context(), noonOfRuns, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -54,7 +54,7 @@ func (l *large) accept(url string, size int) {
 		l.Fatal(err)
 	}
 	m := &posthaste.Message{ID: id, User: "ann", URL: url, Body: append([]byte(url), make([]byte, size)...), CreatedAt: l.now, NotBefore: l.now}
-	if _, err := l.Accept(l.Context(), l.now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+	if _, err := l.rules().Accept(l.Context(), l.now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 		l.Fatal(err)
 	}
 	if kept := l.scheduler.kept; kept.bytes > kept.most {

@@ -238,7 +238,7 @@ func (s *Store) dropDay(ctx context.Context, d day, user string, needed []postha
 
 // dropLog deletes the events that a user has in a day, and what belongs to them.
 func (s *Store) dropLog(c *commit, d day, user string) (logged bool, err error) {
-	for _, part := range []byte{segmentResponse, segmentPosting, segmentDedup, segmentOlder, segmentLog} {
+	for _, part := range []byte{segmentResponse, segmentPosting, segmentOlder, segmentLog} {
 		prefix := appendSegment(nil, d, part, user)
 		if logged, err = s.dropAll(c, prefix); err != nil {
 			return false, err

@@ -28,7 +28,7 @@ func submitTo(t *testing.T, s *Store, queue, host string, n int) *posthaste.Mess
 		User: "ann", URL: "https://" + host + "/", Queue: queue, Body: []byte("b"), CreatedAt: unreadableNow, NotBefore: unreadableNow,
 	}
 	m.ID, _ = posthaste.NewMessageID(unreadableNow, strings.NewReader(fmt.Sprintf("%010d", n)))
-	if _, err := s.Accept(t.Context(), unreadableNow, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+	if _, err := ledger.New(s).Accept(t.Context(), unreadableNow, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -303,14 +303,14 @@ func TestBesideADamagedMessage(t *testing.T) {
 	if want := []posthaste.MessageID{whole.ID, queued.ID}; err != nil || !slices.Equal(live, want) {
 		t.Errorf("LiveMessages = %v, %v; want %v", live, err, want)
 	}
-	cancelled, err := s.Cancel(t.Context(), unreadableNow, "ann", []posthaste.MessageID{damaged.ID, whole.ID}, nil)
+	cancelled, err := ledger.New(s).Cancel(t.Context(), unreadableNow, "ann", []posthaste.MessageID{damaged.ID, whole.ID}, nil)
 	if err != nil || !slices.Equal(cancelled, []posthaste.MessageID{whole.ID}) {
 		t.Errorf("Cancel = %v, %v; want %v", cancelled, err, whole.ID)
 	}
-	if err := s.DeleteQueue(t.Context(), unreadableNow, "ann", "q"); err != nil {
+	if err := ledger.New(s).DeleteQueue(t.Context(), unreadableNow, "ann", "q"); err != nil {
 		t.Error(err)
 	}
-	if status, err := s.Message(t.Context(), "ann", queued.ID); err != nil || status.State != posthaste.StateCancelled {
+	if status, err := ledger.New(s).Message(t.Context(), "ann", queued.ID); err != nil || status.State != posthaste.StateCancelled {
 		t.Errorf("the other message of the queue: %+v, %v", status, err)
 	}
 	if n := s.unreadable.count(); n != 1 {

@@ -103,10 +103,7 @@ var exports = []export{
 		ORDER BY user_id, first`, eventItems},
 	exportRecords(store.ItemDeadLetter),
 	exportRecords(store.ItemRunDeadLetter),
-	{store.ItemSubmission, `
-		SELECT user_id, key, ARRAY[int8send(at) || (
-			SELECT coalesce(string_agg(uuid_send(id), '' ORDER BY n), '') FROM unnest(ids) WITH ORDINALITY AS i (id, n))]
-		FROM posthaste.submissions ORDER BY user_id, key`, nil},
+	exportRecords(store.ItemSubmission),
 	exportRecords(store.ItemResponse),
 }
 

@@ -90,8 +90,6 @@ func (i *importer) add(item store.Item) error {
 		return i.message(item)
 	case store.ItemEvent:
 		return i.event(item)
-	case store.ItemSubmission:
-		return i.submission(item)
 	default:
 		return i.restore(&item)
 	}
@@ -171,19 +169,5 @@ func (i *importer) event(item store.Item) error {
 	i.raise(item.User, event.Position)
 	size := i.log.add(m, &event)
 	i.addUsage(usageKey{item.User, usageLog, dayOf(event.Position)}, 1, size)
-	return nil
-}
-
-func (i *importer) submission(item store.Item) error {
-	const atLen, idLen = 8, len(posthaste.MessageID{})
-	if len(item.Value) < atLen {
-		return fmt.Errorf("its value has %d bytes", len(item.Value))
-	}
-	at, rest := int64(binary.BigEndian.Uint64(item.Value)), item.Value[atLen:]
-	ids := [][16]byte{}
-	for ; len(rest) >= idLen; rest = rest[idLen:] {
-		ids = append(ids, [16]byte(rest[:idLen]))
-	}
-	i.exec(`INSERT INTO posthaste.submissions (user_id, key, at, ids) VALUES ($1, $2, $3, $4)`, item.User, item.Key, at, ids)
 	return nil
 }

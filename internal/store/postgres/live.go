@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -152,39 +151,6 @@ func (t *userTx) remove(l *liveMessage) {
 	t.save(l)
 }
 
-// end writes that a message has ended. In a queue it keeps its slot until its callbacks have
-// ended.
-func (tx *tx) end(m *posthaste.Message, l *liveMessage) error {
-	tx.finished = append(tx.finished, &ending{l.of(), l.state, l.retried})
-	l.lease = 0
-	if l.ended = l.callbacks > 0; l.ended {
-		tx.save(l)
-	} else {
-		tx.remove(l)
-	}
-	tx.touch(l.lane, -1)
-	tx.wakeBlocked(l)
-	return tx.callbackEnded(m)
-}
-
-// callbackEnded releases the slot of the message that this is the last callback of.
-func (tx *tx) callbackEnded(m *posthaste.Message) error {
-	if m.SourceID.IsZero() {
-		return nil
-	}
-	source, err := tx.live(m.User, m.SourceID)
-	if err != nil || source.callbacks == 0 {
-		return ignore(err, store.ErrNotFound)
-	}
-	if source.callbacks--; source.ended && source.callbacks == 0 {
-		tx.remove(source)
-		tx.touch(source.lane, 0)
-		return nil
-	}
-	tx.save(source)
-	return nil
-}
-
 // maxLiveScan bounds the waiting messages that one call reads; maxPageBytes bounds their
 // bytes.
 const maxLiveScan = 5000
@@ -237,41 +203,6 @@ func liveStart(cursor string) (id posthaste.MessageID, err error) {
 		return id, posthaste.Invalidf("cursor %q is not one that this server made", cursor)
 	}
 	return posthaste.MessageID(data), nil
-}
-
-func (s *Store) Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) (store.Status, error) { return readStatus(ctx, q, user, id) })
-}
-
-func readStatus(ctx context.Context, q querier, user string, id posthaste.MessageID) (store.Status, error) {
-	return row(ctx, q, func(r pgx.CollectableRow) (store.Status, error) {
-		var envelope []byte
-		var code int16
-		var status store.Status
-		var lease, due *int64
-		if err := r.Scan(&envelope, &code, &status.Retried, &lease, &due); err != nil {
-			return store.Status{}, err
-		}
-		m, err := record.DecodeMessage(id, user, envelope)
-		if err != nil {
-			return store.Status{}, err
-		}
-		state, err := record.StateOf(uint8(code))
-		status.Message, status.State = m, state
-		switch {
-		case lease == nil:
-		case *lease != 0:
-			status.State = posthaste.StateActive
-		default:
-			status.NextAttemptAt = time.UnixMilli(*due)
-		}
-		return status, err
-	}, `
-		SELECT record, coalesce(l.state, e.state), coalesce(l.retried, e.retried), l.lease, l.due
-		FROM posthaste.messages m
-			LEFT JOIN posthaste.live l ON l.user_id = m.user_id AND l.id = m.id AND NOT l.ended
-			LEFT JOIN posthaste.ended e ON e.user_id = m.user_id AND e.id = m.id
-		WHERE m.user_id = $1 AND m.id = $2`, user, [16]byte(id))
 }
 
 func (t *userTx) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {

@@ -14,18 +14,17 @@ import (
 // readCache is what was read, with the changes of the transaction. What is not in a map is not
 // known.
 type readCache struct {
-	lives       map[messageOf]*liveMessage       // nil: there is none
-	endings     map[messageOf]*ending            // nil: there is none
-	messages    map[messageOf]*posthaste.Message // envelopes; nil: there is none
-	records     map[recordOf]*storedRecord
-	keys        map[name]*flowKey   // flow-control keys: their records, decoded
-	submissions map[name]submission // none: there is none
+	lives    map[messageOf]*liveMessage       // nil: there is none
+	endings  map[messageOf]*ending            // nil: there is none
+	messages map[messageOf]*posthaste.Message // envelopes; nil: there is none
+	records  map[recordOf]*storedRecord
+	keys     map[name]*flowKey // flow-control keys: their records, decoded
 }
 
 func newReadCache() readCache {
 	return readCache{
 		map[messageOf]*liveMessage{}, map[messageOf]*ending{}, map[messageOf]*posthaste.Message{},
-		map[recordOf]*storedRecord{}, map[name]*flowKey{}, map[name]submission{},
+		map[recordOf]*storedRecord{}, map[name]*flowKey{},
 	}
 }
 

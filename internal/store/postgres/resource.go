@@ -2,28 +2,10 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"posthaste"
-	"posthaste/internal/store"
 )
-
-func (s *Store) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
-	return s.call(ctx, now, []string{after.User}, func(tx *tx) error {
-		stored, err := schedules.getIn(tx, after.User, after.ID)
-		if errors.Is(err, store.ErrNotFound) || err == nil && (schedules.at(stored) == nil || !stored.Equal(before)) {
-			return store.ErrConflict
-		}
-		if err != nil {
-			return err
-		}
-		schedules.put(tx, after.User, after)
-		return tx.accept(messages)
-	})
-}
 
 // TryLease implements store.Jobs, by the database's clock. A dead node's jobs are free. It removes
 // jobs that expired long ago.

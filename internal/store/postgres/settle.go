@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"posthaste"
 	"posthaste/internal/store"
 )
 
@@ -17,25 +16,14 @@ func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim
 	if len(claims) == 0 {
 		return nil // they end with this node's number
 	}
-	err := s.callWith(ctx, now, column(claims, func(c store.Claim) string { return c.Message.User }), prefetchFor(claims), func(tx *tx) error { return tx.releaseAll(claims) })
+	err := s.callWith(ctx, now, column(claims, func(c store.Claim) string { return c.Message.User }), prefetch{live: column(claims, claimedMessage)}, func(tx *tx) error { return tx.releaseAll(claims) })
 	if err != nil {
 		s.held.doubt(claims)
 	}
 	return err
 }
 
-// prefetchFor is what ending claims needs: their rows, and those of the messages that they are
-// callbacks of.
-func prefetchFor(claims []store.Claim) (w prefetch) {
-	for _, claim := range claims {
-		m := claim.Message
-		w.live = append(w.live, messageOf{m.User, m.ID})
-		if !m.SourceID.IsZero() {
-			w.live = append(w.live, messageOf{m.User, m.SourceID})
-		}
-	}
-	return w
-}
+func claimedMessage(c store.Claim) messageOf { return messageOf{c.Message.User, c.Message.ID} }
 
 func (tx *tx) releaseAll(claims []store.Claim) error {
 	for _, claim := range claims {
@@ -67,15 +55,4 @@ func (tx *tx) release(l *liveMessage) {
 	tx.save(l)
 	tx.touch(l.lane, 0)
 	tx.wakeBlocked(l)
-}
-
-// endCancelled grants a cancellation.
-func (tx *tx) endCancelled(l *liveMessage) error {
-	m, err := tx.message(l.user, l.id)
-	if err != nil {
-		return err
-	}
-	tx.event(m, posthaste.Event{MessageID: l.id, State: posthaste.StateCancelled})
-	l.state = posthaste.StateCancelled
-	return tx.end(m, l)
 }

@@ -51,6 +51,10 @@ func column[T, C any](rows []T, of func(T) C) []C {
 	return values
 }
 
+func uuids(ids []posthaste.MessageID) [][16]byte {
+	return column(ids, func(id posthaste.MessageID) [16]byte { return id })
+}
+
 // write writes all but the log, and clears the batch.
 func (b *writeBatch) write(batch *pgx.Batch) {
 	if m := b.accepted; len(m) > 0 {

@@ -144,15 +144,6 @@ CREATE TABLE posthaste.kept (
     PRIMARY KEY (user_id, kind, day)
 );
 
-CREATE TABLE posthaste.submissions (
-    user_id text COLLATE "C" NOT NULL,
-    key     bytea NOT NULL, -- hashed
-    at      bigint NOT NULL,
-    ids     uuid[] NOT NULL,
-    PRIMARY KEY (user_id, key)
-);
-CREATE INDEX submissions_at ON posthaste.submissions (user_id, at);
-
 -- Records of users. Kinds, keys and values are those of store.Item.
 CREATE TABLE posthaste.records (
     user_id text COLLATE "C" NOT NULL,
