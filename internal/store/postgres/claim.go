@@ -201,7 +201,7 @@ const readyLanes = `
 	ORDER BY nth, served, user_id, kind, lane LIMIT $3`
 
 // messagesInLanes are the first waiting messages of those lanes, and all that have begun in
-// queues, each with the size of its delivery; and messages of any lane that wait to be
+// queues, each with the size of its delivery; and due messages of any lane that wait to be
 // cancelled. Messages that are set aside are left out.
 const messagesInLanes = `
 	WITH ready AS MATERIALIZED (` + readyLanes + `),
@@ -220,7 +220,7 @@ const messagesInLanes = `
 	UNION ALL
 	SELECT * FROM (
 		SELECT ` + liveColumns + `, NULL::bigint FROM posthaste.live
-		WHERE user_id = ANY($2) AND cancel_requested AND lease = 0 AND NOT ended AND id <> ALL($5) LIMIT $3) AS c`
+		WHERE user_id = ANY($2) AND cancel_requested AND lease = 0 AND NOT ended AND due <= $1 AND id <> ALL($5) LIMIT $3) AS c`
 
 // read reads lanes and their messages, and whether this node is alive.
 func (c *claiming) read() error {
@@ -252,11 +252,11 @@ func (c *claiming) read() error {
 	return nil
 }
 
-// place adds a message to its lane, which is nil if it need not be looked at. One that waits to
-// be cancelled is claimed whatever limits its lane; in a queue it keeps its slot meanwhile.
+// place adds a message to its lane, which is nil if it need not be looked at. A due one that
+// waits to be cancelled is claimed whatever limits its lane; in a queue it keeps its slot meanwhile.
 func (c *claiming) place(l *liveMessage, lane *openLane) {
 	switch {
-	case !l.cancelRequested || l.ended:
+	case !l.cancelRequested || l.ended || l.lease == 0 && l.dueMS > c.now.UnixMilli():
 		lane.add(l)
 		return
 	case l.lease == pickedLease: // it was read twice

@@ -164,3 +164,35 @@ func wantClaimed(t *testing.T, s store.Store, messages ...*posthaste.Message) {
 		}
 	}
 }
+
+// A message that was to be cancelled when its node died ends with the next claim, also in a queue
+// that is paused, where it keeps its slot until then.
+func TestWhatIsToBeCancelledWaitsForNothing(t *testing.T) {
+	url := emptyDatabase(t)
+	dead, s := open(t, url), openWith(t, url, postgres.Options{})
+	m := newMessage(start)
+	m.Queue = "q"
+	if err := acceptOne(t.Context(), s, m); err != nil {
+		t.Fatal(err)
+	}
+	claimOne(t, dead, m)
+	if _, err := s.Cancel(t.Context(), start, ann, []posthaste.MessageID{m.ID}, nil); err != nil {
+		t.Fatal(err)
+	}
+	err := s.UpdateQueue(t.Context(), start, ann, "q", func(q *posthaste.Queue) error {
+		q.Paused = true
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, url, `UPDATE posthaste.nodes SET expires_at = '-infinity'`)
+	if err := s.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantNoClaims(t, s)
+	if status, err := s.Message(t.Context(), ann, m.ID); err != nil || status.State != posthaste.StateCancelled {
+		t.Errorf("the message is %s, %v, want CANCELLED", status.State, err)
+	}
+	wantWhole(t, url)
+}

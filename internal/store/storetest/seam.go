@@ -106,7 +106,9 @@ func (s *seam) survives(crash func()) {
 	ended, claimed, asked, paused := s.accept(), s.accept(), s.accept(delayed(time.Hour)), s.accept(through("q"))
 	s.end(ended, posthaste.StateCancelled)
 	s.claimThese(claimed)
-	s.save(asked, func(p *store.Place) { p.CancelRequested = true })
+	for _, m := range []*posthaste.Message{claimed, asked} {
+		s.save(m, func(p *store.Place) { p.CancelRequested = true })
+	}
 	var before posthaste.Position
 	s.update(ann, func(tx store.Tx) error {
 		before = tx.NextPosition()
@@ -130,8 +132,9 @@ func (s *seam) survives(crash func()) {
 		s.Errorf("Usage = %+v, %v, want %d dead letters", usage.DeadLetters, err, findables)
 	}
 	s.wantPlace(ended, func(p store.Place) bool { return p.State == posthaste.StateCancelled })
-	s.wantPlace(claimed, func(p store.Place) bool { return p.Waits() && !p.CancelRequested })
-	s.wantPlace(asked, func(p store.Place) bool { return p.Waits() && p.CancelRequested })
+	for _, m := range []*posthaste.Message{claimed, asked} {
+		s.wantPlace(m, func(p store.Place) bool { return p.Waits() && p.CancelRequested })
+	}
 	s.wantPlace(paused, func(p store.Place) bool { return p.Waits() })
 	s.update(ann, func(tx store.Tx) error {
 		if at := tx.NextPosition(); at <= before {
@@ -139,7 +142,9 @@ func (s *seam) survives(crash func()) {
 		}
 		return nil
 	})
-	s.claimThese(claimed)
+	if claim := s.claimThese(claimed)[0]; !claim.CancelRequested {
+		s.Error("the claim does not say that its cancellation was requested")
+	}
 	s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1})
 	s.claimThese(paused)
 }
