@@ -179,11 +179,6 @@ type messageID struct {
 	id   posthaste.MessageID
 }
 
-// peek returns the position that the n-th event added from here on will get.
-func (c *commit) peek(now time.Time, n int) posthaste.Position {
-	return c.last.Next(now) + posthaste.Position(n-1)
-}
-
 // event gives an event the next position and adds it to the log.
 func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Event) posthaste.Position {
 	c.last = c.last.Next(now)

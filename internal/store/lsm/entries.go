@@ -2,7 +2,6 @@ package lsm
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -33,22 +32,6 @@ func (l *entryList) close() error { return l.keys.close() }
 type entries struct {
 	reader    pebble.Reader
 	direction direction
-}
-
-// browse calls read with a snapshot of the store, unless the range is empty. It lowers high to
-// the last durable position first.
-func (s *Store) browse(low posthaste.Position, high *posthaste.Position, dir direction, read func(*entries) error) (err error) {
-	done, err := s.reading()
-	if err != nil {
-		return err
-	}
-	defer done(&err)
-	if *high = min(*high, s.visible()); low > *high {
-		return nil
-	}
-	snapshot := s.db.NewSnapshot()
-	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	return read(&entries{snapshot, dir})
 }
 
 // open opens the set of the keys with a prefix.

@@ -155,17 +155,6 @@ func appendPostingPrefix(key []byte, d day, user string, t store.Term) []byte {
 	return binary.BigEndian.AppendUint64(key, t.Hash)
 }
 
-// appendDeadLetterKey makes the key of a dead letter.
-func appendDeadLetterKey(key []byte, user string, id posthaste.DeadLetterID) []byte {
-	key = appendUser(append(key, kindDeadLetter, deadLetterEntry), user)
-	return binary.BigEndian.AppendUint64(key, uint64(id))
-}
-
-func appendDeadLetterPostingPrefix(key []byte, user string, t store.Term) []byte {
-	key = append(appendUser(append(key, kindDeadLetter, deadLetterPosting), user), t.Field)
-	return binary.BigEndian.AppendUint64(key, t.Hash)
-}
-
 // laneID is a lane of a user.
 type laneID struct {
 	user string

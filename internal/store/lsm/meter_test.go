@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"reflect"
@@ -91,8 +92,9 @@ func fillUsage(t *testing.T, options *pebble.Options) {
 		keep(appendSegment(nil, d, segmentCount, "ann"), 2,
 			appendPositionKey(nil, segmentLog, "ann", at), appendPositionKey(nil, segmentLog, "ann", at+1))
 	}
+	letters := tableOf(store.ItemDeadLetter)
 	keep(appendCountKey(nil, countedDeadLetters, "ann"), 2,
-		appendDeadLetterKey(nil, "ann", 1), appendDeadLetterKey(nil, "ann", 2))
+		letters.appendRecord(nil, "ann", make([]byte, 8)), letters.appendRecord(nil, "ann", bytes.Repeat([]byte{1}, 8)))
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}

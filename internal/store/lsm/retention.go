@@ -20,9 +20,6 @@ import (
 // Retention drops a day as a few ranges. It keeps messages that have not ended, which have a place
 // in a lane, and messages with events in a later day, which are listed there.
 
-// trimStep is how many dead letters or runs one commit removes.
-const trimStep = 200
-
 // Users implements store.Retention.
 func (s *Store) Users(context.Context) ([]string, error) {
 	return read(s, func() ([]string, error) {

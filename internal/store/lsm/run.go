@@ -11,15 +11,6 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// readRun returns store.ErrNotFound for an unknown run.
-func readRun(r pebble.Reader, user string, at posthaste.Position) (*posthaste.Run, error) {
-	data, err := getRecord(r, store.ItemRun, user, binary.BigEndian.AppendUint64(nil, uint64(at)))
-	if err != nil {
-		return nil, err
-	}
-	return record.DecodeRunItem(user, data)
-}
-
 // parsePosition reads a position that is all there is.
 func parsePosition(data []byte) (posthaste.Position, error) {
 	if len(data) != 8 {
