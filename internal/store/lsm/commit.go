@@ -37,13 +37,13 @@ type commit struct {
 // overlay is what operations of a commit wrote, for those that come after. It is of
 // use only while the commit is built.
 type overlay struct {
-	log       index.LogWriter
-	states    map[messageID]known // also those only read
-	dedups    map[string][]byte   // by key
-	documents map[string]any      // by key; also those only loaded
-	tallies   map[string]*tally   // by key
-	tx        transaction         // of the present operation
-	encoded   []byte              // scratch for a value
+	log      index.LogWriter
+	states   map[messageID]known       // also those only read
+	dedups   map[string][]byte         // by key
+	flowKeys map[flowID]*flowKeyRecord // also those only read
+	tallies  map[string]*tally         // by key
+	tx       transaction               // of the present operation
+	encoded  []byte                    // scratch for a value
 }
 
 // known is what is known of a message.
@@ -54,10 +54,10 @@ type known struct {
 
 func newOverlay() *overlay {
 	return &overlay{
-		states:    map[messageID]known{},
-		dedups:    map[string][]byte{},
-		documents: map[string]any{},
-		tallies:   map[string]*tally{},
+		states:   map[messageID]known{},
+		dedups:   map[string][]byte{},
+		flowKeys: map[flowID]*flowKeyRecord{},
+		tallies:  map[string]*tally{},
 	}
 }
 
@@ -65,13 +65,13 @@ func newOverlay() *overlay {
 // unless they are so large that to empty them would take longer.
 func (o *overlay) emptied() *overlay {
 	const large, long = 2048, 64 << 10 // entries, bytes
-	if len(o.log.Postings) > large || len(o.documents) > large || len(o.tallies) > large || cap(o.encoded) > long {
+	if len(o.log.Postings) > large || len(o.flowKeys) > large || len(o.tallies) > large || cap(o.encoded) > long {
 		return newOverlay()
 	}
 	o.log.Reset()
 	clear(o.states)
 	clear(o.dedups)
-	clear(o.documents)
+	clear(o.flowKeys)
 	clear(o.tallies)
 	return o
 }

@@ -61,31 +61,20 @@ type exporter struct {
 }
 
 // all yields everything in the order of the kinds.
-func (e *exporter) all() error {
-	for _, step := range []func() error{
-		e.named(store.ItemSecret, kindVault),
-		e.named(store.ItemQueue, kindQueue),
-		e.named(store.ItemURLGroup, kindGroup),
-		e.named(store.ItemFlowKey, kindFlowKey),
-		e.named(store.ItemSchedule, kindSchedule),
-		e.named(store.ItemAction, kindAction),
-		e.named(store.ItemRun, kindRun, runEnvelope),
-		e.named(store.ItemRunEntry, kindRun, runEntry),
-		e.named(store.ItemIdempotencyRecord, kindRun, runMemory),
-		e.named(store.ItemRunEvent, kindRun, runEvent),
-		e.named(store.ItemWaiter, kindRun, runWaiter),
-		e.daily(segmentEnvelope, e.message),
-		e.daily(segmentLog, e.block),
-		e.named(store.ItemDeadLetter, kindDeadLetter, deadLetterEntry),
-		e.named(store.ItemRunDeadLetter, kindRun, runDeadLetter),
-		e.named(store.ItemSubmission, kindSubmission),
-		e.named(store.ItemResponse, kindResponse),
-	} {
-		if err := step(); err != nil {
-			return err
+func (e *exporter) all() (err error) {
+	for kind := store.ItemSecret; kind <= store.ItemResponse && err == nil; kind++ {
+		switch kind {
+		case store.ItemMessage:
+			err = e.daily(segmentEnvelope, e.message)
+		case store.ItemEvent:
+			err = e.daily(segmentLog, e.block)
+		default:
+			err = e.each([]byte(tables[kind].record), func(user string, key, value []byte) error {
+				return e.yield(store.Item{Kind: kind, User: user, Key: key, Value: value})
+			})
 		}
 	}
-	return nil
+	return err
 }
 
 // each visits what has a prefix, by its user and the rest of its key.
@@ -100,28 +89,14 @@ func (e *exporter) each(prefix []byte, visit func(user string, key, value []byte
 	})
 }
 
-// as yields keys and values as they are.
-func (e *exporter) as(kind store.ItemKind) func(user string, key, value []byte) error {
-	return func(user string, key, value []byte) error {
-		return e.yield(store.Item{Kind: kind, User: user, Key: key, Value: value})
-	}
-}
-
-// named yields what lies under a prefix as it is.
-func (e *exporter) named(kind store.ItemKind, prefix ...byte) func() error {
-	return func() error { return e.each(prefix, e.as(kind)) }
-}
-
 // daily visits a part of all days.
-func (e *exporter) daily(part byte, visit func(user string, key, value []byte) error) func() error {
-	return func() error {
-		days, err := numbersBefore(e.reader, kindSegment, maxDay)
-		for i := 0; i < len(days) && err == nil; i++ {
-			prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(days[i]))
-			err = e.each(append(prefix, part), visit)
-		}
-		return err
+func (e *exporter) daily(part byte, visit func(user string, key, value []byte) error) error {
+	days, err := numbersBefore(e.reader, kindSegment, maxDay)
+	for i := 0; i < len(days) && err == nil; i++ {
+		prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(days[i]))
+		err = e.each(append(prefix, part), visit)
 	}
+	return err
 }
 
 // message yields a message with its body, wherever that is, and where it stands.

@@ -54,7 +54,7 @@ func (i *importer) message(item store.Item) error {
 		return err
 	}
 	i.messages[messageID{m.User, m.ID}] = m
-	i.c.set(appendMessageKey(i.c.key(), segmentEnvelope, m.User, m.ID), encodeEnvelope(m))
+	i.c.set(appendMessageKey(i.c.key(), segmentEnvelope, m.User, m.ID), appendEnvelope(nil, m))
 	if len(m.Body) >= largeBody && !isEntry(m) {
 		i.c.set(appendMessageKey(i.c.key(), segmentBody, m.User, m.ID), m.Body)
 	}

@@ -12,8 +12,7 @@ const (
 	bodyInRun // it is an entry of the run's list
 )
 
-func encodeEnvelope(m *posthaste.Message) []byte { return appendEnvelope(nil, m) }
-
+// appendEnvelope appends the envelope of a message.
 func appendEnvelope(dst []byte, m *posthaste.Message) []byte {
 	place := bodyWithin
 	switch {
@@ -41,9 +40,3 @@ func newItem(m *posthaste.Message, st status) *item {
 }
 
 func laneOf(m *posthaste.Message) laneID { return laneID{m.User, m.Lane()} }
-
-// Submissions are remembered in the day they were accepted in, so that they are
-// forgotten with it. The key is hashed: it may be of any length.
-
-// submitted names a submission of a user.
-type submitted struct{ user, dedupID string }

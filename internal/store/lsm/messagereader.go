@@ -1,11 +1,14 @@
 package lsm
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
+	"posthaste/internal/store"
 	"posthaste/internal/store/record"
 )
 
@@ -69,4 +72,19 @@ func (r *messageReader) envelope(id posthaste.MessageID) (m *posthaste.Message, 
 func (r *messageReader) keyOf(part byte, id posthaste.MessageID) []byte {
 	r.key = appendMessageKey(r.key[:0], part, r.user, id)
 	return r.key
+}
+
+// readEntryBody returns the body of one entry, and nothing if the list was removed
+// with its run.
+func readEntryBody(r pebble.Reader, user string, at posthaste.Position, index int) ([]byte, error) {
+	key := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, uint64(at)), uint32(index))
+	data, err := getRecord(r, store.ItemRunEntry, user, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entry, err := record.DecodeRunEntry(index, data)
+	return entry.Body, err
 }

@@ -147,4 +147,27 @@ func get(r pebble.Reader, key []byte, use func(value []byte) error) error {
 	return use(value)
 }
 
+// scan visits all keys with a prefix, in order, until visit returns an error.
+func scan(r pebble.Reader, prefix []byte, visit func(key, value []byte) error) error {
+	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return err
+	}
+	for valid := iter.First(); valid && err == nil; valid = iter.Next() {
+		err = visit(iter.Key(), iter.Value())
+	}
+	return errors.Join(err, iter.Error(), iter.Close())
+}
+
+// errEnough ends a scan that has seen what it wanted.
+var errEnough = errors.New("enough")
+
+// parsePosition reads a position that is all there is.
+func parsePosition(data []byte) (posthaste.Position, error) {
+	if len(data) != 8 {
+		return 0, errCorrupt
+	}
+	return posthaste.Position(binary.BigEndian.Uint64(data)), nil
+}
+
 func milliTime(ms int64) time.Time { return time.UnixMilli(ms) }

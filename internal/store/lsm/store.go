@@ -369,6 +369,17 @@ func (s *Store) reading() (done func(*error), err error) {
 	}, nil
 }
 
+// read runs a reader while the store is open.
+func read[T any](s *Store, reader func() (T, error)) (_ T, err error) {
+	done, err := s.reading()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer done(&err)
+	return reader()
+}
+
 // hold keeps the database open until the caller calls release.
 func (s *Store) hold() (release func(), err error) {
 	s.mu.RLock()
@@ -385,6 +396,11 @@ func (s *Store) Ping(ctx context.Context) error {
 		c.delete(keyFormat[:1]) // a key that is never set
 		return nil
 	})
+}
+
+// TryLease implements store.Jobs: a directory is open in one process.
+func (s *Store) TryLease(context.Context, string, time.Duration) (bool, error) {
+	return read(s, func() (bool, error) { return true, nil })
 }
 
 // Stats implements store.Health.

@@ -286,11 +286,11 @@ func (tx *transaction) writeRecords() {
 	for _, cut := range tx.cuts {
 		if tx.hasAny(cut) { // else it would only cost
 			_ = tx.c.writableRecords().DeleteRange(cut.from, cut.to, nil)
+			clear(tx.c.flowKeys)
 		}
 	}
 	var removed removals
 	for key, r := range tx.records {
-		delete(tx.c.documents, key)
 		switch {
 		case r.deleted && r.at:
 			if removed == nil {
@@ -334,30 +334,28 @@ func (tx *transaction) writeSettings() {
 			}
 			tx.c.after(func() { scheduler.changeQueue(user, queue) })
 		case set.value == nil:
+			delete(tx.c.flowKeys, flowID{user, set.name})
 			tx.c.after(func() { scheduler.forgetFlowKey(user, set.name) })
 		default:
-			key, err := record.DecodeFlowKey(set.name, set.value)
-			if err != nil {
-				continue // it cannot be: it was encoded just now
-			}
 			before, told := tx.windows[set.name]
 			if !told {
 				_, _ = tx.getBelow(store.ItemFlowKey, []byte(set.name))
 				before = tx.windows[set.name]
 			}
-			window := windowOf(key)
+			r := newFlowKeyRecord(set.name, set.value)
+			tx.c.flowKeys[flowID{user, set.name}] = r
+			key, window := r.key, r.window
+			if key == nil {
+				continue // it cannot be: it was encoded just now
+			}
 			tx.windows[set.name] = window
-			reset := window.Count != before.Count || !sameMilli(window.StartedAt, before.StartedAt)
+			reset := !sameWindow(window, before)
 			if reset && scheduler.resetWindow(user, set.name, window) {
 				reset = false // a window that goes on from now
 			}
 			tx.c.after(func() { scheduler.changeFlowKey(user, *key, reset) })
 		}
 	}
-}
-
-func windowOf(key *posthaste.FlowKey) flow.Window {
-	return flow.Window{StartedAt: key.WindowStartedAt, Count: key.WindowCount}
 }
 
 // writeMessage writes a new message, and adds it to its lane when that is durable.

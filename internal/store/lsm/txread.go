@@ -14,9 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
-	"posthaste/internal/flow"
 	"posthaste/internal/store"
-	"posthaste/internal/store/record"
 )
 
 // Fetch implements store.Reader. What is read is close by.
@@ -37,13 +35,17 @@ func (tx *transaction) Get(kind store.ItemKind, key []byte) ([]byte, error) {
 
 // getBelow returns a record as it was before this transaction.
 func (tx *transaction) getBelow(kind store.ItemKind, key []byte) ([]byte, error) {
-	value, err := getRecord(tx.c.records(), kind, tx.user, key)
-	if err != nil || kind != store.ItemFlowKey {
-		return value, err
+	if kind != store.ItemFlowKey {
+		return getRecord(tx.c.records(), kind, tx.user, key)
 	}
-	value, window, err := tx.store.withWindow(tx.user, string(key), value)
-	tx.windows[string(key)] = window
-	return value, err
+	name := string(key)
+	r, err := tx.c.flowKey(tx.user, name)
+	if err != nil {
+		return nil, err
+	}
+	value, window := tx.store.asOfNow(tx.user, name, r)
+	tx.windows[name] = window
+	return value, nil
 }
 
 // getRecord returns a record of a user, or store.ErrNotFound.
@@ -54,21 +56,6 @@ func getRecord(r pebble.Reader, kind store.ItemKind, user string, key []byte) (v
 		return nil
 	})
 	return value, err
-}
-
-// withWindow returns the record of a flow-control key with its window as of now, and the window.
-func (s *Store) withWindow(user, name string, value []byte) ([]byte, flow.Window, error) {
-	key, err := record.DecodeFlowKey(name, value)
-	if err != nil {
-		return value, flow.Window{}, nil // whoever reads it will tell
-	}
-	stored := windowOf(key)
-	window, _, known := s.scheduler.use(user, name)
-	if !known || window.Count == stored.Count && sameMilli(window.StartedAt, stored.StartedAt) {
-		return value, stored, nil
-	}
-	key.WindowStartedAt, key.WindowCount = window.StartedAt, window.Count
-	return record.AppendFlowKey(nil, key), window, nil
 }
 
 // Scan implements store.Reader.
@@ -303,8 +290,8 @@ func (v *view) Get(kind store.ItemKind, key []byte) ([]byte, error) {
 	if err != nil || kind != store.ItemFlowKey {
 		return value, err
 	}
-	value, _, err = v.store.withWindow(v.user, string(key), value)
-	return value, err
+	value, _ = v.store.asOfNow(v.user, string(key), newFlowKeyRecord(string(key), value))
+	return value, nil
 }
 
 // Scan implements store.Reader.

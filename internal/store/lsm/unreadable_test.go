@@ -17,7 +17,26 @@ import (
 	"posthaste"
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/record"
 )
+
+// openInMemory opens a store that is closed when the test ends.
+func openInMemory(t *testing.T) *Store {
+	s, err := Open("data", Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// damage writes under a key what cannot be read.
+func (s *Store) damage(t *testing.T, key []byte) {
+	t.Helper()
+	if err := s.db.Set(key, []byte{0xff}, pebble.NoSync); err != nil {
+		t.Fatal(err)
+	}
+}
 
 var unreadableNow = time.UnixMilli(1_700_000_000_000)
 
@@ -212,7 +231,8 @@ func TestAnUnreadableQueue(t *testing.T) {
 	want := []posthaste.MessageID{
 		submitTo(t, s, "whole", "same.example", 2).ID, submitTo(t, s, "", "same.example", 3).ID,
 	}
-	s.damage(t, queues.key("ann", "damaged"))
+	queues := tableOf(store.ItemQueue)
+	s.damage(t, queues.appendRecord(nil, "ann", []byte("damaged")))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +289,8 @@ func TestDeadlinesBesideAnUnreadableOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.db.Set(schedules.key("ann", "s"), schedules.encode(nil, &posthaste.Schedule{}), pebble.Sync); err != nil {
+	schedule := record.AppendSchedule(nil, &posthaste.Schedule{})
+	if err := s.db.Set(ticks.appendRecord(nil, "ann", []byte("s")), schedule, pebble.Sync); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -113,15 +113,6 @@ func (w *writer) await(ctx context.Context, apply func(*commit) error, stalled <
 	}
 }
 
-// answer returns what an operation has found out. When waiting for it failed it returns
-// nothing: the writer may be at work on it still.
-func answer[T any](found *T, err error) (nothing T, _ error) {
-	if err != nil {
-		return nothing, err
-	}
-	return *found, nil
-}
-
 // post runs an operation some time soon, in order, without waiting for it. It is not
 // given up when the disk does not answer.
 func (w *writer) post(ctx context.Context, apply func(*commit) error) error {
