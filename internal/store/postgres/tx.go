@@ -43,13 +43,18 @@ func (s *Store) scoped(tx *tx, user string) *scopedTx {
 	return &scopedTx{reader: reader{tx, &tx.readCache, tx.ctx, s, user}, tx: tx, user: user}
 }
 
-// Due implements store.Transactor. Each node gets all that are due.
+// Due implements store.Transactor. Each node gets all that are due. Of those that are not, it reads
+// the time of the first.
 func (s *Store) Due(ctx context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) (due []store.Record, next time.Time, err error) {
 	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]dueRecord, error) {
 		return rows(ctx, q, scanDue, `
-			SELECT user_id, kind, key, value, due FROM posthaste.records
-			WHERE kind = $1 AND due IS NOT NULL AND (user_id = ANY($3)) IS NOT TRUE
-			ORDER BY due, user_id, key LIMIT $2`, int16(kind), limit+1, except)
+			(SELECT user_id, kind, key, value, due FROM posthaste.records
+				WHERE kind = $1 AND due <= $4 AND (user_id = ANY($3)) IS NOT TRUE
+				ORDER BY due, user_id, key LIMIT $2)
+			UNION ALL (SELECT user_id, kind, key, ''::bytea, due FROM posthaste.records
+				WHERE kind = $1 AND due > $4 AND (user_id = ANY($3)) IS NOT TRUE
+				ORDER BY due LIMIT 1)
+			ORDER BY due, user_id, key`, int16(kind), limit+1, except, now.UnixMilli())
 	})
 	for _, d := range found {
 		if len(due) == limit || d.at.After(now) {
