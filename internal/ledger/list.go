@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"time"
 
 	"posthaste/internal/store"
 )
@@ -93,4 +94,37 @@ func (r records[T]) names(ctx context.Context, l *Ledger, user string) (names []
 		return nil
 	})
 	return names, err
+}
+
+// due returns up to limit values that are due, of all users except some, the earliest first, and when
+// the next other one is. Unreadable ones are returned as an error together with the others, and do
+// not count.
+func (r records[T]) due(ctx context.Context, l *Ledger, now time.Time, limit int, except ...string) (due []*T, next time.Time, err error) {
+	for count := limit; ; count *= 2 {
+		found, next, err := l.Due(ctx, r.kind, now, count, except...)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		due, damage := r.readable(found)
+		if len(due) > limit {
+			return due[:limit], now, damage
+		}
+		if len(due) == limit || len(found) < count {
+			return due, next, damage
+		}
+	}
+}
+
+// readable decodes what can be read of some values. The error names the others.
+func (r records[T]) readable(found []store.Record) (values []*T, damage error) {
+	var damaged []error
+	for _, f := range found {
+		value, err := r.read(f.User, string(f.Key), f.Value)
+		if err != nil {
+			damaged = append(damaged, err)
+			continue
+		}
+		values = append(values, value)
+	}
+	return values, errors.Join(damaged...)
 }
