@@ -116,9 +116,9 @@ func namesOf(keys []*posthaste.FlowKey) []string {
 
 // DeleteFlowKey implements store.FlowKeys. It begins again if the key was used meanwhile.
 func (l *Ledger) DeleteFlowKey(ctx context.Context, user, key string) error {
-	any := func(*posthaste.FlowKey) bool { return true }
+	always := func(*posthaste.FlowKey) bool { return true }
 	for {
-		marked, err := l.markKeys(ctx, user, []string{key}, any)
+		marked, err := l.markKeys(ctx, user, []string{key}, always)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (l *Ledger) DeleteFlowKey(ctx context.Context, user, key string) error {
 		if err := store.RefuseDeleteFlowKey(key, under[0]); err != nil {
 			return err
 		}
-		if removed, err := l.removeMarked(ctx, user, marked, any); removed > 0 || err != nil {
+		if removed, err := l.removeMarked(ctx, user, marked, always); removed > 0 || err != nil {
 			return err
 		}
 	}
@@ -147,10 +147,11 @@ func (l *Ledger) trimFlowKeys(ctx context.Context, user string, since time.Time)
 	idle := func(k *posthaste.FlowKey) bool { return k.Idle(since) }
 	for after, more := []byte(nil), true; more; {
 		var names []string
-		err := l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
+		var last []byte
+		err := l.View(ctx, store.Scope{User: user}, func(r store.Reader) (err error) {
 			names = nil
 			more, err = r.Scan(store.ItemFlowKey, nil, after, trimmedKeys, func(name, data []byte) error {
-				after = append(after[:0], name...)
+				last = append(last[:0], name...)
 				if k, err := flowKeys.read(user, string(name), data); err == nil && idle(k) {
 					names = append(names, k.Key)
 				}
@@ -161,6 +162,7 @@ func (l *Ledger) trimFlowKeys(ctx context.Context, user string, since time.Time)
 		if err != nil {
 			return removed, err
 		}
+		after = last
 		n, err := l.removeIdle(ctx, user, names, idle)
 		if removed += n; err != nil {
 			return removed, err

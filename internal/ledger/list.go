@@ -78,20 +78,18 @@ func (r records[T]) all(ctx context.Context, l *Ledger, user string) (all []*T, 
 
 // names returns the names of all values of a user, in order.
 func (r records[T]) names(ctx context.Context, l *Ledger, user string) (names []string, err error) {
-	err = l.View(ctx, store.Scope{User: user}, func(from store.Reader) error {
+	err = l.View(ctx, store.Scope{User: user}, func(from store.Reader) (err error) {
 		names = nil
-		for after, more := []byte(nil), true; more; {
-			if more, err = from.Scan(r.kind, nil, after, listedAtOnce, func(key, _ []byte) error {
+		for after, more := []byte(nil), true; more && err == nil; {
+			more, err = from.Scan(r.kind, nil, after, listedAtOnce, func(key, _ []byte) error {
 				names = append(names, string(key))
 				return nil
-			}); err != nil {
-				return err
-			}
+			})
 			if more {
 				after = []byte(names[len(names)-1])
 			}
 		}
-		return nil
+		return err
 	})
 	return names, err
 }
