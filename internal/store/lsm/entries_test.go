@@ -222,7 +222,7 @@ func stepsOfPage(t *testing.T, s *Store, query store.DeadLetterQuery) (shown, st
 	visible := s.visible()
 	query.High = visible
 	letters := tableOf(store.ItemDeadLetter)
-	in, err := found(&entries{s.db, direction(query.OldestFirst)}, "ann", &letters, &store.FindQuery{Terms: index.DeadLetters(&query.Filter)})
+	in, err := found(&entries{s.db, direction(query.OldestFirst)}, "ann", letters, &store.FindQuery{Terms: index.DeadLetters(&query.Filter)})
 	if err != nil {
 		t.Fatal(err)
 	}

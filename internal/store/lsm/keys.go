@@ -34,6 +34,7 @@ import (
 //	s DAY o USER ID                             → nothing: the day has events of that older message
 //	s DAY n USER                                → how many events the day has, varint
 //	t WEEK USER FIELD hash64 DAY                → nothing: the day has events with that; see dayindex.go
+//	x USER window32 hash128                     → submission: Unix milliseconds64, ids
 //	i USER window32 hash128                     → response to an operation on runs
 //	n r USER run64                              → run with its progress
 //	n i USER hash128                            → run64 of the latest run with an id

@@ -16,7 +16,9 @@ type table struct {
 	counted  byte   // part of the number of records; their keys are positions. 0: they are not counted
 }
 
-var tables = [...]table{
+// tables are where the kinds are kept. Due keys and postings that have no place of their own are under
+// their kind's number.
+var tables = complete([kinds]table{
 	store.ItemSecret:            {record: string(kindVault)},
 	store.ItemQueue:             {record: string(kindQueue)},
 	store.ItemURLGroup:          {record: string(kindGroup)},
@@ -42,22 +44,27 @@ var tables = [...]table{
 	store.ItemLatestRun:   {record: runPart(runLatest)},
 	store.ItemTopic:       {record: runPart(runTopic)},
 	store.ItemFailedRunID: {record: runPart(runDeadLetterID)},
-}
+})
+
+const kinds = store.ItemFailedRunID + 1
 
 func runPart(part byte) string { return string([]byte{kindRun, part}) }
 
-// tableOf returns where a kind is kept. Due keys and postings that have no place of their own are
-// under their kind's number.
-func tableOf(kind store.ItemKind) table {
-	t := tables[kind]
-	if t.due == "" {
-		t.due = string([]byte{kindDue, byte(kind)})
+func complete(all [kinds]table) [kinds]table {
+	for kind := range all {
+		t := &all[kind]
+		if t.due == "" {
+			t.due = string([]byte{kindDue, byte(kind)})
+		}
+		if t.postings == "" {
+			t.postings = string([]byte{kindFound, byte(kind)})
+		}
 	}
-	if t.postings == "" {
-		t.postings = string([]byte{kindFound, byte(kind)})
-	}
-	return t
+	return all
 }
+
+// tableOf returns where a kind is kept.
+func tableOf(kind store.ItemKind) *table { return &tables[kind] }
 
 // appendRecordPrefix makes the beginning of the keys of a user's records.
 func (t *table) appendRecordPrefix(dst []byte, user string) []byte {

@@ -160,7 +160,7 @@ func (tx *transaction) CheckSpace() error { return tx.store.reserve.check() }
 func (tx *transaction) Put(kind store.ItemKind, key, value []byte, was, is store.Found) {
 	t := tableOf(kind)
 	tx.stage(t.appendRecord(tx.scratch[:0], tx.user, key), staged{value: value})
-	tx.refile(&t, key, was, is)
+	tx.refile(t, key, was, is)
 	if kind == store.ItemQueue || kind == store.ItemFlowKey {
 		tx.settings = append(tx.settings, setting{kind, string(key), value})
 	}
@@ -170,7 +170,7 @@ func (tx *transaction) Put(kind store.ItemKind, key, value []byte, was, is store
 func (tx *transaction) Delete(kind store.ItemKind, key []byte, was store.Found) {
 	t := tableOf(kind)
 	tx.stage(t.appendRecord(tx.scratch[:0], tx.user, key), staged{deleted: true, at: t.counted != 0})
-	tx.refile(&t, key, was, store.Found{})
+	tx.refile(t, key, was, store.Found{})
 	if kind == store.ItemQueue || kind == store.ItemFlowKey {
 		tx.settings = append(tx.settings, setting{kind: kind, name: string(key)})
 	}
@@ -216,7 +216,7 @@ func sameMilli(a, b time.Time) bool {
 
 // Count implements store.Tx. Bytes are measured when they are asked for.
 func (tx *transaction) Count(kind store.ItemKind, entries, _ int) {
-	tx.counts = append(tx.counts, counted{tables[kind].counted, int64(entries)})
+	tx.counts = append(tx.counts, counted{tableOf(kind).counted, int64(entries)})
 }
 
 // Log implements store.Tx.

@@ -134,7 +134,7 @@ func (tx *transaction) Find(query store.FindQuery, visit func(posthaste.Position
 // find visits the records of a user that a query selects.
 func find(e *entries, user string, query *store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (next posthaste.Position, more bool, err error) {
 	t := tableOf(query.Kind)
-	in, err := found(e, user, &t, query)
+	in, err := found(e, user, t, query)
 	if err != nil {
 		return 0, false, err
 	}
