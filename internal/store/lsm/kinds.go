@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	"posthaste"
 	"posthaste/internal/store"
 )
 
@@ -98,34 +97,4 @@ func (t *table) appendPostingPrefix(dst []byte, user string, term store.Term) []
 
 func (t *table) appendPosting(dst []byte, user string, term store.Term, key []byte) []byte {
 	return append(t.appendPostingPrefix(dst, user, term), key...)
-}
-
-// placeOf returns where a message stands as the seam has it.
-func (s status) placeOf(lease uint64) *store.Place {
-	return &store.Place{
-		State:           s.state,
-		Order:           s.order,
-		DueAt:           milliTime(s.readyMS),
-		Retried:         s.retried,
-		CancelRequested: s.cancelRequested,
-		Callbacks:       s.callbacks,
-		Lingers:         s.ended,
-		Lease:           lease,
-	}
-}
-
-// at returns the status of a message whose place has changed.
-func (s status) at(p *store.Place) status {
-	s.state, s.order = p.State, p.Order
-	s.readyMS, s.retried, s.cancelRequested = p.DueAt.UnixMilli(), p.Retried, p.CancelRequested
-	s.callbacks, s.ended = p.Callbacks, p.Lingers
-	return s
-}
-
-// inLane reports whether the message has a place in its lane.
-func (s status) inLane() bool { return !s.state.Terminal() || s.ended }
-
-// newStatus returns the status of a new message.
-func newStatus(m *posthaste.Message, p *store.Place) status {
-	return status{waiting: newWaiting(m)}.at(p)
 }

@@ -4,7 +4,8 @@
 // One goroutine writes (writer), any number read. What waits and what is claimed
 // is known in memory (scheduler) and can be read again from disk, so opening a
 // store after a crash is the same as opening it after a clean stop. keys.go is
-// the whole schema; logwrite.go and logread.go are the log and its index.
+// the whole schema, kinds.go the table of records; tx.go and txread.go are the
+// transactions, logwrite.go and logread.go the log and its index.
 package lsm
 
 import (
