@@ -74,8 +74,8 @@ type Store interface {
 
 // Acceptor accepts new messages.
 type Acceptor interface {
-	// Accept stores the messages of the submissions, each with a CREATED event, in one commit. A
-	// message becomes due at its NotBefore. The caller sets unique ids and does not use the
+	// Accept stores the messages of the submissions, each with a CREATED event, in one commit. All
+	// are of one user. A message becomes due at its NotBefore. The caller sets unique ids and does not use the
 	// messages afterwards. If a DedupKey was accepted within DedupWindow, the earlier ids are
 	// returned and nothing is stored, unless all earlier messages are FAILED or CANCELLED.
 	//

@@ -107,11 +107,13 @@ func (h *historian) someMessage() *posthaste.Message {
 
 func (h *historian) accept() {
 	var submissions []store.Submission
+	user := ann
+	if h.chance(6) {
+		user = anna
+	}
 	for range 1 + h.rng.IntN(3) {
 		m := h.someMessage()
-		if h.chance(6) {
-			m.User = anna
-		}
+		m.User = user
 		s := store.Submission{Messages: []*posthaste.Message{m}}
 		if h.chance(3) {
 			s.DedupKey = fmt.Sprintf("key-%d", h.rng.IntN(5))
