@@ -126,13 +126,8 @@ func (s *Store) await(ctx context.Context, users []string, c *change) error {
 	return c.err
 }
 
-// call is change for a whole call of the seam, without a prefetch.
-func (s *Store) call(ctx context.Context, now time.Time, users []string, do func(*tx) error) error {
-	return s.callWith(ctx, now, users, prefetch{}, do)
-}
-
-// callWith is call with a prefetch.
-func (s *Store) callWith(ctx context.Context, now time.Time, users []string, w prefetch, do func(*tx) error) (err error) {
+// call is change for a whole call of the seam.
+func (s *Store) call(ctx context.Context, now time.Time, users []string, w prefetch, do func(*tx) error) (err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/record"
 )
 
 // Claim implements store.Worker. It writes nothing while nothing is due.
@@ -410,11 +412,11 @@ func (c *claiming) queueNames() (map[*openLane]name, error) {
 func (c *claiming) queueLimits(of name) *posthaste.Queue {
 	r := c.readCache.records[recordOf{of.user, store.ItemQueue, of.name}]
 	if r.value == nil {
-		return newQueue(of.name, c.now)
+		return &posthaste.Queue{Name: of.name, Parallelism: posthaste.DefaultParallelism}
 	}
-	queue, damage := queues.read(of.user, []byte(of.name), r.value)
-	if damage != nil {
-		c.store.setAside.addDocument(damage, c.store.logger)
+	queue, err := record.DecodeQueue(of.name, r.value)
+	if err != nil {
+		c.store.setAside.addRecord(fmt.Errorf("queue %q of user %q: %w", of.name, of.user, err), c.store.logger)
 		return &posthaste.Queue{Name: of.name, Paused: true}
 	}
 	return queue

@@ -55,92 +55,68 @@ func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item
 	if err := s.requireAlone(ctx); err != nil {
 		return err
 	}
-	for _, e := range exports {
+	for kind := store.ItemSecret; kind <= store.ItemResponse; kind++ {
 		export := s.export
-		if e.kind == store.ItemEvent {
+		if kind == store.ItemEvent {
 			export = s.exportEvents
 		}
-		if err := export(ctx, e, now, yield); err != nil {
+		if err := export(ctx, kind, now, yield); err != nil {
 			return err
 		}
 	}
 	return s.requireAlone(ctx)
 }
 
-// export reads the items of a kind. The query returns user, key and the parts of the value,
-// unless items reads something else.
+// export reads the items of a kind.
 type export struct {
-	kind  store.ItemKind
 	query string
-	items func(pgx.CollectableRow) ([]store.Item, error) // nil: scanItem
+	items func(pgx.CollectableRow) ([]store.Item, error)
 }
 
-// exports are in the order of the kinds. int8send and int4send return a number in big-endian bytes.
-var exports = []export{
-	exportRecords(store.ItemSecret),
-	exportRecords(store.ItemQueue),
-	exportRecords(store.ItemURLGroup),
-	exportRecords(store.ItemFlowKey),
-	exportRecords(store.ItemSchedule),
-	exportRecords(store.ItemAction),
-	exportRecords(store.ItemRun),
-	exportRecords(store.ItemRunEntry),
-	exportRecords(store.ItemIdempotencyRecord),
-	exportRecords(store.ItemRunEvent),
-	exportRecords(store.ItemWaiter),
-	{store.ItemMessage, `
-		SELECT user_id, id, record, coalesce(l.state, e.state), coalesce(l.retried, e.retried),
-			l.place, l.due, coalesce(l.callbacks, 0), coalesce(l.cancel_requested, false)
-		FROM posthaste.messages LEFT JOIN posthaste.live l USING (user_id, id) LEFT JOIN posthaste.ended e USING (user_id, id)
-		ORDER BY user_id, id`, messageItem},
-	{store.ItemEvent, `
-		SELECT user_id, first, block,
-			ARRAY(SELECT r.first FROM posthaste.responses r WHERE r.user_id = e.user_id AND r.first >= e.first AND r.first < e.next ORDER BY r.first),
-			ARRAY(SELECT r.record FROM posthaste.responses r WHERE r.user_id = e.user_id AND r.first >= e.first AND r.first < e.next ORDER BY r.first)
-		FROM (
-			SELECT user_id, first, block, lead(first, 1, 9223372036854775807) OVER (PARTITION BY user_id ORDER BY first) AS next
-			FROM posthaste.events) AS e
-		ORDER BY user_id, first`, eventItems},
-	exportRecords(store.ItemDeadLetter),
-	exportRecords(store.ItemRunDeadLetter),
-	exportRecords(store.ItemSubmission),
-	exportRecords(store.ItemResponse),
+// exportOf returns how items of a kind are read.
+func exportOf(kind store.ItemKind) export {
+	switch kind {
+	case store.ItemMessage:
+		return export{`
+			SELECT user_id, id, record, coalesce(l.state, e.state), coalesce(l.retried, e.retried),
+				l.place, l.due, coalesce(l.callbacks, 0), coalesce(l.cancel_requested, false)
+			FROM posthaste.messages LEFT JOIN posthaste.live l USING (user_id, id) LEFT JOIN posthaste.ended e USING (user_id, id)
+			ORDER BY user_id, id`, messageItem}
+	case store.ItemEvent:
+		return export{`
+			SELECT user_id, first, block,
+				ARRAY(SELECT r.first FROM posthaste.responses r WHERE r.user_id = e.user_id AND r.first >= e.first AND r.first < e.next ORDER BY r.first),
+				ARRAY(SELECT r.record FROM posthaste.responses r WHERE r.user_id = e.user_id AND r.first >= e.first AND r.first < e.next ORDER BY r.first)
+			FROM (
+				SELECT user_id, first, block, lead(first, 1, 9223372036854775807) OVER (PARTITION BY user_id ORDER BY first) AS next
+				FROM posthaste.events) AS e
+			ORDER BY user_id, first`, eventItems}
+	default:
+		return export{fmt.Sprintf(`SELECT user_id, key, value FROM posthaste.records WHERE kind = %d ORDER BY user_id, key`, kind), recordItem}
+	}
 }
 
-func exportRecords(kind store.ItemKind) export {
-	return export{kind, fmt.Sprintf(`SELECT user_id, key, ARRAY[value] FROM posthaste.records WHERE kind = %d ORDER BY user_id, key`, kind), nil}
-}
-
-func scanItem(r pgx.CollectableRow) ([]store.Item, error) {
+func recordItem(r pgx.CollectableRow) ([]store.Item, error) {
 	var i store.Item
-	var parts [][]byte
-	if err := r.Scan(&i.User, &i.Key, &parts); err != nil {
-		return nil, err
-	}
-	if i.Value = parts[0]; len(parts) > 1 {
-		i.Value = record.AppendParts(nil, parts...)
-	}
-	return []store.Item{i}, nil
+	err := r.Scan(&i.User, &i.Key, &i.Value)
+	return []store.Item{i}, err
 }
 
 // export yields the items of a kind while they are read.
-func (s *Store) export(ctx context.Context, e export, now time.Time, yield func(store.Item) error) error {
+func (s *Store) export(ctx context.Context, kind store.ItemKind, now time.Time, yield func(store.Item) error) error {
+	e := exportOf(kind)
 	found, err := s.pool.Query(ctx, e.query)
 	if err != nil {
 		return err
 	}
 	defer found.Close()
-	scan := e.items
-	if scan == nil {
-		scan = scanItem
-	}
 	for found.Next() {
-		items, err := scan(found)
+		items, err := e.items(found)
 		if err != nil {
 			return err
 		}
 		for _, item := range items {
-			if item.Kind = e.kind; item.Expired(now) {
+			if item.Kind = kind; item.Expired(now) {
 				continue
 			}
 			if err := yield(item); err != nil {
@@ -155,7 +131,7 @@ func (s *Store) export(ctx context.Context, e export, now time.Time, yield func(
 const eventsAtOnce = 1000
 
 // exportEvents skips events whose message retention has already removed.
-func (s *Store) exportEvents(ctx context.Context, e export, now time.Time, yield func(store.Item) error) error {
+func (s *Store) exportEvents(ctx context.Context, kind store.ItemKind, now time.Time, yield func(store.Item) error) error {
 	var events []store.Item
 	flush := func() error {
 		there, err := s.haveMessages(ctx, events)
@@ -167,7 +143,7 @@ func (s *Store) exportEvents(ctx context.Context, e export, now time.Time, yield
 		events = events[:0]
 		return err
 	}
-	err := s.export(ctx, e, now, func(event store.Item) error {
+	err := s.export(ctx, kind, now, func(event store.Item) error {
 		if events = append(events, event); len(events) < eventsAtOnce {
 			return nil
 		}

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -22,15 +24,34 @@ func without[T comparable](some, others []T) []T {
 	return slices.DeleteFunc(slices.Clone(some), func(t T) bool { return slices.Contains(others, t) })
 }
 
+// finder runs a query for records of a user.
 type finder struct {
-	user        string
-	kind        int16 // of terms
-	low, high   posthaste.Position
-	oldestFirst bool
-	limit       int            // of the page
-	terms       [][]store.Term // what the index knows of the filter
-	complete    bool           // which is all of it
-	only        []int64        // the only positions there may be; nil: any
+	store.FindQuery
+	user string
+}
+
+// Find implements store.Reader. It reads what it visits before it visits it.
+func (r *reader) Find(query store.FindQuery, visit func(at posthaste.Position, value []byte) (full bool, err error)) (next posthaste.Position, more bool, err error) {
+	query.High = min(query.High, posthaste.MaxPosition)
+	f := &finder{query, r.user}
+	found, err := f.find(r.ctx, r)
+	if err != nil {
+		return 0, false, err
+	}
+	records, err := f.read(r.ctx, r, found.at)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, v := range records {
+		at := positionAt(v.key)
+		if v.value == nil {
+			return at, true, nil
+		}
+		if full, err := visit(at, v.value); full || err != nil {
+			return at, err == nil, err
+		}
+	}
+	return found.next, found.more, nil
 }
 
 // findings are positions in order, and where the next ones begin.
@@ -42,29 +63,70 @@ type findings struct {
 
 // find returns the next positions that the index proposes.
 func (f *finder) find(ctx context.Context, q querier) (findings, error) {
-	atMost := f.limit + 1
-	if !f.complete {
-		atMost = max(atMost, foundAtOnce)
-	}
-	if len(f.terms) > 0 && f.only == nil {
+	atMost := f.Limit + 1
+	if len(f.Terms) > 0 && len(f.At) == 0 {
 		return f.search(ctx, q, atMost)
 	}
-	at, err := f.listRecords(ctx, q, atMost)
+	at, err := f.list(ctx, q, atMost)
 	return f.findings(at, at, atMost), err
 }
 
 // findings returns the passing ones of the positions that were looked at, atMost of them
-// unless there were no more. If the index knows the whole filter, a page needs only one
-// position beyond it.
+// unless there were no more. A page needs only one position beyond it.
 func (f *finder) findings(passing, looked []int64, atMost int) findings {
-	if needed := f.limit + 1; f.complete && len(passing) > needed {
+	if needed := f.Limit + 1; len(passing) > needed {
 		return findings{passing[:needed], true, posthaste.Position(passing[needed])}
 	}
 	result := findings{at: passing}
 	if len(looked) == atMost {
-		result.more, result.next = true, beyond(posthaste.Position(looked[atMost-1]), f.oldestFirst)
+		result.more, result.next = true, beyond(posthaste.Position(looked[atMost-1]), f.OldestFirst)
 	}
 	return result
+}
+
+// positionKey is the key of a record at a position.
+func positionKey[T ~int64 | ~uint64](at T) []byte {
+	return binary.BigEndian.AppendUint64(nil, uint64(at))
+}
+
+var errNoPosition = errors.New("postgres: a key is not a position")
+
+func scanPosition(r pgx.CollectableRow) (int64, error) {
+	var key []byte
+	err := r.Scan(&key)
+	if err == nil && len(key) != 8 {
+		err = errNoPosition
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int64(positionAt(key)), nil
+}
+
+// list returns positions whatever the terms of their records.
+func (f *finder) list(ctx context.Context, q querier, atMost int) ([]int64, error) {
+	var only [][]byte // NULL: any
+	if len(f.At) > 0 {
+		only = column(f.At, positionKey[posthaste.Position])
+	}
+	return rows(ctx, q, scanPosition, `
+		SELECT key FROM posthaste.records
+		WHERE user_id = $1 AND kind = $2 AND key BETWEEN $3 AND $4 AND ($5::bytea[] IS NULL OR key = ANY($5))
+		ORDER BY key `+direction(f.OldestFirst)+` LIMIT $6`,
+		f.user, int16(f.Kind), positionKey(f.Low), positionKey(f.High), only, atMost)
+}
+
+// read returns the records at positions in the query's order, up to the byte limit.
+func (f *finder) read(ctx context.Context, q querier, at []int64) ([]storedValue, error) {
+	if len(at) == 0 {
+		return nil, nil
+	}
+	order := direction(f.OldestFirst)
+	return rows(ctx, q, scanValue, `
+		SELECT key, CASE WHEN total - size < $4 THEN value END, false FROM (
+			SELECT key, value, octet_length(value) AS size, sum(octet_length(value)) OVER (ORDER BY key `+order+`) AS total
+			FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key = ANY($3)) AS found
+		ORDER BY key `+order, f.user, int16(f.Kind), column(at, positionKey[int64]), maxPageBytes)
 }
 
 // candidate is a position with a term of the leading field.
@@ -79,19 +141,19 @@ func (f *finder) search(ctx context.Context, q querier, atMost int) (findings, e
 	if err != nil {
 		return findings{}, err
 	}
-	if len(f.terms) > 1 {
+	if len(f.Terms) > 1 {
 		atMost = max(atMost, foundAtOnce)
 	}
-	args := []any{f.user, f.kind, int64(f.low), int64(f.high), atMost, termColumns(f.terms[leads])}
+	args := []any{f.user, int16(f.Kind), int64(f.Low), int64(f.High), atMost, termColumns(f.Terms[leads])}
 	passes := `true`
-	for i, terms := range f.terms {
+	for i, terms := range f.Terms {
 		if i != leads {
 			args = append(args, termColumns(terms))
 			passes += fmt.Sprintf(` AND EXISTS (SELECT FROM posthaste.terms o
 				WHERE o.user_id = $1 AND o.kind = $2 AND o.term = ANY($%d) AND o.at = c.at)`, len(args))
 		}
 	}
-	order := direction(f.oldestFirst)
+	order := direction(f.OldestFirst)
 	candidates, err := rows(ctx, q, func(r pgx.CollectableRow) (c candidate, err error) {
 		err = r.Scan(&c.at, &c.passes)
 		return c, err
@@ -114,11 +176,11 @@ func (f *finder) search(ctx context.Context, q querier, atMost int) (findings, e
 
 // rarest returns the field with the fewest positions, up to a sample.
 func (f *finder) rarest(ctx context.Context, q querier) (int, error) {
-	if len(f.terms) == 1 {
+	if len(f.Terms) == 1 {
 		return 0, nil
 	}
 	var fields, terms []int64
-	for i, alternatives := range f.terms {
+	for i, alternatives := range f.Terms {
 		for _, t := range alternatives {
 			fields, terms = append(fields, int64(i)), append(terms, termColumn(t))
 		}
@@ -129,5 +191,5 @@ func (f *finder) rarest(ctx context.Context, q querier) (int, error) {
 				SELECT FROM posthaste.terms
 				WHERE user_id = $1 AND kind = $2 AND term = t.term AND at BETWEEN $3 AND $4 LIMIT 1000) AS sample) AS counted
 		GROUP BY t.field ORDER BY sum(counted.n) LIMIT 1`,
-		f.user, f.kind, int64(f.low), int64(f.high), fields, terms)
+		f.user, int16(f.Kind), int64(f.Low), int64(f.High), fields, terms)
 }

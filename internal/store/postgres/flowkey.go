@@ -1,37 +1,32 @@
 package postgres
 
 import (
+	"fmt"
 	"time"
 
 	"posthaste"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
+	"posthaste/internal/store/record"
 )
 
 type flowKey struct {
 	*posthaste.FlowKey
-	dirty    bool
+	dirty    bool  // to be written to its record
 	counted  bool  // inFlight is known
 	inFlight int   // attempts
-	damage   error // why it cannot be read: nothing starts under it, and nothing changes it
+	damage   error // why it cannot be read: nothing starts under it
 
 	// loggedAt is the time of the next attempt's event. Rate windows go by it: it never goes
 	// back, whatever the nodes' clocks say.
 	loggedAt time.Time
 }
 
-// flowKey returns a key, a new one if it does not exist. It is read once in a transaction, and
-// written if dirty.
-func (t *userTx) flowKey(user, key string) (*flowKey, error) {
-	_, err := t.record(t.ctx, t, flowKeyOf(user, key))
-	if ignore(err, store.ErrNotFound) != nil {
-		return nil, err
-	}
-	k := t.knownKey(name{user, key})
-	return k, k.damage
-}
+// flowKeyOf names the record of a flow-control key.
+func flowKeyOf(user, key string) recordOf { return recordOf{user, store.ItemFlowKey, key} }
 
-// knownKey is flowKey for a key whose record is known.
+// knownKey returns a key whose record is known, a new one if it does not exist. It is decoded
+// once in a transaction, and written if dirty.
 func (t *userTx) knownKey(of name) *flowKey {
 	if t.keys[of] == nil {
 		t.keys[of] = &flowKey{}
@@ -48,9 +43,10 @@ func (t *userTx) decodeKey(of name) {
 	if r == nil || r.value == nil {
 		return
 	}
-	stored, damage := flowKeys.read(of.user, []byte(of.name), r.value)
-	if k.damage = damage; damage != nil {
-		t.store.setAside.addDocument(damage, t.store.logger)
+	stored, err := record.DecodeFlowKey(of.name, r.value)
+	if err != nil {
+		k.damage = fmt.Errorf("flow-control key %q of user %q: %w", of.name, of.user, err)
+		t.store.setAside.addRecord(k.damage, t.store.logger)
 		return
 	}
 	k.FlowKey = stored
@@ -60,7 +56,7 @@ func (t *userTx) decodeKey(of name) {
 func (t *userTx) saveFlowKeys() {
 	for of, key := range t.keys {
 		if key.dirty {
-			t.changedRecord(flowKeyOf(of.user, of.name)).value = flowKeys.encode(nil, key.FlowKey)
+			t.changedRecord(flowKeyOf(of.user, of.name)).value = record.AppendFlowKey(nil, key.FlowKey)
 			key.dirty = false
 		}
 	}

@@ -76,15 +76,7 @@ func positionAt(key []byte) posthaste.Position {
 	return posthaste.Position(binary.BigEndian.Uint64(key))
 }
 
-// keyLengths are the lengths of keys made of numbers and hashes.
-var keyLengths = map[store.ItemKind]int{
-	store.ItemMessage: 16, store.ItemEvent: 8,
-}
-
 func (i *importer) add(item store.Item) error {
-	if want, fixed := keyLengths[item.Kind]; fixed && len(item.Key) != want {
-		return fmt.Errorf("its key has %d bytes, not %d", len(item.Key), want)
-	}
 	switch item.Kind {
 	case store.ItemMessage:
 		return i.message(item)
@@ -158,6 +150,9 @@ func (i *importer) addToLane(m *posthaste.Message, p *record.Place) {
 }
 
 func (i *importer) event(item store.Item) error {
+	if len(item.Key) != 8 {
+		return errNoPosition
+	}
 	event, err := record.DecodeEventItem(positionAt(item.Key), item.Value)
 	if err != nil {
 		return err

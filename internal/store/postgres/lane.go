@@ -30,6 +30,10 @@ func laneIn(user string, lane posthaste.Lane) laneID {
 	return laneID{user, int16(lane.Kind), lane.Name}
 }
 
+func queueLane(user, name string) laneID {
+	return laneIn(user, posthaste.Lane{Kind: posthaste.LaneQueue, Name: name})
+}
+
 // strict reports whether the lane is a queue, whose messages keep slots.
 func (l laneID) strict() bool { return posthaste.LaneKind(l.kind) == posthaste.LaneQueue }
 

@@ -78,9 +78,6 @@ func readLive(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
 
 func (l *liveMessage) of() messageOf { return messageOf{l.user, l.id} }
 
-// waits reports whether the message waits for an attempt.
-func (l *liveMessage) waits() bool { return l.lease == 0 && !l.ended }
-
 // before is the order in a lane.
 func (l *liveMessage) before(o *liveMessage) bool {
 	if l.place != o.place {

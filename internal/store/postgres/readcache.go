@@ -11,6 +11,21 @@ import (
 	"posthaste/internal/store/record"
 )
 
+// prefetch is what a change will need. It is read with the first round trip, for all changes
+// at once; anything else is read on demand.
+type prefetch struct {
+	live     []messageOf
+	messages []messageOf
+	records  []recordOf
+}
+
+// add adds what another change will need.
+func (w *prefetch) add(other prefetch) {
+	w.live = append(w.live, other.live...)
+	w.messages = append(w.messages, other.messages...)
+	w.records = append(w.records, other.records...)
+}
+
 // readCache is what was read, with the changes of the transaction. What is not in a map is not
 // known.
 type readCache struct {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"time"
@@ -211,70 +210,4 @@ func prefixEnd(prefix []byte) []byte {
 	end = bytes.Clone(end)
 	end[len(end)-1]++
 	return end
-}
-
-func (r *reader) Find(query store.FindQuery, visit func(at posthaste.Position, value []byte) (full bool, err error)) (next posthaste.Position, more bool, err error) {
-	f := &finder{
-		user: r.user, kind: int16(query.Kind), low: query.Low, high: min(query.High, posthaste.MaxPosition),
-		oldestFirst: query.OldestFirst, limit: query.Limit, terms: query.Terms, only: int64s(query.At), complete: true,
-	}
-	found, err := f.find(r.ctx, r)
-	if err != nil {
-		return 0, false, err
-	}
-	records, err := f.read(r.ctx, r, found.at)
-	if err != nil {
-		return 0, false, err
-	}
-	for _, v := range records {
-		at := positionAt(v.key)
-		if v.value == nil {
-			return at, true, nil
-		}
-		if full, err := visit(at, v.value); full || err != nil {
-			return at, err == nil, err
-		}
-	}
-	return found.next, found.more, nil
-}
-
-// positionKey is the key of a record at a position.
-func positionKey(at int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(at)) }
-
-var errNoPosition = errors.New("postgres: the key of a record is not a position")
-
-// listRecords returns the positions of records in the query's order.
-func (f *finder) listRecords(ctx context.Context, q querier, atMost int) ([]int64, error) {
-	var only [][]byte
-	if f.only != nil {
-		only = column(f.only, positionKey)
-	}
-	return rows(ctx, q, func(r pgx.CollectableRow) (int64, error) {
-		var key []byte
-		err := r.Scan(&key)
-		if err == nil && len(key) != 8 {
-			err = errNoPosition
-		}
-		if err != nil {
-			return 0, err
-		}
-		return int64(positionAt(key)), nil
-	}, `
-		SELECT key FROM posthaste.records
-		WHERE user_id = $1 AND kind = $2 AND key BETWEEN $3 AND $4 AND ($5::bytea[] IS NULL OR key = ANY($5))
-		ORDER BY key `+direction(f.oldestFirst)+` LIMIT $6`,
-		f.user, f.kind, positionKey(int64(f.low)), positionKey(int64(f.high)), only, atMost)
-}
-
-// read returns the records at positions in the query's order, up to the byte limit.
-func (f *finder) read(ctx context.Context, q querier, at []int64) ([]storedValue, error) {
-	if len(at) == 0 {
-		return nil, nil
-	}
-	order := direction(f.oldestFirst)
-	return rows(ctx, q, scanValue, `
-		SELECT key, CASE WHEN total - size < $4 THEN value END, false FROM (
-			SELECT key, value, octet_length(value) AS size, sum(octet_length(value)) OVER (ORDER BY key `+order+`) AS total
-			FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key = ANY($3)) AS found
-		ORDER BY key `+order, f.user, f.kind, column(at, positionKey), maxPageBytes)
 }

@@ -68,6 +68,11 @@ func writeRecords(batch *pgx.Batch, changed []*storedRecord) {
 	}
 }
 
+// termColumn returns a term as it is stored: its field, and the 56 bits of its hash.
+func termColumn(t store.Term) int64 { return int64(uint64(t.Field)<<56 | t.Hash) }
+
+func termColumns(terms []store.Term) []int64 { return column(terms, termColumn) }
+
 // termOf is a term of a record whose key is a position.
 type termOf struct {
 	user string

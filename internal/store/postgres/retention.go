@@ -19,7 +19,7 @@ func (s *Store) Users(ctx context.Context) ([]string, error) {
 			SELECT user_id FROM posthaste.kept
 			UNION SELECT user_id FROM posthaste.users u
 				WHERE EXISTS (SELECT FROM posthaste.records r WHERE r.user_id = u.user_id AND r.kind = $1)
-			ORDER BY user_id`, flowKeys.kind)
+			ORDER BY user_id`, store.ItemFlowKey)
 	})
 }
 

@@ -94,7 +94,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		schema: slices.Concat(migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
 		held:     newHeldClaims(options.Memory), changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
-		partitions: partitions{made: map[time.Time]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, documents: map[string]bool{}},
+		partitions: partitions{made: map[time.Time]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
 		followers: logWaiters{of: map[string]*logWaiter{}},
 	}
 	if s.logger == nil {

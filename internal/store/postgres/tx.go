@@ -27,7 +27,7 @@ type scopedTx struct {
 // transaction: see change.
 func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
 	var ended []store.Claim
-	err := s.callWith(ctx, now, []string{scope.User}, prefetchOf(scope.User, scope.Hint), func(tx *tx) error {
+	err := s.call(ctx, now, []string{scope.User}, prefetchOf(scope.User, scope.Hint), func(tx *tx) error {
 		scoped := s.scoped(tx, scope.User)
 		err := cmp.Or(change(scoped), scoped.err)
 		ended = scoped.ended
@@ -125,7 +125,7 @@ func (k *flowKey) limits() []byte {
 	}
 	limits := *k.FlowKey
 	limits.CreatedAt, limits.UsedAt = time.Time{}, time.Time{}
-	return flowKeys.encode(nil, &limits)
+	return record.AppendFlowKey(nil, &limits)
 }
 
 func (s *scopedTx) Delete(kind store.ItemKind, key []byte, was store.Found) {

@@ -27,9 +27,9 @@ func (unreadableError) Is(target error) bool { return target == store.ErrUnreada
 // and for somebody to repair. Claims skip the messages until the node restarts; queues and
 // flow-control keys count as paused until they can be read.
 type setAside struct {
-	mu        sync.Mutex
-	messages  map[messageOf]bool
-	documents map[string]bool // by what is wrong with them, which names them
+	mu       sync.Mutex
+	messages map[messageOf]bool
+	records  map[string]bool // by what is wrong with them, which names them
 }
 
 // add sets messages aside, and logs each once.
@@ -54,12 +54,12 @@ func (s *setAside) ids() [][16]byte {
 	return ids
 }
 
-// addDocument sets a document aside, and logs it once.
-func (s *setAside) addDocument(damage error, logger *slog.Logger) {
+// addRecord sets a record aside, and logs it once.
+func (s *setAside) addRecord(damage error, logger *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.documents[damage.Error()] {
-		s.documents[damage.Error()] = true
+	if !s.records[damage.Error()] {
+		s.records[damage.Error()] = true
 		logger.Error("store.set_aside", "error", damage)
 	}
 }
@@ -67,5 +67,5 @@ func (s *setAside) addDocument(damage error, logger *slog.Logger) {
 func (s *setAside) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.messages) + len(s.documents)
+	return len(s.messages) + len(s.records)
 }

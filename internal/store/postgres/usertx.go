@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
-	"posthaste/internal/store"
 )
 
 // userTx is a transaction that has locked some users. It caches what it read and collects
@@ -96,6 +95,24 @@ func (t *userTx) lock(lock string, users []string, changes []*change) (taken []s
 	t.queuePrefetch(batch, changes)
 	err = t.send(batch)
 	return taken, err
+}
+
+// queuePrefetch queues the reads of all changes, and takes positions for their events.
+func (t *userTx) queuePrefetch(batch *pgx.Batch, changes []*change) {
+	var all prefetch
+	var logs bool
+	lowest := changes[0].now
+	for _, c := range changes {
+		all.add(c.prefetch)
+		logs = logs || !c.now.IsZero()
+		if c.now.After(lowest) {
+			lowest = c.now
+		}
+	}
+	if logs {
+		t.takePositions(batch, positionsAtOnce, posthaste.FirstPosition(lowest))
+	}
+	t.queue(batch, all)
 }
 
 // begin locks users, and creates their rows if they are new.
@@ -230,24 +247,6 @@ func (s *totals) write(batch *pgx.Batch) {
 	}
 	writeLanes(batch, s.laneChanges)
 	writeReopened(batch, s.reopened, s.laneChanges)
-}
-
-// advance counts a change as part of a bulk action that still exists. It fails if the action
-// has ended.
-func (tx *tx) advance(user string, step *store.Step, processed int, failures []posthaste.ActionFailure) error {
-	if step == nil {
-		return nil
-	}
-	action, err := actions.getIn(tx, user, step.ActionID)
-	if err != nil {
-		return ignore(err, store.ErrNotFound)
-	}
-	if err := step.Check(action); err != nil {
-		return err
-	}
-	step.Advance(action, processed, failures)
-	actions.put(tx, user, action)
-	return nil
 }
 
 // positionsAtOnce is how many positions a transaction takes. Unused ones are lost.

@@ -13,10 +13,9 @@ type writeBatch struct {
 	accepted  []newMessage
 	changed   []*liveMessage // in the order in which they were first changed
 	finished  []*ending
-	queues    map[name]*posthaste.Queue // created unless they exist
-	records   []*storedRecord           // to be written
-	terms     map[termOf]bool           // to be added, or removed
-	freedKeys map[name]bool             // flow-control keys that have capacity again
+	records   []*storedRecord
+	terms     map[termOf]bool // to be added, or removed
+	freedKeys map[name]bool   // flow-control keys that have capacity again
 	log       logWriter
 }
 
@@ -39,7 +38,7 @@ type ending struct {
 }
 
 func newWriteBatch() writeBatch {
-	return writeBatch{queues: map[name]*posthaste.Queue{}, terms: map[termOf]bool{}, freedKeys: map[name]bool{}}
+	return writeBatch{terms: map[termOf]bool{}, freedKeys: map[name]bool{}}
 }
 
 // column returns one value of each row, for unnest.
@@ -78,12 +77,8 @@ func (b *writeBatch) write(batch *pgx.Batch) {
 	}
 	writeRecords(batch, b.records)
 	writeTerms(batch, b.terms)
-	for of, queue := range b.queues {
-		queues.queueAdd(batch, of.user, queue)
-	}
 	writeFreedKeys(batch, b.freedKeys)
 	b.accepted, b.changed, b.finished, b.records = nil, nil, nil, nil
-	clear(b.queues)
 	clear(b.terms)
 	clear(b.freedKeys)
 }

@@ -16,7 +16,7 @@ func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim
 	if len(claims) == 0 {
 		return nil // they end with this node's number
 	}
-	err := s.callWith(ctx, now, column(claims, func(c store.Claim) string { return c.Message.User }), prefetch{live: column(claims, claimedMessage)}, func(tx *tx) error { return tx.releaseAll(claims) })
+	err := s.call(ctx, now, column(claims, func(c store.Claim) string { return c.Message.User }), prefetch{live: column(claims, claimedMessage)}, func(tx *tx) error { return tx.releaseAll(claims) })
 	if err != nil {
 		s.held.doubt(claims)
 	}
