@@ -2,10 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -38,7 +36,7 @@ func Check(ctx context.Context, url string) (report Report, err error) {
 		if _, err := tx.Exec(ctx, beginCheck); err != nil {
 			return err
 		}
-		c := &checker{ctx: ctx, tx: tx, Report: &report, seed: maphash.MakeSeed()}
+		c := &checker{ctx: ctx, tx: tx, Report: &report, seed: maphash.MakeSeed(), indexed: map[indexOf]int{}, unreadable: map[indexOf]bool{}}
 		return c.all()
 	})
 	return report, err
@@ -59,6 +57,9 @@ type checker struct {
 	terms map[messageOf][]int64         // of messages that events were about lately; nil: it is not there
 	ends  map[string]posthaste.Position // of the logs
 	older map[string]bool               // users with events on an earlier day
+
+	indexed    map[indexOf]int  // terms that records have
+	unreadable map[indexOf]bool // some records are
 }
 
 func (c *checker) all() error {
@@ -131,24 +132,6 @@ func shown(n *int64) string {
 		return "none"
 	}
 	return fmt.Sprint(*n)
-}
-
-// strayTerms checks that what is found is there.
-func (c *checker) strayTerms() error {
-	return c.reportRows(`index of kind %[2]d of user %[1]q: it finds something at %[3]d, which is not there`, `
-		SELECT DISTINCT user_id, kind, at FROM posthaste.terms t WHERE NOT EXISTS (
-			SELECT FROM posthaste.records r WHERE r.user_id = t.user_id AND r.kind = t.kind AND r.key = int8send(t.at))`)
-}
-
-// sameTerms returns an error unless the index has the wanted terms.
-func sameTerms(found []int64, want []store.Term) error {
-	all := termColumns(want)
-	slices.Sort(all)
-	slices.Sort(found)
-	if !slices.Equal(found, slices.Compact(all)) {
-		return errors.New("its index does not agree with it")
-	}
-	return nil
 }
 
 // counts checks the counts of usage, and that no position can be given twice.

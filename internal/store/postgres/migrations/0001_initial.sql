@@ -163,5 +163,4 @@ CREATE TABLE posthaste.terms (
     at      bigint NOT NULL, -- the position that is the key of the record
     PRIMARY KEY (user_id, kind, term, at)
 );
-CREATE INDEX terms_at ON posthaste.terms (user_id, kind, at);
 
