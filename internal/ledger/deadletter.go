@@ -105,18 +105,18 @@ func (l *Ledger) DeadLetters(ctx context.Context, user string, query store.DeadL
 // fetchedAtOnce is how many dead letters a change fetches at once.
 const fetchedAtOnce = 20
 
-// letters reads those of the dead letters that exist, each once, until that is enough for a commit.
-// It returns the ids that are left.
-func (tx *tx) letters(ids []posthaste.DeadLetterID) (found []storedLetter, left []posthaste.DeadLetterID, err error) {
-	batch, seen := store.NewBatchLimit(), map[posthaste.DeadLetterID]bool{}
+// eachLetter calls do for those of the dead letters that exist, each once, until that is enough for a
+// commit. It returns the ids that are left.
+func (tx *tx) eachLetter(ids []posthaste.DeadLetterID, do func(storedLetter) error) (left []posthaste.DeadLetterID, err error) {
+	batch, seen, done := store.NewBatchLimit(), map[posthaste.DeadLetterID]bool{}, 0
 	for i, id := range ids {
 		if i%fetchedAtOnce == 0 {
 			if err := tx.Fetch(store.Hint{Records: letterKeys(ids[i:min(i+fetchedAtOnce, len(ids))])}); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
-		if len(found) > 0 && batch.Full() {
-			return found, ids[i:], nil
+		if done > 0 && batch.Full() {
+			return ids[i:], nil
 		}
 		if seen[id] {
 			continue
@@ -127,12 +127,15 @@ func (tx *tx) letters(ids []posthaste.DeadLetterID) (found []storedLetter, left 
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		batch.Take(store.DeadLetterSize(d.DeadLetter))
-		found = append(found, d)
+		if err := do(d); err != nil {
+			return nil, err
+		}
+		done++
 	}
-	return found, nil, nil
+	return nil, nil
 }
 
 func letterKeys(ids []posthaste.DeadLetterID) []store.RecordKey {
@@ -146,16 +149,16 @@ func letterKeys(ids []posthaste.DeadLetterID) []store.RecordKey {
 // DeleteDeadLetters implements store.DeadLetters.
 func (l *Ledger) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress store.Progress) (deleted []posthaste.DeadLetterID, err error) {
 	err = l.update(ctx, time.Time{}, user, store.Hint{}, func(tx *tx) error {
-		found, left, err := tx.letters(ids)
+		deleted = deleted[:0]
+		left, err := tx.eachLetter(ids, func(d storedLetter) error {
+			tx.removeFromDLQ(d)
+			deleted = append(deleted, d.ID)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		deleted = deleted[:0]
-		for _, d := range found {
-			tx.removeFromDLQ(d)
-			deleted = append(deleted, d.ID)
-		}
-		return tx.advance(progress.Step(left), len(found), nil)
+		return tx.advance(progress.Step(left), len(deleted), nil)
 	})
 	if err != nil {
 		return nil, err
@@ -171,17 +174,14 @@ func (l *Ledger) RetryDeadLetters(ctx context.Context, now time.Time, user strin
 		if err := tx.CheckSpace(); err != nil {
 			return err
 		}
-		found, left, err := tx.letters(ids)
+		results = results[:0]
+		left, err := tx.eachLetter(ids, func(d storedLetter) error {
+			result, err := tx.retry(d, remake)
+			results = append(results, result)
+			return err
+		})
 		if err != nil {
 			return err
-		}
-		results = results[:0]
-		for _, d := range found {
-			result, err := tx.retry(d, remake)
-			if err != nil {
-				return err
-			}
-			results = append(results, result)
 		}
 		failures := store.FailuresOf(results)
 		return tx.advance(progress.Step(left), len(results)-len(failures), failures)
