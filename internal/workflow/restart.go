@@ -288,9 +288,12 @@ func (t *tx) replace(failed, run *posthaste.Run) error {
 	return t.MoveEvents(failed.Position, run.Position)
 }
 
-// dropEvents drops a run's buffered events and saves it.
+// dropEvents drops a run's buffered events, if there are any, and saves it.
 func (t *tx) dropEvents(run *posthaste.Run) error {
-	run.BufferedBytes = 0
 	t.Save(run)
+	if run.BufferedBytes == 0 {
+		return nil
+	}
+	run.BufferedBytes = 0
 	return t.DropEvents(run.Position)
 }
