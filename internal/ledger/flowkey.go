@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -111,8 +112,8 @@ func namesOf(keys []*posthaste.FlowKey) []string {
 
 // A flow-control key is removed in three steps, because many messages may have to be counted, and
 // no change may wait for that. A change marks the key; then the messages under it are counted; then
-// a change removes the key if there are none and it still has the mark. A message that is accepted
-// meanwhile uses the key, which takes away the mark, so that the key stays.
+// a change removes the key if there are none and it still has the mark, or takes the mark away. A
+// message that is accepted meanwhile uses the key, which takes away the mark, so that the key stays.
 
 // DeleteFlowKey implements store.FlowKeys. It begins again if the key was used meanwhile.
 func (l *Ledger) DeleteFlowKey(ctx context.Context, user, key string) error {
@@ -122,17 +123,18 @@ func (l *Ledger) DeleteFlowKey(ctx context.Context, user, key string) error {
 		if err != nil {
 			return err
 		}
-		if len(marked.keys) == 0 {
+		if len(marked.usedAt) == 0 {
 			return store.ErrNotFound
 		}
-		under, err := l.messagesUnder(ctx, user, marked.keys)
+		under, err := l.messagesUnder(ctx, user, marked)
 		if err != nil {
 			return err
 		}
-		if err := store.RefuseDeleteFlowKey(key, under[0]); err != nil {
-			return err
+		removed, err := l.removeMarked(ctx, user, marked, under, always)
+		if refused := store.RefuseDeleteFlowKey(key, under[key]); err == nil && refused != nil {
+			return refused
 		}
-		if removed, err := l.removeMarked(ctx, user, marked, always); removed > 0 || err != nil {
+		if removed > 0 || err != nil {
 			return err
 		}
 	}
@@ -180,24 +182,17 @@ func (l *Ledger) removeIdle(ctx context.Context, user string, names []string, id
 	if err != nil {
 		return 0, err
 	}
-	under, err := l.messagesUnder(ctx, user, marked.keys)
+	under, err := l.messagesUnder(ctx, user, marked)
 	if err != nil {
 		return 0, err
 	}
-	var needless []string
-	for i, key := range marked.keys {
-		if under[i] == 0 {
-			needless = append(needless, key)
-		}
-	}
-	marked.keys = needless
-	return l.removeMarked(ctx, user, marked, idle)
+	return l.removeMarked(ctx, user, marked, under, idle)
 }
 
 // markedKeys are flow-control keys with a mark: a time of use that nothing else sets.
 type markedKeys struct {
-	mark time.Time
-	keys []string
+	mark   time.Time
+	usedAt map[string]time.Time // before, by key
 }
 
 // markKeys marks those of some keys that exist and for which a condition holds.
@@ -205,7 +200,7 @@ func (l *Ledger) markKeys(ctx context.Context, user string, names []string, cond
 	const year = 365 * 24 * time.Hour
 	marked.mark = time.UnixMilli(1 + rand.Int64N(year.Milliseconds())) // long ago, so that any use replaces it
 	err = l.update(ctx, time.Time{}, user, keysHint(names), func(tx *tx) error {
-		marked.keys = nil
+		marked.usedAt = map[string]time.Time{}
 		for _, name := range names {
 			stored, err := flowKeys.load(tx, name)
 			if err != nil {
@@ -217,48 +212,56 @@ func (l *Ledger) markKeys(ctx context.Context, user string, names []string, cond
 			changed := *stored
 			changed.UsedAt = marked.mark
 			flowKeys.save(tx, name, stored, &changed)
-			marked.keys = append(marked.keys, name)
+			marked.usedAt[name] = stored.UsedAt
 		}
 		return nil
 	})
 	return marked, err
 }
 
-// messagesUnder counts the messages under keys that have not ended.
-func (l *Ledger) messagesUnder(ctx context.Context, user string, keys []string) (counts []int, err error) {
+// messagesUnder counts the messages under marked keys that have not ended.
+func (l *Ledger) messagesUnder(ctx context.Context, user string, marked markedKeys) (counts map[string]int, err error) {
+	keys := slices.Sorted(maps.Keys(marked.usedAt))
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		uses, err := r.UnderKeys(keys, time.UnixMilli(math.MaxInt64), math.MaxInt)
-		counts = make([]int, len(uses))
+		counts = map[string]int{}
 		for i, use := range uses {
-			counts[i] = use.InFlight + use.Waiting
+			counts[keys[i]] = use.InFlight + use.Waiting
 		}
 		return err
 	})
 	return counts, err
 }
 
-// removeMarked removes those of some keys that nothing has used since they were marked and for which
-// a condition still holds: an attempt that has ended meanwhile counts in the window of its key. It
-// returns how many.
-func (l *Ledger) removeMarked(ctx context.Context, user string, marked markedKeys, condition func(*posthaste.FlowKey) bool) (removed int, err error) {
-	if len(marked.keys) == 0 {
+// removeMarked removes the marked keys that no message names, that nothing has used since they were
+// marked and for which a condition still holds: an attempt that has ended meanwhile counts in the
+// window of its key. The others lose their marks. It returns how many it removed.
+func (l *Ledger) removeMarked(ctx context.Context, user string, marked markedKeys, under map[string]int, condition func(*posthaste.FlowKey) bool) (removed int, err error) {
+	names := slices.Sorted(maps.Keys(marked.usedAt))
+	if len(names) == 0 {
 		return 0, nil
 	}
-	err = l.update(ctx, time.Time{}, user, keysHint(marked.keys), func(tx *tx) error {
+	err = l.update(ctx, time.Time{}, user, keysHint(names), func(tx *tx) error {
 		removed = 0
-		for _, name := range marked.keys {
+		for _, name := range names {
 			stored, err := flowKeys.load(tx, name)
 			if err != nil {
 				return err
 			}
-			if stored == nil || !stored.UsedAt.Equal(marked.mark) || !condition(stored) {
+			if stored == nil || !stored.UsedAt.Equal(marked.mark) {
 				continue
 			}
-			flowKeys.remove(tx, name, stored)
-			removed++
+			if under[name] == 0 && condition(stored) {
+				flowKeys.remove(tx, name, stored)
+				removed++
+				continue
+			}
+			unmarked := *stored
+			unmarked.UsedAt = marked.usedAt[name]
+			flowKeys.save(tx, name, stored, &unmarked)
 		}
 		return nil
 	})
@@ -268,6 +271,7 @@ func (l *Ledger) removeMarked(ctx context.Context, user string, marked markedKey
 	return removed, nil
 }
 
+// keysHint names the records of flow-control keys.
 func keysHint(names []string) (h store.Hint) {
 	for _, name := range names {
 		h.Records = append(h.Records, flowKeys.key(name))
