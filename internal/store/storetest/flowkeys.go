@@ -291,6 +291,18 @@ var flowKeyPromises = []promise{
 		tr.deleteFlowKey("k")
 		tr.wantFlowKeys("")
 	}},
+	{"a key whose deletion was refused, or that was needed, is idle from its last use on", func(tr *trial) {
+		m := tr.accept(under("k", posthaste.FlowLimit{Parallelism: 1}), delayed(time.Hour))
+		tr.wantKeyKept("k", 1)
+		if trimmed, err := tr.trim(store.Horizon{FlowKeys: tr.now.Add(day)}); err != nil || trimmed.FlowKeys != 0 {
+			tr.Errorf("Trim = %+v, %v, want the key of a message kept", trimmed, err)
+		}
+		tr.wantCancels(1, m)
+		tr.same("time of its use", tr.now, tr.flowKey("k").UsedAt)
+		if trimmed, err := tr.trim(store.Horizon{FlowKeys: tr.now.Add(-time.Hour)}); err != nil || trimmed.FlowKeys != 0 {
+			tr.Errorf("Trim = %+v, %v, want a key kept that was used since", trimmed, err)
+		}
+	}},
 	{"a message that is accepted while its key is removed has its limits", func(tr *trial) {
 		limit := posthaste.FlowLimit{Parallelism: 2}
 		const rounds = 40
