@@ -4,89 +4,71 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
-	"posthaste/internal/store/record"
 )
 
 // What an operation costs is counted, for nobody notices one more round trip in a test.
 func TestRoundTrips(t *testing.T) {
 	counted := &counter{}
 	s := openWith(t, emptyDatabase(t), postgres.Options{}.WithPatience(claimPatience).WithTracer(counted))
-	queue := record.AppendQueue(nil, &posthaste.Queue{Parallelism: 100})
-	key := record.AppendFlowKey(nil, &posthaste.FlowKey{FlowLimit: posthaste.FlowLimit{Parallelism: 100}})
-	for i := range 4 {
+	message := func(queue, key string) *posthaste.Message {
 		m := newMessage(start)
-		if i >= 2 {
-			m.Queue, m.FlowControl.Key = "q", "k"
-		}
-		update(t, s, store.Hint{}, func(tx store.Tx) error {
-			tx.Put(store.ItemQueue, []byte("q"), queue, store.Found{}, store.Found{})
-			tx.Put(store.ItemFlowKey, []byte("k"), key, store.Found{}, store.Found{})
-			acceptIn(tx, m)
-			return nil
-		})
+		m.Queue, m.FlowControl.Key = queue, key
+		return m
 	}
-	claims, _, err := s.Claim(t.Context(), start, 100)
-	if err != nil || len(claims) != 4 {
-		t.Fatalf("Claim = %d claims, %v, want 4", len(claims), err)
-	}
-	slices.SortFunc(claims, func(a, b store.Claim) int { return cmp.Compare(a.Message.Queue, b.Message.Queue) })
-	limits := store.Hint{Records: []store.RecordKey{{Kind: store.ItemQueue, Key: []byte("q")}, {Kind: store.ItemFlowKey, Key: []byte("k")}}}
-	settle := func(claim store.Claim) func() {
-		m := claim.Message
-		return func() {
-			update(t, s, store.Hint{Places: []posthaste.MessageID{m.ID}}, func(tx store.Tx) error {
-				place, err := tx.Place(m.ID)
-				if err != nil || place.Lease != claim.Lease {
-					t.Errorf("Place = %+v, %v, want the lease %d", place, err, claim.Lease)
-				}
-				tx.Log(m, posthaste.Event{MessageID: m.ID, State: posthaste.StateDelivered})
-				place.State, place.Lease = posthaste.StateDelivered, 0
-				tx.End(m, place)
-				return err
-			})
+	publish := func(dedupKey string, m *posthaste.Message) {
+		_, err := s.Accept(t.Context(), start, []store.Submission{{DedupKey: dedupKey, Messages: []*posthaste.Message{m}}})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	all := store.Term{Field: 'a', Hash: 1}
-	found := func(n int) store.Found { return store.Found{Terms: []store.Term{{Field: 'n', Hash: uint64(n)}, all}} }
-	update(t, s, store.Hint{}, func(tx store.Tx) error {
-		tx.Put(store.ItemDeadLetter, positionKey(tx.NextPosition()), []byte("value"), store.Found{}, found(1))
+	err := s.UpdateQueue(t.Context(), start, ann, "q", func(q *posthaste.Queue) error {
+		q.Parallelism = 100
 		return nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		publish("", message("", ""))
+	}
+	for range 2 {
+		publish("", message("q", "k"))
+	}
+	claims, _, err := s.Claim(t.Context(), start, 200)
+	if err != nil || len(claims) != 8 {
+		t.Fatalf("Claim = %d claims, %v, want 8", len(claims), err)
+	}
+	slices.SortFunc(claims, func(a, b store.Claim) int { return cmp.Compare(a.Message.Queue, b.Message.Queue) })
+	broken := posthaste.Outcome{Error: "broken"}
+	all := store.Term{Field: 'a', Hash: 1}
 	for name, test := range map[string]struct {
 		statements, roundTrips int
 		operation              func(n int)
 	}{
-		"accept": {12, 2, func(int) {
-			update(t, s, store.Hint{}, func(tx store.Tx) error {
-				acceptIn(tx, newMessage(start))
-				return nil
-			})
+		"accept":                         {12, 2, func(int) { publish("", message("", "")) }},
+		"accept in a queue, under a key": {13, 2, func(int) { publish("", message("q", "k")) }},
+		"accept once":                    {14, 2, func(n int) { publish(fmt.Sprint(n), message("", "")) }},
+		"settle":                         {14, 2, func(n int) { settle(t, s, store.Delivered(claims[n])) }},
+		"settle with a retry":            {13, 2, func(n int) { settle(t, s, store.RetryAt(claims[2+n], start.Add(time.Hour), broken)) }},
+		"settle a failure":               {17, 2, func(n int) { settle(t, s, store.Failed(claims[4+n], broken)) }},
+		"settle in a queue, under a key": {15, 2, func(n int) { settle(t, s, store.Delivered(claims[6+n])) }},
+		"read a message": {3, 1, func(int) {
+			if _, err := s.Message(t.Context(), ann, claims[0].Message.ID); err != nil {
+				t.Error(err)
+			}
 		}},
-		"accept in a queue, under a key": {13, 2, func(int) {
-			m := newMessage(start)
-			m.Queue, m.FlowControl.Key = "q", "k"
-			update(t, s, limits, func(tx store.Tx) error {
-				for _, r := range limits.Records {
-					if _, err := tx.Get(r.Kind, r.Key); err != nil {
-						return err
-					}
-				}
-				acceptIn(tx, m)
-				return nil
-			})
-		}},
-		"settle":                         {14, 2, func(n int) { settle(claims[n])() }},
-		"settle in a queue, under a key": {15, 2, func(n int) { settle(claims[2+n])() }},
 		"put a record": {6, 2, func(int) {
 			update(t, s, store.Hint{}, func(tx store.Tx) error {
 				tx.Put(store.ItemURLGroup, []byte("g"), []byte("value"), store.Found{}, store.Found{})
@@ -103,18 +85,9 @@ func TestRoundTrips(t *testing.T) {
 		}},
 		"put what is found by terms": {8, 2, func(n int) {
 			update(t, s, store.Hint{}, func(tx store.Tx) error {
-				tx.Put(store.ItemDeadLetter, positionKey(tx.NextPosition()), []byte("value"), store.Found{}, found(2+n))
+				tx.Put(store.ItemDeadLetter, positionKey(tx.NextPosition()), []byte("value"), store.Found{},
+					store.Found{Terms: []store.Term{all, {Field: 'n', Hash: uint64(n)}}})
 				return nil
-			})
-		}},
-		"read a message and its place": {3, 1, func(int) {
-			id := claims[0].Message.ID
-			view(t, s, store.Hint{Places: []posthaste.MessageID{id}, Messages: []posthaste.MessageID{id}}, func(r store.Reader) error {
-				_, err := r.Place(id)
-				if err == nil {
-					_, err = r.Message(id)
-				}
-				return err
 			})
 		}},
 		"list records": {1, 1, func(int) {
@@ -124,8 +97,13 @@ func TestRoundTrips(t *testing.T) {
 			})
 		}},
 		"find a page": {2, 2, func(int) {
+			update(t, s, store.Hint{}, func(tx store.Tx) error {
+				tx.Put(store.ItemRun, positionKey(1), []byte("value"), store.Found{}, store.Found{Terms: []store.Term{all}})
+				return nil
+			})
+			counted.reset()
 			view(t, s, store.Hint{}, func(r store.Reader) error {
-				query := store.FindQuery{Kind: store.ItemDeadLetter, Terms: [][]store.Term{{all}}, High: posthaste.MaxPosition, Limit: 10}
+				query := store.FindQuery{Kind: store.ItemRun, Terms: [][]store.Term{{all}}, High: posthaste.MaxPosition, Limit: 10}
 				_, _, err := r.Find(query, func(posthaste.Position, []byte) (bool, error) { return false, nil })
 				return err
 			})
@@ -150,12 +128,6 @@ func ignoreNotFound(err error) error {
 }
 
 func positionKey(at posthaste.Position) []byte { return binary.BigEndian.AppendUint64(nil, uint64(at)) }
-
-// acceptIn accepts a message, and logs it.
-func acceptIn(tx store.Tx, m *posthaste.Message) {
-	order := max(tx.Log(m, store.Created(m)), posthaste.FirstPosition(m.NotBefore))
-	tx.Accept(m, store.Place{State: posthaste.StateCreated, Order: order, DueAt: m.NotBefore})
-}
 
 func update(t *testing.T, s *ruled, hint store.Hint, change func(store.Tx) error) {
 	t.Helper()
