@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"posthaste"
 	"posthaste/internal/store"
 )
 
@@ -19,10 +18,6 @@ func drawUser(t *rapid.T) string {
 
 func drawText(t *rapid.T) string {
 	return rapid.OneOf(rapid.StringOfN(rapid.SampledFrom([]rune("ab\x00\x01")), 0, 4, -1), rapid.String()).Draw(t, "text")
-}
-
-func drawPosition(t *rapid.T) posthaste.Position {
-	return posthaste.Position(rapid.OneOf(rapid.Uint64Max(3), rapid.Uint64Max(1<<63-1)).Draw(t, "position"))
 }
 
 func TestDueKeys(t *testing.T) {
