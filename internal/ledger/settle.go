@@ -32,15 +32,19 @@ func (l *Ledger) Claim(ctx context.Context, now time.Time, limit int) (claims []
 	return left, next, err
 }
 
-// drop cancels a claimed message without an attempt.
+// drop cancels a claimed message without an attempt. If that fails, the claim is given back.
 func (l *Ledger) drop(ctx context.Context, now time.Time, claim store.Claim) error {
-	return l.update(ctx, now, claim.Message.User, endHint(claim.Message).Hint, func(tx *tx) error {
+	err := l.update(ctx, now, claim.Message.User, endHint(claim.Message).Hint, func(tx *tx) error {
 		place, err := tx.claimed(claim)
 		if err != nil {
-			return ignore(err, store.ErrLeaseLost)
+			return err
 		}
 		return tx.endCancelled(claim.Message, place)
 	})
+	if err == nil {
+		return nil
+	}
+	return errors.Join(ignore(err, store.ErrLeaseLost), l.Backend.Release(ctx, now, []store.Claim{claim}))
 }
 
 // Settle implements store.Worker.
