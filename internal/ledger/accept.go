@@ -9,13 +9,14 @@ import (
 )
 
 // Accept implements store.Acceptor.
-func (l *Ledger) Accept(ctx context.Context, now time.Time, submissions []store.Submission) (accepted []store.Accepted, err error) {
+func (l *Ledger) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
+	var accepted []store.Accepted
 	hint := acceptHint(nil)
 	for i := range submissions {
 		hint.add(&submissions[i], now)
 	}
 	user := submissions[0].Messages[0].User
-	err = l.update(ctx, now, user, hint.Hint, func(tx *tx) error {
+	err := l.update(ctx, now, user, hint.Hint, func(tx *tx) error {
 		if err := tx.CheckSpace(); err != nil {
 			return err
 		}

@@ -10,8 +10,9 @@ import (
 )
 
 // Cancel implements store.Canceller.
-func (l *Ledger) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *store.Step) (changed []posthaste.MessageID, err error) {
-	err = l.update(ctx, now, user, store.Hint{Places: ids}, func(tx *tx) error {
+func (l *Ledger) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *store.Step) ([]posthaste.MessageID, error) {
+	var changed []posthaste.MessageID
+	err := l.update(ctx, now, user, store.Hint{Places: ids}, func(tx *tx) (err error) {
 		if changed, err = tx.cancelAll(ids); err != nil {
 			return err
 		}

@@ -147,8 +147,9 @@ func letterKeys(ids []posthaste.DeadLetterID) []store.RecordKey {
 }
 
 // DeleteDeadLetters implements store.DeadLetters.
-func (l *Ledger) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress store.Progress) (deleted []posthaste.DeadLetterID, err error) {
-	err = l.update(ctx, time.Time{}, user, store.Hint{}, func(tx *tx) error {
+func (l *Ledger) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress store.Progress) ([]posthaste.DeadLetterID, error) {
+	var deleted []posthaste.DeadLetterID
+	err := l.update(ctx, time.Time{}, user, store.Hint{}, func(tx *tx) error {
 		deleted = deleted[:0]
 		left, err := tx.eachLetter(ids, func(d storedLetter) error {
 			tx.removeFromDLQ(d)
@@ -169,8 +170,9 @@ func (l *Ledger) DeleteDeadLetters(ctx context.Context, user string, ids []posth
 // RetryDeadLetters implements store.DeadLetters.
 func (l *Ledger) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), progress store.Progress,
-) (results []store.Retried, err error) {
-	err = l.update(ctx, now, user, store.Hint{}, func(tx *tx) error {
+) ([]store.Retried, error) {
+	var results []store.Retried
+	err := l.update(ctx, now, user, store.Hint{}, func(tx *tx) error {
 		if err := tx.CheckSpace(); err != nil {
 			return err
 		}

@@ -196,10 +196,11 @@ type markedKeys struct {
 }
 
 // markKeys marks those of some keys that exist and for which a condition holds.
-func (l *Ledger) markKeys(ctx context.Context, user string, names []string, condition func(*posthaste.FlowKey) bool) (marked markedKeys, err error) {
+func (l *Ledger) markKeys(ctx context.Context, user string, names []string, condition func(*posthaste.FlowKey) bool) (markedKeys, error) {
+	var marked markedKeys
 	const year = 365 * 24 * time.Hour
 	marked.mark = time.UnixMilli(1 + rand.Int64N(year.Milliseconds())) // long ago, so that any use replaces it
-	err = l.update(ctx, time.Time{}, user, keysHint(names), func(tx *tx) error {
+	err := l.update(ctx, time.Time{}, user, keysHint(names), func(tx *tx) error {
 		marked.usedAt = map[string]time.Time{}
 		for _, name := range names {
 			stored, err := flowKeys.load(tx, name)
@@ -216,7 +217,10 @@ func (l *Ledger) markKeys(ctx context.Context, user string, names []string, cond
 		}
 		return nil
 	})
-	return marked, err
+	if err != nil { // the change may still be at work
+		return markedKeys{}, err
+	}
+	return marked, nil
 }
 
 // messagesUnder counts the messages under marked keys that have not ended.
@@ -239,12 +243,13 @@ func (l *Ledger) messagesUnder(ctx context.Context, user string, marked markedKe
 // removeMarked removes the marked keys that no message names, that nothing has used since they were
 // marked and for which a condition still holds: an attempt that has ended meanwhile counts in the
 // window of its key. The others lose their marks. It returns how many it removed.
-func (l *Ledger) removeMarked(ctx context.Context, user string, marked markedKeys, under map[string]int, condition func(*posthaste.FlowKey) bool) (removed int, err error) {
+func (l *Ledger) removeMarked(ctx context.Context, user string, marked markedKeys, under map[string]int, condition func(*posthaste.FlowKey) bool) (int, error) {
+	removed := 0
 	names := slices.Sorted(maps.Keys(marked.usedAt))
 	if len(names) == 0 {
 		return 0, nil
 	}
-	err = l.update(ctx, time.Time{}, user, keysHint(names), func(tx *tx) error {
+	err := l.update(ctx, time.Time{}, user, keysHint(names), func(tx *tx) error {
 		removed = 0
 		for _, name := range names {
 			stored, err := flowKeys.load(tx, name)

@@ -28,8 +28,9 @@ func (l *Ledger) Secret(ctx context.Context, key string) (value string, err erro
 }
 
 // PutSecretIfAbsent implements store.Vault.
-func (l *Ledger) PutSecretIfAbsent(ctx context.Context, key, value string) (stored string, err error) {
-	err = l.Update(ctx, time.Time{}, secretScope(key), func(tx store.Tx) (err error) {
+func (l *Ledger) PutSecretIfAbsent(ctx context.Context, key, value string) (string, error) {
+	var stored string
+	err := l.Update(ctx, time.Time{}, secretScope(key), func(tx store.Tx) (err error) {
 		stored, err = readSecret(tx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			putSecret(tx, key, value)
