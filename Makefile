@@ -42,7 +42,7 @@ export CGO_ENABLED = 0
 WITH_RACE = CGO_ENABLED=1
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test test-packages test-race test-program check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
+.PHONY: help build console test test-packages test-program check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,13 +54,11 @@ console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
 
 test: deps ## every test
-	$(MAKE) --no-print-directory -j3 --output-sync test-packages test-race test-program
+	$(MAKE) --no-print-directory -j2 --output-sync test-packages test-program
 
-test-packages: ## the tests of packages
+test-packages: ## the tests of packages, and those of RACE again under the race detector
 	$(GO) test -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v /e2e$$)
 	$(GO) -C tools/bench test -timeout 20m .
-
-test-race: ## the tests of RACE again, under the race detector
 	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE)
 
 test-program: ## the end-to-end tests; some on PostgreSQL, too, and some under the race detector
