@@ -217,10 +217,7 @@ func (l *Ledger) markKeys(ctx context.Context, user string, names []string, cond
 		}
 		return nil
 	})
-	if err != nil { // the change may still be at work
-		return markedKeys{}, err
-	}
-	return marked, nil
+	return marked, err
 }
 
 // messagesUnder counts the messages under marked keys that have not ended.

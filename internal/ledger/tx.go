@@ -15,8 +15,7 @@ type tx struct {
 	user string
 }
 
-// update is Transactor.Update for the rules. If it returns an error, change may still be at work:
-// what it has found out must not be read then.
+// update is Transactor.Update for the rules.
 func (l *Ledger) update(ctx context.Context, now time.Time, user string, hint store.Hint, change func(*tx) error) error {
 	return l.Update(ctx, now, store.Scope{User: user, Hint: hint}, func(t store.Tx) error {
 		return change(&tx{t, user})

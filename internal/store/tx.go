@@ -28,8 +28,8 @@ type Backend interface {
 type Transactor interface {
 	// Update calls change and makes what it wrote durable in one commit, unless it returns an
 	// error: then nothing happened, and Update returns that error. change may be called more than
-	// once, and only its last call counts. It must be quick, must not block, and must have no
-	// other side effects.
+	// once, and only its last call counts; it is not called any more when Update has returned. It
+	// must be quick, must not block, and must have no other side effects.
 	Update(ctx context.Context, now time.Time, scope Scope, change func(Tx) error) error
 
 	// View calls read with what is durable. Reads may see different moments.

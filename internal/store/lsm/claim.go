@@ -81,7 +81,7 @@ func (s *Store) Release(ctx context.Context, _ time.Time, claims []store.Claim) 
 		}
 		return nil
 	}
-	return s.writer.await(ctx, release, nil)
+	return s.writer.await(ctx, &op{apply: release, result: make(chan error, 1)}, nil)
 }
 
 // InFlight implements store.Health.

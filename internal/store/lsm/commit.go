@@ -84,6 +84,11 @@ func newCommit(db *pebble.DB, last posthaste.Position, o *overlay) *commit {
 
 // run applies one operation. One that fails is answered at once.
 func (c *commit) run(o *op) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.abandoned {
+		return
+	}
 	if err := o.apply(c); err != nil {
 		o.answer(err)
 		return

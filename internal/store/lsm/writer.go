@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,17 @@ type writer struct {
 type op struct {
 	apply  func(*commit) error
 	result chan error // nil when nobody waits
+
+	mu        sync.Mutex // held while apply is called
+	abandoned bool       // apply is not called any more
+}
+
+// abandon returns when apply is not being called and will not be. What it did before may be on its
+// way to disk.
+func (o *op) abandon() {
+	o.mu.Lock()
+	o.abandoned = true
+	o.mu.Unlock()
 }
 
 // Bounds of one commit.
@@ -87,12 +99,16 @@ func (w *writer) do(ctx context.Context, apply func(*commit) error) error {
 	if err := w.stall.err(); err != nil {
 		return err
 	}
-	return w.await(ctx, apply, w.stall.noticed())
+	o := &op{apply: apply, result: make(chan error, 1)}
+	err := w.await(ctx, o, w.stall.noticed())
+	if err != nil { // the caller may have given up, and looks at what apply has found out
+		o.abandon()
+	}
+	return err
 }
 
 // await runs an operation and returns when it is durable, or stalled is closed.
-func (w *writer) await(ctx context.Context, apply func(*commit) error, stalled <-chan struct{}) error {
-	o := &op{apply: apply, result: make(chan error, 1)}
+func (w *writer) await(ctx context.Context, o *op, stalled <-chan struct{}) error {
 	if err := w.submit(ctx, o, stalled); err != nil {
 		return err
 	}
