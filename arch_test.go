@@ -42,7 +42,7 @@ var layers = map[string]layer{
 	"internal/store/record": {nil,
 		"the stored form of the vocabulary, the same for every backend"},
 	"internal/store/index": {[]string{"internal/store", "internal/store/record"},
-		"a pure rule: what something is found by and what a filter asks for, so that whoever writes an index and whoever searches it agree"},
+		"a pure rule: what something is found by and what a filter asks for, so that writers and readers of an index agree"},
 	"internal/store/lsm": {[]string{"internal/store", "internal/store/index", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
 	"internal/store/postgres": {[]string{"internal/store", "internal/store/index", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},

@@ -17,7 +17,7 @@ import (
 // In a lane that is not a queue only the first message may start.
 //
 // The caller passes the lane's messages that are not claimed to Next, in order. A value serves
-// one such pass, and has to be made anew once an attempt has started.
+// one such pass, so make another one once an attempt has started.
 type Slots struct {
 	free   int  // slots that no attempt and no message passed to Next uses
 	kept   int  // slots used by messages that have not been passed to Next

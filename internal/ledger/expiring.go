@@ -33,9 +33,10 @@ func (e expiring) windowKey(at time.Time) []byte {
 	return binary.BigEndian.AppendUint32(nil, uint32(at.UnixMilli()/e.window.Milliseconds()))
 }
 
-// keys returns the keys under which a valid record may be, the later one first.
+// keys returns the keys under which a valid record may be, the latest first. The clock that wrote it
+// may be ahead of this one, and so in the next window.
 func (e expiring) keys(name string, now time.Time) []store.RecordKey {
-	return []store.RecordKey{e.key(name, now), e.key(name, now.Add(-e.window))}
+	return []store.RecordKey{e.key(name, now.Add(e.window)), e.key(name, now), e.key(name, now.Add(-e.window))}
 }
 
 // get returns a valid record, nil if there is none.
@@ -58,8 +59,12 @@ func (e expiring) get(tx *tx, name string) ([]byte, error) {
 	return nil, nil
 }
 
+// put writes a record in the place of any earlier one, also of one from a clock that is ahead.
 func (e expiring) put(tx *tx, name string, value []byte) {
-	key := e.key(name, tx.Now())
+	ahead, key := e.key(name, tx.Now().Add(e.window)), e.key(name, tx.Now())
+	if _, err := tx.Get(ahead.Kind, ahead.Key); err == nil {
+		tx.Delete(ahead.Kind, ahead.Key, store.Found{})
+	}
 	data := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), uint64(tx.Now().UnixMilli()))
 	tx.Put(key.Kind, key.Key, append(data, value...), store.Found{}, store.Found{})
 }

@@ -1,5 +1,5 @@
 // Package index says what events, dead letters, runs and waiters are found by, and what of it a
-// filter asks for. Whoever writes an index and whoever searches it ask here, so they agree.
+// filter asks for. Writers and readers of an index both ask here, so they agree.
 //
 // Something that matches a filter has a term of each list that the filter makes. The opposite does
 // not hold: values are hashed, and not every field of a filter is indexed. So what was found is

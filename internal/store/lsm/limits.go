@@ -29,7 +29,7 @@ func newFlowKeyRecord(name string, stored []byte) *flowKeyRecord {
 // with returns the key with another window, and the window.
 func (r *flowKeyRecord) with(window flow.Window) ([]byte, flow.Window) {
 	if r.key == nil {
-		return r.stored, flow.Window{} // whoever reads it will tell
+		return r.stored, flow.Window{} // reading the key reports the damage
 	}
 	if !sameWindow(window, r.window) {
 		key := *r.key
