@@ -87,8 +87,10 @@ var layers = map[string]layer{
 		"internal/admission", "internal/alert", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
 		"internal/ledger", "internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
-	"cmd/posthaste": {[]string{"internal/app", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},
+	"internal/cli": {[]string{"internal/app", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},
 		"the command line turns texts into options; of the parts it knows those whose values are settings"},
+	"cmd/posthaste": {[]string{"internal/cli"},
+		"the program is its command line"},
 
 	"e2e":            {nil, "tests from outside, with the tools of users"},
 	"examples/order": {nil, "what is delivered to knows nothing of who delivers but the protocol"},
@@ -97,10 +99,10 @@ var layers = map[string]layer{
 // technologies are the modules that are used, each by the packages that own it:
 // to replace one is to change them and no other.
 var technologies = map[string][]string{
-	"github.com/alecthomas/kong":               {"cmd/posthaste"},
-	"github.com/schollz/progressbar/v3":        {"cmd/posthaste"},
+	"github.com/alecthomas/kong":               {"internal/cli"},
+	"github.com/schollz/progressbar/v3":        {"internal/cli"},
 	"github.com/tmaxmax/go-sse":                {"internal/client"},
-	"go.yaml.in/yaml/v3":                       {"cmd/posthaste", "internal/openapi", "internal/openapi/openapitest"},
+	"go.yaml.in/yaml/v3":                       {"internal/cli", "internal/openapi", "internal/openapi/openapitest"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/openapi/openapitest"},
 	"github.com/go-chi/chi/v5":                 {"internal/api"},
 	"github.com/golang-jwt/jwt/v5":             {"internal/sign"},

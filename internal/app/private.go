@@ -14,7 +14,7 @@ import (
 
 // Permissions of a data directory and of the files in it: they hold message bodies, API
 // tokens and signing keys, so no other user may read them. What the program creates has
-// them by its umask; see cmd/posthaste.
+// them by its umask; see internal/cli.
 const (
 	privateDir  fs.FileMode = 0o700
 	privateFile fs.FileMode = 0o600

@@ -13,7 +13,7 @@ import (
 )
 
 // TestMakePrivate makes directories private that others may enter. The scripts of
-// cmd/posthaste look at what the program creates.
+// internal/cli look at what the program creates.
 func TestMakePrivate(t *testing.T) {
 	const open fs.FileMode = 0o755
 	for name, c := range map[string]struct {

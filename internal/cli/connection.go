@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"posthaste/internal/app"
+	"posthaste/internal/client"
+)
+
+// connection is how the commands that call a server find it (contract, decision
+// 27). The environment is read by client.Find, which knows more names than a flag
+// has.
+type connection struct {
+	URL   string `group:"server" env:"-" placeholder:"URL" help:"URL of the server. Default: $$POSTHASTE_URL, $$QSTASH_URL, or the development server on this machine."`
+	Token string `group:"server" env:"-" placeholder:"TOKEN" help:"API token. Default: $$POSTHASTE_TOKEN, $$QSTASH_TOKEN, or the token of development servers. Prefer a variable: other users of the machine can read command lines."`
+}
+
+// developmentServer is where posthaste dev runs unless told otherwise.
+var developmentServer = client.Server{URL: "http://127.0.0.1:8080", Token: devUsers[0].token(false).Encode()}
+
+// Validate returns a sentence about a URL that is none.
+func (c *connection) Validate() error {
+	_, err := c.open(terminal{})
+	for _, variable := range []string{"POSTHASTE_URL", "QSTASH_URL"} { // as client.Find has them
+		if err != nil && c.URL == "" && os.Getenv(variable) != "" {
+			return fmt.Errorf("%w (from %s)", err, variable)
+		}
+	}
+	return err
+}
+
+// open returns a client of the server. Nothing is sent yet. What interrupts a
+// stream is told where log lines go.
+func (c *connection) open(t terminal) (*client.Client, error) {
+	return client.New(client.Options{
+		Server:    client.Find(client.Server{URL: c.URL, Token: c.Token}, os.Getenv, developmentServer),
+		UserAgent: "posthaste/" + app.Version,
+		Lost: func(err error, wait time.Duration) {
+			_, _ = fmt.Fprintf(t.Err, "posthaste: %v, retrying in %s\n", err, wait)
+		},
+	})
+}
+
+// call calls do with a client of the server, and a context that ends at the first signal.
+func (c *connection) call(t terminal, do func(context.Context, *client.Client) error) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	server, err := c.open(t)
+	if err != nil {
+		return err
+	}
+	return do(ctx, server)
+}
+
+// show sends a request and writes the answer: as JSON, or as print does.
+func (c *connection) show(t terminal, request client.Request, output string, print func(terminal, json.RawMessage) error) error {
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		var answer json.RawMessage
+		if err := server.Do(ctx, request, &answer); err != nil {
+			return err
+		}
+		if output == "json" {
+			return writeJSON(t.Out, answer)
+		}
+		return print(t, answer)
+	})
+}

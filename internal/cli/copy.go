@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"posthaste"
+	"posthaste/internal/app"
+	"posthaste/internal/telemetry"
+)
+
+// copyCommand moves everything from a directory into a database, or back.
+type copyCommand struct {
+	From string `placeholder:"DIR|URL" help:"Source: data directory of a server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE. No server may be using it. It is not changed."`
+	To   string `placeholder:"DIR|URL" help:"Destination: a new directory, or an empty database."`
+
+	oneOutput
+	LogLevel level `default:"warn" help:"Minimum log level: debug, info, warn or error."`
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *copyCommand) Validate() error {
+	for _, place := range []struct{ name, value string }{{"from", c.From}, {"to", c.To}} {
+		if place.value == "" {
+			return posthaste.Invalidf("%s is missing: give the data directory of a server, or the URL of a PostgreSQL database", place.name)
+		}
+	}
+	if c.From == c.To {
+		return posthaste.Invalidf("from and to are the same place: there is nothing to copy")
+	}
+	return nil
+}
+
+// Run copies, compares both places, and prints how much was copied.
+func (c *copyCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	logger := telemetry.NewLogger(t.Err, slog.Level(c.LogLevel), telemetry.FormatText)
+	bar := newBar(t.Err, unknownTotal, "items")
+	copied, err := app.Copy(ctx, app.Place(c.From), app.Place(c.To), logger, func(so app.Copied) {
+		_ = bar.Set(so.Total()) // of no interest
+	})
+	_ = bar.Finish()
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return writeJSON(t.Out, countsOf(copied))
+	}
+	var table strings.Builder
+	copied.Each(func(kind string, count int) { fmt.Fprintf(&table, "%10d %s\n", count, kind) })
+	fmt.Fprintf(&table, "%10d items copied; source and destination match\n", copied.Total())
+	_, err = io.WriteString(t.Out, table.String())
+	return err
+}
+
+// countsOf returns how many items of each kind were copied, by names as JSON has them.
+func countsOf(copied app.Copied) map[string]int {
+	counts := map[string]int{"total": copied.Total()}
+	copied.Each(func(kind string, count int) { counts[member(kind)] = count })
+	return counts
+}
+
+// member returns what things are called as the name of a member of an object: log
+// entries as logEntries.
+func member(things string) string {
+	words := strings.FieldsFunc(things, func(r rune) bool { return r == ' ' || r == '-' })
+	for i, word := range words {
+		words[i] = strings.ToLower(word)
+		if i > 0 {
+			words[i] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return strings.Join(words, "")
+}

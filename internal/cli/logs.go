@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+
+	"posthaste"
+	"posthaste/internal/client"
+)
+
+// logsCommand shows the log of messages: what is there, or what is yet to come. Its
+// filters are those of GET /v2/logs.
+type logsCommand struct {
+	MessageID []string `group:"filter" param:"messageId" env:"-" sep:"none" placeholder:"ID" help:"Entries of a message. A filter given more than once matches any of its values."`
+	State     []string `group:"filter" param:"state" env:"-" sep:"none" placeholder:"STATE" help:"Entries in a state, such as FAILED, or IN_PROGRESS for ACTIVE, RETRY and ERROR."`
+	Host      []string `group:"filter" param:"host" env:"-" sep:"none" placeholder:"HOST" help:"Entries of messages to a host, with or without port."`
+	Path      []string `group:"filter" param:"path" env:"-" sep:"none" placeholder:"PATH" help:"Entries of messages to a path."`
+
+	messageFilters `kong:"set='things=Entries of messages',set='made=Entries of messages published',set='timed=Entries'"`
+
+	Count  *int   `env:"-" placeholder:"N" help:"Maximum number of entries (0 = all). Default: 100, or all with --follow or --output ndjson."`
+	Order  string `param:"order" env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst or earliestFirst. Default: latestFirst, or earliestFirst with --follow."`
+	Cursor string `param:"cursor" env:"-" placeholder:"CURSOR" help:"Continue from a cursor of an earlier response."`
+	Follow bool   `env:"-" help:"Show new entries as they are written, starting now or at --from-date, until interrupted."`
+	listOutput
+	connection
+}
+
+const (
+	defaultLogCount = 100
+	mostLogPage     = 1000 // entries that one answer has at most
+)
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *logsCommand) Validate() error {
+	switch {
+	case c.Count != nil && *c.Count < 0:
+		return posthaste.Invalidf("count %d is negative: give a number of entries, or 0 for all", *c.Count)
+	case c.Follow && c.Order == "latestFirst":
+		return posthaste.Invalidf("order latestFirst cannot be combined with --follow, which shows entries as they are written")
+	case c.Follow && c.Output == "json":
+		return posthaste.Invalidf("output json cannot be combined with --follow, which does not end: use ndjson")
+	}
+	return c.connection.Validate()
+}
+
+// Run prints entries until there are no more, or no more are wanted.
+func (c *logsCommand) Run(t terminal) error {
+	request := client.Request{Path: "/v2/logs", Query: c.withoutBodies(params(c))}
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		if c.Follow {
+			followed := list{output: c.Output, table: logTable, prompt: true}
+			return followed.write(t, first(c.count(), server.Follow(ctx, request)))
+		}
+		from := &source{server: server, request: request, name: "events", count: c.count(), mostPage: mostLogPage}
+		return from.print(ctx, t, c.Output, logTable)
+	})
+}
+
+// count returns after how many entries to end, 0 for never.
+func (c *logsCommand) count() int {
+	switch {
+	case c.Count != nil:
+		return *c.Count
+	case c.Follow, c.Output == "ndjson": // which are for programs
+		return 0
+	default:
+		return defaultLogCount
+	}
+}
+
+// logTable shows log entries.
+var logTable = tableOf(columns{
+	{"TIME", len(tableTime)},
+	{"STATE", len(posthaste.StateCancelRequested)},
+	{"MESSAGE", 26},
+	{name: "DESTINATION"},
+}, func(entry struct {
+	Time             int64           `json:"time"` // Unix ms
+	State            posthaste.State `json:"state"`
+	MessageID        string          `json:"messageId"`
+	URL              string          `json:"url"`
+	Error            string          `json:"error"`
+	NextDeliveryTime int64           `json:"nextDeliveryTime"` // Unix ms
+}) []cell {
+	end := entry.URL
+	if entry.Error != "" {
+		end += "  " + entry.Error
+	}
+	if entry.NextDeliveryTime != 0 {
+		end += "  next " + at(entry.NextDeliveryTime).text
+	}
+	return []cell{at(entry.Time), inState(entry.State), {text: entry.MessageID}, {text: end}}
+})

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"posthaste/internal/client"
+)
+
+// messagesCommand is about messages that have not ended.
+type messagesCommand struct {
+	Show   showMessageCommand          `cmd:"" help:"Show a message."`
+	RunNow runNowCommand               `cmd:"" name:"run-now" help:"Deliver a delayed or retrying message now."`
+	Cancel cancelCommand[liveMessages] `cmd:"" set:"thing=message" help:"Cancel messages."`
+}
+
+// pathMessages is where messages are.
+const pathMessages = "/v2/messages"
+
+// showMessageCommand shows one message as it was published.
+type showMessageCommand struct {
+	ID string `arg:"" help:"Message ID."`
+	oneOutput
+	connection
+}
+
+// Run prints the message, and from its log where it stands and why. The log goes on telling
+// of a message that was cancelled.
+func (c *showMessageCommand) Run(t terminal) error {
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		message := map[string]any{}
+		err := server.Do(ctx, client.Request{Path: pathMessages + "/" + url.PathEscape(c.ID)}, &message)
+		found, logErr := latestOf(ctx, server, c.ID)
+		if logErr != nil || err != nil && len(found) == 0 {
+			return cmp.Or(err, logErr)
+		}
+		for name, value := range found {
+			if _, there := message[name]; !there {
+				message[name] = value
+			}
+		}
+		text, err := json.Marshal(message)
+		switch {
+		case err != nil:
+			return fmt.Errorf("encode the message: %w", err)
+		case c.Output == "json":
+			return writeLine(t.Out, "%s", text)
+		}
+		return printMessage(t, text)
+	})
+}
+
+// latestOf returns where a message stands, as the latest entries of its log tell: its state,
+// the answer and the error of its last attempt, and when the next one is made.
+func latestOf(ctx context.Context, server *client.Client, id string) (map[string]any, error) {
+	var page struct {
+		Events []map[string]any `json:"events"`
+	}
+	query := url.Values{"messageId": {id}, "count": {"10"}, "trimBody": {noBodies}}
+	if err := server.Do(ctx, client.Request{Path: "/v2/logs", Query: query}, &page); err != nil || len(page.Events) == 0 {
+		return nil, err
+	}
+	latest := page.Events[0]
+	found := map[string]any{"messageId": id, "url": latest["url"], "state": latest["state"], "stateAt": latest["time"]}
+	for _, name := range []string{"error", "responseStatus", "nextDeliveryTime"} {
+		for _, entry := range page.Events {
+			if value := entry[name]; value != nil && value != "" {
+				found[name] = value
+				break
+			}
+		}
+	}
+	if latest["nextDeliveryTime"] == nil {
+		delete(found, "nextDeliveryTime") // of an attempt that has been made
+	}
+	return found, nil
+}
+
+// runNowCommand makes one message due at once.
+type runNowCommand struct {
+	ID string `arg:"" help:"Message ID."`
+	oneOutput
+	connection
+}
+
+// Run asks the server, which says no when the message does not wait for a time.
+func (c *runNowCommand) Run(t terminal) error {
+	request := client.Request{Method: http.MethodPost, Path: pathMessages + "/" + url.PathEscape(c.ID) + "/retry"}
+	return c.show(t, request, c.Output, func(t terminal, _ json.RawMessage) error {
+		return writeLine(t.Out, "message %s will be delivered now", c.ID)
+	})
+}
+
+// liveMessages are messages that have not ended. Their filters are those of DELETE
+// /v2/messages.
+type liveMessages struct {
+	Host []string `group:"filter" param:"host" env:"-" sep:"none" placeholder:"HOST" help:"Messages to a host, with or without port. A filter given more than once matches any of its values."`
+	Path []string `group:"filter" param:"path" env:"-" sep:"none" placeholder:"PATH" help:"Messages to a path."`
+
+	messageFilters `kong:"set='things=Messages',set='made=Messages published',set='timed=Messages published'"`
+}
+
+func (liveMessages) cancellation() cancellation {
+	return cancellation{"message", pathMessages, "messageIds", "500", "not known, ended, cancelled before, or of a run"}
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"strconv"
+
+	"posthaste"
+	"posthaste/internal/app"
+)
+
+// schemaCommand is about the version of a database's schema, which servers bring up to date.
+type schemaCommand struct {
+	Show schemaShowCommand `cmd:"" help:"Show a database's schema version, and the versions that its servers support."`
+}
+
+// schemaShowCommand shows where the schema stands.
+type schemaShowCommand struct {
+	DatabaseURL string `name:"database-url" placeholder:"URL" help:"PostgreSQL database of the servers, postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
+	oneOutput
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *schemaShowCommand) Validate() error {
+	if c.DatabaseURL == "" {
+		return posthaste.Invalidf("database-url is missing: give the database with --database-url URL")
+	}
+	return checkDatabaseURL(c.DatabaseURL)
+}
+
+// Run prints where the schema of a database stands.
+func (c *schemaShowCommand) Run(t terminal) error {
+	ctx, forget := untilSignal()
+	defer forget()
+	at, err := app.ReadSchema(ctx, c.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return writeJSON(t.Out, at)
+	}
+	rows := [][]cell{
+		{{text: "schema"}, {text: strconv.Itoa(at.Version)}},
+		{{text: "programs need"}, {text: strconv.Itoa(at.Needs)}},
+		{{text: "this program"}, {text: strconv.Itoa(at.Known)}},
+	}
+	for _, n := range at.Nodes {
+		rows = append(rows, []cell{{text: "node " + strconv.FormatInt(n.Node, 10)}, {text: strconv.Itoa(n.Known)}})
+	}
+	return columns{{"OF", 14}, {name: "VERSION"}}.writeRows(t.Out, rows)
+}

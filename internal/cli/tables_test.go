@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// moments replaces times in a text, which are shown in the zone of the machine.
+func moments(text string) string {
+	return strings.ReplaceAll(text, time.UnixMilli(1_700_000_000_000).Format(tableTime), "14 NOV 2023, 22:13:20.000 UTC")
+}
+
+func TestPrintFailed(t *testing.T) {
+	const entry = `{"dlqId":"17-0","workflowRunId":"wfr_a","workflowUrl":"http://h/w","url":"http://h/w?x",
+		"workflowCreatedAt":1700000000000,"failedAt":1700000000000,"responseStatus":0,"error":"no answer\u001b[2J",
+		"responseBody":"","label":"","failureFunctionState":"CALLBACK_FAIL"}`
+	const want = `dead letter   17-0
+run           wfr_a
+workflow      http://h/w
+created       14 NOV 2023, 22:13:20.000 UTC
+failed        14 NOV 2023, 22:13:20.000 UTC
+delivery to   http://h/w?x
+status        none
+error         no answer` + "\uFFFD" + `[2J
+callback      CALLBACK_FAIL
+`
+	var out bytes.Buffer
+	if err := printFailedRun(terminal{Out: &out}, json.RawMessage(entry)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, moments(out.String())); diff != "" {
+		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+}
+
+// TestPrintBinary checks that of an answer that is no text its size is told.
+func TestPrintBinary(t *testing.T) {
+	for base64, want := range map[string]string{"/w==": "binary, 1 B", "//4=": "binary, 2 B", "//79": "binary, 3 B"} {
+		for name, print := range map[string]func(terminal, json.RawMessage) error{
+			"message": printMessage,
+			"run":     printFailedRun,
+		} {
+			var out bytes.Buffer
+			entry := json.RawMessage(`{"dlqId":"17-0","responseBodyBase64":"` + base64 + `"}`)
+			if err := print(terminal{Out: &out}, entry); err != nil {
+				t.Fatal(err)
+			}
+			if line := "answer        " + want + "\n"; !strings.Contains(out.String(), line) {
+				t.Errorf("%s, %s: no line %q in\n%s", name, base64, line, &out)
+			}
+		}
+	}
+}
+
+func TestPrintRun(t *testing.T) {
+	run := `{"workflowRunId":"wfr_a","workflowUrl":"http://h/w","workflowState":"RUN_FAILED",
+		"workflowRunCreatedAt":1700000000000,"dlqId":"17-0","successor":{"workflowRunId":"wfr_b"},"steps":[
+		{"type":"sequential","steps":[{"stepName":"init","stepType":"Initial","state":"STEP_SUCCESS","createdAt":1700000000000,"out":"` + strings.Repeat("x", 90) + `"}]},
+		{"type":"next","steps":[{"state":"STEP_RETRY","nextDeliveryTime":1700000000000,"errors":[
+			{"error":"","body":"first"},{"error":"500","body":"second"}]}]}]}`
+	want := `run           wfr_a
+workflow      http://h/w
+state         RUN_FAILED
+created       14 NOV 2023, 22:13:20.000 UTC
+dead letter   17-0
+restarted as  wfr_b
+CREATED                        STATE          TYPE          STEP                  RESULT
+14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   Initial       init                  ` + strings.Repeat("x", 80) + `…
+                               STEP_RETRY                                         500 second, next 14 NOV 2023, 22:13:20.000 UTC
+
+`
+	var out bytes.Buffer
+	if err := printRun(terminal{Out: &out}, json.RawMessage(run)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, moments(out.String())); diff != "" {
+		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+}
+
+func TestColours(t *testing.T) {
+	var out bytes.Buffer
+	if err := runTable.write(&out, true, json.RawMessage(`{"workflowState":"RUN_FAILED"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if want := string(bad) + "RUN_FAILED  " + normal; !strings.Contains(out.String(), want) {
+		t.Errorf("printed %q, want %q in it", out.String(), want)
+	}
+}
