@@ -31,8 +31,9 @@ type Actions interface {
 }
 
 // Step makes a change part of a bulk action: the action advances in the same commit, so nothing
-// is counted twice or missed. If the action has ended, the change is rejected with ErrConflict;
-// ending an action therefore stops every process that works on it.
+// is counted twice or missed. If the action has ended, the change is rejected with ErrConflict, and
+// with ErrNotFound if there is no such action; ending an action therefore stops every process that
+// works on it.
 type Step struct {
 	ActionID string
 	// Advance receives the action, the number of things changed, and those that could not be.

@@ -23,8 +23,8 @@ type DeadLetters interface {
 	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress Progress) ([]posthaste.DeadLetterID, error)
 
 	// RetryDeadLetters replaces each dead letter by the new message that remake returns, in one
-	// commit. Unknown ids are skipped; if remake returns an error, that dead letter stays. Order
-	// and early stop are as for DeleteDeadLetters.
+	// commit. Unknown ids are skipped; if remake returns an error, that dead letter stays. One that
+	// is named twice has one result. Order and early stop are as for DeleteDeadLetters.
 	RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
 		remake func(*posthaste.DeadLetter) (*posthaste.Message, error), progress Progress) ([]Retried, error)
 }

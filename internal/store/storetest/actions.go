@@ -69,15 +69,24 @@ var actionPromises = []promise{
 		tr.wantActions("goes on", "new")
 	}},
 	{"a step counts what it changed, with the change", checkSteps},
-	{"a step of an action that has ended changes nothing", checkLateSteps},
+	{"a step of an action that has ended changes nothing", func(tr *trial) { checkLateSteps(tr, "action", store.ErrConflict) }},
+	{"a step of an action that is gone changes nothing", func(tr *trial) {
+		tr.putAction("gone", ann)
+		tr.finish("gone")
+		if err := tr.store.DeleteActions(tr.Context(), tr.now.Add(time.Second)); err != nil {
+			tr.Fatal(err)
+		}
+		checkLateSteps(tr, "gone", store.ErrNotFound)
+	}},
 }
 
-func checkLateSteps(tr *trial) {
+// checkLateSteps makes each kind of change as a step of an action that has ended or is gone.
+func checkLateSteps(tr *trial, action string, want error) {
 	s := tr.setScene()
 	failed, waits := tr.fail(tr.accept(), refused), tr.accept(delayed(time.Hour))
 	letters, messages := []posthaste.DeadLetterID{failed.ID}, []posthaste.MessageID{waits.ID}
 	tr.finish("action")
-	step := &store.Step{ActionID: "action", Advance: func(a *posthaste.BulkAction, _ int, _ []posthaste.ActionFailure) { a.Count(1, nil) }}
+	step := &store.Step{ActionID: action, Advance: func(a *posthaste.BulkAction, _ int, _ []posthaste.ActionFailure) { a.Count(1, nil) }}
 	remake := func(*posthaste.DeadLetter) (*posthaste.Message, error) { return s.fresh, nil }
 	removeFromDLQ := func(tx store.RunTx, _ *scene, _, failed *posthaste.Run) error {
 		tx.RemoveFromDLQ(failed)
@@ -93,8 +102,8 @@ func checkLateSteps(tr *trial) {
 		{"RetryDeadLetters", errorOf(tr.store.RetryDeadLetters(ctx, tr.now, ann, letters, remake, fixedStep(step)))},
 		{"Transact", tr.store.Transact(ctx, tr.now, ann, s.change(removeFromDLQ, nil))},
 	} {
-		if !errors.Is(late.err, store.ErrConflict) {
-			tr.Errorf("%s = %v, want ErrConflict", late.name, late.err)
+		if !errors.Is(late.err, want) {
+			tr.Errorf("%s = %v, want %v", late.name, late.err, want)
 		}
 	}
 	tr.same("log", log, tr.wholeLog(ann))

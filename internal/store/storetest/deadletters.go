@@ -97,6 +97,27 @@ var deadLetterPromises = []promise{
 		}
 		tr.wantDeadLetters(bad)
 	}},
+	{"a dead letter that is named twice has one result, also if it cannot be retried", func(tr *trial) {
+		tr.putAction("a", ann)
+		bad, good := tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused)
+		broken, fresh := errors.New("no such destination"), tr.message(delayed(never))
+		step := &store.Step{ActionID: "a", Advance: func(a *posthaste.BulkAction, processed int, failures []posthaste.ActionFailure) {
+			a.Count(processed, failures)
+		}}
+		remake := func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
+			if d.ID == bad.ID {
+				return nil, broken
+			}
+			return fresh, nil
+		}
+		ids := []posthaste.DeadLetterID{bad.ID, bad.ID, good.ID, bad.ID, good.ID}
+		retried, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, ids, remake, fixedStep(step))
+		if err != nil || len(retried) != 2 || !errors.Is(retried[0].Err, broken) || retried[1].Message != fresh {
+			tr.Errorf("RetryDeadLetters = %v, %v, want one error and one message", retried, err)
+		}
+		tr.wantCounts("a", 1, posthaste.ActionFailure{ID: bad.ID.String(), Error: broken.Error()})
+		tr.wantDeadLetters(bad)
+	}},
 	{"a dead letter is retried once, by any caller", func(tr *trial) {
 		d := tr.fail(tr.accept(), refused)
 		messages := make([]*posthaste.Message, 8)

@@ -97,7 +97,11 @@ var defects = map[string]func(store.Store) store.Store{
 			return s.Settle(context.Background(), start, settlement)
 		}}
 	},
-	"DeadLetters/deleted dead letters are gone":                         func(s store.Store) store.Store { return hoarder{s} },
+	"DeadLetters/deleted dead letters are gone": func(s store.Store) store.Store { return hoarder{s} },
+	"DeadLetters/a dead letter that is named twice has one result, also if it cannot be retried": func(s store.Store) store.Store {
+		return repetitive{s}
+	},
+	"Actions/a step of an action that is gone changes nothing":          func(s store.Store) store.Store { return lenient{s} },
 	"DeadLetters/every query finds what matches":                        func(s store.Store) store.Store { return unfiltered{s} },
 	"LiveMessages/every filter finds what matches":                      func(s store.Store) store.Store { return unfiltered{s} },
 	"Events/each field filters alone":                                   func(s store.Store) store.Store { return unfiltered{s} },
@@ -317,6 +321,30 @@ func (hoarder) DeleteDeadLetters(_ context.Context, _ string, ids []posthaste.De
 func (hoarder) DeleteURLGroup(context.Context, string, string) error { return nil }
 
 func (hoarder) Close() error { return nil }
+
+// repetitive retries a dead letter as often as it is named.
+type repetitive struct{ store.Store }
+
+func (r repetitive) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
+	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.Progress,
+) (results []store.Retried, err error) {
+	for _, id := range ids {
+		one, oneErr := r.Store.RetryDeadLetters(ctx, now, user, []posthaste.DeadLetterID{id}, remake, step)
+		results, err = append(results, one...), errors.Join(err, oneErr)
+	}
+	return results, err
+}
+
+// lenient makes a change whose bulk action is gone without counting it.
+type lenient struct{ store.Store }
+
+func (l lenient) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *store.Step) ([]posthaste.MessageID, error) {
+	changed, err := l.Store.Cancel(ctx, now, user, ids, step)
+	if errors.Is(err, store.ErrNotFound) {
+		return l.Store.Cancel(ctx, now, user, ids, nil)
+	}
+	return changed, err
+}
 
 // unfiltered answers every query as if it had no filter.
 type unfiltered struct{ store.Store }

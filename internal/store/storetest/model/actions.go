@@ -83,24 +83,22 @@ func (m *Model) DeleteActions(_ context.Context, completedBefore time.Time) erro
 	})
 }
 
-// checkStep refuses a step of an action that has ended.
+// checkStep refuses a step of an action that is not there or has ended.
 func (m *Model) checkStep(user string, step *store.Step) error {
 	if step == nil {
 		return nil
 	}
-	if action := m.actions[name{user, step.ActionID}]; action != nil {
-		return step.Check(action)
+	action := m.actions[name{user, step.ActionID}]
+	if action == nil {
+		return store.ErrNotFound
 	}
-	return nil
+	return step.Check(action)
 }
 
 // advance counts a change as part of a user's bulk action, if it is of one.
 func (m *Model) advance(user string, step *store.Step, processed int, failures []posthaste.ActionFailure) {
-	if step == nil {
-		return
-	}
-	if action := m.actions[name{user, step.ActionID}]; action != nil {
-		step.Advance(action, processed, failures)
+	if step != nil {
+		step.Advance(m.actions[name{user, step.ActionID}], processed, failures)
 	}
 }
 

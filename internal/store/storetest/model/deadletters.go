@@ -89,7 +89,7 @@ func (m *Model) RetryDeadLetters(_ context.Context, now time.Time, user string, 
 		batch, left := store.NewBatchLimit(), ids
 		for ; len(left) > 0 && (len(results) == 0 || !batch.Full()); left = left[1:] {
 			at := m.findDeadLetter(user, left[0])
-			if at < 0 {
+			if at < 0 || slices.Contains(store.RetriedIDs(results), left[0]) {
 				continue
 			}
 			batch.Take(store.DeadLetterSize(m.deadLetters[at]))
