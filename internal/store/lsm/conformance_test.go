@@ -15,7 +15,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store {
+	storetest.RunRules(t, func(t *testing.T) store.Store {
 		fs, dir := disk(t)
 		s, err := lsm.Open(dir, lsm.Options{FS: fs, Memory: storetest.Memory})
 		if err != nil {

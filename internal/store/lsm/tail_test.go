@@ -94,7 +94,7 @@ func TestConformanceOfFollowed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the promises are those of TestConformance; followers beside writers are for TestFollowers of the API")
 	}
-	storetest.Run(t, func(t *testing.T) store.Store {
+	storetest.RunBackend(t, func(t *testing.T) store.Store {
 		s, err := openRuled("data", lsm.Options{FS: vfs.NewMem(), Memory: storetest.Memory})
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ var cluster *pgtest.Cluster
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &cluster)) }
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store {
+	storetest.RunBackend(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)
 		t.Cleanup(func() { wantWhole(t, url) })
 		return openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))

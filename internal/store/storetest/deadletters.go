@@ -53,7 +53,6 @@ var deadLetterPromises = []promise{
 		}
 		tr.wantDeadLetters()
 	}},
-	{"every query finds what matches", checkDeadLetterQueries},
 	{"deleted dead letters are gone", func(tr *trial) {
 		first, second := tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused)
 		ids := []posthaste.DeadLetterID{first.ID, 7, first.ID}
@@ -118,21 +117,10 @@ var deadLetterPromises = []promise{
 		tr.wantCounts("a", 1, posthaste.ActionFailure{ID: bad.ID.String(), Error: broken.Error()})
 		tr.wantDeadLetters(bad)
 	}},
-	{"a dead letter is retried once, by any caller", func(tr *trial) {
-		d := tr.fail(tr.accept(), refused)
-		messages := make([]*posthaste.Message, 8)
-		for i := range messages {
-			messages[i] = newMaker(uint64(400 + i)).message(tr.now)
-		}
-		tr.together(len(messages), func(n int) error {
-			_, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, []posthaste.DeadLetterID{d.ID},
-				func(*posthaste.DeadLetter) (*posthaste.Message, error) { return messages[n], nil }, nil)
-			return err
-		})
-		if claims, _ := tr.claim(plenty); len(claims) != 1 {
-			tr.Errorf("%d messages were made of one dead letter", len(claims))
-		}
-	}},
+}
+
+var deadLetterQueryPromises = []promise{
+	{"every query finds what matches", checkDeadLetterQueries},
 }
 
 // largeDeadLetterPromises are about what takes more memory than one call may have.

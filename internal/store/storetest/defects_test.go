@@ -102,7 +102,7 @@ var defects = map[string]func(store.Store) store.Store{
 		return repetitive{s}
 	},
 	"Actions/a step of an action that is gone changes nothing":          func(s store.Store) store.Store { return lenient{s} },
-	"DeadLetters/every query finds what matches":                        func(s store.Store) store.Store { return unfiltered{s} },
+	"DeadLetterQueries/every query finds what matches":                  func(s store.Store) store.Store { return unfiltered{s} },
 	"LiveMessages/every filter finds what matches":                      func(s store.Store) store.Store { return unfiltered{s} },
 	"Events/each field filters alone":                                   func(s store.Store) store.Store { return unfiltered{s} },
 	"Events/pages of every size make the same log":                      func(s store.Store) store.Store { return skipping{s} },
@@ -133,7 +133,7 @@ var defects = map[string]func(store.Store) store.Store{
 	"URLGroups/a deleted group is gone":                                 func(s store.Store) store.Store { return hoarder{s} },
 	"Schedules/a tick of a schedule that is not due then is a conflict": func(s store.Store) store.Store { return agreeing{s} },
 	"Schedules/a tick undoes no change of the schedule it was made of":  func(s store.Store) store.Store { return tickingBlindly{s} },
-	"Schedules/a tick takes place once":                                 func(s store.Store) store.Store { return agreeing{s} },
+	"Concurrency/a tick takes place once":                               func(s store.Store) store.Store { return agreeing{s} },
 	"Vault/a value that was replaced by someone else is a conflict":     func(s store.Store) store.Store { return agreeing{s} },
 	"Actions/a step counts what it changed, with the change":            func(s store.Store) store.Store { return boastful{s} },
 	"Health/stats count claims, lanes and what is late":                 func(s store.Store) store.Store { return blind{s} },

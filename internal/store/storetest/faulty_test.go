@@ -78,7 +78,7 @@ func TestFaultyClaimIsReleased(t *testing.T) {
 func TestFaultyWithoutFaults(t *testing.T) {
 	var asked sync.Map // methods
 	t.Run("suite", func(t *testing.T) {
-		storetest.Run(t, func(*testing.T) store.Store {
+		storetest.RunRules(t, func(*testing.T) store.Store {
 			return storetest.Faulty(model.New(), func(c storetest.Call) storetest.Fault {
 				asked.Store(c.Method, true)
 				return storetest.NoFault

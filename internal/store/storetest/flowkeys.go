@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"posthaste"
@@ -302,56 +301,6 @@ var flowKeyPromises = []promise{
 		if trimmed, err := tr.trim(store.Horizon{FlowKeys: tr.now.Add(-time.Hour)}); err != nil || trimmed.FlowKeys != 0 {
 			tr.Errorf("Trim = %+v, %v, want a key kept that was used since", trimmed, err)
 		}
-	}},
-	{"a message that is accepted while its key is removed has its limits", func(tr *trial) {
-		limit := posthaste.FlowLimit{Parallelism: 2}
-		const rounds = 40
-		var messages [2][]*posthaste.Message
-		for range rounds {
-			messages[0] = append(messages[0], tr.message(under("k", limit), delayed(time.Hour)))
-			messages[1] = append(messages[1], tr.message(under("k", limit), delayed(time.Hour), through("q")))
-		}
-		var accepting sync.WaitGroup
-		done := make(chan struct{})
-		accepting.Add(2)
-		go func() { accepting.Wait(); close(done) }()
-		tr.together(4, func(n int) error {
-			if n >= len(messages) { // these remove the key
-				for {
-					select {
-					case <-done:
-						return nil
-					default:
-					}
-					var err error
-					if n == 2 {
-						err = tr.store.DeleteFlowKey(tr.Context(), ann, "k")
-					} else {
-						_, err = tr.store.Trim(tr.Context(), ann, store.Horizon{FlowKeys: tr.now.Add(day)})
-					}
-					if err != nil && !errors.Is(err, store.ErrNotFound) && posthaste.ErrorCode(err) != posthaste.CodeConflict {
-						return err
-					}
-				}
-			}
-			defer accepting.Done()
-			for _, m := range messages[n] {
-				if err := accept(tr.Context(), tr.store, tr.now, m); err != nil {
-					return err
-				}
-				k, err := tr.store.FlowKey(tr.Context(), tr.now, ann, "k")
-				if err != nil {
-					return fmt.Errorf("the key of a message that waits: %w", err)
-				}
-				if k.FlowLimit != limit {
-					return fmt.Errorf("limits in force %+v, want %+v", k.FlowLimit, limit)
-				}
-				if _, err := tr.store.Cancel(tr.Context(), tr.now, ann, []posthaste.MessageID{m.ID}, nil); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
 	}},
 }
 

@@ -77,29 +77,6 @@ var runCancelPromises = []promise{
 		tr.wantLog(waits, "CREATED ACTIVE CANCEL_REQUESTED CANCELLED")
 		tr.wantLog(claimed, "CREATED ACTIVE CANCEL_REQUESTED")
 	}},
-	{"what is added while its run is being cancelled is cancelled in the end", func(tr *trial) {
-		const pairs, each = 4, 10
-		run, _ := tr.start()
-		added := tr.rivals(pairs * each)
-		tr.together(2*pairs, func(n int) error {
-			for i := range each {
-				err := tr.change(ann, run, func(tx store.RunTx, run *posthaste.Run) error {
-					if n%2 == 0 {
-						return tx.CancelDeliveries(run, true)
-					}
-					return appendTo(tx, run, added[n/2*each+i])
-				})
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		tr.cancelDeliveries(run, true)
-		for _, m := range added {
-			tr.wantLog(m, "CREATED CANCEL_REQUESTED CANCELLED")
-		}
-	}},
 	{"other messages are not touched", func(tr *trial) {
 		run, first := tr.start()
 		tr.settle(store.Delivered(tr.claimOne(first)))

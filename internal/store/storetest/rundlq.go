@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"posthaste"
@@ -62,21 +61,6 @@ var runDLQPromises = []promise{
 		tr.wantNotInDLQ(letter.ID)
 		tr.same("successor", &successor.RunRef, tr.run(failed).Successor)
 		tr.same("origin", &posthaste.RunOrigin{RunRef: failed.RunRef, DeadLetterID: letter.ID}, successor.Origin)
-	}},
-	{"a run is restarted once, by any caller", func(tr *trial) {
-		failed, first := tr.start()
-		letter := tr.addToDLQ(failed)
-		tr.settle(store.Failed(tr.claimOne(first), refused))
-		fresh := tr.rivals(8)
-		tr.together(len(fresh), func(n int) error {
-			err := tr.store.Transact(tr.Context(), tr.now, ann, func(tx store.RunTx) error {
-				return restart(tx, letter.ID, tr.runOf(withID(fmt.Sprint("fresh-", n))), fresh[n])
-			})
-			return except(err, store.ErrNotFound)
-		})
-		if claims, _ := tr.claim(plenty); len(claims) != 1 || len(tr.runs(ann, allRuns)) != 2 {
-			tr.Errorf("%d deliveries, %d runs; want one run made of one", len(claims), len(tr.runs(ann, allRuns)))
-		}
 	}},
 	{"a run that is in the DLQ goes on to change", func(tr *trial) {
 		run, _ := tr.start()

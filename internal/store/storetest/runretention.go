@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"posthaste"
@@ -145,37 +144,6 @@ var runRetentionPromises = []promise{
 		if len(tr.entries(theirs)) != 1 {
 			tr.Errorf("their run has %d entries left, want 1", len(tr.entries(theirs)))
 		}
-	}},
-	{"what begins meanwhile stays", func(tr *trial) {
-		const writers, each = 4, 10
-		id := func(n, i int) string { return fmt.Sprintf("run of %d-%d", n, i) }
-		for n := range writers {
-			for i := range each {
-				old, _ := tr.start(withID(id(n, i)))
-				tr.complete(old, posthaste.RunSuccess)
-			}
-		}
-		tr.wait(day)
-		horizon := store.Horizon{Runs: tr.now}
-		fresh := tr.rivals(writers * each)
-		tr.together(writers+1, func(n int) error {
-			if n == writers {
-				return errorOf(tr.trim(horizon))
-			}
-			for i := range each {
-				err := tr.store.Transact(tr.Context(), tr.now, ann, func(tx store.RunTx) error {
-					return errorOf(begin(tx, tr.runOf(withID(id(n, i))), fresh[n*each+i]))
-				})
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if left := tr.runs(ann, allRuns); len(left) != writers*each {
-			tr.Errorf("%d runs are left, want the %d that began meanwhile", len(left), writers*each)
-		}
-		tr.wantTrimmed(horizon, store.Trimmed{})
 	}},
 }
 

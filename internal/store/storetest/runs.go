@@ -133,46 +133,6 @@ var runPromises = []promise{
 		tr.same("message of the event", first, failed.Message)
 	}},
 	{"what belongs to one user does not exist for another", checkRunsOfOthers},
-	{"transactions that race see each other", func(tr *trial) {
-		const writers, each = 8, 10
-		run, _ := tr.start()
-		tr.together(writers, func(int) error {
-			for range each {
-				err := tr.change(ann, run, func(tx store.RunTx, run *posthaste.Run) error {
-					run.FailedStatus++
-					return tx.Append(run, posthaste.RunEntry{CallType: posthaste.CallStep, Body: fmt.Append(nil, run.Entries)}, nil)
-				})
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if got := tr.run(run); got.FailedStatus != writers*each || got.Entries != 1+writers*each {
-			tr.Errorf("after %d changes the run counts %d, with %d entries", writers*each, got.FailedStatus, got.Entries)
-		}
-		for i, entry := range tr.entries(run)[1:] {
-			if want := fmt.Sprint(i + 1); string(entry.Body) != want {
-				tr.Errorf("entry %d was added as %s", i+1, entry.Body)
-			}
-		}
-	}},
-	{"of those who start a run at once one does", func(tr *trial) {
-		firsts := tr.rivals(8)
-		tr.together(len(firsts), func(n int) error {
-			return tr.store.Transact(tr.Context(), tr.now, ann, func(tx store.RunTx) error {
-				if _, err := tx.LatestRun("one"); !errors.Is(err, store.ErrNotFound) {
-					return err
-				}
-				return errorOf(begin(tx, tr.runOf(withID("one")), firsts[n]))
-			})
-		})
-		runs := tr.runs(ann, allRuns)
-		claims, _ := tr.claim(plenty)
-		if len(runs) != 1 || len(claims) != 1 || runs[0].FirstID != claims[0].Message.ID {
-			tr.Errorf("%d runs, deliveries %v; want one of each", len(runs), idsOf(claims))
-		}
-	}},
 }
 
 // checkNextPositions takes positions in transactions that succeed and fail, with

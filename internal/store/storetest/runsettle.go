@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"posthaste"
@@ -187,38 +186,6 @@ var runSettlePromises = []promise{
 		}
 		tr.wait(time.Hour)
 		tr.wantNoClaims()
-	}},
-	{"settlements that race see each other", func(tr *trial) {
-		const branches = 16
-		run, first := tr.start()
-		messages := []*posthaste.Message{first}
-		for range branches - 1 {
-			messages = append(messages, tr.step(run))
-		}
-		claims := tr.claimThese(messages...)
-		var last atomic.Int32
-		tr.together(branches, func(n int) error {
-			settlement := store.Delivered(claims[n])
-			var ended int
-			settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error {
-				run, err := tx.Run(run.Position)
-				if err != nil {
-					return err
-				}
-				run.FailedStatus++
-				ended = run.FailedStatus
-				tx.Save(run)
-				return nil
-			}
-			err := tr.store.Settle(tr.Context(), tr.now, settlement)
-			if ended == branches {
-				last.Add(1)
-			}
-			return err
-		})
-		if got := tr.run(run).FailedStatus; got != branches || last.Load() != 1 {
-			tr.Errorf("the run counts %d ends of %d deliveries, %d were the last", got, branches, last.Load())
-		}
 	}},
 }
 

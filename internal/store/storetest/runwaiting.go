@@ -222,43 +222,6 @@ var runWaitingPromises = []promise{
 		})
 		tr.wantKeptEvents(run, "a")
 	}},
-	{"an event meets a waiter or is kept, whoever comes first", func(tr *trial) {
-		const pairs = 16
-		run, _ := tr.start()
-		tr.together(2*pairs, func(n int) error {
-			return tr.store.Transact(tr.Context(), tr.now, ann, func(tx store.RunTx) error {
-				if n%2 == 0 {
-					return waitOrTake(tx, run)
-				}
-				return notifyOrKeep(tx, run)
-			})
-		})
-		tr.wantRunWaiters(run)
-		tr.wantKeptEvents(run, "event")
-	}},
-}
-
-// waitOrTake takes an event that was kept, or waits for one.
-func waitOrTake(tx store.RunTx, run *posthaste.Run) error {
-	_, kept, err := tx.TakeEvent(run.Position, "event")
-	if err == nil && !kept {
-		tx.Wait(waiterOf(run))
-	}
-	return err
-}
-
-// notifyOrKeep ends the first waiter for an event, or keeps the event.
-func notifyOrKeep(tx store.RunTx, run *posthaste.Run) error {
-	waiters, err := tx.Waiters(posthaste.EventTopic("event"))
-	switch {
-	case err != nil:
-		return err
-	case len(waiters) > 0:
-		tx.EndWait(waiters[0])
-	default:
-		tx.BufferEvent(run.Position, "event", nil)
-	}
-	return nil
 }
 
 // withEveryWaiterField gives a waiter a value in each field but its run, its

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"posthaste"
@@ -161,21 +160,6 @@ var schedulePromises = []promise{
 		}
 		tr.wantConflict(deleted)
 		tr.wantNoClaims()
-	}},
-	{"a tick takes place once", func(tr *trial) {
-		s := tr.schedule("s", tr.now)
-		var ticks atomic.Int32
-		tr.together(8, func(n int) error {
-			m := newMaker(uint64(500 + n)).message(tr.now)
-			err := tr.store.Tick(tr.Context(), tr.now, s, afterTick(s, m), []*posthaste.Message{m})
-			if err == nil {
-				ticks.Add(1)
-			}
-			return except(err, store.ErrConflict)
-		})
-		if claims, _ := tr.claim(plenty); ticks.Load() != 1 || len(claims) != 1 {
-			tr.Errorf("%d ticks made %d messages, want one", ticks.Load(), len(claims))
-		}
 	}},
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"posthaste"
 	"posthaste/internal/store"
 )
@@ -199,14 +201,11 @@ var seamPlacePromises = []seamPromise{
 			})
 		}
 	}},
-	{"a message of a large body is kept whole", func(s *seam) {
-		m := s.message(func(m *posthaste.Message) { m.Body = bytes.Repeat([]byte("large"), 1<<18) })
-		s.update(ann, func(tx store.Tx) error {
-			acceptIn(tx, m)
-			return nil
-		})
-		if got, err := s.readMessage(ann, m.ID); err != nil || !bytes.Equal(got.Body, m.Body) {
-			s.Errorf("Message = %v", err)
+	{"messages are kept whole, with bodies of every size", func(s *seam) {
+		s.wantKept(s.accept(withEverything))
+		s.wantKept(s.accept(func(m *posthaste.Message) { m.Body = nil }))
+		for _, size := range []int{1, 4 << 10, 1 << 20} {
+			s.wantKept(s.accept(func(m *posthaste.Message) { m.Body = bytes.Repeat([]byte{'x'}, size) }))
 		}
 	}},
 }
@@ -290,6 +289,23 @@ func (s *seam) readMessage(user string, id posthaste.MessageID) (m *posthaste.Me
 	s.Helper()
 	s.view(user, func(r store.Reader) { m, err = r.Message(id) })
 	return m, err
+}
+
+// wantKept requires a message to be read, logged and claimed as it was accepted.
+func (s *seam) wantKept(m *posthaste.Message) {
+	s.Helper()
+	read, err := s.readMessage(m.User, m.ID)
+	logged, logErr := readAll(s.Context(), s.Backend, m.User, store.EventQuery{
+		Filter: store.EventFilter{MessageIDs: []posthaste.MessageID{m.ID}}, High: posthaste.MaxPosition, Limit: plenty,
+	})
+	if err != nil || logErr != nil || len(logged) != 1 {
+		s.Fatalf("Message: %v; %d events, %v", err, len(logged), logErr)
+	}
+	for what, got := range map[string]*posthaste.Message{"read": read, "logged": logged[0].Message, "claimed": s.claimThese(m)[0].Message} {
+		if diff := cmp.Diff(m, got); diff != "" {
+			s.Errorf("message %s (-want +got):\n%s", what, diff)
+		}
+	}
 }
 
 // claimThese claims all there is, which must be the given messages.

@@ -9,5 +9,5 @@ import (
 )
 
 func TestModel(t *testing.T) {
-	storetest.Run(t, func(*testing.T) store.Store { return model.New() })
+	storetest.RunRules(t, func(*testing.T) store.Store { return model.New() })
 }
