@@ -77,7 +77,7 @@ func (m *Model) claim(now time.Time, l *life) store.Claim {
 	m.served[l.lane()] = m.turn
 	m.lease++
 	l.lease = m.lease
-	if key := m.flowKeys[l.flowKey()]; key != nil {
+	if key := m.flowKeys.all[l.flowKey()]; key != nil {
 		window, _, _ := windowOf(key).Admit(key.FlowLimit, now)
 		key.WindowStartedAt, key.WindowCount = window.StartedAt, window.Count
 	}
@@ -113,7 +113,7 @@ func (m *Model) mayStart(l *life, now time.Time) (ok bool, wakes time.Time) {
 	case l.dueAt.After(now):
 		return false, l.dueAt
 	}
-	key := m.flowKeys[l.flowKey()]
+	key := m.flowKeys.all[l.flowKey()]
 	if key == nil {
 		return true, time.Time{}
 	}
@@ -167,7 +167,7 @@ func (m *Model) queueAdmits(l *life) bool {
 	if l.message.Queue == "" {
 		return true
 	}
-	queue := m.queues[name{l.message.User, l.message.Queue}]
+	queue := m.queues.all[name{l.message.User, l.message.Queue}]
 	if queue == nil {
 		queue = &posthaste.Queue{Parallelism: posthaste.DefaultParallelism} // it was deleted
 	}

@@ -44,16 +44,13 @@ func (m *Model) findDeadLetter(user string, id posthaste.DeadLetterID) int {
 }
 
 // DeadLetter implements store.DeadLetters.
-func (m *Model) DeadLetter(_ context.Context, user string, id posthaste.DeadLetterID) (d *posthaste.DeadLetter, err error) {
-	err = m.do(func() error {
-		at := m.findDeadLetter(user, id)
-		if at < 0 {
-			return store.ErrNotFound
+func (m *Model) DeadLetter(_ context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
+	return ask(m, func() (*posthaste.DeadLetter, error) {
+		if at := m.findDeadLetter(user, id); at >= 0 {
+			return m.deadLetters[at], nil
 		}
-		d = m.deadLetters[at]
-		return nil
+		return nil, store.ErrNotFound
 	})
-	return d, err
 }
 
 // DeleteDeadLetters implements store.DeadLetters.

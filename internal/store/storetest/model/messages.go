@@ -54,17 +54,19 @@ func (m *Model) accept(now time.Time, messages []*posthaste.Message) {
 // follow makes the queue a message names, and the flow-control key, which follows
 // the message's limits.
 func (m *Model) follow(now time.Time, message *posthaste.Message) {
-	if queue := (name{message.User, message.Queue}); queue.name != "" && m.queues[queue] == nil {
-		m.queues[queue] = &posthaste.Queue{
+	if queue := (name{message.User, message.Queue}); queue.name != "" && m.queues.all[queue] == nil {
+		m.queues.all[queue] = &posthaste.Queue{
 			Name: queue.name, Parallelism: posthaste.DefaultParallelism, CreatedAt: now, UpdatedAt: now,
 		}
 	}
-	if key := (name{message.User, message.FlowControl.Key}); key.name != "" {
-		if m.flowKeys[key] == nil {
-			m.flowKeys[key] = &posthaste.FlowKey{Key: key.name, CreatedAt: now}
+	if id := (name{message.User, message.FlowControl.Key}); id.name != "" {
+		key := m.flowKeys.all[id]
+		if key == nil {
+			key = &posthaste.FlowKey{Key: id.name, CreatedAt: now}
+			m.flowKeys.all[id] = key
 		}
-		m.flowKeys[key].Follow(message.FlowControl.FlowLimit)
-		m.flowKeys[key].Use(now)
+		key.Follow(message.FlowControl.FlowLimit)
+		key.Use(now)
 	}
 }
 
@@ -196,20 +198,19 @@ func (m *Model) RunNow(_ context.Context, now time.Time, user string, id posthas
 }
 
 // Message implements store.MessageReader.
-func (m *Model) Message(_ context.Context, user string, id posthaste.MessageID) (status store.Status, err error) {
-	err = m.do(func() error {
+func (m *Model) Message(_ context.Context, user string, id posthaste.MessageID) (store.Status, error) {
+	return ask(m, func() (store.Status, error) {
 		l := m.find(user, id)
 		if l == nil {
-			return store.ErrNotFound
+			return store.Status{}, store.ErrNotFound
 		}
-		status = store.Status{Message: l.message, State: l.state, Retried: l.retried}
+		status := store.Status{Message: l.message, State: l.state, Retried: l.retried}
 		switch {
 		case l.lease != 0:
 			status.State = posthaste.StateActive
 		case l.waits():
 			status.NextAttemptAt = l.dueAt
 		}
-		return nil
+		return status, nil
 	})
-	return status, err
 }

@@ -18,26 +18,31 @@ import (
 type Model struct {
 	wake chan struct{}
 
-	mu          sync.Mutex // guards all that follows
-	closed      bool
-	grown       chan struct{} // closed and replaced when the log grows
-	lives       []*life       // in the order they were accepted
-	log         []entry
-	position    posthaste.Position        // the last one given
-	shown       posthaste.Position        // the highest that was read
-	deadLetters []*posthaste.DeadLetter   // by id
-	submissions map[name]submission       // by deduplication key
-	queues      map[name]*posthaste.Queue // by name or id, as all that follow
-	groups      map[name]*posthaste.URLGroup
-	schedules   map[name]*posthaste.Schedule
-	flowKeys    map[name]*posthaste.FlowKey
-	actions     map[name]*posthaste.BulkAction
-	secrets     map[string]string
-	workflows
+	mu     sync.Mutex // guards all that follows
+	closed bool
+	grown  chan struct{} // closed and replaced when the log grows
+	kept
 
 	served map[laneOf]int // when each lane was served last; 0: never
 	turn   int            // how often a lane was served
-	lease  uint64         // the last one given
+}
+
+// kept is what a crash leaves.
+type kept struct {
+	lives       []*life // in the order they were accepted
+	log         []entry
+	position    posthaste.Position      // the last one given
+	shown       posthaste.Position      // the highest that was read
+	lease       uint64                  // the last one given
+	deadLetters []*posthaste.DeadLetter // by id
+	submissions map[name]submission     // by deduplication key
+	queues      kind[posthaste.Queue]
+	groups      kind[posthaste.URLGroup]
+	schedules   kind[posthaste.Schedule]
+	flowKeys    kind[posthaste.FlowKey]
+	actions     kind[posthaste.BulkAction]
+	secrets     map[string]string
+	workflows
 }
 
 // name is a name of something that belongs to a user.
@@ -76,19 +81,20 @@ var _ store.Store = (*Model)(nil)
 
 // New returns an empty Model.
 func New() *Model {
-	return &Model{
-		wake:        make(chan struct{}, 1),
-		grown:       make(chan struct{}),
+	return open(kept{
 		submissions: map[name]submission{},
-		queues:      map[name]*posthaste.Queue{},
-		groups:      map[name]*posthaste.URLGroup{},
-		schedules:   map[name]*posthaste.Schedule{},
-		flowKeys:    map[name]*posthaste.FlowKey{},
-		actions:     map[name]*posthaste.BulkAction{},
+		queues:      kindOf(copyOf[posthaste.Queue]),
+		groups:      kindOf(copyGroup),
+		schedules:   kindOf(copySchedule),
+		flowKeys:    kindOf(copyOf[posthaste.FlowKey]),
+		actions:     kindOf(copyAction),
 		secrets:     map[string]string{},
-		workflows:   newWorkflows(),
-		served:      map[laneOf]int{},
-	}
+		workflows:   workflows{executions: map[runID]*execution{}, answers: map[name]answer{}},
+	})
+}
+
+func open(has kept) *Model {
+	return &Model{wake: make(chan struct{}, 1), grown: make(chan struct{}), kept: has, served: map[laneOf]int{}}
 }
 
 // Close implements store.Store.
@@ -121,25 +127,7 @@ func (m *Model) Crash() *Model {
 	for _, l := range m.lives {
 		l.lease = 0
 	}
-	return &Model{
-		wake:        make(chan struct{}, 1),
-		grown:       make(chan struct{}),
-		lives:       m.lives,
-		log:         m.log,
-		position:    m.position,
-		shown:       m.shown,
-		deadLetters: m.deadLetters,
-		submissions: m.submissions,
-		queues:      m.queues,
-		groups:      m.groups,
-		schedules:   m.schedules,
-		flowKeys:    m.flowKeys,
-		actions:     m.actions,
-		secrets:     m.secrets,
-		workflows:   m.workflows,
-		served:      map[laneOf]int{},
-		lease:       m.lease,
-	}
+	return open(m.kept)
 }
 
 // do runs one operation, alone.
@@ -150,6 +138,15 @@ func (m *Model) do(operation func() error) error {
 		return store.ErrClosed
 	}
 	return operation()
+}
+
+// ask is do for an operation that answers something.
+func ask[T any](m *Model, operation func() (T, error)) (answer T, err error) {
+	err = m.do(func() (err error) {
+		answer, err = operation()
+		return err
+	})
+	return answer, err
 }
 
 // change runs one operation after which Claim may find more.

@@ -11,10 +11,25 @@ import (
 	"posthaste/internal/store"
 )
 
-// list returns what a user has of a kind, by name.
-func list[T any](all map[name]*T, user string) []*T {
+// kind is what users have of a kind, by name or id. What it returns is a copy.
+type kind[T any] struct {
+	all  map[name]*T
+	copy func(*T) *T
+}
+
+func kindOf[T any](copied func(*T) *T) kind[T] { return kind[T]{map[name]*T{}, copied} }
+
+func (k kind[T]) get(id name) (*T, error) {
+	if k.all[id] == nil {
+		return nil, store.ErrNotFound
+	}
+	return k.copy(k.all[id]), nil
+}
+
+// list returns what a user has, by name.
+func (k kind[T]) list(user string) []*T {
 	var names []name
-	for n := range all {
+	for n := range k.all {
 		if n.user == user {
 			names = append(names, n)
 		}
@@ -22,9 +37,23 @@ func list[T any](all map[name]*T, user string) []*T {
 	slices.SortFunc(names, func(a, b name) int { return cmp.Compare(a.name, b.name) })
 	values := make([]*T, len(names))
 	for i, n := range names {
-		values[i] = all[n]
+		values[i] = k.copy(k.all[n])
 	}
 	return values
+}
+
+// update changes a copy of what is there, or of a new one, and keeps it.
+func (k kind[T]) update(id name, fresh T, change func(*T) error, finish func(*T)) error {
+	value := &fresh
+	if old := k.all[id]; old != nil {
+		value = k.copy(old)
+	}
+	if err := change(value); err != nil {
+		return err
+	}
+	finish(value)
+	k.all[id] = value
+	return nil
 }
 
 // partOf returns what of a list comes after a name.
@@ -43,36 +72,32 @@ func partOf[T any](all []T, after string, name func(T) string, size func(T) int)
 	return part
 }
 
+// setIfZero sets a time of creation.
+func setIfZero(at *time.Time, now time.Time) {
+	if at.IsZero() {
+		*at = now
+	}
+}
+
 // UpdateQueue implements store.Queues.
 func (m *Model) UpdateQueue(_ context.Context, now time.Time, user, queue string, change func(*posthaste.Queue) error) error {
 	return m.change(func() error {
-		id := name{user, queue}
-		value := posthaste.Queue{Name: queue}
-		if old := m.queues[id]; old != nil {
-			value = *old
-		}
-		if err := change(&value); err != nil {
-			return err
-		}
-		if value.UpdatedAt = now; value.CreatedAt.IsZero() {
-			value.CreatedAt = now
-		}
-		m.queues[id] = &value
-		return nil
+		return m.queues.update(name{user, queue}, posthaste.Queue{Name: queue}, change, func(q *posthaste.Queue) {
+			q.UpdatedAt = now
+			setIfZero(&q.CreatedAt, now)
+		})
 	})
 }
 
 // Queue implements store.Queues.
-func (m *Model) Queue(_ context.Context, user, queue string) (status store.QueueStatus, err error) {
-	err = m.do(func() error {
-		q := m.queues[name{user, queue}]
-		if q == nil {
-			return store.ErrNotFound
+func (m *Model) Queue(_ context.Context, user, queue string) (store.QueueStatus, error) {
+	return ask(m, func() (store.QueueStatus, error) {
+		q, err := m.queues.get(name{user, queue})
+		if err != nil {
+			return store.QueueStatus{}, err
 		}
-		status = m.queueStatus(user, q)
-		return nil
+		return m.queueStatus(user, q), nil
 	})
-	return status, err
 }
 
 func (m *Model) queueStatus(user string, q *posthaste.Queue) store.QueueStatus {
@@ -86,27 +111,24 @@ func (m *Model) queueStatus(user string, q *posthaste.Queue) store.QueueStatus {
 }
 
 // QueueNames implements store.Queues.
-func (m *Model) QueueNames(_ context.Context, user string) (names []string, err error) {
-	err = m.do(func() error {
-		for _, q := range list(m.queues, user) {
+func (m *Model) QueueNames(_ context.Context, user string) ([]string, error) {
+	return ask(m, func() (names []string, err error) {
+		for _, q := range m.queues.list(user) {
 			names = append(names, q.Name)
 		}
-		return nil
+		return names, nil
 	})
-	return names, err
 }
 
 // Queues implements store.Queues.
-func (m *Model) Queues(_ context.Context, user, after string) (part store.List[store.QueueStatus], err error) {
-	err = m.do(func() error {
+func (m *Model) Queues(_ context.Context, user, after string) (store.List[store.QueueStatus], error) {
+	return ask(m, func() (store.List[store.QueueStatus], error) {
 		var all []store.QueueStatus
-		for _, q := range list(m.queues, user) {
+		for _, q := range m.queues.list(user) {
 			all = append(all, m.queueStatus(user, q))
 		}
-		part = partOf(all, after, func(q store.QueueStatus) string { return q.Name }, store.QueueSize)
-		return nil
+		return partOf(all, after, func(q store.QueueStatus) string { return q.Name }, store.QueueSize), nil
 	})
-	return part, err
 }
 
 // DeleteQueue implements store.Queues.
@@ -117,28 +139,7 @@ func (m *Model) DeleteQueue(_ context.Context, now time.Time, user, queue string
 				m.cancel(now, l)
 			}
 		}
-		delete(m.queues, name{user, queue})
-		return nil
-	})
-}
-
-// UpdateURLGroup implements store.URLGroups.
-func (m *Model) UpdateURLGroup(_ context.Context, now time.Time, user, group string, change func(*posthaste.URLGroup) error) error {
-	return m.do(func() error {
-		id := name{user, group}
-		value := posthaste.URLGroup{Name: group}
-		if old := m.groups[id]; old != nil {
-			value = *copyGroup(old)
-		}
-		if err := change(&value); err != nil {
-			return err
-		}
-		if value.UpdatedAt = now; value.CreatedAt.IsZero() {
-			value.CreatedAt = now
-		}
-		if m.groups[id] = &value; len(value.Endpoints) == 0 {
-			delete(m.groups, id)
-		}
+		delete(m.queues.all, name{user, queue})
 		return nil
 	})
 }
@@ -149,36 +150,37 @@ func copyGroup(g *posthaste.URLGroup) *posthaste.URLGroup {
 	return &c
 }
 
-// URLGroup implements store.URLGroups.
-func (m *Model) URLGroup(_ context.Context, user, group string) (g *posthaste.URLGroup, err error) {
-	err = m.do(func() error {
-		stored := m.groups[name{user, group}]
-		if stored == nil {
-			return store.ErrNotFound
+// UpdateURLGroup implements store.URLGroups.
+func (m *Model) UpdateURLGroup(_ context.Context, now time.Time, user, group string, change func(*posthaste.URLGroup) error) error {
+	return m.do(func() error {
+		id := name{user, group}
+		err := m.groups.update(id, posthaste.URLGroup{Name: group}, change, func(g *posthaste.URLGroup) {
+			g.UpdatedAt = now
+			setIfZero(&g.CreatedAt, now)
+		})
+		if err == nil && len(m.groups.all[id].Endpoints) == 0 {
+			delete(m.groups.all, id)
 		}
-		g = copyGroup(stored)
-		return nil
+		return err
 	})
-	return g, err
+}
+
+// URLGroup implements store.URLGroups.
+func (m *Model) URLGroup(_ context.Context, user, group string) (*posthaste.URLGroup, error) {
+	return ask(m, func() (*posthaste.URLGroup, error) { return m.groups.get(name{user, group}) })
 }
 
 // URLGroups implements store.URLGroups.
-func (m *Model) URLGroups(_ context.Context, user, after string) (part store.List[*posthaste.URLGroup], err error) {
-	err = m.do(func() error {
-		var all []*posthaste.URLGroup
-		for _, g := range list(m.groups, user) {
-			all = append(all, copyGroup(g))
-		}
-		part = partOf(all, after, func(g *posthaste.URLGroup) string { return g.Name }, store.URLGroupSize)
-		return nil
+func (m *Model) URLGroups(_ context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
+	return ask(m, func() (store.List[*posthaste.URLGroup], error) {
+		return partOf(m.groups.list(user), after, func(g *posthaste.URLGroup) string { return g.Name }, store.URLGroupSize), nil
 	})
-	return part, err
 }
 
 // DeleteURLGroup implements store.URLGroups.
 func (m *Model) DeleteURLGroup(_ context.Context, user, group string) error {
 	return m.do(func() error {
-		delete(m.groups, name{user, group})
+		delete(m.groups.all, name{user, group})
 		return nil
 	})
 }
@@ -186,20 +188,10 @@ func (m *Model) DeleteURLGroup(_ context.Context, user, group string) error {
 // UpdateFlowKey implements store.FlowKeys.
 func (m *Model) UpdateFlowKey(_ context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
 	return m.change(func() error {
-		id := name{user, key}
-		value := posthaste.FlowKey{Key: key}
-		if old := m.flowKeys[id]; old != nil {
-			value = *old
-		}
-		if err := change(&value); err != nil {
-			return err
-		}
-		if value.CreatedAt.IsZero() {
-			value.CreatedAt = now
-		}
-		value.Use(now)
-		m.flowKeys[id] = &value
-		return nil
+		return m.flowKeys.update(name{user, key}, posthaste.FlowKey{Key: key}, change, func(k *posthaste.FlowKey) {
+			setIfZero(&k.CreatedAt, now)
+			k.Use(now)
+		})
 	})
 }
 
@@ -207,13 +199,13 @@ func (m *Model) UpdateFlowKey(_ context.Context, now time.Time, user, key string
 func (m *Model) DeleteFlowKey(_ context.Context, user, key string) error {
 	return m.do(func() error {
 		id := name{user, key}
-		if m.flowKeys[id] == nil {
+		if m.flowKeys.all[id] == nil {
 			return store.ErrNotFound
 		}
 		if err := store.RefuseDeleteFlowKey(key, m.under(id)); err != nil {
 			return err
 		}
-		delete(m.flowKeys, id)
+		delete(m.flowKeys.all, id)
 		return nil
 	})
 }
@@ -229,16 +221,14 @@ func (m *Model) under(key name) (n int) {
 }
 
 // FlowKey implements store.FlowKeys.
-func (m *Model) FlowKey(_ context.Context, now time.Time, user, key string) (status store.FlowStatus, err error) {
-	err = m.do(func() error {
-		k := m.flowKeys[name{user, key}]
-		if k == nil {
-			return store.ErrNotFound
+func (m *Model) FlowKey(_ context.Context, now time.Time, user, key string) (store.FlowStatus, error) {
+	return ask(m, func() (store.FlowStatus, error) {
+		k, err := m.flowKeys.get(name{user, key})
+		if err != nil {
+			return store.FlowStatus{}, err
 		}
-		status = m.flowStatus(now, user, k)
-		return nil
+		return m.flowStatus(now, user, k), nil
 	})
-	return status, err
 }
 
 func (m *Model) flowStatus(now time.Time, user string, k *posthaste.FlowKey) store.FlowStatus {
@@ -255,16 +245,195 @@ func (m *Model) flowStatus(now time.Time, user string, k *posthaste.FlowKey) sto
 }
 
 // FlowKeys implements store.FlowKeys.
-func (m *Model) FlowKeys(_ context.Context, now time.Time, user, contains, after string) (part store.List[store.FlowStatus], err error) {
-	err = m.do(func() error {
+func (m *Model) FlowKeys(_ context.Context, now time.Time, user, contains, after string) (store.List[store.FlowStatus], error) {
+	return ask(m, func() (store.List[store.FlowStatus], error) {
 		var all []store.FlowStatus
-		for _, k := range list(m.flowKeys, user) {
+		for _, k := range m.flowKeys.list(user) {
 			if strings.Contains(k.Key, contains) {
 				all = append(all, m.flowStatus(now, user, k))
 			}
 		}
-		part = partOf(all, after, func(k store.FlowStatus) string { return k.Key }, store.FlowKeySize)
+		return partOf(all, after, func(k store.FlowStatus) string { return k.Key }, store.FlowKeySize), nil
+	})
+}
+
+func copySchedule(s *posthaste.Schedule) *posthaste.Schedule {
+	c := *s
+	c.LastMessages = slices.Clone(s.LastMessages)
+	return &c
+}
+
+// UpdateSchedule implements store.Schedules.
+func (m *Model) UpdateSchedule(_ context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error {
+	return m.change(func() error {
+		return m.schedules.update(name{user, id}, posthaste.Schedule{ID: id, User: user}, change,
+			func(s *posthaste.Schedule) { setIfZero(&s.CreatedAt, now) })
+	})
+}
+
+// Schedule implements store.Schedules.
+func (m *Model) Schedule(_ context.Context, user, id string) (*posthaste.Schedule, error) {
+	return ask(m, func() (*posthaste.Schedule, error) { return m.schedules.get(name{user, id}) })
+}
+
+// Schedules implements store.Schedules.
+func (m *Model) Schedules(_ context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
+	return ask(m, func() (store.List[*posthaste.Schedule], error) {
+		return partOf(m.schedules.list(user), after, func(s *posthaste.Schedule) string { return s.ID }, store.ScheduleSize), nil
+	})
+}
+
+// DeleteSchedule implements store.Schedules.
+func (m *Model) DeleteSchedule(_ context.Context, user, id string) error {
+	return m.do(func() error {
+		delete(m.schedules.all, name{user, id})
 		return nil
 	})
-	return part, err
+}
+
+// DueSchedules implements store.Schedules.
+func (m *Model) DueSchedules(_ context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
+	err = m.do(func() error {
+		for _, s := range m.schedules.all {
+			if !s.NextAt.IsZero() && !s.Paused && !slices.Contains(except, s.User) {
+				due = append(due, copySchedule(s))
+			}
+		}
+		slices.SortFunc(due, func(a, b *posthaste.Schedule) int {
+			return cmp.Or(a.NextAt.Compare(b.NextAt), cmp.Compare(a.User, b.User), cmp.Compare(a.ID, b.ID))
+		})
+		for i, s := range due {
+			if i == limit || s.NextAt.After(now) {
+				due, next = due[:i], s.NextAt
+				break
+			}
+		}
+		return nil
+	})
+	return due, next, err
+}
+
+// Tick implements store.Schedules.
+func (m *Model) Tick(_ context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
+	return m.change(func() error {
+		id := name{after.User, after.ID}
+		stored := m.schedules.all[id]
+		if stored == nil || stored.Paused || stored.NextAt.IsZero() || !stored.Equal(before) {
+			return store.ErrConflict
+		}
+		m.accept(now, messages)
+		m.schedules.all[id] = copySchedule(after)
+		return nil
+	})
+}
+
+func copyAction(a *posthaste.BulkAction) *posthaste.BulkAction {
+	c := *a
+	c.Failures = slices.Clone(a.Failures)
+	return &c
+}
+
+// PutAction implements store.Actions.
+func (m *Model) PutAction(_ context.Context, action *posthaste.BulkAction) error {
+	return m.do(func() error {
+		m.actions.all[name{action.User, action.ID}] = copyAction(action)
+		return nil
+	})
+}
+
+// Action implements store.Actions.
+func (m *Model) Action(_ context.Context, user, id string) (*posthaste.BulkAction, error) {
+	return ask(m, func() (*posthaste.BulkAction, error) { return m.actions.get(name{user, id}) })
+}
+
+// Actions implements store.Actions.
+func (m *Model) Actions(_ context.Context, user string) ([]*posthaste.BulkAction, error) {
+	return ask(m, func() ([]*posthaste.BulkAction, error) { return m.actions.list(user), nil })
+}
+
+// UnfinishedActions implements store.Actions.
+func (m *Model) UnfinishedActions(context.Context) ([]*posthaste.BulkAction, error) {
+	return ask(m, func() (all []*posthaste.BulkAction, err error) {
+		for _, a := range m.actions.all {
+			if !a.Finished() {
+				all = append(all, copyAction(a))
+			}
+		}
+		return all, nil
+	})
+}
+
+// UpdateAction implements store.Actions.
+func (m *Model) UpdateAction(_ context.Context, user, id string, change func(*posthaste.BulkAction)) error {
+	return m.do(func() error {
+		action := m.actions.all[name{user, id}]
+		if action == nil {
+			return store.ErrNotFound
+		}
+		change(action)
+		return nil
+	})
+}
+
+// DeleteActions implements store.Actions.
+func (m *Model) DeleteActions(_ context.Context, completedBefore time.Time) error {
+	return m.do(func() error {
+		for id, a := range m.actions.all {
+			if a.Finished() && a.CompletedAt.Before(completedBefore) {
+				delete(m.actions.all, id)
+			}
+		}
+		return nil
+	})
+}
+
+// checkStep refuses a step of an action that is not there or has ended.
+func (m *Model) checkStep(user string, step *store.Step) error {
+	if step == nil {
+		return nil
+	}
+	action := m.actions.all[name{user, step.ActionID}]
+	if action == nil {
+		return store.ErrNotFound
+	}
+	return step.Check(action)
+}
+
+// advance counts a change as part of a user's bulk action, if it is of one.
+func (m *Model) advance(user string, step *store.Step, processed int, failures []posthaste.ActionFailure) {
+	if step != nil {
+		step.Advance(m.actions.all[name{user, step.ActionID}], processed, failures)
+	}
+}
+
+// Secret implements store.Vault.
+func (m *Model) Secret(_ context.Context, key string) (string, error) {
+	return ask(m, func() (string, error) {
+		value, exists := m.secrets[key]
+		if !exists {
+			return "", store.ErrNotFound
+		}
+		return value, nil
+	})
+}
+
+// PutSecretIfAbsent implements store.Vault.
+func (m *Model) PutSecretIfAbsent(_ context.Context, key, value string) (string, error) {
+	return ask(m, func() (string, error) {
+		if _, exists := m.secrets[key]; !exists {
+			m.secrets[key] = value
+		}
+		return m.secrets[key], nil
+	})
+}
+
+// CompareAndSwapSecret implements store.Vault.
+func (m *Model) CompareAndSwapSecret(_ context.Context, key, old, value string) error {
+	return m.do(func() error {
+		if present, exists := m.secrets[key]; !exists || present != old {
+			return store.ErrConflict
+		}
+		m.secrets[key] = value
+		return nil
+	})
 }

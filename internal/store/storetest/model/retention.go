@@ -11,8 +11,8 @@ import (
 )
 
 // Users implements store.Retention.
-func (m *Model) Users(context.Context) (users []string, err error) {
-	err = m.do(func() error {
+func (m *Model) Users(context.Context) ([]string, error) {
+	return ask(m, func() ([]string, error) {
 		found := map[string]bool{}
 		for _, e := range m.log {
 			found[e.life.message.User] = true
@@ -23,13 +23,11 @@ func (m *Model) Users(context.Context) (users []string, err error) {
 		for id := range m.executions { // those in the DLQ are among them
 			found[id.user] = true
 		}
-		for key := range m.flowKeys {
+		for key := range m.flowKeys.all {
 			found[key.user] = true
 		}
-		users = slices.Sorted(maps.Keys(found))
-		return nil
+		return slices.Sorted(maps.Keys(found)), nil
 	})
-	return users, err
 }
 
 // Trim implements store.Retention. It keeps days together, as other backends do.
@@ -64,9 +62,9 @@ func (m *Model) trimDeadLetters(user string, before time.Time) int {
 }
 
 func (m *Model) trimFlowKeys(user string, since time.Time) (removed int) {
-	for id, key := range m.flowKeys {
+	for id, key := range m.flowKeys.all {
 		if id.user == user && key.Idle(since) && m.under(id) == 0 {
-			delete(m.flowKeys, id)
+			delete(m.flowKeys.all, id)
 			removed++
 		}
 	}

@@ -58,13 +58,6 @@ type answer struct {
 	data []byte
 }
 
-func newWorkflows() workflows {
-	return workflows{
-		executions: map[runID]*execution{},
-		answers:    map[name]answer{},
-	}
-}
-
 // copyRun copies all of a run that may change.
 func copyRun(r *posthaste.Run) *posthaste.Run {
 	c := *r
@@ -96,21 +89,13 @@ func (m *Model) Transact(_ context.Context, now time.Time, user string, change f
 }
 
 // Run implements store.Runs.
-func (m *Model) Run(_ context.Context, user string, at posthaste.Position) (run *posthaste.Run, err error) {
-	err = m.do(func() error {
-		run, err = m.run(user, at)
-		return err
-	})
-	return run, err
+func (m *Model) Run(_ context.Context, user string, at posthaste.Position) (*posthaste.Run, error) {
+	return ask(m, func() (*posthaste.Run, error) { return m.run(user, at) })
 }
 
 // LatestRun implements store.Runs.
-func (m *Model) LatestRun(_ context.Context, user, id string) (run *posthaste.Run, err error) {
-	err = m.do(func() error {
-		run, err = m.run(user, m.latest(user, id))
-		return err
-	})
-	return run, err
+func (m *Model) LatestRun(_ context.Context, user, id string) (*posthaste.Run, error) {
+	return ask(m, func() (*posthaste.Run, error) { return m.run(user, m.latest(user, id)) })
 }
 
 // latest returns the place of a user's last run with an id, or 0.
@@ -132,12 +117,8 @@ func (m *Model) run(user string, at posthaste.Position) (*posthaste.Run, error) 
 }
 
 // RunEntries implements store.Runs.
-func (m *Model) RunEntries(_ context.Context, user string, at posthaste.Position, count int) (entries []posthaste.RunEntry, err error) {
-	err = m.do(func() error {
-		entries = m.entries(user, at, count)
-		return nil
-	})
-	return entries, err
+func (m *Model) RunEntries(_ context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
+	return ask(m, func() ([]posthaste.RunEntry, error) { return m.entries(user, at, count), nil })
 }
 
 func (m *Model) entries(user string, at posthaste.Position, count int) []posthaste.RunEntry {
@@ -210,21 +191,13 @@ func (m *Model) places(user string, query store.RunQuery) (all []place) {
 }
 
 // EventWaiters implements store.Waiters.
-func (m *Model) EventWaiters(_ context.Context, user, eventID string) (waiters []*posthaste.Waiter, err error) {
-	err = m.do(func() error {
-		waiters = m.waitersFor(user, posthaste.EventTopic(eventID))
-		return nil
-	})
-	return waiters, err
+func (m *Model) EventWaiters(_ context.Context, user, eventID string) ([]*posthaste.Waiter, error) {
+	return ask(m, func() ([]*posthaste.Waiter, error) { return m.waitersFor(user, posthaste.EventTopic(eventID)), nil })
 }
 
 // RunWaiters implements store.Waiters.
-func (m *Model) RunWaiters(_ context.Context, user string, at posthaste.Position) (waiters []*posthaste.Waiter, err error) {
-	err = m.do(func() error {
-		waiters = m.waitersOf(user, at)
-		return nil
-	})
-	return waiters, err
+func (m *Model) RunWaiters(_ context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error) {
+	return ask(m, func() ([]*posthaste.Waiter, error) { return m.waitersOf(user, at), nil })
 }
 
 // DueWaiters implements store.Waiters.

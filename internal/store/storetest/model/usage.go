@@ -23,8 +23,8 @@ func (m *Model) TotalUsage(context.Context) (store.Usage, error) {
 
 // usage counts what belongs to those that are meant. Of sizes it only knows those of
 // bodies.
-func (m *Model) usage(meant func(user string) bool) (u store.Usage, err error) {
-	err = m.do(func() error {
+func (m *Model) usage(meant func(user string) bool) (store.Usage, error) {
+	return ask(m, func() (u store.Usage, err error) {
 		for _, e := range m.log {
 			if meant(e.life.message.User) {
 				logged(&u, e)
@@ -45,9 +45,8 @@ func (m *Model) usage(meant func(user string) bool) (u store.Usage, err error) {
 				add(&u.Runs, id.at.Time(), x.size())
 			}
 		}
-		return nil
+		return u, nil
 	})
-	return u, err
 }
 
 // logged counts an event, which is not older than those counted before.
@@ -79,4 +78,58 @@ func (x *execution) size() (n int) {
 		n += len(e.Body)
 	}
 	return n
+}
+
+// Ping implements store.Health.
+func (m *Model) Ping(context.Context) error {
+	return m.do(func() error { return nil })
+}
+
+// Stats implements store.Health.
+func (m *Model) Stats(_ context.Context, now time.Time) (store.Stats, error) {
+	return ask(m, func() (stats store.Stats, err error) {
+		lanes := map[laneOf]bool{}
+		for _, l := range m.lives {
+			if l.state.Terminal() {
+				continue
+			}
+			lanes[l.lane()] = true
+			switch {
+			case l.lease != 0:
+				stats.InFlight++
+			case !l.dueAt.Before(now):
+			case m.paused(l):
+				stats.OldestPausedDueAt = earliest(stats.OldestPausedDueAt, l.dueAt)
+			default:
+				stats.OldestDueAt = earliest(stats.OldestDueAt, l.dueAt)
+			}
+		}
+		stats.Lanes = len(lanes)
+		return stats, nil
+	})
+}
+
+// paused reports whether the queue of a message, or its flow-control key, is paused.
+func (m *Model) paused(l *life) bool {
+	queue := m.queues.all[name{l.message.User, l.message.Queue}]
+	key := m.flowKeys.all[l.flowKey()]
+	return queue != nil && queue.Paused || key != nil && key.Paused
+}
+
+// earliest returns the first of two times, of which the first may be zero for none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// InFlight implements store.Health.
+func (m *Model) InFlight(_ context.Context, user string) (int, error) {
+	return ask(m, func() (int, error) { return m.inFlight().users[user], nil })
+}
+
+// TryLease implements store.Jobs: nobody else has the model.
+func (m *Model) TryLease(context.Context, string, time.Duration) (bool, error) {
+	return ask(m, func() (bool, error) { return true, nil })
 }
