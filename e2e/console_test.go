@@ -87,6 +87,7 @@ func TestConsole(t *testing.T) {
 	t.Run("the first steps of the guide", func(t *testing.T) { testFirstSteps(t, b) })
 	t.Run("the first visit", func(t *testing.T) { testFirstVisit(t, b, c) })
 	t.Run("the log", func(t *testing.T) { testLogView(t, b, c, s) })
+	t.Run("messages", func(t *testing.T) { testMessages(t, b, c, s) })
 	t.Run("a long log", func(t *testing.T) { testLongLog(t, b, c) })
 	t.Run("its first paint", func(t *testing.T) { testFirstPaint(t, b, direct) })
 	t.Run("a log that cannot be followed", func(t *testing.T) { testRefusal(t, b, c) })
@@ -185,7 +186,7 @@ func testLogView(t *testing.T, b *browser, c *client, s *sink) {
 	page.sees("The attempt failed")
 	page.sees(markup)
 	page.inspect("message")
-	if title := evaluate[string](page, `document.title`); title != "Logs · Posthaste" {
+	if title := evaluate[string](page, `document.title`); title != "Log · Posthaste" {
 		t.Errorf("a payload has changed the title to %q", title)
 	}
 

@@ -11,7 +11,7 @@ func testEndedToken(t *testing.T, b *browser, c *client) {
 	page := b.open(t, desktop, c.console("/runs")) // which asks for nothing by itself
 	page.sees("defaultUser")
 	evaluate[bool](page, `(sessionStorage.setItem("posthaste.token", "bm9ib2R5OnM="), true)`)
-	page.press("Logs")
+	page.press("Messages")
 	page.sees("You were signed out: the token is not known to this server")
 	page.inspect("sign-in-again")
 	page.fill("Token", c.token)

@@ -23,7 +23,7 @@ func testHeld(t *testing.T, b *browser, c *client, s *sink) {
 	page.misses("What blocks messages")
 	evaluate[bool](page, `(window.online = window.fetch, window.fetch = (path, options) => path.startsWith("/metrics")
 		? Promise.resolve(new Response("posthaste_due_backlog_age_seconds 0\nposthaste_paused_backlog_age_seconds 480\n")) : window.online(path, options), true)`)
-	page.press("Logs")
+	page.press("Messages")
 	page.press("Overview")
 	page.sees("behind a pause")
 	page.press("why")

@@ -36,7 +36,7 @@ func testFirstPaint(t *testing.T, b *browser, c *client) {
 	}))
 	t.Cleanup(slow.Close)
 	page := b.open(t, desktop, (&client{base: slow.URL, token: c.token}).console("/logs"))
-	page.until(`document.querySelector("h1")?.innerText === "Logs" && performance.getEntriesByName("first-contentful-paint").length === 1`,
+	page.until(`document.querySelector("h1")?.innerText === "Messages" && performance.getEntriesByName("first-contentful-paint").length === 1`,
 		"see the view before the log")
 	close(answered)
 	page.until(`seen.firstRow > 0`, "see the first row")

@@ -224,8 +224,8 @@ func testFailedEntries(t *testing.T, b *browser, c *client, s *sink) {
 func testTabs(t *testing.T, b *browser, c *client, s *sink) {
 	run := failRuns(t, c, s, 1, "tabs")[0]
 	page := b.open(t, desktop, c.console("/runs?label=tabs"))
-	page.until(`document.querySelector(".table-body .row a") !== null`, "see the link of a row")
-	other := page.another(evaluate[string](page, `document.querySelector(".table-body .row a").href`))
+	page.until(`document.querySelector(".table-body a.row") !== null`, "see the link of a row")
+	other := page.another(evaluate[string](page, `document.querySelector(".table-body a.row").href`))
 	other.sees(run.WorkflowRunID)
 	other.press("Sign out")
 	page.sees("posthaste dev prints it")
@@ -272,7 +272,7 @@ func testWidths(t *testing.T, b *browser, c *client, s *sink) {
 	}
 	for _, width := range []int64{1440, 1024, 800} {
 		page := b.open(t, [2]int64{width, 700}, c.console("/overview"))
-		for _, view := range []string{"overview", "logs", "runs", "dlq/runs", "queues", "schedules", "groups", "flow"} {
+		for _, view := range []string{"overview", "messages", "logs", "runs", "dlq/runs", "queues", "schedules", "groups", "flow"} {
 			page.do(chromedp.Navigate(c.base + "/console/" + view))
 			page.until(`document.querySelector(".card, .table-body .row, tbody tr, .empty") !== null`, "see "+view)
 			beyond := evaluate[[]string](page, `[...document.querySelectorAll("main button, main a")].filter((part) => part.checkVisibility() && part.getBoundingClientRect().right > innerWidth).map((part) => part.innerText)`)

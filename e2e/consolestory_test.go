@@ -215,7 +215,7 @@ func testLanes(t *testing.T, b *browser, c *client, s *sink) {
 	page.press("Resume")
 	page.sees("RUNNING")
 	c.awaitLog(t, url.Values{"messageId": {id}, "state": {"DELIVERED"}}, 1) // the page is not live
-	page.press("Logs")
+	page.press("Messages")
 	page.fill("Filter text", id)
 	page.do(pressEnter())
 	page.sees("DELIVERED")
@@ -352,7 +352,7 @@ func testKeys(t *testing.T, b *browser, c *client) {
 	page := b.open(t, desktop, c.console(""))
 	page.sees("Delivery latency")
 	for _, step := range []struct{ keys, title string }{
-		{"gl", "Logs"}, {"gr", "Workflow runs"}, {"gd", "Dead letters"}, {"gq", "Queues"},
+		{"gm", "Messages"}, {"gl", "Messages"}, {"gr", "Workflow runs"}, {"gd", "Dead letters"}, {"gq", "Queues"},
 	} {
 		page.do(chromedp.KeyEvent(step.keys))
 		page.until(fmt.Sprintf(`document.querySelector("h1").innerText === %q`, step.title), "go to "+step.title)
@@ -370,7 +370,7 @@ func testKeys(t *testing.T, b *browser, c *client) {
 func testPhone(t *testing.T, b *browser, c *client) {
 	page := b.open(t, phone, c.console(""))
 	for _, view := range []struct{ name, shows string }{
-		{"overview", "Stored data"}, {"logs", "cancel requested"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
+		{"overview", "Stored data"}, {"messages", "DELIVERED"}, {"logs", "cancel requested"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
 		{"schedules", "PAUSED"}, {"groups", "shops"}, {"flow", "tenant/7"}, {"signature", "Current signing key"},
 	} {
 		page.do(chromedp.Navigate(c.base + "/console/" + view.name))

@@ -45,9 +45,9 @@ function Frame({ onSignOut }: { onSignOut: () => void }) {
       <nav aria-label="Views">
         <p class="brand">Posthaste</p>
         <ul>
-          {views.map((one) => (
+          {views.filter((one) => one.under === undefined).map((one) => (
             <li key={one.path}>
-              <a href={href(one.path)} aria-current={one === view ? "page" : undefined}>{one.name}<kbd aria-hidden="true">g {one.key}</kbd></a>
+              <a href={href(one.path)} aria-current={one.path === (view.under ?? view.path) ? "page" : undefined}>{one.name}<kbd aria-hidden="true">g {one.key}</kbd></a>
             </li>
           ))}
         </ul>

@@ -14,10 +14,13 @@ export type Fetch<T> = (cursor: string | undefined, signal: AbortSignal) => Prom
 // most is how many rows a list holds, whatever there is: memory is bounded.
 export const most = 100_000;
 
+const mostEmpty = 20; // pages without a row that are read in one go
+
 export class Feed<T> {
   rows: T[] = [];
   busy = false;
   ended = false; // there are no more
+  resting = false; // many pages had nothing, and it waits to be told to read on
   error = "";
 
   private cursor: string | undefined;
@@ -36,6 +39,7 @@ export class Feed<T> {
       return;
     }
     this.busy = true;
+    this.resting = false;
     this.error = "";
     this.changed();
     try {
@@ -52,7 +56,7 @@ export class Feed<T> {
 
   // upTo reads on until there are that many rows, or no more.
   async upTo(many: number): Promise<void> {
-    while (this.rows.length < many && !this.ended && !this.full && this.error === "" && !this.stopped.signal.aborted) {
+    while (this.rows.length < many && !this.ended && !this.full && !this.resting && this.error === "" && !this.stopped.signal.aborted) {
       if (this.busy) {
         await new Promise((resume) => setTimeout(resume, 50));
       }
@@ -61,7 +65,7 @@ export class Feed<T> {
   }
 
   private async readPage(): Promise<void> {
-    for (;;) {
+    for (let pages = 0; pages < mostEmpty; pages++) {
       const page = await this.fetch(this.cursor, this.stopped.signal);
       this.cursor = page.cursor;
       this.ended = page.cursor === undefined;
@@ -72,6 +76,13 @@ export class Feed<T> {
         return;
       }
     }
+    this.resting = true;
+  }
+
+  // replace puts other rows in place of all.
+  replace(rows: T[]): void {
+    this.rows = rows;
+    this.changed();
   }
 
   // prepend puts rows before all others; those that are one too many go at the end.

@@ -36,6 +36,12 @@ export function go(path: string, params?: URLSearchParams, replace = false): voi
   tell();
 }
 
+// visit shows what a link of the console leads to.
+export function visit(target: string): void {
+  history.pushState(null, "", target);
+  tell();
+}
+
 export function href(path: string, params?: URLSearchParams | Record<string, string>): string {
   const text = params === undefined ? "" : new URLSearchParams(params).toString();
   return base + path + (text === "" ? "" : "?" + text);
@@ -85,15 +91,14 @@ export function followLinks(): void {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) {
       return;
     }
-    const link = (event.target as Element).closest("a");
-    if (link === null || link.target !== "" || link.origin !== location.origin || !link.pathname.startsWith(base)) {
+    const link = (event.target as Element).closest<HTMLAnchorElement>("a, button, input, select, label");
+    if (link?.localName !== "a" || link.target !== "" || link.origin !== location.origin || !link.pathname.startsWith(base)) {
       return;
     }
     if (link.hash !== "" && link.pathname + link.search === location.pathname + location.search) {
       return; // within the page, which the browser does
     }
     event.preventDefault();
-    history.pushState(null, "", link.href);
-    tell();
+    visit(link.href);
   });
 }

@@ -40,6 +40,7 @@ export interface LogEntry extends MessageFields {
   timeout?: number; // ms
   callbackHeaders?: Headers;
   failureCallbackHeaders?: Headers;
+  attempt?: { status?: number; duration: number }; // ms, of the attempt that ended
   responseStatus?: number;
   responseBody?: string; // base64
   responseHeaders?: Headers;

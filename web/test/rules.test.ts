@@ -8,6 +8,7 @@ import { bytes, createdAt, readable, span, unfold } from "../src/format";
 import { attempts, readLife } from "../src/life";
 import { curl, publicationOf, refusal, unsendable } from "../src/publication";
 import { percentile } from "../src/overview";
+import { rowOf } from "../src/rows";
 import { messageOf } from "../src/saying";
 import { readRequest, verify } from "../src/signature";
 import { timings, type RunEvent } from "../src/timing";
@@ -280,4 +281,18 @@ for (const [name, [answer, says]] of Object.entries(answers)) {
 test("line breaks in JSON are shown as line breaks", () => {
   const stack = JSON.stringify({ stack: "E: x\n\tat a\r\n  at b", path: "C:\\new" }, null, 2);
   assert.equal(unfold(stack), '{\n  "stack": "E: x\n    \tat a\n      at b",\n  "path": "C:\\\\new"\n}');
+});
+
+test("a message as a row", () => {
+  const change = (state: string, time: number, more: Partial<LogEntry> = {}) =>
+    ({ messageId: "msg_1ChPuUjDEbrGrdXZXqY111", state, time, url: "http://a/b", method: "POST", maxRetries: 3, header: {}, body: "", ...more }) as LogEntry;
+  const begun = createdAt("msg_1ChPuUjDEbrGrdXZXqY111");
+  const error = change("ERROR", begun + 3, { error: "500 Internal Server Error", responseStatus: 500 });
+  const old = [change("ACTIVE", begun + 2), change("CREATED", begun)];
+  const retried = rowOf([change("RETRY", begun + 4, { nextDeliveryTime: begun + 60_000, queueName: "q", scheduleId: "s" }), error, ...old], { ...error, responseBody: btoa('{"message":"full"}') });
+  assert.deepEqual([retried.status, retried.attempts, retried.took, retried.via], ["500", 1, undefined, "queue q, schedule s"]);
+  assert.match(retried.why, /^next attempt at .*: full$/);
+  const delivered = rowOf([change("DELIVERED", begun + 90, { attempt: { status: 204, duration: 5 } }), change("ACTIVE", begun + 80), error, ...old]);
+  assert.deepEqual([delivered.status, delivered.attempts, delivered.took, delivered.why, delivered.partial], ["204", 2, 90, "", false]);
+  assert.equal(rowOf([change("FAILED", begun + 5, { error: "connection refused" }), { ...error, responseStatus: 0, error: "connection refused" }]).status, "none");
 });

@@ -1,9 +1,11 @@
 // A table that draws only what can be seen, however many rows it has. It is worked
 // with the keyboard like any grid: arrows or j and k, Page Up and Down, Home and End,
-// Enter to open, Space to select.
+// Enter to open, Space to select. Each row is a link.
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+import { visit } from "../router";
 
 export interface Column<T> {
   name: string;
@@ -19,8 +21,7 @@ interface Props<T> {
   rowKey: (row: T) => string;
   total?: number; // of rows, if that is known
   opened?: string; // the key of the row that is open
-  onOpen?: (row: T) => void;
-  hrefOf?: (row: T) => string; // the address of what onOpen shows
+  hrefOf: (row: T) => string; // where a row leads
   onEnd?: () => void; // the last rows are near
   onTop?: (atTop: boolean) => void; // the first row came into sight, or went out of it
   selected?: Set<string>;
@@ -28,12 +29,12 @@ interface Props<T> {
   footer?: ComponentChildren;
 }
 
-const rowHeight = 32; // px, as in the style sheet
+const rowHeight = 34; // px, as in the style sheet
 const spare = 12; // rows that are drawn beyond what can be seen
 const ahead = 60; // rows before the end at which more are asked for
 
 export function Table<T>(props: Props<T>) {
-  const { columns, rows, rowKey, onOpen, onSelect, onEnd } = props;
+  const { columns, rows, rowKey, hrefOf, onSelect, onEnd } = props;
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const { view, measure } = useView(box, props.onTop);
@@ -57,7 +58,7 @@ export function Table<T>(props: Props<T>) {
   const keys = movesFrom(current, page, rows.length, move);
   const onKeyDown = (event: KeyboardEvent) => {
     const row = rows[current];
-    const act = event.key === "Enter" ? () => row !== undefined && onOpen?.(row) : event.key === " " ? () => row !== undefined && onSelect?.(row) : keys[event.key];
+    const act = event.key === "Enter" ? () => row !== undefined && visit(hrefOf(row)) : event.key === " " ? () => row !== undefined && onSelect?.(row) : keys[event.key];
     if (act !== undefined && event.target === box.current && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
       act();
@@ -75,7 +76,7 @@ export function Table<T>(props: Props<T>) {
           const key = rowKey(row);
           return (
             <Row key={key} id={`${id}-${index}`} name={key} row={row} index={index} columns={columns} active={index === current}
-              opened={key === props.opened} selected={props.selected?.has(key)} onSelect={onSelect} onOpen={onOpen} hrefOf={props.hrefOf} onTouch={setActive} />
+              opened={key === props.opened} selected={props.selected?.has(key)} onSelect={onSelect} href={hrefOf(row)} onTouch={setActive} />
           );
         })}
       </div>
@@ -146,40 +147,26 @@ interface RowProps<T> {
   opened: boolean;
   selected: boolean | undefined;
   onSelect: ((row: T) => void) | undefined;
-  onOpen: ((row: T) => void) | undefined;
-  hrefOf: ((row: T) => string) | undefined;
+  href: string;
   onTouch: (index: number) => void;
 }
 
-// Row is a row, whose first cell is a link, so that what it opens can be opened in another
-// tab. Tab passes over it: Enter in the table does the same.
-function Row<T>({ id, name, row, index, columns, active, opened, selected, onSelect, onOpen, hrefOf, onTouch }: RowProps<T>) {
-  const className = ["row", active && "active", opened && "opened", onOpen && "opens"].filter(Boolean).join(" ");
-  const open = (event: MouseEvent) => {
-    if ((event.target as Element).closest("a, button, input") !== null) {
-      return;
-    }
-    if (hrefOf !== undefined && (event.ctrlKey || event.metaKey)) {
-      window.open(hrefOf(row), "_blank", "noopener"); // as the link in the row does
-      return;
-    }
-    onTouch(index);
-    onOpen?.(row);
-  };
+const gridRow = { role: "row" } as {}; // a role that types allow no link to have, and browsers do
+
+// Row is a link to what it stands for, as a whole. Tab passes over it: Enter in the table does
+// the same.
+function Row<T>({ id, name, row, index, columns, active, opened, selected, onSelect, href, onTouch }: RowProps<T>) {
   return (
-    <div role="row" id={id} aria-rowindex={index + 2} aria-selected={selected} class={className}
-      style={{ transform: `translateY(${index * rowHeight}px)` }} onClick={open}>
+    <a {...gridRow} id={id} href={href} tabIndex={-1} draggable={false} aria-rowindex={index + 2} aria-selected={selected}
+      class={["row", active && "active", opened && "opened"].filter(Boolean).join(" ")}
+      style={{ transform: `translateY(${index * rowHeight}px)` }} onClick={() => onTouch(index)}>
       {onSelect !== undefined && (
         <div role="gridcell">
-          <input type="checkbox" tabIndex={-1} aria-label={"Select " + name} checked={selected} onChange={() => onSelect(row)} />
+          <input type="checkbox" tabIndex={-1} aria-label={"Select " + name} checked={selected} onChange={() => onSelect(row)} onClick={(event) => event.stopPropagation()} />
         </div>
       )}
-      {columns.map((column, i) => (
-        <div role="gridcell" key={column.name} class={column.wide ? "wide" : undefined}>
-          {i === 0 && hrefOf !== undefined ? <a href={hrefOf(row)} tabIndex={-1}>{column.cell(row)}</a> : column.cell(row)}
-        </div>
-      ))}
-    </div>
+      {columns.map((column) => <div role="gridcell" key={column.name} class={column.wide ? "wide" : undefined}>{column.cell(row)}</div>)}
+    </a>
   );
 }
 

@@ -8,11 +8,11 @@ import type { Headers } from "../types";
 
 // tones are the colours of states; a state is never told by its colour alone.
 const tones: Record<string, string> = {
-  CREATED: "grey", ACTIVE: "blue", RETRY: "amber", ERROR: "red", DELIVERED: "green", FAILED: "red",
-  CANCEL_REQUESTED: "grey", CANCELLED: "grey",
-  RUN_STARTED: "blue", RUN_SUCCESS: "green", RUN_FAILED: "red", RUN_CANCELED: "grey",
-  STEP_PROGRESS: "blue", STEP_RETRY: "amber", STEP_SUCCESS: "green", STEP_FAILED: "red", STEP_CANCELED: "grey",
-  CALLBACK_INPROGRESS: "blue", CALLBACK_SUCCESS: "green", CALLBACK_FAIL: "red", CALLBACK_CANCELED: "grey",
+  CREATED: "grey", ACTIVE: "blue", RETRY: "amber", ERROR: "orange", DELIVERED: "green", FAILED: "red",
+  CANCEL_REQUESTED: "violet", CANCELLED: "violet",
+  RUN_STARTED: "blue", RUN_SUCCESS: "green", RUN_FAILED: "red", RUN_CANCELED: "violet",
+  STEP_PROGRESS: "blue", STEP_RETRY: "amber", STEP_SUCCESS: "green", STEP_FAILED: "red", STEP_CANCELED: "violet",
+  CALLBACK_INPROGRESS: "blue", CALLBACK_SUCCESS: "green", CALLBACK_FAIL: "red", CALLBACK_CANCELED: "violet",
 };
 
 export function toneOf(state: string): string {

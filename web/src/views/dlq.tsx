@@ -7,7 +7,7 @@ import { get } from "../api";
 import { useFeed, type Page } from "../feed";
 import { clock, iso, plural } from "../format";
 import { whenGone } from "../messages";
-import { go, href, openHref, setParams, usePlace } from "../router";
+import { href, openHref, usePlace } from "../router";
 import { messageOf } from "../saying";
 import { identity } from "../session";
 import type { DeadLetter } from "../types";
@@ -108,7 +108,7 @@ function Entries({ kind }: { kind: Kind }) {
       ) : (
         <>
           <Deeds kind={kind} filters={chosen} selection={selection} rows={feed.rows} onChange={() => setAgain(again + 1)} />
-          <Table label="Dead letters" columns={columns} rows={feed.rows} rowKey={(row) => row.id} onOpen={open} hrefOf={hrefOf} onEnd={onEnd}
+          <Table label="Dead letters" columns={columns} rows={feed.rows} rowKey={(row) => row.id} hrefOf={hrefOf} onEnd={onEnd}
             selected={selection.all ? new Set(feed.rows.map((row) => row.id)) : selection.ids} onSelect={selection.toggle}
             opened={feed.rows.find((row) => row.messageId === params.get("open"))?.id}
             total={feed.ended ? feed.rows.length : undefined}
@@ -128,14 +128,6 @@ async function readPage(kind: Kind, chosen: URLSearchParams, cursor: string | un
   }
   const answer = await get<{ messages: DeadLetter[]; cursor?: string }>(lists[kind], query, signal);
   return { rows: answer.messages.map(newRow), cursor: answer.cursor };
-}
-
-function open(row: Row): void {
-  if (row.run !== undefined) {
-    go(...runPlace(row.run));
-  } else {
-    setParams({ open: row.messageId });
-  }
 }
 
 function hrefOf(row: Row): string {

@@ -18,7 +18,7 @@ export function FlowKeys() {
       about="A flow-control key limits how many of its messages are in flight, or are sent per period. The first message with the key creates it."
       columns={["Key", "State", "Waiting", "In flight", "Rate"]}
       row={(key, change) => [
-        <a href={href("/logs", { flowControlKey: key.flowControlKey })}>{key.flowControlKey}</a>,
+        <a href={href("/messages", { flowControlKey: key.flowControlKey })}>{key.flowControlKey}</a>,
         key.isPaused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">RUNNING</Tag>,
         <span class="number">{count(key.waitListSize)}</span>,
         <Parallelism of={key} />,

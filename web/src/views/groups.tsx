@@ -18,7 +18,7 @@ export function Groups() {
       columns={["Group", "Endpoints", "Changed"]}
       form={(done) => <EndpointForm done={done} />}
       row={(group, change) => [
-        <a href={href("/logs", { topicName: group.name })}>{group.name}</a>,
+        <a href={href("/messages", { topicName: group.name })}>{group.name}</a>,
         <ul>{group.endpoints.map((endpoint) => <Endpoint key={endpoint.url} group={group} endpoint={endpoint} change={change} />)}</ul>,
         away(group.updatedAt),
         <Buttons group={group} change={change} />,

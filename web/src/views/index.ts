@@ -6,6 +6,7 @@ import { DLQ } from "./dlq";
 import { FlowKeys } from "./flow";
 import { Groups } from "./groups";
 import { Logs } from "./logs";
+import { Messages } from "./messages";
 import { Overview } from "./overview";
 import { Queues } from "./queues";
 import { Runs } from "./runs";
@@ -16,12 +17,14 @@ export interface View {
   name: string;
   path: string;
   key: string; // behind g
+  under?: string; // the view that it is a tab of
   Component: ComponentType<{ path: string }>; // the rest of the path
 }
 
 export const views: View[] = [
   { name: "Overview", path: "/overview", key: "o", Component: Overview },
-  { name: "Logs", path: "/logs", key: "l", Component: Logs },
+  { name: "Messages", path: "/messages", key: "m", Component: Messages },
+  { name: "Log", path: "/logs", key: "l", under: "/messages", Component: Logs },
   { name: "Workflow runs", path: "/runs", key: "r", Component: Runs },
   { name: "Dead letters", path: "/dlq", key: "d", Component: DLQ },
   { name: "Queues", path: "/queues", key: "q", Component: Queues },

@@ -1,36 +1,17 @@
 // The log: every change of every message, by any filters, as it was or as it goes on.
 
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 
 import { LogReader, withoutBodies } from "../logpages";
 import { most, useFeed, type Feed } from "../feed";
-import { follow } from "../follow";
 import { clock, iso, plural } from "../format";
 import { openHref, setParams, usePlace } from "../router";
-import { identity } from "../session";
-import { states, type LogEntry, type State } from "../types";
-import { Filters, known, type Filter } from "../ui/filters";
-import { PublishForm } from "../ui/first";
+import type { LogEntry, State } from "../types";
 import { Table, type Column } from "../ui/table";
-import { Address, Badge, Empty, Fault } from "../ui/widgets";
+import { useTail, type Continuation } from "../ui/tail";
+import { Address, Badge } from "../ui/widgets";
 import { Histogram } from "./histogram";
-
-// stateFilters are the states, and the word of the API for those between acceptance and end.
-const stateFilters: string[] = [...states, "IN_PROGRESS"];
-
-export const logFilters: Filter[] = [
-  { name: "messageId", label: "Message" },
-  { name: "state", label: "State", options: stateFilters },
-  { name: "url", label: "URL" },
-  { name: "host", label: "Host" },
-  { name: "path", label: "Path" },
-  { name: "label", label: "Label" },
-  { name: "queueName", label: "Queue" },
-  { name: "topicName", label: "URL group" },
-  { name: "scheduleId", label: "Schedule" },
-  { name: "flowControlKey", label: "Flow-control key" },
-  { name: "callerIp", label: "Caller's IP" },
-];
+import { filtersIn, MessagesFrame } from "./messages";
 
 // Row is what the table keeps of an entry: no bodies and no headers.
 export interface Row {
@@ -88,26 +69,11 @@ const columns: Column<Row>[] = [
   { name: "Message", width: "minmax(90px, 2fr)", wide: true, cell: (row) => <code title={row.messageId}>{row.messageId}</code> },
 ];
 
-// guessFilter knows what a text is by its look.
-function guessFilter(text: string): string {
-  if (text.startsWith("msg_")) {
-    return "messageId";
-  }
-  if (/^https?:\/\//.test(text)) {
-    return "url";
-  }
-  if (stateFilters.includes(text.toUpperCase())) {
-    return "state";
-  }
-  return text.startsWith("/") ? "path" : text.includes(".") || text.includes(":") ? "host" : "label";
-}
-
 export function Logs() {
   const { params } = usePlace();
-  const filters = known(logFilters, params);
+  const filters = filtersIn(params);
   const key = filters.toString();
   const [again, setAgain] = useState(0);
-  const [publishing, setPublishing] = useState(false);
   const reader = useMemo(() => new LogReader(), [key, again]);
   const feed = useFeed<Row>(key + again, async (cursor, signal) => {
     const page = await reader.read(filters, cursor, signal);
@@ -115,40 +81,21 @@ export function Logs() {
   });
   useSecondPage(feed);
   const earliestFirst = params.get("order") === "earliestFirst";
-  const live = params.has("live") && !earliestFirst;
-  const tail = useTail(live, key, feed);
+  const live = params.has("live") && !earliestFirst && (feed.rows.length > 0 || feed.ended);
+  const tail = useTail(live, key, () => continuation(key, feed.rows), newRow, (rows) => feed.prepend(rows.reverse()));
   const onEnd = useCallback(() => void feed.more(), [feed]);
-  const open = useCallback((row: Row) => setParams({ open: row.messageId }), []);
-
+  const hrefOf = useCallback((row: Row) => openHref(row.messageId), [params.toString()]);
   return (
-    <section class="view" aria-labelledby="title">
-      <header class="bar">
-        <h1 id="title">Logs</h1>
-        <Filters filters={logFilters} params={params} guess={guessFilter} />
-        <div class="actions">
-          <button aria-pressed={earliestFirst} title="Oldest entries first"
-            onClick={() => setParams({ order: earliestFirst ? undefined : "earliestFirst", live: undefined })}>Oldest first</button>
-          <button aria-pressed={live} class={live ? "live" : ""} onClick={() => setParams({ live: live ? undefined : "1", order: undefined, toDate: undefined })}>
-            <span class="dot" aria-hidden="true" /> {tail.connected ? "Live" : live && feed.error === "" && tail.refusal === "" ? "Connecting…" : "Follow"}
-          </button>
-          <button onClick={() => setAgain(again + 1)}>Refresh</button>
-          <button disabled={identity().readOnly} onClick={() => setPublishing(true)}>Publish…</button>
-        </div>
-      </header>
-      {publishing && <PublishForm onClose={() => { setPublishing(false); setAgain(again + 1); }} />}
+    <MessagesFrame tab="logs" params={params} tail={tail} feed={feed} onAgain={() => setAgain(again + 1)} actions={
+      <button aria-pressed={earliestFirst} title="Oldest entries first"
+        onClick={() => setParams({ order: earliestFirst ? undefined : "earliestFirst", live: undefined })}>Oldest first</button>
+    }>
       <Histogram feed={feed} params={params} />
-      {tail.held > 0 && <button class="pill" onClick={tail.release}>{plural(tail.held, "new entry", "new entries")}</button>}
-      {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
-      {tail.refusal !== "" && <Fault>The log cannot be followed: {tail.refusal}</Fault>}
-      {feed.ended && feed.rows.length === 0 ? (
-        <NoEntries filtered={key !== ""} />
-      ) : (
-        <Table label="Log entries" columns={columns} rows={feed.rows} rowKey={(row) => row.key} onOpen={open} hrefOf={(row) => openHref(row.messageId)} onEnd={onEnd}
-          total={feed.ended ? feed.rows.length : undefined} onTop={tail.atTop}
-          opened={openedRow(feed.rows, params.get("open"))}
-          footer={<Footer feed={feed} earliestFirst={earliestFirst} />} />
-      )}
-    </section>
+      <Table label="Log entries" columns={columns} rows={feed.rows} rowKey={(row) => row.key} hrefOf={hrefOf} onEnd={onEnd}
+        total={feed.ended ? feed.rows.length : undefined} onTop={tail.atTop}
+        opened={openedRow(feed.rows, params.get("open"))}
+        footer={<Footer feed={feed} earliestFirst={earliestFirst} />} />
+    </MessagesFrame>
   );
 }
 
@@ -168,68 +115,10 @@ function useSecondPage(feed: Feed<Row>): void {
   }, [feed, hasFirst]);
 }
 
-const heldMost = 10_000; // entries that wait to be shown while somebody reads further down
-
-// useTail puts entries before the others as they are written. While the first row is out
-// of sight they are held back, so that nothing moves under the eyes of a reader.
-function useTail(live: boolean, key: string, feed: Feed<Row>) {
-  const [connected, setConnected] = useState(false);
-  const [refusal, setRefusal] = useState("");
-  const [held, setHeld] = useState(0);
-  const waiting = useRef<Row[]>([]);
-  const top = useRef(true);
-  const release = useCallback(() => {
-    if (waiting.current.length > 0) {
-      feed.prepend(waiting.current.reverse());
-      waiting.current = [];
-      setHeld(0);
-    }
-  }, [feed]);
-  const ready = feed.rows.length > 0 || feed.ended;
-  useEffect(() => {
-    waiting.current = [];
-    setHeld(0);
-    setRefusal("");
-    if (!live || !ready) {
-      return;
-    }
-    const begin = continuation(key, feed.rows);
-    const stopped = new AbortController();
-    const timer = setInterval(() => {
-      if (top.current) {
-        release();
-      } else {
-        setHeld(waiting.current.length);
-      }
-    }, 200);
-    void follow<LogEntry>("/v2/logs", begin.query, {
-      entries: (entries) => {
-        for (const entry of entries) {
-          if (!begin.has(entry)) {
-            waiting.current.push(newRow(entry));
-          }
-        }
-        waiting.current.splice(0, waiting.current.length - heldMost);
-      },
-      state: setConnected,
-      refused: setRefusal,
-    }, stopped.signal);
-    return () => {
-      stopped.abort();
-      clearInterval(timer);
-      setConnected(false);
-    };
-  }, [live, key, ready, release]);
-  const atTop = useCallback((is: boolean) => {
-    top.current = is;
-  }, []);
-  return useMemo(() => ({ connected, refusal, held, release, atTop }), [connected, refusal, held, release, atTop]);
-}
-
 // continuation returns what to follow so that nothing is missed behind the rows, newest
 // first, that are there: all from the time of the newest on, less those of that very time
 // that are rows already.
-function continuation(key: string, rows: Row[]): { query: URLSearchParams; has: (entry: LogEntry) => boolean } {
+function continuation(key: string, rows: Row[]): Continuation {
   const query = new URLSearchParams(key);
   const newest = rows[0]?.time ?? Number(query.get("fromDate") ?? 0);
   query.set("fromDate", String(newest));
@@ -254,15 +143,4 @@ function Footer({ feed, earliestFirst }: { feed: Feed<Row>; earliestFirst: boole
     return <span>{plural(feed.rows.length, "entry", "entries")}, the {earliestFirst ? "newest" : "oldest"} was the last.</span>;
   }
   return <span>{feed.busy ? "Reading…" : ""}</span>;
-}
-
-function NoEntries({ filtered }: { filtered: boolean }) {
-  return filtered ? (
-    <Empty title="Nothing matches these filters"><p>Remove a filter, or choose a longer time range.</p></Empty>
-  ) : (
-    <Empty title="The log is empty">
-      <p>Publish a message with the button above or with a request. Each step of its delivery appears here.</p>
-      <pre tabIndex={0}>{`curl -X POST ${location.origin}/v2/publish/https://example.com \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d hello`}</pre>
-    </Empty>
-  );
 }

@@ -61,7 +61,7 @@ function Find() {
   const find = () => {
     const text = id.trim();
     if (text.startsWith("msg_")) {
-      go("/logs", new URLSearchParams({ messageId: text, open: text }));
+      go("/messages", new URLSearchParams({ messageId: text, open: text }));
     } else if (text !== "") {
       go("/runs/" + encodeURIComponent(text));
     }
@@ -160,7 +160,7 @@ function DeadList({ of }: { of: Dead[] }) {
       <tbody>
         {of.map((one) => (
           <tr key={one.host}>
-            <td><a href={href("/logs", { host: one.host })}>{one.host}</a></td>
+            <td><a href={href("/messages", { host: one.host })}>{one.host}</a></td>
             <td class="number"><Tag tone="red">{count(one.errors)}</Tag></td>
             <td>{one.lastGood === undefined ? "none found" : away(one.lastGood)}</td>
             <td class="breaks">{one.why}</td>

@@ -18,7 +18,7 @@ export function Queues() {
       columns={["Queue", "State", "Lag", "Parallelism", "Changed"]}
       form={(done) => <QueueForm done={done} />}
       row={(queue, change) => [
-        <a href={href("/logs", { queueName: queue.name })}>{queue.name}</a>,
+        <a href={href("/messages", { queueName: queue.name })}>{queue.name}</a>,
         queue.paused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">RUNNING</Tag>,
         <span class="number">{count(queue.lag)}</span>,
         <span class="number">{queue.parallelism}</span>,

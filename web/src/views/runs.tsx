@@ -5,7 +5,7 @@ import { useCallback, useState } from "preact/hooks";
 import { get } from "../api";
 import { useFeed } from "../feed";
 import { clock, iso, plural, span } from "../format";
-import { go, href, segment, usePlace } from "../router";
+import { href, segment, usePlace } from "../router";
 import { messageOf } from "../saying";
 import { identity } from "../session";
 import { runStates, type Run, type RunPage, type RunRef, type Step } from "../types";
@@ -112,7 +112,6 @@ function RunList() {
     return { rows: answer.runs.map(newRow), cursor: answer.cursor };
   });
   const onEnd = useCallback(() => void feed.more(), [feed]);
-  const open = useCallback((row: Row) => go(...placeOf(row)), []);
   return (
     <section class="view" aria-labelledby="title">
       <header class="bar">
@@ -130,7 +129,7 @@ function RunList() {
           {key === "" && <pre tabIndex={0}>{`curl -X POST ${location.origin}/v2/trigger/http://localhost:3000/workflow \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d '{"order":1}'`}</pre>}
         </Empty>
       ) : (
-        <Table label="Workflow runs" columns={columns} rows={feed.rows} rowKey={(row) => row.id + row.createdAt} onOpen={open} hrefOf={(row) => href(...placeOf(row))} onEnd={onEnd}
+        <Table label="Workflow runs" columns={columns} rows={feed.rows} rowKey={(row) => row.id + row.createdAt} hrefOf={(row) => href(...placeOf(row))} onEnd={onEnd}
           total={feed.ended ? feed.rows.length : undefined}
           footer={feed.ended ? plural(feed.rows.length, "run") : feed.busy ? "Reading…" : ""} />
       )}

@@ -27,7 +27,7 @@ export function Schedules() {
       columns={["Schedule", "State", "When", "Destination", "Next", "Last"]}
       form={(done) => <ScheduleForm done={done} />}
       row={(schedule, change) => [
-        <a href={href("/logs", { scheduleId: schedule.scheduleId })}>{schedule.scheduleId}</a>,
+        <a href={href("/messages", { scheduleId: schedule.scheduleId })}>{schedule.scheduleId}</a>,
         schedule.isPaused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">RUNNING</Tag>,
         <><code>{schedule.cron}</code><br /><small>{inWords(schedule.cron)}</small></>,
         shortURL(schedule.destination),

@@ -161,7 +161,7 @@ function EntryLink({ to: { run, messageId } }: { to: Entry }) {
 }
 
 function MessageLink({ id }: { id: string }) {
-  return <a href={href("/logs", { messageId: id, open: id })}>{id}</a>;
+  return <a href={href("/messages", { messageId: id, open: id })}>{id}</a>;
 }
 
 interface DoingProps {
