@@ -54,9 +54,24 @@ func (o alerting) AttemptFinished(r engine.AttemptReport) {
 	o.alerter.AttemptFinished(r)
 }
 
+// watching is an observer that also tells Options.Attempted.
+type watching struct {
+	engine.Observer
+	attempted func(Attempt)
+}
+
+// AttemptFinished implements engine.Observer.
+func (o watching) AttemptFinished(r engine.AttemptReport) {
+	o.Observer.AttemptFinished(r)
+	o.attempted(r)
+}
+
 // withAlerts returns the observer, with somebody to be told by messages of the server if
 // that is asked for.
 func (a *App) withAlerts(options Options, observer engine.Observer) engine.Observer {
+	if options.Attempted != nil {
+		observer = watching{observer, options.Attempted}
+	}
 	if options.Alerts.URL == "" {
 		return observer
 	}

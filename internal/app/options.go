@@ -65,7 +65,14 @@ type Options struct {
 
 	CORS bool // scripts of any web page may call the API; for development only
 	Log  *slog.Logger
+
+	// Attempted is told of each attempt when it has ended, by many goroutines. It must
+	// not block. nil is for nobody.
+	Attempted func(Attempt)
 }
+
+// Attempt is an attempt that has ended.
+type Attempt = engine.AttemptReport
 
 // Keep says what is kept of a user; 0 keeps for ever, and any amount.
 type Keep struct {

@@ -13,7 +13,6 @@ import (
 	"log"
 	"os"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"github.com/alecthomas/kong"
@@ -28,6 +27,7 @@ type commands struct {
 	Messages messagesCommand `cmd:"" help:"Show and cancel messages."`
 	DLQ      dlqCommand      `cmd:"" name:"dlq" help:"List the dead letter queue, and retry or restart its entries."`
 	Actions  actionsCommand  `cmd:"" help:"List and cancel background bulk actions."`
+	Open     openCommand     `cmd:"" help:"Open the console in a browser."`
 	Stats    statsCommand    `cmd:"" help:"Show how much data is stored."`
 	Backup   backupCommand   `cmd:"" help:"Back up a data directory, even while its server runs."`
 	Restore  restoreCommand  `cmd:"" help:"Restore a backup into a new data directory."`
@@ -68,7 +68,7 @@ type terminal struct{ Out, Err io.Writer }
 func Main(args []string) int {
 	// What a server keeps, and its backups, hold message bodies, tokens and signing keys:
 	// no other user may read what this program creates. The storage engine asks for 0666.
-	syscall.Umask(0o077)
+	keepPrivate()
 	// Package http tells the standard logger when a destination speaks out of turn, and
 	// quotes it. Our own lines go elsewhere.
 	log.SetOutput(io.Discard)

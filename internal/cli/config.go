@@ -137,6 +137,16 @@ func variableOf(flag *kong.Flag) string {
 	return ""
 }
 
+// isGiven reports whether a flag of the selected command has a value that is not its default.
+func isGiven(parsed *kong.Context, name string) bool {
+	for _, flag := range parsed.Selected().Flags {
+		if flag.Name == name {
+			return variableOf(flag) != "" || slices.ContainsFunc(parsed.Path, func(step *kong.Path) bool { return step.Flag == flag })
+		}
+	}
+	return false
+}
+
 // nameSources adds to an error about settings which environment variables, or which file,
 // their values come from, unless that is the command line.
 func nameSources(err error) error {

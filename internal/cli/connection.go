@@ -37,12 +37,17 @@ func (c *connection) Validate() error {
 // stream is told where log lines go.
 func (c *connection) open(t terminal) (*client.Client, error) {
 	return client.New(client.Options{
-		Server:    client.Find(client.Server{URL: c.URL, Token: c.Token}, os.Getenv, developmentServer),
+		Server:    c.server(),
 		UserAgent: "posthaste/" + app.Version,
 		Lost: func(err error, wait time.Duration) {
 			_, _ = fmt.Fprintf(t.Err, "posthaste: %v, retrying in %s\n", err, wait)
 		},
 	})
+}
+
+// server returns the server that is meant.
+func (c *connection) server() client.Server {
+	return client.Find(client.Server{URL: c.URL, Token: c.Token}, os.Getenv, developmentServer)
 }
 
 // call calls do with a client of the server, and a context that ends at the first signal.

@@ -1,14 +1,19 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"posthaste"
 	"posthaste/internal/app"
+	"posthaste/internal/client"
 	"posthaste/internal/dispatch"
 	"posthaste/internal/sign"
 )
@@ -17,13 +22,13 @@ import (
 // keys that everybody knows, delivering to any address, and leaving nothing
 // behind. Its flags and environment are those of qstash dev.
 type devCommand struct {
-	Port    int    `default:"8080" env:"POSTHASTE_PORT,QSTASH_DEV_PORT" help:"Port to listen on; 0 picks a free one."`
+	Port    int    `default:"8080" env:"POSTHASTE_PORT,QSTASH_DEV_PORT" help:"Port to listen on; 0 picks a free one. If none is given and 8080 is in use, the server listens on the next free one."`
 	LogPort *int   `env:"POSTHASTE_LOG_PORT,QSTASH_DEV_LOG_PORT" help:"Second port that serves the same API, for log viewers that expect it. Default: the next port after --port, if it is free."`
 	Quota   string `default:"payg" enum:"payg,pro" env:"POSTHASTE_QUOTA,QSTASH_DEV_QUOTA" help:"Accepted for compatibility with qstash dev: payg or pro. It has no effect."`
 	Data    string `placeholder:"DIR" help:"Data directory. Default: a temporary directory that is removed on exit."`
 
 	databaseSettings
-	settings `set:"shutdown_timeout=1s"` // who presses Ctrl-C does not want to wait
+	settings `kong:"set='shutdown_timeout=1s',set='log_level=warn'"` // who presses Ctrl-C does not want to wait
 }
 
 // devUser is a user that every development server has.
@@ -85,9 +90,9 @@ func (c *devCommand) logPort(port int) int {
 }
 
 // Run serves until a signal.
-func (c *devCommand) Run(t terminal) error {
+func (c *devCommand) Run(t terminal, parsed *kong.Context) error {
 	options := c.options(t.Err)
-	listeners, err := c.listen(options.Log)
+	listeners, err := c.listen(t, options.Log, isGiven(parsed, "port"))
 	if err != nil {
 		return err
 	}
@@ -107,15 +112,32 @@ func (c *devCommand) Run(t terminal) error {
 		options.Tokens = append(options.Tokens, user.token(false).Encode(), user.token(true).Encode())
 		options.SigningKeys[user.name] = user.keys
 	}
+	attempts := newFeed(t.Err)
+	options.Attempted = attempts.add
+	atEnd := func() error {
+		attempts.close()
+		return remove()
+	}
+	url := fmt.Sprintf("http://127.0.0.1:%d", portOf(listeners[0]))
 	return runServer(options, time.Duration(c.ShutdownTimeout), func(*app.App) error {
-		return welcome(t, fmt.Sprintf("http://127.0.0.1:%d", portOf(listeners[0])), devUsers[0])
-	}, remove)
+		if err := c.welcome(t, url, directory, devUsers[0]); err != nil {
+			return err
+		}
+		if isTerminal(t.Out) && isTerminal(os.Stdin) {
+			go openOnDemand(t, os.Stdin, consoleURL(url, devUsers[0].token(false).Encode()))
+		}
+		return nil
+	}, atEnd)
 }
 
 // listen binds the port and the second one. A second port that nobody asked for
-// may be taken; the server then does without.
-func (c *devCommand) listen(logger *slog.Logger) ([]net.Listener, error) {
+// may be taken; the server then does without. If nobody asked for the port either, the
+// next free one takes its place.
+func (c *devCommand) listen(t terminal, logger *slog.Logger, asked bool) ([]net.Listener, error) {
 	listeners, err := listenLoopback(c.Port)
+	if taken, is := errors.AsType[*inUseError](err); is {
+		listeners, err = c.besides(t, taken, asked)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +155,46 @@ func (c *devCommand) listen(logger *slog.Logger) ([]net.Listener, error) {
 	}
 }
 
+// besides binds the next free port beside one that is taken, and says so. If that one was
+// asked for, it only names the free one: who starts a server on a port, such as an SDK,
+// looks for it there.
+func (c *devCommand) besides(t terminal, taken *inUseError, asked bool) ([]net.Listener, error) {
+	const enough = 100
+	for port := c.Port + 1; port <= min(c.Port+enough, maxPort); port++ {
+		listeners, err := listenLoopback(port)
+		if err != nil || c.LogPort != nil && *c.LogPort == port {
+			closeAll(listeners)
+			continue
+		}
+		if asked {
+			closeAll(listeners)
+			return nil, fmt.Errorf("port %d is free, use --port %[1]d: %w", port, taken)
+		}
+		who := "another program"
+		if isDevServer(c.Port) {
+			who = "another development server"
+		}
+		return listeners, writeLine(t.Err, "Port %d is in use by %s, so this server listens on %d.", c.Port, who, port)
+	}
+	return nil, taken
+}
+
+// isDevServer reports whether a development server listens on a port of this machine, by
+// what its SDKs recognise it by.
+func isDevServer(port int) bool {
+	server, err := client.New(client.Options{Server: client.Server{
+		URL: fmt.Sprintf("http://127.0.0.1:%d", port), Token: devUsers[0].token(false).Encode(),
+	}})
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var keys struct{ Current, Next string }
+	err = server.Do(ctx, client.Request{Path: "/v2/keys"}, &keys)
+	return err == nil && sign.KeyPair(keys) == devUsers[0].keys
+}
+
 // directory returns the directory of the store, "" for a database, and what to do with
 // it at the end.
 func (c *devCommand) directory() (path string, remove func() error, err error) {
@@ -148,22 +210,62 @@ func (c *devCommand) directory() (path string, remove func() error, err error) {
 
 // welcome prints what a developer copies. The SDKs that start this server wait
 // for the line that says it is running.
-func welcome(t terminal, url string, user devUser) error {
+func (c *devCommand) welcome(t terminal, url, directory string, user devUser) error {
+	coloured := hasColours(t.Out)
+	in := func(colour colour, text string) string {
+		if coloured {
+			return colour.of(text)
+		}
+		return text
+	}
 	token := user.token(false).Encode()
+	place := directory
+	switch {
+	case c.DatabaseURL != "":
+		place = databasePlace(c.DatabaseURL)
+	case c.Data == "":
+		place += " (temporary: removed on exit; keep data with --data DIR)"
+	}
 	_, err := fmt.Fprintf(t.Out, `Posthaste is running at %[1]s
+Version: %[5]s
+Data:    %[6]s
 
+%[7]s
 QSTASH_URL=%[1]s
 QSTASH_TOKEN=%[2]s
 QSTASH_CURRENT_SIGNING_KEY=%[3]s
 QSTASH_NEXT_SIGNING_KEY=%[4]s
 
-Try it:
+%[8]s
+posthaste publish https://example.com -d hello%[12]s
 curl -X POST %[1]s/v2/publish/https://example.com -H "Authorization: Bearer %[2]s" -d "hello"
 
-See what happened:
-curl %[1]s/v2/logs -H "Authorization: Bearer %[2]s"
-or open the console in a browser, already signed in:
-%[1]s/console#token=%[2]s
-`, url, token, user.keys.Current, user.keys.Next)
+%[9]s
+posthaste logs%[12]s
+%[10]s
+%[11]s
+`, url, token, user.keys.Current, user.keys.Next, app.Version, place,
+		in(faint, "# The environment of your app:"),
+		in(faint, "# Try it:"),
+		in(faint, "# See what happened, here below or with:"),
+		in(faint, "# or in the console, already signed in"+onDemand(t)+":"),
+		in(busy, consoleURL(url, token)), elsewhere(url))
 	return err
+}
+
+// elsewhere returns the flag that leads the command line to a server that is not where it
+// looks by itself.
+func elsewhere(url string) string {
+	if url == developmentServer.URL {
+		return ""
+	}
+	return " --url " + url
+}
+
+// onDemand says how the console is opened where somebody can press keys.
+func onDemand(t terminal) string {
+	if isTerminal(t.Out) && isTerminal(os.Stdin) {
+		return "; press o and Enter to open it"
+	}
+	return ""
 }

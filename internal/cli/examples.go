@@ -40,6 +40,7 @@ posthaste dlq messages show 1700000000000-0
 posthaste dlq messages retry --destination https://api.example.com/orders --dry-run
 posthaste dlq messages retry --destination https://api.example.com/orders
 posthaste dlq messages delete --label test
+posthaste open
 posthaste stats --days
 posthaste copy --from /var/lib/posthaste --to postgres://posthaste:secret@db/posthaste
 posthaste copy --from postgres://posthaste:secret@db/posthaste --to /var/lib/posthaste

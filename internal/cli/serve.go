@@ -26,7 +26,7 @@ type serveCommand struct {
 	accessSettings
 	destinationSettings
 	alertSettings
-	settings `set:"shutdown_timeout=6s"` // together with the lead less than the 10s that Docker waits
+	settings `kong:"set='shutdown_timeout=6s',set='log_level=info'"` // together with the lead less than the 10s that Docker waits
 }
 
 // destinationSettings say which addresses are delivered to.
@@ -110,7 +110,12 @@ func (c *serveCommand) place() string {
 		}
 		return "directory " + c.Data
 	}
-	location, err := url.Parse(c.DatabaseURL)
+	return databasePlace(c.DatabaseURL)
+}
+
+// databasePlace says where a database is, without a password.
+func databasePlace(text string) string {
+	location, err := url.Parse(text)
 	if err != nil {
 		return "database" // it was connected to, but nothing of a URL that cannot be read is shown
 	}

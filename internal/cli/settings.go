@@ -42,7 +42,7 @@ type settings struct {
 	DiskReserve        byteSize `default:"256MiB" help:"Free disk space at --data reserved for messages already accepted: 16MiB to 1024GiB, or 0B for none. With less free space, new messages and runs get 503."`
 
 	ShutdownTimeout span             `default:"${shutdown_timeout}" help:"How long requests and attempts in progress may take to finish after SIGTERM. Interrupted attempts are repeated at the next start and do not count as retries."`
-	LogLevel        level            `default:"info" help:"Minimum log level: debug, info, warn or error."`
+	LogLevel        level            `default:"${log_level}" help:"Minimum log level: debug, info, warn or error."`
 	LogFormat       telemetry.Format `default:"text" enum:"text,json" help:"Log format: text or json."`
 }
 
