@@ -120,6 +120,14 @@ type Spot struct {
 	ID    posthaste.MessageID
 }
 
+// Before orders spots as a lane serves them.
+func (s Spot) Before(other Spot) bool {
+	if s.Order != other.Order {
+		return s.Order < other.Order
+	}
+	return string(s.ID[:]) < string(other.ID[:])
+}
+
 // FindQuery selects records whose keys are positions.
 type FindQuery struct {
 	Kind        ItemKind

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -59,7 +60,7 @@ func (c *checker) waiting(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	m, err := c.message(lane.user, place.id)
+	m, err := c.message(lane.User, place.ID)
 	if err != nil {
 		return err
 	}
@@ -67,11 +68,11 @@ func (c *checker) waiting(key, value []byte) error {
 	switch {
 	case laneOf(m.Message) != lane:
 		return fmt.Errorf("message %s waits in another lane than its own", m.ID)
-	case w.ended:
+	case w.Ended:
 		return nil // its callbacks keep the place
 	case m.status.state.Terminal():
 		return fmt.Errorf("message %s waits and is %s", m.ID, m.status.state)
-	case m.status.order != place.order || m.status.waiting != w:
+	case m.status.order != place.Order || m.status.Waiting != w:
 		return fmt.Errorf("message %s waits at another place than its status tells", m.ID)
 	}
 	return nil
@@ -87,7 +88,7 @@ func (c *checker) status(user string, id posthaste.MessageID) error {
 	if m.status.state.Terminal() {
 		return nil
 	}
-	return c.exists(appendWaitingKey(nil, laneOf(m.Message), ticket{m.status.order, id}), "message %s is %s and does not wait", id, m.status.state)
+	return c.exists(appendWaitingKey(nil, laneOf(m.Message), store.Spot{Order: m.status.order, ID: id}), "message %s is %s and does not wait", id, m.status.state)
 }
 
 // dayCheck compares the log of a day with its numbers and its index.
@@ -109,7 +110,7 @@ func (d *dayCheck) begin(c *checker, of day) {
 
 // end reports what of the present day does not agree.
 func (d *dayCheck) end(c *checker) {
-	start := milliTime(int64(d.day) * dayMS).UTC().Format("2006-01-02")
+	start := time.UnixMilli(int64(d.day) * dayMS).UTC().Format("2006-01-02")
 	for user, n := range d.events {
 		if n != 0 {
 			c.report.Add("log of user %q on %s: it has %d events more than its number says", user, start, n)

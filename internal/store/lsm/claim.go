@@ -7,6 +7,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 )
 
 // Claim implements store.Worker.
@@ -16,68 +17,76 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 		return nil, time.Time{}, err
 	}
 	defer done()
-	leases, next, err := s.scheduler.claim(now, limit)
+	leases, next, err := s.scheduler.Claim(now, limit)
 	claims := make([]store.Claim, 0, len(leases))
-	var begun []*lease
+	var begun []*posthaste.Message
+	windows := map[flowKeyID]bool{} // in which they were counted
 	for _, held := range leases {
-		if readErr := s.loadMessage(held); readErr != nil {
-			s.unreadable.add(appendMessageKey(nil, segmentEnvelope, held.lane.id.user, held.id), readErr)
-			s.scheduler.dropUnreadable(held)
+		m, readErr := s.loadMessage(held)
+		if readErr != nil {
+			s.unreadable.add(appendMessageKey(nil, segmentEnvelope, held.User(), held.ID), readErr)
+			s.scheduler.DropUnreadable(held)
 			err = errors.Join(err, readErr)
 			continue
 		}
 		claims = append(claims, store.Claim{
-			Message:         held.message,
-			Retried:         held.waiting.retried,
-			Lease:           held.token,
-			CancelRequested: held.waiting.cancelRequested,
+			Message:         m,
+			Retried:         held.Waiting.Retried,
+			Lease:           held.Token,
+			CancelRequested: held.Waiting.CancelRequested,
 		})
-		if !held.waiting.cancelRequested {
-			begun = append(begun, held)
+		if held.Waiting.CancelRequested {
+			continue
+		}
+		begun = append(begun, m)
+		if key := held.Waiting.FlowKey; key != "" {
+			windows[flowKeyID{m.User, key}] = true
 		}
 	}
 	if len(begun) > 0 {
-		messages := each(begun, func(held *lease) *posthaste.Message { return held.message })
-		err = errors.Join(err, s.writer.post(ctx, func(c *commit) error { return s.begin(c, now, begun, messages) }))
+		err = errors.Join(err, s.writer.post(ctx, func(c *commit) error { return s.begin(c, now, begun, windows) }))
 	}
 	return claims, next, err
 }
 
-// begin logs claimed messages as ACTIVE and keeps count of their rates. It may come after
-// some were released, which may have dropped their messages from memory.
-func (s *Store) begin(c *commit, now time.Time, begun []*lease, messages []*posthaste.Message) error {
-	for _, held := range begun {
-		if err := s.countAttempt(c, held); err != nil {
+// flowKeyID names a flow-control key of a user.
+type flowKeyID struct{ user, name string }
+
+// begin logs claimed messages as ACTIVE and saves the windows of their flow-control keys. It may come
+// after some were released.
+func (s *Store) begin(c *commit, now time.Time, begun []*posthaste.Message, windows map[flowKeyID]bool) error {
+	for key := range windows {
+		if err := s.saveWindow(c, key.user, key.name); err != nil {
 			return err
 		}
 	}
-	for _, m := range messages {
+	for _, m := range begun {
 		c.event(m, now, posthaste.Event{MessageID: m.ID, State: posthaste.StateActive})
 	}
 	return nil
 }
 
-// loadMessage reads the envelope of a message that is not in memory.
-func (s *Store) loadMessage(held *lease) error {
-	if held.message != nil {
-		return nil
+// loadMessage returns the message of a claim, and reads it if it is not in memory.
+func (s *Store) loadMessage(held *lanes.Lease) (*posthaste.Message, error) {
+	if held.Message != nil {
+		return held.Message, nil
 	}
-	m, err := readMessage(s.db, held.lane.id.user, held.id)
+	m, err := readMessage(s.db, held.User(), held.ID)
 	if err == nil {
-		s.scheduler.setMessage(held, m)
+		s.scheduler.SetMessage(held, m)
 	}
-	return err
+	return m, err
 }
 
 // Wake implements store.Worker.
-func (s *Store) Wake() <-chan struct{} { return s.scheduler.wake }
+func (s *Store) Wake() <-chan struct{} { return s.scheduler.Wake() }
 
 // Release implements store.Worker. Like all that ends claims it is an operation of the writer. It is
 // not refused while the disk does not answer: nobody else would give the claims up.
 func (s *Store) Release(ctx context.Context, _ time.Time, claims []store.Claim) error {
 	release := func(*commit) error {
 		for _, claim := range claims {
-			s.scheduler.release(claim.Message.ID, claim.Lease)
+			s.scheduler.Release(claim.Message.ID, claim.Lease)
 		}
 		return nil
 	}
@@ -86,5 +95,5 @@ func (s *Store) Release(ctx context.Context, _ time.Time, claims []store.Claim) 
 
 // InFlight implements store.Health.
 func (s *Store) InFlight(_ context.Context, user string) (int, error) {
-	return s.scheduler.inFlight(user), nil
+	return s.scheduler.InFlight(user), nil
 }

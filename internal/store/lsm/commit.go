@@ -9,6 +9,7 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
+	"posthaste/internal/store/lsm/lanes"
 	"posthaste/internal/store/record"
 )
 
@@ -37,13 +38,11 @@ type commit struct {
 // overlay is what operations of a commit wrote, for those that come after. It is of
 // use only while the commit is built.
 type overlay struct {
-	log      index.LogWriter
-	states   map[messageID]known       // also those only read
-	dedups   map[string][]byte         // by key
-	flowKeys map[flowID]*flowKeyRecord // also those only read
-	tallies  map[string]*tally         // by key
-	tx       transaction               // of the present operation
-	encoded  []byte                    // scratch for a value
+	log     index.LogWriter
+	states  map[messageID]known // also those only read
+	tallies map[string]*tally   // by key
+	tx      transaction         // of the present operation
+	encoded []byte              // scratch for a value
 }
 
 // known is what is known of a message.
@@ -54,10 +53,8 @@ type known struct {
 
 func newOverlay() *overlay {
 	return &overlay{
-		states:   map[messageID]known{},
-		dedups:   map[string][]byte{},
-		flowKeys: map[flowID]*flowKeyRecord{},
-		tallies:  map[string]*tally{},
+		states:  map[messageID]known{},
+		tallies: map[string]*tally{},
 	}
 }
 
@@ -65,13 +62,11 @@ func newOverlay() *overlay {
 // unless they are so large that to empty them would take longer.
 func (o *overlay) emptied() *overlay {
 	const large, long = 2048, 64 << 10 // entries, bytes
-	if len(o.log.Postings) > large || len(o.flowKeys) > large || len(o.tallies) > large || cap(o.encoded) > long {
+	if len(o.log.Postings) > large || len(o.tallies) > large || cap(o.encoded) > long {
 		return newOverlay()
 	}
 	o.log.Reset()
 	clear(o.states)
-	clear(o.dedups)
-	clear(o.flowKeys)
 	clear(o.tallies)
 	return o
 }
@@ -115,9 +110,9 @@ func (c *commit) setStatus(m *posthaste.Message, st status) {
 }
 
 // setPlace writes a message's place in its lane.
-func (c *commit) setPlace(lane laneID, id posthaste.MessageID, st *status) {
-	c.encoded = st.waiting.append(c.encoded[:0])
-	c.set(appendWaitingKey(c.key(), lane, ticket{st.order, id}), c.encoded)
+func (c *commit) setPlace(lane lanes.ID, id posthaste.MessageID, st *status) {
+	c.encoded = appendWaiting(c.encoded[:0], &st.Waiting)
+	c.set(appendWaitingKey(c.key(), lane, store.Spot{Order: st.order, ID: id}), c.encoded)
 }
 
 // status returns a message's status as of this commit, or store.ErrNotFound. Once

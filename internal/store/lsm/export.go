@@ -117,9 +117,9 @@ func (e *exporter) message(user string, key, _ []byte) error {
 }
 
 func placeOf(st status) *record.Place {
-	p := &record.Place{State: st.state, Retried: st.retried}
-	if !st.state.Terminal() || st.ended {
-		p.Order, p.DueAt, p.Callbacks, p.CancelRequested = st.order, milliTime(st.readyMS), st.callbacks, st.cancelRequested
+	p := &record.Place{State: st.state, Retried: st.Retried}
+	if !st.state.Terminal() || st.Ended {
+		p.Order, p.DueAt, p.Callbacks, p.CancelRequested = st.order, time.UnixMilli(st.ReadyMS), st.Callbacks, st.CancelRequested
 	}
 	return p
 }

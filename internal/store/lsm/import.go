@@ -61,21 +61,21 @@ func (i *importer) message(item store.Item) error {
 	st := statusOf(m, &place)
 	i.c.setStatus(m, st)
 	if place.Order != 0 {
-		i.c.set(appendWaitingKey(i.c.key(), laneOf(m), ticket{st.order, m.ID}), st.waiting.append(nil))
+		i.c.set(appendWaitingKey(i.c.key(), laneOf(m), store.Spot{Order: st.order, ID: m.ID}), appendWaiting(nil, &st.Waiting))
 	}
 	return nil
 }
 
 // statusOf is the inverse of placeOf.
 func statusOf(m *posthaste.Message, p *record.Place) status {
-	st := status{state: p.State, waiting: newWaiting(m)}
-	st.retried, st.readyMS = p.Retried, 0
+	st := status{state: p.State, Waiting: newWaiting(m)}
+	st.Retried, st.ReadyMS = p.Retried, 0
 	if p.Order != 0 {
 		st.order = p.Order
-		st.readyMS = p.DueAt.UnixMilli()
-		st.callbacks = p.Callbacks
-		st.cancelRequested = p.CancelRequested
-		st.ended = p.State.Terminal()
+		st.ReadyMS = p.DueAt.UnixMilli()
+		st.Callbacks = p.Callbacks
+		st.CancelRequested = p.CancelRequested
+		st.Ended = p.State.Terminal()
 	}
 	return st
 }

@@ -6,6 +6,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 )
 
 // The key schema, all of it. Integers are big-endian so that byte order is
@@ -59,7 +60,7 @@ import (
 // blocks, responses and postings by the day of their position.
 //
 // A message that waits or is claimed has exactly one w key, its place in its lane
-// (see ticket). The key stays while the message is
+// (see spotLen). The key stays while the message is
 // claimed, which is why a crash makes claimed messages due again. In a queue it
 // stays through retries too, and after the message ended until its callbacks have.
 const (
@@ -156,14 +157,8 @@ func appendPostingPrefix(key []byte, d day, user string, t store.Term) []byte {
 	return binary.BigEndian.AppendUint64(key, t.Hash)
 }
 
-// laneID is a lane of a user.
-type laneID struct {
-	user string
-	posthaste.Lane
-}
-
-func appendLane(key []byte, id laneID) []byte {
-	key = append(appendUser(append(key, kindWaiting), id.user), byte(id.Kind))
+func appendLane(key []byte, id lanes.ID) []byte {
+	key = append(appendUser(append(key, kindWaiting), id.User), byte(id.Kind))
 	return appendText(key, id.Name)
 }
 
@@ -200,45 +195,39 @@ func cutText(data []byte) (text, rest []byte, ok bool) {
 	return data[:size], data[size:], true
 }
 
-// ticket is a message's place in its lane. The order is that of due times, each as
-// the first position of its millisecond; in a queue, whose order must be that of
-// acceptance also when the clock does not move or steps back, it is the position
-// of the CREATED event, unless the message is delayed beyond that.
-type ticket struct {
-	order posthaste.Position
-	id    posthaste.MessageID
-}
+// spotLen is the length of a spot at the end of a waiting key. Its order is the due time, as the first
+// position of that millisecond; in a queue, whose order must be that of acceptance also when the clock
+// does not move or steps back, it is the position of the CREATED event, unless the message is delayed
+// beyond that.
+const spotLen = 8 + len(posthaste.MessageID{})
 
-// ticketLen is the length of a ticket at the end of a waiting key.
-const ticketLen = 8 + len(posthaste.MessageID{})
-
-func appendWaitingKey(key []byte, id laneID, t ticket) []byte {
-	key = binary.BigEndian.AppendUint64(appendLane(key, id), uint64(t.order))
-	return append(key, t.id[:]...)
+func appendWaitingKey(key []byte, id lanes.ID, t store.Spot) []byte {
+	key = binary.BigEndian.AppendUint64(appendLane(key, id), uint64(t.Order))
+	return append(key, t.ID[:]...)
 }
 
 // parseWaitingKey splits a waiting key. ok is false for any other key.
-func parseWaitingKey(key []byte) (id laneID, t ticket, ok bool) {
+func parseWaitingKey(key []byte) (id lanes.ID, t store.Spot, ok bool) {
 	if len(key) == 0 || key[0] != kindWaiting {
-		return laneID{}, ticket{}, false
+		return lanes.ID{}, store.Spot{}, false
 	}
 	user, rest, err := userKey(key[1:])
 	if err != nil || len(rest) == 0 {
-		return laneID{}, ticket{}, false
+		return lanes.ID{}, store.Spot{}, false
 	}
 	name, place, ok := cutText(rest[1:])
-	if !ok || len(place) != ticketLen {
-		return laneID{}, ticket{}, false
+	if !ok || len(place) != spotLen {
+		return lanes.ID{}, store.Spot{}, false
 	}
-	id.user, id.Kind, id.Name = user, posthaste.LaneKind(rest[0]), string(name)
-	return id, parseTicket(place), true
+	id.User, id.Kind, id.Name = user, posthaste.LaneKind(rest[0]), string(name)
+	return id, parseSpot(place), true
 }
 
-// parseTicket reads the ticket at the end of a waiting key.
-func parseTicket(key []byte) ticket {
-	tail := key[len(key)-ticketLen:]
-	t := ticket{order: posthaste.Position(binary.BigEndian.Uint64(tail))}
-	copy(t.id[:], tail[8:])
+// parseSpot reads the spot at the end of a waiting key.
+func parseSpot(key []byte) store.Spot {
+	tail := key[len(key)-spotLen:]
+	t := store.Spot{Order: posthaste.Position(binary.BigEndian.Uint64(tail))}
+	copy(t.ID[:], tail[8:])
 	return t
 }
 
@@ -252,23 +241,4 @@ func prefixEnd(prefix []byte) []byte {
 		}
 	}
 	return nil
-}
-
-// before orders tickets as a lane serves them.
-func (t ticket) before(other ticket) bool {
-	if t.order != other.order {
-		return t.order < other.order
-	}
-	return string(t.id[:]) < string(other.id[:])
-}
-
-// next returns the smallest ticket after t.
-func (t ticket) next() ticket {
-	for i := len(t.id) - 1; i >= 0; i-- {
-		if t.id[i]++; t.id[i] != 0 {
-			return t
-		}
-	}
-	t.order++
-	return t
 }

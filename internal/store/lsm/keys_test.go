@@ -8,17 +8,19 @@ import (
 	"pgregory.net/rapid"
 
 	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 )
 
-func drawTicket(t *rapid.T) ticket {
+func drawSpot(t *rapid.T) store.Spot {
 	var id posthaste.MessageID
 	copy(id[:], rapid.SliceOfN(rapid.Byte(), len(id), len(id)).Draw(t, "id"))
-	return ticket{posthaste.Position(rapid.Uint64Max(1<<63).Draw(t, "order")), id}
+	return store.Spot{Order: posthaste.Position(rapid.Uint64Max(1<<63).Draw(t, "order")), ID: id}
 }
 
-func drawLane(t *rapid.T) laneID {
-	return laneID{
-		user: rapid.StringN(0, 20, 255).Draw(t, "user"),
+func drawLane(t *rapid.T) lanes.ID {
+	return lanes.ID{
+		User: rapid.StringN(0, 20, 255).Draw(t, "user"),
 		Lane: posthaste.Lane{
 			Kind: rapid.SampledFrom([]posthaste.LaneKind{posthaste.LaneHost, posthaste.LaneFlow, posthaste.LaneQueue}).Draw(t, "kind"),
 			Name: rapid.String().Draw(t, "name"),
@@ -28,18 +30,14 @@ func drawLane(t *rapid.T) laneID {
 
 func TestWaitingKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		lane, a, b := drawLane(t), drawTicket(t), drawTicket(t)
+		lane, a, b := drawLane(t), drawSpot(t), drawSpot(t)
 		keyA, keyB := appendWaitingKey(nil, lane, a), appendWaitingKey(nil, lane, b)
-		gotLane, gotTicket, ok := parseWaitingKey(keyA)
-		if !ok || gotLane != lane || gotTicket != a || parseTicket(keyA) != a {
-			t.Fatalf("key of %+v %+v is read as %+v %+v, %v", lane, a, gotLane, gotTicket, ok)
+		gotLane, gotSpot, ok := parseWaitingKey(keyA)
+		if !ok || gotLane != lane || gotSpot != a || parseSpot(keyA) != a {
+			t.Fatalf("key of %+v %+v is read as %+v %+v, %v", lane, a, gotLane, gotSpot, ok)
 		}
-		if a.before(b) != (bytes.Compare(keyA, keyB) < 0) {
+		if a.Before(b) != (bytes.Compare(keyA, keyB) < 0) {
 			t.Fatalf("keys of %+v and %+v are not in their order", a, b)
-		}
-		next := a.next()
-		if !a.before(next) || b != a && a.before(b) && b.before(next) {
-			t.Fatalf("next of %+v is %+v", a, next)
 		}
 		prefix, end := appendLane(nil, lane), prefixEnd(appendLane(nil, lane))
 		if !bytes.HasPrefix(keyA, prefix) || bytes.Compare(keyA, end) >= 0 {
@@ -53,7 +51,7 @@ func TestWaitingKeys(t *testing.T) {
 func TestTexts(t *testing.T) {
 	for _, size := range []int{0, 1, 256, 1<<16 - 2, 1<<16 - 1, 1 << 16, 1<<16 + 1, 1 << 20} {
 		text := strings.Repeat("x", size)
-		lane, place := laneID{"ann", posthaste.Lane{Kind: posthaste.LaneFlow, Name: text}}, ticket{7, posthaste.MessageID{1}}
+		lane, place := lanes.ID{User: "ann", Lane: posthaste.Lane{Kind: posthaste.LaneFlow, Name: text}}, store.Spot{Order: 7, ID: posthaste.MessageID{1}}
 		if gotLane, gotPlace, ok := parseWaitingKey(appendWaitingKey(nil, lane, place)); !ok || gotLane != lane || gotPlace != place {
 			t.Errorf("a lane whose name has %d bytes is read as one of %d, %v", size, len(gotLane.Name), ok)
 		}
@@ -71,7 +69,7 @@ func TestLanesDoNotMix(t *testing.T) {
 		if a == b {
 			t.Skip()
 		}
-		key := appendWaitingKey(nil, b, drawTicket(t))
+		key := appendWaitingKey(nil, b, drawSpot(t))
 		if bytes.HasPrefix(key, appendLane(nil, a)) {
 			t.Fatalf("key of lane %+v has the prefix of lane %+v", b, a)
 		}
@@ -79,7 +77,7 @@ func TestLanesDoNotMix(t *testing.T) {
 }
 
 func FuzzParseWaitingKey(f *testing.F) {
-	f.Add(appendWaitingKey(nil, laneID{"ann", posthaste.Lane{Kind: posthaste.LaneQueue, Name: "q"}}, ticket{7, posthaste.MessageID{1}}))
+	f.Add(appendWaitingKey(nil, lanes.ID{User: "ann", Lane: posthaste.Lane{Kind: posthaste.LaneQueue, Name: "q"}}, store.Spot{Order: 7, ID: posthaste.MessageID{1}}))
 	f.Add([]byte{kindWaiting, 200})
 	f.Fuzz(func(t *testing.T, key []byte) {
 		lane, place, ok := parseWaitingKey(key)
@@ -92,7 +90,7 @@ func FuzzParseWaitingKey(f *testing.F) {
 func FuzzParseStatus(f *testing.F) {
 	f.Add(status{
 		state: posthaste.StateRetry, order: 1 << 62,
-		waiting: waiting{retried: 300, cancelRequested: true, readyMS: 1 << 41, flowKey: "k", callbacks: 2, ended: true, size: 1 << 20},
+		Waiting: lanes.Waiting{Retried: 300, CancelRequested: true, ReadyMS: 1 << 41, FlowKey: "k", Callbacks: 2, Ended: true, Size: 1 << 20},
 	}.append(nil))
 	f.Add([]byte{0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -86,7 +86,7 @@ func (t *table) parseDue(key []byte) (at time.Time, user string, tail []byte, er
 		return time.Time{}, "", nil, errCorrupt
 	}
 	user, tail, err = userKey(rest[8:])
-	return milliTime(int64(binary.BigEndian.Uint64(rest))), user, tail, err
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(rest))), user, tail, err
 }
 
 // appendPostingPrefix makes the beginning of the keys of a user's records that have a term.

@@ -6,11 +6,12 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 )
 
 // LaneLengths implements store.Reader.
-func (tx *transaction) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
-	return tx.store.laneLengths(tx.user, lanes)
+func (tx *transaction) LaneLengths(of []posthaste.Lane) ([]int, error) {
+	return tx.store.laneLengths(tx.user, of)
 }
 
 // UnderKeys implements store.Reader.
@@ -19,8 +20,8 @@ func (tx *transaction) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]
 }
 
 // LaneLengths implements store.Reader.
-func (v *view) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
-	return v.store.laneLengths(v.user, lanes)
+func (v *view) LaneLengths(of []posthaste.Lane) ([]int, error) {
+	return v.store.laneLengths(v.user, of)
 }
 
 // UnderKeys implements store.Reader.
@@ -28,11 +29,11 @@ func (v *view) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]store.Ke
 	return v.store.underKeys(v.user, keys, dueBy, atMost)
 }
 
-func (s *Store) laneLengths(user string, lanes []posthaste.Lane) ([]int, error) {
-	lengths := make([]int, len(lanes))
-	for i, lane := range lanes {
-		err := scan(s.db, appendLane(nil, laneID{user, lane}), func(_, value []byte) error {
-			if w, err := parseWaiting(value); err == nil && !w.ended {
+func (s *Store) laneLengths(user string, of []posthaste.Lane) ([]int, error) {
+	lengths := make([]int, len(of))
+	for i, lane := range of {
+		err := scan(s.db, appendLane(nil, lanes.ID{User: user, Lane: lane}), func(_, value []byte) error {
+			if w, err := parseWaiting(value); err == nil && !w.Ended {
 				lengths[i]++
 			}
 			return nil
@@ -55,20 +56,20 @@ func (s *Store) underKeys(user string, keys []string, dueBy time.Time, atMost in
 	}
 	uses := make([]store.KeyUse, len(keys))
 	for i, key := range keys {
-		own, err := s.dueInLane(laneID{user, posthaste.Lane{Kind: posthaste.LaneFlow, Name: key}}, dueBy, atMost)
+		own, err := s.dueInLane(lanes.ID{User: user, Lane: posthaste.Lane{Kind: posthaste.LaneFlow, Name: key}}, dueBy, atMost)
 		if err != nil {
 			return nil, err
 		}
-		_, uses[i].InFlight, _ = s.scheduler.use(user, key)
+		_, uses[i].InFlight, _ = s.scheduler.KeyUse(user, key)
 		uses[i].Waiting = max(0, queued[key]+own-uses[i].InFlight)
 	}
 	return uses, nil
 }
 
 // dueInLane counts the first messages of a lane that are due by a time, claimed ones too.
-func (s *Store) dueInLane(lane laneID, dueBy time.Time, atMost int) (due int, err error) {
+func (s *Store) dueInLane(lane lanes.ID, dueBy time.Time, atMost int) (due int, err error) {
 	err = scan(s.db, appendLane(nil, lane), func(key, _ []byte) error {
-		if due == atMost || parseTicket(key).order > posthaste.LastPosition(dueBy) {
+		if due == atMost || parseSpot(key).Order > posthaste.LastPosition(dueBy) {
 			return errEnough
 		}
 		due++
@@ -86,8 +87,8 @@ func (s *Store) queuedUnderKeys(now time.Time, user string, limit int) (map[stri
 		if seen++; seen > limit {
 			return errEnough
 		}
-		if w, err := parseWaiting(value); err == nil && w.flowKey != "" && !w.ended && !milliTime(w.readyMS).After(now) {
-			due[w.flowKey]++
+		if w, err := parseWaiting(value); err == nil && w.FlowKey != "" && !w.Ended && !time.UnixMilli(w.ReadyMS).After(now) {
+			due[w.FlowKey]++
 		}
 		return nil
 	})

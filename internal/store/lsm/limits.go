@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -10,46 +11,20 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// flowKeyRecord is a flow-control key as it is stored or about to be.
-type flowKeyRecord struct {
-	key     *posthaste.FlowKey // nil if it cannot be read
-	stored  []byte
-	window  flow.Window
-	current []byte // with that window; nil if it was not asked for
-}
-
-func newFlowKeyRecord(name string, stored []byte) *flowKeyRecord {
+// asOfNow returns a flow-control key as it is stored, but with its window as of now, and the window.
+// A key that cannot be read is returned as it is: its reader reports the damage.
+func (s *Store) asOfNow(user, name string, stored []byte) ([]byte, flow.Window) {
 	key, err := record.DecodeFlowKey(name, stored)
 	if err != nil {
-		return &flowKeyRecord{stored: stored}
+		return stored, flow.Window{}
 	}
-	return &flowKeyRecord{key: key, stored: stored, window: windowOf(key), current: stored}
-}
-
-// with returns the key with another window, and the window.
-func (r *flowKeyRecord) with(window flow.Window) ([]byte, flow.Window) {
-	if r.key == nil {
-		return r.stored, flow.Window{} // reading the key reports the damage
+	before := flow.WindowOf(key)
+	now, _, known := s.scheduler.KeyUse(user, name)
+	if !known || sameWindow(now, before) {
+		return stored, before
 	}
-	if !sameWindow(window, r.window) {
-		key := *r.key
-		key.WindowStartedAt, key.WindowCount = window.StartedAt, window.Count
-		r.window, r.current = window, record.AppendFlowKey(nil, &key)
-	}
-	return r.current, r.window
-}
-
-// asOfNow returns a key with its window as of now, and the window.
-func (s *Store) asOfNow(user, name string, r *flowKeyRecord) ([]byte, flow.Window) {
-	window, _, known := s.scheduler.use(user, name)
-	if !known && r.key != nil {
-		window = windowOf(r.key)
-	}
-	return r.with(window)
-}
-
-func windowOf(key *posthaste.FlowKey) flow.Window {
-	return flow.Window{StartedAt: key.WindowStartedAt, Count: key.WindowCount}
+	key.WindowStartedAt, key.WindowCount = now.StartedAt, now.Count
+	return record.AppendFlowKey(nil, key), now
 }
 
 // sameWindow reports whether two windows are stored as the same.
@@ -57,47 +32,23 @@ func sameWindow(a, b flow.Window) bool {
 	return a.Count == b.Count && sameMilli(a.StartedAt, b.StartedAt)
 }
 
-// flowKey returns a flow-control key as of this commit, or store.ErrNotFound.
-func (c *commit) flowKey(user, name string) (*flowKeyRecord, error) {
-	id := flowID{user, name}
-	if r := c.flowKeys[id]; r != nil {
-		return r, nil
-	}
+// saveWindow writes down the window of a flow-control key in which attempts were counted.
+func (s *Store) saveWindow(c *commit, user, name string) error {
 	stored, err := getRecord(c.records(), store.ItemFlowKey, user, []byte(name))
-	if err != nil {
-		return nil, err
-	}
-	r := newFlowKeyRecord(name, stored)
-	c.flowKeys[id] = r
-	return r, nil
-}
-
-// countAttempt writes down the window in which a claimed attempt was counted.
-func (s *Store) countAttempt(c *commit, held *lease) error {
-	if held.limiter == nil {
-		return nil
-	}
-	id := held.limiter.id
-	r, err := c.flowKey(id.user, id.key)
-	if errors.Is(err, store.ErrNotFound) || err == nil && (r.key == nil || r.key.Rate == 0) {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	window, _, known := s.scheduler.use(id.user, id.key)
-	if !known || sameWindow(window, windowOf(r.key)) {
-		return nil
+	if current, _ := s.asOfNow(user, name, stored); !bytes.Equal(current, stored) {
+		c.setRecord(tableOf(store.ItemFlowKey).appendRecord(nil, user, []byte(name)), current)
 	}
-	value, _ := r.with(window)
-	t := tableOf(store.ItemFlowKey)
-	c.setRecord(t.appendRecord(nil, id.user, []byte(id.key)), value)
-	c.flowKeys[id] = newFlowKeyRecord(id.key, value)
 	return nil
 }
 
-// readQueue implements lanesOnDisk.
-func (s *Store) readQueue(user, name string) (*posthaste.Queue, error) {
+// ReadQueue implements lanes.Disk.
+func (s *Store) ReadQueue(user, name string) (*posthaste.Queue, error) {
 	q, err := readSetting(s, store.ItemQueue, user, name, record.DecodeQueue)
 	if errors.Is(err, store.ErrNotFound) {
 		return noQueue(name), nil
@@ -105,8 +56,8 @@ func (s *Store) readQueue(user, name string) (*posthaste.Queue, error) {
 	return q, err
 }
 
-// readFlowKey implements lanesOnDisk.
-func (s *Store) readFlowKey(user, name string) (*posthaste.FlowKey, error) {
+// ReadFlowKey implements lanes.Disk.
+func (s *Store) ReadFlowKey(user, name string) (*posthaste.FlowKey, error) {
 	key, err := readSetting(s, store.ItemFlowKey, user, name, record.DecodeFlowKey)
 	if errors.Is(err, store.ErrNotFound) {
 		return &posthaste.FlowKey{Key: name}, nil

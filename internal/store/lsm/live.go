@@ -41,7 +41,7 @@ func (s *Store) LiveMessages(_ context.Context, user string, query store.LiveQue
 			return nil, "", err
 		}
 		if matches {
-			ids = append(ids, parseTicket(iter.Key()).id)
+			ids = append(ids, parseSpot(iter.Key()).ID)
 		}
 	}
 	return ids, "", nil
@@ -66,11 +66,11 @@ func (s *Store) liveMatch(user string, key, value []byte, query *store.LiveQuery
 	case !ok || err != nil:
 		s.unreadable.add(key, errCorrupt)
 		return false, nil
-	case w.ended || w.cancelRequested:
+	case w.Ended || w.CancelRequested:
 		return false, nil
 	}
-	m, err := readMessage(s.db, user, place.id)
-	if s.passedOver(user, place.id, err) || errors.Is(err, store.ErrNotFound) {
+	m, err := readMessage(s.db, user, place.ID)
+	if s.passedOver(user, place.ID, err) || errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil && query.Matches(m), err

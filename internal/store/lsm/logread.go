@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -218,11 +219,11 @@ func (r *logReader) readDay(d day) error {
 
 // start returns where the query enters a day.
 func (r *logReader) start(d day) posthaste.Position {
-	dayStart := posthaste.FirstPosition(milliTime(int64(d) * dayMS))
+	dayStart := posthaste.FirstPosition(time.UnixMilli(int64(d) * dayMS))
 	if r.direction() == ascending {
 		return max(r.query.Low, dayStart)
 	}
-	return min(r.query.High, posthaste.FirstPosition(milliTime((int64(d)+1)*dayMS))-1)
+	return min(r.query.High, posthaste.FirstPosition(time.UnixMilli((int64(d)+1)*dayMS))-1)
 }
 
 // within reports whether a position belongs to the query's range.

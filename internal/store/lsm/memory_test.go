@@ -14,6 +14,7 @@ import (
 	"posthaste"
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 )
 
 // large is a store that has memory for a few of the messages it gets.
@@ -57,8 +58,8 @@ func (l *large) accept(url string, size int) {
 	if _, err := l.rules().Accept(l.Context(), l.now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 		l.Fatal(err)
 	}
-	if kept := l.scheduler.kept; kept.bytes > kept.most {
-		l.Fatalf("%d bytes of messages that wait are in memory, want %d at most", kept.bytes, kept.most)
+	if kept := l.scheduler.Memory().Bytes; kept > largeMemory/2 {
+		l.Fatalf("%d bytes of messages that wait are in memory, want %d at most", kept, largeMemory/2)
 	}
 }
 
@@ -76,7 +77,7 @@ func (l *large) claim() []store.Claim {
 			l.Errorf("the message for %s has the body of another", claim.Message.URL)
 		}
 	}
-	if taken := l.scheduler.memory.Taken(); taken > largeMemory && len(claims) > 1 {
+	if taken := l.scheduler.Memory().Claimed; taken > largeMemory && len(claims) > 1 {
 		l.Fatalf("%d bytes are claimed, want %d at most", taken, largeMemory)
 	}
 	return claims
@@ -109,8 +110,8 @@ func TestMemoryOfMessages(t *testing.T) {
 			l.open()
 		}
 	}
-	if kept, taken := l.scheduler.kept, l.scheduler.memory.Taken(); kept.items != 0 || kept.bytes != 0 || taken != 0 {
-		t.Errorf("%d items, %d bytes are kept, %d claimed, when all were delivered", kept.items, kept.bytes, taken)
+	if kept := l.scheduler.Memory(); kept != (lanes.Memory{}) {
+		t.Errorf("%+v is in memory when all were delivered", kept)
 	}
 }
 
@@ -195,8 +196,8 @@ func TestReleasedClaimsAreLogged(t *testing.T) {
 		l.accept(fmt.Sprintf("http://host-%d.example/", n), largeSize)
 	}
 	claims := l.claim()
-	if len(claims)*largeSize <= l.scheduler.kept.most {
-		t.Fatalf("%d claims fit into the %d bytes for those that wait", len(claims), l.scheduler.kept.most)
+	if len(claims)*largeSize <= largeMemory/2 {
+		t.Fatalf("%d claims fit into the %d bytes for those that wait", len(claims), largeMemory/2)
 	}
 	if err := l.Release(t.Context(), l.now, claims); err != nil {
 		t.Fatal(err)

@@ -1,9 +1,20 @@
 package lsm
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
 	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 	"posthaste/internal/store/record"
 )
+
+// largeBody is the size from which a body is kept beside its envelope: 4 KiB.
+const largeBody = 4 << 10
 
 // An envelope begins with a byte that says where the body is.
 const (
@@ -35,8 +46,82 @@ func isEntry(m *posthaste.Message) bool {
 	return m.Run != nil && m.Run.CallType != posthaste.CallFailure
 }
 
-func newItem(m *posthaste.Message, st status) *item {
-	return &item{ticket: ticket{st.order, m.ID}, message: m, waiting: st.waiting}
+func newItem(m *posthaste.Message, st status) *lanes.Item {
+	return &lanes.Item{Spot: store.Spot{Order: st.order, ID: m.ID}, Message: m, Waiting: st.Waiting}
 }
 
-func laneOf(m *posthaste.Message) laneID { return laneID{m.User, m.Lane()} }
+func laneOf(m *posthaste.Message) lanes.ID { return lanes.ID{User: m.User, Lane: m.Lane()} }
+
+// messageReader reads messages of a user.
+type messageReader struct {
+	reader pebble.Reader
+	user   string
+	key    []byte // scratch
+}
+
+// readMessage returns store.ErrNotFound for an unknown message.
+func readMessage(reader pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
+	r := messageReader{reader: reader, user: user}
+	return r.read(id)
+}
+
+// read returns store.ErrNotFound for an unknown message.
+func (r *messageReader) read(id posthaste.MessageID) (*posthaste.Message, error) {
+	m, place, err := r.envelope(id)
+	if err != nil {
+		return nil, err
+	}
+	switch place {
+	case bodyInRun:
+		m.Body, err = readEntryBody(r.reader, r.user, m.Run.Position, m.Run.Entry)
+	case bodyBeside:
+		err = get(r.reader, r.keyOf(segmentBody, id), func(data []byte) error {
+			m.Body = append([]byte(nil), data...)
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("message %s: %w", id, err)
+	}
+	return m, nil
+}
+
+// envelope returns a message as its envelope has it: with its body if that is within, and
+// where the body is. It returns store.ErrNotFound for an unknown message.
+func (r *messageReader) envelope(id posthaste.MessageID) (m *posthaste.Message, place byte, err error) {
+	err = get(r.reader, r.keyOf(segmentEnvelope, id), func(data []byte) (err error) {
+		if len(data) == 0 {
+			return errCorrupt
+		}
+		place = data[0]
+		if m, err = record.DecodeMessage(id, r.user, data[1:]); err != nil {
+			return fmt.Errorf("%w: %w", errCorrupt, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("message %s: %w", id, err)
+	}
+	return m, place, nil
+}
+
+// keyOf makes the key of a part of a message. It is valid until the next one.
+func (r *messageReader) keyOf(part byte, id posthaste.MessageID) []byte {
+	r.key = appendMessageKey(r.key[:0], part, r.user, id)
+	return r.key
+}
+
+// readEntryBody returns the body of one entry, and nothing if the list was removed
+// with its run.
+func readEntryBody(r pebble.Reader, user string, at posthaste.Position, index int) ([]byte, error) {
+	key := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, uint64(at)), uint32(index))
+	data, err := getRecord(r, store.ItemRunEntry, user, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entry, err := record.DecodeRunEntry(index, data)
+	return entry.Body, err
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -88,7 +89,7 @@ func fillUsage(t *testing.T, options *pebble.Options) {
 		}
 	}
 	for d := day(20_000); d < 20_002; d++ {
-		at := posthaste.FirstPosition(milliTime(int64(d) * dayMS))
+		at := posthaste.FirstPosition(time.UnixMilli(int64(d) * dayMS))
 		keep(appendSegment(nil, d, segmentCount, "ann"), 2,
 			appendPositionKey(nil, segmentLog, "ann", at), appendPositionKey(nil, segmentLog, "ann", at+1))
 	}

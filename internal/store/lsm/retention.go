@@ -154,8 +154,8 @@ func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, err
 		}
 	}
 	err := scan(s.db, appendUser([]byte{kindWaiting}, user), func(key, _ []byte) error {
-		if len(key) >= ticketLen { // else it is damaged
-			add(parseTicket(key).id)
+		if len(key) >= spotLen { // else it is damaged
+			add(parseSpot(key).ID)
 		}
 		return nil
 	})

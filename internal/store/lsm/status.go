@@ -11,6 +11,7 @@ import (
 	"posthaste"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 	"posthaste/internal/store/record"
 )
 
@@ -19,26 +20,14 @@ import (
 type status struct {
 	state posthaste.State // CREATED or RETRY while it waits or is claimed
 	order posthaste.Position
-	waiting
-}
-
-// waiting is what the next attempt has to know. It is stored with the place in
-// the lane and with the status.
-type waiting struct {
-	retried         int
-	cancelRequested bool
-	readyMS         int64  // when it may start
-	flowKey         string // of the message
-	callbacks       int    // in a queue: callbacks that have not ended
-	ended           bool   // in a queue: only its callbacks keep the slot
-	size            int    // of its delivery, in bytes, if it is large; 0 otherwise
+	lanes.Waiting
 }
 
 // newWaiting returns what the first attempt of a message has to know.
-func newWaiting(m *posthaste.Message) waiting {
-	w := waiting{readyMS: m.NotBefore.UnixMilli(), flowKey: m.FlowControl.Key}
+func newWaiting(m *posthaste.Message) lanes.Waiting {
+	w := lanes.Waiting{ReadyMS: m.NotBefore.UnixMilli(), FlowKey: m.FlowControl.Key}
 	if size := store.DeliverySize(m); size > flow.SmallMessage {
-		w.size = size
+		w.Size = size
 	}
 	return w
 }
@@ -48,11 +37,11 @@ func (s status) placeOf(lease uint64) *store.Place {
 	return &store.Place{
 		State:           s.state,
 		Order:           s.order,
-		DueAt:           milliTime(s.readyMS),
-		Retried:         s.retried,
-		CancelRequested: s.cancelRequested,
-		Callbacks:       s.callbacks,
-		Lingers:         s.ended,
+		DueAt:           time.UnixMilli(s.ReadyMS),
+		Retried:         s.Retried,
+		CancelRequested: s.CancelRequested,
+		Callbacks:       s.Callbacks,
+		Lingers:         s.Ended,
 		Lease:           lease,
 	}
 }
@@ -60,17 +49,17 @@ func (s status) placeOf(lease uint64) *store.Place {
 // at returns the status of a message whose place has changed.
 func (s status) at(p *store.Place) status {
 	s.state, s.order = p.State, p.Order
-	s.readyMS, s.retried, s.cancelRequested = p.DueAt.UnixMilli(), p.Retried, p.CancelRequested
-	s.callbacks, s.ended = p.Callbacks, p.Lingers
+	s.ReadyMS, s.Retried, s.CancelRequested = p.DueAt.UnixMilli(), p.Retried, p.CancelRequested
+	s.Callbacks, s.Ended = p.Callbacks, p.Lingers
 	return s
 }
 
 // inLane reports whether the message has a place in its lane.
-func (s status) inLane() bool { return !s.state.Terminal() || s.ended }
+func (s status) inLane() bool { return !s.state.Terminal() || s.Ended }
 
 // newStatus returns the status of a new message.
 func newStatus(m *posthaste.Message, p *store.Place) status {
-	return status{waiting: newWaiting(m)}.at(p)
+	return status{Waiting: newWaiting(m)}.at(p)
 }
 
 var errCorrupt = errors.New("stored record is damaged")
@@ -81,59 +70,59 @@ const (
 	flagSized
 )
 
-func (w waiting) append(dst []byte) []byte {
+func appendWaiting(dst []byte, w *lanes.Waiting) []byte {
 	var flags byte
-	if w.cancelRequested {
+	if w.CancelRequested {
 		flags |= flagCancelRequested
 	}
-	if w.ended {
+	if w.Ended {
 		flags |= flagEnded
 	}
-	if w.size > 0 {
+	if w.Size > 0 {
 		flags |= flagSized
 	}
-	dst = binary.AppendUvarint(append(dst, flags), uint64(w.retried))
-	dst = binary.AppendUvarint(dst, uint64(w.callbacks))
-	dst = binary.AppendVarint(dst, w.readyMS)
-	if w.size > 0 {
-		dst = binary.AppendUvarint(dst, uint64(w.size))
+	dst = binary.AppendUvarint(append(dst, flags), uint64(w.Retried))
+	dst = binary.AppendUvarint(dst, uint64(w.Callbacks))
+	dst = binary.AppendVarint(dst, w.ReadyMS)
+	if w.Size > 0 {
+		dst = binary.AppendUvarint(dst, uint64(w.Size))
 	}
-	return append(dst, w.flowKey...)
+	return append(dst, w.FlowKey...)
 }
 
-func parseWaiting(data []byte) (waiting, error) {
+func parseWaiting(data []byte) (lanes.Waiting, error) {
 	if len(data) == 0 {
-		return waiting{}, errCorrupt
+		return lanes.Waiting{}, errCorrupt
 	}
 	retried, n := binary.Uvarint(data[1:])
 	callbacks, m := binary.Uvarint(data[1+max(n, 0):])
 	readyMS, k := binary.Varint(data[1+max(n, 0)+max(m, 0):])
 	if n <= 0 || m <= 0 || k <= 0 {
-		return waiting{}, errCorrupt
+		return lanes.Waiting{}, errCorrupt
 	}
-	w := waiting{
-		retried:         int(retried),
-		cancelRequested: data[0]&flagCancelRequested != 0,
-		readyMS:         readyMS,
-		callbacks:       int(callbacks),
-		ended:           data[0]&flagEnded != 0,
+	w := lanes.Waiting{
+		Retried:         int(retried),
+		CancelRequested: data[0]&flagCancelRequested != 0,
+		ReadyMS:         readyMS,
+		Callbacks:       int(callbacks),
+		Ended:           data[0]&flagEnded != 0,
 	}
 	rest := data[1+n+m+k:]
 	if data[0]&flagSized != 0 {
 		size, n := binary.Uvarint(rest)
 		if n <= 0 || size == 0 || size > math.MaxInt {
-			return waiting{}, errCorrupt
+			return lanes.Waiting{}, errCorrupt
 		}
-		w.size, rest = int(size), rest[n:]
+		w.Size, rest = int(size), rest[n:]
 	}
-	w.flowKey = string(rest)
+	w.FlowKey = string(rest)
 	return w, nil
 }
 
 func (s status) append(dst []byte) []byte {
 	dst = append(dst, record.StateCode(s.state))
 	dst = binary.AppendUvarint(dst, uint64(s.order))
-	return s.waiting.append(dst)
+	return appendWaiting(dst, &s.Waiting)
 }
 
 func parseStatus(data []byte) (status, error) {
@@ -150,7 +139,7 @@ func parseStatus(data []byte) (status, error) {
 		return status{}, errCorrupt
 	}
 	s.order = posthaste.Position(order)
-	s.waiting, err = parseWaiting(data[1+n:])
+	s.Waiting, err = parseWaiting(data[1+n:])
 	return s, err
 }
 
@@ -199,5 +188,3 @@ func parsePosition(data []byte) (posthaste.Position, error) {
 	}
 	return posthaste.Position(binary.BigEndian.Uint64(data)), nil
 }
-
-func milliTime(ms int64) time.Time { return time.UnixMilli(ms) }

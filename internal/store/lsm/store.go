@@ -2,7 +2,7 @@
 // merge tree (Pebble). It is the backend of a single process.
 //
 // One goroutine writes (writer), any number read. What waits and what is claimed
-// is known in memory (scheduler) and can be read again from disk, so opening a
+// is known in memory (package lanes) and can be read again from disk, so opening a
 // store after a crash is the same as opening it after a clean stop. keys.go is
 // the whole schema, kinds.go the table of records; tx.go and txread.go are the
 // transactions, logwrite.go and logread.go the log and its index.
@@ -25,6 +25,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 )
 
 // Errors of Open that an operator can do something about.
@@ -71,7 +72,7 @@ type Store struct {
 	guard      *guard
 	reserve    *diskReserve
 	writer     *writer
-	scheduler  *scheduler
+	scheduler  *lanes.Scheduler
 	reads      logReads
 	unreadable unreadableRecords
 
@@ -119,7 +120,7 @@ func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) 
 		return nil, errors.Join(fmt.Errorf("open %s: %w; the last file that was read is %s", dir, err, file), s.guard.close())
 	}
 	_, log := fs.lastRead()
-	s.scheduler = newScheduler(s, options.Memory)
+	s.scheduler = lanes.New(s, options.Memory)
 	end, err := s.recover(log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), s.db.Close(), s.guard.close())
@@ -309,29 +310,29 @@ func (s *Store) findLanes() error {
 			valid = iter.Next()
 			continue
 		}
-		s.scheduler.restore(lane, waiting.readyMS)
+		s.scheduler.Restore(lane, waiting.ReadyMS)
 		valid = iter.SeekGE(prefixEnd(appendLane(nil, lane)))
 	}
 	return errors.Join(iter.Error(), iter.Close())
 }
 
-// readWaiting implements lanesOnDisk.
-func (s *Store) readWaiting(lane laneID, from ticket, limit int) ([]*item, error) {
+// ReadWaiting implements lanes.Disk.
+func (s *Store) ReadWaiting(lane lanes.ID, after store.Spot, limit int) ([]*lanes.Item, error) {
 	iter, err := s.db.NewIter(&pebble.IterOptions{
-		LowerBound: appendWaitingKey(nil, lane, from),
+		LowerBound: append(appendWaitingKey(nil, lane, after), 0),
 		UpperBound: prefixEnd(appendLane(nil, lane)),
 	})
 	if err != nil {
 		return nil, err
 	}
-	var items []*item
+	var items []*lanes.Item
 	for valid := iter.First(); valid && len(items) < limit; valid = iter.Next() {
 		waiting, err := parseWaiting(iter.Value())
 		if err != nil {
 			s.unreadable.add(iter.Key(), err)
 			continue
 		}
-		items = append(items, &item{ticket: parseTicket(iter.Key()), waiting: waiting})
+		items = append(items, &lanes.Item{Spot: parseSpot(iter.Key()), Waiting: waiting})
 	}
 	return items, errors.Join(iter.Error(), iter.Close())
 }
@@ -411,7 +412,7 @@ func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 		return store.Stats{}, err
 	}
 	defer done()
-	stats := s.scheduler.count(now)
+	stats := s.scheduler.Stats(now)
 	stats.LogReads, stats.SetAside = s.reads.sum(), s.unreadable.count()
 	metrics := s.db.Metrics()
 	stats.DiskBytes, stats.WrittenBytes = int64(metrics.DiskSpaceUsage()), writtenBytes(metrics)

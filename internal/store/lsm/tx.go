@@ -13,6 +13,7 @@ import (
 	"posthaste"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 	"posthaste/internal/store/record"
 )
 
@@ -92,18 +93,17 @@ type logged struct {
 type placed struct {
 	id       posthaste.MessageID
 	message  *posthaste.Message // nil if the place is not in a lane, or the message cannot be read
-	lane     laneID
+	lane     lanes.ID
 	before   status
 	now      status
-	claim    *lease // nil if it was not claimed
-	token    uint64 // of the claim
-	lease    uint64 // as saved
-	held     bool   // by this transaction
+	claim    *lanes.Lease // nil if it was not claimed
+	lease    uint64       // as saved
+	held     bool         // by this transaction
 	accepted bool
 	saved    bool
 }
 
-func (p *placed) ticket() ticket { return ticket{p.before.order, p.id} }
+func (p *placed) spot() store.Spot { return store.Spot{Order: p.before.order, ID: p.id} }
 
 // begin makes a transaction out of one that has ended.
 func (tx *transaction) begin(s *Store, c *commit, now time.Time, user string) {
@@ -121,7 +121,7 @@ func (tx *transaction) begin(s *Store, c *commit, now time.Time, user string) {
 func (tx *transaction) end() {
 	for i := range tx.places {
 		if p := &tx.places[i]; p.held {
-			tx.store.scheduler.letGo(p.lane, p.ticket())
+			tx.store.scheduler.Unhold(p.lane, p.id)
 		}
 	}
 	const large = 256
@@ -286,7 +286,6 @@ func (tx *transaction) writeRecords() {
 	for _, cut := range tx.cuts {
 		if tx.hasAny(cut) { // else it would only cost
 			_ = tx.c.writableRecords().DeleteRange(cut.from, cut.to, nil)
-			clear(tx.c.flowKeys)
 		}
 	}
 	var removed removals
@@ -322,7 +321,7 @@ func (tx *transaction) hasAny(keys keyRange) bool {
 }
 
 // writeSettings tells the scheduler of queues and flow-control keys once they are durable. A window
-// that was replaced counts at once if it is in memory: see scheduler.resetWindow.
+// that was replaced counts at once if it is in memory: see scheduler.ResetWindow.
 func (tx *transaction) writeSettings() {
 	scheduler, user := tx.store.scheduler, tx.user
 	for _, set := range tx.settings {
@@ -332,30 +331,30 @@ func (tx *transaction) writeSettings() {
 			if set.value != nil {
 				queue, _ = record.DecodeQueue(set.name, set.value)
 			}
-			tx.c.after(func() { scheduler.changeQueue(user, queue) })
+			tx.c.after(func() { scheduler.ChangeQueue(user, queue) })
 		case set.value == nil:
-			delete(tx.c.flowKeys, flowID{user, set.name})
-			tx.c.after(func() { scheduler.forgetFlowKey(user, set.name) })
+			tx.c.after(func() { scheduler.ChangeFlowKey(user, posthaste.FlowKey{Key: set.name}, true) })
 		default:
-			before, told := tx.windows[set.name]
-			if !told {
-				_, _ = tx.getBelow(store.ItemFlowKey, []byte(set.name))
-				before = tx.windows[set.name]
-			}
-			r := newFlowKeyRecord(set.name, set.value)
-			tx.c.flowKeys[flowID{user, set.name}] = r
-			key, window := r.key, r.window
-			if key == nil {
-				continue // it cannot be: it was encoded just now
-			}
-			tx.windows[set.name] = window
-			reset := !sameWindow(window, before)
-			if reset && scheduler.resetWindow(user, set.name, window) {
-				reset = false // a window that goes on from now
-			}
-			tx.c.after(func() { scheduler.changeFlowKey(user, *key, reset) })
+			tx.writeFlowKey(set)
 		}
 	}
+}
+
+func (tx *transaction) writeFlowKey(set setting) {
+	scheduler, user := tx.store.scheduler, tx.user
+	before, told := tx.windows[set.name]
+	if !told {
+		_, _ = tx.getBelow(store.ItemFlowKey, []byte(set.name))
+		before = tx.windows[set.name]
+	}
+	key, err := record.DecodeFlowKey(set.name, set.value)
+	if err != nil {
+		return // it cannot be: it was encoded just now
+	}
+	window := flow.WindowOf(key)
+	tx.windows[set.name] = window
+	reset := !sameWindow(window, before) && !scheduler.ResetWindow(user, set.name, window) // else it goes on from now
+	tx.c.after(func() { scheduler.ChangeFlowKey(user, *key, reset) })
 }
 
 // writeMessage writes a new message, and adds it to its lane when that is durable.
@@ -370,7 +369,7 @@ func (tx *transaction) writeMessage(p *placed) {
 	if p.now.inLane() {
 		c.setPlace(p.lane, m.ID, &p.now)
 		lane, it := p.lane, newItem(m, p.now)
-		c.after(func() { s.add(lane, it) })
+		c.after(func() { s.Add(lane, it) })
 	}
 }
 
@@ -383,33 +382,31 @@ func (tx *transaction) writePlace(p *placed) {
 	} else if p.claim == nil {
 		return // nothing has happened
 	}
-	if p.claim != nil && p.lease == p.token {
-		s.requestCancel(p.claim, p.now.cancelRequested)
+	if p.claim != nil && p.lease == p.claim.Token {
+		s.RequestCancel(p.claim, p.now.CancelRequested)
 		return
 	}
-	var again *item
+	var again *lanes.Item
 	if stays {
 		again = newItem(p.message, p.now)
 	}
-	claim, lane, from := p.claim, p.lane, p.ticket()
+	claim, lane, from := p.claim, p.lane, p.spot()
 	switch {
 	case claim != nil:
-		if s.beginSettle(p.id, p.token) != nil {
-			tx.c.after(func() { s.endSettle(claim, again) })
+		if s.BeginSettle(p.id, claim.Token) != nil {
+			tx.c.after(func() { s.EndSettle(claim, again) })
 		}
-	case p.held:
+	case p.held, p.before.inLane() && !stays:
 		p.held = false
-		tx.c.after(func() { s.move(lane, from, again) })
-	case p.before.inLane() && !stays:
-		tx.c.after(func() { s.drop(lane, from) })
+		tx.c.after(func() { s.Move(lane, from, again) })
 	}
 }
 
 func (tx *transaction) writeStatus(p *placed) {
-	c, to := tx.c, ticket{p.now.order, p.id}
+	c, to := tx.c, store.Spot{Order: p.now.order, ID: p.id}
 	c.setStatus(p.message, p.now)
-	if p.before.inLane() && (!p.now.inLane() || to != p.ticket()) {
-		c.delete(appendWaitingKey(c.key(), p.lane, p.ticket()))
+	if p.before.inLane() && (!p.now.inLane() || to != p.spot()) {
+		c.delete(appendWaitingKey(c.key(), p.lane, p.spot()))
 	}
 	if p.now.inLane() {
 		c.setPlace(p.lane, p.id, &p.now)

@@ -15,6 +15,8 @@ import (
 	"posthaste/internal/store"
 )
 
+var txNow = time.UnixMilli(1_800_000_000_000)
+
 // txTest is a store and what tests of its transactions do to it.
 type txTest struct {
 	testing.TB
@@ -33,11 +35,11 @@ func newTxTest(tb testing.TB) *txTest {
 var errRefused = errors.New("refused")
 
 func (t *txTest) newMessage(queue string) *posthaste.Message {
-	id, err := posthaste.NewMessageID(lineNow, rand.Reader)
+	id, err := posthaste.NewMessageID(txNow, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &posthaste.Message{ID: id, User: "ann", URL: "http://a.example/", Queue: queue, CreatedAt: lineNow, NotBefore: lineNow}
+	return &posthaste.Message{ID: id, User: "ann", URL: "http://a.example/", Queue: queue, CreatedAt: txNow, NotBefore: txNow}
 }
 
 // acceptIn accepts a message as the rules do.
@@ -47,7 +49,7 @@ func acceptIn(tx store.Tx, m *posthaste.Message) {
 }
 
 func (t *txTest) update(change func(store.Tx) error) error {
-	return t.Update(t.Context(), lineNow, store.Scope{User: "ann"}, change)
+	return t.Update(t.Context(), txNow, store.Scope{User: "ann"}, change)
 }
 
 func (t *txTest) accept(queue string) *posthaste.Message {
@@ -72,7 +74,7 @@ func (t *txTest) place(tx store.Reader, m *posthaste.Message) *store.Place {
 // claimOf claims all there is, and requires it to be those messages.
 func (t *txTest) claimOf(want ...*posthaste.Message) []store.Claim {
 	t.Helper()
-	claims, _, err := t.Claim(t.Context(), lineNow, 100)
+	claims, _, err := t.Claim(t.Context(), txNow, 100)
 	if err != nil {
 		t.Error(err)
 	}
@@ -86,10 +88,8 @@ func (t *txTest) claimOf(want ...*posthaste.Message) []store.Claim {
 // wantNoHolds requires that no message is held.
 func (t *txTest) wantNoHolds() {
 	t.Helper()
-	t.scheduler.mu.Lock()
-	defer t.scheduler.mu.Unlock()
-	if len(t.scheduler.held) > 0 {
-		t.Errorf("held: %v", t.scheduler.held)
+	if n := t.scheduler.Memory().Holds; n > 0 {
+		t.Errorf("%d messages are held", n)
 	}
 }
 
@@ -103,16 +103,16 @@ func TestUpdateHolds(t *testing.T) {
 				first, second := s.accept(queue), s.accept(queue)
 				err := s.update(func(tx store.Tx) error {
 					place := s.place(tx, first)
-					leases, _, err := s.scheduler.claim(lineNow, 100)
+					leases, _, err := s.scheduler.Claim(txNow, 100)
 					if queue == "" {
-						if len(leases) != 1 || leases[0].id != second.ID {
+						if len(leases) != 1 || leases[0].ID != second.ID {
 							t.Errorf("%d claims, %v, want one of the second message", len(leases), err)
 						}
 					} else if len(leases) != 0 {
 						t.Errorf("%d claims, want none", len(leases))
 					}
 					if result != nil {
-						place.DueAt = lineNow.Add(time.Hour)
+						place.DueAt = txNow.Add(time.Hour)
 						tx.Save(first, place)
 					}
 					return result
@@ -165,20 +165,20 @@ func TestUpdatesOfOneCommit(t *testing.T) {
 	}
 	errs := s.inOneCommit(
 		func(tx store.Tx) error { acceptIn(tx, m); return nil },
-		due(lineNow.Add(time.Hour)),
+		due(txNow.Add(time.Hour)),
 		func(tx store.Tx) error {
-			if place := s.place(tx, m); !place.DueAt.Equal(lineNow.Add(time.Hour)) {
+			if place := s.place(tx, m); !place.DueAt.Equal(txNow.Add(time.Hour)) {
 				t.Errorf("due at %v", place.DueAt)
 			}
 			if read, err := tx.Message(m.ID); err != nil || read.URL != m.URL {
 				t.Errorf("Message: %v, %v", read, err)
 			}
-			if leases, _, _ := s.scheduler.claim(lineNow.Add(2*time.Hour), 100); len(leases) > 0 {
+			if leases, _, _ := s.scheduler.Claim(txNow.Add(2*time.Hour), 100); len(leases) > 0 {
 				t.Error("claimed before it was durable")
 			}
 			return errRefused
 		},
-		due(lineNow),
+		due(txNow),
 	)
 	if want := []error{nil, nil, errRefused, nil}; !slices.Equal(errs, want) {
 		t.Errorf("errors %v, want %v", errs, want)
@@ -235,7 +235,7 @@ func TestUpdatesOfOneClaim(t *testing.T) {
 	}
 	s.wantNoHolds()
 	s.claimOf()
-	if n := s.scheduler.inFlight("ann"); n != 0 {
+	if n := s.scheduler.InFlight("ann"); n != 0 {
 		t.Errorf("%d claims are left", n)
 	}
 }
@@ -262,7 +262,7 @@ func TestClaimsRaceWithUpdates(t *testing.T) {
 					if m.Queue == "" {
 						place.Order++
 					}
-					place.DueAt = lineNow.Add(-time.Duration(round) * time.Second)
+					place.DueAt = txNow.Add(-time.Duration(round) * time.Second)
 					tx.Save(m, place)
 					if round%4 == 1 {
 						return errRefused
@@ -294,13 +294,13 @@ func TestClaimsRaceWithUpdates(t *testing.T) {
 	for range 2 {
 		deliveries.Go(func() {
 			for n, deadline := 0, time.Now().Add(time.Minute); time.Now().Before(deadline); n++ {
-				claims, _, err := s.Claim(t.Context(), lineNow, 3)
+				claims, _, err := s.Claim(t.Context(), txNow, 3)
 				if err != nil {
 					t.Error(err)
 				}
 				for _, claim := range claims {
 					if n++; n%5 == 0 {
-						_ = s.Release(t.Context(), lineNow, []store.Claim{claim})
+						_ = s.Release(t.Context(), txNow, []store.Claim{claim})
 					} else {
 						deliver(claim)
 					}
@@ -322,7 +322,7 @@ func TestClaimsRaceWithUpdates(t *testing.T) {
 		}
 	}
 	s.wantNoHolds()
-	if n := s.scheduler.inFlight("ann"); n != 0 {
+	if n := s.scheduler.InFlight("ann"); n != 0 {
 		t.Errorf("%d claims are left", n)
 	}
 }

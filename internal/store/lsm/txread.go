@@ -15,6 +15,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 )
 
 // Fetch implements store.Reader. What is read is close by.
@@ -35,16 +36,12 @@ func (tx *transaction) Get(kind store.ItemKind, key []byte) ([]byte, error) {
 
 // getBelow returns a record as it was before this transaction.
 func (tx *transaction) getBelow(kind store.ItemKind, key []byte) ([]byte, error) {
-	if kind != store.ItemFlowKey {
-		return getRecord(tx.c.records(), kind, tx.user, key)
+	value, err := getRecord(tx.c.records(), kind, tx.user, key)
+	if err != nil || kind != store.ItemFlowKey {
+		return value, err
 	}
 	name := string(key)
-	r, err := tx.c.flowKey(tx.user, name)
-	if err != nil {
-		return nil, err
-	}
-	value, window := tx.store.asOfNow(tx.user, name, r)
-	tx.windows[name] = window
+	value, tx.windows[name] = tx.store.asOfNow(tx.user, name, value)
 	return value, nil
 }
 
@@ -186,7 +183,7 @@ func (tx *transaction) Message(id posthaste.MessageID) (*posthaste.Message, erro
 	if m := tx.messages[id]; m != nil {
 		return m, nil
 	}
-	if m := tx.store.scheduler.standing(tx.user, id).message; m != nil {
+	if m := tx.store.scheduler.Claimed(tx.user, id).Message; m != nil {
 		return m, nil
 	}
 	m, err := tx.c.message(tx.user, id)
@@ -226,7 +223,7 @@ func (tx *transaction) place(id posthaste.MessageID) (*placed, error) {
 	if at, ok := tx.placeOf[id]; ok {
 		return &tx.places[at], nil
 	}
-	claim := tx.store.scheduler.standing(tx.user, id)
+	claim := tx.store.scheduler.Claimed(tx.user, id)
 	st, err := tx.statusOf(id, &claim)
 	if err != nil {
 		return nil, err
@@ -241,8 +238,10 @@ func (tx *transaction) place(id posthaste.MessageID) (*placed, error) {
 	if p.message != nil {
 		p.lane = laneOf(p.message)
 		if !st.state.Terminal() {
-			claim = tx.store.scheduler.seize(p.lane, p.ticket())
-			p.claim, p.token, p.lease, p.held = claim.lease, claim.token, claim.token, claim.lease == nil
+			p.claim = tx.store.scheduler.Hold(tx.user, id).Lease
+			if p.held = p.claim == nil; !p.held {
+				p.lease = p.claim.Token
+			}
 		}
 	}
 	return tx.addPlace(p), nil
@@ -250,18 +249,18 @@ func (tx *transaction) place(id posthaste.MessageID) (*placed, error) {
 
 // statusOf returns the status of a message that may be claimed. A claim knows as much as the disk,
 // except in a queue, where it may have changed since: by the end of a callback.
-func (tx *transaction) statusOf(id posthaste.MessageID, claim *standing) (status, error) {
+func (tx *transaction) statusOf(id posthaste.MessageID, claim *lanes.Claimed) (status, error) {
 	if known, ok := tx.c.states[messageID{tx.user, id}]; ok {
 		return known.status, nil
 	}
-	if claim.lease == nil || claim.strict {
+	if claim.Lease == nil || claim.InQueue() {
 		return tx.c.status(tx.user, id)
 	}
-	st := status{state: posthaste.StateCreated, order: claim.ticket.order, waiting: claim.waiting}
-	if st.retried > 0 {
+	st := status{state: posthaste.StateCreated, order: claim.Order, Waiting: claim.Waiting}
+	if st.Retried > 0 {
 		st.state = posthaste.StateRetry
 	}
-	st.cancelRequested = claim.cancelRequested
+	st.CancelRequested = claim.CancelRequested
 	return st, nil
 }
 
@@ -290,7 +289,7 @@ func (v *view) Get(kind store.ItemKind, key []byte) ([]byte, error) {
 	if err != nil || kind != store.ItemFlowKey {
 		return value, err
 	}
-	value, _ = v.store.asOfNow(v.user, string(key), newFlowKeyRecord(string(key), value))
+	value, _ = v.store.asOfNow(v.user, string(key), value)
 	return value, nil
 }
 
@@ -322,10 +321,10 @@ func (v *view) InLane(lane posthaste.Lane, after store.Spot, limit int) ([]posth
 }
 
 func (s *Store) inLane(user string, lane posthaste.Lane, after store.Spot, limit int) ([]posthaste.MessageID, store.Spot, error) {
-	items, err := s.readWaiting(laneID{user, lane}, ticket{after.Order, after.ID}.next(), limit)
+	items, err := s.ReadWaiting(lanes.ID{User: user, Lane: lane}, after, limit)
 	ids := make([]posthaste.MessageID, len(items))
 	for i, it := range items {
-		ids[i], after = it.id, store.Spot{Order: it.order, ID: it.id}
+		ids[i], after = it.ID, it.Spot
 	}
 	return ids, after, err
 }
@@ -339,7 +338,7 @@ func (v *view) Place(id posthaste.MessageID) (*store.Place, error) {
 	if st.state.Terminal() {
 		return st.placeOf(0), nil
 	}
-	return st.placeOf(v.store.scheduler.token(id)), nil
+	return st.placeOf(v.store.scheduler.Token(id)), nil
 }
 
 // Due implements store.Transactor.

@@ -59,7 +59,7 @@ func waitingKeyOf(t *testing.T, s *Store, m *posthaste.Message) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return appendWaitingKey(nil, laneOf(m), ticket{st.order, m.ID})
+	return appendWaitingKey(nil, laneOf(m), store.Spot{Order: st.order, ID: m.ID})
 }
 
 // truncated is the key that an encoder with a 16-bit length made of a lane whose name has
@@ -206,7 +206,7 @@ func openLogged(t *testing.T, disk vfs.FS, log *bytes.Buffer) *Store {
 // returned an error, too.
 func claimAll(t *testing.T, s *Store) (ids []posthaste.MessageID, told bool) {
 	t.Helper()
-	for now, idle := unreadableNow, 0; idle < 3; now = now.Add(2 * brokenPause) {
+	for now, idle := unreadableNow, 0; idle < 3; now = now.Add(2 * time.Second) {
 		claims, _, err := s.Claim(t.Context(), now, 10)
 		told = told || err != nil
 		for _, claim := range claims {

@@ -139,7 +139,7 @@ func (m *meter) log(u *store.Usage) {
 			segmentLog, segmentEnvelope, segmentBody, segmentStatus, segmentResponse,
 			segmentPosting, segmentOlder)
 		if kept.Entries > 0 {
-			u.Days = append(u.Days, store.DayUsage{Start: milliTime(int64(d) * dayMS).UTC(), KindUsage: kept})
+			u.Days = append(u.Days, store.DayUsage{Start: time.UnixMilli(int64(d) * dayMS).UTC(), KindUsage: kept})
 			u.Log.Entries += kept.Entries
 			u.Log.Oldest = u.Days[0].Oldest
 		}

@@ -1,4 +1,7 @@
-package lsm
+// Package lanes decides which message starts next. It knows who waits in which lane, what is claimed,
+// and the limits of queues, flow-control keys, users and memory. It keeps all that in memory, and
+// reads it from a Disk again: it neither writes nor knows how anything is stored.
+package lanes
 
 import (
 	"container/heap"
@@ -12,7 +15,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// scheduler decides which messages are claimed next. It knows the lanes, the claims, and when
+// Scheduler decides which messages are claimed next. It knows the lanes, the claims, and when
 // each lane has to be looked at. All of it can be read again from disk.
 //
 // It changes after the disk did: an accepted or retried message is added once
@@ -26,24 +29,24 @@ import (
 // something is added or settled. It waits in a list of each key that refused one of its messages,
 // and is in the timer heap if it is known when to look again: when a message is due, or when the
 // window of a key ends.
-type scheduler struct {
-	disk lanesOnDisk
+type Scheduler struct {
+	disk Disk
 	wake chan struct{}
 
 	mu             sync.Mutex
-	lanes          map[laneID]*lane
+	lanes          map[ID]*lane
 	limiters       map[flowID]*limiter
 	ready          list.List // of *lane, served in turn
 	blocked        list.List // of *lane, at their ceiling or memory limit
 	overQuota      lines     // of users that are over their quota
 	awaitingMemory lines     // get memory in order
 	timed          timerHeap
-	leases         map[posthaste.MessageID]*lease
+	leases         map[posthaste.MessageID]*Lease
 	held           map[posthaste.MessageID]int // how many operations hold it
 	unreadable     map[posthaste.MessageID]bool
-	inflight       map[string]int      // claims by user
-	memory         flow.Memory[laneID] // for what is claimed
-	kept           kept                // in all lanes
+	inflight       map[string]int  // claims by user
+	memory         flow.Memory[ID] // for what is claimed
+	kept           kept            // in all lanes
 	lastToken      uint64
 }
 
@@ -58,39 +61,38 @@ func (l lines) of(user string) *list.List {
 	return l[user]
 }
 
-// lanesOnDisk reads what the scheduler does not keep in memory.
-type lanesOnDisk interface {
-	// readWaiting reads up to limit waiting messages of a lane in order, from the
-	// ticket on.
-	readWaiting(id laneID, from ticket, limit int) ([]*item, error)
-	// readQueue and readFlowKey return the stored ones, or defaults for one that
+// Disk reads what the scheduler does not keep in memory.
+type Disk interface {
+	// ReadWaiting reads up to limit waiting messages of a lane that come after a spot, in order.
+	ReadWaiting(id ID, after store.Spot, limit int) ([]*Item, error)
+	// ReadQueue and ReadFlowKey return the stored ones, or defaults for one that
 	// is not stored.
-	readQueue(user, name string) (*posthaste.Queue, error)
-	readFlowKey(user, key string) (*posthaste.FlowKey, error)
+	ReadQueue(user, name string) (*posthaste.Queue, error)
+	ReadFlowKey(user, key string) (*posthaste.FlowKey, error)
 }
 
-// newScheduler returns a scheduler that claims large messages of up to memory bytes together, and
+// New returns a scheduler that claims large messages of up to memory bytes together, and
 // keeps waiting messages of up to half of that.
-func newScheduler(disk lanesOnDisk, memory int) *scheduler {
-	return &scheduler{
+func New(disk Disk, memory int) *Scheduler {
+	return &Scheduler{
 		disk:           disk,
 		wake:           make(chan struct{}, 1),
-		lanes:          map[laneID]*lane{},
+		lanes:          map[ID]*lane{},
 		limiters:       map[flowID]*limiter{},
 		overQuota:      lines{},
 		awaitingMemory: lines{},
-		leases:         map[posthaste.MessageID]*lease{},
+		leases:         map[posthaste.MessageID]*Lease{},
 		held:           map[posthaste.MessageID]int{},
 		unreadable:     map[posthaste.MessageID]bool{},
 		inflight:       map[string]int{},
-		memory:         flow.NewMemory[laneID](memory),
+		memory:         flow.NewMemory[ID](memory),
 		kept:           kept{most: memory / 2},
 		lastToken:      rand.Uint64() >> 1, // so that a claim of an earlier process fits no lease of this one
 	}
 }
 
-// restore adds a lane found on disk, whose first message may start at firstMS.
-func (s *scheduler) restore(id laneID, firstMS int64) {
+// Restore adds a lane found on disk, whose first message may start at firstMS.
+func (s *Scheduler) Restore(id ID, firstMS int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lane(id)
@@ -98,20 +100,20 @@ func (s *scheduler) restore(id laneID, firstMS int64) {
 	s.setTimer(l, firstMS)
 }
 
-// add puts a waiting message into its lane, unless it is claimed.
-func (s *scheduler) add(id laneID, it *item) {
+// Add puts a waiting message into its lane, unless it is claimed.
+func (s *Scheduler) Add(id ID, it *Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addLocked(id, it)
+	s.add(id, it)
 	s.signal()
 }
 
-func (s *scheduler) addLocked(id laneID, it *item) {
-	if s.passesOver(it.id) {
+func (s *Scheduler) add(id ID, it *Item) {
+	if s.passesOver(it.ID) {
 		return
 	}
 	l := s.lane(id)
-	it.lane, it.held = l, s.held[it.id] > 0
+	it.lane = l
 	inserted := l.insert(it)
 	behind := !inserted || l.items[len(l.items)-1] == it // so those before it still come first
 	if inserted {
@@ -128,7 +130,7 @@ func (s *scheduler) addLocked(id laneID, it *item) {
 
 // lookAgain schedules a lane after a change of its first messages or of its queue's slots. A lane
 // that is no queue and waits for its flow-control key is left alone: all its messages have that key.
-func (s *scheduler) lookAgain(l *lane) {
+func (s *Scheduler) lookAgain(l *lane) {
 	switch {
 	case l.list == nil && (l.strict() || len(l.keys) == 0):
 		s.schedule(l)
@@ -137,15 +139,8 @@ func (s *scheduler) lookAgain(l *lane) {
 	}
 }
 
-// drop takes a message out of its lane, which may let another one start.
-func (s *scheduler) drop(id laneID, t ticket) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dropLocked(id, t)
-	s.signal()
-}
-
-func (s *scheduler) dropLocked(id laneID, t ticket) {
+// remove takes a message out of its lane, which may let another one start.
+func (s *Scheduler) remove(id ID, t store.Spot) {
 	l := s.lanes[id]
 	if l == nil {
 		return
@@ -154,24 +149,23 @@ func (s *scheduler) dropLocked(id laneID, t ticket) {
 	s.lookAgain(l)
 }
 
-// move gives a held message another place in its lane, or none if again is nil, and lets go of it.
-func (s *scheduler) move(id laneID, from ticket, again *item) {
+// Move gives a held message another place in its lane, or none if again is nil, and lets go of it.
+func (s *Scheduler) Move(id ID, from store.Spot, again *Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropLocked(id, from)
+	s.remove(id, from)
 	if again != nil {
-		s.addLocked(id, again)
-		from = again.ticket
+		s.add(id, again)
 	}
-	s.letGoLocked(id, from)
+	s.unhold(id, from.ID)
 	s.signal()
 }
 
 // lane returns the lane of that id, and makes it if need be.
-func (s *scheduler) lane(id laneID) *lane {
+func (s *Scheduler) lane(id ID) *lane {
 	l := s.lanes[id]
 	if l == nil {
-		l = &lane{id: id, kept: &s.kept, index: notTimed}
+		l = &lane{id: id, all: s, index: notTimed}
 		s.lanes[id] = l
 	}
 	return l
@@ -180,11 +174,11 @@ func (s *scheduler) lane(id laneID) *lane {
 // schedule sets the timer of a lane that is in no list to when its next message
 // may start, or forgets the lane when it has none. Where that takes a closer look,
 // the lane gets it at once: what is on disk, and who of a queue has a slot.
-func (s *scheduler) schedule(l *lane) {
+func (s *Scheduler) schedule(l *lane) {
 	const atOnce = 0
 	switch {
 	case len(l.items) > 0 && !l.strict():
-		s.setTimer(l, l.items[0].waiting.readyMS)
+		s.setTimer(l, l.items[0].Waiting.ReadyMS)
 	case len(l.items) > 0, l.partial:
 		s.setTimer(l, atOnce)
 	default:
@@ -196,7 +190,7 @@ func (s *scheduler) schedule(l *lane) {
 	}
 }
 
-func (s *scheduler) setTimer(l *lane, wakesMS int64) {
+func (s *Scheduler) setTimer(l *lane, wakesMS int64) {
 	l.wakesMS = wakesMS
 	if l.index == notTimed {
 		heap.Push(&s.timed, l)
@@ -205,38 +199,38 @@ func (s *scheduler) setTimer(l *lane, wakesMS int64) {
 	}
 }
 
-func (s *scheduler) clearTimer(l *lane) {
+func (s *Scheduler) clearTimer(l *lane) {
 	if l.index != notTimed {
 		heap.Remove(&s.timed, l.index)
 	}
 }
 
 // enlist puts a lane at the end of a list, and takes it from where it was.
-func (s *scheduler) enlist(l *lane, in *list.List) {
+func (s *Scheduler) enlist(l *lane, in *list.List) {
 	s.delist(l)
 	s.clearTimer(l)
 	l.list, l.element = in, in.PushBack(l)
 }
 
-func (s *scheduler) delist(l *lane) {
+func (s *Scheduler) delist(l *lane) {
 	if l.list != nil {
 		l.list.Remove(l.element)
 		l.list, l.element = nil, nil
 	}
 }
 
-func (s *scheduler) signal() {
+func (s *Scheduler) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// changeQueue lets a lane obey a queue's new settings.
-func (s *scheduler) changeQueue(user string, q *posthaste.Queue) {
+// ChangeQueue lets a lane obey a queue's new settings.
+func (s *Scheduler) ChangeQueue(user string, q *posthaste.Queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lanes[laneID{user, posthaste.Lane{Kind: posthaste.LaneQueue, Name: q.Name}}]
+	l := s.lanes[ID{user, posthaste.Lane{Kind: posthaste.LaneQueue, Name: q.Name}}]
 	if l == nil {
 		return
 	}
@@ -247,9 +241,9 @@ func (s *scheduler) changeQueue(user string, q *posthaste.Queue) {
 	s.signal()
 }
 
-// changeFlowKey lets lanes obey a key's new settings. Its window is taken over
+// ChangeFlowKey lets lanes obey a key's new settings. Its window is taken over
 // only if reset says so: the one in memory may have gone on.
-func (s *scheduler) changeFlowKey(user string, key posthaste.FlowKey, reset bool) {
+func (s *Scheduler) ChangeFlowKey(user string, key posthaste.FlowKey, reset bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := s.limiters[flowID{user, key.Key}]
@@ -262,31 +256,16 @@ func (s *scheduler) changeFlowKey(user string, key posthaste.FlowKey, reset bool
 	limit.key = key
 	s.retry(&limit.waiting)
 	s.retry(&limit.resting)
-	s.signal()
-}
-
-// forgetFlowKey lets a key that was removed limit nothing any more.
-func (s *scheduler) forgetFlowKey(user, key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := flowID{user, key}
-	limit := s.limiters[id]
-	if limit == nil {
-		return
-	}
-	limit.key = posthaste.FlowKey{Key: key}
-	s.retry(&limit.waiting)
-	s.retry(&limit.resting)
 	if limit.idle() {
-		delete(s.limiters, id)
+		delete(s.limiters, limit.id)
 	}
 	s.signal()
 }
 
-// resetWindow replaces a key's window, and reports whether it is in memory. That is done
+// ResetWindow replaces a key's window, and reports whether it is in memory. That is done
 // before it is durable: whoever writes the key meanwhile, or counts an attempt under it,
 // would take the old window for the present one and undo the reset.
-func (s *scheduler) resetWindow(user, key string, window flow.Window) bool {
+func (s *Scheduler) ResetWindow(user, key string, window flow.Window) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := s.limiters[flowID{user, key}]
@@ -297,28 +276,28 @@ func (s *scheduler) resetWindow(user, key string, window flow.Window) bool {
 	return true
 }
 
-// use returns a key's window and its attempts in flight. known is false when
+// KeyUse returns a key's window and its attempts in flight. known is false when
 // what is on disk says all.
-func (s *scheduler) use(user, key string) (window flow.Window, inflight int, known bool) {
+func (s *Scheduler) KeyUse(user, key string) (window flow.Window, inflight int, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := s.limiters[flowID{user, key}]
 	if limit == nil {
 		return flow.Window{}, 0, false
 	}
-	return limit.window(), limit.inflight, true
+	return flow.WindowOf(&limit.key), limit.inflight, true
 }
 
-// inFlight returns the number of a user's claims.
-func (s *scheduler) inFlight(user string) int {
+// InFlight returns the number of a user's claims.
+func (s *Scheduler) InFlight(user string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.inflight[user]
 }
 
-// count returns the numbers of claims and lanes, and when the messages that have waited
+// Stats returns the numbers of claims and lanes, and when the messages that have waited
 // longest were due, as far as they are in memory.
-func (s *scheduler) count(now time.Time) store.Stats {
+func (s *Scheduler) Stats(now time.Time) store.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats := store.Stats{InFlight: len(s.leases), Lanes: len(s.lanes)}
@@ -329,9 +308,9 @@ func (s *scheduler) count(now time.Time) store.Stats {
 		}
 		dueMS := l.wakesMS
 		if first != nil {
-			dueMS = first.waiting.readyMS
+			dueMS = first.Waiting.ReadyMS
 		}
-		due := milliTime(dueMS)
+		due := time.UnixMilli(dueMS)
 		switch {
 		case dueMS == 0 || !due.Before(now):
 		case s.paused(l, first):
@@ -345,11 +324,11 @@ func (s *scheduler) count(now time.Time) store.Stats {
 
 // paused reports whether a pause holds a lane, whose first message is given if it is in
 // memory: that of its queue, or of its flow-control key. What cannot be read is not paused.
-func (s *scheduler) paused(l *lane, first *item) bool {
+func (s *Scheduler) paused(l *lane, first *Item) bool {
 	if l.strict() {
 		queue := l.queue
 		if queue == nil {
-			queue, _ = s.disk.readQueue(l.id.user, l.id.Name)
+			queue, _ = s.disk.ReadQueue(l.id.User, l.id.Name)
 		}
 		if queue != nil && queue.Paused {
 			return true
@@ -358,16 +337,34 @@ func (s *scheduler) paused(l *lane, first *item) bool {
 	name := ""
 	switch {
 	case first != nil:
-		name = first.waiting.flowKey
+		name = first.Waiting.FlowKey
 	case l.id.Kind == posthaste.LaneFlow:
 		name = l.id.Name
 	}
 	if name == "" {
 		return false
 	}
-	if limit := s.limiters[flowID{l.id.user, name}]; limit != nil {
+	if limit := s.limiters[flowID{l.id.User, name}]; limit != nil {
 		return limit.key.Paused
 	}
-	key, _ := s.disk.readFlowKey(l.id.user, name)
+	key, _ := s.disk.ReadFlowKey(l.id.User, name)
 	return key != nil && key.Paused
+}
+
+// Wake returns a channel that signals when Claim should be called.
+func (s *Scheduler) Wake() <-chan struct{} { return s.wake }
+
+// Memory is what a scheduler has in memory.
+type Memory struct {
+	Items   int // that wait
+	Bytes   int // of their messages
+	Claimed int // bytes of large messages that are claimed
+	Holds   int // messages that Hold keeps from being claimed
+}
+
+// Memory returns what the scheduler has in memory.
+func (s *Scheduler) Memory() Memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Memory{s.kept.items, s.kept.bytes, s.memory.Taken(), len(s.held)}
 }

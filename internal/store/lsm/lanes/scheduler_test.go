@@ -1,4 +1,4 @@
-package lsm
+package lanes
 
 import (
 	"errors"
@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 // line is a scheduler, and what tests do to it. Nothing in it is on disk.
 type line struct {
 	*testing.T
-	*scheduler
+	*Scheduler
 	now   time.Time
 	order posthaste.Position // of the last message
 }
@@ -20,43 +21,43 @@ type line struct {
 var lineNow = time.UnixMilli(1_800_000_000_000)
 
 func newLine(t *testing.T, memory int) *line {
-	return &line{T: t, scheduler: newScheduler(nothingOnDisk{}, memory), now: lineNow}
+	return &line{T: t, Scheduler: New(nothingOnDisk{}, memory), now: lineNow}
 }
 
 type nothingOnDisk struct {
 	keys map[string]posthaste.FlowLimit
 }
 
-func (nothingOnDisk) readWaiting(laneID, ticket, int) ([]*item, error) { return nil, nil }
+func (nothingOnDisk) ReadWaiting(ID, store.Spot, int) ([]*Item, error) { return nil, nil }
 
-func (nothingOnDisk) readQueue(_, name string) (*posthaste.Queue, error) {
+func (nothingOnDisk) ReadQueue(_, name string) (*posthaste.Queue, error) {
 	return &posthaste.Queue{Name: name, Parallelism: 100}, nil
 }
 
-func (d nothingOnDisk) readFlowKey(_, key string) (*posthaste.FlowKey, error) {
+func (d nothingOnDisk) ReadFlowKey(_, key string) (*posthaste.FlowKey, error) {
 	return &posthaste.FlowKey{Key: key, FlowLimit: d.keys[key]}, nil
 }
 
 // enqueue adds a message of so many bytes to a queue of a user.
-func (l *line) enqueue(user, queue string, size int) { l.wait(user, queue, waiting{size: size}) }
+func (l *line) enqueue(user, queue string, size int) { l.wait(user, queue, Waiting{Size: size}) }
 
 // wait adds a message to a queue of a user that waits as it is told.
-func (l *line) wait(user, queue string, w waiting) {
+func (l *line) wait(user, queue string, w Waiting) {
 	l.order++
-	it := &item{waiting: w}
-	it.order = l.order
-	it.id[0], it.id[1] = byte(l.order>>8), byte(l.order)
-	l.add(laneID{user, posthaste.Lane{Kind: posthaste.LaneQueue, Name: queue}}, it)
+	it := &Item{Waiting: w}
+	it.Order = l.order
+	it.ID[0], it.ID[1] = byte(l.order>>8), byte(l.order)
+	l.Add(ID{user, posthaste.Lane{Kind: posthaste.LaneQueue, Name: queue}}, it)
 }
 
 // claimOf claims while so many slots are free, and requires it to be of those queues.
-func (l *line) claimOf(free int, want ...string) []*lease {
+func (l *line) claimOf(free int, want ...string) []*Lease {
 	l.Helper()
-	leases, _, err := l.claim(l.now, free)
+	leases, _, err := l.Claim(l.now, free)
 	if err != nil {
 		l.Fatal(err)
 	}
-	if got := each(leases, func(held *lease) string { return held.lane.id.Name }); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := names(leases); fmt.Sprint(got) != fmt.Sprint(want) {
 		l.Fatalf("claimed of %v, want %v", got, want)
 	}
 	return leases
@@ -66,7 +67,7 @@ func (l *line) claimOf(free int, want ...string) []*lease {
 // for room of its user: it is the first to get some.
 func TestQueueKeepsItsPlace(t *testing.T) {
 	l := newLine(t, 0)
-	var leases []*lease
+	var leases []*Lease
 	for n, queue := range []string{"a", "b", "c"} {
 		l.enqueue("ann", queue, 10)
 		leases = append(leases, l.claimOf(4-n, queue)...)
@@ -75,7 +76,7 @@ func TestQueueKeepsItsPlace(t *testing.T) {
 		l.enqueue("ann", queue, 10)
 		l.claimOf(1)
 	}
-	l.endSettle(leases[0], nil)
+	l.EndSettle(leases[0], nil)
 	l.claimOf(2, "first")
 }
 
@@ -87,7 +88,7 @@ func TestHungryQueuesAreServedInTurn(t *testing.T) {
 	for name, size := range map[string]int{"of the same size": memory * 3 / 8, "larger": memory / 2} {
 		t.Run(name, func(t *testing.T) {
 			l := newLine(t, memory)
-			held := map[string]*lease{}
+			held := map[string]*Lease{}
 			for _, queue := range []string{"a", "b"} {
 				for range 5 {
 					l.enqueue("ann", queue, memory*3/8)
@@ -98,13 +99,13 @@ func TestHungryQueuesAreServedInTurn(t *testing.T) {
 			l.claimOf(100)
 			l.enqueue("ann", "small", 10)
 			l.claimOf(100, "small")
-			l.endSettle(held["a"], nil)
+			l.EndSettle(held["a"], nil)
 			if size > memory*3/8 {
 				l.claimOf(100) // there is memory for another of a, which is kept for c
-				l.endSettle(held["b"], nil)
+				l.EndSettle(held["b"], nil)
 			}
-			if claimed := l.claimOf(100, "c"); claimed[0].waiting.size != size {
-				t.Errorf("%d bytes, want %d", claimed[0].waiting.size, size)
+			if claimed := l.claimOf(100, "c"); claimed[0].Waiting.Size != size {
+				t.Errorf("%d bytes, want %d", claimed[0].Waiting.Size, size)
 			}
 		})
 	}
@@ -127,21 +128,21 @@ func TestQueueRetriesOnTime(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLine(t, memory)
 			l.disk = nothingOnDisk{map[string]posthaste.FlowLimit{"key": test.limit}}
-			next := waiting{size: test.size, flowKey: "key"}
+			next := Waiting{Size: test.size, FlowKey: "key"}
 			l.wait("ann", "other", next)
 			held := l.claimOf(100, "other")[0]
 			due := l.now.Add(5 * time.Second)
-			l.wait("ann", "queue", waiting{readyMS: due.UnixMilli(), retried: 1})
+			l.wait("ann", "queue", Waiting{ReadyMS: due.UnixMilli(), Retried: 1})
 			l.wait("ann", "queue", next)
-			leases, wakes, err := l.claim(l.now, 100)
+			leases, wakes, err := l.Claim(l.now, 100)
 			if len(leases) > 0 || wakes.IsZero() || wakes.After(due) || err != nil {
 				t.Fatalf("claim = %d leases, to be called again at %v, %v; want none, and when the retry is due at the latest, %v", len(leases), wakes, err, due)
 			}
 			l.now = due
-			if claimed := l.claimOf(100, "queue")[0]; claimed.waiting.retried == 0 {
+			if claimed := l.claimOf(100, "queue")[0]; claimed.Waiting.Retried == 0 {
 				t.Error("the next message was claimed, and not the retry")
 			}
-			l.endSettle(held, nil)
+			l.EndSettle(held, nil)
 			l.now = due.Add(time.Minute)
 			l.claimOf(100, "queue")
 		})
@@ -151,13 +152,13 @@ func TestQueueRetriesOnTime(t *testing.T) {
 // laneOnDisk is a lane of which everything is on disk.
 type laneOnDisk struct {
 	nothingOnDisk
-	items []*item // in order
+	items []*Item // in order
 }
 
-func (d *laneOnDisk) readWaiting(_ laneID, from ticket, limit int) (read []*item, _ error) {
+func (d *laneOnDisk) ReadWaiting(_ ID, after store.Spot, limit int) (read []*Item, _ error) {
 	for _, it := range d.items {
-		if !it.before(from) && len(read) < limit {
-			read = append(read, &item{ticket: it.ticket, waiting: it.waiting})
+		if after.Before(it.Spot) && len(read) < limit {
+			read = append(read, &Item{Spot: it.Spot, Waiting: it.Waiting})
 		}
 	}
 	return read, nil
@@ -173,23 +174,23 @@ func TestManyRetriesOfAWideQueue(t *testing.T) {
 			l := newLine(t, 0)
 			disk := &laneOnDisk{}
 			l.disk = disk
-			queue := laneID{"ann", posthaste.Lane{Kind: posthaste.LaneQueue, Name: "queue"}}
+			queue := ID{"ann", posthaste.Lane{Kind: posthaste.LaneQueue, Name: "queue"}}
 			later := l.now.Add(time.Hour)
 			for n := range width + 10 {
-				it := &item{ticket: ticket{order: posthaste.Position(n + 1)}}
-				it.id[0], it.id[1] = byte(n>>8), byte(n)
+				it := &Item{Spot: store.Spot{Order: posthaste.Position(n + 1)}}
+				it.ID[0], it.ID[1] = byte(n>>8), byte(n)
 				if n < retries {
-					it.waiting = waiting{readyMS: later.UnixMilli(), retried: 1}
+					it.Waiting = Waiting{ReadyMS: later.UnixMilli(), Retried: 1}
 				}
 				disk.items = append(disk.items, it)
 			}
 			if crowded {
 				l.kept.items = crowdedItems + 1
 			}
-			l.restore(queue, 0)
-			l.changeQueue("ann", &posthaste.Queue{Name: "queue", Parallelism: width})
+			l.Restore(queue, 0)
+			l.ChangeQueue("ann", &posthaste.Queue{Name: "queue", Parallelism: width})
 			claim := func() int {
-				leases, _, err := l.claim(l.now, 16*width)
+				leases, _, err := l.Claim(l.now, 16*width)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -198,7 +199,7 @@ func TestManyRetriesOfAWideQueue(t *testing.T) {
 			if got := claim(); got != width-retries {
 				t.Fatalf("%d messages begin beside those that wait for a retry, want %d", got, width-retries)
 			}
-			last := &item{ticket: ticket{order: width + 100}}
+			last := &Item{Spot: store.Spot{Order: width + 100}}
 			disk.items = append(disk.items, last)
 			l.add(queue, last)
 			l.now = later
@@ -220,10 +221,10 @@ func TestWindowEndsWithinAMillisecond(t *testing.T) {
 			l.now = l.now.Add(within)
 			end := l.now.Add(limit.Period)
 			for range 2 {
-				l.wait("ann", "queue", waiting{flowKey: "key"})
+				l.wait("ann", "queue", Waiting{FlowKey: "key"})
 			}
 			l.claimOf(100, "queue")
-			_, next, _ := l.claim(l.now, 100)
+			_, next, _ := l.Claim(l.now, 100)
 			if next.Before(end) || !next.Before(end.Add(time.Millisecond)) {
 				t.Fatalf("to be called again at %v, want the first millisecond from %v on", next, end)
 			}
@@ -239,11 +240,11 @@ func TestQueueObeysAChangedKey(t *testing.T) {
 	l := newLine(t, 0)
 	l.disk = nothingOnDisk{map[string]posthaste.FlowLimit{"key": {Rate: 1, Period: time.Hour}}}
 	for range 2 {
-		l.wait("ann", "queue", waiting{flowKey: "key"})
+		l.wait("ann", "queue", Waiting{FlowKey: "key"})
 	}
 	l.claimOf(100, "queue")
 	l.claimOf(100)
-	l.changeFlowKey("ann", posthaste.FlowKey{Key: "key"}, false)
+	l.ChangeFlowKey("ann", posthaste.FlowKey{Key: "key"}, false)
 	l.claimOf(100, "queue")
 }
 
@@ -253,12 +254,12 @@ func TestWhatCannotBeRead(t *testing.T) {
 	tests := map[string]func(l *line){
 		"a queue": func(l *line) { l.enqueue("broken", "queue", 10) },
 		"a flow-control key": func(l *line) {
-			l.wait("broken", "queue", waiting{flowKey: "key"})
-			l.changeQueue("broken", noQueue("queue")) // so it is known
+			l.wait("broken", "queue", Waiting{FlowKey: "key"})
+			l.ChangeQueue("broken", aQueue("queue")) // so it is known
 		},
 		"what waits": func(l *line) {
-			l.restore(laneID{"broken", posthaste.Lane{Kind: posthaste.LaneQueue, Name: "queue"}}, 0)
-			l.changeQueue("broken", noQueue("queue"))
+			l.Restore(ID{"broken", posthaste.Lane{Kind: posthaste.LaneQueue, Name: "queue"}}, 0)
+			l.ChangeQueue("broken", aQueue("queue"))
 		},
 	}
 	for name, begin := range tests {
@@ -268,8 +269,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 			l.disk = disk
 			begin(l)
 			l.enqueue("ann", "behind it", 10)
-			leases, wakes, err := l.claim(l.now, 100)
-			if !errors.Is(err, errCorrupt) || len(leases) != 1 || leases[0].lane.id.user != "ann" {
+			leases, wakes, err := l.Claim(l.now, 100)
+			if !errors.Is(err, errDamaged) || len(leases) != 1 || leases[0].lane.id.User != "ann" {
 				t.Fatalf("claim = %d leases, %v; want that of ann, and the error", len(leases), err)
 			}
 			if want := l.now.Add(brokenPause); !wakes.Equal(want) {
@@ -289,25 +290,25 @@ type brokenDisk struct {
 	broken string
 }
 
-func (d *brokenDisk) readWaiting(id laneID, from ticket, limit int) ([]*item, error) {
-	if id.user == d.broken {
-		return nil, errCorrupt
+func (d *brokenDisk) ReadWaiting(id ID, from store.Spot, limit int) ([]*Item, error) {
+	if id.User == d.broken {
+		return nil, errDamaged
 	}
-	return []*item{{ticket: ticket{order: 1}, waiting: waiting{size: 10}}}, nil
+	return []*Item{{Spot: store.Spot{Order: 1}, Waiting: Waiting{Size: 10}}}, nil
 }
 
-func (d *brokenDisk) readQueue(user, name string) (*posthaste.Queue, error) {
+func (d *brokenDisk) ReadQueue(user, name string) (*posthaste.Queue, error) {
 	if user == d.broken {
-		return nil, errCorrupt
+		return nil, errDamaged
 	}
-	return d.nothingOnDisk.readQueue(user, name)
+	return d.nothingOnDisk.ReadQueue(user, name)
 }
 
-func (d *brokenDisk) readFlowKey(user, key string) (*posthaste.FlowKey, error) {
+func (d *brokenDisk) ReadFlowKey(user, key string) (*posthaste.FlowKey, error) {
 	if user == d.broken {
-		return nil, errCorrupt
+		return nil, errDamaged
 	}
-	return d.nothingOnDisk.readFlowKey(user, key)
+	return d.nothingOnDisk.ReadFlowKey(user, key)
 }
 
 // TestALargeMessageBesideBusyQueues has queues of others take again at once what they give
@@ -317,7 +318,7 @@ func TestALargeMessageBesideBusyQueues(t *testing.T) {
 	for name, size := range map[string]int{"it needs half": memory / 2, "it needs all": memory, "it needs more than all": 2 * memory} {
 		t.Run(name, func(t *testing.T) {
 			l := newLine(t, memory)
-			var busy []*lease
+			var busy []*Lease
 			for _, user := range []string{"ann", "bea"} {
 				for range 20 {
 					l.enqueue(user, user, memory*3/8)
@@ -329,14 +330,14 @@ func TestALargeMessageBesideBusyQueues(t *testing.T) {
 			for range 20 {
 				l.now = l.now.Add(time.Second)
 				held := busy[0]
-				l.endSettle(held, nil)
+				l.EndSettle(held, nil)
 				busy = busy[1:]
-				leases, wakes, err := l.claim(l.now, 100)
+				leases, wakes, err := l.Claim(l.now, 100)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, held := range leases {
-					if held.lane.id.user == "large" {
+					if held.lane.id.User == "large" {
 						return
 					}
 				}
@@ -351,3 +352,18 @@ func TestALargeMessageBesideBusyQueues(t *testing.T) {
 		})
 	}
 }
+
+// names returns the names of the lanes of leases.
+func names(leases []*Lease) (names []string) {
+	for _, held := range leases {
+		names = append(names, held.lane.id.Name)
+	}
+	return names
+}
+
+// aQueue returns a queue with the default settings.
+func aQueue(name string) *posthaste.Queue {
+	return &posthaste.Queue{Name: name, Parallelism: posthaste.DefaultParallelism}
+}
+
+var errDamaged = errors.New("stored record is damaged")

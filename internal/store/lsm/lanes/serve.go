@@ -1,4 +1,4 @@
-package lsm
+package lanes
 
 import (
 	"errors"
@@ -13,16 +13,16 @@ const (
 	memoryPause = time.Second // until a lane that waits for memory is tried again
 )
 
-// claim leases up to limit due messages, one of each lane in turn, and returns when to call
+// Claim leases up to limit due messages, one of each lane in turn, and returns when to call
 // again: see store.Worker. It returns the errors of some lanes together with the leases of the
 // others.
-func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error) {
+func (s *Scheduler) Claim(now time.Time, limit int) ([]*Lease, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.promote(now)
 	s.unblock(limit)
 	s.readyWithinQuota(limit)
-	var leases []*lease
+	var leases []*Lease
 	var failed []error
 	awaitingMemory := func(int) *lane { return s.firstAwaitingMemory(now) }
 	for _, first := range []func(free int) *lane{awaitingMemory, s.firstReady} {
@@ -34,7 +34,7 @@ func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error)
 			held, err := s.serve(l, now, limit-len(leases))
 			switch {
 			case err != nil:
-				failed = append(failed, fmt.Errorf("messages of user %q in lane %q: %w", l.id.user, l.id.Name, err))
+				failed = append(failed, fmt.Errorf("messages of user %q in lane %q: %w", l.id.User, l.id.Name, err))
 				s.rest(l, now.Add(brokenPause))
 			case held != nil:
 				leases = append(leases, held)
@@ -46,7 +46,7 @@ func (s *scheduler) claim(now time.Time, limit int) ([]*lease, time.Time, error)
 }
 
 // promote makes lanes whose time has come ready.
-func (s *scheduler) promote(now time.Time) {
+func (s *Scheduler) promote(now time.Time) {
 	for len(s.timed) > 0 && s.timed[0].wakesMS <= now.UnixMilli() {
 		s.enlist(s.timed[0], &s.ready)
 	}
@@ -54,7 +54,7 @@ func (s *scheduler) promote(now time.Time) {
 
 // unblock makes blocked lanes ready that are below their ceiling, which rises with the number of
 // free slots. It looks at a few lanes a call.
-func (s *scheduler) unblock(free int) {
+func (s *Scheduler) unblock(free int) {
 	const atOnce = 16
 	for range min(atOnce, s.blocked.Len()) {
 		l := s.blocked.Front().Value.(*lane)
@@ -67,15 +67,15 @@ func (s *scheduler) unblock(free int) {
 }
 
 // quota returns how many more attempts the lane's user may start.
-func (s *scheduler) quota(l *lane, free int) int {
-	return flow.UserQuota(free, s.inflight[l.id.user])
+func (s *Scheduler) quota(l *lane, free int) int {
+	return flow.UserQuota(free, s.inflight[l.id.User])
 }
 
 // holdOverQuota makes a lane wait until its user is within quota.
-func (s *scheduler) holdOverQuota(l *lane) { s.enlist(l, s.overQuota.of(l.id.user)) }
+func (s *Scheduler) holdOverQuota(l *lane) { s.enlist(l, s.overQuota.of(l.id.User)) }
 
 // readyWithinQuota makes as many lanes ready as their users' quotas allow.
-func (s *scheduler) readyWithinQuota(free int) {
+func (s *Scheduler) readyWithinQuota(free int) {
 	for user, lanes := range s.overQuota {
 		for range min(flow.UserQuota(free, s.inflight[user]), lanes.Len()) {
 			s.enlist(lanes.Front().Value.(*lane), &s.ready)
@@ -88,7 +88,7 @@ func (s *scheduler) readyWithinQuota(free int) {
 
 // firstAwaitingMemory returns a lane that can have memory for its next message now, or nil. It
 // considers the lane of each user that has waited longest.
-func (s *scheduler) firstAwaitingMemory(now time.Time) *lane {
+func (s *Scheduler) firstAwaitingMemory(now time.Time) *lane {
 	for user, lanes := range s.awaitingMemory {
 		if lanes.Len() == 0 {
 			delete(s.awaitingMemory, user)
@@ -104,7 +104,7 @@ func (s *scheduler) firstAwaitingMemory(now time.Time) *lane {
 
 // firstReady returns the next ready lane, or nil. If none is ready it first looks for lanes whose
 // users are within quota again.
-func (s *scheduler) firstReady(free int) *lane {
+func (s *Scheduler) firstReady(free int) *lane {
 	if s.ready.Len() == 0 {
 		s.readyWithinQuota(free)
 	}
@@ -117,27 +117,27 @@ func (s *scheduler) firstReady(free int) *lane {
 // admitMemory reports whether there is memory for a lane's message of size bytes. If not, it
 // moves the lane to where it waits for memory: a lane that holds some to blocked, any other to
 // its user's line, which is served in order. It delays no other user.
-func (s *scheduler) admitMemory(l *lane, now time.Time, size int) bool {
+func (s *Scheduler) admitMemory(l *lane, now time.Time, size int) bool {
 	if size <= flow.SmallMessage {
 		return true
 	}
 	l.needs = size
-	line := s.awaitingMemory[l.id.user]
+	line := s.awaitingMemory[l.id.User]
 	first := line == nil || line.Len() == 0 || line.Front() == l.element
 	switch {
-	case first && s.memory.Admits(now, l.id.user, l.id, size):
+	case first && s.memory.Admits(now, l.id.User, l.id, size):
 		return true
 	case s.memory.Holds(l.id):
 		s.enlist(l, &s.blocked)
 	case l.list != line:
-		s.enlist(l, s.awaitingMemory.of(l.id.user))
+		s.enlist(l, s.awaitingMemory.of(l.id.User))
 	}
 	return false
 }
 
 // serve leases the next message of a lane that is ready or waits for memory. If none may start
 // now, it returns nil and moves the lane to where it waits.
-func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
+func (s *Scheduler) serve(l *lane, now time.Time, free int) (*Lease, error) {
 	switch quota := s.quota(l, free); {
 	case quota == 0:
 		s.holdOverQuota(l)
@@ -153,7 +153,7 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 	look := l.search()
 	for look.next(now) {
 		it := l.items[look.at]
-		if !s.admitMemory(l, now, it.waiting.size) {
+		if !s.admitMemory(l, now, it.Waiting.Size) {
 			l.waitForFirst(refusals)
 			s.wakeBefore(l, look.wakes)
 			return nil, nil
@@ -179,7 +179,7 @@ func (s *scheduler) serve(l *lane, now time.Time, free int) (*lease, error) {
 
 // wakeBefore also makes a lane that waits in a list ready at the given time, unless that is zero:
 // another message may be first by then.
-func (s *scheduler) wakeBefore(l *lane, wakes time.Time) {
+func (s *Scheduler) wakeBefore(l *lane, wakes time.Time) {
 	if !wakes.IsZero() {
 		s.setTimer(l, notBefore(wakes))
 	}
@@ -190,7 +190,7 @@ func (s *scheduler) wakeBefore(l *lane, wakes time.Time) {
 func notBefore(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
 // rest takes a lane out of ready until the given time or, if that is zero, until it changes.
-func (s *scheduler) rest(l *lane, wakes time.Time) {
+func (s *Scheduler) rest(l *lane, wakes time.Time) {
 	s.delist(l)
 	switch {
 	case !wakes.IsZero():
@@ -201,9 +201,9 @@ func (s *scheduler) rest(l *lane, wakes time.Time) {
 }
 
 // load reads a lane's queue settings and, if those in memory do not suffice, its next messages.
-func (s *scheduler) load(l *lane) (err error) {
+func (s *Scheduler) load(l *lane) (err error) {
 	if l.strict() && l.queue == nil {
-		if l.queue, err = s.disk.readQueue(l.id.user, l.id.Name); err != nil {
+		if l.queue, err = s.disk.ReadQueue(l.id.User, l.id.Name); err != nil {
 			return err
 		}
 	}
@@ -216,19 +216,19 @@ func (s *scheduler) load(l *lane) (err error) {
 }
 
 // refill reads the next messages of a lane from disk, except those that are claimed or unreadable.
-func (s *scheduler) refill(l *lane) error {
+func (s *Scheduler) refill(l *lane) error {
 	const atOnce = laneHead / 2
-	read, err := s.disk.readWaiting(l.id, l.horizon, atOnce)
+	read, err := s.disk.ReadWaiting(l.id, l.horizon, atOnce)
 	if err != nil {
 		return err
 	}
 	l.partial = len(read) == atOnce
 	for _, it := range read {
-		l.horizon = it.ticket.next()
-		if s.passesOver(it.id) {
+		l.horizon = it.Spot
+		if s.passesOver(it.ID) {
 			continue
 		}
-		it.lane, it.held = l, s.held[it.id] > 0
+		it.lane = l
 		l.items = append(l.items, it)
 		l.count(it)
 	}
@@ -237,15 +237,15 @@ func (s *scheduler) refill(l *lane) error {
 
 // limiterOf returns the limiter of an item's flow-control key, or nil if it has
 // none.
-func (s *scheduler) limiterOf(it *item) (*limiter, error) {
-	if it.waiting.flowKey == "" {
+func (s *Scheduler) limiterOf(it *Item) (*limiter, error) {
+	if it.Waiting.FlowKey == "" {
 		return nil, nil
 	}
-	id := flowID{it.lane.id.user, it.waiting.flowKey}
+	id := flowID{it.lane.id.User, it.Waiting.FlowKey}
 	if limit := s.limiters[id]; limit != nil {
 		return limit, nil
 	}
-	key, err := s.disk.readFlowKey(id.user, id.key)
+	key, err := s.disk.ReadFlowKey(id.user, id.key)
 	if err != nil {
 		return nil, err
 	}
@@ -256,12 +256,12 @@ func (s *scheduler) limiterOf(it *item) (*limiter, error) {
 
 // next returns when claim should be called again if nothing wakes its caller. Lanes that wait for
 // memory have to be tried again.
-func (s *scheduler) next(now time.Time) (next time.Time) {
+func (s *Scheduler) next(now time.Time) (next time.Time) {
 	if s.ready.Len() > 0 {
 		return now
 	}
 	if len(s.timed) > 0 {
-		next = milliTime(s.timed[0].wakesMS)
+		next = time.UnixMilli(s.timed[0].wakesMS)
 	}
 	if len(s.awaitingMemory) > 0 {
 		next = earlier(next, now.Add(memoryPause))

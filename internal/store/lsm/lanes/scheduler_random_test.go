@@ -1,4 +1,4 @@
-package lsm
+package lanes
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 // limitsInMemory are queues and flow-control keys that are stored, when nothing else is.
@@ -17,21 +18,21 @@ type limitsInMemory struct {
 	keys   map[string]posthaste.FlowKey
 }
 
-func (d *limitsInMemory) readQueue(_, name string) (*posthaste.Queue, error) {
+func (d *limitsInMemory) ReadQueue(_, name string) (*posthaste.Queue, error) {
 	q := d.queues[name]
 	return &q, nil
 }
 
-func (d *limitsInMemory) readFlowKey(_, name string) (*posthaste.FlowKey, error) {
+func (d *limitsInMemory) ReadFlowKey(_, name string) (*posthaste.FlowKey, error) {
 	k := d.keys[name]
 	return &k, nil
 }
 
 // observed is a message in a scheduler.
 type observed struct {
-	lane laneID
-	item
-	claim *lease // nil: it waits
+	lane ID
+	Item
+	claim *Lease // nil: it waits
 	holds int
 	gone  bool
 }
@@ -44,7 +45,7 @@ type observedLanes struct {
 
 func (k *observedLanes) inFlight(key string) (n int) {
 	for _, m := range k.messages {
-		if m.claim != nil && m.waiting.flowKey == key {
+		if m.claim != nil && m.Waiting.FlowKey == key {
 			n++
 		}
 	}
@@ -53,16 +54,16 @@ func (k *observedLanes) inFlight(key string) (n int) {
 
 // mayStart looks at all other messages.
 func (k *observedLanes) mayStart(m *observed, now time.Time) bool {
-	if m.claim != nil || m.holds > 0 || m.gone || m.waiting.ended || m.waiting.readyMS > now.UnixMilli() {
+	if m.claim != nil || m.holds > 0 || m.gone || m.Waiting.Ended || m.Waiting.ReadyMS > now.UnixMilli() {
 		return false
 	}
-	key, limited := k.keys[m.waiting.flowKey]
+	key, limited := k.keys[m.Waiting.FlowKey]
 	if limited && (key.Paused || key.Parallelism > 0 && k.inFlight(key.Key) >= key.Parallelism) {
 		return false
 	}
-	strict, begun, used, earlier := m.lane.Kind == posthaste.LaneQueue, m.waiting.retried > 0, 0, true
+	strict, begun, used, earlier := m.lane.Kind == posthaste.LaneQueue, m.Waiting.Retried > 0, 0, true
 	for _, other := range k.messages {
-		switch uses := other.claim != nil || strict && (other.waiting.retried > 0 || other.waiting.ended); {
+		switch uses := other.claim != nil || strict && (other.Waiting.Retried > 0 || other.Waiting.Ended); {
 		case other == m:
 			earlier = false
 		case other.lane != m.lane || other.gone:
@@ -90,7 +91,7 @@ func TestSchedulerAgreesWithTheNaiveRule(t *testing.T) {
 		for _, key := range keys {
 			lanes.keys[key] = posthaste.FlowKey{Key: key}
 		}
-		s, now := newScheduler(lanes, 0), lineNow
+		s, now := New(lanes, 0), lineNow
 		choose := func(what string, of func(*observed) bool) *observed {
 			some := slices.DeleteFunc(slices.Clone(lanes.messages), func(m *observed) bool { return m.gone || !of(m) })
 			if len(some) == 0 {
@@ -101,27 +102,27 @@ func TestSchedulerAgreesWithTheNaiveRule(t *testing.T) {
 		claimed := func(m *observed) bool { return m.claim != nil }
 		waits := func(m *observed) bool { return m.claim == nil && m.holds == 0 }
 		end := func(m *observed, again bool) {
-			var it *item
+			var it *Item
 			if again {
-				it = &item{ticket: m.ticket, waiting: m.waiting}
+				it = &Item{Spot: m.Spot, Waiting: m.Waiting}
 			}
-			s.endSettle(m.claim, it)
+			s.EndSettle(m.claim, it)
 			m.claim, m.gone = nil, !again
 		}
 		steps := map[string]func(){
 			"add": func() {
-				m := &observed{item: item{ticket: ticket{order: posthaste.Position(len(lanes.messages) + 1)}}}
-				m.id[0] = byte(len(lanes.messages) + 1)
-				m.waiting.flowKey = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key")
-				m.lane = laneID{"ann", posthaste.Lane{Kind: posthaste.LaneHost, Name: "host"}}
-				if m.waiting.flowKey != "" {
-					m.lane.Lane = posthaste.Lane{Kind: posthaste.LaneFlow, Name: m.waiting.flowKey}
+				m := &observed{Item: Item{Spot: store.Spot{Order: posthaste.Position(len(lanes.messages) + 1)}}}
+				m.ID[0] = byte(len(lanes.messages) + 1)
+				m.Waiting.FlowKey = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key")
+				m.lane = ID{"ann", posthaste.Lane{Kind: posthaste.LaneHost, Name: "host"}}
+				if m.Waiting.FlowKey != "" {
+					m.lane.Lane = posthaste.Lane{Kind: posthaste.LaneFlow, Name: m.Waiting.FlowKey}
 				}
 				if rapid.IntRange(0, 3).Draw(t, "in a queue") > 0 {
 					m.lane.Lane = posthaste.Lane{Kind: posthaste.LaneQueue, Name: rapid.SampledFrom(names).Draw(t, "queue")}
 				}
 				lanes.messages = append(lanes.messages, m)
-				s.add(m.lane, &item{ticket: m.ticket, waiting: m.waiting})
+				s.Add(m.lane, &Item{Spot: m.Spot, Waiting: m.Waiting})
 			},
 			"deliver": func() {
 				if m := choose("delivered", claimed); m != nil {
@@ -130,55 +131,54 @@ func TestSchedulerAgreesWithTheNaiveRule(t *testing.T) {
 			},
 			"linger": func() {
 				if m := choose("lingers", func(m *observed) bool { return claimed(m) && m.lane.Kind == posthaste.LaneQueue }); m != nil {
-					m.waiting.ended = true
+					m.Waiting.Ended = true
 					end(m, true)
 				}
 			},
 			"retry": func() {
 				if m := choose("retried", claimed); m != nil {
-					m.waiting.retried++
+					m.Waiting.Retried++
 					if m.lane.Kind == posthaste.LaneQueue { // elsewhere it would also get another place
-						m.waiting.readyMS = now.UnixMilli() + int64(rapid.SampledFrom([]int{0, 0, 1000}).Draw(t, "delay"))
+						m.Waiting.ReadyMS = now.UnixMilli() + int64(rapid.SampledFrom([]int{0, 0, 1000}).Draw(t, "delay"))
 					}
 					end(m, true)
 				}
 			},
 			"release": func() {
 				if m := choose("released", claimed); m != nil {
-					s.release(m.id, m.claim.token)
+					s.Release(m.ID, m.claim.Token)
 					m.claim = nil
 				}
 			},
 			"drop": func() {
 				if m := choose("dropped", waits); m != nil {
-					s.drop(m.lane, m.ticket)
+					s.Hold("ann", m.ID)
+					s.Move(m.lane, m.Spot, nil)
 					m.gone = true
 				}
 			},
 			"hold": func() {
 				if m := choose("held", func(m *observed) bool { return !claimed(m) }); m != nil {
-					s.mu.Lock()
-					s.holdLocked(m.lane, m.ticket)
-					s.mu.Unlock()
+					s.Hold("ann", m.ID)
 					m.holds++
 				}
 			},
 			"let go": func() {
 				if m := choose("let go", func(m *observed) bool { return m.holds > 0 }); m != nil {
-					s.letGo(m.lane, m.ticket)
+					s.Unhold(m.lane, m.ID)
 					m.holds--
 				}
 			},
 			"queue": func() {
 				q := posthaste.Queue{Name: rapid.SampledFrom(names).Draw(t, "queue"), Parallelism: rapid.IntRange(1, 3).Draw(t, "parallelism"), Paused: rapid.IntRange(0, 3).Draw(t, "pause") == 0}
 				lanes.queues[q.Name] = q
-				s.changeQueue("ann", &q)
+				s.ChangeQueue("ann", &q)
 			},
 			"key": func() {
 				key := posthaste.FlowKey{Key: rapid.SampledFrom(keys).Draw(t, "key"), Paused: rapid.IntRange(0, 2).Draw(t, "pause") == 0}
 				key.Parallelism = rapid.IntRange(0, 2).Draw(t, "parallelism")
 				lanes.keys[key.Key] = key
-				s.changeFlowKey("ann", key, false)
+				s.ChangeFlowKey("ann", key, false)
 			},
 			"wait": func() { now = now.Add(time.Duration(rapid.IntRange(1, 1500).Draw(t, "wait")) * time.Millisecond) },
 		}
@@ -186,20 +186,20 @@ func TestSchedulerAgreesWithTheNaiveRule(t *testing.T) {
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			steps[rapid.SampledFrom(kinds).Draw(t, "step")]()
 			slots := rapid.SampledFrom([]int{1, 1000}).Draw(t, "slots")
-			leases, _, err := s.claim(now, slots)
+			leases, _, err := s.Claim(now, slots)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, held := range leases {
-				m := lanes.messages[held.order-1]
+				m := lanes.messages[held.Order-1]
 				if !lanes.mayStart(m, now) {
-					t.Fatalf("message %d of %v starts, and may not", m.order, m.lane)
+					t.Fatalf("message %d of %v starts, and may not", m.Order, m.lane)
 				}
 				m.claim = held
 			}
 			for _, m := range lanes.messages {
 				if slots > 1 && lanes.mayStart(m, now) {
-					t.Fatalf("message %d of %v does not start, and may", m.order, m.lane)
+					t.Fatalf("message %d of %v does not start, and may", m.Order, m.lane)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package lsm
+package lanes
 
 import (
 	"container/list"
@@ -29,45 +29,62 @@ type kept struct {
 }
 
 // add counts an item. It drops the item's message if that exceeds the limit.
-func (k *kept) add(it *item) {
+func (k *kept) add(it *Item) {
 	k.items++
 	it.bytes = 0
-	if it.message == nil {
+	if it.Message == nil {
 		return
 	}
-	size := store.MessageSize(it.message)
+	size := store.MessageSize(it.Message)
 	if k.bytes+size > k.most {
-		it.message = nil
+		it.Message = nil
 		return
 	}
 	it.bytes = size
 	k.bytes += size
 }
 
-func (k *kept) remove(it *item) {
+func (k *kept) remove(it *Item) {
 	k.items--
 	k.bytes -= it.bytes
 }
 
-// item is a waiting or claimed message, as much of it as is in memory.
-type item struct {
-	ticket
-	lane    *lane
-	message *posthaste.Message // nil until it is needed, when it was read from disk
-	waiting waiting
-	bytes   int  // that the message counts among those kept
-	held    bool // its place may be about to change: it must not be claimed
+// ID names a lane of a user.
+type ID struct {
+	User string
+	posthaste.Lane
 }
 
-// lane holds the messages of one laneID that wait. It keeps the earliest of them in memory, in
-// order; those from horizon on may be on disk only. Guarded by scheduler.mu.
+// Waiting is what decides when a message may start, beside its place in its lane.
+type Waiting struct {
+	Retried         int
+	CancelRequested bool
+	ReadyMS         int64  // when it may start
+	FlowKey         string // of the message
+	Callbacks       int    // in a queue: callbacks that have not ended
+	Ended           bool   // in a queue: only its callbacks keep the slot
+	Size            int    // of its delivery, in bytes, if it is large; 0 otherwise
+}
+
+// Item is a waiting or claimed message, as much of it as is in memory.
+type Item struct {
+	store.Spot
+	Message *posthaste.Message // nil until it is needed, when it was read from disk
+	Waiting Waiting
+
+	lane  *lane
+	bytes int // that the message counts among those kept
+}
+
+// lane holds the messages that wait in one lane. It keeps the earliest of them in memory, in
+// order; those after horizon may be on disk only. Guarded by Scheduler.mu.
 type lane struct {
-	id       laneID
-	kept     *kept // of all lanes
-	items    []*item
-	begun    int    // items that use a slot of the queue
-	horizon  ticket // all messages before this one are in items or claimed
-	partial  bool   // there may be messages from horizon on
+	id       ID
+	all      *Scheduler
+	items    []*Item
+	begun    int        // items that use a slot of the queue
+	horizon  store.Spot // all messages up to here are in items or claimed
+	partial  bool       // there may be messages after horizon
 	inflight int
 	queue    *posthaste.Queue // of a LaneQueue
 
@@ -91,14 +108,14 @@ const notTimed = -1
 // they have ended.
 func (l *lane) strict() bool { return l.id.Kind == posthaste.LaneQueue }
 
-// standing returns what an item has of the slots.
-func (l *lane) standing(it *item) flow.Standing {
+// Claimed returns what an item has of the slots.
+func (l *lane) standing(it *Item) flow.Standing {
 	switch {
 	case !l.strict():
 		return flow.NotBegun
-	case it.waiting.ended:
+	case it.Waiting.Ended:
 		return flow.Lingers
-	case it.waiting.retried > 0:
+	case it.Waiting.Retried > 0:
 		return flow.Begun
 	}
 	return flow.NotBegun
@@ -116,16 +133,16 @@ func (l *lane) slots() flow.Slots {
 }
 
 // count counts an item that has entered the lane's memory.
-func (l *lane) count(it *item) {
-	l.kept.add(it)
+func (l *lane) count(it *Item) {
+	l.all.kept.add(it)
 	if l.standing(it) != flow.NotBegun {
 		l.begun++
 	}
 }
 
 // discount counts an item that has left the lane's memory.
-func (l *lane) discount(it *item) {
-	l.kept.remove(it)
+func (l *lane) discount(it *Item) {
+	l.all.kept.remove(it)
 	if l.standing(it) != flow.NotBegun {
 		l.begun--
 	}
@@ -133,11 +150,11 @@ func (l *lane) discount(it *item) {
 
 // insert puts the item in its place and reports whether it is in memory now:
 // one that belongs beyond the horizon of a partial lane stays on disk.
-func (l *lane) insert(it *item) bool {
-	if l.partial && !it.ticket.before(l.horizon) {
+func (l *lane) insert(it *Item) bool {
+	if l.partial && l.horizon.Before(it.Spot) {
 		return false
 	}
-	at, present := slices.BinarySearchFunc(l.items, it.ticket, compareItem)
+	at, present := slices.BinarySearchFunc(l.items, it.Spot, compareItem)
 	if present {
 		return false
 	}
@@ -153,7 +170,7 @@ func (l *lane) trim(keep int) {
 	if len(l.items) <= keep {
 		return
 	}
-	l.horizon, l.partial = l.items[keep].ticket, true
+	l.horizon, l.partial = l.items[keep-1].Spot, true
 	for _, it := range l.items[keep:] {
 		l.discount(it)
 	}
@@ -161,23 +178,15 @@ func (l *lane) trim(keep int) {
 	l.items = l.items[:keep]
 }
 
-// find returns the message with the ticket, or nil.
-func (l *lane) find(t ticket) *item {
-	if at, present := slices.BinarySearchFunc(l.items, t, compareItem); present {
-		return l.items[at]
-	}
-	return nil
-}
-
-// remove takes the message with the ticket out, if it is there.
-func (l *lane) remove(t ticket) {
+// remove takes the message at a spot out, if it is there.
+func (l *lane) remove(t store.Spot) {
 	if at, present := slices.BinarySearchFunc(l.items, t, compareItem); present {
 		l.takeAt(at)
 	}
 }
 
 // takeAt takes an item out. Most leave from the front.
-func (l *lane) takeAt(at int) *item {
+func (l *lane) takeAt(at int) *Item {
 	it := l.items[at]
 	l.discount(it)
 	if at == 0 {
@@ -189,11 +198,11 @@ func (l *lane) takeAt(at int) *item {
 	return it
 }
 
-func compareItem(it *item, t ticket) int {
+func compareItem(it *Item, t store.Spot) int {
 	switch {
-	case it.ticket.before(t):
+	case it.Spot.Before(t):
 		return -1
-	case t.before(it.ticket):
+	case t.Before(it.Spot):
 		return 1
 	default:
 		return 0
@@ -201,9 +210,9 @@ func compareItem(it *item, t ticket) int {
 }
 
 // first returns the first message in memory that has not ended, or nil.
-func (l *lane) first() *item {
+func (l *lane) first() *Item {
 	for _, it := range l.items {
-		if !it.waiting.ended {
+		if !it.Waiting.Ended {
 			return it
 		}
 	}
@@ -225,13 +234,14 @@ func (s *search) next(now time.Time) bool {
 	for s.at+1 < len(s.lane.items) && !s.slots.Done() {
 		s.at++
 		it := s.lane.items[s.at]
-		if it.held && !s.lane.strict() {
+		held := s.lane.all.held[it.ID] > 0
+		if held && !s.lane.strict() {
 			continue // the others need not wait
 		}
-		if !s.slots.Next(s.lane.standing(it)) || it.held {
+		if !s.slots.Next(s.lane.standing(it)) || held {
 			continue
 		}
-		ready := milliTime(it.waiting.readyMS)
+		ready := time.UnixMilli(it.Waiting.ReadyMS)
 		if !ready.After(now) {
 			return true
 		}

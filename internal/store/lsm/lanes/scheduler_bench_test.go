@@ -1,9 +1,10 @@
-package lsm
+package lanes
 
 import (
 	"testing"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 // BenchmarkScheduler adds, claims and settles messages, of which a thousand wait.
@@ -17,12 +18,12 @@ func BenchmarkScheduler(b *testing.B) {
 		"queue": {posthaste.Lane{Kind: posthaste.LaneQueue, Name: "queue"}, ""},
 	} {
 		b.Run(name, func(b *testing.B) {
-			s, order := newScheduler(nothingOnDisk{}, 0), posthaste.Position(0)
+			s, order := New(nothingOnDisk{}, 0), posthaste.Position(0)
 			add := func() {
 				order++
-				it := &item{ticket: ticket{order: order}, waiting: waiting{flowKey: of.key}}
-				it.id[0], it.id[1], it.id[2], it.id[3] = byte(order>>24), byte(order>>16), byte(order>>8), byte(order)
-				s.add(laneID{"ann", of.lane}, it)
+				it := &Item{Spot: store.Spot{Order: order}, Waiting: Waiting{FlowKey: of.key}}
+				it.ID[0], it.ID[1], it.ID[2], it.ID[3] = byte(order>>24), byte(order>>16), byte(order>>8), byte(order)
+				s.Add(ID{"ann", of.lane}, it)
 			}
 			for range 1000 {
 				add()
@@ -30,12 +31,12 @@ func BenchmarkScheduler(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				add()
-				leases, _, err := s.claim(lineNow, 8)
+				leases, _, err := s.Claim(lineNow, 8)
 				if err != nil || len(leases) == 0 {
 					b.Fatal(len(leases), err)
 				}
 				for _, held := range leases {
-					s.endSettle(held, nil)
+					s.EndSettle(held, nil)
 				}
 			}
 		})

@@ -1,4 +1,4 @@
-package lsm
+package lanes
 
 import (
 	"container/list"
@@ -40,8 +40,6 @@ func (m *limiter) refused(opens time.Time) *list.List {
 	}
 	return &m.resting
 }
-
-func (m *limiter) window() flow.Window { return flow.WindowOf(&m.key) }
 
 // idle reports whether the limiter knows nothing that is not on disk.
 func (m *limiter) idle() bool {
