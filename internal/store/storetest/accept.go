@@ -260,39 +260,12 @@ func withEverything(m *posthaste.Message) {
 
 var messagePromises = []promise{
 	{"an unknown message is not found", func(tr *trial) {
-		_, err := tr.store.Message(tr.Context(), ann, tr.neverAccepted().ID)
-		if !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("Message = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.Message(tr.Context(), ann, tr.neverAccepted().ID)))
 	}},
-	{"says where a message stands through its life", func(tr *trial) {
-		m := tr.accept(delayed(time.Minute))
-		stands := func(when string, state posthaste.State, retried int, next time.Time) {
-			tr.Helper()
-			tr.same(when, store.Status{Message: m, State: state, Retried: retried, NextAttemptAt: next}, tr.status(m))
-		}
-		stands("delayed", posthaste.StateCreated, 0, m.NotBefore)
-		tr.wait(time.Minute)
-		claim := tr.claimOne(m)
-		stands("claimed", posthaste.StateActive, 0, time.Time{})
-		tr.release(claim)
-		stands("released", posthaste.StateCreated, 0, m.NotBefore)
-		again := tr.now.Add(time.Hour)
-		tr.settle(store.RetryAt(tr.claimOne(m), again, refused))
-		stands("retrying", posthaste.StateRetry, 1, again)
-		tr.wait(time.Hour)
-		claim = tr.claimOne(m)
-		stands("claimed again", posthaste.StateActive, 1, time.Time{})
-		tr.settle(store.Delivered(claim))
-		stands("delivered", posthaste.StateDelivered, 1, time.Time{})
-	}},
-	{"says how a message ended", func(tr *trial) {
-		failed, cancelled := tr.accept(), tr.accept(delayed(time.Hour))
-		tr.settle(store.Failed(tr.claimOne(failed), refused))
-		tr.cancel(cancelled)
-		tr.same("failed", store.Status{Message: failed, State: posthaste.StateFailed}, tr.status(failed))
-		tr.same("cancelled", store.Status{Message: cancelled, State: posthaste.StateCancelled}, tr.status(cancelled))
-	}},
+	{"says where a message stands through its life", life(
+		"delayed wait claim release claim retry wait claim deliver", "CREATED ACTIVE ACTIVE ERROR RETRY ACTIVE DELIVERED",
+	)},
+	{"says how a message ended", life("accepted claim fail", "CREATED ACTIVE ERROR FAILED")},
 }
 
 // neverAccepted makes a message that the store is never given.

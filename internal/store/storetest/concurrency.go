@@ -412,20 +412,6 @@ func notifyOrKeep(tx store.RunTx, run *posthaste.Run) error {
 	return nil
 }
 
-// together runs an action n times at once and reports what fails.
-func (tr *trial) together(n int, action func(n int) error) {
-	tr.Helper()
-	var running sync.WaitGroup
-	for i := range n {
-		running.Go(func() {
-			if err := action(i); err != nil {
-				tr.Error(err)
-			}
-		})
-	}
-	running.Wait()
-}
-
 // except returns err unless it is the expected one.
 func except(err, expected error) error {
 	if errors.Is(err, expected) {

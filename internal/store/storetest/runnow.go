@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -11,36 +10,10 @@ import (
 
 // Contract, decision 36.
 var runNowPromises = []promise{
-	{"a delayed message is due at once", func(tr *trial) {
-		m := tr.accept(delayed(time.Hour))
-		tr.wantNoClaims()
-		tr.wait(time.Minute)
-		tr.wantWake()
-		tr.runNow(m)
-		tr.wantWake()
-		if got := tr.status(m); got.State != posthaste.StateCreated || !got.NextAttemptAt.Equal(tr.now) {
-			tr.Errorf("it is %s and due at %v, want CREATED and now", got.State, got.NextAttemptAt)
-		}
-		claim := tr.claimOne(m)
-		tr.settle(store.Delivered(claim))
-		tr.wantLog(m, "CREATED ACTIVE DELIVERED")
-		tr.wait(time.Hour)
-		tr.wantNoClaims()
-	}},
-	{"a message that waits for a retry is due at once, with the attempts it had", func(tr *trial) {
-		m := tr.accept()
-		tr.settle(store.RetryAt(tr.claimOne(m), tr.now.Add(time.Hour), refused))
-		tr.runNow(m)
-		claim := tr.claimOne(m)
-		if claim.Retried != 1 {
-			tr.Errorf("%d attempts have failed before, want 1", claim.Retried)
-		}
-		tr.settle(store.RetryAt(claim, tr.now.Add(time.Hour), refused))
-		if got := tr.status(m); got.Retried != 2 || !got.NextAttemptAt.Equal(tr.now.Add(time.Hour)) {
-			tr.Errorf("it was retried %d times and is due at %v, want 2 and in an hour", got.Retried, got.NextAttemptAt)
-		}
-		tr.wantLog(m, "CREATED ACTIVE ERROR RETRY ACTIVE ERROR RETRY")
-	}},
+	{"a delayed message is due at once", life("delayed now claim deliver wait", "CREATED ACTIVE DELIVERED")},
+	{"a message that waits for a retry is due at once, with the attempts it had", life(
+		"accepted claim retry now claim retry", "CREATED ACTIVE ERROR RETRY ACTIVE ERROR RETRY",
+	)},
 	{"a sleeping run goes on", func(tr *trial) {
 		run, first := tr.start()
 		tr.settle(store.Delivered(tr.claimOne(first)))
@@ -65,9 +38,7 @@ var runNowPromises = []promise{
 		tr.wantOrder(first, second)
 	}},
 	{"the limits of its key still hold", func(tr *trial) {
-		key := func(m *posthaste.Message) {
-			m.FlowControl = posthaste.FlowControl{Key: "k", FlowLimit: posthaste.FlowLimit{Parallelism: 1}}
-		}
+		key := under("k", posthaste.FlowLimit{Parallelism: 1})
 		running, waits := tr.accept(key), tr.accept(key, delayed(time.Hour))
 		claim := tr.claimOne(running)
 		tr.runNow(waits)
@@ -75,13 +46,7 @@ var runNowPromises = []promise{
 		tr.settle(store.Delivered(claim))
 		tr.claimOne(waits)
 	}},
-	{"it can still be cancelled", func(tr *trial) {
-		m := tr.accept(delayed(time.Hour))
-		tr.runNow(m)
-		tr.wantCancels(1, m)
-		tr.wantNoClaims()
-		tr.wantEnd(m, posthaste.StateCancelled)
-	}},
+	{"it can still be cancelled", life("delayed now cancel", "CREATED CANCEL_REQUESTED CANCELLED")},
 	{"a message in flight is refused, also when its cancellation was asked for", func(tr *trial) {
 		m := tr.accept()
 		claim := tr.claimOne(m)
@@ -106,9 +71,7 @@ var runNowPromises = []promise{
 		tr.settle(store.Failed(claims[1], refused))
 		tr.wantCancels(1, cancelled)
 		for _, m := range []*posthaste.Message{delivered, failed, cancelled, theirs, tr.neverAccepted()} {
-			if err := tr.store.RunNow(tr.Context(), tr.now, ann, m.ID); !errors.Is(err, store.ErrNotFound) {
-				tr.Errorf("RunNow = %v, want ErrNotFound", err)
-			}
+			tr.wantErr(store.ErrNotFound, tr.store.RunNow(tr.Context(), tr.now, ann, m.ID))
 		}
 		tr.wantNoClaims()
 	}},
@@ -116,9 +79,7 @@ var runNowPromises = []promise{
 
 func (tr *trial) runNow(m *posthaste.Message) {
 	tr.Helper()
-	if err := tr.store.RunNow(tr.Context(), tr.now, m.User, m.ID); err != nil {
-		tr.Fatalf("RunNow: %v", err)
-	}
+	tr.ok(tr.store.RunNow(tr.Context(), tr.now, m.User, m.ID))
 }
 
 // wantRunNowRefused requires an error that tells why.

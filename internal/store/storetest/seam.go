@@ -73,17 +73,13 @@ type seamPromise struct {
 	check func(*seam)
 }
 
-// seam is a backend under test and the time it is told.
+// seam is a backend under test.
 type seam struct {
-	testing.TB
+	bench
 	store.Backend
-	now   time.Time
-	makes *maker
 }
 
-func newSeam(t testing.TB, b store.Backend) *seam {
-	return &seam{TB: t, Backend: b, now: start, makes: newMaker(1)}
-}
+func newSeam(t testing.TB, b store.Backend) *seam { return &seam{newBench(t), b} }
 
 var errNoChange = errors.New("no change")
 

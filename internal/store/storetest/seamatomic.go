@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -63,7 +62,7 @@ var seamAtomicPromises = []seamPromise{
 	}},
 	{"concurrent changes of a record happen one after another", func(s *seam) {
 		const workers, times = 8, 12
-		s.concurrently(workers, func(int) error {
+		s.together(workers, func(int) error {
 			for range times {
 				err := s.Update(s.Context(), s.now, scopeOf(ann), func(tx store.Tx) error {
 					return addTo(tx, "counter", 1)
@@ -78,7 +77,7 @@ var seamAtomicPromises = []seamPromise{
 	}},
 	{"concurrent changes see the records that others wrote", func(s *seam) {
 		const workers, times = 6, 8
-		s.concurrently(workers, func(worker int) error {
+		s.together(workers, func(worker int) error {
 			for i := range times {
 				err := s.Update(s.Context(), s.now, scopeOf(ann), func(tx store.Tx) error {
 					n := 0
@@ -104,7 +103,7 @@ var seamAtomicPromises = []seamPromise{
 	}},
 	{"a transfer between records loses nothing while others read", func(s *seam) {
 		s.update(ann, func(tx store.Tx) error { return errors.Join(addTo(tx, "a", 100), addTo(tx, "b", 0)) })
-		s.concurrently(6, func(worker int) error {
+		s.together(6, func(worker int) error {
 			for range 8 {
 				err := s.Update(s.Context(), s.now, scopeOf(ann), func(tx store.Tx) error {
 					a, errA := numberIn(tx, "a")
@@ -140,20 +139,6 @@ var seamAtomicPromises = []seamPromise{
 			}
 		}
 	}},
-}
-
-// concurrently runs work in n goroutines and waits for them.
-func (s *seam) concurrently(n int, work func(worker int) error) {
-	s.Helper()
-	errs := make([]error, n)
-	var workers sync.WaitGroup
-	for i := range n {
-		workers.Go(func() { errs[i] = work(i) })
-	}
-	workers.Wait()
-	if err := errors.Join(errs...); err != nil {
-		s.Fatal(err)
-	}
 }
 
 // numberIn returns the number that a record has, 0 if there is none.

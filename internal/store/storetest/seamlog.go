@@ -63,7 +63,7 @@ var seamLogPromises = []seamPromise{
 	{"positions are unique between concurrent changes", func(s *seam) {
 		var mu sync.Mutex
 		taken := map[posthaste.Position]bool{}
-		s.concurrently(6, func(int) error {
+		s.together(6, func(int) error {
 			for range 6 {
 				var p, q posthaste.Position
 				err := s.Update(s.Context(), s.now, scopeOf(ann), func(tx store.Tx) error {

@@ -159,7 +159,7 @@ var seamPlacePromises = []seamPromise{
 		}
 		var mu sync.Mutex
 		claimed := map[posthaste.MessageID]bool{}
-		s.concurrently(3, func(worker int) error {
+		s.together(3, func(worker int) error {
 			if worker == 0 {
 				for range n {
 					claims, _, err := s.Claim(s.Context(), s.now, 2)
@@ -224,10 +224,6 @@ func endIn(tx store.Tx, place *store.Place, m *posthaste.Message, state posthast
 	place.State, place.Lease = state, 0
 	tx.Log(m, posthaste.Event{MessageID: m.ID, State: state})
 	tx.End(m, place)
-}
-
-func (s *seam) message(edits ...func(*posthaste.Message)) *posthaste.Message {
-	return s.makes.message(s.now, edits...)
 }
 
 func (s *seam) accept(edits ...func(*posthaste.Message)) *posthaste.Message {
@@ -319,22 +315,8 @@ func (s *seam) claimOnly(limit int, messages ...*posthaste.Message) []store.Clai
 	s.Helper()
 	s.drainWake()
 	claims, _, err := s.Claim(s.Context(), s.now, limit)
-	if err != nil {
-		s.Fatalf("Claim: %v", err)
-	}
-	wanted := map[posthaste.MessageID]bool{}
-	for _, m := range messages {
-		wanted[m.ID] = true
-	}
-	for _, c := range claims {
-		if !wanted[c.Message.ID] {
-			s.Fatalf("Claim returned %v, want only %d given messages", idsOf(claims), len(messages))
-		}
-	}
-	if len(claims) != len(messages) {
-		s.Fatalf("Claim returned %v, want all %d given messages", idsOf(claims), len(messages))
-	}
-	return claims
+	s.ok(err)
+	return inOrder(s, claims, messages)
 }
 
 func (s *seam) drainWake() {

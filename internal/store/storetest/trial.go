@@ -3,10 +3,12 @@ package storetest
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,16 +28,79 @@ const (
 	anna = "anna"
 )
 
-// trial is a store under test, the time it is told, and what was accepted. The
-// embedded testing.TB ends a test that cannot go on.
+// trial is a store under test and what was accepted.
 type trial struct {
-	testing.TB
+	bench
 	store    store.Store
-	now      time.Time
-	makes    *maker
 	patience time.Duration // how long to wait for what must come
 
 	trimmed bool // so that what is left is not whole and cannot be audited
+}
+
+// bench is what a test works with: the time that is told, and a maker of messages. The embedded
+// testing.TB ends a test that cannot go on.
+type bench struct {
+	testing.TB
+	now   time.Time
+	makes *maker
+}
+
+func newBench(t testing.TB) bench { return bench{TB: t, now: start, makes: newMaker(1)} }
+
+func (b *bench) wait(d time.Duration) { b.now = b.now.Add(d) }
+
+// message makes a message without accepting it.
+func (b *bench) message(edits ...func(*posthaste.Message)) *posthaste.Message {
+	return b.makes.message(b.now, edits...)
+}
+
+// ok requires a call to succeed.
+func (b *bench) ok(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// must returns a function that requires a call to succeed, and returns what it answered.
+func must[T any](answer T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+}
+
+// wantErr requires a call to fail with an error.
+func (b *bench) wantErr(want, got error) {
+	b.Helper()
+	if !errors.Is(got, want) {
+		b.Errorf("error %v, want %v", got, want)
+	}
+}
+
+// same reports a difference between two values, times compared as moments.
+func (b *bench) same(what string, want, got any) {
+	b.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// together runs an action n times at once and reports what fails.
+func (b *bench) together(n int, action func(n int) error) {
+	b.Helper()
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() {
+			if err := action(i); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	running.Wait()
 }
 
 // try runs one check on a store and audits what it leaves there.
@@ -46,7 +111,7 @@ func try(t testing.TB, s store.Store, check func(*trial)) {
 
 // newTrial makes a trial whose waits are far longer than what they wait for takes.
 func newTrial(t testing.TB, s store.Store) *trial {
-	return &trial{TB: t, store: s, now: start, makes: newMaker(1), patience: 30 * time.Second}
+	return &trial{bench: newBench(t), store: s, patience: 30 * time.Second}
 }
 
 func (tr *trial) try(check func(*trial)) {
@@ -112,13 +177,6 @@ func delayed(d time.Duration) func(*posthaste.Message) {
 	return func(m *posthaste.Message) { m.NotBefore = m.CreatedAt.Add(d) }
 }
 
-func (tr *trial) wait(d time.Duration) { tr.now = tr.now.Add(d) }
-
-// message makes a message without accepting it.
-func (tr *trial) message(edits ...func(*posthaste.Message)) *posthaste.Message {
-	return tr.makes.message(tr.now, edits...)
-}
-
 // accept makes a message and has it accepted.
 func (tr *trial) accept(edits ...func(*posthaste.Message)) *posthaste.Message {
 	tr.Helper()
@@ -141,9 +199,7 @@ func accept(ctx context.Context, s store.Store, now time.Time, messages ...*post
 
 func (tr *trial) acceptAll(messages ...*posthaste.Message) {
 	tr.Helper()
-	if err := accept(tr.Context(), tr.store, tr.now, messages...); err != nil {
-		tr.Fatal(err)
-	}
+	tr.ok(accept(tr.Context(), tr.store, tr.now, messages...))
 }
 
 // acceptMany makes n messages and has them accepted in one commit.
@@ -189,30 +245,20 @@ func (tr *trial) wantNoClaims() {
 
 func (tr *trial) settle(s store.Settlement) {
 	tr.Helper()
-	if err := tr.store.Settle(tr.Context(), tr.now, s); err != nil {
-		tr.Fatalf("Settle %s as %s: %v", s.Claim.Message.ID, s.State, err)
-	}
+	tr.ok(tr.store.Settle(tr.Context(), tr.now, s))
 }
 
 func (tr *trial) release(claims ...store.Claim) {
 	tr.Helper()
-	if err := tr.store.Release(tr.Context(), tr.now, claims); err != nil {
-		tr.Fatalf("Release: %v", err)
-	}
+	tr.ok(tr.store.Release(tr.Context(), tr.now, claims))
 }
 
 // cancel asks for messages of ann to be cancelled and returns the number of
 // those the store says it changed.
 func (tr *trial) cancel(messages ...*posthaste.Message) int {
 	tr.Helper()
-	ids := make([]posthaste.MessageID, len(messages))
-	for i, m := range messages {
-		ids[i] = m.ID
-	}
-	changed, err := tr.store.Cancel(tr.Context(), tr.now, ann, ids, nil)
-	if err != nil {
-		tr.Fatalf("Cancel: %v", err)
-	}
+	ids := idsOfMessages(messages)
+	changed := must(tr.store.Cancel(tr.Context(), tr.now, ann, ids, nil))(tr)
 	for _, id := range changed {
 		if !slices.Contains(ids, id) {
 			tr.Errorf("Cancel says it changed %s, which it was not given", id)
@@ -223,38 +269,30 @@ func (tr *trial) cancel(messages ...*posthaste.Message) int {
 
 func (tr *trial) status(m *posthaste.Message) store.Status {
 	tr.Helper()
-	status, err := tr.store.Message(tr.Context(), m.User, m.ID)
-	if err != nil {
-		tr.Fatalf("Message %s: %v", m.ID, err)
-	}
-	return status
+	return must(tr.store.Message(tr.Context(), m.User, m.ID))(tr)
 }
 
 // events returns all events that match, in the query's order.
 func (tr *trial) events(user string, query store.EventQuery) []store.Entry {
 	tr.Helper()
-	entries, err := readAll(tr.Context(), tr.store, user, query)
-	if err != nil {
-		tr.Fatal(err)
-	}
-	return entries
+	return must(readAll(tr.Context(), tr.store, user, query))(tr)
+}
+
+// logQuery is the query for all events that pass a filter, oldest first.
+func logQuery(filter store.EventFilter) store.EventQuery {
+	return store.EventQuery{Filter: filter, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty}
 }
 
 // wholeLog returns all events of a user, oldest first.
 func (tr *trial) wholeLog(user string) []store.Entry {
 	tr.Helper()
-	return tr.events(user, store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty})
+	return tr.events(user, logQuery(store.EventFilter{}))
 }
 
 // logOf returns the events of a message, oldest first.
 func (tr *trial) logOf(m *posthaste.Message) []store.Entry {
 	tr.Helper()
-	return tr.events(m.User, store.EventQuery{
-		Filter:      store.EventFilter{MessageIDs: []posthaste.MessageID{m.ID}},
-		High:        posthaste.MaxPosition,
-		OldestFirst: true,
-		Limit:       plenty,
-	})
+	return tr.events(m.User, logQuery(store.EventFilter{MessageIDs: []posthaste.MessageID{m.ID}}))
 }
 
 // wantLog requires the states of a message's events, given as one text.
@@ -291,12 +329,4 @@ func idsOf(claims []store.Claim) []posthaste.MessageID {
 		ids[i] = c.Message.ID
 	}
 	return ids
-}
-
-// same reports a difference between two values, times compared as moments.
-func (tr *trial) same(what string, want, got any) {
-	tr.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		tr.Errorf("%s (-want +got):\n%s", what, diff)
-	}
 }
