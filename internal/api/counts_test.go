@@ -13,7 +13,7 @@ import (
 // counted notes the most that was asked of it at once, 0 for all there is.
 type counted struct {
 	api.Engine
-	store.Watcher
+	eventlog.Source
 	most int
 }
 

@@ -16,7 +16,7 @@ type DeadLetters interface {
 	// NewestDeadLetter returns the position of the latest dead letter, 0 if there is none.
 	NewestDeadLetter(ctx context.Context, user string) (posthaste.Position, error)
 	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
-	// DeleteDeadLetters returns the removed ids. It may stop early, see store.DeadLetters.
+	// DeleteDeadLetters returns the removed ids. It may stop early, see store.Store.
 	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error)
 	// CheckOverrides returns an Error about overrides that every retry would reject.
 	CheckOverrides(o posthaste.Overrides) error

@@ -37,20 +37,6 @@ func (p Place) IsDatabase() bool {
 	return strings.HasPrefix(string(p), "postgres://") || strings.HasPrefix(string(p), "postgresql://")
 }
 
-// copying is a store that can be copied, and the rules for its secrets.
-type copying struct {
-	store.Copier
-	*ledger.Ledger
-}
-
-// copyable is a backend that can be copied.
-type copyable interface {
-	store.Backend
-	store.Copier
-}
-
-func newCopying(b copyable) *copying { return &copying{b, ledger.New(b)} }
-
 // check returns an error for a URL of something else, which is not shown: it may hold a
 // password.
 func (p Place) check() error {
@@ -61,19 +47,19 @@ func (p Place) check() error {
 }
 
 // open opens a place. A database that must be there already is not changed for that.
-func (p Place) open(ctx context.Context, existing bool, logger *slog.Logger) (*copying, error) {
+func (p Place) open(ctx context.Context, existing bool, logger *slog.Logger) (*ledger.Ledger, error) {
 	if !p.IsDatabase() {
 		s, err := openDirectory(Options{Data: string(p), Log: logger}, nil)
 		if err != nil {
 			return nil, err
 		}
-		return newCopying(s), nil
+		return ledger.New(s), nil
 	}
 	s, err := postgres.Open(ctx, string(p), postgres.Options{Existing: existing, Logger: logger})
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	return newCopying(s), nil
+	return ledger.New(s), nil
 }
 
 // Copied is how many items of each kind were copied.
@@ -148,7 +134,7 @@ func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress fun
 		return nil, fmt.Errorf("to: %w", err)
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	if err := reserve(ctx, target); err != nil {
+	if err := reserve(ctx, now, target); err != nil {
 		return nil, fmt.Errorf("to: %w", err)
 	}
 	before, err := move(ctx, now, source, target, progress)
@@ -166,7 +152,7 @@ func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress fun
 }
 
 // openSource opens a place that has something to be copied.
-func openSource(ctx context.Context, now time.Time, from Place, logger *slog.Logger) (*copying, error) {
+func openSource(ctx context.Context, now time.Time, from Place, logger *slog.Logger) (*ledger.Ledger, error) {
 	if err := cmp.Or(from.check(), from.exists()); err != nil {
 		return nil, err
 	}
@@ -185,30 +171,35 @@ func openSource(ctx context.Context, now time.Time, from Place, logger *slog.Log
 }
 
 // checkAnything returns an error if nothing at all is kept in a store.
-func checkAnything(ctx context.Context, now time.Time, source store.Copier) error {
-	found := errors.New("something is kept")
-	err := source.Export(ctx, now, func(item store.Item) error {
-		if isMark(item) {
-			return nil
-		}
-		return found
-	})
-	switch {
-	case errors.Is(err, found):
-		return nil
-	case err != nil:
-		return err
+func checkAnything(ctx context.Context, now time.Time, source *ledger.Ledger) error {
+	any, err := has(ctx, now, source, func(item store.Item) bool { return !isMark(item) })
+	if err == nil && !any {
+		err = errors.New("there is nothing to copy: it is empty")
 	}
-	return errors.New("there is nothing to copy: it is empty")
+	return err
 }
 
-// reserve marks a store, which must be empty, as one that is copied into.
-func reserve(ctx context.Context, target *copying) error {
-	empty, err := target.Empty(ctx)
+// has reports whether a store has an item for which a condition holds.
+func has(ctx context.Context, now time.Time, s *ledger.Ledger, condition func(store.Item) bool) (bool, error) {
+	err := s.Export(ctx, now, func(item store.Item) error {
+		if condition(item) {
+			return store.ErrStop
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrStop) {
+		return true, nil
+	}
+	return false, err
+}
+
+// reserve marks a store, which must have nothing but secrets, as one that is copied into.
+func reserve(ctx context.Context, now time.Time, target *ledger.Ledger) error {
+	any, err := has(ctx, now, target, func(item store.Item) bool { return item.Kind != store.ItemSecret })
 	if err != nil {
 		return err
 	}
-	if !empty {
+	if any {
 		return errNotEmpty
 	}
 	state, err := target.PutSecretIfAbsent(ctx, store.CopyMark, store.CopyRunning)
@@ -225,7 +216,7 @@ const (
 )
 
 // move moves everything from one store into another, and returns what it has moved.
-func move(ctx context.Context, now time.Time, source, target *copying, progress func(Copied)) (sums, error) {
+func move(ctx context.Context, now time.Time, source, target *ledger.Ledger, progress func(Copied)) (sums, error) {
 	moved := sums{}
 	var items []store.Item
 	size := 0
@@ -261,7 +252,7 @@ func isMark(item store.Item) bool {
 }
 
 // sumOf reads everything that a store keeps.
-func sumOf(ctx context.Context, now time.Time, s store.Copier) (sums, error) {
+func sumOf(ctx context.Context, now time.Time, s *ledger.Ledger) (sums, error) {
 	all := sums{}
 	err := s.Export(ctx, now, func(item store.Item) error {
 		if !isMark(item) {

@@ -120,7 +120,7 @@ type process struct {
 	name string
 }
 
-// TryLease implements store.Jobs.
+// TryLease implements store.Store.
 func (p process) TryLease(_ context.Context, job string, leaseContext time.Duration) (bool, error) {
 	p.jobs.mu.Lock()
 	defer p.jobs.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Cancel cancels messages and returns the number changed, see store.Canceller.
+// Cancel cancels messages and returns the number changed, see store.Store.
 func (e *Engine) Cancel(ctx context.Context, user string, ids []posthaste.MessageID) (int, error) {
 	return e.cancel(ctx, user, ids, nil)
 }
@@ -22,7 +22,7 @@ func (e *Engine) cancel(ctx context.Context, user string, ids []posthaste.Messag
 	return len(cancelled), nil
 }
 
-// RunNow makes a message due now, see store.Expediter.
+// RunNow makes a message due now, see store.Store.
 func (e *Engine) RunNow(ctx context.Context, user string, id posthaste.MessageID) error {
 	if err := e.options.Store.RunNow(ctx, e.now(), user, id); err != nil {
 		return fmt.Errorf("run now: %w", err)

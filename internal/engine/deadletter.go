@@ -18,7 +18,7 @@ func (e *Engine) NewestDeadLetter(ctx context.Context, user string) (posthaste.P
 }
 
 // DeleteDeadLetters removes dead letters and returns the removed ones; it may stop early, see
-// store.DeadLetters.
+// store.Store.
 func (e *Engine) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error) {
 	return e.options.Store.DeleteDeadLetters(ctx, user, ids, nil)
 }
@@ -30,7 +30,7 @@ func (e *Engine) CheckOverrides(o posthaste.Overrides) error {
 }
 
 // RetryDeadLetters replaces dead letters by new messages with overrides. Unknown ids are skipped,
-// and it may stop early, see store.DeadLetters.
+// and it may stop early, see store.Store.
 func (e *Engine) RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o posthaste.Overrides) ([]store.Retried, error) {
 	return e.retry(ctx, user, ids, o, nil)
 }

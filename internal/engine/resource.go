@@ -111,7 +111,7 @@ func (e *Engine) FlowKey(ctx context.Context, user, key string) (store.FlowStatu
 }
 
 // FlowKeys returns a part of the user's flow-control keys that contain the text, see
-// store.FlowKeys.
+// store.Store.
 func (e *Engine) FlowKeys(ctx context.Context, user, contains, after string) (store.List[store.FlowStatus], error) {
 	return e.options.Store.FlowKeys(ctx, e.now(), user, contains, after)
 }

@@ -128,7 +128,7 @@ type trimClock struct {
 // entry before today. Today's entries do not count: a wrong clock wrote them too. It warns if the
 // log ends in the future.
 func (e *Engine) startTrimClock(ctx context.Context, clock *trimClock) error {
-	usage, err := e.options.Store.TotalUsage(ctx)
+	usage, err := e.options.Store.Usage(ctx, "")
 	if err != nil {
 		return err
 	}

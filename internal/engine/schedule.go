@@ -115,7 +115,7 @@ func (e *Engine) Schedule(ctx context.Context, user, id string) (ScheduleStatus,
 	return e.scheduleStatus(ctx, schedule)
 }
 
-// Schedules returns a part of the user's schedules, see store.Schedules.
+// Schedules returns a part of the user's schedules, see store.Store.
 func (e *Engine) Schedules(ctx context.Context, user, after string) (store.List[ScheduleStatus], error) {
 	part, err := e.options.Store.Schedules(ctx, user, after)
 	if err != nil {

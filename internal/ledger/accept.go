@@ -8,7 +8,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Accept implements store.Acceptor.
+// Accept implements store.Store.
 func (l *Ledger) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
 	var accepted []store.Accepted
 	hint := acceptHint(nil)
@@ -88,7 +88,7 @@ func (tx *tx) createQueue(name string) error {
 		return err
 	}
 	queues.save(tx, name, nil, &posthaste.Queue{
-		Name: name, Parallelism: posthaste.DefaultParallelism, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+		Name: name, Parallelism: posthaste.DefaultParallelism, CreatedAt: tx.now, UpdatedAt: tx.now,
 	})
 	return nil
 }
@@ -102,11 +102,11 @@ func (tx *tx) follow(limits *posthaste.FlowControl) error {
 	if err != nil {
 		return err
 	}
-	key := posthaste.FlowKey{Key: limits.Key, CreatedAt: tx.Now()}
+	key := posthaste.FlowKey{Key: limits.Key, CreatedAt: tx.now}
 	if stored != nil {
 		key = *stored
 	}
-	if followed, used := key.Follow(limits.FlowLimit), key.Use(tx.Now()); followed || used {
+	if followed, used := key.Follow(limits.FlowLimit), key.Use(tx.now); followed || used {
 		flowKeys.save(tx, limits.Key, stored, &key)
 	}
 	return nil

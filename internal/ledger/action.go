@@ -31,7 +31,7 @@ func (tx *tx) advance(step *store.Step, processed int, failures []posthaste.Acti
 	return nil
 }
 
-// PutAction implements store.Actions.
+// PutAction implements store.Store.
 func (l *Ledger) PutAction(ctx context.Context, action *posthaste.BulkAction) error {
 	return l.update(ctx, time.Time{}, action.User, actions.scope(action.User, action.ID).Hint, func(tx *tx) error {
 		stored, err := actions.load(tx, action.ID)
@@ -42,12 +42,12 @@ func (l *Ledger) PutAction(ctx context.Context, action *posthaste.BulkAction) er
 	})
 }
 
-// Action implements store.Actions.
+// Action implements store.Store.
 func (l *Ledger) Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error) {
 	return actions.one(ctx, l, user, id)
 }
 
-// Actions implements store.Actions.
+// Actions implements store.Store.
 func (l *Ledger) Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error) {
 	return actions.all(ctx, l, user)
 }
@@ -55,13 +55,13 @@ func (l *Ledger) Actions(ctx context.Context, user string) ([]*posthaste.BulkAct
 // unfinishedSince is when unfinished actions are due, before all others: see index.Action.
 var unfinishedSince = time.UnixMilli(0)
 
-// UnfinishedActions implements store.Actions.
+// UnfinishedActions implements store.Store.
 func (l *Ledger) UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error) {
 	unfinished, _, err := actions.due(ctx, l, unfinishedSince, math.MaxInt32)
 	return unfinished, err
 }
 
-// UpdateAction implements store.Actions.
+// UpdateAction implements store.Store.
 func (l *Ledger) UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error {
 	return l.update(ctx, time.Time{}, user, actions.scope(user, id).Hint, func(tx *tx) error {
 		stored, err := actions.get(tx, user, id)
@@ -78,7 +78,7 @@ func (l *Ledger) UpdateAction(ctx context.Context, user, id string, change func(
 // deletedAtOnce bounds the actions of a user that one commit of DeleteActions deletes.
 const deletedAtOnce = 200
 
-// DeleteActions implements store.Actions. Finished actions do not change any more.
+// DeleteActions implements store.Store. Finished actions do not change any more.
 func (l *Ledger) DeleteActions(ctx context.Context, completedBefore time.Time) error {
 	due, _, damage := actions.due(ctx, l, completedBefore.Add(-time.Millisecond), math.MaxInt32)
 	old := map[string][]*posthaste.BulkAction{}

@@ -9,7 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Cancel implements store.Canceller.
+// Cancel implements store.Store.
 func (l *Ledger) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *store.Step) ([]posthaste.MessageID, error) {
 	var changed []posthaste.MessageID
 	err := l.update(ctx, now, user, store.Hint{Places: ids}, func(tx *tx) (err error) {
@@ -92,7 +92,7 @@ func (tx *tx) endCancelled(m *posthaste.Message, place *store.Place) error {
 	return tx.end(m, place)
 }
 
-// RunNow implements store.Expediter.
+// RunNow implements store.Store.
 func (l *Ledger) RunNow(ctx context.Context, now time.Time, user string, id posthaste.MessageID) error {
 	hint := store.Hint{Places: []posthaste.MessageID{id}, Messages: []posthaste.MessageID{id}}
 	return l.update(ctx, now, user, hint, func(tx *tx) error {
@@ -122,7 +122,7 @@ func (l *Ledger) RunNow(ctx context.Context, now time.Time, user string, id post
 // cancelledAtOnce bounds the messages that one commit of DeleteQueue cancels.
 const cancelledAtOnce = 500
 
-// DeleteQueue implements store.Queues. It cancels in several commits, so that a long queue delays
+// DeleteQueue implements store.Store. It cancels in several commits, so that a long queue delays
 // nobody, and removes the queue in the last one.
 func (l *Ledger) DeleteQueue(ctx context.Context, now time.Time, user, name string) error {
 	lane := posthaste.Lane{Kind: posthaste.LaneQueue, Name: name}

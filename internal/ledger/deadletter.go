@@ -56,7 +56,7 @@ func readLetter(r store.Reader, user string, id posthaste.DeadLetterID) (storedL
 	return storedLetter{d, len(data)}, err
 }
 
-// DeadLetter implements store.DeadLetters.
+// DeadLetter implements store.Store.
 func (l *Ledger) DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (d *posthaste.DeadLetter, err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		stored, err := readLetter(r, user, id)
@@ -66,7 +66,7 @@ func (l *Ledger) DeadLetter(ctx context.Context, user string, id posthaste.DeadL
 	return d, err
 }
 
-// DeadLetters implements store.DeadLetters.
+// DeadLetters implements store.Store.
 func (l *Ledger) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
 	at := make([]posthaste.Position, len(query.Filter.IDs))
 	for i, id := range query.Filter.IDs {
@@ -146,7 +146,7 @@ func letterKeys(ids []posthaste.DeadLetterID) []store.RecordKey {
 	return keys
 }
 
-// DeleteDeadLetters implements store.DeadLetters.
+// DeleteDeadLetters implements store.Store.
 func (l *Ledger) DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress store.Progress) ([]posthaste.DeadLetterID, error) {
 	var deleted []posthaste.DeadLetterID
 	err := l.update(ctx, time.Time{}, user, store.Hint{}, func(tx *tx) error {
@@ -167,7 +167,7 @@ func (l *Ledger) DeleteDeadLetters(ctx context.Context, user string, ids []posth
 	return deleted, nil
 }
 
-// RetryDeadLetters implements store.DeadLetters.
+// RetryDeadLetters implements store.Store.
 func (l *Ledger) RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), progress store.Progress,
 ) ([]store.Retried, error) {

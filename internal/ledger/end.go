@@ -37,11 +37,8 @@ func (tx *tx) leave(m *posthaste.Message, place *store.Place, state posthaste.St
 // end ends a message. In a queue it keeps its slot until its callbacks have ended.
 func (tx *tx) end(m *posthaste.Message, place *store.Place) error {
 	place.Lease, place.CancelRequested = 0, false
-	if place.Lingers = m.Queue != "" && place.Callbacks > 0; place.Lingers {
-		tx.Save(m, place)
-	} else {
-		tx.End(m, place)
-	}
+	place.Lingers = m.Queue != "" && place.Callbacks > 0
+	tx.Save(m, place)
 	return tx.callbackEnded(m)
 }
 
@@ -59,11 +56,8 @@ func (tx *tx) callbackEnded(m *posthaste.Message) error {
 	if err != nil {
 		return err
 	}
-	if place.Callbacks--; place.Lingers && place.Callbacks == 0 {
-		place.Lingers = false
-		tx.End(source, place)
-		return nil
-	}
+	place.Callbacks--
+	place.Lingers = place.Lingers && place.Callbacks > 0
 	tx.Save(source, place)
 	return nil
 }

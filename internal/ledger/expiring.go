@@ -41,7 +41,7 @@ func (e expiring) keys(name string, now time.Time) []store.RecordKey {
 
 // get returns a valid record, nil if there is none.
 func (e expiring) get(tx *tx, name string) ([]byte, error) {
-	for _, key := range e.keys(name, tx.Now()) {
+	for _, key := range e.keys(name, tx.now) {
 		data, err := tx.Get(key.Kind, key.Key)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
@@ -52,7 +52,7 @@ func (e expiring) get(tx *tx, name string) ([]byte, error) {
 		if len(data) < 8 {
 			return nil, errDamaged
 		}
-		if written := time.UnixMilli(int64(binary.BigEndian.Uint64(data))); tx.Now().Sub(written) < e.window {
+		if written := time.UnixMilli(int64(binary.BigEndian.Uint64(data))); tx.now.Sub(written) < e.window {
 			return data[8:], nil
 		}
 	}
@@ -61,16 +61,16 @@ func (e expiring) get(tx *tx, name string) ([]byte, error) {
 
 // put writes a record in the place of any earlier one, also of one from a clock that is ahead.
 func (e expiring) put(tx *tx, name string, value []byte) {
-	ahead, key := e.key(name, tx.Now().Add(e.window)), e.key(name, tx.Now())
+	ahead, key := e.key(name, tx.now.Add(e.window)), e.key(name, tx.now)
 	if _, err := tx.Get(ahead.Kind, ahead.Key); err == nil {
 		tx.Delete(ahead.Kind, ahead.Key, store.Found{})
 	}
-	data := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), uint64(tx.Now().UnixMilli()))
+	data := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), uint64(tx.now.UnixMilli()))
 	tx.Put(key.Kind, key.Key, append(data, value...), store.Found{}, store.Found{})
 }
 
 // trim deletes the windows of which no record is valid any more.
-func (e expiring) trim(tx *tx) { tx.DeleteBefore(e.kind, e.windowKey(tx.Now().Add(-e.window))) }
+func (e expiring) trim(tx *tx) { tx.DeleteBefore(e.kind, e.windowKey(tx.now.Add(-e.window))) }
 
 var errDamaged = errors.New("ledger: a stored record is damaged")
 

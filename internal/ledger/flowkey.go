@@ -15,7 +15,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// UpdateFlowKey implements store.FlowKeys.
+// UpdateFlowKey implements store.Store.
 func (l *Ledger) UpdateFlowKey(ctx context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
 	return l.update(ctx, now, user, flowKeys.scope(user, key).Hint, func(tx *tx) error {
 		return flowKeys.update(tx, key, posthaste.FlowKey{Key: key}, func(k *posthaste.FlowKey) error {
@@ -34,7 +34,7 @@ func (l *Ledger) UpdateFlowKey(ctx context.Context, now time.Time, user, key str
 // countedAtMost bounds how many waiting messages are looked at to count those under a key.
 const countedAtMost = 100_000
 
-// FlowKey implements store.FlowKeys.
+// FlowKey implements store.Store.
 func (l *Ledger) FlowKey(ctx context.Context, now time.Time, user, key string) (status store.FlowStatus, err error) {
 	err = l.View(ctx, flowKeys.scope(user, key), func(r store.Reader) error {
 		k, err := flowKeys.get(r, user, key)
@@ -50,7 +50,7 @@ func (l *Ledger) FlowKey(ctx context.Context, now time.Time, user, key string) (
 	return status, err
 }
 
-// FlowKeys implements store.FlowKeys.
+// FlowKeys implements store.Store.
 func (l *Ledger) FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (list store.List[store.FlowStatus], err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		part, err := flowKeys.part(r, user, after)
@@ -115,7 +115,7 @@ func namesOf(keys []*posthaste.FlowKey) []string {
 // a change removes the key if there are none and it still has the mark, or takes the mark away. A
 // message that is accepted meanwhile uses the key, which takes away the mark, so that the key stays.
 
-// DeleteFlowKey implements store.FlowKeys. It begins again if the key was used meanwhile.
+// DeleteFlowKey implements store.Store. It begins again if the key was used meanwhile.
 func (l *Ledger) DeleteFlowKey(ctx context.Context, user, key string) error {
 	always := func(*posthaste.FlowKey) bool { return true }
 	for {

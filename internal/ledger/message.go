@@ -7,7 +7,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Message implements store.MessageReader.
+// Message implements store.Store.
 func (l *Ledger) Message(ctx context.Context, user string, id posthaste.MessageID) (status store.Status, err error) {
 	hint := store.Hint{Places: []posthaste.MessageID{id}, Messages: []posthaste.MessageID{id}}
 	err = l.View(ctx, store.Scope{User: user, Hint: hint}, func(r store.Reader) error {

@@ -8,7 +8,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// UpdateQueue implements store.Queues.
+// UpdateQueue implements store.Store.
 func (l *Ledger) UpdateQueue(ctx context.Context, now time.Time, user, name string, change func(*posthaste.Queue) error) error {
 	return l.update(ctx, now, user, queues.scope(user, name).Hint, func(tx *tx) error {
 		return queues.update(tx, name, posthaste.Queue{Name: name}, func(q *posthaste.Queue) error {
@@ -21,7 +21,7 @@ func (l *Ledger) UpdateQueue(ctx context.Context, now time.Time, user, name stri
 	})
 }
 
-// Queue implements store.Queues.
+// Queue implements store.Store.
 func (l *Ledger) Queue(ctx context.Context, user, name string) (status store.QueueStatus, err error) {
 	err = l.View(ctx, queues.scope(user, name), func(r store.Reader) error {
 		q, err := queues.get(r, user, name)
@@ -37,7 +37,7 @@ func (l *Ledger) Queue(ctx context.Context, user, name string) (status store.Que
 	return status, err
 }
 
-// Queues implements store.Queues.
+// Queues implements store.Store.
 func (l *Ledger) Queues(ctx context.Context, user, after string) (list store.List[store.QueueStatus], err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		part, err := queues.part(r, user, after)
@@ -68,7 +68,7 @@ func queueStatuses(r store.Reader, of []*posthaste.Queue) ([]store.QueueStatus, 
 	return statuses, nil
 }
 
-// QueueNames implements store.Queues.
+// QueueNames implements store.Store.
 func (l *Ledger) QueueNames(ctx context.Context, user string) ([]string, error) {
 	return queues.names(ctx, l, user)
 }

@@ -132,7 +132,7 @@ func (tx *tx) putRef(ref index.Ref) {
 
 func (tx *tx) removeRef(ref index.Ref) { tx.Delete(ref.Kind, ref.Key, store.Found{}) }
 
-// Run implements store.Runs.
+// Run implements store.Store.
 func (l *Ledger) Run(ctx context.Context, user string, at posthaste.Position) (run *posthaste.Run, err error) {
 	scope := store.Scope{User: user, Hint: store.Hint{Records: []store.RecordKey{runKey(at)}}}
 	err = l.View(ctx, scope, func(r store.Reader) error {
@@ -142,7 +142,7 @@ func (l *Ledger) Run(ctx context.Context, user string, at posthaste.Position) (r
 	return run, err
 }
 
-// LatestRun implements store.Runs.
+// LatestRun implements store.Store.
 func (l *Ledger) LatestRun(ctx context.Context, user, id string) (run *posthaste.Run, err error) {
 	scope := store.Scope{User: user, Hint: store.Hint{Records: []store.RecordKey{index.LatestRun(id)}}}
 	err = l.View(ctx, scope, func(r store.Reader) error {
@@ -156,7 +156,7 @@ func (l *Ledger) LatestRun(ctx context.Context, user, id string) (run *posthaste
 	return run, err
 }
 
-// RunEntries implements store.Runs.
+// RunEntries implements store.Store.
 func (l *Ledger) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) (entries []posthaste.RunEntry, err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		entries, err = readEntries(r, at, count)

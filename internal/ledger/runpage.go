@@ -12,7 +12,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Runs implements store.Runs.
+// Runs implements store.Store.
 func (l *Ledger) Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error) {
 	p := runPage{user: user, query: &query}
 	err := l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {

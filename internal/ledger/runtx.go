@@ -37,7 +37,7 @@ type heldRun struct {
 
 func newRunTx(tx *tx) *runTx { return &runTx{tx: tx} }
 
-// Transact implements store.Runs.
+// Transact implements store.Store.
 func (l *Ledger) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
 	return l.update(ctx, now, user, store.Hint{}, func(tx *tx) error {
 		r := newRunTx(tx)
@@ -94,7 +94,7 @@ func (r *runTx) hold(held *heldRun) {
 	r.runs[held.run.Position] = held
 }
 
-func (r *runTx) Now() time.Time { return r.tx.Now() }
+func (r *runTx) Now() time.Time { return r.tx.now }
 
 func (r *runTx) NextPosition() posthaste.Position { return r.tx.NextPosition() }
 

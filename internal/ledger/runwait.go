@@ -103,7 +103,7 @@ func parseWaiterKey(key []byte) (w store.DueWaiter, err error) {
 	return w, nil
 }
 
-// EventWaiters implements store.Waiters.
+// EventWaiters implements store.Store.
 func (l *Ledger) EventWaiters(ctx context.Context, user, eventID string) (waiters []*posthaste.Waiter, err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		waiters, err = waitersFor(r, posthaste.EventTopic(eventID))
@@ -112,7 +112,7 @@ func (l *Ledger) EventWaiters(ctx context.Context, user, eventID string) (waiter
 	return waiters, err
 }
 
-// RunWaiters implements store.Waiters.
+// RunWaiters implements store.Store.
 func (l *Ledger) RunWaiters(ctx context.Context, user string, at posthaste.Position) (waiters []*posthaste.Waiter, err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
 		waiters, err = waitersOf(r, at)
@@ -121,7 +121,7 @@ func (l *Ledger) RunWaiters(ctx context.Context, user string, at posthaste.Posit
 	return waiters, err
 }
 
-// DueWaiters implements store.Waiters.
+// DueWaiters implements store.Store.
 func (l *Ledger) DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) (due []store.DueWaiter, next time.Time, err error) {
 	records, next, err := l.Due(ctx, store.ItemWaiter, now, limit, except...)
 	for _, found := range records {

@@ -8,7 +8,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// UpdateSchedule implements store.Schedules.
+// UpdateSchedule implements store.Store.
 func (l *Ledger) UpdateSchedule(ctx context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error {
 	return l.update(ctx, now, user, schedules.scope(user, id).Hint, func(tx *tx) error {
 		return schedules.update(tx, id, posthaste.Schedule{ID: id, User: user}, func(s *posthaste.Schedule) error {
@@ -23,17 +23,17 @@ func (l *Ledger) UpdateSchedule(ctx context.Context, now time.Time, user, id str
 	})
 }
 
-// Schedule implements store.Schedules.
+// Schedule implements store.Store.
 func (l *Ledger) Schedule(ctx context.Context, user, id string) (*posthaste.Schedule, error) {
 	return schedules.one(ctx, l, user, id)
 }
 
-// Schedules implements store.Schedules.
+// Schedules implements store.Store.
 func (l *Ledger) Schedules(ctx context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
 	return schedules.list(ctx, l, user, after)
 }
 
-// DeleteSchedule implements store.Schedules.
+// DeleteSchedule implements store.Store.
 func (l *Ledger) DeleteSchedule(ctx context.Context, user, id string) error {
 	return l.update(ctx, time.Time{}, user, schedules.scope(user, id).Hint, func(tx *tx) error {
 		stored, err := schedules.load(tx, id)
@@ -45,13 +45,13 @@ func (l *Ledger) DeleteSchedule(ctx context.Context, user, id string) error {
 	})
 }
 
-// DueSchedules implements store.Schedules. Each process gets all that are due; the first Tick to
+// DueSchedules implements store.Store. Each process gets all that are due; the first Tick to
 // commit wins.
 func (l *Ledger) DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
 	return schedules.due(ctx, l, now, limit, except...)
 }
 
-// Tick implements store.Schedules.
+// Tick implements store.Store.
 func (l *Ledger) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	hint := acceptHint(messages)
 	hint.Records = append(hint.Records, schedules.key(after.ID))

@@ -9,7 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Claim implements store.Worker. Messages whose cancellation was requested end here.
+// Claim implements store.Store. Messages whose cancellation was requested end here.
 func (l *Ledger) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
 	claims, next, err = l.Backend.Claim(ctx, now, limit)
 	cancelled := 0
@@ -47,7 +47,7 @@ func (l *Ledger) drop(ctx context.Context, now time.Time, claim store.Claim) err
 	return errors.Join(ignore(err, store.ErrLeaseLost), l.Backend.Release(ctx, now, []store.Claim{claim}))
 }
 
-// Settle implements store.Worker.
+// Settle implements store.Store.
 func (l *Ledger) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
 	m := settlement.Claim.Message
 	err := l.update(ctx, now, m.User, endHint(m).Hint, func(tx *tx) error {
@@ -111,7 +111,7 @@ func (tx *tx) settle(m *posthaste.Message, place *store.Place, settlement store.
 	return runs.finish()
 }
 
-// Release implements store.Worker. The backend gives back the claims at once; those whose
+// Release implements store.Store. The backend gives back the claims at once; those whose
 // cancellation was requested end then, or with their next claim.
 func (l *Ledger) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
 	if err := l.Backend.Release(ctx, now, claims); err != nil {

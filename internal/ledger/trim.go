@@ -13,7 +13,7 @@ import (
 // trimStep is how many things of a kind one commit removes.
 const trimStep = 200
 
-// Trim implements store.Retention. The backend drops the days of the log.
+// Trim implements store.Store.
 func (l *Ledger) Trim(ctx context.Context, user string, horizon store.Horizon) (trimmed store.Trimmed, err error) {
 	if !horizon.DeadLetters.IsZero() {
 		if trimmed.DeadLetters, err = l.trimDeadLetters(ctx, user, horizon.DeadLetters); err != nil {
@@ -34,13 +34,15 @@ func (l *Ledger) Trim(ctx context.Context, user string, horizon store.Horizon) (
 			return trimmed, err
 		}
 	}
-	rest, err := l.Backend.Trim(ctx, user, store.Horizon{Log: horizon.Log})
-	trimmed.Days = rest.Days
-	if err != nil || horizon.FlowKeys.IsZero() {
-		return trimmed, err
+	if !horizon.Log.IsZero() {
+		if trimmed.Days, err = l.DropDays(ctx, user, horizon.Log); err != nil {
+			return trimmed, fmt.Errorf("trim log: %w", err)
+		}
 	}
-	if trimmed.FlowKeys, err = l.trimFlowKeys(ctx, user, horizon.FlowKeys); err != nil {
-		return trimmed, fmt.Errorf("trim flow-control keys: %w", err)
+	if !horizon.FlowKeys.IsZero() {
+		if trimmed.FlowKeys, err = l.trimFlowKeys(ctx, user, horizon.FlowKeys); err != nil {
+			return trimmed, fmt.Errorf("trim flow-control keys: %w", err)
+		}
 	}
 	return trimmed, nil
 }

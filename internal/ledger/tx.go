@@ -13,12 +13,13 @@ import (
 type tx struct {
 	store.Tx
 	user string
+	now  time.Time
 }
 
-// update is Transactor.Update for the rules.
+// update is Backend.Update for the rules.
 func (l *Ledger) update(ctx context.Context, now time.Time, user string, hint store.Hint, change func(*tx) error) error {
 	return l.Update(ctx, now, store.Scope{User: user, Hint: hint}, func(t store.Tx) error {
-		return change(&tx{t, user})
+		return change(&tx{t, user, now})
 	})
 }
 

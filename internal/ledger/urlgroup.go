@@ -8,7 +8,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// UpdateURLGroup implements store.URLGroups.
+// UpdateURLGroup implements store.Store.
 func (l *Ledger) UpdateURLGroup(ctx context.Context, now time.Time, user, name string, change func(*posthaste.URLGroup) error) error {
 	return l.update(ctx, now, user, urlGroups.scope(user, name).Hint, func(tx *tx) error {
 		stored, err := urlGroups.load(tx, name)
@@ -39,17 +39,17 @@ func stamp(now time.Time, created, updated *time.Time) {
 	}
 }
 
-// URLGroup implements store.URLGroups.
+// URLGroup implements store.Store.
 func (l *Ledger) URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error) {
 	return urlGroups.one(ctx, l, user, name)
 }
 
-// URLGroups implements store.URLGroups.
+// URLGroups implements store.Store.
 func (l *Ledger) URLGroups(ctx context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
 	return urlGroups.list(ctx, l, user, after)
 }
 
-// DeleteURLGroup implements store.URLGroups.
+// DeleteURLGroup implements store.Store.
 func (l *Ledger) DeleteURLGroup(ctx context.Context, user, name string) error {
 	return l.update(ctx, time.Time{}, user, store.Hint{}, func(tx *tx) error {
 		urlGroups.remove(tx, name, nil)

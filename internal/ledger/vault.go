@@ -18,7 +18,7 @@ func readSecret(r store.Reader, key string) (string, error) {
 	return string(value), err
 }
 
-// Secret implements store.Vault.
+// Secret implements store.Store.
 func (l *Ledger) Secret(ctx context.Context, key string) (value string, err error) {
 	err = l.View(ctx, secretScope(key), func(r store.Reader) (err error) {
 		value, err = readSecret(r, key)
@@ -27,7 +27,7 @@ func (l *Ledger) Secret(ctx context.Context, key string) (value string, err erro
 	return value, err
 }
 
-// PutSecretIfAbsent implements store.Vault.
+// PutSecretIfAbsent implements store.Store.
 func (l *Ledger) PutSecretIfAbsent(ctx context.Context, key, value string) (string, error) {
 	var stored string
 	err := l.Update(ctx, time.Time{}, secretScope(key), func(tx store.Tx) (err error) {
@@ -44,7 +44,7 @@ func (l *Ledger) PutSecretIfAbsent(ctx context.Context, key, value string) (stri
 	return stored, nil
 }
 
-// CompareAndSwapSecret implements store.Vault.
+// CompareAndSwapSecret implements store.Store.
 func (l *Ledger) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
 	return l.Update(ctx, time.Time{}, secretScope(key), func(tx store.Tx) error {
 		stored, err := readSecret(tx, key)

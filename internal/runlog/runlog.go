@@ -36,7 +36,7 @@ type Store interface {
 	RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error)
 	Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error)
 	RunWaiters(ctx context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error)
-	store.MessageReader
+	Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error)
 	store.Log
 }
 

@@ -1,34 +1,10 @@
 package store
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"posthaste"
 )
-
-// Actions stores bulk actions.
-type Actions interface {
-	// PutAction stores a new action.
-	PutAction(ctx context.Context, action *posthaste.BulkAction) error
-
-	// Action returns an action, or ErrNotFound.
-	Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error)
-
-	// Actions returns all actions of a user, ordered by id.
-	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
-
-	// UnfinishedActions returns the running actions of all users. Unreadable records are returned
-	// as an error together with the readable ones.
-	UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error)
-
-	// UpdateAction applies change to an action, or returns ErrNotFound.
-	UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error
-
-	// DeleteActions removes the actions of all users that completed before the given time.
-	DeleteActions(ctx context.Context, completedBefore time.Time) error
-}
 
 // Step makes a change part of a bulk action: the action advances in the same commit, so nothing
 // is counted twice or missed. If the action has ended, the change is rejected with ErrConflict, and

@@ -1,28 +1,10 @@
 package store
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"time"
 )
-
-// Copier is a backend whose content can be copied into another one. Nothing else may use either
-// backend during a copy.
-type Copier interface {
-	// Empty reports whether the backend stores nothing but secrets.
-	Empty(ctx context.Context) (bool, error)
-
-	// Export yields everything that is stored, ordered by kind, then for each user by key.
-	// Backends with the same content yield the same items, except for the order of users. Claimed
-	// messages are exported as released, expired submissions and responses are left out. An item
-	// is valid until yield returns.
-	Export(ctx context.Context, now time.Time, yield func(Item) error) error
-
-	// Import adds items, in the order of their export, in one commit. Close and reopen the
-	// backend before using it.
-	Import(ctx context.Context, items []Item) error
-}
 
 // CopyMark is the secret that records a copy into this store and whether it has completed. It is
 // not copied itself.

@@ -1,33 +1,10 @@
 package store
 
 import (
-	"context"
 	"slices"
-	"time"
 
 	"posthaste"
 )
-
-// DeadLetters stores failed messages.
-type DeadLetters interface {
-	// DeadLetters returns a page of the dead letters that match. The promises of Log.Events hold,
-	// PageBytes included, except that dead letters may disappear between pages.
-	DeadLetters(ctx context.Context, user string, query DeadLetterQuery) (DeadLetterPage, error)
-
-	// DeadLetter returns one, or ErrNotFound.
-	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
-
-	// DeleteDeadLetters removes dead letters in one commit and returns the removed ones in the
-	// order of ids; unknown ids are skipped. It may stop early, see BatchLimit: call it again
-	// with the ids after the last one returned. progress is nil outside bulk actions.
-	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress Progress) ([]posthaste.DeadLetterID, error)
-
-	// RetryDeadLetters replaces each dead letter by the new message that remake returns, in one
-	// commit. Unknown ids are skipped; if remake returns an error, that dead letter stays. One that
-	// is named twice has one result. Order and early stop are as for DeleteDeadLetters.
-	RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
-		remake func(*posthaste.DeadLetter) (*posthaste.Message, error), progress Progress) ([]Retried, error)
-}
 
 // Retried is the result of retrying a dead letter.
 type Retried struct {

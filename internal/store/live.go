@@ -1,19 +1,10 @@
 package store
 
 import (
-	"context"
 	"time"
 
 	"posthaste"
 )
-
-// LiveMessages finds messages that have not ended.
-type LiveMessages interface {
-	// LiveMessages returns up to query.Limit ids of matching messages that have not ended and
-	// belong to no run. The work of one call is bounded: continue with the cursor until it is
-	// empty.
-	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
-}
 
 // LiveQuery selects messages that have not ended. Filter.States is ignored.
 type LiveQuery struct {

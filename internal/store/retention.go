@@ -1,32 +1,8 @@
 package store
 
 import (
-	"context"
 	"time"
 )
-
-// Retention removes old data, but nothing that is in use: messages that have not ended and their
-// flow-control keys, active runs, entries of a DLQ. The first message of an active run stays too,
-// because the run's events refer to it.
-type Retention interface {
-	// Users returns all users that have log entries, dead letters, runs or flow-control keys, in
-	// order.
-	Users(ctx context.Context) ([]string, error)
-
-	// Trim removes a user's data before the horizon in several commits, so it may have removed
-	// something when it returns an error. A backend that stores whole days may keep data up to a
-	// day longer.
-	//
-	// A run is removed with everything that belongs to it; its id then names the last run left
-	// with that id. Its messages stay as long as the log has events of them, but may lose their
-	// bodies, which are entries of its list.
-	Trim(ctx context.Context, user string, horizon Horizon) (Trimmed, error)
-
-	// Usage returns what is stored for a user, TotalUsage the totals across users; Oldest is the
-	// minimum. Both are cheap enough to be called every few seconds.
-	Usage(ctx context.Context, user string) (Usage, error)
-	TotalUsage(ctx context.Context) (Usage, error)
-}
 
 // Horizon has the time before which data of each kind is removed. Zero: nothing is removed.
 type Horizon struct {

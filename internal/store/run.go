@@ -9,9 +9,8 @@ import (
 	"posthaste"
 )
 
-// Runs stores workflow runs, their lists and the DLQ of runs. Rules about runs read and write
-// many records at once, so the interface is a transaction, and the rules are written once for all
-// backends.
+// Runs stores workflow runs, their lists, what they wait for, and the DLQ of runs. Rules about runs
+// read and write many records at once: they are in package workflow, over Transact.
 type Runs interface {
 	// Transact calls change and commits its writes if it returns nil. Transactions of a user are
 	// serialized. A backend may call change several times; only the last call counts. change must
@@ -29,10 +28,7 @@ type Runs interface {
 	// hold, PageBytes included, except that a run has its current state, and that DLQ entries may
 	// disappear between pages.
 	Runs(ctx context.Context, user string, query RunQuery) (RunPage, error)
-}
 
-// Waiters finds waiters.
-type Waiters interface {
 	// EventWaiters returns the waiters for an event, oldest first.
 	EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error)
 
@@ -51,19 +47,9 @@ type DueWaiter struct {
 	Position posthaste.Position
 }
 
-// RunTx is a transaction on one user's runs. Changed runs must be saved with Save. Reads see
-// earlier writes of the transaction only where stated.
+// RunTx is a transaction on one user's runs. Changed runs must be saved with Save; each run is one
+// object within the transaction. Reads see earlier writes of the transaction only where stated.
 type RunTx interface {
-	RunRecords
-	RunDeliveries
-	RunWaiting
-	RunDLQ
-	RunResponses
-}
-
-// RunRecords reads and writes runs and their lists. Each run is one object within the
-// transaction.
-type RunRecords interface {
 	// Now returns the time of the transaction.
 	Now() time.Time
 
@@ -82,10 +68,7 @@ type RunRecords interface {
 
 	// Log logs the run's state, as an event of a message of the run.
 	Log(m *posthaste.Message, state posthaste.State, reason string)
-}
 
-// RunDeliveries appends to lists of runs and accepts and cancels their messages.
-type RunDeliveries interface {
 	// Append appends an entry to a run's list, sets its index, and updates the run's counts. If m
 	// is not nil, it is accepted as by Acceptor.Accept: it is the entry's message and shares its
 	// body.
@@ -113,10 +96,7 @@ type RunDeliveries interface {
 
 	// Cancel cancels a message like Canceller.Cancel and reports whether it changed.
 	Cancel(id posthaste.MessageID) (bool, error)
-}
 
-// RunWaiting registers and ends waiters, and stores events that arrive before their waiter.
-type RunWaiting interface {
 	// Wait registers a waiter and sets its position.
 	Wait(w *posthaste.Waiter)
 
@@ -136,10 +116,7 @@ type RunWaiting interface {
 	TakeEvent(run posthaste.Position, eventID string) (body []byte, ok bool, err error)
 	DropEvents(run posthaste.Position) error
 	MoveEvents(from, to posthaste.Position) error
-}
 
-// RunDLQ adds runs to their DLQ and removes them. The run has the id of its entry.
-type RunDLQ interface {
 	// AddToDLQ adds an entry for a failed run: run.DeadLetterID is d.ID.
 	AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter)
 
@@ -149,10 +126,7 @@ type RunDLQ interface {
 
 	// RemoveFromDLQ removes the entry of a run.
 	RemoveFromDLQ(run *posthaste.Run)
-}
 
-// RunResponses makes requests idempotent, and changes part of bulk actions.
-type RunResponses interface {
 	// CachedResponse returns the response stored under a key within ResponseWindow, nil if none.
 	// CacheResponse stores one.
 	CachedResponse(key string) ([]byte, error)

@@ -45,35 +45,12 @@ var (
 )
 
 // Store is what the engine works with: a backend with the rules of package ledger.
+//
+// Queues, URL groups, schedules and flow-control keys are changed by a function that is called
+// within the transaction. It gets the stored value, or one with nothing but the name, and its
+// result is stored. If it returns an error, nothing changes and that error is returned. CreatedAt
+// and UpdatedAt are set by the store.
 type Store interface {
-	Acceptor
-	Worker
-	Canceller
-	Expediter
-	MessageReader
-	Log
-	Watcher
-	DeadLetters
-	LiveMessages
-	Queues
-	URLGroups
-	Schedules
-	FlowKeys
-	Runs
-	Waiters
-	Actions
-	Jobs
-	Retention
-	Vault
-	Health
-
-	// Close releases all leases and closes the backend. Calls in progress return ErrClosed. It is
-	// idempotent.
-	Close() error
-}
-
-// Acceptor accepts new messages.
-type Acceptor interface {
 	// Accept stores the messages of the submissions, each with a CREATED event, in one commit. All
 	// are of one user. A message becomes due at its NotBefore. The caller sets unique ids and does not use the
 	// messages afterwards. If a DedupKey was accepted within DedupWindow, the earlier ids are
@@ -81,11 +58,12 @@ type Acceptor interface {
 	//
 	// A message creates the queue that it names, and sets the limits of its flow-control key.
 	Accept(ctx context.Context, now time.Time, submissions []Submission) ([]Accepted, error)
-}
 
-// Worker leases due messages and records the results.
-type Worker interface {
-	Claimer
+	// Claim, Wake, Release: see Backend. A claimed message whose cancellation was requested is
+	// CANCELLED instead of being returned, or due again.
+	Claim(ctx context.Context, now time.Time, limit int) (claims []Claim, next time.Time, err error)
+	Wake() <-chan struct{}
+	Release(ctx context.Context, now time.Time, claims []Claim) error
 
 	// Settle ends a claim with a new state and its events. Settlement.Resolve applies a
 	// cancellation requested in the meantime. If the claim is not current, it returns
@@ -93,75 +71,166 @@ type Worker interface {
 	//
 	// A failed message becomes a dead letter. Callbacks are accepted in the same commit.
 	Settle(ctx context.Context, now time.Time, settlement Settlement) error
-}
 
-// Claimer leases due messages.
-type Claimer interface {
-	// Claim leases up to limit due messages and logs each as ACTIVE. Due lanes take turns; within
-	// a lane the order is due time, then message id. Nobody else gets a leased message until it
-	// is settled or released, or its process ends.
-	//
-	// In a queue, messages start in order, at most parallelism of them have started and not
-	// ended, and a message ends only after its callbacks. Under a flow-control key, attempts in
-	// flight stay within its parallelism, and started attempts within its rate (package flow).
-	// Paused lanes are skipped.
-	//
-	// limit is the number of free slots. A user who already has many claims gets fewer, so that
-	// other users find a slot (flow.UserQuota).
-	//
-	// next is when the next waiting message becomes due: zero if none waits, now or earlier if
-	// limit left messages behind. For lanes blocked by parallelism, a pause or their user's
-	// claims, Wake signals; for those blocked by a rate, next is the end of the window.
-	//
-	// Unreadable messages are returned as an error together with the claims. They stay stored,
-	// and their lane continues without them.
-	//
-	// A crash may lose ACTIVE events; those messages are due again.
-	Claim(ctx context.Context, now time.Time, limit int) (claims []Claim, next time.Time, err error)
-
-	// Wake returns a channel that signals when Claim should be called: a message was accepted, or
-	// a lane is no longer blocked.
-	Wake() <-chan struct{}
-
-	// Release ends claims without a result: the messages are due at once, with the same order and
-	// attempts, or CANCELLED if that was requested. Claims that are not current are skipped.
-	Release(ctx context.Context, now time.Time, claims []Claim) error
-}
-
-// Canceller cancels messages.
-type Canceller interface {
 	// Cancel requests the cancellation of messages and returns those it changed. It skips ids
 	// that are unknown, ended, already requested, or of runs. Each message gets a
 	// CANCEL_REQUESTED event and, if it is not claimed, a CANCELLED event; Settle decides about a
 	// claimed one. step is nil outside bulk actions.
 	Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, step *Step) ([]posthaste.MessageID, error)
-}
 
-// Expediter makes messages due early.
-type Expediter interface {
 	// RunNow makes a message due now that waits for its delay or its next attempt. Its attempts
 	// and log stay; flow-control limits still apply. A due message is left as it is. It returns
 	// ErrNotFound for an unknown or ended message, and the error of RefuseRunNow.
 	RunNow(ctx context.Context, now time.Time, user string, id posthaste.MessageID) error
-}
 
-// RefuseRunNow returns an Error with CodeInvalid if RunNow cannot make a live message due.
-func RefuseRunNow(m *posthaste.Message, claimed, cancelRequested bool) error {
-	switch {
-	case cancelRequested:
-		return posthaste.Invalidf("message %s is not run now: its cancellation was asked for", m.ID)
-	case claimed:
-		return posthaste.Invalidf("message %s is not run now: an attempt is in flight", m.ID)
-	case m.Queue != "":
-		return posthaste.Invalidf("message %s is not run now: it waits in queue %.200q, whose messages keep their order", m.ID, m.Queue)
-	}
-	return nil
-}
-
-// MessageReader reads messages.
-type MessageReader interface {
 	// Message returns a message and its status until retention removes it, or ErrNotFound.
 	Message(ctx context.Context, user string, id posthaste.MessageID) (Status, error)
+
+	// LiveMessages returns up to query.Limit ids of matching messages that have not ended and
+	// belong to no run. The work of one call is bounded: continue with the cursor until it is
+	// empty.
+	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
+
+	Log
+
+	// Watch: see Backend.
+	Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error)
+
+	// DeadLetters returns a page of the dead letters that match. The promises of Log.Events hold,
+	// PageBytes included, except that dead letters may disappear between pages.
+	DeadLetters(ctx context.Context, user string, query DeadLetterQuery) (DeadLetterPage, error)
+
+	// DeadLetter returns one, or ErrNotFound.
+	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
+
+	// DeleteDeadLetters removes dead letters in one commit and returns the removed ones in the
+	// order of ids; unknown ids are skipped. It may stop early, see BatchLimit: call it again
+	// with the ids after the last one returned. progress is nil outside bulk actions.
+	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, progress Progress) ([]posthaste.DeadLetterID, error)
+
+	// RetryDeadLetters replaces each dead letter by the new message that remake returns, in one
+	// commit. Unknown ids are skipped; if remake returns an error, that dead letter stays. One that
+	// is named twice has one result. Order and early stop are as for DeleteDeadLetters.
+	RetryDeadLetters(ctx context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
+		remake func(*posthaste.DeadLetter) (*posthaste.Message, error), progress Progress) ([]Retried, error)
+
+	// UpdateQueue changes or creates a queue. Enqueueing a message creates its queue too, with
+	// posthaste.DefaultParallelism. The change applies at once to waiting messages.
+	UpdateQueue(ctx context.Context, now time.Time, user, name string, change func(*posthaste.Queue) error) error
+
+	// Queue returns a queue, or ErrNotFound.
+	Queue(ctx context.Context, user, name string) (QueueStatus, error)
+
+	// Queues returns the queues whose names follow after, in order.
+	Queues(ctx context.Context, user, after string) (List[QueueStatus], error)
+
+	// QueueNames returns the names of all queues of a user, in order, without reading their
+	// messages.
+	QueueNames(ctx context.Context, user string) ([]string, error)
+
+	// DeleteQueue removes a queue and cancels its messages; a claimed one may still be delivered,
+	// but is not retried. Messages of runs, and messages enqueued meanwhile, are delivered one
+	// after another without the queue. A long queue takes several commits; the last one removes
+	// it. Deleting an unknown queue is no error.
+	DeleteQueue(ctx context.Context, now time.Time, user, name string) error
+
+	// UpdateURLGroup changes or creates a group, and removes one without endpoints.
+	UpdateURLGroup(ctx context.Context, now time.Time, user, name string, change func(*posthaste.URLGroup) error) error
+
+	// URLGroup returns a group, or ErrNotFound.
+	URLGroup(ctx context.Context, user, name string) (*posthaste.URLGroup, error)
+
+	// URLGroups returns the groups whose names follow after, in order.
+	URLGroups(ctx context.Context, user, after string) (List[*posthaste.URLGroup], error)
+
+	// DeleteURLGroup removes a group, but not its messages. Deleting an unknown group is no
+	// error.
+	DeleteURLGroup(ctx context.Context, user, name string) error
+
+	// UpdateSchedule changes or creates a schedule. It is due at NextAt, unless that is zero or
+	// it is paused.
+	UpdateSchedule(ctx context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error
+
+	// Schedule returns a schedule, or ErrNotFound.
+	Schedule(ctx context.Context, user, id string) (*posthaste.Schedule, error)
+
+	// Schedules returns the schedules whose ids follow after, in order.
+	Schedules(ctx context.Context, user, after string) (List[*posthaste.Schedule], error)
+
+	// DeleteSchedule removes a schedule, but not its messages. Deleting an unknown schedule is no
+	// error.
+	DeleteSchedule(ctx context.Context, user, id string) error
+
+	// DueSchedules returns up to limit due schedules of all users except some, earliest first,
+	// and when the next other one is due (zero: none). Unreadable ones are returned as an error
+	// together with the readable ones.
+	DueSchedules(ctx context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error)
+
+	// Tick accepts the messages of a tick and replaces the schedule, as read in before, by after,
+	// in one commit. If the stored schedule has changed since or is not due, it returns
+	// ErrConflict and changes nothing.
+	Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error
+
+	// UpdateFlowKey changes or creates a key. So does each message that names one: the latest sets
+	// its limits. Each message and each change counts as a use (posthaste.FlowKey.Use). The change
+	// applies at once to waiting messages.
+	UpdateFlowKey(ctx context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error
+
+	// FlowKey returns a key, or ErrNotFound.
+	FlowKey(ctx context.Context, now time.Time, user, key string) (FlowStatus, error)
+
+	// FlowKeys returns the keys that contain the text and follow after, in order.
+	FlowKeys(ctx context.Context, now time.Time, user, contains, after string) (List[FlowStatus], error)
+
+	// DeleteFlowKey removes a key with its pins, pause and counters, or returns ErrNotFound.
+	// While messages that have not ended name the key, it returns the error of
+	// RefuseDeleteFlowKey, because their limits would be lifted.
+	DeleteFlowKey(ctx context.Context, user, key string) error
+
+	Runs
+
+	// PutAction stores a new action.
+	PutAction(ctx context.Context, action *posthaste.BulkAction) error
+
+	// Action returns an action, or ErrNotFound.
+	Action(ctx context.Context, user, id string) (*posthaste.BulkAction, error)
+
+	// Actions returns all actions of a user, ordered by id.
+	Actions(ctx context.Context, user string) ([]*posthaste.BulkAction, error)
+
+	// UnfinishedActions returns the running actions of all users. Unreadable records are returned
+	// as an error together with the readable ones.
+	UnfinishedActions(ctx context.Context) ([]*posthaste.BulkAction, error)
+
+	// UpdateAction applies change to an action, or returns ErrNotFound.
+	UpdateAction(ctx context.Context, user, id string, change func(*posthaste.BulkAction)) error
+
+	// DeleteActions removes the actions of all users that completed before the given time.
+	DeleteActions(ctx context.Context, completedBefore time.Time) error
+
+	// Trim removes a user's data before the horizon in several commits, so it may have removed
+	// something when it returns an error. It removes nothing that is in use: messages that have not
+	// ended and their flow-control keys, active runs with their first messages, entries of a DLQ.
+	// Whole days of the log are removed, so events may stay up to a day longer.
+	//
+	// A run is removed with everything that belongs to it; its id then names the last run left
+	// with that id. Its messages stay as long as the log has events of them, but may lose their
+	// bodies, which are entries of its list.
+	Trim(ctx context.Context, user string, horizon Horizon) (Trimmed, error)
+
+	// Users, Usage, TryLease, Ping, Stats, InFlight: see Backend.
+	Users(ctx context.Context) ([]string, error)
+	Usage(ctx context.Context, user string) (Usage, error)
+	TryLease(ctx context.Context, job string, held time.Duration) (bool, error)
+	Ping(ctx context.Context) error
+	Stats(ctx context.Context, now time.Time) (Stats, error)
+	InFlight(ctx context.Context, user string) (int, error)
+
+	Vault
+
+	// Close releases all leases and closes the backend. Calls in progress return ErrClosed. It is
+	// idempotent.
+	Close() error
 }
 
 // Vault stores small secrets, such as tokens and signing keys, under short keys.
@@ -177,16 +246,17 @@ type Vault interface {
 	CompareAndSwapSecret(ctx context.Context, key, old, value string) error
 }
 
-// Health reports the state of the backend.
-type Health interface {
-	// Ping returns once an empty commit is durable, or why writes fail.
-	Ping(ctx context.Context) error
-
-	// Stats returns counts and sizes. It is cheap enough to be called every few seconds.
-	Stats(ctx context.Context, now time.Time) (Stats, error)
-
-	// InFlight returns the number of a user's claimed messages.
-	InFlight(ctx context.Context, user string) (int, error)
+// RefuseRunNow returns an Error with CodeInvalid if RunNow cannot make a live message due.
+func RefuseRunNow(m *posthaste.Message, claimed, cancelRequested bool) error {
+	switch {
+	case cancelRequested:
+		return posthaste.Invalidf("message %s is not run now: its cancellation was asked for", m.ID)
+	case claimed:
+		return posthaste.Invalidf("message %s is not run now: an attempt is in flight", m.ID)
+	case m.Queue != "":
+		return posthaste.Invalidf("message %s is not run now: it waits in queue %.200q, whose messages keep their order", m.ID, m.Queue)
+	}
+	return nil
 }
 
 // Claim is a message leased for one attempt.

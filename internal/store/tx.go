@@ -10,22 +10,9 @@ import (
 
 // Backend keeps records, messages with their places in lanes, and the log. It decides nothing that
 // a user could notice: the rules of delivery are in package ledger, which makes a Store of it.
+//
+// Backend with Log, Reader and Tx is all that a backend implements.
 type Backend interface {
-	Transactor
-	Claimer
-	Log
-	Watcher
-	LiveMessages
-	Jobs
-	Retention
-	Health
-	Copier
-
-	Close() error
-}
-
-// Transactor changes what is stored by serializable transactions.
-type Transactor interface {
 	// Update calls change and makes what it wrote durable in one commit, unless it returns an
 	// error: then nothing happened, and Update returns that error. change may be called more than
 	// once, and only its last call counts; it is not called any more when Update has returned. It
@@ -39,6 +26,89 @@ type Transactor interface {
 	// some, the earliest first, and when the next other one is due: zero if there is none, now or
 	// earlier if limit left some behind.
 	Due(ctx context.Context, kind ItemKind, now time.Time, limit int, except ...string) (due []Record, next time.Time, err error)
+
+	// Claim leases up to limit due messages and logs each as ACTIVE. Due lanes take turns; within
+	// a lane the order is due time, then message id. Nobody else gets a leased message until it
+	// is settled or released, or its process ends.
+	//
+	// In a queue, messages start in order, at most parallelism of them have started and not
+	// ended, and a message ends only after its callbacks. Under a flow-control key, attempts in
+	// flight stay within its parallelism, and started attempts within its rate (package flow).
+	// Paused lanes are skipped.
+	//
+	// limit is the number of free slots. A user who already has many claims gets fewer, so that
+	// other users find a slot (flow.UserQuota).
+	//
+	// next is when the next waiting message becomes due: zero if none waits, now or earlier if
+	// limit left messages behind. For lanes blocked by parallelism, a pause or their user's
+	// claims, Wake signals; for those blocked by a rate, next is the end of the window.
+	//
+	// Unreadable messages are returned as an error together with the claims. They stay stored,
+	// and their lane continues without them.
+	//
+	// A crash may lose ACTIVE events; those messages are due again.
+	Claim(ctx context.Context, now time.Time, limit int) (claims []Claim, next time.Time, err error)
+
+	// Wake returns a channel that signals when Claim should be called: a message was accepted, or
+	// a lane is no longer blocked.
+	Wake() <-chan struct{}
+
+	// Release ends claims without a result: the messages are due at once, with the same order and
+	// attempts. Claims that are not current are skipped.
+	Release(ctx context.Context, now time.Time, claims []Claim) error
+
+	Log
+
+	// Watch returns the end of a user's log, and a channel that closes when the log may have
+	// grown or the store is closed.
+	//
+	// Events already shows what is at or below end, also after a crash; later events are above
+	// it. So a reader that reads up to end and then waits misses nothing. Waiting readers do not
+	// slow down writers.
+	Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error)
+
+	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
+
+	// TryLease leases a job to the caller for a time and reports whether it succeeded. The owner
+	// may renew it; others get it when it expires or its owner has ended. A job must be safe to
+	// run twice: it may outlive its lease.
+	TryLease(ctx context.Context, job string, held time.Duration) (bool, error)
+
+	// Users returns all users that have log entries, dead letters, runs or flow-control keys, in
+	// order.
+	Users(ctx context.Context) ([]string, error)
+
+	// DropDays removes what a user's log has of days that ended before a time, except messages
+	// that have not ended and the first ones of active runs. It returns the number of days that
+	// had entries. It takes several commits, so it may have removed something when it returns an
+	// error.
+	DropDays(ctx context.Context, user string, before time.Time) (days int, err error)
+
+	// Usage returns what is stored for a user, or the totals across users if user is empty; Oldest
+	// is the minimum. It is cheap enough to be called every few seconds.
+	Usage(ctx context.Context, user string) (Usage, error)
+
+	// Ping returns once an empty commit is durable, or why writes fail.
+	Ping(ctx context.Context) error
+
+	// Stats returns counts and sizes. It is cheap enough to be called every few seconds.
+	Stats(ctx context.Context, now time.Time) (Stats, error)
+
+	// InFlight returns the number of a user's claimed messages.
+	InFlight(ctx context.Context, user string) (int, error)
+
+	// Export yields everything that is stored, ordered by kind, then for each user by key.
+	// Backends with the same content yield the same items, except for the order of users. Claimed
+	// messages are exported as released, expired submissions and responses are left out. An item
+	// is valid until yield returns. Nothing else may use a backend during Export and Import.
+	Export(ctx context.Context, now time.Time, yield func(Item) error) error
+
+	// Import adds items, in the order of their export, in one commit. Close and reopen the
+	// backend before using it.
+	Import(ctx context.Context, items []Item) error
+
+	// Close releases all leases. Calls in progress return ErrClosed. It is idempotent.
+	Close() error
 }
 
 // Scope is what a transaction is about.
@@ -142,8 +212,6 @@ type FindQuery struct {
 type Tx interface {
 	Reader
 
-	Now() time.Time
-
 	// NextPosition returns a unique position above those of all events.
 	NextPosition() posthaste.Position
 
@@ -161,7 +229,7 @@ type Tx interface {
 	// found. Reads of the transaction may still see them.
 	DeleteBefore(kind ItemKind, before []byte)
 
-	// Count changes what Retention.Usage returns for a kind: ItemDeadLetter, ItemRun, or
+	// Count changes what Backend.Usage returns for a kind: ItemDeadLetter, ItemRun, or
 	// ItemRunDeadLetter.
 	Count(kind ItemKind, entries, bytes int)
 
@@ -171,12 +239,9 @@ type Tx interface {
 	// Accept stores a new message with its place.
 	Accept(m *posthaste.Message, place Place)
 
-	// Save writes the changed place of a message that stays in its lane. A Lease set to 0 ends the
-	// claim: the message waits again.
+	// Save writes the changed place of a message. A Lease set to 0 ends the claim. A message that
+	// has ended leaves its lane, unless it lingers.
 	Save(m *posthaste.Message, place *Place)
-
-	// End takes a message out of its lane. Place.State is how it ended.
-	End(m *posthaste.Message, place *Place)
 
 	// CheckSpace returns an Error with CodeUnavailable while the disk is too full for new work.
 	CheckSpace() error
@@ -187,7 +252,7 @@ var ErrStop = errors.New("store: stop")
 
 // Found is what a record can be found by, other than its key.
 type Found struct {
-	DueAt time.Time // by Transactor.Due; zero: never
+	DueAt time.Time // by Backend.Due; zero: never
 	Terms []Term    // by Reader.Find; the key must be a position of 8 bytes
 }
 

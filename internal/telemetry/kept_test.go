@@ -20,7 +20,7 @@ type usage struct {
 	err   error
 }
 
-func (u usage) TotalUsage(context.Context) (store.Usage, error) { return u.usage, u.err }
+func (u usage) Usage(context.Context, string) (store.Usage, error) { return u.usage, u.err }
 
 func TestUsageMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()

@@ -94,13 +94,13 @@ func overdue(dueAt, now time.Time) float64 {
 
 // UsageReader is the part of a store that knows how much is kept.
 type UsageReader interface {
-	TotalUsage(ctx context.Context) (store.Usage, error)
+	Usage(ctx context.Context, user string) (store.Usage, error)
 }
 
 // RegisterUsage registers metrics that describe how much is kept of all users together at the
 // moment of a scrape. It panics when the registerer has metrics of these names already.
 func RegisterUsage(registerer prometheus.Registerer, s UsageReader) {
-	usage := scraped[store.Usage]{read: s.TotalUsage}
+	usage := scraped[store.Usage]{read: func(ctx context.Context) (store.Usage, error) { return s.Usage(ctx, "") }}
 	for kind, of := range map[string]func(store.Usage) store.KindUsage{
 		"log":          func(u store.Usage) store.KindUsage { return u.Log },
 		"dead_letters": func(u store.Usage) store.KindUsage { return u.DeadLetters },

@@ -20,7 +20,7 @@ type slowStore struct {
 	slow *atomic.Bool
 }
 
-// Transact implements store.Runs.
+// Transact implements store.Store.
 func (s slowStore) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
 	return s.Store.Transact(ctx, now, user, func(tx store.RunTx) error {
 		if s.slow.Load() {
@@ -32,13 +32,13 @@ func (s slowStore) Transact(ctx context.Context, now time.Time, user string, cha
 
 type slowTx struct{ store.RunTx }
 
-// DLQEntry implements store.RunDLQ.
+// DLQEntry implements store.RunTx.
 func (tx slowTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
 	time.Sleep(400 * time.Millisecond)
 	return tx.RunTx.DLQEntry(id)
 }
 
-// Run implements store.RunRecords.
+// Run implements store.RunTx.
 func (tx slowTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	time.Sleep(400 * time.Millisecond)
 	return tx.RunTx.Run(at)

@@ -27,15 +27,9 @@ import (
 	"posthaste/internal/store"
 )
 
-// Store is the part of the store that the rules need.
-type Store interface {
-	store.Runs
-	store.Waiters
-}
-
 // Options configure a Service. Store is required.
 type Options struct {
-	Store    Store
+	Store    store.Runs
 	Accepted func(messages int)       // receives the number of messages that became durable; optional
 	Moved    func(posthaste.RunState) // receives states that runs entered, except by a failed delivery; optional
 	Traces   engine.Traces            // nil: messages keep their contexts

@@ -89,7 +89,7 @@ func (h *history) write(ctx context.Context, data string) (w written, err error)
 	if err := h.writeTo(ctx, s); err != nil {
 		return written{}, err
 	}
-	usage, err := s.TotalUsage(ctx)
+	usage, err := s.Usage(ctx, "")
 	if err != nil {
 		return written{}, err
 	}

@@ -10,7 +10,7 @@ import (
 	"posthaste/internal/store/lsm/lanes"
 )
 
-// Claim implements store.Worker.
+// Claim implements store.Backend.
 func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
 	done, err := s.hold()
 	if err != nil {
@@ -78,10 +78,10 @@ func (s *Store) loadMessage(held *lanes.Lease) (*posthaste.Message, error) {
 	return m, err
 }
 
-// Wake implements store.Worker.
+// Wake implements store.Backend.
 func (s *Store) Wake() <-chan struct{} { return s.scheduler.Wake() }
 
-// Release implements store.Worker. Like all that ends claims it is an operation of the writer. It is
+// Release implements store.Backend. Like all that ends claims it is an operation of the writer. It is
 // not refused while the disk does not answer: nobody else would give the claims up.
 func (s *Store) Release(ctx context.Context, _ time.Time, claims []store.Claim) error {
 	release := func(*commit) error {
@@ -93,7 +93,7 @@ func (s *Store) Release(ctx context.Context, _ time.Time, claims []store.Claim) 
 	return s.writer.await(ctx, &op{apply: release, result: make(chan error, 1)}, nil)
 }
 
-// InFlight implements store.Health.
+// InFlight implements store.Backend.
 func (s *Store) InFlight(_ context.Context, user string) (int, error) {
 	return s.scheduler.InFlight(user), nil
 }

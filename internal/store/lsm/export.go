@@ -14,27 +14,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Empty implements store.Copier.
-func (s *Store) Empty(context.Context) (bool, error) {
-	return read(s, func() (bool, error) {
-		iter, err := s.db.NewIter(nil)
-		if err != nil {
-			return false, err
-		}
-		empty := true
-		for valid := iter.First(); valid && empty; {
-			switch kind := iter.Key()[0]; kind {
-			case kindMeta, kindVault:
-				valid = iter.SeekGE([]byte{kind + 1})
-			default:
-				empty = false
-			}
-		}
-		return empty, errors.Join(iter.Error(), iter.Close())
-	})
-}
-
-// Export implements store.Copier.
+// Export implements store.Backend.
 func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item) error) error {
 	if err := s.writer.do(ctx, func(*commit) error { return nil }); err != nil { // behind all that nobody waits for
 		return err

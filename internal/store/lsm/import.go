@@ -10,7 +10,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Import implements store.Copier. What waits is found by its lanes when the store is
+// Import implements store.Backend. What waits is found by its lanes when the store is
 // opened again.
 func (s *Store) Import(ctx context.Context, items []store.Item) error {
 	return s.writer.do(ctx, func(c *commit) error {

@@ -14,7 +14,7 @@ import (
 // maxLiveScan bounds how many waiting messages one call looks at.
 const maxLiveScan = 20_000
 
-// LiveMessages implements store.LiveMessages. It walks through the lanes: what
+// LiveMessages implements store.Backend. It walks through the lanes: what
 // has not ended has its place there. The cursor is the key to continue at.
 func (s *Store) LiveMessages(_ context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
 	done, err := s.reading()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 // Retention drops a day as a few ranges. It keeps messages that have not ended, which have a place
 // in a lane, and messages with events in a later day, which are listed there.
 
-// Users implements store.Retention.
+// Users implements store.Backend.
 func (s *Store) Users(context.Context) ([]string, error) {
 	return read(s, func() ([]string, error) {
 		found := map[string]bool{}
@@ -106,19 +105,10 @@ func skip(r pebble.Reader, prefix []byte, visit func(key []byte) (next []byte)) 
 	return errors.Join(iter.Error(), iter.Close())
 }
 
-// Trim implements store.Retention.
-func (s *Store) Trim(ctx context.Context, user string, horizon store.Horizon) (trimmed store.Trimmed, err error) {
-	if !horizon.Log.IsZero() {
-		if trimmed.Days, err = s.trimDays(ctx, user, dayOf(horizon.Log)); err != nil {
-			return trimmed, fmt.Errorf("trim log: %w", err)
-		}
-	}
-	return trimmed, nil
-}
-
-// trimDays drops what a user has in the days before another one, the newest first: an
-// event is never older than its message, so at no time is one without it.
-func (s *Store) trimDays(ctx context.Context, user string, end day) (dropped int, err error) {
+// DropDays implements store.Backend. It drops the newest day first: an event is never older than
+// its message, so at no time is one without it.
+func (s *Store) DropDays(ctx context.Context, user string, before time.Time) (dropped int, err error) {
+	end := dayOf(before)
 	days, err := read(s, func() ([]day, error) { return s.daysBefore(end) })
 	if err != nil {
 		return 0, err

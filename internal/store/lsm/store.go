@@ -392,7 +392,7 @@ func (s *Store) hold() (release func(), err error) {
 	return s.mu.RUnlock, nil
 }
 
-// Ping implements store.Health.
+// Ping implements store.Backend.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.writer.do(ctx, func(c *commit) error {
 		c.delete(keyFormat[:1]) // a key that is never set
@@ -400,12 +400,12 @@ func (s *Store) Ping(ctx context.Context) error {
 	})
 }
 
-// TryLease implements store.Jobs: a directory is open in one process.
+// TryLease implements store.Backend: a directory is open in one process.
 func (s *Store) TryLease(context.Context, string, time.Duration) (bool, error) {
 	return read(s, func() (bool, error) { return true, nil })
 }
 
-// Stats implements store.Health.
+// Stats implements store.Backend.
 func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 	done, err := s.hold()
 	if err != nil {

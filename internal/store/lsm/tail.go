@@ -148,7 +148,7 @@ func (t *tail) from(low posthaste.Position) (lists [][]store.Entry, ok bool) {
 	return lists, true
 }
 
-// Watch implements store.Watcher. It returns the end of all users' logs, which is at or above
+// Watch implements store.Backend. It returns the end of all users' logs, which is at or above
 // each user's last event.
 func (s *Store) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
 	done, err := s.hold()

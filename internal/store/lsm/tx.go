@@ -17,7 +17,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Update implements store.Transactor. It is one operation of the writer.
+// Update implements store.Backend. It is one operation of the writer.
 func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
 	if len(scope.User) > maxUserLen {
 		return fmt.Errorf("user id of %d bytes: at most %d fit", len(scope.User), maxUserLen)
@@ -144,9 +144,6 @@ func emptied[T any](all []T) []T {
 	return all[:0]
 }
 
-// Now implements store.Tx.
-func (tx *transaction) Now() time.Time { return tx.now }
-
 // NextPosition implements store.Tx. A position that is not used is of no harm.
 func (tx *transaction) NextPosition() posthaste.Position {
 	tx.c.last = tx.c.last.Next(tx.now)
@@ -240,16 +237,7 @@ func (tx *transaction) addPlace(p placed) *placed {
 }
 
 // Save implements store.Tx.
-func (tx *transaction) Save(m *posthaste.Message, place *store.Place) { tx.setPlace(m, *place) }
-
-// End implements store.Tx.
-func (tx *transaction) End(m *posthaste.Message, place *store.Place) {
-	ended := *place
-	ended.Lingers, ended.Lease = false, 0
-	tx.setPlace(m, ended)
-}
-
-func (tx *transaction) setPlace(m *posthaste.Message, place store.Place) {
+func (tx *transaction) Save(m *posthaste.Message, place *store.Place) {
 	p, err := tx.place(m.ID)
 	if err != nil {
 		tx.err = errors.Join(tx.err, err)
@@ -258,7 +246,7 @@ func (tx *transaction) setPlace(m *posthaste.Message, place store.Place) {
 	if p.message == nil {
 		p.message, p.lane = m, laneOf(m)
 	}
-	p.now, p.lease, p.saved = p.now.at(&place), place.Lease, true
+	p.now, p.lease, p.saved = p.now.at(place), place.Lease, true
 }
 
 // write writes all that was staged. It cannot fail.

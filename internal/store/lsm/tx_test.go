@@ -218,7 +218,7 @@ func TestUpdatesOfOneClaim(t *testing.T) {
 				t.Errorf("place %+v, want one that waits to be cancelled", *place)
 			}
 			place.State, place.CancelRequested = posthaste.StateCancelled, false
-			tx.End(m, place)
+			tx.Save(m, place)
 			return nil
 		},
 		func(tx store.Tx) error {
@@ -281,7 +281,7 @@ func TestClaimsRaceWithUpdates(t *testing.T) {
 				return store.ErrLeaseLost
 			}
 			place.State, place.Lease = posthaste.StateDelivered, 0
-			tx.End(claim.Message, place)
+			tx.Save(claim.Message, place)
 			return nil
 		})
 		if err != nil {

@@ -264,7 +264,7 @@ func (tx *transaction) statusOf(id posthaste.MessageID, claim *lanes.Claimed) (s
 	return st, nil
 }
 
-// View implements store.Transactor.
+// View implements store.Backend.
 func (s *Store) View(_ context.Context, scope store.Scope, read func(store.Reader) error) (err error) {
 	done, err := s.reading()
 	if err != nil {
@@ -341,7 +341,7 @@ func (v *view) Place(id posthaste.MessageID) (*store.Place, error) {
 	return st.placeOf(v.store.scheduler.Token(id)), nil
 }
 
-// Due implements store.Transactor.
+// Due implements store.Backend.
 func (s *Store) Due(_ context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) (due []store.Record, next time.Time, err error) {
 	done, err := s.hold()
 	if err != nil {

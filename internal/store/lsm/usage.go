@@ -83,20 +83,16 @@ func parseCount(value []byte) (int64, error) {
 	return n, nil
 }
 
-// Usage implements store.Retention.
+// Usage implements store.Backend.
 func (s *Store) Usage(_ context.Context, user string) (store.Usage, error) {
-	return s.measure(appendUser(nil, user))
-}
-
-// TotalUsage implements store.Retention.
-func (s *Store) TotalUsage(context.Context) (store.Usage, error) { return s.measure(nil) }
-
-// measure tells what is kept of those whose keys go on with the scope behind the
-// part: of one user, or of all if it is empty.
-func (s *Store) measure(scope []byte) (store.Usage, error) {
+	var scope []byte // of all users
+	if user != "" {
+		scope = appendUser(nil, user)
+	}
 	return read(s, func() (store.Usage, error) { return measure(s.db, scope) })
 }
 
+// measure returns what is stored under the keys that continue with a scope after their part.
 func measure(db *pebble.DB, scope []byte) (store.Usage, error) {
 	iter, err := db.NewIter(nil)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestUsageBytes(t *testing.T) {
 	near("its second day", u.Days[1].Bytes, 1)
 	near("dead letters", u.DeadLetters.Bytes, 2)
 	near("all of a user", u.Bytes(), 4)
-	total, err := s.TotalUsage(t.Context())
+	total, err := s.Usage(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestUsageForgetsWhatWasDropped(t *testing.T) {
 	})
 }
 
-func usage(t *testing.T, s store.Retention) store.Usage {
+func usage(t *testing.T, s *ruled) store.Usage {
 	t.Helper()
 	u, err := s.Usage(t.Context(), "ann")
 	if err != nil {

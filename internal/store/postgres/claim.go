@@ -15,7 +15,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Claim implements store.Worker. It writes nothing while nothing is due.
+// Claim implements store.Backend. It writes nothing while nothing is due.
 func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
-	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/storetest"
 )
 
@@ -25,7 +25,6 @@ func TestCopyRefusesADatabaseInUse(t *testing.T) {
 	url := emptyDatabase(t)
 	other, s := open(t, url), open(t, url)
 	calls := map[string]func() error{
-		"Empty":  func() error { _, err := s.Empty(t.Context()); return err },
 		"Export": func() error { return s.Export(t.Context(), start, func(store.Item) error { return nil }) },
 		"Import": func() error { return s.Import(t.Context(), nil) },
 	}
@@ -48,11 +47,11 @@ func openDatabase(t *testing.T) storetest.Opened {
 	t.Helper()
 	url := emptyDatabase(t)
 	s := open(t, url)
-	return storetest.Opened{Store: storetest.NewCopying(s.Store), Reopen: func() storetest.Copying {
+	return storetest.Opened{Store: s.Ledger, Reopen: func() *ledger.Ledger {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		return storetest.NewCopying(open(t, url).Store)
+		return open(t, url).Ledger
 	}}
 }
 
@@ -64,7 +63,7 @@ func openEmbedded(t *testing.T) storetest.Opened {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return storetest.Opened{Store: storetest.NewCopying(s), Reopen: func() storetest.Copying {
+	return storetest.Opened{Store: ledger.New(s), Reopen: func() *ledger.Ledger {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -73,8 +72,6 @@ func openEmbedded(t *testing.T) storetest.Opened {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = again.Close() })
-		return storetest.NewCopying(again)
+		return ledger.New(again)
 	}}
 }
-
-var _ storetest.Copyable = (*postgres.Store)(nil)

@@ -18,21 +18,6 @@ import (
 
 var errNotAlone = errors.New("other nodes use the database, or did until a moment ago: stop them, and wait 10 seconds if one was killed")
 
-// Empty implements store.Copier. It returns errNotAlone too, before anything is written.
-func (s *Store) Empty(ctx context.Context) (empty bool, err error) {
-	ctx, done, err := s.begin(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer done(&err)
-	if err := s.requireAlone(ctx); err != nil {
-		return false, err
-	}
-	return row(ctx, s.pool, pgx.RowTo[bool], `
-		SELECT NOT EXISTS (SELECT FROM posthaste.messages)
-			AND NOT EXISTS (SELECT FROM posthaste.records WHERE kind <> $1)`, int16(store.ItemSecret))
-}
-
 // requireAlone returns errNotAlone if other nodes are alive. It releases the claims of dead nodes.
 func (s *Store) requireAlone(ctx context.Context) error {
 	others, err := row(ctx, s.pool, pgx.RowTo[bool], `

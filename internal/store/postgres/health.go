@@ -10,7 +10,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// Ping implements store.Health: it renews the node's session.
+// Ping implements store.Backend: it renews the node's session.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
 		return struct{}{}, s.renew(ctx)

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TryLease implements store.Jobs, by the database's clock. A dead node's jobs are free. It removes
+// TryLease implements store.Backend, by the database's clock. A dead node's jobs are free. It removes
 // jobs that expired long ago.
 func (s *Store) TryLease(ctx context.Context, job string, held time.Duration) (bool, error) {
 	return read(ctx, s, func(ctx context.Context, q querier) (bool, error) {

@@ -152,7 +152,7 @@ func (t *userTx) remove(l *liveMessage) {
 // bytes.
 const maxLiveScan = 5000
 
-// LiveMessages implements store.LiveMessages. The cursor is the last id.
+// LiveMessages implements store.Backend. The cursor is the last id.
 func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
 	after, err := liveStart(query.Cursor)
 	if err != nil {

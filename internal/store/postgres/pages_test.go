@@ -154,7 +154,7 @@ func twoStores(tb testing.TB) (embedded *lsm.Store, many *postgres.Store) {
 }
 
 // duplicate copies everything from one store into another, as posthaste copy does.
-func duplicate(tb testing.TB, from, into store.Copier) {
+func duplicate(tb testing.TB, from, into store.Backend) {
 	tb.Helper()
 	const atOnce = 1000
 	var items []store.Item

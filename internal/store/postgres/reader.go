@@ -51,7 +51,7 @@ type reader struct {
 	user  string
 }
 
-// View implements store.Transactor.
+// View implements store.Backend.
 func (s *Store) View(ctx context.Context, scope store.Scope, view func(store.Reader) error) (err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {

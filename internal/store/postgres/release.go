@@ -9,7 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Release implements store.Worker. Claims that cannot be released now are released later.
+// Release implements store.Backend. Claims that cannot be released now are released later.
 func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
 	defer s.held.remove(claims...) // after the commit, as with Settle
 	claims = slices.DeleteFunc(slices.Clone(claims), func(c store.Claim) bool { return c.Held != nil && c.Held.Err() != nil })

@@ -23,18 +23,13 @@ func (s *Store) Users(ctx context.Context) ([]string, error) {
 	})
 }
 
-func (s *Store) Trim(ctx context.Context, user string, h store.Horizon) (trimmed store.Trimmed, err error) {
+func (s *Store) DropDays(ctx context.Context, user string, before time.Time) (days int, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
-		return trimmed, err
+		return 0, err
 	}
 	defer done(&err)
-	if !h.Log.IsZero() {
-		if trimmed.Days, err = s.trimLog(ctx, user, h.Log.UTC().Truncate(day)); err != nil {
-			return trimmed, err
-		}
-	}
-	return trimmed, err
+	return s.trimLog(ctx, user, before.UTC().Truncate(day))
 }
 
 // blocksAtOnce and postingsAtOnce bound what one commit removes of the log.

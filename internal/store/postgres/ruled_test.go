@@ -26,7 +26,3 @@ func (r *ruled) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 func (r *ruled) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
 	return r.Ledger.Release(ctx, now, claims)
 }
-
-func (r *ruled) Trim(ctx context.Context, user string, horizon store.Horizon) (store.Trimmed, error) {
-	return r.Ledger.Trim(ctx, user, horizon)
-}

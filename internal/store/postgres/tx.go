@@ -23,7 +23,7 @@ type scopedTx struct {
 	err   error         // why the change fails, whatever it returns
 }
 
-// Update implements store.Transactor. The changes of a user that wait at the same time share a
+// Update implements store.Backend. The changes of a user that wait at the same time share a
 // transaction: see change.
 func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
 	var ended []store.Claim
@@ -43,7 +43,7 @@ func (s *Store) scoped(tx *tx, user string) *scopedTx {
 	return &scopedTx{reader: reader{tx, &tx.readCache, tx.ctx, s, user}, tx: tx, user: user}
 }
 
-// Due implements store.Transactor. Each node gets all that are due. Of those that are not, it reads
+// Due implements store.Backend. Each node gets all that are due. Of those that are not, it reads
 // the time of the first.
 func (s *Store) Due(ctx context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) (due []store.Record, next time.Time, err error) {
 	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]dueRecord, error) {
@@ -76,8 +76,6 @@ func scanDue(r pgx.CollectableRow) (d dueRecord, err error) {
 	d.at = time.UnixMilli(at)
 	return d, err
 }
-
-func (s *scopedTx) Now() time.Time { return s.now }
 
 func (s *scopedTx) NextPosition() posthaste.Position { return s.nextPosition(s.user) }
 
@@ -184,19 +182,16 @@ func (s *scopedTx) Accept(m *posthaste.Message, place store.Place) {
 }
 
 func (s *scopedTx) Save(m *posthaste.Message, place *store.Place) {
-	if l := s.inLane(m); l != nil {
-		s.move(m, l, place)
-		s.save(l)
+	l := s.inLane(m)
+	if l == nil {
+		return
 	}
-}
-
-func (s *scopedTx) End(m *posthaste.Message, place *store.Place) {
-	if l := s.inLane(m); l != nil {
-		ended := *place
-		ended.Lease = 0
-		s.move(m, l, &ended)
+	s.move(m, l, place)
+	if place.State.Terminal() && !place.Lingers {
 		s.remove(l)
 		s.touch(l.lane, 0)
+	} else {
+		s.save(l)
 	}
 }
 

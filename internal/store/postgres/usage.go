@@ -51,11 +51,10 @@ func writeUsage(batch *pgx.Batch, of usageKey, k usageChange) {
 }
 
 func (s *Store) Usage(ctx context.Context, user string) (store.Usage, error) {
+	if user == "" {
+		return s.usage(ctx, ``)
+	}
 	return s.usage(ctx, `WHERE user_id = $1`, user)
-}
-
-func (s *Store) TotalUsage(ctx context.Context) (store.Usage, error) {
-	return s.usage(ctx, ``)
 }
 
 // usageRow is a count and the time of the oldest thing counted.

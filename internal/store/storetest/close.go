@@ -151,7 +151,7 @@ func callsOf(ctx context.Context, s store.Store, claim store.Claim) map[string]f
 		"CompareAndSwapSecret": func() error { return s.CompareAndSwapSecret(ctx, "key", "old", "new") },
 		"Users":                func() error { return errorOf(s.Users(ctx)) },
 		"Usage":                func() error { return errorOf(s.Usage(ctx, user)) },
-		"TotalUsage":           func() error { return errorOf(s.TotalUsage(ctx)) },
+		"Usage of all":         func() error { return errorOf(s.Usage(ctx, "")) },
 		"Ping":                 func() error { return s.Ping(ctx) },
 		"Stats":                func() error { return errorOf(s.Stats(ctx, now)) },
 	}

@@ -12,7 +12,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// RunSeam tests the promises of store.Transactor, and what its transactions do to messages that
+// RunSeam tests the promises of store.Backend, and what its transactions do to messages that
 // wait in lanes. It calls open for each test; open returns an empty backend that has Memory, and
 // sees to it that it is closed in the end. What the tests leave behind need not make sense: only
 // queues, flow-control keys and messages have records that can be decoded.

@@ -43,7 +43,7 @@ var seamQueuePromises = []seamPromise{
 		s.update(ann, func(tx store.Tx) error {
 			p := s.placeIn(tx, first)
 			p.Callbacks, p.Lingers = 0, false
-			tx.End(first, p)
+			tx.Save(first, p)
 			return nil
 		})
 		s.wantPlace(first, func(p store.Place) bool { return p.State == posthaste.StateDelivered && !p.Lingers })

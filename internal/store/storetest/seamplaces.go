@@ -223,7 +223,7 @@ func acceptIn(tx store.Tx, m *posthaste.Message) {
 func endIn(tx store.Tx, place *store.Place, m *posthaste.Message, state posthaste.State) {
 	place.State, place.Lease = state, 0
 	tx.Log(m, posthaste.Event{MessageID: m.ID, State: state})
-	tx.End(m, place)
+	tx.Save(m, place)
 }
 
 func (s *seam) accept(edits ...func(*posthaste.Message)) *posthaste.Message {

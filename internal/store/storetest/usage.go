@@ -99,7 +99,7 @@ var usagePromises = []promise{
 		tr.end(tr.accept(ownedBy(anna)))
 		tr.start(func(run *posthaste.Run) { run.User = anna })
 		mine, theirs := tr.usage(ann), tr.usage(anna)
-		total, err := tr.store.TotalUsage(tr.Context())
+		total, err := tr.store.Usage(tr.Context(), "")
 		if err != nil {
 			tr.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func countOne(k *store.KindUsage, at time.Time) {
 }
 
 // readDeadLetters returns all dead letters of a user, the oldest first.
-func readDeadLetters(ctx context.Context, s store.DeadLetters, user string) (all []*posthaste.DeadLetter, err error) {
+func readDeadLetters(ctx context.Context, s store.Store, user string) (all []*posthaste.DeadLetter, err error) {
 	query := store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty}
 	for {
 		page, err := s.DeadLetters(ctx, user, query)

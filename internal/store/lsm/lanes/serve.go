@@ -14,7 +14,7 @@ const (
 )
 
 // Claim leases up to limit due messages, one of each lane in turn, and returns when to call
-// again: see store.Worker. It returns the errors of some lanes together with the leases of the
+// again: see store.Backend. It returns the errors of some lanes together with the leases of the
 // others.
 func (s *Scheduler) Claim(now time.Time, limit int) ([]*Lease, time.Time, error) {
 	s.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Claim implements store.Worker.
+// Claim implements store.Store.
 func (m *Model) Claim(_ context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
 	err = m.do(func() error {
 		m.endAskedBeforeCrash(now)
@@ -203,5 +203,5 @@ func (m *Model) holdsSlot(l *life) bool {
 	return false
 }
 
-// Wake implements store.Worker.
+// Wake implements store.Store.
 func (m *Model) Wake() <-chan struct{} { return m.wake }

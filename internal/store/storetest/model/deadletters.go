@@ -9,7 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// DeadLetters implements store.DeadLetters.
+// DeadLetters implements store.Store.
 func (m *Model) DeadLetters(_ context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
 	err = m.do(func() error {
 		all, room := slices.Clone(m.deadLetters), store.NewPageBudget(0)
@@ -43,7 +43,7 @@ func (m *Model) findDeadLetter(user string, id posthaste.DeadLetterID) int {
 	})
 }
 
-// DeadLetter implements store.DeadLetters.
+// DeadLetter implements store.Store.
 func (m *Model) DeadLetter(_ context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
 	return ask(m, func() (*posthaste.DeadLetter, error) {
 		if at := m.findDeadLetter(user, id); at >= 0 {
@@ -53,7 +53,7 @@ func (m *Model) DeadLetter(_ context.Context, user string, id posthaste.DeadLett
 	})
 }
 
-// DeleteDeadLetters implements store.DeadLetters.
+// DeleteDeadLetters implements store.Store.
 func (m *Model) DeleteDeadLetters(_ context.Context, user string, ids []posthaste.DeadLetterID,
 	step store.Progress,
 ) (deleted []posthaste.DeadLetterID, err error) {
@@ -75,7 +75,7 @@ func (m *Model) DeleteDeadLetters(_ context.Context, user string, ids []posthast
 	return deleted, err
 }
 
-// RetryDeadLetters implements store.DeadLetters.
+// RetryDeadLetters implements store.Store.
 func (m *Model) RetryDeadLetters(_ context.Context, now time.Time, user string, ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error), step store.Progress,
 ) (results []store.Retried, err error) {

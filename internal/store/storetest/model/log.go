@@ -39,7 +39,7 @@ func (m *Model) Events(_ context.Context, user string, query store.EventQuery, v
 	return page.Visit(visit)
 }
 
-// Watch implements store.Watcher. The end counts as read: a crash must not take it
+// Watch implements store.Store. The end counts as read: a crash must not take it
 // back.
 func (m *Model) Watch(context.Context, string) (end posthaste.Position, grown <-chan struct{}, err error) {
 	err = m.do(func() error {
@@ -50,7 +50,7 @@ func (m *Model) Watch(context.Context, string) (end posthaste.Position, grown <-
 	return end, grown, err
 }
 
-// LiveMessages implements store.LiveMessages. The cursor is the id of the next
+// LiveMessages implements store.Store. The cursor is the id of the next
 // message.
 func (m *Model) LiveMessages(_ context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
 	err = m.do(func() error {

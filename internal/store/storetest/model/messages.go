@@ -9,7 +9,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Accept implements store.Acceptor.
+// Accept implements store.Store.
 func (m *Model) Accept(_ context.Context, now time.Time, submissions []store.Submission) (accepted []store.Accepted, err error) {
 	err = m.change(func() error {
 		for _, s := range submissions {
@@ -70,7 +70,7 @@ func (m *Model) follow(now time.Time, message *posthaste.Message) {
 	}
 }
 
-// Settle implements store.Worker.
+// Settle implements store.Store.
 func (m *Model) Settle(_ context.Context, now time.Time, settlement store.Settlement) error {
 	return m.change(func() error {
 		l := m.claimed(settlement.Claim)
@@ -128,7 +128,7 @@ func (m *Model) settle(now time.Time, l *life, s store.Settlement) {
 	}
 }
 
-// Release implements store.Worker.
+// Release implements store.Store.
 func (m *Model) Release(_ context.Context, now time.Time, claims []store.Claim) error {
 	return m.change(func() error {
 		for _, claim := range claims {
@@ -143,7 +143,7 @@ func (m *Model) Release(_ context.Context, now time.Time, claims []store.Claim) 
 	})
 }
 
-// Cancel implements store.Canceller.
+// Cancel implements store.Store.
 func (m *Model) Cancel(_ context.Context, now time.Time, user string, ids []posthaste.MessageID,
 	step *store.Step,
 ) (changed []posthaste.MessageID, err error) {
@@ -180,7 +180,7 @@ func (m *Model) endCancelled(now time.Time, l *life) {
 	l.state = posthaste.StateCancelled
 }
 
-// RunNow implements store.Expediter.
+// RunNow implements store.Store.
 func (m *Model) RunNow(_ context.Context, now time.Time, user string, id posthaste.MessageID) error {
 	return m.change(func() error {
 		l := m.find(user, id)
@@ -197,7 +197,7 @@ func (m *Model) RunNow(_ context.Context, now time.Time, user string, id posthas
 	})
 }
 
-// Message implements store.MessageReader.
+// Message implements store.Store.
 func (m *Model) Message(_ context.Context, user string, id posthaste.MessageID) (store.Status, error) {
 	return ask(m, func() (store.Status, error) {
 		l := m.find(user, id)

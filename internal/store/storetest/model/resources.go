@@ -79,7 +79,7 @@ func setIfZero(at *time.Time, now time.Time) {
 	}
 }
 
-// UpdateQueue implements store.Queues.
+// UpdateQueue implements store.Store.
 func (m *Model) UpdateQueue(_ context.Context, now time.Time, user, queue string, change func(*posthaste.Queue) error) error {
 	return m.change(func() error {
 		return m.queues.update(name{user, queue}, posthaste.Queue{Name: queue}, change, func(q *posthaste.Queue) {
@@ -89,7 +89,7 @@ func (m *Model) UpdateQueue(_ context.Context, now time.Time, user, queue string
 	})
 }
 
-// Queue implements store.Queues.
+// Queue implements store.Store.
 func (m *Model) Queue(_ context.Context, user, queue string) (store.QueueStatus, error) {
 	return ask(m, func() (store.QueueStatus, error) {
 		q, err := m.queues.get(name{user, queue})
@@ -110,7 +110,7 @@ func (m *Model) queueStatus(user string, q *posthaste.Queue) store.QueueStatus {
 	return status
 }
 
-// QueueNames implements store.Queues.
+// QueueNames implements store.Store.
 func (m *Model) QueueNames(_ context.Context, user string) ([]string, error) {
 	return ask(m, func() (names []string, err error) {
 		for _, q := range m.queues.list(user) {
@@ -120,7 +120,7 @@ func (m *Model) QueueNames(_ context.Context, user string) ([]string, error) {
 	})
 }
 
-// Queues implements store.Queues.
+// Queues implements store.Store.
 func (m *Model) Queues(_ context.Context, user, after string) (store.List[store.QueueStatus], error) {
 	return ask(m, func() (store.List[store.QueueStatus], error) {
 		var all []store.QueueStatus
@@ -131,7 +131,7 @@ func (m *Model) Queues(_ context.Context, user, after string) (store.List[store.
 	})
 }
 
-// DeleteQueue implements store.Queues.
+// DeleteQueue implements store.Store.
 func (m *Model) DeleteQueue(_ context.Context, now time.Time, user, queue string) error {
 	return m.change(func() error {
 		for _, l := range m.lives {
@@ -150,7 +150,7 @@ func copyGroup(g *posthaste.URLGroup) *posthaste.URLGroup {
 	return &c
 }
 
-// UpdateURLGroup implements store.URLGroups.
+// UpdateURLGroup implements store.Store.
 func (m *Model) UpdateURLGroup(_ context.Context, now time.Time, user, group string, change func(*posthaste.URLGroup) error) error {
 	return m.do(func() error {
 		id := name{user, group}
@@ -165,19 +165,19 @@ func (m *Model) UpdateURLGroup(_ context.Context, now time.Time, user, group str
 	})
 }
 
-// URLGroup implements store.URLGroups.
+// URLGroup implements store.Store.
 func (m *Model) URLGroup(_ context.Context, user, group string) (*posthaste.URLGroup, error) {
 	return ask(m, func() (*posthaste.URLGroup, error) { return m.groups.get(name{user, group}) })
 }
 
-// URLGroups implements store.URLGroups.
+// URLGroups implements store.Store.
 func (m *Model) URLGroups(_ context.Context, user, after string) (store.List[*posthaste.URLGroup], error) {
 	return ask(m, func() (store.List[*posthaste.URLGroup], error) {
 		return partOf(m.groups.list(user), after, func(g *posthaste.URLGroup) string { return g.Name }, store.URLGroupSize), nil
 	})
 }
 
-// DeleteURLGroup implements store.URLGroups.
+// DeleteURLGroup implements store.Store.
 func (m *Model) DeleteURLGroup(_ context.Context, user, group string) error {
 	return m.do(func() error {
 		delete(m.groups.all, name{user, group})
@@ -185,7 +185,7 @@ func (m *Model) DeleteURLGroup(_ context.Context, user, group string) error {
 	})
 }
 
-// UpdateFlowKey implements store.FlowKeys.
+// UpdateFlowKey implements store.Store.
 func (m *Model) UpdateFlowKey(_ context.Context, now time.Time, user, key string, change func(*posthaste.FlowKey) error) error {
 	return m.change(func() error {
 		return m.flowKeys.update(name{user, key}, posthaste.FlowKey{Key: key}, change, func(k *posthaste.FlowKey) {
@@ -195,7 +195,7 @@ func (m *Model) UpdateFlowKey(_ context.Context, now time.Time, user, key string
 	})
 }
 
-// DeleteFlowKey implements store.FlowKeys.
+// DeleteFlowKey implements store.Store.
 func (m *Model) DeleteFlowKey(_ context.Context, user, key string) error {
 	return m.do(func() error {
 		id := name{user, key}
@@ -220,7 +220,7 @@ func (m *Model) under(key name) (n int) {
 	return n
 }
 
-// FlowKey implements store.FlowKeys.
+// FlowKey implements store.Store.
 func (m *Model) FlowKey(_ context.Context, now time.Time, user, key string) (store.FlowStatus, error) {
 	return ask(m, func() (store.FlowStatus, error) {
 		k, err := m.flowKeys.get(name{user, key})
@@ -244,7 +244,7 @@ func (m *Model) flowStatus(now time.Time, user string, k *posthaste.FlowKey) sto
 	return status
 }
 
-// FlowKeys implements store.FlowKeys.
+// FlowKeys implements store.Store.
 func (m *Model) FlowKeys(_ context.Context, now time.Time, user, contains, after string) (store.List[store.FlowStatus], error) {
 	return ask(m, func() (store.List[store.FlowStatus], error) {
 		var all []store.FlowStatus
@@ -263,7 +263,7 @@ func copySchedule(s *posthaste.Schedule) *posthaste.Schedule {
 	return &c
 }
 
-// UpdateSchedule implements store.Schedules.
+// UpdateSchedule implements store.Store.
 func (m *Model) UpdateSchedule(_ context.Context, now time.Time, user, id string, change func(*posthaste.Schedule) error) error {
 	return m.change(func() error {
 		return m.schedules.update(name{user, id}, posthaste.Schedule{ID: id, User: user}, change,
@@ -271,19 +271,19 @@ func (m *Model) UpdateSchedule(_ context.Context, now time.Time, user, id string
 	})
 }
 
-// Schedule implements store.Schedules.
+// Schedule implements store.Store.
 func (m *Model) Schedule(_ context.Context, user, id string) (*posthaste.Schedule, error) {
 	return ask(m, func() (*posthaste.Schedule, error) { return m.schedules.get(name{user, id}) })
 }
 
-// Schedules implements store.Schedules.
+// Schedules implements store.Store.
 func (m *Model) Schedules(_ context.Context, user, after string) (store.List[*posthaste.Schedule], error) {
 	return ask(m, func() (store.List[*posthaste.Schedule], error) {
 		return partOf(m.schedules.list(user), after, func(s *posthaste.Schedule) string { return s.ID }, store.ScheduleSize), nil
 	})
 }
 
-// DeleteSchedule implements store.Schedules.
+// DeleteSchedule implements store.Store.
 func (m *Model) DeleteSchedule(_ context.Context, user, id string) error {
 	return m.do(func() error {
 		delete(m.schedules.all, name{user, id})
@@ -291,7 +291,7 @@ func (m *Model) DeleteSchedule(_ context.Context, user, id string) error {
 	})
 }
 
-// DueSchedules implements store.Schedules.
+// DueSchedules implements store.Store.
 func (m *Model) DueSchedules(_ context.Context, now time.Time, limit int, except ...string) (due []*posthaste.Schedule, next time.Time, err error) {
 	err = m.do(func() error {
 		for _, s := range m.schedules.all {
@@ -313,7 +313,7 @@ func (m *Model) DueSchedules(_ context.Context, now time.Time, limit int, except
 	return due, next, err
 }
 
-// Tick implements store.Schedules.
+// Tick implements store.Store.
 func (m *Model) Tick(_ context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
 	return m.change(func() error {
 		id := name{after.User, after.ID}
@@ -333,7 +333,7 @@ func copyAction(a *posthaste.BulkAction) *posthaste.BulkAction {
 	return &c
 }
 
-// PutAction implements store.Actions.
+// PutAction implements store.Store.
 func (m *Model) PutAction(_ context.Context, action *posthaste.BulkAction) error {
 	return m.do(func() error {
 		m.actions.all[name{action.User, action.ID}] = copyAction(action)
@@ -341,17 +341,17 @@ func (m *Model) PutAction(_ context.Context, action *posthaste.BulkAction) error
 	})
 }
 
-// Action implements store.Actions.
+// Action implements store.Store.
 func (m *Model) Action(_ context.Context, user, id string) (*posthaste.BulkAction, error) {
 	return ask(m, func() (*posthaste.BulkAction, error) { return m.actions.get(name{user, id}) })
 }
 
-// Actions implements store.Actions.
+// Actions implements store.Store.
 func (m *Model) Actions(_ context.Context, user string) ([]*posthaste.BulkAction, error) {
 	return ask(m, func() ([]*posthaste.BulkAction, error) { return m.actions.list(user), nil })
 }
 
-// UnfinishedActions implements store.Actions.
+// UnfinishedActions implements store.Store.
 func (m *Model) UnfinishedActions(context.Context) ([]*posthaste.BulkAction, error) {
 	return ask(m, func() (all []*posthaste.BulkAction, err error) {
 		for _, a := range m.actions.all {
@@ -363,7 +363,7 @@ func (m *Model) UnfinishedActions(context.Context) ([]*posthaste.BulkAction, err
 	})
 }
 
-// UpdateAction implements store.Actions.
+// UpdateAction implements store.Store.
 func (m *Model) UpdateAction(_ context.Context, user, id string, change func(*posthaste.BulkAction)) error {
 	return m.do(func() error {
 		action := m.actions.all[name{user, id}]
@@ -375,7 +375,7 @@ func (m *Model) UpdateAction(_ context.Context, user, id string, change func(*po
 	})
 }
 
-// DeleteActions implements store.Actions.
+// DeleteActions implements store.Store.
 func (m *Model) DeleteActions(_ context.Context, completedBefore time.Time) error {
 	return m.do(func() error {
 		for id, a := range m.actions.all {
@@ -406,7 +406,7 @@ func (m *Model) advance(user string, step *store.Step, processed int, failures [
 	}
 }
 
-// Secret implements store.Vault.
+// Secret implements store.Store.
 func (m *Model) Secret(_ context.Context, key string) (string, error) {
 	return ask(m, func() (string, error) {
 		value, exists := m.secrets[key]
@@ -417,7 +417,7 @@ func (m *Model) Secret(_ context.Context, key string) (string, error) {
 	})
 }
 
-// PutSecretIfAbsent implements store.Vault.
+// PutSecretIfAbsent implements store.Store.
 func (m *Model) PutSecretIfAbsent(_ context.Context, key, value string) (string, error) {
 	return ask(m, func() (string, error) {
 		if _, exists := m.secrets[key]; !exists {
@@ -427,7 +427,7 @@ func (m *Model) PutSecretIfAbsent(_ context.Context, key, value string) (string,
 	})
 }
 
-// CompareAndSwapSecret implements store.Vault.
+// CompareAndSwapSecret implements store.Store.
 func (m *Model) CompareAndSwapSecret(_ context.Context, key, old, value string) error {
 	return m.do(func() error {
 		if present, exists := m.secrets[key]; !exists || present != old {

@@ -10,7 +10,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Users implements store.Retention.
+// Users implements store.Store.
 func (m *Model) Users(context.Context) ([]string, error) {
 	return ask(m, func() ([]string, error) {
 		found := map[string]bool{}
@@ -30,7 +30,7 @@ func (m *Model) Users(context.Context) ([]string, error) {
 	})
 }
 
-// Trim implements store.Retention. It keeps days together, as other backends do.
+// Trim implements store.Store. It keeps days together, as other backends do.
 func (m *Model) Trim(_ context.Context, user string, h store.Horizon) (trimmed store.Trimmed, err error) {
 	err = m.do(func() error {
 		if !h.DeadLetters.IsZero() {

@@ -76,7 +76,7 @@ func copyOf[T any](p *T) *T {
 	return &c
 }
 
-// Transact implements store.Runs.
+// Transact implements store.Store.
 func (m *Model) Transact(_ context.Context, now time.Time, user string, change func(store.RunTx) error) error {
 	return m.change(func() error {
 		tx := m.newRunTx(now, user)
@@ -88,12 +88,12 @@ func (m *Model) Transact(_ context.Context, now time.Time, user string, change f
 	})
 }
 
-// Run implements store.Runs.
+// Run implements store.Store.
 func (m *Model) Run(_ context.Context, user string, at posthaste.Position) (*posthaste.Run, error) {
 	return ask(m, func() (*posthaste.Run, error) { return m.run(user, at) })
 }
 
-// LatestRun implements store.Runs.
+// LatestRun implements store.Store.
 func (m *Model) LatestRun(_ context.Context, user, id string) (*posthaste.Run, error) {
 	return ask(m, func() (*posthaste.Run, error) { return m.run(user, m.latest(user, id)) })
 }
@@ -116,7 +116,7 @@ func (m *Model) run(user string, at posthaste.Position) (*posthaste.Run, error) 
 	return copyRun(x.run), nil
 }
 
-// RunEntries implements store.Runs.
+// RunEntries implements store.Store.
 func (m *Model) RunEntries(_ context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
 	return ask(m, func() ([]posthaste.RunEntry, error) { return m.entries(user, at, count), nil })
 }
@@ -132,7 +132,7 @@ func (m *Model) entries(user string, at posthaste.Position, count int) []posthas
 	return slices.Clone(x.entries[:count])
 }
 
-// Runs implements store.Runs.
+// Runs implements store.Store.
 func (m *Model) Runs(_ context.Context, user string, query store.RunQuery) (page store.RunPage, err error) {
 	err = m.do(func() error {
 		room := store.NewPageBudget(0)
@@ -190,17 +190,17 @@ func (m *Model) places(user string, query store.RunQuery) (all []place) {
 	return all
 }
 
-// EventWaiters implements store.Waiters.
+// EventWaiters implements store.Store.
 func (m *Model) EventWaiters(_ context.Context, user, eventID string) ([]*posthaste.Waiter, error) {
 	return ask(m, func() ([]*posthaste.Waiter, error) { return m.waitersFor(user, posthaste.EventTopic(eventID)), nil })
 }
 
-// RunWaiters implements store.Waiters.
+// RunWaiters implements store.Store.
 func (m *Model) RunWaiters(_ context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error) {
 	return ask(m, func() ([]*posthaste.Waiter, error) { return m.waitersOf(user, at), nil })
 }
 
-// DueWaiters implements store.Waiters.
+// DueWaiters implements store.Store.
 func (m *Model) DueWaiters(_ context.Context, now time.Time, limit int, except ...string) (due []store.DueWaiter, next time.Time, err error) {
 	err = m.do(func() error {
 		waiters := slices.DeleteFunc(slices.Clone(m.waiters), func(w *waiter) bool {

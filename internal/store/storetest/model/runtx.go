@@ -54,13 +54,13 @@ func (tx *runTx) execution(at posthaste.Position) *execution {
 	return tx.executions[runID{tx.user, at}]
 }
 
-// Now implements store.RunRecords.
+// Now implements store.RunTx.
 func (tx *runTx) Now() time.Time { return tx.now }
 
-// NextPosition implements store.RunRecords.
+// NextPosition implements store.RunTx.
 func (tx *runTx) NextPosition() posthaste.Position { return tx.nextPosition(tx.now) }
 
-// Run implements store.RunRecords.
+// Run implements store.RunTx.
 func (tx *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	if run := tx.runs[at]; run != nil {
 		return run, nil
@@ -72,7 +72,7 @@ func (tx *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	return run, err
 }
 
-// LatestRun implements store.RunRecords.
+// LatestRun implements store.RunTx.
 func (tx *runTx) LatestRun(id string) (*posthaste.Run, error) {
 	at, ok := tx.started[id]
 	if !ok {
@@ -81,7 +81,7 @@ func (tx *runTx) LatestRun(id string) (*posthaste.Run, error) {
 	return tx.Run(at)
 }
 
-// Start implements store.RunRecords.
+// Start implements store.RunTx.
 func (tx *runTx) Start(run *posthaste.Run) {
 	tx.runs[run.Position] = run
 	tx.started[run.ID] = run.Position
@@ -90,12 +90,12 @@ func (tx *runTx) Start(run *posthaste.Run) {
 	})
 }
 
-// Save implements store.RunRecords.
+// Save implements store.RunTx.
 func (tx *runTx) Save(run *posthaste.Run) {
 	tx.write(func() { tx.execution(run.Position).run = copyRun(run) })
 }
 
-// Log implements store.RunRecords.
+// Log implements store.RunTx.
 func (tx *runTx) Log(m *posthaste.Message, state posthaste.State, reason string) {
 	tx.write(func() {
 		l := tx.find(tx.user, m.ID)
@@ -106,7 +106,7 @@ func (tx *runTx) Log(m *posthaste.Message, state posthaste.State, reason string)
 	})
 }
 
-// Append implements store.RunDeliveries.
+// Append implements store.RunTx.
 func (tx *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error {
 	entry.Index = run.Entries
 	run.Entries++
@@ -123,13 +123,13 @@ func (tx *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthas
 	return tx.Accept(m)
 }
 
-// PutIdempotencyRecord implements store.RunDeliveries.
+// PutIdempotencyRecord implements store.RunTx.
 func (tx *runTx) PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID) {
 	tx.memory[memoryKey{run.Position, key}] = id
 	tx.write(func() { tx.execution(run.Position).memory[key] = id })
 }
 
-// IdempotencyRecord implements store.RunDeliveries.
+// IdempotencyRecord implements store.RunTx.
 func (tx *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste.MessageID, ok bool, err error) {
 	if id, ok = tx.memory[memoryKey{run.Position, key}]; ok {
 		return id, true, nil
@@ -140,18 +140,18 @@ func (tx *runTx) IdempotencyRecord(run *posthaste.Run, key string) (id posthaste
 	return id, ok, nil
 }
 
-// Entries implements store.RunDeliveries.
+// Entries implements store.RunTx.
 func (tx *runTx) Entries(run posthaste.Position, count int) ([]posthaste.RunEntry, error) {
 	return tx.entries(tx.user, run, count), nil
 }
 
-// Accept implements store.RunDeliveries.
+// Accept implements store.RunTx.
 func (tx *runTx) Accept(m *posthaste.Message) error {
 	tx.write(func() { tx.accept(tx.now, []*posthaste.Message{m}) })
 	return nil
 }
 
-// Message implements store.RunDeliveries.
+// Message implements store.RunTx.
 func (tx *runTx) Message(id posthaste.MessageID) (*posthaste.Message, posthaste.State, error) {
 	l := tx.find(tx.user, id)
 	switch {
@@ -164,7 +164,7 @@ func (tx *runTx) Message(id posthaste.MessageID) (*posthaste.Message, posthaste.
 	}
 }
 
-// CancelDeliveries implements store.RunDeliveries.
+// CancelDeliveries implements store.RunTx.
 func (tx *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
 	ids := []posthaste.MessageID{run.FirstID}
 	for _, entry := range tx.entries(tx.user, run.Position, -1) {
@@ -180,7 +180,7 @@ func (tx *runTx) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
 	return nil
 }
 
-// Cancel implements store.RunDeliveries.
+// Cancel implements store.RunTx.
 func (tx *runTx) Cancel(id posthaste.MessageID) (bool, error) {
 	l := tx.find(tx.user, id)
 	if l == nil || l.state.Terminal() || l.cancelRequested {
@@ -190,13 +190,13 @@ func (tx *runTx) Cancel(id posthaste.MessageID) (bool, error) {
 	return true, nil
 }
 
-// Wait implements store.RunWaiting.
+// Wait implements store.RunTx.
 func (tx *runTx) Wait(w *posthaste.Waiter) {
 	w.Position = tx.NextPosition()
 	tx.write(func() { tx.waiters = append(tx.waiters, &waiter{*w, tx.user}) })
 }
 
-// Waiter implements store.RunWaiting.
+// Waiter implements store.RunTx.
 func (tx *runTx) Waiter(run, at posthaste.Position) (*posthaste.Waiter, error) {
 	waiters, _ := tx.RunWaiters(run)
 	for _, w := range waiters {
@@ -207,12 +207,12 @@ func (tx *runTx) Waiter(run, at posthaste.Position) (*posthaste.Waiter, error) {
 	return nil, store.ErrNotFound
 }
 
-// Waiters implements store.RunWaiting.
+// Waiters implements store.RunTx.
 func (tx *runTx) Waiters(topic posthaste.Topic) ([]*posthaste.Waiter, error) {
 	return tx.waiting(tx.waitersFor(tx.user, topic)), nil
 }
 
-// RunWaiters implements store.RunWaiting.
+// RunWaiters implements store.RunTx.
 func (tx *runTx) RunWaiters(run posthaste.Position) ([]*posthaste.Waiter, error) {
 	return tx.waiting(tx.waitersOf(tx.user, run)), nil
 }
@@ -222,7 +222,7 @@ func (tx *runTx) waiting(all []*posthaste.Waiter) []*posthaste.Waiter {
 	return slices.DeleteFunc(all, func(w *posthaste.Waiter) bool { return tx.gone[w.Position] })
 }
 
-// EndWait implements store.RunWaiting.
+// EndWait implements store.RunTx.
 func (tx *runTx) EndWait(w *posthaste.Waiter) {
 	tx.gone[w.Position] = true
 	tx.write(func() {
@@ -232,7 +232,7 @@ func (tx *runTx) EndWait(w *posthaste.Waiter) {
 	})
 }
 
-// BufferEvent implements store.RunWaiting.
+// BufferEvent implements store.RunTx.
 func (tx *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {
 	event := keptEvent{tx.NextPosition(), eventID, body}
 	tx.write(func() {
@@ -241,7 +241,7 @@ func (tx *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte
 	})
 }
 
-// TakeEvent implements store.RunWaiting.
+// TakeEvent implements store.RunTx.
 func (tx *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, ok bool, err error) {
 	x := tx.execution(run)
 	if x == nil {
@@ -260,13 +260,13 @@ func (tx *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte,
 	return nil, false, nil
 }
 
-// DropEvents implements store.RunWaiting.
+// DropEvents implements store.RunTx.
 func (tx *runTx) DropEvents(run posthaste.Position) error {
 	tx.write(func() { tx.execution(run).events = nil })
 	return nil
 }
 
-// MoveEvents implements store.RunWaiting.
+// MoveEvents implements store.RunTx.
 func (tx *runTx) MoveEvents(from, to posthaste.Position) error {
 	tx.write(func() {
 		old, heir := tx.execution(from), tx.execution(to)
@@ -275,12 +275,12 @@ func (tx *runTx) MoveEvents(from, to posthaste.Position) error {
 	return nil
 }
 
-// AddToDLQ implements store.RunDLQ.
+// AddToDLQ implements store.RunTx.
 func (tx *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 	tx.write(func() { tx.runDLQ = append(tx.runDLQ, &dlqEntry{d, runID{tx.user, run.Position}}) })
 }
 
-// DLQEntry implements store.RunDLQ.
+// DLQEntry implements store.RunTx.
 func (tx *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
 	for _, b := range tx.runDLQ {
 		if b.ID == id && b.run.user == tx.user && !tx.gone[posthaste.Position(id)] {
@@ -291,7 +291,7 @@ func (tx *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *po
 	return nil, nil, store.ErrNotFound
 }
 
-// RemoveFromDLQ implements store.RunDLQ.
+// RemoveFromDLQ implements store.RunTx.
 func (tx *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	id := run.DeadLetterID
 	tx.gone[posthaste.Position(id)] = true
@@ -300,7 +300,7 @@ func (tx *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	})
 }
 
-// CachedResponse implements store.RunResponses.
+// CachedResponse implements store.RunTx.
 func (tx *runTx) CachedResponse(key string) ([]byte, error) {
 	kept, ok := tx.answers[name{tx.user, key}]
 	if !ok || tx.now.Sub(kept.at) >= store.ResponseWindow {
@@ -309,12 +309,12 @@ func (tx *runTx) CachedResponse(key string) ([]byte, error) {
 	return kept.data, nil
 }
 
-// CacheResponse implements store.RunResponses.
+// CacheResponse implements store.RunTx.
 func (tx *runTx) CacheResponse(key string, data []byte) {
 	tx.write(func() { tx.answers[name{tx.user, key}] = answer{tx.now, data} })
 }
 
-// Advance implements store.RunResponses.
+// Advance implements store.RunTx.
 func (tx *runTx) Advance(step *store.Step, processed int, failures []posthaste.ActionFailure) error {
 	if err := tx.checkStep(tx.user, step); err != nil {
 		return err

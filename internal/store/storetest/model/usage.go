@@ -11,14 +11,9 @@ import (
 // eventBytes is the estimate of an event's size.
 const eventBytes = 100
 
-// Usage implements store.Retention.
+// Usage implements store.Store.
 func (m *Model) Usage(_ context.Context, user string) (store.Usage, error) {
-	return m.usage(func(other string) bool { return other == user })
-}
-
-// TotalUsage implements store.Retention.
-func (m *Model) TotalUsage(context.Context) (store.Usage, error) {
-	return m.usage(func(string) bool { return true })
+	return m.usage(func(other string) bool { return user == "" || other == user })
 }
 
 // usage counts what belongs to those that are meant. Of sizes it only knows those of
@@ -80,12 +75,12 @@ func (x *execution) size() (n int) {
 	return n
 }
 
-// Ping implements store.Health.
+// Ping implements store.Store.
 func (m *Model) Ping(context.Context) error {
 	return m.do(func() error { return nil })
 }
 
-// Stats implements store.Health.
+// Stats implements store.Store.
 func (m *Model) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 	return ask(m, func() (stats store.Stats, err error) {
 		lanes := map[laneOf]bool{}
@@ -124,12 +119,12 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// InFlight implements store.Health.
+// InFlight implements store.Store.
 func (m *Model) InFlight(_ context.Context, user string) (int, error) {
 	return ask(m, func() (int, error) { return m.inFlight().users[user], nil })
 }
 
-// TryLease implements store.Jobs: nobody else has the model.
+// TryLease implements store.Store: nobody else has the model.
 func (m *Model) TryLease(context.Context, string, time.Duration) (bool, error) {
 	return ask(m, func() (bool, error) { return true, nil })
 }
