@@ -204,6 +204,15 @@ func HostAndPath(rawURL string) (host, path string) {
 	return strings.ToLower(authority), path
 }
 
+// HostWithoutPort removes the port of a host, keeping brackets of an IPv6 address.
+func HostWithoutPort(host string) string {
+	colon := strings.LastIndexByte(host, ':')
+	if colon < 0 || strings.HasSuffix(host, "]") {
+		return host
+	}
+	return host[:colon]
+}
+
 // CheckURL returns an Error with CodeInvalid unless the text is an absolute
 // http or https URL with a host, both within their bounds.
 func CheckURL(what, text string) error {

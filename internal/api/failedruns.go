@@ -101,7 +101,7 @@ func (a *api) getFailedRun(r *request) (answer, error) {
 
 func oneFailedRun(id posthaste.DeadLetterID) store.RunQuery {
 	return store.RunQuery{
-		Filter: store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{id}},
+		Filter: posthaste.Filter{DeadLetterIDs: []posthaste.DeadLetterID{id}},
 		High:   posthaste.MaxPosition,
 		Limit:  1,
 	}

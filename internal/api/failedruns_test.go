@@ -348,7 +348,7 @@ func idsOf(runs []failedRun) []string {
 func (w *restartWorld) logs() map[string][]posthaste.Event {
 	w.Helper()
 	logs := map[string][]posthaste.Event{}
-	query := store.EventQuery{Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
+	query := store.EventQuery{Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
 	for {
 		page, err := store.ReadEvents(w.Context(), w.store, "ann", query)
 		if err != nil {

@@ -119,7 +119,7 @@ func (a *api) knownFailedRuns(r *request, texts []string) (known []posthaste.Dea
 	there := map[posthaste.DeadLetterID]bool{}
 	for ids := range slices.Chunk(parseDeadLetterIDs(texts), atOnce) {
 		query := store.RunQuery{
-			Filter: store.RunFilter{DeadLetterIDs: ids}, High: posthaste.MaxPosition, Limit: atOnce, OldestFirst: true, Bare: true,
+			Filter: posthaste.Filter{DeadLetterIDs: ids}, High: posthaste.MaxPosition, Limit: atOnce, OldestFirst: true, Bare: true,
 		}
 		for more := true; more; {
 			page, err := a.options.Workflows.Failed(r.Context(), r.user, query)

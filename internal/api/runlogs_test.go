@@ -50,7 +50,7 @@ func TestRunLogForms(t *testing.T) {
 			if want := `{"` + test.form + `":[],"cursor":"p1"}` + "\n"; w.Code != http.StatusOK || w.Body.String() != want {
 				t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 			}
-			if form != test.form || user != "ann" || fmt.Sprint(query.RunStates, query.StepStates) != "[RUN_FAILED] [STEP_FAILED STEP_RETRY]" {
+			if form != test.form || user != "ann" || fmt.Sprint(query.Filter.RunStates, query.StepStates) != "[RUN_FAILED] [STEP_FAILED STEP_RETRY]" {
 				t.Errorf("%s asked for %s with %+v", user, form, query)
 			}
 		})

@@ -193,7 +193,7 @@ func TestRetryInTheBackground(t *testing.T) {
 		if done := w.finished(action.ID); done.Processed != 1 {
 			w.t.Errorf("processed %d, want 1", done.Processed)
 		}
-		live, _, err := w.store.LiveMessages(w.t.Context(), user, store.LiveQuery{Filter: store.EventFilter{Labels: []string{"again"}}, Limit: 2})
+		live, _, err := w.store.LiveMessages(w.t.Context(), user, store.LiveQuery{Filter: posthaste.Filter{Labels: []string{"again"}}, Limit: 2})
 		if err != nil || len(live) != 1 {
 			w.t.Fatalf("messages %v, %v; want the one that was retried", live, err)
 		}

@@ -53,7 +53,7 @@ func (w deadLetterSteps) query(action *posthaste.BulkAction, left posthaste.Acti
 // Begin implements ActionWorker.
 func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor posthaste.ActionCursor, err error) {
 	newest, err := w.engine.NewestDeadLetter(ctx, action.User)
-	cursor.Low, cursor.High = action.Filter.Positions()
+	_, cursor.Low, cursor.High = action.Filter.Dated()
 	cursor.High = min(cursor.High, newest)
 	query := w.query(action, cursor)
 	for err == nil {

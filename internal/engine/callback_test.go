@@ -292,7 +292,7 @@ func TestRetryDeadLetter(t *testing.T) {
 		failed := w.publish(engine.Publication{Body: []byte("hi"), Settings: settings})
 		w.pass(time.Second)
 		page, err := w.DeadLetters(w.t.Context(), user, store.DeadLetterQuery{
-			Filter: store.DeadLetterFilter{Labels: []string{"l"}, Statuses: []int{500}}, High: posthaste.MaxPosition, Limit: 10,
+			Filter: posthaste.Filter{Labels: []string{"l"}, Statuses: []int{500}}, High: posthaste.MaxPosition, Limit: 10,
 		})
 		if err != nil || len(page.DeadLetters) != 1 || page.DeadLetters[0].Message.ID != failed {
 			t.Fatalf("dead letters %+v, %v; want the failed message", page, err)

@@ -105,7 +105,7 @@ func (w *world) publish(p engine.Publication) posthaste.MessageID {
 func (w *world) log(id posthaste.MessageID) []string {
 	w.t.Helper()
 	page, err := store.ReadEvents(w.t.Context(), w.store, user, store.EventQuery{
-		Filter:      store.EventFilter{MessageIDs: []posthaste.MessageID{id}},
+		Filter:      posthaste.Filter{MessageIDs: []posthaste.MessageID{id}},
 		High:        posthaste.MaxPosition,
 		OldestFirst: true,
 		Limit:       1000,

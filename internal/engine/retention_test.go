@@ -242,7 +242,7 @@ func (a *archive) edge() posthaste.Position {
 // expected evaluates a query on what is kept.
 func (a *archive) expected(query store.EventQuery) (entries []store.Entry) {
 	for _, e := range a.entries {
-		if e.Position >= max(a.edge(), query.Low) && e.Position <= query.High && query.Filter.Matches(&e.Event, e.Message) {
+		if e.Position >= max(a.edge(), query.Low) && e.Position <= query.High && query.Filter.MatchesEvent(&e.Event, e.Message) {
 			entries = append(entries, e)
 		}
 	}
@@ -255,7 +255,7 @@ func (a *archive) expected(query store.EventQuery) (entries []store.Entry) {
 // queries are questions to the log, in both orders, of which some begin or end just
 // before or behind the edge.
 func (a *archive) queries() (queries []store.EventQuery) {
-	filters := []store.EventFilter{
+	filters := []posthaste.Filter{
 		{},
 		{States: []posthaste.State{posthaste.StateDelivered}},
 		{States: []posthaste.State{posthaste.StateError, posthaste.StateFailed}, Hosts: []string{"b.example"}},

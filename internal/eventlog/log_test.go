@@ -36,7 +36,7 @@ func storeOf(entries []store.Entry) fakeStore {
 			slices.Reverse(ordered)
 		}
 		for _, e := range ordered {
-			if e.Position < query.Low || e.Position > query.High || !query.Filter.Matches(&e.Event, e.Message) {
+			if e.Position < query.Low || e.Position > query.High || !query.Filter.MatchesEvent(&e.Event, e.Message) {
 				continue
 			}
 			if len(page.Entries) == query.Limit {

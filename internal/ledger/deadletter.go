@@ -68,8 +68,8 @@ func (l *Ledger) DeadLetter(ctx context.Context, user string, id posthaste.DeadL
 
 // DeadLetters implements store.Store.
 func (l *Ledger) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
-	at := make([]posthaste.Position, len(query.Filter.IDs))
-	for i, id := range query.Filter.IDs {
+	at := make([]posthaste.Position, len(query.Filter.DeadLetterIDs))
+	for i, id := range query.Filter.DeadLetterIDs {
 		at[i] = posthaste.Position(id)
 	}
 	find := store.FindQuery{
@@ -81,7 +81,7 @@ func (l *Ledger) DeadLetters(ctx context.Context, user string, query store.DeadL
 		budget := store.NewPageBudget(0)
 		page.Next, page.More, err = r.Find(find, func(at posthaste.Position, value []byte) (full bool, err error) {
 			d, err := record.DecodeDeadLetter(posthaste.DeadLetterID(at), user, value)
-			if err != nil || !query.Filter.Matches(d) {
+			if err != nil || !query.Filter.MatchesDeadLetter(d) {
 				return false, err
 			}
 			if len(page.DeadLetters)+len(page.IDs) == query.Limit || !budget.Take(store.DeadLetterSize(d)) {

@@ -38,7 +38,7 @@ type runPage struct {
 
 // add adds a run that matches, and reports whether the page was full before it.
 func (p *runPage) add(run *posthaste.Run, d *posthaste.DeadLetter) (full bool) {
-	if !p.query.Filter.Matches(run) {
+	if !p.query.Filter.MatchesRun(run) {
 		return false
 	}
 	size := store.RunSize(run)
@@ -94,7 +94,7 @@ func (p *runPage) readFailed(r store.Reader) error {
 	for i, id := range p.query.Filter.DeadLetterIDs {
 		at[i] = posthaste.Position(id)
 	}
-	if prefixes := p.query.Filter.IDPrefixes; len(at) == 0 && len(prefixes) > 0 {
+	if prefixes := p.query.Filter.RunIDPrefixes; len(at) == 0 && len(prefixes) > 0 {
 		named, ok, err := failedByID(r, prefixes)
 		if err != nil || ok && len(named) == 0 {
 			return err

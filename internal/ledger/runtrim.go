@@ -16,8 +16,8 @@ const runsTrimmedAtOnce = 20
 // trimRuns removes runs that ended before a time and are not in the DLQ.
 func (l *Ledger) trimRuns(ctx context.Context, user string, before time.Time) (removed int, err error) {
 	query := store.RunQuery{
-		Filter: store.RunFilter{
-			States: []posthaste.RunState{posthaste.RunSuccess, posthaste.RunFailed, posthaste.RunCancelled},
+		Filter: posthaste.Filter{
+			RunStates: []posthaste.RunState{posthaste.RunSuccess, posthaste.RunFailed, posthaste.RunCancelled},
 		},
 		High: posthaste.FirstPosition(before) - 1, OldestFirst: true, Limit: runsTrimmedAtOnce,
 	}

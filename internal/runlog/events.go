@@ -91,7 +91,7 @@ var changes = map[posthaste.StepState][]posthaste.State{
 
 // loggedAs returns the states to search for.
 func loggedAs(q *Query) []posthaste.State {
-	runs, steps := q.RunStates, q.StepStates
+	runs, steps := q.Filter.RunStates, q.StepStates
 	if len(runs)+len(steps) == 0 {
 		runs, steps = posthaste.RunStates, posthaste.StepStates
 	}
@@ -110,8 +110,8 @@ func loggedAs(q *Query) []posthaste.State {
 }
 
 func isAskedFor(q *Query, state string) bool {
-	return len(q.RunStates)+len(q.StepStates) == 0 ||
-		slices.Contains(q.RunStates, posthaste.RunState(state)) ||
+	return len(q.Filter.RunStates)+len(q.StepStates) == 0 ||
+		slices.Contains(q.Filter.RunStates, posthaste.RunState(state)) ||
 		slices.Contains(q.StepStates, posthaste.StepState(state))
 }
 

@@ -84,7 +84,7 @@ func (l *Log) findFirst(ctx context.Context, f *Facts) error {
 	}
 	const enough = 4 // it is one of the run's first messages
 	query := store.EventQuery{
-		Filter:      store.EventFilter{Runs: true, RunIDs: []string{f.Run.ID}, States: []posthaste.State{posthaste.StateCreated}},
+		Filter:      posthaste.Filter{OfRuns: true, RunIDs: []string{f.Run.ID}, States: []posthaste.State{posthaste.StateCreated}},
 		Low:         f.Run.Position,
 		High:        posthaste.MaxPosition,
 		OldestFirst: true,
@@ -113,7 +113,7 @@ func (l *Log) readErrors(ctx context.Context, f *Facts) error {
 		return nil
 	}
 	page, err := store.ReadEvents(ctx, l.store, f.Run.User, store.EventQuery{
-		Filter: store.EventFilter{Runs: true, MessageIDs: troubled, States: []posthaste.State{posthaste.StateError}},
+		Filter: posthaste.Filter{OfRuns: true, MessageIDs: troubled, States: []posthaste.State{posthaste.StateError}},
 		Low:    f.Run.Position,
 		High:   posthaste.MaxPosition,
 		Limit:  maxErrors,
@@ -154,7 +154,7 @@ func (l *Log) readInvoked(ctx context.Context, f *Facts) error {
 // findRun returns a run by id and time, zero if it does not exist.
 func (l *Log) findRun(ctx context.Context, user, id string, createdAt time.Time) (posthaste.RunRef, error) {
 	page, err := l.store.Runs(ctx, user, store.RunQuery{
-		Filter: store.RunFilter{IDs: []string{id}},
+		Filter: posthaste.Filter{RunIDs: []string{id}},
 		Low:    posthaste.FirstPosition(createdAt),
 		High:   posthaste.LastPosition(createdAt),
 		Limit:  1,

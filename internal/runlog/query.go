@@ -11,10 +11,8 @@ import (
 // Query selects runs, or changes of runs and steps. The log applies itself what queries of the
 // store do not have.
 type Query struct {
-	Filter     posthaste.Filter // except run ids; Low and High have its dates
-	RunIDs     []string
-	Named      []posthaste.RunRef // nil: any; otherwise RunIDs and Filter.CreatedAts have their parts
-	RunStates  []posthaste.RunState
+	Filter     posthaste.Filter   // Low and High have its dates
+	Named      []posthaste.RunRef // nil: any; otherwise the filter has their parts
 	StepStates []posthaste.StepState
 
 	Low, High   posthaste.Position // both inclusive
@@ -26,10 +24,10 @@ type Query struct {
 // Runs returns the query for runs. If states of steps are given, runs of all states are selected.
 func (q *Query) Runs() store.RunQuery {
 	query := store.RunsMatching(&q.Filter)
-	query.Filter.IDs, query.Filter.Hosts, query.Filter.Paths = q.RunIDs, nil, nil
+	query.Filter.Hosts, query.Filter.Paths = nil, nil
 	query.Low, query.High, query.OldestFirst, query.Limit = q.Low, q.High, q.OldestFirst, q.Limit
-	if len(q.StepStates) == 0 {
-		query.Filter.States = q.RunStates
+	if len(q.StepStates) > 0 {
+		query.Filter.RunStates = nil
 	}
 	if created := q.Filter.CreatedAts; len(created) > 0 { // a run's position has its creation time
 		query.Low = max(query.Low, posthaste.FirstPosition(slices.MinFunc(created, time.Time.Compare)))
@@ -42,9 +40,9 @@ func (q *Query) Runs() store.RunQuery {
 // flow-control keys are those of messages.
 func (q *Query) Events() store.EventQuery {
 	query := store.EventQuery{
-		Filter: store.EventFilter{
-			Runs:         true,
-			RunIDs:       q.RunIDs,
+		Filter: posthaste.Filter{
+			OfRuns:       true,
+			RunIDs:       q.Filter.RunIDs,
 			WorkflowURLs: q.Filter.URLs,
 			MessageIDs:   q.Filter.MessageIDs,
 			Labels:       q.Filter.Labels,
@@ -65,9 +63,6 @@ func (q *Query) Events() store.EventQuery {
 // MatchesRun reports whether a run passes the filters that the queries do not have.
 func (q *Query) MatchesRun(run posthaste.RunRef) bool {
 	isRun := func(named posthaste.RunRef) bool { return named.ID == run.ID && named.CreatedAt.Equal(run.CreatedAt) }
-	created := q.Filter.CreatedAts
-	place := store.EventFilter{Hosts: q.Filter.Hosts, Paths: q.Filter.Paths}
-	return (len(q.Named) == 0 || slices.ContainsFunc(q.Named, isRun)) &&
-		(len(created) == 0 || slices.ContainsFunc(created, run.CreatedAt.Equal)) &&
-		place.Matches(&posthaste.Event{}, &posthaste.Message{URL: run.URL})
+	place := posthaste.Filter{Hosts: q.Filter.Hosts, Paths: q.Filter.Paths, CreatedAts: q.Filter.CreatedAts}
+	return (len(q.Named) == 0 || slices.ContainsFunc(q.Named, isRun)) && place.MatchesRun(&posthaste.Run{RunRef: run})
 }

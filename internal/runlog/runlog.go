@@ -181,7 +181,7 @@ func (l *Log) show(ctx context.Context, q *Query, runs []*posthaste.Run, page *R
 // hasState reports whether a run or one of its steps is in a requested state (contract, workflows
 // D 49). Without states of steps, the query has checked it.
 func hasState(q *Query, run *Run) bool {
-	if len(q.StepStates) == 0 || slices.Contains(q.RunStates, run.State) {
+	if len(q.StepStates) == 0 || slices.Contains(q.Filter.RunStates, run.State) {
 		return true
 	}
 	for _, group := range run.Groups {

@@ -43,7 +43,7 @@ func FailuresOf(all []Retried) (failures []posthaste.ActionFailure) {
 
 // DeadLetterQuery selects dead letters by position and filter.
 type DeadLetterQuery struct {
-	Filter      DeadLetterFilter
+	Filter      posthaste.Filter
 	Low, High   posthaste.Position // of the failure, both inclusive
 	OldestFirst bool
 	Limit       int  // maximum number of results, at least 1
@@ -56,37 +56,4 @@ type DeadLetterPage struct {
 	IDs         []posthaste.DeadLetterID // instead of DeadLetters, if the query is Bare
 	More        bool
 	Next        posthaste.Position // as in EventPage
-}
-
-// DeadLetterFilter narrows a query. Fields are joined by AND, the values of one
-// field by OR; an empty field does not filter.
-type DeadLetterFilter struct {
-	IDs         []posthaste.DeadLetterID
-	MessageIDs  []posthaste.MessageID
-	URLs        []string
-	URLGroups   []string
-	ScheduleIDs []string
-	Queues      []string
-	Labels      []string
-	CallerIPs   []string
-	FlowKeys    []string
-	Statuses    []int // of the response; 0: no response
-}
-
-// Matches reports whether a dead letter passes the filter. Every index must agree with it.
-func (f *DeadLetterFilter) Matches(d *posthaste.DeadLetter) bool {
-	m, status := d.Message, 0
-	if d.Response != nil {
-		status = d.Response.Status
-	}
-	return passes(f.IDs, d.ID) &&
-		passes(f.MessageIDs, m.ID) &&
-		passes(f.URLs, m.URL) &&
-		passes(f.URLGroups, m.URLGroup) &&
-		passes(f.ScheduleIDs, m.ScheduleID) &&
-		passes(f.Queues, m.Queue) &&
-		passes(f.CallerIPs, m.CallerIP) &&
-		passes(f.FlowKeys, m.FlowControl.Key) &&
-		passes(f.Statuses, status) &&
-		passesAny(f.Labels, m.Labels)
 }

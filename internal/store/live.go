@@ -8,7 +8,7 @@ import (
 
 // LiveQuery selects messages that have not ended. Filter.States is ignored.
 type LiveQuery struct {
-	Filter                    EventFilter
+	Filter                    posthaste.Filter
 	CreatedFrom, CreatedUntil time.Time // inclusive; zero: no bound
 	Limit                     int
 	Cursor                    string
@@ -16,9 +16,7 @@ type LiveQuery struct {
 
 // Matches reports whether a message passes the query.
 func (q *LiveQuery) Matches(m *posthaste.Message) bool {
-	filter := q.Filter
-	filter.States = nil
-	return m.Run == nil && filter.Matches(&posthaste.Event{MessageID: m.ID}, m) &&
+	return m.Run == nil && q.Filter.MatchesMessage(m) &&
 		(q.CreatedFrom.IsZero() || !m.CreatedAt.Before(q.CreatedFrom)) &&
 		(q.CreatedUntil.IsZero() || !m.CreatedAt.After(q.CreatedUntil))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"posthaste"
@@ -29,7 +28,7 @@ type Log interface {
 
 // EventQuery selects events by position and filter.
 type EventQuery struct {
-	Filter      EventFilter
+	Filter      posthaste.Filter
 	Low, High   posthaste.Position // both inclusive
 	OldestFirst bool
 	Limit       int  // maximum number of events, at least 1
@@ -89,83 +88,4 @@ type Entry struct {
 // NewEntry returns an entry.
 func NewEntry(event posthaste.Event, m *posthaste.Message) Entry {
 	return Entry{Event: event, Message: m, MessageSize: MessageSize(m)}
-}
-
-// EventFilter selects events. Fields are joined by AND, the values of one field by OR; an empty
-// field matches all.
-type EventFilter struct {
-	MessageIDs  []posthaste.MessageID
-	States      []posthaste.State
-	URLs        []string
-	URLGroups   []string
-	ScheduleIDs []string
-	Queues      []string
-	Labels      []string
-	Hosts       []string // with or without port, any letter case
-	Paths       []string // without query
-	CallerIPs   []string
-	FlowKeys    []string
-
-	// Runs includes only events of messages of runs, and events of runs, which are left out
-	// otherwise.
-	Runs         bool
-	RunIDs       []string
-	WorkflowURLs []string
-}
-
-// Matches reports whether an event and its message pass the filter. Every index must agree with
-// it.
-func (f *EventFilter) Matches(event *posthaste.Event, m *posthaste.Message) bool {
-	return f.passesRun(event, m.Run) &&
-		passes(f.MessageIDs, event.MessageID) &&
-		f.PassesState(event.State) &&
-		passes(f.URLs, m.URL) &&
-		passes(f.URLGroups, m.URLGroup) &&
-		passes(f.ScheduleIDs, m.ScheduleID) &&
-		passes(f.Queues, m.Queue) &&
-		passes(f.CallerIPs, m.CallerIP) &&
-		passes(f.FlowKeys, m.FlowControl.Key) &&
-		passesAny(f.Labels, m.Labels) &&
-		passesHostAndPath(f.Hosts, f.Paths, m.URL)
-}
-
-// PassesState reports whether events in a state may pass.
-func (f *EventFilter) PassesState(state posthaste.State) bool {
-	return passes(f.States, state) && (f.Runs || !state.OfRun())
-}
-
-func (f *EventFilter) passesRun(event *posthaste.Event, run *posthaste.RunLink) bool {
-	if !f.Runs || run == nil {
-		return !f.Runs && !event.State.OfRun()
-	}
-	return passes(f.RunIDs, run.ID) && passes(f.WorkflowURLs, run.URL)
-}
-
-func passesHostAndPath(hosts, paths []string, rawURL string) bool {
-	if len(hosts) == 0 && len(paths) == 0 {
-		return true
-	}
-	host, path := posthaste.HostAndPath(rawURL)
-	bare := HostWithoutPort(host)
-	return passes(paths, path) && (len(hosts) == 0 || slices.ContainsFunc(hosts, func(want string) bool {
-		want = strings.ToLower(want) // as HostAndPath does
-		return want == host || want == bare
-	}))
-}
-
-// HostWithoutPort removes the port of a host, keeping brackets of an IPv6 address.
-func HostWithoutPort(host string) string {
-	colon := strings.LastIndexByte(host, ':')
-	if colon < 0 || strings.HasSuffix(host, "]") {
-		return host
-	}
-	return host[:colon]
-}
-
-func passes[T comparable](wanted []T, value T) bool {
-	return len(wanted) == 0 || slices.Contains(wanted, value)
-}
-
-func passesAny(wanted, values []string) bool {
-	return len(wanted) == 0 || slices.ContainsFunc(values, func(v string) bool { return slices.Contains(wanted, v) })
 }

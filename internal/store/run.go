@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"posthaste"
@@ -142,7 +140,7 @@ const ResponseWindow = 24 * time.Hour
 
 // RunQuery selects runs by position and filter.
 type RunQuery struct {
-	Filter      RunFilter
+	Filter      posthaste.Filter
 	Failed      bool               // entries of the DLQ of runs, by the position of the failure
 	Low, High   posthaste.Position // of the run, or of its failure; both inclusive
 	OldestFirst bool
@@ -156,51 +154,4 @@ type RunPage struct {
 	DeadLetters []*posthaste.DeadLetter // of the runs, unless Bare or not Failed
 	More        bool
 	Next        posthaste.Position // as in EventPage
-}
-
-// RunFilter narrows a query. Fields are joined by AND, the values of one field by
-// OR; an empty field does not filter.
-type RunFilter struct {
-	Positions     []posthaste.Position
-	DeadLetterIDs []posthaste.DeadLetterID
-	IDs           []string
-	IDPrefixes    []string
-	URLs          []string
-	URLPrefixes   []string
-	Hosts         []string // of URLs, with or without port, in any case
-	Paths         []string // of URLs, without their queries
-	States        []posthaste.RunState
-	Labels        []string
-	CallerIPs     []string
-	FlowKeys      []string
-
-	CreatedAts     []time.Time
-	CallbackStates []posthaste.CallbackState
-	Statuses       []int // of the response that failed the run; 0: no response
-}
-
-// Matches reports whether a run passes the filter. Every index must agree with it.
-func (f *RunFilter) Matches(run *posthaste.Run) bool {
-	return passes(f.Positions, run.Position) &&
-		passes(f.DeadLetterIDs, run.DeadLetterID) &&
-		passes(f.IDs, run.ID) &&
-		passesPrefix(f.IDPrefixes, run.ID) &&
-		passes(f.URLs, run.URL) &&
-		passesPrefix(f.URLPrefixes, run.URL) &&
-		passesHostAndPath(f.Hosts, f.Paths, run.URL) &&
-		passes(f.States, run.State) &&
-		passes(f.CallerIPs, run.CallerIP) &&
-		passes(f.FlowKeys, run.FlowControl.Key) &&
-		passes(f.Statuses, run.FailedStatus) &&
-		passesAny(f.Labels, run.Labels) &&
-		f.passesCallback(run.Reported) &&
-		(len(f.CreatedAts) == 0 || slices.ContainsFunc(f.CreatedAts, run.CreatedAt.Equal))
-}
-
-func (f *RunFilter) passesCallback(c *posthaste.RunCallback) bool {
-	return len(f.CallbackStates) == 0 || c != nil && slices.Contains(f.CallbackStates, c.State)
-}
-
-func passesPrefix(wanted []string, value string) bool {
-	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(prefix string) bool { return strings.HasPrefix(value, prefix) })
 }

@@ -114,7 +114,7 @@ func (w cancelWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (
 
 func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance) error {
 	query := runsLeft(action)
-	query.Filter.States = []posthaste.RunState{posthaste.RunStarted}
+	query.Filter.RunStates = []posthaste.RunState{posthaste.RunStarted}
 	page, err := w.service.options.Store.Runs(ctx, action.User, query)
 	if err != nil {
 		return err

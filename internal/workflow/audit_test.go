@@ -183,7 +183,7 @@ func auditMessages(run *posthaste.Run, list []posthaste.RunEntry, lives map[post
 // place, and only then.
 func (w *world) auditDLQ(run *posthaste.Run) error {
 	page, err := w.Failed(context.Background(), user, store.RunQuery{
-		Filter: store.RunFilter{Positions: []posthaste.Position{run.Position}}, High: posthaste.MaxPosition, Limit: 2,
+		Filter: posthaste.Filter{Positions: []posthaste.Position{run.Position}}, High: posthaste.MaxPosition, Limit: 2,
 	})
 	inDLQ := run.State == posthaste.RunFailed && run.Successor == nil && !w.deleted[run.DeadLetterID]
 	if err != nil || (len(page.Runs) == 1) != inDLQ || len(page.Runs) > 1 {
@@ -214,7 +214,7 @@ func (w *world) runs() []*posthaste.Run {
 func (w *world) runEvents() []store.Entry {
 	w.t.Helper()
 	var all []store.Entry
-	query := store.EventQuery{Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
+	query := store.EventQuery{Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
 	for {
 		page, err := store.ReadEvents(context.Background(), w.store, user, query)
 		if err != nil {

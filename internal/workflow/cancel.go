@@ -81,7 +81,7 @@ func (s *Service) CancelMatching(ctx context.Context, user string, query store.R
 
 // activeNow narrows a query to runs that are active now.
 func (s *Service) activeNow(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error) {
-	query.Filter.States = []posthaste.RunState{posthaste.RunStarted}
+	query.Filter.RunStates = []posthaste.RunState{posthaste.RunStarted}
 	newest, err := s.options.Store.Runs(ctx, user, store.RunQuery{High: posthaste.MaxPosition, Limit: 1})
 	var end posthaste.Position // 0: matches none
 	for _, run := range newest.Runs {

@@ -170,7 +170,7 @@ func TestCancelMany(t *testing.T) {
 		if n, err := w.CancelIDs(w.t.Context(), user, []string{"a1", "b4", "unknown", "a1"}); n != 1 || err != nil {
 			t.Errorf("cancelled %d by id, %v, want 1", n, err)
 		}
-		all := store.RunQuery{Filter: store.RunFilter{IDPrefixes: []string{"b"}}, High: posthaste.MaxPosition}
+		all := store.RunQuery{Filter: posthaste.Filter{RunIDPrefixes: []string{"b"}}, High: posthaste.MaxPosition}
 		if n, err := w.CancelMatching(w.t.Context(), user, all, 2); n != 2 || err != nil {
 			t.Errorf("cancelled %d of those that match, %v, want 2", n, err)
 		}

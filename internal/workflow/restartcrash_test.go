@@ -159,7 +159,7 @@ func (w *world) wantWholePages(s *keyedSweep, answers []string) {
 	w.t.Helper()
 	for page, ids := range s.pages {
 		inDLQ, err := w.CountFailed(w.t.Context(), user, store.RunQuery{
-			Filter: store.RunFilter{DeadLetterIDs: ids}, High: posthaste.MaxPosition,
+			Filter: posthaste.Filter{DeadLetterIDs: ids}, High: posthaste.MaxPosition,
 		})
 		if err != nil || inDLQ != 0 && inDLQ != len(ids) || inDLQ > 0 && page < len(answers) {
 			w.t.Errorf("%d of %d entries of page %d are in the DLQ, error %v, and %d pages were answered",

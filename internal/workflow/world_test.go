@@ -255,7 +255,7 @@ func (w *world) wantFailure(id string, status int, reason string) {
 func (w *world) letter(id string) *posthaste.DeadLetter {
 	w.t.Helper()
 	page, err := w.Failed(w.t.Context(), user, store.RunQuery{
-		Filter: store.RunFilter{IDs: []string{id}}, High: posthaste.MaxPosition, Limit: 2,
+		Filter: posthaste.Filter{RunIDs: []string{id}}, High: posthaste.MaxPosition, Limit: 2,
 	})
 	if err != nil || len(page.DeadLetters) != 1 {
 		w.t.Errorf("%d entries in the DLQ of run %s, %v, want one", len(page.DeadLetters), id, err)

@@ -85,9 +85,9 @@ func TestHistoryKnowsWhatEnded(t *testing.T) {
 	if err := h.writeTo(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	for what, filter := range map[string]store.EventFilter{
+	for what, filter := range map[string]posthaste.Filter{
 		"message": {MessageIDs: []posthaste.MessageID{h.known}},
-		"run":     {Runs: true, RunIDs: []string{h.knownRun}},
+		"run":     {OfRuns: true, RunIDs: []string{h.knownRun}},
 	} {
 		page, err := store.ReadEvents(t.Context(), s, benchingUser, store.EventQuery{
 			Filter: filter, High: posthaste.LastPosition(h.middle()), Limit: h.total,

@@ -21,7 +21,7 @@ var (
 
 // Contract, messages 2.5.
 func TestLive(t *testing.T) {
-	filtered := func(f store.EventFilter) store.LiveQuery { return store.LiveQuery{Filter: f} }
+	filtered := func(f posthaste.Filter) store.LiveQuery { return store.LiveQuery{Filter: f} }
 	tests := []struct {
 		name   string
 		params string
@@ -29,18 +29,18 @@ func TestLive(t *testing.T) {
 	}{
 		{"everything", "", store.LiveQuery{}},
 		{"parameters without effect", "count=5&async=true&api=x&order=y&cursor=", store.LiveQuery{}},
-		{"message ids", "messageIds=" + messageID(1).String(), filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{messageID(1)}})},
-		{"url", "url=https://a,b", filtered(store.EventFilter{URLs: []string{"https://a", "b", "https://a,b"}})},
-		{"group", "topicName=g", filtered(store.EventFilter{URLGroups: []string{"g"}})},
-		{"schedule", "scheduleId=s", filtered(store.EventFilter{ScheduleIDs: []string{"s"}})},
-		{"queue", "queueName=q", filtered(store.EventFilter{Queues: []string{"q"}})},
-		{"labels", "label=a&label=b", filtered(store.EventFilter{Labels: []string{"a", "b"}})},
-		{"host", "host=h", filtered(store.EventFilter{Hosts: []string{"h"}})},
-		{"path", "path=/p", filtered(store.EventFilter{Paths: []string{"/p"}})},
-		{"caller", "callerIp=1&callerIP=2", filtered(store.EventFilter{CallerIPs: []string{"1", "2"}})},
-		{"flow key", "flowControlKey=k", filtered(store.EventFilter{FlowKeys: []string{"k"}})},
-		{"exact values", "flowControlKey[]=eu,prod&label[]=+a&label=b,c", filtered(store.EventFilter{FlowKeys: []string{"eu,prod"}, Labels: []string{"b", "c", "b,c", " a"}})},
-		{"exact ids", "messageIds[]=" + messageID(1).String(), filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{messageID(1)}})},
+		{"message ids", "messageIds=" + messageID(1).String(), filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{messageID(1)}})},
+		{"url", "url=https://a,b", filtered(posthaste.Filter{URLs: []string{"https://a", "b", "https://a,b"}})},
+		{"group", "topicName=g", filtered(posthaste.Filter{URLGroups: []string{"g"}})},
+		{"schedule", "scheduleId=s", filtered(posthaste.Filter{ScheduleIDs: []string{"s"}})},
+		{"queue", "queueName=q", filtered(posthaste.Filter{Queues: []string{"q"}})},
+		{"labels", "label=a&label=b", filtered(posthaste.Filter{Labels: []string{"a", "b"}})},
+		{"host", "host=h", filtered(posthaste.Filter{Hosts: []string{"h"}})},
+		{"path", "path=/p", filtered(posthaste.Filter{Paths: []string{"/p"}})},
+		{"caller", "callerIp=1&callerIP=2", filtered(posthaste.Filter{CallerIPs: []string{"1", "2"}})},
+		{"flow key", "flowControlKey=k", filtered(posthaste.Filter{FlowKeys: []string{"k"}})},
+		{"exact values", "flowControlKey[]=eu,prod&label[]=+a&label=b,c", filtered(posthaste.Filter{FlowKeys: []string{"eu,prod"}, Labels: []string{"b", "c", "b,c", " a"}})},
+		{"exact ids", "messageIds[]=" + messageID(1).String(), filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{messageID(1)}})},
 		{"dates", fmt.Sprintf("fromDate=%d&toDate=%d", ms, ms+1),
 			store.LiveQuery{CreatedFrom: at, CreatedUntil: at.Add(time.Millisecond)}},
 		{"a date before all messages", "toDate=0", store.LiveQuery{CreatedUntil: time.UnixMilli(0)}},
@@ -89,23 +89,23 @@ var (
 var deadLetterFilters = []struct {
 	name   string
 	params string
-	want   store.DeadLetterFilter
+	want   posthaste.Filter
 }{
-	{"everything", "", store.DeadLetterFilter{}},
-	{"parameters without effect", "count=5&api=x&source=message", store.DeadLetterFilter{}},
-	{"ids", "dlqIds=" + letter1.String() + "," + letter2.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{letter1, letter2}}},
-	{"an id beside a text that is none", "dlqIds=x&dlqIds=" + letter1.String(), store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{letter1}}},
-	{"texts that are no ids", "dlqIds=x", store.DeadLetterFilter{IDs: []posthaste.DeadLetterID{0}}},
-	{"message", "messageId=" + messageID(1).String(), store.DeadLetterFilter{MessageIDs: []posthaste.MessageID{messageID(1)}}},
-	{"url", "url=u", store.DeadLetterFilter{URLs: []string{"u"}}},
-	{"group", "topicName=g", store.DeadLetterFilter{URLGroups: []string{"g"}}},
-	{"group as @upstash/qstash before 2.9 names it", "urlGroup=g&topicName=g", store.DeadLetterFilter{URLGroups: []string{"g"}}},
-	{"schedule", "scheduleId=s", store.DeadLetterFilter{ScheduleIDs: []string{"s"}}},
-	{"queue", "queueName=q", store.DeadLetterFilter{Queues: []string{"q"}}},
-	{"labels", "label=a,b&label=c", store.DeadLetterFilter{Labels: []string{"a", "b", "a,b", "c"}}},
-	{"caller", "callerIP=2", store.DeadLetterFilter{CallerIPs: []string{"2"}}},
-	{"flow key", "flowControlKey=k", store.DeadLetterFilter{FlowKeys: []string{"k"}}},
-	{"statuses", "responseStatus=500,0&responseStatus=404", store.DeadLetterFilter{Statuses: []int{500, 0, 404}}},
+	{"everything", "", posthaste.Filter{}},
+	{"parameters without effect", "count=5&api=x&source=message", posthaste.Filter{}},
+	{"ids", "dlqIds=" + letter1.String() + "," + letter2.String(), posthaste.Filter{DeadLetterIDs: []posthaste.DeadLetterID{letter1, letter2}}},
+	{"an id beside a text that is none", "dlqIds=x&dlqIds=" + letter1.String(), posthaste.Filter{DeadLetterIDs: []posthaste.DeadLetterID{letter1}}},
+	{"texts that are no ids", "dlqIds=x", posthaste.Filter{DeadLetterIDs: []posthaste.DeadLetterID{0}}},
+	{"message", "messageId=" + messageID(1).String(), posthaste.Filter{MessageIDs: []posthaste.MessageID{messageID(1)}}},
+	{"url", "url=u", posthaste.Filter{URLs: []string{"u"}}},
+	{"group", "topicName=g", posthaste.Filter{URLGroups: []string{"g"}}},
+	{"group as @upstash/qstash before 2.9 names it", "urlGroup=g&topicName=g", posthaste.Filter{URLGroups: []string{"g"}}},
+	{"schedule", "scheduleId=s", posthaste.Filter{ScheduleIDs: []string{"s"}}},
+	{"queue", "queueName=q", posthaste.Filter{Queues: []string{"q"}}},
+	{"labels", "label=a,b&label=c", posthaste.Filter{Labels: []string{"a", "b", "a,b", "c"}}},
+	{"caller", "callerIP=2", posthaste.Filter{CallerIPs: []string{"2"}}},
+	{"flow key", "flowControlKey=k", posthaste.Filter{FlowKeys: []string{"k"}}},
+	{"statuses", "responseStatus=500,0&responseStatus=404", posthaste.Filter{Statuses: []int{500, 0, 404}}},
 }
 
 // Contract, messages 2.9.

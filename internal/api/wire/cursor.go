@@ -48,13 +48,6 @@ type Range struct {
 	OldestFirst bool
 }
 
-// rangeOf reads order and dates; oldestFirst is the default order.
-func (p parameters) rangeOf(f *posthaste.Filter, oldestFirst bool) (r Range, err error) {
-	r.Low, r.High = f.Positions()
-	r.OldestFirst, err = p.order(oldestFirst)
-	return r, err
-}
-
 // continueAt starts at a place, which is a position or all those of a millisecond.
 func (r *Range) continueAt(first, last posthaste.Position) {
 	if r.OldestFirst {

@@ -26,7 +26,7 @@ func TestEvents(t *testing.T) {
 		change(&query)
 		return query
 	}
-	filtered := func(filter store.EventFilter) store.EventQuery {
+	filtered := func(filter posthaste.Filter) store.EventQuery {
 		return with(func(q *store.EventQuery) { q.Filter = filter })
 	}
 	tests := []struct {
@@ -63,45 +63,45 @@ func TestEvents(t *testing.T) {
 		{"cursor before fromDate, earliest first", fmt.Sprintf("order=earliestFirst&cursor=%d&fromDate=%d", ms-5, ms),
 			with(func(q *store.EventQuery) { q.OldestFirst, q.Low = true, first })},
 
-		{"message id", "messageId=" + a.String(), filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{a}})},
+		{"message id", "messageId=" + a.String(), filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{a}})},
 		{"message ids repeated", "messageIds=" + a.String() + "&messageIds=" + b.String(),
-			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{a, b}})},
+			filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{a, b}})},
 		{"message ids with commas", "messageIds=" + a.String() + "," + b.String(),
-			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{a, b}})},
+			filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{a, b}})},
 		{"message id among others", "messageId=" + b.String() + "&messageIds=" + a.String() + "," + b.String(),
-			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{b}})},
+			filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{b}})},
 		{"message ids that are none", "messageId=msg_unknown",
-			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{{}}})},
+			filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{{}}})},
 		{"two filters of ids without a common one", "messageId=" + a.String() + "&messageIds=" + b.String(),
-			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{{}}})},
+			filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{{}}})},
 		{"no id in the first of two filters", "messageId=nonsense&messageIds=" + b.String(),
-			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{{}}})},
+			filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{{}}})},
 		{"message id beside a text that is none", "messageIds=msg_1," + a.String(),
-			filtered(store.EventFilter{MessageIDs: []posthaste.MessageID{a}})},
+			filtered(posthaste.Filter{MessageIDs: []posthaste.MessageID{a}})},
 
-		{"state", "state=ERROR", filtered(store.EventFilter{States: []posthaste.State{posthaste.StateError}})},
-		{"state in lower case", "state=created", filtered(store.EventFilter{States: []posthaste.State{posthaste.StateCreated}})},
+		{"state", "state=ERROR", filtered(posthaste.Filter{States: []posthaste.State{posthaste.StateError}})},
+		{"state in lower case", "state=created", filtered(posthaste.Filter{States: []posthaste.State{posthaste.StateCreated}})},
 		{"both spellings of cancelled", "state=canceled",
-			filtered(store.EventFilter{States: []posthaste.State{posthaste.StateCancelled}})},
-		{"several states", "state=FAILED,%20Delivered&state=CANCELLED", filtered(store.EventFilter{
+			filtered(posthaste.Filter{States: []posthaste.State{posthaste.StateCancelled}})},
+		{"several states", "state=FAILED,%20Delivered&state=CANCELLED", filtered(posthaste.Filter{
 			States: []posthaste.State{posthaste.StateFailed, posthaste.StateDelivered, posthaste.StateCancelled}})},
-		{"in progress", "state=In_Progress", filtered(store.EventFilter{
+		{"in progress", "state=In_Progress", filtered(posthaste.Filter{
 			States: []posthaste.State{posthaste.StateActive, posthaste.StateRetry, posthaste.StateError}})},
 
-		{"url", "url=https://example.com/a?b=c", filtered(store.EventFilter{URLs: []string{"https://example.com/a?b=c"}})},
+		{"url", "url=https://example.com/a?b=c", filtered(posthaste.Filter{URLs: []string{"https://example.com/a?b=c"}})},
 		{"url with a comma", "url=https://example.com/a,b",
-			filtered(store.EventFilter{URLs: []string{"https://example.com/a", "b", "https://example.com/a,b"}})},
-		{"topic", "topicName=orders", filtered(store.EventFilter{URLGroups: []string{"orders"}})},
-		{"schedule", "scheduleId=scd_1", filtered(store.EventFilter{ScheduleIDs: []string{"scd_1"}})},
-		{"queue", "queueName=q", filtered(store.EventFilter{Queues: []string{"q"}})},
-		{"labels repeated", "label=x&label=y&label=x", filtered(store.EventFilter{Labels: []string{"x", "y"}})},
-		{"host", "host=Example.com", filtered(store.EventFilter{Hosts: []string{"Example.com"}})},
-		{"path", "path=/a/b", filtered(store.EventFilter{Paths: []string{"/a/b"}})},
+			filtered(posthaste.Filter{URLs: []string{"https://example.com/a", "b", "https://example.com/a,b"}})},
+		{"topic", "topicName=orders", filtered(posthaste.Filter{URLGroups: []string{"orders"}})},
+		{"schedule", "scheduleId=scd_1", filtered(posthaste.Filter{ScheduleIDs: []string{"scd_1"}})},
+		{"queue", "queueName=q", filtered(posthaste.Filter{Queues: []string{"q"}})},
+		{"labels repeated", "label=x&label=y&label=x", filtered(posthaste.Filter{Labels: []string{"x", "y"}})},
+		{"host", "host=Example.com", filtered(posthaste.Filter{Hosts: []string{"Example.com"}})},
+		{"path", "path=/a/b", filtered(posthaste.Filter{Paths: []string{"/a/b"}})},
 		{"caller under both names", "callerIp=10.0.0.1&callerIP=10.0.0.2",
-			filtered(store.EventFilter{CallerIPs: []string{"10.0.0.1", "10.0.0.2"}})},
-		{"exact values", "flowControlKey[]=a,b&flowControlKey[]=c", filtered(store.EventFilter{FlowKeys: []string{"a,b", "c"}})},
-		{"flow key", "flowControlKey=k%201", filtered(store.EventFilter{FlowKeys: []string{"k 1"}})},
-		{"filters together", "queueName=q&label=x", filtered(store.EventFilter{Queues: []string{"q"}, Labels: []string{"x"}})},
+			filtered(posthaste.Filter{CallerIPs: []string{"10.0.0.1", "10.0.0.2"}})},
+		{"exact values", "flowControlKey[]=a,b&flowControlKey[]=c", filtered(posthaste.Filter{FlowKeys: []string{"a,b", "c"}})},
+		{"flow key", "flowControlKey=k%201", filtered(posthaste.Filter{FlowKeys: []string{"k 1"}})},
+		{"filters together", "queueName=q&label=x", filtered(posthaste.Filter{Queues: []string{"q"}, Labels: []string{"x"}})},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

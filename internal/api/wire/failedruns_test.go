@@ -18,23 +18,23 @@ func TestFailedRuns(t *testing.T) {
 	tests := []struct {
 		name   string
 		params string
-		want   store.RunFilter
+		want   posthaste.Filter
 	}{
-		{"everything", "", store.RunFilter{}},
-		{"parameters without effect", "count=5&api=x&source=workflow", store.RunFilter{}},
-		{"ids", "dlqIds=" + letter1.String() + "," + letter2.String(), store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{letter1, letter2}}},
-		{"an id beside a text that is none", "dlqIds=x&dlqIds=" + letter1.String(), store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{letter1}}},
-		{"texts that are no ids", "dlqIds=x", store.RunFilter{DeadLetterIDs: []posthaste.DeadLetterID{0}}},
-		{"URL", "workflowUrl=https://a", store.RunFilter{URLs: []string{"https://a"}}},
-		{"URLs by both names", "workflowUrl=u&url=v", store.RunFilter{URLs: []string{"u", "v"}}},
-		{"run id", "workflowRunId=wfr_a", store.RunFilter{IDPrefixes: []string{"wfr_a"}}},
-		{"creation", fmt.Sprintf("workflowCreatedAt=%d,%d", ms, ms+1), store.RunFilter{CreatedAts: []time.Time{at, at.Add(time.Millisecond)}}},
-		{"labels", "label=a,b&label=c", store.RunFilter{Labels: []string{"a", "b", "a,b", "c"}}},
-		{"statuses", "responseStatus=489,0", store.RunFilter{Statuses: []int{489, 0}}},
-		{"callers by both names", "callerIp=1&callerIP=2", store.RunFilter{CallerIPs: []string{"1", "2"}}},
-		{"flow key", "flowControlKey=k", store.RunFilter{FlowKeys: []string{"k"}}},
+		{"everything", "", posthaste.Filter{}},
+		{"parameters without effect", "count=5&api=x&source=workflow", posthaste.Filter{}},
+		{"ids", "dlqIds=" + letter1.String() + "," + letter2.String(), posthaste.Filter{DeadLetterIDs: []posthaste.DeadLetterID{letter1, letter2}}},
+		{"an id beside a text that is none", "dlqIds=x&dlqIds=" + letter1.String(), posthaste.Filter{DeadLetterIDs: []posthaste.DeadLetterID{letter1}}},
+		{"texts that are no ids", "dlqIds=x", posthaste.Filter{DeadLetterIDs: []posthaste.DeadLetterID{0}}},
+		{"URL", "workflowUrl=https://a", posthaste.Filter{URLs: []string{"https://a"}}},
+		{"URLs by both names", "workflowUrl=u&url=v", posthaste.Filter{URLs: []string{"u", "v"}}},
+		{"run id", "workflowRunId=wfr_a", posthaste.Filter{RunIDPrefixes: []string{"wfr_a"}}},
+		{"creation", fmt.Sprintf("workflowCreatedAt=%d,%d", ms, ms+1), posthaste.Filter{CreatedAts: []time.Time{at, at.Add(time.Millisecond)}}},
+		{"labels", "label=a,b&label=c", posthaste.Filter{Labels: []string{"a", "b", "a,b", "c"}}},
+		{"statuses", "responseStatus=489,0", posthaste.Filter{Statuses: []int{489, 0}}},
+		{"callers by both names", "callerIp=1&callerIP=2", posthaste.Filter{CallerIPs: []string{"1", "2"}}},
+		{"flow key", "flowControlKey=k", posthaste.Filter{FlowKeys: []string{"k"}}},
 		{"callback states by both names", "failureFunctionState=CALLBACK_FAIL&failureCallbackState=callback_success",
-			store.RunFilter{CallbackStates: []posthaste.CallbackState{posthaste.CallbackFailed, posthaste.CallbackSuccess}}},
+			posthaste.Filter{CallbackStates: []posthaste.CallbackState{posthaste.CallbackFailed, posthaste.CallbackSuccess}}},
 	}
 	for _, test := range tests {
 		t.Run("list of "+test.name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func FuzzFailedRuns(f *testing.F) {
 			checkCode(t, err)
 		case query.High > posthaste.MaxPosition:
 			t.Fatalf("FailedRuns(%q) = %+v", raw, query)
-		case params.Has("workflowRunId") != (len(query.Filter.IDPrefixes) > 0), params.Has("dlqIds") != (len(query.Filter.DeadLetterIDs) > 0),
+		case params.Has("workflowRunId") != (len(query.Filter.RunIDPrefixes) > 0), params.Has("dlqIds") != (len(query.Filter.DeadLetterIDs) > 0),
 			params.Has("label") != (len(query.Filter.Labels) > 0), params.Has("workflowCreatedAt") != (len(query.Filter.CreatedAts) > 0):
 			t.Fatalf("FailedRuns(%q) lost a filter: %+v", raw, query)
 		}

@@ -64,7 +64,7 @@ func FuzzSelection(f *testing.F) {
 		}
 		if sweep, _, err := sweepLetters(params); err != nil {
 			checkCode(t, err)
-		} else if len(params["dlqIds"]) > 0 && len(sweep.Filter.IDs) == 0 {
+		} else if len(params["dlqIds"]) > 0 && len(sweep.Filter.DeadLetterIDs) == 0 {
 			t.Fatalf("Sweep(%q) lost a filter: %+v", raw, sweep)
 		}
 	})

@@ -32,7 +32,7 @@ var readers = map[string]struct {
 	"log of runs": {
 		func(t *testing.T, params string) (any, error) {
 			q, err := wire.RunLog(parse(t, params), thousand)
-			return []any{q.Runs(), q.Events(), q.RunStates, q.StepStates, q.Filter.MessageIDs, q.BodyLimit}, err
+			return []any{q.Runs(), q.Events(), q.Filter.RunStates, q.StepStates, q.Filter.MessageIDs, q.BodyLimit}, err
 		},
 		[]string{
 			"state", "messageId", "messageIds", "workflowRuns", "workflowRunId", "workflowCreatedAt", "workflowUrl",

@@ -45,15 +45,15 @@ func accepted(names []string) string {
 	}
 }
 
-// checkNames returns an error for a parameter that is neither a filter, exact or not, nor one of
-// others.
-func (p parameters) checkNames(filters []string, others ...string) error {
+// checkNames returns an error for a parameter that is neither a filter of the call, exact or not,
+// nor one of others.
+func (p parameters) checkNames(of call, others ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
+		filters := of.names()
 		known := slices.Contains(filters, strings.TrimSuffix(name, exact)) || slices.Contains(others, name)
-		if known || slices.Contains(tolerated, name) {
-			continue
+		if !known && !slices.Contains(tolerated, name) {
+			return posthaste.Invalidf("parameter %.100q is unknown: %s", name, accepted(append(filters, others...)))
 		}
-		return posthaste.Invalidf("parameter %.100q is unknown: %s", name, accepted(slices.Concat(filters, others)))
 	}
 	return nil
 }
@@ -82,14 +82,6 @@ func (p parameters) given(name string) bool {
 	_, asList := p[name]
 	_, exactly := p[name+exact]
 	return asList || exactly
-}
-
-// checkUnpaged rejects a cursor for a call without pages, which would start at the beginning.
-func (p parameters) checkUnpaged() error {
-	if p.lost("cursor") || p["cursor"] == nil {
-		return nil
-	}
-	return posthaste.Invalidf("cursor %.100q cannot be given here: a cancellation has no pages, repeat it until it cancels nothing more", p["cursor"][0])
 }
 
 // One returns a parameter with a single value, "" if it is missing.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -9,52 +10,34 @@ import (
 	"posthaste/internal/runlog"
 )
 
-// runLogFilters are the filters of the log of runs.
-var runLogFilters = []string{
-	"workflowRuns", "workflowRunId", "workflowUrl", "workflowCreatedAt", "state", "messageId", "messageIds", "label", "host", "path",
-	"callerIp", "callerIP", "flowControlKey", "fromDate", "toDate",
-}
-
 // RunLog reads the parameters of the log of runs (contract, workflows 6.3). Default order: newest
 // first.
 func RunLog(params url.Values, count Count) (q runlog.Query, err error) {
 	p := parameters(params)
-	if err := p.checkNames(runLogFilters, "count", "cursor", "order", "groupBy", "trimBody"); err != nil {
-		return q, err
-	}
-	if q.Limit, err = count.Read(params); err != nil {
-		return q, err
-	}
-	if q.BodyLimit, err = BodyLimit(params); err != nil {
-		return q, err
-	}
 	if q.Named, err = p.runNames(); err != nil {
 		return q, err
 	}
 	if len(q.Named) > 0 { // other filters are ignored
-		for _, name := range q.Named {
-			q.RunIDs = append(q.RunIDs, name.ID)
-			q.Filter.CreatedAts = append(q.Filter.CreatedAts, name.CreatedAt)
-		}
-	} else if err := p.runLogFilter(&q); err != nil {
-		return q, err
+		p = maps.Clone(p)
+		maps.DeleteFunc(p, func(name string, _ []string) bool {
+			return slices.Contains(runLog.names(), strings.TrimSuffix(name, exact))
+		})
 	}
-	r, err := p.rangeOf(&q.Filter, false)
+	s, err := p.selected(runLog, count, false, "groupBy", "trimBody")
+	if err == nil {
+		err = s.readCursor(p)
+	}
 	if err != nil {
 		return q, err
 	}
-	err = r.readCursor(p)
-	q.Low, q.High, q.OldestFirst = r.Low, r.High, r.OldestFirst
-	return q, err
-}
-
-func (p parameters) runLogFilter(q *runlog.Query) (err error) {
-	if q.Filter, err = p.filter(""); err != nil {
-		return err
+	q.Filter, q.Low, q.High, q.OldestFirst, q.Limit, q.BodyLimit = s.Filter, s.Low, s.High, s.OldestFirst, s.Limit, s.BodyLimit
+	q.Filter.RunIDs, q.Filter.RunIDPrefixes = q.Filter.RunIDPrefixes, nil // whole ids here
+	for _, name := range q.Named {
+		q.Filter.RunIDs = append(q.Filter.RunIDs, name.ID)
+		q.Filter.CreatedAts = append(q.Filter.CreatedAts, name.CreatedAt)
 	}
-	q.RunIDs, q.Filter.RunIDPrefixes = q.Filter.RunIDPrefixes, nil // whole ids here
-	q.RunStates, q.StepStates, err = p.runStates()
-	return err
+	q.Filter.RunStates, q.StepStates, err = p.runStates()
+	return q, err
 }
 
 // runStates reads states of runs and of steps.
@@ -73,14 +56,6 @@ func (p parameters) runStates() (runs []posthaste.RunState, steps []posthaste.St
 		}
 	}
 	return runs, steps, err
-}
-
-func names[S ~string](states []S) string {
-	texts := make([]string, len(states))
-	for i, state := range states {
-		texts[i] = string(state)
-	}
-	return strings.Join(texts, ", ")
 }
 
 // Grouped reports whether groupBy asks for events grouped by run.

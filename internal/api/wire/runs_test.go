@@ -50,10 +50,10 @@ func TestRunLog(t *testing.T) {
 			func(q *store.RunQuery) { q.OldestFirst, q.Low = true, 77 },
 			func(q *store.EventQuery) { q.OldestFirst, q.Low = true, 77 }},
 		{"id", "workflowRunId=x&workflowRunId=y",
-			func(q *store.RunQuery) { q.Filter.IDs = []string{"x", "y"} },
+			func(q *store.RunQuery) { q.Filter.RunIDs = []string{"x", "y"} },
 			func(q *store.EventQuery) { q.Filter.RunIDs = []string{"x", "y"} }},
 		{"id with a comma", "workflowRunId=x,y",
-			func(q *store.RunQuery) { q.Filter.IDs = []string{"x", "y", "x,y"} },
+			func(q *store.RunQuery) { q.Filter.RunIDs = []string{"x", "y", "x,y"} },
 			func(q *store.EventQuery) { q.Filter.RunIDs = []string{"x", "y", "x,y"} }},
 		{"url", "workflowUrl=https://a.example/x?y",
 			func(q *store.RunQuery) { q.Filter.URLs = []string{"https://a.example/x?y"} },
@@ -68,11 +68,11 @@ func TestRunLog(t *testing.T) {
 			func(q *store.RunQuery) { q.Filter.FlowKeys = []string{"k"} },
 			func(q *store.EventQuery) { q.Filter.FlowKeys = []string{"k"} }},
 		{"message, by which the reader finds the run", "messageId=" + a.String(),
-			func(*store.RunQuery) {},
+			func(q *store.RunQuery) { q.Filter.MessageIDs = []posthaste.MessageID{a} }, // runs have none
 			func(q *store.EventQuery) { q.Filter.MessageIDs = []posthaste.MessageID{a} }},
 		{"states of runs, by which the reader finds the events", "state=RUN_FAILED,run_canceled",
 			func(q *store.RunQuery) {
-				q.Filter.States = []posthaste.RunState{posthaste.RunFailed, posthaste.RunCancelled}
+				q.Filter.RunStates = []posthaste.RunState{posthaste.RunFailed, posthaste.RunCancelled}
 			},
 			func(*store.EventQuery) {}},
 		{"state of a step, which a run in any state may have (D 49)", "state=RUN_FAILED&state=STEP_RETRY",
@@ -93,7 +93,7 @@ func TestRunLog(t *testing.T) {
 			}},
 		{"named, and nothing else counts", fmt.Sprintf("workflowRuns=x@%d,y@z@%d&state=z&label=l&fromDate=z&messageId=z&count=2", ms, ms+5),
 			func(q *store.RunQuery) {
-				q.Filter.IDs, q.Filter.CreatedAts = []string{"x", "y@z"}, []time.Time{at(ms), at(ms + 5)}
+				q.Filter.RunIDs, q.Filter.CreatedAts = []string{"x", "y@z"}, []time.Time{at(ms), at(ms + 5)}
 				q.Low, q.High = posthaste.FirstPosition(at(ms)), posthaste.LastPosition(at(ms+5))
 				q.Limit = 2
 			},
@@ -112,7 +112,7 @@ func TestRunLog(t *testing.T) {
 			if diff := cmp.Diff(runs, q.Runs()); diff != "" {
 				t.Errorf("query for runs differs (-want +got):\n%s", diff)
 			}
-			events := store.EventQuery{Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, Limit: 10}
+			events := store.EventQuery{Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, Limit: 10}
 			test.events(&events)
 			if diff := cmp.Diff(events, q.Events()); diff != "" {
 				t.Errorf("query for events differs (-want +got):\n%s", diff)
@@ -127,7 +127,7 @@ func TestRunLogLeftToTheReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{q.RunStates, q.StepStates, q.Filter.MessageIDs}
+	got := []any{q.Filter.RunStates, q.StepStates, q.Filter.MessageIDs}
 	want := []any{
 		[]posthaste.RunState{posthaste.RunFailed},
 		[]posthaste.StepState{posthaste.StepRetry, posthaste.StepFailed},
@@ -181,7 +181,7 @@ func TestRunLogErrors(t *testing.T) {
 	const named = "a run id, an @ and the Unix time in milliseconds of its creation"
 	const trim = "a number of bytes, or -1 for no bodies"
 	tests := []struct{ params, want string }{
-		{"responseStatus=500", `parameter "responseStatus" is unknown: workflowRuns, workflowRunId, workflowUrl, workflowCreatedAt, state, messageId, messageIds, ` +
+		{"responseStatus=500", `parameter "responseStatus" is unknown: workflowRuns, workflowRunId, messageId, messageIds, state, workflowUrl, workflowCreatedAt, ` +
 			`label, host, path, callerIp, callerIP, flowControlKey, fromDate, toDate, count, cursor, order, groupBy, trimBody are accepted`},
 		{"count=0", `count "0" is not a whole number of at least 1`},
 		{"order=random", `order "random" is not earliestFirst or latestFirst`},
@@ -244,7 +244,7 @@ func FuzzRunLog(f *testing.F) {
 		if runs.Low > posthaste.MaxPosition || runs.High > posthaste.MaxPosition || runs.Limit < 1 || runs.Limit > ten.Most {
 			t.Fatalf("Runs of %q: %+v", raw, runs)
 		}
-		if !events.Filter.Runs || events.Low > posthaste.MaxPosition || events.High > posthaste.MaxPosition || events.Limit != runs.Limit {
+		if !events.Filter.OfRuns || events.Low > posthaste.MaxPosition || events.High > posthaste.MaxPosition || events.Limit != runs.Limit {
 			t.Fatalf("Events of %q: %+v", raw, events)
 		}
 		if q.BodyLimit < 0 {

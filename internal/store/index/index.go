@@ -10,6 +10,8 @@ package index
 
 import (
 	"encoding/binary"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -99,7 +101,7 @@ func (e *EventTerms) Forget() { e.message = nil }
 func AppendMessage(terms []store.Term, m *posthaste.Message) []store.Term {
 	host, path := posthaste.HostAndPath(m.URL)
 	terms = append(appendIdentity(terms, m), text(fieldHost, host), text(fieldPath, path))
-	if bare := store.HostWithoutPort(host); bare != host {
+	if bare := posthaste.HostWithoutPort(host); bare != host {
 		terms = append(terms, text(fieldHost, bare))
 	}
 	if m.Run != nil {
@@ -172,3 +174,81 @@ func RunState(state posthaste.RunState) store.Term { return text(fieldState, str
 func Callback(state posthaste.CallbackState) store.Term { return text(fieldCallback, string(state)) }
 
 func created(at time.Time) store.Term { return number(fieldCreated, at.UnixMilli()) }
+
+// lists are what a filter asks for: a term of each list.
+type lists [][]store.Term
+
+// add adds the values of a field, if there are any.
+func add[T any](l lists, values []T, term func(T) store.Term) lists {
+	if len(values) == 0 {
+		return l
+	}
+	terms := make([]store.Term, len(values))
+	for i, value := range values {
+		terms[i] = term(value)
+	}
+	return append(l, terms)
+}
+
+func (l lists) texts(field byte, values []string) lists {
+	return add(l, values, func(value string) store.Term { return text(field, value) })
+}
+
+// optional adds values of a field that has no term when it is empty.
+func (l lists) optional(field byte, values []string) lists {
+	if slices.Contains(values, "") {
+		return l
+	}
+	return l.texts(field, values)
+}
+
+func (l lists) statuses(values []int) lists {
+	return add(l, values, func(status int) store.Term { return number(fieldStatus, status) })
+}
+
+// message adds what messages are asked for in the log and in the DLQ.
+func (l lists) message(f *posthaste.Filter) lists {
+	return add(l, f.MessageIDs, Message).
+		texts(fieldURL, f.URLs).
+		optional(fieldGroup, f.URLGroups).
+		optional(fieldSchedule, f.ScheduleIDs).
+		optional(fieldQueue, f.Queues).
+		optional(fieldCallerIP, f.CallerIPs).
+		optional(fieldFlowKey, f.FlowKeys).
+		texts(fieldLabel, f.Labels)
+}
+
+// Events returns what a filter of events asks for.
+func Events(f *posthaste.Filter) [][]store.Term {
+	l := lists{}.message(f).texts(fieldPath, f.Paths)
+	l = add(l, f.States, State)
+	l = add(l, f.Hosts, func(host string) store.Term { return text(fieldHost, strings.ToLower(host)) })
+	if f.OfRuns {
+		l = append(l, []store.Term{workflow}).texts(fieldRun, f.RunIDs).texts(fieldWorkflowURL, f.WorkflowURLs)
+	}
+	return l
+}
+
+// DeadLetters returns what a filter of dead letters asks for, apart from their ids.
+func DeadLetters(f *posthaste.Filter) [][]store.Term {
+	return lists{}.message(f).statuses(f.Statuses)
+}
+
+// Runs returns what a query for runs asks for. whole reports whether that is all of its filter.
+func Runs(query *store.RunQuery) (terms [][]store.Term, whole bool) {
+	f := &query.Filter
+	l := lists{}.
+		texts(fieldRun, f.RunIDs).
+		texts(fieldURL, f.URLs).
+		texts(fieldLabel, f.Labels).
+		optional(fieldCallerIP, f.CallerIPs).
+		optional(fieldFlowKey, f.FlowKeys)
+	whole = len(f.Positions)+len(f.DeadLetterIDs)+len(f.RunIDPrefixes)+len(f.URLPrefixes)+len(f.Hosts)+len(f.Paths) == 0 &&
+		!slices.Contains(f.CallerIPs, "") && !slices.Contains(f.FlowKeys, "")
+	if !query.Failed {
+		l = add(l, f.RunStates, RunState)
+		return l, whole && len(f.CreatedAts)+len(f.CallbackStates)+len(f.Statuses) == 0
+	}
+	l = add(l, f.CreatedAts, created).statuses(f.Statuses)
+	return add(l, f.CallbackStates, Callback), whole && len(f.RunStates) == 0
+}

@@ -88,16 +88,16 @@ func TestEventsThatMatchAreFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw{t}
 		m, state := d.message(), from(d, posthaste.States...)
-		f := store.EventFilter{
+		f := posthaste.Filter{
 			MessageIDs: some(d, d.id), States: some(d, func() posthaste.State { return from(d, posthaste.States...) }),
 			URLs: some(d, d.url), URLGroups: d.names(), ScheduleIDs: d.names(), Queues: d.names(), Labels: d.names(),
 			Hosts: some(d, d.host), Paths: some(d, d.path), CallerIPs: d.names(), FlowKeys: d.names(),
-			Runs: from(d, true, false), RunIDs: d.names(), WorkflowURLs: some(d, d.url),
+			OfRuns: from(d, true, false), RunIDs: d.names(), WorkflowURLs: some(d, d.url),
 		}
 		if from(d, true, false) { // or most would not match
-			f = store.EventFilter{Hosts: f.Hosts, URLGroups: f.URLGroups, Labels: f.Labels, Runs: f.Runs, RunIDs: f.RunIDs}
+			f = posthaste.Filter{Hosts: f.Hosts, URLGroups: f.URLGroups, Labels: f.Labels, OfRuns: f.OfRuns, RunIDs: f.RunIDs}
 		}
-		if !f.Matches(&posthaste.Event{MessageID: m.ID, State: state}, m) {
+		if !f.MatchesEvent(&posthaste.Event{MessageID: m.ID, State: state}, m) {
 			return
 		}
 		matched++
@@ -118,14 +118,14 @@ func TestDeadLettersThatMatchAreFound(t *testing.T) {
 		if from(d, true, false) {
 			letter.Response = &posthaste.Response{Status: d.status()}
 		}
-		f := store.DeadLetterFilter{
+		f := posthaste.Filter{
 			MessageIDs: some(d, d.id), URLs: some(d, d.url), URLGroups: d.names(), ScheduleIDs: d.names(), Queues: d.names(),
 			Labels: d.names(), CallerIPs: d.names(), FlowKeys: d.names(), Statuses: some(d, d.status),
 		}
 		if from(d, true, false) {
-			f = store.DeadLetterFilter{Queues: f.Queues, Statuses: f.Statuses, Labels: f.Labels}
+			f = posthaste.Filter{Queues: f.Queues, Statuses: f.Statuses, Labels: f.Labels}
 		}
-		if !f.Matches(letter) {
+		if !f.MatchesDeadLetter(letter) {
 			return
 		}
 		matched++
@@ -144,23 +144,23 @@ func TestRunsThatMatchAreFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw{t}
 		run := d.run()
-		q := store.RunQuery{Failed: from(d, true, false), Filter: store.RunFilter{
-			IDs: d.names(), IDPrefixes: d.names(), URLs: some(d, d.url), URLPrefixes: d.names(), Hosts: some(d, d.host), Paths: some(d, d.path),
-			States: some(d, func() posthaste.RunState { return from(d, posthaste.RunStarted, posthaste.RunFailed) }),
-			Labels: d.names(), CallerIPs: d.names(), FlowKeys: d.names(),
+		q := store.RunQuery{Failed: from(d, true, false), Filter: posthaste.Filter{
+			RunIDs: d.names(), RunIDPrefixes: d.names(), URLs: some(d, d.url), URLPrefixes: d.names(), Hosts: some(d, d.host), Paths: some(d, d.path),
+			RunStates: some(d, func() posthaste.RunState { return from(d, posthaste.RunStarted, posthaste.RunFailed) }),
+			Labels:    d.names(), CallerIPs: d.names(), FlowKeys: d.names(),
 			CreatedAts: some(d, d.time), Statuses: some(d, d.status),
 			CallbackStates: some(d, func() posthaste.CallbackState { return from(d, posthaste.CallbackState("SUCCESS"), "FAILED") }),
 		}}
 		f := &q.Filter
 		if from(d, true, false) {
-			*f = store.RunFilter{IDs: f.IDs, Statuses: f.Statuses, States: f.States, CallerIPs: f.CallerIPs, CallbackStates: f.CallbackStates}
+			*f = posthaste.Filter{RunIDs: f.RunIDs, Statuses: f.Statuses, RunStates: f.RunStates, CallerIPs: f.CallerIPs, CallbackStates: f.CallbackStates}
 		}
 		terms := Run(run)
 		if q.Failed {
 			terms = FailedRun(run)
 		}
 		lists, all := Runs(&q)
-		switch matches, found := f.Matches(run), covered(terms, lists); {
+		switch matches, found := f.MatchesRun(run), covered(terms, lists); {
 		case matches && !found:
 			t.Fatalf("%+v matches %+v and is not found", run, q)
 		case all && found && !matches:

@@ -43,7 +43,7 @@ func everyDay(days int) (all []int) {
 }
 
 // eventsOf reads pages of at most some entries until none follows.
-func eventsOf(t testing.TB, s *ruled, user string, filter store.EventFilter, oldestFirst bool, limit int) (all []store.Entry, pages int) {
+func eventsOf(t testing.TB, s *ruled, user string, filter posthaste.Filter, oldestFirst bool, limit int) (all []store.Entry, pages int) {
 	t.Helper()
 	query := store.EventQuery{Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit}
 	for {
@@ -83,15 +83,15 @@ func TestPagesPassOverDays(t *testing.T) {
 		}
 	})
 	for name, test := range map[string]struct {
-		filter        store.EventFilter
+		filter        posthaste.Filter
 		entries, most int
 	}{
-		"nothing":                {store.EventFilter{Labels: []string{"none"}}, 0, weeks + 1},
-		"three days":             {store.EventFilter{Labels: []string{"rare"}}, 3, weeks + 3*2 + 1},
-		"three days and a state": {store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateCreated}}, 3, 2*weeks + 3*4 + 2},
-		"one of two values":      {store.EventFilter{Labels: []string{"rare", "none"}}, 3, 2*weeks + 3*3 + 2},
-		"the oldest message":     {store.EventFilter{MessageIDs: []posthaste.MessageID{oldest}}, 1, weeks + 3},
-		"what shares no day":     {store.EventFilter{Queues: []string{"even"}, Labels: []string{"rare"}}, 0, 2*weeks + 2},
+		"nothing":                {posthaste.Filter{Labels: []string{"none"}}, 0, weeks + 1},
+		"three days":             {posthaste.Filter{Labels: []string{"rare"}}, 3, weeks + 3*2 + 1},
+		"three days and a state": {posthaste.Filter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateCreated}}, 3, 2*weeks + 3*4 + 2},
+		"one of two values":      {posthaste.Filter{Labels: []string{"rare", "none"}}, 3, 2*weeks + 3*3 + 2},
+		"the oldest message":     {posthaste.Filter{MessageIDs: []posthaste.MessageID{oldest}}, 1, weeks + 3},
+		"what shares no day":     {posthaste.Filter{Queues: []string{"even"}, Labels: []string{"rare"}}, 0, 2*weeks + 2},
 	} {
 		for _, oldestFirst := range []bool{false, true} {
 			before := readSoFar(t, s)
@@ -125,7 +125,7 @@ func TestPagesAreThoseOfTheDefinition(t *testing.T) {
 		for _, d := range []int{45, 60} {
 			settleAll(t, s, noon.Add(time.Duration(d)*wholeDay))
 		}
-		filter := store.EventFilter{
+		filter := posthaste.Filter{
 			Labels:     rapid.SliceOfNDistinct(rapid.SampledFrom(labels), 0, 2, rapid.ID).Draw(rt, "wanted labels"),
 			MessageIDs: rapid.SliceOfN(rapid.SampledFrom(ids), 0, 3).Draw(rt, "wanted messages"),
 			States: rapid.SliceOfN(rapid.SampledFrom([]posthaste.State{
@@ -133,7 +133,7 @@ func TestPagesAreThoseOfTheDefinition(t *testing.T) {
 			}), 0, 1).Draw(rt, "wanted states"),
 		}
 		oldestFirst := rapid.Bool().Draw(rt, "oldest first")
-		want := slices.DeleteFunc(dayByDay(t, s, 200), func(e store.Entry) bool { return !filter.Matches(&e.Event, e.Message) })
+		want := slices.DeleteFunc(dayByDay(t, s, 200), func(e store.Entry) bool { return !filter.MatchesEvent(&e.Event, e.Message) })
 		if !oldestFirst {
 			slices.Reverse(want)
 		}
@@ -169,7 +169,7 @@ func TestManyValuesOverManyDays(t *testing.T) {
 	}
 	const days, values, most = 300, 1500, 20_000
 	s := open(t, vfs.NewMem())
-	wanted := store.EventFilter{Labels: []string{"first", "last"}}
+	wanted := posthaste.Filter{Labels: []string{"first", "last"}}
 	for n := range values {
 		wanted.Labels = append(wanted.Labels, fmt.Sprint("none-", n))
 	}
@@ -201,7 +201,7 @@ func TestFewEventsBesideManyOfOthers(t *testing.T) {
 		}
 	})
 	for _, oldestFirst := range []bool{false, true} {
-		if all, _ := eventsOf(t, s, "bob", store.EventFilter{}, oldestFirst, 100); len(all) != 2 {
+		if all, _ := eventsOf(t, s, "bob", posthaste.Filter{}, oldestFirst, 100); len(all) != 2 {
 			t.Errorf("oldest first %t: %d entries, want 2", oldestFirst, len(all))
 		}
 	}
@@ -231,7 +231,7 @@ func TestWeeksAreDropped(t *testing.T) {
 		if _, err := s.Trim(t.Context(), "ann", store.Horizon{Log: noon.Add(time.Duration(step.trim) * wholeDay)}); err != nil {
 			t.Fatal(err)
 		}
-		if all, _ := eventsOf(t, s, "ann", store.EventFilter{Labels: []string{"x"}}, true, 100); len(all) != step.wantEntries {
+		if all, _ := eventsOf(t, s, "ann", posthaste.Filter{Labels: []string{"x"}}, true, 100); len(all) != step.wantEntries {
 			t.Errorf("%s: %d entries, want %d", step.name, len(all), step.wantEntries)
 		}
 		if n := weeksIn(t, fs); n != step.wantWeeks {

@@ -151,7 +151,7 @@ func TestRemovals(t *testing.T) {
 // a page skips what was deleted.
 func TestPagesAmongDeletedLetters(t *testing.T) {
 	const letters, deletion, page = 2000, 100, 10
-	labelled := store.DeadLetterFilter{Labels: []string{"odd"}}
+	labelled := posthaste.Filter{Labels: []string{"odd"}}
 	tests := map[string]struct {
 		kept  func(n int) bool // of deletions
 		query store.DeadLetterQuery

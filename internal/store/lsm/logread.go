@@ -162,7 +162,7 @@ func (r *logReader) readTail(latest [][]store.Entry) error {
 
 // passes reports whether an entry of any user matches.
 func (r *logReader) passes(entry *store.Entry) bool {
-	return entry.Message.User == r.user && r.query.Filter.Matches(&entry.Event, entry.Message)
+	return entry.Message.User == r.user && r.query.Filter.MatchesEvent(&entry.Event, entry.Message)
 }
 
 // addLatest is add for an entry that is in memory. There the messages of runs are not
@@ -293,14 +293,14 @@ func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
 		r.stop(event.Position)
 		return true, nil
 	}
-	if !r.query.Filter.PassesState(event.State) {
+	if !r.query.Filter.MatchesState(event.State) {
 		return false, nil // and its message need not be read
 	}
 	entry, err := r.withMessage(event)
 	if r.passedOver(event.MessageID, err) || errors.Is(err, store.ErrNotFound) {
 		return false, nil // it is damaged, or retention is removing the message
 	}
-	if err != nil || !r.query.Filter.Matches(&entry.Event, entry.Message) {
+	if err != nil || !r.query.Filter.MatchesEvent(&entry.Event, entry.Message) {
 		return false, err
 	}
 	return r.add(entry)

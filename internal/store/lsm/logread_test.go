@@ -34,14 +34,14 @@ func TestStatsCountWhatQueriesRead(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		filter store.EventFilter
+		filter posthaste.Filter
 		limit  int
 		want   store.LogReads
 	}{
-		{"all", store.EventFilter{}, 10, store.LogReads{Entries: 5, Returned: 5}},
-		{"a page, and whether more follows", store.EventFilter{}, 2, store.LogReads{Entries: 3, Returned: 2}},
-		{"one by its term, and the end of the list", store.EventFilter{URLs: []string{"http://2.example/x"}}, 10, store.LogReads{IndexBlocks: 2, Entries: 1, Returned: 1}},
-		{"nothing", store.EventFilter{Queues: []string{"none"}}, 10, store.LogReads{IndexBlocks: 1}},
+		{"all", posthaste.Filter{}, 10, store.LogReads{Entries: 5, Returned: 5}},
+		{"a page, and whether more follows", posthaste.Filter{}, 2, store.LogReads{Entries: 3, Returned: 2}},
+		{"one by its term, and the end of the list", posthaste.Filter{URLs: []string{"http://2.example/x"}}, 10, store.LogReads{IndexBlocks: 2, Entries: 1, Returned: 1}},
+		{"nothing", posthaste.Filter{Queues: []string{"none"}}, 10, store.LogReads{IndexBlocks: 1}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -129,13 +129,13 @@ func TestManyValuesAreOnePage(t *testing.T) {
 	}
 	tests := []struct {
 		name        string
-		filter      store.EventFilter
+		filter      posthaste.Filter
 		oldestFirst bool
 	}{
-		{"message ids", store.EventFilter{MessageIDs: ids}, false},
-		{"message ids, oldest first", store.EventFilter{MessageIDs: ids}, true},
-		{"URLs", store.EventFilter{URLs: urls}, false},
-		{"URLs, oldest first", store.EventFilter{URLs: urls}, true},
+		{"message ids", posthaste.Filter{MessageIDs: ids}, false},
+		{"message ids, oldest first", posthaste.Filter{MessageIDs: ids}, true},
+		{"URLs", posthaste.Filter{URLs: urls}, false},
+		{"URLs, oldest first", posthaste.Filter{URLs: urls}, true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestStatesBesideRareTerms(t *testing.T) {
 	read := func(oldestFirst bool, states ...posthaste.State) (all []store.Entry) {
 		t.Helper()
 		query := store.EventQuery{High: posthaste.MaxPosition, Limit: 7, OldestFirst: oldestFirst}
-		query.Filter = store.EventFilter{Labels: []string{"rare"}, States: states}
+		query.Filter = posthaste.Filter{Labels: []string{"rare"}, States: states}
 		for {
 			page, err := store.ReadEvents(t.Context(), s, "ann", query)
 			if err != nil {

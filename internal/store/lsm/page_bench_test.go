@@ -22,15 +22,15 @@ func BenchmarkPage(b *testing.B) {
 	s := filledLog(b, messages)
 	for _, test := range []struct {
 		name   string
-		filter store.EventFilter
+		filter posthaste.Filter
 	}{
-		{"all", store.EventFilter{}},
-		{"state", store.EventFilter{States: []posthaste.State{posthaste.StateDelivered}}},
-		{"failed attempts", store.EventFilter{States: []posthaste.State{posthaste.StateError}}},
-		{"host", store.EventFilter{Hosts: []string{"host-1.example"}}},
-		{"label and state", store.EventFilter{Labels: []string{"label-1"}, States: []posthaste.State{posthaste.StateDelivered}}},
-		{"rare label", store.EventFilter{Labels: []string{"rare"}}},
-		{"rare label and state", store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}},
+		{"all", posthaste.Filter{}},
+		{"state", posthaste.Filter{States: []posthaste.State{posthaste.StateDelivered}}},
+		{"failed attempts", posthaste.Filter{States: []posthaste.State{posthaste.StateError}}},
+		{"host", posthaste.Filter{Hosts: []string{"host-1.example"}}},
+		{"label and state", posthaste.Filter{Labels: []string{"label-1"}, States: []posthaste.State{posthaste.StateDelivered}}},
+		{"rare label", posthaste.Filter{Labels: []string{"rare"}}},
+		{"rare label and state", posthaste.Filter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}},
 	} {
 		for _, limit := range []int{100, 1000} {
 			for _, oldestFirst := range []bool{false, true} {
@@ -56,11 +56,11 @@ func BenchmarkYear(b *testing.B) {
 	}
 	for _, test := range []struct {
 		name   string
-		filter store.EventFilter
+		filter posthaste.Filter
 	}{
-		{"the oldest message", store.EventFilter{MessageIDs: []posthaste.MessageID{outermost(true)}}},
-		{"the newest message", store.EventFilter{MessageIDs: []posthaste.MessageID{outermost(false)}}},
-		{"a message of each day", store.EventFilter{Labels: []string{"rare"}}},
+		{"the oldest message", posthaste.Filter{MessageIDs: []posthaste.MessageID{outermost(true)}}},
+		{"the newest message", posthaste.Filter{MessageIDs: []posthaste.MessageID{outermost(false)}}},
+		{"a message of each day", posthaste.Filter{Labels: []string{"rare"}}},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			readPages(b, s, store.EventQuery{Filter: test.filter, High: posthaste.MaxPosition, Limit: 1000})
@@ -177,11 +177,11 @@ func BenchmarkFollow(b *testing.B) {
 	settleAll(b, s, noon)
 	for _, test := range []struct {
 		name   string
-		filter store.EventFilter
+		filter posthaste.Filter
 	}{
-		{"label", store.EventFilter{Labels: []string{"label-1"}}},
-		{"label and state", store.EventFilter{Labels: []string{"label-1"}, States: []posthaste.State{posthaste.StateDelivered}}},
-		{"host and path", store.EventFilter{Hosts: []string{"host-1.example"}, Paths: []string{"/hook"}}},
+		{"label", posthaste.Filter{Labels: []string{"label-1"}}},
+		{"label and state", posthaste.Filter{Labels: []string{"label-1"}, States: []posthaste.State{posthaste.StateDelivered}}},
+		{"host and path", posthaste.Filter{Hosts: []string{"host-1.example"}, Paths: []string{"/hook"}}},
 	} {
 		query := store.EventQuery{Filter: test.filter, Low: end + 1, High: posthaste.MaxPosition, Limit: 1000, OldestFirst: true}
 		b.Run(test.name, func(b *testing.B) { readPages(b, s, query) })

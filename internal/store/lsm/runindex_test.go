@@ -265,7 +265,7 @@ func TestPrefixOfMany(t *testing.T) {
 		for _, oldestFirst := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, oldest first %t", test.name, oldestFirst), func(t *testing.T) {
 				query := store.RunQuery{
-					Filter: store.RunFilter{IDPrefixes: test.prefixes, URLs: []string{"http://workflow.example/"}},
+					Filter: posthaste.Filter{RunIDPrefixes: test.prefixes, URLs: []string{"http://workflow.example/"}},
 					Failed: true, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 300,
 				}
 				if got := countRuns(t, s, query); got != test.want {

@@ -120,7 +120,7 @@ func TestLatestEventsAreInMemory(t *testing.T) {
 		t.Helper()
 		before := readSoFar(t, s)
 		page, err := store.ReadEvents(t.Context(), s, "ann", store.EventQuery{
-			Filter: store.EventFilter{States: []posthaste.State{posthaste.StateCreated}},
+			Filter: posthaste.Filter{States: []posthaste.State{posthaste.StateCreated}},
 			Low:    low, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: 10,
 		})
 		indexed := readSoFar(t, s).IndexBlocks > before.IndexBlocks

@@ -23,14 +23,14 @@ func TestAPageMissesNothingThatIsCommittedMeanwhile(t *testing.T) {
 		accept(one)
 	}
 	query := store.EventQuery{
-		Filter: store.EventFilter{URLs: []string{one, other}},
+		Filter: posthaste.Filter{URLs: []string{one, other}},
 		High:   posthaste.MaxPosition, OldestFirst: true, Limit: 10 * postings,
 	}
 	page, err := s.EventsBetween(t.Context(), ann, query, func() { accept(other); accept(one) })
 	if err != nil || len(page.Entries) < postings {
 		t.Fatalf("a page of %d events, %v, want %d at least", len(page.Entries), err, postings)
 	}
-	query.Filter = store.EventFilter{}
+	query.Filter = posthaste.Filter{}
 	log, err := store.ReadEvents(t.Context(), s, ann, query)
 	if err != nil {
 		t.Fatal(err)

@@ -125,7 +125,7 @@ func settleAll(t *testing.T, s store.Store) {
 func statesOf(t *testing.T, s store.Store, m *posthaste.Message) (states []posthaste.State) {
 	t.Helper()
 	page, err := store.ReadEvents(t.Context(), s, ann, store.EventQuery{
-		Filter: store.EventFilter{MessageIDs: []posthaste.MessageID{m.ID}},
+		Filter: posthaste.Filter{MessageIDs: []posthaste.MessageID{m.ID}},
 		High:   posthaste.MaxPosition, OldestFirst: true, Limit: 100,
 	})
 	if err != nil {

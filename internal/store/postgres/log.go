@@ -284,7 +284,7 @@ func (r *logReader) consider(events []posthaste.Event) error {
 	var matching []store.Entry
 	for _, e := range events {
 		m, read := messages[e.MessageID]
-		if !read || m != nil && !r.query.Filter.Matches(&e, m) {
+		if !read || m != nil && !r.query.Filter.MatchesEvent(&e, m) {
 			continue // of those that were not read, the message is damaged, or retention is removing it
 		}
 		if m == nil || len(r.page.Entries)+len(matching) == r.query.Limit {

@@ -31,20 +31,20 @@ const pagesVariable = "PAGES_MESSAGES"
 // events pass to what few do.
 var pages = []struct {
 	name   string
-	filter store.EventFilter
+	filter posthaste.Filter
 }{
-	{"all", store.EventFilter{}},
-	{"state, most", store.EventFilter{States: []posthaste.State{posthaste.StateDelivered}}},
-	{"state, some", store.EventFilter{States: []posthaste.State{posthaste.StateError}}},
-	{"url", store.EventFilter{URLs: []string{"https://host-0.example/hook"}}},
-	{"label", store.EventFilter{Labels: []string{"label-1"}}},
-	{"caller", store.EventFilter{CallerIPs: []string{"10.0.0.7"}}},
-	{"rare label", store.EventFilter{Labels: []string{"rare"}}},
-	{"url and state", store.EventFilter{URLs: []string{"https://host-0.example/hook"}, States: []posthaste.State{posthaste.StateError}}},
-	{"label and caller", store.EventFilter{Labels: []string{"label-1"}, CallerIPs: []string{"10.0.0.7"}}},
-	{"rare label and state", store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}},
-	{"rare label and url", store.EventFilter{Labels: []string{"rare"}, URLs: []string{"https://host-0.example/hook"}}},
-	{"a thousand labels and callers", store.EventFilter{Labels: numbered("wide-%d"), CallerIPs: numbered("10.0.0.%d")}},
+	{"all", posthaste.Filter{}},
+	{"state, most", posthaste.Filter{States: []posthaste.State{posthaste.StateDelivered}}},
+	{"state, some", posthaste.Filter{States: []posthaste.State{posthaste.StateError}}},
+	{"url", posthaste.Filter{URLs: []string{"https://host-0.example/hook"}}},
+	{"label", posthaste.Filter{Labels: []string{"label-1"}}},
+	{"caller", posthaste.Filter{CallerIPs: []string{"10.0.0.7"}}},
+	{"rare label", posthaste.Filter{Labels: []string{"rare"}}},
+	{"url and state", posthaste.Filter{URLs: []string{"https://host-0.example/hook"}, States: []posthaste.State{posthaste.StateError}}},
+	{"label and caller", posthaste.Filter{Labels: []string{"label-1"}, CallerIPs: []string{"10.0.0.7"}}},
+	{"rare label and state", posthaste.Filter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateDelivered}}},
+	{"rare label and url", posthaste.Filter{Labels: []string{"rare"}, URLs: []string{"https://host-0.example/hook"}}},
+	{"a thousand labels and callers", posthaste.Filter{Labels: numbered("wide-%d"), CallerIPs: numbered("10.0.0.%d")}},
 }
 
 // numbered returns a thousand values.

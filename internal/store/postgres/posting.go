@@ -362,7 +362,7 @@ func (r *logReader) passingByReading(positions []posthaste.Position) (passing, r
 			if read && m == nil {
 				return passing, rest[slices.Index(rest, e.Position):], nil
 			}
-			if read && r.query.Filter.Matches(&e, m) {
+			if read && r.query.Filter.MatchesEvent(&e, m) {
 				passing = append(passing, e.Position)
 			}
 		}

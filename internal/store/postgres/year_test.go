@@ -22,15 +22,15 @@ func BenchmarkYear(b *testing.B) {
 			first, last := fillDays(b, s, days)
 			for _, page := range []struct {
 				name   string
-				filter store.EventFilter
+				filter posthaste.Filter
 				limit  int
 			}{
-				{"all", store.EventFilter{}, 100},
-				{"rare label", store.EventFilter{Labels: []string{"rare"}}, 100},
-				{"rare label and state", store.EventFilter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateCreated}}, 100},
-				{"no label", store.EventFilter{Labels: []string{"none"}}, 100},
-				{"the oldest message", store.EventFilter{MessageIDs: []posthaste.MessageID{first}}, 3},
-				{"the newest message", store.EventFilter{MessageIDs: []posthaste.MessageID{last}}, 3},
+				{"all", posthaste.Filter{}, 100},
+				{"rare label", posthaste.Filter{Labels: []string{"rare"}}, 100},
+				{"rare label and state", posthaste.Filter{Labels: []string{"rare"}, States: []posthaste.State{posthaste.StateCreated}}, 100},
+				{"no label", posthaste.Filter{Labels: []string{"none"}}, 100},
+				{"the oldest message", posthaste.Filter{MessageIDs: []posthaste.MessageID{first}}, 3},
+				{"the newest message", posthaste.Filter{MessageIDs: []posthaste.MessageID{last}}, 3},
 			} {
 				for _, oldestFirst := range []bool{false, true} {
 					b.Run(fmt.Sprintf("%s/oldestFirst=%t", page.name, oldestFirst), func(b *testing.B) {

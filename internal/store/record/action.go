@@ -10,7 +10,7 @@ import (
 // action is the stored form of a posthaste.BulkAction. Failures alternate id and error.
 type action struct {
 	Kind        string             `cbor:"1,keyasint,omitempty"`
-	Filter      filter             `cbor:"2,keyasint"`
+	Filter      posthaste.Filter   `cbor:"2,keyasint"`
 	Overrides   overrides          `cbor:"3,keyasint"`
 	Total       int                `cbor:"4,keyasint,omitempty"`
 	Processed   int                `cbor:"5,keyasint,omitempty"`
@@ -24,31 +24,8 @@ type action struct {
 	High        posthaste.Position `cbor:"13,keyasint,omitempty"`
 	Live        string             `cbor:"14,keyasint,omitempty"`
 	Asked       header             `cbor:"15,keyasint,omitempty"`
-	Messages    [][]byte           `cbor:"16,keyasint,omitempty"`
-	Runs        []int64            `cbor:"17,keyasint,omitempty"` // when they were created
-}
-
-// filter is the stored form of a posthaste.Filter, which has the same fields, except those of other
-// types.
-type filter struct {
-	MessageIDs     []posthaste.MessageID     `cbor:"-"` // messages of an action
-	DeadLetterIDs  []posthaste.DeadLetterID  `cbor:"1,keyasint,omitempty"`
-	RunIDPrefixes  []string                  `cbor:"2,keyasint,omitempty"`
-	URLs           []string                  `cbor:"3,keyasint,omitempty"`
-	URLPrefixes    []string                  `cbor:"4,keyasint,omitempty"`
-	URLGroups      []string                  `cbor:"5,keyasint,omitempty"`
-	ScheduleIDs    []string                  `cbor:"6,keyasint,omitempty"`
-	Queues         []string                  `cbor:"7,keyasint,omitempty"`
-	Labels         []string                  `cbor:"8,keyasint,omitempty"`
-	Hosts          []string                  `cbor:"9,keyasint,omitempty"`
-	Paths          []string                  `cbor:"10,keyasint,omitempty"`
-	CallerIPs      []string                  `cbor:"11,keyasint,omitempty"`
-	FlowKeys       []string                  `cbor:"12,keyasint,omitempty"`
-	Statuses       []int                     `cbor:"13,keyasint,omitempty"`
-	CallbackStates []posthaste.CallbackState `cbor:"14,keyasint,omitempty"`
-	CreatedAts     []time.Time               `cbor:"-"` // runs of an action
-	From           posthaste.Position        `cbor:"15,keyasint,omitempty"`
-	Until          posthaste.Position        `cbor:"16,keyasint,omitempty"`
+	Messages    [][]byte           `cbor:"16,keyasint,omitempty"` // of the filter
+	Runs        []int64            `cbor:"17,keyasint,omitempty"` // of the filter: when they were created
 }
 
 // overrides is the stored form of posthaste.Overrides.
@@ -62,7 +39,7 @@ type overrides struct {
 func AppendAction(dst []byte, a *posthaste.BulkAction) []byte {
 	rec := action{
 		Kind:        string(a.Kind),
-		Filter:      filter(a.Filter),
+		Filter:      a.Filter,
 		Messages:    newIDs(a.Filter.MessageIDs),
 		Overrides:   overrides{Delay: a.Overrides.Delay, Settings: newSettings(&a.Overrides.Settings)},
 		Asked:       newHeader(http.Header(a.Asked)),
@@ -102,7 +79,7 @@ func DecodeAction(user, id string, data []byte) (*posthaste.BulkAction, error) {
 		ID:          id,
 		User:        user,
 		Kind:        posthaste.ActionKind(rec.Kind),
-		Filter:      posthaste.Filter(rec.Filter),
+		Filter:      rec.Filter,
 		Overrides:   posthaste.Overrides{Delay: rec.Overrides.Delay},
 		Total:       rec.Total,
 		Processed:   rec.Processed,

@@ -254,6 +254,12 @@ var anyFilter = rapid.Custom(func(t *rapid.T) posthaste.Filter {
 		CreatedAts:     listOf(rapid.Map(rapid.Int64Range(0, 1<<52), time.UnixMilli)).Draw(t, "created"),
 		From:           posthaste.Position(rapid.Uint64().Draw(t, "from")),
 		Until:          posthaste.Position(rapid.Uint64().Draw(t, "until")),
+		States:         listOf(rapid.SampledFrom(posthaste.States)).Draw(t, "states"),
+		RunStates:      listOf(rapid.SampledFrom(posthaste.RunStates)).Draw(t, "run states"),
+		Positions:      listOf(rapid.Map(rapid.Uint64(), func(at uint64) posthaste.Position { return posthaste.Position(at) })).Draw(t, "positions"),
+		RunIDs:         texts("run ids"),
+		OfRuns:         rapid.Bool().Draw(t, "of runs"),
+		WorkflowURLs:   texts("workflow URLs"),
 	}
 })
 

@@ -273,25 +273,25 @@ func idsOfLetters(letters []*posthaste.DeadLetter) []posthaste.DeadLetterID {
 }
 
 // deadLetterFields make a filter ask for what a dead letter has in one field.
-var deadLetterFields = []func(*store.DeadLetterFilter, *posthaste.DeadLetter){
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { f.IDs = append(f.IDs, d.ID) },
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+var deadLetterFields = []func(*posthaste.Filter, *posthaste.DeadLetter){
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) { f.DeadLetterIDs = append(f.DeadLetterIDs, d.ID) },
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
 		f.MessageIDs = append(f.MessageIDs, d.Message.ID)
 	},
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { askText(&f.URLs, d.Message.URL) },
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { askText(&f.URLGroups, d.Message.URLGroup) },
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) { askText(&f.URLs, d.Message.URL) },
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) { askText(&f.URLGroups, d.Message.URLGroup) },
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
 		askText(&f.ScheduleIDs, d.Message.ScheduleID)
 	},
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { askText(&f.Queues, d.Message.Queue) },
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) { askText(&f.Queues, d.Message.Queue) },
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
 		f.Labels = append(f.Labels, d.Message.Labels...)
 	},
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) { askText(&f.CallerIPs, d.Message.CallerIP) },
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) { askText(&f.CallerIPs, d.Message.CallerIP) },
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
 		askText(&f.FlowKeys, d.Message.FlowControl.Key)
 	},
-	func(f *store.DeadLetterFilter, d *posthaste.DeadLetter) {
+	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
 		status := 0
 		if d.Response != nil {
 			status = d.Response.Status
@@ -353,7 +353,7 @@ func (tr *trial) compareDeadLetters(log []*posthaste.DeadLetter, query store.Dea
 	tr.Helper()
 	var want []posthaste.DeadLetterID
 	for _, d := range log {
-		if p := posthaste.Position(d.ID); p >= query.Low && p <= query.High && query.Filter.Matches(d) {
+		if p := posthaste.Position(d.ID); p >= query.Low && p <= query.High && query.Filter.MatchesDeadLetter(d) {
 			want = append(want, d.ID)
 		}
 	}

@@ -350,17 +350,17 @@ func (l lenient) Cancel(ctx context.Context, now time.Time, user string, ids []p
 type unfiltered struct{ store.Store }
 
 func (u unfiltered) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
-	query.Filter = store.EventFilter{}
+	query.Filter = posthaste.Filter{}
 	return u.Store.Events(ctx, user, query, visit)
 }
 
 func (u unfiltered) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
-	query.Filter = store.DeadLetterFilter{}
+	query.Filter = posthaste.Filter{}
 	return u.Store.DeadLetters(ctx, user, query)
 }
 
 func (u unfiltered) LiveMessages(ctx context.Context, user string, query store.LiveQuery) ([]posthaste.MessageID, string, error) {
-	query.Filter = store.EventFilter{}
+	query.Filter = posthaste.Filter{}
 	return u.Store.LiveMessages(ctx, user, query)
 }
 

@@ -124,7 +124,7 @@ func (h *history) any() store.Entry { return h.entries[h.rng.IntN(len(h.entries)
 func (h *history) answer(query store.EventQuery) []store.Entry {
 	var matching []store.Entry
 	for _, e := range h.entries {
-		if e.Position >= query.Low && e.Position <= query.High && query.Filter.Matches(&e.Event, e.Message) {
+		if e.Position >= query.Low && e.Position <= query.High && query.Filter.MatchesEvent(&e.Event, e.Message) {
 			matching = append(matching, e)
 		}
 	}
@@ -138,7 +138,7 @@ func (h *history) answer(query store.EventQuery) []store.Entry {
 // united, in both orders, all at once and page by page.
 func (tr *trial) checkFilter(log *history, fields ...filterField) {
 	tr.Helper()
-	var filter store.EventFilter
+	var filter posthaste.Filter
 	for range 2 {
 		sample := log.any()
 		for _, field := range fields {
@@ -160,7 +160,7 @@ func (tr *trial) checkFilter(log *history, fields ...filterField) {
 // that nobody has.
 func checkManyValues(tr *trial) {
 	log := tr.history()
-	var filter store.EventFilter
+	var filter posthaste.Filter
 	for n := range 50 {
 		sample := log.any()
 		filter.Labels = append(append(filter.Labels, sample.Message.Labels...), fmt.Sprint("nobody's ", n))

@@ -285,13 +285,13 @@ func (h *historian) look() {
 	log := h.wholeLog(ann)
 	h.tellLog("log", log)
 	for _, field := range filterFields {
-		filter := store.EventFilter{}
+		filter := posthaste.Filter{}
 		if len(log) > 0 && field.ask(&filter, log[h.rng.IntN(len(log))]) {
 			h.lookWith(field.name, filter)
 		}
 	}
 	for _, run := range h.runs {
-		h.lookWith(run.ID, store.EventFilter{Runs: true, RunIDs: []string{run.ID}})
+		h.lookWith(run.ID, posthaste.Filter{OfRuns: true, RunIDs: []string{run.ID}})
 	}
 	for _, id := range h.someIDs() {
 		status, err := h.store.Message(h.Context(), ann, id)
@@ -307,7 +307,7 @@ func (h *historian) look() {
 }
 
 // lookWith reads the log through a filter, in both directions, page by page.
-func (h *historian) lookWith(what string, filter store.EventFilter) {
+func (h *historian) lookWith(what string, filter posthaste.Filter) {
 	limit := 1 + h.rng.IntN(10)
 	for _, oldestFirst := range []bool{true, false} {
 		entries := h.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit})
@@ -375,9 +375,9 @@ func (h *historian) lookAtRuns() {
 		h.tell("run %s of %s: %s, %d entries", run.ID, since(run.CreatedAt), run.State, run.Entries)
 	}
 	for _, query := range []store.RunQuery{
-		{Filter: store.RunFilter{IDs: []string{"run-1", "run-2"}}},
-		{Filter: store.RunFilter{States: []posthaste.RunState{posthaste.RunFailed}, Labels: []string{"label-1"}}},
-		{Filter: store.RunFilter{Labels: []string{"label-0", "label-1"}}, Failed: true},
+		{Filter: posthaste.Filter{RunIDs: []string{"run-1", "run-2"}}},
+		{Filter: posthaste.Filter{RunStates: []posthaste.RunState{posthaste.RunFailed}, Labels: []string{"label-1"}}},
+		{Filter: posthaste.Filter{Labels: []string{"label-0", "label-1"}}, Failed: true},
 	} {
 		query.High, query.Limit = posthaste.MaxPosition, 2
 		var ids []string

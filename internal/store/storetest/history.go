@@ -71,43 +71,43 @@ func anySettlement(rng *rand.Rand, now time.Time, claim store.Claim) store.Settl
 	}
 }
 
-// filterField is one field of an EventFilter. ask makes a filter ask for what the
+// filterField is a field of a filter of events. ask makes a filter ask for what the
 // entry has there; it returns false if the entry has nothing.
 type filterField struct {
 	name string
-	ask  func(f *store.EventFilter, e store.Entry) bool
+	ask  func(f *posthaste.Filter, e store.Entry) bool
 }
 
 var filterFields = []filterField{
-	{"MessageIDs", func(f *store.EventFilter, e store.Entry) bool {
+	{"MessageIDs", func(f *posthaste.Filter, e store.Entry) bool {
 		f.MessageIDs = append(f.MessageIDs, e.MessageID)
 		return true
 	}},
-	{"States", func(f *store.EventFilter, e store.Entry) bool {
+	{"States", func(f *posthaste.Filter, e store.Entry) bool {
 		f.States = append(f.States, e.State)
 		return true
 	}},
-	{"URLs", func(f *store.EventFilter, e store.Entry) bool { return askText(&f.URLs, e.Message.URL) }},
-	{"URLGroups", func(f *store.EventFilter, e store.Entry) bool { return askText(&f.URLGroups, e.Message.URLGroup) }},
-	{"ScheduleIDs", func(f *store.EventFilter, e store.Entry) bool { return askText(&f.ScheduleIDs, e.Message.ScheduleID) }},
-	{"Queues", func(f *store.EventFilter, e store.Entry) bool { return askText(&f.Queues, e.Message.Queue) }},
-	{"Labels", func(f *store.EventFilter, e store.Entry) bool {
+	{"URLs", func(f *posthaste.Filter, e store.Entry) bool { return askText(&f.URLs, e.Message.URL) }},
+	{"URLGroups", func(f *posthaste.Filter, e store.Entry) bool { return askText(&f.URLGroups, e.Message.URLGroup) }},
+	{"ScheduleIDs", func(f *posthaste.Filter, e store.Entry) bool { return askText(&f.ScheduleIDs, e.Message.ScheduleID) }},
+	{"Queues", func(f *posthaste.Filter, e store.Entry) bool { return askText(&f.Queues, e.Message.Queue) }},
+	{"Labels", func(f *posthaste.Filter, e store.Entry) bool {
 		return len(e.Message.Labels) > 0 && askText(&f.Labels, e.Message.Labels[len(e.Message.Labels)-1])
 	}},
-	{"Hosts", func(f *store.EventFilter, e store.Entry) bool {
+	{"Hosts", func(f *posthaste.Filter, e store.Entry) bool {
 		host, _ := posthaste.HostAndPath(e.Message.URL)
 		return askText(&f.Hosts, host)
 	}},
-	{"Hosts without port", func(f *store.EventFilter, e store.Entry) bool {
+	{"Hosts without port", func(f *posthaste.Filter, e store.Entry) bool {
 		host, _ := posthaste.HostAndPath(e.Message.URL)
-		return askText(&f.Hosts, "HOST"+store.HostWithoutPort(host)[len("host"):])
+		return askText(&f.Hosts, "HOST"+posthaste.HostWithoutPort(host)[len("host"):])
 	}},
-	{"Paths", func(f *store.EventFilter, e store.Entry) bool {
+	{"Paths", func(f *posthaste.Filter, e store.Entry) bool {
 		_, path := posthaste.HostAndPath(e.Message.URL)
 		return askText(&f.Paths, path)
 	}},
-	{"CallerIPs", func(f *store.EventFilter, e store.Entry) bool { return askText(&f.CallerIPs, e.Message.CallerIP) }},
-	{"FlowKeys", func(f *store.EventFilter, e store.Entry) bool { return askText(&f.FlowKeys, e.Message.FlowControl.Key) }},
+	{"CallerIPs", func(f *posthaste.Filter, e store.Entry) bool { return askText(&f.CallerIPs, e.Message.CallerIP) }},
+	{"FlowKeys", func(f *posthaste.Filter, e store.Entry) bool { return askText(&f.FlowKeys, e.Message.FlowControl.Key) }},
 }
 
 func askText(values *[]string, value string) bool {
@@ -119,7 +119,7 @@ func askText(values *[]string, value string) bool {
 }
 
 // nobodyHas makes, for each field, a filter for a value that no message has.
-var nobodyHas = map[string]store.EventFilter{
+var nobodyHas = map[string]posthaste.Filter{
 	"MessageIDs":  {MessageIDs: []posthaste.MessageID{{1, 2, 3}}},
 	"States":      {States: []posthaste.State{"LOST"}},
 	"URLs":        {URLs: []string{"http://host1.example/path/1"}},

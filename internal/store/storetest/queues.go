@@ -318,7 +318,7 @@ var queuePromises = []promise{
 		tr.wantQueues()
 		tr.settle(store.RetryAt(claims[1], tr.now, refused))
 		cancelled := tr.events(ann, store.EventQuery{
-			Filter: store.EventFilter{States: []posthaste.State{posthaste.StateCancelled}},
+			Filter: posthaste.Filter{States: []posthaste.State{posthaste.StateCancelled}},
 			High:   posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
 		})
 		if len(cancelled) != len(messages) {

@@ -221,7 +221,7 @@ func (s *scene) look(tr *trial) sight {
 	tr.Helper()
 	seen := sight{
 		Log: tr.events(ann, store.EventQuery{
-			Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
+			Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
 		}),
 		First:    tr.status(s.first),
 		Runs:     tr.runs(ann, allRuns),

@@ -73,7 +73,7 @@ func (a *runAudit) checkRun(ctx context.Context, run *posthaste.Run) error {
 		return fmt.Errorf("found (-) and read (+):\n%s", diff)
 	}
 	found, _, err := readRuns(ctx, a, a.user, store.RunQuery{
-		Filter: store.RunFilter{IDs: []string{run.ID}, URLs: []string{run.URL}, States: []posthaste.RunState{run.State}},
+		Filter: posthaste.Filter{RunIDs: []string{run.ID}, URLs: []string{run.URL}, RunStates: []posthaste.RunState{run.State}},
 		Low:    run.Position, High: run.Position, Limit: 1,
 	})
 	if err != nil || len(found) != 1 {
@@ -170,11 +170,11 @@ func (a *runAudit) checkDLQ(ctx context.Context) error {
 	for i, run := range runs {
 		query := allInDLQ
 		query.Low, query.High = posthaste.Position(letters[i].ID), posthaste.Position(letters[i].ID)
-		query.Filter = store.RunFilter{
+		query.Filter = posthaste.Filter{
 			DeadLetterIDs: []posthaste.DeadLetterID{letters[i].ID}, Statuses: []int{run.FailedStatus}, CreatedAts: []time.Time{run.CreatedAt},
 		}
 		byID, _, idErr := readRuns(ctx, a, a.user, query)
-		query.Filter = store.RunFilter{IDPrefixes: []string{run.ID}, URLs: []string{run.URL}}
+		query.Filter = posthaste.Filter{RunIDPrefixes: []string{run.ID}, URLs: []string{run.URL}}
 		byPrefix, _, prefixErr := readRuns(ctx, a, a.user, query)
 		switch {
 		case idErr != nil || prefixErr != nil:
@@ -194,7 +194,7 @@ func (a *runAudit) checkDLQ(ctx context.Context) error {
 // the log of runs to hold its events and, besides, those that tell of runs.
 func (a *runAudit) checkLog(ctx context.Context, entries []store.Entry) error {
 	ofRuns, err := readAll(ctx, a, a.user, store.EventQuery{
-		Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000,
+		Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000,
 	})
 	if err != nil {
 		return err

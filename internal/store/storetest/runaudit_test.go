@@ -77,7 +77,7 @@ func (a alteredRuns) Events(ctx context.Context, user string, query store.EventQ
 	if err != nil {
 		return 0, false, err
 	}
-	if a.log != nil && query.Filter.Runs {
+	if a.log != nil && query.Filter.OfRuns {
 		page.Entries = a.log(page.Entries)
 	}
 	return page.Visit(visit)
@@ -184,7 +184,7 @@ func TestAuditOfRuns(t *testing.T) {
 		{
 			name: "an entry of the DLQ is not found by the id of its run",
 			store: alteredRuns{runs: func(query store.RunQuery, page *store.RunPage) {
-				if len(query.Filter.IDPrefixes) > 0 {
+				if len(query.Filter.RunIDPrefixes) > 0 {
 					*page = store.RunPage{}
 				}
 			}},

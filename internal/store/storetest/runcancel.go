@@ -114,7 +114,7 @@ var runCancelPromises = []promise{
 		tr.acceptOf(run)
 		plain := tr.accept()
 		tr.wantLive(store.LiveQuery{Limit: plenty}, plain)
-		filter := store.EventFilter{MessageIDs: []posthaste.MessageID{first.ID}}
+		filter := posthaste.Filter{MessageIDs: []posthaste.MessageID{first.ID}}
 		tr.wantLive(store.LiveQuery{Filter: filter, Limit: plenty})
 	}},
 }

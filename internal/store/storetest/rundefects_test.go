@@ -170,7 +170,7 @@ func (f forgetful) RemoveFromDLQ(run *posthaste.Run) {
 type conservative struct{ store.Store }
 
 func (c conservative) LatestRun(ctx context.Context, user, id string) (*posthaste.Run, error) {
-	page, err := c.Runs(ctx, user, withFilter(allRuns, store.RunFilter{IDs: []string{id}}))
+	page, err := c.Runs(ctx, user, withFilter(allRuns, posthaste.Filter{RunIDs: []string{id}}))
 	if err == nil && len(page.Runs) == 0 {
 		err = store.ErrNotFound
 	}
@@ -285,7 +285,7 @@ func (t eternal) Transact(ctx context.Context, _ time.Time, user string, change 
 }
 
 func (u unfiltered) Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error) {
-	query.Filter = store.RunFilter{}
+	query.Filter = posthaste.Filter{}
 	return u.Store.Runs(ctx, user, query)
 }
 

@@ -68,7 +68,7 @@ var runDLQPromises = []promise{
 		for _, state := range posthaste.CallbackStates {
 			changed := tr.report(run, state)
 			tr.wantInDLQ(letter.ID, letter, changed)
-			tr.same("found in the DLQ", []*posthaste.Run{changed}, tr.runs(ann, withFilter(allInDLQ, store.RunFilter{
+			tr.same("found in the DLQ", []*posthaste.Run{changed}, tr.runs(ann, withFilter(allInDLQ, posthaste.Filter{
 				CallbackStates: []posthaste.CallbackState{state},
 			})))
 		}
@@ -80,7 +80,7 @@ var runDLQPromises = []promise{
 			addToDLQIn(tx, run, letterOf(first))
 			return nil
 		})
-		tr.same("found in the DLQ", []*posthaste.Run{tr.run(run)}, tr.runs(ann, withFilter(allInDLQ, store.RunFilter{
+		tr.same("found in the DLQ", []*posthaste.Run{tr.run(run)}, tr.runs(ann, withFilter(allInDLQ, posthaste.Filter{
 			CallbackStates: []posthaste.CallbackState{posthaste.CallbackInProgress}, Statuses: []int{refused.Response.Status},
 		})))
 	}},
@@ -174,7 +174,7 @@ func (tr *trial) report(run *posthaste.Run, state posthaste.CallbackState) *post
 	})
 }
 
-func withFilter(query store.RunQuery, filter store.RunFilter) store.RunQuery {
+func withFilter(query store.RunQuery, filter posthaste.Filter) store.RunQuery {
 	query.Filter = filter
 	return query
 }

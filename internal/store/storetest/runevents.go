@@ -28,11 +28,11 @@ var runEventPromises = []promise{
 			}
 		}
 		for _, state := range []posthaste.State{posthaste.StateRunStarted, posthaste.StateRunFailed} {
-			filter := store.EventFilter{States: []posthaste.State{state}}
+			filter := posthaste.Filter{States: []posthaste.State{state}}
 			if found := tr.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: plenty}); len(found) > 0 {
 				tr.Errorf("%d events that are %s are in the log of messages", len(found), state)
 			}
-			filter.Runs = true
+			filter.OfRuns = true
 			if found := tr.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: plenty}); len(found) == 0 {
 				tr.Errorf("no event that is %s is in the log of runs", state)
 			}
@@ -62,9 +62,9 @@ var runEventPromises = []promise{
 	}},
 	{"what no run has matches nothing", func(tr *trial) {
 		tr.runHistory()
-		for name, filter := range map[string]store.EventFilter{
-			"RunIDs":       {Runs: true, RunIDs: []string{"wfr_"}},
-			"WorkflowURLs": {Runs: true, WorkflowURLs: []string{"http://Host1.example/path"}},
+		for name, filter := range map[string]posthaste.Filter{
+			"RunIDs":       {OfRuns: true, RunIDs: []string{"wfr_"}},
+			"WorkflowURLs": {OfRuns: true, WorkflowURLs: []string{"http://Host1.example/path"}},
 		} {
 			if found := tr.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: plenty}); len(found) > 0 {
 				tr.Errorf("%s: %d events match %+v", name, len(found), filter)
@@ -75,16 +75,16 @@ var runEventPromises = []promise{
 
 // runEventFields are the fields of a filter that select events of runs.
 var runEventFields = []filterField{
-	{"Runs", func(f *store.EventFilter, _ store.Entry) bool {
-		f.Runs = true
+	{"Runs", func(f *posthaste.Filter, _ store.Entry) bool {
+		f.OfRuns = true
 		return true
 	}},
-	{"RunIDs", func(f *store.EventFilter, e store.Entry) bool {
-		f.Runs = true
+	{"RunIDs", func(f *posthaste.Filter, e store.Entry) bool {
+		f.OfRuns = true
 		return e.Message.Run != nil && askText(&f.RunIDs, e.Message.Run.ID)
 	}},
-	{"WorkflowURLs", func(f *store.EventFilter, e store.Entry) bool {
-		f.Runs = true
+	{"WorkflowURLs", func(f *posthaste.Filter, e store.Entry) bool {
+		f.OfRuns = true
 		return e.Message.Run != nil && askText(&f.WorkflowURLs, e.Message.Run.URL)
 	}},
 }
@@ -114,7 +114,7 @@ func (tr *trial) runHistory() *history {
 	tr.settleDown(ann)
 	tr.settleDown(anna)
 	ofRuns := tr.events(ann, store.EventQuery{
-		Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
+		Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
 	})
 	all := slices.DeleteFunc(tr.wholeLog(ann), func(e store.Entry) bool { return e.Message.Run != nil })
 	all = append(all, ofRuns...)

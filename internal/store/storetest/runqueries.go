@@ -77,7 +77,7 @@ var runQueryPromises = []promise{
 			}
 			return nil
 		})
-		queries := map[string]store.RunFilter{"label": {Labels: []string{"label"}}, "flow-control key": {FlowKeys: []string{"key"}}}
+		queries := map[string]posthaste.Filter{"label": {Labels: []string{"label"}}, "flow-control key": {FlowKeys: []string{"key"}}}
 		for name, filter := range queries {
 			if found := tr.runs(ann, withFilter(allRuns, filter)); len(found) > 0 {
 				tr.Errorf("%d runs are found by a %s that they had", len(found), name)
@@ -180,7 +180,7 @@ func (a *archive) refresh(tr *trial) {
 	a.runs, a.inDLQ = nil, map[posthaste.DeadLetterID]*posthaste.Run{}
 	seen := map[posthaste.Position]bool{}
 	for _, e := range tr.events(ann, store.EventQuery{
-		Filter: store.EventFilter{Runs: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
+		Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
 	}) {
 		if seen[e.Message.Run.Position] {
 			continue
@@ -232,78 +232,78 @@ func (a *archive) removeFromDLQ(tr *trial, run *posthaste.Run) {
 	})
 }
 
-// runField is one field of a RunFilter. ask makes a filter ask for what the run has
+// runField is a field of a filter of runs. ask makes a filter ask for what the run has
 // there; it returns false if the run has nothing.
 type runField struct {
 	name string
-	ask  func(f *store.RunFilter, run *posthaste.Run) bool
+	ask  func(f *posthaste.Filter, run *posthaste.Run) bool
 }
 
 var runFields = []runField{
-	{"Positions", func(f *store.RunFilter, run *posthaste.Run) bool {
+	{"Positions", func(f *posthaste.Filter, run *posthaste.Run) bool {
 		f.Positions = append(f.Positions, run.Position)
 		return true
 	}},
-	{"DeadLetterIDs", func(f *store.RunFilter, run *posthaste.Run) bool {
+	{"DeadLetterIDs", func(f *posthaste.Filter, run *posthaste.Run) bool {
 		if run.DeadLetterID == 0 {
 			return false
 		}
 		f.DeadLetterIDs = append(f.DeadLetterIDs, run.DeadLetterID)
 		return true
 	}},
-	{"IDs", func(f *store.RunFilter, run *posthaste.Run) bool { return askText(&f.IDs, run.ID) }},
-	{"IDPrefixes", func(f *store.RunFilter, run *posthaste.Run) bool {
-		return askText(&f.IDPrefixes, run.ID[:len("wfr_a")+int(run.Position>>20)%2])
+	{"IDs", func(f *posthaste.Filter, run *posthaste.Run) bool { return askText(&f.RunIDs, run.ID) }},
+	{"IDPrefixes", func(f *posthaste.Filter, run *posthaste.Run) bool {
+		return askText(&f.RunIDPrefixes, run.ID[:len("wfr_a")+int(run.Position>>20)%2])
 	}},
-	{"URLs", func(f *store.RunFilter, run *posthaste.Run) bool { return askText(&f.URLs, run.URL) }},
-	{"URLPrefixes", func(f *store.RunFilter, run *posthaste.Run) bool {
+	{"URLs", func(f *posthaste.Filter, run *posthaste.Run) bool { return askText(&f.URLs, run.URL) }},
+	{"URLPrefixes", func(f *posthaste.Filter, run *posthaste.Run) bool {
 		return askText(&f.URLPrefixes, run.URL[:strings.LastIndexByte(run.URL, '/')])
 	}},
-	{"Hosts", func(f *store.RunFilter, run *posthaste.Run) bool {
+	{"Hosts", func(f *posthaste.Filter, run *posthaste.Run) bool {
 		host, _ := posthaste.HostAndPath(run.URL)
 		return askText(&f.Hosts, strings.ToUpper(host))
 	}},
-	{"Paths", func(f *store.RunFilter, run *posthaste.Run) bool {
+	{"Paths", func(f *posthaste.Filter, run *posthaste.Run) bool {
 		_, path := posthaste.HostAndPath(run.URL)
 		return askText(&f.Paths, path)
 	}},
-	{"States", func(f *store.RunFilter, run *posthaste.Run) bool {
-		f.States = append(f.States, run.State)
+	{"States", func(f *posthaste.Filter, run *posthaste.Run) bool {
+		f.RunStates = append(f.RunStates, run.State)
 		return true
 	}},
-	{"Labels", func(f *store.RunFilter, run *posthaste.Run) bool {
+	{"Labels", func(f *posthaste.Filter, run *posthaste.Run) bool {
 		return len(run.Labels) > 0 && askText(&f.Labels, run.Labels[len(run.Labels)-1])
 	}},
-	{"CallerIPs", func(f *store.RunFilter, run *posthaste.Run) bool { return askText(&f.CallerIPs, run.CallerIP) }},
-	{"FlowKeys", func(f *store.RunFilter, run *posthaste.Run) bool { return askText(&f.FlowKeys, run.FlowControl.Key) }},
-	{"CreatedAts", func(f *store.RunFilter, run *posthaste.Run) bool {
+	{"CallerIPs", func(f *posthaste.Filter, run *posthaste.Run) bool { return askText(&f.CallerIPs, run.CallerIP) }},
+	{"FlowKeys", func(f *posthaste.Filter, run *posthaste.Run) bool { return askText(&f.FlowKeys, run.FlowControl.Key) }},
+	{"CreatedAts", func(f *posthaste.Filter, run *posthaste.Run) bool {
 		f.CreatedAts = append(f.CreatedAts, run.CreatedAt)
 		return true
 	}},
-	{"CallbackStates", func(f *store.RunFilter, run *posthaste.Run) bool {
+	{"CallbackStates", func(f *posthaste.Filter, run *posthaste.Run) bool {
 		if run.Reported == nil {
 			return false
 		}
 		f.CallbackStates = append(f.CallbackStates, run.Reported.State)
 		return true
 	}},
-	{"Statuses", func(f *store.RunFilter, run *posthaste.Run) bool {
+	{"Statuses", func(f *posthaste.Filter, run *posthaste.Run) bool {
 		f.Statuses = append(f.Statuses, run.FailedStatus)
 		return true
 	}},
 }
 
 // noRunHas makes, for each field, a filter for a value that no run has.
-var noRunHas = map[string]store.RunFilter{
+var noRunHas = map[string]posthaste.Filter{
 	"Positions":      {Positions: []posthaste.Position{7}},
 	"DeadLetterIDs":  {DeadLetterIDs: []posthaste.DeadLetterID{7}},
-	"IDs":            {IDs: []string{"wfr_"}},
-	"IDPrefixes":     {IDPrefixes: []string{"fr_", "wfr_a1\x00"}},
+	"IDs":            {RunIDs: []string{"wfr_"}},
+	"IDPrefixes":     {RunIDPrefixes: []string{"fr_", "wfr_a1\x00"}},
 	"URLs":           {URLs: []string{"http://Host1.example/path"}},
 	"URLPrefixes":    {URLPrefixes: []string{"host1.example"}},
 	"Hosts":          {Hosts: []string{"example"}},
 	"Paths":          {Paths: []string{"path"}},
-	"States":         {States: []posthaste.RunState{"RUN_LOST"}},
+	"States":         {RunStates: []posthaste.RunState{"RUN_LOST"}},
 	"Labels":         {Labels: []string{"label-1,label-2"}},
 	"CallerIPs":      {CallerIPs: []string{"192.0.2"}},
 	"FlowKeys":       {FlowKeys: []string{"flow-1 "}},
@@ -316,7 +316,7 @@ var noRunHas = map[string]store.RunFilter{
 func (a *archive) any() *posthaste.Run { return a.runs[a.rng.IntN(len(a.runs))] }
 
 // filter asks for a value of each field.
-func (a *archive) filter(filter *store.RunFilter, fields ...runField) {
+func (a *archive) filter(filter *posthaste.Filter, fields ...runField) {
 	for _, field := range fields {
 		for range 10 {
 			if field.ask(filter, a.any()) {
@@ -330,7 +330,7 @@ func (a *archive) filter(filter *store.RunFilter, fields ...runField) {
 // orders, of all runs and of the DLQ.
 func (a *archive) ask(tr *trial, limit int, fields ...runField) {
 	tr.Helper()
-	var filter store.RunFilter
+	var filter posthaste.Filter
 	for range 2 {
 		a.filter(&filter, fields...)
 		for _, failed := range []bool{true, false} {
@@ -372,7 +372,7 @@ func (a *archive) answer(query store.RunQuery) []posthaste.Position {
 			}
 			at = posthaste.Position(run.DeadLetterID)
 		}
-		if at >= query.Low && at <= query.High && query.Filter.Matches(run) {
+		if at >= query.Low && at <= query.High && query.Filter.MatchesRun(run) {
 			matching = append(matching, at)
 		}
 	}

@@ -171,7 +171,7 @@ func checkRunForgotten(tr *trial) {
 
 	tr.wantNoRun(ann, run.RunRef)
 	for _, field := range runFields {
-		var filter store.RunFilter
+		var filter posthaste.Filter
 		if !field.ask(&filter, before) {
 			tr.Fatalf("the run has no %s to be found by", field.name)
 		}

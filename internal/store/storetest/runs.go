@@ -119,7 +119,7 @@ var runPromises = []promise{
 			return nil
 		})
 		entries := tr.events(ann, store.EventQuery{
-			Filter:      store.EventFilter{Runs: true, RunIDs: []string{run.ID}},
+			Filter:      posthaste.Filter{OfRuns: true, RunIDs: []string{run.ID}},
 			High:        posthaste.MaxPosition,
 			OldestFirst: true,
 			Limit:       plenty,

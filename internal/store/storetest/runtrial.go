@@ -203,7 +203,7 @@ func (tr *trial) wantRunLog(run *posthaste.Run, want string) {
 	tr.Helper()
 	tr.settleDown(run.User)
 	got := statesText(tr.events(run.User, store.EventQuery{
-		Filter:      store.EventFilter{Runs: true, RunIDs: []string{run.ID}},
+		Filter:      posthaste.Filter{OfRuns: true, RunIDs: []string{run.ID}},
 		High:        posthaste.MaxPosition,
 		OldestFirst: true,
 		Limit:       plenty,

@@ -101,7 +101,7 @@ var seamLogPromises = []seamPromise{
 func (s *seam) statesOf(user string, id posthaste.MessageID) (states []posthaste.State) {
 	s.Helper()
 	entries, err := readAll(s.Context(), s.Backend, user, store.EventQuery{
-		Filter: store.EventFilter{MessageIDs: []posthaste.MessageID{id}}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
+		Filter: posthaste.Filter{MessageIDs: []posthaste.MessageID{id}}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -292,7 +292,7 @@ func (s *seam) wantKept(m *posthaste.Message) {
 	s.Helper()
 	read, err := s.readMessage(m.User, m.ID)
 	logged, logErr := readAll(s.Context(), s.Backend, m.User, store.EventQuery{
-		Filter: store.EventFilter{MessageIDs: []posthaste.MessageID{m.ID}}, High: posthaste.MaxPosition, Limit: plenty,
+		Filter: posthaste.Filter{MessageIDs: []posthaste.MessageID{m.ID}}, High: posthaste.MaxPosition, Limit: plenty,
 	})
 	if err != nil || logErr != nil || len(logged) != 1 {
 		s.Fatalf("Message: %v; %d events, %v", err, len(logged), logErr)

@@ -279,20 +279,20 @@ func (tr *trial) events(user string, query store.EventQuery) []store.Entry {
 }
 
 // logQuery is the query for all events that pass a filter, oldest first.
-func logQuery(filter store.EventFilter) store.EventQuery {
+func logQuery(filter posthaste.Filter) store.EventQuery {
 	return store.EventQuery{Filter: filter, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty}
 }
 
 // wholeLog returns all events of a user, oldest first.
 func (tr *trial) wholeLog(user string) []store.Entry {
 	tr.Helper()
-	return tr.events(user, logQuery(store.EventFilter{}))
+	return tr.events(user, logQuery(posthaste.Filter{}))
 }
 
 // logOf returns the events of a message, oldest first.
 func (tr *trial) logOf(m *posthaste.Message) []store.Entry {
 	tr.Helper()
-	return tr.events(m.User, logQuery(store.EventFilter{MessageIDs: []posthaste.MessageID{m.ID}}))
+	return tr.events(m.User, logQuery(posthaste.Filter{MessageIDs: []posthaste.MessageID{m.ID}}))
 }
 
 // wantLog requires the states of a message's events, given as one text.

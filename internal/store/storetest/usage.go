@@ -202,7 +202,7 @@ func countUsage(ctx context.Context, s store.Store, user string) (u store.Usage,
 func positionsOfEvents(ctx context.Context, s store.Log, user string) (all []posthaste.Position, err error) {
 	for _, ofRuns := range []bool{false, true} {
 		entries, err := readAll(ctx, s, user, store.EventQuery{
-			Filter: store.EventFilter{Runs: ofRuns}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
+			Filter: posthaste.Filter{OfRuns: ofRuns}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
 		})
 		if err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ func (m *Model) DeadLetters(_ context.Context, user string, query store.DeadLett
 		}
 		for _, d := range all {
 			position := posthaste.Position(d.ID)
-			if d.Message.User != user || position < query.Low || position > query.High || !query.Filter.Matches(d) {
+			if d.Message.User != user || position < query.Low || position > query.High || !query.Filter.MatchesDeadLetter(d) {
 				continue
 			}
 			if len(page.DeadLetters)+len(page.IDs) == query.Limit || !room.Take(store.DeadLetterSize(d)) {

@@ -20,7 +20,7 @@ func (m *Model) Events(_ context.Context, user string, query store.EventQuery, v
 		for _, e := range log {
 			position, message := e.event.Position, e.life.message
 			if message.User != user || position < query.Low || position > query.High ||
-				!query.Filter.Matches(&e.event, message) {
+				!query.Filter.MatchesEvent(&e.event, message) {
 				continue
 			}
 			entry := store.NewEntry(e.event, message)

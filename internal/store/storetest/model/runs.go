@@ -141,7 +141,7 @@ func (m *Model) Runs(_ context.Context, user string, query store.RunQuery) (page
 			if err != nil {
 				return err
 			}
-			if p.at < query.Low || p.at > query.High || !query.Filter.Matches(run) {
+			if p.at < query.Low || p.at > query.High || !query.Filter.MatchesRun(run) {
 				continue
 			}
 			size := store.RunSize(run)
