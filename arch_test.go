@@ -101,6 +101,8 @@ var layers = map[string]layer{
 // technologies are the modules that are used, each by the packages that own it:
 // to replace one is to change them and no other.
 var technologies = map[string][]string{
+	"github.com/alecthomas/mango-kong":         {"internal/cli"},
+	"github.com/muesli/roff":                   {"internal/cli"},
 	"github.com/alecthomas/kong":               {"internal/cli"},
 	"github.com/schollz/progressbar/v3":        {"internal/cli"},
 	"github.com/tmaxmax/go-sse":                {"internal/client"},

@@ -42,6 +42,7 @@ type commands struct {
 
 	Completion      completionCommand `cmd:"" help:"Print a completion script for a shell."`
 	CompletionWords completionWords   `cmd:"" hidden:"" help:"Print the possible completions of a command line."`
+	Man             manCommand        `cmd:"" hidden:"" help:"Print the manual page, for packages."`
 }
 
 // Exit codes. A program that panics ends with 2 as well, so that a supervisor restarts it
