@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"time"
 
@@ -167,9 +166,7 @@ var acceptPromises = []promise{
 	{"what belongs to one user does not exist for another", func(tr *trial) {
 		mine, theirs := tr.accept(), tr.accept(ownedBy(anna))
 		for user, foreign := range map[string]*posthaste.Message{ann: theirs, anna: mine, "an": mine} {
-			if _, err := tr.store.Message(tr.Context(), user, foreign.ID); !errors.Is(err, store.ErrNotFound) {
-				tr.Errorf("Message of another user for %q = %v, want ErrNotFound", user, err)
-			}
+			tr.wantErr(store.ErrNotFound, errorOf(tr.store.Message(tr.Context(), user, foreign.ID)))
 			for _, e := range tr.wholeLog(user) {
 				if e.Message.User != user {
 					tr.Errorf("log of %q shows an event of %q", user, e.Message.User)

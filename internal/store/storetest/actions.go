@@ -12,15 +12,10 @@ import (
 var actionPromises = []promise{
 	{"an action is kept as it was put", func(tr *trial) {
 		want := tr.putAction("a", ann)
-		got, err := tr.store.Action(tr.Context(), ann, "a")
-		if err != nil {
-			tr.Fatal(err)
-		}
+		got := must(tr.store.Action(tr.Context(), ann, "a"))(tr)
 		tr.same("action", want, got)
 		for _, other := range [][2]string{{anna, "a"}, {ann, "b"}} {
-			if _, err := tr.store.Action(tr.Context(), other[0], other[1]); !errors.Is(err, store.ErrNotFound) {
-				tr.Errorf("Action %q = %v, want ErrNotFound", other, err)
-			}
+			tr.wantErr(store.ErrNotFound, errorOf(tr.store.Action(tr.Context(), other[0], other[1])))
 		}
 	}},
 	{"actions are listed by id", func(tr *trial) {
@@ -36,19 +31,14 @@ var actionPromises = []promise{
 			tr.Errorf("action %+v, %v, %v after a change of its cursor", got, err, readErr)
 		}
 		err = tr.store.UpdateAction(tr.Context(), ann, "b", func(*posthaste.BulkAction) {})
-		if !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("UpdateAction of none = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrNotFound, err)
 	}},
 	{"unfinished actions of all users are found", func(tr *trial) {
 		tr.putAction("a", ann)
 		tr.putAction("b", anna)
 		tr.putAction("c", ann)
 		tr.finish("a")
-		all, err := tr.store.UnfinishedActions(tr.Context())
-		if err != nil {
-			tr.Fatal(err)
-		}
+		all := must(tr.store.UnfinishedActions(tr.Context()))(tr)
 		var ids []string
 		for _, a := range all {
 			ids = append(ids, a.ID)
@@ -63,9 +53,7 @@ var actionPromises = []promise{
 		tr.wait(time.Hour)
 		tr.putAction("new", ann)
 		tr.finish("new")
-		if err := tr.store.DeleteActions(tr.Context(), tr.now); err != nil {
-			tr.Fatal(err)
-		}
+		tr.ok(tr.store.DeleteActions(tr.Context(), tr.now))
 		tr.wantActions("goes on", "new")
 	}},
 	{"a step counts what it changed, with the change", checkSteps},
@@ -73,9 +61,7 @@ var actionPromises = []promise{
 	{"a step of an action that is gone changes nothing", func(tr *trial) {
 		tr.putAction("gone", ann)
 		tr.finish("gone")
-		if err := tr.store.DeleteActions(tr.Context(), tr.now.Add(time.Second)); err != nil {
-			tr.Fatal(err)
-		}
+		tr.ok(tr.store.DeleteActions(tr.Context(), tr.now.Add(time.Second)))
 		checkLateSteps(tr, "gone", store.ErrNotFound)
 	}},
 }
@@ -119,13 +105,9 @@ func checkSteps(tr *trial) {
 	deleted, retried, bad := tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused)
 	waits, fresh := tr.accept(delayed(time.Hour)), tr.message(delayed(time.Hour))
 	ids := []posthaste.MessageID{waits.ID, {1}}
-	if _, err := tr.store.Cancel(tr.Context(), tr.now, ann, ids, step); err != nil {
-		tr.Fatal(err)
-	}
+	tr.ok(errorOf(tr.store.Cancel(tr.Context(), tr.now, ann, ids, step)))
 	tr.wantCounts("a", 1)
-	if _, err := tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{deleted.ID, 7}, fixedStep(step)); err != nil {
-		tr.Fatal(err)
-	}
+	tr.ok(errorOf(tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{deleted.ID, 7}, fixedStep(step))))
 	tr.wantCounts("a", 2)
 	remake := func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
 		if d.ID == bad.ID {
@@ -133,9 +115,7 @@ func checkSteps(tr *trial) {
 		}
 		return fresh, nil
 	}
-	if _, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, []posthaste.DeadLetterID{retried.ID, bad.ID}, remake, fixedStep(step)); err != nil {
-		tr.Fatal(err)
-	}
+	tr.ok(errorOf(tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, []posthaste.DeadLetterID{retried.ID, bad.ID}, remake, fixedStep(step))))
 	tr.wantCounts("a", 3, posthaste.ActionFailure{ID: bad.ID.String(), Error: "no such destination"})
 }
 
@@ -157,26 +137,19 @@ func (tr *trial) putAction(id, user string) *posthaste.BulkAction {
 		Cursor:    posthaste.ActionCursor{Low: 1, High: 2, Live: "begin"},
 		CreatedAt: tr.now,
 	}
-	if err := tr.store.PutAction(tr.Context(), a); err != nil {
-		tr.Fatal(err)
-	}
+	tr.ok(tr.store.PutAction(tr.Context(), a))
 	kept := *a
 	return &kept
 }
 
 func (tr *trial) finish(id string) {
 	tr.Helper()
-	if err := tr.store.UpdateAction(tr.Context(), ann, id, func(a *posthaste.BulkAction) { a.CompletedAt = tr.now }); err != nil {
-		tr.Fatal(err)
-	}
+	tr.ok(tr.store.UpdateAction(tr.Context(), ann, id, func(a *posthaste.BulkAction) { a.CompletedAt = tr.now }))
 }
 
 func (tr *trial) wantActions(want ...string) {
 	tr.Helper()
-	all, err := tr.store.Actions(tr.Context(), ann)
-	if err != nil {
-		tr.Fatal(err)
-	}
+	all := must(tr.store.Actions(tr.Context(), ann))(tr)
 	var ids []string
 	for _, a := range all {
 		ids = append(ids, a.ID)
@@ -186,10 +159,7 @@ func (tr *trial) wantActions(want ...string) {
 
 func (tr *trial) wantCounts(id string, processed int, failures ...posthaste.ActionFailure) {
 	tr.Helper()
-	a, err := tr.store.Action(tr.Context(), ann, id)
-	if err != nil {
-		tr.Fatal(err)
-	}
+	a := must(tr.store.Action(tr.Context(), ann, id))(tr)
 	if a.Processed != processed || a.Failed != len(failures) || !slices.Equal(a.Failures, failures) {
 		tr.Errorf("action counts %d processed, %d failed: %v; want %d and %v", a.Processed, a.Failed, a.Failures, processed, failures)
 	}

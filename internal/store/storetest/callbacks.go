@@ -56,9 +56,7 @@ var callbackPromises = []promise{
 		broken := errors.New("no callback")
 		settlement := store.Failed(claim, refused)
 		settlement.Callbacks = func(posthaste.DeadLetterID) ([]*posthaste.Message, error) { return nil, broken }
-		if err := tr.store.Settle(tr.Context(), tr.now, settlement); !errors.Is(err, broken) {
-			tr.Errorf("Settle = %v, want the error of the callbacks", err)
-		}
+		tr.wantErr(broken, tr.store.Settle(tr.Context(), tr.now, settlement))
 		tr.wantLog(m, "CREATED ACTIVE")
 		tr.settle(store.Delivered(claim))
 		tr.wantLog(m, "CREATED ACTIVE DELIVERED")

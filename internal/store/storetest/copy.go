@@ -61,9 +61,7 @@ func (tr *trial) copied(items []store.Item, into Opened) []store.Item {
 	tr.Helper()
 	const atOnce = 20 // few, so that what belongs together is parted
 	for chunk := range slices.Chunk(items, atOnce) {
-		if err := into.Store.Import(tr.Context(), chunk); err != nil {
-			tr.Fatalf("Import: %v", err)
-		}
+		tr.ok(into.Store.Import(tr.Context(), chunk))
 	}
 	got := exported(tr, into.Store, tr.now)
 	if from, there := sorted(items), sorted(got); !slices.EqualFunc(from, there, same) {

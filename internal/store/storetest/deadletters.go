@@ -20,10 +20,7 @@ var deadLetterPromises = []promise{
 		if log := tr.logOf(m); posthaste.DeadLetterID(log[len(log)-1].Position) != d.ID {
 			tr.Errorf("the id is %s, FAILED is logged at %d", d.ID, log[len(log)-1].Position)
 		}
-		one, err := tr.store.DeadLetter(tr.Context(), ann, d.ID)
-		if err != nil {
-			tr.Fatal(err)
-		}
+		one := must(tr.store.DeadLetter(tr.Context(), ann, d.ID))(tr)
 		tr.same("dead letter read by id", d, one)
 	}},
 	{"a failure without an answer has no response", func(tr *trial) {
@@ -42,9 +39,7 @@ var deadLetterPromises = []promise{
 	}},
 	{"dead letters of others are not found", func(tr *trial) {
 		d := tr.fail(tr.accept(ownedBy(anna)), refused)
-		if _, err := tr.store.DeadLetter(tr.Context(), ann, d.ID); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("DeadLetter of another user = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.DeadLetter(tr.Context(), ann, d.ID)))
 		if deleted, err := tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{d.ID}, nil); err != nil || len(deleted) > 0 {
 			tr.Errorf("DeleteDeadLetters of another user = %v, %v", deleted, err)
 		}
@@ -57,16 +52,11 @@ var deadLetterPromises = []promise{
 		first, second := tr.fail(tr.accept(), refused), tr.fail(tr.accept(), refused)
 		ids := []posthaste.DeadLetterID{first.ID, 7, first.ID}
 		for _, want := range [][]posthaste.DeadLetterID{{first.ID}, nil} {
-			deleted, err := tr.store.DeleteDeadLetters(tr.Context(), ann, ids, nil)
-			if err != nil {
-				tr.Fatal(err)
-			}
+			deleted := must(tr.store.DeleteDeadLetters(tr.Context(), ann, ids, nil))(tr)
 			tr.same("deleted", want, deleted)
 		}
 		tr.wantDeadLetters(second)
-		if _, err := tr.store.DeadLetter(tr.Context(), ann, first.ID); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("DeadLetter after its deletion = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.DeadLetter(tr.Context(), ann, first.ID)))
 		tr.wantLog(first.Message, "CREATED ACTIVE ERROR FAILED")
 	}},
 	{"retried dead letters become messages", func(tr *trial) {
@@ -191,10 +181,7 @@ func (tr *trial) retry(ids []posthaste.DeadLetterID,
 	remake func(*posthaste.DeadLetter) (*posthaste.Message, error),
 ) []store.Retried {
 	tr.Helper()
-	retried, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, ids, remake, nil)
-	if err != nil {
-		tr.Fatalf("RetryDeadLetters: %v", err)
-	}
+	retried := must(tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, ids, remake, nil))(tr)
 	return retried
 }
 
@@ -203,10 +190,7 @@ func (tr *trial) deadLetters(user string, query store.DeadLetterQuery) []*postha
 	tr.Helper()
 	var all []*posthaste.DeadLetter
 	for range 10_000 {
-		page, err := tr.store.DeadLetters(tr.Context(), user, query)
-		if err != nil {
-			tr.Fatalf("DeadLetters: %v", err)
-		}
+		page := must(tr.store.DeadLetters(tr.Context(), user, query))(tr)
 		if len(page.DeadLetters) > query.Limit {
 			tr.Fatalf("a page of %d dead letters, at most %d were asked for", len(page.DeadLetters), query.Limit)
 		}
@@ -232,16 +216,10 @@ func (tr *trial) deadLetters(user string, query store.DeadLetterQuery) []*postha
 func (tr *trial) wantBarePages(query store.DeadLetterQuery) {
 	tr.Helper()
 	for more := true; more; {
-		whole, err := tr.store.DeadLetters(tr.Context(), ann, query)
-		if err != nil {
-			tr.Fatalf("DeadLetters: %v", err)
-		}
+		whole := must(tr.store.DeadLetters(tr.Context(), ann, query))(tr)
 		bareQuery := query
 		bareQuery.Bare = true
-		bare, err := tr.store.DeadLetters(tr.Context(), ann, bareQuery)
-		if err != nil {
-			tr.Fatalf("DeadLetters: %v", err)
-		}
+		bare := must(tr.store.DeadLetters(tr.Context(), ann, bareQuery))(tr)
 		ids := idsOfLetters(whole.DeadLetters)
 		if len(whole.IDs) > 0 || len(bare.DeadLetters) > 0 || !slices.Equal(bare.IDs, ids) || bare.More != whole.More || bare.Next != whole.Next {
 			tr.Fatalf("a bare page for %+v has %d dead letters, ids %v, more %v from %d, want ids %v, more %v from %d",
@@ -343,9 +321,7 @@ func (tr *trial) makeDeadLetters(rng *rand.Rand, n int) []*posthaste.DeadLetter 
 	for i := 0; i < n; i += 7 {
 		gone = append(gone, all[i].ID)
 	}
-	if _, err := tr.store.DeleteDeadLetters(tr.Context(), ann, gone, nil); err != nil {
-		tr.Fatal(err)
-	}
+	tr.ok(errorOf(tr.store.DeleteDeadLetters(tr.Context(), ann, gone, nil)))
 	return slices.DeleteFunc(all, func(d *posthaste.DeadLetter) bool { return slices.Contains(gone, d.ID) })
 }
 

@@ -14,9 +14,7 @@ import (
 // Contract, messages 2.11, 6.5 and U-63.
 var flowKeyPromises = []promise{
 	{"a key that was never used is not found", func(tr *trial) {
-		if _, err := tr.store.FlowKey(tr.Context(), tr.now, ann, "k"); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("FlowKey = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.FlowKey(tr.Context(), tr.now, ann, "k")))
 		tr.wantFlowKeys("")
 	}},
 	{"a key follows the limits of the latest message", func(tr *trial) {
@@ -43,9 +41,7 @@ var flowKeyPromises = []promise{
 			k.Paused = true
 			return broken
 		})
-		if !errors.Is(err, broken) {
-			tr.Errorf("UpdateFlowKey = %v, want the error of the change", err)
-		}
+		tr.wantErr(broken, err)
 		tr.wantFlowKeys("")
 	}},
 	{"keys are found by a part of them, in order", func(tr *trial) {
@@ -239,10 +235,7 @@ var flowKeyPromises = []promise{
 		tr.settleAll(first(tr.claim(plenty)))
 		tr.claim(plenty)
 		tr.wait(time.Minute)
-		keys, err := tr.allFlowKeys("")
-		if err != nil {
-			tr.Fatal(err)
-		}
+		keys := must(tr.allFlowKeys(""))(tr)
 		tr.same("keys", []store.FlowStatus{tr.flowKey("a"), tr.flowKey("b")}, keys)
 		if k := tr.flowKey("a"); k.WindowCount != 2 || k.InFlight != 1 {
 			tr.Errorf("key %+v, want one attempt in flight and two in the window", k)
@@ -272,9 +265,7 @@ var flowKeyPromises = []promise{
 	}},
 	{"deleting a key that is not there is told", func(tr *trial) {
 		tr.accept(under("k", posthaste.FlowLimit{Rate: 1}), ownedBy(anna))
-		if err := tr.store.DeleteFlowKey(tr.Context(), ann, "k"); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("DeleteFlowKey = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrNotFound, tr.store.DeleteFlowKey(tr.Context(), ann, "k"))
 	}},
 	{"a key under which messages have not ended is not deleted", func(tr *trial) {
 		one := under("k", posthaste.FlowLimit{Parallelism: 1})
@@ -308,9 +299,7 @@ func first[A, B any](a A, _ B) A { return a }
 
 func (tr *trial) deleteFlowKey(key string) {
 	tr.Helper()
-	if err := tr.store.DeleteFlowKey(tr.Context(), ann, key); err != nil {
-		tr.Fatalf("DeleteFlowKey: %v", err)
-	}
+	tr.ok(tr.store.DeleteFlowKey(tr.Context(), ann, key))
 }
 
 // wantKeyKept tries to delete a key under which a number of messages have not ended.
@@ -357,19 +346,13 @@ func (tr *trial) updateFlowKey(key string, change func(*posthaste.FlowKey)) {
 
 func (tr *trial) flowKey(key string) store.FlowStatus {
 	tr.Helper()
-	k, err := tr.store.FlowKey(tr.Context(), tr.now, ann, key)
-	if err != nil {
-		tr.Fatalf("FlowKey: %v", err)
-	}
+	k := must(tr.store.FlowKey(tr.Context(), tr.now, ann, key))(tr)
 	return k
 }
 
 func (tr *trial) wantFlowKeys(contains string, want ...string) {
 	tr.Helper()
-	all, err := tr.allFlowKeys(contains)
-	if err != nil {
-		tr.Fatalf("FlowKeys: %v", err)
-	}
+	all := must(tr.allFlowKeys(contains))(tr)
 	var keys []string
 	for _, k := range all {
 		keys = append(keys, k.Key)

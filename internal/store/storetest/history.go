@@ -19,9 +19,7 @@ func (tr *trial) makeHistory() {
 		tr.acceptMany(rng.IntN(4)+1, variety(rng))
 		tr.acceptMany(1, variety(rng), ownedBy(anna))
 		if ids := tr.makes.ids[ann]; rng.IntN(3) == 0 {
-			if _, err := tr.store.Cancel(tr.Context(), tr.now, ann, ids[len(ids)-1:], nil); err != nil {
-				tr.Fatal(err)
-			}
+			tr.ok(errorOf(tr.store.Cancel(tr.Context(), tr.now, ann, ids[len(ids)-1:], nil)))
 		}
 		claims, _ := tr.claim(plenty)
 		for _, claim := range claims {

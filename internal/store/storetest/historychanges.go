@@ -135,7 +135,5 @@ func (h *historian) lookAtResources() {
 	}
 	users, usersErr := h.store.Users(h.Context())
 	h.tell("users %v", users)
-	if err := errors.Join(err, schedulesErr, actionsErr, usersErr); err != nil {
-		h.Fatal(err)
-	}
+	h.ok(errors.Join(err, schedulesErr, actionsErr, usersErr))
 }

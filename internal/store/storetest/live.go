@@ -70,9 +70,7 @@ var livePromises = []promise{
 			for _, id := range ids {
 				seen[id]++
 			}
-			if _, err := tr.store.Cancel(tr.Context(), tr.now, ann, ids, nil); err != nil {
-				tr.Fatal(err)
-			}
+			tr.ok(errorOf(tr.store.Cancel(tr.Context(), tr.now, ann, ids, nil)))
 			if query.Cursor = cursor; cursor == "" {
 				break
 			}

@@ -13,9 +13,7 @@ import (
 // Contract, messages 6.1.
 var queuePromises = []promise{
 	{"a queue that was never used is not found", func(tr *trial) {
-		if _, err := tr.store.Queue(tr.Context(), ann, "q"); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("Queue = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.Queue(tr.Context(), ann, "q")))
 		tr.wantQueues()
 	}},
 	{"a message makes its queue", func(tr *trial) {
@@ -54,9 +52,7 @@ var queuePromises = []promise{
 			q.Parallelism = 3
 			return broken
 		})
-		if !errors.Is(err, broken) {
-			tr.Errorf("UpdateQueue = %v, want the error of the change", err)
-		}
+		tr.wantErr(broken, err)
 		tr.wantQueues()
 	}},
 	{"queues are listed by name", func(tr *trial) {
@@ -317,10 +313,7 @@ var queuePromises = []promise{
 		tr.deleteQueue("q")
 		tr.wantQueues()
 		tr.settle(store.RetryAt(claims[1], tr.now, refused))
-		cancelled := tr.events(ann, store.EventQuery{
-			Filter: posthaste.Filter{States: []posthaste.State{posthaste.StateCancelled}},
-			High:   posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
-		})
+		cancelled := tr.events(ann, logQuery(posthaste.Filter{States: []posthaste.State{posthaste.StateCancelled}}))
 		if len(cancelled) != len(messages) {
 			tr.Errorf("%d of %d messages are cancelled", len(cancelled), len(messages))
 		}
@@ -396,35 +389,24 @@ func (tr *trial) updateQueue(name string, change func(*posthaste.Queue)) {
 
 func (tr *trial) deleteQueue(name string) {
 	tr.Helper()
-	if err := tr.store.DeleteQueue(tr.Context(), tr.now, ann, name); err != nil {
-		tr.Fatalf("DeleteQueue: %v", err)
-	}
+	tr.ok(tr.store.DeleteQueue(tr.Context(), tr.now, ann, name))
 }
 
 func (tr *trial) queue(name string) store.QueueStatus {
 	tr.Helper()
-	q, err := tr.store.Queue(tr.Context(), ann, name)
-	if err != nil {
-		tr.Fatalf("Queue: %v", err)
-	}
+	q := must(tr.store.Queue(tr.Context(), ann, name))(tr)
 	return q
 }
 
 // wantQueues requires ann to have the queues of these names, in this order.
 func (tr *trial) wantQueues(want ...string) {
 	tr.Helper()
-	all, err := tr.allQueues(ann)
-	if err != nil {
-		tr.Fatalf("Queues: %v", err)
-	}
+	all := must(tr.allQueues(ann))(tr)
 	var names []string
 	for _, q := range all {
 		names = append(names, q.Name)
 	}
-	alone, err := tr.store.QueueNames(tr.Context(), ann)
-	if err != nil {
-		tr.Fatalf("QueueNames: %v", err)
-	}
+	alone := must(tr.store.QueueNames(tr.Context(), ann))(tr)
 	if !slices.Equal(names, want) || !slices.Equal(alone, want) {
 		tr.Errorf("queues %q, and by their names %q, want %q", names, alone, want)
 	}

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -35,10 +34,7 @@ var retentionPromises = []promise{
 		tr.wantTrimmed(store.Horizon{Log: tr.now}, store.Trimmed{Days: 1})
 		tr.wantForgotten(ended)
 		for _, m := range []*posthaste.Message{delayed, claimed.Message} {
-			status, err := tr.store.Message(tr.Context(), ann, m.ID)
-			if err != nil {
-				tr.Fatal(err)
-			}
+			status := must(tr.store.Message(tr.Context(), ann, m.ID))(tr)
 			tr.same("message that is alive", m, status.Message)
 		}
 		tr.settle(store.Delivered(claimed))
@@ -80,9 +76,7 @@ var retentionPromises = []promise{
 		tr.addToDLQ(failed)
 		tr.wait(3 * day)
 		tr.wantTrimmed(store.Horizon{Runs: tr.now.Add(-day)}, store.Trimmed{Runs: 1})
-		if _, err := tr.store.LatestRun(tr.Context(), ann, ended.ID); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("the run that ended is still there: %v", err)
-		}
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.LatestRun(tr.Context(), ann, ended.ID)))
 		for _, run := range []*posthaste.Run{going, failed} {
 			if entries, err := tr.store.RunEntries(tr.Context(), ann, run.Position, -1); err != nil || len(entries) != 1 {
 				tr.Errorf("run %s has %d entries left, %v", run.ID, len(entries), err)
@@ -176,10 +170,7 @@ func (tr *trial) end(m *posthaste.Message) *posthaste.Message {
 
 func (tr *trial) wantTrimmed(horizon store.Horizon, want store.Trimmed) {
 	tr.Helper()
-	got, err := tr.trim(horizon)
-	if err != nil {
-		tr.Fatal(err)
-	}
+	got := must(tr.trim(horizon))(tr)
 	tr.same("trimmed", want, got)
 	if err := newRunAudit(tr.store, ann).checkRecords(tr.Context()); err != nil {
 		tr.Errorf("runs after trimming: %v", err)
@@ -209,9 +200,7 @@ func (tr *trial) wantStored(m *posthaste.Message) {
 // wantForgotten wants neither a message nor its log, whichever way it is asked for.
 func (tr *trial) wantForgotten(m *posthaste.Message) {
 	tr.Helper()
-	if _, err := tr.store.Message(tr.Context(), ann, m.ID); !errors.Is(err, store.ErrNotFound) {
-		tr.Errorf("message %s is still there: %v", m.ID, err)
-	}
+	tr.wantErr(store.ErrNotFound, errorOf(tr.store.Message(tr.Context(), ann, m.ID)))
 	if log := tr.logOf(m); len(log) != 0 {
 		tr.Errorf("message %s has %d events left", m.ID, len(log))
 	}

@@ -16,9 +16,7 @@ var runAtomicPromises = []promise{
 		before := s.look(tr)
 		for _, op := range runOps {
 			err := tr.store.Transact(tr.Context(), tr.now, ann, s.change(op.write, errGivenUp))
-			if !errors.Is(err, errGivenUp) {
-				tr.Errorf("%s: Transact = %v, want the error of the function", op.name, err)
-			}
+			tr.wantErr(errGivenUp, err)
 			tr.same("what is there after "+op.name, before, s.look(tr))
 		}
 	}},
@@ -26,9 +24,7 @@ var runAtomicPromises = []promise{
 		s := tr.setScene()
 		before := s.look(tr)
 		err := tr.store.Transact(tr.Context(), tr.now, ann, s.change(writeAll, errGivenUp))
-		if !errors.Is(err, errGivenUp) {
-			tr.Errorf("Transact = %v, want the error of the function", err)
-		}
+		tr.wantErr(errGivenUp, err)
 		tr.same("what is there", before, s.look(tr))
 	}},
 	{"a settlement that fails writes nothing of all its run did", func(tr *trial) {
@@ -39,9 +35,7 @@ var runAtomicPromises = []promise{
 		before := s.look(tr)
 		change := s.change(writeAll, errGivenUp)
 		settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error { return change(tx) }
-		if err := tr.store.Settle(tr.Context(), tr.now, settlement); !errors.Is(err, errGivenUp) {
-			tr.Errorf("Settle = %v, want the error of the conclusion", err)
-		}
+		tr.wantErr(errGivenUp, tr.store.Settle(tr.Context(), tr.now, settlement))
 		tr.same("what is there", before, s.look(tr))
 	}},
 	// The counterpart: all of these would be seen.
@@ -220,9 +214,7 @@ type sight struct {
 func (s *scene) look(tr *trial) sight {
 	tr.Helper()
 	seen := sight{
-		Log: tr.events(ann, store.EventQuery{
-			Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
-		}),
+		Log:      tr.events(ann, logQuery(posthaste.Filter{OfRuns: true})),
 		First:    tr.status(s.first),
 		Runs:     tr.runs(ann, allRuns),
 		Latest:   tr.latest(s.run.ID),
@@ -233,9 +225,7 @@ func (s *scene) look(tr *trial) sight {
 	seen.Waiters, waitersErr = tr.store.RunWaiters(tr.Context(), ann, s.run.Position)
 	seen.Due, _, dueErr = tr.store.DueWaiters(tr.Context(), farFuture, plenty)
 	seen.Action, actionErr = tr.store.Action(tr.Context(), ann, "action")
-	if err := errors.Join(waitersErr, dueErr, actionErr); err != nil {
-		tr.Fatal(err)
-	}
+	tr.ok(errors.Join(waitersErr, dueErr, actionErr))
 	tr.look(func(tx store.RunTx) (err error) {
 		seen.Events = nil
 		for kept := true; kept && err == nil; {

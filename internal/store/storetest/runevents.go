@@ -113,9 +113,7 @@ func (tr *trial) runHistory() *history {
 	}
 	tr.settleDown(ann)
 	tr.settleDown(anna)
-	ofRuns := tr.events(ann, store.EventQuery{
-		Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
-	})
+	ofRuns := tr.events(ann, logQuery(posthaste.Filter{OfRuns: true}))
 	all := slices.DeleteFunc(tr.wholeLog(ann), func(e store.Entry) bool { return e.Message.Run != nil })
 	all = append(all, ofRuns...)
 	slices.SortFunc(all, func(a, b store.Entry) int { return cmp.Compare(a.Position, b.Position) })

@@ -179,9 +179,7 @@ func (a *archive) refresh(tr *trial) {
 	tr.Helper()
 	a.runs, a.inDLQ = nil, map[posthaste.DeadLetterID]*posthaste.Run{}
 	seen := map[posthaste.Position]bool{}
-	for _, e := range tr.events(ann, store.EventQuery{
-		Filter: posthaste.Filter{OfRuns: true}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
-	}) {
+	for _, e := range tr.events(ann, logQuery(posthaste.Filter{OfRuns: true})) {
 		if seen[e.Message.Run.Position] {
 			continue
 		}

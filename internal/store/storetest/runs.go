@@ -12,10 +12,7 @@ import (
 var runPromises = []promise{
 	{"a run that was started can be read", func(tr *trial) {
 		run, first := tr.start()
-		latest, err := tr.store.LatestRun(tr.Context(), ann, run.ID)
-		if err != nil {
-			tr.Fatal(err)
-		}
+		latest := must(tr.store.LatestRun(tr.Context(), ann, run.ID))(tr)
 		tr.same("latest run", run, latest)
 		tr.same("runs", []*posthaste.Run{run}, tr.runs(ann, allRuns))
 		if run.Entries != 1 || run.FirstID != first.ID || !run.Active() || !run.CreatedAt.Equal(tr.now) {
@@ -118,12 +115,7 @@ var runPromises = []promise{
 			tx.Log(first, posthaste.StateRunFailed, "for a reason")
 			return nil
 		})
-		entries := tr.events(ann, store.EventQuery{
-			Filter:      posthaste.Filter{OfRuns: true, RunIDs: []string{run.ID}},
-			High:        posthaste.MaxPosition,
-			OldestFirst: true,
-			Limit:       plenty,
-		})
+		entries := tr.events(ann, logQuery(posthaste.Filter{OfRuns: true, RunIDs: []string{run.ID}}))
 		tr.same("log of the run", "CREATED RUN_STARTED RUN_FAILED", statesText(entries))
 		failed := entries[len(entries)-1]
 		want := posthaste.Event{
@@ -222,9 +214,7 @@ func (tr *trial) wantNothing(user string, run *posthaste.Run, w *posthaste.Waite
 		_, _, entryErr := tx.DLQEntry(d.ID)
 		_, _, messageErr := tx.Message(m.ID)
 		for what, err := range map[string]error{"Run": runErr, "Waiter": waiterErr, "DLQEntry": entryErr, "Message": messageErr} {
-			if !errors.Is(err, store.ErrNotFound) {
-				tr.Errorf("%s of another user for %q = %v, want ErrNotFound", what, user, err)
-			}
+			tr.wantErr(store.ErrNotFound, err, what)
 		}
 		byTopic, topicErr := tx.Waiters(w.Topic)
 		ofRun, ofRunErr := tx.RunWaiters(run.Position)
@@ -255,9 +245,7 @@ func (tr *trial) wantNoRun(user string, ref posthaste.RunRef) {
 	for what, err := range map[string]error{
 		"Run": readErr, "LatestRun": latestErr, "Run of a transaction": txErr, "LatestRun of a transaction": txLatestErr,
 	} {
-		if !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("%s = %v, want ErrNotFound", what, err)
-		}
+		tr.wantErr(store.ErrNotFound, err, what)
 	}
 }
 

@@ -110,9 +110,7 @@ var runSettlePromises = []promise{
 			s.State = posthaste.StateDelivered
 			return broken
 		}
-		if err := tr.store.Settle(tr.Context(), tr.now, settlement); !errors.Is(err, broken) {
-			tr.Errorf("Settle = %v, want the error of the conclusion", err)
-		}
+		tr.wantErr(broken, tr.store.Settle(tr.Context(), tr.now, settlement))
 		tr.wantRunLog(run, "CREATED RUN_STARTED ACTIVE")
 		tr.same("run", run, tr.run(run))
 		tr.wantNoClaims()
@@ -129,9 +127,7 @@ var runSettlePromises = []promise{
 			tr.Error("a settlement with a lost lease is concluded")
 			return nil
 		}
-		if err := tr.store.Settle(tr.Context(), tr.now, settlement); !errors.Is(err, store.ErrLeaseLost) {
-			tr.Errorf("Settle = %v, want ErrLeaseLost", err)
-		}
+		tr.wantErr(store.ErrLeaseLost, tr.store.Settle(tr.Context(), tr.now, settlement))
 	}},
 	{"a dropped message ends without an attempt", func(tr *trial) {
 		_, first := tr.start()
@@ -147,9 +143,7 @@ var runSettlePromises = []promise{
 		}
 		tr.wantDeadLetters()
 		for _, e := range tr.logOf(first) {
-			if _, err := tr.store.DeadLetter(tr.Context(), ann, posthaste.DeadLetterID(e.Position)); !errors.Is(err, store.ErrNotFound) {
-				tr.Errorf("DeadLetter at the position of %s = %v, want ErrNotFound", e.State, err)
-			}
+			tr.wantErr(store.ErrNotFound, errorOf(tr.store.DeadLetter(tr.Context(), ann, posthaste.DeadLetterID(e.Position))))
 		}
 	}},
 	{"the run of a settled message cancels its other deliveries", func(tr *trial) {

@@ -24,9 +24,7 @@ func (tr *trial) transact(change func(store.RunTx) error) {
 
 func (tr *trial) transactAs(user string, change func(store.RunTx) error) {
 	tr.Helper()
-	if err := tr.store.Transact(tr.Context(), tr.now, user, change); err != nil {
-		tr.Fatalf("Transact: %v", err)
-	}
+	tr.ok(tr.store.Transact(tr.Context(), tr.now, user, change))
 }
 
 // look reads in a transaction that leaves nothing behind.
@@ -66,9 +64,7 @@ func (tr *trial) change(user string, run *posthaste.Run, change func(store.RunTx
 // update makes a change to a run, which must succeed, and returns it as stored.
 func (tr *trial) update(run *posthaste.Run, change func(store.RunTx, *posthaste.Run) error) *posthaste.Run {
 	tr.Helper()
-	if err := tr.change(run.User, run, change); err != nil {
-		tr.Fatalf("Transact: %v", err)
-	}
+	tr.ok(tr.change(run.User, run, change))
 	return tr.run(run)
 }
 
@@ -156,29 +152,20 @@ func (tr *trial) rivals(n int) []*posthaste.Message {
 // run returns a run as it is stored.
 func (tr *trial) run(run *posthaste.Run) *posthaste.Run {
 	tr.Helper()
-	stored, err := tr.store.Run(tr.Context(), run.User, run.Position)
-	if err != nil {
-		tr.Fatalf("Run %s: %v", run.ID, err)
-	}
+	stored := must(tr.store.Run(tr.Context(), run.User, run.Position))(tr)
 	return stored
 }
 
 func (tr *trial) latest(id string) *posthaste.Run {
 	tr.Helper()
-	run, err := tr.store.LatestRun(tr.Context(), ann, id)
-	if err != nil {
-		tr.Fatalf("LatestRun %s: %v", id, err)
-	}
+	run := must(tr.store.LatestRun(tr.Context(), ann, id))(tr)
 	return run
 }
 
 // entries returns the list of a run.
 func (tr *trial) entries(run *posthaste.Run) []posthaste.RunEntry {
 	tr.Helper()
-	entries, err := tr.store.RunEntries(tr.Context(), run.User, run.Position, -1)
-	if err != nil {
-		tr.Fatalf("RunEntries of %s: %v", run.ID, err)
-	}
+	entries := must(tr.store.RunEntries(tr.Context(), run.User, run.Position, -1))(tr)
 	return entries
 }
 
@@ -202,12 +189,7 @@ func (tr *trial) runs(user string, query store.RunQuery) []*posthaste.Run {
 func (tr *trial) wantRunLog(run *posthaste.Run, want string) {
 	tr.Helper()
 	tr.settleDown(run.User)
-	got := statesText(tr.events(run.User, store.EventQuery{
-		Filter:      posthaste.Filter{OfRuns: true, RunIDs: []string{run.ID}},
-		High:        posthaste.MaxPosition,
-		OldestFirst: true,
-		Limit:       plenty,
-	}))
+	got := statesText(tr.events(run.User, logQuery(posthaste.Filter{OfRuns: true, RunIDs: []string{run.ID}})))
 	if got != want {
 		tr.Errorf("log of run %s: %s, want %s", run.ID, got, want)
 	}
@@ -269,10 +251,7 @@ func addToDLQIn(tx store.RunTx, run *posthaste.Run, d *posthaste.DeadLetter) {
 // addToDLQ lets a run fail because its first delivery did, and returns the entry.
 func (tr *trial) addToDLQ(run *posthaste.Run) *posthaste.DeadLetter {
 	tr.Helper()
-	status, err := tr.store.Message(tr.Context(), run.User, run.FirstID)
-	if err != nil {
-		tr.Fatal(err)
-	}
+	status := must(tr.store.Message(tr.Context(), run.User, run.FirstID))(tr)
 	letter := letterOf(status.Message)
 	tr.update(run, func(tx store.RunTx, run *posthaste.Run) error {
 		addToDLQIn(tx, run, letter)

@@ -14,10 +14,7 @@ import (
 var schedulePromises = []promise{
 	{"a schedule is kept as it was left", func(tr *trial) {
 		want := tr.schedule("s", tr.now.Add(time.Hour))
-		got, err := tr.store.Schedule(tr.Context(), ann, "s")
-		if err != nil {
-			tr.Fatal(err)
-		}
+		got := must(tr.store.Schedule(tr.Context(), ann, "s"))(tr)
 		tr.same("schedule", want, got)
 		tr.updateSchedule("s", func(s *posthaste.Schedule) { tr.same("schedule that is changed", want, s) })
 	}},
@@ -27,22 +24,15 @@ var schedulePromises = []promise{
 			s.NextAt = tr.now
 			return broken
 		})
-		if !errors.Is(err, broken) {
-			tr.Errorf("UpdateSchedule = %v, want the error of the change", err)
-		}
-		if _, err := tr.store.Schedule(tr.Context(), ann, "s"); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("Schedule = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(broken, err)
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.Schedule(tr.Context(), ann, "s")))
 		tr.wantDue(plenty, time.Time{})
 	}},
 	{"schedules are listed by id and user", func(tr *trial) {
 		for _, id := range []string{"b", "a/1", "a"} {
 			tr.schedule(id, tr.now)
 		}
-		all, err := tr.allSchedules(ann)
-		if err != nil {
-			tr.Fatal(err)
-		}
+		all := must(tr.allSchedules(ann))(tr)
 		tr.same("schedules", []string{"a", "a/1", "b"}, idsOfSchedules(all))
 		if others, err := tr.allSchedules(anna); err != nil || len(others) > 0 {
 			tr.Errorf("schedules of another user: %v, %v", others, err)
@@ -91,9 +81,7 @@ var schedulePromises = []promise{
 		tr.updateSchedule("moved", func(s *posthaste.Schedule) { s.NextAt = tr.now.Add(time.Hour) })
 		tr.updateSchedule("paused", func(s *posthaste.Schedule) { s.Paused = true })
 		for range 2 {
-			if err := tr.store.DeleteSchedule(tr.Context(), ann, "deleted"); err != nil {
-				tr.Fatal(err)
-			}
+			tr.ok(tr.store.DeleteSchedule(tr.Context(), ann, "deleted"))
 		}
 		tr.wantDue(plenty, tr.now.Add(time.Hour))
 		tr.updateSchedule("paused", func(s *posthaste.Schedule) { s.Paused = false })
@@ -103,14 +91,9 @@ var schedulePromises = []promise{
 		s := tr.schedule("s", tr.now)
 		m := tr.message(func(m *posthaste.Message) { m.ScheduleID = "s" })
 		after := afterTick(s, m)
-		if err := tr.store.Tick(tr.Context(), tr.now, s, after, []*posthaste.Message{m}); err != nil {
-			tr.Fatal(err)
-		}
+		tr.ok(tr.store.Tick(tr.Context(), tr.now, s, after, []*posthaste.Message{m}))
 		tr.wantDue(plenty, after.NextAt)
-		got, err := tr.store.Schedule(tr.Context(), ann, "s")
-		if err != nil {
-			tr.Fatal(err)
-		}
+		got := must(tr.store.Schedule(tr.Context(), ann, "s"))(tr)
 		tr.same("schedule after its tick", after, got)
 		tr.claimOne(m)
 		tr.wantLog(m, "CREATED ACTIVE")
@@ -132,10 +115,7 @@ var schedulePromises = []promise{
 				changed = *s
 			})
 			tr.wantConflict(read)
-			got, err := tr.store.Schedule(tr.Context(), ann, id)
-			if err != nil {
-				tr.Fatal(err)
-			}
+			got := must(tr.store.Schedule(tr.Context(), ann, id))(tr)
 			tr.same("schedule after the conflict", &changed, got)
 			m := tr.message()
 			after := afterTick(got, m)
@@ -155,9 +135,7 @@ var schedulePromises = []promise{
 			tr.wantConflict(s)
 		}
 		deleted := tr.schedule("deleted", tr.now)
-		if err := tr.store.DeleteSchedule(tr.Context(), ann, "deleted"); err != nil {
-			tr.Fatal(err)
-		}
+		tr.ok(tr.store.DeleteSchedule(tr.Context(), ann, "deleted"))
 		tr.wantConflict(deleted)
 		tr.wantNoClaims()
 	}},
@@ -201,9 +179,7 @@ func (tr *trial) wantConflict(s *posthaste.Schedule) {
 	tr.Helper()
 	m := newMaker(97).message(tr.now)
 	err := tr.store.Tick(tr.Context(), tr.now, s, afterTick(s, m), []*posthaste.Message{m})
-	if !errors.Is(err, store.ErrConflict) {
-		tr.Errorf("Tick of %s = %v, want ErrConflict", s.ID, err)
-	}
+	tr.wantErr(store.ErrConflict, err)
 }
 
 // wantDue requires these schedules to be due now, and the next other one at next.

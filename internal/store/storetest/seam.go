@@ -154,9 +154,7 @@ func queueRecord(q posthaste.Queue) []byte { return record.AppendQueue(nil, &q) 
 // update makes a change that must succeed.
 func (s *seam) update(user string, change func(store.Tx) error) {
 	s.Helper()
-	if err := s.Update(s.Context(), s.now, scopeOf(user), change); err != nil {
-		s.Fatalf("Update: %v", err)
-	}
+	s.ok(s.Update(s.Context(), s.now, scopeOf(user), change))
 }
 
 func (s *seam) view(user string, read func(store.Reader)) {

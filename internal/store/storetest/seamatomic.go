@@ -25,9 +25,7 @@ var seamAtomicPromises = []seamPromise{
 			endIn(tx, s.placeIn(tx, waiting), waiting, posthaste.StateCancelled)
 			return errNoChange
 		})
-		if !errors.Is(err, errNoChange) {
-			s.Errorf("Update = %v, want the error of the change", err)
-		}
+		s.wantErr(errNoChange, err)
 		s.view(ann, func(r store.Reader) {
 			for _, key := range []store.RecordKey{
 				{Kind: store.ItemURLGroup, Key: []byte("g")}, {Kind: store.ItemSchedule, Key: []byte("s")},
@@ -38,12 +36,8 @@ var seamAtomicPromises = []seamPromise{
 					s.Errorf("%s: Scan finds %q", key.Kind, keys)
 				}
 			}
-			if _, err := r.Message(m.ID); !errors.Is(err, store.ErrNotFound) {
-				s.Errorf("Message = %v, want ErrNotFound", err)
-			}
-			if _, err := r.Place(m.ID); !errors.Is(err, store.ErrNotFound) {
-				s.Errorf("Place = %v, want ErrNotFound", err)
-			}
+			s.wantErr(store.ErrNotFound, errorOf(r.Message(m.ID)))
+			s.wantErr(store.ErrNotFound, errorOf(r.Place(m.ID)))
 		})
 		if found := s.findAll(ann, findQuery(func(q *store.FindQuery) { q.Terms = [][]store.Term{{term}} })); len(found) > 0 {
 			s.Errorf("Find finds %v", found)

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -71,9 +70,7 @@ var seamQueuePromises = []seamPromise{
 			tx.Put(store.ItemQueue, []byte("q"), queueRecord(posthaste.Queue{Parallelism: 1, Paused: true}), store.Found{}, store.Found{})
 			return errNoChange
 		})
-		if !errors.Is(err, errNoChange) {
-			s.Errorf("Update = %v, want the error of the change", err)
-		}
+		s.wantErr(errNoChange, err)
 		s.claimThese(s.accept(through("q")))
 	}},
 }
@@ -168,10 +165,7 @@ func (s *seam) claimQueue(queue string, id posthaste.MessageID) {
 
 func (s *seam) endByID(id posthaste.MessageID) {
 	s.Helper()
-	m, err := s.readMessage(ann, id)
-	if err != nil {
-		s.Fatal(err)
-	}
+	m := must(s.readMessage(ann, id))(s)
 	s.end(m, posthaste.StateCancelled)
 }
 

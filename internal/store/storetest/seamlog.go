@@ -100,9 +100,7 @@ var seamLogPromises = []seamPromise{
 // statesOf returns the states of a message's events, oldest first.
 func (s *seam) statesOf(user string, id posthaste.MessageID) (states []posthaste.State) {
 	s.Helper()
-	entries, err := readAll(s.Context(), s.Backend, user, store.EventQuery{
-		Filter: posthaste.Filter{MessageIDs: []posthaste.MessageID{id}}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
-	})
+	entries, err := readAll(s.Context(), s.Backend, user, logQuery(posthaste.Filter{MessageIDs: []posthaste.MessageID{id}}))
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -266,12 +266,8 @@ var seamRecordPromises = []seamPromise{
 				if place, err := r.Place(m.ID); err != nil || place.State != posthaste.StateCreated || !place.DueAt.Equal(m.NotBefore) {
 					s.Errorf("Place = %+v, %v", place, err)
 				}
-				if _, err := r.Message(unknown.ID); !errors.Is(err, store.ErrNotFound) {
-					s.Errorf("Message of an unknown id: %v, want ErrNotFound", err)
-				}
-				if _, err := r.Place(unknown.ID); !errors.Is(err, store.ErrNotFound) {
-					s.Errorf("Place of an unknown id: %v, want ErrNotFound", err)
-				}
+				s.wantErr(store.ErrNotFound, errorOf(r.Message(unknown.ID)))
+				s.wantErr(store.ErrNotFound, errorOf(r.Place(unknown.ID)))
 				if err := r.Fetch(hint); err != nil {
 					s.Errorf("Fetch: %v", err)
 				}

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"time"
 
 	"posthaste"
@@ -177,9 +176,7 @@ func (tr *trial) wantLeaseLost(claim store.Claim) {
 		store.Failed(claim, refused),
 	} {
 		s.Settled = func(store.Settlement) { tr.Errorf("a settlement as %s with a lost lease is told to stand", s.State) }
-		if err := tr.store.Settle(tr.Context(), tr.now, s); !errors.Is(err, store.ErrLeaseLost) {
-			tr.Errorf("Settle as %s = %v, want ErrLeaseLost", s.State, err)
-		}
+		tr.wantErr(store.ErrLeaseLost, tr.store.Settle(tr.Context(), tr.now, s))
 	}
 	tr.settleDown(m.User)
 	tr.same("status after lost leases", status, tr.status(m))

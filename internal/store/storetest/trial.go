@@ -74,10 +74,10 @@ func must[T any](answer T, err error) func(testing.TB) T {
 }
 
 // wantErr requires a call to fail with an error.
-func (b *bench) wantErr(want, got error) {
+func (b *bench) wantErr(want, got error, of ...any) {
 	b.Helper()
 	if !errors.Is(got, want) {
-		b.Errorf("error %v, want %v", got, want)
+		b.Errorf("%s error %v, want %v", fmt.Sprint(of...), got, want)
 	}
 }
 

@@ -28,17 +28,12 @@ var urlGroupPromises = []promise{
 			g.Endpoints[0].URL = "http://other.example/"
 			return broken
 		})
-		if !errors.Is(err, broken) {
-			tr.Errorf("UpdateURLGroup = %v, want the error of the change", err)
-		}
+		tr.wantErr(broken, err)
 		tr.wantGroups("g")
 	}},
 	{"what was read is the reader's own", func(tr *trial) {
 		tr.updateGroup("g", fillGroup)
-		got, err := tr.store.URLGroup(tr.Context(), ann, "g")
-		if err != nil {
-			tr.Fatal(err)
-		}
+		got := must(tr.store.URLGroup(tr.Context(), ann, "g"))(tr)
 		got.Endpoints[0].URL = "http://other.example/"
 		tr.wantGroups("g")
 	}},
@@ -47,9 +42,7 @@ var urlGroupPromises = []promise{
 		tr.updateGroup("g", func(g *posthaste.URLGroup) { g.Endpoints = nil })
 		tr.updateGroup("never", func(*posthaste.URLGroup) {})
 		tr.wantGroups()
-		if _, err := tr.store.URLGroup(tr.Context(), ann, "g"); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("URLGroup = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.URLGroup(tr.Context(), ann, "g")))
 	}},
 	{"a deleted group is gone", func(tr *trial) {
 		tr.updateGroup("a", fillGroup)
@@ -103,10 +96,7 @@ func (tr *trial) updateGroup(name string, change func(*posthaste.URLGroup)) {
 // wantGroups requires ann to have these groups, all as fillGroup left them.
 func (tr *trial) wantGroups(names ...string) {
 	tr.Helper()
-	all, err := tr.allGroups(ann)
-	if err != nil {
-		tr.Fatal(err)
-	}
+	all := must(tr.allGroups(ann))(tr)
 	var got, want []posthaste.URLGroup
 	for _, g := range all {
 		got = append(got, timeless(*g))

@@ -39,9 +39,7 @@ var usagePromises = []promise{
 		tr.wait(time.Minute)
 		third := tr.fail(tr.accept(), refused)
 		tr.wantKept("dead letters", 3, first.FailedAt(), tr.usage(ann).DeadLetters)
-		if _, err := tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{first.ID, first.ID}, nil); err != nil {
-			tr.Fatal(err)
-		}
+		tr.ok(errorOf(tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{first.ID, first.ID}, nil)))
 		tr.wantKept("dead letters", 2, second.FailedAt(), tr.usage(ann).DeadLetters)
 		tr.retry([]posthaste.DeadLetterID{second.ID}, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
 			return tr.message(delayed(never)), nil
@@ -88,9 +86,7 @@ var usagePromises = []promise{
 		ended, _ := tr.start()
 		tr.complete(ended, posthaste.RunSuccess)
 		tr.wait(3 * day)
-		if _, err := tr.trim(store.Horizon{Log: tr.now, DeadLetters: tr.now, Runs: tr.now}); err != nil {
-			tr.Fatal(err)
-		}
+		tr.ok(errorOf(tr.trim(store.Horizon{Log: tr.now, DeadLetters: tr.now, Runs: tr.now})))
 		tr.wantUsage(ann, store.Usage{})
 	}},
 	{"all users together have what each has", func(tr *trial) {
@@ -99,10 +95,7 @@ var usagePromises = []promise{
 		tr.end(tr.accept(ownedBy(anna)))
 		tr.start(func(run *posthaste.Run) { run.User = anna })
 		mine, theirs := tr.usage(ann), tr.usage(anna)
-		total, err := tr.store.Usage(tr.Context(), "")
-		if err != nil {
-			tr.Fatal(err)
-		}
+		total := must(tr.store.Usage(tr.Context(), ""))(tr)
 		tr.wantKept("log of all", mine.Log.Entries+theirs.Log.Entries, start, total.Log)
 		tr.wantKept("runs of all", 1, theirs.Runs.Oldest, total.Runs)
 		tr.wantKept("dead letters of all", 0, time.Time{}, total.DeadLetters)
@@ -111,10 +104,7 @@ var usagePromises = []promise{
 
 func (tr *trial) usage(user string) store.Usage {
 	tr.Helper()
-	usage, err := tr.store.Usage(tr.Context(), user)
-	if err != nil {
-		tr.Fatal(err)
-	}
+	usage := must(tr.store.Usage(tr.Context(), user))(tr)
 	return usage
 }
 
@@ -201,9 +191,7 @@ func countUsage(ctx context.Context, s store.Store, user string) (u store.Usage,
 // of those that only tell of runs.
 func positionsOfEvents(ctx context.Context, s store.Log, user string) (all []posthaste.Position, err error) {
 	for _, ofRuns := range []bool{false, true} {
-		entries, err := readAll(ctx, s, user, store.EventQuery{
-			Filter: posthaste.Filter{OfRuns: ofRuns}, High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty,
-		})
+		entries, err := readAll(ctx, s, user, logQuery(posthaste.Filter{OfRuns: ofRuns}))
 		if err != nil {
 			return nil, err
 		}

@@ -1,16 +1,10 @@
 package storetest
 
-import (
-	"errors"
-
-	"posthaste/internal/store"
-)
+import "posthaste/internal/store"
 
 var vaultPromises = []promise{
 	{"a secret that was never kept is not found", func(tr *trial) {
-		if _, err := tr.store.Secret(tr.Context(), "token"); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("Secret = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.Secret(tr.Context(), "token")))
 	}},
 	{"the first value is kept", func(tr *trial) {
 		for _, value := range []string{"one", "two"} {
@@ -23,9 +17,7 @@ var vaultPromises = []promise{
 	}},
 	{"keys do not disturb each other", func(tr *trial) {
 		for _, key := range []string{"key", "key/", "keys", "Key"} {
-			if _, err := tr.store.PutSecretIfAbsent(tr.Context(), key, "of "+key); err != nil {
-				tr.Fatal(err)
-			}
+			tr.ok(errorOf(tr.store.PutSecretIfAbsent(tr.Context(), key, "of "+key)))
 		}
 		for _, key := range []string{"key", "key/", "keys", "Key"} {
 			tr.wantSecret(key, "of "+key)
@@ -33,33 +25,23 @@ var vaultPromises = []promise{
 	}},
 	{"a present value is replaced", func(tr *trial) {
 		tr.keep("token", "one")
-		if err := tr.store.CompareAndSwapSecret(tr.Context(), "token", "one", "two"); err != nil {
-			tr.Fatal(err)
-		}
+		tr.ok(tr.store.CompareAndSwapSecret(tr.Context(), "token", "one", "two"))
 		tr.wantSecret("token", "two")
 	}},
 	{"a value that was replaced by someone else is a conflict", func(tr *trial) {
 		tr.keep("token", "one")
-		if err := tr.store.CompareAndSwapSecret(tr.Context(), "token", "zero", "two"); !errors.Is(err, store.ErrConflict) {
-			tr.Errorf("CompareAndSwapSecret = %v, want ErrConflict", err)
-		}
+		tr.wantErr(store.ErrConflict, tr.store.CompareAndSwapSecret(tr.Context(), "token", "zero", "two"))
 		tr.wantSecret("token", "one")
 	}},
 	{"a value that is not there cannot be replaced", func(tr *trial) {
-		if err := tr.store.CompareAndSwapSecret(tr.Context(), "token", "", "two"); !errors.Is(err, store.ErrConflict) {
-			tr.Errorf("CompareAndSwapSecret = %v, want ErrConflict", err)
-		}
-		if _, err := tr.store.Secret(tr.Context(), "token"); !errors.Is(err, store.ErrNotFound) {
-			tr.Errorf("Secret afterwards = %v, want ErrNotFound", err)
-		}
+		tr.wantErr(store.ErrConflict, tr.store.CompareAndSwapSecret(tr.Context(), "token", "", "two"))
+		tr.wantErr(store.ErrNotFound, errorOf(tr.store.Secret(tr.Context(), "token")))
 	}},
 }
 
 func (tr *trial) keep(key, value string) {
 	tr.Helper()
-	if _, err := tr.store.PutSecretIfAbsent(tr.Context(), key, value); err != nil {
-		tr.Fatal(err)
-	}
+	tr.ok(errorOf(tr.store.PutSecretIfAbsent(tr.Context(), key, value)))
 }
 
 func (tr *trial) wantSecret(key, want string) {
