@@ -2,20 +2,12 @@ package lsm
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"slices"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-)
 
-// ErrNotEmpty is returned, wrapped, when something would be written where there is
-// something already.
-var ErrNotEmpty = errors.New("it is there already and not empty")
+	"posthaste/internal/store/lsm/disk"
+)
 
 // Backup writes a copy of the store into a directory, which must not be there or be
 // empty, while the store is used. All that was acknowledged before the call is in it.
@@ -27,168 +19,31 @@ func (s *Store) Backup(ctx context.Context, to string) error {
 		return err
 	}
 	defer release()
-	fs := s.guard.fs
-	if err := removeEmpty(fs, to); err != nil {
+	if err := disk.RemoveEmpty(s.fs.FS, to); err != nil {
 		return err
 	}
 	if err := s.Ping(ctx); err != nil { // what nobody waits for is to be in it too
 		return err
 	}
-	acknowledged := s.guard.acknowledged()
+	acknowledged := s.fs.Acknowledged()
 	if err := s.db.Checkpoint(to, pebble.WithFlushedWAL()); err != nil {
 		return fmt.Errorf("back up to %s: %w", to, err)
 	}
-	copied := &guard{fs: fs, dir: to, commits: acknowledged}
-	if err := copied.open(func(error) {}); err != nil {
-		return fmt.Errorf("back up to %s: %w", to, err)
-	}
-	return copied.close()
+	return disk.WriteGuard(s.fs.FS, to, acknowledged)
 }
-
-// removeEmpty removes a directory, or returns ErrNotEmpty. It need not be there.
-func removeEmpty(fs vfs.FS, dir string) error {
-	names, err := fs.List(dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case len(names) > 0:
-		return fmt.Errorf("%s: %w", dir, ErrNotEmpty)
-	}
-	return fs.Remove(dir)
-}
-
-// partialDir is the directory in which a restore keeps what it has not checked yet. It is
-// in the one that is filled, which may be where a disk is mounted.
-const partialDir = ".partial"
 
 // Restore copies a backup to a directory, which must not be there or be empty, and
-// checks the copy. Until it has been found whole it is in partialDir.
-func Restore(from, to string, options Options) (Report, error) {
+// checks the copy. It keeps one that is whole.
+func Restore(from, to string, options Options) (report Report, err error) {
 	options = options.withDefaults()
-	fs := options.FS
-	if current, err := pebble.Peek(from, fs); err != nil {
+	if current, err := pebble.Peek(from, options.FS); err != nil {
 		return Report{}, fmt.Errorf("read the backup: %w", err)
 	} else if !current.Exists {
 		return Report{}, fmt.Errorf("%s is not a backup: there is no database in it", from)
 	}
-	made, err := makeEmpty(fs, to)
-	if err != nil {
-		return Report{}, err
-	}
-	partial := fs.PathJoin(to, partialDir)
-	report, err := copyAndCheck(from, partial, options)
-	if err == nil && len(report.Problems) == 0 {
-		return report, errors.Join(moveUp(fs, partial, to), syncDirectory(fs, fs.PathDir(to)))
-	}
-	err = errors.Join(err, fs.RemoveAll(partial))
-	if made {
-		err = errors.Join(err, fs.Remove(to))
-	}
+	err = disk.Restore(options.FS, from, to, func(copied string) (whole bool, err error) {
+		report, err = Check(copied, options)
+		return len(report.Problems) == 0, err
+	})
 	return report, err
-}
-
-// makeEmpty makes a directory and reports whether it did, or returns ErrNotEmpty. A
-// restore that was broken off may have left its part.
-func makeEmpty(fs vfs.FS, dir string) (made bool, err error) {
-	names, err := fs.List(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return true, fs.MkdirAll(dir, 0o700)
-	}
-	if err != nil {
-		return false, err
-	}
-	if len(names) > 0 && !slices.Equal(names, []string{partialDir}) {
-		return false, fmt.Errorf("%s: %w", dir, ErrNotEmpty)
-	}
-	return false, nil
-}
-
-func copyAndCheck(from, to string, options Options) (Report, error) {
-	if err := options.FS.RemoveAll(to); err != nil {
-		return Report{}, err
-	}
-	if err := copyFiles(options.FS, from, to); err != nil {
-		return Report{}, fmt.Errorf("copy the backup: %w", err)
-	}
-	return Check(to, options)
-}
-
-// moveUp moves the files of a store to the parent directory, in three passes. If it is
-// interrupted, the parent looks like a store that has lost its database, which opening detects,
-// and never like an empty one.
-func moveUp(fs vfs.FS, from, to string) error {
-	names, err := fs.List(from)
-	if err != nil {
-		return err
-	}
-	for pass := range 3 {
-		for _, name := range names {
-			if passOf(name) != pass {
-				continue
-			}
-			if err := fs.Rename(fs.PathJoin(from, name), fs.PathJoin(to, name)); err != nil {
-				return err
-			}
-		}
-		if err := syncDirectory(fs, to); err != nil {
-			return err
-		}
-	}
-	return errors.Join(fs.Remove(from), syncDirectory(fs, to))
-}
-
-// passOf returns the pass that moves a file: the guard, which records that there is a store, in
-// the first, and the manifest marker, which makes the files a database, in the last.
-func passOf(name string) int {
-	switch {
-	case name == GuardFile:
-		return 0
-	case strings.HasPrefix(name, "marker.manifest."):
-		return 2
-	}
-	return 1
-}
-
-// copyFiles copies the files of a directory, and returns when they are durable.
-func copyFiles(fs vfs.FS, from, to string) error {
-	if err := fs.MkdirAll(to, 0o700); err != nil {
-		return err
-	}
-	names, err := fs.List(from)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := copyFile(fs, fs.PathJoin(from, name), fs.PathJoin(to, name)); err != nil {
-			return err
-		}
-	}
-	return syncDirectory(fs, to)
-}
-
-func copyFile(fs vfs.FS, from, to string) (err error) {
-	if info, err := fs.Stat(from); err != nil || !info.Mode().IsRegular() {
-		return err // nothing of the store is in directories and sockets
-	}
-	source, err := fs.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	target, err := fs.Create(to, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(target, source)
-	return errors.Join(err, target.Sync(), target.Close())
-}
-
-func syncDirectory(fs vfs.FS, dir string) error {
-	directory, err := fs.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(directory.Sync(), directory.Close())
 }

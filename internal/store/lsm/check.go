@@ -13,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/disk"
 )
 
 // Report is what Check has looked at and what it found.
@@ -64,15 +65,14 @@ func mayHoldStore(fs vfs.FS, dir string) error {
 
 func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report, err error) {
 	report.Problems = []string{} // not null in JSON
-	g, err := readGuard(options.FS, dir, options.Logger)
+	fs, err := disk.Read(options.FS, dir, options.Logger)
 	if err != nil {
 		return report, err
 	}
-	if err := g.checkManifest(); err != nil {
+	if err := fs.CheckManifest(); err != nil {
 		report.Add("%v", err)
 		return report, nil
 	}
-	fs := &guardedFS{FS: options.FS, guard: g}
 	settings := pebble.Options{
 		FS:            fs,
 		Lock:          lock,
@@ -82,14 +82,12 @@ func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report,
 	}
 	db, err := pebble.Open(dir, &settings)
 	if err != nil {
-		file, _ := fs.lastRead()
-		report.Add("open %s: %v; the last file that was read is %s", dir, err, file)
+		report.Add("open %s: %v; the last file that was read is %s", dir, err, fs.LastRead())
 		return report, nil
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	c := &checker{db: db, report: &report}
-	_, log := fs.lastRead()
-	c.commits(g, log)
+	c.commits(fs)
 	if err := c.tables(options.FS, dir, &settings); err != nil {
 		return report, err
 	}
@@ -100,13 +98,13 @@ func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report,
 }
 
 // commits compares the end of the store with what the guard knows.
-func (c *checker) commits(g *guard, log string) {
+func (c *checker) commits(fs *disk.FS) {
 	s := &Store{db: c.db}
 	found, err := s.readNumber(keyCommits)
 	last, lastErr := s.readNumber(keyPosition)
 	_, formatErr := readFormat(c.db)
 	if err = errors.Join(err, lastErr, formatErr); err == nil {
-		err = g.checkCommits(found, log)
+		err = fs.CheckCommits(found)
 	}
 	if err != nil {
 		c.report.Add("%v", err)

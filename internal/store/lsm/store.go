@@ -25,6 +25,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/disk"
 	"posthaste/internal/store/lsm/lanes"
 )
 
@@ -34,7 +35,15 @@ var (
 	ErrLocked = errors.New("the data directory is in use by another process")
 	// ErrNewer: a newer version of the program wrote the directory.
 	ErrNewer = errors.New("the data directory was written by a newer version of posthaste")
+	// ErrDamaged: something that was acknowledged is no longer in the directory. Its text names the file.
+	ErrDamaged = disk.ErrDamaged
 )
+
+// ErrNotEmpty is returned, wrapped, when a copy would be written where there is something already.
+var ErrNotEmpty = disk.ErrNotEmpty
+
+// GuardFile is a file that a directory still has when it has lost its database.
+const GuardFile = disk.GuardFile
 
 // Options configure a store. The zero value is good for tests.
 type Options struct {
@@ -69,8 +78,8 @@ type Observer interface {
 // Store implements store.Backend. Make one with Open.
 type Store struct {
 	db         *pebble.DB
-	guard      *guard
-	reserve    *diskReserve
+	fs         *disk.FS
+	reserve    *disk.Reserve
 	writer     *writer
 	scheduler  *lanes.Scheduler
 	reads      logReads
@@ -108,40 +117,24 @@ func Exists(dir string) (bool, error) {
 
 func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) {
 	s := &Store{
-		reserve:    &diskReserve{fs: options.FS, dir: dir, reserve: options.Reserve, logger: options.Logger},
+		reserve:    disk.NewReserve(options.FS, dir, options.Reserve, options.Logger),
 		unreadable: unreadableRecords{logger: options.Logger},
 	}
-	fs, err := s.openGuard(dir, options)
-	if err != nil {
+	var err error
+	if s.fs, err = disk.Open(options.FS, dir, options.Logger, options.fail); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	if s.db, err = openPebble(dir, fs, lock, options); err != nil {
-		file, _ := fs.lastRead()
-		return nil, errors.Join(fmt.Errorf("open %s: %w; the last file that was read is %s", dir, err, file), s.guard.close())
+	if s.db, err = openPebble(dir, s.fs, lock, options); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w; the last file that was read is %s", dir, err, s.fs.LastRead()), s.fs.Close())
 	}
-	_, log := fs.lastRead()
 	s.scheduler = lanes.New(s, options.Memory)
-	end, err := s.recover(log)
+	end, err := s.recover()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), s.db.Close(), s.guard.close())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), s.db.Close(), s.fs.Close())
 	}
-	fs.trust()
-	s.writer = newWriter(s.db, s.guard, end, options)
+	s.fs.Trust()
+	s.writer = newWriter(s.db, s.fs, end, options)
 	return s, nil
-}
-
-// openGuard opens the guard, and returns the file system that keeps it informed.
-func (s *Store) openGuard(dir string, options Options) (fs *guardedFS, err error) {
-	if s.guard, err = readGuard(options.FS, dir, options.Logger); err != nil {
-		return nil, err
-	}
-	if err := s.guard.checkManifest(); err != nil {
-		return nil, err
-	}
-	if err := s.guard.open(options.fail); err != nil {
-		return nil, err
-	}
-	return &guardedFS{FS: options.FS, guard: s.guard}, nil
 }
 
 func (o Options) withDefaults() Options {
@@ -200,12 +193,12 @@ const (
 	writeBuffers = 2 * writeBuffer
 )
 
-func openPebble(dir string, fs *guardedFS, lock *pebble.Lock, options Options) (*pebble.DB, error) {
+func openPebble(dir string, fs *disk.FS, lock *pebble.Lock, options Options) (*pebble.DB, error) {
 	cache := pebble.NewCache(options.CacheSize + writeBuffers)
 	defer cache.Unref() // the database holds its own reference
 	return pebble.Open(dir, &pebble.Options{
 		FS:                          fs,
-		EventListener:               &pebble.EventListener{BackgroundError: fs.backgroundFailed},
+		EventListener:               &pebble.EventListener{BackgroundError: fs.BackgroundFailed},
 		Lock:                        lock,
 		Cache:                       cache,
 		Logger:                      pebbleLogger{options.Logger, options.Fatal},
@@ -232,8 +225,8 @@ type end struct {
 }
 
 // recover checks the format and that nothing acknowledged is missing at the end, and
-// finds the lanes. The log is the file that the end was read from.
-func (s *Store) recover(log string) (end, error) {
+// finds the lanes.
+func (s *Store) recover() (end, error) {
 	version, err := readFormat(s.db)
 	if err != nil {
 		return end{}, err
@@ -246,7 +239,7 @@ func (s *Store) recover(log string) (end, error) {
 	if err != nil {
 		return end{}, err
 	}
-	if err := s.guard.checkCommits(commits, log); err != nil {
+	if err := s.fs.CheckCommits(commits); err != nil {
 		return end{}, err
 	}
 	if err := s.findLanes(); err != nil {
@@ -349,14 +342,14 @@ func (s *Store) Close() error {
 	_ = s.writer.do(context.Background(), func(*commit) error { return nil }) // behind all that nobody waits for: ACTIVE events
 	s.writer.close()
 	s.writer.grown.send()
-	return errors.Join(s.db.Close(), s.guard.close())
+	return errors.Join(s.db.Close(), s.fs.Close())
 }
 
 // reading lets the caller read the database until it calls done with its error, which
 // returns when what was there is durable, or changes the error: nobody is told of what a
 // crash could take back.
 func (s *Store) reading() (done func(*error), err error) {
-	if err := s.writer.stall.err(); err != nil {
+	if err := s.writer.stall.Err(); err != nil {
 		return nil, err
 	}
 	release, err := s.hold()
@@ -392,6 +385,9 @@ func (s *Store) hold() (release func(), err error) {
 	return s.mu.RUnlock, nil
 }
 
+// Room returns nil, or why the store accepts nothing new now.
+func (s *Store) Room() error { return s.reserve.Check() }
+
 // Ping implements store.Backend.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.writer.do(ctx, func(c *commit) error {
@@ -416,8 +412,8 @@ func (s *Store) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 	stats.LogReads, stats.SetAside = s.reads.sum(), s.unreadable.count()
 	metrics := s.db.Metrics()
 	stats.DiskBytes, stats.WrittenBytes = int64(metrics.DiskSpaceUsage()), writtenBytes(metrics)
-	stats.FreeBytes, stats.Full = s.reserve.left()
-	stats.Stalled = s.writer.stall.duration()
+	stats.FreeBytes, stats.Full = s.reserve.Left()
+	stats.Stalled = s.writer.stall.Duration()
 	return stats, nil
 }
 

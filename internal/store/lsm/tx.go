@@ -151,7 +151,7 @@ func (tx *transaction) NextPosition() posthaste.Position {
 }
 
 // CheckSpace implements store.Tx.
-func (tx *transaction) CheckSpace() error { return tx.store.reserve.check() }
+func (tx *transaction) CheckSpace() error { return tx.store.Room() }
 
 // Put implements store.Tx.
 func (tx *transaction) Put(kind store.ItemKind, key, value []byte, was, is store.Found) {

@@ -13,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/disk"
 )
 
 // writer is the one goroutine that changes the store. It collects the waiting operations into one
@@ -24,10 +25,10 @@ import (
 // behind in the commit.
 type writer struct {
 	db       *pebble.DB
-	guard    *guard
+	fs       *disk.FS
 	observer Observer
 	fatal    func(error)
-	stall    *stallWatch
+	stall    *disk.StallWatch
 	ops      chan *op
 	commits  chan *commit
 	stop     chan struct{}
@@ -70,13 +71,13 @@ const (
 	maxBytesInCommit = 4 << 20
 )
 
-func newWriter(db *pebble.DB, guard *guard, end end, options Options) *writer {
+func newWriter(db *pebble.DB, fs *disk.FS, end end, options Options) *writer {
 	w := &writer{
 		db:       db,
-		guard:    guard,
+		fs:       fs,
 		observer: options.Observer,
 		fatal:    options.fail,
-		stall:    newStallWatch(options.Logger),
+		stall:    disk.NewStallWatch(options.Logger),
 		ops:      make(chan *op, maxOpsPerCommit),
 		commits:  make(chan *commit), // one waits for the disk, one to be waited for: more would only be smaller
 		stop:     make(chan struct{}),
@@ -96,11 +97,11 @@ func newWriter(db *pebble.DB, guard *guard, end end, options Options) *writer {
 // do runs an operation and returns when it is durable. If ctx ends first, or the disk
 // is found not to answer, the caller does not know whether it took place.
 func (w *writer) do(ctx context.Context, apply func(*commit) error) error {
-	if err := w.stall.err(); err != nil {
+	if err := w.stall.Err(); err != nil {
 		return err
 	}
 	o := &op{apply: apply, result: make(chan error, 1)}
-	err := w.await(ctx, o, w.stall.noticed())
+	err := w.await(ctx, o, w.stall.Noticed())
 	if err != nil { // the caller may have given up, and looks at what apply has found out
 		o.abandon()
 	}
@@ -118,7 +119,7 @@ func (w *writer) await(ctx context.Context, o *op, stalled <-chan struct{}) erro
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-stalled:
-		return errStalledMeanwhile
+		return disk.ErrStalledMeanwhile
 	case <-w.stopped:
 	}
 	select {
@@ -152,7 +153,7 @@ func (w *writer) submit(ctx context.Context, o *op, stalled <-chan struct{}) err
 	case <-w.stop:
 		return store.ErrClosed
 	case <-stalled:
-		return errStalled
+		return disk.ErrStalled
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -225,7 +226,7 @@ func (w *writer) build(first *op) *commit {
 	c.set(keyCommits, binary.BigEndian.AppendUint64(c.key(), c.number))
 	c.begun = true
 	w.begun.Add(1)
-	w.stall.begin()
+	w.stall.Begin()
 	c.err = w.db.ApplyNoSyncWait(c.batch, pebble.Sync)
 	return c
 }
@@ -237,7 +238,7 @@ func (w *writer) finish() {
 		applied := time.Now()
 		if c.begun && c.err == nil {
 			if c.err = c.batch.SyncWait(); c.err == nil {
-				w.guard.synced(c.number)
+				w.fs.Synced(c.number)
 			}
 		}
 		if c.err != nil {
@@ -246,7 +247,7 @@ func (w *writer) finish() {
 			w.published(c)
 		}
 		if c.begun {
-			w.stall.end()
+			w.stall.End()
 			w.ended.Add(1)
 			w.synced.send()
 		}
@@ -259,7 +260,7 @@ func (w *writer) finish() {
 }
 
 // settled returns when what a reader may have seen until now is durable, or the store
-// has failed or been closed, or with errStalled if the disk does not answer.
+// has failed or been closed, or with disk.ErrStalled if the disk does not answer.
 func (w *writer) settled() error {
 	begun := w.begun.Load()
 	for w.ended.Load() < begun {
@@ -269,8 +270,8 @@ func (w *writer) settled() error {
 		}
 		select {
 		case <-synced:
-		case <-w.stall.noticed():
-			return errStalled
+		case <-w.stall.Noticed():
+			return disk.ErrStalled
 		case <-w.stopped:
 			return nil
 		}

@@ -1,4 +1,4 @@
-package lsm
+package disk
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 // freeSpaceMaxAge is how long a measured free space is used.
 const freeSpaceMaxAge = time.Second
 
-// diskReserve keeps the last free space of the disk for work in progress and for retention. When
+// Reserve keeps the last free space of the disk for work in progress and for retention. When
 // less than the reserve is free, it rejects operations that begin something new.
-type diskReserve struct {
+type Reserve struct {
 	fs      vfs.FS
 	dir     string
 	reserve int64 // bytes; 0: nothing is refused
@@ -28,8 +28,13 @@ type diskReserve struct {
 	refusal error // nil while there is room
 }
 
-// check returns nil, or a posthaste.Error that says why nothing new is accepted.
-func (r *diskReserve) check() error {
+// NewReserve returns the reserve of a directory: a number of bytes, or 0 to refuse nothing.
+func NewReserve(fs vfs.FS, dir string, reserve int64, logger *slog.Logger) *Reserve {
+	return &Reserve{fs: fs, dir: dir, reserve: reserve, logger: logger}
+}
+
+// Check returns nil, or a posthaste.Error that says why nothing new is accepted.
+func (r *Reserve) Check() error {
 	if r.reserve == 0 {
 		return nil
 	}
@@ -39,8 +44,8 @@ func (r *diskReserve) check() error {
 	return r.refusal
 }
 
-// left returns how many bytes are free, and whether new work is refused.
-func (r *diskReserve) left() (free int64, refusing bool) {
+// Left returns how many bytes are free, and whether new work is refused.
+func (r *Reserve) Left() (free int64, refusing bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ask()
@@ -48,7 +53,7 @@ func (r *diskReserve) left() (free int64, refusing bool) {
 }
 
 // ask measures the free space unless the last measurement is recent. r.mu is held.
-func (r *diskReserve) ask() {
+func (r *Reserve) ask() {
 	now := time.Now()
 	if !r.askedAt.IsZero() && now.Sub(r.askedAt) < freeSpaceMaxAge {
 		return
@@ -75,11 +80,8 @@ func (r *diskReserve) ask() {
 	}
 }
 
-func (r *diskReserve) refuse() error {
+func (r *Reserve) refuse() error {
 	return posthaste.Errorf(posthaste.CodeUnavailable,
 		"the disk of the server is full: %d MiB are left, and %d MiB are reserved for what was accepted before; nothing new is accepted until there is room",
 		r.free>>20, r.reserve>>20)
 }
-
-// Room returns nil, or why the store accepts nothing new now.
-func (s *Store) Room() error { return s.reserve.check() }

@@ -1,4 +1,4 @@
-package lsm
+package disk
 
 import (
 	"log/slog"
@@ -14,22 +14,22 @@ const stallAfter = 5 * time.Second
 
 // Errors while the disk does not answer. Both are store.ErrUnavailable.
 var (
-	errStalled = &posthaste.Error{
+	ErrStalled = &posthaste.Error{
 		Code:    posthaste.CodeUnavailable,
 		Message: "the disk of the server does not answer, so nothing was done: try again later",
 		Err:     store.ErrUnavailable,
 	}
-	errStalledMeanwhile = &posthaste.Error{
+	ErrStalledMeanwhile = &posthaste.Error{
 		Code:    posthaste.CodeUnavailable,
 		Message: "the disk of the server does not answer, so it is not known yet whether this was done: look later, or try again",
 		Err:     store.ErrUnavailable,
 	}
 )
 
-// stallWatch detects a disk that does not answer. Then only the writer waits for the disk: all
+// StallWatch detects a disk that does not answer. Then only the writer waits for the disk: all
 // other callers get an error at once, and operations in progress take effect when the disk answers
 // again.
-type stallWatch struct {
+type StallWatch struct {
 	logger *slog.Logger
 
 	mu        sync.Mutex
@@ -40,16 +40,15 @@ type stallWatch struct {
 	isStalled bool
 }
 
-func newStallWatch(logger *slog.Logger) *stallWatch {
-	w := &stallWatch{logger: logger, stalled: make(chan struct{})}
+func NewStallWatch(logger *slog.Logger) *StallWatch {
+	w := &StallWatch{logger: logger, stalled: make(chan struct{})}
 	w.timer = time.AfterFunc(time.Hour, w.notice)
 	w.timer.Stop()
 	return w
 }
 
-// begin says that a commit is handed to the disk, and end that the disk has answered
-// for one.
-func (w *stallWatch) begin() {
+// Begin says that a commit is handed to the disk, and End that the disk has answered for one.
+func (w *StallWatch) Begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.inFlight++; w.inFlight == 1 {
@@ -57,7 +56,7 @@ func (w *stallWatch) begin() {
 	}
 }
 
-func (w *stallWatch) end() {
+func (w *StallWatch) End() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.isStalled {
@@ -72,13 +71,13 @@ func (w *stallWatch) end() {
 }
 
 // wait expects the next answer from now on. w.mu is held.
-func (w *stallWatch) wait() {
+func (w *StallWatch) wait() {
 	w.since = time.Now()
 	w.timer.Reset(stallAfter)
 }
 
 // notice is called when an answer is overdue.
-func (w *stallWatch) notice() {
+func (w *StallWatch) notice() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.inFlight == 0 || w.isStalled || time.Since(w.since) < stallAfter {
@@ -89,25 +88,25 @@ func (w *stallWatch) notice() {
 	w.logger.Error("store.stalled", "error", "the disk does not respond; requests are rejected until it does", "after", stallAfter)
 }
 
-// noticed returns a channel that is closed while the disk does not answer.
-func (w *stallWatch) noticed() <-chan struct{} {
+// Noticed returns a channel that is closed while the disk does not answer.
+func (w *StallWatch) Noticed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stalled
 }
 
-// err returns an error while the disk does not answer.
-func (w *stallWatch) err() error {
+// Err returns an error while the disk does not answer.
+func (w *StallWatch) Err() error {
 	select {
-	case <-w.noticed():
-		return errStalled
+	case <-w.Noticed():
+		return ErrStalled
 	default:
 		return nil
 	}
 }
 
-// duration returns how long the disk has not answered, 0 below stallAfter.
-func (w *stallWatch) duration() time.Duration {
+// Duration returns how long the disk has not answered, 0 below stallAfter.
+func (w *StallWatch) Duration() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.isStalled {

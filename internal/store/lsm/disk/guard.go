@@ -1,4 +1,4 @@
-package lsm
+package disk
 
 import (
 	"bufio"
@@ -19,12 +19,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrDamaged is returned by Open, wrapped, when something that was acknowledged is
-// no longer in the directory. Its text names the file.
+// ErrDamaged means that something that was acknowledged is no longer in the directory. Its text names
+// the file.
 var ErrDamaged = errors.New("the data directory is damaged")
 
-// GuardFile is the name of the guard in the directory. A directory that has lost its
-// database still has it.
+// GuardFile is the name of the guard's file. A directory that has lost its database still has it.
 const GuardFile = "guard"
 
 // guard records, outside of the storage engine, what the disk has acknowledged: the number of
@@ -62,9 +61,11 @@ const (
 	guardDelay = time.Second
 
 	guardSize    = 4096 // bytes; the file never grows, so that to sync it is cheap
-	mostSeals    = 16   // far more manifests than there ever are
+	mostSeals    = 16   // far more manifests than there ever are at a time
 	guardHeading = "posthaste guard 1"
 )
+
+var errGuard = errors.New("it is not what was written")
 
 // readGuard reads the guard of a directory. A missing or unreadable guard is empty.
 func readGuard(fs vfs.FS, dir string, logger *slog.Logger) (*guard, error) {
@@ -89,6 +90,15 @@ func readGuard(fs vfs.FS, dir string, logger *slog.Logger) (*guard, error) {
 
 func (g *guard) path() string { return g.fs.PathJoin(g.dir, GuardFile) }
 
+// WriteGuard writes the guard of a copy that has a number of commits.
+func WriteGuard(fs vfs.FS, dir string, commits uint64) error {
+	g := &guard{fs: fs, dir: dir, commits: commits}
+	if err := g.open(func(error) {}); err != nil {
+		return err
+	}
+	return g.close()
+}
+
 // open makes the guard writable.
 func (g *guard) open(failed func(error)) (err error) {
 	g.failed = failed
@@ -103,13 +113,6 @@ func (g *guard) open(failed func(error)) (err error) {
 		return err
 	}
 	return syncDirectory(g.fs, g.dir)
-}
-
-// acknowledged returns how many commits the guard knows to be durable.
-func (g *guard) acknowledged() uint64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.commits
 }
 
 // encode returns the guard as text, with a hash at its end.
@@ -128,7 +131,7 @@ func (g *guard) encode() []byte {
 
 func (g *guard) decode(text []byte) error {
 	if !bytes.HasPrefix(text, []byte(guardHeading+"\n")) {
-		return errCorrupt
+		return errGuard
 	}
 	lines, read := bufio.NewScanner(bytes.NewReader(text)), 0
 	for lines.Scan() {
@@ -143,13 +146,13 @@ func (g *guard) decode(text []byte) error {
 			g.manifests = append(g.manifests, m)
 		case "end":
 			if _, err := fmt.Sscanf(line, "end %x", &hash); err != nil || hash != xxhash.Sum64(text[:read]) {
-				return errCorrupt
+				return errGuard
 			}
 			return nil
 		}
 		read += len(line) + 1
 	}
-	return errCorrupt
+	return errGuard
 }
 
 // write puts the guard into its file. g.mu is held, or nobody else has g.
@@ -206,21 +209,10 @@ func (g *guard) seal(m manifestSeal) error {
 	if g.file == nil {
 		return nil
 	}
-	i := slices.IndexFunc(g.manifests, func(other manifestSeal) bool { return other.name == m.name })
-	if i < 0 {
-		i = len(g.manifests)
-		g.manifests = append(g.manifests, m)
-	}
-	g.manifests[i] = m
+	g.manifests = slices.DeleteFunc(g.manifests, func(other manifestSeal) bool { return other.name == m.name })
+	g.manifests = append(g.manifests, m)
 	g.manifests = g.manifests[max(0, len(g.manifests)-mostSeals):]
 	return g.fail("write", g.path(), errors.Join(g.write(), g.file.SyncData()))
-}
-
-// unseal forgets a manifest that is removed.
-func (g *guard) unseal(name string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.manifests = slices.DeleteFunc(g.manifests, func(m manifestSeal) bool { return m.name == name })
 }
 
 // close leaves the guard durable.
@@ -269,7 +261,10 @@ func (g *guard) checkSeal(path string, m manifestSeal) error {
 	}
 	hash := xxhash.New()
 	n, err := io.CopyN(hash, file, m.size)
-	if err := errors.Join(ignoreEOF(err), file.Close()); err != nil {
+	if errors.Is(err, io.EOF) {
+		err = nil // see n
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if n < m.size {
@@ -279,13 +274,6 @@ func (g *guard) checkSeal(path string, m manifestSeal) error {
 		return fmt.Errorf("%w: the first %d bytes of %s are not those that were written", ErrDamaged, m.size, path)
 	}
 	return nil
-}
-
-func ignoreEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // checkCommits returns ErrDamaged unless the database, which was opened, has all

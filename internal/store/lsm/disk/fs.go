@@ -1,6 +1,9 @@
-package lsm
+// Package disk protects files: it notices when the disk has lost what it acknowledged, has failed, is
+// full, or does not answer, and it copies directories. It knows no message.
+package disk
 
 import (
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -10,12 +13,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guardedFS is the file system as the storage engine sees it. It lets the guard know
+// FS is the file system as the storage engine sees it. It lets the guard know
 // which manifests were synced and when the disk has failed. Until the store has been
 // found whole it removes nothing: what the engine takes for leftovers of a crash may be
 // all there is to repair a damaged store from. It also knows which file was read last,
 // which the engine's errors do not always tell.
-type guardedFS struct {
+type FS struct {
 	vfs.FS
 	guard *guard
 
@@ -28,14 +31,58 @@ type guardedFS struct {
 	failedAt time.Time // when work in the background failed
 }
 
+// Read returns the file system of a directory that is only read.
+func Read(fs vfs.FS, dir string, logger *slog.Logger) (*FS, error) {
+	g, err := readGuard(fs, dir, logger)
+	return &FS{FS: fs, guard: g}, err
+}
+
+// Open returns the file system of a directory, or ErrDamaged, wrapped, if its manifest is not what was
+// synced. failed is called when the disk has failed, and must not return.
+func Open(fs vfs.FS, dir string, logger *slog.Logger, failed func(error)) (*FS, error) {
+	opened, err := Read(fs, dir, logger)
+	if err != nil {
+		return nil, err
+	}
+	if err := opened.CheckManifest(); err != nil {
+		return nil, err
+	}
+	return opened, opened.guard.open(failed)
+}
+
+// CheckManifest returns ErrDamaged, wrapped, unless the current manifest begins with what was synced of
+// it. It is called before the storage engine reads it.
+func (fs *FS) CheckManifest() error { return fs.guard.checkManifest() }
+
+// CheckCommits returns ErrDamaged, wrapped, unless the database, which was opened, has all commits that
+// were acknowledged.
+func (fs *FS) CheckCommits(found uint64) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return fs.guard.checkCommits(found, fs.log)
+}
+
+// Synced records that a number of commits are durable. It must be called before they are acknowledged.
+func (fs *FS) Synced(commits uint64) { fs.guard.synced(commits) }
+
+// Acknowledged returns the number of commits that the guard knows to be durable.
+func (fs *FS) Acknowledged() uint64 {
+	fs.guard.mu.Lock()
+	defer fs.guard.mu.Unlock()
+	return fs.guard.commits
+}
+
+// Close leaves the guard durable.
+func (fs *FS) Close() error { return fs.guard.close() }
+
 // retryPause is how long the storage engine waits before it tries again what failed in
 // the background: flushing and compacting.
 const retryPause = time.Second
 
-// backgroundFailed is told that work in the background failed, most often because the
+// BackgroundFailed is told that work in the background failed, most often because the
 // disk is full. The engine will try again, at once and without end; before the store is
 // open, somebody would wait for that, so the process stops.
-func (fs *guardedFS) backgroundFailed(err error) {
+func (fs *FS) BackgroundFailed(err error) {
 	fs.mu.Lock()
 	fs.failedAt = time.Now()
 	trusted := fs.trusted
@@ -48,7 +95,7 @@ func (fs *guardedFS) backgroundFailed(err error) {
 }
 
 // rest waits if work in the background failed a moment ago.
-func (fs *guardedFS) rest() {
+func (fs *FS) rest() {
 	fs.mu.Lock()
 	lately := time.Since(fs.failedAt) < retryPause
 	fs.mu.Unlock()
@@ -58,7 +105,7 @@ func (fs *guardedFS) rest() {
 }
 
 // Open opens a file to be read.
-func (fs *guardedFS) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+func (fs *FS) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	fs.mu.Lock()
 	if !fs.trusted {
 		fs.read = name
@@ -70,20 +117,19 @@ func (fs *guardedFS) Open(name string, options ...vfs.OpenOption) (vfs.File, err
 	return fs.FS.Open(name, options...)
 }
 
-// lastRead returns the file that was opened last, and the last log file among those
-// that were.
-func (fs *guardedFS) lastRead() (file, log string) {
+// LastRead returns the file that was opened last before the store was trusted.
+func (fs *FS) LastRead() string {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return fs.read, fs.log
+	return fs.read
 }
 
 // MkdirAll makes a directory that is for nobody else: the storage engine would let
 // everybody read a backup.
-func (fs *guardedFS) MkdirAll(dir string, _ os.FileMode) error { return fs.FS.MkdirAll(dir, 0o700) }
+func (fs *FS) MkdirAll(dir string, _ os.FileMode) error { return fs.FS.MkdirAll(dir, 0o700) }
 
 // Create makes a file.
-func (fs *guardedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (fs *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasSuffix(name, ".sst") {
 		fs.rest()
 	}
@@ -92,14 +138,14 @@ func (fs *guardedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fi
 }
 
 // ReuseForWrite makes a file of one that is not needed any more.
-func (fs *guardedFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (fs *FS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	file, err := fs.FS.ReuseForWrite(old, name, category)
 	return fs.watch(name, file, err)
 }
 
 // watch returns a file, or the error of making it, as the storage engine gets it. Files
 // of a backup are not watched: they are not where the store is.
-func (fs *guardedFS) watch(name string, file vfs.File, err error) (vfs.File, error) {
+func (fs *FS) watch(name string, file vfs.File, err error) (vfs.File, error) {
 	if !fs.isManifest(name) && !fs.isLog(name) {
 		return file, err
 	}
@@ -113,21 +159,21 @@ func (fs *guardedFS) watch(name string, file vfs.File, err error) (vfs.File, err
 	return &sealedFile{vitalFile: vital, name: fs.PathBase(name), hash: xxhash.New()}, nil
 }
 
-func (fs *guardedFS) isLog(name string) bool {
+func (fs *FS) isLog(name string) bool {
 	return fs.isHere(name) && strings.HasSuffix(name, ".log")
 }
 
-func (fs *guardedFS) isManifest(name string) bool {
+func (fs *FS) isManifest(name string) bool {
 	return fs.isHere(name) && strings.HasPrefix(fs.PathBase(name), "MANIFEST-")
 }
 
 // isHere reports whether a file is in the directory of the store.
-func (fs *guardedFS) isHere(name string) bool {
+func (fs *FS) isHere(name string) bool {
 	return fs.PathDir(name) == fs.PathDir(fs.guard.path())
 }
 
 // Remove removes a file, later if need be.
-func (fs *guardedFS) Remove(name string) error {
+func (fs *FS) Remove(name string) error {
 	fs.mu.Lock()
 	if !fs.trusted {
 		defer fs.mu.Unlock()
@@ -135,15 +181,12 @@ func (fs *guardedFS) Remove(name string) error {
 		return nil
 	}
 	fs.mu.Unlock()
-	if fs.isManifest(name) {
-		fs.guard.unseal(fs.PathBase(name))
-	}
 	return fs.FS.Remove(name)
 }
 
-// trust removes what was to be removed, from now on at once. A file that stays is
+// Trust removes what was to be removed, from now on at once. A file that stays is
 // removed after the next start.
-func (fs *guardedFS) trust() {
+func (fs *FS) Trust() {
 	fs.mu.Lock()
 	held := fs.held
 	fs.held, fs.trusted = nil, true
@@ -154,7 +197,7 @@ func (fs *guardedFS) trust() {
 }
 
 // Unwrap implements vfs.FS.
-func (fs *guardedFS) Unwrap() vfs.FS { return fs.FS }
+func (fs *FS) Unwrap() vfs.FS { return fs.FS }
 
 // vitalFile is a log or a manifest. When one cannot be written or synced the process
 // stops: the storage engine would panic, or try again.

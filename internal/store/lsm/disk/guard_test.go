@@ -1,4 +1,4 @@
-package lsm
+package disk
 
 import (
 	"fmt"
