@@ -87,6 +87,7 @@ func TestConsole(t *testing.T) {
 	t.Run("the first steps of the guide", func(t *testing.T) { testFirstSteps(t, b) })
 	t.Run("the first visit", func(t *testing.T) { testFirstVisit(t, b, c) })
 	t.Run("the log", func(t *testing.T) { testLogView(t, b, c, s) })
+	t.Run("a run", func(t *testing.T) { testRunView(t, b, c) })
 	t.Run("messages", func(t *testing.T) { testMessages(t, b, c, s) })
 	t.Run("a long log", func(t *testing.T) { testLongLog(t, b, c) })
 	t.Run("its first paint", func(t *testing.T) { testFirstPaint(t, b, direct) })

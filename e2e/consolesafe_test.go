@@ -247,7 +247,7 @@ func testFocusOfViews(t *testing.T, b *browser, c *client, s *sink) {
 	}{
 		{"open a run", kb.Enter, "h1"},
 		{"go to the log", "gl", "h1"},
-		{"go on with Tab", kb.Tab, "main select"},
+		{"go on with Tab", kb.Tab, ".tabs a"},
 	} {
 		if step.name == "open a run" {
 			page.until(`document.querySelector(".table-body .row") !== null`, "see a row")

@@ -95,8 +95,8 @@ export function inPath(url: string): string {
 // startAgain starts a run as one that has ended was started: with the payload, the headers
 // and the settings of its first message. It is for runs that are not in the DLQ, which the
 // API has no restart for. A failure function with a URL of its own is not in the log; the new
-// run has that of its workflow.
-export async function startAgain(run: Run): Promise<{ workflowRunId: string; workflowCreatedAt: number }> {
+// run has that of its workflow. Settings and a payload that are given are in place of its own.
+export async function startAgain(run: Run, settings: Record<string, string> = {}, payload?: string): Promise<{ workflowRunId: string; workflowCreatedAt: number }> {
   const messageId = run.steps[0]?.steps[0]?.messageId;
   const page = await get<LogPage>("/v2/logs", { messageId, state: "CREATED", order: "earliestFirst", count: 1 });
   const first = page.events[0];
@@ -109,7 +109,9 @@ export async function startAgain(run: Run): Promise<{ workflowRunId: string; wor
   if (first!.queueName !== undefined) {
     own.push(["Upstash-Queue-Name", first!.queueName]);
   }
-  const response = await request("POST", "/v2/trigger/" + inPath(run.workflowUrl), { headers: own, body });
+  const kept = own.filter(([name]) => !(name in settings)).concat(Object.entries(settings));
+  const sent = payload === undefined ? body : new TextEncoder().encode(payload);
+  const response = await request("POST", "/v2/trigger/" + inPath(run.workflowUrl), { headers: kept, body: sent });
   return response.json();
 }
 

@@ -47,11 +47,16 @@ export function href(path: string, params?: URLSearchParams | Record<string, str
   return base + path + (text === "" ? "" : "?" + text);
 }
 
+// hrefWith returns the address of the present view with other parameters.
+export function hrefWith(changes: Record<string, string>): string {
+  const place = here();
+  Object.entries(changes).forEach(([name, value]) => place.params.set(name, value));
+  return href(place.path, place.params);
+}
+
 // openHref returns the address of the present view with a message open beside it.
 export function openHref(messageId: string): string {
-  const place = here();
-  place.params.set("open", messageId);
-  return href(place.path, place.params);
+  return hrefWith({ open: messageId });
 }
 
 // segment returns a part of a path as it was before it was escaped.

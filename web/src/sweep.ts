@@ -33,6 +33,22 @@ export const deeds: Record<Kind, Deed[]> = {
   ],
 };
 
+// Override is a setting that can be given instead of an entry's own.
+export interface Override {
+  header: string;
+  label: string;
+  hint: string;
+}
+
+// overrides are the settings that can be given instead of an entry's own.
+export const overrides: Override[] = [
+  { header: "Upstash-Retries", label: "Retries", hint: "Maximum number of retries." },
+  { header: "Upstash-Retry-Delay", label: "Retry delay", hint: "In milliseconds, or an expression such as 1000 * pow(2, retried)." },
+  { header: "Upstash-Delay", label: "Delay", hint: "Delay before the start, such as 30s or 10m." },
+  { header: "Upstash-Flow-Control-Key", label: "Flow-control key", hint: "Limits how many are started at once." },
+  { header: "Upstash-Flow-Control-Value", label: "Flow-control limits", hint: "Such as parallelism=5 or rate=10,period=1m." },
+];
+
 // Entry is an entry of the DLQ and what people know it by.
 export interface Entry {
   id: string;

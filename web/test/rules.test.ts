@@ -3,6 +3,8 @@ import { createHash, createHmac } from "node:crypto";
 import { test } from "node:test";
 
 import { inWords, zoneOf } from "../src/cron";
+import { diff } from "../src/diff";
+import { failureOf } from "../src/failure";
 import { follow } from "../src/follow";
 import { bytes, createdAt, readable, span, unfold } from "../src/format";
 import { attempts, readLife } from "../src/life";
@@ -295,4 +297,20 @@ test("a message as a row", () => {
   const delivered = rowOf([change("DELIVERED", begun + 90, { attempt: { status: 204, duration: 5 } }), change("ACTIVE", begun + 80), error, ...old]);
   assert.deepEqual([delivered.status, delivered.attempts, delivered.took, delivered.why, delivered.partial], ["204", 2, 90, "", false]);
   assert.equal(rowOf([change("FAILED", begun + 5, { error: "connection refused" }), { ...error, responseStatus: 0, error: "connection refused" }]).status, "none");
+});
+
+test("two texts line by line", () => {
+  const shown = (a: string, b: string) => diff(a, b).map((line) => ({ both: " ", left: "-", right: "+" })[line.in] + line.text).join(" ");
+  assert.equal(shown("a\nb\nc", "a\nx\nc\nd"), " a -b +x  c +d");
+  assert.equal(shown("a", "a"), " a");
+  assert.equal(shown("", "a"), "- +a");
+});
+
+test("an exception in an answer", () => {
+  assert.deepEqual(failureOf('{"error":"Error","message":"no","stack":"Error: no\\n    at a.js:1"}'), { says: "no", stack: "Error: no\n    at a.js:1" });
+  assert.deepEqual(failureOf('{"errorMessage":"no","stackTrace":["at a","at b"]}'), { says: "no", stack: "at a\nat b" });
+  const trace = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: no';
+  assert.deepEqual(failureOf(trace), { says: "ValueError: no", stack: trace });
+  assert.deepEqual(failureOf("it is down"), { says: "it is down", stack: "" });
+  assert.deepEqual(failureOf(""), { says: "", stack: "" });
 });

@@ -83,12 +83,13 @@ interface FormProps {
   save: () => Promise<unknown>;
   done: () => void;
   danger?: boolean;
+  wide?: boolean;
   children: ComponentChildren;
 }
 
 // Form is a dialog that closes when what it is for has been done. Where that is dangerous,
 // the focus is on the button that leaves all as it is.
-export function Form({ title, submit, save, done, danger, children }: FormProps) {
+export function Form({ title, submit, save, done, danger, wide, children }: FormProps) {
   const [fault, setFault] = useState("");
   const busy = useRef(false);
   const act = async () => {
@@ -106,7 +107,7 @@ export function Form({ title, submit, save, done, danger, children }: FormProps)
     busy.current = false;
   };
   return (
-    <Dialog title={title} onClose={done}>
+    <Dialog title={title} onClose={done} wide={wide}>
       <form onSubmit={(event) => { event.preventDefault(); void act(); }}>
         {children}
         {fault !== "" && <Fault>{fault}</Fault>}

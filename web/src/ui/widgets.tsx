@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { bytes, clock, fromBase64, iso, readable, readableText, shortURL, unfold } from "../format";
+import type { Override } from "../sweep";
 import type { Headers } from "../types";
 
 // tones are the colours of states; a state is never told by its colour alone.
@@ -181,5 +182,24 @@ export function Facts({ of }: { of: [string, ComponentChildren][] }) {
         <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
       ))}
     </dl>
+  );
+}
+
+interface OverridesProps {
+  of: Override[];
+  headers: Record<string, string>;
+  onHeaders: (headers: Record<string, string>) => void;
+}
+
+// Overrides takes settings that replace others.
+export function Overrides({ of, headers, onHeaders }: OverridesProps) {
+  return (
+    <div class="fields">
+      {of.map(({ header, label, hint }) => (
+        <Field key={header} label={label} hint={hint}>
+          <input value={headers[header] ?? ""} onInput={(event) => onHeaders({ ...headers, [header]: event.currentTarget.value })} />
+        </Field>
+      ))}
+    </div>
   );
 }

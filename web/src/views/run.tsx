@@ -1,24 +1,24 @@
-// One run as a picture: its steps from top to bottom, parallel ones side by side, with
-// the time each took and why it did not go on.
+// One run: how it ended or what it waits for, its steps over time, and the one that is selected.
 
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 import { call, get, post } from "../api";
 import { useAsked, useRepeated } from "../feed";
-import { clock, plural, span } from "../format";
+import { span } from "../format";
 import { withoutBodies } from "../logpages";
-import { runMessageNow } from "../messages";
 import { startAgain } from "../publication";
-import { go, href, setParams, usePlace } from "../router";
-import { messageOf } from "../saying";
+import { go, href, usePlace } from "../router";
 import { identity } from "../session";
-import { timings, type RunEvent, type Timing } from "../timing";
-import type { DeadLetter, Run, RunPage, RunRef, Step, StepGroup } from "../types";
+import { overrides } from "../sweep";
+import { timings, type RunEvent } from "../timing";
+import type { DeadLetter, Run, RunPage, RunRef } from "../types";
 import { Act, Ask, Form, useChange, type Change } from "../ui/act";
-import { Badge, Body, Copy, Empty, Facts, Fault, Field, Tag, Time } from "../ui/widgets";
+import { Badge, Body, Copy, Empty, Facts, Fault, Field, Overrides, Time, toneOf } from "../ui/widgets";
 import { whyRun } from "../why";
-import { runPlace } from "./runs";
+import { Compare, CompareWith } from "./compare";
+import { RunLink, runPlace } from "./runs";
+import { StepPanel } from "./step";
+import { Waterfall } from "./waterfall";
 
 interface Known {
   run: Run | undefined; // its dlqId is that of an entry that is still there
@@ -58,166 +58,109 @@ export function RunView({ id }: { id: string }) {
     <section class="view scrolls" aria-labelledby="title">
       <header class="bar">
         <h1 id="title"><a href={href("/runs")}>Workflow runs</a> / <code>{id}</code> {run !== undefined && <Badge state={run.workflowState} />}</h1>
-        <div class="actions"><Copy text={() => id}>Copy id</Copy></div>
+        <div class="actions">
+          {run !== undefined && <Others run={run} chosen={params.get("compare") ?? ""} />}
+          <Copy text={() => id}>Copy id</Copy>
+        </div>
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
       {data !== undefined && run === undefined && <Empty title="Run not found"><p>It is older than the retention period, or belongs to another user.</p></Empty>}
-      {run !== undefined && <Picture run={run} events={data!.events} again={again} />}
+      {run !== undefined && <Shown run={run} events={data!.events} again={again} />}
     </section>
   );
 }
 
-function Picture({ run, events, again }: { run: Run; events: RunEvent[]; again: () => Promise<void> }) {
-  const start = run.workflowRunCreatedAt;
-  const end = run.workflowRunCompletedAt ?? Date.now();
-  const times = timings(run, events);
+// Others offers the runs that this one can be compared with.
+function Others({ run, chosen }: { run: Run; chosen: string }) {
+  const { data } = useAsked(run.workflowRunId + run.workflowState, (signal) =>
+    get<RunPage>("/v2/workflows/logs", { workflowUrl: run.workflowUrl, count: 10, trimBody: withoutBodies }, signal));
+  const related = ([["the run it restarts", run.restartOf], ["the run it resumes", run.resumeOf], ["the run it was restarted as", run.successor]] as [string, RunRef | undefined][])
+    .filter((one): one is [string, RunRef] => one[1] !== undefined);
+  const others = (data?.runs ?? []).filter((one) => one.workflowRunId !== run.workflowRunId || one.workflowRunCreatedAt !== run.workflowRunCreatedAt);
+  return <CompareWith related={related} others={others} chosen={chosen} />;
+}
+
+function Shown({ run, events, again }: { run: Run; events: RunEvent[]; again: () => Promise<void> }) {
+  const { params } = usePlace();
+  const compare = params.get("compare");
   return (
     <>
       <Deeds run={run} again={again} />
-      <div class="columns">
-        <div>
-          <div class="why">
-            <h2>{run.workflowState === "RUN_STARTED" ? "What it is waiting for" : "How it ended"}</h2>
-            <ul>{whyRun(run).map((reason) => <li key={reason}>{reason}</li>)}</ul>
+      <Summary run={run} />
+      {compare === null ? <Steps run={run} events={events} again={again} /> : <Compared run={run} events={events} other={compare} />}
+    </>
+  );
+}
+
+function Summary({ run }: { run: Run }) {
+  const start = run.workflowRunCreatedAt;
+  const end = run.workflowRunCompletedAt;
+  return (
+    <div class={"panel summary edge-" + toneOf(run.workflowState)}>
+      <div class="why-run">
+        <h2>{run.workflowState === "RUN_STARTED" ? "What it is waiting for" : "How it ended"}</h2>
+        <ul>{whyRun(run).map((reason) => <li key={reason}>{reason}</li>)}</ul>
+      </div>
+      <Facts of={[
+        ["Workflow", run.workflowUrl],
+        ["Started", <Time at={start} />],
+        ["Ended", end && <><Time at={end} />, after {span(end - start)}</>],
+        ["Labels", run.labels?.join(", ")],
+        ["Flow control", run.flowControlKey],
+        ["Caller", run.workflowRunCallerIp],
+        ["Restart of", run.restartOf && <RunLink to={run.restartOf} />],
+        ["Resumed from", run.resumeOf && <RunLink to={run.resumeOf} />],
+        ["Restarted as", run.successor && <RunLink to={run.successor} />],
+        ["Invoked by", run.invoker && <RunLink to={run.invoker} />],
+        ["Failure function", run.failureFunction && <><Badge state={run.failureFunction.state} /> {run.failureFunction.url}</>],
+      ]} />
+    </div>
+  );
+}
+
+function Steps({ run, events, again }: { run: Run; events: RunEvent[]; again: () => Promise<void> }) {
+  const { params } = usePlace();
+  const times = timings(run, events);
+  const steps = run.steps.flatMap((group) => group.steps);
+  const selected = steps[Number(params.get("step") ?? NaN)] ?? telling(run);
+  const index = selected === undefined ? -1 : steps.indexOf(selected);
+  return (
+    <div class="run-columns">
+      <div>
+        <div class="panel"><Waterfall groups={run.steps} times={times} start={run.workflowRunCreatedAt} end={run.workflowRunCompletedAt ?? Date.now()} selected={index} /></div>
+        {run.workflowRunResponse !== undefined && (
+          <div class="panel result">
+            <h3>Result of the run</h3>
+            <Body text={run.workflowRunResponse} label="Result of the run" />
           </div>
-          <Facts of={[
-            ["Workflow", run.workflowUrl],
-            ["Started", <Time at={start} />],
-            ["Ended", run.workflowRunCompletedAt && <><Time at={end} />, after {span(end - start)}</>],
-            ["Labels", run.labels?.join(", ")],
-            ["Flow control", run.flowControlKey],
-            ["Caller", run.workflowRunCallerIp],
-            ["Restart of", run.restartOf && <RunLink to={run.restartOf} />],
-            ["Resumed from", run.resumeOf && <RunLink to={run.resumeOf} />],
-            ["Restarted as", run.successor && <RunLink to={run.successor} />],
-            ["Invoked by", run.invoker && <RunLink to={run.invoker} />],
-            ["Failure function", run.failureFunction && <><Badge state={run.failureFunction.state} /> {run.failureFunction.url}</>],
-          ]} />
-          {run.workflowRunResponse !== undefined && (
-            <>
-              <h2>Result</h2>
-              <Body text={run.workflowRunResponse} label="Result of the run" />
-            </>
-          )}
-        </div>
-        <ol class="steps" aria-label="Steps">
-          {run.steps.map((group, i) => <Group key={i} group={group} index={i} times={times} start={start} end={end} again={again} />)}
-        </ol>
+        )}
       </div>
-    </>
+      {selected !== undefined && <StepPanel key={index} step={selected} earlier={steps.slice(0, index)} time={times.get(selected)!} again={again} />}
+    </div>
   );
 }
 
-function RunLink({ to }: { to: RunRef }) {
-  return <a href={href(...runPlace(to))}>{to.workflowRunId}</a>;
+// telling returns the step that tells the most: one that failed, one that is waited for, or
+// else the last.
+function telling(run: Run) {
+  const steps = run.steps.flatMap((group) => group.steps);
+  return ["STEP_FAILED", "STEP_RETRY", "STEP_PROGRESS"].map((state) => steps.find((step) => step.state === state)).find((step) => step !== undefined) ?? steps.at(-1);
 }
 
-interface GroupProps {
-  group: StepGroup;
-  index: number;
-  again: () => Promise<void>;
-  times: Map<Step, Timing>;
-  start: number;
-  end: number;
-}
-
-function Group({ group, times, start, end, again }: GroupProps) {
-  return (
-    <li class={group.steps.length > 1 ? "parallel" : undefined}>
-      {group.steps.length > 1 && <p class="muted">{group.steps.length} in parallel</p>}
-      <div class="branches">
-        {group.steps.map((step, i) => <StepCard key={i} step={step} isNext={group.type === "next"} time={times.get(step)!} start={start} end={end} again={again} />)}
-      </div>
-    </li>
-  );
-}
-
-interface StepProps {
-  step: Step;
-  isNext: boolean;
-  time: Timing;
-  start: number;
-  end: number;
-  again: () => Promise<void>;
-}
-
-function StepCard({ step, isNext, time, start, end, again }: StepProps) {
-  const last = step.errors?.at(-1);
-  const name = step.stepName || (isNext ? "next step" : "step");
-  return (
-    <article class={"step " + step.state.toLowerCase()} aria-label={`Step ${name}`}>
-      <header>
-        <h3>{name}</h3>
-        <Badge state={step.state} />
-      </header>
-      <p class="muted">
-        {[step.stepType, time.from !== undefined && time.to !== undefined && span(time.to - time.from),
-          step.errors !== undefined && plural(step.errors.length, "failed attempt")].filter(Boolean).join(" · ")}
-      </p>
-      <TimeBar time={time} start={start} end={end} />
-      {last !== undefined && <p class="error-text">{messageOf(last.body) || last.error}</p>}
-      <Waiting step={step} again={again} />
-      <details>
-        <summary>Details</summary>
-        <Facts of={[
-          ["Message", <button class="link" onClick={() => setParams({ open: step.messageId })}><code>{step.messageId}</code></button>],
-          ["Began", time.from && <Time at={time.from} />],
-          ["Ended", time.done && time.to && <Time at={time.to} />],
-          ["Next attempt", step.nextDeliveryTime && clock(step.nextDeliveryTime)],
-          ["Calls", step.callUrl && `${step.callMethod} ${step.callUrl}`],
-          ["Response", step.callResponseStatus && <Tag tone={step.callResponseStatus < 300 ? "green" : "red"}>{step.callResponseStatus}</Tag>],
-          ["Invokes", step.invokedWorkflowRunId && step.invokedWorkflowCreatedAt && (
-            <RunLink to={{ workflowRunId: step.invokedWorkflowRunId, workflowRunCreatedAt: step.invokedWorkflowCreatedAt }} />
-          )],
-        ]} />
-        {step.callBody && <Labelled title="Request body"><Body text={step.callBody} label="Body of the request" /></Labelled>}
-        {step.callResponseBody && <Labelled title="Response body"><Body text={step.callResponseBody} label="Body of the response" /></Labelled>}
-        {step.out && <Labelled title={step.stepType === "Initial" ? "Payload" : "Result"}><Body text={step.out} label={"Result of " + name} /></Labelled>}
-        {step.errors?.map((attempt, i) => (
-          <Labelled key={i} title={`Attempt at ${clock(attempt.time)}: status ${attempt.status}`}>
-            <Body text={attempt.body} label="Response of the workflow" />
-          </Labelled>
-        ))}
-      </details>
-    </article>
-  );
-}
-
-function Labelled({ title, children }: { title: string; children: ComponentChildren }) {
-  return <div><p class="muted">{title}</p>{children}</div>;
-}
-
-// TimeBar shows when within the run a step was worked on.
-function TimeBar({ time, start, end }: { time: Timing; start: number; end: number }) {
-  if (time.from === undefined || time.to === undefined) {
-    return null;
+function Compared({ run, events, other }: { run: Run; events: RunEvent[]; other: string }) {
+  const { params } = usePlace();
+  const at = other.lastIndexOf("@");
+  const { data, error } = useAsked(other, (signal) => ask(other.slice(0, at), other.slice(at + 1), signal));
+  if (error !== "" || (data !== undefined && data.run === undefined)) {
+    return <Fault>{error || "The other run is not there any more."}</Fault>;
   }
-  const whole = Math.max(1, end - start);
-  const left = (100 * (time.from - start)) / whole;
-  const width = Math.max(1, (100 * (time.to - time.from)) / whole);
-  return <div class="time-bar" aria-hidden="true"><span style={{ left: `${Math.min(99, left)}%`, width: `${Math.min(100 - left, width)}%` }} /></div>;
-}
-
-function Waiting({ step, again }: { step: Step; again: () => Promise<void> }) {
-  const [change, fault] = useChange(again);
-  const open = step.state === "STEP_PROGRESS" || step.state === "STEP_RETRY";
-  if (!open) {
-    return null;
-  }
-  if (step.waitEventId !== undefined) {
-    return <p>Waits for <code>{step.waitEventId}</code>{step.waitTimeoutDeadline !== undefined && <> until {clock(step.waitTimeoutDeadline * 1000)}</>}</p>;
-  }
-  return step.nextDeliveryTime === undefined ? null : (
-    <>
-      <p>Continues at {clock(step.nextDeliveryTime)} <Act change={change} deed={() => runMessageNow(step.messageId)} title="Continues now instead of at its scheduled time">Run now</Act></p>
-      {fault !== "" && <Fault>{fault}</Fault>}
-    </>
-  );
+  return data === undefined ? null : <Compare left={{ run, events }} right={{ run: data.run!, events: data.events }} selected={params.get("step")} />;
 }
 
 function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
   const [change, fault] = useChange(again);
   const [asking, setAsking] = useState("");
+  const [changing, setChanging] = useState(false);
   const show = (made: { workflowRunId: string; workflowCreatedAt: number }) => go(...runPlace({ workflowRunId: made.workflowRunId, workflowRunCreatedAt: made.workflowCreatedAt }));
   const begin = (how: "restart" | "resume") => async () => show(await post(`/v2/workflows/dlq/${how}/${run.dlqId}`));
   const cancel = () => call("DELETE", "/v2/workflows/runs/" + encodeURIComponent(run.workflowRunId), { query: { cancel: true } });
@@ -230,6 +173,7 @@ function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
         {run.dlqId !== undefined && <Act change={change} deed={begin("resume")} title="Continues from the failed step and keeps the results of earlier steps">Resume</Act>}
         {run.dlqId !== undefined && run.failureFunction !== undefined && <FailureDeed run={run} change={change} />}
         {isOver && <Act change={change} deed={async () => show(await startAgain(run))} title="Starts a new run with the payload, headers and settings of this one">Start again</Act>}
+        {run.workflowState !== "RUN_STARTED" && <button disabled={identity().readOnly} onClick={() => setChanging(true)}>{run.dlqId === undefined ? "Start again" : "Restart"} with changes…</button>}
         {waits.map((step) => (
           <button key={step.messageId} class="primary" disabled={identity().readOnly} onClick={() => setAsking(step.waitEventId!)}>Notify {step.waitEventId}</button>
         ))}
@@ -240,8 +184,36 @@ function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
         )}
       </div>
       {fault !== "" && <Fault>{fault}</Fault>}
+      {changing && <Changes run={run} show={show} onClose={() => setChanging(false)} />}
       {asking !== "" && <Notify runId={run.workflowRunId} eventId={asking} onClose={() => { setAsking(""); void again(); }} />}
     </>
+  );
+}
+
+interface ChangesProps {
+  run: Run;
+  show: (made: { workflowRunId: string; workflowCreatedAt: number }) => void;
+  onClose: () => void;
+}
+
+// Changes starts a run anew with another payload or other settings. The API restarts a run with
+// its own payload only: with another one it is a new run.
+function Changes({ run, show, onClose }: ChangesProps) {
+  const before = run.steps[0]?.steps[0]?.out ?? "";
+  const [payload, setPayload] = useState(before);
+  const [headers, setHeaders] = useState<Record<string, string>>({});
+  const restarts = run.dlqId !== undefined && payload === before;
+  const save = async () => {
+    const given = Object.fromEntries(Object.entries(headers).filter(([, value]) => value.trim() !== ""));
+    show(restarts ? await post(`/v2/workflows/dlq/restart/${run.dlqId}`, undefined, { headers: given }) : await startAgain(run, given, payload === before ? undefined : payload));
+  };
+  return (
+    <Form title="Restart with changes" submit={restarts ? "Restart" : "Start a new run"} save={save} done={onClose} wide>
+      <Field label="Payload" hint={restarts ? "Unchanged: this run is restarted and leaves the DLQ." : "A new run is started; this one stays as it is."}>
+        <textarea rows={8} spellcheck={false} value={payload} onInput={(event) => setPayload(event.currentTarget.value)} />
+      </Field>
+      <Overrides of={overrides} headers={headers} onHeaders={setHeaders} />
+    </Form>
   );
 }
 

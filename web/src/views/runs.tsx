@@ -77,6 +77,10 @@ export function runPlace(ref: RunRef): [string, URLSearchParams] {
   return ["/runs/" + encodeURIComponent(ref.workflowRunId), new URLSearchParams({ created: String(ref.workflowRunCreatedAt) })];
 }
 
+export function RunLink({ to }: { to: RunRef }) {
+  return <a href={href(...runPlace(to))}>{to.workflowRunId}</a>;
+}
+
 function placeOf(row: Row): [string, URLSearchParams] {
   return runPlace({ workflowRunId: row.id, workflowRunCreatedAt: row.createdAt });
 }

@@ -7,8 +7,8 @@ import { explain, wasRefused } from "../api";
 import { useAsked } from "../feed";
 import { count, plural } from "../format";
 import { href } from "../router";
-import { preview, sweep, type Deed, type Entry, type Preview, type Result, type Selection } from "../sweep";
-import { Dialog, Fault, Field } from "../ui/widgets";
+import { overrides, preview, sweep, type Deed, type Entry, type Preview, type Result, type Selection } from "../sweep";
+import { Dialog, Fault, Overrides } from "../ui/widgets";
 import { runPlace } from "./runs";
 
 interface Props {
@@ -18,15 +18,6 @@ interface Props {
   filters: URLSearchParams;
   onClose: (changed: boolean) => void;
 }
-
-// overrides are the settings that can be given instead of an entry's own.
-const overrides: { header: string; label: string; hint: string }[] = [
-  { header: "Upstash-Retries", label: "Retries", hint: "Maximum number of retries." },
-  { header: "Upstash-Retry-Delay", label: "Retry delay", hint: "In milliseconds, or an expression such as 1000 * pow(2, retried)." },
-  { header: "Upstash-Delay", label: "Delay", hint: "Delay before the start, such as 30s or 10m." },
-  { header: "Upstash-Flow-Control-Key", label: "Flow-control key", hint: "Limits how many are started at once." },
-  { header: "Upstash-Flow-Control-Value", label: "Flow-control limits", hint: "Such as parallelism=5 or rate=10,period=1m." },
-];
 
 const listed = 200; // results that are drawn
 
@@ -125,13 +116,7 @@ function Asking({ deed, found, match, headers, onHeaders }: AskingProps) {
       {deed.overrides && (
         <details open={given}>
           <summary>Override settings</summary>
-          <div class="fields">
-            {overrides.map(({ header, label, hint }) => (
-              <Field key={header} label={label} hint={hint}>
-                <input value={headers[header] ?? ""} onInput={(event) => onHeaders({ ...headers, [header]: event.currentTarget.value })} />
-              </Field>
-            ))}
-          </div>
+          <Overrides of={overrides} headers={headers} onHeaders={onHeaders} />
         </details>
       )}
     </>
