@@ -109,9 +109,7 @@ var deadLetterPromises = []promise{
 	}},
 }
 
-var deadLetterQueryPromises = []promise{
-	{"every query finds what matches", checkDeadLetterQueries},
-}
+var deadLetterQueryPromises = queryPromises(lettersOfFailures, noLetterHas)
 
 // largeDeadLetterPromises are about what takes more memory than one call may have.
 var largeDeadLetterPromises = []promise{
@@ -250,52 +248,19 @@ func idsOfLetters(letters []*posthaste.DeadLetter) []posthaste.DeadLetterID {
 	return ids
 }
 
-// deadLetterFields make a filter ask for what a dead letter has in one field.
-var deadLetterFields = []func(*posthaste.Filter, *posthaste.DeadLetter){
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) { f.DeadLetterIDs = append(f.DeadLetterIDs, d.ID) },
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
-		f.MessageIDs = append(f.MessageIDs, d.Message.ID)
-	},
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) { askText(&f.URLs, d.Message.URL) },
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) { askText(&f.URLGroups, d.Message.URLGroup) },
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
-		askText(&f.ScheduleIDs, d.Message.ScheduleID)
-	},
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) { askText(&f.Queues, d.Message.Queue) },
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
-		f.Labels = append(f.Labels, d.Message.Labels...)
-	},
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) { askText(&f.CallerIPs, d.Message.CallerIP) },
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
-		askText(&f.FlowKeys, d.Message.FlowControl.Key)
-	},
-	func(f *posthaste.Filter, d *posthaste.DeadLetter) {
-		status := 0
-		if d.Response != nil {
-			status = d.Response.Status
-		}
-		f.Statuses = append(f.Statuses, status)
-	},
-}
-
-func checkDeadLetterQueries(tr *trial) {
+// lettersOfFailures are dead letters that differ in all that can be filtered.
+func lettersOfFailures(tr *trial) *archive[*posthaste.DeadLetter] {
 	rng := rand.New(rand.NewPCG(5, 6))
-	log := tr.makeDeadLetters(rng, 60)
-	sample := func() *posthaste.DeadLetter { return log[rng.IntN(len(log))] }
-	for n := range 300 {
-		query := store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: n%2 == 0, Limit: 1 + rng.IntN(20)}
-		for range rng.IntN(4) {
-			field := deadLetterFields[rng.IntN(len(deadLetterFields))]
-			for range 1 + rng.IntN(2) {
-				field(&query.Filter, sample())
-			}
-		}
-		if rng.IntN(2) == 0 {
-			low, high := sample().ID, sample().ID
-			query.Low, query.High = posthaste.Position(min(low, high)), posthaste.Position(max(low, high))
-		}
-		tr.compareDeadLetters(log, query)
-		tr.wantBarePages(query)
+	return &archive[*posthaste.DeadLetter]{
+		trial: tr, fields: letterFields, things: tr.makeDeadLetters(rng, 60), rng: rng,
+		at:      func(d *posthaste.DeadLetter) posthaste.Position { return posthaste.Position(d.ID) },
+		matches: (*posthaste.Filter).MatchesDeadLetter,
+		text:    func(d *posthaste.DeadLetter) string { return fmt.Sprintf("%s %s", d.ID, d.Message.ID) },
+		read: func(q question) []*posthaste.DeadLetter {
+			query := store.DeadLetterQuery{Filter: q.filter, Low: q.low, High: q.high, OldestFirst: q.oldestFirst, Limit: q.limit}
+			tr.wantBarePages(query)
+			return tr.deadLetters(ann, query)
+		},
 	}
 }
 
@@ -323,20 +288,4 @@ func (tr *trial) makeDeadLetters(rng *rand.Rand, n int) []*posthaste.DeadLetter 
 	}
 	tr.ok(errorOf(tr.store.DeleteDeadLetters(tr.Context(), ann, gone, nil)))
 	return slices.DeleteFunc(all, func(d *posthaste.DeadLetter) bool { return slices.Contains(gone, d.ID) })
-}
-
-func (tr *trial) compareDeadLetters(log []*posthaste.DeadLetter, query store.DeadLetterQuery) {
-	tr.Helper()
-	var want []posthaste.DeadLetterID
-	for _, d := range log {
-		if p := posthaste.Position(d.ID); p >= query.Low && p <= query.High && query.Filter.MatchesDeadLetter(d) {
-			want = append(want, d.ID)
-		}
-	}
-	if !query.OldestFirst {
-		slices.Reverse(want)
-	}
-	if got := idsOfLetters(tr.deadLetters(ann, query)); !slices.Equal(got, want) {
-		tr.Error(fmt.Sprintf("dead letters for %+v: ", query), got, ", want ", want)
-	}
 }

@@ -102,11 +102,11 @@ var defects = map[string]func(store.Store) store.Store{
 		return repetitive{s}
 	},
 	"Actions/a step of an action that is gone changes nothing":          func(s store.Store) store.Store { return lenient{s} },
-	"DeadLetterQueries/every query finds what matches":                  func(s store.Store) store.Store { return unfiltered{s} },
+	"DeadLetterQueries/each field filters alone":                        func(s store.Store) store.Store { return unfiltered{s} },
 	"LiveMessages/every filter finds what matches":                      func(s store.Store) store.Store { return unfiltered{s} },
 	"Events/each field filters alone":                                   func(s store.Store) store.Store { return unfiltered{s} },
 	"Events/pages of every size make the same log":                      func(s store.Store) store.Store { return skipping{s} },
-	"Events/ranges include both ends":                                   func(s store.Store) store.Store { return halfOpen{s} },
+	"Events/any set of fields filters any range, both ends included":    func(s store.Store) store.Store { return halfOpen{s} },
 	"Events/what was visited does not change afterwards":                func(s store.Store) store.Store { return &careless{Store: s} },
 	"Events/a visitor that fails ends the call":                         func(s store.Store) store.Store { return stubborn{s} },
 	"Positions/an event is logged at the time it is told":               late,

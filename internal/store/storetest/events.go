@@ -17,7 +17,7 @@ import (
 )
 
 // Contract, messages 2.10 and decision 6.
-var eventsPromises = []promise{
+var eventsPromises = slices.Concat(queryPromises(eventsOfHistory, noMessageHas), []promise{
 	{"an empty log has no events", func(tr *trial) {
 		for _, oldestFirst := range []bool{true, false} {
 			page, err := store.ReadEvents(tr.Context(), tr.store, ann, store.EventQuery{
@@ -28,41 +28,7 @@ var eventsPromises = []promise{
 			}
 		}
 	}},
-	{"each field filters alone", func(tr *trial) {
-		log := tr.history()
-		for _, field := range filterFields {
-			for range 5 {
-				tr.checkFilter(log, field)
-			}
-		}
-	}},
-	{"fields are joined by AND", func(tr *trial) {
-		log := tr.history()
-		for i, a := range filterFields {
-			for _, b := range filterFields[:i] {
-				tr.checkFilter(log, a, b)
-			}
-		}
-	}},
-	{"any set of fields filters", func(tr *trial) {
-		log := tr.history()
-		for range 100 {
-			fields := slices.Clone(filterFields)
-			log.rng.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
-			tr.checkFilter(log, fields[:log.rng.IntN(5)]...)
-		}
-	}},
 	{"many values of two fields filter", checkManyValues},
-	{"what nobody has matches nothing", func(tr *trial) {
-		tr.makeHistory()
-		for name, filter := range nobodyHas {
-			entries := tr.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: plenty})
-			if len(entries) > 0 {
-				tr.Errorf("%s: %d events match %v", name, len(entries), filter)
-			}
-		}
-	}},
-	{"ranges include both ends", checkRanges}, // contract 4.1, rule 4
 	{"who looks at no bodies is shown all the rest", checkBare},
 	{"what was visited does not change afterwards", checkVisited},
 	{"a visitor that fails ends the call", checkFailingVisitor},
@@ -82,14 +48,13 @@ var eventsPromises = []promise{
 		}
 	}},
 	{"pages of every size make the same log", func(tr *trial) {
-		log := tr.history()
+		log := eventsOfHistory(tr)
 		latestFirst := tr.events(ann, store.EventQuery{High: posthaste.MaxPosition, Limit: plenty})
 		slices.Reverse(latestFirst)
-		tr.same("log, latest first", log.entries, latestFirst)
-		for _, limit := range []int{1, 2, 7, len(log.entries), plenty} {
+		tr.same("log, latest first", log.things, latestFirst)
+		for _, limit := range []int{1, 2, 7, len(log.things), plenty} {
 			for _, oldestFirst := range []bool{true, false} {
-				query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit}
-				tr.compare(log, query)
+				log.compare(question{high: posthaste.MaxPosition, oldestFirst: oldestFirst, limit: limit})
 			}
 		}
 	}},
@@ -99,90 +64,32 @@ var eventsPromises = []promise{
 		}
 	}},
 	{"a reader that follows the log misses nothing", checkFollowing},
-}
+})
 
-// history is the whole log of ann, which queries are compared with.
-type history struct {
-	entries []store.Entry // oldest first
-	rng     *rand.Rand
-}
-
-func (tr *trial) history() *history {
-	tr.Helper()
+// eventsOfHistory is the whole log of ann when there was some life.
+func eventsOfHistory(tr *trial) *archive[store.Entry] {
 	tr.makeHistory()
-	h := &history{entries: tr.wholeLog(ann), rng: rand.New(rand.NewPCG(3, 4))}
-	if len(h.entries) < 100 {
-		tr.Fatalf("a log of %d events, more were written", len(h.entries))
+	log := tr.wholeLog(ann)
+	if len(log) < 100 {
+		tr.Fatalf("a log of %d events, more were written", len(log))
 	}
-	return h
-}
-
-// any returns some entry.
-func (h *history) any() store.Entry { return h.entries[h.rng.IntN(len(h.entries))] }
-
-// answer is what a query must return.
-func (h *history) answer(query store.EventQuery) []store.Entry {
-	var matching []store.Entry
-	for _, e := range h.entries {
-		if e.Position >= query.Low && e.Position <= query.High && query.Filter.MatchesEvent(&e.Event, e.Message) {
-			matching = append(matching, e)
-		}
-	}
-	if !query.OldestFirst {
-		slices.Reverse(matching)
-	}
-	return matching
-}
-
-// checkFilter asks for one value of each field, and then for two, which are
-// united, in both orders, all at once and page by page.
-func (tr *trial) checkFilter(log *history, fields ...filterField) {
-	tr.Helper()
-	var filter posthaste.Filter
-	for range 2 {
-		sample := log.any()
-		for _, field := range fields {
-			if !field.ask(&filter, sample) {
-				field.ask(&filter, log.any())
-			}
-		}
-		for _, limit := range []int{plenty, 3} {
-			for _, oldestFirst := range []bool{true, false} {
-				tr.compare(log, store.EventQuery{
-					Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit,
-				})
-			}
-		}
-	}
+	return tr.eventArchive(log, eventFields)
 }
 
 // checkManyValues asks for half of the labels and half of the URLs there are, and for many
 // that nobody has.
 func checkManyValues(tr *trial) {
-	log := tr.history()
+	log := eventsOfHistory(tr)
 	var filter posthaste.Filter
 	for n := range 50 {
-		sample := log.any()
-		filter.Labels = append(append(filter.Labels, sample.Message.Labels...), fmt.Sprint("nobody's ", n))
+		filter.Labels = append(append(filter.Labels, log.any().Message.Labels...), fmt.Sprint("nobody's ", n))
 		filter.URLs = append(filter.URLs, log.any().Message.URL, fmt.Sprint("https://nobody.example/", n))
 	}
 	for _, limit := range []int{plenty, 40, 1} {
 		for _, oldestFirst := range []bool{true, false} {
-			query := store.EventQuery{Filter: filter, High: posthaste.MaxPosition, OldestFirst: oldestFirst, Limit: limit}
-			tr.compare(log, query)
-			query.Bytes = 1 // no page has room for a second
-			tr.compare(log, query)
+			log.compare(question{filter: filter, high: posthaste.MaxPosition, oldestFirst: oldestFirst, limit: limit})
+			log.compare(question{filter: filter, high: posthaste.MaxPosition, oldestFirst: oldestFirst, limit: limit, bytes: 1}) // no room for a second
 		}
-	}
-}
-
-// compare requires the answer to a query to be that of the whole log, as far as
-// positions, states and ids go.
-func (tr *trial) compare(log *history, query store.EventQuery) {
-	tr.Helper()
-	got, want := tr.events(ann, query), log.answer(query)
-	if !slices.EqualFunc(got, want, sameEntry) {
-		tr.Errorf("events for %+v:\n%s\nwant\n%s", query, entriesText(got), entriesText(want))
 	}
 }
 
@@ -211,7 +118,7 @@ func checkBare(tr *trial) {
 // checkVisited has several readers of two users keep what they are shown, each of which is
 // compared with what it was when all of them have read their pages.
 func checkVisited(tr *trial) {
-	log := tr.history()
+	log := eventsOfHistory(tr)
 	for range 50 {
 		tr.accept(ownedBy(anna), delayed(never))
 	}
@@ -219,7 +126,7 @@ func checkVisited(tr *trial) {
 	var kept [4][]store.Entry
 	var texts [4][]string
 	for n, user := range []string{ann, ann, anna, anna} {
-		readers.Go(func() { kept[n], texts[n] = tr.keepVisited(log, user, rand.New(rand.NewPCG(7, uint64(n)))) })
+		readers.Go(func() { kept[n], texts[n] = tr.keepVisited(log.things, user, rand.New(rand.NewPCG(7, uint64(n)))) })
 	}
 	readers.Wait()
 	for n := range kept {
@@ -233,11 +140,11 @@ func checkVisited(tr *trial) {
 
 // keepVisited reads pages of a user's log. It returns their entries, and what each showed in
 // its visit.
-func (tr *trial) keepVisited(log *history, user string, rng *rand.Rand) (kept []store.Entry, texts []string) {
+func (tr *trial) keepVisited(log []store.Entry, user string, rng *rand.Rand) (kept []store.Entry, texts []string) {
 	for range 50 {
 		query := store.EventQuery{High: posthaste.MaxPosition, Limit: 1 + rng.IntN(50), OldestFirst: rng.IntN(2) == 0}
-		if field := rng.IntN(2 * len(filterFields)); field < len(filterFields) {
-			filterFields[field].ask(&query.Filter, log.entries[rng.IntN(len(log.entries))])
+		if field := rng.IntN(2 * len(eventFields)); field < len(eventFields) {
+			eventFields[field].ask(&query.Filter, log[rng.IntN(len(log))])
 		}
 		_, _, err := tr.store.Events(tr.Context(), user, query, func(entry *store.Entry) error {
 			if entry.Message.User != user {
@@ -287,31 +194,6 @@ func withoutBodies(entries []store.Entry) []store.Entry {
 		all[i] = store.NewEntry(entry.Event, &m)
 	}
 	return all
-}
-
-func checkRanges(tr *trial) {
-	log := tr.history()
-	for range 50 {
-		low, high := log.any().Position, log.any().Position
-		if low > high {
-			low, high = high, low
-		}
-		field := filterFields[log.rng.IntN(len(filterFields))]
-		for _, query := range []store.EventQuery{
-			{Low: low, High: high},
-			{Low: low + 1, High: high},
-			{Low: low, High: high - 1},
-			{Low: posthaste.FirstPosition(low.Time()), High: posthaste.LastPosition(high.Time())},
-		} {
-			query.Limit = 1 + log.rng.IntN(20)
-			for _, query.OldestFirst = range []bool{true, false} {
-				tr.compare(log, query)
-				filtered := query
-				field.ask(&filtered.Filter, log.any())
-				tr.compare(log, filtered)
-			}
-		}
-	}
 }
 
 // checkPagingWhileWriting accepts messages between the pages of a reader, who

@@ -295,8 +295,6 @@ var flowKeyPromises = []promise{
 	}},
 }
 
-func first[A, B any](a A, _ B) A { return a }
-
 func (tr *trial) deleteFlowKey(key string) {
 	tr.Helper()
 	tr.ok(tr.store.DeleteFlowKey(tr.Context(), ann, key))

@@ -284,7 +284,7 @@ func (h *historian) look() {
 	h.tellLog("log of another", h.wholeLog(anna))
 	log := h.wholeLog(ann)
 	h.tellLog("log", log)
-	for _, field := range filterFields {
+	for _, field := range eventFields {
 		filter := posthaste.Filter{}
 		if len(log) > 0 && field.ask(&filter, log[h.rng.IntN(len(log))]) {
 			h.lookWith(field.name, filter)
@@ -342,10 +342,10 @@ func (h *historian) lookAtLetters() {
 		return
 	}
 	d := all[h.rng.IntN(len(all))]
-	for i, ask := range deadLetterFields {
+	for _, field := range letterFields {
 		query := store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1 + h.rng.IntN(5)}
-		ask(&query.Filter, d)
-		h.tell("dead with field %d of %s: %v", i, d.Message.ID, messagesOf(h.deadLetters(ann, query)))
+		field.ask(&query.Filter, d)
+		h.tell("dead with %s of %s: %v", field.name, d.Message.ID, messagesOf(h.deadLetters(ann, query)))
 	}
 }
 

@@ -40,11 +40,7 @@ var livePromises = []promise{
 		for range 200 {
 			query := store.LiveQuery{Limit: 1 + rng.IntN(30)}
 			for range rng.IntN(4) {
-				field := filterFields[rng.IntN(len(filterFields))]
-				field.ask(&query.Filter, store.Entry{
-					Event:   posthaste.Event{State: posthaste.StateFailed}, // not used
-					Message: messages[rng.IntN(len(messages))],
-				})
+				messageFields[rng.IntN(len(messageFields))].ask(&query.Filter, messages[rng.IntN(len(messages))])
 			}
 			if len(query.Filter.MessageIDs) > 0 {
 				query.Filter.MessageIDs = []posthaste.MessageID{messages[rng.IntN(len(messages))].ID, {1}}

@@ -52,7 +52,7 @@ var runDefects = map[string]func(store.Store) store.Store{
 	"RunDLQ/a run that was taken out of the DLQ is not found there":        forgetting("RemoveFromDLQ"),
 	"RunResponses/an answer is kept for a while":                           func(s store.Store) store.Store { return eternal{s} },
 	"RunQueries/each field filters alone":                                  func(s store.Store) store.Store { return unfiltered{s} },
-	"RunQueries/any set of fields filters any range":                       func(s store.Store) store.Store { return halfOpen{s} },
+	"RunQueries/any set of fields filters any range, both ends included":   func(s store.Store) store.Store { return halfOpen{s} },
 	"RunQueries/changes while a reader pages do not disturb it":            func(s store.Store) store.Store { return skipping{s} },
 	"RunRetention/a run goes with all that belongs to it":                  func(s store.Store) store.Store { return keeping{s} },
 	"RunRetention/a run goes by its end":                                   func(s store.Store) store.Store { return impatient{s} },

@@ -10,11 +10,10 @@ import (
 	"posthaste/internal/store"
 )
 
-var runEventPromises = []promise{
+var runEventPromises = slices.Concat(queryPromises(eventsOfRuns, noEventOfRunsHas), []promise{
 	{"events that tell of runs are found with those of runs only", func(tr *trial) {
-		log := tr.runHistory()
 		var told int
-		for _, e := range log.entries {
+		for _, e := range eventsOfRuns(tr).things {
 			if e.State.OfRun() {
 				told++
 			}
@@ -38,62 +37,24 @@ var runEventPromises = []promise{
 			}
 		}
 	}},
-	{"each field of a run filters alone", func(tr *trial) {
-		log := tr.runHistory()
-		for _, field := range runEventFields {
-			for range 5 {
-				tr.checkFilter(log, field)
-			}
-		}
-	}},
-	{"fields are joined by AND", func(tr *trial) {
-		log := tr.runHistory()
-		for i, a := range runEventFields {
-			for _, b := range append(slices.Clone(filterFields), runEventFields[:i]...) {
-				tr.checkFilter(log, a, b)
-			}
-		}
-	}},
 	{"fields of messages filter the log of messages", func(tr *trial) {
-		log := tr.runHistory()
-		for _, field := range filterFields {
-			tr.checkFilter(log, field)
+		log := tr.runHistory(eventFields)
+		for _, field := range eventFields {
+			log.ask(field)
 		}
 	}},
-	{"what no run has matches nothing", func(tr *trial) {
-		tr.runHistory()
-		for name, filter := range map[string]posthaste.Filter{
-			"RunIDs":       {OfRuns: true, RunIDs: []string{"wfr_"}},
-			"WorkflowURLs": {OfRuns: true, WorkflowURLs: []string{"http://Host1.example/path"}},
-		} {
-			if found := tr.events(ann, store.EventQuery{Filter: filter, High: posthaste.MaxPosition, Limit: plenty}); len(found) > 0 {
-				tr.Errorf("%s: %d events match %+v", name, len(found), filter)
-			}
-		}
-	}},
-}
-
-// runEventFields are the fields of a filter that select events of runs.
-var runEventFields = []filterField{
-	{"Runs", func(f *posthaste.Filter, _ store.Entry) bool {
-		f.OfRuns = true
-		return true
-	}},
-	{"RunIDs", func(f *posthaste.Filter, e store.Entry) bool {
-		f.OfRuns = true
-		return e.Message.Run != nil && askText(&f.RunIDs, e.Message.Run.ID)
-	}},
-	{"WorkflowURLs", func(f *posthaste.Filter, e store.Entry) bool {
-		f.OfRuns = true
-		return e.Message.Run != nil && askText(&f.WorkflowURLs, e.Message.Run.URL)
-	}},
-}
+})
 
 // runsInHistory is how many runs of ann runHistory starts.
 const runsInHistory = 20
 
+// eventsOfRuns is a log of messages and runs, which is asked for those of runs too.
+func eventsOfRuns(tr *trial) *archive[store.Entry] {
+	return tr.runHistory(append(slices.Clone(runEventFields), eventFields...))
+}
+
 // runHistory makes a log of messages and runs of two users, and returns all of ann's.
-func (tr *trial) runHistory() *history {
+func (tr *trial) runHistory(fields []field[store.Entry]) *archive[store.Entry] {
 	tr.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range runsInHistory {
@@ -117,5 +78,5 @@ func (tr *trial) runHistory() *history {
 	all := slices.DeleteFunc(tr.wholeLog(ann), func(e store.Entry) bool { return e.Message.Run != nil })
 	all = append(all, ofRuns...)
 	slices.SortFunc(all, func(a, b store.Entry) int { return cmp.Compare(a.Position, b.Position) })
-	return &history{entries: all, rng: rng}
+	return tr.eventArchive(all, fields)
 }

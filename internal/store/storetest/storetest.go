@@ -89,6 +89,7 @@ var promises = []struct {
 	{name: "RunDLQ", trials: runDLQPromises},
 	{name: "RunResponses", trials: runResponsePromises},
 	{name: "RunQueries", trials: runQueryPromises, backend: true, reads: true},
+	{name: "FailedRunQueries", trials: queryPromises(runsFailed, noRunHas), backend: true, reads: true},
 	{name: "RunEvents", trials: runEventPromises, backend: true, reads: true},
 	{name: "Events", trials: eventsPromises, backend: true, reads: true},
 	{name: "Pages", trials: pagePromises, backend: true, breaks: true, reads: true},
