@@ -205,9 +205,7 @@ func (d *checkedDay) learn(blocks []checkedBlock) error {
 		}
 	}
 	users, ids := messageColumns(unknown)
-	found, err := rows(d.ctx, d.tx, scanMessage, `
-		SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
-		JOIN posthaste.messages USING (user_id, id)`, users, ids)
+	found, err := rows(d.ctx, d.tx, scanMessage, messagesByID, users, ids)
 	d.Rows += int64(len(found))
 	for _, m := range found {
 		if m.message != nil { // else it is reported with the message

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/flow"
 	"posthaste/internal/store"
 	"posthaste/internal/store/record"
 )
@@ -136,14 +137,26 @@ type dueUsers struct {
 
 // findDue looks at all users but the busy ones.
 func (s *Store) findDue(ctx context.Context, now time.Time, limit int, busy []string) (dueUsers, error) {
-	return row(ctx, s.pool, pgx.RowToStructByPos[dueUsers], `
-		SELECT
-			ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
-				AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0)),
-			ARRAY(SELECT user_id FROM posthaste.lanes WHERE ready <= $1 AND user_id <> ALL($3)
-				GROUP BY user_id ORDER BY min(served), user_id LIMIT $2),
-			(SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($3))`, now.UnixMilli(), limit, busy)
+	var found []dueUsers
+	err := outside{s.pool, ctx}.ask(func(batch *pgx.Batch) {
+		batch.Queue(txSettings)
+		collect(batch.Queue(dueOfUsers, now.UnixMilli(), limit, busy), &found, pgx.RowToStructByPos[dueUsers])
+	})
+	if err != nil {
+		return dueUsers{}, err
+	}
+	return found[0], nil
 }
+
+// dueOfUsers selects dueUsers. OFFSET 0 keeps PostgreSQL from reading lanes that are not ready.
+const dueOfUsers = `
+	SELECT
+		ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
+			AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0 OFFSET 0)),
+		ARRAY(SELECT user_id FROM (
+			SELECT user_id, served FROM posthaste.lanes WHERE ready <= $1 AND user_id <> ALL($3) OFFSET 0) AS l
+			GROUP BY user_id ORDER BY min(served), user_id LIMIT $2),
+		(SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($3))`
 
 // claiming is one claim in a transaction of some users.
 type claiming struct {
@@ -192,48 +205,60 @@ func (c *claiming) stampKeys() {
 	}
 }
 
-// readAhead is how many messages of a lane are read beyond its equal share.
+// readAhead is how many due messages of a lane are read beyond its equal share.
 const readAhead = 8
 
-// readyLanes are the lanes to look at, one of each user in turn, least recently served first.
+// readyLanes are the lanes to look at, one of each user in turn, least recently served first. share
+// is how many messages of each are read: no more than its ceiling ($5) may let start. The comparison
+// with user_id || ” keeps PostgreSQL from reading all lanes of a user, by the primary key.
 const readyLanes = `
-	SELECT user_id, kind, lane, in_flight FROM (
-		SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS nth
-		FROM posthaste.lanes WHERE ready <= $1 AND user_id = ANY($2)) AS l
-	ORDER BY nth, served, user_id, kind, lane LIMIT $3`
+	SELECT *, least($3 / count(*) OVER () + $4, greatest($5 - in_flight, 0) + 1) AS share FROM (
+		SELECT user_id, kind, lane, in_flight, nth, served FROM (
+			SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS nth
+			FROM (SELECT * FROM posthaste.lanes WHERE ready <= $1 AND user_id || '' = ANY($2) OFFSET 0) AS l) AS l
+		ORDER BY nth, served, user_id, kind, lane LIMIT $3) AS l
+	ORDER BY nth, served, user_id, kind, lane`
 
-// messagesInLanes are the first waiting messages of those lanes, and all that have begun in
-// queues, each with the size of its delivery; and due messages of any lane that wait to be
-// cancelled. Messages that are set aside are left out.
+// messagesInLanes are the first waiting messages of those lanes that are due, the next one, and all
+// that have begun in queues, each with the size of its delivery; and due messages of any lane that
+// wait to be cancelled. Messages that are set aside are left out. Order follows the due time, so
+// what comes after the present ($7) is not due. In a queue it may be, if the position of its
+// acceptance was ahead of the clock, but nothing overtakes the first of those.
 const messagesInLanes = `
-	WITH ready AS MATERIALIZED (` + readyLanes + `),
-		share AS MATERIALIZED (SELECT $3 / greatest(count(*), 1) + $4 AS n FROM ready)
+	WITH ready AS MATERIALIZED (` + readyLanes + `)
 	SELECT w.* FROM ready l, LATERAL (
-		SELECT ` + liveColumns + `, (SELECT octet_length(record) + list_bytes FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id) AS size
-		FROM posthaste.live w
-		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($5)
-		ORDER BY w.place, w.id LIMIT (SELECT n FROM share)) AS w
+		(SELECT ` + liveSized + `
+		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place <= $7
+		ORDER BY w.place, w.id LIMIT l.share)
+		UNION ALL
+		(SELECT ` + liveSized + `
+		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place > $7
+		ORDER BY w.place, w.id LIMIT 1)) AS w
 	UNION ALL
 	SELECT b.* FROM ready l, LATERAL (
-		SELECT ` + liveColumns + `, (SELECT octet_length(record) + list_bytes FROM posthaste.messages m WHERE m.user_id = b.user_id AND m.id = b.id) AS size
-		FROM posthaste.live b
-		WHERE b.user_id = l.user_id AND b.kind = 113 AND b.lane = l.lane AND b.begun AND b.id <> ALL($5)) AS b
+		SELECT ` + liveSized + `
+		WHERE w.user_id = l.user_id AND w.kind = 113 AND w.lane = l.lane AND w.begun AND w.id <> ALL($6) OFFSET 0) AS b
 	WHERE l.kind = 113
 	UNION ALL
 	SELECT * FROM (
 		SELECT ` + liveColumns + `, NULL::bigint FROM posthaste.live
-		WHERE user_id = ANY($2) AND cancel_requested AND lease = 0 AND NOT ended AND due <= $1 AND id <> ALL($5) LIMIT $3) AS c`
+		WHERE user_id = ANY($2) AND cancel_requested AND lease = 0 AND NOT ended AND due <= $1 AND id <> ALL($6) LIMIT $3) AS c`
+
+// liveSized are the columns of a message with the size of its delivery.
+const liveSized = liveColumns + `, (SELECT octet_length(record) + list_bytes FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id) AS size
+		FROM posthaste.live w`
 
 // read reads lanes and their messages, and whether this node is alive.
 func (c *claiming) read() error {
 	var alive []bool
 	var found []*liveMessage
-	at := c.now.UnixMilli()
+	present := posthaste.FirstPosition(c.now.Add(time.Millisecond)) - 1
+	ready := []any{c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0))}
 	err := c.ask(func(batch *pgx.Batch) {
 		collect(batch.Queue(`
 			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.node.node), &alive, pgx.RowTo[bool])
-		collect(batch.Queue(readyLanes, at, c.users, c.limit), &c.lanes, c.scanLane)
-		collect(batch.Queue(messagesInLanes, at, c.users, c.limit, readAhead, c.store.setAside.ids()), &found, c.scanSized)
+		collect(batch.Queue(readyLanes, ready...), &c.lanes, c.scanLane)
+		collect(batch.Queue(messagesInLanes, append(ready, c.store.setAside.ids(), int64(present))...), &found, c.scanSized)
 	})
 	switch {
 	case err != nil:
@@ -249,7 +274,7 @@ func (c *claiming) read() error {
 		c.place(l, byID[l.lane])
 	}
 	for _, lane := range c.lanes {
-		lane.arrange(c.limit/len(c.lanes) + readAhead)
+		lane.arrange(present)
 	}
 	return nil
 }
@@ -276,7 +301,7 @@ func (c *claiming) place(l *liveMessage, lane *openLane) {
 func (c *claiming) scanLane(r pgx.CollectableRow) (*openLane, error) {
 	lane := &openLane{keys: map[string]*flowKey{}}
 	var name []byte
-	err := r.Scan(&lane.id.user, &lane.id.kind, &name, &lane.inFlight)
+	err := r.Scan(&lane.id.user, &lane.id.kind, &name, &lane.inFlight, nil, nil, &lane.share)
 	lane.id.name = string(name)
 	if lane.id.strict() {
 		lane.inFlight = 0 // its claimed messages are read, too
@@ -325,31 +350,34 @@ func (c *claiming) lease(picked []*liveMessage) error {
 	return nil
 }
 
-// saveLanes writes when to look at lanes again, and when they were served.
+// saveLanes notes when to look at lanes again, and when they were served.
 func (c *claiming) saveLanes() {
 	for _, lane := range c.lanes {
-		if lane.blockedBy != nil {
-			c.exec(`UPDATE posthaste.lanes SET held_by = $4 WHERE user_id = $1 AND kind = $2 AND lane = $3`,
-				lane.id.user, lane.id.kind, []byte(lane.id.name), lane.blockedBy)
+		change := c.laneChanges[lane.id]
+		change.look, change.seen, change.ready = false, true, milli(lane.ready)
+		if lane.servedAs > 0 {
+			change.served = int64(c.claims[lane.servedAs-1].Lease)
 		}
+		c.laneChanges[lane.id] = change
 	}
-	if len(c.lanes) > 0 {
-		c.exec(`
-			UPDATE posthaste.lanes l SET ready = r.ready, served = coalesce(r.served, l.served)
-			FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::bigint[], $5::bigint[]) AS r (user_id, kind, lane, ready, served)
-			WHERE l.user_id = r.user_id AND l.kind = r.kind AND l.lane = r.lane`,
-			append(laneKeys(column(c.lanes, func(l *openLane) laneID { return l.id })),
-				column(c.lanes, func(l *openLane) *int64 { return milli(l.ready) }), column(c.lanes, c.servedAt))...)
-	}
+	c.block()
 }
 
-// servedAt is the lease that a lane was served with last in this claim, or nil.
-func (c *claiming) servedAt(lane *openLane) *int64 {
-	if lane.servedAs == 0 {
-		return nil
+// block writes which keys lanes wait for.
+func (c *claiming) block() {
+	var keys [][]byte
+	var lanes []laneID
+	for _, lane := range c.lanes {
+		for _, key := range lane.blockedBy {
+			keys, lanes = append(keys, key), append(lanes, lane.id)
+		}
 	}
-	at := int64(c.claims[lane.servedAs-1].Lease)
-	return &at
+	if len(lanes) > 0 {
+		c.exec(`
+			INSERT INTO posthaste.blocked (user_id, kind, lane, flow_key)
+			SELECT * FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::bytea[]) ON CONFLICT DO NOTHING`,
+			append(laneKeys(lanes), keys)...)
+	}
 }
 
 // readLimits reads what limits the messages: the queues of the lanes, and the flow-control

@@ -66,3 +66,23 @@ func (d disturbed) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 
 // CompareLeases compares once the leases of this node with what it holds.
 func (s *Store) CompareLeases() { s.releaseOrphans() }
+
+// Settings are those of a transaction.
+const Settings = txSettings
+
+// Planned are statements that must not become slower with what they are not about.
+var Planned = map[string]string{
+	"users with ready lanes":  dueOfUsers,
+	"ready lanes":             readyLanes,
+	"messages of ready lanes": messagesInLanes,
+	"places":                  livesByID,
+	"endings":                 endingsByID,
+	"messages":                messagesByID,
+	"records":                 recordsByKey,
+	"places that go":          deleteLives,
+	"records that go":         deleteRecords,
+	"terms that go":           deleteTerms,
+	"lanes of a queue":        reopenLanes,
+	"lanes that may be empty": deleteLanes,
+	"lanes that a key blocks": wakeBlockedLanes,
+}

@@ -37,11 +37,15 @@ func queueLane(user, name string) laneID {
 // strict reports whether the lane is a queue, whose messages keep slots.
 func (l laneID) strict() bool { return posthaste.LaneKind(l.kind) == posthaste.LaneQueue }
 
-// laneChange is how a transaction changes a lane's counts, of messages that have not ended and
-// of claimed ones, and whether Claim should look at it.
+// laneChange is how a transaction changes a lane.
 type laneChange struct {
-	live, inFlight int32
-	ready          bool
+	live, inFlight int32 // of messages that have not ended, and of claimed ones
+	look           bool  // something has happened, so that Claim should look at it
+
+	// If Claim has looked at it: when to look again, nil: when something happens.
+	seen   bool
+	ready  *int64
+	served int64 // the lease that it was served with last; 0: none
 }
 
 // leased counts a message as claimed, or not any more.
@@ -59,8 +63,23 @@ func (t *userTx) touch(lane laneID, live int32) {
 	t.writes++
 	sum := t.laneChanges[lane]
 	sum.live += live
-	sum.ready = true
+	sum.look = true
 	t.laneChanges[lane] = sum
+}
+
+// keepReady stands for a time to look that does not change.
+const keepReady = -1
+
+// readyColumn is when to look at the lane.
+func (s laneChange) readyColumn() *int64 {
+	switch {
+	case s.look:
+		return new(int64)
+	case s.seen:
+		return s.ready
+	}
+	keep := int64(keepReady)
+	return &keep
 }
 
 func laneKeys(lanes []laneID) []any {
@@ -71,45 +90,39 @@ func laneKeys(lanes []laneID) []any {
 	}
 }
 
-// writeLanes writes the changes of lanes, and deletes lanes that are empty.
+// writeLanes writes the changes of lanes.
 func writeLanes(batch *pgx.Batch, changes map[laneID]laneChange) {
 	if len(changes) == 0 {
 		return
 	}
 	lanes := slices.Collect(maps.Keys(changes))
 	batch.Queue(`
-		INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, ready)
-		SELECT * FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::bigint[])
+		INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, ready, served)
+		SELECT * FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::bigint[], $7::bigint[])
 		ON CONFLICT (user_id, kind, lane) DO UPDATE SET live = lanes.live + excluded.live,
-			in_flight = lanes.in_flight + excluded.in_flight, ready = coalesce(excluded.ready, lanes.ready)`,
+			in_flight = lanes.in_flight + excluded.in_flight, served = greatest(lanes.served, excluded.served),
+			ready = CASE excluded.ready WHEN -1 THEN lanes.ready ELSE excluded.ready END`,
 		append(laneKeys(lanes),
 			column(lanes, func(l laneID) int32 { return changes[l].live }),
 			column(lanes, func(l laneID) int32 { return changes[l].inFlight }),
-			column(lanes, func(l laneID) *int64 {
-				if !changes[l].ready {
-					return nil
-				}
-				return new(int64)
-			}))...)
-	left := slices.DeleteFunc(lanes, func(l laneID) bool { return !changes[l].ready || changes[l].live > 0 })
+			column(lanes, func(l laneID) *int64 { return changes[l].readyColumn() }),
+			column(lanes, func(l laneID) int64 { return changes[l].served }))...)
+}
+
+// deleteEmptyLanes deletes those of the changed lanes that are empty.
+func deleteEmptyLanes(batch *pgx.Batch, changes map[laneID]laneChange) {
+	left := slices.DeleteFunc(slices.Collect(maps.Keys(changes)), func(l laneID) bool { return !changes[l].look || changes[l].live > 0 })
 	if len(left) > 0 {
-		batch.Queue(`
-			DELETE FROM posthaste.lanes l USING unnest($1::text[], $2::smallint[], $3::bytea[]) AS r (user_id, kind, lane)
-			WHERE l.user_id = r.user_id AND l.kind = r.kind AND l.lane = r.lane AND l.live = 0 AND NOT EXISTS (
-				SELECT FROM posthaste.live s WHERE s.user_id = l.user_id AND s.lane = l.lane AND s.begun AND s.kind = 113 AND l.kind = 113)`,
-			laneKeys(left)...)
+		batch.Queue(deleteLanes, laneKeys(left)...)
 	}
 }
 
 // writeReopened has Claim look at the lanes of queues that have changed.
 func writeReopened(batch *pgx.Batch, reopened map[laneID]bool, changes map[laneID]laneChange) {
-	lanes := slices.DeleteFunc(slices.Collect(maps.Keys(reopened)), func(l laneID) bool { return changes[l].ready })
-	if len(lanes) == 0 {
-		return
+	lanes := slices.DeleteFunc(slices.Collect(maps.Keys(reopened)), func(l laneID) bool { return changes[l].look })
+	if len(lanes) > 0 {
+		batch.Queue(reopenLanes, laneKeys(lanes)...)
 	}
-	batch.Queue(`
-		UPDATE posthaste.lanes l SET ready = 0 FROM unnest($1::text[], $2::smallint[], $3::bytea[]) AS r (user_id, kind, lane)
-		WHERE l.user_id = r.user_id AND l.kind = r.kind AND l.lane = r.lane`, laneKeys(lanes)...)
 }
 
 // wakeBlocked has Claim look at the lanes that wait for capacity under a message's flow-control key.
@@ -129,12 +142,8 @@ func (t *userTx) wakeBlockedOn(user, key string) {
 
 // writeFreedKeys has Claim look at the lanes that are blocked by flow-control keys.
 func writeFreedKeys(batch *pgx.Batch, freed map[name]bool) {
-	if len(freed) == 0 {
-		return
+	if len(freed) > 0 {
+		users, keys := nameColumns(slices.Collect(maps.Keys(freed)))
+		batch.Queue(wakeBlockedLanes, users, keys)
 	}
-	users, keys := nameColumns(slices.Collect(maps.Keys(freed)))
-	batch.Queue(`
-		UPDATE posthaste.lanes l SET ready = 0, held_by = NULL
-		FROM unnest($1::text[], $2::bytea[]) AS r (user_id, key)
-		WHERE l.user_id = r.user_id AND l.held_by IS NOT NULL AND r.key = ANY(l.held_by)`, users, keys)
 }

@@ -249,11 +249,6 @@ func (c *readCache) readMessages(ctx context.Context, q querier, of []messageOf)
 	return nil
 }
 
-// messagesByID selects what scanMessage reads.
-const messagesByID = `
-	SELECT user_id, id, record FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
-	JOIN posthaste.messages USING (user_id, id)`
-
 // addMessages adds the messages that were found of those that were looked for. Unreadable
 // ones stay unknown.
 func (c *readCache) addMessages(of []messageOf, found []storedMessage) {

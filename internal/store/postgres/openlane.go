@@ -17,7 +17,8 @@ type openLane struct {
 	waiting  []*liveMessage       // that were read and are not claimed, in order
 	begun    int                  // waiting messages that use a slot of the queue
 	inFlight int                  // claimed messages
-	more     bool                 // not all that have not begun were read
+	share    int                  // how many due messages that have not begun were read at most
+	more     bool                 // there may be others
 	memory   *flow.Memory[laneID] // of the node, for large messages
 
 	ready     time.Time // when to look again; zero: when something happens
@@ -37,10 +38,16 @@ func (lane *openLane) add(l *liveMessage) {
 	lane.waiting = append(lane.waiting, l)
 }
 
-// arrange sorts what was read. share is how many messages that have not begun were read at most.
-func (lane *openLane) arrange(share int) {
+// arrange sorts what was read. present is the order of what is due at last.
+func (lane *openLane) arrange(present posthaste.Position) {
 	slices.SortFunc(lane.waiting, compareInLane)
-	lane.more = len(lane.waiting)-lane.begun == share
+	due := 0
+	for _, l := range lane.waiting {
+		if l.standing() == flow.NotBegun && l.place <= present {
+			due++
+		}
+	}
+	lane.more = due == lane.share
 }
 
 func compareInLane(a, b *liveMessage) int {
@@ -118,6 +125,9 @@ func (lane *openLane) next(now time.Time, allowed int) *liveMessage {
 		}
 		if lane.admits(l, now) {
 			return lane.start(i)
+		}
+		if lane.id.kind == int16(posthaste.LaneFlow) {
+			return nil // the others have the same key
 		}
 	}
 	if lane.more && !slots.Done() {

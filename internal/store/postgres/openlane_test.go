@@ -25,7 +25,8 @@ func TestServeInTurn(t *testing.T) {
 			l.lane = lane.id
 			lane.add(l)
 		}
-		lane.arrange(-1)
+		lane.share = -1
+		lane.arrange(0)
 		return lane
 	}
 	queue := func(parallelism int, paused bool, messages ...*liveMessage) *openLane {

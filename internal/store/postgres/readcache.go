@@ -67,9 +67,7 @@ func (c *readCache) queueLive(batch *pgx.Batch, of []messageOf) {
 		return
 	}
 	users, ids := messageColumns(of)
-	batch.Queue(`
-		SELECT `+liveColumns+` FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
-		JOIN posthaste.live USING (user_id, id)`, users, ids).Query(func(found pgx.Rows) error {
+	batch.Queue(livesByID, users, ids).Query(func(found pgx.Rows) error {
 		for _, m := range of {
 			c.lives[m] = nil
 		}
@@ -84,9 +82,7 @@ func (c *readCache) queueEndings(batch *pgx.Batch, of []messageOf) {
 		return
 	}
 	users, ids := messageColumns(of)
-	batch.Queue(`
-		SELECT user_id, id, state, retried FROM unnest($1::text[], $2::uuid[]) AS wanted (user_id, id)
-		JOIN posthaste.ended USING (user_id, id)`, users, ids).Query(func(found pgx.Rows) error {
+	batch.Queue(endingsByID, users, ids).Query(func(found pgx.Rows) error {
 		for _, m := range of {
 			c.endings[m] = nil
 		}
@@ -150,9 +146,7 @@ func (c *readCache) queueRecords(batch *pgx.Batch, of []recordOf) {
 	if len(of) == 0 {
 		return
 	}
-	batch.Queue(`
-		SELECT user_id, kind, key, value FROM unnest($1::text[], $2::smallint[], $3::bytea[]) AS wanted (user_id, kind, key)
-		JOIN posthaste.records USING (user_id, kind, key)`, recordColumns(of)...).Query(func(found pgx.Rows) error {
+	batch.Queue(recordsByKey, recordColumns(of)...).Query(func(found pgx.Rows) error {
 		for _, r := range of {
 			c.records[r] = &storedRecord{recordOf: r}
 		}

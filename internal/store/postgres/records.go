@@ -53,9 +53,7 @@ func writeRecords(batch *pgx.Batch, changed []*storedRecord) {
 		}
 	}
 	if len(gone) > 0 {
-		batch.Queue(`
-			DELETE FROM posthaste.records r USING unnest($1::text[], $2::smallint[], $3::bytea[]) AS g (user_id, kind, key)
-			WHERE r.user_id = g.user_id AND r.kind = g.kind AND r.key = g.key`, recordColumns(gone)...)
+		batch.Queue(deleteRecords, recordColumns(gone)...)
 	}
 	if len(put) > 0 {
 		batch.Queue(`
@@ -97,9 +95,7 @@ func writeTerms(batch *pgx.Batch, terms map[termOf]bool) {
 	fresh = slices.DeleteFunc(fresh, func(t termOf) bool { return !terms[t] })
 	gone = slices.DeleteFunc(gone, func(t termOf) bool { return terms[t] })
 	if len(gone) > 0 {
-		batch.Queue(`
-			DELETE FROM posthaste.terms t USING unnest($1::text[], $2::smallint[], $3::bigint[], $4::bigint[]) AS g (user_id, kind, term, at)
-			WHERE t.user_id = g.user_id AND t.kind = g.kind AND t.term = g.term AND t.at = g.at`, termRows(gone)...)
+		batch.Queue(deleteTerms, termRows(gone)...)
 	}
 	if len(fresh) > 0 {
 		batch.Queue(`

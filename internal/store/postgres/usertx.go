@@ -54,6 +54,7 @@ type totals struct {
 	ends        map[string]posthaste.Position // of the logs that have grown
 	laneChanges map[laneID]laneChange         // lanes in which something has happened
 	reopened    map[laneID]bool               // lanes of queues that have changed
+	freedKeys   map[name]bool                 // flow-control keys that have capacity again
 	usage       map[usageKey]usageChange      // by how much it has changed
 }
 
@@ -62,7 +63,7 @@ func newUserTx(ctx context.Context, s *Store, conn *pgx.Conn) *userTx {
 		ctx: ctx, conn: conn, store: s, batch: &pgx.Batch{}, queuedLast: &pgx.Batch{},
 		readCache:  newReadCache(),
 		writeBatch: newWriteBatch(),
-		totals:     totals{map[string]posthaste.Position{}, map[laneID]laneChange{}, map[laneID]bool{}, map[usageKey]usageChange{}},
+		totals:     totals{map[string]posthaste.Position{}, map[laneID]laneChange{}, map[laneID]bool{}, map[name]bool{}, map[usageKey]usageChange{}},
 	}
 }
 
@@ -247,6 +248,8 @@ func (s *totals) write(batch *pgx.Batch) {
 	}
 	writeLanes(batch, s.laneChanges)
 	writeReopened(batch, s.reopened, s.laneChanges)
+	writeFreedKeys(batch, s.freedKeys)
+	deleteEmptyLanes(batch, s.laneChanges)
 }
 
 // positionsAtOnce is how many positions a transaction takes. Unused ones are lost.

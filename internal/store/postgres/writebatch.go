@@ -10,13 +10,12 @@ import (
 
 // writeBatch holds rows to be written, each table's by one statement.
 type writeBatch struct {
-	accepted  []newMessage
-	changed   []*liveMessage // in the order in which they were first changed
-	finished  []*ending
-	records   []*storedRecord
-	terms     map[termOf]bool // to be added, or removed
-	freedKeys map[name]bool   // flow-control keys that have capacity again
-	log       logWriter
+	accepted []newMessage
+	changed  []*liveMessage // in the order in which they were first changed
+	finished []*ending
+	records  []*storedRecord
+	terms    map[termOf]bool // to be added, or removed
+	log      logWriter
 }
 
 // newMessage is a row of messages.
@@ -38,7 +37,7 @@ type ending struct {
 }
 
 func newWriteBatch() writeBatch {
-	return writeBatch{terms: map[termOf]bool{}, freedKeys: map[name]bool{}}
+	return writeBatch{terms: map[termOf]bool{}}
 }
 
 // column returns one value of each row, for unnest.
@@ -77,70 +76,49 @@ func (b *writeBatch) write(batch *pgx.Batch) {
 	}
 	writeRecords(batch, b.records)
 	writeTerms(batch, b.terms)
-	writeFreedKeys(batch, b.freedKeys)
 	b.accepted, b.changed, b.finished, b.records = nil, nil, nil, nil
 	clear(b.terms)
-	clear(b.freedKeys)
 }
 
+// writeLives writes rows of live. Known rows are written by an upsert like new ones, not by a join
+// with what is written, which PostgreSQL may plan as a scan.
 func writeLives(batch *pgx.Batch, changed []*liveMessage) {
-	var fresh, old, gone []*liveMessage
+	var put, gone []*liveMessage
 	for _, l := range changed {
 		switch {
-		case !l.gone && !l.stored:
-			fresh = append(fresh, l)
 		case !l.gone:
-			old = append(old, l)
+			put = append(put, l)
 		case l.stored:
 			gone = append(gone, l)
 		}
 		l.stored, l.dirty = !l.gone, false
 	}
 	if len(gone) > 0 {
+		users, ids := messageColumns(column(gone, (*liveMessage).of))
+		batch.Queue(deleteLives, users, ids)
+	}
+	if len(put) > 0 {
 		batch.Queue(`
-			DELETE FROM posthaste.live l USING unnest($1::text[], $2::uuid[]) AS r (user_id, id)
-			WHERE l.user_id = r.user_id AND l.id = r.id`, liveKeys(gone)...)
-	}
-	if len(old) > 0 {
-		batch.Queue(`
-			UPDATE posthaste.live l SET place = r.place, due = r.due, state = r.state, retried = r.retried, begun = r.begun,
-				ended = r.ended, callbacks = r.callbacks, cancel_requested = r.cancel, lease = r.lease, node = r.node
-			FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::bigint[], $5::smallint[], $6::integer[], $7::boolean[],
-					$8::boolean[], $9::integer[], $10::boolean[], $11::bigint[], $12::bigint[])
-				AS r (user_id, id, place, due, state, retried, begun, ended, callbacks, cancel, lease, node)
-			WHERE l.user_id = r.user_id AND l.id = r.id`, append(liveKeys(old), liveValues(old)...)...)
-	}
-	if len(fresh) > 0 {
-		args := append(liveKeys(fresh), liveValues(fresh)...)
-		args = append(args,
-			column(fresh, func(l *liveMessage) int16 { return l.lane.kind }),
-			column(fresh, func(l *liveMessage) []byte { return []byte(l.lane.name) }),
-			column(fresh, func(l *liveMessage) []byte { return l.flowKey }))
-		batch.Queue(`
-			INSERT INTO posthaste.live (user_id, id, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, node, kind, lane, flow_key)
-			SELECT * FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::bigint[], $5::smallint[], $6::integer[], $7::boolean[],
-				$8::boolean[], $9::integer[], $10::boolean[], $11::bigint[], $12::bigint[], $13::smallint[], $14::bytea[], $15::bytea[])`, args...)
-	}
-}
-
-func liveKeys(rows []*liveMessage) []any {
-	return []any{
-		column(rows, func(l *liveMessage) string { return l.user }),
-		column(rows, func(l *liveMessage) [16]byte { return l.id }),
-	}
-}
-
-func liveValues(rows []*liveMessage) []any {
-	return []any{
-		column(rows, func(l *liveMessage) int64 { return int64(l.place) }),
-		column(rows, func(l *liveMessage) int64 { return l.dueMS }),
-		column(rows, func(l *liveMessage) int16 { return int16(record.StateCode(l.state)) }),
-		column(rows, func(l *liveMessage) int { return l.retried }),
-		column(rows, func(l *liveMessage) bool { return l.begun }),
-		column(rows, func(l *liveMessage) bool { return l.ended }),
-		column(rows, func(l *liveMessage) int { return l.callbacks }),
-		column(rows, func(l *liveMessage) bool { return l.cancelRequested }),
-		column(rows, func(l *liveMessage) int64 { return l.lease }),
-		column(rows, func(l *liveMessage) int64 { return l.node }),
+			INSERT INTO posthaste.live AS l (`+liveColumns+`)
+			SELECT * FROM unnest($1::text[], $2::uuid[], $3::smallint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::smallint[], $8::integer[],
+				$9::boolean[], $10::boolean[], $11::integer[], $12::boolean[], $13::bigint[], $14::bigint[], $15::bytea[])
+			ON CONFLICT (user_id, id) DO UPDATE SET place = excluded.place, due = excluded.due, state = excluded.state, retried = excluded.retried,
+				begun = excluded.begun, ended = excluded.ended, callbacks = excluded.callbacks, cancel_requested = excluded.cancel_requested,
+				lease = excluded.lease, node = excluded.node`,
+			column(put, func(l *liveMessage) string { return l.user }),
+			column(put, func(l *liveMessage) [16]byte { return l.id }),
+			column(put, func(l *liveMessage) int16 { return l.lane.kind }),
+			column(put, func(l *liveMessage) []byte { return []byte(l.lane.name) }),
+			column(put, func(l *liveMessage) int64 { return int64(l.place) }),
+			column(put, func(l *liveMessage) int64 { return l.dueMS }),
+			column(put, func(l *liveMessage) int16 { return int16(record.StateCode(l.state)) }),
+			column(put, func(l *liveMessage) int { return l.retried }),
+			column(put, func(l *liveMessage) bool { return l.begun }),
+			column(put, func(l *liveMessage) bool { return l.ended }),
+			column(put, func(l *liveMessage) int { return l.callbacks }),
+			column(put, func(l *liveMessage) bool { return l.cancelRequested }),
+			column(put, func(l *liveMessage) int64 { return l.lease }),
+			column(put, func(l *liveMessage) int64 { return l.node }),
+			column(put, func(l *liveMessage) []byte { return l.flowKey }))
 	}
 }

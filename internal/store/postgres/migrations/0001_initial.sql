@@ -101,11 +101,18 @@ CREATE TABLE posthaste.lanes (
     in_flight integer NOT NULL,   -- of them, claimed
     ready     bigint,             -- when to look at it; NULL: when something happens
     served    bigint NOT NULL DEFAULT 0,
-    held_by   bytea[],            -- flow-control keys whose capacity it waits for
     PRIMARY KEY (user_id, kind, lane)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX lanes_ready ON posthaste.lanes (ready) WHERE ready IS NOT NULL;
-CREATE INDEX lanes_held  ON posthaste.lanes (user_id) WHERE held_by IS NOT NULL;
+
+-- Lanes that wait for the capacity of a flow-control key.
+CREATE TABLE posthaste.blocked (
+    user_id  text COLLATE "C" NOT NULL,
+    flow_key bytea NOT NULL,
+    kind     smallint NOT NULL,
+    lane     bytea NOT NULL,
+    PRIMARY KEY (user_id, flow_key, kind, lane)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- The log: blocks of events that one commit added for a user, keyed by their first position.
 -- It has a partition for each day, as have postings and responses.
