@@ -85,6 +85,7 @@ func TestConsole(t *testing.T) {
 	})
 	t.Run("a token that has ended", func(t *testing.T) { testEndedToken(t, b, c) })
 	t.Run("the first steps of the guide", func(t *testing.T) { testFirstSteps(t, b) })
+	t.Run("a server without messages", func(t *testing.T) { testWelcome(t, b) })
 	t.Run("the first visit", func(t *testing.T) { testFirstVisit(t, b, c) })
 	t.Run("the log", func(t *testing.T) { testLogView(t, b, c, s) })
 	t.Run("a run", func(t *testing.T) { testRunView(t, b, c) })

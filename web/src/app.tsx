@@ -53,6 +53,7 @@ function Frame({ onSignOut }: { onSignOut: () => void }) {
         </ul>
         <div class="who">
           <p title="The user of this token">{user || "token"}{readOnly && <small> · read-only</small>}</p>
+          <a href={href("/start")} aria-current={view.path === "/start" ? "page" : undefined}>Connect</a>
           <a href="/docs" target="_blank" rel="noopener">API</a>
           <button class="quiet" onClick={() => setHelp(true)}>Keys</button>
           <button class="quiet" onClick={onSignOut}>Sign out</button>

@@ -63,14 +63,14 @@ export function Empty({ title, children }: { title: string; children?: Component
 }
 
 // Copy copies a text; what it is called says what.
-export function Copy({ text, children }: { text: () => string; children: ComponentChildren }) {
+export function Copy({ text, label, children }: { text: () => string; label?: string; children: ComponentChildren }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
     await copyText(text());
     setDone(true);
     setTimeout(() => setDone(false), 1500);
   };
-  return <button onClick={() => void copy()}>{done ? "Copied" : children}</button>;
+  return <button aria-label={done ? undefined : label} onClick={() => void copy()}>{done ? "Copied" : children}</button>;
 }
 
 // copyText copies by the clipboard, which browsers give to safe origins only, or else

@@ -54,6 +54,10 @@ function outcome({ step }: Side): string {
   return stack || says || last.error;
 }
 
+function hasFailed({ step }: Side): boolean {
+  return step?.state === "STEP_FAILED";
+}
+
 interface Props {
   left: Known;
   right: Known;
@@ -62,7 +66,7 @@ interface Props {
 
 export function Compare({ left, right, selected }: Props) {
   const all = pairs(left, right);
-  const different = all.find((pair) => pair.name === selected) ?? all.find((pair) => pair.left.step?.state !== pair.right.step?.state)
+  const different = all.find((pair) => pair.name === selected) ?? all.find((pair) => hasFailed(pair.left) !== hasFailed(pair.right))
     ?? all.find((pair) => outcome(pair.left) !== outcome(pair.right)) ?? all[0];
   return (
     <div class="run-columns">
@@ -94,7 +98,7 @@ function Row({ pair, selected }: { pair: Pair; selected: boolean }) {
       <td><How of={left} /></td>
       <td><How of={right} /></td>
       <td class="number">{more === undefined ? "" : more === 0 ? "same" : (more > 0 ? "+" : "−") + span(Math.abs(more))}</td>
-      <td>{same ? <span class="muted">same</span> : <b>differs</b>}</td>
+      <td>{left.step === undefined || right.step === undefined ? "" : same ? <span class="muted">same</span> : <b>differs</b>}</td>
     </tr>
   );
 }

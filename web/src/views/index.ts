@@ -12,6 +12,7 @@ import { Queues } from "./queues";
 import { Runs } from "./runs";
 import { Schedules } from "./schedules";
 import { Signature } from "./signature";
+import { Start } from "./start";
 
 export interface View {
   name: string;
@@ -32,4 +33,5 @@ export const views: View[] = [
   { name: "URL groups", path: "/groups", key: "u", Component: Groups },
   { name: "Flow control", path: "/flow", key: "f", Component: FlowKeys },
   { name: "Signature", path: "/signature", key: "i", Component: Signature },
+  { name: "Connect an app", path: "/start", key: "c", under: "/start", Component: Start },
 ];

@@ -1,7 +1,7 @@
 // How the server is doing, and the way to whatever does not move.
 
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 
 import { get } from "../api";
 import { useAsked, useRepeated } from "../feed";
@@ -10,6 +10,7 @@ import { deadDestinations, gauges, heldBack, percentile, sample, type Dead, type
 import { go, href } from "../router";
 import type { Kept, Usage } from "../types";
 import { Fault, Tag } from "../ui/widgets";
+import { Steps } from "./start";
 
 interface Known {
   sample: Sample;
@@ -42,7 +43,15 @@ const pause = 10_000; // ms between two readings
 
 export function Overview() {
   const { data, error, again } = useAsked("overview", ask);
+  const isNew = useRef<boolean>(undefined); // the server had no message when the page was opened
+  const [entered, setEntered] = useState(false);
   useRepeated(again, pause);
+  if (data !== undefined) {
+    isNew.current ??= data.usage.log.entries === 0 && data.usage.runs.entries === 0;
+  }
+  if (isNew.current && !entered) {
+    return <Welcome onEnter={() => setEntered(true)} />;
+  }
   return (
     <section class="view scrolls" aria-labelledby="title">
       <header class="bar">
@@ -51,6 +60,20 @@ export function Overview() {
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
       {data !== undefined && <Numbers of={data} />}
+    </section>
+  );
+}
+
+// Welcome is the overview of a server that has nothing to show yet.
+function Welcome({ onEnter }: { onEnter: () => void }) {
+  return (
+    <section class="view scrolls" aria-labelledby="title">
+      <header class="bar">
+        <h1 id="title">Welcome to Posthaste</h1>
+        <p class="muted">Nothing has been published yet. Three steps to the first delivery:</p>
+        <div class="actions"><button onClick={onEnter}>Show the overview</button></div>
+      </header>
+      <Steps />
     </section>
   );
 }
