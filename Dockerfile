@@ -18,5 +18,6 @@ COPY --from=build /out/posthaste /posthaste
 USER 65532:65532
 VOLUME /data
 EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=5s CMD ["/posthaste", "health"]
 ENTRYPOINT ["/posthaste"]
 CMD ["serve", "--data", "/data"]

@@ -42,7 +42,7 @@ export CGO_ENABLED = 0
 WITH_RACE = CGO_ENABLED=1
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test test-packages test-program check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench deps
+.PHONY: help build console test test-packages test-program check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench names deps
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ river: ## build bin/river, the job queue that bench cluster compares with
 
 bench: build ## measure throughput and latency of this tree on this machine, SCENARIOS="publish latency"
 	$(GO) -C tools/bench run . --posthaste $(CURDIR)/bin/posthaste $(SCENARIOS)
+
+names: ## write deploy/names.env, where the project is published, into the files that say it
+	@deploy/release/names
 
 deps: ## install what the tests need and this machine lacks
 	@.ci/deps $(NEEDS)

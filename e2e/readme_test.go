@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -11,11 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
-const readme = "../README.md"
+// The pages whose marked blocks are run.
+var readme = []string{"../README.md", "../docs/guides/*.md"}
 
-// TestReadme runs the commands of the README that are marked with an HTML comment
+// TestReadme runs the blocks of the README and the guides that are marked with an HTML comment
 // in the line before them, such as
 //
 //	<!-- test:first-message shows DELIVERED -->
@@ -23,22 +26,31 @@ const readme = "../README.md"
 //	curl ...
 //	```
 //
-// each against a development server of its own, in the root of the repository and with
-// the program in the path. What the command line says to the server, and is told, has to be
-// as the description of the API has it. A block has to print what its mark says that it shows.
+// each against a development server of its own. Shell commands run in the root of the repository
+// with the program in the path; what the command line says to the server, and is told, has to be
+// as the description of the API has it. TypeScript runs where the SDKs are installed, with the
+// environment that the server prints, until it prints what its mark says that it shows.
 func TestReadme(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
-	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks, err := markedBlocks(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(blocks)) {
-		t.Run(name, func(t *testing.T) { runBlock(t, blocks[name]) })
+	for _, pattern := range readme {
+		files, err := filepath.Glob(pattern)
+		if err != nil || files == nil {
+			t.Fatalf("%s: %v, %d files", pattern, err, len(files))
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			blocks, err := markedBlocks(string(text))
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			for _, name := range slices.Sorted(maps.Keys(blocks)) {
+				t.Run(name, func(t *testing.T) { runBlock(t, blocks[name]) })
+			}
+		}
 	}
 }
 
@@ -46,28 +58,87 @@ func TestReadme(t *testing.T) {
 var (
 	defaultAddress  = regexp.MustCompile(`(localhost|127\.0\.0\.1):8080`)
 	endpointAddress = regexp.MustCompile(`127\.0\.0\.1:3000`)
+	endpointPort    = regexp.MustCompile(`listen\(3000\)`)
 )
 
 func runBlock(t *testing.T, b block) {
 	t.Helper()
-	_, c := startDev(t, "--port", "0")
-	script := defaultAddress.ReplaceAllLiteralString(b.script, strings.TrimPrefix(described(t, c.base), "http://"))
-	script = endpointAddress.ReplaceAllLiteralString(script, "127.0.0.1:"+freePort(t))
-	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-	cmd.Dir = ".."
-	cmd.Env = append(bareEnvironment(), "PATH="+programPath(t)+":"+os.Getenv("PATH"))
+	s, c := startDev(t, "--port", "0")
+	port := freePort(t)
+	script := endpointAddress.ReplaceAllLiteralString(b.script, "127.0.0.1:"+port)
+	script = endpointPort.ReplaceAllLiteralString(script, "listen("+port+")")
+	var cmd *exec.Cmd
+	if b.language == "ts" {
+		needNode(t)
+		cmd = exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", script)
+		cmd.Dir = sdkDirectory
+		cmd.Env = append(bareEnvironment(), printedEnvironment(t, s)...)
+	} else {
+		script = defaultAddress.ReplaceAllLiteralString(script, strings.TrimPrefix(described(t, c.base), "http://"))
+		cmd = exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
+		cmd.Dir = ".."
+		cmd.Env = append(bareEnvironment(), "PATH="+programPath(t)+":"+os.Getenv("PATH"))
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = patience // for what a block leaves behind
-	output, err := cmd.CombinedOutput()
-	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // that, if it is still there
+	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	output := &sought{text: b.shows, found: func() {}}
+	if b.language == "ts" { // it serves until it is ended
+		output.found = end
 	}
-	if err != nil {
+	cmd.Stdout, cmd.Stderr = output, output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(patience, end)
+	defer watchdog.Stop()
+	err := cmd.Wait()
+	end() // what it left behind
+	if err != nil && b.language == "sh" {
 		t.Fatalf("%v\n%s\n%s", err, script, output)
 	}
-	if !strings.Contains(string(output), b.shows) {
-		t.Errorf("the output does not show %s:\n%s\n%s", b.shows, script, output)
+	if !strings.Contains(output.String(), b.shows) {
+		t.Errorf("the output does not show %s: %v\n%s\n%s", b.shows, err, script, output)
 	}
+}
+
+// printedVariable is a line that a development server prints to be pasted.
+var printedVariable = regexp.MustCompile(`(?m)^\s*(?:export )?(QSTASH_\w+=\S+)$`)
+
+// printedEnvironment returns the variables that a development server prints.
+func printedEnvironment(t *testing.T, s *server) []string {
+	t.Helper()
+	var variables []string
+	err := eventually(t, func() error {
+		variables = nil
+		for _, line := range printedVariable.FindAllStringSubmatch(s.output.String(), -1) {
+			variables = append(variables, line[1])
+		}
+		if len(variables) != 4 {
+			return fmt.Errorf("the server printed %d variables, not 4:\n%s", len(variables), s.output)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return variables
+}
+
+// sought is what a program prints. found is called when that has a text.
+type sought struct {
+	bytes.Buffer
+	text  string
+	found func()
+}
+
+// Write implements io.Writer.
+func (s *sought) Write(p []byte) (int, error) {
+	n, err := s.Buffer.Write(p)
+	if bytes.Contains(s.Bytes(), []byte(s.text)) {
+		s.found()
+	}
+	return n, err
 }
 
 // programPath returns a directory that has the program under its name.
@@ -82,28 +153,27 @@ func programPath(t *testing.T) string {
 
 var (
 	mark        = regexp.MustCompile(`<!-- *test:.*-->`)
-	markedBlock = regexp.MustCompile("(?s)<!-- test:([a-z0-9-]+) shows ([^\n]+) -->\n+```sh\n(.*?)```")
+	markedBlock = regexp.MustCompile("(?s)<!-- test:([a-z0-9-]+) shows ([^\n]+) -->\n+```(sh|ts)\n(.*?)```")
 )
 
-// block is a marked block of shell commands.
-type block struct{ shows, script string }
+// block is a marked block of shell commands or of TypeScript.
+type block struct{ shows, language, script string }
 
-// markedBlocks returns the shell commands of a Markdown text that are marked to
-// be tested, by name. It is an error if there are none, or a mark without any
-// behind it, which would be a test that is silently gone, or two of a name.
+// markedBlocks returns the blocks of a Markdown text that are marked to be tested, by name. It is an
+// error if there is a mark without one behind it, which would be a test that is silently gone, or
+// two of a name.
 func markedBlocks(markdown string) (map[string]block, error) {
 	marks := len(mark.FindAllString(markdown, -1))
 	matches := markedBlock.FindAllStringSubmatch(markdown, -1)
-	if marks == 0 || marks != len(matches) {
-		return nil, fmt.Errorf("%d blocks of shell commands are marked to be tested, and %d of the marks have a block behind them",
-			marks, len(matches))
+	if marks != len(matches) {
+		return nil, fmt.Errorf("%d blocks are marked to be tested, and %d of the marks have a block behind them", marks, len(matches))
 	}
 	blocks := make(map[string]block)
 	for _, match := range matches {
 		if _, taken := blocks[match[1]]; taken {
 			return nil, fmt.Errorf("two marked blocks have the name %s", match[1])
 		}
-		blocks[match[1]] = block{match[2], match[3]}
+		blocks[match[1]] = block{match[2], match[3], match[4]}
 	}
 	return blocks, nil
 }
@@ -116,12 +186,11 @@ func TestMarkedBlocks(t *testing.T) {
 		want     map[string]block // nil: an error
 	}{
 		"blocks and others": {
-			"# Title\n```sh\nnot marked\n```\n" + one + "text\n<!-- test:two shows \"that\" -->\n\n```sh\nthird\n```\n<!-- a comment -->\n",
-			map[string]block{"one": {"it", "first\nsecond\n"}, "two": {`"that"`, "third\n"}},
+			"# Title\n```sh\nnot marked\n```\n" + one + "text\n<!-- test:two shows \"that\" -->\n\n```ts\nthird\n```\n<!-- a comment -->\n",
+			map[string]block{"one": {"it", "sh", "first\nsecond\n"}, "two": {`"that"`, "ts", "third\n"}},
 		},
 		"two of a name":             {one + one, nil},
-		"nothing":                   {"", nil},
-		"no mark":                   {"```sh\nnot marked\n```\n", nil},
+		"no mark":                   {"```sh\nnot marked\n```\n", map[string]block{}},
 		"a mark alone":              {one + "<!-- test:two shows \"that\" -->\ntext\n", nil},
 		"a block of no shell":       {one + "<!-- test:two shows \"that\" -->\n```json\n{}\n```\n", nil},
 		"a mark without name":       {one + "<!-- test: -->\n```sh\nthird\n```\n", nil},

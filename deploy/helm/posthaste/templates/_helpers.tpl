@@ -19,10 +19,22 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "posthaste.pod" -}}
 metadata:
   labels: {{- include "posthaste.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   annotations:
     checksum/settings: {{ toYaml .Values.settings | sha256sum }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 spec:
   automountServiceAccountToken: false
+  {{- with .Values.serviceAccountName }}
+  serviceAccountName: {{ . | quote }}
+  {{- end }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  {{- end }}
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   securityContext:
     runAsNonRoot: true
@@ -65,15 +77,9 @@ spec:
       {{- end }}
       ports:
         - {name: http, containerPort: 8080}
-      livenessProbe:
-        httpGet: {path: /healthz, port: http}
-      readinessProbe:
-        httpGet: {path: /readyz, port: http}
-        periodSeconds: 5
-      startupProbe:
-        httpGet: {path: /healthz, port: http}
-        periodSeconds: 2
-        failureThreshold: 60
+      {{- range $probe := list "livenessProbe" "readinessProbe" "startupProbe" }}
+      {{ $probe }}: {{- toYaml (get $.Values $probe) | nindent 8 }}
+      {{- end }}
       securityContext:
         allowPrivilegeEscalation: false
         readOnlyRootFilesystem: true
@@ -95,5 +101,8 @@ spec:
   {{- end }}
   {{- with .Values.affinity }}
   affinity: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.topologySpreadConstraints }}
+  topologySpreadConstraints: {{- toYaml . | nindent 4 }}
   {{- end }}
 {{- end }}
