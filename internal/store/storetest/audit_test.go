@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -10,32 +9,6 @@ import (
 	"posthaste/internal/store"
 	"posthaste/internal/store/storetest/model"
 )
-
-// altered is a store whose answers were tampered with.
-type altered struct {
-	store.Store
-	entries func([]store.Entry) []store.Entry
-	status  func(*store.Status)
-}
-
-func (a altered) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
-	page, err := store.ReadEvents(ctx, a.Store, user, query)
-	if err != nil {
-		return 0, false, err
-	}
-	if a.entries != nil && len(page.Entries) > 0 {
-		page.Entries = a.entries(page.Entries)
-	}
-	return page.Visit(visit)
-}
-
-func (a altered) Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error) {
-	status, err := a.Store.Message(ctx, user, id)
-	if a.status != nil {
-		a.status(&status)
-	}
-	return status, err
-}
 
 // failedAndRetrying returns a store with one message that failed and one that
 // waits for a retry, each after eight events in all: CREATED of both, and then
@@ -47,6 +20,15 @@ func failedAndRetrying(t *testing.T) (s store.Store, ids []posthaste.MessageID) 
 	tr.wait(time.Minute)
 	tr.settle(store.RetryAt(tr.claimOne(second), tr.now.Add(time.Hour), refused))
 	return tr.store, tr.makes.ids[ann]
+}
+
+// onPages is what a function makes of the entries of a page.
+func onPages(entries func([]store.Entry) []store.Entry) func(store.EventQuery, *store.EventPage) {
+	return func(_ store.EventQuery, page *store.EventPage) {
+		if len(page.Entries) > 0 {
+			page.Entries = altered(entries, page.Entries)
+		}
+	}
 }
 
 func TestAudit(t *testing.T) {
@@ -145,7 +127,7 @@ func TestAudit(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, ids := failedAndRetrying(t)
-			err := audit(t.Context(), altered{s, test.entries, test.status}, ann, ids)
+			err := audit(t.Context(), tampered{Store: s, page: onPages(test.entries), status: test.status}, ann, ids)
 			if test.want == "" {
 				if err != nil {
 					t.Errorf("audit = %v, want none", err)

@@ -20,130 +20,171 @@ import (
 // A suite is as good as the defects it finds. Each of these is a model that
 // breaks a promise; the promise's check has to fail on it.
 
+// Defects of several promises.
+var (
+	lateClaims = with(tampered{claimed: func(_ time.Time, _ int, claims []store.Claim, next *time.Time) []store.Claim {
+		*next = time.Time{}
+		return claims
+	}})
+	sleepy = with(tampered{
+		loses: func(method string) bool { return method == "Wake" },
+		watch: func(_ *posthaste.Position, grown *<-chan struct{}) { *grown = nil },
+	})
+	hoarder    = with(losing("DeleteDeadLetters", "DeleteURLGroup", "Close"))
+	agreeing   = with(tampered{hides: store.ErrConflict})
+	leaseless  = with(tampered{hides: store.ErrLeaseLost})
+	unfiltered = with(tampered{query: func(filter *posthaste.Filter, _ *posthaste.Position) { *filter = posthaste.Filter{} }})
+	halfOpen   = with(tampered{query: func(_ *posthaste.Filter, high *posthaste.Position) { *high-- }})
+	// skipping loses something between two pages.
+	skipping = with(tampered{
+		page: func(_ store.EventQuery, page *store.EventPage) {
+			if page.More && len(page.Entries) > 1 {
+				page.Entries = page.Entries[:len(page.Entries)-1]
+			}
+		},
+		runs: func(_ store.RunQuery, page *store.RunPage) {
+			if page.More && len(page.Runs) > 1 {
+				page.Runs = page.Runs[1:]
+				page.DeadLetters = page.DeadLetters[min(1, len(page.DeadLetters)):]
+			}
+		},
+	})
+	tardy = with(tampered{dueNow: func(now *time.Time, limit *int) { *now, *limit = now.Add(-time.Millisecond), plenty }})
+	// impatient removes what is to be kept for another moment.
+	impatient = with(tampered{trim: func(h *store.Horizon) {
+		for _, at := range []*time.Time{&h.DeadLetters, &h.Runs} {
+			if !at.IsZero() {
+				*at = at.Add(time.Millisecond)
+			}
+		}
+	}})
+)
+
+// eachMessage changes what is accepted.
+func eachMessage(edit func(*posthaste.Message)) func(store.Store) store.Store {
+	return with(tampered{submission: func(s *store.Submission) {
+		for _, m := range s.Messages {
+			edit(m)
+		}
+	}})
+}
+
+// eachEntry changes what is read of the log.
+func eachEntry(edit func(*store.Entry)) func(store.Store) store.Store {
+	return with(tampered{page: func(_ store.EventQuery, page *store.EventPage) {
+		for i := range page.Entries {
+			edit(&page.Entries[i])
+		}
+	}})
+}
+
+func settling(edit func(*store.Settlement)) func(store.Store) store.Store {
+	return with(tampered{settlement: edit})
+}
+
 // defects maps a promise, as the suite names it, to a store that breaks it.
 var defects = map[string]func(store.Store) store.Store{
-	"Accept/every field is kept": func(s store.Store) store.Store {
-		return altered{Store: s, entries: func(entries []store.Entry) []store.Entry {
-			for i := range entries {
-				m := *entries[i].Message
-				m.Labels = nil
-				entries[i].Message = &m
-			}
-			return entries
-		}}
-	},
-	"Accept/a repeated submission is answered with the ids of the first": func(s store.Store) store.Store {
-		return edited{s, func(s *store.Submission) { s.DedupKey = "" }}
-	},
-	"Accept/what belongs to one user does not exist for another": func(s store.Store) store.Store { return oneForAll{s} },
-	"Claim/a message is due at its NotBefore": func(s store.Store) store.Store {
-		return edited{s, func(s *store.Submission) {
-			for _, m := range s.Messages {
-				m.NotBefore = m.CreatedAt
-			}
-		}}
-	},
-	"Claim/a leased message is not given twice": func(s store.Store) store.Store {
-		return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
-			claims, next, err := s.Claim(context.Background(), now, limit)
-			return claims, next, errors.Join(err, s.Release(context.Background(), now, claims))
-		}}
-	},
-	"Claim/lanes are served in turn within a claim": lanesInRow,
-	"Claim/no more than the limit are handed out": func(s store.Store) store.Store {
-		return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
-			return s.Claim(context.Background(), now, limit+1)
-		}}
-	},
-	"Claim/next is when the next message is due": func(s store.Store) store.Store {
-		return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
-			claims, _, err := s.Claim(context.Background(), now, limit)
-			return claims, time.Time{}, err
-		}}
-	},
-	"Claim/wakes for an accepted message": func(s store.Store) store.Store { return sleepy{s} },
-	"Settle/a retry is due at its time and counts the attempts": func(s store.Store) store.Store {
-		return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
-			claims, next, err := s.Claim(context.Background(), now, limit)
-			for i := range claims {
-				claims[i].Retried = 0
-			}
-			return claims, next, err
-		}}
-	},
-	"Settle/the last failure is logged as ERROR and FAILED, both with the reason": func(s store.Store) store.Store {
-		return settling{s, func(settlement store.Settlement) error {
-			settlement.Response = nil
-			return s.Settle(context.Background(), start, settlement)
-		}}
-	},
-	"Settle/what a settlement has become is told": func(s store.Store) store.Store {
-		return settling{s, func(settlement store.Settlement) error {
-			told := settlement
-			settlement.Settled = func(store.Settlement) { told.NotifySettled() } // that it is what it was
-			return s.Settle(context.Background(), start, settlement)
-		}}
-	},
-	"LeaseLost/a claim settles once":   settlesAnything,
-	"Concurrency/a claim settles once": settlesAnything,
-	"Release/a released message is due at once, with the attempts it had": func(s store.Store) store.Store {
-		return unreleased{s}
-	},
-	"Cancel/asking again changes nothing": func(s store.Store) store.Store { return boastful{s} },
-	"Message/says how a message ended":    func(s store.Store) store.Store { return altered{Store: s, status: alwaysCreated} },
-	"Callbacks/callbacks of every settlement are accepted with it": func(s store.Store) store.Store {
-		return settling{s, func(settlement store.Settlement) error {
-			settlement.Callbacks = nil
-			return s.Settle(context.Background(), start, settlement)
-		}}
-	},
-	"DeadLetters/deleted dead letters are gone": func(s store.Store) store.Store { return hoarder{s} },
+	"Accept/every field is kept": eachEntry(func(e *store.Entry) {
+		m := *e.Message
+		m.Labels = nil
+		e.Message = &m
+	}),
+	"Accept/a repeated submission is answered with the ids of the first": with(tampered{submission: func(s *store.Submission) { s.DedupKey = "" }}),
+	"Accept/what belongs to one user does not exist for another":         func(s store.Store) store.Store { return oneForAll{s} },
+	"Claim/a message is due at its NotBefore":                            eachMessage(func(m *posthaste.Message) { m.NotBefore = m.CreatedAt }),
+	"Claim/a leased message is not given twice":                          releasing,
+	"Claim/lanes are served in turn within a claim":                      lanesInRow,
+	"Claim/no more than the limit are handed out":                        with(tampered{claim: func(_ *time.Time, limit *int) { *limit++ }}),
+	"Claim/next is when the next message is due":                         lateClaims,
+	"Claim/wakes for an accepted message":                                sleepy,
+	"Settle/a retry is due at its time and counts the attempts": with(tampered{claimed: func(_ time.Time, _ int, claims []store.Claim, _ *time.Time) []store.Claim {
+		for i := range claims {
+			claims[i].Retried = 0
+		}
+		return claims
+	}}),
+	"Settle/the last failure is logged as ERROR and FAILED, both with the reason": settling(func(s *store.Settlement) { s.Response = nil }),
+	"Settle/what a settlement has become is told": settling(func(s *store.Settlement) {
+		told := *s
+		s.Settled = func(store.Settlement) { told.NotifySettled() } // that it is what it was
+	}),
+	"LeaseLost/a claim settles once":                                      leaseless,
+	"Concurrency/a claim settles once":                                    leaseless,
+	"Release/a released message is due at once, with the attempts it had": with(losing("Release")),
+	"Cancel/asking again changes nothing":                                 func(s store.Store) store.Store { return boastful{s} },
+	"Message/says how a message ended":                                    with(tampered{status: func(s *store.Status) { s.State = posthaste.StateCreated }}),
+	"Callbacks/callbacks of every settlement are accepted with it":        settling(func(s *store.Settlement) { s.Callbacks = nil }),
+	"DeadLetters/deleted dead letters are gone":                           hoarder,
 	"DeadLetters/a dead letter that is named twice has one result, also if it cannot be retried": func(s store.Store) store.Store {
 		return repetitive{s}
 	},
 	"Actions/a step of an action that is gone changes nothing":          func(s store.Store) store.Store { return lenient{s} },
-	"DeadLetterQueries/each field filters alone":                        func(s store.Store) store.Store { return unfiltered{s} },
-	"LiveMessages/every filter finds what matches":                      func(s store.Store) store.Store { return unfiltered{s} },
-	"Events/each field filters alone":                                   func(s store.Store) store.Store { return unfiltered{s} },
-	"Events/pages of every size make the same log":                      func(s store.Store) store.Store { return skipping{s} },
-	"Events/any set of fields filters any range, both ends included":    func(s store.Store) store.Store { return halfOpen{s} },
+	"DeadLetterQueries/each field filters alone":                        unfiltered,
+	"LiveMessages/every filter finds what matches":                      unfiltered,
+	"Events/each field filters alone":                                   unfiltered,
+	"Events/pages of every size make the same log":                      skipping,
+	"Events/any set of fields filters any range, both ends included":    halfOpen,
 	"Events/what was visited does not change afterwards":                func(s store.Store) store.Store { return &careless{Store: s} },
 	"Events/a visitor that fails ends the call":                         func(s store.Store) store.Store { return stubborn{s} },
-	"Positions/an event is logged at the time it is told":               late,
-	"Pages/pages of the log hold no more than they may":                 func(s store.Store) store.Store { return generous{s} },
-	"Watch/all who wait are woken":                                      func(s store.Store) store.Store { return sleepy{s} },
+	"Positions/an event is logged at the time it is told":               eachEntry(func(e *store.Entry) { e.Position = posthaste.FirstPosition(e.Position.Time().Add(time.Second)) }),
+	"Pages/pages of the log hold no more than they may":                 with(tampered{eventQuery: func(q *store.EventQuery) { q.Bytes = math.MaxInt }}),
+	"Watch/all who wait are woken":                                      sleepy,
 	"Watch/a reader is shown the same events whether it watches or not": func(s store.Store) store.Store { return stale{s} },
-	"Watch/the end is at or above all that was written, and below what follows": func(s store.Store) store.Store {
-		return ahead{s}
-	},
-	"Queues/messages begin in the order of acceptance, one by one": func(s store.Store) store.Store {
-		return edited{s, func(s *store.Submission) {
-			for _, m := range s.Messages {
-				m.Queue = ""
-			}
-		}}
-	},
-	"FlowKeys/attempts in flight stay within the parallelism": func(s store.Store) store.Store {
-		return edited{s, func(s *store.Submission) {
-			for _, m := range s.Messages {
-				m.FlowControl.Key = ""
-			}
-		}}
-	},
-	"URLGroups/a deleted group is gone":                                 func(s store.Store) store.Store { return hoarder{s} },
-	"Schedules/a tick of a schedule that is not due then is a conflict": func(s store.Store) store.Store { return agreeing{s} },
+	"Watch/the end is at or above all that was written, and below what follows": with(tampered{
+		watch: func(end *posthaste.Position, _ *<-chan struct{}) { *end = posthaste.MaxPosition },
+	}),
+	"Queues/messages begin in the order of acceptance, one by one":      eachMessage(func(m *posthaste.Message) { m.Queue = "" }),
+	"FlowKeys/attempts in flight stay within the parallelism":           eachMessage(func(m *posthaste.Message) { m.FlowControl.Key = "" }),
+	"URLGroups/a deleted group is gone":                                 hoarder,
+	"Schedules/a tick of a schedule that is not due then is a conflict": agreeing,
 	"Schedules/a tick undoes no change of the schedule it was made of":  func(s store.Store) store.Store { return tickingBlindly{s} },
-	"Concurrency/a tick takes place once":                               func(s store.Store) store.Store { return agreeing{s} },
-	"Vault/a value that was replaced by someone else is a conflict":     func(s store.Store) store.Store { return agreeing{s} },
+	"Concurrency/a tick takes place once":                               agreeing,
+	"Vault/a value that was replaced by someone else is a conflict":     agreeing,
 	"Actions/a step counts what it changed, with the change":            func(s store.Store) store.Store { return boastful{s} },
-	"Health/stats count claims, lanes and what is late":                 func(s store.Store) store.Store { return blind{s} },
-	"Usage/events are counted by day, from the first one on": func(s store.Store) store.Store {
-		return measured{s, func(u *store.Usage) { u.Days = u.Days[:1] }}
-	},
-	"Usage/dead letters are counted until they leave": func(s store.Store) store.Store {
-		return measured{s, func(u *store.Usage) { u.DeadLetters.Oldest = start }}
-	},
-	"Close/calls on a closed store fail": func(s store.Store) store.Store { return hoarder{s} },
+	"Health/stats count claims, lanes and what is late":                 with(losing("Stats")),
+	"Usage/events are counted by day, from the first one on":            with(tampered{usage: func(u *store.Usage) { u.Days = u.Days[:1] }}),
+	"Usage/dead letters are counted until they leave":                   with(tampered{usage: func(u *store.Usage) { u.DeadLetters.Oldest = start }}),
+	"Close/calls on a closed store fail":                                hoarder,
+
+	"Runs/every change that is saved is kept":                                   forgetting("Save"),
+	"Runs/a run's states are in the log":                                        forgetting("Log"),
+	"Runs/an id is that of its last run":                                        func(s store.Store) store.Store { return conservative{s} },
+	"Runs/positions are given once and increase":                                throughTx(func(tx store.RunTx) store.RunTx { return stuck{tx} }),
+	"Runs/what belongs to one user does not exist for another":                  with(tampered{transaction: func(_ *time.Time, user *string) { *user = ann }}),
+	"RunTransactions/a transaction that fails writes nothing":                   func(s store.Store) store.Store { return hasty{s} },
+	"RunTransactions/a settlement that fails writes nothing of all its run did": func(s store.Store) store.Store { return hasty{s} },
+	"RunLists/entries are kept in order":                                        with(losing("count of RunEntries")),
+	"RunLists/a run remembers message ids":                                      forgetting("PutIdempotencyRecord"),
+	"RunLists/an entry is delivered by its message":                             forgetting("message of Append"),
+	"RunLists/a new message wakes who waits for one":                            sleepy,
+	"RunCancel/what has not been delivered is cancelled with its run":           forgetting("CancelDeliveries"),
+	"RunCancel/what is in flight is left alone":                                 throughTx(func(tx store.RunTx) store.RunTx { return ruthless{tx} }),
+	"RunCancel/only the run can cancel its messages":                            func(s store.Store) store.Store { return meddling{s} },
+	"RunSettle/what a settlement means for its run is one commit with it":       settling(func(s *store.Settlement) { s.UpdateRun = nil }),
+	"RunSettle/what is concluded changes the settlement": settling(func(s *store.Settlement) {
+		if update := s.UpdateRun; update != nil {
+			s.UpdateRun = func(tx store.RunTx, s *store.Settlement) error {
+				other := *s
+				return update(tx, &other)
+			}
+		}
+	}),
+	"RunWaiting/a waiter that has ended is gone":                               forgetting("EndWait"),
+	"RunWaiting/waiters are due when their deadline comes":                     tardy,
+	"RunWaiting/a limit holds waiters back that are due":                       tardy,
+	"RunWaiting/events are kept in order until they are taken":                 throughTx(func(tx store.RunTx) store.RunTx { return returning{tx} }),
+	"RunWaiting/a run's events are forgotten together":                         forgetting("DropEvents"),
+	"RunDLQ/a run that was taken out of the DLQ is not found there":            forgetting("RemoveFromDLQ"),
+	"RunResponses/an answer is kept for a while":                               with(tampered{transaction: func(now *time.Time, _ *string) { *now = start }}),
+	"RunQueries/each field filters alone":                                      unfiltered,
+	"RunQueries/any set of fields filters any range, both ends included":       halfOpen,
+	"FailedRunQueries/any set of fields filters any range, both ends included": halfOpen,
+	"RunQueries/changes while a reader pages do not disturb it":                skipping,
+	"RunRetention/a run goes with all that belongs to it":                      with(losing("Trim")),
+	"RunRetention/a run goes by its end":                                       impatient,
+	"RunRetention/an entry of the DLQ of runs goes by its failure":             impatient,
+	"RunRetention/runs of others lose nothing":                                 func(s store.Store) store.Store { return sweeping{s} },
+	"RunEvents/events that tell of runs are found with those of runs only":     unfiltered,
 }
 
 func TestSuiteFindsDefects(t *testing.T) {
@@ -195,23 +236,40 @@ func (v *verdict) Errorf(string, ...any) { v.Fail() }
 func (v *verdict) Fatal(...any)          { v.FailNow() }
 func (v *verdict) Fatalf(string, ...any) { v.FailNow() }
 
-// edited changes what is accepted.
-type edited struct {
-	store.Store
-	edit func(*store.Submission)
+// releasing gives back what it handed out.
+func releasing(s store.Store) store.Store {
+	return tampered{Store: s, claimed: func(now time.Time, _ int, claims []store.Claim, _ *time.Time) []store.Claim {
+		_ = s.Release(context.Background(), now, claims)
+		return claims
+	}}
 }
 
-func (e edited) Accept(ctx context.Context, now time.Time, submissions []store.Submission) ([]store.Accepted, error) {
-	for i := range submissions {
-		messages := slices.Clone(submissions[i].Messages)
-		for j, m := range messages {
-			edited := *m
-			messages[j] = &edited
-		}
-		submissions[i].Messages = messages
-		e.edit(&submissions[i])
+// lanesInRow serves one lane after the other.
+func lanesInRow(s store.Store) store.Store {
+	return tampered{Store: s,
+		claim: func(_ *time.Time, limit *int) { *limit = plenty },
+		claimed: func(now time.Time, limit int, claims []store.Claim, _ *time.Time) []store.Claim {
+			slices.SortStableFunc(claims, func(a, b store.Claim) int {
+				return cmp.Compare(a.Message.Lane().Kind, b.Message.Lane().Kind)
+			})
+			if len(claims) > limit {
+				_ = s.Release(context.Background(), now, claims[limit:])
+				claims = claims[:limit]
+			}
+			return claims
+		},
 	}
-	return e.Store.Accept(ctx, now, submissions)
+}
+
+func throughTx(wrap func(store.RunTx) store.RunTx) func(store.Store) store.Store {
+	return with(tampered{tx: wrap})
+}
+
+// forgetting makes a store that forgets all that one method writes.
+func forgetting(method string) func(store.Store) store.Store {
+	return throughTx(func(tx store.RunTx) store.RunTx {
+		return forgetful{tx, func(called string) bool { return called == method }}
+	})
 }
 
 // oneForAll shows the messages of every user to every other.
@@ -226,49 +284,6 @@ func (o oneForAll) Message(ctx context.Context, _ string, id posthaste.MessageID
 	return status, err
 }
 
-// claiming claims in its own way.
-type claiming struct {
-	store.Store
-	claim func(now time.Time, limit int) ([]store.Claim, time.Time, error)
-}
-
-func (c claiming) Claim(_ context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
-	return c.claim(now, limit)
-}
-
-// lanesInRow serves one lane after the other.
-func lanesInRow(s store.Store) store.Store {
-	return claiming{s, func(now time.Time, limit int) ([]store.Claim, time.Time, error) {
-		claims, next, err := s.Claim(context.Background(), now, plenty)
-		slices.SortStableFunc(claims, func(a, b store.Claim) int {
-			return cmp.Compare(a.Message.Lane().Kind, b.Message.Lane().Kind)
-		})
-		if len(claims) > limit {
-			err = errors.Join(err, s.Release(context.Background(), now, claims[limit:]))
-			claims = claims[:limit]
-		}
-		return claims, next, err
-	}}
-}
-
-// sleepy never wakes anybody.
-type sleepy struct{ store.Store }
-
-func (sleepy) Wake() <-chan struct{} { return nil }
-
-func (s sleepy) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
-	end, _, err := s.Store.Watch(ctx, user)
-	return end, nil, err
-}
-
-// ahead says that the log can be read beyond what is there.
-type ahead struct{ store.Store }
-
-func (a ahead) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
-	_, grown, err := a.Store.Watch(ctx, user)
-	return posthaste.MaxPosition, grown, err
-}
-
 // stale has nothing new for those who read the log as it grows.
 type stale struct{ store.Store }
 
@@ -279,28 +294,6 @@ func (s stale) Events(ctx context.Context, user string, query store.EventQuery, 
 	return s.Store.Events(ctx, user, query, visit)
 }
 
-// settling settles in its own way.
-type settling struct {
-	store.Store
-	settle func(store.Settlement) error
-}
-
-func (s settling) Settle(_ context.Context, _ time.Time, settlement store.Settlement) error {
-	return s.settle(settlement)
-}
-
-// settlesAnything does not mind a lost lease.
-func settlesAnything(s store.Store) store.Store {
-	return settling{s, func(settlement store.Settlement) error {
-		return except(s.Settle(context.Background(), start, settlement), store.ErrLeaseLost)
-	}}
-}
-
-// unreleased keeps claims.
-type unreleased struct{ store.Store }
-
-func (unreleased) Release(context.Context, time.Time, []store.Claim) error { return nil }
-
 // boastful says it cancelled all it was asked to, and forgets steps.
 type boastful struct{ store.Store }
 
@@ -308,19 +301,6 @@ func (b boastful) Cancel(ctx context.Context, now time.Time, user string, ids []
 	_, err := b.Store.Cancel(ctx, now, user, ids, nil)
 	return ids, err
 }
-
-func alwaysCreated(s *store.Status) { s.State = posthaste.StateCreated }
-
-// hoarder gives nothing up.
-type hoarder struct{ store.Store }
-
-func (hoarder) DeleteDeadLetters(_ context.Context, _ string, ids []posthaste.DeadLetterID, _ store.Progress) ([]posthaste.DeadLetterID, error) {
-	return ids[:1], nil
-}
-
-func (hoarder) DeleteURLGroup(context.Context, string, string) error { return nil }
-
-func (hoarder) Close() error { return nil }
 
 // repetitive retries a dead letter as often as it is named.
 type repetitive struct{ store.Store }
@@ -344,54 +324,6 @@ func (l lenient) Cancel(ctx context.Context, now time.Time, user string, ids []p
 		return l.Store.Cancel(ctx, now, user, ids, nil)
 	}
 	return changed, err
-}
-
-// unfiltered answers every query as if it had no filter.
-type unfiltered struct{ store.Store }
-
-func (u unfiltered) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
-	query.Filter = posthaste.Filter{}
-	return u.Store.Events(ctx, user, query, visit)
-}
-
-func (u unfiltered) DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
-	query.Filter = posthaste.Filter{}
-	return u.Store.DeadLetters(ctx, user, query)
-}
-
-func (u unfiltered) LiveMessages(ctx context.Context, user string, query store.LiveQuery) ([]posthaste.MessageID, string, error) {
-	query.Filter = posthaste.Filter{}
-	return u.Store.LiveMessages(ctx, user, query)
-}
-
-// generous lets pages of the log hold any number of bytes.
-type generous struct{ store.Store }
-
-func (s generous) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
-	query.Bytes = math.MaxInt
-	return s.Store.Events(ctx, user, query, visit)
-}
-
-// skipping loses an event between two pages.
-type skipping struct{ store.Store }
-
-func (s skipping) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
-	page, err := store.ReadEvents(ctx, s.Store, user, query)
-	if err != nil {
-		return 0, false, err
-	}
-	if page.More && len(page.Entries) > 1 {
-		page.Entries = page.Entries[:len(page.Entries)-1]
-	}
-	return page.Visit(visit)
-}
-
-// halfOpen leaves the upper end out of a range.
-type halfOpen struct{ store.Store }
-
-func (h halfOpen) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
-	query.High--
-	return h.Store.Events(ctx, user, query, visit)
 }
 
 // careless uses the memory of messages that it has shown for others.
@@ -427,27 +359,6 @@ func (s stubborn) Events(ctx context.Context, user string, query store.EventQuer
 	return next, more, errors.Join(err, failed)
 }
 
-// late logs events a second after their time.
-func late(s store.Store) store.Store {
-	return altered{Store: s, entries: func(entries []store.Entry) []store.Entry {
-		for i := range entries {
-			entries[i].Position = posthaste.FirstPosition(entries[i].Position.Time().Add(time.Second))
-		}
-		return entries
-	}}
-}
-
-// agreeing sees no conflicts.
-type agreeing struct{ store.Store }
-
-func (a agreeing) Tick(ctx context.Context, now time.Time, before, after *posthaste.Schedule, messages []*posthaste.Message) error {
-	return except(a.Store.Tick(ctx, now, before, after, messages), store.ErrConflict)
-}
-
-func (a agreeing) CompareAndSwapSecret(ctx context.Context, key, old, value string) error {
-	return except(a.Store.CompareAndSwapSecret(ctx, key, old, value), store.ErrConflict)
-}
-
 // tickingBlindly takes a schedule for unchanged that is due at the same time as before.
 type tickingBlindly struct{ store.Store }
 
@@ -459,19 +370,201 @@ func (f tickingBlindly) Tick(ctx context.Context, now time.Time, before, after *
 	return f.Store.Tick(ctx, now, before, after, messages)
 }
 
-// blind counts nothing.
-type blind struct{ store.Store }
-
-func (blind) Stats(context.Context, time.Time) (store.Stats, error) { return store.Stats{}, nil }
-
-// measured tells another usage than there is.
-type measured struct {
-	store.Store
-	alter func(*store.Usage)
+// forgetful forgets some of what is written.
+type forgetful struct {
+	store.RunTx
+	forgets func(method string) bool
 }
 
-func (m measured) Usage(ctx context.Context, user string) (store.Usage, error) {
-	u, err := m.Store.Usage(ctx, user)
-	m.alter(&u)
-	return u, err
+func (f forgetful) Save(run *posthaste.Run) {
+	if !f.forgets("Save") {
+		f.RunTx.Save(run)
+	}
+}
+
+func (f forgetful) Log(m *posthaste.Message, state posthaste.State, reason string) {
+	if !f.forgets("Log") {
+		f.RunTx.Log(m, state, reason)
+	}
+}
+
+func (f forgetful) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthaste.Message) error {
+	if m != nil && f.forgets("message of Append") {
+		m.Run.Entry, m.Body, m = run.Entries, entry.Body, nil
+	}
+	return f.RunTx.Append(run, entry, m)
+}
+
+func (f forgetful) PutIdempotencyRecord(run *posthaste.Run, key string, id posthaste.MessageID) {
+	if !f.forgets("PutIdempotencyRecord") {
+		f.RunTx.PutIdempotencyRecord(run, key, id)
+	}
+}
+
+func (f forgetful) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
+	if f.forgets("CancelDeliveries") {
+		return nil
+	}
+	return f.RunTx.CancelDeliveries(run, inFlight)
+}
+
+func (f forgetful) Wait(w *posthaste.Waiter) {
+	if f.forgets("Wait") {
+		w.Position = f.NextPosition()
+		return
+	}
+	f.RunTx.Wait(w)
+}
+
+func (f forgetful) EndWait(w *posthaste.Waiter) {
+	if !f.forgets("EndWait") {
+		f.RunTx.EndWait(w)
+	}
+}
+
+func (f forgetful) BufferEvent(run posthaste.Position, eventID string, body []byte) {
+	if !f.forgets("BufferEvent") {
+		f.RunTx.BufferEvent(run, eventID, body)
+	}
+}
+
+func (f forgetful) DropEvents(run posthaste.Position) error {
+	if f.forgets("DropEvents") {
+		return nil
+	}
+	return f.RunTx.DropEvents(run)
+}
+
+func (f forgetful) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
+	if !f.forgets("AddToDLQ") {
+		f.RunTx.AddToDLQ(run, d)
+	}
+}
+
+func (f forgetful) RemoveFromDLQ(run *posthaste.Run) {
+	if !f.forgets("RemoveFromDLQ") {
+		f.RunTx.RemoveFromDLQ(run)
+	}
+}
+
+// conservative knows the first run with an id.
+type conservative struct{ store.Store }
+
+func (c conservative) LatestRun(ctx context.Context, user, id string) (*posthaste.Run, error) {
+	page, err := c.Runs(ctx, user, withFilter(allRuns, posthaste.Filter{RunIDs: []string{id}}))
+	if err == nil && len(page.Runs) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return page.Runs[0], nil
+}
+
+// stuck gives one position to all.
+type stuck struct{ store.RunTx }
+
+func (s stuck) NextPosition() posthaste.Position { return posthaste.FirstPosition(s.Now()) }
+
+// hasty writes although it failed.
+type hasty struct{ store.Store }
+
+func (h hasty) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
+	var result error
+	err := h.Store.Transact(ctx, now, user, func(tx store.RunTx) error {
+		result = change(tx)
+		return nil
+	})
+	return errors.Join(err, result)
+}
+
+func (h hasty) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+	var result error
+	conclude := settlement.UpdateRun
+	if conclude == nil {
+		return h.Store.Settle(ctx, now, settlement)
+	}
+	settlement.UpdateRun = func(tx store.RunTx, s *store.Settlement) error {
+		result = conclude(tx, s)
+		return nil
+	}
+	return errors.Join(h.Store.Settle(ctx, now, settlement), result)
+}
+
+// ruthless leaves nothing in flight alone.
+type ruthless struct{ store.RunTx }
+
+func (r ruthless) CancelDeliveries(run *posthaste.Run, _ bool) error {
+	return r.RunTx.CancelDeliveries(run, true)
+}
+
+// meddling lets anybody cancel messages of runs.
+type meddling struct{ store.Store }
+
+func (m meddling) Cancel(ctx context.Context, now time.Time, user string, ids []posthaste.MessageID, _ *store.Step) (changed []posthaste.MessageID, err error) {
+	err = m.Transact(ctx, now, user, func(tx store.RunTx) error {
+		for _, id := range ids {
+			if ok, err := tx.Cancel(id); err != nil || ok {
+				changed = append(changed, id)
+			}
+		}
+		return nil
+	})
+	return changed, err
+}
+
+// returning puts what it takes back, behind all else.
+type returning struct{ store.RunTx }
+
+func (r returning) TakeEvent(run posthaste.Position, eventID string) ([]byte, bool, error) {
+	body, ok, err := r.RunTx.TakeEvent(run, eventID)
+	if ok {
+		r.BufferEvent(run, eventID, body)
+	}
+	return body, ok, err
+}
+
+// sweeping removes what others have as well.
+type sweeping struct{ store.Store }
+
+func (s sweeping) Trim(ctx context.Context, user string, horizon store.Horizon) (store.Trimmed, error) {
+	_, err := s.Store.Trim(ctx, anna, horizon)
+	trimmed, own := s.Store.Trim(ctx, user, horizon)
+	return trimmed, errors.Join(err, own)
+}
+
+// twice is no defect: it calls the function of a transaction a first time for
+// nothing, as a backend may.
+type twice struct{ store.Store }
+
+func (t twice) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {
+	errOnce := errors.New("once more")
+	err := t.Store.Transact(ctx, now, user, func(tx store.RunTx) error { return errors.Join(errOnce, change(tx)) })
+	if !errors.Is(err, errOnce) {
+		return err
+	}
+	return t.Store.Transact(ctx, now, user, change)
+}
+
+func (t twice) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+	if conclude := settlement.UpdateRun; conclude != nil {
+		errOnce := errors.New("once more")
+		first := settlement
+		first.UpdateRun = func(tx store.RunTx, s *store.Settlement) error { return errors.Join(errOnce, conclude(tx, s)) }
+		if err := t.Store.Settle(ctx, now, first); !errors.Is(err, errOnce) {
+			return err
+		}
+	}
+	return t.Store.Settle(ctx, now, settlement)
+}
+
+// The checks themselves, and the model, bear that a transaction is tried twice.
+func TestTransactionsMayBeTriedTwice(t *testing.T) {
+	for _, p := range slices.Concat(runPromises, runAtomicPromises, runListPromises, runCancelPromises,
+		runSettlePromises, runWaitingPromises, runDLQPromises, runResponsePromises, runRetentionPromises) {
+		t.Run(p.name, func(t *testing.T) { try(t, twice{model.New()}, p.check) })
+	}
+	RunCrash(t, 10, func(*testing.T) Crashable {
+		return &unreliable{model: model.New(), tamper: func(s store.Store, _ int) store.Store { return twice{s} }}
+	})
 }

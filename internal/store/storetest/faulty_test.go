@@ -1,96 +1,83 @@
-package storetest_test
+package storetest
 
 import (
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
-	"posthaste"
 	"posthaste/internal/store"
-	"posthaste/internal/store/storetest"
 	"posthaste/internal/store/storetest/model"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-func accept(t *testing.T, s store.Store) error {
-	t.Helper()
-	m := &posthaste.Message{
-		ID: posthaste.MessageID{1}, User: "ann", URL: "http://a.example/", CreatedAt: noon, NotBefore: noon,
+// once lets the second call of a method fail.
+func once(method string, fault Fault) Plan {
+	return func(c Call) Fault {
+		if c == (Call{method, 2}) {
+			return fault
+		}
+		return NoFault
 	}
-	_, err := s.Accept(t.Context(), noon, []store.Submission{{Messages: []*posthaste.Message{m}}})
-	return err
 }
 
 func TestFaulty(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		plan    storetest.Plan
+		plan    Plan
 		fails   bool
 		changes bool
 	}{
-		{"no fault", storetest.Once("Accept", 2, storetest.Before), false, true},
-		{"another method", storetest.Once("Settle", 1, storetest.Before), false, true},
-		{"before", storetest.Once("Accept", 1, storetest.Before), true, false},
-		{"after", storetest.Once("Accept", 1, storetest.After), true, true},
+		{"another method", once("Claim", Before), false, true},
+		{"before", once("Settle", Before), true, false},
+		{"after", once("Settle", After), true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := model.New()
-			err := accept(t, storetest.Faulty(s, test.plan))
-			if errors.Is(err, storetest.ErrInjected) != test.fails {
-				t.Errorf("Accept = %v, injected: %t", err, test.fails)
+			tr := newTrial(t, Faulty(model.New(), test.plan))
+			tr.settle(store.Delivered(tr.claimOne(tr.accept())))
+			m := tr.accept()
+			claims, _, err := tr.store.Claim(t.Context(), start, 1)
+			if errors.Is(err, ErrInjected) {
+				claims, _, err = tr.store.Claim(t.Context(), start, 1)
 			}
-			_, err = s.Message(t.Context(), "ann", posthaste.MessageID{1})
-			if (err == nil) != test.changes {
-				t.Errorf("Message afterwards = %v, accepted: %t", err, test.changes)
+			tr.ok(err)
+			err = tr.store.Settle(t.Context(), start, store.Delivered(claims[0]))
+			if errors.Is(err, ErrInjected) != test.fails || tr.status(m).State.Terminal() != test.changes {
+				t.Errorf("Settle = %v, and the message is %s", err, tr.status(m).State)
 			}
 		})
 	}
 }
 
-func TestFaultyFailsTheCallOfThatNumber(t *testing.T) {
-	s := storetest.Faulty(model.New(), storetest.Once("Ping", 3, storetest.Before))
-	for n := 1; n <= 4; n++ {
-		if err := s.Ping(t.Context()); (err != nil) != (n == 3) {
-			t.Errorf("Ping %d = %v", n, err)
-		}
-	}
-}
-
-// A claim whose answer is lost must not be lost with it.
-func TestFaultyClaimIsReleased(t *testing.T) {
-	s := storetest.Faulty(model.New(), storetest.Once("Claim", 1, storetest.After))
-	if err := accept(t, s); err != nil {
-		t.Fatal(err)
-	}
-	claims, _, err := s.Claim(t.Context(), noon, 1)
-	if !errors.Is(err, storetest.ErrInjected) || len(claims) > 0 {
-		t.Errorf("Claim = %v, %v, want ErrInjected alone", claims, err)
-	}
-	if claims, _, err = s.Claim(t.Context(), noon, 1); err != nil || len(claims) != 1 {
-		t.Errorf("Claim afterwards = %v, %v, want the message again", claims, err)
-	}
-}
-
-// Without faults the wrapper is the store, and each method is asked about under
-// its own name.
-func TestFaultyWithoutFaults(t *testing.T) {
-	var asked sync.Map // methods
-	t.Run("suite", func(t *testing.T) {
-		storetest.RunRules(t, func(*testing.T) store.Store {
-			return storetest.Faulty(model.New(), func(c storetest.Call) storetest.Fault {
-				asked.Store(c.Method, true)
-				return storetest.NoFault
-			})
-		})
-	})
-	for _, method := range []string{
-		"Accept", "Claim", "Settle", "Release", "Cancel", "Message", "Events", "DeleteDeadLetters",
-		"RetryDeadLetters", "DueSchedules", "Tick", "Transact", "DueWaiters", "UpdateAction", "PutSecretIfAbsent", "CompareAndSwapSecret", "Ping",
+// Claims whose answer is lost must not be lost with it. Other answers are.
+func TestFaultyAnswersAreLost(t *testing.T) {
+	for method, call := range map[string]func(store.Store) (int, error){
+		"Claim": func(s store.Store) (int, error) {
+			claims, _, err := s.Claim(t.Context(), start, 1)
+			return len(claims), err
+		},
+		"DueWaiters": func(s store.Store) (int, error) {
+			due, _, err := s.DueWaiters(t.Context(), start.Add(time.Hour), 1)
+			return len(due), err
+		},
+		"Transact": func(s store.Store) (int, error) {
+			return 1, s.Transact(t.Context(), start, ann, func(store.RunTx) error { return nil })
+		},
 	} {
-		if _, ok := asked.Load(method); !ok {
-			t.Errorf("%s was never asked about", method)
-		}
+		t.Run(method, func(t *testing.T) {
+			tr := newTrial(t, model.New())
+			run, _ := tr.start()
+			tr.await(run, until(start))
+			s := Faulty(tr.store, func(c Call) Fault {
+				if c == (Call{method, 1}) {
+					return After
+				}
+				return NoFault
+			})
+			if _, err := call(s); !errors.Is(err, ErrInjected) {
+				t.Errorf("%s = %v, want ErrInjected", method, err)
+			}
+			if n, err := call(s); err != nil || n != 1 {
+				t.Errorf("%s again = %d, %v, want one", method, n, err)
+			}
+		})
 	}
 }

@@ -1,87 +1,14 @@
 package storetest
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/storetest/model"
 )
-
-// alteredRuns is a store whose answers about runs were tampered with.
-type alteredRuns struct {
-	store.Store
-	runs    func(store.RunQuery, *store.RunPage)
-	latest  func(*posthaste.Run)
-	entries func([]posthaste.RunEntry) []posthaste.RunEntry
-	waiters func([]*posthaste.Waiter) []*posthaste.Waiter
-	events  func([]*posthaste.Waiter) []*posthaste.Waiter
-	due     func([]store.DueWaiter) []store.DueWaiter
-	log     func([]store.Entry) []store.Entry // that of runs
-}
-
-func (a alteredRuns) Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error) {
-	page, err := a.Store.Runs(ctx, user, query)
-	if a.runs != nil {
-		a.runs(query, &page)
-	}
-	return page, err
-}
-
-func (a alteredRuns) LatestRun(ctx context.Context, user, id string) (*posthaste.Run, error) {
-	run, err := a.Store.LatestRun(ctx, user, id)
-	if a.latest != nil {
-		a.latest(run)
-	}
-	return run, err
-}
-
-func (a alteredRuns) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
-	entries, err := a.Store.RunEntries(ctx, user, at, count)
-	if a.entries != nil {
-		entries = a.entries(entries)
-	}
-	return entries, err
-}
-
-func (a alteredRuns) RunWaiters(ctx context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error) {
-	waiters, err := a.Store.RunWaiters(ctx, user, at)
-	if a.waiters != nil {
-		waiters = a.waiters(waiters)
-	}
-	return waiters, err
-}
-
-func (a alteredRuns) EventWaiters(ctx context.Context, user, eventID string) ([]*posthaste.Waiter, error) {
-	waiters, err := a.Store.EventWaiters(ctx, user, eventID)
-	if a.events != nil {
-		waiters = a.events(waiters)
-	}
-	return waiters, err
-}
-
-func (a alteredRuns) DueWaiters(ctx context.Context, now time.Time, limit int, except ...string) ([]store.DueWaiter, time.Time, error) {
-	due, next, err := a.Store.DueWaiters(ctx, now, limit, except...)
-	if a.due != nil {
-		due = a.due(due)
-	}
-	return due, next, err
-}
-
-func (a alteredRuns) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
-	page, err := store.ReadEvents(ctx, a.Store, user, query)
-	if err != nil {
-		return 0, false, err
-	}
-	if a.log != nil && query.Filter.OfRuns {
-		page.Entries = a.log(page.Entries)
-	}
-	return page.Visit(visit)
-}
 
 func TestAuditOfRuns(t *testing.T) {
 	failed := func(change func(*store.RunPage)) func(store.RunQuery, *store.RunPage) {
@@ -93,18 +20,18 @@ func TestAuditOfRuns(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
-		store alteredRuns
+		store tampered
 		want  string // in the error; "" for none
 	}{
 		{name: "all is well"},
 		{
 			name:  "an entry is missing",
-			store: alteredRuns{entries: func(e []posthaste.RunEntry) []posthaste.RunEntry { return e[1:] }},
+			store: tampered{list: func(e []posthaste.RunEntry) []posthaste.RunEntry { return e[1:] }},
 			want:  "it says",
 		},
 		{
 			name: "entries are out of order",
-			store: alteredRuns{entries: func(e []posthaste.RunEntry) []posthaste.RunEntry {
+			store: tampered{list: func(e []posthaste.RunEntry) []posthaste.RunEntry {
 				slices.Reverse(e)
 				return e
 			}},
@@ -112,7 +39,7 @@ func TestAuditOfRuns(t *testing.T) {
 		},
 		{
 			name: "an entry is another one",
-			store: alteredRuns{entries: func(e []posthaste.RunEntry) []posthaste.RunEntry {
+			store: tampered{list: func(e []posthaste.RunEntry) []posthaste.RunEntry {
 				e[0].Body = []byte("other")
 				return e
 			}},
@@ -120,12 +47,12 @@ func TestAuditOfRuns(t *testing.T) {
 		},
 		{
 			name:  "the latest run is another one",
-			store: alteredRuns{latest: func(run *posthaste.Run) { run.Position-- }},
+			store: tampered{latest: func(run *posthaste.Run) { run.Position-- }},
 			want:  "latest run",
 		},
 		{
 			name: "a run is not found by what it has",
-			store: alteredRuns{runs: func(query store.RunQuery, page *store.RunPage) {
+			store: tampered{runs: func(query store.RunQuery, page *store.RunPage) {
 				if len(query.Filter.URLs) > 0 && !query.Failed {
 					page.Runs = nil
 				}
@@ -134,7 +61,7 @@ func TestAuditOfRuns(t *testing.T) {
 		},
 		{
 			name: "a run is found as it was",
-			store: alteredRuns{runs: func(_ store.RunQuery, page *store.RunPage) {
+			store: tampered{runs: func(_ store.RunQuery, page *store.RunPage) {
 				for _, run := range page.Runs {
 					run.State = posthaste.RunCancelled
 				}
@@ -143,12 +70,12 @@ func TestAuditOfRuns(t *testing.T) {
 		},
 		{
 			name:  "a waiter is not found by its event",
-			store: alteredRuns{events: func(w []*posthaste.Waiter) []*posthaste.Waiter { return w[:len(w)-1] }},
+			store: tampered{eventWaiters: func(w []*posthaste.Waiter) []*posthaste.Waiter { return w[:len(w)-1] }},
 			want:  "is not found by its topic",
 		},
 		{
 			name: "a waiter is another one",
-			store: alteredRuns{events: func(w []*posthaste.Waiter) []*posthaste.Waiter {
+			store: tampered{eventWaiters: func(w []*posthaste.Waiter) []*posthaste.Waiter {
 				w[0].Step = nil
 				return w
 			}},
@@ -156,7 +83,7 @@ func TestAuditOfRuns(t *testing.T) {
 		},
 		{
 			name: "a waiter is that of another run",
-			store: alteredRuns{waiters: func(waiters []*posthaste.Waiter) []*posthaste.Waiter {
+			store: tampered{waiters: func(waiters []*posthaste.Waiter) []*posthaste.Waiter {
 				for _, w := range waiters {
 					w.Run.Position++
 				}
@@ -166,24 +93,24 @@ func TestAuditOfRuns(t *testing.T) {
 		},
 		{
 			name:  "a deadline is lost",
-			store: alteredRuns{due: func(due []store.DueWaiter) []store.DueWaiter { return due[1:] }},
+			store: tampered{due: func(due []store.DueWaiter) []store.DueWaiter { return due[1:] }},
 			want:  "1 of 2 waiters with a deadline",
 		},
 		{
 			name:  "a deadline is left behind",
-			store: alteredRuns{due: func(due []store.DueWaiter) []store.DueWaiter { return append(due, store.DueWaiter{User: ann}) }},
+			store: tampered{due: func(due []store.DueWaiter) []store.DueWaiter { return append(due, store.DueWaiter{User: ann}) }},
 			want:  "waits for nothing",
 		},
 		{
 			name: "a run does not know its entry of the DLQ",
-			store: alteredRuns{runs: failed(func(page *store.RunPage) {
+			store: tampered{runs: failed(func(page *store.RunPage) {
 				page.DeadLetters[0] = &posthaste.DeadLetter{ID: page.DeadLetters[0].ID + 1, Message: page.DeadLetters[0].Message}
 			})},
 			want: "has the entry",
 		},
 		{
 			name: "an entry of the DLQ is not found by the id of its run",
-			store: alteredRuns{runs: func(query store.RunQuery, page *store.RunPage) {
+			store: tampered{runs: func(query store.RunQuery, page *store.RunPage) {
 				if len(query.Filter.RunIDPrefixes) > 0 {
 					*page = store.RunPage{}
 				}
@@ -192,13 +119,17 @@ func TestAuditOfRuns(t *testing.T) {
 		},
 		{
 			name:  "a run of the DLQ has no entry",
-			store: alteredRuns{runs: failed(func(page *store.RunPage) { page.DeadLetters = nil })},
+			store: tampered{runs: failed(func(page *store.RunPage) { page.DeadLetters = nil })},
 			want:  "with 0 dead letters",
 		},
 		{
-			name:  "an event is missing in the log of runs",
-			store: alteredRuns{log: func(entries []store.Entry) []store.Entry { return entries[1:] }},
-			want:  "events of messages of runs",
+			name: "an event is missing in the log of runs",
+			store: tampered{page: func(query store.EventQuery, page *store.EventPage) {
+				if query.Filter.OfRuns {
+					page.Entries = page.Entries[1:]
+				}
+			}},
+			want: "events of messages of runs",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
