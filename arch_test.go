@@ -121,6 +121,7 @@ var technologies = map[string][]string{
 	"github.com/fxamacker/cbor/v2":             {"internal/store/record"},
 	"github.com/google/go-cmp":                 {"internal/store/storetest"},
 	"golang.org/x/net":                         {"internal/weburl"},
+	"golang.org/x/term":                        {"internal/cli"},
 }
 
 func TestArrows(t *testing.T) {

@@ -1,23 +1,19 @@
 package cli
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
+	"strings"
 
 	"posthaste/internal/client"
 )
 
 // actionsCommand is about bulk changes that run in the background.
 type actionsCommand struct {
-	List   listActionsCommand  `cmd:"" help:"List the bulk actions of the last week."`
+	List   listThings[actions] `cmd:"" help:"List the bulk actions of the last week."`
 	Cancel cancelActionCommand `cmd:"" help:"Cancel a bulk action. Changes already made are kept."`
 }
 
@@ -37,64 +33,25 @@ type listedAction struct {
 	Filter      url.Values `json:"filter"`
 }
 
-// listActionsCommand lists the actions on messages and those on runs.
-type listActionsCommand struct {
-	listOutput
-	connection
-}
+// actions are those on messages and those on runs.
+type actions struct{}
 
-// Run prints the actions, the latest first.
-func (c *listActionsCommand) Run(t terminal) error {
-	return c.call(t, func(ctx context.Context, server *client.Client) error {
-		all := list{output: c.Output, name: "bulkActions", table: actionTable}
-		return all.write(t, latestActions(ctx, server))
-	})
-}
-
-// latestActions yields all actions, the latest first.
-func latestActions(ctx context.Context, server *client.Client) iter.Seq2[json.RawMessage, error] {
-	return func(yield func(json.RawMessage, error) bool) {
-		var all []json.RawMessage
-		for _, path := range pathsOfActions {
-			var some []json.RawMessage
-			if err := server.Do(ctx, client.Request{Path: path}, &some); err != nil {
-				yield(nil, err)
-				return
-			}
-			all = append(all, some...)
-		}
-		slices.SortStableFunc(all, func(a, b json.RawMessage) int { return cmp.Compare(beganAt(b), beganAt(a)) })
-		for _, action := range all {
-			if !yield(action, nil) {
-				return
-			}
-		}
-	}
-}
-
-// beganAt returns when an action began, 0 if it does not say.
-func beganAt(action json.RawMessage) int64 {
-	var began struct {
-		At int64 `json:"createdAt"`
-	}
-	_ = json.Unmarshal(action, &began) // printing it reports the error
-	return began.At
+func (actions) kind() kind {
+	return kind{thing: "bulk action", paths: pathsOfActions, list: "bulkActions", id: "actionId", since: "createdAt", table: actionTable, print: printAction}
 }
 
 var actionTable = tableOf(columns{
-	{"STARTED", len(tableTime)},
+	{"STARTED", ofTime},
 	{"ACTION", 29},
 	{"KIND", 7},
 	{"STATE", 11},
-	{"DONE", 9},
-	{"FAILED", 9},
-	{"TOTAL", 9},
-	{name: "FILTER"},
+	{name: "PROGRESS"},
 }, func(a listedAction) []cell {
-	return []cell{
-		at(a.CreatedAt), {text: a.ID}, {text: a.Kind}, inState(a.State), {text: strconv.Itoa(a.Processed)},
-		{text: strconv.Itoa(a.Failed)}, {text: strconv.Itoa(a.Total)}, {text: a.Filter.Encode()},
+	progress := fmt.Sprintf("%d of %d", a.Processed, a.Total)
+	if a.Failed > 0 {
+		progress += fmt.Sprintf(", %d failed", a.Failed)
 	}
+	return []cell{at(a.CreatedAt), {text: a.ID}, {text: a.Kind}, inState(a.State), {text: strings.TrimSpace(progress + "  " + a.Filter.Encode())}}
 })
 
 // cancelActionCommand ends an action.

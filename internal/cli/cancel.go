@@ -25,6 +25,7 @@ type cancelCommand[L live] struct {
 	IDs  []string `arg:"" optional:"" name:"id" help:"IDs of ${thing}s."`
 	Live L        `embed:""`
 	All  bool     `env:"-" help:"Select every ${thing}. Required if neither IDs nor a filter are given."`
+	confirmation
 	oneOutput
 	connection
 }
@@ -44,6 +45,13 @@ func (c *cancelCommand[L]) Run(t terminal) error {
 	if len(c.IDs) > 0 {
 		request.Body = map[string]any{how.ids: c.IDs}
 	} else {
+		which := "every " + how.thing
+		if !c.All {
+			which = "all " + how.thing + "s that match"
+		}
+		if err := c.ask(t, "cancel "+which); err != nil {
+			return err
+		}
 		request.Query.Set("count", how.count)
 	}
 	return c.call(t, func(ctx context.Context, server *client.Client) error {

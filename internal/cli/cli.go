@@ -20,23 +20,32 @@ import (
 
 // commands is the registry of subcommands, one line each.
 type commands struct {
-	Dev      devCommand      `cmd:"" set:"body_size=10MiB" help:"Run a local development server, a replacement for qstash dev."`
-	Serve    serveCommand    `cmd:"" set:"body_size=1MiB" help:"Run the server."`
-	Logs     logsCommand     `cmd:"" help:"Show or follow the log of message deliveries."`
-	Runs     runsCommand     `cmd:"" help:"List, show and cancel workflow runs."`
-	Messages messagesCommand `cmd:"" help:"Show and cancel messages."`
-	DLQ      dlqCommand      `cmd:"" name:"dlq" help:"List the dead letter queue, and retry or restart its entries."`
-	Actions  actionsCommand  `cmd:"" help:"List and cancel background bulk actions."`
-	Open     openCommand     `cmd:"" help:"Open the console in a browser."`
-	Stats    statsCommand    `cmd:"" help:"Show how much data is stored."`
-	Backup   backupCommand   `cmd:"" help:"Back up a data directory, even while its server runs."`
-	Restore  restoreCommand  `cmd:"" help:"Restore a backup into a new data directory."`
-	Copy     copyCommand     `cmd:"" help:"Copy all data from a data directory to a database, or back."`
-	Check    checkCommand    `cmd:"" help:"Check a data directory, a backup or a database for damage."`
-	Schema   schemaCommand   `cmd:"" help:"Show a database's schema version."`
-	Verify   verifyCommand   `cmd:"" help:"Verify a delivery's signature, and explain what is wrong with it."`
-	Version  versionCommand  `cmd:"" help:"Print the version."`
-	Help     helpCommand     `cmd:"" help:"Show the help of a command."`
+	Dev       devCommand       `cmd:"" set:"body_size=10MiB" help:"Run a local development server, a replacement for qstash dev."`
+	Serve     serveCommand     `cmd:"" set:"body_size=1MiB" help:"Run the server."`
+	Publish   publishCommand   `cmd:"" help:"Publish a message."`
+	Enqueue   enqueueCommand   `cmd:"" help:"Publish a message through a queue."`
+	Trigger   triggerCommand   `cmd:"" help:"Start a run of a workflow."`
+	Notify    notifyCommand    `cmd:"" help:"Notify workflow runs of an event."`
+	Logs      logsCommand      `cmd:"" help:"Show or follow the log of message deliveries."`
+	Runs      runsCommand      `cmd:"" help:"List, show and cancel workflow runs."`
+	Messages  messagesCommand  `cmd:"" help:"List, show, retry and cancel messages."`
+	DLQ       dlqCommand       `cmd:"" name:"dlq" help:"List the dead letter queue, and retry or restart its entries."`
+	Queues    queuesCommand    `cmd:"" help:"List, set, pause and delete queues."`
+	Groups    groupsCommand    `cmd:"" help:"List, set and delete URL groups."`
+	Schedules schedulesCommand `cmd:"" help:"List, set, pause and delete schedules."`
+	Flow      flowCommand      `cmd:"" help:"List, limit, pause and delete flow-control keys."`
+	Keys      keysCommand      `cmd:"" help:"Show and rotate the signing keys."`
+	Actions   actionsCommand   `cmd:"" help:"List and cancel background bulk actions."`
+	Open      openCommand      `cmd:"" help:"Open the console in a browser."`
+	Stats     statsCommand     `cmd:"" help:"Show how much data is stored."`
+	Backup    backupCommand    `cmd:"" help:"Back up a data directory, even while its server runs."`
+	Restore   restoreCommand   `cmd:"" help:"Restore a backup into a new data directory."`
+	Copy      copyCommand      `cmd:"" help:"Copy all data from a data directory to a database, or back."`
+	Check     checkCommand     `cmd:"" help:"Check a data directory, a backup or a database for damage."`
+	Schema    schemaCommand    `cmd:"" help:"Show a database's schema version."`
+	Verify    verifyCommand    `cmd:"" help:"Verify a delivery's signature, and explain what is wrong with it."`
+	Version   versionCommand   `cmd:"" help:"Print the version."`
+	Help      helpCommand      `cmd:"" help:"Show the help of a command."`
 
 	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version."`
 

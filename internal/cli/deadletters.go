@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -19,22 +19,26 @@ type deadLetters struct {
 	messageFilters `kong:"set='things=Messages',set='made=Messages published',set='timed=Messages that failed'"`
 }
 
-func (deadLetters) dlq() dlqKind {
-	return dlqKind{
-		path: "/v2/dlq", table: deadLetterTable, print: printMessage,
-		other: "workflow run", listOther: "posthaste dlq list", inOther: func(k kept) keptKind { return k.FailedRuns },
-	}
+func (deadLetters) kind() kind {
+	return kind{thing: "message", paths: []string{"/v2/dlq"}, list: "messages", table: deadLetterTable, print: printMessage}
+}
+
+func (deadLetters) other() otherDLQ {
+	return otherDLQ{"workflow run", "posthaste dlq list", func(k kept) keptKind { return k.FailedRuns }}
 }
 
 // selectedLetters are the dead letters that a command is about.
 type selectedLetters struct{ selectedEntries[deadLetters] }
 
-func (s *selectedLetters) change(done string) change {
-	return change{thing: "message", done: done, named: countIDs(s.IDs), dryRun: s.list}
+func (s selectedLetters) change(done string) change {
+	return change{
+		thing: "message", done: done, named: countIDs(s.IDs), dryRun: s.list,
+		made: "responses", table: retriedTable, together: true,
+	}
 }
 
 // list is the dry run for messages, which the server has none for: it lists what is selected.
-func (s *selectedLetters) list(ctx context.Context, server *client.Client, _ client.Request) iter.Seq2[preview, error] {
+func (s selectedLetters) list(ctx context.Context, server *client.Client, _ client.Request) iter.Seq2[preview, error] {
 	return func(yield func(preview, error) bool) {
 		found := preview{DryRun: true, DLQIDs: []string{}}
 		for _, request := range s.lists() {
@@ -58,9 +62,9 @@ func (s *selectedLetters) list(ctx context.Context, server *client.Client, _ cli
 
 // lists returns the requests that list what is selected. A list takes fewer ids than a
 // change.
-func (s *selectedLetters) lists() (requests []client.Request) {
+func (s selectedLetters) lists() (requests []client.Request) {
 	const mostIDs = 100
-	list := client.Request{Path: s.DLQ.dlq().path, Query: params(s.DLQ)}.With("trimBody", noBodies)
+	list := client.Request{Path: s.DLQ.kind().paths[0], Query: params(s.DLQ)}.With("trimBody", noBodies)
 	if len(s.IDs) == 0 {
 		return []client.Request{list}
 	}
@@ -70,28 +74,30 @@ func (s *selectedLetters) lists() (requests []client.Request) {
 	return requests
 }
 
-// retryDeadLettersCommand publishes messages again.
-type retryDeadLettersCommand struct {
-	selectedLetters
+// retryMessagesCommand publishes messages again whose dead letters are there.
+type retryMessagesCommand struct {
+	IDs    []string `arg:"" name:"id" help:"Message IDs."`
+	DryRun bool     `env:"-" help:"Change nothing; show how many messages would be published again."`
 	overrides
 	listOutput
+	connection
 }
 
-// Run retries the messages.
-func (c *retryDeadLettersCommand) Run(t terminal) error {
-	request, change := c.request(http.MethodPost, "/retry"), c.change("retried")
-	request.Header = c.header()
-	change.made, change.table, change.together = "responses", retriedTable, true
-	return c.sweep(t, request, change, c.Output)
-}
-
-// deleteDeadLettersCommand deletes dead letters.
-type deleteDeadLettersCommand struct {
-	selectedLetters
-	oneOutput
-}
-
-// Run deletes the entries.
-func (c *deleteDeadLettersCommand) Run(t terminal) error {
-	return c.sweep(t, c.request(http.MethodDelete, ""), c.change("deleted"), c.Output)
+// Run retries the dead letters that have the messages. That one has none is an error.
+func (c *retryMessagesCommand) Run(t terminal) error {
+	letters := selectedLetters{selectedEntries[deadLetters]{sweeping: sweeping{DryRun: c.DryRun, connection: c.connection}}}
+	letters.DLQ.MessageID = distinctIDs(c.IDs)
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		for found, err := range letters.list(ctx, server, client.Request{}) {
+			if err != nil {
+				return err
+			}
+			letters.IDs = found.DLQIDs
+		}
+		if n := len(letters.DLQ.MessageID) - len(letters.IDs); n > 0 {
+			return fmt.Errorf("%d of %s could not be retried: not in the DLQ", n, counted(len(letters.DLQ.MessageID), "message"))
+		}
+		letters.DLQ.MessageID = nil
+		return (&remakeEntries[selectedLetters]{letters, c.overrides, c.listOutput}).remake(t, "retry")
+	})
 }

@@ -112,6 +112,9 @@ func (c *devCommand) Run(t terminal, parsed *kong.Context) error {
 		options.Tokens = append(options.Tokens, user.token(false).Encode(), user.token(true).Encode())
 		options.SigningKeys[user.name] = user.keys
 	}
+	if slog.Level(c.LogLevel) > slog.LevelInfo {
+		options.Log = slog.New(withoutAttempts{options.Log.Handler()})
+	}
 	attempts := newFeed(t.Err)
 	options.Attempted = attempts.add
 	atEnd := func() error {

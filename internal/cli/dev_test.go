@@ -80,3 +80,15 @@ func (w heldWriter) Write(p []byte) (int, error) {
 	<-w.held
 	return w.Buffer.Write(p)
 }
+
+func TestBriefly(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 1234 * time.Microsecond: "1ms", 123 * time.Microsecond: "123µs", 1260 * time.Millisecond: "1.3s",
+		10 * time.Second: "10s", time.Minute: "1m", 70 * time.Second: "1m10s", time.Hour: "1h", 90 * time.Minute: "1h30m", 10 * time.Minute: "10m",
+		50 * time.Second: "50s", 48 * time.Hour: "48h",
+	} {
+		if got := briefly(d); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
+		}
+	}
+}

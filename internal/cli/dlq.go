@@ -2,44 +2,43 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"net/url"
+	"net/http"
+
+	"github.com/alecthomas/kong"
 
 	"posthaste/internal/client"
 )
 
 // dlqCommand is about what failed for good: runs of workflows, and messages.
 type dlqCommand struct {
-	List    listEntries[failedRuns] `cmd:"" help:"List failed runs in the DLQ."`
-	Show    showEntry[failedRuns]   `cmd:"" help:"Show why a run failed."`
-	Restart restartFailedCommand    `cmd:"" help:"Restart failed runs from the beginning."`
-	Resume  resumeFailedCommand     `cmd:"" help:"Restart failed runs from the step that failed."`
-	Delete  deleteFailedCommand     `cmd:"" help:"Delete failed runs from the DLQ."`
+	List    listEntries[failedRuns]     `cmd:"" help:"List failed runs in the DLQ."`
+	Show    showThing[failedRuns]       `cmd:"" set:"idhelp=ID of the DLQ entry." help:"Show why a run failed."`
+	Restart remakeEntries[selectedRuns] `cmd:"" help:"Restart failed runs from the beginning."`
+	Resume  remakeEntries[selectedRuns] `cmd:"" help:"Restart failed runs from the step that failed."`
+	Delete  deleteEntries[selectedRuns] `cmd:"" help:"Delete failed runs from the DLQ."`
 
 	Messages deadLettersCommand `cmd:"" help:"List, show, retry and delete messages in the DLQ."`
 }
 
 // deadLettersCommand is about messages that failed for good.
 type deadLettersCommand struct {
-	List   listEntries[deadLetters] `cmd:"" help:"List messages in the DLQ."`
-	Show   showEntry[deadLetters]   `cmd:"" help:"Show why a message failed."`
-	Retry  retryDeadLettersCommand  `cmd:"" help:"Publish failed messages again."`
-	Delete deleteDeadLettersCommand `cmd:"" help:"Delete messages from the DLQ."`
+	List   listEntries[deadLetters]       `cmd:"" help:"List messages in the DLQ."`
+	Show   showThing[deadLetters]         `cmd:"" set:"idhelp=ID of the DLQ entry." help:"Show why a message failed."`
+	Retry  remakeEntries[selectedLetters] `cmd:"" help:"Publish failed messages again."`
+	Delete deleteEntries[selectedLetters] `cmd:"" help:"Delete messages from the DLQ."`
 }
 
 // dlq is one of the two DLQs. Its fields are the filters of its entries, as flags.
-type dlq interface{ dlq() dlqKind }
+type dlq interface {
+	resource
+	other() otherDLQ
+}
 
-// dlqKind is where a DLQ is, and how its entries are shown.
-type dlqKind struct {
-	path  string
-	table table
-	print func(t terminal, entry json.RawMessage) error
-
-	// Who looks for an entry would not look for a second DLQ.
-	other     string // a thing in the other DLQ
-	listOther string // the command that lists them
-	inOther   func(kept) keptKind
+// otherDLQ is where else to look: who looks for an entry would not look for a second DLQ.
+type otherDLQ struct {
+	thing string // that is in it
+	list  string // the command that lists them
+	in    func(kept) keptKind
 }
 
 // listEntries lists the entries of a DLQ.
@@ -50,8 +49,8 @@ type listEntries[D dlq] struct {
 
 // Run prints the entries, and on Err how to list those of the other DLQ if there are any.
 func (c *listEntries[D]) Run(t terminal) error {
-	kind := c.DLQ.dlq()
-	request := client.Request{Path: kind.path, Query: c.withoutBodies(params(c))}
+	kind, other := c.DLQ.kind(), c.DLQ.other()
+	request := client.Request{Path: kind.paths[0], Query: c.withoutBodies(params(c))}
 	if err := c.print(t, request, "messages", kind.table); err != nil || c.Output != "table" {
 		return err
 	}
@@ -60,24 +59,11 @@ func (c *listEntries[D]) Run(t terminal) error {
 		if err := server.Do(ctx, client.Request{Path: "/v2/usage"}, &found); err != nil {
 			return err
 		}
-		if n := int(kind.inOther(found).Entries); n > 0 {
-			return writeLine(t.Err, "The DLQ also has %s. List them with: %s", counted(n, kind.other), kind.listOther)
+		if n := int(other.in(found).Entries); n > 0 {
+			return writeLine(t.Err, "The DLQ also has %s. List them with: %s", counted(n, other.thing), other.list)
 		}
 		return nil
 	})
-}
-
-// showEntry shows one entry of a DLQ.
-type showEntry[D dlq] struct {
-	ID string `arg:"" help:"ID of the DLQ entry."`
-	oneOutput
-	connection
-}
-
-// Run prints the entry.
-func (c *showEntry[D]) Run(t terminal) error {
-	var d D
-	return c.show(t, client.Request{Path: d.dlq().path + "/" + url.PathEscape(c.ID)}, c.Output, d.dlq().print)
 }
 
 // selectedEntries are the entries of a DLQ that a command is about.
@@ -88,7 +74,7 @@ type selectedEntries[D dlq] struct {
 }
 
 // Validate returns a sentence about the first setting that is wrong.
-func (s *selectedEntries[D]) Validate() error {
+func (s selectedEntries[D]) Validate() error {
 	if err := selectionOf(len(s.IDs) > 0, len(params(s.DLQ)) > 0, s.All); err != nil {
 		return err
 	}
@@ -96,10 +82,52 @@ func (s *selectedEntries[D]) Validate() error {
 }
 
 // request returns the request for a method and a path below the DLQ.
-func (s *selectedEntries[D]) request(method, path string) client.Request {
-	request := client.Request{Method: method, Path: s.DLQ.dlq().path + path, Query: params(s.DLQ)}
+func (s selectedEntries[D]) request(method, path string) client.Request {
+	request := client.Request{Method: method, Path: s.DLQ.kind().paths[0] + path, Query: params(s.DLQ)}
 	if len(s.IDs) > 0 {
 		request.Body = map[string]any{"dlqIds": s.IDs}
 	}
 	return request
+}
+
+// selection is what a command of a DLQ is about: entries of one of the two.
+type selection interface {
+	request(method, path string) client.Request
+	change(done string) change
+	connect() *sweeping
+}
+
+// remakeEntries puts something new in the place of entries: runs, or messages.
+type remakeEntries[S selection] struct {
+	Entries S `embed:""`
+	overrides
+	listOutput
+}
+
+// Run asks for what the command is called.
+func (c *remakeEntries[S]) Run(t terminal, parsed *kong.Context) error {
+	return c.remake(t, parsed.Selected().Name)
+}
+
+func (c *remakeEntries[S]) remake(t terminal, verb string) error {
+	request := c.Entries.request(http.MethodPost, "/"+verb)
+	request.Header = tagged(c.overrides)
+	return c.Entries.connect().sweep(t, request, c.Entries.change(done[verb]), c.Output)
+}
+
+// deleteEntries deletes entries.
+type deleteEntries[S selection] struct {
+	Entries S `embed:""`
+	confirmation
+	oneOutput
+}
+
+// Run deletes the entries. Many are counted first, so that it is known what is deleted.
+func (c *deleteEntries[S]) Run(t terminal) error {
+	change := c.Entries.change("deleted")
+	change.made, change.together = "", false
+	if change.named == 0 {
+		change.ask = &c.confirmation
+	}
+	return c.Entries.connect().sweep(t, c.Entries.request(http.MethodDelete, ""), change, c.Output)
 }

@@ -20,7 +20,7 @@ type listedFailure struct {
 
 // failedRunTable shows entries of the DLQ of runs.
 var failedRunTable = tableOf(columns{
-	{"FAILED", len(tableTime)},
+	{"FAILED", ofTime},
 	{"DEAD LETTER", 20},
 	{"STATUS", 6},
 	{"RUN", 28},
@@ -49,7 +49,7 @@ var printFailedRun = fieldsOf(func(entry listedFailure) []field {
 
 // startedTable shows runs that took the place of failed ones.
 var startedTable = tableOf(columns{
-	{"CREATED", len(tableTime)},
+	{"CREATED", ofTime},
 	{"DEAD LETTER", 20},
 	{name: "RUN"},
 }, func(started listedFailure) []cell {

@@ -15,6 +15,12 @@ posthaste dev --port 9000 --data ./data    # keep data between runs
 posthaste serve --data /var/lib/posthaste
 posthaste serve --config /etc/posthaste.yaml --log-format json
 posthaste serve --database-url postgres://posthaste:secret@db/posthaste
+posthaste publish https://api.example.com/orders -d '{"order":42}' -H 'X-Source: shop' --label order-42
+posthaste publish https://api.example.com/orders -d @order.json --delay 10m --retries 5
+posthaste enqueue orders https://api.example.com/orders -d @order.json --deduplication-id order-42
+posthaste trigger https://app.example.com/api/order -d '{"order":42}'
+posthaste notify order-42-paid -d '{"paid":true}'
+posthaste notify order-42-paid --workflow-run-id wfr_65b1f0c2a4
 posthaste logs --state FAILED --from-date 15m
 posthaste logs --message-id msg_26hZCxZCuWyyTWPmSVBrNB882AAA
 posthaste logs --follow --host api.example.com --output ndjson
@@ -22,11 +28,41 @@ posthaste runs list --state RUN_FAILED --from-date 1d
 posthaste runs list --host app.example.com --label order-42 --output ndjson
 posthaste runs show wfr_65b1f0c2a4
 posthaste runs cancel wfr_65b1f0c2a4
-posthaste runs cancel --workflow-url https://app.example.com/api/order
+posthaste runs cancel --workflow-url https://app.example.com/api/order --yes
+posthaste messages list --state FAILED --from-date 1h
 posthaste messages show msg_26hZCxZCuWyyTWPmSVBrNB882AAA
 posthaste messages run-now msg_26hZCxZCuWyyTWPmSVBrNB882AAA
+posthaste messages retry msg_26hZCxZCuWyyTWPmSVBrNB882AAA
 posthaste messages cancel msg_26hZCxZCuWyyTWPmSVBrNB882AAA
-posthaste messages cancel --host api.example.com --label order-42
+posthaste messages cancel --host api.example.com --label order-42 --yes
+posthaste queues list
+posthaste queues show orders
+posthaste queues set orders --parallelism 4
+posthaste queues pause orders
+posthaste queues resume orders
+posthaste queues delete orders
+posthaste groups list
+posthaste groups show shops
+posthaste groups set shops --endpoint https://a.example.com --endpoint backup=https://b.example.com --retries 5
+posthaste groups remove shops backup
+posthaste groups delete shops
+posthaste schedules list
+posthaste schedules show nightly
+posthaste schedules set https://api.example.com/report --cron 'CRON_TZ=Europe/Berlin 30 3 * * *' --schedule-id nightly
+posthaste schedules ticks '30 3 * * 1-5'
+posthaste schedules pause nightly
+posthaste schedules resume nightly
+posthaste schedules delete nightly
+posthaste flow list
+posthaste flow show tenant-7
+posthaste flow set tenant-7 --parallelism 5 --rate 100 --period 1m
+posthaste flow unpin tenant-7
+posthaste flow pause tenant-7
+posthaste flow resume tenant-7
+posthaste flow reset-rate tenant-7
+posthaste flow delete tenant-7
+posthaste keys show
+posthaste keys rotate --yes
 posthaste actions list
 posthaste actions cancel act_17000000000008c1f0e2a9b3d
 posthaste dlq list --from-date 12h
@@ -34,12 +70,12 @@ posthaste dlq show 1700000000000-0
 posthaste dlq restart --workflow-url https://app.example.com/api/order --dry-run
 posthaste dlq restart --workflow-url https://app.example.com/api/order
 posthaste dlq resume --all --with-flow-control-key recover --with-flow-control-value parallelism=10
-posthaste dlq delete --label test
+posthaste dlq delete --label test --yes
 posthaste dlq messages list --destination https://api.example.com/orders --from-date 12h
 posthaste dlq messages show 1700000000000-0
 posthaste dlq messages retry --destination https://api.example.com/orders --dry-run
 posthaste dlq messages retry --destination https://api.example.com/orders
-posthaste dlq messages delete --label test
+posthaste dlq messages delete --label test --yes
 posthaste open
 posthaste stats --days
 posthaste copy --from /var/lib/posthaste --to postgres://posthaste:secret@db/posthaste

@@ -1,11 +1,6 @@
 package cli
 
-import (
-	"net/http"
-	"reflect"
-
-	"posthaste/internal/client"
-)
+import "posthaste/internal/client"
 
 // failedRuns is the DLQ of runs (contract, workflows 6.4).
 type failedRuns struct {
@@ -18,11 +13,12 @@ type failedRuns struct {
 	commonFilters `kong:"set='things=Runs',set='made=Runs triggered',set='timed=Runs that failed'"`
 }
 
-func (failedRuns) dlq() dlqKind {
-	return dlqKind{
-		path: "/v2/workflows/dlq", table: failedRunTable, print: printFailedRun,
-		other: "message", listOther: "posthaste dlq messages list", inOther: func(k kept) keptKind { return k.DeadLetters },
-	}
+func (failedRuns) kind() kind {
+	return kind{thing: "failed run", paths: []string{"/v2/workflows/dlq"}, list: "messages", table: failedRunTable, print: printFailedRun}
+}
+
+func (failedRuns) other() otherDLQ {
+	return otherDLQ{"message", "posthaste dlq messages list", func(k kept) keptKind { return k.DeadLetters }}
 }
 
 // selectedRuns are the failed runs that a command is about.
@@ -33,7 +29,7 @@ type selectedRuns struct {
 
 // request returns the request for a method and a path below the DLQ. A sweep begins
 // with the oldest failure.
-func (s *selectedRuns) request(method, path string) client.Request {
+func (s selectedRuns) request(method, path string) client.Request {
 	request := s.selectedEntries.request(method, path)
 	if s.Cursor != "" {
 		request.Query.Set("cursor", s.Cursor)
@@ -43,8 +39,8 @@ func (s *selectedRuns) request(method, path string) client.Request {
 
 // change returns what becomes of the runs. How many of a list are left for it to go on with
 // is not known.
-func (s *selectedRuns) change(done string) change {
-	c := change{thing: "failed run", done: done, dryRun: serverDryRun, repeatable: true}
+func (s selectedRuns) change(done string) change {
+	c := change{thing: "failed run", done: done, dryRun: serverDryRun, repeatable: true, made: "workflowRuns", table: startedTable}
 	if s.Cursor == "" {
 		c.named = countIDs(s.IDs)
 	}
@@ -61,44 +57,4 @@ type overrides struct {
 	FlowControlValue string   `group:"override" header:"Service-Flow-Control-Value" env:"-" name:"with-flow-control-value" placeholder:"VALUE" help:"Flow-control limits, such as parallelism=5,rate=10."`
 	Label            []string `group:"override" header:"Service-Label" env:"-" name:"with-label" sep:"none" placeholder:"LABEL" help:"Label; can be given more than once."`
 	FailureCallback  string   `group:"override" header:"Service-Failure-Callback" env:"-" name:"with-failure-callback" placeholder:"URL" help:"URL that is called if the run fails again."`
-}
-
-func (o *overrides) header() http.Header {
-	header := http.Header{}
-	addTagged("header", reflect.ValueOf(*o), header.Add)
-	return header
-}
-
-// startCommand starts failed runs again.
-type startCommand struct {
-	selectedRuns
-	overrides
-	listOutput
-}
-
-func (c *startCommand) start(t terminal, path, done string) error {
-	request, change := c.request(http.MethodPost, path), c.change(done)
-	request.Header = c.header()
-	change.made, change.table = "workflowRuns", startedTable
-	return c.sweep(t, request, change, c.Output)
-}
-
-type restartFailedCommand struct{ startCommand }
-
-// Run restarts the runs.
-func (c *restartFailedCommand) Run(t terminal) error { return c.start(t, "/restart", "restarted") }
-
-type resumeFailedCommand struct{ startCommand }
-
-// Run resumes the runs.
-func (c *resumeFailedCommand) Run(t terminal) error { return c.start(t, "/resume", "resumed") }
-
-type deleteFailedCommand struct {
-	selectedRuns
-	oneOutput
-}
-
-// Run deletes the entries.
-func (c *deleteFailedCommand) Run(t terminal) error {
-	return c.sweep(t, c.request(http.MethodDelete, ""), c.change("deleted"), c.Output)
 }

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,18 +112,38 @@ func orDash(status int) string {
 
 // briefly writes a length of time as people read it: with two or three digits.
 func briefly(d time.Duration) string {
+	unit := time.Minute
 	switch {
 	case d < 0:
 		return "0s"
 	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
+		unit = time.Microsecond
 	case d < time.Second:
-		return d.Round(time.Millisecond).String()
+		unit = time.Millisecond
 	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
+		unit = 100 * time.Millisecond
 	case d < time.Hour:
-		return d.Round(time.Second).String()
-	default:
-		return d.Round(time.Minute).String()
+		unit = time.Second
 	}
+	text := d.Round(unit).String()
+	if d >= time.Minute { // 1m0s is 1m
+		if rest, whole := strings.CutSuffix(text, "m0s"); whole {
+			text = strings.TrimSuffix(rest+"m", "h0m")
+			if text != rest+"m" {
+				text += "h"
+			}
+		}
+	}
+	return text
+}
+
+// withoutAttempts is a handler of log lines that leaves out those of attempts.
+type withoutAttempts struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h withoutAttempts) Handle(ctx context.Context, line slog.Record) error {
+	if line.Message == "attempt.finished" {
+		return nil
+	}
+	return h.Handler.Handle(ctx, line)
 }

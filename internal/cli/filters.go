@@ -3,6 +3,7 @@ package cli
 import (
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -26,6 +27,19 @@ type messageFilters struct {
 	ScheduleID  []string `group:"filter" param:"scheduleId" env:"-" sep:"none" placeholder:"ID" help:"${things} created by a schedule."`
 	QueueName   []string `group:"filter" param:"queueName" env:"-" sep:"none" placeholder:"NAME" help:"${things} sent through a queue."`
 	commonFilters
+}
+
+// logFilters are the filters of the log of messages.
+type logFilters struct {
+	MessageID []string `group:"filter" param:"messageId" env:"-" sep:"none" placeholder:"ID" help:"${things} with an ID. A filter given more than once matches any of its values."`
+	placeFilters
+	messageFilters
+}
+
+// placeFilters are the filters by the place that messages go to.
+type placeFilters struct {
+	Host []string `group:"filter" param:"host" env:"-" sep:"none" placeholder:"HOST" help:"${things} to a host, with or without port."`
+	Path []string `group:"filter" param:"path" env:"-" sep:"none" placeholder:"PATH" help:"${things} to a path."`
 }
 
 // params returns the parameters that the fields of a command with a param tag give.
@@ -70,6 +84,8 @@ func texts(value any) []string {
 		return value
 	case timeFlag:
 		return value.values()
+	case notBefore:
+		return []string{strconv.FormatInt(value.Unix(), 10)}
 	case bool:
 		return []string{"true"}
 	default:

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"posthaste"
 	"posthaste/internal/client"
@@ -10,17 +11,14 @@ import (
 // logsCommand shows the log of messages: what is there, or what is yet to come. Its
 // filters are those of GET /v2/logs.
 type logsCommand struct {
-	MessageID []string `group:"filter" param:"messageId" env:"-" sep:"none" placeholder:"ID" help:"Entries of a message. A filter given more than once matches any of its values."`
-	State     []string `group:"filter" param:"state" env:"-" sep:"none" placeholder:"STATE" help:"Entries in a state, such as FAILED, or IN_PROGRESS for ACTIVE, RETRY and ERROR."`
-	Host      []string `group:"filter" param:"host" env:"-" sep:"none" placeholder:"HOST" help:"Entries of messages to a host, with or without port."`
-	Path      []string `group:"filter" param:"path" env:"-" sep:"none" placeholder:"PATH" help:"Entries of messages to a path."`
+	logFilters `kong:"set='things=Entries of messages',set='made=Entries of messages published',set='timed=Entries'"`
+	State      []string `group:"filter" param:"state" env:"-" sep:"none" placeholder:"STATE" help:"Entries in a state, such as FAILED, or IN_PROGRESS for ACTIVE, RETRY and ERROR."`
 
-	messageFilters `kong:"set='things=Entries of messages',set='made=Entries of messages published',set='timed=Entries'"`
-
-	Count  *int   `env:"-" placeholder:"N" help:"Maximum number of entries (0 = all). Default: 100, or all with --follow or --output ndjson."`
-	Order  string `param:"order" env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst or earliestFirst. Default: latestFirst, or earliestFirst with --follow."`
-	Cursor string `param:"cursor" env:"-" placeholder:"CURSOR" help:"Continue from a cursor of an earlier response."`
-	Follow bool   `env:"-" help:"Show new entries as they are written, starting now or at --from-date, until interrupted."`
+	ByMessage bool   `env:"-" help:"Show each message once, with its changes from the first to the last. Default with --message-id in a table."`
+	Count     *int   `env:"-" placeholder:"N" help:"Maximum number of entries (0 = all). Default: 100, or all with --follow or --output ndjson."`
+	Order     string `param:"order" env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst or earliestFirst. Default: latestFirst, or earliestFirst with --follow."`
+	Cursor    string `param:"cursor" env:"-" placeholder:"CURSOR" help:"Continue from a cursor of an earlier response."`
+	Follow    bool   `env:"-" help:"Show new entries as they are written, starting now or at --from-date, until interrupted."`
 	listOutput
 	connection
 }
@@ -35,6 +33,8 @@ func (c *logsCommand) Validate() error {
 	switch {
 	case c.Count != nil && *c.Count < 0:
 		return posthaste.Invalidf("count %d is negative: give a number of entries, or 0 for all", *c.Count)
+	case c.ByMessage && (c.Follow || c.Output != "table" || c.Order != "" || c.Cursor != ""):
+		return posthaste.Invalidf("by-message cannot be combined with --follow, --output, --order or --cursor: it is a table of all changes of a message")
 	case c.Follow && c.Order == "latestFirst":
 		return posthaste.Invalidf("order latestFirst cannot be combined with --follow, which shows entries as they are written")
 	case c.Follow && c.Output == "json":
@@ -47,6 +47,9 @@ func (c *logsCommand) Validate() error {
 func (c *logsCommand) Run(t terminal) error {
 	request := client.Request{Path: "/v2/logs", Query: c.withoutBodies(params(c))}
 	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		if c.ByMessage || c.isOneMessage() {
+			return c.tell(ctx, t, server, request)
+		}
 		if c.Follow {
 			followed := list{output: c.Output, table: logTable, prompt: true}
 			return followed.write(t, first(c.count(), server.Follow(ctx, request)))
@@ -54,6 +57,25 @@ func (c *logsCommand) Run(t terminal) error {
 		from := &source{server: server, request: request, name: "events", count: c.count(), mostPage: mostLogPage}
 		return from.print(ctx, t, c.Output, logTable)
 	})
+}
+
+// isOneMessage reports whether the log of one message is wanted, as people read it.
+func (c *logsCommand) isOneMessage() bool {
+	return len(c.MessageID) == 1 && c.Output == "table" && !c.Follow && len(c.State) == 0 && c.Order == "" && c.Cursor == "" && c.Count == nil
+}
+
+// tell prints the stories of messages, those that changed last first.
+func (c *logsCommand) tell(ctx context.Context, t terminal, server *client.Client, request client.Request) error {
+	stories, err := tellStories(ctx, server, request.Query, nil, c.count())
+	if err != nil {
+		return err
+	}
+	for _, s := range stories {
+		if err := s.write(t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // count returns after how many entries to end, 0 for never.
@@ -70,24 +92,10 @@ func (c *logsCommand) count() int {
 
 // logTable shows log entries.
 var logTable = tableOf(columns{
-	{"TIME", len(tableTime)},
+	{"TIME", ofTime},
 	{"STATE", len(posthaste.StateCancelRequested)},
 	{"MESSAGE", 26},
 	{name: "DESTINATION"},
-}, func(entry struct {
-	Time             int64           `json:"time"` // Unix ms
-	State            posthaste.State `json:"state"`
-	MessageID        string          `json:"messageId"`
-	URL              string          `json:"url"`
-	Error            string          `json:"error"`
-	NextDeliveryTime int64           `json:"nextDeliveryTime"` // Unix ms
-}) []cell {
-	end := entry.URL
-	if entry.Error != "" {
-		end += "  " + entry.Error
-	}
-	if entry.NextDeliveryTime != 0 {
-		end += "  next " + at(entry.NextDeliveryTime).text
-	}
-	return []cell{at(entry.Time), inState(entry.State), {text: entry.MessageID}, {text: end}}
+}, func(entry logEntry) []cell {
+	return []cell{at(entry.Time), inState(entry.State), {text: entry.MessageID}, {text: strings.TrimSpace(entry.URL + "  " + entry.what())}}
 })

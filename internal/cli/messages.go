@@ -11,10 +11,12 @@ import (
 	"posthaste/internal/client"
 )
 
-// messagesCommand is about messages that have not ended.
+// messagesCommand is about messages.
 type messagesCommand struct {
+	List   listMessagesCommand         `cmd:"" help:"List messages, each with its latest state."`
 	Show   showMessageCommand          `cmd:"" help:"Show a message."`
 	RunNow runNowCommand               `cmd:"" name:"run-now" help:"Deliver a delayed or retrying message now."`
+	Retry  retryMessagesCommand        `cmd:"" help:"Publish failed messages again, taking them out of the DLQ."`
 	Cancel cancelCommand[liveMessages] `cmd:"" set:"thing=message" help:"Cancel messages."`
 }
 
@@ -98,9 +100,7 @@ func (c *runNowCommand) Run(t terminal) error {
 // liveMessages are messages that have not ended. Their filters are those of DELETE
 // /v2/messages.
 type liveMessages struct {
-	Host []string `group:"filter" param:"host" env:"-" sep:"none" placeholder:"HOST" help:"Messages to a host, with or without port. A filter given more than once matches any of its values."`
-	Path []string `group:"filter" param:"path" env:"-" sep:"none" placeholder:"PATH" help:"Messages to a path."`
-
+	placeFilters   `kong:"set='things=Messages'"`
 	messageFilters `kong:"set='things=Messages',set='made=Messages published',set='timed=Messages published'"`
 }
 

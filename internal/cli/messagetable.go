@@ -39,7 +39,7 @@ type listedMessage struct {
 
 // deadLetterTable shows entries of the DLQ of messages.
 var deadLetterTable = tableOf(columns{
-	{"FAILED", len(tableTime)},
+	{"FAILED", ofTime},
 	{"DEAD LETTER", 20},
 	{"STATUS", 6},
 	{"MESSAGE", 26},

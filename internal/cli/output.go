@@ -47,11 +47,11 @@ type list struct {
 // write writes the values. What came before an error is written too.
 func (l list) write(t terminal, values iter.Seq2[json.RawMessage, error]) error {
 	out := bufio.NewWriter(t.Out)
-	return errors.Join(l.writeTo(out, hasColours(t.Out), values), out.Flush())
+	return errors.Join(l.writeTo(out, lookOf(t.Out), values), out.Flush())
 }
 
-func (l list) writeTo(out *bufio.Writer, coloured bool, values iter.Seq2[json.RawMessage, error]) error {
-	err := l.begin(out)
+func (l list) writeTo(out *bufio.Writer, look look, values iter.Seq2[json.RawMessage, error]) error {
+	err := l.begin(out, look)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (l list) writeTo(out *bufio.Writer, coloured bool, values iter.Seq2[json.Ra
 		case "ndjson":
 			err = writeLine(out, "%s", value)
 		default:
-			err = l.table.write(out, coloured, value)
+			err = l.table.write(out, look, value)
 		}
 		if err == nil && l.prompt {
 			err = out.Flush()
@@ -79,12 +79,12 @@ func (l list) writeTo(out *bufio.Writer, coloured bool, values iter.Seq2[json.Ra
 	return errors.Join(err, l.end(out)) // a document can be read after an error too
 }
 
-func (l list) begin(out *bufio.Writer) (err error) {
+func (l list) begin(out *bufio.Writer, look look) (err error) {
 	switch l.output {
 	case "json": // as the API does
 		_, err = fmt.Fprintf(out, "{%q:[", l.name)
 	case "table":
-		err = l.table.columns.writeNames(out)
+		err = l.table.columns.writeNames(out, look)
 	}
 	if err == nil && l.prompt {
 		err = out.Flush()

@@ -61,7 +61,7 @@ func (c *showRunCommand) Run(t terminal) error {
 			return writeJSON(t.Out, map[string]any{"runs": found})
 		}
 		for _, run := range found {
-			if err := printRun(t, run); err != nil {
+			if err := printRun(t, run, func(run listedRun) ([]runEvent, error) { return eventsOf(ctx, server, run) }); err != nil {
 				return err
 			}
 		}

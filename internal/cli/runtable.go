@@ -2,7 +2,9 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
+	"time"
 
 	"posthaste"
 )
@@ -21,20 +23,27 @@ type listedRun struct {
 		ID string `json:"workflowRunId"`
 	} `json:"successor"`
 	Groups []struct {
-		Steps []json.RawMessage `json:"steps"` // of listedStep
+		Type  string       `json:"type"`
+		Steps []listedStep `json:"steps"`
 	} `json:"steps"`
 }
 
 // listedStep is what is shown of a step.
 type listedStep struct {
-	Name      string              `json:"stepName"`
+	runStepOf
 	Type      string              `json:"stepType"`
 	CallType  string              `json:"callType"`
 	State     posthaste.StepState `json:"state"`
 	CreatedAt int64               `json:"createdAt"` // Unix ms
 	Out       string              `json:"out"`
 	NextAt    int64               `json:"nextDeliveryTime"` // Unix ms
-	Errors    []struct {
+
+	SleepFor   int64 `json:"sleepFor"`   // seconds
+	SleepUntil int64 `json:"sleepUntil"` // Unix seconds
+
+	begun, ended int64 // Unix ms; see setTimes
+
+	Errors []struct {
 		Error string `json:"error"`
 		Body  string `json:"body"`
 	} `json:"errors"`
@@ -42,24 +51,46 @@ type listedStep struct {
 
 // runTable shows runs.
 var runTable = tableOf(columns{
-	{"CREATED", len(tableTime)},
+	{"CREATED", ofTime},
 	{"STATE", len(posthaste.RunCancelled)},
+	{"TOOK", 7},
 	{"RUN", 28},
 	{name: "WORKFLOW"},
 }, func(run listedRun) []cell {
-	return []cell{at(run.CreatedAt), inState(run.State), {text: run.ID}, {text: run.URL}}
+	return []cell{at(run.CreatedAt), inState(run.State), {text: run.took()}, {text: run.ID}, {text: run.URL}}
 })
 
-// stepTable shows the steps of a run.
-var stepTable = tableOf(columns{
-	{"CREATED", len(tableTime)},
+// stepColumns are those of the steps of a run. Steps of a parallel group are held together.
+var stepColumns = columns{
+	{"CREATED", ofTime},
 	{"STATE", len(posthaste.StepCancelled)},
-	{"TYPE", 12},
-	{"STEP", 20},
+	{"TOOK", 7},
+	{"TYPE", 8},
+	{"STEP", 24},
 	{name: "RESULT"},
-}, func(step listedStep) []cell {
-	return []cell{at(step.CreatedAt), inState(step.State), {text: step.Type}, {text: step.Name}, step.result()}
-})
+}
+
+// rows returns the rows of the steps.
+func (run *listedRun) rows() (rows [][]cell) {
+	for _, group := range run.Groups {
+		for i, step := range group.Steps {
+			branch := ""
+			switch {
+			case len(group.Steps) == 1:
+			case i == 0:
+				branch = "┌ "
+			case i == len(group.Steps)-1:
+				branch = "└ "
+			default:
+				branch = "├ "
+			}
+			rows = append(rows, []cell{
+				at(step.CreatedAt), inState(step.State), {text: step.took()}, {text: step.Type}, {text: branch + step.Name}, step.result(),
+			})
+		}
+	}
+	return rows
+}
 
 // result tells what became of a step, or what is wrong with it.
 func (s *listedStep) result() cell {
@@ -83,23 +114,21 @@ func brief(text string) string {
 	return text
 }
 
-// printRun writes a run and its steps.
-func printRun(t terminal, value json.RawMessage) error {
+// printRun writes a run and its steps, with how long they took.
+func printRun(t terminal, value json.RawMessage, events func(listedRun) ([]runEvent, error)) error {
+	var run listedRun
+	if err := json.Unmarshal(value, &run); err != nil {
+		return fmt.Errorf("read the response: %w", err)
+	}
+	changes, err := events(run)
+	if err != nil {
+		return err
+	}
+	run.setTimes(changes, time.Now().UnixMilli())
 	if err := printRunFields(t, value); err != nil {
 		return err
 	}
-	steps := func(yield func(json.RawMessage, error) bool) {
-		var run listedRun
-		_ = json.Unmarshal(value, &run) // was read before
-		for _, group := range run.Groups {
-			for _, step := range group.Steps {
-				if !yield(step, nil) {
-					return
-				}
-			}
-		}
-	}
-	if err := (list{output: "table", table: stepTable}).write(t, steps); err != nil {
+	if err := stepColumns.writeRows(t.Out, run.rows()); err != nil {
 		return err
 	}
 	return writeLine(t.Out, "")
@@ -112,9 +141,18 @@ var printRunFields = fieldsOf(func(run listedRun) []field {
 		{"state", string(run.State)},
 		{"created", at(run.CreatedAt).text},
 		{"ended", at(run.CompletedAt).text},
+		{"took", run.took()},
 		{"label", run.Label},
 		{"response", brief(run.Response)},
 		{"dead letter", run.DLQID},
 		{"restarted as", run.Successor.ID},
 	}
 })
+
+// took returns how long the run took, "" until it has ended.
+func (run *listedRun) took() string {
+	if run.CompletedAt == 0 {
+		return ""
+	}
+	return briefly(time.Duration(run.CompletedAt-run.CreatedAt) * time.Millisecond)
+}

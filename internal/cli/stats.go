@@ -60,7 +60,7 @@ func (c *statsCommand) print(t terminal, usage json.RawMessage) error {
 var keptColumns = columns{
 	{"KIND", 12},
 	{"ENTRIES", 12},
-	{"OLDEST", len(tableTime)},
+	{"OLDEST", ofTime},
 	{name: "BYTES"},
 }
 

@@ -23,6 +23,9 @@ type sweeping struct {
 	connection
 }
 
+// connect returns how the command is asked.
+func (s sweeping) connect() *sweeping { return &s }
+
 // selectionOf returns a sentence about what a command is to change if that is not
 // clear: ids, or a filter, or everything.
 func selectionOf(ids, filter, all bool) error {
@@ -65,6 +68,8 @@ type change struct {
 	table      table  // of that
 	dryRun     dryRun
 	repeatable bool // a page may be asked for again, and its cursor by another command
+
+	ask *confirmation // before it is made; nil: nobody is asked
 }
 
 // shortfall returns an error if entries failed to be changed, or if some that were named are
@@ -134,6 +139,11 @@ func (s *sweeping) sweep(t terminal, request client.Request, c change, output st
 		total, err := c.total(ctx, server, request)
 		if err != nil {
 			return err
+		}
+		if c.ask != nil && total > 0 {
+			if err := c.ask.ask(t, "delete "+counted(total, c.thing)+" from the DLQ"); err != nil {
+				return err
+			}
 		}
 		w := &sweep{terminal: t, change: c, bar: newBar(t.Err, total, c.thing+"s"), cursor: request.Query.Get("cursor")}
 		return w.tell(total, w.print(output, w.changed(c.pages(ctx, server, request))))

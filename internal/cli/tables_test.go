@@ -59,23 +59,39 @@ func TestPrintBinary(t *testing.T) {
 
 func TestPrintRun(t *testing.T) {
 	run := `{"workflowRunId":"wfr_a","workflowUrl":"http://h/w","workflowState":"RUN_FAILED",
-		"workflowRunCreatedAt":1700000000000,"dlqId":"17-0","successor":{"workflowRunId":"wfr_b"},"steps":[
+		"workflowRunCreatedAt":1700000000000,"workflowRunCompletedAt":1700000000000,"dlqId":"17-0","successor":{"workflowRunId":"wfr_b"},"steps":[
 		{"type":"sequential","steps":[{"stepName":"init","stepType":"Initial","state":"STEP_SUCCESS","createdAt":1700000000000,"out":"` + strings.Repeat("x", 90) + `"}]},
+		{"type":"parallel","steps":[{"stepId":1,"stepName":"pay","state":"STEP_SUCCESS","createdAt":1700000000000},
+			{"stepId":2,"stepName":"pack","state":"STEP_SUCCESS","createdAt":1700000000000},
+			{"stepId":3,"stepName":"rest","state":"STEP_SUCCESS","createdAt":1700000000000,"sleepFor":60,"messageId":"msg_s"}]},
 		{"type":"next","steps":[{"state":"STEP_RETRY","nextDeliveryTime":1700000000000,"errors":[
 			{"error":"","body":"first"},{"error":"500","body":"second"}]}]}]}`
 	want := `run           wfr_a
 workflow      http://h/w
 state         RUN_FAILED
 created       14 NOV 2023, 22:13:20.000 UTC
+ended         14 NOV 2023, 22:13:20.000 UTC
+took          0s
 dead letter   17-0
 restarted as  wfr_b
-CREATED                        STATE          TYPE          STEP                  RESULT
-14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   Initial       init                  ` + strings.Repeat("x", 80) + `…
-                               STEP_RETRY                                         500 second, next 14 NOV 2023, 22:13:20.000 UTC
+CREATED                        STATE          TOOK     TYPE      STEP                      RESULT
+14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   20ms     Initial   init                      ` + strings.Repeat("x", 80) + `…
+14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   1.5s               ┌ pay
+14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   3s                 ├ pack
+14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   4s                 └ rest
+                               STEP_RETRY     0s                                           500 second, next 14 NOV 2023, 22:13:20.000 UTC
 
 `
+	id := func(n int) *int { return &n }
+	events := []runEvent{
+		{1_700_000_000_020, "STEP_SUCCESS", &runStepOf{Name: "init"}},
+		{1_700_000_000_020, "STEP_PROGRESS", &runStepOf{ID: id(1)}},
+		{1_700_000_001_520, "STEP_SUCCESS", &runStepOf{ID: id(1)}},
+		{1_700_000_003_020, "STEP_SUCCESS", &runStepOf{ID: id(2)}},
+		{1_700_000_004_020, "STEP_SUCCESS", &runStepOf{ID: id(3), MessageID: "msg_s"}}, // run before it was due
+	}
 	var out bytes.Buffer
-	if err := printRun(terminal{Out: &out}, json.RawMessage(run)); err != nil {
+	if err := printRun(terminal{Out: &out}, json.RawMessage(run), func(listedRun) ([]runEvent, error) { return events, nil }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, moments(out.String())); diff != "" {
@@ -85,7 +101,7 @@ CREATED                        STATE          TYPE          STEP                
 
 func TestColours(t *testing.T) {
 	var out bytes.Buffer
-	if err := runTable.write(&out, true, json.RawMessage(`{"workflowState":"RUN_FAILED"}`)); err != nil {
+	if err := runTable.write(&out, look{coloured: true}, json.RawMessage(`{"workflowState":"RUN_FAILED"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if want := string(bad) + "RUN_FAILED  " + normal; !strings.Contains(out.String(), want) {

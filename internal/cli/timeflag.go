@@ -38,6 +38,12 @@ func parseTimeFlag(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
+	if at, err := time.ParseInLocation(shortTime, text, now.Location()); err == nil { // of the last twelve months
+		if at = at.AddDate(now.Year(), 0, 0); at.After(now.AddDate(0, 0, 1)) {
+			at = at.AddDate(-1, 0, 0)
+		}
+		return at, nil
+	}
 	if ago, err := parseSpan(text); err == nil {
 		return now.Add(-ago), nil
 	}

@@ -131,10 +131,10 @@ func (c *verifyCommand) print(out io.Writer, checks []sign.Check) error {
 func verdict(check sign.Check) cell {
 	switch {
 	case check.Problem != "":
-		return cell{check.Problem, bad}
+		return cell{text: check.Problem, colour: bad}
 	case check.Unknown != "":
-		return cell{"not checked: " + check.Unknown, waiting}
+		return cell{text: "not checked: " + check.Unknown, colour: waiting}
 	default:
-		return cell{"ok", good}
+		return cell{text: "ok", colour: good}
 	}
 }

@@ -94,7 +94,7 @@ type Request struct {
 	Path   string // from /v2 on, escaped
 	Query  url.Values
 	Header http.Header
-	Body   any // sent as JSON
+	Body   any // bytes are sent as they are, anything else as JSON
 }
 
 // With returns a copy of the request with a parameter.
@@ -169,25 +169,26 @@ func (c *Client) open(ctx context.Context, request Request, media string) (*http
 }
 
 func (c *Client) newRequest(ctx context.Context, request Request) (*http.Request, error) {
-	var body io.Reader
-	if request.Body != nil {
-		encoded, err := json.Marshal(request.Body)
+	body, media := request.Body, ""
+	if _, isBytes := body.([]byte); body != nil && !isBytes {
+		encoded, err := json.Marshal(body)
 		if err != nil {
 			return nil, fmt.Errorf("encode the request: %w", err)
 		}
-		body = bytes.NewReader(encoded)
+		body, media = encoded, "application/json"
 	}
+	content, _ := body.([]byte)
 	target := c.base + request.Path
 	if len(request.Query) > 0 {
 		target += "?" + request.Query.Encode()
 	}
-	r, err := http.NewRequestWithContext(ctx, request.Method, target, body)
+	r, err := http.NewRequestWithContext(ctx, request.Method, target, bytes.NewReader(content))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
 	maps.Copy(r.Header, request.Header)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+	if media != "" {
+		r.Header.Set("Content-Type", media)
 	}
 	if c.options.UserAgent != "" {
 		r.Header.Set("User-Agent", c.options.UserAgent)
