@@ -13,6 +13,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/eventlog"
 	"posthaste/internal/sign"
 	"posthaste/internal/store"
@@ -64,7 +65,7 @@ const (
 )
 
 // MaxHeader limits the headers of a request, and of each message of a batch, in bytes.
-const MaxHeader = 256 << 10
+const MaxHeader = wire.MaxHeader
 
 // Options configure the API. The interfaces are required.
 type Options struct {
@@ -111,7 +112,7 @@ type Options struct {
 
 type api struct {
 	options Options
-	decoder decoder
+	decoder wire.Decoder
 	router  *chi.Mux
 }
 
@@ -153,7 +154,7 @@ func New(options Options) http.Handler {
 	if options.Logger == nil {
 		options.Logger = slog.Default()
 	}
-	a := &api{options: options, decoder: decoder{checkHost: options.CheckHost}}
+	a := &api{options: options, decoder: wire.Decoder{CheckHost: options.CheckHost}}
 	a.router = a.newRouter()
 	return a
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 )
 
 // access is what a route requires of its caller.
@@ -29,13 +30,13 @@ func (a *api) authenticate(r *request, needed access) error {
 	if needed == open {
 		return nil
 	}
-	token, inQuery := r.parameter(tokenParameter), true
+	token, inQuery := r.parameter(wire.TokenParameter), true
 	if token == "" {
 		token, inQuery = bearerToken(r.Header.Get("Authorization")), false
 	}
 	if token == "" {
 		return posthaste.Errorf(posthaste.CodeUnauthorized,
-			"no token was given, send the header Authorization: Bearer <token> or the query parameter %s", tokenParameter)
+			"no token was given, send the header Authorization: Bearer <token> or the query parameter %s", wire.TokenParameter)
 	}
 	user, readOnly, ok := a.options.Authenticator.Authenticate(token)
 	if !ok {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
 	"posthaste/internal/workflow"
 )
@@ -48,7 +48,7 @@ func checkArray(text []byte) error {
 		return posthaste.Invalidf("the body is empty, a JSON array of messages is expected")
 	}
 	var all ignored
-	if err := unmarshal("the body", text, &all); err != nil {
+	if err := wire.Unmarshal("the body", text, &all); err != nil {
 		return err
 	}
 	if bytes.TrimLeft(text, " \t\r\n")[0] != '[' {
@@ -70,7 +70,7 @@ type batch struct {
 	taken   map[int]workflow.Receipt // of items of runs, by index
 
 	publications []engine.Publication // of the chunk
-	controls     []controls           // of the publications
+	controls     []wire.Controls      // of the publications
 	chunk        []batchPlace         // all items of the chunk
 	answer       []byte
 	stored       bool // something is stored: errors are reported by item
@@ -162,7 +162,7 @@ func (b *batch) publish() error {
 			view, err = b.refusal(place.refusal)
 		default:
 			result := results[published]
-			result.Err = b.controls[published].nameLimit(result.Err)
+			result.Err = b.controls[published].NameLimit(result.Err)
 			view, err = b.resultView(b.publications[published].Destination, result)
 			published++
 		}
@@ -216,29 +216,28 @@ type batchItem struct {
 	Queue       string                     `json:"queue"`
 
 	header   http.Header
-	controls controls
+	controls wire.Controls
 }
 
 // readItem reads an item without destination and body.
 func readItem(raw json.RawMessage) (item batchItem, err error) {
 	const accepted = "destination, headers, body and queue are accepted, settings are headers"
-	err = unmarshalKnown("the message", raw, &item, accepted)
-	if err != nil && runControl(readableHeader(raw), controlRunID) != "" { // a later SDK may add fields, and its run must not fail
+	err = wire.UnmarshalKnown("the message", raw, &item, accepted)
+	if err != nil && wire.RunControl(wire.ReadableHeader(raw), wire.ControlRunID) != "" { // a later SDK may add fields, and its run must not fail
 		item = batchItem{}
-		err = unmarshal("the message", raw, &item)
+		err = wire.Unmarshal("the message", raw, &item)
 	}
 	if err != nil {
 		return item, err
 	}
-	if item.header, err = jsonHeader(fmt.Sprintf("the headers of the message for %.100q", item.Destination), item.Headers); err != nil {
+	if item.header, err = wire.JSONHeader(fmt.Sprintf("the headers of the message for %.100q", item.Destination), item.Headers); err != nil {
 		return item, err
 	}
-	if item.controls, err = collectControls(item.header, nil); err != nil {
+	if item.controls, err = wire.Collect(item.header, nil); err != nil {
 		return item, err
 	}
-	if cron, ok := item.controls.values[controlCron]; ok {
-		return item, posthaste.Invalidf("%s %.100q cannot be part of a batch: "+
-			"create the schedule with a request of its own", cron.name, cron.text())
+	if name, cron, given := item.controls.Cron(); given {
+		return item, posthaste.Invalidf("%s %.100q cannot be part of a batch: create the schedule with a request of its own", name, cron)
 	}
 	if item.Queue != "" {
 		return item, posthaste.CheckNewName("queue name", item.Queue)
@@ -247,7 +246,7 @@ func readItem(raw json.RawMessage) (item batchItem, err error) {
 }
 
 // decode returns an item's publication and controls.
-func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c controls, err error) {
+func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c wire.Controls, err error) {
 	item, err := readItem(raw)
 	if err != nil {
 		return p, c, err
@@ -262,58 +261,4 @@ func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c controls, e
 	p.Queue = item.Queue
 	p.Body, err = b.intake.body(item.Body, b.intake.maxBody)
 	return p, item.controls, err
-}
-
-// headerSize returns the bytes of a header.
-func headerSize(header http.Header) (size int) {
-	for name, values := range header {
-		for _, value := range values {
-			size += len(name) + len(value)
-		}
-	}
-	return size
-}
-
-// jsonBody returns the text of a JSON string, or other JSON as it is (contract, U-20); nil if
-// empty.
-func jsonBody(raw json.RawMessage) ([]byte, error) {
-	switch {
-	case len(raw) == 0 || string(raw) == "null" || string(raw) == `""`:
-		return nil, nil
-	case raw[0] == '"':
-		var text string
-		err := unmarshal("body", raw, &text)
-		return []byte(text), err
-	}
-	return raw, nil
-}
-
-// jsonHeader reads headers whose values are strings or arrays of strings. It rejects names and
-// values that are invalid in HTTP, and more than MaxHeader bytes; what begins that error. The
-// same values under two spellings of a name, as some SDKs send them, count once.
-func jsonHeader(what string, fields map[string]json.RawMessage) (http.Header, error) {
-	header := make(http.Header, len(fields))
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !posthaste.IsHeaderName(name) {
-			return nil, posthaste.Invalidf("%.100q is not the name of a header", name)
-		}
-		values, err := texts(name, fields[name])
-		if err != nil {
-			return nil, err
-		}
-		for i, value := range values {
-			if !posthaste.IsHeaderValue(value) {
-				return nil, posthaste.Invalidf("the value of %s has a line break or another control character, "+
-					"which headers cannot carry", name)
-			}
-			values[i] = posthaste.EncodeHeaderText(value)
-		}
-		if canonical := http.CanonicalHeaderKey(name); !slices.Equal(header[canonical], values) {
-			header[canonical] = append(header[canonical], values...)
-		}
-	}
-	if size := headerSize(header); size > MaxHeader {
-		return nil, posthaste.Errorf(posthaste.CodeTooLarge, "%s have %d bytes, at most %d are accepted", what, size, MaxHeader)
-	}
-	return header, nil
 }

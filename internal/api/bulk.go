@@ -81,14 +81,14 @@ func (r *request) callParameters(ids string) (params url.Values, hasBody bool, e
 
 // addField adds a field of the body.
 func addField(body url.Values, name string, raw json.RawMessage, alone bool) error {
-	if hasPrefixFold(name, upstashPrefix) || hasPrefixFold(name, servicePrefix) {
+	if wire.HasPrefixFold(name, wire.UpstashPrefix) || wire.HasPrefixFold(name, wire.ServicePrefix) {
 		return posthaste.Invalidf("%.100q has no effect in the body: give settings as headers", name)
 	}
 	if string(raw) == "null" && !alone {
 		body[name] = []string{""} // not an empty list, which selects nothing
 		return nil
 	}
-	values, err := texts(name, raw)
+	values, err := wire.Texts(name, raw)
 	switch {
 	case err != nil:
 		return err

@@ -144,15 +144,15 @@ func (a *api) retryDeadLetter(r *request) (answer, error) {
 }
 
 // decodeOverrides returns the overrides and their controls.
-func (a *api) decodeOverrides(r *request) (controls, posthaste.Overrides, error) {
-	c, err := collectControls(r.Header, r.reserved)
+func (a *api) decodeOverrides(r *request) (wire.Controls, posthaste.Overrides, error) {
+	c, err := wire.Collect(r.Header, r.reserved)
 	if err != nil {
-		return controls{}, posthaste.Overrides{}, err
+		return wire.Controls{}, posthaste.Overrides{}, err
 	}
 	if err := r.checkKnown(c); err != nil {
-		return controls{}, posthaste.Overrides{}, err
+		return wire.Controls{}, posthaste.Overrides{}, err
 	}
-	overrides, err := a.decoder.overrides(c)
+	overrides, err := a.decoder.Overrides(c)
 	return c, overrides, err
 }
 

@@ -111,7 +111,7 @@ func (a *api) restartRequest(r *request, kind posthaste.ActionKind, params url.V
 		return workflow.RestartRequest{}, err
 	}
 	if err := a.options.Workflows.CheckOverrides(overrides); err != nil {
-		return workflow.RestartRequest{}, c.nameLimit(err)
+		return workflow.RestartRequest{}, c.NameLimit(err)
 	}
 	once, err := r.idempotency(kind, c, params)
 	return workflow.RestartRequest{
@@ -146,7 +146,7 @@ const maxIdempotencyKey = 255
 
 // idempotency returns a request's idempotency key, nil if it has none. The fingerprint covers
 // kind, overrides, and parameters except the cursor.
-func (r *request) idempotency(kind posthaste.ActionKind, overrides controls, params url.Values) (*workflow.Idempotency, error) {
+func (r *request) idempotency(kind posthaste.ActionKind, overrides wire.Controls, params url.Values) (*workflow.Idempotency, error) {
 	values, given := r.Header[idempotencyKey]
 	if !given {
 		return nil, nil
@@ -157,9 +157,7 @@ func (r *request) idempotency(kind posthaste.ActionKind, overrides controls, par
 			idempotencyKey, key, len(key), maxIdempotencyKey)
 	}
 	asked := url.Values{"": {string(kind)}}
-	for suffix, given := range overrides.values {
-		asked["header "+suffix] = []string{given.text()}
-	}
+	overrides.Each(func(suffix, text string) { asked["header "+suffix] = []string{text} })
 	for name, values := range params {
 		if name != "cursor" {
 			asked[name] = values

@@ -195,9 +195,9 @@ func parsePin(params url.Values) (posthaste.FlowLimit, error) {
 		most int
 		into *int
 	}{
-		{"parallelism", maxCount, &limit.Parallelism},
-		{"rate", maxCount, &limit.Rate},
-		{"period", int(maxFlowPeriod / time.Second), &seconds},
+		{"parallelism", wire.MaxCount, &limit.Parallelism},
+		{"rate", wire.MaxCount, &limit.Rate},
+		{"period", int(wire.MaxFlowPeriod / time.Second), &seconds},
 	} {
 		if !params.Has(part.name) {
 			continue
@@ -206,7 +206,7 @@ func parsePin(params url.Values) (posthaste.FlowLimit, error) {
 		if err != nil {
 			return limit, err
 		}
-		n, ok := parseCount(text)
+		n, ok := wire.ParseCount(text)
 		if !ok || n < 1 || n > part.most {
 			return limit, posthaste.Invalidf("%s %.100q is not a whole number from 1 to %d", part.name, text, part.most)
 		}

@@ -6,17 +6,21 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
-	"posthaste/internal/store/record"
 )
+
+// checkRefusal fails unless an error is one the caller can act on.
+func checkRefusal(t *testing.T, err error) {
+	t.Helper()
+	if posthaste.ErrorCode(err) != posthaste.CodeInvalid {
+		t.Fatalf("error %v, want CodeInvalid", err)
+	}
+}
 
 // fuzzEngine accepts every batch and knows every URL group.
 type fuzzEngine struct {
@@ -31,8 +35,7 @@ func (fuzzEngine) URLGroup(_ context.Context, _, name string) (*posthaste.URLGro
 func (e fuzzEngine) PublishBatch(_ context.Context, _ string, publications []engine.Publication) ([]engine.Result, error) {
 	results := make([]engine.Result, len(publications))
 	for i, p := range publications {
-		checkSettings(e.t, p.Settings)
-		if len(p.Body) > fuzzMaxBody || p.Queue != "" && posthaste.CheckNewName("queue", p.Queue) != nil {
+		if p.MaxRetries() < 0 || p.Timeout < 0 || len(p.Body) > fuzzMaxBody || p.Queue != "" && posthaste.CheckNewName("queue", p.Queue) != nil {
 			e.t.Fatalf("publication %+v", p)
 		}
 		results[i].Receipts = []engine.Receipt{{URL: p.Destination}}
@@ -101,84 +104,6 @@ func FuzzBulkParameters(f *testing.F) {
 	})
 }
 
-// FuzzOverrides checks that any headers are refused or make overrides that
-// survive being stored with a bulk action.
-func FuzzOverrides(f *testing.F) {
-	f.Add("Upstash-Retries: 3\nService-Retries: 4\nUpstash-Forward-X: 1")
-	f.Add("Upstash-Flow-Control-Key: k\nUpstash-Delay: 1m\nUpstash-Callback: https://h\nService-Callback-Retries: 1")
-	f.Fuzz(func(t *testing.T, lines string) {
-		header := parseLines(lines)
-		given, err := overridesOf(header)
-		if err != nil {
-			checkRefusal(t, err)
-			return
-		}
-		stored := record.AppendAction(nil, &posthaste.BulkAction{Overrides: given})
-		again, err := record.DecodeAction("u", "a", stored)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(given, again.Overrides, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("stored they differ:\n%s", diff)
-		}
-	})
-}
-
-// FuzzGroupHeaders checks that defaults that were accepted can be those of any
-// publication.
-func FuzzGroupHeaders(f *testing.F) {
-	f.Add(`{"Upstash-Retries":"3","upstash-header-forward":["true"]}`)
-	f.Add(`{"Service-Forward-X":["a","b"],"Upstash-Callback":"https://h"}`)
-	f.Add(`{"Upstash-Cron":"* * * * *"}`)
-	d := decoder{checkHost: allowAll}
-	f.Fuzz(func(t *testing.T, text string) {
-		var fields map[string]json.RawMessage
-		if json.Unmarshal([]byte(text), &fields) != nil {
-			return
-		}
-		header, err := jsonHeader("headers", fields)
-		if err == nil {
-			err = d.checkDefaults(header)
-		}
-		if err != nil {
-			checkRefusal(t, err)
-			return
-		}
-		c, err := controls{}.withDefaults(header)
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		p, err := d.publication(c, incoming{})
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		checkSettings(t, p.Settings)
-	})
-}
-
-// FuzzSchedule checks that any headers are refused or make a schedule that can be
-// found and that ticks.
-func FuzzSchedule(f *testing.F) {
-	f.Add("Upstash-Cron: */5 * * * *\nUpstash-Schedule-Id: s\nUpstash-Queue-Name: q")
-	f.Add("Service-Cron: CRON_TZ=Europe/Paris @daily\nUpstash-Not-Before: 1")
-	f.Fuzz(func(t *testing.T, lines string) {
-		c, err := collectControls(parseLines(lines), nil)
-		if err != nil {
-			return
-		}
-		var schedule posthaste.Schedule
-		if err := decodeSchedule(&schedule, c); err != nil {
-			checkRefusal(t, err)
-			return
-		}
-		if schedule.Cron == "" || schedule.Cron != strings.TrimSpace(schedule.Cron) ||
-			schedule.ID != "" && posthaste.CheckNewName("id", schedule.ID) != nil ||
-			schedule.Queue != "" && posthaste.CheckNewName("queue", schedule.Queue) != nil {
-			t.Fatalf("schedule %+v", schedule)
-		}
-	})
-}
-
 // FuzzPin checks that any parameters are refused or name a limit that can be.
 func FuzzPin(f *testing.F) {
 	f.Add("parallelism=1&rate=2&period=3")
@@ -194,7 +119,7 @@ func FuzzPin(f *testing.F) {
 			checkRefusal(t, err)
 			return
 		}
-		if limit.Parallelism < 0 || limit.Rate < 0 || limit.Period < 0 || limit.Period > maxFlowPeriod ||
+		if limit.Parallelism < 0 || limit.Rate < 0 || limit.Period < 0 || limit.Period > wire.MaxFlowPeriod ||
 			limit.Period%time.Second != 0 || limit == (posthaste.FlowLimit{}) {
 			t.Fatalf("parsePin(%q) = %+v", raw, limit)
 		}

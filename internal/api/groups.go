@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 	"posthaste/internal/weburl"
 )
@@ -88,7 +86,7 @@ func (a *api) addEndpoints(r *request) (answer, error) {
 		return answer{}, err
 	}
 	for i := range endpoints {
-		if err := a.decoder.readEndpoint(&endpoints[i]); err != nil {
+		if err := a.readEndpoint(&endpoints[i]); err != nil {
 			return answer{}, err
 		}
 	}
@@ -97,7 +95,7 @@ func (a *api) addEndpoints(r *request) (answer, error) {
 
 // readEndpoint normalises an endpoint's URL, or returns an Error with CodeInvalid if URL or name
 // cannot be sent.
-func (d decoder) readEndpoint(endpoint *posthaste.Endpoint) (err error) {
+func (a *api) readEndpoint(endpoint *posthaste.Endpoint) (err error) {
 	if err := posthaste.CheckLen("endpoint name", endpoint.Name, posthaste.MaxNameLen); err != nil {
 		return err
 	}
@@ -107,7 +105,7 @@ func (d decoder) readEndpoint(endpoint *posthaste.Endpoint) (err error) {
 	if endpoint.URL == "" {
 		return posthaste.Invalidf("endpoint %.100q has no url, an http or https URL is expected", endpoint.Name)
 	}
-	endpoint.URL, err = d.url("endpoint", endpoint.URL)
+	endpoint.URL, err = a.decoder.URL("endpoint", endpoint.URL)
 	return err
 }
 
@@ -161,34 +159,14 @@ func (a *api) setGroupHeaders(r *request) (answer, error) {
 	if body.Headers == nil {
 		return answer{}, posthaste.Invalidf("headers is missing, an object of control headers is expected, {} for none")
 	}
-	header, err := jsonHeader("headers", body.Headers)
+	header, err := wire.JSONHeader("headers", body.Headers)
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.decoder.checkDefaults(header); err != nil {
+	if err := a.decoder.CheckDefaults(header); err != nil {
 		return answer{}, err
 	}
 	return done, orNoURLGroup(a.options.Engine.SetGroupHeaders(r.Context(), r.user, name, header), name)
-}
-
-// notDefaults are controls that cannot be the same for every publication.
-var notDefaults = []string{controlCron, controlScheduleID}
-
-// checkDefaults returns an Error with CodeInvalid for headers that cannot be defaults.
-func (d decoder) checkDefaults(header http.Header) error {
-	c, err := collectControls(header, nil)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(header)) {
-		suffix := strings.TrimPrefix(strings.TrimPrefix(name, upstashPrefix), servicePrefix)
-		if suffix == name || !isKnown(suffix) || slices.Contains(notDefaults, suffix) {
-			return posthaste.Invalidf("header %.100q cannot be a default of a URL group: give control headers of messages, "+
-				"such as Upstash-Retries or Upstash-Forward-X-Name", name)
-		}
-	}
-	_, err = d.publication(c, incoming{})
-	return err
 }
 
 func (r *request) groupName() (string, error) { return r.pathName("group", "URL group name") }

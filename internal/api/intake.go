@@ -6,12 +6,13 @@ import (
 	"net/http"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
 )
 
 // intake decodes what one request publishes. It reads each URL group once.
 type intake struct {
-	decoder  decoder
+	decoder  wire.Decoder
 	groups   URLGroups
 	user     string
 	callerIP string
@@ -36,29 +37,29 @@ func (a *api) newIntake(r *request) *intake {
 
 // publication reads a publication without body and queue. It returns an Error with CodeNotFound
 // for an unknown URL group, CodeInvalid for a bad value.
-func (i *intake) publication(ctx context.Context, destinationText string, c controls, in incoming) (engine.Publication, error) {
-	destination, err := i.decoder.destination(destinationText)
+func (i *intake) publication(ctx context.Context, destinationText string, c wire.Controls, in wire.Incoming) (engine.Publication, error) {
+	destination, isGroup, err := i.decoder.Destination(destinationText)
 	if err != nil {
 		return engine.Publication{}, err
 	}
-	if destination.group {
-		if c, err = i.withGroupDefaults(ctx, destination.text, c); err != nil {
+	if isGroup {
+		if c, err = i.withGroupDefaults(ctx, destination, c); err != nil {
 			return engine.Publication{}, err
 		}
 	}
-	p, err := i.decoder.publication(c, in)
-	p.Destination, p.CallerIP = destination.text, i.callerIP
+	p, err := i.decoder.Publication(c, in)
+	p.Destination, p.CallerIP = destination, i.callerIP
 	return p, err
 }
 
 // incoming returns the headers of a batch item.
-func (i *intake) incoming(header http.Header) incoming {
-	return incoming{header: header, outerTrace: i.trace}
+func (i *intake) incoming(header http.Header) wire.Incoming {
+	return wire.Incoming{Header: header, OuterTrace: i.trace}
 }
 
 // body returns the body of a batch item, up to limit bytes.
 func (i *intake) body(raw json.RawMessage, limit int64) ([]byte, error) {
-	body, err := jsonBody(raw)
+	body, err := wire.JSONBody(raw)
 	if int64(len(body)) > limit {
 		return nil, tooLarge(limit)
 	}
@@ -67,12 +68,12 @@ func (i *intake) body(raw json.RawMessage, limit int64) ([]byte, error) {
 
 // withGroupDefaults adds a URL group's default headers, which all else overrides (contract,
 // U-41).
-func (i *intake) withGroupDefaults(ctx context.Context, name string, c controls) (controls, error) {
+func (i *intake) withGroupDefaults(ctx context.Context, name string, c wire.Controls) (wire.Controls, error) {
 	header, known := i.defaults[name]
 	if !known {
 		group, err := i.groups.URLGroup(ctx, i.user, name)
 		if err != nil {
-			return controls{}, orNoURLGroup(err, name)
+			return wire.Controls{}, orNoURLGroup(err, name)
 		}
 		header = group.Headers
 		if i.defaults == nil {
@@ -83,5 +84,5 @@ func (i *intake) withGroupDefaults(ctx context.Context, name string, c controls)
 	if len(header) == 0 {
 		return c, nil
 	}
-	return c.withDefaults(header)
+	return c.WithDefaults(header)
 }

@@ -1,16 +1,12 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 )
 
 // maxJSON limits JSON bodies other than messages.
@@ -23,7 +19,7 @@ func (r *request) decodeJSON(into any) (given bool, err error) {
 	if err != nil || body == nil {
 		return false, err
 	}
-	return true, unmarshal("the body", body, into)
+	return true, wire.Unmarshal("the body", body, into)
 }
 
 // requireJSON is decodeJSON for a required body.
@@ -44,7 +40,7 @@ func (r *request) requireKnown(into any, accepted string) error {
 	if body == nil {
 		return errNoBody
 	}
-	return unmarshalKnown("the body", body, into, accepted)
+	return wire.UnmarshalKnown("the body", body, into, accepted)
 }
 
 // refuseBody returns an error about members of a body without meaning.
@@ -57,80 +53,3 @@ func (r *request) refuseBody() error {
 }
 
 var errNoBody = posthaste.Invalidf("the body is empty, a JSON object is expected")
-
-// unmarshalKnown is unmarshal without unknown members, which may be misspelt (contract, decision
-// 16).
-func unmarshalKnown(what string, data []byte, into any, accepted string) error {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	if err != nil {
-		if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
-			return posthaste.Invalidf("%.100s is not known in %s: %s", name, what, accepted)
-		}
-		return unmarshal(what, data, into)
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return unmarshal(what, data, into) // trailing data
-	}
-	return nil
-}
-
-// unmarshal decodes JSON. what names it in errors.
-func unmarshal(what string, data []byte, into any) error {
-	err := json.Unmarshal(data, into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		if wrong.Field != "" {
-			what = wrong.Field
-		}
-		return posthaste.Invalidf("%.100s is a JSON %.100s, %s is expected", what, wrong.Value, describeKind(wrong.Type.Kind()))
-	}
-	if err != nil {
-		return posthaste.Invalidf("%s is not valid JSON: %v", what, err)
-	}
-	return nil
-}
-
-// describeKind returns the JSON name of a Go kind.
-func describeKind(kind reflect.Kind) string {
-	switch kind {
-	case reflect.Int:
-		return "a whole number"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "a string"
-	case reflect.Slice:
-		return "an array"
-	default:
-		return "an object"
-	}
-}
-
-// texts reads a string or an array of strings; name is for errors. Numbers and booleans count as
-// written, null as nothing. The result is never nil.
-func texts(name string, raw json.RawMessage) ([]string, error) {
-	var items []json.RawMessage
-	if raw[0] != '[' {
-		items = append(items, raw)
-	} else if err := unmarshal(name, raw, &items); err != nil {
-		return nil, err
-	}
-	list := make([]string, 0, len(items))
-	for _, item := range items {
-		switch item[0] {
-		case '"':
-			var text string
-			if err := unmarshal(name, item, &text); err != nil {
-				return nil, err
-			}
-			list = append(list, text)
-		case '[', '{':
-			return nil, posthaste.Invalidf("%.100s is %.100s, a string or an array of strings is expected", name, raw)
-		case 'n': // null
-		default:
-			list = append(list, string(item))
-		}
-	}
-	return list, nil
-}

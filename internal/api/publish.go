@@ -5,9 +5,12 @@ import (
 	"errors"
 	"net/http"
 
+	"fmt"
 	"github.com/go-chi/chi/v5"
+	"slices"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/engine"
 )
 
@@ -35,17 +38,17 @@ func (a *api) enqueue(r *request) (answer, error) {
 
 // accept makes a message, or a schedule if there is a cron expression.
 func (a *api) accept(r *request, queue string) (answer, error) {
-	controls, err := collectControls(r.Header, r.reserved)
+	controls, err := wire.Collect(r.Header, r.reserved)
 	if err != nil {
 		return answer{}, err
 	}
-	if controls.ofRun() {
+	if controls.OfRun() {
 		return a.publishForRun(r, controls, queue)
 	}
 	if err := r.checkKnown(controls); err != nil {
 		return answer{}, err
 	}
-	if _, repeats := controls.values[controlCron]; repeats {
+	if _, _, given := controls.Cron(); given {
 		return a.putSchedule(r, controls, queue)
 	}
 	p, err := a.newIntake(r).publication(r.Context(), r.destinationText(), controls, r.incoming())
@@ -63,9 +66,40 @@ func (a *api) accept(r *request, queue string) (answer, error) {
 	return receiptAnswer(p.Destination, receipts)
 }
 
+// maxWarnings limits the warnings of a response.
+const maxWarnings = 10
+
+// warning is the header about names without effect.
+const warning = "Posthaste-Warning"
+
+// CheckKnown checks the controls of a request or item, and adds warnings to the response.
+func (r *request) checkKnown(c wire.Controls) error {
+	odd, err := c.CheckKnown()
+	header := r.writer.Header()
+	for _, name := range odd {
+		text := fmt.Sprintf("%.100s is not known and has no effect", name)
+		if !slices.Contains(header[warning], text) && len(header[warning]) < maxWarnings {
+			header.Add(warning, text)
+		}
+	}
+	return err
+}
+
+// nameLimit names the header of a limited setting in an error about it.
+func (r *request) nameLimit(err error) error {
+	if err == nil {
+		return nil
+	}
+	c, bad := wire.Collect(r.Header, r.reserved)
+	if bad != nil {
+		return err
+	}
+	return c.NameLimit(err)
+}
+
 // incoming returns the headers of a single publication.
-func (r *request) incoming() incoming {
-	return incoming{header: r.Header, ownsAuthorization: !r.tokenInQuery}
+func (r *request) incoming() wire.Incoming {
+	return wire.Incoming{Header: r.Header, OwnsAuthorization: !r.tokenInQuery}
 }
 
 // destinationText returns the destination in the path with its query.
@@ -102,7 +136,7 @@ func receiptAnswer(destination string, receipts []engine.Receipt) (answer, error
 // newReceiptsView returns an object for a URL, an array for a URL group. If a URL repeats a
 // publication to a group, it is the first receipt.
 func newReceiptsView(destination string, receipts []engine.Receipt) (any, error) {
-	group := !isURL(destination)
+	group := !wire.IsURL(destination)
 	views := make([]receiptView, len(receipts))
 	for i, receipt := range receipts {
 		views[i] = receiptView{MessageID: receipt.MessageID, Deduplicated: receipt.Deduplicated}

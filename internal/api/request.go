@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 )
 
 // request is an authenticated request. Its query is split into ours and the rest; readBody and
@@ -20,10 +21,10 @@ type request struct {
 	*http.Request
 	writer   http.ResponseWriter
 	target   target
-	reserved []parameter // of the query
-	rest     string      // of the query, raw
-	controls bool        // the query may have controls
-	forRun   bool        // may come from a running workflow, see failRun
+	reserved []wire.Parameter // of the query
+	rest     string           // of the query, raw
+	controls bool             // the query may have controls
+	forRun   bool             // may come from a running workflow, see failRun
 	caller
 
 	requests, bodyBytes, pageBytes Gate
@@ -34,7 +35,7 @@ type request struct {
 
 func (a *api) newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
 	t := targetOf(r)
-	rest, reserved, err := splitQuery(t.query)
+	rest, reserved, err := wire.SplitQuery(t.query)
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +55,8 @@ func (r *request) params() (url.Values, error) {
 	}
 	if !r.controls {
 		for _, p := range r.reserved {
-			if p.name != tokenParameter {
-				values.Add(p.name, p.value)
+			if p.Name != wire.TokenParameter {
+				values.Add(p.Name, p.Value)
 			}
 		}
 	}
@@ -65,8 +66,8 @@ func (r *request) params() (url.Values, error) {
 // parameter returns the first value of a reserved parameter, "" if missing.
 func (r *request) parameter(name string) string {
 	for _, p := range r.reserved {
-		if p.name == name {
-			return p.value
+		if p.Name == name {
+			return p.Value
 		}
 	}
 	return ""
@@ -178,45 +179,4 @@ func targetOf(r *http.Request) target {
 	t.path, t.query, t.hasQuery = strings.Cut(raw, "?")
 	t.path = "/" + strings.TrimLeft(t.path, "/") // base URLs may end with a slash
 	return t
-}
-
-type parameter struct{ name, value string }
-
-// tokenParameter replaces the Authorization header.
-const tokenParameter = "qstash_token"
-
-// splitQuery removes our parameters, the token and controls, from a raw query (contract, messages
-// 1.6). The rest belongs to the destination and stays as sent. A bad escape in a reserved value
-// is an Error with CodeInvalid.
-func splitQuery(raw string) (rest string, reserved []parameter, err error) {
-	kept := make([]string, 0, strings.Count(raw, "&")+1)
-	for pair := range strings.SplitSeq(raw, "&") {
-		name, value, _ := strings.Cut(pair, "=")
-		name, err := url.QueryUnescape(name)
-		if err != nil || !isReserved(name) {
-			kept = append(kept, pair)
-			continue
-		}
-		unescape := url.QueryUnescape
-		if name == tokenParameter {
-			unescape = url.PathUnescape // + is base64, not a space
-		}
-		if value, err = unescape(value); err != nil {
-			return "", nil, posthaste.Invalidf("the value of %s is not percent-encoded correctly", name)
-		}
-		reserved = append(reserved, parameter{name, value})
-	}
-	return strings.Join(kept, "&"), reserved, nil
-}
-
-// isReserved reports whether a parameter is ours: all upstash- names, and service- names of
-// controls, because destinations use others.
-func isReserved(name string) bool {
-	if name == tokenParameter {
-		return true
-	}
-	if suffix, ok := strings.CutPrefix(http.CanonicalHeaderKey(name), servicePrefix); ok {
-		return isControl(suffix)
-	}
-	return hasPrefixFold(name, upstashPrefix)
 }

@@ -190,7 +190,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // routePath returns the path for routing: one SDK capitalises a segment (contract, messages 0.7).
 func routePath(path string) string {
 	const schedules = "/v2/schedules"
-	if !hasPrefixFold(path, schedules) {
+	if !wire.HasPrefixFold(path, schedules) {
 		return path
 	}
 	return schedules + path[len(schedules):]

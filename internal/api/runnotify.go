@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 	"posthaste/internal/store"
 	"posthaste/internal/weburl"
 	"posthaste/internal/workflow"
@@ -129,7 +130,7 @@ func isStorable(text string) bool {
 func (a *api) newHookEvent(r *request, body []byte) hookEvent {
 	event := hookEvent{
 		Method: r.Method,
-		Header: posthaste.HeaderInJSON(incoming{header: r.Header}.withoutConnection()),
+		Header: posthaste.HeaderInJSON(wire.Incoming{Header: r.Header}.WithoutConnection()),
 		Body:   body,
 		URL:    r.RequestURI,
 	}

@@ -1,11 +1,11 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
 	"posthaste"
+	"posthaste/internal/api/wire"
 )
 
 // The status with which an endpoint of a run is refused decides about the run, because SDKs act
@@ -36,42 +36,8 @@ func (route route) isForRun(header http.Header) bool {
 	case "/v2/wait/{event}", "/v2/wait/", "/v2/notify/{event}", "/v2/notify/{run}/{event}", "/v2/notify/":
 		return true
 	case "/v2/publish/*", "/v2/enqueue/{queue}/*":
-		return continuesRun(header)
+		return wire.ContinuesRun(header)
 	default:
 		return false
 	}
-}
-
-// continuesRun reports whether the headers are of an active run's step or invocation, not a
-// trigger.
-func continuesRun(header http.Header) bool {
-	if runControl(header, controlRunID) == "" {
-		return false
-	}
-	starts := strings.EqualFold(runControl(header, controlRunInit), "true")
-	return !starts || strings.EqualFold(runControl(header, controlRunInvoke), "true")
-}
-
-// runControl returns a control of either family.
-func runControl(header http.Header, suffix string) string {
-	if value := header.Get(servicePrefix + suffix); value != "" {
-		return value
-	}
-	return header.Get(upstashPrefix + suffix)
-}
-
-// readableHeader returns the readable headers of a batch item, which may be invalid.
-func readableHeader(item json.RawMessage) http.Header {
-	var fields struct {
-		Headers map[string]json.RawMessage `json:"headers"`
-	}
-	_ = json.Unmarshal(item, &fields) // none if it is no object
-	header := make(http.Header, len(fields.Headers))
-	for name, raw := range fields.Headers {
-		if values, err := texts(name, raw); err == nil {
-			name = http.CanonicalHeaderKey(name)
-			header[name] = append(header[name], values...)
-		}
-	}
-	return header
 }

@@ -58,11 +58,11 @@ func (a *api) runRoutes() []route {
 
 // runID returns the run in the path, created at the time in the headers.
 func (r *request) runID() (id workflow.RunID, err error) {
-	c, err := collectControls(r.Header, r.reserved)
+	c, err := wire.Collect(r.Header, r.reserved)
 	if err != nil {
 		return id, err
 	}
-	id, err = decodeRunID(c)
+	id, err = wire.RunID(c)
 	id.ID = r.pathText("run")
 	return id, err
 }

@@ -1,15 +1,11 @@
 package api
 
 import (
-	"cmp"
-	"encoding/json"
 	"net/http"
 	"strings"
-	"time"
 
 	"posthaste"
-	"posthaste/internal/backoff"
-	"posthaste/internal/workflow"
+	"posthaste/internal/api/wire"
 )
 
 // eventID returns the event id in the path (contract, workflows D 21).
@@ -21,102 +17,27 @@ func (r *request) eventID() (string, error) {
 	return id, nil
 }
 
-// waitBody is the body of a request to wait (contract, workflows 4.6).
-type waitBody struct {
-	URL            string                     `json:"url"`
-	Timeout        json.RawMessage            `json:"timeout"`
-	TimeoutURL     string                     `json:"timeoutUrl"`
-	TimeoutHeaders map[string]json.RawMessage `json:"timeoutHeaders"`
-	TimeoutBody    json.RawMessage            `json:"timeoutBody"`
-	Step           json.RawMessage            `json:"step"`
-}
-
 // wait makes a step wait for an event.
 func (a *api) wait(r *request) (answer, error) {
 	eventID, err := r.eventID()
 	if err != nil {
 		return answer{}, err
 	}
-	c, err := collectControls(r.Header, r.reserved)
+	c, err := wire.Collect(r.Header, r.reserved)
 	if err != nil {
 		return answer{}, err
 	}
-	var body waitBody
+	var body wire.WaitBody
 	if err := r.requireJSON(&body); err != nil {
 		return answer{}, err
 	}
-	req, err := a.decoder.waitRequest(&body, c, r.incoming())
+	req, err := a.decoder.WaitRequest(&body, c, r.incoming())
 	if err != nil {
 		return answer{}, err
 	}
 	req.EventID = eventID
 	id, err := a.options.Workflows.Wait(r.Context(), r.user, req)
 	return ok(receiptView{MessageID: id}), err
-}
-
-// waitRequest reads everything but the event. The request's headers are those of the delivery
-// with the event.
-func (d decoder) waitRequest(body *waitBody, c controls, in incoming) (req workflow.WaitRequest, err error) {
-	if req.Run, err = decodeRunID(c); err != nil {
-		return req, err
-	}
-	if req.Run.ID == "" {
-		return req, posthaste.Invalidf("%s%s is missing, the id of the waiting workflow run is expected", upstashPrefix, controlRunID)
-	}
-	req.Features, req.FetchingSDK = c.features(), canFetch(c, in)
-	if req.Delivery, err = d.delivery(c, in); err != nil {
-		return req, err
-	}
-	req.Delivery.Header = runHeader(req.Delivery.Header)
-	req.Shown.Header = in.withoutConnection()
-	req.Shown.Header.Del("Authorization")
-	if body.URL == "" {
-		return req, posthaste.Invalidf("url is missing, the URL of the workflow is expected")
-	}
-	if req.Shown.URL, err = d.url("url", body.URL); err != nil {
-		return req, err
-	}
-	if err := checkStep(body.Step); err != nil {
-		return req, err
-	}
-	req.Step = body.Step
-	return req, d.waitTimeout(&req, body)
-}
-
-// waitTimeout reads the timeout and its delivery.
-func (d decoder) waitTimeout(req *workflow.WaitRequest, body *waitBody) (err error) {
-	if req.Timeout, req.TimeoutText, err = parseWaitTimeout(body.Timeout); err != nil {
-		return err
-	}
-	if req.TimeoutURL, err = d.url("timeoutUrl", cmp.Or(body.TimeoutURL, body.URL)); err != nil {
-		return err
-	}
-	later, err := d.laterDelivery(body.TimeoutHeaders)
-	if err != nil {
-		return err
-	}
-	req.TimeoutDelivery, req.Shown.TimeoutHeader = later.settings, later.header
-	req.Shown.TimeoutBody, err = jsonBody(body.TimeoutBody)
-	return err
-}
-
-// defaultWait is the default timeout.
-const defaultWait = "7d"
-
-// parseWaitTimeout parses a duration or a number of seconds. 0 ends the wait at once.
-func parseWaitTimeout(raw json.RawMessage) (timeout time.Duration, text string, err error) {
-	text = defaultWait
-	if len(raw) > 0 && string(raw) != "null" {
-		list, err := texts("timeout", raw)
-		if err != nil || len(list) != 1 {
-			return 0, "", posthaste.Invalidf("timeout %.100s is not a duration such as 90s or 7d", raw)
-		}
-		text = list[0]
-	}
-	if timeout, err = backoff.ParseDuration(text); err != nil {
-		return 0, "", posthaste.Invalidf("timeout %v", err)
-	}
-	return max(timeout, time.Millisecond), text, nil
 }
 
 // waiterView is a waiter as shown (contract, workflows 6.5).
@@ -148,7 +69,7 @@ func newWaiterView(w *posthaste.Waiter) waiterView {
 func showForwarded(redact posthaste.Redaction, header http.Header) http.Header {
 	shown := make(http.Header, len(header))
 	for name, values := range header {
-		if _, forwarded, is := strings.Cut(name, "-"+forwardPrefix); is {
+		if _, forwarded, is := strings.Cut(name, "-"+wire.ForwardPrefix); is {
 			values = redact.ShowHeader(http.Header{forwarded: values})[forwarded]
 		}
 		shown[name] = values

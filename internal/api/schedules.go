@@ -31,7 +31,7 @@ type scheduleReceipt struct {
 
 // createSchedule creates a schedule for the destination in the path (contract, messages 2.7).
 func (a *api) createSchedule(r *request) (answer, error) {
-	controls, err := collectControls(r.Header, r.reserved)
+	controls, err := wire.Collect(r.Header, r.reserved)
 	if err != nil {
 		return answer{}, err
 	}
@@ -42,7 +42,7 @@ func (a *api) createSchedule(r *request) (answer, error) {
 }
 
 // putSchedule creates a schedule with the given queue, or else that of the controls.
-func (a *api) putSchedule(r *request, c controls, queue string) (answer, error) {
+func (a *api) putSchedule(r *request, c wire.Controls, queue string) (answer, error) {
 	p, err := a.newIntake(r).publication(r.Context(), r.destinationText(), c, r.incoming())
 	if err != nil {
 		return answer{}, err
@@ -56,7 +56,7 @@ func (a *api) putSchedule(r *request, c controls, queue string) (answer, error) 
 		Settings:    p.Settings,
 	}
 	schedule.Trace = "" // each tick has its own
-	if err := decodeSchedule(&schedule, c); err != nil {
+	if err := wire.ReadSchedule(&schedule, c); err != nil {
 		return answer{}, err
 	}
 	if schedule.Body, err = r.readBody(a.options.MaxBody); err != nil {
@@ -71,32 +71,6 @@ func (a *api) putSchedule(r *request, c controls, queue string) (answer, error) 
 		return answer{http.StatusAccepted, scheduleReceipt{id, true}}, nil
 	}
 	return ok(scheduleReceipt{ScheduleID: id}), nil
-}
-
-// decodeSchedule reads the controls of schedules.
-func decodeSchedule(schedule *posthaste.Schedule, c controls) error {
-	expression, ok := c.values[controlCron]
-	if !ok {
-		return posthaste.Invalidf("Upstash-Cron is missing, a schedule needs a cron expression such as */5 * * * *")
-	}
-	schedule.Cron = expression.text()
-	if _, err := cron.Parse(schedule.Cron); err != nil {
-		return posthaste.Invalidf("%s %v", expression.name, err)
-	}
-	if start, ok := c.values[controlNotBefore]; ok {
-		return posthaste.Invalidf("%s %.100q cannot be given to a schedule: its messages start at its ticks", start.name, start.text())
-	}
-	if id, ok := c.values[controlScheduleID]; ok {
-		schedule.ID = id.text()
-		if err := posthaste.CheckNewName(id.name, schedule.ID); err != nil {
-			return err
-		}
-	}
-	if queue, ok := c.values[controlQueueName]; ok && schedule.Queue == "" {
-		schedule.Queue = queue.text()
-		return posthaste.CheckNewName(queue.name, schedule.Queue)
-	}
-	return nil
 }
 
 func (a *api) listSchedules(r *request) (answer, error) {

@@ -1,5 +1,5 @@
-// Package wire reads the parameters of a request: filters, counts, orders, dates and
-// cursors, and makes typed values of them. Nothing behind the API knows query strings.
+// Package wire reads what a request says, and makes typed values of it: parameters such as filters,
+// counts, orders, dates and cursors; control headers; JSON. Nothing behind the API knows them.
 //
 // A bad value is an Error with CodeInvalid that has the parameter, its value and what is
 // accepted. An unknown parameter is always an error (contract, decision 16), because ignoring a

@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"net/url"
@@ -7,24 +7,18 @@ import (
 	"posthaste"
 )
 
-// destination is the target of a publication.
-type destination struct {
-	text  string // absolute URL in ASCII, or name of a URL group
-	group bool
-}
-
-// destination parses a destination (contract, messages 2.2), or returns an Error with
-// CodeInvalid.
-func (d decoder) destination(text string) (destination, error) {
-	if text = repairURL(text); isURL(text) {
-		text, err := d.url("destination", text)
-		return destination{text: text}, err
+// Destination reads the target of a publication (contract, messages 2.2): an absolute URL in ASCII, or
+// the name of a URL group. It returns an Error with CodeInvalid for anything else.
+func (d Decoder) Destination(text string) (destination string, isGroup bool, err error) {
+	if text = repairURL(text); IsURL(text) {
+		destination, err = d.URL("destination", text)
+		return destination, false, err
 	}
 	name, _, _ := strings.Cut(text, "?") // groups have no query
 	if unescaped, err := url.PathUnescape(name); err == nil {
 		name = unescaped
 	}
-	return destination{text: name, group: true}, checkGroupName(name)
+	return name, true, checkGroupName(name)
 }
 
 func checkGroupName(name string) error {
@@ -53,8 +47,9 @@ func isHosted(name string) bool {
 	return false
 }
 
-func isURL(text string) bool {
-	return hasPrefixFold(text, "http://") || hasPrefixFold(text, "https://")
+// IsURL reports whether a destination is a URL rather than the name of a URL group.
+func IsURL(text string) bool {
+	return HasPrefixFold(text, "http://") || HasPrefixFold(text, "https://")
 }
 
 // repairURL undoes what clients and proxies do to a URL in a path: escaping it, or collapsing
@@ -68,7 +63,7 @@ func repairURL(text string) string {
 			separator = "&"
 		}
 	}
-	if isSchemed(path) && !isURL(path) {
+	if isSchemed(path) && !IsURL(path) {
 		path = strings.Replace(path, ":/", "://", 1)
 	}
 	if hasQuery {
@@ -79,9 +74,10 @@ func repairURL(text string) string {
 
 // isSchemed reports whether a text starts like a URL with at least one slash.
 func isSchemed(text string) bool {
-	return hasPrefixFold(text, "http:/") || hasPrefixFold(text, "https:/")
+	return HasPrefixFold(text, "http:/") || HasPrefixFold(text, "https:/")
 }
 
-func hasPrefixFold(text, prefix string) bool {
+// HasPrefixFold reports whether a text has a prefix in any letter case.
+func HasPrefixFold(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }

@@ -1,6 +1,7 @@
-package api
+package wire
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -8,7 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"posthaste"
+	"posthaste/internal/store/record"
 )
 
 // checkRefusal fails unless an error is one the caller can act on.
@@ -28,25 +33,25 @@ func FuzzDestination(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	d := decoder{checkHost: func(string) error { return nil }}
+	d := Decoder{CheckHost: func(string) error { return nil }}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := d.destination(text)
+		got, isGroup, err := d.Destination(text)
 		if err != nil {
 			checkRefusal(t, err)
 			return
 		}
-		if got.group {
-			if posthaste.CheckName("destination", got.text) != nil {
-				t.Fatalf("destination(%q) = name %q", text, got.text)
+		if isGroup {
+			if posthaste.CheckName("destination", got) != nil {
+				t.Fatalf("destination(%q) = name %q", text, got)
 			}
 			return
 		}
-		u, err := url.Parse(got.text)
-		if err != nil || u.Hostname() == "" || strings.Contains(got.text, " ") {
-			t.Fatalf("destination(%q) = URL %q", text, got.text)
+		u, err := url.Parse(got)
+		if err != nil || u.Hostname() == "" || strings.Contains(got, " ") {
+			t.Fatalf("destination(%q) = URL %q", text, got)
 		}
-		if isURL(text) && got.text != text {
-			t.Fatalf("destination(%q) = %q, want it as it was given", text, got.text)
+		if IsURL(text) && got != text {
+			t.Fatalf("destination(%q) = %q, want it as it was given", text, got)
 		}
 	})
 }
@@ -60,20 +65,20 @@ func FuzzSplitQuery(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		rest, reserved, err := splitQuery(raw)
+		rest, reserved, err := SplitQuery(raw)
 		if err != nil {
 			checkRefusal(t, err)
 			return
 		}
 		if len(reserved) == 0 && rest != raw {
-			t.Fatalf("splitQuery(%q) leaves %q, want all of it", raw, rest)
+			t.Fatalf("SplitQuery(%q) leaves %q, want all of it", raw, rest)
 		}
-		again, left, err := splitQuery(rest)
+		again, left, err := SplitQuery(rest)
 		if err != nil || again != rest || len(left) > 0 {
-			t.Fatalf("splitQuery(%q) leaves %q, and of that %q", raw, rest, again)
+			t.Fatalf("SplitQuery(%q) leaves %q, and of that %q", raw, rest, again)
 		}
 		if pairs := strings.Count(rest, "&") + len(reserved); rest != "" && pairs != strings.Count(raw, "&") {
-			t.Fatalf("splitQuery(%q) leaves %q and %d parameters", raw, rest, len(reserved))
+			t.Fatalf("SplitQuery(%q) leaves %q and %d parameters", raw, rest, len(reserved))
 		}
 	})
 }
@@ -86,15 +91,15 @@ func FuzzPublication(f *testing.F) {
 	f.Add("Upstash-Flow-Control-Key: k\nUpstash-Flow-Control-Value: rate=1, period=1m\nUpstash-Label: a,,b")
 	f.Add("Upstash-Header-Forward: true\nConnection: x\nX: y\nUpstash-Redact-Fields: body, header[X]\nUpstash-Forward-: 1")
 	f.Add("Upstash-Delay: 1.5s\nUpstash-Not-Before: 5\nUpstash-Timeout: 1\nUpstash-Retry-Delay: pow(2, retried)")
-	d := decoder{checkHost: func(string) error { return nil }}
+	d := Decoder{CheckHost: func(string) error { return nil }}
 	f.Fuzz(func(t *testing.T, lines string) {
 		header := parseLines(lines)
-		c, err := collectControls(header, nil)
+		c, err := Collect(header, nil)
 		if err != nil {
 			checkRefusal(t, err)
 			return
 		}
-		p, err := d.publication(c, incoming{header: header, ownsAuthorization: true})
+		p, err := d.Publication(c, Incoming{Header: header, OwnsAuthorization: true})
 		if err != nil {
 			checkRefusal(t, err)
 			return
@@ -150,9 +155,9 @@ func FuzzControlsInQuery(f *testing.F) {
 	f.Add("upstash-forward-x", "a\r\nb: c")
 	f.Add("service-label", "x")
 	f.Add("upstash-forward-x\ny", "1")
-	f.Add(tokenParameter, "\x00")
+	f.Add(TokenParameter, "\x00")
 	f.Fuzz(func(t *testing.T, name, value string) {
-		c, err := collectControls(nil, []parameter{{name, value}})
+		c, err := Collect(nil, []Parameter{{name, value}})
 		if err != nil {
 			checkRefusal(t, err)
 			return
@@ -191,7 +196,7 @@ func FuzzFlowLimit(f *testing.F) {
 			checkRefusal(t, err)
 			return
 		}
-		if limit.Parallelism < 0 || limit.Rate < 0 || limit.Period < 0 || limit.Period > maxFlowPeriod ||
+		if limit.Parallelism < 0 || limit.Rate < 0 || limit.Period < 0 || limit.Period > MaxFlowPeriod ||
 			limit == (posthaste.FlowLimit{}) {
 			t.Fatalf("parseFlowLimit(%q) = %+v", text, limit)
 		}
@@ -214,6 +219,84 @@ func FuzzLabels(f *testing.F) {
 		}
 		if len(labels) > posthaste.MaxLabels {
 			t.Fatalf("parseLabels(%q) has %d labels", text, len(labels))
+		}
+	})
+}
+
+// FuzzOverrides checks that any headers are refused or make overrides that
+// survive being stored with a bulk action.
+func FuzzOverrides(f *testing.F) {
+	f.Add("Upstash-Retries: 3\nService-Retries: 4\nUpstash-Forward-X: 1")
+	f.Add("Upstash-Flow-Control-Key: k\nUpstash-Delay: 1m\nUpstash-Callback: https://h\nService-Callback-Retries: 1")
+	f.Fuzz(func(t *testing.T, lines string) {
+		header := parseLines(lines)
+		given, err := overridesOf(header)
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		stored := record.AppendAction(nil, &posthaste.BulkAction{Overrides: given})
+		again, err := record.DecodeAction("u", "a", stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(given, again.Overrides, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("stored they differ:\n%s", diff)
+		}
+	})
+}
+
+// FuzzGroupHeaders checks that defaults that were accepted can be those of any
+// publication.
+func FuzzGroupHeaders(f *testing.F) {
+	f.Add(`{"Upstash-Retries":"3","upstash-header-forward":["true"]}`)
+	f.Add(`{"Service-Forward-X":["a","b"],"Upstash-Callback":"https://h"}`)
+	f.Add(`{"Upstash-Cron":"* * * * *"}`)
+	d := Decoder{CheckHost: allowAll}
+	f.Fuzz(func(t *testing.T, text string) {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal([]byte(text), &fields) != nil {
+			return
+		}
+		header, err := JSONHeader("headers", fields)
+		if err == nil {
+			err = d.CheckDefaults(header)
+		}
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		c, err := Controls{}.WithDefaults(header)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		p, err := d.Publication(c, Incoming{})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		checkSettings(t, p.Settings)
+	})
+}
+
+// FuzzSchedule checks that any headers are refused or make a schedule that can be
+// found and that ticks.
+func FuzzSchedule(f *testing.F) {
+	f.Add("Upstash-Cron: */5 * * * *\nUpstash-Schedule-Id: s\nUpstash-Queue-Name: q")
+	f.Add("Service-Cron: CRON_TZ=Europe/Paris @daily\nUpstash-Not-Before: 1")
+	f.Fuzz(func(t *testing.T, lines string) {
+		c, err := Collect(parseLines(lines), nil)
+		if err != nil {
+			return
+		}
+		var schedule posthaste.Schedule
+		if err := ReadSchedule(&schedule, c); err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		if schedule.Cron == "" || schedule.Cron != strings.TrimSpace(schedule.Cron) ||
+			schedule.ID != "" && posthaste.CheckNewName("id", schedule.ID) != nil ||
+			schedule.Queue != "" && posthaste.CheckNewName("queue", schedule.Queue) != nil {
+			t.Fatalf("schedule %+v", schedule)
 		}
 	})
 }

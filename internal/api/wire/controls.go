@@ -1,7 +1,6 @@
-package api
+package wire
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,8 +11,8 @@ import (
 
 // The two families of control headers, with the same meaning.
 const (
-	upstashPrefix = "Upstash-"
-	servicePrefix = "Service-"
+	UpstashPrefix = "Upstash-"
+	ServicePrefix = "Service-"
 )
 
 // Controls of a publication without prefix. Callback and Failure-Callback are also prefixes of
@@ -38,7 +37,7 @@ const (
 	controlScheduleID       = "Schedule-Id"
 	controlTimeout          = "Timeout"
 
-	forwardPrefix = "Forward-"
+	ForwardPrefix = "Forward-"
 )
 
 var controlNames = map[string]bool{
@@ -57,12 +56,12 @@ func isKnown(suffix string) bool {
 			return isKnown(nested)
 		}
 	}
-	return strings.HasPrefix(suffix, forwardPrefix) || strings.HasPrefix(suffix, workflowPrefix) || controlNames[suffix]
+	return strings.HasPrefix(suffix, ForwardPrefix) || strings.HasPrefix(suffix, workflowPrefix) || controlNames[suffix]
 }
 
 // isControl reports whether a suffix names or belongs to a control.
 func isControl(suffix string) bool {
-	for _, prefix := range []string{forwardPrefix, controlCallback + "-", controlFailureCallback + "-", workflowPrefix} {
+	for _, prefix := range []string{ForwardPrefix, controlCallback + "-", controlFailureCallback + "-", workflowPrefix} {
 		if strings.HasPrefix(suffix, prefix) {
 			return true
 		}
@@ -81,8 +80,8 @@ func isIgnored(suffix string) bool {
 	return strings.HasPrefix(suffix, "Telemetry-")
 }
 
-// controls are the control values of a publication from headers, query or JSON.
-type controls struct {
+// Controls are the control values of a publication from headers, query or JSON.
+type Controls struct {
 	values  map[string]control
 	dialect posthaste.Dialect
 	unknown []string // full names without effect, unordered
@@ -91,6 +90,19 @@ type controls struct {
 type control struct {
 	name   string // full, canonical
 	values []string
+}
+
+// Cron returns name and value of the control that makes a schedule, if it is given.
+func (c Controls) Cron() (name, expression string, given bool) {
+	cron, given := c.values[controlCron]
+	return cron.name, cron.text(), given
+}
+
+// Each calls visit with each control, without its prefix, and its value.
+func (c Controls) Each(visit func(suffix, text string)) {
+	for suffix, given := range c.values {
+		visit(suffix, given.text())
+	}
 }
 
 // text returns the value. Several lines are joined with commas, as in HTTP, so contradictions
@@ -102,20 +114,20 @@ func (c control) text() string {
 	return strings.TrimSpace(posthaste.DecodeHeaderText(strings.Join(c.values, ", ")))
 }
 
-// collectControls returns the controls of headers and query. A header overrides the query, and
+// Collect returns the controls of headers and query. A header overrides the query, and
 // Service- overrides Upstash-. An invalid name or value is an Error with CodeInvalid.
-func collectControls(header http.Header, query []parameter) (controls, error) {
-	c := controls{values: make(map[string]control)}
+func Collect(header http.Header, query []Parameter) (Controls, error) {
+	c := Controls{values: make(map[string]control)}
 	asHeader, err := parametersAsHeader(query)
 	if err != nil {
-		return controls{}, err
+		return Controls{}, err
 	}
 	var used [2]bool
 	for _, carrier := range []http.Header{asHeader, header} { // later ones override
-		for i, prefix := range []string{upstashPrefix, servicePrefix} {
+		for i, prefix := range []string{UpstashPrefix, ServicePrefix} {
 			found, err := c.add(carrier, prefix)
 			if err != nil {
-				return controls{}, err
+				return Controls{}, err
 			}
 			used[i] = used[i] || found
 		}
@@ -125,22 +137,22 @@ func collectControls(header http.Header, query []parameter) (controls, error) {
 }
 
 // parametersAsHeader returns reserved parameters as headers.
-func parametersAsHeader(query []parameter) (http.Header, error) {
+func parametersAsHeader(query []Parameter) (http.Header, error) {
 	header := make(http.Header, len(query))
 	for _, p := range query {
-		if p.name == tokenParameter {
+		if p.Name == TokenParameter {
 			continue
 		}
-		if !posthaste.IsHeaderName(p.name) {
-			return nil, posthaste.Invalidf("query parameter %.100q is not the name of a header", p.name)
+		if !posthaste.IsHeaderName(p.Name) {
+			return nil, posthaste.Invalidf("query parameter %.100q is not the name of a header", p.Name)
 		}
-		header.Add(p.name, posthaste.EncodeHeaderText(p.value))
+		header.Add(p.Name, posthaste.EncodeHeaderText(p.Value))
 	}
 	return header, nil
 }
 
 // add adds the headers of a family and reports whether there were any.
-func (c *controls) add(header http.Header, prefix string) (found bool, err error) {
+func (c *Controls) add(header http.Header, prefix string) (found bool, err error) {
 	for name, values := range header {
 		suffix, ok := strings.CutPrefix(name, prefix)
 		if !ok || isIgnored(suffix) {
@@ -161,36 +173,17 @@ func (c *controls) add(header http.Header, prefix string) (found bool, err error
 	return found, nil
 }
 
-// checkKnown returns an error for an unknown setting, which may be misspelt. It returns other
+// CheckKnown returns an error for an unknown setting, which may be misspelt. It returns other
 // unknown names, which only cause a warning: SDKs send anything for callbacks, and applications
 // may use Service- for their own headers (contract, decision 16).
-func (c controls) checkKnown() (odd []string, err error) {
+func (c Controls) CheckKnown() (odd []string, err error) {
 	for _, name := range slices.Sorted(slices.Values(c.unknown)) {
-		if suffix, ours := strings.CutPrefix(name, upstashPrefix); ours && !isControl(suffix) {
-			return nil, posthaste.Invalidf("%.100s is not known: what follows %s is one of %s", name, upstashPrefix, settingNames)
+		if suffix, ours := strings.CutPrefix(name, UpstashPrefix); ours && !isControl(suffix) {
+			return nil, posthaste.Invalidf("%.100s is not known: what follows %s is one of %s", name, UpstashPrefix, settingNames)
 		}
 		odd = append(odd, name)
 	}
 	return odd, nil
-}
-
-// maxWarnings limits the warnings of a response.
-const maxWarnings = 10
-
-// warning is the header about names without effect.
-const warning = "Posthaste-Warning"
-
-// checkKnown checks the controls of a request or item, and adds warnings to the response.
-func (r *request) checkKnown(c controls) error {
-	odd, err := c.checkKnown()
-	header := r.writer.Header()
-	for _, name := range odd {
-		text := fmt.Sprintf("%.100s is not known and has no effect", name)
-		if !slices.Contains(header[warning], text) && len(header[warning]) < maxWarnings {
-			header.Add(warning, text)
-		}
-	}
-	return err
 }
 
 // settingNames lists the settings for errors.
@@ -211,19 +204,19 @@ func dialectOf(upstash, service bool) posthaste.Dialect {
 	}
 }
 
-// withDefaults adds missing controls from default headers, which do not affect the dialect.
-func (c controls) withDefaults(header http.Header) (controls, error) {
-	defaults, err := collectControls(header, nil)
+// WithDefaults adds missing controls from default headers, which do not affect the dialect.
+func (c Controls) WithDefaults(header http.Header) (Controls, error) {
+	defaults, err := Collect(header, nil)
 	if err != nil {
-		return controls{}, err
+		return Controls{}, err
 	}
 	maps.Copy(defaults.values, c.values)
-	return controls{values: defaults.values, dialect: c.dialect}, nil
+	return Controls{values: defaults.values, dialect: c.dialect}, nil
 }
 
 // under returns the controls with a prefix, without it.
-func (c controls) under(prefix string) controls {
-	nested := controls{dialect: c.dialect}
+func (c Controls) under(prefix string) Controls {
+	nested := Controls{dialect: c.dialect}
 	for suffix, given := range c.values {
 		rest, ok := strings.CutPrefix(suffix, prefix)
 		if !ok {
