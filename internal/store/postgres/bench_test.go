@@ -1,10 +1,16 @@
 package postgres_test
 
 import (
+	"fmt"
+	"os"
+	"path"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
@@ -14,16 +20,8 @@ import (
 // delivery, by many who accept and settle at once.
 func BenchmarkLife(b *testing.B) {
 	const clients = 32
-	url, err := cluster.Create()
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := postgres.Open(b.Context(), url, postgres.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	rules := newRuled(s)
+	rules := openBench(b, postgres.Options{})
+	s := rules.Store
 	var left, delivered atomic.Int64
 	left.Store(int64(b.N))
 	var working sync.WaitGroup
@@ -62,4 +60,77 @@ func BenchmarkLife(b *testing.B) {
 	close(claims)
 	working.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+}
+
+// BenchmarkAlone takes one message after the other through its life, straight and through a pooler
+// that follows no prepared statements, and reports what the database's processor has to do.
+func BenchmarkAlone(b *testing.B) {
+	for name, through := range map[string]func(url string) string{
+		"straight": func(url string) string { return url },
+		"through a pooler": func(url string) string {
+			return cluster.Pooler(b, path.Base(strings.TrimSuffix(url, "?sslmode=disable"))) + "&default_query_exec_mode=exec"
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			url, err := cluster.Create()
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := openWith(b, through(url), postgres.Options{})
+			for range 20 {
+				live(b, s)
+			}
+			before := processorTime(b, url)
+			b.ResetTimer()
+			for range b.N {
+				live(b, s)
+			}
+			b.ReportMetric(float64((processorTime(b, url)-before).Microseconds())/1000/float64(b.N), "database-ms/message")
+		})
+	}
+}
+
+// live takes a message through its life.
+func live(b *testing.B, s *ruled) {
+	b.Helper()
+	if err := acceptOne(b.Context(), s, newMessage(s.Now())); err != nil {
+		b.Fatal(err)
+	}
+	claims, _, err := s.Claim(b.Context(), s.Now(), 100)
+	if err != nil || len(claims) != 1 {
+		b.Fatalf("Claim = %d claims, %v, want 1", len(claims), err)
+	}
+	if err := s.Settle(b.Context(), s.Now(), store.Delivered(claims[0])); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// processorTime returns how long the processes of a database's connections have run.
+func processorTime(b *testing.B, url string) (sum time.Duration) {
+	b.Helper()
+	conn, err := pgx.Connect(b.Context(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = conn.Close(b.Context()) }()
+	rows, err := conn.Query(b.Context(), `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	processes, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, process := range processes {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", process)) // nanoseconds first
+		if err != nil {
+			b.Skip(err)
+		}
+		var ran int64
+		if _, err := fmt.Sscan(string(text), &ran); err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(ran)
+	}
+	return sum
 }

@@ -74,10 +74,12 @@ type tx struct {
 }
 
 // txSettings ends a transaction that is idle for 5 s, so that a node that lost its network
-// does not keep users locked. Cached plans must suit growing tables, so they use the indexes.
+// does not keep users locked. A plan is made once for each connection, whatever the parameters, and
+// must suit growing tables, so it uses the indexes.
 const txSettings = `
 	SELECT set_config('idle_in_transaction_session_timeout', '5s', true), set_config('enable_seqscan', 'off', true),
-		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
+		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+		set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 const lockUserRows = `SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE`
 
