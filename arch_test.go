@@ -49,7 +49,9 @@ var layers = map[string]layer{
 		"files and the disk are protected whatever is in them; no message is known"},
 	"internal/store/lsm": {[]string{"internal/store", "internal/store/index", "internal/store/record", "internal/store/lsm/disk", "internal/store/lsm/lanes", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
-	"internal/store/postgres": {[]string{"internal/store", "internal/store/index", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
+	"internal/store/postgres/schema": {nil,
+		"the tables, whatever is done with them"},
+	"internal/store/postgres": {[]string{"internal/store", "internal/store/postgres/schema", "internal/store/index", "internal/store/record", "internal/backoff", "internal/cron", "internal/flow"},
 		"a backend evaluates the pure rules within its transactions and knows no consumer and no sibling"},
 	"internal/store/postgres/pgtest": {nil,
 		"a server of the tests' own knows nothing of what they test"},
@@ -89,7 +91,7 @@ var layers = map[string]layer{
 
 	"internal/app": {[]string{
 		"internal/admission", "internal/alert", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
-		"internal/ledger", "internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/telemetry", "internal/workflow",
+		"internal/ledger", "internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/store/postgres/schema", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
 	"internal/cli": {[]string{"internal/app", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},
 		"the command line turns texts into options; of the parts it knows those whose values are settings"},
@@ -117,7 +119,7 @@ var technologies = map[string][]string{
 	"github.com/prometheus/client_model":       {"internal/telemetry"},
 	"github.com/cockroachdb/pebble/v2":         {"internal/store/lsm", "internal/store/lsm/disk"},
 	"github.com/cespare/xxhash/v2":             {"internal/store/index", "internal/store/lsm", "internal/store/lsm/disk"},
-	"github.com/jackc/pgx/v5":                  {"internal/store/postgres", "internal/store/postgres/pgtest"},
+	"github.com/jackc/pgx/v5":                  {"internal/store/postgres", "internal/store/postgres/schema", "internal/store/postgres/pgtest"},
 	"github.com/fxamacker/cbor/v2":             {"internal/store/record"},
 	"github.com/google/go-cmp":                 {"internal/store/storetest"},
 	"golang.org/x/net":                         {"internal/weburl"},

@@ -18,6 +18,7 @@ import (
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
 	"posthaste/internal/store/postgres"
+	"posthaste/internal/store/postgres/schema"
 )
 
 // controlFile is the name of a Unix socket in the data directory. Anyone who may use the
@@ -240,7 +241,7 @@ func CheckDatabase(ctx context.Context, url string) (DatabaseReport, error) {
 }
 
 // Schema is where the schema of a database stands, and which programs go with it.
-type Schema = postgres.Schema
+type Schema = schema.Schema
 
 // ReadSchema returns where the schema of a database stands. It changes nothing.
 func ReadSchema(ctx context.Context, url string) (Schema, error) {

@@ -9,6 +9,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/schema"
 )
 
 // Report is what Check has read and found.
@@ -28,7 +29,7 @@ func Check(ctx context.Context, url string) (report Report, err error) {
 		return report, err
 	}
 	defer pool.Close()
-	if err := migrations.check(ctx, pool); err != nil {
+	if err := schema.Migrations.Check(ctx, pool); err != nil {
 		return report, err
 	}
 	asOfNow := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}

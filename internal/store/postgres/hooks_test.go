@@ -7,12 +7,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/schema"
 )
 
 // WithMigration are options of a program that knows one more migration, which a program
 // must know unless it knows so many.
 func (o Options) WithMigration(statements string, needs int) Options {
-	o.newer = append(o.newer, migration{statements, needs})
+	o.newer = append(o.newer, schema.Migration{Statements: statements, Needs: needs})
 	return o
 }
 

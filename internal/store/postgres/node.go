@@ -88,7 +88,7 @@ func (s *Store) joinCluster(ctx context.Context, lost *nodeSession) error {
 			UPDATE posthaste.nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE node = $3)
 		INSERT INTO posthaste.nodes (node, expires_at, known)
 		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval, $2)
-		RETURNING node`, leaseTime, len(s.schema), before).Scan(&number)
+		RETURNING node`, leaseTime, len(s.migrations), before).Scan(&number)
 	if err != nil {
 		return err
 	}

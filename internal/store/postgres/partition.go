@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste"
+	"posthaste/internal/store/postgres/schema"
 )
 
 const day = 24 * time.Hour
@@ -70,8 +71,8 @@ const noPartition = "23514"
 // complete, which blocks neither readers nor writers.
 func createPartitions(ctx context.Context, pool *pgxpool.Pool, begins time.Time) error {
 	table := dayTable(logParts[0], begins)
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
+	return pgx.BeginTxFunc(ctx, pool, schema.Committed, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(schema.Lock)); err != nil {
 			return err
 		}
 		var exists bool
@@ -131,7 +132,7 @@ func (s *Store) dropDays(ctx context.Context, before time.Time) error {
 // so it gives up after dropWait, until the next time.
 func (s *Store) dropDay(ctx context.Context, begins time.Time) error {
 	const dropWait, lockNotAvailable = "100ms", "55P03"
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, s.pool, schema.Committed, func(tx pgx.Tx) error {
 		var empty bool
 		err := tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM `+dayTable(logParts[0], begins)+`)`).Scan(&empty)
 		if err != nil || !empty {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/schema"
 )
 
 // callTime is how long a call waits for an unresponsive database.
@@ -53,6 +54,16 @@ func dial(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// ReadSchema returns where the schema of a database stands.
+func ReadSchema(ctx context.Context, url string) (at schema.Schema, err error) {
+	pool, err := dial(ctx, url)
+	if err != nil {
+		return at, err
+	}
+	defer pool.Close()
+	return schema.Read(ctx, pool)
 }
 
 func poolConfig(url string, connections int32) (*pgxpool.Config, error) {

@@ -26,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/schema"
 )
 
 // Options of a store. The zero value has the defaults.
@@ -48,7 +49,7 @@ type Options struct {
 	// Existing requires a schema of this version. By default it is created or migrated.
 	Existing bool
 
-	newer       migrator             // migrations that the program knows beside its own
+	newer       schema.Migrator      // migrations that the program knows beside its own
 	clockOffset func() time.Duration // added to this node's clock, for tests
 	patience    time.Duration        // in place of claimPatience, for tests
 	tracer      pgx.QueryTracer      // of statements, for tests
@@ -60,7 +61,7 @@ const DefaultConnections = 10
 type Store struct {
 	pool        *pgxpool.Pool
 	control     *pgxpool.Pool // for heartbeats and polling
-	schema      migrator
+	migrations  schema.Migrator
 	existing    bool // the schema must be there
 	node        node
 	partitions  partitions
@@ -91,7 +92,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	connections := cmp.Or(options.Connections, DefaultConnections)
 	s := &Store{
 		joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1),
-		schema: slices.Concat(migrations, options.newer), existing: options.Existing,
+		migrations: slices.Concat(schema.Migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
 		held:     newHeldClaims(options.Memory), changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
 		partitions: partitions{made: map[time.Time]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
@@ -133,9 +134,9 @@ func (s *Store) join(ctx context.Context) error {
 
 func (s *Store) prepareSchema(ctx context.Context) error {
 	if s.existing {
-		return s.schema.check(ctx, s.pool)
+		return s.migrations.Check(ctx, s.pool)
 	}
-	return s.schema.up(ctx, s.pool)
+	return s.migrations.Up(ctx, s.pool)
 }
 
 // Close implements store.Store. Other nodes see this node's messages as due at once.
