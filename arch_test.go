@@ -8,10 +8,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"posthaste/internal/store"
 )
 
 // module is the import path of this package, the root of all others.
@@ -236,4 +239,19 @@ func addImports(imports map[string]bool, file string) error {
 		imports[imported] = true
 	}
 	return nil
+}
+
+// TestTheSeamIsNarrow counts what a backend has to implement: whoever adds a method says which one
+// it replaces.
+func TestTheSeamIsNarrow(t *testing.T) {
+	const most = 35
+	var methods []string
+	for _, part := range []reflect.Type{reflect.TypeFor[store.Backend](), reflect.TypeFor[store.Tx]()} { // Tx has those of Reader
+		for i := range part.NumMethod() {
+			methods = append(methods, part.Name()+"."+part.Method(i).Name)
+		}
+	}
+	if len(methods) > most {
+		t.Errorf("a backend has %d methods, want at most %d: %v", len(methods), most, methods)
+	}
 }

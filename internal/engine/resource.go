@@ -180,6 +180,6 @@ func (e *Engine) updateFlowKey(ctx context.Context, user, key string, change fun
 
 // GlobalParallelism returns a user's attempts in flight, and the maximum of all users together.
 func (e *Engine) GlobalParallelism(ctx context.Context, user string) (inFlight, most int, err error) {
-	inFlight, err = e.options.Store.InFlight(ctx, user)
-	return inFlight, e.options.Concurrency, err
+	usage, err := e.options.Store.Usage(ctx, user)
+	return usage.InFlight, e.options.Concurrency, err
 }

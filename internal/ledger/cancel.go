@@ -125,17 +125,13 @@ const cancelledAtOnce = 500
 // DeleteQueue implements store.Store. It cancels in several commits, so that a long queue delays
 // nobody, and removes the queue in the last one.
 func (l *Ledger) DeleteQueue(ctx context.Context, now time.Time, user, name string) error {
-	lane := posthaste.Lane{Kind: posthaste.LaneQueue, Name: name}
-	for after, more := (store.Spot{}), true; more; {
-		var ids []posthaste.MessageID
-		err := l.View(ctx, store.Scope{User: user}, func(r store.Reader) (err error) {
-			ids, after, err = r.InLane(lane, after, cancelledAtOnce)
-			return err
-		})
+	query := store.LiveQuery{Filter: posthaste.Filter{Queues: []string{name}}, Limit: cancelledAtOnce}
+	for more := true; more; {
+		ids, cursor, err := l.LiveMessages(ctx, user, query)
 		if err != nil {
 			return err
 		}
-		more = len(ids) == cancelledAtOnce
+		more, query.Cursor = cursor != "", cursor
 		err = l.update(ctx, now, user, store.Hint{Places: ids, Records: []store.RecordKey{queues.key(name)}}, func(tx *tx) error {
 			if _, err := tx.cancelAll(ids); err != nil || more {
 				return err

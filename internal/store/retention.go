@@ -24,8 +24,9 @@ type Trimmed struct {
 // Empty reports whether nothing was removed.
 func (t Trimmed) Empty() bool { return t == Trimmed{} }
 
-// Usage is what is stored.
+// Usage is what is stored, and what is in flight.
 type Usage struct {
+	InFlight    int        // claimed messages
 	Log         KindUsage  // events, with the messages they are about
 	Days        []DayUsage // of the log, the oldest first: those that have events
 	DeadLetters KindUsage  // of messages

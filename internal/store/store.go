@@ -86,9 +86,7 @@ type Store interface {
 	// Message returns a message and its status until retention removes it, or ErrNotFound.
 	Message(ctx context.Context, user string, id posthaste.MessageID) (Status, error)
 
-	// LiveMessages returns up to query.Limit ids of matching messages that have not ended and
-	// belong to no run. The work of one call is bounded: continue with the cursor until it is
-	// empty.
+	// LiveMessages: see Backend.
 	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
 
 	Log
@@ -218,13 +216,12 @@ type Store interface {
 	// bodies, which are entries of its list.
 	Trim(ctx context.Context, user string, horizon Horizon) (Trimmed, error)
 
-	// Users, Usage, TryLease, Ping, Stats, InFlight: see Backend.
+	// Users, Usage, TryLease, Ping, Stats: see Backend.
 	Users(ctx context.Context) ([]string, error)
 	Usage(ctx context.Context, user string) (Usage, error)
 	TryLease(ctx context.Context, job string, held time.Duration) (bool, error)
 	Ping(ctx context.Context) error
 	Stats(ctx context.Context, now time.Time) (Stats, error)
-	InFlight(ctx context.Context, user string) (int, error)
 
 	Vault
 

@@ -67,6 +67,10 @@ type Backend interface {
 	// slow down writers.
 	Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error)
 
+	// LiveMessages returns up to query.Limit ids of matching messages that have not ended, whose
+	// cancellation was not requested and that belong to no run. The work of one call is bounded:
+	// continue with the cursor until it is empty. If only the messages of one queue match, others
+	// cost nothing. A message whose place changes meanwhile may be missed.
 	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
 
 	// TryLease leases a job to the caller for a time and reports whether it succeeded. The owner
@@ -84,8 +88,8 @@ type Backend interface {
 	// error.
 	DropDays(ctx context.Context, user string, before time.Time) (days int, err error)
 
-	// Usage returns what is stored for a user, or the totals across users if user is empty; Oldest
-	// is the minimum. It is cheap enough to be called every few seconds.
+	// Usage returns what a user has stored and in flight, or the totals across users if user is
+	// empty; Oldest is the minimum. It is cheap enough to be called every few seconds.
 	Usage(ctx context.Context, user string) (Usage, error)
 
 	// Ping returns once an empty commit is durable, or why writes fail.
@@ -93,9 +97,6 @@ type Backend interface {
 
 	// Stats returns counts and sizes. It is cheap enough to be called every few seconds.
 	Stats(ctx context.Context, now time.Time) (Stats, error)
-
-	// InFlight returns the number of a user's claimed messages.
-	InFlight(ctx context.Context, user string) (int, error)
 
 	// Export yields everything that is stored, ordered by kind, then for each user by key.
 	// Backends with the same content yield the same items, except for the order of users. Claimed
@@ -165,10 +166,6 @@ type Reader interface {
 	// no claim begins or ends between this and the commit.
 	Place(id posthaste.MessageID) (*Place, error)
 
-	// InLane returns up to limit messages of a lane that come after a spot, in order, and the spot
-	// of the last one. Of a lane that changes meanwhile it may miss those that move.
-	InLane(lane posthaste.Lane, after Spot, limit int) (ids []posthaste.MessageID, last Spot, err error)
-
 	// LaneLengths returns for each lane how many of its messages have not ended. An Update does not
 	// see its own writes here.
 	LaneLengths(lanes []posthaste.Lane) ([]int, error)
@@ -182,20 +179,6 @@ type Reader interface {
 type KeyUse struct {
 	InFlight int // attempts
 	Waiting  int // not in flight, and due by a time
-}
-
-// Spot is a message's spot in its lane: by Place.Order, then by id.
-type Spot struct {
-	Order posthaste.Position
-	ID    posthaste.MessageID
-}
-
-// Before orders spots as a lane serves them.
-func (s Spot) Before(other Spot) bool {
-	if s.Order != other.Order {
-		return s.Order < other.Order
-	}
-	return string(s.ID[:]) < string(other.ID[:])
 }
 
 // FindQuery selects records whose keys are positions.

@@ -12,6 +12,7 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
+	"posthaste/internal/store/lsm/lanes"
 	"posthaste/internal/store/record"
 )
 
@@ -88,7 +89,7 @@ func (c *checker) status(user string, id posthaste.MessageID) error {
 	if m.status.state.Terminal() {
 		return nil
 	}
-	return c.exists(appendWaitingKey(nil, laneOf(m.Message), store.Spot{Order: m.status.order, ID: id}), "message %s is %s and does not wait", id, m.status.state)
+	return c.exists(appendWaitingKey(nil, laneOf(m.Message), lanes.Spot{Order: m.status.order, ID: id}), "message %s is %s and does not wait", id, m.status.state)
 }
 
 // dayCheck compares the log of a day with its numbers and its index.

@@ -92,8 +92,3 @@ func (s *Store) Release(ctx context.Context, _ time.Time, claims []store.Claim) 
 	}
 	return s.writer.await(ctx, &op{apply: release, result: make(chan error, 1)}, nil)
 }
-
-// InFlight implements store.Backend.
-func (s *Store) InFlight(_ context.Context, user string) (int, error) {
-	return s.scheduler.InFlight(user), nil
-}

@@ -112,7 +112,7 @@ func (c *commit) setStatus(m *posthaste.Message, st status) {
 // setPlace writes a message's place in its lane.
 func (c *commit) setPlace(lane lanes.ID, id posthaste.MessageID, st *status) {
 	c.encoded = appendWaiting(c.encoded[:0], &st.Waiting)
-	c.set(appendWaitingKey(c.key(), lane, store.Spot{Order: st.order, ID: id}), c.encoded)
+	c.set(appendWaitingKey(c.key(), lane, lanes.Spot{Order: st.order, ID: id}), c.encoded)
 }
 
 // status returns a message's status as of this commit, or store.ErrNotFound. Once

@@ -7,6 +7,7 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
+	"posthaste/internal/store/lsm/lanes"
 	"posthaste/internal/store/record"
 )
 
@@ -61,7 +62,7 @@ func (i *importer) message(item store.Item) error {
 	st := statusOf(m, &place)
 	i.c.setStatus(m, st)
 	if place.Order != 0 {
-		i.c.set(appendWaitingKey(i.c.key(), laneOf(m), store.Spot{Order: st.order, ID: m.ID}), appendWaiting(nil, &st.Waiting))
+		i.c.set(appendWaitingKey(i.c.key(), laneOf(m), lanes.Spot{Order: st.order, ID: m.ID}), appendWaiting(nil, &st.Waiting))
 	}
 	return nil
 }

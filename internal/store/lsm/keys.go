@@ -201,32 +201,32 @@ func cutText(data []byte) (text, rest []byte, ok bool) {
 // beyond that.
 const spotLen = 8 + len(posthaste.MessageID{})
 
-func appendWaitingKey(key []byte, id lanes.ID, t store.Spot) []byte {
+func appendWaitingKey(key []byte, id lanes.ID, t lanes.Spot) []byte {
 	key = binary.BigEndian.AppendUint64(appendLane(key, id), uint64(t.Order))
 	return append(key, t.ID[:]...)
 }
 
 // parseWaitingKey splits a waiting key. ok is false for any other key.
-func parseWaitingKey(key []byte) (id lanes.ID, t store.Spot, ok bool) {
+func parseWaitingKey(key []byte) (id lanes.ID, t lanes.Spot, ok bool) {
 	if len(key) == 0 || key[0] != kindWaiting {
-		return lanes.ID{}, store.Spot{}, false
+		return lanes.ID{}, lanes.Spot{}, false
 	}
 	user, rest, err := userKey(key[1:])
 	if err != nil || len(rest) == 0 {
-		return lanes.ID{}, store.Spot{}, false
+		return lanes.ID{}, lanes.Spot{}, false
 	}
 	name, place, ok := cutText(rest[1:])
 	if !ok || len(place) != spotLen {
-		return lanes.ID{}, store.Spot{}, false
+		return lanes.ID{}, lanes.Spot{}, false
 	}
 	id.User, id.Kind, id.Name = user, posthaste.LaneKind(rest[0]), string(name)
 	return id, parseSpot(place), true
 }
 
 // parseSpot reads the spot at the end of a waiting key.
-func parseSpot(key []byte) store.Spot {
+func parseSpot(key []byte) lanes.Spot {
 	tail := key[len(key)-spotLen:]
-	t := store.Spot{Order: posthaste.Position(binary.BigEndian.Uint64(tail))}
+	t := lanes.Spot{Order: posthaste.Position(binary.BigEndian.Uint64(tail))}
 	copy(t.ID[:], tail[8:])
 	return t
 }

@@ -8,14 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"posthaste"
-	"posthaste/internal/store"
 	"posthaste/internal/store/lsm/lanes"
 )
 
-func drawSpot(t *rapid.T) store.Spot {
+func drawSpot(t *rapid.T) lanes.Spot {
 	var id posthaste.MessageID
 	copy(id[:], rapid.SliceOfN(rapid.Byte(), len(id), len(id)).Draw(t, "id"))
-	return store.Spot{Order: posthaste.Position(rapid.Uint64Max(1<<63).Draw(t, "order")), ID: id}
+	return lanes.Spot{Order: posthaste.Position(rapid.Uint64Max(1<<63).Draw(t, "order")), ID: id}
 }
 
 func drawLane(t *rapid.T) lanes.ID {
@@ -51,7 +50,7 @@ func TestWaitingKeys(t *testing.T) {
 func TestTexts(t *testing.T) {
 	for _, size := range []int{0, 1, 256, 1<<16 - 2, 1<<16 - 1, 1 << 16, 1<<16 + 1, 1 << 20} {
 		text := strings.Repeat("x", size)
-		lane, place := lanes.ID{User: "ann", Lane: posthaste.Lane{Kind: posthaste.LaneFlow, Name: text}}, store.Spot{Order: 7, ID: posthaste.MessageID{1}}
+		lane, place := lanes.ID{User: "ann", Lane: posthaste.Lane{Kind: posthaste.LaneFlow, Name: text}}, lanes.Spot{Order: 7, ID: posthaste.MessageID{1}}
 		if gotLane, gotPlace, ok := parseWaitingKey(appendWaitingKey(nil, lane, place)); !ok || gotLane != lane || gotPlace != place {
 			t.Errorf("a lane whose name has %d bytes is read as one of %d, %v", size, len(gotLane.Name), ok)
 		}
@@ -77,7 +76,7 @@ func TestLanesDoNotMix(t *testing.T) {
 }
 
 func FuzzParseWaitingKey(f *testing.F) {
-	f.Add(appendWaitingKey(nil, lanes.ID{User: "ann", Lane: posthaste.Lane{Kind: posthaste.LaneQueue, Name: "q"}}, store.Spot{Order: 7, ID: posthaste.MessageID{1}}))
+	f.Add(appendWaitingKey(nil, lanes.ID{User: "ann", Lane: posthaste.Lane{Kind: posthaste.LaneQueue, Name: "q"}}, lanes.Spot{Order: 7, ID: posthaste.MessageID{1}}))
 	f.Add([]byte{kindWaiting, 200})
 	f.Fuzz(func(t *testing.T, key []byte) {
 		lane, place, ok := parseWaitingKey(key)

@@ -9,6 +9,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 )
 
 // maxLiveScan bounds how many waiting messages one call looks at.
@@ -23,6 +24,9 @@ func (s *Store) LiveMessages(_ context.Context, user string, query store.LiveQue
 	}
 	defer done(&err)
 	prefix := appendUser([]byte{kindWaiting}, user)
+	if queues := query.Filter.Queues; len(queues) == 1 {
+		prefix = appendLane(nil, lanes.ID{User: user, Lane: posthaste.Lane{Kind: posthaste.LaneQueue, Name: queues[0]}})
+	}
 	from, err := liveStart(prefix, query.Cursor)
 	if err != nil {
 		return nil, "", err

@@ -47,7 +47,7 @@ func isEntry(m *posthaste.Message) bool {
 }
 
 func newItem(m *posthaste.Message, st status) *lanes.Item {
-	return &lanes.Item{Spot: store.Spot{Order: st.order, ID: m.ID}, Message: m, Waiting: st.Waiting}
+	return &lanes.Item{Spot: lanes.Spot{Order: st.order, ID: m.ID}, Message: m, Waiting: st.Waiting}
 }
 
 func laneOf(m *posthaste.Message) lanes.ID { return lanes.ID{User: m.User, Lane: m.Lane()} }

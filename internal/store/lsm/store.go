@@ -310,7 +310,7 @@ func (s *Store) findLanes() error {
 }
 
 // ReadWaiting implements lanes.Disk.
-func (s *Store) ReadWaiting(lane lanes.ID, after store.Spot, limit int) ([]*lanes.Item, error) {
+func (s *Store) ReadWaiting(lane lanes.ID, after lanes.Spot, limit int) ([]*lanes.Item, error) {
 	iter, err := s.db.NewIter(&pebble.IterOptions{
 		LowerBound: append(appendWaitingKey(nil, lane, after), 0),
 		UpperBound: prefixEnd(appendLane(nil, lane)),

@@ -103,7 +103,7 @@ type placed struct {
 	saved    bool
 }
 
-func (p *placed) spot() store.Spot { return store.Spot{Order: p.before.order, ID: p.id} }
+func (p *placed) spot() lanes.Spot { return lanes.Spot{Order: p.before.order, ID: p.id} }
 
 // begin makes a transaction out of one that has ended.
 func (tx *transaction) begin(s *Store, c *commit, now time.Time, user string) {
@@ -391,7 +391,7 @@ func (tx *transaction) writePlace(p *placed) {
 }
 
 func (tx *transaction) writeStatus(p *placed) {
-	c, to := tx.c, store.Spot{Order: p.now.order, ID: p.id}
+	c, to := tx.c, lanes.Spot{Order: p.now.order, ID: p.id}
 	c.setStatus(p.message, p.now)
 	if p.before.inLane() && (!p.now.inLane() || to != p.spot()) {
 		c.delete(appendWaitingKey(c.key(), p.lane, p.spot()))

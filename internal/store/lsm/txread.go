@@ -202,11 +202,6 @@ func (s *Store) told(user string, id posthaste.MessageID, err error) error {
 	return err
 }
 
-// InLane implements store.Reader. It does not see the commit so far.
-func (tx *transaction) InLane(lane posthaste.Lane, after store.Spot, limit int) ([]posthaste.MessageID, store.Spot, error) {
-	return tx.store.inLane(tx.user, lane, after, limit)
-}
-
 // Place implements store.Reader.
 func (tx *transaction) Place(id posthaste.MessageID) (*store.Place, error) {
 	p, err := tx.place(id)
@@ -313,20 +308,6 @@ func (v *view) Message(id posthaste.MessageID) (*posthaste.Message, error) {
 		return nil, v.store.told(v.user, id, err)
 	}
 	return m, nil
-}
-
-// InLane implements store.Reader.
-func (v *view) InLane(lane posthaste.Lane, after store.Spot, limit int) ([]posthaste.MessageID, store.Spot, error) {
-	return v.store.inLane(v.user, lane, after, limit)
-}
-
-func (s *Store) inLane(user string, lane posthaste.Lane, after store.Spot, limit int) ([]posthaste.MessageID, store.Spot, error) {
-	items, err := s.ReadWaiting(lanes.ID{User: user, Lane: lane}, after, limit)
-	ids := make([]posthaste.MessageID, len(items))
-	for i, it := range items {
-		ids[i], after = it.ID, it.Spot
-	}
-	return ids, after, err
 }
 
 // Place implements store.Reader.

@@ -17,6 +17,7 @@ import (
 	"posthaste"
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/lanes"
 	"posthaste/internal/store/record"
 )
 
@@ -59,7 +60,7 @@ func waitingKeyOf(t *testing.T, s *Store, m *posthaste.Message) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return appendWaitingKey(nil, laneOf(m), store.Spot{Order: st.order, ID: m.ID})
+	return appendWaitingKey(nil, laneOf(m), lanes.Spot{Order: st.order, ID: m.ID})
 }
 
 // truncated is the key that an encoder with a 16-bit length made of a lane whose name has

@@ -89,7 +89,11 @@ func (s *Store) Usage(_ context.Context, user string) (store.Usage, error) {
 	if user != "" {
 		scope = appendUser(nil, user)
 	}
-	return read(s, func() (store.Usage, error) { return measure(s.db, scope) })
+	return read(s, func() (store.Usage, error) {
+		usage, err := measure(s.db, scope)
+		usage.InFlight = s.scheduler.InFlight(user)
+		return usage, err
+	})
 }
 
 // measure returns what is stored under the keys that continue with a scope after their part.

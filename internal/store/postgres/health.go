@@ -83,9 +83,3 @@ func (l *lateLane) paused() bool {
 	}
 	return false
 }
-
-func (s *Store) InFlight(ctx context.Context, user string) (int, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) (int, error) {
-		return row(ctx, q, pgx.RowTo[int], `SELECT coalesce(sum(in_flight), 0)::integer FROM posthaste.lanes WHERE user_id = $1`, user)
-	})
-}

@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
@@ -152,54 +154,98 @@ func (t *userTx) remove(l *liveMessage) {
 // bytes.
 const maxLiveScan = 5000
 
-// LiveMessages implements store.Backend. The cursor is the last id.
+// liveSpot is a message's spot among those of its user, and the cursor of LiveMessages.
+type liveSpot struct {
+	Kind  int16 // of its lane
+	Lane  []byte
+	Place int64
+	ID    [16]byte
+}
+
+// liveMessages selects messages between two spots. Those that have begun have indexes of their own:
+// in queues, and elsewhere while they are claimed.
+const liveMessages = `
+	WITH found AS (
+		(SELECT kind, lane, place, id FROM posthaste.live
+			WHERE user_id = $1 AND NOT begun AND NOT cancel_requested
+				AND (kind, lane, place, id) > ($2, $3, $4, $5) AND (kind, lane) <= ($6, $7)
+			ORDER BY kind, lane, place, id LIMIT $8)
+		UNION ALL (SELECT kind, lane, place, id FROM posthaste.live
+			WHERE user_id = $1 AND begun AND kind = 113 AND NOT ended AND NOT cancel_requested AND lane >= $10
+				AND (kind, lane, place, id) > ($2, $3, $4, $5) AND (kind, lane) <= ($6, $7)
+			ORDER BY lane, place, id LIMIT $8)
+		UNION ALL (SELECT kind, lane, place, id FROM posthaste.live
+			WHERE user_id = $1 AND begun AND kind <> 113 AND node <> 0 AND NOT cancel_requested
+				AND (kind, lane, place, id) > ($2, $3, $4, $5) AND (kind, lane) <= ($6, $7)
+			ORDER BY kind, lane, place, id LIMIT $8)
+		ORDER BY kind, lane, place, id LIMIT $8),
+	sized AS (
+		SELECT *, sum(octet_length(record)) OVER (ORDER BY kind, lane, place, id) - octet_length(record) AS before
+		FROM (SELECT *, (SELECT record FROM posthaste.messages m WHERE m.user_id = $1 AND m.id = found.id) FROM found) AS read)
+	SELECT kind, lane, place, id, record FROM sized WHERE coalesce(before, 0) < $9 ORDER BY kind, lane, place, id`
+
+// LiveMessages implements store.Backend. It goes from lane to lane.
 func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
-	after, err := liveStart(query.Cursor)
-	if err != nil {
-		return nil, "", err
+	after, end := liveSpot{Lane: []byte{}}, liveSpot{Kind: math.MaxInt16, Lane: []byte{}}
+	if queues := query.Filter.Queues; len(queues) == 1 {
+		lane := queueLane(user, queues[0])
+		end = liveSpot{Kind: lane.kind, Lane: []byte(lane.name)}
+		after = liveSpot{Kind: lane.kind, Lane: end.Lane, Place: -1}
 	}
+	if query.Cursor != "" {
+		if after, err = parseLiveCursor(query.Cursor); err != nil {
+			return nil, "", err
+		}
+	}
+	var queue []byte // of queues, the first one to look at
+	if posthaste.LaneKind(after.Kind) == posthaste.LaneQueue {
+		queue = after.Lane
+	}
+	var spots []liveSpot
 	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]storedMessage, error) {
-		return rows(ctx, q, scanMessage, `
-			SELECT user_id, id, record FROM (
-				SELECT *, sum(octet_length(record)) OVER (ORDER BY id) - octet_length(record) AS before FROM (
-					SELECT user_id, id, record FROM posthaste.live JOIN posthaste.messages USING (user_id, id)
-					WHERE user_id = $1 AND id > $2 AND NOT ended AND NOT cancel_requested
-					ORDER BY id LIMIT $3) AS first) AS found
-			WHERE before < $4 ORDER BY id`, user, [16]byte(after), maxLiveScan, maxPageBytes)
+		spots = nil
+		return rows(ctx, q, func(r pgx.CollectableRow) (storedMessage, error) {
+			var spot liveSpot
+			var data []byte
+			err := r.Scan(&spot.Kind, &spot.Lane, &spot.Place, &spot.ID, &data)
+			spots = append(spots, spot)
+			return decodeStored(messageOf{user, spot.ID}, data), err
+		}, liveMessages, user, after.Kind, after.Lane, after.Place, after.ID, end.Kind, end.Lane, maxLiveScan, maxPageBytes, append([]byte{}, queue...))
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	s.setAside.add(unreadableOf(found), s.logger)
 	size := 0
-	for _, c := range found {
-		size += c.size
-	}
-	for _, c := range found {
+	for i, c := range found {
 		if len(ids) == query.Limit {
-			return ids, encodeCursor(ids[len(ids)-1]), nil
+			return ids, spots[i-1].cursor(), nil
 		}
-		if c.message != nil && query.Matches(c.message) {
+		if size += c.size; c.message != nil && query.Matches(c.message) {
 			ids = append(ids, c.id)
 		}
 	}
 	if len(found) == maxLiveScan || size >= maxPageBytes {
-		cursor = encodeCursor(found[len(found)-1].id)
+		cursor = spots[len(spots)-1].cursor()
 	}
 	return ids, cursor, nil
 }
 
-func encodeCursor(id posthaste.MessageID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+func (s *liveSpot) cursor() string {
+	data := binary.BigEndian.AppendUint16(nil, uint16(s.Kind))
+	data = append(binary.BigEndian.AppendUint64(data, uint64(s.Place)), s.ID[:]...)
+	return base64.RawURLEncoding.EncodeToString(append(data, s.Lane...))
+}
 
-func liveStart(cursor string) (id posthaste.MessageID, err error) {
-	if cursor == "" {
-		return id, nil
-	}
+func parseLiveCursor(cursor string) (s liveSpot, err error) {
+	const lane = 2 + 8 + 16
 	data, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || len(data) != len(id) {
-		return id, posthaste.Invalidf("cursor %q is not one that this server made", cursor)
+	if err != nil || len(data) < lane {
+		return s, posthaste.Invalidf("cursor %q is not one that this server made", cursor)
 	}
-	return posthaste.MessageID(data), nil
+	s.Kind, s.Place, s.Lane = int16(binary.BigEndian.Uint16(data)), int64(binary.BigEndian.Uint64(data[2:])), data[lane:]
+	copy(s.ID[:], data[10:])
+	return s, nil
 }
 
 func (t *userTx) message(user string, id posthaste.MessageID) (*posthaste.Message, error) {
@@ -271,18 +317,24 @@ type storedMessage struct {
 }
 
 // scanMessage reads user, id and record.
-func scanMessage(r pgx.CollectableRow) (m storedMessage, err error) {
+func scanMessage(r pgx.CollectableRow) (storedMessage, error) {
+	var of messageOf
 	var id [16]byte
 	var data []byte
-	err = r.Scan(&m.user, &id, &data)
-	m.id, m.size = id, len(data)
-	if err != nil || data == nil {
-		return m, err
+	err := r.Scan(&of.user, &id, &data)
+	of.id = id
+	return decodeStored(of, data), err
+}
+
+func decodeStored(of messageOf, data []byte) storedMessage {
+	m := storedMessage{messageOf: of, size: len(data)}
+	if data == nil {
+		return m
 	}
-	if m.message, m.damage = record.DecodeMessage(id, m.user, data); m.damage != nil {
+	if m.message, m.damage = record.DecodeMessage(of.id, of.user, data); m.damage != nil {
 		m.message = nil
 	}
-	return m, nil
+	return m
 }
 
 func unreadableOf(messages []storedMessage) unreadableError {

@@ -110,33 +110,6 @@ func (r *reader) Place(id posthaste.MessageID) (*store.Place, error) {
 	return r.place(r.ctx, r, messageOf{r.user, id})
 }
 
-// InLane implements store.Reader. Messages that have begun have an index of their own.
-func (r *reader) InLane(lane posthaste.Lane, after store.Spot, limit int) (ids []posthaste.MessageID, last store.Spot, err error) {
-	of := laneIn(r.user, lane)
-	begun := `begun`
-	if of.strict() {
-		begun = `begun AND kind = 113`
-	}
-	spots, err := rows(r.ctx, r, scanSpot, `
-		SELECT place, id FROM (
-			(SELECT place, id FROM posthaste.live
-				WHERE user_id = $1 AND kind = $2 AND lane = $3 AND NOT begun AND (place, id) > ($4, $5) ORDER BY place, id LIMIT $6)
-			UNION ALL (SELECT place, id FROM posthaste.live
-				WHERE user_id = $1 AND kind = $2 AND lane = $3 AND `+begun+` AND (place, id) > ($4, $5))) AS spots
-		ORDER BY place, id LIMIT $6`, of.user, of.kind, []byte(of.name), int64(after.Order), [16]byte(after.ID), limit)
-	for _, spot := range spots {
-		ids, last = append(ids, spot.ID), spot
-	}
-	return ids, last, err
-}
-
-func scanSpot(r pgx.CollectableRow) (s store.Spot, err error) {
-	var place int64
-	var id [16]byte
-	err = r.Scan(&place, &id)
-	return store.Spot{Order: posthaste.Position(place), ID: id}, err
-}
-
 // LaneLengths implements store.Reader.
 func (r *reader) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
 	of := column(lanes, func(l posthaste.Lane) laneID { return laneIn(r.user, l) })

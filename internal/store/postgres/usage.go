@@ -10,8 +10,9 @@ import (
 	"posthaste/internal/store"
 )
 
-// The kinds of usage and of terms, which are stored.
+// The kinds of usage and of terms, which are stored except for the first.
 const (
+	usageInFlight    = int16(0)
 	usageLog         = int16(store.ItemEvent)
 	usageDeadLetters = int16(store.ItemDeadLetter)
 	usageFailedRuns  = int16(store.ItemRunDeadLetter)
@@ -52,9 +53,9 @@ func writeUsage(batch *pgx.Batch, of usageKey, k usageChange) {
 
 func (s *Store) Usage(ctx context.Context, user string) (store.Usage, error) {
 	if user == "" {
-		return s.usage(ctx, ``)
+		return s.usage(ctx, ``, `SELECT count(*) FROM posthaste.live WHERE node <> 0`)
 	}
-	return s.usage(ctx, `WHERE user_id = $1`, user)
+	return s.usage(ctx, `WHERE user_id = $1`, `SELECT coalesce(sum(in_flight), 0) FROM posthaste.lanes WHERE user_id = $1`, user)
 }
 
 // usageRow is a count and the time of the oldest thing counted.
@@ -63,15 +64,17 @@ type usageRow struct {
 	store.KindUsage
 }
 
-// usage sums counts. One statement reads them with the oldest of each.
-func (s *Store) usage(ctx context.Context, where string, args ...any) (u store.Usage, err error) {
+// usage sums counts. One statement reads them with the oldest of each, and that of messages in flight.
+func (s *Store) usage(ctx context.Context, where, inFlight string, args ...any) (u store.Usage, err error) {
 	counts, err := read(ctx, s, func(ctx context.Context, q querier) ([]usageRow, error) {
 		return rows(ctx, q, scanUsage, `
 			SELECT user_id, kind, day, entries, bytes, CASE kind
 				WHEN 13 THEN (SELECT min(first) FROM posthaste.events e WHERE e.user_id = k.user_id
 					AND first >= day << 20 AND first < (day + 86400000) << 20) END,
 				(SELECT key FROM posthaste.records r WHERE r.user_id = k.user_id AND r.kind = k.kind ORDER BY key LIMIT 1)
-			FROM posthaste.kept k `+where+` ORDER BY day`, args...)
+			FROM posthaste.kept k `+where+`
+			UNION ALL SELECT '', 0::smallint, 0, (`+inFlight+`), 0, NULL, NULL
+			ORDER BY day`, args...)
 	})
 	for _, k := range counts {
 		if k.Entries > 0 {
@@ -97,6 +100,8 @@ func scanUsage(r pgx.CollectableRow) (k usageRow, err error) {
 // sumByKind adds a count to those of its kind. Days come in order.
 func sumByKind(u *store.Usage, k usageRow) {
 	switch k.kind {
+	case usageInFlight:
+		u.InFlight = int(k.Entries)
 	case usageDeadLetters:
 		sumUsage(&u.DeadLetters, k.KindUsage)
 	case usageFailedRuns:

@@ -91,9 +91,9 @@ var healthPromises = []promise{
 		tr.accept()
 		tr.accept(ownedBy(anna))
 		tr.claim(plenty)
-		for user, want := range map[string]int{ann: 2, anna: 1, "an": 0} {
-			if got, err := tr.store.InFlight(tr.Context(), user); err != nil || got != want {
-				tr.Errorf("InFlight of %q = %d, %v, want %d", user, got, err, want)
+		for user, want := range map[string]int{ann: 2, anna: 1, "an": 0, "": 3} {
+			if got := tr.usage(user).InFlight; got != want {
+				tr.Errorf("in flight of %q: %d, want %d", user, got, want)
 			}
 		}
 	}},

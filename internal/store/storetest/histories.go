@@ -301,9 +301,8 @@ func (h *historian) look() {
 	h.lookAtLanes()
 	h.lookAtRuns()
 	h.lookAtResources()
-	inFlight, err := h.store.InFlight(h.Context(), ann)
 	u := h.usage(ann)
-	h.tell("%d in flight, %v; kept %d, %d, %d, %d", inFlight, err, u.Log.Entries, u.DeadLetters.Entries, u.FailedRuns.Entries, u.Runs.Entries)
+	h.tell("%d in flight; kept %d, %d, %d, %d", u.InFlight, u.Log.Entries, u.DeadLetters.Entries, u.FailedRuns.Entries, u.Runs.Entries)
 }
 
 // lookWith reads the log through a filter, in both directions, page by page.

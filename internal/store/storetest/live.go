@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
 	"posthaste"
@@ -16,6 +18,9 @@ var livePromises = []promise{
 		tr.settle(store.Delivered(claims[0]))
 		tr.settle(store.Failed(claims[1], refused))
 		tr.settle(store.RetryAt(claims[2], tr.now.Add(time.Hour), refused))
+		requested := tr.accept()
+		tr.claimThese(requested)
+		tr.wantCancels(1, requested)
 		waits, later, cancelled := tr.accept(), tr.accept(delayed(time.Hour)), tr.accept()
 		tr.wantCancels(1, cancelled)
 		tr.accept(ownedBy(anna))
@@ -79,15 +84,22 @@ var livePromises = []promise{
 	}},
 }
 
-// wantLive requires a query to find these messages of ann, each once, in any
-// order.
+// wantLive requires a query to find these messages of ann, each once, in any order.
 func (tr *trial) wantLive(query store.LiveQuery, want ...*posthaste.Message) {
 	tr.Helper()
+	wantLive(tr, tr.store, query, want)
+}
+
+func wantLive(t testing.TB, s interface {
+	LiveMessages(ctx context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
+}, query store.LiveQuery, want []*posthaste.Message,
+) {
+	t.Helper()
 	var got, wanted []string
 	for range 10_000 {
-		ids, cursor, err := tr.store.LiveMessages(tr.Context(), ann, query)
+		ids, cursor, err := s.LiveMessages(t.Context(), ann, query)
 		if err != nil || len(ids) > query.Limit {
-			tr.Fatalf("LiveMessages = %d ids, %v, at most %d were asked for", len(ids), err, query.Limit)
+			t.Fatalf("LiveMessages = %d ids, %v, at most %d were asked for", len(ids), err, query.Limit)
 		}
 		for _, id := range ids {
 			got = append(got, id.String())
@@ -102,6 +114,6 @@ func (tr *trial) wantLive(query store.LiveQuery, want ...*posthaste.Message) {
 	slices.Sort(got)
 	slices.Sort(wanted)
 	if !slices.Equal(got, wanted) {
-		tr.Errorf("live messages for %+v: %v, want %v", query, got, wanted)
+		t.Errorf("live messages for %+v: %v, want %v", query, got, wanted)
 	}
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"posthaste"
@@ -76,26 +77,29 @@ var seamQueuePromises = []seamPromise{
 }
 
 var seamLanePromises = []seamPromise{
-	{"the messages of a lane are listed in order, in parts", func(s *seam) {
+	{"messages that wait or are claimed are found in parts, and those of a queue alone", func(s *seam) {
 		s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1})
-		var want []posthaste.MessageID
-		for range 7 {
-			want = append(want, s.accept(through("q")).ID)
-		}
-		late := s.accept(through("q"), delayed(time.Hour))
-		s.accept(through("other"))
-		s.accept()
-		s.claimQueue("q", want[0])
-		ended := want[3]
-		s.endByID(ended)
-		want = append(slices.Delete(want, 3, 4), late.ID)
-		for _, limit := range []int{1, 3, plenty} {
-			if got := s.inLane(posthaste.Lane{Kind: posthaste.LaneQueue, Name: "q"}, limit); !slices.Equal(got, want) {
-				s.Errorf("in parts of %d: %v, want %v", limit, got, want)
+		for _, queue := range []string{"q", strings.Repeat("q", 300)} {
+			others := []*posthaste.Message{
+				s.accept(through("r")), s.accept(through("r" + queue)), s.accept(underKey(queue)), s.accept(),
+				s.accept(underKey(queue), delayed(time.Hour)), s.accept(delayed(time.Hour)),
 			}
-		}
-		if got := s.inLane(posthaste.Lane{Kind: posthaste.LaneFlow, Name: "q"}, plenty); len(got) > 0 {
-			s.Errorf("in a lane of another kind: %v", got)
+			var own []*posthaste.Message
+			for range 7 {
+				own = append(own, s.accept(through(queue)))
+			}
+			own = append(own, s.accept(through(queue), delayed(time.Hour)))
+			s.claimQueue(queue, own[0].ID)
+			s.end(own[3], posthaste.StateCancelled)
+			s.save(own[4], func(p *store.Place) { p.CancelRequested = true })
+			own = slices.Delete(own, 3, 5)
+			for _, limit := range []int{1, 3, plenty} {
+				s.wantLive(store.LiveQuery{Filter: posthaste.Filter{Queues: []string{queue}}, Limit: limit}, own...)
+				s.wantLive(store.LiveQuery{Limit: limit}, append(others, own...)...)
+			}
+			for _, m := range append(others, own...) {
+				s.end(m, posthaste.StateCancelled)
+			}
 		}
 	}},
 }
@@ -163,25 +167,10 @@ func (s *seam) claimQueue(queue string, id posthaste.MessageID) {
 	}
 }
 
-func (s *seam) endByID(id posthaste.MessageID) {
+// wantLive requires LiveMessages to find these messages of ann, each once, in any order.
+func (s *seam) wantLive(query store.LiveQuery, want ...*posthaste.Message) {
 	s.Helper()
-	m := must(s.readMessage(ann, id))(s)
-	s.end(m, posthaste.StateCancelled)
-}
-
-// inLane returns the messages of a lane of ann, read in parts.
-func (s *seam) inLane(lane posthaste.Lane, limit int) (all []posthaste.MessageID) {
-	s.Helper()
-	s.view(ann, func(r store.Reader) {
-		for after, more := (store.Spot{}), true; more; {
-			ids, last, err := r.InLane(lane, after, limit)
-			if err != nil || len(ids) > limit {
-				s.Fatalf("InLane: %d of %d, %v", len(ids), limit, err)
-			}
-			all, after, more = append(all, ids...), last, len(ids) > 0
-		}
-	})
-	return all
+	wantLive(s, s.Backend, query, want)
 }
 
 var seamFlowKeyPromises = []seamPromise{

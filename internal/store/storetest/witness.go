@@ -268,12 +268,12 @@ func (w *witness) claimSome(ctx context.Context) error {
 // checkLeases compares what the store has leased with what it handed out: a lease
 // that nobody got holds its message up until the store is opened again.
 func (w *witness) checkLeases(ctx context.Context) error {
-	leased, err := w.store.InFlight(ctx, ann)
+	usage, err := w.store.Usage(ctx, ann)
 	if err != nil {
 		return fmt.Errorf("count claims: %w", err)
 	}
-	if held := len(w.claimed()); leased != held {
-		return fmt.Errorf("%d messages are leased, %d were handed out", leased, held)
+	if held := len(w.claimed()); usage.InFlight != held {
+		return fmt.Errorf("%d messages are leased, %d were handed out", usage.InFlight, held)
 	}
 	return nil
 }

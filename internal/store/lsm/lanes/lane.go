@@ -66,9 +66,23 @@ type Waiting struct {
 	Size            int    // of its delivery, in bytes, if it is large; 0 otherwise
 }
 
+// Spot is a message's spot in its lane: by store.Place.Order, then by id.
+type Spot struct {
+	Order posthaste.Position
+	ID    posthaste.MessageID
+}
+
+// Before orders spots as a lane serves them.
+func (s Spot) Before(other Spot) bool {
+	if s.Order != other.Order {
+		return s.Order < other.Order
+	}
+	return string(s.ID[:]) < string(other.ID[:])
+}
+
 // Item is a waiting or claimed message, as much of it as is in memory.
 type Item struct {
-	store.Spot
+	Spot
 	Message *posthaste.Message // nil until it is needed, when it was read from disk
 	Waiting Waiting
 
@@ -82,9 +96,9 @@ type lane struct {
 	id       ID
 	all      *Scheduler
 	items    []*Item
-	begun    int        // items that use a slot of the queue
-	horizon  store.Spot // all messages up to here are in items or claimed
-	partial  bool       // there may be messages after horizon
+	begun    int  // items that use a slot of the queue
+	horizon  Spot // all messages up to here are in items or claimed
+	partial  bool // there may be messages after horizon
 	inflight int
 	queue    *posthaste.Queue // of a LaneQueue
 
@@ -179,7 +193,7 @@ func (l *lane) trim(keep int) {
 }
 
 // remove takes the message at a spot out, if it is there.
-func (l *lane) remove(t store.Spot) {
+func (l *lane) remove(t Spot) {
 	if at, present := slices.BinarySearchFunc(l.items, t, compareItem); present {
 		l.takeAt(at)
 	}
@@ -198,7 +212,7 @@ func (l *lane) takeAt(at int) *Item {
 	return it
 }
 
-func compareItem(it *Item, t store.Spot) int {
+func compareItem(it *Item, t Spot) int {
 	switch {
 	case it.Spot.Before(t):
 		return -1

@@ -64,7 +64,7 @@ func (l lines) of(user string) *list.List {
 // Disk reads what the scheduler does not keep in memory.
 type Disk interface {
 	// ReadWaiting reads up to limit waiting messages of a lane that come after a spot, in order.
-	ReadWaiting(id ID, after store.Spot, limit int) ([]*Item, error)
+	ReadWaiting(id ID, after Spot, limit int) ([]*Item, error)
 	// ReadQueue and ReadFlowKey return the stored ones, or defaults for one that
 	// is not stored.
 	ReadQueue(user, name string) (*posthaste.Queue, error)
@@ -140,7 +140,7 @@ func (s *Scheduler) lookAgain(l *lane) {
 }
 
 // remove takes a message out of its lane, which may let another one start.
-func (s *Scheduler) remove(id ID, t store.Spot) {
+func (s *Scheduler) remove(id ID, t Spot) {
 	l := s.lanes[id]
 	if l == nil {
 		return
@@ -150,7 +150,7 @@ func (s *Scheduler) remove(id ID, t store.Spot) {
 }
 
 // Move gives a held message another place in its lane, or none if again is nil, and lets go of it.
-func (s *Scheduler) Move(id ID, from store.Spot, again *Item) {
+func (s *Scheduler) Move(id ID, from Spot, again *Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.remove(id, from)
@@ -288,10 +288,13 @@ func (s *Scheduler) KeyUse(user, key string) (window flow.Window, inflight int, 
 	return flow.WindowOf(&limit.key), limit.inflight, true
 }
 
-// InFlight returns the number of a user's claims.
+// InFlight returns the number of claims of a user, or of all if user is empty.
 func (s *Scheduler) InFlight(user string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if user == "" {
+		return len(s.leases)
+	}
 	return s.inflight[user]
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"posthaste"
-	"posthaste/internal/store"
 )
 
 // BenchmarkScheduler adds, claims and settles messages, of which a thousand wait.
@@ -21,7 +20,7 @@ func BenchmarkScheduler(b *testing.B) {
 			s, order := New(nothingOnDisk{}, 0), posthaste.Position(0)
 			add := func() {
 				order++
-				it := &Item{Spot: store.Spot{Order: order}, Waiting: Waiting{FlowKey: of.key}}
+				it := &Item{Spot: Spot{Order: order}, Waiting: Waiting{FlowKey: of.key}}
 				it.ID[0], it.ID[1], it.ID[2], it.ID[3] = byte(order>>24), byte(order>>16), byte(order>>8), byte(order)
 				s.Add(ID{"ann", of.lane}, it)
 			}

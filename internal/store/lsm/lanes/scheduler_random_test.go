@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"posthaste"
-	"posthaste/internal/store"
 )
 
 // limitsInMemory are queues and flow-control keys that are stored, when nothing else is.
@@ -111,7 +110,7 @@ func TestSchedulerAgreesWithTheNaiveRule(t *testing.T) {
 		}
 		steps := map[string]func(){
 			"add": func() {
-				m := &observed{Item: Item{Spot: store.Spot{Order: posthaste.Position(len(lanes.messages) + 1)}}}
+				m := &observed{Item: Item{Spot: Spot{Order: posthaste.Position(len(lanes.messages) + 1)}}}
 				m.ID[0] = byte(len(lanes.messages) + 1)
 				m.Waiting.FlowKey = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key")
 				m.lane = ID{"ann", posthaste.Lane{Kind: posthaste.LaneHost, Name: "host"}}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"posthaste"
-	"posthaste/internal/store"
 )
 
 // line is a scheduler, and what tests do to it. Nothing in it is on disk.
@@ -28,7 +27,7 @@ type nothingOnDisk struct {
 	keys map[string]posthaste.FlowLimit
 }
 
-func (nothingOnDisk) ReadWaiting(ID, store.Spot, int) ([]*Item, error) { return nil, nil }
+func (nothingOnDisk) ReadWaiting(ID, Spot, int) ([]*Item, error) { return nil, nil }
 
 func (nothingOnDisk) ReadQueue(_, name string) (*posthaste.Queue, error) {
 	return &posthaste.Queue{Name: name, Parallelism: 100}, nil
@@ -155,7 +154,7 @@ type laneOnDisk struct {
 	items []*Item // in order
 }
 
-func (d *laneOnDisk) ReadWaiting(_ ID, after store.Spot, limit int) (read []*Item, _ error) {
+func (d *laneOnDisk) ReadWaiting(_ ID, after Spot, limit int) (read []*Item, _ error) {
 	for _, it := range d.items {
 		if after.Before(it.Spot) && len(read) < limit {
 			read = append(read, &Item{Spot: it.Spot, Waiting: it.Waiting})
@@ -177,7 +176,7 @@ func TestManyRetriesOfAWideQueue(t *testing.T) {
 			queue := ID{"ann", posthaste.Lane{Kind: posthaste.LaneQueue, Name: "queue"}}
 			later := l.now.Add(time.Hour)
 			for n := range width + 10 {
-				it := &Item{Spot: store.Spot{Order: posthaste.Position(n + 1)}}
+				it := &Item{Spot: Spot{Order: posthaste.Position(n + 1)}}
 				it.ID[0], it.ID[1] = byte(n>>8), byte(n)
 				if n < retries {
 					it.Waiting = Waiting{ReadyMS: later.UnixMilli(), Retried: 1}
@@ -199,7 +198,7 @@ func TestManyRetriesOfAWideQueue(t *testing.T) {
 			if got := claim(); got != width-retries {
 				t.Fatalf("%d messages begin beside those that wait for a retry, want %d", got, width-retries)
 			}
-			last := &Item{Spot: store.Spot{Order: width + 100}}
+			last := &Item{Spot: Spot{Order: width + 100}}
 			disk.items = append(disk.items, last)
 			l.add(queue, last)
 			l.now = later
@@ -290,11 +289,11 @@ type brokenDisk struct {
 	broken string
 }
 
-func (d *brokenDisk) ReadWaiting(id ID, from store.Spot, limit int) ([]*Item, error) {
+func (d *brokenDisk) ReadWaiting(id ID, from Spot, limit int) ([]*Item, error) {
 	if id.User == d.broken {
 		return nil, errDamaged
 	}
-	return []*Item{{Spot: store.Spot{Order: 1}, Waiting: Waiting{Size: 10}}}, nil
+	return []*Item{{Spot: Spot{Order: 1}, Waiting: Waiting{Size: 10}}}, nil
 }
 
 func (d *brokenDisk) ReadQueue(user, name string) (*posthaste.Queue, error) {

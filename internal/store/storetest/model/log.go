@@ -55,7 +55,7 @@ func (m *Model) Watch(context.Context, string) (end posthaste.Position, grown <-
 func (m *Model) LiveMessages(_ context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
 	err = m.do(func() error {
 		for _, l := range m.lives {
-			if l.message.User == user && !l.state.Terminal() && query.Matches(l.message) &&
+			if l.message.User == user && !l.state.Terminal() && !l.cancelRequested && query.Matches(l.message) &&
 				l.message.ID.String() >= query.Cursor {
 				ids = append(ids, l.message.ID)
 			}

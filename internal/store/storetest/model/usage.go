@@ -11,15 +11,15 @@ import (
 // eventBytes is the estimate of an event's size.
 const eventBytes = 100
 
-// Usage implements store.Store.
+// Usage implements store.Store. Of sizes it only knows those of bodies.
 func (m *Model) Usage(_ context.Context, user string) (store.Usage, error) {
-	return m.usage(func(other string) bool { return user == "" || other == user })
-}
-
-// usage counts what belongs to those that are meant. Of sizes it only knows those of
-// bodies.
-func (m *Model) usage(meant func(user string) bool) (store.Usage, error) {
+	meant := func(other string) bool { return user == "" || other == user }
 	return ask(m, func() (u store.Usage, err error) {
+		for _, l := range m.lives {
+			if l.lease != 0 && meant(l.message.User) {
+				u.InFlight++
+			}
+		}
 		for _, e := range m.log {
 			if meant(e.life.message.User) {
 				logged(&u, e)
@@ -117,11 +117,6 @@ func earliest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// InFlight implements store.Store.
-func (m *Model) InFlight(_ context.Context, user string) (int, error) {
-	return ask(m, func() (int, error) { return m.inFlight().users[user], nil })
 }
 
 // TryLease implements store.Store: nobody else has the model.
