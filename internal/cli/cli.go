@@ -36,6 +36,9 @@ type commands struct {
 	Flow      flowCommand      `cmd:"" help:"List, limit, pause and delete flow-control keys."`
 	Keys      keysCommand      `cmd:"" help:"Show and rotate the signing keys."`
 	Actions   actionsCommand   `cmd:"" help:"List and cancel background bulk actions."`
+	Profile   profileCommand   `cmd:"" help:"Keep URLs and tokens of servers under names."`
+	Apply     applyCommand     `cmd:"" help:"Make queues, URL groups, schedules and flow-control keys as a file has them."`
+	Import    importCommand    `cmd:"" help:"Take over queues, URL groups, schedules and dead letters from another server or a hosted account."`
 	Open      openCommand      `cmd:"" help:"Open the console in a browser."`
 	Stats     statsCommand     `cmd:"" help:"Show how much data is stored."`
 	Backup    backupCommand    `cmd:"" help:"Back up a data directory, even while its server runs."`

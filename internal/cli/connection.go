@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 // 27). The environment is read by client.Find, which knows more names than a flag
 // has.
 type connection struct {
-	URL   string `group:"server" env:"-" placeholder:"URL" help:"URL of the server. Default: $$POSTHASTE_URL, $$QSTASH_URL, or the development server on this machine."`
-	Token string `group:"server" env:"-" placeholder:"TOKEN" help:"API token. Default: $$POSTHASTE_TOKEN, $$QSTASH_TOKEN, or the token of development servers. Prefer a variable: other users of the machine can read command lines."`
+	Profile string `group:"server" env:"POSTHASTE_PROFILE" placeholder:"NAME" help:"Profile with URL and token of the server; see posthaste profile. Default: the one in use, unless a variable names a server."`
+
+	URL   string `group:"server" env:"-" placeholder:"URL" help:"URL of the server. Default: $$POSTHASTE_URL, $$QSTASH_URL, the profile in use, or the development server on this machine."`
+	Token string `group:"server" env:"-" placeholder:"TOKEN" help:"API token. Default: $$POSTHASTE_TOKEN, $$QSTASH_TOKEN, the profile in use, or the token of development servers. Prefer a variable: other users of the machine can read command lines."`
 }
 
 // developmentServer is where posthaste dev runs unless told otherwise.
@@ -36,8 +39,12 @@ func (c *connection) Validate() error {
 // open returns a client of the server. Nothing is sent yet. What interrupts a
 // stream is told where log lines go.
 func (c *connection) open(t terminal) (*client.Client, error) {
+	server, err := c.server()
+	if err != nil {
+		return nil, err
+	}
 	return client.New(client.Options{
-		Server:    c.server(),
+		Server:    server,
 		UserAgent: "posthaste/" + app.Version,
 		Lost: func(err error, wait time.Duration) {
 			_, _ = fmt.Fprintf(t.Err, "posthaste: %v, retrying in %s\n", err, wait)
@@ -45,9 +52,29 @@ func (c *connection) open(t terminal) (*client.Client, error) {
 	})
 }
 
-// server returns the server that is meant.
-func (c *connection) server() client.Server {
-	return client.Find(client.Server{URL: c.URL, Token: c.Token}, os.Getenv, developmentServer)
+// server returns the server that is meant: the one that is given; that of a profile that is
+// named; that of the environment; that of the profile in use; a development server. The token
+// of a profile goes to no other server.
+func (c *connection) server() (client.Server, error) {
+	given, otherwise := client.Server{URL: c.URL, Token: c.Token}, developmentServer
+	all, err := readProfiles()
+	if err != nil && c.URL == "" {
+		return given, err
+	}
+	profile := all.Profiles[all.Current]
+	if c.Profile != "" {
+		if profile, err = all.named(c.Profile); err != nil {
+			return given, err
+		}
+		given.URL = cmp.Or(given.URL, profile.URL)
+		if given.URL == profile.URL {
+			given.Token = cmp.Or(given.Token, profile.Token)
+		}
+	}
+	if found := client.Find(given, os.Getenv, client.Server{}); profile.URL != "" && cmp.Or(found.URL, profile.URL) == profile.URL {
+		otherwise = profile
+	}
+	return client.Find(given, os.Getenv, otherwise), nil
 }
 
 // call calls do with a client of the server, and a context that ends at the first signal.

@@ -76,6 +76,14 @@ posthaste dlq messages show 1700000000000-0
 posthaste dlq messages retry --destination https://api.example.com/orders --dry-run
 posthaste dlq messages retry --destination https://api.example.com/orders
 posthaste dlq messages delete --label test --yes
+posthaste profile add work --url https://posthaste.example.com    # asks for the token
+posthaste profile use work
+posthaste profile list
+posthaste profile remove work
+posthaste apply -f posthaste.yaml --plan
+posthaste apply -f posthaste.yaml --prune managed --yes
+posthaste import --from https://qstash.upstash.io --token "$HOSTED_TOKEN" --dry-run
+posthaste import --from https://qstash.upstash.io --token "$HOSTED_TOKEN" --dlq
 posthaste open
 posthaste stats --days
 posthaste copy --from /var/lib/posthaste --to postgres://posthaste:secret@db/posthaste

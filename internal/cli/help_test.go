@@ -48,6 +48,7 @@ func TestEveryCommandWritesJSON(t *testing.T) {
 func TestExamples(t *testing.T) {
 	t.Setenv("QSTASH_CURRENT_SIGNING_KEY", devUsers[0].keys.Current) // there is none in an example
 	t.Setenv("SIGNATURE", "x")
+	t.Setenv("HOSTED_TOKEN", "x")
 	all, left := leaves(t), strings.Count(strings.TrimSpace(examples), "\n")+1
 	for path, leaf := range all {
 		if path == "help" {

@@ -17,7 +17,10 @@ type openCommand struct {
 
 // Run opens the console, signed in, and prints its URL where no browser can be started.
 func (c *openCommand) Run(t terminal) error {
-	server := c.server()
+	server, err := c.server()
+	if err != nil {
+		return err
+	}
 	target := consoleURL(strings.TrimRight(server.URL, "/"), server.Token)
 	if c.Output == "json" {
 		return writeJSON(t.Out, map[string]string{"url": target})
