@@ -27,10 +27,6 @@ func (c *counted) DeadLetters(_ context.Context, _ string, query store.DeadLette
 	return store.DeadLetterPage{DeadLetters: []*posthaste.DeadLetter{{ID: 1, Message: plainMessage}}}, nil
 }
 
-func (c *counted) NewestDeadLetter(context.Context, string) (posthaste.Position, error) {
-	return 1, nil
-}
-
 func (c *counted) DeleteDeadLetters(context.Context, string, []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error) {
 	return nil, nil
 }

@@ -13,8 +13,6 @@ import (
 // DeadLetters manages dead letters.
 type DeadLetters interface {
 	DeadLetters(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error)
-	// NewestDeadLetter returns the position of the latest dead letter, 0 if there is none.
-	NewestDeadLetter(ctx context.Context, user string) (posthaste.Position, error)
 	DeadLetter(ctx context.Context, user string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error)
 	// DeleteDeadLetters returns the removed ids. It may stop early, see store.Store.
 	DeleteDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID) ([]posthaste.DeadLetterID, error)
@@ -23,9 +21,6 @@ type DeadLetters interface {
 	// RetryDeadLetters skips unknown ids, and may stop early like DeleteDeadLetters.
 	RetryDeadLetters(ctx context.Context, user string, ids []posthaste.DeadLetterID, o posthaste.Overrides) ([]store.Retried, error)
 }
-
-// deadLetterCount limits one call that lists, retries or deletes.
-var deadLetterCount = wire.Count{Default: 100, Most: 100}
 
 // listDeadLetters shows a page of the DLQ (contract, messages 2.9), or of failed runs if
 // requested.
@@ -37,7 +32,7 @@ func (a *api) listDeadLetters(r *request) (answer, error) {
 	if ofWorkflows, err := wire.OfWorkflows(params); ofWorkflows && err == nil {
 		return a.listFailedRuns(r)
 	}
-	selected, err := wire.DeadLetters(params, deadLetterCount)
+	selected, err := wire.DeadLetters(params, dlqCount)
 	if err != nil {
 		return answer{}, err
 	}
@@ -98,22 +93,6 @@ func (a *api) getDeadLetter(r *request) (answer, error) {
 		}
 		return newDeadLetterView(d, wholeBody), store.DeadLetterSize(d), nil
 	})
-}
-
-func (a *api) deleteDeadLetter(r *request) (answer, error) {
-	id, err := r.dlqID(noDeadLetter)
-	if err != nil {
-		return answer{}, err
-	}
-	var deleted []posthaste.DeadLetterID
-	err = r.withReservation(func() (err error) {
-		deleted, err = a.options.Engine.DeleteDeadLetters(r.Context(), r.user, []posthaste.DeadLetterID{id})
-		return err
-	})
-	if err == nil && len(deleted) == 0 {
-		err = a.orNoDeadLetter(r, store.ErrNotFound, id)
-	}
-	return done, err
 }
 
 // retryDeadLetter retries a dead letter, with overrides from control headers.

@@ -17,9 +17,6 @@ type FailedRuns interface {
 	Failed(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error)
 	CountFailed(ctx context.Context, user string, query store.RunQuery) (int, error)
 
-	// BeginSweep limits a query to present entries.
-	BeginSweep(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error)
-
 	// Restart restarts or resumes failed runs, or returns the cached response to a repetition.
 	Restart(ctx context.Context, user string, req workflow.RestartRequest) (done workflow.Restarts, kept []byte, err error)
 
@@ -37,13 +34,14 @@ type FailedRuns interface {
 
 // failedRunRoutes are the routes of the DLQ of runs (contract, workflows 6.4).
 func (a *api) failedRunRoutes() []route {
+	d := a.failedRunDLQ()
 	const restart, resume = posthaste.ActionRestart, posthaste.ActionResume
 	return []route{
 		{"GET /v2/workflows/dlq", read, a.listFailedRuns},
-		{"DELETE /v2/workflows/dlq", submit, a.deleteFailedRuns},
+		{"DELETE /v2/workflows/dlq", submit, a.deleteEntries(d)},
 		{"DELETE /v2/workflows/dlq/", write, refuseEmptyID},
 		{"GET /v2/workflows/dlq/{id}", read, withoutQuery(a.getFailedRun)},
-		{"DELETE /v2/workflows/dlq/{id}", submit, withoutBody(a.deleteFailedRun)},
+		{"DELETE /v2/workflows/dlq/{id}", submit, withoutBody(a.deleteEntry(d))},
 
 		{"POST /v2/workflows/dlq/restart", submit, controlled(a.restartFailedRuns(restart))},
 		{"POST /v2/workflows/dlq/restart/", write, refuseEmptyID},
@@ -59,16 +57,13 @@ func (a *api) failedRunRoutes() []route {
 	}
 }
 
-// failedRunCount limits one call that lists or deletes.
-var failedRunCount = wire.Count{Default: 100, Most: 100}
-
 // listFailedRuns shows a page of the DLQ of runs.
 func (a *api) listFailedRuns(r *request) (answer, error) {
 	params, err := r.params()
 	if err != nil {
 		return answer{}, err
 	}
-	selected, err := wire.FailedRuns(params, failedRunCount)
+	selected, err := wire.FailedRuns(params, dlqCount)
 	if err != nil {
 		return answer{}, err
 	}
@@ -105,18 +100,6 @@ func oneFailedRun(id posthaste.DeadLetterID) store.RunQuery {
 		High:   posthaste.MaxPosition,
 		Limit:  1,
 	}
-}
-
-func (a *api) deleteFailedRun(r *request) (answer, error) {
-	id, err := r.dlqID(workflow.NoFailedRun)
-	if err != nil {
-		return answer{}, err
-	}
-	deleted, err := a.options.Workflows.DeleteFailed(r.Context(), r.user, []posthaste.DeadLetterID{id})
-	if err == nil && deleted == 0 {
-		err = a.explainMissing(r, id)
-	}
-	return done, err
 }
 
 // runView identifies a run.

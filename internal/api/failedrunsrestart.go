@@ -52,7 +52,7 @@ func newRestartFailure(r workflow.Restarted) failureView {
 // overrides from control headers.
 func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (answer, error) {
 	return func(r *request) (answer, error) {
-		s, err := r.failedRunSweep(restartCount)
+		s, err := r.sweep(a.failedRunDLQ(), restartCount)
 		if err != nil {
 			return answer{}, err
 		}
@@ -64,23 +64,43 @@ func (a *api) restartFailedRuns(kind posthaste.ActionKind) func(r *request) (ans
 			return answer{}, posthaste.Invalidf("%s cannot be given with async=true: "+
 				"GET /v2/workflows/bulkActions shows whether the action was started", idempotencyKey)
 		case s.async:
-			return a.sweepInBackground(r, kind, &s, req.Overrides)
+			return a.inBackground(r, kind, &s, req.Overrides)
 		case s.dryRun:
 			return a.dryRestart(r, &s, req)
 		}
-		page, err := a.failedRunPage(r, &s)
+		page, err := s.page(r)
 		if err != nil {
 			return answer{}, err
 		}
 		req.IDs, req.More = page.ids, page.cursor != ""
 		if s.ids != nil && !s.Begun { // a list is checked before its first page
 			req.AllKnown = true
-			if _, req.Refusal, err = a.knownFailedRuns(r, s.ids); err != nil {
+			if _, unknown, err := s.known(r, s.ids); err != nil {
 				return answer{}, err
+			} else if unknown != "" {
+				req.Refusal = workflow.NoFailedRun(unknown)
 			}
 		}
 		return a.restart(r, req, func(done workflow.Restarts) any { return newRestartedPage(done, page.after(done.Remaining)) })
 	}
+}
+
+// dryRestart shows what a restart would change, and what would be rejected.
+func (a *api) dryRestart(r *request, s *sweep, req workflow.RestartRequest) (answer, error) {
+	page, total, unknown, err := a.dryRunPage(r, s)
+	if err != nil {
+		return answer{}, err
+	}
+	if unknown != "" && !s.Begun {
+		return answer{}, workflow.NoFailedRun(unknown)
+	}
+	req.IDs = page.ids
+	refused, err := a.options.Workflows.CannotRestart(r.Context(), r.user, req)
+	view := newDryRunView(page, total)
+	for _, result := range refused {
+		view.Failures = append(view.Failures, newRestartFailure(result))
+	}
+	return ok(view), err
 }
 
 // restartFailedRun restarts or resumes one run.

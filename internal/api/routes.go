@@ -65,10 +65,10 @@ func (a *api) messageRoutes() []route {
 		{"GET /v2/ticks", read, a.getTicks},
 
 		{"GET /v2/dlq", read, a.listDeadLetters},
-		{"DELETE /v2/dlq", submit, a.deleteDeadLetters},
+		{"DELETE /v2/dlq", submit, a.deleteEntries(a.deadLetterDLQ())},
 		{"DELETE /v2/dlq/", write, refuseEmptyID},
 		{"GET /v2/dlq/{id}", read, withoutQuery(a.getDeadLetter)},
-		{"DELETE /v2/dlq/{id}", submit, withoutBody(a.deleteDeadLetter)},
+		{"DELETE /v2/dlq/{id}", submit, withoutBody(a.deleteEntry(a.deadLetterDLQ()))},
 		{"POST /v2/dlq/retry", submit, controlled(a.retryDeadLetters)},
 		{"POST /v2/dlq/retry/", write, refuseEmptyID},
 		{"POST /v2/dlq/retry/{id}", submit, controlled(withoutBody(a.retryDeadLetter))},

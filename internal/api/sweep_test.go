@@ -30,15 +30,10 @@ type lettersEngine struct {
 }
 
 func (e *lettersEngine) DeadLetters(_ context.Context, _ string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
-	return e.letters(query)
-}
-
-func (e *lettersEngine) NewestDeadLetter(context.Context, string) (posthaste.Position, error) {
-	page, err := e.letters(store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
-	if err != nil || len(page.IDs) == 0 {
-		return 0, err
+	if ids := query.Filter.DeadLetterIDs; ids != nil {
+		return store.DeadLetterPage{IDs: ids}, nil
 	}
-	return posthaste.Position(page.IDs[0]), nil
+	return e.letters(query)
 }
 
 func (e *lettersEngine) DeadLetter(_ context.Context, _ string, id posthaste.DeadLetterID) (*posthaste.DeadLetter, error) {
