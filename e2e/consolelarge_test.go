@@ -28,7 +28,7 @@ func testLargeMessages(t *testing.T, b *browser, c *client) {
 	c.awaitLog(t, url.Values{"messageId": {large}, "state": {"FAILED"}, "trimBody": {"-1"}}, 1)
 
 	for view, shows := range map[string]string{
-		"/overview":           "Stored data",
+		"/overview":           "Failing destinations",
 		"/logs?live=1":        "Live",
 		"/logs?open=" + waits: "It was published with a delay and is due",
 	} {

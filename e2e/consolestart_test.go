@@ -49,7 +49,7 @@ func testWelcome(t *testing.T, b *browser) {
 	page.sees("Failed permanently")
 	page.press("Close message")
 	page.press("Show the overview")
-	page.sees("Stored data")
+	page.sees("Failing destinations")
 	page.press("Connect")
 	page.sees("Connect an app")
 	page = b.open(t, phone, c.console("/start"))

@@ -370,7 +370,7 @@ func testKeys(t *testing.T, b *browser, c *client) {
 func testPhone(t *testing.T, b *browser, c *client) {
 	page := b.open(t, phone, c.console(""))
 	for _, view := range []struct{ name, shows string }{
-		{"overview", "Stored data"}, {"messages", "DELIVERED"}, {"logs", "cancel requested"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
+		{"overview", "Failing destinations"}, {"messages", "DELIVERED"}, {"logs", "cancel requested"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
 		{"schedules", "PAUSED"}, {"groups", "shops"}, {"flow", "tenant/7"}, {"signature", "Current signing key"},
 	} {
 		page.do(chromedp.Navigate(c.base + "/console/" + view.name))

@@ -222,7 +222,7 @@ func (k *keeper) doEverything() (strangers string) {
 	k.waitUntilQuiet()
 	for _, path := range []string{
 		"/v2/logs", "/v2/events", "/v2/dlq", "/v2/workflows/dlq", "/v2/workflows/logs", "/v2/workflows/events", "/v2/queues",
-		"/v2/schedules", "/v2/topics", "/v2/flowControl", "/v2/usage", "/v2/bulkActions",
+		"/v2/schedules", "/v2/topics", "/v2/flowControl", "/v2/usage", "/v2/server", "/v2/bulkActions",
 	} {
 		k.do("GET", path, "")
 	}

@@ -76,6 +76,10 @@ type Options struct {
 	Keyring       Keyring
 	Authenticator Authenticator
 
+	// About returns what is in force for a user, but for what these options say themselves; nil:
+	// nothing else.
+	About func(user string) About
+
 	// Ready returns why the server is not ready; nil: always ready. The error is public.
 	Ready func() error
 
@@ -127,6 +131,9 @@ func New(options Options) http.Handler {
 		options.MaxBatch = DefaultMaxBatch
 	}
 	options.MaxBatch = min(options.MaxBatch, DefaultMaxBatch)
+	if options.About == nil {
+		options.About = func(string) About { return About{} }
+	}
 	if options.Requests == nil {
 		options.Requests = openGate{}
 	}

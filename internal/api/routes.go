@@ -87,6 +87,7 @@ func (a *api) messageRoutes() []route {
 		{"GET /v2/globalParallelism", read, withoutQuery(a.getGlobalParallelism)},
 
 		{"GET /v2/usage", read, withoutQuery(a.getUsage)},
+		{"GET /v2/server", read, withoutQuery(a.getServer)},
 
 		{"GET /v2/readiness", open, a.getReadiness},
 		{"GET /v2/liveness", open, a.getLiveness},

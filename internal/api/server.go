@@ -60,6 +60,43 @@ func (a *api) getUsage(r *request) (answer, error) {
 	return ok(newUsageView(usage)), err
 }
 
+// About is what a server tells a user of itself. A limit of 0 is none.
+type About struct {
+	Version   string    `json:"version"`
+	User      string    `json:"user"`
+	Retention Retention `json:"retention"`
+	Limits    Limits    `json:"limits"`
+}
+
+// Retention is how long what has ended is kept, in milliseconds, and how much of it, in bytes; 0
+// is for ever, and any amount.
+type Retention struct {
+	Log         int64 `json:"log"`
+	DeadLetters int64 `json:"deadLetters"`
+	Runs        int64 `json:"runs"`
+	Bytes       int64 `json:"bytes"`
+}
+
+// Limits are what publishers can ask for: sizes in bytes, times in milliseconds.
+type Limits struct {
+	Body        int64 `json:"body"`
+	Batch       int64 `json:"batch"`
+	Response    int64 `json:"response"` // that is kept
+	Retries     int64 `json:"retries"`
+	Delay       int64 `json:"delay"`
+	Timeout     int64 `json:"timeout"`
+	Queues      int64 `json:"queues"`
+	Parallelism int64 `json:"parallelism"` // of a queue
+	Schedules   int64 `json:"schedules"`
+}
+
+func (a *api) getServer(r *request) (answer, error) {
+	about := a.options.About(r.user)
+	about.User = r.user
+	about.Limits.Body, about.Limits.Batch = a.options.MaxBody, a.options.MaxBatch
+	return ok(about), nil
+}
+
 // getKeys shows the caller's signing keys (contract, messages 2.12).
 func (a *api) getKeys(r *request) (answer, error) {
 	pair, err := a.options.Keyring.Keys(r.Context(), r.user)

@@ -22,6 +22,7 @@ func newAPI(serving context.Context, options Options, e *engine.Engine, w *workf
 		Log:            eventlog.New(eventlog.Options{Store: takingTurns{s, g.readers}}),
 		RunLog:         runlog.New(runlog.Options{Store: s, Now: clockOf(s)}),
 		Keyring:        a.keyring,
+		About:          about(options),
 		Authenticator:  a.authenticator,
 		Ready:          ready,
 		MaxBody:        options.MaxBodySize,

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"posthaste"
+	"posthaste/internal/api"
 	"posthaste/internal/backoff"
 	"posthaste/internal/dispatch"
 	"posthaste/internal/engine"
@@ -49,6 +50,29 @@ func newLimits(options Options) engine.Limits {
 		Queues:      options.MaxQueues,
 		Parallelism: options.MaxParallelism,
 		Schedules:   options.MaxSchedules,
+	}
+}
+
+// about returns what the API tells a user of the server.
+func about(options Options) func(user string) api.About {
+	return func(user string) api.About {
+		keep, own := options.KeepFor[user]
+		if !own {
+			keep = options.Keep
+		}
+		return api.About{
+			Version:   Version,
+			Retention: api.Retention{Log: keep.Logs.Milliseconds(), DeadLetters: keep.DLQ.Milliseconds(), Runs: keep.Runs.Milliseconds(), Bytes: keep.Bytes},
+			Limits: api.Limits{
+				Response:    int64(options.MaxResponseSize),
+				Retries:     int64(options.MaxRetries),
+				Delay:       options.MaxDelay.Milliseconds(),
+				Timeout:     options.MaxTimeout.Milliseconds(),
+				Queues:      int64(options.MaxQueues),
+				Parallelism: int64(options.MaxParallelism),
+				Schedules:   int64(options.MaxSchedules),
+			},
+		}
 	}
 }
 

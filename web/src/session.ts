@@ -1,5 +1,5 @@
-// The token of the signed-in user. It lives as long as a tab of the console does, is not
-// written to the disk, and goes to the server this page came from and to its other tabs.
+// The token of the signed-in user. It lives as long as a tab of the console does, unless the user
+// wants to stay signed in, and goes to the server this page came from and to its other tabs.
 
 const key = "posthaste.token";
 
@@ -14,15 +14,30 @@ export function takeFromAddress(): void {
 }
 
 export function token(): string {
-  return sessionStorage.getItem(key) ?? "";
+  return sessionStorage.getItem(key) ?? localStorage.getItem(key) ?? "";
 }
 
 export function signIn(text: string): void {
   sessionStorage.setItem(key, text);
 }
 
+// remember keeps the token in this browser until somebody signs out, or no longer does.
+export function remember(keep: boolean): void {
+  if (keep) {
+    localStorage.setItem(key, token());
+  } else {
+    sessionStorage.setItem(key, token());
+    localStorage.removeItem(key);
+  }
+}
+
+export function isRemembered(): boolean {
+  return localStorage.getItem(key) !== null;
+}
+
 export function signOut(): void {
   sessionStorage.removeItem(key);
+  localStorage.removeItem(key);
 }
 
 // Word is what tabs say to each other. Browsers pass it on within one origin only.

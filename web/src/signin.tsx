@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 
 import { explain, get } from "./api";
-import { signIn, signOut } from "./session";
+import { remember, signIn, signOut } from "./session";
 import { Fault, Field } from "./ui/widgets";
 
 interface Props {
@@ -13,6 +13,7 @@ interface Props {
 
 export function SignIn({ ended, onDone }: Props) {
   const [text, setText] = useState("");
+  const [stay, setStay] = useState(false);
   const [fault, setFault] = useState(ended);
   const [busy, setBusy] = useState(false);
   const submit = async () => {
@@ -21,6 +22,7 @@ export function SignIn({ ended, onDone }: Props) {
     signIn(text.trim());
     try {
       await get("/v2/globalParallelism");
+      remember(stay);
       onDone();
     } catch (error) {
       signOut();
@@ -35,6 +37,7 @@ export function SignIn({ ended, onDone }: Props) {
         <Field label="Token" hint="posthaste dev prints it at each start; posthaste serve prints it at the first start only. All tabs of this console share it until you sign out or close the last tab.">
           <input type="password" autocomplete="off" autofocus required value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </Field>
+        <label class="choice"><input type="checkbox" checked={stay} onChange={(event) => setStay(event.currentTarget.checked)} /> Stay signed in on this browser</label>
         {fault !== "" && <Fault>{fault}</Fault>}
         <button class="primary" disabled={busy || text.trim() === ""}>Sign in</button>
       </form>

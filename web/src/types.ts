@@ -224,3 +224,10 @@ export interface Usage {
   failedRuns: Kept;
   runs: Kept;
 }
+
+export interface Server {
+  version: string;
+  user: string;
+  retention: { log: number; deadLetters: number; runs: number; bytes: number }; // ms and bytes, 0 without a limit
+  limits: Record<"body" | "batch" | "response" | "retries" | "delay" | "timeout" | "queues" | "parallelism" | "schedules", number>; // likewise
+}

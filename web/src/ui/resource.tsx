@@ -9,7 +9,7 @@ import { useAsked, useRepeated } from "../feed";
 import { plural } from "../format";
 import { identity } from "../session";
 import { Ask, useChange, type Change } from "./act";
-import { Empty, Fault } from "./widgets";
+import { Empty, Fault, Loading } from "./widgets";
 
 interface Props<T> {
   title: string;
@@ -41,6 +41,7 @@ export function Resources<T>({ title, path, columns, one, about, row, nameOf, fo
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
       {fault !== "" && <Fault>{fault}</Fault>}
+      {data === undefined && error === "" && <Loading />}
       {data?.length === 0 && <Empty title={`There is no ${one} yet`}><p>{about}</p></Empty>}
       {shown !== undefined && shown.length > 0 && (
         <div class="scroll-x" tabIndex={0} role="region" aria-label={title}>

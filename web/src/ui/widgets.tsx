@@ -53,6 +53,11 @@ export function Fault({ children, again }: { children: ComponentChildren; again?
   );
 }
 
+// Loading stands for what is not there yet. It is seen only if that takes a while.
+export function Loading() {
+  return <p class="loading" role="status">Loading…</p>;
+}
+
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">

@@ -4,16 +4,17 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
 
 import { get } from "../api";
-import { useFeed, type Page } from "../feed";
-import { clock, iso, plural } from "../format";
+import { causeOf, readCauses, type Cause } from "../causes";
+import { useAsked, useFeed, type Page } from "../feed";
+import { away, clock, count, iso, moment, plural } from "../format";
 import { whenGone } from "../messages";
-import { href, openHref, usePlace } from "../router";
+import { href, openHref, setParams, usePlace } from "../router";
 import { messageOf } from "../saying";
 import { identity } from "../session";
 import type { DeadLetter } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { Table, type Column } from "../ui/table";
-import { Address, Empty, Fault, Tag } from "../ui/widgets";
+import { Address, Empty, Fault, Loading, Tag } from "../ui/widgets";
 import { toldIn } from "../why";
 import { runPlace } from "./runs";
 import { SweepDialog } from "./sweep";
@@ -78,36 +79,92 @@ const columns: Column<Row>[] = [
 const page = 100; // entries
 
 export function DLQ({ path }: { path: string }) {
-  const kind: Kind = path === "messages" ? "messages" : "runs";
-  return <Entries key={kind} kind={kind} />;
+  const { params } = usePlace();
+  const kind: Kind = path.startsWith("messages") ? "messages" : "runs";
+  const chosen = known(filters[kind], params);
+  const tab = (name: string, place: string, is: boolean) => <a class="button" href={href(place)} aria-current={is ? "page" : undefined}>{name}</a>;
+  const byCause = path.endsWith("/causes");
+  const [again, setAgain] = useState(0);
+  return (
+    <section class={byCause ? "view scrolls" : "view"} aria-labelledby="title">
+      <header class="bar">
+        <h1 id="title">Dead letters</h1>
+        <div class="tabs">{tab("Workflow runs", "/dlq/runs", kind === "runs")}{tab("Messages", "/dlq/messages", kind === "messages")}</div>
+        <Filters filters={filters[kind]} params={params} />
+        <div class="actions">
+          <a class="button" href={href(`/dlq/${kind}${byCause ? "" : "/causes"}`, chosen)} aria-current={byCause ? "page" : undefined}>{byCause ? "One by one" : "By cause"}</a>
+          <button onClick={() => setAgain(again + 1)}>Refresh</button>
+        </div>
+      </header>
+      {byCause ? <ByCause key={kind} kind={kind} chosen={chosen} again={again} onChange={() => setAgain(again + 1)} /> : <Entries key={kind} kind={kind} again={again} onChange={() => setAgain(again + 1)} />}
+    </section>
+  );
 }
 
-function Entries({ kind }: { kind: Kind }) {
+// ByCause shows how many failed of what, and takes deeds for all of one cause.
+function ByCause({ kind, chosen, again, onChange }: { kind: Kind; chosen: URLSearchParams; again: number; onChange: () => void }) {
+  const { data, error } = useAsked(chosen.toString() + again, (signal) => readCauses(kind, chosen, signal));
+  const [doing, setDoing] = useState<{ deed: Deed; cause: Cause } | null>(null);
+  if (data === undefined) {
+    return error === "" ? <Loading /> : <Fault>{error}</Fault>;
+  }
+  if (data.causes.length === 0) {
+    return <Empty title={chosen.size === 0 ? "The dead letter queue is empty" : "No entry matches these filters"} />;
+  }
+  return (
+    <>
+      <p class="muted">{plural(data.causes.length, "cause")} of {data.more ? "the newest " : ""}{plural(data.read, "entry", "entries")}: the status of the last response, or the error if none came, and the host.</p>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Causes">
+        <table class="plain">
+          <thead><tr><th>Cause</th><th>Host</th><th>Entries</th><th>Most say</th><th>Last</th><th><span class="unseen">Actions</span></th></tr></thead>
+          <tbody>
+            {data.causes.map((cause) => (
+              <tr key={cause.key}>
+                <td data-column="Cause"><Tag tone="red">{cause.status || "none"}</Tag> {cause.error}</td>
+                <td data-column="Host">{cause.host}</td>
+                <td data-column="Entries" class="number">{count(cause.entries.length)}</td>
+                <td data-column="Most say" class="breaks">{cause.says}</td>
+                <td data-column="Last" title={moment(cause.first) + " – " + moment(cause.last)}>{away(cause.last)}</td>
+                <td class="buttons">
+                  <a class="button" href={href("/dlq/" + kind, withCause(chosen, cause.key))}>Show</a>
+                  {deeds[kind].map((deed) => (
+                    <button key={deed.name} class={deed.danger ? "danger" : undefined} disabled={identity().readOnly} onClick={() => setDoing({ deed, cause })}>{deed.name}…</button>
+                  ))}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {doing !== null && <SweepDialog deed={doing.deed} kind={kind} chosen={doing.cause.entries} filters={chosen} onClose={(changed) => { setDoing(null); changed && onChange(); }} />}
+    </>
+  );
+}
+
+function withCause(chosen: URLSearchParams, cause: string): URLSearchParams {
+  const params = new URLSearchParams(chosen);
+  params.set("cause", cause);
+  return params;
+}
+
+function Entries({ kind, again, onChange }: { kind: Kind; again: number; onChange: () => void }) {
   const { params } = usePlace();
+  const cause = params.get("cause") ?? "";
   const chosen = known(filters[kind], params);
   const key = chosen.toString();
-  const [again, setAgain] = useState(0);
-  const selection = useSelection(key + again);
-  const feed = useFeed<Row>(key + again, (cursor, signal) => readPage(kind, chosen, cursor, signal));
+  const selection = useSelection(key + cause + again);
+  const feed = useFeed<Row>(key + cause + again, (cursor, signal) => readPage(kind, chosen, cause, cursor, signal));
   const onEnd = useCallback(() => void feed.more(), [feed]);
   useEffect(() => whenGone((id) => feed.remove((row) => row.id === id)), [feed]);
   return (
-    <section class="view" aria-labelledby="title">
-      <header class="bar">
-        <h1 id="title">Dead letters</h1>
-        <div class="tabs">
-          <a class="button" href={href("/dlq/runs")} aria-current={kind === "runs" ? "page" : undefined}>Workflow runs</a>
-          <a class="button" href={href("/dlq/messages")} aria-current={kind === "messages" ? "page" : undefined}>Messages</a>
-        </div>
-        <Filters filters={filters[kind]} params={params} />
-        <div class="actions"><button onClick={() => setAgain(again + 1)}>Refresh</button></div>
-      </header>
+    <>
+      {cause !== "" && <p><button class="chip" aria-label={`Remove filter Cause: ${cause}`} onClick={() => setParams({ cause: undefined })}><span><b>Cause</b> {cause}</span><span aria-hidden="true">×</span></button></p>}
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
       {feed.ended && feed.rows.length === 0 ? (
         <Empty title={key === "" ? "The dead letter queue is empty" : "No entry matches these filters"} />
       ) : (
         <>
-          <Deeds kind={kind} filters={chosen} selection={selection} rows={feed.rows} onChange={() => setAgain(again + 1)} />
+          <Deeds kind={kind} filters={chosen} selection={selection} rows={feed.rows} onChange={onChange} whole={cause === ""} />
           <Table label="Dead letters" columns={columns} rows={feed.rows} rowKey={(row) => row.id} hrefOf={hrefOf} onEnd={onEnd}
             selected={selection.all ? new Set(feed.rows.map((row) => row.id)) : selection.ids} onSelect={selection.toggle}
             opened={feed.rows.find((row) => row.messageId === params.get("open"))?.id}
@@ -115,11 +172,12 @@ function Entries({ kind }: { kind: Kind }) {
             footer={feed.ended ? plural(feed.rows.length, "entry", "entries") : feed.busy ? "Reading…" : ""} />
         </>
       )}
-    </section>
+    </>
   );
 }
 
-async function readPage(kind: Kind, chosen: URLSearchParams, cursor: string | undefined, signal: AbortSignal): Promise<Page<Row>> {
+// readPage reads entries, those of one cause if it is given.
+async function readPage(kind: Kind, chosen: URLSearchParams, cause: string, cursor: string | undefined, signal: AbortSignal): Promise<Page<Row>> {
   const query = new URLSearchParams(chosen);
   query.set("count", String(page));
   query.set("trimBody", String(toldIn));
@@ -127,7 +185,7 @@ async function readPage(kind: Kind, chosen: URLSearchParams, cursor: string | un
     query.set("cursor", cursor);
   }
   const answer = await get<{ messages: DeadLetter[]; cursor?: string }>(lists[kind], query, signal);
-  return { rows: answer.messages.map(newRow), cursor: answer.cursor };
+  return { rows: answer.messages.filter((letter) => cause === "" || causeOf(letter) === cause).map(newRow), cursor: answer.cursor };
 }
 
 function hrefOf(row: Row): string {
@@ -163,10 +221,11 @@ interface DeedsProps {
   selection: Selection;
   rows: Row[];
   onChange: () => void;
+  whole: boolean; // all that match the filters can be selected at once
 }
 
 // Deeds tells what is selected and does something to it.
-function Deeds({ kind, filters: chosen, selection: { all, ids, toggleAll }, rows, onChange }: DeedsProps) {
+function Deeds({ kind, filters: chosen, selection: { all, ids, toggleAll }, rows, onChange, whole }: DeedsProps) {
   const [doing, setDoing] = useState<Deed | null>(null);
   const some = all || ids.size > 0;
   const close = (changed: boolean) => {
@@ -178,7 +237,7 @@ function Deeds({ kind, filters: chosen, selection: { all, ids, toggleAll }, rows
   return (
     <>
       <div class="selection" role="toolbar" aria-label="Selected entries">
-        <button aria-pressed={all} onClick={toggleAll}>Select all that match</button>
+        {whole && <button aria-pressed={all} onClick={toggleAll}>Select all that match</button>}
         <span>{all ? "All matching entries are selected." : some ? plural(ids.size, "entry", "entries") + " selected." : "Select entries with their checkboxes or the Space key."}</span>
         {deeds[kind].map((deed) => (
           <button key={deed.name} class={deed.danger ? "danger" : undefined} disabled={!some || identity().readOnly} onClick={() => setDoing(deed)}>{deed.name}…</button>

@@ -11,6 +11,7 @@ import { Overview } from "./overview";
 import { Queues } from "./queues";
 import { Runs } from "./runs";
 import { Schedules } from "./schedules";
+import { Settings } from "./settings";
 import { Signature } from "./signature";
 import { Start } from "./start";
 
@@ -33,5 +34,6 @@ export const views: View[] = [
   { name: "URL groups", path: "/groups", key: "u", Component: Groups },
   { name: "Flow control", path: "/flow", key: "f", Component: FlowKeys },
   { name: "Signature", path: "/signature", key: "i", Component: Signature },
+  { name: "Settings", path: "/settings", key: "t", Component: Settings },
   { name: "Connect an app", path: "/start", key: "c", under: "/start", Component: Start },
 ];

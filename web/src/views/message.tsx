@@ -11,7 +11,7 @@ import { curl, publicationOf, publish, refusal, unsendable } from "../publicatio
 import { href, setParams } from "../router";
 import type { DeadLetter, LogEntry } from "../types";
 import { Act, Ask, useChange, type Change } from "../ui/act";
-import { Badge, Body, Copy, Facts, Fault, HeaderList, Tag, Time } from "../ui/widgets";
+import { Badge, Body, Copy, Facts, Fault, HeaderList, Loading, Tag, Time } from "../ui/widgets";
 import { whyMessage } from "../why";
 
 const ended = new Set(["DELIVERED", "FAILED", "CANCELLED"]);
@@ -41,6 +41,7 @@ export function MessageDrawer({ id }: { id: string }) {
         <button class="quiet" aria-label="Close message" onClick={() => setParams({ open: undefined })}>×</button>
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
+      {data === undefined && error === "" && <Loading />}
       {data !== undefined && data.life === undefined && <WithoutLog id={id} />}
       {data?.life !== undefined && <WithLog life={data.life} again={again} />}
     </aside>

@@ -8,8 +8,8 @@ import { useAsked, useRepeated } from "../feed";
 import { away, bytes, count, moment, plural, span } from "../format";
 import { deadDestinations, gauges, heldBack, percentile, sample, type Dead, type Held, type Sample } from "../overview";
 import { go, href } from "../router";
-import type { Kept, Usage } from "../types";
-import { Fault, Tag } from "../ui/widgets";
+import type { Usage } from "../types";
+import { Fault, Loading, Tag } from "../ui/widgets";
 import { Steps } from "./start";
 
 interface Known {
@@ -59,7 +59,7 @@ export function Overview() {
         <Find />
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
-      {data !== undefined && <Numbers of={data} />}
+      {data === undefined ? error === "" && <Loading /> : <Numbers of={data} />}
     </section>
   );
 }
@@ -131,14 +131,6 @@ function Numbers({ of }: { of: Known }) {
           <h2 id="dead">Failing destinations</h2>
           {of.dead.length === 0 ? <p class="muted">None. Every destination tried recently has accepted a message since.</p> : <DeadList of={of.dead} />}
         </section>
-        <section aria-labelledby="kept">
-          <h2 id="kept">Stored data</h2>
-          <KeptTable usage={usage} />
-        </section>
-        <section aria-labelledby="days">
-          <h2 id="days">Log entries by day <small>(UTC)</small></h2>
-          <Days usage={usage} />
-        </section>
       </div>
     </>
   );
@@ -204,51 +196,6 @@ function HeldList({ of }: { of: Held[] }) {
             <td class="breaks"><a href={href(one.kind === "queue" ? "/queues" : "/flow")}>{one.kind} {one.name}</a></td>
             <td class="number">{count(one.waiting)}</td>
             <td class="breaks">{one.why}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
-function KeptTable({ usage }: { usage: Usage }) {
-  const kinds: [string, Kept][] = [["Log entries", usage.log], ["Runs", usage.runs], ["Dead letters", usage.deadLetters], ["Failed runs", usage.failedRuns]];
-  return (
-    <table class="plain">
-      <thead><tr><th>Kind</th><th>Count</th><th>Oldest</th><th>Size (estimate)</th></tr></thead>
-      <tbody>
-        {kinds.map(([name, kept]) => (
-          <tr key={name}>
-            <th scope="row">{name}</th>
-            <td class="number">{count(kept.entries)}</td>
-            <td>{kept.oldest === undefined ? "" : moment(kept.oldest)}</td>
-            <td class="number">{size(kept)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
-// size tells an estimate, which leaves out what was written last.
-function size({ entries, bytes: estimate }: Kept): string {
-  return estimate === 0 && entries > 0 ? "small" : bytes(estimate);
-}
-
-const shownDays = 14;
-
-function Days({ usage }: { usage: Usage }) {
-  const days = usage.log.days.slice(-shownDays).reverse();
-  const most = Math.max(1, ...days.map((day) => day.entries));
-  return (
-    <table class="plain days">
-      <tbody>
-        {days.map((day) => (
-          <tr key={day.day}>
-            <th scope="row"><a href={href("/logs", { fromDate: String(Date.parse(day.day)), toDate: String(Date.parse(day.day) + 86_399_999) })}>{day.day}</a></th>
-            <td><meter aria-label={`Entries of ${day.day}`} min={0} max={most} value={day.entries} /></td>
-            <td class="number">{count(day.entries)}</td>
-            <td class="number">{size(day)}</td>
           </tr>
         ))}
       </tbody>

@@ -13,7 +13,7 @@ import { overrides } from "../sweep";
 import { timings, type RunEvent } from "../timing";
 import type { DeadLetter, Run, RunPage, RunRef } from "../types";
 import { Act, Ask, Form, useChange, type Change } from "../ui/act";
-import { Badge, Body, Copy, Empty, Facts, Fault, Field, Overrides, Time, toneOf } from "../ui/widgets";
+import { Badge, Body, Copy, Empty, Facts, Fault, Field, Loading, Overrides, Time, toneOf } from "../ui/widgets";
 import { whyRun } from "../why";
 import { Compare, CompareWith } from "./compare";
 import { RunLink, runPlace } from "./runs";
@@ -64,6 +64,7 @@ export function RunView({ id }: { id: string }) {
         </div>
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
+      {data === undefined && error === "" && <Loading />}
       {data !== undefined && run === undefined && <Empty title="Run not found"><p>It is older than the retention period, or belongs to another user.</p></Empty>}
       {run !== undefined && <Shown run={run} events={data!.events} again={again} />}
     </section>
@@ -154,7 +155,7 @@ function Compared({ run, events, other }: { run: Run; events: RunEvent[]; other:
   if (error !== "" || (data !== undefined && data.run === undefined)) {
     return <Fault>{error || "The other run is not there any more."}</Fault>;
   }
-  return data === undefined ? null : <Compare left={{ run, events }} right={{ run: data.run!, events: data.events }} selected={params.get("step")} />;
+  return data === undefined ? <Loading /> : <Compare left={{ run, events }} right={{ run: data.run!, events: data.events }} selected={params.get("step")} />;
 }
 
 function Deeds({ run, again }: { run: Run; again: () => Promise<void> }) {
