@@ -81,6 +81,9 @@ var layers = map[string]layer{
 		"it is told of events, and hands what it has to tell to a function it is given"},
 	"internal/openapi": {nil,
 		"the description of the API is read by people and by tests; the API does not know it"},
+	"docs": {nil, "text that is shown, not code"},
+	"internal/site": {[]string{"docs", "internal/openapi"},
+		"the documentation is shown to whoever asks; it knows nothing of the server beside it"},
 	"internal/openapi/openapitest": {[]string{"internal/openapi"},
 		"what tests compare the API with is its description"},
 	"internal/api/wire": {[]string{"internal/engine", "internal/workflow", "internal/eventlog", "internal/runlog", "internal/store", "internal/backoff", "internal/cron", "internal/weburl"},
@@ -94,7 +97,7 @@ var layers = map[string]layer{
 
 	"internal/app": {[]string{
 		"internal/admission", "internal/alert", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
-		"internal/ledger", "internal/openapi", "internal/runlog", "internal/sign", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/store/postgres/schema", "internal/telemetry", "internal/workflow",
+		"internal/ledger", "internal/runlog", "internal/sign", "internal/site", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/store/postgres/schema", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
 	"internal/cli": {[]string{"internal/app", "internal/client", "internal/dispatch", "internal/sign", "internal/telemetry"},
 		"the command line turns texts into options; of the parts it knows those whose values are settings"},
@@ -109,6 +112,7 @@ var layers = map[string]layer{
 // to replace one is to change them and no other.
 var technologies = map[string][]string{
 	"github.com/alecthomas/mango-kong":         {"internal/cli"},
+	"github.com/yuin/goldmark":                 {"internal/site"},
 	"github.com/muesli/roff":                   {"internal/cli"},
 	"github.com/alecthomas/kong":               {"internal/cli"},
 	"github.com/schollz/progressbar/v3":        {"internal/cli"},

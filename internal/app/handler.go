@@ -9,7 +9,7 @@ import (
 
 	"posthaste/internal/console"
 	"posthaste/internal/engine"
-	"posthaste/internal/openapi"
+	"posthaste/internal/site"
 	"posthaste/internal/store"
 	"posthaste/internal/telemetry"
 	"posthaste/internal/workflow"
@@ -31,7 +31,7 @@ func newHandler(serving context.Context, options Options, e *engine.Engine, w *w
 		ready:   ready,
 		metrics: metricsHandler(registry, options.Log),
 		console: console.New(),
-		docs:    openapi.Handler(),
+		docs:    site.Handler(),
 	}
 	if options.CORS {
 		handler = permissive(handler)

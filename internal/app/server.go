@@ -10,7 +10,7 @@ import (
 
 	"posthaste/internal/api"
 	"posthaste/internal/console"
-	"posthaste/internal/openapi"
+	"posthaste/internal/site"
 )
 
 // Bounds of one connection. A body of the largest size that can be allowed,
@@ -93,7 +93,7 @@ func (r *routes) open(path string) http.Handler {
 		return r.metrics
 	case console.Has(path):
 		return r.console
-	case openapi.Has(path):
+	case site.Has(path):
 		return r.docs
 	default:
 		return nil

@@ -1,5 +1,5 @@
 // Package openapi owns the description of the API: openapi.yaml, which is written by
-// hand and served as it is, and the reference page that is made of it.
+// hand and served as it is, and the reference that is made of it (package site serves both).
 //
 // Tests keep the description true: every route has to be in it, and what the tests of
 // the API send and receive has to be as it says (package openapitest).

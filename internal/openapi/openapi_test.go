@@ -1,11 +1,8 @@
 package openapi_test
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"posthaste/internal/openapi"
@@ -67,61 +64,5 @@ func checkParameters(t *testing.T, o *openapi.Operation) {
 	slices.Sort(described)
 	if !slices.Equal(inPath, described) {
 		t.Errorf("the path has %q, described are %q", inPath, described)
-	}
-}
-
-func get(t *testing.T, method, path string) *httptest.ResponseRecorder {
-	t.Helper()
-	if !openapi.Has(path) {
-		t.Fatalf("%s is not served", path)
-	}
-	response := httptest.NewRecorder()
-	openapi.Handler().ServeHTTP(response, httptest.NewRequest(method, path, nil))
-	return response
-}
-
-func TestHandler(t *testing.T) {
-	tests := map[string]struct {
-		method, path, mediaType string
-		status                  int
-	}{
-		"the description": {"GET", "/openapi.yaml", "application/yaml", http.StatusOK},
-		"the page":        {"GET", "/docs", "text/html; charset=utf-8", http.StatusOK},
-		"with a slash":    {"GET", "/docs/", "text/html; charset=utf-8", http.StatusOK},
-		"its style":       {"GET", "/docs/style.css", "text/css; charset=utf-8", http.StatusOK},
-		"another method":  {"POST", "/docs", "application/json", http.StatusMethodNotAllowed},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			response := get(t, test.method, test.path)
-			if got := response.Header().Get("Content-Type"); response.Code != test.status || got != test.mediaType {
-				t.Errorf("answers %d %s, want %d %s", response.Code, got, test.status, test.mediaType)
-			}
-		})
-	}
-}
-
-// TestPage checks that all operations and schemas are on the page, that its links lead
-// somewhere, and that it asks nobody else for anything.
-func TestPage(t *testing.T) {
-	response := get(t, "GET", "/docs")
-	page := response.Body.String()
-	for _, o := range parse(t).Operations() {
-		if strings.Count(page, `id="`+o.ID+`"`) != 1 {
-			t.Errorf("%s is not on the page, or more than once", o.ID)
-		}
-	}
-	for _, link := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		if !strings.Contains(page, `id="`+link[1]+`"`) {
-			t.Errorf("the link #%s leads nowhere", link[1])
-		}
-	}
-	for _, foreign := range []string{"//", "<script", "style="} {
-		if at := strings.Index(page, foreign); at >= 0 {
-			t.Errorf("the page has %q: %.80s", foreign, page[at:])
-		}
-	}
-	if policy := response.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; style-src 'self';") {
-		t.Errorf("the page may load more than its style: %s", policy)
 	}
 }

@@ -5,92 +5,47 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
-//go:embed page.html
-var pageSource string
+//go:embed reference.html
+var referenceSource string
 
-//go:embed page.css
-var pageStyle []byte
+// Script lets a reader of the reference try an operation, and shows samples of it.
+//
+//go:embed reference.js
+var Script []byte
 
-// policy lets the page show itself and its style, and nothing else.
-const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-// page is made when it is first asked for.
-var page = sync.OnceValue(func() []byte {
-	text, err := render()
-	if err != nil {
-		panic(err) // what it is made of is part of the program
-	}
-	return text
-})
-
-// files are what is served, by path.
-var files = map[string]file{
-	"/openapi.yaml":   {"application/yaml", func() []byte { return Source }},
-	"/docs":           {"text/html; charset=utf-8", page},
-	"/docs/":          {"text/html; charset=utf-8", page},
-	"/docs/style.css": {"text/css; charset=utf-8", func() []byte { return pageStyle }},
-}
-
-// file is what is served at a path.
-type file struct {
-	mediaType string
-	content   func() []byte
-}
-
-// Has reports whether Handler serves a path.
-func Has(path string) bool {
-	_, ok := files[path]
-	return ok
-}
-
-// Handler returns the handler of the description, /openapi.yaml, and of its page, /docs,
-// which is without a script and without a request to any other place.
-func Handler() http.Handler { return http.HandlerFunc(serve) }
-
-func serve(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		header.Set("Allow", "GET, HEAD")
-		header.Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		_, _ = w.Write([]byte(`{"error":"this page can be read by GET only"}` + "\n")) // the client may be gone
-		return
-	}
-	f := files[r.URL.Path]
-	header.Set("Content-Type", f.mediaType)
-	header.Set("Content-Security-Policy", policy)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write(f.content())
-}
-
-// render makes the page.
-func render() ([]byte, error) {
+// Reference returns the reference of the API as HTML, to stand in a page.
+func Reference() (template.HTML, error) {
 	d, err := Parse()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	layout, err := template.New("page").Funcs(template.FuncMap{
-		"prose": prose, "kind": kind, "members": d.members,
-	}).Parse(pageSource)
+	layout, err := template.New("reference").Funcs(template.FuncMap{
+		"prose": prose, "kind": kind, "members": d.members, "first": first,
+	}).Parse(referenceSource)
 	if err != nil {
-		return nil, fmt.Errorf("read the page of the reference: %w", err)
+		return "", fmt.Errorf("read the page of the reference: %w", err)
 	}
 	var text bytes.Buffer
 	if err := layout.Execute(&text, struct {
 		*Document
 		Chapters []chapter
 	}{d, d.chapters()}); err != nil {
-		return nil, fmt.Errorf("make the page of the reference: %w", err)
+		return "", fmt.Errorf("make the page of the reference: %w", err)
 	}
-	return text.Bytes(), nil
+	return template.HTML(text.String()), nil
+}
+
+// first returns the first media type of a body.
+func first(b *Body) string {
+	if b == nil || len(b.Content) == 0 {
+		return ""
+	}
+	return b.Content[0].Name
 }
 
 // chapter is a tag and its operations.
