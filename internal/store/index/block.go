@@ -3,7 +3,6 @@ package index
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 	"time"
 
 	"posthaste"
@@ -189,27 +188,17 @@ func DecodeBlock(first posthaste.Position, block []byte, wanted func(posthaste.P
 
 // DecodePosting appends all positions of a posting, in ascending order.
 func DecodePosting(positions []posthaste.Position, first posthaste.Position, gaps []byte) ([]posthaste.Position, error) {
-	positions, rest, err := DecodeUpTo(math.MaxUint64, append(positions, first), gaps)
-	if len(rest) > 0 {
-		err = ErrDamaged
-	}
-	return positions, err
-}
-
-// DecodeUpTo appends positions of a posting to those that were decoded of it, at least one, until
-// there is one at or beyond p. rest is the gaps that are left. After an error there are none.
-func DecodeUpTo(p posthaste.Position, positions []posthaste.Position, gaps []byte) (_ []posthaste.Position, rest []byte, err error) {
-	at := positions[len(positions)-1]
-	for at < p && len(gaps) > 0 {
+	positions = append(positions, first)
+	for at := first; len(gaps) > 0; {
 		gap, n := uint64(gaps[0]), 1
 		if gap >= 0x80 { // most are smaller
 			gap, n = binary.Uvarint(gaps)
 		}
 		next := at + posthaste.Position(gap)
 		if n <= 0 || next <= at {
-			return positions, nil, ErrDamaged
+			return positions, ErrDamaged
 		}
 		positions, gaps, at = append(positions, next), gaps[n:], next
 	}
-	return positions, gaps, nil
+	return positions, nil
 }

@@ -112,36 +112,6 @@ func checkSpan(t *rapid.T, first, last posthaste.Position) {
 	}
 }
 
-// A posting is decoded as far as it is needed, and goes on from there.
-func TestDecodeUpTo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var w LogWriter
-		m, at := &posthaste.Message{}, noon
-		for range 50 {
-			at += rapid.SampledFrom([]posthaste.Position{1, 1, 200, 1 << 20}).Draw(t, "gap")
-			w.Add(m, &posthaste.Event{Position: at, State: posthaste.StateActive})
-		}
-		p := w.Postings[len(w.Postings)-1]
-		all, err := DecodePosting(nil, p.First, p.Gaps)
-		if err != nil {
-			t.Fatal(err)
-		}
-		some, rest := []posthaste.Position{p.First}, p.Gaps
-		for _, until := range []posthaste.Position{0, all[len(all)/2] - 1, all[len(all)/2], posthaste.MaxPosition} {
-			if some, rest, err = DecodeUpTo(until, some, rest); err != nil {
-				t.Fatal(err)
-			}
-			want, _ := slices.BinarySearch(all, until)
-			if got := len(some); got != min(want+1, len(all)) || !slices.Equal(some, all[:got]) {
-				t.Fatalf("%d of %d positions up to %d, want %d", got, len(all), until, want+1)
-			}
-		}
-		if len(rest) > 0 {
-			t.Fatalf("%d bytes are left", len(rest))
-		}
-	})
-}
-
 // FuzzDecodeBlock reads any bytes as a block: they are refused, or are ascending events that can
 // be asked for one by one.
 func FuzzDecodeBlock(f *testing.F) {

@@ -10,6 +10,7 @@ import (
 
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
+	"posthaste/internal/store/lsm/postings"
 )
 
 // The log and its index are stored by day, and a page that does not find enough in one day
@@ -90,7 +91,7 @@ type dayIndexReader struct {
 	user        string
 	terms       [][]store.Term // in any order
 	first, last day            // of those that are stored
-	direction   direction
+	direction   postings.Direction
 	seeks       *int // counts work
 
 	iter *pebble.Iterator // nil until the first week is read
@@ -106,7 +107,7 @@ func (c *dayIndexReader) next(d day) (next day, ok bool, err error) {
 		if d, ok = c.adjacent(d); !ok {
 			return 0, false, nil
 		}
-		if *c.seeks >= maxPageSeeks {
+		if *c.seeks >= postings.MaxSeeks {
 			return d, true, nil
 		}
 		if err := c.readWeek(weekOf(d)); err != nil {
@@ -120,7 +121,7 @@ func (c *dayIndexReader) next(d day) (next day, ok bool, err error) {
 
 // adjacent returns the next day in the direction.
 func (c *dayIndexReader) adjacent(d day) (next day, ok bool) {
-	if c.direction == ascending {
+	if c.direction == postings.Ascending {
 		return d + 1, d < c.last
 	}
 	return d - 1, d > c.first

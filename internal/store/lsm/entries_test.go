@@ -2,16 +2,10 @@ package lsm
 
 import (
 	"encoding/binary"
-	"errors"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"pgregory.net/rapid"
 
 	"posthaste"
 	"posthaste/internal/ledger"
@@ -19,133 +13,6 @@ import (
 	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
-
-// TestEntriesAndFailedReads lets each read from the disk that a walk needs fail once: the
-// walk returns the error, or everything.
-func TestEntriesAndFailedReads(t *testing.T) {
-	const file, files = 100, 4 // positions in each file, of which the last stays
-	var left atomic.Int64      // reads until one fails
-	failure := errors.New("the disk cannot read")
-	options := &pebble.Options{
-		FS:                          failingReads(&left, failure),
-		Logger:                      quiet{},
-		DisableAutomaticCompactions: true,
-		FormatMajorVersion:          pebble.FormatNewest,
-	}
-	prefix := []byte("set")
-	fillFiles(t, options, prefix, file, files)
-	for _, dir := range []direction{ascending, descending} {
-		from := posthaste.Position(0)
-		if dir == descending {
-			from = file * files
-		}
-		for n, failed := int64(1), true; failed; n++ {
-			db, err := pebble.Open("", options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			left.Store(n)
-			found, err := walkEntries(&entries{db, dir}, prefix, from)
-			failed = left.Swap(0) <= 0
-			if len(found) < files && !errors.Is(err, failure) {
-				t.Errorf("read %d fails, ascending %v: %v was found, %v; want the error", n, dir, found, err)
-			}
-			if err := db.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-}
-
-func walkEntries(e *entries, prefix []byte, p posthaste.Position) (found []posthaste.Position, err error) {
-	var seeks int
-	set, err := e.open(prefix, &seeks)
-	if err != nil {
-		return nil, err
-	}
-	for at, ok := set.seek(p); ok; at, ok = set.seek(p) {
-		found = append(found, at)
-		if p, ok = e.direction.after(at); !ok {
-			break
-		}
-	}
-	return found, set.close()
-}
-
-// fillFiles writes a set of positions to files, deletes all but the last of each.
-func fillFiles(t *testing.T, options *pebble.Options, prefix []byte, file, files int) {
-	t.Helper()
-	db, err := pebble.Open("", options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(set func(key []byte) error, first, last int) {
-		for p := first; p <= last; p++ {
-			if err := set(binary.BigEndian.AppendUint64(slices.Clone(prefix), uint64(p))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := db.Flush(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for last := file; last <= file*files; last += file {
-		write(func(key []byte) error { return db.Set(key, nil, pebble.NoSync) }, last-file+1, last)
-		write(func(key []byte) error { return db.Delete(key, pebble.NoSync) }, last-file+1, last-1)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestRemovals removes positions from sets again and again, and compares what is left with what
-// was not removed.
-func TestRemovals(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: quiet{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = db.Close() }()
-		sets := [][]byte{[]byte("set a"), []byte("set b")}
-		left := make([][]posthaste.Position, len(sets))
-		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
-			removed, batch := removals{}, db.NewBatch()
-			for n, prefix := range sets {
-				next := posthaste.Position(rapid.IntRange(0, 3).Draw(t, "begin"))
-				if last := len(left[n]) - 1; last >= 0 {
-					next += left[n][last] + 1
-				}
-				for range rapid.IntRange(0, 60).Draw(t, "added") {
-					left[n] = append(left[n], next)
-					_ = db.Set(binary.BigEndian.AppendUint64(slices.Clone(prefix), uint64(next)), nil, nil)
-					next += 1 + next%3
-				}
-				from := rapid.IntRange(0, len(left[n])).Draw(t, "from")
-				to := rapid.IntRange(from, len(left[n])).Draw(t, "to")
-				kept := rapid.IntRange(0, 20).Draw(t, "kept") // of those between
-				rest := slices.Clone(left[n][:from])
-				for i, p := range left[n][from:to] {
-					if i == kept {
-						rest = append(rest, p)
-					} else {
-						removed.add(prefix, p)
-					}
-				}
-				left[n] = append(rest, left[n][to:]...)
-			}
-			removed.write(db, batch)
-			if err := batch.Commit(nil); err != nil {
-				t.Fatal(err)
-			}
-			for n, prefix := range sets {
-				if found, err := walkEntries(&entries{db, ascending}, prefix, 0); err != nil || !slices.Equal(found, left[n]) {
-					t.Fatalf("%s has %v, %v; want %v", prefix, found, err, left[n])
-				}
-			}
-		}
-	})
-}
 
 // TestPagesAmongDeletedLetters deletes dead letters, a hundred at a time, and lists what is left:
 // a page skips what was deleted.
@@ -222,40 +89,40 @@ func stepsOfPage(t *testing.T, s *Store, query store.DeadLetterQuery) (shown, st
 	visible := s.visible()
 	query.High = visible
 	letters := tableOf(store.ItemDeadLetter)
-	in, err := found(&entries{s.db, direction(query.OldestFirst)}, "ann", letters, &store.FindQuery{Terms: index.DeadLetters(&query.Filter)})
+	counted := &countedIterators{Reader: s.db}
+	in, err := found(counted, "ann", letters, &store.FindQuery{Terms: index.DeadLetters(&query.Filter), OldestFirst: query.OldestFirst})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = in.walk(0, visible, direction(query.OldestFirst), func(posthaste.Position) (bool, error) {
+	_, _, err = in.Walk(0, visible, func(posthaste.Position) (bool, error) {
 		shown++
 		return shown == query.Limit, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range in.sets {
-		if united, ok := set.(*union); ok {
-			set = united.sets[0]
-		}
-		stats := set.(*entryList).keys.iter.Stats()
+	for _, iter := range counted.opened {
+		stats := iter.Stats()
 		steps += stats.ForwardStepCount[pebble.InternalIterCall] + stats.ReverseStepCount[pebble.InternalIterCall]
 	}
-	if err := in.close(); err != nil {
+	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return shown, steps
 }
 
+// countedIterators keeps the iterators that were opened.
+type countedIterators struct {
+	pebble.Reader
+	opened []*pebble.Iterator
+}
+
+func (c *countedIterators) NewIter(options *pebble.IterOptions) (*pebble.Iterator, error) {
+	iter, err := c.Reader.NewIter(options)
+	c.opened = append(c.opened, iter)
+	return iter, err
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-// failingReads is a file system in memory whose read fails that brings what is left to 0.
-func failingReads(left *atomic.Int64, failure error) vfs.FS {
-	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && left.Add(-1) == 0 {
-			return failure
-		}
-		return nil
-	}))
-}

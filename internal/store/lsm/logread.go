@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -14,14 +15,8 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
+	"posthaste/internal/store/lsm/postings"
 	"posthaste/internal/store/record"
-)
-
-// Bounds of the work of one page. A query that reaches one of them returns what
-// it has, and where to continue.
-const (
-	maxPageSeeks = 20_000 // posting blocks read, and weeks of values looked up in the day index
-	maxPageScan  = 20_000 // events looked at
 )
 
 // Events implements store.Log. The latest events are in memory while somebody follows the log.
@@ -102,7 +97,7 @@ type sizedMessage struct {
 	size int
 }
 
-func (r *logReader) direction() direction { return direction(r.query.OldestFirst) }
+func (r *logReader) direction() postings.Direction { return postings.Direction(r.query.OldestFirst) }
 
 // run reads the days between Low and High, nearest first: the first of them, and those behind
 // it that may have what matches.
@@ -114,7 +109,7 @@ func (r *logReader) run() (err error) {
 	dayIndex := r.openDayIndex(first, last)
 	defer func() { err = errors.Join(err, dayIndex.close()) }()
 	d := last
-	if r.direction() == ascending {
+	if r.direction() == postings.Ascending {
 		d = first
 	}
 	for ok {
@@ -200,96 +195,74 @@ func (r *logReader) days() (first, last day, ok bool, err error) {
 
 // readDay visits a day's matching events.
 func (r *logReader) readDay(d day) error {
-	blocks, err := newBlockSeeker(r.reader, appendSegment(nil, d, segmentLog, r.user))
+	blocks, err := postings.NewBlocks(r.reader, appendSegment(nil, d, segmentLog, r.user))
 	if err != nil {
 		return err
 	}
-	log := &dayLog{
-		blocks: blocks, direction: r.direction(), events: r.block[:0],
-		read: &r.read,
-	}
+	log := &dayLog{Blocks: blocks, direction: r.direction(), events: r.block[:0], read: &r.read}
 	if len(r.terms) == 0 {
 		err = r.scan(log, d)
 	} else {
 		err = r.search(log, d)
 	}
 	r.block = log.events
-	return errors.Join(err, blocks.close())
+	return errors.Join(err, blocks.Close())
 }
 
-// start returns where the query enters a day.
-func (r *logReader) start(d day) posthaste.Position {
-	dayStart := posthaste.FirstPosition(time.UnixMilli(int64(d) * dayMS))
-	if r.direction() == ascending {
-		return max(r.query.Low, dayStart)
-	}
-	return min(r.query.High, posthaste.FirstPosition(time.UnixMilli((int64(d)+1)*dayMS))-1)
-}
-
-// within reports whether a position belongs to the query's range.
-func (r *logReader) within(p posthaste.Position) bool {
-	return p >= r.query.Low && p <= r.query.High
+// within returns the part of the query's range that lies in a day.
+func (r *logReader) within(d day) (low, high posthaste.Position) {
+	start := func(d int64) posthaste.Position { return posthaste.FirstPosition(time.UnixMilli(d * dayMS)) }
+	return max(r.query.Low, start(int64(d))), min(r.query.High, start(int64(d)+1)-1)
 }
 
 // scan walks through all events of a day.
 func (r *logReader) scan(log *dayLog, d day) error {
-	p, ok := r.start(d), true
+	low, high := r.within(d)
+	p, ok := high, true
+	if r.direction() == postings.Ascending {
+		p = low
+	}
 	for ok {
 		event, found, err := log.nearest(p)
-		if err != nil || !found || !r.within(event.Position) {
+		if err != nil || !found || event.Position < low || event.Position > high {
 			return err
 		}
 		if full, err := r.consider(event); full || err != nil {
 			return err
 		}
-		p, ok = r.direction().after(event.Position)
+		p, ok = r.direction().After(event.Position)
 	}
 	return nil
 }
 
 // search walks through the events of a day that the index proposes.
-func (r *logReader) search(log *dayLog, d day) (err error) {
+func (r *logReader) search(log *dayLog, d day) error {
 	prefixes := make([][][]byte, len(r.terms))
 	for i, terms := range r.terms {
 		prefixes[i] = each(terms, func(t store.Term) []byte { return appendPostingPrefix(nil, d, r.user, t) })
 	}
-	in, err := intersect(r.reader, prefixes, r.direction())
+	in, err := postings.Intersect(r.reader, prefixes, r.direction(), false, &r.seeks)
 	if err != nil {
 		return err
 	}
-	in.seeks = r.seeks
-	defer func() {
-		r.seeks = in.seeks
-		err = errors.Join(err, in.close())
-	}()
-	p, ok := r.start(d), true
-	for ok {
-		at, found, end := in.seek(p, maxPageSeeks)
-		if end || !r.within(at) {
-			return nil
+	low, high := r.within(d)
+	next, more, err := in.Walk(low, high, func(at posthaste.Position) (full bool, err error) {
+		event, found, err := log.nearest(at)
+		if err != nil || !found || event.Position != at {
+			return false, err
 		}
-		if !found {
-			r.stop(at)
-			return nil
-		}
-		event, exact, err := log.nearest(at)
-		if err != nil {
-			return err
-		}
-		if exact && event.Position == at {
-			if full, err := r.consider(event); full || err != nil {
-				return err
-			}
-		}
-		p, ok = r.direction().after(at)
+		return r.consider(event)
+	})
+	if more {
+		r.stop(next)
 	}
-	return nil
+	return errors.Join(err, in.Close())
 }
 
 // consider visits an event if it matches. It reports whether the page
 // has come to its end before that event.
 func (r *logReader) consider(event posthaste.Event) (full bool, err error) {
-	if r.scanned++; r.scanned > maxPageScan {
+	if r.scanned++; r.scanned > postings.MaxScan {
 		r.stop(event.Position)
 		return true, nil
 	}
@@ -370,70 +343,44 @@ func (r *logReader) attachResponse(event *posthaste.Event) error {
 
 // dayLog reads the log blocks of one day.
 type dayLog struct {
-	blocks    *blockSeeker
-	direction direction
+	*postings.Blocks
+	direction postings.Direction
 	events    []index.StoredEvent // of the present block, ascending
 	read      *int                // counts work: events that were decoded
 }
 
-// nearest returns the nearest event at or beyond p.
+// nearest returns the nearest event at or beyond p, which moves in the direction.
 func (l *dayLog) nearest(p posthaste.Position) (event posthaste.Event, found bool, err error) {
-	if !l.covers(p) {
-		if found, err = l.load(p); !found || err != nil {
-			return posthaste.Event{}, false, err
-		}
+	at, found := l.inBlock(p)
+	if !found {
+		l.Find(p, l.direction, l.adjoins(p), func() bool {
+			if l.events, err = index.SplitBlock(l.events[:0], l.First(), l.Value()); err == nil {
+				at, found = l.inBlock(p)
+			}
+			return found || err != nil
+		})
 	}
-	at, exact := searchEvents(l.events, p)
-	if !exact && l.direction == descending {
-		at--
+	if err = errors.Join(err, l.Err()); err != nil || !found {
+		return posthaste.Event{}, false, err
 	}
 	*l.read++
 	event, err = l.events[at].Decode()
 	return event, true, err
 }
 
-func (l *dayLog) covers(p posthaste.Position) bool {
-	return len(l.events) > 0 && p >= l.events[0].Position && p <= l.events[len(l.events)-1].Position
+func (l *dayLog) inBlock(p posthaste.Position) (at int, found bool) {
+	return postings.Nearest(l.direction, l.events, p, func(e index.StoredEvent, p posthaste.Position) int { return cmp.Compare(e.Position, p) })
 }
 
-// adjoins reports whether nothing lies between p and the present block, which p is behind.
+// adjoins reports whether p lies next to the present block.
 func (l *dayLog) adjoins(p posthaste.Position) bool {
 	if len(l.events) == 0 {
 		return false
 	}
 	edge := l.events[0].Position
-	if l.direction == ascending {
+	if l.direction == postings.Ascending {
 		edge = l.events[len(l.events)-1].Position
 	}
-	next, ok := l.direction.after(edge)
+	next, ok := l.direction.After(edge)
 	return ok && p == next
-}
-
-// load reads the block that holds the nearest event at or beyond p.
-func (l *dayLog) load(p posthaste.Position) (found bool, err error) {
-	if l.adjoins(p) {
-		if !l.blocks.step(l.direction) {
-			return false, nil
-		}
-		return true, l.split()
-	}
-	if l.blocks.at(p) {
-		if err := l.split(); err != nil {
-			return false, err
-		}
-		if l.direction == descending || p <= l.events[len(l.events)-1].Position {
-			return true, nil
-		}
-		if !l.blocks.next() {
-			return false, nil
-		}
-	} else if l.direction == descending || !l.blocks.start() {
-		return false, nil
-	}
-	return true, l.split()
-}
-
-func (l *dayLog) split() (err error) {
-	l.events, err = index.SplitBlock(l.events[:0], l.blocks.first(), l.blocks.iter.Value())
-	return err
 }

@@ -1,11 +1,8 @@
 package lsm
 
 import (
-	"cmp"
 	"encoding/binary"
-	"slices"
 
-	"posthaste"
 	"posthaste/internal/store/index"
 )
 
@@ -31,11 +28,4 @@ func each[T, U any](values []T, of func(T) U) []U {
 		all[i] = of(value)
 	}
 	return all
-}
-
-// searchEvents finds the index of the event at p, or of the first one behind it.
-func searchEvents(events []index.StoredEvent, p posthaste.Position) (at int, exact bool) {
-	return slices.BinarySearchFunc(events, p, func(e index.StoredEvent, p posthaste.Position) int {
-		return cmp.Compare(e.Position, p)
-	})
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -99,4 +101,20 @@ func fillUsage(t *testing.T, options *pebble.Options) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(string, ...any) {}
+
+// failingReads is a file system in memory whose read fails that brings what is left to 0.
+func failingReads(left *atomic.Int64, failure error) vfs.FS {
+	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && left.Add(-1) == 0 {
+			return failure
+		}
+		return nil
+	}))
 }

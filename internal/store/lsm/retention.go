@@ -13,6 +13,7 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
+	"posthaste/internal/store/lsm/postings"
 	"posthaste/internal/store/record"
 )
 
@@ -187,7 +188,7 @@ func (s *Store) beginnings(user string, end day, add func(posthaste.MessageID)) 
 		Kind: store.ItemRun, Terms: [][]store.Term{{index.RunState(posthaste.RunStarted)}},
 		High: posthaste.FirstPosition(time.UnixMilli(int64(end)*dayMS)) - 1, OldestFirst: true,
 	}
-	_, _, err := find(&entries{s.db, ascending}, user, &query, func(_ posthaste.Position, value []byte) (bool, error) {
+	_, _, err := find(s.db, user, &query, func(_ posthaste.Position, value []byte) (bool, error) {
 		run, err := record.DecodeRunItem(user, value)
 		if err == nil {
 			add(run.FirstID)
@@ -287,7 +288,7 @@ func (s *Store) messagesBetween(envelopes, from []byte, kept []posthaste.Message
 func (b *messagesBetween) add(iter *pebble.Iterator, envelopes []byte, to posthaste.MessageID) (valid bool) {
 	before := len(b.alone)
 	for valid = true; valid && compareIDs(idOf(iter), to) < 0; valid = iter.Next() {
-		if len(b.alone)-before == fewInARow {
+		if len(b.alone)-before == postings.FewInARow {
 			b.ranges = append(b.ranges, messageRange{b.alone[before], to})
 			b.alone = b.alone[:before]
 			return iter.SeekGE(append(slices.Clone(envelopes), to[:]...))

@@ -2,7 +2,6 @@ package lsm
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm/lanes"
+	"posthaste/internal/store/lsm/postings"
 	"posthaste/internal/store/record"
 )
 
@@ -48,7 +48,9 @@ type transaction struct {
 	user  string
 
 	records  map[string]staged // by their keys; also the keys that they are found by
-	cuts     []keyRange        // of records to be deleted
+	keys     []string          // of the records, in order if sorted
+	sorted   bool
+	cuts     []keyRange // of records to be deleted
 	settings []setting
 	counts   []counted
 	events   []logged
@@ -133,7 +135,7 @@ func (tx *transaction) end() {
 	clear(tx.placeOf)
 	clear(tx.messages)
 	clear(tx.windows)
-	tx.cuts, tx.settings, tx.counts = emptied(tx.cuts), emptied(tx.settings), emptied(tx.counts)
+	tx.keys, tx.cuts, tx.settings, tx.counts = emptied(tx.keys), emptied(tx.cuts), emptied(tx.settings), emptied(tx.counts)
 	tx.events, tx.places = emptied(tx.events), emptied(tx.places)
 	tx.c, tx.err = nil, nil
 }
@@ -182,7 +184,20 @@ func (tx *transaction) DeleteBefore(kind store.ItemKind, before []byte) {
 // stage takes the key to be scratch.
 func (tx *transaction) stage(key []byte, record staged) {
 	tx.scratch = key
-	tx.records[string(key)] = record
+	text := string(key)
+	if _, known := tx.records[text]; !known {
+		tx.keys, tx.sorted = append(tx.keys, text), false
+	}
+	tx.records[text] = record
+}
+
+// inOrder returns the keys of the staged records in order.
+func (tx *transaction) inOrder() []string {
+	if !tx.sorted {
+		slices.Sort(tx.keys)
+		tx.sorted = true
+	}
+	return tx.keys
 }
 
 // refile changes what a record is found by.
@@ -276,23 +291,31 @@ func (tx *transaction) writeRecords() {
 			_ = tx.c.writableRecords().DeleteRange(cut.from, cut.to, nil)
 		}
 	}
-	var removed removals
-	for key, r := range tx.records {
-		switch {
+	var set string // from which positions are removed
+	var removed []posthaste.Position
+	remove := func() {
+		if len(removed) > 0 {
+			postings.Delete(tx.c.records(), tx.c.writableRecords(), []byte(set), removed)
+			removed = removed[:0]
+		}
+	}
+	for _, key := range tx.inOrder() {
+		switch r := tx.records[key]; {
 		case r.deleted && r.at:
-			if removed == nil {
-				removed = removals{}
+			end := len(key) - 8
+			if key[:end] != set {
+				remove()
+				set = key[:end]
 			}
-			removed.addKey([]byte(key))
+			at, _ := parsePosition([]byte(key[end:]))
+			removed = append(removed, at)
 		case r.deleted:
 			tx.c.deleteRecord([]byte(key))
 		}
 	}
-	if removed != nil {
-		removed.write(tx.c.records(), tx.c.writableRecords())
-	}
-	for key, r := range tx.records {
-		if !r.deleted {
+	remove()
+	for _, key := range tx.keys {
+		if r := tx.records[key]; !r.deleted {
 			tx.c.setRecord([]byte(key), r.value)
 		}
 	}
@@ -399,10 +422,4 @@ func (tx *transaction) writeStatus(p *placed) {
 	if p.now.inLane() {
 		c.setPlace(p.lane, p.id, &p.now)
 	}
-}
-
-// addKey adds the position that a key ends in.
-func (r removals) addKey(key []byte) {
-	at := len(key) - 8
-	r.add(key[:at], posthaste.Position(binary.BigEndian.Uint64(key[at:])))
 }

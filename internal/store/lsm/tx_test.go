@@ -13,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/lsm/postings"
 )
 
 var txNow = time.UnixMilli(1_800_000_000_000)
@@ -332,7 +333,7 @@ func TestClaimsRaceWithUpdates(t *testing.T) {
 func TestDeleteOfNames(t *testing.T) {
 	s := newTxTest(t)
 	var gone, left []string
-	for i := range 3 * fewInARow {
+	for i := range 3 * postings.FewInARow {
 		name := fmt.Sprintf("name%04d", i)
 		gone, left = append(gone, name), append(left, name+"x")
 	}

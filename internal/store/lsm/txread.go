@@ -2,13 +2,11 @@ package lsm
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -16,6 +14,7 @@ import (
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm/lanes"
+	"posthaste/internal/store/lsm/postings"
 )
 
 // Fetch implements store.Reader. What is read is close by.
@@ -59,33 +58,26 @@ func getRecord(r pebble.Reader, kind store.ItemKind, user string, key []byte) (v
 func (tx *transaction) Scan(kind store.ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) (more bool, err error) {
 	t := tableOf(kind)
 	base := t.appendRecordPrefix(nil, tx.user)
-	var over []stagedRecord
-	for key, r := range tx.records {
-		if strings.HasPrefix(key, string(base)) {
-			over = append(over, stagedRecord{key, r})
-		}
-	}
-	slices.SortFunc(over, func(a, b stagedRecord) int { return cmp.Compare(a.key, b.key) })
-	return scanRecords(tx.c.records(), base, prefix, after, limit, over, visit)
+	from, to := scanRange(base, prefix, after)
+	keys := tx.inOrder()
+	first, _ := slices.BinarySearch(keys, string(from))
+	last, _ := slices.BinarySearch(keys, string(to))
+	return scanRecords(tx.c.records(), len(base), from, to, limit, keys[first:max(first, last)], tx.records, visit)
 }
 
-// stagedRecord is a record to be written or deleted, and its key.
-type stagedRecord struct {
-	key string
-	staged
-}
-
-// scanRecords visits the records whose keys begin with base and prefix and come after base and
-// another key: those of a reader, replaced by those of over, which are in order.
-func scanRecords(r pebble.Reader, base, prefix, after []byte, limit int, over []stagedRecord, visit func(key, value []byte) error) (more bool, err error) {
-	from := slices.Concat(base, prefix)
-	to := prefixEnd(from)
-	if bytes.Compare(after, prefix) >= 0 {
+// scanRange returns the range of keys that begin with base and prefix and come after base and after.
+func scanRange(base, prefix, after []byte) (from, to []byte) {
+	from = slices.Concat(base, prefix)
+	to = prefixEnd(from)
+	if after != nil && bytes.Compare(after, prefix) >= 0 {
 		from = append(slices.Concat(base, after), 0)
 	}
-	if after == nil && len(prefix) == 0 {
-		from = base
-	}
+	return from, to
+}
+
+// scanRecords visits the records of a reader from one key on and before another, replaced by those that
+// are staged, whose keys in that range are given in order.
+func scanRecords(r pebble.Reader, base int, from, to []byte, limit int, over []string, records map[string]staged, visit func(key, value []byte) error) (more bool, err error) {
 	if bytes.Compare(from, to) >= 0 {
 		return false, nil
 	}
@@ -94,30 +86,30 @@ func scanRecords(r pebble.Reader, base, prefix, after []byte, limit int, over []
 		return false, err
 	}
 	defer func() { err = errors.Join(err, iter.Error(), iter.Close()) }()
-	over = slices.DeleteFunc(over, func(s stagedRecord) bool { return s.key < string(from) || s.key >= string(to) })
 	budget := store.NewPageBudget(0)
 	for n, valid := 0, iter.First(); valid || len(over) > 0; {
 		var key, value []byte
-		skip, own := false, false
-		if own = len(over) > 0 && (!valid || over[0].key <= string(iter.Key())); own {
-			key, value, skip = []byte(over[0].key), over[0].value, over[0].deleted
+		deleted := false
+		own := len(over) > 0 && (!valid || over[0] <= string(iter.Key()))
+		replaced := own && valid && over[0] == string(iter.Key())
+		if own {
+			r := records[over[0]]
+			key, value, deleted = []byte(over[0]), r.value, r.deleted
+			over = over[1:]
 		} else {
 			key, value = iter.Key(), iter.Value()
 		}
-		if !skip {
+		if !deleted {
 			if n == limit || !budget.Take(len(key)+len(value)) {
 				return true, nil
 			}
 			n++
-			if err := visit(key[len(base):], value); err != nil {
+			if err := visit(key[base:], value); err != nil {
 				return false, err
 			}
 		}
-		if valid && (!own || over[0].key == string(iter.Key())) {
+		if !own || replaced {
 			valid = iter.Next()
-		}
-		if own {
-			over = over[1:]
 		}
 	}
 	return false, nil
@@ -125,21 +117,21 @@ func scanRecords(r pebble.Reader, base, prefix, after []byte, limit int, over []
 
 // Find implements store.Reader.
 func (tx *transaction) Find(query store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (posthaste.Position, bool, error) {
-	return find(&entries{tx.c.records(), direction(query.OldestFirst)}, tx.user, &query, visit)
+	return find(tx.c.records(), tx.user, &query, visit)
 }
 
 // find visits the records of a user that a query selects.
-func find(e *entries, user string, query *store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (next posthaste.Position, more bool, err error) {
+func find(r pebble.Reader, user string, query *store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (next posthaste.Position, more bool, err error) {
 	t := tableOf(query.Kind)
-	in, err := found(e, user, t, query)
+	in, err := found(r, user, t, query)
 	if err != nil {
 		return 0, false, err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
+	defer func() { err = errors.Join(err, in.Close()) }()
 	prefix := t.appendRecordPrefix(nil, user)
-	return in.walk(query.Low, query.High, e.direction, func(at posthaste.Position) (full bool, err error) {
+	return in.Walk(query.Low, query.High, func(at posthaste.Position) (full bool, err error) {
 		key := binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], uint64(at))
-		err = get(e.reader, key, func(value []byte) (err error) {
+		err = get(r, key, func(value []byte) (err error) {
 			full, err = visit(at, value)
 			return err
 		})
@@ -150,29 +142,21 @@ func find(e *entries, user string, query *store.FindQuery, visit func(posthaste.
 	})
 }
 
-// found opens the set of positions that a query selects.
-func found(e *entries, user string, t *table, query *store.FindQuery) (*intersection, error) {
+// found opens the set of positions that a query selects. Records are added and removed one by one, so
+// each of their terms has a key.
+func found(r pebble.Reader, user string, t *table, query *store.FindQuery) (*postings.Intersection, error) {
 	var prefixes [][][]byte
 	for _, terms := range query.Terms {
 		prefixes = append(prefixes, each(terms, func(term store.Term) []byte { return t.appendPostingPrefix(nil, user, term) }))
 	}
-	in, err := intersectOf(prefixes, e.direction, e.open)
-	if err != nil {
-		return nil, err
+	if len(query.Terms) == 0 && len(query.At) == 0 {
+		prefixes = [][][]byte{{t.appendRecordPrefix(nil, user)}}
 	}
-	switch {
-	case len(query.At) > 0:
-		at := slices.Clone(query.At)
-		slices.Sort(at)
-		in.sets = append(in.sets, fixedList{slices.Compact(at), e.direction})
-	case len(in.sets) == 0:
-		all, err := e.open(t.appendRecordPrefix(nil, user), &in.seeks)
-		if err != nil {
-			return nil, errors.Join(err, in.close())
-		}
-		in.sets = append(in.sets, all)
+	in, err := postings.Intersect(r, prefixes, postings.Direction(query.OldestFirst), true, new(int))
+	if err == nil && len(query.At) > 0 {
+		in.Restrict(query.At)
 	}
-	return in, nil
+	return in, err
 }
 
 // Message implements store.Reader.
@@ -291,14 +275,16 @@ func (v *view) Get(kind store.ItemKind, key []byte) ([]byte, error) {
 // Scan implements store.Reader.
 func (v *view) Scan(kind store.ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) (more bool, err error) {
 	t := tableOf(kind)
-	return scanRecords(v.store.db, t.appendRecordPrefix(nil, v.user), prefix, after, limit, nil, visit)
+	base := t.appendRecordPrefix(nil, v.user)
+	from, to := scanRange(base, prefix, after)
+	return scanRecords(v.store.db, len(base), from, to, limit, nil, nil, visit)
 }
 
 // Find implements store.Reader.
 func (v *view) Find(query store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (next posthaste.Position, more bool, err error) {
 	snapshot := v.store.db.NewSnapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	return find(&entries{snapshot, direction(query.OldestFirst)}, v.user, &query, visit)
+	return find(snapshot, v.user, &query, visit)
 }
 
 // Message implements store.Reader.

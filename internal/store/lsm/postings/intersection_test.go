@@ -1,4 +1,4 @@
-package lsm
+package postings
 
 import (
 	"encoding/binary"
@@ -15,7 +15,7 @@ import (
 	"posthaste/internal/store/index"
 )
 
-// writePostings stores an ascending list under a prefix, in blocks of random size.
+// writePostings stores an Ascending list under a prefix, in blocks of random size.
 func writePostings(t *rapid.T, db *pebble.DB, prefix []byte, list []posthaste.Position) {
 	for len(list) > 0 {
 		n := rapid.IntRange(1, min(len(list), 40)).Draw(t, "block")
@@ -31,7 +31,15 @@ func writePostings(t *rapid.T, db *pebble.DB, prefix []byte, list []posthaste.Po
 	}
 }
 
-// drawSet returns some numbers up to 60, ascending.
+// apartBy returns positions that are further apart than the numbers.
+func apartBy(numbers []uint64, apart posthaste.Position) (list []posthaste.Position) {
+	for _, n := range numbers {
+		list = append(list, posthaste.Position(n)*apart)
+	}
+	return list
+}
+
+// drawSet returns some numbers up to 60, Ascending.
 func drawSet(t *rapid.T) []uint64 {
 	drawn := rapid.SliceOfDistinct(rapid.Uint64Range(1, 60), rapid.ID[uint64]).Draw(t, "set")
 	slices.Sort(drawn)
@@ -59,7 +67,7 @@ func TestIntersection(t *testing.T) {
 			for value := range rapid.IntRange(1, 3).Draw(t, "values") {
 				prefix := []byte{byte(field), byte(value)}
 				list := drawSet(t)
-				writePostings(t, db, prefix, each(list, func(p uint64) posthaste.Position { return posthaste.Position(p) * apart }))
+				writePostings(t, db, prefix, apartBy(list, apart))
 				for _, p := range list {
 					united[p] = true
 				}
@@ -76,32 +84,32 @@ func TestIntersection(t *testing.T) {
 				want = append(want, posthaste.Position(p)*apart)
 			}
 		}
-		if got := walk(t, db, prefixes, ascending, 0); !slices.Equal(got, want) {
-			t.Fatalf("ascending %v, want %v", got, want)
+		if got := walk(t, db, prefixes, Ascending, 0); !slices.Equal(got, want) {
+			t.Fatalf("Ascending %v, want %v", got, want)
 		}
 		slices.Reverse(want)
-		if got := walk(t, db, prefixes, descending, 63*apart); !slices.Equal(got, want) {
-			t.Fatalf("descending %v, want %v", got, want)
+		if got := walk(t, db, prefixes, Descending, 63*apart); !slices.Equal(got, want) {
+			t.Fatalf("Descending %v, want %v", got, want)
 		}
 	})
 }
 
 // walk reads a whole intersection. Each call of seek has a budget that may end it
 // early, to be continued where it stopped with a fresh one, as pages are.
-func walk(t *rapid.T, db *pebble.DB, prefixes [][][]byte, dir direction, from posthaste.Position) []posthaste.Position {
-	in, err := intersect(db, prefixes, dir)
+func walk(t *rapid.T, db *pebble.DB, prefixes [][][]byte, dir Direction, from posthaste.Position) []posthaste.Position {
+	in, err := Intersect(db, prefixes, dir, false, new(int))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var found []posthaste.Position
 	for p, ok := from, true; ok; {
-		at, hit, end := in.seek(p, in.seeks+1+rand.IntN(6))
+		at, hit, end := in.seek(p, *in.seeks+1+rand.IntN(6))
 		if end {
 			break
 		}
 		if !hit {
 			if at == p { // the budget was too small for any progress
-				at, hit, end = in.seek(p, in.seeks+1000)
+				at, hit, end = in.seek(p, *in.seeks+1000)
 			}
 			if end {
 				break
@@ -112,9 +120,9 @@ func walk(t *rapid.T, db *pebble.DB, prefixes [][][]byte, dir direction, from po
 			}
 		}
 		found = append(found, at)
-		p, ok = dir.after(at)
+		p, ok = dir.After(at)
 	}
-	if err := in.close(); err != nil {
+	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return found
@@ -140,7 +148,7 @@ func TestIntersectionStopsAtItsBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in, err := intersect(db, [][][]byte{{{'x', 0}}, {{'x', 1}}}, ascending)
+	in, err := Intersect(db, [][][]byte{{{'x', 0}}, {{'x', 1}}}, Ascending, false, new(int))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +159,7 @@ func TestIntersectionStopsAtItsBudget(t *testing.T) {
 	if at, found, end = in.seek(at, 100_000); found || !end {
 		t.Errorf("seek to the end = %d, %v, %v; want none", at, found, end)
 	}
-	if err := in.close(); err != nil {
+	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -169,7 +177,7 @@ func TestIntersectionIsOpenOrNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		prefixes := [][][]byte{{{'a'}, {'b'}}, {{'c'}, {'d'}}}
-		if _, err := intersect(&fewIterators{db, n}, prefixes, ascending); !errors.Is(err, errNoIterator) {
+		if _, err := Intersect(&fewIterators{db, n}, prefixes, Ascending, false, new(int)); !errors.Is(err, errNoIterator) {
 			t.Errorf("intersect, of which iterator %d fails, = %v, want its error", n, err)
 		}
 		if err := db.Close(); err != nil { // it tells what is held by those that are open
@@ -204,14 +212,14 @@ func TestADamagedPostingIsAnError(t *testing.T) {
 	if err := db.Set(binary.BigEndian.AppendUint64([]byte{'x'}, 7), []byte{1, 0xff}, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []direction{ascending, descending} {
-		in, err := intersect(db, [][][]byte{{{'x'}}}, dir)
+	for _, dir := range []Direction{Ascending, Descending} {
+		in, err := Intersect(db, [][][]byte{{{'x'}}}, dir, false, new(int))
 		if err != nil {
 			t.Fatal(err)
 		}
 		in.seek(9, 100)
-		if err := in.close(); !errors.Is(err, index.ErrDamaged) {
-			t.Errorf("ascending %t: %v, want ErrDamaged", dir, err)
+		if err := in.Close(); !errors.Is(err, index.ErrDamaged) {
+			t.Errorf("Ascending %t: %v, want ErrDamaged", dir, err)
 		}
 	}
 }
