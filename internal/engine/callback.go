@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -70,38 +71,34 @@ func orEmpty(h http.Header) http.Header {
 	return h
 }
 
-// callbacks returns a function that makes the callback messages of an attempt, nil if there are
-// none. The callback gets every attempt, the failure callback only the last failure.
-func (e *Engine) callbacks(claim store.Claim, state posthaste.State, response *posthaste.Response, now time.Time,
-) func(posthaste.DeadLetterID) ([]*posthaste.Message, error) {
-	m := claim.Message
-	told := m.Callback
-	failure := m.FailureCallback
-	if state != posthaste.StateFailed {
-		failure = nil
+// callbacks makes the callback messages of an attempt. The callback gets every attempt, the failure
+// callback only the last failure.
+func (e *Engine) callbacks(claim store.Claim, state posthaste.State, response *posthaste.Response, now time.Time) (all []store.Callback, err error) {
+	m, failed := claim.Message, state == posthaste.StateFailed
+	if m.Callback == nil && (m.FailureCallback == nil || !failed) {
+		return nil, nil
 	}
-	if told == nil && failure == nil {
-		return nil
+	report, err := json.Marshal(NewReport(claim, response))
+	if err != nil {
+		return nil, fmt.Errorf("encode callback: %w", err)
 	}
-	return func(id posthaste.DeadLetterID) ([]*posthaste.Message, error) {
-		body := NewReport(claim, response)
-		var messages []*posthaste.Message
-		for _, to := range []struct {
-			callback *posthaste.Callback
-			dlqID    string
-		}{{told, ""}, {failure, id.String()}} {
-			if to.callback == nil {
-				continue
-			}
-			body.DLQID = to.dlqID
-			callback, err := e.newCallback(m, to.callback, body, now)
-			if err != nil {
-				return nil, err
-			}
-			messages = append(messages, callback)
+	if m.Callback != nil {
+		callback, err := e.newCallback(claim, m.Callback, report, now)
+		if err != nil {
+			return nil, err
 		}
-		return messages, nil
+		all = append(all, store.Callback{Message: callback})
 	}
+	if m.FailureCallback != nil && failed {
+		const quote = `"}`
+		named := slices.Concat(report[:len(report)-1], []byte(`,"dlqId":"`+quote))
+		callback, err := e.newCallback(claim, m.FailureCallback, named, now)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, store.Callback{Message: callback, DeadLetterAt: len(named) - len(quote)})
+	}
+	return all, nil
 }
 
 // ReportRedaction returns the redaction of a message whose body is a report: its own, the
@@ -112,15 +109,12 @@ func ReportRedaction(source, own posthaste.Redaction) posthaste.Redaction {
 
 // newCallback makes a callback message. It has its source's retries by default, and no callbacks
 // itself.
-func (e *Engine) newCallback(source *posthaste.Message, to *posthaste.Callback, body Report, now time.Time) (*posthaste.Message, error) {
+func (e *Engine) newCallback(claim store.Claim, to *posthaste.Callback, report []byte, now time.Time) (*posthaste.Message, error) {
 	id, err := e.newID(now)
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("encode callback: %w", err)
-	}
+	source := claim.Message
 	settings := to.Settings
 	if settings.Retries == nil {
 		retries := source.MaxRetries()
@@ -135,13 +129,13 @@ func (e *Engine) newCallback(source *posthaste.Message, to *posthaste.Callback, 
 	settings.Redact = ReportRedaction(source.Redact, settings.Redact)
 	settings.Trace = source.Trace
 	if e.options.Traces != nil {
-		settings.Trace = e.options.Traces.Attempt(source, body.Retried)
+		settings.Trace = e.options.Traces.Attempt(source, claim.Retried)
 	}
 	return &posthaste.Message{
 		ID:        id,
 		User:      source.User,
 		URL:       to.URL,
-		Body:      text,
+		Body:      report,
 		CreatedAt: now,
 		NotBefore: now.Add(to.Delay),
 		CallerIP:  source.CallerIP,

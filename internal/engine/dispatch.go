@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"posthaste/internal/backoff"
-	"sync/atomic"
 	"time"
 
 	"posthaste"
@@ -149,7 +148,12 @@ func (e *Engine) attempt(claim store.Claim) {
 		e.release(claim)
 		return
 	}
-	if settled := e.settle(e.decide(claim, report.Outcome)); settled != nil {
+	settlement, err := e.decide(claim, report.Outcome)
+	if err != nil {
+		e.giveBack(ctx, claim, "callback.failed", err)
+		return
+	}
+	if settled, ok := e.settle(settlement); ok {
 		report.State, report.NextAt = settled.State, settled.NextAt
 	}
 }
@@ -177,12 +181,7 @@ func (e *Engine) prepare(ctx context.Context, claim store.Claim) *posthaste.Mess
 	}
 	m, err := e.options.Runs.Prepare(ctx, claim.Message)
 	if err != nil {
-		e.options.Logger.Error("prepare.failed", "message_id", claim.Message.ID, "error", err)
-		select {
-		case <-time.After(claimPause): // because it is due again at once
-		case <-ctx.Done():
-		}
-		e.release(claim)
+		e.giveBack(ctx, claim, "prepare.failed", err)
 		return nil
 	}
 	if m == nil {
@@ -191,14 +190,24 @@ func (e *Engine) prepare(ctx context.Context, claim store.Claim) *posthaste.Mess
 	return m
 }
 
-func (e *Engine) decide(claim store.Claim, outcome posthaste.Outcome) store.Settlement {
+// giveBack releases a claim that could not be attempted or settled.
+func (e *Engine) giveBack(ctx context.Context, claim store.Claim, event string, err error) {
+	e.options.Logger.Error(event, "message_id", claim.Message.ID, "error", err)
+	select {
+	case <-time.After(claimPause): // because it is due again at once
+	case <-ctx.Done():
+	}
+	e.release(claim)
+}
+
+func (e *Engine) decide(claim store.Claim, outcome posthaste.Outcome) (settlement store.Settlement, err error) {
 	now := e.now()
 	if claim.Message.Run != nil {
-		return e.options.Runs.Settle(claim, outcome, now)
+		return e.options.Runs.Settle(claim, outcome, now), nil
 	}
-	settlement := Decide(claim, outcome, now)
-	settlement.Callbacks = e.callbacks(claim, settlement.State, outcome.Response, now)
-	return settlement
+	settlement = Decide(claim, outcome, now)
+	settlement.Callbacks, err = e.callbacks(claim, settlement.State, outcome.Response, now)
+	return settlement, err
 }
 
 // finish frees the slot of an attempt.
@@ -213,29 +222,35 @@ func (e *Engine) finish(f flight) {
 	}
 }
 
-// settle stores a settlement, retrying until the engine abandons attempts. It returns the final
-// settlement, nil if there is none. ErrLeaseLost after a try with unknown result means that this
-// try took effect, unless the lease may have been given to another node.
-func (e *Engine) settle(settlement store.Settlement) *store.Settlement {
+// settle stores a settlement, retrying until the engine abandons attempts. It returns what it
+// became, if that is known. ErrLeaseLost after a try with unknown result means that this try took
+// effect, unless the lease may have been given to another node.
+func (e *Engine) settle(settlement store.Settlement) (settled store.Settlement, ok bool) {
 	const firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
-	var settled atomic.Pointer[store.Settlement] // concurrent: a try that timed out may still take effect
-	settlement.Settled = func(s store.Settlement) { settled.Store(&s) }
-	unknown := false
+	claim, unknown := settlement.Claim, false
+	var tried store.Settlement // what it became in the last try with unknown result
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := e.options.Store.Settle(e.attempts, e.options.Now(), settlement)
-		claim := settlement.Claim
-		if err == nil || unknown && errors.Is(err, store.ErrLeaseLost) && (claim.Held == nil || claim.Held.Err() == nil) {
-			return settled.Load()
+		settled, err := e.options.Store.Settle(e.attempts, e.options.Now(), settlement)
+		if err == nil {
+			return settled, true
 		}
-		unknown = unknown || errors.Is(err, store.ErrUnavailable)
+		if unknown && errors.Is(err, store.ErrLeaseLost) && (claim.Held == nil || claim.Held.Err() == nil) {
+			return tried, tried.State != ""
+		}
+		if errors.Is(err, store.ErrUnavailable) {
+			unknown = true
+			if settled.State != "" {
+				tried = settled
+			}
+		}
 		e.options.Logger.Error("settle.failed", "message_id", claim.Message.ID, "error", err)
 		if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrClosed) {
-			return nil
+			return store.Settlement{}, false
 		}
 		select {
 		case <-time.After(pause):
 		case <-e.attempts.Done():
-			return nil
+			return store.Settlement{}, false
 		}
 	}
 }

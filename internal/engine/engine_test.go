@@ -542,10 +542,10 @@ type stubborn struct {
 	refusals int
 }
 
-func (s *stubborn) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+func (s *stubborn) Settle(ctx context.Context, now time.Time, settlement store.Settlement) (store.Settlement, error) {
 	if s.refusals > 0 {
 		s.refusals--
-		return errors.New("no")
+		return store.Settlement{}, errors.New("no")
 	}
 	return s.Store.Settle(ctx, now, settlement)
 }

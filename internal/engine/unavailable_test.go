@@ -32,12 +32,12 @@ func (s *shaky) URLGroup(ctx context.Context, user, name string) (*posthaste.URL
 }
 
 // Settle settles, and cannot tell so when it is away.
-func (s *shaky) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
-	err := s.Store.Settle(ctx, now, settlement)
+func (s *shaky) Settle(ctx context.Context, now time.Time, settlement store.Settlement) (store.Settlement, error) {
+	settled, err := s.Store.Settle(ctx, now, settlement)
 	if s.away.Swap(false) {
-		return errAway
+		return settled, errAway
 	}
-	return err
+	return settled, err
 }
 
 func inShakyWorld(t *testing.T, options engine.Options, scenario func(w *world, s *shaky)) {

@@ -48,19 +48,20 @@ func (l *Ledger) drop(ctx context.Context, now time.Time, claim store.Claim) err
 }
 
 // Settle implements store.Store.
-func (l *Ledger) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+func (l *Ledger) Settle(ctx context.Context, now time.Time, settlement store.Settlement) (settled store.Settlement, err error) {
 	m := settlement.Claim.Message
-	err := l.update(ctx, now, m.User, endHint(m).Hint, func(tx *tx) error {
+	err = l.update(ctx, now, m.User, endHint(m).Hint, func(tx *tx) error {
 		place, err := tx.claimed(settlement.Claim)
 		if err != nil {
 			return err
 		}
-		return tx.settle(m, place, settlement.Resolve(place.CancelRequested))
+		settled = settlement.Resolve(place.CancelRequested)
+		return tx.settle(m, place, &settled)
 	})
 	if errors.Is(err, store.ErrLeaseLost) {
 		err = errors.Join(err, l.Backend.Release(ctx, now, []store.Claim{settlement.Claim})) // the backend forgets it
 	}
-	return err
+	return settled, err
 }
 
 // endHint names what the end of a message reads.
@@ -72,17 +73,16 @@ func endHint(m *posthaste.Message) (h hint) {
 	return h
 }
 
-// settle ends a claim. A failed message of a run does not enter the DLQ of messages: its run enters
+// settle ends a claim. UpdateRun may change the settlement. A failed message of a run does not enter the DLQ of messages: its run enters
 // that of runs.
-func (tx *tx) settle(m *posthaste.Message, place *store.Place, settlement store.Settlement) error {
+func (tx *tx) settle(m *posthaste.Message, place *store.Place, settlement *store.Settlement) error {
 	runs := newRunTx(tx)
 	runs.settling = m.ID
 	if settlement.UpdateRun != nil {
-		if err := settlement.UpdateRun(runs, &settlement); err != nil {
+		if err := settlement.UpdateRun(runs, settlement); err != nil {
 			return err
 		}
 	}
-	settlement.NotifySettled()
 	var last posthaste.Position
 	for _, event := range settlement.Events() {
 		last = tx.Log(m, event)
@@ -91,18 +91,12 @@ func (tx *tx) settle(m *posthaste.Message, place *store.Place, settlement store.
 	if settlement.State == posthaste.StateFailed && m.Run == nil {
 		tx.addToDLQ(&posthaste.DeadLetter{ID: failedAt, Message: m, Error: settlement.Error, Response: settlement.Response})
 	}
-	if settlement.Callbacks != nil {
-		callbacks, err := settlement.Callbacks(failedAt)
-		if err != nil {
+	if m.Queue != "" {
+		place.Callbacks += len(settlement.Callbacks)
+	}
+	for _, callback := range settlement.Callbacks {
+		if err := tx.accept(callback.For(failedAt)); err != nil {
 			return err
-		}
-		if m.Queue != "" {
-			place.Callbacks += len(callbacks)
-		}
-		for _, callback := range callbacks {
-			if err := tx.accept(callback); err != nil {
-				return err
-			}
 		}
 	}
 	if err := tx.leave(m, place, settlement.State, settlement.NextAt); err != nil {

@@ -228,7 +228,7 @@ func (l *life) claim(text string) (claim store.Claim) {
 
 func (l *life) settleAs(claim store.Claim, outcome posthaste.Outcome) {
 	l.Helper()
-	if err := l.store.Settle(l.Context(), l.now, l.rules.Settle(claim, outcome, l.now)); err != nil {
+	if _, err := l.store.Settle(l.Context(), l.now, l.rules.Settle(claim, outcome, l.now)); err != nil {
 		l.Fatal(err)
 	}
 }

@@ -159,7 +159,7 @@ func (w *world) settle(decide func(store.Claim) *store.Settlement) {
 		if decided := decide(claim); decided != nil {
 			settlement = *decided
 		}
-		if err := w.store.Settle(w.Context(), w.now, settlement); err != nil {
+		if _, err := w.store.Settle(w.Context(), w.now, settlement); err != nil {
 			w.Fatal(err)
 		}
 	}

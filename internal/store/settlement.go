@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"posthaste"
@@ -15,24 +16,28 @@ type Settlement struct {
 	Response *posthaste.Response
 	NextAt   time.Time // next attempt; RETRY only
 
-	// Callbacks, if not nil, returns the callback messages. id is that of the dead letter, if the
-	// message failed.
-	Callbacks func(id posthaste.DeadLetterID) ([]*posthaste.Message, error)
+	Callbacks []Callback // messages that are accepted with it
 
 	// UpdateRun, if not nil, is called in the commit to update the message's run. It may change
 	// the settlement, for example if the run has ended.
 	UpdateRun func(tx RunTx, settlement *Settlement) error
-
-	// Settled, if not nil, is called in the commit with the final settlement, after Resolve and
-	// UpdateRun. A retried commit calls it again; the last call counts.
-	Settled func(Settlement)
 }
 
-// NotifySettled calls Settled.
-func (s Settlement) NotifySettled() {
-	if s.Settled != nil {
-		s.Settled(s)
+// Callback is a callback message. Its body may name the dead letter that the settlement makes,
+// whose id is known only in the commit.
+type Callback struct {
+	Message      *posthaste.Message
+	DeadLetterAt int // where the id is inserted into the body; 0: nowhere
+}
+
+// For returns the message for a dead letter.
+func (c *Callback) For(id posthaste.DeadLetterID) *posthaste.Message {
+	if c.DeadLetterAt == 0 {
+		return c.Message
 	}
+	m := *c.Message
+	m.Body = slices.Concat(m.Body[:c.DeadLetterAt], []byte(id.String()), m.Body[c.DeadLetterAt:])
+	return &m
 }
 
 // Delivered settles a claim whose attempt succeeded.

@@ -65,12 +65,14 @@ type Store interface {
 	Wake() <-chan struct{}
 	Release(ctx context.Context, now time.Time, claims []Claim) error
 
-	// Settle ends a claim with a new state and its events. Settlement.Resolve applies a
-	// cancellation requested in the meantime. If the claim is not current, it returns
-	// ErrLeaseLost and changes nothing.
+	// Settle ends a claim with a new state and its events, and returns what the settlement became:
+	// Settlement.Resolve applies a cancellation requested in the meantime, UpdateRun what it means
+	// for a run. If the claim is not current, it returns ErrLeaseLost and changes nothing. With
+	// ErrUnavailable, it returns what the settlement became if it took place, as far as that is
+	// known.
 	//
 	// A failed message becomes a dead letter. Callbacks are accepted in the same commit.
-	Settle(ctx context.Context, now time.Time, settlement Settlement) error
+	Settle(ctx context.Context, now time.Time, settlement Settlement) (Settlement, error)
 
 	// Cancel requests the cancellation of messages and returns those it changed. It skips ids
 	// that are unknown, ended, already requested, or of runs. Each message gets a

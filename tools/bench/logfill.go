@@ -205,7 +205,7 @@ func (h *history) deliver(ctx context.Context, s store.Store, random *mathrand.R
 		if claim.Message.Run != nil {
 			settlement.UpdateRun = h.conclude
 		}
-		settling.Go(func() { failures[i] = s.Settle(ctx, now, settlement) })
+		settling.Go(func() { _, failures[i] = s.Settle(ctx, now, settlement) })
 	}
 	settling.Wait()
 	return len(claims), cmp.Or(failures...)

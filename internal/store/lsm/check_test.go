@@ -71,7 +71,7 @@ func settle(t *testing.T, s *ruled, id posthaste.MessageID, how func(store.Claim
 	}
 	for _, claim := range claims {
 		if claim.Message.ID == id {
-			err = ledger.New(s).Settle(t.Context(), noon, how(claim))
+			_, err = ledger.New(s).Settle(t.Context(), noon, how(claim))
 		} else {
 			err = s.Release(t.Context(), noon, []store.Claim{claim})
 		}

@@ -192,7 +192,7 @@ func fillStore(t *testing.T, fs vfs.FS) (acknowledged, *ruled) {
 			t.Fatal(err)
 		}
 		for _, claim := range claims {
-			if err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+			if _, err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -47,7 +47,10 @@ func TestReadersSeeWhatIsDurable(t *testing.T) {
 		release := sync.OnceFunc(func() { held = nil; close(hold) })
 		defer release()
 		settled, read := make(chan error, 1), make(chan store.Status, 1)
-		go func() { settled <- ledger.New(s).Settle(t.Context(), noon, store.Delivered(claims[0])) }()
+		go func() {
+			_, err := ledger.New(s).Settle(t.Context(), noon, store.Delivered(claims[0]))
+			settled <- err
+		}()
 		synctest.Wait()
 		go func() {
 			status, err := s.Message(t.Context(), m.User, m.ID)

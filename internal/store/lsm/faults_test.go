@@ -415,10 +415,10 @@ func TestFullDisk(t *testing.T) {
 		if err != nil || len(claims) != 2 {
 			t.Fatalf("Claim on a full disk: %d claims, %v, want 2", len(claims), err)
 		}
-		if err := ledger.New(s).Settle(t.Context(), noon, store.Delivered(claims[0])); err != nil {
+		if _, err := ledger.New(s).Settle(t.Context(), noon, store.Delivered(claims[0])); err != nil {
 			t.Errorf("Settle on a full disk: %v", err)
 		}
-		if err := ledger.New(s).Settle(t.Context(), noon, store.Failed(claims[1], posthaste.Outcome{Error: "broken"})); err != nil {
+		if _, err := ledger.New(s).Settle(t.Context(), noon, store.Failed(claims[1], posthaste.Outcome{Error: "broken"})); err != nil {
 			t.Errorf("Settle of a failure on a full disk: %v", err)
 		}
 		if changed, err := s.Cancel(t.Context(), noon, "ann", []posthaste.MessageID{waits.ID}, nil); err != nil || len(changed) != 1 {

@@ -98,7 +98,7 @@ func TestMemoryOfMessages(t *testing.T) {
 			t.Fatalf("nothing is claimed after %d of %d messages", delivered, hosts*each)
 		}
 		for _, claim := range claims {
-			if err := l.rules().Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
+			if _, err := l.rules().Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -131,7 +131,7 @@ func TestMemoryIsForLargeMessages(t *testing.T) {
 	for found := false; !found; {
 		for _, claim := range hanging {
 			found = found || claim.Message.URL == "http://huge.example/"
-			if err := l.rules().Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
+			if _, err := l.rules().Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -155,7 +155,7 @@ func TestMemoryOfLists(t *testing.T) {
 			t.Fatalf("%d deliveries of %d bytes are claimed, want %d at most, and some", len(claims), delivered, largeMemory/delivered)
 		}
 		for _, claim := range claims {
-			if err := l.rules().Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
+			if _, err := l.rules().Settle(t.Context(), l.now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}

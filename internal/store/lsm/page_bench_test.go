@@ -150,7 +150,7 @@ func settleAll(b testing.TB, s *ruled, now time.Time) {
 				settlement = store.RetryAt(claim, now.Add(time.Second), broken)
 			}
 			settling.Go(func() {
-				if err := ledger.New(s).Settle(b.Context(), now, settlement); err != nil {
+				if _, err := ledger.New(s).Settle(b.Context(), now, settlement); err != nil {
 					b.Error(err)
 				}
 			})

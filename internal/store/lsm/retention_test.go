@@ -113,7 +113,7 @@ func TestCrashWhileDaysAreDropped(t *testing.T) {
 	if err != nil || len(claims) != 1 {
 		t.Fatalf("Claim: %d claims, %v", len(claims), err)
 	}
-	if err := ledger.New(s).Settle(t.Context(), m.NotBefore, store.Delivered(claims[0])); err != nil {
+	if _, err := ledger.New(s).Settle(t.Context(), m.NotBefore, store.Delivered(claims[0])); err != nil {
 		t.Fatal(err)
 	}
 	disks.watches = true
@@ -202,7 +202,7 @@ func deliverAll(t *testing.T, s *ruled, now time.Time, wanted int) (delivered in
 			if len(claim.Message.Body) == 0 {
 				t.Errorf("message %s has no body", claim.Message.ID)
 			}
-			if err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+			if _, err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -58,10 +58,10 @@ func TestClaimedMessagesAreDueAgainAfterReopening(t *testing.T) {
 	if err != nil || len(again) != 1 || again[0].Message.ID != m.ID {
 		t.Fatalf("Claim after reopening: %d claims, %v", len(again), err)
 	}
-	if err := ledger.New(second).Settle(t.Context(), noon, store.Delivered(claims[0])); !errors.Is(err, store.ErrLeaseLost) {
+	if _, err := ledger.New(second).Settle(t.Context(), noon, store.Delivered(claims[0])); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("Settle with the lease of the earlier store = %v, want ErrLeaseLost", err)
 	}
-	if err := ledger.New(second).Settle(t.Context(), noon, store.Delivered(again[0])); err != nil {
+	if _, err := ledger.New(second).Settle(t.Context(), noon, store.Delivered(again[0])); err != nil {
 		t.Fatal(err)
 	}
 	page, err := store.ReadEvents(t.Context(), second, "ann", store.EventQuery{High: posthaste.MaxPosition, Limit: 10, OldestFirst: true})
@@ -167,7 +167,7 @@ func BenchmarkLife(b *testing.B) {
 				return
 			}
 			for _, c := range claims {
-				go func() { _ = ledger.New(s).Settle(b.Context(), time.Now(), store.Delivered(c)) }()
+				go func() { _, _ = ledger.New(s).Settle(b.Context(), time.Now(), store.Delivered(c)) }()
 			}
 		}
 	}()

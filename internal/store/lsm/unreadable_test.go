@@ -212,7 +212,7 @@ func claimAll(t *testing.T, s *Store) (ids []posthaste.MessageID, told bool) {
 		told = told || err != nil
 		for _, claim := range claims {
 			ids = append(ids, claim.Message.ID)
-			if err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+			if _, err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -33,7 +33,7 @@ func TestUsageBytes(t *testing.T) {
 			if err != nil || len(claims) != 1 {
 				t.Fatalf("Claim = %v, %v, want one", claims, err)
 			}
-			if err := ledger.New(s).Settle(t.Context(), now, store.Failed(claims[0], posthaste.Outcome{})); err != nil {
+			if _, err := ledger.New(s).Settle(t.Context(), now, store.Failed(claims[0], posthaste.Outcome{})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -101,7 +101,7 @@ func TestUsageForgetsWhatWasDropped(t *testing.T) {
 			if err != nil || len(claims) != 1 {
 				t.Fatalf("Claim = %v, %v, want one", claims, err)
 			}
-			if err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claims[0])); err != nil {
+			if _, err := ledger.New(s).Settle(t.Context(), now, store.Delivered(claims[0])); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -59,7 +59,7 @@ func BenchmarkBacklog(b *testing.B) {
 				if err != nil || len(claims) != 1 {
 					b.Fatalf("Claim = %d claims, %v, want 1", len(claims), err)
 				}
-				if err := s.Settle(b.Context(), s.Now(), store.Delivered(claims[0])); err != nil {
+				if _, err := s.Settle(b.Context(), s.Now(), store.Delivered(claims[0])); err != nil {
 					b.Fatal(err)
 				}
 				took = append(took, time.Since(began))

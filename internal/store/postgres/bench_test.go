@@ -41,7 +41,7 @@ func BenchmarkLife(b *testing.B) {
 	for range clients {
 		working.Go(func() {
 			for claim := range claims {
-				if err := rules.Settle(b.Context(), time.Now(), store.Delivered(claim)); err != nil {
+				if _, err := rules.Settle(b.Context(), time.Now(), store.Delivered(claim)); err != nil {
 					b.Error(err)
 				}
 				delivered.Add(1)
@@ -100,7 +100,7 @@ func live(b *testing.B, s *ruled) {
 	if err != nil || len(claims) != 1 {
 		b.Fatalf("Claim = %d claims, %v, want 1", len(claims), err)
 	}
-	if err := s.Settle(b.Context(), s.Now(), store.Delivered(claims[0])); err != nil {
+	if _, err := s.Settle(b.Context(), s.Now(), store.Delivered(claims[0])); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -34,7 +34,7 @@ func TestANodeThatLeavesGivesUpItsLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := claimOne(t, stays, m)
-	if err := stays.Settle(t.Context(), start, store.Delivered(claim)); !errors.Is(err, store.ErrLeaseLost) {
+	if _, err := stays.Settle(t.Context(), start, store.Delivered(claim)); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("Settle under the lease of the node that left = %v, want ErrLeaseLost", err)
 	}
 	settle(t, stays, store.Delivered(again))
@@ -58,7 +58,7 @@ func TestANodeThatFellSilentSettlesNothingAndRecovers(t *testing.T) {
 	}
 	again := claimOne(t, other, first)
 	for _, claim := range claims {
-		if err := silent.Settle(t.Context(), start, store.Delivered(claim)); !errors.Is(err, store.ErrLeaseLost) {
+		if _, err := silent.Settle(t.Context(), start, store.Delivered(claim)); !errors.Is(err, store.ErrLeaseLost) {
 			t.Errorf("late settlement of %s = %v, want ErrLeaseLost", claim.Message.ID, err)
 		}
 	}
@@ -186,7 +186,7 @@ func TestLimitsHoldAcrossNodes(t *testing.T) {
 				}
 				for _, claim := range claims {
 					mu.Lock() // counted before others can take the place
-					err := s.Settle(t.Context(), start, store.Delivered(claim))
+					_, err := s.Settle(t.Context(), start, store.Delivered(claim))
 					inFlight, delivered = inFlight-1, delivered+1
 					mu.Unlock()
 					if err != nil {
@@ -309,7 +309,7 @@ func wantNoClaims(t *testing.T, s store.Store) {
 
 func settle(t *testing.T, s store.Store, settlement store.Settlement) {
 	t.Helper()
-	if err := s.Settle(t.Context(), start, settlement); err != nil {
+	if _, err := s.Settle(t.Context(), start, settlement); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -68,7 +68,7 @@ func TestAClaimBesideUnreadableMessages(t *testing.T) {
 				}
 				for _, claim := range claims {
 					got = append(got, claim.Message.ID.String())
-					if err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+					if _, err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -81,7 +81,10 @@ func claim(t *testing.T, s *ruled) (call func() error, tookPlace func() (bool, e
 func settlement(t *testing.T, s *ruled) (call func() error, tookPlace func() (bool, error)) {
 	settleAll(t, s)
 	delivered := store.Delivered(claimOne(t, s, accept(t, s, start)))
-	settle := func() error { return s.Settle(t.Context(), start, delivered) }
+	settle := func() error {
+		_, err := s.Settle(t.Context(), start, delivered)
+		return err
+	}
 	return settle, func() (bool, error) {
 		err := settle() // as the engine does
 		if errors.Is(err, store.ErrLeaseLost) {

@@ -71,7 +71,7 @@ func TestLargeMessagesInFlightAreBounded(t *testing.T) {
 		}
 		claims = append(claims, more...)
 		for _, claim := range claims {
-			if err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
+			if _, err := s.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
 				t.Fatal(err)
 			}
 		}

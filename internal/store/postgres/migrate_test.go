@@ -207,7 +207,8 @@ func deliverOne(t *testing.T, s *ruled) error {
 	}
 	claims, _, err := s.Claim(t.Context(), start, 10)
 	for _, c := range claims {
-		err = errors.Join(err, s.Settle(t.Context(), start, store.Delivered(c)))
+		_, settleErr := s.Settle(t.Context(), start, store.Delivered(c))
+		err = errors.Join(err, settleErr)
 	}
 	return err
 }

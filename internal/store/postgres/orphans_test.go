@@ -97,7 +97,7 @@ func TestNoLeaseThatIsHeldIsGivenBack(t *testing.T) {
 					if i == 0 {
 						err = s.Release(t.Context(), start, []store.Claim{claim})
 					} else {
-						err = s.Settle(t.Context(), start, store.Delivered(claim))
+						_, err = s.Settle(t.Context(), start, store.Delivered(claim))
 					}
 					if err != nil {
 						t.Errorf("a claim that is held: %v", err)

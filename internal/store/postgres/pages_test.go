@@ -236,7 +236,7 @@ func settleHistoric(ctx context.Context, tb testing.TB, s store.Store, rng *rand
 			settlement = store.RetryAt(claim, now, posthaste.Outcome{Error: "503 Service Unavailable", Response: &posthaste.Response{Status: 503}})
 		}
 		settling.Go(func() {
-			if err := s.Settle(ctx, now, settlement); err != nil {
+			if _, err := s.Settle(ctx, now, settlement); err != nil {
 				tb.Error(err)
 			}
 		})

@@ -45,7 +45,7 @@ func failMany(t *testing.T, s *ruled, n int) []posthaste.DeadLetterID {
 		t.Fatalf("%d messages are claimed, %v, want %d", len(claims), err, n)
 	}
 	for _, claim := range claims {
-		if err := s.Settle(t.Context(), start, store.Failed(claim, posthaste.Outcome{Error: "no"})); err != nil {
+		if _, err := s.Settle(t.Context(), start, store.Failed(claim, posthaste.Outcome{Error: "no"})); err != nil {
 			t.Fatal(err)
 		}
 	}

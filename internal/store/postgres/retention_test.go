@@ -28,7 +28,7 @@ func TestTrimDropsEmptyDays(t *testing.T) {
 		if err != nil || len(claims) != 1 {
 			t.Fatalf("Claim = %v, %v", claims, err)
 		}
-		if err := s.Settle(t.Context(), now, store.Delivered(claims[0])); err != nil {
+		if _, err := s.Settle(t.Context(), now, store.Delivered(claims[0])); err != nil {
 			t.Fatal(err)
 		}
 	}

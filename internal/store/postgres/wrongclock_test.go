@@ -46,9 +46,10 @@ func TestAClockThatIsSetWrongAndRightAgain(t *testing.T) {
 	wantSignal(t, "the end of what was claimed", claim.Held.Done())
 	_, _, claimErr := s.Claim(t.Context(), start.Add(year), 10)
 	_, readErr := s.Message(t.Context(), ann, m.ID)
+	_, settleErr := s.Settle(t.Context(), start.Add(year), store.Delivered(claim))
 	for call, err := range map[string]error{
 		"Accept": acceptOne(t.Context(), s, newMessage(start.Add(year))), "Claim": claimErr, "Message": readErr,
-		"Settle": s.Settle(t.Context(), start.Add(year), store.Delivered(claim)),
+		"Settle": settleErr,
 	} {
 		if !errors.Is(err, store.ErrClock) || !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("%s = %v, want store.ErrClock and store.ErrUnavailable", call, err)

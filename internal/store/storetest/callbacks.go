@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"time"
 
 	"posthaste"
@@ -17,7 +16,7 @@ var callbackPromises = []promise{
 			store.Failed(tr.claimOne(tr.accept()), refused),
 		} {
 			first, second := tr.message(delayed(time.Minute)), tr.message()
-			settlement.Callbacks = makes(first, second)
+			settlement.Callbacks = callbacksOf(first, second)
 			tr.settle(settlement)
 			tr.same("log of a callback", "CREATED", statesText(tr.logOf(first)))
 			tr.settle(store.Delivered(tr.claimOne(second)))
@@ -29,42 +28,28 @@ var callbackPromises = []promise{
 		m := tr.accept()
 		callback := tr.message(delayed(never))
 		settlement := store.Failed(tr.claimOne(m), refused)
-		settlement.Callbacks = makes(callback)
+		settlement.Callbacks = callbacksOf(callback)
 		tr.settle(settlement)
 		tr.same("log", "CREATED ACTIVE ERROR FAILED CREATED", statesText(tr.wholeLog(ann)))
 	}},
 	{"the callback of a failure is told the dead letter's id", func(tr *trial) {
 		m := tr.accept()
 		settlement := store.Failed(tr.claimOne(m), refused)
-		var told posthaste.DeadLetterID
-		settlement.Callbacks = func(id posthaste.DeadLetterID) ([]*posthaste.Message, error) {
-			told = id
-			return nil, nil
-		}
+		callback := tr.message(func(m *posthaste.Message) { m.Body = []byte("id: <>") })
+		settlement.Callbacks = []store.Callback{{Message: callback, DeadLetterAt: len("id: <")}}
 		tr.settle(settlement)
 		log := tr.logOf(m)
-		if failed := log[len(log)-1]; told != posthaste.DeadLetterID(failed.Position) {
-			tr.Errorf("callbacks were told %s, the failure is logged at %s", told, posthaste.DeadLetterID(failed.Position))
+		id := posthaste.DeadLetterID(log[len(log)-1].Position)
+		if d, err := tr.store.DeadLetter(tr.Context(), ann, id); err != nil || d.Message.ID != m.ID {
+			tr.Errorf("DeadLetter %s = %v, %v, want that of %s", id, d, err, m.ID)
 		}
-		if d, err := tr.store.DeadLetter(tr.Context(), ann, told); err != nil || d.Message.ID != m.ID {
-			tr.Errorf("DeadLetter %s = %v, %v, want that of %s", told, d, err, m.ID)
-		}
-	}},
-	{"a settlement whose callbacks cannot be made does not take place", func(tr *trial) {
-		m := tr.accept()
-		claim := tr.claimOne(m)
-		broken := errors.New("no callback")
-		settlement := store.Failed(claim, refused)
-		settlement.Callbacks = func(posthaste.DeadLetterID) ([]*posthaste.Message, error) { return nil, broken }
-		tr.wantErr(broken, tr.store.Settle(tr.Context(), tr.now, settlement))
-		tr.wantLog(m, "CREATED ACTIVE")
-		tr.settle(store.Delivered(claim))
-		tr.wantLog(m, "CREATED ACTIVE DELIVERED")
+		claims, _ := tr.claim(1)
+		tr.same("body", "id: <"+id.String()+">", string(claims[0].Message.Body))
 	}},
 	{"a cancelled message calls nobody back", func(tr *trial) {
 		m := tr.accept()
 		settlement := store.RetryAt(tr.claimOne(m), tr.now, refused)
-		settlement.Callbacks = makes(tr.neverAccepted())
+		settlement.Callbacks = callbacksOf(tr.neverAccepted())
 		tr.wantCancels(1, m)
 		tr.settle(settlement)
 		tr.wantNoClaims()
@@ -73,14 +58,18 @@ var callbackPromises = []promise{
 	{"a delivery that a cancellation could not stop calls back", func(tr *trial) {
 		m, callback := tr.accept(), tr.message()
 		settlement := store.Delivered(tr.claimOne(m))
-		settlement.Callbacks = makes(callback)
+		settlement.Callbacks = callbacksOf(callback)
 		tr.wantCancels(1, m)
 		tr.settle(settlement)
 		tr.claimOne(callback)
 	}},
 }
 
-// makes returns a function that makes these callbacks.
-func makes(callbacks ...*posthaste.Message) func(posthaste.DeadLetterID) ([]*posthaste.Message, error) {
-	return func(posthaste.DeadLetterID) ([]*posthaste.Message, error) { return callbacks, nil }
+// callbacksOf returns callbacks that name no dead letter.
+func callbacksOf(messages ...*posthaste.Message) []store.Callback {
+	callbacks := make([]store.Callback, len(messages))
+	for i, m := range messages {
+		callbacks[i].Message = m
+	}
+	return callbacks
 }

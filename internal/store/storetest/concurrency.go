@@ -29,7 +29,7 @@ var concurrencyPromises = []promise{
 				}
 				mu.Unlock()
 				for _, c := range claims {
-					if err := tr.store.Settle(tr.Context(), tr.now, store.Delivered(c)); err != nil {
+					if _, err := tr.store.Settle(tr.Context(), tr.now, store.Delivered(c)); err != nil {
 						return err
 					}
 				}
@@ -48,7 +48,7 @@ var concurrencyPromises = []promise{
 		claim := tr.claimOne(tr.accept())
 		var settled atomic.Int32
 		tr.together(8, func(int) error {
-			err := tr.store.Settle(tr.Context(), tr.now, store.RetryAt(claim, tr.now, refused))
+			_, err := tr.store.Settle(tr.Context(), tr.now, store.RetryAt(claim, tr.now, refused))
 			if err == nil {
 				settled.Add(1)
 			}
@@ -81,7 +81,7 @@ var concurrencyPromises = []promise{
 			if n == 0 {
 				claims, _, err := tr.store.Claim(tr.Context(), tr.now, plenty)
 				for _, c := range claims {
-					err = errors.Join(err, tr.store.Settle(tr.Context(), tr.now, store.Failed(c, refused)))
+					err = errors.Join(err, errorOf(tr.store.Settle(tr.Context(), tr.now, store.Failed(c, refused))))
 				}
 				return err
 			}
@@ -283,7 +283,7 @@ var concurrencyPromises = []promise{
 				tx.Save(run)
 				return nil
 			}
-			err := tr.store.Settle(tr.Context(), tr.now, settlement)
+			_, err := tr.store.Settle(tr.Context(), tr.now, settlement)
 			if ended == branches {
 				last.Add(1)
 			}
@@ -373,11 +373,11 @@ func liveOn(tr *trial, mk *maker) error {
 		for i, c := range claims {
 			switch i % 4 {
 			case 0:
-				err = tr.store.Settle(tr.Context(), tr.now, store.Delivered(c))
+				_, err = tr.store.Settle(tr.Context(), tr.now, store.Delivered(c))
 			case 1:
-				err = tr.store.Settle(tr.Context(), tr.now, store.RetryAt(c, tr.now, refused))
+				_, err = tr.store.Settle(tr.Context(), tr.now, store.RetryAt(c, tr.now, refused))
 			case 2:
-				err = tr.store.Settle(tr.Context(), tr.now, store.Failed(c, unreachable))
+				_, err = tr.store.Settle(tr.Context(), tr.now, store.Failed(c, unreachable))
 			default:
 				err = tr.store.Release(tr.Context(), tr.now, []store.Claim{c})
 			}

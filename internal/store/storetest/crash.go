@@ -214,7 +214,7 @@ func (w *witness) drain(ctx context.Context) error {
 // wantLeasesLost requires that a claim of before the crash settles nothing.
 func (w *witness) wantLeasesLost(ctx context.Context) error {
 	for _, k := range w.claimed() {
-		err := w.store.Settle(ctx, w.now, store.Delivered(*k.claim))
+		_, err := w.store.Settle(ctx, w.now, store.Delivered(*k.claim))
 		if !errors.Is(err, store.ErrLeaseLost) {
 			return fmt.Errorf("settle %s with a lease of before the crash: %v, want ErrLeaseLost", k.message.ID, err)
 		}

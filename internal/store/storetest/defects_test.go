@@ -104,17 +104,14 @@ var defects = map[string]func(store.Store) store.Store{
 		return claims
 	}}),
 	"Settle/the last failure is logged as ERROR and FAILED, both with the reason": settling(func(s *store.Settlement) { s.Response = nil }),
-	"Settle/what a settlement has become is told": settling(func(s *store.Settlement) {
-		told := *s
-		s.Settled = func(store.Settlement) { told.NotifySettled() } // that it is what it was
-	}),
-	"LeaseLost/a claim settles once":                                      leaseless,
-	"Concurrency/a claim settles once":                                    leaseless,
-	"Release/a released message is due at once, with the attempts it had": with(losing("Release")),
-	"Cancel/asking again changes nothing":                                 func(s store.Store) store.Store { return boastful{s} },
-	"Message/says how a message ended":                                    with(tampered{status: func(s *store.Status) { s.State = posthaste.StateCreated }}),
-	"Callbacks/callbacks of every settlement are accepted with it":        settling(func(s *store.Settlement) { s.Callbacks = nil }),
-	"DeadLetters/deleted dead letters are gone":                           hoarder,
+	"Settle/what a settlement has become is told":                                 func(s store.Store) store.Store { return unresolved{s} },
+	"LeaseLost/a claim settles once":                                              leaseless,
+	"Concurrency/a claim settles once":                                            leaseless,
+	"Release/a released message is due at once, with the attempts it had":         with(losing("Release")),
+	"Cancel/asking again changes nothing":                                         func(s store.Store) store.Store { return boastful{s} },
+	"Message/says how a message ended":                                            with(tampered{status: func(s *store.Status) { s.State = posthaste.StateCreated }}),
+	"Callbacks/callbacks of every settlement are accepted with it":                settling(func(s *store.Settlement) { s.Callbacks = nil }),
+	"DeadLetters/deleted dead letters are gone":                                   hoarder,
 	"DeadLetters/a dead letter that is named twice has one result, also if it cannot be retried": func(s store.Store) store.Store {
 		return repetitive{s}
 	},
@@ -292,6 +289,14 @@ func (s stale) Events(ctx context.Context, user string, query store.EventQuery, 
 		return 0, false, nil
 	}
 	return s.Store.Events(ctx, user, query, visit)
+}
+
+// unresolved tells what was asked for, not what a settlement has become.
+type unresolved struct{ store.Store }
+
+func (u unresolved) Settle(ctx context.Context, now time.Time, settlement store.Settlement) (store.Settlement, error) {
+	_, err := u.Store.Settle(ctx, now, settlement)
+	return settlement, err
 }
 
 // boastful says it cancelled all it was asked to, and forgets steps.
@@ -478,7 +483,7 @@ func (h hasty) Transact(ctx context.Context, now time.Time, user string, change 
 	return errors.Join(err, result)
 }
 
-func (h hasty) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+func (h hasty) Settle(ctx context.Context, now time.Time, settlement store.Settlement) (store.Settlement, error) {
 	var result error
 	conclude := settlement.UpdateRun
 	if conclude == nil {
@@ -488,7 +493,8 @@ func (h hasty) Settle(ctx context.Context, now time.Time, settlement store.Settl
 		result = conclude(tx, s)
 		return nil
 	}
-	return errors.Join(h.Store.Settle(ctx, now, settlement), result)
+	settled, err := h.Store.Settle(ctx, now, settlement)
+	return settled, errors.Join(err, result)
 }
 
 // ruthless leaves nothing in flight alone.
@@ -546,13 +552,13 @@ func (t twice) Transact(ctx context.Context, now time.Time, user string, change 
 	return t.Store.Transact(ctx, now, user, change)
 }
 
-func (t twice) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+func (t twice) Settle(ctx context.Context, now time.Time, settlement store.Settlement) (store.Settlement, error) {
 	if conclude := settlement.UpdateRun; conclude != nil {
 		errOnce := errors.New("once more")
 		first := settlement
 		first.UpdateRun = func(tx store.RunTx, s *store.Settlement) error { return errors.Join(errOnce, conclude(tx, s)) }
-		if err := t.Store.Settle(ctx, now, first); !errors.Is(err, errOnce) {
-			return err
+		if settled, err := t.Store.Settle(ctx, now, first); !errors.Is(err, errOnce) {
+			return settled, err
 		}
 	}
 	return t.Store.Settle(ctx, now, settlement)

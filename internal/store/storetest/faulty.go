@@ -80,8 +80,12 @@ func (f *faulty) Claim(ctx context.Context, now time.Time, limit int) (claims []
 	return claims, next, err
 }
 
-func (f *faulty) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
-	return f.do("Settle", func() error { return f.Store.Settle(ctx, now, settlement) })
+func (f *faulty) Settle(ctx context.Context, now time.Time, settlement store.Settlement) (settled store.Settlement, err error) {
+	err = f.do("Settle", func() (err error) {
+		settled, err = f.Store.Settle(ctx, now, settlement)
+		return err
+	})
+	return settled, err
 }
 
 func (f *faulty) Transact(ctx context.Context, now time.Time, user string, change func(store.RunTx) error) error {

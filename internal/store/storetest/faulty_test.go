@@ -39,7 +39,7 @@ func TestFaulty(t *testing.T) {
 				claims, _, err = tr.store.Claim(t.Context(), start, 1)
 			}
 			tr.ok(err)
-			err = tr.store.Settle(t.Context(), start, store.Delivered(claims[0]))
+			_, err = tr.store.Settle(t.Context(), start, store.Delivered(claims[0]))
 			if errors.Is(err, ErrInjected) != test.fails || tr.status(m).State.Terminal() != test.changes {
 				t.Errorf("Settle = %v, and the message is %s", err, tr.status(m).State)
 			}

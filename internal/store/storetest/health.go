@@ -79,7 +79,7 @@ var healthPromises = []promise{
 		m := tr.accept(through("q"))
 		callback := tr.message(delayed(time.Hour), func(c *posthaste.Message) { c.SourceID = m.ID })
 		settlement := store.Delivered(tr.claimOne(m))
-		settlement.Callbacks = makes(callback)
+		settlement.Callbacks = callbacksOf(callback)
 		tr.settle(settlement)
 		tr.wait(time.Minute)
 		if got, err := tr.store.Stats(tr.Context(), tr.now); err != nil || !got.OldestDueAt.IsZero() {

@@ -152,11 +152,11 @@ func (h *historian) settle() {
 	s := anySettlement(h.rng, h.now, c)
 	if h.chance(3) {
 		callback := h.message(func(m *posthaste.Message) { m.SourceID = c.Message.ID })
-		s.Callbacks = makes(callback)
+		s.Callbacks = callbacksOf(callback)
 	}
-	err := h.store.Settle(h.Context(), h.now, s)
-	h.tell("settle %s as %s: %v", c.Message.ID, s.State, err)
-	h.tell("a second time: %v", h.store.Settle(h.Context(), h.now, s))
+	settled, err := h.store.Settle(h.Context(), h.now, s)
+	h.tell("settle %s as %s: %s, %v", c.Message.ID, s.State, settled.State, err)
+	h.tell("a second time: %v", errorOf(h.store.Settle(h.Context(), h.now, s)))
 }
 
 func (h *historian) release() {

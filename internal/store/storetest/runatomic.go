@@ -35,7 +35,7 @@ var runAtomicPromises = []promise{
 		before := s.look(tr)
 		change := s.change(writeAll, errGivenUp)
 		settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error { return change(tx) }
-		tr.wantErr(errGivenUp, tr.store.Settle(tr.Context(), tr.now, settlement))
+		tr.wantErr(errGivenUp, errorOf(tr.store.Settle(tr.Context(), tr.now, settlement)))
 		tr.same("what is there", before, s.look(tr))
 	}},
 	// The counterpart: all of these would be seen.

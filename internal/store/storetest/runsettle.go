@@ -87,7 +87,7 @@ var runSettlePromises = []promise{
 			settlement.UpdateRun = func(_ store.RunTx, s *store.Settlement) error {
 				was := *s
 				*s = change.to
-				s.Claim, s.Settled = was.Claim, was.Settled
+				s.Claim = was.Claim
 				return nil
 			}
 			tr.wantSettled(settlement, change.to.State, change.to.NextAt)
@@ -99,7 +99,7 @@ var runSettlePromises = []promise{
 		run, first := tr.start()
 		broken := errors.New("no such rule")
 		settlement := store.Failed(tr.claimOne(first), refused)
-		settlement.Callbacks = makes(tr.neverAccepted())
+		settlement.Callbacks = callbacksOf(tr.neverAccepted())
 		settlement.UpdateRun = func(tx store.RunTx, s *store.Settlement) error {
 			run, err := tx.Run(run.Position)
 			if err != nil {
@@ -110,7 +110,7 @@ var runSettlePromises = []promise{
 			s.State = posthaste.StateDelivered
 			return broken
 		}
-		tr.wantErr(broken, tr.store.Settle(tr.Context(), tr.now, settlement))
+		tr.wantErr(broken, errorOf(tr.store.Settle(tr.Context(), tr.now, settlement)))
 		tr.wantRunLog(run, "CREATED RUN_STARTED ACTIVE")
 		tr.same("run", run, tr.run(run))
 		tr.wantNoClaims()
@@ -127,7 +127,7 @@ var runSettlePromises = []promise{
 			tr.Error("a settlement with a lost lease is concluded")
 			return nil
 		}
-		tr.wantErr(store.ErrLeaseLost, tr.store.Settle(tr.Context(), tr.now, settlement))
+		tr.wantErr(store.ErrLeaseLost, errorOf(tr.store.Settle(tr.Context(), tr.now, settlement)))
 	}},
 	{"a dropped message ends without an attempt", func(tr *trial) {
 		_, first := tr.start()

@@ -91,9 +91,7 @@ func attempt(end store.Settlement, want ...posthaste.Event) func(*trial) {
 // wantSettled settles, and requires to be told where the message stands then.
 func (tr *trial) wantSettled(settlement store.Settlement, state posthaste.State, next time.Time) {
 	tr.Helper()
-	var told store.Settlement
-	settlement.Settled = func(s store.Settlement) { told = s }
-	tr.settle(settlement)
+	told := tr.settle(settlement)
 	if told.State != state || !told.NextAt.Equal(next) {
 		tr.Errorf("settled as %s it is told to be %q, next %v, want %s, next %v", settlement.State, told.State, told.NextAt, state, next)
 	}
@@ -175,8 +173,7 @@ func (tr *trial) wantLeaseLost(claim store.Claim) {
 		store.RetryAt(claim, tr.now, refused),
 		store.Failed(claim, refused),
 	} {
-		s.Settled = func(store.Settlement) { tr.Errorf("a settlement as %s with a lost lease is told to stand", s.State) }
-		tr.wantErr(store.ErrLeaseLost, tr.store.Settle(tr.Context(), tr.now, s))
+		tr.wantErr(store.ErrLeaseLost, errorOf(tr.store.Settle(tr.Context(), tr.now, s)))
 	}
 	tr.settleDown(m.User)
 	tr.same("status after lost leases", status, tr.status(m))

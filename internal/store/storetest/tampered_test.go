@@ -114,15 +114,16 @@ func (t tampered) Claim(ctx context.Context, now time.Time, limit int) ([]store.
 	return claims, next, err
 }
 
-func (t tampered) Settle(ctx context.Context, now time.Time, settlement store.Settlement) error {
+func (t tampered) Settle(ctx context.Context, now time.Time, settlement store.Settlement) (store.Settlement, error) {
 	if t.lost("Settle") {
-		return nil
+		return settlement, nil
 	}
 	alter(t.settlement, &settlement)
 	if update := settlement.UpdateRun; update != nil && t.tx != nil {
 		settlement.UpdateRun = func(tx store.RunTx, s *store.Settlement) error { return update(t.tx(tx), s) }
 	}
-	return t.told(t.Store.Settle(ctx, now, settlement))
+	settled, err := t.Store.Settle(ctx, now, settlement)
+	return settled, t.told(err)
 }
 
 func (t tampered) Release(ctx context.Context, now time.Time, claims []store.Claim) error {

@@ -243,9 +243,9 @@ func (tr *trial) wantNoClaims() {
 	}
 }
 
-func (tr *trial) settle(s store.Settlement) {
+func (tr *trial) settle(s store.Settlement) store.Settlement {
 	tr.Helper()
-	tr.ok(tr.store.Settle(tr.Context(), tr.now, s))
+	return must(tr.store.Settle(tr.Context(), tr.now, s))(tr)
 }
 
 func (tr *trial) release(claims ...store.Claim) {

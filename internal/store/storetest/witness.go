@@ -209,9 +209,7 @@ func (w *witness) settling(k *known, s store.Settlement) *change {
 	if failed := s.State == posthaste.StateRetry || s.State == posthaste.StateFailed; failed && w.rng.IntN(3) == 0 {
 		callback := w.newMessage()
 		callback.message.SourceID, callback.message.Queue = k.message.ID, ""
-		s.Callbacks = func(posthaste.DeadLetterID) ([]*posthaste.Message, error) {
-			return []*posthaste.Message{callback.message}, nil
-		}
+		s.Callbacks = callbacksOf(callback.message)
 		if resolved.State != posthaste.StateCancelled {
 			ch.parts = append(ch.parts, created(callback))
 		}
@@ -221,7 +219,7 @@ func (w *witness) settling(k *known, s store.Settlement) *change {
 	}
 	k.claim = nil
 	now := w.now
-	ch.call = func(ctx context.Context, st store.Store) error { return st.Settle(ctx, now, s) }
+	ch.call = func(ctx context.Context, st store.Store) error { return errorOf(st.Settle(ctx, now, s)) }
 	return ch
 }
 

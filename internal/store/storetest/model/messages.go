@@ -71,42 +71,25 @@ func (m *Model) follow(now time.Time, message *posthaste.Message) {
 }
 
 // Settle implements store.Store.
-func (m *Model) Settle(_ context.Context, now time.Time, settlement store.Settlement) error {
-	return m.change(func() error {
+func (m *Model) Settle(_ context.Context, now time.Time, settlement store.Settlement) (settled store.Settlement, err error) {
+	err = m.change(func() error {
 		l := m.claimed(settlement.Claim)
 		if l == nil {
 			return store.ErrLeaseLost
 		}
-		settlement = settlement.Resolve(l.cancelRequested)
+		settled = settlement.Resolve(l.cancelRequested)
 		tx := m.newRunTx(now, l.message.User)
 		tx.settling = l.message.ID
-		if settlement.UpdateRun != nil {
-			if err := settlement.UpdateRun(tx, &settlement); err != nil {
+		if settled.UpdateRun != nil {
+			if err := settled.UpdateRun(tx, &settled); err != nil {
 				return err
 			}
 		}
-		settlement.NotifySettled()
-		callbacks, err := m.callbacks(now, settlement)
-		if err != nil {
-			return err
-		}
-		m.settle(now, l, settlement)
-		m.accept(now, callbacks)
+		m.settle(now, l, settled)
 		tx.commit()
 		return nil
 	})
-}
-
-// callbacks makes the callbacks of a settlement that has not been logged yet.
-func (m *Model) callbacks(now time.Time, s store.Settlement) ([]*posthaste.Message, error) {
-	if s.Callbacks == nil {
-		return nil, nil
-	}
-	position := m.position
-	for range s.Events() {
-		position = position.Next(now)
-	}
-	return s.Callbacks(posthaste.DeadLetterID(position))
+	return settled, err
 }
 
 func (m *Model) settle(now time.Time, l *life, s store.Settlement) {
@@ -125,6 +108,9 @@ func (m *Model) settle(now time.Time, l *life, s store.Settlement) {
 				ID: posthaste.DeadLetterID(position), Message: l.message, Error: s.Error, Response: s.Response,
 			})
 		}
+	}
+	for _, callback := range s.Callbacks {
+		m.accept(now, []*posthaste.Message{callback.For(posthaste.DeadLetterID(position))})
 	}
 }
 
