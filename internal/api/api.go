@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"cmp"
 	"github.com/go-chi/chi/v5"
 
 	"posthaste"
@@ -134,33 +135,18 @@ func New(options Options) http.Handler {
 	if options.About == nil {
 		options.About = func(string) About { return About{} }
 	}
-	if options.Requests == nil {
-		options.Requests = openGate{}
+	for _, gate := range []*Gate{&options.Requests, &options.BodyBytes, &options.PageBytes, &options.Streams} {
+		*gate = cmp.Or[Gate](*gate, openGate{})
 	}
-	if options.BodyBytes == nil {
-		options.BodyBytes = openGate{}
-	}
-	if options.PageBytes == nil {
-		options.PageBytes = openGate{}
-	}
-	if options.Readers == nil {
-		options.Readers = allAtOnce{}
-	}
-	if options.Streams == nil {
-		options.Streams = openGate{}
-	}
+	options.Readers = cmp.Or[Turns](options.Readers, allAtOnce{})
 	if options.CheckHost == nil {
 		options.CheckHost = allowAll
 	}
 	if options.Ready == nil {
 		options.Ready = func() error { return nil }
 	}
-	if options.Serving == nil {
-		options.Serving = context.Background()
-	}
-	if options.Logger == nil {
-		options.Logger = slog.Default()
-	}
+	options.Serving = cmp.Or(options.Serving, context.Background())
+	options.Logger = cmp.Or(options.Logger, slog.Default())
 	a := &api{options: options, decoder: wire.Decoder{CheckHost: options.CheckHost}}
 	a.router = a.newRouter()
 	return a

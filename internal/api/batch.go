@@ -254,11 +254,11 @@ func (b *batch) decode(raw json.RawMessage) (p engine.Publication, c wire.Contro
 	if err := b.request.checkKnown(item.controls); err != nil {
 		return p, c, err
 	}
-	p, err = b.intake.publication(b.request.Context(), item.Destination, item.controls, b.intake.incoming(item.header))
+	p, err = b.intake.publication(item.Destination, item.controls, b.intake.incoming(item.header))
 	if err != nil {
 		return p, c, err
 	}
 	p.Queue = item.Queue
-	p.Body, err = b.intake.body(item.Body, b.intake.maxBody)
+	p.Body, err = b.intake.body(item.Body, b.api.options.MaxBody)
 	return p, item.controls, err
 }

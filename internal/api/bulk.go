@@ -187,54 +187,38 @@ func newActionView(action *posthaste.BulkAction) actionView {
 	return view
 }
 
-func (a *api) listActions(r *request) (answer, error)    { return a.actions(r, false) }
-func (a *api) listRunActions(r *request) (answer, error) { return a.actions(r, true) }
-func (a *api) getAction(r *request) (answer, error)      { return a.action(r, false) }
-func (a *api) getRunAction(r *request) (answer, error)   { return a.action(r, true) }
-
-func (a *api) cancelAction(r *request) (answer, error)    { return a.endAction(r, false) }
-func (a *api) cancelRunAction(r *request) (answer, error) { return a.endAction(r, true) }
-
-// actions lists bulk actions on messages or runs, newest first.
-func (a *api) actions(r *request, ofRuns bool) (answer, error) {
-	all, err := a.options.Engine.Actions(r.Context(), r.user)
-	all = slices.DeleteFunc(all, func(action *posthaste.BulkAction) bool { return action.Kind.OfRuns() != ofRuns })
-	list := views(all, newActionView)
-	slices.Reverse(list)
-	return ok(list), err
+// listActions lists bulk actions on messages or runs, newest first.
+func (a *api) listActions(ofRuns bool) func(r *request) (answer, error) {
+	return func(r *request) (answer, error) {
+		all, err := a.options.Engine.Actions(r.Context(), r.user)
+		all = slices.DeleteFunc(all, func(action *posthaste.BulkAction) bool { return action.Kind.OfRuns() != ofRuns })
+		list := views(all, newActionView)
+		slices.Reverse(list)
+		return ok(list), err
+	}
 }
 
-// action shows the action in the path.
-func (a *api) action(r *request, ofRuns bool) (answer, error) {
-	action, err := a.actionInPath(r, ofRuns)
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) getAction(_ *request, action *posthaste.BulkAction) (answer, error) {
 	return ok(newActionView(action)), nil
 }
 
-// endAction ends the action in the path and shows it.
-func (a *api) endAction(r *request, ofRuns bool) (answer, error) {
-	action, err := a.actionInPath(r, ofRuns)
+// cancelAction ends an action and shows it.
+func (a *api) cancelAction(r *request, action *posthaste.BulkAction) (answer, error) {
+	ended, err := a.options.Engine.CancelAction(r.Context(), r.user, action.ID)
 	if err != nil {
-		return answer{}, err
+		return answer{}, orNotFound(err, "bulk action", action.ID)
 	}
-	id := action.ID
-	if action, err = a.options.Engine.CancelAction(r.Context(), r.user, id); err != nil {
-		return answer{}, orNotFound(err, "bulk action", id)
-	}
-	return ok(newActionView(action)), nil
+	return ok(newActionView(ended)), nil
 }
 
-// actionInPath returns the action in the path, of runs or of messages.
-func (a *api) actionInPath(r *request, ofRuns bool) (*posthaste.BulkAction, error) {
-	id := r.pathText("id")
-	action, err := a.options.Engine.Action(r.Context(), r.user, id)
-	if err == nil && action.Kind.OfRuns() != ofRuns {
-		err = store.ErrNotFound
+// actionInPath reads the action in the path, of runs or of messages.
+func (a *api) actionInPath(ofRuns bool) func(r *request) (*posthaste.BulkAction, error) {
+	return func(r *request) (*posthaste.BulkAction, error) {
+		id := r.pathText("id")
+		action, err := a.options.Engine.Action(r.Context(), r.user, id)
+		if err == nil && action.Kind.OfRuns() != ofRuns {
+			err = store.ErrNotFound
+		}
+		return action, orNotFound(err, "bulk action", id)
 	}
-	if err != nil {
-		return nil, orNotFound(err, "bulk action", id)
-	}
-	return action, nil
 }

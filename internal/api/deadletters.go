@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 
 	"posthaste"
 	"posthaste/internal/api/wire"
@@ -24,13 +25,9 @@ type DeadLetters interface {
 
 // listDeadLetters shows a page of the DLQ (contract, messages 2.9), or of failed runs if
 // requested.
-func (a *api) listDeadLetters(r *request) (answer, error) {
-	params, err := r.params()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) listDeadLetters(r *request, params url.Values) (answer, error) {
 	if ofWorkflows, err := wire.OfWorkflows(params); ofWorkflows && err == nil {
-		return a.listFailedRuns(r)
+		return a.listFailedRuns(r, params)
 	}
 	selected, err := wire.DeadLetters(params, dlqCount)
 	if err != nil {
@@ -81,11 +78,7 @@ func newDeadLetterView(d *posthaste.DeadLetter, limit bodyLimit) deadLetterView 
 	return view
 }
 
-func (a *api) getDeadLetter(r *request) (answer, error) {
-	id, err := r.dlqID(noDeadLetter)
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) getDeadLetter(r *request, id posthaste.DeadLetterID) (answer, error) {
 	return r.readOne(func() (view any, size int, err error) {
 		d, err := a.options.Engine.DeadLetter(r.Context(), r.user, id)
 		if err != nil {
@@ -96,11 +89,7 @@ func (a *api) getDeadLetter(r *request) (answer, error) {
 }
 
 // retryDeadLetter retries a dead letter, with overrides from control headers.
-func (a *api) retryDeadLetter(r *request) (answer, error) {
-	id, err := r.dlqID(noDeadLetter)
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) retryDeadLetter(r *request, id posthaste.DeadLetterID) (answer, error) {
 	_, overrides, err := a.decodeOverrides(r)
 	if err != nil {
 		return answer{}, err
@@ -124,25 +113,24 @@ func (a *api) retryDeadLetter(r *request) (answer, error) {
 
 // decodeOverrides returns the overrides and their controls.
 func (a *api) decodeOverrides(r *request) (wire.Controls, posthaste.Overrides, error) {
-	c, err := wire.Collect(r.Header, r.reserved)
+	c, err := r.knownControls()
 	if err != nil {
-		return wire.Controls{}, posthaste.Overrides{}, err
-	}
-	if err := r.checkKnown(c); err != nil {
-		return wire.Controls{}, posthaste.Overrides{}, err
+		return c, posthaste.Overrides{}, err
 	}
 	overrides, err := a.decoder.Overrides(c)
 	return c, overrides, err
 }
 
-// dlqID returns the id in the path, or the error of missing for invalid text.
-func (r *request) dlqID(missing func(text string) error) (posthaste.DeadLetterID, error) {
-	text := r.pathText("id")
-	id, ok := posthaste.ParseDeadLetterID(text)
-	if !ok {
-		return 0, missing(text)
+// dlqID reads the id in the path; unknown is the error about invalid text.
+func dlqID(unknown func(text string) error) func(r *request) (posthaste.DeadLetterID, error) {
+	return func(r *request) (posthaste.DeadLetterID, error) {
+		text := r.pathText("id")
+		id, ok := posthaste.ParseDeadLetterID(text)
+		if !ok {
+			return 0, unknown(text)
+		}
+		return id, nil
 	}
-	return id, nil
 }
 
 func noDeadLetter(id string) error {

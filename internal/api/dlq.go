@@ -272,14 +272,10 @@ func (a *api) deleteEntries(d *dlq) func(r *request) (answer, error) {
 }
 
 // deleteEntry removes the entry in the path.
-func (a *api) deleteEntry(d *dlq) func(r *request) (answer, error) {
-	return func(r *request) (answer, error) {
-		id, err := r.dlqID(d.unknown)
-		if err != nil {
-			return answer{}, err
-		}
+func (a *api) deleteEntry(d *dlq) func(r *request, id posthaste.DeadLetterID) (answer, error) {
+	return func(r *request, id posthaste.DeadLetterID) (answer, error) {
 		removed := 0
-		err = r.withReservation(func() (err error) {
+		err := r.withReservation(func() (err error) {
 			removed, _, err = d.remove(r.Context(), r.user, []posthaste.DeadLetterID{id})
 			return err
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 
 	"posthaste"
 	"posthaste/internal/api/wire"
@@ -37,32 +38,28 @@ func (a *api) failedRunRoutes() []route {
 	d := a.failedRunDLQ()
 	const restart, resume = posthaste.ActionRestart, posthaste.ActionResume
 	return []route{
-		{"GET /v2/workflows/dlq", read, a.listFailedRuns},
+		{"GET /v2/workflows/dlq", read, of((*request).params, a.listFailedRuns)},
 		{"DELETE /v2/workflows/dlq", submit, a.deleteEntries(d)},
 		{"DELETE /v2/workflows/dlq/", write, refuseEmptyID},
-		{"GET /v2/workflows/dlq/{id}", read, withoutQuery(a.getFailedRun)},
-		{"DELETE /v2/workflows/dlq/{id}", submit, withoutBody(a.deleteEntry(d))},
+		{"GET /v2/workflows/dlq/{id}", read, withoutQuery(of(runDLQID, a.getFailedRun))},
+		{"DELETE /v2/workflows/dlq/{id}", submit, withoutBody(of(runDLQID, a.deleteEntry(d)))},
 
 		{"POST /v2/workflows/dlq/restart", submit, controlled(a.restartFailedRuns(restart))},
 		{"POST /v2/workflows/dlq/restart/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/restart/{id}", submit, controlled(withoutBody(a.restartFailedRun(restart)))},
+		{"POST /v2/workflows/dlq/restart/{id}", submit, controlled(withoutBody(of(runDLQID, a.restartFailedRun(restart))))},
 		{"POST /v2/workflows/dlq/resume", submit, controlled(a.restartFailedRuns(resume))},
 		{"POST /v2/workflows/dlq/resume/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/resume/{id}", submit, controlled(withoutBody(a.restartFailedRun(resume)))},
+		{"POST /v2/workflows/dlq/resume/{id}", submit, controlled(withoutBody(of(runDLQID, a.restartFailedRun(resume))))},
 
 		{"POST /v2/workflows/dlq/callback/", write, refuseEmptyID},
-		{"POST /v2/workflows/dlq/callback/{id}", submit, withoutBody(a.retryFailureCallback)},
+		{"POST /v2/workflows/dlq/callback/{id}", submit, withoutBody(of(runDLQID, a.changeFailureCallback(FailedRuns.RetryFailureCallback)))},
 		{"DELETE /v2/workflows/dlq/callback/", write, refuseEmptyID},
-		{"DELETE /v2/workflows/dlq/callback/{id}", submit, withoutBody(a.cancelFailureCallback)},
+		{"DELETE /v2/workflows/dlq/callback/{id}", submit, withoutBody(of(runDLQID, a.changeFailureCallback(FailedRuns.CancelFailureCallback)))},
 	}
 }
 
 // listFailedRuns shows a page of the DLQ of runs.
-func (a *api) listFailedRuns(r *request) (answer, error) {
-	params, err := r.params()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) listFailedRuns(r *request, params url.Values) (answer, error) {
 	selected, err := wire.FailedRuns(params, dlqCount)
 	if err != nil {
 		return answer{}, err
@@ -76,11 +73,7 @@ func (a *api) listFailedRuns(r *request) (answer, error) {
 	})
 }
 
-func (a *api) getFailedRun(r *request) (answer, error) {
-	id, err := r.dlqID(workflow.NoFailedRun)
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) getFailedRun(r *request, id posthaste.DeadLetterID) (answer, error) {
 	return r.readOne(func() (view any, size int, err error) {
 		page, err := a.options.Workflows.Failed(r.Context(), r.user, oneFailedRun(id))
 		if err != nil {
@@ -108,26 +101,16 @@ type runView struct {
 	WorkflowCreatedAt int64  `json:"workflowCreatedAt"` // Unix ms
 }
 
-// retryFailureCallback resends a failed run's failure callback.
-func (a *api) retryFailureCallback(r *request) (answer, error) {
-	return a.changeFailureCallback(r, a.options.Workflows.RetryFailureCallback)
-}
-
-// cancelFailureCallback cancels a failure callback in progress.
-func (a *api) cancelFailureCallback(r *request) (answer, error) {
-	return a.changeFailureCallback(r, a.options.Workflows.CancelFailureCallback)
-}
-
-func (a *api) changeFailureCallback(r *request, change func(context.Context, string, posthaste.DeadLetterID) (workflow.RunID, error)) (answer, error) {
-	id, err := r.dlqID(workflow.NoFailedRun)
-	if err != nil {
-		return answer{}, err
+// changeFailureCallback resends a failed run's failure callback, or cancels one in progress.
+func (a *api) changeFailureCallback(change func(FailedRuns, context.Context, string, posthaste.DeadLetterID) (workflow.RunID, error),
+) func(r *request, id posthaste.DeadLetterID) (answer, error) {
+	return func(r *request, id posthaste.DeadLetterID) (answer, error) {
+		run, err := change(a.options.Workflows, r.Context(), r.user, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return answer{}, a.explainMissing(r, id)
+		}
+		return ok(runView{run.ID, run.CreatedAt.UnixMilli()}), err
 	}
-	run, err := change(r.Context(), r.user, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return answer{}, a.explainMissing(r, id)
-	}
-	return ok(runView{run.ID, run.CreatedAt.UnixMilli()}), err
 }
 
 // explainMissing returns the error about an unknown entry, which may be one of a message.

@@ -104,12 +104,8 @@ func (a *api) dryRestart(r *request, s *sweep, req workflow.RestartRequest) (ans
 }
 
 // restartFailedRun restarts or resumes one run.
-func (a *api) restartFailedRun(kind posthaste.ActionKind) func(r *request) (answer, error) {
-	return func(r *request) (answer, error) {
-		id, err := r.dlqID(workflow.NoFailedRun)
-		if err != nil {
-			return answer{}, err
-		}
+func (a *api) restartFailedRun(kind posthaste.ActionKind) func(r *request, id posthaste.DeadLetterID) (answer, error) {
+	return func(r *request, id posthaste.DeadLetterID) (answer, error) {
 		req, err := a.restartRequest(r, kind, url.Values{"one": {id.String()}})
 		if err != nil {
 			return answer{}, err

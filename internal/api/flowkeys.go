@@ -69,11 +69,7 @@ func newFlowKeyView(k store.FlowStatus) flowKeyView {
 	return view
 }
 
-func (a *api) listFlowKeys(r *request) (answer, error) {
-	params, err := r.params()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) listFlowKeys(r *request, params url.Values) (answer, error) {
 	if err := wire.CheckNames(params, "search"); err != nil {
 		return answer{}, err
 	}

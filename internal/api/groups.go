@@ -56,11 +56,7 @@ func (a *api) listGroups(r *request) (answer, error) {
 	})
 }
 
-func (a *api) getGroup(r *request) (answer, error) {
-	name, err := r.groupName()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) getGroup(r *request, name string) (answer, error) {
 	group, err := a.options.Engine.URLGroup(r.Context(), r.user, name)
 	if err != nil {
 		return answer{}, orNoURLGroup(err, name)
@@ -68,17 +64,13 @@ func (a *api) getGroup(r *request) (answer, error) {
 	return ok(newGroupView(group)), nil
 }
 
-func (a *api) deleteGroup(r *request) (answer, error) {
-	name, err := r.groupName()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) deleteGroup(r *request, name string) (answer, error) {
 	return done, a.options.Engine.DeleteURLGroup(r.Context(), r.user, name)
 }
 
 // addEndpoints adds or changes endpoints of a group.
-func (a *api) addEndpoints(r *request) (answer, error) {
-	name, endpoints, err := r.endpoints()
+func (a *api) addEndpoints(r *request, name string) (answer, error) {
+	endpoints, err := r.endpoints()
 	if err != nil {
 		return answer{}, err
 	}
@@ -110,8 +102,8 @@ func (a *api) readEndpoint(endpoint *posthaste.Endpoint) (err error) {
 }
 
 // removeEndpoints removes endpoints by name or URL.
-func (a *api) removeEndpoints(r *request) (answer, error) {
-	name, endpoints, err := r.endpoints()
+func (a *api) removeEndpoints(r *request, name string) (answer, error) {
+	endpoints, err := r.endpoints()
 	if err != nil {
 		return answer{}, err
 	}
@@ -127,29 +119,22 @@ func (a *api) removeEndpoints(r *request) (answer, error) {
 	return done, orNoURLGroup(a.options.Engine.RemoveEndpoints(r.Context(), r.user, name, endpoints), name)
 }
 
-// endpoints returns the group in the path and the endpoints in the body.
-func (r *request) endpoints() (name string, endpoints []posthaste.Endpoint, err error) {
-	if name, err = r.groupName(); err != nil {
-		return "", nil, err
-	}
+// endpoints returns the endpoints in the body.
+func (r *request) endpoints() ([]posthaste.Endpoint, error) {
 	var body struct {
 		Endpoints []endpointView `json:"endpoints"`
 	}
 	if err := r.requireKnown(&body, "endpoints is accepted, of each a name and a url"); err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if len(body.Endpoints) == 0 {
-		return "", nil, posthaste.Invalidf(`endpoints is empty or missing, an array of at least one {"name","url"} is expected`)
+		return nil, posthaste.Invalidf(`endpoints is empty or missing, an array of at least one {"name","url"} is expected`)
 	}
-	return name, views(body.Endpoints, func(e endpointView) posthaste.Endpoint { return posthaste.Endpoint(e) }), nil
+	return views(body.Endpoints, func(e endpointView) posthaste.Endpoint { return posthaste.Endpoint(e) }), nil
 }
 
 // setGroupHeaders replaces a group's default headers (contract, U-41).
-func (a *api) setGroupHeaders(r *request) (answer, error) {
-	name, err := r.groupName()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) setGroupHeaders(r *request, name string) (answer, error) {
 	var body struct {
 		Headers map[string]json.RawMessage `json:"headers"`
 	}
@@ -168,8 +153,6 @@ func (a *api) setGroupHeaders(r *request) (answer, error) {
 	}
 	return done, orNoURLGroup(a.options.Engine.SetGroupHeaders(r.Context(), r.user, name, header), name)
 }
-
-func (r *request) groupName() (string, error) { return r.pathName("group", "URL group name") }
 
 // orNoURLGroup replaces store.ErrNotFound by the error that SDKs expect.
 func orNoURLGroup(err error, name string) error {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 
 	"posthaste"
 	"posthaste/internal/api/wire"
@@ -15,33 +16,27 @@ const cancelledToSDKs posthaste.State = "CANCELED"
 // logCount limits a page of the log (contract, 4.1).
 var logCount = wire.Count{Default: 1000, Most: 1000}
 
-// listLogs answers with a page of the log (contract, 4.1), or with one of the
-// streams of it.
-func (a *api) listLogs(r *request) (answer, error) {
-	return a.readLog(r, posthaste.StateCancelled)
+// readLog answers with a page of the log (contract, 4.1), or with one of the streams of it. cancelled
+// is how it spells that state.
+func (a *api) readLog(cancelled posthaste.State) func(r *request, params url.Values) (answer, error) {
+	return func(r *request, params url.Values) (answer, error) {
+		limit, err := wire.BodyLimit(params)
+		if err != nil {
+			return answer{}, err
+		}
+		form := entryForm{cancelled, limit}
+		switch preferredMedia(r.Header.Values("Accept")) {
+		case mediaEvents:
+			return a.followLog(r, params, form)
+		case mediaLines:
+			return a.exportLog(r, params, form)
+		default:
+			return a.logPage(r, params, form)
+		}
+	}
 }
 
-// listEvents is listLogs under the name that SDKs call.
-func (a *api) listEvents(r *request) (answer, error) {
-	return a.readLog(r, cancelledToSDKs)
-}
-
-func (a *api) readLog(r *request, cancelled posthaste.State) (answer, error) {
-	params, err := r.params()
-	if err != nil {
-		return answer{}, err
-	}
-	limit, err := wire.BodyLimit(params)
-	if err != nil {
-		return answer{}, err
-	}
-	form := entryForm{cancelled, limit}
-	switch preferredMedia(r.Header.Values("Accept")) {
-	case mediaEvents:
-		return a.followLog(r, params, form)
-	case mediaLines:
-		return a.exportLog(r, params, form)
-	}
+func (a *api) logPage(r *request, params url.Values, form entryForm) (answer, error) {
 	query, err := wire.Events(params, logCount)
 	if err != nil {
 		return answer{}, err

@@ -26,11 +26,7 @@ type Messages interface {
 
 // getMessage shows a message. Cancelled ones are not shown, other ended ones until retention
 // removes them.
-func (a *api) getMessage(r *request) (answer, error) {
-	id, err := r.messageID()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) getMessage(r *request, id posthaste.MessageID) (answer, error) {
 	return r.readOne(func() (view any, size int, err error) {
 		status, err := a.options.Engine.Message(r.Context(), r.user, id)
 		if errors.Is(err, store.ErrNotFound) || err == nil && status.State == posthaste.StateCancelled {
@@ -49,11 +45,7 @@ type cancelledView struct {
 }
 
 // cancelMessage cancels a message that has not ended.
-func (a *api) cancelMessage(r *request) (answer, error) {
-	id, err := r.messageID()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) cancelMessage(r *request, id posthaste.MessageID) (answer, error) {
 	cancelled, err := a.options.Engine.Cancel(r.Context(), r.user, []posthaste.MessageID{id})
 	if err != nil {
 		return answer{}, err
@@ -84,12 +76,8 @@ type runNowView struct {
 }
 
 // runMessageNow makes a waiting message due now (contract, decision 36).
-func (a *api) runMessageNow(r *request) (answer, error) {
-	id, err := r.messageID()
-	if err != nil {
-		return answer{}, err
-	}
-	err = a.options.Engine.RunNow(r.Context(), r.user, id)
+func (a *api) runMessageNow(r *request, id posthaste.MessageID) (answer, error) {
+	err := a.options.Engine.RunNow(r.Context(), r.user, id)
 	if errors.Is(err, store.ErrNotFound) {
 		err = posthaste.Errorf(posthaste.CodeNotFound, "message %s is not known, or has ended", id)
 	}

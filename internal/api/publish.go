@@ -38,7 +38,7 @@ func (a *api) enqueue(r *request) (answer, error) {
 
 // accept makes a message, or a schedule if there is a cron expression.
 func (a *api) accept(r *request, queue string) (answer, error) {
-	controls, err := wire.Collect(r.Header, r.reserved)
+	controls, err := r.collectControls()
 	if err != nil {
 		return answer{}, err
 	}
@@ -51,7 +51,7 @@ func (a *api) accept(r *request, queue string) (answer, error) {
 	if _, _, given := controls.Cron(); given {
 		return a.putSchedule(r, controls, queue)
 	}
-	p, err := a.newIntake(r).publication(r.Context(), r.destinationText(), controls, r.incoming())
+	p, err := a.newIntake(r).publication(r.destinationText(), controls, r.incoming())
 	if err != nil {
 		return answer{}, err
 	}
@@ -72,7 +72,18 @@ const maxWarnings = 10
 // warning is the header about names without effect.
 const warning = "Posthaste-Warning"
 
-// CheckKnown checks the controls of a request or item, and adds warnings to the response.
+func (r *request) collectControls() (wire.Controls, error) { return wire.Collect(r.Header, r.reserved) }
+
+// knownControls collects controls and checks that they are known.
+func (r *request) knownControls() (wire.Controls, error) {
+	c, err := r.collectControls()
+	if err == nil {
+		err = r.checkKnown(c)
+	}
+	return c, err
+}
+
+// checkKnown checks the controls of a request or item, and adds warnings to the response.
 func (r *request) checkKnown(c wire.Controls) error {
 	odd, err := c.CheckKnown()
 	header := r.writer.Header()
@@ -90,7 +101,7 @@ func (r *request) nameLimit(err error) error {
 	if err == nil {
 		return nil
 	}
-	c, bad := wire.Collect(r.Header, r.reserved)
+	c, bad := r.collectControls()
 	if bad != nil {
 		return err
 	}

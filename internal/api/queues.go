@@ -67,38 +67,21 @@ func (a *api) listQueues(r *request) (answer, error) {
 	})
 }
 
-func (a *api) getQueue(r *request) (answer, error) {
-	name, err := r.queueName()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) getQueue(r *request, name string) (answer, error) {
 	q, err := a.options.Engine.Queue(r.Context(), r.user, name)
-	if err != nil {
-		return answer{}, orNotFound(err, "queue", name)
-	}
-	return ok(newQueueView(q)), nil
+	return ok(newQueueView(q)), orNotFound(err, "queue", name)
 }
 
-func (a *api) deleteQueue(r *request) (answer, error) {
-	name, err := r.queueName()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) deleteQueue(r *request, name string) (answer, error) {
 	return done, a.options.Engine.DeleteQueue(r.Context(), r.user, name)
 }
 
-func (a *api) pauseQueue(r *request) (answer, error)  { return a.setQueuePaused(r, true) }
-func (a *api) resumeQueue(r *request) (answer, error) { return a.setQueuePaused(r, false) }
-
-func (a *api) setQueuePaused(r *request, paused bool) (answer, error) {
-	name, err := r.queueName()
-	if err != nil {
-		return answer{}, err
+// pauseQueue pauses or resumes a queue.
+func (a *api) pauseQueue(paused bool) func(r *request, name string) (answer, error) {
+	return func(r *request, name string) (answer, error) {
+		return done, orNotFound(a.options.Engine.PauseQueue(r.Context(), r.user, name, paused), "queue", name)
 	}
-	return done, orNotFound(a.options.Engine.PauseQueue(r.Context(), r.user, name, paused), "queue", name)
 }
-
-func (r *request) queueName() (string, error) { return r.pathName("queue", "queue name") }
 
 // orNotFound replaces store.ErrNotFound by a sentence.
 func orNotFound(err error, what, name string) error {

@@ -83,10 +83,12 @@ func (r *request) pathText(name string) string {
 	return text
 }
 
-// pathName returns a part of the path that is a name; what is for errors.
-func (r *request) pathName(name, what string) (string, error) {
-	text := r.pathText(name)
-	return text, posthaste.CheckName(what, text)
+// pathName reads a part of the path that is a name; what is for errors.
+func pathName(part, what string) func(r *request) (string, error) {
+	return func(r *request) (string, error) {
+		text := r.pathText(part)
+		return text, posthaste.CheckName(what, text)
+	}
 }
 
 // readBody returns the body, nil if empty, when the request may be worked on. A body above limit

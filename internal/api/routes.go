@@ -11,6 +11,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/api/wire"
+	"posthaste/internal/workflow"
 )
 
 // route is an entry of the routing table.
@@ -33,54 +34,54 @@ func (a *api) messageRoutes() []route {
 		{"POST /v2/enqueue/{queue}/*", submit, a.enqueue},
 		{"POST /v2/batch", submit, withoutQuery(a.publishBatch)},
 
-		{"GET /v2/messages/{id}", read, withoutQuery(a.getMessage)},
-		{"DELETE /v2/messages/{id}", submit, withoutBody(a.cancelMessage)},
-		{"POST /v2/messages/{id}/retry", submit, withoutBody(a.runMessageNow)},
+		{"GET /v2/messages/{id}", read, withoutQuery(of((*request).messageID, a.getMessage))},
+		{"DELETE /v2/messages/{id}", submit, withoutBody(of((*request).messageID, a.cancelMessage))},
+		{"POST /v2/messages/{id}/retry", submit, withoutBody(of((*request).messageID, a.runMessageNow))},
 		{"DELETE /v2/messages", submit, a.cancelMessages},
 		{"DELETE /v2/messages/", write, refuseEmptyID},
 
 		{"GET /v2/queues", read, withoutQuery(a.listQueues)},
 		{"POST /v2/queues", submit, withoutQuery(a.putQueue)},
-		{"GET /v2/queues/{queue}", read, withoutQuery(a.getQueue)},
-		{"DELETE /v2/queues/{queue}", submit, withoutBody(a.deleteQueue)},
-		{"POST /v2/queues/{queue}/pause", submit, withoutBody(a.pauseQueue)},
-		{"POST /v2/queues/{queue}/resume", submit, withoutBody(a.resumeQueue)},
+		{"GET /v2/queues/{queue}", read, withoutQuery(of(queueName, a.getQueue))},
+		{"DELETE /v2/queues/{queue}", submit, withoutBody(of(queueName, a.deleteQueue))},
+		{"POST /v2/queues/{queue}/pause", submit, withoutBody(of(queueName, a.pauseQueue(true)))},
+		{"POST /v2/queues/{queue}/resume", submit, withoutBody(of(queueName, a.pauseQueue(false)))},
 
 		{"GET /v2/topics", read, withoutQuery(a.listGroups)},
-		{"GET /v2/topics/{group}", read, withoutQuery(a.getGroup)},
-		{"PATCH /v2/topics/{group}", submit, withoutQuery(a.setGroupHeaders)},
-		{"DELETE /v2/topics/{group}", submit, withoutBody(a.deleteGroup)},
-		{"POST /v2/topics/{group}/endpoints", submit, withoutQuery(a.addEndpoints)},
-		{"DELETE /v2/topics/{group}/endpoints", submit, withoutQuery(a.removeEndpoints)},
+		{"GET /v2/topics/{group}", read, withoutQuery(of(groupName, a.getGroup))},
+		{"PATCH /v2/topics/{group}", submit, withoutQuery(of(groupName, a.setGroupHeaders))},
+		{"DELETE /v2/topics/{group}", submit, withoutBody(of(groupName, a.deleteGroup))},
+		{"POST /v2/topics/{group}/endpoints", submit, withoutQuery(of(groupName, a.addEndpoints))},
+		{"DELETE /v2/topics/{group}/endpoints", submit, withoutQuery(of(groupName, a.removeEndpoints))},
 
 		{"GET /v2/schedules", read, withoutQuery(a.listSchedules)},
-		{"POST /v2/schedules/*", submit, a.createSchedule},
-		{"GET /v2/schedules/{schedule}", read, withoutQuery(a.getSchedule)},
-		{"DELETE /v2/schedules/{schedule}", submit, withoutBody(a.deleteSchedule)},
-		{"POST /v2/schedules/{schedule}/pause", submit, withoutBody(a.pauseSchedule)},
-		{"POST /v2/schedules/{schedule}/resume", submit, withoutBody(a.resumeSchedule)},
-		{"PATCH /v2/schedules/{schedule}/pause", submit, withoutBody(a.pauseSchedule)},
-		{"PATCH /v2/schedules/{schedule}/resume", submit, withoutBody(a.resumeSchedule)},
+		{"POST /v2/schedules/*", submit, of((*request).knownControls, a.createSchedule)},
+		{"GET /v2/schedules/{schedule}", read, withoutQuery(of(scheduleID, a.getSchedule))},
+		{"DELETE /v2/schedules/{schedule}", submit, withoutBody(of(scheduleID, a.deleteSchedule))},
+		{"POST /v2/schedules/{schedule}/pause", submit, withoutBody(of(scheduleID, a.pauseSchedule(true)))},
+		{"POST /v2/schedules/{schedule}/resume", submit, withoutBody(of(scheduleID, a.pauseSchedule(false)))},
+		{"PATCH /v2/schedules/{schedule}/pause", submit, withoutBody(of(scheduleID, a.pauseSchedule(true)))},
+		{"PATCH /v2/schedules/{schedule}/resume", submit, withoutBody(of(scheduleID, a.pauseSchedule(false)))},
 
-		{"GET /v2/ticks", read, a.getTicks},
+		{"GET /v2/ticks", read, of((*request).params, a.getTicks)},
 
-		{"GET /v2/dlq", read, a.listDeadLetters},
+		{"GET /v2/dlq", read, of((*request).params, a.listDeadLetters)},
 		{"DELETE /v2/dlq", submit, a.deleteEntries(a.deadLetterDLQ())},
 		{"DELETE /v2/dlq/", write, refuseEmptyID},
-		{"GET /v2/dlq/{id}", read, withoutQuery(a.getDeadLetter)},
-		{"DELETE /v2/dlq/{id}", submit, withoutBody(a.deleteEntry(a.deadLetterDLQ()))},
+		{"GET /v2/dlq/{id}", read, withoutQuery(of(letterID, a.getDeadLetter))},
+		{"DELETE /v2/dlq/{id}", submit, withoutBody(of(letterID, a.deleteEntry(a.deadLetterDLQ())))},
 		{"POST /v2/dlq/retry", submit, controlled(a.retryDeadLetters)},
 		{"POST /v2/dlq/retry/", write, refuseEmptyID},
-		{"POST /v2/dlq/retry/{id}", submit, controlled(withoutBody(a.retryDeadLetter))},
+		{"POST /v2/dlq/retry/{id}", submit, controlled(withoutBody(of(letterID, a.retryDeadLetter)))},
 
-		{"GET /v2/bulkActions", read, withoutQuery(a.listActions)},
-		{"GET /v2/bulkActions/{id}", read, withoutQuery(a.getAction)},
-		{"DELETE /v2/bulkActions/{id}", submit, withoutBody(a.cancelAction)},
+		{"GET /v2/bulkActions", read, withoutQuery(a.listActions(false))},
+		{"GET /v2/bulkActions/{id}", read, withoutQuery(of(a.actionInPath(false), a.getAction))},
+		{"DELETE /v2/bulkActions/{id}", submit, withoutBody(of(a.actionInPath(false), a.cancelAction))},
 
-		{"GET /v2/logs", read, a.listLogs},
-		{"GET /v2/events", read, a.listEvents},
+		{"GET /v2/logs", read, of((*request).params, a.readLog(posthaste.StateCancelled))},
+		{"GET /v2/events", read, of((*request).params, a.readLog(cancelledToSDKs))},
 
-		{"GET /v2/flowControl", read, a.listFlowKeys},
+		{"GET /v2/flowControl", read, of((*request).params, a.listFlowKeys)},
 		{"GET /v2/flowControl/*", read, withoutQuery(a.getFlowKey)},
 		{"DELETE /v2/flowControl/*", submit, withoutBody(a.deleteFlowKey)},
 		{"POST /v2/flowControl/*", submit, a.changeFlowKey},
@@ -97,6 +98,26 @@ func (a *api) messageRoutes() []route {
 		{"POST /v2/rotate", submit, withoutBody(a.rotateKeys)},
 	}
 }
+
+// of reads a part of the request for a handler.
+func of[T any](read func(r *request) (T, error), handle func(r *request, part T) (answer, error)) func(r *request) (answer, error) {
+	return func(r *request) (answer, error) {
+		part, err := read(r)
+		if err != nil {
+			return answer{}, err
+		}
+		return handle(r, part)
+	}
+}
+
+// Parts of the path, named as in errors.
+var (
+	queueName  = pathName("queue", "queue name")
+	groupName  = pathName("group", "URL group name")
+	scheduleID = pathName("schedule", "schedule id")
+	letterID   = dlqID(noDeadLetter)
+	runDLQID   = dlqID(workflow.NoFailedRun)
+)
 
 // withoutQuery rejects query parameters (contract, decision 16).
 func withoutQuery(handle func(r *request) (answer, error)) func(r *request) (answer, error) {

@@ -14,45 +14,52 @@ import (
 
 // publishForRun accepts a publication of a run.
 func (a *api) publishForRun(r *request, c wire.Controls, queue string) (answer, error) {
-	i := a.newIntake(r)
-	item, err := i.runItem(r.destinationText(), c, r.incoming())
+	destination, receipt, err := a.submitItem(r, c, a.newIntake(r).runItem, queue)
 	if err != nil {
 		return answer{}, err
+	}
+	return receiptAnswer(destination, []engine.Receipt{{MessageID: receipt.MessageID, Deduplicated: receipt.Deduplicated}})
+}
+
+// submitItem submits the item that a request is.
+func (a *api) submitItem(r *request, c wire.Controls, read itemReader, queue string) (destination string, receipt workflow.Receipt, err error) {
+	item, err := read(r.destinationText(), c, r.incoming())
+	if err != nil {
+		return "", receipt, err
 	}
 	item.Queue = queue
-	body, err := r.readBody(i.maxItem(&item))
+	body, err := r.readBody(a.maxItem(&item))
 	if err != nil {
-		return answer{}, err
+		return "", receipt, err
 	}
 	if err := a.decoder.SetBody(&item, body); err != nil {
-		return answer{}, err
+		return "", receipt, err
 	}
 	receipts, err := a.options.Workflows.Submit(r.Context(), r.user, []workflow.Item{item})
 	if err != nil {
-		return answer{}, err
+		return "", receipt, err
 	}
-	accepted := engine.Receipt{MessageID: receipts[0].MessageID, Deduplicated: receipts[0].Deduplicated}
-	return receiptAnswer(item.Destination, []engine.Receipt{accepted})
+	return item.Destination, receipts[0], nil
 }
 
 // maxItem returns the maximum body size of an item.
-func (i *intake) maxItem(item *workflow.Item) int64 {
+func (a *api) maxItem(item *workflow.Item) int64 {
 	if item.Init || item.CallType == posthaste.CallRequest {
-		return i.maxBody
+		return a.options.MaxBody
 	}
-	return i.maxStep
+	return a.options.MaxStep
 }
 
 // runItem reads an item without body and queue.
 func (i *intake) runItem(destinationText string, c wire.Controls, in wire.Incoming) (workflow.Item, error) {
-	item, err := i.decoder.RunItem(destinationText, c, in)
+	item, err := i.api.decoder.RunItem(destinationText, c, in)
 	item.CallerIP = i.callerIP
 	return item, err
 }
 
 // triggerItem is runItem for a trigger.
 func (i *intake) triggerItem(destinationText string, c wire.Controls, in wire.Incoming) (workflow.Item, error) {
-	item, err := i.decoder.TriggerItem(destinationText, c, in)
+	item, err := i.api.decoder.TriggerItem(destinationText, c, in)
 	item.CallerIP = i.callerIP
 	return item, err
 }
@@ -73,11 +80,11 @@ func (l *runItems) add(i *intake, item *batchItem, read itemReader) error {
 		return err
 	}
 	run.Queue = item.Queue
-	body, err := i.body(item.Body, i.maxItem(&run))
+	body, err := i.body(item.Body, i.api.maxItem(&run))
 	if err != nil {
 		return err
 	}
-	if err := i.decoder.SetBody(&run, body); err != nil {
+	if err := i.api.decoder.SetBody(&run, body); err != nil {
 		return err
 	}
 	l.items, l.controls = append(l.items, run), append(l.controls, item.controls)

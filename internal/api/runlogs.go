@@ -22,17 +22,13 @@ var (
 
 func (a *api) runLogRoutes() []route {
 	return []route{
-		{"GET /v2/workflows/logs", read, a.listRunLogs},
-		{"GET /v2/workflows/events", read, a.listRunEvents},
+		{"GET /v2/workflows/logs", read, of((*request).params, a.listRunLogs)},
+		{"GET /v2/workflows/events", read, of((*request).params, a.listRunEvents)},
 	}
 }
 
 // listRunLogs shows a page of runs (contract, workflows 6.3).
-func (a *api) listRunLogs(r *request) (answer, error) {
-	params, err := r.params()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) listRunLogs(r *request, params url.Values) (answer, error) {
 	if _, err := wire.Grouped(params); err != nil { // grouping by run is the only one
 		return answer{}, err
 	}
@@ -40,11 +36,7 @@ func (a *api) listRunLogs(r *request) (answer, error) {
 }
 
 // listRunEvents shows a page of changes, or of runs if grouped.
-func (a *api) listRunEvents(r *request) (answer, error) {
-	params, err := r.params()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) listRunEvents(r *request, params url.Values) (answer, error) {
 	grouped, err := wire.Grouped(params)
 	if err != nil {
 		return answer{}, err

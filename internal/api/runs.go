@@ -35,20 +35,20 @@ type Runs interface {
 // runRoutes are the routes of that protocol (contract, workflows 6).
 func (a *api) runRoutes() []route {
 	return []route{
-		{"POST /v2/trigger/*", submit, a.trigger},
+		{"POST /v2/trigger/*", submit, of((*request).knownControls, a.trigger)},
 		{"POST /v2/batch/trigger", submit, withoutQuery(a.triggerBatch)},
 
-		{"GET /v2/workflows/runs/{run}", read, controlled(withoutQuery(a.getEntries))},
-		{"DELETE /v2/workflows/runs/{run}", submit, controlled(a.endRun)},
+		{"GET /v2/workflows/runs/{run}", read, controlled(withoutQuery(of((*request).runID, a.getEntries)))},
+		{"DELETE /v2/workflows/runs/{run}", submit, controlled(of((*request).params, a.endRun))},
 		{"DELETE /v2/workflows/runs", submit, a.cancelRuns},
 		{"DELETE /v2/workflows/runs/", write, refuseEmptyID},
-		{"GET /v2/workflows/bulkActions", read, withoutQuery(a.listRunActions)},
-		{"GET /v2/workflows/bulkActions/{id}", read, withoutQuery(a.getRunAction)},
-		{"DELETE /v2/workflows/bulkActions/{id}", submit, withoutBody(a.cancelRunAction)},
+		{"GET /v2/workflows/bulkActions", read, withoutQuery(a.listActions(true))},
+		{"GET /v2/workflows/bulkActions/{id}", read, withoutQuery(of(a.actionInPath(true), a.getAction))},
+		{"DELETE /v2/workflows/bulkActions/{id}", submit, withoutBody(of(a.actionInPath(true), a.cancelAction))},
 
-		{"POST /v2/wait/{event}", submit, controlled(a.wait)},
+		{"POST /v2/wait/{event}", submit, controlled(of((*request).eventID, a.wait))},
 		{"POST /v2/wait/", write, refuseEmptyID},
-		{"GET /v2/waiters/{event}", read, withoutQuery(a.listWaiters)},
+		{"GET /v2/waiters/{event}", read, withoutQuery(of((*request).eventID, a.listWaiters))},
 		{"POST /v2/notify/{event}", submit, withoutQuery(a.notify)},
 		{"POST /v2/notify/", write, refuseEmptyID},
 		{"POST /v2/notify/{run}/{event}", submit, withoutQuery(a.notifyRun)},
@@ -58,7 +58,7 @@ func (a *api) runRoutes() []route {
 
 // runID returns the run in the path, created at the time in the headers.
 func (r *request) runID() (id workflow.RunID, err error) {
-	c, err := wire.Collect(r.Header, r.reserved)
+	c, err := r.collectControls()
 	if err != nil {
 		return id, err
 	}
@@ -73,11 +73,7 @@ func noActiveRun(id string) error {
 
 // getEntries shows the list of an active run to an SDK that must fetch it (contract, workflows
 // 3.4).
-func (a *api) getEntries(r *request) (answer, error) {
-	id, err := r.runID()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) getEntries(r *request, id workflow.RunID) (_ answer, err error) {
 	list := entryList{reserved: r.newReservation()}
 	list.entries, err = a.options.Workflows.Entries(r.Context(), r.user, id, func(bytes int) error {
 		list.reserved.most = max(int64(bytes), leastBody)
@@ -125,11 +121,7 @@ func (l entryList) stream(w io.Writer) error {
 }
 
 // endRun finishes a run with cancel=false and its result, as SDKs do, or cancels it.
-func (a *api) endRun(r *request) (answer, error) {
-	params, err := r.params()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) endRun(r *request, params url.Values) (answer, error) {
 	finished, err := readFinished(params)
 	if err != nil {
 		return answer{}, err

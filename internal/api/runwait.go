@@ -18,12 +18,8 @@ func (r *request) eventID() (string, error) {
 }
 
 // wait makes a step wait for an event.
-func (a *api) wait(r *request) (answer, error) {
-	eventID, err := r.eventID()
-	if err != nil {
-		return answer{}, err
-	}
-	c, err := wire.Collect(r.Header, r.reserved)
+func (a *api) wait(r *request, eventID string) (answer, error) {
+	c, err := r.collectControls()
 	if err != nil {
 		return answer{}, err
 	}
@@ -78,11 +74,7 @@ func showForwarded(redact posthaste.Redaction, header http.Header) http.Header {
 }
 
 // listWaiters lists the waiters for an event, oldest first.
-func (a *api) listWaiters(r *request) (answer, error) {
-	eventID, err := r.eventID()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) listWaiters(r *request, eventID string) (answer, error) {
 	waiters, err := a.options.Workflows.EventWaiters(r.Context(), r.user, eventID)
 	return ok(views(waiters, newWaiterView)), err
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"posthaste"
@@ -30,20 +31,13 @@ type scheduleReceipt struct {
 }
 
 // createSchedule creates a schedule for the destination in the path (contract, messages 2.7).
-func (a *api) createSchedule(r *request) (answer, error) {
-	controls, err := wire.Collect(r.Header, r.reserved)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := r.checkKnown(controls); err != nil {
-		return answer{}, err
-	}
-	return a.putSchedule(r, controls, "")
+func (a *api) createSchedule(r *request, c wire.Controls) (answer, error) {
+	return a.putSchedule(r, c, "")
 }
 
 // putSchedule creates a schedule with the given queue, or else that of the controls.
 func (a *api) putSchedule(r *request, c wire.Controls, queue string) (answer, error) {
-	p, err := a.newIntake(r).publication(r.Context(), r.destinationText(), c, r.incoming())
+	p, err := a.newIntake(r).publication(r.destinationText(), c, r.incoming())
 	if err != nil {
 		return answer{}, err
 	}
@@ -80,11 +74,7 @@ func (a *api) listSchedules(r *request) (answer, error) {
 	})
 }
 
-func (a *api) getSchedule(r *request) (answer, error) {
-	id, err := r.scheduleID()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) getSchedule(r *request, id string) (answer, error) {
 	schedule, err := a.options.Engine.Schedule(r.Context(), r.user, id)
 	if err != nil {
 		return answer{}, orNotFound(err, "schedule", id)
@@ -92,26 +82,16 @@ func (a *api) getSchedule(r *request) (answer, error) {
 	return ok(newScheduleView(schedule)), nil
 }
 
-func (a *api) deleteSchedule(r *request) (answer, error) {
-	id, err := r.scheduleID()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) deleteSchedule(r *request, id string) (answer, error) {
 	return done, a.options.Engine.DeleteSchedule(r.Context(), r.user, id)
 }
 
-func (a *api) pauseSchedule(r *request) (answer, error)  { return a.setSchedulePaused(r, true) }
-func (a *api) resumeSchedule(r *request) (answer, error) { return a.setSchedulePaused(r, false) }
-
-func (a *api) setSchedulePaused(r *request, paused bool) (answer, error) {
-	id, err := r.scheduleID()
-	if err != nil {
-		return answer{}, err
+// pauseSchedule pauses or resumes a schedule.
+func (a *api) pauseSchedule(paused bool) func(r *request, id string) (answer, error) {
+	return func(r *request, id string) (answer, error) {
+		return done, orNotFound(a.options.Engine.PauseSchedule(r.Context(), r.user, id, paused), "schedule", id)
 	}
-	return done, orNotFound(a.options.Engine.PauseSchedule(r.Context(), r.user, id, paused), "schedule", id)
 }
-
-func (r *request) scheduleID() (string, error) { return r.pathName("schedule", "schedule id") }
 
 // scheduleView is a schedule as shown (contract, messages 2.7).
 type scheduleView struct {
@@ -214,11 +194,7 @@ type ticksView struct {
 }
 
 // getTicks shows the next ticks of any expression.
-func (a *api) getTicks(r *request) (answer, error) {
-	params, err := r.params()
-	if err != nil {
-		return answer{}, err
-	}
+func (a *api) getTicks(r *request, params url.Values) (answer, error) {
 	if err := wire.CheckNames(params, "cron", "count"); err != nil {
 		return answer{}, err
 	}

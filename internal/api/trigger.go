@@ -23,26 +23,9 @@ func newTriggeredView(receipt workflow.Receipt) triggeredView {
 }
 
 // trigger starts a run of the workflow in the path, or returns the active one with that id.
-func (a *api) trigger(r *request) (answer, error) {
-	c, err := wire.Collect(r.Header, r.reserved)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := r.checkKnown(c); err != nil {
-		return answer{}, err
-	}
-	item, err := a.newIntake(r).triggerItem(r.destinationText(), c, r.incoming())
-	if err != nil {
-		return answer{}, err
-	}
-	if item.Body, err = r.readBody(a.options.MaxBody); err != nil {
-		return answer{}, err
-	}
-	receipts, err := a.options.Workflows.Submit(r.Context(), r.user, []workflow.Item{item})
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(newTriggeredView(receipts[0])), nil
+func (a *api) trigger(r *request, c wire.Controls) (answer, error) {
+	_, receipt, err := a.submitItem(r, c, a.newIntake(r).triggerItem, "")
+	return ok(newTriggeredView(receipt)), err
 }
 
 // triggerBatch starts many runs, all or none.

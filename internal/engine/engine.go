@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -139,21 +140,13 @@ func New(options Options) *Engine {
 	if options.Missed == nil {
 		options.Missed = func(int) {}
 	}
-	if options.Observer == nil {
-		options.Observer = nobody{}
-	}
-	if options.Logger == nil {
-		options.Logger = slog.Default()
-	}
-	if options.Concurrency == 0 {
-		options.Concurrency = DefaultConcurrency
-	}
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	if options.Entropy == nil {
-		options.Entropy = rand.Reader
-	}
+	options.Observer = cmp.Or[Observer](options.Observer, nobody{})
+	options.Logger = cmp.Or(options.Logger, slog.Default())
+	options.Concurrency = cmp.Or(options.Concurrency, DefaultConcurrency)
+	options.Entropy = cmp.Or[io.Reader](options.Entropy, rand.Reader)
 	e := &Engine{
 		direct:          options.Store,
 		options:         options,

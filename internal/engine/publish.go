@@ -28,25 +28,19 @@ type Result struct {
 	Err      error
 }
 
-// batchChunk is how many publications share a commit.
-const batchChunk = 500
-
-// PublishBatch accepts publications independently, in chunks of one commit each, and returns
+// PublishBatch accepts publications independently, in commits of about maxCommit bytes, and returns
 // results in order. err is an internal error, after which the caller does not know which were
 // accepted.
 func (e *Engine) PublishBatch(ctx context.Context, user string, publications []Publication) ([]Result, error) {
 	results := make([]Result, len(publications))
-	for first := 0; first < len(publications); first += batchChunk {
-		last := min(first+batchChunk, len(publications))
-		if err := e.publishChunk(ctx, user, publications[first:last], results[first:last]); err != nil {
-			return nil, err
-		}
+	if err := e.publish(ctx, user, publications, results); err != nil {
+		return nil, err
 	}
 	return results, nil
 }
 
-func (e *Engine) publishChunk(ctx context.Context, user string, publications []Publication, results []Result) error {
-	stored := false // part of the chunk is stored: report errors one by one
+func (e *Engine) publish(ctx context.Context, user string, publications []Publication, results []Result) error {
+	stored := false // part of them is stored: report errors one by one
 	fail := func(err error) error {
 		if !stored {
 			return err
