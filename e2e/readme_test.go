@@ -74,10 +74,11 @@ func runBlock(t *testing.T, b block) {
 		cmd.Dir = sdkDirectory
 		cmd.Env = append(bareEnvironment(), printedEnvironment(t, s)...)
 	} else {
-		script = defaultAddress.ReplaceAllLiteralString(script, strings.TrimPrefix(described(t, c.base), "http://"))
+		c.base = described(t, c.base)
+		script = defaultAddress.ReplaceAllLiteralString(script, strings.TrimPrefix(c.base, "http://"))
 		cmd = exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 		cmd.Dir = ".."
-		cmd.Env = append(bareEnvironment(), "PATH="+programPath(t)+":"+os.Getenv("PATH"))
+		cmd.Env = append(bareEnvironment(), "QSTASH_URL="+c.base, "PATH="+programPath(t)+":"+os.Getenv("PATH"))
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = patience // for what a block leaves behind
