@@ -140,7 +140,7 @@ func showable(err error) *posthaste.Error {
 // logFailure logs an internal error without the path, which may contain a destination with a
 // password.
 func (a *api) logFailure(r *http.Request, err error) {
-	level := slog.LevelError
+	level := store.LogLevel(err)
 	if errors.Is(err, context.Canceled) || posthaste.ErrorCode(err) == posthaste.CodeUnavailable {
 		level = slog.LevelDebug // the client left, or the reason has been logged
 	}

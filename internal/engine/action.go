@@ -102,7 +102,7 @@ func (e *Engine) runAction(action *posthaste.BulkAction) {
 			e.failAction(action, err)
 			return
 		}
-		e.options.Logger.Error("action.step_failed", "action_id", action.ID, "kind", action.Kind, "error", err)
+		e.options.Logger.Log(context.Background(), store.LogLevel(err), "action.step_failed", "action_id", action.ID, "kind", action.Kind, "error", err)
 		select {
 		case <-time.After(pause):
 		case <-e.claiming.Done():
@@ -128,7 +128,7 @@ func (e *Engine) failAction(action *posthaste.BulkAction, cause error) {
 		a.CompletedAt = e.now()
 	})
 	if err != nil {
-		e.options.Logger.Error("action.give_up_failed", "action_id", action.ID, "error", err)
+		e.options.Logger.Log(context.Background(), store.LogLevel(err), "action.give_up_failed", "action_id", action.ID, "error", err)
 	}
 }
 
@@ -188,11 +188,11 @@ func (e *Engine) adoptOrphanedActions() {
 // adoptOnce starts all unfinished actions; runAction stops at those that another engine owns.
 func (e *Engine) adoptOnce() {
 	if err := e.options.Store.DeleteActions(e.claiming, e.now().Add(-posthaste.ActionRetention)); err != nil {
-		e.options.Logger.Error("action.cleanup_failed", "error", err)
+		e.options.Logger.Log(context.Background(), store.LogLevel(err), "action.cleanup_failed", "error", err)
 	}
 	unfinished, err := e.options.Store.UnfinishedActions(e.claiming)
 	if err != nil {
-		e.options.Logger.Error("action.resume_failed", "error", err)
+		e.options.Logger.Log(context.Background(), store.LogLevel(err), "action.resume_failed", "error", err)
 	}
 	for _, action := range unfinished {
 		if e.own.add(action.ID) {

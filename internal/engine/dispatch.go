@@ -74,7 +74,7 @@ func (e *Engine) logClaimFailed(now time.Time, err error) {
 		return
 	}
 	e.claimFailedAt = now
-	e.options.Logger.Error("claim.failed", "error", err)
+	e.options.Logger.Log(context.Background(), store.LogLevel(err), "claim.failed", "error", err)
 }
 
 // nextAfterError returns when to claim again after an error: at next, because other messages
@@ -192,7 +192,7 @@ func (e *Engine) prepare(ctx context.Context, claim store.Claim) *posthaste.Mess
 
 // giveBack releases a claim that could not be attempted or settled.
 func (e *Engine) giveBack(ctx context.Context, claim store.Claim, event string, err error) {
-	e.options.Logger.Error(event, "message_id", claim.Message.ID, "error", err)
+	e.options.Logger.Log(ctx, store.LogLevel(err), event, "message_id", claim.Message.ID, "error", err)
 	select {
 	case <-time.After(claimPause): // because it is due again at once
 	case <-ctx.Done():
@@ -226,7 +226,7 @@ func (e *Engine) finish(f flight) {
 // became, if that is known. ErrLeaseLost after a try with unknown result means that this try took
 // effect, unless the lease may have been given to another node.
 func (e *Engine) settle(settlement store.Settlement) (settled store.Settlement, ok bool) {
-	const firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
+	const firstPause, longestPause = 50 * time.Millisecond, time.Second
 	claim, unknown := settlement.Claim, false
 	var tried store.Settlement // what it became in the last try with unknown result
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -243,7 +243,7 @@ func (e *Engine) settle(settlement store.Settlement) (settled store.Settlement, 
 				tried = settled
 			}
 		}
-		e.options.Logger.Error("settle.failed", "message_id", claim.Message.ID, "error", err)
+		e.options.Logger.Log(context.Background(), store.LogLevel(err), "settle.failed", "message_id", claim.Message.ID, "error", err)
 		if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrClosed) {
 			return store.Settlement{}, false
 		}
@@ -261,7 +261,7 @@ func (e *Engine) release(claim store.Claim) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := e.options.Store.Release(ctx, e.options.Now(), []store.Claim{claim}); err != nil {
-		e.options.Logger.Error("release.failed", "message_id", claim.Message.ID, "error", err)
+		e.options.Logger.Log(context.Background(), store.LogLevel(err), "release.failed", "message_id", claim.Message.ID, "error", err)
 	}
 }
 

@@ -42,7 +42,7 @@ func (e *Engine) trim() {
 	var clock trimClock
 	for {
 		if err := e.trimByClock(e.claiming, &clock); err != nil && e.claiming.Err() == nil {
-			e.options.Logger.Error("retention.failed", "error", err)
+			e.options.Logger.Log(context.Background(), store.LogLevel(err), "retention.failed", "error", err)
 		}
 		select {
 		case <-time.After(trimInterval):

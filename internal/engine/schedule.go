@@ -157,7 +157,7 @@ func (e *Engine) schedule() {
 		UserOf: func(schedule *posthaste.Schedule) string { return schedule.User },
 		Do:     func(_ context.Context, due []*posthaste.Schedule) error { return e.tickAll(due, e.now()) },
 		Failed: func(user string, err error) {
-			e.options.Logger.Error("schedule.failed", "user", user, "error", err)
+			e.options.Logger.Log(context.Background(), store.LogLevel(err), "schedule.failed", "user", user, "error", err)
 		},
 		Look:      e.scheduleChanged,
 		Heartbeat: schedulerHeartbeat,

@@ -21,6 +21,7 @@ package store
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"posthaste"
@@ -306,4 +307,13 @@ type LogReads struct {
 	IndexBlocks int64 // index blocks read, and lookups in the term–day index
 	Entries     int64 // read to be matched
 	Returned    int64 // matching entries
+}
+
+// LogLevel is the level of a line about a call that failed. A backend that cannot be reached is logged
+// by itself, once, and not with each call.
+func LogLevel(err error) slog.Level {
+	if errors.Is(err, ErrUnavailable) {
+		return slog.LevelDebug
+	}
+	return slog.LevelError
 }

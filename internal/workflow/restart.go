@@ -136,7 +136,7 @@ func (s *Service) restart(ctx context.Context, user string, change func(*tx, fai
 		}
 		failed[item.id] = item.err
 		if posthaste.ErrorCode(item.err) == posthaste.CodeInternal {
-			s.options.Logger.Error("restart.failed", "dlq_id", item.id.String(), "error", item.err)
+			s.options.Logger.Log(context.Background(), store.LogLevel(item.err), "restart.failed", "dlq_id", item.id.String(), "error", item.err)
 			failed[item.id] = errRestart
 		}
 	}

@@ -276,7 +276,7 @@ func (s *Service) watchDeadlines() {
 		UserOf: func(due store.DueWaiter) string { return due.User },
 		Do:     s.expireAll,
 		Failed: func(user string, err error) {
-			s.options.Logger.Error("deadline.failed", "user", user, "error", err)
+			s.options.Logger.Log(context.Background(), store.LogLevel(err), "deadline.failed", "user", user, "error", err)
 		},
 		Look:      s.changed,
 		Heartbeat: deadlineHeartbeat,

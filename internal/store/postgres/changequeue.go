@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"posthaste/internal/store/postgres/node"
 )
 
 // Bounds of one transaction, which limit how long other nodes wait for the user's row. The
@@ -182,7 +184,7 @@ func rejected(err error) bool {
 // statementRejected reports whether the statement itself was the reason.
 func statementRejected(err error) bool {
 	said, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && rejected(err) && !isTransient(said.Code)
+	return ok && rejected(err) && !node.IsTransient(said.Code)
 }
 
 // transact makes changes in one transaction, and returns those it had no time for. A change

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store/postgres/node"
 	"posthaste/internal/store/record"
 )
 
@@ -44,12 +45,12 @@ func (c *checker) messages() error {
 
 // nodes checks that no node is alive for longer than a lease.
 func (c *checker) nodes() error {
-	var node int64
+	var number int64
 	var until time.Time
-	return c.scan([]any{&node, &until}, func() {
+	return c.scan([]any{&number, &until}, func() {
 		c.Add("node %d: it counts as alive until %s; what it has claimed is not due again before that",
-			node, until.UTC().Format(time.RFC3339))
-	}, `SELECT node, expires_at FROM posthaste.nodes WHERE expires_at > clock_timestamp() + 2 * $1::interval`, leaseTime)
+			number, until.UTC().Format(time.RFC3339))
+	}, `SELECT node, expires_at FROM posthaste.nodes WHERE expires_at > clock_timestamp() + 2 * $1::interval`, node.LeaseTime)
 }
 
 // checkedMessage is a message and what other tables say of it.

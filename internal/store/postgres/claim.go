@@ -13,6 +13,7 @@ import (
 	"posthaste"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/node"
 	"posthaste/internal/store/record"
 )
 
@@ -40,8 +41,8 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 		return nil, fromMilli(seen.Next), err
 	}
 	claims, next, err = s.claimForUsers(ctx, now, seen.Users, limit)
-	if errors.Is(err, errSessionExpired) {
-		return s.withoutExpired(claims), now, s.renew(ctx)
+	if errors.Is(err, node.ErrExpired) {
+		return s.withoutExpired(claims), now, s.node.Renew(ctx)
 	}
 	return s.withoutExpired(claims), next, err
 }
@@ -49,7 +50,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 // withoutExpired drops claims whose lease this node has lost meanwhile, as after a pause of
 // the process.
 func (s *Store) withoutExpired(claims []store.Claim) []store.Claim {
-	s.node.session.Load().alive() // or it expires now
+	s.node.Session().Alive() // or it expires now
 	return slices.DeleteFunc(claims, func(claim store.Claim) bool {
 		lost := claim.Held.Err() != nil
 		if lost {
@@ -68,7 +69,7 @@ func (s *Store) claimForUsers(ctx context.Context, now time.Time, users []string
 	}
 	c := s.newClaiming(users, limit)
 	err := s.claimUnlocked(ctx, now, c)
-	if isUnavailable(err) || errors.Is(err, errSessionExpired) {
+	if node.IsUnavailable(err) || errors.Is(err, node.ErrExpired) {
 		return nil, time.Time{}, err
 	}
 	if err != nil {
@@ -118,7 +119,7 @@ func (s *Store) finishClaim(c *claiming, err error) error {
 		return nil
 	}
 	s.held.remove(c.claims...)
-	if errors.Is(err, errInDoubt) {
+	if errors.Is(err, node.ErrInDoubt) {
 		s.held.doubt(c.claims)
 	}
 	if unreadable, ok := errors.AsType[unreadableError](err); ok {
@@ -164,7 +165,7 @@ type claiming struct {
 	users     []string
 	limit     int
 	overQuota []string // users that the next time to look does not depend on
-	node      *nodeSession
+	session   *node.Session
 	lanes     []*openLane
 	cancelled []*liveMessage // that wait to be cancelled, and are claimed for that
 	claims    []store.Claim
@@ -178,7 +179,7 @@ func (s *Store) newClaiming(users []string, limit int) *claiming {
 // run serves lanes, one message of each in turn.
 func (c *claiming) run(tx *tx) error {
 	tx.store.held.remove(c.claims...) // of a failed try
-	c.tx, c.node, c.lanes, c.cancelled, c.claims, c.next = tx, tx.store.node.session.Load(), nil, nil, nil, nil
+	c.tx, c.session, c.lanes, c.cancelled, c.claims, c.next = tx, tx.store.node.Session(), nil, nil, nil, nil
 	if err := c.read(); err != nil {
 		return err
 	}
@@ -256,15 +257,15 @@ func (c *claiming) read() error {
 	ready := []any{c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0))}
 	err := c.ask(func(batch *pgx.Batch) {
 		collect(batch.Queue(`
-			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.node.node), &alive, pgx.RowTo[bool])
+			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.session.Number), &alive, pgx.RowTo[bool])
 		collect(batch.Queue(readyLanes, ready...), &c.lanes, c.scanLane)
 		collect(batch.Queue(messagesInLanes, append(ready, c.store.setAside.ids(), int64(present))...), &found, c.scanSized)
 	})
 	switch {
 	case err != nil:
 		return err
-	case len(alive) == 0 || !alive[0] || !c.node.alive():
-		return errSessionExpired
+	case len(alive) == 0 || !alive[0] || !c.session.Alive():
+		return node.ErrExpired
 	}
 	byID := make(map[laneID]*openLane, len(c.lanes))
 	for _, lane := range c.lanes {
@@ -340,10 +341,10 @@ func (c *claiming) lease(picked []*liveMessage) error {
 		} else {
 			position = c.event(messages[i], posthaste.Event{MessageID: l.id, State: posthaste.StateActive})
 		}
-		l.lease, l.node = int64(position), c.node.node
+		l.lease, l.node = int64(position), c.session.Number
 		c.save(l)
 		c.claims[i] = store.Claim{
-			Message: messages[i], Retried: l.retried, Lease: uint64(l.lease), Held: c.node.ctx, CancelRequested: l.cancelRequested,
+			Message: messages[i], Retried: l.retried, Lease: uint64(l.lease), Held: c.session.Held, CancelRequested: l.cancelRequested,
 		}
 	}
 	c.store.held.add(c.claims)

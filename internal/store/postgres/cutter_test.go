@@ -19,6 +19,10 @@ type cutter struct {
 	listener net.Listener
 	armed    atomic.Int32 // a cut
 	serving  sync.WaitGroup
+
+	mu      sync.Mutex
+	stopped bool // no connection is open
+	open    []*passage
 }
 
 // The moments at which a connection can be cut.
@@ -61,8 +65,31 @@ func (c *cutter) serve() {
 			continue
 		}
 		p := &passage{cutter: c, client: client, server: server, statements: map[string]string{}}
+		if !c.opens(p) {
+			p.close()
+			continue
+		}
 		c.serving.Go(p.forward)
 		c.serving.Go(p.back)
+	}
+}
+
+// opens notes a connection, unless none may be open.
+func (c *cutter) opens(p *passage) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = append(c.open, p)
+	return !c.stopped
+}
+
+// stop cuts all connections and lets none be opened, or lets them again.
+func (c *cutter) stop(all bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped = all; all {
+		for _, p := range c.open {
+			p.close()
+		}
 	}
 }
 

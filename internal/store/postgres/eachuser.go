@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"posthaste/internal/store/postgres/node"
 )
 
 // userLockTimeout is how long to wait for one of many users' rows: longer than ordinary
@@ -28,7 +30,7 @@ func (s *Store) forEachUser(ctx context.Context, now time.Time, users []string, 
 	left = slices.Clone(users)
 	for some := range slices.Chunk(users, changesAtOnce) {
 		made, err := s.changeLocked(ctx, now, 0, some, each)
-		if isUnavailable(err) {
+		if node.IsUnavailable(err) {
 			return left, err
 		}
 		left = without(left, made) // none if it failed
@@ -84,7 +86,7 @@ type backgroundTask struct{ running atomic.Bool }
 
 // run starts the work unless it is running, and reports whether it did. It waits until the
 // work is done, for claimPatience at most. A failure is logged, and the task may run again
-// after aliveEvery.
+// after node.AliveEvery.
 func (a *backgroundTask) run(ctx context.Context, s *Store, work func(context.Context) error) (begun bool) {
 	if !a.running.CompareAndSwap(false, true) {
 		return false
@@ -101,7 +103,7 @@ func (a *backgroundTask) run(ctx context.Context, s *Store, work func(context.Co
 		s.logger.Warn("leases.kept", "error", err)
 		select {
 		case <-s.closing.Done():
-		case <-time.After(aliveEvery):
+		case <-time.After(node.AliveEvery):
 		}
 		a.running.Store(false)
 		s.signal()

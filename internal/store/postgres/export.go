@@ -21,7 +21,7 @@ var errNotAlone = errors.New("other nodes use the database, or did until a momen
 // requireAlone returns errNotAlone if other nodes are alive. It releases the claims of dead nodes.
 func (s *Store) requireAlone(ctx context.Context) error {
 	others, err := row(ctx, s.pool, pgx.RowTo[bool], `
-		SELECT EXISTS (SELECT FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND node <> $1)`, s.node.number())
+		SELECT EXISTS (SELECT FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND node <> $1)`, s.node.Number())
 	if err != nil {
 		return err
 	}

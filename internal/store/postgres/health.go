@@ -13,7 +13,7 @@ import (
 // Ping implements store.Backend: it renews the node's session.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) {
-		return struct{}{}, s.renew(ctx)
+		return struct{}{}, s.node.Renew(ctx)
 	})
 	return err
 }

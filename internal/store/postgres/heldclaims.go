@@ -13,6 +13,7 @@ import (
 	"posthaste"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/node"
 )
 
 // heldClaims are the claims that this process works on or is about to commit. They take its
@@ -144,7 +145,7 @@ func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
 
 // compareEvery is how often a node compares its leases in the database with the claims it
 // holds.
-const compareEvery = aliveEvery
+const compareEvery = node.AliveEvery
 
 // compareLeases releases orphaned leases of this node until the store is closed. They appear
 // after a failover to a standby that lacked the last commits: what was settled in those is
@@ -155,6 +156,9 @@ func (s *Store) compareLeases() {
 
 // releaseOrphans compares once. Errors are left to the next time.
 func (s *Store) releaseOrphans() {
+	if s.node.Away() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
 	_ = s.capExpiry(ctx)
@@ -173,7 +177,7 @@ func (s *Store) releaseOrphans() {
 func (s *Store) capExpiry(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $1::interval
-		WHERE expires_at > clock_timestamp() + 2 * $1::interval`, leaseTime)
+		WHERE expires_at > clock_timestamp() + 2 * $1::interval`, node.LeaseTime)
 	return err
 }
 
@@ -202,7 +206,7 @@ func (s *Store) findOrphans(ctx context.Context) ([]store.Claim, error) {
 		return store.Claim{Message: &posthaste.Message{User: user, ID: id}, Lease: uint64(lease)}, err
 	}, `
 		SELECT user_id, id, lease FROM posthaste.live
-		WHERE node = $1 AND node <> 0 AND lease <> ALL($2) LIMIT 1000`, s.node.number(), s.held.leases())
+		WHERE node = $1 AND node <> 0 AND lease <> ALL($2) LIMIT 1000`, s.node.Number(), s.held.leases())
 	return slices.DeleteFunc(found, func(claim store.Claim) bool {
 		return s.held.knows(claim.Lease)
 	}), err

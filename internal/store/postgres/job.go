@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"posthaste/internal/store/postgres/node"
 )
 
 // TryLease implements store.Backend, by the database's clock. A dead node's jobs are free. It removes
@@ -18,7 +20,7 @@ func (s *Store) TryLease(ctx context.Context, job string, held time.Duration) (b
 			ON CONFLICT (job) DO UPDATE SET node = excluded.node, expires_at = excluded.expires_at
 			WHERE j.node = excluded.node OR j.expires_at <= clock_timestamp() OR NOT EXISTS (
 				SELECT FROM posthaste.nodes n WHERE n.node = j.node AND n.expires_at > clock_timestamp())
-			RETURNING node`, job, s.node.number(), held, graveTime)
+			RETURNING node`, job, s.node.Number(), held, node.GraveTime)
 		return len(got) > 0, err
 	})
 }

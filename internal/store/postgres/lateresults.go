@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/node"
 )
 
 // claimPatience is how long Claim waits for locked users. Their claims then come with a later
@@ -47,7 +48,7 @@ func (l *lateResults) add(c claimResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.claims = append(l.claims, c.claims...)
-	if c.err != nil && !isUnavailable(c.err) {
+	if c.err != nil && !node.IsUnavailable(c.err) {
 		l.err = c.err
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste"
+	"posthaste/internal/store/postgres/node"
 	"posthaste/internal/store/postgres/schema"
 )
 
@@ -55,17 +56,13 @@ func (d *partitions) forget(begins time.Time) {
 // forgetAll has all partitions checked again after an error for want of one: a failover may
 // have lost the commit that created it.
 func (d *partitions) forgetAll(failed error) {
-	if said, ok := errors.AsType[*pgconn.PgError](failed); !ok || said.Code != noPartition {
+	if said, ok := errors.AsType[*pgconn.PgError](failed); !ok || said.Code != node.NoPartition {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.made)
 }
-
-// noPartition is the database's code for a row without a partition: check_violation, of which
-// the schema has no other.
-const noPartition = "23514"
 
 // createPartitions creates a day's partitions unless they exist. They are attached when
 // complete, which blocks neither readers nor writers.

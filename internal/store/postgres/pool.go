@@ -3,22 +3,18 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/node"
 	"posthaste/internal/store/postgres/schema"
 )
 
 // callTime is how long a call waits for an unresponsive database.
-const callTime = leaseTime
+const callTime = node.LeaseTime
 
 // Connecting takes connectTime at most. A dead idle connection is noticed after three
 // keepAlive, or within pingTime when it is used.
@@ -90,52 +86,4 @@ func knowTypes(_ context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterDefaultPgType([16]byte{}, "uuid")
 	conn.TypeMap().RegisterDefaultPgType([][16]byte{}, "_uuid")
 	return nil
-}
-
-// unavailable marks errors that say nothing about the request: the database cannot be asked
-// now, or its answer was lost.
-func unavailable(err error) error {
-	if err == nil || !isUnavailable(err) {
-		return err
-	}
-	if said, ok := errors.AsType[*pgconn.PgError](err); ok && isUnknownStatement(said.Code) {
-		err = fmt.Errorf("a pooler between does not track prepared statements: add default_query_exec_mode=exec to the URL of the database: %w", err)
-	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-}
-
-func isUnavailable(err error) bool {
-	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return isTransient(said.Code)
-	}
-	if errors.Is(err, errInDoubt) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return true
-	}
-	if errors.Is(err, pgconn.ErrReadOnlyConnection) || errors.Is(err, pgconn.ErrStandbyConnection) {
-		return true // another one is becoming the primary
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network || pgconn.SafeToRetry(err)
-}
-
-// transientClasses are SQLSTATE classes of a database that starts, stops or is overloaded.
-var transientClasses = []string{
-	"08", // connection exception
-	"40", // transaction rollback: another one was in its way
-	"53", // insufficient resources
-	"57", // operator intervention: it starts, is shut down, or was promoted
-	"58", // system error
-}
-
-// isTransient reports whether a retry may succeed: also after an idle transaction was ended,
-// on a standby, after a lock timeout, and for want of a partition.
-func isTransient(code string) bool {
-	const idleTransaction, readOnly, lockTimeout = "25P03", "25006", "55P03"
-	return code == idleTransaction || code == readOnly || code == lockTimeout || code == noPartition || isUnknownStatement(code) || slices.Contains(transientClasses, code[:min(2, len(code))])
-}
-
-// isUnknownStatement reports a pooler that does not track prepared statements.
-func isUnknownStatement(code string) bool {
-	const invalidStatementName, duplicateStatement = "26000", "42P05"
-	return code == invalidStatementName || code == duplicateStatement
 }

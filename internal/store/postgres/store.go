@@ -26,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/node"
 	"posthaste/internal/store/postgres/schema"
 )
 
@@ -63,7 +64,7 @@ type Store struct {
 	control     *pgxpool.Pool // for heartbeats and polling
 	migrations  schema.Migrator
 	existing    bool // the schema must be there
-	node        node
+	node        *node.Node
 	partitions  partitions
 	changes     changeQueue
 	held        heldClaims
@@ -72,7 +73,6 @@ type Store struct {
 	releasing   backgroundTask // of claims in doubt
 	reaping     backgroundTask
 	patience    time.Duration
-	joined      func(node int64)
 	logger      *slog.Logger
 	wake        chan struct{}
 	followers   logWaiters
@@ -91,7 +91,7 @@ var _ store.Backend = (*Store)(nil)
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	connections := cmp.Or(options.Connections, DefaultConnections)
 	s := &Store{
-		joined: options.Joined, logger: options.Logger, wake: make(chan struct{}, 1),
+		logger: options.Logger, wake: make(chan struct{}, 1),
 		migrations: slices.Concat(schema.Migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
 		held:     newHeldClaims(options.Memory), changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
@@ -101,8 +101,6 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
-	s.node.clock.logger, s.node.clock.onOffset, s.node.clock.offset = s.logger, options.Clock, options.clockOffset
-	s.node.clock.any = options.AnyClock
 	var err error
 	if s.pool, err = newPool(ctx, url, max(1, connections-controlConnections), options.tracer); err != nil {
 		return nil, err
@@ -111,15 +109,19 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		s.pool.Close()
 		return nil, err
 	}
+	s.node = node.New(node.Options{
+		Control: s.control, Back: s.pool.Reset, Known: len(s.migrations), Logger: s.logger, Joined: options.Joined,
+		Clock: options.Clock, Offset: options.clockOffset, Any: options.AnyClock,
+	})
 	s.closing, s.close = context.WithCancel(context.Background())
 	if err := s.join(ctx); err != nil {
 		s.disconnect()
-		return nil, unavailable(err)
+		return nil, node.Unavailable(err)
 	}
 	if err := s.reapDeadNodes(ctx, time.Time{}); err != nil {
 		s.logger.Warn("leases.kept", "error", err) // the first claim retries
 	}
-	s.loops.Go(s.keepAlive)
+	s.loops.Go(func() { s.repeat(node.AliveEvery, func() { s.node.Beat(s.closing) }) })
 	s.loops.Go(s.pollCommits)
 	s.loops.Go(s.compareLeases)
 	return s, nil
@@ -129,7 +131,7 @@ func (s *Store) join(ctx context.Context) error {
 	if err := s.prepareSchema(ctx); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	return s.joinCluster(ctx, nil)
+	return s.node.Join(ctx)
 }
 
 func (s *Store) prepareSchema(ctx context.Context) error {
@@ -150,7 +152,7 @@ func (s *Store) Close() error {
 	}
 	s.calls.Wait()
 	s.loops.Wait()
-	err := s.node.leave(context.Background(), s.pool)
+	err := s.node.Leave(context.Background())
 	s.disconnect()
 	s.followers.wakeAll()
 	return err
@@ -161,6 +163,23 @@ func (s *Store) disconnect() {
 	s.control.Close()
 }
 
+// Now returns the database's time.
+func (s *Store) Now() time.Time { return s.node.Now() }
+
+// repeat does work at an interval until the store is closed.
+func (s *Store) repeat(interval time.Duration, work func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.closing.Done():
+			return
+		case <-ticker.C:
+			work()
+		}
+	}
+}
+
 // begin starts a call, unless the store is closed or this node does not take part. The
 // returned context ends when the store is closed; done must be called with the call's error.
 func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error), err error) {
@@ -169,7 +188,7 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error)
 	if s.closing.Err() != nil {
 		return nil, nil, store.ErrClosed
 	}
-	if err := s.node.clock.err(); err != nil {
+	if err := s.node.Refuse(); err != nil {
 		return nil, nil, err
 	}
 	s.calls.Add(1)
@@ -179,10 +198,10 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, done func(*error)
 	return ctx, func(err *error) {
 		stop()
 		cancel()
-		if *err != nil && s.closing.Err() != nil && !errors.Is(*err, errInDoubt) {
+		if *err != nil && s.closing.Err() != nil && !errors.Is(*err, node.ErrInDoubt) {
 			*err = store.ErrClosed
 		} else if callers.Err() == nil { // else the caller gave up
-			*err = unavailable(*err)
+			*err = node.Unavailable(*err)
 		}
 		s.calls.Done()
 	}, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store/postgres/node"
 )
 
 // userTx is a transaction that has locked some users. It caches what it read and collects
@@ -211,9 +212,6 @@ func (t *userTx) takeWrites() *pgx.Batch {
 	return batch
 }
 
-// errInDoubt says that the answer to a commit was lost.
-var errInDoubt = errors.New("postgres: it is not known whether the change took place")
-
 // commit sends the rest and commits, in one round trip. It outlives the context of the
 // transaction, so that the outcome is known.
 func (t *userTx) commit() error {
@@ -232,7 +230,7 @@ func (t *userTx) commit() error {
 		t.store.partitions.forgetAll(err)
 		return errors.Join(err, t.rollback())
 	default:
-		return fmt.Errorf("%w: %w", errInDoubt, err)
+		return fmt.Errorf("%w: %w", node.ErrInDoubt, err)
 	}
 }
 

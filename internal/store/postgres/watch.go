@@ -47,30 +47,34 @@ func (s *Store) signal() {
 // pollEvery is how soon a node notices the commits of others.
 const pollEvery = 50 * time.Millisecond
 
+// pollTime is after how long without an answer the database counts as away.
+const pollTime = 5 * time.Second
+
 // pollCommits notices what other nodes commit. It polls the snapshot of transactions in
 // progress, which reads no table, needs no session, and differs after any commit on the
-// server. Only then it reads what is of interest.
+// server. Only then it reads what is of interest. It is also how a node notices that it does not reach
+// the database.
 func (s *Store) pollCommits() {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
 	var heard string
 	var n pollResult
-	for {
-		select {
-		case <-s.closing.Done():
+	s.repeat(pollEvery, func() {
+		ctx, cancel := context.WithTimeout(s.closing, pollTime)
+		defer cancel()
+		if s.node.Away() {
+			_ = s.node.Renew(ctx) // a heartbeat ends that
 			return
-		case <-ticker.C:
 		}
-		ctx, cancel := context.WithTimeout(s.closing, callTime)
 		snapshot, err := row(ctx, s.control, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
+		if err != nil && s.closing.Err() == nil {
+			s.node.Lost(err)
+		}
 		if err == nil && snapshot != heard {
 			if next, err := s.poll(ctx); err == nil {
 				s.announce(n, next)
 				heard, n = snapshot, next
 			}
 		}
-		cancel()
-	}
+	})
 }
 
 // pollResult is what this node needs to know of others' commits.

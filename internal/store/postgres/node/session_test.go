@@ -1,4 +1,4 @@
-package postgres
+package node
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestNodeSession(t *testing.T) {
+func TestSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		renewals []time.Duration // when the node said that it lives, and was heard at once
 		want     time.Duration   // when it expires
@@ -19,16 +19,16 @@ func TestNodeSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun, told := time.Now(), 0
-				session := newNodeSession(1, begun, func() { told++ })
+				session := newSession(1, begun, func() { told++ })
 				for _, at := range c.renewals {
 					time.Sleep(time.Until(begun.Add(at)))
 					session.renew(begun.Add(at))
 				}
-				<-session.ctx.Done()
+				<-session.Held.Done()
 				if got := time.Since(begun); got != c.want {
 					t.Errorf("it expires after %v, want %v", got, c.want)
 				}
-				if session.renew(time.Now()) || session.alive() {
+				if session.renew(time.Now()) || session.Alive() {
 					t.Error("it comes back")
 				}
 				session.expire()
@@ -42,13 +42,13 @@ func TestNodeSession(t *testing.T) {
 
 // A process that stood still hears an old answer when it goes on, before its timers run.
 func TestAnAnswerThatWasReadTooLate(t *testing.T) {
-	said := time.Now().Add(-leaseTime)
-	if newNodeSession(1, said, func() {}).alive() {
+	said := time.Now().Add(-LeaseTime)
+	if newSession(1, said, func() {}).Alive() {
 		t.Error("a node lives that spoke a lease ago")
 	}
-	session := newNodeSession(1, time.Now(), func() {})
+	session := newSession(1, time.Now(), func() {})
 	session.expiresAt = said // as if it had stood still, and the timer not run yet
-	if session.renew(said) || session.ctx.Err() == nil {
+	if session.renew(said) || session.Held.Err() == nil {
 		t.Error("a node lives on by an answer that is a lease old")
 	}
 }

@@ -1,4 +1,4 @@
-package postgres
+package node
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestUnavailable(t *testing.T) {
 		"what a rule says":              {store.ErrConflict, false},
 		"a connection that was refused": {fmt.Errorf("dial: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true},
 		"a connection that ended":       {io.ErrUnexpectedEOF, true},
-		"a commit without an answer":    {fmt.Errorf("%w: %w", errInDoubt, io.EOF), true},
+		"a commit without an answer":    {fmt.Errorf("%w: %w", ErrInDoubt, io.EOF), true},
 		"no answer in time":             {context.DeadlineExceeded, true},
 		"a database that starts":        {&pgconn.PgError{Code: "57P03"}, true},
 		"a database without room":       {&pgconn.PgError{Code: "53300"}, true},
@@ -44,7 +44,7 @@ func TestUnavailable(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := unavailable(test.err)
+			got := Unavailable(test.err)
 			if !errors.Is(got, test.err) || errors.Is(got, store.ErrUnavailable) != test.want {
 				t.Errorf("%v becomes %v; want it marked: %t", test.err, got, test.want)
 			}

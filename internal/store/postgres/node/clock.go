@@ -1,4 +1,4 @@
-package postgres
+package node
 
 import (
 	"fmt"
@@ -32,10 +32,7 @@ type clock struct {
 	here     time.Time // by the monotonic clock of this node
 }
 
-// Now returns the database's time: the last answer, plus what has passed on the monotonic
-// clock.
-func (s *Store) Now() time.Time { return s.node.clock.now() }
-
+// now returns the database's time: the last answer, plus what has passed on the monotonic clock.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

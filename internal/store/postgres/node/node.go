@@ -1,0 +1,193 @@
+// Package node keeps a process one of the nodes of a database: by its session, on which its leases
+// hang, by its clock, and by whether it reaches the database.
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"posthaste/internal/store"
+)
+
+// A node loses its leases LeaseTime after its last heartbeat; it sends three in that time. Its
+// row stays for GraveTime, to find leases that it took in a transaction longer than its life.
+const (
+	LeaseTime  = 10 * time.Second
+	AliveEvery = LeaseTime / 3
+	GraveTime  = time.Hour
+)
+
+// ErrExpired says that this node counts as dead and must not claim.
+var ErrExpired = errors.New("postgres: the session of this node has expired")
+
+// Options of a node.
+type Options struct {
+	Control *pgxpool.Pool // nobody else keeps its connections for long
+	Known   int           // version of the schema that the program knows
+	Logger  *slog.Logger
+	Back    func()                    // the database answers again, and calls are about to go on
+	Joined  func(node int64)          // see postgres.Options; may be nil
+	Clock   func(ahead time.Duration) // may be nil
+	Offset  func() time.Duration      // added to the node's clock, for tests; may be nil
+	Any     bool                      // take part with any clock
+}
+
+// Node is this process as a node.
+type Node struct {
+	Options
+	clock   clock
+	outage  outage
+	session atomic.Pointer[Session]
+}
+
+// New returns a node that has not joined.
+func New(options Options) *Node {
+	return &Node{
+		Options: options,
+		clock:   clock{logger: options.Logger, onOffset: options.Clock, offset: options.Offset, any: options.Any},
+		outage:  outage{logger: options.Logger, back: options.Back},
+	}
+}
+
+// Session is the present session, nil before the node has joined.
+func (n *Node) Session() *Session { return n.session.Load() }
+
+// Number is the node's number, 0 before it has one.
+func (n *Node) Number() int64 {
+	if t := n.Session(); t != nil {
+		return t.Number
+	}
+	return 0
+}
+
+// Now returns the database's time.
+func (n *Node) Now() time.Time { return n.clock.now() }
+
+// Refuse returns why this node takes no call now: its clock is wrong, or it does not reach the
+// database.
+func (n *Node) Refuse() error {
+	if err := n.clock.err(); err != nil {
+		return err
+	}
+	return n.outage.refuse()
+}
+
+// Away reports whether the database could not be reached lately.
+func (n *Node) Away() bool { return n.outage.on() }
+
+// Lost notes that the database did not answer one of the control connections. Until a heartbeat
+// succeeds, calls are refused at once.
+func (n *Node) Lost(err error) {
+	if IsUnavailable(err) && !errors.Is(err, store.ErrClock) {
+		n.outage.begin(err)
+	}
+}
+
+// Join starts the first session.
+func (n *Node) Join(ctx context.Context) error { return n.join(ctx, nil) }
+
+// Leave gives up all leases.
+func (n *Node) Leave(ctx context.Context) error {
+	n.Session().stop()
+	ctx, cancel := context.WithTimeout(ctx, AliveEvery)
+	defer cancel()
+	_, err := n.Control.Exec(ctx, `UPDATE posthaste.nodes SET expires_at = clock_timestamp() WHERE node = $1`, n.Number())
+	return err
+}
+
+// Renew sends a heartbeat. A node whose session expired joins again under a new number.
+func (n *Node) Renew(ctx context.Context) (err error) {
+	defer func() {
+		if err == nil || errors.Is(err, store.ErrClock) { // it answers
+			n.outage.end()
+		}
+	}()
+	t := n.Session()
+	if t.Alive() {
+		sentAt := time.Now()
+		var there time.Time
+		err := n.Control.QueryRow(ctx, `
+			UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
+			WHERE node = $1 AND expires_at > clock_timestamp() RETURNING clock_timestamp()`, t.Number, LeaseTime).Scan(&there)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		if err == nil {
+			if err := n.clock.compare(sentAt, there); err != nil {
+				t.expire()
+				return err
+			}
+			if t.renew(sentAt) {
+				return nil
+			}
+		}
+	}
+	t.expire()
+	return n.join(ctx, t)
+}
+
+// join starts a session under a new number, in place of the lost one, which may be nil. Of two
+// concurrent calls, one number stays unused. A node whose clock is wrong does not join.
+func (n *Node) join(ctx context.Context, lost *Session) error {
+	sentAt := time.Now()
+	var there time.Time
+	if err := n.Control.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&there); err != nil {
+		return err
+	}
+	if err := n.clock.compare(sentAt, there); err != nil {
+		return err
+	}
+	sentAt = time.Now()
+	var before, number int64
+	if lost != nil {
+		before = lost.Number
+	}
+	err := n.Control.QueryRow(ctx, `
+		WITH lost AS (
+			UPDATE posthaste.nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE node = $3)
+		INSERT INTO posthaste.nodes (node, expires_at, known)
+		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval, $2)
+		RETURNING node`, LeaseTime, n.Known, before).Scan(&number)
+	if err != nil {
+		return err
+	}
+	t := newSession(number, sentAt, func() {
+		n.Logger.Warn("node.silent", "consequence", "other nodes may claim its messages; its attempts were ended")
+	})
+	if !n.session.CompareAndSwap(lost, t) {
+		t.stop()
+		return nil
+	}
+	if n.Joined != nil {
+		n.Joined(number)
+	}
+	n.Logger.Info("node.joined")
+	return nil
+}
+
+// Beat sends a heartbeat, and tries again until the next one is due. A wrong clock and a database
+// that is away are logged elsewhere.
+func (n *Node) Beat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, AliveEvery)
+	defer cancel()
+	for !n.Away() {
+		err := n.Renew(ctx)
+		if err == nil || errors.Is(err, store.ErrClock) {
+			return
+		}
+		if n.Lost(err); !n.Away() {
+			n.Logger.Warn("node.unheard", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(AliveEvery / 5):
+		}
+	}
+}
