@@ -12,7 +12,7 @@ import (
 func TestNames(t *testing.T) {
 	names := readFile(t, "deploy/names.env")
 	for name, files := range map[string][]string{
-		"REPOSITORY": {"README.md", "CONTRIBUTING.md", "deploy/helm/posthaste/Chart.yaml"},
+		"REPOSITORY": {"README.md", "CONTRIBUTING.md", "deploy/helm/posthaste/Chart.yaml", "deploy/prometheus/alerts.yaml", "deploy/grafana/posthaste.json"},
 		"IMAGE":      {"README.md", "compose.yaml", "deploy/helm/posthaste/values.yaml"},
 	} {
 		line := regexp.MustCompile(`(?m)^` + name + `=(\S+)$`).FindStringSubmatch(names)

@@ -102,6 +102,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 	}
 	a.startControl(options, s)
 	now := clockOf(s)
+	telemetry.RegisterBuild(registry, Version)
 	telemetry.RegisterStore(registry, s, now)
 	telemetry.RegisterUsage(registry, s)
 	telemetry.RegisterConnections(registry, a.all.count)

@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"runtime"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -29,4 +31,13 @@ func RegisterAdmission(registerer prometheus.Registerer, requests, bodies func()
 // RegisterConnections registers how many clients are connected.
 func RegisterConnections(registerer prometheus.Registerer, count func() int) {
 	promauto.With(prefixed(registerer)).NewGaugeFunc(prometheus.GaugeOpts{Name: "connections", Help: "Open client connections."}, func() float64 { return float64(count()) })
+}
+
+// RegisterBuild registers the metric that names the version. It panics when the registerer has it
+// already.
+func RegisterBuild(registerer prometheus.Registerer, version string) {
+	promauto.With(prefixed(registerer)).NewGauge(prometheus.GaugeOpts{
+		Name: "build_info", Help: "1, with the version of the program as a label.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	}).Set(1)
 }

@@ -2,8 +2,10 @@ package telemetry_test
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,11 +47,31 @@ func TestRequestsAreCountedByClass(t *testing.T) {
 			request.URL.Path = test.path
 			handler.ServeHTTP(httptest.NewRecorder(), request)
 
-			want := map[string]float64{"posthaste_http_requests_total{" + test.want + "}": 1}
-			if diff := cmp.Diff(want, gather(t, registry)); diff != "" {
+			want := map[string]float64{"posthaste_http_requests_total{" + test.want + "}": 1, "posthaste_http_request_seconds{" + test.want + "}_count": 1}
+			if diff := cmp.Diff(want, counted(t, registry)); diff != "" {
 				t.Errorf("count (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// counted is gather without the sums of times.
+func counted(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	values := gather(t, registry)
+	maps.DeleteFunc(values, func(name string, _ float64) bool { return strings.HasSuffix(name, "_sum") })
+	return values
+}
+
+func TestStreamsAreNotTimed(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	handler := telemetry.NewRequests(registry).Count(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+	}))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v2/logs/stream", nil))
+	want := map[string]float64{"posthaste_http_requests_total{route=logs,status=2xx}": 1}
+	if diff := cmp.Diff(want, counted(t, registry)); diff != "" {
+		t.Errorf("count (-want +got):\n%s", diff)
 	}
 }
 
@@ -62,8 +84,8 @@ func TestRequestsCountPanics(t *testing.T) {
 		defer func() { _ = recover() }()
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v2/logs", nil))
 	}()
-	want := map[string]float64{"posthaste_http_requests_total{route=logs,status=5xx}": 1}
-	if diff := cmp.Diff(want, gather(t, registry)); diff != "" {
+	want := map[string]float64{"posthaste_http_requests_total{route=logs,status=5xx}": 1, "posthaste_http_request_seconds{route=logs,status=5xx}_count": 1}
+	if diff := cmp.Diff(want, counted(t, registry)); diff != "" {
 		t.Errorf("count (-want +got):\n%s", diff)
 	}
 }
