@@ -64,8 +64,8 @@ var layers = map[string]layer{
 		"a server of the tests' own knows nothing of what they test"},
 	"internal/ledger": {[]string{"internal/store", "internal/store/record", "internal/store/index", "internal/flow"},
 		"the rules of delivery are written once, over the seam; they name no backend"},
-	"internal/store/storetest": {[]string{"internal/store", "internal/store/record", "internal/ledger"},
-		"the suite defines a backend by the seam alone"},
+	"internal/store/storetest": {[]string{"internal/store", "internal/store/record", "internal/ledger", "internal/store/storetest/model"},
+		"the suite defines a backend by the seam alone, and compares it with the model"},
 	"internal/store/storetest/model": {[]string{"internal/store", "internal/flow"},
 		"the plainest backend: what it shares with the others are pure rules"},
 

@@ -198,25 +198,28 @@ func TestSuiteFindsDefects(t *testing.T) {
 			if check == nil {
 				t.Fatal("the suite has no such promise")
 			}
-			if found := findings(t, breaking(model.New()), check); !found.Failed() {
+			found := failed(t, func(t testing.TB) {
+				tr := newTrial(t, breaking(model.New()))
+				tr.patience = 100 * time.Millisecond
+				tr.try(check)
+			})
+			if !found {
 				t.Error("the check does not fail")
 			}
 		})
 	}
 }
 
-// findings runs a promise's check on a store, and returns whether it failed.
-func findings(t *testing.T, s store.Store, check func(*trial)) *verdict {
+// failed reports whether a check fails.
+func failed(t *testing.T, check func(testing.TB)) bool {
 	found := &verdict{TB: t}
 	done := make(chan struct{})
 	go func() { // FailNow ends it
 		defer close(done)
-		tr := newTrial(found, s)
-		tr.patience = 100 * time.Millisecond
-		tr.try(check)
+		check(found)
 	}()
 	<-done
-	return found
+	return found.Failed()
 }
 
 // verdict takes down whether a check failed, in place of the test that runs it.
@@ -232,6 +235,7 @@ func (v *verdict) Error(...any)          { v.Fail() }
 func (v *verdict) Errorf(string, ...any) { v.Fail() }
 func (v *verdict) Fatal(...any)          { v.FailNow() }
 func (v *verdict) Fatalf(string, ...any) { v.FailNow() }
+func (v *verdict) Logf(string, ...any)   {}
 
 // releasing gives back what it handed out.
 func releasing(s store.Store) store.Store {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -47,6 +48,8 @@ type historian struct {
 	claims []store.Claim // that go on, by message
 	runs   []*posthaste.Run
 	told   []string
+
+	secrets int // how many are kept
 }
 
 // changesOfHistory is how many changes a history has.
@@ -55,24 +58,31 @@ const changesOfHistory = 160
 // makeHistory makes random changes to a store and returns what it told.
 func makeHistory(t *testing.T, s store.Store, seed uint64) []string {
 	t.Helper()
-	h := &historian{
-		trial: newTrial(t, s),
-		rng:   rand.New(rand.NewPCG(seed, 1)),
-	}
-	h.makes = newMaker(seed)
+	h := newHistorian(t, s, seed)
 	changes := []func(){
-		h.accept, h.accept, h.claim, h.claim, h.settle, h.settle, h.settle, h.settle, h.release, h.cancel,
+		h.accept, h.accept, h.claim, h.claim, h.settleOne, h.settleOne, h.settleOne, h.settleOne, h.releaseOne, h.cancel,
 		h.changeQueue, h.changeKey, h.retryLetter, h.deleteLetter, h.startRun, h.changeRun, h.changeRun, h.endRun,
 		h.changeGroup, h.changeSchedule, h.tick, h.cancelInSteps, h.notify, h.retain, h.runNow,
 	}
 	for i := range changesOfHistory {
-		h.wait(time.Duration(1+h.rng.IntN(30_000)) * time.Millisecond)
-		changes[h.rng.IntN(len(changes))]()
+		h.change(changes)
 		if i%20 == 19 {
 			h.look()
 		}
 	}
 	return h.told
+}
+
+func newHistorian(t testing.TB, s store.Store, seed uint64) *historian {
+	h := &historian{trial: newTrial(t, s), rng: rand.New(rand.NewPCG(seed, 1))}
+	h.makes = newMaker(seed)
+	return h
+}
+
+// change makes one of some changes.
+func (h *historian) change(changes []func()) {
+	h.wait(time.Duration(1+h.rng.IntN(30_000)) * time.Millisecond)
+	changes[h.rng.IntN(len(changes))]()
 }
 
 func (h *historian) tell(format string, args ...any) {
@@ -144,22 +154,40 @@ func (h *historian) takeClaim() (c store.Claim, ok bool) {
 	return c, true
 }
 
-func (h *historian) settle() {
+func (h *historian) settleOne() {
 	c, ok := h.takeClaim()
 	if !ok {
 		return
 	}
-	s := anySettlement(h.rng, h.now, c)
-	if h.chance(3) {
-		callback := h.message(func(m *posthaste.Message) { m.SourceID = c.Message.ID })
-		s.Callbacks = callbacksOf(callback)
-	}
+	s, _ := h.anySettlement(c)
 	settled, err := h.store.Settle(h.Context(), h.now, s)
 	h.tell("settle %s as %s: %s, %v", c.Message.ID, s.State, settled.State, err)
 	h.tell("a second time: %v", errorOf(h.store.Settle(h.Context(), h.now, s)))
 }
 
-func (h *historian) release() {
+// anySettlement ends a claim, with or without a callback or another entry of its run, whose message
+// it returns.
+func (h *historian) anySettlement(c store.Claim) (store.Settlement, *posthaste.Message) {
+	s := anySettlement(h.rng, h.now, c)
+	m := h.message(ownedBy(c.Message.User))
+	switch {
+	case !h.chance(3):
+	case c.Message.Run == nil:
+		m.SourceID = c.Message.ID
+		s.Callbacks = callbacksOf(m)
+	default:
+		s.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error {
+			run, err := tx.Run(c.Message.Run.Position)
+			if err != nil { // retention has removed it
+				return except(err, store.ErrNotFound)
+			}
+			return appendTo(tx, run, m)
+		}
+	}
+	return s, m
+}
+
+func (h *historian) releaseOne() {
 	if c, ok := h.takeClaim(); ok {
 		h.trial.release(c)
 		h.tell("release %s", c.Message.ID)
@@ -219,11 +247,19 @@ func (h *historian) changeKey() {
 
 // someLetter returns one of the dead letters of ann, nil if there is none.
 func (h *historian) someLetter() *posthaste.DeadLetter {
-	all := h.deadLetters(ann, store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 3})
+	all := h.letters()
 	if len(all) == 0 {
 		return nil
 	}
-	return all[h.rng.IntN(len(all))]
+	return all[h.rng.IntN(min(3, len(all)))]
+}
+
+// letters returns the dead letters of ann, those of one moment in the order of their messages.
+func (h *historian) letters() []*posthaste.DeadLetter {
+	return slices.SortedStableFunc(slices.Values(h.deadLetters(ann, store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty})),
+		func(a, b *posthaste.DeadLetter) int {
+			return cmp.Or(a.FailedAt().Compare(b.FailedAt()), cmp.Compare(a.Message.ID.String(), b.Message.ID.String()))
+		})
 }
 
 func (h *historian) retryLetter() {
@@ -268,13 +304,20 @@ func (h *historian) changeRun() {
 			return nil
 		})
 	case h.chance(3):
-		h.addToDLQ(run)
+		first := h.status(&posthaste.Message{User: ann, ID: run.FirstID}).Message
+		h.update(run, func(tx store.RunTx, run *posthaste.Run) error { return failIn(tx, run, first) })
 	case h.chance(2):
 		h.await(run, until(h.now.Add(time.Minute)))
 	default:
 		h.step(run)
 	}
 	h.tell("change %s, which was %s", run.ID, run.State)
+}
+
+// failIn lets a run fail in a transaction, with all that ends then.
+func failIn(tx store.RunTx, run *posthaste.Run, m *posthaste.Message) error {
+	addToDLQIn(tx, run, letterOf(m))
+	return errors.Join(tx.CancelDeliveries(run, true), tx.DropEvents(run.Position))
 }
 
 // look reads everything in several ways.
@@ -333,7 +376,7 @@ func (h *historian) tellLog(what string, entries []store.Entry) {
 }
 
 func (h *historian) lookAtLetters() {
-	all := h.deadLetters(ann, store.DeadLetterQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: plenty})
+	all := h.letters()
 	for _, d := range all {
 		h.tell("dead: %s %s %q", since(posthaste.Position(d.ID).Time()), d.Message.ID, d.Error)
 	}
@@ -344,7 +387,9 @@ func (h *historian) lookAtLetters() {
 	for _, field := range letterFields {
 		query := store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1 + h.rng.IntN(5)}
 		field.ask(&query.Filter, d)
-		h.tell("dead with %s of %s: %v", field.name, d.Message.ID, messagesOf(h.deadLetters(ann, query)))
+		found := messagesOf(h.deadLetters(ann, query))
+		slices.SortFunc(found, func(a, b posthaste.MessageID) int { return slices.Compare(a[:], b[:]) })
+		h.tell("dead with %s of %s: %v", field.name, d.Message.ID, found)
 	}
 }
 
@@ -370,6 +415,8 @@ func (h *historian) lookAtLanes() {
 }
 
 func (h *historian) lookAtRuns() {
+	from := len(h.told)
+	defer func() { slices.Sort(h.told[from:]) }() // those of one moment have no order
 	for _, run := range h.trial.runs(ann, allRuns) {
 		h.tell("run %s of %s: %s, %d entries", run.ID, since(run.CreatedAt), run.State, run.Entries)
 	}
@@ -383,6 +430,7 @@ func (h *historian) lookAtRuns() {
 		for _, run := range h.trial.runs(ann, query) {
 			ids = append(ids, run.ID)
 		}
+		slices.Sort(ids)
 		h.tell("runs with %+v: %s", query.Filter, strings.Join(ids, " "))
 	}
 }

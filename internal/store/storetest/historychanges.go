@@ -93,14 +93,16 @@ func (h *historian) endRun() {
 
 // notify ends the waits for an event, and keeps another for a run.
 func (h *historian) notify() {
+	notified := 0
 	h.transact(func(tx store.RunTx) error {
 		waiters, err := tx.Waiters(waiterOf(&posthaste.Run{}).Topic)
 		for _, w := range waiters {
 			tx.EndWait(w)
 		}
-		h.tell("notify %d", len(waiters))
+		notified = len(waiters)
 		return err
 	})
+	h.tell("notify %d", notified)
 	if len(h.runs) > 0 {
 		h.keepEvent(h.runs[h.rng.IntN(len(h.runs))], "event", "body")
 	}
