@@ -29,13 +29,8 @@ func (c *checker) message(user string, id posthaste.MessageID) (*checkedMessage,
 		return m, nil
 	}
 	m := &checkedMessage{}
-	err := get(c.db, appendMessageKey(nil, segmentEnvelope, user, id), func(data []byte) (err error) {
-		if len(data) == 0 {
-			return errCorrupt
-		}
-		m.Message, err = record.DecodeMessage(id, user, slices.Clone(data[1:]))
-		return err
-	})
+	var err error
+	m.Message, _, err = readEnvelope(c.db, user, id)
 	if err == nil {
 		m.status, err = readStatus(c.db, user, id)
 	}
@@ -92,45 +87,12 @@ func (c *checker) status(user string, id posthaste.MessageID) error {
 	return c.exists(appendWaitingKey(nil, laneOf(m.Message), lanes.Spot{Order: m.status.order, ID: id}), "message %s is %s and does not wait", id, m.status.state)
 }
 
-// dayCheck compares the log of a day with its numbers and its index.
-type dayCheck struct {
-	day    day
-	events map[string]int64  // by user, minus what their numbers say
-	sums   map[string]uint64 // by user: events minus postings
-	noted  postingID         // was found in the day index last
-}
-
-// begin makes a day the present one.
-func (d *dayCheck) begin(c *checker, of day) {
-	if d.events != nil && d.day == of {
-		return
-	}
-	d.end(c)
-	*d = dayCheck{day: of, events: map[string]int64{}, sums: map[string]uint64{}}
-}
-
-// end reports what of the present day does not agree.
-func (d *dayCheck) end(c *checker) {
-	start := time.UnixMilli(int64(d.day) * dayMS).UTC().Format("2006-01-02")
-	for user, n := range d.events {
-		if n != 0 {
-			c.report.Add("log of user %q on %s: it has %d events more than its number says", user, start, n)
-		}
-	}
-	for user, sum := range d.sums {
-		if sum != 0 {
-			c.report.Add("index of the log of user %q on %s: it does not agree with the events", user, start)
-		}
-	}
-	d.events, d.sums = nil, nil
-}
-
 // segment looks at a key of a day.
 func (c *checker) segment(key, value []byte) error {
 	if len(key) < 5 {
 		return errCorrupt
 	}
-	c.day.begin(c, day(binary.BigEndian.Uint16(key[1:])))
+	c.day = day(binary.BigEndian.Uint16(key[1:]))
 	user, tail, err := userKey(key[4:])
 	if err != nil {
 		return err
@@ -146,9 +108,7 @@ func (c *checker) segment(key, value []byte) error {
 		_, err := record.DecodeResponse(value)
 		return err
 	case segmentCount:
-		n, err := parseCount(value)
-		c.day.events[user] -= n
-		return err
+		return c.count(key, value)
 	default:
 		return errors.New("keys of this part of a day are not known")
 	}
@@ -204,38 +164,50 @@ func (c *checker) logBlock(user string, tail, value []byte) error {
 		if event.Position > c.last {
 			return fmt.Errorf("event at %d is behind %d, where the log ends", event.Position, c.last)
 		}
-		for t := range distinct(index.AppendEvent(nil, m.Message, event.State)) {
-			c.day.sums[user] += postingHash(t, event.Position)
-		}
+		c.indexed(c.logOf(user), event.Position, index.AppendEvent(nil, m.Message, event.State))
 	}
-	c.day.events[user] += int64(len(events))
+	c.counts[string(appendSegment(nil, c.day, segmentCount, user))] += int64(len(events))
 	c.report.Events += int64(len(events))
 	return c.noted(user, index.Any)
 }
 
 func (c *checker) posting(user string, tail, value []byte) error {
-	if len(tail) != 1+8+8 {
-		return errCorrupt
+	t, at, err := parsePosting(tail)
+	if err != nil {
+		return err
 	}
-	t := store.Term{Field: tail[0], Hash: binary.BigEndian.Uint64(tail[1:])}
-	positions, err := index.DecodePosting(nil, posthaste.Position(binary.BigEndian.Uint64(tail[9:])), value)
+	positions, err := index.DecodePosting(nil, at, value)
 	if err != nil {
 		return err
 	}
 	for _, at := range positions {
-		c.day.sums[user] -= postingHash(t, at)
+		c.agree(c.logOf(user), -postingHash(t, at))
 	}
 	return c.noted(user, t)
+}
+
+// logOf names the log of a user on the current day.
+func (c *checker) logOf(user string) string {
+	return fmt.Sprintf("log of user %q on %s", user, time.UnixMilli(int64(c.day)*dayMS).UTC().Format(time.DateOnly))
+}
+
+// parsePosting reads a term and a position.
+func parsePosting(tail []byte) (t store.Term, at posthaste.Position, err error) {
+	if len(tail) != 1+8+8 {
+		return t, 0, errCorrupt
+	}
+	t = store.Term{Field: tail[0], Hash: binary.BigEndian.Uint64(tail[1:])}
+	return t, posthaste.Position(binary.BigEndian.Uint64(tail[9:])), nil
 }
 
 // noted returns an error unless the day index lists the current day for a term. Terms must be
 // passed in order.
 func (c *checker) noted(user string, t store.Term) error {
-	id := postingID{user, c.day.day, t}
-	if created, ok := createdOn(t); ok && created == id.day || id == c.day.noted {
+	id := postingID{user, c.day, t}
+	if created, ok := createdOn(t); ok && created == id.day || id == c.lastNoted {
 		return nil
 	}
-	c.day.noted = id
+	c.lastNoted = id
 	return c.exists(appendDayIndexKey(nil, user, id.day, t), "the day index lacks a day")
 }
 
@@ -261,34 +233,26 @@ func postingHash(t store.Term, at posthaste.Position) uint64 {
 	return xxhash.Sum64(data[:])
 }
 
-// distinct returns each term once.
-func distinct(terms []store.Term) map[store.Term]bool {
-	set := make(map[store.Term]bool, len(terms))
-	for _, t := range terms {
-		set[t] = true
-	}
-	return set
-}
-
 // lonePosting is a posting that stands alone: a term and a position.
 func (c *checker) lonePosting(name string, tail []byte) error {
-	if len(tail) != 1+8+8 {
-		return errCorrupt
+	t, at, err := parsePosting(tail)
+	if err != nil {
+		return err
 	}
-	t := store.Term{Field: tail[0], Hash: binary.BigEndian.Uint64(tail[1:])}
-	c.agree(name, -postingHash(t, posthaste.Position(binary.BigEndian.Uint64(tail[9:]))))
+	c.agree(name, -postingHash(t, at))
 	return nil
 }
 
 // indexed notes that something at a position is to be found by the terms.
 func (c *checker) indexed(name string, at posthaste.Position, terms []store.Term) {
-	for t := range distinct(terms) {
-		c.agree(name, postingHash(t, at))
+	for i, t := range terms {
+		if !slices.Contains(terms[:i], t) {
+			c.agree(name, postingHash(t, at))
+		}
 	}
 }
 
-// count compares a number with what was counted before: it comes last of all keys but
-// those of what is not counted.
+// count compares a number with what is counted, before or after.
 func (c *checker) count(key, value []byte) error {
 	n, err := parseCount(value)
 	c.counts[string(key)] -= n

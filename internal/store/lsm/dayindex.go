@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"hash/maphash"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -58,32 +57,32 @@ type postingID struct {
 	term store.Term
 }
 
-// dayIndexWriter adds the days of new events to the index. A small cache of recent keys avoids
-// most repeated writes, which would be harmless.
+// dayIndexWriter adds the days of new events to the index. It knows some of the keys that it wrote
+// lately, which avoids most repeated writes; these would be harmless.
 type dayIndexWriter struct {
-	seed   maphash.Seed
-	recent [4096]postingID // by hash
-	key    []byte          // scratch
+	recent map[postingID]bool
+	key    []byte // scratch
 }
 
-func newDayIndexWriter() *dayIndexWriter { return &dayIndexWriter{seed: maphash.MakeSeed()} }
+func newDayIndexWriter() *dayIndexWriter { return &dayIndexWriter{recent: map[postingID]bool{}} }
 
 // note records that a term has events on a day.
 func (c *dayIndexWriter) note(id postingID, set func(key, value []byte)) {
-	if created, ok := createdOn(id.term); ok && created == id.day {
+	const many = 4096
+	created, ok := createdOn(id.term)
+	if ok && created == id.day || c.recent[id] {
 		return
 	}
-	known := &c.recent[maphash.Comparable(c.seed, id)%uint64(len(c.recent))]
-	if *known == id {
-		return
+	if len(c.recent) == many {
+		c.forget()
 	}
-	*known = id
+	c.recent[id] = true
 	c.key = appendDayIndexKey(c.key[:0], id.user, id.day, id.term)
 	set(c.key, nil)
 }
 
-// forget clears the cache: the next commit writes its keys again.
-func (c *dayIndexWriter) forget() { clear(c.recent[:]) }
+// forget makes the next commit write its keys again.
+func (c *dayIndexWriter) forget() { clear(c.recent) }
 
 // dayIndexReader finds the days on which events may match a query.
 type dayIndexReader struct {
@@ -183,45 +182,36 @@ func weekPrefix(w week) []byte {
 
 // trimDayIndex drops the weeks of a user that have days before another one, and no events.
 func (s *Store) trimDayIndex(ctx context.Context, user string, end day) error {
-	weeks, err := read(s, func() ([]week, error) { return s.emptyWeeks(user, end) })
+	weeks, err := read(s, func() ([]week, error) { return numbersBefore(s.db, kindDayIndex, weekOf(end)+1) })
 	if err != nil || len(weeks) == 0 {
 		return err
 	}
 	return s.writer.do(ctx, func(c *commit) error {
-		s.writer.dayIndex.forget() // and what this commit adds is written behind what it drops
 		for _, w := range weeks {
-			logged, err := s.loggedIn(w, user) // meanwhile
-			if err == nil && !logged {
-				_, err = s.dropAll(c, appendUser(weekPrefix(w), user))
-			}
+			logged, err := s.loggedIn(w, user)
 			if err != nil {
 				return err
+			}
+			if logged {
+				continue
+			}
+			dropped, err := s.dropAll(c, appendUser(weekPrefix(w), user))
+			if err != nil {
+				return err
+			}
+			if dropped {
+				s.writer.dayIndex.forget() // what this commit adds is written after what it drops
 			}
 		}
 		return nil
 	})
 }
 
-// emptyWeeks returns the weeks with days before end that are in the day index of a
-// user who has no events in them.
-func (s *Store) emptyWeeks(user string, end day) (empty []week, err error) {
-	weeks, err := numbersBefore(s.db, kindDayIndex, weekOf(end)+1)
-	for i := 0; i < len(weeks) && err == nil; i++ {
-		var noted, logged bool
-		if noted, err = exists(s.db, appendUser(weekPrefix(weeks[i]), user)); err == nil && noted {
-			logged, err = s.loggedIn(weeks[i], user)
-		}
-		if noted && !logged {
-			empty = append(empty, weeks[i])
-		}
-	}
-	return empty, err
-}
-
 // loggedIn reports whether a user has events in a week.
 func (s *Store) loggedIn(w week, user string) (logged bool, err error) {
 	for d := day(w) * weekLen; weekOf(d) == w && !logged && err == nil; d++ {
-		logged, err = exists(s.db, appendSegment(nil, d, segmentLog, user))
+		prefix := appendSegment(nil, d, segmentLog, user)
+		logged, err = anyIn(s.db, keyRange{prefix, prefixEnd(prefix)})
 	}
 	return logged, err
 }

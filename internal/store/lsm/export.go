@@ -60,12 +60,11 @@ func (e *exporter) all() (err error) {
 // each visits what has a prefix, by its user and the rest of its key.
 func (e *exporter) each(prefix []byte, visit func(user string, key, value []byte) error) error {
 	return scan(e.reader, prefix, func(key, value []byte) error {
-		rest := key[len(prefix):]
-		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
-			return errCorrupt
+		user, rest, err := userKey(key[len(prefix):])
+		if err != nil {
+			return err
 		}
-		end := 1 + int(rest[0])
-		return visit(string(rest[1:end]), rest[end:], value)
+		return visit(user, rest, value)
 	})
 }
 

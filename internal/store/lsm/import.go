@@ -3,21 +3,19 @@ package lsm
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
-	"posthaste/internal/store/lsm/lanes"
 	"posthaste/internal/store/record"
 )
 
-// Import implements store.Backend. What waits is found by its lanes when the store is
-// opened again.
+// Import implements store.Backend.
 func (s *Store) Import(ctx context.Context, items []store.Item) error {
 	return s.writer.do(ctx, func(c *commit) error {
-		i := &importer{store: s, c: c, messages: map[messageID]*posthaste.Message{}}
 		for _, item := range items {
-			if err := i.add(item); err != nil {
+			if err := s.importItem(c, item); err != nil {
 				return fmt.Errorf("%s of %q, key %x: %w", item.Kind, item.User, item.Key, err)
 			}
 		}
@@ -25,45 +23,34 @@ func (s *Store) Import(ctx context.Context, items []store.Item) error {
 	})
 }
 
-// importer writes items into a commit.
-type importer struct {
-	store    *Store
-	c        *commit
-	messages map[messageID]*posthaste.Message // that this commit has imported or read
-}
-
-func (i *importer) add(item store.Item) error {
+// importItem writes an item as a transaction of its own.
+func (s *Store) importItem(c *commit, item store.Item) (err error) {
 	if len(item.User) > maxUserLen {
 		return fmt.Errorf("a user id of %d bytes: at most %d fit", len(item.User), maxUserLen)
 	}
+	tx := &c.tx
+	tx.begin(s, c, time.Time{}, item.User)
+	defer tx.end()
 	switch item.Kind {
 	case store.ItemMessage:
-		return i.message(item)
+		err = tx.importMessage(item)
 	case store.ItemEvent:
-		return i.event(item)
+		err = tx.importEvent(item)
 	default:
-		return i.record(item)
+		err = tx.importRecord(item)
 	}
+	if err == nil {
+		tx.write()
+	}
+	return err
 }
 
-// raise sees to it that no event to come has a position that was given before.
-func (i *importer) raise(p posthaste.Position) { i.c.last = max(i.c.last, p) }
-
-func (i *importer) message(item store.Item) error {
+func (tx *transaction) importMessage(item store.Item) error {
 	m, _, place, err := record.DecodeMessageItem(item.User, item.Key, item.Value)
 	if err != nil {
 		return err
 	}
-	i.messages[messageID{m.User, m.ID}] = m
-	i.c.set(appendMessageKey(i.c.key(), segmentEnvelope, m.User, m.ID), appendEnvelope(nil, m))
-	if len(m.Body) >= largeBody && !isEntry(m) {
-		i.c.set(appendMessageKey(i.c.key(), segmentBody, m.User, m.ID), m.Body)
-	}
-	st := statusOf(m, &place)
-	i.c.setStatus(m, st)
-	if place.Order != 0 {
-		i.c.set(appendWaitingKey(i.c.key(), laneOf(m), lanes.Spot{Order: st.order, ID: m.ID}), appendWaiting(nil, &st.Waiting))
-	}
+	tx.addPlace(placed{id: m.ID, message: m, lane: laneOf(m), now: statusOf(m, &place), accepted: true})
 	return nil
 }
 
@@ -81,7 +68,7 @@ func statusOf(m *posthaste.Message, p *record.Place) status {
 	return st
 }
 
-func (i *importer) event(item store.Item) error {
+func (tx *transaction) importEvent(item store.Item) error {
 	at, err := parsePosition(item.Key)
 	if err != nil {
 		return err
@@ -90,60 +77,31 @@ func (i *importer) event(item store.Item) error {
 	if err != nil {
 		return err
 	}
-	m, err := i.messageOf(messageID{item.User, event.MessageID})
+	m, err := tx.Message(event.MessageID)
 	if err != nil {
 		return err
 	}
-	i.raise(event.Position)
-	i.c.addEvent(m, event)
+	tx.raise(at)
+	tx.events = append(tx.events, logged{m, event})
 	return nil
 }
 
-// messageOf returns the message of an event, which was imported before.
-func (i *importer) messageOf(id messageID) (m *posthaste.Message, err error) {
-	if m = i.messages[id]; m == nil {
-		m, err = readMessage(i.c.db, id.user, id.id)
-		i.messages[id] = m
-	}
-	return m, err
-}
-
-// record writes a record, and how it is found.
-func (i *importer) record(item store.Item) error {
-	filed, err := index.Of(imported{c: i.c, user: item.User}, &item)
+// importRecord writes a record, and how it is found.
+func (tx *transaction) importRecord(item store.Item) error {
+	filed, err := index.Of(tx, &item)
 	if err != nil {
 		return err
 	}
-	i.raise(filed.At)
-	i.put(&item, filed.Found)
+	tx.raise(filed.At)
+	tx.Put(item.Kind, item.Key, item.Value, store.Found{}, filed.Found)
 	if ref := filed.Ref; ref != nil { // of those with the same key the last one stays
-		i.put(&store.Item{Kind: ref.Kind, User: item.User, Key: ref.Key, Value: ref.Value}, store.Found{})
+		tx.Put(ref.Kind, ref.Key, ref.Value, store.Found{}, store.Found{})
+	}
+	if tableOf(item.Kind).counted != 0 {
+		tx.Count(item.Kind, 1, 0)
 	}
 	return nil
 }
 
-// imported reads records as of a commit.
-type imported struct {
-	store.Reader
-	c    *commit
-	user string
-}
-
-func (i imported) Get(kind store.ItemKind, key []byte) ([]byte, error) {
-	return getRecord(i.c.records(), kind, i.user, key)
-}
-
-// put writes a record and what it is found by.
-func (i *importer) put(item *store.Item, found store.Found) {
-	t := tableOf(item.Kind)
-	i.c.setRecord(t.appendRecord(nil, item.User, item.Key), item.Value)
-	if !found.DueAt.IsZero() {
-		i.c.setRecord(t.appendDue(nil, found.DueAt, item.User, item.Key), nil)
-	}
-	for _, term := range found.Terms {
-		i.c.setRecord(t.appendPosting(nil, item.User, term, item.Key), nil)
-	}
-	if t.counted != 0 {
-		i.c.count(appendCountKey(nil, t.counted, item.User), 1)
-	}
-}
+// raise sees to it that no event to come has a position that was given before.
+func (tx *transaction) raise(p posthaste.Position) { tx.c.last = max(tx.c.last, p) }

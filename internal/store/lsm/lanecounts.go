@@ -10,29 +10,10 @@ import (
 )
 
 // LaneLengths implements store.Reader.
-func (tx *transaction) LaneLengths(of []posthaste.Lane) ([]int, error) {
-	return tx.store.laneLengths(tx.user, of)
-}
-
-// UnderKeys implements store.Reader.
-func (tx *transaction) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]store.KeyUse, error) {
-	return tx.store.underKeys(tx.user, keys, dueBy, atMost)
-}
-
-// LaneLengths implements store.Reader.
 func (v *view) LaneLengths(of []posthaste.Lane) ([]int, error) {
-	return v.store.laneLengths(v.user, of)
-}
-
-// UnderKeys implements store.Reader.
-func (v *view) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]store.KeyUse, error) {
-	return v.store.underKeys(v.user, keys, dueBy, atMost)
-}
-
-func (s *Store) laneLengths(user string, of []posthaste.Lane) ([]int, error) {
 	lengths := make([]int, len(of))
 	for i, lane := range of {
-		err := scan(s.db, appendLane(nil, lanes.ID{User: user, Lane: lane}), func(_, value []byte) error {
+		err := scan(v.store.db, appendLane(nil, lanes.ID{User: v.user, Lane: lane}), func(_, value []byte) error {
 			if w, err := parseWaiting(value); err == nil && !w.Ended {
 				lengths[i]++
 			}
@@ -45,11 +26,13 @@ func (s *Store) laneLengths(user string, of []posthaste.Lane) ([]int, error) {
 	return lengths, nil
 }
 
-// underKeys counts messages in the lanes of the keys and in the queues of their user.
-func (s *Store) underKeys(user string, keys []string, dueBy time.Time, atMost int) ([]store.KeyUse, error) {
+// UnderKeys implements store.Reader. It counts messages in the lanes of the keys and in the queues of
+// their user.
+func (v *view) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]store.KeyUse, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
+	s, user := v.store, v.user
 	queued, err := s.queuedUnderKeys(dueBy, user, atMost)
 	if err != nil {
 		return nil, err

@@ -41,8 +41,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery, v
 		query:      query,
 		visit:      visit,
 		terms:      index.Events(&query.Filter),
-		messages:   messageReader{reader: snapshot, user: user},
-		known:      map[posthaste.MessageID]sizedMessage{},
+		known:      map[posthaste.MessageID]store.Entry{},
 		budget:     store.NewPageBudget(query.Bytes),
 		passedOver: func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
 	}
@@ -77,10 +76,9 @@ type logReader struct {
 	query      store.EventQuery
 	terms      [][]store.Term
 	visit      func(*store.Entry) error
-	messages   messageReader
-	known      map[posthaste.MessageID]sizedMessage // read so far: most have several events on a page
-	block      []index.StoredEvent                  // scratch, for the log of one day after the other
-	entry      store.Entry                          // that is visited
+	known      map[posthaste.MessageID]store.Entry // messages read so far: most have several events on a page
+	block      []index.StoredEvent                 // scratch, for the log of one day after the other
+	entry      store.Entry                         // that is visited
 	visited    int
 	more       bool // what the call returns
 	next       posthaste.Position
@@ -89,12 +87,6 @@ type logReader struct {
 
 	seeks, scanned int
 	read           int // events that were decoded
-}
-
-// sizedMessage is a message with its store.MessageSize.
-type sizedMessage struct {
-	*posthaste.Message
-	size int
 }
 
 func (r *logReader) direction() postings.Direction { return postings.Direction(r.query.OldestFirst) }
@@ -136,20 +128,18 @@ func (r *logReader) openDayIndex(first, last day) *dayIndexReader {
 }
 
 // readTail reads events that are in memory.
-func (r *logReader) readTail(latest [][]store.Entry) error {
-	for _, entries := range latest {
-		for i := range entries {
-			r.read++
-			entry := &entries[i]
-			if entry.Position > r.query.High {
-				return nil
-			}
-			if !r.passes(entry) {
-				continue
-			}
-			if full, err := r.addLatest(entry); full || err != nil {
-				return err
-			}
+func (r *logReader) readTail(latest []store.Entry) error {
+	for i := range latest {
+		r.read++
+		entry := &latest[i]
+		if entry.Position > r.query.High {
+			return nil
+		}
+		if !r.passes(entry) {
+			continue
+		}
+		if full, err := r.addLatest(entry); full || err != nil {
+			return err
 		}
 	}
 	return nil
@@ -304,23 +294,24 @@ func (r *logReader) stop(at posthaste.Position) {
 
 // withMessage returns an event with its message.
 func (r *logReader) withMessage(event posthaste.Event) (store.Entry, error) {
-	m, known := r.known[event.MessageID]
+	entry, known := r.known[event.MessageID]
 	if !known {
-		read, err := r.readMessage(event.MessageID)
+		m, err := r.readMessage(event.MessageID)
 		if err != nil {
 			return store.Entry{}, err
 		}
-		m = sizedMessage{read, store.MessageSize(read)}
-		r.known[event.MessageID] = m
+		entry = store.NewEntry(posthaste.Event{}, m)
+		r.known[event.MessageID] = entry
 	}
-	return store.Entry{Event: event, Message: m.Message, MessageSize: m.size}, nil
+	entry.Event = event
+	return entry, nil
 }
 
 func (r *logReader) readMessage(id posthaste.MessageID) (*posthaste.Message, error) {
 	if !r.query.Bare {
-		return r.messages.read(id)
+		return readMessage(r.reader, r.user, id)
 	}
-	m, _, err := r.messages.envelope(id)
+	m, _, err := readEnvelope(r.reader, r.user, id)
 	return m, err
 }
 

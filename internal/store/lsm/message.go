@@ -52,30 +52,17 @@ func newItem(m *posthaste.Message, st status) *lanes.Item {
 
 func laneOf(m *posthaste.Message) lanes.ID { return lanes.ID{User: m.User, Lane: m.Lane()} }
 
-// messageReader reads messages of a user.
-type messageReader struct {
-	reader pebble.Reader
-	user   string
-	key    []byte // scratch
-}
-
 // readMessage returns store.ErrNotFound for an unknown message.
-func readMessage(reader pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
-	r := messageReader{reader: reader, user: user}
-	return r.read(id)
-}
-
-// read returns store.ErrNotFound for an unknown message.
-func (r *messageReader) read(id posthaste.MessageID) (*posthaste.Message, error) {
-	m, place, err := r.envelope(id)
+func readMessage(r pebble.Reader, user string, id posthaste.MessageID) (*posthaste.Message, error) {
+	m, place, err := readEnvelope(r, user, id)
 	if err != nil {
 		return nil, err
 	}
 	switch place {
 	case bodyInRun:
-		m.Body, err = readEntryBody(r.reader, r.user, m.Run.Position, m.Run.Entry)
+		m.Body, err = readEntryBody(r, user, m.Run.Position, m.Run.Entry)
 	case bodyBeside:
-		err = get(r.reader, r.keyOf(segmentBody, id), func(data []byte) error {
+		err = get(r, appendMessageKey(nil, segmentBody, user, id), func(data []byte) error {
 			m.Body = append([]byte(nil), data...)
 			return nil
 		})
@@ -86,15 +73,15 @@ func (r *messageReader) read(id posthaste.MessageID) (*posthaste.Message, error)
 	return m, nil
 }
 
-// envelope returns a message as its envelope has it: with its body if that is within, and
+// readEnvelope returns a message as its envelope has it: with its body if that is within, and
 // where the body is. It returns store.ErrNotFound for an unknown message.
-func (r *messageReader) envelope(id posthaste.MessageID) (m *posthaste.Message, place byte, err error) {
-	err = get(r.reader, r.keyOf(segmentEnvelope, id), func(data []byte) (err error) {
+func readEnvelope(r pebble.Reader, user string, id posthaste.MessageID) (m *posthaste.Message, place byte, err error) {
+	err = get(r, appendMessageKey(nil, segmentEnvelope, user, id), func(data []byte) (err error) {
 		if len(data) == 0 {
 			return errCorrupt
 		}
 		place = data[0]
-		if m, err = record.DecodeMessage(id, r.user, data[1:]); err != nil {
+		if m, err = record.DecodeMessage(id, user, data[1:]); err != nil {
 			return fmt.Errorf("%w: %w", errCorrupt, err)
 		}
 		return nil
@@ -103,12 +90,6 @@ func (r *messageReader) envelope(id posthaste.MessageID) (m *posthaste.Message, 
 		return nil, 0, fmt.Errorf("message %s: %w", id, err)
 	}
 	return m, place, nil
-}
-
-// keyOf makes the key of a part of a message. It is valid until the next one.
-func (r *messageReader) keyOf(part byte, id posthaste.MessageID) []byte {
-	r.key = appendMessageKey(r.key[:0], part, r.user, id)
-	return r.key
 }
 
 // readEntryBody returns the body of one entry, and nothing if the list was removed

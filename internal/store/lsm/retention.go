@@ -24,12 +24,7 @@ import (
 func (s *Store) Users(context.Context) ([]string, error) {
 	return read(s, func() ([]string, error) {
 		found := map[string]bool{}
-		days, err := s.daysBefore(maxDay)
-		for _, d := range days {
-			err = errors.Join(err, s.usersOfDay(d, found))
-		}
-		weeks, wrong := numbersBefore(s.db, kindDayIndex, maxWeek)
-		err = errors.Join(err, wrong)
+		weeks, err := numbersBefore(s.db, kindDayIndex, maxWeek) // each user with events is in the index
 		for _, w := range weeks {
 			err = errors.Join(err, s.usersUnder(weekPrefix(w), found))
 		}
@@ -50,12 +45,6 @@ const (
 	maxDay  = day(1<<16 - 1)
 	maxWeek = week(1<<16 - 1)
 )
-
-// usersOfDay adds those who have log blocks in a day.
-func (s *Store) usersOfDay(d day, found map[string]bool) error {
-	prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(d))
-	return s.usersUnder(append(prefix, segmentLog), found)
-}
 
 // usersUnder adds those whose keys go on with them behind a prefix.
 func (s *Store) usersUnder(prefix []byte, found map[string]bool) error {
@@ -83,13 +72,14 @@ func numbersBefore[T day | week](r pebble.Reader, kind byte, end T) (found []T, 
 	return found, err
 }
 
-// exists reports whether there are keys with a prefix.
-func exists(r pebble.Reader, prefix []byte) (found bool, err error) {
-	err = skip(r, prefix, func([]byte) []byte {
-		found = true
-		return nil
-	})
-	return found, err
+// anyIn reports whether there are keys in a range.
+func anyIn(r pebble.Reader, keys keyRange) (bool, error) {
+	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: keys.from, UpperBound: keys.to})
+	if err != nil {
+		return false, err
+	}
+	found := iter.First()
+	return found, errors.Join(iter.Error(), iter.Close())
 }
 
 // skip visits keys with a prefix: the first one, and then always the first at or
@@ -241,13 +231,12 @@ func (s *Store) dropLog(c *commit, d day, user string) (logged bool, err error) 
 
 // messagesBetween are some of the messages of a day between those that are kept.
 type messagesBetween struct {
-	alone  []posthaste.MessageID
-	ranges []messageRange
-	next   []byte // the envelope from which on there are others, nil if there are none
+	spans []messageSpan
+	next  []byte // the envelope from which on there are others, nil if there are none
 }
 
-// messageRange is the messages from one on and before another.
-type messageRange struct{ from, to posthaste.MessageID }
+// messageSpan is one message, or the messages from it on and before another if that is not zero.
+type messageSpan struct{ from, before posthaste.MessageID }
 
 // behindAll is no message: all are before it.
 var behindAll = posthaste.MessageID(bytes.Repeat([]byte{0xff}, len(posthaste.MessageID{})))
@@ -265,7 +254,7 @@ func (s *Store) messagesBetween(envelopes, from []byte, kept []posthaste.Message
 	}
 	b := &messagesBetween{}
 	valid, passed := iter.First(), 0
-	for valid && passed+len(b.alone)+len(b.ranges) < mostSteps {
+	for valid && passed+len(b.spans) < mostSteps {
 		at, isKept := slices.BinarySearchFunc(kept, idOf(iter), compareIDs)
 		switch {
 		case isKept:
@@ -286,14 +275,13 @@ func (s *Store) messagesBetween(envelopes, from []byte, kept []posthaste.Message
 // add adds the messages from where an iterator is to another, and moves it there. It reports
 // whether there are any from there on.
 func (b *messagesBetween) add(iter *pebble.Iterator, envelopes []byte, to posthaste.MessageID) (valid bool) {
-	before := len(b.alone)
+	begun := len(b.spans)
 	for valid = true; valid && compareIDs(idOf(iter), to) < 0; valid = iter.Next() {
-		if len(b.alone)-before == postings.FewInARow {
-			b.ranges = append(b.ranges, messageRange{b.alone[before], to})
-			b.alone = b.alone[:before]
+		if len(b.spans)-begun == postings.FewInARow {
+			b.spans = append(b.spans[:begun], messageSpan{b.spans[begun].from, to})
 			return iter.SeekGE(append(slices.Clone(envelopes), to[:]...))
 		}
-		b.alone = append(b.alone, idOf(iter))
+		b.spans = append(b.spans, messageSpan{from: idOf(iter)})
 	}
 	return valid
 }
@@ -303,13 +291,14 @@ func (b *messagesBetween) drop(c *commit, d day, user string) error {
 	for _, part := range []byte{segmentEnvelope, segmentBody, segmentStatus} {
 		prefix := appendSegment(nil, d, part, user)
 		key := func(id posthaste.MessageID) []byte { return append(slices.Clone(prefix), id[:]...) }
-		for _, id := range b.alone {
-			if err := c.batch.Delete(key(id), nil); err != nil {
-				return err
+		for _, span := range b.spans {
+			err := error(nil)
+			if span.before == (posthaste.MessageID{}) {
+				err = c.batch.Delete(key(span.from), nil)
+			} else {
+				err = c.batch.DeleteRange(key(span.from), key(span.before), nil)
 			}
-		}
-		for _, r := range b.ranges {
-			if err := c.batch.DeleteRange(key(r.from), key(r.to), nil); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -327,7 +316,7 @@ func compareIDs(a, b posthaste.MessageID) int { return bytes.Compare(a[:], b[:])
 
 // dropAll deletes the keys with a prefix, and writes nothing if there are none.
 func (s *Store) dropAll(c *commit, prefix []byte) (found bool, err error) {
-	if found, err = exists(s.db, prefix); err != nil || !found {
+	if found, err = anyIn(s.db, keyRange{prefix, prefixEnd(prefix)}); err != nil || !found {
 		return false, err
 	}
 	return true, c.batch.DeleteRange(prefix, prefixEnd(prefix), nil)

@@ -128,12 +128,12 @@ func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) 
 		return nil, errors.Join(fmt.Errorf("open %s: %w; the last file that was read is %s", dir, err, s.fs.LastRead()), s.fs.Close())
 	}
 	s.scheduler = lanes.New(s, options.Memory)
-	end, err := s.recover()
+	last, commits, err := s.recover()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), s.db.Close(), s.fs.Close())
 	}
 	s.fs.Trust()
-	s.writer = newWriter(s.db, s.fs, end, options)
+	s.writer = newWriter(s.db, s.fs, posthaste.Position(last), commits, options)
 	return s, nil
 }
 
@@ -218,37 +218,29 @@ func isLockHeld(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "held by current process")
 }
 
-// end is where a store ends.
-type end struct {
-	last    posthaste.Position // of the last event
-	commits uint64
-}
-
 // recover checks the format and that nothing acknowledged is missing at the end, and
-// finds the lanes.
-func (s *Store) recover() (end, error) {
+// finds the lanes. It returns the last event and the number of commits.
+func (s *Store) recover() (last, commits uint64, err error) {
 	version, err := readFormat(s.db)
-	if err != nil {
-		return end{}, err
+	if err == nil {
+		last, err = s.readNumber(keyPosition)
 	}
-	last, err := s.readNumber(keyPosition)
-	if err != nil {
-		return end{}, err
+	if err == nil {
+		commits, err = s.readNumber(keyCommits)
 	}
-	commits, err := s.readNumber(keyCommits)
-	if err != nil {
-		return end{}, err
+	if err == nil {
+		err = s.fs.CheckCommits(commits)
 	}
-	if err := s.fs.CheckCommits(commits); err != nil {
-		return end{}, err
+	if err != nil {
+		return 0, 0, err
 	}
 	if err := s.findLanes(); err != nil {
-		return end{}, fmt.Errorf("find lanes: %w", err)
+		return 0, 0, fmt.Errorf("find lanes: %w", err)
 	}
 	if version == 0 {
 		err = s.db.Set(keyFormat, binary.AppendUvarint(nil, formatVersion), pebble.Sync)
 	}
-	return end{posthaste.Position(last), commits}, err
+	return last, commits, err
 }
 
 // readNumber returns the number kept under a key, 0 if there is none.

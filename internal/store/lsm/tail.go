@@ -10,16 +10,11 @@ import (
 	"posthaste/internal/store"
 )
 
-// Limits of the tail. A body counts for each event of its message.
+// Limits of the tail, as Entry.Size counts bytes: a body counts for each event of its message. When one
+// is reached, the older half is dropped.
 const (
 	tailEntries = 16 << 10
-	tailBytes   = 8 << 20 // as Entry.Size counts them
-)
-
-// Limits of a chunk of the tail, which is dropped as a whole. A chunk is full at chunkBytes.
-const (
-	chunkEntries = 1 << 10
-	chunkBytes   = tailBytes / 16
+	tailBytes   = 8 << 20
 )
 
 // tail holds the last events of all users' logs in memory. Followers of the log all read the
@@ -33,21 +28,8 @@ type tail struct {
 	followed bool
 	unread   int // entries added since somebody last followed
 	floor    posthaste.Position
-	chunks   []tailChunk // ascending, none of them empty
-	count    int         // entries of all chunks
+	entries  []store.Entry // ascending; they never change, so readers need no lock
 	bytes    int
-	spare    [][]store.Entry // empty, for commits to reuse: as many as were in use at a time
-}
-
-// tailChunk is a part of the tail.
-type tailChunk struct {
-	entries []store.Entry // ascending; entries never change, so readers need no lock
-	bytes   int
-}
-
-// isFull reports whether the next entry needs another chunk.
-func (c *tailChunk) isFull() bool {
-	return len(c.entries) == chunkEntries || c.bytes >= chunkBytes
 }
 
 // follow makes commits that begin from now on add their events.
@@ -57,21 +39,15 @@ func (t *tail) follow() {
 	t.followed, t.unread = true, 0
 }
 
-// begin reports whether a new commit must collect its events, and returns a slice to reuse.
-func (t *tail) begin() (followed bool, empty []store.Entry) {
+// begin reports whether a new commit must collect its events.
+func (t *tail) begin() (followed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last := len(t.spare) - 1; last >= 0 {
-		empty, t.spare = t.spare[last], t.spare[:last]
-	}
-	return t.followed, empty
+	return t.followed
 }
 
-// mostSpare is the largest capacity, in entries, that is kept for another commit.
-const mostSpare = 1 << 10
-
-// add adds the events of a durable commit and takes over the slice. complete reports whether
-// they are all its events, up to the position last.
+// add adds the events of a durable commit. complete reports whether they are all its events, up to the
+// position last.
 func (t *tail) add(entries []store.Entry, complete bool, last posthaste.Position) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,73 +55,46 @@ func (t *tail) add(entries []store.Entry, complete bool, last posthaste.Position
 		t.followed = false // all followers have gone
 	}
 	if !complete || !t.followed {
-		t.chunks, t.count, t.bytes, t.floor = nil, 0, 0, last
+		t.entries, t.bytes, t.floor = nil, 0, last
 		return
 	}
+	t.entries = append(t.entries, entries...)
 	for i := range entries {
-		t.push(&entries[i])
+		t.bytes += entries[i].Size()
 	}
-	for t.count > tailEntries || t.bytes > tailBytes {
-		t.drop()
-	}
-	if cap(entries) <= mostSpare {
-		clear(entries)
-		t.spare = append(t.spare, entries[:0])
+	if len(t.entries) > tailEntries || t.bytes > tailBytes {
+		t.drop(tailEntries/2, tailBytes/2)
 	}
 }
 
-// push adds an entry to the last chunk, or to a new one if that is full.
-func (t *tail) push(e *store.Entry) {
-	last := len(t.chunks) - 1
-	if last < 0 || t.chunks[last].isFull() {
-		t.chunks = append(t.chunks, tailChunk{entries: make([]store.Entry, 0, chunkEntries)})
-		last++
+// drop drops the oldest entries until no more than some are left, in new memory.
+func (t *tail) drop(most, mostBytes int) {
+	n := 0
+	for ; len(t.entries)-n > most || t.bytes > mostBytes; n++ {
+		t.bytes -= t.entries[n].Size()
+		t.floor = t.entries[n].Position
 	}
-	chunk, size := &t.chunks[last], e.Size()
-	chunk.entries = append(chunk.entries, *e)
-	chunk.bytes += size
-	t.bytes += size
-	t.count++
-}
-
-// drop drops the first chunk.
-func (t *tail) drop() {
-	first := t.chunks[0]
-	t.chunks = slices.Delete(t.chunks, 0, 1)
-	t.bytes -= first.bytes
-	t.count -= len(first.entries)
-	t.floor = first.entries[len(first.entries)-1].Position
+	t.entries = slices.Clone(t.entries[n:])
 }
 
 // forget drops everything, because the store may have deleted some of it.
 func (t *tail) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(t.chunks) > 0 {
-		t.drop()
-	}
+	t.drop(0, 0)
 }
 
-// from returns all events from a position on, one list a chunk. ok is false if the tail does not
-// have them all.
-func (t *tail) from(low posthaste.Position) (lists [][]store.Entry, ok bool) {
+// from returns all events from a position on. ok is false if the tail does not have them all.
+func (t *tail) from(low posthaste.Position) (entries []store.Entry, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if low <= t.floor {
 		return nil, false
 	}
-	for i := len(t.chunks) - 1; i >= 0; i-- {
-		entries := t.chunks[i].entries
-		at, _ := slices.BinarySearchFunc(entries, low, func(e store.Entry, p posthaste.Position) int {
-			return cmp.Compare(e.Position, p)
-		})
-		lists = append(lists, entries[at:])
-		if at > 0 {
-			break
-		}
-	}
-	slices.Reverse(lists)
-	return lists, true
+	at, _ := slices.BinarySearchFunc(t.entries, low, func(e store.Entry, p posthaste.Position) int {
+		return cmp.Compare(e.Position, p)
+	})
+	return t.entries[at:], true
 }
 
 // Watch implements store.Backend. It returns the end of all users' logs, which is at or above

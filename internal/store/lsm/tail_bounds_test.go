@@ -2,7 +2,6 @@ package lsm
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -28,11 +27,10 @@ func entriesLike(e store.Entry, first, last posthaste.Position) []store.Entry {
 // wantFrom requires that the tail has exactly the positions from low to last.
 func wantFrom(t *testing.T, tail *tail, low, last posthaste.Position) {
 	t.Helper()
-	lists, ok := tail.from(low)
+	entries, ok := tail.from(low)
 	if !ok {
 		t.Fatalf("from(%d) is not in the tail, its floor is %d", low, tail.floor)
 	}
-	entries := slices.Concat(lists...)
 	for i, e := range entries {
 		if e.Position != low+posthaste.Position(i) {
 			t.Fatalf("from(%d) has %d in place %d", low, e.Position, i)
@@ -43,18 +41,10 @@ func wantFrom(t *testing.T, tail *tail, low, last posthaste.Position) {
 	}
 }
 
-// held returns how many entries there are.
-func held(tail *tail) (count int) {
-	for _, chunk := range tail.chunks {
-		count += len(chunk.entries)
-	}
-	return count
-}
-
 func wantNotFrom(t *testing.T, tail *tail, low posthaste.Position) {
 	t.Helper()
-	if lists, ok := tail.from(low); ok {
-		t.Errorf("from(%d) has %d entries, want that it lacks some", low, len(slices.Concat(lists...)))
+	if entries, ok := tail.from(low); ok {
+		t.Errorf("from(%d) has %d entries, want that it lacks some", low, len(entries))
 	}
 }
 
@@ -62,14 +52,13 @@ func TestTailHasWhatCommitsBrought(t *testing.T) {
 	tail := &tail{floor: 10}
 	tail.follow()
 	tail.add(entriesAt(11, 15, 1), true, 15)
-	lists, _ := tail.from(13)
-	before := lists[0]
+	before, _ := tail.from(13)
 	tail.add(nil, true, 17) // positions without events
 	tail.add(entriesAt(18, 20, 1), true, 20)
 	wantNotFrom(t, tail, 10)
 	wantFrom(t, tail, 18, 20)
-	if lists, _ := tail.from(11); len(slices.Concat(lists...)) != 8 {
-		t.Errorf("%v, want 8 entries", lists)
+	if entries, _ := tail.from(11); len(entries) != 8 {
+		t.Errorf("%v, want 8 entries", entries)
 	}
 	if len(before) != 3 || before[2].Position != 15 {
 		t.Errorf("what was read before has changed: %v", before)
@@ -129,7 +118,7 @@ func TestTailIsBounded(t *testing.T) {
 				tail.follow()
 				tail.add(entriesLike(test.entry, last+1, last+100), true, last+100)
 				last += 100
-				if n := held(tail); n > test.most {
+				if n := len(tail.entries); n > test.most {
 					t.Fatalf("%d entries, want at most %d", n, test.most)
 				}
 			}
@@ -146,7 +135,7 @@ func TestTailIsGivenUp(t *testing.T) {
 	tail.follow()
 	var last posthaste.Position
 	for {
-		if wanted, _ := tail.begin(); !wanted {
+		if !tail.begin() {
 			break
 		}
 		if last > 2*tailEntries {
@@ -155,7 +144,7 @@ func TestTailIsGivenUp(t *testing.T) {
 		tail.add(entriesAt(last+1, last+100, 1), true, last+100)
 		last += 100
 	}
-	if n := held(tail); n > 0 {
+	if n := len(tail.entries); n > 0 {
 		t.Errorf("%d entries are left", n)
 	}
 	tail.add(nil, false, last+50)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"posthaste"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
@@ -42,10 +40,9 @@ func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, ch
 // failed transaction leaves nothing behind in the commit. Reads see the staged writes, then the
 // commit so far, then the database.
 type transaction struct {
-	store *Store
-	c     *commit
-	now   time.Time
-	user  string
+	view
+	c   *commit
+	now time.Time
 
 	records  map[string]staged // by their keys; also the keys that they are found by
 	keys     []string          // of the records, in order if sorted
@@ -115,7 +112,7 @@ func (tx *transaction) begin(s *Store, c *commit, now time.Time, user string) {
 		tx.messages = map[posthaste.MessageID]*posthaste.Message{}
 		tx.windows = map[string]flow.Window{}
 	}
-	tx.store, tx.c, tx.now, tx.user = s, c, now, user
+	tx.view, tx.c, tx.now = view{s, user}, c, now
 }
 
 // end lets go of what was only read and forgets all. To empty large maps would take longer than to
@@ -287,7 +284,7 @@ func (tx *transaction) write() {
 // writeRecords deletes first: one range may stand for many records, and have new ones in it.
 func (tx *transaction) writeRecords() {
 	for _, cut := range tx.cuts {
-		if tx.hasAny(cut) { // else it would only cost
+		if found, err := anyIn(tx.c.records(), cut); found || err != nil { // else it would only cost
 			_ = tx.c.writableRecords().DeleteRange(cut.from, cut.to, nil)
 		}
 	}
@@ -319,16 +316,6 @@ func (tx *transaction) writeRecords() {
 			tx.c.setRecord([]byte(key), r.value)
 		}
 	}
-}
-
-// hasAny reports whether a range of keys may have any.
-func (tx *transaction) hasAny(keys keyRange) bool {
-	iter, err := tx.c.records().NewIter(&pebble.IterOptions{LowerBound: keys.from, UpperBound: keys.to})
-	if err != nil {
-		return true
-	}
-	found := iter.First()
-	return errors.Join(iter.Error(), iter.Close()) != nil || found
 }
 
 // writeSettings tells the scheduler of queues and flow-control keys once they are durable. A window

@@ -17,9 +17,6 @@ import (
 	"posthaste/internal/store/lsm/postings"
 )
 
-// Fetch implements store.Reader. What is read is close by.
-func (tx *transaction) Fetch(store.Hint) error { return nil }
-
 // Get implements store.Reader.
 func (tx *transaction) Get(kind store.ItemKind, key []byte) ([]byte, error) {
 	t := tableOf(kind)
@@ -253,13 +250,14 @@ func (s *Store) View(_ context.Context, scope store.Scope, read func(store.Reade
 	return read(&view{s, scope.User})
 }
 
-// view implements store.Reader.
+// view implements store.Reader. What LaneLengths and UnderKeys return does not depend on a transaction's
+// own writes.
 type view struct {
 	store *Store
 	user  string
 }
 
-// Fetch implements store.Reader.
+// Fetch implements store.Reader. What is read is close by.
 func (v *view) Fetch(store.Hint) error { return nil }
 
 // Get implements store.Reader.

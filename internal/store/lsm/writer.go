@@ -71,7 +71,7 @@ const (
 	maxBytesInCommit = 4 << 20
 )
 
-func newWriter(db *pebble.DB, fs *disk.FS, end end, options Options) *writer {
+func newWriter(db *pebble.DB, fs *disk.FS, last posthaste.Position, commits uint64, options Options) *writer {
 	w := &writer{
 		db:       db,
 		fs:       fs,
@@ -82,13 +82,13 @@ func newWriter(db *pebble.DB, fs *disk.FS, end end, options Options) *writer {
 		commits:  make(chan *commit), // one waits for the disk, one to be waited for: more would only be smaller
 		stop:     make(chan struct{}),
 		stopped:  make(chan struct{}),
-		last:     end.last,
-		number:   end.commits,
+		last:     last,
+		number:   commits,
 		overlay:  newOverlay(),
 		dayIndex: newDayIndexWriter(),
-		tail:     &tail{floor: end.last},
+		tail:     &tail{floor: last},
 	}
-	w.visible.Store(uint64(end.last))
+	w.visible.Store(uint64(last))
 	go w.write()
 	go w.finish()
 	return w
@@ -195,7 +195,7 @@ func (w *writer) refuse(err error) {
 func (w *writer) build(first *op) *commit {
 	w.overlay = w.overlay.emptied()
 	c := newCommit(w.db, w.last, w.overlay)
-	c.followed, c.latest = w.tail.begin()
+	c.followed = w.tail.begin()
 	c.run(first)
 	for len(c.ops) < maxOpsPerCommit && c.size() < maxBytesInCommit {
 		select {

@@ -28,27 +28,6 @@ type kept struct {
 	most  int // bytes
 }
 
-// add counts an item. It drops the item's message if that exceeds the limit.
-func (k *kept) add(it *Item) {
-	k.items++
-	it.bytes = 0
-	if it.Message == nil {
-		return
-	}
-	size := store.MessageSize(it.Message)
-	if k.bytes+size > k.most {
-		it.Message = nil
-		return
-	}
-	it.bytes = size
-	k.bytes += size
-}
-
-func (k *kept) remove(it *Item) {
-	k.items--
-	k.bytes -= it.bytes
-}
-
 // ID names a lane of a user.
 type ID struct {
 	User string
@@ -146,17 +125,30 @@ func (l *lane) slots() flow.Slots {
 	return flow.QueueSlots(l.queue, l.inflight, l.begun)
 }
 
-// count counts an item that has entered the lane's memory.
-func (l *lane) count(it *Item) {
-	l.all.kept.add(it)
+// keep counts an item that has entered memory, and drops its message if all messages in memory would be
+// too large together.
+func (l *lane) keep(it *Item) {
+	all := l.all
+	all.kept.items++
 	if l.standing(it) != flow.NotBegun {
 		l.begun++
 	}
+	it.bytes = 0
+	if it.Message == nil {
+		return
+	}
+	if size := store.MessageSize(it.Message); all.kept.bytes+size <= all.kept.most {
+		it.bytes = size
+		all.kept.bytes += size
+	} else {
+		it.Message = nil
+	}
 }
 
-// discount counts an item that has left the lane's memory.
-func (l *lane) discount(it *Item) {
-	l.all.kept.remove(it)
+// discard counts an item that has left memory.
+func (l *lane) discard(it *Item) {
+	l.all.kept.items--
+	l.all.kept.bytes -= it.bytes
 	if l.standing(it) != flow.NotBegun {
 		l.begun--
 	}
@@ -173,7 +165,7 @@ func (l *lane) insert(it *Item) bool {
 		return false
 	}
 	l.items = slices.Insert(l.items, at, it)
-	l.count(it)
+	l.keep(it)
 	return true
 }
 
@@ -186,7 +178,7 @@ func (l *lane) trim(keep int) {
 	}
 	l.horizon, l.partial = l.items[keep-1].Spot, true
 	for _, it := range l.items[keep:] {
-		l.discount(it)
+		l.discard(it)
 	}
 	clear(l.items[keep:])
 	l.items = l.items[:keep]
@@ -202,7 +194,7 @@ func (l *lane) remove(t Spot) {
 // takeAt takes an item out. Most leave from the front.
 func (l *lane) takeAt(at int) *Item {
 	it := l.items[at]
-	l.discount(it)
+	l.discard(it)
 	if at == 0 {
 		l.items[0] = nil
 		l.items = l.items[1:]
@@ -233,42 +225,6 @@ func (l *lane) first() *Item {
 	return nil
 }
 
-// search is a pass over the items of a lane for those whose attempt may start.
-type search struct {
-	lane  *lane
-	slots flow.Slots
-	at    int       // index of the item that next found
-	wakes time.Time // when one that was passed over may start; zero if that depends on an event
-}
-
-func (l *lane) search() search { return search{lane: l, slots: l.slots(), at: -1} }
-
-// next finds the next item whose attempt may start now.
-func (s *search) next(now time.Time) bool {
-	for s.at+1 < len(s.lane.items) && !s.slots.Done() {
-		s.at++
-		it := s.lane.items[s.at]
-		held := s.lane.all.held[it.ID] > 0
-		if held && !s.lane.strict() {
-			continue // the others need not wait
-		}
-		if !s.slots.Next(s.lane.standing(it)) || held {
-			continue
-		}
-		ready := time.UnixMilli(it.Waiting.ReadyMS)
-		if !ready.After(now) {
-			return true
-		}
-		s.wakes = earlier(s.wakes, ready)
-	}
-	return false
-}
-
-// onlyToBegin reports whether the last item is the only one that has not begun.
-func (l *lane) onlyToBegin() bool {
-	return len(l.items) == l.begun+1 && l.standing(l.items[l.begun]) == flow.NotBegun
-}
-
 // needsMore reports whether there may be a message on disk that could start before all in memory.
 func (l *lane) needsMore() bool {
 	switch {
@@ -280,27 +236,21 @@ func (l *lane) needsMore() bool {
 	return l.inflight+l.begun < l.queue.Parallelism
 }
 
-// waitFor puts the lane into a list of a limiter, where it keeps its place if it is there, and
-// returns in how many lists it is if it was in n, which come first in keys.
-func (l *lane) waitFor(in *list.List, n int) int {
-	at := slices.IndexFunc(l.keys, func(k keyWait) bool { return k.list == in })
-	if at >= 0 && at < n {
-		return n
+// waitIn makes the lane wait in some lists of limiters, and in no others. It keeps its place in those in
+// which it is.
+func (l *lane) waitIn(lists []*list.List) {
+	l.keys = slices.DeleteFunc(l.keys, func(k keyWait) bool {
+		stays := slices.Contains(lists, k.list)
+		if !stays {
+			k.list.Remove(k.element)
+		}
+		return !stays
+	})
+	for _, in := range lists {
+		if !slices.ContainsFunc(l.keys, func(k keyWait) bool { return k.list == in }) {
+			l.keys = append(l.keys, keyWait{in, in.PushBack(l)})
+		}
 	}
-	if at < 0 {
-		at = len(l.keys)
-		l.keys = append(l.keys, keyWait{in, in.PushBack(l)})
-	}
-	l.keys[n], l.keys[at] = l.keys[at], l.keys[n]
-	return n + 1
-}
-
-// waitForFirst takes the lane out of all lists of limiters but the first n.
-func (l *lane) waitForFirst(n int) {
-	for _, k := range l.keys[n:] {
-		k.list.Remove(k.element)
-	}
-	l.keys = l.keys[:n]
 }
 
 // earlier returns the first of two times, of which the zero time is never.

@@ -123,7 +123,7 @@ func (s *Scheduler) add(id ID, it *Item) {
 		}
 		l.trim(keep)
 	}
-	if !behind || l.list == nil && (len(l.keys) == 0 || l.onlyToBegin()) {
+	if !behind || l.list == nil {
 		s.lookAgain(l)
 	}
 }
@@ -183,7 +183,7 @@ func (s *Scheduler) schedule(l *lane) {
 		s.setTimer(l, atOnce)
 	default:
 		s.clearTimer(l)
-		l.waitForFirst(0)
+		l.waitIn(nil)
 		if l.inflight == 0 {
 			delete(s.lanes, l.id)
 		}

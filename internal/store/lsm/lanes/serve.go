@@ -1,6 +1,7 @@
 package lanes
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"time"
@@ -71,9 +72,6 @@ func (s *Scheduler) quota(l *lane, free int) int {
 	return flow.UserQuota(free, s.inflight[l.id.User])
 }
 
-// holdOverQuota makes a lane wait until its user is within quota.
-func (s *Scheduler) holdOverQuota(l *lane) { s.enlist(l, s.overQuota.of(l.id.User)) }
-
 // readyWithinQuota makes as many lanes ready as their users' quotas allow.
 func (s *Scheduler) readyWithinQuota(free int) {
 	for user, lanes := range s.overQuota {
@@ -140,7 +138,7 @@ func (s *Scheduler) admitMemory(l *lane, now time.Time, size int) bool {
 func (s *Scheduler) serve(l *lane, now time.Time, free int) (*Lease, error) {
 	switch quota := s.quota(l, free); {
 	case quota == 0:
-		s.holdOverQuota(l)
+		s.enlist(l, s.overQuota.of(l.id.User))
 		return nil, nil
 	case l.inflight >= flow.Ceiling(quota):
 		s.enlist(l, &s.blocked)
@@ -149,13 +147,27 @@ func (s *Scheduler) serve(l *lane, now time.Time, free int) (*Lease, error) {
 	if err := s.load(l); err != nil {
 		return nil, err
 	}
-	refusals := 0 // by keys
-	look := l.search()
-	for look.next(now) {
-		it := l.items[look.at]
+	var refusals []*list.List // of keys
+	var wakes time.Time       // when one that was passed over may start; zero if that depends on an event
+	slots := l.slots()
+	for at, it := range l.items {
+		if slots.Done() {
+			break
+		}
+		held := s.held[it.ID] > 0
+		if held && !l.strict() {
+			continue // the others need not wait
+		}
+		if !slots.Next(l.standing(it)) || held {
+			continue
+		}
+		if ready := time.UnixMilli(it.Waiting.ReadyMS); ready.After(now) {
+			wakes = earlier(wakes, ready)
+			continue
+		}
 		if !s.admitMemory(l, now, it.Waiting.Size) {
-			l.waitForFirst(refusals)
-			s.wakeBefore(l, look.wakes)
+			l.waitIn(refusals)
+			s.wakeBefore(l, wakes)
 			return nil, nil
 		}
 		limit, err := s.limiterOf(it)
@@ -163,17 +175,17 @@ func (s *Scheduler) serve(l *lane, now time.Time, free int) (*Lease, error) {
 			return nil, err
 		}
 		if limit == nil {
-			return s.lease(l.takeAt(look.at), nil), nil
+			return s.lease(l.takeAt(at), nil), nil
 		}
 		ok, opens := limit.admit(now)
 		if ok {
-			return s.lease(l.takeAt(look.at), limit), nil
+			return s.lease(l.takeAt(at), limit), nil
 		}
-		refusals = l.waitFor(limit.refused(opens), refusals)
-		look.wakes = earlier(look.wakes, opens)
+		refusals = append(refusals, limit.refused(opens))
+		wakes = earlier(wakes, opens)
 	}
-	l.waitForFirst(refusals)
-	s.rest(l, look.wakes)
+	l.waitIn(refusals)
+	s.rest(l, wakes)
 	return nil, nil
 }
 
@@ -192,10 +204,8 @@ func notBefore(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli
 // rest takes a lane out of ready until the given time or, if that is zero, until it changes.
 func (s *Scheduler) rest(l *lane, wakes time.Time) {
 	s.delist(l)
-	switch {
-	case !wakes.IsZero():
-		s.setTimer(l, notBefore(wakes))
-	case len(l.items) == 0:
+	s.wakeBefore(l, wakes)
+	if wakes.IsZero() && len(l.items) == 0 {
 		s.schedule(l)
 	}
 }
@@ -230,7 +240,7 @@ func (s *Scheduler) refill(l *lane) error {
 		}
 		it.lane = l
 		l.items = append(l.items, it)
-		l.count(it)
+		l.keep(it)
 	}
 	return nil
 }

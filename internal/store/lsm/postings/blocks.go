@@ -2,7 +2,7 @@
 // that have a key each. It unites and intersects them without reading more than a page needs.
 //
 // A set is read in one direction and has one operation, seek: the nearest position at or beyond
-// another. A union merges its sets with a heap; an intersection seeks in each set in turn (leapfrog
+// another. A union takes the nearest position of its sets; an intersection seeks in each set in turn (leapfrog
 // join).
 package postings
 

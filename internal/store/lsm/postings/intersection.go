@@ -2,7 +2,6 @@ package postings
 
 import (
 	"cmp"
-	"container/heap"
 	"errors"
 	"slices"
 
@@ -90,60 +89,44 @@ func (l fixed) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) 
 
 func (l fixed) close() error { return nil }
 
-// union is the set of positions in any of its sets. It keeps the nearest position of each set in a
-// heap, and seeks in a set again only when that position was passed: a thousand sets of a few
-// positions cost a few seeks each.
+// union is the set of positions in any of its sets. It keeps the nearest position of each set, and seeks
+// in a set again only when that position was passed: a thousand sets of a few positions cost a few seeks
+// each.
 type union struct {
 	sets      []set
 	direction Direction
-	fronts    []front // a heap; without the sets that have come to their end
+	fronts    []front // of the sets that have not come to their end
 	begun     bool
 }
 
-// front is the nearest position of a set that has not been passed.
+// front is the nearest position of a set that has not been passed, once it was sought.
 type front struct {
-	at  posthaste.Position
-	set set
+	set    set
+	at     posthaste.Position
+	sought bool
 }
 
 func (u *union) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
 	if !u.begun {
-		u.begin(p)
-	}
-	for len(u.fronts) > 0 && u.direction.nearer(u.fronts[0].at, p) {
-		switch u.fronts[0].at, ok = u.fronts[0].set.seek(p); {
-		case !ok:
-			heap.Pop(u)
-		case len(u.fronts) > 1:
-			heap.Fix(u, 0)
+		u.begun = true
+		for _, set := range u.sets {
+			u.fronts = append(u.fronts, front{set: set})
 		}
 	}
-	if len(u.fronts) == 0 {
-		return 0, false
-	}
-	return u.fronts[0].at, true
-}
-
-// begin seeks in all sets.
-func (u *union) begin(p posthaste.Position) {
-	u.begun = true
-	for _, set := range u.sets {
-		if at, ok := set.seek(p); ok {
-			u.fronts = append(u.fronts, front{at, set})
+	left := u.fronts[:0]
+	for _, f := range u.fronts {
+		if !f.sought || u.direction.nearer(f.at, p) {
+			if f.at, f.sought = f.set.seek(p); !f.sought {
+				continue
+			}
+		}
+		left = append(left, f)
+		if !ok || u.direction.nearer(f.at, nearest) {
+			nearest, ok = f.at, true
 		}
 	}
-	heap.Init(u)
-}
-
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-func (u *union) Len() int           { return len(u.fronts) }
-func (u *union) Less(i, j int) bool { return u.direction.nearer(u.fronts[i].at, u.fronts[j].at) }
-func (u *union) Swap(i, j int)      { u.fronts[i], u.fronts[j] = u.fronts[j], u.fronts[i] }
-func (u *union) Push(any)           { panic("postings: no set joins a union that is read") }
-func (u *union) Pop() any {
-	last := u.fronts[len(u.fronts)-1]
-	u.fronts = u.fronts[:len(u.fronts)-1]
-	return last
+	u.fronts = left
+	return nearest, ok
 }
 
 func (u *union) close() error { return closeAll(u.sets) }
