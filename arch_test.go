@@ -120,6 +120,7 @@ var technologies = map[string][]string{
 	"github.com/muesli/roff":                   {"internal/cli"},
 	"github.com/alecthomas/kong":               {"internal/cli"},
 	"github.com/schollz/progressbar/v3":        {"internal/cli"},
+	"github.com/modelcontextprotocol/go-sdk":   {"internal/cli"},
 	"github.com/tmaxmax/go-sse":                {"internal/client"},
 	"go.yaml.in/yaml/v3":                       {"internal/cli", "internal/openapi", "internal/openapi/openapitest"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/openapi/openapitest"},

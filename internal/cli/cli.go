@@ -40,6 +40,7 @@ type commands struct {
 	Apply     applyCommand     `cmd:"" help:"Make queues, URL groups, schedules and flow-control keys as a file has them."`
 	Import    importCommand    `cmd:"" help:"Take over queues, URL groups, schedules and dead letters from another server or a hosted account."`
 	Open      openCommand      `cmd:"" help:"Open the console in a browser."`
+	MCP       mcpCommand       `cmd:"" name:"mcp" help:"Let an agent ask a server, over the Model Context Protocol on standard input and output."`
 	Health    healthCommand    `cmd:"" help:"Ask whether a server is ready, for health checks of containers."`
 	Stats     statsCommand     `cmd:"" help:"Show how much data is stored."`
 	Backup    backupCommand    `cmd:"" help:"Back up a data directory, even while its server runs."`

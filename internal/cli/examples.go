@@ -85,6 +85,8 @@ posthaste apply -f posthaste.yaml --prune managed --yes
 posthaste import --from https://qstash.upstash.io --token "$HOSTED_TOKEN" --dry-run
 posthaste import --from https://qstash.upstash.io --token "$HOSTED_TOKEN" --dlq
 posthaste open
+posthaste mcp
+posthaste mcp --allow-writes
 posthaste health --url http://127.0.0.1:8080 --timeout 2s
 posthaste stats --days
 posthaste copy --from /var/lib/posthaste --to postgres://posthaste:secret@db/posthaste

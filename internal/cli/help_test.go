@@ -29,6 +29,7 @@ func TestEveryCommandWritesJSON(t *testing.T) {
 		"dev":        "runs until a signal; its first lines are read by SDKs",
 		"serve":      "runs until a signal",
 		"completion": "prints a script for a shell",
+		"mcp":        "speaks a protocol",
 		"help":       "is for people",
 	}
 	for path, leaf := range leaves(t) {

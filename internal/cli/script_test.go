@@ -28,7 +28,7 @@ const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	syscall.Umask(0) // the programs inherit it, so whatever they make private, they make so themselves
-	testscript.Main(m, map[string]func(){"posthaste": program, "request": request})
+	testscript.Main(m, map[string]func(){"posthaste": program, "request": request, "agent": agent})
 }
 
 // program is the program as scripts run it.
@@ -51,7 +51,7 @@ func program() { os.Exit(Main(os.Args[1:])) }
 //	expose DIR         let everybody read a directory and the files in it
 //	outdate DIR        mark the store as written by a later version of the program
 //
-// and the program request, below.
+// and the programs request and agent, below and in mcp_test.go.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),

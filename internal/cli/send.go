@@ -79,7 +79,6 @@ type content struct {
 // put makes the content that of a request. A body that has no media type is JSON if it can be
 // read as such, and text if not.
 func (c *content) put(request *client.Request) error {
-	c.forward(request.Header)
 	body := []byte(c.Data)
 	file, isFile := strings.CutPrefix(c.Data, "@")
 	if isFile || c.Data == "-" {
@@ -88,6 +87,12 @@ func (c *content) put(request *client.Request) error {
 			return fmt.Errorf("data: %w", err)
 		}
 	}
+	return c.putBytes(request, body)
+}
+
+// putBytes makes the headers and a body those of a request.
+func (c *content) putBytes(request *client.Request, body []byte) error {
+	c.forward(request.Header)
 	request.Body = body
 	switch {
 	case len(body) == 0 || request.Header.Get("Content-Type") != "":
