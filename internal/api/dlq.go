@@ -7,6 +7,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/api/wire"
+	"posthaste/internal/engine"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -17,7 +18,7 @@ type dlq struct {
 	deletion posthaste.ActionKind // in the background
 
 	read   func(params url.Values, count wire.Count) (wire.Selected, error)
-	find   func(ctx context.Context, user string, s wire.Selected) (ids []posthaste.DeadLetterID, more bool, next posthaste.Position, err error)
+	find   engine.FindEntries
 	remove func(ctx context.Context, user string, ids []posthaste.DeadLetterID) (removed int, done []posthaste.DeadLetterID, err error)
 
 	unknown func(id string) error                             // the error about an unknown id
@@ -28,11 +29,8 @@ func (a *api) deadLetterDLQ() *dlq {
 	return &dlq{
 		deletion: posthaste.ActionDelete,
 		read:     wire.SweepDeadLetters,
-		find: func(ctx context.Context, user string, s wire.Selected) ([]posthaste.DeadLetterID, bool, posthaste.Position, error) {
-			query := s.DeadLetters()
-			query.Bare = true
-			page, err := a.options.Engine.DeadLetters(ctx, user, query)
-			return page.IDs, page.More, page.Next, err
+		find: func(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
+			return a.options.Engine.DeadLetters(ctx, user, query)
 		},
 		remove: func(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, []posthaste.DeadLetterID, error) {
 			removed, err := a.options.Engine.DeleteDeadLetters(ctx, user, ids)
@@ -48,14 +46,8 @@ func (a *api) failedRunDLQ() *dlq {
 		ofRuns:   true,
 		deletion: posthaste.ActionDeleteRuns,
 		read:     wire.SweepFailedRuns,
-		find: func(ctx context.Context, user string, s wire.Selected) (ids []posthaste.DeadLetterID, more bool, next posthaste.Position, err error) {
-			query := s.Runs()
-			query.Bare = true
-			page, err := a.options.Workflows.Failed(ctx, user, query)
-			for _, run := range page.Runs {
-				ids = append(ids, run.DeadLetterID)
-			}
-			return ids, page.More, page.Next, err
+		find: func(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error) {
+			return a.options.Workflows.FailedIDs(ctx, user, query)
 		},
 		remove: func(ctx context.Context, user string, ids []posthaste.DeadLetterID) (int, []posthaste.DeadLetterID, error) {
 			removed, err := a.options.Workflows.DeleteFailed(ctx, user, ids)
@@ -148,20 +140,18 @@ func (s *sweep) page(r *request) (page sweepPage, err error) {
 		return s.listedPage(), nil
 	}
 	if !s.Begun {
-		newest, _, _, err := s.find(r.Context(), r.user, wire.Selected{Range: wire.Range{High: posthaste.MaxPosition}, Limit: 1})
+		newest, err := s.find.Newest(r.Context(), r.user)
 		if err != nil {
 			return page, err
 		}
-		var end posthaste.Position // before the first of all
-		for _, id := range newest {
-			end = posthaste.Position(id)
-		}
-		s.High = min(s.High, end)
+		s.High = min(s.High, newest)
 	}
-	ids, more, next, err := s.find(r.Context(), r.user, s.Selected)
-	page.ids = ids
-	if more {
-		page.cursor = wire.SweepCursor(next, s.High)
+	query := s.DeadLetters()
+	query.Bare = true
+	found, err := s.find(r.Context(), r.user, query)
+	page.ids = found.IDs
+	if found.More {
+		page.cursor = wire.SweepCursor(found.Next, s.High)
 	}
 	page.at = func(id posthaste.DeadLetterID) string { return wire.SweepCursor(posthaste.Position(id), s.High) }
 	return page, err
@@ -196,17 +186,18 @@ func (d *dlq) known(r *request, texts []string) (known []posthaste.DeadLetterID,
 	const atOnce = 1000
 	there := map[posthaste.DeadLetterID]bool{}
 	for ids := range slices.Chunk(parseDeadLetterIDs(texts), atOnce) {
-		s := wire.Selected{
-			Filter: posthaste.Filter{DeadLetterIDs: ids}, Range: wire.Range{High: posthaste.MaxPosition, OldestFirst: true}, Limit: atOnce,
+		query := store.DeadLetterQuery{
+			Filter: posthaste.Filter{DeadLetterIDs: ids}, High: posthaste.MaxPosition, Limit: atOnce, OldestFirst: true, Bare: true,
 		}
 		for more := true; more; {
-			var found []posthaste.DeadLetterID
-			if found, more, s.Low, err = d.find(r.Context(), r.user, s); err != nil {
+			found, err := d.find(r.Context(), r.user, query)
+			if err != nil {
 				return nil, "", err
 			}
-			for _, id := range found {
+			for _, id := range found.IDs {
 				there[id] = true
 			}
+			more, query.Low = found.More, found.Next
 		}
 	}
 	for _, text := range texts {
@@ -332,7 +323,7 @@ func (a *api) dryRunPage(r *request, s *sweep) (page sweepPage, total int, unkno
 		return page, 0, "", err
 	}
 	if s.ids == nil {
-		total, err = a.options.Workflows.CountFailed(r.Context(), r.user, s.Runs())
+		total, err = s.find.Count(r.Context(), r.user, s.DeadLetters())
 		return page, total, "", err
 	}
 	known, unknown, err := s.known(r, s.ids[s.done:])

@@ -16,7 +16,7 @@ import (
 // FailedRuns manages the DLQ of runs.
 type FailedRuns interface {
 	Failed(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error)
-	CountFailed(ctx context.Context, user string, query store.RunQuery) (int, error)
+	FailedIDs(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error)
 
 	// Restart restarts or resumes failed runs, or returns the cached response to a repetition.
 	Restart(ctx context.Context, user string, req workflow.RestartRequest) (done workflow.Restarts, kept []byte, err error)

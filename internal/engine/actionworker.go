@@ -39,73 +39,41 @@ func (w cancelWorker) Step(ctx context.Context, action *posthaste.BulkAction, ad
 	return err
 }
 
-// deadLetterSteps pages through matching dead letters that existed when the action began, oldest
-// first.
-type deadLetterSteps struct{ engine *Engine }
-
-func (w deadLetterSteps) query(action *posthaste.BulkAction, left posthaste.ActionCursor) store.DeadLetterQuery {
-	query := store.DeadLettersMatching(&action.Filter)
-	query.Low, query.High = left.Low, left.High
-	query.OldestFirst, query.Limit, query.Bare = true, stepSize, true
-	return query
+// DLQWorker changes matching entries of a DLQ that existed when the action began, oldest first.
+type DLQWorker struct {
+	Find   FindEntries
+	Change func(ctx context.Context, action *posthaste.BulkAction, ids []posthaste.DeadLetterID, progress store.Progress) error
 }
 
 // Begin implements ActionWorker.
-func (w deadLetterSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor posthaste.ActionCursor, err error) {
-	newest, err := w.engine.NewestDeadLetter(ctx, action.User)
-	_, cursor.Low, cursor.High = action.Filter.Dated()
-	cursor.High = min(cursor.High, newest)
-	query := w.query(action, cursor)
-	for err == nil {
-		var page store.DeadLetterPage
-		page, err = w.engine.DeadLetters(ctx, action.User, query)
-		if total += len(page.IDs); !page.More {
-			break
-		}
-		query.Low = page.Next
+func (w DLQWorker) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor posthaste.ActionCursor, err error) {
+	query := store.DeadLettersMatching(&action.Filter)
+	newest, err := w.Find.Newest(ctx, action.User)
+	if err != nil {
+		return 0, cursor, err
 	}
-	return total, cursor, err
+	query.High = min(query.High, newest)
+	total, err = w.Find.Count(ctx, action.User, query)
+	return total, posthaste.ActionCursor{Low: query.Low, High: query.High}, err
 }
 
-// next returns the ids of the next step, and its progress.
-func (w deadLetterSteps) next(ctx context.Context, action *posthaste.BulkAction, advance Advance,
-) (ids []posthaste.DeadLetterID, progress store.Progress, err error) {
-	page, err := w.engine.DeadLetters(ctx, action.User, w.query(action, action.Cursor))
-	end := action.Cursor.High
-	return page.IDs, func(left []posthaste.DeadLetterID) *store.Step {
+// Step implements ActionWorker.
+func (w DLQWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance Advance) error {
+	query := store.DeadLettersMatching(&action.Filter)
+	query.Low, query.High = action.Cursor.Low, action.Cursor.High
+	query.OldestFirst, query.Limit, query.Bare = true, stepSize, true
+	page, err := w.Find(ctx, action.User, query)
+	if err != nil {
+		return err
+	}
+	return w.Change(ctx, action, page.IDs, func(left []posthaste.DeadLetterID) *store.Step {
 		switch {
 		case len(left) > 0:
-			return advance(posthaste.ActionCursor{Low: posthaste.Position(left[0]), High: end})
+			return advance(posthaste.ActionCursor{Low: posthaste.Position(left[0]), High: query.High})
 		case page.More:
-			return advance(posthaste.ActionCursor{Low: page.Next, High: end})
+			return advance(posthaste.ActionCursor{Low: page.Next, High: query.High})
 		default:
 			return advance(posthaste.ActionCursor{})
 		}
-	}, err
-}
-
-// deleteWorker deletes matching dead letters.
-type deleteWorker struct{ deadLetterSteps }
-
-// Step implements ActionWorker.
-func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance Advance) error {
-	ids, progress, err := w.next(ctx, action, advance)
-	if err != nil {
-		return err
-	}
-	_, err = w.engine.options.Store.DeleteDeadLetters(ctx, action.User, ids, progress)
-	return err
-}
-
-// retryWorker retries matching dead letters.
-type retryWorker struct{ deadLetterSteps }
-
-// Step implements ActionWorker.
-func (w retryWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance Advance) error {
-	ids, progress, err := w.next(ctx, action, advance)
-	if err != nil {
-		return err
-	}
-	_, err = w.engine.retry(ctx, action.User, ids, action.Overrides, progress)
-	return err
+	})
 }

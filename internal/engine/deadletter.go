@@ -8,13 +8,29 @@ import (
 	"posthaste/internal/store"
 )
 
-// NewestDeadLetter returns the position of the latest dead letter, 0 if there is none.
-func (e *Engine) NewestDeadLetter(ctx context.Context, user string) (posthaste.Position, error) {
-	page, err := e.DeadLetters(ctx, user, store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
+// FindEntries reads a page of one of the DLQs. If the query is bare, it has only ids.
+type FindEntries func(ctx context.Context, user string, query store.DeadLetterQuery) (store.DeadLetterPage, error)
+
+// Newest returns the position of the latest entry, 0 if there is none.
+func (find FindEntries) Newest(ctx context.Context, user string) (posthaste.Position, error) {
+	page, err := find(ctx, user, store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
 	if err != nil || len(page.IDs) == 0 {
 		return 0, err
 	}
 	return posthaste.Position(page.IDs[0]), nil
+}
+
+// Count returns the number of matching entries.
+func (find FindEntries) Count(ctx context.Context, user string, query store.DeadLetterQuery) (total int, err error) {
+	const pageSize = 1000
+	query.Limit, query.OldestFirst, query.Bare = pageSize, true, true
+	for {
+		page, err := find(ctx, user, query)
+		if total += len(page.IDs); err != nil || !page.More {
+			return total, err
+		}
+		query.Low = page.Next
+	}
 }
 
 // DeleteDeadLetters removes dead letters and returns the removed ones; it may stop early, see

@@ -156,8 +156,14 @@ func New(options Options) *Engine {
 	}
 	e.actionWorkers = map[posthaste.ActionKind]ActionWorker{
 		posthaste.ActionCancel: cancelWorker{e},
-		posthaste.ActionDelete: deleteWorker{deadLetterSteps{e}},
-		posthaste.ActionRetry:  retryWorker{deadLetterSteps{e}},
+		posthaste.ActionDelete: DLQWorker{e.DeadLetters, func(ctx context.Context, action *posthaste.BulkAction, ids []posthaste.DeadLetterID, progress store.Progress) error {
+			_, err := e.options.Store.DeleteDeadLetters(ctx, action.User, ids, progress)
+			return err
+		}},
+		posthaste.ActionRetry: DLQWorker{e.DeadLetters, func(ctx context.Context, action *posthaste.BulkAction, ids []posthaste.DeadLetterID, progress store.Progress) error {
+			_, err := e.retry(ctx, action.User, ids, action.Overrides, progress)
+			return err
+		}},
 	}
 	maps.Copy(e.actionWorkers, options.ActionWorkers)
 	e.claiming, e.stop = context.WithCancel(context.Background())

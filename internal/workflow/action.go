@@ -13,11 +13,19 @@ const actionStep = 200
 
 // ActionWorkers returns the workers for bulk actions on runs.
 func (s *Service) ActionWorkers() map[posthaste.ActionKind]engine.ActionWorker {
-	letters := dlqSteps{s}
+	restart := func(resume bool) engine.ActionWorker {
+		return engine.DLQWorker{Find: s.FailedIDs, Change: func(ctx context.Context, action *posthaste.BulkAction, ids []posthaste.DeadLetterID, progress store.Progress) error {
+			req := RestartRequest{IDs: ids, Resume: resume, Overrides: action.Overrides, CallerIP: action.CallerIP}
+			return s.restartStep(ctx, action.User, req, progress)
+		}}
+	}
 	return map[posthaste.ActionKind]engine.ActionWorker{
-		posthaste.ActionRestart:    restartWorker{letters, false},
-		posthaste.ActionResume:     restartWorker{letters, true},
-		posthaste.ActionDeleteRuns: deleteWorker{letters},
+		posthaste.ActionRestart: restart(false),
+		posthaste.ActionResume:  restart(true),
+		posthaste.ActionDeleteRuns: engine.DLQWorker{Find: s.FailedIDs, Change: func(ctx context.Context, action *posthaste.BulkAction, ids []posthaste.DeadLetterID, progress store.Progress) error {
+			_, _, err := s.deleteFailed(ctx, action.User, ids, progress)
+			return err
+		}},
 		posthaste.ActionCancelRuns: cancelWorker{s},
 	}
 }
@@ -36,62 +44,6 @@ func cursorAfter(page store.RunPage, end posthaste.Position) posthaste.ActionCur
 		return posthaste.ActionCursor{}
 	}
 	return posthaste.ActionCursor{Low: page.Next, High: end}
-}
-
-// dlqSteps pages through matching entries of the DLQ of runs that existed when the action began,
-// oldest first.
-type dlqSteps struct{ service *Service }
-
-func (l dlqSteps) Begin(ctx context.Context, action *posthaste.BulkAction) (total int, cursor posthaste.ActionCursor, err error) {
-	query, err := l.service.BeginSweep(ctx, action.User, store.RunsMatching(&action.Filter))
-	if err != nil {
-		return 0, cursor, err
-	}
-	total, err = l.service.CountFailed(ctx, action.User, query)
-	return total, posthaste.ActionCursor{Low: query.Low, High: query.High}, err
-}
-
-// next returns the ids of the next step, and the step that leaves some of them.
-func (l dlqSteps) next(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance,
-) (ids []posthaste.DeadLetterID, progress store.Progress, err error) {
-	page, err := l.service.Failed(ctx, action.User, runsLeft(action))
-	for _, run := range page.Runs {
-		ids = append(ids, run.DeadLetterID)
-	}
-	end := action.Cursor.High
-	return ids, func(left []posthaste.DeadLetterID) *store.Step {
-		if len(left) > 0 {
-			return advance(posthaste.ActionCursor{Low: posthaste.Position(left[0]), High: end})
-		}
-		return advance(cursorAfter(page, end))
-	}, err
-}
-
-// restartWorker restarts or resumes matching entries.
-type restartWorker struct {
-	dlqSteps
-	resume bool
-}
-
-func (w restartWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance) error {
-	ids, progress, err := w.next(ctx, action, advance)
-	if err != nil {
-		return err
-	}
-	req := RestartRequest{IDs: ids, Resume: w.resume, Overrides: action.Overrides, CallerIP: action.CallerIP}
-	return w.service.restartStep(ctx, action.User, req, progress)
-}
-
-// deleteWorker deletes matching entries.
-type deleteWorker struct{ dlqSteps }
-
-func (w deleteWorker) Step(ctx context.Context, action *posthaste.BulkAction, advance engine.Advance) error {
-	ids, progress, err := w.next(ctx, action, advance)
-	if err != nil {
-		return err
-	}
-	_, _, err = w.service.deleteFailed(ctx, action.User, ids, progress)
-	return err
 }
 
 // cancelWorker cancels matching runs that were active when the action began.

@@ -14,32 +14,16 @@ func (s *Service) Failed(ctx context.Context, user string, query store.RunQuery)
 	return s.options.Store.Runs(ctx, user, query)
 }
 
-// CountFailed returns the number of matching entries of the DLQ of runs.
-func (s *Service) CountFailed(ctx context.Context, user string, query store.RunQuery) (total int, err error) {
-	const pageSize = 1000
-	query.Limit, query.OldestFirst, query.Bare = pageSize, true, true
-	for {
-		page, err := s.Failed(ctx, user, query)
-		if total += len(page.Runs); err != nil || !page.More {
-			return total, err
-		}
-		query.Low = page.Next
+// FailedIDs is Failed for ids only, an engine.FindEntries.
+func (s *Service) FailedIDs(ctx context.Context, user string, q store.DeadLetterQuery) (page store.DeadLetterPage, err error) {
+	found, err := s.Failed(ctx, user, store.RunQuery{
+		Filter: q.Filter, Low: q.Low, High: q.High, OldestFirst: q.OldestFirst, Limit: q.Limit, Bare: true,
+	})
+	for _, run := range found.Runs {
+		page.IDs = append(page.IDs, run.DeadLetterID)
 	}
-}
-
-// BeginSweep limits a query to present entries of the DLQ, so that later failures are not
-// included.
-func (s *Service) BeginSweep(ctx context.Context, user string, query store.RunQuery) (store.RunQuery, error) {
-	newest, err := s.Failed(ctx, user, store.RunQuery{High: posthaste.MaxPosition, Limit: 1, Bare: true})
-	if err != nil {
-		return query, err
-	}
-	var end posthaste.Position // before the first of all
-	for _, run := range newest.Runs {
-		end = posthaste.Position(run.DeadLetterID)
-	}
-	query.High = min(query.High, end)
-	return query, nil
+	page.More, page.Next = found.More, found.Next
+	return page, err
 }
 
 // DeleteFailed removes entries from the DLQ of runs and returns their number. The runs stay in

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste"
+	"posthaste/internal/engine"
 	"posthaste/internal/store"
 	"posthaste/internal/workflow"
 )
@@ -158,7 +159,7 @@ func (s *keyedSweep) restart(w *world, page int) string {
 func (w *world) wantWholePages(s *keyedSweep, answers []string) {
 	w.t.Helper()
 	for page, ids := range s.pages {
-		inDLQ, err := w.CountFailed(w.t.Context(), user, store.RunQuery{
+		inDLQ, err := engine.FindEntries(w.FailedIDs).Count(w.t.Context(), user, store.DeadLetterQuery{
 			Filter: posthaste.Filter{DeadLetterIDs: ids}, High: posthaste.MaxPosition,
 		})
 		if err != nil || inDLQ != 0 && inDLQ != len(ids) || inDLQ > 0 && page < len(answers) {
@@ -193,7 +194,7 @@ func (w *world) wantRestartedOnce() {
 			w.t.Errorf("run %s was restarted %d times", id, restarts[id])
 		}
 	}
-	if n, err := w.CountFailed(w.t.Context(), user, store.RunQuery{High: posthaste.MaxPosition}); n != crashRuns || err != nil {
+	if n, err := engine.FindEntries(w.FailedIDs).Count(w.t.Context(), user, store.DeadLetterQuery{High: posthaste.MaxPosition}); n != crashRuns || err != nil {
 		w.t.Errorf("%d entries are in the DLQ, want %d: %v", n, crashRuns, err)
 	}
 }
