@@ -73,8 +73,8 @@ func endHint(m *posthaste.Message) (h hint) {
 	return h
 }
 
-// settle ends a claim. UpdateRun may change the settlement. A failed message of a run does not enter the DLQ of messages: its run enters
-// that of runs.
+// settle ends a claim. What it means for a run may change the settlement. A failed message of a run
+// does not enter the DLQ of messages: its run enters that of runs.
 func (tx *tx) settle(m *posthaste.Message, place *store.Place, settlement *store.Settlement) error {
 	runs := newRunTx(tx)
 	runs.settling = m.ID

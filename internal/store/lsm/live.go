@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -24,12 +25,15 @@ func (s *Store) LiveMessages(_ context.Context, user string, query store.LiveQue
 	}
 	defer done(&err)
 	prefix := appendUser([]byte{kindWaiting}, user)
-	if queues := query.Filter.Queues; len(queues) == 1 {
-		prefix = appendLane(nil, lanes.ID{User: user, Lane: posthaste.Lane{Kind: posthaste.LaneQueue, Name: queues[0]}})
-	}
 	from, err := liveStart(prefix, query.Cursor)
 	if err != nil {
 		return nil, "", err
+	}
+	if queues := query.Filter.Queues; len(queues) == 1 {
+		prefix = appendLane(nil, lanes.ID{User: user, Lane: posthaste.Lane{Kind: posthaste.LaneQueue, Name: queues[0]}})
+	}
+	if bytes.Compare(from, prefix) < 0 { // a cursor of older versions went through all lanes
+		from = prefix
 	}
 	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(prefix)})
 	if err != nil {

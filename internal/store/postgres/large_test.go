@@ -109,3 +109,14 @@ func startWithList(ctx context.Context, s store.Store, m *posthaste.Message, siz
 			tx.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: posthaste.CallStep, Body: m.Body}, m))
 	})
 }
+
+// A bulk action that was under way when the version changed has a cursor that is only an id.
+func TestCursorsOfOlderVersionsBeginAgain(t *testing.T) {
+	s := open(t, emptyDatabase(t))
+	m := accept(t, s, start)
+	cursor := base64.RawURLEncoding.EncodeToString(m.ID[:])
+	ids, next, err := s.LiveMessages(t.Context(), ann, store.LiveQuery{Limit: 10, Cursor: cursor})
+	if err != nil || len(ids) != 1 || next != "" {
+		t.Errorf("LiveMessages = %v, %q, %v, want one message", ids, next, err)
+	}
+}

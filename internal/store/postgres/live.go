@@ -240,6 +240,9 @@ func (s *liveSpot) cursor() string {
 func parseLiveCursor(cursor string) (s liveSpot, err error) {
 	const lane = 2 + 8 + 16
 	data, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil && len(data) == len(s.ID) {
+		return liveSpot{Lane: []byte{}}, nil // of an older version, which had another order: begin again
+	}
 	if err != nil || len(data) < lane {
 		return s, posthaste.Invalidf("cursor %q is not one that this server made", cursor)
 	}

@@ -59,6 +59,18 @@ var livePromises = []promise{
 			tr.wantLive(query, want...)
 		}
 	}},
+	{"a cursor of all messages goes on among those of a queue", func(tr *trial) {
+		for range 2 {
+			tr.accept()
+			tr.wait(time.Second)
+		}
+		queued := tr.accept(through("q"))
+		_, cursor, err := tr.store.LiveMessages(tr.Context(), ann, store.LiveQuery{Limit: 1})
+		if err != nil {
+			tr.Fatal(err)
+		}
+		tr.wantLive(store.LiveQuery{Filter: posthaste.Filter{Queues: []string{"q"}}, Limit: 1, Cursor: cursor}, queued)
+	}},
 	{"messages that end while a reader pages do not disturb it", func(tr *trial) {
 		messages := tr.acceptMany(30, delayed(time.Hour))
 		seen := map[posthaste.MessageID]int{}
