@@ -192,6 +192,8 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 		"messages":                byID,
 		"records":                 byKind,
 		"places that go":          byID,
+		"messages that go":        byID,
+		"endings that go":         byID,
 		"records that go":         byKind,
 		"terms that go":           {"((user_id = w.k1) AND (kind = w.k2) AND (term = w.k3) AND (at = w.k4))"},
 		"lanes of a queue":        byKind,

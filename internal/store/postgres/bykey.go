@@ -38,11 +38,13 @@ func at(table string, key ...string) string {
 
 // Changes by keys. The lanes that are woken are there: messages wait in them.
 var (
-	deleteLives   = `DELETE FROM posthaste.live WHERE ` + at("live", "user_id text", "id uuid")
-	deleteRecords = `DELETE FROM posthaste.records WHERE ` + at("records", "user_id text", "kind smallint", "key bytea")
-	deleteTerms   = `DELETE FROM posthaste.terms WHERE ` + at("terms", "user_id text", "kind smallint", "term bigint", "at bigint")
-	reopenLanes   = `UPDATE posthaste.lanes SET ready = 0 WHERE ` + at("lanes", "user_id text", "kind smallint", "lane bytea")
-	deleteLanes   = `
+	deleteMessages = `DELETE FROM posthaste.messages WHERE ` + at("messages", "user_id text", "id uuid")
+	deleteEndings  = `DELETE FROM posthaste.ended WHERE ` + at("ended", "user_id text", "id uuid")
+	deleteLives    = `DELETE FROM posthaste.live WHERE ` + at("live", "user_id text", "id uuid")
+	deleteRecords  = `DELETE FROM posthaste.records WHERE ` + at("records", "user_id text", "kind smallint", "key bytea")
+	deleteTerms    = `DELETE FROM posthaste.terms WHERE ` + at("terms", "user_id text", "kind smallint", "term bigint", "at bigint")
+	reopenLanes    = `UPDATE posthaste.lanes SET ready = 0 WHERE ` + at("lanes", "user_id text", "kind smallint", "lane bytea")
+	deleteLanes    = `
 		DELETE FROM posthaste.lanes l WHERE ` + at("lanes", "user_id text", "kind smallint", "lane bytea") + ` AND live = 0 AND NOT EXISTS (
 			SELECT FROM posthaste.live s WHERE s.user_id = l.user_id AND s.lane = l.lane AND s.begun AND s.kind = 113 AND l.kind = 113 OFFSET 0)`
 	wakeBlockedLanes = `

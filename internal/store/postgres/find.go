@@ -125,7 +125,8 @@ func (f *finder) read(ctx context.Context, q querier, at []int64) ([]storedValue
 	return rows(ctx, q, scanValue, `
 		SELECT key, CASE WHEN total - size < $4 THEN value END, false FROM (
 			SELECT key, value, octet_length(value) AS size, sum(octet_length(value)) OVER (ORDER BY key `+order+`) AS total
-			FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key = ANY($3)) AS found
+			FROM unnest($3::bytea[]) AS w (k), LATERAL (
+				SELECT key, value FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key = w.k OFFSET 0) AS r) AS found
 		ORDER BY key `+order, f.user, int16(f.Kind), column(at, positionKey[int64]), maxPageBytes)
 }
 

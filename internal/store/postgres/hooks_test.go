@@ -81,6 +81,8 @@ var Planned = map[string]string{
 	"messages":                messagesByID,
 	"records":                 recordsByKey,
 	"places that go":          deleteLives,
+	"messages that go":        deleteMessages,
+	"endings that go":         deleteEndings,
 	"records that go":         deleteRecords,
 	"terms that go":           deleteTerms,
 	"lanes of a queue":        reopenLanes,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -38,61 +37,6 @@ func TestSeveralStartAtOnce(t *testing.T) {
 	starting.Wait()
 	if got := versionOf(t, connect(t, url)); got != 1 {
 		t.Errorf("the schema has version %d, want 1", got)
-	}
-}
-
-// The database's default is not ours.
-func TestSeveralStartAtOnceWhereTransactionsAreSerializable(t *testing.T) {
-	url := cluster.Database(t)
-	execute(t, url, `DO $$ BEGIN
-		EXECUTE 'ALTER DATABASE ' || current_database() || ' SET default_transaction_isolation = serializable';
-	END $$`)
-	var starting sync.WaitGroup
-	for range 2 {
-		starting.Go(func() {
-			s, err := postgres.Open(t.Context(), url, quiet)
-			if err != nil {
-				t.Errorf("Open: %v", err)
-				return
-			}
-			if err := errors.Join(acceptOne(t.Context(), newRuled(s), newMessage(start)), s.Close()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	starting.Wait()
-}
-
-// A role that may create nothing in the database serves a schema that is its own.
-func TestARoleThatMayCreateNothing(t *testing.T) {
-	url := cluster.Database(t)
-	name := path.Base(strings.TrimSuffix(url, "?sslmode=disable"))
-	execute(t, url, `CREATE ROLE `+name+` LOGIN; GRANT CREATE ON DATABASE `+name+` TO `+name)
-	own := strings.Replace(url, "postgres@", name+"@", 1)
-	for _, change := range []string{`SELECT`, `REVOKE CREATE ON DATABASE ` + name + ` FROM ` + name} {
-		execute(t, url, change)
-		s, err := postgres.Open(t.Context(), own, quiet)
-		if err != nil {
-			t.Fatalf("after %s: Open: %v", change, err)
-		}
-		if err := errors.Join(acceptOne(t.Context(), newRuled(s), newMessage(start)), s.Close()); err != nil {
-			t.Fatalf("after %s: %v", change, err)
-		}
-	}
-}
-
-// Tables that change with each message are vacuumed early.
-func TestTablesThatChangeAreVacuumedEarly(t *testing.T) {
-	url := cluster.Database(t)
-	open(t, url)
-	var late []string
-	err := connect(t, url).QueryRow(t.Context(), `
-		SELECT coalesce(array_agg(relname::text), '{}') FROM pg_class
-		WHERE oid = ANY(ARRAY['posthaste.users', 'posthaste.live', 'posthaste.lanes', 'posthaste.blocked', 'posthaste.kept',
-				'posthaste.records', 'posthaste.terms']::regclass[])
-			AND array_to_string(reloptions, ' ') !~ 'autovacuum_vacuum_scale_factor=0.0[12]'`).Scan(&late)
-	if err != nil || len(late) > 0 {
-		t.Errorf("vacuumed when a fifth is dead: %q, %v", late, err)
 	}
 }
 

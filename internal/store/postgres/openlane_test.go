@@ -113,6 +113,11 @@ func TestServeInTurn(t *testing.T) {
 			[]*openLane{withPausedKey("k", queue(3, false, under("k", retry(inLane(1, 0))), retry(inLane(2, 0)), inLane(3, 9)))}, 100,
 			[]posthaste.Position{2}, []int{9},
 		},
+		"the lane of a key that refuses": {
+			[]*openLane{withPausedKey("k", open(&openLane{id: laneID{kind: int16(posthaste.LaneFlow)}},
+				[]*liveMessage{under("k", inLane(1, 0)), under("k", inLane(2, 0)), under("k", inLane(3, 9))}))}, 100,
+			nil, []int{-1},
+		},
 		"the next to begin, which its key refuses": {
 			[]*openLane{withPausedKey("k", queue(3, false, under("k", inLane(1, 0)), inLane(2, 0)))}, 100,
 			nil, []int{-1},

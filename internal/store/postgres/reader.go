@@ -114,8 +114,8 @@ func (r *reader) Place(id posthaste.MessageID) (*store.Place, error) {
 func (r *reader) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
 	of := column(lanes, func(l posthaste.Lane) laneID { return laneIn(r.user, l) })
 	return rows(r.ctx, r, pgx.RowTo[int], `
-		SELECT coalesce(l.live, 0) FROM unnest($1::text[], $2::smallint[], $3::bytea[]) WITH ORDINALITY AS w (user_id, kind, lane, n)
-		LEFT JOIN posthaste.lanes l USING (user_id, kind, lane) ORDER BY w.n`, laneKeys(of)...)
+		SELECT coalesce((SELECT live FROM posthaste.lanes WHERE user_id = w.u AND kind = w.k AND lane = w.l), 0)
+		FROM unnest($1::text[], $2::smallint[], $3::bytea[]) WITH ORDINALITY AS w (u, k, l, n) ORDER BY w.n`, laneKeys(of)...)
 }
 
 // UnderKeys implements store.Reader. It looks at all messages.

@@ -112,8 +112,8 @@ type postingKey struct{ Term, First int64 }
 // from end on. It reports whether there are more.
 func (tx *tx) trimBlocks(user string, in span, end posthaste.Position) (more bool, err error) {
 	gone, err := rows(tx.ctx, tx, scanBlock, `
-		DELETE FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 AND first IN (
-			SELECT first FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 ORDER BY first LIMIT $4)
+		DELETE FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND (SELECT max(first) FROM (
+			SELECT first FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 ORDER BY first LIMIT $4) AS portion)
 		RETURNING first, block`, user, int64(in.low), int64(in.high), blocksAtOnce)
 	if err != nil || len(gone) == 0 {
 		return false, err
@@ -153,15 +153,15 @@ func (s *idSet) add(id posthaste.MessageID) {
 func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste.Position) error {
 	terms := column(ids, func(id posthaste.MessageID) int64 { return termColumn(index.Message(id)) })
 	ended, err := rows(tx.ctx, tx, scanMessage, `
-		SELECT m.user_id, m.id, m.record FROM unnest($2::uuid[], $3::bigint[]) AS w (id, term)
-		JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id
-		WHERE NOT EXISTS (SELECT FROM posthaste.live l WHERE l.user_id = $1 AND l.id = w.id)
-			AND NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = $1 AND p.term = w.term AND p.first >= $4)`,
+		SELECT m.* FROM unnest($2::uuid[], $3::bigint[]) AS w (i, term), LATERAL (
+			SELECT user_id, id, record FROM posthaste.messages WHERE user_id = $1 AND id = w.i OFFSET 0) AS m
+		WHERE NOT EXISTS (SELECT FROM posthaste.live WHERE user_id = $1 AND id = w.i OFFSET 0)
+			AND NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = $1 AND p.term = w.term AND p.first >= $4 OFFSET 0)`,
 		user, uuids(ids), terms, int64(end))
 	if err != nil {
 		return err
 	}
-	var gone [][16]byte
+	var gone []messageOf
 	for _, m := range ended {
 		if m.message == nil {
 			continue
@@ -171,11 +171,12 @@ func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste
 			return err
 		}
 		if !begins {
-			gone = append(gone, m.id)
+			gone = append(gone, m.messageOf)
 		}
 	}
-	tx.exec(`DELETE FROM posthaste.messages WHERE user_id = $1 AND id = ANY($2)`, user, gone)
-	tx.exec(`DELETE FROM posthaste.ended WHERE user_id = $1 AND id = ANY($2)`, user, gone)
+	users, gones := messageColumns(gone)
+	tx.exec(deleteMessages, users, gones)
+	tx.exec(deleteEndings, users, gones)
 	return nil
 }
 
