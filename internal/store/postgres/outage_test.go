@@ -25,6 +25,12 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	rules := newRuled(s)
 	accept(t, rules, start)
+	c.stop(true) // for so short that it may go unnoticed
+	c.stop(false)
+	await(t, "answer on new connections", func() bool { return acceptOne(t.Context(), rules, newMessage(start)) == nil })
+	if log.count("database.lost") > 0 {
+		t.Errorf("connections that were cut are taken for an outage:\n%s", &log.text)
+	}
 	c.stop(true)
 	await(t, "a line about the outage", func() bool { return log.count("database.lost") > 0 })
 	const calls = 1000

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -64,7 +65,11 @@ func (s *Store) pollCommits() {
 			_ = s.node.Renew(ctx) // a heartbeat ends that
 			return
 		}
-		snapshot, err := row(ctx, s.control, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
+		var snapshot string
+		err := io.EOF
+		for tries := 0; err != nil && tries <= controlConnections; tries++ { // each may have been cut
+			snapshot, err = row(ctx, s.control, pgx.RowTo[string], `SELECT pg_current_snapshot()::text`)
+		}
 		if err != nil && s.closing.Err() == nil {
 			s.node.Lost(err)
 		}

@@ -81,7 +81,7 @@ func (n *Node) Refuse() error {
 // Away reports whether the database could not be reached lately.
 func (n *Node) Away() bool { return n.outage.on() }
 
-// Lost notes that the database did not answer one of the control connections. Until a heartbeat
+// Lost notes that the database answers none of the control connections. Until a heartbeat
 // succeeds, calls are refused at once.
 func (n *Node) Lost(err error) {
 	if IsUnavailable(err) && !errors.Is(err, store.ErrClock) {
@@ -181,13 +181,13 @@ func (n *Node) Beat(ctx context.Context) {
 		if err == nil || errors.Is(err, store.ErrClock) {
 			return
 		}
-		if n.Lost(err); !n.Away() {
-			n.Logger.Warn("node.unheard", "error", err)
-		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(AliveEvery / 5):
+		case <-time.After(AliveEvery / 5): // by then it is known whether the database is away
+		}
+		if !n.Away() {
+			n.Logger.Warn("node.unheard", "error", err)
 		}
 	}
 }
