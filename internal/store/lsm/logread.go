@@ -135,28 +135,18 @@ func (r *logReader) readTail(latest []store.Entry) error {
 		if entry.Position > r.query.High {
 			return nil
 		}
-		if !r.passes(entry) {
+		if entry.Message.User != r.user || !r.query.Filter.MatchesEvent(&entry.Event, entry.Message) {
 			continue
 		}
-		if full, err := r.addLatest(entry); full || err != nil {
+		add := r.add
+		if entry.Message.Run != nil { // its body is in the list of its run
+			add = func(entry store.Entry) (bool, error) { return r.consider(entry.Event) }
+		}
+		if full, err := add(*entry); full || err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// passes reports whether an entry of any user matches.
-func (r *logReader) passes(entry *store.Entry) bool {
-	return entry.Message.User == r.user && r.query.Filter.MatchesEvent(&entry.Event, entry.Message)
-}
-
-// addLatest is add for an entry that is in memory. There the messages of runs are not
-// whole: their bodies are in the lists of their runs.
-func (r *logReader) addLatest(entry *store.Entry) (full bool, err error) {
-	if entry.Message.Run != nil {
-		return r.consider(entry.Event)
-	}
-	return r.add(*entry)
 }
 
 // days returns the first and the last day within the query's range that are

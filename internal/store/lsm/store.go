@@ -5,7 +5,7 @@
 // is known in memory (package lanes) and can be read again from disk, so opening a
 // store after a crash is the same as opening it after a clean stop. keys.go is
 // the whole schema, kinds.go the table of records; tx.go and txread.go are the
-// transactions, logwrite.go and logread.go the log and its index.
+// transactions, commit.go and logread.go the log and its index.
 package lsm
 
 import (
