@@ -253,7 +253,7 @@ func addImports(imports map[string]bool, file string) error {
 // TestTheSeamIsNarrow counts what a backend has to implement: whoever adds a method says which one
 // it replaces.
 func TestTheSeamIsNarrow(t *testing.T) {
-	const most = 35
+	const most = 36
 	var methods []string
 	for _, part := range []reflect.Type{reflect.TypeFor[store.Backend](), reflect.TypeFor[store.Tx]()} { // Tx has those of Reader
 		for i := range part.NumMethod() {

@@ -110,11 +110,16 @@ func (f *Filter) matchesPlace(rawURL string) bool {
 		return true
 	}
 	host, path := HostAndPath(rawURL)
+	return passes(f.Paths, path) && f.MatchesHost(host)
+}
+
+// MatchesHost reports whether the host of a URL, as HostAndPath returns it, matches.
+func (f *Filter) MatchesHost(host string) bool {
 	bare := HostWithoutPort(host)
-	return passes(f.Paths, path) && (len(f.Hosts) == 0 || slices.ContainsFunc(f.Hosts, func(want string) bool {
+	return len(f.Hosts) == 0 || slices.ContainsFunc(f.Hosts, func(want string) bool {
 		want = strings.ToLower(want) // as HostAndPath does
 		return want == host || want == bare
-	}))
+	})
 }
 
 func passes[T comparable](wanted []T, value T) bool {

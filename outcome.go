@@ -38,3 +38,12 @@ type Outcome struct {
 	RetryAfter    time.Duration
 	HasRetryAfter bool
 }
+
+// Attempt returns what the log keeps. An attempt takes at least a millisecond.
+func (o *Outcome) Attempt() Attempt {
+	a := Attempt{Took: max(o.Duration.Round(time.Millisecond), time.Millisecond)}
+	if o.Response != nil {
+		a.Status = o.Response.Status
+	}
+	return a
+}

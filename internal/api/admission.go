@@ -46,7 +46,7 @@ const leastBody = 64 << 10
 // lists, or one record that may be as large. While they wait for a turn or for memory, which may
 // take long, they hold no place at the gate of requests.
 var readsPages = map[string]bool{
-	"GET /v2/logs": true, "GET /v2/events": true, "GET /v2/workflows/logs": true, "GET /v2/workflows/events": true,
+	"GET /v2/logs": true, "GET /v2/logs/stats": true, "GET /v2/events": true, "GET /v2/workflows/logs": true, "GET /v2/workflows/events": true,
 	"GET /v2/dlq": true, "GET /v2/workflows/dlq": true,
 	"GET /v2/queues": true, "GET /v2/topics": true, "GET /v2/schedules": true, "GET /v2/flowControl": true,
 	"GET /v2/messages/{id}": true, "GET /v2/dlq/{id}": true, "GET /v2/workflows/dlq/{id}": true, "GET /v2/workflows/runs/{run}": true,

@@ -40,8 +40,9 @@ type Workflows interface {
 	FailedRuns
 }
 
-// Log reads a user's log: a page, an export, or new entries.
+// Log reads a user's log: a page, an export, or new entries, or counts it.
 type Log interface {
+	Stats(ctx context.Context, user string, query *eventlog.StatsQuery) (*eventlog.Stats, error)
 	Query(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error)
 	Export(ctx context.Context, user string, query store.EventQuery) (*eventlog.Export, error)
 	Follow(ctx context.Context, user string, query store.EventQuery, fromNow bool) (*eventlog.Follower, error)

@@ -25,7 +25,7 @@ func TestEndToEnd(t *testing.T) {
 		w.retryDeadLetters()
 		w.cancelInBulk()
 		w.cancelInTheBackground()
-		w.checkLog()
+		w.checkStats(w.checkLog())
 	})
 }
 
@@ -185,7 +185,7 @@ func (w *world) cancelInTheBackground() {
 }
 
 // checkLog counts what happened, over all pages of the log.
-func (w *world) checkLog() {
+func (w *world) checkLog() map[string]int {
 	counts := map[string]int{}
 	for path := "/v2/logs?count=300"; path != ""; {
 		var page struct {
@@ -206,5 +206,42 @@ func (w *world) checkLog() {
 	}
 	if diff := cmp.Diff(want, counts); diff != "" {
 		w.Errorf("the log differs (-want +got):\n%s", diff)
+	}
+	return counts
+}
+
+// checkStats compares the counts of the log with its entries.
+func (w *world) checkStats(counts map[string]int) {
+	type summary struct {
+		States, Statuses map[string]int
+		Latency          *struct{ Count int }
+	}
+	var stats struct {
+		Total   summary
+		Buckets []struct {
+			Time int64
+			summary
+		}
+		Hosts, Paths []struct {
+			Host, Path string
+			summary
+		}
+	}
+	w.do("GET", "/v2/logs/stats?bucket=hour", "", &stats)
+	if diff := cmp.Diff(counts, stats.Total.States); diff != "" {
+		w.Errorf("the counts differ from the log (-log +counts):\n%s", diff)
+	}
+	attempts := counts["DELIVERED"] + counts["ERROR"]
+	if stats.Total.Latency == nil || stats.Total.Latency.Count != attempts || len(stats.Buckets) != 24 {
+		w.Errorf("counted: %+v, want %d attempts", stats, attempts)
+	}
+	if first := stats.Paths[0]; first.States["ERROR"] == 0 || first.Path == "" || stats.Hosts[0].Host != first.Host {
+		w.Errorf("the hosts %+v and paths %+v do not begin with one that fails", stats.Hosts, stats.Paths)
+	}
+	host := stats.Paths[0].Host
+	stats.Total = summary{}
+	w.do("GET", "/v2/logs/stats?state=created&host="+host+"&count=1", "", &stats)
+	if got := stats.Total.States; len(got) != 1 || got["CREATED"] == 0 || len(stats.Hosts) != 1 {
+		w.Errorf("counted of one state and host: %+v", stats)
 	}
 }

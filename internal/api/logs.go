@@ -89,6 +89,9 @@ func (f entryForm) view(entry *store.Entry) logEntry {
 	if entry.State == posthaste.StateCancelled {
 		view.State = f.cancelled
 	}
+	if entry.Attempt != (posthaste.Attempt{}) {
+		view.Attempt = &loggedAttempt{entry.Attempt.Status, entry.Attempt.Took.Milliseconds()}
+	}
 	if !entry.NextDeliveryAt.IsZero() {
 		view.NextDeliveryTime = entry.NextDeliveryAt.UnixMilli()
 	}
@@ -102,7 +105,14 @@ type logEntry struct {
 	State            posthaste.State `json:"state"`
 	Error            string          `json:"error,omitempty"`
 	NextDeliveryTime int64           `json:"nextDeliveryTime,omitempty"` // Unix ms
+	Attempt          *loggedAttempt  `json:"attempt,omitempty"`
 	*loggedResponse
+}
+
+// loggedAttempt is what came of an attempt, also of one that delivered.
+type loggedAttempt struct {
+	Status   int   `json:"status,omitempty"` // 0: no response
+	Duration int64 `json:"duration"`         // ms
 }
 
 // loggedResponse is what the destination answered. The headers have two names:

@@ -33,7 +33,15 @@ func (fakeStore) Watch(context.Context, string) (posthaste.Position, <-chan stru
 	return posthaste.LastPosition(createdAt.Add(9 * time.Millisecond)), make(chan struct{}), nil
 }
 
+func (fakeStore) Counts(context.Context, string, time.Time, time.Time, func(*store.Count)) error {
+	return errors.ErrUnsupported
+}
+
 // A fakeLog has nothing but pages.
+func (fakeLog) Stats(context.Context, string, *eventlog.StatsQuery) (*eventlog.Stats, error) {
+	return nil, errors.ErrUnsupported
+}
+
 func (fakeLog) Export(context.Context, string, store.EventQuery) (*eventlog.Export, error) {
 	return nil, errors.ErrUnsupported
 }
@@ -702,6 +710,10 @@ func (f fakeSource) Events(_ context.Context, _ string, _ store.EventQuery, visi
 		return 0, false, err
 	}
 	return page.Visit(visit)
+}
+
+func (fakeSource) Counts(context.Context, string, time.Time, time.Time, func(*store.Count)) error {
+	return errors.ErrUnsupported
 }
 
 func (fakeSource) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {

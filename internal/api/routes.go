@@ -79,6 +79,7 @@ func (a *api) messageRoutes() []route {
 		{"DELETE /v2/bulkActions/{id}", submit, withoutBody(of(a.actionInPath(false), a.cancelAction))},
 
 		{"GET /v2/logs", read, of((*request).params, a.readLog(posthaste.StateCancelled))},
+		{"GET /v2/logs/stats", read, of((*request).params, a.getStats)},
 		{"GET /v2/events", read, of((*request).params, a.readLog(cancelledToSDKs))},
 
 		{"GET /v2/flowControl", read, of((*request).params, a.listFlowKeys)},

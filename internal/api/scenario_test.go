@@ -211,6 +211,13 @@ type destinations struct {
 }
 
 func (d *destinations) Attempt(ctx context.Context, m *posthaste.Message, retried int) posthaste.Outcome {
+	began := time.Now()
+	outcome := d.outcome(ctx, m, retried)
+	outcome.Duration = time.Since(began)
+	return outcome
+}
+
+func (d *destinations) outcome(ctx context.Context, m *posthaste.Message, retried int) posthaste.Outcome {
 	d.note(m, retried)
 	_, path := posthaste.HostAndPath(m.URL)
 	takes := 10 * time.Millisecond

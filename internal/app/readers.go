@@ -42,3 +42,8 @@ func (l takingTurns) Events(ctx context.Context, user string, query store.EventQ
 	})
 	return next, more, err
 }
+
+// Counts implements store.Counter.
+func (l takingTurns) Counts(ctx context.Context, user string, from, until time.Time, visit func(*store.Count)) error {
+	return l.readers.Do(ctx, user, func() error { return l.Source.Counts(ctx, user, from, until, visit) })
+}

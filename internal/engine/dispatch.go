@@ -153,6 +153,7 @@ func (e *Engine) attempt(claim store.Claim) {
 		e.giveBack(ctx, claim, "callback.failed", err)
 		return
 	}
+	settlement.Attempt = report.Outcome.Attempt()
 	if settled, ok := e.settle(settlement); ok {
 		report.State, report.NextAt = settled.State, settled.NextAt
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // Watch makes a fakeStore an eventlog.Source whose log does not grow.
-func (f fakeStore) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
+func (fakeStore) Watch(context.Context, string) (posthaste.Position, <-chan struct{}, error) {
 	return posthaste.MaxPosition, make(chan struct{}), nil
 }
 
@@ -153,7 +153,7 @@ func TestExportEnds(t *testing.T) {
 
 // barren is a Source of pages without entries and without an end, each of which
 // takes a second.
-type barren struct{}
+type barren struct{ store.Counter }
 
 func (barren) Events(_ context.Context, _ string, query store.EventQuery, _ func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	time.Sleep(time.Second)

@@ -1,5 +1,5 @@
 // Package eventlog owns the log as people read it: a page of events, all of them one after the
-// other, or those to come.
+// other, those to come, or how many there were.
 //
 // It relies on the store for finding the events; each read is one call, whose work is bounded.
 // Entries are visited, which is subject to the rules of store.Log.
@@ -16,6 +16,7 @@ import (
 // Source is where events are read from, and what tells that there are more.
 type Source interface {
 	store.Log
+	store.Counter
 	Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error)
 }
 

@@ -14,7 +14,8 @@ type Settlement struct {
 	State    posthaste.State // DELIVERED, RETRY, FAILED or CANCELLED
 	Error    string
 	Response *posthaste.Response
-	NextAt   time.Time // next attempt; RETRY only
+	Attempt  posthaste.Attempt // what the log keeps of it
+	NextAt   time.Time         // next attempt; RETRY only
 
 	Callbacks []Callback // messages that are accepted with it
 
@@ -90,7 +91,11 @@ func (s Settlement) Events() []posthaste.Event {
 	if s.State == posthaste.StateFailed {
 		last.Error = s.Error
 	}
-	if s.State == posthaste.StateDelivered || s.Error == "" && s.Response == nil {
+	if s.State == posthaste.StateDelivered {
+		last.Attempt = s.Attempt
+		return []posthaste.Event{last}
+	}
+	if s.Error == "" && s.Response == nil {
 		return []posthaste.Event{last}
 	}
 	return []posthaste.Event{{
@@ -99,6 +104,7 @@ func (s Settlement) Events() []posthaste.Event {
 		Error:          s.Error,
 		NextDeliveryAt: s.NextAt,
 		Response:       s.Response,
+		Attempt:        s.Attempt,
 	}, last}
 }
 

@@ -20,6 +20,7 @@ const (
 	liveRuns                     // cancels runs
 	deadLetters                  // the DLQ of messages
 	failedRuns                   // the DLQ of runs
+	stats                        // counts the log of messages
 	every       = log | runLog | live | liveRuns | deadLetters | failedRuns
 )
 
@@ -42,26 +43,26 @@ var filters = []filter{
 	{name: "workflowRunId", calls: runLog | failedRuns, texts: func(f *posthaste.Filter) *[]string { return &f.RunIDPrefixes }},
 	{name: "messageId", calls: log | runLog | live | deadLetters, read: parameters.messageIDs},
 	{name: "messageIds", calls: log | runLog | live},
-	{name: "state", calls: log | runLog, read: parameters.states},
+	{name: "state", calls: log | runLog | stats, read: parameters.states},
 	{name: "workflowUrl", calls: runLog | liveRuns | failedRuns, synonym: "url", texts: func(f *posthaste.Filter) *[]string { return &f.URLs }, stored: asciiURL},
 	{name: "workflowUrlExactMatch", calls: liveRuns},
 	{name: "url", calls: log | live | deadLetters | failedRuns},
 	{name: "topicName", calls: log | live | deadLetters, synonym: "urlGroup", texts: func(f *posthaste.Filter) *[]string { return &f.URLGroups }},
 	{name: "urlGroup", calls: log | live | deadLetters},
 	{name: "scheduleId", calls: log | live | deadLetters, texts: func(f *posthaste.Filter) *[]string { return &f.ScheduleIDs }},
-	{name: "queueName", calls: log | live | deadLetters, texts: func(f *posthaste.Filter) *[]string { return &f.Queues }},
+	{name: "queueName", calls: log | live | deadLetters | stats, texts: func(f *posthaste.Filter) *[]string { return &f.Queues }},
 	{name: "workflowCreatedAt", calls: runLog | failedRuns, read: parameters.createdAts},
 	{name: "responseStatus", calls: deadLetters | failedRuns, read: parameters.statuses},
-	{name: "label", calls: every, texts: func(f *posthaste.Filter) *[]string { return &f.Labels }},
+	{name: "label", calls: every | stats, texts: func(f *posthaste.Filter) *[]string { return &f.Labels }},
 	{name: "failureFunctionState", calls: failedRuns, read: parameters.callbackStates},
 	{name: "failureCallbackState", calls: failedRuns},
-	{name: "host", calls: log | runLog | live | liveRuns, texts: func(f *posthaste.Filter) *[]string { return &f.Hosts }, stored: weburl.Host},
-	{name: "path", calls: log | runLog | live | liveRuns, texts: func(f *posthaste.Filter) *[]string { return &f.Paths }, stored: weburl.Escape},
+	{name: "host", calls: log | runLog | live | liveRuns | stats, texts: func(f *posthaste.Filter) *[]string { return &f.Hosts }, stored: weburl.Host},
+	{name: "path", calls: log | runLog | live | liveRuns | stats, texts: func(f *posthaste.Filter) *[]string { return &f.Paths }, stored: weburl.Escape},
 	{name: "callerIp", calls: every, synonym: "callerIP", texts: func(f *posthaste.Filter) *[]string { return &f.CallerIPs }},
 	{name: "callerIP", calls: every},
 	{name: "flowControlKey", calls: every, texts: func(f *posthaste.Filter) *[]string { return &f.FlowKeys }},
-	{name: "fromDate", calls: every, read: parameters.dates},
-	{name: "toDate", calls: every},
+	{name: "fromDate", calls: every | stats, read: parameters.dates},
+	{name: "toDate", calls: every | stats},
 }
 
 // names returns the names of a call's filters.

@@ -51,11 +51,14 @@ type Posting struct {
 type LogWriter struct {
 	Blocks   []Block
 	Postings []Posting
+	Counts   []Counts // in the order of their first events
 
 	open    map[string]int    // the block that may grow, by user
 	growing map[postingOf]int // the posting that may grow
+	counted map[countOf]int   // the counts that may grow
 	terms   EventTerms
 	stored  []byte // scratch
+	series  []byte // scratch
 }
 
 type postingOf struct {
@@ -67,7 +70,7 @@ type postingOf struct {
 // it takes in its block.
 func (w *LogWriter) Add(m *posthaste.Message, e *posthaste.Event) (size int) {
 	if w.open == nil {
-		w.open, w.growing = map[string]int{}, map[postingOf]int{}
+		w.open, w.growing, w.counted = map[string]int{}, map[postingOf]int{}, map[countOf]int{}
 	}
 	today := posthaste.FirstPosition(e.Position.Time().UTC().Truncate(24 * time.Hour))
 	w.stored = record.AppendEvent(w.stored[:0], e)
@@ -75,6 +78,7 @@ func (w *LogWriter) Add(m *posthaste.Message, e *posthaste.Event) (size int) {
 	for _, t := range w.terms.Of(m, e.State) {
 		w.post(postingOf{m.User, t}, e.Position, today)
 	}
+	w.count(m, e)
 	return size
 }
 
@@ -82,9 +86,11 @@ func (w *LogWriter) Add(m *posthaste.Message, e *posthaste.Event) (size int) {
 func (w *LogWriter) Reset() {
 	clear(w.Blocks)
 	clear(w.Postings)
-	w.Blocks, w.Postings = w.Blocks[:0], w.Postings[:0]
+	clear(w.Counts)
+	w.Blocks, w.Postings, w.Counts = w.Blocks[:0], w.Postings[:0], w.Counts[:0]
 	clear(w.open)
 	clear(w.growing)
+	clear(w.counted)
 	w.terms.Forget()
 }
 

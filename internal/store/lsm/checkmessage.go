@@ -109,6 +109,11 @@ func (c *checker) segment(key, value []byte) error {
 		return err
 	case segmentCount:
 		return c.count(key, value)
+	case segmentHour:
+		if len(tail) == 0 {
+			return errCorrupt
+		}
+		return decodeCounts(&store.Count{}, string(tail[1:]), value, func(n *store.Count) { c.counts[c.hoursOf(user)] -= n.N })
 	default:
 		return errors.New("keys of this part of a day are not known")
 	}
@@ -147,6 +152,11 @@ func (c *checker) body(user string, id posthaste.MessageID, value []byte) error 
 	return c.exists(appendMessageKey(nil, segmentBody, user, id), "body of message %s", id)
 }
 
+// hoursOf names how many events are counted in the hours of the present day.
+func (c *checker) hoursOf(user string) string {
+	return string(appendSegment(nil, c.day, segmentHour, user))
+}
+
 func (c *checker) logBlock(user string, tail, value []byte) error {
 	first, err := parsePosition(tail)
 	if err != nil {
@@ -165,6 +175,9 @@ func (c *checker) logBlock(user string, tail, value []byte) error {
 			return fmt.Errorf("event at %d is behind %d, where the log ends", event.Position, c.last)
 		}
 		c.indexed(c.logOf(user), event.Position, index.AppendEvent(nil, m.Message, event.State))
+		if !event.State.OfRun() {
+			c.counts[c.hoursOf(user)]++
+		}
 	}
 	c.counts[string(appendSegment(nil, c.day, segmentCount, user))] += int64(len(events))
 	c.report.Events += int64(len(events))

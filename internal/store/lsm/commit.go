@@ -63,7 +63,7 @@ func newOverlay() *overlay {
 // unless they are so large that to empty them would take longer.
 func (o *overlay) emptied() *overlay {
 	const large, long = 2048, 64 << 10 // entries, bytes
-	if len(o.log.Postings) > large || len(o.tallies) > large || cap(o.encoded) > long {
+	if len(o.log.Postings) > large || len(o.log.Counts) > large || len(o.tallies) > large || cap(o.encoded) > long {
 		return newOverlay()
 	}
 	o.log.Reset()

@@ -34,6 +34,7 @@ import (
 //	s DAY p USER FIELD hash64 position64        → posting block, named by its first position
 //	s DAY o USER ID                             → nothing: the day has events of that older message
 //	s DAY n USER                                → how many events the day has, varint
+//	s DAY h USER HOUR8 SERIES                   → how many events the hour has of a series, by state; see hours.go
 //	t WEEK USER FIELD hash64 DAY                → nothing: the day has events with that; see dayindex.go
 //	x USER window32 hash128                     → submission: Unix milliseconds64, ids
 //	i USER window32 hash128                     → response to an operation on runs
@@ -91,6 +92,7 @@ const (
 	segmentPosting  = 'p'
 	segmentOlder    = 'o'
 	segmentCount    = 'n'
+	segmentHour     = 'h'
 
 	deadLetterEntry   = 'e'
 	deadLetterPosting = 'p'

@@ -216,7 +216,7 @@ func (s *Store) dropDay(ctx context.Context, d day, user string, needed []postha
 
 // dropLog deletes the events that a user has in a day, and what belongs to them.
 func (s *Store) dropLog(c *commit, d day, user string) (logged bool, err error) {
-	for _, part := range []byte{segmentResponse, segmentPosting, segmentOlder, segmentLog} {
+	for _, part := range []byte{segmentResponse, segmentPosting, segmentOlder, segmentHour, segmentLog} {
 		prefix := appendSegment(nil, d, part, user)
 		if logged, err = s.dropAll(c, prefix); err != nil {
 			return false, err
@@ -225,6 +225,7 @@ func (s *Store) dropLog(c *commit, d day, user string) (logged bool, err error) 
 	if logged { // the log is the last of them
 		c.after(s.writer.tail.forget)
 		c.tally(appendSegment(c.key(), d, segmentCount, user)).reset = true
+		s.writer.hours.drop(user, d)
 	}
 	return logged, nil
 }

@@ -137,7 +137,7 @@ func (m *meter) log(u *store.Usage) {
 		prefix := binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(d))
 		kept := m.kept(append(bytes.Clone(prefix), segmentCount), prefix,
 			segmentLog, segmentEnvelope, segmentBody, segmentStatus, segmentResponse,
-			segmentPosting, segmentOlder)
+			segmentPosting, segmentOlder, segmentHour)
 		if kept.Entries > 0 {
 			u.Days = append(u.Days, store.DayUsage{Start: time.UnixMilli(int64(d) * dayMS).UTC(), KindUsage: kept})
 			u.Log.Entries += kept.Entries

@@ -38,6 +38,7 @@ type writer struct {
 	number   uint64                // of the last commit; writer goroutine only
 	overlay  *overlay              // of the commit that is built; writer goroutine only
 	dayIndex *dayIndexWriter       // writer goroutine only
+	hours    *hoursWriter          // writer goroutine only
 	tail     *tail                 // the end of the log, as far as it is durable
 	visible  atomic.Uint64         // the last position that is durable
 	grown    broadcast             // signalled when visible has moved, and at the end
@@ -86,6 +87,7 @@ func newWriter(db *pebble.DB, fs *disk.FS, last posthaste.Position, commits uint
 		number:   commits,
 		overlay:  newOverlay(),
 		dayIndex: newDayIndexWriter(),
+		hours:    newHoursWriter(),
 		tail:     &tail{floor: last},
 	}
 	w.visible.Store(uint64(last))
@@ -213,8 +215,9 @@ func (w *writer) build(first *op) *commit {
 	}
 	c.writeLog(w.dayIndex)
 	w.last = c.last
-	if c.err = errors.Join(c.writeCounts(), c.joinRecords()); c.err != nil {
+	if c.err = errors.Join(w.hours.write(c), c.writeCounts(), c.joinRecords()); c.err != nil {
 		w.dayIndex.forget()
+		w.hours.forget()
 		return c
 	}
 	if c.batch.Empty() {

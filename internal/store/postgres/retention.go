@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -60,7 +61,7 @@ func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int
 // counted and is trimmed again.
 func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Time) error {
 	span := span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}
-	if err := s.trimPostings(ctx, user, span); err != nil {
+	if err := errors.Join(s.trimPostings(ctx, user, span), s.trimCounts(ctx, user, begins)); err != nil {
 		return err
 	}
 	for more := true; more; {

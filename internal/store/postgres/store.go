@@ -66,6 +66,7 @@ type Store struct {
 	existing    bool // the schema must be there
 	node        *node.Node
 	partitions  partitions
+	series      knownSeries
 	changes     changeQueue
 	held        heldClaims
 	lateResults lateResults
@@ -95,7 +96,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		migrations: slices.Concat(schema.Migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
 		held:     newHeldClaims(options.Memory), changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
-		partitions: partitions{made: map[time.Time]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
+		partitions: partitions{made: map[time.Time]bool{}}, series: knownSeries{hours: map[string]*hourOfUser{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
 		followers: logWaiters{of: map[string]*logWaiter{}},
 	}
 	if s.logger == nil {

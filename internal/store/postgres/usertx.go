@@ -217,6 +217,7 @@ func (t *userTx) takeWrites() *pgx.Batch {
 func (t *userTx) commit() error {
 	batch := t.takeWrites()
 	t.log.write(batch)
+	t.store.series.write(batch, t.log.Counts)
 	t.totals.write(batch)
 	batch.QueuedQueries = append(batch.QueuedQueries, t.queuedLast.QueuedQueries...)
 	batch.Queue(`COMMIT`)

@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"posthaste"
 )
@@ -12,6 +13,8 @@ type event struct {
 	State          uint8  `cbor:"1,keyasint,omitempty"`
 	Error          string `cbor:"2,keyasint,omitempty"`
 	NextDeliveryAt int64  `cbor:"3,keyasint,omitempty"`
+	Status         uint16 `cbor:"4,keyasint,omitempty"`
+	Took           uint32 `cbor:"5,keyasint,omitempty"` // ms
 }
 
 // states has the stored codes as indexes. Codes are never reused; 0 is invalid.
@@ -37,6 +40,8 @@ func AppendEvent(dst []byte, e *posthaste.Event) []byte {
 		State:          StateCode(e.State),
 		Error:          e.Error,
 		NextDeliveryAt: toMilli(e.NextDeliveryAt),
+		Status:         uint16(e.Attempt.Status),
+		Took:           uint32(e.Attempt.Took.Milliseconds()),
 	})
 }
 
@@ -61,6 +66,7 @@ func DecodeEvent(data []byte) (posthaste.Event, error) {
 		State:          state,
 		Error:          rec.Error,
 		NextDeliveryAt: fromMilli(rec.NextDeliveryAt),
+		Attempt:        posthaste.Attempt{Status: int(rec.Status), Took: time.Duration(rec.Took) * time.Millisecond},
 	}, nil
 }
 

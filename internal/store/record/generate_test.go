@@ -146,6 +146,10 @@ var anyEvent = rapid.Custom(func(t *rapid.T) posthaste.Event {
 		State:          rapid.SampledFrom(allStates()).Draw(t, "state"),
 		Error:          anyText.Draw(t, "error"),
 		NextDeliveryAt: anyTime.Draw(t, "next"),
+		Attempt: posthaste.Attempt{
+			Status: rapid.IntRange(0, 999).Draw(t, "status"),
+			Took:   time.Duration(rapid.Int64Range(0, 1<<32-1).Draw(t, "took")) * time.Millisecond,
+		},
 	}
 })
 

@@ -95,6 +95,11 @@ func TestStoredFormOfOtherKinds(t *testing.T) {
 			AppendEvent(nil, &posthaste.Event{State: posthaste.StateError, Error: "no", NextDeliveryAt: at}),
 			"01a3010402626e6f031b0000018bcfe56800",
 		},
+		{
+			"event of an attempt",
+			AppendEvent(nil, &posthaste.Event{State: posthaste.StateDelivered, Attempt: posthaste.Attempt{Status: 204, Took: 46 * time.Millisecond}}),
+			"01a301050418cc05182e",
+		},
 		{"response", AppendResponse(nil, response), "01a4011901f702826141613103426e6f04f5"},
 		{
 			"dead letter",

@@ -14,8 +14,8 @@ import (
 // Audit proves the store's promises on what it holds of a user's messages and
 // runs, seen through its public methods: each message has a legal life (CheckLife),
 // stands where its events say, and each event is joined with the right message at a
-// position above all earlier ones; what belongs to a run fits together; and as much
-// is kept as Usage says. It covers every message in the user's log and requires the
+// position above all earlier ones; Counts agrees with the log; what belongs to a run
+// fits together; and as much is kept as Usage says. It covers every message in the user's log and requires the
 // given ones to be among them.
 //
 // The store must be at rest while it is audited.
@@ -51,7 +51,7 @@ func audit(ctx context.Context, s store.Store, user string, ids []posthaste.Mess
 			errs = append(errs, fmt.Errorf("message %s: %w", id, err))
 		}
 	}
-	return errors.Join(append(errs, auditRuns(ctx, s, user, entries), auditUsage(ctx, s, user))...)
+	return errors.Join(append(errs, auditCounts(ctx, s, user, entries), auditRuns(ctx, s, user, entries), auditUsage(ctx, s, user))...)
 }
 
 // checkPositions requires positions to increase strictly.

@@ -326,7 +326,10 @@ func (h *historian) look() {
 	h.settleDown(anna)
 	h.tellLog("log of another", h.wholeLog(anna))
 	log := h.wholeLog(ann)
-	h.tellLog("log", log)
+	if err := auditCounts(h.Context(), h.store, ann, log); err != nil {
+		h.Error(err)
+	}
+	h.tellLog("log", slices.Clone(log))
 	for _, field := range eventFields {
 		filter := posthaste.Filter{}
 		if len(log) > 0 && field.ask(&filter, log[h.rng.IntN(len(log))]) {

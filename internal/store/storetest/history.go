@@ -55,6 +55,15 @@ func variety(rng *rand.Rand) func(*posthaste.Message) {
 }
 
 func anySettlement(rng *rand.Rand, now time.Time, claim store.Claim) store.Settlement {
+	s := anyEnd(rng, now, claim)
+	s.Attempt = posthaste.Attempt{
+		Status: []int{0, 100, 200, 204, 302, 404, 499, 500, 503, 999}[rng.IntN(10)],
+		Took:   time.Duration(rng.ExpFloat64()*100) * time.Millisecond,
+	}
+	return s
+}
+
+func anyEnd(rng *rand.Rand, now time.Time, claim store.Claim) store.Settlement {
 	outcome := unreachable
 	if rng.IntN(2) == 0 {
 		outcome = refused

@@ -93,6 +93,7 @@ var promises = []struct {
 	{name: "RunEvents", trials: runEventPromises, backend: true, reads: true},
 	{name: "Events", trials: eventsPromises, backend: true, reads: true},
 	{name: "Pages", trials: pagePromises, backend: true, breaks: true, reads: true},
+	{name: "Counts", trials: countPromises, backend: true, reads: true},
 	{name: "Watch", trials: watchPromises, backend: true, breaks: true},
 	{name: "Positions", trials: positionPromises, backend: true},
 	{name: "Retention", trials: retentionPromises, backend: true},

@@ -136,6 +136,17 @@ CREATE TABLE posthaste.postings (
     PRIMARY KEY (user_id, term, first)
 ) PARTITION BY RANGE (first);
 
+-- How many events of an hour have a series, a state, a class and a latency: see index.Counts.
+-- Each commit updates a few rows of the present hour.
+CREATE TABLE posthaste.counts (
+    user_id text COLLATE "C" NOT NULL,
+    hour    bigint NOT NULL, -- when it begins, in Unix milliseconds
+    series  bytea NOT NULL,
+    what    integer NOT NULL,
+    n       bigint NOT NULL,
+    PRIMARY KEY (user_id, hour, series, what)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);
+
 -- Responses of destinations, of ERROR events.
 CREATE TABLE posthaste.responses (
     user_id text COLLATE "C" NOT NULL,

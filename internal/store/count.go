@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+	"time"
+
+	"posthaste"
+)
+
+// Counter counts the log.
+type Counter interface {
+	// Counts visits what the hours have that begin at from or later, and before until, the hours
+	// ascending. That agrees with what Events visits, and goes with the days of the log. visit must
+	// be quick, must not call the store, and must not change labels.
+	Counts(ctx context.Context, user string, from, until time.Time, visit func(*Count)) error
+}
+
+// Count is how many events of the log one hour has that have a series, a state, and for attempts a
+// class and a latency in common. Events of runs are not counted.
+type Count struct {
+	Hour time.Time // when it begins, in UTC
+	Series
+	State   posthaste.State
+	Class   int     // of an attempt: the first digit of its status; 0: no response
+	Latency Latency // of an attempt: how long it took
+	N       int64
+}
+
+// Series is what events are counted by beside their state: values of their message.
+//
+// A user may have only so many series in an hour, see MaxSeries. What is beyond is counted without
+// the path or, if those are too many, without any value.
+type Series struct {
+	Rest   bool // without any value
+	NoPath bool // without a path
+	Host   string
+	Path   string // up to MaxSeriesPath
+	Queue  string
+	Labels []string // those that fit MaxSeriesLabels together
+}
+
+// Bounds of what events are counted by.
+const (
+	MaxSeries       = 1000 // of a user in an hour with a path; as many more may be without
+	MaxSeriesPath   = 128  // bytes
+	MaxSeriesLabels = 512  // bytes
+)
+
+// SeriesOf returns the series of a message.
+func SeriesOf(m *posthaste.Message) (s Series) {
+	s.Host, s.Path = posthaste.HostAndPath(m.URL)
+	s.Path = s.Path[:min(len(s.Path), MaxSeriesPath)]
+	s.Queue = m.Queue
+	s.Labels = m.Labels
+	bytes := 0
+	for i, label := range m.Labels {
+		if bytes += len(label); bytes > MaxSeriesLabels {
+			s.Labels = m.Labels[:i]
+			break
+		}
+	}
+	return s
+}
+
+// Matches reports whether a filter may select events of the series. Of its fields only Hosts, Paths,
+// Queues and Labels are looked at. What was counted without a value matches no filter of it.
+func (s *Series) Matches(f *posthaste.Filter) bool {
+	if s.Rest {
+		return len(f.Hosts)+len(f.Paths)+len(f.Queues)+len(f.Labels) == 0
+	}
+	isPath := func(path string) bool { return path[:min(len(path), MaxSeriesPath)] == s.Path }
+	isLabel := func(label string) bool { return slices.Contains(s.Labels, label) }
+	return f.MatchesHost(s.Host) &&
+		(len(f.Paths) == 0 || !s.NoPath && slices.ContainsFunc(f.Paths, isPath)) &&
+		(len(f.Queues) == 0 || slices.Contains(f.Queues, s.Queue)) &&
+		(len(f.Labels) == 0 || slices.ContainsFunc(f.Labels, isLabel))
+}
+
+// IsAttempt reports whether events in a state tell of an attempt's result.
+func IsAttempt(state posthaste.State) bool {
+	return state == posthaste.StateError || state == posthaste.StateDelivered
+}
+
+// Latency is a bucket of a histogram of how long attempts took. Up to 16 ms each millisecond has a
+// bucket, above that each power of two has eight. 0: not known.
+type Latency uint8
+
+// LatencyOf returns the bucket of a time.
+func LatencyOf(took time.Duration) Latency {
+	ms := uint64(took.Milliseconds())
+	shift := max(bits.Len64(ms)-4, 0)
+	return Latency(min(uint64(shift)*8+ms>>shift, 255))
+}
+
+// Middle returns the middle of the bucket, which is at most 6.25 % from any time in it.
+func (l Latency) Middle() time.Duration {
+	if l < 16 {
+		return time.Duration(l) * time.Millisecond
+	}
+	shift := l/8 - 1
+	return time.Millisecond*time.Duration(l%8+8)<<shift + time.Millisecond<<shift/2
+}
