@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -51,13 +52,20 @@ func program() { os.Exit(Main(os.Args[1:])) }
 //	expose DIR         let everybody read a directory and the files in it
 //	outdate DIR        mark the store as written by a later version of the program
 //
-// and the programs request and agent, below and in mcp_test.go.
+// the condition nohup, which says that programs do not end at SIGHUP, and the programs request and agent, below and in mcp_test.go.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               prepare,
+		Deadline:            time.Now().Add(5 * time.Minute), // a program that does not end must not hold up the others
+		Condition: func(name string) (bool, error) {
+			if name != "nohup" {
+				return false, fmt.Errorf("there is no condition %q", name)
+			}
+			return signal.Ignored(syscall.SIGHUP), nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready":         positive(ready),
 			"refused":       positive(refused),

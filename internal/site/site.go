@@ -45,7 +45,7 @@ var navigation = []struct {
 		"guides/restart", "guides/local", "guides/migrate", "guides/nextjs", "guides/python", "guides/go", "guides/receivers",
 		"guides/containers", "guides/proxies", "guides/3am",
 	}},
-	{"Using it", []string{"api", "console", "compatibility"}},
+	{"Using it", []string{"cli", "api", "console", "compatibility"}},
 	{"Running it", []string{"operations", "cluster", "performance", "reliability"}},
 	{"Inside", []string{"architecture", "design"}},
 }
