@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"compress/gzip"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -86,4 +88,32 @@ func TestHas(t *testing.T) {
 			t.Errorf("%s: %t", path, got)
 		}
 	}
+}
+
+// TestSize keeps the console small: all that a browser fetches, compressed.
+func TestSize(t *testing.T) {
+	const most = 150_000
+	var size counter
+	compressor := gzip.NewWriter(&size)
+	for _, path := range []string{"/console", "/console/assets/console.js", "/console/assets/console.css", "/console/assets/icon.svg"} {
+		response := httptest.NewRecorder()
+		console.New().ServeHTTP(response, httptest.NewRequest(http.MethodGet, path, nil))
+		if _, err := io.Copy(compressor, response.Body); err != nil || response.Code != http.StatusOK {
+			t.Fatalf("%s: status %d, %v", path, response.Code, err)
+		}
+	}
+	if err := compressor.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if size > most {
+		t.Errorf("the console takes %d bytes compressed, want at most %d", size, most)
+	}
+	t.Logf("%d bytes compressed", size)
+}
+
+type counter int
+
+func (c *counter) Write(data []byte) (int, error) {
+	*c += counter(len(data))
+	return len(data), nil
 }

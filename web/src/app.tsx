@@ -7,7 +7,7 @@ import { explain, whenUnauthorized } from "./api";
 import { go, href, setParams, usePlace } from "./router";
 import { identity, signOutEverywhere, token, whenSessionChanges } from "./session";
 import { SignIn } from "./signin";
-import { Dialog, Fault } from "./ui/widgets";
+import { Dialog, Fault, Mark } from "./ui/widgets";
 import { views, type View } from "./views";
 import { MessageDrawer } from "./views/message";
 
@@ -43,20 +43,22 @@ function Frame({ onSignOut }: { onSignOut: () => void }) {
     <div class="frame">
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")!.focus(); }}>Skip to content</a>
       <nav aria-label="Views">
-        <p class="brand">Posthaste</p>
+        <p class="brand"><Mark /></p>
         <ul>
           {views.filter((one) => one.under === undefined).map((one) => (
-            <li key={one.path}>
+            <li key={one.path} class={one.begins ? "begins" : undefined}>
               <a href={href(one.path)} aria-current={one.path === (view.under ?? view.path) ? "page" : undefined}>{one.name}<kbd aria-hidden="true">g {one.key}</kbd></a>
             </li>
           ))}
         </ul>
         <div class="who">
           <p title="The user of this token">{user || "token"}{readOnly && <small> · read-only</small>}</p>
+          <div>
           <a href={href("/start")} aria-current={view.path === "/start" ? "page" : undefined}>Connect</a>
           <a href="/docs" target="_blank" rel="noopener">API</a>
-          <button class="quiet" onClick={() => setHelp(true)}>Keys</button>
+          <button class="quiet" onClick={() => setHelp(true)}>Shortcuts</button>
           <button class="quiet" onClick={onSignOut}>Sign out</button>
+          </div>
         </div>
       </nav>
       <main id="main" tabIndex={-1} class={open === null ? undefined : "beside"}>
@@ -130,10 +132,10 @@ function Help({ onClose }: { onClose: () => void }) {
     ["Enter", "Open the row"],
     ["Space", "Select the row"],
     ["Esc", "Close the open panel"],
-    ["?", "Show these keys"],
+    ["?", "Show these shortcuts"],
   ];
   return (
-    <Dialog title="Keys" onClose={onClose}>
+    <Dialog title="Shortcuts" onClose={onClose}>
       <dl class="keys">{keys.map(([key, name]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{name}</dd></div>)}</dl>
     </Dialog>
   );

@@ -122,8 +122,9 @@ export function useFeed<T>(key: string, fetch: Fetch<T>): Feed<T> {
   return list;
 }
 
-// useAsked asks once for each key, and again when told to.
-export function useAsked<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Asked<T> {
+// useAsked asks once for each key, and again when told to. What another key had is shown until
+// there is an answer, if keep says so.
+export function useAsked<T>(key: string, ask: (signal: AbortSignal) => Promise<T>, keep = false): Asked<T> {
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const state = useRef<{ key: string; data?: T; error: string; abort?: AbortController }>({ key: "", error: "" });
   const run = async () => {
@@ -144,7 +145,7 @@ export function useAsked<T>(key: string, ask: (signal: AbortSignal) => Promise<T
   };
   if (state.current.key !== key) {
     state.current.abort?.abort();
-    state.current = { key, error: "" };
+    state.current = { key, error: "", data: keep ? state.current.data : undefined };
   }
   useLayoutEffect(() => { // before the view is drawn
     void run();

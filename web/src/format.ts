@@ -26,6 +26,14 @@ export function moment(ms: number): string {
   return day(ms) + minuteFormat.format(ms);
 }
 
+const hourFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const utcDayFormat = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
+
+// hourOf shows the hour a time is in, with the day unless it is today, or the day in UTC.
+export function hourOf(ms: number, wholeDay: boolean): string {
+  return wholeDay ? utcDayFormat.format(ms) : day(ms) + hourFormat.format(ms);
+}
+
 function day(ms: number): string {
   const at = new Date(ms);
   const now = new Date();

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 
 import { explain, get } from "./api";
 import { remember, signIn, signOut } from "./session";
-import { Fault, Field } from "./ui/widgets";
+import { Fault, Field, Mark } from "./ui/widgets";
 
 interface Props {
   ended: string; // why somebody is to sign in again, "" if there is nothing to say
@@ -33,7 +33,7 @@ export function SignIn({ ended, onDone }: Props) {
   return (
     <main class="sign-in">
       <form onSubmit={(event) => { event.preventDefault(); void submit(); }}>
-        <h1>Posthaste</h1>
+        <h1><Mark /></h1>
         <Field label="Token" hint="posthaste dev prints it at each start; posthaste serve prints it at the first start only. All tabs of this console share it until you sign out or close the last tab.">
           <input type="password" autocomplete="off" autofocus required value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </Field>

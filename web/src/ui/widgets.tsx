@@ -45,6 +45,11 @@ export function Address({ of }: { of: string }) {
   return <span class="address" title={of}><span>{text.slice(0, end)}</span><span>{text.slice(end)}</span></span>;
 }
 
+// Mark is the mark of the program, with its name.
+export function Mark() {
+  return <span class="the-mark"><img src="/console/assets/icon.svg" alt="" width={24} height={24} />Posthaste</span>;
+}
+
 export function Fault({ children, again }: { children: ComponentChildren; again?: () => void }) {
   return (
     <p class="fault" role="alert">

@@ -173,9 +173,12 @@ function Answer({ to: entry }: { to: LogEntry }) {
   const { responseStatus, responseBody } = whole ?? entry;
   return (
     <details open={entry.state === "ERROR" && (entry.responseBody ?? "") !== ""}>
-      <summary>Response <Tag tone={responseStatus! < 300 ? "green" : "red"}>{responseStatus || "none"}</Tag></summary>
-      <HeaderList headers={entry.responseHeaders} />
+      <summary>Response <Tag tone={responseStatus! < 300 ? "green" : "orange"}>{responseStatus || "none"}</Tag></summary>
       <Body base64={responseBody} label="Body of the response" />
+      <details>
+        <summary class="muted">Headers</summary>
+        <HeaderList headers={entry.responseHeaders} />
+      </details>
       {whole === undefined && isCut(responseBody)
         ? <p class="muted">The response is shortened. <button onClick={() => void read()}>Show the whole response</button></p>
         : entry.responseTruncated && <p class="muted">The response was larger; only its beginning is stored.</p>}

@@ -67,7 +67,7 @@ function SignedIn() {
       <h2 id="signed-in">User</h2>
       <Facts of={[["Name", user || "that of the token"], ["Access", readOnly ? "read-only" : "full"]]} />
       <label class="choice"><input type="checkbox" checked={kept} onChange={(event) => change(event.currentTarget.checked)} /> Stay signed in on this browser</label>
-      <p class="muted">{kept ? "The token is stored in this browser until you sign out." : "The token is forgotten when the last tab of this console is closed."} Other users are made by <code>posthaste token</code> on the server.</p>
+      <p class="muted">{kept ? "The token is stored in this browser until you sign out." : "The token is forgotten when the last tab of this console is closed."} Other users have tokens of their own, which the server is started with (<code>--users</code>).</p>
     </section>
   );
 }
