@@ -121,6 +121,7 @@ func TestConsole(t *testing.T) {
 	t.Run("no request to check", func(t *testing.T) { testNoRequest(t, b, c) })
 	t.Run("a phone", func(t *testing.T) { testPhone(t, b, c) })
 	t.Run("causes", func(t *testing.T) { testCauses(t, b, c, s) })
+	t.Run("the overview", func(t *testing.T) { testOverview(t, b, c, s) })
 	t.Run("signatures", func(t *testing.T) { testSignature(t, b, c) })
 	t.Run("settings", func(t *testing.T) { testSettings(t, b, c) })
 }

@@ -350,7 +350,7 @@ func (c *client) awaitDeadRuns(t *testing.T, many int) {
 // testKeys finds its way by keyboard alone.
 func testKeys(t *testing.T, b *browser, c *client) {
 	page := b.open(t, desktop, c.console(""))
-	page.sees("Delivery latency")
+	page.sees("Time of an attempt")
 	for _, step := range []struct{ keys, title string }{
 		{"gm", "Messages"}, {"gl", "Messages"}, {"gr", "Workflow runs"}, {"gd", "Dead letters"}, {"gq", "Queues"},
 	} {

@@ -1,75 +1,68 @@
-// The numbers of the overview. What needs counting is counted over the newest entries of
-// the log, a bounded number, and says so.
+// The numbers of the overview: counts over time, and what does not move now.
 
 import { get, request } from "./api";
-import { createdAt, host } from "./format";
+import { host } from "./format";
 import { groupBy } from "./group";
-import { LogReader, withoutBodies } from "./logpages";
-import type { FlowKey, LogEntry, LogPage, Queue } from "./types";
+import { withoutBodies } from "./logpages";
+import type { FlowKey, LogPage, Queue, State } from "./types";
 import { whyKey, whyQueue } from "./why";
 
-export interface Sample {
-  entries: number;
-  from: number; // the time of the oldest entry, ms
-  to: number;
-  delivered: number;
-  failed: number;
-  attempts: number; // that have ended
-  attemptsFailed: number;
-  wholes: number[]; // ms from acceptance to delivery, ascending
-  tries: number[]; // ms of attempts that succeeded, ascending
+export interface Summary {
+  states: Partial<Record<State, number>>; // entries of the log
+  statuses: Record<string, number>; // attempts by class of the answer: 2xx, none
+  latency?: { count: number; p50: number; p90: number; p99: number }; // ms, of attempts
 }
 
-const pages = 4; // of the log
-
-// sample reads the newest entries and counts.
-export async function sample(signal: AbortSignal): Promise<Sample> {
-  const counted: Sample = { entries: 0, from: Date.now(), to: Date.now(), delivered: 0, failed: 0, attempts: 0, attemptsFailed: 0, wholes: [], tries: [] };
-  const ends = new Map<string, number>(); // of attempts that were delivered, by message
-  const reader = new LogReader();
-  let cursor: string | undefined;
-  for (let i = 0; i < pages; i++) {
-    const page = await reader.read(new URLSearchParams(), cursor, signal);
-    page.events.forEach((entry) => countEntry(counted, ends, entry));
-    cursor = page.cursor;
-    if (cursor === undefined) {
-      break;
-    }
-  }
-  counted.wholes.sort((a, b) => a - b);
-  counted.tries.sort((a, b) => a - b);
-  return counted;
+export interface Destination extends Summary {
+  host?: string; // without one: all others
+  path?: string;
 }
 
-// countEntry counts one entry; they come newest first.
-function countEntry(counted: Sample, ends: Map<string, number>, entry: LogEntry): void {
-  counted.entries++;
-  counted.from = Math.min(counted.from, entry.time);
-  switch (entry.state) {
-    case "DELIVERED":
-      counted.delivered++;
-      counted.attempts++;
-      counted.wholes.push(entry.time - createdAt(entry.messageId));
-      ends.set(entry.messageId, entry.time);
-      break;
-    case "ERROR":
-      counted.attempts++;
-      counted.attemptsFailed++;
-      break;
-    case "FAILED":
-      counted.failed++;
-      break;
-    case "ACTIVE":
-      if (ends.has(entry.messageId)) {
-        counted.tries.push(ends.get(entry.messageId)! - entry.time);
-        ends.delete(entry.messageId);
-      }
-  }
+export interface Stats {
+  bucket: "hour" | "day";
+  fromDate: number;
+  toDate: number;
+  total: Summary;
+  buckets: (Summary & { time: number })[]; // one for each hour or day, oldest first
+  hosts: Destination[]; // those with the most errors first
+  paths: Destination[];
 }
 
-// percentile returns the value that a part of all are not above; they are ascending.
-export function percentile(values: number[], part: number): number | undefined {
-  return values[Math.min(values.length - 1, Math.ceil(values.length * part) - 1)];
+export interface Range {
+  name: string;
+  bucket: "hour" | "day";
+  ms: number;
+}
+
+const hour = 3_600_000;
+
+export const ranges: Record<string, Range> = {
+  "6h": { name: "6 hours", bucket: "hour", ms: 6 * hour },
+  "24h": { name: "24 hours", bucket: "hour", ms: 24 * hour },
+  "7d": { name: "7 days", bucket: "hour", ms: 7 * 24 * hour },
+  "30d": { name: "30 days", bucket: "day", ms: 30 * 24 * hour },
+};
+
+export const usual = "24h"; // the range that is shown unless another is chosen
+
+export function rangeOf(name: string | null): Range {
+  return ranges[name ?? usual] ?? ranges[usual]!;
+}
+
+// readStats reads the counts of a range that ends now: as many buckets as it is long.
+export function readStats({ bucket, ms }: Range, signal: AbortSignal): Promise<Stats> {
+  const width = bucket === "hour" ? hour : 24 * hour;
+  return get<Stats>("/v2/logs/stats", { bucket, fromDate: Date.now() - ms + width, count: 20 }, signal);
+}
+
+export function sum(counts: Record<string, number | undefined>): number {
+  return Object.values(counts).reduce<number>((total, n) => total + (n ?? 0), 0);
+}
+
+// failing returns the destinations of which an attempt failed, and of how many of all.
+export function failing(destinations: Destination[]): { of: Destination; failed: number; attempts: number }[] {
+  return destinations.filter((one) => one.host !== undefined && (one.states.ERROR ?? 0) > 0)
+    .map((of) => ({ of, failed: sum(of.statuses) - (of.statuses["2xx"] ?? 0), attempts: sum(of.statuses) }));
 }
 
 export interface Dead {
@@ -115,11 +108,27 @@ export async function heldBack(signal: AbortSignal): Promise<Held[]> {
   return all.filter((one) => one.waiting > 0 && one.why !== "").sort((a, b) => b.waiting - a.waiting).slice(0, heldShown);
 }
 
-// gauges reads the metrics of the server, of which each is undefined that is not there.
-export async function gauges(signal: AbortSignal): Promise<(name: string) => number | undefined> {
-  const text = await (await request("GET", "/metrics", { signal })).text();
-  return (name) => {
+// Metrics reads the metrics of the server, of which each is undefined that is not there.
+export interface Metrics {
+  gauge: (name: string) => number | undefined;
+  percentile: (histogram: string, part: number) => number | undefined;
+}
+
+export async function metrics(signal: AbortSignal): Promise<Metrics> {
+  return readMetrics(await (await request("GET", "/metrics", { signal })).text());
+}
+
+export function readMetrics(text: string): Metrics {
+  const gauge = (name: string) => {
     const found = new RegExp(`^${name} (\\S+)$`, "m").exec(text);
     return found === null ? undefined : Number(found[1]);
   };
+  // The percentile of a histogram is the upper end of the bucket that it is in.
+  const percentile = (name: string, part: number) => {
+    const buckets = [...text.matchAll(new RegExp(`^${name}_bucket\\{le="([^"]+)"\\} (\\S+)$`, "gm"))].map((found) => [Number(found[1]!.replace("+Inf", "Infinity")), Number(found[2])] as const);
+    const all = buckets.at(-1)?.[1] ?? 0;
+    const end = all === 0 ? undefined : buckets.find(([, below]) => below >= all * part)?.[0];
+    return end === Infinity ? undefined : end;
+  };
+  return { gauge, percentile };
 }

@@ -9,12 +9,13 @@ import { follow } from "../src/follow";
 import { bytes, createdAt, readable, span, unfold } from "../src/format";
 import { attempts, readLife } from "../src/life";
 import { curl, publicationOf, refusal, unsendable } from "../src/publication";
-import { percentile } from "../src/overview";
+import { failing, readMetrics } from "../src/overview";
 import { rowOf } from "../src/rows";
 import { messageOf } from "../src/saying";
 import { readRequest, verify } from "../src/signature";
 import { timings, type RunEvent } from "../src/timing";
 import type { LogEntry, Run, Step } from "../src/types";
+import { roundMost, runsOf } from "../src/ui/chart";
 import { whyRun } from "../src/why";
 
 test("cron expressions in words", () => {
@@ -44,8 +45,9 @@ test("cron expressions in words", () => {
 test("spans, sizes, percentiles and the time in an id", () => {
   assert.deepEqual([0, 999, 1500, 61_000, 3_600_000, 90_000_000].map(span), ["0 ms", "999 ms", "1.50 s", "1 min 1 s", "1 h", "1 d 1 h"]);
   assert.deepEqual([12, 1234, 5_000_000].map(bytes), ["12 B", "1.2 kB", "5.0 MB"]);
-  assert.deepEqual([0.5, 0.99].map((part) => percentile([1, 2, 3, 4], part)), [2, 4]);
-  assert.equal(percentile([], 0.5), undefined);
+  const metrics = readMetrics('g 7\nh_bucket{le="1"} 5\nh_bucket{le="2"} 9\nh_bucket{le="+Inf"} 10\nnone_bucket{le="+Inf"} 0\n');
+  assert.deepEqual([0.5, 0.9, 0.99].map((part) => metrics.percentile("h", part)), [1, 2, undefined]);
+  assert.deepEqual([metrics.gauge("g"), metrics.gauge("no"), metrics.percentile("none", 0.5), metrics.percentile("no", 0.5)], [7, undefined, undefined, undefined]);
   const milliseconds = 1_700_000_000_000n;
   let n = milliseconds << 80n;
   let id = "";
@@ -313,4 +315,14 @@ test("an exception in an answer", () => {
   assert.deepEqual(failureOf(trace), { says: "ValueError: no", stack: trace });
   assert.deepEqual(failureOf("it is down"), { says: "it is down", stack: "" });
   assert.deepEqual(failureOf(""), { says: "", stack: "" });
+});
+
+test("charts", () => {
+  assert.deepEqual([[], [0], [3], [7], [11], [430], [1000], [1001]].map((values) => roundMost(values)), [1, 1, 4, 10, 20, 500, 1000, 2000]);
+  assert.deepEqual(runsOf([undefined, 1, 2, undefined, 3]), [[1, 3], [4, 5]]);
+});
+
+test("destinations that fail", () => {
+  const of = (host: string | undefined, error: number) => ({ host, states: { ERROR: error }, statuses: { "2xx": 6, "5xx": error, none: 1 } });
+  assert.deepEqual(failing([of("a", 3), of(undefined, 9), of("b", 0)]).map((one) => [one.of.host, one.failed, one.attempts]), [["a", 4, 10]]);
 });
