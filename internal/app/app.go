@@ -36,6 +36,7 @@ type App struct {
 	workflows  *workflow.Service
 	dispatcher *dispatch.Dispatcher
 	store      store.Store
+	exporter   *telemetry.Exporter
 	traces     *telemetry.Traces // nil: none
 	alerter    *alert.Alerter    // nil: none
 	log        *slog.Logger
@@ -73,6 +74,9 @@ func New(ctx context.Context, options Options) (*App, error) {
 		_ = a.server.Close()
 		a.serving.Wait()
 		closeAll(options.Listeners)
+		if a.exporter != nil {
+			a.finishExport(ctx)
+		}
 		return nil, err
 	}
 	if options.DatabaseURL == "" {
@@ -85,6 +89,9 @@ func (a *App) open(ctx context.Context, options Options) error {
 	if err := options.Alerts.Check(options.Destinations); err != nil {
 		return err
 	}
+	if err := a.startExport(ctx, &options); err != nil {
+		return err
+	}
 	registry := newRegistry()
 	observer, s, err := a.openStore(ctx, &options, registry)
 	if err != nil {
@@ -95,7 +102,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 		err = checkCopied(ctx, s)
 	}
 	if err == nil {
-		err = a.startTraces(ctx, options, observer)
+		err = a.exportAll(ctx, observer, registry)
 	}
 	if err != nil {
 		return errors.Join(err, s.Close())
@@ -210,7 +217,7 @@ func (a *App) drain(ctx context.Context) error {
 	a.serving.Wait()
 	closeAll(a.listeners) // if they were never served
 	a.dispatcher.Close()
-	a.finishTraces(ctx)
+	a.finishExport(ctx)
 	if a.control != nil {
 		a.control.close(ctx)
 	}

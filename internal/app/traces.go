@@ -4,20 +4,34 @@ import (
 	"context"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"posthaste"
 	"posthaste/internal/engine"
 	"posthaste/internal/telemetry"
 )
 
-// startTraces lets the observer make spans if the environment names a collector.
-func (a *App) startTraces(ctx context.Context, options Options, observer *telemetry.Observer) error {
-	traces, err := telemetry.NewTraces(ctx, Version, options.Log, os.Getenv)
+// startExport lets log lines go to where the environment wants them.
+func (a *App) startExport(ctx context.Context, options *Options) (err error) {
+	if a.exporter, err = telemetry.NewExporter(ctx, Version, options.Log, os.Getenv); err != nil {
+		return err
+	}
+	a.log = options.Log
+	options.Log, err = a.exporter.Logs(ctx, options.Log)
+	return err
+}
+
+// exportAll lets metrics go there, and the observer make spans.
+func (a *App) exportAll(ctx context.Context, observer *telemetry.Observer, registry *prometheus.Registry) error {
+	if _, err := a.exporter.Metrics(ctx, telemetry.Shared(registry)); err != nil {
+		return err
+	}
+	traces, err := a.exporter.Traces(ctx)
 	if err != nil || traces == nil {
 		return err
 	}
 	a.traces = traces
 	observer.Trace(traces)
-	options.Log.Info("traces.exported")
 	return nil
 }
 
@@ -38,12 +52,9 @@ func (a *App) attemptContext() func(*posthaste.Message, int) posthaste.TraceCont
 	return a.traces.Attempt
 }
 
-// finishTraces exports the last spans.
-func (a *App) finishTraces(ctx context.Context) {
-	if a.traces == nil {
-		return
-	}
-	if err := a.traces.Stop(ctx); err != nil {
-		a.log.Warn("traces.failed", "error", err)
+// finishExport sends what was not sent yet.
+func (a *App) finishExport(ctx context.Context) {
+	if err := a.exporter.Stop(ctx); err != nil {
+		a.log.Warn("export.failed", "error", err)
 	}
 }

@@ -67,7 +67,7 @@ func (s *settings) check() error {
 		within("cache-size", s.CacheSize, 1<<20, 1<<40),
 		keeping("disk-reserve", s.DiskReserve, 16<<20, 1<<40),
 		headerValue("region", s.Region),
-		telemetry.CheckTraces(os.Getenv),
+		telemetry.CheckExport(os.Getenv),
 	)
 }
 

@@ -6,38 +6,53 @@ import (
 	"strconv"
 	"strings"
 
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"posthaste"
 )
 
-// The protocols that spans are exported by, under their standard names.
+// The protocols of collectors, under their standard names.
 const (
 	protocolHTTP = "http/protobuf"
 	protocolGRPC = "grpc"
 )
 
-// collector is where the environment wants spans to go.
+// signal is what a collector takes, as the names of its variables have it.
+type signal string
+
+const (
+	signalTraces  signal = "TRACES"
+	signalMetrics signal = "METRICS"
+	signalLogs    signal = "LOGS"
+)
+
+// collector is where the environment wants a signal to go.
 type collector struct {
 	protocol string // protocolHTTP or protocolGRPC
 	endpoint string // see isTarget, "" for the protocol's port of this host
 }
 
-// findCollector returns the collector that the environment names, nil if it names none.
-// Variables of traces come before those of all signals.
-func findCollector(getenv func(string) string) (*collector, error) {
-	variable, endpoint := firstSet(getenv, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-	switch exporter := getenv("OTEL_TRACES_EXPORTER"); {
+// findCollector returns the collector that the environment names for a signal, nil if it names
+// none. Variables of the signal come before those of all.
+func findCollector(getenv func(string) string, of signal) (*collector, error) {
+	variable, endpoint := firstSet(getenv, "OTEL_EXPORTER_OTLP_"+string(of)+"_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+	switch exporter := getenv("OTEL_" + string(of) + "_EXPORTER"); {
 	case strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true"), exporter == "none":
 		return nil, nil
 	case exporter != "" && exporter != "otlp":
-		return nil, posthaste.Invalidf("OTEL_TRACES_EXPORTER %.100q is not otlp or none", exporter)
+		return nil, posthaste.Invalidf("OTEL_%s_EXPORTER %.100q is not otlp or none", of, exporter)
 	case exporter == "" && endpoint == "":
 		return nil, nil
 	}
-	protocol, err := findProtocol(getenv)
+	protocol, err := findProtocol(getenv, of)
 	if err != nil {
 		return nil, err
 	}
@@ -57,15 +72,15 @@ func firstSet(getenv func(string) string, variables ...string) (variable, value 
 	return "", ""
 }
 
-func findProtocol(getenv func(string) string) (string, error) {
-	variable, protocol := firstSet(getenv, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+func findProtocol(getenv func(string) string, of signal) (string, error) {
+	variable, protocol := firstSet(getenv, "OTEL_EXPORTER_OTLP_"+string(of)+"_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 	switch protocol {
 	case "":
 		return protocolHTTP, nil
 	case protocolHTTP, protocolGRPC:
 		return protocol, nil
 	}
-	return "", posthaste.Invalidf("%s %.100q is not a supported trace protocol: %s and %s are accepted", variable, protocol, protocolHTTP, protocolGRPC)
+	return "", posthaste.Invalidf("%s %.100q is not a supported protocol: %s and %s are accepted", variable, protocol, protocolHTTP, protocolGRPC)
 }
 
 // wrongEndpoint is the error about an endpoint that the exporter of the protocol would
@@ -97,17 +112,34 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// newExporter returns what sends spans to the collector. It reads the environment itself,
-// but where that names no endpoint it would speak TLS, which the specification's default,
-// http://localhost, does not.
-func (c *collector) newExporter(ctx context.Context) (sdk.SpanExporter, error) {
-	switch {
-	case c.protocol == protocolGRPC && c.endpoint == "":
-		return otlptracegrpc.New(ctx, otlptracegrpc.WithInsecure())
-	case c.protocol == protocolGRPC:
-		return otlptracegrpc.New(ctx)
-	case c.endpoint == "":
-		return otlptracehttp.New(ctx, otlptracehttp.WithInsecure())
+// The exporters read the environment themselves, but where that names no endpoint they would speak
+// TLS, which the specification's default, http://localhost, does not.
+
+func (c *collector) spanExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	if c.protocol == protocolGRPC {
+		return otlptracegrpc.New(ctx, insecure(c, otlptracegrpc.WithInsecure)...)
 	}
-	return otlptracehttp.New(ctx)
+	return otlptracehttp.New(ctx, insecure(c, otlptracehttp.WithInsecure)...)
+}
+
+func (c *collector) metricExporter(ctx context.Context) (sdkmetric.Exporter, error) {
+	if c.protocol == protocolGRPC {
+		return otlpmetricgrpc.New(ctx, insecure(c, otlpmetricgrpc.WithInsecure)...)
+	}
+	return otlpmetrichttp.New(ctx, insecure(c, otlpmetrichttp.WithInsecure)...)
+}
+
+func (c *collector) logExporter(ctx context.Context) (sdklog.Exporter, error) {
+	if c.protocol == protocolGRPC {
+		return otlploggrpc.New(ctx, insecure(c, otlploggrpc.WithInsecure)...)
+	}
+	return otlploghttp.New(ctx, insecure(c, otlploghttp.WithInsecure)...)
+}
+
+// insecure returns the option to speak without TLS for a collector that no variable names.
+func insecure[T any](c *collector, option func() T) []T {
+	if c.endpoint == "" {
+		return []T{option()}
+	}
+	return nil
 }

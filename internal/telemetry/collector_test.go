@@ -11,9 +11,9 @@ import (
 	"posthaste"
 )
 
-// TestCheckTraces checks which protocols and endpoints are accepted, in which order their
+// TestCheckExport checks which protocols and endpoints are accepted, in which order their
 // variables are read, and what is said of others.
-func TestCheckTraces(t *testing.T) {
+func TestCheckExport(t *testing.T) {
 	const (
 		all      = "OTEL_EXPORTER_OTLP_"
 		traces   = "OTEL_EXPORTER_OTLP_TRACES_"
@@ -35,9 +35,9 @@ func TestCheckTraces(t *testing.T) {
 		"read by nobody":      {map[string]string{all + endpoint: "?", all + protocol: "?", "OTEL_TRACES_EXPORTER": "none"}, ""},
 
 		"JSON": {map[string]string{all + endpoint: "http://localhost", all + protocol: "http/json"},
-			`OTEL_EXPORTER_OTLP_PROTOCOL "http/json" is not a supported trace protocol: http/protobuf and grpc are accepted`},
+			`OTEL_EXPORTER_OTLP_PROTOCOL "http/json" is not a supported protocol: http/protobuf and grpc are accepted`},
 		"JSON for traces": {map[string]string{all + endpoint: "http://localhost", all + protocol: "grpc", traces + protocol: "http/json"},
-			`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL "http/json" is not a supported trace protocol: http/protobuf and grpc are accepted`},
+			`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL "http/json" is not a supported protocol: http/protobuf and grpc are accepted`},
 		"HTTP without scheme": {map[string]string{all + endpoint: "localhost:4318"},
 			`OTEL_EXPORTER_OTLP_ENDPOINT "localhost:4318" is not a URL such as http://localhost:4318`},
 		"HTTP without scheme, for traces": {map[string]string{all + endpoint: "http://localhost", traces + endpoint: "localhost:4318"},
@@ -57,7 +57,12 @@ func TestCheckTraces(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := CheckTraces(func(name string) string { return test.environment[name] })
+			err := CheckExport(func(name string) string {
+				if name == "OTEL_METRICS_EXPORTER" || name == "OTEL_LOGS_EXPORTER" {
+					return "none" // their variables are read as those of traces are
+				}
+				return test.environment[name]
+			})
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)
@@ -80,7 +85,7 @@ func TestDefaultCollector(t *testing.T) {
 			defer listener.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			exporter, err := (&collector{protocol: protocol}).newExporter(ctx)
+			exporter, err := (&collector{protocol: protocol}).spanExporter(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,12 +1,17 @@
 package telemetry
 
 import (
+	"compress/gzip"
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -150,8 +155,12 @@ func TestTracesFromEnvironment(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			traces, err := NewTraces(t.Context(), "test", slog.New(slog.DiscardHandler), func(name string) string { return test.environment[name] })
-			if checked := CheckTraces(func(name string) string { return test.environment[name] }); (checked != nil) != (err != nil) {
+			exporter, err := NewExporter(t.Context(), "test", slog.New(slog.DiscardHandler), func(name string) string { return test.environment[name] })
+			if err != nil {
+				t.Fatal(err)
+			}
+			traces, err := exporter.Traces(t.Context())
+			if checked := CheckExport(func(name string) string { return test.environment[name] }); (checked != nil) != (err != nil) {
 				t.Errorf("checked: %v, but then: %v", checked, err)
 			}
 			switch {
@@ -168,6 +177,58 @@ func TestTracesFromEnvironment(t *testing.T) {
 				_ = traces.Stop(t.Context())
 			}
 		})
+	}
+}
+
+// TestMetricsAndLogsAreSent reads what a collector is sent: a metric, and a line that is also written.
+func TestMetricsAndLogsAreSent(t *testing.T) {
+	sent := make(chan string, 16)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var body io.Reader = r.Body
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			body, _ = gzip.NewReader(r.Body)
+		}
+		text, _ := io.ReadAll(body)
+		sent <- r.URL.Path + " " + string(text)
+	}))
+	defer collector.Close()
+	environment := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL) // the exporters read it themselves
+	var written strings.Builder
+	lines := slog.New(slog.NewTextHandler(&written, nil))
+	exporter, err := NewExporter(t.Context(), "test", lines, func(name string) string { return environment[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger, err := exporter.Logs(t.Context(), lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	RegisterBuild(registry, "1.2.3")
+	if on, err := exporter.Metrics(t.Context(), registry); !on || err != nil {
+		t.Fatalf("metrics are sent: %v, %v", on, err)
+	}
+	logger.With("host", "example.com").Info("attempt.finished")
+	logger.Debug("below the level")
+	if err := exporter.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(sent)
+	found := map[string]string{}
+	for one := range sent {
+		path, text, _ := strings.Cut(one, " ")
+		found[path] += text
+	}
+	for path, texts := range map[string][]string{"/v1/metrics": {"posthaste_build_info", "1.2.3"}, "/v1/logs": {"attempt.finished", "example.com"}} {
+		for _, text := range texts {
+			if !strings.Contains(found[path], text) {
+				t.Errorf("%s was not sent %q", path, text)
+			}
+		}
+	}
+	if strings.Contains(found["/v1/logs"], "below the level") || !strings.Contains(written.String(), "attempt.finished") {
+		t.Errorf("what is sent is not what is written: %s", written.String())
 	}
 }
 
