@@ -5,5 +5,5 @@ import "embed"
 
 // Files are the pages, in Markdown, and their pictures.
 //
-//go:embed *.md guides design all:pictures
+//go:embed *.md guides design pictures
 var Files embed.FS
