@@ -27,6 +27,7 @@ type commands struct {
 	Trigger   triggerCommand   `cmd:"" help:"Start a run of a workflow."`
 	Notify    notifyCommand    `cmd:"" help:"Notify workflow runs of an event."`
 	Logs      logsCommand      `cmd:"" help:"Show or follow the log of message deliveries."`
+	LogStats  logStatsCommand  `cmd:"" help:"Count deliveries, errors and latency by hour or day, and show failing destinations."`
 	Runs      runsCommand      `cmd:"" help:"List, show and cancel workflow runs."`
 	Messages  messagesCommand  `cmd:"" help:"List, show, retry and cancel messages."`
 	DLQ       dlqCommand       `cmd:"" name:"dlq" help:"List the dead letter queue, and retry or restart its entries."`

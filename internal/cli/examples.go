@@ -24,6 +24,8 @@ posthaste notify order-42-paid --workflow-run-id wfr_65b1f0c2a4
 posthaste logs --state FAILED --from-date 15m
 posthaste logs --message-id msg_26hZCxZCuWyyTWPmSVBrNB882AAA
 posthaste logs --follow --host api.example.com --output ndjson
+posthaste log-stats --from-date 6h
+posthaste log-stats --bucket day --host api.example.com
 posthaste runs list --state RUN_FAILED --from-date 1d
 posthaste runs list --host app.example.com --label order-42 --output ndjson
 posthaste runs show wfr_65b1f0c2a4

@@ -66,7 +66,7 @@ func isTable(command string) bool {
 }
 
 var goldenCommands = []string{
-	"logs", "logs --by-message", "messages list", "messages show msg_26hZCxZCuWyyTWPmSVBrNB882AAA",
+	"logs", "logs --by-message", "log-stats", "messages list", "messages show msg_26hZCxZCuWyyTWPmSVBrNB882AAA",
 	"runs list", "runs show wfr_65b1f0c2a4", "dlq list", "dlq messages list", "actions list", "stats --days",
 	"queues list", "queues show orders", "groups list", "groups show shops", "schedules list", "schedules show nightly",
 	"schedules ticks 0_3_*_*_*", "flow list", "flow show tenant-7", "keys show",
@@ -94,6 +94,7 @@ const (
 )
 
 var goldenAnswers = []struct{ route, body string }{
+	{"GET /v2/logs/stats", `{"bucket":"hour","total":{"states":{"CREATED":1200,"ACTIVE":1256,"ERROR":66,"RETRY":60,"DELIVERED":1190,"FAILED":6},"latency":{"count":1256,"p50":46,"p90":120,"p99":928}},"buckets":[{"time":1700000000000,"states":{"CREATED":1200,"ERROR":66,"DELIVERED":1190,"FAILED":6},"latency":{"p50":46,"p99":928}},{"time":1700003600000,"states":{}}],"paths":[{"host":"api.example.com","path":"/hook","states":{"ERROR":66,"FAILED":6},"latency":{"p50":120,"p99":1992}}]}`},
 	{"GET /v2/logs", goldenLog},
 	{"GET /v2/messages/msg_26hZCxZCuWyyTWPmSVBrNB882AAA", `{"messageId":"msg_26hZCxZCuWyyTWPmSVBrNB882AAA","url":"https://api.example.com/orders","method":"POST","maxRetries":3,"createdAt":1700000000000,"notBefore":1700000000000,"label":"order-42","body":"{\"order\":42}"}`},
 	{"GET /v2/workflows/logs", goldenRuns},

@@ -90,6 +90,15 @@ type (
 		Count          int    `json:"count,omitempty" jsonschema:"maximum number of results, 1 to 100; default 20"`
 		Cursor         string `json:"cursor,omitempty" jsonschema:"cursor of an earlier answer, to continue; logs only"`
 	}
+	whichCounts struct {
+		Bucket    string `json:"bucket,omitempty" jsonschema:"hour (default) or day"`
+		Host      string `json:"host,omitempty" jsonschema:"only to this host"`
+		Path      string `json:"path,omitempty" jsonschema:"only to this path"`
+		QueueName string `json:"queueName,omitempty" jsonschema:"only of this queue"`
+		Label     string `json:"label,omitempty" jsonschema:"only with this label"`
+		FromDate  string `json:"fromDate,omitempty" jsonschema:"a time in the first bucket; default 24 hours or 30 days before the last"`
+		ToDate    string `json:"toDate,omitempty" jsonschema:"a time in the last bucket; default now"`
+	}
 	whichLetters struct {
 		DLQIDs         []string `json:"dlqIds,omitempty" jsonschema:"only these DLQ entries"`
 		MessageID      string   `json:"messageId,omitempty" jsonschema:"only of this message"`
@@ -124,6 +133,14 @@ func (b *toolbox) addReading() {
 	read(b, "logs", "List changes of messages, the latest first.", func(ctx context.Context, in whichMessages) (any, error) {
 		return b.page(ctx, "/v2/logs", in)
 	})
+	read(b, "log_stats", "Count changes by state, attempts by status class and latency: by hour or day, and for the hosts and paths with most errors.",
+		func(ctx context.Context, in whichCounts) (any, error) {
+			query, err := queryOf(in)
+			if err != nil {
+				return nil, err
+			}
+			return b.get(ctx, "/v2/logs/stats", query)
+		})
 	read(b, "message", "Show a message with its body, and its changes from the first to the last.", b.showMessage)
 	read(b, "dead_letters", "List messages that failed for good, with the reason.", func(ctx context.Context, in whichLetters) (any, error) {
 		return b.page(ctx, "/v2/dlq", in)
