@@ -12,6 +12,7 @@ export interface Column<T> {
   width: string; // a track of a CSS grid
   cell: (row: T) => ComponentChildren;
   wide?: boolean; // left out where there is little room
+  widest?: boolean; // left out where there is not much
 }
 
 interface Props<T> {
@@ -130,7 +131,7 @@ function Head<T>({ columns, selectable }: { columns: Column<T>[]; selectable: bo
       <div role="row" class="row">
         {selectable && <div role="columnheader" aria-label="Selected" />}
         {columns.map((column) => (
-          <div role="columnheader" key={column.name} class={column.wide ? "wide" : undefined}>{column.name}</div>
+          <div role="columnheader" key={column.name} class={room(column)}>{column.name}</div>
         ))}
       </div>
     </div>
@@ -165,13 +166,18 @@ function Row<T>({ id, name, row, index, columns, active, opened, selected, onSel
           <input type="checkbox" tabIndex={-1} aria-label={"Select " + name} checked={selected} onChange={() => onSelect(row)} onClick={(event) => event.stopPropagation()} />
         </div>
       )}
-      {columns.map((column) => <div role="gridcell" key={column.name} class={column.wide ? "wide" : undefined}>{column.cell(row)}</div>)}
+      {columns.map((column) => <div role="gridcell" key={column.name} class={room(column)}>{column.cell(row)}</div>)}
     </a>
   );
 }
 
-// tracks are the widths of the columns, of all and of those that a narrow table has.
+// room is the class of a cell that is left out where there is too little of it.
+function room({ wide, widest }: { wide?: boolean; widest?: boolean }): string | undefined {
+  return widest ? "wide widest" : wide ? "wide" : undefined;
+}
+
+// tracks are the widths of the columns: of all, and of those that narrower tables have.
 function tracks<T>(columns: Column<T>[], selectable: boolean) {
   const widths = (list: Column<T>[]) => (selectable ? "28px " : "") + list.map((column) => column.width).join(" ");
-  return { "--tracks": widths(columns), "--narrow-tracks": widths(columns.filter((column) => !column.wide)) };
+  return { "--tracks": widths(columns), "--middle-tracks": widths(columns.filter((column) => !column.widest)), "--narrow-tracks": widths(columns.filter((column) => !column.wide && !column.widest)) };
 }
