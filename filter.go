@@ -25,7 +25,7 @@ type Filter struct {
 	Paths          []string        `cbor:"10,keyasint,omitempty"` // without query
 	CallerIPs      []string        `cbor:"11,keyasint,omitempty"`
 	FlowKeys       []string        `cbor:"12,keyasint,omitempty"`
-	Statuses       []int           `cbor:"13,keyasint,omitempty"` // of the response that failed it; 0: no response
+	Statuses       []int           `cbor:"13,keyasint,omitempty"` // of the response that failed it or, of events, of an attempt; 0: no response
 	CallbackStates []CallbackState `cbor:"14,keyasint,omitempty"` // of runs
 	CreatedAts     []time.Time     `cbor:"-"`                     // of runs; store/record keeps them beside the filter
 
@@ -43,6 +43,8 @@ type Filter struct {
 	// otherwise. WorkflowURLs are of their workflows.
 	OfRuns       bool     `cbor:"21,keyasint,omitempty"`
 	WorkflowURLs []string `cbor:"22,keyasint,omitempty"`
+
+	Methods []string `cbor:"23,keyasint,omitempty"` // upper case
 }
 
 // Dated returns the filter without its dates, and the positions between them.
@@ -55,7 +57,8 @@ func (f Filter) Dated() (undated Filter, low, high Position) {
 // MatchesEvent reports whether an event of a message matches. Every index must agree with it and
 // with the other two.
 func (f *Filter) MatchesEvent(event *Event, m *Message) bool {
-	return f.MatchesState(event.State) && f.MatchesMessage(m) && (!f.OfRuns ||
+	return f.MatchesState(event.State) && f.MatchesMessage(m) &&
+		(len(f.Statuses) == 0 || event.State.OfAttempt() && slices.Contains(f.Statuses, event.Attempt.Status)) && (!f.OfRuns ||
 		m.Run != nil && passes(f.RunIDs, m.Run.ID) && passes(f.WorkflowURLs, m.Run.URL))
 }
 
@@ -73,6 +76,7 @@ func (f *Filter) MatchesMessage(m *Message) bool {
 		passes(f.Queues, m.Queue) &&
 		passes(f.CallerIPs, m.CallerIP) &&
 		passes(f.FlowKeys, m.FlowControl.Key) &&
+		passes(f.Methods, m.Verb()) &&
 		passesAny(f.Labels, m.Labels) &&
 		f.matchesPlace(m.URL)
 }

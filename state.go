@@ -30,6 +30,9 @@ const (
 // message.
 func (s State) OfRun() bool { return strings.HasPrefix(string(s), "RUN_") }
 
+// OfAttempt reports whether an event in this state tells what came of an attempt.
+func (s State) OfAttempt() bool { return s == StateError || s == StateDelivered }
+
 // States lists every state of a message, in the order of a message's life.
 var States = []State{
 	StateCreated, StateActive, StateRetry, StateError,

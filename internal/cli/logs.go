@@ -14,6 +14,9 @@ type logsCommand struct {
 	logFilters `kong:"set='things=Entries of messages',set='made=Entries of messages published',set='timed=Entries'"`
 	State      []string `group:"filter" param:"state" env:"-" sep:"none" placeholder:"STATE" help:"Entries in a state, such as FAILED, or IN_PROGRESS for ACTIVE, RETRY and ERROR."`
 
+	ResponseStatus []string `group:"filter" param:"responseStatus" env:"-" sep:"none" placeholder:"STATUS" help:"Entries of attempts whose response had a status, such as 404 or 5xx, or 0 for none."`
+	Method         []string `group:"filter" param:"method" env:"-" sep:"none" placeholder:"METHOD" help:"Entries of messages that are sent with an HTTP method."`
+
 	ByMessage bool   `env:"-" help:"Show each message once, with its changes from the first to the last. Default with --message-id in a table."`
 	Count     *int   `env:"-" placeholder:"N" help:"Maximum number of entries (0 = all). Default: 100, or all with --follow or --output ndjson."`
 	Order     string `param:"order" env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst or earliestFirst. Default: latestFirst, or earliestFirst with --follow."`

@@ -55,7 +55,7 @@ func (s *Summary) add(c *store.Count) {
 		s.States = map[posthaste.State]int64{}
 	}
 	s.States[c.State] += c.N
-	if !store.IsAttempt(c.State) {
+	if !c.State.OfAttempt() {
 		return
 	}
 	if c.Class > 0 || c.State == posthaste.StateError {

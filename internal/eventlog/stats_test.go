@@ -45,7 +45,7 @@ func statsEntries(rng *rand.Rand, n int) (entries []store.Entry) {
 		e := posthaste.Event{State: posthaste.States[rng.IntN(len(posthaste.States))]}
 		at = at.Next(statsStart.Add(time.Duration(i) * 96 * time.Hour / time.Duration(n)))
 		e.Position = at
-		if store.IsAttempt(e.State) {
+		if e.State.OfAttempt() {
 			e.Attempt = posthaste.Attempt{
 				Status: []int{0, 200, 204, 301, 404, 500, 502}[rng.IntN(7)],
 				Took:   time.Duration(1+rng.ExpFloat64()*300) * time.Millisecond,

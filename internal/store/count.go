@@ -78,11 +78,6 @@ func (s *Series) Matches(f *posthaste.Filter) bool {
 		(len(f.Labels) == 0 || slices.ContainsFunc(f.Labels, isLabel))
 }
 
-// IsAttempt reports whether events in a state tell of an attempt's result.
-func IsAttempt(state posthaste.State) bool {
-	return state == posthaste.StateError || state == posthaste.StateDelivered
-}
-
 // Latency is a bucket of a histogram of how long attempts took. Up to 16 ms each millisecond has a
 // bucket, above that each power of two has eight. 0: not known.
 type Latency uint8

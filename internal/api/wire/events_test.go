@@ -2,6 +2,8 @@ package wire_test
 
 import (
 	"fmt"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +102,10 @@ func TestEvents(t *testing.T) {
 		{"caller under both names", "callerIp=10.0.0.1&callerIP=10.0.0.2",
 			filtered(posthaste.Filter{CallerIPs: []string{"10.0.0.1", "10.0.0.2"}})},
 		{"exact values", "flowControlKey[]=a,b&flowControlKey[]=c", filtered(posthaste.Filter{FlowKeys: []string{"a,b", "c"}})},
+		{"statuses", "responseStatus=404,0,404", filtered(posthaste.Filter{Statuses: []int{0, 404}})},
+		{"a class", "responseStatus=5xx", filtered(posthaste.Filter{Statuses: hundred(500)})},
+		{"a class and more", "responseStatus=503,200,5XX", filtered(posthaste.Filter{Statuses: append([]int{200}, hundred(500)...)})},
+		{"methods", "method=get&method=POST", filtered(posthaste.Filter{Methods: []string{"GET", "POST"}})},
 		{"flow key", "flowControlKey=k%201", filtered(posthaste.Filter{FlowKeys: []string{"k 1"}})},
 		{"filters together", "queueName=q&label=x", filtered(posthaste.Filter{Queues: []string{"q"}, Labels: []string{"x"}})},
 	}
@@ -118,7 +124,7 @@ func TestEvents(t *testing.T) {
 
 // unknownEvent is the sentence about a parameter that the log does not have.
 func unknownEvent(name string) string {
-	return fmt.Sprintf("parameter %q is unknown: messageId, messageIds, state, url, topicName, urlGroup, scheduleId, queueName, label, host, path, "+
+	return fmt.Sprintf("parameter %q is unknown: messageId, messageIds, state, url, topicName, urlGroup, scheduleId, queueName, responseStatus, method, label, host, path, "+
 		"callerIp, callerIP, flowControlKey, fromDate, toDate, count, cursor, order, trimBody are accepted", name)
 }
 
@@ -146,7 +152,7 @@ func TestEventsErrors(t *testing.T) {
 		{"state unknown in a list", "state=ERROR,DONE", `state "DONE" is not one of CREATED, ACTIVE, RETRY, ERROR, DELIVERED, FAILED, CANCEL_REQUESTED, CANCELLED, IN_PROGRESS`},
 		{"a date of two in the wrong place", "fromDate=1&toDate=x", `toDate "x" is not a Unix time in milliseconds`},
 		{"from twice", "fromDate=1&fromDate=2", `fromDate is given 2 times, it can have one value`},
-		{"a filter of others", "responseStatus=500", unknownEvent("responseStatus")},
+		{"a filter of others", "dlqIds=1", unknownEvent("dlqIds")},
 		{"a filter that is misspelt", "lable=x", unknownEvent("lable")},
 		{"a grouping", "groupBy=workflowRunId", unknownEvent("groupBy")},
 		{"a control", "Upstash-Label=x", unknownEvent("Upstash-Label")},
@@ -158,5 +164,29 @@ func TestEventsErrors(t *testing.T) {
 			_, err := wire.Events(parse(t, test.params), thousand)
 			checkRefused(t, err, test.want)
 		})
+	}
+}
+
+// hundred returns the statuses of a class.
+func hundred(from int) (all []int) {
+	for n := range 100 {
+		all = append(all, from+n)
+	}
+	return all
+}
+
+func TestBadStatusesAndMethods(t *testing.T) {
+	for query, want := range map[string]string{
+		"responseStatus=0xx": `responseStatus "0xx" is not an HTTP status, a class such as 5xx, or 0 for no response`,
+		"responseStatus=xx":  `responseStatus "xx" is not an HTTP status`,
+		"method=G%20T":       `method "G T" is not an HTTP method, such as GET or POST`,
+	} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wire.Events(values, thousand); posthaste.ErrorCode(err) != posthaste.CodeInvalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", query, err, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"posthaste"
 	"posthaste/internal/weburl"
@@ -52,7 +53,8 @@ var filters = []filter{
 	{name: "scheduleId", calls: log | live | deadLetters, texts: func(f *posthaste.Filter) *[]string { return &f.ScheduleIDs }},
 	{name: "queueName", calls: log | live | deadLetters | stats, texts: func(f *posthaste.Filter) *[]string { return &f.Queues }},
 	{name: "workflowCreatedAt", calls: runLog | failedRuns, read: parameters.createdAts},
-	{name: "responseStatus", calls: deadLetters | failedRuns, read: parameters.statuses},
+	{name: "responseStatus", calls: log | deadLetters | failedRuns, read: parameters.statuses},
+	{name: "method", calls: log, read: parameters.methods},
 	{name: "label", calls: every | stats, texts: func(f *posthaste.Filter) *[]string { return &f.Labels }},
 	{name: "failureFunctionState", calls: failedRuns, read: parameters.callbackStates},
 	{name: "failureCallbackState", calls: failedRuns},
@@ -209,13 +211,38 @@ func (p parameters) statuses(of call, f *posthaste.Filter) error {
 	if of == failedRuns {
 		accepted = "an HTTP status, 503 for no answer or 504 for a timeout"
 	}
+	if of == log {
+		accepted = "an HTTP status, a class such as 5xx, or 0 for no response"
+	}
 	texts, err := p.list(parts, "responseStatus")
 	for _, text := range texts {
+		if class, ok := strings.CutSuffix(strings.ToLower(text), "xx"); ok && of == log && len(class) == 1 && class >= "1" && class <= "9" {
+			for n := range 100 {
+				f.Statuses = append(f.Statuses, int(class[0]-'0')*100+n)
+			}
+			continue
+		}
 		status, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || status > highest {
 			return invalid("responseStatus", text, accepted)
 		}
 		f.Statuses = append(f.Statuses, int(status))
+	}
+	if of == log { // a class and one of it
+		slices.Sort(f.Statuses)
+		f.Statuses = slices.Compact(f.Statuses)
+	}
+	return err
+}
+
+// methods reads method.
+func (p parameters) methods(_ call, f *posthaste.Filter) error {
+	texts, err := p.list(parts, "method")
+	for _, text := range texts {
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }) {
+			return invalid("method", text, "an HTTP method, such as GET or POST")
+		}
+		f.Methods = append(f.Methods, strings.ToUpper(text))
 	}
 	return err
 }

@@ -75,7 +75,7 @@ func (w *LogWriter) Add(m *posthaste.Message, e *posthaste.Event) (size int) {
 	today := posthaste.FirstPosition(e.Position.Time().UTC().Truncate(24 * time.Hour))
 	w.stored = record.AppendEvent(w.stored[:0], e)
 	size = w.block(m.User, e.Position, today).add(e, w.stored)
-	for _, t := range w.terms.Of(m, e.State) {
+	for _, t := range w.terms.Of(m, e) {
 		w.post(postingOf{m.User, t}, e.Position, today)
 	}
 	w.count(m, e)

@@ -38,7 +38,7 @@ func TestLogWriter(t *testing.T) {
 				e := posthaste.Event{Position: at, MessageID: m.ID, State: from(d, posthaste.States...), Error: string(make([]byte, from(d, 0, 0, 1000)))}
 				size += w.Add(m, &e)
 				want[user] = append(want[user], e)
-				for _, term := range slices.CompactFunc(sorted(AppendEvent(nil, m, e.State)), func(a, b store.Term) bool { return a == b }) {
+				for _, term := range slices.CompactFunc(sorted(AppendEvent(nil, m, &e)), func(a, b store.Term) bool { return a == b }) {
 					found[user][term] = append(found[user][term], at)
 				}
 			}

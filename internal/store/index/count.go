@@ -50,7 +50,7 @@ func (w *LogWriter) count(m *posthaste.Message, e *posthaste.Event) {
 
 func whatOf(e *posthaste.Event) uint16 {
 	what := uint16(record.StateCode(e.State))
-	if store.IsAttempt(e.State) {
+	if e.State.OfAttempt() {
 		what |= uint16(min(e.Attempt.Status/100, 9))<<4 | uint16(store.LatencyOf(e.Attempt.Took))<<8
 	}
 	return what

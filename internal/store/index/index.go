@@ -33,7 +33,9 @@ const (
 	fieldPath        = 'p' // of the URL
 	fieldCallerIP    = 'i'
 	fieldFlowKey     = 'f'
-	fieldStatus      = 'r' // of the last response, 0 without one
+	fieldStatus      = 'r' // of the last response, or that of an attempt; 0 without one
+	fieldClass       = 'R' // of an attempt: the first digit of its status
+	fieldMethod      = 'v'
 	fieldWorkflow    = 'w' // of what belongs to any run
 	fieldRun         = 'n' // id
 	fieldWorkflowURL = 'W'
@@ -74,23 +76,34 @@ func CreatedAt(t store.Term) (at time.Time, ok bool) {
 }
 
 // AppendEvent appends what an event of a message is found by.
-func AppendEvent(terms []store.Term, m *posthaste.Message, state posthaste.State) []store.Term {
-	return append(AppendMessage(terms, m), State(state))
+func AppendEvent(terms []store.Term, m *posthaste.Message, e *posthaste.Event) []store.Term {
+	return AppendOwn(AppendMessage(terms, m), e)
+}
+
+// AppendOwn appends what an event is found by beside its message.
+func AppendOwn(terms []store.Term, e *posthaste.Event) []store.Term {
+	terms = append(terms, State(e.State))
+	if e.State.OfAttempt() {
+		terms = append(terms, number(fieldStatus, e.Attempt.Status), number(fieldClass, e.Attempt.Status/100))
+	}
+	return terms
 }
 
 // EventTerms is AppendEvent for one event after the other: those of a message share their work. The
 // zero value is ready.
 type EventTerms struct {
 	message *posthaste.Message
-	terms   []store.Term // the last is that of a state
+	shared  int // terms of the message, which come first
+	terms   []store.Term
 }
 
 // Of returns what an event is found by, until the next call.
-func (e *EventTerms) Of(m *posthaste.Message, state posthaste.State) []store.Term {
+func (e *EventTerms) Of(m *posthaste.Message, event *posthaste.Event) []store.Term {
 	if m != e.message {
-		e.message, e.terms = m, append(AppendMessage(e.terms[:0], m), store.Term{})
+		e.message, e.terms = m, AppendMessage(e.terms[:0], m)
+		e.shared = len(e.terms)
 	}
-	e.terms[len(e.terms)-1] = State(state)
+	e.terms = AppendOwn(e.terms[:e.shared], event)
 	return e.terms
 }
 
@@ -100,7 +113,7 @@ func (e *EventTerms) Forget() { e.message = nil }
 // AppendMessage appends what all events of a message are found by.
 func AppendMessage(terms []store.Term, m *posthaste.Message) []store.Term {
 	host, path := posthaste.HostAndPath(m.URL)
-	terms = append(appendIdentity(terms, m), text(fieldHost, host), text(fieldPath, path))
+	terms = append(appendIdentity(terms, m), text(fieldHost, host), text(fieldPath, path), text(fieldMethod, m.Verb()))
 	if bare := posthaste.HostWithoutPort(host); bare != host {
 		terms = append(terms, text(fieldHost, bare))
 	}
@@ -206,6 +219,29 @@ func (l lists) statuses(values []int) lists {
 	return add(l, values, func(status int) store.Term { return number(fieldStatus, status) })
 }
 
+// attempts adds the statuses of attempts, of which all of a class are asked for as one.
+func (l lists) attempts(values []int) lists {
+	if len(values) == 0 {
+		return l
+	}
+	var terms []store.Term
+	var of [10][]int
+	for _, status := range values {
+		class := min(status/100, 9)
+		of[class] = append(of[class], status)
+	}
+	for class, statuses := range of {
+		if len(statuses) >= 100 { // they are distinct
+			terms = append(terms, number(fieldClass, class))
+			continue
+		}
+		for _, status := range statuses {
+			terms = append(terms, number(fieldStatus, status))
+		}
+	}
+	return append(l, terms)
+}
+
 // message adds what messages are asked for in the log and in the DLQ.
 func (l lists) message(f *posthaste.Filter) lists {
 	return add(l, f.MessageIDs, Message).
@@ -220,7 +256,7 @@ func (l lists) message(f *posthaste.Filter) lists {
 
 // Events returns what a filter of events asks for.
 func Events(f *posthaste.Filter) [][]store.Term {
-	l := lists{}.message(f).texts(fieldPath, f.Paths)
+	l := lists{}.message(f).texts(fieldPath, f.Paths).texts(fieldMethod, f.Methods).attempts(f.Statuses)
 	l = add(l, f.States, State)
 	l = add(l, f.Hosts, func(host string) store.Term { return text(fieldHost, strings.ToLower(host)) })
 	if f.OfRuns {

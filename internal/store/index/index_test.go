@@ -97,11 +97,12 @@ func TestEventsThatMatchAreFound(t *testing.T) {
 		if from(d, true, false) { // or most would not match
 			f = posthaste.Filter{Hosts: f.Hosts, URLGroups: f.URLGroups, Labels: f.Labels, OfRuns: f.OfRuns, RunIDs: f.RunIDs}
 		}
-		if !f.MatchesEvent(&posthaste.Event{MessageID: m.ID, State: state}, m) {
+		e := posthaste.Event{MessageID: m.ID, State: state, Attempt: posthaste.Attempt{Status: from(d, 0, 204, 500, 503)}}
+		if !f.MatchesEvent(&e, m) {
 			return
 		}
 		matched++
-		if !covered(AppendEvent(nil, m, state), Events(&f)) {
+		if !covered(AppendEvent(nil, m, &e), Events(&f)) {
 			t.Fatalf("%+v matches %+v and is not found", m, f)
 		}
 	})
@@ -183,7 +184,7 @@ func TestFieldsDiffer(t *testing.T) {
 		Settings: posthaste.Settings{Labels: []string{"x"}, FlowControl: posthaste.FlowControl{Key: "x"}},
 		Run:      &posthaste.RunLink{RunRef: posthaste.RunRef{ID: "x", URL: "x"}},
 	}
-	terms := AppendEvent(nil, m, "x")
+	terms := AppendEvent(nil, m, &posthaste.Event{State: posthaste.StateError})
 	seen := map[store.Term]bool{}
 	for _, term := range terms {
 		if seen[term] || term == Any {
@@ -191,8 +192,8 @@ func TestFieldsDiffer(t *testing.T) {
 		}
 		seen[term] = true
 	}
-	if len(terms) != 14 {
-		t.Errorf("%d terms, want 14", len(terms))
+	if len(terms) != 17 {
+		t.Errorf("%d terms, want 17", len(terms))
 	}
 }
 
@@ -220,7 +221,7 @@ func TestEventTerms(t *testing.T) {
 	check := func() {
 		for _, m := range messages {
 			for _, state := range []posthaste.State{posthaste.StateError, posthaste.StateRetry} {
-				if got, want := e.Of(m, state), AppendEvent(nil, m, state); !slices.Equal(got, want) {
+				if got, want := e.Of(m, &posthaste.Event{State: state}), AppendEvent(nil, m, &posthaste.Event{State: state}); !slices.Equal(got, want) {
 					t.Errorf("%v, want %v", got, want)
 				}
 			}
@@ -229,10 +230,11 @@ func TestEventTerms(t *testing.T) {
 	check()
 	e.Forget()
 	check()
+	failed, retried := &posthaste.Event{State: posthaste.StateError}, &posthaste.Event{State: posthaste.StateRetry}
 	if n := testing.AllocsPerRun(100, func() {
 		for _, m := range messages {
-			e.Of(m, posthaste.StateError)
-			e.Of(m, posthaste.StateRetry)
+			e.Of(m, failed)
+			e.Of(m, retried)
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)

@@ -174,7 +174,7 @@ func (c *checker) logBlock(user string, tail, value []byte) error {
 		if event.Position > c.last {
 			return fmt.Errorf("event at %d is behind %d, where the log ends", event.Position, c.last)
 		}
-		c.indexed(c.logOf(user), event.Position, index.AppendEvent(nil, m.Message, event.State))
+		c.indexed(c.logOf(user), event.Position, index.AppendEvent(nil, m.Message, &event))
 		if !event.State.OfRun() {
 			c.counts[c.hoursOf(user)]++
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"time"
 
@@ -248,7 +249,7 @@ func (d *checkedDay) event(user string, log *checkedLog, e *posthaste.Event) err
 	case terms == nil:
 		return errors.New("its message is not there, or cannot be read")
 	default:
-		for t := range distinct(terms, termColumn(index.State(e.State))) {
+		for t := range distinct(terms, termColumns(index.AppendOwn(nil, e))) {
 			if !oldest || !(postingKey{t, int64(e.Position)}).before(*log.least) {
 				log.sum += d.mix(t, e.Position)
 			}
@@ -257,9 +258,9 @@ func (d *checkedDay) event(user string, log *checkedLog, e *posthaste.Event) err
 	}
 }
 
-func distinct(terms []int64, and int64) map[int64]bool {
-	set := map[int64]bool{and: true}
-	for _, t := range terms {
+func distinct(terms, others []int64) map[int64]bool {
+	set := map[int64]bool{}
+	for _, t := range slices.Concat(terms, others) {
 		set[t] = true
 	}
 	return set

@@ -43,6 +43,7 @@ func variety(rng *rand.Rand) func(*posthaste.Message) {
 	return func(m *posthaste.Message) {
 		port := []string{"", ":8080"}[rng.IntN(2)]
 		m.URL = fmt.Sprintf("http://Host%d.example%s/path/%d?query=%d", rng.IntN(2), port, rng.IntN(2), rng.IntN(2))
+		m.Method = []string{"", "GET", "POST"}[rng.IntN(3)]
 		m.CallerIP = pick("192.0.2.%d")
 		m.Queue = pick("queue-%d")
 		m.URLGroup = pick("group-%d")

@@ -67,7 +67,18 @@ func first[A, B any](a A, _ B) A  { return a }
 func second[A, B any](_ A, b B) B { return b }
 
 var eventFields = append(throughField(messageFields, func(e store.Entry) *posthaste.Message { return e.Message }),
-	field[store.Entry]{"States", func(f *posthaste.Filter, e store.Entry) bool { return askFor(&f.States, e.State) }})
+	field[store.Entry]{"States", func(f *posthaste.Filter, e store.Entry) bool { return askFor(&f.States, e.State) }},
+	field[store.Entry]{"Methods", func(f *posthaste.Filter, e store.Entry) bool { return askFor(&f.Methods, e.Message.Verb()) }},
+	field[store.Entry]{"Statuses", func(f *posthaste.Filter, e store.Entry) bool {
+		f.Statuses = append(f.Statuses, e.Attempt.Status)
+		return e.State.OfAttempt()
+	}},
+	field[store.Entry]{"a class of Statuses", func(f *posthaste.Filter, e store.Entry) bool {
+		for n := range 100 {
+			f.Statuses = append(f.Statuses, e.Attempt.Status/100*100+n)
+		}
+		return e.State.OfAttempt()
+	}})
 
 // runEventFields are the fields of a filter that select events of runs.
 var runEventFields = []field[store.Entry]{
