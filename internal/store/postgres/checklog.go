@@ -75,12 +75,13 @@ type checkedLog struct {
 	sum    uint64             // of events minus postings: see mix
 	least  *postingKey        // the first posting; nil: there is none
 	end    posthaste.Position // of the events so far
+	hours  map[int64]int64    // events that counts must have, by hour
 	broken bool               // and reported; the index cannot agree
 }
 
 func (d *checkedDay) of(user string) *checkedLog {
 	if d.users[user] == nil {
-		d.users[user] = &checkedLog{}
+		d.users[user] = &checkedLog{hours: map[int64]int64{}}
 	}
 	return d.users[user]
 }
@@ -113,10 +114,22 @@ func (c *checker) day(begins time.Time) error {
 	if err != nil {
 		return err
 	}
+	var hour int64
+	err = c.scan([]any{&user, &hour, &entries}, func() { d.counted(user, hour, entries) }, `
+		SELECT user_id, hour, sum(n)::bigint FROM posthaste.counts WHERE hour >= $1 AND hour < $2 GROUP BY user_id, hour`,
+		begins.UnixMilli(), begins.Add(day).UnixMilli())
+	if err != nil {
+		return err
+	}
 	for user, log := range d.users {
 		name := fmt.Sprintf("log of user %q on %s", user, begins.Format(time.DateOnly))
 		if log.events != counts[user] {
 			c.Add("%s: it has %d events, and its count says %d", name, log.events, counts[user])
+		}
+		for hour, more := range log.hours {
+			if c.older[user] { // retention removes the counts of the oldest day first, hour by hour
+				c.Add("%s: the hour from %s has %d events that are not counted", name, time.UnixMilli(hour).UTC().Format(time.TimeOnly), more)
+			}
 		}
 		if log.sum != 0 && !log.broken {
 			c.Add("%s: its index does not agree with the events", name)
@@ -124,6 +137,15 @@ func (c *checker) day(begins time.Time) error {
 		c.older[user] = c.older[user] || log.events > 0
 	}
 	return nil
+}
+
+// counted compares the counts of an hour with the events.
+func (d *checkedDay) counted(user string, hour, n int64) {
+	log := d.of(user)
+	if more := log.hours[hour] - n; more != 0 {
+		d.Add("log of user %q: the hour from %s has %d events more than are counted", user, time.UnixMilli(hour).UTC().Format(time.RFC3339), more)
+	}
+	delete(log.hours, hour)
 }
 
 // posting subtracts the positions of a posting from the user's sum.
@@ -223,6 +245,9 @@ func (d *checkedDay) block(b checkedBlock) {
 		d.Add("log of user %q: the block at %d is damaged", b.user, b.first)
 	}
 	for _, e := range b.events {
+		if !e.State.OfRun() {
+			log.hours[e.Position.Time().UTC().Truncate(time.Hour).UnixMilli()]++
+		}
 		if err := d.event(b.user, log, &e); err != nil {
 			log.broken = true
 			d.report(err, "event at %d of user %q", e.Position, b.user)

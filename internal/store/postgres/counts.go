@@ -107,18 +107,18 @@ func (s *Store) Counts(ctx context.Context, user string, from, until time.Time, 
 	return err
 }
 
-// trimCounts removes those of a day. Nobody writes there any more, so the user is not locked.
+// trimCounts removes those of a day, hour by hour, so that an hour is whole or not there. Nobody
+// writes there any more, so the user is not locked.
 func (s *Store) trimCounts(ctx context.Context, user string, begins time.Time) error {
 	for more := true; more; {
 		tag, err := s.pool.Exec(ctx, `
-			DELETE FROM posthaste.counts c USING (
-				SELECT hour, series, what FROM posthaste.counts WHERE user_id = $1 AND hour >= $2 AND hour < $3 LIMIT $4 FOR UPDATE SKIP LOCKED) AS o
-			WHERE c.user_id = $1 AND c.hour = o.hour AND c.series = o.series AND c.what = o.what`,
-			user, begins.UnixMilli(), begins.Add(day).UnixMilli(), postingsAtOnce)
+			DELETE FROM posthaste.counts WHERE user_id = $1 AND hour = (
+				SELECT min(hour) FROM posthaste.counts WHERE user_id = $1 AND hour >= $2 AND hour < $3)`,
+			user, begins.UnixMilli(), begins.Add(day).UnixMilli())
 		if err != nil {
 			return err
 		}
-		more = tag.RowsAffected() == postingsAtOnce
+		more = tag.RowsAffected() > 0
 	}
 	return nil
 }
