@@ -329,7 +329,7 @@ func (h *historian) look() {
 	if err := auditCounts(h.Context(), h.store, ann, log); err != nil {
 		h.Error(err)
 	}
-	h.tellLog("log", slices.Clone(log))
+	h.tellLog("log", log)
 	for _, field := range eventFields {
 		filter := posthaste.Filter{}
 		if len(log) > 0 && field.ask(&filter, log[h.rng.IntN(len(log))]) {
