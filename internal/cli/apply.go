@@ -83,7 +83,7 @@ func readWanted(text []byte) (w wanted, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&w); err != nil && !errors.Is(err, io.EOF) {
-		return w, posthaste.Invalidf("file: %v", err)
+		return w, posthaste.Invalidf("file: %s", strings.Join(yamlFaults(text, err), "; "))
 	}
 	names := map[string]bool{}
 	check := func(thing, name string, wrong bool, what string) error {

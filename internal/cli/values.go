@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"posthaste/internal/dispatch"
 )
 
@@ -68,6 +70,14 @@ func (s *span) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%q is not a duration: give numbers with d, h, m, s or ms, such as 7d or 1m30s", text)
 	}
 	*s = span(parsed)
+	return nil
+}
+
+// UnmarshalYAML reads a span as UnmarshalText does, and says where a wrong one is.
+func (s *span) UnmarshalYAML(node *yaml.Node) error {
+	if err := s.UnmarshalText([]byte(node.Value)); err != nil {
+		return fmt.Errorf("line %d: %w", node.Line, err)
+	}
 	return nil
 }
 
