@@ -105,9 +105,10 @@ func (s *listedStep) result() cell {
 	return cell{text: text}
 }
 
-// brief returns the beginning of a text.
+// brief returns the beginning of a text, without the line break that many end with.
 func brief(text string) string {
 	const enough = 80
+	text = strings.TrimSpace(text)
 	if runes := []rune(text); len(runes) > enough {
 		return string(runes[:enough]) + "…"
 	}

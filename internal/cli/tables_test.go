@@ -57,6 +57,15 @@ func TestPrintBinary(t *testing.T) {
 	}
 }
 
+// TestBrief checks that the line break that ends many answers is not shown.
+func TestBrief(t *testing.T) {
+	for text, want := range map[string]string{"no database\n": "no database", "\r\n": "", "a\nb": "a\nb"} {
+		if got := brief(text); got != want {
+			t.Errorf("brief(%q) is %q, not %q", text, got, want)
+		}
+	}
+}
+
 func TestPrintRun(t *testing.T) {
 	run := `{"workflowRunId":"wfr_a","workflowUrl":"http://h/w","workflowState":"RUN_FAILED",
 		"workflowRunCreatedAt":1700000000000,"workflowRunCompletedAt":1700000000000,"dlqId":"17-0","successor":{"workflowRunId":"wfr_b"},"steps":[
