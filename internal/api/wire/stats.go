@@ -58,7 +58,7 @@ func Stats(params url.Values, now time.Time) (query eventlog.StatsQuery, bucket 
 	case !query.From.Before(query.Until):
 		return query, "", posthaste.Invalidf("fromDate %d is after toDate %d", filter.From.Time().UnixMilli(), last.UnixMilli())
 	case n > maxBuckets:
-		return query, "", posthaste.Invalidf("fromDate to toDate are %d buckets of a %s, at most %d are accepted: take a shorter interval, or bucket=day", n, bucket, maxBuckets)
+		return query, "", posthaste.Invalidf("fromDate to toDate are %d buckets of one %s, at most %d are accepted: take a shorter interval, or bucket=day", n, bucket, maxBuckets)
 	}
 	return query, bucket, nil
 }

@@ -56,7 +56,7 @@ func TestStats(t *testing.T) {
 		"state=lost":                       `state "lost" is not one of`,
 		"fromDate=2000000000000":           "fromDate 2000000000000 is after toDate 1772716800000",
 		"fromDate=7200000&toDate=5":        "fromDate 7200000 is after toDate 5",
-		"fromDate=1769000000000":           "fromDate to toDate are 1034 buckets of a hour, at most 744 are accepted: take a shorter interval, or bucket=day",
+		"fromDate=1769000000000":           "fromDate to toDate are 1034 buckets of one hour, at most 744 are accepted: take a shorter interval, or bucket=day",
 		"bucket=day&fromDate=1":            "at most 744 are accepted",
 		"toDate=17592186044415&fromDate=1": "at most 744 are accepted",
 	} {
