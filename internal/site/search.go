@@ -80,6 +80,9 @@ func (b *built) find(query string) *page {
 	return &page{Title: "Search", Body: template.HTML(html.String()), Query: query}
 }
 
+// withoutMarks removes the marks of Markdown, which a snippet does not render.
+var withoutMarks = strings.NewReplacer("`", "", "**", "")
+
 // snippet returns the text around the first place of a word, from the start of a word.
 func snippet(text, lower, word string) string {
 	at := min(max(strings.Index(lower, word)-snippetLen/3, 0), len(text))
@@ -87,7 +90,7 @@ func snippet(text, lower, word string) string {
 		_, after, _ := strings.Cut(text[at:], " ")
 		text = "… " + after
 	}
-	runes := []rune(strings.Join(strings.Fields(text), " "))
+	runes := []rune(strings.Join(strings.Fields(withoutMarks.Replace(text)), " "))
 	if len(runes) > snippetLen {
 		runes = append(runes[:snippetLen], '…')
 	}
