@@ -36,12 +36,14 @@ func main() {
 		default: // another run did it
 		}
 	})
+	log.Printf("listening on http://%s; /order fails until PUT /mend, and this program ends after the first run that succeeds", *address)
 	go func() {
 		if err := server.ListenAndServe(); err != http.ErrServerClosed {
 			log.Fatal(err)
 		}
 	}()
 	<-completed
+	log.Print("a run succeeded: done")
 	if err := server.Shutdown(context.Background()); err != nil { // once the run's answer is sent
 		log.Fatal(err)
 	}
