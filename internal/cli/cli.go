@@ -106,12 +106,28 @@ func run(args []string, t terminal) int {
 		}
 	}
 	if err != nil {
-		return fail(t, exitUsage, nameSources(err))
+		return fail(t, exitUsage, nameSources(clearer(err)))
 	}
 	if err := parsed.Run(t); err != nil {
 		return fail(t, exitFailure, err)
 	}
 	return exitOK
+}
+
+// clearer returns an error of the parser in words that say what to do about it.
+func clearer(err error) error {
+	failed, isParse := errors.AsType[*kong.ParseError](err)
+	if !isParse || failed.Context == nil {
+		return err
+	}
+	text := err.Error()
+	if missing, is := strings.CutPrefix(text, `expected "`); is && failed.Context.Selected() != nil {
+		return fmt.Errorf("%s is missing: see posthaste help %[2]s", strings.TrimSuffix(missing, `"`), failed.Context.Selected().Path())
+	}
+	if before, values, is := strings.Cut(text, ` must be one of "",`); is { // no value is the default
+		return errors.New(before + " must be one of " + values)
+	}
+	return err
 }
 
 // withoutCommand returns the context of a command line that ends where a command has to

@@ -23,6 +23,8 @@ func (deadLetters) kind() kind {
 	return kind{thing: "message", paths: []string{"/v2/dlq"}, list: "messages", table: deadLetterTable, print: printMessage}
 }
 
+func (deadLetters) prefix() (id, filter string) { return "msg_", "--message-id" }
+
 func (deadLetters) other() otherDLQ {
 	return otherDLQ{"workflow run", "posthaste dlq list", func(k kept) keptKind { return k.FailedRuns }}
 }

@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"posthaste"
 	"posthaste/internal/client"
 )
 
@@ -32,6 +34,7 @@ type deadLettersCommand struct {
 type dlq interface {
 	resource
 	other() otherDLQ
+	prefix() (id, filter string) // that the IDs of what failed have, and the flag that takes those
 }
 
 // otherDLQ is where else to look: who looks for an entry would not look for a second DLQ.
@@ -77,6 +80,13 @@ type selectedEntries[D dlq] struct {
 func (s selectedEntries[D]) Validate() error {
 	if err := selectionOf(len(s.IDs) > 0, len(params(s.DLQ)) > 0, s.All); err != nil {
 		return err
+	}
+	prefix, filter := s.DLQ.prefix()
+	for _, id := range distinctIDs(s.IDs) {
+		if strings.HasPrefix(id, prefix) {
+			kind := s.DLQ.kind()
+			return posthaste.Invalidf("%q is not the ID of a DLQ entry: give the one that the list of %ss shows, such as 1700000000000-0, or %s=%s", id, kind.thing, filter, id)
+		}
 	}
 	return s.connection.Validate()
 }

@@ -17,6 +17,8 @@ func (failedRuns) kind() kind {
 	return kind{thing: "failed run", paths: []string{"/v2/workflows/dlq"}, list: "messages", table: failedRunTable, print: printFailedRun}
 }
 
+func (failedRuns) prefix() (id, filter string) { return "wfr_", "--workflow-run-id" }
+
 func (failedRuns) other() otherDLQ {
 	return otherDLQ{"message", "posthaste dlq messages list", func(k kept) keptKind { return k.DeadLetters }}
 }

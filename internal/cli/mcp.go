@@ -33,7 +33,10 @@ func (c *mcpCommand) Run(t terminal) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return err
+		if err != nil {
+			return fmt.Errorf("read JSON-RPC messages, one a line, from standard input: %w", err)
+		}
+		return nil
 	})
 }
 

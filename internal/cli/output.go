@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"unicode"
+
+	"golang.org/x/term"
 )
 
 // oneOutput is how a command writes what is one thing. Each that tells something has this
@@ -123,11 +125,7 @@ func hasColours(w io.Writer) bool {
 
 func isTerminal(w io.Writer) bool {
 	file, isFile := w.(*os.File)
-	if !isFile {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return isFile && term.IsTerminal(int(file.Fd())) // /dev/null is a device, too
 }
 
 // colour is what a terminal writes in.

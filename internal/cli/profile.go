@@ -90,6 +90,9 @@ func (p profiles) write() error {
 // named returns a profile.
 func (p profiles) named(name string) (client.Server, error) {
 	found, is := p.Profiles[name]
+	if !is && len(p.Profiles) == 0 {
+		return found, posthaste.Invalidf("there is no profile %q, nor any other: add it with posthaste profile add", name)
+	}
 	if !is {
 		return found, posthaste.Invalidf("there is no profile %q: give one of %s, or add it with posthaste profile add",
 			name, strings.Join(slices.Sorted(maps.Keys(p.Profiles)), ", "))

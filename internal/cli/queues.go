@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"posthaste"
 	"posthaste/internal/client"
 )
 
@@ -58,14 +59,20 @@ func number(n int) cell { return cell{text: strconv.Itoa(n)} }
 // setQueueCommand creates or changes a queue.
 type setQueueCommand struct {
 	Name        string `arg:"" help:"Name of the queue."`
-	Parallelism int    `env:"-" placeholder:"N" help:"Deliveries at once. Default: 1 for a new queue, unchanged for an existing one."`
+	Parallelism *int   `env:"-" placeholder:"N" help:"Deliveries at once. Default: 1 for a new queue, unchanged for an existing one."`
 	oneOutput
 	connection
 }
 
 // Run sets the queue.
 func (c *setQueueCommand) Run(t terminal) error {
-	return c.setThing(t, c.Output, "queue", c.Name, putQueue(c.Name, c.Parallelism))
+	parallelism := 0
+	if c.Parallelism != nil {
+		if parallelism = *c.Parallelism; parallelism < 1 {
+			return posthaste.Invalidf("--parallelism %d is not accepted: give 1 or more, or pause the queue", parallelism)
+		}
+	}
+	return c.setThing(t, c.Output, "queue", c.Name, putQueue(c.Name, parallelism))
 }
 
 func putQueue(name string, parallelism int) client.Request {
