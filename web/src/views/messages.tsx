@@ -31,6 +31,8 @@ const filters: Filter[] = [
   { name: "scheduleId", label: "Schedule" },
   { name: "flowControlKey", label: "Flow-control key" },
   { name: "callerIp", label: "Caller's IP" },
+  { name: "responseStatus", label: "Response status" },
+  { name: "method", label: "Method" },
 ];
 
 // guessFilter knows what a text is by its look.
@@ -43,6 +45,9 @@ function guessFilter(text: string): string {
   }
   if (stateFilters.includes(text.toUpperCase())) {
     return "state";
+  }
+  if (/^[1-9](\d\d|xx)$/.test(text)) {
+    return "responseStatus";
   }
   return text.startsWith("/") ? "path" : text.includes(".") || text.includes(":") ? "host" : "label";
 }
