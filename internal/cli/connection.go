@@ -29,7 +29,7 @@ var developmentServer = client.Server{URL: "http://127.0.0.1:8080", Token: devUs
 func (c *connection) Validate() error {
 	_, err := c.open(terminal{})
 	for _, variable := range []string{"POSTHASTE_URL", "QSTASH_URL"} { // as client.Find has them
-		if err != nil && c.URL == "" && os.Getenv(variable) != "" {
+		if err != nil && c.URL == "" && c.Profile == "" && os.Getenv(variable) != "" {
 			return fmt.Errorf("%w (from %s)", err, variable)
 		}
 	}
