@@ -219,6 +219,14 @@ func testLanes(t *testing.T, b *browser, c *client, s *sink) {
 	page.fill("Filter text", id)
 	page.do(pressEnter())
 	page.sees("DELIVERED")
+	page.press("Queues")
+	page.press("orders")
+	page.press("Publish…")
+	page.until(`[...document.querySelectorAll("dialog label")].some((label) => label.querySelector("span")?.innerText === "Queue" && label.querySelector("input").value === "orders")`, "see the queue that is looked at")
+	page.fill("Destination", s.url+"/"+answerOK+"/through")
+	page.press("Publish")
+	page.sees("Accepted and stored")
+	c.awaitLog(t, url.Values{"queueName": {"orders"}, "path": {"/" + answerOK + "/through"}, "state": {"DELIVERED"}}, 1)
 	testCancel(t, page, c, s)
 }
 

@@ -80,8 +80,12 @@ export function publicationOf(entry: LogEntry): Publication {
   set("Upstash-Flow-Control-Key", entry.flowControlKey);
   set("Upstash-Flow-Control-Value", flowValue(entry));
   headers.push(...headersOf(entry).flatMap(([name, values]) => values.map((value): [string, string] => [name, headerText(value) ?? value])));
-  const through = entry.queueName === undefined ? "/v2/publish/" : `/v2/enqueue/${encodeURIComponent(entry.queueName)}/`;
-  return { path: through + inPath(entry.url), headers, body: fromBase64(entry.body) ?? new Uint8Array() };
+  return { path: through(entry.queueName ?? "") + inPath(entry.url), headers, body: fromBase64(entry.body) ?? new Uint8Array() };
+}
+
+// through returns what is before the destination in a path: of a queue, or "" for none.
+export function through(queue: string): string {
+  return queue === "" ? "/v2/publish/" : `/v2/enqueue/${encodeURIComponent(queue)}/`;
 }
 
 // inPath returns a destination for a path. A URL that clients might send as another one, or

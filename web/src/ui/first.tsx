@@ -4,28 +4,31 @@
 import { useState } from "preact/hooks";
 
 import { post, request } from "../api";
-import { inPath } from "../publication";
-import { go, setParams } from "../router";
+import { inPath, through } from "../publication";
+import { go, setParams, usePlace } from "../router";
 import { Form } from "./act";
 import { Field } from "./widgets";
 
 const methods = ["POST", "GET", "PUT", "PATCH", "DELETE"];
 
-// PublishForm publishes a message and shows its life.
+// PublishForm publishes a message, through a queue if one is named, and shows its life. The queue
+// that the messages are filtered by is suggested.
 export function PublishForm({ onClose }: { onClose: () => void }) {
   const [destination, setDestination] = useState("");
+  const [queue, setQueue] = useState(usePlace().params.get("queueName") ?? "");
   const [method, setMethod] = useState("POST");
   const [body, setBody] = useState("");
   const [settings, setSettings] = useState("");
   const save = async () => {
     const headers = { ...readHeaders(settings), "Upstash-Method": method };
-    const response = await request("POST", "/v2/publish/" + inPath(destination.trim()), { headers, body });
+    const response = await request("POST", through(queue.trim()) + inPath(destination.trim()), { headers, body });
     const made = await response.json() as { messageId: string } | { messageId: string }[];
     setParams({ open: [made].flat()[0]?.messageId });
   };
   return (
     <Form title="Publish a message" submit="Publish" save={save} done={onClose}>
       <Field label="Destination" hint="A URL, or the name of a URL group."><input required value={destination} onInput={(event) => setDestination(event.currentTarget.value)} /></Field>
+      <Field label="Queue" hint="Optional. A queue that does not exist is created."><input value={queue} onInput={(event) => setQueue(event.currentTarget.value)} /></Field>
       <Field label="Method">
         <select value={method} onChange={(event) => setMethod(event.currentTarget.value)}>{methods.map((one) => <option key={one}>{one}</option>)}</select>
       </Field>

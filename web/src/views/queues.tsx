@@ -14,7 +14,7 @@ import { Field, Tag } from "../ui/widgets";
 export function Queues() {
   return (
     <Resources<Queue> title="Queues" path="/v2/queues" one="queue" nameOf={(queue) => queue.name}
-      about="A queue delivers its messages in order, up to its parallelism at a time. It is created here, or by the first message that is enqueued."
+      about="A queue delivers its messages in order, up to its parallelism at a time. It is created here, or by the first message that is published through it."
       columns={["Queue", "State", "Lag", "Parallelism", "Changed"]}
       form={(done) => <QueueForm done={done} />}
       row={(queue, change) => [
