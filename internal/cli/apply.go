@@ -85,6 +85,7 @@ func readWanted(text []byte) (w wanted, err error) {
 	if err := decoder.Decode(&w); err != nil && !errors.Is(err, io.EOF) {
 		return w, posthaste.Invalidf("file: %s", strings.Join(yamlFaults(text, err), "; "))
 	}
+	const flowKeyThing = "flow-control key"
 	names := map[string]bool{}
 	check := func(thing, name string, wrong bool, what string) error {
 		switch {
@@ -96,6 +97,12 @@ func readWanted(text []byte) (w wanted, err error) {
 			return posthaste.Invalidf("file: %s %q has no %s", thing, name, what)
 		}
 		names[thing+name] = true
+		if thing == flowKeyThing { // any text is a key
+			return nil
+		}
+		if err := posthaste.CheckNewName(thing+" name", name); err != nil { // here, so that a plan says it, too
+			return posthaste.Invalidf("file: %v", err)
+		}
 		return nil
 	}
 	for _, q := range w.Queues {
@@ -108,7 +115,7 @@ func readWanted(text []byte) (w wanted, err error) {
 		err = errors.Join(err, check("schedule", s.ID, s.Destination == "" || s.Cron == "", "destination or no cron"))
 	}
 	for _, k := range w.Flow {
-		err = errors.Join(err, check("flow-control key", k.Key, false, ""))
+		err = errors.Join(err, check(flowKeyThing, k.Key, false, ""))
 	}
 	return w, err
 }

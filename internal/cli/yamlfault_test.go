@@ -13,7 +13,8 @@ func TestWantedFaults(t *testing.T) {
 		"flow:\n- key: a\n  period: soon\n":         `file: line 3: "soon" is not a duration: give numbers with d, h, m, s or ms, such as 7d or 1m30s`,
 		"groups: a\nschedules: b\n":                 `file: line 1: "groups: a" does not have a list as its value; line 2: "schedules: b" does not have a list as its value`,
 		"groups:\n- name: a\n  endpoints: [{u: b}]": `file: line 3: "u" is not a member of an endpoint: name, url are accepted`,
-		"queues: [": `file: line 1: did not find expected node content`,
+		"queues: [{name: a b}]":                     `file: queue name "a b" is invalid: letters, digits, hyphens, underscores and periods are accepted`,
+		"queues: [":                                 `file: line 1: did not find expected node content`,
 	} {
 		if _, err := readWanted([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("of %q the error is\n%v, not\n%s", text, err, want)
