@@ -43,7 +43,7 @@ func (l takingTurns) Events(ctx context.Context, user string, query store.EventQ
 	return next, more, err
 }
 
-// Counts implements store.Counter.
+// Counts implements store.Log.
 func (l takingTurns) Counts(ctx context.Context, user string, from, until time.Time, visit func(*store.Count)) error {
 	return l.readers.Do(ctx, user, func() error { return l.Source.Counts(ctx, user, from, until, visit) })
 }

@@ -153,7 +153,7 @@ func TestExportEnds(t *testing.T) {
 
 // barren is a Source of pages without entries and without an end, each of which
 // takes a second.
-type barren struct{ store.Counter }
+type barren struct{ store.Log }
 
 func (barren) Events(_ context.Context, _ string, query store.EventQuery, _ func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	time.Sleep(time.Second)

@@ -22,7 +22,7 @@ import (
 
 // growing is an eventlog.Source that entries are added to.
 type growing struct {
-	store.Counter
+	store.Log
 	mu      sync.Mutex
 	entries []store.Entry
 	grown   chan struct{}

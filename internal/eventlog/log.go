@@ -16,7 +16,6 @@ import (
 // Source is where events are read from, and what tells that there are more.
 type Source interface {
 	store.Log
-	store.Counter
 	Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error)
 }
 

@@ -1,21 +1,12 @@
 package store
 
 import (
-	"context"
 	"math/bits"
 	"slices"
 	"time"
 
 	"posthaste"
 )
-
-// Counter counts the log.
-type Counter interface {
-	// Counts visits what the hours have that begin at from or later, and before until, the hours
-	// ascending. That agrees with what Events visits, and goes with the days of the log. visit must
-	// be quick, must not call the store, and must not change labels.
-	Counts(ctx context.Context, user string, from, until time.Time, visit func(*Count)) error
-}
 
 // Count is how many events of the log one hour has that have a series, a state, and for attempts a
 // class and a latency in common. Events of runs are not counted.

@@ -24,6 +24,11 @@ type Log interface {
 	// because an event is visible only when no lower position can follow. The entries of a call
 	// have at most query.Bytes together, unless there is only one.
 	Events(ctx context.Context, user string, query EventQuery, visit func(*Entry) error) (next posthaste.Position, more bool, err error)
+
+	// Counts visits what the hours have that begin at from or later, and before until, the hours
+	// ascending. That agrees with what Events visits, and goes with the days of the log. visit must
+	// be quick, must not call the store, and must not change labels.
+	Counts(ctx context.Context, user string, from, until time.Time, visit func(*Count)) error
 }
 
 // EventQuery selects events by position and filter.

@@ -93,7 +93,6 @@ type Store interface {
 	LiveMessages(ctx context.Context, user string, query LiveQuery) (ids []posthaste.MessageID, cursor string, err error)
 
 	Log
-	Counter
 
 	// Watch: see Backend.
 	Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error)

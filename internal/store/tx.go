@@ -11,7 +11,7 @@ import (
 // Backend keeps records, messages with their places in lanes, and the log. It decides nothing that
 // a user could notice: the rules of delivery are in package ledger, which makes a Store of it.
 //
-// Backend with Log, Counter, Reader and Tx is all that a backend implements.
+// Backend with Log, Reader and Tx is all that a backend implements.
 type Backend interface {
 	// Update calls change and makes what it wrote durable in one commit, unless it returns an
 	// error: then nothing happened, and Update returns that error. change may be called more than
@@ -58,7 +58,6 @@ type Backend interface {
 	Release(ctx context.Context, now time.Time, claims []Claim) error
 
 	Log
-	Counter
 
 	// Watch returns the end of a user's log, and a channel that closes when the log may have
 	// grown or the store is closed.

@@ -112,7 +112,7 @@ func appendHourKey(key []byte, user string, begins int64) []byte {
 	return append(key, byte(begins%dayMS/time.Hour.Milliseconds()))
 }
 
-// Counts implements store.Counter.
+// Counts implements store.Log.
 func (s *Store) Counts(ctx context.Context, user string, from, until time.Time, visit func(*store.Count)) error {
 	_, err := read(s, func() (struct{}, error) {
 		days, err := s.daysBefore(dayOf(until.Add(-1)) + 1)

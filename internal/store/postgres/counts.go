@@ -81,7 +81,7 @@ func (k *knownSeries) write(batch *pgx.Batch, counts []index.Counts) {
 		column(rows, func(c countOf) int32 { return int32(c.what) }), n)
 }
 
-// Counts implements store.Counter.
+// Counts implements store.Log.
 func (s *Store) Counts(ctx context.Context, user string, from, until time.Time, visit func(*store.Count)) error {
 	_, err := read(ctx, s, func(ctx context.Context, q querier) (pgconn.CommandTag, error) {
 		found, err := q.Query(ctx, `

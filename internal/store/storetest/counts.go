@@ -106,14 +106,14 @@ func (tr *trial) wantLogCounted(log []store.Entry, from, until time.Time) {
 }
 
 // auditCounts compares a user's counts with all entries of the log.
-func auditCounts(ctx context.Context, s store.Counter, user string, entries []store.Entry) error {
+func auditCounts(ctx context.Context, s store.Log, user string, entries []store.Entry) error {
 	if slices.ContainsFunc(entries, func(e store.Entry) bool { return e.Message == nil }) {
 		return nil // which is for others to find
 	}
 	return compareCounts(ctx, s, user, entries, time.UnixMilli(0), start.AddDate(100, 0, 0))
 }
 
-func compareCounts(ctx context.Context, s store.Counter, user string, entries []store.Entry, from, until time.Time) error {
+func compareCounts(ctx context.Context, s store.Log, user string, entries []store.Entry, from, until time.Time) error {
 	got, err := readCounts(ctx, s, user, from, until)
 	if err != nil {
 		return fmt.Errorf("counts: %w", err)
@@ -131,7 +131,7 @@ func compareCounts(ctx context.Context, s store.Counter, user string, entries []
 }
 
 // readCounts returns what Counts visits, the hours of which must ascend.
-func readCounts(ctx context.Context, s store.Counter, user string, from, until time.Time) (counts []store.Count, err error) {
+func readCounts(ctx context.Context, s store.Log, user string, from, until time.Time) (counts []store.Count, err error) {
 	err = s.Counts(ctx, user, from, until, func(c *store.Count) { counts = append(counts, *c) })
 	if err == nil && !slices.IsSortedFunc(counts, func(a, b store.Count) int { return a.Hour.Compare(b.Hour) }) {
 		err = errors.New("the hours do not ascend")

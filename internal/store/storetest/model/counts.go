@@ -13,7 +13,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Counts implements store.Counter by looking at the whole log.
+// Counts implements store.Log by looking at the whole log.
 func (m *Model) Counts(_ context.Context, user string, from, until time.Time, visit func(*store.Count)) error {
 	var entries []store.Entry
 	err := m.do(func() error {
