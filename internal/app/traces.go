@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -52,8 +53,13 @@ func (a *App) attemptContext() func(*posthaste.Message, int) posthaste.TraceCont
 	return a.traces.Attempt
 }
 
+// exportTime is how long the end of a server waits for its collector.
+const exportTime = 5 * time.Second
+
 // finishExport sends what was not sent yet.
 func (a *App) finishExport(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, exportTime)
+	defer cancel()
 	if err := a.exporter.Stop(ctx); err != nil {
 		a.log.Warn("export.failed", "error", err)
 	}
