@@ -192,17 +192,28 @@ func existing[T any](ctx context.Context, server *client.Client, k kind) (map[st
 	return found, nil
 }
 
+// resources are what both a file and another server can give, by their names.
+type resources struct {
+	queues    map[string]listedQueue
+	groups    map[string]listedGroup
+	schedules map[string]listedSchedule
+}
+
+// existingResources are those that a server has.
+func existingResources(ctx context.Context, server *client.Client) (r resources, err error) {
+	if r.queues, err = existing[listedQueue](ctx, server, queues{}.kind()); err != nil {
+		return r, err
+	}
+	if r.groups, err = existing[listedGroup](ctx, server, urlGroups{}.kind()); err != nil {
+		return r, err
+	}
+	r.schedules, err = existing[listedSchedule](ctx, server, schedules{}.kind())
+	return r, err
+}
+
 // plan compares what is wanted with what a server has.
 func (w wanted) plan(ctx context.Context, server *client.Client, prune string) ([]step, error) {
-	queuesThere, err := existing[listedQueue](ctx, server, queues{}.kind())
-	if err != nil {
-		return nil, err
-	}
-	groupsThere, err := existing[listedGroup](ctx, server, urlGroups{}.kind())
-	if err != nil {
-		return nil, err
-	}
-	schedulesThere, err := existing[listedSchedule](ctx, server, schedules{}.kind())
+	there, err := existingResources(ctx, server)
 	if err != nil {
 		return nil, err
 	}
@@ -221,28 +232,28 @@ func (w wanted) plan(ctx context.Context, server *client.Client, prune string) (
 		}
 	}
 	for _, q := range w.Queues {
-		there, is := queuesThere[q.Name]
-		diff, requests := q.against(there)
+		old, is := there.queues[q.Name]
+		diff, requests := q.against(old)
 		add("queue", q.Name, is, diff, requests)
 	}
 	for _, k := range w.Flow {
-		there, is := keysThere[k.Key]
-		diff, requests := k.against(there)
+		old, is := keysThere[k.Key]
+		diff, requests := k.against(old)
 		add("flow-control key", k.Key, is, diff, requests)
 	}
 	for _, g := range w.Groups {
-		there, is := groupsThere[g.Name]
-		diff, requests := g.against(there)
+		old, is := there.groups[g.Name]
+		diff, requests := g.against(old)
 		add("URL group", g.Name, is, diff, requests)
 	}
 	for _, s := range w.Schedules {
-		there, is := schedulesThere[s.ID]
-		diff, requests := s.against(there)
+		old, is := there.schedules[s.ID]
+		diff, requests := s.against(old)
 		add("schedule", s.ID, is, diff, requests)
-		delete(schedulesThere, s.ID)
+		delete(there.schedules, s.ID)
 	}
-	for _, id := range slices.Sorted(maps.Keys(schedulesThere)) {
-		if prune != "" && slices.Contains(schedulesThere[id].labels(), prune) {
+	for _, id := range slices.Sorted(maps.Keys(there.schedules)) {
+		if prune != "" && slices.Contains(there.schedules[id].labels(), prune) {
 			steps = append(steps, step{"delete", "schedule", id, []string{},
 				[]client.Request{{Method: http.MethodDelete, Path: below("/v2/schedules", id)}}})
 		}

@@ -70,28 +70,20 @@ func (c *importCommand) Run(t terminal) error {
 
 // takeOver reads what a server keeps by name. What cannot be taken over is told on Err.
 func takeOver(ctx context.Context, t terminal, from *client.Client) (w wanted, err error) {
-	allQueues, err := existing[listedQueue](ctx, from, queues{}.kind())
+	there, err := existingResources(ctx, from)
 	if err != nil {
 		return w, err
 	}
-	allGroups, err := existing[listedGroup](ctx, from, urlGroups{}.kind())
-	if err != nil {
-		return w, err
-	}
-	allSchedules, err := existing[listedSchedule](ctx, from, schedules{}.kind())
-	if err != nil {
-		return w, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(allQueues)) {
-		q := allQueues[name]
+	for _, name := range slices.Sorted(maps.Keys(there.queues)) {
+		q := there.queues[name]
 		w.Queues = append(w.Queues, wantedQueue{q.Name, q.Parallelism, &q.Paused})
 	}
-	for _, name := range slices.Sorted(maps.Keys(allGroups)) {
-		g := allGroups[name]
+	for _, name := range slices.Sorted(maps.Keys(there.groups)) {
+		g := there.groups[name]
 		w.Groups = append(w.Groups, wantedGroup{g.Name, g.Endpoints, flat(g.Headers)})
 	}
-	for _, id := range slices.Sorted(maps.Keys(allSchedules)) {
-		s := allSchedules[id]
+	for _, id := range slices.Sorted(maps.Keys(there.schedules)) {
+		s := there.schedules[id]
 		if len(s.CallbackHeader)+len(s.FailureHeader) > 0 {
 			_ = writeLine(t.Err, "The settings of the callbacks of schedule %s are not imported.", shown(id))
 		}
