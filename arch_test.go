@@ -87,7 +87,7 @@ var layers = map[string]layer{
 		"the description of the API is read by people and by tests; the API does not know it"},
 	"docs": {nil, "text that is shown, not code"},
 	"internal/site": {[]string{"docs", "internal/openapi"},
-		"the documentation is shown to whoever asks; it knows nothing of the server beside it"},
+		"the documentation is shown to whoever asks; it imports nothing of the server"},
 	"internal/openapi/openapitest": {[]string{"internal/openapi"},
 		"what tests compare the API with is its description"},
 	"internal/api/wire": {[]string{"internal/engine", "internal/workflow", "internal/eventlog", "internal/runlog", "internal/store", "internal/backoff", "internal/cron", "internal/weburl"},
@@ -252,8 +252,7 @@ func addImports(imports map[string]bool, file string) error {
 	return nil
 }
 
-// TestTheSeamIsNarrow counts what a backend has to implement: whoever adds a method says which one
-// it replaces.
+// TestTheSeamIsNarrow counts what a backend has to implement. A new method should replace another.
 func TestTheSeamIsNarrow(t *testing.T) {
 	const most = 36 // in Backend, Log, Reader and Tx
 	var methods []string

@@ -11,8 +11,8 @@ import (
 	"posthaste/internal/app"
 )
 
-// TestNextFreePort starts on a taken port: whoever asked for it is told of a free one, and
-// nobody who did not.
+// TestNextFreePort starts on a taken port. If the port was given, the error names a free one;
+// otherwise the server takes the free one.
 func TestNextFreePort(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestAttemptLine(t *testing.T) {
 	}
 }
 
-// TestFeedDrops checks that a terminal that takes nothing holds up nobody.
+// TestFeedDrops checks that a terminal that is not read delays no attempt.
 func TestFeedDrops(t *testing.T) {
 	held := make(chan struct{})
 	out := heldWriter{held, &bytes.Buffer{}}

@@ -77,7 +77,7 @@ func (f *feed) write(attempt app.Attempt) {
 	_ = writeLine(f.out, "%s", attemptLine(attempt, f.coloured)) // nobody minds a line of a terminal that is gone
 }
 
-// attemptLine returns the line of an attempt: when, what became of the message, the response
+// attemptLine returns the line of an attempt: when, the new state of the message, the response
 // status, how long it took, what was requested, the message, and what is wrong.
 func attemptLine(a app.Attempt, coloured bool) string {
 	status := 0

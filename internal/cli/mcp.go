@@ -163,7 +163,7 @@ func (b *toolbox) addReading() {
 	}{
 		"queues":    {queues{}.kind(), "List queues: their parallelism, and how many messages wait in them."},
 		"groups":    {urlGroups{}.kind(), "List URL groups and their endpoints."},
-		"schedules": {schedules{}.kind(), "List schedules: when they tick, and what became of the last tick."},
+		"schedules": {schedules{}.kind(), "List schedules: when they tick, and the result of the last tick."},
 		"flow_keys": {flowKeys{}.kind(), "List flow-control keys: their limits, their use, and how many messages wait."},
 	} {
 		read(b, name, list.what, func(ctx context.Context, _ nothing) (any, error) {
@@ -469,7 +469,7 @@ func (b *toolbox) restart(ctx context.Context, in someFailedRuns) (any, error) {
 	return b.sweep(b.api.Sweep(ctx, request), "workflowRuns")
 }
 
-// sweep returns what became of entries, and the first of what was made of them.
+// sweep returns how many entries were changed, and the first results.
 func (b *toolbox) sweep(pages func(func(client.Page, error) bool), name string) (any, error) {
 	const most = 100
 	made, failures, first := 0, []failure{}, []json.RawMessage{}
