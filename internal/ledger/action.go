@@ -78,12 +78,13 @@ func (l *Ledger) UpdateAction(ctx context.Context, user, id string, change func(
 // deletedAtOnce bounds the actions of a user that one commit of DeleteActions deletes.
 const deletedAtOnce = 200
 
-// DeleteActions implements store.Store. Finished actions do not change any more.
+// DeleteActions implements store.Store. Finished actions do not change any more; one that was found
+// unfinished may have ended since.
 func (l *Ledger) DeleteActions(ctx context.Context, completedBefore time.Time) error {
 	due, _, damage := actions.due(ctx, l, completedBefore.Add(-time.Millisecond), math.MaxInt32)
 	old := map[string][]*posthaste.BulkAction{}
 	for _, action := range due {
-		if action.Finished() {
+		if action.Finished() && action.CompletedAt.Before(completedBefore) {
 			old[action.User] = append(old[action.User], action)
 		}
 	}

@@ -24,7 +24,7 @@ type Backend interface {
 
 	// Due returns up to limit records of a kind whose Found.DueAt has passed, of all users except
 	// some, the earliest first, and when the next other one is due: zero if there is none, now or
-	// earlier if limit left some behind.
+	// earlier if limit left some behind. A record may have changed since it was found due.
 	Due(ctx context.Context, kind ItemKind, now time.Time, limit int, except ...string) (due []Record, next time.Time, err error)
 
 	// Claim leases up to limit due messages and logs each as ACTIVE. Due lanes take turns; within
