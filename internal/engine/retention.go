@@ -70,12 +70,12 @@ func (e *Engine) trimByClock(ctx context.Context, clock *trimClock) error {
 // trimOnce trims each user that no other engine has trimmed within the interval. One user's error
 // does not stop it.
 func (e *Engine) trimOnce(ctx context.Context) error {
-	users, err := e.options.Store.Users(ctx)
+	usage, err := e.options.Store.Usage(ctx, "")
 	if err != nil {
 		return err
 	}
 	var failures []error
-	for _, user := range users {
+	for _, user := range usage.Users {
 		mine, err := e.options.Store.TryLease(ctx, "retention of "+user, trimInterval)
 		if err == nil && mine {
 			err = e.trimAll(ctx, user)

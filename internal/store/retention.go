@@ -32,6 +32,7 @@ type Usage struct {
 	DeadLetters KindUsage  // of messages
 	FailedRuns  KindUsage  // entries of the DLQ of runs
 	Runs        KindUsage  // with their lists, those in the DLQ too
+	Users       []string   // of the totals: all that have any of that or flow-control keys, in order
 }
 
 // KindUsage is what is stored of one kind. Count and time are exact, as of one moment; the size is

@@ -219,8 +219,7 @@ type Store interface {
 	// bodies, which are entries of its list.
 	Trim(ctx context.Context, user string, horizon Horizon) (Trimmed, error)
 
-	// Users, Usage, TryLease, Ping, Stats: see Backend.
-	Users(ctx context.Context) ([]string, error)
+	// Usage, TryLease, Ping, Stats: see Backend.
 	Usage(ctx context.Context, user string) (Usage, error)
 	TryLease(ctx context.Context, job string, held time.Duration) (bool, error)
 	Ping(ctx context.Context) error

@@ -78,10 +78,6 @@ type Backend interface {
 	// run twice: it may outlive its lease.
 	TryLease(ctx context.Context, job string, held time.Duration) (bool, error)
 
-	// Users returns all users that have log entries, dead letters, runs or flow-control keys, in
-	// order.
-	Users(ctx context.Context) ([]string, error)
-
 	// DropDays removes what a user's log has of days that ended before a time, except messages
 	// that have not ended and the first ones of active runs. It returns the number of days that
 	// had entries. It takes several commits, so it may have removed something when it returns an

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,25 +21,18 @@ import (
 // Retention drops a day as a few ranges. It keeps messages that have not ended, which have a place
 // in a lane, and messages with events in a later day, which are listed there.
 
-// Users implements store.Backend.
-func (s *Store) Users(context.Context) ([]string, error) {
-	return read(s, func() ([]string, error) {
-		found := map[string]bool{}
-		weeks, err := numbersBefore(s.db, kindDayIndex, maxWeek) // each user with events is in the index
-		for _, w := range weeks {
-			err = errors.Join(err, s.usersUnder(weekPrefix(w), found))
-		}
-		for _, counted := range []byte{countedDeadLetters, countedFailedRuns, countedRuns} {
-			err = errors.Join(err, s.usersUnder([]byte{kindCount, counted}, found))
-		}
-		err = errors.Join(err, s.usersUnder([]byte{kindFlowKey}, found))
-		var users []string
-		for user := range found {
-			users = append(users, user)
-		}
-		slices.Sort(users)
-		return users, err
-	})
+// users returns those that have anything that Usage counts, or flow-control keys.
+func (s *Store) users() ([]string, error) {
+	found := map[string]bool{}
+	weeks, err := numbersBefore(s.db, kindDayIndex, maxWeek) // each user with events is in the index
+	for _, w := range weeks {
+		err = errors.Join(err, s.usersUnder(weekPrefix(w), found))
+	}
+	for _, counted := range []byte{countedDeadLetters, countedFailedRuns, countedRuns} {
+		err = errors.Join(err, s.usersUnder([]byte{kindCount, counted}, found))
+	}
+	err = errors.Join(err, s.usersUnder([]byte{kindFlowKey}, found))
+	return slices.Sorted(maps.Keys(found)), err
 }
 
 const (

@@ -92,6 +92,9 @@ func (s *Store) Usage(_ context.Context, user string) (store.Usage, error) {
 	return read(s, func() (store.Usage, error) {
 		usage, err := measure(s.db, scope)
 		usage.InFlight = s.scheduler.InFlight(user)
+		if user == "" && err == nil {
+			usage.Users, err = s.users()
+		}
 		return usage, err
 	})
 }

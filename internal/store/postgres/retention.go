@@ -14,16 +14,6 @@ import (
 	"posthaste/internal/store/record"
 )
 
-func (s *Store) Users(ctx context.Context) ([]string, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
-		return rows(ctx, q, pgx.RowTo[string], `
-			SELECT user_id FROM posthaste.kept
-			UNION SELECT user_id FROM posthaste.users u
-				WHERE EXISTS (SELECT FROM posthaste.records r WHERE r.user_id = u.user_id AND r.kind = $1)
-			ORDER BY user_id`, store.ItemFlowKey)
-	})
-}
-
 func (s *Store) DropDays(ctx context.Context, user string, before time.Time) (days int, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {

@@ -53,9 +53,25 @@ func writeUsage(batch *pgx.Batch, of usageKey, k usageChange) {
 
 func (s *Store) Usage(ctx context.Context, user string) (store.Usage, error) {
 	if user == "" {
-		return s.usage(ctx, ``, `SELECT count(*) FROM posthaste.live WHERE node <> 0`)
+		u, err := s.usage(ctx, ``, `SELECT count(*) FROM posthaste.live WHERE node <> 0`)
+		if err != nil {
+			return u, err
+		}
+		u.Users, err = s.users(ctx)
+		return u, err
 	}
 	return s.usage(ctx, `WHERE user_id = $1`, `SELECT coalesce(sum(in_flight), 0) FROM posthaste.lanes WHERE user_id = $1`, user)
+}
+
+// users returns those that have anything that Usage counts, or flow-control keys.
+func (s *Store) users(ctx context.Context) ([]string, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
+		return rows(ctx, q, pgx.RowTo[string], `
+			SELECT user_id FROM posthaste.kept
+			UNION SELECT user_id FROM posthaste.users u
+				WHERE EXISTS (SELECT FROM posthaste.records r WHERE r.user_id = u.user_id AND r.kind = $1)
+			ORDER BY user_id`, store.ItemFlowKey)
+	})
 }
 
 // usageRow is a count and the time of the oldest thing counted.

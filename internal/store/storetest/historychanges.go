@@ -135,7 +135,7 @@ func (h *historian) lookAtResources() {
 		waiters, err := h.store.RunWaiters(h.Context(), ann, run.Position)
 		h.tell("%s waits %d times, %v", run.ID, len(waiters), err)
 	}
-	users, usersErr := h.store.Users(h.Context())
-	h.tell("users %v", users)
-	h.ok(errors.Join(err, schedulesErr, actionsErr, usersErr))
+	total, totalErr := h.store.Usage(h.Context(), "")
+	h.tell("users %v", total.Users)
+	h.ok(errors.Join(err, schedulesErr, actionsErr, totalErr))
 }

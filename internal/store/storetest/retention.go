@@ -153,9 +153,9 @@ var retentionPromises = []promise{
 
 func (tr *trial) wantUsers(want ...string) {
 	tr.Helper()
-	users, err := tr.store.Users(tr.Context())
-	if err != nil || !slices.Equal(users, want) {
-		tr.Errorf("something is kept of %v, %v, want %v", users, err, want)
+	total, err := tr.store.Usage(tr.Context(), "")
+	if err != nil || !slices.Equal(total.Users, want) {
+		tr.Errorf("something is kept of %v, %v, want %v", total.Users, err, want)
 	}
 }
 

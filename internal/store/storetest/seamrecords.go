@@ -70,8 +70,8 @@ var seamRecordPromises = []seamPromise{
 		s.put("", store.ItemSecret, "token", "value")
 		s.view("", func(r store.Reader) { s.wantValue(r, store.ItemSecret, "token", "value") })
 		s.view(ann, func(r store.Reader) { s.wantNone(r, store.ItemSecret, "token") })
-		if users, err := s.Users(s.Context()); err != nil || len(users) > 0 {
-			s.Errorf("Users = %q, %v, want none", users, err)
+		if total, err := s.Usage(s.Context(), ""); err != nil || len(total.Users) > 0 {
+			s.Errorf("something is kept of %q, %v, want nobody", total.Users, err)
 		}
 	}},
 	{"a change sees what it wrote", func(s *seam) {

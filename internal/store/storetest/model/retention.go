@@ -10,24 +10,22 @@ import (
 	"posthaste/internal/store"
 )
 
-// Users implements store.Store.
-func (m *Model) Users(context.Context) ([]string, error) {
-	return ask(m, func() ([]string, error) {
-		found := map[string]bool{}
-		for _, e := range m.log {
-			found[e.life.message.User] = true
-		}
-		for _, d := range m.deadLetters {
-			found[d.Message.User] = true
-		}
-		for id := range m.executions { // those in the DLQ are among them
-			found[id.user] = true
-		}
-		for key := range m.flowKeys.all {
-			found[key.user] = true
-		}
-		return slices.Sorted(maps.Keys(found)), nil
-	})
+// users returns those of whom anything is kept, in order.
+func (m *Model) users() []string {
+	found := map[string]bool{}
+	for _, e := range m.log {
+		found[e.life.message.User] = true
+	}
+	for _, d := range m.deadLetters {
+		found[d.Message.User] = true
+	}
+	for id := range m.executions { // those in the DLQ are among them
+		found[id.user] = true
+	}
+	for key := range m.flowKeys.all {
+		found[key.user] = true
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 // Trim implements store.Store. It keeps days together, as other backends do.

@@ -40,6 +40,9 @@ func (m *Model) Usage(_ context.Context, user string) (store.Usage, error) {
 				add(&u.Runs, id.at.Time(), x.size())
 			}
 		}
+		if user == "" {
+			u.Users = m.users()
+		}
 		return u, nil
 	})
 }
