@@ -213,7 +213,7 @@ func testLanes(t *testing.T, b *browser, c *client, s *sink) {
 	page.inspect("flow-control")
 	page.press("Queues")
 	page.press("Resume")
-	page.sees("RUNNING")
+	page.sees("ACTIVE")
 	c.awaitLog(t, url.Values{"messageId": {id}, "state": {"DELIVERED"}}, 1) // the page is not live
 	page.press("Messages")
 	page.fill("Filter text", id)

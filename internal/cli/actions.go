@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -67,7 +66,7 @@ func (c *cancelActionCommand) Run(t terminal) (err error) {
 	for _, path := range pathsOfActions {
 		request := client.Request{Method: http.MethodDelete, Path: path + "/" + url.PathEscape(c.ID)}
 		err = c.show(t, request, c.Output, printAction)
-		if refused, ok := errors.AsType[*client.StatusError](err); !ok || refused.Status != http.StatusNotFound {
+		if !isNotFound(err) {
 			return err
 		}
 	}

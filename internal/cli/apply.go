@@ -113,6 +113,9 @@ func readWanted(text []byte) (w wanted, err error) {
 	}
 	for _, s := range w.Schedules {
 		err = errors.Join(err, check("schedule", s.ID, s.Destination == "" || s.Cron == "", "destination or no cron"))
+		if fault := checkCron(s.Cron); s.Cron != "" && fault != nil {
+			err = errors.Join(err, posthaste.Invalidf("file: schedule %q: %v", s.ID, fault))
+		}
 	}
 	for _, k := range w.Flow {
 		err = errors.Join(err, check(flowKeyThing, k.Key, false, ""))

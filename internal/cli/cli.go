@@ -20,44 +20,47 @@ import (
 
 // commands is the registry of subcommands, one line each.
 type commands struct {
-	Dev       devCommand       `cmd:"" set:"body_size=10MiB" help:"Run a local development server, a replacement for qstash dev."`
-	Serve     serveCommand     `cmd:"" set:"body_size=1MiB" help:"Run the server."`
-	Publish   publishCommand   `cmd:"" help:"Publish a message."`
-	Enqueue   enqueueCommand   `cmd:"" help:"Publish a message through a queue."`
-	Trigger   triggerCommand   `cmd:"" help:"Start a run of a workflow."`
-	Notify    notifyCommand    `cmd:"" help:"Notify workflow runs of an event."`
-	Logs      logsCommand      `cmd:"" help:"Show or follow the log of message deliveries."`
-	LogStats  logStatsCommand  `cmd:"" help:"Count deliveries, errors and latency by hour or day, and show failing destinations."`
-	Runs      runsCommand      `cmd:"" help:"List, show and cancel workflow runs."`
-	Messages  messagesCommand  `cmd:"" help:"List, show, retry and cancel messages."`
-	DLQ       dlqCommand       `cmd:"" name:"dlq" help:"List the dead letter queue, and retry or restart its entries."`
-	Queues    queuesCommand    `cmd:"" help:"List, set, pause and delete queues."`
-	Groups    groupsCommand    `cmd:"" help:"List, set and delete URL groups."`
-	Schedules schedulesCommand `cmd:"" help:"List, set, pause and delete schedules."`
-	Flow      flowCommand      `cmd:"" help:"List, limit, pause and delete flow-control keys."`
-	Keys      keysCommand      `cmd:"" help:"Show and rotate the signing keys."`
-	Actions   actionsCommand   `cmd:"" help:"List and cancel background bulk actions."`
-	Profile   profileCommand   `cmd:"" help:"Keep URLs and tokens of servers under names."`
-	Apply     applyCommand     `cmd:"" help:"Make queues, URL groups, schedules and flow-control keys as a file has them."`
-	Import    importCommand    `cmd:"" help:"Take over queues, URL groups, schedules and dead letters from another server or a hosted account."`
-	Open      openCommand      `cmd:"" help:"Open the console in a browser."`
-	MCP       mcpCommand       `cmd:"" name:"mcp" help:"Let an agent ask a server, over the Model Context Protocol on standard input and output."`
-	Health    healthCommand    `cmd:"" help:"Ask whether a server is ready, for health checks of containers."`
-	Stats     statsCommand     `cmd:"" help:"Show how much data is stored."`
-	Backup    backupCommand    `cmd:"" help:"Back up a data directory, even while its server runs."`
-	Restore   restoreCommand   `cmd:"" help:"Restore a backup into a new data directory."`
-	Copy      copyCommand      `cmd:"" help:"Copy all data from a data directory to a database, or back."`
-	Check     checkCommand     `cmd:"" help:"Check a data directory, a backup or a database for damage."`
-	Schema    schemaCommand    `cmd:"" help:"Show a database's schema version."`
-	Verify    verifyCommand    `cmd:"" help:"Verify a delivery's signature, and explain what is wrong with it."`
-	Version   versionCommand   `cmd:"" help:"Print the version."`
-	Help      helpCommand      `cmd:"" help:"Show the help of a command."`
+	Dev     devCommand     `cmd:"" group:"Run a server:" set:"body_size=10MiB" help:"Run a local development server, a replacement for qstash dev."`
+	Serve   serveCommand   `cmd:"" group:"Run a server:" set:"body_size=1MiB" help:"Run the server."`
+	Health  healthCommand  `cmd:"" group:"Run a server:" help:"Ask whether a server is ready, for health checks of containers."`
+	Backup  backupCommand  `cmd:"" group:"Run a server:" help:"Back up a data directory, even while its server runs."`
+	Restore restoreCommand `cmd:"" group:"Run a server:" help:"Restore a backup into a new data directory."`
+	Copy    copyCommand    `cmd:"" group:"Run a server:" help:"Copy all data from a data directory to a database, or back."`
+	Check   checkCommand   `cmd:"" group:"Run a server:" help:"Check a data directory, a backup or a database for damage."`
+	Schema  schemaCommand  `cmd:"" group:"Run a server:" help:"Show a database's schema version."`
+	Stats   statsCommand   `cmd:"" group:"Run a server:" help:"Show how much data is stored."`
 
-	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version."`
+	Publish publishCommand `cmd:"" group:"Send:" help:"Publish a message."`
+	Enqueue enqueueCommand `cmd:"" group:"Send:" help:"Publish a message through a queue."`
+	Trigger triggerCommand `cmd:"" group:"Send:" help:"Start a run of a workflow."`
+	Notify  notifyCommand  `cmd:"" group:"Send:" help:"Notify workflow runs of an event."`
 
-	Completion      completionCommand `cmd:"" help:"Print a completion script for a shell."`
-	CompletionWords completionWords   `cmd:"" hidden:"" help:"Print the possible completions of a command line."`
-	Man             manCommand        `cmd:"" hidden:"" help:"Print the manual page, for packages."`
+	Logs     logsCommand     `cmd:"" group:"See what happened, and mend it:" help:"Show or follow the log of message deliveries."`
+	LogStats logStatsCommand `cmd:"" group:"See what happened, and mend it:" help:"Count deliveries, errors and latency by hour or day, and show failing destinations."`
+	Messages messagesCommand `cmd:"" group:"See what happened, and mend it:" help:"List, show, retry and cancel messages."`
+	Runs     runsCommand     `cmd:"" group:"See what happened, and mend it:" help:"List, show and cancel workflow runs."`
+	DLQ      dlqCommand      `cmd:"" group:"See what happened, and mend it:" name:"dlq" help:"List the dead letter queue, and retry or restart its entries."`
+	Actions  actionsCommand  `cmd:"" group:"See what happened, and mend it:" help:"List and cancel background bulk actions."`
+	Open     openCommand     `cmd:"" group:"See what happened, and mend it:" help:"Open the console in a browser."`
+
+	Queues    queuesCommand    `cmd:"" group:"Set up:" help:"List, set, pause and delete queues."`
+	Groups    groupsCommand    `cmd:"" group:"Set up:" help:"List, set and delete URL groups."`
+	Schedules schedulesCommand `cmd:"" group:"Set up:" help:"List, set, pause and delete schedules."`
+	Flow      flowCommand      `cmd:"" group:"Set up:" help:"List, limit, pause and delete flow-control keys."`
+	Keys      keysCommand      `cmd:"" group:"Set up:" help:"Show and rotate the signing keys."`
+	Apply     applyCommand     `cmd:"" group:"Set up:" help:"Make queues, URL groups, schedules and flow-control keys as a file has them."`
+	Import    importCommand    `cmd:"" group:"Set up:" help:"Take over queues, URL groups, schedules and dead letters from another server or a hosted account."`
+
+	Profile     profileCommand    `cmd:"" group:"Tools:" help:"Keep URLs and tokens of servers under names."`
+	MCP         mcpCommand        `cmd:"" group:"Tools:" name:"mcp" help:"Let an agent ask a server, over the Model Context Protocol on standard input and output."`
+	Verify      verifyCommand     `cmd:"" group:"Tools:" help:"Verify a delivery's signature, and explain what is wrong with it."`
+	Completion  completionCommand `cmd:"" group:"Tools:" help:"Print a completion script for a shell."`
+	Version     versionCommand    `cmd:"" group:"Tools:" help:"Print the version."`
+	Help        helpCommand       `cmd:"" group:"Tools:" help:"Show the help of a command."`
+	ShowVersion versionFlag       `name:"version" env:"-" help:"Print the version."`
+
+	CompletionWords completionWords `cmd:"" group:"Tools:" hidden:"" help:"Print the possible completions of a command line."`
+	Man             manCommand      `cmd:"" group:"Tools:" hidden:"" help:"Print the manual page, for packages."`
 }
 
 // Exit codes. A program that panics ends with 2 as well, so that a supervisor restarts it
@@ -98,7 +101,7 @@ func run(args []string, t terminal) int {
 	if err != nil {
 		return fail(t, exitFailure, err)
 	}
-	parsed, err := parser.Parse(doubleDashes(args))
+	parsed, err := parser.Parse(spelled(args))
 	if group := withoutCommand(err); group != nil {
 		err = group.PrintUsage(false)
 		if err == nil {
@@ -106,7 +109,7 @@ func run(args []string, t terminal) int {
 		}
 	}
 	if err != nil {
-		return fail(t, exitUsage, nameSources(clearer(err)))
+		return fail(t, exitUsage, clearer(nameSources(err)))
 	}
 	if err := parsed.Run(t); err != nil {
 		return fail(t, exitFailure, err)
@@ -123,6 +126,9 @@ func clearer(err error) error {
 	text := err.Error()
 	if missing, is := strings.CutPrefix(text, `expected "`); is && failed.Context.Selected() != nil {
 		return fmt.Errorf("%s is missing: see posthaste help %[2]s", strings.TrimSuffix(missing, `"`), failed.Context.Selected().Path())
+	}
+	if flag, value, is := strings.Cut(text, ": expected a valid 64 bit int but got "); is {
+		return fmt.Errorf("%s: expected a whole number but got %s", flag, value)
 	}
 	if before, values, is := strings.Cut(text, ` must be one of "",`); is { // no value is the default
 		return errors.New(before + " must be one of " + values)
@@ -147,8 +153,23 @@ func newParser(grammar *commands, t terminal) (*kong.Kong, error) {
 		kong.DefaultEnvars(envPrefix),
 		kong.Writers(t.Out, t.Err),
 		kong.Help(printHelp),
+		kong.ExplicitGroups(flagGroups),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
+}
+
+// flagGroups are the headings of flags in the help.
+var flagGroups = []kong.Group{
+	{Key: "setting", Title: "Settings of the message:"},
+	{Key: "override", Title: "Settings that replace earlier ones:"},
+	{Key: "filter", Title: "Filters:"},
+	{Key: "server", Title: "Server:"},
+	{Key: "access", Title: "Access:"},
+	{Key: "database", Title: "Database:"},
+	{Key: "destinations", Title: "Destinations:"},
+	{Key: "limits", Title: "Limits:"},
+	{Key: "retention", Title: "Retention:"},
+	{Key: "alerts", Title: "Alerts:"},
 }
 
 // fail tells why the program ends. The sentence is the last thing written:
@@ -158,16 +179,21 @@ func fail(t terminal, code int, err error) int {
 	return code
 }
 
-// doubleDashes rewrites -port=8081 as --port=8081, the spelling of programs
-// that take one dash before a long name. No flag of ours has a short name that
-// could be clustered.
-func doubleDashes(args []string) []string {
-	rewritten := make([]string, len(args))
+// spelled rewrites -port=8081 as --port=8081, the spelling of programs that take one dash before
+// a long name, and --retries -1 as --retries=-1, which the parser would take for a short name.
+// No flag of ours has a short name that could be clustered, or that is a digit.
+func spelled(args []string) []string {
+	rewritten := make([]string, 0, len(args))
 	for i, arg := range args {
-		if len(arg) > 2 && arg[0] == '-' && unicode.IsLetter(rune(arg[1])) {
+		switch {
+		case len(arg) < 2 || arg[0] != '-':
+		case arg[1] >= '0' && arg[1] <= '9' && i > 0 && strings.HasPrefix(args[i-1], "-"):
+			rewritten[len(rewritten)-1] += "=" + arg
+			continue
+		case len(arg) > 2 && unicode.IsLetter(rune(arg[1])):
 			arg = "-" + arg
 		}
-		rewritten[i] = arg
+		rewritten = append(rewritten, arg)
 	}
 	return rewritten
 }

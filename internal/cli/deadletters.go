@@ -26,7 +26,7 @@ func (deadLetters) kind() kind {
 func (deadLetters) prefix() (id, filter string) { return "msg_", "--message-id" }
 
 func (deadLetters) other() otherDLQ {
-	return otherDLQ{"workflow run", "posthaste dlq list", func(k kept) keptKind { return k.FailedRuns }}
+	return otherDLQ{"workflow run", "/v2/workflows/dlq", "posthaste dlq", func(k kept) keptKind { return k.FailedRuns }}
 }
 
 // selectedLetters are the dead letters that a command is about.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -14,7 +16,7 @@ import (
 // dlqCommand is about what failed for good: runs of workflows, and messages.
 type dlqCommand struct {
 	List    listEntries[failedRuns]     `cmd:"" help:"List failed runs in the DLQ."`
-	Show    showThing[failedRuns]       `cmd:"" set:"idhelp=ID of the DLQ entry." help:"Show why a run failed."`
+	Show    showEntry[failedRuns]       `cmd:"" set:"idhelp=ID of the DLQ entry." help:"Show why a run failed."`
 	Restart remakeEntries[selectedRuns] `cmd:"" help:"Restart failed runs from the beginning."`
 	Resume  remakeEntries[selectedRuns] `cmd:"" help:"Restart failed runs from the step that failed."`
 	Delete  deleteEntries[selectedRuns] `cmd:"" help:"Delete failed runs from the DLQ."`
@@ -25,7 +27,7 @@ type dlqCommand struct {
 // deadLettersCommand is about messages that failed for good.
 type deadLettersCommand struct {
 	List   listEntries[deadLetters]       `cmd:"" help:"List messages in the DLQ."`
-	Show   showThing[deadLetters]         `cmd:"" set:"idhelp=ID of the DLQ entry." help:"Show why a message failed."`
+	Show   showEntry[deadLetters]         `cmd:"" set:"idhelp=ID of the DLQ entry." help:"Show why a message failed."`
 	Retry  remakeEntries[selectedLetters] `cmd:"" help:"Publish failed messages again."`
 	Delete deleteEntries[selectedLetters] `cmd:"" help:"Delete messages from the DLQ."`
 }
@@ -39,9 +41,46 @@ type dlq interface {
 
 // otherDLQ is where else to look: who looks for an entry would not look for a second DLQ.
 type otherDLQ struct {
-	thing string // that is in it
-	list  string // the command that lists them
-	in    func(kept) keptKind
+	thing    string // that is in it
+	path     string
+	commands string // the command that they are below
+	in       func(kept) keptKind
+}
+
+// showEntry shows an entry of a DLQ.
+type showEntry[D dlq] struct {
+	ID string `arg:"" name:"id" help:"ID of the DLQ entry."`
+	oneOutput
+	connection
+}
+
+// Run prints the entry, or says where to find the one that is meant.
+func (c *showEntry[D]) Run(t terminal) error {
+	var d D
+	kind, other := d.kind(), d.other()
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		var entry json.RawMessage
+		err := server.Do(ctx, client.Request{Path: below(kind.paths[0], c.ID)}, &entry)
+		switch {
+		case !isNotFound(err) && err != nil:
+			return err
+		case err == nil && c.Output == "json":
+			return writeJSON(t.Out, entry)
+		case err == nil:
+			return kind.print(t, entry)
+		case server.Do(ctx, client.Request{Path: below(other.path, c.ID)}, nil) == nil:
+			return fmt.Errorf("DLQ entry %s is a %s: %s show %[1]s", c.ID, other.thing, other.commands)
+		}
+		if prefix, filter := d.prefix(); strings.HasPrefix(c.ID, prefix) {
+			return notAnEntry(d, c.ID, filter)
+		}
+		return fmt.Errorf("there is no DLQ entry %q: its ID is the one that posthaste dlq list or posthaste dlq messages list shows, such as 1700000000000-0", c.ID)
+	})
+}
+
+// notAnEntry says that an ID is that of what failed.
+func notAnEntry(d dlq, id, filter string) error {
+	return posthaste.Invalidf("%q is not the ID of a DLQ entry: give the one that the list of %ss shows, such as 1700000000000-0, or %s=%s", id, d.kind().thing, filter, id)
 }
 
 // listEntries lists the entries of a DLQ.
@@ -63,7 +102,7 @@ func (c *listEntries[D]) Run(t terminal) error {
 			return err
 		}
 		if n := int(other.in(found).Entries); n > 0 {
-			return writeLine(t.Err, "The DLQ also has %s. List them with: %s", counted(n, other.thing), other.list)
+			return writeLine(t.Err, "The DLQ also has %s. List them with: %s", counted(n, other.thing), other.commands+" list")
 		}
 		return nil
 	})
@@ -84,8 +123,7 @@ func (s selectedEntries[D]) Validate() error {
 	prefix, filter := s.DLQ.prefix()
 	for _, id := range distinctIDs(s.IDs) {
 		if strings.HasPrefix(id, prefix) {
-			kind := s.DLQ.kind()
-			return posthaste.Invalidf("%q is not the ID of a DLQ entry: give the one that the list of %ss shows, such as 1700000000000-0, or %s=%s", id, kind.thing, filter, id)
+			return notAnEntry(s.DLQ, id, filter)
 		}
 	}
 	return s.connection.Validate()

@@ -50,7 +50,7 @@ posthaste groups remove shops backup
 posthaste groups delete shops
 posthaste schedules list
 posthaste schedules show nightly
-posthaste schedules set https://api.example.com/report --cron 'CRON_TZ=Europe/Berlin 30 3 * * *' --schedule-id nightly
+posthaste schedules set nightly https://api.example.com/report --cron 'CRON_TZ=Europe/Berlin 30 3 * * *'
 posthaste schedules ticks '30 3 * * 1-5'
 posthaste schedules pause nightly
 posthaste schedules resume nightly
@@ -122,6 +122,10 @@ func (c *helpCommand) AfterApply(ctx *kong.Context) error {
 // printHelp prints the help of a command. It ends with what people look for first:
 // command lines to copy, and what the exit code says.
 func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	options.NoExpandSubcommands = ctx.Selected() == nil // all of them do not fit a screen
+	for node := ctx.Selected(); node != nil; node = node.Parent {
+		node.Group = nil // the heading is that of the list of all commands
+	}
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err
 	}

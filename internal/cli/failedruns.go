@@ -20,7 +20,7 @@ func (failedRuns) kind() kind {
 func (failedRuns) prefix() (id, filter string) { return "wfr_", "--workflow-run-id" }
 
 func (failedRuns) other() otherDLQ {
-	return otherDLQ{"message", "posthaste dlq messages list", func(k kept) keptKind { return k.DeadLetters }}
+	return otherDLQ{"message", "/v2/dlq", "posthaste dlq messages", func(k kept) keptKind { return k.DeadLetters }}
 }
 
 // selectedRuns are the failed runs that a command is about.

@@ -82,9 +82,9 @@ func pinned(is bool) string {
 // setFlowCommand fixes the limits of a key.
 type setFlowCommand struct {
 	Key         string `arg:"" help:"Flow-control key."`
-	Parallelism int    `env:"-" placeholder:"N" help:"Attempts at once."`
-	Rate        int    `env:"-" placeholder:"N" help:"Attempts that may start in each period."`
-	Period      span   `env:"-" default:"0s" placeholder:"SPAN" help:"Length of a period, such as 10s or 1m. Default: 1s."`
+	Parallelism *int   `env:"-" placeholder:"N" help:"Attempts at once."`
+	Rate        *int   `env:"-" placeholder:"N" help:"Attempts that may start in each period."`
+	Period      *span  `env:"-" placeholder:"SPAN" help:"Length of a period, such as 10s or 1m. Default: 1s."`
 	oneOutput
 	connection
 }
@@ -92,17 +92,35 @@ type setFlowCommand struct {
 // Validate returns a sentence about the first setting that is wrong.
 func (c *setFlowCommand) Validate() error {
 	switch {
-	case c.Parallelism == 0 && c.Rate == 0:
+	case c.Parallelism == nil && c.Rate == nil:
 		return posthaste.Invalidf("there is no limit to set: give --parallelism or --rate")
-	case time.Duration(c.Period)%time.Second != 0:
-		return posthaste.Invalidf("period %s is not a number of whole seconds", c.Period)
+	case c.Period != nil && c.Rate == nil:
+		return posthaste.Invalidf("period %s is that of a rate: give --rate, too", c.Period)
+	case c.Period != nil && (*c.Period < span(time.Second) || time.Duration(*c.Period)%time.Second != 0):
+		return posthaste.Invalidf("period %s is not accepted: give whole seconds, 1s or more", c.Period)
 	}
-	return c.connection.Validate()
+	return firstError(atLeastOne("parallelism", c.Parallelism), atLeastOne("rate", c.Rate), c.connection.Validate())
 }
 
 // Run fixes the limits.
 func (c *setFlowCommand) Run(t terminal) error {
-	return c.setThing(t, c.Output, "flow-control key", c.Key, pinFlowKey(c.Key, c.Parallelism, c.Rate, time.Duration(c.Period)))
+	return c.setThing(t, c.Output, "flow-control key", c.Key, pinFlowKey(c.Key, value(c.Parallelism), value(c.Rate), time.Duration(value(c.Period))))
+}
+
+// atLeastOne returns an error if a limit is given that lets nothing through.
+func atLeastOne(name string, limit *int) error {
+	if limit != nil && *limit < 1 {
+		return posthaste.Invalidf("--%s %d is not accepted: give 1 or more, or use pause", name, *limit)
+	}
+	return nil
+}
+
+// value returns what a flag was given, and zero if it was not.
+func value[T any](flag *T) (v T) {
+	if flag != nil {
+		v = *flag
+	}
+	return v
 }
 
 func pinFlowKey(key string, parallelism, rate int, period time.Duration) client.Request {

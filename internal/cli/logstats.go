@@ -65,7 +65,9 @@ func printLogStats(t terminal, answer json.RawMessage) error {
 	}
 	var rows [][]cell
 	for _, n := range found.Buckets {
-		rows = append(rows, row(at(n.Time), n))
+		if len(n.States) > 0 { // most hours of a small server have nothing to say
+			rows = append(rows, row(at(n.Time), n))
+		}
 	}
 	rows = append(rows, row(cell{text: "total"}, found.Total))
 	err := columns{{"FROM", ofTime}, {"CREATED", 8}, {"DELIVERED", 9}, {"ERRORS", 8}, {"FAILED", 6}, {name: "LATENCY"}}.writeRows(t.Out, rows)

@@ -1,18 +1,23 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"posthaste"
@@ -29,15 +34,65 @@ type mcpCommand struct {
 // Run serves one client, over standard input and output, until it goes.
 func (c *mcpCommand) Run(t terminal) error {
 	return c.call(t, func(ctx context.Context, server *client.Client) error {
-		err := newMCP(server, c.AllowWrites).Run(ctx, &mcp.StdioTransport{})
+		out := &wholeLines{Writer: os.Stdout}
+		in, lines := io.Pipe()
+		go func() { lines.CloseWithError(passMessages(lines, os.Stdin, out)) }()
+		err := newMCP(server, c.AllowWrites).Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("read JSON-RPC messages, one a line, from standard input: %w", err)
-		}
-		return nil
+		return err
 	})
+}
+
+// wholeLines lets answers be written side by side, each in one piece.
+type wholeLines struct {
+	io.Writer
+	mu sync.Mutex
+}
+
+func (w *wholeLines) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Writer.Write(line)
+}
+
+// Close leaves standard output open, which is not ours.
+func (w *wholeLines) Close() error { return nil }
+
+// passMessages copies lines that are JSON-RPC messages. Any other is answered with an error here,
+// because the SDK ends with the first line that it cannot read.
+func passMessages(to io.Writer, from io.Reader, answers io.Writer) error {
+	in := bufio.NewReader(from)
+	for {
+		line, err := in.ReadBytes('\n')
+		if fault := faultOf(line); len(bytes.TrimSpace(line)) > 0 && fault != "" {
+			_, _ = io.WriteString(answers, fault+"\n")
+		} else if _, failed := to.Write(line); failed != nil {
+			return failed
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// faultOf returns the answer to a line that is no JSON-RPC message, "" to one that is.
+func faultOf(line []byte) string {
+	const fault = `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`
+	if !json.Valid(line) {
+		return fmt.Sprintf(fault, jsonrpc.CodeParseError, "the line is not JSON: send one JSON-RPC message a line")
+	}
+	var messages []json.RawMessage
+	if json.Unmarshal(line, &messages) != nil { // an older protocol has several in an array
+		messages = []json.RawMessage{line}
+	}
+	for _, message := range messages {
+		if _, err := jsonrpc.DecodeMessage(message); err != nil {
+			return fmt.Sprintf(fault, jsonrpc.CodeInvalidRequest, "the line is not a JSON-RPC 2.0 message")
+		}
+	}
+	return ""
 }
 
 const mcpInstructions = `Posthaste delivers HTTP messages and runs durable workflows. A message is CREATED, ACTIVE while it is attempted, ERROR and

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +57,22 @@ func callTools(flags string, calls []string) error {
 		code = answer.Confirm
 	}
 	return nil
+}
+
+// TestLinesThatAreNoMessages checks that they are answered, and that the others are read.
+func TestLinesThatAreNoMessages(t *testing.T) {
+	const one, several = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", `[{"jsonrpc":"2.0","id":2,"method":"ping"}]` + "\n"
+	var read, answered strings.Builder
+	if err := passMessages(&read, strings.NewReader(one+"{oops\n\n{}\n[{}]\n"+several+"oops"), &answered); err != io.EOF {
+		t.Fatal(err)
+	}
+	if want := one + "\n" + several; read.String() != want {
+		t.Errorf("read %q, want %q", &read, want)
+	}
+	codes := regexp.MustCompile(`"code":(-\d+)`).FindAllString(answered.String(), -1)
+	if want := []string{`"code":-32700`, `"code":-32600`, `"code":-32600`, `"code":-32700`}; !slices.Equal(codes, want) {
+		t.Errorf("answered %s, want %v", &answered, want)
+	}
 }
 
 // TestCodesOfCalls checks that a code serves the call that it was given for, once, and in time.

@@ -53,13 +53,23 @@ func (l list) write(t terminal, values iter.Seq2[json.RawMessage, error]) error 
 }
 
 func (l list) writeTo(out *bufio.Writer, look look, values iter.Seq2[json.RawMessage, error]) error {
-	err := l.begin(out, look)
-	if err != nil {
-		return err
+	begun, comma := false, ""
+	begin := func() error {
+		if begun {
+			return nil
+		}
+		begun = true
+		return l.begin(out, look)
 	}
-	comma := ""
+	var err error
+	if l.prompt || l.output == "json" { // somebody waits for what is to come, or reads the document
+		err = begin()
+	}
 	for value, failure := range values {
-		if err = failure; err != nil {
+		if err = errors.Join(err, failure); err == nil {
+			err = begin() // a refusal has no names of columns above it
+		}
+		if err != nil {
 			break
 		}
 		switch l.output {
@@ -77,6 +87,9 @@ func (l list) writeTo(out *bufio.Writer, look look, values iter.Seq2[json.RawMes
 		if err != nil {
 			break
 		}
+	}
+	if err == nil {
+		err = begin()
 	}
 	return errors.Join(err, l.end(out)) // a document can be read after an error too
 }

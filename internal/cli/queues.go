@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"posthaste"
 	"posthaste/internal/client"
 )
 
@@ -64,15 +63,14 @@ type setQueueCommand struct {
 	connection
 }
 
+// Validate returns a sentence about the first setting that is wrong.
+func (c *setQueueCommand) Validate() error {
+	return firstError(atLeastOne("parallelism", c.Parallelism), c.connection.Validate())
+}
+
 // Run sets the queue.
 func (c *setQueueCommand) Run(t terminal) error {
-	parallelism := 0
-	if c.Parallelism != nil {
-		if parallelism = *c.Parallelism; parallelism < 1 {
-			return posthaste.Invalidf("--parallelism %d is not accepted: give 1 or more, or pause the queue", parallelism)
-		}
-	}
-	return c.setThing(t, c.Output, "queue", c.Name, putQueue(c.Name, parallelism))
+	return c.setThing(t, c.Output, "queue", c.Name, putQueue(c.Name, value(c.Parallelism)))
 }
 
 func putQueue(name string, parallelism int) client.Request {

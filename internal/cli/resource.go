@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -107,6 +108,12 @@ type showThing[R resource] struct {
 func (c *showThing[R]) Run(t terminal) error {
 	var r R
 	return c.show(t, client.Request{Path: below(r.kind().paths[0], c.ID)}, c.Output, r.kind().print)
+}
+
+// isNotFound reports whether the server has no such thing.
+func isNotFound(err error) bool {
+	refused, ok := errors.AsType[*client.StatusError](err)
+	return ok && refused.Status == http.StatusNotFound
 }
 
 // below returns the path of what has a name below another.

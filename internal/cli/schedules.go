@@ -2,12 +2,15 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"posthaste"
 	"posthaste/internal/client"
+	"posthaste/internal/cron"
 )
 
 // schedulesCommand is about schedules.
@@ -98,13 +101,29 @@ func (s listedSchedule) labels() []string {
 
 // setScheduleCommand creates or replaces a schedule.
 type setScheduleCommand struct {
+	ID          string `arg:"" help:"ID of the schedule to create or replace, such as nightly."`
 	Destination string `arg:"" help:"URL of the destination, or name of a URL group."`
-	Cron        string `header:"Upstash-Cron" env:"-" required:"" placeholder:"EXPR" help:"Cron expression, such as '0 3 * * *', with CRON_TZ=ZONE in front for a time zone."`
-	ScheduleID  string `header:"Upstash-Schedule-Id" env:"-" placeholder:"ID" help:"ID of the schedule to create or replace. Default: a new one."`
+	Cron        string `env:"-" required:"" placeholder:"EXPR" help:"Cron expression, such as '0 3 * * *', with CRON_TZ=ZONE in front for a time zone."`
 	QueueName   string `header:"Upstash-Queue-Name" env:"-" placeholder:"NAME" help:"Queue to publish through."`
 	commonSettings
 	callbackSetting
 	submission
+}
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *setScheduleCommand) Validate() error {
+	if err := posthaste.CheckNewName("schedule ID", c.ID); err != nil {
+		return fmt.Errorf("%w: the ID of the schedule comes before its destination", err)
+	}
+	return firstError(checkCron(c.Cron), c.submission.Validate())
+}
+
+// checkCron returns a sentence about a cron expression that is none, before anything is changed.
+func checkCron(text string) error {
+	if _, err := cron.Parse(text); err != nil {
+		return posthaste.Invalidf("cron %v", err)
+	}
+	return nil
 }
 
 // Run sets the schedule.
@@ -113,8 +132,8 @@ func (c *setScheduleCommand) Run(t terminal) error {
 		Cron  string `header:"Upstash-Cron"`
 		ID    string `header:"Upstash-Schedule-Id"`
 		Queue string `header:"Upstash-Queue-Name"`
-	}{c.Cron, c.ScheduleID, c.QueueName}
-	return c.submit(t, "/v2/schedules/"+c.Destination, own, c.commonSettings, c.callbackSetting)
+	}{c.Cron, c.ID, c.QueueName}
+	return c.submit(t, "/v2/schedules/", c.Destination, own, c.commonSettings, c.callbackSetting)
 }
 
 // ticksCommand shows the next ticks of a cron expression.

@@ -129,9 +129,10 @@ func (s *submission) Validate() error {
 	return firstError(s.headerFlags.check(), s.connection.Validate())
 }
 
-// submit sends a request with settings and the content, and prints what the server accepted.
-func (s *submission) submit(t terminal, path string, settings ...any) error {
-	request := client.Request{Method: http.MethodPost, Path: path, Header: http.Header{}}
+// submit sends a request with settings and the content to a path that ends with a destination,
+// and prints what the server accepted.
+func (s *submission) submit(t terminal, path, destination string, settings ...any) error {
+	request := client.Request{Method: http.MethodPost, Path: path + destination, Header: http.Header{}}
 	for _, some := range settings {
 		addAll(request.Header, tagged(some))
 	}
@@ -141,13 +142,22 @@ func (s *submission) submit(t terminal, path string, settings ...any) error {
 	return s.call(t, func(ctx context.Context, server *client.Client) error {
 		var answer json.RawMessage
 		if err := server.Do(ctx, request, &answer); err != nil {
-			return err
+			return hinted(err, destination)
 		}
 		if s.Output == "json" {
 			return writeJSON(t.Out, answer)
 		}
 		return printReceipts(t, answer)
 	})
+}
+
+// hinted returns what a server answers to a publication, and what to give if the destination is
+// neither a URL nor a group that there is.
+func hinted(err error, destination string) error {
+	if isNotFound(err) && !strings.Contains(destination, "://") {
+		return fmt.Errorf("there is no URL group %q: give a URL, such as https://%[1]s, or create the group with posthaste groups set %[1]s --endpoint URL", destination)
+	}
+	return err
 }
 
 // printReceipts writes what was accepted, a line each: one thing, or one of each endpoint of a
@@ -204,7 +214,7 @@ type publishCommand struct {
 
 // Run publishes the message.
 func (c *publishCommand) Run(t terminal) error {
-	return c.submit(t, "/v2/publish/"+c.Destination, c.commonSettings, c.callbackSetting, c.deduplication)
+	return c.submit(t, "/v2/publish/", c.Destination, c.commonSettings, c.callbackSetting, c.deduplication)
 }
 
 // enqueueCommand publishes a message through a queue.
@@ -219,8 +229,7 @@ type enqueueCommand struct {
 
 // Run publishes the message.
 func (c *enqueueCommand) Run(t terminal) error {
-	path := below("/v2/enqueue", c.Queue) + "/" + c.Destination
-	return c.submit(t, path, c.commonSettings, c.callbackSetting, c.deduplication)
+	return c.submit(t, below("/v2/enqueue", c.Queue)+"/", c.Destination, c.commonSettings, c.callbackSetting, c.deduplication)
 }
 
 // triggerCommand starts a run of a workflow.
@@ -236,7 +245,7 @@ func (c *triggerCommand) Run(t terminal) error {
 	header := struct {
 		ID string `header:"Upstash-Workflow-RunId"`
 	}{c.WorkflowRunID}
-	return c.submit(t, "/v2/trigger/"+c.WorkflowURL, c.commonSettings, header)
+	return c.submit(t, "/v2/trigger/", c.WorkflowURL, c.commonSettings, header)
 }
 
 // notifyCommand notifies runs of an event.

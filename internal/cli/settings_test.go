@@ -29,7 +29,7 @@ func parse(t *testing.T, args ...string) (*commands, error) {
 	if err != nil {
 		t.Fatalf("grammar: %v", err)
 	}
-	_, err = parser.Parse(doubleDashes(args))
+	_, err = parser.Parse(spelled(args))
 	return &parsed, err
 }
 

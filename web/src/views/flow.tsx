@@ -19,7 +19,7 @@ export function FlowKeys() {
       columns={["Key", "State", "Waiting", "In flight", "Rate"]}
       row={(key, change) => [
         <a href={href("/messages", { flowControlKey: key.flowControlKey })}>{key.flowControlKey}</a>,
-        key.isPaused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">RUNNING</Tag>,
+        key.isPaused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">ACTIVE</Tag>,
         <span class="number">{count(key.waitListSize)}</span>,
         <Parallelism of={key} />,
         <Rate of={key} />,

@@ -19,7 +19,7 @@ export function Queues() {
       form={(done) => <QueueForm done={done} />}
       row={(queue, change) => [
         <a href={href("/messages", { queueName: queue.name })}>{queue.name}</a>,
-        queue.paused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">RUNNING</Tag>,
+        queue.paused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">ACTIVE</Tag>,
         <span class="number">{count(queue.lag)}</span>,
         <span class="number">{queue.parallelism}</span>,
         away(queue.updatedAt),

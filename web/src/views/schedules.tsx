@@ -28,7 +28,7 @@ export function Schedules() {
       form={(done) => <ScheduleForm done={done} />}
       row={(schedule, change) => [
         <a href={href("/messages", { scheduleId: schedule.scheduleId })}>{schedule.scheduleId}</a>,
-        schedule.isPaused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">RUNNING</Tag>,
+        schedule.isPaused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">ACTIVE</Tag>,
         <><code>{schedule.cron}</code><br /><small>{inWords(schedule.cron)}</small></>,
         shortURL(schedule.destination),
         schedule.nextScheduleTime === undefined ? "" : <span title={moment(schedule.nextScheduleTime)}>{away(schedule.nextScheduleTime)}</span>,
