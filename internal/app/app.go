@@ -110,7 +110,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 	a.startControl(options, s)
 	now := clockOf(s)
 	telemetry.RegisterBuild(registry, Version)
-	telemetry.RegisterStore(registry, s, now)
+	telemetry.RegisterStore(registry, s, now, options.MetricsQueues)
 	telemetry.RegisterUsage(registry, s)
 	telemetry.RegisterConnections(registry, a.all.count)
 	a.store, a.log, a.made = s, options.Log, access.made

@@ -63,6 +63,8 @@ type Options struct {
 
 	ShutdownLead time.Duration // for which Stop lets the server go on, not ready
 
+	MetricsQueues int // that metrics name
+
 	CORS bool // scripts of any web page may call the API; for development only
 	Log  *slog.Logger
 

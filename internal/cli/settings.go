@@ -42,6 +42,7 @@ type settings struct {
 	DiskReserve        byteSize `default:"256MiB" help:"Free disk space at --data reserved for messages already accepted: 16MiB to 1024GiB, or 0B for none. With less free space, new messages and runs get 503."`
 
 	ShutdownTimeout span             `default:"${shutdown_timeout}" help:"How long requests and attempts in progress may take to finish after SIGTERM. Interrupted attempts are repeated at the next start and do not count as retries."`
+	MetricsQueues   int              `default:"0" help:"Number of queues that /metrics names, those that lag most: 0 to 1000. Anybody who reaches /metrics can read the names."`
 	LogLevel        level            `default:"${log_level}" help:"Minimum log level: debug, info, warn or error."`
 	LogFormat       telemetry.Format `default:"text" enum:"text,json" help:"Log format: text or json."`
 }
@@ -66,6 +67,7 @@ func (s *settings) check() error {
 		keeping("memory-limit", s.MemoryLimit, 256<<20, 1<<40),
 		within("cache-size", s.CacheSize, 1<<20, 1<<40),
 		keeping("disk-reserve", s.DiskReserve, 16<<20, 1<<40),
+		within("metrics-queues", count(s.MetricsQueues), 0, 1000),
 		headerValue("region", s.Region),
 		telemetry.CheckExport(os.Getenv),
 	)
@@ -93,6 +95,7 @@ func (s *settings) options(log io.Writer) app.Options {
 		MaxRequests:     s.MaxRequests,
 		MaxConnections:  s.MaxConnections,
 		MemoryLimit:     int64(s.MemoryLimit),
+		MetricsQueues:   s.MetricsQueues,
 		Keep:            s.keep(),
 		KeepFor:         keepFor,
 		Log:             telemetry.NewLogger(log, slog.Level(s.LogLevel), s.LogFormat),

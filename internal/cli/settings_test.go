@@ -172,6 +172,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"batch size above":              {serve("--max-batch-size=101MiB"), "max-batch-size 101MiB is out of range: 1B to 100MiB is accepted"},
 		"queues below":                  {serve("--max-queues=-1"), "max-queues -1 is out of range: 0 to 1000000 is accepted"},
 		"parallelism above":             {serve("--max-parallelism=1000001"), "max-parallelism 1000001 is out of range"},
+		"queues of metrics above":       {serve("--metrics-queues=1001"), "metrics-queues 1001 is out of range: 0 to 1000 is accepted"},
 		"schedules above":               {serve("--max-schedules=1000001"), "max-schedules 1000001 is out of range"},
 		"response size above":           {serve("--max-response-size=101MiB"), "max-response-size 101MiB is out of range"},
 		"disk reserve below":            {serve("--disk-reserve=1MiB"), "disk-reserve 1MiB is out of range: 16MiB to 1024GiB is accepted"},
@@ -264,7 +265,7 @@ func TestServeOptions(t *testing.T) {
 		"--keep-logs=2d", "--keep-dlq=0s", "--keep-runs=1h", "--keep-bytes=5GB",
 		"--keep-for=ada:logs=7d,ada:dlq=1d", "--keep-for=bob:bytes=0B", "--keep-for=urn:id=9:bytes=0B", `--keep-for=o\,p:bytes=0B,bob:dlq=0s`,
 		"--max-requests=9", "--max-connections=10", "--memory-limit=1GiB",
-		"--concurrency=9", "--cache-size=8MiB", "--disk-reserve=64MiB", "--region=lab", "--use-proxy", "--signature-not-before",
+		"--concurrency=9", "--cache-size=8MiB", "--disk-reserve=64MiB", "--region=lab", "--metrics-queues=11", "--use-proxy", "--signature-not-before",
 	)...)
 	if err != nil {
 		t.Fatal(err)
@@ -300,6 +301,7 @@ func TestServeOptions(t *testing.T) {
 			"o,p":      {Logs: 48 * time.Hour, Runs: time.Hour},
 			"urn:id=9": {Logs: 48 * time.Hour, Runs: time.Hour},
 		},
+		MetricsQueues:   11,
 		MaxRequests:     9,
 		MaxConnections:  10,
 		MemoryLimit:     1 << 30,

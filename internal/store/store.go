@@ -286,6 +286,11 @@ type Stats struct {
 	OldestDueAt       time.Time
 	OldestPausedDueAt time.Time
 
+	// Messages that wait, by what holds the next one of their lane; nil while they are being
+	// counted, which the embedded backend does after it was opened.
+	Waiting map[Waiting]int
+	Queues  []QueueLag // whose next message is due
+
 	InFlight  int // claims not settled or released
 	Lanes     int // with waiting or claimed messages
 	SetAside  int // unreadable records found since the backend was opened

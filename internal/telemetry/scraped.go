@@ -3,6 +3,8 @@ package telemetry
 import (
 	"context"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +19,9 @@ const scrapeTimeout = 2 * time.Second
 type scraped[T any] struct {
 	read    func(context.Context) (T, error)
 	metrics []scrapedMetric[T]
+
+	labelled   []*prometheus.Desc // of what series collects; its labels are not known before
+	labelledBy func(T, chan<- prometheus.Metric)
 }
 
 // scrapedMetric is a number among what was read. NaN is left out.
@@ -30,6 +35,9 @@ type scrapedMetric[T any] struct {
 func (s scraped[T]) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range s.metrics {
 		out <- m.desc
+	}
+	for _, desc := range s.labelled {
+		out <- desc
 	}
 }
 
@@ -48,6 +56,9 @@ func (s scraped[T]) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(m.desc, m.kind, value)
 		}
 	}
+	if s.labelledBy != nil {
+		s.labelledBy(read, out)
+	}
 }
 
 // StatsReader is the part of a store that knows its state.
@@ -55,14 +66,17 @@ type StatsReader interface {
 	Stats(ctx context.Context, now time.Time) (store.Stats, error)
 }
 
-// RegisterStore registers metrics that describe the store at the moment of a
-// scrape. It panics when the registerer has metrics of these names already.
-func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() time.Time) {
+// RegisterStore registers metrics that describe the store at the moment of a scrape. At most so many
+// queues are named, those that lag most. It panics when the registerer has metrics of these names
+// already.
+func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() time.Time, queues int) {
+	waiting := prometheus.NewDesc("messages_waiting", "Messages that wait for an attempt, by state and by what holds the next message of their queue, flow-control key or host.", []string{"state", "reason"}, nil)
+	lag := prometheus.NewDesc("queue_lag_seconds", "Age of the next message of a queue since it was due, paused or not. queue=\"\" is the longest of queues without a series of their own.", []string{"user", "queue"}, nil)
 	describe := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	prefixed(registerer).MustRegister(scraped[store.Stats]{
-		func(ctx context.Context) (store.Stats, error) { return s.Stats(ctx, now()) },
-		[]scrapedMetric[store.Stats]{
+		read: func(ctx context.Context) (store.Stats, error) { return s.Stats(ctx, now()) },
+		metrics: []scrapedMetric[store.Stats]{
 			{gauge, describe("due_backlog_age_seconds", "Age of the most overdue message, not counting paused queues and flow-control keys; 0 if none is due."), func(s store.Stats) float64 { return overdue(s.OldestDueAt, now()) }},
 			{gauge, describe("paused_backlog_age_seconds", "Age of the most overdue message in paused queues and flow-control keys; 0 if none is due."), func(s store.Stats) float64 { return overdue(s.OldestPausedDueAt, now()) }},
 			{gauge, describe("lanes", "Queues, flow-control keys and hosts with messages waiting or in flight."), func(s store.Stats) float64 { return float64(s.Lanes) }},
@@ -81,8 +95,29 @@ func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() t
 			{counter, describe("log_entries_read_total", "Entries read by log queries; 0 if the store does not count them."), func(s store.Stats) float64 { return float64(s.LogReads.Entries) }},
 			{counter, describe("log_entries_returned_total", "Entries returned by log queries; 0 if the store does not count them."), func(s store.Stats) float64 { return float64(s.LogReads.Returned) }},
 		},
+		labelled: []*prometheus.Desc{waiting, lag},
+		labelledBy: func(s store.Stats, out chan<- prometheus.Metric) {
+			for _, of := range store.AllWaiting {
+				if s.Waiting != nil {
+					out <- prometheus.MustNewConstMetric(waiting, gauge, float64(s.Waiting[of]), string(of.State), string(of.Hold))
+				}
+			}
+			slices.SortFunc(s.Queues, func(a, b store.QueueLag) int { return a.DueAt.Compare(b.DueAt) })
+			named := min(queues, len(s.Queues))
+			for _, q := range s.Queues[:named] {
+				out <- prometheus.MustNewConstMetric(lag, gauge, overdue(q.DueAt, now()), label(q.User), label(q.Queue))
+			}
+			var rest time.Time
+			if named < len(s.Queues) {
+				rest = s.Queues[named].DueAt
+			}
+			out <- prometheus.MustNewConstMetric(lag, gauge, overdue(rest, now()), "", "")
+		},
 	})
 }
+
+// label makes a name that a client chose the value of a label.
+func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // overdue returns for how many seconds something has been due.
 func overdue(dueAt, now time.Time) float64 {

@@ -3,7 +3,7 @@
 //
 // It is told of events and decides nothing. Two rules hold for every line, every
 // metric and every span: labels come from closed sets, so that no client can grow their
-// number, and neither tokens, bodies, header values nor more of a destination
+// number (but for the names of as many queues as a setting says), and neither tokens, bodies, header values nor more of a destination
 // than its host appear, for a path or a query may itself be a secret.
 package telemetry
 

@@ -191,6 +191,21 @@ func TestStoreMetrics(t *testing.T) {
 			store.Stats{OldestPausedDueAt: start, Lanes: 1},
 			map[string]float64{"posthaste_paused_backlog_age_seconds": 60, "posthaste_lanes": 1},
 		},
+		"waiting": {
+			store.Stats{Waiting: map[store.Waiting]int{{State: posthaste.StateCreated, Hold: store.HoldRate}: 3, {State: posthaste.StateRetry, Hold: store.HoldBackoff}: 2}},
+			map[string]float64{
+				`posthaste_messages_waiting{reason=rate,state=CREATED}`:  3,
+				`posthaste_messages_waiting{reason=backoff,state=RETRY}`: 2,
+			},
+		},
+		"queues of which one is named": {
+			store.Stats{Queues: []store.QueueLag{
+				{User: "ann", Queue: "third", DueAt: start.Add(20 * time.Second)},
+				{User: "ann", Queue: "first", DueAt: start},
+				{User: "ann", Queue: "second", DueAt: start.Add(10 * time.Second)},
+			}},
+			map[string]float64{`posthaste_queue_lag_seconds{queue=first,user=ann}`: 60, `posthaste_queue_lag_seconds{queue=,user=}`: 50},
+		},
 		"clock stepped back": {
 			store.Stats{OldestDueAt: now.Add(time.Hour), Lanes: 1},
 			map[string]float64{"posthaste_lanes": 1},
@@ -208,7 +223,7 @@ func TestStoreMetrics(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
-			telemetry.RegisterStore(registry, stats{stats: test.stats}, func() time.Time { return now })
+			telemetry.RegisterStore(registry, stats{stats: test.stats}, func() time.Time { return now }, 1)
 			got := gather(t, registry)
 			for name, value := range test.want {
 				if got[name] != value {
@@ -227,7 +242,7 @@ func TestStoreMetrics(t *testing.T) {
 func TestStoreMetricsShowFailure(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	broken := errors.New("disk on fire")
-	telemetry.RegisterStore(registry, stats{err: broken}, time.Now)
+	telemetry.RegisterStore(registry, stats{err: broken}, time.Now, 0)
 	if _, err := registry.Gather(); err == nil || !strings.Contains(err.Error(), broken.Error()) {
 		t.Errorf("gather error = %v, want one with %q", err, broken)
 	}

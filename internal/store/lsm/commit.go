@@ -23,6 +23,7 @@ type commit struct {
 	last    posthaste.Position
 	ops     []*op // that succeeded so far
 	effects []func()
+	lengths []lanes.Change // of lanes
 	scratch [512]byte
 
 	recordBatch *pebble.Batch // the records, readable; nil if there are none

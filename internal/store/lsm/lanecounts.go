@@ -1,8 +1,12 @@
 package lsm
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -24,6 +28,58 @@ func (v *view) LaneLengths(of []posthaste.Lane) ([]int, error) {
 		}
 	}
 	return lengths, nil
+}
+
+// countLanes counts what each lane has at this moment, and returns before that is done: there may be
+// millions of messages, and only metrics need the numbers. A store without any is counted at once.
+func (s *Store) countLanes(logger *slog.Logger) error {
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindWaiting}, UpperBound: []byte{kindWaiting + 1}})
+	if err != nil {
+		return err
+	}
+	count := func() {
+		defer close(s.counted)
+		stored, whole := s.countIn(iter)
+		if err := errors.Join(iter.Error(), iter.Close()); err != nil {
+			logger.Warn("store.lanes_uncounted", "error", err)
+		} else if whole {
+			s.scheduler.Counted(stored)
+		}
+	}
+	if iter.First() {
+		go count()
+	} else {
+		count()
+	}
+	return nil
+}
+
+// countIn counts from where the iterator is to its end, unless the store is closed meanwhile.
+func (s *Store) countIn(iter *pebble.Iterator) (stored map[lanes.ID]lanes.Length, whole bool) {
+	stored = map[lanes.ID]lanes.Length{}
+	var prefix []byte // of the lane
+	var lane lanes.ID
+	var length lanes.Length
+	for valid := iter.Valid(); valid; valid = iter.Next() {
+		select {
+		case <-s.stop:
+			return nil, false
+		default:
+		}
+		if prefix == nil || !bytes.HasPrefix(iter.Key(), prefix) {
+			next, _, ok := parseWaitingKey(iter.Key())
+			if !ok {
+				continue
+			}
+			stored[lane] = length
+			lane, length, prefix = next, stored[next], appendLane(prefix[:0], next)
+		}
+		if waiting, err := parseWaiting(iter.Value()); err == nil {
+			length[waiting.Class()]++
+		}
+	}
+	stored[lane] = length
+	return stored, true
 }
 
 // UnderKeys implements store.Reader. It counts messages in the lanes of the keys and in the queues of

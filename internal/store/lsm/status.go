@@ -54,6 +54,14 @@ func (s status) at(p *store.Place) status {
 	return s
 }
 
+// class returns how a message counts in its lane, claimed or not.
+func (s *status) class() lanes.Class {
+	if s.state.Terminal() {
+		return lanes.Uncounted
+	}
+	return s.Waiting.Class()
+}
+
 // inLane reports whether the message has a place in its lane.
 func (s status) inLane() bool { return !s.state.Terminal() || s.Ended }
 

@@ -87,6 +87,8 @@ type Store struct {
 
 	mu      sync.RWMutex // held for reading while the database is read
 	closing bool
+	stop    chan struct{} // closed when the store is
+	counted chan struct{} // closed when nobody counts lanes any more
 }
 
 var _ store.Backend = (*Store)(nil)
@@ -119,6 +121,8 @@ func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) 
 	s := &Store{
 		reserve:    disk.NewReserve(options.FS, dir, options.Reserve, options.Logger),
 		unreadable: unreadableRecords{logger: options.Logger},
+		stop:       make(chan struct{}),
+		counted:    make(chan struct{}),
 	}
 	var err error
 	if s.fs, err = disk.Open(options.FS, dir, options.Logger, options.fail); err != nil {
@@ -133,6 +137,9 @@ func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) 
 		return nil, errors.Join(fmt.Errorf("open %s: %w", dir, err), s.db.Close(), s.fs.Close())
 	}
 	s.fs.Trust()
+	if err := s.countLanes(options.Logger); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: count what waits: %w", dir, err), s.db.Close(), s.fs.Close())
+	}
 	s.writer = newWriter(s.db, s.fs, posthaste.Position(last), commits, options)
 	return s, nil
 }
@@ -331,6 +338,8 @@ func (s *Store) Close() error {
 	}
 	s.closing = true
 	s.mu.Unlock()
+	close(s.stop)
+	<-s.counted
 	_ = s.writer.do(context.Background(), func(*commit) error { return nil }) // behind all that nobody waits for: ACTIVE events
 	s.writer.close()
 	s.writer.grown.send()

@@ -366,6 +366,7 @@ func (tx *transaction) writeMessage(p *placed) {
 	c.setStatus(m, p.now)
 	if p.now.inLane() {
 		c.setPlace(p.lane, m.ID, &p.now)
+		tx.recount(p.lane, lanes.Uncounted, p.now.class())
 		lane, it := p.lane, newItem(m, p.now)
 		c.after(func() { s.Add(lane, it) })
 	}
@@ -403,10 +404,23 @@ func (tx *transaction) writePlace(p *placed) {
 func (tx *transaction) writeStatus(p *placed) {
 	c, to := tx.c, lanes.Spot{Order: p.now.order, ID: p.id}
 	c.setStatus(p.message, p.now)
+	tx.recount(p.lane, p.before.class(), p.now.class())
 	if p.before.inLane() && (!p.now.inLane() || to != p.spot()) {
 		c.delete(appendWaitingKey(c.key(), p.lane, p.spot()))
 	}
 	if p.now.inLane() {
 		c.setPlace(p.lane, p.id, &p.now)
 	}
+}
+
+// recount lets the scheduler know how many messages a lane has, when that is durable.
+func (tx *transaction) recount(lane lanes.ID, before, now lanes.Class) {
+	if before == now {
+		return
+	}
+	c, s := tx.c, tx.store.scheduler
+	if len(c.lengths) == 0 {
+		c.after(func() { s.Recount(c.lengths) })
+	}
+	c.lengths = append(c.lengths, lanes.Change{Lane: lane, Before: before, Now: now})
 }

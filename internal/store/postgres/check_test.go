@@ -181,6 +181,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		"node":                   {"live", `lease = 1, begun = true, node = 12345`, `it is claimed by node 12345, which does not exist`},
 		"lane":                   {"lanes", `live = live + 1`, `lane "`},
 		"claims of a lane":       {"lanes", `in_flight = in_flight + 1`, `and says `},
+		"retries of a lane":      {"lanes", `retrying = retrying + 1`, `and says `},
 		"queue":                  {"records", `value = '\xff' WHERE kind = 2`, `of kind 2 of user "ann"`},
 		"kind of a record":       {"records", `kind = 100`, `records of this kind are not known`},
 		"time of a record":       {"records", `due = 1`, `the time it is found by is 1`},

@@ -154,10 +154,13 @@ func (l *liveMessage) check(data []byte) error {
 
 // lanes checks the counts of lanes.
 func (c *checker) lanes() error {
-	return c.reportRows(`lane %[3]q of kind %[2]d of user %[1]q: it has %[5]d messages, %[7]d of them claimed, and says %[4]d and %[6]d`, `
-		SELECT user_id, kind, lane, coalesce(s.live, 0), coalesce(n.live, 0), coalesce(s.in_flight, 0), coalesce(n.in_flight, 0)
+	return c.reportRows(`lane %[3]q of kind %[2]d of user %[1]q: it has %[5]d messages, %[7]d of them claimed and %[9]d waiting for a retry, and says %[4]d, %[6]d and %[8]d`, `
+		SELECT user_id, kind, lane, coalesce(s.live, 0), coalesce(n.live, 0), coalesce(s.in_flight, 0), coalesce(n.in_flight, 0),
+			coalesce(s.retrying, 0), coalesce(n.retrying, 0)
 		FROM posthaste.lanes s FULL JOIN (
-			SELECT user_id, kind, lane, count(*) FILTER (WHERE NOT ended) AS live, count(*) FILTER (WHERE lease <> 0) AS in_flight
+			SELECT user_id, kind, lane, count(*) FILTER (WHERE NOT ended) AS live, count(*) FILTER (WHERE lease <> 0) AS in_flight,
+				count(*) FILTER (WHERE lease = 0 AND retried > 0 AND NOT ended) AS retrying
 			FROM posthaste.live GROUP BY user_id, kind, lane) AS n USING (user_id, kind, lane)
-		WHERE coalesce(s.live, 0) <> coalesce(n.live, 0) OR coalesce(s.in_flight, 0) <> coalesce(n.in_flight, 0)`)
+		WHERE coalesce(s.live, 0) <> coalesce(n.live, 0) OR coalesce(s.in_flight, 0) <> coalesce(n.in_flight, 0)
+			OR coalesce(s.retrying, 0) <> coalesce(n.retrying, 0)`)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"posthaste"
+	"posthaste/internal/flow"
 	"posthaste/internal/store"
 	"posthaste/internal/store/record"
 )
@@ -32,54 +34,76 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
 		if err != nil {
 			return stats, err
 		}
-		late, err := rows(ctx, q, pgx.RowToStructByPos[lateLane], lateLanes, now.UnixMilli(), longestLane, hashedLane)
-		for _, lane := range late {
-			oldest := &stats.OldestDueAt
-			if lane.paused() {
-				oldest = &stats.OldestPausedDueAt
-			}
-			if oldest.IsZero() {
-				*oldest = time.UnixMilli(lane.Due)
-			}
+		heads, err := rows(ctx, q, pgx.RowToStructByPos[laneHeads], headsOfLanes, now.UnixMilli(), longestLane, hashedLane)
+		stats.Waiting = map[store.Waiting]int{}
+		for i := range heads {
+			heads[i].addTo(&stats, now)
 		}
 		return stats, err
 	})
 }
 
-// lateLane is a lane whose first message is overdue.
-type lateLane struct {
-	Due   int64
-	Queue []byte // record of the queue that it is
-	Key   []byte // record of the flow-control key of that message
+// laneHeads are lanes whose next messages are held by the same. A queue is alone.
+type laneHeads struct {
+	User           string // of the queue
+	Lane           []byte // of the queue
+	Name           []byte // of the queue, if it has a record
+	Queue          []byte // its record
+	Slots          int    // that it uses
+	Key            []byte // record of the flow-control key of the next messages
+	Blocked        bool   // a lane waits for the key
+	Due            *int64 // the next messages, the first of them; nil: there is none
+	Created, Retry int    // how many wait
 }
 
-// lateLanes are those of all users, most overdue first. A long queue name is hashed in its
-// lane: see laneOf.
-const lateLanes = `
-	SELECT first.due,
-		CASE WHEN l.kind = 113 THEN coalesce(
-			(SELECT value FROM posthaste.records WHERE user_id = l.user_id AND kind = 2 AND key = l.lane),
-			CASE WHEN octet_length(l.lane) = $3 THEN (
-				SELECT value FROM posthaste.records WHERE user_id = l.user_id AND kind = 2
-					AND octet_length(key) > $2 AND substring(sha256(key) FOR $3) = l.lane) END) END,
-		(SELECT value FROM posthaste.records WHERE user_id = l.user_id AND kind = 4 AND key = first.flow_key)
-	FROM posthaste.lanes l, LATERAL (
+// headsOfLanes look at the first message of each lane. A long queue name is hashed in its lane: see
+// laneOf.
+const headsOfLanes = `
+	SELECT CASE WHEN l.kind = 113 THEN l.user_id ELSE '' END AS "user", CASE WHEN l.kind = 113 THEN l.lane END AS lane,
+		queue.key, queue.value, coalesce(slots.used, 0)::integer,
+		(SELECT value FROM posthaste.records WHERE user_id = l.user_id AND kind = 4 AND key = first.flow_key) AS flow,
+		first.flow_key IS NOT NULL AND EXISTS (
+			SELECT FROM posthaste.blocked b
+			WHERE b.user_id = l.user_id AND b.flow_key = first.flow_key AND b.kind = l.kind AND b.lane = l.lane) AS blocked,
+		min(first.due), sum(l.live - l.in_flight - l.retrying)::integer, sum(l.retrying)::integer
+	FROM posthaste.lanes l
+	LEFT JOIN LATERAL (
 		SELECT due, flow_key FROM posthaste.live w
 		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT begun
-		ORDER BY place, id LIMIT 1) AS first
-	WHERE first.due < $1 ORDER BY first.due`
+		ORDER BY place, id LIMIT 1) AS first ON true
+	LEFT JOIN LATERAL (
+		SELECT count(*) AS used FROM posthaste.live s WHERE s.user_id = l.user_id AND s.lane = l.lane AND s.begun AND s.kind = 113 OFFSET 0
+	) AS slots ON l.kind = 113
+	LEFT JOIN LATERAL (
+		SELECT key, value FROM posthaste.records r WHERE r.user_id = l.user_id AND r.kind = 2 AND r.key = l.lane
+		UNION ALL
+		SELECT key, value FROM posthaste.records r WHERE r.user_id = l.user_id AND r.kind = 2 AND octet_length(l.lane) = $3
+			AND octet_length(r.key) > $2 AND substring(sha256(r.key) FOR $3) = l.lane
+		LIMIT 1) AS queue ON l.kind = 113
+	WHERE l.live > 0
+	GROUP BY 1, 2, 3, 4, 5, 6, 7, first.due > $1`
 
-// paused reports whether a pause blocks the lane. An unreadable record is not a pause.
-func (l *lateLane) paused() bool {
-	if l.Queue != nil {
-		if queue, err := record.DecodeQueue("", l.Queue); err == nil && queue.Paused {
-			return true
+// addTo counts them. An unreadable record is not a pause.
+func (h *laneHeads) addTo(stats *store.Stats, now time.Time) {
+	head := store.LaneHead{Queue: h.Lane != nil}
+	if head.Queue {
+		parallelism := posthaste.DefaultParallelism
+		if queue, err := record.DecodeQueue("", h.Queue); h.Queue != nil && err == nil {
+			head.QueuePaused, parallelism = queue.Paused, queue.Parallelism
 		}
+		head.QueueFull = h.Slots >= parallelism
 	}
-	if l.Key != nil {
-		if key, err := record.DecodeFlowKey("", l.Key); err == nil && key.Paused {
-			return true
-		}
+	if key, err := record.DecodeFlowKey("", h.Key); h.Key != nil && err == nil {
+		_, _, admits := flow.Admit(key, 0, now)
+		head.KeyPaused, head.Rate, head.KeyFull = key.Paused, !key.Paused && !admits, h.Blocked
 	}
-	return false
+	if h.Due != nil {
+		head.DueAt = time.UnixMilli(*h.Due)
+	}
+	stats.AddWaiting(&head, now, h.Created, h.Retry)
+	name := h.Name
+	if name == nil {
+		name = h.Lane
+	}
+	stats.AddHead(&head, now, h.User, string(name))
 }

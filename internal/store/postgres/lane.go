@@ -39,8 +39,10 @@ func (l laneID) strict() bool { return posthaste.LaneKind(l.kind) == posthaste.L
 
 // laneChange is how a transaction changes a lane.
 type laneChange struct {
-	live, inFlight int32 // of messages that have not ended, and of claimed ones
-	look           bool  // something has happened, so that Claim should look at it
+	live     int32 // messages that have not ended
+	inFlight int32 // of them, claimed
+	retrying int32 // of them, waiting for a retry
+	look     bool  // something has happened, so that Claim should look at it
 
 	// If Claim has looked at it: when to look again, nil: when something happens.
 	seen   bool
@@ -48,14 +50,12 @@ type laneChange struct {
 	served int64 // the lease that it was served with last; 0: none
 }
 
-// leased counts a message as claimed, or not any more.
-func (s laneChange) leased(claimed bool) laneChange {
-	if claimed {
-		s.inFlight++
-	} else {
-		s.inFlight--
-	}
-	return s
+// count counts a message as so many claimed ones and so many that wait for a retry.
+func (t *userTx) count(l *liveMessage, claimed, retrying int32) {
+	change := t.laneChanges[l.lane]
+	change.inFlight += claimed
+	change.retrying += retrying
+	t.laneChanges[l.lane] = change
 }
 
 // touch has Claim look at a lane, and changes its count of messages that have not ended.
@@ -97,14 +97,15 @@ func writeLanes(batch *pgx.Batch, changes map[laneID]laneChange) {
 	}
 	lanes := slices.Collect(maps.Keys(changes))
 	batch.Queue(`
-		INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, ready, served)
-		SELECT * FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::bigint[], $7::bigint[])
+		INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, retrying, ready, served)
+		SELECT * FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[], $8::bigint[])
 		ON CONFLICT (user_id, kind, lane) DO UPDATE SET live = lanes.live + excluded.live,
-			in_flight = lanes.in_flight + excluded.in_flight, served = greatest(lanes.served, excluded.served),
+			in_flight = lanes.in_flight + excluded.in_flight, retrying = lanes.retrying + excluded.retrying, served = greatest(lanes.served, excluded.served),
 			ready = CASE excluded.ready WHEN -1 THEN lanes.ready ELSE excluded.ready END`,
 		append(laneKeys(lanes),
 			column(lanes, func(l laneID) int32 { return changes[l].live }),
 			column(lanes, func(l laneID) int32 { return changes[l].inFlight }),
+			column(lanes, func(l laneID) int32 { return changes[l].retrying }),
 			column(lanes, func(l laneID) *int64 { return changes[l].readyColumn() }),
 			column(lanes, func(l laneID) int64 { return changes[l].served }))...)
 }

@@ -36,7 +36,9 @@ type liveMessage struct {
 	stored bool // the row exists
 	gone   bool // to be deleted
 	dirty  bool // to be written
-	leased bool // and counted as such in its lane
+
+	// As what it is counted in its lane.
+	leased, retrying bool
 }
 
 const liveColumns = `user_id, id, kind, lane, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, node, flow_key`
@@ -72,7 +74,7 @@ func readLive(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
 	}
 	l.id, l.place = id, posthaste.Position(place)
 	l.lane.user, l.lane.name = l.user, string(lane)
-	l.leased = l.lease != 0
+	l.leased, l.retrying = l.lease != 0, l.waitsForRetry()
 	var err error
 	l.state, err = record.StateOf(uint8(state))
 	return l, err
@@ -128,13 +130,14 @@ func (c *readCache) liveOf(ctx context.Context, q querier, of messageOf) (*liveM
 	return l, err
 }
 
-// save queues the row to be written, and counts claims in its lane.
+// save queues the row to be written, and counts the message in its lane.
 func (t *userTx) save(l *liveMessage) {
 	t.writes++
 	l.begun = l.holdsSlot()
-	if leased := l.lease != 0 && !l.gone; leased != l.leased {
-		l.leased = leased
-		t.laneChanges[l.lane] = t.laneChanges[l.lane].leased(leased)
+	leased, retrying := l.lease != 0 && !l.gone, l.waitsForRetry()
+	if leased != l.leased || retrying != l.retrying {
+		t.count(l, difference(l.leased, leased), difference(l.retrying, retrying))
+		l.leased, l.retrying = leased, retrying
 	}
 	if l.lease == 0 {
 		l.node = 0
@@ -143,6 +146,22 @@ func (t *userTx) save(l *liveMessage) {
 		l.dirty = true
 		t.changed = append(t.changed, l)
 	}
+}
+
+// waitsForRetry reports whether the message is counted among those that do.
+func (l *liveMessage) waitsForRetry() bool {
+	return l.lease == 0 && l.retried > 0 && !l.ended && !l.gone
+}
+
+// difference is by how much the number of things that are so grows if one of them was, and is now.
+func difference(was, is bool) int32 {
+	switch {
+	case is == was:
+		return 0
+	case is:
+		return 1
+	}
+	return -1
 }
 
 func (t *userTx) remove(l *liveMessage) {

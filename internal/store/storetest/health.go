@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,6 +88,66 @@ var healthPromises = []promise{
 			tr.Errorf("Stats = %+v, %v, want nothing late", got, err)
 		}
 	}},
+	{"messages that wait are counted by what holds the next one of their lane", func(tr *trial) {
+		created, retry := posthaste.StateCreated, posthaste.StateRetry
+		tr.wantHeld(map[store.Waiting]int{})
+		claim := tr.claimOne(tr.accept(sentTo("http://a.example/")))
+		tr.wantHeld(map[store.Waiting]int{})
+		tr.settle(store.RetryAt(claim, tr.now.Add(time.Minute), refused))
+		tr.accept(sentTo("http://a.example/"), delayed(time.Hour))
+		tr.accept(sentTo("http://b.example/"))
+		tr.wantHeld(map[store.Waiting]int{{State: retry, Hold: store.HoldBackoff}: 1, {State: created, Hold: store.HoldDelayed}: 1, {State: created, Hold: store.HoldTurn}: 1})
+		tr.wantCancels(1, tr.accept(sentTo("http://b.example/")))
+		tr.wait(2 * time.Minute)
+		tr.wantHeld(map[store.Waiting]int{{State: retry, Hold: store.HoldTurn}: 1, {State: created, Hold: store.HoldTurn}: 2})
+	}},
+	{"messages in a queue wait for its pause, its slots or a retry", func(tr *trial) {
+		created, retry := posthaste.StateCreated, posthaste.StateRetry
+		first := tr.accept(through("q"))
+		tr.accept(through("q"))
+		tr.accept(through("q"))
+		claim := tr.claimOne(first)
+		tr.wantHeld(map[store.Waiting]int{{State: created, Hold: store.HoldQueueParallelism}: 2})
+		tr.settle(store.RetryAt(claim, tr.now.Add(time.Minute), refused))
+		tr.wantHeld(map[store.Waiting]int{{State: created, Hold: store.HoldQueueParallelism}: 2, {State: retry, Hold: store.HoldBackoff}: 1})
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Paused = true })
+		tr.wantHeld(map[store.Waiting]int{{State: created, Hold: store.HoldQueuePaused}: 2, {State: retry, Hold: store.HoldQueuePaused}: 1})
+		tr.updateQueue("q", func(q *posthaste.Queue) { q.Paused, q.Parallelism = false, 2 })
+		tr.wantHeld(map[store.Waiting]int{{State: created, Hold: store.HoldTurn}: 2, {State: retry, Hold: store.HoldBackoff}: 1})
+	}},
+	{"messages under a flow-control key wait for its pause, its rate or its parallelism", func(tr *trial) {
+		created := posthaste.StateCreated
+		limited := func(key string, limit posthaste.FlowLimit) *posthaste.Message {
+			return tr.accept(func(m *posthaste.Message) { m.FlowControl = posthaste.FlowControl{Key: key, FlowLimit: limit} })
+		}
+		for range 3 {
+			limited("slow", posthaste.FlowLimit{Rate: 1, Period: time.Minute})
+			limited("narrow", posthaste.FlowLimit{Parallelism: 2})
+		}
+		tr.claim(plenty)
+		tr.wantHeld(map[store.Waiting]int{{State: created, Hold: store.HoldRate}: 2, {State: created, Hold: store.HoldKeyParallelism}: 1})
+		tr.updateFlowKey("slow", func(k *posthaste.FlowKey) { k.Paused = true })
+		tr.wantHeld(map[store.Waiting]int{{State: created, Hold: store.HoldKeyPaused}: 2, {State: created, Hold: store.HoldKeyParallelism}: 1})
+	}},
+	{"a queue lags from when its next message was due", func(tr *trial) {
+		long := strings.Repeat("q", 250) // its lane may have another name
+		tr.accept(through("q"), delayed(time.Second))
+		tr.wait(time.Minute)
+		tr.accept(through(long))
+		tr.updateQueue(long, func(q *posthaste.Queue) { q.Paused = true })
+		tr.accept(through("later"), delayed(time.Hour))
+		tr.accept(ownedBy(anna), through("q"))
+		tr.wait(time.Minute)
+		got := must(tr.store.Stats(tr.Context(), tr.now))(tr).Queues
+		slices.SortFunc(got, func(a, b store.QueueLag) int {
+			return cmp.Or(strings.Compare(a.User, b.User), strings.Compare(a.Queue, b.Queue))
+		})
+		tr.same("queues", []store.QueueLag{
+			{User: ann, Queue: "q", DueAt: start.Add(time.Second)},
+			{User: ann, Queue: long, DueAt: start.Add(time.Minute)},
+			{User: anna, Queue: "q", DueAt: start.Add(time.Minute)},
+		}, got)
+	}},
 	{"claims in flight are counted for each user", func(tr *trial) {
 		tr.accept()
 		tr.accept()
@@ -108,5 +170,12 @@ func (tr *trial) wantStats(want store.Stats) {
 		tr.Fatalf("Stats = %+v, %v", got, err)
 	}
 	got.DiskBytes, got.WrittenBytes, got.LogReads = 0, 0, store.LogReads{}
+	got.Waiting, got.Queues = nil, nil
 	tr.same("stats", want, got)
+}
+
+func (tr *trial) wantHeld(want map[store.Waiting]int) {
+	tr.Helper()
+	got := must(tr.store.Stats(tr.Context(), tr.now))(tr).Waiting
+	tr.same("waiting", want, got)
 }

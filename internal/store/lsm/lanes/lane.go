@@ -215,10 +215,10 @@ func compareItem(it *Item, t Spot) int {
 	}
 }
 
-// first returns the first message in memory that has not ended, or nil.
+// first returns the first message in memory that has not begun, or nil.
 func (l *lane) first() *Item {
 	for _, it := range l.items {
-		if !it.Waiting.Ended {
+		if l.standing(it) == flow.NotBegun {
 			return it
 		}
 	}

@@ -8,11 +8,9 @@ import (
 	"container/list"
 	"math/rand/v2"
 	"sync"
-	"time"
 
 	"posthaste"
 	"posthaste/internal/flow"
-	"posthaste/internal/store"
 )
 
 // Scheduler decides which messages are claimed next. It knows the lanes, the claims, and when
@@ -47,6 +45,7 @@ type Scheduler struct {
 	inflight       map[string]int  // claims by user
 	memory         flow.Memory[ID] // for what is claimed
 	kept           kept            // in all lanes
+	lengths        lengths
 	lastToken      uint64
 }
 
@@ -87,6 +86,7 @@ func New(disk Disk, memory int) *Scheduler {
 		inflight:       map[string]int{},
 		memory:         flow.NewMemory[ID](memory),
 		kept:           kept{most: memory / 2},
+		lengths:        lengths{of: map[ID]Length{}},
 		lastToken:      rand.Uint64() >> 1, // so that a claim of an earlier process fits no lease of this one
 	}
 }
@@ -296,62 +296,6 @@ func (s *Scheduler) InFlight(user string) int {
 		return len(s.leases)
 	}
 	return s.inflight[user]
-}
-
-// Stats returns the numbers of claims and lanes, and when the messages that have waited
-// longest were due, as far as they are in memory.
-func (s *Scheduler) Stats(now time.Time) store.Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stats := store.Stats{InFlight: len(s.leases), Lanes: len(s.lanes)}
-	for _, l := range s.lanes {
-		first := l.first()
-		if first == nil && !l.partial {
-			continue
-		}
-		dueMS := l.wakesMS
-		if first != nil {
-			dueMS = first.Waiting.ReadyMS
-		}
-		due := time.UnixMilli(dueMS)
-		switch {
-		case dueMS == 0 || !due.Before(now):
-		case s.paused(l, first):
-			stats.OldestPausedDueAt = earlier(stats.OldestPausedDueAt, due)
-		default:
-			stats.OldestDueAt = earlier(stats.OldestDueAt, due)
-		}
-	}
-	return stats
-}
-
-// paused reports whether a pause holds a lane, whose first message is given if it is in
-// memory: that of its queue, or of its flow-control key. What cannot be read is not paused.
-func (s *Scheduler) paused(l *lane, first *Item) bool {
-	if l.strict() {
-		queue := l.queue
-		if queue == nil {
-			queue, _ = s.disk.ReadQueue(l.id.User, l.id.Name)
-		}
-		if queue != nil && queue.Paused {
-			return true
-		}
-	}
-	name := ""
-	switch {
-	case first != nil:
-		name = first.Waiting.FlowKey
-	case l.id.Kind == posthaste.LaneFlow:
-		name = l.id.Name
-	}
-	if name == "" {
-		return false
-	}
-	if limit := s.limiters[flowID{l.id.User, name}]; limit != nil {
-		return limit.key.Paused
-	}
-	key, _ := s.disk.ReadFlowKey(l.id.User, name)
-	return key != nil && key.Paused
 }
 
 // Wake returns a channel that signals when Claim should be called.

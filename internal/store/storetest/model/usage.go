@@ -86,40 +86,69 @@ func (m *Model) Ping(context.Context) error {
 // Stats implements store.Store.
 func (m *Model) Stats(_ context.Context, now time.Time) (store.Stats, error) {
 	return ask(m, func() (stats store.Stats, err error) {
-		lanes := map[laneOf]bool{}
+		stats.Waiting = map[store.Waiting]int{}
+		lanes := map[laneOf][]*life{}
 		for _, l := range m.lives {
-			if l.state.Terminal() {
-				continue
-			}
-			lanes[l.lane()] = true
-			switch {
-			case l.lease != 0:
+			if l.lease != 0 {
 				stats.InFlight++
-			case !l.dueAt.Before(now):
-			case m.paused(l):
-				stats.OldestPausedDueAt = earliest(stats.OldestPausedDueAt, l.dueAt)
-			default:
-				stats.OldestDueAt = earliest(stats.OldestDueAt, l.dueAt)
+			}
+			if !l.state.Terminal() {
+				lanes[l.lane()] = append(lanes[l.lane()], l)
 			}
 		}
 		stats.Lanes = len(lanes)
+		for lane, lives := range lanes {
+			head, created, retry := m.head(lane, lives, now)
+			stats.AddHead(&head, now, lane.user, lane.lane.Name)
+			stats.AddWaiting(&head, now, created, retry)
+		}
 		return stats, nil
 	})
 }
 
-// paused reports whether the queue of a message, or its flow-control key, is paused.
-func (m *Model) paused(l *life) bool {
-	queue := m.queues.all[name{l.message.User, l.message.Queue}]
-	key := m.flowKeys.all[l.flowKey()]
-	return queue != nil && queue.Paused || key != nil && key.Paused
+// head describes a lane by its messages that have not ended, and counts those that wait.
+func (m *Model) head(lane laneOf, lives []*life, now time.Time) (head store.LaneHead, created, retry int) {
+	var next *life
+	for _, l := range lives {
+		switch {
+		case l.lease != 0:
+			continue
+		case l.retried > 0:
+			retry++
+		default:
+			created++
+		}
+		if begun := l.message.Queue != "" && l.retried > 0; !begun && (next == nil || l.compareInLane(next) < 0) {
+			next = l
+		}
+	}
+	if head.Queue = lane.lane.Kind == posthaste.LaneQueue; head.Queue {
+		m.headOfQueue(&head, lane)
+	}
+	if next == nil {
+		return head, created, retry
+	}
+	head.DueAt = next.dueAt
+	if key := m.flowKeys.all[next.flowKey()]; key != nil {
+		_, _, admits := windowOf(key).Admit(key.FlowLimit, now)
+		head.KeyPaused, head.Rate = key.Paused, !admits
+		head.KeyFull = key.Parallelism > 0 && m.attempts(next.flowKey()) >= key.Parallelism
+	}
+	return head, created, retry
 }
 
-// earliest returns the first of two times, of which the first may be zero for none.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
+func (m *Model) headOfQueue(head *store.LaneHead, lane laneOf) {
+	slots := 0
+	for _, l := range m.lives {
+		if l.lane() == lane && m.holdsSlot(l) {
+			slots++
+		}
 	}
-	return a
+	parallelism := posthaste.DefaultParallelism
+	if queue := m.queues.all[name{lane.user, lane.lane.Name}]; queue != nil {
+		head.QueuePaused, parallelism = queue.Paused, queue.Parallelism
+	}
+	head.QueueFull = slots >= parallelism
 }
 
 // TryLease implements store.Store: nobody else has the model.

@@ -102,6 +102,7 @@ CREATE TABLE posthaste.lanes (
     lane      bytea NOT NULL,
     live      integer NOT NULL,   -- messages that have not ended
     in_flight integer NOT NULL,   -- of them, claimed
+    retrying  integer NOT NULL DEFAULT 0, -- of them, waiting for a retry
     ready     bigint,             -- when to look at it; NULL: when something happens
     served    bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (user_id, kind, lane)
