@@ -17,10 +17,11 @@ import (
 func TestWhatWaitsIsCountedAgainAfterReopening(t *testing.T) {
 	fs := vfs.NewMem()
 	first := open(t, fs)
+	now := noon.Add(time.Minute)
 	accept := func(s *ruled, number int, notBefore time.Time) {
-		m := message(t, fmt.Sprintf("http://%d.example/%09d", number%7, number), noon)
+		m := message(t, fmt.Sprintf("http://%d.example/", number%7), noon.Add(time.Duration(number)*time.Millisecond)) // its id has its time
 		m.NotBefore = notBefore
-		if _, err := s.Accept(t.Context(), noon, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+		if _, err := s.Accept(t.Context(), now, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,19 +32,19 @@ func TestWhatWaitsIsCountedAgainAfterReopening(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := open(t, fs)
-	claims, _, err := second.Claim(t.Context(), noon, 7)
+	claims, _, err := second.Claim(t.Context(), now, 7)
 	if err != nil || len(claims) < 5 {
 		t.Fatalf("Claim: %d claims, %v", len(claims), err)
 	}
 	for _, claim := range claims[:5] {
-		if _, err := second.Settle(t.Context(), noon, store.Delivered(claim)); err != nil {
+		if _, err := second.Settle(t.Context(), now, store.Delivered(claim)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	accept(second, 50, noon)
 	want := map[store.Waiting]int{{State: posthaste.StateCreated, Hold: store.HoldTurn}: 50 - len(claims) + 1}
-	stats, err := second.Stats(t.Context(), noon)
-	for ; err == nil && stats.Waiting == nil; stats, err = second.Stats(t.Context(), noon) {
+	stats, err := second.Stats(t.Context(), now)
+	for ; err == nil && stats.Waiting == nil; stats, err = second.Stats(t.Context(), now) {
 		time.Sleep(time.Millisecond)
 	}
 	if diff := cmp.Diff(want, stats.Waiting); err != nil || diff != "" {
