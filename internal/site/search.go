@@ -11,6 +11,16 @@ import (
 type passage struct {
 	Page, Title, Path string
 	text              string
+
+	lowerTitle, lowerText string
+}
+
+// add makes a passage one of those that can be found.
+func (b *built) add(all ...passage) {
+	for _, p := range all {
+		p.lowerTitle, p.lowerText = strings.ToLower(p.Title), strings.ToLower(p.text)
+		b.search = append(b.search, p)
+	}
 }
 
 // passages returns the sections of a page.
@@ -46,10 +56,9 @@ func (b *built) find(query string) *page {
 	words = words[:min(len(words), maxWords)]
 	var all []found
 	for _, p := range b.search {
-		title, text := strings.ToLower(p.Title), strings.ToLower(p.text)
 		score := 0
 		for _, word := range words {
-			n := titleCount*strings.Count(title, word) + strings.Count(text, word)
+			n := titleCount*strings.Count(p.lowerTitle, word) + strings.Count(p.lowerText, word)
 			if n == 0 {
 				score = 0
 				break
@@ -57,7 +66,7 @@ func (b *built) find(query string) *page {
 			score += n
 		}
 		if score > 0 {
-			all = append(all, found{p, snippet(p.text, text, words[0]), score})
+			all = append(all, found{p, snippet(p.text, p.lowerText, words[0]), score})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b found) int {

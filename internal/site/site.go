@@ -113,11 +113,11 @@ func build() (*built, error) {
 			return nil, err
 		}
 		b.files[at] = file{"text/html; charset=utf-8", html}
-		b.search = append(b.search, p.passages(at)...)
+		b.add(p.passages(at)...)
 	}
 	b.files["/docs/"] = b.files[homePath]
 	b.files["/docs/reference.js"] = file{"text/javascript; charset=utf-8", openapi.Script}
-	b.search = append(b.search, operations...)
+	b.add(operations...)
 	b.files[llmsPath] = file{"text/plain; charset=utf-8", b.llms()}
 	return b, nil
 }
