@@ -75,7 +75,7 @@ func New(ctx context.Context, options Options) (*App, error) {
 		a.serving.Wait()
 		closeAll(options.Listeners)
 		if a.exporter != nil {
-			a.finishExport(ctx)
+			a.finishExport(ctx, exportTime)
 		}
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (a *App) drain(ctx context.Context) error {
 	a.serving.Wait()
 	closeAll(a.listeners) // if they were never served
 	a.dispatcher.Close()
-	a.finishExport(ctx)
+	a.finishExport(ctx, exportTime)
 	if a.control != nil {
 		a.control.close(ctx)
 	}

@@ -56,9 +56,9 @@ func (a *App) attemptContext() func(*posthaste.Message, int) posthaste.TraceCont
 // exportTime is how long the end of a server waits for its collector.
 const exportTime = 5 * time.Second
 
-// finishExport sends what was not sent yet.
-func (a *App) finishExport(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, exportTime)
+// finishExport sends what was not sent yet, for a time.
+func (a *App) finishExport(ctx context.Context, atMost time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	if err := a.exporter.Stop(ctx); err != nil {
 		a.log.Warn("export.failed", "error", err)
