@@ -28,8 +28,8 @@ var readme = []string{"../README.md", "../docs/guides/*.md"}
 //
 // each against a development server of its own. Shell commands run in the root of the repository
 // with the program in the path; what the command line says to the server, and is told, has to be
-// as the description of the API has it. TypeScript runs where the SDKs are installed, with the
-// environment that the server prints, until it prints what its mark says that it shows.
+// as the description of the API has it. Programs run where the SDKs of their language are installed,
+// with the environment that the server prints, until they print what their mark says that it shows.
 func TestReadme(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestReadme(t *testing.T) {
 var (
 	defaultAddress  = regexp.MustCompile(`(localhost|127\.0\.0\.1):8080`)
 	endpointAddress = regexp.MustCompile(`127\.0\.0\.1:3000`)
-	endpointPort    = regexp.MustCompile(`listen\(3000\)`)
+	endpointPort    = regexp.MustCompile(`(listen\(|"127\.0\.0\.1", )3000\)`)
 )
 
 func runBlock(t *testing.T, b block) {
@@ -66,13 +66,11 @@ func runBlock(t *testing.T, b block) {
 	s, c := startDev(t, "--port", "0")
 	port := freePort(t)
 	script := endpointAddress.ReplaceAllLiteralString(b.script, "127.0.0.1:"+port)
-	script = endpointPort.ReplaceAllLiteralString(script, "listen("+port+")")
+	script = endpointPort.ReplaceAllString(script, "${1}"+port+")")
 	var cmd *exec.Cmd
-	if b.language == "ts" {
-		needNode(t)
-		cmd = exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", script)
-		cmd.Dir = sdkDirectory
-		cmd.Env = append(bareEnvironment(), printedEnvironment(t, s)...)
+	if b.language != "sh" {
+		cmd = program(t, b.language, script)
+		cmd.Env = append(cmd.Env, printedEnvironment(t, s)...)
 	} else {
 		c.base = described(t, c.base)
 		script = defaultAddress.ReplaceAllLiteralString(script, strings.TrimPrefix(c.base, "http://"))
@@ -84,7 +82,7 @@ func runBlock(t *testing.T, b block) {
 	cmd.WaitDelay = patience // for what a block leaves behind
 	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	output := &sought{text: b.shows, found: func() {}}
-	if b.language == "ts" { // it serves until it is ended
+	if b.language != "sh" { // it serves until it is ended
 		output.found = end
 	}
 	cmd.Stdout, cmd.Stderr = output, output
@@ -101,6 +99,30 @@ func runBlock(t *testing.T, b block) {
 	if !strings.Contains(output.String(), b.shows) {
 		t.Errorf("the output does not show %s: %v\n%s\n%s", b.shows, err, script, output)
 	}
+}
+
+// program returns the command that runs a program.
+func program(t *testing.T, language, script string) (cmd *exec.Cmd) {
+	t.Helper()
+	switch language {
+	case "ts":
+		needNode(t)
+		cmd = exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", script)
+		cmd.Dir = sdkDirectory
+		cmd.Env = bareEnvironment()
+	case "go":
+		source := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(source, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd = exec.CommandContext(t.Context(), "go", "run", source)
+		cmd.Dir = "gosdk"
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	case "python":
+		cmd = exec.CommandContext(t.Context(), "python3", "-c", script)
+		cmd.Env = bareEnvironment()
+	}
+	return cmd
 }
 
 // printedVariable is a line that a development server prints to be pasted.
@@ -128,15 +150,18 @@ func printedEnvironment(t *testing.T, s *server) []string {
 
 // sought is what a program prints. found is called when that has a text.
 type sought struct {
-	bytes.Buffer
+	all   bytes.Buffer // no embedded one: its ReadFrom would pass Write by
 	text  string
 	found func()
 }
 
+// String returns what was printed.
+func (s *sought) String() string { return s.all.String() }
+
 // Write implements io.Writer.
 func (s *sought) Write(p []byte) (int, error) {
-	n, err := s.Buffer.Write(p)
-	if bytes.Contains(s.Bytes(), []byte(s.text)) {
+	n, err := s.all.Write(p)
+	if bytes.Contains(s.all.Bytes(), []byte(s.text)) {
 		s.found()
 	}
 	return n, err
@@ -154,10 +179,10 @@ func programPath(t *testing.T) string {
 
 var (
 	mark        = regexp.MustCompile(`<!-- *test:.*-->`)
-	markedBlock = regexp.MustCompile("(?s)<!-- test:([a-z0-9-]+) shows ([^\n]+) -->\n+```(sh|ts)\n(.*?)```")
+	markedBlock = regexp.MustCompile("(?s)<!-- test:([a-z0-9-]+) shows ([^\n]+) -->\n+```(sh|ts|go|python)\n(.*?)```")
 )
 
-// block is a marked block of shell commands or of TypeScript.
+// block is a marked block of shell commands, or a program.
 type block struct{ shows, language, script string }
 
 // markedBlocks returns the blocks of a Markdown text that are marked to be tested, by name. It is an
