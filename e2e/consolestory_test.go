@@ -378,7 +378,7 @@ func testKeys(t *testing.T, b *browser, c *client) {
 func testPhone(t *testing.T, b *browser, c *client) {
 	page := b.open(t, phone, c.console(""))
 	for _, view := range []struct{ name, shows string }{
-		{"overview", "Failing destinations"}, {"messages", "DELIVERED"}, {"logs", "cancel requested"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "RUNNING"},
+		{"overview", "Failing destinations"}, {"messages", "DELIVERED"}, {"logs", "cancel requested"}, {"runs", "Start a run…"}, {"dlq/messages", "Messages"}, {"queues", "ACTIVE"},
 		{"schedules", "PAUSED"}, {"groups", "shops"}, {"flow", "tenant/7"}, {"signature", "Current signing key"},
 	} {
 		page.do(chromedp.Navigate(c.base + "/console/" + view.name))
