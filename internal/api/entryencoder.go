@@ -1,9 +1,6 @@
 package api
 
 import (
-	"bytes"
-	"strconv"
-
 	"posthaste"
 	"posthaste/internal/store"
 )
@@ -15,11 +12,7 @@ type entryEncoder struct {
 	pieces   // what was written
 	form     entryForm
 	messages map[posthaste.MessageID][]byte // in the pieces: what entries say of their messages
-	json     jsonBuffer
-
-	message loggedMessage // what is being encoded, here so that it is not allocated
-	own     logEntry
-	short   []byte // own, encoded
+	text     []byte                         // scratch
 }
 
 func newEntryEncoder(form entryForm) *entryEncoder {
@@ -28,26 +21,80 @@ func newEntryEncoder(form entryForm) *entryEncoder {
 
 // add appends an entry in JSON, in one line with its end.
 func (e *entryEncoder) add(entry *store.Entry) {
-	e.write(bytes.TrimSuffix(e.encodeOwn(entry), []byte("}\n"))) // the two objects become one
+	own := e.form.view(entry)
+	e.text = own.append(append(e.text[:0], '{'))
+	e.write(e.text)
 	id := entry.Message.ID
 	if known, ok := e.messages[id]; ok {
 		e.write(known)
 		return
 	}
-	e.message = e.form.message(entry.Message)
-	text := e.json.encode(&e.message)
-	text[0] = ',' // in place of {
-	e.messages[id] = e.write(text)
+	m := e.form.message(entry.Message)
+	e.text = append(m.append(e.text[:0]), "}\n"...)
+	e.messages[id] = e.write(e.text)
 }
 
-// encodeOwn returns what is an entry's own. Most have a time and a state and nothing else,
-// which need no encoder.
-func (e *entryEncoder) encodeOwn(entry *store.Entry) []byte {
-	e.own = e.form.view(entry)
-	if e.own != (logEntry{Time: e.own.Time, State: e.own.State}) {
-		return e.json.encode(&e.own)
+// append appends the members of what encoding/json makes of it. So do the following.
+func (l *logEntry) append(dst []byte) []byte {
+	dst = appendNumber(dst, "time", l.Time)
+	dst = appendText(dst, "state", string(l.State))
+	dst = appendOptionalText(dst, "error", l.Error)
+	dst = appendOptionalNumber(dst, "nextDeliveryTime", l.NextDeliveryTime)
+	if l.Attempt != nil {
+		dst = append(appendName(dst, "attempt"), '{')
+		dst = appendOptionalNumber(dst, "status", l.Attempt.Status)
+		dst = append(appendNumber(dst, "duration", l.Attempt.Duration), '}')
 	}
-	e.short = strconv.AppendInt(append(e.short[:0], `{"time":`...), e.own.Time, 10)
-	e.short = append(append(e.short, `,"state":"`...), e.own.State...)
-	return append(e.short, "\"}\n"...)
+	if l.loggedResponse != nil {
+		dst = l.loggedResponse.append(dst)
+	}
+	return dst
+}
+
+func (r *loggedResponse) append(dst []byte) []byte {
+	dst = appendNumber(dst, "responseStatus", r.Status)
+	dst = appendBytes(dst, "responseBody", r.Body)
+	dst = appendHeader(dst, "responseHeaders", r.Headers)
+	dst = appendHeader(dst, "responseHeader", r.HeadersForSDKs)
+	return appendOptionalTrue(dst, "responseTruncated", r.Truncated)
+}
+
+func (m *loggedMessage) append(dst []byte) []byte {
+	dst = m.messageFields.append(dst)
+	dst = appendHeader(dst, "header", m.Header)
+	switch body := m.Body.(type) {
+	case []byte:
+		dst = appendBytes(dst, "body", body)
+	case string:
+		dst = appendText(dst, "body", body)
+	}
+	dst = appendOptionalNumber(dst, "timeout", m.Timeout)
+	dst = appendOptionalHeader(dst, "callbackHeaders", m.CallbackHeaders)
+	dst = appendOptionalHeader(dst, "failureCallbackHeaders", m.FailureCallbackHeaders)
+	return appendOptionalText(dst, "retryDelayExpr", m.RetryDelayForSDKs)
+}
+
+func (m *messageFields) append(dst []byte) []byte {
+	dst = appendText(dst, "messageId", m.MessageID)
+	dst = appendText(dst, "url", m.URL)
+	dst = appendText(dst, "method", m.Method)
+	dst = appendNumber(dst, "maxRetries", m.MaxRetries)
+	dst = appendOptionalText(dst, "topicName", m.TopicName)
+	dst = appendOptionalText(dst, "endpointName", m.EndpointName)
+	dst = appendOptionalText(dst, "queueName", m.QueueName)
+	dst = appendOptionalText(dst, "scheduleId", m.ScheduleID)
+	dst = appendOptionalText(dst, "callback", m.Callback)
+	dst = appendOptionalText(dst, "failureCallback", m.FailureCallback)
+	dst = appendOptionalText(dst, "retryDelayExpression", m.RetryDelay)
+	dst = appendOptionalText(dst, "label", m.Label)
+	if len(m.Labels) > 0 {
+		dst = appendTexts(appendName(dst, "labels"), m.Labels)
+	}
+	dst = appendOptionalText(dst, "flowControlKey", m.FlowControlKey)
+	dst = appendOptionalNumber(dst, "parallelism", m.Parallelism)
+	dst = appendOptionalNumber(dst, "rate", m.Rate)
+	dst = appendOptionalNumber(dst, "period", m.Period)
+	dst = appendOptionalText(dst, "workflowRunId", m.WorkflowRunID)
+	dst = appendOptionalNumber(dst, "workflowCreatedAt", m.WorkflowCreatedAt)
+	return appendOptionalText(dst, "workflowUrl", m.WorkflowURL)
 }

@@ -7,9 +7,12 @@ import (
 	"maps"
 	"net"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -61,21 +64,82 @@ func canonical(t *testing.T, text []byte) []byte {
 	return encodeJSON(members)
 }
 
-// TestEncodeOwn compares what is an entry's own with what an encoder of JSON makes of it.
-func TestEncodeOwn(t *testing.T) {
-	form := entryForm{cancelled: cancelledToSDKs, bodyLimit: pieceBytes}
-	own := []posthaste.Event{
-		{Error: "no \"answer\""}, {NextDeliveryAt: time.UnixMilli(2)}, {Response: &posthaste.Response{Status: 500, Body: []byte("no")}},
-	}
-	for _, state := range posthaste.States {
-		own = append(own, posthaste.Event{State: state, Position: posthaste.FirstPosition(time.UnixMilli(1))})
-	}
-	for _, event := range own {
-		entry := store.Entry{Event: event}
-		want := encodeJSON(form.view(&entry))
-		if got := newEntryEncoder(form).encodeOwn(&entry); !bytes.Equal(got, want) {
-			t.Errorf("%+v is %s, want %s", event, got, want)
+// TestAppend compares what is appended with what encoding/json makes of the same values.
+func TestAppend(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var filled struct {
+			Entry   posthaste.Event
+			Message posthaste.Message
 		}
+		v := values{t}
+		v.fill(reflect.ValueOf(&filled).Elem())
+		form := entryForm{cancelledToSDKs, rapid.IntRange(0, 4).Draw(t, "body limit")}
+		entry := store.NewEntry(filled.Entry, &filled.Message)
+		own, m := form.view(&entry), form.message(&filled.Message)
+		for _, view := range []struct {
+			appended []byte
+			value    any
+		}{{own.append([]byte{'{'}), own}, {m.append([]byte{'{'}), m}} {
+			if want := encodeJSON(view.value); string(view.appended)+"}\n" != string(want) {
+				t.Errorf("%s is appended, want %s", view.appended, want)
+			}
+		}
+	})
+}
+
+// values draws values of types of the root package, most of them not empty.
+type values struct{ *rapid.T }
+
+var anyText = rapid.OneOf(rapid.StringMatching("[a-z]{0,4}"), rapid.String(), rapid.SampledFrom([]string{
+	"", "<&>\"\\/", "\x00\x1f\x7f\b\f\n\r\t", "ä€😀", "\u2028\u2029", "\xff\xc3", "a\xed\xa0\x80",
+}))
+
+func (d values) fill(v reflect.Value) {
+	if at, ok := v.Addr().Interface().(*time.Time); ok {
+		if rapid.Bool().Draw(d.T, "time") {
+			*at = time.UnixMilli(rapid.Int64Range(0, 1<<42).Draw(d.T, "ms"))
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			d.fill(v.Field(i))
+		}
+	case reflect.Pointer:
+		if rapid.IntRange(0, 2).Draw(d.T, "set") == 2 { // seldom: callbacks have callbacks
+			v.Set(reflect.New(v.Type().Elem()))
+			d.fill(v.Elem())
+		}
+	case reflect.String:
+		v.SetString(anyText.Draw(d.T, "text"))
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(d.T, "bool"))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(rapid.OneOf(rapid.Just[int64](0), rapid.Int64()).Draw(d.T, "number"))
+	case reflect.Uint8, reflect.Uint64:
+		v.SetUint(rapid.Uint64().Draw(d.T, "number") >> (64 - v.Type().Bits()))
+	case reflect.Array:
+		for i := range v.Len() {
+			d.fill(v.Index(i))
+		}
+	case reflect.Slice:
+		if n := rapid.IntRange(-1, 3).Draw(d.T, "length"); n >= 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+			for i := range n {
+				d.fill(v.Index(i))
+			}
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range rapid.IntRange(0, 3).Draw(d.T, "entries") {
+			name, values := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			d.fill(name)
+			d.fill(values)
+			v.SetMapIndex(name, values)
+		}
+	default:
+		d.Fatalf("no value of type %v", v.Type())
 	}
 }
 
