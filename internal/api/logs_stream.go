@@ -87,6 +87,7 @@ func (a *api) followLog(r *request, params url.Values, form entryForm) (answer, 
 // writeEvents writes what a follower reads until there is no more to come, the
 // client goes away or the server stops.
 func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.Follower, reserved *reservation, form entryForm) error {
+	defer follower.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.options.Serving, cancel)()

@@ -11,11 +11,6 @@ import (
 	"posthaste/internal/store"
 )
 
-// restTime is how long a follower that has read all there is lets more gather. The
-// first entry after a silence does not wait; under load one read serves for many
-// commits. If more than pageSize entries come meanwhile, the next page waits for nothing.
-const restTime = 250 * time.Millisecond
-
 // pageSize is how many entries a follower reads at once.
 const pageSize = 1000
 
@@ -23,23 +18,22 @@ const pageSize = 1000
 // has the time at which its writing began, and a commit may take as long as stores let it.
 const lateTime = 15 * time.Second
 
-// Follower reads the log as it grows, oldest entry first. It reads what is stored
-// and is only woken by what is written: one that falls behind misses nothing and
-// holds nobody up. It is for one goroutine.
+// Follower visits the log as it grows, oldest entry first. It reads what is stored, page by page,
+// and once it has read to the end, takes new entries from its queue. One that falls behind misses
+// nothing and holds nobody up. It is for one goroutine. The caller must call Close.
 type Follower struct {
-	// Reserve is called before each read, and may wait for room for what will be read.
+	// Reserve is called before entries are visited, and may wait for room for a page of them.
 	// When it fails, Next does. nil: there always is room.
 	Reserve func(context.Context) error
 
 	// Release gives that room back when nothing was found. nil: there is nothing to give.
 	Release func()
 
-	store   Source
-	user    string
-	query   store.EventQuery // what is left to be read
-	left    int              // entries that may still be visited, of query.Limit
-	grown   <-chan struct{}  // to wait for before the next read; nil if there is more already
-	endedAt time.Time        // when it had read to the end
+	log   *Log
+	user  string
+	query store.EventQuery // what is left to be read
+	left  int              // entries that may still be visited, of query.Limit
+	queue *queue           // of entries from queue.first on; nil while it is further behind
 }
 
 // Follow returns a reader of the entries that a query selects as they are written, oldest first.
@@ -57,7 +51,7 @@ func (l *Log) Follow(ctx context.Context, user string, query store.EventQuery, f
 	if fromNow {
 		query.Low = end + 1
 	}
-	return &Follower{store: l.store, user: user, query: query, left: query.Limit}, nil
+	return &Follower{log: l, user: user, query: query, left: query.Limit}, nil
 }
 
 // Mark is where Follow goes on: after an entry, or after all that was read so far.
@@ -90,11 +84,12 @@ func (f *Follower) Next(ctx context.Context, patience time.Duration, visit func(
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for !f.Ended() {
-		if ready, err := f.wait(ctx, timeout.C); !ready {
-			return err
+		step := f.read
+		if f.queue != nil && f.query.Low >= f.queue.first {
+			step = f.take
 		}
 		before := f.left
-		if err := f.read(ctx, visit); err != nil || f.left < before {
+		if more, err := step(ctx, timeout.C, visit); !more || err != nil || f.left < before {
 			return err
 		}
 		if f.Release != nil {
@@ -104,83 +99,104 @@ func (f *Follower) Next(ctx context.Context, patience time.Duration, visit func(
 	return io.EOF
 }
 
+// Close ends the follower's part in the log's work. Next must not be called any more.
+func (f *Follower) Close() {
+	if f.queue != nil {
+		f.log.leave(f.queue)
+		f.queue = nil
+	}
+}
+
 // over is when nothing can be written any more that matches: far away without a toDate.
 func (f *Follower) over() time.Time {
 	return f.query.High.Time().Add(time.Millisecond + lateTime) // toDate is the whole of its millisecond
 }
 
-// wait waits until there may be something to read, or the end, and reports whether that
-// is so.
-func (f *Follower) wait(ctx context.Context, timeout <-chan time.Time) (ready bool, err error) {
-	if f.grown == nil {
-		return f.mayGoOn(ctx, timeout)
+func (f *Follower) reserve(ctx context.Context) error {
+	if f.Reserve == nil {
+		return nil
 	}
-	over := time.NewTimer(max(time.Nanosecond, time.Until(f.over()))) // never 0: golang/go#78156
-	defer over.Stop()
-	select {
-	case <-f.grown:
-	case <-over.C:
-		return true, nil
-	case <-timeout:
-		return false, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-	rest := time.Until(f.endedAt.Add(restTime))
-	if rest <= 0 {
-		return true, nil
-	}
-	select {
-	case <-time.After(rest):
-		return true, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
+	return f.Reserve(ctx)
 }
 
-// mayGoOn reports whether there is time for a further page of what is stored: before
-// something matches there may be many that are empty.
-func (f *Follower) mayGoOn(ctx context.Context, timeout <-chan time.Time) (bool, error) {
+// read visits the next page of what is stored, which may be empty: before something matches there
+// may be many pages without. more is false after the timeout.
+func (f *Follower) read(ctx context.Context, timeout <-chan time.Time, visit func(mark Mark, entry *store.Entry) error) (more bool, err error) {
 	select {
 	case <-timeout:
 		return false, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	default:
-		return true, nil
 	}
-}
-
-// read visits the next page of what is stored, which may be empty.
-func (f *Follower) read(ctx context.Context, visit func(mark Mark, entry *store.Entry) error) error {
-	if f.Reserve != nil {
-		if err := f.Reserve(ctx); err != nil {
-			return err
-		}
+	if err := f.reserve(ctx); err != nil {
+		return false, err
 	}
-	over := !time.Now().Before(f.over())
-	end, grown, err := f.store.Watch(ctx, f.user)
-	if err != nil {
-		return fmt.Errorf("follow log: %w", err)
+	over := f.queue == nil && !time.Now().Before(f.over())
+	var end posthaste.Position
+	if f.queue != nil {
+		end = f.queue.first - 1
+	} else if end, _, err = f.log.store.Watch(ctx, f.user); err != nil {
+		return false, fmt.Errorf("follow log: %w", err)
 	}
 	query := f.query
 	query.High = min(query.High, end)
 	query.Limit, query.Bytes = min(f.left, pageSize), pieceBytes
-	next, more, err := f.store.Events(ctx, f.user, query, func(entry *store.Entry) error {
+	next, more, err := f.log.store.Events(ctx, f.user, query, func(entry *store.Entry) error {
 		f.left--
 		return visit(f.mark(entry.Position+1, f.left), entry)
 	})
-	if err != nil {
-		return fmt.Errorf("follow log: %w", err)
-	}
-	if more {
-		f.query.Low, f.grown = next, nil
-		return nil
-	}
-	f.query.Low, f.grown = max(f.query.Low, query.High+1), grown
-	if over {
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("follow log: %w", err)
+	case more:
+		f.query.Low = next
+	case over:
 		f.query.Low = f.query.High + 1
+	default:
+		f.query.Low = max(f.query.Low, query.High+1)
+		if f.queue == nil && !f.Ended() {
+			f.queue = f.log.join(f.user, &f.query, end)
+		}
 	}
-	f.endedAt = time.Now()
-	return nil
+	return true, nil
+}
+
+// take waits for entries in the queue and visits them. more is false after the timeout.
+func (f *Follower) take(ctx context.Context, timeout <-chan time.Time, visit func(mark Mark, entry *store.Entry) error) (more bool, err error) {
+	over := time.NewTimer(max(time.Nanosecond, time.Until(f.over()))) // never 0: golang/go#78156
+	defer over.Stop()
+	closed := false
+	select {
+	case <-f.queue.ready:
+	case <-over.C:
+		closed = true // what is stored decides
+	case <-timeout:
+		f.query.Low = max(f.query.Low, f.queue.offered())
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	if err := f.reserve(ctx); err != nil {
+		return false, err
+	}
+	entries, next, full, err := f.queue.take()
+	if err != nil {
+		return false, err
+	}
+	for i := range entries {
+		if f.left == 0 {
+			return true, nil
+		}
+		f.left--
+		if err := visit(f.mark(entries[i].Position+1, f.left), &entries[i]); err != nil {
+			f.Close() // the rest of what was taken is in the store
+			return false, err
+		}
+	}
+	f.query.Low = max(f.query.Low, next)
+	if closed || full {
+		f.Close()
+	}
+	return true, nil
 }

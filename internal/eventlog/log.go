@@ -8,6 +8,7 @@ package eventlog
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -24,13 +25,18 @@ type Options struct {
 	Store Source
 }
 
-// Log answers queries. It holds no state and may be used by many goroutines.
+// Log answers queries. It may be used by many goroutines.
 type Log struct {
 	store Source
+
+	mu      sync.Mutex
+	fanouts map[fanoutKey]*fanout // of logs that are followed
 }
 
 // New returns a Log that reads from the options' store.
-func New(options Options) *Log { return &Log{store: options.Store} }
+func New(options Options) *Log {
+	return &Log{store: options.Store, fanouts: map[fanoutKey]*fanout{}}
+}
 
 // Query visits a page of a user's log, see store.Log.
 func (l *Log) Query(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error,

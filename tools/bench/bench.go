@@ -30,7 +30,7 @@ type Options struct {
 	Duration  time.Duration // how long a round publishes
 	Messages  int           // how many messages a round publishes; 0: as many as fit in Duration
 	Size      int           // of a body, in bytes
-	Rate      int           // of the latency and neighbours scenarios, in messages a second
+	Rate      int           // of the latency, neighbours and delay scenarios, in messages a second
 	Rounds    int           // for each side
 	Backlog   int           // delayed messages that the backlog scenario stores
 	Finished  int           // delivered messages that it stores before; 0: none
@@ -46,7 +46,7 @@ type Options struct {
 	Dir         string // in which the server's data is kept for the time of the run; "": the system's temporary directory
 
 	Executable string    // the posthaste program
-	Before     string    // an earlier one that publish and latency compare with; "": the relay
+	Before     string    // an earlier one that publish, latency and delay compare with; "": the relay
 	Self       string    // this program, which is the relay and the readers as well
 	Version    string    // of the posthaste program, for the report
 	Progress   io.Writer // takes a line for each round; nil: nobody
@@ -72,6 +72,7 @@ var scenarios = []scenario{
 	dlqScenario{},
 	logsScenario{},
 	followScenario{},
+	delayScenario{},
 	clusterScenario{},
 }
 

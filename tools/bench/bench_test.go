@@ -147,7 +147,7 @@ func TestRunRefuses(t *testing.T) {
 		{"too short a log to compare with", func(o *Options) { o.Entries = []int{999, 10000} }, "entries 999 is too small: at least 1000"},
 		{"a longer log before a shorter one", func(o *Options) { o.Entries = []int{20000, 10000} }, "entries 10000 follow 20000"},
 		{"rounds without end", func(o *Options) { o.Messages = 0 }, "duration 0s"},
-		{"unknown scenario", func(o *Options) { o.Scenarios = []string{"speed"} }, `scenario "speed" is not known: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, cluster are`},
+		{"unknown scenario", func(o *Options) { o.Scenarios = []string{"speed"} }, `scenario "speed" is not known: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, delay, cluster are`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			options := small(t)

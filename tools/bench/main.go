@@ -19,15 +19,15 @@ import (
 
 // command is the command line.
 type command struct {
-	Scenarios []string `arg:"" name:"scenario" optional:"" help:"Scenarios to run: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, and cluster, which needs a database. All of them by default."`
+	Scenarios []string `arg:"" name:"scenario" optional:"" help:"Scenarios to run: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, delay, and cluster, which needs a database. All of them by default."`
 
 	Posthaste string        `placeholder:"PROGRAM" default:"../../bin/posthaste" help:"The program to measure, as make build makes it."`
-	Before    string        `placeholder:"PROGRAM" help:"An earlier build that publish and latency compare with, in place of the relay."`
+	Before    string        `placeholder:"PROGRAM" help:"An earlier build that publish and latency compare with, in place of the relay, and delay, in place of itself with ten followers."`
 	Clients   int           `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
 	Duration  time.Duration `default:"6s" help:"How long a round publishes."`
 	Messages  int           `help:"Messages to publish in a round, however long it takes."`
 	Size      int           `default:"512" help:"Bytes of a body; they are random."`
-	Rate      int           `default:"100" help:"Messages a second in the latency and neighbours scenarios, and beside the queries of the logs scenario."`
+	Rate      int           `default:"100" help:"Messages a second in the latency, neighbours and delay scenarios, and beside the queries of the logs scenario."`
 	Rounds    int           `default:"3" help:"Rounds of each side; medians are reported."`
 	Backlog   int           `default:"100000" help:"Delayed messages in the backlog scenario."`
 	Finished  int           `help:"Delivered messages that the backlog scenario stores before."`

@@ -17,9 +17,9 @@ const (
 	tailBytes   = 8 << 20
 )
 
-// tail holds the last events of all users' logs in memory. Followers of the log all read the
-// same few events, and would each read and decode the same blocks. It stays empty while nobody
-// follows the log.
+// tail holds the last events of all users' logs in memory. Those who follow a log read the same few
+// events soon after they were written, and would read and decode their blocks. It stays empty while
+// nobody follows the log.
 //
 // It holds every event above its floor: readers of later positions need nothing else, and all
 // others read from disk.
