@@ -27,6 +27,7 @@ import (
 type Options struct {
 	Scenarios []string      // which; none: all of them
 	Clients   int           // that publish at the same time, each waiting for its answer
+	Hosts     int           // that the publish scenario publishes to, in turn
 	Duration  time.Duration // how long a round publishes
 	Messages  int           // how many messages a round publishes; 0: as many as fit in Duration
 	Size      int           // of a body, in bytes
@@ -142,6 +143,7 @@ func (o Options) checkNumbers() error {
 		value, least int
 	}{
 		{"clients", o.Clients, 1},
+		{"hosts", o.Hosts, 1},
 		{"messages", o.Messages, 0},
 		{"size", o.Size, stampLen},
 		{"rate", o.Rate, 1},

@@ -18,6 +18,7 @@ import (
 func small(t *testing.T) Options {
 	return Options{
 		Clients:    4,
+		Hosts:      2,
 		Messages:   100,
 		Size:       64,
 		Rate:       10_000,
@@ -133,6 +134,7 @@ func TestRunRefuses(t *testing.T) {
 		change func(*Options)
 		want   string // of the sentence
 	}{
+		{"no hosts", func(o *Options) { o.Hosts = 0 }, "hosts 0"},
 		{"no clients", func(o *Options) { o.Clients = 0 }, "clients 0"},
 		{"negative messages", func(o *Options) { o.Messages = -1 }, "messages -1"},
 		{"body without room for the stamp", func(o *Options) { o.Size = 15 }, "size 15 is too small: at least 16"},

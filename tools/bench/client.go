@@ -17,18 +17,18 @@ import (
 
 // address says where and how messages are published.
 type address struct {
-	host        string        // of the server, with its port
-	token       string        // of a user; "" for none
-	destination string        // of the messages
-	delay       time.Duration // of the messages, in whole seconds; 0: none
-	label       string        // of the messages; "" for none
-	size        int           // of a body, in bytes; at least stampLen
+	host         string        // of the server, with its port
+	token        string        // of a user; "" for none
+	destinations []string      // of the messages, in turn
+	delay        time.Duration // of the messages, in whole seconds; 0: none
+	label        string        // of the messages; "" for none
+	size         int           // of a body, in bytes; at least stampLen
 }
 
 // head returns everything of a request that comes before its body.
-func (a address) head() string {
+func (a address) head(destination string) string {
 	var head strings.Builder
-	fmt.Fprintf(&head, "POST /v2/publish/%s HTTP/1.1\r\nHost: %s\r\n", a.destination, a.host)
+	fmt.Fprintf(&head, "POST /v2/publish/%s HTTP/1.1\r\nHost: %s\r\n", destination, a.host)
 	fmt.Fprintf(&head, "Authorization: Bearer %s\r\n", a.token)
 	fmt.Fprintf(&head, "Content-Type: application/octet-stream\r\nContent-Length: %d\r\n", a.size)
 	if a.delay > 0 {
@@ -46,8 +46,10 @@ func (a address) head() string {
 type client struct {
 	conn    net.Conn
 	reader  *bufio.Reader
-	request []byte        // head and body of the message that is being published
-	body    []byte        // the end of request
+	heads   []string // of requests, one for each destination
+	next    int      // of heads
+	request []byte   // the one that is being published
+	body    []byte
 	noise   *rand.ChaCha8 // bodies are random, so that no disk makes them smaller
 	release func() bool   // undoes the tie between connection and context
 	used    time.Time     // when it was last, if it is idle
@@ -62,13 +64,16 @@ func dial(ctx context.Context, a address) (*client, error) {
 	}
 	var seed [32]byte
 	_, _ = cryptorand.Read(seed[:]) // never fails, by its contract
-	head := a.head()
-	request := append([]byte(head), make([]byte, a.size)...)
+	heads := make([]string, len(a.destinations))
+	for i, destination := range a.destinations {
+		heads[i] = a.head(destination)
+	}
 	return &client{
 		conn:    conn,
 		reader:  bufio.NewReader(conn),
-		request: request,
-		body:    request[len(head):],
+		heads:   heads,
+		next:    rand.IntN(len(heads)), // else all clients publish to the same one at a time
+		body:    make([]byte, a.size),
 		noise:   rand.NewChaCha8(seed),
 		release: context.AfterFunc(ctx, func() { conn.Close() }),
 	}, nil
@@ -103,6 +108,8 @@ func (c *client) send(book *account) (response *http.Response, number uint64, er
 	_, _ = c.noise.Read(c.body) // never fails, by its contract
 	number = book.send()
 	stamp(c.body, book.tag, number)
+	c.request = append(append(c.request[:0], c.heads[c.next]...), c.body...)
+	c.next = (c.next + 1) % len(c.heads)
 	if _, err := c.conn.Write(c.request); err != nil {
 		return nil, 0, err
 	}

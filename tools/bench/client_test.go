@@ -19,10 +19,10 @@ func serveAddress(t *testing.T, handler http.HandlerFunc) address {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return address{
-		host:        strings.TrimPrefix(server.URL, "http://"),
-		token:       "secret",
-		destination: "http://sink:1/a//b",
-		size:        512,
+		host:         strings.TrimPrefix(server.URL, "http://"),
+		token:        "secret",
+		destinations: []string{"http://sink:1/a//b"},
+		size:         512,
 	}
 }
 
@@ -114,12 +114,12 @@ func TestClientEndsWithItsContext(t *testing.T) {
 }
 
 func TestDialFailsWithoutAServer(t *testing.T) {
-	s, err := newSink()
+	s, err := newSink(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.close()
-	if _, err := dial(t.Context(), address{host: s.listener.Addr().String(), size: stampLen}); err == nil {
+	if _, err := dial(t.Context(), address{host: s.listeners[0].Addr().String(), size: stampLen}); err == nil {
 		t.Error("dial = nil, want an error when nobody listens")
 	}
 }

@@ -84,7 +84,7 @@ func TestFollowersAnswerForEachEntry(t *testing.T) {
 }
 
 func TestAddressWithLabel(t *testing.T) {
-	if head := (address{label: labelOf(7)}).head(); !strings.Contains(head, "\r\nUpstash-Label: label-7\r\n") {
+	if head := (address{label: labelOf(7)}).head("http://sink"); !strings.Contains(head, "\r\nUpstash-Label: label-7\r\n") {
 		t.Errorf("a labelled message begins with %q", head)
 	}
 }

@@ -28,7 +28,7 @@ func newLab(options Options) (*lab, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for data: %w", err)
 	}
-	s, err := newSink()
+	s, err := newSink(options.Hosts)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -98,11 +98,11 @@ func (l *lab) start(ctx context.Context, p program, dir string) (*child, error) 
 // address is where a program takes messages for the sink.
 func (l *lab) address(c *child, delay time.Duration) address {
 	return address{
-		host:        c.host,
-		token:       l.token,
-		destination: l.sink.url(),
-		delay:       delay,
-		size:        l.options.Size,
+		host:         c.host,
+		token:        l.token,
+		destinations: []string{l.sink.url()},
+		delay:        delay,
+		size:         l.options.Size,
 	}
 }
 

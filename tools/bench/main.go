@@ -24,6 +24,7 @@ type command struct {
 	Posthaste string        `placeholder:"PROGRAM" default:"../../bin/posthaste" help:"The program to measure, as make build makes it."`
 	Before    string        `placeholder:"PROGRAM" help:"An earlier build that publish and latency compare with, in place of the relay, and delay, in place of itself with ten followers."`
 	Clients   int           `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
+	Hosts     int           `default:"1" help:"Hosts that the publish scenario publishes to, in turn."`
 	Duration  time.Duration `default:"6s" help:"How long a round publishes."`
 	Messages  int           `help:"Messages to publish in a round, however long it takes."`
 	Size      int           `default:"512" help:"Bytes of a body; they are random."`
@@ -110,6 +111,7 @@ func (c *command) options() Options {
 	return Options{
 		Scenarios:   c.Scenarios,
 		Clients:     c.Clients,
+		Hosts:       c.Hosts,
 		Duration:    c.Duration,
 		Messages:    c.Messages,
 		Size:        c.Size,

@@ -114,7 +114,7 @@ func (n *neighbours) answer(w http.ResponseWriter, r *http.Request) {
 // address is where a server takes messages for one of the two.
 func (n *neighbours) address(l *lab, c *child, to net.Listener) address {
 	a := l.address(c, 0)
-	a.destination = "http://" + to.Addr().String() + "/"
+	a.destinations = []string{"http://" + to.Addr().String() + "/"}
 	return a
 }
 

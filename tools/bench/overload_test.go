@@ -32,7 +32,7 @@ func TestOffer(t *testing.T) {
 				w.WriteHeader(test.status)
 			}))
 			defer server.Close()
-			c, err := dial(t.Context(), address{host: strings.TrimPrefix(server.URL, "http://"), destination: "http://d.example", size: stampLen})
+			c, err := dial(t.Context(), address{host: strings.TrimPrefix(server.URL, "http://"), destinations: []string{"http://d.example"}, size: stampLen})
 			if err != nil {
 				t.Fatal(err)
 			}

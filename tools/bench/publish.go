@@ -13,7 +13,7 @@ type publishScenario struct{}
 func (publishScenario) name() string { return "publish" }
 
 func (s publishScenario) run(ctx context.Context, l *lab) ([]Result, error) {
-	work := closedLoop{l.options.Clients, l.options.extent()}
+	work := spread{closedLoop{l.options.Clients, l.options.extent()}, l.sink.urls()}
 	return l.alternate(s.name(), func(p program) ([]reading, error) {
 		r, err := l.round(ctx, p, work)
 		if err != nil {
@@ -25,4 +25,17 @@ func (s publishScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 		}
 		return append(r.readings(), disk...), errors.Join(err, r.remove())
 	})
+}
+
+// spread is a load whose messages go to several destinations in turn.
+type spread struct {
+	load
+	destinations []string
+}
+
+func (s spread) warmUp() load { return spread{s.load.warmUp(), s.destinations} }
+
+func (s spread) apply(ctx context.Context, to address, book *account) error {
+	to.destinations = s.destinations
+	return s.load.apply(ctx, to, book)
 }

@@ -117,12 +117,12 @@ func TestRunRelayEndsWithItsContext(t *testing.T) {
 }
 
 func TestRunRelayNeedsItsAddress(t *testing.T) {
-	taken, err := newSink()
+	taken, err := newSink(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.close()
-	if err := RunRelay(t.Context(), taken.listener.Addr().String(), slog.Default()); err == nil {
+	if err := RunRelay(t.Context(), taken.listeners[0].Addr().String(), slog.Default()); err == nil {
 		t.Error("RunRelay on an address in use = nil, want an error")
 	}
 }

@@ -18,6 +18,7 @@ type Report struct {
 // Load is what the programs had to do.
 type Load struct {
 	Clients       int     `json:"clients"`            // that publish at the same time
+	Hosts         int     `json:"hosts"`              // of the publish scenario
 	RoundMessages int     `json:"messages,omitempty"` // published in a round, if that was fixed
 	RoundSeconds  float64 `json:"seconds,omitempty"`  // of publishing in a round, if that was fixed
 	Rounds        int     `json:"rounds"`             // for each side
@@ -57,6 +58,7 @@ func newReport(options Options, dir string) (*Report, error) {
 	}
 	load := Load{
 		Clients:       options.Clients,
+		Hosts:         options.Hosts,
 		RoundMessages: options.Messages,
 		Rounds:        options.Rounds,
 		BodyBytes:     options.Size,

@@ -21,7 +21,7 @@ func sample() *Report {
 		Version:   "1.2.3",
 		StartedAt: time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC),
 		Machine:   Machine{OS: "linux", Arch: "amd64", Processors: 2, Go: "go1.26", SyncP50: 0.1494, SyncP99: 3.86},
-		Load:      Load{Clients: 32, RoundSeconds: 10, Rounds: 3, BodyBytes: 512, Rate: 100, Backlog: 100_000},
+		Load:      Load{Clients: 32, Hosts: 1, RoundSeconds: 10, Rounds: 3, BodyBytes: 512, Rate: 100, Backlog: 100_000},
 		Results: []Result{{
 			Scenario: "publish",
 			Baseline: "relay",

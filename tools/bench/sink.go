@@ -18,34 +18,49 @@ import (
 // about twice as much processor time, and on a small machine that is taken from
 // the programs under test and hides the difference between them.
 type sink struct {
-	listener net.Listener
-	account  atomic.Pointer[account]
-	serving  sync.WaitGroup
+	listeners []net.Listener
+	account   atomic.Pointer[account]
+	serving   sync.WaitGroup
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // nil once closed
 }
 
-// newSink starts a sink on a free port of the loopback interface.
-func newSink() (*sink, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listen for deliveries: %w", err)
+// newSink starts a sink on free ports of the loopback interface. To who delivers, each is a host.
+func newSink(hosts int) (*sink, error) {
+	s := &sink{conns: map[net.Conn]bool{}}
+	for range hosts {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			s.close()
+			return nil, fmt.Errorf("listen for deliveries: %w", err)
+		}
+		s.listeners = append(s.listeners, listener)
+		s.serving.Go(func() { s.serve(listener) })
 	}
-	s := &sink{listener: listener, conns: map[net.Conn]bool{}}
-	s.serving.Go(s.serve)
 	return s, nil
 }
 
-// url is the destination of every message.
-func (s *sink) url() string { return "http://" + s.listener.Addr().String() + "/sink" }
+// url is the destination of most messages.
+func (s *sink) url() string { return s.urls()[0] }
+
+// urls are one destination on each host.
+func (s *sink) urls() []string {
+	urls := make([]string, len(s.listeners))
+	for i, listener := range s.listeners {
+		urls[i] = "http://" + listener.Addr().String() + "/sink"
+	}
+	return urls
+}
 
 // use makes the sink enter what arrives from now on in the account.
 func (s *sink) use(l *account) { s.account.Store(l) }
 
 // close ends all connections and waits until none is served.
 func (s *sink) close() {
-	s.listener.Close()
+	for _, listener := range s.listeners {
+		listener.Close()
+	}
 	s.mu.Lock()
 	for conn := range s.conns {
 		conn.Close()
@@ -55,9 +70,9 @@ func (s *sink) close() {
 	s.serving.Wait()
 }
 
-func (s *sink) serve() {
+func (s *sink) serve(listener net.Listener) {
 	for {
-		conn, err := s.listener.Accept()
+		conn, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 
 func startSink(t *testing.T) (*sink, *account) {
 	t.Helper()
-	s, err := newSink()
+	s, err := newSink(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestSinkServesManyRequestsOnAConnection(t *testing.T) {
 
 func TestSinkDoesNotEnterBodiesThatBreakOff(t *testing.T) {
 	s, book := startSink(t)
-	conn, err := net.Dial("tcp", s.listener.Addr().String())
+	conn, err := net.Dial("tcp", s.listeners[0].Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestSinkEntersInTheLedgerInUse(t *testing.T) {
 
 func TestSinkClosesConnectionsInUse(t *testing.T) {
 	s, _ := startSink(t)
-	conn, err := net.Dial("tcp", s.listener.Addr().String())
+	conn, err := net.Dial("tcp", s.listeners[0].Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
